@@ -13,6 +13,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
@@ -95,7 +96,18 @@ func (x *Domains) check(ctx context.Context, d *config.Domain, method string) (*
 	if err := ctx.Err(); err != nil { // the caller has left: that says nothing about the domain
 		return nil, err
 	}
-	return x.deps.Config.RecordDomainCheck(ctx, d.ID, config.DomainCheck{At: at, Method: method, Error: wrong, Seen: seen})
+	return x.deps.Config.RecordDomainCheck(ctx, d.ID, config.DomainCheck{At: at, Method: method, Error: wrong, Seen: seen,
+		Silent: wrong == config.DomainUnreachable && !x.othersAnswer(d, at)})
+}
+
+// othersAnswer reports whether the newest check of another domain got an answer in the last day, whatever it said. If
+// none did, the resolver or the network of the relay may be down, which says nothing about a domain.
+func (x *Domains) othersAnswer(d *config.Domain, at time.Time) bool {
+	all, _ := x.deps.Config.Domains(x.deps.Config.Account().ID, 0, recheckMost)
+	return slices.ContainsFunc(all, func(other *config.Domain) bool {
+		c := other.Checked
+		return other.ID != d.ID && !c.At.IsZero() && at.Sub(c.At) < recheckAfter && c.Error != config.DomainUnreachable
+	})
 }
 
 // Run checks verified domains once a day, until ctx ends.
@@ -126,7 +138,8 @@ func (x *Domains) recheckDue(ctx context.Context) {
 				slog.Any("error", err))
 		case after.Checked.Error != "":
 			x.deps.Log.LogAttrs(ctx, slog.LevelWarn, "the proof of a domain is missing", slog.String("domain", d.ID),
-				slog.String("reason", after.Checked.Error), slog.String("status", after.Status(now)))
+				slog.String("reason", after.Checked.Error), slog.String("status", after.Status(now)),
+				slog.Bool("no_domain_answers", after.Checked.Silent))
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/eventrelay/relay/leaks/internal/websites"
+	"github.com/eventrelay/relay/leaks/websites"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/secrets"
@@ -217,6 +217,38 @@ func TestDailyCheck(t *testing.T) {
 			t.Errorf("%d warnings: %s", n, log.String())
 		}
 	})
+}
+
+// unreachable is a resolver that gets no answer.
+type unreachable struct{}
+
+func (unreachable) LookupTXT(context.Context, string) ([]string, error) {
+	return nil, io.ErrUnexpectedEOF
+}
+
+// A check without an answer is silent unless another domain got one in the last day.
+func TestSilence(t *testing.T) {
+	now := time.Now()
+	for name, x := range map[string]struct {
+		other  config.DomainCheck
+		silent bool
+	}{
+		"a proof":        {config.DomainCheck{At: now.Add(-time.Hour)}, false},
+		"another answer": {config.DomainCheck{At: now.Add(-time.Hour), Error: config.DomainNotFound}, false},
+		"no answer":      {config.DomainCheck{At: now.Add(-time.Hour), Error: config.DomainUnreachable}, true},
+		"an old answer":  {config.DomainCheck{At: now.Add(-25 * time.Hour)}, true},
+		"no check":       {config.DomainCheck{}, true},
+	} {
+		d := &config.Domain{Meta: config.Meta{ID: "dom_1"}, Hostname: "a.example.com", Token: token, Method: "dns",
+			Checked: config.DomainCheck{At: now.Add(-time.Minute)}}
+		dir := &directory{domains: map[string]*config.Domain{"dom_1": d,
+			"dom_2": {Meta: config.Meta{ID: "dom_2"}, Checked: x.other}}}
+		y := New(Deps{Config: dir, Resolver: unreachable{}, Now: time.Now, Scanner: masks(t)})
+		if after, err := y.Recheck(t.Context(), d); err != nil || after.Checked.Silent != x.silent ||
+			after.Checked.Error != config.DomainUnreachable {
+			t.Errorf("%s: %+v, %v", name, after.Checked, err)
+		}
+	}
 }
 
 func masks(t *testing.T) *secrets.Scanner {

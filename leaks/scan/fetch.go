@@ -37,6 +37,7 @@ type result struct {
 
 	secrets    []Found
 	next       []task
+	dropped    int // links and scripts that the body names beyond maxNext
 	unfollowed []unfollowed
 }
 
@@ -51,7 +52,7 @@ func (r *run) fetch(t task) *result {
 	res := &result{task: t, url: t.url}
 	ctx := r.ctx
 	limit := r.scanner.deps.Budget.Body
-	if t.kind == sourceMap {
+	if t.kind == sourceMap || t.kind == guessedMap {
 		r.maps.Lock()
 		defer r.maps.Unlock()
 		limit = r.scanner.deps.Budget.Map
@@ -107,6 +108,7 @@ func (r *run) request(ctx context.Context, res *result, limit int64) (again bool
 	req.Header.Set("Accept", "*/*")
 	req.Header.Set("Accept-Encoding", "gzip")
 	answer, err := r.scanner.deps.Transport.RoundTrip(req)
+	r.scanner.metrics.countRequest(answer, err)
 	if err != nil {
 		res.fail(err)
 		return false, nil

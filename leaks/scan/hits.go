@@ -3,6 +3,9 @@ package scan
 import (
 	"context"
 	"math"
+	"net/url"
+	"slices"
+	"strings"
 
 	"github.com/eventrelay/relay/leaks/intake"
 	"github.com/eventrelay/relay/pkg/config"
@@ -16,6 +19,9 @@ var newFindings = intake.Limits{Severe: 375, Minor: 125, OfRule: 10}
 // maxHits bounds the hits of a scan. Those beyond it are counted in the finding flood.
 const maxHits = 2_000
 
+// ReasonTripwire is why a place with a tripwire of the domain makes no finding: it is still planted there.
+const ReasonTripwire = "tripwire"
+
 // RuleExposed is the beginning of the rules of exposed files, before their path.
 const RuleExposed = "exposed-file:"
 
@@ -23,10 +29,12 @@ const RuleExposed = "exposed-file:"
 type hits struct {
 	runner *Runner
 	scan   *config.Scan
+	rules  *secrets.Scanner // with the account's own rules
 	keys   *finding.Keys
 	list   []*finding.Hit
 	index  map[hitKey]*finding.Hit
 	beyond uint64
+	decoys map[string]string // path by URL, where a tripwire of the domain stands
 }
 
 type hitKey struct {
@@ -34,13 +42,19 @@ type hitKey struct {
 	location [16]byte
 }
 
-func newHits(r *Runner, s *config.Scan, keys *finding.Keys) *hits {
-	return &hits{runner: r, scan: s, keys: keys, index: map[hitKey]*finding.Hit{}}
+func newHits(r *Runner, s *config.Scan, rules *secrets.Scanner, keys *finding.Keys) *hits {
+	return &hits{runner: r, scan: s, rules: rules, keys: keys, index: map[hitKey]*finding.Hit{},
+		decoys: map[string]string{}}
 }
 
 // add counts a secret or an exposed file.
 func (h *hits) add(f Found) {
 	x := h.hit(f)
+	if path, ok := h.isInPlace(x); ok {
+		h.decoys[x.Location.URL] = path
+		return
+	}
+	intake.SeenTripwire(h.runner.deps.Config, x, h.keys)
 	key := hitKey{x.Finding, x.LocationHash}
 	if known := h.index[key]; known != nil {
 		known.N++
@@ -54,6 +68,40 @@ func (h *hits) add(f Found) {
 	h.list = append(h.list, x)
 }
 
+// isInPlace reports whether a hit is the secret of a tripwire of this domain where it was planted, and at which path:
+// that of its file, or one that its placement names. A placement without a path is anywhere on the website.
+func (h *hits) isInPlace(x *finding.Hit) (path string, ok bool) {
+	if x.Fingerprint == "" {
+		return "", false
+	}
+	t := h.runner.deps.Config.TripwireByFingerprint(x.Fingerprint)
+	if t == nil || t.Domain != h.scan.Domain {
+		return "", false
+	}
+	u, err := url.Parse(x.Location.URL)
+	if err != nil {
+		return "", false
+	}
+	named := false
+	for word := range strings.FieldsSeq(t.Placement) {
+		word = strings.Trim(word, ".,;:()\"'")
+		if place, err := url.Parse(word); err == nil && strings.HasPrefix(place.Path, "/") {
+			named = true
+			if place.Path == u.Path {
+				return u.Path, true
+			}
+		}
+	}
+	return u.Path, t.File != "" && t.File == u.Path || t.File == "" && !named
+}
+
+// dropDecoys removes the hits of exposed files that are tripwires of the domain.
+func (h *hits) dropDecoys() {
+	h.list = slices.DeleteFunc(h.list, func(x *finding.Hit) bool {
+		return x.Kind == finding.ExposedFile && h.decoys[x.Location.URL] != ""
+	})
+}
+
 // hit returns the hit of what was found. It depends on the scan and the website alone, so that a node which begins the
 // scan again makes the same one.
 func (h *hits) hit(f Found) *finding.Hit {
@@ -62,12 +110,12 @@ func (h *hits) hit(f Found) *finding.Hit {
 	x.Location.File = h.clean(x.Location.File)
 	x.Location.URL = h.clean(x.Location.URL)
 	x.LocationHash = x.Location.Hash()
-	context := finding.Context{Source: finding.Scan, Public: true, Server: true}
+	context := finding.Context{Server: true, Severity: finding.High}
 	if f.Probe != "" {
 		x.Kind, x.Rule, x.RuleName, x.Billed = finding.ExposedFile, RuleExposed+f.Probe, "Exposed "+f.Name, true
-		context.Severity = finding.High
 	} else {
-		x.Kind, x.Rule, x.Masked = finding.Secret, f.Rule.ID, f.Rule.Mask(f.Secret)
+		context = finding.ContextOf(f.Rule)
+		x.Kind, x.Rule, x.RuleName, x.Masked = finding.Secret, f.Rule.ID, f.Rule.CustomName(), f.Rule.Mask(f.Secret)
 		x.Test, x.Billed = f.Rule.Test, !f.Rule.Test
 		if f.Rule.Fingerprint {
 			x.Fingerprint = h.keys.Fingerprint(h.keys.SaltedHash(f.Rule.Canonical(f.Secret)))
@@ -76,21 +124,12 @@ func (h *hits) hit(f Found) *finding.Hit {
 				x.KeyID = key.ID
 			}
 		}
-		context.Test, context.Severity = f.Rule.Test, severityOf(f.Rule)
 	}
-	context.Rule, context.Kind = x.Rule, x.Kind
+	context.Rule, context.Kind, context.Source, context.Public = x.Rule, x.Kind, finding.Scan, true
 	x.Severity = finding.SeverityOf(context)
 	x.Finding = h.keys.ID(x.Rule, x.Fingerprint, x.LocationHash)
 	x.ID = finding.HitID(h.scan.ID, x.Finding+string(x.LocationHash[:]), 0)
 	return x
-}
-
-func severityOf(rule *secrets.Rule) finding.Severity {
-	severity, err := finding.ParseSeverity(string(rule.Severity))
-	if err != nil {
-		panic("BUG: rule " + rule.ID + ": " + err.Error()) // package secrets checks its rules
-	}
-	return severity
 }
 
 // base returns a hit of the scan. Its sender is the domain, which has the bounds of new findings.
@@ -106,7 +145,7 @@ func (h *hits) clean(text string) string {
 	if text == "" {
 		return ""
 	}
-	masked, _ := h.runner.deps.Scanner.deps.Masks.MaskAll(nil, []byte(finding.CleanLine(text, maxPath)))
+	masked, _ := h.rules.MaskAll(nil, []byte(finding.CleanLine(text, maxPath)))
 	return string(masked)
 }
 

@@ -17,11 +17,9 @@ import (
 const (
 	// maxSecrets bounds the secrets of one body.
 	maxSecrets = 1_000
-	// maxSitemap bounds the pages that a sitemap names.
-	maxSitemap = 50
 	// maxURL bounds the length of a URL that is requested.
 	maxURL = 2_048
-	// maxNext bounds the URLs that one body names.
+	// maxNext bounds the links that one body names, and the scripts.
 	maxNext = 20_000
 )
 
@@ -35,11 +33,8 @@ func (r *run) read(res *result) {
 		}
 	case script:
 		r.scanText(res, res.body, "")
-		r.readScript(res, res.body)
-		if header := res.header.Get("SourceMap"); header != "" {
-			res.addMap(header)
-		}
-	case sourceMap:
+		r.readScriptFile(res)
+	case sourceMap, guessedMap:
 		r.readMap(res, res.body)
 	case sitemap:
 		r.readSitemap(res)
@@ -53,7 +48,7 @@ func (r *run) read(res *result) {
 
 // scanText looks for secrets that must stay on servers. file is the source in a source map; empty otherwise.
 func (r *run) scanText(res *result, text []byte, file string) {
-	r.scanner.deps.Rules.Scan(text, func(m secrets.Match) bool {
+	r.target.Rules.Scan(text, func(m secrets.Match) bool {
 		if m.Rule.Exposure != secrets.Server {
 			return true // it is meant to be public
 		}
@@ -156,7 +151,11 @@ var pageTypes = []string{"", ".html", ".htm", ".php", ".asp", ".aspx", ".jsp", "
 // addLink queues a page of the same host.
 func (r *run) addLink(res *result, base *url.URL, reference string) {
 	u := r.parse(base, reference)
-	if u == nil || hostOf(u) != r.target.Hostname || len(res.next)+len(res.unfollowed) >= maxNext {
+	if u == nil || hostOf(u) != r.target.Hostname {
+		return
+	}
+	if len(res.next)+len(res.unfollowed) >= maxNext {
+		res.dropped++
 		return
 	}
 	switch extension := strings.ToLower(path.Ext(u.Path)); {
@@ -171,16 +170,38 @@ func (r *run) addLink(res *result, base *url.URL, reference string) {
 
 // addScript queues a script, also with a query: it often has a version.
 func (r *run) addScript(res *result, base *url.URL, reference string) {
-	if u := r.parse(base, reference); u != nil && len(res.next) < maxNext {
+	u := r.parse(base, reference)
+	switch {
+	case u == nil:
+	case len(res.next) >= 2*maxNext: // after all links there is room for scripts
+		res.dropped++
+	default:
 		res.next = append(res.next, task{kind: script, url: u, depth: res.task.depth})
 	}
 }
 
 var sitemapURL = regexp.MustCompile(`<loc>\s*([^<\s]+)\s*</loc>`)
 
-// readSitemap queues the first pages that a sitemap names.
+var sitemapIndex = regexp.MustCompile(`<sitemapindex[\s>]`)
+
+// readSitemap queues the pages that a sitemap names, or the sitemaps that an index names. An index in an index is not
+// read.
 func (r *run) readSitemap(res *result) {
-	for _, m := range sitemapURL.FindAllSubmatch(res.body, maxSitemap) {
-		r.addLink(res, res.url, html.UnescapeString(string(m[1])))
+	isIndex := sitemapIndex.Match(res.body)
+	for _, m := range sitemapURL.FindAllSubmatch(res.body, maxNext) {
+		reference := html.UnescapeString(string(m[1]))
+		if !isIndex {
+			r.addLink(res, res.url, reference)
+			continue
+		}
+		u := r.parse(res.url, reference)
+		if u == nil || hostOf(u) != r.target.Hostname {
+			continue
+		}
+		if res.task.depth > 0 {
+			res.unfollowed = append(res.unfollowed, unfollowed{u, SkippedDepth})
+			continue
+		}
+		res.next = append(res.next, task{kind: sitemap, url: u, depth: 1})
 	}
 }

@@ -5,12 +5,15 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/eventrelay/relay/leaks/intake"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/wait"
 )
 
@@ -32,11 +35,14 @@ const (
 // Configuration has the scans and what they need to know.
 type Configuration interface {
 	intake.Configuration
+	intake.Tripwires
 	Account() *config.Account
 	Domain(id string) (*config.Domain, config.Presence)
 	Domains(account string, beforeSeq int64, limit int) ([]*config.Domain, bool)
 	Scans
 	FindingKeys(ctx context.Context) (finding.Keys, error)
+	// CustomRules returns the account's own rules, and a revision that changes with them.
+	CustomRules() (rules []secrets.Custom, revision int64)
 	// LeakedKey returns the API key with that fingerprint, nil if there is none, and whether it is accepted.
 	LeakedKey(fingerprint string) (key *config.Key, accepted bool)
 }
@@ -44,9 +50,9 @@ type Configuration interface {
 // Scans reads and changes scans; see config.Control.
 type Scans interface {
 	OpenScan() *config.Scan
-	Scans(account, domain string, beforeSeq int64, limit int) ([]*config.Scan, bool)
+	Scans(account string, domains []string, beforeSeq int64, limit int) ([]*config.Scan, bool)
 	CreateScan(ctx context.Context, s *config.Scan) (*config.Scan, error)
-	BeginScan(ctx context.Context, id string, lease time.Duration) (*config.Scan, error)
+	BeginScan(ctx context.Context, id, node string, lease time.Duration) (*config.Scan, error)
 	UpdateScan(ctx context.Context, id string, try int, lease time.Duration, change func(*config.Scan)) (
 		*config.Scan, error)
 }
@@ -59,9 +65,11 @@ type Rechecker interface {
 // RunnerDeps are what the runner needs. All are required.
 type RunnerDeps struct {
 	Log        *slog.Logger
+	Node       string // its name; it keeps it across restarts
 	Config     Configuration
 	Proofs     Rechecker
 	Scanner    *Scanner
+	Rules      *secrets.Scanners // what is looked for
 	Producer   intake.Producer
 	Findings   intake.Distinct // for intake.NewFindingsSpan
 	Partitions int32
@@ -75,13 +83,14 @@ type RunnerDeps struct {
 
 // Runner runs the scans of the configuration, one at a time, on the node that owns the first partition.
 type Runner struct {
-	deps RunnerDeps
+	deps  RunnerDeps
+	begun string // the scan that this process has begun last; it belongs to the goroutine of Run
 }
 
 // NewRunner returns a runner. It starts nothing.
 func NewRunner(deps RunnerDeps) *Runner {
 	deps.Interval, deps.Lease = cmp.Or(deps.Interval, runInterval), cmp.Or(deps.Lease, scanLease)
-	return &Runner{deps}
+	return &Runner{deps: deps}
 }
 
 // Run runs scans until ctx ends. A scan that is running then is left to another node.
@@ -111,7 +120,8 @@ func (r *Runner) queueWeekly(ctx context.Context) error {
 			continue
 		}
 		last := d.VerifiedAt
-		if newest, _ := r.deps.Config.Scans(account, d.ID, 0, 1); len(newest) > 0 && newest[0].CreatedAt.After(last) {
+		newest, _ := r.deps.Config.Scans(account, []string{d.ID}, 0, 1)
+		if len(newest) > 0 && newest[0].CreatedAt.After(last) {
 			last = newest[0].CreatedAt
 		}
 		if now.Sub(last) < weekly {
@@ -126,16 +136,22 @@ func (r *Runner) queueWeekly(ctx context.Context) error {
 	return nil
 }
 
-// runOpen runs the scan that has not ended, unless another node has it.
+// runOpen runs the scan that has not ended, unless another node has it. What this process has begun and could not end
+// it begins again as late as another node would; what its node had before a restart, at once.
 func (r *Runner) runOpen(ctx context.Context) error {
 	open := r.deps.Config.OpenScan()
-	if open == nil || r.deps.Now().Before(open.Until) {
+	if open == nil {
 		return nil
 	}
-	s, err := r.deps.Config.BeginScan(ctx, open.ID, r.deps.Lease)
+	restarted := open.Node == r.deps.Node && open.ID != r.begun
+	if r.deps.Now().Before(open.Until) && !restarted {
+		return nil
+	}
+	s, err := r.deps.Config.BeginScan(ctx, open.ID, r.deps.Node, r.deps.Lease)
 	if err != nil {
 		return err
 	}
+	r.begun = s.ID
 	if s.Try > maxScanTries {
 		return r.fail(ctx, s, config.ScanInterrupted)
 	}
@@ -181,9 +197,15 @@ func (r *Runner) verified(host string) bool {
 }
 
 func (r *Runner) fail(ctx context.Context, s *config.Scan, reason string) error {
-	_, err := r.deps.Config.UpdateScan(ctx, s.ID, s.Try, r.deps.Lease, func(s *config.Scan) {
-		s.Status, s.Error = config.ScanFailed, reason
-	})
+	return r.end(ctx, s, func(s *config.Scan) { s.Status, s.Error = config.ScanFailed, reason })
+}
+
+// end ends a scan that this node has begun.
+func (r *Runner) end(ctx context.Context, s *config.Scan, change func(*config.Scan)) error {
+	ended, err := r.deps.Config.UpdateScan(ctx, s.ID, s.Try, r.deps.Lease, change)
+	if err == nil {
+		r.deps.Scanner.metrics.countScan(ended)
+	}
 	return err
 }
 
@@ -194,11 +216,13 @@ func (r *Runner) scan(ctx context.Context, s *config.Scan) error {
 	if err != nil {
 		return err
 	}
-	h := newHits(r, s, &keys)
+	own, revision := r.deps.Config.CustomRules()
+	rules := r.deps.Rules.For(s.Account, revision, own)
+	h := newHits(r, s, rules, &keys)
 	within, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	reported := r.deps.Now()
-	target := Target{Hostname: s.Hostname, Verified: r.verified}
+	target := Target{Hostname: s.Hostname, Rules: rules, Verified: r.verified}
 	report, err := r.deps.Scanner.Run(within, target, h.add, func(p Progress) {
 		if now := r.deps.Now(); within.Err() == nil && now.Sub(reported) >= progressInterval {
 			reported = now
@@ -213,11 +237,12 @@ func (r *Runner) scan(ctx context.Context, s *config.Scan) error {
 	if err != nil {
 		return errors.Join(context.Cause(within), err)
 	}
+	h.dropDecoys()
 	added, known, err := h.store(ctx)
 	if err != nil {
 		return err
 	}
-	_, err = r.deps.Config.UpdateScan(ctx, s.ID, s.Try, r.deps.Lease, func(s *config.Scan) {
+	return r.end(ctx, s, func(s *config.Scan) {
 		s.Status, s.Error = config.ScanCompleted, report.Error
 		if report.Error != "" {
 			s.Status = config.ScanFailed
@@ -225,10 +250,12 @@ func (r *Runner) scan(ctx context.Context, s *config.Scan) error {
 		s.Pages, s.Resources, s.Bytes = report.Pages, report.Resources, report.Bytes
 		s.FindingsNew, s.FindingsOld = added, known
 		s.Skipped, s.SkippedMore, s.ThirdParty = nil, report.More, report.ThirdParty
+		for _, path := range slices.Sorted(maps.Values(h.decoys)) {
+			s.Skipped = append(s.Skipped, config.ScanSkipped{Path: path, Reason: ReasonTripwire})
+		}
 		for _, x := range report.Skipped {
 			s.Skipped = append(s.Skipped, config.ScanSkipped(x))
 		}
 		s.CatchAll, s.Budget = report.CatchAll, report.BudgetExhausted
 	})
-	return err
 }

@@ -3,33 +3,40 @@ package scan
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/twmb/franz-go/pkg/kfake"
 
-	"github.com/eventrelay/relay/leaks/internal/websites"
+	"github.com/eventrelay/relay/leaks/websites"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/finding"
+	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
 // service is a configuration with a verified domain, and the log of hits.
 type service struct {
 	*config.Control
-	site *site
+	canary string // fingerprint of the secret of a tripwire
+	site   *site
 
 	mu    sync.Mutex // guards the fields below
 	hits  []*finding.Hit
 	known map[string]bool
 	proof string // what a check finds instead of the proof
+	own   []secrets.Custom
 	ahead atomic.Int64
+	nodes atomic.Int64 // that have a runner
 }
 
 func newService(t *testing.T) *service {
@@ -94,6 +101,16 @@ func (s *service) HasFinding(id string) bool {
 	return s.known[id]
 }
 
+func (s *service) CustomRules() ([]secrets.Custom, int64) { return s.own, 1 }
+
+// TripwireByFingerprint implements intake.Tripwires.
+func (s *service) TripwireByFingerprint(fingerprint string) *config.Tripwire {
+	if s.canary == "" || s.canary != fingerprint {
+		return nil
+	}
+	return &config.Tripwire{Meta: config.Meta{ID: "trw_1"}, Domain: "dom_1"}
+}
+
 func (s *service) LeakedKey(string) (*config.Key, bool) { return nil, false }
 
 func (s *service) ProduceUnordered(_ string, _ int32, r *stream.Record, done func(*stream.Record, error)) {
@@ -112,10 +129,15 @@ func (s *service) Admit(_ context.Context, _ string, members []string, most int)
 	return out
 }
 
-// runner returns a runner of a node.
+// runner returns the runner of another node.
 func (s *service) runner(t *testing.T) *Runner {
+	return s.runnerOf(t, fmt.Sprint("node ", s.nodes.Add(1)))
+}
+
+func (s *service) runnerOf(t *testing.T, node string) *Runner {
 	return NewRunner(RunnerDeps{
-		Log: slog.New(slog.DiscardHandler), Config: s, Proofs: s, Producer: s, Findings: s, Partitions: 4, Now: s.now,
+		Log: slog.New(slog.DiscardHandler), Node: node, Config: s, Proofs: s, Producer: s, Findings: s, Partitions: 4,
+		Now: s.now, Rules: secrets.NewScanners(rules(t)),
 		Scanner: newScanner(t, websites.Transport(t, s.site.dns, s.site.Site), testBudget()),
 		MayScan: func(string) bool { return true }, IsOwner: func() bool { return true },
 		Interval: 5 * time.Millisecond,
@@ -176,6 +198,33 @@ func TestScanMakesFindings(t *testing.T) {
 	}
 }
 
+// Rules of the account are looked for too, with their name and their severity. Metrics count requests and scans.
+func TestOwnRulesInScans(t *testing.T) {
+	s := newService(t)
+	s.own = []secrets.Custom{{ID: "custom:acme", Name: "Acme key", Prefixes: []string{"acme_"}, Charset: "alnum", Min: 12,
+		Max: 40, Left: "word", Right: "word", Severity: secrets.Low}}
+	s.site.html("/", `acme_q8ZkT2vN4xW7 <a href="/of/acme_q8ZkT2vN4xW7?x=1">a</a>`)
+	s.start(t, "scn_1")
+	r := s.runner(t)
+	if err := r.runOpen(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	got, _ := s.Scan("scn_1")
+	if len(s.hits) != 1 || s.hits[0].Rule != "custom:acme" || s.hits[0].RuleName != "Acme key" ||
+		s.hits[0].Severity != finding.Low || s.hits[0].Fingerprint != "" {
+		t.Fatalf("%+v, %+v", s.hits, got)
+	}
+	if len(got.Skipped) != 1 || strings.Contains(got.Skipped[0].Path, "q8ZkT2vN4xW7") {
+		t.Errorf("%+v", got.Skipped)
+	}
+	m := r.deps.Scanner.metrics
+	if testutil.ToFloat64(m.ended.WithLabelValues(config.ScanCompleted)) != 1 || testutil.ToFloat64(m.running) != 0 ||
+		testutil.ToFloat64(m.requests.WithLabelValues(requestAnswered)) != float64(len(s.site.counts())) {
+		t.Errorf("%v requests, %d of them arrived", testutil.ToFloat64(m.requests.WithLabelValues(requestAnswered)),
+			len(s.site.counts()))
+	}
+}
+
 // A scan whose node ends without a word is begun again by another one, makes the same hits, and ends once, with the
 // report of the whole website.
 func TestScanOutlivesItsNode(t *testing.T) {
@@ -215,6 +264,35 @@ func TestScanOutlivesItsNode(t *testing.T) {
 	}
 }
 
+// A node that has restarted begins its scan again at once. One that could not end a scan lets others try first.
+func TestScanOfARestartedNode(t *testing.T) {
+	s := newService(t)
+	s.site.html("/", "nothing")
+	s.start(t, "scn_1")
+	if _, err := s.BeginScan(t.Context(), "scn_1", "a", time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	r := s.runnerOf(t, "a")
+	if err := r.runOpen(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if x, _ := s.Scan("scn_1"); x.Status != config.ScanCompleted || x.Try != 2 || x.Node != "" {
+		t.Errorf("%+v", x)
+	}
+	s.start(t, "scn_2")
+	ended, end := context.WithCancel(t.Context())
+	s.site.on("/", func(http.ResponseWriter, *http.Request) { end() })
+	if err := r.runOpen(ended); err == nil {
+		t.Error("the scan has ended")
+	}
+	if err := r.runOpen(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if x, _ := s.Scan("scn_2"); x.Ended() || x.Try != 1 {
+		t.Errorf("%+v", x)
+	}
+}
+
 // A domain without its proof is not requested; its scan says so. A scan that ends every node is given up.
 func TestScanNeedsAProof(t *testing.T) {
 	s := newService(t)
@@ -232,7 +310,7 @@ func TestScanNeedsAProof(t *testing.T) {
 	s.proof = ""
 	s.start(t, "scn_tries")
 	for range maxScanTries {
-		if _, err := s.BeginScan(t.Context(), "scn_tries", 0); err != nil {
+		if _, err := s.BeginScan(t.Context(), "scn_tries", "a", 0); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -24,6 +24,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/secrets"
 )
@@ -50,13 +52,16 @@ const (
 	maxConcurrent = 4
 	// maxSeen bounds the URLs that a scan remembers. Those after it are not looked at.
 	maxSeen = 5_000
+	// maxSitemaps bounds the sitemaps that an index names.
+	maxSitemaps = 10
+	// maxGuesses bounds the source maps that are asked for although no script names them.
+	maxGuesses = 50
 )
 
 // Deps are what scans need. All are required.
 type Deps struct {
+	Metrics   prometheus.Registerer
 	Transport http.RoundTripper // of pkg/egress; it follows no redirect and decodes nothing
-	Rules     *secrets.Scanner
-	Masks     *secrets.Scanner // masks secrets in paths and names of the report
 	UserAgent string
 	Budget    Budget
 	Now       func() time.Time
@@ -64,16 +69,20 @@ type Deps struct {
 
 // Scanner scans websites. Its scans share the pace of each host.
 type Scanner struct {
-	deps Deps
-	pace *pace
+	deps    Deps
+	pace    *pace
+	metrics *metrics
 }
 
-// New returns a Scanner.
-func New(deps Deps) *Scanner { return &Scanner{deps, newPace(deps.Budget.Interval, deps.Now)} }
+// New returns a Scanner and registers its metrics.
+func New(deps Deps) *Scanner {
+	return &Scanner{deps, newPace(deps.Budget.Interval, deps.Now), newMetrics(deps.Metrics)}
+}
 
 // Target is the website of a scan.
 type Target struct {
-	Hostname string // with a port if it is not 443
+	Hostname string           // with a port if it is not 443
+	Rules    *secrets.Scanner // what is looked for, and masked in paths and names of the report
 	// Verified reports whether a host, with a port if it is not 443, may be requested. It is asked before each request.
 	Verified func(host string) bool
 }
@@ -87,10 +96,12 @@ type Progress struct {
 // Run scans a website. It calls found for each secret and each exposed file, and progress after each fetch, both in the
 // goroutine of the caller. It returns an error only when ctx has ended; a scan that the website ends has Report.Error.
 func (s *Scanner) Run(ctx context.Context, target Target, found func(Found), progress func(Progress)) (*Report, error) {
+	s.metrics.running.Inc()
+	defer s.metrics.running.Dec()
 	within, cancel := context.WithTimeout(ctx, s.deps.Budget.Time)
 	defer cancel()
 	r := &run{
-		scanner: s, target: target, found: found, ctx: within, cancel: cancel, report: newReport(s.deps.Masks),
+		scanner: s, target: target, found: found, ctx: within, cancel: cancel, report: newReport(target.Rules),
 		seen: map[string]bool{}, bodies: map[[sha256.Size]byte]bool{}, results: make(chan *result),
 	}
 	r.left.Store(s.deps.Budget.Total)
@@ -117,6 +128,7 @@ const (
 	page kind = iota
 	script
 	sourceMap
+	guessedMap // a source map that no script names
 	sitemap
 	probed
 	unknownPath // which no website has
@@ -144,10 +156,11 @@ type run struct {
 
 	report  *Report
 	queue   []task
+	guesses []task // source maps that no script names: fetched when the queue is empty
 	running int
 	seen    map[string]bool            // URLs that were queued
 	bodies  map[[sha256.Size]byte]bool // that were scanned
-	queued  struct{ pages, resources int }
+	queued  struct{ pages, resources, sitemaps int }
 	fatal   string
 }
 
@@ -171,8 +184,8 @@ func (r *run) add(t task) {
 		return
 	}
 	switch b := r.scanner.deps.Budget; {
-	case len(r.seen) >= maxSeen:
-		r.report.More++
+	case len(r.seen) >= maxSeen && (t.kind == page || r.queued.resources >= b.Resources):
+		r.report.More++ // resources that are fetched are remembered: otherwise many links would hide scripts
 		return
 	case !r.target.Verified(hostOf(t.url)) && hostOf(t.url) != r.target.Hostname:
 		r.report.addThirdParty(hostOf(t.url))
@@ -182,22 +195,40 @@ func (r *run) add(t task) {
 	case t.kind == page && r.queued.pages >= b.Pages:
 		r.exhaust(BudgetPages)
 		r.skip(t.url, SkippedBudget)
+	case t.kind == guessedMap && r.queued.resources >= b.Resources:
+	case t.kind == sitemap && r.queued.sitemaps > maxSitemaps:
+		r.skip(t.url, SkippedBudget)
 	case t.kind != page && r.queued.resources >= b.Resources:
 		r.exhaust(BudgetResources)
 		r.skip(t.url, SkippedBudget)
 	default:
 		r.queue = append(r.queue, t)
-		if t.kind == page {
-			r.queued.pages++
-		} else {
-			r.queued.resources++
-		}
+		r.count(t.kind)
 	}
 	r.seen[key] = true
 }
 
+// count counts a task that is queued.
+func (r *run) count(k kind) {
+	switch k {
+	case page:
+		r.queued.pages++
+		return
+	case sitemap:
+		r.queued.sitemaps++
+	}
+	r.queued.resources++
+}
+
 // fill starts queued fetches up to maxConcurrent.
 func (r *run) fill() {
+	if len(r.queue) == 0 && r.running == 0 && r.ctx.Err() == nil {
+		guesses := r.guesses
+		r.guesses = nil
+		for _, t := range guesses {
+			r.add(t)
+		}
+	}
 	for r.running < maxConcurrent && len(r.queue) > 0 && r.ctx.Err() == nil {
 		t := r.queue[0]
 		r.queue = r.queue[1:]
@@ -226,14 +257,14 @@ func (r *run) finish(res *result) {
 		r.stop(ErrorUnreachable)
 		return
 	case res.skipped != "" && r.ctx.Err() == nil:
-		if res.task.kind != probed && res.task.kind != unknownPath && res.task.kind != sitemap {
+		if res.task.isNamed() {
 			r.skip(res.task.url, res.skipped)
 		}
 		if !res.cut {
 			return
 		}
 	case res.skipped != "":
-		r.skip(res.task.url, SkippedBudget)
+		r.skipTask(&res.task)
 		return
 	}
 	r.use(res)
@@ -251,7 +282,7 @@ func (r *run) use(res *result) {
 	if p := res.task.probe; p != nil && p.matches(res.body) {
 		r.found(Found{Probe: p.path, Name: p.name, URL: shownURL(res.url)})
 	}
-	if res.task.kind == unknownPath || res.task.kind == probed && isHTML(res.body) {
+	if res.task.kind == unknownPath || res.task.isGuess() && isHTML(res.body) {
 		return // otherwise a key would be found at a path that differs from scan to scan
 	}
 	// A sitemap is only asked for pages. One that is the website's one page must not hide it.
@@ -265,12 +296,32 @@ func (r *run) use(res *result) {
 		r.found(f)
 	}
 	for _, t := range res.next {
-		r.add(t)
+		if t.kind == guessedMap {
+			r.guess(t)
+		} else {
+			r.add(t)
+		}
 	}
+	r.report.More += res.dropped
 	for _, skipped := range res.unfollowed {
 		r.skip(skipped.url, skipped.reason)
 	}
 }
+
+// guess keeps a source map that no script names for the end: it must not take the room of what a page names.
+func (r *run) guess(t task) {
+	if len(r.guesses) < maxGuesses {
+		r.guesses = append(r.guesses, t)
+	}
+}
+
+// isGuess reports whether nothing names the URL of a task.
+func (t *task) isGuess() bool {
+	return t.kind == probed || t.kind == guessedMap || t.kind == unknownPath
+}
+
+// isNamed reports whether the report says that a task was skipped.
+func (t *task) isNamed() bool { return !t.isGuess() && (t.kind != sitemap || t.depth > 0) }
 
 func (r *run) skip(u *url.URL, reason string) { r.report.addSkipped(u.EscapedPath(), reason) }
 
@@ -292,10 +343,18 @@ func (r *run) stop(reason string) {
 
 // dropQueue reports what is queued as not looked at.
 func (r *run) dropQueue() []task {
-	for _, t := range r.queue {
+	for i := range r.queue {
+		r.skipTask(&r.queue[i])
+	}
+	r.guesses = nil
+	return nil
+}
+
+// skipTask reports what there was no room for. Nobody knows whether a guessed source map exists.
+func (r *run) skipTask(t *task) {
+	if t.kind != guessedMap {
 		r.skip(t.url, SkippedBudget)
 	}
-	return nil
 }
 
 // end completes the report.

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/eventrelay/relay/leaks/websites"
 )
 
 // plant fills the website with keys, and returns those that a scan must find, with their locations.
@@ -223,18 +225,21 @@ func TestBudgets(t *testing.T) {
 		}
 		return b.String()
 	}
-	f("10,000 pages", testBudget(), func(s *site) { s.html("/", list(10_000, `<a href="/p%d">x</a>`)) },
-		func(s *site, got *scan) bool {
-			return got.BudgetExhausted == BudgetPages && got.Pages == 50 && len(got.Skipped) == maxSkipped &&
-				got.More+len(got.Skipped) >= 10_000-50 && len(s.counts()) == 50+len(probes)+2
-		})
+	f("10,000 pages", testBudget(), func(s *site) {
+		s.html("/", list(10_000, `<a href="/p%d">x</a>`)+`<script src="/last.js"></script>`)
+		s.text("/last.js", "", key("behind the links"))
+	}, func(s *site, got *scan) bool {
+		return got.BudgetExhausted == BudgetPages && got.Pages == 50 && len(got.Skipped) == maxSkipped &&
+			got.More+len(got.Skipped) >= 10_000-50 && len(s.counts()) == 50+len(probes)+2+2 &&
+			got.secrets[key("behind the links")] != ""
+	})
 	f("1,000 scripts", testBudget(), func(s *site) { s.html("/", list(1_000, `<script src="/s%d.js"></script>`)) },
 		func(s *site, got *scan) bool {
 			return got.BudgetExhausted == BudgetResources && got.Resources == 300 && len(s.counts()) == 301
 		})
 	small := testBudget()
 	small.Body, small.Map, small.Total = 1<<20, 2<<20, 4<<20
-	bomb := zipped(zipped(bytes.Repeat([]byte{0}, 64<<20)))
+	bomb := zipped(zipped(bytes.Repeat([]byte{0}, 8<<20))) // more than any of these budgets
 	f("a bomb", small, func(s *site) {
 		s.html("/", key("before")+`<a href="/bomb">x</a><a href="/cut">x</a><script src="/a.js"></script>`)
 		s.on("/bomb", func(w http.ResponseWriter, _ *http.Request) {
@@ -319,6 +324,97 @@ func TestScanEnds(t *testing.T) {
 	}
 }
 
+// A redirect leads to proven hosts only: not to names and addresses of this machine, to another port, scheme or name,
+// and not with credentials.
+func TestRedirectsToOtherHosts(t *testing.T) {
+	s := newSite(t)
+	var links strings.Builder
+	var want []string
+	for i, target := range []string{
+		"https://localhost:" + s.port, "https://127.0.0.1:" + s.port, "https://[::1]:" + s.port,
+		"https://2130706433:" + s.port, "https://0x7f.1:" + s.port, "//evil.example.com:" + s.port,
+		"http://shop.example.com:" + s.port, "https://user:pass@shop.example.com:" + s.port, "https://shop.example.com",
+		"https://shop.example.com.:" + s.port, "https://shop.example.com:" + s.port + "@evil.example.com", "file:///etc",
+		"https://", "https://%zz",
+	} {
+		path := fmt.Sprintf("/r%02d", i)
+		s.on(path, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Location", target+"/x")
+			w.WriteHeader(http.StatusFound)
+		})
+		links.WriteString(`<a href="` + path + `"></a>`)
+		want = append(want, path)
+	}
+	s.html("/", links.String())
+	got := s.scan(testBudget())
+	if skipped := got.skippedFor(SkippedRedirect); !slices.Equal(skipped, want) {
+		t.Errorf("skipped %v, want %v", skipped, want)
+	}
+	for _, request := range s.requests() {
+		if strings.HasSuffix(request, "/x") {
+			t.Errorf("a request to %s", request)
+		}
+	}
+}
+
+// A website with the certificate of another one gets no request.
+func TestCertificateOfAnotherWebsite(t *testing.T) {
+	s := newSite(t)
+	s.dns.SetAddrs("shop.other.test", "127.0.0.1")
+	report, err := newScanner(t, websites.Transport(t, s.dns, s.Site), testBudget()).Run(t.Context(),
+		Target{Hostname: "shop.other.test:" + s.port, Rules: rules(t), Verified: func(string) bool { return true }},
+		func(Found) {}, func(Progress) {})
+	if err != nil || report.Error != ErrorUnreachable || len(s.counts()) != 0 {
+		t.Errorf("%+v, %v, %v", report, s.counts(), err)
+	}
+}
+
+// An index of sitemaps leads to ten of them. An index in an index is not read, and the report says so.
+func TestSitemapIndex(t *testing.T) {
+	s := newSite(t)
+	at := "https://shop.example.com:" + s.port
+	index := "<sitemapindex><sitemap><loc>https://evil.example.com/map.xml</loc></sitemap>"
+	want := map[string]string{}
+	for i := range maxSitemaps + 2 {
+		index += fmt.Sprintf("<sitemap><loc>%s/maps/%d.xml</loc></sitemap>", at, i)
+		path := fmt.Sprintf("/page%d", i)
+		s.text(fmt.Sprintf("/maps/%d.xml", i), "", "<urlset><url><loc>"+at+path+"</loc></url></urlset>")
+		s.html(path, key(path))
+		if 0 < i && i < maxSitemaps {
+			want[key(path)] = "https://shop" + path
+		}
+	}
+	s.text("/maps/0.xml", "", "<sitemapindex ><sitemap><loc>"+at+"/maps/inner.xml</loc></sitemap>")
+	s.text("/sitemap.xml", "", index)
+	got := s.scan(testBudget())
+	if diff := gocmp.Diff(want, got.secrets); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+	if !slices.Equal(got.skippedFor(SkippedBudget), []string{"/maps/10.xml", "/maps/11.xml"}) ||
+		!slices.Equal(got.skippedFor(SkippedDepth), []string{"/maps/inner.xml"}) {
+		t.Errorf("%+v", got.Report)
+	}
+}
+
+// A script that names no source map is asked for one by its usual name. The report does not name it if there is none.
+func TestMapWithoutAName(t *testing.T) {
+	s := newSite(t)
+	s.html("/", `<script src="/a.js?v=1"></script><script src="/b.js"></script><script src="/c.js"></script>`)
+	for _, script := range []string{"/a.js", "/b.js", "/c.js"} {
+		s.text(script, "", script)
+	}
+	s.text("/a.js.map", "", mapOf(t, "src/a.ts", key("map without a name")))
+	s.text("/b.js.map", "", key("something else"))
+	got := s.scan(testBudget())
+	want := map[string]string{key("map without a name"): "https://shop/a.js.map src/a.ts:1"}
+	if diff := gocmp.Diff(want, got.secrets); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+	if n := s.counts()["shop/c.js.map"]; n != 1 || len(got.Skipped) != 0 {
+		t.Errorf("%d requests for a map that is not there, %+v", n, got.Report)
+	}
+}
+
 // fakeSite answers in a bubble with a fake clock.
 type fakeSite struct {
 	mu    sync.Mutex // guards the fields below
@@ -349,7 +445,7 @@ func (f *fakeSite) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 func (f *fakeSite) run(ctx context.Context, t *testing.T) (*Report, error) {
-	return newScanner(t, f, DefaultBudget).Run(ctx, Target{Hostname: "shop.example.com",
+	return newScanner(t, f, DefaultBudget).Run(ctx, Target{Hostname: "shop.example.com", Rules: rules(t),
 		Verified: func(host string) bool { return host == "shop.example.com" }}, func(Found) {}, func(Progress) {})
 }
 

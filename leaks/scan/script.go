@@ -29,8 +29,21 @@ var chunkEntry = regexp.MustCompile(`"?([\w-]{1,100})"?\s*:\s*"([\w.-]{1,100})"`
 
 var mapComment = regexp.MustCompile(`[#@]\s*sourceMappingURL=([^\s'"*]+)`)
 
-// readScript queues the chunks and the source map that a script names.
-func (r *run) readScript(res *result, text []byte) {
+// readScriptFile queues what a script names. If that is no source map, the usual name of one is tried: bundlers can
+// leave the name out, and the map is published all the same.
+func (r *run) readScriptFile(res *result) {
+	named := r.readScript(res, res.body)
+	if header := res.header.Get("SourceMap"); header != "" {
+		res.addMap(header)
+	} else if !named && !isHTML(res.body) {
+		u := *res.url
+		u.Path, u.RawPath, u.RawQuery, u.ForceQuery = u.Path+".map", "", "", false
+		res.next = append(res.next, task{kind: guessedMap, url: &u, depth: res.task.depth})
+	}
+}
+
+// readScript queues the chunks and the source map that a script names, and returns whether it names a map.
+func (r *run) readScript(res *result, text []byte) (hasMap bool) {
 	chunks := 0
 	add := func(reference string) bool {
 		if chunks++; chunks > maxChunks {
@@ -57,9 +70,11 @@ func (r *run) readScript(res *result, text []byte) {
 	for _, m := range literal.FindAllSubmatch(text, maxChunks) {
 		add(string(m[1]))
 	}
-	if all := mapComment.FindAllSubmatch(text, -1); len(all) > 0 {
+	all := mapComment.FindAllSubmatch(text, -1)
+	if len(all) > 0 {
 		r.addSourceMap(res, string(all[len(all)-1][1]))
 	}
+	return len(all) > 0
 }
 
 // chunkPath returns the reference of a chunk that a script names. Bundlers write paths from their own root, which may
@@ -80,8 +95,8 @@ func chunkPath(script, reference string) string {
 
 // addMap queues the source map that a header names.
 func (res *result) addMap(reference string) {
-	if u, err := res.url.Parse(reference); err == nil && u.Scheme == "https" && u.User == nil {
-		u.Fragment = ""
+	if u, err := res.url.Parse(reference); err == nil && u.Scheme == "https" && u.Host != "" && u.User == nil {
+		u.Fragment, u.RawFragment = "", ""
 		res.next = append(res.next, task{kind: sourceMap, url: u, depth: res.task.depth})
 	}
 }
@@ -114,6 +129,9 @@ func (r *run) readMap(res *result, text []byte) {
 	var file sourceMapFile
 	plain := []byte(strings.TrimPrefix(string(text), ")]}'"))
 	if depthOf(plain) > maxMapDepth || json.Unmarshal(plain, &file) != nil {
+		if res.task.kind == guessedMap && res.skipped == "" {
+			return // something else stands there
+		}
 		if res.skipped == "" {
 			res.skipped, res.cut = SkippedUnreadable, true
 		}

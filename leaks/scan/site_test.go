@@ -16,7 +16,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/eventrelay/relay/leaks/internal/websites"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/eventrelay/relay/leaks/websites"
 	"github.com/eventrelay/relay/pkg/secrets"
 )
 
@@ -116,11 +118,18 @@ func testBudget() Budget {
 
 func newScanner(t testing.TB, transport http.RoundTripper, budget Budget) *Scanner {
 	t.Helper()
-	rules, err := secrets.New(secrets.ForLeaks)
+	return New(Deps{Metrics: prometheus.NewRegistry(), Transport: transport, UserAgent: "test", Budget: budget,
+		Now: time.Now})
+}
+
+// rules are those of customers without rules of their own.
+func rules(t testing.TB) *secrets.Scanner {
+	t.Helper()
+	s, err := secrets.New(secrets.ForLeaks)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return New(Deps{Transport: transport, Rules: rules, Masks: rules, UserAgent: "test", Budget: budget, Now: time.Now})
+	return s
 }
 
 // scan scans shop.example.com, while that and www.example.com are proven.
@@ -136,7 +145,7 @@ func (s *site) scanWhile(budget Budget, verified func(string) bool) *scan {
 	out := &scan{secrets: map[string]string{}}
 	last := Progress{}
 	report, err := newScanner(s.t, websites.Transport(s.t, s.dns, s.Site), budget).Run(s.t.Context(),
-		Target{Hostname: "shop.example.com:" + s.port, Verified: verified},
+		Target{Hostname: "shop.example.com:" + s.port, Rules: rules(s.t), Verified: verified},
 		func(f Found) {
 			url := strings.ReplaceAll(f.URL, ".example.com:"+s.port, "")
 			if f.Probe != "" {

@@ -155,6 +155,9 @@ func containsAny(b []byte, set *charset) bool {
 // accepts applies what is no matter of shape: checksums and, for leaks, known examples, stop words and entropy. All of
 // them read the secret's own characters only: no text beside a secret can hide it.
 func (s *Scanner) accepts(r *Rule, b []byte, m span) bool {
+	if r.isDecoy != nil {
+		return r.isDecoy(string(b[m.from:m.to]))
+	}
 	if !r.hasChecksum(b[m.start:m.end]) {
 		return false
 	}

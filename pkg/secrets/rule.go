@@ -71,6 +71,8 @@ type Rule struct {
 
 	order  int  // in rules.json
 	custom bool // a customer's
+	// isDecoy accepts the characters after the prefix, in place of all that is no matter of shape; nil = see accepts.
+	isDecoy func(text string) bool
 }
 
 // shape is how a rule's credentials look.

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/test/kit"
 )
 
 var update = flag.Bool("update", false, "write the rules of the SDK")
@@ -182,7 +184,7 @@ func differAt(one, other []string, at int) bool {
 // The lines are read as the rules that they are made from.
 func TestScriptReadsItsRules(t *testing.T) {
 	if _, err := exec.LookPath("node"); err != nil {
-		t.Skip("Node.js is not installed")
+		kit.SkipMissing(t, "Node.js is not installed")
 	}
 	out, err := exec.CommandContext(t.Context(), "node", "../../sdk/js/test/rules.mjs").Output()
 	if err != nil {
@@ -235,7 +237,7 @@ func rangesOf(set *charset) string {
 // and wrapper, and in random texts made of them. RELAY_TORTURE compares more of these, with a random seed.
 func TestScriptFindsWhatScanFinds(t *testing.T) {
 	if _, err := exec.LookPath("node"); err != nil {
-		t.Skip("Node.js is not installed")
+		kit.SkipMissing(t, "Node.js is not installed")
 	}
 	s, seed, budget := newLeaks(t), uint64(27), 1000
 	if os.Getenv("RELAY_TORTURE") != "" {

@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 )
 
 //go:embed rules.json
@@ -43,10 +44,23 @@ type Scanner struct {
 	reach, behind int
 }
 
-// New returns a scanner with the rules of one use. It takes some milliseconds: make one and share it.
-func New(use Use) (*Scanner, error) { return NewSubset(use, func(*Rule) bool { return true }) }
+// The scanners with all rules of a use. Everybody in the process shares them, because nothing changes a scanner.
+var (
+	scannerForLeaks    = sync.OnceValues(func() (*Scanner, error) { return NewSubset(ForLeaks, allRules) })
+	scannerForReceipts = sync.OnceValues(func() (*Scanner, error) { return NewSubset(ForReceipts, allRules) })
+)
 
-// NewSubset is New with those rules of a use only that keep accepts.
+func allRules(*Rule) bool { return true }
+
+// New returns the scanner with the rules of one use. The first call takes some milliseconds.
+func New(use Use) (*Scanner, error) {
+	if use == ForReceipts {
+		return scannerForReceipts()
+	}
+	return scannerForLeaks()
+}
+
+// NewSubset makes a scanner with those rules of a use that keep accepts. It takes some milliseconds.
 func NewSubset(use Use, keep func(*Rule) bool) (*Scanner, error) {
 	var file struct {
 		Version int      `json:"version"`

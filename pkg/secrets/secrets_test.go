@@ -17,6 +17,14 @@ func scanner(t testing.TB) *secrets.Scanner {
 	return s
 }
 
+// The stages of a node and the tests of a package make scanners without compiling the rules again.
+func TestScannersOfAllRulesAreShared(t *testing.T) {
+	leaks, err := secrets.New(secrets.ForLeaks)
+	if again, _ := secrets.New(secrets.ForLeaks); err != nil || again != leaks || leaks == scanner(t) {
+		t.Errorf("%p, then %p, %v", leaks, again, err)
+	}
+}
+
 // fill returns n characters with letters and digits. Tests add the prefix at run time, so that no file of the project
 // contains what scanners call a leak.
 func fill(n int) string { return strings.Repeat("a1B2c3D4", n/8+1)[:n] }

@@ -1,4 +1,4 @@
-// Package websites has a DNS server and websites on loopback, for tests of stages that make requests.
+// Package websites has a DNS server and websites on loopback, for tests of what makes requests to websites.
 package websites
 
 import (

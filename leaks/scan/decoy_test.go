@@ -1,0 +1,56 @@
+package scan
+
+import (
+	"testing"
+
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/finding"
+)
+
+// wire is a configuration with one tripwire, whose fingerprint is fpr_1.
+type wire struct {
+	Configuration
+	tripwire config.Tripwire
+}
+
+func (w *wire) TripwireByFingerprint(fingerprint string) *config.Tripwire {
+	if fingerprint == "fpr_1" {
+		return &w.tripwire
+	}
+	return nil
+}
+
+// A tripwire of the scanned domain is no hit where it was planted: at its file's path, at one that its placement names,
+// or anywhere if it names none. The exposed file that it is makes no hit either.
+func TestDecoyInItsPlace(t *testing.T) {
+	for _, c := range []struct {
+		domain, file, placement, url string
+		want                         bool
+	}{
+		{"dom_1", "/.env", "", "https://a.example/.env", true},
+		{"dom_1", "/.env", "", "https://a.example/app.js", false},
+		{"dom_2", "/.env", "", "https://a.example/.env", false},
+		{"dom_1", "", "in the bundle", "https://a.example/app.js", true},
+		{"dom_1", "", "in (/app.js).", "https://a.example/app.js", true},
+		{"dom_1", "", "at https://a.example/app.js", "https://a.example/app.js", true},
+		{"dom_1", "", "in /app.js", "https://a.example/other.js", false},
+	} {
+		w := &wire{tripwire: config.Tripwire{Domain: c.domain, File: c.file, Placement: c.placement}}
+		h := newHits(&Runner{deps: RunnerDeps{Config: w}}, &config.Scan{Domain: "dom_1"}, nil, nil)
+		x := &finding.Hit{Fingerprint: "fpr_1", Location: finding.Location{URL: c.url}}
+		path, got := h.isInPlace(x)
+		if got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+		if x.Fingerprint = "fpr_2"; got {
+			h.decoys[c.url] = path
+			h.list = []*finding.Hit{{Kind: finding.ExposedFile, Location: x.Location}, {Kind: finding.ExposedFile}}
+			if h.dropDecoys(); len(h.list) != 1 {
+				t.Errorf("%d exposed files", len(h.list))
+			}
+		}
+		if _, other := h.isInPlace(x); other {
+			t.Error("another secret is in its place")
+		}
+	}
+}
