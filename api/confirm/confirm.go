@@ -14,10 +14,12 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/crash"
 	"github.com/eventrelay/relay/pkg/wait"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -39,6 +41,7 @@ type Deps struct {
 type Acts interface {
 	Act(id string) (*config.Act, config.Presence)
 	Acts(account string, keep func(*config.Act) bool) []*config.Act
+	PendingActs(account string) []*config.Act
 	DecideAct(ctx context.Context, id, person string, to config.ActState) (*config.Act, error)
 	EndAct(ctx context.Context, id string, to config.ActState, result string) (*config.Act, error)
 }
@@ -101,9 +104,17 @@ func (c *Confirmer) Act(account, id string) *config.Act {
 // Pending returns the acts of an account that wait for a person, newest first. Those of keys that have ended do not.
 func (c *Confirmer) Pending(account string) []*config.Act {
 	now := c.deps.Now()
-	return c.deps.Acts.Acts(account, func(a *config.Act) bool {
-		return a.StateAt(now) == config.ActPending && c.keyWorks(a)
+	return slices.DeleteFunc(c.deps.Acts.PendingActs(account), func(a *config.Act) bool {
+		return a.StateAt(now) != config.ActPending || !c.keyWorks(a)
 	})
+}
+
+// Recent returns the newest settled acts of an account.
+func (c *Confirmer) Recent(account string) []*config.Act {
+	const most = 20
+	now := c.deps.Now()
+	all := c.deps.Acts.Acts(account, func(a *config.Act) bool { return a.StateAt(now) != config.ActPending })
+	return all[:min(len(all), most)]
 }
 
 // keyWorks reports whether the key that asked for an act has neither been revoked nor expired.
@@ -171,8 +182,9 @@ func (c *Confirmer) revision(ctx context.Context, person *config.Key, a *config.
 }
 
 // Revision returns the parts of answers of /v1 that change when their resources do: the version of a finding, the state
-// of a recovery job, the status and the last attempt of an event, when an endpoint was changed. It is empty if one of
-// them is gone.
+// of a recovery job, the status and the last attempt of an event, when an endpoint was changed, the status of a domain.
+// The check of a domain each day changes its updated_at, and nothing that matters here. It is empty if one of them is
+// gone.
 func Revision(answers ...[]byte) string {
 	var all []string
 	for _, answer := range answers {
@@ -187,6 +199,9 @@ func Revision(answers ...[]byte) string {
 		if json.Unmarshal(answer, &r) != nil || r.Object == "" {
 			return ""
 		}
+		if r.Object == "domain" {
+			r.UpdatedAt = ""
+		}
 		all = append(all, fmt.Sprintf("%s %d %s %s %s %s", r.Object, r.Version, r.State, r.Status, r.LastAttemptAt,
 			r.UpdatedAt))
 	}
@@ -198,34 +213,58 @@ func (c *Confirmer) do(ctx context.Context, person *config.Key, a *config.Act) (
 	// The person's browser may go; what is approved is done.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 	defer cancel()
-	status, header, body := c.deps.API.Call(ctx, person, http.MethodPost, a.Path, nil, []byte(a.Body), a.ID)
+	called := config.WithOrigin(ctx, config.Origin{Related: a.ID}) // the API names the person
+	crash.At("approved " + a.Tool)
+	status, header, body := c.deps.API.Call(called, person, http.MethodPost, a.Path, nil, []byte(a.Body), a.ID)
+	crash.At("answered " + a.Tool)
 	switch {
 	case status < http.StatusBadRequest:
 		to, result := resultOf(body)
 		return c.deps.Acts.EndAct(ctx, a.ID, to, result)
-	case status >= http.StatusInternalServerError || status == http.StatusTooManyRequests:
+	case status >= http.StatusInternalServerError || status == http.StatusTooManyRequests && endsSoon(header):
 		c.deps.Log.Warn("cannot do an approved act yet; it is tried again", "act", a.ID, "status", status)
 		return a, nil
 	}
-	return c.deps.Acts.EndAct(ctx, a.ID, config.ActFailed, failure(status, header, body).Error())
+	refusal := failure(status, header, body)
+	return c.deps.Acts.EndAct(ctx, a.ID, stateOf(refusal.Type), refusal.Error())
+}
+
+// stateOf returns how an act ends whose request is refused with an error of that type.
+func stateOf(errorType string) config.ActState {
+	if errorType == web.Conflict { // changed after the revisions were compared
+		return config.ActConflict
+	}
+	return config.ActFailed
+}
+
+// endsSoon reports whether a refusal of too many requests ends before an act is given up. That of scans in a day may
+// not.
+func endsSoon(header http.Header) bool {
+	seconds, err := strconv.Atoi(header.Get("Retry-After"))
+	return err != nil || time.Duration(seconds)*time.Second < giveUpAfter-leftAfter
 }
 
 // resultOf returns how an act ended whose request was answered, and what is kept of the answer. An update of findings
 // succeeds also if its only finding could not be updated.
 func resultOf(body []byte) (config.ActState, string) {
 	var r struct {
+		Object string `json:"object"`
+		ID     string `json:"id"`
 		RunID  string `json:"run_id"`
 		State  string `json:"state"`
 		Failed []struct {
+			Type    string `json:"type"`
 			Message string `json:"message"`
 		} `json:"failed"`
 	}
 	_ = json.Unmarshal(body, &r) // a recovery job has a number as failed; what was decoded counts
 	switch {
 	case len(r.Failed) > 0:
-		return config.ActFailed, cut(web.SanitizeLine(r.Failed[0].Message))
+		return stateOf(r.Failed[0].Type), cut(web.SanitizeLine(r.Failed[0].Message))
 	case r.RunID != "":
 		return config.ActDone, r.RunID
+	case r.Object == "scan":
+		return config.ActDone, r.ID
 	case r.State != "":
 		return config.ActDone, "the job is " + strings.ReplaceAll(r.State, "_", " ")
 	}
@@ -233,7 +272,7 @@ func resultOf(body []byte) (config.ActState, string) {
 }
 
 // failure returns the error of an answer of /v1.
-func failure(status int, header http.Header, body []byte) error {
+func failure(status int, header http.Header, body []byte) *web.Error {
 	var r struct {
 		Error web.ErrorView `json:"error"`
 	}

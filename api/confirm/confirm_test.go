@@ -1,6 +1,7 @@
 package confirm_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -25,6 +27,7 @@ type world struct {
 	resource string // answer of GET; empty: 404
 	answers  []answer
 	posts    []string
+	related  string // of the last POST, for the audit log
 	endErr   error
 
 	revokedAt time.Time // of the key that asked
@@ -34,6 +37,7 @@ type world struct {
 type answer struct {
 	status int
 	body   string
+	after  string // Retry-After; empty: 1
 }
 
 func (w *world) Act(id string) (*config.Act, config.Presence) {
@@ -56,6 +60,10 @@ func (w *world) Acts(_ string, keep func(*config.Act) bool) (all []*config.Act) 
 		}
 	}
 	return all
+}
+
+func (w *world) PendingActs(account string) []*config.Act {
+	return w.Acts(account, func(a *config.Act) bool { return a.State == config.ActPending })
 }
 
 func (w *world) DecideAct(_ context.Context, id, person string, to config.ActState) (*config.Act, error) {
@@ -95,7 +103,7 @@ func (w *world) Keys(string) []*config.Key {
 	return []*config.Key{{ID: "key_1", RevokedAt: w.revokedAt}}
 }
 
-func (w *world) Call(_ context.Context, principal *config.Key, method, path string, _ url.Values, body []byte,
+func (w *world) Call(ctx context.Context, principal *config.Key, method, path string, _ url.Values, body []byte,
 	idempotencyKey string) (int, http.Header, []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -105,12 +113,13 @@ func (w *world) Call(_ context.Context, principal *config.Key, method, path stri
 		}
 		return 200, http.Header{}, []byte(w.resource)
 	}
+	w.related = config.OriginOf(ctx).Related
 	w.posts = append(w.posts, fmt.Sprintf("%s %s %s %s %s", principal.ID, method, path, body, idempotencyKey))
 	next := w.answers[0]
 	if len(w.answers) > 1 {
 		w.answers = w.answers[1:]
 	}
-	return next.status, http.Header{"Retry-After": {"1"}}, []byte(next.body)
+	return next.status, http.Header{"Retry-After": {cmp.Or(next.after, "1")}}, []byte(next.body)
 }
 
 const finding = `{"object":"finding","id":"fnd_1","version":3,"status":"open"}`
@@ -136,7 +145,7 @@ func newWorld(t *testing.T, answers ...answer) (*world, *confirm.Confirmer, *con
 const post = `usr_1 POST /v1/findings/update {"ids":["fnd_1"]} act_1`
 
 func TestApproveDoesItOnce(t *testing.T) {
-	w, c, a := newWorld(t, answer{200, `{"object":"findings_update","updated":1,"failed":[]}`})
+	w, c, a := newWorld(t, answer{status: 200, body: `{"object":"findings_update","updated":1,"failed":[]}`})
 	if c.Act("acc_2", "act_1") != nil || len(c.Pending("acc_1")) != 1 {
 		t.Error("the act is not found by its account alone")
 	}
@@ -149,8 +158,11 @@ func TestApproveDoesItOnce(t *testing.T) {
 	if _, err := c.Decline(t.Context(), person, a); !errors.Is(err, config.ErrActDecided) {
 		t.Errorf("declined after that: %v", err)
 	}
-	if len(w.requests()) != 1 || w.requests()[0] != post || len(c.Pending("acc_1")) != 0 {
-		t.Errorf("requests %v", w.requests())
+	if recent := c.Recent("acc_1"); len(recent) != 1 || recent[0].State != config.ActDone {
+		t.Errorf("recent %+v", recent)
+	}
+	if len(w.requests()) != 1 || w.requests()[0] != post || len(c.Pending("acc_1")) != 0 || w.related != "act_1" {
+		t.Errorf("requests %v, related to %s", w.requests(), w.related)
 	}
 }
 
@@ -178,21 +190,48 @@ func TestApproveOfSomethingElse(t *testing.T) {
 	}
 }
 
+// The check of a domain each day is no change of it; the loss of its proof is one.
+func TestCheckOfADomainIsNoChange(t *testing.T) {
+	const before = `{"object":"domain","id":"dom_1","status":"verified","checked_at":"2026-01-01T00:00:00Z",` +
+		`"updated_at":"2026-01-01T00:00:00Z"}`
+	const after = `{"object":"domain","id":"dom_1","status":"verified","checked_at":"2026-01-02T00:00:00Z",` +
+		`"updated_at":"2026-01-02T00:00:00Z"}`
+	for now, want := range map[string]config.ActState{after: config.ActDone,
+		strings.Replace(after, "verified", "expired", 1): config.ActConflict} {
+		w, c, a := newWorld(t, answer{status: 200, body: `{"object":"scan","id":"scn_1"}`})
+		a.Revision, w.resource = confirm.Revision([]byte(before)), now
+		if a, err := c.Approve(t.Context(), person, a); err != nil || a.State != want {
+			t.Errorf("%s: %+v, %v", now, a, err)
+		}
+	}
+}
+
 func TestHowActsEnd(t *testing.T) {
 	for body, want := range map[string]string{
-		`{"run_id":"run_1","queued":1}`:                       "done run_1",
-		`{"state":"canary_running","failed":2}`:               "done the job is canary running",
-		`{"failed":[{"message":"cannot become open\u202e"}]}`: "failed cannot become open",
+		`{"run_id":"run_1","queued":1}`:                        "done run_1",
+		`{"state":"canary_running","failed":2}`:                "done the job is canary running",
+		`{"object":"scan","id":"scn_1","status":"queued"}`:     "done scn_1",
+		`{"failed":[{"message":"cannot become open\u202e"}]}`:  "failed cannot become open",
+		`{"failed":[{"type":"conflict","message":"read it"}]}`: "conflict read it",
 		`{}`: "done ",
 	} {
-		_, c, a := newWorld(t, answer{200, body})
+		_, c, a := newWorld(t, answer{status: 200, body: body})
 		if a, err := c.Approve(t.Context(), person, a); err != nil || string(a.State)+" "+a.Result != want {
 			t.Errorf("%s: %+v, %v", body, a, err)
 		}
 	}
-	_, c, a := newWorld(t, answer{400, `{"error":{"type":"invalid_state","message":"the job has ended"}}`})
+	_, c, a := newWorld(t, answer{status: 400, body: `{"error":{"type":"invalid_state","message":"the job has ended"}}`})
 	if a, err := c.Approve(t.Context(), person, a); err != nil || a.State != config.ActFailed ||
 		a.Result != "invalid_state: the job has ended" {
+		t.Errorf("%+v, %v", a, err)
+	}
+}
+
+// A refusal that lasts for hours is not tried again until nobody knows whether it was done.
+func TestRefusedForHours(t *testing.T) {
+	w, c, a := newWorld(t, answer{429, `{"error":{"type":"rate_limited","message":"at most 5 scans"}}`, "3600"})
+	if a, err := c.Approve(t.Context(), person, a); err != nil || a.State != config.ActFailed ||
+		a.Result != "rate_limited: at most 5 scans" || len(w.requests()) != 1 {
 		t.Errorf("%+v, %v", a, err)
 	}
 }
@@ -200,7 +239,8 @@ func TestHowActsEnd(t *testing.T) {
 // An act whose node was killed, or whose request could not be made, is finished by any node, as the same request.
 func TestLeftActsAreFinished(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, c, a := newWorld(t, answer{503, `{}`}, answer{429, `{}`}, answer{200, `{"run_id":"run_1"}`})
+		w, c, a := newWorld(t, answer{status: 503, body: `{}`}, answer{status: 429, body: `{}`},
+			answer{status: 200, body: `{"run_id":"run_1"}`})
 		if a, err := c.Approve(t.Context(), person, a); err != nil || a.State != config.ActApproved {
 			t.Errorf("%+v, %v", a, err)
 		}
@@ -224,7 +264,7 @@ func TestLeftActsAreFinished(t *testing.T) {
 // What cannot be done for minutes is not done hours later.
 func TestLeftActIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, c, a := newWorld(t, answer{503, `{}`})
+		w, c, a := newWorld(t, answer{status: 503, body: `{}`})
 		if _, err := c.Approve(t.Context(), person, a); err != nil {
 			t.Fatal(err)
 		}
@@ -242,7 +282,7 @@ func TestLeftActIsGivenUp(t *testing.T) {
 
 // The same change is not approved twice before the store shows the first.
 func TestSameChangeIsNotApprovedTwice(t *testing.T) {
-	w, c, a := newWorld(t, answer{200, `{"run_id":"run_1"}`})
+	w, c, a := newWorld(t, answer{status: 200, body: `{"run_id":"run_1"}`})
 	again := *a
 	again.ID = "act_2"
 	w.acts["act_2"] = &again
@@ -273,7 +313,7 @@ func TestActOfARevokedKey(t *testing.T) {
 // Nothing is done as a person who may not do it any more.
 func TestLeftActOfARemovedPerson(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, c, a := newWorld(t, answer{503, `{}`})
+		w, c, a := newWorld(t, answer{status: 503, body: `{}`})
 		if _, err := c.Approve(t.Context(), person, a); err != nil {
 			t.Fatal(err)
 		}

@@ -20,13 +20,23 @@ func resources(path string, _ url.Values) (int, http.Header, string) {
 	case "/v1/events/evt_1":
 		return 200, http.Header{}, `{"object":"event","id":"evt_1","type":"![x](https://evil.example)","status":"failed",` +
 			`"endpoint_id":"ep_1","last_attempt_at":"2026-01-01T00:00:00Z"}`
+	case "/v1/events/evt_2":
+		return 200, http.Header{}, `{"object":"event","id":"evt_2","type":null,"status":"failed","endpoint_id":"ep_1"}`
 	case "/v1/endpoints/ep_1":
-		return 200, http.Header{}, `{"object":"endpoint","id":"ep_1","updated_at":"2026-01-01T00:00:00Z","destinations":[` +
-			`{"id":"dst_1","enabled":true,"url":"https://a.example.com/****"},` +
+		return 200, http.Header{}, `{"object":"endpoint","id":"ep_1","name":"orders",` +
+			`"updated_at":"2026-01-01T00:00:00Z","destinations":[` +
+			`{"id":"dst_1","name":"led\u202eger","enabled":true,"url":"https://a.example.com/****"},` +
 			`{"id":"dst_2","enabled":false,"url":"https://b.example.com/"},` +
 			`{"id":"dst_3","enabled":true,"url":"https://c.example.com/"}]}`
 	case "/v1/recoveries/rec_1":
 		return 200, http.Header{}, `{"object":"recovery","id":"rec_1","endpoint_id":"ep_1","total":1234567,"state":"ready"}`
+	case "/v1/domains":
+		return 200, http.Header{}, `{"data":[{"object":"domain","id":"dom_1","hostname":"shop.example.com",` +
+			`"status":"verified"},{"object":"domain","id":"dom_2","hostname":"new.example.com","status":"pending"}]}`
+	case "/v1/domains/dom_1":
+		return 200, http.Header{}, `{"object":"domain","id":"dom_1","hostname":"shop.example.com","status":"verified"}`
+	case "/v1/domains/dom_2":
+		return 200, http.Header{}, `{"object":"domain","id":"dom_2","hostname":"new.example.com","status":"pending"}`
 	}
 	return 404, http.Header{}, `{"error":{"type":"not_found","message":"there is nothing with this id"}}`
 }
@@ -40,18 +50,23 @@ func TestChangesAreOnlyAskedFor(t *testing.T) {
 		path, body, summary, revision string
 	}{
 		"finding_update": {map[string]any{"id": "fnd_1", "status": "resolved", "resolution": "revoked", "note": "x\u202ey"},
-			"/v1/findings/update", `{"ids":["fnd_1"],"resolution":"revoked","status":"resolved"}`,
+			"/v1/findings/update",
+			`{"ids":["fnd_1"],"resolution":"revoked","status":"resolved","version":3}`,
 			`Change the finding "Stripe live secret key" (fnd_1, critical, sk_live_***abcd) from open to resolved, ` +
 				"because: revoked",
 			"finding 3  open  "},
 		"event_replay": {map[string]any{"id": "evt_1", "destination_id": "dst_1", "note": "x\u202ey"},
 			"/v1/events/evt_1/replay", `{"destination_id":"dst_1"}`,
-			`Deliver the event evt_1 (type "![x] (https[:]//evil.example)", now failed) of the endpoint ep_1 again, to ` +
-				`dst_1 at "a.example.com"`,
+			`Deliver the event evt_1 (type "![x] (https[:]//evil.example)", now failed) of the endpoint "orders" (ep_1) ` +
+				`again, to "led\u202eger" (dst_1) at "a.example.com"`,
 			"event 0  failed 2026-01-01T00:00:00Z , endpoint 0    2026-01-01T00:00:00Z"},
 		"recovery_action": {map[string]any{"recovery_id": "rec_1", "action": "canary", "note": "x\u202ey"},
-			"/v1/recoveries/rec_1", `{"action":"canary"}`, "Send the canary of the recovery job rec_1 of the endpoint ep_1: " +
+			"/v1/recoveries/rec_1", `{"action":"canary","state":"ready"}`,
+			"Send the canary of the recovery job rec_1 of the endpoint ep_1: " +
 				"1234567 deliveries, now ready", "recovery 0 ready   "},
+		"scan_start": {map[string]any{"domain": "Shop.example.com", "note": "x\u202ey"}, "/v1/scans",
+			`{"domain_id":"dom_1"}`, "Scan the website of shop.example.com (dom_1) for leaked keys and exposed files: GET " +
+				"requests for at most 50 pages and 300 other paths, in at most two minutes", "domain 0  verified  "},
 	} {
 		text, failed := call(t, session, tool, x.arguments)
 		var v struct {
@@ -79,7 +94,7 @@ func TestChangesAreOnlyAskedFor(t *testing.T) {
 		a.State, a.Result = config.ActDone, "run_1"
 		text, _ = call(t, session, "action_status", map[string]any{"action_id": v.ID})
 		if !strings.Contains(text, `"state":"done"`) || !strings.Contains(text, "run_1") ||
-			strings.Contains(text, "confirm_url") {
+			!strings.Contains(text, `"next":"`) || strings.Contains(text, "confirm_url") {
 			t.Errorf("%s: %s", tool, text)
 		}
 		other := connect(t, endpoint)
@@ -91,6 +106,14 @@ func TestChangesAreOnlyAskedFor(t *testing.T) {
 		if !strings.HasPrefix(asked, "key_2 GET ") {
 			t.Errorf("asked %s", asked)
 		}
+	}
+}
+
+func TestReplayOfAnEventWithoutAType(t *testing.T) {
+	endpoint, _ := start(t, &fake{answer: resources})
+	text, failed := call(t, connectWith(t, endpoint, "rly_live_write"), "event_replay", map[string]any{"id": "evt_2"})
+	if failed || !strings.Contains(text, "the event evt_2 (without a type, now failed)") {
+		t.Error(text)
 	}
 }
 
@@ -110,6 +133,9 @@ func TestChangesThatAreRefused(t *testing.T) {
 			"must be one of revoked"},
 		{"finding_update", map[string]any{"id": "fnd_1", "status": "ignored", "ignore_until": "soon"}, "must be a time"},
 		{"event_replay", map[string]any{"id": "evt_1", "destination_id": "dst_2"}, "no enabled destination"},
+		{"scan_start", map[string]any{"domain": "other.example.com"}, "verified are: shop.example.com"},
+		{"scan_start", map[string]any{"domain": "new.example.com"}, "is pending"},
+		{"scan_start", map[string]any{"domain": "dom_3"}, "not_found"},
 		{"event_replay", map[string]any{"id": "evt_1", "note": strings.Repeat("d", 9000)}, "at most 4096 bytes"},
 	} {
 		if text, failed := call(t, session, x.tool, x.arguments); !failed || !strings.Contains(text, x.says) {
@@ -145,7 +171,7 @@ func TestReadKeyAsksForNoChange(t *testing.T) {
 		}
 		return len(tools.Tools)
 	}
-	if read, write := count("rly_live_read"), count("rly_live_write"); read != 8 || write != 11 {
+	if read, write := count("rly_live_read"), count("rly_live_write"); read != 8 || write != 12 {
 		t.Errorf("%d and %d tools", read, write)
 	}
 	text, failed := call(t, connect(t, endpoint), "event_replay", map[string]any{"id": "evt_1"})

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -19,6 +20,7 @@ import (
 
 const (
 	maxBody = 256 << 10 // bytes of a request
+	maxID   = 256       // bytes of the id of a message, in an error
 	// maxTime bounds a request. A tool reads the store a few times, and each read ends within some seconds.
 	maxTime = 30 * time.Second
 	maxWait = 5 * time.Second // for other requests
@@ -34,8 +36,9 @@ var requestMethods = map[string]bool{
 // keyOf is the key of the API key in the context of a request.
 type keyOf struct{}
 
-// serve answers a request after these checks: host name and origin (403), method (404), API key (401), media types and
-// size (400), one message of a known method (400), calls in this minute (429). The SDK does none of the first three.
+// serve answers a request after these checks: host name and origin (403), path (404), API key (401), requests in this
+// minute (429), media type and size (400), one message (400) of a method that is offered. The SDK does none of the
+// first three.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) error {
 	if err := s.checkOrigin(r); err != nil {
 		return err
@@ -53,18 +56,22 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	s.deps.Uses.RecordUse(key.Account, key.ID, key.Name, web.InfoOf(r).Client)
-	body, err := readMessage(w, r)
-	if err != nil {
-		return err
-	}
 	if wait := s.deps.Reads.Claim(r.Context(), key.ID, requestsPerMinute); wait > 0 {
 		return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: max(wait, time.Second),
 			Message: "the API key may make 300 requests a minute here; wait as long as Retry-After says"}
 	}
+	m, err := readMessage(w, r)
+	if err != nil {
+		return err
+	}
+	if !requestMethods[m.method] {
+		refuseMethod(w, r, m)
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(context.WithValue(r.Context(), keyOf{}, key), maxTime)
 	defer cancel()
 	in := r.Clone(ctx)
-	in.Body, in.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	in.Body, in.ContentLength = io.NopCloser(bytes.NewReader(m.body)), int64(len(m.body))
 	// The SDK wants both types, of which it never sends the second here.
 	in.Header.Set("Accept", "application/json, text/event-stream")
 	select {
@@ -108,20 +115,29 @@ func (s *Server) authenticate(r *http.Request) (*config.Key, error) {
 	if !strings.EqualFold(scheme, "bearer") {
 		return nil, &web.Error{Status: http.StatusUnauthorized, Type: web.AuthenticationRequired, Message: advice}
 	}
-	key, err := s.deps.Keys.Authenticate(strings.TrimSpace(text))
+	text = strings.TrimSpace(text)
+	key, err := s.deps.Keys.Authenticate(text)
 	switch {
 	case errors.Is(err, config.ErrLease):
 		return nil, web.ServiceUnavailable(nil, "this node cannot confirm API keys at the moment; try again")
 	case err != nil:
+		s.deps.Refusals.CheckKey(text, r)
 		return nil, &web.Error{Status: http.StatusUnauthorized, Type: web.InvalidAPIKey,
 			Message: "the API key is unknown, expired or revoked; " + advice}
 	}
 	return key, nil
 }
 
+// message is a message of JSON-RPC.
+type message struct {
+	body   []byte
+	method string
+	id     json.RawMessage // nil: a notification
+}
+
 // readMessage returns the body of a request, one message of JSON-RPC. Arrays of messages are refused: limits and the
 // audit log count calls.
-func readMessage(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+func readMessage(w http.ResponseWriter, r *http.Request) (*message, error) {
 	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
 		return nil, web.Invalid("Content-Type", "must be application/json")
 	}
@@ -140,23 +156,59 @@ func readMessage(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if err != nil {
 		return nil, web.Invalid("", "the body must be a JSON-RPC message")
 	}
-	method := ""
-	for _, m := range members {
+	m := &message{body: body}
+	for _, member := range members {
+		if member.Name == "params" && !unambiguous(member.Value, "arguments") {
+			return nil, web.Invalid("params", "must be an object in which no name is there twice")
+		}
 		switch {
-		case m.Name == "method":
-			method, _ = web.DecodeString(m.Value) // no text is no method
-		case strings.EqualFold(m.Name, "method"):
+		case member.Name == "method":
+			m.method, _ = web.DecodeString(member.Value) // no text is no method
+		case member.Name == "id":
+			m.id = json.RawMessage(member.Value)
+		case strings.EqualFold(member.Name, "method"):
 			return nil, web.Invalid("method", "must be written in lower case")
 		}
 	}
-	switch {
-	case method == "":
+	if m.method == "" {
 		return nil, web.Invalid("method", "is required: this server asks its clients nothing")
-	case !requestMethods[method]:
-		return nil, &web.Error{Status: http.StatusBadRequest, Type: web.InvalidRequest, Code: "method_not_found",
-			Param: "method", Message: "is not offered; use tools/list and tools/call"}
 	}
-	return body, nil
+	return m, nil
+}
+
+// unambiguous reports whether no name is there twice in an object and in its member with that name: what a person or
+// a proxy reads in a call is what is done.
+func unambiguous(object []byte, within string) bool {
+	members, err := web.ParseObject(nil, object)
+	if err != nil {
+		return false
+	}
+	for _, m := range members {
+		if m.Name == within && len(m.Value) > 0 && m.Value[0] == '{' && !unambiguous(m.Value, "") {
+			return false
+		}
+	}
+	return true
+}
+
+// refuseMethod answers a request of a method that is not offered. Clients of older revisions read the error only with
+// the status 200; revision 2026-07-28 wants 404. A notification is ignored.
+func refuseMethod(w http.ResponseWriter, r *http.Request, m *message) {
+	if m.id == nil {
+		w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	status := http.StatusOK
+	if r.Header.Get("Mcp-Protocol-Version") >= "2026-07-28" {
+		status = http.StatusNotFound
+	}
+	id := m.id
+	if len(id) > maxID || id[0] == '{' || id[0] == '[' {
+		id = nil // not one of JSON-RPC
+	}
+	e := &web.Error{Status: status, Type: web.InvalidRequest, Param: "method",
+		Message: "is not offered; use tools/list and tools/call"}
+	writeRPCError(w, r, e, codeMethodNotFound, id)
 }
 
 // forward writes what the SDK has answered. Its errors before it reads the message are plain text.
@@ -186,16 +238,8 @@ const (
 
 // writeError writes an error as a JSON-RPC response. The data member is the error in the form of /v1.
 func writeError(w http.ResponseWriter, r *http.Request, e *web.Error) {
-	type rpcError struct {
-		Code    int           `json:"code"`
-		Message string        `json:"message"`
-		Data    web.ErrorView `json:"data"`
-	}
-	view := web.ViewOf(r, e)
 	code := codeRefused
 	switch {
-	case e.Code == "method_not_found":
-		code = codeMethodNotFound
 	case e.Status >= http.StatusInternalServerError:
 		code = codeInternal
 	case e.Type == web.InvalidRequest:
@@ -204,9 +248,20 @@ func writeError(w http.ResponseWriter, r *http.Request, e *web.Error) {
 	if e.Status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 	}
+	writeRPCError(w, r, e, code, nil)
+}
+
+// writeRPCError writes an error with the id of its request; nil: the message may not have been read.
+func writeRPCError(w http.ResponseWriter, r *http.Request, e *web.Error, code int, id json.RawMessage) {
+	type rpcError struct {
+		Code    int           `json:"code"`
+		Message string        `json:"message"`
+		Data    web.ErrorView `json:"data"`
+	}
+	view := web.ViewOf(r, e)
 	web.WriteJSON(w, e.Status, struct {
-		Version string   `json:"jsonrpc"`
-		ID      *string  `json:"id"` // null: the message may not have been read
-		Error   rpcError `json:"error"`
-	}{"2.0", nil, rpcError{code, view.Message, view}})
+		Version string          `json:"jsonrpc"`
+		ID      json.RawMessage `json:"id"`
+		Error   rpcError        `json:"error"`
+	}{"2.0", id, rpcError{code, view.Message, view}})
 }

@@ -46,6 +46,7 @@ type Deps struct {
 	Log      *slog.Logger
 	Keys     Keys
 	Uses     KeyUses
+	Refusals Refusals
 	Reads    Window // counts requests by key
 	Writes   Window // counts changes that agents ask for, by key
 	Acts     Acts
@@ -63,6 +64,11 @@ type Keys interface {
 // KeyUses counts uses of API keys.
 type KeyUses interface {
 	RecordUse(account, key, name string, from netip.Addr)
+}
+
+// Refusals learns of every request with a wrong API key: it may be that of a tripwire. It does not wait.
+type Refusals interface {
+	CheckKey(text string, r *http.Request)
 }
 
 // Window counts the calls of each key; see limit.Window.
@@ -120,7 +126,8 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	if err != nil || base.Host == "" {
 		return nil, errors.New("agent server: the base URL is invalid")
 	}
-	if deps.Log == nil || deps.Keys == nil || deps.Uses == nil || deps.Reads == nil || deps.API == nil ||
+	if deps.Log == nil || deps.Keys == nil || deps.Uses == nil || deps.Refusals == nil || deps.Reads == nil ||
+		deps.API == nil ||
 		deps.Writes == nil || deps.Acts == nil ||
 		deps.Producer == nil || deps.Now == nil || deps.Metrics == nil {
 		return nil, errors.New("agent server: a dependency is missing")

@@ -38,6 +38,7 @@ type fake struct {
 	asked   []string // requests to /v1
 	entries []*audit.Entry
 	uses    []string
+	refused []string // API keys
 	called  int
 	most    int // calls that are allowed; 0: all
 	logErr  error
@@ -87,8 +88,17 @@ func (f *fake) Authenticate(key string) (*config.Key, error) {
 		return &config.Key{ID: "key_1", Account: "acc_1", Name: "agent", Scope: config.Read}, nil
 	case "rly_live_write":
 		return &config.Key{ID: "key_2", Account: "acc_1", Name: "agent", Scope: config.ReadWrite, Agent: true}, nil
+	case "rly_live_plain":
+		return &config.Key{ID: "key_3", Account: "acc_1", Name: "program", Scope: config.ReadWrite}, nil
 	}
 	return nil, config.ErrInvalidKey
+}
+
+// CheckKey implements mcp.Refusals.
+func (f *fake) CheckKey(text string, _ *http.Request) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.refused = append(f.refused, text)
 }
 
 func (f *fake) RecordUse(account, key, name string, from netip.Addr) {
@@ -100,7 +110,7 @@ func (f *fake) RecordUse(account, key, name string, from netip.Addr) {
 func (f *fake) Claim(_ context.Context, key string, _ int) time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.called++; key != "key_1" && key != "key_2" || f.most > 0 && f.called > f.most {
+	if f.called++; !strings.HasPrefix(key, "key_") || f.most > 0 && f.called > f.most {
 		return 1500 * time.Millisecond
 	}
 	return 0
@@ -136,13 +146,14 @@ func (f *fake) ProduceSync(_ context.Context, topic string, partition int32, r *
 }
 
 // start serves an agent server of f and returns its URL and metrics.
-func start(t *testing.T, f *fake) (string, *prometheus.Registry) {
+func start(t testing.TB, f *fake) (string, *prometheus.Registry) {
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	listener := httptest.NewUnstartedServer(nil)
 	base := "http://" + listener.Listener.Addr().String()
 	s, err := mcp.New(mcp.Config{BaseURL: base, DashboardURL: "https://desk.example.com", Version: "1.2.3",
-		AllowedHosts: []string{"relay.internal"}}, mcp.Deps{Log: slog.New(slog.DiscardHandler), Keys: f, Uses: f, Reads: f,
+		AllowedHosts: []string{"relay.internal"}}, mcp.Deps{Log: slog.New(slog.DiscardHandler), Keys: f, Uses: f, Refusals: f,
+		Reads:  f,
 		Writes: &f.writes, Acts: f, API: f, Producer: f, Now: func() time.Time { return now }, Metrics: registry})
 	if err != nil {
 		t.Fatal(err)
@@ -309,9 +320,11 @@ func TestBadArguments(t *testing.T) {
 
 // Texts of others reach the agent as data: no links, no invisible characters, bounded.
 func TestResultsAreClean(t *testing.T) {
+	leaked := strings.Join([]string{"sk", "live", "q8ZkT2vN4xW7yR1mB5cJ9dL3"}, "_")
 	f := &fake{answer: func(string, url.Values) (int, http.Header, string) {
 		return 200, http.Header{"Relay-Data-As-Of": {"2026-01-02T03:00:00Z"}}, `{"id":"evt_1","headers_raw":[["a","b"]],` +
-			`"data":{"a":1},"size_bytes":9007199254740993,` +
+			`"data":{"a":1},"size_bytes":9007199254740993,"attempts":[{"request":{"headers":{"Webhook-Signature":"v1,abc"}},` +
+			`"response":{"headers":{"Set-Cookie":"id=1"},"body":"` + leaked + ` is wrong"}}],` +
 			`"headers":{"x\u202e":"![p](https://evil.example/?q=\u200b1)",` +
 			`"Authorization":"Bearer a","y":"<img src=//e/b>"},` +
 			`"query":"a=1&token=abc","raw":"![a][b] [b]: //evil/p.png www.evil.example",` +
@@ -342,6 +355,12 @@ func TestResultsAreClean(t *testing.T) {
 	if headers["Authorization"] != "****" || headers["y"] != "< img src=/ /e/b>" || v["query"] != "a=1&token=****" ||
 		v["raw"] != "![a] [b] [b] : / /evil/p.png www[.]evil.example" {
 		t.Errorf("%v", v)
+	}
+	attempt := v["attempts"].([]any)[0].(map[string]any)
+	response := attempt["response"].(map[string]any)
+	if body := response["body"].(string); attempt["request"] != nil || strings.Contains(body, leaked) ||
+		!strings.HasSuffix(body, " is wrong") || response["headers"].(map[string]any)["Set-Cookie"] != "****" {
+		t.Errorf("attempt %v", attempt)
 	}
 	if got := v["why"].(string); got != strings.Repeat("ä", 500)+"…" {
 		t.Errorf("%d characters", len([]rune(got)))
@@ -479,11 +498,14 @@ func TestRefusals(t *testing.T) {
 		"empty":          {"", "", "", nil, want{400, "JSON-RPC"}},
 		"array":          {"", "", " [" + list + "]", nil, want{400, "arrays"}},
 		"response":       {"", "", `{"jsonrpc":"2.0","id":1,"result":{}}`, nil, want{400, "method"}},
-		"subscription":   {"", "", `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen"}`, nil, want{400, "tools/call"}},
 		"two names": {"", "", `{"jsonrpc":"2.0","id":1,"method":"resources/list","Method":"ping"}`, nil,
 			want{400, "lower case"}},
 		"a name twice": {"", "", `{"jsonrpc":"2.0","id":1,"method":"ping","method":"resources/list"}`, nil,
 			want{400, "JSON-RPC"}},
+		"a param twice": {"", "", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","name":"x"}}`, nil,
+			want{400, "twice"}},
+		"an argument twice": {"", "", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"event_get",` +
+			`"arguments":{"id":"evt_1","id":"evt_2"}}}`, nil, want{400, "twice"}},
 		"too large":      {"", "", `{"x":"` + strings.Repeat("a", 256<<10) + `"}`, nil, want{413, "262144 bytes"}},
 		"version":        {"", "", list, []string{"MCP-Protocol-Version", "1999-01-01"}, want{400, "version"}},
 		"not JSON-RPC":   {"", "", `{"method":"tools/list"}`, nil, want{400, ""}},
@@ -520,6 +542,42 @@ func TestRefusals(t *testing.T) {
 	res, text := do("POST", endpoint, list)
 	if res.StatusCode != 429 || res.Header.Get("Retry-After") != "2" || !strings.Contains(text, "300 requests a minute") {
 		t.Errorf("over the limit: %d %s %v", res.StatusCode, text, res.Header)
+	}
+}
+
+// A method that is not offered is an error of its request: a client reads it and goes on. A notification is ignored.
+func TestMethodsThatAreNotOffered(t *testing.T) {
+	f := &fake{}
+	endpoint, _ := start(t, f)
+	for _, x := range []struct {
+		version, id string
+		status      int
+		gets        string
+	}{
+		{"2025-11-25", `"id":7,`, 200, `"id":7,`}, {"", `"id":"a",`, 200, `"id":"a",`},
+		{"2026-07-28", `"id":7,`, 404, `"id":7,`}, {"2025-11-25", "", 202, ""},
+		{"", `"id":{"a":1},`, 200, `"id":null,`}, {"", `"id":"` + strings.Repeat("a", 300) + `",`, 200, `"id":null,`},
+	} {
+		for _, method := range []string{"resources/list", "logging/setLevel", "subscriptions/listen", "a\u003cb"} {
+			r, err := http.NewRequestWithContext(t.Context(), "POST", endpoint,
+				strings.NewReader(`{"jsonrpc":"2.0",`+x.id+`"method":"`+method+`"}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set("Authorization", "Bearer rly_live_read")
+			r.Header.Set("Content-Type", "application/json")
+			r.Header.Set("Mcp-Protocol-Version", x.version)
+			res, err := http.DefaultClient.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, _ := io.ReadAll(res.Body)
+			_ = res.Body.Close()
+			if res.StatusCode != x.status || !strings.Contains(string(text), x.gets) ||
+				(x.id != "") != strings.Contains(string(text), "-32601") {
+				t.Errorf("%+v %s: %d %s", x, method, res.StatusCode, text)
+			}
+		}
 	}
 }
 

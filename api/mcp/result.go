@@ -72,14 +72,31 @@ func (s *Server) render(x request, status int, header http.Header, body []byte) 
 
 var errUnreadable = errors.New("the answer could not be read; try again")
 
-// maskCredentials masks the values of an event's headers and query whose names say that they are credentials: they were
-// stored as they came.
-func (s *Server) maskCredentials(v map[string]any) {
-	const mask = "****"
-	headers, _ := v["headers"].(map[string]any)
+const mask = "****"
+
+// maskHeaders masks the values of headers whose names say that they are credentials: they were stored as they came.
+func maskHeaders(v any) {
+	headers, _ := v.(map[string]any)
 	for name := range headers {
 		if config.CredentialHeader(name) {
 			headers[name] = mask
+		}
+	}
+}
+
+// maskCredentials masks credentials in an event: in its headers and query by their names, in what the destinations
+// answered also by their form. Of the requests to destinations nothing is shown: each has a signature that is valid.
+func (s *Server) maskCredentials(v map[string]any) {
+	maskHeaders(v["headers"])
+	attempts, _ := v["attempts"].([]any) // in a list it is a number
+	for _, each := range attempts {
+		attempt, _ := each.(map[string]any)
+		delete(attempt, "request")
+		response, _ := attempt["response"].(map[string]any)
+		maskHeaders(response["headers"])
+		if text, ok := response["body"].(string); ok {
+			masked, _ := s.leaks.MaskAll(nil, []byte(text))
+			response["body"] = string(masked)
 		}
 	}
 	if text, ok := v["query"].(string); ok && text != "" {

@@ -14,15 +14,7 @@ func agentReads(t *testing.T, p *process) {
 	dest := newSink(t, nil)
 	ep, _, _ := c.endpoint(map[string]any{"destinations": []any{dest.URL}})
 	id := c.send(ep, 1)
-	tool := func(name, arguments string) (result map[string]any) {
-		answer := c.must(http.StatusOK, "POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"`+
-			name+`","arguments":`+arguments+`}}`)
-		content := answer["result"].(map[string]any)["content"].([]any)[0].(map[string]any)["text"].(string)
-		if err := json.Unmarshal([]byte(content), &result); err != nil {
-			t.Fatalf("%s: %v: %s", name, err, content)
-		}
-		return result
-	}
+	tool := c.tool
 	if e := tool("event_get", `{"id":"`+id+`","include_body":true}`); e["id"] != id ||
 		!strings.Contains(e["body"].(string), "order.paid") {
 		t.Errorf("event %v", e)
@@ -48,6 +40,18 @@ func agentReads(t *testing.T, p *process) {
 	}
 }
 
+// tool calls a tool of the agent server and returns its result.
+func (c client) tool(name, arguments string) (result map[string]any) {
+	c.t.Helper()
+	answer := c.must(http.StatusOK, "POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"`+
+		name+`","arguments":`+arguments+`}}`)
+	content := answer["result"].(map[string]any)["content"].([]any)[0].(map[string]any)["text"].(string)
+	if err := json.Unmarshal([]byte(content), &result); err != nil {
+		c.t.Fatalf("%s: %v: %s", name, err, content)
+	}
+	return result
+}
+
 // agentAsksForAReplay asks for a replay of an event, approves it in the dashboard twice, and finds one run.
 func agentAsksForAReplay(t *testing.T, p *process, c client, id string,
 	tool func(name, arguments string) map[string]any) {
@@ -61,7 +65,7 @@ func agentAsksForAReplay(t *testing.T, p *process, c client, id string,
 	b := newBrowser(t, p.url)
 	b.want(c, 303, "/app/password", "", "POST", addPerson(t, p, "agents@example.com"), nil)
 	b.want(c, 303, "/app", "", "POST", "/app/password", newPassword)
-	b.want(c, 200, "", "Nothing has been changed", "GET", path, nil)
+	decision := b.decisionOn(c, path)
 	replays := func() (runs []string) {
 		for _, run := range c.must(http.StatusOK, "GET", "/v1/replays", nil)["data"].([]any) {
 			if run := run.(map[string]any); run["filter"].(map[string]any)["event_id"] == id {
@@ -74,7 +78,7 @@ func agentAsksForAReplay(t *testing.T, p *process, c client, id string,
 		t.Fatalf("replayed before the approval: %v", runs)
 	}
 	for range 2 {
-		b.want(c, 303, path, "", "POST", path+"/approve", url.Values{})
+		b.want(c, 303, path, "", "POST", path+"/approve", decision)
 	}
 	b.want(c, 200, "", "Done, approved", "GET", path, nil)
 	runs := replays()
@@ -82,4 +86,16 @@ func agentAsksForAReplay(t *testing.T, p *process, c client, id string,
 	if len(runs) != 1 || done["state"] != "done" || done["result"] != runs[0] {
 		t.Errorf("runs %v, the act %v", runs, done)
 	}
+}
+
+// decisionOn opens the page of a change that an agent asks for, and returns the form that decides on it.
+func (b *browser) decisionOn(to client, path string) url.Values {
+	b.t.Helper()
+	res, body, err := b.send(to, http.MethodGet, path, nil)
+	if err != nil || res.StatusCode != http.StatusOK || !strings.Contains(body, "Nothing has been changed") {
+		b.t.Fatalf("%s: %v %s", path, err, body)
+	}
+	_, text, _ := strings.Cut(body, path+`/approve"><input type="hidden" name="nonce" value="`)
+	nonce, _, _ := strings.Cut(text, `"`)
+	return url.Values{"nonce": {nonce}}
 }

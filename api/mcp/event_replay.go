@@ -1,0 +1,88 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/eventrelay/relay/pkg/config"
+)
+
+type eventReplayInput struct {
+	ID            string `json:"id" jsonschema:"id of the event (evt_…)"`
+	DestinationID string `json:"destination_id,omitempty" jsonschema:"only this destination (dst_…)"`
+	Note          string `json:"note,omitempty" jsonschema:"why, for the person who decides; up to 500 characters"`
+}
+
+// addEventReplay adds the tool that asks for another delivery of an event.
+func (s *Server) addEventReplay(server *sdk.Server) {
+	addChange(s, server, false, "event_replay", "Deliver an event again",
+		"Asks a person to deliver one stored event again, to all enabled destinations of its endpoint or to one.",
+		func(_ context.Context, _ *config.Key, in eventReplayInput) (change, error) {
+			resource := "/v1/events/" + url.PathEscape(in.ID)
+			return change{resource, true, resource + "/replay", in.Note, in}, nil
+		})
+}
+
+// body has no condition: a delivery reads its destination when it is sent, so a change after the approval counts,
+// whenever it is made.
+func (in eventReplayInput) body(map[string]any) any {
+	if in.DestinationID == "" {
+		return map[string]any{}
+	}
+	return map[string]any{"destination_id": in.DestinationID}
+}
+
+// check returns why an event cannot be delivered again so.
+func (in eventReplayInput) check(v map[string]any) error {
+	endpoint, _ := v["endpoint"].(map[string]any)
+	if destinationsOf(endpoint, in.DestinationID) == "" {
+		return errors.New("invalid_request: destination_id: is no enabled destination of the event's endpoint")
+	}
+	return nil
+}
+
+func (in eventReplayInput) summary(v map[string]any) string {
+	endpoint, _ := v["endpoint"].(map[string]any)
+	kind := "without a type"
+	if text, ok := v["type"].(string); ok {
+		kind = fmt.Sprintf("type %q", text)
+	}
+	return fmt.Sprintf("Deliver the event %v (%s, now %v) of the endpoint %s again, to %s", v["id"], kind, v["status"],
+		named(endpoint), destinationsOf(endpoint, in.DestinationID))
+}
+
+// named returns the name and the id of an endpoint or destination.
+func named(v map[string]any) string {
+	if name, _ := v["name"].(string); name != "" {
+		return fmt.Sprintf("%q (%v)", name, v["id"])
+	}
+	return fmt.Sprint(v["id"])
+}
+
+// destinationsOf names the enabled destinations of an endpoint, or only that one; it is empty if there is none.
+func destinationsOf(endpoint map[string]any, only string) string {
+	const most = 10
+	list, _ := endpoint["destinations"].([]any)
+	var names []string
+	for _, each := range list {
+		d, _ := each.(map[string]any)
+		id, _ := d["id"].(string)
+		if d["enabled"] != true || only != "" && id != only {
+			continue
+		}
+		host := ""
+		if u, err := url.Parse(fmt.Sprint(d["url"])); err == nil {
+			host = u.Host
+		}
+		names = append(names, fmt.Sprintf("%s at %q", named(d), host))
+	}
+	if len(names) > most {
+		names = append(names[:most], fmt.Sprintf("%d more", len(names)-most))
+	}
+	return strings.Join(names, ", ")
+}
