@@ -126,17 +126,21 @@ func (c client) post(url string, header map[string]string, body []byte) *http.Re
 	return resp
 }
 
-// awaitStatus reads an event until it has the status, and returns it.
+// awaitStatus reads an event until it has the status, and returns it. It tries again, as clients should, while the
+// store is unavailable: on a slow machine engines answer late.
 func (c client) awaitStatus(id, want string, limit time.Duration) map[string]any {
 	c.t.Helper()
 	for deadline := time.Now().Add(busy * limit); ; time.Sleep(30 * time.Millisecond) {
-		e := c.must(http.StatusOK, "GET", "/v1/events/"+id, nil)
+		status, e, _ := c.call("GET", "/v1/events/"+id, nil)
+		if status != http.StatusOK && status != http.StatusServiceUnavailable {
+			c.t.Fatalf("event %s: %d %v\n%s", id, status, e, c.logs)
+		}
 		if e["status"] == want {
 			return e
 		}
 		if time.Now().After(deadline) {
-			c.t.Fatalf("event %s is %v (%v), want %s; deliveries %v\n%s", id, e["status"], e["why"], want,
-				e["deliveries"], c.logs)
+			c.t.Fatalf("event %s is %v (%v), want %s; deliveries %v; error %v\n%s", id, e["status"], e["why"], want,
+				e["deliveries"], e["error"], c.logs)
 		}
 	}
 }

@@ -1,0 +1,125 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/sign"
+	"github.com/eventrelay/relay/test/kit"
+)
+
+// example is the pair of programs in examples that docs/clients.md shows for one language.
+type example struct {
+	language      string
+	dir           string
+	send, receive []string // their command lines
+	env           []string
+	installed     string // what deploy/vendors.sh installs for them; "" = nothing
+}
+
+// The example programs send an event, verify its delivery, refuse a forged one, and handle a repeated one once.
+func TestExamples(t *testing.T) {
+	t.Parallel()
+	built := t.TempDir() + "/"
+	root := kit.Root(t)
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", built, "./examples/go/...")
+	build.Dir, build.Env = root, append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	packages := filepath.Join(root, "bin/examples/python")
+	p := startDevProcess(t, t.TempDir(), "RELAY_EGRESS_ALLOW_HTTP=true")
+	for _, e := range []example{
+		{"Go", root, []string{built + "send"}, []string{built + "receive"}, nil, ""},
+		{"JavaScript", filepath.Join(root, "examples/javascript"), []string{"node", "send.mjs"},
+			[]string{"node", "receive.mjs"}, nil, "examples/javascript/node_modules/standardwebhooks"},
+		{"Python", filepath.Join(root, "examples/python"), []string{"python3", "send.py"},
+			[]string{"python3", "receive.py"}, []string{"PYTHONPATH=" + packages, "PYTHONDONTWRITEBYTECODE=1"},
+			"bin/examples/python/standardwebhooks"},
+	} {
+		t.Run(e.language, func(t *testing.T) {
+			t.Parallel()
+			if _, err := exec.LookPath(e.send[0]); err != nil {
+				kit.SkipMissing(t, "examples in %s: %v", e.language, err)
+			}
+			if _, err := os.Stat(filepath.Join(root, e.installed)); err != nil {
+				kit.SkipMissing(t, "examples in %s: run deploy/vendors.sh: %v", e.language, err)
+			}
+			e.sendAndReceive(t, p.forTest(t))
+		})
+	}
+}
+
+// command returns one of the programs, not started yet.
+func (e example) command(t *testing.T, line []string, env ...string) *exec.Cmd {
+	cmd := exec.CommandContext(t.Context(), line[0], line[1:]...)
+	cmd.Dir, cmd.Env = e.dir, append(append(os.Environ(), e.env...), env...)
+	return cmd
+}
+
+func (e example) sendAndReceive(t *testing.T, c client) {
+	url := fmt.Sprintf("http://127.0.0.1:%d/hook", kit.FreePort(t))
+	ep, _, secret := c.endpoint(map[string]any{"destinations": []any{url}})
+	_, port, _ := strings.Cut(strings.TrimSuffix(url, "/hook"), "127.0.0.1:")
+	printed := &tail{}
+	receiver := e.command(t, e.receive, "PORT="+port, "RELAY_SIGNING_SECRET="+secret)
+	receiver.Stdout, receiver.Stderr = printed, printed
+	if err := receiver.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = receiver.Wait() }) // it was killed with the test's context
+	eventually(t, arrival, func() string {
+		if !strings.Contains(printed.String(), "listening on 127.0.0.1:"+port) {
+			return "the receiver does not listen: " + printed.String()
+		}
+		return ""
+	})
+	out, err := e.command(t, append(e.send, ep, "order.paid", `{"amount":4200}`),
+		"RELAY_BASE_URL="+c.url, "RELAY_API_KEY="+c.key).Output()
+	if err != nil {
+		t.Fatalf("send: %v %v", err, stderrOf(err))
+	}
+	id := strings.TrimSpace(string(out))
+	event := c.awaitStatus(id, "delivered", arrival)
+	if want := "received " + id + " order.paid "; strings.Count(printed.String(), want) != 1 {
+		t.Errorf("the receiver printed %s, want %s once", printed, want)
+	}
+
+	body := []byte(event["body"].(string))
+	again := func(secret sign.Secret) int {
+		now := time.Now()
+		return c.post(url, map[string]string{
+			"webhook-id": id, "webhook-timestamp": strconv.FormatInt(now.Unix(), 10),
+			"webhook-signature": sign.Sign([]sign.Secret{secret}, id, now, body),
+		}, body).StatusCode
+	}
+	own, err := sign.ParseSecret(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status := again(own); status != http.StatusNoContent {
+		t.Errorf("a delivery that is repeated is answered %d", status)
+	}
+	if status := again(sign.NewSecret()); status != http.StatusUnauthorized {
+		t.Errorf("a forged delivery is answered %d", status)
+	}
+	if n := strings.Count(printed.String(), "received "); n != 1 {
+		t.Errorf("the event was handled %d times: %s", n, printed)
+	}
+}
+
+// stderrOf returns what a command that failed has printed.
+func stderrOf(err error) string {
+	if exit := new(exec.ExitError); errors.As(err, &exit) {
+		return string(exit.Stderr)
+	}
+	return ""
+}
