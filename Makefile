@@ -44,7 +44,7 @@ engines:
 image:
 	@deploy/engines/image.sh
 
-# Binaries, bill of materials, licences and checksums of the current commit, in dist.
+# Binaries, bill of materials, licences, Helm chart and checksums of the current commit, in dist.
 release: need-go need-npm
 	@deploy/release/release.sh
 
@@ -77,12 +77,13 @@ bench-go:
 	go test -run '^$$' -bench . -benchtime 1s ./pkg/... ./ingest/... ./dispatcher/... ./store/... ./api/...
 
 # Writes what is made from the code: the table of metrics, the capacity table, the dashboards for Grafana, the rules of
-# the SDK.
+# the SDK; version, alert rules and settings of the Helm chart.
 generate: need-go
 	@CGO_ENABLED=0 go test ./node -count=1 -run '^TestMetricsTable$$' -update
 	@CGO_ENABLED=0 go test ./pkg/capacity -count=1 -run '^TestCapacityTable$$' -update
 	@CGO_ENABLED=0 go run ./deploy/grafana deploy/grafana/dashboards
 	@CGO_ENABLED=0 go test ./pkg/secrets -count=1 -run '^TestScriptRulesAreCurrent$$' -update
+	@CGO_ENABLED=0 go test ./deploy/chart -count=1 -update
 
 # The linters include go vet.
 lint: need-go

@@ -8,6 +8,8 @@ import (
 	"runtime/debug"
 	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/test/kit"
 )
 
 func TestVersion(t *testing.T) {
@@ -16,6 +18,7 @@ func TestVersion(t *testing.T) {
 		{"0.1.0-dev\n", "a6d2758-dirty", "0.1.0-dev+a6d2758-dirty"},
 		{"0.1.0-dev\n", "", "0.1.0-dev"}, // the test binary has no commit in it
 		{"1.2.0\n", "a6d2758", "1.2.0"},
+		{"1.2.0\n", "a6d2758-dirty", "1.2.0+a6d2758-dirty"}, // a release from changed files is none
 	} {
 		if got := Version(c.release, c.commit); got != c.want {
 			t.Errorf("version of %q built from %q is %q, want %q", c.release, c.commit, got, c.want)
@@ -61,7 +64,7 @@ func TestVersionFile(t *testing.T) {
 // commit too: without safe.directory Git refuses to read it, and the version would lack the commit.
 func TestMakeFindsTheCommit(t *testing.T) {
 	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("Git is missing")
+		kit.SkipMissing(t, "Git is not installed")
 	}
 	makefile, err := os.ReadFile("../Makefile")
 	if err != nil {

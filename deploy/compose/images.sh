@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # Builds stand-ins for the public images of docker-compose.yml and Dockerfile, under their names, in the Docker engine of
 # DOCKER_HOST: use one that has no others. Needs root, debootstrap and the system's packages; the packed system is kept in
-# bin/engines. images.sh CLONE builds the images of the relay from CLONE too.
+# bin/engines. images.sh CLONE builds the images of the relay from CLONE too; images.sh CLONE DIST loads that of a release
+# from the directory DIST.
 set -euo pipefail
 clone=$1
+dist=${2:+$(realpath "$2")}
 cd "$(dirname "$0")/../.."
 export DOCKER_BUILDKIT=0
 recipe=$(cksum <deploy/compose/images.sh | cut -d ' ' -f 1)
@@ -55,15 +57,27 @@ image() {
 # named PATTERN prints the image that docker-compose.yml names.
 named() { sed -n "s|^ *image: \($1:.*\)|\1|p" docker-compose.yml | sort -u; }
 
-image golang:1.26-bookworm golang
-image node:22-bookworm node
 image "$(named apache/kafka)" kafka
 image "$(named redis)" redis
 image "$(named haproxy)" haproxy
 image "$(named prom/prometheus)" prometheus
-commit=$(git -C "$clone" describe --always --dirty --exclude '*')
-docker build -q --network none --build-arg COMMIT="$commit" --target relay -t "$(named eventrelay/relay)" "$clone" >/dev/null
-echo "compose: built relay as $(named eventrelay/relay)"
-docker build -q --network none --build-arg COMMIT="$commit" --target relay-dev -t eventrelay/relay-dev "$clone" >/dev/null
+relay=$(named eventrelay/relay)
+if [ -n "$dist" ]; then
+	docker load -q -i "$dist"/relay-*-linux-amd64.oci.tar >/dev/null
+	docker image inspect "$relay" >/dev/null || { echo "compose: the image in $dist is not $relay" >&2; exit 1; }
+	echo "compose: loaded $relay from $dist"
+	mkdir -p "$work/dev/lib"
+	cp bin/lib/libchdb.so "$work/dev/lib"
+	cp "$dist"/relay-*-linux-amd64 "$work/dev/relay"
+	printf 'FROM debian:bookworm-slim\nCOPY relay /usr/local/bin/relay\nCOPY lib /usr/local/bin/lib\n' >"$work/dev/Dockerfile"
+	docker build -q --network none -t eventrelay/relay-dev "$work/dev" >/dev/null
+else
+	image golang:1.26-bookworm golang
+	image node:22-bookworm node
+	commit=$(git -C "$clone" describe --always --dirty --exclude '*')
+	docker build -q --network none --build-arg COMMIT="$commit" --target relay -t "$relay" "$clone" >/dev/null
+	echo "compose: built relay as $relay"
+	docker build -q --network none --build-arg COMMIT="$commit" --target relay-dev -t eventrelay/relay-dev "$clone" >/dev/null
+fi
 echo "compose: built relay-dev as eventrelay/relay-dev"
 image "$(named clickhouse/clickhouse-server)" clickhouse --build-arg RELAY_DEV=eventrelay/relay-dev

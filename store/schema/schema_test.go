@@ -140,9 +140,7 @@ func TestShardingKeyIsThePartition(t *testing.T) {
 	for endpoint := range 9 {
 		b.ProduceEvents(b.Event(endpoint))
 	}
-	if _, err := r.Events(t.Context(), event.Query{Account: storetest.Account, Limit: 1}); err != nil {
-		t.Fatal(err)
-	}
+	b.WaitCaughtUp(r)
 	statements, err := schema.DDL(clusterConfig())
 	if err != nil {
 		t.Fatal(err)

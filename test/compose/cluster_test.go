@@ -80,7 +80,11 @@ func (c *cluster) run(ctx context.Context, args ...string) ([]byte, error) {
 // up starts what does not run and waits until the relay takes requests.
 func (c *cluster) up() {
 	c.t.Helper()
-	c.compose("up", "--detach")
+	up := []string{"up", "--detach"}
+	if os.Getenv("RELAY_TEST_IMAGE") != "" {
+		up = append(up, "--no-build") // the image of a release is there
+	}
+	c.compose(up...)
 	c.awaitReady(true)
 	key, err := os.ReadFile(filepath.Join(c.clone, "secrets/relay/bootstrap_key"))
 	if err != nil {

@@ -391,14 +391,26 @@ func percentile(all []time.Duration, p int) time.Duration {
 	return all[(len(all)-1)*p/100].Round(time.Millisecond)
 }
 
-// oldCommit is the last commit before the images, the cluster of docker-compose.yml and relay ready, which made it a
-// thing that others install and upgrade.
-const oldCommit = "cfaa646"
+// lastRelease returns the commit of the last release; the version that is being made works beside it.
+func lastRelease(t *testing.T) string {
+	t.Helper()
+	cmd := exec.Command("git", "log", "-1", "--format=%h", "--grep", "^Release [0-9]")
+	cmd.Dir = kit.Root(t)
+	out, err := cmd.Output()
+	if commit := strings.TrimSpace(string(out)); err == nil && commit != "" {
+		return commit
+	}
+	t.Fatalf("no commit of a release is found (%v): name one in RELAY_OLD", err)
+	return ""
+}
 
-// buildOldRelay builds the relay of the commit RELAY_OLD, or of oldCommit, and returns its path.
+// buildOldRelay builds the relay of the commit RELAY_OLD, or of the last release, and returns its path.
 func buildOldRelay(t *testing.T) string {
 	t.Helper()
-	commit := cmp.Or(os.Getenv("RELAY_OLD"), oldCommit)
+	commit := os.Getenv("RELAY_OLD")
+	if commit == "" {
+		commit = lastRelease(t)
+	}
 	root, dir := kit.Root(t), t.TempDir()
 	path := filepath.Join(dir, "relay-old")
 	build := `git archive "$COMMIT" | tar -x -C "$DIR"

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math/big"
+	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -376,38 +377,49 @@ func TestPlainRequests(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
-// brokenBody fails after a part of the rows.
-type brokenBody struct{ rest io.Reader }
-
-func (b brokenBody) Read(p []byte) (int, error) {
-	if n, err := b.rest.Read(p); err == nil {
-		return n, nil
+// sendPart sends the head of a request and a part of its body, as chunks or of a longer Content-Length, and no more. It
+// returns the answer.
+func sendPart(t *testing.T, values url.Values, rows string, chunked bool) string {
+	t.Helper()
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return 0, errors.New("connection lost")
+	head := fmt.Sprintf("POST /?%s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n", values.Encode(), address)
+	body := fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(rows)+10, rows)
+	if chunked {
+		body = fmt.Sprintf("Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n", len(rows), rows)
+	}
+	_, err = io.WriteString(conn, head+body)
+	if err := errors.Join(err, conn.(*net.TCPConn).CloseWrite()); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := io.ReadAll(conn)
+	if err := errors.Join(err, conn.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return string(answer)
 }
 
+// TestBrokenInsertStoresNothing: an insert whose body ends early stores no row, wherever it ends.
 func TestBrokenInsertStoresNothing(t *testing.T) {
 	conn := connect(t, address)
 	db := newDatabase(t, conn)
 	mustExec(t, conn, "CREATE TABLE "+db+".t (a UInt64) ENGINE = MergeTree ORDER BY a")
-	var rows strings.Builder
-	for i := range 500_000 {
-		fmt.Fprintln(&rows, i)
-	}
-	target := "http://" + address + "/?" + url.Values{"query": {"INSERT INTO " + db + ".t FORMAT TabSeparated"}}.Encode()
-	request, err := http.NewRequestWithContext(
-		t.Context(), http.MethodPost, target, brokenBody{strings.NewReader(rows.String())})
-	if err != nil {
-		t.Fatal(err)
-	}
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	if response, err := client.Do(request); err == nil {
-		t.Errorf("answered although the body ended early: %v", errors.Join(response.Body.Close()))
+	insert := url.Values{"query": {"INSERT INTO " + db + ".t FORMAT TabSeparated"}}
+	for _, n := range []int{3, 500_000} { // less and more than the engine gets at a time
+		var rows strings.Builder
+		for i := range n {
+			fmt.Fprintln(&rows, i)
+		}
+		for _, chunked := range []bool{false, true} {
+			if answer := sendPart(t, insert, rows.String(), chunked); !strings.HasPrefix(answer, "HTTP/1.1 500 ") {
+				t.Errorf("%d rows, chunked %v: %.200s", n, chunked, answer)
+			}
+		}
 	}
 	// A second insert, complete but with an invalid last row.
-	status, text, _ := sendRequest(
-		t, http.MethodPost, url.Values{"query": {"INSERT INTO " + db + ".t FORMAT TabSeparated"}},
-		strings.NewReader("1\n2\nx\n"))
+	status, text, _ := sendRequest(t, http.MethodPost, insert, strings.NewReader("1\n2\nx\n"))
 	if status != 500 || !strings.Contains(text, "Code: 27.") {
 		t.Errorf("%d %s", status, text)
 	}

@@ -137,13 +137,13 @@ func (s *session) insert(query, format string, params []param, body io.Reader, b
 		return 0, parseException(message)
 	}
 	for {
-		n, readErr := io.ReadFull(body, buffer)
+		n, readErr := fill(buffer, body)
 		if n > 0 && s.lib.insertAppend(stream, &buffer[0], uintptr(n)) != 0 {
 			message := strings.Clone(s.lib.insertError(stream))
 			s.lib.insertCancel(stream)
 			return 0, parseException(message)
 		}
-		if errors.Is(readErr, io.EOF) || errors.Is(readErr, io.ErrUnexpectedEOF) {
+		if errors.Is(readErr, io.EOF) {
 			break
 		}
 		if readErr != nil {
@@ -157,4 +157,15 @@ func (s *session) insert(query, format string, params []param, body io.Reader, b
 		return 0, parseException(message)
 	}
 	return s.lib.resultRowsWritten(result), nil
+}
+
+// fill reads until the buffer is full or the reader fails. io.ReadFull would not do: it reports a body that ends within
+// the buffer with io.ErrUnexpectedEOF, and so do bodies whose client broke off.
+func fill(buffer []byte, body io.Reader) (n int, err error) {
+	for n < len(buffer) && err == nil {
+		var more int
+		more, err = body.Read(buffer[n:])
+		n += more
+	}
+	return n, err
 }

@@ -7,7 +7,7 @@ CREATE TABLE IF NOT EXISTS {db}.events (
   verdict LowCardinality(String), reason LowCardinality(String), duplicate_of FixedString(16) CODEC(ZSTD(1)),
   dests Array(String) CODEC(ZSTD(1)), method LowCardinality(String), query String CODEC(ZSTD(1)), content_type LowCardinality(String),
   remote_ip IPv6 CODEC(ZSTD(1)), idempotency_key String CODEC(ZSTD(1)), size UInt32 CODEC(T64,ZSTD(1)),
-  headers String CODEC(ZSTD(1)), body String CODEC(ZSTD(1)), billed UInt8,
+  headers String CODEC(ZSTD(1)), body String CODEC(ZSTD(1)), billed UInt8, trace String CODEC(ZSTD(1)),
   kafka_partition UInt16, kafka_offset UInt64 CODEC(Delta,ZSTD(1)),
   INDEX by_type type TYPE set(64) GRANULARITY 1, INDEX by_source source TYPE set(8) GRANULARITY 1,
   INDEX by_verdict verdict TYPE set(8) GRANULARITY 1, INDEX by_dest dests TYPE bloom_filter(0.01) GRANULARITY 1

@@ -11,7 +11,8 @@ CREATE TABLE IF NOT EXISTS relay.attempts ON CLUSTER 'relay' (
   error_message String CODEC(ZSTD(1)), duration_ms UInt32 CODEC(T64,ZSTD(1)), ttfb_ms UInt32 CODEC(T64,ZSTD(1)),
   next_at DateTime64(3,'UTC') CODEC(ZSTD(1)), retry_after_s UInt32, remote_ip IPv6 CODEC(ZSTD(1)),
   url LowCardinality(String), method LowCardinality(String), req_headers String CODEC(ZSTD(1)), transformation_version UInt32,
-  resp_headers String CODEC(ZSTD(1)), resp_body String CODEC(ZSTD(1)), resp_truncated UInt8
+  resp_headers String CODEC(ZSTD(1)), resp_body String CODEC(ZSTD(1)), resp_truncated UInt8,
+  trace String CODEC(ZSTD(1))
 ) ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/{shard}/relay/attempts', '{replica}') PARTITION BY toYYYYMMDD(ts) ORDER BY (account, id, dest, attempt)
 TTL toStartOfDay(toDateTime(ts)) + INTERVAL 31 DAY DELETE SETTINGS ttl_only_drop_parts = 1, index_granularity = 1024, min_compress_block_size = 4096;
 
@@ -33,7 +34,7 @@ CREATE TABLE IF NOT EXISTS relay.audit ON CLUSTER 'relay' (
   account String, id FixedString(16) CODEC(ZSTD(1)), at DateTime64(3,'UTC') CODEC(Delta,ZSTD(1)), actor_type LowCardinality(String),
   actor String CODEC(ZSTD(1)), actor_name String CODEC(ZSTD(1)), action LowCardinality(String), entity_type LowCardinality(String),
   entity String CODEC(ZSTD(1)), changes Array(String) CODEC(ZSTD(1)), request_id String CODEC(ZSTD(1)), remote_ip IPv6 CODEC(ZSTD(1)),
-  node LowCardinality(String), count UInt64 CODEC(T64,ZSTD(1)), last_at DateTime64(3,'UTC') CODEC(ZSTD(1)), ver UInt64 CODEC(ZSTD(1))
+  related String CODEC(ZSTD(1)), node LowCardinality(String), count UInt64 CODEC(T64,ZSTD(1)), last_at DateTime64(3,'UTC') CODEC(ZSTD(1)), ver UInt64 CODEC(ZSTD(1))
 ) ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/{shard}/relay/audit', '{replica}', ver) PARTITION BY toYYYYMM(at) ORDER BY (account, id) TTL toDateTime(at) + INTERVAL 400 DAY DELETE;
 
 CREATE TABLE IF NOT EXISTS relay.audit_all ON CLUSTER 'relay' AS relay.audit ENGINE = Distributed('relay', 'relay', 'audit', bitShiftRight(reinterpretAsUInt16(reverse(substring(id, 7, 2))), 4));
@@ -62,7 +63,7 @@ CREATE TABLE IF NOT EXISTS relay.events ON CLUSTER 'relay' (
   verdict LowCardinality(String), reason LowCardinality(String), duplicate_of FixedString(16) CODEC(ZSTD(1)),
   dests Array(String) CODEC(ZSTD(1)), method LowCardinality(String), query String CODEC(ZSTD(1)), content_type LowCardinality(String),
   remote_ip IPv6 CODEC(ZSTD(1)), idempotency_key String CODEC(ZSTD(1)), size UInt32 CODEC(T64,ZSTD(1)),
-  headers String CODEC(ZSTD(1)), body String CODEC(ZSTD(1)), billed UInt8,
+  headers String CODEC(ZSTD(1)), body String CODEC(ZSTD(1)), billed UInt8, trace String CODEC(ZSTD(1)),
   kafka_partition UInt16, kafka_offset UInt64 CODEC(Delta,ZSTD(1)),
   INDEX by_type type TYPE set(64) GRANULARITY 1, INDEX by_source source TYPE set(8) GRANULARITY 1,
   INDEX by_verdict verdict TYPE set(8) GRANULARITY 1, INDEX by_dest dests TYPE bloom_filter(0.01) GRANULARITY 1
@@ -166,16 +167,6 @@ CREATE TABLE IF NOT EXISTS relay.run_deliveries ON CLUSTER 'relay' (
 TTL toDateTime(last_at) + INTERVAL 32 DAY DELETE;
 
 CREATE TABLE IF NOT EXISTS relay.run_deliveries_all ON CLUSTER 'relay' AS relay.run_deliveries ENGINE = Distributed('relay', 'relay', 'run_deliveries', bitShiftRight(reinterpretAsUInt16(reverse(substring(id, 7, 2))), 4));
-
-CREATE TABLE IF NOT EXISTS relay.scans ON CLUSTER 'relay' (
-  account String, id String, domain String, hostname String, status LowCardinality(String), error_type LowCardinality(String),
-  trigger LowCardinality(String), pages UInt32, resources UInt32, bytes UInt64, findings_new UInt32, findings_seen UInt32,
-  budget LowCardinality(String), skipped String CODEC(ZSTD(1)), third_party String CODEC(ZSTD(1)),
-  created DateTime64(3,'UTC'), started DateTime64(3,'UTC'), finished DateTime64(3,'UTC')
-) ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/{shard}/relay/scans', '{replica}') PARTITION BY toYYYYMM(created) ORDER BY (account, domain, id) TTL toDateTime(created) + INTERVAL 400 DAY DELETE
-SETTINGS index_granularity = 8192, fsync_after_insert = 1, fsync_part_directory = 1;
-
-CREATE TABLE IF NOT EXISTS relay.scans_all ON CLUSTER 'relay' AS relay.scans ENGINE = Distributed('relay', 'relay', 'scans');
 
 CREATE TABLE IF NOT EXISTS relay.senders_minute ON CLUSTER 'relay' (
   account String, sender String CODEC(ZSTD(1)), t DateTime('UTC') CODEC(DoubleDelta,ZSTD(1)), node LowCardinality(String), boot FixedString(16),
