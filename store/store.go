@@ -20,7 +20,9 @@
 // Read-your-writes fence. A read that must include everything acknowledged so far asks Kafka for the end offsets of the
 // topics, asks the writers to flush once they have read that far, its own by a call and those of other nodes by a
 // message, and waits at most read.ReaderConfig.FenceWait. When that time is up, the read answers with what is stored
-// and says up to which time it is complete (as_of).
+// and says up to which time it is complete (as_of). A read of one event whose partition the writer in the same process
+// owns, and the most common lists where there is no other node, wait for no flush: they merge the rows that this writer
+// has read and not stored (Unstored).
 //
 // Shards. With several ClickHouse servers all rows of an event are on one shard, see store/internal/ch/shards.go. A
 // read asks the shards that may hold matching rows and merges their answers.
@@ -32,6 +34,7 @@ package store
 import (
 	"encoding/json"
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/eventrelay/relay/pkg/event"
@@ -99,6 +102,22 @@ type FlushRequester interface {
 	RequestFlush(map[stream.Partition]int64)
 	// Progress returns how far the partitions of this writer have been written.
 	Progress() Progress
+	// Unstored returns the rows that the writer holds in memory, once it has read every record below the offsets. Until
+	// then it returns nil, reads on at once, and then closes Progress.Changed. owned is false, and the rows are nil, when
+	// the writer does not own all of the partitions. The offsets are of topics that lists of events need.
+	Unstored(offsets map[stream.Partition]int64) (rows *Unstored, owned bool)
+}
+
+// Unstored are rows that the writer has read and that may not be in ClickHouse yet. Every row of its partitions that is
+// not here is in ClickHouse; some may be in both. The rows are shared: nobody may change them. Erased payloads are
+// still in them.
+type Unstored struct {
+	Events   iter.Seq2[*event.Event, int]             // with the size of the body
+	Outcomes iter.Seq2[*event.Outcome, event.Version] // with the version of the delivery's row
+	Receipts iter.Seq2[*event.Receipt, int64]         // with the offset of the record
+	// FlushBegan reports whether the writer has begun to store further rows since. Nil: nobody knows. Until it has, rows
+	// that are not here are neither added nor changed, whichever table is read first.
+	FlushBegan func() bool
 }
 
 // WithoutPayload returns a copy of e without header, body and query: what a read shows of an event whose payload was

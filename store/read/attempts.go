@@ -33,7 +33,7 @@ func (r *Reader) Attempts(ctx context.Context, account string, d, before id.ID, 
 		return page, err
 	}
 	defer release()
-	page.Rows, page.More, err = eventReader{r}.attempts(ctx, account, d, before, limit, attemptBody)
+	page.Rows, page.More, err = eventReader{r}.attempts(ctx, account, d, attemptRange{before, limit, attemptBody}, nil)
 	if err != nil || len(page.Rows) > 0 {
 		return page, err
 	}
@@ -52,43 +52,52 @@ func (r eventReader) exists(ctx context.Context, account string, d id.ID) error 
 	return err
 }
 
-// attempts reads up to limit attempts, newest first, and reports whether there are more. Duplicate rows are equal, so
+// attemptRange is a page of attempts: those before an id (zero: all), and the most bytes of each response's body.
+type attemptRange struct {
+	before         id.ID
+	limit, maxBody int
+}
+
+// attempts reads the attempts of a page, newest first, and reports whether there are more. Duplicate rows are equal, so
 // LIMIT 1 BY is enough; FINAL would also read the bodies of all rows in the same granules.
 func (r eventReader) attempts(
-	ctx context.Context, account string, d, before id.ID, limit, maxBody int,
+	ctx context.Context, account string, d id.ID, page attemptRange, inMemory *unstoredRows,
 ) (list []event.AttemptRow, more bool, err error) {
 	q := new(ch.Query).Add("SELECT ")
-	reader := column.SelectAttempts(q, maxBody)
+	reader := column.SelectAttempts(q, page.maxBody)
 	whereEvent(q.Add(" FROM attempts"), account, d)
-	if !before.IsZero() {
-		q.Add(" AND attempt < ", before)
+	if !page.before.IsZero() {
+		q.Add(" AND attempt < ", page.before)
 	}
-	erased := r.erased(d)
-	q.Add(" ORDER BY attempt DESC LIMIT 1 BY dest, attempt LIMIT ", limit+1)
+	q.Add(" ORDER BY attempt DESC LIMIT 1 BY dest, attempt LIMIT ", page.limit+1)
 	err = r.each(ctx, q, func(rows driver.Rows) error {
 		a, err := reader.Scan(rows)
-		if erased {
-			a.RequestHeader, a.ResponseHeader, a.ResponseBody = "", "", nil
-		}
 		list = append(list, a)
 		return err
 	})
+	list = inMemory.addAttempts(list, page)
 	if err != nil || len(list) == 0 {
 		return nil, false, err
 	}
-	if more = len(list) > limit; more {
-		list = list[:limit]
+	if r.erased(d) {
+		for i := range list {
+			list[i].RequestHeader, list[i].ResponseHeader, list[i].ResponseBody = "", "", nil
+		}
 	}
-	return list, more, r.numberAttempts(ctx, account, d, list, more)
+	if more = len(list) > page.limit; more {
+		list = list[:page.limit]
+	}
+	return list, more, r.numberAttempts(ctx, account, d, list, more, inMemory)
 }
 
 // numberAttempts sets the Number of the attempts of a page, newest first. older says that there are attempts before the
 // page; they are counted first.
-func (r eventReader) numberAttempts(ctx context.Context, account string, d id.ID, page []event.AttemptRow, older bool) (
-	err error) {
+func (r eventReader) numberAttempts(
+	ctx context.Context, account string, d id.ID, page []event.AttemptRow, older bool, inMemory *unstoredRows,
+) (err error) {
 	counts := make(map[string]attemptCount)
 	if older {
-		if counts, err = r.attemptCounts(ctx, account, d, page[len(page)-1].ID); err != nil {
+		if counts, err = r.attemptCounts(ctx, account, d, page[len(page)-1].ID, inMemory); err != nil {
 			return err
 		}
 	}

@@ -34,7 +34,7 @@ func (r *Reader) Audit(ctx context.Context, q audit.Query) (audit.Page, error) {
 	defer release()
 	s := new(ch.Query).Add(
 		`SELECT account, id, at, actor_type, actor, actor_name, action, entity_type, entity, changes, request_id, remote_ip,
-		node, count, last_at FROM audit WHERE account = `, q.Account)
+		related, node, count, last_at FROM audit WHERE account = `, q.Account)
 	auditFilters(s, &q)
 	// Without FINAL, which would read the whole log: rows of one id are neighbours, and the newest of them comes first.
 	s.Add(" ORDER BY id DESC, ver DESC LIMIT 1 BY id LIMIT ", q.Limit+1)
@@ -62,7 +62,7 @@ func auditFilters(s *ch.Query, q *audit.Query) {
 		s.Add(" AND (actor IN ", q.Actors).Add(" OR actor_type IN ", q.Actors).Add(")")
 	}
 	if len(q.Entities) > 0 {
-		s.Add(" AND entity IN ", q.Entities)
+		s.Add(" AND (entity IN ", q.Entities).Add(" OR related IN ", q.Entities).Add(")")
 	}
 	for i, action := range q.Actions {
 		s.Add([]ch.SQL{" AND (", " OR "}[min(i, 1)])
@@ -86,7 +86,7 @@ func scanAudit(rows driver.Rows) (audit.Entry, error) {
 	)
 	err := rows.Scan(&e.Account, (*[16]byte)(&e.ID), &at, &actorType, &e.Actor.ID, &e.Actor.Name, &e.Action, &e.EntityType,
 		&e.Entity, &e.Changes,
-		&e.RequestID, &ip, &e.Node, &e.Count, &last)
+		&e.RequestID, &ip, &e.Related, &e.Node, &e.Count, &last)
 	if err != nil {
 		return e, fmt.Errorf("scan audit entry: %w", err)
 	}

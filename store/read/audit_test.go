@@ -36,7 +36,7 @@ func TestAuditAgreesWithModel(t *testing.T) {
 			Action:     []string{"endpoint.created", "endpoint.updated", "key.revoked", "user.created"}[i%4],
 			Entity:     fmt.Sprintf("ep_%d", i%5),
 			Changes:    []string{"name", "destinations.dst_1.enabled"}[:i%3%2], RequestID: fmt.Sprint("req_", i),
-			RemoteIP: netip.MustParseAddr("192.0.2.1"),
+			RemoteIP: netip.MustParseAddr("192.0.2.1"), Related: []string{"", "act_1", "act_2"}[i%3],
 		}
 		if i%7 == 0 {
 			e.Changes, e.RemoteIP = nil, netip.Addr{}
@@ -92,6 +92,7 @@ func TestAuditAgreesWithModel(t *testing.T) {
 	f(audit.Query{Limit: 100, Since: all[20].At, Until: all[5].At})
 	f(audit.Query{Limit: 100, Since: all[20].At.Add(time.Microsecond), Until: all[5].At.Add(time.Microsecond)})
 	f(audit.Query{Limit: 100, Entities: []string{"ep_none"}})
+	f(audit.Query{Limit: 3, Entities: []string{"act_1", "ep_2"}})
 }
 
 // The last use of a key is the newest of all nodes, even when older uses are written later.

@@ -49,9 +49,7 @@ func TestEventsByOffsetAreCompleteAndInOrder(t *testing.T) {
 		records[i].Timestamp = time.Time{} // the producer would time out on old records
 	}
 	b.Produce(stream.Events, 0, records...)
-	if _, err := r.Events(t.Context(), event.Query{Account: storetest.Account, Limit: 1}); err != nil { // the fence
-		t.Fatal(err)
-	}
+	b.WaitCaughtUp(r)
 	type row struct {
 		id     string
 		offset int64

@@ -3,6 +3,7 @@ package read
 import (
 	"cmp"
 	"context"
+	"math/big"
 	"slices"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
@@ -15,7 +16,10 @@ import (
 )
 
 // rowReader reads the rows of lists.
-type rowReader struct{ *Reader }
+type rowReader struct {
+	*Reader
+	unstored *unstoredRows // nil: everything is stored
+}
 
 // candidate is an event that may match a query, with the rows that determine its status.
 type candidate struct {
@@ -67,17 +71,21 @@ func (r rowReader) addStatuses(ctx context.Context, account string, cands []cand
 		ids[i] = cands[i].ID
 		at[cands[i].ID] = &cands[i]
 	}
-	q := ch.WhereIDs(selectDeliveries().Add(" FINAL WHERE account = ", account), ids)
+	versions := make(map[deliveryKey]event.Version)
+	q := ch.WhereIDs(selectVersions().Add(" FINAL WHERE account = ", account), ids)
 	err := r.each(ctx, q, func(rows driver.Rows) error {
-		d, of, err := scanDelivery(rows)
+		var version big.Int
+		d, of, err := scanDelivery(rows, &version)
 		if c := at[of]; err == nil && c != nil {
 			c.deliveries = append(c.deliveries, d)
+			versions[deliveryKey{of, d.Destination}] = event.VersionOf(&version)
 		}
 		return err
 	})
 	if err != nil {
 		return err
 	}
+	r.unstored.addDeliveries(versions, func(d id.ID) *[]event.Delivery { return &at[d].deliveries })
 	for i := range cands {
 		c := &cands[i]
 		// The first delivery with the deciding status gives the reason; the order makes that the same one each time.
@@ -87,14 +95,19 @@ func (r rowReader) addStatuses(ctx context.Context, account string, cands []cand
 	return nil
 }
 
-func selectDeliveries() *ch.Query {
-	return new(ch.Query).Add("SELECT id, dest, status, reason, code, next_at, last_at, run FROM deliveries")
-}
+const deliveryColumns ch.SQL = "SELECT id, dest, status, reason, code, next_at, last_at, run"
 
-func scanDelivery(rows driver.Rows) (d event.Delivery, of id.ID, err error) {
+// selectDeliveries selects the columns that scanDelivery scans.
+func selectDeliveries() *ch.Query { return new(ch.Query).Add(deliveryColumns + " FROM deliveries") }
+
+// selectVersions selects the versions of the rows, too.
+func selectVersions() *ch.Query { return new(ch.Query).Add(deliveryColumns + ", ver FROM deliveries") }
+
+// scanDelivery scans a row, its last columns into more.
+func scanDelivery(rows driver.Rows, more ...any) (d event.Delivery, of id.ID, err error) {
 	var code uint16
-	err = rows.Scan(&of, &d.Destination, (*string)(&d.Status), (*string)(&d.Reason), &code, &d.NextAttemptAt, &d.LastAt,
-		&d.Run)
+	err = rows.Scan(append([]any{&of, &d.Destination, (*string)(&d.Status), (*string)(&d.Reason), &code,
+		&d.NextAttemptAt, &d.LastAt, &d.Run}, more...)...)
 	d.Code, d.NextAttemptAt, d.LastAt = int(code), column.TimeFromColumn(d.NextAttemptAt), column.TimeFromColumn(d.LastAt)
 	return d, of, err
 }
@@ -109,15 +122,16 @@ func (r rowReader) addAttemptsAndReceipts(ctx context.Context, account string, p
 	var attempts map[id.ID]attemptCount
 	var receipts map[id.ID]event.Processing
 	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() (err error) {
-		// Deliveries before attempts: the writer inserts the attempts first, so none of a delivery is missing.
-		if addStatus {
-			if err := r.addStatuses(gctx, account, page); err != nil {
-				return err
+	g.Go(func() error {
+		return r.unstored.readInOrder(gctx, func(ctx context.Context) error {
+			if !addStatus {
+				return nil
 			}
-		}
-		attempts, err = r.countAttempts(gctx, account, ids)
-		return err
+			return r.addStatuses(ctx, account, page)
+		}, func(ctx context.Context) (err error) {
+			attempts, err = r.countAttempts(ctx, account, ids)
+			return err
+		})
 	})
 	if !page[0].receiptRead { // equal for all rows of a page
 		g.Go(func() (err error) { receipts, err = r.findReceipts(gctx, account, ids); return err })
@@ -161,7 +175,14 @@ func (r rowReader) addReceiptStates(ctx context.Context, account string, cands [
 
 func (r rowReader) countAttempts(ctx context.Context, account string, ids []id.ID) (map[id.ID]attemptCount, error) {
 	q := new(ch.Query).Add("SELECT id, uniqExact(dest, attempt), max(at) FROM attempts WHERE account = ", account)
-	return byKey(ctx, r.Reader, ch.WhereIDs(q, ids).Add(" GROUP BY id"), scanCount[id.ID])
+	r.unstored.exceptAttempts(ch.WhereIDs(q, ids))
+	counts, err := byKey(ctx, r.Reader, q.Add(" GROUP BY id"), scanCount[id.ID])
+	if err == nil {
+		for of, o := range r.unstored.attemptsBelow(id.ID{}) {
+			counts[of.event] = counts[of.event].plus(o.Attempt.StartedAt)
+		}
+	}
+	return counts, err
 }
 
 func scanCount[K any](rows driver.Rows, of *K, c *attemptCount) error {
@@ -172,9 +193,23 @@ func scanCount[K any](rows driver.Rows, of *K, c *attemptCount) error {
 }
 
 func (r rowReader) findReceipts(ctx context.Context, account string, ids []id.ID) (map[id.ID]event.Processing, error) {
-	q := new(ch.Query).Add("SELECT id, argMax(state, ver) FROM receipts WHERE account = ", account)
-	scan := func(rows driver.Rows, d *id.ID, state *event.Processing) error { return rows.Scan(d, (*string)(state)) }
-	return byKey(ctx, r.Reader, ch.WhereIDs(q, ids).Add(" GROUP BY id"), scan)
+	q := new(ch.Query).Add("SELECT id, argMax(state, ver), max(ver) FROM receipts WHERE account = ", account)
+	versions := make(map[id.ID]uint64)
+	scan := func(rows driver.Rows, d *id.ID, state *event.Processing) error {
+		var version uint64
+		err := rows.Scan(d, (*string)(state), &version)
+		versions[*d] = version
+		return err
+	}
+	states, err := byKey(ctx, r.Reader, ch.WhereIDs(q, ids).Add(" GROUP BY id"), scan)
+	if err == nil {
+		r.unstored.eachReceipt(func(x *event.Receipt, offset int64) {
+			if v, stored := versions[x.Event]; !stored || x.Version(offset) > v {
+				states[x.Event], versions[x.Event] = x.State, x.Version(offset)
+			}
+		})
+	}
+	return states, err
 }
 
 // eventText returns the text of an event's id, "" for the zero id.

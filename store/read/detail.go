@@ -1,8 +1,10 @@
 package read
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"math/big"
 	"slices"
 	"time"
 
@@ -39,7 +41,7 @@ func (r *Reader) Event(ctx context.Context, account string, d id.ID) (*event.Det
 	if d.Time().Before(r.Oldest()) {
 		return nil, event.ErrNotFound
 	}
-	asOf, err := r.fence.waitPartition(ctx, d.Partition())
+	unstored, asOf, err := r.fence.readPartition(ctx, d.Partition())
 	if err != nil {
 		return nil, err
 	}
@@ -48,13 +50,21 @@ func (r *Reader) Event(ctx context.Context, account string, d id.ID) (*event.Det
 		return nil, err
 	}
 	defer release()
-	detail, err := eventReader{r}.readStoreSoon(ctx, account, d, !asOf.IsZero())
+	inMemory := unstoredOf(unstored, account, d)
+	var limit time.Duration // none: the store has just answered the writer
+	switch {
+	case !asOf.IsZero():
+		limit = behindTimeout
+	case unstored != nil:
+		limit = r.cfg.FenceWait + behindTimeout
+	}
+	detail, err := eventReader{r}.readStoreSoon(ctx, account, d, inMemory, limit)
 	fromLog := errors.Is(err, event.ErrNotFound) || errors.Is(err, event.ErrUnavailable)
 	if fromLog {
 		detail, err = eventReader{r}.readLog(ctx, account, d, asOf, err)
 	}
 	if errors.Is(err, event.ErrUnavailable) && !asOf.IsZero() && ctx.Err() == nil {
-		detail, err = eventReader{r}.readStore(ctx, account, d) // too old for the log: wait for the store
+		detail, err = eventReader{r}.readStore(ctx, account, d, inMemory) // too old for the log: wait for the store
 	}
 	if err != nil {
 		return nil, err
@@ -96,15 +106,16 @@ func (r *Reader) LogHasEvent(ctx context.Context, account string, d id.ID) (bool
 	return err == nil, err
 }
 
-// readStoreSoon is readStore, bounded by behindTimeout when the store is behind: ClickHouse may hang, and the log has
-// the newest events.
-func (r eventReader) readStoreSoon(ctx context.Context, account string, d id.ID, behind bool) (*event.Detail, error) {
-	if behind {
+// readStoreSoon is readStore, bounded unless limit is 0: ClickHouse may hang, and the log has the newest events.
+func (r eventReader) readStoreSoon(
+	ctx context.Context, account string, d id.ID, inMemory *unstoredRows, limit time.Duration,
+) (*event.Detail, error) {
+	if limit > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, behindTimeout)
+		ctx, cancel = context.WithTimeout(ctx, limit)
 		defer cancel()
 	}
-	return r.readStore(ctx, account, d)
+	return r.readStore(ctx, account, d, inMemory)
 }
 
 // readLog reads the event from the log after the store failed with storeErr.
@@ -131,33 +142,30 @@ func (r eventReader) readLog(
 	return detail, nil
 }
 
-// readStore reads the event and everything about it from ClickHouse.
-func (r eventReader) readStore(ctx context.Context, account string, d id.ID) (*event.Detail, error) {
+// readStore reads the event and everything about it from ClickHouse and from memory.
+func (r eventReader) readStore(
+	ctx context.Context, account string, d id.ID, inMemory *unstoredRows,
+) (*event.Detail, error) {
 	detail := new(event.Detail)
 	var deliveries []event.Delivery
 	var counts map[string]attemptCount
 	size := 0
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() (err error) {
-		detail.Event, size, err = r.event(gctx, account, d)
+		detail.Event, size, err = r.event(gctx, account, d, inMemory)
 		return err
 	})
-	g.Go(func() (err error) {
-		// Deliveries before attempts: the writer inserts the attempts first, so none of a delivery is missing.
-		if deliveries, err = r.deliveries(gctx, account, d); err != nil {
+	g.Go(func() error {
+		return inMemory.readInOrder(gctx, func(ctx context.Context) (err error) {
+			deliveries, err = r.deliveries(ctx, account, d, inMemory)
 			return err
-		}
-		detail.Attempts, detail.AttemptsTruncated, err = r.attempts(gctx, account, d, id.ID{}, detailAttempts, detailBody)
-		slices.Reverse(detail.Attempts)
-		if err == nil && detail.AttemptsTruncated {
-			counts, err = r.attemptCounts(gctx, account, d, id.ID{})
-		} else {
-			counts = countPerDestination(detail.Attempts)
-		}
-		return err
+		}, func(ctx context.Context) (err error) {
+			counts, err = r.addAttempts(ctx, account, detail, d, inMemory)
+			return err
+		})
 	})
 	g.Go(func() (err error) {
-		detail.Receipt, err = receiptReader(r).receipt(gctx, account, d)
+		detail.Receipt, err = receiptReader(r).receipt(gctx, account, d, inMemory)
 		return err
 	})
 	if err := g.Wait(); err != nil {
@@ -178,6 +186,19 @@ func (r eventReader) readStore(ctx context.Context, account string, d id.ID) (*e
 		detail.Processing = detail.Receipt.State
 	}
 	return detail, nil
+}
+
+// addAttempts reads the newest attempts of an event into detail, and counts all.
+func (r eventReader) addAttempts(
+	ctx context.Context, account string, detail *event.Detail, d id.ID, inMemory *unstoredRows,
+) (counts map[string]attemptCount, err error) {
+	detail.Attempts, detail.AttemptsTruncated, err = r.attempts(ctx, account, d,
+		attemptRange{limit: detailAttempts, maxBody: detailBody}, inMemory)
+	slices.Reverse(detail.Attempts)
+	if err == nil && detail.AttemptsTruncated {
+		return r.attemptCounts(ctx, account, d, id.ID{}, inMemory)
+	}
+	return countPerDestination(detail.Attempts), err
 }
 
 // withPending appends a pending delivery for each destination of the event without a row.
@@ -214,11 +235,14 @@ func whereEvent(q *ch.Query, account string, d id.ID) *ch.Query {
 }
 
 // event reads an event, and the size of its body as it was received.
-func (r eventReader) event(ctx context.Context, account string, d id.ID) (found *event.Event, size int, err error) {
-	err = r.each(ctx, whereEvent(selectFullEvent(), account, d).Add(" LIMIT 1"), func(rows driver.Rows) (err error) {
-		found, size, err = scanFullEvent(rows, account)
-		return err
-	})
+func (r eventReader) event(ctx context.Context, account string, d id.ID, inMemory *unstoredRows) (
+	found *event.Event, size int, err error) {
+	if found, size = inMemory.event(d); found == nil {
+		err = r.each(ctx, whereEvent(selectFullEvent(), account, d).Add(" LIMIT 1"), func(rows driver.Rows) (err error) {
+			found, size, err = scanFullEvent(rows, account)
+			return err
+		})
+	}
 	if err == nil && found == nil {
 		err = event.ErrNotFound
 	}
@@ -231,7 +255,7 @@ func (r eventReader) event(ctx context.Context, account string, d id.ID) (found 
 // selectFullEvent selects the columns that scanFullEvent scans.
 func selectFullEvent() *ch.Query {
 	return new(ch.Query).Add("SELECT id, endpoint, type, source, verdict, reason, duplicate_of, dests, method, query, " +
-		"remote_ip, idempotency_key, headers, body, size FROM events")
+		"remote_ip, idempotency_key, trace, headers, body, size FROM events")
 }
 
 func scanFullEvent(rows driver.Rows, account string) (e *event.Event, size int, err error) {
@@ -241,19 +265,24 @@ func scanFullEvent(rows driver.Rows, account string) (e *event.Event, size int, 
 	var ip [16]byte
 	var bodySize uint32
 	err = rows.Scan(&e.ID, &e.Endpoint, &e.Type, (*string)(&e.Source), (*string)(&e.Verdict), (*string)(&e.Reason),
-		&duplicate, &e.Dests, &e.Method, &e.Query, &ip, &e.IdempotencyKey, &headers, &e.Body, &bodySize)
+		&duplicate, &e.Dests, &e.Method, &e.Query, &ip, &e.IdempotencyKey, &e.Trace, &headers, &e.Body, &bodySize)
 	e.DuplicateOf = eventText(duplicate)
 	e.RemoteIP, e.Header = column.IPFromBytes(ip), event.Lines(headers).Fields()
 	return e, int(bodySize), err
 }
 
-func (r eventReader) deliveries(ctx context.Context, account string, d id.ID) (ds []event.Delivery, err error) {
-	q := whereEvent(selectDeliveries().Add(" FINAL"), account, d)
-	err = r.each(ctx, q.Add(" ORDER BY dest"), func(rows driver.Rows) error {
-		delivery, _, err := scanDelivery(rows)
+func (r eventReader) deliveries(ctx context.Context, account string, d id.ID, inMemory *unstoredRows) (
+	ds []event.Delivery, err error) {
+	versions := make(map[deliveryKey]event.Version)
+	err = r.each(ctx, whereEvent(selectVersions().Add(" FINAL"), account, d), func(rows driver.Rows) error {
+		var version big.Int
+		delivery, _, err := scanDelivery(rows, &version)
 		ds = append(ds, delivery)
+		versions[deliveryKey{d, delivery.Destination}] = event.VersionOf(&version)
 		return err
 	})
+	inMemory.addDeliveries(versions, func(id.ID) *[]event.Delivery { return &ds })
+	slices.SortFunc(ds, func(a, b event.Delivery) int { return cmp.Compare(a.Destination, b.Destination) })
 	return ds, err
 }
 
@@ -263,27 +292,36 @@ type attemptCount struct {
 	last time.Time
 }
 
+// plus returns the count with one more attempt.
+func (c attemptCount) plus(at time.Time) attemptCount {
+	c.n++
+	if at.After(c.last) {
+		c.last = at
+	}
+	return c
+}
+
 // countPerDestination counts attempts in memory, as attemptCounts does in ClickHouse.
 func countPerDestination(all []event.AttemptRow) map[string]attemptCount {
 	counts := make(map[string]attemptCount)
 	for _, a := range all {
-		c := counts[a.Destination]
-		c.n++
-		if a.StartedAt.After(c.last) {
-			c.last = a.StartedAt
-		}
-		counts[a.Destination] = c
+		counts[a.Destination] = counts[a.Destination].plus(a.StartedAt)
 	}
 	return counts
 }
 
 // attemptCounts counts the attempts of an event by destination, only those older than below; the zero id counts all.
 func (r eventReader) attemptCounts(
-	ctx context.Context, account string, d, below id.ID,
+	ctx context.Context, account string, d, below id.ID, inMemory *unstoredRows,
 ) (map[string]attemptCount, error) {
 	q := whereEvent(new(ch.Query).Add("SELECT dest, uniqExact(attempt), max(at) FROM attempts"), account, d)
 	if !below.IsZero() {
 		q.Add(" AND attempt < ", below)
 	}
-	return byKey(ctx, r.Reader, q.Add(" GROUP BY dest"), scanCount[string])
+	inMemory.exceptAttempts(q)
+	counts, err := byKey(ctx, r.Reader, q.Add(" GROUP BY dest"), scanCount[string])
+	for of, o := range inMemory.attemptsBelow(below) {
+		counts[of.dest] = counts[of.dest].plus(o.Attempt.StartedAt)
+	}
+	return counts, err
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store"
 	"github.com/eventrelay/relay/store/internal/ch"
@@ -32,10 +33,18 @@ type fence struct {
 	wait   time.Duration
 	ends   *coalescer[map[stream.Partition]int64]
 
-	mu sync.Mutex // guards lastPassed
+	mu sync.Mutex // guards lastPassed and unstored
 	// lastPassed is the start of the last wait that ended in time, whatever its partitions: what that wait covered was
 	// stored up to then.
 	lastPassed time.Time
+	// unstored is a wait that ended with rows in memory. When they are stored, it counts for lastPassed.
+	unstored *wait
+}
+
+// wait is when a wait began, and what it waited for.
+type wait struct {
+	began   time.Time
+	targets map[stream.Partition]int64
 }
 
 func newFence(topic *stream.Reader, writer store.FlushRequester,
@@ -60,6 +69,38 @@ func (f *fence) waitPartition(ctx context.Context, partition int32) (asOf time.T
 		return p.Index == partition && stream.FenceEvents.Has(p.Topic)
 	})
 }
+
+// readPartition is waitPartition without a flush, where the writer in this process owns the partitions: it returns the
+// rows that are not stored yet. They are nil if it has waited for the store.
+func (f *fence) readPartition(ctx context.Context, partition int32) (*store.Unstored, time.Time, error) {
+	return f.readMatching(ctx, func(p stream.Partition) bool {
+		return p.Index == partition && stream.FenceEvents.Has(p.Topic)
+	})
+}
+
+// readAll is waitAll without a flush, where the writer in this process owns all partitions; see readPartition.
+func (f *fence) readAll(ctx context.Context) (*store.Unstored, time.Time, error) {
+	return f.readMatching(ctx, func(p stream.Partition) bool { return stream.FenceEvents.Has(p.Topic) })
+}
+
+// readList waits for a list. The list merges the rows that it returns with those of the store.
+//
+// Lists by a changing state or a search read them by statements alone. Where another node may answer the next page, it
+// would not know what this page left in memory. Where none may, later pages come from memory too, so that they leave
+// nothing out. Elsewhere the first page waits until all rows are stored, and later ones wait for nothing.
+func (f *fence) readList(ctx context.Context, q *event.Query) (*store.Unstored, time.Time, error) {
+	if f.isAlone() && newPredicate(q).used&^fixedFilters == 0 {
+		return f.readAll(ctx)
+	}
+	if !q.Before.IsZero() {
+		return nil, time.Time{}, nil
+	}
+	asOf, err := f.waitAll(ctx)
+	return nil, asOf, err
+}
+
+// isAlone reports whether no other node reads or writes this store.
+func (f *fence) isAlone() bool { return f.writer != nil && f.others.send == nil }
 
 // waitAudit waits for the topics of the audit log.
 func (f *fence) waitAudit(ctx context.Context) (asOf time.Time, err error) {
@@ -89,15 +130,28 @@ func (f *fence) waitOffset(ctx context.Context, p stream.Partition, end int64) e
 }
 
 func (f *fence) waitMatching(ctx context.Context, matters func(stream.Partition) bool) (time.Time, error) {
+	_, asOf, err := f.run(ctx, matters, false)
+	return asOf, err
+}
+
+func (f *fence) readMatching(ctx context.Context, matters func(stream.Partition) bool) (
+	*store.Unstored, time.Time, error) {
+	return f.run(ctx, matters, true)
+}
+
+// run waits for the partitions that matter. With fromMemory it does not wait for their rows to be stored if the writer
+// in this process has all of them; it returns those then.
+func (f *fence) run(ctx context.Context, matters func(stream.Partition) bool, fromMemory bool) (
+	rows *store.Unstored, asOf time.Time, err error) {
 	began := time.Now()
 	limited, cancel := context.WithTimeout(ctx, f.wait)
 	defer cancel()
 	ends, err := f.ends.get(limited)
 	if err != nil {
 		if ctx.Err() != nil {
-			return time.Time{}, ch.ClassifyError(ctx, ctx.Err())
+			return nil, time.Time{}, ch.ClassifyError(ctx, ctx.Err())
 		}
-		return f.lastPassedAt(), nil // the log is unavailable; the read serves what is stored
+		return nil, f.lastPassedAt(), nil // the log is unavailable; the read serves what is stored
 	}
 	targets := make(map[stream.Partition]int64, len(ends))
 	for p, end := range ends {
@@ -105,19 +159,86 @@ func (f *fence) waitMatching(ctx context.Context, matters func(stream.Partition)
 			targets[p] = end
 		}
 	}
+	if fromMemory {
+		rows = f.waitRead(limited, targets)
+	}
+	if rows != nil {
+		if !f.isAlone() {
+			rows.FlushBegan = nil // another node may have taken the partitions over, and this one would not know yet
+		}
+		f.passed(wait{began, targets})
+		return rows, time.Time{}, nil
+	}
 	behind := f.waitStored(limited, targets)
 	if ctx.Err() != nil {
-		return time.Time{}, ch.ClassifyError(ctx, ctx.Err())
+		return nil, time.Time{}, ch.ClassifyError(ctx, ctx.Err())
 	}
 	if len(behind) > 0 {
-		return f.asOf(behind), nil
+		return nil, f.asOf(behind), nil
 	}
+	f.passed(wait{began, nil})
+	return nil, time.Time{}, nil
+}
+
+// waitRead waits until the writer in this process has read the log up to the targets, and returns the rows that it has
+// not stored. They are nil when it does not own all partitions, when ClickHouse does not take its rows, or when ctx
+// ends.
+func (f *fence) waitRead(ctx context.Context, targets map[stream.Partition]int64) *store.Unstored {
+	if f.writer == nil {
+		return nil
+	}
+	for {
+		p := f.writer.Progress() // before Unstored, so that no change is missed
+		if anyFailing(targets, p.Owned) {
+			return nil
+		}
+		if rows, owned := f.writer.Unstored(targets); rows != nil || !owned {
+			return rows
+		}
+		if !f.waitChange(ctx, p.Changed, false) {
+			return nil
+		}
+	}
+}
+
+// passed records that a wait ended in time. Its targets may not be stored yet.
+func (f *fence) passed(w wait) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.settleLocked()
+	if w.isStored(f.writer) {
+		f.advanceLocked(w.began)
+	} else if f.unstored == nil || w.began.Sub(f.unstored.began) > maxUnsettled {
+		f.unstored = &w
+	}
+}
+
+// maxUnsettled is how long a wait is kept until its rows are stored. Rows wait for seconds, but its partitions may have
+// got another owner.
+const maxUnsettled = time.Minute
+
+// isStored reports whether the writer has stored what was waited for.
+func (w *wait) isStored(by store.FlushRequester) bool {
+	if len(w.targets) == 0 {
+		return true
+	}
+	targets := maps.Clone(w.targets)
+	dropStored(targets, by.Progress().Owned)
+	return len(targets) == 0
+}
+
+// settleLocked lets the wait that ended with rows in memory count if they are stored now.
+func (f *fence) settleLocked() {
+	if f.unstored != nil && f.unstored.isStored(f.writer) {
+		f.advanceLocked(f.unstored.began)
+		f.unstored = nil
+	}
+}
+
+func (f *fence) advanceLocked(began time.Time) {
 	if began.After(f.lastPassed) {
 		f.lastPassed = began
 	}
-	return time.Time{}, nil
 }
 
 // waitStored waits until the targets are stored, ctx ends, or the writer reports that ClickHouse does not take their
@@ -271,6 +392,7 @@ func (f *fence) asOf(behind map[stream.Partition]int64) time.Time {
 func (f *fence) lastPassedAt() time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.settleLocked()
 	if f.lastPassed.IsZero() {
 		return time.Unix(0, 0).UTC()
 	}

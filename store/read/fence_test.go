@@ -72,3 +72,6 @@ func TestFenceWaitsForItsTopicsOnly(t *testing.T) {
 		}
 	}
 }
+
+// Unstored says that another node's writer has some of the partitions.
+func (w *fakeWriter) Unstored(map[stream.Partition]int64) (*store.Unstored, bool) { return nil, false }

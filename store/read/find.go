@@ -37,7 +37,7 @@ func (w *walk) scanEndpoints(ctx context.Context, n int) ([]candidate, error) {
 // readWindow runs a statement of selectEvents that reads the window in the order of its table.
 func (w *walk) readWindow(ctx context.Context, n int, q *ch.Query) ([]candidate, error) {
 	limit := overfetch(n)
-	cands, seen, err := rowReader{w.r}.readEvents(ctx, w.Account, q, limit)
+	cands, seen, err := w.rows.readEvents(ctx, w.Account, q, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -163,7 +163,7 @@ func (w *walk) fetch(ctx context.Context, q *ch.Query, limit, n int, leave func(
 		q := selectEvents(w.eventsTable()).Add(" WHERE account = ", w.Account)
 		ch.WhereIDs(w.addColumns(q, byEndpoint), ids)
 		w.addColumns(q, fixedFilters&^byEndpoint)
-		if cands, _, err = (rowReader{w.r}).readEvents(ctx, w.Account, q, 0); err != nil {
+		if cands, _, err = w.rows.readEvents(ctx, w.Account, q, 0); err != nil {
 			return nil, err
 		}
 	}
@@ -192,7 +192,7 @@ func (w *walk) scanFiltered(ctx context.Context, n int) ([]candidate, error) {
 	}
 	w.addCandidates(q, s)
 	w.addSearch(q)
-	cands, seen, err := rowReader{w.r}.readEvents(ctx, w.Account, q, limit)
+	cands, seen, err := w.rows.readEvents(ctx, w.Account, q, limit)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -244,7 +245,7 @@ func (m *findingsModel) compare(r *read.Reader) {
 			OccurrenceKey: finding.OccurrenceKey{At: h.At, Hit: h.ID}, ObservedAt: minTime(h.ObservedAt, h.At),
 			N: int64(h.N), Source: h.Source, Channel: h.Channel, Severity: h.Severity, Unverified: h.Unverified,
 			Test: h.Test, Location: h.Location, Environment: h.Environment, Release: h.Release, Method: h.Method,
-			Agent: h.Agent, RemoteIP: h.RemoteIP})
+			Agent: h.Agent, RemoteIP: h.RemoteIP, RemoteNet: netip.MustParsePrefix("192.0.2.0/24")})
 	}
 	if diff := gocmp.Diff(hits, listOccurrences(m, r, want[3].ID, 3), storetest.CompareIPs); diff != "" {
 		m.Fatalf("occurrences (-want +got):\n%s", diff)

@@ -49,6 +49,7 @@ type walk struct {
 	chunk, ids int
 	// bytes bounds the bodies and headers in one chunk of a search; scanned counts the rows that the search has read.
 	bytes, scanned int
+	rows           rowReader // with the unstored rows of the events on the page
 }
 
 // Events returns one page of a list. The first page (Before is zero) shows every event that was acknowledged before the
@@ -58,14 +59,12 @@ func (r *Reader) Events(ctx context.Context, q event.Query) (event.Page, error) 
 	defer cancel()
 	var page event.Page
 	reportedBefore := r.reportedBoundFor(ctx, &q) // before the fence
-	if q.Before.IsZero() {
-		asOf, err := r.fence.waitAll(ctx)
-		if err != nil {
-			return page, err
-		}
-		if page.AsOf = asOf; !asOf.IsZero() {
-			reportedBefore = time.Time{} // the outcomes may not be in the store yet
-		}
+	unstored, asOf, err := r.fence.readList(ctx, &q)
+	if err != nil {
+		return page, err
+	}
+	if page.AsOf = asOf; !asOf.IsZero() {
+		reportedBefore = time.Time{} // the outcomes may not be in the store yet
 	}
 	release, err := r.acquireSlot(ctx)
 	if err != nil {
@@ -80,6 +79,7 @@ func (r *Reader) Events(ctx context.Context, q event.Query) (event.Page, error) 
 		defer release()
 	}
 	w := r.newWalk(q, reportedBefore)
+	inMemory := unstoredEvents(w, unstored, q.Limit+1)
 	var found []candidate
 	began, lastChunk := time.Now(), time.Duration(0) // lastChunk is the duration of the last chunk
 	for len(found) <= q.Limit && !w.done() {
@@ -95,10 +95,18 @@ func (r *Reader) Events(ctx context.Context, q event.Query) (event.Page, error) 
 		found, lastChunk = append(found, more...), time.Since(chunkBegan)
 	}
 	page.Scanned = w.scanned
-	if len(found) > q.Limit {
+	if found = mergeNewestFirst(found, inMemory); len(found) > q.Limit {
 		found, page.More = found[:q.Limit], true
 	}
-	if err := (rowReader{r}).addAttemptsAndReceipts(ctx, q.Account, found, !w.has(changingFilters)); err != nil {
+	rows := unstoredOf(unstored, q.Account, idsOf(found)...)
+	if len(rows.attempts) > maxIDs {
+		if page.AsOf, err = r.fence.waitAll(ctx); err != nil {
+			return event.Page{}, err
+		}
+		rows = nil
+	}
+	w.rows.unstored = rows
+	if err := w.rows.addAttemptsAndReceipts(ctx, q.Account, found, !w.has(changingFilters)); err != nil {
 		return event.Page{}, err
 	}
 	page.Rows = make([]event.Summary, len(found))
@@ -110,7 +118,7 @@ func (r *Reader) Events(ctx context.Context, q event.Query) (event.Page, error) 
 
 func (r *Reader) newWalk(q event.Query, reportedBefore time.Time) *walk {
 	w := &walk{
-		r: r, predicate: newPredicate(&q), since: r.Oldest(), until: r.now().Add(maxIDSkew),
+		r: r, rows: rowReader{Reader: r}, predicate: newPredicate(&q), since: r.Oldest(), until: r.now().Add(maxIDSkew),
 		width: orderedWindow, growth: windowGrowth, chunk: firstChunk, ids: firstIDs,
 		// Truncated to a millisecond, like ids, so that the windows on both sides of it meet.
 		allReportedBefore: reportedBefore.Truncate(time.Millisecond),
@@ -171,11 +179,11 @@ func (w *walk) next(ctx context.Context, n int) ([]candidate, error) {
 		return nil, err
 	}
 	if len(found) > 0 && w.has(changingFilters) {
-		if err := (rowReader{w.r}).addStatuses(ctx, w.Account, found); err != nil {
+		if err := w.rows.addStatuses(ctx, w.Account, found); err != nil {
 			return nil, err
 		}
 		if w.has(byProcessing) {
-			if err := (rowReader{w.r}).addReceiptStates(ctx, w.Account, found); err != nil {
+			if err := w.rows.addReceiptStates(ctx, w.Account, found); err != nil {
 				return nil, err
 			}
 		}

@@ -72,7 +72,7 @@ func occurrenceQuery(q *finding.OccurrenceQuery, after finding.OccurrenceKey, fr
 		return s.Add(" AND day >= toDate(", from).Add(") AND day < toDate(", to).Add(")")
 	}
 	s := where(new(ch.Query).Add("SELECT at, hit, observed_at, toInt64(n), source, channel, severity, verified, test, " +
-		"place, environment, release, method, agent, remote_ip"))
+		"place, environment, release, method, agent, remote_ip, remote_net"))
 	where(s.Add(" AND (day, hit) IN (SELECT day, hit"))
 	s.Add(" AND (at, hit) < (", after.At).Add(", ", id.ID(after.Hit)).Add(")")
 	s.Add(" ORDER BY at DESC, hit DESC LIMIT ", limit)
@@ -82,11 +82,12 @@ func occurrenceQuery(q *finding.OccurrenceQuery, after finding.OccurrenceKey, fr
 func scanOccurrence(rows driver.Rows) (o finding.Occurrence, err error) {
 	var source, location string
 	var severity, verified, test uint8
-	var ip [16]byte
+	var ip, network [16]byte
 	err = rows.Scan(&o.At, &o.Hit, &o.ObservedAt, &o.N, &source, &o.Channel, &severity, &verified, &test, &location,
-		&o.Environment, &o.Release, &o.Method, &o.Agent, &ip)
+		&o.Environment, &o.Release, &o.Method, &o.Agent, &ip, &network)
 	o.At, o.ObservedAt, o.Source, o.Severity = o.At.UTC(), o.ObservedAt.UTC(), finding.Source(source),
 		finding.Severity(severity)
 	o.Unverified, o.Test, o.Location, o.RemoteIP = verified == 0, test != 0, readLocation(location), column.IPFromBytes(ip)
+	o.RemoteNet = finding.NetworkOf(column.IPFromBytes(network))
 	return o, err
 }

@@ -42,9 +42,17 @@ func (k *receiptHistory) add(r *event.Receipt, offset int64) {
 	}
 }
 
-// receipt reads the current receipt from the store, nil = none.
-func (r receiptReader) receipt(ctx context.Context, account string, d id.ID) (*event.Receipt, error) {
+// receipt reads the current receipt from the store and from memory, nil = none.
+func (r receiptReader) receipt(ctx context.Context, account string, d id.ID, inMemory *unstoredRows) (
+	*event.Receipt, error) {
 	k, err := r.receipts(ctx, account, d)
+	inMemory.eachReceipt(func(x *event.Receipt, offset int64) {
+		own := *x // the row is shared
+		k.add(&own, offset)
+	})
+	if k.newest != nil {
+		k.newest.FirstAt = k.first
+	}
 	return k.newest, err
 }
 

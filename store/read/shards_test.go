@@ -107,6 +107,7 @@ func movedEndpoint(t *testing.T) {
 	if d.Status != event.Delivered || len(d.Attempts) != 2 || d.Deliveries[0].Run != replayed.Run {
 		t.Errorf("the event that was replayed is %s by %q after %d attempts", d.Status, d.Deliveries[0].Run, len(d.Attempts))
 	}
+	b.WaitCaughtUp(r)
 	// an outcome on another shard would leave two rows
 	failed := b.QuerySum("SELECT count() FROM deliveries FINAL WHERE status = 'failed'")
 	if failed != n-1 {

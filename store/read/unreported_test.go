@@ -155,10 +155,7 @@ func TestDeliveredIsNoFailureCandidate(t *testing.T) {
 	b.ProduceOutcomes(b.Outcome(retried, "dst_a", event.Retrying))
 	candidates := func() uint64 {
 		t.Helper()
-		// waits until everything is stored
-		if _, err := r.Events(t.Context(), event.Query{Account: storetest.Account, Limit: 1}); err != nil {
-			t.Fatal(err)
-		}
+		b.WaitCaughtUp(r)
 		return b.QuerySum("SELECT countIf(status != 'delivered') FROM failure_candidates FINAL")
 	}
 	if n := candidates(); n != 2 {

@@ -37,6 +37,7 @@ func auditTable() *table[*auditRow] {
 		column.Typed("changes", "Array(String)", func(x r) []string { return x.Changes }),
 		column.Text("request_id", func(x r) string { return x.RequestID }),
 		column.Typed("remote_ip", "IPv6", func(x r) [16]byte { return column.IPToBytes(x.RemoteIP) }),
+		column.Text("related", func(x r) string { return x.Related }),
 		column.LowCardinality("node", func(x r) string { return x.Node }),
 		column.Typed("count", "UInt64", func(x r) uint64 { return x.Count }),
 		column.Timestamp("last_at", func(x r) time.Time { return x.LastAt }),

@@ -168,8 +168,9 @@ func rowsOfShard[R row](rows []R, shard, shards int) (mine []R) {
 	return mine
 }
 
+// withoutAssignments returns a new slice, because a reader may have the old one.
 func withoutAssignments[R interface{ recordSource() source }](rows []R, gone map[*assignment]bool) []R {
-	return slices.DeleteFunc(rows, func(r R) bool { return gone[r.recordSource().assignment] })
+	return slices.DeleteFunc(slices.Clone(rows), func(r R) bool { return gone[r.recordSource().assignment] })
 }
 
 // recordSize is about the memory that a record takes, in bytes.

@@ -22,23 +22,38 @@ import (
 // and not in ClickHouse. Reads leave an erased payload out, the writer inserts rows without it (also when it inserts
 // them again), and the Eraser empties the rows that are stored already.
 
-// stripErased removes erased payloads from the rows of a batch.
-func (b *batch) stripErased(erased func(id.ID) bool) {
+// stripErased returns the rows of events and attempts without erased payloads. It changes none of the batch: readers
+// and a scan may have its rows.
+func (b *batch) stripErased(erased func(id.ID) bool) (events []*eventRow, attempts []*deliveryRow) {
+	events, attempts = b.events, b.attempts
 	if erased == nil {
-		return
+		return events, attempts
 	}
-	for _, r := range b.events {
+	for i, r := range events {
 		if erased(r.ID) {
-			r.Event = store.WithoutPayload(r.Event)
+			events = clonedOnce(events, b.events)
+			events[i] = &eventRow{
+				Event: store.WithoutPayload(r.Event), source: r.source, duplicate: r.duplicate, size: r.size}
 		}
 	}
-	for _, r := range b.attempts {
+	for i, r := range attempts {
 		if erased(r.Event) {
-			bare := *r.Attempt
-			bare.RequestHeader, bare.ResponseHeader, bare.ResponseBody = "", "", nil
-			r.Attempt = &bare
+			attempts = clonedOnce(attempts, b.attempts)
+			attempt, outcome := *r.Attempt, *r.Outcome
+			attempt.RequestHeader, attempt.ResponseHeader, attempt.ResponseBody = "", "", nil
+			outcome.Attempt = &attempt
+			attempts[i] = &deliveryRow{Outcome: &outcome, source: r.source, version: r.version}
 		}
 	}
+	return events, attempts
+}
+
+// clonedOnce returns rows, or a copy while they are still those of the batch.
+func clonedOnce[R any](rows, ofBatch []R) []R {
+	if &rows[0] == &ofBatch[0] {
+		return slices.Clone(rows)
+	}
+	return rows
 }
 
 const (

@@ -38,6 +38,7 @@ func TestExpiredDaysAreDropped(t *testing.T) {
 	if rows := storetest.ListEvents(t, r, event.Query{Account: storetest.Account, Limit: 10}, 1); len(rows) != 1 {
 		t.Fatalf("%+v", rows)
 	}
+	b.WaitCaughtUp(r)
 	if n := b.QuerySum("SELECT count() FROM events"); n < 2 {
 		t.Fatalf("%d rows are stored", n) // the TTL of 30 days may have dropped the two older events
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net/netip"
 	"time"
 
 	"github.com/eventrelay/relay/pkg/finding"
@@ -62,18 +61,9 @@ func (b *batch) decodeFindings(s source) error {
 // so paging neither skips nor repeats it. All records of a finding are in one partition.
 func (r *hitRow) version() uint64 { return math.MaxUint64 - uint64(r.record.Offset) }
 
-// remoteNet is the network of the client, /24 or /48, which stays when its address is deleted.
+// remoteNet is the network of the client, which stays when its address is deleted.
 func (r *hitRow) remoteNet() [16]byte {
-	a := r.RemoteIP.Unmap()
-	bits := 48
-	if a.Is4() {
-		bits = 24
-	}
-	net, err := a.Prefix(bits)
-	if err != nil { // there is no address
-		return column.IPToBytes(netip.Addr{})
-	}
-	return column.IPToBytes(net.Addr())
+	return column.IPToBytes(finding.NetworkOf(r.RemoteIP).Addr())
 }
 
 func hitsTable() *table[*hitRow] {

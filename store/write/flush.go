@@ -95,7 +95,8 @@ func (l *lane) takeBatch() *batch {
 
 func (l *lane) takeBatchLocked() *batch {
 	b := l.filling
-	l.filling, l.flushRequested = newBatch(), false
+	l.filling, l.inserting, l.flushRequested = newBatch(), b, false
+	l.flushes.Add(1)
 	l.reportBufferedLocked()
 	l.pos.markFlushing(b.ends)
 	notify(l.batchTaken)
@@ -113,7 +114,7 @@ func (l *lane) flush(ctx context.Context, b *batch) error {
 	defer func() { <-l.flushing }()
 	began := time.Now()
 	l.flushingSince.Store(&b.oldest)
-	b.stripErased(l.deps.Erased)
+	l.stripErased(b)
 	scanned, stopScan := l.startScan(ctx, b)
 	defer stopScan()
 	dead, err := l.writeAll(ctx, b)
@@ -125,6 +126,9 @@ func (l *lane) flush(ctx context.Context, b *batch) error {
 	}
 	// stored rows can be read; without a commit the next owner inserts them again, which changes nothing
 	l.pos.markStored(b.ends)
+	l.mu.Lock()
+	l.inserting = nil
+	l.mu.Unlock()
 	l.flushingSince.Store(nil)
 	if err := <-scanned; err != nil {
 		return err
@@ -135,6 +139,14 @@ func (l *lane) flush(ctx context.Context, b *batch) error {
 	}
 	l.metrics.flushes.Observe(time.Since(began).Seconds())
 	return err
+}
+
+// stripErased removes erased payloads from the batch that is to be inserted.
+func (l *lane) stripErased(b *batch) {
+	events, attempts := b.stripErased(l.deps.Erased)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b.events, b.attempts = events, attempts
 }
 
 // lag returns the age of the oldest record that was read and is not stored yet, 0 if there is none.

@@ -34,8 +34,11 @@ type lane struct {
 
 	flushingSince atomic.Pointer[time.Time] // oldest record of the batch that is being inserted; nil if none is
 
-	mu             sync.Mutex // guards filling, flushRequested and buffered
+	flushes atomic.Uint64 // that have begun
+
+	mu             sync.Mutex // guards filling, inserting, flushRequested, buffered, and which rows the batches have
 	filling        *batch
+	inserting      *batch // nil: no flush runs
 	flushRequested bool
 	buffered       int // rows that the metric counts
 
@@ -182,6 +185,7 @@ func (l *lane) poll(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		l.pos.announceRead()
 		if received == 0 || received >= maxFetch/2 || l.pos.readerWaits() {
 			continue // nothing came, there is more, or a reader waits
 		}

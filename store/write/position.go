@@ -24,17 +24,20 @@ type positions struct {
 	mu    sync.Mutex // guards all fields and those of the assignments
 	owned map[stream.Partition]*assignment
 	// offsets that readers wait for and that no running flush covers
-	wanted      map[stream.Partition]int64
+	wanted map[stream.Partition]int64
+	// offsets up to which readers wait for records to be read; announce says that some were since the last announceRead
+	unread      map[stream.Partition]int64
+	announce    bool
 	uncommitted map[*assignment]partitionEnd // stored and not committed yet
 	failing     map[int]bool                 // shards whose last insert failed
-	changed     *broadcast                   // when storedTo or failing changes
+	changed     *broadcast                   // when storedTo or failing changes, or what readers wait for was read
 }
 
 func newPositions(changed *broadcast) *positions {
 	return &positions{
 		owned: make(map[stream.Partition]*assignment), wanted: make(map[stream.Partition]int64),
-		uncommitted: make(map[*assignment]partitionEnd),
-		failing:     make(map[int]bool), changed: changed,
+		unread: make(map[stream.Partition]int64), uncommitted: make(map[*assignment]partitionEnd),
+		failing: make(map[int]bool), changed: changed,
 	}
 }
 
@@ -70,6 +73,7 @@ func (s *positions) remove(revoked map[*assignment]bool) {
 	for a := range revoked {
 		if s.owned[a.Partition] == a {
 			delete(s.owned, a.Partition)
+			delete(s.unread, a.Partition)
 		}
 	}
 	s.changed.notify()
@@ -85,6 +89,10 @@ func (s *positions) advance(p stream.Partition, next int64) (*assignment, bool) 
 		return nil, false
 	}
 	a.readTo = next
+	if end, waited := s.unread[p]; waited && next >= end {
+		delete(s.unread, p)
+		s.announce = true
+	}
 	return a, s.readAllLocked()
 }
 
@@ -124,7 +132,41 @@ func (s *positions) readerWaits() bool {
 			return true
 		}
 	}
-	return false
+	return len(s.unread) > 0
+}
+
+// waitRead reports whether this writer owns all of the partitions, and whether it has read all records below the
+// offsets. If not, it records that a reader waits for them.
+func (s *positions) waitRead(offsets map[stream.Partition]int64) (owned, read bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	read = true
+	for p, offset := range offsets {
+		a := s.owned[p]
+		if a == nil || a.revoked {
+			return false, false
+		}
+		read = read && a.readTo >= offset
+	}
+	if read {
+		return true, true
+	}
+	for p, offset := range offsets {
+		if s.owned[p].readTo < offset {
+			s.unread[p] = max(s.unread[p], offset)
+		}
+	}
+	return true, false
+}
+
+// announceRead wakes the readers that wait for records to be read, if some of them were.
+func (s *positions) announceRead() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.announce {
+		s.announce = false
+		s.changed.notify()
+	}
 }
 
 // markFlushing records that a flush has begun with everything read so far: a reader that waits for it needs no other

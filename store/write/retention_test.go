@@ -228,7 +228,7 @@ func TestRetentionShowsWholeDays(t *testing.T) {
 		edge.Add(-day + time.Second), edge.Add(-time.Second), edge.Add(time.Second), edge.Add(day - time.Second),
 		now.Add(-time.Hour)} {
 		b.storeFailedEvent(at, 1)
-		listed(30)
+		b.WaitCaughtUp(b.Reader(w))
 	}
 	if n := b.QuerySum("SELECT count() FROM system.parts WHERE active AND database = currentDatabase() AND table = " +
 		"'events'"); n != 5 {
@@ -246,7 +246,7 @@ func TestRetentionShowsWholeDays(t *testing.T) {
 
 	// The first half of an expired day, whose other part has been dropped.
 	b.storeFailedEvent(edge.Add(-time.Second), 1)
-	listed(30)
+	b.WaitCaughtUp(b.Reader(w))
 	migrate(30)
 	for _, table := range []string{"events", "events_by_endpoint", "deliveries", "attempts"} {
 		if want := []string{edge.Format(time.DateOnly), yesterday}; !slices.Equal(b.storedDays(table), want) {

@@ -95,6 +95,7 @@ func TestScanWaitsForNoFlush(t *testing.T) {
 	if n := b.committedOffset(stream.Events, 0); n != 0 {
 		t.Errorf("offset %d is committed, want 0", n)
 	}
+	b.WaitCaughtUp(r)
 	page, err := r.Events(t.Context(), event.Query{Account: storetest.Account, Limit: 10})
 	if err != nil || len(page.Rows) != 3 || !page.AsOf.IsZero() {
 		t.Errorf("read %d of 3 events during the scan, as of %v, %v", len(page.Rows), page.AsOf, err)

@@ -115,6 +115,7 @@ func eventsTable() *table[*eventRow] {
 		column.LowCardinality("content_type", r.mediaType),
 		column.Typed("remote_ip", "IPv6", func(x r) [16]byte { return column.IPToBytes(x.RemoteIP) }),
 		column.Text("idempotency_key", func(x r) string { return x.IdempotencyKey }),
+		column.Text("trace", func(x r) string { return x.Trace }),
 		column.Typed("size", "UInt32", func(x r) uint32 { return x.size }),
 		column.Text("headers", func(x r) string { return string(event.LinesOf(x.Header)) }),
 		column.RawBytes("body", func(x r) []byte { return x.Body }),

@@ -50,6 +50,7 @@ func TestWriteAndRead(t *testing.T) {
 		o.Attempt.RemoteIP = netip.MustParseAddr("2001:db8::1")
 		o.Attempt.RequestHeader = "A: b: c\n"
 		o.Attempt.TransformationVersion = 3
+		o.Attempt.Trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 		o.Attempt.ResponseHeader = "B: d\n"
 		o.Attempt.ResponseBody, o.Attempt.Truncated = []byte("no\xff"), true
 	})

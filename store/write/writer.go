@@ -193,6 +193,17 @@ func (w *Writer) RequestFlush(targets map[stream.Partition]int64) {
 	}
 }
 
+// Unstored returns the rows of events, outcomes, commands and receipts that were read and are not stored yet, see
+// store.FlushRequester.
+func (w *Writer) Unstored(offsets map[stream.Partition]int64) (rows *store.Unstored, owned bool) {
+	for _, l := range w.lanes {
+		if l.name == stream.StoreGroup {
+			return l.unstored(offsets)
+		}
+	}
+	return nil, false
+}
+
 // Progress returns how far the owned partitions have been written.
 func (w *Writer) Progress() store.Progress {
 	// The channel comes first: what changes after it was taken closes it.

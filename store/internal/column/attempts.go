@@ -79,6 +79,8 @@ func AttemptColumns[R any](of func(R) *event.Outcome) []AttemptColumn[R] {
 		{Column: Typed("transformation_version", "UInt32",
 			func(x R) uint32 { return uint32(of(x).Attempt.TransformationVersion) }),
 			newTarget: scanInto(func(a row, v uint32) { a.TransformationVersion = int(v) })},
+		{Column: Text("trace", attemptText(func(a *event.Attempt) string { return a.Trace })),
+			newTarget: scanInto(func(a row, v string) { a.Trace = v })},
 	}
 }
 

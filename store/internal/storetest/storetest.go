@@ -4,6 +4,7 @@
 package storetest
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -22,6 +23,7 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
@@ -111,8 +113,12 @@ func Seed(t testing.TB) uint64 {
 	return seed
 }
 
-// CompareIPs lets cmp compare IP addresses.
-var CompareIPs = gocmp.Comparer(func(a, b netip.Addr) bool { return a == b })
+// CompareIPs lets cmp compare IP addresses and networks.
+var CompareIPs = cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{})
+
+// CompareBytes makes cmp compare slices of bytes at once. Otherwise it makes a node of its report for each byte. It
+// leaves empty ones to cmpopts.EquateEmpty.
+var CompareBytes = gocmp.FilterValues(func(a, b []byte) bool { return len(a)+len(b) > 0 }, gocmp.Comparer(bytes.Equal))
 
 // Bench is a test bench (not a benchmark): topics and a database of a test's own.
 type Bench struct {

@@ -1,0 +1,166 @@
+package read_test
+
+import (
+	"bytes"
+	"context"
+	"net/netip"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/store"
+	"github.com/eventrelay/relay/store/internal/storetest"
+	"github.com/eventrelay/relay/store/read"
+	"github.com/eventrelay/relay/store/write"
+)
+
+// unstoredBench has a writer that flushes only when it is asked to, and a reader in its process.
+type unstoredBench struct {
+	*history
+	writer *write.Writer
+	reader *read.Reader
+	erased atomic.Pointer[id.ID]
+}
+
+func newUnstoredBench(t *testing.T) *unstoredBench {
+	b := &unstoredBench{history: newHistory(newBench(t), storetest.Seed(t))}
+	b.Erased = func(d id.ID) bool { e := b.erased.Load(); return e != nil && *e == d }
+	b.writer, _ = b.Writer(write.WriterConfig{FlushEvery: time.Hour})
+	b.reader = b.Reader(b.writer)
+	awaitAssignment(t, b.writer)
+	return b
+}
+
+// awaitAssignment waits until the writer owns its partitions: a reader asks it for a flush once.
+func awaitAssignment(t *testing.T, w *write.Writer) {
+	storetest.Eventually(t, func() bool { return len(w.Progress().Owned) > 0 })
+}
+
+// answers are all lists that come from memory, and all events.
+type answers struct {
+	lists   [][]event.Summary
+	details []*event.Detail
+}
+
+func (b *unstoredBench) readAll() (all answers) {
+	b.Helper()
+	b.want(event.Query{}) // sorts the events
+	for _, q := range []event.Query{
+		{Limit: 6}, {Limit: 3, Endpoints: []string{"ep_0"}}, {Limit: 1000, Endpoints: []string{"ep_1", "ep_2"}},
+		{Limit: 4, Types: []string{"order.*", "orderly"}}, {Limit: 1000, Types: []string{"user.created"}},
+		{Limit: 1000, Sources: []event.Source{event.SourceAPI}}, {Limit: 1000, Since: b.events[5].ID.Time()},
+		{Limit: 1000, Until: b.events[5].ID.Time()},
+	} {
+		q.Account = storetest.Account
+		rows := storetest.ListEvents(b, b.reader, q, 1000)
+		all.lists = append(all.lists, rows)
+		if diff := gocmp.Diff(b.want(q), untimed(copyRows(rows)), cmpopts.EquateEmpty()); diff != "" {
+			b.Fatalf("list %+v (-want +got):\n%s", q, diff)
+		}
+	}
+	for _, e := range b.events {
+		detail, err := b.reader.Event(b.Context(), storetest.Account, e.ID)
+		if err != nil || !detail.AsOf.IsZero() {
+			b.Fatal(err, detail)
+		}
+		all.details = append(all.details, detail)
+	}
+	return all
+}
+
+func copyRows(rows []event.Summary) []event.Summary {
+	out := append([]event.Summary{}, rows...)
+	for i := range out {
+		out[i].Deliveries = append([]event.Delivery{}, out[i].Deliveries...)
+	}
+	return out
+}
+
+// addDetailedAttempts produces n attempts at an event with all that a row may have.
+func (b *unstoredBench) addDetailedAttempts(e *modelEvent, n int) {
+	for range n {
+		o := b.Outcome(e.Event, "dst_a", event.Retrying)
+		o.NextAt = o.At.Add(time.Hour)
+		a := o.Attempt
+		a.Duration, a.TTFB, a.RetryAfter = 1234567*time.Microsecond, 999*time.Microsecond, 30*time.Second
+		a.ErrorCode, a.ErrorMessage = event.CodeTimeout, "time out"
+		a.RemoteIP, a.TransformationVersion = netip.MustParseAddr("192.0.2.1"), 3
+		a.RequestHeader, a.ResponseHeader = "A: b", "C: d"
+		a.ResponseBody = bytes.Repeat([]byte("x"), 3000)
+		b.seq++
+		b.produce(stream.Outcomes, e.ID.Partition(), o.Record())
+		e.attempts++
+		e.states["dst_a"] = append(e.states["dst_a"], state{o.Status, o.Reason, "", [3]int64{0, 0, b.seq}})
+	}
+	if err := b.Producer.Flush(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// TestUnstoredRowsAreReadAsStoredOnes: lists and single events show what the writer holds in memory, exactly as they
+// show it once it is stored, on all pages. They cause no flush.
+func TestUnstoredRowsAreReadAsStoredOnes(t *testing.T) {
+	b := newUnstoredBench(t)
+	storedRows := func() uint64 {
+		return b.QuerySum("SELECT (SELECT count() FROM events) + (SELECT count() FROM attempts)")
+	}
+	for round := range storetest.Rounds(2, 3, 20) {
+		b.clock = time.Now().Add(-100 * time.Hour)
+		b.IDs = id.NewGenerator(func() time.Time { return b.clock })
+		before := storedRows()
+		b.addEvents(10)
+		if round < 2 { // more than one read of an event shows, some of them stored
+			b.addDetailedAttempts(b.events[0], 120)
+		}
+		b.erased.Store(&b.events[1].ID)
+		inMemory := b.readAll()
+		if after := storedRows(); after != before {
+			t.Fatalf("the reads caused a flush: %d rows are stored, %d before", after, before)
+		}
+		b.writer.RequestFlushNow()
+		b.WaitCaughtUp(b.reader)
+		if after := storedRows(); after == before {
+			t.Fatal("nothing was flushed")
+		}
+		same := []gocmp.Option{gocmp.AllowUnexported(answers{}), storetest.CompareIPs, storetest.CompareBytes,
+			cmpopts.EquateEmpty()}
+		if diff := gocmp.Diff(inMemory, b.readAll(), same...); diff != "" {
+			t.Fatalf("round %d: reads differ (-in memory +stored):\n%s", round, diff)
+		}
+	}
+}
+
+// TestListBesideOtherNodesWaitsForTheFlush: the next page may come from a node that does not have the rows in memory.
+func TestListBesideOtherNodesWaitsForTheFlush(t *testing.T) {
+	b := newBench(t)
+	w, _ := b.Writer(write.WriterConfig{FlushEvery: time.Hour})
+	r, err := read.NewReader(
+		read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: time.Minute, Timeout: 2 * time.Minute},
+		read.ReaderDeps{Log: b.Logger, Stream: b.Stream, Writer: store.FlushRequester(w),
+			AskOthers: func(context.Context, map[stream.Partition]int64) error { return nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	awaitAssignment(t, w)
+	for i := range 3 {
+		b.ProduceEvents(b.Event(i))
+	}
+	page, err := r.Events(t.Context(), event.Query{Account: storetest.Account, Limit: 2})
+	if err != nil || len(page.Rows) != 2 || !page.More || !page.AsOf.IsZero() {
+		t.Fatalf("%v %+v", err, page)
+	}
+	if n := b.QuerySum("SELECT count() FROM events"); n != 3 {
+		t.Errorf("%d of 3 events are stored when the first page is shown", n)
+	}
+}
