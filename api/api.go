@@ -42,9 +42,10 @@ type Config struct {
 	RetentionDays  int    // days for which events can be read
 	Version        string // version of the program, for GET /v1/me
 	TrustedProxies []netip.Prefix
-	AllowedHosts   []string       // host names that requests may use, besides the base URL's
-	KeepAlive      time.Duration  // longest time without data in an event stream; 0 = 15 s
-	AlertDomains   notify.Domains // mail domains that alerts may be sent to
+	AllowedHosts   []string          // host names that requests may use, besides the base URL's
+	KeepAlive      time.Duration     // longest time without data in an event stream; 0 = 15 s
+	AlertDomains   notify.Domains    // mail domains that alerts may be sent to
+	Pages          map[string][]byte // public HTML pages of other stages, by path
 	// Requests per second for one API key, on all nodes together; 0 = no limit.
 	RateRead, RateWrite, RateSend int
 }
@@ -94,6 +95,7 @@ func New(cfg Config, deps Deps) (*API, error) {
 	c := &core{
 		maxBody: cfg.MaxBody, retentionDays: cfg.RetentionDays, clock: deps.Now, ids: deps.IDs, config: deps.Config,
 		drains: deps.Config, domains: deps.Config, dsns: deps.Config,
+		tripwires: deps.Config,
 	}
 	x := newResources(&cfg, &deps, c, []*secrets.Scanner{receipts, leaks})
 	x.findings = newFindings(c, &deps, leaks)
@@ -109,10 +111,15 @@ func New(cfg Config, deps Deps) (*API, error) {
 	x.drains.leaks = leaks
 	x.dsns = &dsns{core: c, config: deps.Config, senders: deps.Senders, keyring: deps.Keyring, leaks: leaks,
 		baseURL: cfg.BaseURL}
+	x.tripwires = &tripwires{core: c, config: deps.Config, hits: deps.Findings, leaks: leaks, baseURL: cfg.BaseURL}
 	x.detection = &detection{core: c, config: deps.Config, limits: deps.Limits, scanners: secrets.NewScanners(leaks)}
 	a.front = &web.Front{Log: deps.Log, Proxies: cfg.TrustedProxies, BaseURL: cfg.BaseURL,
 		Done: newMetrics(deps.Metrics).done}
-	a.router = newRouter(&cfg, &deps, x.routes(), a.idempotent)
+	deprecated, err := newDeprecationTable(deprecations, joinParts)
+	if err != nil {
+		return nil, err
+	}
+	a.router = newRouter(&cfg, &deps, x.routes(), a.idempotent, deprecated)
 	a.handler = a.front.Wrap(a.router.serve)
 	return a, nil
 }
@@ -145,6 +152,7 @@ type resources struct {
 	domains      *domains
 	scans        *scans
 	dsns         *dsns
+	tripwires    *tripwires
 	usage        *usage
 	keys         *keyInfo
 	audit        *auditLog
@@ -242,6 +250,10 @@ func (x *resources) routes() []route {
 		{"/v1/domains/{domain}/verify", methods{"POST": x.domains.verifyDomain}},
 		{"/v1/scans", methods{"GET": x.scans.listScans, "POST": x.scans.createScan}},
 		{"/v1/scans/{scan}", methods{"GET": x.scans.readScan}},
+		{"/v1/tripwires", methods{"GET": x.tripwires.listTripwires, "POST": x.tripwires.createTripwire}},
+		{"/v1/tripwires/{tripwire}", methods{"GET": x.tripwires.readTripwire, "DELETE": x.tripwires.deleteTripwire}},
+		{"/v1/tripwires/{tripwire}/rotate", methods{"POST": x.tripwires.rotateTripwire}},
+		{"/v1/tripwires/{tripwire}/test", methods{"POST": x.tripwires.testTripwire}},
 		{"/v1/dsns", methods{"GET": x.dsns.listDSNs, "POST": x.dsns.createDSN}},
 		{"/v1/dsns/{dsn}", methods{"GET": x.dsns.readDSN, "PATCH": x.dsns.updateDSN, "DELETE": x.dsns.deleteDSN}},
 		{"/v1/dsns/{dsn}/rotate", methods{"POST": x.dsns.rotateDSN}},

@@ -21,6 +21,7 @@ type auditView struct {
 	Action    string      `json:"action"`
 	Entity    entityView  `json:"entity"`
 	Changes   []string    `json:"changes"` // names of members, never values
+	RelatedID *string     `json:"related_id"`
 	RequestID *string     `json:"request_id"`
 	RemoteIP  *string     `json:"remote_ip"`
 	Use       *keyUseView `json:"use"`
@@ -49,6 +50,7 @@ func auditViewOf(e *audit.Entry) auditView {
 		ID: e.ID.Text(audit.Prefix), Object: "audit_entry", At: e.At.UTC().Format(web.TimeFormat),
 		Actor: actorView{e.Actor.Type, orNull(e.Actor.ID), orNull(e.Actor.Name)}, Action: e.Action,
 		Entity: entityView{e.EntityType, e.Entity}, Changes: e.Changes, RequestID: orNull(e.RequestID),
+		RelatedID: orNull(e.Related),
 	}
 	if v.Changes == nil {
 		v.Changes = []string{}

@@ -24,6 +24,7 @@ type core struct {
 	drains        drainReader
 	domains       domainReader
 	dsns          dsnReader
+	tripwires     tripwireReader
 	// waitingRequests counts repeats that wait for the first call with their Idempotency-Key, and replays that wait
 	// for another replay.
 	waitingRequests atomic.Int64
@@ -49,6 +50,12 @@ type domainReader interface {
 // dsnReader is the part of the configuration that finds DSNs.
 type dsnReader interface {
 	DSN(id string) (*config.DSN, config.Presence)
+}
+
+// tripwireReader is the part of the configuration that finds tripwires.
+type tripwireReader interface {
+	Tripwire(id string) (*config.Tripwire, config.Presence)
+	Tripwires(account, domain string, beforeSeq int64, limit int) ([]*config.Tripwire, bool)
 }
 
 func (c *core) now() time.Time { return c.clock().UTC().Truncate(time.Millisecond) }

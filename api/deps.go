@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"net/netip"
 	"time"
 
@@ -46,6 +47,7 @@ type Deps struct {
 	Audit        AuditLog
 	Findings     FindingReader
 	KeyUses      KeyUses
+	Refusals     Refusals
 	Egress       egress.Policy
 	// Resolver resolves the hosts of saved destinations, to warn about internal addresses; nil turns the warnings
 	// off.
@@ -83,7 +85,8 @@ func (d Deps) validate() error {
 		"Notifier":     d.Notifier != nil,
 		"IDs":          d.IDs != nil, "Now": d.Now != nil, "ValidateVerification": d.ValidateVerification != nil,
 		"Reverify": d.Reverify != nil, "Explain": d.Explain != nil,
-		"Audit": d.Audit != nil, "Findings": d.Findings != nil, "KeyUses": d.KeyUses != nil, "Sample": d.Sample != nil,
+		"Audit": d.Audit != nil, "Findings": d.Findings != nil, "KeyUses": d.KeyUses != nil, "Refusals": d.Refusals != nil,
+		"Sample": d.Sample != nil,
 	} {
 		if !present {
 			errs = append(errs, fmt.Errorf("api dependency %s is missing", name))
@@ -102,6 +105,7 @@ type Configuration interface {
 	Domains
 	Scans
 	DSNs
+	Tripwires
 	Findings
 	Fixtures
 	DetectionSettings
@@ -154,9 +158,25 @@ type Scans interface {
 	Scan(id string) (*config.Scan, config.Presence)
 	// Scans returns the scans of a domain (empty = all) created before that sequence (0 = all), newest first, and whether
 	// more follow.
-	Scans(account, domain string, beforeSeq int64, limit int) ([]*config.Scan, bool)
+	Scans(account string, domains []string, beforeSeq int64, limit int) ([]*config.Scan, bool)
 	OpenScan() *config.Scan
 	CreateScan(ctx context.Context, s *config.Scan) (*config.Scan, error)
+}
+
+// Tripwires reads and changes tripwires. A change returns after this node has applied it.
+type Tripwires interface {
+	Tripwire(id string) (*config.Tripwire, config.Presence)
+	// Tripwires returns the tripwires of a domain (empty = all) created before that sequence (0 = all), newest first, and
+	// whether more follow.
+	Tripwires(account, domain string, beforeSeq int64, limit int) ([]*config.Tripwire, bool)
+	// CreateTripwire and RotateTripwire return the secrets, which are stored nowhere.
+	CreateTripwire(ctx context.Context, t *config.Tripwire) (*config.Tripwire, config.TripwireText, error)
+	RotateTripwire(ctx context.Context, id, by string) (*config.Tripwire, config.TripwireText, error)
+	ExpectTripwireTest(ctx context.Context, id string, from netip.Addr) (*config.Tripwire, error)
+	DeleteTripwire(ctx context.Context, id string) error
+	// FindingKeys returns the keys from which the ids of their findings derive.
+	FindingKeys(ctx context.Context) (finding.Keys, error)
+	Finding(id string) (*config.Finding, config.Presence)
 }
 
 // DomainVerifier looks for the proofs of domains.
@@ -262,6 +282,12 @@ type AuditLog interface {
 	Audit(ctx context.Context, q audit.Query) (audit.Page, error)
 	// Outbox returns the newest matching entries that the store may not have yet, at most one more than the limit.
 	Outbox(q audit.Query) []audit.Entry
+}
+
+// Refusals learns of every request with a wrong API key: it may be that of a tripwire.
+type Refusals interface {
+	// CheckKey does not wait, and takes as long for every key.
+	CheckKey(text string, r *http.Request)
 }
 
 // KeyUses counts every request with a valid API key, for the audit log.

@@ -233,9 +233,9 @@ func (c *contract) checkAnswer(method, path string, status int, header http.Head
 		}
 	}
 	if o == nil {
-		isFile := strings.HasPrefix(path, "/docs") || strings.HasPrefix(path, "/tools/")
+		isFile := strings.HasPrefix(path, "/docs") || strings.HasPrefix(path, "/tools/") || path == "/scan-bot"
 		if isFile && (status == http.StatusOK || status == http.StatusNotModified) {
-			return nil // the reference page, which shows the document, and programs to download
+			return nil // the reference page, which shows the document, a page about leak scans, and programs to download
 		}
 		if status < 400 {
 			return fmt.Errorf("%s %s is answered %d and is not in the document", method, path, status)

@@ -55,6 +55,8 @@ func (a *domains) view(d *config.Domain) *domainView {
 	switch {
 	case v.Status == config.DomainPending:
 		v.ExpiresAt = web.Time(d.CreatedAt.Add(config.PendingDomainLife))
+	case v.Status == config.DomainVerified && d.Checked.Silent && !d.SilentAt.IsZero():
+		v.ExpiresAt = web.Time(d.SilentAt.Add(config.DomainSilence))
 	case v.Status == config.DomainVerified && !d.MissedAt.IsZero():
 		v.ExpiresAt = web.Time(d.MissedAt.Add(config.DomainGrace))
 	}
@@ -65,6 +67,10 @@ func (a *domains) view(d *config.Domain) *domainView {
 func domainAdvice(d *config.Domain, now time.Time) string {
 	if d.Ended(now) {
 		return "It was not proven within 7 days. Delete it and add it again, which gives a new token."
+	}
+	if d.Checked.Silent && d.Status(now) == config.DomainVerified {
+		return "No other domain of yours has answered in the last day either, so this may be the network of this service. " +
+			"It stays verified for a week without any answer."
 	}
 	if d.Checked.Method == config.DomainByDNS {
 		switch d.Checked.Error {
@@ -243,6 +249,9 @@ func (a *domains) verifyDomain(w http.ResponseWriter, r *http.Request, key *conf
 func (a *domains) deleteDomain(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	d, err := a.domainInPath(r, key)
 	if err != nil {
+		return err
+	}
+	if err := a.checkTripwires(d); err != nil {
 		return err
 	}
 	if err := a.config.DeleteDomain(r.Context(), d.ID); err != nil {

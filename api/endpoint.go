@@ -36,7 +36,7 @@ func (a *endpoints) createEndpoint(w http.ResponseWriter, r *http.Request, key *
 	}
 	e := &config.Endpoint{
 		ID: newID(r, id.Endpoint), Account: key.Account, Provider: verify.Generic, RetryPolicy: config.DefaultRetryPolicy(),
-		Response: defaultResponse(verify.Generic), Enabled: true, Metadata: map[string]string{}, CreatedAt: a.now(),
+		Response: config.DefaultResponse(verify.Generic), Enabled: true, Metadata: map[string]string{}, CreatedAt: a.now(),
 	}
 	e.Name = e.ID[len(e.ID)-defaultNameLength:]
 	e.Token = a.newToken(e.ID)

@@ -75,8 +75,8 @@ func (in *endpointInput) provider(o *object, e *config.Endpoint) {
 	before := e.Provider
 	o.enum("provider", &e.Provider, verify.Providers()...)
 	in.verification(o, e)
-	if e.Provider != before && e.Response == defaultResponse(before) {
-		e.Response = defaultResponse(e.Provider)
+	if e.Provider != before && e.Response == config.DefaultResponse(before) {
+		e.Response = config.DefaultResponse(e.Provider)
 	}
 	if raw, ok := o.raw("type_source"); ok && kindOf(raw) != kindNull {
 		var source string
@@ -226,7 +226,7 @@ func (in *endpointInput) retryOn(r *object, p *config.RetryPolicy) {
 
 func (in *endpointInput) response(o *object, provider string, res *config.Response) {
 	if o.isNull("response") {
-		*res = defaultResponse(provider)
+		*res = config.DefaultResponse(provider)
 	}
 	r := o.object("response")
 	if r == nil {
@@ -236,14 +236,6 @@ func (in *endpointInput) response(o *object, provider string, res *config.Respon
 	r.enum("content_type", &res.ContentType, "application/json", "text/plain", "text/xml", "application/xml")
 	r.text("body", 0, maxResponseBody, &res.Body)
 	r.warnUnknown()
-}
-
-// defaultResponse is what a provider is answered unless the endpoint sets a response.
-func defaultResponse(provider string) config.Response {
-	if a := verify.ByName(provider).Answer; a != nil {
-		return config.Response{Status: 200, ContentType: a.ContentType, Body: a.Body}
-	}
-	return config.Response{Status: 200, ContentType: "application/json", Body: `{"received":true}`}
 }
 
 // metadata merges key by key; null removes a key.

@@ -101,6 +101,7 @@ type eventDetail struct {
 	RemoteIP          *string           `json:"remote_ip"`
 	IdempotencyKey    *string           `json:"idempotency_key"`
 	DuplicateOf       *string           `json:"duplicate_of"`
+	TraceID           *string           `json:"trace_id"`
 	ExpiresAt         web.Time          `json:"expires_at"`
 	Deliveries        []deliveryView    `json:"deliveries"`
 	AttemptsTruncated bool              `json:"attempts_truncated"`
@@ -134,6 +135,7 @@ func (a *events) detailOf(by viewer, d *event.Detail, failures map[string]*trans
 		eventBase: baseOf(&d.Summary), Headers: joinHeaders(e.Header), HeadersRaw: make([][2]string, len(e.Header)),
 		ContentType: orNull(e.ContentType()), Method: e.Method, Query: e.Query, RemoteIP: addrOrNull(e.RemoteIP),
 		IdempotencyKey: orNull(e.IdempotencyKey), DuplicateOf: orNull(e.DuplicateOf), ExpiresAt: web.Time(a.expiry(e.ID)),
+		TraceID:    orNull(event.TraceID(e.Trace)),
 		Deliveries: deliveriesOf(d, failures), AttemptsTruncated: d.AttemptsTruncated,
 	}
 	for i, f := range e.Header {
@@ -141,7 +143,7 @@ func (a *events) detailOf(by viewer, d *event.Detail, failures map[string]*trans
 	}
 	v.Body, v.BodyEncoding = bodyText(e.Body)
 	v.PayloadErasedAt = web.Time(a.erasures.ErasedAt(e.ID))
-	v.Attempts, v.Why = attemptsOf(by, d.ID, d.Attempts), eventWhy(d)
+	v.Attempts, v.Why = attemptsOf(by, d.ID, d.Attempts), eventWhy(d, failures)
 	if e.Source == event.SourceAPI {
 		v.Data = envelopeData(e.Body)
 	}
@@ -154,11 +156,11 @@ func (a *events) detailOf(by viewer, d *event.Detail, failures map[string]*trans
 func deliveriesOf(d *event.Detail, failures map[string]*transformFailureView) []deliveryView {
 	out := make([]deliveryView, len(d.Deliveries))
 	for i := range d.Deliveries {
-		x := &d.Deliveries[i]
+		x, failed := &d.Deliveries[i], failures[d.Deliveries[i].Destination]
 		out[i] = deliveryView{
 			ID: id.DeliveryOf(d.ID, x.Destination), DestinationID: x.Destination, Status: x.Status, Reason: orNull(x.Reason),
-			Why: deliveryWhy(x, d.Attempts), Attempts: x.Attempts, NextAttemptAt: web.Time(x.NextAttemptAt),
-			RunID: orNull(x.Run), TransformFailure: failures[x.Destination],
+			Why: deliveryWhy(x, d.Attempts, failed), Attempts: x.Attempts, NextAttemptAt: web.Time(x.NextAttemptAt),
+			RunID: orNull(x.Run), TransformFailure: failed,
 		}
 	}
 	return out
@@ -187,7 +189,8 @@ type attemptView struct {
 	NextAttemptAt     web.Time         `json:"next_attempt_at"`
 	RetryAfterSeconds *int64           `json:"retry_after_seconds"`
 	// TransformationVersion is 0 if the body was sent as it is stored.
-	TransformationVersion int `json:"transformation_version"`
+	TransformationVersion int     `json:"transformation_version"`
+	TraceID               *string `json:"trace_id"`
 }
 
 type requestView struct {
@@ -216,6 +219,7 @@ func attemptsOf(by viewer, ev id.ID, rows []event.AttemptRow) []attemptView {
 			ErrorCode: orNull(r.ErrorCode), ErrorMessage: orNull(r.ErrorMessage), StartedAt: web.Time(r.StartedAt),
 			DurationMS: r.Duration.Milliseconds(), TTFBMS: r.TTFB.Milliseconds(), RemoteIP: addrOrNull(r.RemoteIP),
 			NextAttemptAt: web.Time(r.NextAt), TransformationVersion: r.TransformationVersion,
+			TraceID: orNull(event.TraceID(r.Trace)),
 			Request: requestView{by.requestURL(r.URL), r.Method, joinHeaders(r.RequestHeader.Fields())},
 		}
 		if !r.OK {

@@ -345,7 +345,7 @@ func TestReadEvent(t *testing.T) {
 		x.Event = &event.Event{
 			ID: d, Account: x.Account, Endpoint: x.Endpoint, Source: event.SourceProvider, Method: "PUT", Query: "a=b",
 			RemoteIP: netip.MustParseAddr("2001:db8::1"),
-			Dests:    []string{"dst_a", "dst_b"},
+			Dests:    []string{"dst_a", "dst_b"}, Trace: "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01",
 			Header: []event.Field{{Name: "Content-Type", Value: "image/png"}, {Name: "X-A", Value: "1"},
 				{Name: "X-A", Value: "2"}}, Body: []byte{0xff, 0xfe, 0},
 		}
@@ -378,6 +378,8 @@ func TestReadEvent(t *testing.T) {
 		"attempts.0.response.body_encoding":       "utf8",
 		"attempts.0.response.truncated":           true,
 		"attempts.0.response.headers.Retry-After": "7", "attempts.0.retry_after_seconds": 7.0,
+		"trace_id": "0af7651916cd43dd8448eb211c80319c", "attempts.0.trace_id": "0af7651916cd43dd8448eb211c80319c",
+		"attempts.1.trace_id":               nil,
 		"attempts.0.transformation_version": 3.0, "attempts.1.transformation_version": 0.0,
 		"attempts.0.remote_ip": "203.0.113.7", "attempts.0.run_id": nil,
 		"attempts.0.recovery_id": nil, "attempts.0.next_attempt_at": "2026-08-21T22:24:36.005Z",
@@ -391,7 +393,7 @@ func TestReadEvent(t *testing.T) {
 		}
 	}
 	for _, member := range []string{"run_id", "recovery_id", "response", "response_status", "error_code", "error_message",
-		"remote_ip", "next_attempt_at", "retry_after_seconds"} {
+		"remote_ip", "next_attempt_at", "retry_after_seconds", "trace_id"} {
 		if _, there := a.get("attempts.1").(map[string]any)[member]; !there {
 			t.Errorf("attempts: %s is absent, want null", member)
 		}
@@ -427,7 +429,7 @@ func attemptRows(endpoint string, n int, at time.Time) []event.AttemptRow {
 		RemoteIP: netip.MustParseAddr("203.0.113.7"),
 		URL:      "https://a.example/h", Method: "POST", RequestHeader: "X-A: 1\n",
 		ResponseHeader: "Retry-After: 7\n", ResponseBody: []byte("oops"), Truncated: true,
-		TransformationVersion: 3,
+		TransformationVersion: 3, Trace: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
 	}
 	return rows
 }

@@ -21,7 +21,11 @@ var (
 
 // OpenAPIDocument returns the merged document as it is served.
 func OpenAPIDocument() ([]byte, error) {
-	document, err := joinParts()
+	deprecated, err := newDeprecationTable(deprecations, joinParts)
+	if err != nil {
+		return nil, err
+	}
+	document, err := deprecated.document()
 	if err != nil {
 		return nil, err
 	}

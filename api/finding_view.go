@@ -67,11 +67,13 @@ type occurrenceView struct {
 	Method      *string          `json:"method"`
 	UserAgent   *string          `json:"user_agent"`
 	RemoteIP    *string          `json:"remote_ip"`
+	RemoteNet   *string          `json:"remote_network"`
 }
 
 // names of rules that are not about a kind of key.
 var ruleNames = map[string]string{
-	finding.RuleFlood: "More new findings than a sender may report",
+	finding.RuleFlood:    "More new findings than a sender may report",
+	finding.RuleTripwire: "A tripwire was touched",
 }
 
 // view joins the state of a finding with its hits. Locations and occurrences are the store's; what a finding is, and
@@ -125,6 +127,9 @@ func occurrenceOf(o *finding.Occurrence) occurrenceView {
 	}
 	if o.RemoteIP.IsValid() {
 		v.RemoteIP = orNull(o.RemoteIP.String())
+	}
+	if o.RemoteNet.IsValid() {
+		v.RemoteNet = orNull(o.RemoteNet.String())
 	}
 	return v
 }

@@ -3,6 +3,7 @@ package api_test
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -227,8 +228,19 @@ func TestManyFindingsAreUpdated(t *testing.T) {
 	}
 	update(byID("ignored", own+`","`+other+`","`+own), "2 0 false []")
 	update(byID("ignored", own), "0 1 false []")
+	version := fmt.Sprint(c.do("GET", "/v1/findings/"+own, nil).want(200).get("version"))
+	with := func(status, version string) string {
+		return `{"ids":["` + own + `"],"status":"` + status + `","ignore_reason":null,"version":` + version + `}`
+	}
+	a := c.do("POST", "/v1/findings/update", with("open", "1")).want(200)
+	if a.text("failed.0.type") != "conflict" {
+		t.Errorf("an update of an earlier version: %s", a.raw)
+	}
+	update(with("open", version), "1 0 false []")
+	update(with("open", version), "0 1 false []") // it has taken effect
+	update(byID("ignored", own), "1 0 false []")
 	gone := id.Random(finding.Prefix)
-	a := c.do("POST", "/v1/findings/update", byID("ignored", fakes[0]+`","`+gone)).want(200)
+	a = c.do("POST", "/v1/findings/update", byID("ignored", fakes[0]+`","`+gone)).want(200)
 	if a.text("failed.0.id") != fakes[0] || a.text("failed.0.type") != "invalid_state" ||
 		a.text("failed.1.id") != gone || a.text("failed.1.type") != "not_found" {
 		t.Errorf("%s", a.raw)
@@ -237,7 +249,9 @@ func TestManyFindingsAreUpdated(t *testing.T) {
 		`{"ids":["` + own + `"]}`: "status", `{"status":"open"}`: "ids", `{"status":"open","rule":"r"}`: "drain_id",
 		`{"status":"open","drain_id":"drn_1"}`: "rule", `{"status":"resolved","ids":["` + own + `"]}`: "resolution",
 		`{"status":"ignored","ids":["` + own + `"]}`: "ignore_reason", `{"status":"open","ids":["x"]}`: "ids",
-		`{"status":"open","ids":["` + own + `"],"rule":"r"}`: "ids", `{"status":"open","ids":["` + own + `"],"odd":1}`: "odd",
+		`{"status":"open","drain_id":"drn_1","rule":"r","version":1}`:    "version",
+		`{"status":"open","ids":["` + own + `"],"rule":"r"}`:             "ids",
+		`{"status":"open","ids":["` + own + `"],"odd":1}`:                "odd",
 		`{"status":"open","ids":["` + strings.Join(fakes, `","`) + `"]}`: "ids",
 	} {
 		c.do("POST", "/v1/findings/update", body).wantError(400, "invalid_request", param)
@@ -314,7 +328,8 @@ func TestListOccurrences(t *testing.T) {
 		c.fake.occurrences = append([]finding.Occurrence{{
 			OccurrenceKey: finding.OccurrenceKey{At: at, Hit: [16]byte{byte(i)}}, ObservedAt: at.Add(-time.Hour), N: 2,
 			Source: finding.Drain, Severity: finding.High, Channel: "log",
-			Location: finding.Location{Source: finding.Drain, Label: fmt.Sprint("app", i), DrainID: "drn_1"},
+			Location:  finding.Location{Source: finding.Drain, Label: fmt.Sprint("app", i), DrainID: "drn_1"},
+			RemoteNet: netip.MustParsePrefix("192.0.2.0/24"), // after 30 days, without the address
 		}}, c.fake.occurrences...)
 	}
 	var got []string
@@ -322,6 +337,10 @@ func TestListOccurrences(t *testing.T) {
 		a := c.as(readKey).do("GET", target, nil).want(200)
 		for i := range a.Body["data"].([]any) {
 			got = append(got, a.text(fmt.Sprintf("data.%d.location.label", i)))
+			if a.text(fmt.Sprintf("data.%d.remote_network", i)) != "192.0.2.0/24" ||
+				a.get(fmt.Sprintf("data.%d.remote_ip", i)) != nil {
+				t.Errorf("%s", a.raw)
+			}
 		}
 		next, more := a.Body["next_cursor"].(string)
 		if !more {

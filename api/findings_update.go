@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"net/http"
 	"slices"
 
@@ -146,6 +147,11 @@ func (a *findings) readFindingsUpdate(in *input, body []byte) *findingsUpdate {
 		if !slices.Contains(u.ids, name) {
 			u.ids = append(u.ids, name)
 		}
+	}
+	u.change.Version = optional(o, "version", func(name string, dst *int) { o.integer(name, 1, math.MaxInt32, dst) })
+	u.change.Repeatable = true
+	if u.change.Version != nil && len(u.ids) != 1 {
+		o.fail("version", "can be sent with one id only")
 	}
 	for name, dst := range map[string]*string{"drain_id": &u.drain, "rule": &u.rule} {
 		if _, ok := o.raw(name); ok && !o.isNull(name) {

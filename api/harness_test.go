@@ -142,6 +142,7 @@ type fake struct {
 	receipts map[id.ID][]*event.Receipt
 	entries  []audit.Entry // audit log, newest first
 	uses     []string      // ids of keys
+	refused  []string      // API keys
 
 	senders    map[string]finding.Received // by drain
 	sendersErr error
@@ -326,6 +327,13 @@ func (f *fake) Audit(_ context.Context, q audit.Query) (page audit.Page, err err
 
 func (f *fake) Outbox(q audit.Query) []audit.Entry { return configuration.Outbox(q) }
 
+// CheckKey implements api.Refusals.
+func (f *fake) CheckKey(text string, _ *http.Request) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.refused = append(f.refused, text)
+}
+
 func (f *fake) RecordUse(_, key, _ string, from netip.Addr) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -454,7 +462,7 @@ func newClient(t testing.TB, setup ...func(*api.Config, *api.Deps)) *client {
 		Events: f, Accept: f, Feed: watched, Commands: f, Receipts: f, Erasures: configuration, Usage: f, LimiterStore: f,
 		Traffic: f,
 		Senders: f, Domains: f, Notifier: f, IDs: id.NewGenerator(nil), Now: time.Now,
-		Audit: f, KeyUses: f, Findings: f,
+		Audit: f, KeyUses: f, Refusals: f, Findings: f,
 		Replays:              api.Replays{Selection: selector{f}, Runs: configuration, Answers: configuration},
 		ValidateVerification: func(config.Verification, []string) (string, string) { return "", "" },
 		Sample: func(ep *config.Endpoint, provider, kind string, d id.ID) (*event.Event, error) {

@@ -17,6 +17,7 @@ import (
 	"github.com/klauspost/compress/s2"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/crash"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -46,6 +47,9 @@ type call struct {
 	claim     *config.Answer
 	subject   id.ID // see config.Answer
 	takenOver bool  // it took over the claim of a call that ended without an answer
+	// remembered is the body that a repeat gets, if it is another one: without secrets that are shown once. The handler
+	// sets it.
+	remembered []byte
 }
 
 type callKey struct{}
@@ -89,12 +93,12 @@ func idempotencyPolicy(path string) (resumable, optional bool) {
 		return true, false
 	// the id of what is created derives from the claim
 	case "/v1/endpoints", "/v1/endpoints/{endpoint}/destinations", "/v1/recoveries", "/v1/drains",
-		"/v1/domains", "/v1/dsns", "/v1/scans", "/v1/fixtures":
+		"/v1/domains", "/v1/dsns", "/v1/scans", "/v1/fixtures", "/v1/tripwires":
 		return true, false
 	case "/v1/replays", "/v1/events/{event}/replay": // the run's id too, and the run is written first
 		return true, false
 	case pathOfDestination + "rotate_secret", "/v1/endpoints/{endpoint}/rotate-token",
-		"/v1/drains/{drain}/rotate", "/v1/dsns/{dsn}/rotate":
+		"/v1/drains/{drain}/rotate", "/v1/dsns/{dsn}/rotate", "/v1/tripwires/{tripwire}/rotate":
 		// the stored secret names the claim that created it
 		return true, false
 	case pathOfDestination + "purge": // the default moment is the time of the claim
@@ -166,6 +170,8 @@ func (a *idempotentCalls) checkPath(r *http.Request, key *config.Key) error {
 		_, err = a.domainInPath(r, key)
 	case vars["dsn"] != "":
 		_, err = a.dsnInPath(r, key)
+	case vars["tripwire"] != "":
+		_, err = a.tripwireInPath(r, key)
 	case vars["event"] != "":
 		_, err = a.eventInPath(r)
 	}
@@ -257,7 +263,12 @@ func (a *idempotentCalls) runClaimed(w http.ResponseWriter, r *http.Request, key
 	next handlerFunc) error {
 	recorded := &web.Recorder{}
 	err := toWebError(next(recorded, r.WithContext(context.WithValue(r.Context(), callKey{}, c)), key))
+	crash.At("effect " + web.InfoOf(r).Route)
 	status, answer := recorded.Status, rememberedAnswer{Header: recorded.Header(), Body: recorded.Body.Bytes()}
+	if c.remembered != nil {
+		answer.Body, answer.Header = c.remembered, answer.Header.Clone()
+		answer.Header.Del("Content-Length")
+	}
 	if err != nil {
 		e := web.FromError(err)
 		status = e.Status

@@ -229,6 +229,9 @@ func TestRepeatAfterCrash(t *testing.T) {
 	domain := c.domain("killed.example.com").text("id")
 	dsn := c.dsn("killed").text("id")
 	c.forgetDomains()
+	verified := c.verifiedDomain("killed.wires.example.com")
+	c.forgetTripwires()
+	wire := c.do("POST", "/v1/tripwires", `{"domain_id":"`+verified+`","kind":"key"}`).want(201).text("id")
 	equal := func(a, b *answer, paths ...string) {
 		t.Helper()
 		for _, path := range paths {
@@ -254,6 +257,9 @@ func TestRepeatAfterCrash(t *testing.T) {
 		{"/v1/drains/" + drain + "/rotate", ``, 200, []string{"id", "url"}},
 		{"/v1/dsns", `{"platform":"browser"}`, 201, []string{"id", "dsn", "created_at"}},
 		{"/v1/dsns/" + dsn + "/rotate", ``, 200, []string{"id", "dsn"}},
+		// Their secrets are stored nowhere; see TestTripwireSecretsAreShownOnce.
+		{"/v1/tripwires", `{"domain_id":"` + verified + `","kind":"file"}`, 201, []string{"id", "token_masked", "issued_at"}},
+		{"/v1/tripwires/" + wire + "/rotate", ``, 200, []string{"id", "token_masked", "issued_at"}},
 		{"/v1/endpoints/" + name + "/destinations/" + dest + "/purge", ``, 200, []string{"purged_before"}},
 		{"/v1/events/" + sent + "/replay", ``, 200, []string{"run_id", "queued", "events"}},
 		{"/v1/replays", `{"endpoint_id":"` + name + `","since":"` + since() + `"}`, 200,

@@ -140,6 +140,7 @@ func TestCapabilitiesAreMaskedForReaders(t *testing.T) {
 		"{domain_id}":  c.domain("masked.example.com").text("id"),
 		"{dsn_id}":     c.dsn("masked").text("id"),
 		"{finding_id}": c.finding(), "{fixture_id}": c.fixture(`{}`).text("id"),
+		"{tripwire_id}": c.tripwire("url").text("id"),
 	}
 	// Twilio signs the ingest URL, so the explanation of a signature contains it.
 	c.do("PATCH", "/v1/endpoints/"+name,

@@ -63,8 +63,8 @@ func matchesETag(ifNoneMatch []string, etag string) bool {
 }
 
 // publicPages returns the documents outside of /v1, by path.
-func publicPages() (map[string]*page, error) {
-	document, err := joinParts()
+func publicPages(deprecated *deprecationTable) (map[string]*page, error) {
+	document, err := deprecated.document()
 	if err != nil {
 		return nil, fmt.Errorf("read the parts of the OpenAPI document: %w", err)
 	}
@@ -78,6 +78,9 @@ func publicPages() (map[string]*page, error) {
 	}
 	asYAML, asJSON := newPage("application/yaml", text), newPage("application/json", buf.Bytes())
 	pages := map[string]*page{"/openapi.yaml": &asYAML, "/openapi.json": &asJSON}
+	if err := addDeprecations(pages, deprecated.entries); err != nil {
+		return nil, err
+	}
 	return pages, addReference(pages)
 }
 
@@ -140,7 +143,11 @@ func (a *public) servePage(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	p, ok := pages[r.URL.Path]
-	if !ok {
+	switch {
+	case ok:
+	case strings.HasPrefix(r.URL.Path+"/", toolsPath):
+		return web.Missing("there is no such file; /tools/ lists those of this version")
+	default:
 		return web.Missing("there is no such route; the API is under /v1 and described at /docs")
 	}
 	web.InfoOf(r).Route = r.URL.Path

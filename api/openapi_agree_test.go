@@ -35,12 +35,23 @@ type parameter struct {
 	Aliases []string `json:"x-aliases"`
 }
 
-func document(t *testing.T) described {
+// servedPages returns the public pages.
+func servedPages(t *testing.T) map[string]*page {
 	t.Helper()
-	pages, err := publicPages()
+	deprecated, err := newDeprecationTable(deprecations, joinParts)
 	if err != nil {
 		t.Fatal(err)
 	}
+	pages, err := publicPages(deprecated)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pages
+}
+
+func document(t *testing.T) described {
+	t.Helper()
+	pages := servedPages(t)
 	var d described
 	if err := json.Unmarshal(pages["/openapi.json"].body, &d); err != nil {
 		t.Fatal(err)
@@ -81,7 +92,8 @@ func TestDocumentHasTheRoutes(t *testing.T) {
 			served = append(served, method+" "+inBraces.ReplaceAllString(x.path, "{}"))
 		}
 	}
-	for _, path := range []string{"/healthz", "/readyz", "/openapi.json", "/openapi.yaml", "/docs/errors"} {
+	for _, path := range []string{"/healthz", "/readyz", "/openapi.json", "/openapi.yaml", "/docs/errors",
+		"/docs/deprecations"} {
 		served = append(served, "GET "+path)
 	}
 	calls := document(t).calls(t)
@@ -156,10 +168,7 @@ func TestDocumentHasTheFilters(t *testing.T) {
 
 // The document has the values of the filter table, and for replays the filters that the table marks.
 func TestDocumentHasTheFilterTable(t *testing.T) {
-	pages, err := publicPages()
-	if err != nil {
-		t.Fatal(err)
-	}
+	pages := servedPages(t)
 	var doc any
 	if err := json.Unmarshal(pages["/openapi.json"].body, &doc); err != nil {
 		t.Fatal(err)
@@ -215,10 +224,7 @@ func TestDocumentHasTheErrors(t *testing.T) {
 			}
 		}
 	}
-	pages, err := publicPages()
-	if err != nil {
-		t.Fatal(err)
-	}
+	pages := servedPages(t)
 	if err := json.Unmarshal(pages["/openapi.json"].body, &doc); err != nil {
 		t.Fatal(err)
 	}
@@ -236,10 +242,7 @@ func TestDocumentHasTheErrors(t *testing.T) {
 // Every id that an operation needs in its path is linked from the answer of another operation, so that tools can
 // reach all of them.
 func TestDocumentLinksReachEveryOperation(t *testing.T) {
-	pages, err := publicPages()
-	if err != nil {
-		t.Fatal(err)
-	}
+	pages := servedPages(t)
 	type link struct {
 		Ref         string `json:"$ref"`
 		OperationID string

@@ -91,6 +91,9 @@ func (c *client) fill(path, body string) (string, string) {
 	if strings.Contains(path, "{domain_id}") {
 		ids["{domain_id}"] = c.domain("example.example.com").text("id")
 	}
+	if strings.Contains(path, "{tripwire_id}") {
+		ids["{tripwire_id}"] = c.tripwire("key").text("id")
+	}
 	if strings.Contains(path, "{dsn_id}") {
 		ids["{dsn_id}"] = c.dsn("example").text("id")
 	}

@@ -16,8 +16,8 @@ var openapiParts embed.FS
 
 // partNames lists the parts in the order of the document.
 var partNames = []string{"info", "endpoints", "verification", "destinations", "sending", "stream", "events",
-	"processing", "replays", "recoveries", "drains", "domains", "scans", "dsns", "leaks", "detection", "fixtures",
-	"alerts", "overview", "usage", "me", "audit", "service", "webhooks", "common"}
+	"processing", "replays", "recoveries", "drains", "domains", "scans", "tripwires", "dsns", "leaks", "detection",
+	"fixtures", "alerts", "overview", "usage", "me", "audit", "service", "webhooks", "common"}
 
 // joinParts merges the parts into one document: mappings with the same name, such as paths, become one mapping.
 func joinParts() (*yaml.Node, error) {

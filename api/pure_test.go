@@ -102,7 +102,7 @@ func TestEveryReasonHasAText(t *testing.T) {
 
 func TestWhyOfADuplicate(t *testing.T) {
 	s := &event.Summary{Status: event.Skipped, Reason: event.Duplicate, DuplicateOf: "evt_01m7w6h6kk00r00w2s1cbs4f8h"}
-	for _, got := range []string{summaryWhy(s), rowOf(s).Why, eventWhy(&event.Detail{Summary: *s})} {
+	for _, got := range []string{summaryWhy(s), rowOf(s).Why, eventWhy(&event.Detail{Summary: *s}, nil)} {
 		if got != "skipped: duplicate of evt_01m7w6h6kk00r00w2s1cbs4f8h" {
 			t.Errorf("%q", got)
 		}
@@ -128,7 +128,7 @@ func TestWhyOfDetail(t *testing.T) {
 	f := func(want string, status event.Status, ds ...event.Delivery) {
 		t.Helper()
 		d := &event.Detail{Summary: event.Summary{Status: status, Deliveries: ds}, Attempts: attempts}
-		if got := eventWhy(d); got != want {
+		if got := eventWhy(d, nil); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

@@ -80,7 +80,7 @@ func (q *query) time(names ...string) (t time.Time, sent string) {
 			}
 			var ok bool
 			if t, ok = parseTime(value); !ok {
-				q.fail(name, "must be a time such as 2026-08-21T22:24:36Z")
+				q.fail(name, "must be a time such as 2026-08-21T22:24:36Z or a day such as 2026-08-21")
 			}
 			sent = name
 		}

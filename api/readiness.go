@@ -23,6 +23,8 @@ type Check struct {
 	Name     string
 	Func     func(context.Context) error
 	Optional bool // the node is ready without it, and /readyz shows that it fails
+	// Every is how often the check is repeated while it passes; 0 = each second, as while it fails.
+	Every time.Duration
 }
 
 type checkView struct {
@@ -42,11 +44,14 @@ type Readiness struct {
 	states atomic.Pointer[[]checkView]
 	stops  atomic.Bool
 	done   chan struct{} // closed after the first round
+
+	checkedAt []time.Time // by check; used by Run alone
 }
 
 // NewReadiness starts nothing. The node is not ready until the first round of checks has passed.
 func NewReadiness(log *slog.Logger, checks []Check) *Readiness {
-	r := &Readiness{log: log, checks: checks, done: make(chan struct{})}
+	r := &Readiness{log: log, checks: checks, done: make(chan struct{}),
+		checkedAt: make([]time.Time, len(checks))}
 	first := make([]checkView, len(checks))
 	for i, c := range checks {
 		first[i] = checkView{Name: c.Name, Required: !c.Optional}
@@ -112,14 +117,20 @@ func (r *Readiness) Run(ctx context.Context) error {
 	}
 }
 
-// round runs all checks at the same time and logs changes; in the first round it logs what fails.
+// round runs all checks that are due at the same time and logs changes; in the first round it logs what fails.
 func (r *Readiness) round(ctx context.Context, first bool) {
 	limited, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	before, now := r.last(), make([]checkView, len(r.checks))
 	errs := make([]error, len(r.checks))
 	var all sync.WaitGroup
+	skipped := make([]bool, len(r.checks))
 	for i, c := range r.checks {
+		// Half a round of tolerance: ticks are never exactly apart.
+		if skipped[i] = before[i].OK && time.Since(r.checkedAt[i]) < c.Every-readyEvery/2; skipped[i] {
+			continue
+		}
+		r.checkedAt[i] = time.Now()
 		all.Go(func() { errs[i] = c.Func(limited) })
 	}
 	all.Wait()
@@ -127,7 +138,9 @@ func (r *Readiness) round(ctx context.Context, first bool) {
 		return // the node stops: an interrupted check says nothing
 	}
 	for i, c := range r.checks {
-		now[i] = checkView{c.Name, errs[i] == nil, !c.Optional}
+		if now[i] = (checkView{c.Name, errs[i] == nil, !c.Optional}); skipped[i] {
+			continue
+		}
 		message := "readiness check fails, this node is not ready"
 		if c.Optional {
 			message = "check fails, this node serves what does not need it"

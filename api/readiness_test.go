@@ -130,6 +130,45 @@ func TestReadyWithoutOptionalParts(t *testing.T) {
 	}
 }
 
+// A check with an interval of its own is repeated less often while it passes, and each second while it fails.
+func TestReadinessIntervals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked, fails atomic.Int64
+		r := NewReadiness(slog.New(slog.DiscardHandler), []Check{
+			{Name: "log", Func: func(context.Context) error { return nil }},
+			{Name: "store", Every: 5 * time.Second, Optional: true, Func: func(context.Context) error {
+				asked.Add(1)
+				if fails.Load() != 0 {
+					return errors.New("down")
+				}
+				return nil
+			}},
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- r.Run(ctx) }()
+		for _, c := range []struct {
+			fails, least, most int64
+			failed             float64
+		}{{0, 12, 13, 0}, {1, 55, 60, 1}, {0, 12, 13, 0}} {
+			fails.Store(c.fails)
+			before := asked.Load()
+			time.Sleep(time.Minute - time.Millisecond)
+			synctest.Wait()
+			if n := asked.Load() - before; n < c.least || n > c.most {
+				t.Errorf("failing %d: asked %d times in a minute, want %d to %d", c.fails, n, c.least, c.most)
+			}
+			if failed := failedChecks(t, r); failed["store"] != c.failed || failed["log"] != 0 {
+				t.Errorf("failing %d: the metric says %v", c.fails, failed)
+			}
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // A node that is told to stop is not ready from that moment on, whatever its checks say.
 func TestStoppingNodeIsNotReady(t *testing.T) {
 	r := NewReadiness(slog.New(slog.DiscardHandler), []Check{

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -104,7 +105,7 @@ func (a *recoveries) readRecoveryInput(body []byte, key *config.Key) (*config.Re
 	}
 	var ok bool
 	if job.Since, ok = parseTime(since); !ok {
-		o.fail("since", "must be a time such as 2026-08-21T22:24:36Z")
+		o.fail("since", "must be a time such as 2026-08-21T22:24:36Z or a day such as 2026-08-21")
 	} else if !job.Since.Before(now) {
 		o.fail("since", "must be in the past: the selection ends now")
 	}
@@ -280,10 +281,13 @@ func (a *recoveries) actOnRecovery(w http.ResponseWriter, r *http.Request, key *
 	}
 	in := &input{}
 	o := in.newObject("", body)
-	var action string
-	o.enum("action", &action, actionCanary, actionContinue, actionCancel)
+	var x jobAction
+	o.enum("action", &x.action, actionCanary, actionContinue, actionCancel)
+	x.state = optional(o, "state", func(name string, dst *string) {
+		o.enum(name, dst, event.Convert[string](config.RecoveryStates()...)...)
+	})
 	o.refuseUnknown()
-	if action == "" {
+	if x.action == "" {
 		o.fail("action", "is required: one of canary, continue, cancel")
 	}
 	if in.err != nil {
@@ -293,7 +297,10 @@ func (a *recoveries) actOnRecovery(w http.ResponseWriter, r *http.Request, key *
 	if err := a.core.config.Sync(r.Context()); err != nil {
 		return err
 	}
-	act := func(j *config.Recovery) error { return a.applyAction(j, action) }
+	if c := callOf(r); c != nil {
+		x.call = c.subject.String()
+	}
+	act := func(j *config.Recovery) error { return a.applyAction(j, x) }
 	job, err = a.config.UpdateRecovery(r.Context(), job.ID, act)
 	if err != nil {
 		return err
@@ -301,10 +308,23 @@ func (a *recoveries) actOnRecovery(w http.ResponseWriter, r *http.Request, key *
 	return a.answerRecovery(w, r, http.StatusOK, job)
 }
 
-// applyAction changes a job. An action that is already in effect changes nothing.
-func (a *recoveries) applyAction(j *config.Recovery, action string) error {
-	if inEffect(j, action) {
+// jobAction is an action on a recovery job.
+type jobAction struct {
+	action string
+	state  *string // that the job must be in; nil = any
+	call   string  // the call with an Idempotency-Key; empty = none
+}
+
+// applyAction changes a job. An action that is already in effect changes nothing, and that of a call is done once,
+// whatever the job did since.
+func (a *recoveries) applyAction(j *config.Recovery, x jobAction) error {
+	action := x.action
+	if inEffect(j, action) || x.call != "" && j.ActedBy == x.call {
 		return nil
+	}
+	if x.state != nil && *x.state != string(j.State) {
+		return &web.Error{Status: http.StatusBadRequest, Type: web.Conflict, Param: "state",
+			Message: fmt.Sprintf("is not the current one: the job is %s; read it again", j.State)}
 	}
 	if allowed := actionsOf(j.State); !slices.Contains(allowed, action) {
 		may := "none of the actions is allowed any more"
@@ -314,6 +334,7 @@ func (a *recoveries) applyAction(j *config.Recovery, action string) error {
 		return web.WrongState("action", "%s is not allowed while the job is %s; %s", action, j.State, may)
 	}
 	now := a.now()
+	j.ActedBy = x.call
 	switch action {
 	case actionCancel:
 		j.End(config.RecoveryCancelled, config.StopCancelled, now)

@@ -240,6 +240,8 @@ func TestRecoveryActions(t *testing.T) {
 		c.do("POST", path, body).wantError(400, "invalid_request", "action")
 	}
 	c.do("POST", path, `{"action":"canary","force":true}`).wantError(400, "invalid_request", "force")
+	c.do("POST", path, `{"action":"cancel","state":"running"}`).wantError(400, "conflict", "state")
+	c.do("POST", path, `{"action":"cancel","state":"odd"}`).wantError(400, "invalid_request", "state")
 	c.do("POST", "/v1/recoveries/rec_nope", `{"action":"canary"}`).wantError(404, "not_found", "")
 	c.as(readKey).do("POST", path, `{"action":"canary"}`).wantError(403, "insufficient_scope", "")
 

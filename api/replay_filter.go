@@ -156,7 +156,7 @@ func (in *selectionInput) time(names ...string) (t time.Time, sent string) {
 	text, _ := stringOf(raw)
 	t, good := parseTime(text)
 	if !good {
-		o.fail(name, "must be a time such as 2026-08-21T22:24:36Z")
+		o.fail(name, "must be a time such as 2026-08-21T22:24:36Z or a day such as 2026-08-21")
 	}
 	return t, o.param(name)
 }

@@ -42,32 +42,40 @@ type route struct {
 // router finds the handler of a request and checks who may use it. mux only matches paths, because handlers here
 // return errors.
 type router struct {
-	keys   Keys
-	uses   KeyUses
-	limits Limits
-	rates  [classes]int
-	hosts  map[string]bool // see checkHost
-	public *public
-	mux    *mux.Router
-	routes map[string]route // by path, which is also the name of the mux route
+	keys       Keys
+	uses       KeyUses
+	refusals   Refusals
+	limits     Limits
+	rates      [classes]int
+	hosts      map[string]bool // see checkHost
+	public     *public
+	deprecated *deprecationTable
+	mux        *mux.Router
+	routes     map[string]route // by path, which is also the name of the mux route
 
 	beforeEndpoint, afterEndpoint string // the parts of sendPath around its variable
 }
 
 // newRouter builds the routes. Paths are matched as they were sent: an escaped slash does not separate segments, and
 // no path is cleaned by a redirect.
-func newRouter(cfg *Config, deps *Deps, routes []route, repeats *idempotentCalls) *router {
+func newRouter(cfg *Config, deps *Deps, routes []route, repeats *idempotentCalls, deprecated *deprecationTable,
+) *router {
 	rt := &router{
-		keys: deps.Config, uses: deps.KeyUses, limits: deps.Limits,
+		keys: deps.Config, uses: deps.KeyUses, refusals: deps.Refusals, limits: deps.Limits,
 		rates: [classes]int{cfg.RateRead, cfg.RateWrite, cfg.RateSend},
 		hosts: hostsOf(cfg), public: &public{ready: deps.Ready, pages: sync.OnceValues(func() (map[string]*page, error) {
-			pages, err := publicPages()
+			pages, err := publicPages(deprecated)
 			if err == nil {
 				err = addTools(pages, cfg.Version)
 			}
+			for path, html := range cfg.Pages {
+				p := newPage("text/html; charset=utf-8", html)
+				pages[path] = &p
+			}
 			return pages, err
 		})},
-		mux: mux.NewRouter().SkipClean(true).UseEncodedPath(), routes: map[string]route{},
+		deprecated: deprecated,
+		mux:        mux.NewRouter().SkipClean(true).UseEncodedPath(), routes: map[string]route{},
 	}
 	for _, x := range routes {
 		if post := x.methods["POST"]; post != nil && x.path != sendPath && x.path != batchPath &&
@@ -134,6 +142,7 @@ func (rt *router) serveFor(w http.ResponseWriter, r *http.Request, key *config.K
 		return web.Missing("%s is not allowed here; use %s", r.Method, found.allowHeader())
 	}
 	info.Route, info.Vars = found.path, vars // only now: a method that the client invented must not become a metric label
+	rt.deprecated.announce(w.Header(), r, method, found.path)
 	if err := authorize(key, method, found.path); err != nil {
 		return err
 	}
@@ -144,8 +153,9 @@ func (rt *router) serveFor(w http.ResponseWriter, r *http.Request, key *config.K
 		return err
 	}
 	if method != http.MethodGet && found.path != sendPath && found.path != batchPath { // sends change no configuration
-		r = r.WithContext(config.WithOrigin(
-			r.Context(), config.Origin{Actor: key.ID, RequestID: info.ID, RemoteIP: info.Client}))
+		related := config.OriginOf(r.Context()).Related // of a call inside the process; see package confirm
+		r = r.WithContext(config.WithOrigin(r.Context(), config.Origin{Actor: key.ID, RequestID: info.ID,
+			RemoteIP: info.Client, Related: related}))
 	}
 	if found.path != sendPath { // single sends do not read the store
 		r = r.WithContext(event.WithCaller(r.Context(), key.ID))
@@ -154,9 +164,10 @@ func (rt *router) serveFor(w http.ResponseWriter, r *http.Request, key *config.K
 }
 
 // isFromScript reports whether a script of a web page has sent a request: then everybody who opens the page has the
-// key.
+// key. Node.js sends Sec-Fetch-Mode too, browsers never without Sec-Fetch-Site.
 func isFromScript(r *http.Request) bool {
-	return r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Mode") == "cors"
+	return r.Header.Get("Origin") != "" ||
+		r.Header.Get("Sec-Fetch-Mode") == "cors" && r.Header.Get("Sec-Fetch-Site") != ""
 }
 
 // isPerson reports whether a key stands for a signed-in person; see API.Call.
@@ -177,6 +188,7 @@ func (rt *router) authenticate(r *http.Request) (*config.Key, error) {
 		if !errors.Is(err, config.ErrInvalidKey) {
 			return key, toWebError(err)
 		}
+		rt.refusals.CheckKey(text, r)
 	}
 	return nil, errInvalidKey()
 }

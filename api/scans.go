@@ -115,7 +115,7 @@ func (a *scans) mayScan(key *config.Key, domain string, s *config.Scan) error {
 	if open := a.config.OpenScan(); open != nil {
 		return errScanRunning(open)
 	}
-	all, _ := a.config.Scans(key.Account, "", 0, config.MaxScans)
+	all, _ := a.config.Scans(key.Account, nil, 0, config.MaxScans)
 	var oldest time.Time // of those in the last 24 hours
 	n := 0
 	for _, x := range all {
@@ -151,14 +151,16 @@ func (a *scans) readScan(w http.ResponseWriter, r *http.Request, key *config.Key
 
 func (a *scans) listScans(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	q := newQuery(r, "scans "+key.Account)
+	domains := q.list("domain_id")
 	limit, last := q.page()
+	q.refuseUnknown()
 	if q.err != nil {
 		return q.err
 	}
 	if last == (rowKey{}) {
 		a.catchUp(r.Context())
 	}
-	all, more := a.config.Scans(key.Account, "", last.seq(), limit)
+	all, more := a.config.Scans(key.Account, domains, last.seq(), limit)
 	out := list[*scanView]{Data: []*scanView{}}
 	for _, s := range all {
 		out.Data = append(out.Data, scanViewOf(s))

@@ -66,6 +66,14 @@ func TestScans(t *testing.T) {
 	if page.text("data.0.id") != second || next.text("data.0.id") != name {
 		t.Errorf("%s\n%s", page.raw, next.raw)
 	}
+	for query, want := range map[string]int{
+		"domain_id=" + created.text("domain_id"): 2, "domain_id=dom_1," + created.text("domain_id"): 2, "domain_id=dom_1": 0,
+	} {
+		if list := c.do("GET", "/v1/scans?"+query, nil).want(200); len(list.get("data").([]any)) != want {
+			t.Errorf("%s, want %d: %s", query, want, list.raw)
+		}
+	}
+	c.do("GET", "/v1/scans?domain=dom_1", nil).wantError(400, "invalid_request", "domain")
 	c.do("GET", "/v1/scans/scn_1", nil).wantError(404, "not_found", "")
 }
 

@@ -222,6 +222,7 @@ func newEventTemplate(r *http.Request, ep *config.Endpoint) eventTemplate {
 		Account: ep.Account, Endpoint: ep.ID, Source: event.SourceAPI, Verdict: event.VerdictUnverified,
 		Method:   http.MethodPost,
 		RemoteIP: web.InfoOf(r).Client, Dests: ep.EnabledDestinations(), Header: keptHeaders(r.Header),
+		Trace: r.Header.Get("Traceparent"), // of the caller, until the event is accepted
 	}
 	if len(e.Dests) == 0 {
 		e.Reason = event.NoDestination

@@ -55,6 +55,11 @@ func TestToolsAreListed(t *testing.T) {
 		a.Header.Get("Content-Security-Policy") != "sandbox; default-src 'none'" {
 		t.Errorf("%v %s", a.Header, a.raw)
 	}
+	for _, path := range []string{"/tools", "/tools/relay-forward-0.9.9.mjs"} {
+		if a := c.do("GET", path, nil).want(404); !strings.Contains(string(a.raw), "/tools/ lists") {
+			t.Errorf("%s: %s", path, a.raw)
+		}
+	}
 	missing := strings.Contains(text, "built without npm")
 	if tarball := c.do("GET", "/tools/eventrelay-sdk-1.2.3.tgz", nil); missing != (tarball.Status == 404) {
 		t.Errorf("the package of the SDK: %d\n%s", tarball.Status, a.raw)

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -25,6 +26,15 @@ const maxFailureSearches, failureWait = 2, 2 * time.Second
 type transformFailureView struct {
 	TransformationVersion int `json:"transformation_version"`
 	failureView
+}
+
+// text names the operation for `why`, counted from 1 as in the dashboard. It has no names of the body: some readers
+// take `why` for the relay's own words.
+func (x *transformFailureView) text() string {
+	if x.Index == nil {
+		return fmt.Sprintf("version %d failed on the body as a whole", x.TransformationVersion)
+	}
+	return fmt.Sprintf("operation %d of version %d failed", *x.Index+1, x.TransformationVersion)
 }
 
 // transformFailures finds out why bodies could not be transformed.

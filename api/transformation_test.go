@@ -186,7 +186,8 @@ func TestTransformFailureIsExplained(t *testing.T) {
 		}
 	}
 	want := obj{"deliveries.0.transform_failure.transformation_version": 1.0,
-		"deliveries.0.transform_failure.index": 1.0, "deliveries.0.transform_failure.pointer": "/type"}
+		"deliveries.0.transform_failure.index": 1.0, "deliveries.0.transform_failure.pointer": "/type",
+		"deliveries.0.why": "failed: the endpoint's transformation could not be applied; operation 2 of version 1 failed"}
 	read := func() *answer { return c.as(readKey).do("GET", "/v1/events/"+name, nil).want(200) }
 	got := read()
 	got.has(want)
@@ -201,7 +202,9 @@ func TestTransformFailureIsExplained(t *testing.T) {
 	failedAt = time.Time{} // it is behind
 	read().has(want)
 	body = `{"a":1,"a":2}`
-	read().has(obj{"deliveries.0.transform_failure.index": nil, "deliveries.0.transform_failure.pointer": ""})
+	read().has(obj{"deliveries.0.transform_failure.index": nil, "deliveries.0.transform_failure.pointer": "",
+		"deliveries.0.why": "failed: the endpoint's transformation could not be applied; version 1 failed on the body as " +
+			"a whole"})
 	body = `{"type":"order.paid"}`
 	read().has(obj{"deliveries.0.transform_failure.pointer": "/data"})
 	body = `{"data":{}}`

@@ -95,8 +95,11 @@ func summaryWhy(s *event.Summary) string {
 	return why(s.Status, s.Reason, s.NextAttemptAt, "")
 }
 
-// deliveryWhy explains the status of a delivery with its newest attempt.
-func deliveryWhy(x *event.Delivery, attempts []event.AttemptRow) string {
+// deliveryWhy explains the status of a delivery with its newest attempt, or with the operation that failed.
+func deliveryWhy(x *event.Delivery, attempts []event.AttemptRow, failed *transformFailureView) string {
+	if failed != nil {
+		return why(x.Status, x.Reason, x.NextAttemptAt, failed.text())
+	}
 	last := ""
 	for i := range slices.Backward(attempts) {
 		if attempts[i].Destination == x.Destination {
@@ -124,7 +127,7 @@ func attemptText(a *event.AttemptRow) string {
 
 // eventWhy explains the status of an event by the delivery that decides it, and says how many deliveries have that
 // status.
-func eventWhy(d *event.Detail) string {
+func eventWhy(d *event.Detail, failures map[string]*transformFailureView) string {
 	var first *event.Delivery
 	same := 0
 	for i := range d.Deliveries {
@@ -140,9 +143,10 @@ func eventWhy(d *event.Detail) string {
 	case first == nil || d.Status == event.Delivered:
 		return summaryWhy(&d.Summary)
 	case all == 1:
-		return deliveryWhy(first, d.Attempts)
+		return deliveryWhy(first, d.Attempts, failures[first.Destination])
 	default:
-		return fmt.Sprintf("%d of %d destinations: %s", same, all, deliveryWhy(first, d.Attempts))
+		text := deliveryWhy(first, d.Attempts, failures[first.Destination])
+		return fmt.Sprintf("%d of %d destinations: %s", same, all, text)
 	}
 }
 

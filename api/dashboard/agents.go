@@ -2,9 +2,11 @@ package dashboard
 
 import (
 	"encoding/json"
+	"net/url"
 	"strings"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/id"
 )
 
 const agentsPath = "/app/settings/agents"
@@ -21,8 +23,46 @@ type agentsPage struct {
 	Variable  string
 	Connected int           // keys of agents that work now
 	Pending   []*config.Act // changes that agents ask for
+	Recent    []askedChange // the newest that are settled
 	Scopes    []option
 	madeKey
+}
+
+// askedChange is a change that an agent asked for, and what became of it.
+type askedChange struct {
+	*config.Act
+	State config.ActState // now
+	By    string          // email address of the person who decided; empty if nobody has, or the person was removed
+}
+
+// About is the page of what the change is about: its path is the one under /v1.
+func (a askedChange) About() string {
+	if len(a.Resources) == 0 {
+		return ""
+	}
+	return "/app" + strings.TrimPrefix(a.Resources[0], "/v1")
+}
+
+// Made is the page of the run or the scan that the change has started; empty if it has started none.
+func (a askedChange) Made() string {
+	switch {
+	case strings.HasPrefix(a.Result, id.Run):
+		return "/app/replays/" + url.PathEscape(a.Result)
+	case strings.HasPrefix(a.Result, id.Scan):
+		return scansPath + "/" + url.PathEscape(a.Result)
+	}
+	return ""
+}
+
+// askedChange returns an act with its state now.
+func (v *visit) askedChange(a *config.Act) askedChange {
+	x := askedChange{Act: a, State: a.StateAt(v.deps.Now())}
+	for _, u := range v.deps.Members.Users() {
+		if u.ID == a.DecidedBy {
+			x.By = u.Email
+		}
+	}
+	return x
 }
 
 // agentClient says how a program connects to the agent server.
@@ -88,6 +128,9 @@ func newAgentForm() *form { return newForm(map[string][]string{"scope": {string(
 func showAgents(v *visit, p *agentsPage) error {
 	p.Lifetimes, p.Clients, p.Variable = lifetimes, agentClients(v.cfg.BaseURL), agentKeyVariable
 	p.Scopes, p.Pending = agentScopes, v.deps.Acts.Pending(v.person.Account)
+	for _, a := range v.deps.Acts.Recent(v.person.Account) {
+		p.Recent = append(p.Recent, v.askedChange(a))
+	}
 	now := v.deps.Now()
 	for _, k := range v.deps.Keys.Keys(v.person.Account) {
 		if k.Agent && k.RevokedAt.IsZero() && (k.ExpiresAt.IsZero() || now.Before(k.ExpiresAt)) {

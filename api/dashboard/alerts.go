@@ -59,11 +59,25 @@ func (a *alertData) Title() string {
 // Found is what the rule has found; empty for a rule that finds nothing but that.
 func (a *alertData) Found() string {
 	value, threshold := rawText(a.Value), rawText(a.Threshold)
+	for i := range alertRules {
+		if r := &alertRules[i]; r.Name == a.Rule && value != "" {
+			unit := r.Unit
+			if value == "1" {
+				unit = strings.TrimSuffix(unit, "s")
+			}
+			if value += unit; unit == percentUnit && threshold != "" {
+				threshold += unit
+			}
+		}
+	}
 	if value != "" && threshold != "" {
 		return value + ", threshold " + threshold
 	}
 	return value
 }
+
+// percentUnit is the unit of a rule that compares shares.
+const percentUnit = "\u00a0%"
 
 // rawText is the text of a JSON string or number; empty for null.
 func rawText(raw json.RawMessage) string {
@@ -132,30 +146,33 @@ func listAlerts(v *visit) error {
 			p.Rules = append(p.Rules, option{Value: name, Text: alertRules[i].Title})
 		}
 	}
-	if err := nameAlerts(v, p); err != nil {
+	endpoints, err := nameAlerts(v, p.Alerts)
+	if err != nil {
 		return err
 	}
-	return v.page("alerts", p)
-}
-
-// nameAlerts sets the names of what the alerts are about, and the endpoints that are muted.
-func nameAlerts(v *visit, p *alertHistory) error {
-	var list struct {
-		Data []*endpointData `json:"data"`
-	}
-	err := v.get("/v1/endpoints", url.Values{"limit": {strconv.Itoa(maxEndpointChoices)}}, &list)
-	if x, ok := errors.AsType[*apiError](err); err != nil && (!ok || !x.isUnavailable()) {
-		return err
-	}
-	byID := map[string]*endpointData{}
-	for _, e := range list.Data {
-		byID[e.ID] = e
+	for _, e := range endpoints {
 		p.Endpoints = append(p.Endpoints, option{Value: e.ID, Text: e.Name})
 		if e.mutedAt(v.deps.Now()) {
 			p.Muted = append(p.Muted, e)
 		}
 	}
-	for _, a := range p.Alerts {
+	return v.page("alerts", p)
+}
+
+// nameAlerts sets the names of what the alerts are about. It returns the endpoints, as far as they could be read.
+func nameAlerts(v *visit, alerts []*alertData) ([]*endpointData, error) {
+	var list struct {
+		Data []*endpointData `json:"data"`
+	}
+	err := v.get("/v1/endpoints", url.Values{"limit": {strconv.Itoa(maxEndpointChoices)}}, &list)
+	if x, ok := errors.AsType[*apiError](err); err != nil && (!ok || !x.isUnavailable()) {
+		return nil, err
+	}
+	byID := map[string]*endpointData{}
+	for _, e := range list.Data {
+		byID[e.ID] = e
+	}
+	for _, a := range alerts {
 		e := byID[textOf(a.EndpointID)]
 		if e == nil {
 			continue
@@ -165,7 +182,7 @@ func nameAlerts(v *visit, p *alertHistory) error {
 			a.Destination = d.Title()
 		}
 	}
-	return nil
+	return list.Data, nil
 }
 
 // MutedUntil is until when the endpoint's alerts send no messages; empty if they do.
@@ -215,6 +232,7 @@ type alertSettings struct {
 // alertRule describes a rule for its form.
 type alertRule struct {
 	Name, Title, Hint string
+	Unit              string // of what it finds, with the space before it
 	Members           []alertMember
 }
 
@@ -227,17 +245,17 @@ type alertMember struct {
 // alertRules are the rules of the API in the order in which they are shown; a test compares them with it.
 var alertRules = []alertRule{
 	{Name: "delivery_failed", Title: "A delivery failed for good"},
-	{Name: "consecutive_failures", Title: "Failed attempts in a row at a destination",
+	{Name: "consecutive_failures", Title: "Failed attempts in a row at a destination", Unit: " attempts",
 		Members: []alertMember{{Name: "threshold", Label: "Attempts"}}},
-	{Name: "failure_rate", Title: "Share of failed attempts at a destination", Members: []alertMember{
+	{Name: "failure_rate", Title: "Share of failed attempts at a destination", Unit: percentUnit, Members: []alertMember{
 		{Name: "percent", Label: "Percent"}, {Name: "window_seconds", Label: "Within seconds"},
 		{Name: "min_attempts", Label: "With at least attempts"}}},
-	{Name: "backlog_age", Title: "A delivery waits too long",
+	{Name: "backlog_age", Title: "A delivery waits too long", Unit: " seconds",
 		Members: []alertMember{{Name: "seconds", Label: "Seconds"}}},
 	{Name: "destination_state", Title: "A destination is held or disabled by the service"},
-	{Name: "verification_failed", Title: "Invalid signatures at an endpoint",
+	{Name: "verification_failed", Title: "Invalid signatures at an endpoint", Unit: " requests",
 		Members: []alertMember{{Name: "threshold", Label: "Requests"}}},
-	{Name: "usage", Title: "The allowance is used up",
+	{Name: "usage", Title: "The allowance is used up", Unit: percentUnit,
 		Members: []alertMember{{Name: "percent", Label: "At percent of it, such as 80, 100"}}},
 	{Name: "finding", Title: "A leaked key is found", Members: []alertMember{
 		{Name: "min_severity", Label: "From severity", Choices: findingSeverities[1:]}}},

@@ -47,7 +47,8 @@ func TestConnectAnApplication(t *testing.T) {
 		`"reports_24h":0`, `"reports_24h":1234`, `"hits_24h":0`, `"hits_24h":2`, `"last_error":null`,
 		`"last_error":"wrong_origin"`, `"sdk":null`, `"sdk":"relay.javascript 0.1.0"`).Replace(oneDSN)
 	r.api.on("GET /v1/dsns/dsn_1", http.StatusOK, received)
-	b.get("/app/applications/dsn_1").want(200, "Reports arrive", "secrets seen 2 times", "from relay.javascript 0.1.0",
+	b.get("/app/applications/dsn_1").want(200, "Reports arrive", "secrets seen 2\u00a0times",
+		"from relay.javascript 0.1.0",
 		"its page is of an origin that is not allowed")
 	r.api.on("GET /v1/dsns", http.StatusOK, `{"data":[`+received+`]}`)
 	b.get("/app/applications").want(200, `href="/app/applications/dsn_1"`, "&lt;b&gt;shop", "1,234")

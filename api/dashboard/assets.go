@@ -11,6 +11,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -48,6 +49,9 @@ type assets struct {
 	Styles, Scripts []string // paths
 	Icon            string   // path
 }
+
+// allAssets returns the files as newAssets makes them, once in a process: it compresses them.
+var allAssets = sync.OnceValues(newAssets)
 
 func newAssets() (*assets, error) {
 	entries, err := staticFiles.ReadDir("static")

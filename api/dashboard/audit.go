@@ -25,6 +25,7 @@ type auditEntry struct {
 		ID   string `json:"id"`
 	} `json:"entity"`
 	Changes   []string `json:"changes"`
+	RelatedID *string  `json:"related_id"`
 	RequestID *string  `json:"request_id"`
 	RemoteIP  *string  `json:"remote_ip"`
 	Use       *struct {
@@ -64,7 +65,8 @@ func (e *auditEntry) shown() int { return min(len(e.Changes), maxShownChanges) }
 // entityPages are the pages of entities, by the prefix of their ids.
 var entityPages = map[string]string{
 	"ep_": endpointsPath, "rec_": recoveriesPath, "fnd_": findingsPath, "drn_": drainsPath,
-	"dsn_": applicationsPath, "dom_": domainsPath, "scn_": scansPath, "fix_": fixturesPath,
+	"dsn_": applicationsPath, "dom_": domainsPath,
+	"trw_": "/app/tripwires", "scn_": scansPath, "fix_": fixturesPath, "act_": "/app/confirm",
 }
 
 // EntityPath is the page of the changed entity; empty if it has none of its own.

@@ -2,6 +2,10 @@ package dashboard
 
 import (
 	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"time"
@@ -15,11 +19,10 @@ const confirmPath = "/app/confirm/{act}"
 
 // confirmPage is the data of that page.
 type confirmPage struct {
-	*config.Act
-	State config.ActState // now
-	Args  string          // arguments of the tool, indented
-	By    string          // email address of the person who decided; empty if nobody has, or the person was removed
-	Stuck bool            // approved a while ago and not done
+	askedChange
+	Args  string // arguments of the tool but its note, indented
+	Stuck bool   // approved a while ago and not done
+	Form  *form  // its nonce is that of decisionNonce
 }
 
 // Path is the page of the act.
@@ -44,14 +47,26 @@ func showConfirm(v *visit) error {
 		return err
 	}
 	now := v.deps.Now()
-	p := &confirmPage{Act: a, State: a.StateAt(now), Args: indented([]byte(a.Arguments)),
-		Stuck: a.State == config.ActApproved && now.Sub(a.DecidedAt) > time.Minute}
-	for _, u := range v.deps.Members.Users() {
-		if u.ID == a.DecidedBy {
-			p.By = u.Email
-		}
+	v.selfReloading = a.State == config.ActApproved
+	return v.page("confirm", &confirmPage{askedChange: v.askedChange(a), Args: indented(withoutNote(a.Arguments)),
+		Stuck: a.State == config.ActApproved && now.Sub(a.DecidedAt) > time.Minute, Form: &form{Nonce: v.decisionNonce(a)}})
+}
+
+// decisionNonce returns the nonce of the page of an act in this session: who decides has opened the page. Only the
+// sealed cookie has the id of the session.
+func (v *visit) decisionNonce(a *config.Act) string {
+	sum := sha256.Sum256([]byte("decide " + v.session.ID + " " + a.ID))
+	return base64.RawURLEncoding.EncodeToString(sum[:16])
+}
+
+// withoutNote returns the arguments of a tool without the agent's note, which the page shows apart.
+func withoutNote(arguments string) []byte {
+	var members map[string]json.RawMessage
+	if json.Unmarshal([]byte(arguments), &members) != nil {
+		return []byte(arguments)
 	}
-	return v.page("confirm", p)
+	delete(members, "note")
+	return web.Encode(members)
 }
 
 // approveAct does what an agent asks for.
@@ -67,6 +82,10 @@ func decide(v *visit, how func(context.Context, *config.Key, *config.Act) (*conf
 		return err
 	}
 	path := "/app/confirm/" + a.ID
+	if subtle.ConstantTimeCompare([]byte(v.values.Get("nonce")), []byte(v.decisionNonce(a))) != 1 {
+		return v.redirect(path, "Nothing was done: you have signed in anew since this page was opened. Read it and decide "+
+			"again.")
+	}
 	_, err = how(v.r.Context(), v.principal(), a)
 	if errors.Is(err, config.ErrActDecided) {
 		return v.redirect(path, "This was decided before, or its time is over. Nothing more was done.")

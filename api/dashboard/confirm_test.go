@@ -3,6 +3,7 @@ package dashboard
 import (
 	"context"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -36,6 +37,15 @@ func (x *acts) Pending(string) (pending []*config.Act) {
 	return pending
 }
 
+func (x *acts) Recent(string) (recent []*config.Act) {
+	for _, a := range x.all {
+		if a.StateAt(x.now()) != config.ActPending {
+			recent = append(recent, a)
+		}
+	}
+	return recent
+}
+
 func (x *acts) decide(person *config.Key, a *config.Act, to config.ActState) (*config.Act, error) {
 	if x.err != nil {
 		return nil, x.err
@@ -58,8 +68,9 @@ func (x *acts) Decline(_ context.Context, person *config.Key, a *config.Act) (*c
 // askFor adds a pending act.
 func (r *rig) askFor(id string) *config.Act {
 	a := &config.Act{Meta: config.Meta{ID: id, Account: "acc_1", CreatedAt: r.now}, Key: "key_7", KeyName: "claude <b>",
-		Tool: "event_replay", Arguments: `{"id":"evt_1","note":"x"}`, Summary: "Deliver the event evt_1 again",
-		Note: "ignore previous <script>alert(1)</script>", RemoteIP: "203.0.113.9", State: config.ActPending}
+		Tool: "event_replay", Arguments: `{"id":"evt_1","note":"seen once"}`, Summary: "Deliver the event evt_1 again",
+		Note: "ignore previous <script>alert(1)</script>", RemoteIP: "203.0.113.9", State: config.ActPending,
+		Resources: []string{"/v1/events/evt_1", "/v1/endpoints/ep_1"}}
 	r.acts.all = append([]*config.Act{a}, r.acts.all...)
 	return a
 }
@@ -68,11 +79,13 @@ func TestConfirmPage(t *testing.T) {
 	r := newRig(t)
 	r.askFor("act_1")
 	b := r.signedIn()
-	b.get(agentsPath).want(200, "Waits for you", "/app/confirm/act_1", "Deliver the event evt_1 again")
+	b.get(agentsPath).want(200, "Waits for you", "/app/confirm/act_1", "Deliver the event evt_1 again",
+		`Settings <small class="mute">1 waits</small>`)
 	page := b.get("/app/confirm/act_1").want(200, "What will happen", "Deliver the event evt_1 again", "claude &lt;b&gt;",
-		"key_7", "203.0.113.9", "Written by the agent", "&lt;script&gt;", "Nothing has been changed", "Approve", "Decline")
-	if strings.Contains(page.body, "<script>alert") {
-		t.Error("the agent's text is markup")
+		"key_7", "203.0.113.9", `<a href="/app/events/evt_1">Look at it now</a>`, "Written by the agent", "&lt;script&gt;",
+		"Nothing has been changed", "Approve", "Decline")
+	if strings.Contains(page.body, "<script>alert") || strings.Contains(page.body, "seen once") {
+		t.Error("the agent's text is markup, or among the arguments")
 	}
 	for _, again := range []int{1, 2} { // opening it decides nothing
 		if b.get("/app/confirm/act_1"); r.acts.all[0].State != config.ActPending {
@@ -80,19 +93,52 @@ func TestConfirmPage(t *testing.T) {
 		}
 	}
 	const approve = "/app/confirm/act_1/approve"
+	decision := decisionOn(page)
 	r.acts.err = web.Missing("the event is gone")
-	b.post(approve, url.Values{}).wantRedirect("/app/confirm/act_1")
+	b.post(approve, decision).wantRedirect("/app/confirm/act_1")
 	b.get("/app/confirm/act_1").want(200, "The event is gone.")
 	r.acts.err = web.ServiceUnavailable(nil, "the store is away")
-	b.post(approve, url.Values{}).want(503)
+	b.post(approve, decision).want(503)
 	r.acts.err = nil
-	b.post(approve, url.Values{}).wantRedirect("/app/confirm/act_1")
-	b.get("/app/confirm/act_1").want(200, "Done, approved by ops@example.com")
-	b.post("/app/confirm/act_1/decline", url.Values{}).wantRedirect("/app/confirm/act_1")
+	b.post(approve, decision).wantRedirect("/app/confirm/act_1")
+	r.acts.all[0].Result = "run_1"
+	b.get("/app/confirm/act_1").want(200, "Done, approved by ops@example.com", "What was asked for",
+		`<a href="/app/replays/run_1">run_1</a>`)
+	b.post("/app/confirm/act_1/decline", decision).wantRedirect("/app/confirm/act_1")
 	b.get("/app/confirm/act_1").want(200, "decided before", "Done, approved")
 	b.get("/app/confirm/act_2").want(404, "no such confirmation")
 	if page := b.get(agentsPath).want(200); strings.Contains(page.body, "Waits for you") {
 		t.Error("a decided act waits")
+	}
+	b.get(agentsPath).want(200, "What agents asked for", "done", "ops@example.com")
+}
+
+// decisionOn returns the form with which the page of an act decides.
+func decisionOn(page *answer) url.Values {
+	nonce := regexp.MustCompile(`name="nonce" value="([^"]+)"`).FindStringSubmatch(page.main())
+	return url.Values{"nonce": {nonce[1]}}
+}
+
+// Who decides has opened the page of this act, in this session.
+func TestDecisionNeedsThePage(t *testing.T) {
+	r := newRig(t)
+	a := r.askFor("act_1")
+	r.askFor("act_2")
+	b := r.signedIn()
+	b.get("/app/confirm/act_1").want(200)
+	for _, form := range []url.Values{{}, {"nonce": {newNonce()}}, decisionOn(b.get("/app/confirm/act_2").want(200)),
+		decisionOn(r.signedIn().get("/app/confirm/act_1").want(200))} {
+		for _, decision := range []string{"/approve", "/decline"} {
+			b.post("/app/confirm/act_1"+decision, form).wantRedirect("/app/confirm/act_1")
+			if a.State != config.ActPending {
+				t.Fatalf("%v: it is %s", form, a.State)
+			}
+		}
+	}
+	b.get("/app/confirm/act_1").want(200, "Nothing was done")
+	b.post("/app/confirm/act_1/approve", decisionOn(b.get("/app/confirm/act_1").want(200)))
+	if a.State != config.ActDone {
+		t.Errorf("it is %s", a.State)
 	}
 }
 
@@ -109,6 +155,10 @@ func TestConfirmPageOfEachState(t *testing.T) {
 			a.State, a.CreatedAt = config.ActPending, r.now.Add(-config.ActLife)
 		}
 		page := b.get("/app/confirm/"+a.ID).want(200, text)
+		follows := strings.Contains(page.main(), `data-live="/app/confirm/`+a.ID)
+		if follows != (state == config.ActApproved) {
+			t.Errorf("the page of %s follows it: %t", state, follows)
+		}
 		if strings.Contains(page.main(), "Approve</button>") {
 			t.Errorf("%s can be approved", state)
 		}

@@ -47,7 +47,7 @@ var csvLists = map[string]csvList{
 	"findings": {api: "/v1/findings", filters: strings.Fields("status severity source since"), columns: strings.Fields(
 		"id name rule severity status masked first_seen last_seen occurrences environment release test unverified")},
 	"audit": {api: "/v1/audit", filters: auditFilters, columns: strings.Fields("id at actor.type actor.id actor.name " +
-		"action entity.type entity.id changes remote_ip request_id use.count use.last_at use.node")},
+		"action entity.type entity.id changes remote_ip request_id use.count use.last_at use.node related_id")},
 	"replays": {api: "/v1/replays", filters: jobFilters, columns: strings.Fields("run_id state since until " +
 		"events queued delivered failed skipped created_at created_by")},
 	"recoveries": {api: "/v1/recoveries", filters: jobFilters, columns: strings.Fields("id endpoint_id " +

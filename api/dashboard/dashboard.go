@@ -76,7 +76,7 @@ type Dashboard struct {
 	routes map[string]methods // by path, which is also the name of the mux route
 	menu   []menuGroup
 	assets *assets
-	pages  map[string]*template.Template
+	pages  *pages
 	front  http.Handler
 
 	examining sync.Mutex // held while deps.Doctor runs
@@ -103,12 +103,14 @@ func New(cfg Config, deps Deps) (*Dashboard, error) {
 		d.addRoute(x)
 	}
 	d.menu = d.existing(menu())
-	if d.assets, err = newAssets(); err != nil {
+	if d.assets, err = allAssets(); err != nil {
 		return nil, fmt.Errorf("dashboard: %w", err)
 	}
-	if d.pages, err = d.parsePages(); err != nil {
+	parsed, err := parsedPages()
+	if err != nil {
 		return nil, fmt.Errorf("dashboard: %w", err)
 	}
+	d.pages = &pages{functions: d.functions(), parsed: parsed, cloned: map[string]*template.Template{}}
 	d.front = (&web.Front{Log: deps.Log, Proxies: cfg.TrustedProxies, BaseURL: cfg.BaseURL, BodyTimeout: bodyTimeout,
 		Respond: d.errorPage}).Wrap(d.serve)
 	return d, nil

@@ -93,6 +93,8 @@ type Keys interface {
 	// CreateKey returns ErrAlreadyCreated and the key, without its text, if a call with the same nonce has created it.
 	CreateKey(ctx context.Context, n config.NewKey) (text string, k *config.Key, err error)
 	RevokeKey(ctx context.Context, key string) error
+	// IsSet is false for a bootstrap key that this node's settings do not name. It gets 401.
+	IsSet(k *config.Key) bool
 }
 
 // KeyUses returns the last uses of some API keys of an account, by the key's id.
@@ -106,6 +108,8 @@ type Acts interface {
 	Act(account, id string) *config.Act
 	// Pending returns the acts of an account that wait for a person, newest first.
 	Pending(account string) []*config.Act
+	// Recent returns the newest settled acts of an account.
+	Recent(account string) []*config.Act
 	// Approve does what an act asks for, as the person. It returns config.ErrActDecided after another decision.
 	Approve(ctx context.Context, person *config.Key, a *config.Act) (*config.Act, error)
 	Decline(ctx context.Context, person *config.Key, a *config.Act) (*config.Act, error)

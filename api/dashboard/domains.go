@@ -38,6 +38,11 @@ type domainData struct {
 // Path is the page of the domain.
 func (d *domainData) Path() string { return domainsPath + "/" + url.PathEscape(d.ID) }
 
+// ScansPath is the list of its scans.
+func (d *domainData) ScansPath() string {
+	return scansPath + "?" + url.Values{"domain_id": {d.ID}}.Encode()
+}
+
 func (d *domainData) api() string { return "/v1/domains/" + url.PathEscape(d.ID) }
 
 // Verified reports whether the host name is proven.
@@ -122,13 +127,13 @@ func readDomain(v *visit) (*domainData, error) {
 	return d, err
 }
 
-// showDomain shows how to prove a domain, and what the last check found.
+// showDomain shows how to prove a domain, what the last check found, and its tripwires.
 func showDomain(v *visit) error {
 	d, err := readDomain(v)
 	if err != nil {
 		return err
 	}
-	return v.page("domain", d)
+	return showDomainPage(v, d, newTripwireForm())
 }
 
 // verifyDomain looks for the proof and returns to the page, which says what was found.

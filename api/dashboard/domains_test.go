@@ -48,6 +48,7 @@ func TestProveADomain(t *testing.T) {
 	verified := strings.NewReplacer(`"pending"`, `"verified"`, `"method":null,"token"`, `"method":"http","token"`,
 		`"verified_at":null`, `"verified_at":"2026-08-21T22:24:30.000Z"`).Replace(oneDomain)
 	r.api.on("GET /v1/domains/dom_1", http.StatusOK, verified)
+	r.api.on("GET /v1/tripwires", http.StatusOK, emptyList)
 	b.get("/app/domains/dom_1").want(200, "Verified since", "by the file on the website")
 	r.api.on("GET /v1/domains", http.StatusOK, `{"data":[`+verified+`,`+missed+`]}`)
 	b.get("/app/domains").want(200, `href="/app/domains/dom_1"`, " verified", "waits for its proof", "no proof found")

@@ -36,10 +36,11 @@ func TestSetUpADrain(t *testing.T) {
 		t.Errorf("the page has no decoy: %s", page.main())
 	}
 	received := strings.NewReplacer(`"last_received_at":null`, `"last_received_at":"2026-08-21T22:24:30.000Z"`,
-		`"lines_24h":0`, `"lines_24h":1234`, `"hits_24h":0`, `"hits_24h":2`, `"last_error":null`, `"last_error":"too_large"`,
+		`"lines_24h":0`, `"lines_24h":1`, `"hits_24h":0`, `"hits_24h":2`, `"last_error":null`, `"last_error":"too_large"`,
 		`"detected_platform":null`, `"detected_platform":"vercel"`).Replace(oneDrain)
 	r.api.on("GET /v1/drains/drn_1", http.StatusOK, received)
-	b.get("/app/drains/drn_1").want(200, "Lines arrive", "secrets seen 2 times", ", from Vercel",
+	b.get("/app/drains/drn_1").want(200, "Lines arrive", "1\u00a0line,", `<a href="/app/drains">Log drains</a>`,
+		"secrets seen 2\u00a0times", ", from Vercel",
 		"It was too large")
 	r.api.on("GET /v1/drains/drn_1", http.StatusOK, strings.ReplaceAll(received, "vercel", "generic"))
 	if body := b.get("/app/drains/drn_1").want(200, "Lines arrive").body; strings.Contains(body, ", from ") {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/verify"
+	"github.com/eventrelay/relay/test/kit"
 )
 
 // curlArguments runs a command in a shell, with SECRET set, in which curl prints its arguments, one a line.
@@ -26,7 +27,7 @@ func curlArguments(t *testing.T, command, secret string) []string {
 // sign as the provider does.
 func TestExampleOfARequestIsAccepted(t *testing.T) {
 	if _, err := exec.LookPath("openssl"); err != nil {
-		t.Skip("openssl is not installed")
+		kit.SkipMissing(t, "openssl is not installed")
 	}
 	const secret = `it's "a" $secret`
 	for name, v := range map[string]*verificationData{

@@ -33,7 +33,9 @@ func newEndpointForm(v *visit) error {
 // show makes the page show a form.
 func (p *newEndpoint) show(f *form) {
 	p.endpointData, p.Form, p.Choices = newSettings(p.Preset), f, settingsChoices()
-	p.Choices["verification.mode"] = p.Choices["verification.mode"][:2]
+	p.Choices["verification.mode"][2] = option{Value: modeOff, Text: "Do not verify yet", Hint: "For a secret " +
+		"that is known only after the URL was entered at the provider: the next page asks for it. Until then whoever knows " +
+		"the ingest URL can send events."}
 	inFront := []string{"name", "destinations", "store_only", "verification.secret", "verification.mode",
 		"verification.header", "verification.algorithm", "verification.encoding", "verification.prefix",
 		"verification.signed_content"}
@@ -78,6 +80,11 @@ func createEndpoint(v *visit) error {
 	if p.Preset == nil {
 		return web.Invalid("", "The form names no provider. Open the page again and choose one.")
 	}
+	if x := unusableSecret(f, p.Preset); x != nil {
+		v.status = f.setError(x)
+		p.show(f)
+		return v.page("endpoint-new", p)
+	}
 	stored := createValues(p.Preset)
 	body := settingsBody(f, stored, newSettings(p.Preset))
 	body["provider"], body["destinations"] = p.Preset.Provider, newDestinations(f)
@@ -94,6 +101,22 @@ func createEndpoint(v *visit) error {
 	page.Warnings = e.Warnings
 	return v.page("endpoint-created", created{endpointPage: page, Title: "Created " + e.Name, Preset: p.Preset,
 		Secrets: e.Destinations, Repeated: v.replayed, Next: e.Path() + "/wait", NextText: "Go on: set up the provider"})
+}
+
+// unusableSecret says why a new endpoint would not verify signatures although nobody has chosen that, nil if it would:
+// a page that is shown again has lost the secret that was entered.
+func unusableSecret(f *form, p *preset) *apiError {
+	given, off := f.Value("verification.secret") != "", f.Value("verification.mode") == modeOff
+	x := &apiError{Status: http.StatusBadRequest}
+	switch {
+	case !p.Signs() || given != off:
+		return nil
+	case off:
+		x.Param, x.Message = "verification.mode", "With a secret choose enforce or observe, or leave the secret empty"
+	default:
+		x.Param, x.Message = "verification.secret", "The secret is missing. Enter it, or choose Do not verify yet"
+	}
+	return x
 }
 
 // newDestinations are the destinations of a new endpoint, one a line, disabled if it only stores events.

@@ -225,6 +225,7 @@ func TestCreateEndpoint(t *testing.T) {
 	const path = "/app/endpoints/new"
 	form := b.get(path+"?provider=stripe").want(200, "whsec_", "Workbench").fields(path)
 	form.Set("destinations", "https://a.example.com\r\n\r\n https://b.example.com ")
+	form.Set("verification.mode", "off")
 	a := b.post(path, form).want(200, "whsec_shown", "/app/endpoints/ep_1/wait")
 	if a.header.Get("Cache-Control") != "no-store" {
 		t.Errorf("Cache-Control is %q", a.header.Get("Cache-Control"))
@@ -250,6 +251,7 @@ func TestCreateEndpoint(t *testing.T) {
 		t.Errorf("an endpoint that only stores events is created with %v", got)
 	}
 	form.Set("verification.secret", "whsec_mine")
+	form.Set("verification.mode", "enforce")
 	form.Set("dedup.key", "body:$.id")
 	r.api.on("POST /v1/endpoints", 400, `{"error":{"type":"invalid_request","param":"destinations[1].url","message":`+
 		`"destinations[1].url: must be https"}}`)
@@ -263,6 +265,36 @@ func TestCreateEndpoint(t *testing.T) {
 		t.Errorf("the body is %v", body)
 	}
 	b.get(path+"?provider=nobody").want(404, "no such provider")
+}
+
+// An endpoint of a provider that signs is not created without its secret by accident: a form that was refused has lost
+// the secret, says so, and is refused again without it. Only the choice not to verify creates one.
+func TestNewEndpointIsNotUnverifiedByAccident(t *testing.T) {
+	r := newEndpointRig(t)
+	r.api.on("POST /v1/endpoints", 400, `{"error":{"type":"invalid_request","param":"name","message":"name: is bad"}}`)
+	b := r.signedIn()
+	const path, again = "/app/endpoints/new", `id="f-verification.secret-again"`
+	form := b.get(path+"?provider=stripe").want(200, "Do not verify yet").fields(path)
+	form.Set("destinations", "https://a.example.com")
+	form.Set("verification.secret", "whsec_mine")
+	a := b.post(path, form).want(400, again, "Enter it again")
+	if form = a.fields(path); form.Get("verification.secret") != "" || r.changes() != 1 {
+		t.Fatalf("the page holds the secret, or there were %d calls, want 1", r.changes())
+	}
+	a = b.post(path, form).want(400, `id="f-verification.secret-err"`, "The secret is missing")
+	if strings.Contains(a.body, again) || r.changes() != 1 {
+		t.Errorf("nothing was entered, or %d calls were made, want 1", r.changes())
+	}
+	form.Set("verification.secret", "whsec_mine")
+	form.Set("verification.mode", "off")
+	if b.post(path, form).want(400, `id="f-verification.mode-err"`); r.changes() != 1 {
+		t.Error("a secret that nothing uses was taken")
+	}
+	form.Del("verification.secret")
+	r.api.on("POST /v1/endpoints", 201, sampleEndpoint)
+	if b.post(path, form).want(200); r.lastBody("POST", "/v1/endpoints")["verification"] != nil {
+		t.Error("the endpoint verifies signatures")
+	}
 }
 
 // There is a preset for each provider of the API.

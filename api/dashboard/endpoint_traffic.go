@@ -114,7 +114,8 @@ func (p *endpointOverview) draw(now time.Time) {
 // Settings are those of the destination.
 func (d *destinationTraffic) Settings() *destinationData { return d.destinationData }
 
-// Status is the state of the destination. One that is active looks well only if its requests succeed.
+// Status is the state of the destination. One that is active looks well only if its requests succeed, or if there were
+// none; a warning means that they cannot be read.
 func (d *destinationTraffic) Status() status {
 	s := d.destinationData.Status()
 	if d.State != "active" {
@@ -127,8 +128,6 @@ func (d *destinationTraffic) Status() status {
 		s.Mark, s.On = "failed", true
 	case n.Failed > 0:
 		s.Mark, s.On = "retrying", true
-	case n.Requests == 0:
-		s.Mark = "note"
 	}
 	return s
 }

@@ -19,7 +19,7 @@ import (
 // answers of its calls in everyPageRig.
 var pageVariables = strings.NewReplacer("{endpoint}", "ep_1", "{destination}", "dst_1", "{event}", "evt_1", "{run}",
 	"run_1", "{recovery}", "rec_1", "{finding}", "fnd_1", "{drain}", "drn_1", "{fixture}", "fix_1", "{domain}", "dom_1",
-	"{dsn}", "dsn_1", "{act}", "act_1", "{scan}", "scn_1",
+	"{dsn}", "dsn_1", "{act}", "act_1", "{scan}", "scn_1", "{tripwire}", "trw_1",
 	"{list}", "usage-days")
 
 // everyPageRig answers the calls of all pages.
@@ -38,6 +38,7 @@ func everyPageRig(t *testing.T) *rig {
 		"/v1/settings/detection": twoRules,
 		"/v1/domains":            `{"data":[` + oneDomain + `]}`, "/v1/domains/dom_1": oneDomain,
 		"/v1/scans": `{"data":[` + oneScan + `]}`, "/v1/scans/scn_1": oneScan,
+		"/v1/tripwires": `{"data":[` + oneTripwire + `]}`, "/v1/tripwires/trw_1": oneTripwire,
 	} {
 		r.api.on("GET "+path, http.StatusOK, body)
 	}

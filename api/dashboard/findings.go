@@ -23,6 +23,7 @@ const (
 // findingData is a finding of the API.
 type findingData struct {
 	ID          string        `json:"id"`
+	Kind        string        `json:"kind"`
 	Rule        string        `json:"rule"`
 	Name        string        `json:"name"`
 	Provider    *string       `json:"provider"`
@@ -65,6 +66,7 @@ type findingSpot struct {
 	DrainID  *string `json:"drain_id"`
 	DSNID    *string `json:"dsn_id"`
 	EventID  *string `json:"event_id"`
+	Tripwire string  `json:"tripwire_id"`
 	Count    int64   `json:"count"`
 	LastSeen string  `json:"last_seen"`
 }
@@ -91,6 +93,14 @@ func (s *findingSpot) EventPath() string {
 		return ""
 	}
 	return "/app/events/" + url.PathEscape(*s.EventID)
+}
+
+// TripwirePath is the page of the tripwire that was touched; empty if none was.
+func (s *findingSpot) TripwirePath() string {
+	if s.Tripwire == "" {
+		return ""
+	}
+	return (&tripwireData{ID: s.Tripwire}).Path()
 }
 
 // Path is the page of the finding.
@@ -154,6 +164,9 @@ func (f *findingData) May(to string) bool {
 
 // IsFlood reports whether it stands for all secrets beyond the bounds of a sender.
 func (f *findingData) IsFlood() bool { return f.Rule == finding.RuleFlood }
+
+// IsTripwire reports whether somebody has touched a decoy.
+func (f *findingData) IsTripwire() bool { return f.Kind == string(finding.Tripwire) }
 
 // End says why the finding needs nobody any more; empty while it does.
 func (f *findingData) End() string {
@@ -288,6 +301,10 @@ type occurrenceData struct {
 	Environment *string     `json:"environment"`
 	Release     *string     `json:"release"`
 	Unverified  bool        `json:"unverified"`
+	Method      *string     `json:"method"` // this and the following: of the use of a tripwire
+	UserAgent   *string     `json:"user_agent"`
+	RemoteIP    *string     `json:"remote_ip"`
+	RemoteNet   *string     `json:"remote_network"`
 }
 
 // readOccurrences reads the page of occurrences that the address names. The page of a finding is shown without them:

@@ -86,6 +86,7 @@ func (f *form) setStale(version string, stored map[string]string) (status int) {
 type field struct {
 	ID, Name, Label, Hint, Value, Error string
 	Stored                              *string // what is stored now, if it differs
+	Again                               bool    // a secret was entered, and the page that is shown again does not have it
 	Type, Autocomplete, Placeholder     string
 	Max, Min, Pattern, Rows             string
 	Required, Focus, ReadOnly           bool
@@ -128,7 +129,8 @@ func newField(f *form, name string, settings ...string) (field, error) {
 			return field{}, fmt.Errorf("field %s: unknown setting %q", x.Name, s)
 		}
 	}
-	if x.Type == "password" {
+	if x.Type == "password" { // a person's own password, which a browser fills in, needs no note
+		x.Again = x.Value != "" && x.Autocomplete == "off" && (f.Error != "" || f.Stale)
 		x.Value = ""
 	}
 	return x, nil

@@ -21,6 +21,7 @@ type keyRow struct {
 	*config.Key
 	Active  bool
 	Expired bool
+	NotSet  bool       // a bootstrap key that the settings of this node do not name: it gets 401
 	LastUse *audit.Use // nil: never used, or not known
 }
 
@@ -91,7 +92,8 @@ func showKeys(v *visit, p *keysPage) error {
 	var ended []keyRow
 	for _, k := range v.deps.Keys.Keys(v.person.Account) {
 		row := keyRow{Key: k, Expired: !k.ExpiresAt.IsZero() && !now.Before(k.ExpiresAt)}
-		if row.Active = k.RevokedAt.IsZero() && !row.Expired; row.Active {
+		row.NotSet = !v.deps.Keys.IsSet(k)
+		if row.Active = k.RevokedAt.IsZero() && !row.Expired && !row.NotSet; row.Active {
 			p.Keys = append(p.Keys, row)
 		} else {
 			ended = append(ended, row)

@@ -1,6 +1,7 @@
 package dashboard
 
-// leakRoutes are the pages and actions of findings, log drains, applications, domains and detection rules.
+// leakRoutes are the pages and actions of findings, log drains, applications, domains, tripwires and detection
+// rules.
 func leakRoutes() []route {
 	return []route{
 		{"GET", findingsPath, reader, listFindings},
@@ -26,6 +27,11 @@ func leakRoutes() []route {
 		{"POST", domainPath + "/verify", writer, verifyDomain},
 		{"POST", domainPath + "/delete", writer, deleteDomain},
 		{"POST", domainPath + "/scan", writer, scanDomain},
+		{"POST", domainPath + "/tripwires", writer, createTripwire},
+		{"GET", tripwirePath, reader, showTripwire},
+		{"POST", tripwirePath + "/rotate", writer, rotateTripwire},
+		{"POST", tripwirePath + "/test", writer, expectTripwireTest},
+		{"POST", tripwirePath + "/delete", writer, deleteTripwire},
 		{"GET", scansPath, reader, listScans},
 		{"GET", scanPath, reader, showScan},
 		{"GET", detectionPath, reader, showDetection},

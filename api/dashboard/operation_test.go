@@ -23,7 +23,7 @@ func TestAuditLog(t *testing.T) {
 	r.api.on("GET /v1/audit", http.StatusOK, oneAuditEntry)
 	b := r.signedIn()
 	page := b.get(auditPath+"?action=endpoint.*&actor=+usr_1+&other=x").want(200, "ops&lt;b&gt;@example.com",
-		"endpoint.updated", `href="/app/endpoints/ep_1"`, "192.0.2.1", "a8 and 1 more", "1,200 times until",
+		"endpoint.updated", `href="/app/endpoints/ep_1"`, "192.0.2.1", "a8 and 1 more", "1,200\u00a0times until",
 		`href="/app/audit?action=endpoint.%2A&amp;actor=usr_1&amp;cursor=c2"`,
 		`href="/app/audit?action=endpoint.%2A&amp;actor=usr_1&amp;entity_id=ep_1"`,
 		`href="/app/audit?action=endpoint.%2A&amp;actor=key_1"`, `name="action" value="endpoint.*"`)

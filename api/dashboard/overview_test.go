@@ -59,7 +59,8 @@ func TestOverviewPage(t *testing.T) {
 	b := r.signedIn()
 	page := b.get("/app").want(200, "26 things need you", "Stripe live secret key", "sk_live_***aB3d",
 		`href="/app/findings/fnd_1"`, "<b>billing</b> is held", `href="/app/endpoints/ep_1/destinations/dst_1"`,
-		"22:24:50", "410 Gone", `href="/app/recoveries/rec_1"`, "its canary delivered 5 of 5", "1,262", "threshold 20",
+		"22:24:50", "410 Gone", `href="/app/recoveries/rec_1"`, "its canary delivered 5 of 5", "1,262",
+		"prepared by ops@example.com", "orders, billing: 22 attempts, threshold 20",
 		"21 more destinations", "95 of 110", "86.4\u00a0%", "p95 of requests", "81\u00a0ms", "83.3\u00a0%",
 		"orders&lt;b&gt;",
 		"ep_gone <small>deleted",
@@ -68,6 +69,10 @@ func TestOverviewPage(t *testing.T) {
 	if n := strings.Count(page.main(), "billing</b>"); n != 1 {
 		t.Errorf("a held destination is named %d times", n)
 	}
+	r.askFor("act_1")
+	b.get("/app").want(200, "27 things need you", `href="/app/confirm/act_1"`, "<b>claude &lt;b&gt;</b> asks for a change",
+		"Deliver the event evt_1 again")
+	r.acts.all = nil
 	r.people.person.Scope = "read"
 	if main := r.signedIn().get("/app").want(200).main(); strings.Contains(main, "<form") {
 		t.Error("a person who may only read sees an action")
@@ -101,6 +106,8 @@ func TestEndpointPageShowsItsTraffic(t *testing.T) {
 	if !strings.Contains(page.main(), `class="st retrying on"`) || strings.Contains(page.main(), `class="st delivered"`) {
 		t.Error("a failing destination looks well")
 	}
+	r.api.on("GET /v1/endpoints/ep_1/traffic", 200, strings.Replace(trafficJSON, lastHourJSON, noRequestsJSON, 1))
+	b.get("/app/endpoints/ep_1").want(200, `class="st delivered"`) // nothing was sent: that is no warning
 	query := r.api.calls[len(r.api.calls)-1].Query
 	if query.Get("endpoint_id") != "ep_1" || query.Get("state") != "firing" {
 		t.Errorf("alerts are asked for with %s", query.Encode())

@@ -10,6 +10,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
@@ -35,11 +36,16 @@ type view struct {
 	AsOf     string // time of the data in RFC 3339; empty: it is current
 	Assets   *assets
 	Search   bool // there is a page that lists events
+	Asked    int  // changes of agents that wait for a person
 }
 
+// parsedPages returns the pages as parsePages makes them, once in a process. They are only cloned: what was executed
+// cannot be cloned.
+var parsedPages = sync.OnceValues(parsePages)
+
 // parsePages parses a template for each file in templates/pages, by its name without the extension.
-func (d *Dashboard) parsePages() (map[string]*template.Template, error) {
-	shared, err := template.New("").Funcs(d.functions()).ParseFS(templateFiles, "templates/layout.html",
+func parsePages() (map[string]*template.Template, error) {
+	shared, err := template.New("").Funcs((*Dashboard)(nil).functions()).ParseFS(templateFiles, "templates/layout.html",
 		"templates/parts/*.html")
 	if err != nil {
 		return nil, err
@@ -62,6 +68,34 @@ func (d *Dashboard) parsePages() (map[string]*template.Template, error) {
 	return pages, nil
 }
 
+// pages are the templates that a dashboard executes, with its own functions.
+type pages struct {
+	functions template.FuncMap
+	parsed    map[string]*template.Template
+
+	mu     sync.Mutex // guards cloned
+	cloned map[string]*template.Template
+}
+
+// template returns the template of a page. The first call clones it.
+func (p *pages) template(name string) (*template.Template, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if t, ok := p.cloned[name]; ok {
+		return t, nil
+	}
+	parsed, ok := p.parsed[name]
+	if !ok {
+		return nil, fmt.Errorf("there is no page %q", name)
+	}
+	t, err := parsed.Clone()
+	if err != nil {
+		return nil, fmt.Errorf("page %s: %w", name, err)
+	}
+	p.cloned[name] = t.Funcs(p.functions)
+	return t, nil
+}
+
 // isFragment reports whether htmx asks for a part of a page. When it restores a page from the history it needs all of
 // it.
 func (v *visit) isFragment() bool {
@@ -71,9 +105,9 @@ func (v *visit) isFragment() bool {
 
 // page writes the page templates/pages/NAME.html with data and v.status, or the part of it that htmx asks for.
 func (v *visit) page(name string, data any) error {
-	t, ok := v.pages[name]
-	if !ok {
-		return fmt.Errorf("there is no page %q", name)
+	t, err := v.pages.template(name)
+	if err != nil {
+		return err
 	}
 	block := "layout"
 	if v.isFragment() {
@@ -93,6 +127,9 @@ func (v *visit) page(name string, data any) error {
 		AsOf: v.asOf, Assets: v.assets, Search: v.has("/app/events"),
 	}
 	if block == "layout" {
+		if !x.Bare {
+			x.Asked = len(v.deps.Acts.Pending(v.person.Account))
+		}
 		x.Toast = v.takeToast()
 		if err := v.renewSession(); err != nil {
 			return err

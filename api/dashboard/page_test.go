@@ -2,7 +2,6 @@ package dashboard
 
 import (
 	"compress/gzip"
-	"html/template"
 	"io"
 	"net/http"
 	"net/url"
@@ -10,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // addPage adds a page for a test, with the template as its block "main".
@@ -19,14 +19,34 @@ func (r *rig) addPage(x route, name, text string) {
 	if name == "" {
 		return
 	}
-	page, err := r.d.pages["start"].Clone()
+	page, err := r.d.pages.parsed["start"].Clone()
 	if err == nil {
-		_, err = page.Parse(`{{define "title"}}Test{{end}}{{define "main"}}` + text + `{{end}}`)
+		_, err = page.Funcs(r.d.functions()).Parse(`{{define "title"}}Test{{end}}{{define "main"}}` + text + `{{end}}`)
 	}
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	r.d.pages[name] = template.Must(page, nil)
+	r.d.pages.cloned[name] = page
+}
+
+// Dashboards of one process share the parsed pages, and not the functions, which know the time.
+func TestDashboardsShareParsedPagesOnly(t *testing.T) {
+	first, second := newRig(t), newRig(t)
+	second.now = first.now.Add(time.Hour)
+	stored := first.now.Add(-time.Hour).Format(time.RFC3339)
+	for r, want := range map[*rig]string{first: "1\u00a0h ago", second: "2\u00a0h ago"} {
+		page, err := r.d.pages.template("start")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b strings.Builder
+		if err := page.ExecuteTemplate(&b, "as-of", stored); err != nil || !strings.Contains(b.String(), want) {
+			t.Errorf("%v, %s has no %q", err, b.String(), want)
+		}
+	}
+	if first.d.pages.parsed["start"] != second.d.pages.parsed["start"] || first.d.assets != second.d.assets {
+		t.Error("the second dashboard parsed the pages or compressed the files again")
+	}
 }
 
 func TestUnknownPathsArePages(t *testing.T) {

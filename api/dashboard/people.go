@@ -74,6 +74,18 @@ func showPeople(v *visit, p *peoplePage) error {
 	return v.page("people", p)
 }
 
+// nameOf returns the e-mail address of a person, or the id itself: of a key, or of a person who was removed.
+func (v *visit) nameOf(actor string) string {
+	if strings.HasPrefix(actor, "usr_") {
+		for _, u := range v.deps.Members.Users() {
+			if u.ID == actor {
+				return u.Email
+			}
+		}
+	}
+	return actor
+}
+
 // addPerson invites a person and shows the one-time link.
 func addPerson(v *visit) error {
 	f, err := v.form()

@@ -37,7 +37,7 @@ func listRecoveries(v *visit) error {
 		return err
 	}
 	for _, j := range p.Jobs {
-		j.EndpointName = p.names[j.EndpointID]
+		j.EndpointName, j.CreatedBy = p.names[j.EndpointID], v.nameOf(j.CreatedBy)
 	}
 	return v.page("recoveries", p)
 }
@@ -133,6 +133,27 @@ func readCauses(v *visit, p *recoveryForm) error {
 		return err
 	}
 	p.Causes, p.Events, p.More = causesOf(list.Data, destinationNames(p.Endpoint)), len(list.Data), list.NextCursor != ""
+	return explainCauses(v, p.Causes)
+}
+
+// maxExplained is how many causes are explained with their newest delivery, each with a read of its event.
+const maxExplained = 5
+
+// explainCauses adds to the most frequent causes what the list does not know: the last answer, or the operation that
+// failed. A cause whose event cannot be read keeps the sentence of the list.
+func explainCauses(v *visit, causes []*cause) error {
+	for _, c := range causes[:min(len(causes), maxExplained)] {
+		var e struct{ Deliveries []*deliveryData }
+		err := v.get("/v1/events/"+url.PathEscape(c.event), nil, &e)
+		if _, ok := errors.AsType[*apiError](err); err != nil && !ok {
+			return err
+		}
+		for _, d := range e.Deliveries {
+			if d.DestinationID == c.destination && textOf(d.Reason) == c.Reason {
+				c.Example = d.Why
+			}
+		}
+	}
 	return nil
 }
 
@@ -198,6 +219,7 @@ func readRecovery(v *visit) (*recoveryData, error) {
 	if x, ok := errors.AsType[*apiError](err); ok && x.Status == http.StatusNotFound {
 		return nil, web.Missing("There is no such recovery, or it is older than 30 days.")
 	}
+	j.CreatedBy = v.nameOf(j.CreatedBy)
 	return j, err
 }
 

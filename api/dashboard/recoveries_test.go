@@ -55,11 +55,16 @@ func (a *answer) formOf(path string) url.Values {
 func TestRecoveryWithoutScripts(t *testing.T) {
 	r := recoveryRig(t)
 	b := r.signedIn()
-	b.get(recoveriesPath).want(200, `href="/app/recoveries/new"`, "payments", "1,284", "c2")
+	b.get(recoveriesPath).want(200, "by <code>ops@example.com", `href="/app/recoveries/new"`, "payments", "1,284", "c2")
 	page := b.get(newRecoveryPath).want(200, `<option value="ep_1"`, `value="2026-08-20T22:24:00Z"`)
 	if strings.Contains(page.main(), `method="post"`) {
 		t.Error("a job can be prepared before an endpoint is chosen")
 	}
+	r.api.on("GET /v1/events/evt_0000000000000000000000000a", http.StatusOK, `{"deliveries":[{"destination_id":"dst_2",
+		"reason":"attempts_exhausted","why":"of another"},{"destination_id":"dst_1","reason":"attempts_exhausted",
+		"why":"failed: all used up; attempt 3 failed (HTTP 503)"}]}`)
+	b.get(newRecoveryPath+"?endpoint_id=ep_1&since=2026-08-21").want(200, "attempt 3 failed (HTTP 503)")
+	delete(r.api.responses, "GET /v1/events/evt_0000000000000000000000000a")
 	page = b.get(newRecoveryPath+"?endpoint_id=ep_1&since=2026-08-21").want(200, "attempts_exhausted",
 		"held: breaker &lt;open&gt;", "Counted in the newest 1 failed events", "Show the events", "All that are enabled")
 	form := page.formOf(recoveriesPath)
@@ -74,7 +79,7 @@ func TestRecoveryWithoutScripts(t *testing.T) {
 		{"preparing", "cancel", "Nothing is sent"},
 		{"ready", "canary", "Send a canary of 5"},
 		{"ready", "cancel", "Nothing was sent yet"},
-		{"canary_running", "cancel", "The canary is on its way"},
+		{"canary_running", "cancel", "three attempts within about 12 s"},
 		{"awaiting_approval", "continue", "The canary passed. Send the other 1,267?"},
 		{"awaiting_approval", "cancel", "about 1\u00a0min 4\u00a0s"},
 		{"running", "cancel", "20 deliveries a second"},

@@ -268,6 +268,8 @@ type cause struct {
 	Count               int64
 	Example             string // the newest event with it, in a sentence
 	EventPath           string
+
+	event, destination string // ids of the example
 }
 
 // causesOf counts the reasons of failed deliveries, the most frequent first. names are those of destinations.
@@ -285,7 +287,8 @@ func causesOf(events []*eventRow, names map[string]string) []*cause {
 			i := slices.IndexFunc(causes, func(c *cause) bool { return c.Destination == name && c.Reason == reason })
 			if i < 0 {
 				i, causes = len(causes), append(causes,
-					&cause{Destination: name, Reason: reason, Example: e.Why, EventPath: e.Path()})
+					&cause{Destination: name, Reason: reason, Example: e.Why, EventPath: e.Path(), event: e.ID,
+						destination: d.DestinationID})
 			}
 			causes[i].Count++
 		}

@@ -56,6 +56,14 @@ type runData struct {
 // Path is the page of the run.
 func (x *runData) Path() string { return replaysPath + "/" + url.PathEscape(x.ID) }
 
+// nameActor replaces the id of the person who started the run by the e-mail address.
+func (x *runData) nameActor(v *visit) {
+	if x.CreatedBy != nil {
+		name := v.nameOf(*x.CreatedBy)
+		x.CreatedBy = &name
+	}
+}
+
 // Open is how many queued deliveries have not ended.
 func (x *runData) Open() int64 { return max(0, x.Queued-x.Delivered-x.Failed-x.Skipped) }
 
@@ -154,6 +162,7 @@ func listReplays(v *visit) error {
 	}
 	for _, x := range p.Runs {
 		x.endpointNames = p.names
+		x.nameActor(v)
 	}
 	return v.page("replays", p)
 }
@@ -333,6 +342,7 @@ func readRun(v *visit) (*runData, error) {
 	if e, ok := errors.AsType[*apiError](err); ok && e.Status == http.StatusNotFound {
 		return nil, web.Missing("There is no such replay, or it is older than 30 days.")
 	}
+	x.nameActor(v)
 	return x, err
 }
 

@@ -25,7 +25,7 @@ func TestReplayFromSelectionToRun(t *testing.T) {
 	b := r.signedIn()
 	named := "endpoint orders · status failed"
 	b.get("/app/replays/run_1").want(200, named)
-	b.get(replaysPath+"?state=queued").want(200, named, "sending", "order&lt;b&gt;", "1,200", "usr_1",
+	b.get(replaysPath+"?state=queued").want(200, named, "sending", "order&lt;b&gt;", "1,200", "ops@example.com",
 		`href="/app/replays/run_1"`, "cursor=c2", `href="/app/csv/replays?state=queued"`)
 	r.api.on("POST /v1/replays", 200, `{"events":1000,"queued":1200,"run_id":null,"truncated":false,
 "warnings":[{"param":"status","message":"3 of these events are delivered unchecked"}]}`)
@@ -70,7 +70,7 @@ func TestReplayProgressAndCancel(t *testing.T) {
 	r := replayRig(t)
 	b := r.signedIn()
 	page := b.get("/app/replays/run_1").want(200, "560\u00a0deliveries are open", `data-counter="delivered">600<`,
-		`width="500"`, `width="25"`, `data-live="/app/replays/run_1"`, "by <code>usr_1</code>", "Cancel replay")
+		`width="500"`, `width="25"`, `data-live="/app/replays/run_1"`, "by <code>ops@example.com</code>", "Cancel replay")
 	r.api.on("POST /v1/replays/run_1", 200, runJSON)
 	form := page.fields("/app/replays/run_1/cancel")
 	b.post("/app/replays/run_1/cancel", form).wantRedirect("/app/replays/run_1")

@@ -117,8 +117,9 @@ func (s *scanData) SkippedGroups() (groups []SkippedGroup) {
 
 // scansPage is the data of the list of scans.
 type scansPage struct {
-	Scans []*scanData
-	Next  string // path of the next page; empty: there is none
+	Scans  []*scanData
+	Domain string // whose scans these are; empty: of all
+	Next   string // path of the next page; empty: there is none
 }
 
 func listScans(v *visit) error {
@@ -127,15 +128,21 @@ func listScans(v *visit) error {
 		NextCursor string      `json:"next_cursor"`
 	}
 	query := url.Values{"limit": {"50"}}
+	domain := v.r.URL.Query().Get("domain_id")
+	if domain != "" {
+		query.Set("domain_id", domain)
+	}
 	if cursor := v.r.URL.Query().Get("cursor"); cursor != "" {
 		query.Set("cursor", cursor)
 	}
 	if err := v.get("/v1/scans", query, &list); err != nil {
 		return err
 	}
-	p := scansPage{Scans: list.Data}
+	p := scansPage{Scans: list.Data, Domain: domain}
 	if list.NextCursor != "" {
-		p.Next = scansPath + "?" + url.Values{"cursor": {list.NextCursor}}.Encode()
+		query.Set("cursor", list.NextCursor)
+		query.Del("limit")
+		p.Next = scansPath + "?" + query.Encode()
 	}
 	return v.page("scans", p)
 }

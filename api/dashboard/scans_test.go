@@ -21,6 +21,7 @@ func TestScanADomain(t *testing.T) {
 	verified := strings.NewReplacer(`"pending"`, `"verified"`, `"verified_at":null`,
 		`"verified_at":"2026-08-21T22:24:30.000Z"`).Replace(oneDomain)
 	r.api.on("GET /v1/domains/dom_1", http.StatusOK, verified)
+	r.api.on("GET /v1/tripwires", http.StatusOK, emptyList)
 	r.api.on("POST /v1/scans", http.StatusCreated, oneScan)
 	nonce := b.get("/app/domains/dom_1").want(200, "Scan now").nonce()
 	b.post("/app/domains/dom_1/scan", url.Values{"nonce": {nonce}}).wantRedirect("/app/scans/scn_1")

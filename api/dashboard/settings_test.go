@@ -15,6 +15,16 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 )
 
+// A bootstrap key that the settings of this installation do not name is not counted among those that work.
+func TestKeyThatIsNotSetIsNotActive(t *testing.T) {
+	r := newRig(t)
+	r.account.keys = []*config.Key{{ID: "key_1", Name: "bootstrap", Bootstrap: true}}
+	if main := r.signedIn().get(keysPath).want(200, "not in the settings: gets 401", "0 active").main(); strings.Contains(
+		main, "revoke-key_1") {
+		t.Error("it can be revoked")
+	}
+}
+
 // account is the API keys and the people of a dashboard in memory. Its person usr_1 is that of people.
 type account struct {
 	people  *people
@@ -30,6 +40,8 @@ type account struct {
 }
 
 func (a *account) Keys(string) []*config.Key { return a.keys }
+
+func (a *account) IsSet(k *config.Key) bool { return !k.Bootstrap }
 
 func (a *account) CreateKey(_ context.Context, n config.NewKey) (string, *config.Key, error) {
 	if n.Name == "" {

@@ -6,6 +6,8 @@ import (
 	"math"
 	"net/url"
 	"time"
+
+	"github.com/eventrelay/relay/pkg/web"
 )
 
 // startPage is the data of the start page: the overview, or what to do first while there is no endpoint.
@@ -66,15 +68,30 @@ func showStart(v *visit) error {
 		p.Pages[path] = v.has(path)
 	}
 	if p.HasEndpoints && p.Unavailable == "" {
+		if len(o.Needs.Alerts.Data) > 0 {
+			if _, err := nameAlerts(v, o.Needs.Alerts.Data); err != nil {
+				return err
+			}
+		}
 		v.addOverview(&p, &o)
 	}
 	return v.page("start", p)
 }
 
+// maxAskedShown is how many changes that agents ask for the overview shows.
+const maxAskedShown = 5
+
 // addOverview adds what the overview says.
 func (v *visit) addOverview(p *startPage, o *overviewData) {
 	p.At = o.At
 	total := o.Needs.Findings.Total + o.Needs.Destinations.Total + o.Needs.Recoveries.Total + o.Needs.Alerts.Total
+	asked := v.deps.Acts.Pending(v.person.Account)
+	total += len(asked)
+	for _, a := range asked[:min(len(asked), maxAskedShown)] {
+		p.Needs = append(p.Needs, need{Class: "held", Icon: "held", Subject: a.KeyName, Text: "asks for a change.",
+			Detail: a.Summary, Until: a.ExpiresAt().UTC().Format(web.TimeFormat), Path: "/app/confirm/" + a.ID,
+			Button: "Decide"})
+	}
 	for _, f := range o.Needs.Findings.Data {
 		p.Needs = append(p.Needs, need{Class: "failed", Icon: "finding", Subject: f.Name,
 			Text: "is an open critical finding.", Detail: textOf(f.Masked), Since: f.OpenedAt,
@@ -87,6 +104,7 @@ func (v *visit) addOverview(p *startPage, o *overviewData) {
 		p.Needs = append(p.Needs, d.need())
 	}
 	for _, r := range o.Needs.Recoveries.Data {
+		r.CreatedBy = v.nameOf(r.CreatedBy)
 		p.Needs = append(p.Needs, r.need())
 	}
 	for _, a := range o.Needs.Alerts.Data {
@@ -101,6 +119,7 @@ func (v *visit) addOverview(p *startPage, o *overviewData) {
 		total, shown int
 		item         menuItem
 	}{
+		{len(asked), min(len(asked), maxAskedShown), menuItem{Path: agentsPath, Name: "changes of agents"}},
 		{o.Needs.Findings.Total, len(o.Needs.Findings.Data), menuItem{Path: findingsPath, Name: "findings"}},
 		{o.Needs.Destinations.Total, len(o.Needs.Destinations.Data), menuItem{Path: endpointsPath, Name: "destinations"}},
 		{o.Needs.Recoveries.Total, len(o.Needs.Recoveries.Data), menuItem{Path: recoveriesPath, Name: "recoveries"}},
@@ -171,8 +190,11 @@ func (r *waitingRecoveryData) need() need {
 
 // alertNeed says what fires.
 func alertNeed(a *alertData) need {
-	x := need{Class: "failed", Icon: "failed", Subject: a.Title() + ".", Detail: a.Found(), Since: a.FiredAt,
+	x := need{Class: "failed", Icon: "failed", Subject: a.Title() + ".", Detail: a.Subject(), Since: a.FiredAt,
 		Path: a.Path(), Button: "Open"}
+	if found := a.Found(); found != "" {
+		x.Detail += ": " + found
+	}
 	if x.Path == "" {
 		x.Path = alertHistoryPath
 	}

@@ -20,6 +20,7 @@ func (d *Dashboard) functions() template.FuncMap {
 		"at":     d.moment,
 		"bytes":  byteSize,
 		"number": number,
+		"plural": func(n int64, one, many string) string { return plural(int(n), one, many) },
 		"plain":  plain,
 		"nonce":  newNonce,
 		"field":  newField,
