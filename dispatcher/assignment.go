@@ -32,6 +32,8 @@ func (d *Dispatcher) onAssigned(commits map[stream.Partition]stream.Commit) {
 	}
 	clear(d.lost) // an assignment after a loss names all partitions of this node
 	d.mu.Unlock()
+	d.tiersAssigned.Store(true)
+	d.wakeTimer()
 	d.reportOwned()
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/spans"
 )
 
 // How much of a response body is recorded, and how much is read so that the connection can be reused.
@@ -38,6 +39,7 @@ type client struct {
 	requestSlots   *semaphore.Weighted // bounds concurrent requests
 	connectionWait prometheus.Observer // seconds that a request waited for a slot and for an HTTP/2 stream
 	names          headerNames
+	spans          *spans.Recorder // nil: no traces
 }
 
 func newClient(
@@ -88,8 +90,11 @@ func (c *client) send(
 	ctx, cancel := context.WithCancel(egress.WithDestination(ctx, work.Dest))
 	trace := newTrace(c.now, start, target.Timeout, cancel)
 	defer trace.end()
-	req := newRequest(httptrace.WithClientTrace(ctx, &trace.hooks), target, work.Event.Method, content.body,
-		requestHeader(work, content, target, c.userAgent, start))
+	header := requestHeader(work, content, target, c.userAgent, start)
+	span := c.spans.Attempt(work, start)
+	attempt.Trace = span.Propagate(header)
+	span.Hook(&trace.hooks)
+	req := newRequest(httptrace.WithClientTrace(ctx, &trace.hooks), target, work.Event.Method, content.body, header)
 	attempt.RequestHeader = c.recordedHeader(req.Header, target.Header)
 	resp, err := c.transport.RoundTrip(req)
 	switch {
@@ -111,6 +116,7 @@ func (c *client) send(
 	attempt.Duration = c.now().Sub(start) - waited
 	attempt.RemoteIP, attempt.TTFB = trace.result()
 	c.connectionWait.Observe((start.Sub(queuedAt) + waited).Seconds())
+	span.End(attempt, c.now())
 	return attempt
 }
 

@@ -221,6 +221,7 @@ func TestAttemptsCanHaveEveryField(t *testing.T) {
 		rw.Write(make([]byte, maxRecordedBody+1))
 	}, testWork(t, []byte("x")))
 	failed := send(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, testWork(t, []byte("x")))
+	answered.Trace = "x" // TestAttemptOfATracedEvent
 	answered.TransformationVersion = newTransformed(t, `[{"op":"wrap","key":"k"}]`, `{}`).version
 	for f := range reflect.TypeFor[event.Attempt]().Fields() {
 		set := func(attempt *event.Attempt) bool { return !reflect.ValueOf(*attempt).FieldByIndex(f.Index).IsZero() }

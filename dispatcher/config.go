@@ -12,6 +12,7 @@ import (
 	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/spans"
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
@@ -127,6 +128,8 @@ type Deps struct {
 	Held lane.HeldMarker
 	// Erased reports whether the payload of an event was erased. Such an event is not sent any more; nil: none was.
 	Erased func(id.ID) bool
+	// Spans records the attempts of traced events; nil: there are no traces.
+	Spans *spans.Recorder
 }
 
 func (d Deps) validate() error {

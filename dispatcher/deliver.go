@@ -127,6 +127,9 @@ func (d *Dispatcher) recordAttempt(delivery *lane.Delivery, attempt *event.Attem
 	nextWork := *work
 	nextWork.Attempt, nextWork.Due, nextWork.Deadline = work.Attempt+1, next.due, next.deadline
 	nextWork.Parked, nextWork.ParkedBy, nextWork.ReportedNextAt = "", 0, time.Time{}
+	if attempt.Trace != "" {
+		nextWork.Trace = attempt.Trace
+	}
 	if work.Run == "" {
 		nextWork.Trigger = event.TriggerRetry
 	}
@@ -171,6 +174,7 @@ func (d *Dispatcher) parkDelivery(decision lane.Decision) {
 			slog.String("event", work.Event.ID.Text(id.Event)), slog.String("destination", work.Dest),
 			slog.Time("due", decision.Due))
 	}
+	d.client.spans.Park(work, decision.Reason, decision.DecidedAt)
 	nextWork := *work
 	nextWork.Parked, nextWork.ParkedBy = decision.Reason, decision.ParkedBy
 	nextWork.Due, nextWork.ReportedNextAt = decision.Due, decision.ReportedNextAt
@@ -231,6 +235,9 @@ func logAttempt(log *slog.Logger, outcome *event.Outcome) {
 	}
 	if !log.Enabled(context.Background(), level) {
 		return
+	}
+	if trace := event.TraceID(outcome.Attempt.Trace); trace != "" {
+		log = log.With("trace_id", trace)
 	}
 	log.LogAttrs(context.Background(), level, message,
 		slog.String("event", outcome.Event.Text(id.Event)), slog.String("endpoint", outcome.Endpoint),

@@ -18,8 +18,8 @@
 //
 // A slot stands for one record. It is done when for each destination Kafka has acknowledged the follow-up, if there is
 // one, and then the outcome. A retry is the same delivery with the next attempt number, in the retry topic (tier) of
-// its delay. The head of each tier partition is held in memory until it is due (timer.go). A delivery that is due after
-// the delay of its tier hops to another one.
+// its delay. The head of each tier partition is held in memory until it is due (timer.go), or until the lane that
+// parked it has recovered (recovered.go). A delivery that is due after the delay of its tier hops to another one.
 //
 // Package lane decides when a destination gets its deliveries. What it does not send now is parked in a retry topic
 // with a reason. Each parked delivery is re-checked once per interval, and its lane decides again. An outcome reports
@@ -70,8 +70,9 @@
 //     TestRunEndsWithItsContext, TestMain).
 //  14. One decision of its lane settles what becomes of a delivery (TestDecisions), and each delivery that a lane took
 //     ends exactly once (TestEveryDeliveryEndsOnce).
-//  15. All parked deliveries of a node together are re-checked at most some 4,000 times a second, each at least once an
-//     hour, and a new owner knows their number after one interval (TestRecheckBudget,
+//  15. All parked deliveries of a node together are re-checked at most some 4,000 times a second, those of lanes that
+//     hang or are paused 500 times, but 6,000 times for a while when one recovers. Each is re-checked at least once an
+//     hour, and a new owner knows their number after one interval (TestRecheckBudget, TestManyDeadDestinations,
 //     TestNewOwnerCountsParkedAfterOneRecheck).
 //  16. A rate limit is neither exceeded nor left unused, also by retries, replays and tests (TestRateIsHeld,
 //     TestSlowRate, TestRateChanges).
@@ -106,7 +107,7 @@ const (
 	// has fetched of it, and an event that arrives during a fetch waits for the whole fetch.
 	maxFetchBytes = 256 << 10
 	// maxFetchWait bounds how late a resumed partition is fetched. So it limits the throughput of a deep tier to its share
-	// of the memory per maxFetchWait. An idle node sends ten small fetches a second.
+	// of the memory per maxFetchWait. Fetches of all partitions wait longer in relay dev (stream.Config.QuietFetchWait).
 	maxFetchWait = 100 * time.Millisecond
 	// revokeTimeout is how long a rebalance waits for running requests. The group gives a member 30 s; up to 2 s pass
 	// until a heartbeat reports the rebalance, and up to commitTimeout for the commit.
@@ -152,7 +153,10 @@ type Dispatcher struct {
 	lag       func(stream.Partition) int64             // records not fetched yet, see stream.Group; set by Run
 	completed atomic.Int64
 	commitNow chan struct{} // asks for a commit before its time; capacity 1
-	timerWake chan struct{} // a tier partition has a new head, or lanes want EnforceLimits; capacity 1
+	timerWake chan struct{} // a tier partition has a new head, or lanes want attention; capacity 1
+
+	recovery      recovery    // used by the timer only
+	tiersAssigned atomic.Bool // partitions were assigned since the timer looked
 
 	// commitLock is a lock that can be waited for with a timeout: full while taken. It is held from reading offsets
 	// until they are committed, at most commitTimeout, so that no older offset is committed after a newer one.
@@ -212,6 +216,7 @@ func New(cfg Config, deps Deps) (*Dispatcher, error) {
 	})
 	d.goneDisabler.resetGone = d.lanes.ForgetGone
 	d.client = newClient(deps.Transport, cfg.Version, deps.Now, cfg.MaxSending, d.metrics.connectionWait)
+	d.client.spans = deps.Spans
 	collector := &stats{cfg: cfg, lanes: d.lanes, tierDepths: d.tierDepths, backlogAge: d.backlogAge}
 	if err := deps.Metrics.Register(collector); err != nil {
 		return nil, fmt.Errorf("register dispatcher metrics: %w", err)

@@ -12,7 +12,7 @@ import (
 	"github.com/eventrelay/relay/pkg/sign"
 )
 
-// README and the OpenAPI document name every header that a delivery adds, and no other.
+// docs/clients.md and the OpenAPI document name every header that a delivery adds, and no other.
 func TestDeliveryHeadersAreDocumented(t *testing.T) {
 	header := headerOf(t, testWork(t, []byte("x")), testTarget(t, "https://example.com/", sign.NewSecret()))
 	delete(header, headerUserAgent)
@@ -20,9 +20,9 @@ func TestDeliveryHeadersAreDocumented(t *testing.T) {
 	for name := range header {
 		sent = append(sent, strings.ToLower(name))
 	}
-	slices.Sort(sent)
-	f := func(path, begin, end, pattern string) {
+	f := func(path, begin, end, pattern string, sent []string) {
 		t.Helper()
+		slices.Sort(sent)
 		text, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
@@ -41,6 +41,7 @@ func TestDeliveryHeadersAreDocumented(t *testing.T) {
 			t.Errorf("sent (-) and named in %s (+):\n%s", path, diff)
 		}
 	}
-	f("../README.md", "| header | value |\n", "\n\n", "[|,] `((?:webhook|relay)-[a-z-]+)`")
-	f("../api/openapi/webhooks.yaml", "operationId: receiveDelivery\n", "requestBody:", `(?m)^ +- name: (.+)$`)
+	f("../docs/clients.md", "| header | value |\n", "\n\n", "[|,] `((?:webhook|relay)-[a-z-]+)`", sent)
+	f("../api/openapi/webhooks.yaml", "operationId: receiveDelivery\n", "requestBody:", `(?m)^ +- name: (.+)$`,
+		append(sent, "traceparent")) // of traced events only
 }

@@ -13,9 +13,6 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 )
 
-// recheckHops is how many hops a second the parking rule allows for all parked deliveries of a node together.
-const recheckHops = 4000
-
 var errRefused = errors.New("connection refused")
 
 // full reports whether the cases run at their full size, which takes minutes.
@@ -32,7 +29,7 @@ type outage struct {
 // A destination refuses connections for three days.
 func TestDownForThreeDays(t *testing.T) {
 	if testing.Short() {
-		t.Skip("an hour starts the same goroutines")
+		t.Skip("days of fake time: TestDownForAnHour starts the same goroutines")
 	}
 	o := outage{
 		every: 90 * time.Second, lasts: 72 * time.Hour, drain: 2 * time.Minute,
@@ -125,7 +122,7 @@ func (s *sim) ownRetries(events int) {
 func (s *sim) observe(at time.Duration, fresh float64) {
 	s.absentUntil.Store(0)
 	_, parked, lanes := s.laneState("dst_1")
-	step := lane.RecheckInterval(s.d.tiers, parked, lanes)
+	step := lane.RecheckInterval(s.d.tiers, parked, lanes, lane.HungRecheckBudget)
 	time.Sleep(step + 2*time.Second) // until all have been re-checked once
 	began, watched := time.Now(), max(2*step, 10*time.Second)
 	for range int(watched / time.Second) {
@@ -134,8 +131,8 @@ func (s *sim) observe(at time.Duration, fresh float64) {
 	}
 	rate, want := s.hopRate(began), float64(parked)/step.Seconds()
 	s.t.Logf("after %v: %d parked, step %v, %.0f hops a second", at, parked, step, rate)
-	if rate > 1.05*recheckHops || rate > 1.1*want+10+fresh || rate < 0.8*want {
-		s.t.Errorf("after %v: %.0f hops a second, want %.0f and at most %d", at, rate, want, recheckHops)
+	if rate > 1.05*lane.HungRecheckBudget || rate > 1.1*want+10+fresh || rate < 0.8*want {
+		s.t.Errorf("after %v: %.0f hops a second, want %.0f and at most %d", at, rate, want, lane.HungRecheckBudget)
 	}
 }
 
@@ -165,7 +162,7 @@ func (o outage) check(s *sim, events, parked int, up time.Time) {
 // A delivery that waits for longer than its payload is kept fails when the payload expires. The others are delivered.
 func TestDownForLongerThanPayloadsAreKept(t *testing.T) {
 	if testing.Short() {
-		t.Skip("an hour starts the same goroutines")
+		t.Skip("days of fake time: TestDownForAnHour starts the same goroutines")
 	}
 	endpoint := simEndpoint("ep_1", "dst_1")
 	const interval = time.Minute

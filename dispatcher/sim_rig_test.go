@@ -208,8 +208,8 @@ func (s *sim) skipRechecks(record *stream.Record) time.Duration {
 	}
 	now := time.Now()
 	step := work.Due.Sub(now)
-	if work.Parked != event.BreakerOpen || open.IsZero() || step < lane.RecheckInterval(s.d.tiers, parked, lanes) ||
-		!work.Due.Before(until) {
+	interval := lane.RecheckInterval(s.d.tiers, parked, lanes, lane.HungRecheckBudget)
+	if work.Parked != event.BreakerOpen || open.IsZero() || step < interval || !work.Due.Before(until) {
 		return 0
 	}
 	passes := (until.Sub(work.Due) + step - 1) / step

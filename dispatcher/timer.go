@@ -44,10 +44,8 @@ func (d *Dispatcher) releaseReady() time.Duration {
 	if wait == 0 {
 		wait = maxSleep
 	}
-	for _, p := range d.assignment() {
-		if p.delay == 0 {
-			continue
-		}
+	wait = min(wait, d.recheckRecovered())
+	for _, p := range onlyTiers(d.assignment()) {
 		now := d.now()
 		ready, next := p.takeReady(now, readyBatch)
 		for _, delivery := range ready {

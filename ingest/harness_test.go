@@ -25,6 +25,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/limit"
+	"github.com/eventrelay/relay/pkg/spans"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/web"
 	"github.com/eventrelay/relay/test/kit"
@@ -49,6 +50,7 @@ type options struct {
 	idClock     func() time.Time             // of the ids
 	partitions  int32
 	redis       string // its address; empty = none
+	spans       *spans.Recorder
 }
 
 // world is a log, a configuration with one endpoint, and an Ingest behind a real HTTP server.
@@ -172,7 +174,7 @@ func newIngest(tb testing.TB, o options, log Producer) *world {
 		ClockSkew: func() time.Duration {
 			return time.Duration(w.skew.Load())
 		}, Claims: limiter(tb, o.redis), Limits: limits(tb, o.now), EventInLog: w.eventInLog,
-		CheckCapacity: func() error { return w.capacityErr },
+		CheckCapacity: func() error { return w.capacityErr }, Spans: o.spans,
 		Front: &web.Front{
 			Log: slog.New(slog.NewTextHandler(w.logs, nil)), BaseURL: o.baseURL, BodyTimeout: o.bodyTimeout},
 	})

@@ -32,6 +32,8 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/spans"
+	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/verify"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -51,7 +53,17 @@ type Endpoints interface {
 	EndpointByToken(token string) *config.Endpoint
 }
 
-// Deps are the dependencies of an Ingest. All but CheckCapacity are required.
+// Tripwires has URLs that look like those of endpoints and that nobody has a reason to use.
+type Tripwires interface {
+	// Endpoint returns what a new endpoint would be at the URL of a tripwire; nil if no tripwire has the token.
+	Endpoint(token string) *config.Endpoint
+	// Hit returns the record of a request at that URL, for the topic findings; nil if the tripwire has gone.
+	Hit(ep *config.Endpoint, r *http.Request) (partition int32, record *stream.Record, err error)
+	// Touch produces that record some time later.
+	Touch(ep *config.Endpoint, r *http.Request)
+}
+
+// Deps are the dependencies of an Ingest. All but CheckCapacity, Tripwires and Spans are required.
 type Deps struct {
 	Metrics   prometheus.Registerer
 	Endpoints Endpoints
@@ -67,7 +79,10 @@ type Deps struct {
 	// CheckCapacity returns an error that wraps stream.ErrBufferFull while no event may be accepted, because consumers
 	// lag too far behind. If CheckCapacity is nil, events are always accepted.
 	CheckCapacity func() error
-	Front         *web.Front
+	// Tripwires is asked for tokens that no endpoint has; nil: there is none.
+	Tripwires Tripwires
+	Front     *web.Front
+	Spans     *spans.Recorder // nil: no traces
 }
 
 // Ingest serves the ingest URLs.
@@ -90,7 +105,7 @@ func New(cfg Config, deps Deps) *Ingest {
 		cfg: cfg, deps: deps, metrics: m,
 		acceptor: &Acceptor{
 			producer: deps.Producer, ids: deps.IDs, clockSkew: deps.ClockSkew, checkCapacity: deps.CheckCapacity,
-			limits: deps.Limits, metrics: m,
+			limits: deps.Limits, metrics: m, spans: deps.Spans,
 		},
 		bodies:   bodyReader{maxBytes: cfg.MaxBody, budget: maxReadingBytes, grace: front.BodyTimeout},
 		preparer: preparer{keyring: deps.Keyring},
@@ -105,10 +120,39 @@ func (g *Ingest) Handler() http.Handler { return g.deps.Front.Wrap(g.serve) }
 
 func (g *Ingest) serve(w http.ResponseWriter, r *http.Request) error {
 	web.InfoOf(r).Route = PathPrefix + "{token}"
+	token := strings.TrimPrefix(r.URL.Path, PathPrefix)
+	ep := g.deps.Endpoints.EndpointByToken(token)
+	if ep == nil && g.deps.Tripwires != nil {
+		name, _, isBelow := strings.Cut(token, "/")
+		if decoy := g.deps.Tripwires.Endpoint(name); decoy != nil {
+			return g.serveTripwire(w, r, decoy, isBelow)
+		}
+	}
+	return g.answer(w, r, ep, nil)
+}
+
+// serveTripwire answers at the URL of a tripwire as at that of an endpoint: by the same code, which produces a hit
+// where it would produce an event. The hit of a request without an event waits in a queue, because its answer waits
+// for nothing. isBelow means that the path goes on after the token: no endpoint answers there.
+func (g *Ingest) serveTripwire(w http.ResponseWriter, r *http.Request, ep *config.Endpoint, isBelow bool) error {
+	trip := &trip{tripwires: g.deps.Tripwires, ep: ep, request: r}
+	answering := ep
+	if isBelow {
+		answering = nil
+	}
+	err := g.answer(w, r, answering, trip)
+	if !trip.produced {
+		g.deps.Tripwires.Touch(ep, r)
+	}
+	return err
+}
+
+// answer answers a request. ep is the endpoint that has the URL, nil if none has it. trip is nil unless it is a
+// tripwire.
+func (g *Ingest) answer(w http.ResponseWriter, r *http.Request, ep *config.Endpoint, trip *trip) error {
 	if err := web.CheckHeader(r); err != nil {
 		return &web.Error{Status: http.StatusRequestHeaderFieldsTooLarge, Type: web.InvalidRequest, Message: err.Error()}
 	}
-	ep := g.deps.Endpoints.EndpointByToken(strings.TrimPrefix(r.URL.Path, PathPrefix))
 	if ep == nil || !ep.Enabled {
 		return web.Missing("no endpoint has this URL")
 	}
@@ -137,7 +181,7 @@ func (g *Ingest) serve(w http.ResponseWriter, r *http.Request) error {
 		writeChallenge(w, text)
 		return nil
 	}
-	return g.receive(w, r, ep, req)
+	return g.receive(w, r, ep, req, trip)
 }
 
 // requestTarget returns the request target in origin-form, byte for byte: Twilio signs it, and a parsed URL does not
@@ -155,8 +199,9 @@ func requestTarget(r *http.Request) string {
 	return r.URL.RequestURI()
 }
 
-// receive verifies and stores one webhook and writes the response.
-func (g *Ingest) receive(w http.ResponseWriter, r *http.Request, ep *config.Endpoint, req verify.Request) error {
+// receive verifies and stores one webhook and writes the response. Of a tripwire it stores a hit instead.
+func (g *Ingest) receive(w http.ResponseWriter, r *http.Request, ep *config.Endpoint, req verify.Request,
+	trip *trip) error {
 	p, err := g.preparer.get(ep)
 	if err != nil {
 		return err
@@ -165,7 +210,12 @@ func (g *Ingest) receive(w http.ResponseWriter, r *http.Request, ep *config.Endp
 		Source: event.SourceProvider, Verdict: event.VerdictUnverified, Method: r.Method, Query: r.URL.RawQuery,
 		RemoteIP: web.InfoOf(r).Client, Header: web.HeaderFields(r), Body: req.Body,
 	}
+	span := g.deps.Spans.Accept(req.Now)
+	if trip != nil { // there is no event
+		span = nil
+	}
 	if p.verify != nil {
+		span.Step("verify")
 		e.Verdict, e.Reason = verifyRequest(*p.verify, ep.Verification.Mode, req)
 	}
 	if e.Verdict == event.VerdictRejected {
@@ -176,8 +226,11 @@ func (g *Ingest) receive(w http.ResponseWriter, r *http.Request, ep *config.Endp
 		e.Reason = event.NoDestination
 	}
 	e.SkipIfLoop(ep.ID)
+	span.Linked(e, ep.ID, r.Header.Get("Traceparent"))
 	// The body is complete: store the event even if the provider disconnects now.
-	if err := g.store(context.WithoutCancel(r.Context()), ep, p, e, req); err != nil {
+	err = g.store(context.WithoutCancel(r.Context()), ep, p, e, req, trip)
+	span.End(e, err)
+	if err != nil {
 		return acceptError(err)
 	}
 	w.Header().Set("Content-Type", ep.Response.ContentType)

@@ -31,6 +31,7 @@ type Delivery struct {
 	Size     int       // bytes of memory that it counts for
 	Reserved int       // those of Size that are for a transformed body
 	ReadyAt  time.Time // in a retry topic: when it leaves that topic
+	ParkedAt time.Time // in a retry topic: when its record was appended
 }
 
 // Slot is the log record that a delivery was read from.

@@ -45,8 +45,11 @@ type Lanes struct {
 	lanesParked     int // number of lanes with parked deliveries
 	deliveries      int // in lanes or sent, until everything about them is recorded
 	bytes           int
-	workers         int  // of all lanes, each with one request at a time
-	memoryLow       bool // above half; EnforceLimits is called until it is not
+	workers         int      // of all lanes, each with one request at a time
+	memoryLow       bool     // above half; EnforceLimits is called until it is not
+	recovered       []string // see Recovered
+	anyHung         bool     // a lane hangs or is paused
+	changesRead     time.Time
 }
 
 // Config bounds what all lanes of a node hold and send together: deliveries, their bytes, and running requests.
@@ -265,6 +268,7 @@ func (ls *Lanes) recordResult(l *Lane, last Result, now time.Time) (more int) {
 	}
 	switch last.Kind {
 	case Succeeded:
+		l.recordRecovery(ls, now)
 		l.window.recordSuccess()
 		if !l.breaker.recordSuccess() {
 			return 1
@@ -273,6 +277,9 @@ func (ls *Lanes) recordResult(l *Lane, last Result, now time.Time) (more int) {
 		ls.setHeld(l.dest, time.Time{})
 		return l.queued()
 	case Failed, TimedOut:
+		if last.Kind == Failed && !l.breaker.open() {
+			l.recordRecovery(ls, now)
+		}
 		l.window.recordFailure(last.Kind == TimedOut)
 		if l.breaker.recordFailure(now, l.breaker.probe == last.Delivery) {
 			ls.setHeld(l.dest, l.breaker.openUntil)
@@ -319,6 +326,7 @@ func (ls *Lanes) resetLearned(l *Lane) {
 		ls.setHeld(l.dest, time.Time{})
 	}
 	l.breaker, l.window, l.gone = breaker{}, newWindow(l.window.limit), goneCounter{}
+	l.recordRecovery(ls, ls.now())
 }
 
 // DropPartitions removes the deliveries of partitions that have left the node, and resets the lanes of their
@@ -334,7 +342,7 @@ func (ls *Lanes) DropPartitions(partitions []*Partition) {
 		if !indexes[l.partitionIndex] {
 			continue
 		}
-		ls.resetParked(l)
+		l.resetParked(ls)
 		ls.resetLearned(l)
 		for _, q := range []*deliveryQueue{&l.live, &l.requested} {
 			for range q.Len() {
@@ -368,7 +376,7 @@ func (ls *Lanes) Sweep() {
 		if l.parking.total > 0 && idle < rememberParked || l.breaker.open() && now.Sub(l.breaker.openUntil) < rememberOpen {
 			continue
 		}
-		ls.resetParked(l)
+		l.resetParked(ls)
 		delete(ls.byDest, dest)
 	}
 }

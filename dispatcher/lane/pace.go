@@ -24,6 +24,7 @@ const (
 type pace struct {
 	busySince       time.Time // the lane is not empty since then
 	lastCompletion  time.Time // or when it became busy
+	lastAnswer      time.Time // of a request, success or not
 	windowStart     time.Time // of the current counting window
 	completed       int       // in the current window
 	completedBefore int       // in the window before

@@ -11,11 +11,23 @@ import (
 
 // How often parked deliveries are re-checked: at most RecheckBudget times a second for all of a node together, and each
 // of them every MinRecheck to MaxRecheck. Only the first interval may be shorter, down to a fifth.
+//
+// Deliveries of lanes that hang or are paused share HungRecheckBudget: re-checks are in vain until a request gets an
+// answer or the endpoint changes. Then the lane has recovered (Recovered), and the dispatcher re-checks what it has
+// parked, at most RecoveryPace a second.
 const (
-	RecheckBudget = 4000
-	MinRecheck    = 5 * time.Second
-	MaxRecheck    = time.Hour
+	RecheckBudget     = 4000
+	HungRecheckBudget = 500
+	RecoveryPace      = 6000
+	MinRecheck        = 5 * time.Second
+	MaxRecheck        = time.Hour
 )
+
+// changeInterval is how often the configuration of lanes that hang or are paused is read.
+const changeInterval = time.Second
+
+// hungAfter is after how long without an answer a busy lane hangs. It is the default time-out of a request.
+const hungAfter = 15 * time.Second
 
 // parkReasons are the reasons for which deliveries are parked.
 var parkReasons = [...]event.Reason{event.LaneFull, event.Paced, event.BreakerOpen, event.Manual}
@@ -27,6 +39,18 @@ type parking struct {
 	laneID uint32
 	counts [len(parkReasons)]int
 	total  int
+	// hungUntil is until when deliveries wait that were parked for longer than RecheckBudget asks for, because the lane
+	// hung or was paused; zero: none does.
+	hungUntil time.Time
+	hung      *hungDelivery // one of those, to notice changes of the configuration
+	probeAt   time.Time     // when the delivery returns that was parked to be the probe of the open circuit breaker
+}
+
+// hungDelivery is a delivery that was parked because its lane hung or was paused, without its body.
+type hungDelivery struct {
+	work   event.Work
+	paused bool
+	rev    int64 // of the endpoint; 0: not read yet
 }
 
 // newParking chooses a random laneID. It is never 0, which stands for a delivery that no lane has counted as parked.
@@ -38,10 +62,10 @@ func (p *parking) countOf(reason event.Reason) *int {
 }
 
 // RecheckInterval is how long a delivery waits for its next re-check in a lane with that many parked deliveries, while
-// that many lanes have some: parked × lanes / RecheckBudget seconds, from MinRecheck to MaxRecheck. Where that takes
-// several hops, the result is the next longer interval of a single hop, so that hops stay within the budget too.
-func RecheckInterval(tiers []stream.Tier, parked, lanes int) time.Duration {
-	wanted := float64(parked) * float64(lanes) / RecheckBudget
+// that many lanes have some: parked × lanes / budget seconds, from MinRecheck to MaxRecheck. Where that takes several
+// hops, the result is the next longer interval of a single hop, so that hops stay within the budget too.
+func RecheckInterval(tiers []stream.Tier, parked, lanes, budget int) time.Duration {
+	wanted := float64(parked) * float64(lanes) / float64(budget)
 	step := max(MinRecheck, time.Duration(min(wanted, MaxRecheck.Seconds())*float64(time.Second)))
 	for _, t := range tiers {
 		if t.Delay >= step {
@@ -64,30 +88,152 @@ func (ls *Lanes) parkLocked(l *Lane, delivery *Delivery, reason event.Reason, no
 	}
 	*l.parking.countOf(reason)++
 	l.parking.total++
-	interval := RecheckInterval(ls.tiers, l.parking.total, ls.lanesParked)
-	if work.Parked == "" {
-		interval = interval/5 + time.Duration(rand.Float64()*float64(interval-interval/5))
-	}
+	wait, earliest := l.parkFor(ls, work, reason, now)
 	decision := Decision{
 		Action: Park, Delivery: delivery, DecidedAt: now, Reason: reason,
-		Due: now.Add(interval), ReportedNextAt: work.ReportedNextAt, ParkedBy: l.parking.laneID,
+		Due: now.Add(wait), ReportedNextAt: work.ReportedNextAt, ParkedBy: l.parking.laneID,
 	}
 	if work.Parked == reason && (work.ReportedNextAt.IsZero() || now.Before(work.ReportedNextAt)) {
 		return decision
 	}
 	switch reason {
 	case event.BreakerOpen:
-		decision.EarliestSend = later(decision.Due, l.breaker.openUntil)
+		decision.EarliestSend = later(now.Add(earliest), l.breaker.openUntil)
 	case event.Paced:
 		decision.EarliestSend = later(decision.Due, now.Add(l.token.backlog(l.parking.total)))
 	case event.LaneFull:
-		decision.EarliestSend = decision.Due
+		decision.EarliestSend = now.Add(earliest)
 	}
 	decision.Status, decision.ReportedNextAt = parkedStatus(work, reason), time.Time{}
 	if reason != event.LaneFull { // its only known time is the next re-check
 		decision.ReportedNextAt = decision.EarliestSend
 	}
 	return decision
+}
+
+// parkFor returns how long the delivery is parked, and how soon it is re-checked if the lane recovers meanwhile. What a
+// user asked for never waits longer because the lane hangs: its job may be cancelled.
+func (l *Lane) parkFor(
+	ls *Lanes, work *event.Work, reason event.Reason, now time.Time,
+) (wait, earliest time.Duration) {
+	earliest = RecheckInterval(ls.tiers, l.parking.total, ls.lanesParked, RecheckBudget)
+	wait = earliest
+	hangs := !isRequested(work) && l.hangs(reason, now)
+	if hangs {
+		wait = RecheckInterval(ls.tiers, l.parking.total, ls.lanesParked, HungRecheckBudget)
+	}
+	if work.Parked == "" {
+		share := 0.2 + 0.8*rand.Float64()
+		wait, earliest = time.Duration(share*float64(wait)), time.Duration(share*float64(earliest))
+	}
+	if !hangs || wait <= earliest {
+		return wait, earliest
+	}
+	if open := l.breaker.openUntil; reason == event.BreakerOpen && open.After(now) && !l.parking.probeAt.Equal(open) {
+		l.parking.probeAt = open // one delivery returns in time to be the probe
+		return max(open.Sub(now), earliest), earliest
+	}
+	l.parking.hungUntil = later(l.parking.hungUntil, now.Add(wait))
+	if l.parking.hung == nil {
+		l.parking.hung, ls.anyHung = newHungDelivery(work, reason), true
+		ls.wakeTimer()
+	}
+	return wait, earliest
+}
+
+func newHungDelivery(work *event.Work, reason event.Reason) *hungDelivery {
+	h := &hungDelivery{work: *work, paused: reason == event.Manual}
+	if work.Event != nil {
+		ev := *work.Event
+		ev.Header, ev.Body = nil, nil
+		h.work.Event = &ev
+	}
+	return h
+}
+
+// hangs reports whether re-checks of what is parked for that reason are in vain until a request gets an answer or the
+// endpoint changes.
+func (l *Lane) hangs(reason event.Reason, now time.Time) bool {
+	switch reason {
+	case event.BreakerOpen, event.Manual:
+		return true
+	case event.LaneFull:
+		return now.Sub(later(l.pace.busySince, l.pace.lastAnswer)) > hungAfter
+	}
+	return false
+}
+
+// recordRecovery is called when a lane cannot hang any more: a request got an answer, its circuit breaker closed, or
+// its endpoint changed. If it hung, the next call of Recovered returns its destination.
+func (l *Lane) recordRecovery(ls *Lanes, now time.Time) {
+	l.pace.lastAnswer = now
+	if now.Before(l.parking.hungUntil) {
+		ls.recovered = append(ls.recovered, l.dest)
+		ls.wakeTimer()
+	}
+	l.parking.hungUntil, l.parking.hung = time.Time{}, nil
+}
+
+// Recovered returns the destinations of lanes that hung or were paused and have recovered since the last call, and how
+// many deliveries all lanes have parked. again is how long to wait before the next call; 0: until Deps.Wake is called.
+func (ls *Lanes) Recovered() (destinations []string, parked int, again time.Duration) {
+	hung := hungLanes(ls)
+	for l, delivery := range hung {
+		if delivery.changed(ls.rules) {
+			ls.mu.Lock()
+			l.recordRecovery(ls, ls.now())
+			ls.mu.Unlock()
+		}
+	}
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if ls.anyHung {
+		again = changeInterval
+	}
+	if len(ls.recovered) == 0 {
+		return nil, 0, again
+	}
+	for _, l := range ls.byDest {
+		parked += l.parking.total
+	}
+	destinations, ls.recovered = ls.recovered, nil
+	return destinations, parked, again
+}
+
+// hungLanes returns the lanes that hang or are paused, at most once per changeInterval.
+func hungLanes(ls *Lanes) map[*Lane]*hungDelivery {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	now := ls.now()
+	if passed := now.Sub(ls.changesRead); passed >= 0 && passed < changeInterval {
+		return nil
+	}
+	ls.changesRead, ls.anyHung = now, false
+	hung := make(map[*Lane]*hungDelivery)
+	for _, l := range ls.byDest {
+		if now.After(l.parking.hungUntil) {
+			l.parking.hung = nil
+		}
+		if l.parking.hung != nil {
+			hung[l], ls.anyHung = l.parking.hung, true
+		}
+	}
+	return hung
+}
+
+// changed reports whether a re-check may decide otherwise than before, because the endpoint has changed or the delivery
+// ends. Only the caller of Recovered uses h.rev.
+func (h *hungDelivery) changed(rules Rules) bool {
+	eligibility := rules.Check(&h.work, false)
+	switch {
+	case !eligibility.Known:
+		return false
+	case eligibility.Status != "" || eligibility.Endpoint == nil || h.paused && !eligibility.Paused:
+		return true
+	case h.rev == 0:
+		h.rev = eligibility.Endpoint.Rev
+	}
+	return h.rev != eligibility.Endpoint.Rev
 }
 
 // parkUnchecked parks a delivery whose configuration cannot be read, for MinRecheck. It is not counted as parked, and
@@ -127,7 +273,7 @@ func (ls *Lanes) countReturned(l *Lane, work *event.Work) {
 }
 
 // resetParked starts the count of parked deliveries at 0 again: another owner may have had them meanwhile.
-func (ls *Lanes) resetParked(l *Lane) {
+func (l *Lane) resetParked(ls *Lanes) {
 	if l.parking.total > 0 {
 		ls.lanesParked--
 	}

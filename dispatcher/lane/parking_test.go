@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
 )
@@ -13,7 +14,7 @@ import (
 func TestRecheckInterval(t *testing.T) {
 	f := func(parked, lanes int, want time.Duration) {
 		t.Helper()
-		if got := RecheckInterval(stream.Tiers(), parked, lanes); got != want {
+		if got := RecheckInterval(stream.Tiers(), parked, lanes, RecheckBudget); got != want {
 			t.Errorf("%d parked in one of %d lanes: %v, want %v", parked, lanes, got, want)
 		}
 	}
@@ -40,7 +41,7 @@ func TestRecheckBudget(t *testing.T) {
 		}
 		perSecond := 0.0
 		for _, n := range parked {
-			step := RecheckInterval(tiers, n, len(parked))
+			step := RecheckInterval(tiers, n, len(parked), RecheckBudget)
 			hops := 0
 			for remaining := step; remaining > 0; hops++ {
 				remaining -= min(TierFor(tiers, remaining).Delay, remaining)
@@ -174,5 +175,110 @@ func TestParkedDeliveriesKeepHalfTheQueue(t *testing.T) {
 		if r := lt.enqueue(delivery); r != "" {
 			t.Fatalf("a returning delivery was parked again: %s", r)
 		}
+	}
+}
+
+// A lane that hangs re-checks what it has parked at the smaller budget. With the first answer it has recovered: it is
+// reported once, and parks as before. What a user asked for is re-checked as if the lane did not hang.
+func TestHungLaneIsRecheckedRarely(t *testing.T) {
+	for _, answer := range []ResultKind{Succeeded, Failed} {
+		lt := newLaneTest(t, 100_000)
+		lt.fill("hung", laneQueue)
+		l := lt.byDest["hung"]
+		var running [InitialWindow]*Delivery
+		for i := range running {
+			running[i] = lt.next(l, nil, NotSent)
+		}
+		wait := func(run string) time.Duration {
+			delivery := lt.delivery("hung", run)
+			delivery.Work.Parked = event.LaneFull // the first interval is random
+			return lt.parkOne(delivery, event.LaneFull).Due.Sub(lt.now)
+		}
+		for range 36_000 {
+			wait("")
+		}
+		if got := wait(""); got > 15*time.Second {
+			t.Errorf("before the lane hangs a delivery is parked for %v", got)
+		}
+		lt.now = lt.now.Add(hungAfter + time.Second)
+		if got := wait(""); got < 72*time.Second {
+			t.Errorf("the lane hangs, and a delivery is parked for %v", got)
+		}
+		if got := wait("run_1"); got > 15*time.Second {
+			t.Errorf("the lane hangs, and a replay is parked for %v", got)
+		}
+		lt.next(l, running[0], TimedOut)
+		if dests, _, _ := lt.Recovered(); dests != nil {
+			t.Errorf("a time-out made %q recover", dests)
+		}
+		lt.next(l, running[1], answer)
+		if dests, parked, _ := lt.Recovered(); len(dests) != 1 || dests[0] != "hung" || parked != l.parking.total {
+			t.Errorf("after an answer %q recovered, with %d of %d parked", dests, parked, l.parking.total)
+		}
+		if got := wait(""); got > 15*time.Second {
+			t.Errorf("after an answer a delivery is parked for %v", got)
+		}
+		lt.next(l, running[2], answer)
+		if dests, _, _ := lt.Recovered(); dests != nil {
+			t.Errorf("%q recovered twice", dests)
+		}
+	}
+}
+
+// While a circuit breaker is open, one delivery returns in time to be the probe, however long the others wait.
+func TestOneParkedDeliveryIsTheProbe(t *testing.T) {
+	lt := newLaneTest(t, 100_000)
+	lt.fill("d", 1)
+	l := lt.byDest["d"]
+	for range 40_000 {
+		lt.parkOne(lt.delivery("d", ""), event.LaneFull)
+	}
+	for range 2 {
+		l.breaker.openFor, l.breaker.openUntil = breakerMinOpen, lt.now.Add(breakerMinOpen)
+		for i := range 3 {
+			delivery := lt.delivery("d", "")
+			delivery.Work.Parked = event.BreakerOpen
+			decision := lt.parkOne(delivery, event.BreakerOpen)
+			if probe := decision.Due.Equal(l.breaker.openUntil); probe != (i == 0) {
+				t.Errorf("the delivery parked after %d others returns at %v, the breaker is open until %v", i, decision.Due,
+					l.breaker.openUntil)
+			}
+			if decision.EarliestSend.After(l.breaker.openUntil) {
+				t.Errorf("a delivery that a probe may bring back any time is reported to wait until %v", decision.EarliestSend)
+			}
+		}
+		lt.now = l.breaker.openUntil
+	}
+}
+
+// A paused lane re-checks what it has parked at the smaller budget. When it is resumed, or its endpoint changes in
+// another way, it has recovered within changeInterval.
+func TestPausedLaneIsRecheckedRarely(t *testing.T) {
+	lt := newLaneTest(t, 100_000)
+	lt.eligibility.Endpoint, lt.eligibility.Paused = &config.Endpoint{Rev: 1}, true
+	change := func(what string, make func()) {
+		t.Helper()
+		for range 36_000 {
+			lt.parkOne(lt.delivery("d", ""), event.Manual)
+		}
+		for range 3 {
+			lt.now = lt.now.Add(changeInterval)
+			if dests, _, again := lt.Recovered(); dests != nil || again != changeInterval {
+				t.Errorf("before it was %s %q recovered; it is asked again after %v", what, dests, again)
+			}
+		}
+		make()
+		lt.now = lt.now.Add(changeInterval)
+		if dests, _, _ := lt.Recovered(); len(dests) != 1 {
+			t.Errorf("when it was %s %q recovered", what, dests)
+		}
+	}
+	change("changed", func() { lt.eligibility.Endpoint = &config.Endpoint{Rev: 2} })
+	change("deleted", func() { lt.eligibility.Status = event.Skipped })
+	lt.eligibility.Status = ""
+	change("resumed", func() { lt.eligibility.Paused = false })
+	lt.now = lt.now.Add(changeInterval)
+	if dests, _, again := lt.Recovered(); dests != nil || again != 0 {
+		t.Errorf("afterwards %q recovered; it is asked again after %v", dests, again)
 	}
 }

@@ -209,15 +209,27 @@ func TestUnavailableOutcomeStopsJob(t *testing.T) {
 	})
 }
 
-// Expired and delivered items are skipped, and stop nothing.
+// Expired and delivered items are skipped, and stop nothing. That an item was delivered may have been seen before that
+// was stored.
 func TestDeliveredAndExpiredItemsAreSkipped(t *testing.T) {
 	bubble(t, 6, func(w *world) {
+		var stored atomic.Bool
+		w.on(func(step string) error {
+			if step == "caught" {
+				stored.Store(true)
+			}
+			return nil
+		})
 		w.Prior = func(seq int) event.Status {
+			if seq%3 == 0 && !stored.Load() {
+				return event.Failed
+			}
 			return []event.Status{event.Delivered, event.Failed, event.Retrying}[seq%3]
 		}
 		w.Gone = func(seq int) bool { return seq%3 == 2 }
 		w.runner()
 		job := w.ready()
+		stored.Store(false)
 		w.act(job, canary)
 		w.waitForState(job, config.RecoveryAwaitingApproval, time.Second)
 		w.act(job, goOn)

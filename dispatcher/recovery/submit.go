@@ -32,6 +32,11 @@ func (run *jobRun) advance(ctx context.Context, job *config.Recovery) (time.Dura
 		return destinationCheck, nil
 	}
 	if job.Reserved == 0 {
+		// Who started the canary may have seen a delivery that is not stored yet. Later pages follow counts, which waits for
+		// the same.
+		if err := run.Store.CaughtUp(ctx); err != nil {
+			return 0, err
+		}
 		return 0, run.reserve(ctx, job, job.Canary.Total)
 	}
 	if err := run.resubmit(ctx, job); err != nil {

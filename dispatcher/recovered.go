@@ -1,0 +1,136 @@
+package dispatcher
+
+import (
+	"time"
+
+	"github.com/eventrelay/relay/dispatcher/lane"
+	"github.com/eventrelay/relay/pkg/event"
+)
+
+// recheckTick is how often parked deliveries of recovered lanes are re-checked.
+const recheckTick = 50 * time.Millisecond
+
+// minRecheckSpan is how long re-checks go on at least. Twice the time that the parked deliveries need is added.
+const minRecheckSpan = time.Minute
+
+// recovery re-checks what lanes have parked for long while they hung or were paused, once they have recovered: at most
+// RecoveryPace deliveries a second, each once. While a tier partition has records that were not read, it re-checks what
+// other lanes have parked there too, to make room for them. Only the timer uses it.
+type recovery struct {
+	dests map[string]bool // destinations of the recovered lanes
+	all   bool            // all lanes: partitions were assigned, and only an earlier owner knew which lanes hung
+	from  time.Time       // deliveries that were parked later are not re-checked
+	until time.Time
+	last  time.Time // when deliveries were re-checked last
+}
+
+// recheckRecovered re-checks what is due of the recovery and returns how long to wait before the next call.
+func (d *Dispatcher) recheckRecovered() time.Duration {
+	r, now := &d.recovery, d.now()
+	dests, parked, again := d.lanes.Recovered()
+	if again == 0 {
+		again = maxSleep
+	}
+	r.extend(dests, d.tiersAssigned.Swap(false), parked, now)
+	if r.from.IsZero() {
+		return again
+	}
+	elapsed := min(now.Sub(r.last), 2*recheckTick)
+	if elapsed >= 0 && elapsed < recheckTick { // negative: the clock was set back
+		return recheckTick - elapsed
+	}
+	r.last = now
+	taken, unread := r.admitParked(d, int(lane.RecoveryPace*elapsed/time.Second))
+	switch {
+	case now.After(r.until) || taken == 0 && !unread && !r.all:
+		*r = recovery{}
+		return again
+	case taken == 0:
+		return 2 * recheckTick
+	}
+	return recheckTick
+}
+
+// admitParked admits at most limit of the deliveries that are to be re-checked. unread means that a partition may have
+// more of them that were not read.
+func (r *recovery) admitParked(d *Dispatcher, limit int) (taken int, unread bool) {
+	tiers := onlyTiers(d.assignment())
+	for _, share := range []int{limit/max(len(tiers), 1) + 1, limit} { // equal shares, then what is left of them
+		for _, p := range tiers {
+			more := p.hasUnread(d.lag(p.id))
+			unread = unread || more
+			deliveries := p.takeParked(r.from, min(share, limit-taken), func(delivery *lane.Delivery) bool {
+				return r.all || more || r.dests[delivery.Work.Dest]
+			})
+			for _, delivery := range deliveries {
+				d.admit(delivery)
+			}
+			taken += len(deliveries)
+		}
+	}
+	return taken, unread
+}
+
+// extend adds recovered lanes. What was parked until now is re-checked again.
+func (r *recovery) extend(dests []string, all bool, parked int, now time.Time) {
+	if len(dests) == 0 && !all {
+		return
+	}
+	if r.from.IsZero() {
+		*r = recovery{dests: make(map[string]bool), last: now.Add(-recheckTick)}
+	}
+	for _, dest := range dests {
+		r.dests[dest] = true
+	}
+	r.all = r.all || all
+	span := minRecheckSpan + 2*time.Duration(parked)*time.Second/lane.RecheckBudget
+	r.from, r.until = now, lane.Earlier(now.Add(span), now.Add(lane.MaxRecheck))
+}
+
+// onlyTiers returns those of the partitions that belong to retry topics, in the same memory.
+func onlyTiers(parts []*partition) []*partition {
+	tiers := parts[:0]
+	for _, p := range parts {
+		if p.delay > 0 {
+			tiers = append(tiers, p)
+		}
+	}
+	return tiers
+}
+
+// hasUnread reports whether the partition may have records that were not read: lag is how many are known.
+func (p *partition) hasUnread(lag int64) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.paused || lag > 0
+}
+
+// takeParked takes at most limit deliveries that were parked before a time and do not wait for their rate, whenever
+// they are due. It takes no retries: those must not come early.
+func (p *partition) takeParked(
+	before time.Time, limit int, matches func(*lane.Delivery) bool,
+) (taken []*lane.Delivery) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stallingLanes > 0 || limit <= 0 {
+		return nil
+	}
+	kept := p.waiting[:0]
+	for i, delivery := range p.waiting {
+		if len(taken) == limit {
+			kept = append(kept, p.waiting[i:]...)
+			break
+		}
+		reason := delivery.Work.Parked
+		if reason == "" || reason == event.Paced || !delivery.ParkedAt.Before(before) || !matches(delivery) {
+			kept = append(kept, delivery)
+			continue
+		}
+		taken = append(taken, delivery)
+		p.addWaitingBytes(-delivery.Size)
+	}
+	clear(p.waiting[len(kept):])
+	p.waiting = kept
+	p.updatePause()
+	return taken
+}

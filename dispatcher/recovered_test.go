@@ -1,0 +1,97 @@
+package dispatcher
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/dispatcher/lane"
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/event"
+)
+
+// Many destinations hang, and more is parked for them than memory holds. It costs few hops while nothing changes. One
+// of them recovers: everything for it arrives within the time that a pass over all parked deliveries takes, although
+// they would return much later by themselves.
+func TestParkedWorkCostsLittleUntilItsLaneRecovers(t *testing.T) {
+	const dests, each = 10, 600
+	var endpoints []*config.Endpoint
+	for i := range dests {
+		endpoints = append(endpoints, simEndpoint(fmt.Sprint("ep_", i), fmt.Sprint("dst_", i)))
+	}
+	cfg := simConfig()
+	cfg.MaxInFlight, cfg.MaxWaitingBytes = 1024, 2<<20 // most of it waits in the log
+	simulate(t, cfg, endpoints, func(s *sim) {
+		var up atomic.Bool
+		s.answer = func(dest string, _ time.Time) (time.Duration, int) {
+			if dest == "dst_0" && up.Load() {
+				return 50 * time.Millisecond, 200
+			}
+			return time.Hour, 0
+		}
+		for range each {
+			for _, endpoint := range endpoints {
+				s.accept(endpoint)
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+		time.Sleep(45 * time.Second) // all were re-checked since their lanes hang
+		began := time.Now()
+		time.Sleep(15 * time.Second)
+		if rate := s.hopRate(began); rate > 1.1*lane.HungRecheckBudget {
+			t.Errorf("%.0f hops a second while nothing changes", rate)
+		}
+		up.Store(true)
+		recovered := time.Now()
+		// The breaker has opened: its probe is due within half a minute. Requests that run meanwhile are retried later.
+		const found, pass = 30 * time.Second, dests * each * time.Second / lane.RecheckBudget
+		time.Sleep(found + pass + 2*time.Second)
+		s.seen.Lock()
+		// A request that timed out as the destination recovered has its own next attempt.
+		retried := 0
+		for key, outcome := range s.last {
+			if key.dest == "dst_0" && outcome.Status == event.Retrying && outcome.Reason == "" {
+				retried++
+			}
+		}
+		n := len(s.succeededAt)
+		if n+retried != each || retried > 10 {
+			t.Errorf("%d of %d are delivered, %d have a retry of their own", n, each, retried)
+		}
+		if n > 0 {
+			t.Logf("delivered within %v, %v after the first", s.succeededAt[n-1].Sub(recovered),
+				s.succeededAt[n-1].Sub(s.succeededAt[0]))
+		}
+		s.seen.Unlock()
+		t.Logf("%.0f hops a second since", s.hopRate(recovered))
+		s.memory("at the end")
+	})
+}
+
+// What is parked for a paused endpoint costs few hops. When it is resumed, everything is delivered at RecoveryPace.
+func TestPausedWorkCostsLittleUntilItIsResumed(t *testing.T) {
+	const events = 5_000
+	endpoint := simEndpoint("ep_1", "dst_1")
+	endpoint.Paused = true
+	simulate(t, simConfig(), []*config.Endpoint{endpoint}, func(s *sim) {
+		s.answer = func(string, time.Time) (time.Duration, int) { return time.Millisecond, 200 }
+		for i := range events {
+			s.accept(endpoint)
+			if i%100 == 0 {
+				time.Sleep(100 * time.Millisecond)
+			}
+		}
+		time.Sleep(20 * time.Second)
+		began := time.Now()
+		time.Sleep(20 * time.Second)
+		if rate := s.hopRate(began); rate > 1.1*lane.HungRecheckBudget {
+			t.Errorf("%.0f hops a second while it is paused", rate)
+		}
+		s.view.change("ep_1", func(endpoint *config.Endpoint) { endpoint.Paused = false })
+		time.Sleep(time.Second + events*time.Second/lane.RecheckBudget)
+		if got := s.statuses()["delivered"]; got != events {
+			t.Errorf("%d of %d are delivered after it was resumed", got, events)
+		}
+	})
+}
