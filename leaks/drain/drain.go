@@ -53,6 +53,7 @@ type Configuration interface {
 	// LeakedKey returns the API key whose text has that fingerprint and whether it is accepted now; nil if there is none.
 	LeakedKey(fingerprint string) (key *config.Key, accepted bool)
 	intake.Configuration
+	intake.Tripwires
 	// CustomRules returns the account's own rules, and a revision that changes with them.
 	CustomRules() (rules []secrets.Custom, revision int64)
 }

@@ -36,15 +36,28 @@ const (
 )
 
 var scanner = sync.OnceValue(func() *secrets.Scanner {
-	s, err := secrets.New(secrets.ForLeaks)
+	s, err := intake.NewScanner(decoys{})
 	if err != nil {
 		panic(err)
 	}
 	return s
 })
 
+// canaryToken is the token of the ingest URL of a tripwire.
+const canaryToken = "3vtestq2mfx8h5n7k0w9c4r6da"
+
+type decoys struct{}
+
+func (decoys) TripwireByToken(token string) *config.Tripwire {
+	if token != canaryToken {
+		return nil
+	}
+	return &config.Tripwire{}
+}
+
 // world is a Drain with a configuration and a log in memory.
 type world struct {
+	canary   string // fingerprint of the secret of a tripwire
 	tb       testing.TB
 	drain    *Drain
 	limiter  *limit.Limiter
@@ -110,6 +123,14 @@ func (w *world) DrainSecrets(*config.Drain) (config.DrainSecrets, error) { retur
 
 func (w *world) FindingKeys(context.Context) (finding.Keys, error) {
 	return finding.Keys{Salt: []byte("0123456789abcdef"), Key: [32]byte{1}}, w.keysErr
+}
+
+// TripwireByFingerprint implements intake.Tripwires.
+func (w *world) TripwireByFingerprint(fingerprint string) *config.Tripwire {
+	if w.canary == "" || w.canary != fingerprint {
+		return nil
+	}
+	return &config.Tripwire{Meta: config.Meta{ID: "trw_1"}, Domain: "dom_1"}
 }
 
 func (w *world) LeakedKey(fingerprint string) (*config.Key, bool) {

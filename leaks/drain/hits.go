@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/eventrelay/relay/leaks/intake"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/secrets"
@@ -146,6 +147,7 @@ func (h *hits) add(f secrets.Found) bool {
 		x.Location.Label = h.clean(h.of.to.Name) // it is no part of the location: the drain may get another name
 	}
 	h.insert(x, of)
+	intake.SeenTripwire(h.drain.deps.Config, &x.Hit, h.keys)
 	return true
 }
 

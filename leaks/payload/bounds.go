@@ -79,7 +79,7 @@ func (s *Scanner) bound(ctx context.Context, gathered []*hit) []*hit {
 		if _, seen := admitted[h.Finding]; seen || h.beyond {
 			continue
 		}
-		known := h.KeyID != "" || s.deps.Config.HasFinding(h.Finding)
+		known := h.KeyID != "" || h.Kind == finding.Tripwire || s.deps.Config.HasFinding(h.Finding)
 		if admitted[h.Finding] = known; !known {
 			of := set{h.Sender, h.At.Format(time.DateOnly), h.Unverified, h.Severity}
 			added[of] = append(added[of], h.Finding)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/eventrelay/relay/leaks/intake"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/finding"
@@ -37,6 +38,9 @@ type Configuration interface {
 	HasFinding(id string) bool
 	// CustomRules returns the account's own rules, and a revision that changes with them.
 	CustomRules() (rules []secrets.Custom, revision int64)
+	intake.Tripwires
+	// TripwireByToken returns the tripwire whose ingest URL has a token; nil if none has it.
+	TripwireByToken(token string) *config.Tripwire
 	// RemainingFindings returns how many new findings of a severity a sender may open; see config.Control.
 	RemainingFindings(sender string, severity finding.Severity) int
 }
@@ -91,6 +95,10 @@ func New(deps Deps) (*Scanner, error) {
 		return r.Kind == secrets.KindToken && r.Exposure == secrets.Server
 	})
 	if err != nil {
+		return nil, err
+	}
+	isDecoy := func(token string) bool { return deps.Config.TripwireByToken(token) != nil }
+	if tokens, err = tokens.WithIngestURLs(isDecoy); err != nil {
 		return nil, err
 	}
 	return &Scanner{deps, secrets.NewScanners(tokens), secrets.NewScanners(leaks), newMetrics(deps.Metrics)}, nil
@@ -244,6 +252,7 @@ func (x *scan) record(m match, pointer string) {
 	h := x.newHit(m, name)
 	h.Fingerprint, h.Location, h.LocationHash = fingerprint, location, hash
 	x.setSeverity(h, m.Rule)
+	intake.SeenTripwire(x.s.deps.Config, &h.Hit, &x.keys)
 	h.flood = x.floodHit(1)
 	x.list = append(x.list, h)
 }

@@ -30,6 +30,7 @@ const endpointID = "ep_1"
 
 // world is a Scanner with a configuration and a log in memory.
 type world struct {
+	canary   string // fingerprint of the secret of a tripwire
 	tb       testing.TB
 	scanner  *Scanner
 	off      bool // payloads are not scanned
@@ -67,6 +68,25 @@ func (w *world) ScansPayloads(endpoint string) (string, bool) { return "shop " +
 
 func (w *world) FindingKeys(context.Context) (finding.Keys, error) {
 	return finding.Keys{Salt: []byte("0123456789abcdef"), Key: [32]byte{1}}, w.keysErr
+}
+
+// TripwireByFingerprint implements intake.Tripwires.
+func (w *world) TripwireByFingerprint(fingerprint string) *config.Tripwire {
+	if w.canary == "" || w.canary != fingerprint {
+		return nil
+	}
+	return &config.Tripwire{Meta: config.Meta{ID: "trw_1"}, Domain: "dom_1"}
+}
+
+// canaryToken is the token of the ingest URL of a tripwire.
+const canaryToken = "3vtestq2mfx8h5n7k0w9c4r6da"
+
+// TripwireByToken implements Configuration.
+func (w *world) TripwireByToken(token string) *config.Tripwire {
+	if token != canaryToken {
+		return nil
+	}
+	return &config.Tripwire{}
 }
 
 func (w *world) LeakedKey(fingerprint string) (*config.Key, bool) {

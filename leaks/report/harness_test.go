@@ -42,13 +42,14 @@ var scanner = sync.OnceValue(func() *secrets.Scanner {
 
 // world is an Intake with a configuration and a log in memory.
 type world struct {
-	tb    testing.TB
-	in    *Intake
-	to    config.DSN
-	keys  map[string]*config.Key // by fingerprint
-	logs  bytes.Buffer
-	batch int // number of the last one
-	now   time.Time
+	canary string // fingerprint of the secret of a tripwire
+	tb     testing.TB
+	in     *Intake
+	to     config.DSN
+	keys   map[string]*config.Key // by fingerprint
+	logs   bytes.Buffer
+	batch  int // number of the last one
+	now    time.Time
 
 	mu      sync.Mutex // guards what follows
 	known   map[string]bool
@@ -84,6 +85,14 @@ func (w *world) DSNByKey(id, key string) *config.DSN {
 
 func (w *world) FindingKeys(context.Context) (finding.Keys, error) {
 	return finding.Keys{Salt: []byte("0123456789abcdef"), Key: [32]byte{1}}, nil
+}
+
+// TripwireByFingerprint implements intake.Tripwires.
+func (w *world) TripwireByFingerprint(fingerprint string) *config.Tripwire {
+	if w.canary == "" || w.canary != fingerprint {
+		return nil
+	}
+	return &config.Tripwire{Meta: config.Meta{ID: "trw_1"}, Domain: "dom_1"}
 }
 
 func (w *world) LeakedKey(fingerprint string) (*config.Key, bool) {

@@ -138,6 +138,7 @@ func (h *hits) hit(r *report, i int) *finding.Hit {
 	}
 	x.Finding = h.keys.ID(r.rule, x.Fingerprint, x.LocationHash)
 	h.setSeverity(x, r)
+	intake.SeenTripwire(h.in.deps.Config, x, &h.keys)
 	return x
 }
 

@@ -184,3 +184,17 @@ func TestAgentIsCleaned(t *testing.T) {
 		t.Errorf("%q", l.Label)
 	}
 }
+
+// A report with the key of a tripwire is a hit of the tripwire: high, and not billed.
+func TestTripwireIsSeen(t *testing.T) {
+	w := newWorld(t, config.DSNServer)
+	text, _ := leak(1)
+	keys, _ := w.FindingKeys(t.Context())
+	w.canary = keys.Fingerprint(keys.SaltedHash([]byte(text)))
+	w.report(reportOf(1))
+	all := w.hits()
+	if h := all[len(all)-1]; h.Kind != finding.Tripwire || h.Severity != finding.High || h.Billed || h.Channel != "seen" ||
+		h.Location.TripwireID != "trw_1" || h.Finding != keys.TripwireID("trw_1", false) || h.Source != finding.SDK {
+		t.Errorf("%+v", h)
+	}
+}

@@ -48,6 +48,7 @@ type Configuration interface {
 	// LeakedKey returns the API key whose text has that fingerprint and whether it is accepted now; nil if there is none.
 	LeakedKey(fingerprint string) (key *config.Key, accepted bool)
 	intake.Configuration
+	intake.Tripwires
 }
 
 // Window counts occurrences of keys within a span; see limit.Window.

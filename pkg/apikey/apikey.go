@@ -85,5 +85,8 @@ func Weak(text string) bool {
 	return text != "" && (len(text) < minLength || len(different) < minDistinct)
 }
 
+// Mask returns what may be shown of a key from New, of which the last 4 bytes are known.
+func Mask(last4 string) string { return prefix + "***" + last4 }
+
 // Last4 returns the last 4 bytes of a key, the part of it that the API shows; a shorter text is returned whole.
 func Last4(text string) string { return text[max(0, len(text)-4):] }

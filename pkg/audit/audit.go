@@ -78,6 +78,7 @@ type Entry struct {
 	EntityType string     `json:"entity_type"`
 	Entity     string     `json:"entity"`
 	Changes    []string   `json:"changes,omitempty"` // names of changed members
+	Related    string     `json:"related,omitempty"` // id: of an act, what it changes; of that change, the act
 	RequestID  string     `json:"request_id,omitempty"`
 	RemoteIP   netip.Addr `json:"remote_ip,omitzero"` // of the request, or of the last use
 	// For KeyUsed only:
@@ -135,7 +136,7 @@ type Query struct {
 	Account  string
 	Actors   []string // ids of actors, or their types
 	Actions  []string // such as endpoint.updated, or endpoint.* for all of an entity type
-	Entities []string // ids
+	Entities []string // ids; those to which a change is related count too
 	Since    time.Time
 	Until    time.Time // exclusive
 	Before   id.ID     // id of the last entry of the page before; zero on the first page
@@ -165,7 +166,7 @@ func (q *Query) Matches(e *Entry) bool {
 			group, all := strings.CutSuffix(v, "*")
 			return v == e.Action || all && strings.HasPrefix(e.Action, group)
 		}) &&
-		one(q.Entities, func(v string) bool { return v == e.Entity }) &&
+		one(q.Entities, func(v string) bool { return v == e.Entity || v == e.Related }) &&
 		!e.At.Before(q.Since) && (q.Until.IsZero() || e.At.Before(q.Until)) &&
 		(q.Before.IsZero() || string(e.ID[:]) < string(q.Before[:]))
 }

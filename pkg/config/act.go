@@ -3,7 +3,11 @@ package config
 import (
 	"context"
 	"errors"
+	"fmt"
+	"path"
 	"time"
+
+	"github.com/eventrelay/relay/pkg/conflog"
 )
 
 // acts has the methods for changes that agents ask for.
@@ -28,8 +32,11 @@ type Act struct {
 	Revision  string   `json:"revision"`
 	RemoteIP  string   `json:"remote_ip,omitempty"` // of the agent
 
-	State     ActState `json:"state"` // see StateAt
-	DecidedBy string   `json:"decided_by,omitempty"`
+	State ActState `json:"state"` // see StateAt
+	// Hash is set while the act is pending: one of the MaxPendingActs places of its key. Two acts cannot have one place,
+	// so the bound holds on all nodes together.
+	Hash      []byte `json:"hash,omitempty"`
+	DecidedBy string `json:"decided_by,omitempty"`
 	// Approved or Declined is set with the decision, so that the audit log names it among the changed members.
 	Approved  bool      `json:"approved,omitempty"`
 	Declined  bool      `json:"declined,omitempty"`
@@ -40,6 +47,8 @@ type Act struct {
 
 // ActState is the state of an act.
 type ActState string
+
+func (a *Act) secretHash() []byte { return a.Hash }
 
 // States of an act.
 const (
@@ -61,7 +70,8 @@ const (
 	ActLife = 10 * time.Minute
 	// MaxPendingActs bounds the acts of an API key that wait for a person.
 	MaxPendingActs = 20
-	// MaxActsOfKey bounds the acts of an API key that are remembered.
+	// MaxActsOfKey bounds the acts of an API key that are remembered. Each node but one may add one more: it creates one
+	// act at a time, and has read those of the others before it creates its next.
 	MaxActsOfKey = 200
 	// MaxActs bounds the acts of all keys that are remembered.
 	MaxActs = 2000
@@ -101,40 +111,111 @@ func (c acts) Acts(account string, keep func(*Act) bool) []*Act {
 	return page
 }
 
+// PendingActs returns the acts of an account on which nobody has decided, newest first, those that have expired too.
+func (c acts) PendingActs(account string) (all []*Act) {
+	for e := range c.View().Pending(kindAct) {
+		if a := c.value(e).(*Act); a.Account == account {
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
 // CreateAct creates a pending act, or returns the one with the same request that waits already. Account and times are
-// set where they are empty. It returns ErrConflict when the id exists, and ErrTooManyActs when the key has too many; of
-// calls at the same time on several nodes a few more succeed.
+// set where they are empty. It returns ErrConflict when the id exists, and ErrTooManyActs when the key has too many: of
+// those that are pending never more, of those that are remembered at most one more for each other node.
 func (c acts) CreateAct(ctx context.Context, a *Act) (*Act, error) {
 	c.actMu.Lock()
 	defer c.actMu.Unlock()
-	kept, pending, now := 0, 0, c.now()
+	for range MaxPendingActs {
+		equal, place, err := c.placeOf(ctx, a)
+		if err != nil || equal != nil {
+			return equal, err
+		}
+		filled := *a
+		filled.State, filled.Hash = ActPending, place
+		created, err := addEntity(relatedTo(ctx, a), c.core, kindAct, &filled)
+		if !errors.Is(err, ErrConflict) {
+			return created, err
+		}
+		if _, presence := c.Act(a.ID); presence != Unknown {
+			return nil, err
+		}
+		// Another node was first to take the place.
+	}
+	return nil, ErrTooManyActs
+}
+
+// placeOf returns a free place for an act, or the pending act with the same request. Equal requests try the places in
+// the same order, so of two at the same time on two nodes one is created.
+func (c acts) placeOf(ctx context.Context, a *Act) (equal *Act, place []byte, err error) {
+	kept, now := 0, c.now()
+	held := make(map[string]*Act, MaxPendingActs)
 	for e := range c.View().NewestFirst(kindAct, 0) {
-		if x := c.value(e).(*Act); x.Key == a.Key {
-			kept++
-			if x.StateAt(now) == ActPending {
-				if pending++; x.Path == a.Path && x.Body == a.Body && x.Revision == a.Revision {
-					return x, nil
-				}
-			}
+		x := c.value(e).(*Act)
+		if x.Key != a.Key {
+			continue
+		}
+		kept++
+		if x.StateAt(now) == ActPending && x.Path == a.Path && x.Body == a.Body && x.Revision == a.Revision {
+			return x, nil, nil
+		}
+		if x.Hash != nil {
+			held[string(x.Hash)] = x
 		}
 	}
-	if kept >= MaxActsOfKey || pending >= MaxPendingActs {
-		return nil, ErrTooManyActs
+	if kept >= MaxActsOfKey {
+		return nil, nil, ErrTooManyActs
 	}
-	filled := *a
-	filled.State = ActPending
-	return addEntity(ctx, c.core, kindAct, &filled)
+	first := int(hashOf(a.Path + a.Body + a.Revision)[0])
+	for i := range MaxPendingActs {
+		hash := hashOf(fmt.Sprintf("act %s %d", a.Key, (first+i)%MaxPendingActs))
+		switch x := held[string(hash[:])]; {
+		case x == nil:
+			return nil, hash[:], nil
+		case x.StateAt(now) != ActPending: // nobody decided on it in time
+			if err := c.releasePlace(ctx, x); err != nil {
+				return nil, nil, err
+			}
+			return nil, hash[:], nil
+		}
+	}
+	return nil, nil, ErrTooManyActs
+}
+
+// releasePlace gives the place of an expired act back.
+func (c acts) releasePlace(ctx context.Context, expired *Act) error {
+	_, err := updateEntity(withoutOrigin(ctx), c.core, kindAct, expired.ID, func(x *Act) error {
+		if x.StateAt(c.now()) != ActPending {
+			x.Hash = nil
+		}
+		return nil
+	})
+	if errors.Is(err, ErrNotFound) {
+		return nil // removed meanwhile
+	}
+	return err
+}
+
+// relatedTo names what an act is about as related to its changes, for the audit log.
+func relatedTo(ctx context.Context, a *Act) context.Context {
+	from := conflog.OriginOf(ctx)
+	if a != nil && len(a.Resources) > 0 {
+		from.Related = path.Base(a.Resources[0])
+	}
+	return WithOrigin(ctx, from)
 }
 
 // DecideAct records what a person decided: to is ActApproved, ActDeclined or ActConflict. Of several decisions one
 // wins; the others get ErrActDecided. It returns when this node and its living peers know the decision.
 func (c acts) DecideAct(ctx context.Context, id, person string, to ActState) (*Act, error) {
-	return updateEntity(ctx, c.core, kindAct, id, func(a *Act) error {
+	known, _ := c.Act(id)
+	return updateEntity(relatedTo(ctx, known), c.core, kindAct, id, func(a *Act) error {
 		now := c.now().UTC()
 		if a.StateAt(now) != ActPending {
 			return ErrActDecided
 		}
-		a.State, a.DecidedBy, a.DecidedAt = to, person, now
+		a.State, a.DecidedBy, a.DecidedAt, a.Hash = to, person, now, nil
 		a.Approved, a.Declined = to == ActApproved, to == ActDeclined
 		if to != ActApproved {
 			a.EndedAt = now
@@ -143,9 +224,11 @@ func (c acts) DecideAct(ctx context.Context, id, person string, to ActState) (*A
 	})
 }
 
-// EndAct records how an approved act ended: to is ActDone or ActFailed. An act that has ended stays as it is.
+// EndAct records how an approved act ended: to is ActDone, ActFailed or ActConflict. An act that has ended stays
+// as it is.
 func (c acts) EndAct(ctx context.Context, id string, to ActState, result string) (*Act, error) {
-	return updateEntity(ctx, c.core, kindAct, id, func(a *Act) error {
+	known, _ := c.Act(id)
+	return updateEntity(relatedTo(ctx, known), c.core, kindAct, id, func(a *Act) error {
 		if a.State != ActApproved {
 			return nil
 		}

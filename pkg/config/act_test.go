@@ -3,12 +3,15 @@ package config
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
@@ -71,6 +74,9 @@ func TestActs(t *testing.T) {
 		if all := n.Acts(n.Account().ID, nil); len(all) != 3 {
 			t.Errorf("%d acts", len(all))
 		}
+		if open := n.PendingActs(n.Account().ID); len(open) != 1 || open[0].ID != late.ID || n.PendingActs("acc_x") != nil {
+			t.Errorf("pending %+v", open)
+		}
 	})
 }
 
@@ -92,6 +98,123 @@ func TestOldActsAreRemoved(t *testing.T) {
 		synctest.Wait()
 		if all := n.Acts(n.Account().ID, nil); len(all) != 1 || all[0].ID != "act_new" {
 			t.Errorf("acts %+v", all)
+		}
+	})
+}
+
+// Two nodes do not admit more pending acts of a key together than one, and an expired act leaves its place.
+func TestActsAreBoundedOnAllNodes(t *testing.T) {
+	bubble(t, func(t *testing.T, conf stream.Config) {
+		ctx := t.Context()
+		a, b := pair(t, conf, conf)
+		var made, refused atomic.Int32
+		var all sync.WaitGroup
+		for name, n := range map[string]*testNode{"a": a, "b": b} {
+			all.Go(func() {
+				for i := range MaxPendingActs {
+					switch _, err := n.CreateAct(ctx, act(fmt.Sprint(name, i), "key_1")); {
+					case err == nil:
+						made.Add(1)
+					case errors.Is(err, ErrTooManyActs):
+						refused.Add(1)
+					default:
+						t.Errorf("%s: %v", name, err)
+					}
+				}
+			})
+		}
+		all.Wait()
+		if made.Load() != MaxPendingActs || refused.Load() != MaxPendingActs {
+			t.Errorf("%d made, %d refused", made.Load(), refused.Load())
+		}
+		expired := equal("expired", "key_3")
+		expired.CreatedAt = time.Now().Add(-ActLife)
+		for _, x := range []*Act{expired, equal("again", "key_3")} {
+			if got, err := b.CreateAct(ctx, x); err != nil || got.ID != x.ID {
+				t.Errorf("%s: %+v, %v", x.ID, got, err)
+			}
+		}
+		if x, _ := b.Act(expired.ID); x.Hash != nil {
+			t.Error("an expired act has its place still")
+		}
+		var one, other *Act
+		all.Go(func() { one, _ = a.CreateAct(ctx, equal("x", "key_2")) })
+		all.Go(func() { other, _ = b.CreateAct(ctx, equal("y", "key_2")) })
+		all.Wait()
+		if one == nil || other == nil || one.ID != other.ID {
+			t.Errorf("two acts for equal requests: %+v, %+v", one, other)
+		}
+	})
+}
+
+// equal returns an act whose request does not depend on its name.
+func equal(name, key string) *Act {
+	a := act("same", key)
+	a.ID = "act_" + name
+	return a
+}
+
+// The audit log says what an act is about, and which act made a change.
+func TestAuditOfActs(t *testing.T) {
+	bubble(t, func(t *testing.T, conf stream.Config) {
+		n := node(t, conf, Config{Node: "a"})
+		ctx := WithOrigin(t.Context(), Origin{Actor: "usr_1"})
+		asked := act("one", "key_1")
+		asked.Resources = []string{"/v1/events/evt_1", "/v1/endpoints/ep_1"}
+		if _, err := n.CreateAct(ctx, asked); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := n.DecideAct(ctx, asked.ID, "usr_1", ActApproved); err != nil {
+			t.Fatal(err)
+		}
+		by := WithOrigin(ctx, Origin{Actor: "usr_1", Related: asked.ID})
+		if _, err := n.AddRecovery(by, &Recovery{Meta: Meta{ID: "rec_1"}}); err != nil {
+			t.Fatal(err)
+		}
+		for entity, want := range map[string][]string{
+			"evt_1": {"act.updated act_one", "act.created act_one"}, "rec_1": {"recovery.created rec_1"},
+			asked.ID: {"recovery.created rec_1", "act.updated act_one", "act.created act_one"},
+		} {
+			var got []string
+			for _, e := range n.Outbox(audit.Query{Account: n.Account().ID, Entities: []string{entity}, Limit: 10}) {
+				got = append(got, e.Action+" "+e.Entity)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%s: %q, want %q", entity, got, want)
+			}
+		}
+	})
+}
+
+// Two nodes that create acts at the same time exceed the bound of those that are remembered by one at most.
+func TestRememberedActsAreBoundedOnAllNodes(t *testing.T) {
+	bubble(t, func(t *testing.T, conf stream.Config) {
+		ctx := t.Context()
+		a, b := pair(t, conf, conf)
+		for i := range MaxActsOfKey - 2 {
+			declined := act(fmt.Sprint(i), "key_1")
+			declined.State = ActDeclined
+			if _, err := addEntity(ctx, a.core, kindAct, declined); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var all sync.WaitGroup
+		for name, n := range map[string]*testNode{"a": a, "b": b} {
+			all.Go(func() {
+				for i := range 5 {
+					if _, err := n.CreateAct(ctx, act(fmt.Sprint(name, i), "key_1")); err != nil &&
+						!errors.Is(err, ErrTooManyActs) {
+						t.Errorf("%s: %v", name, err)
+					}
+				}
+			})
+		}
+		all.Wait()
+		if err := a.Sync(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(a.Acts(a.Account().ID, nil)); n < MaxActsOfKey || n > MaxActsOfKey+1 {
+			t.Errorf("%d acts", n)
 		}
 	})
 }

@@ -66,6 +66,9 @@ func WithOrigin(ctx context.Context, from Origin) context.Context {
 	return conflog.WithOrigin(ctx, from)
 }
 
+// OriginOf returns the origin of the changes that are made with a context; zero for none.
+func OriginOf(ctx context.Context) Origin { return conflog.OriginOf(ctx) }
+
 // Control is this node's copy of the configuration, with methods to read and change each kind of entity. Create it with
 // New and call Run, or with Inspect.
 type Control struct {
@@ -83,6 +86,7 @@ type Control struct {
 	domains
 	scans
 	dsns
+	tripwires
 	findings
 	fixtures
 	acts
@@ -128,7 +132,8 @@ func build(cfg Config, deps Deps, log conflog.Config) (*Control, error) {
 		core: core, endpoints: endpoints{core}, keys: keys{core}, runs: runs{core}, answers: answers{core},
 		recoveries: recoveries{core}, alerts: alerts{core}, users: users{core}, secrets: secrets{core},
 		erasures: erasures{core}, drains: drains{core}, domains: domains{core}, scans: scans{core}, dsns: dsns{core},
-		findings: findings{core}, fixtures: fixtures{core}, acts: acts{core}, settings: settings{core},
+		tripwires: tripwires{core},
+		findings:  findings{core}, fixtures: fixtures{core}, acts: acts{core}, settings: settings{core},
 		documents: documents{core},
 	}
 	var err error

@@ -27,8 +27,10 @@ type Domain struct {
 	Method     string    `json:"method,omitempty"`
 	VerifiedAt time.Time `json:"verified_at,omitzero"` // since when the hostname is proven, or was until ExpiredAt
 	// MissedAt is the first check without a proof since the last one with it; zero: there was none.
-	MissedAt  time.Time `json:"missed_at,omitzero"`
-	ExpiredAt time.Time `json:"expired_at,omitzero"` // when the proof was missed for DomainGrace; zero: it was not
+	MissedAt time.Time `json:"missed_at,omitzero"`
+	// SilentAt is the first of the checks in a row that got no answer while no other domain got one; zero: there is none.
+	SilentAt  time.Time `json:"silent_at,omitzero"`
+	ExpiredAt time.Time `json:"expired_at,omitzero"` // when the proof was missed for long enough; zero: it was not
 	// Checked is the newest check; its time is zero if there was none.
 	Checked   DomainCheck `json:"checked"`
 	CreatedBy string      `json:"created_by"` // key_… or usr_…
@@ -42,6 +44,8 @@ type DomainCheck struct {
 	Error string `json:"error,omitempty"`
 	// Seen is what stood in the place of the proof, cleaned for display; empty if nothing did.
 	Seen string `json:"seen,omitempty"`
+	// Silent means that no other domain got an answer in the last day either: the network of the relay may be down.
+	Silent bool `json:"silent,omitempty"`
 }
 
 // Methods of proof.
@@ -82,6 +86,8 @@ const (
 	PendingDomainLife = 7 * 24 * time.Hour
 	// DomainGrace is the time between two missed checks after which a domain expires.
 	DomainGrace = 24 * time.Hour
+	// DomainSilence is the time after which a domain expires of which nothing is heard, and of no other domain either.
+	DomainSilence = 7 * 24 * time.Hour
 
 	domainTokenPrefix = "rvf_"
 	domainTokenLength = 32
@@ -165,28 +171,42 @@ func newDomainToken() string {
 }
 
 // RecordDomainCheck stores the result of a check, unless a later one is stored. A proof verifies the domain. Misses of
-// the method that has verified it make it expire when they are DomainGrace apart.
+// the method that has verified it make it expire when they are DomainGrace apart; silent ones, DomainSilence.
 func (c domains) RecordDomainCheck(ctx context.Context, id string, check DomainCheck) (*Domain, error) {
 	return updateEntity(ctx, c.core, kindDomain, id, func(d *Domain) error {
 		if check.At.Before(d.Checked.At) || d.Ended(check.At) {
 			return nil
 		}
-		was := d.Status(check.At)
-		d.Checked = check
-		switch {
-		case check.Error == "":
-			if was != DomainVerified {
-				d.VerifiedAt = check.At
-			}
-			d.Method, d.MissedAt, d.ExpiredAt = check.Method, time.Time{}, time.Time{}
-		case was != DomainVerified || check.Method != d.Method:
-		case d.MissedAt.IsZero():
-			d.MissedAt = check.At
-		case check.At.Sub(d.MissedAt) >= DomainGrace:
-			d.ExpiredAt = check.At
-		}
+		d.record(check)
 		return nil
 	})
+}
+
+// record changes what a check changes.
+func (d *Domain) record(check DomainCheck) {
+	was := d.Status(check.At)
+	d.Checked = check
+	switch {
+	case check.Error == "":
+		if was != DomainVerified {
+			d.VerifiedAt = check.At
+		}
+		d.Method, d.MissedAt, d.SilentAt, d.ExpiredAt = check.Method, time.Time{}, time.Time{}, time.Time{}
+		return
+	case was != DomainVerified || check.Method != d.Method:
+		return
+	}
+	first, grace := &d.MissedAt, DomainGrace
+	if check.Silent {
+		first, grace = &d.SilentAt, DomainSilence
+	} else {
+		d.SilentAt = time.Time{}
+	}
+	if first.IsZero() {
+		*first = check.At
+	} else if check.At.Sub(*first) >= grace {
+		d.ExpiredAt = check.At
+	}
 }
 
 // DeleteDomain deletes a domain. It returns when no node works for it.

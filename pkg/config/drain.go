@@ -24,8 +24,7 @@ type Drain struct {
 	// Version counts the changes, from 1.
 	Version int    `json:"version"`
 	Hash    []byte `json:"hash"` // SHA-256 of the token; CreateDrain and UpdateDrain set it
-	// Sealed has the members that Opaque has.
-	Sealed struct {
+	Sealed  struct {
 		Token Sealed `json:"token"`
 		// SigningSecret is the key of Vercel's signatures. While it is set, requests without a valid one are refused.
 		SigningSecret Sealed `json:"signing_secret,omitempty"`

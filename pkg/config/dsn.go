@@ -30,8 +30,7 @@ type DSN struct {
 	// Version counts the changes, from 1.
 	Version int    `json:"version"`
 	Hash    []byte `json:"hash"` // SHA-256 of the key; CreateDSN and UpdateDSN set it
-	// Sealed has the members that Opaque has.
-	Sealed struct {
+	Sealed  struct {
 		// Key has 22 characters of base62. PublicKey joins it with the salt of the account.
 		Key Sealed `json:"key"`
 	} `json:"sealed"`

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/conflog"
+	"github.com/eventrelay/relay/pkg/verify"
 )
 
 // Endpoint is the configuration of one endpoint, as stored in the log. Values that Control returns are shared: treat
@@ -210,6 +211,14 @@ type Account struct {
 	// FPSalt has 16 random bytes, which distinguish the fingerprints of this account from those of others. It is created
 	// when it is needed for the first time, and is no secret.
 	FPSalt []byte `json:"fp_salt,omitempty"`
+}
+
+// DefaultResponse is what a provider is answered unless the endpoint sets a response.
+func DefaultResponse(provider string) Response {
+	if a := verify.ByName(provider).Answer; a != nil {
+		return Response{Status: 200, ContentType: a.ContentType, Body: a.Body}
+	}
+	return Response{Status: 200, ContentType: "application/json", Body: `{"received":true}`}
 }
 
 // hashOf returns the hash by which a token or key is stored. They are random, so a plain SHA-256 cannot be reversed by

@@ -53,6 +53,9 @@ func oneOfEach(t *testing.T, n *testNode) {
 			v.Name, v.Platform, v.Version = "web", DSNServer, 1
 			hash := hashOf("key of a DSN")
 			v.Hash, v.Sealed.Key = hash[:], n.keyring.SealString(v.ID, FieldDSNKey, "key of a DSN")
+		case *Tripwire:
+			hash := hashOf("key of a tripwire")
+			v.Kind, v.Label, v.Key = TripwireKey, "decoy", &TripwireSecret{Hash: hash[:]}
 		case *Fixture:
 			*v = *testFixture(t, "x", time.Hour)
 			v.Account, v.CreatedAt, v.UpdatedAt, v.Version = n.Account().ID, n.now().UTC(), n.now().UTC(), 1
@@ -145,6 +148,10 @@ func TestImportRestoresTheExport(t *testing.T) {
 		}
 		if got, err := b.Authenticate(text); err != nil || got.ID != k.ID || !got.Agent {
 			t.Errorf("its key: %+v, %v", got, err)
+		}
+		unset := slices.DeleteFunc(b.Keys(b.Account().ID), b.IsSet)
+		if len(unset) != 1 || !unset[0].Bootstrap || !strings.HasSuffix("bootstrap-key-of-before", unset[0].Last4) {
+			t.Errorf("%d keys are not set, want the one of the environment of before", len(unset))
 		}
 		if got, err := b.Authenticate("bootstrap-key-of-after"); err != nil || got.Account != a.Account().ID {
 			t.Errorf("the node's own key: %+v, %v", got, err)

@@ -30,13 +30,14 @@ type Finding struct {
 	Masked      string `json:"masked,omitempty"`
 	Fingerprint string `json:"fingerprint,omitempty"` // fpr_…
 	KeyID       string `json:"key_id,omitempty"`      // key_… when it is one of our own API keys
+	TripwireID  string `json:"tripwire_id,omitempty"` // trw_… when it is about a tripwire
 
 	// First is what the first hit said.
 	First FirstHit `json:"first"`
 	// OpenedAt is when it was opened last. AnnouncedAt is when people were notified about that; zero = they were not.
 	OpenedAt    time.Time `json:"opened_at"`
 	AnnouncedAt time.Time `json:"announced_at,omitzero"`
-	RemindedAt  time.Time `json:"reminded_at,omitzero"` // of a flood: when it was found to go on last
+	RemindedAt  time.Time `json:"reminded_at,omitzero"` // when an outstanding flood or tripwire was announced again
 
 	Resolution   string    `json:"resolution,omitempty"` // one of finding.Resolutions
 	ResolvedAt   time.Time `json:"resolved_at,omitzero"`

@@ -73,8 +73,10 @@ func (c findings) DecideFinding(ctx context.Context, id string,
 }
 
 // isOutsideBounds reports whether a finding may be outstanding beyond MaxOutstandingFindings: that of a flood, of which
-// each sender has one, and those of our own API keys, which nobody can make up.
-func isOutsideBounds(f *Finding) bool { return f.Rule == finding.RuleFlood || f.KeyID != "" }
+// each sender has one, those of our own API keys, which nobody can make up, and those of tripwires, which are few.
+func isOutsideBounds(f *Finding) bool {
+	return f.Rule == finding.RuleFlood || f.KeyID != "" || f.Kind == finding.Tripwire
+}
 
 // complete sets the members of a finding that follow from the one that it replaces; nil = none.
 func (c findings) complete(next, was *Finding, id string) {
@@ -142,6 +144,9 @@ type FindingUpdate struct {
 	IgnoreUntil  *time.Time // the zero time = for good, or for MaxSharedIgnore
 	Note         *string
 	Version      *int // the version that the caller has seen
+	// Repeatable makes an update with a version succeed that has taken effect already: whoever was not answered sends it
+	// again.
+	Repeatable bool
 }
 
 // FindingStatusError means that a finding cannot get that status.
@@ -159,15 +164,16 @@ var ErrFindingChanged = errors.New("the finding was changed meanwhile: read it a
 // *InvalidError, a *FindingStatusError, ErrFindingChanged or ErrNotFound.
 func (c findings) UpdateFinding(ctx context.Context, id string, u FindingUpdate) (*Finding, error) {
 	return updateEntity(ctx, c.core, kindFinding, id, func(f *Finding) error {
-		if u.Version != nil && *u.Version != f.Version {
-			return ErrFindingChanged
-		}
 		was := *f
-		if err := u.apply(f, c.Now().UTC()); err != nil {
-			return err
-		}
-		if sameJSON(&was, f) {
+		err := u.apply(f, c.Now().UTC())
+		unchanged := err == nil && sameJSON(&was, f)
+		switch {
+		case unchanged && u.Repeatable:
 			return nil
+		case u.Version != nil && *u.Version != f.Version:
+			return ErrFindingChanged
+		case err != nil || unchanged:
+			return err
 		}
 		f.Version++
 		f.UpdatedBy = conflog.OriginOf(ctx).Actor

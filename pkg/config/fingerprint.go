@@ -39,8 +39,7 @@ func (c findings) KeyWorks(k *Key) bool {
 	if !k.RevokedAt.IsZero() || !k.ExpiresAt.IsZero() && !c.Now().Before(k.ExpiresAt) {
 		return false
 	}
-	_, named := c.bootstrapScopes[[32]byte(k.Hash)]
-	return !k.Bootstrap || named
+	return isSet(c.core, k)
 }
 
 func isClosed(ch <-chan struct{}) bool {

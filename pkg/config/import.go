@@ -184,10 +184,8 @@ func (im *importing) read(from io.Reader) (err error) {
 				v.keepEnded(u)
 			}
 		}
-		if _, unread := v.(*Opaque); !unread { // encode it as validated: without unknown members
-			if raw, err = json.Marshal(v); err != nil {
-				return fmt.Errorf("encode %s %s: %w", name, v.entityID(), err)
-			}
+		if raw, err = json.Marshal(v); err != nil { // as validated: without unknown members
+			return fmt.Errorf("encode %s %s: %w", name, v.entityID(), err)
 		}
 		if len(raw) > conflog.MaxEntityBytes {
 			return fmt.Errorf("%w: %s %.100s: %w", ErrInvalidExport, name, v.entityID(), ErrEntityTooLarge)

@@ -109,8 +109,8 @@ func (c keys) Authenticate(text string) (*Key, error) {
 	if !k.RevokedAt.IsZero() || !k.ExpiresAt.IsZero() && !c.Now().Before(k.ExpiresAt) {
 		return nil, ErrInvalidKey
 	}
-	scope, named := c.bootstrapScopes[hash]
-	if k.Bootstrap && !named {
+	scope := c.bootstrapScopes[hash]
+	if !isSet(c.core, k) {
 		return nil, ErrInvalidKey
 	}
 	c.requestFingerprint(k.ID, text)
@@ -120,6 +120,17 @@ func (c keys) Authenticate(text string) (*Key, error) {
 	as := *k // the scope in the environment wins, even if it named the key with the other scope before
 	as.Scope = scope
 	return &as, nil
+}
+
+// IsSet is false for a bootstrap key that this node's environment does not name, such as one of an import. It gets 401.
+func (c keys) IsSet(k *Key) bool { return isSet(c.core, k) }
+
+func isSet(c *core, k *Key) bool {
+	if !k.Bootstrap {
+		return true
+	}
+	_, named := c.bootstrapScopes[[32]byte(k.Hash)]
+	return named
 }
 
 // RevokeKey revokes a key for good. When it returns nil, every node rejects the key. Revoking a revoked key waits in

@@ -44,7 +44,7 @@ type kindInfo struct {
 	holdsSecrets bool         // values may hold sealed secrets; eachSealed finds them
 }
 
-// kindTable has every kind. Only a later version creates those that are opaque; this version stores them, see Opaque.
+// kindTable has every kind.
 var kindTable = [kinds]kindInfo{
 	// registered by the log itself
 	kindLog: {conflog.KindInfo{Name: "log"}, func() value { return &LogSecret{} }, false, true},
@@ -110,7 +110,11 @@ var kindTable = [kinds]kindInfo{
 		info("scan", conflog.AuditRequested, conflog.Bounds{
 			MaxCount: maxScans, ErrCount: ErrTooManyScans, AllowGrowthWhenFull: true}),
 		func() value { return &Scan{} }, true, false},
-	kindTripwire: opaque("tripwire", conflog.AuditAll),
+	// That it was tripped is not audited, and must be recorded when the configuration is full.
+	kindTripwire: {
+		info("tripwire", conflog.AuditRequested, conflog.Bounds{
+			MaxCount: MaxDomains * MaxTripwires, ErrCount: ErrTooManyTripwires, AllowGrowthWhenFull: true}),
+		func() value { return &Tripwire{} }, true, false},
 	// The end of an act, which a node may record by itself, is not audited: the change that it made is.
 	kindAct: {
 		info("act", conflog.AuditRequested, conflog.Bounds{MaxCount: MaxActs, ErrCount: ErrTooManyActs,
@@ -126,11 +130,6 @@ var kindTable = [kinds]kindInfo{
 // info returns the description of a kind that exists at level 1.
 func info(name string, audited conflog.Audited, bounds conflog.Bounds) conflog.KindInfo {
 	return conflog.KindInfo{Name: name, Level: 1, Audited: audited, Bounds: bounds}
-}
-
-// opaque returns the description of a kind whose values are Opaque.
-func opaque(name string, audited conflog.Audited) kindInfo {
-	return kindInfo{info(name, audited, conflog.Bounds{}), func() value { return &Opaque{} }, true, true}
 }
 
 // registeredKinds returns the kinds that are registered with the log.
@@ -164,17 +163,6 @@ type LogSecret struct {
 func (l *LogSecret) entityID() string   { return l.ID }
 func (l *LogSecret) secretHash() []byte { return nil }
 
-// Opaque is a value of a kind that this version stores but does not use.
-type Opaque struct {
-	Meta
-	// Hash is the SHA-256 of a secret by which a later version finds the entity.
-	Hash []byte `json:"hash,omitempty"`
-	// Sealed holds secrets under the master keys, by the field under which each is sealed.
-	Sealed map[string]Sealed `json:"sealed,omitempty"`
-}
-
-func (u *Opaque) secretHash() []byte { return u.Hash }
-
 // decodeValue decodes a value and checks the length of its hash, on which apply relies.
 func decodeValue(k kind, b []byte) (value, error) {
 	v := kindTable[k].empty()
@@ -182,7 +170,8 @@ func decodeValue(k kind, b []byte) (value, error) {
 		return nil, fmt.Errorf("decode %s: %w", kindTable[k].Name, err)
 	}
 	h := v.secretHash()
-	needed := k == kindEndpoint || k == kindKey || k == kindDrain || k == kindDomain || k == kindDSN
+	needed := k == kindEndpoint || k == kindKey || k == kindDrain || k == kindDomain || k == kindDSN ||
+		k == kindTripwire
 	if len(h) != conflog.HashLen && (needed || len(h) > 0) {
 		return nil, fmt.Errorf("decode %s: hash of %d bytes", kindTable[k].Name, len(h))
 	}

@@ -91,8 +91,8 @@ func TestUnknownMembersSurvive(t *testing.T) {
 				v.Hash = nil
 			case *DSN:
 				v.Hash = hash[:]
-			case *Opaque:
-				v.Hash = nil
+			case *Tripwire:
+				v.Key, v.URL = &TripwireSecret{Hash: hash[:]}, nil
 			}
 			objects := 0
 			raw := mustJSON(t, plantUnknown(reflect.ValueOf(v), decodedJSON(t, mustJSON(t, v)), &objects))

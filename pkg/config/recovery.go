@@ -102,6 +102,8 @@ type Recovery struct {
 	FinishedAt    time.Time     `json:"finished_at,omitzero"`
 	Deadline      time.Time     `json:"deadline"`
 	CreatedBy     string        `json:"created_by"`
+	// ActedBy is the call with an Idempotency-Key that acted on the job last, so that its repeat does not.
+	ActedBy string `json:"acted_by,omitempty"`
 
 	// identifies the items in the store; set when the job becomes ready
 	Selection    string                `json:"selection,omitempty"`
@@ -136,7 +138,8 @@ type CanaryResult struct {
 }
 
 // isPending reports whether a value has unfinished work, so that those that have can be listed often: recovery jobs
-// that are not settled, alerts with messages to send, and findings on which somebody still has to act.
+// that are not settled, alerts with messages to send, findings on which somebody still has to act, and acts on which
+// nobody has decided.
 func isPending(v value) bool {
 	switch v := v.(type) {
 	case *Recovery:
@@ -145,6 +148,8 @@ func isPending(v value) bool {
 		return len(v.Notices) > 0
 	case *Finding:
 		return v.Status.Outstanding()
+	case *Act:
+		return v.State == ActPending
 	}
 	return false
 }

@@ -213,11 +213,6 @@ func eachSealed(v value, f func(entity, field string, s *Sealed)) {
 		v.eachSealed(f)
 	case *DSN:
 		f(v.ID, FieldDSNKey, &v.Sealed.Key)
-	case *Opaque:
-		for field, s := range v.Sealed {
-			f(v.ID, field, &s)
-			v.Sealed[field] = s
-		}
 	}
 }
 

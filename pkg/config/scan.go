@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -20,8 +21,10 @@ type Scan struct {
 	Status   string `json:"status"`
 	// Hash is set until the scan has ended: so a second one is refused meanwhile.
 	Hash []byte `json:"hash,omitempty"`
-	// Try counts the nodes that have begun it, from 1. Only the newest may change it, until Until: then another may begin.
+	// Try counts how often it was begun. Only the node that has begun the newest try may change it. Another node may begin
+	// it again after Until, and Node, after a restart, at once.
 	Try   int       `json:"try,omitempty"`
+	Node  string    `json:"node,omitempty"`
 	Until time.Time `json:"until,omitzero"`
 
 	Pages       int           `json:"pages"`
@@ -89,11 +92,11 @@ func (s *Scan) Ended() bool { return s.Status == ScanCompleted || s.Status == Sc
 // Scan returns the scan with that id; nil unless it is Present.
 func (c scans) Scan(id string) (*Scan, Presence) { return findEntity[*Scan](c.core, kindScan, id) }
 
-// Scans returns at most limit scans of an account and a domain, empty for all, newest first, created before the one
+// Scans returns at most limit scans of an account and of domains, nil for all, newest first, created before the one
 // with beforeSeq (0 = from the newest), and whether there are more.
-func (c scans) Scans(account, domain string, beforeSeq int64, limit int) ([]*Scan, bool) {
+func (c scans) Scans(account string, domains []string, beforeSeq int64, limit int) ([]*Scan, bool) {
 	return listEntities(c.core, kindScan, account, beforeSeq, limit, func(s *Scan) bool {
-		return domain == "" || s.Domain == domain
+		return len(domains) == 0 || slices.Contains(domains, s.Domain)
 	})
 }
 
@@ -121,17 +124,18 @@ func (c scans) CreateScan(ctx context.Context, s *Scan) (*Scan, error) {
 	return created, err
 }
 
-// BeginScan takes a scan over for a time, unless it has ended or another node has it.
-func (c scans) BeginScan(ctx context.Context, id string, lease time.Duration) (*Scan, error) {
+// BeginScan takes a scan over for a time, unless it has ended or another node has it. A node that has it begins it
+// again: it has restarted.
+func (c scans) BeginScan(ctx context.Context, id, node string, lease time.Duration) (*Scan, error) {
 	return updateEntity(ctx, c.core, kindScan, id, func(s *Scan) error {
 		now := c.Now().UTC()
-		if s.Ended() || now.Before(s.Until) {
+		if s.Ended() || now.Before(s.Until) && s.Node != node {
 			return ErrScanTaken
 		}
 		if s.StartedAt.IsZero() {
 			s.StartedAt = now
 		}
-		s.Status, s.Until = ScanRunning, now.Add(lease)
+		s.Status, s.Node, s.Until = ScanRunning, node, now.Add(lease)
 		s.Try++
 		return nil
 	})
@@ -149,7 +153,7 @@ func (c scans) UpdateScan(ctx context.Context, id string, try int, lease time.Du
 		s.Until = now.Add(lease)
 		change(s)
 		if s.Ended() {
-			s.Hash, s.Until, s.FinishedAt = nil, time.Time{}, now
+			s.Hash, s.Node, s.Until, s.FinishedAt = nil, "", time.Time{}, now
 		}
 		return nil
 	})

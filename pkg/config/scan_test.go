@@ -11,8 +11,8 @@ func newScan(id string) *Scan {
 	return &Scan{Meta: Meta{ID: "scn_" + id}, Domain: "dom_1", Hostname: "www.example.com", Trigger: ScanManual}
 }
 
-// One scan runs at a time. One node has it, until its time has passed; then another begins it again, and the first can
-// neither change nor end it. It ends once.
+// One scan runs at a time. One node has it, until its time has passed or it restarts; then another begins it again, and
+// the first can neither change nor end it. It ends once.
 func TestScanHasOneNode(t *testing.T) {
 	ctx := t.Context()
 	n := node(t, broker(t), Config{Node: "a"})
@@ -25,29 +25,32 @@ func TestScanHasOneNode(t *testing.T) {
 	if _, err := n.CreateScan(ctx, newScan("1")); !errors.Is(err, ErrConflict) {
 		t.Errorf("the same id twice: %v", err)
 	}
-	first, err := n.BeginScan(ctx, "scn_1", time.Hour)
+	first, err := n.BeginScan(ctx, "scn_1", "a", time.Hour)
 	if err != nil || first.Status != ScanRunning || first.Try != 1 || first.StartedAt.IsZero() {
 		t.Fatalf("%+v, %v", first, err)
 	}
-	if _, err := n.BeginScan(ctx, "scn_1", time.Hour); !errors.Is(err, ErrScanTaken) {
+	if _, err := n.BeginScan(ctx, "scn_1", "b", time.Hour); !errors.Is(err, ErrScanTaken) {
 		t.Errorf("begun by two: %v", err)
 	}
 	if _, err := n.UpdateScan(ctx, "scn_1", 1, -time.Second, func(s *Scan) { s.Pages = 3 }); err != nil {
 		t.Fatal(err)
 	}
-	second, err := n.BeginScan(ctx, "scn_1", time.Hour)
+	second, err := n.BeginScan(ctx, "scn_1", "b", time.Hour)
 	if err != nil || second.Try != 2 || !second.StartedAt.Equal(first.StartedAt) || n.OpenScan().ID != "scn_1" {
 		t.Fatalf("%+v, %v", second, err)
+	}
+	if third, err := n.BeginScan(ctx, "scn_1", "b", time.Hour); err != nil || third.Try != 3 {
+		t.Fatalf("after a restart of its node: %+v, %v", third, err)
 	}
 	end := func(s *Scan) { s.Status, s.Pages = ScanCompleted, 7 }
 	if _, err := n.UpdateScan(ctx, "scn_1", 1, time.Hour, end); !errors.Is(err, ErrScanTaken) {
 		t.Errorf("ended by the first: %v", err)
 	}
-	if s, err := n.UpdateScan(ctx, "scn_1", 2, time.Hour, end); err != nil || s.FinishedAt.IsZero() ||
+	if s, err := n.UpdateScan(ctx, "scn_1", 3, time.Hour, end); err != nil || s.FinishedAt.IsZero() ||
 		n.OpenScan() != nil {
 		t.Errorf("%+v, %v", s, err)
 	}
-	if _, err := n.UpdateScan(ctx, "scn_1", 2, time.Hour, end); !errors.Is(err, ErrScanTaken) {
+	if _, err := n.UpdateScan(ctx, "scn_1", 3, time.Hour, end); !errors.Is(err, ErrScanTaken) {
 		t.Errorf("ended twice: %v", err)
 	}
 	if _, err := n.CreateScan(ctx, newScan("2")); err != nil {
@@ -71,7 +74,7 @@ func TestOldScansAreRemoved(t *testing.T) {
 	if err := n.sweepOnce(ctx); err != nil {
 		t.Fatal(err)
 	}
-	all, _ := n.Scans(n.Account().ID, "dom_1", 0, 1000)
+	all, _ := n.Scans(n.Account().ID, []string{"dom_1"}, 0, 1000)
 	if len(all) != MaxScans || all[MaxScans-1].ID != "scn_3" {
 		t.Errorf("%d scans", len(all))
 	}

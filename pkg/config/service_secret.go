@@ -19,7 +19,6 @@ type secrets struct{ *core }
 // serviceSecretID.
 type ServiceSecret struct {
 	Meta
-	// Sealed has the members that Opaque has.
 	Sealed struct {
 		Secret Sealed `json:"secret"` // 32 random bytes
 	} `json:"sealed"`
@@ -27,8 +26,7 @@ type ServiceSecret struct {
 
 const (
 	serviceSecretID = "service_secret"
-	// FieldServiceSecret is the field under which ServiceSecret.Sealed.Secret is sealed. It is also the name of its JSON
-	// member, as for every Opaque value.
+	// FieldServiceSecret is the field under which ServiceSecret.Sealed.Secret is sealed.
 	FieldServiceSecret = "secret"
 )
 

@@ -40,8 +40,12 @@ func (c endpoints) EndpointByToken(token string) *Endpoint {
 	return ep
 }
 
-// formerTokenHash returns the hash of the former ingest token of an endpoint; nil for none.
+// formerTokenHash returns the second hash by which an entity is found: that of the former ingest token of an endpoint,
+// or of the URL of a tripwire that has an API key too; nil for none.
 func formerTokenHash(v value) *[conflog.HashLen]byte {
+	if t, ok := v.(*Tripwire); ok && t.Key != nil && t.URL != nil && len(t.URL.Hash) == conflog.HashLen {
+		return (*[conflog.HashLen]byte)(t.URL.Hash)
+	}
 	e, ok := v.(*Endpoint)
 	if !ok || e.FormerToken == nil || len(e.FormerToken.Hash) != conflog.HashLen {
 		return nil

@@ -52,6 +52,8 @@ func validate(v value, checkURL func(string) error) error {
 		return v.validate()
 	case *DSN:
 		return v.validate()
+	case *Tripwire:
+		return v.validate()
 	case *Settings:
 		return v.validate()
 	case *Fixture:

@@ -52,6 +52,7 @@ type outboxEntry struct {
 	Changed   []string  `json:"chg,omitempty"`
 	RequestID string    `json:"req,omitempty"`
 	RemoteIP  string    `json:"ip,omitempty"`
+	Related   string    `json:"rel,omitempty"`
 }
 
 // outbox copies the outbox to the audit log.
@@ -60,7 +61,7 @@ type outbox struct{ *Log }
 // setOrigin sets the origin of a record, and the names of the members that it changes.
 func (l outbox) setOrigin(ctx context.Context, r *record) {
 	from := OriginOf(ctx)
-	r.By, r.RequestID, r.RemoteIP = from.Actor, from.RequestID, from.RemoteIP
+	r.By, r.RequestID, r.RemoteIP, r.Related = from.Actor, from.RequestID, from.RemoteIP, from.Related
 	r.ByName = l.entities.ActorName(l.view.Load(), r.By)
 	if r.replaced != nil && r.Value != nil && l.kinds.infos[r.kind].Audited != AuditNone {
 		r.Changed = changedMembers(l.Value(r.replaced), r.Value)
@@ -84,7 +85,7 @@ func (p *parser) packOutboxEntry(r *record) (packed []byte, size int32) {
 	}
 	raw, err := json.Marshal(outboxEntry{
 		OpID: r.OpID, At: r.At, By: r.By, ByName: r.ByName, Action: r.action(), Kind: r.Kind, ID: r.ID, Changed: r.Changed,
-		RequestID: r.RequestID, RemoteIP: addrText(r.RemoteIP),
+		RequestID: r.RequestID, RemoteIP: addrText(r.RemoteIP), Related: r.Related,
 	})
 	if err != nil {
 		// strings and a time that was parsed
@@ -134,7 +135,7 @@ func (l outbox) auditEntry(e *Entity, account string) audit.Entry {
 	return audit.Entry{
 		ID: audit.NewID(t.At, uint32(e.Seq), t.OpID), Account: account, At: t.At.Truncate(time.Millisecond),
 		Actor: audit.ActorOf(t.By, t.ByName), Action: t.Action, EntityType: t.Kind, Entity: t.ID, Changes: t.Changed,
-		RequestID: t.RequestID, RemoteIP: from,
+		RequestID: t.RequestID, RemoteIP: from, Related: t.Related,
 	}
 }
 

@@ -57,6 +57,7 @@ type record struct {
 	RequestID string     `json:"request_id,omitempty"`
 	RemoteIP  netip.Addr `json:"remote_ip,omitzero"`
 	Changed   []string   `json:"changed,omitempty"` // names of the changed members, of a put that replaces a value
+	Related   string     `json:"related,omitempty"`
 
 	// Second makes the record a pair: it changes another entity too, or neither is changed. See pair.go.
 	Second *second `json:"second,omitempty"`

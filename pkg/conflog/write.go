@@ -24,6 +24,7 @@ type Origin struct {
 	Actor     string // id of an API key or a user, audit.Operator, or the name of a component
 	RequestID string
 	RemoteIP  netip.Addr
+	Related   string // id of another entity that the changes are related to; see audit.Entry
 }
 
 // WithOrigin returns a context with the origin of the changes that are made with it.

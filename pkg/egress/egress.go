@@ -32,6 +32,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"os"
 	"time"
 )
@@ -156,7 +157,15 @@ func (t *Transport) dialTLS(ctx context.Context, network, _ string) (net.Conn, e
 	secured := tls.Client(conn, cfg)
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
-	if err := secured.HandshakeContext(ctx); err != nil {
+	hooks := httptrace.ContextClientTrace(ctx) // net/http calls them too, after the handshake
+	if hooks != nil && hooks.TLSHandshakeStart != nil {
+		hooks.TLSHandshakeStart()
+	}
+	err = secured.HandshakeContext(ctx)
+	if hooks != nil && hooks.TLSHandshakeDone != nil {
+		hooks.TLSHandshakeDone(secured.ConnectionState(), err)
+	}
+	if err != nil {
 		conn.Close()
 		if errors.Is(err, context.DeadlineExceeded) {
 			err = fmt.Errorf("TLS handshake: %w", err)

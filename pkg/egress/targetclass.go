@@ -50,7 +50,8 @@ const (
 )
 
 // LocalAdvice tells the user of a relay how events come to their own machine or network, which it does not send to.
-const LocalAdvice = "; for your own machine run /tools/relay-forward.mjs, or set RELAY_EGRESS_ALLOW on the relay"
+const LocalAdvice = "; for your own machine run /tools/relay-forward.mjs, or set RELAY_EGRESS_ALLOW " +
+	"and RELAY_EGRESS_ALLOW_HTTP"
 
 // advice is LocalAdvice for addresses of machines and networks of one's own, else empty.
 func (v TargetClass) advice() string {

@@ -30,6 +30,7 @@ type Attempt struct {
 	Truncated      bool
 	// TransformationVersion is the version of the transformation that made the body; 0: it was sent as it is stored.
 	TransformationVersion int
+	Trace                 string // traceparent of its span, which the request carried; empty: it is not traced
 }
 
 // Field numbers of an attempt within an outcome. As in [Outcome], a number is never reused.
@@ -54,6 +55,7 @@ const (
 	aRequestHeader
 	aResponseHeader
 	aTransformationVersion
+	aTrace
 )
 
 func (a *Attempt) append(b []byte) []byte {
@@ -76,7 +78,8 @@ func (a *Attempt) append(b []byte) []byte {
 	b = appendInt(b, aTruncated, int64(protowire.EncodeBool(a.Truncated)))
 	b = appendString(b, aRequestHeader, string(a.RequestHeader))
 	b = appendString(b, aResponseHeader, string(a.ResponseHeader))
-	return appendInt(b, aTransformationVersion, int64(a.TransformationVersion))
+	b = appendInt(b, aTransformationVersion, int64(a.TransformationVersion))
+	return appendString(b, aTrace, a.Trace)
 }
 
 func (a *Attempt) decode(v []byte) error {
@@ -118,6 +121,8 @@ func (a *Attempt) decode(v []byte) error {
 			a.Truncated = n != 0
 		case aTransformationVersion:
 			a.TransformationVersion = int(n)
+		case aTrace:
+			a.Trace = string(b)
 		}
 		return nil
 	})

@@ -76,11 +76,14 @@ type Event struct {
 	Dests          []string // destinations that were enabled when the event was accepted
 	DuplicateOf    string   // evt_… of the first event with the same deduplication value
 	IdempotencyKey string
+	Trace          string // traceparent of the span that accepted it; empty: it is not traced
 	// OnlyGroup is the one consumer group that processes the record, when it was retried from the dead letter topic;
 	// empty: every group. Record does not encode it: records made from this one are for every group.
 	OnlyGroup string
 	Header    []Field // as received: canonical names, order and duplicates kept
 	Body      []byte
+	// Unknown are headers that a newer version has written. Record writes them again, so that a retry keeps them.
+	Unknown []stream.Header
 }
 
 // Field is one header line.
@@ -104,6 +107,7 @@ func (e *Event) HeaderValue(canonical string) string {
 
 // Names of the record headers.
 const (
+	hOwn         = "relay-" // begins all that are not received ones
 	hVersion     = "relay-v"
 	hID          = "relay-id"
 	hAccount     = "relay-account"
@@ -117,6 +121,7 @@ const (
 	hDests       = "relay-dests"
 	hDuplicateOf = "relay-duplicate-of"
 	hIdempotency = "relay-idempotency-key"
+	hTrace       = "relay-trace"
 	hWork        = "relay-work"
 	hHeader      = "h:"
 )
@@ -127,8 +132,8 @@ const version = "1"
 //
 // All values share one allocation, and so do all names: an event has about thirty of each, and every event passes here.
 func (e *Event) Record() *stream.Record {
-	headers := make([]stream.Header, 0, 13+len(e.Header))
-	size, names := recordText+len(e.Type)+len(e.Query)+len(e.IdempotencyKey)+len(e.Dests)*destText, 0
+	headers := make([]stream.Header, 0, 14+len(e.Header)+len(e.Unknown))
+	size, names := recordText+len(e.Type)+len(e.Query)+len(e.IdempotencyKey)+len(e.Trace)+len(e.Dests)*destText, 0
 	for _, f := range e.Header {
 		size += len(f.Value)
 		names += len(hHeader) + len(f.Name)
@@ -168,6 +173,7 @@ func (e *Event) Record() *stream.Record {
 	addFrom(hDests, start)
 	add(hDuplicateOf, e.DuplicateOf)
 	add(hIdempotency, e.IdempotencyKey)
+	add(hTrace, e.Trace)
 	var name strings.Builder
 	name.Grow(names)
 	for _, f := range e.Header {
@@ -178,6 +184,7 @@ func (e *Event) Record() *stream.Record {
 		text = append(text, f.Value...)
 		headers = append(headers, stream.Header{Key: name.String()[from:], Value: text[start:len(text):len(text)]})
 	}
+	headers = append(headers, e.Unknown...)
 	return &stream.Record{Key: []byte(e.Endpoint), Value: e.Body, Headers: headers, Timestamp: e.ReceivedAt()}
 }
 
@@ -186,6 +193,22 @@ const (
 	recordText = 256                                    // id, account, enum strings, address
 	destText   = len("dst_01jd0000000000000000000000,") // one destination
 )
+
+// keepUnknown keeps a header of ours that is of no version up to this one.
+func (e *Event) keepUnknown(key, value string) {
+	if strings.HasPrefix(key, hOwn) && key != hWork && !strings.HasPrefix(key, stream.HeaderDead) {
+		e.Unknown = append(e.Unknown, stream.Header{Key: key, Value: []byte(value)})
+	}
+}
+
+// TraceID returns the id of the trace in a traceparent, or "".
+func TraceID(traceparent string) string {
+	const begin, end, whole = 3, 35, 55 // version, trace id, span id, flags (W3C Trace Context)
+	if len(traceparent) != whole {
+		return ""
+	}
+	return traceparent[begin:end]
+}
 
 // RecordID returns the id of an event record as text, without decoding the rest; "" when there is none.
 func RecordID(r *stream.Record) string {
@@ -248,8 +271,12 @@ func Decode(r *stream.Record) (*Event, error) {
 			e.DuplicateOf = v
 		case hIdempotency:
 			e.IdempotencyKey = v
+		case hTrace:
+			e.Trace = v
 		case stream.HeaderOnlyGroup:
 			e.OnlyGroup = v
+		default:
+			e.keepUnknown(h.Key, v)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("decode event header %s: %w", h.Key, err)

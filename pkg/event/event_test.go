@@ -30,7 +30,7 @@ func sample(t testing.TB) *event.Event {
 		ID: newID(t), Account: "acc_1", Endpoint: "ep_1", Source: event.SourceProvider, Verdict: event.VerdictObserved,
 		Reason: event.SignatureMissing, Type: "order.paid", Method: "POST", Query: "a=1&a=2",
 		RemoteIP: netip.MustParseAddr("2001:db8::1"), Dests: []string{"dst_1", "dst_2"}, DuplicateOf: "evt_x",
-		IdempotencyKey: "k",
+		IdempotencyKey: "k", Trace: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
 		Header: []event.Field{{Name: "X-A", Value: "1"}, {Name: "Relay-Id", Value: "evt_forged"},
 			{Name: "X-A", Value: "\xff2"}},
 		Body: []byte("{\"a\":1}\r\n\x00\xfe"),
@@ -61,12 +61,42 @@ func TestEventRecordHeadersArePublic(t *testing.T) {
 		names = append(names, h.Key)
 	}
 	want := "relay-v relay-id relay-account relay-source relay-verdict relay-reason relay-type relay-method " +
-		"relay-query relay-remote-ip relay-dests relay-duplicate-of relay-idempotency-key h:X-A h:Relay-Id h:X-A"
+		"relay-query relay-remote-ip relay-dests relay-duplicate-of relay-idempotency-key relay-trace h:X-A h:Relay-Id h:X-A"
 	if got := strings.Join(names, " "); got != want {
 		t.Fatalf("headers are\n%s, want\n%s", got, want)
 	}
 	if hs := (&event.Event{ID: newID(t), Endpoint: "ep_1"}).Record().Headers; len(hs) != 2 {
 		t.Fatalf("empty members were written: %v", hs)
+	}
+}
+
+// A header that a newer version has written survives a retry by this one, once. What a dead letter adds does not.
+func TestHeadersOfANewerVersionAreKept(t *testing.T) {
+	first := sample(t).Record()
+	first.Headers = append(first.Headers, stream.Header{Key: "relay-newer", Value: []byte("x")},
+		stream.Header{Key: stream.HeaderDeadRetried, Value: []byte("1")}, stream.Header{Key: "of-a-tool"})
+	for range 2 {
+		e, err := event.Decode(first)
+		if err != nil {
+			t.Fatal(err)
+		}
+		work, err := (&event.Work{Event: e, Dest: "dst_1", Attempt: 1}).Record()
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept := 0
+		for _, h := range work.Headers {
+			if h.Key == "relay-newer" && string(h.Value) == "x" {
+				kept++
+			}
+			if strings.HasPrefix(h.Key, stream.HeaderDead) || h.Key == "of-a-tool" {
+				t.Errorf("%s is kept", h.Key)
+			}
+		}
+		if kept != 1 {
+			t.Errorf("the header is there %d times", kept)
+		}
+		first = work
 	}
 }
 
@@ -93,7 +123,7 @@ func TestWorkRoundTrip(t *testing.T) {
 		Due:      time.UnixMilli(1_800_000_000_123).UTC(),
 		Deadline: time.UnixMilli(1_800_000_900_000).UTC(), Run: "run_1", Parked: event.LaneFull,
 		ParkedBy: 0xfedcba98, ReportedNextAt: time.UnixMilli(1_800_000_700_000).UTC(), Prior: event.Failed,
-		PriorReason: event.Gone410,
+		PriorReason: event.Gone410, Trace: "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01",
 	}
 	r, err := w.Record()
 	if err != nil {
@@ -139,7 +169,7 @@ func TestOutcomeRoundTrip(t *testing.T) {
 			RetryAfter: 7 * time.Second, RemoteIP: netip.MustParseAddr("192.0.2.1"), URL: "https://example.com/h",
 			Method:        "POST",
 			RequestHeader: "A: 1\nA: \n", ResponseHeader: "B: 2\n", ResponseBody: []byte("\xff"), Truncated: true,
-			TransformationVersion: 3,
+			TransformationVersion: 3, Trace: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
 		},
 	}
 	// every field is set, so that the round trip covers it

@@ -184,3 +184,32 @@ func TestVersionOrder(t *testing.T) {
 		t.Error("a run without an id has a version")
 	}
 }
+
+// BenchmarkDecode measures what readers save that need the head of a record only: alerts and the ledger.
+func BenchmarkDecode(b *testing.B) {
+	e := sample(b).Record()
+	o := (&event.Outcome{
+		Event: newID(b), Account: "acc_1", Endpoint: "ep_1", Dest: "dst_1", Type: "a.b", Status: event.Delivered, Code: 200,
+		At: time.Now(), Attempt: &event.Attempt{ID: newID(b), StartedAt: time.Now(), Trigger: event.TriggerInitial,
+			OK: true, Code: 200, URL: "https://example.com/h", Method: "POST", ResponseBody: make([]byte, 500),
+			RequestHeader: event.Lines(make([]byte, 600))},
+	}).Record()
+	for _, c := range []struct {
+		name   string
+		decode func() error
+	}{
+		{"event", func() error { _, err := event.Decode(e); return err }},
+		{"event head", func() error { _, err := event.DecodeHead(e); return err }},
+		{"outcome", func() error { _, err := event.DecodeOutcome(o); return err }},
+		{"outcome head", func() error { _, err := event.DecodeOutcomeHead(o); return err }},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := c.decode(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -3,6 +3,7 @@ package event
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"math/big"
 	"strings"
 	"time"
@@ -38,6 +39,12 @@ func (v Version) Compare(w Version) int {
 func (v Version) Big() *big.Int {
 	b := new(big.Int).SetUint64(v.Hi)
 	return b.Lsh(b, 64).Or(b, new(big.Int).SetUint64(v.Lo))
+}
+
+// VersionOf is the inverse of Big.
+func VersionOf(b *big.Int) Version {
+	lo := new(big.Int).And(b, new(big.Int).SetUint64(math.MaxUint64))
+	return Version{Hi: new(big.Int).Rsh(b, 64).Uint64(), Lo: lo.Uint64()}
 }
 
 // Version returns the version of the outcome when its record has this offset in the topic outcomes.

@@ -40,6 +40,8 @@ type Work struct {
 	// times does not evaluate its body each time.
 	FilterRev int64
 	Filtered  bool
+	// Trace is the traceparent of the attempt before; empty: there was none, or it was not traced.
+	Trace string
 }
 
 // workWire is the JSON of the header relay-work; times are unix milliseconds.
@@ -58,6 +60,7 @@ type workWire struct {
 	PriorReason    Reason  `json:"pr,omitempty"`
 	FilterRev      int64   `json:"fr,omitempty"`
 	Filtered       bool    `json:"ff,omitempty"`
+	Trace          string  `json:"tc,omitempty"`
 }
 
 // Record encodes the item. The body is not copied.
@@ -67,6 +70,7 @@ func (w *Work) Record() (*stream.Record, error) {
 		Deadline: unixMilli(w.Deadline), Run: w.Run, Parked: w.Parked, ParkedBy: w.ParkedBy,
 		ReportedNextAt: unixMilli(w.ReportedNextAt),
 		Prior:          w.Prior, PriorReason: w.PriorReason, FilterRev: w.FilterRev, Filtered: w.Filtered,
+		Trace: w.Trace,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("encode work item: %w", err)
@@ -91,7 +95,7 @@ func DecodeWork(r *stream.Record) (*Work, error) {
 		Event: e, Dest: wire.Dest, Trigger: wire.Trigger, Attempt: wire.Attempt, Due: fromMilli(wire.Due),
 		Deadline: fromMilli(wire.Deadline), Run: wire.Run, Parked: wire.Parked, ParkedBy: wire.ParkedBy,
 		ReportedNextAt: fromMilli(wire.ReportedNextAt), Prior: wire.Prior, PriorReason: wire.PriorReason,
-		FilterRev: wire.FilterRev, Filtered: wire.Filtered,
+		FilterRev: wire.FilterRev, Filtered: wire.Filtered, Trace: wire.Trace,
 	}, nil
 }
 

@@ -50,6 +50,8 @@ var Sources = []Source{SDK, Drain, Scan, FromTripwire, Event}
 const (
 	// RuleFlood is the rule of the one finding that gets the hits of a sender beyond its bound of new findings.
 	RuleFlood = "flood"
+	// RuleTripwire is the rule of all findings about tripwires.
+	RuleTripwire = "tripwire"
 	// RuleGeneric finds values by the name beside them. Its severity does not depend on the context.
 	RuleGeneric = "generic-secret"
 	// CustomPrefix begins the ids of rules that a customer defines.

@@ -38,6 +38,16 @@ func (k *Keys) ID(rule, fingerprint string, location [16]byte) string {
 	return id.ID(sum[:16]).Text(Prefix)
 }
 
+// TripwireID returns the id of the finding of a tripwire, whichever of its secrets was used or seen. Tests have another
+// one: they must not hide a use.
+func (k *Keys) TripwireID(tripwire string, test bool) string {
+	rule := RuleTripwire
+	if test {
+		rule += "-test"
+	}
+	return k.ID(rule, "", Location{Source: FromTripwire, TripwireID: tripwire}.Hash())
+}
+
 // HitID returns Hit.ID: the same for the same offset in the same record of a sender, however often it is sent.
 func HitID(sender, record string, offset int64) (hit [16]byte) {
 	b := append(append([]byte(sender), 0), record...)

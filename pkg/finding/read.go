@@ -95,7 +95,21 @@ type Occurrence struct {
 	Location             Location
 	Environment, Release string
 	Method, Agent        string
-	RemoteIP             netip.Addr // invalid after 30 days, or if unknown
+	RemoteIP             netip.Addr   // invalid after 30 days, or if unknown
+	RemoteNet            netip.Prefix // of RemoteIP, also after 30 days; invalid if unknown
+}
+
+// NetworkOf returns the /24 or /48 of an address, which may be kept longer than the address; invalid if there is none.
+func NetworkOf(a netip.Addr) netip.Prefix {
+	bits := 48
+	if a = a.Unmap(); a.Is4() {
+		bits = 24
+	}
+	network, err := a.Prefix(bits)
+	if err != nil { // there is no address
+		return netip.Prefix{}
+	}
+	return network
 }
 
 // OccurrencePage is one page of hits. Hits after AsOf may be missing; zero: none is.

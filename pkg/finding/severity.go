@@ -88,6 +88,8 @@ func ContextOf(rule *secrets.Rule) Context {
 // SeverityOf returns the severity of a hit: that of the rule, changed by where the secret was seen.
 func SeverityOf(c Context) Severity {
 	switch {
+	case c.Kind == Tripwire && c.Test:
+		return Low
 	case c.Kind == Tripwire && c.Source == FromTripwire || c.KeyWorks:
 		return Critical
 	case c.Kind == Tripwire || c.Rule == RuleFlood:

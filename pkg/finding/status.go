@@ -52,6 +52,9 @@ func (h *Hit) Regresses(resolvedAt time.Time) bool {
 	return !h.Unverified && h.ObservedAt.Sub(resolvedAt) > RegressionDelay
 }
 
+// TripwireReminder is how often people are notified of a tripwire that is used again while they know of it.
+const TripwireReminder = time.Hour
+
 // FloodReminder is how often people are notified of a flood that goes on: it hides new secrets.
 const FloodReminder = 24 * time.Hour
 
@@ -63,5 +66,5 @@ const (
 	Unchanged Transition = ""
 	Opened    Transition = "opened"    // it was seen for the first time, or verified for the first time
 	Reopened  Transition = "reopened"  // it was seen again after its resolution, or is ignored no longer
-	Continued Transition = "continued" // a flood still goes on; see FloodReminder
+	Continued Transition = "continued" // see FloodReminder and TripwireReminder
 )

@@ -40,6 +40,7 @@ const (
 	DSN         = "dsn_"
 	Fixture     = "fix_"
 	Act         = "act_"
+	Tripwire    = "trw_"
 )
 
 // ID is the 128-bit value of an id, without its prefix. The layout of a time-ordered id, big-endian: 48 bits of unix

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/eventrelay/relay/test/kit"
 )
 
 // nodeCase is what testdata/node/verify.cjs reads.
@@ -19,24 +21,14 @@ type nodeCase struct {
 	Valid   bool              `json:"valid"`
 }
 
-// leaveOut skips the test with the reason why, or fails it where RELAY_TEST_ENGINES=required allows no skipping.
-func leaveOut(t *testing.T, why string) {
-	t.Helper()
-	const what = "skipped: the check with the official JavaScript library: "
-	if os.Getenv("RELAY_TEST_ENGINES") == "required" {
-		t.Fatal(what + why)
-	}
-	t.Skip(what + why)
-}
-
 func TestSignVerifiesWithOfficialJavaScriptLibrary(t *testing.T) {
 	node, err := exec.LookPath("node")
 	if err != nil {
-		leaveOut(t, "node is not installed")
+		kit.SkipMissing(t, "the check with the official JavaScript library: node is not installed")
 	}
 	dir := filepath.Join("testdata", "node")
 	if _, err := os.Stat(filepath.Join(dir, "node_modules", "standardwebhooks")); err != nil {
-		leaveOut(t, "run `npm ci` in pkg/sign/testdata/node")
+		kit.SkipMissing(t, "the check with the official JavaScript library: run `npm ci` in pkg/sign/testdata/node")
 	}
 
 	cases := nodeCases(t)

@@ -70,9 +70,13 @@ func (a *Alerts) Announce(t finding.Transition) config.Announcer {
 			return &config.FindingNotice{Alert: id, Write: func(x *config.Alert) { addNotice(x, n, now) }}
 		}
 		switch {
-		case f.Kind == finding.Tripwire && f.First.Source == finding.FromTripwire:
-			n.Type, n.Tripwire = tripwireType, f.First.Sender
-			return single("tripwire.tripped/"+f.First.Sender, time.Duration(s.CooldownSeconds)*time.Second)
+		case f.Kind == finding.Tripwire && !f.Test:
+			n.Type, n.Tripwire = tripwireType, f.TripwireID
+			alert := "tripwire.tripped/"
+			if f.Severity < finding.Critical { // it was seen: that must not delay the message that it is used
+				alert = "tripwire.seen/"
+			}
+			return single(alert+n.Tripwire, time.Duration(s.CooldownSeconds)*time.Second)
 		case f.Unverified:
 			n.Type = unverifiedType
 			return single("finding.unverified/"+f.First.Sender, findingEvery)

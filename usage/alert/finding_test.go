@@ -209,7 +209,7 @@ func TestMessagesOutsideTheSlots(t *testing.T) {
 		}
 		tripwire := func() bool {
 			return r.announce(newFinding(func(f *config.Finding) {
-				f.Kind, f.Severity = finding.Tripwire, finding.Critical
+				f.Kind, f.Severity, f.TripwireID = finding.Tripwire, finding.Critical, "trw_1"
 				f.First = config.FirstHit{Source: finding.FromTripwire, Sender: "trw_1"}
 			}), finding.Reopened)
 		}

@@ -1,0 +1,41 @@
+//go:build faults
+
+package crash
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// Built says whether this binary has crash points.
+const Built = true
+
+// chosen returns the point of the environment, and how often it is passed until the process is killed.
+var chosen = sync.OnceValues(func() (string, *atomic.Int64) {
+	point, n, _ := strings.Cut(os.Getenv("RELAY_FAULT_CRASH"), ":")
+	left := &atomic.Int64{}
+	times, err := strconv.ParseInt(n, 10, 64)
+	if err != nil {
+		times = 1
+	}
+	left.Store(times)
+	return point, left
+})
+
+// At kills the process (SIGKILL) if this is the point: no deferred call, no flush.
+func At(point string) {
+	if at, left := chosen(); point == "" || point != at || left.Add(-1) != 0 {
+		return
+	}
+	p, err := os.FindProcess(os.Getpid())
+	if err != nil {
+		panic("BUG: find the own process: " + err.Error())
+	}
+	if err := p.Kill(); err != nil {
+		panic("BUG: kill the own process: " + err.Error())
+	}
+	select {} // nothing after the point runs
+}
