@@ -398,6 +398,25 @@ func (d document) checkTests(t *testing.T, c *code) {
 	}
 }
 
+// docs/security.md says of each fuzz target what it reads.
+func TestFuzzTargetsAreDocumented(t *testing.T) {
+	c := readCode(t)
+	_, table, _ := strings.Cut(text(t, "docs/security.md"), "\n## What strangers can make it read\n")
+	table, _, ended := strings.Cut(table, "\n## ")
+	if !ended {
+		t.Fatal("docs/security.md has no table of parsers: this test looks for the wrong text")
+	}
+	for name, dirs := range c.packages {
+		for _, dir := range dirs {
+			for _, target := range c.tests[dir] {
+				if strings.HasPrefix(target, "Fuzz") && !strings.Contains(table, "`"+name+"."+target+"`") {
+					t.Errorf("docs/security.md does not say what %s.%s in %s reads", name, target, dir)
+				}
+			}
+		}
+	}
+}
+
 // The test of an invariant is not among those that wait for make torture.
 func TestInvariantsAreTestedInEveryRun(t *testing.T) {
 	c := readCode(t)

@@ -61,3 +61,26 @@ func TestEveryDocumentIsLinked(t *testing.T) {
 		}
 	}
 }
+
+// Each feature that README.md lists has a test, which every run runs.
+func TestReadmeFeaturesAreTested(t *testing.T) {
+	c := readCode(t)
+	_, section, _ := strings.Cut(text(t, "README.md"), "\n| feature | try it | shown by |\n|---|---|---|\n")
+	table, _, _ := strings.Cut(section, "\n\n")
+	rows := strings.Split(table, "\n")
+	if len(rows) < 10 {
+		t.Fatalf("README.md lists %d features: this test looks for the wrong text", len(rows))
+	}
+	named := regexp.MustCompile("`((?:Test|Fuzz)[A-Z]\\w*|[\\w/.-]+\\.test\\.mjs)`")
+	for _, row := range rows {
+		tests := named.FindAllStringSubmatch(row, -1)
+		if len(tests) == 0 {
+			t.Errorf("README.md names no test of a feature: %s", row)
+		}
+		for _, m := range tests {
+			if c.tortureOnly[m[1]] {
+				t.Errorf("README.md shows a feature by %s, which only make torture runs", m[1])
+			}
+		}
+	}
+}

@@ -45,10 +45,12 @@ var homes = map[string]struct {
 	"github.com/ClickHouse/clickhouse-go": {[]string{"store", "pkg/embedded"}, "one place writes SQL"},
 	"github.com/testcontainers":           {[]string{"test/kit"}, "it starts engines for tests"},
 	"github.com/moby/moby":                {[]string{"test/kit"}, "it starts engines for tests"},
-	"github.com/google/pprof":             {[]string{"bench"}, forBenchmark},
-	"github.com/HdrHistogram":             {[]string{"bench"}, forBenchmark},
-	"github.com/bits-and-blooms":          {[]string{"bench"}, forBenchmark},
-	"github.com/gorilla/mux":              {[]string{"ingest", "api"}, "routes stand in one place for each surface"},
+	"go.opentelemetry.io": {[]string{"pkg/spans"},
+		"everything else sees pkg/spans, where a nil recorder costs nothing"},
+	"github.com/google/pprof":    {[]string{"bench"}, forBenchmark},
+	"github.com/HdrHistogram":    {[]string{"bench"}, forBenchmark},
+	"github.com/bits-and-blooms": {[]string{"bench"}, forBenchmark},
+	"github.com/gorilla/mux":     {[]string{"ingest", "api"}, "routes stand in one place for each surface"},
 }
 
 // source is one parsed Go file of the module.
@@ -114,7 +116,7 @@ func TestImportRules(t *testing.T) {
 func importFault(s source, path string) string {
 	if inner, ok := strings.CutPrefix(path, module+"/"); ok {
 		switch {
-		case inner == "store/internal/storetest" && !s.test:
+		case slices.Contains([]string{"store/internal/storetest", "leaks/websites", "pkg/spans/spanstest"}, inner) && !s.test:
 			return "it is for tests, no part of the binary"
 		case inner == "test/kit" && (s.test || within(s.dir, "test") || within(s.dir, "store/internal/storetest")):
 			return ""
@@ -419,7 +421,7 @@ func TestTestsThatAreNamedExist(t *testing.T) {
 // A pause that ctx ends, and pauses that grow from try to try, are those of pkg/wait.
 func TestPausesAreThoseOfWait(t *testing.T) {
 	for _, s := range sources(t) {
-		if s.test || s.dir == "pkg/wait" {
+		if s.test || s.dir == "pkg/wait" || within(s.dir, "examples") { // examples stand alone
 			continue
 		}
 		for _, d := range s.file.Decls {
@@ -510,6 +512,7 @@ func changes(t *testing.T) map[string]change {
 		"A retry strategy":                            own(retry, "pkg/config/retry.go"),
 		"A filter of GET /v1/events":                  {filters, []string{"pkg/event/filter.go"}, false},
 		"A field of an attempt":                       own(attemptColumns(t), "store/internal/column/attempts.go"),
+		"A deprecation":                               {},
 		"A setting":                                   {},
 		"A subcommand":                                {},
 		"A table":                                     {},

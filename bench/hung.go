@@ -18,13 +18,16 @@ var slowNeighbour = fmt.Sprintf("slow10000after%d", quickFirst)
 func hungFlags(o *options, fs *flag.FlagSet) {
 	fs.BoolVar(&o.sameHost, "same-host", false,
 		"the other destination answers after 10 s, has up to 1,000 requests in flight, and shares host and port")
+	fs.IntVar(&o.endpoints, "endpoints", 0,
+		"number of healthy destinations, and of hung ones, each of an endpoint of its own; 0 = one of each")
 	fs.BoolVar(&o.tls, "tls", false, "the destinations use TLS")
 	fs.BoolVar(&o.http2, "http2", false, "with --tls: they use HTTP/2")
 }
 
-// hung measures a healthy destination alone, then next to one that hangs. Costs are those of the second part.
+// hung measures healthy destinations alone, then next to as many that hang. Costs are those of the second part.
 func hung(ctx context.Context, b *benchRun) error {
-	healthy, err := b.r.makeEndpoint(ctx, object{"destinations": b.destinationAt(0, "ok")})
+	n := max(b.o.endpoints, 1)
+	healthy, err := b.r.makeEndpoints(ctx, n, object{"destinations": b.destinationAt(0, "ok")})
 	if err != nil {
 		return err
 	}
@@ -32,21 +35,24 @@ func hung(ctx context.Context, b *benchRun) error {
 	if b.o.sameHost {
 		other = []object{{"url": b.sink.url(1, slowNeighbour), "max_in_flight": slowInFlight}}
 	}
-	sick, err := b.r.makeEndpoint(ctx, object{"destinations": other})
+	sick, err := b.r.makeEndpoints(ctx, n, object{"destinations": other})
 	if err != nil {
 		return err
 	}
-	if err := b.run(ctx, arrivalLimit, b.post("alone", b.r.eventsURL(healthy), 0)); err != nil {
+	to := func(name string, ids []string, arrivesAt ...int) post {
+		return b.post(name, b.r.eventsURL(ids[0]), arrivesAt...).roundRobin(ids)
+	}
+	if err := b.run(ctx, arrivalLimit, to("alone", healthy, 0)); err != nil {
 		return err
 	}
 	first := b.result
 	b.result = first.newPart()
 	if b.o.sameHost {
-		if err := b.fillWindow(ctx, b.r.eventsURL(sick)); err != nil {
+		if err := b.fillWindow(ctx, b.r.eventsURL(sick[0])); err != nil {
 			return err
 		}
 	}
-	beside, neighbour := b.post("beside a hung one", b.r.eventsURL(healthy), 0), b.post("hung", b.r.eventsURL(sick))
+	beside, neighbour := to("beside hung ones", healthy, 0), to("hung", sick)
 	if err := b.measure(ctx, []post{beside, neighbour}, arrivalLimit, nil); err != nil {
 		return err
 	}
@@ -55,10 +61,22 @@ func hung(ctx context.Context, b *benchRun) error {
 	b.result.Duplicates += first.Duplicates
 	a, c := first.Streams[0].Arrivals[0], b.result.Streams[1].Arrivals[0]
 	b.addFigures(
-		Figure{"arrival p50 beside the hung one", c.Latency.P50 / max(a.Latency.P50, 0.001), "times that alone"},
-		Figure{"arrival p99 beside the hung one", c.Latency.P99 / max(a.Latency.P99, 0.001), "times that alone"},
-		Figure{"requests beside the hung one", float64(c.Requests) / float64(max(c.Arrived, 1)), "an event"})
+		Figure{"arrival p50 beside hung ones", c.Latency.P50 / max(a.Latency.P50, 0.001), "times that alone"},
+		Figure{"arrival p99 beside hung ones", c.Latency.P99 / max(a.Latency.P99, 0.001), "times that alone"},
+		Figure{"requests beside hung ones", float64(c.Requests) / float64(max(c.Arrived, 1)), "an event"},
+		Figure{"cores that the relay and its engines used alone", first.cores(), ""},
+		Figure{"beside hung ones", b.result.cores(), ""})
 	return nil
+}
+
+// cores returns how many cores the run used without the benchmark's own processes.
+func (r *Result) cores() (n float64) {
+	for _, p := range r.CPU {
+		if p.Name != "load" && p.Name != "sink" {
+			n += p.Cores
+		}
+	}
+	return n
 }
 
 // fillWindow sends the slow destination the requests that it answers at once, so that its in-flight window reaches its

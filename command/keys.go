@@ -121,6 +121,8 @@ func listKeys(*flag.FlagSet) action {
 					state = "revoked"
 				case k.ExpiresAt != nil && k.ExpiresAt.Before(time.Now()):
 					state = "expired"
+				case k.NotSet:
+					state = "not_set"
 				}
 				fmt.Fprintf(c.out, "%s\t%s\t%s\t…%s\t%s\t%s\t%s\n", k.ID, scope(&k), state, k.Last4,
 					k.CreatedAt.Format(time.RFC3339), lastUse(&k), k.Name)

@@ -33,6 +33,8 @@ type migration struct {
 	Waiting []string `json:"waiting"`
 	Level   int      `json:"level"`  // of the configuration log; 0: it is empty
 	Newest  int      `json:"newest"` // highest level that this version knows
+
+	before int // the level before finalize
 }
 
 // tablesReady is the value of Tables once all migrations have run.
@@ -88,6 +90,9 @@ func runMigrate(ctx context.Context, s Settings, fix, finalize, asJSON bool, std
 	for _, name := range m.Waiting {
 		fmt.Fprintf(stdout, "tables: %s waits for relay migrate --finalize, when every node runs this version\n", name)
 	}
+	if finalize {
+		fmt.Fprintln(stdout, m.finalized())
+	}
 	if m.Tables == tablesReady {
 		fmt.Fprintf(stdout, "topics and tables are ready, the tables at migration %04d\n", m.Schema)
 	}
@@ -103,6 +108,7 @@ func (m *migration) finalize(ctx context.Context, s Settings, raise bool) error 
 		return fmt.Errorf("read the configuration log: %w", err)
 	}
 	m.Level, m.Newest = c.Level()
+	m.before = m.Level
 	nodes := c.Nodes()
 	c.Close()
 	if m.Level != 0 && !raise {
@@ -127,6 +133,21 @@ func (m *migration) finalize(ctx context.Context, s Settings, raise bool) error 
 		m.Level = m.Newest
 	}
 	return m.migrateTables(ctx, s.tables())
+}
+
+// finalized says what relay migrate --finalize did. The steps of the tables are named before.
+func (m *migration) finalized() string {
+	log := fmt.Sprintf("the configuration log was at level %d, the newest, already", m.Level)
+	switch {
+	case m.Level == 0:
+		log = "the configuration log is empty"
+	case m.before < m.Level:
+		log = fmt.Sprintf("raised the configuration log from level %d to %d", m.before, m.Level)
+	}
+	if len(m.Ran) == 0 {
+		return "finalized: " + log + "; no step of the tables was left"
+	}
+	return fmt.Sprintf("finalized: %s; steps of the tables that ran: %d", log, len(m.Ran))
 }
 
 // refuseOthers returns an error if tables are about to be dropped that a running node of another version may need.

@@ -66,6 +66,9 @@ func (s Settings) validateConnections(fault func(env, format string, args ...any
 	if _, err := egress.NewResolver(s.DNSServer); err != nil {
 		fault("RELAY_DNS_SERVER", "%w", err)
 	}
+	if env, err := s.Traces().Validate(); err != nil {
+		fault(env, "%w", err)
+	}
 	if err := new(slog.Level).UnmarshalText([]byte(s.LogLevel)); err != nil {
 		fault("RELAY_LOG_LEVEL", "%q is none of debug, info, warn, error", s.LogLevel)
 	}

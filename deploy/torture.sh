@@ -10,6 +10,7 @@ parts=(
 	"kills ./test/e2e TestKill|SurvivesAKill|SurviveAKill|RecoverySurvivesKills|ThroughKills"
 	"leaks ./test/e2e LeaksSurviveKills|TestSDK$"
 	"drains ./test/e2e SyslogNG"
+	"tripwires ./test/e2e TestLeakScan|ScanIsTakenOver"
 	"crashes ./test/e2e TestCrash|PowerCut"
 	"cluster ./test/e2e TestCluster|CutOff|OneOwner|BrokerRestart|MoveEndpoint|TestServe$"
 	"life ./test/e2e TestLife$"
@@ -37,6 +38,7 @@ parts=(
 	"secrets ./pkg/secrets PackagesOfNPM|ScriptFinds"
 	"clickhouse ./pkg/embedded/clickhouse KillsLoseNothing"
 	"compose deploy/compose/test.sh"
+	"release deploy/release/test.sh"
 	"contract deploy/contract/schemathesis.sh"
 	"fuzz deploy/fuzz.sh"
 	"dashboard sdk/browser/dashboard.test.mjs"
@@ -67,6 +69,11 @@ run_part() {
 	deploy/compose/test.sh)
 		"$1" 2>&1 | tee "$output.log"
 		sed -n 's/.*: \([0-9]* events accepted.*\)/\1/p' "$output.log" >"$output.figures"
+		;;
+	deploy/release/test.sh)
+		"$1" 2>&1 | tee "$output.log"
+		sed -n -e 's/^release: \([0-9]* files made twice.*\)/\1/p' -e 's/.*: \([0-9]* events accepted.*\)/\1/p' \
+			"$output.log" >"$output.figures"
 		;;
 	deploy/fuzz.sh)
 		"$1" 120 2>&1 | tee "$output.log"

@@ -1,21 +1,28 @@
 #!/bin/sh
-# Installs the vendors' own signature libraries, with which tests compare ours. They are test dependencies only:
-# the binary contains nothing of them.
+# Installs the vendors' own signature libraries, with which tests compare ours, and the libraries of the examples. They
+# are no part of the binary.
 set -eu
 cd "$(dirname "$0")/.."
 
 fresh() { [ -d "$1/node_modules" ] && [ "$1/node_modules" -nt "$1/package-lock.json" ]; }
 
-for dir in pkg/verify/testdata/vendors pkg/sign/testdata/node; do
+for dir in pkg/verify/testdata/vendors pkg/sign/testdata/node examples/javascript; do
 	fresh "$dir" && continue
 	echo "vendors: npm ci in $dir"
 	(cd "$dir" && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error && touch node_modules)
 done
-vendors=pkg/verify/testdata/vendors
-if ! cmp -s "$vendors/requirements.txt" "$vendors/python/requirements.txt" && command -v python3 >/dev/null 2>&1; then
-	echo "vendors: pip install in $vendors"
-	rm -rf "$vendors/python"
+
+# python REQUIREMENTS DIRECTORY installs packages, unless the directory has those of this file.
+python() {
+	cmp -s "$1" "$2/requirements.txt" && return
+	echo "vendors: pip install -r $1"
+	rm -rf "$2"
 	PIP_ROOT_USER_ACTION=ignore python3 -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps \
-		--only-binary=:all: --target "$vendors/python" -r "$vendors/requirements.txt"
-	cp "$vendors/requirements.txt" "$vendors/python/"
+		--only-binary=:all: --target "$2" -r "$1"
+	cp "$1" "$2/"
+}
+
+if command -v python3 >/dev/null 2>&1; then
+	python pkg/verify/testdata/vendors/requirements.txt pkg/verify/testdata/vendors/python
+	python examples/python/requirements.txt bin/examples/python
 fi

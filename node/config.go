@@ -78,6 +78,9 @@ type Config struct {
 	SMTPURL           string   `section:"Alerts and checks" flag:"smtp-url" unset:"no mail" secret:"yes" help:"Mail server for alerts: smtp:// or smtps://user:password@host:port?from=address. TLS is required except on loopback or with &tls=opportunistic."`
 	AlertDomains      []string `flag:"alert-domains" unset:"any domain" help:"Domains that alert mail may go to. Subdomains are not included."`
 	LedgerSeconds     int      `flag:"ledger-seconds" default:"60" help:"Seconds between two checks for lost deliveries, 0 to 3600: a node that dispatches compares accepted deliveries with completed and waiting ones. 0 means never."`
+	TracesURL         string   `section:"Traces" flag:"traces-url" unset:"no traces" help:"Address of an OpenTelemetry collector that takes OTLP over HTTP, such as http://collector:4318. The path is /v1/traces unless you give one."`
+	TracesSample      string   `flag:"traces-sample" default:"0.01" help:"Share of the accepted events that are traced, 0 to 1."`
+	TracesHeaders     string   `flag:"traces-headers" unset:"none" secret:"yes" help:"Headers of the requests to the collector, as name=value,name=value. Values may be percent-encoded."`
 
 	// Decided by the command, not by a setting.
 	Version  string
@@ -148,12 +151,20 @@ func Prefixes(texts []string) ([]netip.Prefix, error) {
 
 // Stream returns how to reach Kafka.
 func (s Config) Stream() stream.Config {
-	return stream.Config{
+	c := stream.Config{
 		Brokers: s.KafkaBrokers, Prefix: s.TopicPrefix, SASL: s.KafkaSASL, TLS: s.KafkaTLS,
 		CertFile: s.KafkaCertFile, KeyFile: s.KafkaKeyFile,
 		SessionTimeout: time.Duration(s.TakeoverSeconds) * time.Second, DialFunc: s.DialKafka,
 	}
+	if s.DialKafka != nil {
+		c.QuietFetchWait = quietFetchWait
+	}
+	return c
 }
+
+// quietFetchWait is how long the embedded broker holds a fetch while nothing happens: an idle node makes some fetches a
+// second instead of 25.
+const quietFetchWait = 5 * time.Second
 
 // Limit returns how to reach Redis.
 func (s Config) Limit() limit.Config {

@@ -14,7 +14,7 @@ import (
 
 // newDrain creates the stage behind the URLs of log drains, whose handler newServer serves.
 func newDrain(n *Node) (func(context.Context) error, error) {
-	scanner, err := secrets.New(secrets.ForLeaks)
+	scanner, err := intake.NewScanner(n.control)
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/eventrelay/relay/ingest"
 	"github.com/eventrelay/relay/leaks/drain"
 	"github.com/eventrelay/relay/leaks/report"
+	"github.com/eventrelay/relay/leaks/scan"
 	"github.com/eventrelay/relay/node/admin"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/egress"
@@ -34,7 +35,7 @@ func (n *Node) newIngest() (func(context.Context) error, error) {
 	n.ingest = ingest.New(ingest.Config{BaseURL: n.url, MaxBody: int64(n.s.MaxBody)}, ingest.Deps{
 		Metrics: n.registry, Endpoints: n.control, Keyring: n.keyring, Producer: n.producer, IDs: n.ids, Now: n.now,
 		ClockSkew: n.control.ClockSkew, Claims: n.limiter, Limits: n.limiter, EventInLog: n.reader.LogHasEvent,
-		CheckCapacity: n.guard.Refusal, Front: n.front,
+		CheckCapacity: n.guard.Refusal, Tripwires: n.tripwires, Front: n.front, Spans: n.spans,
 	})
 	return nil, nil
 }
@@ -50,6 +51,7 @@ func (n *Node) newAPI() (func(context.Context) error, error) {
 		Version:        n.s.Version,
 		TrustedProxies: n.proxies, AllowedHosts: n.s.AllowedHosts,
 		AlertDomains: n.notifier.Domains(),
+		Pages:        map[string][]byte{scan.AboutPath: scan.About(scan.DefaultBudget)},
 		RateRead:     n.s.rate(n.s.APIRateRead, 500),
 		RateWrite:    n.s.rate(n.s.APIRateWrite, 200),
 		RateSend:     n.s.rate(n.s.APIRateSend, 5000),
@@ -62,7 +64,7 @@ func (n *Node) newAPI() (func(context.Context) error, error) {
 			Senders: read.FindingReader{Reader: n.reader}, Findings: read.FindingReader{Reader: n.reader},
 			Domains: n.domains, Limits: n.limiter, LimiterStore: n.limiter, Notifier: n.notifier,
 			Replays:  api.Replays{Selection: n.reader, Runs: n.control, Answers: n.control},
-			Recovery: n.reader, Audit: auditLog{n.reader, n.control}, KeyUses: n.uses,
+			Recovery: n.reader, Audit: auditLog{n.reader, n.control}, KeyUses: n.uses, Refusals: n.tripwires,
 			Egress: n.policy, Resolver: resolver, IDs: n.ids, Now: n.now, Metrics: n.registry, Ready: n.readiness,
 			ValidateVerification: ingest.CheckVerification, Reverify: n.ingest.Reverify, Explain: n.ingest.Explain,
 			Sample: n.ingest.Sample,
@@ -111,7 +113,7 @@ func newAgentServer(n *Node) (func(context.Context) error, error) {
 		BaseURL: n.url, DashboardURL: n.dashboardURL(), Version: n.s.Version, TrustedProxies: n.proxies,
 		AllowedHosts: n.s.AllowedHosts,
 	}, mcp.Deps{
-		Log: n.log, Keys: n.control, Uses: n.uses, Reads: n.limiter.NewWindow("tools", time.Minute),
+		Log: n.log, Keys: n.control, Uses: n.uses, Refusals: n.tripwires, Reads: n.limiter.NewWindow("tools", time.Minute),
 		Writes: n.limiter.NewWindow("changes", time.Minute), Acts: n.control, API: n.api,
 		Producer: n.producer, Now: n.now, Metrics: n.registry,
 	})

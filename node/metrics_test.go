@@ -147,7 +147,7 @@ func startRole(t *testing.T, broker stream.Config, keys, role string) *recorder 
 		Listen: "127.0.0.1:0", NodeName: "node-" + role, Roles: []string{role}, DataDir: dir, MaxBody: 1 << 20,
 		TakeoverSeconds: 30, KafkaBrokers: broker.Brokers, TopicPrefix: broker.Prefix, Replication: 1, LogKeepMinutes: 15,
 		RetentionDays: 30, LedgerSeconds: 60, MasterKeys: keys,
-		ClickHouseURL: "http://127.0.0.1:1/relay", Version: "test",
+		ClickHouseURL: "http://127.0.0.1:1/relay", Version: "test", TracesURL: "http://127.0.0.1:1",
 	}, log, metrics)
 	if err != nil {
 		t.Fatal(stack.StopAfterFailedStart(err))

@@ -33,6 +33,7 @@ import (
 	"github.com/eventrelay/relay/leaks/domain"
 	"github.com/eventrelay/relay/leaks/drain"
 	"github.com/eventrelay/relay/leaks/report"
+	"github.com/eventrelay/relay/leaks/tripwire"
 	"github.com/eventrelay/relay/ledger"
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/config"
@@ -40,6 +41,7 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/limit"
 	"github.com/eventrelay/relay/pkg/notify"
+	"github.com/eventrelay/relay/pkg/spans"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/wait"
 	"github.com/eventrelay/relay/pkg/web"
@@ -69,6 +71,7 @@ type Node struct {
 	url                string
 	partitions         int32 // of the keyed topics
 	control            *config.Control
+	spans              *spans.Recorder // nil without traces
 	limiter            *limit.Limiter
 	producer           *stream.Producer
 	writer             *write.Writer
@@ -89,6 +92,7 @@ type Node struct {
 	drains             *drain.Drain   // nil without the role ingest
 	reports            *report.Intake // nil without the role ingest
 	domains            *domain.Domains
+	tripwires          *tripwire.Wires
 	feed               *feed.Feed
 	readiness          *api.Readiness
 	api                *api.API
@@ -119,6 +123,7 @@ func (n *Node) starts() []start {
 		{name: "check of the configuration", role: "dispatch", new: func() (func(context.Context) error, error) {
 			return nil, checkConfiguration(n)
 		}},
+		{name: "traces", new: func() (func(context.Context) error, error) { return newTraces(n) }},
 		{name: "limiter", new: n.newLimiter},
 		{name: "producer", new: n.newProducer},
 		{name: "own addresses", new: n.newOwn},
@@ -142,6 +147,7 @@ func (n *Node) starts() []start {
 			return newDecider(n)
 		}},
 		{name: "guard of the log", new: n.newGuard},
+		{name: "tripwires", new: func() (func(context.Context) error, error) { return newTripwires(n) }},
 		{name: "ingest", new: n.newIngest},
 		{name: "log drains", role: "ingest", new: func() (func(context.Context) error, error) { return newDrain(n) }},
 		{name: "domains", new: func() (func(context.Context) error, error) { return newDomains(n) }},
@@ -204,7 +210,7 @@ func (n *Node) newHeap() (func(context.Context) error, error) { return newHeap(o
 func (n *Node) newListener() (func(context.Context) error, error) {
 	var err error
 	if n.listener, err = net.Listen("tcp", n.s.Listen); err != nil {
-		return nil, fmt.Errorf("listen on RELAY_LISTEN: %w", err)
+		return nil, fmt.Errorf("listen on RELAY_LISTEN: %w; stop what uses the port, or choose another with --listen", err)
 	}
 	n.url = n.s.baseURL(n.listener.Addr().String())
 	own := slices.Clone(n.s.AllowedHosts)
@@ -389,7 +395,7 @@ func (n *Node) newDispatcher() (func(context.Context) error, error) {
 		Log: n.log, Stream: n.stream, Producer: n.producer, Config: n.control, Updater: n.control, Keyring: n.keyring,
 		Transport: transport, IDs: n.ids, Now: n.control.Now, Metrics: n.registry, OnOwned: n.setOwnedPartitions,
 		Limiter: n.limiter,
-		Held:    n.limiter, Erased: n.control.Erased,
+		Held:    n.limiter, Erased: n.control.Erased, Spans: n.spans,
 	})
 	if err != nil {
 		return nil, err

@@ -29,6 +29,10 @@ func awaitLeaving(n *Node) {
 	<-time.After(delay)
 }
 
+// storeCheckEvery is how often ClickHouse is asked while it answers: two statements each time, most of what the store
+// of an idle node does. Reads report at once that it does not answer.
+const storeCheckEvery = 5 * time.Second
+
 // checks returns one check for each thing that a node with these roles uses. The store is optional: without it a node
 // still takes events and changes of the configuration, and no other node could do more. If it were required, a pause of
 // ClickHouse would take all nodes with the role api out of the load balancer at once.
@@ -46,7 +50,7 @@ func (n *Node) checks() []api.Check {
 		return nil
 	}}, idCheck(n.ids))
 	if n.s.hasRole("api") {
-		checks = append(checks, api.Check{Name: "store", Func: n.reader.Ping, Optional: true})
+		checks = append(checks, api.Check{Name: "store", Func: n.reader.Ping, Optional: true, Every: storeCheckEvery})
 	}
 	return checks
 }

@@ -11,7 +11,7 @@ import (
 
 // newScans creates the runner of leak scans.
 func newScans(n *Node) (func(context.Context) error, error) {
-	rules, err := secrets.New(secrets.ForLeaks)
+	rules, err := intake.NewScanner(n.control)
 	if err != nil {
 		return nil, err
 	}
@@ -21,11 +21,13 @@ func newScans(n *Node) (func(context.Context) error, error) {
 		return nil, err
 	}
 	scanner := scan.New(scan.Deps{
-		Transport: transport, Rules: rules, Masks: rules, UserAgent: "RelayLeakScan/1 (+" + n.url + ")",
-		Budget: scan.DefaultBudget, Now: n.control.Now,
+		Metrics: n.registry, Transport: transport, Budget: scan.DefaultBudget, Now: n.control.Now,
+		UserAgent: "RelayLeakScan/1 (+" + n.url + scan.AboutPath + ")",
 	})
 	runner := scan.NewRunner(scan.RunnerDeps{
-		Log: n.log, Config: leakConfig{n.control}, Proofs: n.domains, Scanner: scanner, Producer: n.producer,
+		Log: n.log, Node: n.s.NodeName, Config: leakConfig{n.control}, Proofs: n.domains, Scanner: scanner,
+		Rules:      secrets.NewScanners(rules),
+		Producer:   n.producer,
 		Findings:   n.limiter.NewDistinct("scan-findings", intake.NewFindingsSpan),
 		Partitions: n.partitions, Now: n.control.Now, IsOwner: n.ownsFirstPartition.Load,
 		MayScan: func(hostname string) bool {

@@ -26,6 +26,9 @@ type Key struct {
 	LastUse   *KeyUse    `json:"last_use"` // null: never used, or LastUseUnknown
 	// LastUseUnknown is true while the store, which has the uses, does not answer.
 	LastUseUnknown bool `json:"last_use_unknown,omitempty"`
+	// NotSet is true for a key of RELAY_BOOTSTRAP_KEY or RELAY_BOOTSTRAP_READ_KEY that this node's settings do not name,
+	// such as one of an import: it gets 401.
+	NotSet bool `json:"not_set,omitempty"`
 	// UsedFromBrowser is true if a web page has called the API with the key, so that it is in client code.
 	UsedFromBrowser bool `json:"used_from_browser"`
 }
@@ -58,6 +61,8 @@ type Keys interface {
 	Keys(account string) []*config.Key
 	CreateKey(ctx context.Context, n config.NewKey) (text string, k *config.Key, err error)
 	RevokeKey(ctx context.Context, key string) error
+	// IsSet is false for a bootstrap key that this node's settings do not name.
+	IsSet(k *config.Key) bool
 	Rewrap(ctx context.Context, progress func(config.RewrapProgress)) (config.RewrapProgress, error)
 }
 
@@ -98,7 +103,7 @@ func (x *keys) list(r *http.Request) (any, error) {
 	shown := []Key{}
 	for _, k := range x.keys.Keys(account) {
 		j := commandKey(k, "")
-		j.LastUseUnknown = err != nil
+		j.LastUseUnknown, j.NotSet = err != nil, !x.keys.IsSet(k)
 		if u, used := uses[k.ID]; used {
 			j.LastUse = &KeyUse{At: u.At, Node: u.Node, RemoteIP: u.RemoteIP.String()}
 		}

@@ -43,7 +43,7 @@ async function createDrain(name, platform) {
 // arrives waits until the page says what has arrived.
 async function arrives(platform, lines) {
   await page.getByText(new RegExp(`Lines arrive: .*, from ${platform}`)).waitFor()
-  await page.getByText(new RegExp(`In 24 hours: ${lines} lines?,.*secrets seen 1 times`)).waitFor()
+  await page.getByText(new RegExp(`In 24 hours: ${lines}\\slines?,.*secrets seen 1\\stime`)).waitFor()
 }
 
 test('a drain of Vercel', { skip }, async () => {
@@ -60,7 +60,7 @@ test('a drain of Vercel', { skip }, async () => {
   assert.equal(answer.status, 200)
   assert.equal(answer.headers.get('x-vercel-verify'), 'code-of-vercel')
   await page.getByText(/Lines arrive: .*, from Vercel/).waitFor()
-  await page.getByText(/secrets seen 1 times, 1 refused requests/).waitFor()
+  await page.getByText(/secrets seen 1\stime, 1\srefused request/).waitFor()
 })
 
 test('a drain of Heroku', { skip }, async () => {
@@ -133,7 +133,7 @@ test("an own rule, from its form to a drain's finding that keeps its name", { sk
   await createDrain('stock by shipper', 'Vercel')
   const url = (await page.locator('code.url.pick').innerText()).trim()
   assert.equal((await fetch(url, { method: 'POST', body: `failed with ${own}\n` })).status, 202)
-  await page.getByText(/secrets seen 1 times/).waitFor()
+  await page.getByText(/secrets seen 1\stime/).waitFor()
   await leave(page, `${relay.url}/app/settings/detection`)
   await page.getByRole('button', { name: 'Remove Key of inventory' }).click()
   await page.getByRole('button', { name: 'Remove rule' }).click()

@@ -23,8 +23,8 @@ async function freePort() {
 }
 
 // startRelay returns { url, key, link, pid, stop, restart } once the relay is ready. The link is the one that it prints
-// for the first person. restart kills the process and starts another one with the same data.
-export async function startRelay() {
+// for the first person. restart kills the process and starts another one with the same data. env are more settings.
+export async function startRelay(env = {}) {
   const directory = await mkdtemp(join(tmpdir(), 'relay-browser-'))
   const port = await freePort()
   const url = `http://127.0.0.1:${port}`
@@ -45,6 +45,7 @@ export async function startRelay() {
       RELAY_EGRESS_ALLOW: '127.0.0.0/8',
       RELAY_EGRESS_ALLOW_HTTP: 'true',
       RELAY_DNS_SERVER: '127.0.0.1:9',
+      ...env,
     },
   })
   let child

@@ -66,9 +66,10 @@ func TestFetchedFilesAreCompared(t *testing.T) {
 
 // pip installs only packages whose checksums are in the repository, and runs no set-up scripts of packages.
 func TestPythonPackagesArePinned(t *testing.T) {
-	for script, requirements := range map[string]string{
-		"deploy/vendors.sh":               "pkg/verify/testdata/vendors/requirements.txt",
-		"deploy/contract/schemathesis.sh": "deploy/contract/requirements.txt",
+	for requirements, script := range map[string]string{
+		"pkg/verify/testdata/vendors/requirements.txt": "deploy/vendors.sh",
+		"examples/python/requirements.txt":             "deploy/vendors.sh",
+		"deploy/contract/requirements.txt":             "deploy/contract/schemathesis.sh",
 	} {
 		text := string(readFile(t, script))
 		for _, flag := range []string{"--require-hashes", "--only-binary=:all:", "--no-deps"} {

@@ -61,7 +61,7 @@ func shortPipeline(t *testing.T, p *process) {
 
 const (
 	githubSecret = "it's a secret to everybody" // from GitHub's documentation
-	arrival      = 10 * time.Second             // bounds the time until an event arrives on a busy machine
+	arrival      = 30 * time.Second             // until an event arrives; eventually waits five times as long
 )
 
 func githubHeader(body []byte) map[string]string { return githubHeaderBy(githubSecret, body) }

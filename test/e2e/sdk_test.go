@@ -14,6 +14,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/eventrelay/relay/test/kit"
 )
 
 // sdkApplication logs a key, which comes in two parts because no file may hold one.
@@ -143,7 +145,7 @@ func (p *process) installSDK(t *testing.T) string {
 	t.Helper()
 	for _, program := range []string{"node", "npm"} {
 		if _, err := exec.LookPath(program); err != nil {
-			t.Skipf("%s is missing", program)
+			kit.SkipMissing(t, "%s is not installed", program)
 		}
 	}
 	resp, err := http.Get(p.url + "/tools/eventrelay-sdk.tgz")
@@ -152,7 +154,7 @@ func (p *process) installSDK(t *testing.T) string {
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode == http.StatusNotFound {
-		t.Skip("the program was built without the SDK: run deploy/sdk/build.sh")
+		kit.SkipMissing(t, "the program was built without the SDK: run deploy/sdk/build.sh")
 	}
 	tarball, err := io.ReadAll(resp.Body)
 	if err != nil {
