@@ -395,13 +395,13 @@ describe('the dashboard', { skip, concurrency: true }, () => {
       await focusOn(page, control)
       await page.keyboard.press('Enter')
     }
-    const { ingestURL } = await deliver(relay, receiver, 'by keyboard')
+    const { ingestURL } = await deliver(relay, receiver, 'followed with keys') // no other name has these words
     await page.goto(`${relay.url}/app/events`)
     await press(page.getByRole('link', { name: 'Follow' }))
     await page.getByText('Following').waitFor()
     await focusOn(page, page.getByRole('link', { name: 'Pause' }))
     assert.equal(await post(ingestURL, 'GitHub', '{"type":"push","id":2}'), 200)
-    const rows = page.locator('#rows tbody tr').filter({ hasText: 'by keyboard' }).filter({ hasText: 'delivered' })
+    const rows = page.locator('#rows tbody tr').filter({ hasText: 'followed with keys' }).filter({ hasText: 'delivered' })
     await rows.nth(1).waitFor() // the list goes on while it has the focus, and does not lose it
     assert.equal(await page.evaluate(() => document.activeElement.textContent), 'Pause')
     await press(rows.first().getByRole('link'))
