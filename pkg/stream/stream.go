@@ -46,7 +46,10 @@ type Config struct {
 	ProducerBufferBytes int
 	// DialFunc replaces the dialer, for a broker in the same process and for tests; nil dials TCP.
 	DialFunc func(ctx context.Context, network, host string) (net.Conn, error)
-	Log      *slog.Logger
+	// QuietFetchWait is how long a broker in the same process holds a fetch that names every partition of its group, and
+	// that of a Reader; 0 = no longer than any other fetch. It needs DialFunc.
+	QuietFetchWait time.Duration
+	Log            *slog.Logger
 }
 
 // Validate checks the brokers, the certificate files and the SASL credentials. It does not connect.
@@ -54,6 +57,9 @@ func (c Config) Validate() error {
 	var errs []error
 	if len(c.Brokers) == 0 {
 		errs = append(errs, errors.New("kafka brokers: at least one host:port is needed"))
+	}
+	if c.QuietFetchWait > 0 && c.DialFunc == nil {
+		errs = append(errs, errors.New("kafka QuietFetchWait: needs a DialFunc"))
 	}
 	if _, err := c.securityOpts(); err != nil {
 		errs = append(errs, err)
@@ -78,6 +84,9 @@ func (c Config) options(clientID string) ([]kgo.Opt, error) {
 		kgo.MetadataMinAge(250 * time.Millisecond),
 		kgo.BrokerMaxWriteBytes(100 << 20),
 		kgo.BrokerMaxReadBytes(200 << 20),
+		// Brokers that ask for clients' metrics (KIP-714) get none: nothing of the kind leaves a node, and its buffers are
+		// megabytes for each client.
+		kgo.DisableClientMetrics(),
 	}
 	if c.DialFunc != nil {
 		opts = append(opts, kgo.Dialer(c.DialFunc))
