@@ -146,11 +146,12 @@ func (x *edit) groupOrNull(name, main string, members map[string]func(string) an
 	}
 }
 
-// verification sets how signatures are verified. A stored secret stays unless the form has another.
+// verification sets how signatures are verified. A stored secret stays unless the form has another. The API refuses a
+// secret beside "do not verify", which would be lost.
 func (x *edit) verification(e *endpointData) {
 	const name = "verification"
 	provider, mode, secret := x.value("provider"), x.value(name+".mode"), x.value(name+".secret")
-	if mode == modeOff || !verify.ByName(provider).Signs() {
+	if mode == modeOff && secret == "" || !verify.ByName(provider).Signs() {
 		if e.Verification != nil && e.ID != "" {
 			x.body[name] = nil
 		}

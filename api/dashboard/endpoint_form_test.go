@@ -87,6 +87,9 @@ func TestFormsSendOnlyWhatChanged(t *testing.T) {
 		{endpoint + "/settings", "/v1/endpoints/ep_1", url.Values{"alerts.channels": {"slack"}},
 			`{"alerts":{"channels":["slack"]}}`},
 		{endpoint + "/settings", "/v1/endpoints/ep_1", url.Values{"verification.mode": {"off"}}, `{"verification":null}`},
+		{endpoint + "/settings", "/v1/endpoints/ep_1", // refused: the secret would be lost
+			url.Values{"verification.mode": {"off"}, "verification.secret": {"new secret"}},
+			`{"verification":{"type":"shopify","mode":"off","tolerance_seconds":300,"secret":"new secret"}}`},
 		{endpoint + "/settings", "/v1/endpoints/ep_1", url.Values{"verification.mode": {"observe"}},
 			`{"verification":{"type":"shopify","mode":"observe","tolerance_seconds":300}}`},
 		{endpoint + "/settings", "/v1/endpoints/ep_1",

@@ -314,6 +314,25 @@ func TestPresetsCoverEveryProvider(t *testing.T) {
 	}
 }
 
+// An ingest URL that names this machine is not for a provider, and its pages say what to do.
+func TestURLOfThisMachineIsNotForAProvider(t *testing.T) {
+	const give, local = "Give this to the provider", "Only programs on this machine reach this URL"
+	for _, host := range []string{"relay.example.com", "localhost:8080", "127.0.0.1:8080", "relay.localhost"} {
+		shown, hidden := local, give
+		if host == "relay.example.com" {
+			shown, hidden = give, local
+		}
+		r := newEndpointRig(t)
+		r.api.on("GET /v1/endpoints/ep_1", 200, strings.ReplaceAll(sampleEndpoint, "relay.example.com", host))
+		b := r.signedIn()
+		for _, path := range []string{"/app/endpoints/ep_1", "/app/endpoints/ep_1/wait"} {
+			if a := b.get(path).want(200, shown); strings.Contains(a.body, hidden) {
+				t.Errorf("%s with %s says: %s", path, host, hidden)
+			}
+		}
+	}
+}
+
 // The page that waits says what came, what is wrong with its signature, and what to do.
 func TestWaitForTheFirstRequest(t *testing.T) {
 	r := newEndpointRig(t)

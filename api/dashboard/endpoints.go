@@ -3,6 +3,7 @@ package dashboard
 import (
 	"errors"
 	"net/url"
+	"strings"
 )
 
 // endpointsPage is the data of the list of endpoints.
@@ -65,6 +66,12 @@ type fact struct {
 
 func newEndpointPage(e *endpointData) *endpointPage {
 	return &endpointPage{endpointData: e, Tab: e.Path(), Retry: newRetryView(&e.RetryPolicy)}
+}
+
+// OnlyHere reports whether the ingest URL names this machine alone, so no provider on the internet reaches it.
+func (p *endpointPage) OnlyHere() bool {
+	u, err := url.Parse(p.IngestURL)
+	return err == nil && (isLoopback(u.Hostname()) || strings.HasSuffix(u.Hostname(), ".localhost"))
 }
 
 // Tabs are the pages of an endpoint.

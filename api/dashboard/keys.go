@@ -25,6 +25,9 @@ type keyRow struct {
 	LastUse *audit.Use // nil: never used, or not known
 }
 
+// Revocable reports whether the key works, or would work again if the settings named it.
+func (k keyRow) Revocable() bool { return k.RevokedAt.IsZero() && !k.Expired }
+
 // keysPage is the data of the page of API keys.
 type keysPage struct {
 	Keys      []keyRow
