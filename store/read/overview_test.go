@@ -36,9 +36,7 @@ func TestOverviewCountsRequests(t *testing.T) {
 	request(1, "dst_c", event.Failed, event.TriggerInitial, minute.Add(-10*time.Minute), 50)
 	request(1, "dst_c", event.Delivered, event.TriggerInitial, now.Add(-30*time.Hour), 10) // before the last day
 	request(2, "dst_d", event.Delivered, event.TriggerInitial, now.Add(-20*time.Hour), 10)
-	if _, err := r.Events(t.Context(), event.Query{Account: storetest.Account, Limit: 1}); err != nil {
-		t.Fatal(err)
-	}
+	b.WaitCaughtUp(r)
 	show := func(m event.Measured) string {
 		return fmt.Sprint(m.Attempts, m.Delivered, m.Failed, m.First.Attempts, m.First.Delivered)
 	}

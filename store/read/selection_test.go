@@ -150,10 +150,7 @@ func TestCountCommandsCountsDeliveriesOnce(t *testing.T) {
 	f("later", mine, time.Now().Add(time.Hour), id.ID{}, 0)
 
 	w, _ := b.Writer(write.WriterConfig{})
-	// waits until they are stored
-	if _, err := b.Reader(w).Events(t.Context(), event.Query{Account: storetest.Account, Limit: 1}); err != nil {
-		t.Fatal(err)
-	}
+	b.WaitCaughtUp(b.Reader(w)) // a list would read them from the writer's memory
 	log, err := stream.NewReader(b.Stream, "test")
 	if err != nil {
 		t.Fatal(err)

@@ -204,7 +204,8 @@ func erasedPayload(t *testing.T, b *bench) {
 	b.RewindOffsets(func(stream.Partition, int64) int64 { return 0 })
 	w, _ = b.Writer(write.WriterConfig{})
 	r = b.Reader(w)
-	checkReads(r) // its fence waits until all rows are inserted again
+	b.WaitCaughtUp(r) // all rows are inserted again
+	checkReads(r)
 	if n := b.QuerySum("SELECT count() FROM events WHERE id = unhex('" + fmt.Sprintf("%x", e.ID[:]) + "')"); n < 2 {
 		t.Fatalf("the event has %d rows, want 2: its row was not inserted again", n)
 	}

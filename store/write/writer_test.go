@@ -324,10 +324,7 @@ func TestWritersShareTheLog(t *testing.T) {
 	}
 	cancel()
 	n := <-produced
-	r := b.Reader(nil)
-	if _, err := r.Events(t.Context(), event.Query{Account: storetest.Account, Limit: 1}); err != nil {
-		t.Fatal(err)
-	}
+	b.WaitCaughtUp(b.Reader(nil))
 	if got := b.QuerySum("SELECT uniqExact(id) FROM events"); got != uint64(n) {
 		t.Fatalf("%d of %d events are stored", got, n)
 	}
