@@ -3,6 +3,7 @@ package helm
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/json"
 	"io"
 	"os"
 	"os/exec"
@@ -60,7 +61,7 @@ func newOpenAPI(t *testing.T) openAPI {
 	return api
 }
 
-// moduleFile reads a file of a module in the module cache.
+// moduleFile reads a file of a module. No package of the tests is in these modules: a fresh machine fetches them here.
 func moduleFile(t *testing.T, path string) []byte {
 	t.Helper()
 	for _, module := range []string{"k8s.io/kubectl", "sigs.k8s.io/kustomize/kyaml"} {
@@ -68,11 +69,15 @@ func moduleFile(t *testing.T, path string) []byte {
 		if !ok {
 			continue
 		}
-		dir, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", module).Output()
+		out, err := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", module).Output()
 		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		var fetched struct{ Dir string }
+		if err := json.Unmarshal(out, &fetched); err != nil {
 			t.Fatal(err)
 		}
-		text, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(dir)), rest))
+		text, err := os.ReadFile(filepath.Join(fetched.Dir, rest))
 		if err != nil {
 			t.Fatal(err)
 		}
