@@ -74,17 +74,27 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) error {
 	in.Body, in.ContentLength = io.NopCloser(bytes.NewReader(m.body)), int64(len(m.body))
 	// The SDK wants both types, of which it never sends the second here.
 	in.Header.Set("Accept", "application/json, text/event-stream")
+	answer, err := s.run(in)
+	if answer == nil {
+		return err
+	}
+	return forward(w, answer)
+}
+
+// run answers a message, when it is its turn. A slot is held neither while the request arrives nor while its answer is
+// sent: clients may be slow. The answer is nil if there is an error, or the client has gone.
+func (s *Server) run(r *http.Request) (*web.Recorder, error) {
 	select {
 	case s.running <- struct{}{}:
 		defer func() { <-s.running }()
 	case <-time.After(maxWait):
-		return web.ServiceUnavailable(nil, "this node answers as many agents as it can; try again")
-	case <-ctx.Done():
-		return nil // the client has gone
+		return nil, web.ServiceUnavailable(nil, "this node answers as many agents as it can; try again")
+	case <-r.Context().Done():
+		return nil, nil
 	}
-	var answer web.Recorder
-	s.rpc.ServeHTTP(&answer, in)
-	return forward(w, &answer)
+	answer := &web.Recorder{}
+	s.rpc.ServeHTTP(answer, r)
+	return answer, nil
 }
 
 // checkOrigin refuses requests from pages of other websites, and unknown host names, against DNS rebinding (see the

@@ -45,6 +45,7 @@ type fake struct {
 	acts    map[string]*config.Act
 	actErr  error
 	slow    func() // is called by each call of the API, unless it is nil
+	sending func() // is called before an answer is sent, unless it is nil
 	writes  window
 }
 
@@ -158,11 +159,32 @@ func start(t testing.TB, f *fake) (string, *prometheus.Registry) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	listener.Config.Handler = s.Handler()
+	handler := s.Handler()
+	listener.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		handler.ServeHTTP(sendingWriter{w, f}, r)
+	})
 	listener.Start()
 	t.Cleanup(listener.Close)
 	return base + mcp.Path, registry
 }
+
+// sendingWriter is the connection to a client that may read its answer slowly.
+type sendingWriter struct {
+	http.ResponseWriter
+	f *fake
+}
+
+func (w sendingWriter) Write(p []byte) (int, error) {
+	w.f.mu.Lock()
+	sending := w.f.sending
+	w.f.mu.Unlock()
+	if sending != nil {
+		sending()
+	}
+	return w.ResponseWriter.Write(p)
+}
+
+func (w sendingWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // withKey sends the API key with every request.
 type withKey struct{ key string }
@@ -418,6 +440,45 @@ func TestFewRequestsRunAtTheSameTime(t *testing.T) {
 	if most.Load() > 8 {
 		t.Errorf("%d ran at the same time", most.Load())
 	}
+}
+
+// Clients that do not read their answers keep no other client waiting.
+func TestSlowClientsHoldNoSlot(t *testing.T) {
+	f, release := &fake{}, make(chan struct{})
+	endpoint, _ := start(t, f)
+	session := connect(t, endpoint)
+	var stalled atomic.Int32
+	f.mu.Lock()
+	f.sending = func() {
+		stalled.Add(1)
+		<-release
+	}
+	f.mu.Unlock()
+	const list = `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`
+	var all sync.WaitGroup
+	for range 20 {
+		req, err := http.NewRequest("POST", endpoint, strings.NewReader(list))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		all.Go(func() {
+			if res, err := (withKey{"rly_live_read"}).RoundTrip(req); err == nil {
+				_ = res.Body.Close()
+			}
+		})
+	}
+	for stalled.Load() < 20 {
+		runtime.Gosched()
+	}
+	f.mu.Lock()
+	f.sending = nil
+	f.mu.Unlock()
+	if text, failed := call(t, session, "usage_get", nil); failed {
+		t.Error(text)
+	}
+	close(release)
+	all.Wait()
 }
 
 func TestErrorsOfTheAPIAreResults(t *testing.T) {
