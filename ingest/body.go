@@ -122,11 +122,7 @@ type trackedBody struct {
 
 // track starts to count a body for its endpoint and its client.
 func (b *bodyReader) track(endpoint string, client netip.Addr) *trackedBody {
-	if client.Is6() {
-		prefix, _ := client.Prefix(64) // a provider assigns at least a /64 to one customer
-		client = prefix.Addr()
-	}
-	h := &trackedBody{keys: [2]shareKey{{endpoint: endpoint}, {client: client}}}
+	h := &trackedBody{keys: [2]shareKey{{endpoint: endpoint}, {client: web.NetworkOf(client)}}}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.shares == nil {

@@ -169,11 +169,13 @@ func newIngest(tb testing.TB, o options, log Producer) *world {
 		o.endpoint(w, ep)
 	}
 	w.endpoints = map[string]*config.Endpoint{token: ep}
+	limits := limits(tb, o.now)
 	w.ingest = New(Config{BaseURL: o.baseURL, MaxBody: max(o.maxBody, 1<<10)}, Deps{
 		Metrics: w.registry, Endpoints: w, Keyring: keyring, Producer: log, IDs: id.NewGenerator(o.idClock), Now: o.now,
 		ClockSkew: func() time.Duration {
 			return time.Duration(w.skew.Load())
-		}, Claims: limiter(tb, o.redis), Limits: limits(tb, o.now), EventInLog: w.eventInLog,
+		}, Claims: limiter(tb, o.redis), Limits: limits, EventInLog: w.eventInLog,
+		Rejected:      limits.NewWindow("rejected-bytes", time.Minute),
 		CheckCapacity: func() error { return w.capacityErr }, Spans: o.spans,
 		Front: &web.Front{
 			Log: slog.New(slog.NewTextHandler(w.logs, nil)), BaseURL: o.baseURL, BodyTimeout: o.bodyTimeout},

@@ -6,9 +6,9 @@
 // are accepted without deduplication and each node limits for itself.
 //
 // Guarantees: a 2xx is sent only after the log has the event durably (challenges and HEAD are not events). Duplicates
-// are stored as events. Rejected requests are stored with their reason, up to 10 per second and endpoint and up to 64
-// KiB each; the others are counted in relay_ingest_rejected_unstored_total. Bodies are stored byte for byte, compressed
-// or not, and never in part.
+// are stored as events. Rejected requests are stored with their reason, up to 10 per second and endpoint, with bodies
+// up to 64 KiB, and up to 1 MiB per minute; the others are counted in relay_ingest_rejected_unstored_total. Bodies are
+// stored byte for byte, compressed or not, and never in part.
 //
 // Backpressure: when the log does not accept an event, the response is 503 with Retry-After, immediately if the
 // producer is full or the partition has stalled. Events that wait for one partition have their own limits
@@ -71,6 +71,7 @@ type Deps struct {
 	Producer  Producer
 	Claims    Claims
 	Limits    Limits
+	Rejected  Window // bytes of rejected requests that are stored
 	// EventInLog reports whether the log holds an event that was received in the last minutes.
 	EventInLog func(ctx context.Context, account string, event id.ID) (bool, error)
 	IDs        *id.Generator

@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"context"
 	"net/http"
 	"strconv"
 	"time"
@@ -16,6 +17,11 @@ import (
 type Limits interface {
 	TakeSharedToken(class, key string, perSecond float64) (wait time.Duration, left float64)
 	TakeSharedTokens(class, key string, n int, perSecond float64) (wait time.Duration)
+}
+
+// Window counts within a minute, on all nodes together; see limit.Window.
+type Window interface {
+	AddMany(ctx context.Context, key string, n int) int
 }
 
 // Classes of token buckets. The key within a class is the endpoint's id.

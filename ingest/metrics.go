@@ -39,7 +39,8 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		}, []string{"reason"}),
 		unstored: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "relay_ingest_rejected_unstored_total",
-			Help: "Rejected requests that were not stored: more than 10 per second and endpoint, or larger than 64 KiB.",
+			Help: "Rejected requests that were not stored: of an endpoint more than 10 per second or 1 MiB per minute, " +
+				"or a body larger than 64 KiB.",
 		}),
 		limited: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "relay_ingest_limited_total",

@@ -17,6 +17,11 @@ const (
 	// Per endpoint and second, on all nodes together: up to maxRejectedStored are stored, up to maxRejected are answered
 	// 401, the others 429.
 	maxRejectedStored, maxRejected = 10, 100
+	// maxRejectedBytes bounds what is stored of an endpoint in a minute, on all nodes together: 1.5 GB a day. One client
+	// gets half of it, so that somebody who sends rubbish leaves room for whoever sets up a signature.
+	maxRejectedBytes = 1 << 20
+	// rejectedOverhead is what a stored request costs beside its body, query and headers.
+	rejectedOverhead = 512
 )
 
 // reject stores a rejected request, within the limits, and returns 401, or 429 beyond maxRejected per second. If
@@ -43,11 +48,22 @@ func (g *Ingest) reject(ep *config.Endpoint, e *event.Event) error {
 	}
 }
 
-// mayStoreRejected reports whether the limits allow storing a rejected request.
+// mayStoreRejected reports whether the limits allow storing a rejected request, and counts it.
 func (g *Ingest) mayStoreRejected(ep *config.Endpoint, e *event.Event) bool {
 	if len(e.Body) > maxRejectedBody {
 		return false
 	}
-	wait, _ := g.deps.Limits.TakeSharedToken(limitRejectedStored, ep.ID, maxRejectedStored)
-	return wait == 0
+	size := rejectedOverhead + len(e.Body) + len(e.Query)
+	for _, f := range e.Header {
+		size += len(f.Name) + len(f.Value)
+	}
+	ctx := context.Background() // a client that hangs up is counted all the same
+	client := ep.ID + " " + web.NetworkOf(e.RemoteIP).String()
+	if g.deps.Rejected.AddMany(ctx, client, size) > maxRejectedBytes/2 {
+		return false
+	}
+	if wait, _ := g.deps.Limits.TakeSharedToken(limitRejectedStored, ep.ID, maxRejectedStored); wait > 0 {
+		return false
+	}
+	return g.deps.Rejected.AddMany(ctx, ep.ID, size) <= maxRejectedBytes
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -174,8 +175,8 @@ func without(m map[string]string, name string) map[string]string {
 	return out
 }
 
-// Per endpoint and second ten rejected requests are stored; those larger than 64 KiB are not. Above 100 a second they
-// are answered 429. All are counted.
+// Per endpoint and second ten rejected requests are stored; those with bodies larger than 64 KiB are not. Above 100 a
+// second they are answered 429. All are counted.
 func TestRejectionsAreBounded(t *testing.T) {
 	var clock atomic.Int64
 	clock.Store(1_800_000_000)
@@ -183,9 +184,9 @@ func TestRejectionsAreBounded(t *testing.T) {
 		now:      func() time.Time { return time.Unix(clock.Load(), 0) },
 		endpoint: func(w *world, ep *config.Endpoint) { ep.Verification = w.verification("github", "secret") },
 	})
-	body := strings.Repeat("x", maxRejectedBody)
+	body := strings.Repeat("x", 4<<10)
 	for range 2 {
-		w.want(w.post(body+"x"), 401)
+		w.want(w.post(strings.Repeat("x", maxRejectedBody+1)), 401)
 		for range 15 {
 			a := w.want(w.post(body), 401)
 			if !strings.Contains(a.body, `"code":"signature_missing"`) || a.Header.Get("Relay-Event-Id") != "" {
@@ -222,6 +223,45 @@ func TestRejectionsAreBounded(t *testing.T) {
 	w.change(func(ep *config.Endpoint) { ep.Verification.Mode = "observe" })
 	for range 15 {
 		w.want(w.post("x"), 200)
+	}
+}
+
+// Whoever sends rejected requests all day, from however many addresses, fills the log with at most 1 MiB a minute of an
+// endpoint. One client leaves half of that to others; the first requests of each minute are stored.
+func TestRejectedBytesAreBounded(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	w := newIngest(t, options{now: func() time.Time { return now }}, nil)
+	ep, perMinute := w.EndpointByToken(token), 0
+	send := func(from string, body int) (isStored bool) {
+		e := &event.Event{RemoteIP: netip.MustParseAddr(from), Body: make([]byte, body), Query: strings.Repeat("q", 1000),
+			Header: []event.Field{{Name: "X-Padding", Value: strings.Repeat("v", 1000)}}}
+		if isStored = w.ingest.mayStoreRejected(ep, e); isStored {
+			perMinute += 2000 + body
+		}
+		return isStored
+	}
+	for range 24 * 60 {
+		perMinute = 0
+		if !send("2001:db8::1", maxRejectedBody) || send("192.0.2.1", maxRejectedBody+1) {
+			t.Fatal("the first request of a minute is not stored, or one that is too large is")
+		}
+		for i := range 30 { // of one client, with all addresses of its network
+			now = now.Add(time.Second)
+			send(fmt.Sprintf("2001:db8::%x", i), maxRejectedBody)
+		}
+		if perMinute > maxRejectedBytes/2 || perMinute < maxRejectedBytes/2-2*maxRejectedBody {
+			t.Fatalf("one client stores %d bytes in a minute", perMinute)
+		}
+		if !send("192.0.2.2", 4<<10) {
+			t.Fatal("a second client has no room")
+		}
+		for i := range 30 {
+			send(fmt.Sprintf("198.51.100.%d", i), maxRejectedBody)
+			now = now.Add(time.Second)
+		}
+		if perMinute > maxRejectedBytes || perMinute < maxRejectedBytes-2*maxRejectedBody {
+			t.Fatalf("%d bytes are stored in a minute", perMinute)
+		}
 	}
 }
 

@@ -35,6 +35,7 @@ func (n *Node) newIngest() (func(context.Context) error, error) {
 	n.ingest = ingest.New(ingest.Config{BaseURL: n.url, MaxBody: int64(n.s.MaxBody)}, ingest.Deps{
 		Metrics: n.registry, Endpoints: n.control, Keyring: n.keyring, Producer: n.producer, IDs: n.ids, Now: n.now,
 		ClockSkew: n.control.ClockSkew, Claims: n.limiter, Limits: n.limiter, EventInLog: n.reader.LogHasEvent,
+		Rejected:      n.limiter.NewWindow("rejected-bytes", time.Minute),
 		CheckCapacity: n.guard.Refusal, Tripwires: n.tripwires, Front: n.front, Spans: n.spans,
 	})
 	return nil, nil
