@@ -197,7 +197,7 @@ func (n *Node) newServer() (func(context.Context) error, error) {
 		}
 	})
 	srv := &server{
-		listener: n.listener, handler: handler, log: n.log,
+		listener: n.listener, handler: handler, log: n.log, proxies: n.proxies,
 		beforeShutdown: func() { awaitLeaving(n) }, onShutdown: n.api.Drain,
 	}
 	if n.s.TLSCertFile != "" {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -25,7 +26,8 @@ type server struct {
 	log            *slog.Logger
 	// readTime and writeTime bound the reading of a request and the writing of its answer; 0 = the handlers bound them.
 	readTime, writeTime time.Duration
-	connections         int // at once; 0 = maxConnections
+	connections         int            // at once; 0 = maxConnections
+	proxies             []netip.Prefix // whose connections are those of many clients
 }
 
 // maxConnections returns how many client connections may be open at once: 16,384, or half of the files that the process
@@ -64,7 +66,7 @@ func (s *server) Run(ctx context.Context) error {
 	if s.onShutdown != nil {
 		srv.RegisterOnShutdown(s.onShutdown)
 	}
-	listener := newLimitListener(s.listener, cmp.Or(s.connections, maxConnections()))
+	listener := newLimitListener(s.listener, cmp.Or(s.connections, maxConnections()), s.proxies)
 	ending, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	var stopped error

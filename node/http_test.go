@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"testing"
 	"time"
 )
@@ -176,4 +177,72 @@ func TestShutdownDelay(t *testing.T) {
 	if err := st.Wait(); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Error(err)
 	}
+}
+
+// peers is a listener with connections from given addresses.
+type peers struct {
+	net.Listener
+	conns chan net.Conn
+}
+
+func (l *peers) Accept() (net.Conn, error) { return <-l.conns, nil }
+
+type peerConn struct {
+	net.Conn
+	from string
+}
+
+func (c *peerConn) RemoteAddr() net.Addr {
+	return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(c.from))
+}
+func (c *peerConn) CloseWrite() error { return nil }
+
+// One address has a part of the connections; what is beyond it is closed at once. This machine and trusted proxies have
+// all of them.
+func TestConnectionsOfAnAddressAreBounded(t *testing.T) {
+	inner := &peers{conns: make(chan net.Conn, 2)}
+	l := newLimitListener(inner, 100, []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24")})
+	if most := maxConnections(); newLimitListener(nil, most, nil).ofPeer > max(most/4, minOfPeer) {
+		t.Error("one address may have most of the connections")
+	}
+	l.ofPeer = 2
+	accept := func() net.Conn {
+		t.Helper()
+		c, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	f := func(from string, want bool) (c net.Conn) {
+		t.Helper()
+		ours, theirs := net.Pipe()
+		inner.conns <- &peerConn{theirs, from}
+		inner.conns <- &peerConn{theirs, "127.0.0.1:9"}
+		c = accept()
+		if got := c.RemoteAddr().String() == from; got != want {
+			t.Errorf("%s is accepted: %t", from, got)
+		}
+		if want {
+			accept()
+		} else if _, err := ours.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+			t.Errorf("%s is not closed: %v", from, err)
+		}
+		return c
+	}
+	first := f("192.0.2.1:1", true)
+	f("192.0.2.1:2", true)
+	f("192.0.2.1:3", false)
+	f("[::ffff:192.0.2.1]:4", false)
+	f("192.0.2.2:1", true)
+	f("[2001:db8::1]:1", true)
+	f("[2001:db8::2]:1", true)
+	f("[2001:db8::3]:1", false)
+	for range 5 {
+		f("198.51.100.7:1", true)
+	}
+	_ = first.Close()
+	_ = first.Close()
+	f("192.0.2.1:5", true)
+	f("192.0.2.1:6", false)
 }

@@ -6,48 +6,111 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
+	"slices"
 	"sync"
+
+	"github.com/eventrelay/relay/pkg/web"
 )
 
 // limitListener bounds how many connections are open at once; further ones wait in the system's backlog. A waiting
 // connection replaces the one that has been idle (without a request) the longest, so that a client that opens many
 // connections and sends nothing, or half a header, keeps nobody out.
 //
+// One address, or /64 of IPv6, has at most a part of the connections; more of it are closed at once. Otherwise one
+// client with as many requests as there are connections, each with a body that hardly arrives, would keep others out.
+// Trusted proxies and this machine have no such bound: others are behind them.
+//
 // Its connections support CloseWrite: net/http uses it so that a client that is still sending can read why its request
 // was refused.
 type limitListener struct {
 	net.Listener
 	limit     int
+	ofPeer    int // of the limit
+	proxies   []netip.Prefix
 	slotFreed chan struct{} // signalled after a connection was closed or became idle
 	closed    chan struct{}
 	once      sync.Once
 
 	mu              sync.Mutex // guards what follows
 	open            int
-	idleConnections list.List // of *limitedConn without a request, the longest idle first
+	peers           map[netip.Addr]int // open connections of those that have a bound
+	idleConnections list.List          // of *limitedConn without a request, the longest idle first
 }
 
-func newLimitListener(l net.Listener, limit int) *limitListener {
-	return &limitListener{Listener: l, limit: limit, slotFreed: make(chan struct{}, 1), closed: make(chan struct{})}
+// minOfPeer is the least bound of an address, where few files may be open.
+const minOfPeer = 256
+
+func newLimitListener(l net.Listener, limit int, proxies []netip.Prefix) *limitListener {
+	return &limitListener{Listener: l, limit: limit, ofPeer: max(limit/4, minOfPeer), proxies: proxies,
+		peers: map[netip.Addr]int{}, slotFreed: make(chan struct{}, 1), closed: make(chan struct{})}
 }
 
-// Accept waits for a connection, then for a slot.
+// Accept waits for a connection of an address that may have one more, then for a slot.
 func (l *limitListener) Accept() (net.Conn, error) {
-	raw, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	half, ok := raw.(halfCloser)
-	if !ok {
+	for {
+		raw, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		half, ok := raw.(halfCloser)
+		if !ok {
+			_ = raw.Close()
+			return nil, fmt.Errorf("accept: %T cannot be closed in one direction", raw)
+		}
+		c := &limitedConn{halfCloser: half, listener: l, peer: l.peerOf(raw)}
+		if l.countPeer(c) {
+			return l.awaitSlot(c)
+		}
 		_ = raw.Close()
-		return nil, fmt.Errorf("accept: %T cannot be closed in one direction", raw)
 	}
-	c := &limitedConn{halfCloser: half, listener: l}
+}
+
+// peerOf returns the address whose connections are bounded; invalid: they are not.
+func (l *limitListener) peerOf(c net.Conn) netip.Addr {
+	peer, err := netip.ParseAddrPort(c.RemoteAddr().String())
+	if err != nil {
+		return netip.Addr{} // a unix socket
+	}
+	addr := peer.Addr().Unmap().WithZone("")
+	isProxy := func(p netip.Prefix) bool { return p.Contains(addr) }
+	if addr.IsLoopback() || slices.ContainsFunc(l.proxies, isProxy) {
+		return netip.Addr{}
+	}
+	return web.NetworkOf(addr)
+}
+
+// countPeer reports whether the address of a connection may have one more, and counts it.
+func (l *limitListener) countPeer(c *limitedConn) bool {
+	if !c.peer.IsValid() {
+		return true
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.peers[c.peer] >= l.ofPeer {
+		return false
+	}
+	l.peers[c.peer]++
+	return true
+}
+
+// uncountPeerLocked ends what countPeer has counted.
+func (l *limitListener) uncountPeerLocked(c *limitedConn) {
+	if !c.peer.IsValid() {
+		return
+	}
+	if l.peers[c.peer]--; l.peers[c.peer] == 0 {
+		delete(l.peers, c.peer)
+	}
+}
+
+// awaitSlot waits for a slot.
+func (l *limitListener) awaitSlot(c *limitedConn) (net.Conn, error) {
 	for !l.admit(c) {
 		select {
 		case <-l.slotFreed:
 		case <-l.closed:
-			_ = raw.Close()
+			_ = c.halfCloser.Close()
 			return nil, net.ErrClosed
 		}
 	}
@@ -98,6 +161,7 @@ type halfCloser interface {
 type limitedConn struct {
 	halfCloser
 	listener *limitListener
+	peer     netip.Addr // see limitListener.peerOf
 
 	// Guarded by the listener's mutex.
 	idleEntry *list.Element // in the listener's idleConnections; nil = it has a request
@@ -112,6 +176,7 @@ func (c *limitedConn) Close() error {
 	if !c.closed {
 		c.closed = true
 		l.open--
+		l.uncountPeerLocked(c)
 		c.setIdle(false)
 		l.signal()
 	}
