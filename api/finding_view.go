@@ -72,7 +72,7 @@ type occurrenceView struct {
 
 // names of rules that are not about a kind of key.
 var ruleNames = map[string]string{
-	finding.RuleFlood:    "More new findings than a sender may report",
+	finding.RuleFlood:    "More secrets than a sender may report",
 	finding.RuleTripwire: "A tripwire was touched",
 }
 

@@ -35,8 +35,8 @@ func newReports(n *Node) (func(context.Context) error, error) {
 	}
 	n.reports = report.New(report.Config{Node: n.s.NodeName, Partitions: n.partitions}, report.Deps{
 		Metrics: n.registry, Config: leakConfig{n.control}, Scanner: scanner, Producer: n.producer,
-		Requests: n.limiter.NewWindow("report-requests", time.Minute),
-		Reports:  n.limiter.NewWindow("report-quota", report.QuotaSpan),
+		Minutes:  n.limiter.NewWindow("report-requests", time.Minute),
+		Days:     n.limiter.NewWindow("report-quota", report.DaySpan),
 		Findings: n.limiter.NewDistinct("report-findings", intake.NewFindingsSpan),
 		Now:      n.now, Front: n.front,
 	})

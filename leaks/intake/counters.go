@@ -15,8 +15,8 @@ const (
 	// ReportInterval is the time between two reports of what senders sent. A person who sets one up sees its first
 	// request within 5 s.
 	ReportInterval = 2 * time.Second
-	// lastReportTimeout bounds the wait for the last reports when the process stops.
-	lastReportTimeout = 5 * time.Second
+	// LastReportTimeout bounds the wait for the last reports when the process stops.
+	LastReportTimeout = 5 * time.Second
 )
 
 // Counted is what one request adds to the counters of its sender.
@@ -133,7 +133,7 @@ func (c *Counters) Run(ctx context.Context, now func() time.Time) error {
 	for wait.For(ctx, ReportInterval) == nil {
 		c.Report(now())
 	}
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastReportTimeout)
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), LastReportTimeout)
 	defer cancel()
 	for {
 		c.Report(now())

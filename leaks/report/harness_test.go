@@ -46,15 +46,17 @@ type world struct {
 	tb     testing.TB
 	in     *Intake
 	to     config.DSN
+	anyDSN bool                   // every id is one of a DSN
 	keys   map[string]*config.Key // by fingerprint
 	logs   bytes.Buffer
 	batch  int // number of the last one
 	now    time.Time
 
-	mu      sync.Mutex // guards what follows
-	known   map[string]bool
-	records []*stream.Record
-	answer  func(r *stream.Record) error // of the log; nil = acknowledge
+	mu       sync.Mutex // guards what follows
+	known    map[string]bool
+	knowsAll bool // all findings are known
+	records  []*stream.Record
+	answer   func(r *stream.Record) error // of the log; nil = acknowledge
 }
 
 func newWorld(tb testing.TB, platform string) *world {
@@ -67,7 +69,7 @@ func newWorld(tb testing.TB, platform string) *world {
 	}
 	w.in = New(Config{Node: "node-1", Partitions: 4}, Deps{
 		Metrics: prometheus.NewRegistry(), Config: w, Scanner: scanner(), Producer: w,
-		Requests: limiter.NewWindow("report-requests", time.Minute), Reports: limiter.NewWindow("report-quota", QuotaSpan),
+		Minutes: limiter.NewWindow("report-requests", time.Minute), Days: limiter.NewWindow("report-quota", DaySpan),
 		Findings: limiter.NewDistinct("report-findings", intake.NewFindingsSpan),
 		Now:      func() time.Time { return w.now }, Front: &web.Front{Log: slog.New(slog.NewTextHandler(&w.logs, nil))},
 	})
@@ -76,10 +78,11 @@ func newWorld(tb testing.TB, platform string) *world {
 
 // DSNByKey implements Configuration.
 func (w *world) DSNByKey(id, key string) *config.DSN {
-	if id != dsnID || key != publicKey {
+	if id != dsnID && !w.anyDSN || key != publicKey {
 		return nil
 	}
 	to := w.to
+	to.ID = id
 	return &to
 }
 
@@ -100,7 +103,7 @@ func (w *world) LeakedKey(fingerprint string) (*config.Key, bool) {
 	return key, key != nil
 }
 
-func (w *world) HasFinding(id string) bool { return w.known[id] }
+func (w *world) HasFinding(id string) bool { return w.knowsAll || w.known[id] }
 
 func (w *world) RemainingFindings(string, finding.Severity) int { return 10_000 }
 

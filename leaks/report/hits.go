@@ -3,7 +3,6 @@ package report
 import (
 	"context"
 	"fmt"
-	"math"
 	"net/http"
 	"net/netip"
 	"time"
@@ -22,8 +21,8 @@ var newFindings = map[string]intake.Limits{
 	config.DSNBrowser: {Severe: 15, Minor: 5},
 }
 
-// offsetOfFlood takes the place of the index in the identity of a hit of the finding flood.
-const offsetOfFlood = -1
+// offsetOfSum takes the place of the index in the identity of a hit that counts several.
+const offsetOfSum = -1
 
 // hits turns the reports of one batch into hits.
 type hits struct {
@@ -80,12 +79,15 @@ func (in *Intake) store(ctx context.Context, r *http.Request, to *config.DSN, b 
 			all = append(all, h.hit(x, i))
 		}
 	}
-	records := h.bound(ctx, all)
+	records, beyond := h.bound(ctx, all)
 	if intake.Produce(ctx, in.deps.Producer, in.cfg.Partitions, records) != nil {
 		// Without a cause, which would log a line for each request while the log is unavailable.
 		return answer{}, 0, web.ServiceUnavailable(nil, "the log did not confirm the reports; send the batch again")
 	}
 	in.metrics.records.Add(float64(len(records)))
+	if len(beyond) > 0 {
+		in.produceSums(ctx, h.count(beyond))
+	}
 	return got, total, nil
 }
 
@@ -95,28 +97,29 @@ func (in *Intake) takeQuota(ctx context.Context, to *config.DSN, n int) int {
 		return n
 	}
 	key := to.ID + " " + in.deps.Now().UTC().Format(time.DateOnly)
-	room := max(0, min(n, to.DailyQuota-in.deps.Reports.AddMany(ctx, key, 0)))
-	in.deps.Reports.AddMany(ctx, key, room)
+	room := max(0, min(n, to.DailyQuota-in.deps.Days.AddMany(ctx, key, 0)))
+	in.deps.Days.AddMany(ctx, key, room)
 	return room
 }
 
-// bound returns the hits to produce: those of admitted findings, and one for all others.
-func (h *hits) bound(ctx context.Context, all []*finding.Hit) []*finding.Hit {
+// bound returns the hits to produce, and those that are only counted: in the finding of the flood if their own is not
+// admitted.
+func (h *hits) bound(ctx context.Context, all []*finding.Hit) (records, beyond []*finding.Hit) {
 	admitted := h.in.bounds.Admit(ctx, newFindings[h.to.Platform], all)
-	var records []*finding.Hit
-	beyond := uint64(0)
+	var candidates []*finding.Hit
+	flooded := uint64(0) // 50 reports of a million at most
 	for _, x := range all {
 		if admitted[x.Finding] {
-			records = append(records, x)
+			candidates = append(candidates, x)
 		} else {
-			beyond += uint64(x.N)
+			flooded += uint64(x.N)
 		}
 	}
-	if beyond > 0 {
-		h.in.metrics.flooded.Add(float64(beyond))
-		records = append(records, h.flood(beyond))
+	records, beyond = h.rows(ctx, candidates)
+	if flooded > 0 {
+		beyond = append(beyond, h.flood(uint32(flooded)))
 	}
-	return records
+	return records, beyond
 }
 
 func (h *hits) isBrowser() bool { return h.to.Platform == config.DSNBrowser }
@@ -202,14 +205,10 @@ func (h *hits) setSeverity(x *finding.Hit, r *report) {
 	x.Severity = finding.SeverityOf(of)
 }
 
-// flood returns the hit of secrets that are beyond the bounds. Of a browser there is one for each minute: what comes
-// later in the minute is not counted, so that made-up reports make no rows.
-func (h *hits) flood(n uint64) *finding.Hit {
-	x := h.newHit(finding.RuleFlood, offsetOfFlood)
-	if h.isBrowser() {
-		x.ID = finding.HitID(h.to.ID, "flood "+h.at.Truncate(time.Minute).Format(time.RFC3339), offsetOfFlood)
-	}
-	x.N, x.Channel = uint32(min(n, math.MaxUint32)), typeLog
+// flood returns the hit of n secrets in the finding of the flood.
+func (h *hits) flood(n uint32) *finding.Hit {
+	x := h.newHit(finding.RuleFlood, offsetOfSum)
+	x.N, x.Channel = n, typeLog
 	x.Location = finding.Location{Source: finding.SDK, Label: h.clean(h.to.Name), DSNID: h.to.ID}
 	// The location of reports does not depend on the DSN; each DSN has a flood of its own.
 	x.LocationHash = finding.Location{Source: finding.SDK, File: h.to.ID}.Hash()

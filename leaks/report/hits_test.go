@@ -1,12 +1,18 @@
 package report
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/finding"
+	"github.com/eventrelay/relay/pkg/stream"
 )
 
 // Reports of browsers are unverified, high at most, and cost nothing, whatever headers say. A server's response that
@@ -197,4 +203,107 @@ func TestTripwireIsSeen(t *testing.T) {
 		h.Location.TripwireID != "trw_1" || h.Finding != keys.TripwireID("trw_1", false) || h.Source != finding.SDK {
 		t.Errorf("%+v", h)
 	}
+}
+
+// total returns the rows of a log and how often its secrets were seen, without and in the flood.
+func (w *world) total() (rows int, seen, flooded uint64) {
+	for _, h := range w.hits() {
+		if rows++; h.Rule == finding.RuleFlood {
+			flooded += uint64(h.N)
+		} else {
+			seen += uint64(h.N)
+		}
+	}
+	return rows, seen, flooded
+}
+
+// Whatever a DSN sends of known secrets, its rows of a minute and of a day are bounded. What is beyond is counted: of
+// some findings in their own rows, of the others in the flood, one row a minute each, also what came after that row.
+func TestRowsOfADSNAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const minutes, batches, findings = 5, 10, maxSums + 3
+		for platform := range maxRows {
+			w := newWorld(t, platform)
+			w.in.deps.Now, w.knowsAll = time.Now, true
+			w.in.rows = map[string]rowBounds{platform: {minute: 2*findings + 1, day: 8*findings + 1}}
+			ctx, stop := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() { ended <- w.in.Run(ctx) }()
+			var all []object
+			for i := range findings {
+				all = append(all, reportOf(i))
+			}
+			for minute := range minutes {
+				for range batches {
+					w.report(all...)
+				}
+				if rows, _, _ := w.total(); minute == 0 && rows != 2*findings+1+maxSums+1 {
+					t.Errorf("%s: %d rows of a minute", platform, rows)
+				}
+				time.Sleep(time.Minute)
+			}
+			stop()
+			<-ended
+			rows, seen, flooded := w.total()
+			if rows > 8*findings+1+(minutes+1)*(maxSums+1) || flooded == 0 || seen <= flooded ||
+				seen+flooded != minutes*batches*findings*3 {
+				t.Errorf("%s: %d rows of a day, seen %d times and %d in the flood", platform, rows, seen, flooded)
+			}
+			w.in.deps.Now = func() time.Time { return time.Now().Add(24 * time.Hour) }
+			if w.report(all...); len(w.hits()) != rows+findings {
+				t.Errorf("%s: the next day has no room", platform)
+			}
+		}
+	})
+}
+
+// New findings and our own API keys have rows when the DSN has no room left: one a minute.
+func TestKnownSecretsHideNoNewOnes(t *testing.T) {
+	w := newWorld(t, config.DSNServer)
+	w.in.rows = map[string]rowBounds{config.DSNServer: {minute: 2, day: 2}}
+	text, _ := leak(9)
+	keys, _ := w.FindingKeys(t.Context())
+	w.knowsAll = true
+	w.report(reportOf(1), reportOf(2), reportOf(3), reportOf(3))
+	w.keys[keys.Fingerprint(keys.SaltedHash([]byte(text)))] = &config.Key{ID: "key_1"}
+	w.report(reportOf(9), reportOf(9))
+	w.knowsAll = false
+	w.report(reportOf(4), reportOf(4))
+	var got []string
+	for _, h := range w.hits() {
+		got = append(got, fmt.Sprint(h.Masked, " ", h.KeyID, " ", h.N))
+	}
+	want := []string{"sk_live_***0001  3", "sk_live_***0002  3", "sk_live_***0003  3", "sk_live_***0009 key_1 3",
+		"sk_live_***0009 key_1 3", "sk_live_***0004  3", "sk_live_***0004  3"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+}
+
+// What the log has not confirmed is neither lost nor counted twice.
+func TestSumsOutlastTheLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, config.DSNServer)
+		w.in.deps.Now, w.knowsAll = time.Now, true
+		w.in.rows = map[string]rowBounds{config.DSNServer: {}}
+		w.answer = func(*stream.Record) error { return errors.New("away") }
+		w.report(reportOf(1), reportOf(2))
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- w.in.Run(ctx) }()
+		time.Sleep(90 * time.Second)
+		w.mu.Lock()
+		w.answer = nil
+		w.mu.Unlock()
+		time.Sleep(time.Minute)
+		if rows, seen, _ := w.total(); rows != 2 || seen != 6 {
+			t.Errorf("%d rows, seen %d times", rows, seen)
+		}
+		time.Sleep(time.Minute)
+		if len(w.in.sums.byFinding)+len(w.in.sums.ofSender) > 0 {
+			t.Error("sums that have ended stay in memory")
+		}
+		stop()
+		<-ended
+	})
 }

@@ -37,7 +37,8 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		}),
 		flooded: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "relay_report_flooded_secrets_total",
-			Help: "Secrets that were counted in the finding flood, because the DSN or the account has too many findings.",
+			Help: "Secrets that were counted in the finding flood, because the DSN or the account has too many findings, " +
+				"or the DSN too many rows.",
 		}),
 	}
 	for _, result := range results {

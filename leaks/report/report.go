@@ -11,11 +11,13 @@
 package report
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -63,15 +65,15 @@ type Deps struct {
 	Config   Configuration
 	Scanner  *secrets.Scanner
 	Producer intake.Producer
-	Requests Window          // requests of each DSN, in a minute
-	Reports  Window          // reports of each DSN and day, for QuotaSpan
+	Minutes  Window          // requests and rows of each DSN, in a minute
+	Days     Window          // reports and rows of each DSN and day, for DaySpan
 	Findings intake.Distinct // new findings of each DSN and day
 	Now      func() time.Time
 	Front    *web.Front
 }
 
-// QuotaSpan is how long Deps.Reports counts: longer than the day that is part of its keys.
-const QuotaSpan = 25 * time.Hour
+// DaySpan is how long Deps.Days counts: longer than the day that is part of its keys.
+const DaySpan = 25 * time.Hour
 
 // Intake serves the URLs of all DSNs.
 type Intake struct {
@@ -81,15 +83,15 @@ type Intake struct {
 	rules    map[string]*secrets.Rule
 	bounds   intake.Bounds
 	counters *intake.Counters
-	running  chan struct{} // holds one element for each request whose body is being read
+	running  slots
+	rows     map[string]rowBounds // by platform
+	sums     sums
 	metrics  *metrics
 }
 
 const (
 	// bodyTimeout is how long a body may take. The SDK waits 10 s for the answer.
 	bodyTimeout = 10 * time.Second
-	// maxRunning bounds the bodies that are read at the same time, of maxServerBody bytes each, twice with gzip.
-	maxRunning = 512
 	// maxRequests is how many requests of a DSN are accepted in a minute.
 	maxRequests = 600
 )
@@ -97,12 +99,13 @@ const (
 // New returns an Intake and registers its metrics. Run reports what it receives.
 func New(cfg Config, deps Deps) *Intake {
 	front := *deps.Front
-	front.BodyTimeout = bodyTimeout
+	front.BodyTimeout = cmp.Or(front.BodyTimeout, bodyTimeout)
 	in := &Intake{
 		cfg: cfg, deps: deps, front: &front, rules: map[string]*secrets.Rule{},
 		bounds:   intake.Bounds{Config: deps.Config, Findings: deps.Findings},
 		counters: intake.NewCounters(cfg.Node, cfg.Partitions, deps.Producer),
-		running:  make(chan struct{}, maxRunning), metrics: newMetrics(deps.Metrics),
+		running:  newSlots(), rows: maxRows, metrics: newMetrics(deps.Metrics),
+		sums: sums{node: cfg.Node, byFinding: map[string]*sum{}, ofSender: map[string]int{}},
 	}
 	rules := deps.Scanner.Rules()
 	for i := range rules {
@@ -112,7 +115,12 @@ func New(cfg Config, deps Deps) *Intake {
 }
 
 // Run reports what DSNs received, every two seconds, and once more when ctx ends.
-func (in *Intake) Run(ctx context.Context) error { return in.counters.Run(ctx, in.deps.Now) }
+func (in *Intake) Run(ctx context.Context) error {
+	var running sync.WaitGroup
+	running.Go(func() { in.runSums(ctx) })
+	defer running.Wait()
+	return in.counters.Run(ctx, in.deps.Now)
+}
 
 // Handler answers requests at PathPrefix.
 func (in *Intake) Handler() http.Handler { return AllowAnyOrigin(in.front.Wrap(in.serve)) }
@@ -200,17 +208,15 @@ func (in *Intake) receive(r *http.Request, to *config.DSN) (answer, intake.Count
 		return answer{}, intake.Counted{}, &web.Error{Status: http.StatusForbidden, Type: web.InsufficientScope,
 			Message: "the DSN does not allow reports from pages of this origin; add it to allowed_origins"}
 	}
-	if wait := in.deps.Requests.Claim(r.Context(), to.ID, maxRequests); wait > 0 {
+	if wait := in.deps.Minutes.Claim(r.Context(), to.ID, maxRequests); wait > 0 {
 		return answer{}, intake.Counted{}, &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited,
 			RetryAfter: max(wait, time.Second), Message: "the DSN takes at most 600 requests a minute"}
 	}
-	select {
-	case in.running <- struct{}{}:
-		defer func() { <-in.running }()
-	default:
-		return answer{}, intake.Counted{}, web.ServiceUnavailable(nil,
-			"this node reads as many reports as it can; send the batch again")
+	leave, err := in.running.enter(to.ID, web.InfoOf(r).Client)
+	if err != nil {
+		return answer{}, intake.Counted{}, err
 	}
+	defer leave()
 	body, err := readBody(r, to.Platform)
 	counted := intake.Counted{Bytes: uint64(len(body))}
 	if err != nil {

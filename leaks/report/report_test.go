@@ -1,10 +1,14 @@
 package report
 
 import (
+	"bufio"
 	"bytes"
 	"compress/gzip"
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -326,5 +330,107 @@ func TestReportsAreCounted(t *testing.T) {
 	stop()
 	if err := w.in.Run(ctx); err != nil {
 		t.Error(err)
+	}
+}
+
+// dial opens a connection from an address, and sends the head of a batch for a DSN and what is given of its body.
+func dial(t *testing.T, srv *httptest.Server, from, dsn string, length int, body string) net.Conn {
+	t.Helper()
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+	conn, err := d.Dial("tcp", srv.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	target := strings.Replace(path, dsnID, dsn, 1)
+	const head = "POST %s HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 192.0.2.1\r\nContent-Length: %d\r\n\r\n%s"
+	_, err = fmt.Fprintf(conn, head, target, length, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
+func status(t *testing.T, conn net.Conn) (int, string) {
+	t.Helper()
+	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, _ := io.ReadAll(res.Body) // the server may close the connection while we send
+	return res.StatusCode, string(text)
+}
+
+// Clients that stall in their bodies hold the slots of one DSN and of their own address, whatever X-Forwarded-For says.
+// Other DSNs and other clients are served.
+func TestSlowBodiesHoldOneShare(t *testing.T) {
+	w := newWorld(t, config.DSNServer)
+	w.anyDSN = true
+	w.in.running.most, w.in.running.mostOfDSN, w.in.running.mostOfClient = 4, 3, 2
+	srv := httptest.NewServer(w.in.Handler())
+	t.Cleanup(srv.Close)
+	running := func() int {
+		w.in.running.mu.Lock()
+		defer w.in.running.mu.Unlock()
+		return w.in.running.all
+	}
+	await := func(n int) {
+		t.Helper()
+		for end := time.Now().Add(2 * time.Minute); running() != n; time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("%d bodies are being read, want %d", running(), n)
+			}
+		}
+	}
+	var stalled []net.Conn
+	stall := func(from, dsn string) {
+		t.Helper()
+		stalled = append(stalled, dial(t, srv, from, dsn, 1000, "{"))
+		await(len(stalled))
+	}
+	body := w.batchOf().String()
+	f := func(from, dsn string, want int) {
+		t.Helper()
+		if got, text := status(t, dial(t, srv, from, dsn, len(body), body)); got != want {
+			t.Errorf("%s from %s: %d, want %d: %s", dsn, from, got, want, text)
+		}
+	}
+	stall("127.0.0.1", dsnID)
+	stall("127.0.0.1", dsnID)
+	f("127.0.0.1", "dsn_2", 429) // the address's share
+	f("127.0.0.2", dsnID, 202)
+	stall("127.0.0.2", dsnID)
+	f("127.0.0.3", dsnID, 429) // the DSN's share
+	f("127.0.0.3", "dsn_2", 202)
+	stall("127.0.0.3", "dsn_2")
+	f("127.0.0.4", "dsn_3", 503) // the node
+	for _, conn := range stalled {
+		_ = conn.Close()
+	}
+	await(0)
+	f("127.0.0.1", dsnID, 202)
+	await(0)
+	if len(w.in.running.dsns)+len(w.in.running.clients) > 0 {
+		t.Errorf("left in memory: %v %v", w.in.running.dsns, w.in.running.clients)
+	}
+}
+
+// A body that arrives byte by byte is given up at the deadline of the whole body.
+func TestBodiesHaveADeadline(t *testing.T) {
+	w := newWorld(t, config.DSNServer)
+	if w.in.front.BodyTimeout != bodyTimeout {
+		t.Errorf("the deadline is %v", w.in.front.BodyTimeout)
+	}
+	w.in.front.BodyTimeout = 100 * time.Millisecond
+	srv := httptest.NewServer(w.in.Handler())
+	t.Cleanup(srv.Close)
+	conn := dial(t, srv, "127.0.0.1", dsnID, maxServerBody, "{")
+	go func() {
+		for err := error(nil); err == nil; time.Sleep(time.Millisecond) {
+			_, err = conn.Write([]byte(" "))
+		}
+	}()
+	if got, text := status(t, conn); got != 400 || !strings.Contains(text, "in time") {
+		t.Errorf("%d %s", got, text)
 	}
 }

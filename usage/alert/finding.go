@@ -191,7 +191,7 @@ func (nf *notifier) findingFacts(n config.AlertNotice, fact func(string, any)) (
 	fact("Application", f.First.Label)
 	fact("Our API key", f.KeyID)
 	if f.Rule == finding.RuleFlood {
-		return "more new secrets than a sender may report, which hides some of them"
+		return "more secrets than a sender may report, which hides some of them"
 	}
 	return f.Rule
 }
