@@ -418,6 +418,38 @@ func TestTestsThatAreNamedExist(t *testing.T) {
 	}
 }
 
+// Packages that make test never runs under the race detector start no goroutine, and neither do their tests.
+func TestPackagesWithoutRaceDetectorStartNoGoroutine(t *testing.T) {
+	lines := regexp.MustCompile(`(?m)^pure\+?='(.*)'$`).FindAllStringSubmatch(text(t, "deploy/test.sh"), -1)
+	var expression strings.Builder
+	for _, line := range lines {
+		expression.WriteString(line[1])
+	}
+	pure := regexp.MustCompile(expression.String())
+	// These start goroutines that share nothing, or wait for programs and engines.
+	known := []string{"bench", "pkg/sign", "pkg/web", "store/schema", "test/suite"}
+	starters := []string{"Go", "AfterFunc", "Parallel", "NewServer", "NewTLSServer", "NewUnstartedServer"}
+	seen := map[string]bool{}
+	for _, s := range sources(t) {
+		if !pure.MatchString("./"+s.dir) || slices.Contains(known, s.dir) {
+			continue
+		}
+		seen[s.dir] = true
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			f, selects := n.(*ast.SelectorExpr)
+			_, starts := n.(*ast.GoStmt)
+			if starts || selects && slices.Contains(starters, f.Sel.Name) {
+				t.Errorf("%s: starts a goroutine, in a package that deploy/test.sh tests without the race detector",
+					s.fset.Position(n.Pos()))
+			}
+			return true
+		})
+	}
+	if len(seen) < 15 {
+		t.Errorf("deploy/test.sh names %d packages: %v", len(seen), slices.Sorted(maps.Keys(seen)))
+	}
+}
+
 // A pause that ctx ends, and pauses that grow from try to try, are those of pkg/wait.
 func TestPausesAreThoseOfWait(t *testing.T) {
 	for _, s := range sources(t) {

@@ -137,7 +137,9 @@ whole='^Test(DevPipeline|KillEverything|Serve)$'
 twice='^TestHostileClients$'
 
 # Packages that start no goroutine, in which the race detector finds nothing.
-pure='^[.](/(bench|pkg/(event|id|secrets|sign|verify|web)|store/schema|test/suite))?$'
+pure='^[.](/(api/dashboard|bench|deploy/(chart|grafana|prometheus)|dispatcher/lane|node/admin|sdk|store|'
+pure+='pkg/(apikey|capacity|event|finding|fixture|id|nearest|personal|secrets|sign|transform|verify|web)|'
+pure+='store/(internal/column|schema)|test/(released|suite)))?$'
 
 # norace matches the tests that run without the race detector.
 norace="^Test($(grep -v '^#' deploy/norace.txt | paste -sd '|'))\$"
