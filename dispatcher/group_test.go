@@ -52,10 +52,10 @@ func TestRebalanceInMidFlight(t *testing.T) {
 			return func(d *Deps) { d.OnOwned = func(ps []int32) { to.Store(&ps) } }
 		}
 		_, stopFirst := w.start(testConfig(), note(&first))
-		const events = 1200
+		const events = 600
 		for i := range events {
 			w.accept(w.spread(int32(i%partitions), fmt.Sprint(i)))
-			time.Sleep(30 * time.Millisecond)
+			time.Sleep(60 * time.Millisecond)
 			switch i {
 			case events / 3:
 				w.start(testConfig(), note(&second))
