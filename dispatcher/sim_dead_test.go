@@ -193,7 +193,8 @@ func TestManyDeadDestinations(t *testing.T) {
 	t.Logf("%d parked after %d s of arrivals, step %v: %.0f hops a second, %d in the busiest; %.0f passes; "+
 		"%d requests in %v; not re-checked for %v at most",
 		parked, arrived, step, rate, most, passed, sent, 2*step, n.longestParked)
-	if parked < dests*each*99/100 || rate > 1.05*lane.HungRecheckBudget || passed < 0.95*float64(parked)/step.Seconds() ||
+	budget := max(lane.HungRecheckBudget, float64(parked)/lane.MaxRecheck.Seconds()) // so many need more, once an hour
+	if parked < dests*each*99/100 || rate > 1.05*budget || passed < 0.95*float64(parked)/step.Seconds() ||
 		n.longestParked > lane.MaxRecheck+time.Minute {
 		t.Errorf("%d of %d are parked, %.0f hops a second, %.0f passes, not re-checked for %v at most", parked,
 			dests*each, rate,
