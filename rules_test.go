@@ -45,7 +45,7 @@ var homes = map[string]struct {
 	"github.com/ClickHouse/clickhouse-go": {[]string{"store", "pkg/embedded"}, "one place writes SQL"},
 	"github.com/testcontainers":           {[]string{"test/kit"}, "it starts engines for tests"},
 	"github.com/moby/moby":                {[]string{"test/kit"}, "it starts engines for tests"},
-	"go.opentelemetry.io": {[]string{"pkg/spans"},
+	"go.opentelemetry.io": {[]string{"pkg/spans", "deploy/collector"},
 		"everything else sees pkg/spans, where a nil recorder costs nothing"},
 	"github.com/google/pprof":    {[]string{"bench"}, forBenchmark},
 	"github.com/HdrHistogram":    {[]string{"bench"}, forBenchmark},

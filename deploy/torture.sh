@@ -18,6 +18,7 @@ parts=(
 	"outages ./test/e2e Down|Frozen|Hung|Unavailable"
 	"faults ./test/e2e RandomFaults"
 	"dashboards ./test/e2e AlertsAndDashboards|OverviewCounts"
+	"traces ./test/e2e TestTraces"
 	"dev ./test/e2e TestDev|ReadYourWrites|PagesCost"
 	"conformance ./test/e2e Conformance|Attacks"
 	"replays ./test/e2e ReplayIsPaced|LargestReplay|RecoveryOf"

@@ -1,20 +1,74 @@
 package e2e
 
 import (
+	"fmt"
+	"net"
 	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/eventrelay/relay/pkg/spans/spanstest"
+	"github.com/eventrelay/relay/test/kit"
 )
 
+// startCollector builds the OpenTelemetry Collector and starts it. What it receives goes to another collector. It
+// returns its URL.
+func startCollector(t *testing.T, to string) string {
+	t.Helper()
+	dir := t.TempDir()
+	path, conf := filepath.Join(dir, "collector"), filepath.Join(dir, "collector.yaml")
+	build := exec.Command("go", "build", "-trimpath", "-o", path, ".")
+	build.Dir = filepath.Join(kit.Root(t), "deploy/collector")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build the collector: %v\n%s", err, out)
+	}
+	address := fmt.Sprintf("127.0.0.1:%d", kit.FreePort(t))
+	settings := fmt.Sprintf(`receivers: {otlp: {protocols: {http: {endpoint: %q}}}}
+exporters: {otlphttp: {endpoint: %q}}
+service:
+  telemetry: {metrics: {level: none}}
+  pipelines: {traces: {receivers: [otlp], exporters: [otlphttp]}}
+`, address, to)
+	if err := os.WriteFile(conf, []byte(settings), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), path, "--config", conf)
+	var logs kit.Tail
+	cmd.Stdout, cmd.Stderr = &logs, &logs
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	kit.Eventually(t, time.Minute, func() string {
+		if len(ended) > 0 {
+			t.Fatalf("the collector has ended: %v\n%s", <-ended, logs.String())
+		}
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			return fmt.Sprintf("the collector does not listen: %v\n%s", err, logs.String())
+		}
+		_ = conn.Close()
+		return ""
+	})
+	return "http://" + address
+}
+
 // An event can be followed from its acceptance to its destination, over a retry and a replay: in the collector, the
-// API, the log and the headers of its deliveries.
+// API, the log and the headers of its deliveries. In the long form they go through the OpenTelemetry Collector.
 func TestTraces(t *testing.T) {
 	collector := spanstest.New(t, nil)
-	p := startDevProcess(t, t.TempDir(), "RELAY_TRACES_URL="+collector.URL, "RELAY_TRACES_SAMPLE=1",
-		"RELAY_LOG_LEVEL=debug")
+	to := collector.URL
+	if os.Getenv("RELAY_TORTURE") != "" {
+		to = startCollector(t, to)
+	}
+	p := startDevProcess(t, t.TempDir(), "RELAY_TRACES_URL="+to, "RELAY_TRACES_SAMPLE=1", "RELAY_LOG_LEVEL=debug")
 	dest := newSink(t, func(r received) int {
 		if r.earlier == 0 {
 			return http.StatusServiceUnavailable
