@@ -13,6 +13,9 @@ started=$SECONDS
 records=bin/tests.txt
 # The race detector waits a second at the end of each process for reports of others, which tests do not leave running.
 export GORACE="atexit_sleep_ms=10 ${GORACE:-}"
+# Only the race detector needs cgo. With it the compiler makes all packages that use the network a second time, for the
+# linters and each program that a step runs.
+export CGO_ENABLED=0
 
 # try WHAT COMMAND... runs a set-up step that some machines cannot do. The tests that need it are then skipped, and the
 # summary says so. With RELAY_TEST_ENGINES=required a failure ends the run.
@@ -122,7 +125,7 @@ worker() {
 # tests FLAG... runs go test, without the race detector unless CGO_ENABLED=1 and -race are given. The lint step runs go
 # vet. The time-out ends a test that hangs, on the slowest machine.
 tests() {
-	CGO_ENABLED=${CGO_ENABLED:-0} RELAY_TEST_WITH=${RELAY_TEST_WITH:-processes} go test -json -vet=off -timeout 50m \
+	RELAY_TEST_WITH=${RELAY_TEST_WITH:-processes} go test -json -vet=off -timeout 50m \
 		${RELAY_TEST_COUNT:+-count="$RELAY_TEST_COUNT"} "$@" | bin/suite report -step "${FUNCNAME[1]}" -records $records
 }
 
@@ -190,7 +193,7 @@ modules() {
 	for file in deploy/*/go.mod deploy/*/*/go.mod; do
 		dir=$(dirname "$file")
 		[ -n "$(find "$dir" -name '*_test.go')" ] || continue
-		CGO_ENABLED=0 go test -C "$dir" -json -vet=off -timeout 50m ${RELAY_TEST_COUNT:+-count="$RELAY_TEST_COUNT"} ./... |
+		go test -C "$dir" -json -vet=off -timeout 50m ${RELAY_TEST_COUNT:+-count="$RELAY_TEST_COUNT"} ./... |
 			bin/suite report -step "${FUNCNAME[0]}" -records $records
 	done
 }
