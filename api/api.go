@@ -120,6 +120,7 @@ func New(cfg Config, deps Deps) (*API, error) {
 		return nil, err
 	}
 	a.router = newRouter(&cfg, &deps, x.routes(), a.idempotent, deprecated)
+	a.router.isToken = c.isToken
 	a.handler = a.front.Wrap(a.router.serve)
 	return a, nil
 }

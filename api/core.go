@@ -33,6 +33,7 @@ type core struct {
 // configReader is the part of the configuration that every resource may read.
 type configReader interface {
 	Endpoint(id string) (*config.Endpoint, config.Presence)
+	EndpointByToken(token string) *config.Endpoint
 	Endpoints(account string, beforeSeq int64, limit int) ([]*config.Endpoint, bool)
 	Sync(ctx context.Context) error
 }

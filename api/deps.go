@@ -123,6 +123,8 @@ type Keys interface {
 // Endpoints reads and changes endpoints. A change returns after this node has applied it.
 type Endpoints interface {
 	Endpoint(id string) (*config.Endpoint, config.Presence)
+	// EndpointByToken returns the endpoint whose ingest URL has that token, or had it and accepts it still; or nil.
+	EndpointByToken(token string) *config.Endpoint
 	// Endpoints returns the endpoints created before that sequence (0 = all), newest first, and whether more follow.
 	Endpoints(account string, beforeSeq int64, limit int) ([]*config.Endpoint, bool)
 	CreateEndpoint(ctx context.Context, e *config.Endpoint) (*config.Endpoint, error)

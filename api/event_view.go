@@ -141,7 +141,7 @@ func (a *events) detailOf(by viewer, d *event.Detail, failures map[string]*trans
 	for i, f := range e.Header {
 		v.HeadersRaw[i] = [2]string{f.Name, f.Value}
 	}
-	v.Body, v.BodyEncoding = bodyText(e.Body)
+	v.Body, v.BodyEncoding = bodyText(by.maskTokens(e.Body))
 	v.PayloadErasedAt = web.Time(a.erasures.ErasedAt(e.ID))
 	v.Attempts, v.Why = attemptsOf(by, d.ID, d.Attempts), eventWhy(d, failures)
 	if e.Source == event.SourceAPI {
@@ -242,7 +242,7 @@ func attemptsOf(by viewer, ev id.ID, rows []event.AttemptRow) []attemptView {
 					v.Response.Headers[name] = by.requestURL(to)
 				}
 			}
-			v.Response.Body, v.Response.BodyEncoding = bodyText(r.ResponseBody)
+			v.Response.Body, v.Response.BodyEncoding = bodyText(by.maskTokens(r.ResponseBody))
 		}
 		out[i] = v
 	}

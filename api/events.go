@@ -85,7 +85,7 @@ func (a *events) readEvent(w http.ResponseWriter, r *http.Request, key *config.K
 	}
 	setAsOf(w, d.AsOf)
 	return a.answers.write(r.Context(), w, detailBytes(d), func() any {
-		return a.detailOf(viewerOf(key), d, failures)
+		return a.detailOf(a.viewerOf(key), d, failures)
 	})
 }
 
@@ -115,7 +115,7 @@ func (a *events) listAttempts(w http.ResponseWriter, r *http.Request, key *confi
 	}
 	setAsOf(w, page.AsOf)
 	return a.answers.write(r.Context(), w, attemptBytes(page.Rows), func() any {
-		out := list[attemptView]{Data: attemptsOf(viewerOf(key), d, page.Rows)}
+		out := list[attemptView]{Data: attemptsOf(a.viewerOf(key), d, page.Rows)}
 		if page.More && len(page.Rows) > 0 {
 			out.NextCursor = q.hash.cursor(rowKey(page.Rows[len(page.Rows)-1].ID))
 		}

@@ -1,11 +1,15 @@
 package api
 
 import (
+	"cmp"
+	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/secrets"
 )
 
 // mask replaces the hidden part of a secret.
@@ -24,10 +28,64 @@ func maskText(secret string) string {
 
 // viewer is the reader of a response. Ingest URLs and destination URLs are capabilities: anyone who knows one can
 // post to it. Read-only keys and agent keys see them masked.
-type viewer struct{ capabilities bool }
+type viewer struct {
+	capabilities bool
+	isToken      func(text string) bool // of the ingest URL of an endpoint; nil: tokens in texts are masked elsewhere
+}
 
 func viewerOf(key *config.Key) viewer {
 	return viewer{capabilities: key.Scope == config.ReadWrite && !key.Agent}
+}
+
+// viewerOf returns the reader of a response that encodes or cuts texts of others: their tokens are masked before.
+func (c *core) viewerOf(key *config.Key) viewer {
+	by := viewerOf(key)
+	by.isToken = c.isToken
+	return by
+}
+
+// isToken reports whether a text is the token of an ingest URL, or one that was replaced and counts still.
+func (c *core) isToken(text string) bool { return c.config.EndpointByToken(text) != nil }
+
+// maskTokens masks the tokens of ingest URLs in a text of others: a provider may send the URL that it calls, in a body
+// or in headers such as Referer.
+func (v viewer) maskTokens(text []byte) []byte {
+	if v.capabilities || v.isToken == nil {
+		return text
+	}
+	return secrets.MaskIngestTokens(text, v.isToken)
+}
+
+// tokenMasker masks the tokens of ingest URLs in a response, wherever they stand. It relies on handlers that write all
+// of a text at once.
+type tokenMasker struct {
+	http.ResponseWriter
+	by     viewer
+	status int // 0: not set; it is sent with the first bytes, which decide on the length
+	sent   bool
+}
+
+// WriteHeader remembers the first status.
+func (m *tokenMasker) WriteHeader(status int) { m.status = cmp.Or(m.status, status) }
+
+func (m *tokenMasker) Write(text []byte) (int, error) {
+	masked := m.by.maskTokens(text)
+	if h := m.Header(); !m.sent && h.Get("Content-Length") != "" {
+		h.Set("Content-Length", strconv.Itoa(len(masked)))
+	}
+	m.finish()
+	if _, err := m.ResponseWriter.Write(masked); err != nil {
+		return 0, err
+	}
+	return len(text), nil
+}
+
+// finish sends the status if no bytes were written.
+func (m *tokenMasker) finish() {
+	if !m.sent && m.status != 0 {
+		m.ResponseWriter.WriteHeader(m.status)
+	}
+	m.sent = true
 }
 
 // ingestURL returns the URL to which a provider posts events.

@@ -3,9 +3,11 @@ package api_test
 import (
 	"bufio"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -96,19 +98,36 @@ func (c *client) createWithCapabilities() (ep *answer, evt string, x capabilitie
 		c.t.Fatal(err)
 	}
 	dst := ep.text("destinations.0.id")
+	e := c.fake.events[ev] // a provider and a destination may repeat the URL that was called
+	e.Type, e.Query, e.IdempotencyKey = "a."+x.token, "callback=https%3A%2F%2Frelay%2Fin%2F"+x.token, x.ingest()
+	e.Header = []event.Field{{Name: "Referer", Value: x.ingest()}, {Name: "X-Original-Url", Value: "/in/" + x.token},
+		{Name: "X-Forwarded-Uri", Value: "%2fin%2f" + x.token + "%3fa"}, {Name: x.token, Value: "x"}}
+	e.Body = []byte(x.ingest() + "\xff") // base64 in answers
 	c.fake.details[ev] = func(d *event.Detail) {
 		row := event.AttemptRow{Endpoint: ep.text("id"), Destination: dst, Number: 1}
 		row.ID, row.URL, row.Method, row.Code, row.Trigger, row.StartedAt = ev, x.url(), "POST", 301,
 			event.TriggerInitial, time.Now()
 		row.ResponseHeader = event.Lines("Location: " + x.url() + "\n" +
 			"Content-Location: " + "/services/" + x.path + "/in?channel=" + x.query + "&" + x.bare + "\n")
+		row.ResponseBody, row.ErrorMessage = e.Body, "cannot send "+x.ingest()
+		row.RequestHeader = event.Lines("X-Forwarded-Uri: /in/" + x.token + "\n")
 		d.Attempts = []event.AttemptRow{row}
 		d.Deliveries = []event.Delivery{{Destination: dst, Status: event.Failed, Attempts: 1}}
 	}
 	return ep, evt, x
 }
 
+// ingest returns the ingest URL.
+func (x capabilities) ingest() string { return "https://relay.example.com/in/" + x.token }
+
+var inBase64 = regexp.MustCompile(`"[A-Za-z0-9+/]{32,}={0,2}"`)
+
+// in returns the capabilities in a text and in what it has in base64.
 func (x capabilities) in(text string) (found []string) {
+	for _, encoded := range inBase64.FindAllString(text, -1) {
+		decoded, _ := base64.StdEncoding.DecodeString(strings.Trim(encoded, `"`))
+		text += string(decoded)
+	}
 	for _, part := range []string{x.token, x.path, x.query, x.bare, x.credential, x.drain} {
 		if part != "" && strings.Contains(text, part) {
 			found = append(found, part)
@@ -172,7 +191,7 @@ func TestCapabilitiesAreMaskedForReaders(t *testing.T) {
 		c := c.as(key)
 		for _, path := range paths {
 			if strings.HasSuffix(path, "/stream") {
-				if found := x.in(s.readStreamStart(name, key)); len(found) > 0 {
+				if found := x.in(s.readStreamStart(name, key, x.ingest())); len(found) > 0 {
 					t.Errorf("GET %s shows %v", path, found)
 				}
 				continue
@@ -183,18 +202,44 @@ func TestCapabilitiesAreMaskedForReaders(t *testing.T) {
 			}
 		}
 	}
+	// A preview is a POST that a reader may make, and its operations may cut a text.
+	source := c.send(name)
+	sent, err := id.Parse(id.Event, source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.fake.events[sent].Body = []byte(`{"a":"` + strings.Repeat("-", 158) + x.ingest() + `"}`) // 200 bytes are shown
+	preview := map[string]any{"sample": source, "ops": []any{map[string]any{"op": "drop", "paths": []any{"/a"}}}}
+	for _, key := range []string{readKey, agent} {
+		a := c.as(key).do("POST", "/v1/endpoints/"+name+"/transformation/preview", preview).want(200)
+		if text := string(a.raw); strings.Contains(text, x.token[:8]) || !strings.Contains(text, "/in/****") {
+			t.Errorf("a preview shows a part of the token:\n%s", a.raw)
+		}
+	}
+	if stream := s.readStreamStart(name, writeKey, x.ingest()); len(x.in(stream)) != 1 {
+		t.Errorf("a stream shows %v to a key that may write", x.in(stream))
+	}
 	// Counter-check: a read-write key sees the same capabilities, in attempts without the credential.
 	for path, want := range map[string]int{
-		"/v1/endpoints/" + name: 5, "/v1/events/" + evt: 3, "/v1/events/" + evt + "/attempts": 3,
+		"/v1/endpoints/" + name: 5, "/v1/events/" + evt: 4, "/v1/events/" + evt + "/attempts": 4, "/v1/events": 1,
 		"/v1/events/" + evt + "/signature": 1, "/v1/drains/" + drain.text("id"): 1} {
 		if a := c.do("GET", path, nil).want(200); len(x.in(string(a.raw))) != want {
 			t.Errorf("GET %s shows %v to a key that may write:\n%s", path, x.in(string(a.raw)), a.raw)
 		}
 	}
+	// GitHub signs the body, which is in base64 here.
+	c.do("PATCH", "/v1/endpoints/"+name,
+		`{"provider":"github","verification":{"secret":"a secret of the test"}}`).want(200)
+	for key, want := range map[string]int{readKey: 0, writeKey: 1} {
+		a := c.as(key).do("GET", "/v1/events/"+evt+"/signature", nil).want(200)
+		if len(x.in(string(a.raw))) != want || a.get("signed_content_masked") != (want == 0) {
+			t.Errorf("the signature shows %v:\n%s", x.in(string(a.raw)), a.raw)
+		}
+	}
 }
 
-// readStreamStart returns the start of a stream with one event.
-func (s *streamServer) readStreamStart(endpoint, key string) string {
+// readStreamStart returns the start of a stream with one event, which has a text in a header and in its body.
+func (s *streamServer) readStreamStart(endpoint, key, content string) string {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), 10*time.Second)
 	defer cancel()
@@ -214,7 +259,9 @@ func (s *streamServer) readStreamStart(endpoint, key string) string {
 		switch lines.Text() {
 		case "event: ready":
 			ep, _ := configuration.Endpoint(endpoint)
-			s.put(ep, []byte("x"))
+			s.put(ep, []byte(content), func(e *event.Event) {
+				e.Header = append(e.Header, event.Field{Name: "Referer", Value: content})
+			})
 			s.flush()
 		case "event: event":
 			lines.Scan()

@@ -193,9 +193,10 @@ func (a *previews) loadSample(ctx context.Context, key *config.Key, e *config.En
 		return 0, web.WrongState(s.param, "the payload of the event was erased; choose another event")
 	}
 	ev := detail.Event
-	s.EventID, s.EventType, s.ReceivedAt = ev.ID.Text(id.Event), ev.Type, ev.ReceivedAt()
+	by := a.viewerOf(key) // operations may cut a token into parts
+	s.EventID, s.EventType, s.ReceivedAt = ev.ID.Text(id.Event), string(by.maskTokens([]byte(ev.Type))), ev.ReceivedAt()
 	masked := 0
-	s.Body = ev.Body
+	s.Body = by.maskTokens(ev.Body)
 	for _, scanner := range a.secrets {
 		var n int
 		s.Body, n = scanner.MaskAll(nil, s.Body)

@@ -51,7 +51,8 @@ type router struct {
 	public     *public
 	deprecated *deprecationTable
 	mux        *mux.Router
-	routes     map[string]route // by path, which is also the name of the mux route
+	routes     map[string]route       // by path, which is also the name of the mux route
+	isToken    func(text string) bool // see core.isToken
 
 	beforeEndpoint, afterEndpoint string // the parts of sendPath around its variable
 }
@@ -160,7 +161,17 @@ func (rt *router) serveFor(w http.ResponseWriter, r *http.Request, key *config.K
 	if found.path != sendPath { // single sends do not read the store
 		r = r.WithContext(event.WithCaller(r.Context(), key.ID))
 	}
-	return toWebError(handle(w, r, key))
+	by := viewerOf(key)
+	if by.capabilities || found.path == streamPath { // a stream masks each of its events
+		return toWebError(handle(w, r, key))
+	}
+	by.isToken = rt.isToken
+	masker := &tokenMasker{ResponseWriter: w, by: by}
+	if err := toWebError(handle(masker, r, key)); err != nil {
+		return err
+	}
+	masker.finish()
+	return nil
 }
 
 // isFromScript reports whether a script of a web page has sent a request: then everybody who opens the page has the

@@ -47,7 +47,7 @@ func (a *signatures) explainSignature(w http.ResponseWriter, r *http.Request, ke
 	}
 	setAsOf(w, d.AsOf)
 	return a.answers.write(r.Context(), w, explanationBytes(d.Event, out), func() any {
-		return explanationViewOf(viewerOf(key), ep, d.Event, out)
+		return explanationViewOf(a.viewerOf(key), ep, d.Event, out)
 	})
 }
 
@@ -183,6 +183,9 @@ func (v *explanationView) setContent(by viewer, out *verify.Explanation) {
 		url = strings.ReplaceAll(url, token, masked)
 		content = bytes.ReplaceAll(content, []byte(token), []byte(masked))
 		v.SignedContentMasked = true
+	}
+	if masked := by.maskTokens(content); !bytes.Equal(masked, content) { // in what the provider sent
+		content, v.SignedContentMasked = masked, true
 	}
 	v.URL = orNull(url)
 	if out.Content == nil {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"mime"
 	"net/http"
@@ -108,7 +107,8 @@ func (a *streams) streamEvents(w http.ResponseWriter, r *http.Request, key *conf
 	}
 	defer watcher.Close()
 	text, _ := bearer(r)
-	s := &sse{streams: a, w: w, out: http.NewResponseController(w), watcher: watcher, endpoint: ep.ID, key: text}
+	s := &sse{streams: a, w: w, out: http.NewResponseController(w), watcher: watcher, endpoint: ep.ID, key: text,
+		by: a.viewerOf(key)}
 	s.writeHeaders()
 	if r.Method == http.MethodHead {
 		return nil
@@ -162,6 +162,7 @@ type sse struct {
 	watcher   *feed.Watcher
 	endpoint  string
 	key       string // the key as text, for repeated checks
+	by        viewer
 	lastWrite time.Time
 	buf       bytes.Buffer
 }
@@ -283,7 +284,9 @@ func (s *sse) writeItem(x *feed.Item) {
 		s.writeFrame("gap", cursor, gapView{web.Time(x.Gap.From), x.Gap.Reason})
 		return
 	}
-	s.writeFrame("event", cursor, streamViewOf(x.Event))
+	v := streamViewOf(x.Event)
+	v.Body = s.by.maskTokens(v.Body)
+	s.writeFrame("event", cursor, v)
 }
 
 func streamViewOf(e *feed.Event) streamView {
@@ -314,9 +317,7 @@ func (s *sse) writeFrame(kind, cursor string, data any) {
 		s.buf.WriteString("id: " + cursor + "\n")
 	}
 	s.buf.WriteString("event: " + kind + "\ndata: ")
-	enc := json.NewEncoder(&s.buf)
-	enc.SetEscapeHTML(false)
-	_ = enc.Encode(data) // cannot fail: plain values, in memory
+	s.buf.Write(s.by.maskTokens(web.Encode(data))) // ends with a line break
 	s.buf.WriteString("\n")
 }
 

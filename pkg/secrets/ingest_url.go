@@ -1,6 +1,10 @@
 package secrets
 
-import "slices"
+import (
+	"bytes"
+	"iter"
+	"slices"
+)
 
 // tokenLength is the number of characters of the token of an ingest URL; see id.Random.
 const tokenLength = 26
@@ -25,4 +29,59 @@ func (s *Scanner) WithIngestURLs(isDecoy func(token string) bool) (*Scanner, err
 	var err error
 	extended.automaton, err = extended.compile(extended.rules)
 	return &extended, err
+}
+
+// visibleTail is how many characters of a masked token are left.
+const visibleTail = 4
+
+// MaskIngestTokens returns text with every token that isToken accepts as four asterisks and its last four characters;
+// it is text itself if there is none. A token is found alone, in a URL, and where escapes stand before or after it, in
+// any case of its letters. isToken is called for little else than what looks like a token.
+func MaskIngestTokens(text []byte, isToken func(token string) bool) []byte {
+	var out []byte
+	copied := 0
+	for start := 0; start < len(text); start++ {
+		if !isAlphanumeric(text[start]) {
+			continue
+		}
+		end := start + 1
+		for end < len(text) && isAlphanumeric(text[end]) {
+			end++
+		}
+		for at := range tokenStarts(text[start:end]) {
+			at += start
+			if at < copied || !isToken(string(bytes.ToLower(text[at:at+tokenLength]))) {
+				continue
+			}
+			out = append(append(out, text[copied:at]...), "****"...)
+			copied = at + tokenLength - visibleTail
+		}
+		start = end
+	}
+	if copied == 0 {
+		return text
+	}
+	return append(out, text[copied:]...)
+}
+
+// tokenStarts returns where in a run of letters and digits a token may begin: at the start, at the end less its length,
+// and after the hexadecimal code of a slash or an equals sign, as in %2F, \u002f and %3D.
+func tokenStarts(run []byte) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		last := len(run) - tokenLength
+		if last < 0 || !yield(0) || last == 0 {
+			return
+		}
+		for at := 2; at < last; at++ {
+			c := run[at-1] | 0x20
+			if (run[at-2] == '2' && c == 'f' || run[at-2] == '3' && c == 'd') && !yield(at) {
+				return
+			}
+		}
+		yield(last)
+	}
+}
+
+func isAlphanumeric(c byte) bool {
+	return '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z'
 }

@@ -51,3 +51,32 @@ func TestIngestURLs(t *testing.T) {
 		}
 	}
 }
+
+// The token of an ingest URL is masked wherever it stands; other text of the same form stays.
+func TestMaskIngestTokens(t *testing.T) {
+	const token, other = "3vtestq2mfx8h5n7k0w9c4r6da", "7b1xz0f3s8m5qk2v9rw4tn6hjc"
+	isToken := func(text string) bool { return text == token }
+	for _, text := range []string{
+		"%s", "POST https://relay.example.com/in/%s HTTP/1.1", `{"url":"https:\/\/relay.example.com\/in\/%s"}`,
+		"next=https%%3A%%2F%%2Frelay.example.com%%2Fin%%2F%s&a=b", "next=%%2fin%%2f%s", "/in/%s/info", "a\\u002fin\\u002f%s",
+		"id=%%3D%s%%2Fx", `{"token":"%s","id":"evt_%[1]s"}`, "in%%252F%[1]s%%26x", "/in/x%s", "%swebhook", "%s,%[1]s\n",
+	} {
+		want := fmt.Sprintf(text, "****"+token[22:])
+		for _, form := range []string{token, strings.ToUpper(token)} {
+			got := string(MaskIngestTokens([]byte(fmt.Sprintf(text, form)), isToken))
+			if !strings.EqualFold(got, want) {
+				t.Errorf("%s, want %s", got, want)
+			}
+		}
+		for _, no := range []string{other, token[1:], token[:25] + "-"} {
+			if same := fmt.Sprintf(text, no); string(MaskIngestTokens([]byte(same), isToken)) != same {
+				t.Errorf("%s is masked", same)
+			}
+		}
+	}
+	asked := 0
+	MaskIngestTokens(bytes.Repeat([]byte("0a"), 1<<19), func(string) bool { asked++; return false })
+	if asked > 2 {
+		t.Errorf("a long number is asked about %d times", asked)
+	}
+}
