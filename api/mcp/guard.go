@@ -135,7 +135,9 @@ func (s *Server) authenticate(r *http.Request) (*config.Key, error) {
 		return nil, &web.Error{Status: http.StatusUnauthorized, Type: web.InvalidAPIKey,
 			Message: "the API key is unknown, expired or revoked; " + advice}
 	}
-	return key, nil
+	agent := *key // a program that reads texts of others gets no ingest URL, whatever its key may see elsewhere
+	agent.Agent = true
+	return &agent, nil
 }
 
 // message is a message of JSON-RPC.

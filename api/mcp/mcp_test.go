@@ -124,6 +124,9 @@ func (f *fake) Call(_ context.Context, principal *config.Key, method, path strin
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if !principal.Agent {
+		method = "with unmasked URLs " + method
+	}
 	f.asked = append(f.asked, principal.ID+" "+method+" "+path+"?"+query.Encode()+string(body)+idempotencyKey)
 	if f.answer == nil {
 		return 200, http.Header{}, []byte(`{"object":"list","data":[],"next_cursor":null}`)
