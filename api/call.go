@@ -20,9 +20,9 @@ const streamPath = "/v1/endpoints/{endpoint}/stream"
 // errors. It does not check the host name, which belongs to the page's request, and counts no use of a key.
 //
 // principal is the person in the form of a key: an id with the prefix usr_, the account, the email address as name, and
-// the person's scope. The caller has checked the session. A replay, which may take an hour, checks it again before each
-// page if ctx has a check (config.WithSessionCheck). The request id and the client address are those of the request
-// that ctx belongs to.
+// the person's scope. The caller has checked the session. If ctx has a check (config.WithSessionCheck), a replay, which
+// may take an hour, makes it again before each page, and the request of an act before it changes anything. The request
+// id and the client address are those of the request that ctx belongs to.
 //
 // path is escaped as in a URL, so an id from outside must pass url.PathEscape. idempotencyKey may be empty; only POST
 // uses it. The returned JSON is the response body, also of an error. Streams are refused with 400.
@@ -67,7 +67,7 @@ func newCall(ctx context.Context, method, path string, query url.Values, body []
 func currentKey(keys Keys, r *http.Request) (*config.Key, error) {
 	if check := config.SessionCheck(r.Context()); check != nil {
 		key, err := check()
-		if err != nil && !errors.Is(err, config.ErrLease) {
+		if _, answered := errors.AsType[*web.Error](err); err != nil && !answered && !errors.Is(err, config.ErrLease) {
 			err = &web.Error{Status: http.StatusUnauthorized, Type: web.AuthenticationRequired,
 				Message: "the session has ended; sign in again", Err: err}
 		}

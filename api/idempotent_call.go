@@ -125,8 +125,12 @@ func (a *idempotentCalls) withIdempotency(path string, next handlerFunc) handler
 		if err != nil || text == "" {
 			return next(w, r, key) // it reports an invalid key after it has checked the path
 		}
-		if strings.HasPrefix(text, id.Act) && !isPerson(key) { // those of approved acts, see package confirm
-			return web.Invalid(idempotencyHeader, "must not begin with "+id.Act)
+		next := next
+		if strings.HasPrefix(text, id.Act) { // those of approved acts, see package confirm
+			if !isPerson(key) {
+				return web.Invalid(idempotencyHeader, "must not begin with "+id.Act)
+			}
+			next = checkedAgain(next)
 		}
 		if err := a.checkPath(r, key); err != nil {
 			return err
@@ -153,6 +157,23 @@ func (a *idempotentCalls) withIdempotency(path string, next handlerFunc) handler
 			return a.answerRepeat(w, key, c.claim)
 		}
 		return a.runClaimed(w, r, key, c, resumable, next)
+	}
+}
+
+// checkedAgain calls the check of config.WithSessionCheck right before a handler: the call may have waited for its
+// claim, and whoever asked for it may have lost the right meanwhile.
+func checkedAgain(next handlerFunc) handlerFunc {
+	return func(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+		if check := config.SessionCheck(r.Context()); check != nil {
+			now, err := check()
+			if err != nil {
+				return err
+			}
+			if err := authorize(now, r.Method, r.URL.Path); err != nil {
+				return err
+			}
+		}
+		return next(w, r, key)
 	}
 }
 

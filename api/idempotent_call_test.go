@@ -17,6 +17,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/pkg/web"
 )
 
 // endpoints returns the number of endpoints of the account.
@@ -556,5 +557,42 @@ func TestKeysOfActsAreReserved(t *testing.T) {
 	c.sendOnce("/v1/drains", "act_1", `{"name":"x"}`).wantError(400, "invalid_request", "Idempotency-Key")
 	who := person(t, "acts@example.com", config.ReadWrite)
 	made := c.call(who, "POST", "/v1/drains", `{"name":"x"}`, "act_1").want(201)
+	c.do("DELETE", "/v1/drains/"+made.text("id"), nil).want(200)
+}
+
+// The request of an act is checked again after it has its claim: nothing is changed when the check fails, and a repeat
+// is a new try.
+func TestRequestsOfActsAreCheckedAgain(t *testing.T) {
+	c := newClient(t)
+	who := person(t, "checked@example.com", config.ReadWrite)
+	var failed error
+	ctx := config.WithSessionCheck(t.Context(), func() (*config.Key, error) { return who, failed })
+	ep := c.endpoint(nil).text("id")
+	evt := c.send(ep)
+	failed = &web.Error{Status: 403, Type: web.InsufficientScope, Message: "the key was revoked"}
+	c.callCtx(ctx, who, "POST", "/v1/drains", `{"name":"checked"}`, "act_check_1").wantError(403, "insufficient_scope", "")
+	failed = nil
+	made := c.callCtx(ctx, who, "POST", "/v1/drains", `{"name":"checked"}`, "act_check_1").want(201)
+	failed = &web.Error{Status: 403, Type: web.InsufficientScope, Message: "the key was revoked"}
+	if again := c.callCtx(ctx, who, "POST", "/v1/drains", `{"name":"checked"}`, "act_check_1").want(201); again.text(
+		"id") != made.text("id") {
+		t.Errorf("a repeat of what was done: %s", again.raw)
+	}
+	reader := config.WithSessionCheck(t.Context(), func() (*config.Key, error) {
+		return person(t, "checked@example.com", config.Read), nil
+	})
+	c.callCtx(reader, who, "POST", "/v1/drains", `{"name":"no"}`, "act_check_2").wantError(403, "insufficient_scope", "")
+	// A delivery is queued some time after that: it is checked before that once more.
+	checks := 0
+	second := config.WithSessionCheck(t.Context(), func() (*config.Key, error) {
+		if checks++; checks > 1 {
+			return nil, failed
+		}
+		return who, nil
+	})
+	a := c.callCtx(second, who, "POST", "/v1/events/"+evt+"/replay", `{}`, "act_check_3").want(403)
+	if a.get("error.queued") != 0.0 && a.get("error.queued") != nil || checks != 2 {
+		t.Errorf("%d checks: %s", checks, a.raw)
+	}
 	c.do("DELETE", "/v1/drains/"+made.text("id"), nil).want(200)
 }

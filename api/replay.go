@@ -127,5 +127,8 @@ func (a *replays) queueEvent(r *http.Request, d *event.Detail, only string, targ
 	for _, dest := range targets {
 		works = append(works, commandOf(d.Event, d.Deliveries, dest, run.ID, q.startedAt))
 	}
+	if err := a.reauthenticate(r.Context(), r); err != nil {
+		return nil, q.interrupt(r.Context(), err)
+	}
 	return q.queueOnlyPage(r.Context(), works)
 }

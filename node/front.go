@@ -99,7 +99,7 @@ func (n *Node) newDashboard() (func(context.Context) error, error) {
 func newConfirmer(n *Node) (func(context.Context) error, error) {
 	var err error
 	n.confirmer, err = confirm.New(confirm.Deps{
-		Log: n.log, Acts: n.control, People: n.control, Keys: n.control, API: n.api, Now: n.control.Now,
+		Log: n.log, Acts: n.control, People: n.control, API: n.api, Now: n.control.Now,
 	})
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 // Package confirm does the changes that agents ask for, after a person has approved them (config.Act): each exactly
 // once, through the handlers of /v1, as the person who has approved. The request of an act has the act's id as its
-// Idempotency-Key. So it may be made again, by any node, when the node that began it was killed.
+// Idempotency-Key. So it may be made again, by any node, when the node that began it was killed. What a key asked for
+// ends with the key: it is checked when a person approves, and before each try right before the change is made.
 //
 // Begin reading at Confirmer.Approve; Run finishes what a killed node has begun.
 package confirm
@@ -32,7 +33,6 @@ type Deps struct {
 	Log    *slog.Logger
 	Acts   Acts
 	People People
-	Keys   Keys
 	API    API
 	Now    func() time.Time
 }
@@ -44,16 +44,14 @@ type Acts interface {
 	PendingActs(account string) []*config.Act
 	DecideAct(ctx context.Context, id, person string, to config.ActState) (*config.Act, error)
 	EndAct(ctx context.Context, id string, to config.ActState, result string) (*config.Act, error)
+	RefusalOf(a *config.Act) (config.ActRefusal, error)
+	RefuseAct(ctx context.Context, known *config.Act, person string, why config.ActRefusal, result string) (*config.Act,
+		error)
 }
 
 // People returns who may sign in.
 type People interface {
 	Users() []*config.User
-}
-
-// Keys returns all API keys of an account, also those that have ended.
-type Keys interface {
-	Keys(account string) []*config.Key
 }
 
 // API answers requests of /v1 in this process; see api.API.Call.
@@ -71,8 +69,6 @@ const (
 	// giveUpAfter is the time from an approval after which an act is not tried again: what a person approved then may not
 	// be what is right now.
 	giveUpAfter = 5 * time.Minute
-	// repeatAfter is the time in which the same change is not approved twice.
-	repeatAfter = time.Minute
 	// callTimeout bounds one request of an act.
 	callTimeout = 30 * time.Second
 )
@@ -85,8 +81,7 @@ type Confirmer struct{ deps Deps }
 
 // New validates its argument. It starts nothing.
 func New(deps Deps) (*Confirmer, error) {
-	if deps.Log == nil || deps.Acts == nil || deps.People == nil || deps.Keys == nil || deps.API == nil ||
-		deps.Now == nil {
+	if deps.Log == nil || deps.Acts == nil || deps.People == nil || deps.API == nil || deps.Now == nil {
 		return nil, errors.New("confirmations: a dependency is missing")
 	}
 	return &Confirmer{deps}, nil
@@ -105,7 +100,7 @@ func (c *Confirmer) Act(account, id string) *config.Act {
 func (c *Confirmer) Pending(account string) []*config.Act {
 	now := c.deps.Now()
 	return slices.DeleteFunc(c.deps.Acts.PendingActs(account), func(a *config.Act) bool {
-		return a.StateAt(now) != config.ActPending || !c.keyWorks(a)
+		return a.StateAt(now) != config.ActPending || c.Refusal(a) != ""
 	})
 }
 
@@ -117,27 +112,27 @@ func (c *Confirmer) Recent(account string) []*config.Act {
 	return all[:min(len(all), most)]
 }
 
-// keyWorks reports whether the key that asked for an act has neither been revoked nor expired.
-func (c *Confirmer) keyWorks(a *config.Act) bool {
-	now := c.deps.Now()
-	return slices.ContainsFunc(c.deps.Keys.Keys(a.Account), func(k *config.Key) bool {
-		return k.ID == a.Key && k.RevokedAt.IsZero() && (k.ExpiresAt.IsZero() || now.Before(k.ExpiresAt))
-	})
+// Refusal returns why a pending act cannot be approved any more, as a clause: its key has ended. Empty: it can be, or
+// this node cannot know at the moment.
+func (c *Confirmer) Refusal(a *config.Act) string {
+	why, _ := c.deps.Acts.RefusalOf(a) // an approval checks it again
+	return why.Text()
 }
 
 // Approve does what an act asks for, as the person, and returns how it ended. If its resources were changed since the
-// agent asked, it ends as a conflict and nothing is done; if its key has ended, it is declined. Of several decisions
-// one wins, the others get config.ErrActDecided. An act that is approved and not ended is done later: a part of the
-// service does not answer.
+// agent asked, it ends as a conflict and nothing is done; if its key has ended, or an equal change was approved in the
+// last minute, it is refused. Of several decisions one wins, the others get config.ErrActDecided. An act that is
+// approved and not ended is done later: a part of the service does not answer.
 func (c *Confirmer) Approve(ctx context.Context, person *config.Key, a *config.Act) (*config.Act, error) {
 	if a.StateAt(c.deps.Now()) != config.ActPending {
 		return nil, config.ErrActDecided
 	}
-	if !c.keyWorks(a) {
-		return c.deps.Acts.DecideAct(ctx, a.ID, person.ID, config.ActDeclined)
+	why, err := c.deps.Acts.RefusalOf(a)
+	if err != nil {
+		return nil, web.ServiceUnavailable(nil, "this node cannot confirm API keys at the moment; try again")
 	}
-	if c.approvedBefore(a) {
-		return nil, web.WrongState("", "the same change was approved less than a minute ago; look at what it did first")
+	if why != (config.ActRefusal{}) {
+		return c.deps.Acts.RefuseAct(ctx, a, person.ID, why, why.Text())
 	}
 	revision, err := c.revision(ctx, person, a)
 	if err != nil {
@@ -148,19 +143,14 @@ func (c *Confirmer) Approve(ctx context.Context, person *config.Key, a *config.A
 		to = config.ActConflict
 	}
 	decided, err := c.deps.Acts.DecideAct(ctx, a.ID, person.ID, to)
+	if errors.Is(err, config.ErrActRepeated) {
+		why = config.ActRefusal{SameChange: true}
+		return c.deps.Acts.RefuseAct(ctx, a, person.ID, why, why.Text())
+	}
 	if err != nil || to != config.ActApproved {
 		return decided, err
 	}
-	return c.do(ctx, person, decided)
-}
-
-// approvedBefore reports whether another act with the same request was approved in the last minute: the store may not
-// show its effect yet.
-func (c *Confirmer) approvedBefore(a *config.Act) bool {
-	since := c.deps.Now().Add(-repeatAfter)
-	return len(c.deps.Acts.Acts(a.Account, func(x *config.Act) bool {
-		return x.ID != a.ID && x.Path == a.Path && x.Body == a.Body && x.Approved && x.DecidedAt.After(since)
-	})) > 0
+	return c.do(ctx, person, decided, false)
 }
 
 // Decline ends an act without doing it.
@@ -208,12 +198,20 @@ func Revision(answers ...[]byte) string {
 	return strings.Join(all, ", ")
 }
 
-// do makes the request of an approved act, and records how it ended.
-func (c *Confirmer) do(ctx context.Context, person *config.Key, a *config.Act) (*config.Act, error) {
+// do makes the request of an approved act, and records how it ended. again says that it may have been made before.
+func (c *Confirmer) do(ctx context.Context, person *config.Key, a *config.Act, again bool) (*config.Act, error) {
 	// The person's browser may go; what is approved is done.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 	defer cancel()
+	var refused config.ActRefusal
 	called := config.WithOrigin(ctx, config.Origin{Related: a.ID}) // the API names the person
+	called = config.WithSessionCheck(called, func() (*config.Key, error) {
+		var err error
+		if refused, err = c.deps.Acts.RefusalOf(a); err == nil && refused != (config.ActRefusal{}) {
+			err = &web.Error{Status: http.StatusForbidden, Type: web.InsufficientScope, Message: refused.Text()}
+		}
+		return person, err
+	})
 	crash.At("approved " + a.Tool)
 	status, header, body := c.deps.API.Call(called, person, http.MethodPost, a.Path, nil, []byte(a.Body), a.ID)
 	crash.At("answered " + a.Tool)
@@ -221,12 +219,31 @@ func (c *Confirmer) do(ctx context.Context, person *config.Key, a *config.Act) (
 	case status < http.StatusBadRequest:
 		to, result := resultOf(body)
 		return c.deps.Acts.EndAct(ctx, a.ID, to, result)
+	case refused != (config.ActRefusal{}):
+		return c.refuse(ctx, a, refused, again)
 	case status >= http.StatusInternalServerError || status == http.StatusTooManyRequests && endsSoon(header):
 		c.deps.Log.Warn("cannot do an approved act yet; it is tried again", "act", a.ID, "status", status)
 		return a, nil
 	}
 	refusal := failure(status, header, body)
 	return c.deps.Acts.EndAct(ctx, a.ID, stateOf(refusal.Type), refusal.Error())
+}
+
+// refuse ends an approved act whose key has ended. The audit log names the service if no person's request does it.
+func (c *Confirmer) refuse(ctx context.Context, a *config.Act, why config.ActRefusal, again bool) (*config.Act, error) {
+	result := why.Text()
+	if again {
+		result += "; it is not known whether an earlier try has made the change: look before you ask again"
+	}
+	if config.OriginOf(ctx).Actor == "" {
+		ctx = config.WithOrigin(ctx, config.Origin{Actor: "confirm"})
+	}
+	refused, err := c.deps.Acts.RefuseAct(ctx, a, "", why, result)
+	if errors.Is(err, config.ErrActDecided) { // another node was faster
+		refused, _ = c.deps.Acts.Act(a.ID)
+		return refused, nil
+	}
+	return refused, err
 }
 
 // stateOf returns how an act ends whose request is refused with an error of that type.
@@ -332,6 +349,6 @@ func (c *Confirmer) finishOne(ctx context.Context, u *config.User, a *config.Act
 			"the person who approved it may not make changes any more, and it is not known whether it was done")
 		return err
 	}
-	_, err := c.do(ctx, &config.Key{ID: u.ID, Account: u.Account, Name: u.Email, Scope: u.Scope}, a)
+	_, err := c.do(ctx, &config.Key{ID: u.ID, Account: u.Account, Name: u.Email, Scope: u.Scope}, a, true)
 	return err
 }

@@ -29,8 +29,13 @@ type world struct {
 	posts    []string
 	related  string // of the last POST, for the audit log
 	endErr   error
+	// refusedBy is who refused an act, for the audit log.
+	refusedBy string
 
-	revokedAt time.Time // of the key that asked
+	revoked bool          // the key that asked; guarded by mu
+	lease   error         // of RefusalOf
+	claimed func()        // called when a POST is about to change something
+	held    chan struct{} // if set, the reads of resources wait for it
 }
 
 // answer is the answer to a POST.
@@ -73,7 +78,33 @@ func (w *world) DecideAct(_ context.Context, id, person string, to config.ActSta
 	if a.StateAt(time.Now()) != config.ActPending {
 		return nil, config.ErrActDecided
 	}
+	for _, x := range w.acts {
+		if to == config.ActApproved && x.ID != id && x.Approved && x.Path == a.Path && x.Body == a.Body &&
+			time.Since(x.DecidedAt) < config.ActRepeatAfter {
+			return nil, config.ErrActRepeated
+		}
+	}
 	a.State, a.DecidedBy, a.DecidedAt, a.Approved = to, person, time.Now(), to == config.ActApproved
+	copied := *a
+	return &copied, nil
+}
+
+func (w *world) RefusalOf(*config.Act) (config.ActRefusal, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return config.ActRefusal{KeyRevoked: w.revoked}, w.lease
+}
+
+func (w *world) RefuseAct(ctx context.Context, known *config.Act, person string, why config.ActRefusal, result string,
+) (*config.Act, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	a := w.acts[known.ID]
+	if a.State != known.State {
+		return nil, config.ErrActDecided
+	}
+	w.refusedBy = cmp.Or(person, config.OriginOf(ctx).Actor)
+	a.State, a.ActRefusal, a.Result = config.ActRefused, why, result
 	copied := *a
 	return &copied, nil
 }
@@ -99,12 +130,19 @@ func (w *world) requests() []string {
 
 func (w *world) Users() []*config.User { return w.people }
 
-func (w *world) Keys(string) []*config.Key {
-	return []*config.Key{{ID: "key_1", RevokedAt: w.revokedAt}}
-}
-
 func (w *world) Call(ctx context.Context, principal *config.Key, method, path string, _ url.Values, body []byte,
 	idempotencyKey string) (int, http.Header, []byte) {
+	if method == http.MethodGet && w.held != nil {
+		<-w.held
+	}
+	if method == http.MethodPost { // as the API does for an act
+		if w.claimed != nil {
+			w.claimed()
+		}
+		if _, err := config.SessionCheck(ctx)(); err != nil {
+			return 403, http.Header{}, []byte(`{"error":{"type":"insufficient_scope","message":"refused"}}`)
+		}
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if method == http.MethodGet {
@@ -134,8 +172,7 @@ func newWorld(t *testing.T, answers ...answer) (*world, *confirm.Confirmer, *con
 		Revision: confirm.Revision([]byte(finding))}
 	w := &world{acts: map[string]*config.Act{a.ID: a}, resource: finding, answers: answers, people: []*config.User{
 		{Meta: config.Meta{ID: "usr_1", Account: "acc_1"}, Email: "ops@example.com", Scope: config.ReadWrite}}}
-	c, err := confirm.New(confirm.Deps{Log: slog.New(slog.DiscardHandler), Acts: w, People: w, Keys: w, API: w,
-		Now: time.Now})
+	c, err := confirm.New(confirm.Deps{Log: slog.New(slog.DiscardHandler), Acts: w, People: w, API: w, Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -280,34 +317,89 @@ func TestLeftActIsGivenUp(t *testing.T) {
 	})
 }
 
-// The same change is not approved twice before the store shows the first.
-func TestSameChangeIsNotApprovedTwice(t *testing.T) {
+// Of two equal changes that are approved at the same moment one is made.
+func TestSameChangeIsNotMadeTwice(t *testing.T) {
 	w, c, a := newWorld(t, answer{status: 200, body: `{"run_id":"run_1"}`})
-	again := *a
-	again.ID = "act_2"
-	w.acts["act_2"] = &again
-	if _, err := c.Approve(t.Context(), person, a); err != nil {
-		t.Fatal(err)
+	other := *a
+	other.ID, other.Key = "act_2", "key_2"
+	w.acts["act_2"], w.held = &other, make(chan struct{})
+	var both sync.WaitGroup
+	for _, x := range []*config.Act{a, c.Act("acc_1", "act_2")} {
+		both.Go(func() {
+			if _, err := c.Approve(t.Context(), person, x); err != nil {
+				t.Error(err)
+			}
+		})
 	}
-	if _, err := c.Approve(t.Context(), person, c.Act("acc_1", "act_2")); err == nil || len(w.requests()) != 1 {
-		t.Errorf("%v, %v", err, w.requests())
+	close(w.held) // both have been found pending and not approved before, or one after the other
+	both.Wait()
+	done, refused := w.acts["act_1"], w.acts["act_2"]
+	if done.State != config.ActDone {
+		done, refused = refused, done
 	}
-	w.acts["act_1"].DecidedAt = time.Now().Add(-2 * time.Minute)
-	if a, err := c.Approve(t.Context(), person, c.Act("acc_1", "act_2")); err != nil || a.State != config.ActDone {
-		t.Errorf("%+v, %v", a, err)
+	if done.State != config.ActDone || refused.State != config.ActRefused || !refused.SameChange ||
+		!strings.Contains(refused.Result, "less than a minute ago") || len(w.requests()) != 1 {
+		t.Errorf("%+v and %+v, %v", done, refused, w.requests())
 	}
 }
 
-// What a key asked for ends with the key.
-func TestActOfARevokedKey(t *testing.T) {
+// What a key asked for ends with the key: before the approval, ...
+func TestKeyIsRevokedBeforeTheApproval(t *testing.T) {
 	w, c, a := newWorld(t)
-	w.revokedAt = time.Now()
-	if len(c.Pending("acc_1")) != 0 {
-		t.Error("it waits for a person")
+	if c.Refusal(a) != "" {
+		t.Errorf("refused: %s", c.Refusal(a))
 	}
-	if a, err := c.Approve(t.Context(), person, a); err != nil || a.State != config.ActDeclined || len(w.requests()) != 0 {
-		t.Errorf("%+v, %v", a, err)
+	w.revoked = true
+	if len(c.Pending("acc_1")) != 0 || c.Refusal(a) != "the API key that asked was revoked" {
+		t.Errorf("it waits for a person: %s", c.Refusal(a))
 	}
+	if a, err := c.Approve(t.Context(), person, a); err != nil || a.State != config.ActRefused || !a.KeyRevoked ||
+		a.Result != "the API key that asked was revoked" || len(w.requests()) != 0 || w.refusedBy != "usr_1" {
+		t.Errorf("%+v, %v, %v by %s", a, err, w.requests(), w.refusedBy)
+	}
+	w, c, a = newWorld(t)
+	w.lease = config.ErrLease
+	if _, err := c.Approve(t.Context(), person, a); err == nil || w.acts["act_1"].State != config.ActPending {
+		t.Errorf("approved by a node that cannot know: %v", err)
+	}
+}
+
+// ... between the approval and the change, ...
+func TestKeyIsRevokedBeforeTheEffect(t *testing.T) {
+	w, c, a := newWorld(t)
+	w.claimed = w.revoke
+	ctx := config.WithOrigin(t.Context(), config.Origin{Actor: "usr_1"})
+	if a, err := c.Approve(ctx, person, a); err != nil || a.State != config.ActRefused || !a.KeyRevoked ||
+		a.Result != "the API key that asked was revoked" || len(w.requests()) != 0 || w.refusedBy != "usr_1" {
+		t.Errorf("%+v, %v, %v by %s", a, err, w.requests(), w.refusedBy)
+	}
+}
+
+func (w *world) revoke() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.revoked = true
+}
+
+// ... and between two tries.
+func TestKeyIsRevokedBetweenTwoTries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, c, a := newWorld(t, answer{status: 503, body: `{}`})
+		if a, err := c.Approve(t.Context(), person, a); err != nil || a.State != config.ActApproved {
+			t.Fatalf("%+v, %v", a, err)
+		}
+		w.revoke()
+		ctx, stop := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { _ = c.Run(ctx) })
+		time.Sleep(time.Minute)
+		if a, _ := w.Act("act_1"); a.State != config.ActRefused || !strings.Contains(a.Result,
+			"was revoked; it is not known whether an earlier try") || len(w.requests()) != 1 || w.refusedBy != "confirm" {
+			t.Errorf("%+v, %v by %s", a, w.requests(), w.refusedBy)
+		}
+		stop()
+		running.Wait()
+	})
 }
 
 // Nothing is done as a person who may not do it any more.

@@ -23,6 +23,8 @@ type confirmPage struct {
 	Args  string // arguments of the tool but its note, indented
 	Stuck bool   // approved a while ago and not done
 	Form  *form  // its nonce is that of decisionNonce
+	// Refusal is why it waits and cannot be approved, a sentence; empty if it can be.
+	Refusal string
 }
 
 // Path is the page of the act.
@@ -48,8 +50,12 @@ func showConfirm(v *visit) error {
 	}
 	now := v.deps.Now()
 	v.selfReloading = a.State == config.ActApproved
-	return v.page("confirm", &confirmPage{askedChange: v.askedChange(a), Args: indented(withoutNote(a.Arguments)),
-		Stuck: a.State == config.ActApproved && now.Sub(a.DecidedAt) > time.Minute, Form: &form{Nonce: v.decisionNonce(a)}})
+	p := &confirmPage{askedChange: v.askedChange(a), Args: indented(withoutNote(a.Arguments)),
+		Stuck: a.State == config.ActApproved && now.Sub(a.DecidedAt) > time.Minute, Form: &form{Nonce: v.decisionNonce(a)}}
+	if p.Pending() {
+		p.Refusal = sentence(v.deps.Acts.Refusal(a))
+	}
+	return v.page("confirm", p)
 }
 
 // decisionNonce returns the nonce of the page of an act in this session: who decides has opened the page. Only the

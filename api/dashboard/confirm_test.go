@@ -17,7 +17,11 @@ type acts struct {
 	all []*config.Act
 	now func() time.Time
 	err error
+	// refusal is why none can be approved any more.
+	refusal string
 }
+
+func (x *acts) Refusal(*config.Act) string { return x.refusal }
 
 func (x *acts) Act(account, id string) *config.Act {
 	for _, a := range x.all {
@@ -165,6 +169,27 @@ func TestConfirmPageOfEachState(t *testing.T) {
 	}
 	r.acts.all[0].Account = "acc_other"
 	b.get("/app/confirm/" + r.acts.all[0].ID).want(404)
+}
+
+// What a revoked key asked for can only be dismissed.
+func TestConfirmPageOfARevokedKey(t *testing.T) {
+	r := newRig(t)
+	a := r.askFor("act_1")
+	r.acts.refusal = "the API key that asked was revoked"
+	b := r.signedIn()
+	page := b.get("/app/confirm/act_1").want(200, "The API key that asked was revoked.", "Dismiss</button>")
+	if strings.Contains(page.main(), "/approve") || strings.Count(page.main(), "<form") != 1 {
+		t.Errorf("it can be approved: %s", page.main())
+	}
+	b.post("/app/confirm/act_1/decline", decisionOn(page)).wantRedirect("/app/confirm/act_1")
+	if a.State != config.ActDeclined {
+		t.Errorf("it is %s", a.State)
+	}
+	refused := r.askFor("act_2")
+	refused.State, refused.Result, refused.DecidedAt = config.ActRefused, r.acts.refusal, r.now
+	b.get("/app/confirm/act_2").want(200, "Not done.", "the API key that asked was revoked")
+	refused.Approved, refused.DecidedBy = true, "usr_gone"
+	b.get("/app/confirm/act_2").want(200, "Not done, although a person approved it.")
 }
 
 func TestReaderDoesNotDecide(t *testing.T) {

@@ -110,6 +110,8 @@ type Acts interface {
 	Pending(account string) []*config.Act
 	// Recent returns the newest settled acts of an account.
 	Recent(account string) []*config.Act
+	// Refusal returns why a pending act cannot be approved any more, as a clause; empty if it can be.
+	Refusal(a *config.Act) string
 	// Approve does what an act asks for, as the person. It returns config.ErrActDecided after another decision.
 	Approve(ctx context.Context, person *config.Key, a *config.Act) (*config.Act, error)
 	Decline(ctx context.Context, person *config.Key, a *config.Act) (*config.Act, error)

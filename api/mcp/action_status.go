@@ -20,8 +20,8 @@ func (s *Server) addStatus(server *sdk.Server) {
 	no, name, title := false, "action_status", "Show what became of a change"
 	s.tools[name] = true
 	sdk.AddTool(server, &sdk.Tool{Name: name, Title: title,
-		Description: "The state of a change that this key asked for: pending, approved, done, failed, declined, expired or " +
-			"conflict (the resource was changed meanwhile: read it and ask again).",
+		Description: "The state of a change that this key asked for: pending, approved, done, failed, declined, expired, " +
+			"refused (result says why) or conflict (the resource was changed meanwhile: read it and ask again).",
 		Annotations: &sdk.ToolAnnotations{Title: title, ReadOnlyHint: true, IdempotentHint: true, DestructiveHint: &no,
 			OpenWorldHint: &no},
 	}, func(ctx context.Context, _ *sdk.CallToolRequest, in actionStatusInput) (*sdk.CallToolResult, any, error) {
@@ -63,6 +63,8 @@ func nextStep(tool string, state config.ActState) string {
 		return "Nobody decided within ten minutes. Tell the person before you ask again."
 	case config.ActConflict:
 		return "What it is about was changed meanwhile: read it, and ask again if it is still needed."
+	case config.ActRefused:
+		return "The result says why it was not done. Tell the person, and read what it is about before you ask again."
 	}
 	return ""
 }

@@ -33,8 +33,9 @@ type Act struct {
 	RemoteIP  string   `json:"remote_ip,omitempty"` // of the agent
 
 	State ActState `json:"state"` // see StateAt
-	// Hash is set while the act is pending: one of the MaxPendingActs places of its key. Two acts cannot have one place,
-	// so the bound holds on all nodes together.
+	// Hash is set while the act is pending: one of the MaxPendingActs places of its key. From its approval on it is that
+	// of its request. Two acts cannot have one hash, so the bound holds on all nodes together, and of equal changes that
+	// are approved at the same time on any nodes one is made.
 	Hash      []byte `json:"hash,omitempty"`
 	DecidedBy string `json:"decided_by,omitempty"`
 	// Approved or Declined is set with the decision, so that the audit log names it among the changed members.
@@ -42,7 +43,36 @@ type Act struct {
 	Declined  bool      `json:"declined,omitempty"`
 	DecidedAt time.Time `json:"decided_at,omitzero"`
 	EndedAt   time.Time `json:"ended_at,omitzero"`
-	Result    string    `json:"result,omitempty"` // what /v1 answered, cleaned for display
+	Result    string    `json:"result,omitempty"` // what /v1 answered, or why it was refused; cleaned for display
+	ActRefusal
+}
+
+// ActRefusal says why the service refuses an act. One member is set, so that the audit log names it among the changed
+// members; none: it is not refused.
+type ActRefusal struct {
+	KeyRevoked  bool `json:"key_revoked,omitempty"`
+	KeyExpired  bool `json:"key_expired,omitempty"`
+	KeyReadOnly bool `json:"key_read_only,omitempty"`
+	KeyUnknown  bool `json:"key_unknown,omitempty"` // also a bootstrap key that this node's environment does not name
+	// SameChange: another act with the same request was approved less than ActRepeatAfter ago, or has not ended.
+	SameChange bool `json:"same_change,omitempty"`
+}
+
+// Text returns the reason as a clause; empty if there is none.
+func (r ActRefusal) Text() string {
+	switch {
+	case r.KeyRevoked:
+		return "the API key that asked was revoked"
+	case r.KeyExpired:
+		return "the API key that asked has expired"
+	case r.KeyReadOnly:
+		return "the API key that asked may only read now"
+	case r.KeyUnknown:
+		return "the API key that asked does not exist any more"
+	case r.SameChange:
+		return "the same change was approved less than a minute ago, or is still being made; look at what it did first"
+	}
+	return ""
 }
 
 // ActState is the state of an act.
@@ -59,10 +89,11 @@ const (
 	ActDeclined ActState = "declined"
 	ActExpired  ActState = "expired"  // nobody decided in time
 	ActConflict ActState = "conflict" // its resource was changed before the approval
+	ActRefused  ActState = "refused"  // see ActRefusal
 )
 
 var actStates = []string{string(ActPending), string(ActApproved), string(ActDone), string(ActFailed),
-	string(ActDeclined), string(ActConflict)}
+	string(ActDeclined), string(ActConflict), string(ActRefused)}
 
 // Bounds of acts.
 const (
@@ -75,6 +106,9 @@ const (
 	MaxActsOfKey = 200
 	// MaxActs bounds the acts of all keys that are remembered.
 	MaxActs = 2000
+	// ActRepeatAfter is the time from an approval in which no other act with the same request is approved: the store may
+	// not show the effect yet.
+	ActRepeatAfter = time.Minute
 	// actRetention is how long an act is remembered after it was asked for; the audit log has it longer.
 	actRetention = 24 * time.Hour
 
@@ -89,6 +123,9 @@ var (
 		"key are remembered for a day")
 	// ErrActDecided means that an act does not wait for a person any more.
 	ErrActDecided = errors.New("this was decided before, or its time is over")
+	// ErrActRepeated means that another act with the same request was approved less than ActRepeatAfter ago, or has not
+	// ended.
+	ErrActRepeated = errors.New(ActRefusal{SameChange: true}.Text())
 )
 
 // StateAt returns the state at a time: an act that nobody decided on expires.
@@ -183,9 +220,9 @@ func (c acts) placeOf(ctx context.Context, a *Act) (equal *Act, place []byte, er
 	return nil, nil, ErrTooManyActs
 }
 
-// releasePlace gives the place of an expired act back.
-func (c acts) releasePlace(ctx context.Context, expired *Act) error {
-	_, err := updateEntity(withoutOrigin(ctx), c.core, kindAct, expired.ID, func(x *Act) error {
+// releasePlace gives back the place of an act that nobody decided on in time, or that was approved long ago.
+func (c acts) releasePlace(ctx context.Context, past *Act) error {
+	_, err := updateEntity(withoutOrigin(ctx), c.core, kindAct, past.ID, func(x *Act) error {
 		if x.StateAt(c.now()) != ActPending {
 			x.Hash = nil
 		}
@@ -207,19 +244,92 @@ func relatedTo(ctx context.Context, a *Act) context.Context {
 }
 
 // DecideAct records what a person decided: to is ActApproved, ActDeclined or ActConflict. Of several decisions one
-// wins; the others get ErrActDecided. It returns when this node and its living peers know the decision.
+// wins; the others get ErrActDecided. Of equal acts that are approved within ActRepeatAfter, or before the first has
+// ended, also on several nodes at the same time, one wins; the others stay pending and get ErrActRepeated. It
+// returns when this node and its living peers know the decision.
 func (c acts) DecideAct(ctx context.Context, id, person string, to ActState) (*Act, error) {
 	known, _ := c.Act(id)
-	return updateEntity(relatedTo(ctx, known), c.core, kindAct, id, func(a *Act) error {
+	var hash []byte
+	if to == ActApproved && known != nil {
+		sum := hashOf("change " + known.Account + " " + known.Path + " " + known.Body)
+		hash = sum[:]
+		if holder := c.heldBy(hash); holder != nil && holder.ID != id && c.isRepeatable(holder) {
+			if err := c.releasePlace(ctx, holder); err != nil {
+				return nil, err
+			}
+		}
+	}
+	decided, err := updateEntity(relatedTo(ctx, known), c.core, kindAct, id, func(a *Act) error {
 		now := c.now().UTC()
 		if a.StateAt(now) != ActPending {
 			return ErrActDecided
 		}
-		a.State, a.DecidedBy, a.DecidedAt, a.Hash = to, person, now, nil
+		if holder := c.heldBy(hash); holder != nil && !c.isRepeatable(holder) {
+			return ErrActRepeated
+		}
+		a.State, a.DecidedBy, a.DecidedAt, a.Hash = to, person, now, hash
 		a.Approved, a.Declined = to == ActApproved, to == ActDeclined
 		if to != ActApproved {
 			a.EndedAt = now
 		}
+		return nil
+	})
+	if holder := c.heldBy(hash); errors.Is(err, ErrConflict) && holder != nil && holder.ID != id {
+		return nil, ErrActRepeated // the other was first in the log
+	}
+	return decided, err
+}
+
+// heldBy returns the act that has a hash, nil if none has.
+func (c acts) heldBy(hash []byte) *Act {
+	if hash == nil {
+		return nil
+	}
+	e := c.View().FindByHash(kindAct, [conflog.HashLen]byte(hash))
+	if e == nil {
+		return nil
+	}
+	return c.value(e).(*Act)
+}
+
+// isRepeatable reports whether an act with the same request as an approved one may be approved now.
+func (c acts) isRepeatable(approved *Act) bool {
+	return approved.State != ActApproved && c.now().Sub(approved.DecidedAt) >= ActRepeatAfter
+}
+
+// RefusalOf returns why nothing may be done for an act any more: what a key asked for ends with the key. The error is
+// ErrLease while this node cannot know.
+func (c acts) RefusalOf(a *Act) (ActRefusal, error) {
+	k, err := keys{c.core}.checkKey(a.Key)
+	switch {
+	case errors.Is(err, ErrLease):
+		return ActRefusal{}, err
+	case k == nil || k.Account != a.Account:
+		return ActRefusal{KeyUnknown: true}, nil
+	case !k.RevokedAt.IsZero():
+		return ActRefusal{KeyRevoked: true}, nil
+	case k.isExpired(c.Now()):
+		return ActRefusal{KeyExpired: true}, nil
+	case err != nil:
+		return ActRefusal{KeyUnknown: true}, nil
+	case k.Scope != ReadWrite:
+		return ActRefusal{KeyReadOnly: true}, nil
+	}
+	return ActRefusal{}, nil
+}
+
+// RefuseAct ends an act that is pending or approved, as the caller knows it, and says why. person is who tried to
+// approve a pending one. It returns ErrActDecided if the act has another state now.
+func (c acts) RefuseAct(ctx context.Context, known *Act, person string, why ActRefusal, result string) (*Act, error) {
+	return updateEntity(relatedTo(ctx, known), c.core, kindAct, known.ID, func(a *Act) error {
+		now := c.now().UTC()
+		if a.StateAt(now) != known.State || a.State != ActPending && a.State != ActApproved {
+			return ErrActDecided
+		}
+		if a.State == ActPending {
+			a.DecidedBy, a.DecidedAt, a.Hash = person, now, nil
+		}
+		a.State, a.ActRefusal, a.Result, a.EndedAt = ActRefused, why, result, now
 		return nil
 	})
 }

@@ -80,6 +80,131 @@ func TestActs(t *testing.T) {
 	})
 }
 
+// Of equal acts of two keys that are approved at the same time, on one node or on two, one is approved. A minute later
+// another may be.
+func TestEqualActsAreApprovedOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, conf stream.Config) {
+		ctx := t.Context()
+		a, b := pair(t, conf, conf)
+		f := func(name string, one, other *testNode) {
+			t.Helper()
+			acts := []*Act{act(name, "key_1"), act(name, "key_2"), act(name, "key_3")}
+			for i, x := range acts {
+				x.ID += fmt.Sprint("_", i)
+				if _, err := one.CreateAct(ctx, x); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := other.Sync(ctx); err != nil {
+				t.Fatal(err)
+			}
+			var first, second error
+			var both sync.WaitGroup
+			both.Go(func() { _, first = one.DecideAct(ctx, acts[0].ID, "usr_1", ActApproved) })
+			both.Go(func() { _, second = other.DecideAct(ctx, acts[1].ID, "usr_1", ActApproved) })
+			both.Wait()
+			if (first == nil) == (second == nil) || !errors.Is(errors.Join(first, second), ErrActRepeated) {
+				t.Errorf("%s: %v, %v", name, first, second)
+			}
+			if _, err := other.DecideAct(ctx, acts[2].ID, "usr_1", ActDeclined); err != nil {
+				t.Errorf("%s: declined: %v", name, err)
+			}
+			winner, loser := acts[0].ID, acts[1].ID
+			if first != nil {
+				winner, loser = loser, winner
+			}
+			time.Sleep(ActRepeatAfter - time.Second)
+			if name == "waits" {
+				time.Sleep(ActRepeatAfter) // for another try
+				if _, err := one.DecideAct(ctx, loser, "usr_1", ActApproved); !errors.Is(err, ErrActRepeated) {
+					t.Errorf("while the other is being made: %v", err)
+				}
+				return
+			}
+			if _, err := other.EndAct(ctx, winner, ActDone, ""); err != nil {
+				t.Error(err)
+			}
+			if _, err := one.DecideAct(ctx, loser, "usr_1", ActApproved); !errors.Is(err, ErrActRepeated) {
+				t.Errorf("%s: after the change: %v", name, err)
+			}
+			time.Sleep(time.Second)
+			if _, err := one.DecideAct(ctx, loser, "usr_1", ActApproved); err != nil {
+				t.Errorf("%s: a minute later: %v", name, err)
+			}
+		}
+		f("one", a, a)
+		f("two", a, b)
+		f("waits", a, b)
+	})
+}
+
+// What a key asked for is refused when the key has ended, and says why.
+func TestActsEndWithTheirKey(t *testing.T) {
+	bubble(t, func(t *testing.T, conf stream.Config) {
+		ctx, n := WithOrigin(t.Context(), Origin{Actor: "usr_1"}), node(t, conf, Config{Node: "a"})
+		f := func(want ActRefusal, k NewKey, end func(*Key)) {
+			t.Helper()
+			k.Name = "agent"
+			_, key, err := n.CreateKey(ctx, k)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a := act(key.ID, key.ID)
+			a.Account = n.Account().ID
+			end(key)
+			if got, err := n.RefusalOf(a); got != want || err != nil {
+				t.Errorf("%+v, %v, want %+v", got, err, want)
+			}
+		}
+		alive := func(*Key) {}
+		f(ActRefusal{}, NewKey{Scope: ReadWrite, Agent: true}, alive)
+		f(ActRefusal{KeyReadOnly: true}, NewKey{Scope: Read}, alive)
+		f(ActRefusal{KeyRevoked: true}, NewKey{Scope: ReadWrite}, func(k *Key) {
+			if err := n.RevokeKey(ctx, k.ID); err != nil {
+				t.Fatal(err)
+			}
+		})
+		f(ActRefusal{KeyExpired: true}, NewKey{Scope: ReadWrite, ExpiresAt: time.Now().Add(time.Minute)}, func(*Key) {
+			time.Sleep(time.Minute)
+		})
+		if got, err := n.RefusalOf(act("x", "key_x")); !got.KeyUnknown || err != nil {
+			t.Errorf("of a key that is gone: %+v, %v", got, err)
+		}
+	})
+}
+
+// A refusal ends a pending or an approved act once, and the audit log has the reason.
+func TestRefusedActs(t *testing.T) {
+	bubble(t, func(t *testing.T, conf stream.Config) {
+		ctx, n := WithOrigin(t.Context(), Origin{Actor: "usr_1"}), node(t, conf, Config{Node: "a"})
+		why := ActRefusal{KeyRevoked: true}
+		for _, state := range []ActState{ActPending, ActApproved} {
+			a, err := n.CreateAct(ctx, act(string(state), "key_1"))
+			if err == nil && state == ActApproved {
+				a, err = n.DecideAct(ctx, a.ID, "usr_1", ActApproved)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := n.RefuseAct(ctx, a, "usr_1", why, "because")
+			if err != nil || got.State != ActRefused || got.ActRefusal != why || got.Result != "because" ||
+				got.DecidedBy != "usr_1" || got.Approved != (state == ActApproved) || got.EndedAt.IsZero() {
+				t.Errorf("%+v, %v", got, err)
+			}
+			if _, err := n.RefuseAct(ctx, a, "usr_1", why, "again"); !errors.Is(err, ErrActDecided) {
+				t.Errorf("%s: refused twice: %v", state, err)
+			}
+			if got, err = n.EndAct(ctx, a.ID, ActDone, ""); err != nil || got.State != ActRefused {
+				t.Errorf("done after that: %+v, %v", got, err)
+			}
+			entry := n.Outbox(audit.Query{Account: n.Account().ID, Entities: []string{a.ID}, Limit: 1})
+			if len(entry) == 0 || !slices.Contains(entry[0].Changes, "key_revoked") {
+				t.Errorf("the audit log has %+v", entry)
+			}
+		}
+	})
+}
+
 // Acts of the day before are removed.
 func TestOldActsAreRemoved(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {

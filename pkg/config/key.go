@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/eventrelay/relay/pkg/apikey"
+	"github.com/eventrelay/relay/pkg/conflog"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -105,21 +106,42 @@ func (c keys) Authenticate(text string) (*Key, error) {
 	if e == nil {
 		return nil, ErrInvalidKey
 	}
-	k := c.key(e)
-	if !k.RevokedAt.IsZero() || !k.ExpiresAt.IsZero() && !c.Now().Before(k.ExpiresAt) {
-		return nil, ErrInvalidKey
-	}
-	scope := c.bootstrapScopes[hash]
-	if !isSet(c.core, k) {
-		return nil, ErrInvalidKey
+	k, err := c.valid(e)
+	if err != nil {
+		return nil, err
 	}
 	c.requestFingerprint(k.ID, text)
+	return k, nil
+}
+
+// valid returns the key of an entity with the scope that it has now, or the key and ErrInvalidKey; see Authenticate.
+func (c keys) valid(e *conflog.Entity) (*Key, error) {
+	k := c.key(e)
+	if !k.RevokedAt.IsZero() || k.isExpired(c.Now()) || !isSet(c.core, k) {
+		return k, ErrInvalidKey
+	}
+	scope := c.bootstrapScopes[[32]byte(k.Hash)]
 	if !k.Bootstrap || scope == k.Scope {
 		return k, nil
 	}
 	as := *k // the scope in the environment wins, even if it named the key with the other scope before
 	as.Scope = scope
 	return &as, nil
+}
+
+func (k *Key) isExpired(now time.Time) bool { return !k.ExpiresAt.IsZero() && !now.Before(k.ExpiresAt) }
+
+// checkKey returns the key with that id as Authenticate would now, with the same errors. A key that is known is
+// returned with ErrInvalidKey too.
+func (c keys) checkKey(id string) (*Key, error) {
+	if _, ok := c.Lease(); !ok { // before loading the view; see Authenticate
+		return nil, ErrLease
+	}
+	e := c.View().Find(kindKey, id)
+	if e == nil || !e.Living() {
+		return nil, ErrInvalidKey
+	}
+	return c.valid(e)
 }
 
 // IsSet is false for a bootstrap key that this node's environment does not name, such as one of an import. It gets 401.
