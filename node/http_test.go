@@ -197,8 +197,8 @@ func (c *peerConn) RemoteAddr() net.Addr {
 }
 func (c *peerConn) CloseWrite() error { return nil }
 
-// One address has a part of the connections; what is beyond it is closed at once. This machine and trusted proxies have
-// all of them.
+// One address has a part of the connections; one more replaces an idle one of them, or is closed. This machine and
+// trusted proxies have all connections.
 func TestConnectionsOfAnAddressAreBounded(t *testing.T) {
 	inner := &peers{conns: make(chan net.Conn, 2)}
 	l := newLimitListener(inner, 100, []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24")})
@@ -214,12 +214,13 @@ func TestConnectionsOfAnAddressAreBounded(t *testing.T) {
 		}
 		return c
 	}
-	f := func(from string, want bool) (c net.Conn) {
+	f := func(from string, want bool) (c *limitedConn) {
 		t.Helper()
 		ours, theirs := net.Pipe()
 		inner.conns <- &peerConn{theirs, from}
 		inner.conns <- &peerConn{theirs, "127.0.0.1:9"}
-		c = accept()
+		c = accept().(*limitedConn)
+		c.requestStarted()
 		if got := c.RemoteAddr().String() == from; got != want {
 			t.Errorf("%s is accepted: %t", from, got)
 		}
@@ -245,4 +246,12 @@ func TestConnectionsOfAnAddressAreBounded(t *testing.T) {
 	_ = first.Close()
 	f("192.0.2.1:5", true)
 	f("192.0.2.1:6", false)
+	idle := f("192.0.2.2:2", true)
+	idle.requestFinished(2)
+	f("192.0.2.1:7", false) // it is of another address
+	f("192.0.2.2:3", true)
+	if !idle.closed {
+		t.Error("an idle connection was not replaced")
+	}
+	f("192.0.2.2:4", false)
 }

@@ -80,18 +80,29 @@ func (l *limitListener) peerOf(c net.Conn) netip.Addr {
 	return web.NetworkOf(addr)
 }
 
-// countPeer reports whether the address of a connection may have one more, and counts it.
+// countPeer counts a connection of its address. If that has as many as it may, it replaces its longest idle one;
+// without an idle one countPeer reports false.
 func (l *limitListener) countPeer(c *limitedConn) bool {
 	if !c.peer.IsValid() {
 		return true
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.peers[c.peer] >= l.ofPeer {
-		return false
+	for {
+		l.mu.Lock()
+		if l.peers[c.peer] < l.ofPeer {
+			l.peers[c.peer]++
+			l.mu.Unlock()
+			return true
+		}
+		e := l.idleConnections.Front()
+		for e != nil && e.Value.(*limitedConn).peer != c.peer {
+			e = e.Next()
+		}
+		l.mu.Unlock()
+		if e == nil {
+			return false
+		}
+		_ = e.Value.(*limitedConn).Close()
 	}
-	l.peers[c.peer]++
-	return true
 }
 
 // uncountPeerLocked ends what countPeer has counted.

@@ -96,10 +96,7 @@ func (in *Intake) takeQuota(ctx context.Context, to *config.DSN, n int) int {
 	if to.DailyQuota == 0 || n == 0 {
 		return n
 	}
-	key := to.ID + " " + in.deps.Now().UTC().Format(time.DateOnly)
-	room := max(0, min(n, to.DailyQuota-in.deps.Days.AddMany(ctx, key, 0)))
-	in.deps.Days.AddMany(ctx, key, room)
-	return room
+	return take(ctx, in.deps.Days, to.ID+" "+in.deps.Now().UTC().Format(time.DateOnly), n, to.DailyQuota)
 }
 
 // bound returns the hits to produce, and those that are only counted: in the finding of the flood if their own is not

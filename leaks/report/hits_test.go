@@ -307,3 +307,29 @@ func TestSumsOutlastTheLog(t *testing.T) {
 		<-ended
 	})
 }
+
+// Of counts at the same time, on any nodes, no more than the bound succeed.
+func TestTakeIsExact(t *testing.T) {
+	f := func(counted, n, most, want int) {
+		t.Helper()
+		if got := take(t.Context(), &countedWindow{n: counted}, "k", n, most); got != want {
+			t.Errorf("%d of %d after %d: %d, want %d", n, most, counted, got, want)
+		}
+	}
+	f(0, 3, 5, 3)
+	f(3, 3, 5, 2)
+	f(5, 3, 5, 0)
+	f(50, 3, 5, 0)
+	f(3, 0, 5, 0)
+}
+
+// countedWindow counts one key.
+type countedWindow struct {
+	Window
+	n int
+}
+
+func (w *countedWindow) AddMany(_ context.Context, _ string, n int) int {
+	w.n += n
+	return w.n
+}

@@ -51,15 +51,17 @@ func (h *hits) rows(ctx context.Context, admitted []*finding.Hit) (rows, others 
 
 // takeRows returns how many of n rows the DSN may still make in this minute and on this day, and counts them.
 func (in *Intake) takeRows(ctx context.Context, to *config.DSN, at time.Time, n int) int {
-	take := func(w Window, key string, most int) {
-		if n > 0 {
-			n -= min(n, max(0, w.AddMany(ctx, key, n)-most))
-		}
-	}
 	most := in.rows[to.Platform]
-	take(in.deps.Minutes, to.ID+" rows", most.minute)
-	take(in.deps.Days, to.ID+" rows "+at.Format(time.DateOnly), most.day)
-	return n
+	n = take(ctx, in.deps.Minutes, to.ID+" rows", n, most.minute)
+	return take(ctx, in.deps.Days, to.ID+" rows "+at.Format(time.DateOnly), n, most.day)
+}
+
+// take counts n occurrences of a key and returns how many of them are within its bound, whatever other calls do.
+func take(ctx context.Context, w Window, key string, n, most int) int {
+	if n == 0 {
+		return 0
+	}
+	return n - min(n, max(0, w.AddMany(ctx, key, n)-most))
 }
 
 // maxSums bounds the findings of a DSN that have a sum, beside the one of the flood.
