@@ -127,6 +127,8 @@ func (w *world) ProduceUnordered(topic string, partition int32, r *stream.Record
 // hits returns the hits in the log, without those that were stored twice.
 func (w *world) hits() (all []*finding.Hit) {
 	w.tb.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	seen := map[string]bool{}
 	for _, r := range w.records {
 		h, err := finding.Decode(r.Value)

@@ -300,9 +300,11 @@ func TestSumsOutlastTheLog(t *testing.T) {
 			t.Errorf("%d rows, seen %d times", rows, seen)
 		}
 		time.Sleep(time.Minute)
+		w.in.sums.mu.Lock()
 		if len(w.in.sums.byFinding)+len(w.in.sums.ofSender) > 0 {
 			t.Error("sums that have ended stay in memory")
 		}
+		w.in.sums.mu.Unlock()
 		stop()
 		<-ended
 	})
