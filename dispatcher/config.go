@@ -11,6 +11,7 @@ import (
 
 	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/spans"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -108,7 +109,7 @@ type Producer interface {
 	ProduceInOwnBatch(ctx context.Context, topic string, partition int32, record *stream.Record) error
 }
 
-// Deps are the dependencies of a Dispatcher. OnOwned, Limiter, Held and Erased may be nil.
+// Deps are the dependencies of a Dispatcher. OnOwned, Limiter, Held, Erased and UseHit may be nil.
 type Deps struct {
 	Log       *slog.Logger
 	Stream    stream.Config
@@ -128,6 +129,9 @@ type Deps struct {
 	Held lane.HeldMarker
 	// Erased reports whether the payload of an event was erased. Such an event is not sent any more; nil: none was.
 	Erased func(id.ID) bool
+	// UseHit returns the record of the hit of a tripwire's use (event.Source.IsUse), for the topic findings; nil if it
+	// needs none. The dispatcher stores it before the use counts as read. If UseHit is nil, uses are skipped.
+	UseHit func(ctx context.Context, use *event.Event) (partition int32, hit *stream.Record, err error)
 	// Spans records the attempts of traced events; nil: there are no traces.
 	Spans *spans.Recorder
 }

@@ -2,7 +2,7 @@
 //
 // It reads the topics events, commands and retry.*, and sends HTTP requests to destinations. It writes outcomes,
 // follow-ups to retry.*, and to the dead letter topic records that cannot be decoded and follow-ups that brokers
-// reject.
+// reject. Of the uses of tripwires among the events it writes the hits to findings.
 //
 // One delivery passes these files, in this order. Start reading at intake.go and deliver.go.
 //
@@ -35,8 +35,8 @@
 // which of its records it had completed (lost_partitions.go).
 //
 // Run owns all goroutines: the reader, the timer of the retry topics, the one that wakes lanes waiting for a token, the
-// commit loop, the one that disables destinations that are gone, three that produce records (next ones, retries, single
-// ones), and one per worker of a lane. Lock order: the lock of the lanes, then that of a partition.
+// commit loop, the one that disables destinations that are gone, four that produce records (next ones, retries, single
+// ones, hits of tripwires), and one per worker of a lane. Lock order: the lock of the lanes, then that of a partition.
 //
 // # Invariants
 //
@@ -79,7 +79,8 @@
 //  17. While an endpoint is paused or a circuit breaker is open, only probes are sent; deliveries resume within one
 //     re-check interval (TestPausedDeliveriesAreHeldUntilResumed, TestBreakerHoldsAndProbes, TestReplaysAreProbes,
 //     TestNewURLClosesTheBreaker).
-//  18. A body that cannot be transformed is never sent, and changes nothing but its delivery
+//  18. A use of a tripwire is never delivered, and its offset is committed after its hit is stored (TestUses).
+//  19. A body that cannot be transformed is never sent, and changes nothing but its delivery
 //     (TestFailingTransformation, TestTransformedBodiesAreDelivered).
 package dispatcher
 
@@ -95,6 +96,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/eventrelay/relay/dispatcher/lane"
+	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
 )
@@ -134,6 +136,7 @@ type Dispatcher struct {
 	ids     *id.Generator
 	now     func() time.Time
 	onOwned func([]int32)
+	useHit  func(context.Context, *event.Event) (int32, *stream.Record, error)
 	tiers   []stream.Tier
 
 	metrics      *metrics
@@ -182,9 +185,10 @@ func New(cfg Config, deps Deps) (*Dispatcher, error) {
 	}
 	d := &Dispatcher{
 		cfg: cfg, log: deps.Log, stream: deps.Stream, config: deps.Config, ids: deps.IDs,
-		now: deps.Now, onOwned: deps.OnOwned, tiers: stream.Tiers(), tierMemory: tierMemory{limit: cfg.MaxWaitingBytes},
-		faults:    newFaults(),
-		commitNow: make(chan struct{}, 1), commitLock: make(chan struct{}, 1), timerWake: make(chan struct{}, 1),
+		now: deps.Now, onOwned: deps.OnOwned, useHit: deps.UseHit, tiers: stream.Tiers(),
+		tierMemory: tierMemory{limit: cfg.MaxWaitingBytes},
+		faults:     newFaults(),
+		commitNow:  make(chan struct{}, 1), commitLock: make(chan struct{}, 1), timerWake: make(chan struct{}, 1),
 		partitions: make(map[stream.Partition]*partition),
 		lost:       make(map[stream.Partition]*partition),
 	}

@@ -17,13 +17,17 @@ const (
 	retryPause = 200 * time.Millisecond
 	// singleTimeout bounds one try to produce a record in a batch of its own.
 	singleTimeout = 10 * time.Second
+	// hitPause is how long the hit of a tripwire's use waits at most. Its store and its decider must not take CPU from
+	// the requests after the use, of which somebody may measure the time.
+	hitPause = 250 * time.Millisecond
 )
 
 // step is one record that must be acknowledged before the next one is produced.
 type step struct {
-	topic  string
-	record *stream.Record
-	crash  string // crash point after the acknowledgement
+	topic     string
+	partition int32 // of the topic findings; records of other topics have the partition of their slot
+	record    *stream.Record
+	crash     string // crash point after the acknowledgement
 }
 
 // completion finishes a delivery: its records, one after the other, then its slot. The order guarantees that a
@@ -53,12 +57,13 @@ type finisher struct {
 	ready   backlog // completions whose next record may be produced
 	retries backlog // completions whose record was not accepted
 	single  backlog // completions whose batch was rejected, perhaps because of their record
+	hits    backlog // completions that wait for hitPause
 }
 
 func newFinisher(deps Deps, f *faults, m *metrics, done func(*lane.Delivery)) *finisher {
 	return &finisher{
 		log: deps.Log, stream: deps.Stream, producer: deps.Producer, faults: f, metrics: m, now: deps.Now, onDone: done,
-		ready: newBacklog(), retries: newBacklog(), single: newBacklog(),
+		ready: newBacklog(), retries: newBacklog(), single: newBacklog(), hits: newBacklog(),
 	}
 }
 
@@ -74,6 +79,11 @@ func (f *finisher) complete(delivery *lane.Delivery, steps ...step) {
 	f.produce(completion)
 }
 
+// completeLater starts the completion of a delivery with one step, in hitPause at most.
+func (f *finisher) completeLater(delivery *lane.Delivery, only step) {
+	f.hits.put(&completion{delivery: delivery, steps: []step{only}})
+}
+
 func (f *finisher) produce(completion *completion) {
 	current := completion.steps[0]
 	f.producer.Produce(current.topic, completion.partition(), current.record, func(_ *stream.Record, err error) {
@@ -81,7 +91,13 @@ func (f *finisher) produce(completion *completion) {
 	})
 }
 
-func (c *completion) partition() int32 { return c.delivery.Slot.Partition().ID.Index }
+// partition returns the partition of the next record.
+func (c *completion) partition() int32 {
+	if c.steps[0].topic == stream.Findings {
+		return c.steps[0].partition
+	}
+	return c.delivery.Slot.Partition().ID.Index
+}
 
 // onProduced continues a completion when its record was produced or failed. A record that failed may have been written
 // all the same: a second copy is a duplicate delivery, or an equal outcome.
@@ -123,6 +139,7 @@ func (f *finisher) run(ctx context.Context) {
 	var all sync.WaitGroup
 	all.Go(func() { f.ready.each(ctx, 0, produceWithRoom) })
 	all.Go(func() { f.retries.each(ctx, retryPause, produceWithRoom) })
+	all.Go(func() { f.hits.each(ctx, hitPause, produceWithRoom) })
 	all.Go(func() { f.single.each(ctx, 0, func(completion *completion) { f.produceSingle(ctx, completion) }) })
 	all.Wait()
 }

@@ -3,6 +3,7 @@ package dispatcher
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -84,6 +85,10 @@ func (d *Dispatcher) readRecord(slot *slot, record *stream.Record) {
 			slot.deliveryDone()
 			return
 		}
+		if ev.Source.IsUse() {
+			d.readUse(slot, record, ev)
+			return
+		}
 		d.readEvent(slot, ev, sizeOf(record))
 		return
 	}
@@ -139,6 +144,30 @@ func (d *Dispatcher) readEvent(slot *slot, ev *event.Event, size int) {
 		matches.setFiltered(work)
 		d.admit(&lane.Delivery{Slot: slot, Work: work, Size: size})
 	}
+}
+
+// readUse makes the hit of a tripwire's use at once, as an event's deliveries are made, and stores it later: so the
+// use takes as little CPU from the next requests as an event without a destination.
+func (d *Dispatcher) readUse(slot *slot, record *stream.Record, use *event.Event) {
+	delivery := &lane.Delivery{Slot: slot, Size: recordOverhead}
+	if !d.lanes.Begin(delivery) {
+		return
+	}
+	var partition int32
+	var hit *stream.Record
+	if d.useHit != nil {
+		var err error
+		if partition, hit, err = d.useHit(context.Background(), use); err != nil {
+			d.lanes.Release(delivery)
+			d.deadLetter(slot, record, fmt.Errorf("make the hit of a tripwire: %w", err))
+			return
+		}
+	}
+	if hit == nil {
+		d.finisher.complete(delivery)
+		return
+	}
+	d.finisher.completeLater(delivery, step{topic: stream.Findings, partition: partition, record: hit})
 }
 
 // cloneBody copies the body out of the fetch response. Otherwise a hanging delivery would keep the whole response,

@@ -35,7 +35,7 @@ func (f *finisher) produceSingle(ctx context.Context, completion *completion) {
 //   - a dead letter: only its origin and the error are kept; if they reject even that, the log line of this
 //     function and the outcome are all that remains;
 //   - an outcome: its recorded headers and response body are removed, and if that does not help, its attempt. An
-//     outcome without an attempt is retried until Kafka accepts it.
+//     outcome without an attempt is retried until Kafka accepts it, and so is the hit of a tripwire.
 func (f *finisher) replaceRecord(completion *completion, cause error) {
 	current := &completion.steps[0]
 	f.metrics.rejectedRecords.WithLabelValues(current.topic).Inc()
@@ -44,6 +44,9 @@ func (f *finisher) replaceRecord(completion *completion, cause error) {
 		slog.Int("partition", int(completion.partition())), slog.Int("bytes", sizeOf(current.record)),
 		slog.String("delivery", completion.description()), slog.Any("error", cause))
 	switch current.topic {
+	case stream.Findings:
+		f.retries.put(completion)
+		return
 	case stream.Outcomes:
 		outcome, err := event.DecodeOutcome(current.record)
 		if err != nil || outcome.Attempt == nil {

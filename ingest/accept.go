@@ -55,23 +55,15 @@ func (a *Acceptor) Accept(ctx context.Context, e *event.Event, ep *config.Endpoi
 // AcceptAll is Accept for several events of one endpoint, which it produces at the same time. It returns one error or
 // nil for each event, in the order of es; one may fail while others succeed.
 func (a *Acceptor) AcceptAll(ctx context.Context, es []*event.Event, ep *config.Endpoint) []error {
-	return a.acceptAll(ctx, es, ep, nil)
-}
-
-// acceptAll is AcceptAll. With a trip it produces its hit in place of the one event.
-func (a *Acceptor) acceptAll(ctx context.Context, es []*event.Event, ep *config.Endpoint, trip *trip) []error {
 	errs := make([]error, len(es))
 	put := a.producer.Produce // events of one request keep their order
 	if len(es) == 1 {
 		put = a.producer.ProduceUnordered
 	}
-	if trip != nil {
-		put = trip.replace(put)
-	}
 	answered := make(chan logAnswer, len(es)) // buffered for all: a late acknowledgement must not block the producer
 	waiting := 0
 	for i, e := range es {
-		if errs[i] = a.produce(put, e, ep, trip, func(err error) { answered <- logAnswer{i, err} }); errs[i] == nil {
+		if errs[i] = a.produce(put, e, ep, func(err error) { answered <- logAnswer{i, err} }); errs[i] == nil {
 			errs[i] = errUnanswered
 			waiting++
 		}
@@ -105,7 +97,7 @@ type produceFunc func(topic string, partition int32, r *stream.Record, done func
 
 // produce passes an event to the producer and calls done once with the log's answer, even after AcceptAll has returned.
 // If produce returns an error, the event was not produced and done is not called.
-func (a *Acceptor) produce(put produceFunc, e *event.Event, ep *config.Endpoint, trip *trip, done func(error)) error {
+func (a *Acceptor) produce(put produceFunc, e *event.Event, ep *config.Endpoint, done func(error)) error {
 	if a.checkCapacity != nil {
 		if err := a.checkCapacity(); err != nil {
 			return a.countRefusal(err)
@@ -131,11 +123,11 @@ func (a *Acceptor) produce(put produceFunc, e *event.Event, ep *config.Endpoint,
 		return a.countRefusal(err)
 	}
 	var span *spans.Accepting // receive has begun the one of a provider's event
-	if e.Source != event.SourceProvider {
+	if e.Source != event.SourceProvider && !e.Source.IsUse() {
 		span = a.spans.Sent(e, ep.ID)
 	}
 	put(stream.Events, partition, e.Record(), func(_ *stream.Record, err error) {
-		a.recordAnswer(breaker, e, trip != nil, err)
+		a.recordAnswer(breaker, e, err)
 		span.End(e, err)
 		done(err)
 	})
@@ -186,12 +178,12 @@ func (a *Acceptor) assignID(e *event.Event, ep *config.Endpoint) (err error) {
 }
 
 // recordAnswer updates the partition's circuit breaker and the metrics with the log's answer, even after AcceptAll has
-// returned. A hit is not counted as an event.
-func (a *Acceptor) recordAnswer(breaker *partitionBreaker, e *event.Event, isHit bool, err error) {
+// returned. The use of a tripwire is not counted as an event.
+func (a *Acceptor) recordAnswer(breaker *partitionBreaker, e *event.Event, err error) {
 	if breaker.complete(len(e.Body), err == nil, time.Now()) {
 		a.metrics.stalled.Dec()
 	}
-	if err == nil && !isHit {
+	if err == nil && !e.Source.IsUse() {
 		a.metrics.accepted.WithLabelValues(string(e.Source), string(e.Verdict)).Inc()
 		a.metrics.acceptedBytes.Add(float64(len(e.Body)))
 	}

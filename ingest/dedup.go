@@ -44,14 +44,14 @@ func pendingError() error {
 // A crash between the steps loses nothing: a claim without an event expires after 30 s, and a pending claim whose event
 // is in the log is recognised as stored once it is claimStaleAfter old.
 func (g *Ingest) store(ctx context.Context, ep *config.Endpoint, p *prepared, e *event.Event,
-	req verify.Request, trip *trip) error {
+	req verify.Request) error {
 	value, ok := "", false
 	// An event that is not delivered must not make a later one its duplicate.
 	if p.dedup != nil && e.Reason != event.DeliveryLoop {
 		value, ok = p.dedup.Of(req.Header, req.Body)
 	}
-	if !ok { // as for every tripwire
-		return g.acceptor.acceptAll(ctx, []*event.Event{e}, ep, trip)[0]
+	if !ok {
+		return g.acceptor.Accept(ctx, e, ep)
 	}
 	if err := g.acceptor.assignID(e, ep); err != nil {
 		return err

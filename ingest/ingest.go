@@ -33,7 +33,6 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/spans"
-	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/verify"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -55,12 +54,11 @@ type Endpoints interface {
 
 // Tripwires has URLs that look like those of endpoints and that nobody has a reason to use.
 type Tripwires interface {
-	// Endpoint returns what a new endpoint would be at the URL of a tripwire; nil if no tripwire has the token.
-	Endpoint(token string) *config.Endpoint
-	// Hit returns the record of a request at that URL, for the topic findings; nil if the tripwire has gone.
-	Hit(ep *config.Endpoint, r *http.Request) (partition int32, record *stream.Record, err error)
-	// Touch produces that record some time later.
-	Touch(ep *config.Endpoint, r *http.Request)
+	// Endpoint returns what a new endpoint would be at the URL of a tripwire, and the source of the record of a request
+	// there; nil if no tripwire has the token.
+	Endpoint(token string, r *http.Request) (ep *config.Endpoint, source event.Source)
+	// Touch makes the hit of a request that leaves no such record, some time later.
+	Touch(ep *config.Endpoint, source event.Source, r *http.Request)
 }
 
 // Deps are the dependencies of an Ingest. All but CheckCapacity, Tripwires and Spans are required.
@@ -125,32 +123,40 @@ func (g *Ingest) serve(w http.ResponseWriter, r *http.Request) error {
 	ep := g.deps.Endpoints.EndpointByToken(token)
 	if ep == nil && g.deps.Tripwires != nil {
 		name, _, isBelow := strings.Cut(token, "/")
-		if decoy := g.deps.Tripwires.Endpoint(name); decoy != nil {
-			return g.serveTripwire(w, r, decoy, isBelow)
+		if decoy, source := g.deps.Tripwires.Endpoint(name, r); decoy != nil {
+			return g.serveTripwire(w, r, decoy, source, isBelow)
 		}
 	}
 	return g.answer(w, r, ep, nil)
 }
 
-// serveTripwire answers at the URL of a tripwire as at that of an endpoint: by the same code, which produces a hit
-// where it would produce an event. The hit of a request without an event waits in a queue, because its answer waits
-// for nothing. isBelow means that the path goes on after the token: no endpoint answers there.
-func (g *Ingest) serveTripwire(w http.ResponseWriter, r *http.Request, ep *config.Endpoint, isBelow bool) error {
-	trip := &trip{tripwires: g.deps.Tripwires, ep: ep, request: r}
+// serveTripwire answers at the URL of a tripwire as at that of an endpoint: by the same code, which stores the same
+// record. Only its source differs, and who reads it makes the hit. The hit of a request that would make no event waits
+// in a queue, because its answer waits for nothing. isBelow means that the path goes on after the token: no endpoint
+// answers there.
+func (g *Ingest) serveTripwire(w http.ResponseWriter, r *http.Request, ep *config.Endpoint, source event.Source,
+	isBelow bool) error {
+	use := &use{source: source}
 	answering := ep
 	if isBelow {
 		answering = nil
 	}
-	err := g.answer(w, r, answering, trip)
-	if !trip.produced {
-		g.deps.Tripwires.Touch(ep, r)
+	err := g.answer(w, r, answering, use)
+	if !use.stored {
+		g.deps.Tripwires.Touch(ep, source, r)
 	}
 	return err
 }
 
-// answer answers a request. ep is the endpoint that has the URL, nil if none has it. trip is nil unless it is a
+// use is a request at the URL of a tripwire.
+type use struct {
+	source event.Source // of its record
+	stored bool         // its record is in the log, or may be
+}
+
+// answer answers a request. ep is the endpoint that has the URL, nil if none has it. use is nil unless it is a
 // tripwire.
-func (g *Ingest) answer(w http.ResponseWriter, r *http.Request, ep *config.Endpoint, trip *trip) error {
+func (g *Ingest) answer(w http.ResponseWriter, r *http.Request, ep *config.Endpoint, use *use) error {
 	if err := web.CheckHeader(r); err != nil {
 		return &web.Error{Status: http.StatusRequestHeaderFieldsTooLarge, Type: web.InvalidRequest, Message: err.Error()}
 	}
@@ -182,7 +188,7 @@ func (g *Ingest) answer(w http.ResponseWriter, r *http.Request, ep *config.Endpo
 		writeChallenge(w, text)
 		return nil
 	}
-	return g.receive(w, r, ep, req, trip)
+	return g.receive(w, r, ep, req, use)
 }
 
 // requestTarget returns the request target in origin-form, byte for byte: Twilio signs it, and a parsed URL does not
@@ -200,9 +206,9 @@ func requestTarget(r *http.Request) string {
 	return r.URL.RequestURI()
 }
 
-// receive verifies and stores one webhook and writes the response. Of a tripwire it stores a hit instead.
+// receive verifies and stores one webhook, or the use of a tripwire, and writes the response.
 func (g *Ingest) receive(w http.ResponseWriter, r *http.Request, ep *config.Endpoint, req verify.Request,
-	trip *trip) error {
+	use *use) error {
 	p, err := g.preparer.get(ep)
 	if err != nil {
 		return err
@@ -212,8 +218,8 @@ func (g *Ingest) receive(w http.ResponseWriter, r *http.Request, ep *config.Endp
 		RemoteIP: web.InfoOf(r).Client, Header: web.HeaderFields(r), Body: req.Body,
 	}
 	span := g.deps.Spans.Accept(req.Now)
-	if trip != nil { // there is no event
-		span = nil
+	if use != nil { // there is no event
+		e.Source, span = use.source, nil
 	}
 	if p.verify != nil {
 		span.Step("verify")
@@ -229,8 +235,11 @@ func (g *Ingest) receive(w http.ResponseWriter, r *http.Request, ep *config.Endp
 	e.SkipIfLoop(ep.ID)
 	span.Linked(e, ep.ID, r.Header.Get("Traceparent"))
 	// The body is complete: store the event even if the provider disconnects now.
-	err = g.store(context.WithoutCancel(r.Context()), ep, p, e, req, trip)
+	err = g.store(context.WithoutCancel(r.Context()), ep, p, e, req)
 	span.End(e, err)
+	if use != nil {
+		use.stored = err == nil || errors.Is(err, ErrOutcomeUnknown)
+	}
 	if err != nil {
 		return acceptError(err)
 	}

@@ -5,12 +5,18 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
 )
@@ -21,42 +27,31 @@ const decoy = "dec"
 // wires has one tripwire.
 type wires struct {
 	mu      sync.Mutex
-	hits    int   // records for the log
-	touches int   // queued
-	err     error // of Hit
+	source  event.Source // of the next record
+	touches []event.Source
 }
 
-func (x *wires) Endpoint(token string) *config.Endpoint {
+func (x *wires) Endpoint(token string, _ *http.Request) (*config.Endpoint, event.Source) {
 	if token != decoy {
-		return nil
+		return nil, ""
 	}
 	return &config.Endpoint{ID: "trw_1", Account: "acc_1", Provider: "generic", Enabled: true, Rev: 1,
-		Response: config.DefaultResponse("generic")}
+		Response: config.DefaultResponse("generic")}, x.source
 }
 
-func (x *wires) Hit(*config.Endpoint, *http.Request) (int32, *stream.Record, error) {
+func (x *wires) Touch(ep *config.Endpoint, source event.Source, _ *http.Request) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.err != nil {
-		return 0, nil, x.err
-	}
-	x.hits++
-	return 0, &stream.Record{Key: []byte("fnd_1"), Value: []byte("hit")}, nil
+	x.touches = append(x.touches, source+event.Source(" of "+ep.ID))
 }
 
-func (x *wires) Touch(*config.Endpoint, *http.Request) {
+// take returns the touches since the last call.
+func (x *wires) take() []event.Source {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.touches++
-}
-
-// take returns the hits and touches since the last call.
-func (x *wires) take() (hits, touches int) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	hits, touches = x.hits, x.touches
-	x.hits, x.touches = 0, 0
-	return hits, touches
+	touches := x.touches
+	x.touches = nil
+	return touches
 }
 
 // send sends a request to the URL with a token and returns everything that the client sees, without what differs from
@@ -96,9 +91,9 @@ func (w *world) send(token, method, path, body string, headers ...string) string
 }
 
 // A tripwire's URL answers as that of a new endpoint does, in each byte and header, whatever somebody tries. Each
-// request makes one hit; it is in the log before an answer that would promise an event.
+// request leaves the same record in the log, up to its source and what names the endpoint, or is touched.
 func TestTripwireAnswersAsAnEndpoint(t *testing.T) {
-	x := &wires{}
+	x := &wires{source: event.SourceTripwire}
 	w := newWorld(t, options{
 		maxBody:  64 << 10,
 		endpoint: func(_ *world, ep *config.Endpoint) { ep.Destinations = nil },
@@ -107,6 +102,7 @@ func TestTripwireAnswersAsAnEndpoint(t *testing.T) {
 	asJSON := []string{"Content-Type", "application/json"}
 	asForm := []string{"Content-Type", "application/x-www-form-urlencoded"}
 	const challenge = `{"type":"url_verification","token":"x","challenge":"3eZbrw1aBm2rZgRNFdxV"}`
+	wanted := 0
 	for _, c := range []struct {
 		name, method, path, body string
 		headers                  []string
@@ -140,34 +136,55 @@ func TestTripwireAnswersAsAnEndpoint(t *testing.T) {
 		{name: "large headers", method: "POST", body: "x", headers: []string{"X-A", strings.Repeat("x", 70<<10)}},
 		{name: "below the URL", method: "GET", path: "/info/refs?service=git-upload-pack"},
 		{name: "slash", method: "POST", path: "/", body: "x"},
+		{name: "not a use of ours", method: "POST", body: "x", headers: []string{"relay-source", "api"}, isEvent: true},
 	} {
 		// The tripwire comes last, so that a connection which its request closes is not the other's.
 		want := w.send(token, c.method, c.path, c.body, c.headers...)
-		if hits, touches := x.take(); hits+touches != 0 {
-			t.Errorf("%s: a request to the endpoint has made %d hits", c.name, hits+touches)
+		if touches := x.take(); touches != nil {
+			t.Errorf("%s: a request to the endpoint touches %v", c.name, touches)
 		}
 		got := w.send(decoy, c.method, c.path, c.body, c.headers...)
 		if got != want {
 			t.Errorf("%s:\n%s\nwant\n%s", c.name, got, want)
 		}
-		if hits, touches := x.take(); hits+touches != 1 || (hits == 1) != c.isEvent {
-			t.Errorf("%s: %d hits, %d queued", c.name, hits, touches)
+		if c.isEvent {
+			wanted += 2
+		} else if touches := x.take(); len(touches) != 1 || touches[0] != "tripwire of trw_1" {
+			t.Errorf("%s: %v are queued", c.name, touches)
 		}
 	}
-	if w.send("unknown", "POST", "", "x"); slices.Max(append([]int{0}, x.hits, x.touches)) != 0 {
-		t.Error("an unknown token makes a hit")
+	if w.send("unknown", "POST", "", "x"); x.touches != nil {
+		t.Errorf("%v are queued of events and an unknown token", x.touches)
 	}
-	for _, e := range w.stored() {
-		if e.Endpoint != "ep_1" {
-			t.Errorf("an event of %s is stored", e.Endpoint)
+	stored := w.stored()
+	if len(stored) != wanted {
+		t.Fatalf("%d records are stored, want %d", len(stored), wanted)
+	}
+	for pair := range slices.Chunk(stored, 2) {
+		got := *pair[1]
+		got.ID, got.Endpoint, got.Source = pair[0].ID, "ep_1", event.SourceProvider
+		if pair[1].Endpoint != "trw_1" || pair[1].Source != event.SourceTripwire {
+			t.Errorf("the second record is of %s from %s", pair[1].Endpoint, pair[1].Source)
 		}
+		if d := cmp.Diff(pair[0], &got, cmpopts.EquateComparable(netip.Addr{})); d != "" && !isLoop(pair[0]) {
+			t.Error(d)
+		}
+	}
+	if n := w.metric(w.ingest.metrics.accepted.WithLabelValues("provider", "unverified")); int(n) != wanted/2 ||
+		testutil.CollectAndCount(w.ingest.metrics.accepted) != 1 {
+		t.Errorf("%v events are counted, want %d, and no uses", n, wanted/2)
 	}
 }
 
-// While the log takes nothing, a tripwire answers as an endpoint does, and its hit is queued.
+// isLoop reports whether an event came back to its own endpoint, which a tripwire is not.
+func isLoop(e *event.Event) bool { return e.Reason == event.DeliveryLoop }
+
+// While the log takes nothing, a tripwire answers as an endpoint does, and its use is queued, unless its record may be
+// in the log. A test stays one.
 func TestTripwireWithoutLog(t *testing.T) {
-	x := &wires{}
-	w := newWorld(t, options{produce: func(Producer) Producer { return refusingLog{} },
+	x := &wires{source: event.SourceTripwireTest}
+	log := &refusingLog{err: stream.ErrBufferFull}
+	w := newWorld(t, options{produce: func(Producer) Producer { return log },
 		endpoint: func(_ *world, ep *config.Endpoint) { ep.Destinations = nil }})
 	w.ingest.deps.Tripwires = x
 	want := w.send(token, "POST", "", "x")
@@ -178,23 +195,26 @@ func TestTripwireWithoutLog(t *testing.T) {
 	if got := w.send(decoy, "POST", "", "x"); got != want {
 		t.Errorf("consumers lag: %s\nwant\n%s", got, want)
 	}
-	x.take()
-	w.capacityErr, x.err = nil, errors.New("no keys of findings")
-	if got := w.send(decoy, "POST", "", "x"); !strings.HasPrefix(got, "503") {
-		t.Errorf("without a hit: %s", got)
+	if touches := x.take(); len(touches) != 2 || touches[0] != "tripwire_test of trw_1" {
+		t.Errorf("%v are queued", touches)
 	}
-	if hits, touches := x.take(); hits != 0 || touches != 1 {
-		t.Errorf("%d hits, %d queued", hits, touches)
+	w.capacityErr, log.err = nil, errors.New("no answer")
+	want = w.send(token, "POST", "", "x")
+	if got := w.send(decoy, "POST", "", "x"); got != want || !strings.HasPrefix(got, "503") {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+	if touches := x.take(); touches != nil {
+		t.Errorf("%v are queued beside a record that may be in the log", touches)
 	}
 }
 
-// refusingLog is a producer whose buffer is full.
-type refusingLog struct{}
+// refusingLog is a producer that fails.
+type refusingLog struct{ err error }
 
-func (refusingLog) Produce(_ string, _ int32, r *stream.Record, done func(*stream.Record, error)) {
-	done(r, stream.ErrBufferFull)
+func (p *refusingLog) Produce(_ string, _ int32, r *stream.Record, done func(*stream.Record, error)) {
+	done(r, p.err)
 }
 
-func (p refusingLog) ProduceUnordered(topic string, n int32, r *stream.Record, done func(*stream.Record, error)) {
+func (p *refusingLog) ProduceUnordered(topic string, n int32, r *stream.Record, done func(*stream.Record, error)) {
 	p.Produce(topic, n, r, done)
 }

@@ -68,6 +68,9 @@ func (b *book) addEvent(r *stream.Record) error {
 	if err != nil {
 		return b.addPoison(r)
 	}
+	if h.Use {
+		return nil
+	}
 	class := classSkipped
 	if h.Verdict == event.VerdictRejected {
 		class = classRejected

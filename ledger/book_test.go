@@ -8,6 +8,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
 )
 
 // A book takes no more memory than Span.Limit promises.
@@ -44,5 +45,14 @@ func TestBookIsCompact(t *testing.T) {
 	if err := b.addEvent((&event.Event{ID: id.Lowest(time.Now()), Endpoint: "ep_1"}).Record()); !errors.Is(
 		err, ErrTooMany) {
 		t.Errorf("the book takes more than its limit: %v", err)
+	}
+}
+
+// The use of a tripwire among the events is none of them.
+func TestUsesAreNotCounted(t *testing.T) {
+	b := newBook(10)
+	e := &event.Event{ID: newModel(t, 1).newID(0), Endpoint: "trw_1", Source: event.SourceTripwire, Dests: []string{"d"}}
+	if err := b.addRecord(stream.Events, e.Record()); err != nil || b.size() != 0 {
+		t.Errorf("%d entries, %v", b.size(), err)
 	}
 }

@@ -140,6 +140,7 @@ func (n *Node) starts() []start {
 			name: "clock", role: "dispatch", new: func() (func(context.Context) error, error) { return nil, nil },
 			ready: func() <-chan struct{} { return n.control.ClockKnown() },
 		},
+		{name: "tripwires", new: func() (func(context.Context) error, error) { return newTripwires(n) }},
 		{name: "dispatcher", role: "dispatch", new: n.newDispatcher},
 		{name: "notifier", new: n.newNotifier},
 		{name: "alerts", role: "dispatch", new: n.newAlerts},
@@ -147,7 +148,6 @@ func (n *Node) starts() []start {
 			return newDecider(n)
 		}},
 		{name: "guard of the log", new: n.newGuard},
-		{name: "tripwires", new: func() (func(context.Context) error, error) { return newTripwires(n) }},
 		{name: "ingest", new: n.newIngest},
 		{name: "log drains", role: "ingest", new: func() (func(context.Context) error, error) { return newDrain(n) }},
 		{name: "domains", new: func() (func(context.Context) error, error) { return newDomains(n) }},
@@ -395,7 +395,7 @@ func (n *Node) newDispatcher() (func(context.Context) error, error) {
 		Log: n.log, Stream: n.stream, Producer: n.producer, Config: n.control, Updater: n.control, Keyring: n.keyring,
 		Transport: transport, IDs: n.ids, Now: n.control.Now, Metrics: n.registry, OnOwned: n.setOwnedPartitions,
 		Limiter: n.limiter,
-		Held:    n.limiter, Erased: n.control.Erased, Spans: n.spans,
+		Held:    n.limiter, Erased: n.control.Erased, UseHit: n.tripwires.Hit, Spans: n.spans,
 	})
 	if err != nil {
 		return nil, err

@@ -7,7 +7,8 @@ import (
 	"github.com/eventrelay/relay/pkg/secrets"
 )
 
-// newTripwires creates what recognises the tripwires that are used: the API, the agent server and ingest ask it.
+// newTripwires creates what recognises the tripwires that are used: the API, the agent server, ingest and the
+// dispatcher ask it.
 func newTripwires(n *Node) (func(context.Context) error, error) {
 	scanner, err := secrets.New(secrets.ForLeaks)
 	if err != nil {

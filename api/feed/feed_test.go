@@ -394,6 +394,22 @@ func TestErasedEventsAreSkipped(t *testing.T) {
 	}
 }
 
+// The use of a tripwire among the events is none, whatever the id in place of the endpoint's.
+func TestUsesAreSkipped(t *testing.T) {
+	w := newHarness(t)
+	x := w.watch("ep_a", nil, 0)
+	made, err := w.ids.New(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	use := &event.Event{ID: made, Account: account, Endpoint: "ep_a", Source: event.SourceTripwire}
+	w.producer.Produce(stream.Events, 0, use.Record(), func(*stream.Record, error) {})
+	w.flush()
+	w.put("ep_a", 0, nil)
+	w.flush()
+	w.wantAll("ep_a", w.next(x, 1), nil)
+}
+
 // The embedded log does not report its start offset after a restart.
 func TestLogWithoutStartOffset(t *testing.T) {
 	w := newHarness(t)

@@ -60,11 +60,11 @@ func (e *Event) memoryBytes() int {
 }
 
 // visibleEvent decodes a record. It returns nil for events that watchers do not get: rejected ones, duplicates,
-// records for a single consumer group, and records that cannot be decoded.
+// uses of tripwires, records for a single consumer group, and records that cannot be decoded.
 func visibleEvent(r *stream.Record) *Event {
 	e, err := event.Decode(r)
-	if err != nil || e.Verdict == event.VerdictRejected || e.DuplicateOf != "" || e.Reason == event.Duplicate ||
-		e.OnlyGroup != "" {
+	if err != nil || e.Source.IsUse() || e.Verdict == event.VerdictRejected || e.DuplicateOf != "" ||
+		e.Reason == event.Duplicate || e.OnlyGroup != "" {
 		return nil
 	}
 	out := &Event{Event: e, Offset: r.Offset, Size: len(e.Body)}

@@ -17,32 +17,43 @@ const maxRows = 100
 // rows gives hits their ids, which decide what shares a row.
 type rows struct {
 	mu   sync.Mutex
-	date string         // UTC day
-	n    map[string]int // rows of each tripwire in that day
+	date string          // UTC day
+	of   map[string]*day // by finding: tests do not count as uses
 }
 
-// hitID returns Hit.ID for a use.
-func (x *rows) hitID(tripwire string, at time.Time) [16]byte {
-	if !x.take(tripwire, at.Format(time.DateOnly)) {
-		return finding.HitID(tripwire, "minute "+at.Truncate(time.Minute).Format(time.RFC3339), 0)
-	}
-	var random [16]byte
-	rand.Read(random[:]) // never fails: crypto/rand ends the process instead
-	return finding.HitID(tripwire, string(random[:]), 0)
+// day is what a finding's hits have had in a day.
+type day struct {
+	rows   int
+	minute string // the last one whose shared row has a hit of a use in the topic events
 }
 
-// take reports whether the day of a tripwire has a row left, and takes it.
-func (x *rows) take(tripwire, date string) bool {
+// hitID returns Hit.ID of a hit. event is the record of its use in the topic events, empty if there is none: a record
+// that is read again gets the same row. isNew is false if an earlier use of such records has the row already.
+func (x *rows) hitID(h *finding.Hit, event string) (hitID [16]byte, isNew bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.date != date {
-		x.date, x.n = date, map[string]int{}
+	if date := h.At.Format(time.DateOnly); date > x.date { // a record that is read late counts in the present day
+		x.date, x.of = date, map[string]*day{}
 	}
-	if x.n[tripwire] == maxRows {
-		return false
+	of := x.of[h.Finding]
+	if of == nil {
+		of = &day{}
+		x.of[h.Finding] = of
 	}
-	x.n[tripwire]++
-	return true
+	if of.rows < maxRows {
+		of.rows++
+		if event == "" {
+			var random [16]byte
+			rand.Read(random[:]) // never fails: crypto/rand ends the process instead
+			event = string(random[:])
+		}
+		return finding.HitID(h.Location.TripwireID, event, 0), true
+	}
+	minute := "minute " + h.At.Truncate(time.Minute).Format(time.RFC3339)
+	if isNew = event == "" || of.minute != minute; event != "" {
+		of.minute = minute
+	}
+	return finding.HitID(h.Location.TripwireID, minute, 0), isNew
 }
 
 // tests remembers the tests that were used on this node, until the configuration says so.

@@ -3,13 +3,13 @@
 //
 // Who tries a tripwire must not be able to tell it from the real thing. So the API and the agent server ask CheckKey
 // after each key that they refuse: a tripwire's and a wrong key take the same way, get the same answer, and wait for
-// nothing. Package ingest answers at a URL as an endpoint that was just created does, and waits for the hit where it
-// would wait for the event.
+// nothing. Package ingest answers at a URL as an endpoint that was just created does, and stores the same record, whose
+// source says that it is a use (event.Source.IsUse). The dispatcher reads it, asks Hit, and stores the hit.
 //
-// Guarantees: a request that gets a 2xx for an event at a URL has its hit in the log. Other hits wait in a queue and
-// are produced within moments; what is lost when the queue is full or the log takes nothing is counted. Hits are
-// bounded: in a day a tripwire makes maxRows rows of its own and then one a minute, on each node. Begin with
-// Wires.CheckKey and Wires.Hit.
+// Guarantees: a request that gets a 2xx for an event at a URL has its use in the log, and a use that is read again
+// makes the same hit. Other hits wait in a queue and are produced within moments; what is lost when the queue is full
+// or the log takes nothing is counted. Hits are bounded: in a day a tripwire makes maxRows rows of its own and then one
+// a minute, on each node. Begin with Wires.CheckKey and Wires.Hit.
 package tripwire
 
 import (
@@ -26,7 +26,9 @@ import (
 
 	"github.com/eventrelay/relay/leaks/intake"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/finding"
+	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/wait"
@@ -89,6 +91,8 @@ type use struct {
 	at                     time.Time
 	method, agent, referer string
 	from                   netip.Addr
+	isTest                 bool
+	event                  string // evt_…, if its record is in the topic events
 }
 
 // useOf returns what a request says of its sender.
@@ -121,25 +125,37 @@ func (w *Wires) enqueue(u use) {
 	}
 }
 
-// Endpoint returns an endpoint that answers at the URL of a tripwire as a new one does; nil if no tripwire has the
-// token.
-func (w *Wires) Endpoint(token string) *config.Endpoint {
+// Endpoint returns an endpoint that answers at the URL of a tripwire as a new one does, and the source of the record
+// that its request stores; nil if no tripwire has the token. Only this decides whether the use is the test that is
+// expected, so that a record means the same whenever it is read.
+func (w *Wires) Endpoint(token string, r *http.Request) (*config.Endpoint, event.Source) {
 	t := w.deps.Config.TripwireByToken(token)
 	if t == nil {
-		return nil
+		return nil, ""
 	}
-	return w.deps.Config.DecoyEndpoint(t)
+	source := event.SourceTripwire
+	if w.takeTest(t, web.InfoOf(r).Client, w.deps.Now()) {
+		source = event.SourceTripwireTest
+	}
+	return w.deps.Config.DecoyEndpoint(t), source
 }
 
-// Touch queues the hit of a request at the URL of a tripwire, which is not answered like one with an event. ep is what
-// Endpoint has returned.
-func (w *Wires) Touch(ep *config.Endpoint, r *http.Request) {
-	w.enqueue(w.useOf(ep.ID, config.TripwireURL, r))
+// Touch queues the hit of a request at the URL of a tripwire that has stored no record. ep and source are what Endpoint
+// has returned.
+func (w *Wires) Touch(ep *config.Endpoint, source event.Source, r *http.Request) {
+	u := w.useOf(ep.ID, config.TripwireURL, r)
+	u.isTest = source == event.SourceTripwireTest
+	w.enqueue(u)
 }
 
-// Hit returns the record of the hit of a request at the URL of a tripwire, for the topic findings.
-func (w *Wires) Hit(ep *config.Endpoint, r *http.Request) (partition int32, record *stream.Record, err error) {
-	return w.record(r.Context(), w.useOf(ep.ID, config.TripwireURL, r))
+// Hit returns the record of the hit of a use that is in the topic events, for the topic findings. It is nil if the
+// tripwire was deleted, or if the hit shares a row for which Hit has returned a record.
+func (w *Wires) Hit(ctx context.Context, e *event.Event) (partition int32, record *stream.Record, err error) {
+	return w.record(ctx, use{
+		tripwire: e.Endpoint, secret: config.TripwireURL, at: e.ReceivedAt().UTC(), method: e.Method,
+		agent: cut(e.HeaderValue("User-Agent"), maxAgent), referer: cut(e.HeaderValue("Referer"), maxReferer),
+		from: e.RemoteIP, isTest: e.Source == event.SourceTripwireTest, event: e.ID.Text(id.Event),
+	})
 }
 
 // Run produces the hits in the queue until ctx ends, and then what is left in it. It also ends the tests that were
@@ -227,7 +243,7 @@ func (w *Wires) produce(ctx context.Context, u use) {
 	})
 }
 
-// record returns the record of a use; nil if the tripwire was deleted meanwhile.
+// record returns the record of a use; nil if the tripwire was deleted meanwhile, or see Hit.
 func (w *Wires) record(ctx context.Context, u use) (int32, *stream.Record, error) {
 	t, _ := w.deps.Config.Tripwire(u.tripwire)
 	if t == nil {
@@ -237,19 +253,23 @@ func (w *Wires) record(ctx context.Context, u use) (int32, *stream.Record, error
 	if err != nil {
 		return 0, nil, err
 	}
-	h := w.hit(t, &keys, u)
 	w.metrics.uses.WithLabelValues(u.secret).Inc()
+	// A hit that is not stored is made too: the request after it must not be faster than after a stored one.
+	h, isNew := w.hit(t, &keys, u)
+	if !isNew {
+		return 0, nil, nil
+	}
 	return finding.PartitionOf(h.Finding, w.deps.Partitions),
 		&stream.Record{Key: []byte(h.Finding), Value: h.Encode()}, nil
 }
 
-// hit returns the hit of a use.
-func (w *Wires) hit(t *config.Tripwire, keys *finding.Keys, u use) *finding.Hit {
-	h := &finding.Hit{
+// hit returns the hit of a use, and whether no use in the topic events has made a hit of its row before.
+func (w *Wires) hit(t *config.Tripwire, keys *finding.Keys, u use) (h *finding.Hit, isNew bool) {
+	h = &finding.Hit{
 		Account: t.Account, At: u.at, N: 1, Source: finding.FromTripwire, Channel: intake.TripwireUsed, Sender: t.ID,
 		Method: w.clean(u.method), Agent: w.clean(u.agent), RemoteIP: u.from,
 		Location: finding.Location{Source: finding.FromTripwire, Label: t.Label, URL: w.clean(originOf(u.referer))},
-		Test:     w.isTest(t, u),
+		Test:     u.isTest || u.secret == config.TripwireKey && w.takeTest(t, u.from, u.at),
 	}
 	if secret := t.Key; secret != nil {
 		h.Fingerprint, h.Masked = secret.Fingerprint, t.Masked()
@@ -259,14 +279,14 @@ func (w *Wires) hit(t *config.Tripwire, keys *finding.Keys, u use) *finding.Hit 
 	}
 	intake.SetTripwire(h, t, keys)
 	h.LocationHash = h.Location.Hash()
-	h.ID = w.rows.hitID(t.ID, u.at)
-	return h
+	h.ID, isNew = w.rows.hitID(h, u.event)
+	return h, isNew
 }
 
-// isTest reports whether a use is the test that is expected. Only the first use is.
-func (w *Wires) isTest(t *config.Tripwire, u use) bool {
+// takeTest reports whether a use is the test that is expected. Only the first use is.
+func (w *Wires) takeTest(t *config.Tripwire, from netip.Addr, at time.Time) bool {
 	x := t.Test
-	if x == nil || x.From != u.from.String() || !u.at.Before(x.Until) || !w.tests.take(t.ID, *x) {
+	if x == nil || x.From != from.String() || !at.Before(x.Until) || !w.tests.take(t.ID, *x) {
 		return false
 	}
 	select {

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"sync"
 	"testing"
@@ -16,7 +17,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/finding"
+	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/stream"
 )
@@ -105,6 +108,7 @@ type rig struct {
 	account  *account
 	topic    *topic
 	registry *prometheus.Registry
+	ids      *id.Generator
 }
 
 // bubble runs a test with fake time and Wires that run.
@@ -118,9 +122,10 @@ func bubble(t *testing.T, test func(t *testing.T, r *rig)) {
 		secret := func(last4 string) *config.TripwireSecret {
 			return &config.TripwireSecret{Fingerprint: "fpr_" + last4, Last4: last4}
 		}
-		r := &rig{registry: prometheus.NewRegistry(), topic: &topic{t: t}, account: &account{tripwire: &config.Tripwire{
+		r := &rig{registry: prometheus.NewRegistry(), ids: id.NewGenerator(time.Now), topic: &topic{t: t}}
+		r.account = &account{tripwire: &config.Tripwire{
 			Meta: config.Meta{ID: "trw_1", Account: "acc_1"}, Kind: config.TripwireFile, Label: "decoy", Key: secret("kkkk"),
-			URL: secret("uuuu")}}}
+			URL: secret("uuuu")}}
 		r.Wires = New(Deps{Log: slog.New(slog.DiscardHandler), Metrics: r.registry, Config: r.account, Producer: r.topic,
 			Scanner: scanner, Partitions: 4, Now: time.Now})
 		ctx, cancel := context.WithCancel(t.Context())
@@ -168,27 +173,79 @@ func TestHits(t *testing.T) {
 		if h := hits[1]; h.Location.URL != "" || strings.Contains(h.Agent, "4eC39HqLyjWDarjt") || h.ID == hits[0].ID {
 			t.Errorf("%+v", h)
 		}
-		ep := r.Endpoint("token")
-		if ep == nil || r.Endpoint("wrong") != nil {
-			t.Fatal(ep)
+		ep, source := r.Endpoint("token", request())
+		if wrong, _ := r.Endpoint("wrong", request()); ep == nil || wrong != nil || source != event.SourceTripwire {
+			t.Fatal(ep, wrong, source)
 		}
-		r.Touch(ep, request())
-		_, record, err := r.Hit(ep, request())
-		if err != nil {
-			t.Fatal(err)
-		}
-		direct, err := finding.Decode(record.Value)
-		if err != nil || direct.Fingerprint != "fpr_uuuu" || direct.Masked != "****uuuu" || direct.Finding != h.Finding {
-			t.Errorf("%+v, %v", direct, err)
-		}
-		if queued := r.topic.take(); len(queued) != 1 || queued[0].Fingerprint != "fpr_uuuu" {
+		r.Touch(ep, source, request())
+		if queued := r.topic.take(); len(queued) != 1 || queued[0].Fingerprint != "fpr_uuuu" || queued[0].Test {
 			t.Errorf("%+v", queued)
 		}
+	})
+}
+
+// A use that is in the topic events makes the same hit whenever it is read, with what a request says. A test stays one,
+// and the use of a tripwire that is gone makes none.
+func TestHitsOfRecords(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		e := r.use()
+		e.Header = []event.Field{{Name: "User-Agent", Value: "curl " + strings.Repeat("x", 300)},
+			{Name: "Referer", Value: "https://a.example/path?q"}}
+		h, other := r.hitOf(e), r.hitOf(r.use())
+		if h.Fingerprint != "fpr_uuuu" || h.Masked != "****uuuu" || h.Kind != finding.Tripwire || h.Test ||
+			h.Method != "PATCH" || len(h.Agent) != maxAgent || h.Location.URL != "https://a.example" ||
+			!h.At.Equal(e.ReceivedAt()) || h.RemoteIP != e.RemoteIP || h.Severity != finding.Critical {
+			t.Errorf("%+v", h)
+		}
+		if again := r.hitOf(e); again.ID != h.ID || other.ID == h.ID || other.Finding != h.Finding {
+			t.Errorf("%x, again %x, another one %x", h.ID, again.ID, other.ID)
+		}
+		test := r.use()
+		test.Source = event.SourceTripwireTest
+		for range 2 {
+			if x := r.hitOf(test); !x.Test || x.Finding == h.Finding {
+				t.Errorf("%+v", x)
+			}
+		}
+		if n := testutil.ToFloat64(r.metrics.uses.WithLabelValues("url")); n != 5 {
+			t.Errorf("%v uses are counted", n)
+		}
+		r.account.keysErr = errors.New("no service secret")
+		if _, record, err := r.Hit(t.Context(), e); record != nil || err == nil {
+			t.Errorf("without keys: %v", record)
+		}
 		r.account.tripwire = &config.Tripwire{Meta: config.Meta{ID: "trw_2"}}
-		if _, record, err := r.Hit(ep, request()); record != nil || err != nil {
+		if _, record, err := r.Hit(t.Context(), e); record != nil || err != nil {
 			t.Errorf("of a tripwire that is gone: %v, %v", record, err)
 		}
 	})
+}
+
+// use returns a use of the URL that is in the topic events.
+func (r *rig) use() *event.Event {
+	made, err := r.ids.New(0)
+	if err != nil {
+		panic(err)
+	}
+	return &event.Event{ID: made, Endpoint: "trw_1", Source: event.SourceTripwire, Method: "PATCH",
+		RemoteIP: netip.MustParseAddr("192.0.2.1")}
+}
+
+// hitOf returns the hit of a use; nil if it makes none.
+func (r *rig) hitOf(e *event.Event) *finding.Hit {
+	r.topic.t.Helper()
+	partition, record, err := r.Hit(context.Background(), e)
+	if err != nil {
+		r.topic.t.Fatal(err)
+	}
+	if record == nil {
+		return nil
+	}
+	h, err := finding.Decode(record.Value)
+	if err != nil || string(record.Key) != h.Finding || partition != finding.PartitionOf(h.Finding, 4) {
+		r.topic.t.Fatalf("%+v in partition %d: %v", h, partition, err)
+	}
+	return h
 }
 
 // A hundred uses in a UTC day have rows of their own. Then the uses in one minute are one hit.
@@ -217,6 +274,27 @@ func TestRowsAreBounded(t *testing.T) {
 		time.Sleep(24 * time.Hour)
 		if n := count(2); n != maxRows+4 {
 			t.Errorf("%d rows after two on the next day", n)
+		}
+		yesterday := r.use().ID
+		time.Sleep(24 * time.Hour)
+		stored := 0
+		for range 2 {
+			for range maxRows + 50 {
+				if h := r.hitOf(r.use()); h != nil {
+					ids[h.ID] = true
+					stored++
+				}
+			}
+			late := r.use()
+			late.ID = yesterday
+			r.hitOf(late)
+			time.Sleep(time.Minute)
+		}
+		if stored != maxRows+2 || len(ids) != 2*maxRows+6 {
+			t.Errorf("uses in the topic events, in two minutes: %d hits are stored, in %d rows", stored, len(ids)-maxRows-4)
+		}
+		if n := count(1); n != 2*maxRows+7 {
+			t.Errorf("the use of a key after them has no row")
 		}
 	})
 }
@@ -259,6 +337,16 @@ func TestTests(t *testing.T) {
 		time.Sleep(time.Second)
 		if expect(address); !use().Test {
 			t.Error("the next test is none")
+		}
+		time.Sleep(time.Second)
+		expect(address)
+		ep, source := r.Endpoint("token", request())
+		if _, second := r.Endpoint("token", request()); source != event.SourceTripwireTest || second == source {
+			t.Errorf("uses of the URL are %s and %s", source, second)
+		}
+		r.Touch(ep, source, request())
+		if hits := r.topic.take(); len(hits) != 1 || !hits[0].Test {
+			t.Errorf("%+v", hits)
 		}
 	})
 }

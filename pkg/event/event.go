@@ -31,7 +31,15 @@ const (
 	SourceProvider Source = "provider"
 	SourceAPI      Source = "api"
 	SourceTest     Source = "test"
+	// Uses of tripwires' ingest URLs; see IsUse. The second one is the use that a test of the tripwire expects.
+	SourceTripwire     Source = "tripwire"
+	SourceTripwireTest Source = "tripwire_test"
 )
+
+// IsUse reports whether a record of the topic events is no event: somebody has used the ingest URL of a tripwire, whose
+// id the record has in place of an endpoint's. Its request must not be told from one with an event by time, so it
+// makes the same record. The dispatcher makes its hit, and all others skip it.
+func (s Source) IsUse() bool { return s == SourceTripwire || s == SourceTripwireTest }
 
 // Verdict is the result of the verification of the provider's signature.
 type Verdict string

@@ -19,6 +19,7 @@ type Head struct {
 	ID        id.ID
 	Verdict   Verdict // VerdictRejected or empty: DecodeHead drops the other verdicts
 	Duplicate bool
+	Use       bool   // no event, see Source.IsUse
 	dests     []byte // of the record
 }
 
@@ -47,6 +48,8 @@ func DecodeHead(r *stream.Record) (Head, error) {
 			versioned = string(header.Value) == version
 		case hID:
 			h.ID, err = id.Parse(id.Event, string(header.Value))
+		case hSource:
+			h.Use = Source(header.Value).IsUse()
 		case hRemoteIP:
 			_, err = netip.ParseAddr(string(header.Value))
 		case hVerdict:

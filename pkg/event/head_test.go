@@ -34,6 +34,13 @@ func TestDecodeHead(t *testing.T) {
 			t.Errorf("%s: destinations %v, want %v", name, destsOf(h), e.Dests)
 		}
 	}
+	for _, source := range []event.Source{event.SourceAPI, event.SourceTripwire, event.SourceTripwireTest} {
+		e := sample(t)
+		e.Source = source
+		if h, err := event.DecodeHead(e.Record()); err != nil || h.Use != source.IsUse() {
+			t.Errorf("%s: %+v, %v", source, h, err)
+		}
+	}
 	f("two destinations", true, func(*event.Event) {})
 	f("one destination", true, func(e *event.Event) { e.Dests = e.Dests[:1] })
 	f("no destination", false, func(e *event.Event) { e.Dests = nil })
@@ -61,7 +68,7 @@ func FuzzHeadsAgreeWithFullDecoders(f *testing.F) {
 		if (err == nil) != (herr == nil) {
 			t.Fatalf("Decode says %v, DecodeHead %v", err, herr)
 		}
-		if err == nil && (h.ID != e.ID || h.Duplicate != (e.DuplicateOf != "") ||
+		if err == nil && (h.ID != e.ID || h.Use != e.Source.IsUse() || h.Duplicate != (e.DuplicateOf != "") ||
 			(h.Verdict == event.VerdictRejected) != (e.Verdict == event.VerdictRejected)) {
 			t.Fatalf("Decode says %+v, DecodeHead %+v", e, h)
 		}

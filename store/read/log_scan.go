@@ -109,6 +109,9 @@ func (s *scanner) scan(ctx context.Context, d id.ID) (*event.Event, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read event from the log: %w", err)
 	}
+	if e.Source.IsUse() {
+		return nil, event.ErrNotFound
+	}
 	return e, nil
 }
 

@@ -50,6 +50,11 @@ func TestRepeatedScanReadsNewRecordsOnly(t *testing.T) {
 	if err := find(); err != nil {
 		t.Errorf("read of an event that was appended after the first read: %v", err)
 	}
+	use := b.Event(1, func(e *event.Event) { e.Source = event.SourceTripwire })
+	b.ProduceEvents(use)
+	if _, err := r.Scan(t.Context(), storetest.Account, use.ID); !errors.Is(err, event.ErrNotFound) {
+		t.Errorf("the use of a tripwire is read as an event: %v", err)
+	}
 	var made []id.ID
 	for range 10_000 {
 		made = append(made, b.Event(1).ID)

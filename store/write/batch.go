@@ -77,7 +77,7 @@ func (b *batch) decode(s source) error {
 	switch s.assignment.Topic {
 	case stream.Events:
 		e, err := decodeEvent(s)
-		if err != nil {
+		if err != nil || e.Source.IsUse() {
 			return err
 		}
 		b.events = append(b.events, e)

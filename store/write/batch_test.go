@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
@@ -28,5 +30,19 @@ func TestRevokedPartitionsFreeTheBatch(t *testing.T) {
 	l.filling.dropAssignments(map[*assignment]bool{kept: true})
 	if !l.filling.empty() || l.filling.bytes != 0 {
 		t.Errorf("the batch is empty, but %d bytes are counted", l.filling.bytes)
+	}
+}
+
+// TestUsesAreNotStored: the use of a tripwire among the events makes no row, and does not stop the offset.
+func TestUsesAreNotStored(t *testing.T) {
+	made, err := id.NewGenerator(nil).New(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &event.Event{ID: made, Endpoint: "trw_1", Source: event.SourceTripwire}
+	x, b := &assignment{Partition: stream.Partition{Topic: stream.Events}}, newBatch()
+	b.addRecords(x, []*stream.Record{e.Record()}, time.Now())
+	if b.rows() != 0 || len(b.deadLetters) != 0 || b.ends[x].Offset != 1 {
+		t.Errorf("%d rows, %d dead letters, read to %d", b.rows(), len(b.deadLetters), b.ends[x].Offset)
 	}
 }

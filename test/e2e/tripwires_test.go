@@ -35,10 +35,11 @@ func (p *process) plantTripwires(site *website, domain string) (all []plantedTri
 }
 
 // touch sends two requests with the secrets of a tripwire, of which a file has two. They are answered as those of a
-// wrong key and of a new endpoint.
-func (p *process) touch(x plantedTripwire) {
+// wrong key and of a new endpoint. It returns the ids of the events that the answers promise.
+func (p *process) touch(x plantedTripwire) []string {
 	p.t.Helper()
 	var answers []int
+	var uses []string
 	if x.key != "" {
 		bearer := map[string]string{"Authorization": "Bearer " + x.key}
 		answers = append(answers, p.post(p.url+"/v1/endpoints", bearer, []byte("{}")).StatusCode)
@@ -47,7 +48,8 @@ func (p *process) touch(x plantedTripwire) {
 		}
 	}
 	if x.url != "" {
-		answers = append(answers, p.post(x.url, nil, []byte(`{"type":"ping"}`)).StatusCode)
+		answer := p.post(x.url, nil, []byte(`{"type":"ping"}`))
+		answers, uses = append(answers, answer.StatusCode), append(uses, answer.Header.Get("Relay-Event-Id"))
 		if x.kind == "url" {
 			answers = append(answers, p.post(x.url+"/info/refs", nil, nil).StatusCode)
 		}
@@ -56,6 +58,7 @@ func (p *process) touch(x plantedTripwire) {
 	if fmt.Sprint(answers) != want {
 		p.t.Errorf("%s: the requests are answered %v, want %s", x.kind, answers, want)
 	}
+	return uses
 }
 
 // trippedAlerts keeps the alerts about tripwires: when the first arrived, and the ids by which a receiver recognises
@@ -94,10 +97,11 @@ func (p *process) touchTripwires(t *testing.T, all []plantedTripwire) {
 	if list := p.must(http.StatusOK, "GET", "/v1/findings?kind=tripwire", nil)["data"].([]any); len(list) != 0 {
 		t.Errorf("tripwires that stand where they were planted have findings: %v", list)
 	}
-	var figures []string
+	usage := p.must(http.StatusOK, "GET", "/v1/usage", nil)["events"]
+	var figures, uses []string
 	for _, x := range all {
 		begin := time.Now()
-		p.touch(x)
+		uses = append(uses, p.touch(x)...)
 		var finding map[string]any
 		var found, told time.Duration
 		eventually(t, arrival, func() string {
@@ -127,6 +131,15 @@ func (p *process) touchTripwires(t *testing.T, all []plantedTripwire) {
 	}
 	if list := p.must(http.StatusOK, "GET", "/v1/findings?kind=tripwire", nil)["data"].([]any); len(list) != len(all) {
 		t.Errorf("%d findings of %d tripwires", len(list), len(all))
+	}
+	for _, name := range uses {
+		p.must(http.StatusNotFound, "GET", "/v1/events/"+name, nil)
+	}
+	if list := p.must(http.StatusOK, "GET", "/v1/events", nil)["data"].([]any); len(list) != 0 || len(uses) != 2 {
+		t.Errorf("%d events are listed after %d uses", len(list), len(uses))
+	}
+	if after := p.must(http.StatusOK, "GET", "/v1/usage", nil)["events"]; fmt.Sprint(after) != fmt.Sprint(usage) {
+		t.Errorf("usage was %v, and is %v", usage, after)
 	}
 	t.Log(strings.Join(figures, "; "))
 }
