@@ -48,6 +48,9 @@ func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, erro
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	defer context.AfterFunc(d.limiterCtx, cancel)()
+	if d.limiterCtx.Err() != nil { // AfterFunc calls cancel on another goroutine, which may be too late
+		cancel()
+	}
 	conn, err := d.connect(ctx, network, addr)
 	if err != nil {
 		return failedConn{dialError{text: explainTLS(err).Error(), at: time.Now()}}, nil
