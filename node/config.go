@@ -26,7 +26,7 @@ type Config struct {
 	BaseURL           string   `flag:"base-url" unset:"http:// or https:// and the listen address" help:"Public address of the service. Ingest URLs and links begin with it."`
 	AllowedHosts      []string `flag:"allowed-hosts" unset:"none" help:"Further host names under which /v1 and the dashboard answer. /v1 always answers under the name in the base URL, under localhost and under IP addresses; ingest answers under every name."`
 	DashboardHost     string   `flag:"dashboard-host" unset:"the names of RELAY_BASE_URL and RELAY_ALLOWED_HOSTS" help:"Host name of the dashboard. It then answers under this name only, and links to it name it."`
-	TrustedProxies    []string `flag:"trusted-proxies" unset:"none" help:"Networks (CIDR) of your proxies. X-Forwarded-For counts only in requests that come from them."`
+	TrustedProxies    []string `flag:"trusted-proxies" unset:"none" help:"Networks (CIDR) of your proxies. X-Forwarded-For counts only in requests that come from them, and only they may have more than a quarter of the connections."`
 	TLSCertFile       string   `flag:"tls-cert-file" unset:"plain HTTP" help:"PEM file with the certificate chain. The server then speaks HTTPS. A changed file is loaded without a restart."`
 	TLSKeyFile        string   `flag:"tls-key-file" unset:"none" help:"PEM file with the certificate's private key. Give both files or neither."`
 	MaxBody           int      `flag:"max-body" default:"1048576" help:"Largest event body in bytes, at most 10485760."`
