@@ -225,6 +225,7 @@ export const defaults = {
   firstPause: 1_000,
   longestPause: 30_000,
   tries: 24,
+  firstTries: 5, // before the first connection, when no event can be missed
 }
 
 const longestLine = 32 << 20 // characters of one line of the stream: a body in base64 and its headers
@@ -424,8 +425,10 @@ class Forwarder {
       } catch (error) {
         if (this.stop.aborted) return
         if (!(error instanceof Unavailable)) throw error
-        if (++failures >= this.times.tries) {
-          throw new Refusal(`gave up after ${failures} tries: ${error.message}; events since then were not copied`, 3)
+        const { tries, firstTries } = this.times
+        if (++failures >= (this.watchedSince ? tries : Math.min(tries, firstTries))) {
+          const missed = this.watchedSince ? '; events since then were not copied' : ''
+          throw new Refusal(`gave up after ${failures} tries: ${error.message}${missed}`, 3)
         }
         const { firstPause, longestPause } = this.times
         const grown = Math.min(firstPause * 2 ** (failures - 1), longestPause) * (0.5 + Math.random() / 2)
