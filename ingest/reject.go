@@ -35,7 +35,9 @@ func (g *Ingest) reject(ep *config.Endpoint, e *event.Event) error {
 		return rateLimitedError(wait, "has rejected "+strconv.Itoa(maxRejected)+
 			" requests within a second; check the signature and the secret")
 	}
+	advice := ""
 	if g.mayStoreRejected(ep, e) {
+		advice = "; the page of the rejected event, and GET /v1/events/{event_id}/signature, say what to change"
 		if err := g.acceptor.Accept(context.Background(), e, ep); err != nil {
 			return acceptError(err)
 		}
@@ -44,7 +46,7 @@ func (g *Ingest) reject(ep *config.Endpoint, e *event.Event) error {
 	}
 	return &web.Error{
 		Status: http.StatusUnauthorized, Type: web.InvalidRequest, Code: string(e.Reason),
-		Message: "the signature was not accepted: " + string(e.Reason),
+		Message: "the signature was not accepted: " + string(e.Reason) + advice,
 	}
 }
 

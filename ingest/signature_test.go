@@ -114,7 +114,8 @@ func TestProviderLibrarySignatures(t *testing.T) {
 			status, verdict = 401, event.VerdictRejected
 		}
 		a := w.do(v.Method, rest, strings.NewReader(v.Body), headers...)
-		if a.StatusCode != status || status == 401 && !strings.Contains(a.body, `"code":"`+string(reason)+`"`) {
+		if a.StatusCode != status || status == 401 && (!strings.Contains(a.body, `"code":"`+string(reason)+`"`) ||
+			!strings.Contains(a.body, "/signature, say what to change")) {
 			t.Errorf("%s, %s: answered %d %s", v.Name, what, a.StatusCode, a.body)
 		}
 		want = append(want, expectation{v.Name + ", " + what, verdict, reason, v.Body})
