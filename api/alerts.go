@@ -30,6 +30,8 @@ type AlertSettings interface {
 // Notifier makes one attempt to send a message. Each call ends within notify.Timeout.
 type Notifier interface {
 	Send(ctx context.Context, c notify.Channel, m notify.Message) notify.Result
+	// CanMail reports whether a mail server is configured.
+	CanMail() bool
 }
 
 // alertsAnswer is the response body of GET and PATCH /v1/alerts.
@@ -64,6 +66,10 @@ func (a *alerts) alertsView(s *config.AlertSettings, revealed string) (*alertsAn
 		v.Channels[k.Kind] = nil
 		if i := slices.IndexFunc(saved, func(c notify.SavedChannel) bool { return c.Kind == k.Kind }); i >= 0 {
 			v.Channels[k.Kind] = channelView(k, saved[i], revealed)
+			if k.Mails && saved[i].Enabled && !a.notifier.CanMail() {
+				v.Warnings = append(v.Warnings, warning{"channels." + string(k.Kind), "no mail server is configured " +
+					"(RELAY_SMTP_URL), so no mail is sent"})
+			}
 		}
 	}
 	return v, nil
@@ -111,7 +117,7 @@ func (a *alerts) updateAlerts(w http.ResponseWriter, r *http.Request, _ *config.
 	if err != nil {
 		return err
 	}
-	view.Warnings = in.warnings
+	view.Warnings = append(view.Warnings, in.warnings...)
 	web.WriteJSON(w, http.StatusOK, view)
 	return nil
 }

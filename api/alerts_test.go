@@ -361,6 +361,17 @@ func TestAlertTestReportsEachChannel(t *testing.T) {
 		a.get("results.1.status") != "skipped" || a.get("results.2.status") != "skipped" {
 		t.Errorf("%s", a.raw)
 	}
+	on := `{"channels":{"email":{"enabled":true}}}`
+	for _, a := range []*answer{other.do("GET", "/v1/alerts", nil), other.do("PATCH", "/v1/alerts", on)} {
+		a.want(200)
+		if a.get("warnings.0.param") != "channels.email" || !strings.Contains(string(a.raw), "RELAY_SMTP_URL") {
+			t.Errorf("nothing is said of the missing mail server: %s", a.raw)
+		}
+	}
+	a = other.do("PATCH", "/v1/alerts", `{"channels":{"email":{"enabled":false}}}`).want(200)
+	if a.get("warnings") != nil {
+		t.Errorf("a warning about a channel that is off: %s", a.raw)
+	}
 }
 
 // Channels that do not answer are waited for at the same time, not one after the other.
@@ -500,6 +511,8 @@ func TestAlertMailsOnlyToAllowedDomains(t *testing.T) {
 }
 
 type sendFunc func(ctxT, notify.Channel, notify.Message) notify.Result
+
+func (f sendFunc) CanMail() bool { return true }
 
 func (f sendFunc) Send(ctx ctxT, c notify.Channel, m notify.Message) notify.Result {
 	return f(ctx, c, m)

@@ -708,6 +708,9 @@ func answerDNS(conn net.Conn, addr netip.Addr) {
 	}
 }
 
+// CanMail says that there is a mail server.
+func (f *fake) CanMail() bool { return true }
+
 // Send accepts every message.
 func (f *fake) Send(context.Context, notify.Channel, notify.Message) notify.Result {
 	return notify.Result{OK: true}

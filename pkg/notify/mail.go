@@ -93,6 +93,9 @@ func isLoopback(host string) bool {
 	return host == "localhost" || err == nil && address.Unmap().IsLoopback()
 }
 
+// CanMail reports whether a mail server is configured.
+func (s *Sender) CanMail() bool { return s.mail != nil }
+
 // sendMail sends to the addresses whose domains are allowed. Other addresses were saved before the operator
 // restricted the domains; they are refused for good.
 func sendMail(ctx context.Context, s *Sender, c Channel, m Message) Result {
