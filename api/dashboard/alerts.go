@@ -61,6 +61,9 @@ func (a *alertData) Found() string {
 	value, threshold := rawText(a.Value), rawText(a.Threshold)
 	for i := range alertRules {
 		if r := &alertRules[i]; r.Name == a.Rule && value != "" {
+			if r.Name == "delivery_failed" {
+				value = strings.ReplaceAll(value, "_", " ") // the reason's code
+			}
 			unit := r.Unit
 			if value == "1" {
 				unit = strings.TrimSuffix(unit, "s")
@@ -101,6 +104,14 @@ func (a *alertData) Path() string {
 	return endpointsPath + "/" + url.PathEscape(*a.EndpointID)
 }
 
+// FailedPath is the list of the events whose deliveries failed for good; empty if the alert is about something else.
+func (a *alertData) FailedPath() string {
+	if a.Rule != "delivery_failed" || a.EndpointID == nil {
+		return ""
+	}
+	return "/app/events?" + url.Values{"endpoint_id": {*a.EndpointID}, "status": {"failed"}}.Encode()
+}
+
 // Subject names what the alert is about.
 func (a *alertData) Subject() string {
 	switch {
@@ -123,6 +134,7 @@ type alertHistory struct {
 	States    []option
 	Muted     []*endpointData // endpoints that send no messages at the moment
 	Spans     []option        // for how long an endpoint can be muted
+	Silent    bool            // no channel is on, so nothing is sent
 }
 
 var alertFilters = []string{"state", "rule", "endpoint_id"}
@@ -156,6 +168,11 @@ func listAlerts(v *visit) error {
 			p.Muted = append(p.Muted, e)
 		}
 	}
+	settings, err := readAlertSettings(v)
+	if err != nil {
+		return err
+	}
+	p.Silent = !newChannelsPage(settings).Sends()
 	return v.page("alerts", p)
 }
 

@@ -70,7 +70,14 @@ func TestAlertHistory(t *testing.T) {
 		b.post(alertsPath+"/mute", form).want(400, "Choose for how long")
 	}
 	r.api.on("GET /v1/alerts/history", http.StatusOK, emptyList)
-	b.get(alertHistoryPath).want(200, "Nothing fires")
+	page = b.get(alertHistoryPath).want(200, "Nothing fires")
+	const silent = "No channel is set up"
+	if strings.Contains(page.body, silent) {
+		t.Error("Slack is on, and the page says that nothing is sent")
+	}
+	r.api.on("GET /v1/alerts", http.StatusOK, strings.Replace(alertSettingsJSON, `"enabled":true,"webhook_url"`,
+		`"enabled":false,"webhook_url"`, 1))
+	b.get(alertHistoryPath).want(200, silent, `href="/app/alerts/channels"`)
 }
 
 // A form of rules sends what was changed alone; an older form saves nothing.

@@ -163,7 +163,7 @@ func readDSN(v *visit) (*dsnData, error) {
 	d := &dsnData{}
 	err := v.get("/v1/dsns/"+v.vars["dsn"], nil, d)
 	if x, ok := errors.AsType[*apiError](err); ok && x.Status == http.StatusNotFound {
-		return nil, web.Missing("There is no such application. It may have been deleted.")
+		return nil, web.Missing("There is no such application.")
 	}
 	return d, err
 }

@@ -36,7 +36,7 @@ func TestConnectAnApplication(t *testing.T) {
 	body := b.get("/app/applications/dsn_1").want(200, "Waiting for the first report", "&lt;b&gt;shop",
 		`data-live="/app/applications/dsn_1"`, "https://pk12@relay.example.com/dsn_1",
 		"npm install ./vendor/eventrelay-sdk-", "/tools/eventrelay-sdk-", "node --import @eventrelay/sdk/register app.js",
-		"instrumentation.js", "sendTest()").body
+		"instrumentation.js", "sendTest()", "node try.mjs").body
 	if strings.Contains(body, "Origins of the pages") || strings.Contains(body, "first module") {
 		t.Error("the page of a server has what is for browsers")
 	}

@@ -104,6 +104,7 @@ const (
 type sparkline struct {
 	Title string
 	Line  string // path of the line
+	Area  string // path of what lies below the line
 }
 
 // newSparkline draws values at equal distances, from 0 to the greatest. NaN is a step without a value; it is left out.
@@ -114,14 +115,17 @@ func newSparkline(title string, values []float64) sparkline {
 	}
 	greatest := max(slices.Max(known), math.SmallestNonzeroFloat64)
 	var path []string
+	var ends []string // x of each point
 	for i, v := range values {
 		if math.IsNaN(v) {
 			continue
 		}
-		x := float64(i) / float64(len(values)-1) * sparkWidth
-		path = append(path, decimal(x)+" "+decimal(sparkHeight-v/greatest*(sparkHeight-2)))
+		x := decimal(float64(i) / float64(len(values)-1) * sparkWidth)
+		ends = append(ends, x)
+		path = append(path, x+" "+decimal(sparkHeight-v/greatest*(sparkHeight-2)))
 	}
-	return sparkline{title, "M" + strings.Join(path, " ")}
+	line, bottom := "M"+strings.Join(path, " "), " "+strconv.Itoa(sparkHeight)
+	return sparkline{title, line, line + " " + ends[len(ends)-1] + bottom + " " + ends[0] + bottom + "z"}
 }
 
 // strip is data of the template "strip": the state of one step after the other.

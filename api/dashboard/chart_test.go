@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // drawn renders a template of the charts.
@@ -57,6 +58,21 @@ func TestBarsHaveATable(t *testing.T) {
 	}
 }
 
+// A time to come is the nearest one: what was made to last 14 days does not end in 13.
+func TestRelative(t *testing.T) {
+	const day = 24 * time.Hour
+	for ago, want := range map[time.Duration]string{
+		0: "now", 59 * time.Second: "59 s ago", 119 * time.Second: "1 min ago", 47 * time.Hour: "47 h ago",
+		71 * time.Hour:        "2 days ago",
+		-14*day + time.Second: "in 14 days", -day + time.Second: "in 24 h", -10*time.Minute + time.Second: "in 10 min",
+		-59*time.Minute - 40*time.Second: "in 1 h", -48*time.Hour + time.Second: "in 2 days", -59 * time.Second: "in 59 s",
+	} {
+		if got := strings.ReplaceAll(relative(ago), "\u00a0", " "); got != want {
+			t.Errorf("%v: %s, want %s", ago, got, want)
+		}
+	}
+}
+
 func TestSparklinesAndStrips(t *testing.T) {
 	if s := newSparkline("few", []float64{1}); drawn(t, "spark", s) != "" {
 		t.Error("one value is no line")
@@ -64,6 +80,10 @@ func TestSparklinesAndStrips(t *testing.T) {
 	line := drawn(t, "spark", newSparkline("load", []float64{0, math.NaN(), 5, 10}))
 	if !strings.Contains(line, `d="M0 24 66.7 13 100 2"`) || strings.Contains(line, "NaN") {
 		t.Error(line)
+	}
+	ends := drawn(t, "spark", newSparkline("load", []float64{math.NaN(), 10, 5, math.NaN()}))
+	if !strings.Contains(ends, `d="M33.3 2 66.7 13 66.7 24 33.3 24z"`) {
+		t.Error("the area is not that below the line", ends)
 	}
 	if flat := drawn(t, "spark", newSparkline("none", []float64{0, 0})); !strings.Contains(flat, `d="M0 24 100 24"`) {
 		t.Error(flat)

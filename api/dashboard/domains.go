@@ -122,7 +122,7 @@ func readDomain(v *visit) (*domainData, error) {
 	d := &domainData{}
 	err := v.get("/v1/domains/"+v.vars["domain"], nil, d)
 	if x, ok := errors.AsType[*apiError](err); ok && x.Status == http.StatusNotFound {
-		return nil, web.Missing("There is no such domain. It may have been deleted.")
+		return nil, web.Missing("There is no such domain.")
 	}
 	return d, err
 }

@@ -42,6 +42,9 @@ func (d *drainData) Path() string { return drainsPath + "/" + url.PathEscape(d.I
 
 func (d *drainData) api() string { return "/v1/drains/" + url.PathEscape(d.ID) }
 
+// OnlyHere reports whether the URL names this machine alone, so no platform on the internet reaches it.
+func (d *drainData) OnlyHere() bool { return isOnlyHere(d.URL) }
+
 // Paused reports whether the drain drops what it receives.
 func (d *drainData) Paused() bool { return d.State == "paused" }
 
@@ -153,7 +156,7 @@ func readDrain(v *visit) (*drainData, error) {
 	d := &drainData{}
 	err := v.get("/v1/drains/"+v.vars["drain"], nil, d)
 	if x, ok := errors.AsType[*apiError](err); ok && x.Status == http.StatusNotFound {
-		return nil, web.Missing("There is no such drain. It may have been deleted.")
+		return nil, web.Missing("There is no such drain.")
 	}
 	return d, err
 }

@@ -31,10 +31,16 @@ func TestSetUpADrain(t *testing.T) {
 	r.api.on("GET /v1/drains/drn_1", http.StatusOK, oneDrain)
 	page = b.get("/app/drains/drn_1").want(200, "https://relay.example.com/drain/drn_1/tok", "Waiting for the first line",
 		`data-live="/app/drains/drn_1"`, "the present URL then answers 404 at once")
+	if strings.Contains(page.body, "Only programs on this machine") {
+		t.Error("the page says of a public host name that nobody reaches it")
+	}
 	_, key, _ := strings.Cut(page.body, "key=rly_test_")
 	if !apikey.IsDecoy("rly_test_" + key[:38]) {
 		t.Errorf("the page has no decoy: %s", page.main())
 	}
+	local := strings.Replace(oneDrain, "https://relay.example.com", "http://127.0.0.1:8080", 1)
+	r.api.on("GET /v1/drains/drn_1", http.StatusOK, local)
+	b.get("/app/drains/drn_1").want(200, "Only programs on this machine reach this URL. For a platform")
 	received := strings.NewReplacer(`"last_received_at":null`, `"last_received_at":"2026-08-21T22:24:30.000Z"`,
 		`"lines_24h":0`, `"lines_24h":1`, `"hits_24h":0`, `"hits_24h":2`, `"last_error":null`, `"last_error":"too_large"`,
 		`"detected_platform":null`, `"detected_platform":"vercel"`).Replace(oneDrain)

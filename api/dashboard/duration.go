@@ -85,7 +85,7 @@ func newRetryView(p *config.RetryPolicy) retryView {
 func retryHint(p *config.RetryPolicy) string {
 	hint := "Retried: network errors, timeouts, 408, 409, 425, 429 and every 5xx"
 	if len(p.RetryOn) > 0 {
-		hint += ", and " + strings.Join(p.RetryOn, ", ")
+		hint += "; further " + strings.Join(p.RetryOn, ", ")
 	}
 	hint += ". 410 ends the delivery."
 	if p.Jitter > 0 {

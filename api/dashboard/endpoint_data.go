@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -87,8 +88,15 @@ type warningData struct {
 	Message string `json:"message"`
 }
 
+// warningSubjects name parameters of the API as the pages do.
+var warningSubjects = map[string]string{
+	"verification.secret": "the secret of the provider", "channels.email": "e-mail:",
+}
+
 // Text is the warning as a sentence.
-func (x warningData) Text() string { return sentence(strings.TrimSpace(x.Param + " " + x.Message)) }
+func (x warningData) Text() string {
+	return sentence(strings.TrimSpace(cmp.Or(warningSubjects[x.Param], x.Param) + " " + x.Message))
+}
 
 // endpointsPath is the list of endpoints; the pages of one lie below it.
 const endpointsPath = "/app/endpoints"

@@ -492,7 +492,7 @@ func TestWarningsAreShown(t *testing.T) {
 	const path = "/app/endpoints/ep_1/settings"
 	form := b.get(path).fields(path)
 	form.Set("name", "x")
-	b.post(path, form).want(200, "Verification.secret has fewer than 16 characters.")
+	b.post(path, form).want(200, "The secret of the provider has fewer than 16 characters.")
 }
 
 func TestRetryPolicyAsTime(t *testing.T) {

@@ -69,8 +69,11 @@ func newEndpointPage(e *endpointData) *endpointPage {
 }
 
 // OnlyHere reports whether the ingest URL names this machine alone, so no provider on the internet reaches it.
-func (p *endpointPage) OnlyHere() bool {
-	u, err := url.Parse(p.IngestURL)
+func (p *endpointPage) OnlyHere() bool { return isOnlyHere(p.IngestURL) }
+
+// isOnlyHere reports whether a URL names this machine alone.
+func isOnlyHere(address string) bool {
+	u, err := url.Parse(address)
 	return err == nil && (isLoopback(u.Hostname()) || strings.HasSuffix(u.Hostname(), ".localhost"))
 }
 

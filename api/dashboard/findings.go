@@ -148,6 +148,19 @@ func (s *findingSpot) Text() string {
 	return s.Label
 }
 
+// Place names a place in a sentence: a label says what has it.
+func (s *findingSpot) Place() string {
+	text := s.Text()
+	switch {
+	case text != s.Label:
+	case s.DrainID != nil:
+		return "the log drain " + text
+	case s.DSNID != nil:
+		return "the application " + text
+	}
+	return text
+}
+
 // leakingSpan is how recent a hit must be for the page to say that the secret still leaks.
 const leakingSpan = time.Hour
 
@@ -358,6 +371,10 @@ func showFinding(v *visit) error {
 }
 
 func renderFinding(v *visit, f *findingData, filled *form) error {
+	if f.UpdatedBy != nil {
+		name := v.nameOf(*f.UpdatedBy)
+		f.UpdatedBy = &name
+	}
 	part, err := readOccurrences(v, f)
 	if err != nil {
 		return err

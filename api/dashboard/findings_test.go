@@ -29,7 +29,8 @@ func TestResolveAFinding(t *testing.T) {
 	r.api.on("GET /v1/findings/fnd_1", http.StatusOK, oneFinding)
 	r.api.on("GET /v1/findings/fnd_1/occurrences", http.StatusOK, `{"data":[]}`)
 	page := b.get("/app/findings/fnd_1").want(200, "Still leaking", "first seen", "Rotate it at stripe",
-		"https://docs.stripe.com/keys", "118", "log drain",
+		"https://docs.stripe.com/keys", "118", "log drain", "in the log drain &lt;b&gt;checkout.",
+		"is written: the log drain &lt;b&gt;checkout.",
 		`href="/app/drains/drn_1"`, "Resolve as revoked", "fpr_1")
 	r.api.on("PATCH /v1/findings/fnd_1", http.StatusOK, oneFinding)
 	send := func(move, body string, more ...string) {
@@ -69,6 +70,10 @@ func TestFindingSaysWhatToDo(t *testing.T) {
 	f("Revoke it under API keys", `"key_id":null`, `"key_id":"key_1"`)
 	f("Reopen", `"status":"open"`, `"status":"resolved"`, `"resolution":null`, `"resolution":"revoked"`,
 		`"resolved_at":null`, `"resolved_at":"2026-08-21T22:21:00.000Z"`)
+	f("in the application shop.", `"source":"drain","label":"<b>checkout","drain_id":"drn_1"`,
+		`"source":"sdk","label":"shop","dsn_id":"dsn_1"`)
+	f("in app.js.", `"drain_id":"drn_1"`, `"dsn_id":"dsn_1","file":"app.js"`)
+	f("<code>ops@example.com</code>", `"updated_by":null`, `"updated_by":"`+r.people.person.ID+`"`)
 	f("rotate the URL", "stripe-secret-live", "flood")
 	f("Not seen in the last hour", `22:20:00.000Z","occ`, `20:20:00.000Z","occ`)
 	f("Seen again", `"regressed_at":null`, `"regressed_at":"2026-08-21T22:21:00.000Z"`)

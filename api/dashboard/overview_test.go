@@ -86,6 +86,10 @@ func TestOverviewPage(t *testing.T) {
 	r.api.on("GET /v1/overview", 200, `{"object":"overview","at":"2026-08-21T22:24:30.000Z","needs":{},"traffic":
 		{"last_hour":`+noRequestsJSON+`,"minutes":[],"busiest":[],"worst":[]}}`)
 	b.get("/app").want(200, "Nothing needs you", "p95 of requests")
+	r.api.on("GET /v1/overview", 200, `{"object":"overview","at":"2026-08-21T22:24:30.000Z","needs":{"alerts":{"total":1,
+		"data":[{"rule":"delivery_failed","endpoint_id":"ep_1","value":"attempts_exhausted"}]}}}`)
+	b.get("/app").want(200, ": attempts exhausted", `href="/app/events?endpoint_id=ep_1&amp;status=failed"`,
+		"Show the events")
 	// Without an endpoint it says what to do first.
 	r.api.on("GET /v1/endpoints", 200, emptyList)
 	b.get("/app").want(200, "First steps", "Create an endpoint")
@@ -103,9 +107,15 @@ func TestEndpointPageShowsItsTraffic(t *testing.T) {
 		"81\u00a0ms", "threshold 20", "order&lt;b&gt;", "waits for attempt 3", "All that wait",
 		"None: destinations get the body",
 		`href="/app/endpoints/ep_1/workbench"`, "44\u00a0ms", "Requests by the hour, last 24 h: 107 delivered, 20 failed")
+	if strings.Contains(page.main(), "Show the events") {
+		t.Error("attempts that fail lead to the events that have failed for good")
+	}
 	if !strings.Contains(page.main(), `class="st retrying on"`) || strings.Contains(page.main(), `class="st delivered"`) {
 		t.Error("a failing destination looks well")
 	}
+	r.api.on("GET /v1/alerts/history", 200, `{"data":[{"rule":"delivery_failed","endpoint_id":"ep_1","state":"firing",
+"value":"attempts_exhausted","fired_at":"2026-08-21T22:00:00.000Z"}]}`)
+	b.get("/app/endpoints/ep_1").want(200, `href="/app/events?endpoint_id=ep_1&amp;status=failed"`)
 	r.api.on("GET /v1/endpoints/ep_1/traffic", 200, strings.Replace(trafficJSON, lastHourJSON, noRequestsJSON, 1))
 	b.get("/app/endpoints/ep_1").want(200, `class="st delivered"`) // nothing was sent: that is no warning
 	query := r.api.calls[len(r.api.calls)-1].Query

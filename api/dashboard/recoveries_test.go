@@ -87,7 +87,7 @@ func TestRecoveryWithoutScripts(t *testing.T) {
 		r.api.on("GET /v1/recoveries/rec_1", http.StatusOK, jobIn(x.state))
 		r.api.on("POST /v1/recoveries/rec_1", http.StatusOK, recoveryJSON)
 		page := b.get("/app/recoveries/rec_1").want(200, x.says, `http-equiv="refresh"`, `data-live="/app/recoveries/rec_1"`,
-			"in 23\u00a0h", "2026-08-22")
+			"in 24\u00a0h", "2026-08-22")
 		form := page.formOf("/app/recoveries/rec_1/" + x.action)
 		b.post("/app/recoveries/rec_1/"+x.action, form).wantRedirect("/app/recoveries/rec_1")
 		call := r.api.calls[len(r.api.calls)-1]

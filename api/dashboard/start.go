@@ -192,6 +192,9 @@ func (r *waitingRecoveryData) need() need {
 func alertNeed(a *alertData) need {
 	x := need{Class: "failed", Icon: "failed", Subject: a.Title() + ".", Detail: a.Subject(), Since: a.FiredAt,
 		Path: a.Path(), Button: "Open"}
+	if path := a.FailedPath(); path != "" {
+		x.Path, x.Button = path, "Show the events"
+	}
 	if found := a.Found(); found != "" {
 		x.Detail += ": " + found
 	}

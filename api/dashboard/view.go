@@ -125,6 +125,16 @@ func commandLines(text string) (lines []commandLine) {
 // relative returns a distance in time in its largest unit: 3 min ago, in 2 h.
 func relative(ago time.Duration) string {
 	distance := ago.Abs()
+	if ago < 0 { // the nearest: what was made to last 14 days does not end in 13
+		switch {
+		case distance >= 48*time.Hour:
+			distance += 12 * time.Hour
+		case distance >= time.Hour:
+			distance += 30 * time.Minute
+		case distance >= time.Minute:
+			distance += 30 * time.Second
+		}
+	}
 	text := ""
 	switch {
 	case distance < time.Second:

@@ -41,9 +41,13 @@ window.addEventListener('pagehide', () => {
 const units = [[48 * 3600, 24 * 3600, 'days'], [3600, 3600, 'h'], [60, 60, 'min'], [1, 1, 's']];
 
 function relative(seconds) {
+  let distance = Math.abs(seconds);
+  if (seconds < 0 && distance >= 60) { // the nearest
+    distance += units.find(([from]) => distance >= from)[1] / 2;
+  }
   for (const [from, unit, name] of units) {
-    if (Math.abs(seconds) >= from) {
-      const text = `${Math.floor(Math.abs(seconds) / unit)}\u00a0${name}`;
+    if (distance >= from) {
+      const text = `${Math.floor(distance / unit)}\u00a0${name}`;
       return seconds < 0 ? `in ${text}` : `${text} ago`;
     }
   }
