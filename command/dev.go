@@ -162,7 +162,7 @@ Try it: create an endpoint that only captures, post an event to it, and read the
 
   AUTH='Authorization: Bearer %[2]s' JSON='Content-Type: application/json'
   EP=$(curl -sS %[1]s/v1/endpoints -H "$AUTH" -H "$JSON" \
-    -d '{"destinations":[{"url":"https://example.com/hook","enabled":false}]}')
+    -d '{"name":"first","destinations":[{"url":"https://example.com/hook","enabled":false}]}')
   IN=$(printf '%%s' "$EP" | sed -n 's/.*"ingest_url":"\([^"]*\)".*/\1/p')
   curl -sS "$IN" -H "$JSON" -d '{"type":"order.paid","amount":4200}'; echo
   EVT=$(curl -sS "%[1]s/v1/events?limit=1" -H "$AUTH" | sed -n 's/.*"id":"\(evt_[0-9a-z]*\)".*/\1/p')

@@ -68,7 +68,7 @@ type Config struct {
 	AdminPassword     string   `flag:"admin-password" unset:"none" secret:"yes" help:"Password of the first dashboard user, 12 to 1000 bytes."`
 	EgressAllow       []string `section:"Deliveries" flag:"egress-allow" unset:"public addresses only" help:"Networks (CIDR) that deliveries may reach although they are not public."`
 	EgressCAFile      string   `flag:"egress-ca-file" unset:"the system's root certificates" help:"PEM file with further root certificates for destinations."`
-	EgressAllowHTTP   bool     `flag:"egress-allow-http" default:"false" help:"Accept http:// destinations. For benchmarks on loopback only."`
+	EgressAllowHTTP   bool     `flag:"egress-allow-http" default:"false" help:"Accept http:// destinations, whose requests everybody on the way can read. For destinations on your own machine."`
 	DNSServer         string   `flag:"dns-server" unset:"the system's resolver" help:"Address and port of the DNS server that resolves the names of destinations."`
 	AllowEmpty        bool     `flag:"allow-empty-configuration" default:"false" help:"Dispatch although the configuration has no endpoint and deliveries wait in the log: they end as skipped. Without it such a node does not start, because the configuration was probably lost."`
 	APIRateRead       int      `section:"Limits and usage" flag:"api-rate-read" unset:"500; dev: no limit" help:"GET requests per second of one API key. 0 means no limit."`
