@@ -158,6 +158,9 @@ type applicationPageData struct {
 	Package, File string
 }
 
+// OnlyHere reports whether the DSN names this machine alone, so no application elsewhere can report.
+func (p *applicationPageData) OnlyHere() bool { return isOnlyHere(p.DSN) }
+
 // readDSN returns the DSN in the path.
 func readDSN(v *visit) (*dsnData, error) {
 	d := &dsnData{}

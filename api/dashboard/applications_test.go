@@ -40,6 +40,12 @@ func TestConnectAnApplication(t *testing.T) {
 	if strings.Contains(body, "Origins of the pages") || strings.Contains(body, "first module") {
 		t.Error("the page of a server has what is for browsers")
 	}
+	const local = "Only programs on this machine reach this URL. For applications"
+	if strings.Contains(body, local) {
+		t.Error("the page says of a public host name that nobody reaches it")
+	}
+	r.api.on("GET /v1/dsns/dsn_1", http.StatusOK, strings.Replace(oneDSN, "relay.example.com", "localhost:8080", 1))
+	b.get("/app/applications/dsn_1").want(200, local)
 	r.api.on("GET /v1/dsns/dsn_1", http.StatusOK, browserDSN)
 	b.get("/app/applications/dsn_1").want(200, "first module", "connect-src https://relay.example.com",
 		"https://a.example\nhttps://*.b.example", `value="1000"`)
