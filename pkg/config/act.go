@@ -300,7 +300,7 @@ func (c acts) isRepeatable(approved *Act) bool {
 // RefusalOf returns why nothing may be done for an act any more: what a key asked for ends with the key. The error is
 // ErrLease while this node cannot know.
 func (c acts) RefusalOf(a *Act) (ActRefusal, error) {
-	k, err := keys{c.core}.checkKey(a.Key)
+	k, err := keys(c).checkKey(a.Key)
 	switch {
 	case errors.Is(err, ErrLease):
 		return ActRefusal{}, err
