@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
@@ -19,11 +18,6 @@ import (
 const (
 	// maxBatch and maxBatchBody bound one batch: 1,000 events and 5 MiB.
 	maxBatch, maxBatchBody = 1000, 5 << 20
-	// maxBatchBodies bounds the batches that this node holds in memory, maxBatches those that it stores at the same
-	// time: four fit into the queue of one partition. A slow sender occupies a body slot only, never a storing slot.
-	maxBatchBodies, maxBatches = 32, 4
-	// batchWait is how long a batch waits for a free slot before it is refused with 429.
-	batchWait = 5 * time.Second
 	// maxBatchClaims bounds the items with an idempotency key that are stored at the same time.
 	maxBatchClaims = 64
 )
@@ -73,18 +67,20 @@ func (a *sender) sendBatch(w http.ResponseWriter, r *http.Request, key *config.K
 	if err != nil {
 		return err
 	}
-	if err := acquireBatchSlot(r.Context(), a.batchBodies); err != nil {
+	leave, err := a.batches.enterBody(r.Context(), key.ID)
+	if err != nil {
 		return err
 	}
-	defer func() { <-a.batchBodies }()
+	defer leave()
 	var body bytes.Buffer
 	if err := web.ReadBody(r, &body, maxBatchBody); err != nil {
 		return err
 	}
-	if err := acquireBatchSlot(r.Context(), a.batches); err != nil {
+	done, err := a.batches.enterStoring(r.Context())
+	if err != nil {
 		return err
 	}
-	defer func() { <-a.batches }()
+	defer done()
 	b := &batch{sender: a, r: r, ep: ep, template: newEventTemplate(r, ep)}
 	if lines { // application/x-ndjson describes the request, not an event
 		for i := range b.template.Header {
@@ -104,21 +100,6 @@ func (a *sender) sendBatch(w http.ResponseWriter, r *http.Request, key *config.K
 		return b.answer(w, b.store())
 	}
 	return b.storeIdempotent(w, repeatable, body.Bytes(), refusal)
-}
-
-// acquireBatchSlot waits up to batchWait for a free slot. The caller receives from slots to free it.
-func acquireBatchSlot(ctx context.Context, slots chan struct{}) error {
-	timeout := time.NewTimer(batchWait)
-	defer timeout.Stop()
-	select {
-	case slots <- struct{}{}:
-		return nil
-	case <-timeout.C:
-	case <-ctx.Done(): // the client has left; nobody reads the answer
-	}
-	return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: time.Second,
-		Message: "this node is already processing " + strconv.Itoa(cap(slots)) +
-			" batches; nothing was stored, send the batch again"}
 }
 
 // parse splits the body into items and validates each. It returns an error of the request as a whole.

@@ -38,15 +38,15 @@ type sender struct {
 	events       EventReader // for repeats
 	sample       func(ep *config.Endpoint, provider, kind string, d id.ID) (*event.Event, error)
 	// bodies pools *bytes.Buffer for request bodies; a buffer is returned when nothing refers to it any more.
-	bodies               sync.Pool
-	batchBodies, batches chan struct{} // one element for each batch in memory, and for each being stored
+	bodies  sync.Pool
+	batches *batchSlots
 }
 
 func newSender(c *core, deps *Deps) *sender {
 	return &sender{
 		core: c, accept: deps.Accept, limiterStore: deps.LimiterStore, events: deps.Events, sample: deps.Sample,
-		bodies:      sync.Pool{New: func() any { return new(bytes.Buffer) }},
-		batchBodies: make(chan struct{}, maxBatchBodies), batches: make(chan struct{}, maxBatches),
+		bodies:  sync.Pool{New: func() any { return new(bytes.Buffer) }},
+		batches: newBatchSlots(),
 	}
 }
 
