@@ -51,6 +51,8 @@ appender.out.layout.pattern = %d %p %c: %m%n
 PROPERTIES
 
 options="-Xms128m -Xmx384m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Dlog4j2.configurationFile=$data/log4j2.properties"
+# Loaded classes, which fetch.sh keeps. An archive of another Java or other jars is ignored without a word.
+[ ! -f "$jars.jsa" ] || options="$options -XX:SharedArchiveFile=$jars.jsa -Xlog:cds*=off"
 if [ ! -f "$data/log/meta.properties" ]; then
 	# A cluster id is 16 bytes in URL-safe base64; the same one everywhere is fine on loopback.
 	java $options -cp "$jars/*" kafka.tools.StorageTool format -t cmVsYXktdGVzdC1rYWZrYQ -c "$data/server.properties" >/dev/null
