@@ -17,6 +17,7 @@ parts=(
 	"restore ./test/e2e TestRestore"
 	"outages ./test/e2e Down|Frozen|Hung|Unavailable"
 	"faults ./test/e2e RandomFaults"
+	"broker-faults ./test/e2e BrokerFaults"
 	"dashboards ./test/e2e AlertsAndDashboards|OverviewCounts"
 	"traces ./test/e2e TestTraces"
 	"dev ./test/e2e TestDev|ReadYourWrites|PagesCost"
@@ -145,4 +146,6 @@ for part in "${parts[@]}"; do
 	torture "$name" $arguments
 done
 awk -F '|' '/^\|/ {minutes += $6} END {printf "torture: deploy/torture.md adds up to %.1f hours\n", minutes / 60}' $table
+awk -F '|' '$2 ~ /faults/ && $8 ~ /passed/ && match($7, /[0-9]+ faults/) {n += substr($7, RSTART)} END {
+	if (n) printf "torture: %d random faults in runs that passed\n", n}' $table
 [ -z "$failed" ]

@@ -35,6 +35,30 @@ func (c client) withKey(key string) client {
 // call makes an API request and returns status, answer and headers.
 func (c client) call(method, path string, body any) (int, map[string]any, http.Header) {
 	c.t.Helper()
+	status, raw, header, err := c.request(method, path, body)
+	if err != nil {
+		c.t.Fatalf("%s %s: %v\n%s", method, path, err, c.logs)
+	}
+	var answer map[string]any
+	if err := json.Unmarshal(raw, &answer); err != nil {
+		c.t.Fatalf("%s %s: %d, not JSON: %s", method, path, status, raw)
+	}
+	return status, answer, header
+}
+
+// try is call for a relay that may be down: the status is 0 without an answer.
+func (c client) try(method, path string, body any) (status int, answer map[string]any) {
+	c.t.Helper()
+	status, raw, _, err := c.request(method, path, body)
+	if err != nil {
+		return 0, nil
+	}
+	_ = json.Unmarshal(raw, &answer) // a provider's answer need not be JSON
+	return status, answer
+}
+
+func (c client) request(method, path string, body any) (status int, answer []byte, _ http.Header, err error) {
+	c.t.Helper()
 	var reader io.Reader
 	switch b := body.(type) {
 	case nil:
@@ -55,18 +79,11 @@ func (c client) call(method, path string, body any) (int, map[string]any, http.H
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := (&http.Client{Transport: c.transport}).Do(req)
 	if err != nil {
-		c.t.Fatalf("%s %s: %v\n%s", method, path, err, c.logs)
+		return 0, nil, nil, err
 	}
 	defer resp.Body.Close()
-	var answer map[string]any
-	raw, err := io.ReadAll(resp.Body)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	if err := json.Unmarshal(raw, &answer); err != nil {
-		c.t.Fatalf("%s %s: %d, not JSON: %s", method, path, resp.StatusCode, raw)
-	}
-	return resp.StatusCode, answer, resp.Header
+	answer, err = io.ReadAll(resp.Body)
+	return resp.StatusCode, answer, resp.Header, err
 }
 
 // must makes an API request and fails the test unless the answer has the status. It retries, as clients should, while

@@ -20,6 +20,8 @@ type faultInjector struct {
 	t    *testing.T
 	stop chan struct{}
 	wg   sync.WaitGroup
+	// pause is held by runLong while nothing may break, and for reading by each fault.
+	pause sync.RWMutex
 
 	mu      sync.Mutex // guards what follows
 	outages []outage
@@ -46,8 +48,10 @@ func (c *faultInjector) breakRepeatedly(seed uint64, part string, calm, hold tim
 				return
 			case <-time.After(pause):
 			}
+			c.pause.RLock()
 			from := time.Now()
 			f.run(held)
+			c.pause.RUnlock()
 			c.mu.Lock()
 			c.history = append(c.history,
 				fmt.Sprintf("%s: %s %s for %v", from.Format("15:04:05.000"), f.name, part,
@@ -58,6 +62,25 @@ func (c *faultInjector) breakRepeatedly(seed uint64, part string, calm, hold tim
 			c.mu.Unlock()
 		}
 	})
+}
+
+// runLong returns after RELAY_FAULTS faults, or without it after ten minutes. After each half minute nothing breaks for
+// so long that offsets are certainly committed: otherwise any fault would explain any duplicate.
+func (c *faultInjector) runLong() {
+	began, faults := time.Now(), numberSetting(c.t, "RELAY_FAULTS", 0)
+	for {
+		time.Sleep(30 * time.Second)
+		c.mu.Lock()
+		n := len(c.history)
+		c.mu.Unlock()
+		if faults > 0 && n >= faults || faults == 0 && time.Since(began) > 10*time.Minute {
+			return
+		}
+		c.pause.Lock()
+		time.Sleep(rejoinLimit + 2*commitLimit)
+		c.pause.Unlock()
+		c.t.Logf("%d faults after %v", n, time.Since(began).Round(time.Second))
+	}
 }
 
 // stopFaults stops the faults and returns their outages. All parts work again when it returns.
@@ -98,15 +121,63 @@ func flushRedis(t *testing.T, addr string) {
 }
 
 // Under load, nodes, log, store and Redis are killed, frozen, flushed and restarted at random and at the same time, and
-// the destination is slow or answers errors. No accepted event is lost, every status is right at the end, and every
-// duplicate delivery is explained by a fault.
+// the destination is slow or answers errors. No accepted event is lost, every status is right at the end, every second
+// endpoint's transformation was applied, and every duplicate delivery is explained by a fault. Every line that a drain
+// has accepted is counted. The long form also scans a website, touches tripwires and lets an agent read and ask for
+// changes.
+//
+// The long form ends after RELAY_FAULTS faults, or after ten minutes without it. Runs add up: each is a row of
+// deploy/torture.md with the number of its faults.
 func TestRandomFaults(t *testing.T) {
 	t.Parallel()
 	skipShort(t)
+	log := startEngine(t, "kafka")
+	breakAtRandom(t, "chance", log.url, func(*cluster) []fault { return processFaults(log, true) })
+}
+
+// TestBrokerFaults is TestRandomFaults on three brokers of Apache Kafka. One at a time is killed or frozen.
+func TestBrokerFaults(t *testing.T) {
+	if rounds(0, 0, 1) == 0 {
+		t.Skip("TestCluster kills brokers in less time; set RELAY_TORTURE")
+	}
+	brokers := kit.KafkaCluster(t, 3)
+	breakAtRandom(t, "brokerfaults", brokers.Addr, func(c *cluster) []fault {
+		return brokerFaults(t, c, brokers)
+	}, "RELAY_REPLICATION_FACTOR=3")
+}
+
+// brokerFaults returns the faults of one broker after the other. Each ends when all replicas are in sync again.
+func brokerFaults(t *testing.T, c *cluster, brokers *kit.Brokers) []fault {
+	turn := 0
+	next := func() *kit.Engine {
+		turn++
+		return brokers.Engines[turn%len(brokers.Engines)]
+	}
+	return []fault{
+		{"kill", true, func(hold time.Duration) {
+			b := next()
+			b.Kill(t)
+			time.Sleep(hold)
+			b.Start(t)
+			awaitInSync(t, c, brokers)
+		}},
+		{"freeze", true, func(hold time.Duration) {
+			b := next()
+			b.Freeze(t)
+			time.Sleep(hold)
+			b.Thaw(t)
+			awaitInSync(t, c, brokers)
+		}},
+	}
+}
+
+// breakAtRandom breaks a cluster of two nodes on that Kafka, and its engines.
+func breakAtRandom(t *testing.T, name, kafka string, logFaults func(*cluster) []fault, env ...string) {
 	seed := faultSeed(t)
-	log, limiter, store := startEngine(t, "kafka"), startEngine(t, "redis"), startEngine(t, "clickhouse")
-	relay := newCluster(t, engines{log.url, limiter.url, store.url}, "chance", allowHTTP, "RELAY_TAKEOVER_SECONDS=6",
-		"RELAY_LOG_LEVEL=warn")
+	limiter, store := startEngine(t, "redis"), startEngine(t, "clickhouse")
+	site := newWebsite(t)
+	relay := newCluster(t, engines{kafka, limiter.url, store.url}, name, append(env, allowHTTP,
+		"RELAY_TAKEOVER_SECONDS=6", "RELAY_LOG_LEVEL=warn", "RELAY_DNS_SERVER="+site.dns.Address)...)
 	relay.migrate()
 	var nodes []*process
 	for _, name := range []string{"a", "b"} {
@@ -128,16 +199,7 @@ func TestRandomFaults(t *testing.T) {
 		}
 		return http.StatusOK
 	})
-	var urls []string
-	for i := range 8 {
-		_, in, _ := nodes[0].endpoint(map[string]any{
-			"destinations": []any{fmt.Sprintf("%s/%d", dest.URL, i)},
-			"retry_policy": map[string]any{"strategy": "linear", "interval_seconds": 1, "max_attempts": 50},
-		})
-		for _, n := range nodes {
-			urls = append(urls, n.url+strings.TrimPrefix(in, nodes[0].url))
-		}
-	}
+	urls := endpointsToBreak(dest, nodes)
 	flag := func(b *atomic.Bool) func(time.Duration) {
 		return func(hold time.Duration) {
 			b.Store(true)
@@ -146,18 +208,25 @@ func TestRandomFaults(t *testing.T) {
 		}
 	}
 
-	span := time.Duration(rounds(10, 12, 600)) * time.Second
 	c := &faultInjector{t: t, stop: make(chan struct{})}
-	tr := startLoad(t, rounds(100, 100, 2000), 900, urls...)
-	c.breakRepeatedly(seed, "node a", 6*time.Second, 2*time.Second, processFaults(nodes[0], true)...)
-	c.breakRepeatedly(seed, "node b", 6*time.Second, 2*time.Second, processFaults(nodes[1], true)...)
-	c.breakRepeatedly(seed, "log", 8*time.Second, time.Second, processFaults(log, true)...)
-	c.breakRepeatedly(seed, "store", 6*time.Second, 2*time.Second, processFaults(store, false)...)
-	c.breakRepeatedly(seed, "limiter", 4*time.Second, time.Second, append(processFaults(limiter, false),
+	tools := startTools(t, nodes, site)
+	tr := startLoad(t, rounds(100, 100, 300), 900, urls...)
+	began := time.Now()
+	calm := time.Second / time.Duration(rounds(1, 1, 2)) // the long form breaks more often, with pauses
+	c.breakRepeatedly(seed, "node a", 6*calm, 2*calm, processFaults(nodes[0], true)...)
+	c.breakRepeatedly(seed, "node b", 6*calm, 2*calm, processFaults(nodes[1], true)...)
+	c.breakRepeatedly(seed, "log", 8*calm, calm, logFaults(relay)...)
+	c.breakRepeatedly(seed, "store", 6*calm, 2*calm, processFaults(store, false)...)
+	c.breakRepeatedly(seed, "limiter", 4*calm, calm, append(processFaults(limiter, false),
 		fault{"flush", false, func(time.Duration) { flushRedis(t, limiter.url) }})...)
-	c.breakRepeatedly(seed, "destination", 3*time.Second, 2*time.Second, fault{"slow", false, flag(&slow)},
+	c.breakRepeatedly(seed, "destination", 3*calm, 2*calm, fault{"slow", false, flag(&slow)},
 		fault{"refusing", false, flag(&refusing)})
-	time.Sleep(span)
+	if rounds(0, 0, 1) == 0 {
+		time.Sleep(10 * time.Second)
+	} else {
+		c.runLong()
+	}
+	span := time.Since(began).Round(time.Second)
 	outages := c.stopFaults()
 	accepted := tr.finish()
 	healed := time.Now()
@@ -177,16 +246,55 @@ func TestRandomFaults(t *testing.T) {
 		return ""
 	})
 	recovered := time.Since(healed)
+	used := tools.finish()
 	wrong := wrongStatuses(t, nodes[1].client, len(accepted), 2*time.Minute)
-	duplicates, unexplained := dest.duplicates(outages)
-	t.Logf("%v, %d faults: %d accepted, all delivered, %d delivered twice, %d of them unexplained; lost 0, wrong "+
-		"%d; all arrived %v after the last fault; answers %v",
-		span, len(c.history), len(accepted), duplicates, len(unexplained), wrong, recovered.Round(time.Millisecond),
-		tr.statuses)
-	if len(unexplained) > 0 || wrong > 0 {
-		t.Errorf("%d statuses are wrong; no fault explains these duplicates:\n%s", wrong,
-			strings.Join(unexplained[:min(len(unexplained), 20)], "\n"))
+	if rounds(0, 0, 1) > 0 {
+		awaitSettledLedger(t, nodes[0].streamConfig())
 	}
+	untransformed := dest.untransformed()
+	duplicates, unexplained := dest.duplicates(outages)
+	t.Logf("%v, %d faults: %d accepted, all delivered, %d delivered twice (at most %d), %d of them unexplained; lost 0, "+
+		"wrong %d, not transformed %d; %s; all arrived %v after the last fault; answers %v",
+		span, len(c.history), len(accepted), duplicates, dest.countRepeatable(outages), len(unexplained), wrong,
+		untransformed, used, recovered.Round(time.Millisecond), tr.statuses)
+	if len(unexplained) > 0 || wrong+untransformed > 0 {
+		t.Errorf("%d statuses are wrong, %d bodies not as transformed; no fault explains these duplicates:\n%s", wrong,
+			untransformed, strings.Join(unexplained[:min(len(unexplained), 20)], "\n"))
+	}
+}
+
+// endpointsToBreak creates endpoints, every second with a transformation, and returns their ingest URLs on all nodes.
+func endpointsToBreak(dest *tally, nodes []*process) (urls []string) {
+	for i := range 8 {
+		definition := map[string]any{
+			"destinations": []any{fmt.Sprintf("%s/%d", dest.URL, i)},
+			"retry_policy": map[string]any{"strategy": "linear", "interval_seconds": 1, "max_attempts": 50},
+		}
+		if i%2 == 1 {
+			definition["destinations"] = []any{fmt.Sprintf("%s%s%d", dest.URL, changedPaths, i)}
+			definition["transformation"] = []any{map[string]any{"op": "add", "path": "/changed", "value": true}}
+		}
+		_, in, _ := nodes[0].endpoint(definition)
+		for _, n := range nodes {
+			urls = append(urls, n.url+strings.TrimPrefix(in, nodes[0].url))
+		}
+	}
+	return urls
+}
+
+// changedPaths begins the paths of destinations whose endpoints have a transformation.
+const changedPaths = "/changed/"
+
+// untransformed counts the requests whose body does not have what the transformation adds, or has it without one.
+func (s *tally) untransformed() (n int) {
+	s.each(func(_ int64, hits []hit) {
+		for _, h := range hits {
+			if h.changed != strings.HasPrefix(h.path, changedPaths) {
+				n++
+			}
+		}
+	})
+	return n
 }
 
 // wrongStatuses waits until the store lists at least want events as delivered and none with another status. It returns

@@ -35,9 +35,10 @@ type hit struct {
 	from    string    // address of the node that sent it
 	posted  time.Time // when the client posted it to the relay
 	at      time.Time
-	attempt int // of the header Relay-Attempt
-	earlier int // requests for the event that arrived earlier
-	status  int // of the answer; 0 until it is sent
+	attempt int  // of the header Relay-Attempt
+	earlier int  // requests for the event that arrived earlier
+	status  int  // of the answer; 0 until it is sent
+	changed bool // the body has the member of addsChanged
 }
 
 const allowHTTP = "RELAY_EGRESS_ALLOW_HTTP=true"
@@ -85,7 +86,8 @@ func (s *tally) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	attempt, _ := strconv.Atoi(r.Header.Get("Relay-Attempt"))
 	from, _, _ := net.SplitHostPort(r.RemoteAddr)
-	h := hit{number: n, path: r.URL.Path, from: from, posted: posted, at: at, attempt: attempt}
+	h := hit{number: n, path: r.URL.Path, from: from, posted: posted, at: at, attempt: attempt,
+		changed: bytes.Contains(body, []byte(`"changed":true`))}
 	s.mu.Lock()
 	i := len(s.hits[n])
 	h.earlier = i
