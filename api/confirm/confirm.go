@@ -166,9 +166,18 @@ func (c *Confirmer) revision(ctx context.Context, person *config.Key, a *config.
 		if status != http.StatusOK && status != http.StatusNotFound {
 			return "", failure(status, header, body)
 		}
+		if IsIncomplete(path, header) {
+			return "", web.ServiceUnavailable(nil, "the newest attempts of the event cannot be read at the moment; try again")
+		}
 		answers[i] = body
 	}
 	return Revision(answers...), nil
+}
+
+// IsIncomplete reports whether an answer of /v1 has no revision because the store is behind: an event may lack its
+// newest attempts. The revisions of all other resources are in the configuration.
+func IsIncomplete(path string, header http.Header) bool {
+	return strings.HasPrefix(path, "/v1/events/") && header.Get("Relay-Data-As-Of") != ""
 }
 
 // Revision returns the parts of answers of /v1 that change when their resources do: the version of a finding, the state

@@ -17,6 +17,7 @@ import (
 
 	"github.com/eventrelay/relay/api/confirm"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/web"
 )
 
 // world is the configuration, the people and the API of a test.
@@ -25,6 +26,7 @@ type world struct {
 	acts     map[string]*config.Act
 	people   []*config.User
 	resource string // answer of GET; empty: 404
+	asOf     string // Relay-Data-As-Of of that answer; empty: none
 	answers  []answer
 	posts    []string
 	related  string // of the last POST, for the audit log
@@ -149,7 +151,11 @@ func (w *world) Call(ctx context.Context, principal *config.Key, method, path st
 		if w.resource == "" {
 			return 404, http.Header{}, []byte(`{"error":{"type":"not_found","message":"gone"}}`)
 		}
-		return 200, http.Header{}, []byte(w.resource)
+		header := http.Header{}
+		if w.asOf != "" {
+			header.Set("Relay-Data-As-Of", w.asOf)
+		}
+		return 200, header, []byte(w.resource)
 	}
 	w.related = config.OriginOf(ctx).Related
 	w.posts = append(w.posts, fmt.Sprintf("%s %s %s %s %s", principal.ID, method, path, body, idempotencyKey))
@@ -223,6 +229,28 @@ func TestApproveOfSomethingElse(t *testing.T) {
 	w, c, a := newWorld(t)
 	w.resource = `[]`
 	if a, err := c.Approve(t.Context(), person, a); err != nil || a.State != config.ActConflict {
+		t.Errorf("%+v, %v", a, err)
+	}
+}
+
+// While the store is behind, an event may look as if it had no attempt. That is no change of it: the act stays pending
+// until the event can be compared. The revision of a finding does not come from the store.
+func TestApproveWhileTheStoreIsBehind(t *testing.T) {
+	const delivered = `{"object":"event","id":"evt_1","status":"delivered","last_attempt_at":"2026-01-01T00:00:00Z"}`
+	w, c, a := newWorld(t, answer{status: 200, body: `{"object":"run","run_id":"run_1"}`})
+	a.Resources, a.Revision = []string{"/v1/events/evt_1"}, confirm.Revision([]byte(delivered))
+	w.resource, w.asOf = `{"object":"event","id":"evt_1","status":"pending"}`, "2026-01-01T00:00:00.000Z"
+	_, err := c.Approve(t.Context(), person, a)
+	if e, ok := errors.AsType[*web.Error](err); !ok || e.Status != 503 || len(c.Pending("acc_1")) != 1 {
+		t.Errorf("%v, pending %v", err, c.Pending("acc_1"))
+	}
+	w.resource, w.asOf = delivered, ""
+	if a, err := c.Approve(t.Context(), person, a); err != nil || a.State != config.ActDone {
+		t.Errorf("%+v, %v", a, err)
+	}
+	w, c, a = newWorld(t, answer{status: 200, body: `{"object":"findings_update","updated":1,"failed":[]}`})
+	w.asOf = "2026-01-01T00:00:00.000Z"
+	if a, err := c.Approve(t.Context(), person, a); err != nil || a.State != config.ActDone {
 		t.Errorf("%+v, %v", a, err)
 	}
 }

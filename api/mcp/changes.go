@@ -151,6 +151,9 @@ func (s *Server) read(ctx context.Context, key *config.Key, path string) (v map[
 	if status != http.StatusOK {
 		return nil, nil, failure(v, header)
 	}
+	if confirm.IsIncomplete(path, header) {
+		return nil, nil, errors.New("unavailable: the newest attempts of the event cannot be read at the moment; try again")
+	}
 	return v, body, nil
 }
 

@@ -22,6 +22,9 @@ func resources(path string, _ url.Values) (int, http.Header, string) {
 			`"endpoint_id":"ep_1","last_attempt_at":"2026-01-01T00:00:00Z"}`
 	case "/v1/events/evt_2":
 		return 200, http.Header{}, `{"object":"event","id":"evt_2","type":null,"status":"failed","endpoint_id":"ep_1"}`
+	case "/v1/events/evt_3":
+		return 200, http.Header{"Relay-Data-As-Of": {"2026-01-01T00:00:00.000Z"}}, `{"object":"event","id":"evt_3",` +
+			`"status":"pending","endpoint_id":"ep_1"}`
 	case "/v1/endpoints/ep_1":
 		return 200, http.Header{}, `{"object":"endpoint","id":"ep_1","name":"orders",` +
 			`"updated_at":"2026-01-01T00:00:00Z","destinations":[` +
@@ -133,6 +136,7 @@ func TestChangesThatAreRefused(t *testing.T) {
 			"must be one of revoked"},
 		{"finding_update", map[string]any{"id": "fnd_1", "status": "ignored", "ignore_until": "soon"}, "must be a time"},
 		{"event_replay", map[string]any{"id": "evt_1", "destination_id": "dst_2"}, "no enabled destination"},
+		{"event_replay", map[string]any{"id": "evt_3"}, "newest attempts of the event cannot be read"},
 		{"scan_start", map[string]any{"domain": "other.example.com"}, "verified are: shop.example.com"},
 		{"scan_start", map[string]any{"domain": "new.example.com"}, "is pending"},
 		{"scan_start", map[string]any{"domain": "dom_3"}, "not_found"},
