@@ -171,92 +171,120 @@ func brokerFaults(t *testing.T, c *cluster, brokers *kit.Brokers) []fault {
 	}
 }
 
-// breakAtRandom breaks a cluster of two nodes on that Kafka, and its engines.
-func breakAtRandom(t *testing.T, name, kafka string, logFaults func(*cluster) []fault, env ...string) {
-	seed := faultSeed(t)
-	limiter, store := startEngine(t, "redis"), startEngine(t, "clickhouse")
-	site := newWebsite(t)
-	relay := newCluster(t, engines{kafka, limiter.url, store.url}, name, append(env, allowHTTP,
-		"RELAY_TAKEOVER_SECONDS=6", "RELAY_LOG_LEVEL=warn", "RELAY_DNS_SERVER="+site.dns.Address)...)
-	relay.migrate()
-	var nodes []*process
-	for _, name := range []string{"a", "b"} {
-		n := relay.node(name)
-		n.adminAt = fmt.Sprintf("127.0.0.1:%d", kit.FreePort(t))
-		n.args = append(n.args, "--admin-listen", n.adminAt)
-		n.start()
-		nodes = append(nodes, n)
-	}
-	relay.awaitBalanced(len(nodes))
+// brokenCluster is a cluster whose parts break at random: two nodes, the engines and the destination.
+type brokenCluster struct {
+	*cluster
+	t              *testing.T
+	seed           uint64
+	limiter, store *process
+	nodes          []*process
+	dest           *tally
+	slow, refusing atomic.Bool
+	tools          *faultTools
+	load           *load
+	faults         *faultInjector
+}
 
-	var slow, refusing atomic.Bool
-	dest := newTally(t, func(hit) int {
-		if slow.Load() {
+// breakAtRandom breaks a cluster on that Kafka under load, and checks what it has done.
+func breakAtRandom(t *testing.T, name, kafka string, logFaults func(*cluster) []fault, env ...string) {
+	b := &brokenCluster{t: t, seed: faultSeed(t), limiter: startEngine(t, "redis"), store: startEngine(t, "clickhouse"),
+		faults: &faultInjector{t: t, stop: make(chan struct{})}}
+	site := newWebsite(t)
+	b.cluster = newCluster(t, engines{kafka, b.limiter.url, b.store.url}, name, append(env, allowHTTP,
+		"RELAY_TAKEOVER_SECONDS=6", "RELAY_LOG_LEVEL=warn", "RELAY_DNS_SERVER="+site.dns.Address)...)
+	b.startNodes()
+	b.dest = newTally(t, func(hit) int {
+		if b.slow.Load() {
 			time.Sleep(200 * time.Millisecond)
 		}
-		if refusing.Load() {
+		if b.refusing.Load() {
 			return http.StatusServiceUnavailable
 		}
 		return http.StatusOK
 	})
-	urls := endpointsToBreak(dest, nodes)
-	flag := func(b *atomic.Bool) func(time.Duration) {
-		return func(hold time.Duration) {
-			b.Store(true)
-			time.Sleep(hold)
-			b.Store(false)
-		}
-	}
-
-	c := &faultInjector{t: t, stop: make(chan struct{})}
-	tools := startTools(t, nodes, site)
-	tr := startLoad(t, rounds(100, 100, 300), 900, urls...)
+	urls := endpointsToBreak(b.dest, b.nodes)
+	b.tools = startTools(t, b.nodes, site)
+	b.load = startLoad(t, rounds(100, 100, 300), 900, urls...)
 	began := time.Now()
-	calm := time.Second / time.Duration(rounds(1, 1, 2)) // the long form breaks more often, with pauses
-	c.breakRepeatedly(seed, "node a", 6*calm, 2*calm, processFaults(nodes[0], true)...)
-	c.breakRepeatedly(seed, "node b", 6*calm, 2*calm, processFaults(nodes[1], true)...)
-	c.breakRepeatedly(seed, "log", 8*calm, calm, logFaults(relay)...)
-	c.breakRepeatedly(seed, "store", 6*calm, 2*calm, processFaults(store, false)...)
-	c.breakRepeatedly(seed, "limiter", 4*calm, calm, append(processFaults(limiter, false),
-		fault{"flush", false, func(time.Duration) { flushRedis(t, limiter.url) }})...)
-	c.breakRepeatedly(seed, "destination", 3*calm, 2*calm, fault{"slow", false, flag(&slow)},
-		fault{"refusing", false, flag(&refusing)})
+	b.breakParts(logFaults(b.cluster))
 	if rounds(0, 0, 1) == 0 {
 		time.Sleep(10 * time.Second)
 	} else {
-		c.runLong()
+		b.faults.runLong()
 	}
-	span := time.Since(began).Round(time.Second)
-	outages := c.stopFaults()
-	accepted := tr.finish()
-	healed := time.Now()
+	b.check(time.Since(began).Round(time.Second), b.faults.stopFaults())
+}
+
+func (b *brokenCluster) startNodes() {
+	b.migrate()
+	for _, name := range []string{"a", "b"} {
+		n := b.node(name)
+		n.adminAt = fmt.Sprintf("127.0.0.1:%d", kit.FreePort(b.t))
+		n.args = append(n.args, "--admin-listen", n.adminAt)
+		n.start()
+		b.nodes = append(b.nodes, n)
+	}
+	b.awaitBalanced(len(b.nodes))
+}
+
+// breakParts begins to break all parts. The long form breaks them more often, with pauses.
+func (b *brokenCluster) breakParts(logFaults []fault) {
+	flag := func(set *atomic.Bool) func(time.Duration) {
+		return func(hold time.Duration) {
+			set.Store(true)
+			time.Sleep(hold)
+			set.Store(false)
+		}
+	}
+	flush := fault{"flush", false, func(time.Duration) { flushRedis(b.t, b.limiter.url) }}
+	second := time.Second / time.Duration(rounds(1, 1, 2))
+	for _, x := range []struct {
+		part       string
+		calm, hold time.Duration
+		faults     []fault
+	}{
+		{"node a", 6, 2, processFaults(b.nodes[0], true)},
+		{"node b", 6, 2, processFaults(b.nodes[1], true)},
+		{"log", 8, 1, logFaults},
+		{"store", 6, 2, processFaults(b.store, false)},
+		{"limiter", 4, 1, append(processFaults(b.limiter, false), flush)},
+		{"destination", 3, 2, []fault{{"slow", false, flag(&b.slow)}, {"refusing", false, flag(&b.refusing)}}},
+	} {
+		b.faults.breakRepeatedly(b.seed, x.part, x.calm*second, x.hold*second, x.faults...)
+	}
+}
+
+// check stops the load, and checks that everything accepted has arrived and is listed, and what the tools have done.
+func (b *brokenCluster) check(span time.Duration, outages []outage) {
+	t := b.t
+	t.Helper()
+	accepted, healed := b.load.finish(), time.Now()
 	defer func() {
 		if t.Failed() {
-			t.Logf("RELAY_SEED=%d, in order:\n%s\n%s", seed, strings.Join(c.history, "\n"), relay.describeLags())
-			for _, n := range nodes {
+			t.Logf("RELAY_SEED=%d, in order:\n%s\n%s", b.seed, strings.Join(b.faults.history, "\n"), b.describeLags())
+			for _, n := range b.nodes {
 				t.Logf("%v:\n%s\n%s", n.args, n.logs, n.admin("/debug/pprof/goroutine?debug=1"))
 			}
 		}
 	}()
-
 	eventually(t, 3*time.Minute, func() string {
-		if n := dest.missing(accepted); n > 0 {
+		if n := b.dest.missing(accepted); n > 0 {
 			return fmt.Sprintf("%d of %d accepted events were never taken", n, len(accepted))
 		}
 		return ""
 	})
 	recovered := time.Since(healed)
-	used := tools.finish()
-	wrong := wrongStatuses(t, nodes[1].client, len(accepted), 2*time.Minute)
+	used := b.tools.finish()
+	wrong := wrongStatuses(t, b.nodes[1].client, len(accepted), 2*time.Minute)
 	if rounds(0, 0, 1) > 0 {
-		awaitSettledLedger(t, nodes[0].streamConfig())
+		awaitSettledLedger(t, b.nodes[0].streamConfig())
 	}
-	untransformed := dest.untransformed()
-	duplicates, unexplained := dest.duplicates(outages)
+	untransformed := b.dest.untransformed()
+	duplicates, unexplained := b.dest.duplicates(outages)
 	t.Logf("%v, %d faults: %d accepted, all delivered, %d delivered twice (at most %d), %d of them unexplained; lost 0, "+
 		"wrong %d, not transformed %d; %s; all arrived %v after the last fault; answers %v",
-		span, len(c.history), len(accepted), duplicates, dest.countRepeatable(outages), len(unexplained), wrong,
-		untransformed, used, recovered.Round(time.Millisecond), tr.statuses)
+		span, len(b.faults.history), len(accepted), duplicates, b.dest.countRepeatable(outages), len(unexplained), wrong,
+		untransformed, used, recovered.Round(time.Millisecond), b.load.statuses)
 	if len(unexplained) > 0 || wrong+untransformed > 0 {
 		t.Errorf("%d statuses are wrong, %d bodies not as transformed; no fault explains these duplicates:\n%s", wrong,
 			untransformed, strings.Join(unexplained[:min(len(unexplained), 20)], "\n"))
