@@ -64,12 +64,12 @@ func (c *faultInjector) breakRepeatedly(seed uint64, part string, calm, hold tim
 	})
 }
 
-// runLong returns after RELAY_FAULTS faults, or without it after ten minutes. After each half minute nothing breaks for
-// so long that offsets are certainly committed: otherwise any fault would explain any duplicate.
-func (c *faultInjector) runLong() {
+// runLong returns after RELAY_FAULTS faults, or without it after ten minutes. After each storm nothing breaks for so long
+// that offsets are certainly committed: otherwise any fault would explain any duplicate.
+func (c *faultInjector) runLong(storm time.Duration) {
 	began, faults := time.Now(), numberSetting(c.t, "RELAY_FAULTS", 0)
 	for {
-		time.Sleep(30 * time.Second)
+		time.Sleep(storm)
 		c.mu.Lock()
 		n := len(c.history)
 		c.mu.Unlock()
@@ -132,7 +132,7 @@ func TestRandomFaults(t *testing.T) {
 	t.Parallel()
 	skipShort(t)
 	log := startEngine(t, "kafka")
-	breakAtRandom(t, "chance", log.url, func(*cluster) []fault { return processFaults(log, true) })
+	breakAtRandom(t, "chance", log.url, 30*time.Second, func(*cluster) []fault { return processFaults(log, true) })
 }
 
 // TestBrokerFaults is TestRandomFaults on three brokers of Apache Kafka. One at a time is killed or frozen.
@@ -141,7 +141,8 @@ func TestBrokerFaults(t *testing.T) {
 		t.Skip("TestCluster kills brokers in less time; set RELAY_TORTURE")
 	}
 	brokers := kit.KafkaCluster(t, 3)
-	breakAtRandom(t, "brokerfaults", brokers.Addr, func(c *cluster) []fault {
+	const storm = 2 * time.Minute // a pause waits for a broker's start, for up to minutes on a busy machine
+	breakAtRandom(t, "brokerfaults", brokers.Addr, storm, func(c *cluster) []fault {
 		return brokerFaults(t, c, brokers)
 	}, "RELAY_REPLICATION_FACTOR=3")
 }
@@ -186,7 +187,8 @@ type brokenCluster struct {
 }
 
 // breakAtRandom breaks a cluster on that Kafka under load, and checks what it has done.
-func breakAtRandom(t *testing.T, name, kafka string, logFaults func(*cluster) []fault, env ...string) {
+func breakAtRandom(t *testing.T, name, kafka string, storm time.Duration, logFaults func(*cluster) []fault,
+	env ...string) {
 	b := &brokenCluster{t: t, seed: faultSeed(t), limiter: startEngine(t, "redis"), store: startEngine(t, "clickhouse"),
 		faults: &faultInjector{t: t, stop: make(chan struct{})}}
 	site := newWebsite(t)
@@ -210,7 +212,7 @@ func breakAtRandom(t *testing.T, name, kafka string, logFaults func(*cluster) []
 	if rounds(0, 0, 1) == 0 {
 		time.Sleep(10 * time.Second)
 	} else {
-		b.faults.runLong()
+		b.faults.runLong(storm)
 	}
 	b.check(time.Since(began).Round(time.Second), b.faults.stopFaults())
 }
