@@ -64,8 +64,8 @@ func (c *faultInjector) breakRepeatedly(seed uint64, part string, calm, hold tim
 	})
 }
 
-// runLong returns after RELAY_FAULTS faults, or without it after ten minutes. After each storm nothing breaks for so long
-// that offsets are certainly committed: otherwise any fault would explain any duplicate.
+// runLong returns after RELAY_FAULTS faults, or without it after ten minutes. After each storm nothing breaks for so
+// long that offsets are certainly committed: otherwise any fault would explain any duplicate.
 func (c *faultInjector) runLong(storm time.Duration) {
 	began, faults := time.Now(), numberSetting(c.t, "RELAY_FAULTS", 0)
 	for {
