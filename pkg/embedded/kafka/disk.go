@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -98,13 +99,14 @@ type partition struct {
 	disk       *disk
 	dir        string
 	lastSynced int64 // base offset of the newest segment at the last sync; -1 before the first
+	listing    listing
 }
 
 // sync syncs what was appended since the last sync. kfake appends to the newest segment and closes the one before it
 // without a sync, so all segments from lastSynced on are synced. Paths are opened each time: a topic that was deleted
 // and created again has new files of the same names.
 func (p *partition) sync() error {
-	bases, err := segments(p.dir)
+	bases, err := p.listing.segments(p.dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return p.disk.checkDataDir()
 	}
@@ -150,6 +152,40 @@ func (d *disk) checkDataDir() error {
 
 func segmentPath(dir string, base int64) string {
 	return filepath.Join(dir, strconv.FormatInt(base, 10)+".dat")
+}
+
+// listing remembers the segments of one partition, because a sync that lists the directory costs several system calls
+// more. A file that is created, removed or renamed sets the directory's modification time, from a clock that may be
+// some milliseconds late. So the segments are remembered only if the directory had not changed for settled when it was
+// listed: any later change then has a later time. That does not hold once the wall clock has been set, against which
+// the monotonic clock is compared.
+type listing struct {
+	dir   os.FileInfo // before it was listed; nil: nothing is remembered
+	at    time.Time   // when it was listed, by the monotonic clock
+	wall  int64       // the same, by the wall clock, in nanoseconds
+	bases []int64
+}
+
+// settled is how long a directory must not have changed, and twice as long as the wall clock may be set back.
+const settled = time.Second
+
+// segments is the function segments, from memory if the directory has not changed since.
+func (l *listing) segments(dir string) ([]int64, error) {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	setBy := time.Duration(now.UnixNano()-l.wall) - now.Sub(l.at) // the wall clock, since then
+	if l.dir != nil && setBy.Abs() < settled/2 && os.SameFile(l.dir, info) && l.dir.ModTime().Equal(info.ModTime()) {
+		return l.bases, nil
+	}
+	l.dir = nil
+	bases, err := segments(dir)
+	if err == nil && now.Sub(info.ModTime()) > settled {
+		l.dir, l.at, l.wall, l.bases = info, now, now.UnixNano(), bases
+	}
+	return bases, err
 }
 
 // segments returns the base offsets of a partition's segments, ascending.

@@ -1,0 +1,85 @@
+package kafka
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+)
+
+// createSegment creates an empty segment and sets the time at which its directory changed; zero leaves it.
+func createSegment(t testing.TB, dir string, base int64, changed time.Time) {
+	t.Helper()
+	if err := os.WriteFile(segmentPath(dir, base), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if changed.IsZero() {
+		return
+	}
+	if err := os.Chtimes(dir, changed, changed); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestSegmentsAreRemembered(t *testing.T) {
+	dir := t.TempDir()
+	var l listing
+	expect := func(what string, want ...int64) {
+		t.Helper()
+		if got, err := l.segments(dir); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: segments %v, %v, want %v", what, got, err, want)
+		}
+	}
+	before := time.Now().Add(-time.Hour)
+	createSegment(t, dir, 0, before)
+	expect("first", 0)
+	// A change that leaves the directory's time alone cannot happen. It shows that the directory is not listed again.
+	createSegment(t, dir, 10, before)
+	expect("remembered", 0)
+	createSegment(t, dir, 20, time.Time{})
+	expect("after a change", 0, 10, 20)
+	// The directory has just changed: another change may have the same time.
+	info, err := os.Stat(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	createSegment(t, dir, 30, info.ModTime())
+	expect("changed twice at the same time", 0, 10, 20, 30)
+
+	createSegment(t, dir, 40, before)
+	expect("not remembered", 0, 10, 20, 30, 40)
+	createSegment(t, dir, 50, before)
+	l.wall += int64(time.Minute) // the clock was set back since
+	expect("after the clock was set", 0, 10, 20, 30, 40, 50)
+
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.segments(dir); !os.IsNotExist(err) {
+		t.Errorf("removed directory: %v", err)
+	}
+}
+
+func BenchmarkSegments(b *testing.B) {
+	dir := b.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "0.idx"), nil, 0o600); err != nil {
+		b.Fatal(err)
+	}
+	createSegment(b, dir, 0, time.Now().Add(-time.Hour))
+	b.Run("listed", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := segments(dir); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("remembered", func(b *testing.B) {
+		var l listing
+		for b.Loop() {
+			if _, err := l.segments(dir); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
