@@ -128,6 +128,7 @@ func sessionsOnThreeNodes(t *testing.T, c *cluster) {
 		listen := "http://" + net.JoinHostPort(p.host.Addr.String(), "8080")
 		p.url = listen
 		p.start()
+		t.Cleanup(p.kill) // the tests that follow need the machine
 		p.url = listen // the ready line names the public address
 		if name == "front" {
 			b := newBrowser(t, base)
