@@ -18,7 +18,7 @@ type actionStatusInput struct {
 // addStatus adds the tool that says what became of a change.
 func (s *Server) addStatus(server *sdk.Server) {
 	no, name, title := false, "action_status", "Show what became of a change"
-	s.tools[name] = true
+	s.tools[name] = argumentsOf[actionStatusInput]()
 	sdk.AddTool(server, &sdk.Tool{Name: name, Title: title,
 		Description: "The state of a change that this key asked for: pending, approved, done, failed, declined, expired, " +
 			"refused (result says why) or conflict (the resource was changed meanwhile: read it and ask again).",

@@ -59,7 +59,7 @@ func (s *Server) addChanges(server *sdk.Server) {
 func addChange[In any](s *Server, server *sdk.Server, destructive bool, name, title, description string,
 	of func(context.Context, *config.Key, In) (change, error)) {
 	no := false
-	s.tools[name] = true
+	s.tools[name] = argumentsOf[In]()
 	sdk.AddTool(server, &sdk.Tool{Name: name, Title: title,
 		Description: description + " It returns a link for the person; nothing is changed before.",
 		Annotations: &sdk.ToolAnnotations{Title: title, DestructiveHint: &destructive, OpenWorldHint: &no},

@@ -104,8 +104,8 @@ type Server struct {
 	handler http.Handler
 	calls   *prometheus.CounterVec
 	leaks   *secrets.Scanner
-	running chan struct{} // holds an element for each request that is being answered
-	tools   map[string]bool
+	running chan struct{}         // holds an element for each request that is being answered
+	tools   map[string][]argument // by name
 }
 
 // maxRunning bounds the requests that are answered at the same time: an answer of /v1 may have 12 MiB, and twice that
@@ -137,7 +137,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		leaks: leaks, running: make(chan struct{}, maxRunning), tools: map[string]bool{}, cfg: cfg, deps: deps,
+		leaks: leaks, running: make(chan struct{}, maxRunning), tools: map[string][]argument{}, cfg: cfg, deps: deps,
 		hosts:   map[string]bool{web.HostName(base.Host): true},
 		origins: http.NewCrossOriginProtection(),
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "relay_agent_calls_total",
@@ -177,6 +177,6 @@ func (s *Server) newServer() *sdk.Server {
 	})
 	s.addTools(server)
 	s.addChanges(server)
-	server.AddReceivingMiddleware(s.record, hideChanges)
+	server.AddReceivingMiddleware(s.record, s.checkArguments, hideChanges)
 	return server
 }

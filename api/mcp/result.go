@@ -198,7 +198,7 @@ const (
 // does not answer.
 func (s *Server) recordCall(ctx context.Context, call *sdk.CallToolRequest, result sdk.Result, err error) {
 	tool, outcome := call.Params.Name, "ok"
-	if !s.tools[tool] {
+	if _, known := s.tools[tool]; !known {
 		tool = "unknown" // the name is the client's, and may be anything
 	}
 	if r, ok := result.(*sdk.CallToolResult); err != nil || ok && r.IsError {

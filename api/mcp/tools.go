@@ -150,7 +150,7 @@ func (s *Server) addTools(server *sdk.Server) {
 // addRead adds a tool that makes one GET request of /v1.
 func addRead[In any](s *Server, server *sdk.Server, name, title, description string, of func(In) request) {
 	no := false
-	s.tools[name] = true
+	s.tools[name] = argumentsOf[In]()
 	sdk.AddTool(server, &sdk.Tool{Name: name, Title: title, Description: description, Annotations: &sdk.ToolAnnotations{
 		Title: title, ReadOnlyHint: true, IdempotentHint: true, DestructiveHint: &no, OpenWorldHint: &no,
 	}}, func(ctx context.Context, _ *sdk.CallToolRequest, in In) (*sdk.CallToolResult, any, error) {
