@@ -21,8 +21,11 @@ type metrics struct {
 // labels are the labels of one answer: route, method and status.
 type labels struct {
 	route, method string
-	status        int
+	status        int // or cutOff
 }
+
+// cutOff is the status of an answer that broke off.
+const cutOff = -1
 
 // series are the metrics for one set of labels. They are cached, because looking them up costs more than counting.
 type series struct {
@@ -33,7 +36,7 @@ type series struct {
 func newMetrics(reg prometheus.Registerer) *metrics {
 	m := &metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "relay_api_requests_total", Help: "Requests that the API answered.",
+			Name: "relay_api_requests_total", Help: "Requests that the API answered. The status cut_off is an answer that broke off.",
 		}, []string{"route", "method", "status"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "relay_api_request_seconds", Help: "Time until a request was answered.",
@@ -53,6 +56,9 @@ func (m *metrics) done(x web.Exchange) {
 	if x.Route == "" {
 		x.Route, x.Method = "none", "any"
 	}
+	if x.CutOff {
+		x.Status = cutOff
+	}
 	s := m.seriesOf(labels{x.Route, x.Method, x.Status})
 	s.requests.Inc()
 	s.seconds.Observe(x.Elapsed.Seconds())
@@ -65,7 +71,11 @@ func (m *metrics) seriesOf(l labels) series {
 	if ok {
 		return s
 	}
-	s = series{m.requests.WithLabelValues(l.route, l.method, strconv.Itoa(l.status)),
+	status := "cut_off"
+	if l.status != cutOff {
+		status = strconv.Itoa(l.status)
+	}
+	s = series{m.requests.WithLabelValues(l.route, l.method, status),
 		m.seconds.WithLabelValues(l.route, l.method)}
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -300,21 +300,29 @@ func TestBodyDeadlineEndsWithTheBody(t *testing.T) {
 
 // An error after the first byte closes the connection, so that the client does not take a part for the whole response.
 func TestErrorAfterTheFirstByteBreaksTheConnection(t *testing.T) {
-	front := &web.Front{}
-	srv := httptest.NewServer(front.Wrap(func(w http.ResponseWriter, _ *http.Request) error {
+	done := make(chan web.Exchange, 1)
+	front := &web.Front{Done: func(x web.Exchange) { done <- x }}
+	srv := httptest.NewServer(front.Wrap(func(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set("Content-Length", "100")
 		w.WriteHeader(200)
 		_, _ = w.Write([]byte(`{"data":[`))
+		if r.URL.Path == "/panic" {
+			panic("store broke off")
+		}
 		return errors.New("store broke off")
 	}))
 	defer srv.Close()
-	res, err := srv.Client().Get(srv.URL)
-	if err != nil {
-		return // closed before the headers arrived, which is fine too
-	}
-	defer res.Body.Close()
-	if b, err := io.ReadAll(res.Body); err == nil {
-		t.Fatalf("the client got a complete response: %q", b)
+	for _, path := range []string{"/error", "/panic"} {
+		if res, err := srv.Client().Get(srv.URL + path); err == nil { // else closed before the headers, which is fine too
+			b, err := io.ReadAll(res.Body)
+			res.Body.Close()
+			if err == nil {
+				t.Fatalf("%s: the client got a complete response: %q", path, b)
+			}
+		}
+		if x := <-done; !x.CutOff || x.Status != 200 {
+			t.Errorf("%s is counted as %+v", path, x)
+		}
 	}
 }
 

@@ -41,8 +41,7 @@ type Front struct {
 	WriteTimeout time.Duration
 	// Respond writes the response for an error, unless it is nil: then it is JSON. The headers are set by then.
 	Respond func(w http.ResponseWriter, r *http.Request, e *Error)
-	// Done is called after each request, unless it is nil. It is not called for a response that was cut off after its
-	// first byte, by an error or a panic.
+	// Done is called after each request, unless it is nil.
 	Done func(Exchange)
 }
 
@@ -56,6 +55,7 @@ type Exchange struct {
 	Route   string // the route's template, never the path: a path may contain a secret
 	Status  int    // 0 if the handler wrote nothing: net/http then sends 200
 	Elapsed time.Duration
+	CutOff  bool // the response broke off after its first byte, by an error or a panic
 }
 
 // Info is what a Front and the router know of a request. InfoOf returns it.
@@ -104,13 +104,18 @@ func (f *Front) serve(w http.ResponseWriter, r *http.Request, info *Info, next H
 	started := time.Now()
 	r = r.WithContext(context.WithValue(r.Context(), infoKey{}, info))
 	res := &response{ResponseWriter: w, timeout: cmp.Or(f.WriteTimeout, defaultWriteTimeout)}
+	cutOff := true
+	defer func() {
+		if f.Done != nil {
+			f.Done(Exchange{Method: r.Method, Route: info.Route, Status: res.status, Elapsed: time.Since(started),
+				CutOff: cutOff})
+		}
+	}()
 	defer func() {
 		if v := recover(); v != nil {
-			f.answerPanic(res, r, v)
+			f.answerPanic(res, r, v) // panics if the response has begun
 		}
-		if f.Done != nil {
-			f.Done(Exchange{Method: r.Method, Route: info.Route, Status: res.status, Elapsed: time.Since(started)})
-		}
+		cutOff = false
 	}()
 	if err := next(res, r); err != nil {
 		f.answerError(res, r, err)
