@@ -302,7 +302,7 @@ func TestLookupWarning(t *testing.T) {
 	// The sentence is the same for all: it reveals neither the class nor the number of the internal addresses.
 	blocked := func(host string) string {
 		return host + " resolves to an address that is not public; deliveries to such an address are blocked" +
-			LocalAdvice
+			networkAdvice
 	}
 	f(Policy{}, "inside.example.com", blocked("inside.example.com"))
 	f(Policy{Allow: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}, "inside.example.com", "")

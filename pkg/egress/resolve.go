@@ -49,7 +49,7 @@ func (p Policy) LookupWarning(ctx context.Context, resolver *net.Resolver, host 
 	for _, addr := range addrs {
 		if p.ClassifyAddr(addr.Unmap()).Blocked() {
 			return host + " resolves to an address that is not public; deliveries to such an address are blocked" +
-				LocalAdvice
+				networkAdvice
 		}
 	}
 	return ""

@@ -49,15 +49,24 @@ const (
 	OwnURL    TargetClass = "own_url"    // a URL of the relay itself; see OwnURLs
 )
 
-// LocalAdvice tells the user of a relay how events come to their own machine or network, which it does not send to.
-const LocalAdvice = "; for your own machine run /tools/relay-forward.mjs, or set RELAY_EGRESS_ALLOW " +
-	"and RELAY_EGRESS_ALLOW_HTTP"
+// Advice for the user of a relay on how events come to their own machine or network, which it does not send to.
+const (
+	localAdvice = "; for this machine run /tools/relay-forward.mjs, or set RELAY_EGRESS_ALLOW=127.0.0.0/8 " +
+		"and RELAY_EGRESS_ALLOW_HTTP=true"
+	networkAdvice = "; for your own machine run /tools/relay-forward.mjs, or set RELAY_EGRESS_ALLOW " +
+		"and RELAY_EGRESS_ALLOW_HTTP"
+)
 
-// advice is LocalAdvice for addresses of machines and networks of one's own, else empty.
+// httpAdvice is for a local host that RELAY_EGRESS_ALLOW has already.
+const httpAdvice = ", or set RELAY_EGRESS_ALLOW_HTTP=true: RELAY_EGRESS_ALLOW has this host already"
+
+// advice is that for addresses of machines and networks of one's own, else empty.
 func (v TargetClass) advice() string {
 	switch v {
-	case Loopback, Private, CGNAT, UniqueLocal:
-		return LocalAdvice
+	case Loopback:
+		return localAdvice
+	case Private, CGNAT, UniqueLocal:
+		return networkAdvice
 	}
 	return ""
 }

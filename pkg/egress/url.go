@@ -69,7 +69,7 @@ func (p Policy) CheckURL(raw string) (*url.URL, error) {
 func (p Policy) checkParts(u *url.URL, raw string) error {
 	switch {
 	case u.Scheme == "http" && !p.AllowHTTP:
-		return urlError("must use https; change http:// to https://%s", hostAdvice(u.Hostname()))
+		return urlError("must use https; change http:// to https://%s", p.hostAdvice(u.Hostname()))
 	case u.Scheme != "https" && u.Scheme != "http":
 		return urlError("must begin with https://")
 	case u.Opaque != "" || u.Hostname() == "":
@@ -100,7 +100,7 @@ func (p Policy) checkTarget(host string, port uint16) error {
 	case isNumber(last):
 		return urlError("has a host that reads as a number; use the name of a public host")
 	case last == "localhost" && !p.allowsLoopback():
-		return urlError("names this machine; use the name of a public host%s", LocalAdvice)
+		return urlError("names this machine; use the name of a public host%s", localAdvice)
 	case last == "localhost":
 		return nil
 	case len(labels) == 1 && len(p.Allow) == 0:
@@ -111,13 +111,21 @@ func (p Policy) checkTarget(host string, port uint16) error {
 	return nil
 }
 
-// hostAdvice is LocalAdvice for localhost and for an address of a machine or network of one's own, else empty.
-func hostAdvice(host string) string {
+// hostAdvice says how a URL with http:// and such a host comes to be accepted, if it names a machine or network of
+// one's own; else it is empty.
+func (p Policy) hostAdvice(host string) string {
 	if addr, err := netip.ParseAddr(host); err == nil {
+		if p.ClassifyAddr(addr) == Allowed {
+			return httpAdvice
+		}
 		return ClassifyAddr(addr).advice()
 	}
-	if host = strings.ToLower(host); host == "localhost" || strings.HasSuffix(host, ".localhost") {
-		return LocalAdvice
+	host = strings.ToLower(host)
+	switch local := host == "localhost" || strings.HasSuffix(host, ".localhost"); {
+	case local && p.allowsLoopback():
+		return httpAdvice
+	case local:
+		return localAdvice
 	}
 	return ""
 }

@@ -144,10 +144,15 @@ func TestCheckURLRefuses(t *testing.T) {
 	f(Policy{}, "https://[2606:4700:4700::1111]/", "an IP address is not accepted")
 	f(loopback, "https://8.8.8.8/", "an IP address is not accepted")
 	f(loopback, "https://10.0.0.1/", "not public (private)")
-	for _, local := range []string{"https://10.0.0.1/", "https://100.64.0.1/", "https://[fd00::1]/", "http://10.0.0.1/",
-		"https://localhost:3000/", "http://localhost:3000/", "http://app.localhost/", "http://127.0.0.1:3000/"} {
-		f(Policy{}, local, LocalAdvice)
+	for _, local := range []string{"https://10.0.0.1/", "https://100.64.0.1/", "https://[fd00::1]/", "http://10.0.0.1/"} {
+		f(Policy{}, local, networkAdvice)
 	}
+	for _, local := range []string{"https://localhost:3000/", "http://localhost:3000/", "http://app.localhost/",
+		"http://127.0.0.1:3000/"} {
+		f(Policy{}, local, localAdvice)
+	}
+	f(loopback, "http://localhost:3000/", httpAdvice) // one of the two settings is there
+	f(loopback, "http://127.0.0.1:3000/", httpAdvice)
 	f(loopback, "https://[::1]/", "not public (loopback)")
 	f(loopback, "https://[::ffff:127.0.0.1]/", "not public (ipv4_mapped)")
 	f(loopback, "https://2130706433/", "reads as a number")
