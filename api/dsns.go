@@ -169,7 +169,7 @@ func (a *dsns) origins(in *input, texts [][]byte) (all []string) {
 		}
 		origin, invalid := config.ParseOrigin(text)
 		if err = cmp.Or(err, invalid); err != nil {
-			in.fail(fmt.Sprintf("allowed_origins.%d", i), "%v", err)
+			in.fail(indexed("allowed_origins", i), "%v", err)
 			return nil
 		}
 		if !slices.Contains(all, origin) {

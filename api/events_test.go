@@ -242,6 +242,9 @@ func TestEventFilters(t *testing.T) {
 			t.Errorf("%s: param %q, want %q", query, got, param)
 		}
 	}
+	if m := c.do("GET", "/v1/events?type=*", nil).text("error.message"); !strings.Contains(m, "only after the last dot") {
+		t.Errorf("%s", m)
+	}
 	a := c.do("GET", "/v1/events?stauts=failed", nil)
 	if m := a.text("error.message"); !strings.Contains(m, "did you mean status?") ||
 		!strings.Contains(m, "endpoint_id, destination_id, run_id, status, type, source, processing, since, until, q, "+

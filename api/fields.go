@@ -299,10 +299,16 @@ func (o *object) warnUnknown() {
 // refuseUnknown refuses members that no method has read. Use it where members select what is sent: if one were
 // ignored, too much would be sent.
 func (o *object) refuseUnknown() {
+	var names []string // each once: a member may be read by several methods
+	for _, name := range o.known {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
 	for _, m := range o.members {
 		if o.in.err == nil && !slices.Contains(o.known, m.Name) {
-			o.fail(m.Name, "is not a member of this request%s; the members are %s", didYouMean(m.Name, o.known),
-				strings.Join(o.known, ", "))
+			o.fail(m.Name, "is not a member of this request%s; the members are %s", didYouMean(m.Name, names),
+				strings.Join(names, ", "))
 		}
 	}
 }

@@ -144,7 +144,7 @@ func readFilters(from filterSource, filters []event.Filter, to *event.Query) {
 		}
 		for _, v := range values {
 			if f.Prefix && strings.Contains(strings.TrimSuffix(v, ".*"), "*") {
-				from.fail(from.param(names...), "has %q; a star is allowed only at the end, as in order.*", v)
+				from.fail(from.param(names...), "has %q; a star is allowed only after the last dot, as in order.*", v)
 			}
 		}
 		if len(values) > 0 {

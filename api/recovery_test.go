@@ -139,8 +139,9 @@ func TestRecoveryInput(t *testing.T) {
 	f(400, "invalid_request", "", `[]`)
 	if text := c.do("POST", "/v1/recoveries", with(`,"destinaton_id":"x"`)).wantError(
 		400, "invalid_request", "destinaton_id").text("error.message"); !strings.Contains(
-		text, "did you mean destination_id?") {
-		t.Errorf("the hint is missing: %s", text)
+		text, "did you mean destination_id?; the members are endpoint_id, since, rate_per_second, destination_id") ||
+		strings.Count(text, "destination_id") != 2 {
+		t.Errorf("the hint or the list of members is wrong: %s", text)
 	}
 	for _, good := range []string{"1", "100"} {
 		c.do("POST", "/v1/recoveries", rate(good)).want(201)

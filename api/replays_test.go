@@ -217,7 +217,8 @@ func TestReplayFilter(t *testing.T) {
 	bad(`{"since":"NOW","endpoint_id":"`+other+`","filter":{"destination_id":"`+dest+`"}}`, invalid,
 		"filter.destination_id")
 	hint := c.do("POST", "/v1/replays", `{"since":"`+stamp+`","statu":"failed"}`).wantError(400, invalid, "statu")
-	if !strings.Contains(hint.text("error.message"), "did you mean status?") {
+	if m := hint.text("error.message"); !strings.Contains(m, "did you mean status?") ||
+		!strings.Contains(m, "the members are filter, endpoint_id, endpoint, destination_id, status, type, since, ") {
 		t.Errorf("%s", hint.raw)
 	}
 }

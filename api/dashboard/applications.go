@@ -252,7 +252,7 @@ func saveApplication(v *visit) error {
 	err = v.send("PATCH", d.api(), body, "", nil)
 	if x, ok := badRequest(err); ok {
 		v.status = f.setError(x)
-		f.Param, _, _ = strings.Cut(f.Param, ".") // of a list: its field
+		f.Param, _, _ = strings.Cut(f.Param, "[") // of a list: its field
 		return showApplicationForm(v, d, f)
 	} else if err != nil {
 		return err

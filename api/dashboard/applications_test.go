@@ -89,7 +89,7 @@ func TestActionsOfAnApplication(t *testing.T) {
 		}
 	}
 	r.api.on("PATCH /v1/dsns/dsn_1", http.StatusBadRequest,
-		`{"error":{"type":"invalid_request","message":"allowed_origins.0: must be an origin","param":"allowed_origins.0"}}`)
+		`{"error":{"type":"invalid_request","message":"allowed_origins[0]: must be an origin","param":"allowed_origins[0]"}}`)
 	b.post("/app/applications/dsn_1", url.Values{"nonce": {nonce}, "name": {"web"}, "allowed_origins": {"<i>x"}}).
 		want(400, "Must be an origin", "&lt;i&gt;x")
 	b.get("/app/applications/dsn_2").want(404, "no such application")
