@@ -36,7 +36,8 @@ type series struct {
 func newMetrics(reg prometheus.Registerer) *metrics {
 	m := &metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "relay_api_requests_total", Help: "Requests that the API answered. The status cut_off is an answer that broke off.",
+			Name: "relay_api_requests_total",
+			Help: "Requests that the API answered. The status cut_off is an answer that broke off.",
 		}, []string{"route", "method", "status"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "relay_api_request_seconds", Help: "Time until a request was answered.",

@@ -179,7 +179,8 @@ func listAlerts(v *visit) error {
 // nameAlerts sets the names of what the alerts are about. It returns the endpoints, as far as they could be read.
 func nameAlerts(v *visit, alerts []*alertData) ([]*endpointData, error) {
 	var list struct {
-		Data []*endpointData `json:"data"`
+		Data       []*endpointData `json:"data"`
+		NextCursor string          `json:"next_cursor"`
 	}
 	err := v.get("/v1/endpoints", url.Values{"limit": {strconv.Itoa(maxEndpointChoices)}}, &list)
 	if x, ok := errors.AsType[*apiError](err); err != nil && (!ok || !x.isUnavailable()) {
@@ -190,7 +191,14 @@ func nameAlerts(v *visit, alerts []*alertData) ([]*endpointData, error) {
 		byID[e.ID] = e
 	}
 	for _, a := range alerts {
-		e := byID[textOf(a.EndpointID)]
+		id := textOf(a.EndpointID)
+		e, known := byID[id]
+		if !known && id != "" && list.NextCursor != "" {
+			if e, err = findEndpoint(v, id); err != nil {
+				return nil, err
+			}
+			byID[id] = e
+		}
 		if e == nil {
 			continue
 		}

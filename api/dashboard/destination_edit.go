@@ -16,7 +16,8 @@ import (
 // destinationPage is the data of the pages of one destination.
 type destinationPage struct {
 	*endpointPage
-	Destination *destinationData // nil: a new one
+	Destination *destinationData    // nil: a new one
+	Traffic     *destinationTraffic // nil: not read
 }
 
 func newDestinationPage(e *endpointData, d *destinationData, f *form) *destinationPage {
@@ -218,7 +219,35 @@ func showDestination(v *visit) error {
 	if err != nil {
 		return err
 	}
-	return v.page("destination", newDestinationPage(e, d, editForm(destinationValues(d))))
+	traffic, err := readTraffic(v, e)
+	if err != nil {
+		return err
+	}
+	p := newDestinationPage(e, d, editForm(destinationValues(d)))
+	p.Traffic = traffic.of(d)
+	return v.page("destination", p)
+}
+
+// DestinationStatus is the state of the destination, with what its requests of the last hour say of it.
+func (p *destinationPage) DestinationStatus() status {
+	if p.Traffic != nil {
+		return p.Traffic.Status()
+	}
+	return p.Destination.Status()
+}
+
+// DestinationState explains it.
+func (p *destinationPage) DestinationState() string {
+	d, x := p.Destination, p.Traffic
+	switch {
+	case x == nil:
+		return d.Why()
+	case x.Why() != "":
+		return x.Why()
+	case !x.Known:
+		return "Whether its requests succeed is not known at the moment."
+	}
+	return "Events are delivered to it as they arrive."
 }
 
 // saveDestination saves the settings of a destination.

@@ -73,9 +73,12 @@ func (d *domainData) ByHTTP() bool {
 	return d.LastMethod != nil && *d.LastMethod == config.DomainByHTTP
 }
 
+// ProvenByHTTP reports whether the proof of a verified domain is the file on its website.
+func (d *domainData) ProvenByHTTP() bool { return d.Method != nil && *d.Method == config.DomainByHTTP }
+
 // ProvenBy names the proof of a verified domain.
 func (d *domainData) ProvenBy() string {
-	if d.Method != nil && *d.Method == config.DomainByHTTP {
+	if d.ProvenByHTTP() {
 		return "the file on the website"
 	}
 	return "the DNS record"

@@ -49,7 +49,11 @@ func TestProveADomain(t *testing.T) {
 		`"verified_at":null`, `"verified_at":"2026-08-21T22:24:30.000Z"`).Replace(oneDomain)
 	r.api.on("GET /v1/domains/dom_1", http.StatusOK, verified)
 	r.api.on("GET /v1/tripwires", http.StatusOK, emptyList)
-	b.get("/app/domains/dom_1").want(200, "Verified since", "by the file on the website")
+	page := b.get("/app/domains/dom_1").want(200, "Verified since", "by the file on the website").main()
+	folded := strings.Index(page, "<details")
+	if at := strings.Index(page, "By a file</h2>"); at < 0 || at > folded || strings.Index(page, "By DNS</h2>") < folded {
+		t.Error("the proof that was not used is not folded, or the other one is")
+	}
 	r.api.on("GET /v1/domains", http.StatusOK, `{"data":[`+verified+`,`+missed+`]}`)
 	b.get("/app/domains").want(200, `href="/app/domains/dom_1"`, " verified", "waits for its proof", "no proof found")
 	r.api.on("GET /v1/domains/dom_1", http.StatusOK, strings.Replace(oneDomain, `"pending"`, `"expired"`, 1))

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/verify"
 )
 
@@ -305,6 +306,8 @@ func TestPresetsCoverEveryProvider(t *testing.T) {
 			t.Errorf("%s has no complete preset", provider)
 		} else if p.Signs() && (p.Secret == "" || p.SecretForm == "" || p.Mistake == "") {
 			t.Errorf("the preset of %s does not say where its secret is, or what is usually wrong", provider)
+		} else if name := secrets.ProviderName(provider); name != provider && name != p.Name {
+			t.Errorf("the preset calls %s, findings call it %s", p.Name, name)
 		} else if p.Menu != "" && !strings.HasPrefix(p.Docs, "https://") {
 			t.Errorf("the preset of %s names a menu and not the page that describes it", provider)
 		}
@@ -354,6 +357,13 @@ func TestWaitForTheFirstRequest(t *testing.T) {
 	r.api.on("GET /v1/events", 200, `{"data":[{"id":"evt_1","status":"delivered","source":"test","why":"delivered",
 		"received_at":"2026-08-21T22:24:35.000Z","reason":null,"destinations":{"total":1,"delivered":1}}]}`)
 	b.get(path).want(200, "It arrived and was delivered.", "Test event", "delivered to 1 of 1\u00a0destination")
+	r.api.on("GET /v1/events", 200, `{"data":[{"id":"evt_1","type":null,"status":"skipped","source":"provider",
+		"received_at":"2026-08-21T22:24:35.000Z","reason":"no_destination","why":"skipped: the endpoint had no enabled `+
+		`destination","destinations":{"total":0}}]}`)
+	if page := b.get(path).want(200, "It arrived and was captured.", "captured: no destinations").main(); strings.Contains(
+		page, "delivered to no") || strings.Contains(page, "<code></code>") {
+		t.Error("a captured event is called undelivered, or its missing type leaves a hole")
+	}
 	r.api.on("GET /v1/events", 503, `{"error":{"type":"unavailable","message":"the store is away"}}`)
 	b.get(path).want(200, "The store is away.", "still accepted")
 	last := r.api.calls[len(r.api.calls)-1]

@@ -34,29 +34,53 @@ type destinationTraffic struct {
 // waitingStatuses are the states of events with an open delivery: one that is held makes its event pending.
 const waitingStatuses = "pending,retrying"
 
+// endpointTraffic is the traffic of an endpoint as the API returns it.
+type endpointTraffic struct {
+	Destinations []struct {
+		ID       string             `json:"destination_id"`
+		LastHour measuredData       `json:"last_hour"`
+		Hours    []measuredStepData `json:"hours"`
+	} `json:"destinations"`
+	Waiting struct {
+		Data []eventData `json:"data"`
+		More bool        `json:"more"`
+	} `json:"waiting"`
+
+	Unavailable string `json:"-"` // why it could not be read
+}
+
+// readTraffic reads the traffic of an endpoint.
+func readTraffic(v *visit, e *endpointData) (*endpointTraffic, error) {
+	t := &endpointTraffic{}
+	err := v.get(e.api()+"/traffic", nil, t)
+	if x, ok := errors.AsType[*apiError](err); ok && x.isUnavailable() {
+		return &endpointTraffic{Unavailable: sentence(x.Message)}, nil
+	}
+	return t, err
+}
+
+// of returns a destination of the endpoint with its requests.
+func (t *endpointTraffic) of(d *destinationData) *destinationTraffic {
+	out := &destinationTraffic{destinationData: d, Known: t.Unavailable == ""}
+	for _, x := range t.Destinations {
+		if x.ID == d.ID {
+			out.LastHour, out.Hours = x.LastHour, x.Hours
+		}
+	}
+	return out
+}
+
 // newEndpointOverview reads what the page of an endpoint shows.
 func newEndpointOverview(v *visit, e *endpointData) (*endpointOverview, error) {
 	p := &endpointOverview{endpointPage: newEndpointPage(e),
 		WaitingPath: eventsPath + "?" + url.Values{"endpoint_id": {e.ID}, "status": {waitingStatuses}}.Encode()}
-	var traffic struct {
-		Destinations []struct {
-			ID       string             `json:"destination_id"`
-			LastHour measuredData       `json:"last_hour"`
-			Hours    []measuredStepData `json:"hours"`
-		} `json:"destinations"`
-		Waiting struct {
-			Data []eventData `json:"data"`
-			More bool        `json:"more"`
-		} `json:"waiting"`
+	traffic, err := readTraffic(v, e)
+	if err != nil {
+		return nil, err
 	}
+	p.TrafficUnavailable = traffic.Unavailable
 	var alerts struct {
 		Data []*alertData `json:"data"`
-	}
-	err := v.get(e.api()+"/traffic", nil, &traffic)
-	if x, ok := errors.AsType[*apiError](err); ok && x.isUnavailable() {
-		p.TrafficUnavailable = sentence(x.Message)
-	} else if err != nil {
-		return nil, err
 	}
 	query := url.Values{"endpoint_id": {e.ID}, "state": {"firing"}}
 	if err := v.get("/v1/alerts/history", query, &alerts); err != nil {
@@ -64,13 +88,7 @@ func newEndpointOverview(v *visit, e *endpointData) (*endpointOverview, error) {
 	}
 	p.Waiting, p.WaitingMore, p.Alerts = traffic.Waiting.Data, traffic.Waiting.More, alerts.Data
 	for i := range e.Destinations {
-		d := &destinationTraffic{destinationData: &e.Destinations[i], Known: p.TrafficUnavailable == ""}
-		for _, x := range traffic.Destinations {
-			if x.ID == d.ID {
-				d.LastHour, d.Hours = x.LastHour, x.Hours
-			}
-		}
-		p.Traffic = append(p.Traffic, d)
+		p.Traffic = append(p.Traffic, traffic.of(&e.Destinations[i]))
 	}
 	p.draw(v.deps.Now().UTC())
 	return p, nil
@@ -125,7 +143,7 @@ func (d *destinationTraffic) Status() status {
 	case !d.Known:
 		s.Mark = "note"
 	case n.Failed > 0 && n.Delivered == 0:
-		s.Mark, s.On = "failed", true
+		return status{Word: "failing", Mark: "failed", On: true}
 	case n.Failed > 0:
 		s.Mark, s.On = "retrying", true
 	}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/verify"
 )
 
@@ -28,7 +29,7 @@ type eventData struct {
 	} `json:"destinations"`
 }
 
-// newWaitPage is the data of the page that waits for the first request of a provider.
+// waitPage is the data of the page that waits for the first request of a provider.
 type waitPage struct {
 	*endpointPage
 	Preset      *preset
@@ -98,6 +99,8 @@ func (p *waitPage) Verdict() string {
 	switch {
 	case e.Status == "rejected":
 		return "It arrived and was rejected: " + strings.TrimPrefix(e.Why, "rejected: ") + "."
+	case e.captured():
+		return "It arrived and was captured. The endpoint has no enabled destination, so nothing is sent."
 	case e.Status == "delivered" && !p.badSignature():
 		return "It arrived and was delivered."
 	}
@@ -194,10 +197,21 @@ func lineNumber(index string) string {
 // Mark is the mark of the event's status.
 func (e *eventData) Mark() string { return newStatus(e.Status).Mark }
 
+// captured reports whether the event was stored for an endpoint without an enabled destination.
+func (e *eventData) captured() bool { return isCaptured(e.Status, e.Reason) }
+
+// isCaptured reports whether an event with that status and reason was stored and had no destination to go to.
+func isCaptured(status string, reason *string) bool {
+	return status == string(event.Skipped) && textOf(reason) == string(event.NoDestination)
+}
+
 // DeliveryText says how many destinations have it.
 func (e *eventData) DeliveryText() string {
 	n := e.Destinations
-	if n.Total == 0 {
+	switch {
+	case e.captured():
+		return "captured: no destinations"
+	case n.Total == 0:
 		return "delivered to no destination"
 	}
 	text := "delivered to " + strconv.Itoa(n.Delivered) + " of " + plural(n.Total, "destination", "destinations")

@@ -31,7 +31,7 @@ type eventRow struct {
 	Verification string
 	Deliveries   []deliveryState
 
-	EndpointName string `json:"-"` // empty: the endpoint was deleted, or is not among those that were read
+	EndpointName string `json:"-"` // empty: the endpoint was deleted, or could not be read
 }
 
 // deliveryState is the state of an event at one destination.
@@ -40,6 +40,9 @@ type deliveryState struct {
 	Status        string
 	Reason        *string
 }
+
+// Captured reports whether the event was stored and had no destination to go to.
+func (e *eventRow) Captured() bool { return len(e.Deliveries) == 0 && isCaptured(e.Status, e.Reason) }
 
 // Held reports whether the event waits at every destination where it is open.
 func (e *eventRow) Held() bool {
@@ -253,7 +256,7 @@ func readEvents(v *visit, query url.Values, p *eventsPage) error {
 // readEndpointNames returns the names of at most maxEndpointChoices endpoints by id, and the same as choices. more says
 // that there are more of them. The choices have chosen, the id of an endpoint or "", even if it was deleted: its events
 // stay. Without the configuration there are none.
-func readEndpointNames(v *visit, chosen string) (names map[string]string, choices []option, more bool, err error) {
+func readEndpointNames(v *visit, chosen string) (names endpointNames, choices []option, more bool, err error) {
 	var list struct {
 		Data []struct {
 			ID, Name string
@@ -266,7 +269,7 @@ func readEndpointNames(v *visit, chosen string) (names map[string]string, choice
 			return nil, nil, false, err
 		}
 	}
-	names = make(map[string]string, len(list.Data))
+	names = make(endpointNames, len(list.Data))
 	for _, e := range list.Data {
 		names[e.ID] = e.Name
 		choices = append(choices, option{Value: e.ID, Text: e.Name})
@@ -277,6 +280,38 @@ func readEndpointNames(v *visit, chosen string) (names map[string]string, choice
 	return names, choices, more, nil
 }
 
+// endpointNames are the names of endpoints by id. An endpoint without a name is deleted, or could not be read.
+type endpointNames map[string]string
+
+// add reads the names of those ids that are missing. A page of a list has at most as many endpoints as rows; each read
+// is of this node's memory.
+func (names endpointNames) add(v *visit, ids ...string) error {
+	slices.Sort(ids)
+	for _, id := range slices.Compact(ids) {
+		if _, known := names[id]; known || id == "" {
+			continue
+		}
+		e, err := findEndpoint(v, id)
+		if err != nil {
+			return err
+		}
+		if e != nil {
+			names[id] = e.Name
+		}
+	}
+	return nil
+}
+
+// findEndpoint reads an endpoint; nil: it was deleted, or cannot be read now.
+func findEndpoint(v *visit, id string) (*endpointData, error) {
+	e := &endpointData{}
+	err := v.get("/v1/endpoints/"+url.PathEscape(id), nil, e)
+	if x, ok := errors.AsType[*apiError](err); ok && (x.isUnavailable() || x.Status == http.StatusNotFound) {
+		return nil, nil //nolint:nilnil // its id is shown
+	}
+	return e, err
+}
+
 // nameEndpoints reads the endpoints for the filter and for the names in the list.
 func nameEndpoints(v *visit, p *eventsPage) error {
 	names, choices, more, err := readEndpointNames(v, p.Form.Value("endpoint_id"))
@@ -284,6 +319,15 @@ func nameEndpoints(v *visit, p *eventsPage) error {
 		return err
 	}
 	p.Endpoints, p.TooManyEndpoints = choices, more
+	if more { // else all names are known
+		ids := make([]string, len(p.Events))
+		for i, e := range p.Events {
+			ids[i] = e.EndpointID
+		}
+		if err := names.add(v, ids...); err != nil {
+			return err
+		}
+	}
 	for _, e := range p.Events {
 		e.EndpointName = names[e.EndpointID]
 	}

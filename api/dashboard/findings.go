@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/finding"
+	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -53,6 +54,9 @@ type findingData struct {
 
 	now time.Time
 }
+
+// ProviderName is the name of the provider; empty if any provider may have issued the secret.
+func (f *findingData) ProviderName() string { return secrets.ProviderName(textOf(f.Provider)) }
 
 // findingSpot is a place where a secret was seen.
 type findingSpot struct {

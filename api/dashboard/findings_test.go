@@ -28,7 +28,7 @@ func TestResolveAFinding(t *testing.T) {
 	}
 	r.api.on("GET /v1/findings/fnd_1", http.StatusOK, oneFinding)
 	r.api.on("GET /v1/findings/fnd_1/occurrences", http.StatusOK, `{"data":[]}`)
-	page := b.get("/app/findings/fnd_1").want(200, "Still leaking", "first seen", "Rotate it at stripe",
+	page := b.get("/app/findings/fnd_1").want(200, "Still leaking", "first seen", "Rotate it at Stripe:",
 		"https://docs.stripe.com/keys", "118", "log drain", "in the log drain &lt;b&gt;checkout.",
 		"is written: the log drain &lt;b&gt;checkout.",
 		`href="/app/drains/drn_1"`, "Resolve as revoked", "fpr_1")

@@ -61,8 +61,9 @@ func listRows[T any](v *visit, api, path string, names []string, rows *[]T) (*fi
 type jobList struct {
 	*filteredList
 	Endpoints, States []option
+	TooMany           bool // endpoints are chosen by their id, because there are more than a choice can show
 
-	names map[string]string // of endpoints, by id
+	names endpointNames
 }
 
 // jobFilters are the filters of a jobList.
@@ -75,7 +76,7 @@ func listJobs[T any](v *visit, name string, states []string, rows *[]T) (l *jobL
 	if l.filteredList, err = listRows(v, "/v1/"+name, "/app/"+name, jobFilters, rows); err != nil {
 		return nil, err
 	}
-	if l.names, l.Endpoints, _, err = readEndpointNames(v, l.Filters.Value("endpoint_id")); err != nil {
+	if l.names, l.Endpoints, l.TooMany, err = readEndpointNames(v, l.Filters.Value("endpoint_id")); err != nil {
 		return nil, err
 	}
 	l.CSV = csvLink(name, l.Filters.values)
@@ -83,6 +84,14 @@ func listJobs[T any](v *visit, name string, states []string, rows *[]T) (l *jobL
 		l.States = append(l.States, option{Value: s, Text: strings.ReplaceAll(s, "_", " ")})
 	}
 	return l, nil
+}
+
+// nameMore reads the names of endpoints of the rows that the choice does not have.
+func (l *jobList) nameMore(v *visit, ids ...string) error {
+	if !l.TooMany {
+		return nil // all names are known
+	}
+	return l.names.add(v, ids...)
 }
 
 // filtersOf returns the filters that a query has, without the spaces around them.

@@ -129,7 +129,23 @@ func TestEndpointPageShowsItsTraffic(t *testing.T) {
 		r.api.on("GET /v1/endpoints/ep_1/traffic", 200, x.traffic)
 		b.get("/app/endpoints/ep_1").want(200, x.mark)
 	}
+	const well = "Events are delivered to it as they arrive"
+	destination := func(traffic, want string, refused ...string) {
+		t.Helper()
+		r.api.on("GET /v1/endpoints/ep_1/traffic", 200, traffic)
+		page := b.get("/app/endpoints/ep_1/destinations/dst_1").want(200, want).main()
+		for _, text := range refused {
+			if strings.Contains(page, text) {
+				t.Errorf("the page of a destination says %q", text)
+			}
+		}
+	}
+	destination(strings.Replace(trafficJSON, lastHourJSON, noRequestsJSON, 1), well)
+	destination(trafficJSON, "20 of 120\u00a0requests in the last hour failed.", well)
+	destination(strings.ReplaceAll(trafficJSON, `"delivered":100`, `"delivered":0`), "failing</span>", well,
+		"active</span>")
 	r.api.on("GET /v1/endpoints/ep_1/traffic", http.StatusServiceUnavailable, storeAway)
+	b.get("/app/endpoints/ep_1/destinations/dst_1").want(200, "Whether its requests succeed is not known")
 	away := b.get("/app/endpoints/ep_1").want(200, "The event store is unavailable", "Retry policy", "not known")
 	if strings.Contains(away.main(), `class="st delivered"`) {
 		t.Error("a destination looks well although nothing is known of it")

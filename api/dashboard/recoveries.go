@@ -36,6 +36,13 @@ func listRecoveries(v *visit) error {
 	if p.jobList, err = listJobs(v, "recoveries", states, &p.Jobs); err != nil {
 		return err
 	}
+	ids := make([]string, len(p.Jobs))
+	for i, j := range p.Jobs {
+		ids[i] = j.EndpointID
+	}
+	if err := p.nameMore(v, ids...); err != nil {
+		return err
+	}
 	for _, j := range p.Jobs {
 		j.EndpointName, j.CreatedBy = p.names[j.EndpointID], v.nameOf(j.CreatedBy)
 	}
@@ -256,6 +263,9 @@ func showJob(v *visit, j *recoveryData, problem string) error {
 	}
 	if !j.Ended() || j.Queued > 0 {
 		p.Polled, v.selfReloading = j.Path(), true
+		if state := p.Filters.Value("state"); p.First && state != "" {
+			p.Polled += "?" + url.Values{"state": {state}}.Encode()
+		}
 	}
 	return v.page("recovery", p)
 }

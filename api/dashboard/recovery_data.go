@@ -40,7 +40,7 @@ type recoveryData struct {
 	CreatedBy     string          `json:"created_by"`
 	Warnings      []warningData   `json:"warnings"`
 
-	EndpointName string `json:"-"` // empty: the endpoint was deleted, or is not among those that were read
+	EndpointName string `json:"-"` // empty: the endpoint was deleted, or could not be read
 }
 
 // recoveryPart is the part of a job for one destination.

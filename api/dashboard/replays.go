@@ -50,7 +50,7 @@ type runData struct {
 	CreatedAt string          `json:"created_at"`
 	CreatedBy *string         `json:"created_by"`
 
-	endpointNames map[string]string // by id; those that are missing are shown by their id
+	endpointNames endpointNames // those that are missing are shown by their id
 }
 
 // Path is the page of the run.
@@ -109,6 +109,26 @@ func (x *runData) Text() string {
 	return "Every delivery has ended."
 }
 
+// endpoints are the ids of the endpoints in the filter.
+func (x *runData) endpoints() []string {
+	var filter struct {
+		Endpoints json.RawMessage `json:"endpoint_id"`
+	}
+	if json.Unmarshal(x.Filter, &filter) != nil || filter.Endpoints == nil {
+		return nil
+	}
+	return textsOf(filter.Endpoints)
+}
+
+// textsOf returns the values of a filter, which is one value or a list.
+func textsOf(raw json.RawMessage) []string {
+	var many []string
+	if json.Unmarshal(raw, &many) != nil {
+		return []string{rawText(raw)}
+	}
+	return many
+}
+
 // FilterText is the filter in words.
 func (x *runData) FilterText() string {
 	var filter map[string]json.RawMessage
@@ -121,10 +141,7 @@ func (x *runData) FilterText() string {
 		if !ok {
 			continue
 		}
-		var many []string
-		if json.Unmarshal(raw, &many) != nil {
-			many = []string{rawText(raw)}
-		}
+		many := textsOf(raw)
 		for i, id := range many {
 			if name == "endpoint_id" {
 				many[i] = cmp.Or(x.endpointNames[id], id)
@@ -158,6 +175,13 @@ func listReplays(v *visit) error {
 	p := &replaysPage{}
 	var err error
 	if p.jobList, err = listJobs(v, "replays", runStates, &p.Runs); err != nil {
+		return err
+	}
+	var ids []string
+	for _, x := range p.Runs {
+		ids = append(ids, x.endpoints()...)
+	}
+	if err := p.nameMore(v, ids...); err != nil {
 		return err
 	}
 	for _, x := range p.Runs {
@@ -353,7 +377,8 @@ func showReplay(v *visit) error {
 		return err
 	}
 	if !v.isFragment() { // the part that follows the run has no selection
-		if x.endpointNames, _, _, err = readEndpointNames(v, ""); err != nil {
+		x.endpointNames = endpointNames{}
+		if err := x.endpointNames.add(v, x.endpoints()...); err != nil {
 			return err
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"net/url"
+	"slices"
 	"strconv"
 )
 
@@ -142,7 +143,7 @@ func (u *usageDaysData) daysOf(e *endpointUse) []dayUse {
 }
 
 // readLastDays reads the last 30 days into p, which stays without them if they are unavailable.
-func readLastDays(v *visit, p *usagePage, names map[string]string) error {
+func readLastDays(v *visit, p *usagePage) error {
 	last := &usageDaysData{}
 	err := v.get("/v1/usage/daily", nil, last)
 	if x, ok := errors.AsType[*apiError](err); ok && x.isUnavailable() {
@@ -152,17 +153,25 @@ func readLastDays(v *visit, p *usagePage, names map[string]string) error {
 	}
 	p.Last = last
 	for _, e := range last.ByEndpoint {
-		e.Name = names[e.EndpointID]
-		values := make([]float64, 0, len(last.Daily))
-		for _, d := range last.daysOf(e) {
-			values = append(values, float64(d.Total))
-		}
-		e.Line = newSparkline(e.Title()+", events a day in the last 30 days", values)
 		if e.EndpointID == v.r.URL.Query().Get("endpoint_id") {
 			p.Chosen = e
 		}
 	}
 	return nil
+}
+
+// drawLines draws the last 30 days of each endpoint, whose name is the title.
+func (p *usagePage) drawLines() {
+	if p.Last == nil {
+		return
+	}
+	for _, e := range p.Last.ByEndpoint {
+		values := make([]float64, 0, len(p.Last.Daily))
+		for _, d := range p.Last.daysOf(e) {
+			values = append(values, float64(d.Total))
+		}
+		e.Line = newSparkline(e.Title()+", events a day in the last 30 days", values)
+	}
 }
 
 // showUsage shows the usage of the present month by day and endpoint, what it will be at its end, and the last 30 days.
@@ -175,15 +184,29 @@ func showUsage(v *visit) error {
 	} else if err != nil {
 		return err
 	}
-	names, _, _, err := readEndpointNames(v, "")
+	names, _, more, err := readEndpointNames(v, "")
 	if err != nil {
 		return err
 	}
-	for _, e := range p.ByEndpoint {
-		e.Name = names[e.EndpointID]
-	}
-	if err := readLastDays(v, &p, names); err != nil {
+	if err := readLastDays(v, &p); err != nil {
 		return err
 	}
+	uses := p.ByEndpoint
+	if p.Last != nil {
+		uses = slices.Concat(uses, p.Last.ByEndpoint)
+	}
+	if more { // else all names are known
+		ids := make([]string, len(uses))
+		for i, e := range uses {
+			ids[i] = e.EndpointID
+		}
+		if err := names.add(v, ids...); err != nil {
+			return err
+		}
+	}
+	for _, e := range uses {
+		e.Name = names[e.EndpointID]
+	}
+	p.drawLines()
 	return v.page("usage", &p)
 }

@@ -25,6 +25,9 @@ func TestReceiptsHaveTheirOwnRules(t *testing.T) {
 	}
 	leaks := newLeaks(t)
 	for _, r := range leaks.rules {
+		if _, named := providerNames[r.Provider]; !named && r.Provider != "" {
+			t.Errorf("%s: the provider %s has no name for people", r.ID, r.Provider)
+		}
 		if r.ID == "bearer-token" || r.ID == "json-web-token" {
 			t.Errorf("%s is a rule for leaks: each session of a user would be one", r.ID)
 		}

@@ -129,7 +129,7 @@ func sessionsOnThreeNodes(t *testing.T, c *cluster) {
 		p.url = listen
 		p.start()
 		t.Cleanup(p.kill) // the tests that follow need the machine
-		p.url = listen // the ready line names the public address
+		p.url = listen    // the ready line names the public address
 		if name == "front" {
 			b := newBrowser(t, base)
 			b.want(p.client, 303, "/app/password", "", "POST", addPerson(t, p, "ops@example.com"), nil)

@@ -1,39 +1,46 @@
 'use strict';
 // Parts of a page that follow what happens. An element with an id and data-live, a path of ours, is fetched every
-// data-every seconds while the page is visible, and replaced when it has changed. Without this script the page reloads.
+// data-every seconds while the page is visible, and replaced when it has changed. Parts with the same path are fetched
+// and replaced together, so that they agree. Without this script the page reloads.
 
-// replace keeps the focus, on the element with the same id or address. If there is none, the old part stays until the
-// focus has left it.
-const replace = (old, now) => {
+// replacement returns what replaces a part and keeps the focus, on the element with the same id or address. It returns
+// nothing if the old part must stay: until a question is answered, or until the focus has left it.
+const replacement = (old, now) => {
   const used = document.activeElement;
-  if (old.querySelector(':popover-open')) { // a question waits for its answer
-    return;
+  if (old.querySelector(':popover-open')) {
+    return null;
   }
   if (!old.contains(used)) {
-    old.replaceWith(now);
-    return;
+    return () => old.replaceWith(now);
   }
   const same = [...now.querySelectorAll('a, button')].find((e) => (used.id ? e.id === used.id : e.href === used.href));
-  if (same) {
+  return same && (() => {
     old.replaceWith(now);
     same.focus({ preventScroll: true });
-  }
+  });
 };
 
-// refresh throws if the answer is not the part, such as the page of an error.
-const refresh = async (id, path) => {
-  const response = await fetch(path, { headers: { 'HX-Request': 'true', 'HX-Target': id } });
+// refresh throws if the answer lacks one of the parts, such as the page of an error.
+const refresh = async (ids, path) => {
+  const response = await fetch(path, { headers: { 'HX-Request': 'true', 'HX-Target': ids.join(' ') } });
   if (response.headers.get('HX-Redirect')) { // signed out
     window.location.reload();
     return;
   }
-  const now = new DOMParser().parseFromString(await response.text(), 'text/html').getElementById(id);
-  const old = document.getElementById(id);
-  if (!now) {
-    throw new Error(`no ${id} in the answer`);
+  const answer = new DOMParser().parseFromString(await response.text(), 'text/html');
+  const steps = [];
+  for (const id of ids) {
+    const now = answer.getElementById(id);
+    const old = document.getElementById(id);
+    if (!now) {
+      throw new Error(`no ${id} in the answer`);
+    }
+    if (old && !now.isEqualNode(old)) {
+      steps.push(replacement(old, document.adoptNode(now)));
+    }
   }
-  if (old && !now.isEqualNode(old)) {
-    replace(old, document.adoptNode(now));
+  if (steps.every(Boolean)) {
+    steps.forEach((step) => step());
   }
 };
 
@@ -52,8 +59,9 @@ const setLost = (id, since) => {
   }
 };
 
-for (const element of document.querySelectorAll('[data-live][id]')) {
-  const { id, dataset: { live, every } } = element;
+const groups = Object.groupBy(document.querySelectorAll('[data-live][id]'), (element) => element.dataset.live);
+for (const [path, elements] of Object.entries(groups)) {
+  const ids = elements.map((element) => element.id);
   let busy = false;
   let since = null;
   window.setInterval(async () => {
@@ -62,13 +70,13 @@ for (const element of document.querySelectorAll('[data-live][id]')) {
     }
     busy = true;
     try {
-      await refresh(id, live);
+      await refresh(ids, path);
       since = null;
     } catch {
       since ??= new Date();
     } finally {
       busy = false;
     }
-    setLost(id, since);
-  }, Number(every) * 1000);
+    setLost(ids[0], since);
+  }, Number(elements[0].dataset.every) * 1000);
 }
