@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/crash"
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
@@ -70,7 +71,7 @@ func (d *Dispatcher) commitPartitions(ctx context.Context, parts []*partition) {
 	}
 	d.metrics.holes.Set(float64(holes))
 	d.metrics.omittedRecords.Set(float64(omitted))
-	d.faults.crashAt(crashCommit)
+	crash.At(crashCommit)
 }
 
 func (d *Dispatcher) reportCommitError(ctx context.Context, err error) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/dispatcher/lane"
+	"github.com/eventrelay/relay/pkg/crash"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 )
@@ -61,7 +62,7 @@ func (d *Dispatcher) sendDelivery(ctx context.Context, l *lane.Lane, decision la
 		d.lanes.Release(delivery)
 		return lane.Result{Delivery: delivery}
 	}
-	d.faults.crashAt(crashSent)
+	crash.At(crashSent)
 	policy := policyOf(work, decision.Eligibility.Endpoint)
 	classified := classify(attempt.Code, attempt.ErrorCode, policy.RetryOn)
 	attempt.OK, attempt.ErrorCode = classified.class == classDelivered, classified.code

@@ -140,7 +140,6 @@ type Dispatcher struct {
 	tiers   []stream.Tier
 
 	metrics      *metrics
-	faults       *faults
 	lanes        *lane.Lanes
 	tierMemory   tierMemory
 	finisher     *finisher
@@ -187,7 +186,6 @@ func New(cfg Config, deps Deps) (*Dispatcher, error) {
 		cfg: cfg, log: deps.Log, stream: deps.Stream, config: deps.Config, ids: deps.IDs,
 		now: deps.Now, onOwned: deps.OnOwned, useHit: deps.UseHit, tiers: stream.Tiers(),
 		tierMemory: tierMemory{limit: cfg.MaxWaitingBytes},
-		faults:     newFaults(),
 		commitNow:  make(chan struct{}, 1), commitLock: make(chan struct{}, 1), timerWake: make(chan struct{}, 1),
 		partitions: make(map[stream.Partition]*partition),
 		lost:       make(map[stream.Partition]*partition),
@@ -227,7 +225,7 @@ func New(cfg Config, deps Deps) (*Dispatcher, error) {
 	}
 	d.transformations.init(cfg.MaxTransformedBody)
 	d.filters.evaluated = d.metrics.filterEvaluations
-	d.finisher = newFinisher(deps, d.faults, d.metrics, d.deliveryRecorded)
+	d.finisher = newFinisher(deps, d.metrics, d.deliveryRecorded)
 	return d, nil
 }
 

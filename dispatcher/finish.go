@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/dispatcher/lane"
+	"github.com/eventrelay/relay/pkg/crash"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/wait"
@@ -49,7 +50,6 @@ type finisher struct {
 	log      *slog.Logger
 	stream   stream.Config
 	producer Producer
-	faults   *faults
 	metrics  *metrics
 	now      func() time.Time
 	onDone   func(*lane.Delivery)
@@ -60,9 +60,9 @@ type finisher struct {
 	hits    backlog // completions that wait for hitPause
 }
 
-func newFinisher(deps Deps, f *faults, m *metrics, done func(*lane.Delivery)) *finisher {
+func newFinisher(deps Deps, m *metrics, done func(*lane.Delivery)) *finisher {
 	return &finisher{
-		log: deps.Log, stream: deps.Stream, producer: deps.Producer, faults: f, metrics: m, now: deps.Now, onDone: done,
+		log: deps.Log, stream: deps.Stream, producer: deps.Producer, metrics: m, now: deps.Now, onDone: done,
 		ready: newBacklog(), retries: newBacklog(), single: newBacklog(), hits: newBacklog(),
 	}
 }
@@ -120,7 +120,7 @@ func (f *finisher) onProduced(completion *completion, err error) {
 
 // advance is called when the record of the first step is acknowledged.
 func (f *finisher) advance(completion *completion) {
-	f.faults.crashAt(completion.steps[0].crash)
+	crash.At(completion.steps[0].crash)
 	if completion.steps, completion.tries = completion.steps[1:], 0; len(completion.steps) > 0 {
 		f.ready.put(completion)
 		return

@@ -250,7 +250,7 @@ func TestCompletionsWhileTheBufferIsFull(t *testing.T) {
 	}
 	var done atomic.Int64
 	blocked, release := make(chan struct{}), make(chan struct{})
-	f := newFinisher(Deps{Log: w.stream.Log, Stream: cfg, Producer: producer, Now: w.now}, newFaults(), m,
+	f := newFinisher(Deps{Log: w.stream.Log, Stream: cfg, Producer: producer, Now: w.now}, m,
 		func(*lane.Delivery) {
 			if done.Add(1) == 1 {
 				close(blocked)

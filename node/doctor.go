@@ -10,6 +10,7 @@ import (
 	"github.com/eventrelay/relay/ledger"
 	"github.com/eventrelay/relay/pkg/certfile"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/crash"
 	"github.com/eventrelay/relay/pkg/limit"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store/read"
@@ -44,7 +45,7 @@ func (n *Node) doctor(ctx context.Context) (doctor.Report, error) {
 
 // ExamineEngines examines the engines without a running node; checks that need one are left out.
 func ExamineEngines(ctx context.Context, s Config) (doctor.Report, error) {
-	now := clock()
+	now := crash.Clock()
 	p := doctor.Target{
 		Stream: s.Stream(), ReplicationFactor: s.Copies(), Trims: s.hasRole("dispatch"),
 		Redis: s.pingRedis(), Ledger: auditLedger(s.Stream(), now),
@@ -97,7 +98,7 @@ func Inspection(s Config) (config.Config, config.Deps, error) {
 		return config.Config{}, config.Deps{}, fmt.Errorf("RELAY_MASTER_KEYS: %w", err)
 	}
 	return config.Config{Node: "doctor", Partitions: 1, Unverified: s.MasterKeys == ""},
-		config.Deps{Stream: s.Stream(), Keyring: keyring, Now: clock()}, nil
+		config.Deps{Stream: s.Stream(), Keyring: keyring, Now: crash.Clock()}, nil
 }
 
 // missingStoreRights returns what the users of ClickHouse lack, with the setting that names the user.

@@ -37,6 +37,7 @@ import (
 	"github.com/eventrelay/relay/ledger"
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/crash"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/limit"
@@ -176,7 +177,7 @@ func Start(st *Stack, s Config, log *slog.Logger, registry Metrics) (*Node, erro
 	}
 	n := &Node{
 		s: s, log: log, st: st, registry: registry, stream: s.Stream(), keyring: keyring,
-		now: clock(), policy: s.egressPolicy(),
+		now: crash.Clock(), policy: s.egressPolicy(),
 	}
 	n.ids = newIDs(n.now, n.log, n.registry)
 	n.registry.MustRegister(processMetrics(s.DataDir)...)
