@@ -51,7 +51,8 @@ func (s *Server) checkArguments(next sdk.MethodHandler) sdk.MethodHandler {
 	}
 }
 
-// problemOf says which argument is wrong and what is allowed; empty if none is wrong.
+// problemOf says which argument is wrong and what is allowed; empty if none is wrong. A name that is misspelt comes before
+// the argument that is missing for it.
 func problemOf(tool string, raw json.RawMessage, arguments []argument) string {
 	var given map[string]json.RawMessage
 	if len(raw) > 0 && json.Unmarshal(raw, &given) != nil {
@@ -60,6 +61,13 @@ func problemOf(tool string, raw json.RawMessage, arguments []argument) string {
 	names := make([]string, len(arguments))
 	for i, a := range arguments {
 		names[i] = a.name
+	}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if !slices.Contains(names, name) {
+			return unknown(tool, name, names)
+		}
+	}
+	for _, a := range arguments {
 		value, found := given[a.name]
 		switch {
 		case !found && a.required:
@@ -67,12 +75,12 @@ func problemOf(tool string, raw json.RawMessage, arguments []argument) string {
 		case found && !a.accepts(value):
 			return a.name + ": must be " + a.kindText() + a.hint()
 		}
-		delete(given, a.name)
 	}
-	if len(given) == 0 {
-		return ""
-	}
-	name := slices.Min(slices.Collect(maps.Keys(given)))
+	return ""
+}
+
+// unknown says that a tool has no argument of this name, and which ones it has.
+func unknown(tool, name string, names []string) string {
 	text := fmt.Sprintf("%s: is no argument of %s", cleanText(name, 40), tool)
 	separator := "; "
 	if best := nearest.Name(strings.ToLower(name), names, len(name)/3+1); best != "" {
