@@ -35,24 +35,25 @@ func argumentsOf[In any]() []argument {
 	return all
 }
 
-// checkArguments answers a call with wrong arguments itself: the SDK's answer is that of its library for schemas, and
-// names no argument that would do.
-func (s *Server) checkArguments(next sdk.MethodHandler) sdk.MethodHandler {
+// nameArguments says which argument of a refused call is wrong: the SDK's answer is that of its library for schemas,
+// and names no argument that would do.
+func (s *Server) nameArguments(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
-		if call, ok := req.(*sdk.CallToolRequest); ok {
-			if arguments, known := s.tools[call.Params.Name]; known {
-				if problem := problemOf(call.Params.Name, call.Params.Arguments, arguments); problem != "" {
-					return &sdk.CallToolResult{IsError: true,
-						Content: []sdk.Content{&sdk.TextContent{Text: "invalid_request: " + problem}}}, nil
-				}
-			}
+		result, err := next(ctx, method, req)
+		call, isCall := req.(*sdk.CallToolRequest)
+		refused, isAnswer := result.(*sdk.CallToolResult)
+		if err != nil || !isCall || !isAnswer || !refused.IsError {
+			return result, err
 		}
-		return next(ctx, method, req)
+		if problem := problemOf(call.Params.Name, call.Params.Arguments, s.tools[call.Params.Name]); problem != "" {
+			refused.Content = []sdk.Content{&sdk.TextContent{Text: "invalid_request: " + problem}}
+		}
+		return refused, nil
 	}
 }
 
-// problemOf says which argument is wrong and what is allowed; empty if none is wrong. A name that is misspelt comes before
-// the argument that is missing for it.
+// problemOf says which argument is wrong and what is allowed; empty if none is wrong. A name that is misspelt comes
+// before the argument that is missing for it.
 func problemOf(tool string, raw json.RawMessage, arguments []argument) string {
 	var given map[string]json.RawMessage
 	if len(raw) > 0 && json.Unmarshal(raw, &given) != nil {

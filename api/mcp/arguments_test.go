@@ -17,8 +17,8 @@ func TestWrongArgumentsAreNamed(t *testing.T) {
 			"limit: must be an integer: rows of the page, 1 to 50; 20 if left out"},
 		{"events_list", argumentsOf[eventsListInput](), `{"status":["failed"]}`,
 			"status: must be a string: pending, retrying, delivered, failed, skipped or rejected"},
-		{"event_get", argumentsOf[eventGetInput](), `{"ids":"evt_1"}`, `ids: is no argument of event_get; did you mean "id"? ` +
-			`it has id, include_body, max_bytes`},
+		{"event_get", argumentsOf[eventGetInput](), `{"ids":"evt_1"}`,
+			`ids: is no argument of event_get; did you mean "id"? it has id, include_body, max_bytes`},
 		{"event_get", argumentsOf[eventGetInput](), `{}`, "id: is required: id of the event (evt_…)"},
 		{"event_get", argumentsOf[eventGetInput](), ``, "id: is required: id of the event (evt_…)"},
 		{"event_get", argumentsOf[eventGetInput](), `{"id":null}`, "id: must be a string: id of the event (evt_…)"},

@@ -177,6 +177,6 @@ func (s *Server) newServer() *sdk.Server {
 	})
 	s.addTools(server)
 	s.addChanges(server)
-	server.AddReceivingMiddleware(s.record, s.checkArguments, hideChanges)
+	server.AddReceivingMiddleware(s.record, s.nameArguments, hideChanges)
 	return server
 }
