@@ -7,9 +7,8 @@
 // It has no passwords, and miniredis allocates any length that a client announces: one packet can end the process. So
 // it serves only this machine, and in `relay dev` only its own process.
 //
-// miniredis does not measure time itself. All TTLs are reduced before a command if 50 ms have passed since the last
-// reduction, so a key lives up to 50 ms longer or shorter than its TTL, and an idle server does nothing. Each reduction
-// visits every key while commands wait; with many keys they become rarer.
+// miniredis does not measure time itself. Run reduces all TTLs every 50 ms, so a key lives up to 50 ms longer or
+// shorter than its TTL. Each reduction visits every key while commands wait; with many keys they become rarer.
 package redis
 
 import (
@@ -32,14 +31,12 @@ import (
 )
 
 const (
-	// expiryInterval is how often commands reduce the keys' TTLs at most. Lease counters live for 3 s. The level of a
-	// bucket is the TTL of its key, so the level that a new owner reads is too low by at most the tokens of 50 ms.
+	// expiryInterval is how often the keys' TTLs are reduced. Lease counters live for 3 s. The level of a bucket is the
+	// TTL of its key, so the level that a new owner reads is too low by at most the tokens of 50 ms.
 	expiryInterval = 50 * time.Millisecond
 	// expiryPauseFactor times the length of the last reduction is the least pause before the next one: reductions take at
 	// most 5 % of the time.
 	expiryPauseFactor = 20
-	// sweepInterval is how often TTLs are reduced without a command, to give back the memory of expired keys.
-	sweepInterval = 10 * time.Second
 )
 
 // Config is the configuration of an embedded Redis.
@@ -82,10 +79,6 @@ type Server struct {
 
 	mu     sync.Mutex     // guards server
 	server *server.Server // nil before and after Run
-
-	expiry     sync.Mutex // guards the fields below
-	reducedAt  time.Time  // when the TTLs were last reduced
-	nextReduce time.Time  // the earliest time of the next reduction
 }
 
 // New validates the configuration. It starts nothing.
@@ -122,11 +115,6 @@ func (s *Server) Run(ctx context.Context) (err error) {
 		return fmt.Errorf("start embedded redis: %w", err)
 	}
 	first.Close()
-	s.reducedAt = time.Now()
-	s.redis.Server().SetPreHook(func(*server.Peer, string, ...string) (done bool) {
-		s.expireKeys(time.Now())
-		return false
-	})
 	s.setServer(s.redis.Server())
 	defer s.redis.Close()
 	defer s.setServer(nil)
@@ -146,16 +134,8 @@ func (s *Server) Run(ctx context.Context) (err error) {
 		where = "this process only"
 	}
 	s.log.Info("embedded redis ready", "addr", where)
-	sweep := time.NewTicker(sweepInterval)
-	defer sweep.Stop()
-	for {
-		select {
-		case now := <-sweep.C:
-			s.expireKeys(now)
-		case <-ctx.Done():
-			return nil
-		}
-	}
+	s.expireKeys(ctx)
+	return nil
 }
 
 func (s *Server) setServer(to *server.Server) {
@@ -249,14 +229,20 @@ func connOf(fd int) (net.Conn, error) {
 	return net.FileConn(file)
 }
 
-// expireKeys reduces the TTLs of all keys by the time that has passed, unless they were reduced just before.
-func (s *Server) expireKeys(now time.Time) {
-	s.expiry.Lock()
-	defer s.expiry.Unlock()
-	if now.Before(s.nextReduce) {
-		return
+// expireKeys reduces the TTLs of all keys as time passes, until ctx ends.
+func (s *Server) expireKeys(ctx context.Context) {
+	last := time.Now()
+	timer := time.NewTimer(expiryInterval)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return
+		}
+		now := time.Now()
+		s.redis.FastForward(now.Sub(last))
+		last = now
+		timer.Reset(max(expiryInterval, expiryPauseFactor*time.Since(now)))
 	}
-	s.redis.FastForward(now.Sub(s.reducedAt))
-	s.reducedAt = now
-	s.nextReduce = now.Add(max(expiryInterval, expiryPauseFactor*time.Since(now)))
 }

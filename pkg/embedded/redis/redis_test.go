@@ -94,28 +94,6 @@ func TestKeysExpire(t *testing.T) {
 	}
 }
 
-// A command sees no key whose TTL has passed while there was no command, although nothing runs meanwhile.
-func TestIdleKeysExpireWithTheNextCommand(t *testing.T) {
-	s, stop := serveOn(t, "")
-	c, err := s.DialContext(t.Context(), "tcp", "anything:1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	r := bufio.NewReader(c)
-	time.Sleep(expiryInterval / 2) // the TTLs of a timer would not be reduced at the same moments
-	for range 3 {
-		call(t, c, r, "SET", "goes", "1", "PX", "60")
-		time.Sleep(61 * time.Millisecond)
-		if got := call(t, c, r, "EXISTS", "goes"); got != ":0" {
-			t.Fatalf("EXISTS answered %s after the TTL", got)
-		}
-	}
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
-}
-
 func TestListenError(t *testing.T) {
 	s, stop := serve(t)
 	other, err := New(Config{Listen: s.Addr()}, Deps{})
