@@ -101,7 +101,9 @@ func TestBodyArrivesByteForByte(t *testing.T) {
 		for _, method := range []string{"POST", "PUT", "PATCH", "DELETE"} {
 			var gotBody []byte
 			var got *http.Request
-			work := testWork(t, body, event.Field{Name: "Content-Type", Value: "application/x"})
+			const latin1 = "Zo\xeb"
+			work := testWork(t, body, event.Field{Name: "Content-Type", Value: "application/x"},
+				event.Field{Name: "X-High", Value: latin1})
 			work.Event.Method = method
 			attempt := send(t, func(_ http.ResponseWriter, r *http.Request) { gotBody, _ = io.ReadAll(r.Body); got = r }, work)
 			if attempt.Code != 200 || sha256.Sum256(gotBody) != sha256.Sum256(body) {
@@ -109,9 +111,9 @@ func TestBodyArrivesByteForByte(t *testing.T) {
 				continue
 			}
 			if got.Method != method || got.RequestURI != "/hook?q=1" || got.ContentLength != int64(len(body)) ||
-				got.TransferEncoding != nil {
-				t.Errorf("%s %s: %s %s, length %d, %v", method, name, got.Method, got.RequestURI, got.ContentLength,
-					got.TransferEncoding)
+				got.TransferEncoding != nil || got.Header.Get("X-High") != latin1 {
+				t.Errorf("%s %s: %s %s, length %d, %v, %q", method, name, got.Method, got.RequestURI, got.ContentLength,
+					got.TransferEncoding, got.Header["X-High"])
 			}
 		}
 	}

@@ -9,7 +9,8 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// commitLoop commits every CommitEvery, and sooner on demand with a pause after each commit, until ctx ends.
+// commitLoop commits CommitEvery after the last commit, and sooner on demand with a pause after each commit, until ctx
+// ends.
 func (d *Dispatcher) commitLoop(ctx context.Context) {
 	tick := time.NewTicker(d.cfg.CommitEvery)
 	defer tick.Stop()
@@ -32,8 +33,10 @@ func (d *Dispatcher) commitLoop(ctx context.Context) {
 		}
 		began := time.Now()
 		d.commitPartitions(ctx, d.assignment())
+		rest := min(commitPauseFactor*time.Since(began), maxCommitPause)
 		commitNow = nil // until the pause ends
-		pause.Reset(min(max(commitPause, commitPauseFactor*time.Since(began)), d.cfg.CommitEvery))
+		pause.Reset(max(commitPause, rest))
+		tick.Reset(max(d.cfg.CommitEvery, rest))
 	}
 }
 

@@ -14,12 +14,7 @@ import (
 // commit. Fewer records wait for CommitEvery.
 func TestCommitFollowsFewRecords(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
-		var commits atomic.Int64
-		w.cluster.ControlKey(int16(kmsg.OffsetCommit), func(kmsg.Request) (kmsg.Response, error, bool) {
-			w.cluster.KeepControl()
-			commits.Add(1)
-			return nil, nil, false
-		})
+		commits := countCommits(w)
 		url, _ := w.serve(80, &sink{})
 		w.endpoint(url)
 		cfg := testConfig()
@@ -47,4 +42,36 @@ func TestCommitFollowsFewRecords(t *testing.T) {
 		f(1, 20*time.Second, 21*commitAfterRecords, 7)
 		f(0, time.Minute, 21*commitAfterRecords+1, 8)
 	})
+}
+
+// However many records finish, and whether they or CommitEvery ask for it: four commits a second at most.
+func TestCommitsAreFew(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+		commits := countCommits(w)
+		url, _ := w.serve(80, &sink{})
+		w.endpoint(url)
+		cfg := testConfig()
+		cfg.CommitEvery = DefaultConfig().CommitEvery
+		w.start(cfg)
+		const seconds = 4
+		for range seconds * 500 {
+			w.accept(w.newEvent("x"))
+			time.Sleep(2 * time.Millisecond)
+		}
+		w.outcomes(count(seconds * 500))
+		if n := commits.Load(); n < 2*seconds || n > 4*seconds+1 {
+			t.Errorf("%d commits in %d seconds, want two to four a second", n, seconds)
+		}
+	})
+}
+
+// countCommits counts the requests of the world's broker to commit offsets from now on.
+func countCommits(w *bubbleWorld) *atomic.Int64 {
+	commits := new(atomic.Int64)
+	w.cluster.ControlKey(int16(kmsg.OffsetCommit), func(kmsg.Request) (kmsg.Response, error, bool) {
+		w.cluster.KeepControl()
+		commits.Add(1)
+		return nil, nil, false
+	})
+	return commits
 }

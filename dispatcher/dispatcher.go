@@ -117,10 +117,11 @@ const (
 	// commitAfterRecords is after how many finished records a commit is made before CommitEvery has passed. The embedded
 	// broker syncs the outcomes of each partition first: 32 partitions take some 2 ms of CPU.
 	commitAfterRecords = 32
-	// commitPause is the shortest pause after a commit, commitPauseFactor how much longer than the commit the pause is:
-	// on a slow disk, commits take at most a tenth of the time.
+	// commitPause is the shortest pause after a commit, commitPauseFactor how much longer than the commit the pause is, up
+	// to maxCommitPause: on a slow disk, commits take at most a tenth of the time.
 	commitPause       = 250 * time.Millisecond
 	commitPauseFactor = 10
+	maxCommitPause    = time.Second
 	// commitTimeout bounds one commit, and the wait for one that is running.
 	commitTimeout = 5 * time.Second
 	// sweepEvery is how often empty lanes are removed.
