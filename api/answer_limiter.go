@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"encoding/base64"
 	"net/http"
 	"time"
 
@@ -55,14 +56,15 @@ func (a answerLimiter) write(ctx context.Context, w http.ResponseWriter, maxByte
 }
 
 // detailBytes is an upper bound of an event's detail as JSON. Its body may appear twice (body and data), its headers
-// always do (headers and headers_raw).
+// always do (headers and headers_raw), and their values perhaps once more in base64.
 func detailBytes(d *event.Detail) int {
 	e := d.Event
-	n := 2*len(e.Body) + len(e.Query) + len(d.Deliveries)*deliveryBytes
+	n, encoded := 2*len(e.Body)+len(e.Query)+len(d.Deliveries)*deliveryBytes, 0
 	for _, f := range e.Header {
 		n += 2 * (len(f.Name) + len(f.Value))
+		encoded += base64.StdEncoding.EncodedLen(len(f.Value)) + len("null,")
 	}
-	return escapedByte*n + attemptBytes(d.Attempts) + detailFrame
+	return escapedByte*n + encoded + attemptBytes(d.Attempts) + detailFrame
 }
 
 // detailFrame, deliveryBytes and attemptFrame bound the JSON of an event, a delivery and an attempt, without the texts

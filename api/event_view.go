@@ -93,6 +93,7 @@ type eventDetail struct {
 	Attempts          []attemptView     `json:"attempts"`
 	Headers           map[string]string `json:"headers"`
 	HeadersRaw        [][2]string       `json:"headers_raw"`
+	HeadersBase64     []*string         `json:"headers_base64,omitempty"` // see base64HeaderValues
 	Body              string            `json:"body"`
 	BodyEncoding      string            `json:"body_encoding"`
 	ContentType       *string           `json:"content_type"`
@@ -132,14 +133,12 @@ type receiptView struct {
 func (a *events) detailOf(by viewer, d *event.Detail, failures map[string]*transformFailureView) eventDetail {
 	e := d.Event
 	v := eventDetail{
-		eventBase: baseOf(&d.Summary), Headers: joinHeaders(e.Header), HeadersRaw: make([][2]string, len(e.Header)),
-		ContentType: orNull(e.ContentType()), Method: e.Method, Query: e.Query, RemoteIP: addrOrNull(e.RemoteIP),
+		eventBase: baseOf(&d.Summary), Headers: joinHeaders(e.Header), HeadersRaw: headerLines(e.Header),
+		HeadersBase64: base64HeaderValues(by, e.Header),
+		ContentType:   orNull(e.ContentType()), Method: e.Method, Query: e.Query, RemoteIP: addrOrNull(e.RemoteIP),
 		IdempotencyKey: orNull(e.IdempotencyKey), DuplicateOf: orNull(e.DuplicateOf), ExpiresAt: web.Time(a.expiry(e.ID)),
 		TraceID:    orNull(event.TraceID(e.Trace)),
 		Deliveries: deliveriesOf(d, failures), AttemptsTruncated: d.AttemptsTruncated,
-	}
-	for i, f := range e.Header {
-		v.HeadersRaw[i] = [2]string{f.Name, f.Value}
 	}
 	v.Body, v.BodyEncoding = bodyText(by.maskTokens(e.Body))
 	v.PayloadErasedAt = web.Time(a.erasures.ErasedAt(e.ID))
@@ -260,6 +259,31 @@ func joinHeaders(fields []event.Field) map[string]string {
 		}
 	}
 	return out
+}
+
+// headerLines returns names and values of header lines.
+func headerLines(fields []event.Field) [][2]string {
+	lines := make([][2]string, len(fields))
+	for i, f := range fields {
+		lines[i] = [2]string{f.Name, f.Value}
+	}
+	return lines
+}
+
+// base64HeaderValues returns, for each header line, its value in base64 if the value is not UTF-8, else nil. It returns
+// no list if all values are UTF-8. Some providers send Latin-1, and JSON has U+FFFD in place of its bytes.
+func base64HeaderValues(by viewer, fields []event.Field) (values []*string) {
+	for i, f := range fields {
+		if utf8.ValidString(f.Value) {
+			continue
+		}
+		if values == nil {
+			values = make([]*string, len(fields))
+		}
+		// Masked before it is encoded, because the masker of the answer cannot see tokens in base64
+		values[i] = new(base64.StdEncoding.EncodeToString(by.maskTokens([]byte(f.Value))))
+	}
+	return values
 }
 
 // bodyText returns bytes as text if they are UTF-8, else in base64.

@@ -350,7 +350,7 @@ func TestReadEvent(t *testing.T) {
 			RemoteIP: netip.MustParseAddr("2001:db8::1"),
 			Dests:    []string{"dst_a", "dst_b"}, Trace: "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01",
 			Header: []event.Field{{Name: "Content-Type", Value: "image/png"}, {Name: "X-A", Value: "1"},
-				{Name: "X-A", Value: "2"}}, Body: []byte{0xff, 0xfe, 0},
+				{Name: "X-A", Value: "2"}, {Name: "X-High", Value: "Zo\xeb"}}, Body: []byte{0xff, 0xfe, 0},
 		}
 		x.Source = event.SourceProvider
 		x.Deliveries = []event.Delivery{
@@ -364,7 +364,8 @@ func TestReadEvent(t *testing.T) {
 	for path, want := range map[string]any{
 		"body": "//4A", "body_encoding": "base64", "content_type": "image/png", "method": "PUT", "query": "a=b",
 		"remote_ip":   "2001:db8::1",
-		"headers.X-A": "1, 2", "headers_raw.2.1": "2", "data": nil, "attempts_truncated": true, "receipt.state": "processed",
+		"headers.X-A": "1, 2", "headers_raw.2.1": "2", "headers_raw.3.1": "Zo\ufffd", "headers_base64.2": nil,
+		"headers_base64.3": "Wm/r", "data": nil, "attempts_truncated": true, "receipt.state": "processed",
 		"receipt.details.a": 1.0, "receipt.reference": nil,
 		"receipt.created_at": "2026-08-21T22:24:35.005Z", "receipt.updated_at": "2026-08-21T22:24:36.005Z",
 		"deliveries.0.id": id.DeliveryOf(d, "dst_a"), "deliveries.0.destination_id": "dst_a",

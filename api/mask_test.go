@@ -101,7 +101,8 @@ func (c *client) createWithCapabilities() (ep *answer, evt string, x capabilitie
 	e := c.fake.events[ev] // a provider and a destination may repeat the URL that was called
 	e.Type, e.Query, e.IdempotencyKey = "a."+x.token, "callback=https%3A%2F%2Frelay%2Fin%2F"+x.token, x.ingest()
 	e.Header = []event.Field{{Name: "Referer", Value: x.ingest()}, {Name: "X-Original-Url", Value: "/in/" + x.token},
-		{Name: "X-Forwarded-Uri", Value: "%2fin%2f" + x.token + "%3fa"}, {Name: x.token, Value: "x"}}
+		{Name: "X-Forwarded-Uri", Value: "%2fin%2f" + x.token + "%3fa"}, {Name: x.token, Value: "x"},
+		{Name: "X-High", Value: x.ingest() + "\xff"}} // also in base64
 	e.Body = []byte(x.ingest() + "\xff") // base64 in answers
 	c.fake.details[ev] = func(d *event.Detail) {
 		row := event.AttemptRow{Endpoint: ep.text("id"), Destination: dst, Number: 1}

@@ -87,7 +87,10 @@ func (q *query) searchText() string {
 	if len(values) == 0 {
 		return ""
 	}
-	if n := utf8.RuneCountInString(values[0]); len(values) > 1 || n > maxSearchText || !utf8.ValidString(values[0]) {
+	switch n := utf8.RuneCountInString(values[0]); {
+	case !utf8.ValidString(values[0]):
+		q.fail("q", "must be UTF-8; header[name] and body[path] also search for other bytes")
+	case len(values) > 1 || n > maxSearchText:
 		q.fail("q", "must be sent once, with at most %d characters", maxSearchText)
 	}
 	q.hash.add("q:" + values[0])

@@ -14,7 +14,6 @@ import (
 
 	"github.com/eventrelay/relay/api/feed"
 	"github.com/eventrelay/relay/pkg/config"
-	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/wait"
 	"github.com/eventrelay/relay/pkg/web"
@@ -268,9 +267,11 @@ type streamView struct {
 	Method     string      `json:"method"`
 	Path       string      `json:"path"`
 	Headers    [][2]string `json:"headers"`
-	Body       []byte      `json:"body"` // base64; empty when it is truncated
-	Size       int         `json:"size"`
-	Truncated  bool        `json:"truncated"`
+	// HeadersBase64 has, for each header, its value in base64 if it is not UTF-8; see base64HeaderValues.
+	HeadersBase64 []*string `json:"headers_base64,omitempty"`
+	Body          []byte    `json:"body"` // base64; empty when it is truncated
+	Size          int       `json:"size"`
+	Truncated     bool      `json:"truncated"`
 }
 
 type gapView struct {
@@ -285,7 +286,7 @@ func (s *sse) writeItem(x *feed.Item) {
 		return
 	}
 	v := streamViewOf(x.Event)
-	v.Body = s.by.maskTokens(v.Body)
+	v.HeadersBase64, v.Body = base64HeaderValues(s.by, x.Event.Header), s.by.maskTokens(v.Body)
 	s.writeFrame("event", cursor, v)
 }
 
@@ -301,14 +302,6 @@ func streamViewOf(e *feed.Event) streamView {
 		v.Path = "/?" + e.Query
 	}
 	return v
-}
-
-func headerLines(fields []event.Field) [][2]string {
-	lines := make([][2]string, len(fields))
-	for i, f := range fields {
-		lines[i] = [2]string{f.Name, f.Value}
-	}
-	return lines
 }
 
 // writeFrame buffers one server-sent event. JSON contains no line breaks, so its data is one line.

@@ -225,7 +225,10 @@ func TestStreamSendsAcceptedEvents(t *testing.T) {
 		t.Errorf("headers %v", h)
 	}
 	s.put(other, []byte("other"))
-	first := s.put(ep, []byte{0, 255, 'x'}, func(e *event.Event) { e.Query, e.Type, e.Method = "q=1&r=%20", "a.b", "PUT" })
+	first := s.put(ep, []byte{0, 255, 'x'}, func(e *event.Event) {
+		e.Query, e.Type, e.Method = "q=1&r=%20", "a.b", "PUT"
+		e.Header = append(e.Header, event.Field{Name: "X-High", Value: "Zo\xeb"})
+	})
 	s.put(ep, nil, func(e *event.Event) { e.Verdict, e.Reason = event.VerdictRejected, event.SignatureMissing })
 	s.put(ep, nil, func(e *event.Event) { e.Reason, e.DuplicateOf = event.Duplicate, first })
 	again, err := s.ids.New(ep.Partition)
@@ -245,13 +248,15 @@ func TestStreamSendsAcceptedEvents(t *testing.T) {
 	d, _ := id.Parse(id.Event, first)
 	want := map[string]any{
 		"id": first, "received_at": d.Time().Format("2006-01-02T15:04:05.000Z"), "type": "a.b", "method": "PUT",
-		"path":    "/?q=1&r=%20",
-		"headers": []any{[]any{"X-A", "1"}, []any{"X-A", "2"}}, "body": "AP94", "size": 3.0, "truncated": false,
+		"path":           "/?q=1&r=%20",
+		"headers":        []any{[]any{"X-A", "1"}, []any{"X-A", "2"}, []any{"X-High", "Zo\ufffd"}},
+		"headers_base64": []any{nil, nil, "Wm/r"}, "body": "AP94", "size": 3.0, "truncated": false,
 	}
 	if fmt.Sprint(f.data) != fmt.Sprint(want) {
 		t.Errorf("got  %v\nwant %v", f.data, want)
 	}
-	if f = w.want(observed); f.data["type"] != nil || f.data["path"] != "/" || f.data["body"] != "" {
+	f = w.want(observed)
+	if _, ok := f.data["headers_base64"]; ok || f.data["type"] != nil || f.data["path"] != "/" || f.data["body"] != "" {
 		t.Errorf("%v", f.data)
 	}
 	w.want(sent)

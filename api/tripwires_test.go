@@ -167,6 +167,7 @@ func TestTrippedTripwire(t *testing.T) {
 		a.text("last_tripped_at") != at.Format(web.TimeFormat) {
 		t.Errorf("without the store: %s", a.raw)
 	}
+	time.Sleep(time.Until(at.Add(time.Millisecond))) // new secrets are made after the use of the old ones
 	if a := c.do("POST", "/v1/tripwires/"+name+"/rotate", nil).want(200); a.text("status") != "armed" {
 		t.Errorf("rotated: %s", a.raw)
 	}

@@ -144,7 +144,7 @@ func curl(e *eventDetail) string {
 	}
 	var b strings.Builder
 	b.WriteString("curl -X " + quoteShell(e.Method) + " http://localhost:3000/")
-	for _, h := range e.HeadersRaw {
+	for _, h := range e.HeaderLines() {
 		switch strings.ToLower(h[0]) {
 		case "host", "content-length", "connection", "transfer-encoding", "expect", "accept-encoding":
 			continue

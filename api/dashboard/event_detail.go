@@ -21,6 +21,7 @@ type eventDetail struct {
 	Attempts          []*attemptData
 	AttemptsTruncated bool        `json:"attempts_truncated"`
 	HeadersRaw        [][2]string `json:"headers_raw"`
+	HeadersBase64     []*string   `json:"headers_base64"`
 	Body              string
 	BodyEncoding      string  `json:"body_encoding"`
 	ContentType       *string `json:"content_type"`
@@ -170,6 +171,20 @@ func headerText(headers map[string]string) string {
 		b.WriteString(name + ": " + headers[name] + "\n")
 	}
 	return b.String()
+}
+
+// HeaderLines returns names and values of the headers as they were received.
+func (e *eventDetail) HeaderLines() [][2]string {
+	lines := slices.Clone(e.HeadersRaw)
+	for i, text := range e.HeadersBase64 {
+		if text == nil || i >= len(lines) {
+			continue
+		}
+		if b, err := base64.StdEncoding.DecodeString(*text); err == nil { // the API encodes it
+			lines[i][1] = string(b)
+		}
+	}
+	return lines
 }
 
 // bytes returns the body as it was received.

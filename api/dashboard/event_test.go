@@ -94,6 +94,12 @@ func TestBodyViewIsBounded(t *testing.T) {
 	}
 }
 
+// Bytes of a header that are not UTF-8 are shown, and the command for a local server has them.
+func TestHeaderBytesAreShown(t *testing.T) {
+	b := eventRig(t, `["Host","h"]]`, `["X-High","Zo\ufffd"]],"headers_base64":[null,"Wm/r"]`).signedIn()
+	b.get(eventPath1).want(200, `<dt>X-High</dt><dd>Zo\xeb</dd>`, `-H $&#39;X-High: Zo\<span class="nb">353&#39;`)
+}
+
 func TestJSONTokensKeepEveryByte(t *testing.T) {
 	const text = `{"a\"b":[1,-2.5e+10,true,false,null,"x: \\"],"":{}}`
 	var got strings.Builder

@@ -348,6 +348,7 @@ func TestResultsAreClean(t *testing.T) {
 	leaked := strings.Join([]string{"sk", "live", "q8ZkT2vN4xW7yR1mB5cJ9dL3"}, "_")
 	f := &fake{answer: func(string, url.Values) (int, http.Header, string) {
 		return 200, http.Header{"Relay-Data-As-Of": {"2026-01-02T03:00:00Z"}}, `{"id":"evt_1","headers_raw":[["a","b"]],` +
+			`"headers_base64":["Wm/r"],` +
 			`"data":{"a":1},"size_bytes":9007199254740993,"attempts":[{"request":{"headers":{"Webhook-Signature":"v1,abc"}},` +
 			`"response":{"headers":{"Set-Cookie":"id=1"},"body":"` + leaked + ` is wrong"}}],` +
 			`"headers":{"x\u202e":"![p](https://evil.example/?q=\u200b1)",` +
@@ -370,7 +371,7 @@ func TestResultsAreClean(t *testing.T) {
 		return v
 	}
 	v := get(map[string]any{"id": "evt_1"})
-	if v["body"] != nil || v["headers_raw"] != nil || v["data"] != nil {
+	if v["body"] != nil || v["headers_raw"] != nil || v["headers_base64"] != nil || v["data"] != nil {
 		t.Errorf("not left out: %v", v)
 	}
 	if got := v["headers"].(map[string]any)["x"]; got != "![p] (https[:]//evil.example/?q=1)" {

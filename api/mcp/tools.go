@@ -128,7 +128,7 @@ func (s *Server) addTools(server *sdk.Server) {
 				}
 			}
 			return request{path: "/v1/events/" + id, within: "/app/events/" + id, shape: shape{body: body,
-				without: []string{"headers_raw", "data"}}}
+				without: []string{"headers_raw", "headers_base64", "data"}}}
 		})
 	addRead(s, server, "endpoints_list", "List endpoints",
 		"Endpoints with their destinations, filters, retry policy and state. Tokens and secrets are masked.",

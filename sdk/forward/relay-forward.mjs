@@ -278,7 +278,21 @@ export async function * messages(body, waits = () => {}) {
 const connectionHeaders = new Set(['host', 'connection', 'keep-alive', 'te', 'trailer', 'transfer-encoding', 'upgrade',
   'expect', 'content-length'])
 
-/** Returns the headers of a copy as a flat list: all in order but those of the connection, and the event's id. */
+/**
+ * Returns headers with values for http.request, which writes each character as one byte. base64 has the bytes of values
+ * that are not UTF-8, at the same index; an older service does not send it.
+ */
+function latin1Headers(headers, base64) {
+  return headers.map(([name, value], i) => {
+    const bytes = typeof base64?.[i] === 'string' ? Buffer.from(base64[i], 'base64') : Buffer.from(value, 'utf8')
+    return [name, bytes.toString('latin1')]
+  })
+}
+
+/**
+ * Returns the headers of a copy as a flat list: all in order but those of the connection, and the event's id. A
+ * character of a value is one byte.
+ */
 export function copyHeaders({ id, headers, body }, secret, seconds = Math.floor(Date.now() / 1000)) {
   const named = headers.filter(([name]) => name.toLowerCase() === 'connection')
     .flatMap(([, value]) => value.toLowerCase().split(',').map((word) => word.trim()))
@@ -292,8 +306,7 @@ export function copyHeaders({ id, headers, body }, secret, seconds = Math.floor(
     const signature = createHmac('sha256', secret).update(`${id}.${seconds}.`).update(body).digest('base64')
     left.push(['webhook-id', id], ['webhook-timestamp', String(seconds)], ['webhook-signature', `v1,${signature}`])
   }
-  // http.request writes each character as one byte; the service has read values as UTF-8.
-  return left.flatMap(([name, value]) => [name, Buffer.from(value, 'utf8').toString('latin1')])
+  return left.flat()
 }
 
 /** The HTTP API of the service, as far as the tool needs it. */
@@ -574,7 +587,7 @@ class Forwarder {
     const receivedAt = Date.parse(event.received_at)
     if (!/^evt_\w{1,64}$/.test(event.id) || !receivedAt) throw new Unavailable('the answer is not from the service')
     if (this.seen.has(event.id)) return
-    const { method, headers, body } = event.truncated ? await this.readEvent(event.id) : decodeBody(event, 'base64')
+    const { method, headers, body } = event.truncated ? await this.readEvent(event.id) : decodeEvent(event, 'base64')
     this.remember(event.id, receivedAt)
     if (!method) {
       this.err(`${event.id} was erased before it could be copied`)
@@ -605,7 +618,7 @@ class Forwarder {
   async readEvent(id) {
     const { value } = await this.service.json(`/v1/events/${id}`)
     if (!value || value.payload_erased_at) return {}
-    return decodeBody({ method: value.method, headers: value.headers_raw, body: value.body }, value.body_encoding)
+    return decodeEvent({ ...value, headers: value.headers_raw }, value.body_encoding)
   }
 
   printSummary() {
@@ -616,11 +629,13 @@ class Forwarder {
   }
 }
 
-function decodeBody({ method, headers, body }, encoding) {
+// decodeEvent returns { method, headers, body } with the bytes that the service received.
+function decodeEvent({ method, headers, headers_base64: base64, body }, encoding) {
   if (typeof method !== 'string' || !Array.isArray(headers) || typeof body !== 'string') {
     throw new Unavailable('the answer is not from the service')
   }
-  return { method, headers, body: Buffer.from(body, encoding === 'base64' ? 'base64' : 'utf8') }
+  const bytes = Buffer.from(body, encoding === 'base64' ? 'base64' : 'utf8')
+  return { method, headers: latin1Headers(headers, base64), body: bytes }
 }
 
 // readSettings checks the arguments and the environment.

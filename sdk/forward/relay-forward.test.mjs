@@ -81,6 +81,22 @@ test('a copy has the bytes, headers and method of the event, and goes to exactly
   assert.equal(got[2].body.toString(), 'long', 'a body that the stream leaves out is read')
 })
 
+test('header values that are not UTF-8 are copied byte for byte', async (t) => {
+  const { service, got, waiting } = await startForwarder(t)
+  await waiting()
+  const value = Buffer.from([0x5a, 0x6f, 0xeb, 0x20, 0xff])
+  const event = { headers: [['X-A', 'ü'], ['X-Name', 'Zo\ufffd \ufffd']], headers_base64: [null, value.toString('base64')] }
+  service.accept(event)
+  service.accept({ ...event, body: 'long', truncated: true })
+  service.accept({ ...event, headers_base64: undefined }) // a service of an older version
+  await until(() => got.length === 3)
+  const bytes = got.map(({ raw }) => raw.slice(2, 6).map((text) => Buffer.from(text, 'latin1')))
+  const wanted = ['X-A', 'ü', 'X-Name', value].map((x) => Buffer.from(x))
+  assert.deepEqual(bytes[0], wanted)
+  assert.deepEqual(bytes[1], wanted, 'an event whose body the stream leaves out')
+  assert.equal(bytes[2][3].toString(), 'Zo\ufffd \ufffd')
+})
+
 test('each event once, in order, though the service is killed half-way', async (t) => {
   const many = 200
   const { service, got, err, waiting } = await startForwarder(t)

@@ -99,7 +99,7 @@ func mustJSON(v any) []byte {
 	return b
 }
 
-// storedAsReceived posts a body that is neither JSON nor UTF-8, with a repeated header.
+// storedAsReceived posts a body that is neither JSON nor UTF-8, with a repeated header and one in Latin-1.
 func storedAsReceived(c *C) {
 	r := c.receiver(nil)
 	ep := c.endpoint(nil, r)
@@ -111,6 +111,8 @@ func storedAsReceived(c *C) {
 		c.Fatal(err)
 	}
 	req.Header["X-Twice"] = []string{"one", "two, three"}
+	const latin1 = "Zo\xeb"
+	req.Header["X-High"] = []string{latin1}
 	req.Header.Set("Content-Type", "application/octet-stream")
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
@@ -127,12 +129,14 @@ func storedAsReceived(c *C) {
 		c.Errorf("body %q (%v), stored as %v", stored, err, e["body_encoding"])
 	}
 	c.wantEqual("X-Twice", headerValues(e["headers_raw"], "X-Twice"), []string{"one", "two, three"})
+	c.wantEqual("X-High", headerBytes(e, "X-High"), latin1)
 	c.wantEqual("X-Twice joined", member(e, "headers", "X-Twice"), "one, two, three")
 	c.wantEqual("query", e["query"], "a=1&a=2")
 	c.wantEqual("method", e["method"], "POST")
 	c.wantEqual("content type", e["content_type"], "application/octet-stream")
-	if got := r.wait(c, 1)[0]; string(got.Body) != body || len(got.Header["X-Twice"]) != 2 {
-		c.Errorf("delivered as %q with %v", got.Body, got.Header["X-Twice"])
+	if got := r.wait(c, 1)[0]; string(got.Body) != body || len(got.Header["X-Twice"]) != 2 ||
+		got.Header.Get("X-High") != latin1 {
+		c.Errorf("delivered as %q with %v and %q", got.Body, got.Header["X-Twice"], got.Header["X-High"])
 	}
 }
 

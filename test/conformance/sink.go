@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"encoding/base64"
 	"fmt"
 	"io"
 	"log"
@@ -109,6 +110,18 @@ func (r *Receiver) wait(c *C, n int) (got []Delivery) {
 		return ""
 	})
 	return got
+}
+
+// headerBytes returns the value of a header of an event if it is not UTF-8, else "".
+func headerBytes(e object, name string) string {
+	list, _ := e["headers_raw"].([]any)
+	for i, line := range list {
+		if strings.EqualFold(text(line, 0), name) {
+			value, _ := base64.StdEncoding.DecodeString(text(e, "headers_base64", i))
+			return string(value)
+		}
+	}
+	return ""
 }
 
 // headerValues returns the values of a header in a raw list [[name, value], …].
