@@ -117,12 +117,16 @@ var (
 	isLogger    = regexp.MustCompile(`^[A-Za-z0-9._-]{1,40}$`).MatchString
 	isMethod    = regexp.MustCompile(`^[A-Z]{1,20}$`).MatchString
 	isRule      = regexp.MustCompile(`^(custom:)?[a-z0-9-]{1,40}$`).MatchString
-	isTimestamp = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$`).MatchString
+	isTimestamp = regexp.MustCompile(
+		`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$`).MatchString
 )
 
+// parseTime reads a time of RFC 3339 with up to nine decimals. time.Parse alone also takes a comma, one-digit hours
+// and offsets of more than a day.
 func parseTime(text string) (time.Time, bool) {
+	text = strings.ToUpper(text) // RFC 3339, 5.6: t and z may be lower case
 	at, err := time.Parse(time.RFC3339, text)
-	return at, err == nil && isTimestamp(text)
+	return at, err == nil && isTimestamp(text) && at.UTC().Year() >= 1 && at.UTC().Year() <= 9999
 }
 
 // parseBatch reads a body. Its errors name the member.

@@ -174,6 +174,34 @@ func TestObservedAt(t *testing.T) {
 	f("1999-01-01T00:00:10.000Z", "1999-01-01T00:00:00.000Z", 10*time.Second)
 	f("2099-01-01T00:00:10.000Z", "2099-01-01T00:00:00.000Z", 10*time.Second)
 	f("2026-08-21T22:24:36.000Z", "2026-08-21T23:24:26.000Z", 0)
+	f("2026-08-21T22:24:36Z", "2026-08-21t22:24:26.5z", 9500*time.Millisecond)
+	f("2026-08-21T22:24:36.125000000Z", "2026-08-22T00:24:26.000000+02:00", 10125*time.Millisecond)
+}
+
+// A time is one of RFC 3339, with at most nine decimals.
+func TestTimesAreChecked(t *testing.T) {
+	for text, want := range map[string]bool{
+		"2026-08-21T22:24:36Z": true, "2026-08-21T22:24:36.1Z": true, "2026-08-21T22:24:36.123456789Z": true,
+		"2026-08-21T22:24:36-11:30": true, "2026-08-21t22:24:36.12z": true, "2024-02-29T00:00:00Z": true,
+
+		"2026-08-21T22:24:36.1234567890Z": false, "2026-08-21T22:24:36.Z": false, "2026-08-21T22:24:36,123Z": false,
+		"2026-08-21T22:24:36": false, "2026-08-21 22:24:36Z": false, "2026-08-21": false, "": false, "1787178276": false,
+		"2026-08-21T22:24:36+24:00": false, "2026-08-21T22:24:36+23:60": false, "0001-01-01T00:00:00+23:59": false,
+		"2026-08-21T2:24:36Z": false, "2026-08-21T24:24:36Z": false, "2026-02-29T00:00:00Z": false,
+		"12026-08-21T22:24:36Z":    false,
+		"2026-08-21T22:24:36+2:00": false, "2026-08-21T22:24:36+25:00": false, "2026-08-21T22:24:36Z ": false,
+	} {
+		if _, ok := parseTime(text); ok != want {
+			t.Errorf("%q: accepted %v, want %v", text, ok, want)
+		}
+		w := newWorld(t, config.DSNServer)
+		code := map[bool]int{true: 202, false: 400}[want]
+		w.send(code, w.batchOf().with("sent_at", text).String())
+		rec := w.send(202, w.batchOf(reportOf(1).with("first_at", text)).String())
+		if got := strings.Contains(rec.Body.String(), `"accepted":1`); got != want {
+			t.Errorf("first_at %q: %s", text, rec.Body)
+		}
+	}
 }
 
 // The agent, like every text of a request, is stored without what is invisible and without secrets.
