@@ -28,6 +28,7 @@ type candidate struct {
 	deliveries  []event.Delivery
 	summary     event.Summary // set by addStatuses
 	receiptRead bool          // addReceiptStates has set the state of processing
+	ofRun       bool          // one of the query's runs has or had a delivery of the event
 	bodyUnread  bool          // the statement of a search could not parse the body
 }
 
@@ -171,6 +172,29 @@ func (r rowReader) addReceiptStates(ctx context.Context, account string, cands [
 		}
 	}
 	return nil
+}
+
+// addRuns sets ofRun of the candidates, which are ordered newest first.
+func (r rowReader) addRuns(ctx context.Context, q *event.Query, cands []candidate) error {
+	at := make(map[id.ID]*candidate, len(cands))
+	ids := make([]id.ID, 0, len(cands))
+	for i := range cands {
+		if !cands[i].ofRun {
+			ids = append(ids, cands[i].ID)
+			at[cands[i].ID] = &cands[i]
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	find := new(ch.Query).Add("SELECT DISTINCT id FROM run_deliveries WHERE account = ", q.Account)
+	return r.each(ctx, ch.WhereIDs(find.Add(" AND run IN ", q.Runs), ids), func(rows driver.Rows) error {
+		d, err := scanID(rows)
+		if c := at[d]; err == nil && c != nil {
+			c.ofRun = true
+		}
+		return err
+	})
 }
 
 func (r rowReader) countAttempts(ctx context.Context, account string, ids []id.ID) (map[id.ID]attemptCount, error) {

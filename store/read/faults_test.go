@@ -62,6 +62,8 @@ func TestEveryReadUnderFaults(t *testing.T) {
 		"failed list":      list(func(q *event.Query) { q.Statuses = []event.Status{event.Failed} }),
 		"delivered list":   list(func(q *event.Query) { q.Statuses = []event.Status{event.Delivered} }),
 		"processing list":  list(func(q *event.Query) { q.Processing = []event.Processing{event.ProcessingDone} }),
+		"list of run":      list(func(q *event.Query) { q.Runs = h.runs[:1] }),
+		"failed in runs":   list(func(q *event.Query) { q.Runs, q.Statuses = h.runs, []event.Status{event.Failed} }),
 		"search":           list(func(q *event.Query) { q.Search = &event.Search{Text: "n"} }),
 		"attempts":         func() (any, error) { return r.Attempts(ctx, storetest.Account, some[0], id.ID{}, 10) },
 		"audit":            func() (any, error) { return r.Audit(ctx, audit.Query{Account: storetest.Account, Limit: 10}) },

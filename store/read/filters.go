@@ -252,12 +252,12 @@ func matchesDestination(q *event.Query, c *candidate) bool {
 }
 
 func runCandidates(p *predicate, q *ch.Query, s timeRange) {
-	p.where(q.Add(" AND id IN (SELECT id FROM deliveries FINAL"), tableDeliveries, s).Add(" AND run IN ", p.Runs).Add(")")
+	p.where(q.Add(" AND id IN (SELECT id FROM run_deliveries"), tableRuns, s).Add(" AND run IN ", p.Runs).Add(")")
 }
 
-func matchesRun(q *event.Query, c *candidate) bool {
-	return c.any(func(d event.Delivery) bool { return slices.Contains(q.Runs, d.Run) })
-}
+// matchesRun does not look at the deliveries: each has the run of its newest outcome only, and an event belongs to
+// every run that had a delivery of it.
+func matchesRun(_ *event.Query, c *candidate) bool { return c.ofRun }
 
 // processingCandidates appends a condition for events whose receipt has one of the states, and for events without a
 // receipt when the query includes them.

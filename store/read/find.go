@@ -130,10 +130,19 @@ func (w *walk) failureChunkStart(ctx context.Context) (lowest id.ID, cut bool, e
 	return w.chunkStartOf(ctx, q.Add(" AND status IN ", w.deliveryStatuses()), sameStatusFactor*w.ids)
 }
 
-// findRuns finds the events that ever belonged to the runs.
+// findRuns finds the events that the runs had deliveries of, whatever happened to these deliveries afterwards.
 func (w *walk) findRuns(ctx context.Context, n int) ([]candidate, error) {
-	q := w.where(new(ch.Query).Add("SELECT DISTINCT id FROM run_deliveries"), tableRuns, w.window())
-	return w.fetchUnsure(ctx, q.Add(" AND run IN ", w.Runs), n, w.leaveWindow)
+	q := w.where(new(ch.Query).Add("SELECT id FROM run_deliveries"), tableRuns, w.window())
+	if len(w.Runs) == 1 { // ClickHouse reads the rows of one run in the order of ids
+		q.Add(" AND run = ", w.Runs[0])
+	} else {
+		q.Add(" AND run IN ", w.Runs)
+	}
+	cands, err := w.fetchUnsure(ctx, q, n, w.leaveWindow)
+	for i := range cands {
+		cands[i].ofRun = true
+	}
+	return cands, err
 }
 
 // findReceipts finds the events with a receipt that has or had one of the states.

@@ -206,7 +206,10 @@ func (h *history) want(q event.Query) (want []event.Summary) {
 		s.Status, s.Reason, s.Counts = event.Summarize(e.Event, ds)
 		dests, runs, held := slices.Clone(e.Dests), []string{}, false
 		for _, d := range ds {
-			dests, runs, held = append(dests, d.Destination), append(runs, d.Run), held || d.Status == event.Held
+			dests, held = append(dests, d.Destination), held || d.Status == event.Held
+			for _, x := range e.states[d.Destination] {
+				runs = append(runs, x.run) // also the runs before the newest one
+			}
 		}
 		overlaps := func(wanted, have []string) bool {
 			return len(wanted) == 0 || slices.ContainsFunc(wanted, func(w string) bool { return slices.Contains(have, w) })

@@ -182,6 +182,11 @@ func (w *walk) next(ctx context.Context, n int) ([]candidate, error) {
 		if err := w.rows.addStatuses(ctx, w.Account, found); err != nil {
 			return nil, err
 		}
+		if w.has(byRun) {
+			if err := w.rows.addRuns(ctx, w.Query, found); err != nil {
+				return nil, err
+			}
+		}
 		if w.has(byProcessing) {
 			if err := w.rows.addReceiptStates(ctx, w.Account, found); err != nil {
 				return nil, err

@@ -30,11 +30,12 @@ func TestOnTwoShards(t *testing.T) {
 		"open recovery items": TestOpenRecoveryItems,
 		"search":              TestSearchAgreesWithModel, "selection": TestSelectionAgreesWithModel,
 		"moved": movedEndpoint, "summaries": TestSummariesAreTheRowsOfTheList, "requests": TestUsageCountsRequests,
+		"runs": TestEventIsFoundByEveryRun,
 	}
 	thorough := map[string]func(*testing.T){
 		"usage": TestUsageSurvivesKills,
 		"redo":  TestRedoChangesNothing, "paging": TestPagingWhileRowsArrive,
-		"duplicates": TestDuplicateIsSkippedUntilReplayed,
+		"duplicates": TestDuplicateIsSkippedUntilReplayed, "pages of runs": TestRunIsPaged,
 	}
 	storetest.OnTwoShards(t, tests, thorough, "lists", "attempts", "moved", "open recovery items")
 }

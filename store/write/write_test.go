@@ -25,7 +25,8 @@ func TestWriteAndRead(t *testing.T) {
 		e.Query, e.IdempotencyKey = "a=1&b=%20", "key'1"
 		e.Dests = []string{"dst_a", "dst_b"}
 		e.Header = []event.Field{
-			{Name: "X-A", Value: "1"}, {Name: "X-A", Value: ""}, {Name: "Content-Type", Value: "text/plain; charset=x"}}
+			{Name: "X-A", Value: "1"}, {Name: "X-A", Value: ""}, {Name: "Content-Type", Value: "text/plain; charset=x"},
+			{Name: "X-High", Value: "Zo\xeb"}}
 		e.Body = []byte("\x00\xff\r\nbody")
 	})
 	b.ProduceEvents(e)
