@@ -20,7 +20,7 @@ func checkConfiguration(n *Node) error {
 		return err
 	}
 	defer log.Close()
-	backlogs, err := log.Backlogs(ctx, stream.DispatchGroup, stream.ReadBy(stream.DispatchGroup)...)
+	backlogs, err := log.BacklogsAtStart(ctx, stream.DispatchGroup, stream.ReadBy(stream.DispatchGroup)...)
 	if err != nil {
 		return fmt.Errorf("read what waits to be delivered: %w", err)
 	}

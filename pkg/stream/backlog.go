@@ -7,10 +7,12 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/eventrelay/relay/pkg/certfile"
+	"github.com/eventrelay/relay/pkg/wait"
 )
 
 // Backlog is the records of one partition that a group has not completed.
@@ -23,6 +25,9 @@ type Backlog struct {
 // headFetchBytes bounds the fetch of a partition when only its first record is wanted. Kafka returns the first record
 // even if it is larger.
 const headFetchBytes = 64 << 10
+
+// startWait bounds how long a start waits for coordinators. A new cluster has them some seconds after its topics.
+const startWait = 30 * time.Second
 
 // Backlogs returns, for each partition of the topics, the records that a group (named without the prefix) has not
 // completed.
@@ -64,6 +69,21 @@ func (r *Reader) Backlogs(ctx context.Context, group string, topics ...string) (
 		return nil
 	})
 	return all, err
+}
+
+// BacklogsAtStart is Backlogs for a process that starts, perhaps together with its brokers: while they answer that a
+// coordinator or leader is not available yet, it tries again, for up to startWait.
+func (r *Reader) BacklogsAtStart(ctx context.Context, group string, topics ...string) ([]Backlog, error) {
+	pause := wait.Backoff{First: 100 * time.Millisecond, Longest: 2 * time.Second}
+	for attempt, began := 0, time.Now(); ; attempt++ {
+		all, err := r.Backlogs(ctx, group, topics...)
+		if !kerr.IsRetriable(err) || time.Since(began) > startWait {
+			return all, err
+		}
+		if err := wait.For(ctx, pause.After(attempt)); err != nil {
+			return nil, err
+		}
+	}
 }
 
 // MemberCount returns how many members a group has now; 0 if the group does not exist.

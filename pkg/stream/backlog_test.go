@@ -3,8 +3,12 @@ package stream
 import (
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // A group's backlog does not count holes, and has the first incomplete record.
@@ -67,6 +71,34 @@ func TestBacklogs(t *testing.T) {
 	}
 	if n, err := r.BrokerCount(t.Context()); err != nil || n != 1 {
 		t.Errorf("%d brokers, %v", n, err)
+	}
+}
+
+// A new cluster has no coordinators for some seconds. A start waits for them, and other reads fail.
+func TestStartWaitsForCoordinators(t *testing.T) {
+	cluster, c, _ := broker(t)
+	var unavailable atomic.Int64
+	cluster.ControlKey(int16(kmsg.FindCoordinator), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		if unavailable.Add(-1) < 0 {
+			return nil, nil, false
+		}
+		resp := req.ResponseKind().(*kmsg.FindCoordinatorResponse)
+		resp.ErrorCode = kerr.CoordinatorNotAvailable.Code
+		for _, key := range req.(*kmsg.FindCoordinatorRequest).CoordinatorKeys {
+			one := kmsg.NewFindCoordinatorResponseCoordinator()
+			one.Key, one.ErrorCode = key, kerr.CoordinatorNotAvailable.Code
+			resp.Coordinators = append(resp.Coordinators, one)
+		}
+		return resp, nil, true
+	})
+	unavailable.Store(2)
+	if _, err := reader(t, c).Backlogs(t.Context(), "group", Events); !kerr.IsRetriable(err) {
+		t.Errorf("without a coordinator: %v", err)
+	}
+	unavailable.Store(4)
+	if all, err := reader(t, c).BacklogsAtStart(t.Context(), "group", Events); err != nil || len(all) != 1 {
+		t.Errorf("at a start: %v, %v", all, err)
 	}
 }
 
