@@ -135,7 +135,7 @@ func newEngine(name string, f engineFlags, log *slog.Logger, metrics prometheus.
 	case "clickhouse":
 		cfg := clickhouse.DefaultConfig()
 		cfg.Listen, cfg.Data, cfg.Library, cfg.Fsync = f.listen, f.data, f.library, f.fsync
-		cfg.Key, cfg.Hosts, cfg.Backups = f.key, f.hosts, f.backups
+		cfg.Key, cfg.KeyFile, cfg.Hosts, cfg.Backups = f.key, f.keyFile, f.hosts, f.backups
 		if err := clickhouse.Confine(cfg, log); err != nil {
 			return nil, err
 		}

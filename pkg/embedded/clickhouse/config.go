@@ -17,6 +17,8 @@ type Config struct {
 	Listen string
 	// Key is required of every request, as X-ClickHouse-Key or as password; empty: no key is required.
 	Key string
+	// KeyFile is the file that has Key, or empty. A confined process may read it, because it starts anew.
+	KeyFile string
 	// Hosts are accepted in the Host header of requests besides the listen address. A name without a port is for any
 	// port.
 	Hosts []string

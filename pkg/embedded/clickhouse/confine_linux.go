@@ -143,6 +143,9 @@ func rulesFor(cfg Config) (map[string]uint64, error) {
 		}
 		rules[cfg.Backups] = ownRights
 	}
+	if cfg.KeyFile != "" {
+		rules[cfg.KeyFile] = readRights
+	}
 	if path, unix := strings.CutPrefix(cfg.Listen, unixPrefix); unix {
 		rules[filepath.Dir(path)] = ownRights
 	}
