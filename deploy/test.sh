@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs all tests (make test): installs what they need, runs the steps of a queue two at a time, and prints how long each
+# Runs all tests (make test): installs what they need, runs the steps of a queue three at a time, and prints how long each
 # took and what was left out for lack of a tool. A test runs in one step: under the race detector if its package starts
 # goroutines. bin/tests.txt has the seconds of each test, bin/slowest.txt the 60 slowest. RELAY_TEST_COUNT=1 also runs
 # what has passed before. `deploy/test.sh STEP...` runs only the steps with these commands, such as lint and raced.
@@ -27,34 +27,47 @@ try() {
 	left_out+=("$what")
 }
 
+# start_try WHAT COMMAND... starts a step for await_tries in the background. Most wait for the network or the disk.
+start_try() {
+	local what=$1
+	shift
+	"$@" &
+	tries+=("$! $what")
+}
+
+# await_tries is try for the steps that start_try has started.
+await_tries() {
+	local entry
+	for entry in "${tries[@]}"; do
+		try "${entry#* }" wait "${entry%% *}"
+	done
+}
+
 setup() {
 	printf '\n== set-up\n'
-	local image= build
+	local build tries=()
 	mkdir -p bin
 	: >$records
-	make --no-print-directory build & # computes, while the following wait for the network and the disk
+	make --no-print-directory build &
 	build=$!
-	try "Apache Kafka (needs Maven and Java 17)" deploy/engines/fetch.sh
-	images
-	try "Prometheus and promtool (the system's package)" deploy/prometheus/fetch.sh
-	try "the vendors' signature libraries (need npm and Python)" deploy/vendors.sh
-	try "schemathesis (needs Python 3.11 and its package index)" deploy/contract/schemathesis.sh install
+	start_try "Apache Kafka (needs Maven and Java 17)" deploy/engines/fetch.sh
+	start_try "the vendors' signature libraries (need npm and Python)" deploy/vendors.sh
+	start_try "schemathesis (needs Python 3.11 and its package index)" deploy/contract/schemathesis.sh install
+	start_try "JavaScript tests (need npm and Node.js 20)" sdk/test.sh install
+	start_try "Prometheus and promtool (the system's package)" deploy/prometheus/fetch.sh
+	await_tries
+	start_images # after Kafka's jars, which it packs
 	javascript_setup
 	command -v redis-server >/dev/null || try "redis-server (the system's package)" false
 	command -v gcc >/dev/null || try "the race detector (needs a C compiler)" false
 	wait $build
 	go build -o bin/suite ./test/suite
-	if [ -n "$image" ] && ! wait "$image"; then
-		containers=
-		left_out+=("engines as containers (no image can be built): they ran as processes")
-	fi
 	printf '== set-up: %d min %02d s\n' $(((SECONDS - started) / 60)) $(((SECONDS - started) % 60))
 }
 
 # sdk/test.sh uses the Node.js versions and the browser that it finds; this reports the missing ones.
 javascript_setup() {
 	local version
-	try "JavaScript tests (need npm and Node.js 20)" sdk/test.sh install
 	for version in 18 22 24; do
 		[ -x sdk/node_modules/node$version/bin/node ] || try "JavaScript tests on Node.js $version (there is one for Linux on x86-64)" false
 	done
@@ -78,19 +91,28 @@ memory() {
 	echo "tests write to $TMPDIR"
 }
 
-# images prepares containers: it needs Docker, and images that the environment names or that it starts to build.
-images() {
+# start_images starts to build the images of the engines, if there is Docker and the environment names none. The steps
+# that need them wait with await_images, the others run meanwhile.
+start_images() {
 	if ! docker info >/dev/null 2>&1; then
 		left_out+=("engines as containers (need a Docker engine): they ran as processes")
 		return 0
 	fi
 	containers=yes
-	[ -n "${RELAY_TEST_KAFKA_IMAGE:-}" ] && [ -n "${RELAY_TEST_REDIS_IMAGE:-}" ] && return
-	deploy/engines/image.sh &
+	[ -n "${RELAY_TEST_KAFKA_IMAGE:-}" ] && [ -n "${RELAY_TEST_REDIS_IMAGE:-}" ] && touch "$scratch/image" && return
+	{ deploy/engines/image.sh && touch "$scratch/image" || touch "$scratch/no-image"; } &
 	image=$!
 }
 
-# step NAME COMMAND... runs a command and prints its output when it has ended, because two steps run at a time.
+# await_images waits for the images and prints where the tests that need containers run.
+await_images() {
+	while [ -n "$containers" ] && [ ! -e "$scratch/image" ] && [ ! -e "$scratch/no-image" ] && kill -0 "$image" 2>/dev/null; do
+		sleep 0.2
+	done
+	[ -e "$scratch/image" ] && echo containers || echo processes
+}
+
+# step NAME COMMAND... runs a command and prints its output when it has ended, because several steps run at a time.
 step() {
 	local name=$1 from=$SECONDS status=0 out
 	shift
@@ -157,8 +179,9 @@ packages() {
 }
 
 # Every test of a package that starts goroutines runs in `raced` or in `repeated`, because both get the same expressions.
+# Three packages at a time: those of the store wait for ClickHouse most of the time.
 raced() {
-	CGO_ENABLED=1 tests -race -skip "$norace${containers:+|$contained}" $(packages | grep -Ev "$pure")
+	CGO_ENABLED=1 tests -race -p 3 -skip "$norace${containers:+|$contained}" $(packages | grep -Ev "$pure")
 }
 
 repeated() {
@@ -175,10 +198,10 @@ without_race() { tests ${containers:+-skip "$contained"} $(packages); }
 processes() { tests ${detector:+-skip "$whole"} ./test/e2e; }
 
 whole_race() {
-	CGO_ENABLED=1 RELAY_TEST_WITH=${containers:+containers} tests -race -run "$whole|$twice" ./test/e2e
+	CGO_ENABLED=1 RELAY_TEST_WITH=$(await_images) tests -race -run "$whole|$twice" ./test/e2e
 }
 
-in_containers() { RELAY_TEST_WITH=containers tests -run "$contained" ./test/kit; }
+in_containers() { RELAY_TEST_WITH=$(await_images) tests -run "$contained" ./test/kit; }
 
 # faults tests a build with crash points, which the release does not have. Only one package has files with the tag: to vet
 # those that import it, vet would read all of their dependencies.
@@ -206,9 +229,14 @@ lint() {
 	make --no-print-directory lint
 }
 
-setup
 scratch=$(mktemp -d)
 lock=$scratch/lock
+image=
+set -m # each background job is a process group that can be killed
+# A step of the set-up that fails ends those beside it: a second run would write the same directories.
+trap 'kill -- $(jobs -p | sed "s/^/-/") 2>/dev/null || true; wait || true; rm -rf "$scratch"' EXIT
+trap 'exit 1' HUP INT TERM
+setup
 times >"$scratch/cpu"
 took set-up $((SECONDS - started)) <"$scratch/cpu"
 memory
@@ -217,12 +245,15 @@ memory
 command -v gcc >/dev/null && detector=yes || detector=
 steps=("tests that boot the relay: processes")
 if [ -n "$detector" ]; then
-	steps+=("tests of packages under the race detector: raced" "tests that repeat, without it: repeated"
-		"tests of packages without goroutines: pure" "whole processes under the race detector: whole_race")
+	steps+=("tests of packages under the race detector: raced")
 else
 	steps+=("tests of packages: without_race")
 fi
 [ ! -d sdk/node_modules ] || steps+=("JavaScript: sdk/test.sh")
+if [ -n "$detector" ]; then
+	steps+=("tests that repeat, without it: repeated" "tests of packages without goroutines: pure"
+		"whole processes under the race detector: whole_race")
+fi
 steps+=("formatting, vet, linters: lint")
 [ -z "$containers" ] || steps+=("tests on engines as containers: in_containers")
 steps+=("crash points: faults" "the Helm chart and other modules: modules")
@@ -236,14 +267,16 @@ for entry in "${steps[@]}"; do
 done
 steps=("${chosen[@]}")
 
-set -m # each worker is a process group that can be killed
-worker & first=$!
-worker & second=$!
-trap 'kill -- -$first -$second 2>/dev/null || true; wait || true; rm -rf "$scratch" "${memory:-}"' EXIT
-trap 'exit 1' HUP INT TERM
-# Wait for both even after a failure: killed tests would leave engines behind.
-wait $first || failed=yes
-wait $second || failed=yes
+workers=()
+# One more than the cores of a small machine: a fifth of the time of two workers' steps is waiting.
+for _ in 1 2 3; do
+	worker & workers+=($!)
+done
+trap 'kill -- "${workers[@]/#/-}" ${image:+-$image} 2>/dev/null || true; wait || true; rm -rf "$scratch" "${memory:-}"' EXIT
+# Wait for all even after a failure: killed tests would leave engines behind.
+for pid in "${workers[@]}"; do
+	wait "$pid" || failed=yes
+done
 # Not head: sort would end by SIGPIPE, and the run with it.
 sort -rn $records | sed -n 1,60p >bin/slowest.txt
 printf '\n'
@@ -255,6 +288,7 @@ printf '\nran on %s, %s, %d cores' "$(go env GOOS)/$(go env GOARCH)" "$(go versi
 [ -f bin/engines/kafka/pom.sum ] && printf ', Apache Kafka 4.1'
 command -v redis-server >/dev/null && printf ', Redis %s' "$(redis-server --version | sed 's/.*v=\([0-9.]*\).*/\1/')"
 printf ', embedded engines\n'
+[ ! -e "$scratch/no-image" ] || left_out+=("engines as containers (no image can be built): they ran as processes")
 for what in "${left_out[@]:+${left_out[@]}}"; do
 	echo "left out: $what"
 done

@@ -26,9 +26,11 @@ const (
 	RunCancelled   RunState = "cancelled"   // somebody has cancelled it; deliveries that were not sent are skipped
 )
 
+// RunProgressTimeout is how long a queueing run may make no progress before it counts as interrupted. Only tests of
+// whole processes change it.
+var RunProgressTimeout = 30 * time.Second
+
 const (
-	// RunProgressTimeout is how long a queueing run may make no progress before it counts as interrupted.
-	RunProgressTimeout = 30 * time.Second
 	// MaxRunDuration is the maximum time that a run may queue.
 	MaxRunDuration = time.Hour
 	// runRetention is how long a run can be read.

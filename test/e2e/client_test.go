@@ -162,6 +162,21 @@ func (c client) awaitStatus(id, want string, limit time.Duration) map[string]any
 	}
 }
 
+// event reads an event. It reads it again while Relay-Data-As-Of says that attempts may be missing: where ClickHouse
+// answers late, the relay reads the event from the log.
+func (c client) event(id string) map[string]any {
+	c.t.Helper()
+	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+		status, e, header := c.call("GET", "/v1/events/"+id, nil)
+		if status != http.StatusOK && status != http.StatusServiceUnavailable {
+			c.t.Fatalf("event %s: %d %v\n%s", id, status, e, c.logs)
+		}
+		if status == http.StatusOK && (header.Get("Relay-Data-As-Of") == "" || time.Since(began) > busy*time.Minute) {
+			return e
+		}
+	}
+}
+
 // hasOpen reports whether a list of events has one that is not final, or is behind.
 func (c client) hasOpen(query string) bool {
 	c.t.Helper()

@@ -78,7 +78,7 @@ func TestDevRestart(t *testing.T) {
 	if again := p.signInLink(2); again == link { // nobody has a password
 		t.Errorf("the second start printed the sign-in link of the first: %s", link)
 	}
-	if e := p.must(http.StatusOK, "GET", "/v1/events/"+id, nil); e["status"] != "delivered" {
+	if e := p.event(id); e["status"] != "delivered" {
 		t.Fatalf("after the restart the event is %v", e)
 	}
 	next := p.send(ep, 2)

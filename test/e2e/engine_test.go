@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -49,5 +51,24 @@ func TestEngineRunsAlone(t *testing.T) {
 			}
 			p.start()
 		})
+	}
+}
+
+// A key file may lie anywhere. ClickHouse's process confines itself to its directories and then reads the file again.
+func TestEngineReadsItsKeyFile(t *testing.T) {
+	t.Parallel()
+	const secret = "a-key-of-32-characters-or-more-00"
+	dir, key := t.TempDir(), filepath.Join(t.TempDir(), "engine.key")
+	if err := os.WriteFile(key, []byte(secret+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := newProcess(t, dir, []string{"engine", "clickhouse", "--data", dir, "--fsync=false", "--key-file", key})
+	p.start()
+	address := "http://" + p.url + "/"
+	if status, text := sendRequest(t, "POST", address, "", "SELECT 1"); status == 200 {
+		t.Errorf("without the key: %d %s", status, text)
+	}
+	if status, text := sendRequest(t, "POST", address, "", "SELECT 1", "X-ClickHouse-Key", secret); status != 200 {
+		t.Errorf("with the key: %d %s", status, text)
 	}
 }

@@ -155,7 +155,7 @@ func TestErasePayloadOnShards(t *testing.T) {
 	}
 	x.a.must(http.StatusOK, "POST", "/v1/events/"+moved+"/replay", nil)
 	eventually(t, time.Minute, func() string {
-		if e := x.a.must(http.StatusOK, "GET", "/v1/events/"+moved, nil); len(e["attempts"].([]any)) != 2 ||
+		if e := x.a.event(moved); len(e["attempts"].([]any)) != 2 ||
 			e["status"] != "failed" {
 			return fmt.Sprint("the replayed event is ", e["status"])
 		}

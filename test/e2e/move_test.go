@@ -149,7 +149,7 @@ func TestMoveEndpoint(t *testing.T) {
 	// A replay runs in its event's partition, and its result updates the event.
 	replayed := a.must(http.StatusOK, "POST", "/v1/events/"+first+"/replay", map[string]any{})
 	eventually(t, arrival, func() string {
-		e := a.must(http.StatusOK, "GET", "/v1/events/"+first, nil)
+		e := a.event(first)
 		d := e["deliveries"].([]any)[0].(map[string]any)
 		if e["status"] != "delivered" || d["run_id"] != replayed["run_id"] {
 			return fmt.Sprint(e["status"], d)

@@ -18,7 +18,7 @@ func pausedByHand(t *testing.T, write, read client) {
 	held := func(id string) {
 		t.Helper()
 		eventually(t, arrival, func() string {
-			e := read.must(http.StatusOK, "GET", "/v1/events/"+id, nil)
+			e := read.event(id)
 			d := e["deliveries"].([]any)[0].(map[string]any)
 			if e["status"] != "pending" || d["status"] != "held" || d["reason"] != "manual" ||
 				d["why"] != "held: paused by hand, delivered when unpaused" {

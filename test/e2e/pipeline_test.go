@@ -187,7 +187,7 @@ func replayedEvent(t *testing.T, write, read client) {
 		t.Fatalf("replayed as %s: %s", got[1].event(), got[1].body)
 	}
 	eventually(t, arrival, func() string {
-		e := write.must(http.StatusOK, "GET", "/v1/events/"+id, nil)
+		e := write.event(id)
 		attempts := e["attempts"].([]any)
 		if e["status"] == "delivered" && len(attempts) == 2 && attempts[1].(map[string]any)["trigger"] == "replay" {
 			return ""
@@ -250,7 +250,7 @@ func byteIdentity(t *testing.T, write, read client) {
 		if sum(got.body) != sum(body) {
 			t.Errorf("%s: delivered other bytes (%d, want %d)", name, len(got.body), len(body))
 		}
-		e := read.must(http.StatusOK, "GET", "/v1/events/"+got.event(), nil)
+		e := read.event(got.event())
 		stored := []byte(e["body"].(string))
 		if e["body_encoding"] == "base64" {
 			if stored, err = base64.StdEncoding.DecodeString(e["body"].(string)); err != nil {

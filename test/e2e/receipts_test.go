@@ -35,7 +35,7 @@ func parallelReceipts(t *testing.T, write, read client) {
 		if a["state"] != state || a["applied"] != true || a["reference"] != "job 1" {
 			t.Fatalf("%v", a)
 		}
-		e := other.must(http.StatusOK, "GET", "/v1/events/"+event, nil)
+		e := other.event(event)
 		if r, ok := e["receipt"].(map[string]any); e["processing"] != state || !ok || r["state"] != state ||
 			r["created_at"] != a["created_at"] || r["updated_at"] != a["updated_at"] {
 			t.Fatalf("after %v the event reads %v, %v", a, e["processing"], e["receipt"])
@@ -72,7 +72,7 @@ func parallelReceipts(t *testing.T, write, read client) {
 	fitsOneOrder(t, all)
 
 	for _, c := range []client{write, read} {
-		e := c.must(http.StatusOK, "GET", "/v1/events/"+event, nil)
+		e := c.event(event)
 		stands := e["receipt"].(map[string]any)
 		late := c.must(http.StatusOK, "POST", path, map[string]any{"state": "failed"})
 		if e["processing"] != "processed" || late["state"] != "processed" || late["applied"] != false ||

@@ -114,7 +114,7 @@ func TestRecoveryJobWithCanary(t *testing.T) {
 	}
 	triggers := map[any]int{}
 	for _, row := range p.list("&endpoint_id="+endpoint, 100) {
-		e := p.must(http.StatusOK, "GET", "/v1/events/"+row["id"].(string), nil)
+		e := p.event(row["id"].(string))
 		last := e["attempts"].([]any)[1].(map[string]any)
 		if e["status"] != "delivered" || last["recovery_id"] != job["id"] || last["run_id"] != nil {
 			t.Fatalf("an event of the job is %v", e)

@@ -138,7 +138,7 @@ func repeatedEvents(t *testing.T, write, read client) {
 			after[0]["why"] != "skipped: duplicate of "+first {
 			return fmt.Sprintf("%v after %s", after[0], first)
 		}
-		if e := read.must(http.StatusOK, "GET", "/v1/events/"+after[0]["id"].(string), nil); e["duplicate_of"] != first ||
+		if e := read.event(after[0]["id"].(string)); e["duplicate_of"] != first ||
 			len(e["deliveries"].([]any)) != 0 {
 			t.Fatalf("%v", e)
 		}
@@ -194,7 +194,7 @@ func repeatedEvents(t *testing.T, write, read client) {
 func TestProvidersRetryThroughKills(t *testing.T) {
 	t.Parallel()
 	skipShort(t)
-	node := newCluster(t, sharedEngines(t), "retries").start("a")[0]
+	node := newCluster(t, sharedEngines(t), "retries", shortWaits+"=1").start("a")[0]
 	dest := newSink(t, nil)
 	ep, in, _ := node.endpoint(
 		map[string]any{"dedup": map[string]any{"key": "header:X-Id"}, "destinations": []any{dest.URL}})
@@ -243,7 +243,7 @@ func TestProvidersRetryThroughKills(t *testing.T) {
 }
 
 // sendUntilAccepted sends an event until it is answered 200. After a kill the deduplication claim of the dead node
-// blocks the event for 30 s.
+// blocks the event for limit.PendingTTL.
 func sendUntilAccepted(t *testing.T, url, id string) {
 	client := http.Client{Timeout: 15 * time.Second}
 	for deadline := time.Now().Add(90 * time.Second); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {

@@ -85,7 +85,7 @@ func TestReplaySurvivesAKill(t *testing.T) {
 	t.Parallel()
 	const n = 15_000
 	dest := newSink(t, nil)
-	p := startDevProcess(t, t.TempDir())
+	p := startDevProcess(t, t.TempDir(), shortWaits+"=1")
 	endpoint := p.undeliveredEvents(dest, n)
 	since := anHourAgo()
 	var wg sync.WaitGroup

@@ -77,7 +77,7 @@ func (d *restoreDrill) awaitFailed(events []string) {
 	d.t.Helper()
 	for _, id := range events {
 		eventually(d.t, arrival, func() string {
-			e := d.node.must(http.StatusOK, "GET", "/v1/events/"+id, nil)
+			e := d.node.event(id)
 			if one := e["deliveries"].([]any)[0].(map[string]any); one["attempts"].(float64) < 1 {
 				return fmt.Sprintf("event %s: %v", id, one)
 			}
@@ -203,7 +203,7 @@ func TestRestoreConfiguration(t *testing.T) {
 	held := d.send(running, 1)[0]
 	for _, id := range []string{waiting[0], held} {
 		eventually(t, arrival, func() string {
-			e := d.node.must(http.StatusOK, "GET", "/v1/events/"+id, nil)
+			e := d.node.event(id)
 			if one := e["deliveries"].([]any)[0].(map[string]any); one["status"] != "held" {
 				return fmt.Sprintf("event %s: %v", id, one)
 			}
@@ -312,7 +312,7 @@ func TestRestoreTopics(t *testing.T) {
 	d.node.start()
 	d.await("delivered", d.send(endpoint, 1)...)
 	for _, id := range waiting {
-		e := d.node.must(http.StatusOK, "GET", "/v1/events/"+id, nil)
+		e := d.node.event(id)
 		if e["status"] != "retrying" && e["status"] != "pending" {
 			t.Errorf("event %s is %v", id, e["status"])
 		}

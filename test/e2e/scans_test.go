@@ -230,14 +230,14 @@ func TestLeakScan(t *testing.T) {
 	skipShort(t)
 	site := newWebsite(t)
 	want := site.plant()
-	p := startDevProcess(t, nodeDir(t), "RELAY_DNS_SERVER="+site.dns.Address)
+	p := startDevProcess(t, nodeDir(t), "RELAY_DNS_SERVER="+site.dns.Address, shortWaits+"=1")
 	domain := p.prove(site, "shop")
 	wires := p.plantTripwires(site, domain)
 	large := p.scanThroughKills(site, domain, want)
 	p.touchTripwires(t, wires)
 	p.compareDecoys(wires)
 	p.scanOnePage(site)
-	if rounds(0, 0, 1) > 0 { // at five requests a second it takes more than a minute
+	if rounds(0, 0, 1) > 0 { // scan.TestBudgets and the comparison above show most of it
 		p.scanLargeSite(site, large)
 		p.timeDecoys(t, wires)
 	}

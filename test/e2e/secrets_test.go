@@ -121,7 +121,7 @@ func TestPlantedSecretsAreNowhere(t *testing.T) {
 	}
 	secrets["rotated signing secret"] = hex.EncodeToString(raw)
 	eventually(t, arrival, func() string {
-		e := n.must(http.StatusOK, "GET", "/v1/events/"+delivered, nil)
+		e := n.event(delivered)
 		if attempts := e["attempts"].([]any); len(attempts) < 5 {
 			return fmt.Sprintf("%d attempts are recorded, want one for each destination and a replayed one", len(attempts))
 		}

@@ -302,8 +302,10 @@ func TestAlertsAndDashboards(t *testing.T) {
 			t.Errorf("%v fire without a fault", firing)
 		}
 	})
+	var fired []string // alerts whose fault is repaired
 	for range rounds(1, 1, 5) {
-		w.breakEngines(t)
+		w.awaitSilent(fired...)
+		fired = w.breakEngines(t)
 	}
 	t.Run("the volume is full", func(t *testing.T) {
 		path := filepath.Join(w.node.dir, "full")
@@ -317,9 +319,11 @@ func TestAlertsAndDashboards(t *testing.T) {
 		if err := os.Remove(path); err != nil {
 			t.Fatal(err)
 		}
-		w.awaitSilent("RelayDiskSpaceLow")
+		fired = append(fired, "RelayDiskSpaceLow")
 	})
-	t.Run("certificates expire, and others write", w.spoilFiles)
+	t.Run("certificates expire, and others write", func(t *testing.T) { fired = append(fired, w.spoilFiles(t)...) })
+	// An alert about a rate fires for the ten seconds over which it is counted: wait once for all.
+	t.Run("every alert is silent after the repair", func(t *testing.T) { w.awaitSilent(fired...) })
 	t.Run("destinations hang", func(t *testing.T) {
 		w.awaitSilent("RelayDeliveriesFail")
 		w.hangs.Store(true)
@@ -333,8 +337,8 @@ func TestAlertsAndDashboards(t *testing.T) {
 }
 
 // spoilFiles lets a certificate expire and writes records that the relay cannot read, as the runbooks of their alerts
-// describe it, and follows these.
-func (w *watched) spoilFiles(t *testing.T) {
+// describe it, and follows these. It repairs both and returns the alerts that fired.
+func (w *watched) spoilFiles(t *testing.T) (fired []string) {
 	expiring := func(in time.Duration) {
 		t.Helper()
 		chain := readFile(t, w.ca.Issue(t, "root", time.Now().Add(in)).CertFile)
@@ -379,11 +383,11 @@ func (w *watched) spoilFiles(t *testing.T) {
 	if err := os.WriteFile(w.caFile, readFile(t, sinkCA), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w.awaitSilent(append(alerts, "RelayCertificateExpires")...)
+	return append(alerts, "RelayCertificateExpires")
 }
 
-// breakEngines kills one engine after the other and starts it again.
-func (w *watched) breakEngines(t *testing.T) {
+// breakEngines kills one engine after the other and starts it again. It returns the alerts that fired.
+func (w *watched) breakEngines(t *testing.T) (fired []string) {
 	for _, c := range []struct {
 		name   string
 		engine *process
@@ -395,6 +399,7 @@ func (w *watched) breakEngines(t *testing.T) {
 		{"Kafka", w.kafka, "kafka", []string{"RelayLeaseOld", "RelayNodeNotReady", "RelayEventsRefused"}},
 	} {
 		t.Run(c.name+" is killed", func(t *testing.T) {
+			w.awaitSilent(c.alerts...) // the faults before it cause none of them
 			c.engine.kill()
 			w.awaitFiring(c.alerts...)
 			found, _ := w.node.runDoctor()
@@ -407,9 +412,10 @@ func (w *watched) breakEngines(t *testing.T) {
 				}
 			}
 			c.engine.start()
-			w.awaitSilent(c.alerts...)
+			fired = append(fired, c.alerts...)
 		})
 	}
+	return fired
 }
 
 // checkJSONLog checks that each line is an object with time, level, message and node.

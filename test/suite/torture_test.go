@@ -88,6 +88,25 @@ func TestFailedTortureIsRunAgain(t *testing.T) {
 	}
 }
 
+// A part that is a program has no records of tests.
+func TestFailedProgramHasARow(t *testing.T) {
+	t.Parallel()
+	root := tortured(t, "")
+	if err := os.MkdirAll(filepath.Join(root, "deploy/release"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(root, "deploy/release/test.sh")
+	if err := os.WriteFile(program, []byte("#!/bin/sh\nexit 1\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	commit(t, root)
+	out, rows, err := torture(t, root, "release")
+	if err == nil || len(rows) != 1 || !strings.HasPrefix(rows[0], "| release | ") ||
+		!strings.HasSuffix(rows[0], " | failed:  |") {
+		t.Fatalf("%v, rows %q\n%s", err, rows, out)
+	}
+}
+
 // What is not committed has no commit to stand for it.
 func TestTortureOfUncommittedCodeCountsForItself(t *testing.T) {
 	t.Parallel()
