@@ -30,6 +30,9 @@ func concurrentUpdates(t *testing.T, conf stream.Config) {
 	const each = 40
 	a, b := node(t, conf, Config{Node: "a"}), node(t, conf, Config{Node: "b"})
 	e := a.create(t)
+	if err := b.Sync(t.Context()); err != nil { // the wait for peers is bounded
+		t.Fatal(err)
+	}
 	var mu sync.Mutex
 	revs := make(map[int64]int)
 	conflicts := 0
@@ -41,6 +44,7 @@ func concurrentUpdates(t *testing.T, conf stream.Config) {
 			haveRead.Wait()
 		})
 		wg.Go(func() {
+			defer meet() // also if no update has come so far
 			for range each {
 				for {
 					count := 0
