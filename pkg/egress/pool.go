@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -38,6 +39,7 @@ type pool struct {
 	inFlight int
 	timedOut bool // the context of a request ended before its response did
 	freedAt  time.Time
+	keepFor  time.Duration // after freedAt its idle connections are used for this long
 }
 
 // originPools are the pools of one origin. A destination with requests in flight has a pool of its own. When they have
@@ -106,11 +108,28 @@ func (o *originPools) takeFree(now time.Time) *pool {
 	p := o.free[last]
 	o.free[last] = nil
 	o.free = o.free[:last]
-	if now.Sub(p.freedAt) >= idleTimeout {
+	if now.Sub(p.freedAt) >= p.keepFor {
 		o.free = nil
 		return nil
 	}
 	return p
+}
+
+// announceKeepAlive heeds a Keep-Alive header. A request on a connection that the server closes at the same moment fails
+// with a reset, and nobody knows whether it was processed. So connections are left a second before the server closes
+// them, as other clients do: Node.js and Apache close theirs after 5 s and say so (RFC 2068, 19.7.1.1).
+func (ps *pools) announceKeepAlive(p *pool, header []string) {
+	for parameter := range strings.SplitSeq(strings.Join(header, ","), ",") {
+		name, value, _ := strings.Cut(strings.TrimSpace(parameter), "=")
+		seconds, err := strconv.ParseUint(strings.TrimSpace(value), 10, 16)
+		if err != nil || !strings.EqualFold(strings.TrimSpace(name), "timeout") {
+			continue
+		}
+		announced := time.Duration(seconds) * time.Second
+		ps.mu.Lock()
+		p.keepFor = min(max(announced-time.Second, announced/2), idleTimeout)
+		ps.mu.Unlock()
+	}
 }
 
 func (ps *pools) newPool(u *url.URL, owner *originPools) *pool {
@@ -121,7 +140,7 @@ func (ps *pools) newPool(u *url.URL, owner *originPools) *pool {
 	port = cmp.Or(port, "443")
 	ps.created++
 	return &pool{
-		owner: owner, address: net.JoinHostPort(u.Hostname(), port),
+		owner: owner, address: net.JoinHostPort(u.Hostname(), port), keepFor: idleTimeout,
 		name: net.JoinHostPort("pool-"+strconv.FormatUint(ps.created, 10), port),
 	}
 }
@@ -182,6 +201,9 @@ func (t *Transport) roundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		x.release()
 		return nil, err
+	}
+	if header := res.Header["Keep-Alive"]; header != nil && res.ProtoMajor == 1 {
+		t.pools.announceKeepAlive(x.pool, header)
 	}
 	res.Request = req
 	if res.Body == http.NoBody {

@@ -191,6 +191,56 @@ func TestPoolsWithTimeoutsAreNotReused(t *testing.T) {
 	}
 }
 
+// Connections are left a second before the server closes them, if it says when.
+func TestAnnouncedTimeOutsAreHeeded(t *testing.T) {
+	for _, c := range []struct {
+		header string
+		after  time.Duration // from which on another connection is used
+	}{
+		{"timeout=5", 4 * time.Second},
+		{"max=100, Timeout = 3", 2 * time.Second},
+		{"timeout=1", 500 * time.Millisecond},
+		{"timeout=300", idleTimeout},
+		{"timeout=0", 0},
+		{"timeout=-1", idleTimeout},
+		{"timeout=99999999999999999999", idleTimeout},
+		{"max=5", idleTimeout},
+		{"", idleTimeout},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ps := pools{origins: make(map[origin]*originPools), lastSweep: time.Now()}
+			use := func(dest string) *pool {
+				p := ps.acquire(mustParse(t, "https://example.com/hook"), dest)
+				ps.announceKeepAlive(p, []string{c.header})
+				ps.release(p, false)
+				return p
+			}
+			first := use("a")
+			if c.after > 0 {
+				time.Sleep(c.after - 1)
+				if use("a") != first {
+					t.Errorf("%q: another connection before %s", c.header, c.after)
+				}
+			}
+			time.Sleep(c.after)
+			if use("a") == first {
+				t.Errorf("%q: the same connection after %s", c.header, c.after)
+			}
+		})
+	}
+	g := startGateway(t, 0)
+	g.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.Header().Set("Keep-Alive", "timeout=0") })
+	tr := transportTo(t, g.Server)
+	for range 3 {
+		if err := postAs(t.Context(), tr, "a", g.url+"/", nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := g.opened.Load(); n != 3 {
+		t.Errorf("%d connections for 3 requests to a server that keeps none", n)
+	}
+}
+
 // If no file descriptor is left, the idle connections are closed.
 func TestIdleConnectionsFreeFileDescriptors(t *testing.T) {
 	g := startGateway(t, 0)
