@@ -1,5 +1,6 @@
 // Steps of a person in the dashboard, which several tests take.
-import { createHmac } from 'node:crypto'
+import { createHmac, randomUUID } from 'node:crypto'
+import { setTimeout as delay } from 'node:timers/promises'
 
 export const password = 'correct horse battery staple'
 
@@ -65,20 +66,34 @@ export async function leave(page, url) {
   }
 }
 
+// reloadUntil reloads a page until it has an element: on a busy machine a page may say that the event store did not answer.
+export async function reloadUntil(page, element) {
+  for (let tries = 12; ; tries--) {
+    try {
+      return await element.waitFor({ timeout: 10_000 })
+    } catch (error) {
+      if (tries === 0) throw new Error(`${page.url()}: ${(await page.locator('main').innerText()).slice(0, 500)}`, { cause: error })
+    }
+    await page.reload()
+  }
+}
+
 // post sends an event to an ingest URL as the provider does, and returns the status.
 export async function post(ingestURL, provider, body, secret = providers[provider].secret) {
   const headers = { 'Content-Type': 'application/json', ...providers[provider].sign(body, secret) }
   return (await fetch(ingestURL, { method: 'POST', headers, body })).status
 }
 
-// call calls the API and returns the status and the decoded body.
+// call calls the API and returns the status and the decoded body. It repeats a call that was not possible at the moment.
 export async function call(relay, method, path, value) {
-  const response = await fetch(`${relay.url}${path}`, {
-    method,
-    headers: { Authorization: `Bearer ${relay.key}`, 'Content-Type': 'application/json' },
-    body: value && JSON.stringify(value),
-  })
-  return { status: response.status, body: await response.json() }
+  const headers = { Authorization: `Bearer ${relay.key}`, 'Content-Type': 'application/json' }
+  if (method === 'POST') headers['Idempotency-Key'] = randomUUID()
+  for (const until = Date.now() + 60_000; ;) {
+    const response = await fetch(`${relay.url}${path}`, { method, headers, body: value && JSON.stringify(value) })
+    const body = await response.json()
+    if (response.status !== 503 || Date.now() > until) return { status: response.status, body }
+    await delay(1000 * Number(response.headers.get('Retry-After')))
+  }
 }
 
 // invite adds a person and returns the one-time link.

@@ -9,7 +9,7 @@ import { after, before, describe, test } from 'node:test'
 import { promisify } from 'node:util'
 import { all, checkAccessible, checkWidths, schemesOf } from './checks.mjs'
 import { browserPath, openBrowser, openPage } from './chromium.mjs'
-import { call, choosePassword, createEndpoint, invite, leave, password, post, providers, signIn } from './dashboard.mjs'
+import { call, choosePassword, createEndpoint, invite, leave, password, post, providers, reloadUntil, signIn } from './dashboard.mjs'
 import { deliver, seed, seedHostile } from './pages.mjs'
 import { hostile, startReceiver } from './receiver.mjs'
 import { startRelay, storeOf } from './relay.mjs'
@@ -62,22 +62,24 @@ async function journey(page, { provider, name }) {
   await page.getByRole('heading', { name: 'Signature', exact: true }).waitFor()
   await page.getByText('No usual mistake explains the signature').waitFor()
   await page.goto(`${relay.url}/app/events`)
-  await rows.filter({ hasText: 'delivered' }).getByRole('link').click()
-  await page.locator('.tl summary').first().getByText('204').waitFor()
+  const delivered = rows.filter({ hasText: 'delivered' }).getByRole('link')
+  await reloadUntil(page, delivered)
+  await delivered.click()
+  await reloadUntil(page, page.locator('.tl summary').first().getByText('204'))
 }
 
 // inspect reads an event that was delivered once: its attempts, its body and its signature, and replays it. act
 // activates a control.
 async function inspect(page, act) {
+  await reloadUntil(page, page.locator('.tl summary').first())
   await act(page.locator('.tl summary').first())
   await page.getByText(`POST ${receiver.url}/orders`).waitFor()
   await act(page.getByRole('link', { name: 'Hex' }))
-  await page.getByText('00000000  7b 22').waitFor()
+  await reloadUntil(page, page.getByText('00000000  7b 22'))
   await act(page.getByRole('link', { name: 'Raw' }))
-  await page.getByText('{"type":"push"').first().waitFor()
+  await reloadUntil(page, page.getByText('{"type":"push"').first())
   await act(page.getByRole('link', { name: 'explain' }))
-  await page.getByRole('heading', { name: 'Signature', exact: true }).waitFor()
-  await page.getByText('it matches').waitFor()
+  await reloadUntil(page, page.getByText('it matches'))
   await act(page.getByRole('button', { name: 'Replay' }))
   await act(page.locator('#dlg-replay').getByRole('button', { name: 'Replay' }))
   await page.getByText('Queued one delivery.').waitFor()
@@ -171,8 +173,11 @@ async function makeFixture(page, name, by) {
   assert.equal((await fetch(endpoint.ingest_url, { method: 'POST', headers, body: JSON.stringify(sent) })).status, 200)
 
   await leave(page, `${relay.url}/app/events?endpoint_id=${endpoint.id}`)
-  await by.press(page, page.getByRole('link', { name: sent.type }).first())
-  await by.press(page, page.getByRole('button', { name: 'Make a fixture' }))
+  const [event, make] = [page.getByRole('link', { name: sent.type }).first(), page.getByRole('button', { name: 'Make a fixture' })]
+  await reloadUntil(page, event)
+  await by.press(page, event)
+  await reloadUntil(page, make)
+  await by.press(page, make)
   await page.getByText('The copy is made and sanitised.').waitFor()
   const rows = page.locator('#f-keep tbody tr')
   await rows.filter({ hasText: '/key' }).getByText('never').waitFor()
