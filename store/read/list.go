@@ -8,6 +8,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/store"
 	"github.com/eventrelay/relay/store/internal/ch"
 )
 
@@ -49,7 +50,8 @@ type walk struct {
 	chunk, ids int
 	// bytes bounds the bodies and headers in one chunk of a search; scanned counts the rows that the search has read.
 	bytes, scanned int
-	rows           rowReader // with the unstored rows of the events on the page
+	unstored       *store.Unstored // nil: everything is read from the store
+	rows           rowReader       // with the unstored rows of the events that were found last
 }
 
 // Events returns one page of a list. The first page (Before is zero) shows every event that was acknowledged before the
@@ -79,7 +81,17 @@ func (r *Reader) Events(ctx context.Context, q event.Query) (event.Page, error) 
 		defer release()
 	}
 	w := r.newWalk(q, reportedBefore)
-	inMemory := unstoredEvents(w, unstored, q.Limit+1)
+	w.unstored = unstored
+	inMemory, complete, err := w.findUnstored(ctx, q.Limit+1)
+	if err != nil {
+		return event.Page{}, err
+	}
+	if !complete {
+		if page.AsOf, err = r.fence.waitAll(ctx); err != nil {
+			return event.Page{}, err
+		}
+		w.unstored, w.allReportedBefore = nil, time.Time{}
+	}
 	var found []candidate
 	began, lastChunk := time.Now(), time.Duration(0) // lastChunk is the duration of the last chunk
 	for len(found) <= q.Limit && !w.done() {
@@ -98,7 +110,7 @@ func (r *Reader) Events(ctx context.Context, q event.Query) (event.Page, error) 
 	if found = mergeNewestFirst(found, inMemory); len(found) > q.Limit {
 		found, page.More = found[:q.Limit], true
 	}
-	rows := unstoredOf(unstored, q.Account, idsOf(found)...)
+	rows := unstoredOf(w.unstored, q.Account, idsOf(found)...)
 	if len(rows.attempts) > maxIDs {
 		if page.AsOf, err = r.fence.waitAll(ctx); err != nil {
 			return event.Page{}, err
@@ -179,7 +191,7 @@ func (w *walk) next(ctx context.Context, n int) ([]candidate, error) {
 		return nil, err
 	}
 	if len(found) > 0 && w.has(changingFilters) {
-		if err := w.rows.addStatuses(ctx, w.Account, found); err != nil {
+		if err := w.addStatuses(ctx, found); err != nil {
 			return nil, err
 		}
 		if w.has(byRun) {
@@ -201,6 +213,12 @@ func (w *walk) next(ctx context.Context, n int) ([]candidate, error) {
 		return nil, w.skipEmptyTime(ctx)
 	}
 	return found, nil
+}
+
+// addStatuses reads the deliveries of candidates, with those that are not stored yet, and derives their summaries.
+func (w *walk) addStatuses(ctx context.Context, cands []candidate) error {
+	w.rows.unstored = unstoredOf(w.unstored, w.Account, idsOf(cands)...)
+	return w.rows.addStatuses(ctx, w.Account, cands)
 }
 
 // findable reports whether a search may show an event. An erased event is found by its id only.

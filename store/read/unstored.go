@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"iter"
-	"maps"
 	"slices"
 	"time"
 
@@ -71,9 +70,7 @@ func unstoredOf(all *store.Unstored, account string, ids ...id.ID) *unstoredRows
 			continue
 		}
 		key := deliveryKey{o.Event, o.Dest}
-		if had, ok := u.deliveries[key]; !ok || version.Compare(had.version) >= 0 {
-			u.deliveries[key] = unstoredDelivery{o, version}
-		}
+		keepNewest(u.deliveries, o, version)
 		if o.Attempt != nil {
 			u.attempts[attemptKey{key, o.Attempt.ID}] = o
 		}
@@ -84,6 +81,13 @@ func unstoredOf(all *store.Unstored, account string, ids ...id.ID) *unstoredRows
 		}
 	}
 	return u
+}
+
+func keepNewest(of map[deliveryKey]unstoredDelivery, o *event.Outcome, version event.Version) {
+	key := deliveryKey{o.Event, o.Dest}
+	if had, ok := of[key]; !ok || version.Compare(had.version) >= 0 {
+		of[key] = unstoredDelivery{o, version}
+	}
 }
 
 // readInOrder runs reads of deliveries and of their attempts, so that no delivery lacks the attempt that led to it. The
@@ -125,8 +129,7 @@ func (u *unstoredRows) addDeliveries(versions map[deliveryKey]event.Version, of 
 	}
 	for key, o := range u.deliveries {
 		all := of(key.event)
-		newest := event.Delivery{Destination: o.Dest, Status: o.Status, Reason: o.Reason, Code: o.Code,
-			NextAttemptAt: o.NextAt, LastAt: o.At, Run: o.Run}
+		newest := deliveryOf(o.Outcome)
 		stored, ok := versions[key]
 		switch {
 		case !ok:
@@ -136,6 +139,11 @@ func (u *unstoredRows) addDeliveries(versions map[deliveryKey]event.Version, of 
 			(*all)[i] = newest
 		}
 	}
+}
+
+func deliveryOf(o *event.Outcome) event.Delivery {
+	return event.Delivery{Destination: o.Dest, Status: o.Status, Reason: o.Reason, Code: o.Code,
+		NextAttemptAt: o.NextAt, LastAt: o.At, Run: o.Run}
 }
 
 // exceptAttempts appends a condition that leaves the attempts out, so that they can be counted here.
@@ -202,29 +210,6 @@ func (u *unstoredRows) eachReceipt(f func(x *event.Receipt, offset int64)) {
 	for _, x := range u.receipts {
 		f(x.Receipt, x.offset)
 	}
-}
-
-// unstoredEvents returns the newest events, up to n, that match the fixed filters of a walk and are not stored yet.
-func unstoredEvents(w *walk, all *store.Unstored, n int) []candidate {
-	if all == nil {
-		return nil
-	}
-	lowest, matching := id.Lowest(w.since), make(map[id.ID]unstoredEvent)
-	for e, size := range all.Events {
-		if e.Account == w.Account && slices.Compare(e.ID[:], lowest[:]) >= 0 && slices.Compare(e.ID[:], w.before[:]) < 0 &&
-			w.holds(e) {
-			matching[e.ID] = unstoredEvent{e, size}
-		}
-	}
-	newest := slices.SortedFunc(maps.Keys(matching), func(a, b id.ID) int { return slices.Compare(b[:], a[:]) })
-	newest = newest[:min(len(newest), n)]
-	cands := make([]candidate, len(newest))
-	for i, d := range newest {
-		e := matching[d]
-		cands[i] = candidate{size: uint32(e.size), Event: event.Event{ID: d, Account: e.Account, Endpoint: e.Endpoint,
-			Type: e.Type, Source: e.Source, Verdict: e.Verdict, Reason: e.Reason, DuplicateOf: e.DuplicateOf, Dests: e.Dests}}
-	}
-	return cands
 }
 
 // mergeNewestFirst merges candidates of the store and of memory, each newest first.

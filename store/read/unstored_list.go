@@ -1,0 +1,124 @@
+package read
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+)
+
+// The store finds the events of a list that match by what is stored, and walk.next drops those whose newest state in
+// memory does not match. This file finds the others: those that match because of a row in memory.
+
+// findUnstored returns the newest events, up to n, that match because of rows that are not stored yet. It returns false
+// if it would have to read too many: the list then waits until they are stored.
+func (w *walk) findUnstored(ctx context.Context, n int) (found []candidate, complete bool, err error) {
+	if w.unstored == nil {
+		return nil, true, nil
+	}
+	if !w.has(changingFilters) {
+		events := w.unstoredEvents()
+		for _, d := range newestFirst(events, n) {
+			found = append(found, events[d].candidate())
+		}
+		return found, true, nil
+	}
+	rest := newestFirst(w.unstoredByStatus(), maxIDs+1)
+	for left, size := maxIDs, n; len(rest) > 0 && len(found) < n; size *= windowGrowth {
+		if left == 0 {
+			return nil, false, nil
+		}
+		ids := rest[:min(len(rest), size, left)]
+		rest, left = rest[len(ids):], left-len(ids)
+		more, err := w.readUnstored(ctx, ids)
+		if err != nil {
+			return nil, false, err
+		}
+		found = append(found, more...)
+	}
+	return found[:min(len(found), n)], true, nil
+}
+
+// unstoredEvents returns the events in memory that match the fixed filters and lie before the walk.
+func (w *walk) unstoredEvents() map[id.ID]unstoredEvent {
+	events := make(map[id.ID]unstoredEvent)
+	for e, size := range w.unstored.Events {
+		if e.Account == w.Account && w.reaches(e.ID) && w.holds(e) {
+			events[e.ID] = unstoredEvent{e, size}
+		}
+	}
+	return events
+}
+
+// unstoredByStatus returns the events that may match a list by status because of a row in memory: those with an outcome
+// in memory that has one of the statuses, and those in memory, unless memory has an outcome of each delivery and they do
+// not match. Outcomes in memory are newer than stored ones, because one partition has all of an event. A writer that was
+// behind may have stored an outcome before it has read the event.
+func (w *walk) unstoredByStatus() map[id.ID]bool {
+	newest := make(map[deliveryKey]unstoredDelivery)
+	for o, version := range w.unstored.Outcomes {
+		if o.Account == w.Account && w.reaches(o.Event) {
+			keepNewest(newest, o, version)
+		}
+	}
+	may, deliveries := make(map[id.ID]bool), make(map[id.ID][]event.Delivery)
+	statuses := w.deliveryStatuses()
+	for key, o := range newest {
+		deliveries[key.event] = append(deliveries[key.event], deliveryOf(o.Outcome))
+		if slices.Contains(statuses, string(o.Status)) && (!w.has(byEndpoint) || slices.Contains(w.Endpoints, o.Endpoint)) {
+			may[key.event] = true
+		}
+	}
+	for d, e := range w.unstoredEvents() {
+		known := deliveries[d]
+		isKnown := func(dest string) bool {
+			return slices.ContainsFunc(known, func(of event.Delivery) bool { return of.Destination == dest })
+		}
+		c := e.candidate()
+		c.deliveries, c.summary = known, summarize(e.Event, known, e.size)
+		if w.matches(&c) || slices.ContainsFunc(e.Dests, func(dest string) bool { return !isKnown(dest) }) {
+			may[d] = true
+		}
+	}
+	return may
+}
+
+// readUnstored returns those of the events that match, newest first.
+func (w *walk) readUnstored(ctx context.Context, ids []id.ID) ([]candidate, error) {
+	var inMemory []candidate
+	events := unstoredOf(w.unstored, w.Account, ids...).events
+	for _, e := range events {
+		if w.holds(e.Event) {
+			inMemory = append(inMemory, e.candidate())
+		}
+	}
+	found, err := w.readByID(ctx, slices.DeleteFunc(slices.Clone(ids), func(d id.ID) bool { return events[d].Event != nil }))
+	if err != nil {
+		return nil, err
+	}
+	found = mergeNewestFirst(found, inMemory)
+	if err := w.addStatuses(ctx, found); err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(found, func(c candidate) bool { return !w.matches(&c) }), nil
+}
+
+// reaches reports whether the walk has not passed an id yet.
+func (w *walk) reaches(d id.ID) bool {
+	lowest := id.Lowest(w.since)
+	return slices.Compare(d[:], lowest[:]) >= 0 && slices.Compare(d[:], w.before[:]) < 0
+}
+
+// newestFirst returns the n newest of the keys.
+func newestFirst[V any](of map[id.ID]V, n int) []id.ID {
+	ids := slices.SortedFunc(maps.Keys(of), func(a, b id.ID) int { return slices.Compare(b[:], a[:]) })
+	return ids[:min(len(ids), n)]
+}
+
+// candidate returns the event as it is read from the table of events.
+func (e unstoredEvent) candidate() candidate {
+	return candidate{size: uint32(e.size), Event: event.Event{ID: e.ID, Account: e.Account, Endpoint: e.Endpoint,
+		Type: e.Type, Source: e.Source, Verdict: e.Verdict, Reason: e.Reason, DuplicateOf: e.DuplicateOf, Dests: e.Dests}}
+}
