@@ -115,9 +115,9 @@ func (o *originPools) takeFree(now time.Time) *pool {
 	return p
 }
 
-// announceKeepAlive heeds a Keep-Alive header. A request on a connection that the server closes at the same moment fails
-// with a reset, and nobody knows whether it was processed. So connections are left a second before the server closes
-// them, as other clients do: Node.js and Apache close theirs after 5 s and say so (RFC 2068, 19.7.1.1).
+// announceKeepAlive heeds a Keep-Alive header. A request on a connection that the server closes at the same moment
+// fails with a reset, and nobody knows whether it was processed. So connections are left a second before the server
+// closes them, as other clients do: Node.js and Apache close theirs after 5 s and say so (RFC 2068, 19.7.1.1).
 func (ps *pools) announceKeepAlive(p *pool, header []string) {
 	for parameter := range strings.SplitSeq(strings.Join(header, ","), ",") {
 		name, value, _ := strings.Cut(strings.TrimSpace(parameter), "=")

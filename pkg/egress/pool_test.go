@@ -229,7 +229,9 @@ func TestAnnouncedTimeOutsAreHeeded(t *testing.T) {
 		})
 	}
 	g := startGateway(t, 0)
-	g.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.Header().Set("Keep-Alive", "timeout=0") })
+	g.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Keep-Alive", "timeout=0")
+	})
 	tr := transportTo(t, g.Server)
 	for range 3 {
 		if err := postAs(t.Context(), tr, "a", g.url+"/", nil); err != nil {

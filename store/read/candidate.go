@@ -61,6 +61,18 @@ func (r rowReader) readEvents(
 	return slices.CompactFunc(cands, func(a, b candidate) bool { return a.ID == b.ID }), seen, err
 }
 
+// readByID reads those of the events that match the fixed filters of a walk.
+func (r rowReader) readByID(ctx context.Context, w *walk, ids []id.ID) ([]candidate, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	q := selectEvents(w.eventsTable()).Add(" WHERE account = ", w.Account)
+	ch.WhereIDs(w.addColumns(q, byEndpoint), ids)
+	w.addColumns(q, fixedFilters&^byEndpoint)
+	cands, _, err := r.readEvents(ctx, w.Account, q, 0)
+	return cands, err
+}
+
 // addStatuses reads the deliveries of the candidates, which are ordered newest first, and derives their summaries.
 func (r rowReader) addStatuses(ctx context.Context, account string, cands []candidate) error {
 	if len(cands) == 0 {

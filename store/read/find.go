@@ -168,7 +168,7 @@ func (w *walk) fetch(ctx context.Context, q *ch.Query, limit, n int, leave func(
 	if ids = slices.Compact(ids); len(ids) > n {
 		ids, full = ids[:n], true
 	}
-	if cands, err = w.readByID(ctx, ids); err != nil {
+	if cands, err = w.rows.readByID(ctx, w, ids); err != nil {
 		return nil, err
 	}
 	if full {
@@ -177,18 +177,6 @@ func (w *walk) fetch(ctx context.Context, q *ch.Query, limit, n int, leave func(
 		leave()
 	}
 	return cands, nil
-}
-
-// readByID reads those of the events that match the fixed filters.
-func (w *walk) readByID(ctx context.Context, ids []id.ID) ([]candidate, error) {
-	if len(ids) == 0 {
-		return nil, nil
-	}
-	q := selectEvents(w.eventsTable()).Add(" WHERE account = ", w.Account)
-	ch.WhereIDs(w.addColumns(q, byEndpoint), ids)
-	w.addColumns(q, fixedFilters&^byEndpoint)
-	cands, _, err := w.rows.readEvents(ctx, w.Account, q, 0)
-	return cands, err
 }
 
 // scanFiltered runs one statement with the conditions of all filters, over one chunk of events.

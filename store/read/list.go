@@ -82,15 +82,13 @@ func (r *Reader) Events(ctx context.Context, q event.Query) (event.Page, error) 
 	}
 	w := r.newWalk(q, reportedBefore)
 	w.unstored = unstored
-	inMemory, complete, err := w.findUnstored(ctx, q.Limit+1)
+	inMemory, complete, err := unstoredList{w}.find(ctx, q.Limit+1)
+	if err == nil && !complete {
+		w.unstored, w.allReportedBefore = nil, time.Time{}
+		page.AsOf, err = r.fence.waitAll(ctx)
+	}
 	if err != nil {
 		return event.Page{}, err
-	}
-	if !complete {
-		if page.AsOf, err = r.fence.waitAll(ctx); err != nil {
-			return event.Page{}, err
-		}
-		w.unstored, w.allReportedBefore = nil, time.Time{}
 	}
 	var found []candidate
 	began, lastChunk := time.Now(), time.Duration(0) // lastChunk is the duration of the last chunk
@@ -121,9 +119,8 @@ func (r *Reader) Events(ctx context.Context, q event.Query) (event.Page, error) 
 	if err := w.rows.addAttemptsAndReceipts(ctx, q.Account, found, !w.has(changingFilters)); err != nil {
 		return event.Page{}, err
 	}
-	page.Rows = make([]event.Summary, len(found))
 	for i := range found {
-		page.Rows[i] = found[i].summary
+		page.Rows = append(page.Rows, found[i].summary)
 	}
 	return page, nil
 }
@@ -191,7 +188,8 @@ func (w *walk) next(ctx context.Context, n int) ([]candidate, error) {
 		return nil, err
 	}
 	if len(found) > 0 && w.has(changingFilters) {
-		if err := w.addStatuses(ctx, found); err != nil {
+		w.rows.unstored = unstoredOf(w.unstored, w.Account, idsOf(found)...)
+		if err := w.rows.addStatuses(ctx, w.Account, found); err != nil {
 			return nil, err
 		}
 		if w.has(byRun) {
@@ -213,12 +211,6 @@ func (w *walk) next(ctx context.Context, n int) ([]candidate, error) {
 		return nil, w.skipEmptyTime(ctx)
 	}
 	return found, nil
-}
-
-// addStatuses reads the deliveries of candidates, with those that are not stored yet, and derives their summaries.
-func (w *walk) addStatuses(ctx context.Context, cands []candidate) error {
-	w.rows.unstored = unstoredOf(w.unstored, w.Account, idsOf(cands)...)
-	return w.rows.addStatuses(ctx, w.Account, cands)
 }
 
 // findable reports whether a search may show an event. An erased event is found by its id only.

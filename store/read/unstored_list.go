@@ -9,30 +9,31 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-// The store finds the events of a list that match by what is stored, and walk.next drops those whose newest state in
-// memory does not match. This file finds the others: those that match because of a row in memory.
+// unstoredList finds the events of a list that match because of rows in memory. The walk through the store finds those
+// that match by what is stored, and drops them if their newest state in memory does not match.
+type unstoredList struct{ *walk }
 
-// findUnstored returns the newest events, up to n, that match because of rows that are not stored yet. It returns false
+// find returns the newest events, up to n, that match because of rows that are not stored yet. It returns false
 // if it would have to read too many: the list then waits until they are stored.
-func (w *walk) findUnstored(ctx context.Context, n int) (found []candidate, complete bool, err error) {
+func (w unstoredList) find(ctx context.Context, n int) (found []candidate, complete bool, err error) {
 	if w.unstored == nil {
 		return nil, true, nil
 	}
 	if !w.has(changingFilters) {
-		events := w.unstoredEvents()
+		events := w.events()
 		for _, d := range newestFirst(events, n) {
 			found = append(found, events[d].candidate())
 		}
 		return found, true, nil
 	}
-	rest := newestFirst(w.unstoredByStatus(), maxIDs+1)
+	rest := newestFirst(w.byStatus(), maxIDs+1)
 	for left, size := maxIDs, n; len(rest) > 0 && len(found) < n; size *= windowGrowth {
 		if left == 0 {
 			return nil, false, nil
 		}
 		ids := rest[:min(len(rest), size, left)]
 		rest, left = rest[len(ids):], left-len(ids)
-		more, err := w.readUnstored(ctx, ids)
+		more, err := w.read(ctx, ids)
 		if err != nil {
 			return nil, false, err
 		}
@@ -41,8 +42,8 @@ func (w *walk) findUnstored(ctx context.Context, n int) (found []candidate, comp
 	return found[:min(len(found), n)], true, nil
 }
 
-// unstoredEvents returns the events in memory that match the fixed filters and lie before the walk.
-func (w *walk) unstoredEvents() map[id.ID]unstoredEvent {
+// events returns the events in memory that match the fixed filters and lie before the walk.
+func (w unstoredList) events() map[id.ID]unstoredEvent {
 	events := make(map[id.ID]unstoredEvent)
 	for e, size := range w.unstored.Events {
 		if e.Account == w.Account && w.reaches(e.ID) && w.holds(e) {
@@ -52,11 +53,11 @@ func (w *walk) unstoredEvents() map[id.ID]unstoredEvent {
 	return events
 }
 
-// unstoredByStatus returns the events that may match a list by status because of a row in memory: those with an outcome
-// in memory that has one of the statuses, and those in memory, unless memory has an outcome of each delivery and they do
-// not match. Outcomes in memory are newer than stored ones, because one partition has all of an event. A writer that was
-// behind may have stored an outcome before it has read the event.
-func (w *walk) unstoredByStatus() map[id.ID]bool {
+// byStatus returns the events that may match a list by status because of a row in memory: those with an outcome in
+// memory that has one of the statuses, and those in memory, unless memory has an outcome of each delivery and they do
+// not match. Outcomes in memory are newer than stored ones, because one partition has all of an event. A writer that
+// was behind may have stored an outcome before it has read the event.
+func (w unstoredList) byStatus() map[id.ID]bool {
 	newest := make(map[deliveryKey]unstoredDelivery)
 	for o, version := range w.unstored.Outcomes {
 		if o.Account == w.Account && w.reaches(o.Event) {
@@ -71,7 +72,7 @@ func (w *walk) unstoredByStatus() map[id.ID]bool {
 			may[key.event] = true
 		}
 	}
-	for d, e := range w.unstoredEvents() {
+	for d, e := range w.events() {
 		known := deliveries[d]
 		isKnown := func(dest string) bool {
 			return slices.ContainsFunc(known, func(of event.Delivery) bool { return of.Destination == dest })
@@ -85,8 +86,8 @@ func (w *walk) unstoredByStatus() map[id.ID]bool {
 	return may
 }
 
-// readUnstored returns those of the events that match, newest first.
-func (w *walk) readUnstored(ctx context.Context, ids []id.ID) ([]candidate, error) {
+// read returns those of the events that match, newest first.
+func (w unstoredList) read(ctx context.Context, ids []id.ID) ([]candidate, error) {
 	var inMemory []candidate
 	events := unstoredOf(w.unstored, w.Account, ids...).events
 	for _, e := range events {
@@ -94,19 +95,21 @@ func (w *walk) readUnstored(ctx context.Context, ids []id.ID) ([]candidate, erro
 			inMemory = append(inMemory, e.candidate())
 		}
 	}
-	found, err := w.readByID(ctx, slices.DeleteFunc(slices.Clone(ids), func(d id.ID) bool { return events[d].Event != nil }))
+	stored := slices.DeleteFunc(slices.Clone(ids), func(d id.ID) bool { return events[d].Event != nil })
+	found, err := w.rows.readByID(ctx, w.walk, stored)
 	if err != nil {
 		return nil, err
 	}
 	found = mergeNewestFirst(found, inMemory)
-	if err := w.addStatuses(ctx, found); err != nil {
+	w.rows.unstored = unstoredOf(w.unstored, w.Account, idsOf(found)...)
+	if err := w.rows.addStatuses(ctx, w.Account, found); err != nil {
 		return nil, err
 	}
 	return slices.DeleteFunc(found, func(c candidate) bool { return !w.matches(&c) }), nil
 }
 
 // reaches reports whether the walk has not passed an id yet.
-func (w *walk) reaches(d id.ID) bool {
+func (w unstoredList) reaches(d id.ID) bool {
 	lowest := id.Lowest(w.since)
 	return slices.Compare(d[:], lowest[:]) >= 0 && slices.Compare(d[:], w.before[:]) < 0
 }
