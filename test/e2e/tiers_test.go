@@ -16,7 +16,7 @@ func TestTiersSurviveAKill(t *testing.T) {
 	skipShort(t)
 	events := rounds(0, 50, 10_000)
 	dest := newTally(t, func(h hit) int {
-		if h.earlier == 0 {
+		if h.earlier == 0 && h.number%20 > 0 { // some at once: a circuit breaker opens after half a minute of failures
 			return http.StatusServiceUnavailable
 		}
 		return http.StatusOK
@@ -44,7 +44,7 @@ func TestTiersSurviveAKill(t *testing.T) {
 		for n := range l.finish() {
 			accepted[n], delays[n] = true, tier.Delay
 		}
-		// every event waits for its second attempt, none for its first behind an open circuit breaker
+		// every event has had its first attempt
 		eventually(t, 2*time.Minute, func() string {
 			tried := 0
 			dest.each(func(int64, []hit) { tried++ })
