@@ -98,14 +98,14 @@ func migrateCommand(ctx context.Context, c call) int {
 			return printStatements(s, c.Stdout, schema.Grants)
 		}
 		return runMigrate(ctx, s, fix, finalize, asJSON, c.Stdout)
-	}, toggle{"fix", "correct topic settings that differ, where that moves no data", &fix},
+	}, toggle{"fix", "correct topic settings that differ, where that moves no data", &fix, false},
 		toggle{"finalize", "end an upgrade: from now on write what older versions do not know; refused while an older " +
 			"node runs",
-			&finalize},
+			&finalize, false},
 		toggle{"print", "print the statements that create the tables (with --cluster, the replicated ones) and do " +
-			"nothing else", &ddl},
+			"nothing else", &ddl, true},
 		toggle{"print-grants", "print the statements that create a ClickHouse role for each kind of user, with the rights " +
-			"that it needs, and do nothing else", &grants},
+			"that it needs, and do nothing else", &grants, true},
 		jsonToggle(&asJSON))(ctx, c)
 }
 
@@ -160,7 +160,13 @@ func readSettings(c call, more ...toggle) (Settings, *slog.Logger, error) {
 	if c.name == "dev" {
 		s.ignoreEngines()
 	}
-	if err = errors.Join(err, s.Validate(c.name)); err != nil {
+	needs := c.name
+	for _, t := range more {
+		if t.alone && *t.value {
+			needs += " --" + t.flag
+		}
+	}
+	if err = errors.Join(err, s.Validate(needs)); err != nil {
 		return s, nil, usageError{fmt.Errorf("these settings cannot be used:\n%w", err)}
 	}
 	s.Version = c.version

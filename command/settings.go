@@ -43,9 +43,10 @@ var knownRoles = []string{"ingest", "dispatch", "write", "api"}
 type toggle struct {
 	flag, help string
 	value      *bool
+	alone      bool // the command then does nothing else, and needs only the settings of "<command> --<flag>"
 }
 
-func jsonToggle(value *bool) toggle { return toggle{"json", "print JSON", value} }
+func jsonToggle(value *bool) toggle { return toggle{"json", "print JSON", value, false} }
 
 // loadSettings reads settings: a flag wins over the environment, which wins over the default.
 func loadSettings(name string, args []string, getenv func(string) string, stderr io.Writer, more ...toggle) (
@@ -219,7 +220,7 @@ func (s Settings) Validate(name string) error {
 			fault("RELAY_BASE_URL", "must be http:// or https:// with a host")
 		}
 	}
-	if path, err := filepath.Abs(filepath.Join(s.DataDir, admin.SocketFile)); name != "migrate" && err == nil &&
+	if path, err := filepath.Abs(filepath.Join(s.DataDir, admin.SocketFile)); !strings.HasPrefix(name, "migrate") && err == nil &&
 		len(path) > maxSocketPath {
 		fault("RELAY_DATA_DIR", "the path of the command socket in it, %s, has %d bytes; systems allow at most "+
 			"%d; choose a shorter RELAY_DATA_DIR", path, len(path), maxSocketPath)
@@ -263,7 +264,8 @@ func (s Settings) validateRequired(name string, fault func(env, format string, a
 	}{
 		{"RELAY_NODE_NAME", s.NodeName, []string{"serve"}},
 		{"RELAY_KAFKA_BROKERS", strings.Join(s.KafkaBrokers, ","), []string{"serve", "migrate"}},
-		{"RELAY_CLICKHOUSE_URL", s.ClickHouseURL, []string{"serve", "migrate"}},
+		{"RELAY_CLICKHOUSE_URL", s.ClickHouseURL,
+			[]string{"serve", "migrate", "migrate --print", "migrate --print-grants"}}, // it names the database
 		{"RELAY_MASTER_KEYS", s.MasterKeys, []string{"serve"}},
 	} {
 		if r.value == "" && slices.Contains(r.commands, name) {
