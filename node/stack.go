@@ -80,10 +80,16 @@ func (s *Stack) Ready(ready <-chan struct{}) error {
 	}
 }
 
-// Wait blocks until everything is to stop, stops it and returns the errors.
+// Wait blocks until everything is to stop, stops it and returns the errors. The log says so, because running deliveries
+// may take half a minute.
 func (s *Stack) Wait() error {
 	<-s.ctx.Done()
-	return s.Stop()
+	s.log.Info("stopping: what runs is ended first")
+	err := s.Stop()
+	if err == nil {
+		s.log.Info("stopped")
+	}
+	return err
 }
 
 // StopAfterFailedStart stops everything after a failed start and returns the errors. If the start failed only because a

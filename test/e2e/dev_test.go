@@ -72,6 +72,9 @@ func TestDevRestart(t *testing.T) {
 	if err := p.stop(syscall.SIGINT); err != nil {
 		t.Fatalf("Ctrl-C ended with %v\n%s", err, p.logs)
 	}
+	if logs := fmt.Sprint(p.logs); !strings.Contains(logs, "stopping") || !strings.Contains(logs, "msg=stopped") {
+		t.Errorf("the log does not say that it stops, and that it has:\n%s", logs)
+	}
 	started := time.Now()
 	p.start()
 	t.Logf("the second start took %v", time.Since(started).Round(time.Millisecond))
