@@ -43,9 +43,16 @@ func agentReads(t *testing.T, p *process) {
 // tool calls a tool of the agent server and returns its result.
 func (c client) tool(name, arguments string) (result map[string]any) {
 	c.t.Helper()
-	answer := c.must(http.StatusOK, "POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"`+
-		name+`","arguments":`+arguments+`}}`)
-	content := answer["result"].(map[string]any)["content"].([]any)[0].(map[string]any)["text"].(string)
+	content := ""
+	eventually(c.t, arrival, func() string { // an agent asks again, too
+		answer := c.must(http.StatusOK, "POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"`+
+			name+`","arguments":`+arguments+`}}`)
+		content = answer["result"].(map[string]any)["content"].([]any)[0].(map[string]any)["text"].(string)
+		if strings.HasPrefix(content, "unavailable: ") {
+			return content
+		}
+		return ""
+	})
 	if err := json.Unmarshal([]byte(content), &result); err != nil {
 		c.t.Fatalf("%s: %v: %s", name, err, content)
 	}

@@ -90,11 +90,18 @@ func TestReplaySurvivesAKill(t *testing.T) {
 	since := anHourAgo()
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if status, answer, err := p.replay("killed", endpoint, since, 1); err == nil {
-			t.Errorf("answered %d %v before it was killed", status, answer)
+		for {
+			status, answer, err := p.replay("killed", endpoint, since, 1)
+			if status == http.StatusServiceUnavailable { // a busy machine selects so many events too slowly at first
+				continue
+			}
+			if err == nil {
+				t.Errorf("answered %d %v before it was killed", status, answer)
+			}
+			return
 		}
 	})
-	eventually(t, time.Minute, func() string {
+	eventually(t, 3*time.Minute, func() string {
 		page := p.must(http.StatusOK, "GET", "/v1/replays?state=queueing&endpoint_id="+endpoint, nil)["data"].([]any)
 		if len(page) == 1 && page[0].(map[string]any)["queued"].(float64) >= 500 {
 			return ""
