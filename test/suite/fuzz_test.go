@@ -1,0 +1,45 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The minutes of fuzz targets add up over runs, those with the fewest come first, and one that finds something gets none.
+func TestFuzzingAddsUp(t *testing.T) {
+	t.Parallel()
+	const header = "# Fuzzing\n\n| target | minutes | commit |\n|---|---|---|\n"
+	root := repository(t, map[string]string{
+		"go.mod":           goMod,
+		"deploy/fuzz.sh":   readFile(t, "../../deploy/fuzz.sh"),
+		"deploy/fuzz.md":   header + "| ./a FuzzOld | 2 | abc |\n",
+		"a/a_test.go":      "package a\n\nfunc FuzzOld(f *testing.F) {}\n\nfunc FuzzNew(f *testing.F) {}\n",
+		"b/c/fuzz_test.go": "package c\n\nfunc FuzzFails(f *testing.F) {}\n",
+		"bin/go":           "#!/bin/sh\ncase \"$*\" in *FuzzFails*) exit 1;; esac\n",
+	}, nil)
+	if err := os.Chmod(filepath.Join(root, "bin/go"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	head, err := output(t.Context(), root, "git", "rev-parse", "--short", "HEAD")
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := "| ./a FuzzOld | 2 | abc |\n"
+	for range 2 { // the target that fails stays among the first, and what comes after it does not run
+		cmd := exec.Command("bash", "deploy/fuzz.sh", "90")
+		cmd.Dir = root
+		cmd.Env = append(os.Environ(), "RELAY_FUZZ_TABLE=deploy/fuzz.md",
+			"PATH="+filepath.Join(root, "bin")+":"+os.Getenv("PATH"))
+		text, err := cmd.CombinedOutput()
+		if err == nil {
+			t.Fatalf("no target has failed:\n%s", text)
+		}
+		want := header + "| ./a FuzzNew | 1.5 | " + strings.TrimSpace(string(head)) + " |\n" + old
+		if got := readFile(t, filepath.Join(root, "deploy/fuzz.md")); got != want {
+			t.Fatalf("the table is\n%s\nwant\n%s\n%s", got, want, text)
+		}
+	}
+}
