@@ -220,8 +220,8 @@ func (s Settings) Validate(name string) error {
 			fault("RELAY_BASE_URL", "must be http:// or https:// with a host")
 		}
 	}
-	if path, err := filepath.Abs(filepath.Join(s.DataDir, admin.SocketFile)); !strings.HasPrefix(name, "migrate") && err == nil &&
-		len(path) > maxSocketPath {
+	path, err := filepath.Abs(filepath.Join(s.DataDir, admin.SocketFile))
+	if !strings.HasPrefix(name, "migrate") && err == nil && len(path) > maxSocketPath {
 		fault("RELAY_DATA_DIR", "the path of the command socket in it, %s, has %d bytes; systems allow at most "+
 			"%d; choose a shorter RELAY_DATA_DIR", path, len(path), maxSocketPath)
 	}

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// The minutes of fuzz targets add up over runs, those with the fewest come first, and one that finds something gets none.
+// The minutes of fuzz targets add up over runs, those with the fewest come first, and one that finds something gets
+// none.
 func TestFuzzingAddsUp(t *testing.T) {
 	t.Parallel()
 	const header = "# Fuzzing\n\n| target | minutes | commit |\n|---|---|---|\n"
