@@ -19,8 +19,9 @@ import (
 const (
 	// maxSelected bounds the events that Select passes to page at once.
 	maxSelected = maxIDs
-	// fenceTries is how often Select waits for the fence.
-	fenceTries = 3
+	// fenceTries is how often Select waits for the fence: 15 s in all. A read can show what is stored meanwhile, a replay
+	// can only be refused.
+	fenceTries = 10
 )
 
 // Select calls page for every event that a query matches, newest first, with at most q.Limit events at a time (0 =

@@ -299,7 +299,7 @@ func TestChoresWithAnUnavailableShard(t *testing.T) {
 	b.Erased = erasures.erased
 	w, _ := b.Writer(write.WriterConfig{})
 	r := b.ReaderWith(read.ReaderConfig{
-		URL: b.URL, RetentionDays: 7, FenceWait: 200 * time.Millisecond, Timeout: 5 * time.Second}, w)
+		URL: b.URL, RetentionDays: 7, FenceWait: time.Second, Timeout: 30 * time.Second}, w)
 	const day = 24 * time.Hour
 	expiredTime, recent := time.Now().Add(-20*day), time.Now().Add(-time.Hour)
 	old, oldUnavailable := b.storeFailedEvent(expiredTime, 0), b.storeFailedEvent(expiredTime, 1)
