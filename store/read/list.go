@@ -90,6 +90,9 @@ func (r *Reader) Events(ctx context.Context, q event.Query) (event.Page, error) 
 	if err != nil {
 		return event.Page{}, err
 	}
+	if len(inMemory) > q.Limit { // what is older than these is not on the page
+		w.since = inMemory[q.Limit].ID.Time()
+	}
 	var found []candidate
 	began, lastChunk := time.Now(), time.Duration(0) // lastChunk is the duration of the last chunk
 	for len(found) <= q.Limit && !w.done() {

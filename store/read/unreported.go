@@ -16,7 +16,8 @@ import (
 // lookbackSteps are the ages at which allReportedBefore looks for the oldest uncommitted event. Each costs one request
 // to the log.
 func lookbackSteps() []time.Duration {
-	return []time.Duration{time.Minute, 10 * time.Minute, time.Hour, 6 * time.Hour, 24 * time.Hour, 7 * 24 * time.Hour}
+	const day = 24 * time.Hour
+	return []time.Duration{5 * time.Second, time.Minute, 10 * time.Minute, time.Hour, 6 * time.Hour, day, 7 * day}
 }
 
 // allReportedBefore returns a time before which every delivery of every event has an outcome; the zero time when the
