@@ -144,8 +144,11 @@ func (r *Reader) newWalk(q event.Query, reportedBefore time.Time) *walk {
 	case p.keys != nil, w.used == byEndpoint:
 		w.growth = keyedGrowth
 	}
-	if q.Search != nil {
+	switch {
+	case q.Search != nil:
 		w.chunk, w.bytes = r.cfg.SearchRows, r.cfg.SearchBytes
+	case !w.allReportedBefore.IsZero(): // few events are newer, and nearly all of them have an outcome
+		w.chunk = maxChunk
 	}
 	if q.Since.After(w.since) {
 		w.since = q.Since
