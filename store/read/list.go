@@ -94,7 +94,7 @@ func (r *Reader) Events(ctx context.Context, q event.Query) (event.Page, error) 
 		w.since = inMemory[q.Limit].ID.Time()
 	}
 	var found []candidate
-	began, lastChunk := time.Now(), time.Duration(0) // lastChunk is the duration of the last chunk
+	began, lastChunk := time.Now(), time.Duration(0)
 	for len(found) <= q.Limit && !w.done() {
 		if w.adaptChunk(began, lastChunk, len(found)) {
 			page.Partial, page.ResumeBefore = true, w.before
@@ -122,10 +122,15 @@ func (r *Reader) Events(ctx context.Context, q event.Query) (event.Page, error) 
 	if err := w.rows.addAttemptsAndReceipts(ctx, q.Account, found, !w.has(changingFilters)); err != nil {
 		return event.Page{}, err
 	}
-	for i := range found {
-		page.Rows = append(page.Rows, found[i].summary)
-	}
+	page.Rows = summariesOf(found)
 	return page, nil
+}
+
+func summariesOf(found []candidate) (rows []event.Summary) {
+	for i := range found {
+		rows = append(rows, found[i].summary)
+	}
+	return rows
 }
 
 func (r *Reader) newWalk(q event.Query, reportedBefore time.Time) *walk {
