@@ -98,38 +98,37 @@ func (ps *pools) release(p *pool, timedOut bool) {
 	}
 }
 
-// takeFree returns the most recently used free pool, or nil if its idle connections have expired; those of the other
-// pools have expired then, too.
+// takeFree returns the most recently used free pool whose idle connections have not expired, or nil.
 func (o *originPools) takeFree(now time.Time) *pool {
-	last := len(o.free) - 1
-	if last < 0 {
-		return nil
+	for last := len(o.free) - 1; last >= 0; last-- {
+		p := o.free[last]
+		o.free[last] = nil
+		o.free = o.free[:last]
+		if now.Sub(p.freedAt) < p.keepFor {
+			return p
+		}
 	}
-	p := o.free[last]
-	o.free[last] = nil
-	o.free = o.free[:last]
-	if now.Sub(p.freedAt) >= p.keepFor {
-		o.free = nil
-		return nil
-	}
-	return p
+	return nil
 }
 
 // announceKeepAlive heeds a Keep-Alive header. A request on a connection that the server closes at the same moment
 // fails with a reset, and nobody knows whether it was processed. So connections are left a second before the server
 // closes them, as other clients do: Node.js and Apache close theirs after 5 s and say so (RFC 2068, 19.7.1.1).
+//
+// A server that announces less than a second gets one: its requests would leave a connection behind each.
 func (ps *pools) announceKeepAlive(p *pool, header []string) {
+	keepFor := idleTimeout
 	for parameter := range strings.SplitSeq(strings.Join(header, ","), ",") {
 		name, value, _ := strings.Cut(strings.TrimSpace(parameter), "=")
 		seconds, err := strconv.ParseUint(strings.TrimSpace(value), 10, 16)
 		if err != nil || !strings.EqualFold(strings.TrimSpace(name), "timeout") {
 			continue
 		}
-		announced := time.Duration(seconds) * time.Second
-		ps.mu.Lock()
-		p.keepFor = min(max(announced-time.Second, announced/2), idleTimeout)
-		ps.mu.Unlock()
+		keepFor = min(max(time.Duration(seconds)*time.Second-time.Second, time.Second), idleTimeout)
 	}
+	ps.mu.Lock()
+	p.keepFor = keepFor
+	ps.mu.Unlock()
 }
 
 func (ps *pools) newPool(u *url.URL, owner *originPools) *pool {

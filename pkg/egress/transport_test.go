@@ -269,7 +269,7 @@ func TestHTTP2OpensFurtherConnections(t *testing.T) {
 		}
 	})
 	tr := transportTo(t, srv)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	var wg sync.WaitGroup
 	for range requests {

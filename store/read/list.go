@@ -29,6 +29,9 @@ const (
 	// firstIDs and maxIDs bound the ids that are passed to ClickHouse as a parameter. The first number is about a page,
 	// because most of them match.
 	firstIDs, maxIDs = 38, 4_000
+	// recentlyReported is how old the time may be before which all deliveries have an outcome, so that one statement reads
+	// the events after it.
+	recentlyReported = 2 * time.Minute
 	// everFailedFactor and sameStatusFactor are how many deliveries are read for each id that is wanted: of the deliveries
 	// that ever failed or waited, and of those with the status in question.
 	everFailedFactor, sameStatusFactor = 32, 4
@@ -84,8 +87,10 @@ func (r *Reader) Events(ctx context.Context, q event.Query) (event.Page, error) 
 	w.unstored = unstored
 	inMemory, complete, err := unstoredList{w}.find(ctx, q.Limit+1)
 	if err == nil && !complete {
-		w.unstored, w.allReportedBefore = nil, time.Time{}
-		page.AsOf, err = r.fence.waitAll(ctx)
+		w.unstored = nil
+		if page.AsOf, err = r.fence.waitAll(ctx); !page.AsOf.IsZero() {
+			w.allReportedBefore = time.Time{}
+		}
 	}
 	if err != nil {
 		return event.Page{}, err
@@ -152,8 +157,8 @@ func (r *Reader) newWalk(q event.Query, reportedBefore time.Time) *walk {
 	switch {
 	case q.Search != nil:
 		w.chunk, w.bytes = r.cfg.SearchRows, r.cfg.SearchBytes
-	case !w.allReportedBefore.IsZero(): // few events are newer, and nearly all of them have an outcome
-		w.chunk = maxChunk
+	case w.hasOnlyFailureStatuses(true) && r.now().Sub(w.allReportedBefore) < recentlyReported:
+		w.chunk = maxChunk // few events are newer, and nearly all of them have an outcome
 	}
 	if q.Since.After(w.since) {
 		w.since = q.Since

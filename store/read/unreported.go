@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
@@ -13,11 +14,11 @@ import (
 // outcome of every delivery before it commits the event's offset. So only events at or above its committed offsets can
 // lack a row. By offset they are the newest events, and by time too, up to scanSpan.
 
-// lookbackSteps are the ages at which allReportedBefore looks for the oldest uncommitted event. Each costs one request
+// lookbackSteps are the ages, at least the difference that clocks may have, at which allReportedBefore looks for the oldest uncommitted event. Each costs one request
 // to the log.
 func lookbackSteps() []time.Duration {
-	const day = 24 * time.Hour
-	return []time.Duration{5 * time.Second, time.Minute, 10 * time.Minute, time.Hour, 6 * time.Hour, day, 7 * day}
+	const day, skewed = 24 * time.Hour, id.MaxAhead + 5*time.Second
+	return []time.Duration{skewed, time.Minute, 10 * time.Minute, time.Hour, 6 * time.Hour, day, 7 * day}
 }
 
 // allReportedBefore returns a time before which every delivery of every event has an outcome; the zero time when the

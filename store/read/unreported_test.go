@@ -87,6 +87,8 @@ func TestPendingListReadsBeyondCommits(t *testing.T) {
 	}))
 	b.ProduceOutcomes(b.Outcome(done, "dst_a", event.Delivered))
 	listed := func() (ids []id.ID) {
+		w.RequestFlushNow() // rows in memory are listed whatever their age
+		b.WaitCaughtUp(r)
 		for _, s := range storetest.ListEvents(
 			t, r, event.Query{Account: storetest.Account, Statuses: []event.Status{event.Pending}, Limit: 1}, 10) {
 			ids = append(ids, s.ID)

@@ -68,7 +68,8 @@ func (w unstoredList) byStatus() map[id.ID]bool {
 	statuses := w.deliveryStatuses()
 	for key, o := range newest {
 		deliveries[key.event] = append(deliveries[key.event], deliveryOf(o.Outcome))
-		if slices.Contains(statuses, string(o.Status)) && (!w.has(byEndpoint) || slices.Contains(w.Endpoints, o.Endpoint)) {
+		if slices.Contains(statuses, string(o.Status)) && (!w.has(byEndpoint) || slices.Contains(w.Endpoints, o.Endpoint)) &&
+			(!w.has(byType) || hasType(w.Query, &event.Event{Type: o.Type})) {
 			may[key.event] = true
 		}
 	}
