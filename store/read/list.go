@@ -98,8 +98,7 @@ func (r *Reader) Events(ctx context.Context, q event.Query) (event.Page, error) 
 	if len(inMemory) > q.Limit { // what is older than these is not on the page
 		w.since = inMemory[q.Limit].ID.Time()
 	}
-	var found []candidate
-	began, lastChunk := time.Now(), time.Duration(0)
+	found, began, lastChunk := []candidate(nil), time.Now(), time.Duration(0)
 	for len(found) <= q.Limit && !w.done() {
 		if w.adaptChunk(began, lastChunk, len(found)) {
 			page.Partial, page.ResumeBefore = true, w.before

@@ -14,8 +14,8 @@ import (
 // outcome of every delivery before it commits the event's offset. So only events at or above its committed offsets can
 // lack a row. By offset they are the newest events, and by time too, up to scanSpan.
 
-// lookbackSteps are the ages, at least the difference that clocks may have, at which allReportedBefore looks for the oldest uncommitted event. Each costs one request
-// to the log.
+// lookbackSteps are the ages, at least the difference that clocks may have, at which allReportedBefore looks for the
+// oldest uncommitted event. Each costs one request to the log.
 func lookbackSteps() []time.Duration {
 	const day, skewed = 24 * time.Hour, id.MaxAhead + 5*time.Second
 	return []time.Duration{skewed, time.Minute, 10 * time.Minute, time.Hour, 6 * time.Hour, day, 7 * day}
