@@ -192,18 +192,16 @@ func TestOpenLoopCountsFromWhenDue(t *testing.T) {
 			time.Sleep(500 * time.Millisecond)
 		}
 		w.WriteHeader(202)
-	}, Stream{URL: "/", Body: "{{mark}}", Conns: 1, Rate: 100, For: time.Second})
-	// After the second, what is due is not posted any more: a busy machine does not catch up with the stall in time.
-	if tally.Accepted < 10 || tally.Accepted > 100 {
-		t.Fatalf("%d events in a second at 100/s", tally.Accepted)
+	}, Stream{URL: "/", Body: "{{mark}}", Conns: 1, Rate: 100, Events: 100}) // not for a second: the machine may be busy
+	if tally.Accepted != 100 {
+		t.Errorf("%d of 100 events", tally.Accepted)
 	}
-	for i := range due[:tally.Accepted] {
+	for i := range due {
 		if after := due[i].Sub(due[0]); (after - time.Duration(i)*10*time.Millisecond).Abs() > time.Millisecond {
 			t.Fatalf("event %d was due %v after the first", i, after)
 		}
 	}
-	slow := tally.Latency.Quantile(0.75)
-	if slow < 200*time.Millisecond || tally.Late < min(40, tally.Accepted/2) {
+	if slow := tally.Latency.Quantile(0.75); slow < 200*time.Millisecond || tally.Late < 40 {
 		t.Errorf("a stall of 0.5 s: third quartile %v, %d late", slow, tally.Late)
 	}
 }
