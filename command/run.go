@@ -163,7 +163,7 @@ func readSettings(c call, more ...toggle) (Settings, *slog.Logger, error) {
 	needs := c.name
 	for _, t := range more {
 		if t.alone && *t.value {
-			needs += " --" + t.flag
+			needs = c.name + " --" + t.flag
 		}
 	}
 	if err = errors.Join(err, s.Validate(needs)); err != nil {

@@ -84,7 +84,7 @@ func (s *Stack) Ready(ready <-chan struct{}) error {
 // may take half a minute.
 func (s *Stack) Wait() error {
 	<-s.ctx.Done()
-	s.log.Info("stopping: what runs is ended first")
+	s.log.Info("stopping: running requests end first")
 	err := s.Stop()
 	if err == nil {
 		s.log.Info("stopped")

@@ -111,12 +111,14 @@ func (o *originPools) takeFree(now time.Time) *pool {
 	return nil
 }
 
-// announceKeepAlive heeds a Keep-Alive header. A request on a connection that the server closes at the same moment
-// fails with a reset, and nobody knows whether it was processed. So connections are left a second before the server
-// closes them, as other clients do: Node.js and Apache close theirs after 5 s and say so (RFC 2068, 19.7.1.1).
+// heedKeepAlive sets how long the pool's idle connections are used, from a Keep-Alive header. A request on a connection
+// that the server closes at the same moment fails with a reset, and it is unknown whether it was processed. So an idle
+// connection is not used in the last second before the server closes it. Node.js and Apache close theirs after 5 s and
+// say so (RFC 2068, 19.7.1.1).
 //
-// A server that announces less than a second gets one: its requests would leave a connection behind each.
-func (ps *pools) announceKeepAlive(p *pool, header []string) {
+// Connections are used for at least a second: otherwise each request to a server that announces 0 s would leave an idle
+// connection behind.
+func (ps *pools) heedKeepAlive(p *pool, header []string) {
 	keepFor := idleTimeout
 	for parameter := range strings.SplitSeq(strings.Join(header, ","), ",") {
 		name, value, _ := strings.Cut(strings.TrimSpace(parameter), "=")
@@ -202,7 +204,7 @@ func (t *Transport) roundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	if header := res.Header["Keep-Alive"]; header != nil && res.ProtoMajor == 1 {
-		t.pools.announceKeepAlive(x.pool, header)
+		t.pools.heedKeepAlive(x.pool, header)
 	}
 	res.Request = req
 	if res.Body == http.NoBody {

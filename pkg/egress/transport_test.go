@@ -269,7 +269,7 @@ func TestHTTP2OpensFurtherConnections(t *testing.T) {
 		}
 	})
 	tr := transportTo(t, srv)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // only for hangs
 	defer cancel()
 	var wg sync.WaitGroup
 	for range requests {

@@ -130,9 +130,10 @@ func (r *Reader) Events(ctx context.Context, q event.Query) (event.Page, error) 
 	return page, nil
 }
 
-func summariesOf(found []candidate) (rows []event.Summary) {
+func summariesOf(found []candidate) []event.Summary {
+	rows := make([]event.Summary, len(found))
 	for i := range found {
-		rows = append(rows, found[i].summary)
+		rows[i] = found[i].summary
 	}
 	return rows
 }

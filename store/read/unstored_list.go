@@ -64,13 +64,13 @@ func (w unstoredList) byStatus() map[id.ID]bool {
 			keepNewest(newest, o, version)
 		}
 	}
-	may, deliveries := make(map[id.ID]bool), make(map[id.ID][]event.Delivery)
+	candidates, deliveries := make(map[id.ID]bool), make(map[id.ID][]event.Delivery)
 	statuses := w.deliveryStatuses()
 	for key, o := range newest {
 		deliveries[key.event] = append(deliveries[key.event], deliveryOf(o.Outcome))
 		if slices.Contains(statuses, string(o.Status)) && (!w.has(byEndpoint) || slices.Contains(w.Endpoints, o.Endpoint)) &&
 			(!w.has(byType) || hasType(w.Query, &event.Event{Type: o.Type})) {
-			may[key.event] = true
+			candidates[key.event] = true
 		}
 	}
 	for d, e := range w.events() {
@@ -81,10 +81,10 @@ func (w unstoredList) byStatus() map[id.ID]bool {
 		c := e.candidate()
 		c.deliveries, c.summary = known, summarize(e.Event, known, e.size)
 		if w.matches(&c) || slices.ContainsFunc(e.Dests, func(dest string) bool { return !isKnown(dest) }) {
-			may[d] = true
+			candidates[d] = true
 		}
 	}
-	return may
+	return candidates
 }
 
 // read returns those of the events that match, newest first.

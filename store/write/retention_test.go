@@ -298,6 +298,7 @@ func TestChoresWithAnUnavailableShard(t *testing.T) {
 	erasures := newErasures()
 	b.Erased = erasures.erased
 	w, _ := b.Writer(write.WriterConfig{})
+	// The wait is long enough for a flush on a busy machine; with the unavailable shard each one ends late.
 	r := b.ReaderWith(read.ReaderConfig{
 		URL: b.URL, RetentionDays: 7, FenceWait: time.Second, Timeout: 30 * time.Second}, w)
 	const day = 24 * time.Hour
