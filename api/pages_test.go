@@ -97,6 +97,44 @@ func (p *pages) request(method, target string, form ...string) *http.Request {
 	return r
 }
 
+// A page reads the store as often as the JSON routes that it shows, and draws it with few allocations. Counts, because
+// a time says more of the machine; BenchmarkPages has the times.
+func TestPagesCostLittle(t *testing.T) {
+	reads := &countedReads{}
+	c := newClient(t, withRates(0, 0, 0), func(_ *api.Config, d *api.Deps) {
+		reads.EventReader, d.Events = d.Events, reads
+	})
+	p := newPages(c)
+	ep := c.endpoint(nil).text("id")
+	var ev string
+	for range 50 {
+		ev = c.send(ep)
+	}
+	for _, x := range []struct {
+		page, route string
+		rows        int
+	}{
+		{"/app/events?endpoint_id=" + ep, "/v1/events?limit=50&endpoint_id=" + ep, 50},
+		{"/app/events/" + ev, "/v1/events/" + ev, 1},
+		{"/app/events/" + ev + "/attempts", "/v1/events/" + ev + "/attempts", 1},
+		{"/app/endpoints", "/v1/endpoints?limit=50", 50},
+		{"/app/endpoints/" + ep, "/v1/endpoints/" + ep, 1},
+	} {
+		p.open("GET", x.page, http.StatusOK) // caches
+		reads.n = 0
+		c.do("GET", x.route, nil).want(http.StatusOK)
+		want := reads.n
+		reads.n = 0
+		if p.open("GET", x.page, http.StatusOK); reads.n != want {
+			t.Errorf("%s reads the store %d times, its route %d times", x.page, reads.n, want)
+		}
+		most := 8_000 + 500*x.rows
+		if n := int(testing.AllocsPerRun(5, func() { p.open("GET", x.page, http.StatusOK) })); n > most {
+			t.Errorf("%s makes %d allocations, want at most %d", x.page, n, most)
+		}
+	}
+}
+
 // BenchmarkPages is what pages of 50 events cost beside their JSON routes, without the store that is behind both.
 func BenchmarkPages(b *testing.B) {
 	c := newClient(b, withRates(0, 0, 0))

@@ -20,7 +20,7 @@ parts=(
 	"broker-faults ./test/e2e BrokerFaults"
 	"dashboards ./test/e2e AlertsAndDashboards|OverviewCounts"
 	"traces ./test/e2e TestTraces"
-	"dev ./test/e2e TestDev|ReadYourWrites|PagesCost"
+	"dev ./test/e2e TestDev|ReadYourWrites"
 	"conformance ./test/e2e Conformance|Attacks"
 	"replays ./test/e2e ReplayIsPaced|LargestReplay|RecoveryOf"
 	"paging ./store/read Paging"
