@@ -12,13 +12,14 @@ var errorDocs = []struct{ kind, text string }{
 	{web.InvalidRequest, "400. The request is malformed, or a parameter is outside its limits; error.param names it. " +
 		"The same request gets the same answer; correct it first. A destination on your own machine or in a private " +
 		"network is refused: relay-forward.mjs (under /tools) copies events to your machine, and an operator lets the " +
-		"relay send to such a network with RELAY_EGRESS_ALLOW."},
+		"relay send to such a network with RELAY_EGRESS_ALLOW. At an ingest URL also 401: the signature does not verify, " +
+		"and error.code says why; 405: only a challenge may be a GET; 431: the headers are too large."},
 	{web.InvalidState, "400. The request is valid, but the current state of the resource does not allow it."},
 	{web.IdempotencyMismatch, "400. The Idempotency-Key was used before with another body. Use a new key for a new " +
 		"request."},
 	{web.SelectionTooLarge, "400. The selection is larger than one replay may be; nothing was queued. Narrow it, or " +
 		"use a recovery job."},
-	{web.PayloadTooLarge, "400. The body is larger than the service accepts; nothing was stored."},
+	{web.PayloadTooLarge, "400, at an ingest URL 413. The body is larger than the service accepts; nothing was stored."},
 	{web.Conflict, "400. Another request changed the resource at the same time. Read it and try again."},
 	{web.AuthenticationRequired, "401. Send an API key: Authorization: Bearer &lt;API_KEY&gt;."},
 	{web.InvalidAPIKey, "401. The API key is unknown, expired or revoked."},
@@ -31,8 +32,8 @@ var errorDocs = []struct{ kind, text string }{
 		"before repeating it."},
 	{web.Unavailable, "503. A part of the service is temporarily unavailable; wait as long as Retry-After says. " +
 		"Check whether a write took effect before repeating it."},
-	{web.Timeout, "504. The request took too long and was abandoned. Check whether a write took effect before " +
-		"repeating it."},
+	{web.Timeout, "504, at an ingest URL 408 if the body comes too slowly. The request took too long and was " +
+		"abandoned. Check whether a write took effect before repeating it."},
 }
 
 func writeErrorDocs(w http.ResponseWriter) error {
