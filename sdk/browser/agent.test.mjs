@@ -26,16 +26,20 @@ after(async () => {
   await Promise.all([browser?.close(), relay?.stop(), receiver?.stop()])
 })
 
-// tool calls a tool of the agent server with the key of an agent, and returns its result.
-async function tool(key, name, args) {
+// tool calls a tool of the agent server with the key of an agent, and returns its result. A busy relay says that it has
+// to be asked again.
+async function tool(key, name, args, until = Date.now() + 120_000) {
   const response = await fetch(`${relay.url}/mcp`, {
     method: 'POST',
     headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
     body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name, arguments: args } }),
   })
   const { result } = await response.json()
-  assert.ok(!result.isError, result.content[0].text)
-  return JSON.parse(result.content[0].text)
+  const { isError, content: [{ text }] } = result
+  if (!isError) return JSON.parse(text)
+  assert.ok(text.startsWith('unavailable: ') && Date.now() < until, text)
+  await delay(500)
+  return tool(key, name, args, until)
 }
 
 // makeKey makes a key on a page of the settings, agents or keys, and returns it.
@@ -209,8 +213,9 @@ test('an agent investigates failed deliveries and has them sent again', { skip }
   const client = await connections.at(-1).connect(relay.url, key)
   const asked = []
   const use = async (name, args) => {
-    asked.push(name)
+    if (asked.at(-1) !== name) asked.push(name)
     const { content: [{ text }], isError } = await client.callTool({ name, arguments: args })
+    if (isError && text.startsWith('unavailable: ')) return delay(500).then(() => use(name, args))
     assert.ok(!isError, text)
     assert.doesNotMatch(text.replaceAll(relay.url, ''), /:\/\/|<img|\]\(/, `${name}: a link or markup of others`)
     return JSON.parse(text)

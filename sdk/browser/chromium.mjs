@@ -20,7 +20,11 @@ export async function openPage(browser, origin, options = {}) {
   const faults = []
   await page.addInitScript(() => document.addEventListener('securitypolicyviolation',
     (event) => console.error(`the policy forbids ${event.blockedURI} (${event.effectiveDirective}) at ${event.sourceFile}`)))
-  page.on('console', (message) => ['error', 'warning'].includes(message.type()) && faults.push(message.text()))
+  // With 503 a busy relay asks for patience. The page tries again, and a test waits for what it shows.
+  const busy = 'Failed to load resource: the server responded with a status of 503 '
+  page.on('console', (message) => {
+    if (['error', 'warning'].includes(message.type()) && !message.text().startsWith(busy)) faults.push(message.text())
+  })
   page.on('pageerror', (error) => faults.push(String(error)))
   page.on('requestfailed', (request) => {
     const { errorText } = request.failure()
