@@ -4,9 +4,13 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/store/internal/ch"
 )
 
 // unstoredList finds the events of a list that match because of rows in memory. The walk through the store finds those
@@ -26,7 +30,11 @@ func (w unstoredList) find(ctx context.Context, n int) (found []candidate, compl
 		}
 		return found, true, nil
 	}
-	rest := newestFirst(w.byStatus(), maxIDs+1)
+	changed, err := w.changed(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	rest := newestFirst(changed, maxIDs+1)
 	for left, size := maxIDs, n; len(rest) > 0 && len(found) < n; size *= windowGrowth {
 		if left == 0 {
 			return nil, false, nil
@@ -53,38 +61,97 @@ func (w unstoredList) events() map[id.ID]unstoredEvent {
 	return events
 }
 
-// byStatus returns the events that may match a list by status because of a row in memory: those with an outcome in
-// memory that has one of the statuses, and those in memory, unless memory has an outcome of each delivery and they do
-// not match. Outcomes in memory are newer than stored ones, because one partition has all of an event. A writer that
-// was behind may have stored an outcome before it has read the event.
-func (w unstoredList) byStatus() map[id.ID]bool {
+// changed returns the events that may match a list by status or by receipt because of a row in memory: those with an
+// outcome or a receipt in memory that has one of the states, and those in memory, unless memory shows that they do not
+// match. Outcomes in memory are newer than stored ones, because one partition has all of an event. A writer that was
+// behind may have stored an outcome or a receipt before it has read the event.
+func (w unstoredList) changed(ctx context.Context) (map[id.ID]bool, error) {
+	changed := make(map[id.ID]bool)
+	deliveries := w.byOutcome(changed)
+	states, none := w.receiptStates()
+	received := w.byReceipt(changed, states)
+	unsure := make(map[id.ID]bool)
+	for d, e := range w.events() {
+		switch mayMatch := w.mayHaveStatus(e, deliveries[d]); {
+		case !mayMatch || changed[d]:
+		case !w.has(byProcessing), none && !received[d]:
+			changed[d] = true
+		case states != nil:
+			unsure[d] = true
+		}
+	}
+	return changed, w.byStoredReceipt(ctx, changed, unsure, states)
+}
+
+// byOutcome adds the events with an outcome in memory that has one of the statuses. It returns the deliveries there.
+func (w unstoredList) byOutcome(changed map[id.ID]bool) map[id.ID][]event.Delivery {
 	newest := make(map[deliveryKey]unstoredDelivery)
 	for o, version := range w.unstored.Outcomes {
 		if o.Account == w.Account && w.reaches(o.Event) {
 			keepNewest(newest, o, version)
 		}
 	}
-	candidates, deliveries := make(map[id.ID]bool), make(map[id.ID][]event.Delivery)
+	deliveries := make(map[id.ID][]event.Delivery)
 	statuses := w.deliveryStatuses()
+	if slices.Contains(w.Processing, event.ProcessingMissing) { // delivered, without a receipt
+		statuses = append(statuses, string(event.Delivered))
+	}
 	for key, o := range newest {
 		deliveries[key.event] = append(deliveries[key.event], deliveryOf(o.Outcome))
 		if slices.Contains(statuses, string(o.Status)) && (!w.has(byEndpoint) || slices.Contains(w.Endpoints, o.Endpoint)) &&
 			(!w.has(byType) || hasType(w.Query, &event.Event{Type: o.Type})) {
-			candidates[key.event] = true
+			changed[key.event] = true
 		}
 	}
-	for d, e := range w.events() {
-		known := deliveries[d]
-		isKnown := func(dest string) bool {
-			return slices.ContainsFunc(known, func(of event.Delivery) bool { return of.Destination == dest })
-		}
-		c := e.candidate()
-		c.deliveries, c.summary = known, summarize(e.Event, known, e.size)
-		if w.matches(&c) || slices.ContainsFunc(e.Dests, func(dest string) bool { return !isKnown(dest) }) {
-			candidates[d] = true
+	return deliveries
+}
+
+// byReceipt adds the events with a receipt in memory that has one of the states. It returns all with a receipt there.
+func (w unstoredList) byReceipt(changed map[id.ID]bool, states []string) (received map[id.ID]bool) {
+	received = make(map[id.ID]bool)
+	if !w.has(byProcessing) {
+		return received
+	}
+	for x := range w.unstored.Receipts {
+		if x.Account == w.Account && w.reaches(x.Event) {
+			received[x.Event] = true
+			if slices.Contains(states, string(x.State)) {
+				changed[x.Event] = true
+			}
 		}
 	}
-	return candidates
+	return received
+}
+
+// mayHaveStatus reports whether an event in memory with these deliveries there may match the statuses.
+func (w unstoredList) mayHaveStatus(e unstoredEvent, known []event.Delivery) bool {
+	isUnknown := func(dest string) bool {
+		return !slices.ContainsFunc(known, func(of event.Delivery) bool { return of.Destination == dest })
+	}
+	if slices.ContainsFunc(e.Dests, isUnknown) {
+		return true
+	}
+	c := e.candidate()
+	c.deliveries, c.summary = known, summarize(e.Event, known, e.size)
+	return !w.has(byStatus) || matchesStatus(w.Query, &c)
+}
+
+// byStoredReceipt adds those of the events in memory of which a stored receipt has or had one of the states.
+func (w unstoredList) byStoredReceipt(ctx context.Context, changed, of map[id.ID]bool, states []string) error {
+	if len(of) == 0 {
+		return nil
+	}
+	ids := newestFirst(of, len(of))
+	highest, lowest := ids[0], ids[len(ids)-1]
+	q := w.where(new(ch.Query).Add("SELECT DISTINCT id FROM receipts"), tableReceipts,
+		timeRange{from: lowest.Time(), until: highest.Time().Add(time.Millisecond), lowest: lowest, before: w.before})
+	return w.r.each(ctx, q.Add(" AND state IN ", states), func(rows driver.Rows) error {
+		d, err := scanID(rows)
+		if of[d] {
+			changed[d] = true
+		}
+		return err
+	})
 }
 
 // read returns those of the events that match, newest first.
@@ -105,6 +172,11 @@ func (w unstoredList) read(ctx context.Context, ids []id.ID) ([]candidate, error
 	w.rows.unstored = unstoredOf(w.unstored, w.Account, idsOf(found)...)
 	if err := w.rows.addStatuses(ctx, w.Account, found); err != nil {
 		return nil, err
+	}
+	if w.has(byProcessing) && len(found) > 0 {
+		if err := w.rows.addReceiptStates(ctx, w.Account, found); err != nil {
+			return nil, err
+		}
 	}
 	return slices.DeleteFunc(found, func(c candidate) bool { return !w.matches(&c) }), nil
 }

@@ -63,6 +63,14 @@ func (b *unstoredBench) readAll() (all answers) {
 		{Limit: 1, Statuses: []event.Status{event.Delivered, event.Skipped}, Endpoints: []string{"ep_0"}},
 		{Limit: 1000, Statuses: []event.Status{event.Failed, event.Pending}, Endpoints: []string{"ep_0", "ep_1"}},
 		{Limit: 3, Statuses: []event.Status{event.Failed, event.Delivered}, Until: b.events[5].ID.Time()},
+		{Limit: 2, Processing: []event.Processing{event.ProcessingMissing}},
+		{Limit: 2, Processing: []event.Processing{event.ProcessingNone}, Endpoints: []string{"ep_0", "ep_1"}},
+		{Limit: 1, Processing: []event.Processing{event.ProcessingDone}},
+		{Limit: 1000, Processing: []event.Processing{event.ProcessingFailed}, Endpoints: []string{"ep_0"}},
+		{Limit: 2, Processing: []event.Processing{event.ProcessingFailed, event.ProcessingMissing}},
+		{Limit: 2, Processing: []event.Processing{event.ProcessingDone}, Statuses: []event.Status{event.Delivered}},
+		{Limit: 1, Processing: []event.Processing{event.ProcessingMissing, event.ProcessingDone},
+			Statuses: []event.Status{event.Delivered, event.Failed}, Types: []string{"order.*"}},
 	} {
 		q.Account = storetest.Account
 		rows := storetest.ListEvents(b, b.reader, q, 1000)
@@ -160,6 +168,46 @@ func TestStoredOutcomeOfAnEventInMemory(t *testing.T) {
 	}
 	if n := b.QuerySum("SELECT count() FROM events"); n != 0 {
 		t.Error("the lists caused a flush")
+	}
+}
+
+// TestStoredReceiptOfAnEventInMemory: the same of receipts.
+func TestStoredReceiptOfAnEventInMemory(t *testing.T) {
+	b := newUnstoredBench(t)
+	b.IDs = id.NewGenerator(time.Now)
+	e := b.Event(0, func(e *event.Event) { e.Dests = []string{"dst_a"} })
+	b.ProduceReceipt(e, event.ProcessingDone, time.Now())
+	b.writer.RequestFlushNow()
+	b.WaitCaughtUp(b.reader)
+	b.ProduceEvents(e, b.Event(1))
+	for state, want := range map[event.Processing]int{event.ProcessingDone: 1, event.ProcessingNone: 1,
+		event.ProcessingFailed: 0, event.ProcessingMissing: 0} {
+		q := event.Query{Account: storetest.Account, Limit: 5, Processing: []event.Processing{state}}
+		if rows := storetest.ListEvents(b, b.reader, q, 10); len(rows) != want {
+			t.Errorf("%d events are %s, want %d", len(rows), state, want)
+		}
+	}
+	if n := b.QuerySum("SELECT count() FROM events"); n != 0 {
+		t.Error("the lists caused a flush")
+	}
+}
+
+// TestStoredEventIsMissingAReceipt: an event that is stored becomes delivered, and so missing a receipt, in memory.
+func TestStoredEventIsMissingAReceipt(t *testing.T) {
+	b := newUnstoredBench(t)
+	b.IDs = id.NewGenerator(time.Now)
+	e := b.Event(0, func(e *event.Event) { e.Dests = []string{"dst_a"} })
+	b.ProduceEvents(e)
+	b.writer.RequestFlushNow()
+	b.WaitCaughtUp(b.reader)
+	b.ProduceOutcomes(b.Outcome(e, "dst_a", event.Delivered))
+	q := event.Query{Account: storetest.Account, Limit: 5, Processing: []event.Processing{event.ProcessingMissing}}
+	if rows := storetest.ListEvents(b, b.reader, q, 10); len(rows) != 1 {
+		t.Errorf("%d events are missing a receipt, want 1", len(rows))
+	}
+	b.ProduceReceipt(e, event.ProcessingFailed, time.Now())
+	if rows := storetest.ListEvents(b, b.reader, q, 10); len(rows) != 0 {
+		t.Errorf("%d events are missing a receipt, want 0", len(rows))
 	}
 }
 
