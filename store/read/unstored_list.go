@@ -30,8 +30,8 @@ func (w unstoredList) find(ctx context.Context, n int) (found []candidate, compl
 		}
 		return found, true, nil
 	}
-	changed, err := w.changed(ctx)
-	if err != nil {
+	changed, complete, err := w.changed(ctx)
+	if err != nil || !complete {
 		return nil, false, err
 	}
 	rest := newestFirst(changed, maxIDs+1)
@@ -61,69 +61,64 @@ func (w unstoredList) events() map[id.ID]unstoredEvent {
 	return events
 }
 
-// changed returns the events that may match a list by status or by receipt because of a row in memory: those with an
-// outcome or a receipt in memory that has one of the states, and those in memory, unless memory shows that they do not
-// match. Outcomes in memory are newer than stored ones, because one partition has all of an event. A writer that was
-// behind may have stored an outcome or a receipt before it has read the event.
-func (w unstoredList) changed(ctx context.Context) (map[id.ID]bool, error) {
-	changed := make(map[id.ID]bool)
-	deliveries := w.byOutcome(changed)
-	states, none := w.receiptStates()
-	received := w.byReceipt(changed, states)
+// changed returns the events that may match a list by status or by receipt because of a row in memory. It returns false
+// if they are too many. A writer that was behind may have stored an outcome or a receipt before it has read the event,
+// and of a delivery or a processing state the highest version counts, which need not be the last in the log. So where
+// memory alone does not decide, the store is asked.
+func (w unstoredList) changed(ctx context.Context) (changed map[id.ID]bool, complete bool, err error) {
+	changed, deliveries := w.byOutcome()
 	unsure := make(map[id.ID]bool)
 	for d, e := range w.events() {
-		switch mayMatch := w.mayHaveStatus(e, deliveries[d]); {
-		case !mayMatch || changed[d]:
-		case !w.has(byProcessing), none && !received[d]:
+		if w.mayHaveStatus(e, deliveries[d]) {
 			changed[d] = true
-		case states != nil:
+		} else if !changed[d] {
 			unsure[d] = true
 		}
 	}
-	return changed, w.byStoredReceipt(ctx, changed, unsure, states)
+	complete, err = w.addStored(ctx, changed, unsure, tableDeliveries, w.statusesOfDeliveries())
+	if err != nil || !complete {
+		return nil, complete, err
+	}
+	if !w.has(byProcessing) {
+		return changed, true, nil
+	}
+	return w.byReceipt(ctx, changed)
 }
 
-// byOutcome adds the events with an outcome in memory that has one of the statuses. It returns the deliveries there.
-func (w unstoredList) byOutcome(changed map[id.ID]bool) map[id.ID][]event.Delivery {
+// statusesOfDeliveries returns statuses of deliveries of which each matching event has one, unless it has no outcome.
+func (w unstoredList) statusesOfDeliveries() []string {
+	statuses := w.deliveryStatuses()
+	if slices.Contains(w.Processing, event.ProcessingMissing) { // delivered, without a receipt
+		statuses = append(statuses, string(event.Delivered))
+	}
+	return statuses
+}
+
+// byOutcome returns the events with an outcome in memory that has one of the statuses, and the deliveries in memory.
+func (w unstoredList) byOutcome() (changed map[id.ID]bool, deliveries map[id.ID][]event.Delivery) {
 	newest := make(map[deliveryKey]unstoredDelivery)
 	for o, version := range w.unstored.Outcomes {
 		if o.Account == w.Account && w.reaches(o.Event) {
 			keepNewest(newest, o, version)
 		}
 	}
-	deliveries := make(map[id.ID][]event.Delivery)
-	statuses := w.deliveryStatuses()
-	if slices.Contains(w.Processing, event.ProcessingMissing) { // delivered, without a receipt
-		statuses = append(statuses, string(event.Delivered))
-	}
+	changed, deliveries = make(map[id.ID]bool), make(map[id.ID][]event.Delivery)
+	statuses := w.statusesOfDeliveries()
 	for key, o := range newest {
 		deliveries[key.event] = append(deliveries[key.event], deliveryOf(o.Outcome))
-		if slices.Contains(statuses, string(o.Status)) && (!w.has(byEndpoint) || slices.Contains(w.Endpoints, o.Endpoint)) &&
+		if slices.Contains(statuses, string(o.Status)) && w.atEndpoint(o.Endpoint) &&
 			(!w.has(byType) || hasType(w.Query, &event.Event{Type: o.Type})) {
 			changed[key.event] = true
 		}
 	}
-	return deliveries
+	return changed, deliveries
 }
 
-// byReceipt adds the events with a receipt in memory that has one of the states. It returns all with a receipt there.
-func (w unstoredList) byReceipt(changed map[id.ID]bool, states []string) (received map[id.ID]bool) {
-	received = make(map[id.ID]bool)
-	if !w.has(byProcessing) {
-		return received
-	}
-	for x := range w.unstored.Receipts {
-		if x.Account == w.Account && w.reaches(x.Event) {
-			received[x.Event] = true
-			if slices.Contains(states, string(x.State)) {
-				changed[x.Event] = true
-			}
-		}
-	}
-	return received
+func (w unstoredList) atEndpoint(endpoint string) bool {
+	return !w.has(byEndpoint) || slices.Contains(w.Endpoints, endpoint)
 }
 
-// mayHaveStatus reports whether an event in memory with these deliveries there may match the statuses.
+// mayHaveStatus reports whether an event in memory may match the statuses by its deliveries there.
 func (w unstoredList) mayHaveStatus(e unstoredEvent, known []event.Delivery) bool {
 	isUnknown := func(dest string) bool {
 		return !slices.ContainsFunc(known, func(of event.Delivery) bool { return of.Destination == dest })
@@ -133,25 +128,78 @@ func (w unstoredList) mayHaveStatus(e unstoredEvent, known []event.Delivery) boo
 	}
 	c := e.candidate()
 	c.deliveries, c.summary = known, summarize(e.Event, known, e.size)
-	return !w.has(byStatus) || matchesStatus(w.Query, &c)
+	if w.has(byStatus) {
+		return matchesStatus(w.Query, &c)
+	}
+	notMissing := func(p event.Processing) bool { return p != event.ProcessingMissing }
+	return slices.ContainsFunc(w.Processing, notMissing) || c.summary.Status == event.Delivered
 }
 
-// byStoredReceipt adds those of the events in memory of which a stored receipt has or had one of the states.
-func (w unstoredList) byStoredReceipt(ctx context.Context, changed, of map[id.ID]bool, states []string) error {
-	if len(of) == 0 {
-		return nil
+// byReceipt leaves those of the events out whose receipts do not match, and adds those with a receipt in memory that
+// does.
+func (w unstoredList) byReceipt(ctx context.Context, of map[id.ID]bool) (
+	changed map[id.ID]bool, complete bool, err error) {
+	states, none := w.receiptStates()
+	changed, unsure := make(map[id.ID]bool), make(map[id.ID]bool)
+	newest := w.newestReceipts()
+	for d, x := range newest {
+		if slices.Contains(states, string(x.State)) {
+			changed[d] = true
+		}
+	}
+	for d := range of {
+		switch _, received := newest[d]; {
+		case changed[d]:
+		case none && !received:
+			changed[d] = true
+		case states != nil:
+			unsure[d] = true
+		}
+	}
+	complete, err = w.addStored(ctx, changed, unsure, tableReceipts, states)
+	return changed, complete, err
+}
+
+// newestReceipts returns the current receipt in memory of each event.
+func (w unstoredList) newestReceipts() map[id.ID]unstoredReceipt {
+	newest := make(map[id.ID]unstoredReceipt)
+	for x, offset := range w.unstored.Receipts {
+		if x.Account != w.Account || !w.reaches(x.Event) || !w.atEndpoint(x.Endpoint) {
+			continue
+		}
+		if had, ok := newest[x.Event]; !ok || x.Version(offset) > had.Version(had.offset) {
+			newest[x.Event] = unstoredReceipt{x, offset}
+		}
+	}
+	return newest
+}
+
+// addStored adds those of the events that have or had one of the words in a column of a table of the store: status of
+// tableDeliveries, state of tableReceipts. It returns false if that would read too many rows.
+func (w unstoredList) addStored(ctx context.Context, changed, of map[id.ID]bool, t table, words []string) (
+	complete bool, err error) {
+	if len(of) == 0 || len(words) == 0 {
+		return true, nil
+	}
+	column := ch.SQL("status")
+	if t.name == tableReceipts.name {
+		column = "state"
 	}
 	ids := newestFirst(of, len(of))
 	highest, lowest := ids[0], ids[len(ids)-1]
-	q := w.where(new(ch.Query).Add("SELECT DISTINCT id FROM receipts"), tableReceipts,
+	q := w.where(new(ch.Query).Add("SELECT DISTINCT id FROM ").Add(t.name), t,
 		timeRange{from: lowest.Time(), until: highest.Time().Add(time.Millisecond), lowest: lowest, before: w.before})
-	return w.r.each(ctx, q.Add(" AND state IN ", states), func(rows driver.Rows) error {
+	q.Add(" AND ").Add(column).Add(" IN ", words).Add(" LIMIT ", maxIDs)
+	read := 0
+	err = w.r.each(ctx, q, func(rows driver.Rows) error {
 		d, err := scanID(rows)
+		read++
 		if of[d] {
 			changed[d] = true
 		}
 		return err
 	})
+	return read < maxIDs, err
 }
 
 // read returns those of the events that match, newest first.

@@ -31,7 +31,7 @@ type unstoredBench struct {
 func newUnstoredBench(t *testing.T) *unstoredBench {
 	b := &unstoredBench{history: newHistory(newBench(t), storetest.Seed(t))}
 	b.Erased = func(d id.ID) bool { e := b.erased.Load(); return e != nil && *e == d }
-	b.writer, _ = b.Writer(write.WriterConfig{FlushEvery: time.Hour})
+	b.writer, _ = b.Writer(write.WriterConfig{FlushEvery: time.Hour, FlushRows: 100_000, FlushBytes: 64 << 20})
 	b.reader = b.Reader(b.writer)
 	awaitAssignment(t, b.writer)
 	return b
@@ -208,6 +208,137 @@ func TestStoredEventIsMissingAReceipt(t *testing.T) {
 	b.ProduceReceipt(e, event.ProcessingFailed, time.Now())
 	if rows := storetest.ListEvents(b, b.reader, q, 10); len(rows) != 0 {
 		t.Errorf("%d events are missing a receipt, want 0", len(rows))
+	}
+}
+
+// partlyStored is an event of which the store has a part and memory the rest.
+type partlyStored struct {
+	*event.Event
+	isStored        bool
+	outcomes        [2]event.Status     // stored and in memory; empty: none
+	outcomeDest     [2]string           // of these
+	receipts        [2]event.Processing // stored and in memory; empty: none
+	run             string              // of the stored outcome
+	commandInMemory bool                // of the run, which is older than the outcome
+}
+
+// partlyStoredEvents returns events with each combination of rows in the store and in memory.
+func (b *unstoredBench) partlyStoredEvents() (all []partlyStored) {
+	outcomes := []event.Status{"", event.Delivered, event.Failed}
+	receipts := []event.Processing{"", event.ProcessingFailed, event.ProcessingDone}
+	for i := range 2 * 3 * 3 * 3 * 3 {
+		all = append(all, partlyStored{Event: b.Event(i % 3), isStored: i%2 == 0, outcomeDest: [2]string{"dst_a", "dst_a"},
+			outcomes: [2]event.Status{outcomes[i/2%3], outcomes[i/6%3]},
+			receipts: [2]event.Processing{receipts[i/18%3], receipts[i/54%3]}})
+	}
+	run := id.Random("run_")
+	rejected := b.Event(0, func(e *event.Event) {
+		e.Dests, e.Verdict, e.Reason = nil, event.VerdictRejected, event.SignatureMismatch
+	})
+	return append(all,
+		partlyStored{Event: rejected, run: run, outcomes: [2]event.Status{event.Delivered}, outcomeDest: [2]string{"dst_a"}},
+		partlyStored{Event: b.Event(0), run: run, outcomes: [2]event.Status{event.Failed, event.Delivered},
+			outcomeDest: [2]string{"dst_b", "dst_a"}},
+		partlyStored{Event: b.Event(0), run: run, outcomes: [2]event.Status{event.Delivered}, outcomeDest: [2]string{"dst_a"},
+			commandInMemory: true})
+}
+
+// produce produces the rows that are to be stored (0) or to stay in memory (1).
+func (x partlyStored) produce(b *unstoredBench, part int) {
+	if x.isStored == (part == 0) {
+		b.produce(stream.Events, x.ID.Partition(), x.Record())
+	}
+	if x.outcomes[part] != "" {
+		o := b.Outcome(x.Event, x.outcomeDest[part], x.outcomes[part])
+		if part == 0 {
+			o.Run = x.run
+		}
+		b.produce(stream.Outcomes, x.ID.Partition(), o.Record())
+	}
+	if x.commandInMemory && part == 1 {
+		b.ProduceCommand(x.Event, x.outcomeDest[0], x.run)
+	}
+	if x.receipts[part] != "" {
+		b.ProduceReceipt(x.Event, x.receipts[part], time.Now())
+	}
+}
+
+// TestListsOfPartlyStoredEvents: whichever rows of an event are stored and whichever are in memory, lists by status and
+// receipt show what they show once all are stored.
+func TestListsOfPartlyStoredEvents(t *testing.T) {
+	b := newUnstoredBench(t)
+	b.IDs = id.NewGenerator(time.Now)
+	events := b.partlyStoredEvents()
+	produce := func(part int) {
+		for _, x := range events {
+			x.produce(b, part)
+		}
+		if err := b.Producer.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	flush := func() {
+		b.writer.RequestFlushNow()
+		b.WaitCaughtUp(b.reader)
+	}
+	const (
+		none, missing = event.ProcessingNone, event.ProcessingMissing
+		failed, done  = event.ProcessingFailed, event.ProcessingDone
+	)
+	all := func(limit int) (lists [][]event.Summary) {
+		for i, states := range [][]event.Processing{
+			nil, {none}, {missing}, {failed}, {done}, {done, missing}, {failed, none},
+		} {
+			for _, statuses := range [][]event.Status{nil, {event.Delivered}, {event.Failed}, {event.Rejected, event.Pending}} {
+				q := event.Query{Account: storetest.Account, Limit: limit, Statuses: statuses, Processing: states}
+				if i%3 == 2 {
+					q.Endpoints = []string{"ep_0", "ep_2"}
+				}
+				lists = append(lists, storetest.ListEvents(b, b.reader, q, 1000))
+			}
+		}
+		return lists
+	}
+	produce(0)
+	flush()
+	produce(1)
+	before := b.QuerySum("SELECT count() FROM events")
+	inMemory := all(100)
+	if after := b.QuerySum("SELECT count() FROM events"); after != before {
+		t.Error("the lists caused a flush")
+	}
+	flush()
+	if diff := gocmp.Diff(inMemory, all(1000), cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("lists differ (-in memory +stored):\n%s", diff)
+	}
+}
+
+// TestListOfManyInMemory: what memory alone decides is not read, so that thousands of events cause no flush.
+func TestListOfManyInMemory(t *testing.T) {
+	b := newUnstoredBench(t)
+	b.IDs = id.NewGenerator(time.Now)
+	for range 4_100 {
+		e := b.Event(0)
+		b.produce(stream.Events, e.ID.Partition(), e.Record())
+		b.produce(stream.Outcomes, e.ID.Partition(), b.Outcome(e, "dst_a", event.Delivered).Record())
+		for _, state := range []event.Processing{event.ProcessingRunning, event.ProcessingDone} {
+			x := &event.Receipt{Event: e.ID, Account: e.Account, Endpoint: e.Endpoint, State: state, At: time.Now()}
+			b.produce(stream.Receipts, e.ID.Partition(), x.Record())
+		}
+	}
+	if err := b.Producer.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for state, endpoint := range map[event.Processing]string{event.ProcessingMissing: "ep_0",
+		event.ProcessingRunning: "ep_0", event.ProcessingFailed: "ep_0", event.ProcessingDone: "ep_1"} {
+		q := event.Query{Account: storetest.Account, Limit: 50, Processing: []event.Processing{state},
+			Endpoints: []string{endpoint}}
+		if rows := storetest.ListEvents(b, b.reader, q, 1); len(rows) != 0 {
+			t.Errorf("%d events are %s", len(rows), state)
+		}
+	}
+	if n := b.QuerySum("SELECT count() FROM events"); n != 0 {
+		t.Errorf("the lists caused a flush of %d events", n)
 	}
 }
 
