@@ -266,6 +266,7 @@ func playHistory(t *testing.T, seed uint64) {
 		if life%2 == 1 {
 			g.SetRule(nil)
 			if !hung.Load() { // otherwise a statement hangs until its time-out, maybe one that no read waits for
+				b.WaitCaughtUp(r) // after a fault reads say at once that they are behind
 				h.compareAll(w, 2)
 			}
 		}
