@@ -245,21 +245,36 @@ func (f *fence) advanceLocked(began time.Time) {
 // waitStored waits until the targets are stored, ctx ends, or the writer reports that ClickHouse does not take their
 // rows. It returns the targets that are not stored.
 func (f *fence) waitStored(ctx context.Context, targets map[stream.Partition]int64) map[stream.Partition]int64 {
-	for requested := false; ; requested = true {
+	requested := make(map[stream.Partition]int64)
+	for {
 		p, changed := f.progress()
 		remote := dropStored(targets, p.Owned)
 		f.dropCommitted(ctx, targets, remote)
 		if len(targets) == 0 || anyFailing(targets, p.Owned) {
 			return targets
 		}
-		if f.writer != nil && !requested {
-			f.writer.RequestFlush(maps.Clone(targets))
-		}
+		f.requestFlush(targets, requested, p.Owned)
 		maps.DeleteFunc(remote, func(p stream.Partition, _ int64) bool { _, open := targets[p]; return !open })
 		f.others.ask(ctx, remote)
 		if !f.waitChange(ctx, changed, len(remote) > 0) {
 			return targets
 		}
+	}
+}
+
+// requestFlush asks the writer in this process once to store each of the targets. It ignores those that it does not own,
+// so they are asked for when they have been assigned to it.
+func (f *fence) requestFlush(targets, requested map[stream.Partition]int64, owned map[stream.Partition]store.Position) {
+	due := make(map[stream.Partition]int64)
+	for p, end := range targets {
+		_, own := owned[p]
+		if _, had := requested[p]; own && !had {
+			due[p] = end
+		}
+	}
+	if len(due) > 0 {
+		maps.Copy(requested, due)
+		f.writer.RequestFlush(due)
 	}
 }
 

@@ -342,6 +342,18 @@ func TestListOfManyInMemory(t *testing.T) {
 	}
 }
 
+// TestReadBeforeTheAssignmentCausesAFlush: a read that begins before the writer has its partitions asks for their rows
+// once it has them.
+func TestReadBeforeTheAssignmentCausesAFlush(t *testing.T) {
+	b := newBench(t)
+	b.ProduceEvents(b.Event(0))
+	w, _ := b.Writer(write.WriterConfig{FlushEvery: time.Hour})
+	r := b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: time.Minute}, w)
+	if err := r.CaughtUp(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestListBesideOtherNodesWaitsForTheFlush: the next page may come from a node that does not have the rows in memory.
 func TestListBesideOtherNodesWaitsForTheFlush(t *testing.T) {
 	b := newBench(t)
