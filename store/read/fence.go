@@ -262,8 +262,8 @@ func (f *fence) waitStored(ctx context.Context, targets map[stream.Partition]int
 	}
 }
 
-// requestFlush asks the writer in this process once to store each of the targets. It ignores those that it does not own,
-// so they are asked for when they have been assigned to it.
+// requestFlush asks the writer in this process once to store each of the targets. The writer ignores those that it does
+// not own, so they are asked for when they have been assigned to it.
 func (f *fence) requestFlush(
 	targets, requested map[stream.Partition]int64, owned map[stream.Partition]store.Position,
 ) {
