@@ -313,35 +313,6 @@ func TestListsOfPartlyStoredEvents(t *testing.T) {
 	}
 }
 
-// TestListOfManyInMemory: what memory alone decides is not read, so that thousands of events cause no flush.
-func TestListOfManyInMemory(t *testing.T) {
-	b := newUnstoredBench(t)
-	b.IDs = id.NewGenerator(time.Now)
-	for range 4_100 {
-		e := b.Event(0)
-		b.produce(stream.Events, e.ID.Partition(), e.Record())
-		b.produce(stream.Outcomes, e.ID.Partition(), b.Outcome(e, "dst_a", event.Delivered).Record())
-		for _, state := range []event.Processing{event.ProcessingRunning, event.ProcessingDone} {
-			x := &event.Receipt{Event: e.ID, Account: e.Account, Endpoint: e.Endpoint, State: state, At: time.Now()}
-			b.produce(stream.Receipts, e.ID.Partition(), x.Record())
-		}
-	}
-	if err := b.Producer.Flush(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	for state, endpoint := range map[event.Processing]string{event.ProcessingMissing: "ep_0",
-		event.ProcessingRunning: "ep_0", event.ProcessingFailed: "ep_0", event.ProcessingDone: "ep_1"} {
-		q := event.Query{Account: storetest.Account, Limit: 50, Processing: []event.Processing{state},
-			Endpoints: []string{endpoint}}
-		if rows := storetest.ListEvents(b, b.reader, q, 1); len(rows) != 0 {
-			t.Errorf("%d events are %s", len(rows), state)
-		}
-	}
-	if n := b.QuerySum("SELECT count() FROM events"); n != 0 {
-		t.Errorf("the lists caused a flush of %d events", n)
-	}
-}
-
 // TestReadBeforeTheAssignmentCausesAFlush: a read that begins before the writer has its partitions asks for their rows
 // once it has them.
 func TestReadBeforeTheAssignmentCausesAFlush(t *testing.T) {
