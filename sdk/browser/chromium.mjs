@@ -12,11 +12,14 @@ export function openBrowser() {
   })
 }
 
+// patience is how long a test waits for anything, in ms: only a hang takes so long.
+export const patience = 120_000
+
 // openPage returns a page and the list of its faults: console errors and warnings (including violations of the content
 // security policy), exceptions, failed requests, and requests to any origin but the given one.
 export async function openPage(browser, origin, options = {}) {
   const page = await browser.newPage({ viewport: { width: 1280, height: 900 }, ...options })
-  page.setDefaultTimeout(120_000) // only for hangs
+  page.setDefaultTimeout(patience)
   const faults = []
   await page.addInitScript(() => document.addEventListener('securitypolicyviolation',
     (event) => console.error(`the policy forbids ${event.blockedURI} (${event.effectiveDirective}) at ${event.sourceFile}`)))

@@ -1,5 +1,5 @@
-// The dashboard as people use it. All tests share one relay and run at the same time: much of theirs is waiting for pages
-// that follow what happens.
+// The dashboard as people use it. All tests share one relay and run four at a time: half of theirs is waiting for pages
+// that follow what happens, and more of them would starve each other.
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { promisify } from 'node:util'
 import { all, checkAccessible, checkWidths, schemesOf } from './checks.mjs'
-import { browserPath, openBrowser, openPage } from './chromium.mjs'
+import { browserPath, openBrowser, openPage, patience } from './chromium.mjs'
 import { call, choosePassword, createEndpoint, invite, leave, password, post, providers, reloadUntil, signIn } from './dashboard.mjs'
 import { deliver, seed, seedHostile } from './pages.mjs'
 import { hostile, startReceiver } from './receiver.mjs'
@@ -238,7 +238,7 @@ async function focusOn(page, element) {
   assert.fail(`Tab does not reach ${element}`)
 }
 
-describe('the dashboard', { skip, concurrency: true }, () => {
+describe('the dashboard', { skip, concurrency: 4 }, () => {
   test('from an endpoint to an event, its attempts and a key', async () => {
     const { page, close } = await open()
     await signIn(page, relay.url, first)
@@ -286,6 +286,7 @@ describe('the dashboard', { skip, concurrency: true }, () => {
 
   test('a secret is shown once: not by a second click, and not by going back', async () => {
     const context = await browser.newContext(session)
+    context.setDefaultTimeout(patience)
     // goBack leaves the page. Chromium has not kept it (no-store), and asks before it sends the form again.
     const goBack = async (page) => {
       await page.goto('about:blank')

@@ -7,7 +7,7 @@ import path from 'node:path'
 import { after, before, test } from 'node:test'
 import { key, masked } from '../js/test/run.mjs'
 import { newSink } from '../js/test/sink.mjs'
-import { browserPath, openBrowser } from './chromium.mjs'
+import { browserPath, openBrowser, patience } from './chromium.mjs'
 
 const required = process.env.RELAY_TEST_ENGINES === 'required'
 const skip = !browserPath && !required && 'no Chromium was found'
@@ -52,7 +52,7 @@ async function open(name, sink, script, connect = sink.origin, options = {}) {
   const given = JSON.stringify({ dsn: sink.dsn, responseSampleRate: 1, ...options })
   scripts.set(name, `import * as sdk from './sdk.js'; const key = '${key.slice(0, 8)}' + '${key.slice(8)}'; sdk.init(${given})\n${script}`)
   const page = await browser.newPage()
-  page.setDefaultTimeout(120_000) // only for hangs
+  page.setDefaultTimeout(patience)
   const lines = []
   const errors = []
   page.on('console', (message) => lines.push(message.text()))
