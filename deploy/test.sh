@@ -123,9 +123,16 @@ step() {
 	wait $! || status=$?
 	flock "$lock" bash -c 'printf "\n== %s\n" "$1"; cat "$2"' - "$name" "$out"
 	took "$name" $((SECONDS - from)) <"$out.cpu"
+	[ $status = 0 ] || { why "$name" <"$out" >>"$scratch/failed"; }
 	rm -f "$out" "$out.cpu"
-	[ $status = 0 ] || touch "$scratch/failed"
 	return $status
+}
+
+# why NAME picks from the output of a step that failed what says why, for the end of the run, which is read first.
+why() {
+	printf '\n%s failed, among others with:\n' "$1"
+	grep -aE '^ *(--- FAIL|FAIL|✖|panic:|fatal|WARNING: DATA RACE|[A-Za-z]*Error)|Timeout|waiting for|[a-z_]+_test\.go:[0-9]+:|test\.mjs:[0-9]+' |
+		grep -v ' node_modules/' | cut -c1-200 | tail -n 15 || true
 }
 
 # took NAME SECONDS adds a line to the table of steps. Its input is what `times` prints: the second line is of processes.
@@ -281,6 +288,7 @@ done
 sort -rn $records | sed -n 1,60p >bin/slowest.txt
 printf '\n'
 cat "$scratch/table"
+[ ! -s "$scratch/failed" ] || cat "$scratch/failed"
 [ -z "${failed:-}" ] || { echo "make test: a step failed" >&2; exit 1; }
 [ $# != 0 ] || bin/suite unrun -records $records ${required:+-strict}
 

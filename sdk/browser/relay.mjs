@@ -50,14 +50,22 @@ export async function startRelay(env = {}) {
   })
   let child
   let ended
+  let killed // by the test
   const launch = () => {
+    killed = false
     child = start()
     ended = new Promise((resolve) => {
       child.once('exit', resolve)
       child.once('error', resolve)
     })
+    child.once('exit', async (code, signal) => {
+      if (killed) return
+      const lines = (await readFile(join(directory, 'log'), 'utf8')).split('\n').slice(-40)
+      console.error(`Error: bin/relay dev has ended by itself (${code ?? signal}):\n${lines.join('\n')}`)
+    })
   }
   const stop = async () => {
+    killed = true
     child.kill('SIGTERM')
     await ended
     log.end()
@@ -76,6 +84,7 @@ export async function startRelay(env = {}) {
     }
   }
   const restart = async () => {
+    killed = true
     child.kill('SIGKILL')
     await ended
     launch()
