@@ -10,7 +10,15 @@ import (
 )
 
 // StopClock stops the reader's clock at a time.
-func (r *Reader) StopClock(at time.Time) { r.now = func() time.Time { return at } }
+func (r *Reader) StopClock(at time.Time) {
+	r.now = func() time.Time { return at }
+	r.unreported.now = r.now
+}
+
+// LimitUncommitted bounds what a list reads of the events that the dispatcher has not committed.
+func (r *Reader) LimitUncommitted(records int64, bytes int) {
+	r.unreported.records, r.unreported.bytes = records, bytes
+}
 
 // HoldSearches takes all search slots of an account until release is called.
 func (r *Reader) HoldSearches(ctx context.Context, account string) (release func()) {

@@ -53,6 +53,7 @@ type Reader struct {
 	searchSettings clickhouse.Settings
 	topic          *stream.Reader
 	fence          *fence
+	unreported     *unreported
 	scans          *scanner
 	searches       *slotPools // a pool for each account
 	reads          *slotPools // a pool for each API key
@@ -102,6 +103,7 @@ func NewReader(cfg ReaderConfig, deps ReaderDeps) (*Reader, error) {
 		fence:     newFence(topic, deps.Writer, deps.AskOthers, cfg.FenceWait),
 		pingConns: pingConns, searchSettings: searchSettings(cfg), scans: newScanner(topic), now: time.Now,
 		searches: newSlotPools(maxSearches, searchWait, "searches"), reads: newSlotPools(maxReads, readWait, "reads"),
+		unreported: newUnreported(topic, cfg.FenceWait),
 	}, nil
 }
 

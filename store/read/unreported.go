@@ -2,6 +2,7 @@ package read
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -12,65 +13,135 @@ import (
 
 // A delivery without an outcome has no row, so finding it means reading every event. But the dispatcher writes an
 // outcome of every delivery before it commits the event's offset. So only events at or above its committed offsets can
-// lack a row. By offset they are the newest events, and by time too, up to scanSpan.
+// lack a row, and none is older than the oldest of these. While the dispatcher keeps up they are few: the log is read
+// for their ids. Otherwise a time is derived from that of the log's records, scanSpan earlier.
 
-// lookbackSteps are the ages, at least the difference that clocks may have, at which allReportedBefore looks for the
-// oldest uncommitted event. Each costs one request to the log.
+// errNeverCommitted means that the dispatcher has not committed anything of a partition with records.
+var errNeverCommitted = errors.New("a partition of events was never committed")
+
+// lookbackSteps are the ages, at least the difference that clocks may have, at which lookBack looks for the oldest
+// uncommitted event. Each costs one request to the log.
 func lookbackSteps() []time.Duration {
 	const day, skewed = 24 * time.Hour, id.MaxAhead + 5*time.Second
 	return []time.Duration{skewed, time.Minute, 10 * time.Minute, time.Hour, 6 * time.Hour, day, 7 * day}
 }
 
+// unreported finds out which events may have deliveries without an outcome.
+type unreported struct {
+	topic *stream.Reader
+	now   func() time.Time
+	wait  time.Duration // bounds what a list waits for it
+	// What is read of the events that the dispatcher has not committed.
+	records int64
+	bytes   int
+	// shared is one load for concurrent lists: it may read megabytes of the log.
+	shared *coalescer[time.Time]
+}
+
+func newUnreported(topic *stream.Reader, wait time.Duration) *unreported {
+	u := &unreported{topic: topic, now: time.Now, wait: wait, records: 10_000, bytes: 16 << 20}
+	u.shared = newCoalescer(u.load)
+	return u
+}
+
 // allReportedBefore returns a time before which every delivery of every event has an outcome; the zero time when the
 // log cannot tell. It holds for a read that passes the fence afterwards: the outcomes are then in the store.
-func (r *Reader) allReportedBefore(ctx context.Context) time.Time {
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.FenceWait)
+func (u *unreported) allReportedBefore(ctx context.Context) time.Time {
+	ctx, cancel := context.WithTimeout(ctx, u.wait)
 	defer cancel()
-	committed, err := r.topic.Committed(ctx, stream.DispatchGroup, stream.Events)
+	before, err := u.shared.get(ctx)
 	if err != nil {
 		return time.Time{}
 	}
-	now := r.now()
-	ends, err := r.topic.Ends(ctx, stream.Events)
+	return before
+}
+
+func (u *unreported) load(ctx context.Context) (time.Time, error) {
+	uncommitted, err := u.uncommitted(ctx)
 	if err != nil {
-		return time.Time{}
+		return time.Time{}, err
 	}
-	uncommitted := make(map[stream.Partition]int64) // first offset that is not committed
+	if oldest, ok := u.oldestOf(ctx, uncommitted); ok {
+		return oldest, nil
+	}
+	return u.lookBack(ctx, uncommitted)
+}
+
+// uncommitted returns the offsets of the events that the dispatcher has not committed.
+func (u *unreported) uncommitted(ctx context.Context) ([]stream.Range, error) {
+	committed, err := u.topic.Committed(ctx, stream.DispatchGroup, stream.Events)
+	if err != nil {
+		return nil, err
+	}
+	ends, err := u.topic.Ends(ctx, stream.Events)
+	if err != nil {
+		return nil, err
+	}
+	var ranges []stream.Range
 	for p, end := range ends {
 		at, known := committed[p]
 		if !known && end > 0 {
-			return time.Time{}
+			return nil, errNeverCommitted
 		}
 		if at < end {
-			uncommitted[p] = at
+			ranges = append(ranges, stream.Range{Partition: p, From: at, To: end})
 		}
 	}
-	if len(uncommitted) == 0 {
-		return now.Add(-scanSpan)
-	}
-	for _, back := range lookbackSteps() {
-		since, err := r.topic.OffsetsForTime(ctx, stream.Events, now.Add(-back))
-		if err != nil {
-			return time.Time{}
-		}
-		older := false
-		for p, at := range uncommitted {
-			older = older || at < since[p]
-		}
-		if !older {
-			return now.Add(-back - scanSpan)
-		}
-	}
-	return time.Time{}
+	return ranges, nil
 }
 
-// reportedBoundFor calls allReportedBefore for a query that may match a delivery without an outcome. For other queries
-// it returns the zero time.
+// oldestOf returns the time of the oldest event in the ranges, a time to come if they are empty, or false if they are
+// too many to read or cannot be read.
+func (u *unreported) oldestOf(ctx context.Context, ranges []stream.Range) (oldest time.Time, ok bool) {
+	left, bytes := u.records, u.bytes
+	for _, g := range ranges {
+		left -= g.To - g.From
+	}
+	if left < 0 {
+		return time.Time{}, false
+	}
+	// Offsets without a record at the end of a range keep ReadRanges waiting; lookBack needs time afterwards.
+	ctx, cancel := context.WithTimeout(ctx, u.wait/2)
+	defer cancel()
+	oldest = u.now().Add(2 * maxIDSkew)
+	err := u.topic.ReadRanges(ctx, ranges, func(_ stream.Partition, records []*stream.Record) error {
+		for _, record := range records {
+			if bytes -= len(record.Value); bytes < 0 {
+				return stream.ErrStop
+			}
+			d, err := id.Parse(id.Event, event.RecordID(record))
+			if err == nil && d.Time().Before(oldest) { // a record without an id is no event
+				oldest = d.Time()
+			}
+		}
+		return nil
+	})
+	return oldest, err == nil && bytes >= 0
+}
+
+// lookBack returns a time before which there is no event of the ranges.
+func (u *unreported) lookBack(ctx context.Context, ranges []stream.Range) (time.Time, error) {
+	now := u.now()
+	for _, back := range lookbackSteps() {
+		since, err := u.topic.OffsetsForTime(ctx, stream.Events, now.Add(-back))
+		if err != nil {
+			return time.Time{}, err
+		}
+		isOlder := func(g stream.Range) bool { return g.From < since[g.Partition] }
+		if !slices.ContainsFunc(ranges, isOlder) {
+			return now.Add(-back - scanSpan), nil
+		}
+	}
+	return time.Time{}, nil
+}
+
+// reportedBoundFor returns allReportedBefore for a query that may match a delivery without an outcome, and for others
+// the zero time.
 func (r *Reader) reportedBoundFor(ctx context.Context, q *event.Query) time.Time {
 	if !mayMatchUnreported(q) || q.Search != nil {
 		return time.Time{}
 	}
-	return r.allReportedBefore(ctx)
+	return r.unreported.allReportedBefore(ctx)
 }
 
 // mayMatchUnreported reports whether the query may match an event with a delivery that has no outcome.

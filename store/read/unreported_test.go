@@ -115,7 +115,8 @@ func TestPendingListReadsBeyondCommits(t *testing.T) {
 	check("one more", late, waiting)
 }
 
-// TestPendingListEndsWithinAMillisecond: the time of the last commit may lie within a millisecond, just after an event.
+// TestPendingListEndsWithinAMillisecond: the time up to which the log says that all is reported may lie within a
+// millisecond, just after an event.
 func TestPendingListEndsWithinAMillisecond(t *testing.T) {
 	b := newBench(t)
 	w, _ := b.Writer(write.WriterConfig{})
@@ -123,8 +124,9 @@ func TestPendingListEndsWithinAMillisecond(t *testing.T) {
 	now := time.Now().Truncate(time.Millisecond)
 	r.StopClock(now.Add(300 * time.Microsecond))
 	var all []*event.Event
-	// an event may be appended up to 15 s late
-	for ago := 15*time.Second + 3*time.Millisecond; ago >= 15*time.Second-3*time.Millisecond; ago -= time.Millisecond {
+	r.LimitUncommitted(0, 0) // so that the log's times say it
+	// Nothing uncommitted is older than 35 s, and an event may be appended up to 15 s late.
+	for ago := 50*time.Second + 3*time.Millisecond; ago >= 50*time.Second-3*time.Millisecond; ago -= time.Millisecond {
 		b.IDs = id.NewGenerator(func() time.Time { return now.Add(-ago) })
 		all = append(all, b.Event(0))
 	}
@@ -133,12 +135,56 @@ func TestPendingListEndsWithinAMillisecond(t *testing.T) {
 		b.ProduceOutcomes(b.Outcome(e, "dst_a", event.Delivered))
 	}
 	b.commitDispatcher(0, int64(len(all)))
+	b.IDs = id.NewGenerator(func() time.Time { return now })
+	waiting := b.Event(0)
+	b.produceOld(waiting)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	page, err := r.Events(ctx,
 		event.Query{Account: storetest.Account, Statuses: []event.Status{event.Pending, event.Rejected}, Limit: 5})
-	if err != nil || len(page.Rows) > 0 || page.More {
+	if err != nil || len(page.Rows) != 1 || page.Rows[0].ID != waiting.ID || page.More {
 		t.Errorf("%d rows, more %v, %v", len(page.Rows), page.More, err)
+	}
+}
+
+// TestPendingListBeginsAtTheOldestUncommittedEvent: lists look for events without an outcome from the millisecond of
+// the oldest that the dispatcher has not committed, whenever that was appended. The older one cannot exist in
+// operation.
+func TestPendingListBeginsAtTheOldestUncommittedEvent(t *testing.T) {
+	b := newBench(t)
+	w, _ := b.Writer(write.WriterConfig{})
+	r := b.Reader(w)
+	now := time.Now().Truncate(time.Millisecond)
+	r.StopClock(now.Add(300 * time.Microsecond))
+	at := func(ago time.Duration) *event.Event {
+		b.IDs = id.NewGenerator(func() time.Time { return now.Add(-ago) })
+		return b.Event(0)
+	}
+	impossible, oldest, newest := at(time.Second+time.Millisecond), at(time.Second), at(0)
+	b.produceOld(impossible, newest, oldest)
+	b.commitDispatcher(0, 1)
+	for b.QuerySum("SELECT count() FROM events") < 3 { // rows in memory are listed whatever their age
+		w.RequestFlushNow()
+	}
+	pending := event.Query{Account: storetest.Account, Statuses: []event.Status{event.Pending}, Limit: 5}
+	list := func() (found []id.ID) {
+		for _, s := range storetest.ListEvents(t, r, pending, 10) {
+			found = append(found, s.ID)
+		}
+		return found
+	}
+	if got, want := list(), []id.ID{newest.ID, oldest.ID}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	// What is too much to read bounds the list by the times of the log.
+	for what, limit := range map[string]struct {
+		records int64
+		bytes   int
+	}{"records": {1, 1 << 20}, "bytes": {10, 1}} {
+		r.LimitUncommitted(limit.records, limit.bytes)
+		if got, want := list(), []id.ID{newest.ID, oldest.ID, impossible.ID}; !slices.Equal(got, want) {
+			t.Errorf("too many %s: %v, want %v", what, got, want)
+		}
 	}
 }
 
