@@ -85,10 +85,9 @@ func (f *fence) readAll(ctx context.Context) (*store.Unstored, time.Time, error)
 
 // readList waits for a list. The list merges the rows that it returns with those of the store.
 //
-// Lists by destination or run and searches find their events by statements alone. Where another node may
-// answer the next page, it would not know what this page left in memory. Where none may, later pages come from memory
-// too, so that they leave nothing out. Elsewhere the first page waits until all rows are stored, and later ones wait
-// for nothing.
+// Lists by destination or run and searches find their events by statements alone. Where another node may answer the
+// next page, it would not know what this page left in memory. Where none may, later pages come from memory too, so that
+// they leave nothing out. Elsewhere the first page waits until all rows are stored, and later ones wait for nothing.
 func (f *fence) readList(ctx context.Context, q *event.Query) (*store.Unstored, time.Time, error) {
 	if f.isAlone() && newPredicate(q).used&^(fixedFilters|byStatus|byProcessing) == 0 {
 		return f.readAll(ctx)

@@ -75,7 +75,7 @@ func (w unstoredList) changed(ctx context.Context) (changed map[id.ID]bool, comp
 			unsure[d] = true
 		}
 	}
-	complete, err = w.addStored(ctx, changed, unsure, tableDeliveries, w.statusesOfDeliveries())
+	complete, err = w.addStored(ctx, changed, unsure, tableDeliveries, "status", w.statusesOfDeliveries())
 	if err != nil || !complete {
 		return nil, complete, err
 	}
@@ -156,7 +156,7 @@ func (w unstoredList) byReceipt(ctx context.Context, of map[id.ID]bool) (
 			unsure[d] = true
 		}
 	}
-	complete, err = w.addStored(ctx, changed, unsure, tableReceipts, states)
+	complete, err = w.addStored(ctx, changed, unsure, tableReceipts, "state", states)
 	return changed, complete, err
 }
 
@@ -174,16 +174,12 @@ func (w unstoredList) newestReceipts() map[id.ID]unstoredReceipt {
 	return newest
 }
 
-// addStored adds those of the events that have or had one of the words in a column of a table of the store: status of
-// tableDeliveries, state of tableReceipts. It returns false if that would read too many rows.
-func (w unstoredList) addStored(ctx context.Context, changed, of map[id.ID]bool, t table, words []string) (
-	complete bool, err error) {
+// addStored adds those of the events that have or had one of the words in a column of a table of the store. It returns
+// false if that would read too many rows.
+func (w unstoredList) addStored(ctx context.Context, changed, of map[id.ID]bool, t table, column ch.SQL,
+	words []string) (complete bool, err error) {
 	if len(of) == 0 || len(words) == 0 {
 		return true, nil
-	}
-	column := ch.SQL("status")
-	if t.name == tableReceipts.name {
-		column = "state"
 	}
 	ids := newestFirst(of, len(of))
 	highest, lowest := ids[0], ids[len(ids)-1]
