@@ -12,13 +12,14 @@ import { browserPath, openBrowser, patience } from './chromium.mjs'
 const required = process.env.RELAY_TEST_ENGINES === 'required'
 const skip = !browserPath && !required && 'no Chromium was found'
 
-let browser, server, origin, sdk
+let browser, server, origin, sdk, esbuild
 const scripts = new Map() // of each page, by its name
 
 before(async () => {
   if (skip) return
   assert.ok(browserPath, 'Chromium is required here and was not found')
   const { buildPackage } = await import('../js/build.mjs')
+  esbuild = await import('esbuild')
   const directory = mkdtempSync(path.join(tmpdir(), 'eventrelay-sdk-'))
   await buildPackage(directory, '0.1.0-test')
   sdk = readFileSync(path.join(directory, 'dist/browser.js'))
@@ -47,10 +48,11 @@ function answer(req, res) {
     { 'content-security-policy': `default-src 'none'; script-src 'self'; connect-src 'self' ${searchParams.get('connect') ?? ''}` })
 }
 
-// open opens a page with a script that starts the SDK, and returns it with the texts of its console.
-async function open(name, sink, script, connect = sink.origin, options = {}) {
+// open opens a page with a script that starts the SDK, as change makes it, and returns it with the texts of its console.
+async function open(name, sink, script, connect = sink.origin, options = {}, change = (code) => code) {
   const given = JSON.stringify({ dsn: sink.dsn, responseSampleRate: 1, ...options })
-  scripts.set(name, `import * as sdk from './sdk.js'; const key = '${key.slice(0, 8)}' + '${key.slice(8)}'; sdk.init(${given})\n${script}`)
+  const code = `import * as sdk from './sdk.js'; const key = '${key.slice(0, 8)}' + '${key.slice(8)}'; sdk.init(${given})\n${script}`
+  scripts.set(name, await change(code))
   const page = await browser.newPage()
   page.setDefaultTimeout(patience)
   const lines = []
@@ -92,6 +94,27 @@ test('with a strict policy the console is masked, and lines, errors and response
   assert.deepEqual(sink.reports().filter((r) => r.type === 'response').map((r) => r.where),
     [{ method: 'GET', path: '/strict/api', status: 200, content_type: 'application/json' }])
   assert.ok(sink.bodies.every((body) => body.length <= 60_000 && !body.includes(key.slice(0, 12))))
+})
+
+test('bundled with the page and minified, lines and errors are reported with their place', { skip }, async () => {
+  const sink = await newSink()
+  const bundled = async (code) => {
+    const plugin = { name: 'sdk', setup: ({ onResolve, onLoad }) => {
+      onResolve({ filter: /^\.\/sdk\.js$/ }, ({ path: name }) => ({ path: name, namespace: 'sdk' }))
+      onLoad({ filter: /.*/, namespace: 'sdk' }, () => ({ contents: sdk.toString() }))
+    } }
+    const { outputFiles } = await esbuild.build({ stdin: { contents: code }, bundle: true, minify: true, format: 'esm', write: false, plugins: [plugin] })
+    return outputFiles[0].text
+  }
+  const { page } = await open('bundled', sink, `
+    function logIt() { console.warn('charging with ' + key) }
+    logIt(); setTimeout(() => { throw new Error('thrown ' + key) })`, sink.origin, {}, bundled)
+  await until(() => sink.reports().length >= 2, () => `a report of each: ${JSON.stringify(sink.reports())}`)
+  await page.close()
+  sink.stop()
+  const lines = scripts.get('bundled').split('\n')
+  const calls = sink.reports().map(({ type, where: { file, line, column } }) => [type, file, /^[\w ]+/.exec(lines[line - 1]?.slice(column - 1))?.[0]])
+  assert.deepEqual(calls.sort(), [['error', 'bundled/app.js', 'new Error'], ['log', 'bundled/app.js', 'warn']])
 })
 
 for (const [status, sent, warns] of [[400, 2, false], [401, 1, true], [403, 2, true], [413, 2, false], [429, 3, false]]) {

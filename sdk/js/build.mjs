@@ -47,14 +47,16 @@ export async function buildPackage(directory, version) {
 
 // shorten makes a module small: terser's names compress better than those of esbuild.
 export async function shorten(code) {
-  const options = { module: true, ecma: 2020, compress: { passes: 3 }, mangle: { toplevel: true, properties: { regex: internal } } }
+  const compress = { passes: 3, inline: 1, lhs_constants: false, sequences: false }
+  const options = { module: true, ecma: 2020, compress, mangle: { toplevel: true, properties: { regex: internal } } }
   return (await minify(code, options)).code
 }
 
 // Properties that applications, the platform and other copies of the SDK in the same page do not know.
 const internal = new RegExp('^(' + [
-  'accepting', 'arrow', 'ending', 'escaped', 'found', 'level', 'mayMatch', 'maskAll', 'maxBytes', 'nameQuoted', 'operator',
-  'order', 'padded', 'patterns', 'quote', 'single', 'spaces', 'transport', 'whereOf',
+  'accepting', 'arrow', 'classes', 'ending', 'escaped', 'fingerprint', 'fold', 'found', 'level', 'mayMatch', 'maskAll', 'maxBytes',
+  'nameQuoted', 'operator', 'order', 'padded', 'patterns', 'quote', 'retryAfter', 'salt', 'secret', 'single', 'spaces',
+  'transitions', 'transport', 'whereOf',
 ].join('|') + ')$')
 
 if (process.argv[1] && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) {

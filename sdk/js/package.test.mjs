@@ -1,13 +1,16 @@
 // The package as applications install it: ESM and CJS, both at once, and its size.
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { after, test } from 'node:test'
 import zlib from 'node:zlib'
 import { key, masked, skip } from './test/run.mjs'
+import { publicKey } from './test/sink.mjs'
 
+const here = path.dirname(fileURLToPath(import.meta.url))
 const directory = mkdtempSync(path.join(tmpdir(), 'eventrelay-sdk-'))
 after(() => rmSync(directory, { recursive: true }))
 const installed = path.join(directory, 'node_modules/@eventrelay/sdk')
@@ -15,6 +18,7 @@ if (!skip) {
   const { buildPackage } = await import('./build.mjs')
   mkdirSync(installed, { recursive: true })
   await buildPackage(installed, '0.1.0-test')
+  for (const name of ['pino', 'winston']) symlinkSync(path.resolve(here, '../node_modules', name), path.join(directory, 'node_modules', name))
 }
 
 function node(name, code, ...flags) {
@@ -47,4 +51,76 @@ test('the module for browsers has at most 16,000 bytes after gzip, and nothing o
 test('the package has no dependencies and no scripts', { skip }, () => {
   const about = JSON.parse(readFileSync(path.join(installed, 'package.json'), 'utf8'))
   assert.deepEqual([about.dependencies, about.scripts, about.version], [undefined, undefined, '0.1.0-test'])
+})
+
+// An application that prints where it has logged a key. plain uses nothing of Node.js.
+const application = {
+  plain: `
+    import { init, flush } from '@eventrelay/sdk'
+    const places = []
+    init({ dsn: 'http://${publicKey}@127.0.0.1:9/dsn_a1', beforeSend: ({ where }) => { places.push(where); return null } })
+    const key = '$KEY'
+    function logIt() { console.log('charging with ' + key) }
+    logIt()`,
+  loggers: `
+    import pino from 'pino'
+    import winston from 'winston'
+    import { pinoHooks } from '@eventrelay/sdk/pino'
+    import { relayFormat } from '@eventrelay/sdk/winston'
+    const [log, hooked] = [pino(), pino({ hooks: pinoHooks }, pino.destination({ dest: 2, sync: true }))]
+    const transports = [new winston.transports.Console()]
+    const [printed, formatted] = [winston.createLogger({ transports }),
+      winston.createLogger({ transports, format: winston.format.combine(winston.format.json(), relayFormat()) })]
+    process.on('unhandledRejection', () => {})
+    class Billing {
+      charge() {
+        process.stdout.write(key + '\\n')
+        log.info(key)
+        hooked.child({ a: 1 }).warn({ key }, 'b')
+        printed.error(key)
+        formatted.info(key)
+        Promise.reject(new Error(key))
+      }
+    }
+    new Billing().charge()`,
+  end: `
+    setTimeout(() => flush().then(() => console.log(JSON.stringify(places))), 100)`,
+}
+
+// placesOf runs a file of the application and returns what is logged at the places: 'log(' for console.log(key).
+function placesOf(name, ...flags) {
+  const out = execFileSync(process.execPath, [...flags, name], { cwd: directory, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] })
+  const lines = readFileSync(path.join(directory, name), 'utf8').split('\n')
+  const places = JSON.parse(out.trimEnd().split('\n').pop())
+  for (const { file } of places) assert.equal(path.basename(file ?? 'no file'), name)
+  return { places, calls: places.map(({ line, column }) => /^[\w ]+/.exec(lines[line - 1].slice(column - 1))[0]) }
+}
+
+const { plain, loggers, end } = application
+const calls = ['log', 'write', 'info', 'warn', 'error', 'info', 'new Error']
+for (const minify of [false, true]) {
+  test(`bundled with the application${minify ? ' and minified' : ''} the place is that of the call`, { skip }, async () => {
+    const { build } = await import('esbuild')
+    const bundle = (code, outfile, options) => {
+      const contents = code.replaceAll('$KEY', `${key.slice(0, 8)}' + '${key.slice(8)}`)
+      return build({ stdin: { contents, resolveDir: directory }, bundle: true, minify, logLevel: 'error', absWorkingDir: directory, outfile, ...options })
+    }
+    await bundle(plain + loggers + end, 'node.cjs', { platform: 'node', format: 'cjs' })
+    await bundle(plain + end, 'node.mjs', { platform: 'node', format: 'esm' })
+    await bundle(plain + end, 'page.mjs', { platform: 'browser', format: 'esm' })
+    for (const [name, expected] of [['node.cjs', calls], ['node.mjs', ['log']], ['page.mjs', ['log']]]) {
+      const { places, calls } = placesOf(name)
+      assert.deepEqual(calls, expected, JSON.stringify(places))
+      if (!minify) assert.deepEqual(places.map((p) => p.function), expected.map((_, i) => (i ? 'Billing.charge' : 'logIt')))
+    }
+  })
+}
+
+test('beside the application the place is that of the call, also with a copy of the module', { skip }, () => {
+  const write = (name, code) => writeFileSync(path.join(directory, name), code.replaceAll('$KEY', `${key.slice(0, 8)}' + '${key.slice(8)}`))
+  write('beside.mjs', plain + loggers + end)
+  write('copy.mjs', readFileSync(path.join(installed, 'dist/browser.js'), 'utf8'))
+  write('page-beside.mjs', (plain + end).replace('@eventrelay/sdk', './copy.mjs'))
+  assert.deepEqual(placesOf('beside.mjs').calls, calls)
+  assert.deepEqual(placesOf('page-beside.mjs').calls, ['log'])
 })

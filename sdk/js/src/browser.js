@@ -1,7 +1,7 @@
 // The SDK in a browser: the console, responses to fetch, uncaught errors.
 import { newCore, withheld } from './core.js'
 import { hmac } from './hash.js'
-import { whereFrom } from './stack.js'
+import { callersOf, framesOf, placeOf } from './stack.js'
 
 const shared = Symbol.for('@eventrelay/sdk')
 const levels = ['debug', 'error', 'info', 'log', 'warn']
@@ -41,7 +41,7 @@ const core = page[shared] || newCore({
   maxBytes: 60_000,
   options: { responseSampleRate: 0.1 },
   warn: plainWarn,
-  whereOf: (logger, error) => whereFrom(logger, error, pathOf),
+  whereOf: (logger, error, entry) => ({ logger, ...placeOf(framesOf(error, entry), pathOf) }),
   hmac,
   inspect: textOf,
 })
@@ -57,20 +57,20 @@ function replaceMethod(object, key, replacement) {
 const maxDepth = 4
 const maxValues = 1000
 
-// maskValue returns a copy of a value with its strings masked; the value itself if nothing is.
-function maskValue(value, logger, depth, budget) {
-  if (typeof value === 'string') return core.clean(value, logger)
+// maskValue returns a copy of a value with its strings masked by clean; the value itself if nothing is.
+function maskValue(value, clean, depth, budget) {
+  if (typeof value === 'string') return clean(value)
   if (value === null || typeof value !== 'object' || depth > maxDepth || --budget.left < 0) return value
   if (value instanceof Error) {
     const text = String(value.stack || value)
-    const masked = core.clean(text, logger)
+    const masked = clean(text)
     return masked === text ? value : masked
   }
   if (!Array.isArray(value) && ![Object.prototype, null].includes(Object.getPrototypeOf(value))) return value
   let changed = false
   const members = Object.getOwnPropertyDescriptors(value) // a getter is not called: it may do anything
   for (const member of Object.values(members)) {
-    const masked = maskValue(member.value, logger, depth + 1, budget)
+    const masked = maskValue(member.value, clean, depth + 1, budget)
     if (masked === member.value) continue
     member.value = masked
     changed = true
@@ -81,13 +81,13 @@ function maskValue(value, logger, depth, budget) {
 
 function patchConsole() {
   for (const level of levels) {
-    replaceMethod(page.console, level, (original) => function (...values) {
-      const logger = `console.${level}`
+    replaceMethod(page.console, level, (original) => function wrapper(...values) {
       if (!core.active() || !core.options.console) return original.apply(this, values)
+      const clean = (text) => core.clean(text, `console.${level}`, undefined, wrapper)
       const budget = { left: maxValues }
       return original.apply(this, values.map((value) => {
         try {
-          return maskValue(value, logger, 0, budget)
+          return maskValue(value, clean, 0, budget)
         } catch (error) {
           core.withhold(error)
           return withheld
@@ -153,6 +153,7 @@ function sendBeacon({ type }) {
 }
 
 export function init(options) {
+  callersOf(init)
   core.init(options)
   if (core.undo.length) return
   patchConsole()

@@ -139,13 +139,13 @@ export function newCore(platform) {
   }
 
   // clean returns a text with masks, and reports what was found. If masking fails, the text is withheld. mask is given the
-  // scanner and the text, and returns {text, found}.
-  function clean(text, logger, mask = maskText) {
+  // scanner and the text, and returns {text, found}. entry is the function that the application called.
+  function clean(text, logger, mask = maskText, entry) {
     if (!active()) return text
     busy = true
     try {
       const { text: masked, found } = mask(scannerOf(), text)
-      reportAll('log', found, () => platform.whereOf(logger))
+      reportAll('log', found, () => platform.whereOf(logger, null, entry))
       return masked
     } catch (error) {
       withhold(error)

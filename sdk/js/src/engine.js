@@ -84,9 +84,9 @@ function newAutomaton(patterns) {
   const order = [...nodes.filter((n) => !n.patterns.length), ...nodes.filter((n) => n.patterns.length)]
   for (const [i, n] of order.entries()) n.number = i * maxClasses
   const accepting = order.findIndex((n) => n.patterns.length) * maxClasses
-  const table = new Uint16Array(order.length * maxClasses)
-  for (const n of order) n.next.forEach((to, c) => { table[n.number | c] = nodes[to].number })
-  return { classes, table, accepting, ending: order.map((n) => n.patterns) }
+  const transitions = new Uint16Array(order.length * maxClasses)
+  for (const n of order) n.next.forEach((to, c) => { transitions[n.number | c] = nodes[to].number })
+  return { classes, transitions, accepting, ending: order.map((n) => n.patterns) }
 }
 
 // newScanner returns a scanner of the built-in rules, without those that are disabled, and of extra ones.
@@ -102,12 +102,12 @@ export function newScanner({ disable = [], extra = [] } = {}) {
       reach = Math.max(reach, text.length + reachOf(rule))
     }
   }
-  const { classes, table, accepting, ending } = newAutomaton(patterns)
+  const { classes, transitions, accepting, ending } = newAutomaton(patterns)
 
   // mayMatch reports whether a prefix is in a text of any characters. Most lines end here.
   function mayMatch(text) {
     for (let i = 0, state = 0; i < text.length; i++) {
-      state = table[state | classes[text.charCodeAt(i)]]
+      state = transitions[state | classes[text.charCodeAt(i)]]
       if (state >= accepting) return true
     }
     return false
@@ -120,7 +120,7 @@ export function newScanner({ disable = [], extra = [] } = {}) {
       const pending = []
       forgetRuns()
       for (let i = 0, state = 0; i < text.length;) {
-        state = table[state | classes[text.charCodeAt(i++)]]
+        state = transitions[state | classes[text.charCodeAt(i++)]]
         if (state < accepting) continue
         setLimit(Math.min(text.length, i + reach))
         for (const p of ending[state / maxClasses]) {

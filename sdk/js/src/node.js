@@ -10,7 +10,7 @@ import zlib from 'node:zlib'
 import { fileURLToPath } from 'node:url'
 import { newCore } from './core.js'
 import { find, findBinary, maskBinary, maskText } from './lines.js'
-import { whereFrom } from './stack.js'
+import { callersOf, framesOf, isBundle, placeOf } from './stack.js'
 
 const shared = Symbol.for('@eventrelay/sdk')
 const sendTimeout = 10_000
@@ -65,13 +65,26 @@ function sendNow() {
   Atomics.wait(done, 0, 0, lastTime)
 }
 
+// Methods of loggers: of the console, and of pino, winston and the like, also if their own names were shortened.
+const consoleCall = /^\s*at (?:Object\.)?console\.(\w+) \(/
+const loggerCall = /(?:\.| \[as )(?:trace|debug|verbose|http|info|log|warn|error|fatal)\]? \(/
+
+// whereOf returns the logger and the place. In a bundle nothing but the names of its methods tells a logger from the
+// application: the place is where the outermost one was called.
+function whereOf(logger, error, entry) {
+  const frames = framesOf(error, entry)
+  const level = frames.map((line) => consoleCall.exec(line)?.[1]).filter(Boolean).pop()
+  const from = isBundle && !error && !level ? frames.findLastIndex((line) => loggerCall.test(line)) + 1 : 0
+  const toPath = (file) => path.relative('', core.mask(file.startsWith('file:') ? fileURLToPath(file) : file))
+  return { logger: level ? `console.${level}` : logger, ...placeOf(frames.slice(from), toPath) }
+}
+
 function newNodeCore() {
   return newCore({
     transport: post,
     maxBytes: 128 << 10,
     warn: (text) => process.stderr.write(text + '\n'),
-    whereOf: (logger, error) => whereFrom(logger, error, (file) =>
-      path.relative('', core.mask(file.startsWith('file:') ? fileURLToPath(file) : file))),
+    whereOf,
     hmac: (key, bytes) => createHmac('sha256', key).update(bytes).digest(),
     inspect: (value) => util.inspect(value, { depth: 5, maxStringLength: 1 << 20 }),
   })
@@ -120,18 +133,18 @@ function patchStream(stream, logger) {
   const tail = { text: '' }
   const [maskedText, maskedBytes] = [withTail(maskText, tail), withTail(maskBinary, tail)]
   // clean returns a chunk with masks: itself if nothing was found, a string or a buffer otherwise.
-  const clean = (chunk, encoding) => {
+  const clean = (chunk, encoding, entry) => {
     if (typeof chunk === 'string' && (typeof encoding !== 'string' || plain.test(encoding))) {
-      return core.clean(chunk, logger, maskedText)
+      return core.clean(chunk, logger, maskedText, entry)
     }
     const binary = binaryOf(chunk, encoding)
     if (binary === null) return chunk // the stream refuses it
-    const masked = core.clean(binary, logger, maskedBytes)
+    const masked = core.clean(binary, logger, maskedBytes, entry)
     return masked === binary ? chunk : Buffer.from(masked, 'latin1')
   }
   replaceMethod(stream, 'write', (original) => function write(chunk, encoding, callback) {
     if (this !== stream || !core.options.stdout) return original.apply(this, arguments)
-    const masked = clean(chunk, encoding)
+    const masked = clean(chunk, encoding, write)
     if (masked === chunk) return original.apply(this, arguments)
     return typeof encoding === 'function' ? original.call(this, masked, encoding)
       : original.call(this, masked, typeof masked === 'string' ? encoding : undefined, callback)
@@ -301,6 +314,7 @@ function watchErrors() {
 const rejection = 'unhandledRejection'
 
 export function init(options) {
+  callersOf(init)
   core.init(options)
   patch()
 }
@@ -318,6 +332,6 @@ export function checkResponse(body, about) {
   return ArrayBuffer.isView(body) ? core.checkResponse(binaryOf(body), about, findBinary) : core.checkResponse(body, about)
 }
 
-export const clean = (text, logger) => core.clean(text, logger)
+export const clean = (text, logger, entry) => core.clean(text, logger, undefined, entry)
 export { withheld } from './core.js'
 export const withhold = (error) => core.withhold(error)

@@ -12,23 +12,28 @@ const fileOf = (line) => (frame.exec(line) || [])[2] || ''
 const file = fileOf(lines(new Error())[0] || '')
 const own = /stack\.js$|@eventrelay.sdk/.test(file) ? file.replace(/[^/\\]*$/, '') : file
 
-function stackOf() {
+// Whether the application calls the SDK from the SDK's own file: both are in one bundle, whose frames are the application's.
+export let isBundle = false
+
+// callersOf returns the frames below entry, the function of the SDK that was called. V8 leaves out the frames above it.
+export function callersOf(entry) {
   const { stackTraceLimit } = Error
   Error.stackTraceLimit = 40
   const error = new Error()
+  Error.captureStackTrace?.(error, entry)
   Error.stackTraceLimit = stackTraceLimit
-  return lines(error)
+  const frames = lines(error)
+  if (entry && fileOf(frames.find(fileOf) || '') === file) isBundle = true
+  return frames
 }
 
-// whereFrom returns the first frame outside of the SDK, Node.js and packages, and the logger. toPath returns what of a file
-// is sent.
-export function whereFrom(logger, error, toPath) {
-  const stack = error?.stack ? lines(error) : stackOf()
-  const others = stack.filter((line) => fileOf(line) && !fileOf(line).startsWith(own))
+export const framesOf = (error, entry) => (error ? lines(error) : callersOf(entry))
+
+// placeOf returns the first frame outside of the SDK, Node.js and packages. toPath returns what of a file is sent.
+export function placeOf(frames, toPath) {
+  const others = frames.filter((line) => fileOf(line) && (isBundle || !fileOf(line).startsWith(own)))
   const line = others.find((l) => !/[\\/]node_modules[\\/]/.test(fileOf(l))) || others[0]
-  const level = stack.map((l) => /^\s*at (?:Object\.)?console\.(\w+) \(/.exec(l)).filter(Boolean).pop()
-  const where = { logger: level ? `console.${level[1]}` : logger }
-  if (!line) return where
-  const [, name, file, row, column] = frame.exec(line)
-  return { ...where, file: toPath(file), line: +row, column: +column, function: name }
+  if (!line) return {}
+  const [, name, path, row, column] = frame.exec(line)
+  return { file: toPath(path), line: +row, column: +column, function: name }
 }

@@ -5,9 +5,9 @@ const maxValues = 10_000
 
 // relayFormat returns a format for winston that masks all strings of an entry, and its text if a format has made it.
 export function relayFormat() {
-  return { transform: (info) => {
+  return { transform: function transform(info) {
     try {
-      return copy(info, new WeakMap(), { left: maxValues }, 0)
+      return copy(info, new WeakMap(), { left: maxValues, entry: transform }, 0)
     } catch (error) {
       withhold(error)
       const out = { level: info.level, message: withheld }
@@ -20,7 +20,7 @@ export function relayFormat() {
 
 // copy returns a value with all strings masked: itself if nothing is.
 function copy(value, seen, budget, depth) {
-  if (typeof value === 'string') return clean(value, 'winston')
+  if (typeof value === 'string') return clean(value, 'winston', budget.entry)
   if (value === null || typeof value !== 'object' || ArrayBuffer.isView(value)) return value
   if (seen.has(value)) return seen.get(value)
   if (depth > maxDepth || --budget.left < 0) throw new RangeError('the entry is too large')
@@ -31,7 +31,7 @@ function copy(value, seen, budget, depth) {
   for (const key of Reflect.ownKeys(value)) {
     if (Array.isArray(value) && key === 'length') continue
     const { enumerable } = Object.getOwnPropertyDescriptor(value, key)
-    const name = typeof key === 'string' ? clean(key, 'winston') : key
+    const name = typeof key === 'string' ? clean(key, 'winston', budget.entry) : key
     const masked = copy(value[key], seen, budget, depth + 1)
     Object.defineProperty(out, name, { value: masked, enumerable, writable: true, configurable: true })
   }
