@@ -77,16 +77,17 @@ test('with a strict policy the console is masked, and lines, errors and response
     document.addEventListener('securitypolicyviolation', (event) => console.log('violation ' + event.blockedURI))
     function charge() { console.error('a ' + key, { token: key }) }
     charge()
-    for (const level of ['debug', 'info', 'log', 'warn']) console[level](level + ' ' + key)
+    for (const level of ['debug', 'info', 'log', 'warn', 'dir', 'group', 'groupCollapsed', 'trace']) console[level](level + ' ' + key)
+    console.table([{ token: key }]); console.assert(false, 'failed ' + key); console.assert(true, key)
     Promise.reject(new Error('rejected ' + key))
     setTimeout(() => { throw new Error('thrown ' + key) })
     const body = await (await fetch('api?q=' + key)).json()
     console.log('whole ' + (body.key === key))`)
-  await until(() => ['log', 'error', 'response'].every((type) => sink.reports().some((r) => r.type === type)) && sink.reports().length >= 8,
+  await until(() => ['log', 'error', 'response'].every((type) => sink.reports().some((r) => r.type === type)) && sink.reports().length >= 14,
     () => `a report of each: ${JSON.stringify(sink.reports())}`)
   await page.close()
   sink.stop()
-  assert.ok(lines.includes('whole true') && lines.includes(`debug ${masked}`) && lines.some((l) => l.startsWith(`a ${masked}`)), lines.join('\n'))
+  assert.ok(lines.includes('whole true') && ['debug', 'dir', 'group', 'groupCollapsed', 'trace'].every((m) => lines.includes(`${m} ${masked}`)) && lines.includes(`failed ${masked}`) && lines.some((l) => l.startsWith(`a ${masked}`)), lines.join('\n'))
   // What the browser itself prints of an uncaught error is not masked, as README.md says of Node.js.
   assert.deepEqual(lines.filter((line) => line.includes(key) || line.includes('violation')), [])
   assert.deepEqual(sink.reports().filter((r) => r.where.function === 'charge').map((r) => [r.where.logger, r.where.file, r.where.line]),

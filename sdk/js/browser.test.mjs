@@ -21,6 +21,18 @@ test('five levels of the console are masked: strings, objects, arrays, errors; n
     ['console.debug', 'console.error', 'console.info', 'console.log', 'console.warn'])
 })
 
+test('traces, tables, groups and the like are masked; assertions only if they fail', { skip }, async () => {
+  const { value, reports } = await inPage(`
+    const methods = ['dir', 'dirxml', 'group', 'groupCollapsed', 'table', 'trace']
+    for (const method of methods) console[method]('a $KEY', [{ token: '$KEY' }])
+    console.assert(false, 'b $KEY', { token: '$KEY' }); console.assert(true, 'c $KEY')
+    await sdk.flush(); done(lines)`)
+  const methods = ['dir', 'dirxml', 'group', 'groupCollapsed', 'table', 'trace']
+  for (const [i, method] of methods.entries()) assert.deepEqual(value[i], [method, `a ${masked}`, [{ token: masked }]])
+  assert.deepEqual(value.slice(methods.length), [['assert', false, `b ${masked}`, { token: masked }], ['assert', true, `c ${key}`]])
+  assert.deepEqual(reports.map((r) => [r.where.logger, r.count]).sort(), ['assert', ...methods].map((m) => [`console.${m}`, 2]))
+})
+
 test('responses of the page\'s origin are read, also errors, and given to the page whole', { skip }, async () => {
   const { value, reports } = await inPage(`
     const texts = []

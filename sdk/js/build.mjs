@@ -47,7 +47,7 @@ export async function buildPackage(directory, version) {
 
 // shorten makes a module small: terser's names compress better than those of esbuild.
 export async function shorten(code) {
-  const compress = { passes: 3, inline: 1, lhs_constants: false, sequences: false }
+  const compress = { passes: 3, inline: 1, booleans: false, comparisons: false, lhs_constants: false, sequences: false }
   const options = { module: true, ecma: 2020, compress, mangle: { toplevel: true, properties: { regex: internal } } }
   return (await minify(code, options)).code
 }

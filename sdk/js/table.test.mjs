@@ -114,6 +114,18 @@ const unmaskedRows = {
     const { out } = await caught(`${pem} lines.forEach((line) => console.log(line))`)
     assert.match(out, /^[A-Za-z0-9+/]{64}$/m)
   },
+  'labels of `console.count` and `console.time` in browsers': async () => {
+    const { value, reports } = await inPage("console.count('$KEY'); console.time('$KEY'); await sdk.flush(); done({ labels: lines.map((l) => l[1]) })")
+    assert.deepEqual([value.labels, reports], [[key, key], []])
+  },
+  'other values in the console of browsers': async () => {
+    const { value, reports } = await inPage(`
+      class Token { value = '$KEY' }
+      console.log(new Map([['a', '$KEY']]), new Set(['$KEY']), new Token(), { ['$KEY']: 1 }, { a: { a: { a: { a: { a: { a: '$KEY' } } } } } })
+      const [, map, set, token, names, deep] = lines[0]
+      await sdk.flush(); done([map.get('a'), ...set, token.value, ...Object.keys(names), deep.a.a.a.a.a.a])`)
+    assert.deepEqual([value, reports], [Array(5).fill(key), []])
+  },
   'what Node.js prints of an uncaught error': "throw new Error('$KEY')",
   'child processes without the SDK': child,
   'HTTP/2 servers': async () => {

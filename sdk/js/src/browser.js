@@ -4,7 +4,7 @@ import { hmac } from './hash.js'
 import { callersOf, framesOf, placeOf } from './stack.js'
 
 const shared = Symbol.for('@eventrelay/sdk')
-const levels = ['debug', 'error', 'info', 'log', 'warn']
+const methods = 'assert debug dir dirxml error group groupCollapsed info log table trace warn'.split(' ')
 const sendTimeout = 10_000
 const contentType = 'text/plain;charset=UTF-8'
 // The console and fetch as they were when this module was loaded: what the SDK itself writes and sends.
@@ -60,13 +60,15 @@ const maxValues = 1000
 // maskValue returns a copy of a value with its strings masked by clean; the value itself if nothing is.
 function maskValue(value, clean, depth, budget) {
   if (typeof value === 'string') return clean(value)
-  if (value === null || typeof value !== 'object' || depth > maxDepth || --budget.left < 0) return value
+  if (!value || typeof value !== 'object' || depth > maxDepth || --budget.left < 0) return value
   if (value instanceof Error) {
     const text = String(value.stack || value)
     const masked = clean(text)
     return masked === text ? value : masked
   }
-  if (!Array.isArray(value) && ![Object.prototype, null].includes(Object.getPrototypeOf(value))) return value
+  const isList = Array.isArray(value)
+  const prototype = Object.getPrototypeOf(value)
+  if (!isList && prototype && prototype !== Object.prototype) return value
   let changed = false
   const members = Object.getOwnPropertyDescriptors(value) // a getter is not called: it may do anything
   for (const member of Object.values(members)) {
@@ -76,14 +78,16 @@ function maskValue(value, clean, depth, budget) {
     changed = true
   }
   if (!changed) return value
-  return Array.isArray(value) ? Object.defineProperties([], members) : Object.create(Object.getPrototypeOf(value), members)
+  return Object.defineProperties(isList ? [] : Object.create(prototype), members)
 }
 
 function patchConsole() {
-  for (const level of levels) {
-    replaceMethod(page.console, level, (original) => function wrapper(...values) {
-      if (!core.active() || !core.options.console) return original.apply(this, values)
-      const clean = (text) => core.clean(text, `console.${level}`, undefined, wrapper)
+  for (const method of methods) {
+    if (!page.console[method]) continue
+    replaceMethod(page.console, method, (original) => function wrapper(...values) {
+      const isSilent = method === 'assert' && values[0]
+      if (isSilent || !core.active() || !core.options.console) return original.apply(this, values)
+      const clean = (text) => core.clean(text, `console.${method}`, undefined, wrapper)
       const budget = { left: maxValues }
       return original.apply(this, values.map((value) => {
         try {

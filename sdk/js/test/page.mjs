@@ -14,7 +14,8 @@ const page = `
   const beacons = []
   Object.defineProperty(globalThis, 'navigator', { value: { sendBeacon: (url, body) => beacons.push([url, body]) } })
   const lines = []
-  for (const level of ['debug', 'error', 'info', 'log', 'warn']) console[level] = (...values) => lines.push([level, ...values])
+  for (const method of ['assert', 'count', 'debug', 'dir', 'dirxml', 'error', 'group', 'groupCollapsed', 'info', 'log', 'table', 'time', 'trace',
+    'warn']) console[method] = (...values) => lines.push([method, ...values])
   const answers = globalThis.fetch
   const requests = []
   globalThis.fetch = async (url, options) => {
