@@ -1,5 +1,6 @@
 // The SDK of browsers, with stand-ins for what a page has and Node.js has not.
 import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { inPage } from './test/page.mjs'
 import { key, masked, skip } from './test/run.mjs'
@@ -40,6 +41,16 @@ test('responses of the page\'s origin are read, also errors, and given to the pa
     while (!requests.length) { await new Promise((resolve) => setTimeout(resolve, 10)); await sdk.flush() }; done(texts.map((t) => t.length))`)
   assert.deepEqual(value, [JSON.stringify({ a: key }).length, JSON.stringify({ a: key }).length])
   assert.deepEqual(reports.map((r) => [r.type, r.where.path, r.where.status]), [['response', '/api/me', 402]])
+})
+
+test('one response in ten is read without the option responseSampleRate, as README.md says', { skip }, async () => {
+  const { reports } = await inPage(`
+    sdk.init({ dsn: '$DSN' })
+    const random = [0.1, 0.5, 0.0999]; Math.random = () => random.shift() ?? 0.99
+    for (const url of ['/a', '/b', '/c']) await (await fetch(url)).text()
+    while (!requests.length) { await new Promise((resolve) => setTimeout(resolve, 10)); await sdk.flush() }; done(0)`)
+  assert.deepEqual(reports.map((r) => r.where.path), ['/c'])
+  assert.match(readFileSync(new URL('README.md', import.meta.url), 'utf8'), /^\| responses to `fetch`.*one in ten.*`responseSampleRate: 1`/m)
 })
 
 test('what waits is sent as a beacon of less than 60,000 bytes when the page is hidden; errors are reported', { skip }, async () => {
