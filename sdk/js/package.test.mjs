@@ -1,7 +1,7 @@
 // The package as applications install it: ESM and CJS, both at once, and its size.
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -46,6 +46,12 @@ test('the module for browsers has at most 16,000 bytes after gzip, and nothing o
   t.diagnostic(`${size} bytes`)
   assert.ok(size <= 16_000, `${size} bytes`)
   assert.ok(!/from ?"node:/.test(text))
+})
+
+test('README.md of the package links only what the package has', { skip }, () => {
+  const links = [...readFileSync(path.join(installed, 'README.md'), 'utf8').matchAll(/\]\(([^)#][^)]*)\)/g)].map((m) => m[1])
+  const dead = links.filter((link) => !link.startsWith('https:') && !existsSync(path.join(installed, link)))
+  assert.deepEqual(dead, [])
 })
 
 test('the package has no dependencies and no scripts', { skip }, () => {
