@@ -214,8 +214,16 @@ func (p *applicationPageData) BrowserCode() string {
 	return "import { init } from '@eventrelay/sdk'\ninit({ dsn: '" + p.DSN + "', environment: 'production' })"
 }
 
-// TestCode reports a key that opens nothing.
+// ImportMap lets a page without a bundler find the module for browsers.
+func (p *applicationPageData) ImportMap() string {
+	return `<script type="importmap">{ "imports": { "@eventrelay/sdk": "/browser.js" } }</script>`
+}
+
+// TestCode reports a key that opens nothing. In browsers it belongs below BrowserCode.
 func (p *applicationPageData) TestCode() string {
+	if p.IsBrowser() {
+		return "import { sendTest } from '@eventrelay/sdk'\nsendTest()"
+	}
 	return "import { init, sendTest, flush } from '@eventrelay/sdk'\ninit({ dsn: '" + p.DSN +
 		"' })\nsendTest()\nawait flush()"
 }

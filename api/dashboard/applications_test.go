@@ -47,8 +47,12 @@ func TestConnectAnApplication(t *testing.T) {
 	r.api.on("GET /v1/dsns/dsn_1", http.StatusOK, strings.Replace(oneDSN, "relay.example.com", "localhost:8080", 1))
 	b.get("/app/applications/dsn_1").want(200, local)
 	r.api.on("GET /v1/dsns/dsn_1", http.StatusOK, browserDSN)
-	b.get("/app/applications/dsn_1").want(200, "first module", "connect-src https://relay.example.com",
-		"https://a.example\nhttps://*.b.example", `value="1000"`)
+	body = b.get("/app/applications/dsn_1").want(200, "first module", "connect-src https://relay.example.com",
+		"https://a.example\nhttps://*.b.example", `value="1000"`, "importmap", "dist/browser.js", "open a page",
+		"sendTest()").body
+	if strings.Contains(body, "try.mjs") {
+		t.Error("the page of a browser application tests a program of Node.js")
+	}
 	received := strings.NewReplacer(`"last_received_at":null`, `"last_received_at":"2026-08-21T22:24:30.000Z"`,
 		`"reports_24h":0`, `"reports_24h":1234`, `"hits_24h":0`, `"hits_24h":2`, `"last_error":null`,
 		`"last_error":"wrong_origin"`, `"sdk":null`, `"sdk":"relay.javascript 0.1.0"`).Replace(oneDSN)

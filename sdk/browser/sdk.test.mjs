@@ -14,6 +14,7 @@ const skip = !browserPath && !required && 'no Chromium was found'
 
 let browser, server, origin, sdk, esbuild
 const scripts = new Map() // of each page, by its name
+let readmePage // what README.md shows for a page without a bundler
 
 before(async () => {
   if (skip) return
@@ -41,6 +42,8 @@ function answer(req, res) {
   const { pathname, searchParams } = new URL(req.url, origin)
   const [, name, file] = pathname.split('/')
   const send = (type, body, headers = {}) => res.writeHead(200, { 'content-type': type, ...headers }).end(body)
+  if (pathname === '/browser.js') return send('text/javascript', sdk)
+  if (name === 'readme') return send('text/html', readmePage)
   if (file === 'sdk.js') return send('text/javascript', sdk)
   if (file === 'app.js') return send('text/javascript', scripts.get(name))
   if (file === 'api') return send('application/json', JSON.stringify({ key }))
@@ -116,6 +119,22 @@ test('bundled with the page and minified, lines and errors are reported with the
   const lines = scripts.get('bundled').split('\n')
   const calls = sink.reports().map(({ type, where: { file, line, column } }) => [type, file, /^[\w ]+/.exec(lines[line - 1]?.slice(column - 1))?.[0]])
   assert.deepEqual(calls.sort(), [['error', 'bundled/app.js', 'new Error'], ['log', 'bundled/app.js', 'warn']])
+})
+
+test('a page without a bundler that is made as README.md says reports the test key', { skip }, async () => {
+  const sink = await newSink()
+  const [, code] = /```html\n([^]*?)```/.exec(readFileSync(new URL('../js/README.md', import.meta.url), 'utf8'))
+  readmePage = `<!doctype html><meta charset="utf-8">${code.replace('https://…', sink.dsn)}`
+  const page = await browser.newPage()
+  const errors = []
+  page.on('pageerror', (error) => errors.push(String(error)))
+  await page.goto(`${origin}/readme/`)
+  await until(() => sink.reports().length || errors.length, () => 'a report')
+  await page.close()
+  sink.stop()
+  assert.deepEqual(errors, [])
+  assert.deepEqual(sink.reports().map((r) => [r.rule, r.where.logger]), [['relay-test-key', 'sendTest']])
+  assert.equal(sink.batches[0].environment, 'production')
 })
 
 for (const [status, sent, warns] of [[400, 2, false], [401, 1, true], [403, 2, true], [413, 2, false], [429, 3, false]]) {
