@@ -557,9 +557,21 @@ func (c *client) doCtx(ctx context.Context, method, target string, body any, hea
 	return c.serve(r)
 }
 
+// awaitLease waits until the configuration that all tests share is confirmed: a busy machine can take longer for that
+// than a lease lasts, and keys are then answered 503.
+func awaitLease() {
+	for {
+		if _, err := configuration.Authenticate(writeKey); !errors.Is(err, config.ErrLease) {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
 // serve answers a prepared request.
 func (c *client) serve(r *http.Request) *answer {
 	c.t.Helper()
+	awaitLease()
 	w := httptest.NewRecorder()
 	c.api.Handler().ServeHTTP(w, r)
 	a := &answer{t: c.t, call: r.Method + " " + r.URL.Path, Status: w.Code, Header: w.Header(), raw: w.Body.Bytes()}
