@@ -358,10 +358,14 @@ func TestSupersededIsBounded(t *testing.T) {
 	var s superseded
 	of := func(n int) deliveryKey { return deliveryKey{dest: fmt.Sprint(n)} }
 	for n := range maxSuperseded + 10 {
-		s.add(of(n))
-		s.add(of(n))
+		s.add(of(n), time.Unix(20, 0))
+		s.add(of(n), time.Unix(10, 0))
 	}
-	if s.has(of(9)) || !s.has(of(10)) || !s.has(of(maxSuperseded+9)) || len(s.known) != maxSuperseded {
+	has := func(n int) bool { return s.hasSince(of(n), time.Unix(20, 0)) }
+	if has(9) || !has(10) || !has(maxSuperseded+9) || len(s.known) != maxSuperseded {
 		t.Errorf("%d are known", len(s.known))
+	}
+	if s.hasSince(of(10), time.Unix(21, 0)) {
+		t.Error("a success counts for what began after it")
 	}
 }

@@ -131,13 +131,22 @@ func (r *rules) endByState(work *event.Work, dest *config.Destination) (event.St
 		return event.Failed, event.PayloadExpired
 	case !work.Deadline.IsZero() && !now.Before(work.Deadline):
 		return event.Failed, event.AttemptsExhausted
-	case work.Run == "" && (work.Attempt > 1 || work.Parked != "") &&
-		r.superseded.has(deliveryKey{event: work.Event.ID, dest: work.Dest}):
+	case !isRecovery(work) && (work.Attempt > 1 || work.Parked != "") && r.isSuperseded(work):
 		return event.Skipped, event.Superseded
-	case isRecovery(work) && r.superseded.has(deliveryKey{work.Event.ID, work.Dest, work.Run}):
+	case isRecovery(work) && r.superseded.hasSince(deliveryKey{work.Event.ID, work.Dest, work.Run}, time.Time{}):
 		return event.Skipped, event.AlreadyDelivered
 	}
 	return "", ""
+}
+
+// isSuperseded reports whether a delivery that waits has succeeded otherwise: at any time, or for a replay since that
+// began, because a replay sends what was delivered before.
+func (r *rules) isSuperseded(work *event.Work) bool {
+	var since time.Time
+	if work.Run != "" {
+		since = startedAt(work)
+	}
+	return r.superseded.hasSince(deliveryKey{event: work.Event.ID, dest: work.Dest}, since)
 }
 
 // passesFilter reports whether the destination's filter matches the delivery. Without readBody, a filter that was not

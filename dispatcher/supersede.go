@@ -2,6 +2,7 @@ package dispatcher
 
 import (
 	"sync"
+	"time"
 
 	"github.com/eventrelay/relay/pkg/id"
 )
@@ -11,14 +12,14 @@ import (
 const maxSuperseded = 100_000
 
 // superseded remembers deliveries that have succeeded while a record for the same delivery may still wait: an
-// automatic retry beside a replay, or a copy that a fault left behind. A crash between producing a follow-up and
-// committing the record before it makes two copies of one record, a crash while both wait makes four. When a record of
-// a remembered delivery is due, it ends without an attempt. The memory is local to this node and best effort; the
-// status of a delivery does not depend on it. Deliveries of a recovery job are remembered with the job, because a
-// job may send again what was delivered outside of it.
+// automatic retry or that of an earlier replay beside a replay, or a copy that a fault left behind. A crash between
+// producing a follow-up and committing the record before it makes two copies of one record, a crash while both wait
+// makes four. When a record of a remembered delivery is due, it ends without an attempt. The memory is local to this
+// node and best effort; the status of a delivery does not depend on it. Deliveries of a recovery job are remembered
+// with the job, because a job may send again what was delivered outside of it.
 type superseded struct {
 	mu    sync.Mutex // guards the fields below
-	known map[deliveryKey]struct{}
+	known map[deliveryKey]time.Time // when it last succeeded
 	order []deliveryKey // a ring once it is full
 	next  int
 }
@@ -30,14 +31,17 @@ type deliveryKey struct {
 	job   string
 }
 
-func (s *superseded) add(key deliveryKey) {
+func (s *superseded) add(key deliveryKey, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, ok := s.known[key]; ok {
+	if last, ok := s.known[key]; ok {
+		if at.After(last) {
+			s.known[key] = at
+		}
 		return
 	}
 	if s.known == nil {
-		s.known = make(map[deliveryKey]struct{})
+		s.known = make(map[deliveryKey]time.Time)
 	}
 	if len(s.order) < maxSuperseded {
 		s.order = append(s.order, key)
@@ -46,12 +50,13 @@ func (s *superseded) add(key deliveryKey) {
 		s.order[s.next] = key
 		s.next = (s.next + 1) % maxSuperseded
 	}
-	s.known[key] = struct{}{}
+	s.known[key] = at
 }
 
-func (s *superseded) has(key deliveryKey) bool {
+// hasSince reports whether a delivery has succeeded at a time or later.
+func (s *superseded) hasSince(key deliveryKey, t time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, ok := s.known[key]
-	return ok
+	at, ok := s.known[key]
+	return ok && !at.Before(t)
 }
