@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/crash"
 	"github.com/eventrelay/relay/pkg/wait"
 	"github.com/eventrelay/relay/pkg/web"
@@ -182,8 +183,8 @@ func IsIncomplete(path string, header http.Header) bool {
 
 // Revision returns the parts of answers of /v1 that change when their resources do: the version of a finding, the state
 // of a recovery job, the status and the last attempt of an event, when an endpoint was changed, the status of a domain.
-// The check of a domain each day changes its updated_at, and nothing that matters here. It is empty if one of them is
-// gone.
+// The check of a domain each day changes its updated_at, and nothing that matters here; nor does one more failed
+// attempt of an event that is retried anyway. It is empty if one of them is gone.
 func Revision(answers ...[]byte) string {
 	var all []string
 	for _, answer := range answers {
@@ -198,8 +199,11 @@ func Revision(answers ...[]byte) string {
 		if json.Unmarshal(answer, &r) != nil || r.Object == "" {
 			return ""
 		}
-		if r.Object == "domain" {
+		switch {
+		case r.Object == "domain":
 			r.UpdatedAt = ""
+		case r.Status == string(event.Retrying):
+			r.LastAttemptAt = ""
 		}
 		all = append(all, fmt.Sprintf("%s %d %s %s %s %s", r.Object, r.Version, r.State, r.Status, r.LastAttemptAt,
 			r.UpdatedAt))

@@ -271,6 +271,29 @@ func TestCheckOfADomainIsNoChange(t *testing.T) {
 	}
 }
 
+// One more failed attempt of an event that is retried is no change of it. Its end is one, as is an attempt after that.
+func TestAutomaticRetryIsNoChange(t *testing.T) {
+	of := func(status, at string) string {
+		return `{"object":"event","status":"` + status + `","last_attempt_at":"2026-01-01T00:0` + at + `:00Z"}`
+	}
+	for _, test := range []struct {
+		before, now string
+		want        config.ActState
+	}{
+		{of("retrying", "1"), of("retrying", "2"), config.ActDone},
+		{of("retrying", "1"), of("delivered", "2"), config.ActConflict},
+		{of("retrying", "1"), of("failed", "2"), config.ActConflict},
+		{of("failed", "1"), of("failed", "2"), config.ActConflict},
+	} {
+		w, c, a := newWorld(t, answer{status: 200, body: `{"object":"run","run_id":"run_1"}`})
+		a.Resources, a.Revision = []string{"/v1/events/evt_1"}, confirm.Revision([]byte(test.before))
+		w.resource = test.now
+		if a, err := c.Approve(t.Context(), person, a); err != nil || a.State != test.want {
+			t.Errorf("%s, then %s: %+v, %v", test.before, test.now, a, err)
+		}
+	}
+}
+
 func TestHowActsEnd(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"run_id":"run_1","queued":1}`:                        "done run_1",
