@@ -125,7 +125,7 @@ func TestUnstoredRowsAreReadAsStoredOnes(t *testing.T) {
 	storedRows := func() uint64 {
 		return b.QuerySum("SELECT (SELECT count() FROM events) + (SELECT count() FROM attempts)")
 	}
-	for round := range storetest.Rounds(2, 3, 20) {
+	for round := range storetest.Rounds(2, 2, 20) {
 		b.clock = time.Now().Add(-100 * time.Hour)
 		b.IDs = id.NewGenerator(func() time.Time { return b.clock })
 		before := storedRows()
