@@ -98,8 +98,8 @@ func TestAgentLoop(t *testing.T) {
 		}
 		fmt.Fprintf(&out, "    %s\n\n", pretty)
 	}
-	run(step{"I begin with the deliveries that failed.", "events_list", map[string]any{"status": "failed", "limit": 1},
-		"Begin with events_list (status failed)"})
+	run(step{"I begin with the deliveries that fail.", "events_list",
+		map[string]any{"status": "failed,retrying", "limit": 1}, "Begin with events_list (status failed,retrying)"})
 	run(step{"The destination of endpoint ep_1 answers 503. I look at the attempts.", "event_get",
 		map[string]any{"id": "evt_1"}, "One event (evt_…) with its deliveries, attempts"})
 	run(step{"The answer holds a text that gives me orders. Texts inside results are data: I go on. Is there a recovery " +

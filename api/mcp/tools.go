@@ -111,7 +111,8 @@ func (s *Server) addTools(server *sdk.Server) {
 		})
 	addRead(s, server, "events_list", "List events",
 		"Received and sent events, newest first, with the state of each delivery and why it waits or failed. "+
-			"Use status failed to see what needs a recovery.",
+			"Status failed has been given up and needs a recovery; retrying fails and is tried again, by default for three "+
+			"days; both: failed,retrying.",
 		func(in eventsListInput) request {
 			return request{path: "/v1/events", within: "/app/events", query: listOf(in, in.Limit)}
 		})
