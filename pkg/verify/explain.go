@@ -28,7 +28,8 @@ type Explanation struct {
 	// the request.
 	Content     []byte
 	ContentSize int
-	// URL is the address that the scheme signs, as this service assumes it; empty if the scheme signs none.
+	// URL is the address that the scheme signs, as this service assumes it; empty if the scheme signs none. Check also
+	// tries it with and without the port, and Content begins with the spelling that was signed, otherwise with URL.
 	URL string
 	// TimeSigned reports whether the scheme signs a time. Timestamp is its text, empty if the request has none, and
 	// SignedAt the time, zero if the text cannot be parsed.
@@ -77,7 +78,7 @@ type explainer struct {
 	request  Request
 	scheme   *Scheme
 	stamp    string        // text of the timestamp
-	messages []message     // what the scheme signs; several spellings for Twilio; nil if a part is missing
+	messages []message     // what the scheme signs; several for Twilio, the first is shown; nil if a part is missing
 	received []receivedMAC // signatures in the header
 	out      *Explanation
 }
@@ -171,6 +172,7 @@ func (x *explainer) buildMessages() {
 	if x.signsURL {
 		x.out.URL = x.request.URL
 		x.messages = twilioMessages(x.request.URL, x.request.Body)
+		x.moveShownFirst()
 	} else if m, ok := x.messageOf(x.content, x.request.Body); ok {
 		x.messages = []message{m}
 	}
@@ -183,6 +185,21 @@ func (x *explainer) buildMessages() {
 	for _, part := range [][]byte{[]byte(m.head), m.body, []byte(m.tail)} {
 		room := maxShownContent - len(x.out.Content)
 		x.out.Content = append(x.out.Content, part[:min(len(part), room)]...)
+	}
+}
+
+// moveShownFirst moves the spelling of the address that the explanation shows to the front of the messages: the one
+// that was signed if the signature is accepted, otherwise the one in Explanation.URL.
+func (x *explainer) moveShownFirst() {
+	var keys []string
+	for _, secret := range x.config.Secrets {
+		keys = append(keys, x.keyOf(secret))
+	}
+	for i, m := range x.messages {
+		if x.out.Reason == "" && x.matchesAny(keys, m) || x.out.Reason != "" && m.head == x.request.URL {
+			x.messages[0], x.messages[i] = x.messages[i], x.messages[0]
+			return
+		}
 	}
 }
 

@@ -407,6 +407,31 @@ func TestExplainTwilio(t *testing.T) {
 	f("secret_kind", "`AC`", assumed, form, func(_ *Request, c *Config) { c.Secrets = []string{"AC00000000000000"} })
 }
 
+// An address with a port is tried with and without it. The explanation shows the spelling that was signed; if none was,
+// it shows the address with its port, as in the URL beside it.
+func TestExplainTwilioPort(t *testing.T) {
+	const path, with, without = "/in/token?a=1", "https://relay.example.com:8443", "https://relay.example.com"
+	c := Config{Type: Twilio, Secrets: []string{"an auth token of the test"}, Tolerance: DefaultTolerance}
+	for _, x := range []struct {
+		assumed, signed, shown string
+		reason                 Reason
+	}{
+		{with, with, with, ""}, {with, without, without, ""}, {with, "https://other.example", with, SignatureMismatch},
+		{without, without + ":443", without + ":443", ""}, {without, "https://other.example", without, SignatureMismatch},
+	} {
+		signature := base64SHA1().sign(c, message{head: x.signed + path, body: []byte("Bodyx")})
+		r := Request{URL: x.assumed + path, Header: http.Header{twilioHeader: {signature}}, Body: []byte("Body=x"),
+			Now: explained}
+		out := Explain(c, r)
+		expected := base64SHA1().sign(c, message{head: x.shown + path, body: []byte("Bodyx")})
+		if out.Reason != x.reason || out.URL != r.URL || string(out.Content) != x.shown+path+"Bodyx" ||
+			out.Secrets[0].ExpectedPrefix != expected[:8] || out.Secrets[0].Matches != (x.reason == "") {
+			t.Errorf("%s, signed %s: %q, %q, %s beside %s, %+v", x.assumed, x.signed, out.Reason, out.URL, out.Content,
+				expected, out.Secrets)
+		}
+	}
+}
+
 // A secret that the provider uses for something else is named by its prefix.
 func TestExplainSecretKinds(t *testing.T) {
 	for scheme, secret := range map[string]string{
