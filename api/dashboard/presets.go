@@ -77,16 +77,16 @@ var presets = []preset{
 		Provider: verify.Slack, Name: "Slack", About: "Messages and other events of a workspace. Signed with a timestamp.",
 		Menu: "api.slack.com/apps → your app → Event Subscriptions → Enable Events",
 		Steps: []string{
-			"Paste the ingest URL as Request URL. Slack sends a challenge at once, and the endpoint answers it: the page " +
-				"says Verified.",
+			"Paste the ingest URL as Request URL. Slack sends a challenge at once, and the endpoint answers it without " +
+				"checking its signature: the page says Verified, also with a wrong secret here.",
 			"Under Subscribe to bot events choose Add Bot User Event for those that you need, such as message.channels or " +
 				"app_mention.",
 			"Save Changes, and install the app again if Slack asks for it: new events can need new scopes.",
 		},
 		Secret:     "Your app → Basic Information → App Credentials → Signing Secret → Show.",
 		SecretForm: "32 hexadecimal digits. It is neither the Client Secret nor the Verification Token.",
-		Test: "The challenge (url_verification) is answered by the endpoint and is not stored. Write a message that the " +
-			"app sees to get a first event.",
+		Test: "The challenge (url_verification) is not stored. Write a message that the app sees to get a first event: it " +
+			"shows whether the secret is right.",
 		Mistake: "Usually the Client Secret or the old Verification Token was saved in place of the Signing Secret.",
 		Docs:    "https://docs.slack.dev/apis/events-api/",
 	},
