@@ -6,8 +6,22 @@ import { createServer } from "node:http";
 import { Webhook } from "standardwebhooks";
 
 const maxBody = 10 << 20;
-const webhook = new Webhook(process.env.RELAY_SIGNING_SECRET ?? ""); // throws without a secret
+if (!process.env.RELAY_SIGNING_SECRET) fail("RELAY_SIGNING_SECRET is missing: it is the destination's signing.secret");
+const webhook = newWebhook(process.env.RELAY_SIGNING_SECRET);
 const handled = new Set(); // in an application: a unique column, written in the same transaction as the change
+
+function fail(message) {
+  console.error(message);
+  process.exit(1);
+}
+
+function newWebhook(secret) {
+  try {
+    return new Webhook(secret);
+  } catch (error) {
+    fail(`RELAY_SIGNING_SECRET is invalid: ${error.message}`);
+  }
+}
 
 // handle does the work of an event, once.
 function handle(id, event) {
@@ -41,6 +55,7 @@ const server = createServer((request, response) => {
     () => response.writeHead(500).end(), // the relay delivers it again
   );
 });
-server.listen(Number(process.env.PORT), "127.0.0.1", () => {
+server.on("error", (error) => fail(error.message)); // the port is in use
+server.listen(Number(process.env.PORT ?? 0), "127.0.0.1", () => {
   console.log(`listening on 127.0.0.1:${server.address().port}`);
 });

@@ -36,4 +36,13 @@ async function send(endpoint, type, data) {
 }
 
 const [endpoint, type, data] = process.argv.slice(2);
-console.log(await send(endpoint, type, JSON.parse(data)));
+if (process.argv.length !== 5 || !process.env.RELAY_BASE_URL) {
+  console.error("usage: RELAY_BASE_URL=… RELAY_API_KEY=… node send.mjs ENDPOINT TYPE JSON");
+  process.exit(1);
+}
+try {
+  console.log(await send(endpoint, type, JSON.parse(data)));
+} catch (error) {
+  console.error(error.message, error.cause?.code ?? ""); // such as "fetch failed ECONNREFUSED"
+  process.exitCode = 1;
+}

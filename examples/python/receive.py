@@ -6,13 +6,19 @@ PORT=3000 RELAY_SIGNING_SECRET=whsec_… python3 receive.py
 """
 import json
 import os
+import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from standardwebhooks.webhooks import Webhook
 
 MAX_BODY = 10 << 20
-webhook = Webhook(os.environ["RELAY_SIGNING_SECRET"])
+if not os.environ.get("RELAY_SIGNING_SECRET"):
+    sys.exit("RELAY_SIGNING_SECRET is missing: it is the destination's signing.secret")
+try:
+    webhook = Webhook(os.environ["RELAY_SIGNING_SECRET"])
+except ValueError as error:
+    sys.exit(f"RELAY_SIGNING_SECRET is invalid: {error}")
 lock = threading.Lock()
 handled = set()  # in an application: a unique column, written in the same transaction as the change
 
@@ -58,6 +64,9 @@ class Receiver(BaseHTTPRequestHandler):
 
 
 if __name__ == "__main__":
-    server = ThreadingHTTPServer(("127.0.0.1", int(os.environ["PORT"])), Receiver)
+    try:
+        server = ThreadingHTTPServer(("127.0.0.1", int(os.environ.get("PORT", 0))), Receiver)
+    except OSError as error:  # the port is in use
+        sys.exit(str(error))
     print(f"listening on 127.0.0.1:{server.server_port}", flush=True)
     server.serve_forever()

@@ -23,7 +23,7 @@ def send(endpoint, event_type, data):
         f"{os.environ['RELAY_BASE_URL']}/v1/endpoints/{endpoint}/events",
         data=json.dumps({"type": event_type, "data": data}).encode(),
         headers={
-            "Authorization": f"Bearer {os.environ['RELAY_API_KEY']}",
+            "Authorization": f"Bearer {os.environ.get('RELAY_API_KEY', '')}",
             "Content-Type": "application/json",
             "Idempotency-Key": key,
         },
@@ -44,4 +44,11 @@ def send(endpoint, event_type, data):
 
 
 if __name__ == "__main__":
-    print(send(sys.argv[1], sys.argv[2], json.loads(sys.argv[3])))
+    if len(sys.argv) != 4 or not os.environ.get("RELAY_BASE_URL"):
+        sys.exit("usage: RELAY_BASE_URL=… RELAY_API_KEY=… python3 send.py ENDPOINT TYPE JSON")
+    try:
+        print(send(sys.argv[1], sys.argv[2], json.loads(sys.argv[3])))
+    except ValueError as error:
+        sys.exit(f"not JSON: {error}")
+    except (OSError, RuntimeError) as error:  # no answer, or a refusal
+        sys.exit(str(error))

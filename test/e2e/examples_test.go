@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -53,7 +54,9 @@ func TestExamples(t *testing.T) {
 			if _, err := os.Stat(filepath.Join(root, e.installed)); err != nil {
 				kit.SkipMissing(t, "examples in %s: run deploy/vendors.sh: %v", e.language, err)
 			}
-			e.sendAndReceive(t, p.forTest(t))
+			c := p.forTest(t)
+			e.refuse(t, c)
+			e.sendAndReceive(t, c)
 		})
 	}
 }
@@ -63,6 +66,29 @@ func (e example) command(t *testing.T, line []string, env ...string) *exec.Cmd {
 	cmd := exec.CommandContext(t.Context(), line[0], line[1:]...)
 	cmd.Dir, cmd.Env = e.dir, append(append(os.Environ(), e.env...), env...)
 	return cmd
+}
+
+// refuse starts the programs with something missing or wrong: each says it in one line, without a stack trace.
+func (e example) refuse(t *testing.T, c client) {
+	base, key := "RELAY_BASE_URL="+c.url, "RELAY_API_KEY="+c.key
+	event := append(slices.Clone(e.send), "ep_unknown", "order.paid")
+	for _, x := range []struct {
+		line, env []string
+		says      string
+	}{
+		{e.send, []string{base, key}, "usage: "},
+		{append(slices.Clone(event), "{}"), []string{key}, "usage: "},
+		{append(slices.Clone(event), "{"), []string{base, key}, "JSON"},
+		{append(slices.Clone(event), "{}"), []string{base, key}, "404"},
+		{append(slices.Clone(event), "{}"), []string{base, "RELAY_API_KEY=rly_live_unknown"}, "401"},
+		{e.receive, nil, "RELAY_SIGNING_SECRET is missing"},
+	} {
+		_, err := e.command(t, x.line, x.env...).Output()
+		if text := stderrOf(err); err == nil || !strings.Contains(text, x.says) ||
+			strings.Count(strings.TrimSpace(text), "\n") > 0 {
+			t.Errorf("%q prints %q and ends with %v, want %q in one line", x.line, text, err, x.says)
+		}
+	}
 }
 
 func (e example) sendAndReceive(t *testing.T, c client) {

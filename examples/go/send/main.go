@@ -21,8 +21,8 @@ import (
 const maxTries = 5
 
 func main() {
-	if len(os.Args) != 4 {
-		log.Fatal("usage: send ENDPOINT TYPE JSON")
+	if len(os.Args) != 4 || os.Getenv("RELAY_BASE_URL") == "" {
+		log.Fatal("usage: RELAY_BASE_URL=… RELAY_API_KEY=… send ENDPOINT TYPE JSON")
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
