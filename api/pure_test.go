@@ -64,7 +64,8 @@ func TestWhy(t *testing.T) {
 	f(event.Skipped, event.RunStopped, never, "skipped: the replay was stopped before it was sent")
 	f(event.Skipped, event.Deadline, never, "skipped: the recovery job reached its deadline before it was sent")
 	f(event.Skipped, "", never, "skipped")
-	f(event.Rejected, event.SignatureMissing, never, "rejected: the request carried no signature")
+	f(event.Rejected, event.SignatureMissing, never,
+		"rejected: the request lacks the signature, or another header that it needs such as the timestamp")
 	f(event.Rejected, event.SignatureMalformed, never, "rejected: the signature is not in the provider's format")
 	f(event.Rejected, event.SignatureMismatch, never, "rejected: the signature matches none of the endpoint's secrets")
 	f(event.Rejected, event.TimestampTolerance, never, "rejected: the signed time is too far from the time of receipt")

@@ -13,7 +13,7 @@ import (
 // reasons explains every reason in a clause for `why`. Only queued is missing: its text depends on the attempts so
 // far.
 var reasons = map[event.Reason]string{
-	event.SignatureMissing:   "the request carried no signature",
+	event.SignatureMissing:   "the request lacks the signature, or another header that it needs such as the timestamp",
 	event.SignatureMalformed: "the signature is not in the provider's format",
 	event.SignatureMismatch:  "the signature matches none of the endpoint's secrets",
 	event.TimestampTolerance: "the signed time is too far from the time of receipt",

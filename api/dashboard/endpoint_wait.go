@@ -118,8 +118,9 @@ func (p *waitPage) badSignature() bool {
 
 // mends says what to do about a signature, by the reason of the API.
 var mends = map[string]string{
-	"signature_missing": "The sender did not sign. Enter the secret at the provider too, or check that it was the " +
-		"provider that sent this request.",
+	"signature_missing": "The sender did not sign, or a header that belongs to the signature is missing, such as " +
+		"Slack's timestamp. Enter the secret at the provider too, check that it was the provider that sent this request, " +
+		"and that no proxy removes headers.",
 	"signature_malformed": "The signature is not in the format of this provider. Check that the endpoint has the right " +
 		"provider.",
 	"signature_mismatch": "The request was signed with another secret, or changed on its way.",
