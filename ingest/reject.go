@@ -37,7 +37,8 @@ func (g *Ingest) reject(ep *config.Endpoint, e *event.Event) error {
 	}
 	advice := ""
 	if g.mayStoreRejected(ep, e) {
-		advice = "; the page of the rejected event, and GET /v1/events/{event_id}/signature, say what to change"
+		advice = "; GET /v1/events?status=rejected lists the event, and its page in the dashboard, or GET " +
+			"/v1/events/{event_id}/signature, says what to change"
 		if err := g.acceptor.Accept(context.Background(), e, ep); err != nil {
 			return acceptError(err)
 		}

@@ -115,7 +115,7 @@ func TestProviderLibrarySignatures(t *testing.T) {
 		}
 		a := w.do(v.Method, rest, strings.NewReader(v.Body), headers...)
 		if a.StatusCode != status || status == 401 && (!strings.Contains(a.body, `"code":"`+string(reason)+`"`) ||
-			!strings.Contains(a.body, "/signature, say what to change")) {
+			!strings.Contains(a.body, "/v1/events?status=rejected lists the event")) {
 			t.Errorf("%s, %s: answered %d %s", v.Name, what, a.StatusCode, a.body)
 		}
 		want = append(want, expectation{v.Name + ", " + what, verdict, reason, v.Body})
