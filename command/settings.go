@@ -191,7 +191,7 @@ func writeSettings(w io.Writer) {
 		if f.secret {
 			name += ", --" + f.flag + "-file"
 		}
-		fmt.Fprintf(w, "  --%s\n        %s\n        Default: %s.\n", name, f.help, f.defaultText())
+		fmt.Fprintf(w, "  --%s\n        %s\n        Default: %s\n", name, f.help, f.defaultText())
 	})
 }
 
