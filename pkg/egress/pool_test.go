@@ -139,10 +139,10 @@ func TestQuietDestinationsShareConnections(t *testing.T) {
 	}
 }
 
-// 100 destinations of one host that send at the same time each have their own connections. Afterwards any of them uses
+// 25 destinations of one host that send at the same time each have their own connections. Afterwards any of them uses
 // these connections.
 func TestFreedPoolsAreReused(t *testing.T) {
-	const destinations, each = 100, 2
+	const destinations, each = 25, 2
 	for _, streams := range []int{0, 250} {
 		g := startGateway(t, streams)
 		tr := transportTo(t, g.Server)
