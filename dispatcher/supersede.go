@@ -18,9 +18,9 @@ const maxSuperseded = 100_000
 // node and best effort; the status of a delivery does not depend on it. Deliveries of a recovery job are remembered
 // with the job, because a job may send again what was delivered outside of it.
 type superseded struct {
-	mu    sync.Mutex // guards the fields below
+	mu    sync.Mutex                // guards the fields below
 	known map[deliveryKey]time.Time // when it last succeeded
-	order []deliveryKey // a ring once it is full
+	order []deliveryKey             // a ring once it is full
 	next  int
 }
 

@@ -20,8 +20,8 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
-	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/crash"
+	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/wait"
 	"github.com/eventrelay/relay/pkg/web"
 )

@@ -175,7 +175,7 @@ func (r *readmeRunner) call(command string) {
 		out, code = r.onDev.run(line)
 		switch {
 		case strings.Contains(out, "\nstatus 503\n"), // which asks to try again
-			strings.Contains(out, "while the job is preparing"), // in the background
+			strings.Contains(out, "while the job is preparing"),                           // in the background
 			strings.Contains(command, "/v1/findings?") && !strings.Contains(out, `"fnd_`), // the hit is decided soon
 			strings.Contains(command, "/v1/drains/") && strings.Contains(out, `"last_received_at":null`):
 			return out
