@@ -139,8 +139,8 @@ func (r *rules) endByState(work *event.Work, dest *config.Destination) (event.St
 	return "", ""
 }
 
-// isSuperseded reports whether a delivery that waits has succeeded otherwise: at any time, or for a replay since that
-// began, because a replay sends what was delivered before.
+// isSuperseded reports whether another attempt has made a delivery that waits. For a replay only a success since its
+// start counts: a replay sends again what was delivered earlier.
 func (r *rules) isSuperseded(work *event.Work) bool {
 	var since time.Time
 	if work.Run != "" {
