@@ -54,7 +54,7 @@ func (n *Node) newAdmin() (func(context.Context) error, error) {
 	}
 	srv := &server{
 		listener: listener, handler: adminHandler(n.registry, append(slices.Clone(n.s.AdminHosts), n.s.NodeName)), log: n.log,
-		readTime: adminReadTime, writeTime: adminWriteTime,
+		readTime: adminReadTime, writeTime: adminWriteTime, drain: operatorDrain,
 	}
 	n.log.Info("serving metrics and pprof", "addr", listener.Addr().String())
 	return srv.Run, nil

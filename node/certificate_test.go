@@ -74,7 +74,7 @@ func TestCertificateIsReloaded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := &server{listener: listener, certificate: c, log: log,
+	srv := &server{listener: listener, certificate: c, log: log, drain: time.Minute,
 		handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.WriteString(w, r.Proto)
 		})}

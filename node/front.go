@@ -198,7 +198,7 @@ func (n *Node) newServer() (func(context.Context) error, error) {
 	})
 	srv := &server{
 		listener: n.listener, handler: handler, log: n.log, proxies: n.proxies,
-		beforeShutdown: func() { awaitLeaving(n) }, onShutdown: n.api.Drain,
+		beforeShutdown: func() { awaitLeaving(n) }, onShutdown: n.api.Drain, drain: requestDrain,
 	}
 	if n.s.TLSCertFile != "" {
 		var err error

@@ -22,7 +22,8 @@ type server struct {
 	// beforeShutdown returns when clients have had the time to leave; nil = at once. Until then requests are taken, and
 	// each answer closes its connection. A server that fails does not call it.
 	beforeShutdown func()
-	onShutdown     func() // ends requests that would not end by themselves; nil = none
+	onShutdown     func()        // ends requests that would not end by themselves; nil = none
+	drain          time.Duration // how long a stop waits for requests in flight
 	log            *slog.Logger
 	// readTime and writeTime bound the reading of a request and the writing of its answer; 0 = the handlers bound them.
 	readTime, writeTime time.Duration
@@ -42,8 +43,8 @@ func maxConnections() int {
 	return int(min(most, max(files.Cur/2, 1)))
 }
 
-// Run serves until ctx ends and beforeShutdown has returned. Then it waits for the requests in flight, for at most 25 s
-// (shutdownTimeout).
+// Run serves until ctx ends and beforeShutdown has returned. Then it waits for requests in flight, at most for drain.
+// Those still running then lose their connections: one client must not use up the time that deliveries need to end.
 func (s *server) Run(ctx context.Context) error {
 	var stopping atomic.Bool
 	srv := &http.Server{
@@ -76,9 +77,13 @@ func (s *server) Run(ctx context.Context) error {
 			stopping.Store(true)
 			s.beforeShutdown()
 		}
-		limit, done := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+		limit, done := context.WithTimeout(context.WithoutCancel(ctx), s.drain)
 		defer done()
-		stopped = srv.Shutdown(limit)
+		if stopped = srv.Shutdown(limit); errors.Is(stopped, context.DeadlineExceeded) {
+			s.log.LogAttrs(ctx, slog.LevelWarn, "stopping: requests that are still running are cut off",
+				slog.String("addr", s.listener.Addr().String()), slog.Duration("after", s.drain))
+			stopped = srv.Close()
+		}
 	})
 	var err error
 	if s.certificate != nil {

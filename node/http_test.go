@@ -23,7 +23,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended, release := make(chan error, 1), make(chan struct{})
 	srv := &server{
-		listener: listener, connections: 2, log: slog.New(slog.DiscardHandler),
+		listener: listener, connections: 2, log: slog.New(slog.DiscardHandler), drain: time.Minute,
 		handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.WriteString(w, "x")
 			if r.URL.Path == "/slow" {
@@ -98,7 +98,7 @@ func TestServerTakesRequestsUntilClientsHaveLeft(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	leaving, left, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	srv := &server{
-		listener: listener, log: slog.New(slog.DiscardHandler), handler: http.NotFoundHandler(),
+		listener: listener, log: slog.New(slog.DiscardHandler), handler: http.NotFoundHandler(), drain: time.Minute,
 		beforeShutdown: func() {
 			close(leaving)
 			<-left
@@ -128,6 +128,57 @@ func TestServerTakesRequestsUntilClientsHaveLeft(t *testing.T) {
 	}
 	if _, err := net.Dial("tcp", listener.Addr().String()); err == nil {
 		t.Error("the server has ended and accepts connections")
+	}
+}
+
+// A server that stops waits for requests in flight. One that would not end loses its connection after the drain, and
+// the stop is no failure.
+func TestStopIsBounded(t *testing.T) {
+	for _, c := range []struct {
+		drain  time.Duration
+		cutOff bool
+	}{{time.Minute, false}, {50 * time.Millisecond, true}} {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		arrived, release, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+		srv := &server{
+			listener: listener, log: slog.New(slog.DiscardHandler), drain: c.drain,
+			handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				close(arrived)
+				select {
+				case <-release:
+				case <-r.Context().Done():
+				}
+			}),
+		}
+		go func() { ended <- srv.Run(ctx) }()
+		answered := make(chan error, 1)
+		go func() {
+			resp, err := (&http.Client{Transport: &http.Transport{}}).Get("http://" + listener.Addr().String())
+			if err == nil {
+				err = resp.Body.Close()
+			}
+			answered <- err
+		}()
+		<-arrived
+		stop()
+		if !c.cutOff {
+			select {
+			case err := <-ended:
+				t.Fatalf("the server ended before its request: %v", err)
+			case <-time.After(50 * time.Millisecond):
+			}
+			close(release)
+		}
+		if err := <-ended; err != nil {
+			t.Errorf("drain %v: the stop is a failure: %v", c.drain, err)
+		}
+		if err := <-answered; (err != nil) != c.cutOff {
+			t.Errorf("drain %v: the request ended with %v", c.drain, err)
+		}
 	}
 }
 

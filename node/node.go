@@ -53,8 +53,15 @@ import (
 	"github.com/eventrelay/relay/usage/alert"
 )
 
-// shutdownTimeout is how long a stop waits for requests in flight, inbound and outbound.
-const shutdownTimeout = 25 * time.Second
+// A stop waits for these, one after the other, at most: 30 s in all, the least that the chart gives a node after the
+// delay (RELAY_SHUTDOWN_DELAY_SECONDS). docker-compose.yml gives 40 s, 5 of them for the delay.
+const (
+	// operatorDrain is for each of the command socket and the server of metrics: their requests can be repeated.
+	operatorDrain = time.Second
+	requestDrain  = 8 * time.Second  // requests of clients
+	deliveryDrain = 16 * time.Second // deliveries; one that has the default timeout_seconds ends within 15 s
+	flushTimeout  = 4 * time.Second  // last records to the log
+)
 
 // Node is one running process: what its components share, and the components.
 type Node struct {
@@ -287,7 +294,7 @@ func (n *Node) newProducer() (func(context.Context) error, error) {
 	}
 	return func(ctx context.Context) error {
 		<-ctx.Done()
-		flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+		flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
 		defer cancel()
 		defer n.producer.Close()
 		return n.producer.Flush(flush)
@@ -387,7 +394,7 @@ func (n *Node) newDispatcher() (func(context.Context) error, error) {
 	cfg := dispatcher.DefaultConfig()
 	cfg.MaxTransformedBody = 2 * n.s.MaxBody
 	cfg.InstanceID, cfg.RetentionDays, cfg.Version, cfg.Drain = n.instanceID(), n.s.RetentionDays, n.s.Version,
-		shutdownTimeout
+		deliveryDrain
 	transport, err := n.deliveryTransport(&cfg)
 	if err != nil {
 		return nil, err

@@ -35,7 +35,7 @@ func (n *Node) newSocket() (func(context.Context) error, error) {
 	if err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
-	return (&server{listener: listener, handler: handler, log: n.log}).Run, nil
+	return (&server{listener: listener, handler: handler, log: n.log, drain: operatorDrain}).Run, nil
 }
 
 // partitions reads the log for the move of an endpoint.
