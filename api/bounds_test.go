@@ -346,6 +346,12 @@ func TestUnknownMembersAreWarnings(t *testing.T) {
 	if got := a.text("warnings.1.message"); !strings.Contains(got, "did you mean name?") {
 		t.Errorf("%s", got)
 	}
+	misplaced := c.do("POST", "/v1/endpoints", `{"name":"x","destinations":[{"url":"https://example.com",`+
+		`"retry_policy":{"strategy":"none"}}]}`).want(201)
+	if misplaced.text("warnings.0.param") != "destinations[0].retry_policy" ||
+		!strings.Contains(misplaced.text("warnings.0.message"), "a member of the endpoint") {
+		t.Errorf("%s", misplaced.raw)
+	}
 	sent := c.do("POST", "/v1/endpoints/"+a.text("id")+"/events", `{"type":"a","data":{},"dta":1}`).want(202)
 	if sent.text("warnings.0.param") != "dta" {
 		t.Errorf("%s", sent.raw)

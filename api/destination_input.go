@@ -165,6 +165,8 @@ func (in *endpointInput) mergeDestination(o *object, d config.Destination) confi
 	in.signing(o, &d)
 	o.boolean("paused", &d.Paused)
 	in.rateLimit(o, &d)
+	o.warnMisplaced("it is a member of the endpoint, for all its destinations",
+		"retry_policy", "transformation", "dedup", "alerts", "response", "ingest_limit", "verification")
 	o.warnUnknown()
 	return d
 }

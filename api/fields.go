@@ -286,6 +286,16 @@ func (o *object) fixedValue(name string, values ...string) {
 // readOnly declares members of a response that a request may repeat; they are ignored.
 func (o *object) readOnly(names ...string) { o.known = append(o.known, names...) }
 
+// warnMisplaced adds a warning for each of these members that the request has here: they belong elsewhere.
+func (o *object) warnMisplaced(where string, names ...string) {
+	for _, m := range o.members {
+		if slices.Contains(names, m.Name) {
+			o.known = append(o.known, m.Name)
+			o.in.warn(o.param(m.Name), "unknown member, ignored; "+where)
+		}
+	}
+}
+
 // warnUnknown adds a warning for each member that no method has read, at most maxUnknownMembers in a request.
 func (o *object) warnUnknown() {
 	for _, m := range o.members {
