@@ -70,11 +70,27 @@ func (c *cluster) compose(args ...string) {
 }
 
 func (c *cluster) run(ctx context.Context, args ...string) ([]byte, error) {
+	return c.command(ctx, args...).CombinedOutput()
+}
+
+func (c *cluster) command(ctx context.Context, args ...string) *exec.Cmd {
 	args = append([]string{
 		"-f", "docker-compose.yml", "-f", "deploy/compose/standins/override.yml", "--profile", c.profile}, args...)
 	cmd := exec.CommandContext(ctx, c.program, args...)
 	cmd.Dir, cmd.Env = c.clone, c.env
-	return cmd.CombinedOutput()
+	return cmd
+}
+
+// relay runs a command of the relay in the container of a service, and returns what it writes to standard output.
+func (c *cluster) relay(service string, input []byte, args ...string) []byte {
+	c.t.Helper()
+	var output, faults bytes.Buffer
+	cmd := c.command(c.t.Context(), append([]string{"exec", "-T", service, "relay"}, args...)...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(input), &output, &faults
+	if err := cmd.Run(); err != nil {
+		c.t.Fatalf("relay %v: %v\n%s%s", args, err, &output, &faults)
+	}
+	return output.Bytes()
 }
 
 // up starts what does not run and waits until the relay takes requests.
@@ -305,7 +321,8 @@ func (c *cluster) awaitScraped(nodes string) {
 	})
 }
 
-// The small profile has one broker and one node.
+// The small profile has one broker and one node. Its configuration goes out of the container and into an empty cluster,
+// as docs/upgrade.md says.
 func TestComposeSmall(t *testing.T) {
 	c := newCluster(t, "small")
 	c.up()
@@ -321,6 +338,16 @@ func TestComposeSmall(t *testing.T) {
 	if len(c.accepted) != 10 {
 		t.Errorf("%d of 10 events were accepted", len(c.accepted))
 	}
+
+	c.relay("relay", nil, "doctor")
+	export := c.relay("relay", nil, "config", "export")
+	c.compose("down", "--volumes")
+	c.up()
+	c.relay("relay", export, "config", "import", "-", "--paused")
+	c.send() // the ingest address is the same
+	c.relay("relay", export, "config", "resume", "-")
+	c.send()
+	c.awaitReceived()
 }
 
 // docker-compose.yml comes up from a clone, with the relay's own image. Events go on while a node of each role and a
