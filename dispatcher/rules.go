@@ -139,14 +139,19 @@ func (r *rules) endByState(work *event.Work, dest *config.Destination) (event.St
 	return "", ""
 }
 
-// isSuperseded reports whether another attempt has made a delivery that waits. For a replay only a success since its
-// start counts: a replay sends again what was delivered earlier.
+// isSuperseded reports whether another attempt has made a delivery that waits. For a replay only attempts count that
+// began after it, on whatever clock: a replay sends again what was delivered before, and an attempt in flight may have
+// gone to a URL that was corrected for the replay. Nodes whose clocks differ by more than id.MaxAhead are not ready.
 func (r *rules) isSuperseded(work *event.Work) bool {
-	var since time.Time
-	if work.Run != "" {
-		since = startedAt(work)
+	key := deliveryKey{event: work.Event.ID, dest: work.Dest}
+	if work.Run == "" {
+		return r.superseded.hasSince(key, time.Time{})
 	}
-	return r.superseded.hasSince(deliveryKey{event: work.Event.ID, dest: work.Dest}, since)
+	if r.superseded.hasSince(key, startedAt(work).Add(id.MaxAhead)) {
+		return true
+	}
+	key.run = work.Run // another copy of the same record
+	return r.superseded.hasSince(key, time.Time{})
 }
 
 // passesFilter reports whether the destination's filter matches the delivery. Without readBody, a filter that was not

@@ -1,6 +1,7 @@
 package dispatcher
 
 import (
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -65,33 +66,18 @@ func TestCopiesOfWaitingDeliveriesEnd(t *testing.T) {
 // what was delivered wants it sent again.
 func TestReplayEndsTheRetryOfAnEarlierReplay(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
-		var up atomic.Bool
-		s := &sink{answer: func(int, received) int {
-			if up.Load() {
-				return 200
-			}
-			return 500
-		}}
-		url, _ := w.serve(80, s)
-		endpoint := w.endpoint(url)
-		endpoint.RetryPolicy = config.RetryPolicy{Strategy: "linear", IntervalSeconds: 60, MaxAttempts: 3}
+		repairable := newRepairable(w)
 		w.start(testConfig())
-		ev := w.newEvent(`{}`)
-		replay := func() (run string) {
-			time.Sleep(time.Second)
-			run = id.Lowest(time.Now()).Text(id.Run)
-			w.command(&event.Work{Event: ev, Dest: testDest, Trigger: event.TriggerReplay, Attempt: 1, Run: run})
-			return run
-		}
+		replay := w.replays(0)
 		earlier := replay()
 		w.outcomes(count(1, event.Retrying))
-		up.Store(true)
+		repairable.up.Store(true)
 		middle := replay()
 		w.outcomes(count(1, event.Delivered))
-		up.Store(false)
+		repairable.up.Store(false)
 		later := replay()
 		w.outcomes(count(2, event.Retrying))
-		up.Store(true)
+		repairable.up.Store(true)
 		last := map[string]string{}
 		for _, outcome := range w.outcomes(count(5)) {
 			last[outcome.Run] = string(outcome.Status) + string(outcome.Reason)
@@ -100,8 +86,87 @@ func TestReplayEndsTheRetryOfAnEarlierReplay(t *testing.T) {
 		if d := cmp.Diff(want, last); d != "" {
 			t.Error(d)
 		}
-		if n := len(s.all()); n != 4 {
+		if n := len(repairable.all()); n != 4 {
 			t.Errorf("%d requests, want 4", n)
 		}
 	})
+}
+
+// A replay of what a replay has just delivered is sent, also if the clock of its node is as far behind as clocks may be.
+func TestReplayAfterASuccessIsSent(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+		repairable := newRepairable(w)
+		w.start(testConfig())
+		replay := w.replays(id.MaxAhead - time.Second)
+		repairable.up.Store(true)
+		replay()
+		w.outcomes(count(1, event.Delivered))
+		repairable.up.Store(false)
+		replay()
+		w.outcomes(count(1, event.Retrying))
+		repairable.up.Store(true)
+		w.outcomes(count(2, event.Delivered))
+		if n := len(repairable.all()); n != 3 {
+			t.Errorf("%d requests, want 3", n)
+		}
+	})
+}
+
+// A request that is in flight to a URL while the URL is corrected does not end the replay to the corrected one.
+func TestReplayToACorrectedURLIsSent(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+		wrong := &sink{answer: func(int, received) int { time.Sleep(100 * time.Second); return 200 }}
+		url, _ := w.serve(81, wrong)
+		repairable := newRepairable(w)
+		right := *w.view.endpoints[testEndpoint]
+		slow := right
+		slow.Destinations = slices.Clone(right.Destinations)
+		slow.Destinations[0].URL, slow.Destinations[0].TimeoutSeconds = url, 200
+		w.view.put(&slow)
+		w.start(testConfig())
+		replay := w.replays(0)
+		replay()
+		time.Sleep(time.Second) // its request is in flight
+		right.Rev++
+		w.view.put(&right)
+		replay()
+		w.outcomes(count(1, event.Retrying))
+		w.outcomes(count(1, event.Delivered)) // the wrong URL answers
+		repairable.up.Store(true)
+		w.outcomes(count(2, event.Delivered))
+		if n := len(repairable.all()); n != 2 {
+			t.Errorf("%d requests to the corrected URL, want 2", n)
+		}
+	})
+}
+
+// repairable is a destination that answers 500 until it is up.
+type repairable struct {
+	*sink
+	up atomic.Bool
+}
+
+// newRepairable serves the endpoint's destination, whose retries wait ten minutes.
+func newRepairable(w *bubbleWorld) *repairable {
+	r := &repairable{}
+	r.sink = &sink{answer: func(int, received) int {
+		if r.up.Load() {
+			return 200
+		}
+		return 500
+	}}
+	url, _ := w.serve(80, r.sink)
+	w.endpoint(url).RetryPolicy = config.RetryPolicy{Strategy: "linear", IntervalSeconds: 600, MaxAttempts: 3}
+	return r
+}
+
+// replays returns a function that waits a while and replays the same event, from a node whose clock is behind.
+func (w *bubbleWorld) replays(behind time.Duration) func() (run string) {
+	ev := w.newEvent(`{}`)
+	return func() (run string) {
+		time.Sleep(id.MaxAhead + time.Second)
+		run = id.Lowest(time.Now().Add(-behind)).Text(id.Run)
+		w.command(&event.Work{Event: ev, Dest: testDest, Trigger: event.TriggerReplay, Attempt: 1, Run: run})
+		return run
+	}
 }

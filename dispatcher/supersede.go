@@ -16,19 +16,19 @@ const maxSuperseded = 100_000
 // producing a follow-up and committing the record before it makes two copies of one record, a crash while both wait
 // makes four. When a record of a remembered delivery is due, it ends without an attempt. The memory is local to this
 // node and best effort; the status of a delivery does not depend on it. Deliveries of a recovery job are remembered
-// with the job, because a job may send again what was delivered outside of it.
+// with the job, because a job may send again what was delivered outside of it; those of a replay with it and without.
 type superseded struct {
 	mu    sync.Mutex                // guards the fields below
-	known map[deliveryKey]time.Time // when it last succeeded
+	known map[deliveryKey]time.Time // when its last successful attempt began
 	order []deliveryKey             // a ring once it is full
 	next  int
 }
 
-// deliveryKey names one event at one destination, and the recovery job that delivered it; empty: any sender.
+// deliveryKey names one event at one destination, and the replay or recovery job that delivered it; empty: any sender.
 type deliveryKey struct {
 	event id.ID
 	dest  string
-	job   string
+	run   string
 }
 
 func (s *superseded) add(key deliveryKey, at time.Time) {
@@ -53,7 +53,7 @@ func (s *superseded) add(key deliveryKey, at time.Time) {
 	s.known[key] = at
 }
 
-// hasSince reports whether a delivery has succeeded at a time or later.
+// hasSince reports whether an attempt that began at a time or later has delivered.
 func (s *superseded) hasSince(key deliveryKey, t time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
