@@ -92,7 +92,7 @@ func TestReplayEndsTheRetryOfAnEarlierReplay(t *testing.T) {
 	})
 }
 
-// A replay of what a replay has just delivered is sent, also if the clock of its node is as far behind as clocks may be.
+// A replay of what a replay has just delivered is sent, also if its node's clock is as far behind as clocks may be.
 func TestReplayAfterASuccessIsSent(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		repairable := newRepairable(w)
