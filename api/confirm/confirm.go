@@ -72,6 +72,8 @@ const (
 	giveUpAfter = 5 * time.Minute
 	// callTimeout bounds one request of an act.
 	callTimeout = 30 * time.Second
+	// storeWait is how long an approval waits for a store that is behind, and storePause how often it looks.
+	storeWait, storePause = 15 * time.Second, 500 * time.Millisecond
 )
 
 // maxResult bounds what is kept of an answer, in bytes.
@@ -162,15 +164,20 @@ func (c *Confirmer) Decline(ctx context.Context, person *config.Key, a *config.A
 // revision returns the revision of the resources of an act now.
 func (c *Confirmer) revision(ctx context.Context, person *config.Key, a *config.Act) (string, error) {
 	answers := make([][]byte, len(a.Resources))
-	for i, path := range a.Resources {
+	patience, cancel := context.WithTimeout(ctx, storeWait)
+	defer cancel()
+	for i := 0; i < len(a.Resources); {
+		path := a.Resources[i]
 		status, header, body := c.deps.API.Call(ctx, person, http.MethodGet, path, nil, nil, "")
-		if status != http.StatusOK && status != http.StatusNotFound {
+		switch {
+		case status != http.StatusOK && status != http.StatusNotFound:
 			return "", failure(status, header, body)
-		}
-		if IsIncomplete(path, header) {
+		case !IsIncomplete(path, header):
+			answers[i] = body
+			i++
+		case wait.For(patience, storePause) != nil:
 			return "", web.ServiceUnavailable(nil, "the newest attempts of the event cannot be read at the moment; try again")
 		}
-		answers[i] = body
 	}
 	return Revision(answers...), nil
 }
@@ -183,8 +190,9 @@ func IsIncomplete(path string, header http.Header) bool {
 
 // Revision returns the parts of answers of /v1 that change when their resources do: the version of a finding, the state
 // of a recovery job, the status and the last attempt of an event, when an endpoint was changed, the status of a domain.
-// The check of a domain each day changes its updated_at, and nothing that matters here; nor does one more failed
-// attempt of an event that is retried anyway. It is empty if one of them is gone.
+// The check of a domain each day changes its updated_at, and nothing that matters here. One more failed attempt of an
+// event that is retried anyway does not matter either: in place of the last attempt it has how many destinations have
+// the event, and how many were given up. The revision is empty if a resource is gone.
 func Revision(answers ...[]byte) string {
 	var all []string
 	for _, answer := range answers {
@@ -195,6 +203,8 @@ func Revision(answers ...[]byte) string {
 			Status        string `json:"status"`
 			LastAttemptAt string `json:"last_attempt_at"`
 			UpdatedAt     string `json:"updated_at"`
+			// Of an event: numbers by state.
+			Destinations json.RawMessage `json:"destinations"`
 		}
 		if json.Unmarshal(answer, &r) != nil || r.Object == "" {
 			return ""
@@ -203,7 +213,7 @@ func Revision(answers ...[]byte) string {
 		case r.Object == "domain":
 			r.UpdatedAt = ""
 		case r.Status == string(event.Retrying):
-			r.LastAttemptAt = ""
+			r.LastAttemptAt = string(r.Destinations)
 		}
 		all = append(all, fmt.Sprintf("%s %d %s %s %s %s", r.Object, r.Version, r.State, r.Status, r.LastAttemptAt,
 			r.UpdatedAt))

@@ -233,26 +233,34 @@ func TestApproveOfSomethingElse(t *testing.T) {
 	}
 }
 
-// While the store is behind, an event may look as if it had no attempt. That is no change of it: the act stays pending
-// until the event can be compared. The revision of a finding does not come from the store.
+// While the store is behind, an event may look as if it had no attempt. That is no change of it: an approval waits a
+// while, then the act stays pending until the event can be compared. The revision of a finding does not come from the
+// store.
 func TestApproveWhileTheStoreIsBehind(t *testing.T) {
-	const delivered = `{"object":"event","id":"evt_1","status":"delivered","last_attempt_at":"2026-01-01T00:00:00Z"}`
-	w, c, a := newWorld(t, answer{status: 200, body: `{"object":"run","run_id":"run_1"}`})
-	a.Resources, a.Revision = []string{"/v1/events/evt_1"}, confirm.Revision([]byte(delivered))
-	w.resource, w.asOf = `{"object":"event","id":"evt_1","status":"pending"}`, "2026-01-01T00:00:00.000Z"
-	_, err := c.Approve(t.Context(), person, a)
-	if e, ok := errors.AsType[*web.Error](err); !ok || e.Status != 503 || len(c.Pending("acc_1")) != 1 {
-		t.Errorf("%v, pending %v", err, c.Pending("acc_1"))
-	}
-	w.resource, w.asOf = delivered, ""
-	if a, err := c.Approve(t.Context(), person, a); err != nil || a.State != config.ActDone {
-		t.Errorf("%+v, %v", a, err)
-	}
-	w, c, a = newWorld(t, answer{status: 200, body: `{"object":"findings_update","updated":1,"failed":[]}`})
-	w.asOf = "2026-01-01T00:00:00.000Z"
-	if a, err := c.Approve(t.Context(), person, a); err != nil || a.State != config.ActDone {
-		t.Errorf("%+v, %v", a, err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		const delivered = `{"object":"event","id":"evt_1","status":"delivered","last_attempt_at":"2026-01-01T00:00:00Z"}`
+		const behind = `{"object":"event","id":"evt_1","status":"pending"}`
+		w, c, a := newWorld(t, answer{status: 200, body: `{"object":"run","run_id":"run_1"}`})
+		a.Resources, a.Revision = []string{"/v1/events/evt_1"}, confirm.Revision([]byte(delivered))
+		w.resource, w.asOf = behind, "2026-01-01T00:00:00.000Z"
+		_, err := c.Approve(t.Context(), person, a)
+		if e, ok := errors.AsType[*web.Error](err); !ok || e.Status != 503 || len(c.Pending("acc_1")) != 1 {
+			t.Errorf("%v, pending %v", err, c.Pending("acc_1"))
+		}
+		time.AfterFunc(10*time.Second, func() {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.resource, w.asOf = delivered, ""
+		})
+		if a, err := c.Approve(t.Context(), person, a); err != nil || a.State != config.ActDone {
+			t.Errorf("%+v, %v", a, err)
+		}
+		w, c, a = newWorld(t, answer{status: 200, body: `{"object":"findings_update","updated":1,"failed":[]}`})
+		w.asOf = "2026-01-01T00:00:00.000Z"
+		if a, err := c.Approve(t.Context(), person, a); err != nil || a.State != config.ActDone {
+			t.Errorf("%+v, %v", a, err)
+		}
+	})
 }
 
 // The check of a domain each day is no change of it; the loss of its proof is one.
@@ -274,13 +282,16 @@ func TestCheckOfADomainIsNoChange(t *testing.T) {
 // One more failed attempt of an event that is retried is no change of it. Its end is one, as is an attempt after that.
 func TestAutomaticRetryIsNoChange(t *testing.T) {
 	of := func(status, at string) string {
-		return `{"object":"event","status":"` + status + `","last_attempt_at":"2026-01-01T00:0` + at + `:00Z"}`
+		return `{"object":"event","status":"` + status + `","last_attempt_at":"2026-01-01T00:0` + at + `:00Z",` +
+			`"destinations":{"total":2,"delivered":0,"failed":0,"pending":2}}`
 	}
 	for _, test := range []struct {
 		before, now string
 		want        config.ActState
 	}{
 		{of("retrying", "1"), of("retrying", "2"), config.ActDone},
+		{of("retrying", "1"), strings.NewReplacer(`"delivered":0`, `"delivered":1`, `"pending":2`, `"pending":1`).
+			Replace(of("retrying", "2")), config.ActConflict}, // another destination has it now
 		{of("retrying", "1"), of("delivered", "2"), config.ActConflict},
 		{of("retrying", "1"), of("failed", "2"), config.ActConflict},
 		{of("failed", "1"), of("failed", "2"), config.ActConflict},

@@ -66,6 +66,17 @@ async function sendEvents(path, types, status) {
   return { endpoint: endpoint.id, events }
 }
 
+// approve approves the change that the page shows, and waits until it is done. If it is not, the error has what the page
+// says in its place.
+async function approve(page) {
+  await page.getByRole('button', { name: 'Approve' }).click()
+  try {
+    await page.getByText(/^Done, approved by/).waitFor()
+  } catch (error) {
+    throw new Error(`${error.message}\n${await page.locator('main').innerText()}`)
+  }
+}
+
 test('changes of an agent: approved, declined, in two tabs', { skip }, async () => {
   const { page, faults } = await openPage(browser, relay.url)
   await choosePassword(page, relay.link)
@@ -85,8 +96,7 @@ test('changes of an agent: approved, declined, in two tabs', { skip }, async () 
   await checkAccessible(page, 'the change of an agent')
   await checkWidths(page, 'the change of an agent')
   assert.equal(await state(first), 'pending')
-  await page.getByRole('button', { name: 'Approve' }).click()
-  await page.getByText(/^Done, approved by/).waitFor()
+  await approve(page)
   assert.equal(await state(first), 'done')
 
   const second = await ask(1, '')
@@ -101,8 +111,7 @@ test('changes of an agent: approved, declined, in two tabs', { skip }, async () 
   const storageState = await page.context().storageState() // the same session
   const { page: other, faults: othersFaults } = await openPage(browser, relay.url, { storageState })
   await other.goto(third.confirm_url)
-  await other.getByRole('button', { name: 'Approve' }).click()
-  await other.getByText(/^Done, approved by/).waitFor()
+  await approve(other)
   await page.getByRole('button', { name: 'Decline' }).click()
   await page.getByText('This was decided before').waitFor()
   assert.equal(await state(third), 'done')
