@@ -53,14 +53,16 @@ import (
 	"github.com/eventrelay/relay/usage/alert"
 )
 
-// A stop waits for these, one after the other, at most: 30 s in all, the least that the chart gives a node after the
-// delay (RELAY_SHUTDOWN_DELAY_SECONDS). docker-compose.yml gives 40 s, 5 of them for the delay.
+// A stop waits for these, one after the other, at most. With 3 s for alerts (alert.stopTimeout) and 3 s for traces they
+// are 30 s, the least that the chart gives a node after the delay (RELAY_SHUTDOWN_DELAY_SECONDS); docker-compose.yml gives
+// 40 s, 5 of them for the delay. While the log or the store does not answer, a stop takes longer. Who kills the node then
+// repeats deliveries and loses nothing.
 const (
 	// operatorDrain is for each of the command socket and the server of metrics: their requests can be repeated.
-	operatorDrain = time.Second
-	requestDrain  = 8 * time.Second  // requests of clients
+	operatorDrain = 500 * time.Millisecond
+	requestDrain  = 5 * time.Second  // requests of clients
 	deliveryDrain = 16 * time.Second // deliveries; one that has the default timeout_seconds ends within 15 s
-	flushTimeout  = 4 * time.Second  // last records to the log
+	flushTimeout  = 2 * time.Second  // last records to the log
 )
 
 // Node is one running process: what its components share, and the components.

@@ -193,6 +193,8 @@ func (nf *notifier) leaseDigest(ctx context.Context) (all []waitingNotice, relea
 }
 
 func (nf *notifier) releaseDigest(ctx context.Context) {
+	ctx, cancel := recording(ctx)
+	defer cancel()
 	_, err := nf.deps.Config.ChangeAlert(ctx, config.AlertMailBudget, func(x *config.Alert) error {
 		return x.ChangeBudget(func(b *config.AlertBudget) error {
 			if b.Holder != nf.cfg.Node {
@@ -287,6 +289,8 @@ func (nf *notifier) sendMail(ctx context.Context, channels []notify.SavedChannel
 
 // recordDigest removes the settled addresses from the notices of an alert.
 func (nf *notifier) recordDigest(ctx context.Context, alert string, notices []string) {
+	ctx, cancel := recording(ctx)
+	defer cancel()
 	_, err := nf.deps.Config.ChangeAlert(ctx, alert, func(x *config.Alert) error {
 		now := nf.deps.Now().UTC()
 		x.Notices = slices.DeleteFunc(x.Notices, func(n config.AlertNotice) bool {

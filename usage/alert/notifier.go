@@ -24,6 +24,9 @@ const (
 	maxSends = 8
 	// pollEvery is how often the notifier checks for due notices: retries, and notices that another node left behind.
 	pollEvery = time.Second
+	// stopTimeout is how long a stop waits for sends in progress: deliveries end after them, and a node has half a minute
+	// for all. recordTimeout is how long recording a result may take.
+	stopTimeout, recordTimeout = 3 * time.Second, 5 * time.Second
 )
 
 // notifier sends the notices of alerts through the account's channels. It goes over the alerts of the account that have
@@ -53,9 +56,12 @@ func (nf *notifier) wakeUp() {
 	}
 }
 
-// run sends due notices until ctx ends. Then it waits for the sends that are in progress and records their results:
-// an unrecorded notice would be sent a second time by another node.
+// run sends due notices until ctx ends. Then it waits up to stopTimeout for the sends that are in progress and records
+// their results: an unrecorded notice would be sent a second time by another node.
 func (nf *notifier) run(ctx context.Context) error {
+	sending, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(stopTimeout, cancel) })()
 	var sends errgroup.Group
 	sends.SetLimit(maxSends)
 	defer func() { _ = sends.Wait() }() // the functions return nil
@@ -63,21 +69,21 @@ func (nf *notifier) run(ctx context.Context) error {
 	defer tick.Stop()
 	for {
 		for _, x := range nf.dueAlerts() {
-			if !nf.markBusy(x.ID) {
+			if ctx.Err() != nil || !nf.markBusy(x.ID) {
 				continue
 			}
 			sends.Go(func() error {
 				newest := nf.deps.Config.Alert(x.ID) // it may have changed while the alert was busy
-				recorded := newest != nil && nf.sendNext(context.WithoutCancel(ctx), newest)
+				recorded := ctx.Err() == nil && newest != nil && nf.sendNext(sending, newest)
 				if nf.clearBusy(x.ID); recorded {
 					nf.wakeUp() // the next notice of the same alert may be due
 				}
 				return nil
 			})
 		}
-		if nf.digestIsDue() && nf.markBusy(config.AlertMailBudget) {
+		if ctx.Err() == nil && nf.digestIsDue() && nf.markBusy(config.AlertMailBudget) {
 			sends.Go(func() error {
-				nf.runDigest(context.WithoutCancel(ctx))
+				nf.runDigest(sending)
 				nf.clearBusy(config.AlertMailBudget)
 				return nil
 			})
@@ -244,10 +250,17 @@ func (nf *notifier) isSettled(notice, to string) bool {
 	return nf.settled[notice][to]
 }
 
+// recording returns a context for recording a result: a stop does not end it, but recordTimeout does.
+func recording(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
+}
+
 // recordResult removes the settled targets from a notice in the configuration log, and the notice from its alert when
 // no target is left or its 24 hours are over. If the log takes no record, the settled targets stay in memory: the
 // next pass tries again and sends to none of them twice.
 func (nf *notifier) recordResult(ctx context.Context, alert, notice string) bool {
+	ctx, cancel := recording(ctx)
+	defer cancel()
 	_, err := nf.deps.Config.ChangeAlert(ctx, alert, func(x *config.Alert) error {
 		i := slices.IndexFunc(x.Notices, func(n config.AlertNotice) bool { return n.ID == notice })
 		if i < 0 {

@@ -2,6 +2,7 @@ package alert
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -216,7 +217,7 @@ func TestNotifierStopWaitsForSends(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.sender.SendFunc = func(notify.Channel, notify.Message) notify.Result {
-			time.Sleep(5 * time.Second)
+			time.Sleep(3 * time.Second)
 			return notify.Result{OK: true}
 		}
 		failDelivery(r)
@@ -226,6 +227,35 @@ func TestNotifierStopWaitsForSends(t *testing.T) {
 		a := r.config.Alert(alertID(deliveryFailed, subject{endpoint: testEndpoint, destination: testDest}))
 		if len(a.Notices) > 0 || len(r.sender.all()) != 3 {
 			t.Errorf("%d messages, left over %+v", len(r.sender.all()), a.Notices)
+		}
+	})
+}
+
+// While channels hang, a stop waits three seconds, however many alerts are due: deliveries end after them.
+func TestNotifierStopIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.sender.hangs = true
+		failDelivery(r)
+		r.config.set(func(m *fakeConfig) {
+			fired := m.alerts[alertID(deliveryFailed, subject{endpoint: testEndpoint, destination: testDest})]
+			for i := range 100 {
+				x := *fired
+				x.ID = fmt.Sprint(x.ID, i)
+				x.Notices = slices.Clone(x.Notices)
+				x.Notices[0].ID = fmt.Sprint(x.Notices[0].ID, i)
+				m.alerts[x.ID] = &x
+			}
+		})
+		stop := runNotifiers(t, r)
+		time.Sleep(time.Second)
+		began := time.Now()
+		stop()
+		if took := time.Since(began); took > stopTimeout {
+			t.Errorf("the stop took %v", took)
+		}
+		if n := len(r.sender.all()); n > 3*maxSends {
+			t.Errorf("%d messages were begun", n)
 		}
 	})
 }

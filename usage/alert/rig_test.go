@@ -203,13 +203,21 @@ type fakeSender struct {
 	mu       sync.Mutex // guards the fields below
 	messages []sentMessage
 	SendFunc func(notify.Channel, notify.Message) notify.Result
+	hangs    bool // until a send is given up
 }
 
-func (o *fakeSender) Send(_ context.Context, c notify.Channel, m notify.Message) notify.Result {
+func (o *fakeSender) Send(ctx context.Context, c notify.Channel, m notify.Message) notify.Result {
 	o.mu.Lock()
 	o.messages = append(o.messages, sentMessage{c.Kind, c.To, m, time.Now()})
-	f := o.SendFunc
+	f, hangs := o.SendFunc, o.hangs
 	o.mu.Unlock()
+	if hangs {
+		select {
+		case <-ctx.Done():
+		case <-time.After(notify.Timeout):
+		}
+		return notify.Result{Error: event.CodeTimeout}
+	}
 	if f != nil {
 		return f(c, m)
 	}
