@@ -54,9 +54,9 @@ import (
 )
 
 // A stop waits for these, one after the other, at most. With 3 s for alerts (alert.stopTimeout) and 3 s for traces they
-// are 30 s, the least that the chart gives a node after the delay (RELAY_SHUTDOWN_DELAY_SECONDS); docker-compose.yml gives
-// 40 s, 5 of them for the delay. While the log or the store does not answer, a stop takes longer. Who kills the node then
-// repeats deliveries and loses nothing.
+// are 30 s, the least that the chart gives a node after the delay (RELAY_SHUTDOWN_DELAY_SECONDS); docker-compose.yml
+// gives 40 s, 5 of them for the delay. While the log or the store does not answer, a stop takes longer. Who kills the
+// node then repeats deliveries and loses nothing.
 const (
 	// operatorDrain is for each of the command socket and the server of metrics: their requests can be repeated.
 	operatorDrain = 500 * time.Millisecond
