@@ -15,6 +15,7 @@ func FuzzMessage(f *testing.F) {
 		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"events_list","arguments":{"limit":1,"q":"a"}}}`,
 		`{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"event_replay","arguments":{"id":"evt_1"}}}`,
 		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`, `{"id":{}}`, "null", "",
+		`{"jsonrpc":"2.0","id":1,"method":1}`, `{"jsonrpc":"2.0","id":1,"method":["tools/list"]}`,
 	} {
 		f.Add("2025-06-18", "application/json", []byte(body))
 	}

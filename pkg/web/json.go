@@ -2,6 +2,7 @@ package web
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"unicode/utf8"
 )
@@ -141,9 +142,12 @@ func parseArray(b []byte, limit, deepest int) ([][]byte, error) {
 	return elements, s.expectEnd()
 }
 
-// DecodeString decodes a JSON string, quotes included, that ParseObject or ParseArray has validated. It panics on a
-// text that is shorter than two quotes.
+// DecodeString decodes a JSON string, quotes included, that ParseObject or ParseArray has validated. For a value of
+// another kind it returns an error.
 func DecodeString(b []byte) (string, error) {
+	if len(b) < 2 || b[0] != '"' {
+		return "", errNoString
+	}
 	plain := true
 	for _, c := range b {
 		if c == '\\' {
@@ -160,6 +164,8 @@ func DecodeString(b []byte) (string, error) {
 	}
 	return s, nil
 }
+
+var errNoString = errors.New("decode string: the value is no JSON string")
 
 // scanner validates JSON text without building values. It checks what json.Valid checks in 60 % of its time, and also
 // limits the depth and finds the bytes of members. The speed matters: every event that is sent is scanned.

@@ -159,3 +159,17 @@ func BenchmarkEncodingJSONValid1KB(b *testing.B) {
 		}
 	}
 }
+
+// A value that is no string has no text, whatever stands between its ends.
+func TestDecodeString(t *testing.T) {
+	for raw, want := range map[string]string{`""`: "", `"a"`: "a", `"\u0041\n"`: "A\n", `"é"`: "é"} {
+		if s, err := web.DecodeString([]byte(raw)); err != nil || s != want {
+			t.Errorf("%s: %q, %v", raw, s, err)
+		}
+	}
+	for _, raw := range []string{"", "1", "12", "null", "true", "{}", `["tools/list"]`, `"`} {
+		if s, err := web.DecodeString([]byte(raw)); err == nil {
+			t.Errorf("%s: %q", raw, s)
+		}
+	}
+}
