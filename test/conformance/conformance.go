@@ -187,7 +187,7 @@ func (c *C) doOnce(method, path string, body any, header ...string) answer {
 func (c *C) doPatiently(method, path string, body any, header ...string) answer {
 	c.Helper()
 	repeatable := method == "GET" || method == "POST" && (path == "/v1/replays" || path == "/v1/recoveries")
-	for until := time.Now().Add(time.Minute); ; time.Sleep(time.Second) {
+	for until := time.Now().Add(time.Minute); ; <-time.After(time.Second) {
 		a := c.do(method, path, body, header...)
 		if a.status != 503 || !repeatable || time.Now().After(until) {
 			return a
