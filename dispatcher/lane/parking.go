@@ -236,14 +236,19 @@ func (h *hungDelivery) changed(rules Rules) bool {
 	return h.rev != eligibility.Endpoint.Rev
 }
 
-// parkUnchecked parks a delivery whose configuration cannot be read, for MinRecheck. It is not counted as parked, and
-// no outcome is recorded: nothing new is known.
+// parkUnchecked parks a delivery whose configuration cannot be read, for MinRecheck. It is not counted as parked. An
+// outcome is recorded only if it is the first: nothing new is known, but what has no outcome when its event is
+// committed is in no list.
 func (ls *Lanes) parkUnchecked(delivery *Delivery, err error) Decision {
 	now, work := ls.now(), delivery.Work
-	return Decision{
+	decision := Decision{
 		Action: Park, Delivery: delivery, DecidedAt: now, Reason: work.Parked, Due: now.Add(MinRecheck),
 		ReportedNextAt: work.ReportedNextAt, Err: err,
 	}
+	if work.Run == "" && work.Attempt == 1 && work.Parked == "" && work.ReportedNextAt.IsZero() {
+		decision.Status, decision.EarliestSend, decision.ReportedNextAt = event.Pending, decision.Due, decision.Due
+	}
+	return decision
 }
 
 // parkedStatus is the status of a parked delivery.

@@ -20,6 +20,11 @@ func (r *Reader) LimitUncommitted(records int64, bytes int) {
 	r.unreported.records, r.unreported.bytes = records, bytes
 }
 
+// ReportedBound returns the time before which every delivery of every event has an outcome.
+func (r *Reader) ReportedBound(ctx context.Context) time.Time {
+	return r.unreported.allReportedBefore(ctx)
+}
+
 // HoldSearches takes all search slots of an account until release is called.
 func (r *Reader) HoldSearches(ctx context.Context, account string) (release func()) {
 	return r.searches.hold(ctx, account)

@@ -87,12 +87,13 @@ func (f *fence) readAll(ctx context.Context) (*store.Unstored, time.Time, error)
 //
 // Lists by destination or run and searches find their events by statements alone. Where another node may answer the
 // next page, it would not know what this page left in memory. Where none may, later pages come from memory too, so that
-// they leave nothing out. Elsewhere the first page waits until all rows are stored, and later ones wait for nothing.
+// they leave nothing out. Elsewhere the first page waits until all rows are stored, and later ones wait for nothing;
+// but those of pending events wait like the first, because the bound of unreported is of now.
 func (f *fence) readList(ctx context.Context, q *event.Query) (*store.Unstored, time.Time, error) {
 	if f.isAlone() && newPredicate(q).used&^(fixedFilters|byStatus|byProcessing) == 0 {
 		return f.readAll(ctx)
 	}
-	if !q.Before.IsZero() {
+	if !q.Before.IsZero() && !mayMatchUnreported(q) {
 		return nil, time.Time{}, nil
 	}
 	asOf, err := f.waitAll(ctx)

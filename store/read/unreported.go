@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/eventrelay/relay/pkg/event"
@@ -36,6 +37,9 @@ type unreported struct {
 	bytes   int
 	// shared is one load for concurrent lists: it may read megabytes of the log.
 	shared *coalescer[time.Time]
+
+	mu   sync.Mutex // guards last
+	last time.Time  // a bound from an earlier load that still holds; zero = none
 }
 
 func newUnreported(topic *stream.Reader, wait time.Duration) *unreported {
@@ -50,21 +54,33 @@ func (u *unreported) allReportedBefore(ctx context.Context) time.Time {
 	ctx, cancel := context.WithTimeout(ctx, u.wait)
 	defer cancel()
 	before, err := u.shared.get(ctx)
-	if err != nil {
-		return time.Time{}
+	if err != nil { // a slow log, or too many lists: each would read the whole store now, and make it worse
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		return u.last
 	}
 	return before
 }
 
 func (u *unreported) load(ctx context.Context) (time.Time, error) {
+	began := u.now()
 	uncommitted, err := u.uncommitted(ctx)
 	if err != nil {
 		return time.Time{}, err
 	}
-	if oldest, ok := u.oldestOf(ctx, uncommitted); ok {
-		return oldest, nil
+	bound, ok := u.oldestOf(ctx, uncommitted)
+	if !ok {
+		if bound, err = u.lookBack(ctx, uncommitted); err != nil {
+			return time.Time{}, err
+		}
 	}
-	return u.lookBack(ctx, uncommitted)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	// What has an outcome keeps one. What is appended from now on is not older than what lookBack looks for first.
+	if u.last = began.Add(-lookbackSteps()[0] - scanSpan); bound.Before(u.last) {
+		u.last = bound
+	}
+	return bound, nil
 }
 
 // uncommitted returns the offsets of the events that the dispatcher has not committed.
@@ -106,6 +122,9 @@ func (u *unreported) oldestOf(ctx context.Context, ranges []stream.Range) (oldes
 	oldest = u.now().Add(2 * maxIDSkew)
 	err := u.topic.ReadRanges(ctx, ranges, func(_ stream.Partition, records []*stream.Record) error {
 		for _, record := range records {
+			for _, h := range record.Headers {
+				bytes -= len(h.Key) + len(h.Value)
+			}
 			if bytes -= len(record.Value); bytes < 0 {
 				return stream.ErrStop
 			}

@@ -13,6 +13,7 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store/internal/storetest"
+	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/store/write"
 )
 
@@ -175,6 +176,12 @@ func TestPendingListBeginsAtTheOldestUncommittedEvent(t *testing.T) {
 	}
 	// On a busy machine the log may not be read in time, and the list then begins earlier.
 	storetest.Eventually(t, func() bool { return slices.Equal(list(), []id.ID{newest.ID, oldest.ID}) })
+	// A log that does not answer in time leaves the bound of before, as far as it still holds.
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if bound := r.ReportedBound(ended); bound.IsZero() || bound.After(now.Add(-40*time.Second)) {
+		t.Errorf("without the log lists begin at %v", bound)
+	}
 	// What is too much to read bounds the list by the times of the log.
 	for what, limit := range map[string]struct {
 		records int64
@@ -184,6 +191,36 @@ func TestPendingListBeginsAtTheOldestUncommittedEvent(t *testing.T) {
 		if got, want := list(), []id.ID{newest.ID, oldest.ID, impossible.ID}; !slices.Equal(got, want) {
 			t.Errorf("too many %s: %v, want %v", what, got, want)
 		}
+	}
+}
+
+// TestLaterPagesOfPendingEventsWait: the dispatcher has parked the rest of a list since the first page, and the
+// outcomes are not stored yet. Another node's writer has them; it is not asked here, so the page says how old it may be.
+func TestLaterPagesOfPendingEventsWait(t *testing.T) {
+	b := newBench(t)
+	w, _ := b.Writer(write.WriterConfig{FlushRows: 1 << 20, FlushEvery: time.Hour})
+	reader := b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: time.Second}, nil)
+	events := []*event.Event{b.Event(0), b.Event(0), b.Event(0)}
+	b.ProduceEvents(events...)
+	b.commitDispatcher(0, 0)
+	for b.QuerySum("SELECT count() FROM events") < 3 {
+		w.RequestFlushNow()
+	}
+	q := event.Query{Account: storetest.Account, Statuses: []event.Status{event.Pending}, Limit: 1}
+	first, err := reader.Events(t.Context(), q)
+	if err != nil || len(first.Rows) != 1 || !first.More || first.Rows[0].ID != events[2].ID {
+		t.Fatalf("first page: %+v, %v", first, err)
+	}
+	for _, e := range events {
+		b.ProduceOutcomes(b.Outcome(e, "dst_a", event.Pending, func(o *event.Outcome) {
+			o.Attempt, o.Reason = nil, event.LaneFull
+		}))
+	}
+	b.commitDispatcher(0, 3)
+	q.Before, q.Limit = first.Rows[0].ID, 10
+	second, err := reader.Events(t.Context(), q)
+	if err != nil || len(second.Rows) != 2 || second.AsOf.IsZero() {
+		t.Errorf("second page: %d rows, as of %v, %v", len(second.Rows), second.AsOf, err)
 	}
 }
 
