@@ -195,7 +195,8 @@ func TestPendingListBeginsAtTheOldestUncommittedEvent(t *testing.T) {
 }
 
 // TestLaterPagesOfPendingEventsWait: the dispatcher has parked the rest of a list since the first page, and the
-// outcomes are not stored yet. Another node's writer has them; it is not asked here, so the page says how old it may be.
+// outcomes are not stored yet. Another node's writer has them. It is not asked here, so the page says how old it may
+// be.
 func TestLaterPagesOfPendingEventsWait(t *testing.T) {
 	b := newBench(t)
 	w, _ := b.Writer(write.WriterConfig{FlushRows: 1 << 20, FlushEvery: time.Hour})
