@@ -286,12 +286,14 @@ func (o *object) fixedValue(name string, values ...string) {
 // readOnly declares members of a response that a request may repeat; they are ignored.
 func (o *object) readOnly(names ...string) { o.known = append(o.known, names...) }
 
-// warnMisplaced adds a warning for each of these members that the request has here: they belong elsewhere.
-func (o *object) warnMisplaced(where string, names ...string) {
+// warnMisplaced adds a warning for each of the named members that the object has; hint says where they belong. It is
+// called before warnUnknown, and counts with it.
+func (o *object) warnMisplaced(hint string, names ...string) {
 	for _, m := range o.members {
-		if slices.Contains(names, m.Name) {
+		if o.in.unknownMembers < maxUnknownMembers && slices.Contains(names, m.Name) {
+			o.in.unknownMembers++
 			o.known = append(o.known, m.Name)
-			o.in.warn(o.param(m.Name), "unknown member, ignored; "+where)
+			o.in.warn(o.param(m.Name), "unknown member, ignored; "+hint)
 		}
 	}
 }

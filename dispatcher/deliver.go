@@ -223,7 +223,8 @@ func newOutcome(work *event.Work, status event.Status, reason event.Reason, at t
 	return &event.Outcome{
 		Event: work.Event.ID, Account: work.Event.Account, Endpoint: work.Event.Endpoint, Dest: work.Dest,
 		Type:   work.Event.Type,
-		Status: status, Reason: reason, At: at, Run: work.Run, WasParked: work.Parked != "",
+		Status: status, Reason: reason, At: at, Run: work.Run,
+		WasParked: work.Parked != "" || !work.ReportedNextAt.IsZero(), // without a reason: lane.Lanes.parkUnchecked
 	}
 }
 

@@ -31,6 +31,9 @@ func TestUncheckedDeliveryIsReportedOnce(t *testing.T) {
 		if len(got) != 2 || outcomes[0].Status != event.Pending || outcomes[0].Dest != testDest || len(s.all()) != 1 {
 			t.Errorf("%d requests, outcomes %q", len(s.all()), got)
 		}
+		if !outcomes[1].WasParked {
+			t.Error("the delivery does not say that an earlier outcome reported it as waiting")
+		}
 		if waited := outcomes[1].At.Sub(outcomes[0].At); waited < 25*time.Minute {
 			t.Errorf("the first outcome came %v before the delivery", waited)
 		}

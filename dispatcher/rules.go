@@ -139,15 +139,19 @@ func (r *rules) endByState(work *event.Work, dest *config.Destination) (event.St
 	return "", ""
 }
 
-// isSuperseded reports whether another attempt has made a delivery that waits. For a replay only attempts count that
-// began after it, on whatever clock: a replay sends again what was delivered before, and an attempt in flight may have
-// gone to a URL that was corrected for the replay. Nodes whose clocks differ by more than id.MaxAhead are not ready.
+// clockMargin is how far the time in the id of a replay may be behind the times of attempts: the clock of the node that
+// made it may be id.MaxAhead off the broker's, and config.Control.Now, which attempts have, a few seconds.
+const clockMargin = id.MaxAhead + 5*time.Second
+
+// isSuperseded reports whether another attempt has already delivered a delivery that waits. For a replay only attempts
+// that began after the replay count: a replay sends again what was delivered before, and a request in flight may have
+// gone to a URL that was corrected since.
 func (r *rules) isSuperseded(work *event.Work) bool {
 	key := deliveryKey{event: work.Event.ID, dest: work.Dest}
 	if work.Run == "" {
 		return r.superseded.hasSince(key, time.Time{})
 	}
-	if r.superseded.hasSince(key, startedAt(work).Add(id.MaxAhead)) {
+	if r.superseded.hasSince(key, startedAt(work).Add(clockMargin)) {
 		return true
 	}
 	key.run = work.Run // another copy of the same record

@@ -97,7 +97,7 @@ func TestReplayAfterASuccessIsSent(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		repairable := newRepairable(w)
 		w.start(testConfig())
-		replay := w.replays(id.MaxAhead - time.Second)
+		replay := w.replays(clockMargin - time.Second)
 		repairable.up.Store(true)
 		replay()
 		w.outcomes(count(1, event.Delivered))
@@ -164,7 +164,7 @@ func newRepairable(w *bubbleWorld) *repairable {
 func (w *bubbleWorld) replays(behind time.Duration) func() (run string) {
 	ev := w.newEvent(`{}`)
 	return func() (run string) {
-		time.Sleep(id.MaxAhead + time.Second)
+		time.Sleep(clockMargin + time.Second)
 		run = id.Lowest(time.Now().Add(-behind)).Text(id.Run)
 		w.command(&event.Work{Event: ev, Dest: testDest, Trigger: event.TriggerReplay, Attempt: 1, Run: run})
 		return run

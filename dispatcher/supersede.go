@@ -11,12 +11,13 @@ import (
 // automatic retries are sent after all, duplicates that the destination can recognise by their id.
 const maxSuperseded = 100_000
 
-// superseded remembers deliveries that have succeeded while a record for the same delivery may still wait: an
-// automatic retry or that of an earlier replay beside a replay, or a copy that a fault left behind. A crash between
-// producing a follow-up and committing the record before it makes two copies of one record, a crash while both wait
-// makes four. When a record of a remembered delivery is due, it ends without an attempt. The memory is local to this
-// node and best effort; the status of a delivery does not depend on it. Deliveries of a recovery job are remembered
-// with the job, because a job may send again what was delivered outside of it; those of a replay with it and without.
+// superseded remembers deliveries that have succeeded while a record for the same delivery may still wait: an automatic
+// retry or that of an earlier replay beside a replay, or a copy that a fault left behind. A crash between producing a
+// follow-up and committing the record before it makes two copies of one record, a crash while both wait makes four.
+// When a record of a remembered delivery is due, it ends without an attempt. The memory is local to this node and best
+// effort; the status of a delivery does not depend on it. Deliveries of a recovery job are remembered by job too,
+// because a job sends again what was delivered outside of it; those of a replay by run too, to end copies of the same
+// record.
 type superseded struct {
 	mu    sync.Mutex                // guards the fields below
 	known map[deliveryKey]time.Time // when its last successful attempt began
@@ -28,7 +29,7 @@ type superseded struct {
 type deliveryKey struct {
 	event id.ID
 	dest  string
-	run   string
+	run   string // id of the replay or recovery job
 }
 
 func (s *superseded) add(key deliveryKey, at time.Time) {

@@ -43,8 +43,8 @@ func maxConnections() int {
 	return int(min(most, max(files.Cur/2, 1)))
 }
 
-// Run serves until ctx ends and beforeShutdown has returned. Then it waits for requests in flight, at most for drain.
-// Those still running then lose their connections: one client must not use up the time that deliveries need to end.
+// Run serves until ctx ends and beforeShutdown has returned. Then it waits up to drain for requests in flight,
+// and closes the connections of those that remain: one client must not use up the time that deliveries need to end.
 func (s *server) Run(ctx context.Context) error {
 	var stopping atomic.Bool
 	srv := &http.Server{
@@ -80,7 +80,7 @@ func (s *server) Run(ctx context.Context) error {
 		limit, done := context.WithTimeout(context.WithoutCancel(ctx), s.drain)
 		defer done()
 		if stopped = srv.Shutdown(limit); errors.Is(stopped, context.DeadlineExceeded) {
-			s.log.LogAttrs(ctx, slog.LevelWarn, "stopping: requests that are still running are cut off",
+			s.log.LogAttrs(ctx, slog.LevelWarn, "stopping: requests that were still in flight are cut off",
 				slog.String("addr", s.listener.Addr().String()), slog.Duration("after", s.drain))
 			stopped = srv.Close()
 		}

@@ -53,12 +53,12 @@ import (
 	"github.com/eventrelay/relay/usage/alert"
 )
 
-// A stop waits for these, one after the other, at most. With 3 s for alerts (alert.stopTimeout) and 3 s for traces they
-// are 30 s, the least that the chart gives a node after the delay (RELAY_SHUTDOWN_DELAY_SECONDS); docker-compose.yml
-// gives 40 s, 5 of them for the delay. While the log or the store does not answer, a stop takes longer. Who kills the
-// node then repeats deliveries and loses nothing.
+// The steps of a stop come one after the other, and each waits at most this long. With 3 s for alerts
+// (alert.stopTimeout) and 3 s for traces they add up to 30 s, the least that the chart gives a node after the delay
+// (RELAY_SHUTDOWN_DELAY_SECONDS); docker-compose.yml gives 40 s with a delay of 5 s. A stop takes longer while Kafka or
+// ClickHouse does not answer; a SIGKILL then repeats deliveries and loses no event.
 const (
-	// operatorDrain is for each of the command socket and the server of metrics: their requests can be repeated.
+	// operatorDrain bounds the command socket and the server of metrics, each: their requests can be repeated.
 	operatorDrain = 500 * time.Millisecond
 	requestDrain  = 5 * time.Second  // requests of clients
 	deliveryDrain = 16 * time.Second // deliveries; one that has the default timeout_seconds ends within 15 s

@@ -72,7 +72,8 @@ const (
 	giveUpAfter = 5 * time.Minute
 	// callTimeout bounds one request of an act.
 	callTimeout = 30 * time.Second
-	// storeWait is how long an approval waits for a store that is behind, and storePause how often it looks.
+	// storeWait is how long an approval waits for a store that is behind, for all resources together. storePause is the
+	// pause between two reads.
 	storeWait, storePause = 15 * time.Second, 500 * time.Millisecond
 )
 
@@ -141,6 +142,16 @@ func (c *Confirmer) Approve(ctx context.Context, person *config.Key, a *config.A
 	if err != nil {
 		return nil, err
 	}
+	if check := config.SessionCheck(ctx); check != nil { // it may have waited for the store
+		now, err := check()
+		if err != nil {
+			return nil, err
+		}
+		if now.Scope != config.ReadWrite {
+			return nil, &web.Error{Status: http.StatusForbidden, Type: web.InsufficientScope,
+				Message: "you may not make changes any more"}
+		}
+	}
 	to := config.ActApproved
 	if revision != a.Revision {
 		to = config.ActConflict
@@ -164,7 +175,7 @@ func (c *Confirmer) Decline(ctx context.Context, person *config.Key, a *config.A
 // revision returns the revision of the resources of an act now.
 func (c *Confirmer) revision(ctx context.Context, person *config.Key, a *config.Act) (string, error) {
 	answers := make([][]byte, len(a.Resources))
-	patience, cancel := context.WithTimeout(ctx, storeWait)
+	waiting, cancel := context.WithTimeout(ctx, storeWait)
 	defer cancel()
 	for i := 0; i < len(a.Resources); {
 		path := a.Resources[i]
@@ -175,7 +186,7 @@ func (c *Confirmer) revision(ctx context.Context, person *config.Key, a *config.
 		case !IsIncomplete(path, header):
 			answers[i] = body
 			i++
-		case wait.For(patience, storePause) != nil:
+		case wait.For(waiting, storePause) != nil:
 			return "", web.ServiceUnavailable(nil, "the newest attempts of the event cannot be read at the moment; try again")
 		}
 	}
@@ -190,9 +201,9 @@ func IsIncomplete(path string, header http.Header) bool {
 
 // Revision returns the parts of answers of /v1 that change when their resources do: the version of a finding, the state
 // of a recovery job, the status and the last attempt of an event, when an endpoint was changed, the status of a domain.
-// The check of a domain each day changes its updated_at, and nothing that matters here. One more failed attempt of an
-// event that is retried anyway does not matter either: in place of the last attempt it has how many destinations have
-// the event, and how many were given up. The revision is empty if a resource is gone.
+// The check of a domain each day changes its updated_at, and nothing that matters here. Of an event that is
+// being retried it has the numbers of its destinations by state in place of the last attempt: one more failed attempt
+// does not matter, one more destination that has got it does. The revision is empty if a resource is gone.
 func Revision(answers ...[]byte) string {
 	var all []string
 	for _, answer := range answers {
@@ -223,8 +234,10 @@ func Revision(answers ...[]byte) string {
 
 // do makes the request of an approved act, and records how it ended. again says that it may have been made before.
 func (c *Confirmer) do(ctx context.Context, person *config.Key, a *config.Act, again bool) (*config.Act, error) {
-	// The person's browser may go; what is approved is done.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
+	if !again { // the person's browser may go; what is approved is done
+		ctx = context.WithoutCancel(ctx)
+	} // else a stop ends it, and another node does it again
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	var refused config.ActRefusal
 	called := config.WithOrigin(ctx, config.Origin{Related: a.ID}) // the API names the person

@@ -255,6 +255,17 @@ func TestApproveWhileTheStoreIsBehind(t *testing.T) {
 		if a, err := c.Approve(t.Context(), person, a); err != nil || a.State != config.ActDone {
 			t.Errorf("%+v, %v", a, err)
 		}
+		// Whoever loses the right to make changes meanwhile has approved nothing.
+		for _, lost := range []func() (*config.Key, error){
+			func() (*config.Key, error) { return nil, errors.New("the session has ended") },
+			func() (*config.Key, error) { return &config.Key{ID: "usr_1", Scope: config.Read}, nil },
+		} {
+			w, c, a = newWorld(t)
+			ctx := config.WithSessionCheck(t.Context(), lost)
+			if _, err := c.Approve(ctx, person, a); err == nil || len(c.Pending("acc_1")) != 1 || len(w.requests()) > 0 {
+				t.Errorf("%v, pending %v, requests %q", err, c.Pending("acc_1"), w.requests())
+			}
+		}
 		w, c, a = newWorld(t, answer{status: 200, body: `{"object":"findings_update","updated":1,"failed":[]}`})
 		w.asOf = "2026-01-01T00:00:00.000Z"
 		if a, err := c.Approve(t.Context(), person, a); err != nil || a.State != config.ActDone {

@@ -92,7 +92,7 @@ func decide(v *visit, how func(context.Context, *config.Key, *config.Act) (*conf
 		return v.redirect(path, "Nothing was done: you have signed in anew since this page was opened. Read it and decide "+
 			"again.")
 	}
-	_, err = how(v.r.Context(), v.principal(), a)
+	_, err = how(config.WithSessionCheck(v.r.Context(), v.checkSession), v.principal(), a)
 	if errors.Is(err, config.ErrActDecided) {
 		return v.redirect(path, "This was decided before, or its time is over. Nothing more was done.")
 	}

@@ -135,7 +135,7 @@ func TestFillLooksLikeABusyService(t *testing.T) {
 	between("busiest / tenth", "(SELECT countIf(endpoint = 'ep_0') / countIf(endpoint = 'ep_9') FROM events)", 6, 15)
 	exactly("endpoints", "(SELECT uniqExact(endpoint) FROM events)", 50)
 	between("seconds since the newest", "(SELECT dateDiff('second', max(ts), now64(3)) FROM events)", 0, 3600)
-	// The first event is five minutes younger than the days, so that they may be as many dates around midnight.
+	// The oldest event is five minutes younger than that many days: just before midnight (UTC) it has the next date.
 	between("dates", "(SELECT uniqExact(toDate(ts)) FROM events)", days, days+1)
 	exactly("parts a day", "(SELECT max(c) FROM (SELECT count() AS c FROM system.parts WHERE active AND database = "+
 		"currentDatabase() AND table = 'events' GROUP BY partition))", 1)

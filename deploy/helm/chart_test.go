@@ -8,6 +8,7 @@ import (
 	"path"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -184,26 +185,30 @@ func checkPorts(t *testing.T, p pod, v map[string]string) {
 	}
 }
 
-// checkStop holds the time to stop against shutdownTimeout in node/node.go: delay, requests in flight, and some seconds
-// for the last flush and commit.
+// checkStop compares the grace period with the bounds in node/node.go: the delay, requests and deliveries in flight,
+// the last flush, and 7 s for operators' servers, alerts and traces.
 func checkStop(t *testing.T, p pod, v map[string]string) {
 	t.Helper()
 	text, err := os.ReadFile("../../node/node.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var delay, drain int64
+	delay, drain := int64(0), int64(7)
 	if _, err := fmt.Sscan(v["RELAY_SHUTDOWN_DELAY_SECONDS"], &delay); err != nil {
 		t.Errorf("%s: RELAY_SHUTDOWN_DELAY_SECONDS: %v", p.name, err)
 	}
-	found := regexp.MustCompile(`const shutdownTimeout = (\d+) \* time.Second`).FindSubmatch(text)
-	if found == nil {
-		t.Fatal("node/node.go has no shutdownTimeout: this test looks for the wrong text")
+	for _, name := range []string{"requestDrain", "deliveryDrain", "flushTimeout"} {
+		found := regexp.MustCompile(name + `\s+= (\d+) \* time\.Second`).FindSubmatch(text)
+		if found == nil {
+			t.Fatalf("node/node.go has no %s in seconds: this test looks for the wrong text", name)
+		}
+		seconds, err := strconv.ParseInt(string(found[1]), 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		drain += seconds
 	}
-	if _, err := fmt.Sscan(string(found[1]), &drain); err != nil {
-		t.Fatal(err)
-	}
-	if grace := *p.spec.TerminationGracePeriodSeconds; grace < delay+drain+5 {
+	if grace := *p.spec.TerminationGracePeriodSeconds; grace < delay+drain {
 		t.Errorf("%s: terminationGracePeriodSeconds %d, and a stop may take %d + %d s", p.name, grace, delay, drain)
 	}
 	if isPublic := regexp.MustCompile("ingest|api").MatchString(v["RELAY_ROLES"]); isPublic == (delay == 0) {

@@ -236,9 +236,9 @@ func (h *hungDelivery) changed(rules Rules) bool {
 	return h.rev != eligibility.Endpoint.Rev
 }
 
-// parkUnchecked parks a delivery whose configuration cannot be read, for MinRecheck. It is not counted as parked. An
-// outcome is recorded only if it is the first: nothing new is known, but what has no outcome when its event is
-// committed is in no list.
+// parkUnchecked parks a delivery whose configuration cannot be read, for MinRecheck, and does not count it as parked.
+// It records an outcome only of a first attempt that has none yet: lists of pending events miss a delivery without one
+// as soon as its event is committed. Later re-checks say nothing new.
 func (ls *Lanes) parkUnchecked(delivery *Delivery, err error) Decision {
 	now, work := ls.now(), delivery.Work
 	decision := Decision{
@@ -246,7 +246,7 @@ func (ls *Lanes) parkUnchecked(delivery *Delivery, err error) Decision {
 		ReportedNextAt: work.ReportedNextAt, Err: err,
 	}
 	if work.Run == "" && work.Attempt == 1 && work.Parked == "" && work.ReportedNextAt.IsZero() {
-		decision.Status, decision.EarliestSend, decision.ReportedNextAt = event.Pending, decision.Due, decision.Due
+		decision.Status, decision.ReportedNextAt = event.Pending, decision.Due // nobody knows when it is sent
 	}
 	return decision
 }

@@ -54,6 +54,10 @@ const (
 	maxBufferedBytes   = 256 << 20
 )
 
+// DeliveryTimeout is how long a producer holds a record that the log does not take. Whoever waits for it gives up
+// earlier.
+const DeliveryTimeout = 2 * time.Minute
+
 // roomPollInterval is how often WaitForRoom checks the buffers.
 const roomPollInterval = 10 * time.Millisecond
 
@@ -69,7 +73,7 @@ func NewProducer(c Config, clientID string) (*Producer, error) {
 		kgo.ProducerBatchCompression(kgo.NoCompression()),
 		kgo.MaxBufferedRecords(maxBufferedRecords),
 		kgo.MaxBufferedBytes(c.ProducerBufferBytes),
-		kgo.RecordDeliveryTimeout(2 * time.Minute),
+		kgo.RecordDeliveryTimeout(DeliveryTimeout),
 		kgo.ProduceRequestTimeout(10 * time.Second),
 	}
 	linger := func(d time.Duration) []kgo.Opt { return append(slices.Clip(opts), kgo.ProducerLinger(d)) }

@@ -146,7 +146,7 @@ func parseArray(b []byte, limit, deepest int) ([][]byte, error) {
 // another kind it returns an error.
 func DecodeString(b []byte) (string, error) {
 	if len(b) < 2 || b[0] != '"' {
-		return "", errNoString
+		return "", errNotString
 	}
 	plain := true
 	for _, c := range b {
@@ -165,7 +165,7 @@ func DecodeString(b []byte) (string, error) {
 	return s, nil
 }
 
-var errNoString = errors.New("decode string: the value is no JSON string")
+var errNotString = errors.New("decode string: not a JSON string")
 
 // scanner validates JSON text without building values. It checks what json.Valid checks in 60 % of its time, and also
 // limits the depth and finds the bytes of members. The speed matters: every event that is sent is scanned.

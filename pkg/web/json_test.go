@@ -160,7 +160,7 @@ func BenchmarkEncodingJSONValid1KB(b *testing.B) {
 	}
 }
 
-// A value that is no string has no text, whatever stands between its ends.
+// DecodeString returns an error for values that are not JSON strings.
 func TestDecodeString(t *testing.T) {
 	for raw, want := range map[string]string{`""`: "", `"a"`: "a", `"\u0041\n"`: "A\n", `"é"`: "é"} {
 		if s, err := web.DecodeString([]byte(raw)); err != nil || s != want {

@@ -66,9 +66,9 @@ async function sendEvents(path, types, status) {
   return { endpoint: endpoint.id, events }
 }
 
-// approve approves the change that the page shows, and waits until it is done. As the page asks, it tries again where a
-// part of the relay did not answer in time: it cannot on a machine that is busy enough. If the change ends otherwise, the
-// error has what the page says.
+// approve approves the change that the page shows, and waits until it is done. On a busy machine a part of the relay may
+// not answer in time; the page then asks to try again, and approve does. If the change ends otherwise, the error has what
+// the page says.
 async function approve(page) {
   const url = page.url()
   await page.getByRole('button', { name: 'Approve' }).click()

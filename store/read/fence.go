@@ -87,8 +87,8 @@ func (f *fence) readAll(ctx context.Context) (*store.Unstored, time.Time, error)
 //
 // Lists by destination or run and searches find their events by statements alone. Where another node may answer the
 // next page, it would not know what this page left in memory. Where none may, later pages come from memory too, so that
-// they leave nothing out. Elsewhere the first page waits until all rows are stored, and later ones wait for nothing;
-// but those of pending events wait like the first, because the bound of unreported is of now.
+// they leave nothing out. Elsewhere the first page waits until all rows are stored, and later ones wait for nothing.
+// All pages of pending events wait: allReportedBefore is asked anew for each, and requires stored outcomes.
 func (f *fence) readList(ctx context.Context, q *event.Query) (*store.Unstored, time.Time, error) {
 	if f.isAlone() && newPredicate(q).used&^(fixedFilters|byStatus|byProcessing) == 0 {
 		return f.readAll(ctx)

@@ -20,6 +20,10 @@ import (
 // errNeverCommitted means that the dispatcher has not committed anything of a partition with records.
 var errNeverCommitted = errors.New("a partition of events was never committed")
 
+// lateAppend is more than the age of an event that is appended now: a producer holds it for up to
+// stream.DeliveryTimeout, and the clocks of its node and this one may be id.MaxAhead off the broker's.
+const lateAppend = stream.DeliveryTimeout + 2*id.MaxAhead + 30*time.Second
+
 // lookbackSteps are the ages, at least the difference that clocks may have, at which lookBack looks for the oldest
 // uncommitted event. Each costs one request to the log.
 func lookbackSteps() []time.Duration {
@@ -48,13 +52,14 @@ func newUnreported(topic *stream.Reader, wait time.Duration) *unreported {
 	return u
 }
 
-// allReportedBefore returns a time before which every delivery of every event has an outcome; the zero time when the
-// log cannot tell. It holds for a read that passes the fence afterwards: the outcomes are then in the store.
+// allReportedBefore returns a time before which every delivery of every event has an outcome. If the log does not
+// answer in time it returns the last bound that still holds, the zero time if there is none. Both hold for a read that
+// passes the fence afterwards: the outcomes are then in the store.
 func (u *unreported) allReportedBefore(ctx context.Context) time.Time {
 	ctx, cancel := context.WithTimeout(ctx, u.wait)
 	defer cancel()
 	before, err := u.shared.get(ctx)
-	if err != nil { // a slow log, or too many lists: each would read the whole store now, and make it worse
+	if err != nil { // the log is slow, or many lists wait: without a bound each would read the whole store
 		u.mu.Lock()
 		defer u.mu.Unlock()
 		return u.last
@@ -76,8 +81,8 @@ func (u *unreported) load(ctx context.Context) (time.Time, error) {
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	// What has an outcome keeps one. What is appended from now on is not older than what lookBack looks for first.
-	if u.last = began.Add(-lookbackSteps()[0] - scanSpan); bound.Before(u.last) {
+	// What has an outcome keeps one.
+	if u.last = began.Add(-lateAppend); bound.Before(u.last) {
 		u.last = bound
 	}
 	return bound, nil

@@ -344,10 +344,13 @@ func TestComposeSmall(t *testing.T) {
 	c.compose("down", "--volumes")
 	c.up()
 	c.relay("relay", export, "config", "import", "-", "--paused")
-	c.send() // the ingest address is the same
+	c.send() // by the ingest URL of before
 	c.relay("relay", export, "config", "resume", "-")
-	c.send()
+	c.send() // with the API key of before
 	c.awaitReceived()
+	if len(c.accepted) != 12 {
+		t.Errorf("%d of 12 events were accepted", len(c.accepted))
+	}
 }
 
 // docker-compose.yml comes up from a clone, with the relay's own image. Events go on while a node of each role and a

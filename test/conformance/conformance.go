@@ -182,9 +182,9 @@ func (c *C) doOnce(method, path string, body any, header ...string) answer {
 	return a
 }
 
-// doPatiently sends a request, and again for up to a minute while a read, or a replay that has changed nothing, is
-// refused because the store is behind. A busy machine may be slower than the 15 s that a replay waits.
-func (c *C) doPatiently(method, path string, body any, header ...string) answer {
+// doRetrying sends a request, and repeats a GET or a POST of a replay or recovery job for up to a minute while the
+// answer is 503. On a busy machine the store may be further behind than the 15 s that a replay waits.
+func (c *C) doRetrying(method, path string, body any, header ...string) answer {
 	c.Helper()
 	repeatable := method == "GET" || method == "POST" && (path == "/v1/replays" || path == "/v1/recoveries")
 	for until := time.Now().Add(time.Minute); ; <-time.After(time.Second) {
@@ -198,7 +198,7 @@ func (c *C) doPatiently(method, path string, body any, header ...string) answer 
 // must sends a request and fails the test unless the answer has the status.
 func (c *C) must(want int, method, path string, body any, header ...string) object {
 	c.Helper()
-	a := c.doPatiently(method, path, body, header...)
+	a := c.doRetrying(method, path, body, header...)
 	if a.status != want {
 		c.Fatalf("%s %s: %d %.500s, want %d", method, path, a.status, a.raw, want)
 	}
@@ -208,7 +208,7 @@ func (c *C) must(want int, method, path string, body any, header ...string) obje
 // wantError sends a request and expects an error with that status, type and param. param "-" accepts any.
 func (c *C) wantError(status int, kind, param, method, path string, body any, header ...string) object {
 	c.Helper()
-	a := c.doPatiently(method, path, body, header...)
+	a := c.doRetrying(method, path, body, header...)
 	e, ok := a.body["error"].(object)
 	if a.status != status || !ok {
 		c.Errorf("%s %s %v: %d %.500s, want the error %d", method, path, body, a.status, a.raw, status)

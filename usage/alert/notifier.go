@@ -24,8 +24,8 @@ const (
 	maxSends = 8
 	// pollEvery is how often the notifier checks for due notices: retries, and notices that another node left behind.
 	pollEvery = time.Second
-	// stopTimeout is how long a stop waits for sends in progress: deliveries end after them, and a node has half a minute
-	// for all. recordTimeout is how long recording a result may take.
+	// stopTimeout is how long a stop waits for sends in progress: the dispatcher stops only after them, and all must end
+	// within 30 s (node/node.go). recordTimeout bounds the recording of one result, also after stopTimeout.
 	stopTimeout, recordTimeout = 3 * time.Second, 5 * time.Second
 )
 
