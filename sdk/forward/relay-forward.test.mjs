@@ -115,7 +115,7 @@ test('each event once, in order, though the service is killed half-way', async (
 })
 
 test('each event once though the service answers nothing for a while', async (t) => {
-  const { service, got, waiting } = await startForwarder(t, { times: { silence: 30, ready: 30, request: 30 } })
+  const { service, got, waiting } = await startForwarder(t, { times: { silence: 500, ready: 500, request: 500 } })
   await waiting()
   service.accept({})
   await until(() => got.length === 1)
