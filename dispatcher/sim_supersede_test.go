@@ -62,8 +62,8 @@ func TestCopiesOfWaitingDeliveriesEnd(t *testing.T) {
 	})
 }
 
-// A replay that has delivered ends the waiting retry of an earlier replay, and not that of a later one: who replays
-// what was delivered wants it sent again.
+// A replay that has delivered ends the waiting retry of an earlier replay, and not that of a later one: a replay of a
+// delivered event sends it again.
 func TestReplayEndsTheRetryOfAnEarlierReplay(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		repairable := newRepairable(w)

@@ -15,9 +15,9 @@ const maxSuperseded = 100_000
 // retry or that of an earlier replay beside a replay, or a copy that a fault left behind. A crash between producing a
 // follow-up and committing the record before it makes two copies of one record, a crash while both wait makes four.
 // When a record of a remembered delivery is due, it ends without an attempt. The memory is local to this node and best
-// effort; the status of a delivery does not depend on it. Deliveries of a recovery job are remembered by job too,
-// because a job sends again what was delivered outside of it; those of a replay by run too, to end copies of the same
-// record.
+// effort; the status of a delivery does not depend on it. Deliveries of replays and recovery jobs are also
+// remembered with the run or job: a job sends again what was delivered outside of it, and copies of one record of a
+// replay are recognised by the run.
 type superseded struct {
 	mu    sync.Mutex                // guards the fields below
 	known map[deliveryKey]time.Time // when its last successful attempt began

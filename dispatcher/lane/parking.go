@@ -246,7 +246,8 @@ func (ls *Lanes) parkUnchecked(delivery *Delivery, err error) Decision {
 		ReportedNextAt: work.ReportedNextAt, Err: err,
 	}
 	if work.Run == "" && work.Attempt == 1 && work.Parked == "" && work.ReportedNextAt.IsZero() {
-		decision.Status, decision.ReportedNextAt = event.Pending, decision.Due // nobody knows when it is sent
+		// Without EarliestSend: the time of the attempt is unknown while the configuration cannot be read.
+		decision.Status, decision.ReportedNextAt = event.Pending, decision.Due
 	}
 	return decision
 }
