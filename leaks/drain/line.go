@@ -193,11 +193,13 @@ func logfmtValue(text []byte) string {
 // maxAge is how old a line may be for its time to count.
 const maxAge = 10 * 365 * 24 * time.Hour
 
-// parseTime reads RFC 3339, or seconds, milli-, micro- or nanoseconds since 1970. It returns zero for anything else,
-// and for times that are after the arrival or very old.
+// parseTime reads RFC 3339, or seconds, milli-, micro- or nanoseconds since 1970 in digits. It returns zero for
+// anything else, and for times that are after the arrival or very old.
 func parseTime(text string, arrival time.Time) time.Time {
 	at, err := time.Parse(time.RFC3339Nano, text)
-	if seconds, notNumber := strconv.ParseFloat(text, 64); notNumber == nil && seconds > 0 {
+	// ParseFloat alone also reads infinity, which no division makes smaller.
+	digits := strings.Trim(text, "0123456789.") == ""
+	if seconds, notNumber := strconv.ParseFloat(text, 64); digits && notNumber == nil && seconds > 0 {
 		for seconds > 1e11 {
 			seconds /= 1000
 		}

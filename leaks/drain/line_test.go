@@ -33,6 +33,13 @@ func TestReadLine(t *testing.T) {
 		`{"time":"2027-01-01T00:00:00Z","msg":"SECRET"}`:                         " |",
 		`{"time":"1969-01-01T00:00:00Z","msg":"SECRET"}`:                         " |",
 		`{"time":"yesterday","msg":"SECRET"}`:                                    " |",
+		`{"time":"Inf","msg":"SECRET"}`:                                          " |",
+		`{"time":"NaN","msg":"SECRET"}`:                                          " |",
+		`{"time":"1e308","msg":"SECRET"}`:                                        " |",
+		`x time=+infinity SECRET`:                                                " |",
+		`Inf SECRET`:                                                             " |",
+		strings.Repeat("9", maxValue) + ` SECRET`:                                " |",
+		`<34>1 inf host su - ID47 - key SECRET`:                                  "su |",
 		`{"msg":"SECRET","app":"` + strings.Repeat("x", 2*maxValue) + `"}`:       " |",
 		`{"msg":"SECRET","app":"cut of`:                                          " |",
 		`{"app":"` + `SECRET"}`:                                                  " |",
@@ -55,6 +62,7 @@ func TestReadLine(t *testing.T) {
 func FuzzReadLine(f *testing.F) {
 	f.Add([]byte(`{"app":"web","msg":"`), []byte(`","time":1}`))
 	f.Add([]byte(`<34>1 a b c d app="`), []byte("\n},{"))
+	f.Add([]byte("Inf time=-Inf "), []byte(` ts=NaN time=1e309`))
 	f.Fuzz(func(t *testing.T, before, after []byte) {
 		l := readLine("heroku", before, after, arrival)
 		if max(len(l.app), len(l.environment), len(l.release)) > 3*maxValue || l.at.After(arrival) {
