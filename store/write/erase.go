@@ -187,7 +187,8 @@ var payloadTables = []payloadTable{
 	},
 }
 
-// erasePayloads empties the payloads of events, given newest first, on one shard and returns the events that had some.
+// erasePayloads empties the payloads of events, given newest first, on one shard and returns the events that had some
+// or may have some: all of them while an earlier UPDATE is running.
 // ClickHouse writes the parts anew and removes the old files some minutes later.
 func erasePayloads(ctx context.Context, pool *ch.Pool, shard int, account string, ids []id.ID) (
 	found map[id.ID]bool, err error,
@@ -209,8 +210,15 @@ func erasePayloads(ctx context.Context, pool *ch.Pool, shard int, account string
 		if len(withPayload) == 0 {
 			continue
 		}
-		if running, err := updateRunning(ctx, pool, shard, t.name); err != nil || running {
-			return found, err
+		running, err := updateRunning(ctx, pool, shard, t.name)
+		if err != nil {
+			return nil, err
+		}
+		if running {
+			for _, event := range ids { // nobody has looked into the tables that follow
+				found[event] = true
+			}
+			return found, nil
 		}
 		slices.SortFunc(withPayload, func(a, b id.ID) int { return slices.Compare(b[:], a[:]) })
 		q = new(ch.Query).Add(t.erase, account)
