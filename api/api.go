@@ -95,7 +95,7 @@ func New(cfg Config, deps Deps) (*API, error) {
 	c := &core{
 		maxBody: cfg.MaxBody, retentionDays: cfg.RetentionDays, clock: deps.Now, ids: deps.IDs, config: deps.Config,
 		drains: deps.Config, domains: deps.Config, dsns: deps.Config,
-		tripwires: deps.Config,
+		tripwires: deps.Config, fixtures: deps.Config,
 	}
 	x := newResources(&cfg, &deps, c, []*secrets.Scanner{receipts, leaks})
 	x.findings = newFindings(c, &deps, leaks)

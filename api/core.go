@@ -25,6 +25,7 @@ type core struct {
 	domains       domainReader
 	dsns          dsnReader
 	tripwires     tripwireReader
+	fixtures      fixtureReader
 	// waitingRequests counts repeats that wait for the first call with their Idempotency-Key, and replays that wait
 	// for another replay.
 	waitingRequests atomic.Int64
@@ -57,6 +58,11 @@ type dsnReader interface {
 type tripwireReader interface {
 	Tripwire(id string) (*config.Tripwire, config.Presence)
 	Tripwires(account, domain string, beforeSeq int64, limit int) ([]*config.Tripwire, bool)
+}
+
+// fixtureReader is the part of the configuration that finds fixtures.
+type fixtureReader interface {
+	Fixture(id string) (*config.Fixture, config.Presence)
 }
 
 func (c *core) now() time.Time { return c.clock().UTC().Truncate(time.Millisecond) }

@@ -101,26 +101,23 @@ func fixtureViewOf(f *config.Fixture, warnings []warning) (*fixtureView, error) 
 	return v, nil
 }
 
-// presentFixture returns the account's fixture with that id, or nil if it does not exist, was deleted or has expired.
-func (a *fixtures) presentFixture(ctx context.Context, name, account string) *config.Fixture {
-	f, presence := a.config.Fixture(name)
+// presentFixture returns the account's fixture with that id, or the 404 if it does not exist, was deleted or has
+// expired.
+func (c *core) presentFixture(ctx context.Context, name, account string) (*config.Fixture, error) {
+	f, presence := c.fixtures.Fixture(name)
 	if presence == config.Unknown { // another node may have created it a moment ago
-		a.catchUp(ctx)
-		f, presence = a.config.Fixture(name)
+		c.catchUp(ctx)
+		f, presence = c.fixtures.Fixture(name)
 	}
 	if presence != config.Present || f.Account != account {
-		return nil
+		return nil, web.Missing("there is no such fixture: it may have expired, or the payload of its event was erased")
 	}
-	return f
+	return f, nil
 }
 
 // fixtureInPath returns the fixture that the path names, or the 404.
 func (a *fixtures) fixtureInPath(r *http.Request, key *config.Key) (*config.Fixture, error) {
-	f := a.presentFixture(r.Context(), web.InfoOf(r).Vars["fixture"], key.Account)
-	if f == nil {
-		return nil, web.Missing("there is no such fixture: it may have expired, or the payload of its event was erased")
-	}
-	return f, nil
+	return a.presentFixture(r.Context(), web.InfoOf(r).Vars["fixture"], key.Account)
 }
 
 func (a *fixtures) readFixture(w http.ResponseWriter, r *http.Request, key *config.Key) error {
@@ -211,8 +208,8 @@ func (a *fixtures) suiteOf(ctx context.Context, key *config.Key, ids []string) (
 	all := make([]fixture.Fixture, len(ids))
 	size := 0
 	for i, name := range ids {
-		f := a.presentFixture(ctx, name, key.Account)
-		if f == nil {
+		f, err := a.presentFixture(ctx, name, key.Account)
+		if err != nil {
 			return nil, &web.Error{Status: http.StatusNotFound, Type: web.NotFound, Param: "ids",
 				Message: "must name fixtures that exist, but " + web.TruncateParam(name) + " does not: it may have expired, or " +
 					"the payload of its event was erased"}

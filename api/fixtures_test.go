@@ -317,6 +317,21 @@ func TestFixturesAreIdempotentAndScoped(t *testing.T) {
 	reader.do("DELETE", "/v1/fixtures/fix_none", nil).wantError(403, "insufficient_scope", "")
 }
 
+// A repeat with the same Idempotency-Key shows no fixture that was deleted, or whose event was erased.
+func TestRepeatShowsNoEndedFixture(t *testing.T) {
+	c := newClient(t)
+	erased, deleted := c.received(`{"a":1}`), c.received(`{"a":2}`)
+	for _, ev := range []string{erased, deleted} {
+		c.do("POST", "/v1/fixtures", `{"event_id":"`+ev+`"}`, "Idempotency-Key", ev).want(201)
+	}
+	c.do("DELETE", "/v1/events/"+erased+"/payload", nil).want(200)
+	f := c.do("POST", "/v1/fixtures", `{"event_id":"`+deleted+`"}`, "Idempotency-Key", deleted).want(201)
+	c.do("DELETE", "/v1/fixtures/"+f.text("id"), nil).want(200)
+	for _, ev := range []string{erased, deleted} {
+		c.do("POST", "/v1/fixtures", `{"event_id":"`+ev+`"}`, "Idempotency-Key", ev).wantError(404, "not_found", "")
+	}
+}
+
 // An event full of secrets and personal data: nothing of it is in an answer, in the configuration, in a remembered
 // answer or in a log line.
 func TestNothingOfAnEventIsStored(t *testing.T) {

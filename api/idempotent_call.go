@@ -51,6 +51,9 @@ type call struct {
 	// remembered is the body that a repeat gets, if it is another one: without secrets that are shown once. The handler
 	// sets it.
 	remembered []byte
+	// fixture is the id of the fixture that the answer shows. Once that has ended, a repeat shows it no longer. The
+	// handler sets it.
+	fixture string
 }
 
 type callKey struct{}
@@ -155,7 +158,7 @@ func (a *idempotentCalls) withIdempotency(path string, next handlerFunc) handler
 		case err != nil:
 			return err
 		case c.claim.Status != 0:
-			return a.answerRepeat(w, key, c.claim)
+			return a.answerRepeat(r.Context(), w, key, c.claim)
 		}
 		return a.runClaimed(w, r, key, c, resumable, next)
 	}
@@ -268,9 +271,10 @@ func (a *idempotentCalls) tryClaim(ctx context.Context, mine *config.Answer, res
 
 // rememberedAnswer is an answer as it is stored: headers and body, or an error.
 type rememberedAnswer struct {
-	Header http.Header      `json:"header,omitempty"`
-	Body   []byte           `json:"body,omitempty"` // byte for byte
-	Error  *rememberedError `json:"error,omitempty"`
+	Header  http.Header      `json:"header,omitempty"`
+	Body    []byte           `json:"body,omitempty"`    // byte for byte
+	Fixture string           `json:"fixture,omitempty"` // see call.fixture
+	Error   *rememberedError `json:"error,omitempty"`
 }
 
 // rememberedError is a web.Error without the request id: each repeat has its own.
@@ -286,7 +290,8 @@ func (a *idempotentCalls) runClaimed(w http.ResponseWriter, r *http.Request, key
 	recorded := &web.Recorder{}
 	err := toWebError(next(recorded, r.WithContext(context.WithValue(r.Context(), callKey{}, c)), key))
 	crash.At("effect " + web.InfoOf(r).Route)
-	status, answer := recorded.Status, rememberedAnswer{Header: recorded.Header(), Body: recorded.Body.Bytes()}
+	status, answer := recorded.Status,
+		rememberedAnswer{Header: recorded.Header(), Body: recorded.Body.Bytes(), Fixture: c.fixture}
 	if c.remembered != nil {
 		answer.Body, answer.Header = c.remembered, answer.Header.Clone()
 		answer.Header.Del("Content-Length")
@@ -377,7 +382,8 @@ var shownSecret = regexp.MustCompile(`"secret":"whsec_[^"]*([^"]{4})"`)
 
 // answerRepeat sends the answer of an earlier call. Anyone who knows its Idempotency-Key and its body, which may be
 // {}, can ask for it. Therefore secrets in it are shown only to the API key of that call.
-func (a *idempotentCalls) answerRepeat(w http.ResponseWriter, key *config.Key, first *config.Answer) error {
+func (a *idempotentCalls) answerRepeat(
+	ctx context.Context, w http.ResponseWriter, key *config.Key, first *config.Answer) error {
 	w.Header().Set("Idempotent-Replayed", "true")
 	if first.Answer == "" {
 		return &web.Error{Status: http.StatusBadRequest, Type: web.Conflict, Param: idempotencyHeader,
@@ -399,6 +405,12 @@ func (a *idempotentCalls) answerRepeat(w http.ResponseWriter, key *config.Key, f
 	if e := answer.Error; e != nil {
 		return &web.Error{Status: first.Status, Type: e.Type, Message: e.Message, Param: e.Param, Code: e.Code, Run: e.Run,
 			RetryAfter: e.RetryAfter, Queued: e.Queued}
+	}
+	if answer.Fixture != "" {
+		if _, err := a.presentFixture(ctx, answer.Fixture, key.Account); err != nil {
+			w.Header().Del("Idempotent-Replayed")
+			return err
+		}
 	}
 	h := w.Header()
 	for name, values := range answer.Header {
