@@ -60,11 +60,17 @@ func (r *Reader) Event(ctx context.Context, account string, d id.ID) (*event.Det
 	}
 	detail, err := eventReader{r}.readStoreSoon(ctx, account, d, inMemory, limit)
 	fromLog := errors.Is(err, event.ErrNotFound) || errors.Is(err, event.ErrUnavailable)
+	var logErr error
 	if fromLog {
-		detail, err = eventReader{r}.readLog(ctx, account, d, asOf, err)
+		if detail, logErr = (eventReader{r}).readLog(ctx, account, d, asOf); !errors.Is(logErr, event.ErrNotFound) {
+			err = logErr
+		} // else an old event may be trimmed from the log, so only the store can tell that there is none
 	}
 	if errors.Is(err, event.ErrUnavailable) && !asOf.IsZero() && ctx.Err() == nil {
 		detail, err = eventReader{r}.readStore(ctx, account, d, inMemory) // too old for the log: wait for the store
+		if errors.Is(err, event.ErrNotFound) && errors.Is(logErr, event.ErrUnavailable) {
+			err = logErr // the store is behind, and the log, which may have the event, cannot be read
+		}
 	}
 	if err != nil {
 		return nil, err
@@ -118,15 +124,9 @@ func (r eventReader) readStoreSoon(
 	return r.readStore(ctx, account, d, inMemory)
 }
 
-// readLog reads the event from the log after the store failed with storeErr.
-func (r eventReader) readLog(
-	ctx context.Context, account string, d id.ID, asOf time.Time, storeErr error,
-) (*event.Detail, error) {
+// readLog reads the event from the log, with all deliveries pending.
+func (r eventReader) readLog(ctx context.Context, account string, d id.ID, asOf time.Time) (*event.Detail, error) {
 	e, err := r.scans.find(ctx, account, d)
-	if errors.Is(err, event.ErrNotFound) {
-		// An old event may be trimmed from the log, so only the store can tell that there is none.
-		return nil, storeErr
-	}
 	if err != nil {
 		return nil, err
 	}

@@ -56,6 +56,20 @@ func (r *Reader) Scan(ctx context.Context, account string, d id.ID) (*event.Even
 	return r.scans.find(ctx, account, d)
 }
 
+// HoldScans takes all slots to scan the log until release is called. Scans give up after limit.
+func (r *Reader) HoldScans(limit time.Duration) (release func()) {
+	r.scans.timeout = limit
+	for range parallelScans {
+		r.scans.slots <- struct{}{}
+	}
+	return func() {
+		r.scans.timeout = scanTimeout
+		for range parallelScans {
+			<-r.scans.slots
+		}
+	}
+}
+
 // AbsentBelow returns the offset below which the log is known not to hold an event.
 func (r *Reader) AbsentBelow(d id.ID) int64 { return r.scans.absent.below(d) }
 

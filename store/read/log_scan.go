@@ -24,14 +24,15 @@ const (
 
 // scanner finds a single event in the log. The id names the partition and the time at which to begin.
 type scanner struct {
-	topic  *stream.Reader
-	flight singleflight.Group
-	slots  chan struct{}
-	absent absentIDs
+	topic   *stream.Reader
+	flight  singleflight.Group
+	timeout time.Duration // of one scan
+	slots   chan struct{}
+	absent  absentIDs
 }
 
 func newScanner(topic *stream.Reader) *scanner {
-	return &scanner{topic: topic, slots: make(chan struct{}, parallelScans)}
+	return &scanner{topic: topic, timeout: scanTimeout, slots: make(chan struct{}, parallelScans)}
 }
 
 // maxAbsent bounds the ids in each of the two maps of absentIDs.
@@ -65,7 +66,7 @@ func (a *absentIDs) remember(d id.ID, below int64) {
 func (s *scanner) find(ctx context.Context, account string, d id.ID) (*event.Event, error) {
 	result := s.flight.DoChan(d.String(), func() (any, error) {
 		// The scan is shared, so it does not end with the context of its first caller.
-		scan, cancel := context.WithTimeout(context.WithoutCancel(ctx), scanTimeout)
+		scan, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.timeout)
 		defer cancel()
 		return s.scan(scan, d)
 	})

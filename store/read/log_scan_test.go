@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/event"
@@ -61,6 +62,26 @@ func TestRepeatedScanReadsNewRecordsOnly(t *testing.T) {
 	}
 	if kept := read.RememberAbsent(made); kept < 2048 || kept > 4096 {
 		t.Errorf("%d of 10,000 absent ids are remembered", kept)
+	}
+}
+
+// An acknowledged event is never answered as missing: while the store is behind, and the log cannot be read in time
+// either, nobody knows whether it exists.
+func TestEventIsNotMissingWhileTheLogCannotBeRead(t *testing.T) {
+	b := newBench(t)
+	r := b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 20 * time.Millisecond}, nil)
+	e := b.Event(1)
+	b.ProduceEvents(e) // no writer runs: it is in the log only
+	release := r.HoldScans(20 * time.Millisecond)
+	if _, err := r.Event(t.Context(), storetest.Account, e.ID); !errors.Is(err, event.ErrUnavailable) {
+		t.Errorf("the log cannot be read: %v", err)
+	}
+	release()
+	if d, err := r.Event(t.Context(), storetest.Account, e.ID); err != nil || d.Event.ID != e.ID {
+		t.Errorf("the log can be read: %+v, %v", d, err)
+	}
+	if _, err := r.Event(t.Context(), storetest.Account, b.Event(1).ID); !errors.Is(err, event.ErrNotFound) {
+		t.Errorf("neither has the event: %v", err)
 	}
 }
 

@@ -150,7 +150,7 @@ func (c client) awaitStatus(id, want string, limit time.Duration) map[string]any
 	for deadline := time.Now().Add(busy * limit); ; time.Sleep(30 * time.Millisecond) {
 		status, e, _ := c.call("GET", "/v1/events/"+id, nil)
 		if status != http.StatusOK && status != http.StatusServiceUnavailable {
-			c.t.Fatalf("event %s: %d %v, %s\n%s", id, status, e, c.foundLater(id), c.logs)
+			c.t.Fatalf("event %s: %d %v\n%s", id, status, e, c.logs)
 		}
 		if e["status"] == want {
 			return e
@@ -160,17 +160,6 @@ func (c client) awaitStatus(id, want string, limit time.Duration) map[string]any
 				e["deliveries"], e["error"], c.logs)
 		}
 	}
-}
-
-// foundLater says when an event that was not found is found after all: late, or never.
-func (c client) foundLater(id string) string {
-	c.t.Helper()
-	for began := time.Now(); time.Since(began) < arrival; time.Sleep(5 * time.Millisecond) {
-		if status, e, header := c.call("GET", "/v1/events/"+id, nil); status == http.StatusOK {
-			return fmt.Sprintf("found %v later, as of %q: %v", time.Since(began), header.Get("Relay-Data-As-Of"), e)
-		}
-	}
-	return fmt.Sprintf("not found for %v", arrival)
 }
 
 // event reads an event. It reads it again while Relay-Data-As-Of says that attempts may be missing: where ClickHouse
