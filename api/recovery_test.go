@@ -231,6 +231,15 @@ func TestRecoveryWarnsOfARateThatIsTooLow(t *testing.T) {
 	}
 }
 
+// A job of an outage that is not over selects nothing, because its deliveries are still being retried. It says so.
+func TestRecoveryOfNothingSaysWhy(t *testing.T) {
+	c := newClient(t, withJobsOf(0))
+	if got := c.recovery(c.endpoint(nil).text("id")); got.get("warnings.0.param") != "since" ||
+		!strings.Contains(string(got.raw), "still being retried") {
+		t.Errorf("%s", got.raw)
+	}
+}
+
 func TestRecoveryActions(t *testing.T) {
 	c := newClient(t, withJobsOf(6))
 	c.fake.recoveries = map[string]event.RecoveryCounts{}

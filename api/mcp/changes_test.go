@@ -32,7 +32,8 @@ func resources(path string, _ url.Values) (int, http.Header, string) {
 			`{"id":"dst_2","enabled":false,"url":"https://b.example.com/"},` +
 			`{"id":"dst_3","enabled":true,"url":"https://c.example.com/"}]}`
 	case "/v1/recoveries/rec_1":
-		return 200, http.Header{}, `{"object":"recovery","id":"rec_1","endpoint_id":"ep_1","total":1234567,"state":"ready"}`
+		return 200, http.Header{}, `{"object":"recovery","id":"rec_1","endpoint_id":"ep_1","total":1234567,` +
+			`"pending":1234562,"state":"ready"}`
 	case "/v1/domains":
 		return 200, http.Header{}, `{"data":[{"object":"domain","id":"dom_1","hostname":"shop.example.com",` +
 			`"status":"verified"},{"object":"domain","id":"dom_2","hostname":"new.example.com","status":"pending"}]}`
@@ -66,7 +67,7 @@ func TestChangesAreOnlyAskedFor(t *testing.T) {
 		"recovery_action": {map[string]any{"recovery_id": "rec_1", "action": "canary", "note": "x\u202ey"},
 			"/v1/recoveries/rec_1", `{"action":"canary","state":"ready"}`,
 			"Send the canary of the recovery job rec_1 of the endpoint ep_1: " +
-				"1234567 deliveries, now ready", "recovery 0 ready   "},
+				"1234562 of its 1234567 deliveries are not sent yet, now ready", "recovery 0 ready   "},
 		"scan_start": {map[string]any{"domain": "Shop.example.com", "note": "x\u202ey"}, "/v1/scans",
 			`{"domain_id":"dom_1"}`, "Scan the website of shop.example.com (dom_1) for leaked keys and exposed files: GET " +
 				"requests for at most 50 pages and 300 other paths, in at most two minutes", "domain 0  verified  "},

@@ -23,7 +23,7 @@ func failing(state *string) func(path string, query url.Values) (int, http.Heade
 		switch path {
 		case "/v1/events":
 			return 200, http.Header{}, `{"object":"list","data":[{"object":"event","id":"evt_1","endpoint_id":"ep_1",` +
-				`"type":"order.paid","status":"failed","why":"failed after 8 attempts: 503 from orders.example.com"}]}`
+				`"type":"order.paid","status":"failed","why":"failed: all attempts of the retry policy are used up"}]}`
 		case "/v1/events/evt_1":
 			return 200, http.Header{}, `{"object":"event","id":"evt_1","endpoint_id":"ep_1","type":"order.paid",` +
 				`"status":"failed","attempts":[{"destination_id":"dst_1","response_status":503,"request":{"headers":` +
@@ -32,8 +32,8 @@ func failing(state *string) func(path string, query url.Values) (int, http.Heade
 			return 200, http.Header{}, `{"object":"list","data":[{"object":"recovery","id":"rec_1","endpoint_id":"ep_1",` +
 				`"state":"` + *state + `","total":212,"canary":{"total":5,"delivered":5,"failed":0}}]}`
 		case "/v1/recoveries/rec_1":
-			return 200, http.Header{}, `{"object":"recovery","id":"rec_1","endpoint_id":"ep_1","total":212,"state":"` +
-				*state + `"}`
+			return 200, http.Header{}, `{"object":"recovery","id":"rec_1","endpoint_id":"ep_1","total":212,"pending":212,` +
+				`"state":"` + *state + `"}`
 		}
 		return 404, http.Header{}, `{"error":{"type":"not_found","message":"there is nothing with this id"}}`
 	}

@@ -45,6 +45,6 @@ func (in recoveryActionInput) check(map[string]any) error {
 }
 
 func (in recoveryActionInput) summary(v map[string]any) string {
-	return fmt.Sprintf("%s the recovery job %v of the endpoint %v: %v deliveries, now %v", recoveryActions[in.Action],
-		v["id"], v["endpoint_id"], v["total"], v["state"])
+	return fmt.Sprintf("%s the recovery job %v of the endpoint %v: %v of its %v deliveries are not sent yet, now %v",
+		recoveryActions[in.Action], v["id"], v["endpoint_id"], v["pending"], v["total"], v["state"])
 }
