@@ -6,6 +6,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/finding"
+	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -93,7 +94,7 @@ func (a *findings) view(f *config.Finding, row *finding.Row) *findingView {
 	v.Name, provider, docs = a.describeRule(f)
 	v.Provider, v.DocsURL = orNull(provider), orNull(docs)
 	for i, l := range row.Locations {
-		v.Locations[i] = locationView{l.Location, l.Count, web.Time(l.LastSeen)}
+		v.Locations[i] = locationView{a.shown(l.Location), l.Count, web.Time(l.LastSeen)}
 	}
 	return v
 }
@@ -118,12 +119,30 @@ func firstHitOf(f *config.Finding) finding.Row {
 		Occurrences: 1}
 }
 
-func occurrenceOf(o *finding.Occurrence) occurrenceView {
+// isErased reports whether the location is in an event whose payload was erased.
+func (a *findings) isErased(l finding.Location) bool {
+	d, err := id.Parse(id.Event, l.EventID)
+	return err == nil && !a.erasures.ErasedAt(d).IsZero()
+}
+
+// shown returns the location without what an erased payload said: its pointer is made of names of members and
+// headers.
+func (a *findings) shown(l finding.Location) finding.Location {
+	if a.isErased(l) {
+		l.Pointer = ""
+	}
+	return l
+}
+
+func (a *findings) occurrence(o *finding.Occurrence) occurrenceView {
 	v := occurrenceView{
 		Object: "occurrence", At: web.Time(o.At), ObservedAt: web.Time(o.ObservedAt), Count: o.N, Source: o.Source,
 		Channel: orNull(o.Channel), Severity: o.Severity.String(), Unverified: o.Unverified, Test: o.Test,
-		Location: o.Location, Environment: orNull(o.Environment), Release: orNull(o.Release), Method: orNull(o.Method),
+		Location: a.shown(o.Location), Environment: orNull(o.Environment), Release: orNull(o.Release), Method: orNull(o.Method),
 		UserAgent: orNull(o.Agent),
+	}
+	if a.isErased(o.Location) {
+		v.UserAgent = nil // a header of the event
 	}
 	if o.RemoteIP.IsValid() {
 		v.RemoteIP = orNull(o.RemoteIP.String())

@@ -23,11 +23,13 @@ type findings struct {
 	leaks  *secrets.Scanner // masks keys in notes
 	rules  map[string]*secrets.Rule
 	own    DetectionSettings // rules of the account
+	// erasures: what a finding shows of an event ends with the event's payload.
+	erasures Erasures
 }
 
 func newFindings(c *core, deps *Deps, leaks *secrets.Scanner) *findings {
 	f := &findings{core: c, states: deps.Config, hits: deps.Findings, leaks: leaks, rules: map[string]*secrets.Rule{},
-		own: deps.Config}
+		own: deps.Config, erasures: deps.Erasures}
 	rules := leaks.Rules()
 	for i := range rules {
 		f.rules[rules[i].ID] = &rules[i]
@@ -153,7 +155,7 @@ func (a *findings) listOccurrences(w http.ResponseWriter, r *http.Request, key *
 	}
 	out := list[occurrenceView]{Data: make([]occurrenceView, len(page.Rows))}
 	for i := range page.Rows {
-		out.Data[i] = occurrenceOf(&page.Rows[i])
+		out.Data[i] = a.occurrence(&page.Rows[i])
 	}
 	if page.More {
 		last := page.Rows[len(page.Rows)-1].OccurrenceKey

@@ -320,6 +320,29 @@ func TestListFindings(t *testing.T) {
 	}
 }
 
+// Names in the body and headers of an event end with its payload, also where a finding shows them.
+func TestFindingShowsNothingOfAnErasedEvent(t *testing.T) {
+	c := newClient(t)
+	name, ev := c.finding(), c.received(`{"joe.doe":1}`)
+	at := finding.Location{Source: finding.Event, Label: "orders", EventID: ev, Pointer: "/joe.doe/note"}
+	c.fake.occurrences = []finding.Occurrence{{
+		OccurrenceKey: finding.OccurrenceKey{At: time.Now()}, ObservedAt: time.Now(), N: 1, Source: finding.Event,
+		Severity: finding.High, Location: at, Agent: "Joe's client", Method: "POST",
+	}}
+	target := "/v1/findings/" + name + "/occurrences"
+	shown := func() string {
+		a := c.do("GET", target, nil).want(200)
+		return fmt.Sprintln(a.get("data.0.user_agent"), a.get("data.0.location.pointer"), a.get("data.0.method"))
+	}
+	if got := shown(); got != "Joe's client /joe.doe/note POST\n" {
+		t.Errorf("before: %s", got)
+	}
+	c.do("DELETE", "/v1/events/"+ev+"/payload", nil).want(200)
+	if got := shown(); got != "<nil> <nil> POST\n" {
+		t.Errorf("after the erasure: %s", got)
+	}
+}
+
 func TestListOccurrences(t *testing.T) {
 	c := newClient(t)
 	name := c.finding()
