@@ -85,7 +85,7 @@ func (a *Alerts) announceRecovery(ctx context.Context, job *config.Recovery) err
 		x.Value = f.value
 		if x.FiredAt = now; announce {
 			if to := targets(s, overrides); len(to) > 0 {
-				x.Notices = append(x.Notices, a.newNotice("alert.recovery."+string(job.State), f, to, now))
+				x.Notices = append(x.Notices, a.newNotice("alert."+f.rule.messageType(), f, to, now))
 			}
 		}
 		return nil

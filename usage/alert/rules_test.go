@@ -464,14 +464,14 @@ func TestRecoveryEnds(t *testing.T) {
 		r.wantNotices(recoveryEnded)
 		job("rec_2", config.RecoveryStopped, time.Second)
 		r.advance(time.Minute)
-		r.wantNotices(recoveryEnded, "alert.recovery.stopped")
+		r.wantNotices(recoveryEnded, "alert.recovery.ended")
 		r.enableOnly(func(*config.AlertRules) {})
 		job("rec_3", config.RecoveryCompleted, 0)
 		r.advance(time.Minute)
 		r.enableOnly(func(rules *config.AlertRules) { rules.Recovery.Enabled = true })
 		r.advance(time.Minute)
 		// jobs that ended while the rule was off are not announced later
-		r.wantNotices(recoveryEnded, "alert.recovery.stopped")
+		r.wantNotices(recoveryEnded, "alert.recovery.ended")
 	})
 }
 

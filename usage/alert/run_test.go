@@ -103,7 +103,7 @@ func TestRunContinuesAfterARestart(t *testing.T) {
 				return err == nil && done[stream.Partition{Topic: stream.Outcomes, Index: 1}] == n
 			})
 		}
-		const jobEnded = "alert.recovery.completed" // is sent whenever the account rules run
+		const jobEnded = "alert.recovery.ended" // is sent whenever the account rules run
 		wantSent := func(types ...string) {
 			t.Helper()
 			have := func() []string {

@@ -1,0 +1,37 @@
+package alert
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/eventrelay/relay/pkg/finding"
+)
+
+// The API's document names every type of message that the webhook channel receives.
+func TestDocumentNamesEveryMessageType(t *testing.T) {
+	want := []string{"alert.test", unverifiedType, manyType, tripwireType,
+		findingType + string(finding.Opened), findingType + string(finding.Reopened)}
+	for r := range ruleCount {
+		want = append(want, "alert."+r.messageType())
+		if r.headline(true) != "" {
+			want = append(want, "alert."+r.messageType()+resolvedSuffix)
+		}
+	}
+	document, err := os.ReadFile("../../api/openapi/webhooks.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, line := range regexp.MustCompile(`(?m)^ +- (alert[.].+)$`).FindAllSubmatch(document, -1) {
+		got = append(got, string(line[1]))
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-sent +in the document:\n%s", diff)
+	}
+}
