@@ -27,7 +27,7 @@ var errorDocs = []struct{ kind, text string }{
 		"scope read_write."},
 	{web.NotFound, "404. There is no such route or resource, or its retention has ended."},
 	{web.RateLimited, "429. Too many requests; wait as long as Retry-After says."},
-	{web.AllowanceExceeded, "429. The account's allowance is used up."},
+	{web.AllowanceExceeded, "429. Reserved. No route answers with it: events above the allowance are accepted."},
 	{web.Internal, "500. The service failed. Its logs name the request id. Check whether a write took effect " +
 		"before repeating it."},
 	{web.Unavailable, "503. A part of the service is temporarily unavailable; wait as long as Retry-After says. " +

@@ -106,6 +106,8 @@ func (a *recoveries) readRecoveryInput(body []byte, key *config.Key) (*config.Re
 	var ok bool
 	if job.Since, ok = parseTime(since); !ok {
 		o.fail("since", "must be a time such as 2026-08-21T22:24:36Z or a day such as 2026-08-21")
+	} else if job.Since.Unix() < 0 {
+		o.fail("since", "must not be before 1970")
 	} else if !job.Since.Before(now) {
 		o.fail("since", "must be in the past: the selection ends now")
 	}

@@ -126,6 +126,7 @@ func TestRecoveryInput(t *testing.T) {
 	f(400, "invalid_request", "endpoint_id", `{"since":"2020-01-01","rate_per_second":5}`)
 	f(400, "invalid_request", "since", `{"endpoint_id":"`+endpoint+`","since":"yesterday","rate_per_second":5}`)
 	f(400, "invalid_request", "since", `{"endpoint_id":"`+endpoint+`","since":5,"rate_per_second":5}`)
+	f(400, "invalid_request", "since", `{"endpoint_id":"`+endpoint+`","since":"0001-01-01","rate_per_second":5}`)
 	f(400, "invalid_request", "since", `{"endpoint_id":"`+endpoint+`","since":"2999-01-01","rate_per_second":5}`)
 	f(404, "not_found", "endpoint_id", `{"endpoint_id":"ep_nope","since":"2020-01-01","rate_per_second":5}`)
 	f(400, "invalid_request", "endpoint_id", `{"endpoint_id":5,"since":"2020-01-01","rate_per_second":5}`)
