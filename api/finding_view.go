@@ -138,8 +138,8 @@ func (a *findings) occurrence(o *finding.Occurrence) occurrenceView {
 	v := occurrenceView{
 		Object: "occurrence", At: web.Time(o.At), ObservedAt: web.Time(o.ObservedAt), Count: o.N, Source: o.Source,
 		Channel: orNull(o.Channel), Severity: o.Severity.String(), Unverified: o.Unverified, Test: o.Test,
-		Location: a.shown(o.Location), Environment: orNull(o.Environment), Release: orNull(o.Release), Method: orNull(o.Method),
-		UserAgent: orNull(o.Agent),
+		Location: a.shown(o.Location), Environment: orNull(o.Environment), Release: orNull(o.Release),
+		Method: orNull(o.Method), UserAgent: orNull(o.Agent),
 	}
 	if a.isErased(o.Location) {
 		v.UserAgent = nil // a header of the event
