@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -215,6 +216,7 @@ func (s Settings) Validate(name string) error {
 		fault("RELAY_TRUSTED_PROXIES", "%w", err)
 	}
 	s.validateHosts(fault)
+	s.validateAddresses(fault)
 	if s.BaseURL != "" {
 		if u, err := url.Parse(s.BaseURL); err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
 			fault("RELAY_BASE_URL", "must be http:// or https:// with a host")
@@ -286,6 +288,19 @@ func (s Settings) validateHosts(fault func(env, format string, args ...any)) {
 				strings.HasSuffix(h, ":") {
 				fault(env, "%q is not a host name; leave scheme and port out", h)
 			}
+		}
+	}
+}
+
+// validateAddresses reports addresses that nothing can listen on.
+func (s Settings) validateAddresses(fault func(env, format string, args ...any)) {
+	for env, address := range map[string]string{"RELAY_LISTEN": s.Listen, "RELAY_ADMIN_LISTEN": s.AdminListen} {
+		_, port, err := net.SplitHostPort(address)
+		if err == nil {
+			_, err = net.LookupPort("tcp", port)
+		}
+		if address != "" && err != nil {
+			fault(env, "%q is not an address with a port, such as 127.0.0.1:8080 or :8080", address)
 		}
 	}
 }

@@ -322,6 +322,27 @@ func TestSettingsAreRead(t *testing.T) {
 	}
 }
 
+func TestAddressesSettings(t *testing.T) {
+	f := func(address string, ok bool) {
+		t.Helper()
+		for _, env := range []string{"RELAY_LISTEN", "RELAY_ADMIN_LISTEN"} {
+			s, err := settingsOf(t, nil, map[string]string{env: address})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Validate("dev"); (err == nil) != ok || err != nil && !strings.Contains(err.Error(), env) {
+				t.Errorf("%s=%q: %v", env, address, err)
+			}
+		}
+	}
+	for _, right := range []string{"", ":0", ":8080", "0.0.0.0:80", "[::1]:8080", "relay.internal:8080"} {
+		f(right, true)
+	}
+	for _, wrong := range []string{"abc", "8080", "127.0.0.1", ":99999", ":-1", "::1:x"} {
+		f(wrong, false)
+	}
+}
+
 func TestHostsSettings(t *testing.T) {
 	lists := []string{"RELAY_ALLOWED_HOSTS", "RELAY_ADMIN_HOSTS"}
 	f := func(hosts string, ok bool, settings ...string) {

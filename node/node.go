@@ -20,6 +20,7 @@ import (
 	"os"
 	"slices"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/eventrelay/relay/api"
@@ -220,7 +221,10 @@ func (n *Node) newHeap() (func(context.Context) error, error) { return newHeap(o
 func (n *Node) newListener() (func(context.Context) error, error) {
 	var err error
 	if n.listener, err = net.Listen("tcp", n.s.Listen); err != nil {
-		return nil, fmt.Errorf("listen on RELAY_LISTEN: %w; stop what uses the port, or choose another with --listen", err)
+		if errors.Is(err, syscall.EADDRINUSE) {
+			err = fmt.Errorf("%w; stop what uses the port, or choose another with --listen", err)
+		}
+		return nil, fmt.Errorf("listen on RELAY_LISTEN: %w", err)
 	}
 	n.url = n.s.baseURL(n.listener.Addr().String())
 	own := slices.Clone(n.s.AllowedHosts)
