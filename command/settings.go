@@ -71,6 +71,7 @@ func loadSettings(name string, args []string, getenv func(string) string, stderr
 		if value != "" {
 			if err := f.set(value); err != nil {
 				errs = append(errs, fmt.Errorf("%s: %w", f.env, err))
+				_ = f.set(f.defaultValue) // Validate finds no second fault in it
 			}
 		}
 		s.addFlags(fs, f, func(name string, err error) {

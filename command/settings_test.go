@@ -126,6 +126,9 @@ func TestAllFaultsAtOnce(t *testing.T) {
 			t.Errorf("%s is missing in:\n%s", want, &errs)
 		}
 	}
+	if n := strings.Count(errs.String(), "RELAY_PARTITIONS:"); n != 1 {
+		t.Errorf("%d lines about RELAY_PARTITIONS:\n%s", n, &errs)
+	}
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {
 		t.Errorf("the data directory: %v", err)
 	}

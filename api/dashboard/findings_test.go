@@ -75,6 +75,8 @@ func TestFindingSaysWhatToDo(t *testing.T) {
 	f("in app.js.", `"drain_id":"drn_1"`, `"dsn_id":"dsn_1","file":"app.js"`)
 	f("<code>ops@example.com</code>", `"updated_by":null`, `"updated_by":"`+r.people.person.ID+`"`)
 	f("rotate the URL", "stripe-secret-live", "flood")
+	f("Rotate the tripwire", `"kind":"secret"`, `"kind":"tripwire"`)
+	f("This was a test of the tripwire", `"kind":"secret"`, `"kind":"tripwire"`, `"test":false`, `"test":true`)
 	f("Not seen in the last hour", `22:20:00.000Z","occ`, `20:20:00.000Z","occ`)
 	f("Seen again", `"regressed_at":null`, `"regressed_at":"2026-08-21T22:21:00.000Z"`)
 }
