@@ -298,7 +298,7 @@ func (s Settings) validateAddresses(fault func(env, format string, args ...any))
 	for env, address := range map[string]string{"RELAY_LISTEN": s.Listen, "RELAY_ADMIN_LISTEN": s.AdminListen} {
 		_, port, err := net.SplitHostPort(address)
 		if err == nil {
-			_, err = net.LookupPort("tcp", port)
+			_, err = strconv.ParseUint(port, 10, 16)
 		}
 		if address != "" && err != nil {
 			fault(env, "%q is not an address with a port, such as 127.0.0.1:8080 or :8080", address)

@@ -8,7 +8,7 @@
 # BACKUP, and to restore also CREATE and INSERT. restore takes a server that does not have the database.
 set -eu
 
-[ $# = 4 ] || { sed -n 's/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ $# = 4 ] || { sed -n '2,$s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 case $1 in
 backup) statement="BACKUP DATABASE \`$3\` TO $4" ;;
 restore) statement="RESTORE DATABASE \`$3\` FROM $4" ;;
