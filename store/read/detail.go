@@ -67,9 +67,11 @@ func (r *Reader) Event(ctx context.Context, account string, d id.ID) (*event.Det
 		} // else an old event may be trimmed from the log, so only the store can tell that there is none
 	}
 	if errors.Is(err, event.ErrUnavailable) && !asOf.IsZero() && ctx.Err() == nil {
-		detail, err = eventReader{r}.readStore(ctx, account, d, inMemory) // too old for the log: wait for the store
-		if errors.Is(err, event.ErrNotFound) && errors.Is(logErr, event.ErrUnavailable) {
-			err = logErr // the store is behind, and the log, which may have the event, cannot be read
+		// It is too old for the log, or the log cannot be read: wait for the store.
+		detail, err = eventReader{r}.readStore(ctx, account, d, inMemory)
+		newer := !d.Time().Add(scanSpan).Before(asOf) // than what the store has
+		if newer && errors.Is(err, event.ErrNotFound) && errors.Is(logErr, event.ErrUnavailable) {
+			err = logErr // the log may have the event
 		}
 	}
 	if err != nil {

@@ -66,7 +66,7 @@ func TestRepeatedScanReadsNewRecordsOnly(t *testing.T) {
 }
 
 // An acknowledged event is never answered as missing: while the store is behind, and the log cannot be read in time
-// either, nobody knows whether it exists.
+// either, it is unknown whether it exists. That an older one does not exist is known.
 func TestEventIsNotMissingWhileTheLogCannotBeRead(t *testing.T) {
 	b := newBench(t)
 	r := b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 20 * time.Millisecond}, nil)
@@ -80,6 +80,14 @@ func TestEventIsNotMissingWhileTheLogCannotBeRead(t *testing.T) {
 	if d, err := r.Event(t.Context(), storetest.Account, e.ID); err != nil || d.Event.ID != e.ID {
 		t.Errorf("the log can be read: %+v, %v", d, err)
 	}
+	r.PassedAt(time.Now())
+	release = r.HoldScans(20 * time.Millisecond)
+	old, hourAgo := b.Event(1), id.Lowest(time.Now().Add(-time.Hour))
+	copy(old.ID[:6], hourAgo[:])
+	if _, err := r.Event(t.Context(), storetest.Account, old.ID); !errors.Is(err, event.ErrNotFound) {
+		t.Errorf("an id of an hour ago, up to which the store is complete: %v", err)
+	}
+	release()
 	if _, err := r.Event(t.Context(), storetest.Account, b.Event(1).ID); !errors.Is(err, event.ErrNotFound) {
 		t.Errorf("neither has the event: %v", err)
 	}
