@@ -3,6 +3,7 @@ package drain
 import (
 	"bytes"
 	"encoding/json"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -193,13 +194,13 @@ func logfmtValue(text []byte) string {
 // maxAge is how old a line may be for its time to count.
 const maxAge = 10 * 365 * 24 * time.Hour
 
-// parseTime reads RFC 3339, or seconds, milli-, micro- or nanoseconds since 1970 in digits. It returns zero for
-// anything else, and for times that are after the arrival or very old.
+// parseTime reads RFC 3339, or seconds, milli-, micro- or nanoseconds since 1970. It returns zero for anything else,
+// and for times that are after the arrival or very old.
 func parseTime(text string, arrival time.Time) time.Time {
 	at, err := time.Parse(time.RFC3339Nano, text)
-	// ParseFloat alone also reads infinity, which no division makes smaller.
-	digits := strings.Trim(text, "0123456789.") == ""
-	if seconds, notNumber := strconv.ParseFloat(text, 64); digits && notNumber == nil && seconds > 0 {
+	seconds, notNumber := strconv.ParseFloat(text, 64)
+	// ParseFloat also accepts Inf, on which the loop would never end.
+	if notNumber == nil && seconds > 0 && !math.IsInf(seconds, 1) {
 		for seconds > 1e11 {
 			seconds /= 1000
 		}

@@ -273,7 +273,7 @@ func TestOriginsAreChecked(t *testing.T) {
 
 // A DSN has 600 requests a minute. The answer says how long to wait.
 func TestRequestsAreBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // no second passes meanwhile, however slow the machine is
+	synctest.Test(t, func(t *testing.T) { // its clock does not advance meanwhile
 		w := newWorld(t, config.DSNServer)
 		body := w.batchOf().String()
 		for range maxRequests {
