@@ -94,7 +94,7 @@ func (a *findings) view(f *config.Finding, row *finding.Row) *findingView {
 	v.Name, provider, docs = a.describeRule(f)
 	v.Provider, v.DocsURL = orNull(provider), orNull(docs)
 	for i, l := range row.Locations {
-		v.Locations[i] = locationView{a.shown(l.Location), l.Count, web.Time(l.LastSeen)}
+		v.Locations[i] = locationView{a.hidePayload(l.Location), l.Count, web.Time(l.LastSeen)}
 	}
 	return v
 }
@@ -119,16 +119,17 @@ func firstHitOf(f *config.Finding) finding.Row {
 		Occurrences: 1}
 }
 
-// isErased reports whether the location is in an event whose payload was erased.
-func (a *findings) isErased(l finding.Location) bool {
+// payloadEnded reports whether the location is in an event whose payload was erased, or whose retention has ended: then
+// nobody remembers whether it was erased.
+func (a *findings) payloadEnded(l finding.Location) bool {
 	d, err := id.Parse(id.Event, l.EventID)
-	return err == nil && !a.erasures.ErasedAt(d).IsZero()
+	return err == nil && (!a.erasures.ErasedAt(d).IsZero() || !a.now().Before(a.expiry(d)))
 }
 
-// shown returns the location without what an erased payload said: its pointer is made of names of members and
-// headers.
-func (a *findings) shown(l finding.Location) finding.Location {
-	if a.isErased(l) {
+// hidePayload removes the pointer of a location in an event whose payload has ended: it consists of names of members
+// and headers.
+func (a *findings) hidePayload(l finding.Location) finding.Location {
+	if a.payloadEnded(l) {
 		l.Pointer = ""
 	}
 	return l
@@ -138,10 +139,10 @@ func (a *findings) occurrence(o *finding.Occurrence) occurrenceView {
 	v := occurrenceView{
 		Object: "occurrence", At: web.Time(o.At), ObservedAt: web.Time(o.ObservedAt), Count: o.N, Source: o.Source,
 		Channel: orNull(o.Channel), Severity: o.Severity.String(), Unverified: o.Unverified, Test: o.Test,
-		Location: a.shown(o.Location), Environment: orNull(o.Environment), Release: orNull(o.Release),
+		Location: a.hidePayload(o.Location), Environment: orNull(o.Environment), Release: orNull(o.Release),
 		Method: orNull(o.Method), UserAgent: orNull(o.Agent),
 	}
-	if a.isErased(o.Location) {
+	if a.payloadEnded(o.Location) {
 		v.UserAgent = nil // a header of the event
 	}
 	if o.RemoteIP.IsValid() {

@@ -23,7 +23,7 @@ type findings struct {
 	leaks  *secrets.Scanner // masks keys in notes
 	rules  map[string]*secrets.Rule
 	own    DetectionSettings // rules of the account
-	// erasures: what a finding shows of an event ends with the event's payload.
+	// erasures says whose payload was erased: a finding then shows no header and no names of that event.
 	erasures Erasures
 }
 

@@ -320,7 +320,7 @@ func TestListFindings(t *testing.T) {
 	}
 }
 
-// Names in the body and headers of an event end with its payload, also where a finding shows them.
+// Names in the body and headers of an event end with its payload, erased or expired, also where a finding shows them.
 func TestFindingShowsNothingOfAnErasedEvent(t *testing.T) {
 	c := newClient(t)
 	name, ev := c.finding(), c.received(`{"joe.doe":1}`)
@@ -340,6 +340,11 @@ func TestFindingShowsNothingOfAnErasedEvent(t *testing.T) {
 	c.do("DELETE", "/v1/events/"+ev+"/payload", nil).want(200)
 	if got := shown(); got != "<nil> <nil> POST\n" {
 		t.Errorf("after the erasure: %s", got)
+	}
+	old := id.Lowest(time.Now().AddDate(0, 0, -40)) // erasures are forgotten a day after the retention
+	c.fake.occurrences[0].Location.EventID = old.Text(id.Event)
+	if got := shown(); got != "<nil> <nil> POST\n" {
+		t.Errorf("after the retention: %s", got)
 	}
 }
 
