@@ -227,9 +227,6 @@ func (a *fixtures) createFixture(w http.ResponseWriter, r *http.Request, key *co
 	if err != nil {
 		return err
 	}
-	if c := callOf(r); c != nil {
-		c.fixture = created.ID
-	}
 	return answerFixture(w, http.StatusCreated, created, x.warnings)
 }
 

@@ -51,9 +51,6 @@ type call struct {
 	// remembered is the body that a repeat gets, if it is another one: without secrets that are shown once. The handler
 	// sets it.
 	remembered []byte
-	// fixture is the id of the fixture that the answer shows. Once that has ended, a repeat shows it no longer. The
-	// handler sets it.
-	fixture string
 }
 
 type callKey struct{}
@@ -97,7 +94,7 @@ func idempotencyPolicy(path string) (resumable, optional bool) {
 		return true, false
 	// the id of what is created derives from the claim
 	case "/v1/endpoints", "/v1/endpoints/{endpoint}/destinations", "/v1/recoveries", "/v1/drains",
-		"/v1/domains", "/v1/dsns", "/v1/scans", "/v1/fixtures", "/v1/tripwires":
+		"/v1/domains", "/v1/dsns", "/v1/scans", pathOfFixtures, "/v1/tripwires":
 		return true, false
 	case "/v1/replays", "/v1/events/{event}/replay": // the run's id too, and the run is written first
 		return true, false
@@ -111,7 +108,10 @@ func idempotencyPolicy(path string) (resumable, optional bool) {
 	return false, false
 }
 
-const pathOfDestination = "/v1/endpoints/{endpoint}/destinations/{destination}/"
+const (
+	pathOfDestination = "/v1/endpoints/{endpoint}/destinations/{destination}/"
+	pathOfFixtures    = "/v1/fixtures"
+)
 
 // idempotentCalls remembers the answers of requests with an Idempotency-Key.
 type idempotentCalls struct {
@@ -158,7 +158,7 @@ func (a *idempotentCalls) withIdempotency(path string, next handlerFunc) handler
 		case err != nil:
 			return err
 		case c.claim.Status != 0:
-			return a.answerRepeat(r.Context(), w, key, c.claim)
+			return a.answerRepeat(w, r, key, path, c.claim)
 		}
 		return a.runClaimed(w, r, key, c, resumable, next)
 	}
@@ -271,10 +271,9 @@ func (a *idempotentCalls) tryClaim(ctx context.Context, mine *config.Answer, res
 
 // rememberedAnswer is an answer as it is stored: headers and body, or an error.
 type rememberedAnswer struct {
-	Header  http.Header      `json:"header,omitempty"`
-	Body    []byte           `json:"body,omitempty"`    // byte for byte
-	Fixture string           `json:"fixture,omitempty"` // see call.fixture
-	Error   *rememberedError `json:"error,omitempty"`
+	Header http.Header      `json:"header,omitempty"`
+	Body   []byte           `json:"body,omitempty"` // byte for byte
+	Error  *rememberedError `json:"error,omitempty"`
 }
 
 // rememberedError is a web.Error without the request id: each repeat has its own.
@@ -290,8 +289,7 @@ func (a *idempotentCalls) runClaimed(w http.ResponseWriter, r *http.Request, key
 	recorded := &web.Recorder{}
 	err := toWebError(next(recorded, r.WithContext(context.WithValue(r.Context(), callKey{}, c)), key))
 	crash.At("effect " + web.InfoOf(r).Route)
-	status, answer := recorded.Status,
-		rememberedAnswer{Header: recorded.Header(), Body: recorded.Body.Bytes(), Fixture: c.fixture}
+	status, answer := recorded.Status, rememberedAnswer{Header: recorded.Header(), Body: recorded.Body.Bytes()}
 	if c.remembered != nil {
 		answer.Body, answer.Header = c.remembered, answer.Header.Clone()
 		answer.Header.Del("Content-Length")
@@ -383,7 +381,7 @@ var shownSecret = regexp.MustCompile(`"secret":"whsec_[^"]*([^"]{4})"`)
 // answerRepeat sends the answer of an earlier call. Anyone who knows its Idempotency-Key and its body, which may be
 // {}, can ask for it. Therefore secrets in it are shown only to the API key of that call.
 func (a *idempotentCalls) answerRepeat(
-	ctx context.Context, w http.ResponseWriter, key *config.Key, first *config.Answer) error {
+	w http.ResponseWriter, r *http.Request, key *config.Key, path string, first *config.Answer) error {
 	w.Header().Set("Idempotent-Replayed", "true")
 	if first.Answer == "" {
 		return &web.Error{Status: http.StatusBadRequest, Type: web.Conflict, Param: idempotencyHeader,
@@ -406,8 +404,8 @@ func (a *idempotentCalls) answerRepeat(
 		return &web.Error{Status: first.Status, Type: e.Type, Message: e.Message, Param: e.Param, Code: e.Code, Run: e.Run,
 			RetryAfter: e.RetryAfter, Queued: e.Queued}
 	}
-	if answer.Fixture != "" {
-		if _, err := a.presentFixture(ctx, answer.Fixture, key.Account); err != nil {
+	if path == pathOfFixtures {
+		if err := a.checkFixture(r.Context(), key, answer.Body); err != nil {
 			w.Header().Del("Idempotent-Replayed")
 			return err
 		}
@@ -423,4 +421,15 @@ func (a *idempotentCalls) answerRepeat(
 	w.WriteHeader(first.Status)
 	_, _ = w.Write(answer.Body)
 	return nil
+}
+
+// checkFixture returns the 404 if the fixture in a remembered answer was deleted, has expired, or its event was erased.
+func (a *idempotentCalls) checkFixture(ctx context.Context, key *config.Key, body []byte) error {
+	var shown struct{ ID string }
+	if err := json.Unmarshal(body, &shown); err != nil {
+		return fmt.Errorf("read a remembered fixture: %w", err)
+	}
+	a.catchUp(ctx)
+	_, err := a.presentFixture(ctx, shown.ID, key.Account)
+	return err
 }
