@@ -71,7 +71,7 @@ func loadSettings(name string, args []string, getenv func(string) string, stderr
 		if value != "" {
 			if err := f.set(value); err != nil {
 				errs = append(errs, fmt.Errorf("%s: %w", f.env, err))
-				_ = f.set(f.defaultValue) // Validate finds no second fault in it
+				_ = f.set(f.defaultValue) // so that Validate does not report the setting again
 			}
 		}
 		s.addFlags(fs, f, func(name string, err error) {
@@ -293,14 +293,12 @@ func (s Settings) validateHosts(fault func(env, format string, args ...any)) {
 	}
 }
 
-// validateAddresses reports addresses that nothing can listen on.
+// validateAddresses reports addresses without a port, and ports beyond 65535.
 func (s Settings) validateAddresses(fault func(env, format string, args ...any)) {
 	for env, address := range map[string]string{"RELAY_LISTEN": s.Listen, "RELAY_ADMIN_LISTEN": s.AdminListen} {
 		_, port, err := net.SplitHostPort(address)
-		if err == nil {
-			_, err = strconv.ParseUint(port, 10, 16)
-		}
-		if address != "" && err != nil {
+		n, notNumber := strconv.Atoi(port) // a port may have a name
+		if address != "" && (err != nil || notNumber == nil && (n < 0 || n > 65535)) {
 			fault(env, "%q is not an address with a port, such as 127.0.0.1:8080 or :8080", address)
 		}
 	}

@@ -338,10 +338,11 @@ func TestAddressesSettings(t *testing.T) {
 			}
 		}
 	}
-	for _, right := range []string{"", ":0", ":8080", "0.0.0.0:80", "[::1]:8080", "relay.internal:8080"} {
+	for _, right := range []string{
+		"", ":0", ":8080", "0.0.0.0:80", "[::1]:8080", "relay.internal:8080", ":http", "127.0.0.1:"} {
 		f(right, true)
 	}
-	for _, wrong := range []string{"abc", "8080", "127.0.0.1", ":99999", ":-1", "::1:x", "127.0.0.1:"} {
+	for _, wrong := range []string{"abc", "8080", "127.0.0.1", ":99999", ":-1", "::1:x"} {
 		f(wrong, false)
 	}
 }
