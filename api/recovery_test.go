@@ -236,7 +236,7 @@ func TestRecoveryWarnsOfARateThatIsTooLow(t *testing.T) {
 func TestRecoveryOfNothingSaysWhy(t *testing.T) {
 	c := newClient(t, withJobsOf(0))
 	if got := c.recovery(c.endpoint(nil).text("id")); got.get("warnings.0.param") != "since" ||
-		!strings.Contains(string(got.raw), "still being retried") {
+		!strings.Contains(string(got.raw), "are being retried") {
 		t.Errorf("%s", got.raw)
 	}
 }

@@ -126,9 +126,10 @@ func (p progress) view(j *config.Recovery) recoveryView {
 			"at %d a second the job can send %d deliveries before its deadline, but %d are selected; the rest will be skipped",
 			j.RatePerSecond, perDay, j.Total)}}
 	}
-	if j.Total == 0 && j.State != config.RecoveryPreparing && j.State != config.RecoveryFailed {
-		v.Warnings = []warning{{"since", "selects no delivery: none has failed for good since then; deliveries that are " +
-			"still being retried are not selected: replay the events with the status retrying to send them now"}}
+	if j.Total == 0 && j.State == config.RecoveryReady {
+		v.Warnings = []warning{{"since", "no delivery of the events received since then has failed for good; those " +
+			"that are being retried are not selected. To send them now, replay the events with the status retrying, and " +
+			"name the destination_id"}}
 	}
 	return v
 }

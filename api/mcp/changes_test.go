@@ -66,8 +66,8 @@ func TestChangesAreOnlyAskedFor(t *testing.T) {
 			"event 0  failed 2026-01-01T00:00:00Z , endpoint 0    2026-01-01T00:00:00Z"},
 		"recovery_action": {map[string]any{"recovery_id": "rec_1", "action": "canary", "note": "x\u202ey"},
 			"/v1/recoveries/rec_1", `{"action":"canary","state":"ready"}`,
-			"Send the canary of the recovery job rec_1 of the endpoint ep_1: " +
-				"1234562 of its 1234567 deliveries are not sent yet, now ready", "recovery 0 ready   "},
+			"Send the canary, at most five deliveries, of the recovery job rec_1 of the endpoint ep_1. It is ready; " +
+				"1234562 of 1234567 deliveries are not sent", "recovery 0 ready   "},
 		"scan_start": {map[string]any{"domain": "Shop.example.com", "note": "x\u202ey"}, "/v1/scans",
 			`{"domain_id":"dom_1"}`, "Scan the website of shop.example.com (dom_1) for leaked keys and exposed files: GET " +
 				"requests for at most 50 pages and 300 other paths, in at most two minutes", "domain 0  verified  "},

@@ -18,7 +18,8 @@ type recoveryActionInput struct {
 }
 
 // recoveryActions says what the actions of a recovery job do.
-var recoveryActions = map[string]string{"canary": "Send the canary of", "continue": "Send all remaining deliveries of",
+var recoveryActions = map[string]string{
+	"canary": "Send the canary, at most five deliveries, of", "continue": "Send all remaining deliveries of",
 	"cancel": "Cancel"}
 
 // addRecoveryAction adds the tool that asks for an action on a recovery job.
@@ -45,6 +46,6 @@ func (in recoveryActionInput) check(map[string]any) error {
 }
 
 func (in recoveryActionInput) summary(v map[string]any) string {
-	return fmt.Sprintf("%s the recovery job %v of the endpoint %v: %v of its %v deliveries are not sent yet, now %v",
-		recoveryActions[in.Action], v["id"], v["endpoint_id"], v["pending"], v["total"], v["state"])
+	return fmt.Sprintf("%s the recovery job %v of the endpoint %v. It is %v; %v of %v deliveries are not sent",
+		recoveryActions[in.Action], v["id"], v["endpoint_id"], v["state"], v["pending"], v["total"])
 }
