@@ -119,8 +119,8 @@ func firstHitOf(f *config.Finding) finding.Row {
 		Occurrences: 1}
 }
 
-// payloadEnded reports whether the location is in an event whose payload was erased, or whose retention has ended: then
-// nobody remembers whether it was erased.
+// payloadEnded reports whether the location is in an event whose payload was erased or whose retention has ended.
+// Records of erasures are removed a day after that.
 func (a *findings) payloadEnded(l finding.Location) bool {
 	d, err := id.Parse(id.Event, l.EventID)
 	return err == nil && (!a.erasures.ErasedAt(d).IsZero() || !a.now().Before(a.expiry(d)))

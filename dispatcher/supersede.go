@@ -16,8 +16,8 @@ const maxSuperseded = 100_000
 // follow-up and committing the record before it makes two copies of one record, a crash while both wait makes four.
 // When a record of a remembered delivery is due, it ends without an attempt. The memory is local to this node and best
 // effort; the status of a delivery does not depend on it. Deliveries of replays and recovery jobs are also
-// remembered with the run or job: a job sends again what was delivered outside of it, and copies of one record of a
-// replay are recognised by the run.
+// remembered under the id of the run or job. A job sends an event again that was delivered outside of the job. Copies
+// of a replay's record have the same run.
 type superseded struct {
 	mu    sync.Mutex                // guards the fields below
 	known map[deliveryKey]time.Time // when its last successful attempt began

@@ -69,8 +69,8 @@ func (r *Reader) Event(ctx context.Context, account string, d id.ID) (*event.Det
 	if errors.Is(err, event.ErrUnavailable) && !asOf.IsZero() && ctx.Err() == nil {
 		// It is too old for the log, or the log cannot be read: wait for the store.
 		detail, err = eventReader{r}.readStore(ctx, account, d, inMemory)
-		newer := !d.Time().Add(scanSpan).Before(asOf) // than what the store has
-		if newer && errors.Is(err, event.ErrNotFound) && errors.Is(logErr, event.ErrUnavailable) {
+		mayBeNewer := !d.Time().Add(lateAppend).Before(asOf) // than what the store has; clocks of nodes differ
+		if mayBeNewer && errors.Is(err, event.ErrNotFound) && errors.Is(logErr, event.ErrUnavailable) {
 			err = logErr // the log may have the event
 		}
 	}
