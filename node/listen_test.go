@@ -1,0 +1,26 @@
+package node
+
+import (
+	"net"
+	"strings"
+	"testing"
+)
+
+// Who starts a node beside another program must read which setting to change.
+func TestAddressInUse(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = taken.Close() }()
+	n := &Node{s: Config{Listen: taken.Addr().String()}}
+	if _, err = n.newListener(); err == nil {
+		_ = n.listener.Close()
+		t.Fatal("listens at an address that is in use")
+	}
+	for _, want := range []string{"RELAY_LISTEN", taken.Addr().String(), "choose another with --listen"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q does not name %q", err, want)
+		}
+	}
+}
