@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Who starts a node beside another program must read which setting to change.
+// The error for an address in use names the address, its setting and how to choose another.
 func TestAddressInUse(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
