@@ -186,7 +186,6 @@ func showApplication(v *visit) error {
 
 // showApplicationForm shows the page of an application; f holds its settings.
 func showApplicationForm(v *visit, d *dsnData, f *form) error {
-	v.selfReloading = true
 	number, _, _ := strings.Cut(v.cfg.Version, "+") // without the commit
 	file := "eventrelay-sdk-" + number + ".tgz"
 	return v.page("application", &applicationPageData{d, f, v.cfg.BaseURL + "/tools/" + file, file})

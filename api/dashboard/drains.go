@@ -172,7 +172,6 @@ func showDrain(v *visit) error {
 
 // showDrainForm shows the page of a drain; f holds its settings.
 func showDrainForm(v *visit, d *drainData, f *form) error {
-	v.selfReloading = true
 	return v.page("drain", &drainPageData{d, f, apikey.NewDecoy(), drainPlatforms})
 }
 

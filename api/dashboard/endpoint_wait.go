@@ -51,7 +51,6 @@ func waitForEvent(v *visit) error {
 	if err != nil {
 		return err
 	}
-	v.selfReloading = true
 	return v.page("endpoint-wait", p)
 }
 

@@ -45,11 +45,24 @@ async function open(options) {
   return { page, faults, close }
 }
 
+// follow waits for what a page shows by itself or, without scripts, after its link.
+async function follow(page, element) {
+  const again = page.getByRole('link', { name: 'Look again' })
+  for (let tries = 30; tries > 0 && await again.isVisible(); tries--) {
+    try {
+      return await element.waitFor({ timeout: 4_000 })
+    } catch {
+      await again.click()
+    }
+  }
+  await element.waitFor()
+}
+
 // journey takes a person who is signed in from an endpoint to an event and its attempts.
 async function journey(page, { provider, name }) {
   const ingestURL = await createEndpoint(page, relay.url, { provider, name, destination: `${receiver.url}/orders` })
   assert.equal(await post(ingestURL, provider, '{"type":"push","id":1}'), 200)
-  await page.getByText('It arrived and was delivered.').waitFor()
+  await follow(page, page.getByText('It arrived and was delivered.'))
 
   await leave(page, `${relay.url}/app/events?tail=1`)
   const rows = page.locator('#rows tbody tr').filter({ hasText: name })
@@ -114,7 +127,7 @@ async function leak(page, name) {
   const line = JSON.stringify({ app: name, level: 'error', msg: `failed with ${decoy}` })
   const { status } = await fetch(drain, { method: 'POST', body: line })
   assert.equal(status, 202)
-  await page.getByText('Lines arrive').waitFor({ timeout: 60_000 }) // the page follows
+  await follow(page, page.getByRole('link', { name: 'Show what leaked' }))
   await page.getByRole('link', { name: 'Show what leaked' }).click()
   const row = page.locator('tbody tr').filter({ hasText: name })
   await row.getByRole('link').click()
@@ -328,6 +341,25 @@ describe('the dashboard', { skip, concurrency: 4 }, () => {
     await page.getByText(/^No answer since/).waitFor({ state: 'detached' })
     assert.ok(faults.every((text) => text.includes('ERR_FAILED')), faults.join())
     await page.close()
+  })
+
+  test('a click counts though the page changes while the button is down', async () => {
+    const { page, close } = await open(session)
+    const { id } = await deliver(relay, receiver, 'pressed')
+    await page.goto(`${relay.url}/app/endpoints/${id}/wait`)
+    const link = page.getByRole('link', { name: 'Show the event' })
+    await follow(page, link)
+    await page.route('**/wait', async (route) => {
+      const response = await route.fetch()
+      await route.fulfill({ response, body: (await response.text()).replaceAll('Newest event', 'Next event') })
+    })
+    await link.hover()
+    await page.mouse.down()
+    await (await page.waitForResponse('**/wait')).finished()
+    await page.evaluate(() => new Promise((resolve) => { setTimeout(resolve, 100) })) // the answer has been used
+    await page.mouse.up()
+    await page.waitForURL('**/app/events/evt_*')
+    await close()
   })
 
   test('without ClickHouse lists say so, and endpoints and keys are made', { skip: !all && 'long form only' }, async () => {

@@ -101,7 +101,7 @@ export async function deliver(relay, receiver, name) {
     destinations: [`${receiver.url}/orders`],
   })
   assert.equal(await post(ingestURL, 'GitHub', '{"type":"push","id":1}'), 200)
-  return { ingestURL, path: `/app/events/${await event(relay, id, (e) => e.status === 'delivered')}` }
+  return { id, ingestURL, path: `/app/events/${await event(relay, id, (e) => e.status === 'delivered')}` }
 }
 
 // seedLeak creates a log drain and a finding of a line that holds the label wherever a sender can place one.

@@ -1,13 +1,15 @@
 'use strict';
 // Parts of a page that follow what happens. An element with an id and data-live, a path of ours, is fetched every
 // data-every seconds while the page is visible, and replaced when it has changed. Parts with the same path are fetched
-// and replaced together, so that they agree. Without this script the page reloads.
+// and replaced together, so that they agree. Without this script the page reloads. Where that would empty a form, it has a
+// link instead.
 
 // replacement returns what replaces a part and keeps the focus, on the element with the same id or address. It returns
-// nothing if the old part must stay: until a question is answered, or until the focus has left it.
+// nothing if the old part must stay: until a question is answered, until the focus has left it, or while something is
+// pressed in it, since a click on what is replaced before the release is lost.
 const replacement = (old, now) => {
   const used = document.activeElement;
-  if (old.querySelector(':popover-open')) {
+  if (old.querySelector(':popover-open') || old.matches(':active')) {
     return null;
   }
   if (!old.contains(used)) {
