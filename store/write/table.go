@@ -24,6 +24,9 @@ type table[R any] struct {
 	zeros   []byte // see reserve
 }
 
+// maxZeros is how many bytes of zeros a table keeps: a column of an insert at a few thousand events a second.
+const maxZeros = 1 << 20
+
 func newTable[R any](name string, columns ...column.Column[R]) *table[R] {
 	t := &table[R]{name: name, columns: columns}
 	names := make([]string, len(columns))
@@ -63,12 +66,17 @@ func (t *table[R]) fill(blocks []column.Block, rows []R) error {
 }
 
 // reserve preallocates size bytes in a text column; growing on demand would allocate five times as much. It appends a
-// row of that size and removes it again: clickhouse-go keeps the buffer, and has no other way to preallocate.
+// row of that size and removes it again: clickhouse-go keeps the buffer, and has no other way to preallocate. The next
+// insert uses the same row, unless it is large: one insert of large bodies must not take memory for good.
 func (t *table[R]) reserve(to column.Block, size int) error {
-	if size > len(t.zeros) {
-		t.zeros = make([]byte, size)
+	room := t.zeros
+	if size > len(room) {
+		room = make([]byte, size)
+		if size <= maxZeros {
+			t.zeros = room
+		}
 	}
-	room := t.zeros[:size]
+	room = room[:size]
 	if err := to.AppendRow(&room); err != nil {
 		return err
 	}

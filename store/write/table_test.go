@@ -68,6 +68,20 @@ func TestColumnsHoldTheRows(t *testing.T) {
 	}
 }
 
+// TestLargeBodiesTakeNoMemoryForGood: a table keeps at most maxZeros after an insert of large bodies.
+func TestLargeBodiesTakeNoMemoryForGood(t *testing.T) {
+	table, rows := eventsTable(), eventRows(t, 2)
+	fillBlock(t, table, rows)
+	if kept := len(table.zeros); kept == 0 {
+		t.Error("room is made anew for every insert")
+	}
+	rows[0].Body = make([]byte, maxZeros)
+	fillBlock(t, table, rows)
+	if kept := len(table.zeros); kept > maxZeros {
+		t.Errorf("%d bytes are kept", kept)
+	}
+}
+
 // BenchmarkFillColumns fills the columns of 1,000 events of 1 KB, without encoding and sending them.
 func BenchmarkFillColumns(b *testing.B) {
 	table, rows := eventsTable(), eventRows(b, 1000)
