@@ -26,7 +26,7 @@ func pagingWhileRowsArrive(t *testing.T, merging bool) {
 	n, seven, one := 2_000, 105, 15
 	switch {
 	case os.Getenv("RELAY_TORTURE") != "":
-		n, seven, one = 20_000, 20_000, 20_000
+		n, seven, one = 20_000, 7_000, 1_000
 	case testing.Short() || storetest.TwoShards(t) || !merging:
 		n, seven, one = 1_000, 70, 10
 	}
