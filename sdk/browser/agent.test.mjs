@@ -7,7 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { all, checkAccessible, checkWidths } from './checks.mjs'
 import { browserPath, openBrowser, openPage } from './chromium.mjs'
 import { any, connections } from './clients.mjs'
-import { call, choosePassword, signIn } from './dashboard.mjs'
+import { call, choosePassword, patience, signIn } from './dashboard.mjs'
 import { startReceiver } from './receiver.mjs'
 import { startRelay } from './relay.mjs'
 
@@ -28,7 +28,7 @@ after(async () => {
 
 // tool calls a tool of the agent server with the key of an agent, and returns its result. A busy relay says that it has
 // to be asked again.
-async function tool(key, name, args, until = Date.now() + 120_000) {
+async function tool(key, name, args, until = Date.now() + patience) {
   const response = await fetch(`${relay.url}/mcp`, {
     method: 'POST',
     headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
@@ -162,7 +162,7 @@ test('official clients with keys of every kind', { skip }, async () => {
     { name: "an agent's key that asks", key: await makeKey(page, 'agents', 'agent that asks', /asks for changes/), asks: true },
   ]
   const result = async (client, name, args) => {
-    for (const until = Date.now() + 60_000; ; await delay(500)) { // a busy relay says that it has to be asked again
+    for (const until = Date.now() + patience; ; await delay(500)) { // a busy relay says that it has to be asked again
       const { content: [{ text }], isError } = await client.callTool({ name, arguments: args })
       if (!isError) return JSON.parse(text)
       if (!text.startsWith('unavailable: ') || Date.now() > until) return { error: text }

@@ -1,5 +1,6 @@
 // Opens pages in the system's Chromium and collects their errors.
 import { chromium } from 'playwright-core'
+import { patience } from './dashboard.mjs'
 
 // Path of the browser; sdk/test.sh sets it.
 export const browserPath = process.env.RELAY_TEST_BROWSER
@@ -11,9 +12,6 @@ export function openBrowser() {
     args: ['--no-sandbox', '--disable-quic', '--disable-background-networking', '--disable-component-update'],
   })
 }
-
-// patience is how long a test waits for anything, in ms: only a hang takes so long.
-export const patience = 120_000
 
 // openPage returns a page and the list of its faults: console errors and warnings (including violations of the content
 // security policy), exceptions, failed requests, and requests to any origin but the given one.

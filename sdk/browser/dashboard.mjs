@@ -2,6 +2,9 @@
 import { createHmac, randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 
+// patience is how long a test waits for anything, in ms: only a hang takes so long.
+export const patience = 120_000
+
 export const password = 'correct horse battery staple'
 
 // Providers whose endpoints the tests create: sign returns the headers of a request.
@@ -88,7 +91,7 @@ export async function post(ingestURL, provider, body, secret = providers[provide
 export async function call(relay, method, path, value) {
   const headers = { Authorization: `Bearer ${relay.key}`, 'Content-Type': 'application/json' }
   if (method === 'POST') headers['Idempotency-Key'] = randomUUID()
-  for (const until = Date.now() + 60_000; ;) {
+  for (const until = Date.now() + patience; ;) {
     const response = await fetch(`${relay.url}${path}`, { method, headers, body: value && JSON.stringify(value) })
     const body = await response.json()
     if (response.status !== 503 || Date.now() > until) return { status: response.status, body }

@@ -7,13 +7,13 @@ import { test } from 'node:test'
 import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { readBody, startServer } from '../shared/server.mjs'
-import { call } from './dashboard.mjs'
+import { call, patience } from './dashboard.mjs'
 import { startRelay } from './relay.mjs'
 
 const program = fileURLToPath(new URL('../forward/relay-forward.mjs', import.meta.url))
 
 async function until(condition) {
-  const last = Date.now() + 120_000 // only for a hang
+  const last = Date.now() + patience // only for a hang
   while (!condition()) {
     if (Date.now() > last) throw new Error(`waited for ${condition}`)
     await delay(20)

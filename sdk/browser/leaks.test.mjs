@@ -5,7 +5,7 @@ import { after, before, test } from 'node:test'
 import { gzipSync } from 'node:zlib'
 import { checkAccessible, checkWidths } from './checks.mjs'
 import { browserPath, openBrowser, openPage } from './chromium.mjs'
-import { choosePassword, leave } from './dashboard.mjs'
+import { choosePassword, leave, patience } from './dashboard.mjs'
 import { startRelay } from './relay.mjs'
 
 const required = process.env.RELAY_TEST_ENGINES === 'required'
@@ -138,7 +138,7 @@ test("an own rule, from its form to a drain's finding that keeps its name", { sk
   await page.getByRole('button', { name: 'Remove Key of inventory' }).click()
   await page.getByRole('button', { name: 'Remove rule' }).click()
   await page.getByText('Removed. Its findings stay.').waitFor()
-  for (const until = Date.now() + 60_000; ;) { // until the store has the finding
+  for (const until = Date.now() + patience; ;) { // until the store has the finding
     await leave(page, `${relay.url}/app/findings?status=any`)
     if (await page.getByRole('link', { name: 'Key of inventory' }).count()) break
     assert.ok(Date.now() < until, 'the finding is not listed under the name of its rule')

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { setTimeout as delay } from 'node:timers/promises'
 import { all } from './checks.mjs'
-import { call, post, providers } from './dashboard.mjs'
+import { call, patience, post, providers } from './dashboard.mjs'
 import { hostile } from './receiver.mjs'
 
 // seed creates two endpoints and events of several outcomes, and returns the pages that show them: { name, path }. label
@@ -111,7 +111,7 @@ async function seedLeak(relay, label) {
   const line = JSON.stringify({ app: label, env: label, release: label, msg: `${label} ${secret}` })
   const { status } = await fetch(drain.url, { method: 'POST', headers: { 'User-Agent': 'shipper' }, body: line })
   assert.equal(status, 202)
-  for (const until = Date.now() + 60_000; ; await delay(100)) {
+  for (const until = Date.now() + patience; ; await delay(100)) {
     const { body } = await call(relay, 'GET', '/v1/findings?rule=stripe-secret-live')
     const found = body.data?.find((f) => f.locations.length > 0)
     if (found) return { drain: drain.id, finding: found.id }
@@ -182,7 +182,7 @@ async function endpoint(relay, value) {
 
 // event waits for an event of the endpoint and returns its id.
 async function event(relay, endpointID, matches) {
-  for (const until = Date.now() + 60_000; ; await delay(100)) {
+  for (const until = Date.now() + patience; ; await delay(100)) {
     const { body } = await call(relay, 'GET', `/v1/events?endpoint_id=${endpointID}`)
     const found = body.data.find(matches)
     if (found) return found.id

@@ -7,7 +7,8 @@ import path from 'node:path'
 import { after, before, test } from 'node:test'
 import { key, masked } from '../js/test/run.mjs'
 import { newSink } from '../js/test/sink.mjs'
-import { browserPath, openBrowser, patience } from './chromium.mjs'
+import { browserPath, openBrowser } from './chromium.mjs'
+import { patience } from './dashboard.mjs'
 
 const required = process.env.RELAY_TEST_ENGINES === 'required'
 const skip = !browserPath && !required && 'no Chromium was found'
@@ -68,7 +69,7 @@ async function open(name, sink, script, connect = sink.origin, options = {}, cha
 
 // until waits for a condition of what another process does.
 async function until(condition, what) {
-  for (const end = performance.now() + 30_000; !condition();) {
+  for (const end = performance.now() + patience; !condition();) {
     if (performance.now() > end) throw new Error(`there is never ${what()}`)
     await new Promise((resolve) => setImmediate(resolve))
   }
