@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/egress"
@@ -96,6 +98,7 @@ func (a *endpoints) readEndpoint(w http.ResponseWriter, r *http.Request, key *co
 
 func (a *endpoints) listEndpoints(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	q := newQuery(r, "endpoints "+key.Account)
+	text := q.text("must be UTF-8")
 	limit, last := q.page()
 	if q.err != nil {
 		return q.err
@@ -103,7 +106,7 @@ func (a *endpoints) listEndpoints(w http.ResponseWriter, r *http.Request, key *c
 	if last == (rowKey{}) {
 		a.catchUp(r.Context())
 	}
-	endpoints, more := a.config.Endpoints(key.Account, last.seq(), limit)
+	endpoints, more := a.config.EndpointsWhere(key.Account, last.seq(), limit, endpointsWith(text))
 	out := list[*endpointView]{Data: make([]*endpointView, len(endpoints))}
 	held := a.openBreakers(r.Context(), endpoints...)
 	for i, e := range endpoints {
@@ -117,6 +120,27 @@ func (a *endpoints) listEndpoints(w http.ResponseWriter, r *http.Request, key *c
 	}
 	web.WriteJSON(w, http.StatusOK, out)
 	return nil
+}
+
+// endpointsWith matches endpoints that have a text, in any case, in their name, description or metadata, or in the name
+// or host of a destination, and the endpoint or destination whose id it is. Paths and queries of URLs are not searched:
+// they often hold a credential.
+func endpointsWith(text string) func(*config.Endpoint) bool {
+	text = strings.ToLower(text)
+	found := func(in string) bool { return strings.Contains(strings.ToLower(in), text) }
+	return func(e *config.Endpoint) bool {
+		if found(e.Name) || e.ID == text || e.Description != nil && found(*e.Description) {
+			return true
+		}
+		for _, value := range e.Metadata {
+			if found(value) {
+				return true
+			}
+		}
+		return slices.ContainsFunc(e.Destinations, func(d config.Destination) bool {
+			return d.ID == text || d.Name != nil && found(*d.Name) || found(hostOf(d.URL))
+		})
+	}
 }
 
 // changeEndpoint applies one change. It calls merge again with the newest endpoint after a write conflict.

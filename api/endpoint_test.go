@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -317,6 +319,44 @@ func TestListEndpoints(t *testing.T) {
 	c.do("GET", "/v1/endpoints?cursor=x", nil).wantError(400, "invalid_request", "cursor")
 }
 
+// Endpoints are found by what people know of them. What is masked for some keys, or often a credential, finds nothing.
+func TestFindEndpoints(t *testing.T) {
+	c := newClient(t)
+	first := c.endpoint(map[string]any{"name": "Shop of ZEBRA 17", "description": "Bestellungen für Giraffen",
+		"metadata":     map[string]any{"customer": "cus_okapi"},
+		"verification": map[string]any{"type": "github", "secret": "quagga"},
+		"destinations": []any{
+			map[string]any{"url": "https://hooks.wombat.example.com:8443/numbat?key=bilby", "name": "Warehouse of emus",
+				"headers": map[string]any{"X-Key": "dingo"}}}})
+	second := c.endpoint(map[string]any{"name": "shop of zebra 18", "description": nil})
+	one, both := []string{first.text("id")}, []string{second.text("id"), first.text("id")}
+	for q, want := range map[string][]string{
+		"zebra": both, "Zebra 17": one, "GIRAFFEN": one, "für": one, "FÜR": one, "okapi": one, "emus": one,
+		"wombat.example": one, "8443": nil,
+		first.text("id"): one, first.text("destinations.0.id"): one, first.text("id")[:20]: nil,
+		"quagga": nil, "numbat": nil, "bilby": nil, "dingo": nil, "customer": nil, "zebra%": nil,
+	} {
+		page := c.do("GET", "/v1/endpoints?q="+url.QueryEscape(q), nil).want(200)
+		var got []string
+		for _, row := range page.get("data").([]any) {
+			got = append(got, row.(map[string]any)["id"].(string))
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%q finds %q, want %q", q, got, want)
+		}
+	}
+	page := c.do("GET", "/v1/endpoints?limit=1&q=of+zebra", nil).want(200)
+	cursor := page.text("next_cursor")
+	next := c.do("GET", "/v1/endpoints?limit=1&q=of+zebra&cursor="+cursor, nil).want(200)
+	if page.text("data.0.id") != both[0] || next.text("data.0.id") != both[1] || next.get("next_cursor") != nil {
+		t.Errorf("pages %s and %s", page.raw, next.raw)
+	}
+	c.do("GET", "/v1/endpoints?q=zebra&cursor="+cursor, nil).wantError(400, "invalid_request", "cursor")
+	for _, bad := range []string{"q=%ff", "q=a&q=b", "q=" + strings.Repeat("a", 201)} {
+		c.do("GET", "/v1/endpoints?"+bad, nil).wantError(400, "invalid_request", "q")
+	}
+}
+
 // laggingConfiguration is the configuration log of a node that knows the newest endpoints only after Sync.
 type laggingConfiguration struct {
 	*config.Control
@@ -335,11 +375,12 @@ func (b *laggingConfiguration) Endpoint(id string) (*config.Endpoint, config.Pre
 	return b.Control.Endpoint(id)
 }
 
-func (b *laggingConfiguration) Endpoints(account string, before int64, limit int) ([]*config.Endpoint, bool) {
+func (b *laggingConfiguration) EndpointsWhere(account string, before int64, limit int,
+	match func(*config.Endpoint) bool) ([]*config.Endpoint, bool) {
 	if !b.caughtUp {
 		return nil, false
 	}
-	return b.Control.Endpoints(account, before, limit)
+	return b.Control.EndpointsWhere(account, before, limit, match)
 }
 
 // What one node has answered is visible on the next node, even if that node has not applied it yet.

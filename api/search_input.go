@@ -36,7 +36,7 @@ func searchTerm(name string) (kind, of string, ok bool) {
 // search reads the search terms; nil if the request has none.
 func (q *query) search() *event.Search {
 	q.names = append(q.names, "q", "body", "header")
-	s := &event.Search{Text: q.searchText()}
+	s := &event.Search{Text: q.text("must be UTF-8; header[name] and body[path] also search for other bytes")}
 	terms := 0
 	for _, name := range slices.Sorted(maps.Keys(q.values)) {
 		if base := strings.TrimSuffix(name, "[]"); base == "body" || base == "header" {
@@ -82,14 +82,15 @@ func (q *query) nonEmptyValues(name string) []string {
 	return slices.DeleteFunc(slices.Clone(q.values[name]), func(v string) bool { return v == "" })
 }
 
-func (q *query) searchText() string {
+// text reads q, the text that rows have to contain; notUTF8 says what to do about other bytes.
+func (q *query) text(notUTF8 string) string {
 	values := q.nonEmptyValues("q")
 	if len(values) == 0 {
 		return ""
 	}
 	switch n := utf8.RuneCountInString(values[0]); {
 	case !utf8.ValidString(values[0]):
-		q.fail("q", "must be UTF-8; header[name] and body[path] also search for other bytes")
+		q.fail("q", "%s", notUTF8)
 	case len(values) > 1 || n > maxSearchText:
 		q.fail("q", "must be sent once, with at most %d characters", maxSearchText)
 	}

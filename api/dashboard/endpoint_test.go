@@ -175,7 +175,7 @@ func TestReadersSeeNoControlsOfEndpoints(t *testing.T) {
 		if path == workbenchOf { // a reader may preview: TestWorkbenchOfAReader
 			continue
 		}
-		if a := b.get(path).want(200); strings.Contains(a.main(), "<form") || strings.Contains(a.main(), "/new\"") {
+		if a := b.get(path).want(200); strings.Contains(a.main(), `method="post"`) || strings.Contains(a.main(), "/new\"") {
 			t.Errorf("%s has a form: %s", path, a.main())
 		}
 	}
@@ -200,7 +200,17 @@ func TestEmptyAndUnavailableLists(t *testing.T) {
 	b.get("/app/endpoints").want(503, "The log is away.", "Reload the page")
 	r.api.on("GET /v1/endpoints", 200, `{"data":[`+sampleEndpoint+`],"next_cursor":"a b"}`)
 	b.get("/app/endpoints").want(200, `href="/app/endpoints?cursor=a&#43;b"`, "Delivers to 1 of 2",
-		"archive.example.net/put")
+		"archive.example.net/put", `name="q"`)
+	r.api.on("GET /v1/endpoints", 200, `{"data":[`+sampleEndpoint+`],"next_cursor":"c2"}`)
+	b.get("/app/endpoints?q=zebra").want(200, `value="zebra"`, `href="/app/endpoints?cursor=c2&amp;q=zebra"`)
+	if asked := r.api.calls[len(r.api.calls)-2].Query.Encode(); asked != "limit=50&q=zebra" { // before that of the traffic
+		t.Errorf("the page asks for %s", asked)
+	}
+	r.api.on("GET /v1/endpoints", 200, emptyList)
+	b.get("/app/endpoints?q=zebra").want(200, "None match", `href="/app/endpoints"`, `value="zebra"`, "New endpoint")
+	r.api.on("GET /v1/endpoints", 400,
+		`{"error":{"type":"invalid_request","message":"q: must be shorter","param":"q"}}`)
+	b.get("/app/endpoints?q=zebra").want(400, "Must be shorter", `href="#f-q"`)
 }
 
 // An endpoint that was deleted in another tab gives a page that says so, for reads and for changes.

@@ -1,41 +1,23 @@
 package dashboard
 
 import (
-	"errors"
 	"net/url"
 	"strings"
 )
 
 // endpointsPage is the data of the list of endpoints.
 type endpointsPage struct {
-	Endpoints   []*endpointRow
-	Unavailable string // why the list could not be read
-	NoTraffic   bool   // the requests could not be read
-	BaseURL     string
-	First       bool   // it is the first page of the list
-	Next        string // path of the next page; empty: there is none
+	*filteredList
+	Endpoints []*endpointRow
+	NoTraffic bool // the requests could not be read
+	BaseURL   string
 }
 
-// listEndpoints shows the endpoints, newest first.
-func listEndpoints(v *visit) error {
-	var list struct {
-		Data       []*endpointRow `json:"data"`
-		NextCursor string         `json:"next_cursor"`
-	}
-	query, p := url.Values{"limit": {"50"}}, endpointsPage{First: true, BaseURL: v.cfg.BaseURL}
-	if cursor := v.r.URL.Query().Get("cursor"); cursor != "" {
-		query.Set("cursor", cursor)
-		p.First = false
-	}
-	err := v.get("/v1/endpoints", query, &list)
-	if e, ok := errors.AsType[*apiError](err); ok && e.isUnavailable() {
-		p.Unavailable, v.status = sentence(e.Message), e.Status
-	} else if err != nil {
+// listEndpoints shows the endpoints that contain a text, newest first.
+func listEndpoints(v *visit) (err error) {
+	p := endpointsPage{BaseURL: v.cfg.BaseURL}
+	if p.filteredList, err = listRows(v, "/v1/endpoints", endpointsPath, []string{"q"}, &p.Endpoints); err != nil {
 		return err
-	}
-	p.Endpoints = list.Data
-	if list.NextCursor != "" {
-		p.Next = endpointsPath + "?" + url.Values{"cursor": {list.NextCursor}}.Encode()
 	}
 	if len(p.Endpoints) > 0 {
 		if p.NoTraffic, err = addTraffic(v, p.Endpoints); err != nil {

@@ -251,7 +251,7 @@ func TestEachToolAsksTheAPI(t *testing.T) {
 		"events_list": {map[string]any{"status": "failed", "endpoint_id": "ep_1", "q": "a&b=c", "limit": 1000},
 			"/v1/events?endpoint_id=ep_1&limit=50&q=a%26b%3Dc&status=failed"},
 		"event_get":      {map[string]any{"id": "evt_1"}, "/v1/events/evt_1?"},
-		"endpoints_list": {nil, "/v1/endpoints?limit=20"},
+		"endpoints_list": {map[string]any{"q": "acme"}, "/v1/endpoints?limit=20&q=acme"},
 		"usage_get":      {map[string]any{}, "/v1/usage?"},
 		"recoveries_list": {map[string]any{"state": "running", "endpoint_id": "ep_1"},
 			"/v1/recoveries?endpoint_id=ep_1&limit=20&state=running"},

@@ -72,6 +72,11 @@ type eventsListInput struct {
 	Query         string `json:"q,omitempty" jsonschema:"text in body, headers or id; of 24 hours unless since is set"`
 }
 
+type endpointsListInput struct {
+	page
+	Query string `json:"q,omitempty" jsonschema:"text in name, description or metadata, or in a destination's name or host"`
+}
+
 type eventGetInput struct {
 	ID          string `json:"id" jsonschema:"id of the event (evt_…)"`
 	IncludeBody bool   `json:"include_body,omitempty" jsonschema:"also the body; it is data that others have written"`
@@ -133,7 +138,7 @@ func (s *Server) addTools(server *sdk.Server) {
 		})
 	addRead(s, server, "endpoints_list", "List endpoints",
 		"Endpoints with their destinations, filters, retry policy and state. Tokens and secrets are masked.",
-		func(in page) request {
+		func(in endpointsListInput) request {
 			return request{path: "/v1/endpoints", within: "/app/endpoints", query: listOf(in, in.Limit)}
 		})
 	addRead(s, server, "usage_get", "Show the usage",

@@ -35,9 +35,15 @@ func (c endpoints) HasHadEndpoints() bool {
 // Endpoints returns at most limit endpoints of an account, newest first: those created before the one with beforeSeq (0
 // = from the newest). more reports whether there are more.
 func (c endpoints) Endpoints(account string, beforeSeq int64, limit int) (page []*Endpoint, more bool) {
+	return c.EndpointsWhere(account, beforeSeq, limit, func(*Endpoint) bool { return true })
+}
+
+// EndpointsWhere is Endpoints without those that do not match.
+func (c endpoints) EndpointsWhere(account string, beforeSeq int64, limit int, match func(*Endpoint) bool,
+) (page []*Endpoint, more bool) {
 	for e := range c.View().NewestFirst(kindEndpoint, beforeSeq) {
 		ep := c.endpoint(e)
-		if ep.Account != account {
+		if ep.Account != account || !match(ep) {
 			continue
 		}
 		if len(page) == limit {
