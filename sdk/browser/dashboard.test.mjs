@@ -359,6 +359,7 @@ describe('the dashboard', { skip, concurrency: 4 }, () => {
     await page.evaluate(() => new Promise((resolve) => { setTimeout(resolve, 100) })) // the answer has been used
     await page.mouse.up()
     await page.waitForURL('**/app/events/evt_*')
+    await page.unrouteAll({ behavior: 'ignoreErrors' }) // of a request that the page left behind
     await close()
   })
 

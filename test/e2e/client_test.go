@@ -185,7 +185,7 @@ func (c client) hasOpen(query string) bool {
 }
 
 // list reads all pages of a list of events. It reads the first page again while Relay-Data-As-Of says that the page is
-// behind: events acknowledged later may be missing from it.
+// behind: events acknowledged later may be missing from it. A busy store may refuse a page, too.
 func (c client) list(query string, limit int) []map[string]any {
 	c.t.Helper()
 	var rows []map[string]any
@@ -193,6 +193,10 @@ func (c client) list(query string, limit int) []map[string]any {
 	for cursor := ""; ; {
 		path := fmt.Sprintf("/v1/events?limit=%d%s%s", limit, query, cursor)
 		status, page, header := c.call("GET", path, nil)
+		if status == http.StatusServiceUnavailable && time.Since(began) < busy*time.Minute {
+			time.Sleep(time.Second)
+			continue
+		}
 		if status != http.StatusOK {
 			c.t.Fatalf("GET %s: %d %v\n%s", path, status, page, c.logs)
 		}
