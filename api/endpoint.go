@@ -106,7 +106,10 @@ func (a *endpoints) listEndpoints(w http.ResponseWriter, r *http.Request, key *c
 	if last == (rowKey{}) {
 		a.catchUp(r.Context())
 	}
-	endpoints, more := a.config.EndpointsWhere(key.Account, last.seq(), limit, endpointsWith(text))
+	endpoints, more, err := a.endpointsWith(r.Context(), text, key, last.seq(), limit)
+	if err != nil {
+		return err
+	}
 	out := list[*endpointView]{Data: make([]*endpointView, len(endpoints))}
 	held := a.openBreakers(r.Context(), endpoints...)
 	for i, e := range endpoints {
@@ -122,13 +125,20 @@ func (a *endpoints) listEndpoints(w http.ResponseWriter, r *http.Request, key *c
 	return nil
 }
 
-// endpointsWith matches endpoints that have a text, in any case, in their name, description or metadata, or in the name
-// or host of a destination, and the endpoint or destination whose id it is. Paths and queries of URLs are not searched:
-// they often hold a credential.
-func endpointsWith(text string) func(*config.Endpoint) bool {
-	text = strings.ToLower(text)
-	found := func(in string) bool { return strings.Contains(strings.ToLower(in), text) }
-	return func(e *config.Endpoint) bool {
+// endpointsWith returns a page of the endpoints that have a text, in any case, in their name, description or values of
+// metadata, or in the name or host of a destination, and of the endpoint or destination whose id it is. What the key
+// may not see is not searched, nor are paths and queries of URLs, which often hold a credential.
+func (a *endpoints) endpointsWith(ctx context.Context, text string, key *config.Key, before int64, limit int,
+) ([]*config.Endpoint, bool, error) {
+	if text = strings.ToLower(strings.TrimSpace(text)); text == "" {
+		page, more := a.config.Endpoints(key.Account, before, limit)
+		return page, more, nil
+	}
+	by := a.viewerOf(key)
+	found := func(in string) bool {
+		return strings.Contains(strings.ToLower(string(by.maskTokens([]byte(in)))), text)
+	}
+	return a.config.EndpointsWhere(ctx, key.Account, before, limit, func(e *config.Endpoint) bool {
 		if found(e.Name) || e.ID == text || e.Description != nil && found(*e.Description) {
 			return true
 		}
@@ -140,7 +150,7 @@ func endpointsWith(text string) func(*config.Endpoint) bool {
 		return slices.ContainsFunc(e.Destinations, func(d config.Destination) bool {
 			return d.ID == text || d.Name != nil && found(*d.Name) || found(hostOf(d.URL))
 		})
-	}
+	})
 }
 
 // changeEndpoint applies one change. It calls merge again with the newest endpoint after a write conflict.

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -345,6 +346,18 @@ func TestFindEndpoints(t *testing.T) {
 			t.Errorf("%q finds %q, want %q", q, got, want)
 		}
 	}
+	ingestURL := first.text("ingest_url")
+	token := path.Base(ingestURL)
+	c.do("PATCH", "/v1/endpoints/"+first.text("id"), map[string]any{"description": "posts to " + ingestURL}).want(200)
+	for _, x := range []struct {
+		c    *client
+		rows int
+	}{{c, 1}, {c.as(readKey), 0}} { // the description masks the token for a key that may only read
+		found := x.c.do("GET", "/v1/endpoints?q=/in/"+token[:8], nil).want(200).get("data").([]any)
+		if len(found) != x.rows {
+			t.Errorf("the beginning of a token finds %d endpoints, want %d", len(found), x.rows)
+		}
+	}
 	page := c.do("GET", "/v1/endpoints?limit=1&q=of+zebra", nil).want(200)
 	cursor := page.text("next_cursor")
 	next := c.do("GET", "/v1/endpoints?limit=1&q=of+zebra&cursor="+cursor, nil).want(200)
@@ -375,12 +388,11 @@ func (b *laggingConfiguration) Endpoint(id string) (*config.Endpoint, config.Pre
 	return b.Control.Endpoint(id)
 }
 
-func (b *laggingConfiguration) EndpointsWhere(account string, before int64, limit int,
-	match func(*config.Endpoint) bool) ([]*config.Endpoint, bool) {
+func (b *laggingConfiguration) Endpoints(account string, before int64, limit int) ([]*config.Endpoint, bool) {
 	if !b.caughtUp {
 		return nil, false
 	}
-	return b.Control.EndpointsWhere(account, before, limit, match)
+	return b.Control.Endpoints(account, before, limit)
 }
 
 // What one node has answered is visible on the next node, even if that node has not applied it yet.

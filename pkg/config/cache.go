@@ -65,6 +65,21 @@ func (c *core) value(e *conflog.Entity) value {
 	return v
 }
 
+// peek is value that caches nothing, for loops over all entities, which would evict those in use.
+func (c *core) peek(e *conflog.Entity) value {
+	set := &c.cache[uint64(e.Seq)%uint64(len(c.cache))]
+	for i := range set {
+		if d := set[i].Load(); d != nil && d.entity == e {
+			return d.value
+		}
+	}
+	v, err := c.decode(e)
+	if err != nil {
+		panic(fmt.Sprintf("BUG: %s %s was applied but cannot be decoded: %v", c.KindName(e.Kind), e.ID, err))
+	}
+	return v
+}
+
 // decode is value without the cache, for loops over all entities, which would evict those in use.
 func (c *core) decode(e *conflog.Entity) (value, error) {
 	v, err := decodeValue(e.Kind, c.Value(e))

@@ -1,5 +1,7 @@
 package config
 
+import "context"
+
 // endpoints has the methods for endpoints.
 type endpoints struct{ *core }
 
@@ -35,15 +37,9 @@ func (c endpoints) HasHadEndpoints() bool {
 // Endpoints returns at most limit endpoints of an account, newest first: those created before the one with beforeSeq (0
 // = from the newest). more reports whether there are more.
 func (c endpoints) Endpoints(account string, beforeSeq int64, limit int) (page []*Endpoint, more bool) {
-	return c.EndpointsWhere(account, beforeSeq, limit, func(*Endpoint) bool { return true })
-}
-
-// EndpointsWhere is Endpoints without those that do not match.
-func (c endpoints) EndpointsWhere(account string, beforeSeq int64, limit int, match func(*Endpoint) bool,
-) (page []*Endpoint, more bool) {
 	for e := range c.View().NewestFirst(kindEndpoint, beforeSeq) {
 		ep := c.endpoint(e)
-		if ep.Account != account || !match(ep) {
+		if ep.Account != account {
 			continue
 		}
 		if len(page) == limit {
@@ -52,4 +48,24 @@ func (c endpoints) EndpointsWhere(account string, beforeSeq int64, limit int, ma
 		page = append(page, ep)
 	}
 	return page, false
+}
+
+// EndpointsWhere returns the endpoints for which match is true, as Endpoints does. It may read all of them, and ends
+// with ctx.
+func (c endpoints) EndpointsWhere(ctx context.Context, account string, beforeSeq int64, limit int,
+	match func(*Endpoint) bool) (page []*Endpoint, more bool, err error) {
+	for e := range c.View().NewestFirst(kindEndpoint, beforeSeq) {
+		if err := ctx.Err(); err != nil {
+			return nil, false, err
+		}
+		ep := c.peek(e).(*Endpoint)
+		if ep.Account != account || !match(ep) {
+			continue
+		}
+		if len(page) == limit {
+			return page, true, nil
+		}
+		page = append(page, ep)
+	}
+	return page, false, nil
 }
