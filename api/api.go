@@ -175,7 +175,8 @@ func newResources(cfg *Config, deps *Deps, c *core, scanners []*secrets.Scanner)
 		receipts: &receipts{core: c, receipts: deps.Receipts, secrets: scanners[0]},
 		runs:     &runs{core: c, runs: deps.Runs, selection: deps.Selection},
 		endpoints: &endpoints{
-			core: c, config: deps.Config, keyring: deps.Keyring, limiterStore: deps.LimiterStore, egress: deps.Egress,
+			searching: make(chan struct{}, 2),
+			core:      c, config: deps.Config, keyring: deps.Keyring, limiterStore: deps.LimiterStore, egress: deps.Egress,
 			resolver: deps.Resolver, validateVerification: deps.ValidateVerification, baseURL: cfg.BaseURL,
 		},
 		alerts: &alerts{

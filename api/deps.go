@@ -127,9 +127,9 @@ type Endpoints interface {
 	EndpointByToken(token string) *config.Endpoint
 	// Endpoints returns the endpoints created before that sequence (0 = all), newest first, and whether more follow.
 	Endpoints(account string, beforeSeq int64, limit int) ([]*config.Endpoint, bool)
-	// EndpointsWhere returns the endpoints for which match is true.
-	EndpointsWhere(ctx context.Context, account string, beforeSeq int64, limit int, match func(*config.Endpoint) bool,
-	) ([]*config.Endpoint, bool, error)
+	// EndpointsWhere returns those that match. It reads endpoints until limit of them do, or match says stop.
+	EndpointsWhere(account string, beforeSeq int64, limit int, match func(*config.Endpoint) (yes, stop bool),
+	) ([]*config.Endpoint, bool)
 	CreateEndpoint(ctx context.Context, e *config.Endpoint) (*config.Endpoint, error)
 	// UpdateEndpoint calls change with a copy of the newest endpoint, and again after a write conflict. If change
 	// alters nothing, nothing is written.

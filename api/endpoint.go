@@ -29,6 +29,7 @@ type endpoints struct {
 	lookups              lookups
 	validateVerification func(v config.Verification, secrets []string) (param, message string)
 	baseURL              string
+	searching            chan struct{} // has one element for each search that runs
 }
 
 func (a *endpoints) createEndpoint(w http.ResponseWriter, r *http.Request, key *config.Key) error {
@@ -106,7 +107,7 @@ func (a *endpoints) listEndpoints(w http.ResponseWriter, r *http.Request, key *c
 	if last == (rowKey{}) {
 		a.catchUp(r.Context())
 	}
-	endpoints, more, err := a.endpointsWith(r.Context(), text, key, last.seq(), limit)
+	endpoints, more, err := a.findEndpoints(r.Context(), text, key, last.seq(), limit)
 	if err != nil {
 		return err
 	}
@@ -125,21 +126,36 @@ func (a *endpoints) listEndpoints(w http.ResponseWriter, r *http.Request, key *c
 	return nil
 }
 
-// endpointsWith returns a page of the endpoints that have a text, in any case, in their name, description or values of
-// metadata, or in the name or host of a destination, and of the endpoint or destination whose id it is. What the key
-// may not see is not searched, nor are paths and queries of URLs, which often hold a credential.
-func (a *endpoints) endpointsWith(ctx context.Context, text string, key *config.Key, before int64, limit int,
-) ([]*config.Endpoint, bool, error) {
+// findEndpoints returns a page of the endpoints that contain text, ignoring case, in their name, their description or a
+// value of their metadata, or in the name or host of a destination; and of the endpoint or destination with that id.
+// What the key may not see is not searched. Nor are paths and queries of URLs, which often hold a credential. A node
+// runs two searches at a time: 20,000 endpoints take a tenth of a second of CPU.
+func (a *endpoints) findEndpoints(ctx context.Context, text string, key *config.Key, before int64, limit int,
+) (page []*config.Endpoint, more bool, err error) {
 	if text = strings.ToLower(strings.TrimSpace(text)); text == "" {
-		page, more := a.config.Endpoints(key.Account, before, limit)
+		page, more = a.config.Endpoints(key.Account, before, limit)
 		return page, more, nil
 	}
-	by := a.viewerOf(key)
+	select {
+	case a.searching <- struct{}{}:
+		defer func() { <-a.searching }()
+	default:
+		return nil, false, errTooManyReads()
+	}
+	contains := containsText(a.viewerOf(key), text)
+	page, more = a.config.EndpointsWhere(key.Account, before, limit, func(e *config.Endpoint) (yes, stop bool) {
+		return contains(e), ctx.Err() != nil
+	})
+	return page, more, ctx.Err()
+}
+
+// containsText matches endpoints that contain text, which is in lower case, where findEndpoints searches.
+func containsText(by viewer, text string) func(*config.Endpoint) bool {
 	found := func(in string) bool {
 		return strings.Contains(strings.ToLower(string(by.maskTokens([]byte(in)))), text)
 	}
-	return a.config.EndpointsWhere(ctx, key.Account, before, limit, func(e *config.Endpoint) bool {
-		if found(e.Name) || e.ID == text || e.Description != nil && found(*e.Description) {
+	return func(e *config.Endpoint) bool {
+		if e.ID == text || found(e.Name) || e.Description != nil && found(*e.Description) {
 			return true
 		}
 		for _, value := range e.Metadata {
@@ -150,7 +166,7 @@ func (a *endpoints) endpointsWith(ctx context.Context, text string, key *config.
 		return slices.ContainsFunc(e.Destinations, func(d config.Destination) bool {
 			return d.ID == text || d.Name != nil && found(*d.Name) || found(hostOf(d.URL))
 		})
-	})
+	}
 }
 
 // changeEndpoint applies one change. It calls merge again with the newest endpoint after a write conflict.

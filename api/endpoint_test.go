@@ -395,6 +395,40 @@ func (b *laggingConfiguration) Endpoints(account string, before int64, limit int
 	return b.Control.Endpoints(account, before, limit)
 }
 
+// heldConfiguration is a configuration whose searches of endpoints begin, and go on when the test lets them.
+type heldConfiguration struct {
+	*config.Control
+	begun, goOn chan struct{}
+}
+
+func (b *heldConfiguration) EndpointsWhere(account string, before int64, limit int,
+	match func(*config.Endpoint) (yes, stop bool)) ([]*config.Endpoint, bool) {
+	b.begun <- struct{}{}
+	<-b.goOn
+	return b.Control.EndpointsWhere(account, before, limit, match)
+}
+
+// A node searches endpoints for two requests at a time and refuses others.
+func TestTwoSearchesOfEndpointsAtATime(t *testing.T) {
+	newClient(t).endpoint(map[string]any{"name": "one of many"})
+	held := &heldConfiguration{Control: configuration, begun: make(chan struct{}, 3), goOn: make(chan struct{})}
+	c := newClient(t, func(_ *api.Config, d *api.Deps) { d.Config = held })
+	done := make(chan *answer, 2)
+	for range 2 {
+		go func() { done <- c.do("GET", "/v1/endpoints?limit=1&q=of+many", nil) }()
+		<-held.begun
+	}
+	c.do("GET", "/v1/endpoints?q=other", nil).wantError(429, "rate_limited", "")
+	c.do("GET", "/v1/endpoints?limit=1", nil).want(200) // no search
+	close(held.goOn)
+	for range 2 {
+		if a := (<-done).want(200); len(a.get("data").([]any)) != 1 {
+			t.Errorf("the search finds %s", a.raw)
+		}
+	}
+	c.do("GET", "/v1/endpoints?q=other", nil).want(200)
+}
+
 // What one node has answered is visible on the next node, even if that node has not applied it yet.
 func TestNewEndpointOnAnotherNode(t *testing.T) {
 	id := newClient(t).endpoint(nil).text("id")

@@ -206,7 +206,9 @@ func TestEmptyAndUnavailableLists(t *testing.T) {
 	if asked := r.api.calls[len(r.api.calls)-2].Query.Encode(); asked != "limit=50&q=zebra" { // before that of the traffic
 		t.Errorf("the page asks for %s", asked)
 	}
+	b.get("/app/endpoints?q=zebra&cursor=c2").want(200, `href="/app/endpoints?q=zebra">First page`)
 	r.api.on("GET /v1/endpoints", 200, emptyList)
+	b.get("/app/endpoints?q=zebra&cursor=c2").want(200, `href="/app/endpoints?q=zebra">Back to the first page`)
 	b.get("/app/endpoints?q=zebra").want(200, "None match", `href="/app/endpoints"`, `value="zebra"`, "New endpoint")
 	r.api.on("GET /v1/endpoints", 400,
 		`{"error":{"type":"invalid_request","message":"q: must be shorter","param":"q"}}`)

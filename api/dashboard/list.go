@@ -107,12 +107,15 @@ func filtersOf(asked url.Values, names []string) url.Values {
 
 // With returns the path of the first page of the list with one filter set to another value, or with a cursor.
 func (l *filteredList) With(name, value string) string {
-	query := url.Values{}
-	for _, x := range l.names {
-		if l.Filters.Value(x) != "" {
-			query.Set(x, l.Filters.Value(x))
-		}
-	}
+	query := filtersOf(l.Filters.values, l.names)
 	query.Set(name, value)
 	return l.ListPath + "?" + query.Encode()
+}
+
+// FirstPath returns the path of the first page of the list with its filters.
+func (l *filteredList) FirstPath() string {
+	if !l.Filtered {
+		return l.ListPath
+	}
+	return l.ListPath + "?" + filtersOf(l.Filters.values, l.names).Encode()
 }

@@ -74,7 +74,7 @@ type eventsListInput struct {
 
 type endpointsListInput struct {
 	page
-	Query string `json:"q,omitempty" jsonschema:"text in name, description or metadata, or in a destination's name or host"`
+	Query string `json:"q,omitempty" jsonschema:"an id, or text in name, description, metadata or a host"`
 }
 
 type eventGetInput struct {

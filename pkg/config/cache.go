@@ -57,15 +57,12 @@ func (c *core) value(e *conflog.Entity) value {
 			victim = i
 		}
 	}
-	v, err := c.decode(e)
-	if err != nil {
-		panic(fmt.Sprintf("BUG: %s %s was applied but cannot be decoded: %v", c.KindName(e.Kind), e.ID, err))
-	}
+	v := c.mustDecode(e)
 	set[victim].Store(&cachedValue{entity: e, value: v})
 	return v
 }
 
-// peek is value that caches nothing, for loops over all entities, which would evict those in use.
+// peek is value that adds nothing to the cache, for loops over many entities, which would evict those in use.
 func (c *core) peek(e *conflog.Entity) value {
 	set := &c.cache[uint64(e.Seq)%uint64(len(c.cache))]
 	for i := range set {
@@ -73,6 +70,11 @@ func (c *core) peek(e *conflog.Entity) value {
 			return d.value
 		}
 	}
+	return c.mustDecode(e)
+}
+
+// mustDecode decodes an entity of the view. All of these were decoded before they were applied.
+func (c *core) mustDecode(e *conflog.Entity) value {
 	v, err := c.decode(e)
 	if err != nil {
 		panic(fmt.Sprintf("BUG: %s %s was applied but cannot be decoded: %v", c.KindName(e.Kind), e.ID, err))
@@ -80,7 +82,7 @@ func (c *core) peek(e *conflog.Entity) value {
 	return v
 }
 
-// decode is value without the cache, for loops over all entities, which would evict those in use.
+// decode decodes an entity, whose values are in the log as they were written.
 func (c *core) decode(e *conflog.Entity) (value, error) {
 	v, err := decodeValue(e.Kind, c.Value(e))
 	if err != nil {

@@ -328,6 +328,22 @@ func TestListPages(t *testing.T) {
 	if page, more := n.Endpoints("acc_other", 0, 10); len(page) != 0 || more {
 		t.Fatal("another account sees the endpoints")
 	}
+
+	read := 0
+	page, more := n.EndpointsWhere(n.Account().ID, 0, 10, func(e *Endpoint) (yes, stop bool) {
+		read++
+		return e.ID != want[1], read == 4
+	})
+	if len(page) != 2 || page[0].ID != want[0] || page[1].ID != want[2] || more || read != 4 {
+		t.Errorf("%d endpoints of %d, more %t", len(page), read, more)
+	}
+	uncached := *n.View().FindLiving(kindEndpoint, want[0])
+	if n.peek(&uncached) == n.peek(&uncached) {
+		t.Error("a loop over endpoints fills the cache")
+	}
+	if n.endpoint(&uncached) != n.peek(&uncached) {
+		t.Error("a loop over endpoints does not use the cache")
+	}
 }
 
 func TestKeys(t *testing.T) {

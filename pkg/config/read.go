@@ -1,7 +1,5 @@
 package config
 
-import "context"
-
 // endpoints has the methods for endpoints.
 type endpoints struct{ *core }
 
@@ -37,9 +35,23 @@ func (c endpoints) HasHadEndpoints() bool {
 // Endpoints returns at most limit endpoints of an account, newest first: those created before the one with beforeSeq (0
 // = from the newest). more reports whether there are more.
 func (c endpoints) Endpoints(account string, beforeSeq int64, limit int) (page []*Endpoint, more bool) {
+	return c.EndpointsWhere(account, beforeSeq, limit, func(*Endpoint) (yes, stop bool) { return true, false })
+}
+
+// EndpointsWhere is Endpoints for the endpoints that match. It reads endpoints until the page is full or match says
+// stop; the page is not complete then.
+func (c endpoints) EndpointsWhere(account string, beforeSeq int64, limit int,
+	match func(*Endpoint) (yes, stop bool)) (page []*Endpoint, more bool) {
 	for e := range c.View().NewestFirst(kindEndpoint, beforeSeq) {
-		ep := c.endpoint(e)
+		ep := c.peek(e).(*Endpoint)
 		if ep.Account != account {
+			continue
+		}
+		yes, stop := match(ep)
+		if stop {
+			break
+		}
+		if !yes {
 			continue
 		}
 		if len(page) == limit {
@@ -48,24 +60,4 @@ func (c endpoints) Endpoints(account string, beforeSeq int64, limit int) (page [
 		page = append(page, ep)
 	}
 	return page, false
-}
-
-// EndpointsWhere returns the endpoints for which match is true, as Endpoints does. It may read all of them, and ends
-// with ctx.
-func (c endpoints) EndpointsWhere(ctx context.Context, account string, beforeSeq int64, limit int,
-	match func(*Endpoint) bool) (page []*Endpoint, more bool, err error) {
-	for e := range c.View().NewestFirst(kindEndpoint, beforeSeq) {
-		if err := ctx.Err(); err != nil {
-			return nil, false, err
-		}
-		ep := c.peek(e).(*Endpoint)
-		if ep.Account != account || !match(ep) {
-			continue
-		}
-		if len(page) == limit {
-			return page, true, nil
-		}
-		page = append(page, ep)
-	}
-	return page, false, nil
 }

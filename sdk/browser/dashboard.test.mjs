@@ -353,6 +353,9 @@ describe('the dashboard', { skip, concurrency: 4 }, () => {
       const response = await route.fetch()
       await route.fulfill({ response, body: (await response.text()).replaceAll('Newest event', 'Next event') })
     })
+    await link.dragTo(page.getByRole('heading', { name: 'Ingest URL' })) // is no click, and ends
+    await page.getByText('Next event').waitFor()
+    await page.unrouteAll({ behavior: 'ignoreErrors' })
     await link.hover()
     await page.mouse.down()
     await (await page.waitForResponse('**/wait')).finished()

@@ -67,17 +67,17 @@ func (t *table[R]) fill(blocks []column.Block, rows []R) error {
 
 // reserve preallocates size bytes in a text column; growing on demand would allocate five times as much. It appends a
 // row of that size and removes it again: clickhouse-go keeps the buffer, and has no other way to preallocate. The next
-// insert uses the same row, unless it is large: one insert of large bodies must not take memory for good.
+// insert uses the same row, unless it is large: after large bodies the memory is free again.
 func (t *table[R]) reserve(to column.Block, size int) error {
-	room := t.zeros
-	if size > len(room) {
-		room = make([]byte, size)
+	row := t.zeros
+	if size > len(row) {
+		row = make([]byte, size)
 		if size <= maxZeros {
-			t.zeros = room
+			t.zeros = row
 		}
 	}
-	room = room[:size]
-	if err := to.AppendRow(&room); err != nil {
+	row = row[:size]
+	if err := to.AppendRow(&row); err != nil {
 		return err
 	}
 	to.Reset()

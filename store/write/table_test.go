@@ -68,12 +68,12 @@ func TestColumnsHoldTheRows(t *testing.T) {
 	}
 }
 
-// TestLargeBodiesTakeNoMemoryForGood: a table keeps at most maxZeros after an insert of large bodies.
-func TestLargeBodiesTakeNoMemoryForGood(t *testing.T) {
+// TestLargeInsertKeepsNoMemory: a table keeps at most maxZeros after an insert of large bodies.
+func TestLargeInsertKeepsNoMemory(t *testing.T) {
 	table, rows := eventsTable(), eventRows(t, 2)
 	fillBlock(t, table, rows)
 	if kept := len(table.zeros); kept == 0 {
-		t.Error("room is made anew for every insert")
+		t.Error("the row of zeros is allocated for every insert")
 	}
 	rows[0].Body = make([]byte, maxZeros)
 	fillBlock(t, table, rows)

@@ -165,7 +165,7 @@ func (h *hostile) listStatuses(endpoint string) map[string]string {
 	}
 }
 
-// Bounds of what all attacks together may add to resident memory and to the heap after a garbage collection.
+// Bounds of what all attacks together may add to resident memory and to the heap in use after a garbage collection.
 // Most resident memory is garbage: a body becomes a record, a produce request, a row, and their copies. Short runs do
 // not check the bounds, because they use the race detector, which needs memory itself.
 const (
@@ -244,12 +244,12 @@ func TestHostileClients(t *testing.T) {
 	t.Logf("%d events were answered 2xx, %d are listed", len(h.stored), len(rows))
 }
 
-// heapInUse returns the bytes of objects in use after a garbage collection, from the process's metrics.
+// heapInUse returns the bytes of heap in use after a garbage collection, from the process's metrics.
 func (h *hostile) heapInUse() int {
 	h.t.Helper()
 	h.admin("/debug/pprof/heap?gc=1")
 	for line := range strings.Lines(h.admin("/metrics")) {
-		if value, ok := strings.CutPrefix(line, "go_memstats_heap_alloc_bytes "); ok {
+		if value, ok := strings.CutPrefix(line, "go_memstats_heap_inuse_bytes "); ok {
 			bytes, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
 			if err != nil {
 				h.t.Fatal(err)
@@ -257,7 +257,7 @@ func (h *hostile) heapInUse() int {
 			return int(bytes)
 		}
 	}
-	h.t.Fatal("no go_memstats_heap_alloc_bytes")
+	h.t.Fatal("no go_memstats_heap_inuse_bytes")
 	return 0
 }
 

@@ -1,15 +1,30 @@
 'use strict';
 // Parts of a page that follow what happens. An element with an id and data-live, a path of ours, is fetched every
 // data-every seconds while the page is visible, and replaced when it has changed. Parts with the same path are fetched
-// and replaced together, so that they agree. Without this script the page reloads. Where that would empty a form, it has a
-// link instead.
+// and replaced together, so that they agree. Without this script most of these pages reload by themselves. One with a
+// form, which that would empty, has a link instead.
+
+// pressed is the element that a pointer or the space bar is held down on, until the click that follows the release.
+// :active would stay after a link was dragged.
+let pressed = null;
+const notePress = (event) => {
+  if (event.type !== 'keydown' || event.key === ' ') {
+    pressed = event.target;
+  }
+};
+const endPress = () => window.setTimeout(() => {
+  pressed = null;
+});
+['pointerdown', 'keydown'].forEach((type) => document.addEventListener(type, notePress, true));
+['pointerup', 'pointercancel', 'dragend', 'keyup'].forEach((type) => document.addEventListener(type, endPress, true));
+window.addEventListener('blur', endPress);
 
 // replacement returns what replaces a part and keeps the focus, on the element with the same id or address. It returns
 // nothing if the old part must stay: until a question is answered, until the focus has left it, or while something is
 // pressed in it, since a click on what is replaced before the release is lost.
 const replacement = (old, now) => {
   const used = document.activeElement;
-  if (old.querySelector(':popover-open') || old.matches(':active')) {
+  if (old.querySelector(':popover-open') || old.contains(pressed)) {
     return null;
   }
   if (!old.contains(used)) {
