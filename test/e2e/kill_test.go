@@ -232,8 +232,9 @@ func TestKillEverything(t *testing.T) {
 	dest := newSink(t, nil)
 	p := startDevProcess(t, t.TempDir(), "RELAY_LEDGER_SECONDS=10")
 	endpoint, in, _ := p.endpoint(map[string]any{"destinations": []any{dest.URL}})
-	tr := startTraffic(rounds(16, 16, 64), time.Duration(rounds(50, 50, 0))*time.Millisecond, in)
-	kills := rounds(2, 3, 20) // with more the log outgrows what it keeps of completed work, which the ledger counts
+	// With more kills or traffic the log outgrows what it keeps of completed work, which the ledger counts.
+	tr := startTraffic(rounds(16, 16, 64), time.Duration(rounds(50, 50, 80))*time.Millisecond, in)
+	kills := rounds(2, 3, 20)
 	var worst time.Duration
 	for range kills {
 		time.Sleep(time.Duration(300+rand.IntN(1200)) * time.Millisecond)
