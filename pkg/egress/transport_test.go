@@ -234,7 +234,7 @@ func TestConnectionsPerHostAreNotLimited(t *testing.T) {
 	defer srv.Close()
 	tr := newTransport(t, Config{Policy: Policy{Allow: loopbackAllowed.Allow, AllowHTTP: true}})
 	defer tr.CloseIdleConnections()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // only for hangs
 	defer cancel()
 	burst := func(n int) {
 		var wg sync.WaitGroup
@@ -253,13 +253,16 @@ func TestConnectionsPerHostAreNotLimited(t *testing.T) {
 	}
 }
 
-// More concurrent requests than an HTTP/2 connection allows streams use a second connection instead of waiting for the
+// More concurrent requests than an HTTP/2 connection allows streams use further connections instead of waiting for the
 // first.
 func TestHTTP2OpensFurtherConnections(t *testing.T) {
-	const requests = 300 // net/http's server allows 250 streams per connection
-	var open atomic.Int64
+	const streams, requests = 4, 10
+	var open, opened atomic.Int64
 	all := make(chan struct{})
-	srv, url := startTLS(t, true, func(_ http.ResponseWriter, r *http.Request) {
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost {
+			return
+		}
 		if open.Add(1) == requests {
 			close(all)
 		}
@@ -267,8 +270,24 @@ func TestHTTP2OpensFurtherConnections(t *testing.T) {
 		case <-all:
 		case <-r.Context().Done():
 		}
-	})
+	}))
+	srv.EnableHTTP2 = true
+	srv.Config.ErrorLog = discardLog
+	srv.Config.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: streams}
+	srv.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			opened.Add(1)
+		}
+	}
+	srv.StartTLS()
+	defer srv.Close()
+	_, port, _ := net.SplitHostPort(srv.Listener.Addr().String())
+	url := "https://example.com:" + port
 	tr := transportTo(t, srv)
+	// Without a first connection each request would open one, and their handshakes at once could take too long.
+	if _, err := get(t, tr, url); err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // only for hangs
 	defer cancel()
 	var wg sync.WaitGroup
@@ -276,6 +295,9 @@ func TestHTTP2OpensFurtherConnections(t *testing.T) {
 		wg.Go(func() { post(ctx, t, tr, url) })
 	}
 	wg.Wait()
+	if n := opened.Load(); n < (requests+streams-1)/streams {
+		t.Errorf("%d requests at once used %d connections of %d streams", requests, n, streams)
+	}
 }
 
 // post sends a request and reads only the header of the response.
