@@ -329,11 +329,16 @@ func TestFindEndpoints(t *testing.T) {
 		"destinations": []any{
 			map[string]any{"url": "https://hooks.wombat.example.com:8443/numbat?key=bilby", "name": "Warehouse of emus",
 				"headers": map[string]any{"X-Key": "dingo"}}}})
-	second := c.endpoint(map[string]any{"name": "shop of zebra 18", "description": nil})
+	ingestURL := first.text("ingest_url")
+	token := path.Base(ingestURL)
+	second := c.endpoint(map[string]any{"name": "shop of zebra 18", "description": nil,
+		"destinations": []any{map[string]any{"url": "https://känguru.example.com/"}}})
 	one, both := []string{first.text("id")}, []string{second.text("id"), first.text("id")}
 	for q, want := range map[string][]string{
 		"zebra": both, "Zebra 17": one, "GIRAFFEN": one, "für": one, "FÜR": one, "okapi": one, "emus": one,
-		"wombat.example": one, "8443": nil,
+		"wombat.example": one, "wombat.example.com:8443": one, "https://HOOKS.wombat.example.com:8443/other": one,
+		"https://hooks.wombat.example.com/other": one, "KÄNGURU.": both[:1], "xn--knguru": both[:1],
+		ingestURL: one, ingestURL + "?a=b": one, token: nil, "/in/" + token: one, "/in/" + token[1:]: nil,
 		first.text("id"): one, first.text("destinations.0.id"): one, first.text("id")[:20]: nil,
 		"quagga": nil, "numbat": nil, "bilby": nil, "dingo": nil, "customer": nil, "zebra%": nil,
 	} {
@@ -346,8 +351,6 @@ func TestFindEndpoints(t *testing.T) {
 			t.Errorf("%q finds %q, want %q", q, got, want)
 		}
 	}
-	ingestURL := first.text("ingest_url")
-	token := path.Base(ingestURL)
 	c.do("PATCH", "/v1/endpoints/"+first.text("id"), map[string]any{"description": "posts to " + ingestURL}).want(200)
 	for _, x := range []struct {
 		c    *client
@@ -358,6 +361,11 @@ func TestFindEndpoints(t *testing.T) {
 			t.Errorf("the beginning of a token finds %d endpoints, want %d", len(found), x.rows)
 		}
 	}
+	stranger := &config.Key{ID: "usr_1", Account: "acc_1", Scope: config.Read}
+	a := c.call(stranger, "GET", "/v1/endpoints?q="+url.QueryEscape(ingestURL), nil, "").want(200)
+	if rows := a.get("data").([]any); len(rows) != 0 {
+		t.Errorf("another account finds %s", a.raw)
+	}
 	page := c.do("GET", "/v1/endpoints?limit=1&q=of+zebra", nil).want(200)
 	cursor := page.text("next_cursor")
 	next := c.do("GET", "/v1/endpoints?limit=1&q=of+zebra&cursor="+cursor, nil).want(200)
@@ -365,6 +373,7 @@ func TestFindEndpoints(t *testing.T) {
 		t.Errorf("pages %s and %s", page.raw, next.raw)
 	}
 	c.do("GET", "/v1/endpoints?q=zebra&cursor="+cursor, nil).wantError(400, "invalid_request", "cursor")
+	c.do("GET", "/v1/endpoints?q[]=zebra", nil).wantError(400, "invalid_request", "q[]")
 	for _, bad := range []string{"q=%ff", "q=a&q=b", "q=" + strings.Repeat("a", 201)} {
 		c.do("GET", "/v1/endpoints?"+bad, nil).wantError(400, "invalid_request", "q")
 	}
@@ -416,7 +425,11 @@ func TestTwoSearchesOfEndpointsAtATime(t *testing.T) {
 	done := make(chan *answer, 2)
 	for range 2 {
 		go func() { done <- c.do("GET", "/v1/endpoints?limit=1&q=of+many", nil) }()
-		<-held.begun
+		select {
+		case <-held.begun:
+		case a := <-done:
+			t.Fatalf("no search: %s", a.raw)
+		}
 	}
 	c.do("GET", "/v1/endpoints?q=other", nil).wantError(429, "rate_limited", "")
 	c.do("GET", "/v1/endpoints?limit=1", nil).want(200) // no search

@@ -35,8 +35,8 @@ func searchTerm(name string) (kind, of string, ok bool) {
 
 // search reads the search terms; nil if the request has none.
 func (q *query) search() *event.Search {
-	q.names = append(q.names, "q", "body", "header")
 	s := &event.Search{Text: q.text("must be UTF-8; header[name] and body[path] also search for other bytes")}
+	q.names = append(q.names, "body", "header")
 	terms := 0
 	for _, name := range slices.Sorted(maps.Keys(q.values)) {
 		if base := strings.TrimSuffix(name, "[]"); base == "body" || base == "header" {
@@ -84,6 +84,7 @@ func (q *query) nonEmptyValues(name string) []string {
 
 // text reads q, the text that rows have to contain; notUTF8 says what to do about other bytes.
 func (q *query) text(notUTF8 string) string {
+	q.names = append(q.names, "q")
 	values := q.nonEmptyValues("q")
 	if len(values) == 0 {
 		return ""

@@ -74,7 +74,7 @@ type eventsListInput struct {
 
 type endpointsListInput struct {
 	page
-	Query string `json:"q,omitempty" jsonschema:"an id, or text in name, description, metadata or a host"`
+	Query string `json:"q,omitempty" jsonschema:"an id, a URL, or text in name, description, metadata or a host"`
 }
 
 type eventGetInput struct {
