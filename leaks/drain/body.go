@@ -32,6 +32,10 @@ const (
 	bodyGrace = 5 * time.Second
 	minRate   = 64 << 10
 	maxTime   = 2 * time.Minute
+	// Gzip data may be emptyGrace bytes, and maxEmpty times what it stands for. More of it, blocks without content, is
+	// there to cost CPU time: what cannot be compressed grows by a few bytes in a block.
+	emptyGrace = 64 << 10
+	maxEmpty   = 4
 )
 
 var (
@@ -41,6 +45,7 @@ var (
 	errSlow       = errors.New("the body did not arrive in time")
 	errOutOfBytes = errors.New("the drain's rate is used up")
 	errBusy       = errors.New("too many bodies are being scanned")
+	errEmptyGzip  = errors.New("most of the gzip data stands for nothing")
 )
 
 // scan reads the whole body through the scanner. It returns what it has read and the hash of the scanned bytes, which
@@ -60,6 +65,8 @@ func (d *Drain) scan(w http.ResponseWriter, r *http.Request, in *slot, found *hi
 	ctx, cancel := context.WithTimeout(r.Context(), maxTime)
 	defer cancel()
 	wire.pace = func(n int) error { return d.pace(ctx, in.drain, n, wire) }
+	wire.turn = &turn{in: in, done: ctx.Done(), waited: wire.addWait}
+	defer wire.turn.give()
 	sum := sha256.New()
 	stream := found.scanner.NewStream(found.add)
 	defer func() {
@@ -69,17 +76,6 @@ func (d *Drain) scan(w http.ResponseWriter, r *http.Request, in *slot, found *hi
 	lines := &lineCounter{framed: of.platform == config.PlatformHeroku}
 	sinks := io.MultiWriter(stream, sum, lines)
 	head := false // whether the first bytes have been seen
-	inTurn := func(f func() error) error {
-		asked := time.Now()
-		err := in.scan(ctx, func() error {
-			wire.addWait(time.Since(asked))
-			return f()
-		})
-		if err != nil {
-			return err
-		}
-		return wire.pace(found.takeUnpaid() * matchCost)
-	}
 	decode := expand
 	if of.platform == config.PlatformFirehose {
 		decode = func(wire *wireReader, write func([]byte) error) error { return expandFirehose(of, wire, write) }
@@ -89,13 +85,19 @@ func (d *Drain) scan(w http.ResponseWriter, r *http.Request, in *slot, found *hi
 			of.detectLogpush(string(p[:min(len(p), maxLogpushHead)]))
 		}
 		head = true
-		return inTurn(func() error {
-			_, err := sinks.Write(p)
+		if _, err := sinks.Write(p); err != nil {
 			return err
-		})
+		}
+		if err := wire.pace(found.takeUnpaid() * matchCost); err != nil {
+			return err
+		}
+		return wire.turn.share()
 	})
 	if err == nil {
-		err = inTurn(stream.Close)
+		err = stream.Close()
+	}
+	if err == nil {
+		err = wire.pace(found.takeUnpaid() * matchCost)
 	}
 	got.Lines, got.Bytes = lines.count(), lines.bytes
 	if err != nil {
@@ -107,16 +109,22 @@ func (d *Drain) scan(w http.ResponseWriter, r *http.Request, in *slot, found *hi
 // maxLogpushHead is how much of a body is read for its platform.
 const maxLogpushHead = 4 << 10
 
+// bufferSize is how many bytes of a body are buffered at a time.
+const bufferSize = 4 << 10
+
 // readers are the buffers of a request for reading its body.
 type readers struct {
 	wire, inner, record *bufio.Reader
 	outer, deep         *gzip.Reader
+	short               bytes.Reader
+	decoded             [bufferSize]byte // what short reads
 	chunk               [32 << 10]byte
 }
 
 var readerPool = sync.Pool{New: func() any {
 	return &readers{
-		wire: bufio.NewReader(nil), inner: bufio.NewReader(nil), record: bufio.NewReader(nil),
+		wire:  bufio.NewReaderSize(nil, bufferSize),
+		inner: bufio.NewReaderSize(nil, bufferSize), record: bufio.NewReader(nil),
 		outer: new(gzip.Reader), deep: new(gzip.Reader),
 	}
 }}
@@ -131,7 +139,8 @@ func (b *readers) release() {
 	for _, r := range []*bufio.Reader{b.wire, b.inner, b.record} {
 		r.Reset(nil)
 	}
-	clear(b.chunk[:]) // it holds lines
+	clear(b.chunk[:]) // they hold lines
+	clear(b.decoded[:])
 	readerPool.Put(b)
 }
 
@@ -140,12 +149,12 @@ func (b *readers) open(wire *wireReader) (*bufio.Reader, error) {
 	if !isGzip(b.wire) {
 		return b.wire, nil
 	}
-	wire.compressed = true
 	wire.limit(maxCompressed)
 	if err := b.outer.Reset(b.wire); err != nil {
 		return nil, wire.reason(err)
 	}
-	b.inner.Reset(&budgetReader{b.outer, wire})
+	b.inner.Reset(wire.inflate(b.outer))
+	wire.compressed = true
 	return b.inner, nil
 }
 
@@ -163,7 +172,7 @@ func expand(wire *wireReader, write func([]byte) error) error {
 		if err := b.deep.Reset(opened); err != nil {
 			return wire.reason(err)
 		}
-		from = &budgetReader{b.deep, wire}
+		from = wire.inflate(b.deep)
 	}
 	for {
 		n, err := from.Read(b.chunk[:])
@@ -189,19 +198,55 @@ func isGzip(b *bufio.Reader) bool {
 
 // budgetReader bounds the bytes of all decompressed readers of a body together, and takes the tokens of each.
 type budgetReader struct {
-	from io.Reader
-	wire *wireReader
+	from     io.Reader
+	wire     *wireReader
+	inflated *budgetReader // the decompressed bytes of these; nil = they are no gzip
+	in, out  int64         // bytes of gzip that it was given, and of what they stand for
 }
 
 func (r *budgetReader) Read(p []byte) (int, error) {
 	n, err := r.from.Read(p)
+	r.out += int64(n)
 	if r.wire.left -= int64(n); r.wire.left < 0 {
 		return 0, errExpanded
 	}
-	if r.wire.err = r.wire.pace(n); r.wire.err != nil {
+	if err := r.inflated.give(n); err != nil {
+		return 0, err
+	}
+	if r.wire.err = r.wire.pace(n); r.wire.err == nil {
+		r.wire.err = r.wire.turn.share()
+	}
+	if r.wire.err != nil {
 		return 0, r.wire.err
 	}
 	return n, err
+}
+
+// give counts n bytes of gzip, and refuses them if they stand for too little.
+func (r *budgetReader) give(n int) error {
+	if r == nil {
+		return nil
+	}
+	if r.in += int64(n); r.in > emptyGrace+maxEmpty*r.out {
+		return errEmptyGzip
+	}
+	return nil
+}
+
+// inflate returns what a gzip reader decompresses of the body, or of the body as it was before compression.
+func (r *wireReader) inflate(from io.Reader) io.Reader {
+	b := &budgetReader{from: from, wire: r}
+	r.setInflated(b)
+	return b
+}
+
+// setInflated says whose gzip follows; nil = what follows is no gzip.
+func (r *wireReader) setInflated(b *budgetReader) {
+	if r.compressed && r.inflated != nil {
+		r.inflated.inflated = b
+	} else {
+		r.inflated = b
+	}
 }
 
 // wireReader reads the body from the connection, within the limits of size and time.
@@ -216,7 +261,9 @@ type wireReader struct {
 	left  int64             // bytes that may still come out of gzip
 	// compressed says that the body is gzip, whatever its headers say.
 	compressed bool
-	signed     hash.Hash // gets the bytes of the body; nil = nobody needs it
+	inflated   *budgetReader // the decompressed bytes; nil = the body is no gzip
+	turn       *turn         // given back while the client is waited for
+	signed     hash.Hash     // gets the bytes of the body; nil = nobody needs it
 	// complete says that all of the body is there.
 	complete bool
 	// waited is how long the sender waited for its turn or for tokens: it is not to blame for that.
@@ -234,6 +281,7 @@ func (r *wireReader) Read(p []byte) (int, error) {
 	if r.err != nil {
 		return 0, r.err
 	}
+	r.turn.give()
 	n, err := r.body.Read(p)
 	r.n += int64(n)
 	switch {
@@ -248,7 +296,13 @@ func (r *wireReader) Read(p []byte) (int, error) {
 		r.err = err
 	}
 	if r.err == nil {
+		r.err = r.inflated.give(n)
+	}
+	if r.err == nil {
 		r.err = r.pace(n)
+	}
+	if r.err == nil {
+		r.err = r.turn.take()
 	}
 	if r.signed != nil {
 		r.signed.Write(p[:n]) // never fails
@@ -281,7 +335,7 @@ func (r *wireReader) reason(err error) error {
 	switch {
 	case r.err != nil:
 		return r.err
-	case errors.Is(err, errExpanded), errors.Is(err, errMalformed):
+	case errors.Is(err, errExpanded), errors.Is(err, errEmptyGzip), errors.Is(err, errMalformed):
 		return err
 	default:
 		return fmt.Errorf("%w: %w", errCorrupt, err)
@@ -302,8 +356,15 @@ func (d *Drain) pace(ctx context.Context, drain string, n int, wire *wireReader)
 			return errOutOfBytes
 		}
 		wire.addWait(delay)
+		held := wire.turn.held
+		wire.turn.give()
 		if err := wait.For(ctx, delay); err != nil {
 			return err
+		}
+		if held {
+			if err := wire.turn.take(); err != nil {
+				return err
+			}
 		}
 	}
 }
@@ -327,6 +388,8 @@ func bodyError(r *http.Request, err error) error {
 			fmt.Sprintf("takes at most %d MiB a second; send the lines again after a second", maxBytesPerSecond>>20))
 	case errors.Is(err, errBusy):
 		return web.ServiceUnavailable(nil, "this node scans as many bodies as it can; send the lines again")
+	case errors.Is(err, errEmptyGzip):
+		return web.Invalid("", "most of the gzip data of the body stands for nothing; compress the lines in one go")
 	case errors.Is(err, errMalformed):
 		return web.Invalid("", "%v; send what Firehose sends", err)
 	case errors.Is(err, errCorrupt):

@@ -92,16 +92,77 @@ func TestBombsAreRefused(t *testing.T) {
 	}
 }
 
-// The bytes of each level take of the drain's rate: members of gzip without content are work too.
+// The bytes of each level take of the drain's rate.
 func TestBytesOfEachLevelTakeTokens(t *testing.T) {
 	w := newWorld(t)
 	tokens := &countedTokens{}
 	w.drain.deps.Tokens = tokens
-	members := strings.Repeat(gzipped(""), 10_000)
+	members := strings.Repeat(gzipped("a line\n"), 10_000)
 	body := gzipped(members)
 	w.post(202, body)
 	if least := len(members) + len(body); tokens.bytes < least {
 		t.Errorf("%d tokens were taken, want %d at least", tokens.bytes, least)
+	}
+}
+
+// emptyBlocks is gzip data that has that many blocks of five bytes, which stand for nothing.
+func emptyBlocks(n int) string {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	for range n {
+		_ = z.Flush() // a buffer takes everything
+	}
+	_ = z.Close()
+	return b.String()
+}
+
+// Gzip data that stands for nothing costs CPU time, though no bytes come out of it. It is refused early, on both
+// levels.
+func TestEmptyGzipIsRefused(t *testing.T) {
+	w := newWorld(t)
+	blocks := emptyBlocks(1 << 20)
+	for name, body := range map[string]string{"once": blocks, "twice": gzipped(blocks)} {
+		from := &countingReader{Reader: strings.NewReader(body)}
+		status, answer := w.send(http.MethodPost, path, from)
+		if status != 400 || !strings.Contains(answer, "stands for nothing") || from.n > emptyGrace+2*bufferSize {
+			t.Errorf("%s: %d %s after %d bytes", name, status, answer, from.n)
+		}
+	}
+	w.post(202, emptyBlocks(1_000))
+}
+
+// A body is decompressed and decoded in its turn, also if nothing comes out of it.
+func TestDecompressionWaitsForItsTurn(t *testing.T) {
+	for name, body := range map[string]string{
+		"gzip":     emptyBlocks(10_000),
+		"Firehose": `{"requestId":"r","records":[` + strings.Repeat(`{"data":""},`, 5_000) + `{"data":"eA=="}]}`,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			scans := w.drain.running.scans
+			for range cap(scans) {
+				scans <- struct{}{}
+			}
+			from := &countingReader{Reader: strings.NewReader(body)}
+			var wg sync.WaitGroup
+			wg.Go(func() {
+				var headers []string
+				if name == "Firehose" {
+					headers = []string{"X-Amz-Firehose-Request-Id", "r"}
+				}
+				if status, answer := w.send(http.MethodPost, path, from, headers...); status/100 != 2 {
+					t.Errorf("%s: %d %s", name, status, answer)
+				}
+			})
+			synctest.Wait()
+			if from.n > 2*bufferSize {
+				t.Errorf("%s: %d of %d bytes were read before the turn", name, from.n, len(body))
+			}
+			for range cap(scans) {
+				<-scans
+			}
+			wg.Wait()
+		})
 	}
 }
 

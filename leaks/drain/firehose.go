@@ -85,14 +85,22 @@ func (f *firehose) record() error {
 		return err
 	}
 	text := &stringReader{r: f.r}
-	f.b.record.Reset(base64.NewDecoder(base64.StdEncoding, &paddedReader{from: text}))
+	if decoded, ok, err := f.shortRecord(); err != nil {
+		return err
+	} else if ok {
+		f.b.short.Reset(decoded)
+		f.b.record.Reset(&f.b.short)
+	} else {
+		f.b.record.Reset(base64.NewDecoder(base64.StdEncoding, &paddedReader{from: text}))
+	}
 	var from io.Reader = f.b.record
 	compressed := isGzip(f.b.record)
 	if compressed {
 		if err := f.b.deep.Reset(f.b.record); err != nil {
 			return f.recordError(text, compressed, err)
 		}
-		from = &budgetReader{f.b.deep, f.wire}
+		from = f.wire.inflate(f.b.deep)
+		defer f.wire.setInflated(nil)
 	}
 	if len(f.b.chunk)-f.n < maxRecordHead {
 		if err := f.flush(); err != nil {
@@ -125,6 +133,22 @@ func (f *firehose) record() error {
 		return f.flush()
 	}
 	return nil
+}
+
+// shortRecord decodes a record that is buffered up to its last quote. Most are: a decoder of their own would take ten
+// times as long. It reports false, and has read nothing, if the record is longer or has escapes.
+func (f *firehose) shortRecord() (decoded []byte, ok bool, err error) {
+	text, _ := f.r.Peek(f.r.Buffered()) // it is buffered
+	end := bytes.IndexByte(text, '"')
+	if end < 0 || bytes.IndexByte(text[:end], '\\') >= 0 {
+		return nil, false, nil
+	}
+	n, err := base64.StdEncoding.Decode(f.b.decoded[:], text[:end])
+	if err != nil {
+		return nil, false, fmt.Errorf("%w: a record is not base64", errMalformed)
+	}
+	_, _ = f.r.Discard(end + 1)
+	return f.b.decoded[:n], true, nil
 }
 
 // logGroup returns the log group that a record of CloudWatch begins with; empty if it is none.

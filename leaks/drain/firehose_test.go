@@ -32,6 +32,11 @@ func readFirehose(body []byte, cuts uint64) (id string, records []byte, err erro
 	of := &request{}
 	wire := &wireReader{w: httptest.NewRecorder(), body: &pieces{body, cuts}, began: time.Now(), most: maxBody,
 		left: maxScanned, pace: func(int) error { return nil }}
+	in, err := newSlots().enter("drn_1")
+	if err != nil {
+		return "", nil, err
+	}
+	wire.turn = &turn{in: in, waited: wire.addWait}
 	err = expandFirehose(of, wire, func(b []byte) error {
 		records = append(records, b...)
 		return nil

@@ -120,25 +120,25 @@ func TestScansWaitForTheirTurn(t *testing.T) {
 			}
 			wg.Go(func() {
 				defer in.leave()
-				if err := in.scan(t.Context(), func() error {
-					mu.Lock()
-					running++
-					ofDrain[drain]++
-					order = append(order, drain)
-					most = max(most, running)
-					if ofDrain[drain] > 1 {
-						t.Errorf("%d requests of %s are scanned", ofDrain[drain], drain)
-					}
-					mu.Unlock()
-					time.Sleep(time.Second)
-					mu.Lock()
-					defer mu.Unlock()
-					running--
-					ofDrain[drain]--
-					return nil
-				}); err != nil {
+				cpu := &turn{in: in, done: t.Context().Done(), waited: func(time.Duration) {}}
+				if err := cpu.take(); err != nil {
 					t.Error(err)
 				}
+				defer cpu.give()
+				mu.Lock()
+				running++
+				ofDrain[drain]++
+				order = append(order, drain)
+				most = max(most, running)
+				if ofDrain[drain] > 1 {
+					t.Errorf("%d requests of %s are scanned", ofDrain[drain], drain)
+				}
+				mu.Unlock()
+				time.Sleep(time.Second)
+				mu.Lock()
+				defer mu.Unlock()
+				running--
+				ofDrain[drain]--
 			})
 			synctest.Wait()
 		}
@@ -155,9 +155,11 @@ func TestScansWaitForTheirTurn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := in.scan(ctx, func() error { return nil }); !errors.Is(err, errBusy) || time.Since(began) != time.Second/2 {
+		cpu := &turn{in: in, done: ctx.Done(), waited: func(time.Duration) {}}
+		if err := cpu.take(); !errors.Is(err, errBusy) || time.Since(began) != time.Second/2 {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
+		cpu.give() // it has none
 		in.leave()
 		wg.Wait()
 		if most != width {
@@ -169,6 +171,47 @@ func TestScansWaitForTheirTurn(t *testing.T) {
 			}
 		}
 		t.Errorf("a drain with %d requests delays the others: %v", maxRunningOfDrain, order)
+	})
+}
+
+// A request keeps the turn for some milliseconds, then others have theirs.
+func TestTurnsAreShort(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := newSlots()
+		all.scans = make(chan struct{}, 1)
+		turnOf := func(drain string) *turn {
+			in, err := all.enter(drain)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return &turn{in: in, done: t.Context().Done(), waited: func(time.Duration) {}}
+		}
+		one, other := turnOf("one"), turnOf("other")
+		if err := one.take(); err != nil {
+			t.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if err := other.take(); err != nil {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		if err := one.share(); err != nil || other.held {
+			t.Errorf("%v, the other request has the turn: %v", err, other.held)
+		}
+		time.Sleep(maxTurn)
+		wg.Go(func() {
+			if err := one.share(); err != nil {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		if one.held || !other.held {
+			t.Errorf("after %v the turns are %v and %v", maxTurn, one.held, other.held)
+		}
+		other.give()
+		wg.Wait()
 	})
 }
 

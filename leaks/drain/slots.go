@@ -1,7 +1,6 @@
 package drain
 
 import (
-	"context"
 	"fmt"
 	"runtime"
 	"sync"
@@ -16,11 +15,15 @@ const (
 	maxRunningOfDrain = 32
 )
 
-// slots bounds the requests that are being read, and how many of them are scanned at the same time: one of each drain,
-// and as many of the node as it has cores for half of them. So no drain, and not all together, can take the node's
-// CPU from events and deliveries. Requests wait in order; a drain has one in the node's line.
+// maxTurn is for how long a request decompresses, decodes and scans while others may wait.
+const maxTurn = 5 * time.Millisecond
+
+// slots bounds the requests that are being read, and how many of them use the CPU at the same time, to decompress,
+// decode and scan: one of each drain, and as many of the node as it has cores for half of them. So no drain, and not
+// all together, can take the node's CPU from events and deliveries. Requests wait in order; a drain has one in the
+// node's line.
 type slots struct {
-	scans   chan struct{} // holds one element for each scan of this node
+	scans   chan struct{} // holds one element for each turn of this node
 	mu      sync.Mutex    // guards what follows
 	byDrain map[string]*drainSlots
 	all     int
@@ -28,7 +31,7 @@ type slots struct {
 
 type drainSlots struct {
 	n    int
-	scan chan struct{} // holds one element while a request of the drain is scanned or waits for the node
+	scan chan struct{} // holds one element while a request of the drain has the turn or waits for the node
 }
 
 func newSlots() *slots {
@@ -71,19 +74,51 @@ func (s *slot) leave() {
 	}
 }
 
-// scan calls f when it is the request's turn. It returns errBusy if ctx ends before.
-func (s *slot) scan(ctx context.Context, f func() error) error {
+// turn is a request's right to use the CPU. It is given back while the request waits for its client or for tokens.
+type turn struct {
+	in     *slot
+	done   <-chan struct{}     // ends waiting
+	waited func(time.Duration) // is told how long take has waited
+	held   bool
+	since  time.Time
+}
+
+// take waits for the turn, or returns errBusy when the request is done.
+func (t *turn) take() error {
+	if t.held {
+		return nil
+	}
+	asked := time.Now()
 	select {
-	case s.scans.scan <- struct{}{}:
-		defer func() { <-s.scans.scan }()
-	case <-ctx.Done():
+	case t.in.scans.scan <- struct{}{}:
+	case <-t.done:
 		return errBusy
 	}
 	select {
-	case s.all.scans <- struct{}{}:
-		defer func() { <-s.all.scans }()
-	case <-ctx.Done():
+	case t.in.all.scans <- struct{}{}:
+	case <-t.done:
+		<-t.in.scans.scan
 		return errBusy
 	}
-	return f()
+	t.held, t.since = true, time.Now()
+	t.waited(t.since.Sub(asked))
+	return nil
+}
+
+// give gives the turn back, if the request has it.
+func (t *turn) give() {
+	if t.held {
+		t.held = false
+		<-t.in.all.scans
+		<-t.in.scans.scan
+	}
+}
+
+// share lets others have the turn after maxTurn.
+func (t *turn) share() error {
+	if !t.held || time.Since(t.since) < maxTurn {
+		return nil
+	}
+	t.give()
+	return t.take()
 }
