@@ -94,6 +94,12 @@ func attemptBytes(rows []event.AttemptRow) (n int) {
 	return escapedByte * n
 }
 
+// errTooManySearches is the 429 of a node that already searches as many endpoints as it may at a time.
+func errTooManySearches() error {
+	return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: time.Second,
+		Message: "this node already runs two searches of endpoints; try again in a second"}
+}
+
 // errTooManyReads is the 429 for a key or a person that already has its maximum of concurrent event reads.
 func errTooManyReads() error {
 	return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: time.Second,

@@ -11,8 +11,8 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 )
 
-// TestContract01 and the tests below check the closing table of the HTTP contract, one row each, as far as this
-// package can answer it. The number in the name is that of the row.
+// TestContract01 and the tests below check what every client relies on, one promise each, as far as this package can
+// answer it.
 
 func TestContract01EveryCallNeedsAKey(t *testing.T) {
 	c := newClient(t)

@@ -127,7 +127,7 @@ type Endpoints interface {
 	EndpointByToken(token string) *config.Endpoint
 	// Endpoints returns the endpoints created before that sequence (0 = all), newest first, and whether more follow.
 	Endpoints(account string, beforeSeq int64, limit int) ([]*config.Endpoint, bool)
-	// EndpointsWhere returns those that match. It reads endpoints until limit of them do, or match says stop.
+	// EndpointsWhere returns those that match. If match says stop, it returns what it has found, and false.
 	EndpointsWhere(account string, beforeSeq int64, limit int, match func(*config.Endpoint) (yes, stop bool),
 	) ([]*config.Endpoint, bool)
 	CreateEndpoint(ctx context.Context, e *config.Endpoint) (*config.Endpoint, error)

@@ -150,7 +150,7 @@ func (a *endpoints) findEndpoints(ctx context.Context, text string, key *config.
 	case a.searching <- struct{}{}:
 		defer func() { <-a.searching }()
 	default:
-		return nil, false, errTooManyReads()
+		return nil, false, errTooManySearches()
 	}
 	contains := containsText(a.viewerOf(key), text)
 	page, more = a.config.EndpointsWhere(key.Account, before, limit, func(e *config.Endpoint) (yes, stop bool) {

@@ -244,9 +244,9 @@ func TestOpenTabsCauseFewFlushes(t *testing.T) {
 	}
 }
 
-// Tabs that show the figures of the desk, reloaded again and again, share their reads of the store: each figure is read
-// once in ten seconds, so any number of tabs causes less than one flush a second.
-func TestOpenTabsOfTheDeskShareReads(t *testing.T) {
+// Tabs that show the figures of the overview, reloaded again and again, share their reads of the store: each figure is
+// read once in ten seconds, so any number of tabs causes less than one flush a second.
+func TestOpenTabsOfTheOverviewShareReads(t *testing.T) {
 	var seconds, reads int
 	began := time.Now()
 	c := newClient(t, withRates(0, 0, 0), func(_ *api.Config, d *api.Deps) {

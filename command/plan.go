@@ -27,7 +27,7 @@ memory and disks, and what it assumed. It connects to nothing.
   --attempts N            requests for a delivery, in the mean: 1.1 means that one of ten fails; default 1.1
   --retention DAYS        how long events stay readable, as RELAY_RETENTION_DAYS; default 30
   --peak N                events in the busiest minute, as a multiple of the mean; default 3
-  --log-hours N           how long Kafka's disks can hold everything while ClickHouse is away; default 24
+  --log-hours N           how long Kafka's disks can hold everything while ClickHouse is unavailable; default 24
   --compression N         size of a body on ClickHouse's disk, as a part of --size; default 0.225, as JSON
                           of orders, invoices and commits has; 1 for what is compressed already
   --deduplicated N        share of the events with deduplication or an Idempotency-Key, which Redis keeps for up to

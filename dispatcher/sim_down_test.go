@@ -50,7 +50,8 @@ func TestDownForAnHour(t *testing.T) {
 		down:      func() (time.Duration, int) { return time.Hour, 0 },
 	}
 	if full() {
-		// Fewer than the budget re-checks in a minute: new deliveries are moved too, and would hide the rate.
+		// 24,000 events in the hour, fewer than the 30,000 re-checks that the budget allows in a minute: the hops of more new
+		// deliveries would hide the rate of re-checks.
 		o.every = 150 * time.Millisecond
 	}
 	o.run(t)

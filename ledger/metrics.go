@@ -45,7 +45,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		dead:     gauge("dead", "Deliveries in the dead letter topic"+of),
 		inFlight: gauge("in_flight", "Deliveries that have not ended, however old"+here),
 		residue:  gauge("residue", "Lost deliveries (neither ended nor in flight), must be 0"+here),
-		unproven: gauge("unproven", "Chains of attempts that count as in flight although no record was found in the log "+
+		unproven: gauge("unproven", "Deliveries that count as in flight although no record was found in the log "+
 			"that proves it."),
 		last:    gauge("last_run_timestamp_seconds", "Unix time of the last complete run of the ledger."),
 		seconds: gauge("last_run_duration_seconds", "Duration of the last complete run, throttling included."),

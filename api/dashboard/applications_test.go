@@ -34,7 +34,7 @@ func TestConnectAnApplication(t *testing.T) {
 	}
 	r.api.on("GET /v1/dsns/dsn_1", http.StatusOK, oneDSN)
 	body := b.get("/app/applications/dsn_1").want(200, "Waiting for the first report", "&lt;b&gt;shop",
-		`data-live="/app/applications/dsn_1"`, `<a href="/app/applications/dsn_1">Look again</a>`,
+		`data-live="/app/applications/dsn_1"`, `<a href="/app/applications/dsn_1">Reload this page</a>`,
 		"https://pk12@relay.example.com/dsn_1",
 		"npm install ./vendor/eventrelay-sdk-", "/tools/eventrelay-sdk-", "node --import @eventrelay/sdk/register app.js",
 		"instrumentation.js", "sendTest()", "node try.mjs").body

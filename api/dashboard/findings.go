@@ -325,7 +325,7 @@ type occurrenceData struct {
 }
 
 // readOccurrences reads the page of occurrences that the address names. The page of a finding is shown without them:
-// people act on a finding while the store is away.
+// people act on a finding while the store is unavailable.
 func readOccurrences(v *visit, f *findingData) (part occurrencesPart, err error) {
 	var list struct {
 		Data       []occurrenceData `json:"data"`

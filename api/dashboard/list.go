@@ -24,8 +24,8 @@ type filteredList struct {
 }
 
 // listRows reads a page of the list at api into rows, a slice of its rows. names are the filters: parameters of the
-// page and of the API. path is the page. A filter that the API refuses and a store that is away are no error: the page
-// says so.
+// page and of the API. path is the page. A filter that the API refuses and a store that is unavailable are no error:
+// the page says so.
 func listRows[T any](v *visit, api, path string, names []string, rows *[]T) (*filteredList, error) {
 	asked := v.r.URL.Query()
 	l := &filteredList{First: asked.Get("cursor") == "", ListPath: path, names: names}

@@ -62,7 +62,7 @@ func (c *core) value(e *conflog.Entity) value {
 	return v
 }
 
-// peek is value that adds nothing to the cache, for loops over many entities, which would evict those in use.
+// peek returns what value returns and leaves the cache as it is: a loop over many entities would evict those in use.
 func (c *core) peek(e *conflog.Entity) value {
 	set := &c.cache[uint64(e.Seq)%uint64(len(c.cache))]
 	for i := range set {
@@ -82,7 +82,7 @@ func (c *core) mustDecode(e *conflog.Entity) value {
 	return v
 }
 
-// decode decodes an entity, whose values are in the log as they were written.
+// decode decodes the stored JSON of an entity and sets its revision and sequence.
 func (c *core) decode(e *conflog.Entity) (value, error) {
 	v, err := decodeValue(e.Kind, c.Value(e))
 	if err != nil {

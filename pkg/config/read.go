@@ -38,8 +38,8 @@ func (c endpoints) Endpoints(account string, beforeSeq int64, limit int) (page [
 	return c.EndpointsWhere(account, beforeSeq, limit, func(*Endpoint) (yes, stop bool) { return true, false })
 }
 
-// EndpointsWhere is Endpoints for the endpoints that match. It reads endpoints until the page is full or match says
-// stop; the page is not complete then.
+// EndpointsWhere is Endpoints for the endpoints that match. If match says stop, it returns what it has found so far,
+// and more is false although more may match.
 func (c endpoints) EndpointsWhere(account string, beforeSeq int64, limit int,
 	match func(*Endpoint) (yes, stop bool)) (page []*Endpoint, more bool) {
 	for e := range c.View().NewestFirst(kindEndpoint, beforeSeq) {

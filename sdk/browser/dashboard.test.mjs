@@ -47,7 +47,7 @@ async function open(options) {
 
 // follow waits for what a page shows by itself or, without scripts, after its link.
 async function follow(page, element) {
-  const again = page.getByRole('link', { name: 'Look again' })
+  const again = page.getByRole('link', { name: 'Reload this page' })
   for (let tries = 30; tries > 0 && await again.isVisible(); tries--) {
     try {
       return await element.waitFor({ timeout: 4_000 })

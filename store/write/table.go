@@ -24,7 +24,8 @@ type table[R any] struct {
 	zeros   []byte // see reserve
 }
 
-// maxZeros is how many bytes of zeros a table keeps: a column of an insert at a few thousand events a second.
+// maxZeros bounds the zeros that a table keeps between inserts, in bytes: enough for a column at a few thousand events
+// a second.
 const maxZeros = 1 << 20
 
 func newTable[R any](name string, columns ...column.Column[R]) *table[R] {

@@ -1,10 +1,9 @@
-// Package conformance checks a running service against its documents from outside: it knows addresses and keys, speaks
-// HTTP, and imports no other package of the program. Somebody who has only the documents could have written it. Each
-// sentence of the service document that a client can observe has a case, numbered in the document's order ("Recovery
-// rules 3"). So has each row of the table at the end of the HTTP contract ("Stranger 12"). Cases are independent: each
-// creates its own endpoints, so they run in parallel, against one process or a load balancer. Begin with Run, which
-// runs all cases, and RunAttacks, which runs those of an attacker. Both take a Target. What the command line promises
-// is not tested here.
+// Package conformance checks a running service from outside: it knows addresses and keys, speaks HTTP, and imports no
+// other package of the program. Somebody who has only the documents could have written it. Each promise of the API
+// that a client can observe has a case, numbered by subject ("Recovery rules 3"); those of a client that knows
+// nothing of the service are called "Stranger". Cases are independent: each creates its own endpoints, so they run in
+// parallel, against one process or a load balancer. Begin with Run, which runs all cases, and RunAttacks, which runs
+// those of an attacker. Both take a Target. What the command line promises is not tested here.
 package conformance
 
 import (

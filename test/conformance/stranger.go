@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// strangerCases test the rows of the table at the end of the HTTP contract, in its order, that no other group tests.
+// strangerCases test what a client meets that knows nothing of the service, as far as no other group does.
 // One function because it is one table.
 func strangerCases() []testCase {
 	return []testCase{

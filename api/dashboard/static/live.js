@@ -1,13 +1,13 @@
 'use strict';
 // Parts of a page that follow what happens. An element with an id and data-live, a path of ours, is fetched every
 // data-every seconds while the page is visible, and replaced when it has changed. Parts with the same path are fetched
-// and replaced together, so that they agree. Without this script most of these pages reload by themselves. One with a
-// form, which that would empty, has a link instead.
+// and replaced together, so that they agree. Without this script most of these pages reload by themselves. A page with a
+// form has a link instead: a reload would empty the form.
 
 // pressed is the element that a pointer or the space bar is held down on, until the click that follows the release.
 // :active would stay after a link was dragged.
 let pressed = null;
-const notePress = (event) => {
+const recordPress = (event) => {
   if (event.type !== 'keydown' || event.key === ' ') {
     pressed = event.target;
   }
@@ -15,7 +15,7 @@ const notePress = (event) => {
 const endPress = () => window.setTimeout(() => {
   pressed = null;
 });
-['pointerdown', 'keydown'].forEach((type) => document.addEventListener(type, notePress, true));
+['pointerdown', 'keydown'].forEach((type) => document.addEventListener(type, recordPress, true));
 ['pointerup', 'pointercancel', 'dragend', 'keyup'].forEach((type) => document.addEventListener(type, endPress, true));
 window.addEventListener('blur', endPress);
 
