@@ -18,6 +18,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/inflate"
 	"github.com/eventrelay/relay/pkg/wait"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -32,10 +33,6 @@ const (
 	bodyGrace = 5 * time.Second
 	minRate   = 64 << 10
 	maxTime   = 2 * time.Minute
-	// Gzip data may be emptyGrace bytes, and maxEmpty times what it stands for. More of it, blocks without content, is
-	// there to cost CPU time: what cannot be compressed grows by a few bytes in a block.
-	emptyGrace = 64 << 10
-	maxEmpty   = 4
 )
 
 var (
@@ -45,7 +42,6 @@ var (
 	errSlow       = errors.New("the body did not arrive in time")
 	errOutOfBytes = errors.New("the drain's rate is used up")
 	errBusy       = errors.New("too many bodies are being scanned")
-	errEmptyGzip  = errors.New("most of the gzip data stands for nothing")
 )
 
 // scan reads the whole body through the scanner. It returns what it has read and the hash of the scanned bytes, which
@@ -201,12 +197,12 @@ type budgetReader struct {
 	from     io.Reader
 	wire     *wireReader
 	inflated *budgetReader // the decompressed bytes of these; nil = they are no gzip
-	in, out  int64         // bytes of gzip that it was given, and of what they stand for
+	balance  inflate.Balance
 }
 
 func (r *budgetReader) Read(p []byte) (int, error) {
 	n, err := r.from.Read(p)
-	r.out += int64(n)
+	r.balance.Out(n)
 	if r.wire.left -= int64(n); r.wire.left < 0 {
 		return 0, errExpanded
 	}
@@ -222,15 +218,12 @@ func (r *budgetReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// give counts n bytes of gzip, and refuses them if they stand for too little.
+// give counts n bytes of gzip that it reads, if there is such a reader.
 func (r *budgetReader) give(n int) error {
 	if r == nil {
 		return nil
 	}
-	if r.in += int64(n); r.in > emptyGrace+maxEmpty*r.out {
-		return errEmptyGzip
-	}
-	return nil
+	return r.balance.In(n)
 }
 
 // inflate returns what a gzip reader decompresses of the body, or of the body as it was before compression.
@@ -335,7 +328,7 @@ func (r *wireReader) reason(err error) error {
 	switch {
 	case r.err != nil:
 		return r.err
-	case errors.Is(err, errExpanded), errors.Is(err, errEmptyGzip), errors.Is(err, errMalformed):
+	case errors.Is(err, errExpanded), errors.Is(err, inflate.ErrEmpty), errors.Is(err, errMalformed):
 		return err
 	default:
 		return fmt.Errorf("%w: %w", errCorrupt, err)
@@ -388,7 +381,7 @@ func bodyError(r *http.Request, err error) error {
 			fmt.Sprintf("takes at most %d MiB a second; send the lines again after a second", maxBytesPerSecond>>20))
 	case errors.Is(err, errBusy):
 		return web.ServiceUnavailable(nil, "this node scans as many bodies as it can; send the lines again")
-	case errors.Is(err, errEmptyGzip):
+	case errors.Is(err, inflate.ErrEmpty):
 		return web.Invalid("", "most of the gzip data of the body stands for nothing; compress the lines in one go")
 	case errors.Is(err, errMalformed):
 		return web.Invalid("", "%v; send what Firehose sends", err)

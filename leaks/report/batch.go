@@ -2,7 +2,6 @@ package report
 
 import (
 	"bytes"
-	"compress/gzip"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/finding"
+	"github.com/eventrelay/relay/pkg/inflate"
 	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -29,8 +29,8 @@ const (
 	maxPosition    = 10_000_000 // of lines and columns
 )
 
-// readBody returns the uncompressed body.
-func readBody(r *http.Request, platform string) ([]byte, error) {
+// readBody returns the uncompressed body. It is decompressed in turn, when all of it is there.
+func (in *Intake) readBody(r *http.Request, platform string) ([]byte, error) {
 	limit := int64(maxServerBody)
 	if platform == config.DSNBrowser {
 		limit = maxBrowserBody
@@ -39,25 +39,45 @@ func readBody(r *http.Request, platform string) ([]byte, error) {
 		web.Discard(r)
 		return nil, tooLarge(limit)
 	}
-	from := io.Reader(r.Body)
+	compressed := false
 	switch strings.ToLower(strings.Join(r.Header.Values("Content-Encoding"), ",")) {
 	case "", "identity":
 	case "gzip":
-		unzipped, err := gzip.NewReader(io.LimitReader(from, limit+1))
-		if err != nil {
-			return nil, web.Invalid("", "the body is not gzip, though Content-Encoding says so")
-		}
-		from = unzipped
+		compressed = true
 	default:
 		return nil, web.Invalid("content-encoding", "must be gzip or absent")
 	}
 	var buf bytes.Buffer // grows with what arrives, not with Content-Length
-	switch n, err := buf.ReadFrom(io.LimitReader(from, limit+1)); {
+	switch n, err := buf.ReadFrom(io.LimitReader(r.Body, limit+1)); {
 	case n > limit:
 		web.Discard(r)
 		return nil, tooLarge(limit)
 	case err != nil:
 		return nil, web.Invalid("", "the body did not arrive completely and in time; send it again")
+	case !compressed:
+		return buf.Bytes(), nil
+	}
+	select {
+	case in.unzipping <- struct{}{}:
+		defer func() { <-in.unzipping }()
+	case <-r.Context().Done():
+		return nil, web.ServiceUnavailable(nil, "this node reads as many reports as it can; send the batch again")
+	}
+	return unzip(buf.Bytes(), limit)
+}
+
+// unzip decompresses a body.
+func unzip(body []byte, limit int64) ([]byte, error) {
+	unzipped, err := inflate.NewReader(bytes.NewReader(body))
+	if err != nil {
+		return nil, web.Invalid("", "the body is not gzip, though Content-Encoding says so")
+	}
+	var buf bytes.Buffer
+	switch n, err := buf.ReadFrom(io.LimitReader(unzipped, limit+1)); {
+	case n > limit:
+		return nil, tooLarge(limit)
+	case err != nil:
+		return nil, web.Invalid("", "the gzip data of the body is corrupt or incomplete; send it again")
 	}
 	return buf.Bytes(), nil
 }

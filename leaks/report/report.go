@@ -16,6 +16,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -84,9 +85,11 @@ type Intake struct {
 	bounds   intake.Bounds
 	counters *intake.Counters
 	running  slots
-	rows     map[string]rowBounds // by platform
-	sums     sums
-	metrics  *metrics
+	// unzipping holds one element for each body that is decompressed, of half the node's cores.
+	unzipping chan struct{}
+	rows      map[string]rowBounds // by platform
+	sums      sums
+	metrics   *metrics
 }
 
 const (
@@ -104,8 +107,9 @@ func New(cfg Config, deps Deps) *Intake {
 		cfg: cfg, deps: deps, front: &front, rules: map[string]*secrets.Rule{},
 		bounds:   intake.Bounds{Config: deps.Config, Findings: deps.Findings},
 		counters: intake.NewCounters(cfg.Node, cfg.Partitions, deps.Producer),
-		running:  newSlots(), rows: maxRows, metrics: newMetrics(deps.Metrics),
-		sums: sums{node: cfg.Node, byFinding: map[string]*sum{}, ofSender: map[string]int{}},
+		running:  newSlots(), unzipping: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)), rows: maxRows,
+		metrics: newMetrics(deps.Metrics),
+		sums:    sums{node: cfg.Node, byFinding: map[string]*sum{}, ofSender: map[string]int{}},
 	}
 	rules := deps.Scanner.Rules()
 	for i := range rules {
@@ -217,7 +221,7 @@ func (in *Intake) receive(r *http.Request, to *config.DSN) (answer, intake.Count
 		return answer{}, intake.Counted{}, err
 	}
 	defer leave()
-	body, err := readBody(r, to.Platform)
+	body, err := in.readBody(r, to.Platform)
 	counted := intake.Counted{Bytes: uint64(len(body))}
 	if err != nil {
 		return answer{}, counted, err

@@ -209,8 +209,32 @@ func TestBodiesAreBounded(t *testing.T) {
 	post(config.DSNServer, "gzip", gzipped(strings.Repeat("x", 50<<20)), 413)
 	post(config.DSNServer, "gzip", of(1000), 400)
 	post(config.DSNServer, "gzip", gzipped(of(1000))[:100], 400)
+	var empty bytes.Buffer // blocks that stand for nothing, before a batch
+	z := gzip.NewWriter(&empty)
+	for range 20_000 {
+		_ = z.Flush() // a buffer takes everything
+	}
+	_, _ = z.Write([]byte(of(1000)))
+	_ = z.Close()
+	post(config.DSNServer, "gzip", empty.String(), 400)
 	post(config.DSNServer, "br", of(1000), 400)
 	post(config.DSNServer, "gzip, gzip", gzipped(gzipped(of(1000))), 400)
+}
+
+// Bodies are decompressed in turn; a client that leaves gives its place up.
+func TestBodiesAreDecompressedInTurn(t *testing.T) {
+	w := newWorld(t, config.DSNServer)
+	for range cap(w.in.unzipping) {
+		w.in.unzipping <- struct{}{}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r := httptest.NewRequestWithContext(ctx, "POST", path, strings.NewReader(gzipped(w.batchOf(reportOf(1)).String())))
+	r.Header.Set("Content-Encoding", "gzip")
+	if rec := w.request(r); rec.Code != 503 {
+		t.Errorf("%d %s", rec.Code, rec.Body)
+	}
+	w.send(202, w.batchOf(reportOf(1)).String())
 }
 
 // Only POST with the key of a DSN is accepted, and every answer can be read by scripts.

@@ -2,7 +2,6 @@ package scan
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
 	"errors"
 	"io"
@@ -10,6 +9,8 @@ import (
 	"net/url"
 	"strings"
 	"sync/atomic"
+
+	"github.com/eventrelay/relay/pkg/inflate"
 )
 
 const (
@@ -180,7 +181,7 @@ func (res *result) readBody(answer *http.Response, limit int64, left *atomic.Int
 	}
 	for nested := 1; err == nil && nested < maxNested && isGzip(body); nested++ {
 		inner, innerErr := res.gunzip(bytes.NewReader(body), limit, left)
-		if errors.Is(innerErr, gzip.ErrHeader) { // two bytes that look like gzip
+		if errors.Is(innerErr, inflate.ErrHeader) { // two bytes that look like gzip
 			break
 		}
 		body, err = inner, innerErr
@@ -205,7 +206,7 @@ func isGzip(b []byte) bool { return len(b) > 2 && b[0] == 0x1f && b[1] == 0x8b &
 var errTooLarge = errors.New("the body is too large")
 
 func (res *result) gunzip(from io.Reader, limit int64, left *atomic.Int64) ([]byte, error) {
-	z, err := gzip.NewReader(from)
+	z, err := inflate.NewReader(from)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package scan
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -241,7 +242,8 @@ func TestBudgets(t *testing.T) {
 	small.Body, small.Map, small.Total = 1<<20, 2<<20, 4<<20
 	bomb := zipped(zipped(bytes.Repeat([]byte{0}, 8<<20))) // more than any of these budgets
 	f("a bomb", small, func(s *site) {
-		s.html("/", key("before")+`<a href="/bomb">x</a><a href="/cut">x</a><script src="/a.js"></script>`)
+		s.html("/", key("before")+`<a href="/bomb">x</a><a href="/cut">x</a><a href="/empty">x</a>
+			<script src="/a.js"></script>`)
 		s.on("/bomb", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Encoding", "gzip")
 			_, _ = w.Write(bomb)
@@ -250,11 +252,20 @@ func TestBudgets(t *testing.T) {
 			w.Header().Set("Content-Encoding", "gzip")
 			_, _ = w.Write(zipped([]byte(key("cut")))[:30])
 		})
+		s.on("/empty", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Encoding", "gzip")
+			z := gzip.NewWriter(w)
+			for range 20_000 { // blocks that stand for nothing
+				_ = z.Flush()
+			}
+			_, _ = io.WriteString(z, key("empty"))
+			_ = z.Close()
+		})
 		s.text("/a.js", "",
 			strings.Repeat("x", 1<<20-100)+" "+key("at the end")+strings.Repeat(" ", 200)+key("behind it"))
 	}, func(_ *site, got *scan) bool {
 		return slices.Equal(got.skippedFor(SkippedTooLarge), []string{"/a.js", "/bomb"}) &&
-			slices.Equal(got.skippedFor(SkippedUnreadable), []string{"/cut"}) && got.Bytes < 4<<20 &&
+			slices.Equal(got.skippedFor(SkippedUnreadable), []string{"/cut", "/empty"}) && got.Bytes < 4<<20 &&
 			got.secrets[key("at the end")] != "" && got.secrets[key("before")] != "" && len(got.secrets) == 2
 	})
 	f("bytes", small, func(s *site) {
