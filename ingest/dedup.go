@@ -29,6 +29,8 @@ const (
 	claimStaleAfter = time.Second
 	// lookupTimeout limits this search.
 	lookupTimeout = 2 * time.Second
+	// noDestination is the note of a claim whose event had no destination.
+	noDestination = "no destination"
 )
 
 // pendingError is the 503 while an equal event is being stored: a 2xx would promise that it is durable.
@@ -38,6 +40,7 @@ func pendingError() error {
 
 // store produces an event that was not rejected. On an endpoint with deduplication the first of equal events claims
 // their deduplication key. The others are stored as its duplicates, without destinations, and get the same response.
+// One that has destinations is no duplicate of an event that had none.
 //
 //	claim, produce, mark as stored
 //
@@ -56,12 +59,15 @@ func (g *Ingest) store(ctx context.Context, ep *config.Endpoint, p *prepared, e 
 	if err := g.acceptor.assignID(e, ep); err != nil {
 		return err
 	}
-	key, window := claimKey(ep, e.Verdict, value), time.Duration(ep.Dedup.WindowSeconds)*time.Second
-	claim := g.deps.Claims.Claim(ctx, key, e.ID, "")
-	if claim.State == limit.ClaimPending && g.claimedEventInLog(ctx, ep, claim.Event) {
-		claim.State = limit.ClaimStored
-		// If this fails, the next duplicate searches the log again.
-		_ = g.deps.Claims.MarkStored(ctx, key, claim.Event, "", window)
+	key, note := claimKey(ep, e.Verdict, value), ""
+	if len(e.Dests) == 0 {
+		note = noDestination
+	}
+	claim := g.claim(ctx, ep, key, e.ID, note)
+	if claim.State == limit.ClaimStored && claim.Note == noDestination && note == "" {
+		// The first one had no destination. A provider that sends it again, now that there is one, must be heard.
+		key += "\x00" + "delivered"
+		claim = g.claim(ctx, ep, key, e.ID, note)
 	}
 	switch claim.State {
 	case limit.ClaimPending:
@@ -79,12 +85,26 @@ func (g *Ingest) store(ctx context.Context, ep *config.Endpoint, p *prepared, e 
 	err := g.acceptor.Accept(ctx, e, ep)
 	switch {
 	case err == nil:
-		_ = g.deps.Claims.MarkStored(ctx, key, e.ID, "", window) // if this fails, the next duplicate searches the log
+		g.markStored(ctx, ep, key, e.ID, note) // if this fails, the next duplicate searches the log
 	case errors.Is(err, stream.ErrBufferFull):
 		g.deps.Claims.Release(ctx, key, e.ID)
 	}
 	// After any other error the event may still become durable, so the claim stays.
 	return err
+}
+
+// claim claims a key for an event. A pending claim whose event is in the log counts as stored.
+func (g *Ingest) claim(ctx context.Context, ep *config.Endpoint, key string, e id.ID, note string) limit.Claim {
+	claim := g.deps.Claims.Claim(ctx, key, e, note)
+	if claim.State == limit.ClaimPending && g.claimedEventInLog(ctx, ep, claim.Event) {
+		claim.State = limit.ClaimStored
+		g.markStored(ctx, ep, key, claim.Event, claim.Note) // if this fails, the next duplicate searches the log again
+	}
+	return claim
+}
+
+func (g *Ingest) markStored(ctx context.Context, ep *config.Endpoint, key string, e id.ID, note string) {
+	_ = g.deps.Claims.MarkStored(ctx, key, e, note, time.Duration(ep.Dedup.WindowSeconds)*time.Second)
 }
 
 // claimedEventInLog searches the log for the event of a pending claim that is older than claimStaleAfter. An event that

@@ -123,6 +123,26 @@ func TestUnverifiedEventDoesNotMakeVerifiedDuplicate(t *testing.T) {
 	}
 }
 
+// What a provider sends again after the endpoint got a destination is delivered, once.
+func TestEventsWithoutDestinationHideNoLaterOnes(t *testing.T) {
+	var dests []config.Destination
+	w := newWorld(t, options{redis: miniredis.RunT(t).Addr(), endpoint: func(w *world, ep *config.Endpoint) {
+		deduplicated("body:$.id")(w, ep)
+		dests, ep.Destinations = ep.Destinations, nil
+	}})
+	w.want(w.post(`{"id":"a"}`), 200)
+	w.want(w.post(`{"id":"a"}`), 200)
+	w.change(func(ep *config.Endpoint) { ep.Destinations = dests })
+	w.want(w.post(`{"id":"a"}`), 200)
+	w.want(w.post(`{"id":"a"}`), 200)
+	events := w.stored()
+	for i, of := range []string{"", events[0].ID.Text(id.Event), "", events[2].ID.Text(id.Event)} {
+		if e := events[i]; e.DuplicateOf != of || (len(e.Dests) > 0) != (i == 2) {
+			t.Errorf("event %d repeats %q, to %v", i, e.DuplicateOf, e.Dests)
+		}
+	}
+}
+
 // The reason duplicate takes precedence over a failed verification in observe mode and over no_destination.
 func TestDuplicateReasonTakesPrecedence(t *testing.T) {
 	w := newWorld(t, options{redis: miniredis.RunT(t).Addr(), endpoint: func(w *world, ep *config.Endpoint) {
