@@ -184,6 +184,7 @@ func (a *domains) readDomain(w http.ResponseWriter, r *http.Request, key *config
 func (a *domains) listDomains(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	q := newQuery(r, "domains "+key.Account)
 	limit, last := q.page()
+	q.refuseUnknown()
 	if q.err != nil {
 		return q.err
 	}

@@ -237,6 +237,7 @@ func (a *drains) readDrain(w http.ResponseWriter, r *http.Request, key *config.K
 func (a *drains) listDrains(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	q := newQuery(r, "drains "+key.Account)
 	limit, last := q.page()
+	q.refuseUnknown()
 	if q.err != nil {
 		return q.err
 	}

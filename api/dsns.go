@@ -223,6 +223,7 @@ func (a *dsns) readDSN(w http.ResponseWriter, r *http.Request, key *config.Key) 
 func (a *dsns) listDSNs(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	q := newQuery(r, "dsns "+key.Account)
 	limit, last := q.page()
+	q.refuseUnknown()
 	if q.err != nil {
 		return q.err
 	}

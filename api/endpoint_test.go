@@ -589,3 +589,13 @@ func TestNewReportsEveryInvalidSetting(t *testing.T) {
 		}
 	}
 }
+
+// A list that ignored a misspelled filter would show the wrong rows.
+func TestUnknownParametersAreRefused(t *testing.T) {
+	c := newClient(t)
+	for _, list := range []string{"/v1/endpoints", "/v1/events", "/v1/replays", "/v1/recoveries", "/v1/fixtures",
+		"/v1/drains", "/v1/domains", "/v1/dsns", "/v1/scans", "/v1/tripwires", "/v1/findings", "/v1/audit",
+		"/v1/alerts/history", "/v1/usage", "/v1/usage/daily", "/v1/overview"} {
+		c.do("GET", list+"?endpont_id=x", nil).wantError(400, "invalid_request", "endpont_id")
+	}
+}

@@ -106,6 +106,7 @@ func (a *events) listAttempts(w http.ResponseWriter, r *http.Request, key *confi
 	q := newQuery(r, "attempts "+key.Account)
 	q.hash.add(d.String())
 	limit, last := q.page()
+	q.refuseUnknown()
 	if q.err != nil {
 		return q.err
 	}

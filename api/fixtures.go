@@ -152,6 +152,7 @@ func (v *fixtureView) maxBytes() int {
 func (a *fixtures) listFixtures(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	q := newQuery(r, "fixtures "+key.Account)
 	limit, last := q.page()
+	q.refuseUnknown()
 	if q.err != nil {
 		return q.err
 	}

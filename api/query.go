@@ -116,9 +116,13 @@ func (q *query) refuseUnknown() {
 
 // refuseUnknownParameters is refuseUnknown for a read that is no list.
 func (q *query) refuseUnknownParameters() {
+	known := "the parameters are " + strings.Join(q.names, ", ")
+	if len(q.names) == 0 {
+		known = "there are none"
+	}
 	for _, name := range slices.Sorted(maps.Keys(q.values)) {
 		if !slices.Contains(q.names, name) && !slices.Contains(q.aliases, name) {
-			q.fail(name, "is not a parameter%s; the parameters are %s", didYouMean(name, q.names), strings.Join(q.names, ", "))
+			q.fail(name, "is not a parameter%s; %s", didYouMean(name, q.names), known)
 		}
 	}
 }

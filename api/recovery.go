@@ -195,6 +195,7 @@ func (a *recoveries) listRecoveries(w http.ResponseWriter, r *http.Request, key 
 	states := enumFilter(q, "state", config.RecoveryStates()...)
 	endpoints := q.list("endpoint_id")
 	limit, last := q.page()
+	q.refuseUnknown()
 	if q.err != nil {
 		return q.err
 	}
@@ -237,6 +238,7 @@ func (a *recoveries) listRecoveryItems(w http.ResponseWriter, r *http.Request, k
 		items = job.Canary.Total // the first ones
 	}
 	limit, last := q.page()
+	q.refuseUnknown()
 	if q.err != nil {
 		return q.err
 	}

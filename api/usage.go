@@ -101,6 +101,10 @@ func newUsage(c *core, u Usage) *usage {
 }
 
 func (a *usage) readUsage(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+	q := newQuery(r, "usage")
+	if q.refuseUnknownParameters(); q.err != nil {
+		return q.err
+	}
 	u, err := a.usage.Usage(r.Context(), key.Account)
 	if err != nil {
 		return err

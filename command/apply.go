@@ -178,7 +178,7 @@ func printSummary(w io.Writer, changes []*apply.Change, dryRun, failed bool) {
 		}
 	}
 	switch {
-	case changes == nil:
+	case changes == nil, failed && all == 0:
 	case failed:
 		fmt.Fprintf(w, "%d of %d changes are made; run the same command again for the others\n", made, all)
 	case dryRun:

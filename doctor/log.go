@@ -217,7 +217,11 @@ func (x *checker) dispatch(ctx context.Context) []Check {
 func (x *checker) groupCheck(name, role string, members int, w groupBacklog) Check {
 	text := "no record waits"
 	if w.records > 0 {
-		text = fmt.Sprintf("%s wait, the oldest for %s", plural(w.records, "record"), formatAge(w.age(x.Now())))
+		verb := "wait"
+		if w.records == 1 {
+			verb = "waits"
+		}
+		text = fmt.Sprintf("%s %s, the oldest for %s", plural(w.records, "record"), verb, formatAge(w.age(x.Now())))
 	}
 	text += fmt.Sprintf("; %s in the consumer group", plural(members, "node"))
 	advice := "check whether the nodes of this group are overloaded (CPU, slow disks) or stopped; add nodes if they " +
