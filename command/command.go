@@ -15,7 +15,9 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
+	"slices"
 
 	"github.com/eventrelay/relay/node/admin"
 )
@@ -79,7 +81,7 @@ func (g Group) Run(ctx context.Context, env Env, args []string) int {
 	}
 	declare, ok := g.verbs[name]
 	if !ok {
-		return misused(fmt.Sprintf("unknown command %q", name))
+		return misused(fmt.Sprintf("unknown command %q%s", name, didYouMean(name, slices.Sorted(maps.Keys(g.verbs)))))
 	}
 	flags := flag.NewFlagSet("relay "+g.name+" "+name, flag.ContinueOnError)
 	flags.SetOutput(env.Stderr)

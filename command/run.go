@@ -75,17 +75,33 @@ func Run(ctx context.Context, version string, args []string, getenv func(string)
 		return ExitMisused
 	}
 	name, args := args[0], args[1:]
+	if name == "help" && len(args) > 0 {
+		name, args = args[0], []string{"--help"}
+	}
 	if name == "help" || name == "-h" || name == "--help" {
 		writeHelp(stdout)
 		return ExitDone
 	}
+	var names []string
 	for _, s := range subcommands() {
 		if s.name == name {
 			env := Env{Getenv: getenv, Stdout: stdout, Stderr: stderr}
 			return s.run(ctx, call{Env: env, name: name, version: version, args: args})
 		}
+		names = append(names, s.name)
 	}
-	return exitCode(usageError{fmt.Errorf("unknown command %q; relay help lists them", name)}, stderr)
+	return exitCode(usageError{fmt.Errorf("unknown command %q%s; relay help lists them", name, didYouMean(name, names))},
+		stderr)
+}
+
+// helpOf returns what a subcommand does.
+func helpOf(name string) string {
+	for _, s := range subcommands() {
+		if s.name == name {
+			return s.help
+		}
+	}
+	return ""
 }
 
 func migrateCommand(ctx context.Context, c call) int {
@@ -154,7 +170,7 @@ func withSettings(do func(context.Context, call, Settings, *slog.Logger) error, 
 
 func readSettings(c call, more ...toggle) (Settings, *slog.Logger, error) {
 	s, err := loadSettings(c.name, c.args, c.Getenv, c.Stderr, more...)
-	if errors.Is(err, flag.ErrHelp) {
+	if _, misused := errors.AsType[usageError](err); misused || errors.Is(err, flag.ErrHelp) {
 		return s, nil, err
 	}
 	if c.name == "dev" {

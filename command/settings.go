@@ -56,7 +56,7 @@ func loadSettings(name string, args []string, getenv func(string) string, stderr
 		APIRateRead: node.Unset, APIRateWrite: node.Unset, APIRateSend: node.Unset, ShutdownDelay: node.Unset,
 	}}
 	fs := flag.NewFlagSet("relay "+name, flag.ContinueOnError)
-	fs.SetOutput(stderr)
+	fs.SetOutput(io.Discard) // the error says what to do, without all settings around it
 	var errs []error
 	eachSetting(&s.Config, func(f setting) {
 		value := f.defaultValue
@@ -84,16 +84,21 @@ func loadSettings(name string, args []string, getenv func(string) string, stderr
 	for _, t := range more {
 		fs.BoolVar(t.value, t.flag, *t.value, t.help)
 	}
-	fs.Usage = func() {
-		fmt.Fprintf(stderr, "Usage: relay %s [flags]\n", name)
+	usage := func() {
+		fmt.Fprintf(stderr, "Usage: relay %s [flags]\n\n%s\n", name, helpOf(name))
 		for _, t := range more {
 			fmt.Fprintf(stderr, "\n  --%s\n        %s\n", t.flag, t.help)
 		}
 		fmt.Fprint(stderr, "\nEvery setting has an environment variable: --kafka-brokers is RELAY_KAFKA_BROKERS.\n")
 		writeSettings(stderr)
 	}
-	if err := fs.Parse(args); err != nil {
+	fs.Usage = func() {}
+	switch err := fs.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		usage()
 		return s, err
+	case err != nil:
+		return s, usageError{misspeltFlag(fs, err)}
 	}
 	if fs.NArg() > 0 {
 		errs = append(errs, fmt.Errorf("unexpected argument %q", fs.Arg(0)))

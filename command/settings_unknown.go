@@ -1,6 +1,8 @@
 package command
 
 import (
+	"flag"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -8,6 +10,29 @@ import (
 	"github.com/eventrelay/relay/node"
 	"github.com/eventrelay/relay/pkg/nearest"
 )
+
+// didYouMean suggests the name that is most like a misspelt one; empty if none is.
+func didYouMean(name string, known []string) string {
+	if near := nearest.Name(name, known, maxTypos); near != "" {
+		return fmt.Sprintf(", did you mean %s", near)
+	}
+	return ""
+}
+
+// misspeltFlag returns the error of parsing flags, with the flag that may have been meant.
+func misspeltFlag(fs *flag.FlagSet, err error) error {
+	name, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
+	if !unknown {
+		return err
+	}
+	var known []string
+	fs.VisitAll(func(f *flag.Flag) { known = append(known, f.Name) })
+	hint := ""
+	if near := nearest.Name(name, known, maxTypos); near != "" {
+		hint = ", did you mean --" + near
+	}
+	return fmt.Errorf("unknown flag --%s%s; %s --help lists them", name, hint, fs.Name())
+}
 
 // maxTypos is how many characters of a misspelt name may differ.
 const maxTypos = 2
