@@ -36,7 +36,8 @@ const visibleTail = 4
 
 // MaskIngestTokens returns text with every token that isToken accepts as four asterisks and its last four characters;
 // it is text itself if there is none. A token is found alone, in a URL, and where escapes stand before or after it, in
-// any case of its letters. isToken is called for little else than what looks like a token.
+// any case of its letters. isToken is called for little else than what looks like a token; a run of letters and digits
+// in which a token may begin everywhere, which no program writes, is masked whole.
 func MaskIngestTokens(text []byte, isToken func(token string) bool) []byte {
 	var out []byte
 	copied := 0
@@ -48,7 +49,13 @@ func MaskIngestTokens(text []byte, isToken func(token string) bool) []byte {
 		for end < len(text) && isAlphanumeric(text[end]) {
 			end++
 		}
+		asked, most := 0, 16+(end-start)/32 // four times as often as in random hexadecimal digits
 		for at := range tokenStarts(text[start:end]) {
+			if asked++; asked > most {
+				out = append(append(out, text[copied:max(start, copied)]...), "****"...)
+				copied = end - visibleTail
+				break
+			}
 			at += start
 			if at < copied || !isToken(string(bytes.ToLower(text[at:at+tokenLength]))) {
 				continue

@@ -2,7 +2,9 @@ package secrets
 
 import (
 	"bytes"
+	"encoding/hex"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 )
@@ -78,5 +80,16 @@ func TestMaskIngestTokens(t *testing.T) {
 	MaskIngestTokens(bytes.Repeat([]byte("0a"), 1<<19), func(string) bool { asked++; return false })
 	if asked > 2 {
 		t.Errorf("a long number is asked about %d times", asked)
+	}
+	asked = 0
+	crafted := "a " + strings.Repeat("2f", 1<<19) + " b " + token
+	got := MaskIngestTokens([]byte(crafted), func(text string) bool { asked++; return isToken(text) })
+	if want := "a ****2f2f b ****" + token[22:]; string(got) != want || asked > 1<<20/32+20 {
+		t.Errorf("%.100s after %d questions", got, asked)
+	}
+	hexadecimal := make([]byte, 1<<19)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(hexadecimal) // never fails
+	if same := hex.AppendEncode(nil, hexadecimal); !bytes.Equal(MaskIngestTokens(same, isToken), same) {
+		t.Error("random digits are masked")
 	}
 }
