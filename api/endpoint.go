@@ -141,7 +141,9 @@ func (a *endpoints) findEndpoints(ctx context.Context, text string, key *config.
 		page, more = a.config.Endpoints(key.Account, before, limit)
 		return page, more, nil
 	}
-	if token := urlToken(text); token != "" { // who knows all of it can send to the endpoint anyway
+	address, _, _ := strings.Cut(text, "#")
+	// Who knows all of a token can send to the endpoint anyway.
+	if token := urlToken(strings.TrimRight(address, "/")); token != "" {
 		if e := a.config.EndpointByToken(token); e != nil && e.Account == key.Account && (before == 0 || e.Seq < before) {
 			return []*config.Endpoint{e}, false, nil
 		}
@@ -164,6 +166,9 @@ func containsText(by viewer, text string) func(*config.Endpoint) bool {
 	host := text
 	if u, err := url.Parse(text); err == nil && u.Host != "" {
 		host = u.Host
+		if u.Scheme == "https" {
+			host = strings.TrimSuffix(host, ":443") // stored URLs may lack it
+		}
 	}
 	found := func(in string) bool {
 		return strings.Contains(strings.ToLower(string(by.maskTokens([]byte(in)))), text)
@@ -178,19 +183,19 @@ func containsText(by viewer, text string) func(*config.Endpoint) bool {
 			}
 		}
 		return slices.ContainsFunc(e.Destinations, func(d config.Destination) bool {
-			return d.ID == text || d.Name != nil && found(*d.Name) || atHost(d.URL, host)
+			return d.ID == text || d.Name != nil && found(*d.Name) || atHost(by, d.URL, host)
 		})
 	}
 }
 
 // atHost reports whether host, which is in lower case, is in the host and port of a URL, or in their form with letters
 // beyond ASCII.
-func atHost(raw, host string) bool {
+func atHost(by viewer, raw, host string) bool {
 	u, err := url.Parse(raw)
 	if err != nil {
 		return false // cannot happen: stored URLs were parsed when they were saved
 	}
-	at := strings.ToLower(u.Host)
+	at := strings.ToLower(string(by.maskTokens([]byte(u.Host))))
 	if strings.Contains(at, host) {
 		return true
 	}

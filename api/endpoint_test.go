@@ -338,7 +338,8 @@ func TestFindEndpoints(t *testing.T) {
 		"zebra": both, "Zebra 17": one, "GIRAFFEN": one, "für": one, "FÜR": one, "okapi": one, "emus": one,
 		"wombat.example": one, "wombat.example.com:8443": one, "https://HOOKS.wombat.example.com:8443/other": one,
 		"https://hooks.wombat.example.com/other": one, "KÄNGURU.": both[:1], "xn--knguru": both[:1],
-		ingestURL: one, ingestURL + "?a=b": one, token: nil, "/in/" + token: one, "/in/" + token[1:]: nil,
+		ingestURL: one, ingestURL + "?a=b": one, ingestURL + "/": one, ingestURL + "#x": one,
+		"https://känguru.example.com:443/x": both[:1], token: nil, "/in/" + token: one, "/in/" + token[1:]: nil,
 		first.text("id"): one, first.text("destinations.0.id"): one, first.text("id")[:20]: nil,
 		"quagga": nil, "numbat": nil, "bilby": nil, "dingo": nil, "customer": nil, "zebra%": nil,
 	} {

@@ -76,7 +76,7 @@ func Run(ctx context.Context, version string, args []string, getenv func(string)
 	}
 	name, args := args[0], args[1:]
 	if name == "help" && len(args) > 0 {
-		name, args = args[0], []string{"--help"}
+		name, args = args[0], append(args[1:], "--help")
 	}
 	if name == "help" || name == "-h" || name == "--help" {
 		writeHelp(stdout)

@@ -13,7 +13,7 @@ import (
 
 // didYouMean suggests the name that is most like a misspelt one; empty if none is.
 func didYouMean(name string, known []string) string {
-	if near := nearest.Name(name, known, maxTypos); near != "" {
+	if near := nearest.Name(name, known, min(maxTypos, len(name)/2)); near != "" {
 		return fmt.Sprintf(", did you mean %s", near)
 	}
 	return ""
@@ -26,12 +26,8 @@ func misspeltFlag(fs *flag.FlagSet, err error) error {
 		return err
 	}
 	var known []string
-	fs.VisitAll(func(f *flag.Flag) { known = append(known, f.Name) })
-	hint := ""
-	if near := nearest.Name(name, known, maxTypos); near != "" {
-		hint = ", did you mean --" + near
-	}
-	return fmt.Errorf("unknown flag --%s%s; %s --help lists them", name, hint, fs.Name())
+	fs.VisitAll(func(f *flag.Flag) { known = append(known, "--"+f.Name) })
+	return fmt.Errorf("unknown flag --%s%s; %s --help lists them", name, didYouMean("--"+name, known), fs.Name())
 }
 
 // maxTypos is how many characters of a misspelt name may differ.

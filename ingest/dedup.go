@@ -59,15 +59,18 @@ func (g *Ingest) store(ctx context.Context, ep *config.Endpoint, p *prepared, e 
 	if err := g.acceptor.assignID(e, ep); err != nil {
 		return err
 	}
-	key, note := claimKey(ep, e.Verdict, value), ""
+	key, first, note := claimKey(ep, e.Verdict, value), "", ""
 	if len(e.Dests) == 0 {
 		note = noDestination
 	}
 	claim := g.claim(ctx, ep, key, e.ID, note)
 	if claim.State == limit.ClaimStored && claim.Note == noDestination && note == "" {
-		// The first one had no destination. A provider that sends it again, now that there is one, must be heard.
-		key += "\x00" + "delivered"
-		claim = g.claim(ctx, ep, key, e.ID, note)
+		// The first one had no destination. A provider that sends it again, now that there is one, must be heard. Once that
+		// is stored it takes the first one's place, or the key would be free too early.
+		first, key = key, key+"\x00"+"delivered"
+		if claim = g.claim(ctx, ep, key, e.ID, note); claim.State == limit.ClaimStored {
+			g.markStored(ctx, ep, first, claim.Event, note)
+		}
 	}
 	switch claim.State {
 	case limit.ClaimPending:
@@ -86,6 +89,9 @@ func (g *Ingest) store(ctx context.Context, ep *config.Endpoint, p *prepared, e 
 	switch {
 	case err == nil:
 		g.markStored(ctx, ep, key, e.ID, note) // if this fails, the next duplicate searches the log
+		if first != "" {
+			g.markStored(ctx, ep, first, e.ID, note)
+		}
 	case errors.Is(err, stream.ErrBufferFull):
 		g.deps.Claims.Release(ctx, key, e.ID)
 	}

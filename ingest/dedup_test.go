@@ -126,17 +126,22 @@ func TestUnverifiedEventDoesNotMakeVerifiedDuplicate(t *testing.T) {
 // What a provider sends again after the endpoint got a destination is delivered, once.
 func TestEventsWithoutDestinationHideNoLaterOnes(t *testing.T) {
 	var dests []config.Destination
-	w := newWorld(t, options{redis: miniredis.RunT(t).Addr(), endpoint: func(w *world, ep *config.Endpoint) {
+	redis := miniredis.RunT(t)
+	w := newWorld(t, options{redis: redis.Addr(), endpoint: func(w *world, ep *config.Endpoint) {
 		deduplicated("body:$.id")(w, ep)
 		dests, ep.Destinations = ep.Destinations, nil
 	}})
 	w.want(w.post(`{"id":"a"}`), 200)
 	w.want(w.post(`{"id":"a"}`), 200)
+	redis.FastForward(50 * time.Minute)
 	w.change(func(ep *config.Endpoint) { ep.Destinations = dests })
 	w.want(w.post(`{"id":"a"}`), 200)
 	w.want(w.post(`{"id":"a"}`), 200)
+	redis.FastForward(20 * time.Minute) // longer than the window after the first, not after the one that was delivered
+	w.want(w.post(`{"id":"a"}`), 200)
 	events := w.stored()
-	for i, of := range []string{"", events[0].ID.Text(id.Event), "", events[2].ID.Text(id.Event)} {
+	delivered := events[2].ID.Text(id.Event)
+	for i, of := range []string{"", events[0].ID.Text(id.Event), "", delivered, delivered} {
 		if e := events[i]; e.DuplicateOf != of || (len(e.Dests) > 0) != (i == 2) {
 			t.Errorf("event %d repeats %q, to %v", i, e.DuplicateOf, e.Dests)
 		}

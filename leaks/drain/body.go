@@ -105,8 +105,12 @@ func (d *Drain) scan(w http.ResponseWriter, r *http.Request, in *slot, found *hi
 // maxLogpushHead is how much of a body is read for its platform.
 const maxLogpushHead = 4 << 10
 
-// bufferSize is how many bytes of a body are buffered at a time.
-const bufferSize = 4 << 10
+// Bytes of a body that are buffered at a time: of the connection, because the request waits for its turn after each
+// read of it, and of what is decompressed.
+const (
+	wireBuffer = 32 << 10
+	bufferSize = 4 << 10
+)
 
 // readers are the buffers of a request for reading its body.
 type readers struct {
@@ -119,7 +123,7 @@ type readers struct {
 
 var readerPool = sync.Pool{New: func() any {
 	return &readers{
-		wire:  bufio.NewReaderSize(nil, bufferSize),
+		wire:  bufio.NewReaderSize(nil, wireBuffer),
 		inner: bufio.NewReaderSize(nil, bufferSize), record: bufio.NewReader(nil),
 		outer: new(gzip.Reader), deep: new(gzip.Reader),
 	}
@@ -209,7 +213,10 @@ func (r *budgetReader) Read(p []byte) (int, error) {
 	if err := r.inflated.give(n); err != nil {
 		return 0, err
 	}
-	if r.wire.err = r.wire.pace(n); r.wire.err == nil {
+	if r.wire.err == nil {
+		r.wire.err = r.wire.pace(n)
+	}
+	if r.wire.err == nil {
 		r.wire.err = r.wire.turn.share()
 	}
 	if r.wire.err != nil {
@@ -296,6 +303,9 @@ func (r *wireReader) Read(p []byte) (int, error) {
 	}
 	if r.err == nil {
 		r.err = r.turn.take()
+	}
+	if errors.Is(r.err, errBusy) {
+		n = 0 // without the turn, nothing may be done with them
 	}
 	if r.signed != nil {
 		r.signed.Write(p[:n]) // never fails

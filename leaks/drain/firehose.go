@@ -140,7 +140,7 @@ func (f *firehose) record() error {
 func (f *firehose) shortRecord() (decoded []byte, ok bool, err error) {
 	text, _ := f.r.Peek(f.r.Buffered()) // it is buffered
 	end := bytes.IndexByte(text, '"')
-	if end < 0 || bytes.IndexByte(text[:end], '\\') >= 0 {
+	if end < 0 || end > len(f.b.decoded) || bytes.IndexByte(text[:end], '\\') >= 0 {
 		return nil, false, nil
 	}
 	n, err := base64.StdEncoding.Decode(f.b.decoded[:], text[:end])

@@ -174,7 +174,7 @@ func TestScansWaitForTheirTurn(t *testing.T) {
 	})
 }
 
-// A request keeps the turn for some milliseconds, then others have theirs.
+// A request keeps the turn for a moment, then others have theirs.
 func TestTurnsAreShort(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := newSlots()

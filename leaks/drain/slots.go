@@ -16,7 +16,7 @@ const (
 )
 
 // maxTurn is for how long a request decompresses, decodes and scans while others may wait.
-const maxTurn = 5 * time.Millisecond
+const maxTurn = time.Millisecond
 
 // slots bounds the requests that are being read, and how many of them use the CPU at the same time, to decompress,
 // decode and scan: one of each drain, and as many of the node as it has cores for half of them. So no drain, and not

@@ -10,11 +10,12 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// What cannot be compressed grows by a few bytes in each block, and a decompressor passes on 32 KiB at once. So honest
-// gzip data is never larger than grace bytes and most times what has come out of it.
+// What cannot be compressed grows by a few bytes in each block, and a decompressor passes on 32 KiB at once. A member
+// for each short line takes up to eight times as much. So what programs compress is no larger than grace bytes and most
+// times what has come out of it.
 const (
 	grace = 40 << 10
-	most  = 4
+	most  = 8
 )
 
 // ErrEmpty means that most of the gzip data stands for nothing.

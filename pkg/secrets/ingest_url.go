@@ -37,7 +37,7 @@ const visibleTail = 4
 // MaskIngestTokens returns text with every token that isToken accepts as four asterisks and its last four characters;
 // it is text itself if there is none. A token is found alone, in a URL, and where escapes stand before or after it, in
 // any case of its letters. isToken is called for little else than what looks like a token; a run of letters and digits
-// in which a token may begin everywhere, which no program writes, is masked whole.
+// in which one may begin at every third character or so is masked whole.
 func MaskIngestTokens(text []byte, isToken func(token string) bool) []byte {
 	var out []byte
 	copied := 0
@@ -72,7 +72,8 @@ func MaskIngestTokens(text []byte, isToken func(token string) bool) []byte {
 }
 
 // tokenStarts returns where in a run of letters and digits a token may begin: at the start, at the end less its length,
-// and after the hexadecimal code of a slash or an equals sign, as in %2F, \u002f and %3D.
+// and after the hexadecimal code of a slash or an equals sign, as in %2F, \u002f and %3D. In hexadecimal text these
+// codes are common; of a billion tokens one has no other letters.
 func tokenStarts(run []byte) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		last := len(run) - tokenLength
@@ -81,12 +82,22 @@ func tokenStarts(run []byte) iter.Seq[int] {
 		}
 		for at := 2; at < last; at++ {
 			c := run[at-1] | 0x20
-			if (run[at-2] == '2' && c == 'f' || run[at-2] == '3' && c == 'd') && !yield(at) {
+			if (run[at-2] == '2' && c == 'f' || run[at-2] == '3' && c == 'd') && !isHexadecimal(run[at:at+tokenLength]) &&
+				!yield(at) {
 				return
 			}
 		}
 		yield(last)
 	}
+}
+
+func isHexadecimal(text []byte) bool {
+	for _, c := range text {
+		if c > '9' && (c|0x20 < 'a' || c|0x20 > 'f') {
+			return false
+		}
+	}
+	return true
 }
 
 func isAlphanumeric(c byte) bool {
