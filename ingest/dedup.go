@@ -68,9 +68,7 @@ func (g *Ingest) store(ctx context.Context, ep *config.Endpoint, p *prepared, e 
 		// The first one had no destination. A provider that sends it again, now that there is one, must be heard. Once that
 		// is stored it takes the first one's place, or the key would be free too early.
 		first, key = key, key+"\x00"+"delivered"
-		if claim = g.claim(ctx, ep, key, e.ID, note); claim.State == limit.ClaimStored {
-			g.markStored(ctx, ep, first, claim.Event, note)
-		}
+		claim = g.claim(ctx, ep, key, e.ID, note)
 	}
 	switch claim.State {
 	case limit.ClaimPending:

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -135,8 +136,12 @@ func TestRecoverySurvivesKills(t *testing.T) {
 	events := rounds(0, 80, 1500)
 	p := startDevProcess(t, t.TempDir())
 	var repaired atomic.Bool
-	answer := func(received) int {
-		if repaired.Load() {
+	// Every tenth event is accepted at once: with failures alone the circuit breaker would open after 30 s, and hold what
+	// a slow machine has not sent by then.
+	accepted := regexp.MustCompile(`"n":\d*0\D`)
+	failing := events - (events+9)/10
+	answer := func(r received) int {
+		if repaired.Load() || accepted.Match(r.body) {
 			return http.StatusOK
 		}
 		return http.StatusInternalServerError
@@ -148,8 +153,8 @@ func TestRecoverySurvivesKills(t *testing.T) {
 	})
 	p.sendMany(endpoint, events)
 	eventually(t, 5*time.Minute, func() string { // takes seconds on an idle machine
-		if failed := len(p.list("&status=failed&endpoint_id="+endpoint, 100)); failed < events {
-			return fmt.Sprintf("%d of %d events have failed", failed, events)
+		if failed := len(p.list("&status=failed&endpoint_id="+endpoint, 100)); failed < failing {
+			return fmt.Sprintf("%d of %d events have failed", failed, failing)
 		}
 		return ""
 	})
@@ -184,8 +189,8 @@ func TestRecoverySurvivesKills(t *testing.T) {
 	} else {
 		job = p.prepareRecovery(t, endpoint, 100)
 	}
-	if job["total"] != float64(2*events) {
-		t.Fatalf("the job has selected %v of %d", job["total"], 2*events)
+	if job["total"] != float64(2*failing) {
+		t.Fatalf("the job has selected %v of %d", job["total"], 2*failing)
 	}
 	kill(0)
 	job = p.awaitJob(t, job, time.Minute, "ready")
@@ -208,8 +213,8 @@ func TestRecoverySurvivesKills(t *testing.T) {
 	if left := p.items(job, "&state=pending,queued,failed,skipped"); len(left) > 0 {
 		t.Errorf("%d items were not delivered, such as %v", len(left), left[0])
 	}
-	if all := p.items(job, ""); len(all) != 2*events {
-		t.Errorf("%d items, want %d", len(all), 2*events)
+	if all := p.items(job, ""); len(all) != 2*failing {
+		t.Errorf("%d items, want %d", len(all), 2*failing)
 	}
 	duplicates := 0
 	for _, dest := range dests {
@@ -226,7 +231,7 @@ func TestRecoverySurvivesKills(t *testing.T) {
 			duplicates += n - 1
 		}
 	}
-	t.Logf("%d deliveries, %d kills, %d duplicates", 2*events, kills, duplicates)
+	t.Logf("%d deliveries, %d kills, %d duplicates", 2*failing, kills, duplicates)
 	if duplicates > 200*kills {
 		t.Errorf("%d duplicates after %d kills", duplicates, kills)
 	}
