@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"encoding/base64"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -97,7 +98,7 @@ func attemptBytes(rows []event.AttemptRow) (n int) {
 // errTooManySearches is the 429 of a node that already searches as many endpoints as it may at a time.
 func errTooManySearches() error {
 	return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: time.Second,
-		Message: "this node already runs two searches of endpoints; try again in a second"}
+		Message: fmt.Sprintf("this node already runs %d searches of endpoints; try again in a second", maxSearches)}
 }
 
 // errTooManyReads is the 429 for a key or a person that already has its maximum of concurrent event reads.

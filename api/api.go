@@ -175,9 +175,9 @@ func newResources(cfg *Config, deps *Deps, c *core, scanners []*secrets.Scanner)
 		receipts: &receipts{core: c, receipts: deps.Receipts, secrets: scanners[0]},
 		runs:     &runs{core: c, runs: deps.Runs, selection: deps.Selection},
 		endpoints: &endpoints{
-			searching: make(chan struct{}, 2),
-			core:      c, config: deps.Config, keyring: deps.Keyring, limiterStore: deps.LimiterStore, egress: deps.Egress,
+			core: c, config: deps.Config, keyring: deps.Keyring, limiterStore: deps.LimiterStore, egress: deps.Egress,
 			resolver: deps.Resolver, validateVerification: deps.ValidateVerification, baseURL: cfg.BaseURL,
+			searching: make(chan struct{}, maxSearches),
 		},
 		alerts: &alerts{
 			core: c, config: deps.Config, keyring: deps.Keyring, notifier: deps.Notifier, egress: deps.Egress,

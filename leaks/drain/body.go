@@ -263,7 +263,7 @@ type wireReader struct {
 	compressed bool
 	inflated   *budgetReader // the decompressed bytes; nil = the body is no gzip
 	turn       *turn         // given back while the client is waited for
-	signed     hash.Hash     // gets the bytes of the body; nil = nobody needs it
+	signed     hash.Hash     // of the body, for its signature; nil if the drain has none
 	// complete says that all of the body is there.
 	complete bool
 	// waited is how long the sender waited for its turn or for tokens: it is not to blame for that.

@@ -78,7 +78,7 @@ func (s *slot) leave() {
 type turn struct {
 	in     *slot
 	done   <-chan struct{}     // ends waiting
-	waited func(time.Duration) // is told how long take has waited
+	waited func(time.Duration) // called with the time that take has waited
 	held   bool
 	since  time.Time
 }

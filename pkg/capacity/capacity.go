@@ -17,7 +17,7 @@ type Work struct {
 	Destinations  float64 `json:"destinations"`      // that an event is delivered to, in the mean
 	Attempts      float64 `json:"attempts"`          // requests for a delivery, in the mean
 	RetentionDays int     `json:"retention_days"`    // how long events stay readable
-	LogHours      int     `json:"log_hours"`         // how long the log has room for everything while ClickHouse is unavailable
+	LogHours      int     `json:"log_hours"`         // how long the log holds everything while ClickHouse is unavailable
 	Compression   float64 `json:"compression"`       // bytes of a body on ClickHouse's disk ÷ Size
 	Deduplicated  float64 `json:"deduplicated"`      // share of the events with a key that Redis keeps, 0 to 1
 	Cores         int     `json:"cores"`             // of each machine

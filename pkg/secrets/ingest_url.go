@@ -36,8 +36,8 @@ const visibleTail = 4
 
 // MaskIngestTokens returns text with every token that isToken accepts as four asterisks and its last four characters;
 // it is text itself if there is none. A token is found alone, in a URL, and where escapes stand before or after it, in
-// any case of its letters. isToken is called for little else than what looks like a token; a run of letters and digits
-// in which one may begin at every third character or so is masked whole.
+// any case of its letters. isToken is called for little else than what looks like a token. A run of letters and digits
+// is masked whole if a token may begin more often in it than at every 32nd character.
 func MaskIngestTokens(text []byte, isToken func(token string) bool) []byte {
 	var out []byte
 	copied := 0
@@ -49,7 +49,7 @@ func MaskIngestTokens(text []byte, isToken func(token string) bool) []byte {
 		for end < len(text) && isAlphanumeric(text[end]) {
 			end++
 		}
-		asked, most := 0, 16+(end-start)/32 // four times as often as in random hexadecimal digits
+		asked, most := 0, 16+(end-start)/32
 		for at := range tokenStarts(text[start:end]) {
 			if asked++; asked > most {
 				out = append(append(out, text[copied:max(start, copied)]...), "****"...)
@@ -72,8 +72,8 @@ func MaskIngestTokens(text []byte, isToken func(token string) bool) []byte {
 }
 
 // tokenStarts returns where in a run of letters and digits a token may begin: at the start, at the end less its length,
-// and after the hexadecimal code of a slash or an equals sign, as in %2F, \u002f and %3D. In hexadecimal text these
-// codes are common; of a billion tokens one has no other letters.
+// and after the hexadecimal code of a slash or an equals sign, as in %2F, \u002f and %3D. What is hexadecimal itself
+// is no token: such text has these codes often, and of a billion tokens fewer than one looks like it.
 func tokenStarts(run []byte) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		last := len(run) - tokenLength
