@@ -210,7 +210,7 @@ func (r *budgetReader) Read(p []byte) (int, error) {
 	if r.wire.left -= int64(n); r.wire.left < 0 {
 		return 0, errExpanded
 	}
-	if err := r.inflated.give(n); err != nil {
+	if err := r.inflated.countInput(n); err != nil {
 		return 0, err
 	}
 	if r.wire.err == nil {
@@ -225,8 +225,8 @@ func (r *budgetReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// give counts n bytes of gzip that it reads, if there is such a reader.
-func (r *budgetReader) give(n int) error {
+// countInput counts n bytes of gzip that it reads, if there is such a reader.
+func (r *budgetReader) countInput(n int) error {
 	if r == nil {
 		return nil
 	}
@@ -296,7 +296,7 @@ func (r *wireReader) Read(p []byte) (int, error) {
 		r.err = err
 	}
 	if r.err == nil {
-		r.err = r.inflated.give(n)
+		r.err = r.inflated.countInput(n)
 	}
 	if r.err == nil {
 		r.err = r.pace(n)

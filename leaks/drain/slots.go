@@ -9,7 +9,7 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// Requests that are being read at the same time. Each holds about 250 KB.
+// Requests that are being read at the same time. Each holds about 280 KB.
 const (
 	maxRunning        = 256 // of this node
 	maxRunningOfDrain = 32
