@@ -225,6 +225,8 @@ func (x *resources) routes() []route {
 		{"/v1/replays", methods{"GET": x.runs.listRuns, "POST": x.replays.replayEvents}},
 		{"/v1/replays/{run}", methods{"GET": x.runs.readRun, "POST": x.runs.actOnRun}},
 		{"/v1/endpoints", methods{"GET": x.endpoints.listEndpoints, "POST": x.endpoints.createEndpoint}},
+		{validatePath, methods{"POST": x.endpoints.validateEndpoint}},
+		{validateChangePath, methods{"POST": x.endpoints.validateChange}},
 		{"/v1/endpoints/{endpoint}", methods{"GET": x.endpoints.readEndpoint, "PATCH": x.endpoints.updateEndpoint,
 			"DELETE": x.endpoints.deleteEndpoint}},
 		{"/v1/endpoints/{endpoint}/rotate-token", methods{"POST": x.endpoints.rotateToken}},

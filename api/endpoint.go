@@ -43,13 +43,7 @@ func (a *endpoints) createEndpoint(w http.ResponseWriter, r *http.Request, key *
 	if err != nil {
 		return err
 	}
-	e := &config.Endpoint{
-		ID: newID(r, id.Endpoint), Account: key.Account, Provider: verify.Generic, RetryPolicy: config.DefaultRetryPolicy(),
-		Response: config.DefaultResponse(verify.Generic), Enabled: true, Metadata: map[string]string{}, CreatedAt: a.now(),
-	}
-	e.Name = e.ID[len(e.ID)-defaultNameLength:]
-	e.Token = a.newToken(e.ID)
-	in := a.newEndpointInput(true)
+	e, in := a.newEndpoint(r, key), a.newEndpointInput(true)
 	if in.merge(key, body, e); in.err != nil {
 		return in.err
 	}
@@ -64,6 +58,17 @@ func (a *endpoints) createEndpoint(w http.ResponseWriter, r *http.Request, key *
 	}
 	a.warnAddresses(r.Context(), in, nil, created)
 	return a.answerEndpoint(w, r, key, http.StatusCreated, created, in)
+}
+
+// newEndpoint returns an endpoint that has the defaults.
+func (a *endpoints) newEndpoint(r *http.Request, key *config.Key) *config.Endpoint {
+	e := &config.Endpoint{
+		ID: newID(r, id.Endpoint), Account: key.Account, Provider: verify.Generic, RetryPolicy: config.DefaultRetryPolicy(),
+		Response: config.DefaultResponse(verify.Generic), Enabled: true, Metadata: map[string]string{}, CreatedAt: a.now(),
+	}
+	e.Name = e.ID[len(e.ID)-defaultNameLength:]
+	e.Token = a.newToken(e.ID)
+	return e
 }
 
 // revealSecrets puts the signing secrets that an earlier call with the same Idempotency-Key created into the answer:

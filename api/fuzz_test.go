@@ -9,7 +9,8 @@ import (
 
 // writes are requests with a body; {ep}, {dst} and {evt} stand for what exists.
 var writes = []string{
-	"POST /v1/endpoints", "PATCH /v1/endpoints/{ep}", "POST /v1/endpoints/{ep}/events",
+	"POST /v1/endpoints", "POST /v1/endpoints/validate", "PATCH /v1/endpoints/{ep}", "POST /v1/endpoints/{ep}/validate",
+	"POST /v1/endpoints/{ep}/events",
 	"POST /v1/endpoints/{ep}/events/batch", "POST /v1/endpoints/{ep}/test",
 	"POST /v1/endpoints/{ep}/transformation/preview",
 	"POST /v1/endpoints/{ep}/destinations", "PATCH /v1/endpoints/{ep}/destinations/{dst}",

@@ -220,14 +220,18 @@ func bearer(r *http.Request) (string, bool) {
 	return strings.TrimSpace(text), strings.EqualFold(scheme, "bearer") // RFC 9110, 11.1: schemes are case-insensitive
 }
 
-// changesNothing reports whether a POST to a path only computes something: read access is enough, and it remembers no
-// Idempotency-Key.
-func changesNothing(path string) bool { return path == previewPath || path == tryPath }
+// changesNothing reports whether a POST to a path only computes something: it remembers no Idempotency-Key.
+func changesNothing(path string) bool {
+	return readsOnly(path) || path == validatePath || path == validateChangePath
+}
+
+// readsOnly reports whether read access is enough for a POST to a path.
+func readsOnly(path string) bool { return path == previewPath || path == tryPath }
 
 // authorize checks the scope of the key or person by the method alone, before any id is looked up.
 func authorize(key *config.Key, method, path string) error {
 	switch {
-	case method == http.MethodGet, changesNothing(path):
+	case method == http.MethodGet, readsOnly(path):
 		return nil
 	case key.Agent:
 		return &web.Error{Status: http.StatusForbidden, Type: web.InsufficientScope,

@@ -6,7 +6,8 @@
 //
 // Secrets stand in the file as references, env:NAME or file:PATH, and are never shown. The service does not show
 // secrets either, so a difference is seen only in their last four characters. Run therefore sends them with each run,
-// and the service, which can compare them, writes nothing if they are the same.
+// and the service, which can compare them, writes nothing if they are the same. With Options.DryRun the service
+// compares and validates only.
 //
 // Begin reading at Run. file.go reads the file, plan.go compares, client.go calls the API.
 package apply
@@ -27,12 +28,14 @@ type Options struct {
 	BaseURL, Key string // of the relay; the key may write
 	File         io.Reader
 	FileName     string // for messages
-	DryRun       bool   // compare, and change nothing
+	DryRun       bool   // compare, have the service validate, and change nothing
 	// Prune deletes endpoints that the file does not name, and destinations, headers and metadata of those that it names.
 	Prune   bool
 	Sources Sources
 	// Show is called with each change, with Done after it was made. An endpoint that stays as it is counts as one.
 	Show func(*Change)
+	// Warn is called when the service cannot validate for DryRun, with the cause.
+	Warn func(text string)
 }
 
 // Sources are where references to secrets lead.
@@ -59,15 +62,37 @@ func Run(ctx context.Context, o Options) ([]*Change, error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.DryRun {
+		return changes, validate(ctx, c, f, o, changes)
+	}
 	for _, change := range changes {
-		if !o.DryRun {
-			if err := change.make(ctx, c); err != nil {
-				return changes, fmt.Errorf("%s: %w", f.place(o.FileName, change, err), err)
-			}
+		if err := change.make(ctx, c); err != nil {
+			return changes, fmt.Errorf("%s: %w", f.place(o.FileName, change, err), err)
 		}
 		o.Show(change)
 	}
 	return changes, nil
+}
+
+// validate has the service validate all changes, and returns what it refuses.
+func validate(ctx context.Context, c *client, f *file, o Options, changes []*Change) error {
+	without, err := c.withoutValidation(ctx)
+	if err != nil {
+		return err
+	}
+	if without != "" {
+		o.Warn(without)
+	}
+	var faults []error
+	for _, change := range changes {
+		if without == "" {
+			if err := change.validate(ctx, c); err != nil {
+				faults = append(faults, fmt.Errorf("%s: %w", f.place(o.FileName, change, err), err))
+			}
+		}
+		o.Show(change)
+	}
+	return errors.Join(faults...)
 }
 
 // plan compares all endpoints. Faults are reported together, before anything is changed.
@@ -137,24 +162,47 @@ func (x *Change) make(ctx context.Context, c *client) error {
 	default:
 		a, err = c.do(ctx, http.MethodPatch, target, x.body, x.tag)
 	}
+	if err != nil {
+		return explained(err)
+	}
+	x.Done = true
+	x.learn(a.body, a.tag != x.tag)
+	return nil
+}
+
+// validate has the service validate a change.
+func (x *Change) validate(ctx context.Context, c *client) error {
+	target := "/v1/endpoints/" + x.ID + "/validate"
+	switch {
+	case x.Action == Delete, x.Action == Unchanged && !x.hidden:
+		return nil
+	case x.Action == Create:
+		target = validatePath
+	}
+	a, err := c.do(ctx, http.MethodPost, target, x.body, x.tag)
+	if err != nil {
+		return explained(err)
+	}
+	changes, _ := a.body["changes"].(bool)
+	x.learn(a.body, changes)
+	return nil
+}
+
+// explained says what to do when somebody else was faster.
+func explained(err error) error {
 	if r, ok := errors.AsType[*refusal](err); ok && r.Type == "conflict" && r.Param == "if-match" {
 		return errors.New("somebody else has changed this endpoint since it was compared; run the command again to see " +
 			"what differs now")
 	}
-	if err != nil {
-		return err
-	}
-	x.Done = true
-	if x.Action == Unchanged && a.tag != x.tag {
+	return err
+}
+
+// learn takes in what an answer says: its warnings, and that a secret differs which looks the same.
+func (x *Change) learn(body map[string]any, changes bool) {
+	if x.Action == Unchanged && changes {
 		x.Action = Update
 		x.Fields = []Field{{"secrets", "(a secret with the same last four characters)", "(as the file refers to it)"}}
 	}
-	x.warn(a.body)
-	return nil
-}
-
-// warn keeps the warnings of an answer.
-func (x *Change) warn(body map[string]any) {
 	list, _ := body["warnings"].([]any)
 	for _, w := range list {
 		warning, _ := w.(map[string]any)

@@ -19,6 +19,8 @@ type service struct {
 	calls   []string
 	answers map[string][]int // statuses of the first calls, by method and path; then 200
 	changed bool             // somebody changes each endpoint between reading and writing
+	old     bool             // it cannot validate
+	warned  []string         // by Options.Warn
 }
 
 func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -48,6 +50,14 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("ETag", `"1"`)
 	switch {
+	case strings.HasSuffix(r.URL.Path, "/validate"):
+		if s.old { // it knows no such path
+			w.WriteHeader(http.StatusNotFound)
+			fmt.Fprint(w, `{"error":{"type":"not_found","message":"POST is not allowed here"}}`)
+			return
+		}
+		_ = json.NewEncoder(w).Encode(map[string]any{"changes": true,
+			"warnings": []any{map[string]any{"param": "name", "message": "is odd"}}})
 	case r.Method == http.MethodPatch && s.changed && r.Header.Get("If-Match") == `"1"`:
 		w.WriteHeader(http.StatusBadRequest)
 		fmt.Fprint(w, `{"error":{"type":"conflict","message":"has changed","param":"if-match"}}`)
@@ -69,7 +79,7 @@ func (s *service) run(t *testing.T, text string, o Options) (string, error) {
 	server := httptest.NewServer(s)
 	defer server.Close()
 	o.BaseURL, o.Key, o.File, o.FileName, o.Sources = server.URL, "key", strings.NewReader(text), "f.yaml", sources()
-	o.Show = func(*Change) {}
+	o.Show, o.Warn = func(*Change) {}, func(text string) { s.warned = append(s.warned, text) }
 	changes, err := Run(t.Context(), o)
 	raw, encodeErr := json.Marshal(changes)
 	if encodeErr != nil || strings.Contains(string(raw), "planted") {
@@ -89,11 +99,12 @@ const small = `endpoints:
 func TestNothingIsDeletedWithoutPrune(t *testing.T) {
 	var s service
 	out, err := s.run(t, small, Options{DryRun: true})
-	if err != nil || len(s.calls) != 0 || !strings.Contains(out,
+	if err != nil || strings.Contains(strings.Join(s.calls, ""), "PATCH") || !strings.Contains(out,
 		`"path":"destinations[kept].headers.X-Shop","old":"\"de\"",`+
 			`"new":"\"at\""`) {
 		t.Fatalf("dry run: %v %v\n%s", err, s.calls, out)
 	}
+	s.calls = nil
 	if _, err = s.run(t, small, Options{}); err != nil {
 		t.Fatal(err)
 	}
@@ -131,6 +142,44 @@ func TestAFailureSaysWhereAndWhatIsDone(t *testing.T) {
 	s.answers = nil
 	if out, err = s.run(t, text, Options{}); err != nil || strings.Count(out, `"done":true`) != 3 {
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// A dry run has the service validate all changes with the bodies of the real ones, and changes nothing. It reports
+// every refused value, and a secret that differs though it looks the same.
+func TestADryRunValidates(t *testing.T) {
+	text := "endpoints:\n  - {name: new, destinations: [https://c.example]}\n  - name: e2\n    enabled: false\n" +
+		"    destinations:\n      - url: https://d.example\n  - {name: e1, verification: {secret: env:SECRET}}\n"
+	s := service{answers: map[string][]int{
+		"POST /v1/endpoints/validate": {400, 400}, "POST /v1/endpoints/ep_2/validate": {400}}}
+	out, err := s.run(t, text, Options{DryRun: true})
+	if err == nil || !strings.HasPrefix(err.Error(), "f.yaml:2:32: create endpoint new: destinations[0].url: is wrong") ||
+		!strings.Contains(err.Error(), "\nf.yaml:6:14: change endpoint e2 (ep_2): destinations[0].url: is wrong") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	want := "POST /v1/endpoints/validate {}|" +
+		`POST /v1/endpoints/validate {"destinations":[{"url":"https://c.example"}],"name":"new"}|` +
+		`POST /v1/endpoints/ep_2/validate {"destinations":[{"url":"https://d.example"},{"id":"dst_1"},{"id":"dst_2"}],` +
+		`"enabled":false}|POST /v1/endpoints/ep_1/validate {"verification":{"secret":"planted-secret-1"}}`
+	if got := strings.Join(s.calls, "|"); got != want {
+		t.Errorf("%s, want\n%s", got, want)
+	}
+	if len(s.warned) != 0 || strings.Contains(out, `"done":true`) || !strings.Contains(out, "(a secret with the same") {
+		t.Errorf("%q\n%s", s.warned, out)
+	}
+}
+
+// Without a service that validates, or the right to have it validate, a dry run says so and compares.
+func TestADryRunSaysThatItDoesNotValidate(t *testing.T) {
+	for want, s := range map[string]*service{
+		"older than this program": {old: true},
+		"scope read_write":        {answers: map[string][]int{"POST /v1/endpoints/validate": {403}}},
+	} {
+		out, err := s.run(t, small, Options{DryRun: true})
+		if err != nil || len(s.calls) != 1 || len(s.warned) != 1 || !strings.Contains(s.warned[0], want) ||
+			!strings.Contains(out, "headers.X-Shop") {
+			t.Errorf("%s: %v %q %q\n%s", want, err, s.calls, s.warned, out)
+		}
 	}
 }
 

@@ -133,6 +133,26 @@ func (c *client) try(ctx context.Context, method, path string, body []byte, tag,
 	return a, 0, nil
 }
 
+// validatePath validates a new endpoint.
+const validatePath = "/v1/endpoints/validate"
+
+// withoutValidation says why the service does not validate without making a change; "" = it does.
+func (c *client) withoutValidation(ctx context.Context) (string, error) {
+	_, err := c.do(ctx, http.MethodPost, validatePath, map[string]any{}, "")
+	r, _ := errors.AsType[*refusal](err)
+	switch {
+	case r == nil:
+		return "", err
+	case r.Status == http.StatusNotFound:
+		return "values are not validated: the relay is older than this program, and validates only what it stores", nil
+	case r.Status == http.StatusForbidden:
+		return "values are not validated: the key may only read; use a key with the scope read_write", nil
+	case r.Status == http.StatusBadRequest: // an endpoint needs members
+		return "", nil
+	}
+	return "", err
+}
+
 // maxRefusal bounds what is shown of an answer that is not one of the API.
 const maxRefusal = 200
 

@@ -66,6 +66,18 @@ func (c endpoints) UpdateEndpoint(ctx context.Context, endpoint string, change f
 	}
 }
 
+// TryUpdate returns what UpdateEndpoint would make of an endpoint, and writes nothing. It returns e itself if change
+// modifies nothing.
+func (c endpoints) TryUpdate(e *Endpoint, change func(*Endpoint) error) (*Endpoint, error) {
+	after, err := changedCopy(c.core, kindEndpoint, e, func(v *Endpoint) error {
+		return c.alter(v, *e, change)
+	}, func(*Endpoint) {})
+	if err != nil || after == nil {
+		return e, err
+	}
+	return after.(*Endpoint), nil
+}
+
 // alter calls change with a copy of an endpoint, and restores the members that ordinary updates must not change.
 func (c endpoints) alter(e *Endpoint, old Endpoint, change func(*Endpoint) error) error {
 	e.Rev, e.Seq = old.Rev, old.Seq

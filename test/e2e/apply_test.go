@@ -99,12 +99,14 @@ func TestApply(t *testing.T) {
 	apply(command.ExitDone, "retry_policy.max_attempts: 3 -> 4|to change 1", "--dry-run")
 	apply(command.ExitDone, "changed 1")
 	provider = "another-planted-provider-secret"
-	apply(command.ExitDone, "unchanged 1", "--dry-run")
+	apply(command.ExitDone, "secrets: (a secret with the same last four characters)|to change 1", "--dry-run")
 	apply(command.ExitDone, "secrets: (a secret with the same last four characters)|changed 1")
 
 	text = strings.Replace(text, "max_attempts: 4", "max_attempts: 400", 1)
-	apply(command.ExitRefused, "endpoints.yaml:17:|: change endpoint orders (|retry_policy.max_attempts: must be|"+
-		"0 of 1 changes")
+	for last, flags := range map[string][]string{"0 of 1 changes": nil, "nothing was done (--dry-run)": {"--dry-run"}} {
+		apply(command.ExitRefused,
+			"endpoints.yaml:17:|: change endpoint orders (|retry_policy.max_attempts: must be|"+last, flags...)
+	}
 	text = strings.Replace(text, "max_attempts: 400", "max_attempts: 4", 1)
 
 	for _, cut := range []string{"      - https://archive.example.com/in\n", ", X-Shop: de", ", old: x"} {

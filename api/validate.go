@@ -1,0 +1,69 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// The paths of POSTs that only validate; see changesNothing. They are paths of their own, not parameters of the
+// requests that change something, because a version that does not know a parameter would make the change.
+const (
+	validatePath       = "/v1/endpoints/validate"
+	validateChangePath = "/v1/endpoints/{endpoint}/validate"
+)
+
+// validation is the response to a body that the request for the change would accept.
+type validation struct {
+	Object   string    `json:"object"`  // "validation"
+	Changes  bool      `json:"changes"` // whether the request would change something
+	Warnings []warning `json:"warnings,omitempty"`
+}
+
+// validateEndpoint validates a body of createEndpoint.
+func (a *endpoints) validateEndpoint(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+	body, err := a.body(w, r)
+	if err != nil {
+		return err
+	}
+	e, in := a.newEndpoint(r, key), a.newEndpointInput(true)
+	in.merge(key, body, e)
+	return a.answerValidation(w, r, in, nil, e)
+}
+
+// validateChange validates a body of updateEndpoint. It compares secrets too, so it needs write access, as guessing
+// with updateEndpoint does.
+func (a *endpoints) validateChange(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+	before, err := a.endpointInPath(r, key)
+	if err != nil {
+		return err
+	}
+	body, err := a.body(w, r)
+	if err != nil {
+		return err
+	}
+	in := a.newEndpointInput(false)
+	after, err := a.config.TryUpdate(before, func(e *config.Endpoint) error {
+		if in.err = checkRevision(r, e); in.err == nil {
+			in.merge(key, body, e)
+		}
+		return in.err
+	})
+	if err != nil {
+		return err
+	}
+	return a.answerValidation(w, r, in, before, after)
+}
+
+// answerValidation answers. before and after are the same if nothing would change; before is nil for a new one.
+func (a *endpoints) answerValidation(w http.ResponseWriter, r *http.Request, in *endpointInput,
+	before, after *config.Endpoint,
+) error {
+	if in.err != nil {
+		return in.err
+	}
+	a.warnAddresses(r.Context(), in, before, after)
+	web.WriteJSON(w, http.StatusOK, validation{Object: "validation", Changes: before != after, Warnings: in.warnings})
+	return nil
+}
