@@ -23,13 +23,15 @@ const (
 	maxReadiness = 64 << 10
 )
 
-// readyCommand asks the node at RELAY_LISTEN on this machine for /readyz. It returns ExitDone if the node is ready, and
-// ExitRefused if it is not or nothing answers, so that containers without a shell have a health check.
+// readyCommand asks the node at RELAY_LISTEN on this machine for /readyz, or with --alive for /healthz. It returns
+// ExitDone if the node is ready (or runs), and ExitRefused if it is not or nothing answers, so that containers without
+// a shell have a health check.
 func readyCommand(ctx context.Context, c call) int {
 	var s node.Config
 	flags := flag.NewFlagSet("relay ready", flag.ContinueOnError)
 	flags.SetOutput(c.Stderr)
 	asJSON := flags.Bool("json", false, "print the node's answer as JSON")
+	alive := flags.Bool("alive", false, "ask only whether the node runs (/healthz), as it does without Kafka")
 	// Only these: a health check must not depend on files with secrets.
 	eachSetting(&s, func(f setting) {
 		if f.flag == "listen" || f.flag == "tls-cert-file" {
@@ -46,20 +48,23 @@ func readyCommand(ctx context.Context, c call) int {
 	case flags.NArg() > 0:
 		return exitCode(usageError{errors.New(noArguments(flags.Args()))}, c.Stderr)
 	}
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	if *alive {
+		return exitCode(askHealth(ctx, s, *asJSON, c.Stdout), c.Stderr)
+	}
 	return exitCode(askReadiness(ctx, s, *asJSON, c.Stdout), c.Stderr)
 }
 
-// askReadiness prints whether the node is ready, and returns an error that names what is missing if it is not.
-func askReadiness(ctx context.Context, s node.Config, asJSON bool, out io.Writer) error {
-	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
-	defer cancel()
+// askNode returns the status and the body of a node's answer.
+func askNode(ctx context.Context, s node.Config, path string) (*http.Response, []byte, error) {
 	scheme := "http"
 	if s.TLSCertFile != "" {
 		scheme = "https"
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://localhost/readyz", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://localhost"+path, nil)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	resp, err := (&http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
@@ -71,12 +76,37 @@ func askReadiness(ctx context.Context, s node.Config, asJSON bool, out io.Writer
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
 	}}).Do(req)
 	if err != nil {
-		return fmt.Errorf("not ready: no node answers at RELAY_LISTEN %s: %w", s.Listen, err)
+		return nil, nil, fmt.Errorf("no node answers at RELAY_LISTEN %s: %w", s.Listen, err)
 	}
 	defer resp.Body.Close()
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxReadiness))
 	if err != nil {
-		return fmt.Errorf("not ready: read the answer of %s: %w", s.Listen, err)
+		return nil, nil, fmt.Errorf("read the answer of %s: %w", s.Listen, err)
+	}
+	return resp, raw, nil
+}
+
+// askHealth prints whether the node runs.
+func askHealth(ctx context.Context, s node.Config, asJSON bool, out io.Writer) error {
+	resp, raw, err := askNode(ctx, s, "/healthz")
+	switch {
+	case err != nil:
+		return fmt.Errorf("not alive: %w", err)
+	case resp.StatusCode != http.StatusOK:
+		return fmt.Errorf("not alive: the server at %s answered %s", s.Listen, resp.Status)
+	case asJSON:
+		_, err := out.Write(raw)
+		return err
+	}
+	fmt.Fprintln(out, "alive")
+	return nil
+}
+
+// askReadiness prints whether the node is ready, and returns an error that names what is missing if it is not.
+func askReadiness(ctx context.Context, s node.Config, asJSON bool, out io.Writer) error {
+	resp, raw, err := askNode(ctx, s, "/readyz")
+	if err != nil {
+		return fmt.Errorf("not ready: %w", err)
 	}
 	var answer struct {
 		Checks []struct {

@@ -15,9 +15,10 @@ import (
 func TestReady(t *testing.T) {
 	var status int
 	var answer string
+	path := "/readyz"
 	node := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/readyz" {
-			t.Errorf("asked for %s", r.URL)
+		if r.URL.Path != path {
+			t.Errorf("asked for %s, want %s", r.URL, path)
 		}
 		w.WriteHeader(status)
 		_, _ = w.Write([]byte(answer))
@@ -58,8 +59,14 @@ func TestReady(t *testing.T) {
 	answer = "<html>"
 	f(at, "", ExitRefused, "", "not a relay node")
 	f(at, "extra", ExitMisused, "", "unexpected argument")
+	path, status, answer = "/healthz", 200, `{"status":"ok"}`
+	f(at, "--alive", ExitDone, "alive\n", "")
+	f(at, "--alive --json", ExitDone, answer, "")
+	status = 404
+	f(at, "--alive", ExitRefused, "", "not alive: the server at")
 	plain.Close()
-	f(at, "", ExitRefused, "", "no node answers at RELAY_LISTEN")
+	f(at, "", ExitRefused, "", "not ready: no node answers at RELAY_LISTEN")
+	f(at, "--alive", ExitRefused, "", "not alive: no node answers at RELAY_LISTEN")
 	f(at, "--help", ExitDone, "", "Usage of relay ready")
 }
 

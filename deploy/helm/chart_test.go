@@ -12,15 +12,24 @@ import (
 	"strings"
 	"testing"
 
+	"helm.sh/helm/v4/pkg/chart/common"
+	"helm.sh/helm/v4/pkg/chart/common/util"
 	"helm.sh/helm/v4/pkg/chart/v2/lint"
 	"helm.sh/helm/v4/pkg/chart/v2/lint/support"
+	"helm.sh/helm/v4/pkg/engine"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/fake"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/pod-security-admission/api"
 	"k8s.io/pod-security-admission/policy"
 	gateway "sigs.k8s.io/gateway-api/apis/v1"
@@ -148,11 +157,17 @@ func TestNodes(t *testing.T) {
 }
 
 // checkWritable looks for a volume that the data directory is in. The volume belongs to root: the node makes a
-// directory of mode 700 in it.
+// directory of mode 700 in it. It is in memory: the free space of a disk would be that of the machine, whose images may
+// fill it, and the alert of a full data directory would tell of it.
 func checkWritable(t *testing.T, p pod, dir string) {
 	t.Helper()
 	for _, m := range p.spec.Containers[0].VolumeMounts {
 		if m.MountPath == path.Dir(dir) && !m.ReadOnly {
+			for _, v := range p.spec.Volumes {
+				if v.Name == m.Name && (v.EmptyDir == nil || v.EmptyDir.Medium != corev1.StorageMediumMemory) {
+					t.Errorf("%s: %s is not in memory: %+v", p.name, dir, v)
+				}
+			}
 			return
 		}
 	}
@@ -181,6 +196,26 @@ func checkPorts(t *testing.T, p pod, v map[string]string) {
 		}
 		if !strings.Contains(string(health), `case "`+path+`"`) {
 			t.Errorf("api/health.go does not serve %s", path)
+		}
+	}
+}
+
+// Where the kubelet cannot reach pods, it asks none of them over the network: it would kill those that do not answer.
+func TestProbesByCommand(t *testing.T) {
+	help, err := os.ReadFile("../../command/ready.go")
+	if err != nil || !strings.Contains(string(help), `flags.Bool("alive"`) {
+		t.Errorf("relay ready has no --alive: %v", err)
+	}
+	for _, p := range nodes(render(t, "default", at("readiness", "command"))) {
+		c := p.spec.Containers[0]
+		for probe, want := range map[*corev1.Probe][]string{
+			c.StartupProbe: {"ready", "--alive"}, c.LivenessProbe: {"ready", "--alive"}, c.ReadinessProbe: {"ready"}} {
+			switch {
+			case probe.HTTPGet != nil || probe.Exec == nil:
+				t.Errorf("%s: %+v", p.name, probe.ProbeHandler)
+			case !slices.Equal(probe.Exec.Command[1:], want) || probe.TimeoutSeconds <= 5: // relay ready takes up to 5 s
+				t.Errorf("%s: a probe runs %q for %d s, want %q", p.name, probe.Exec.Command, probe.TimeoutSeconds, want)
+			}
 		}
 	}
 }
@@ -257,6 +292,11 @@ func TestMigrateRunsFirst(t *testing.T) {
 		account := find[*corev1.ServiceAccount](t, all, job.Spec.Template.Spec.ServiceAccountName)
 		for _, o := range all {
 			first := o.Annotations["helm.sh/hook"] == "pre-install,pre-upgrade"
+			// Helm deletes a hook only while it is in the chart. A policy that stays would bind later jobs.
+			if deleted := strings.Contains(o.Annotations["helm.sh/hook-delete-policy"], "hook-succeeded"); first &&
+				deleted != (o.kind.Kind != "Job") {
+				t.Errorf("%s: %s %s: deleted after the hook: %v", set, o.kind.Kind, o.Name, deleted)
+			}
 			if isJobs := o.Labels["app.kubernetes.io/component"] == "migrate"; first != isJobs {
 				t.Errorf("%s: %s %s: hook %q", set, o.kind.Kind, o.Name, o.Annotations["helm.sh/hook"])
 			}
@@ -291,9 +331,75 @@ func TestMigrateRunsFirst(t *testing.T) {
 	if args := job.Spec.Template.Spec.Containers[0].Args; !slices.Equal(args, []string{"migrate", "--finalize"}) {
 		t.Errorf("%q", args)
 	}
+	job = find[*batchv1.Job](t, render(t, "large", at("migrate.fix", true)), "prod-eventrelay-migrate")
+	if args := job.Spec.Template.Spec.Containers[0].Args; !slices.Equal(args, []string{"migrate", "--fix"}) {
+		t.Errorf("%q", args)
+	}
 	for _, o := range render(t, "large", map[string]any{"migrate": map[string]any{"enabled": false}}) {
 		if o.Labels["app.kubernetes.io/component"] == "migrate" {
 			t.Errorf("without the job there is a %s %s", o.kind.Kind, o.Name)
+		}
+	}
+}
+
+// The job has the place, the annotations and the credentials that its own values give it; nodes do not see these.
+func TestValuesOfTheJob(t *testing.T) {
+	csi := func(class string) map[string]any {
+		return map[string]any{"csi": map[string]any{"driver": "secrets-store.csi.k8s.io",
+			"volumeAttributes": map[string]any{"secretProviderClass": class}}}
+	}
+	of := func(changes ...map[string]any) (job, node pod) {
+		all := render(t, "default", changes...)
+		for _, p := range pods(all) {
+			if p.kind == "Job" {
+				job = p
+			}
+		}
+		return job, nodes(all)[0]
+	}
+	volume := func(p pod, name string) string {
+		for _, v := range p.spec.Volumes {
+			switch {
+			case v.Name != name:
+			case v.CSI != nil:
+				return v.CSI.VolumeAttributes["secretProviderClass"]
+			case v.Secret != nil:
+				return v.Secret.SecretName
+			}
+		}
+		return ""
+	}
+
+	job, node := of(at("podAnnotations", map[string]any{"mesh": "yes", "team": "hooks"}), at("migrate", map[string]any{
+		"nodeSelector": map[string]any{"kubernetes.io/arch": "amd64"}, "podAnnotations": map[string]any{"mesh": "no"},
+		"tolerations": []any{map[string]any{"key": "pool", "operator": "Exists"}}}))
+	if job.spec.NodeSelector["kubernetes.io/arch"] != "amd64" || len(job.spec.Tolerations) != 1 ||
+		job.meta.Annotations["mesh"] != "no" || job.meta.Annotations["team"] != "hooks" {
+		t.Errorf("%v %v %v", job.spec.NodeSelector, job.spec.Tolerations, job.meta.Annotations)
+	}
+	if len(node.spec.NodeSelector) != 0 || node.meta.Annotations["mesh"] != "yes" {
+		t.Errorf("%v %v", node.spec.NodeSelector, node.meta.Annotations)
+	}
+
+	for _, x := range []struct {
+		name              string
+		change            map[string]any
+		wantJob, wantNode string
+	}{
+		{"secrets", map[string]any{"secrets": map[string]any{"volume": csi("nodes")}}, "nodes", "nodes"},
+		{"secrets", map[string]any{"secrets": map[string]any{"volume": csi("nodes")},
+			"migrate": map[string]any{"secretName": "job"}}, "job", "nodes"},
+		{"secrets", at("migrate.volume", csi("job")), "job", "eventrelay"},
+		{"kafka-client", map[string]any{"kafka": at("tls", map[string]any{"enabled": true, "clientSecretName": "nodes"}),
+			"migrate": map[string]any{"kafkaClientSecretName": "job"}}, "job", "nodes"},
+		{"kafka-client", at("kafka.tls", map[string]any{"enabled": true, "clientSecretName": "nodes"}), "nodes", "nodes"},
+	} {
+		job, node := of(x.change)
+		if got := volume(job, x.name); got != x.wantJob {
+			t.Errorf("%v: the job mounts %q as %s, want %q", x.change, got, x.name, x.wantJob)
+		}
+		if got := volume(node, x.name); got != x.wantNode {
+			t.Errorf("%v: nodes mount %q as %s, want %q", x.change, got, x.name, x.wantNode)
 		}
 	}
 }
@@ -334,6 +440,42 @@ func TestAutoscaling(t *testing.T) {
 	if err != nil || !strings.Contains(string(metrics), `"relay_log_unread_records"`) {
 		t.Errorf("the program has no metric relay_log_unread_records, by which the writer scales: %v", err)
 	}
+}
+
+// Turning autoscaling on keeps the pods that run: without the member the API server would set it to 1. A group that is
+// not there yet, and what is rendered without a cluster, leave the number to the autoscaler.
+func TestAutoscalingKeepsPods(t *testing.T) {
+	running := &appsv1.Deployment{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"},
+		ObjectMeta: metav1.ObjectMeta{Name: "prod-eventrelay-ingest", Namespace: "relay"},
+		Spec:       appsv1.DeploymentSpec{Replicas: new(int32(12))},
+	}
+	prepared, err := util.ToRenderValues(load(t, chartDir), values(t, "large"),
+		common.ReleaseOptions{Name: "prod", Namespace: "relay", Revision: 2, IsUpgrade: true}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rendered, err := engine.RenderWithClientProvider(load(t, chartDir), prepared,
+		cluster{fake.NewSimpleDynamicClient(scheme.Scheme, running)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]*int32{
+		"prod-eventrelay-ingest": new(int32(12)), "prod-eventrelay-api": nil, "prod-eventrelay-write": nil,
+	}
+	for _, p := range pods(decode(t, "large", rendered)) {
+		if n, is := want[p.name]; is && (n == nil) != (p.replicas == nil) || n != nil && *n != *p.replicas {
+			t.Errorf("%s: replicas %v, want %v", p.name, p.replicas, n)
+		}
+	}
+}
+
+// cluster answers lookups of the chart.
+type cluster struct{ dynamic.Interface }
+
+func (c cluster) GetClientFor(version, kind string) (dynamic.NamespaceableResourceInterface, bool, error) {
+	resource, _ := meta.UnsafeGuessKindToResource(schema.FromAPIVersionAndKind(version, kind))
+	return c.Resource(resource), true, nil
 }
 
 // Services, disruption budgets and policies select the pods of their group, and every group has a budget.

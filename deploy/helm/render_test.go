@@ -107,6 +107,15 @@ func renderAs(t *testing.T, release, set string, changes ...map[string]any) (all
 	if err != nil {
 		t.Fatalf("%s: %v", set, err)
 	}
+	if all = decode(t, set, rendered); len(all) < 5 {
+		t.Fatalf("%s: %d objects", set, len(all))
+	}
+	return all
+}
+
+// decode returns the objects in rendered templates.
+func decode(t *testing.T, set string, rendered map[string]string) (all []object) {
+	t.Helper()
 	strict := decoder(t)
 	for _, name := range slices.Sorted(maps.Keys(rendered)) {
 		if filepath.Ext(name) != ".yaml" {
@@ -126,9 +135,6 @@ func renderAs(t *testing.T, release, set string, changes ...map[string]any) (all
 			}
 			all = append(all, o)
 		}
-	}
-	if len(all) < 5 {
-		t.Fatalf("%s: %d objects", set, len(all))
 	}
 	return all
 }

@@ -43,7 +43,12 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		{"settings.RELAY_NODE_NAME", "a", "RELAY_NODE_NAME"},
 		{"settings.RELAY_MASTER_KEYS", "main:secret", "RELAY_MASTER_KEYS"},
 		{"dispatch.autoscaling", map[string]any{"enabled": true}, "autoscaling"},
-		{"dispatch.replicas", 0, "/dispatch/replicas"},
+		{"dispatch.replicas", -1, "/dispatch/replicas"},
+		{"write.autoscaling.minReplicas", 0, "/write/autoscaling/minReplicas"},
+		{"image.repository", "registry.example.com/relay:v1", "/image/repository"},
+		{"nameOverride", "Event Relay", "/nameOverride"},
+		{"kafka.tls", map[string]any{"clientSecretName": "relay-kafka"}, "kafka.tls.enabled"},
+		{"podLabels", map[string]any{"app.kubernetes.io/component": "x"}, "/podLabels"},
 		{"write.autoscaling.cpuPercent", 60, "cpuPercent"},
 		{"ingest.replica", 3, "replica"},
 		{"ingest.autoscaling", map[string]any{"enabled": true, "minReplicas": 9, "maxReplicas": 3},
@@ -60,6 +65,18 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), wrong.want) {
 			t.Errorf("%s: %v: got %v, want an error that names %s", wrong.path, wrong.value, err, wrong.want)
 		}
+	}
+}
+
+// A release whose name is no label of DNS needs another name for its Services.
+func TestNameOfARelease(t *testing.T) {
+	chart := load(t, chartDir)
+	if _, err := templates(chart, "2026.hooks", values(t, "default")); err == nil ||
+		!strings.Contains(err.Error(), "fullnameOverride: is required") {
+		t.Errorf("%v", err)
+	}
+	if _, err := templates(chart, "2026.hooks", values(t, "default", at("fullnameOverride", "hooks"))); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -95,6 +112,9 @@ func TestOtherValues(t *testing.T) {
 		at("secrets", map[string]any{"secretName": "", "volume": at("csi.driver", "secrets-store.csi.k8s.io")}),
 		at("networkPolicy", map[string]any{"enabled": true, "private": []any{}, "private6": []any{}, "engines": []any{}}),
 		at("terminationGracePeriodSeconds", 120),
+		at("service", map[string]any{"type": "LoadBalancer", "externalTrafficPolicy": "Local"}),
+		at("podLabels", map[string]any{"app.kubernetes.io/owner": "hooks"}),
+		map[string]any{"ingest": at("replicas", 0), "node": at("replicas", 0)},
 	} {
 		render(t, "default", other)
 		render(t, "small", other)

@@ -13,6 +13,14 @@
 {{- end -}}
 {{- end -}}
 
+{{/* Names of Services are labels of DNS, which a release name with a dot is not. */}}
+{{- define "eventrelay.checkName" -}}
+{{- $name := include "eventrelay.fullname" . -}}
+{{- if not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" $name) -}}
+{{- fail (printf "fullnameOverride: is required with the release name %s: names of Services have lower-case letters, digits and hyphens" .Release.Name) -}}
+{{- end -}}
+{{- end -}}
+
 {{- define "eventrelay.selector" -}}
 app.kubernetes.io/name: {{ include "eventrelay.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}

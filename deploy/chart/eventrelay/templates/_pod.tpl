@@ -5,9 +5,15 @@ migrate, which may run before the others exist.
 {{- define "eventrelay.files" -}}
 {{- with .root.Values }}
 {{- $kafka := ternary .kafka.tls dict .kafka.tls.enabled }}
+{{- $client := get $kafka "clientSecretName" }}
+{{- if and $.isJob .kafka.tls.enabled }}{{ $client = default $client .migrate.kafkaClientSecretName }}{{ end }}
+{{- $ca := .kafka.tls.ca }}
+{{- if and (not .kafka.tls.enabled) (or .kafka.tls.clientSecretName .migrate.kafkaClientSecretName $ca.secretName $ca.configMapName) }}
+{{- fail "kafka.tls.enabled: must be true with the other values of kafka.tls and with migrate.kafkaClientSecretName: without it the connection is not encrypted" }}
+{{- end }}
 {{- $files := list
   (dict "name" "kafka-ca" "ca" (get $kafka "ca") "setting" "RELAY_KAFKA_TLS")
-  (dict "name" "kafka-client" "pair" (get $kafka "clientSecretName") "setting" "RELAY_KAFKA")
+  (dict "name" "kafka-client" "pair" $client "setting" "RELAY_KAFKA")
   (dict "name" "clickhouse-ca" "ca" .clickhouse.ca) }}
 {{- if not $.isJob }}
 {{- $files = concat $files (list
@@ -90,14 +96,15 @@ migrate, which may run before the others exist.
 {{- end }}
 {{- end -}}
 
-{{/* volumes of a pod: root, isJob, secrets, secretName. */}}
+{{/* volumes of a pod: root, isJob, secrets, secretName, volume (in place of the Secret). */}}
 {{- define "eventrelay.volumes" -}}
-# A node keeps no data: this holds the command socket.
-- {name: data, emptyDir: {sizeLimit: 64Mi}}
+# A node keeps no data: this holds the command socket. In memory, because the free space of a disk would be that of the
+# machine, of which an alert would tell.
+- {name: data, emptyDir: {medium: Memory, sizeLimit: 4Mi}}
 {{- with .root.Values }}
 {{- if eq .secrets.as "environment" }}
-{{- else if .secrets.volume }}
-- {{ merge (dict "name" "secrets") .secrets.volume | toYaml | nindent 2 | trim }}
+{{- else if $.volume }}
+- {{ merge (dict "name" "secrets") $.volume | toYaml | nindent 2 | trim }}
 {{- else }}
 - name: secrets
   secret:
@@ -135,10 +142,20 @@ securityContext:
   fsGroup: 65532
   fsGroupChangePolicy: OnRootMismatch
   seccompProfile: {type: RuntimeDefault}
-# Names of destinations have fewer than five dots: with the default of 5 each of them would first be looked up as a name
+# Most names of destinations have two to four dots: with the default of 5 each of them would first be looked up as a name
 # of the cluster.
 dnsConfig:
   options: [{name: ndots, value: "2"}]
+{{- end -}}
+
+{{/* Where pods run: the values of a group or of the job. */}}
+{{- define "eventrelay.placement" -}}
+{{- range $name := list "nodeSelector" "tolerations" "affinity" }}
+{{- with get $ $name }}
+{{ $name }}:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
 {{- end -}}
 
 {{- define "eventrelay.container" -}}
