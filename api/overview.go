@@ -76,12 +76,13 @@ type waitingRecoveryView struct {
 	CreatedBy     string              `json:"created_by"`
 }
 
-// openFindingView is an open critical finding.
+// openFindingView is an open finding of high or critical severity.
 type openFindingView struct {
 	ID       string   `json:"id"`
 	Rule     string   `json:"rule"`
 	Name     string   `json:"name"`
 	Masked   *string  `json:"masked"`
+	Severity string   `json:"severity"`
 	OpenedAt web.Time `json:"opened_at"`
 }
 
@@ -230,17 +231,21 @@ func (a *overviews) overview(ctx context.Context, account string) (overviewAnswe
 	return overviewAnswer{v, o.AsOf}, nil
 }
 
-// addFindings adds the open critical findings, newest first.
+// addFindings adds the open findings that an alert tells of unless its rule was changed: critical ones, then those of
+// high severity, each newest first.
 func (a *overviews) addFindings(to *counted[openFindingView], account string) {
-	for _, name := range a.findings.states.FindingIDs(config.FindingFilter{
-		Statuses: []finding.Status{finding.Open}, Severities: []finding.Severity{finding.Critical}}) {
-		f, presence := a.findings.states.Finding(name)
-		if presence != config.Present || f.Account != account {
-			continue
+	for _, severity := range []finding.Severity{finding.Critical, finding.High} {
+		for _, name := range a.findings.states.FindingIDs(config.FindingFilter{
+			Statuses: []finding.Status{finding.Open}, Severities: []finding.Severity{severity}}) {
+			f, presence := a.findings.states.Finding(name)
+			if presence != config.Present || f.Account != account {
+				continue
+			}
+			x := openFindingView{ID: f.ID, Rule: f.Rule, Masked: orNull(f.Masked), Severity: f.Severity.String(),
+				OpenedAt: web.Time(f.OpenedAt)}
+			x.Name, _, _ = a.findings.describeRule(f)
+			to.add(x)
 		}
-		x := openFindingView{ID: f.ID, Rule: f.Rule, Masked: orNull(f.Masked), OpenedAt: web.Time(f.OpenedAt)}
-		x.Name, _, _ = a.findings.describeRule(f)
-		to.add(x)
 	}
 }
 

@@ -66,6 +66,8 @@ func TestOverview(t *testing.T) {
 		}
 	})
 	critical := c.finding(func(f *config.Finding) { f.Severity, f.Status = finding.Critical, finding.Open })
+	medium := c.finding(func(f *config.Finding) { f.Severity, f.Status = finding.Medium, finding.Open })
+	high := c.finding(func(f *config.Finding) { f.Severity, f.Status = finding.High, finding.Open })
 	at := time.Now().UTC().Truncate(time.Hour)
 	c.fake.OverviewFunc = func(account string, now time.Time) (event.Overview, error) {
 		return event.Overview{AsOf: at, Hour: measured(100, 7),
@@ -92,7 +94,8 @@ func TestOverview(t *testing.T) {
 	if namedIn(a, "destinations", dest("1")) != nil || namedIn(a, "destinations", dest("2")) != nil {
 		t.Error("a destination that needs nobody is named")
 	}
-	if namedIn(a, "alerts", dest("0")) == nil || namedIn(a, "findings", critical) == nil {
+	if namedIn(a, "alerts", dest("0")) == nil || namedIn(a, "findings", critical) == nil ||
+		namedIn(a, "findings", high)["severity"] != "high" || namedIn(a, "findings", medium) != nil {
 		t.Errorf("%s", a.raw)
 	}
 	if strings.Contains(string(a.raw), "/a\"") {

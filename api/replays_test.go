@@ -383,14 +383,14 @@ func TestReplayPages(t *testing.T) {
 	run := c.do("GET", "/v1/replays/"+a.text("run_id"), nil).want(200)
 	for name, want := range map[string]any{
 		"run_id": a.text("run_id"), "object": "replay_run", "state": "queued", "events": float64(events),
-		"queued":    float64(events),
+		"ended": false, "queued": float64(events),
 		"delivered": 200.0, "failed": 2.0, "skipped": 1.0, "filter.endpoint_id": ep,
 	} {
 		if run.get(name) != want {
 			t.Errorf("%s: %v, want %v", name, run.get(name), want)
 		}
 	}
-	if len(run.Body) != 13 || run.text("since") > run.text("until") || run.text("created_at") < run.text("until")[:19] {
+	if len(run.Body) != 14 || run.text("since") > run.text("until") || run.text("created_at") < run.text("until")[:19] {
 		t.Errorf("%s", run.raw)
 	}
 }

@@ -17,6 +17,7 @@ type runView struct {
 	Since     web.Time        `json:"since"`
 	Until     web.Time        `json:"until"`
 	State     config.RunState `json:"state"`
+	Ended     bool            `json:"ended"` // nothing of it is queued or open any more
 	Events    int             `json:"events"`
 	Queued    int             `json:"queued"`
 	Delivered int             `json:"delivered"`
@@ -136,10 +137,12 @@ func (a *runs) runViews(w http.ResponseWriter, r *http.Request, runs []*config.R
 	setAsOf(w, asOf)
 	for i, run := range runs {
 		n := counts[run.ID]
+		state := run.ReportedState()
 		views[i] = &runView{
 			RunID: run.ID, Object: "replay_run", Filter: run.Filter, Since: web.Time(run.Since), Until: web.Time(run.Until),
-			State: run.ReportedState(), Events: run.Events, Queued: run.Queued, Delivered: n.Delivered, Failed: n.Failed,
-			Skipped: n.Skipped, CreatedAt: web.Time(run.CreatedAt), CreatedBy: orNull(run.CreatedBy),
+			State: state, Ended: state != config.RunQueueing && n.Delivered+n.Failed+n.Skipped >= run.Queued,
+			Events: run.Events, Queued: run.Queued, Delivered: n.Delivered, Failed: n.Failed, Skipped: n.Skipped,
+			CreatedAt: web.Time(run.CreatedAt), CreatedBy: orNull(run.CreatedBy),
 		}
 	}
 	return views, nil

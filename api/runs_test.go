@@ -19,7 +19,8 @@ func TestCancelRun(t *testing.T) {
 	queued := c.do("POST", "/v1/replays", map[string]any{"endpoint_id": ep, "since": since()}).want(200)
 	path := "/v1/replays/" + queued.text("run_id")
 	me := c.do("GET", "/v1/me", nil).text("key_id")
-	if run := c.do("GET", path, nil).want(200); run.text("created_by") != me || run.text("state") != "queued" {
+	if run := c.do("GET", path, nil).want(200); run.text("created_by") != me || run.text("state") != "queued" ||
+		run.get("ended") != false {
 		t.Fatalf("%s", run.raw)
 	}
 	c.as(readKey).do("POST", path, `{"action":"cancel"}`).wantError(403, "insufficient_scope", "")
@@ -33,7 +34,8 @@ func TestCancelRun(t *testing.T) {
 	var first *config.Run
 	for range 2 {
 		a := c.do("POST", path, `{"action":"cancel"}`).want(200)
-		if a.text("state") != "cancelled" || a.get("queued") != 3.0 || a.get("delivered") != 1.0 || a.get("skipped") != 2.0 {
+		if a.text("state") != "cancelled" || a.get("queued") != 3.0 || a.get("delivered") != 1.0 || a.get("skipped") != 2.0 ||
+			a.get("ended") != true {
 			t.Errorf("%s", a.raw)
 		}
 		run, _ := configuration.ReplayRun(queued.text("run_id"))

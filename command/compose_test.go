@@ -114,13 +114,16 @@ func TestComposeSettings(t *testing.T) {
 // A relay takes the settings of docker-compose.yml and the secrets that are written for it.
 func TestComposeSettingsAreValid(t *testing.T) {
 	dir := writeSecrets(t)
-	unset := regexp.MustCompile(`\$\{[A-Z_]+:-([^}]*)\}`)
+	unset := regexp.MustCompile(`\$\{[A-Z_]+:-([^{}]*)\}`) // the inner one first
 	for name, s := range readCompose(t) {
 		if !s.isRelay() {
 			continue
 		}
 		getenv := func(variable string) string {
-			value := unset.ReplaceAllString(s.Environment[variable], "$1")
+			value := s.Environment[variable]
+			for unset.MatchString(value) {
+				value = unset.ReplaceAllString(value, "$1")
+			}
 			if file, ok := strings.CutPrefix(value, secretsMount); ok {
 				return filepath.Join(dir, "relay", file)
 			}

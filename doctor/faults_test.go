@@ -74,6 +74,8 @@ func TestEachPlantedFaultIsFound(t *testing.T) {
 			"relay migrate --finalize"},
 		"two nodes have one name": {checkNodes([]config.Node{node("a"), twin}, 1, 1), StateFail,
 			"two processes run under the name b", "RELAY_NODE_NAME"},
+		"a node reads no heartbeats": {withHeartbeats("a", nil, checkClock), StateWarn,
+			"not known: node a runs", "kafka"},
 		"no node runs": {checkNodes(nil, 1, 1), StateFail, "no node runs", "relay serve"},
 		"a clock is wrong": {checkClock([]config.Node{node("a"), skewed}), StateWarn,
 			"node b differ by at least 3s", "NTP"},

@@ -87,7 +87,9 @@ func (x *checker) nodes(context.Context) Check {
 		return notChecked()
 	}
 	level, newest := x.Config.Level()
-	return checkNodes(x.Config.Nodes(), level, newest)
+	return withHeartbeats(x.Node, x.Config.Nodes(), func(nodes []config.Node) Check {
+		return checkNodes(nodes, level, newest)
+	})
 }
 
 // checkNodes checks the running nodes. level is that of the configuration log, newest the highest that this program
@@ -134,7 +136,17 @@ func (x *checker) clock(context.Context) Check {
 	if x.Config == nil {
 		return notChecked()
 	}
-	return checkClock(x.Config.Nodes())
+	return withHeartbeats(x.Node, x.Config.Nodes(), checkClock)
+}
+
+// withHeartbeats calls check, unless the node running runs and has read no heartbeat of late, not even its own: then
+// nothing is known of the nodes.
+func withHeartbeats(running string, nodes []config.Node, check func([]config.Node) Check) Check {
+	if len(nodes) == 0 && running != "" {
+		return warn("follow the advice for kafka and configuration first",
+			"not known: node %s runs, and reads no heartbeats from the configuration log", running)
+	}
+	return check(nodes)
 }
 
 func checkClock(nodes []config.Node) Check {

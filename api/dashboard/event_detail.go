@@ -202,32 +202,69 @@ func (e *eventDetail) bytes() []byte {
 // step is one moment of an event's history.
 type step struct{ Status, When, Text string }
 
-// history returns what happened when: the receipt of the event, the last attempt at each destination, the report of the
-// application, and the attempts to come.
-func (e *eventDetail) history() []step {
-	type moment struct {
-		at time.Time
-		step
+// dated is a step with its time, by which steps are sorted.
+type dated struct {
+	at time.Time
+	step
+}
+
+// step is the end of an attempt after which others came.
+func (a *attemptData) step(destination string) dated {
+	status := "failed"
+	if a.OK() {
+		status = "delivered"
 	}
-	var all []moment
+	return dated{a.endedAt(), step{Status: status, Text: destination + " " + status}}
+}
+
+// runs splits the attempts at a destination: each replay begins with attempt 1 again. Attempts of two replays that
+// run at the same time stay together.
+func (d *deliveryData) runs() (all [][]*attemptData) {
+	for i, a := range d.Made {
+		if i == 0 || a.AttemptNumber == 1 {
+			all = append(all, nil)
+		}
+		all[len(all)-1] = append(all[len(all)-1], a)
+	}
+	return all
+}
+
+// newestRun returns the attempts of the newest replay, or those of the event itself.
+func (d *deliveryData) newestRun() []*attemptData {
+	if runs := d.runs(); len(runs) > 0 {
+		return runs[len(runs)-1]
+	}
+	return nil
+}
+
+// history returns what happened when: the receipt of the event, the last attempt at each destination and of each
+// replay, the report of the application, and the attempts to come.
+func (e *eventDetail) history() []step {
+	var all []dated
 	for _, d := range e.Deliveries {
 		at := e.ReceivedAt
 		if n := len(d.Made); n > 0 {
 			at = d.Made[n-1].endedAt()
 		}
 		text := d.Name + " " + d.Status
+		if runs := d.runs(); len(runs) > 1 {
+			for _, run := range runs[:len(runs)-1] {
+				all = append(all, run[len(run)-1].step(d.Name))
+			}
+			text += " after a replay"
+		}
 		if d.Reason != nil {
 			text += ": " + *d.Reason
 		}
-		all = append(all, moment{at, step{Status: d.Status, Text: text}})
+		all = append(all, dated{at, step{Status: d.Status, Text: text}})
 		if d.NextAttemptAt != nil {
-			all = append(all, moment{*d.NextAttemptAt, step{Status: "retrying", Text: d.Name + ", next attempt"}})
+			all = append(all, dated{*d.NextAttemptAt, step{Status: "retrying", Text: d.Name + ", next attempt"}})
 		}
 	}
 	if r := e.Receipt; r != nil {
-		all = append(all, moment{r.UpdatedAt, step{Status: "delivered", Text: "application reports " + r.State}})
+		all = append(all, dated{r.UpdatedAt, step{Status: "delivered", Text: "application reports " + r.State}})
 	}
-	slices.SortStableFunc(all, func(a, b moment) int { return a.at.Compare(b.at) })
+	slices.SortStableFunc(all, func(a, b dated) int { return a.at.Compare(b.at) })
 	steps := []step{{cmp.Or(map[bool]string{true: "rejected"}[e.Status == "rejected"], "delivered"),
 		e.ReceivedAt.UTC().Format("15:04:05.000"), "received, " + e.Verification}}
 	for _, m := range all {

@@ -93,7 +93,8 @@ func (p *eventPage) deciding() (found *deliveryData) {
 func (s *sentences) decide(p *eventPage, d *deliveryData) {
 	s.text(capital(d.Status) + ": ")
 	s.name(d.Name)
-	failures := slices.DeleteFunc(slices.Clone(d.Made), (*attemptData).OK)
+	run := d.newestRun()
+	failures := slices.DeleteFunc(slices.Clone(run), (*attemptData).OK)
 	switch {
 	case d.Status == "delivered" && len(d.Made) > 0:
 		last := d.Made[len(d.Made)-1]
@@ -104,7 +105,7 @@ func (s *sentences) decide(p *eventPage, d *deliveryData) {
 		s.text(": ")
 		s.why(withoutStatus(d) + ".")
 	default:
-		s.text(" " + causes(failures) + " in " + attemptCount(d.Attempts, p.MaxAttempts))
+		s.text(" " + causes(failures) + " in " + attemptCount(run[len(run)-1].AttemptNumber, p.MaxAttempts))
 		if d.Status == "retrying" && d.NextAttemptAt != nil {
 			s.text(". The next is at ")
 			s.at(*d.NextAttemptAt)

@@ -13,7 +13,7 @@ func TestEventsAreExplained(t *testing.T) {
 	at := func(seconds int) time.Time { return time.Date(2026, 8, 21, 22, 20, seconds, 0, time.UTC) }
 	next := at(0).Add(10 * time.Minute)
 	attempt := func(code int, failed string) *attemptData {
-		a := &attemptData{Status: "failed", StartedAt: at(1), DurationMS: 2000}
+		a := &attemptData{AttemptNumber: 1, Status: "failed", StartedAt: at(1), DurationMS: 2000}
 		if code != 0 {
 			a.ResponseStatus = &code
 		}
@@ -25,6 +25,11 @@ func TestEventsAreExplained(t *testing.T) {
 		return a
 	}
 	delivery := func(name, status, why string, made ...*attemptData) *deliveryData {
+		for i, a := range made {
+			if i > 0 && made[i-1].Status == "failed" {
+				a.AttemptNumber = made[i-1].AttemptNumber + 1
+			}
+		}
 		return &deliveryData{Name: name, Status: status, Why: why, Attempts: len(made), Made: made}
 	}
 	retrying := delivery("orders", "retrying", "attempt 2 failed (timeout); next attempt at 2026-08-21T22:30:00.000Z",
@@ -44,6 +49,9 @@ func TestEventsAreExplained(t *testing.T) {
 		{"retrying", "retrying", nil, "", 10, []*deliveryData{delivered, retrying, skipped},
 			"Retrying: *orders* answered 503 or timed out in 2 of 10 attempts. The next is at [22:30:00, in 5 min].",
 			"*crm* has it since [22:20:03, 4 min ago]. *audit*: skipped: the destination's filter does not match it. "},
+		{"replayed", "retrying", nil, "", 10, []*deliveryData{delivery("orders", "retrying", "attempt 2 failed (HTTP 503)",
+			attempt(204, ""), attempt(503, "http_status"), attempt(503, "http_status"))},
+			"Retrying: *orders* answered 503 in 2 of 10 attempts.", ""},
 		{"unknown policy", "retrying", nil, "", 0, []*deliveryData{retrying},
 			"Retrying: *orders* answered 503 or timed out in 2 attempts. The next is at [22:30:00, in 5 min].", ""},
 		{"delivered", "delivered", nil, "delivered", 10, []*deliveryData{delivered},
@@ -72,6 +80,29 @@ func TestEventsAreExplained(t *testing.T) {
 				t.Errorf("%q %q\nwant %q %q", lead, others, x.lead, x.others)
 			}
 		})
+	}
+}
+
+// The history keeps what was delivered before a replay.
+func TestHistoryOfAReplayedEvent(t *testing.T) {
+	received := time.Date(2026, 8, 21, 22, 20, 0, 0, time.UTC)
+	made := func(seconds, number int, status string) *attemptData {
+		at := received.Add(time.Duration(seconds) * time.Second)
+		return &attemptData{AttemptNumber: number, Status: status, StartedAt: at}
+	}
+	e := &eventDetail{Deliveries: []*deliveryData{
+		{Name: "orders", Status: "delivered", Made: []*attemptData{made(1, 1, "failed"), made(5, 2, "succeeded"),
+			made(39, 1, "succeeded")}},
+		{Name: "crm", Status: "delivered", Made: []*attemptData{made(2, 1, "succeeded")}},
+	}}
+	e.ReceivedAt, e.Verification, e.Status = received, "verified", "delivered"
+	var texts []string
+	for _, s := range e.history() {
+		texts = append(texts, s.Text)
+	}
+	want := "received, verified|crm delivered|orders delivered|orders delivered after a replay"
+	if got := strings.Join(texts, "|"); got != want {
+		t.Errorf("%s, want %s", got, want)
 	}
 }
 

@@ -14,7 +14,7 @@ type overviewData struct {
 		Alerts       countedData[*alertData]             `json:"alerts"`
 		Destinations countedData[waitingDestinationData] `json:"destinations"`
 		Recoveries   countedData[waitingRecoveryData]    `json:"recoveries"`
-		Findings     countedData[criticalFindingData]    `json:"findings"`
+		Findings     countedData[openFindingData]        `json:"findings"`
 	} `json:"needs"`
 	At      string       `json:"at"`
 	Traffic *trafficData `json:"traffic"`
@@ -50,11 +50,12 @@ type waitingRecoveryData struct {
 	CreatedBy  string `json:"created_by"`
 }
 
-type criticalFindingData struct {
+type openFindingData struct {
 	ID       string  `json:"id"`
 	Name     string  `json:"name"`
 	Masked   *string `json:"masked"`
-	OpenedAt string  `json:"opened_at"`
+	Severity string
+	OpenedAt string `json:"opened_at"`
 }
 
 type trafficData struct {

@@ -94,7 +94,7 @@ func (v *visit) addOverview(p *startPage, o *overviewData) {
 	}
 	for _, f := range o.Needs.Findings.Data {
 		p.Needs = append(p.Needs, need{Class: "failed", Icon: "finding", Subject: f.Name,
-			Text: "is an open critical finding.", Detail: textOf(f.Masked), Since: f.OpenedAt,
+			Text: "is an open finding of " + f.Severity + " severity.", Detail: textOf(f.Masked), Since: f.OpenedAt,
 			Path:   findingsPath + "/" + url.PathEscape(f.ID),
 			Button: "What to do"})
 	}

@@ -14,8 +14,18 @@ backup) statement="BACKUP DATABASE \`$3\` TO $4" ;;
 restore) statement="RESTORE DATABASE \`$3\` FROM $4" ;;
 *) echo "store.sh: backup or restore, not $1" >&2; exit 2 ;;
 esac
+
 # Headers come from a file descriptor, so that the password is in no list of processes.
-curl --silent --show-error --fail-with-body --header @/dev/fd/3 --data-binary "$statement" "$2/" 3<<HEADERS
+ask() {
+	curl --silent --show-error --fail-with-body --header @/dev/fd/3 --data-binary "$2" "$1/" 3<<HEADERS
 X-ClickHouse-User: ${CLICKHOUSE_USER:-default}
 X-ClickHouse-Key: ${CLICKHOUSE_PASSWORD:-}
 HEADERS
+}
+
+if [ "$1" = restore ] && [ "$(ask "$2" "EXISTS DATABASE \`$3\`")" = 1 ]; then
+	echo "store.sh: the server has the database $3 already: relay migrate creates it, or it is not lost." >&2
+	echo "If nothing in it is needed, run DROP DATABASE $3 there, and this again." >&2
+	exit 1
+fi
+ask "$2" "$statement"

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"golang.org/x/net/idna"
 )
@@ -34,6 +35,9 @@ func urlError(format string, args ...any) error {
 func (p Policy) CheckURL(raw string) (*url.URL, error) {
 	if len(raw) > maxURL {
 		return nil, urlError("is longer than %d bytes; shorten it", maxURL)
+	}
+	if strings.ContainsFunc(raw, unicode.IsSpace) { // mostly two URLs
+		return nil, urlError("contains white space; write one URL, and %%20 for a space in it")
 	}
 	u, err := url.Parse(raw)
 	if err != nil {

@@ -48,7 +48,7 @@ func TestCheckURLAccepts(t *testing.T) {
 	f(Policy{}, "https://example.com:/h", "https://example.com/h")
 	f(Policy{}, "https://example.com:00443/h", "https://example.com:443/h")
 	f(Policy{}, "https://Bücher.example/ü", "https://xn--bcher-kva.example/%C3%BC")
-	f(Policy{}, "https://example.com/a b?c d=é&q=\"<%20%zz>'+",
+	f(Policy{}, "https://example.com/a%20b?c%20d=é&q=\"<%20%zz>'+",
 		"https://example.com/a%20b?c%20d=%C3%A9&q=%22%3C%20%zz%3E'+")
 	f(Policy{}, "https://例え。テスト/", "https://xn--r8jz45g.xn--zckzah/")
 	f(Policy{}, "https://ｅｘａｍｐｌｅ.com/", "https://example.com/")
@@ -114,9 +114,11 @@ func TestCheckURLRefuses(t *testing.T) {
 	f(Policy{}, "https://example.com/#", "fragment")
 	f(Policy{}, "https://example.com/"+strings.Repeat("a", maxURL), "longer than 2048")
 	f(Policy{}, "https://example.com/"+strings.Repeat("ü", 500), "longer than 2048") // longer once it is encoded
-	f(Policy{}, " https://example.com/", "cannot be read")
-	f(Policy{}, "https://example.com/\n", "cannot be read")
-	f(Policy{}, "https://exa mple.com/", "cannot be read")
+	f(Policy{}, " https://example.com/", "contains white space")
+	f(Policy{}, "https://example.com/\n", "contains white space")
+	f(Policy{}, "https://exa mple.com/", "contains white space")
+	f(Policy{}, "https://a.example.com/x https://b.example.com/y", "contains white space; write one URL")
+	f(Policy{}, "https://example.com/?a=b c", "contains white space")
 	f(Policy{}, "https://example.com:x/", "cannot be read")
 	f(Policy{}, "https://example.com:443:443/", "cannot be read")
 	f(Policy{}, "https://example.com:-1/", "cannot be read")
