@@ -37,7 +37,7 @@ ENV RELAY_DATA_DIR=/var/lib/relay RELAY_LISTEN=0.0.0.0:8080
 USER 65532:65532
 VOLUME /var/lib/relay
 EXPOSE 8080
-# SIGTERM drains: a stop takes up to 30 s, so give the container more than that (docker stop --time 40).
+# SIGTERM drains: a stop takes up to 35 s, so give the container more than that (docker stop --time 40).
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=5s --timeout=6s --start-period=60s --retries=3 CMD ["/usr/local/bin/relay", "ready"]
 ENTRYPOINT ["/usr/local/bin/relay"]

@@ -134,8 +134,10 @@ type Endpoints interface {
 	// UpdateEndpoint calls change with a copy of the newest endpoint, and again after a write conflict. If change
 	// alters nothing, nothing is written.
 	UpdateEndpoint(ctx context.Context, id string, change func(*config.Endpoint) error) (*config.Endpoint, error)
-	// TryUpdate returns what UpdateEndpoint would make of an endpoint; the endpoint itself if change alters nothing.
-	TryUpdate(e *config.Endpoint, change func(*config.Endpoint) error) (*config.Endpoint, error)
+	// CheckCreate returns the error of a bound that CreateEndpoint would return.
+	CheckCreate(e *config.Endpoint) error
+	// CheckUpdate returns what UpdateEndpoint would make of an endpoint, or its error.
+	CheckUpdate(e *config.Endpoint, change func(*config.Endpoint) error) (*config.Endpoint, error)
 	// DeleteEndpoint returns config.ErrConflict if rev is not 0 and not the endpoint's revision.
 	DeleteEndpoint(ctx context.Context, id string, rev int64) error
 }

@@ -231,8 +231,8 @@ func (a *overviews) overview(ctx context.Context, account string) (overviewAnswe
 	return overviewAnswer{v, o.AsOf}, nil
 }
 
-// addFindings adds the open findings that an alert tells of unless its rule was changed: critical ones, then those of
-// high severity, each newest first.
+// addFindings adds the open findings of critical severity, then those of high severity, each newest first. They are
+// those that alerts report by default.
 func (a *overviews) addFindings(to *counted[openFindingView], account string) {
 	for _, severity := range []finding.Severity{finding.Critical, finding.High} {
 		for _, name := range a.findings.states.FindingIDs(config.FindingFilter{

@@ -98,6 +98,9 @@ func TestOverview(t *testing.T) {
 		namedIn(a, "findings", high)["severity"] != "high" || namedIn(a, "findings", medium) != nil {
 		t.Errorf("%s", a.raw)
 	}
+	if i := strings.Index(string(a.raw), critical); i < 0 || i > strings.Index(string(a.raw), high) {
+		t.Error("findings of high severity come before critical ones")
+	}
 	if strings.Contains(string(a.raw), "/a\"") {
 		t.Error("the overview shows a URL, which a key that may only read must not see")
 	}

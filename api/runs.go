@@ -17,7 +17,7 @@ type runView struct {
 	Since     web.Time        `json:"since"`
 	Until     web.Time        `json:"until"`
 	State     config.RunState `json:"state"`
-	Ended     bool            `json:"ended"` // nothing of it is queued or open any more
+	Ended     bool            `json:"ended"` // every queued delivery is delivered, failed or skipped
 	Events    int             `json:"events"`
 	Queued    int             `json:"queued"`
 	Delivered int             `json:"delivered"`

@@ -14,10 +14,10 @@ const (
 	validateChangePath = "/v1/endpoints/{endpoint}/validate"
 )
 
-// validation is the response to a body that the request for the change would accept.
+// validation is the response to a body that the request for the change would accept. It does not say whether that would
+// change something: a secret could be guessed without a trace.
 type validation struct {
-	Object   string    `json:"object"`  // "validation"
-	Changes  bool      `json:"changes"` // whether the request would change something
+	Object   string    `json:"object"` // "validation"
 	Warnings []warning `json:"warnings,omitempty"`
 }
 
@@ -28,12 +28,16 @@ func (a *endpoints) validateEndpoint(w http.ResponseWriter, r *http.Request, key
 		return err
 	}
 	e, in := a.newEndpoint(r, key), a.newEndpointInput(true)
-	in.merge(key, body, e)
+	if in.merge(key, body, e); in.err != nil {
+		return in.err
+	}
+	if err := a.config.CheckCreate(e); err != nil {
+		return err
+	}
 	return a.answerValidation(w, r, in, nil, e)
 }
 
-// validateChange validates a body of updateEndpoint. It compares secrets too, so it needs write access, as guessing
-// with updateEndpoint does.
+// validateChange validates a body of updateEndpoint.
 func (a *endpoints) validateChange(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	before, err := a.endpointInPath(r, key)
 	if err != nil {
@@ -44,7 +48,7 @@ func (a *endpoints) validateChange(w http.ResponseWriter, r *http.Request, key *
 		return err
 	}
 	in := a.newEndpointInput(false)
-	after, err := a.config.TryUpdate(before, func(e *config.Endpoint) error {
+	after, err := a.config.CheckUpdate(before, func(e *config.Endpoint) error {
 		if in.err = checkRevision(r, e); in.err == nil {
 			in.merge(key, body, e)
 		}
@@ -56,14 +60,10 @@ func (a *endpoints) validateChange(w http.ResponseWriter, r *http.Request, key *
 	return a.answerValidation(w, r, in, before, after)
 }
 
-// answerValidation answers. before and after are the same if nothing would change; before is nil for a new one.
 func (a *endpoints) answerValidation(w http.ResponseWriter, r *http.Request, in *endpointInput,
 	before, after *config.Endpoint,
 ) error {
-	if in.err != nil {
-		return in.err
-	}
 	a.warnAddresses(r.Context(), in, before, after)
-	web.WriteJSON(w, http.StatusOK, validation{Object: "validation", Changes: before != after, Warnings: in.warnings})
+	web.WriteJSON(w, http.StatusOK, validation{Object: "validation", Warnings: in.warnings})
 	return nil
 }

@@ -84,15 +84,17 @@ func (in *endpointInput) verificationSecrets(v *object, e *config.Endpoint, next
 	if _, one := v.raw("secret"); one && len(old) > 0 && secrets[0] == maskText(old[0]) {
 		return old
 	}
+	for i, s := range secrets {
+		if !isMask(s) { // whether it is a current one or not: otherwise a guess could be tried
+			in.warnWeak(v, i, s)
+		}
+	}
 	secrets = resolveMasks(v, secrets, old)
 	if in.err != nil || secrets == nil || slices.Equal(secrets, old) {
 		return old
 	}
 	next.Secrets = nil
-	for i, s := range secrets {
-		if !slices.Contains(old, s) {
-			in.warnWeak(v, i, s)
-		}
+	for _, s := range secrets {
 		next.Secrets = append(next.Secrets, in.endpoints.keyring.SealString(e.ID, config.FieldVerification, s))
 	}
 	next.SecretLast4 = strings.TrimPrefix(maskText(secrets[0]), mask)
@@ -116,12 +118,16 @@ func (in *endpointInput) warnWeak(v *object, i int, secret string) {
 		"create a longer one at the provider")
 }
 
+func isMask(secret string) bool {
+	return strings.HasPrefix(secret, mask) && len(secret) <= len(mask)+visibleTail
+}
+
 // resolveMasks replaces masks with the current secrets, in order, so that a client can add a secret next to one that
 // it does not know: ["****abcd", "new"].
 func resolveMasks(v *object, given, old []string) []string {
 	rest := slices.Clone(old)
 	for i, s := range given {
-		if !strings.HasPrefix(s, mask) || len(s) > len(mask)+visibleTail {
+		if !isMask(s) {
 			continue
 		}
 		j := slices.IndexFunc(rest, func(secret string) bool { return maskText(secret) == s })

@@ -37,12 +37,13 @@ API key (RELAY_API_KEY, or a file: RELAY_API_KEY_FILE, --api-key-file). FILE is 
       retry_policy: {max_attempts: 12}
 
 Members are those of POST /v1/endpoints. What the file does not name stays as it is. --dry-run shows the differences,
-has the service validate all of them, and changes nothing. --prune deletes the endpoints that the file does not name,
-and the destinations, headers and metadata that it does not name where it names others.
+has the service validate all of them (with a key that may write), and changes nothing. --prune deletes the endpoints
+that the file does not name, and the destinations, headers and metadata that it does not name where it names others.
 
-Secrets are references: env:NAME or file:PATH. They are never shown. The service does not show secrets either: they are
-sent in each run, and the service compares them and writes nothing if they are the same. A changed signing.secret
-replaces the former one at once; POST …/rotate_secret keeps both for a while.
+Secrets are references: env:NAME or file:PATH. They are never shown. The service does not show secrets either, so
+--dry-run sees a changed one only by its last four characters. Otherwise secrets are sent in each run, and the service
+writes nothing if they are the same. A changed signing.secret replaces the former one at once; POST …/rotate_secret
+keeps both for a while.
 
 If a change fails, those before it are made and the others are not. Correct the cause and run the same command again.
 
@@ -180,7 +181,7 @@ func printSummary(w io.Writer, changes []*apply.Change, dryRun, failed bool) {
 	switch {
 	case changes == nil, failed && all == 0:
 	case failed && dryRun:
-		fmt.Fprintln(w, "some changes would be refused; nothing was done (--dry-run)")
+		fmt.Fprintln(w, "not every change is valid, or could be validated; nothing was done (--dry-run)")
 	case failed:
 		fmt.Fprintf(w, "%d of %d changes are made; run the same command again for the others\n", made, all)
 	case dryRun:

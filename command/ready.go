@@ -57,14 +57,14 @@ func readyCommand(ctx context.Context, c call) int {
 }
 
 // askNode returns the status and the body of a node's answer.
-func askNode(ctx context.Context, s node.Config, path string) (*http.Response, []byte, error) {
+func askNode(ctx context.Context, s node.Config, path string) (status int, body []byte, err error) {
 	scheme := "http"
 	if s.TLSCertFile != "" {
 		scheme = "https"
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://localhost"+path, nil)
 	if err != nil {
-		return nil, nil, err
+		return 0, nil, err
 	}
 	resp, err := (&http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
@@ -76,24 +76,24 @@ func askNode(ctx context.Context, s node.Config, path string) (*http.Response, [
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
 	}}).Do(req)
 	if err != nil {
-		return nil, nil, fmt.Errorf("no node answers at RELAY_LISTEN %s: %w", s.Listen, err)
+		return 0, nil, fmt.Errorf("no node answers at RELAY_LISTEN %s: %w", s.Listen, err)
 	}
 	defer resp.Body.Close()
-	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxReadiness))
+	body, err = io.ReadAll(io.LimitReader(resp.Body, maxReadiness))
 	if err != nil {
-		return nil, nil, fmt.Errorf("read the answer of %s: %w", s.Listen, err)
+		return 0, nil, fmt.Errorf("read the answer of %s: %w", s.Listen, err)
 	}
-	return resp, raw, nil
+	return resp.StatusCode, body, nil
 }
 
 // askHealth prints whether the node runs.
 func askHealth(ctx context.Context, s node.Config, asJSON bool, out io.Writer) error {
-	resp, raw, err := askNode(ctx, s, "/healthz")
+	status, raw, err := askNode(ctx, s, "/healthz")
 	switch {
 	case err != nil:
 		return fmt.Errorf("not alive: %w", err)
-	case resp.StatusCode != http.StatusOK:
-		return fmt.Errorf("not alive: the server at %s answered %s", s.Listen, resp.Status)
+	case status != http.StatusOK:
+		return fmt.Errorf("not alive: the server at %s answered %d %s", s.Listen, status, http.StatusText(status))
 	case asJSON:
 		_, err := out.Write(raw)
 		return err
@@ -104,7 +104,7 @@ func askHealth(ctx context.Context, s node.Config, asJSON bool, out io.Writer) e
 
 // askReadiness prints whether the node is ready, and returns an error that names what is missing if it is not.
 func askReadiness(ctx context.Context, s node.Config, asJSON bool, out io.Writer) error {
-	resp, raw, err := askNode(ctx, s, "/readyz")
+	status, raw, err := askNode(ctx, s, "/readyz")
 	if err != nil {
 		return fmt.Errorf("not ready: %w", err)
 	}
@@ -115,7 +115,8 @@ func askReadiness(ctx context.Context, s node.Config, asJSON bool, out io.Writer
 		}
 	}
 	if err := json.Unmarshal(raw, &answer); err != nil {
-		return fmt.Errorf("not ready: the server at %s is not a relay node; it answered %s", s.Listen, resp.Status)
+		return fmt.Errorf("not ready: the server at %s is not a relay node; it answered %d %s", s.Listen, status,
+			http.StatusText(status))
 	}
 	if asJSON {
 		if _, err := out.Write(raw); err != nil {
@@ -133,9 +134,9 @@ func askReadiness(ctx context.Context, s node.Config, asJSON bool, out io.Writer
 		}
 	}
 	switch {
-	case resp.StatusCode != http.StatusOK:
+	case status != http.StatusOK:
 		return fmt.Errorf("not ready: %s; the node's log says why, and relay doctor what to do",
-			cmp.Or(strings.Join(missing, ", "), resp.Status))
+			cmp.Or(strings.Join(missing, ", "), fmt.Sprintf("%d %s", status, http.StatusText(status))))
 	case asJSON:
 	case len(without) > 0:
 		fmt.Fprintf(out, "ready, but without: %s\n", strings.Join(without, ", "))

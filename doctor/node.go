@@ -139,12 +139,12 @@ func (x *checker) clock(context.Context) Check {
 	return withHeartbeats(x.Node, x.Config.Nodes(), checkClock)
 }
 
-// withHeartbeats calls check, unless the node running runs and has read no heartbeat of late, not even its own: then
-// nothing is known of the nodes.
-func withHeartbeats(running string, nodes []config.Node, check func([]config.Node) Check) Check {
-	if len(nodes) == 0 && running != "" {
+// withHeartbeats calls check. If this node (self) runs and has read no heartbeat, not even its own, it warns instead:
+// the state of the nodes is unknown.
+func withHeartbeats(self string, nodes []config.Node, check func([]config.Node) Check) Check {
+	if len(nodes) == 0 && self != "" {
 		return warn("follow the advice for kafka and configuration first",
-			"not known: node %s runs, and reads no heartbeats from the configuration log", running)
+			"not known: node %s runs, and reads no heartbeats from the configuration log", self)
 	}
 	return check(nodes)
 }

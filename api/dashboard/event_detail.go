@@ -202,23 +202,23 @@ func (e *eventDetail) bytes() []byte {
 // step is one moment of an event's history.
 type step struct{ Status, When, Text string }
 
-// dated is a step with its time, by which steps are sorted.
-type dated struct {
+// datedStep is a step with its time, by which steps are sorted.
+type datedStep struct {
 	at time.Time
 	step
 }
 
-// step is the end of an attempt after which others came.
-func (a *attemptData) step(destination string) dated {
+// step returns the entry for the last attempt of an earlier replay.
+func (a *attemptData) step(destination string) datedStep {
 	status := "failed"
 	if a.OK() {
 		status = "delivered"
 	}
-	return dated{a.endedAt(), step{Status: status, Text: destination + " " + status}}
+	return datedStep{a.endedAt(), step{Status: status, Text: destination + " " + status}}
 }
 
-// runs splits the attempts at a destination: each replay begins with attempt 1 again. Attempts of two replays that
-// run at the same time stay together.
+// runs splits the attempts at a destination: each replay begins with attempt 1 again. Attempts of replays that run at
+// the same time are not told apart.
 func (d *deliveryData) runs() (all [][]*attemptData) {
 	for i, a := range d.Made {
 		if i == 0 || a.AttemptNumber == 1 {
@@ -240,7 +240,7 @@ func (d *deliveryData) newestRun() []*attemptData {
 // history returns what happened when: the receipt of the event, the last attempt at each destination and of each
 // replay, the report of the application, and the attempts to come.
 func (e *eventDetail) history() []step {
-	var all []dated
+	var all []datedStep
 	for _, d := range e.Deliveries {
 		at := e.ReceivedAt
 		if n := len(d.Made); n > 0 {
@@ -256,15 +256,15 @@ func (e *eventDetail) history() []step {
 		if d.Reason != nil {
 			text += ": " + *d.Reason
 		}
-		all = append(all, dated{at, step{Status: d.Status, Text: text}})
+		all = append(all, datedStep{at, step{Status: d.Status, Text: text}})
 		if d.NextAttemptAt != nil {
-			all = append(all, dated{*d.NextAttemptAt, step{Status: "retrying", Text: d.Name + ", next attempt"}})
+			all = append(all, datedStep{*d.NextAttemptAt, step{Status: "retrying", Text: d.Name + ", next attempt"}})
 		}
 	}
 	if r := e.Receipt; r != nil {
-		all = append(all, dated{r.UpdatedAt, step{Status: "delivered", Text: "application reports " + r.State}})
+		all = append(all, datedStep{r.UpdatedAt, step{Status: "delivered", Text: "application reports " + r.State}})
 	}
-	slices.SortStableFunc(all, func(a, b dated) int { return a.at.Compare(b.at) })
+	slices.SortStableFunc(all, func(a, b datedStep) int { return a.at.Compare(b.at) })
 	steps := []step{{cmp.Or(map[bool]string{true: "rejected"}[e.Status == "rejected"], "delivered"),
 		e.ReceivedAt.UTC().Format("15:04:05.000"), "received, " + e.Verification}}
 	for _, m := range all {

@@ -6,8 +6,7 @@
 //
 // Secrets stand in the file as references, env:NAME or file:PATH, and are never shown. The service does not show
 // secrets either, so a difference is seen only in their last four characters. Run therefore sends them with each run,
-// and the service, which can compare them, writes nothing if they are the same. With Options.DryRun the service
-// compares and validates only.
+// and the service, which can compare them, writes nothing if they are the same.
 //
 // Begin reading at Run. file.go reads the file, plan.go compares, client.go calls the API.
 package apply
@@ -74,20 +73,21 @@ func Run(ctx context.Context, o Options) ([]*Change, error) {
 	return changes, nil
 }
 
-// validate has the service validate all changes, and returns what it refuses.
+// validate has the service validate all changes, and returns what it refuses. It ends with another error, such as that
+// of a service that is not reached; all changes are shown nevertheless.
 func validate(ctx context.Context, c *client, f *file, o Options, changes []*Change) error {
 	without, err := c.withoutValidation(ctx)
-	if err != nil {
-		return err
-	}
 	if without != "" {
 		o.Warn(without)
 	}
-	var faults []error
+	validating := err == nil && without == ""
+	faults := []error{err}
 	for _, change := range changes {
-		if without == "" {
+		if validating {
 			if err := change.validate(ctx, c); err != nil {
 				faults = append(faults, fmt.Errorf("%s: %w", f.place(o.FileName, change, err), err))
+				r, _ := errors.AsType[*refusal](err)
+				validating = r != nil && r.Status < http.StatusInternalServerError && r.Status != http.StatusTooManyRequests
 			}
 		}
 		o.Show(change)
@@ -163,10 +163,14 @@ func (x *Change) make(ctx context.Context, c *client) error {
 		a, err = c.do(ctx, http.MethodPatch, target, x.body, x.tag)
 	}
 	if err != nil {
-		return explained(err)
+		return explainConflict(err)
 	}
 	x.Done = true
-	x.learn(a.body, a.tag != x.tag)
+	if x.Action == Unchanged && a.tag != x.tag {
+		x.Action = Update
+		x.Fields = []Field{{"secrets", "(a secret with the same last four characters)", "(as the file refers to it)"}}
+	}
+	x.warn(a.body)
 	return nil
 }
 
@@ -181,15 +185,14 @@ func (x *Change) validate(ctx context.Context, c *client) error {
 	}
 	a, err := c.do(ctx, http.MethodPost, target, x.body, x.tag)
 	if err != nil {
-		return explained(err)
+		return explainConflict(err)
 	}
-	changes, _ := a.body["changes"].(bool)
-	x.learn(a.body, changes)
+	x.warn(a.body)
 	return nil
 }
 
-// explained says what to do when somebody else was faster.
-func explained(err error) error {
+// explainConflict replaces the error of a failed If-Match by one that says what to do.
+func explainConflict(err error) error {
 	if r, ok := errors.AsType[*refusal](err); ok && r.Type == "conflict" && r.Param == "if-match" {
 		return errors.New("somebody else has changed this endpoint since it was compared; run the command again to see " +
 			"what differs now")
@@ -197,12 +200,8 @@ func explained(err error) error {
 	return err
 }
 
-// learn takes in what an answer says: its warnings, and that a secret differs which looks the same.
-func (x *Change) learn(body map[string]any, changes bool) {
-	if x.Action == Unchanged && changes {
-		x.Action = Update
-		x.Fields = []Field{{"secrets", "(a secret with the same last four characters)", "(as the file refers to it)"}}
-	}
+// warn keeps the warnings of an answer.
+func (x *Change) warn(body map[string]any) {
 	list, _ := body["warnings"].([]any)
 	for _, w := range list {
 		warning, _ := w.(map[string]any)

@@ -56,7 +56,7 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprint(w, `{"error":{"type":"not_found","message":"POST is not allowed here"}}`)
 			return
 		}
-		_ = json.NewEncoder(w).Encode(map[string]any{"changes": true,
+		_ = json.NewEncoder(w).Encode(map[string]any{
 			"warnings": []any{map[string]any{"param": "name", "message": "is odd"}}})
 	case r.Method == http.MethodPatch && s.changed && r.Header.Get("If-Match") == `"1"`:
 		w.WriteHeader(http.StatusBadRequest)
@@ -146,7 +146,7 @@ func TestAFailureSaysWhereAndWhatIsDone(t *testing.T) {
 }
 
 // A dry run has the service validate all changes with the bodies of the real ones, and changes nothing. It reports
-// every refused value, and a secret that differs though it looks the same.
+// every refused value.
 func TestADryRunValidates(t *testing.T) {
 	text := "endpoints:\n  - {name: new, destinations: [https://c.example]}\n  - name: e2\n    enabled: false\n" +
 		"    destinations:\n      - url: https://d.example\n  - {name: e1, verification: {secret: env:SECRET}}\n"
@@ -164,7 +164,7 @@ func TestADryRunValidates(t *testing.T) {
 	if got := strings.Join(s.calls, "|"); got != want {
 		t.Errorf("%s, want\n%s", got, want)
 	}
-	if len(s.warned) != 0 || strings.Contains(out, `"done":true`) || !strings.Contains(out, "(a secret with the same") {
+	if len(s.warned) != 0 || strings.Contains(out, `"done":true`) || !strings.Contains(out, "name is odd") {
 		t.Errorf("%q\n%s", s.warned, out)
 	}
 }
@@ -173,7 +173,7 @@ func TestADryRunValidates(t *testing.T) {
 func TestADryRunSaysThatItDoesNotValidate(t *testing.T) {
 	for want, s := range map[string]*service{
 		"older than this program": {old: true},
-		"scope read_write":        {answers: map[string][]int{"POST /v1/endpoints/validate": {403}}},
+		"is wrong":                {answers: map[string][]int{"POST /v1/endpoints/validate": {403}}},
 	} {
 		out, err := s.run(t, small, Options{DryRun: true})
 		if err != nil || len(s.calls) != 1 || len(s.warned) != 1 || !strings.Contains(s.warned[0], want) ||
@@ -181,6 +181,23 @@ func TestADryRunSaysThatItDoesNotValidate(t *testing.T) {
 			t.Errorf("%s: %v %q %q\n%s", want, err, s.calls, s.warned, out)
 		}
 	}
+}
+
+// A dry run does not go on asking a service that is not there, and shows all changes.
+func TestADryRunEndsWithTheService(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, refusals := range [][]int{{503, 503, 503, 503, 503, 503}, {400, 503, 503, 503, 503, 503, 503}} {
+			s := &service{answers: map[string][]int{"POST /v1/endpoints/validate": refusals}}
+			shown := 0
+			c := &client{base: "http://relay", http: &http.Client{Transport: transport{s}}}
+			changes := []*Change{{Action: Create, Name: "a"}, {Action: Create, Name: "b"}}
+			f := &file{endpoints: []*entry{{}, {}}}
+			err := validate(t.Context(), c, f, Options{Show: func(*Change) { shown++ }}, changes)
+			if err == nil || shown != 2 || len(s.calls) != len(refusals) {
+				t.Errorf("%v, %d shown, %d calls", err, shown, len(s.calls))
+			}
+		}
+	})
 }
 
 // What somebody else has changed since it was compared is not overwritten.

@@ -146,7 +146,7 @@ func (c *client) withoutValidation(ctx context.Context) (string, error) {
 	case r.Status == http.StatusNotFound:
 		return "values are not validated: the relay is older than this program, and validates only what it stores", nil
 	case r.Status == http.StatusForbidden:
-		return "values are not validated: the key may only read; use a key with the scope read_write", nil
+		return "values are not validated: " + r.Message, nil
 	case r.Status == http.StatusBadRequest: // an endpoint needs members
 		return "", nil
 	}

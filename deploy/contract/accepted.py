@@ -20,7 +20,10 @@ def accepts(response):
     """Whether the form of the data was accepted."""
     if response["status_code"] != 400:
         return response["status_code"] < 400
-    error = json.loads(base64.b64decode(response["content"]["$base64"]))["error"]
+    try:
+        error = json.loads(base64.b64decode(response["content"]["$base64"]))["error"]
+    except ValueError:  # refused by net/http, before the API
+        return False
     return error["type"] == "invalid_state" or re.search(r"_ids?(\[\d+\])?$", error.get("param", "")) is not None
 
 

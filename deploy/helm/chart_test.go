@@ -445,10 +445,12 @@ func TestAutoscaling(t *testing.T) {
 // Turning autoscaling on keeps the pods that run: without the member the API server would set it to 1. A group that is
 // not there yet, and what is rendered without a cluster, leave the number to the autoscaler.
 func TestAutoscalingKeepsPods(t *testing.T) {
-	running := &appsv1.Deployment{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"},
-		ObjectMeta: metav1.ObjectMeta{Name: "prod-eventrelay-ingest", Namespace: "relay"},
-		Spec:       appsv1.DeploymentSpec{Replicas: new(int32(12))},
+	running := func(name string, replicas int32) *appsv1.Deployment {
+		return &appsv1.Deployment{
+			TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"},
+			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "relay"},
+			Spec:       appsv1.DeploymentSpec{Replicas: new(replicas)},
+		}
 	}
 	prepared, err := util.ToRenderValues(load(t, chartDir), values(t, "large"),
 		common.ReleaseOptions{Name: "prod", Namespace: "relay", Revision: 2, IsUpgrade: true}, nil)
@@ -456,12 +458,14 @@ func TestAutoscalingKeepsPods(t *testing.T) {
 		t.Fatal(err)
 	}
 	rendered, err := engine.RenderWithClientProvider(load(t, chartDir), prepared,
-		cluster{fake.NewSimpleDynamicClient(scheme.Scheme, running)})
+		cluster{fake.NewSimpleDynamicClient(scheme.Scheme, running("prod-eventrelay-ingest", 12),
+			running("prod-eventrelay-api", 0))})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]*int32{
-		"prod-eventrelay-ingest": new(int32(12)), "prod-eventrelay-api": nil, "prod-eventrelay-write": nil,
+		"prod-eventrelay-ingest": new(int32(12)), "prod-eventrelay-write": nil,
+		"prod-eventrelay-api": new(int32(2)), // minReplicas: an autoscaler leaves a group of 0 pods alone
 	}
 	for _, p := range pods(decode(t, "large", rendered)) {
 		if n, is := want[p.name]; is && (n == nil) != (p.replicas == nil) || n != nil && *n != *p.replicas {

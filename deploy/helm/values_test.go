@@ -48,6 +48,8 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		{"image.repository", "registry.example.com/relay:v1", "/image/repository"},
 		{"nameOverride", "Event Relay", "/nameOverride"},
 		{"kafka.tls", map[string]any{"clientSecretName": "relay-kafka"}, "kafka.tls.enabled"},
+		{"migrate", map[string]any{"volume": at("csi.driver", "secrets-store.csi.k8s.io"), "secretName": "job"},
+			"migrate.volume"},
 		{"podLabels", map[string]any{"app.kubernetes.io/component": "x"}, "/podLabels"},
 		{"write.autoscaling.cpuPercent", 60, "cpuPercent"},
 		{"ingest.replica", 3, "replica"},
@@ -68,7 +70,7 @@ func TestWrongValuesAreRefused(t *testing.T) {
 	}
 }
 
-// A release whose name is no label of DNS needs another name for its Services.
+// A release whose name is not a DNS label needs another name for its Services.
 func TestNameOfARelease(t *testing.T) {
 	chart := load(t, chartDir)
 	if _, err := templates(chart, "2026.hooks", values(t, "default")); err == nil ||

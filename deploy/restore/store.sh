@@ -23,8 +23,10 @@ X-ClickHouse-Key: ${CLICKHOUSE_PASSWORD:-}
 HEADERS
 }
 
-if [ "$1" = restore ] && [ "$(ask "$2" "EXISTS DATABASE \`$3\`")" = 1 ]; then
-	echo "store.sh: the server has the database $3 already: relay migrate creates it, or it is not lost." >&2
+exists=0
+[ "$1" = backup ] || exists=$(ask "$2" "EXISTS DATABASE \`$3\`")
+if [ "$exists" = 1 ]; then
+	echo "store.sh: the database $3 already exists on this server: either relay migrate has created it, or it is not lost." >&2
 	echo "If nothing in it is needed, run DROP DATABASE $3 there, and this again." >&2
 	exit 1
 fi

@@ -3,9 +3,11 @@ package config
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 
+	"github.com/eventrelay/relay/pkg/conflog"
 	"github.com/eventrelay/relay/pkg/id"
 )
 
@@ -15,9 +17,36 @@ func (c endpoints) CreateEndpoint(ctx context.Context, e *Endpoint) (*Endpoint, 
 	if err := c.WaitReady(ctx); err != nil {
 		return nil, err
 	}
-	token, err := c.keyring.OpenString(e.ID, FieldToken, e.Token)
+	v, err := c.complete(e)
 	if err != nil {
 		return nil, fmt.Errorf("create endpoint: %w", err)
+	}
+	res, err := c.create(ctx, kindEndpoint, v)
+	if err != nil {
+		return nil, err
+	}
+	c.WaitForPeers(ctx, res)
+	return c.endpoint(res.Entity), nil
+}
+
+// CheckCreate returns the error of the bound that CreateEndpoint would exceed, or nil. It writes nothing.
+func (c endpoints) CheckCreate(e *Endpoint) error {
+	v, err := c.complete(e)
+	if err != nil {
+		return fmt.Errorf("check endpoint: %w", err)
+	}
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("encode endpoint %s: %w", v.ID, err)
+	}
+	return conflog.CheckPut(c.Log, kindEndpoint, v.ID, raw, false)
+}
+
+// complete returns a new endpoint with the members that CreateEndpoint sets.
+func (c endpoints) complete(e *Endpoint) (*Endpoint, error) {
+	token, err := c.keyring.OpenString(e.ID, FieldToken, e.Token)
+	if err != nil {
+		return nil, err
 	}
 	v := *e
 	hash := hashOf(token)
@@ -32,12 +61,7 @@ func (c endpoints) CreateEndpoint(ctx context.Context, e *Endpoint) (*Endpoint, 
 	if v.UpdatedAt.IsZero() {
 		v.UpdatedAt = v.CreatedAt
 	}
-	res, err := c.create(ctx, kindEndpoint, &v)
-	if err != nil {
-		return nil, err
-	}
-	c.WaitForPeers(ctx, res)
-	return c.endpoint(res.Entity), nil
+	return &v, nil
 }
 
 // UpdateEndpoint changes an endpoint. change gets a deep copy that it may modify. When another writer wins, change is
@@ -66,16 +90,20 @@ func (c endpoints) UpdateEndpoint(ctx context.Context, endpoint string, change f
 	}
 }
 
-// TryUpdate returns what UpdateEndpoint would make of an endpoint, and writes nothing. It returns e itself if change
-// modifies nothing.
-func (c endpoints) TryUpdate(e *Endpoint, change func(*Endpoint) error) (*Endpoint, error) {
+// CheckUpdate returns what UpdateEndpoint would make of an endpoint: e itself if change modifies nothing. It returns
+// the error of the bound that this would exceed, and writes nothing.
+func (c endpoints) CheckUpdate(e *Endpoint, change func(*Endpoint) error) (*Endpoint, error) {
 	after, err := changedCopy(c.core, kindEndpoint, e, func(v *Endpoint) error {
 		return c.alter(v, *e, change)
 	}, func(*Endpoint) {})
 	if err != nil || after == nil {
 		return e, err
 	}
-	return after.(*Endpoint), nil
+	raw, err := json.Marshal(after)
+	if err != nil {
+		return nil, fmt.Errorf("encode endpoint %s: %w", e.ID, err)
+	}
+	return after.(*Endpoint), conflog.CheckPut(c.Log, kindEndpoint, e.ID, raw, isExempt(e, after))
 }
 
 // alter calls change with a copy of an endpoint, and restores the members that ordinary updates must not change.

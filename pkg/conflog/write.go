@@ -143,6 +143,12 @@ func (l writer) checkAppend(r *record) error {
 	return s.checkBounds(r.kind, s.sets[r.kind].findLiving(r.ID), p)
 }
 
+// CheckPut returns the error with which a new value of an entity would be refused, or nil. It writes nothing. exempt:
+// the value only restricts or revokes something, which is allowed even when a bound is reached.
+func CheckPut(l *Log, k Kind, id string, value []byte, exempt bool) error {
+	return writer{l}.checkAppend(&record{Op: opPut, kind: k, ID: id, Value: value, Exempt: exempt})
+}
+
 // resolveFailedAppend finds out whether a record whose append failed is in the log nevertheless.
 func (l writer) resolveFailedAppend(ctx context.Context, found <-chan WriteResult, failed error) (WriteResult, error) {
 	if errors.Is(failed, stream.ErrBufferFull) {

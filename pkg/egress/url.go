@@ -36,7 +36,7 @@ func (p Policy) CheckURL(raw string) (*url.URL, error) {
 	if len(raw) > maxURL {
 		return nil, urlError("is longer than %d bytes; shorten it", maxURL)
 	}
-	if strings.ContainsFunc(raw, unicode.IsSpace) { // mostly two URLs
+	if strings.ContainsFunc(raw, unicode.IsSpace) { // usually two URLs on one line
 		return nil, urlError("contains white space; write one URL, and %%20 for a space in it")
 	}
 	u, err := url.Parse(raw)

@@ -99,7 +99,7 @@ func TestApply(t *testing.T) {
 	apply(command.ExitDone, "retry_policy.max_attempts: 3 -> 4|to change 1", "--dry-run")
 	apply(command.ExitDone, "changed 1")
 	provider = "another-planted-provider-secret"
-	apply(command.ExitDone, "secrets: (a secret with the same last four characters)|to change 1", "--dry-run")
+	apply(command.ExitDone, "unchanged 1", "--dry-run")
 	apply(command.ExitDone, "secrets: (a secret with the same last four characters)|changed 1")
 
 	text = strings.Replace(text, "max_attempts: 4", "max_attempts: 400", 1)

@@ -13,11 +13,11 @@
 {{- end -}}
 {{- end -}}
 
-{{/* Names of Services are labels of DNS, which a release name with a dot is not. */}}
+{{/* Names of Services are DNS labels, which a release name with a dot is not. */}}
 {{- define "eventrelay.checkName" -}}
 {{- $name := include "eventrelay.fullname" . -}}
 {{- if not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" $name) -}}
-{{- fail (printf "fullnameOverride: is required with the release name %s: names of Services have lower-case letters, digits and hyphens" .Release.Name) -}}
+{{- fail (printf "fullnameOverride: is required with the release name %s: names of Services begin with a letter and have lower-case letters, digits and hyphens" .Release.Name) -}}
 {{- end -}}
 {{- end -}}
 

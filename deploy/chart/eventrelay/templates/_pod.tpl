@@ -98,8 +98,8 @@ migrate, which may run before the others exist.
 
 {{/* volumes of a pod: root, isJob, secrets, secretName, volume (in place of the Secret). */}}
 {{- define "eventrelay.volumes" -}}
-# A node keeps no data: this holds the command socket. In memory, because the free space of a disk would be that of the
-# machine, of which an alert would tell.
+# A node keeps no data: this holds the command socket. It is in memory: on a disk, RelayDiskSpaceLow would fire for the
+# disk of the machine.
 - {name: data, emptyDir: {medium: Memory, sizeLimit: 4Mi}}
 {{- with .root.Values }}
 {{- if eq .secrets.as "environment" }}
