@@ -63,7 +63,8 @@ var toolsTemplate = template.Must(template.New("tools").Parse(`<!doctype html>
 <ul>{{range .Files}}
 <li><p><a href="/tools/{{.Versioned}}">{{.Versioned}}</a>, {{.Bytes}} bytes, also as
 <a href="/tools/{{.Plain}}">{{.Plain}}</a><br>{{.About}}<br>SHA-256
-<a href="/tools/{{.Versioned}}.sha256"><code>{{.Checksum}}</code></a></p></li>{{end}}
+<a href="/tools/{{.Versioned}}.sha256"
+><code>{{slice .Checksum 0 32}}<wbr>{{slice .Checksum 32}}</code></a></p></li>{{end}}
 </ul>{{if not .HasSDK}}
 <p>The SDK is missing: this program was built without npm. Build it with make build.</p>{{end}}
 </body></html>

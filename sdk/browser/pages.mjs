@@ -6,20 +6,24 @@ import { call, patience, post, providers } from './dashboard.mjs'
 import { hostile } from './receiver.mjs'
 
 // seed creates two endpoints and events of several outcomes, and returns the pages that show them: { name, path }. label
-// is the beginning of all names.
-export async function seed(relay, receiver, label) {
+// is the beginning of all names. fill makes those of endpoints and destinations about as long as names may be.
+export async function seed(relay, receiver, label, fill = '') {
+  const name = (text) => `${label}${text}`.padEnd(95, fill)
   const github = await endpoint(relay, {
-    name: `${label}pushes`,
+    name: name('pushes'),
     provider: 'github',
     verification: { secret: providers.GitHub.secret },
-    destinations: [{ name: `${label}build`, url: `${receiver.url}/build` }],
+    destinations: [{ name: name('build'), url: `${receiver.url}/build` }],
   })
   const failing = await endpoint(relay, {
-    name: `${label}orders`,
+    name: name('orders'),
     description: 'Orders of the shop, and a long description that a narrow window has to break into several lines.',
     provider: 'generic',
     type_source: 'body:$.type',
-    destinations: [{ url: `${receiver.url}/down/${'long-path-'.repeat(12)}` }, { url: `${receiver.url}/accounts` }],
+    destinations: [
+      { url: `${receiver.url}/down/${'long-path-'.repeat(12)}`, name: fill ? name('shop') : undefined },
+      { url: `${receiver.url}/accounts` },
+    ],
   })
   assert.equal(await post(github.ingest_url, 'GitHub', '{"ref":"refs/heads/main","commits":[]}'), 200)
   assert.equal(await post(github.ingest_url, 'GitHub', JSON.stringify({ text: label }), 'the wrong secret of all'), 401)

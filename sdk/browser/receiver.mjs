@@ -3,8 +3,9 @@
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 
-// A text of others that would run if a page inserted it as HTML.
-export const hostile = '</script><img src=x onerror="window.hurt = 1">'
+// A text of others that would run if a page inserted it as HTML. It has no space, so that a page breaks it anywhere or
+// becomes too wide.
+export const hostile = '</script><img/src="x"onerror="window.hurt=1">'
 
 // startReceiver returns { url, mend, stop }.
 export async function startReceiver() {
