@@ -64,3 +64,12 @@ test('what waits is sent as a beacon of less than 60,000 bytes when the page is 
   assert.equal(value.type, 'text/plain;charset=utf-8')
   assert.ok(value.url.includes('/base/api/dsn_a1/reports?k='))
 })
+
+test('a relay that cannot be reached is said once by the page\'s own console.warn, and to onError', { skip }, async () => {
+  const { value } = await inPage(`
+    const errors = []
+    sdk.init({ dsn: '${'http://pk' + '1'.repeat(22) + '0'.repeat(20) + '1z'}@127.0.0.1:9/dsn_a1', onError: (e) => errors.push([e.message, typeof e.cause]) })
+    console.log('$KEY'); await sdk.flush(); await sdk.flush(); done({ errors, lines: lines.slice(1) })`)
+  assert.deepEqual(value.lines, [['warn', 'eventrelay: reporting to host 127.0.0.1:9 fails']])
+  assert.deepEqual(value.errors, [['reporting to host 127.0.0.1:9 fails', 'object']])
+})

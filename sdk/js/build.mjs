@@ -54,9 +54,10 @@ export async function shorten(code) {
 
 // Properties that applications, the platform and other copies of the SDK in the same page do not know.
 const internal = new RegExp('^(' + [
-  'accepting', 'arrow', 'classes', 'ending', 'escaped', 'fingerprint', 'fold', 'found', 'level', 'mayMatch', 'maskAll', 'maxBytes',
-  'nameQuoted', 'operator', 'order', 'padded', 'patterns', 'quote', 'retryAfter', 'salt', 'secret', 'single', 'spaces',
-  'transitions', 'transport', 'whereOf',
+  'accepting', 'arrow', 'claim', 'classes', 'ending', 'escaped', 'except', 'fingerprint', 'fold', 'found', 'generic',
+  'header', 'heard', 'hmac', 'lead', 'level', 'maskAll', 'maxBytes', 'mayMatch', 'nameQuoted', 'need', 'operator',
+  'order', 'outage', 'padded', 'patterns', 'plus', 'quote', 'retryAfter', 'salt', 'secret', 'single', 'spaces',
+  'tail', 'transitions', 'transport', 'whereOf',
 ].join('|') + ')$')
 
 if (process.argv[1] && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) {

@@ -31,6 +31,7 @@ export interface Options {
   failOpen?: boolean
   /** Changes a report before it is sent, or drops it by returning null. */
   beforeSend?: (report: Report) => Report | null
+  /** Is given what fails in the SDK; of a relay that cannot be reached an Error with a cause, once an outage. */
   onError?: (error: unknown) => void
   debug?: boolean
 }

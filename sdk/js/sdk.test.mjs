@@ -43,6 +43,37 @@ test('a relay that does not answer keeps no process alive: its end waits for one
   assert.equal(sink.requests, 1)
 })
 
+test('a relay that cannot be reached is said once, to onError too, without the key of the DSN', { skip }, async () => {
+  const sink = await newSink()
+  sink.stop() // nobody listens there now
+  const host = new URL(sink.origin).host
+  const line = `eventrelay: cannot reach ${host} (ECONNREFUSED): up to 200 reports wait in memory; each is tried 4 times, ` +
+    'and is lost then or when the process ends\n'
+  const code = `import { flush, init } from './src/index.js'; const said = []
+    init({ dsn: '$DSN', onError: (error) => { said.push(error.message, error.cause.code); throw error } }); console.log('$KEY')`
+  const ends = {
+    'by itself': '',
+    'after flush': 'await flush(); await flush()',
+    'by exit after one try': 'setTimeout(() => process.exit(), 500)',
+    'after a short flush': 'setTimeout(async () => { await flush(50); process.exit() }, 300)',
+    'by an error': "setTimeout(() => { throw new Error('fatal') })",
+  }
+  await Promise.all(Object.entries(ends).map(async ([how, end]) => {
+    const { err, out } = await run(`${code}; process.on('exit', () => console.log(said.join())); ${end}`, { sink })
+    assert.deepEqual(err.match(/^eventrelay: .*\n/gm), [line], how + err)
+    assert.ok(out.startsWith(`${masked}\n`) && !(out + line).includes(publicKey), out + err)
+    if (how !== 'by exit after one try') assert.equal(out, `${masked}\n${line.slice(12, -1)},ECONNREFUSED\n`, how)
+  }))
+  const silent = await run(`${code}; process.stderr.destroy(); setTimeout(() => console.log('goes on'), 2500)`, { sink })
+  assert.ok(silent.out.endsWith('goes on\n') && silent.status === 0)
+})
+
+test('a relay that does not answer is said by flush', { skip }, async () => {
+  const { err, status } = await caught("console.log('$KEY')", { answers: ['nothing'] })
+  assert.match(err, /^eventrelay: cannot reach 127\.0\.0\.1:\d+ \(no answer for [12] s\): .*\n$/)
+  assert.equal(status, 0)
+})
+
 test('process.exit after flush loses nothing', { skip }, async () => {
   const { reports } = await caught("import { flush } from './src/index.js'; console.log('$KEY'); await flush(); process.exit(0)")
   assert.equal(reports.length, 1)
@@ -159,7 +190,7 @@ test('statuses decide whether a batch is sent again', { skip }, async (t) => {
   ]) {
     const bodies = []
     const left = [...answers]
-    const sender = newSender({ header, maxBytes: 1 << 17, warn: () => {}, transport: async (_, body) => {
+    const sender = newSender({ header, maxBytes: 1 << 17, warn: () => {}, outage: () => '', transport: async (_, body) => {
       bodies.push(body)
       const status = left.shift() ?? 202
       if (status === 0) throw new Error('no connection')
@@ -182,6 +213,54 @@ test('statuses decide whether a batch is sent again', { skip }, async (t) => {
     if (!stops) assert.equal(JSON.parse(bodies.at(-1)).dropped?.send_failed ?? 0, dropped, String(answers))
   }
 })
+
+// outages runs a sender whose tries have these answers, 0 for none, and returns what it says. At the texts in between the
+// clock goes on by a minute, and a batch follows each list.
+async function outages(t, ...lists) {
+  t.mock.timers.enable({ apis: ['setTimeout'] })
+  let clock = 1000
+  t.mock.method(performance, 'now', () => clock)
+  const said = []
+  let left
+  const sender = newSender({ header, maxBytes: 1 << 17, outage: (host, cause) => `no ${host}: ${cause.message}`,
+    warn: (text, error, again) => said.push({ text, error, again }), transport: async () => {
+      const status = left.shift()
+      if (!status) throw new Error('refused')
+      return { status }
+    } })
+  sender.start({ ...target, host: 'h' })
+  for (const [i, list] of lists.entries()) {
+    if (typeof list === 'number') {
+      clock += list
+      continue
+    }
+    left = [...list]
+    sender.add(report(`r${i}`))
+    for (let k = 0; k < 45; k++) {
+      t.mock.timers.tick(1000)
+      for (let n = 0; n < 10; n++) await Promise.resolve()
+    }
+    assert.deepEqual(left, [], String(list))
+  }
+  return said
+}
+
+for (const [what, texts, ...lists] of [
+  ['nothing if the first retry is answered', [], [0, 202], [503, 202], [0, 429, 202]],
+  ['once, also if it goes on', ['no h: refused'], [0, 0, 0, 0], [0, 0, 0, 0], 100_000, [0, 202]],
+  ['lasting 5xx', ['no h: status 503'], [503, 503, 202]],
+  ['again after an answer and a minute', ['no h: refused', 'no h: refused'], [0, 0, 202], 61_000, [0, 0, 202]],
+  ['not twice in a minute', ['no h: refused'], [0, 0, 202], 1000, [0, 0, 202]],
+  ['after that minute, if it goes on', ['no h: refused', 'no h: refused'], [0, 0, 202], [0, 0, 0, 0], 61_000, [0, 202]],
+]) {
+  test(`an outage is said: ${what}`, { skip }, async (t) => {
+    const said = await outages(t, ...lists)
+    assert.deepEqual(said.map((s) => s.text), texts)
+    for (const { text, error, again } of said) {
+      assert.deepEqual([error.message, error.cause instanceof Error, again], [text, true, true])
+    }
+  })
+}
 
 test('equal hits are merged, and the queue is bounded', { skip }, async () => {
   const bodies = []

@@ -41,6 +41,7 @@ const core = page[shared] || newCore({
   maxBytes: 60_000,
   options: { responseSampleRate: 0.1 },
   warn: plainWarn,
+  outage: (host) => `reporting to host ${host} fails`,
   whereOf: (logger, error, entry) => ({ logger, ...placeOf(framesOf(error, entry), pathOf) }),
   hmac,
   inspect: textOf,

@@ -41,9 +41,9 @@ export function newCore(platform) {
   let busy = false // in the SDK's own code: what it writes is not masked again
   const warned = new Set()
 
-  function warn(message, error) {
+  function warn(message, error, again) {
     if (error) guard(() => options.onError?.(error))
-    if (warned.has(message)) return
+    if (!again && warned.has(message)) return
     warned.add(message)
     quietly(() => platform.warn(`eventrelay: ${message}`))
   }
@@ -57,12 +57,7 @@ export function newCore(platform) {
     busy = before
   }
 
-  const sender = newSender({
-    transport: platform.transport,
-    maxBytes: platform.maxBytes,
-    warn,
-    header: () => header,
-  })
+  const sender = newSender({ ...platform, warn, header: () => header })
 
   // scannerOf returns the scanner with the rules of the options. It takes some milliseconds once.
   function scannerOf() {
@@ -100,7 +95,7 @@ export function newCore(platform) {
       warn(`${options.dsn === undefined ? 'no DSN is set' : 'the DSN is not valid'}: secrets are masked, nothing is reported`)
     }
     salt = target && target.salt
-    sender.start(target && options.enabled ? { ...options, url: target.url } : null)
+    sender.start(target && options.enabled ? { ...options, ...target } : null)
     started = true
     scannerOf()
     if (options.debug) quietly(() => platform.warn(`eventrelay: masking on, reporting to ${target ? `host ${target.host}` : 'no host'}`))
@@ -185,7 +180,6 @@ export function newCore(platform) {
     init, clean, checkResponse, quietly, warn, withhold,
     get options() { return options },
     get sender() { return sender },
-    get busy() { return busy },
     active,
     // reportError reports secrets in an uncaught error.
     reportError(error) {

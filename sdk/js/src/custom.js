@@ -5,7 +5,7 @@ const maxExtra = 50
 
 export function validateRules({ disable = [], extra = [] } = {}) {
   if (!Array.isArray(disable) || !Array.isArray(extra) || extra.length > maxExtra) {
-    throw new TypeError(`disable and extra must be arrays, extra of at most ${maxExtra} rules`)
+    throw new TypeError('disable or extra is not valid: see index.d.ts')
   }
   return { disable, extra: extra.map(validateRule) }
 }

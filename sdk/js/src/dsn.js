@@ -1,13 +1,15 @@
 // Base62 and the DSN (docs/design/reports.md).
-export const digits = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+import { charsets } from './text.js'
+
+const { alnum } = charsets
+export const digits = String.fromCharCode(...[...alnum.keys()].filter((c) => alnum[c]))
 
 // randomId returns 22 random characters of base62.
 export function randomId(length = 22) {
   let out = ''
   while (out.length < length) {
-    for (const c of crypto.getRandomValues(new Uint8Array(32))) {
-      if (c < 248 && out.length < length) out += digits[c % 62] // 248 = 4 × 62: each digit is as probable
-    }
+    const [c] = crypto.getRandomValues(new Uint8Array(1))
+    if (c < 248) out += digits[c % 62] // 248 = 4 × 62: each digit is as probable
   }
   return out
 }

@@ -3,19 +3,18 @@
 // The first 32 bits of the fractional parts of the roots of the first primes.
 const primes = []
 for (let n = 2; primes.length < 64; n++) if (primes.every((p) => n % p)) primes.push(n)
-const fraction = (x) => ((x - Math.floor(x)) * 2 ** 32) | 0
+const fraction = (x) => ((x % 1) * 2 ** 32) | 0
 const constants = primes.map((p) => fraction(Math.cbrt(p)))
 const initial = primes.slice(0, 8).map((p) => fraction(Math.sqrt(p)))
 
 const rotate = (x, n) => (x >>> n) | (x << (32 - n))
 
-// sha256 returns the hash of bytes.
+// sha256 returns the hash of less than 512 MiB of bytes.
 export function sha256(bytes) {
-  const blocks = new Uint8Array((bytes.length + 9 + 63) & ~63)
+  const blocks = new Uint8Array((bytes.length + 72) & ~63)
   blocks.set(bytes)
   blocks[bytes.length] = 0x80
   const view = new DataView(blocks.buffer)
-  view.setUint32(blocks.length - 8, Math.floor(bytes.length / 2 ** 29))
   view.setUint32(blocks.length - 4, bytes.length << 3)
   let state = initial
   const w = new Int32Array(64)
@@ -29,8 +28,8 @@ export function sha256(bytes) {
     let turned = state
     for (let i = 0; i < 64; i++) {
       const [a, b, c, d, e, f, g, h] = turned
-      const t1 = h + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + ((e & f) ^ (~e & g)) + constants[i] + w[i]
-      const t2 = (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + ((a & b) ^ (a & c) ^ (b & c))
+      const t1 = h + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + (g ^ (e & (f ^ g))) + constants[i] + w[i]
+      const t2 = (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + ((a & b) | (c & (a | b)))
       turned = [(t1 + t2) | 0, a, b, c, (d + t1) | 0, e, f, g]
     }
     state = state.map((x, i) => (x + turned[i]) | 0)

@@ -5,7 +5,7 @@ import https from 'node:https'
 import { createRequire } from 'node:module'
 import path from 'node:path'
 import util from 'node:util'
-import { Worker } from 'node:worker_threads'
+import { MessageChannel, receiveMessageOnPort, Worker } from 'node:worker_threads'
 import zlib from 'node:zlib'
 import { fileURLToPath } from 'node:url'
 import { newCore } from './core.js'
@@ -25,6 +25,34 @@ function encode(body) {
   return { headers, data }
 }
 
+let asked = Infinity // when the request that runs began
+let failure = null // of the last request: {status} or {error}
+
+// transport sends a batch, and remembers what became of it for sayUnsent.
+async function transport(url, body) {
+  asked = performance.now()
+  const answer = await post(url, body).catch((error) => ({ error }))
+  asked = Infinity
+  failure = answer.status < 500 ? null : answer
+  return answer
+}
+
+// outage says why no report arrives and what becomes of them.
+function outage(host, { code, message }) {
+  const why = (typeof code === 'string' && code) || message.replace(/\bpk\w{44}/g, 'pk***')
+  return `cannot reach ${host} (${why}): up to ${core.options.queueSize} reports wait in memory; each is tried 4 times, ` +
+    'and is lost then or when the process ends'
+}
+
+// sayUnsent says that the relay cannot be reached when nobody waits longer for what is unsent.
+function sayUnsent() {
+  try {
+    const seconds = Math.floor((performance.now() - asked) / 1000)
+    const trouble = failure || (seconds > 0 && { error: new Error(`no answer for ${seconds} s`) })
+    if (trouble && !core.sender.idle) core.sender.heard(trouble, true)
+  } catch { /* a copy of another version does the work */ }
+}
+
 // post sends a batch. Its socket keeps no process alive.
 function post(url, body) {
   return new Promise((resolve, reject) => {
@@ -34,7 +62,7 @@ function post(url, body) {
       response.on('error', reject).on('end', () =>
         resolve({ status: response.statusCode, retryAfter: response.headers['retry-after'] })).resume()
     })
-    const timer = setTimeout(() => request.destroy(new Error('the relay has not answered in time')), sendTimeout)
+    const timer = setTimeout(() => request.destroy(new Error(`no answer within ${sendTimeout / 1000} s`)), sendTimeout)
     timer.unref()
     request.on('socket', (socket) => socket.unref())
     request.on('error', reject).on('close', () => clearTimeout(timer))
@@ -44,25 +72,34 @@ function post(url, body) {
 
 const lastTime = 2000 // ms
 const lastSender = `
-  const { url, parts, done } = require('node:worker_threads').workerData
+  const { url, parts, done, port } = require('node:worker_threads').workerData
   const { request } = require(url.startsWith('https:') ? 'node:https' : 'node:http')
   const send = ({ headers, data }) => new Promise((resolve) => {
-    request(url, { method: 'POST', headers }, (r) => r.resume().on('close', resolve)).on('error', resolve).end(data)
+    request(url, { method: 'POST', headers }, (r) => r.resume().on('close', () => resolve({ status: r.statusCode })))
+      .on('error', ({ code, message }) => resolve({ code, message })).end(data)
   })
-  parts.reduce((before, part) => before.then(() => send(part)), Promise.resolve()).then(() => {
+  parts.reduce((before, part) => before.then(() => send(part)), Promise.resolve()).then((answer) => {
+    port.postMessage(answer)
     Atomics.store(done, 0, 1)
     Atomics.notify(done, 0)
   })`
 
-// sendNow sends what waits from a thread of its own, while this one, which dies, waits for it.
+// sendNow sends what waits from a thread of its own, while this one, which dies, waits for it. It returns what became of
+// it, as transport does.
 function sendNow() {
   const { url, bodies } = core.sender.takeAll(Infinity)
   if (!bodies.length) return
   const done = new Int32Array(new SharedArrayBuffer(4))
-  const workerData = { url, parts: bodies.map(encode), done }
+  const { port1, port2 } = new MessageChannel()
+  const workerData = { url, parts: bodies.map(encode), done, port: port2 }
   // Without the flags and environment of the process, with which it would load the SDK, or the application.
-  new Worker(lastSender, { eval: true, execArgv: [], env: {}, workerData }).on('error', () => {}).unref()
+  const worker = new Worker(lastSender, { eval: true, execArgv: [], env: {}, workerData, transferList: [port2] })
+  worker.on('error', () => {}).unref()
   Atomics.wait(done, 0, 0, lastTime)
+  const { status, code, message } = receiveMessageOnPort(port1)?.message ??
+    { message: `no answer within ${lastTime / 1000} s` }
+  port1.close()
+  return { status, ...(!status && { error: Object.assign(new Error(message || code), { code }) }) }
 }
 
 // Methods of loggers: of the console, and of pino, winston and the like, also if their own names were shortened.
@@ -79,11 +116,20 @@ function whereOf(logger, error, entry) {
   return { logger: level ? `console.${level}` : logger, ...placeOf(frames.slice(from), toPath) }
 }
 
+// print writes a line. Where nobody reads it any more, which is an event, the application goes on.
+function print(text) {
+  const { stderr } = process
+  const ignore = () => {}
+  stderr.on('error', ignore)
+  stderr.write(text + '\n', () => setImmediate(() => stderr.off('error', ignore)))
+}
+
 function newNodeCore() {
   return newCore({
-    transport: post,
+    transport,
+    outage,
     maxBytes: 128 << 10,
-    warn: (text) => process.stderr.write(text + '\n'),
+    warn: print,
     whereOf,
     hmac: (key, bytes) => createHmac('sha256', key).update(bytes).digest(),
     inspect: (value) => util.inspect(value, { depth: 5, maxStringLength: 1 << 20 }),
@@ -281,9 +327,10 @@ function patch() {
   patchStream(process.stderr, 'stderr')
   if (!isFirst) return
   watchResponse(http.ServerResponse.prototype, false)
-  const onExit = () => { if (!core.sender.idle) core.flush() }
+  const onExit = () => { if (!core.sender.idle) flush() }
   process.once('beforeExit', onExit) // once: what waits for a relay that does not answer would start it again and again
-  core.undo.push(() => process.off('beforeExit', onExit))
+  process.on('exit', sayUnsent)
+  core.undo.push(() => process.off('beforeExit', onExit).off('exit', sayUnsent))
   watchErrors()
 }
 
@@ -292,7 +339,13 @@ function watchErrors() {
   const isFatal = () => !process.listenerCount('uncaughtException') && !process.hasUncaughtExceptionCaptureCallback()
   const onError = (error) => {
     core.reportError(error)
-    if (isFatal()) core.quietly(sendNow)
+    if (!isFatal()) return
+    let answer
+    core.quietly(() => { answer = sendNow() })
+    if (!answer) return
+    asked = Infinity
+    failure = null // sayUnsent has nothing to add
+    core.sender.heard?.(answer, true)
   }
   const onRejection = (reason) => core.reportError(reason)
   // Rejections are errors, and end the process, if nothing listens to them: this does if the application does.
@@ -319,14 +372,26 @@ export function init(options) {
   patch()
 }
 
-export async function close(timeout) {
+export async function flush(timeout) {
   const sent = await core.flush(timeout)
+  if (!sent) sayUnsent()
+  return sent
+}
+
+export async function sendTest(timeout) {
+  const sent = await core.sendTest(timeout)
+  if (!sent) sayUnsent()
+  return sent
+}
+
+export async function close(timeout) {
+  const sent = await flush(timeout)
   core.stop()
   for (const f of core.undo.splice(0).reverse()) f()
   return sent
 }
 
-export const { mask, scan, flush, sendTest } = core
+export const { mask, scan } = core
 
 export function checkResponse(body, about) {
   return ArrayBuffer.isView(body) ? core.checkResponse(binaryOf(body), about, findBinary) : core.checkResponse(body, about)

@@ -8,9 +8,9 @@ const retryDelays = [1000, 5000, 25_000]
 const maxThrottled = 5
 
 // newSender returns a sender. transport(url, body, signal) resolves to {status, retryAfter}; header() is what each batch
-// begins with; maxBytes bounds a batch.
-export function newSender({ transport, header, warn, maxBytes }) {
-  let target = null // {url, queueSize, flushInterval, beforeSend}
+// begins with; maxBytes bounds a batch; outage(host, cause) is what is said of a relay that cannot be reached.
+export function newSender({ transport, header, warn, maxBytes, outage }) {
+  let target = null // {url, host, queueSize, flushInterval, beforeSend}
   const waiting = new Map() // reports by their key
   const sentAt = new Map() // when a report of a key was last sent, by the monotonic clock
   let dropped = {}
@@ -20,6 +20,8 @@ export function newSender({ transport, header, warn, maxBytes }) {
   let sending = null // and as a text
   let flushing = 0
   let wake = () => {} // ends the wait before the next try
+  let cause // why the last try failed: an error, or a status of 5xx
+  let quietUntil = 0 // no outage is said before
 
   const now = () => performance.now()
   const drop = (reason, n = 1) => { dropped[reason] = (dropped[reason] || 0) + n }
@@ -56,9 +58,8 @@ export function newSender({ transport, header, warn, maxBytes }) {
 
   // take removes a batch from what waits; null if nothing is due.
   function take() {
-    const counts = dropped
     const batch = { id: randomId(), ...header(), sent_at: new Date().toISOString(), reports: [] }
-    if (Object.keys(counts).length) batch.dropped = counts
+    if (Object.keys(dropped).length) batch.dropped = dropped
     let size = JSON.stringify(batch).length
     for (const [key, report] of waiting) {
       if (!flushing && !isDue(key)) continue
@@ -103,15 +104,31 @@ export function newSender({ transport, header, warn, maxBytes }) {
     })
   }
 
+  // heard notes what became of a try. An outage is said once, from its second failure on, or from the first one if nothing
+  // is tried after it.
+  function heard({ status, error }, isLast) {
+    const isOutage = cause || isLast
+    cause = error || (status < 500 ? null : new Error(`status ${status}`))
+    if (!cause) quietUntil = Math.min(quietUntil, now() + mergeTime)
+    else if (isOutage && now() >= quietUntil) {
+      quietUntil = Infinity
+      const text = outage(target.host, cause)
+      warn(text, new Error(text, { cause }), true)
+    }
+  }
+
   async function deliver(batch, url) {
     const body = sending = JSON.stringify(batch)
-    for (let failures = 0, throttled = 0; target && target.url === url;) {
-      const { status, retryAfter } = await transport(url, body).catch(() => ({ status: 0 }))
+    for (let failures = 0, throttled = 0; target?.url === url;) {
+      const answer = await transport(url, body).catch((error) => ({ error }))
+      if (target?.url !== url) return
+      heard(answer)
+      const { status, retryAfter } = answer
       if (status >= 200 && status < 300) return
       let delay
       if (status === 429 && ++throttled <= maxThrottled) {
         delay = Math.min(Math.max(Number(retryAfter) || 1, 1), 3600) * 1000
-      } else if ((status === 0 || status >= 500) && failures < retryDelays.length) {
+      } else if (cause && failures < retryDelays.length) {
         delay = retryDelays[failures++] * (0.8 + 0.4 * Math.random())
       } else {
         if (status === 401) target = null
@@ -120,8 +137,8 @@ export function newSender({ transport, header, warn, maxBytes }) {
         return
       }
       await new Promise((resolve) => {
-        const t = later(delay, resolve)
-        wake = () => { clearTimeout(t); resolve() }
+        wake = resolve
+        later(delay, resolve)
       })
     }
   }
@@ -129,7 +146,7 @@ export function newSender({ transport, header, warn, maxBytes }) {
   return {
     add,
     drop,
-    get flushing() { return flushing > 0 },
+    heard,
     // wake sends what was dropped at the next interval, if nothing else is to be sent.
     wake: () => target && schedule(target.flushInterval),
     get idle() { return !waiting.size && !running },
@@ -141,6 +158,7 @@ export function newSender({ transport, header, warn, maxBytes }) {
         clearTimeout(timer)
         due = Infinity
         wake()
+        cause = quietUntil = 0
       }
       target = next
     },
