@@ -121,11 +121,13 @@ func (n *neighbours) measure(name string) (took []time.Duration) {
 
 // Destinations that never answer, as many as healthy ones and with as much traffic, do not stop the healthy ones. Their
 // memory and connections are bounded, and freed when they end. With RELAY_TORTURE=1 the test also measures the latency
-// without them and with them; run it alone for that.
+// without them and with them, while no other test runs.
 func TestHungNeighbours(t *testing.T) {
-	t.Parallel()
-	skipShort(t)
 	torture, each := rounds(0, 0, 1) > 0, rounds(0, 50, 500)
+	if !torture {
+		t.Parallel()
+	}
+	skipShort(t)
 	n := &neighbours{t: t, p: startDevProcess(t, t.TempDir(), allowHTTP), dest: newTally(t, nil),
 		rate: rounds(0, 50, 500), span: time.Duration(rounds(0, 2, 60)) * time.Second}
 	hung := newHungSink(t)
@@ -151,8 +153,9 @@ func TestHungNeighbours(t *testing.T) {
 	l.finish()
 	t.Logf("p99 with %d hung destinations is %.2f times that without, %d requests still hang; memory grew by %d MB in %v",
 		each, float64(quantile(beside, .99))/float64(quantile(alone, .99)), hung.waiting.Load(), grown, n.span)
-	if worst := quantile(beside, 1); worst > time.Second && torture {
-		t.Errorf("a healthy delivery took %v", worst)
+	// A delivery that waits for a hung one takes a minute. What it takes otherwise depends on the machine.
+	if worst, most := quantile(beside, 1), max(time.Second, 4*quantile(alone, 1)); worst > most && torture {
+		t.Errorf("a healthy delivery took %v, more than %v", worst, most)
 	}
 	if grown > 150 {
 		t.Errorf("memory grew by %d MB while the destinations hung", grown)
