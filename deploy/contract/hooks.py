@@ -44,8 +44,22 @@ def before_call(ctx, case, kwargs):
     number_key(case)
     if case.query and case.query.get("since") and case.query.get("until"):
         del case.query["until"]  # it must be later
-    if case.operation.definition.raw.get("operationId") in ("replayEvents", "createRecovery") and isinstance(case.body, dict):
+    operation = case.operation.definition.raw.get("operationId")
+    if operation in ("replayEvents", "createRecovery") and isinstance(case.body, dict):
         case.body = recent(case.body)
+    # A released document cannot be narrowed: it says in words what else is required.
+    if operation == "createDSN" and isinstance(case.body, dict):
+        case.body = {"platform": "server", **case.body}
+    if operation in ("updateFinding", "updateFindings") and isinstance(case.body, dict):
+        case.body = with_reason(case.body)
+
+
+def with_reason(body):
+    """A finding is resolved or ignored for a reason."""
+    for status, member, reason in (("resolved", "resolution", "removed"), ("ignored", "ignore_reason", "accepted_risk")):
+        if body.get("status") == status:
+            body = {**body, member: body.get(member) or reason}
+    return body
 
 
 def number_key(case):
