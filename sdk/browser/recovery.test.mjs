@@ -81,6 +81,7 @@ test('a recovery from the failed canary to the end', { skip }, async () => {
   await page.getByRole('button', { name: 'Prepare', exact: true }).click()
   await page.getByRole('button', { name: 'Send a canary of 5' }).click()
   await page.getByRole('button', { name: `Continue with ${events - 5}` }).waitFor()
+  await page.locator('.tl > li.delivered').nth(4).waitFor()
   assert.equal(await page.locator('.tl > li.delivered').count(), 5)
   for (const colorScheme of schemes) {
     await page.emulateMedia({ colorScheme })
