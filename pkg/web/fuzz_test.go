@@ -13,6 +13,7 @@ func FuzzClientAddr(f *testing.F) {
 	f.Add("10.0.0.1:1", "203.0.113.7, 10.0.0.2", "a.example:80")
 	f.Add("[::ffff:10.0.0.1]:1", "[2001:db8::1%x]:7,,10.0.0.2:8", "[::1]:443")
 	f.Add("192.0.2.1:1", "127.0.0.1", "A.")
+	f.Add("192.0.2.1:1", "127.0.0.1", "a.example\xc280")
 	proxies := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
 	f.Fuzz(func(t *testing.T, peer, forwarded, host string) {
 		r := httptest.NewRequest("GET", "/", nil)

@@ -111,11 +111,18 @@ func forwardedAddr(entry string) (netip.Addr, bool) {
 // typeName returns the Go type of v.
 func typeName(v any) string { return fmt.Sprintf("%T", v) }
 
-// HostName returns host in lower case without its port, the brackets of an IPv6 address and a trailing full stop.
+// HostName returns host in lower case without its port, the brackets of an IPv6 address and a trailing full stop. Only
+// letters of ASCII are lowered, as in DNS (RFC 4343): no other character becomes one of a host that is allowed.
 func HostName(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}
 	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
-	return strings.ToLower(strings.TrimSuffix(host, "."))
+	name := []byte(strings.TrimSuffix(host, "."))
+	for i, c := range name {
+		if 'A' <= c && c <= 'Z' {
+			name[i] = c + 'a' - 'A'
+		}
+	}
+	return string(name)
 }
