@@ -39,13 +39,9 @@ type endpoints struct {
 }
 
 func (a *endpoints) createEndpoint(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	body, err := a.body(w, r)
+	e, in, err := a.newEndpoint(w, r, key)
 	if err != nil {
 		return err
-	}
-	e, in := a.newEndpoint(r, key), a.newEndpointInput(true)
-	if in.merge(key, body, e); in.err != nil {
-		return in.err
 	}
 	created, err := a.config.CreateEndpoint(r.Context(), e)
 	if errors.Is(err, config.ErrConflict) { // the first call with the Idempotency-Key has created it
@@ -60,15 +56,22 @@ func (a *endpoints) createEndpoint(w http.ResponseWriter, r *http.Request, key *
 	return a.answerEndpoint(w, r, key, http.StatusCreated, created, in)
 }
 
-// newEndpoint returns an endpoint that has the defaults.
-func (a *endpoints) newEndpoint(r *http.Request, key *config.Key) *config.Endpoint {
+// newEndpoint returns the endpoint of a request to create one: the body over the defaults.
+func (a *endpoints) newEndpoint(w http.ResponseWriter, r *http.Request, key *config.Key) (
+	*config.Endpoint, *endpointInput, error) {
+	body, err := a.body(w, r)
+	if err != nil {
+		return nil, nil, err
+	}
 	e := &config.Endpoint{
 		ID: newID(r, id.Endpoint), Account: key.Account, Provider: verify.Generic, RetryPolicy: config.DefaultRetryPolicy(),
 		Response: config.DefaultResponse(verify.Generic), Enabled: true, Metadata: map[string]string{}, CreatedAt: a.now(),
 	}
 	e.Name = e.ID[len(e.ID)-defaultNameLength:]
 	e.Token = a.newToken(e.ID)
-	return e
+	in := a.newEndpointInput(true)
+	in.merge(key, body, e)
+	return e, in, in.err
 }
 
 // revealSecrets puts the signing secrets that an earlier call with the same Idempotency-Key created into the answer:

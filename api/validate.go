@@ -23,13 +23,9 @@ type validation struct {
 
 // validateEndpoint validates a body of createEndpoint.
 func (a *endpoints) validateEndpoint(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	body, err := a.body(w, r)
+	e, in, err := a.newEndpoint(w, r, key)
 	if err != nil {
 		return err
-	}
-	e, in := a.newEndpoint(r, key), a.newEndpointInput(true)
-	if in.merge(key, body, e); in.err != nil {
-		return in.err
 	}
 	if err := a.config.CheckCreate(e); err != nil {
 		return err

@@ -44,7 +44,7 @@ function outage(host, { code, message }) {
     'and is lost then or when the process ends'
 }
 
-// sayUnsent says that the relay cannot be reached when nobody waits longer for what is unsent.
+// sayUnsent says that the relay cannot be reached, when flush or the process ends with reports unsent.
 function sayUnsent() {
   try {
     const seconds = Math.floor((performance.now() - asked) / 1000)
@@ -116,7 +116,7 @@ function whereOf(logger, error, entry) {
   return { logger: level ? `console.${level}` : logger, ...placeOf(frames.slice(from), toPath) }
 }
 
-// print writes a line. Where nobody reads it any more, which is an event, the application goes on.
+// print writes a line. A closed stderr emits an error, which would end the application if nothing listened for it.
 function print(text) {
   const { stderr } = process
   const ignore = () => {}
