@@ -1,11 +1,14 @@
 #!/usr/bin/env bash
-# Runs every fuzz target: fuzz.sh [seconds per target, default 20]. Every `go test` runs the seed corpora. With
+# Runs fuzz targets: fuzz.sh [seconds per target, default 20] [pattern of "directory target", default all]. As many run
+# side by side as there are processors, with one worker each. Every `go test` runs the seed corpora. With
 # RELAY_FUZZ_TABLE=deploy/fuzz.md it adds the minutes of each target that found nothing to that table, begins with the
-# targets that have the fewest, and ends after RELAY_FUZZ_MINUTES (0: when each has run once): hours add up.
+# targets that have the fewest, and starts none after RELAY_FUZZ_MINUTES (0: each runs once): hours add up.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 seconds=${1:-20}
+pattern=${2:-.}
 table=${RELAY_FUZZ_TABLE:-}
+lanes=$(nproc)
 
 # minutes TARGET prints how long a target has run, according to the table.
 minutes() {
@@ -17,21 +20,43 @@ minutes() {
 add() {
 	local sum
 	[ -n "$table" ] || return 0
-	sum=$(awk -v before="$(minutes "$1")" -v seconds="$seconds" 'BEGIN {print before + seconds / 60}')
-	{ grep -v "^| $1 |" "$table"; echo "| $1 | $sum | $(git rev-parse --short HEAD) |"; } >"$table.new"
-	{ grep -v '^| \./' "$table.new" || true; grep '^| \./' "$table.new" | sort; } >"$table"
-	rm "$table.new"
+	{
+		flock 9
+		sum=$(awk -v before="$(minutes "$1")" -v seconds="$seconds" 'BEGIN {printf "%.1f", before + seconds / 60}')
+		{ grep -v "^| $1 |" "$table"; echo "| $1 | $sum | $(git rev-parse --short HEAD) |"; } >"$table.new"
+		{ grep -v '^| \./' "$table.new" || true; grep '^| \./' "$table.new" | LC_ALL=C sort; } >"$table"
+		rm "$table.new"
+	} 9<deploy
 }
 
-grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u | while read -r dir; do
+# lane runs the targets of standard input one after the other; a failure ends with 1 after all of them.
+lane() {
+	local dir target result=0
+	while read -r dir target; do
+		if [ "${RELAY_FUZZ_MINUTES:-0}" != 0 ] && [ $((SECONDS / 60)) -ge "$RELAY_FUZZ_MINUTES" ]; then
+			break
+		fi
+		echo "== $dir $target"
+		go test "$dir" -run '^$' -fuzz "^$target\$" -fuzztime "${seconds}s" -fuzzminimizetime 20x -parallel 1 </dev/null ||
+			{ result=1; continue; }
+		add "$dir $target"
+	done
+	return $result
+}
+
+targets=$(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u | while read -r dir; do
 	for target in $(grep -h '^func Fuzz' "$dir"/*_test.go | sed 's/^func \(Fuzz[A-Za-z0-9_]*\).*/\1/'); do
 		echo "$(minutes "$dir $target") $dir $target"
 	done
-done | sort -sn | while read -r _ dir target; do
-	if [ "${RELAY_FUZZ_MINUTES:-0}" != 0 ] && [ $((SECONDS / 60)) -ge "$RELAY_FUZZ_MINUTES" ]; then
-		break
-	fi
-	echo "== $dir $target"
-	go test "$dir" -run '^$' -fuzz "^$target\$" -fuzztime "${seconds}s" -fuzzminimizetime 20x
-	add "$dir $target"
+done | sort -sn | cut -d' ' -f2- | grep -E -- "$pattern")
+
+running=()
+for n in $(seq 0 $((lanes - 1))); do
+	awk -v n="$n" -v lanes="$lanes" 'NR % lanes == n' <<<"$targets" | lane &
+	running+=($!)
 done
+failed=0
+for process in "${running[@]}"; do
+	wait "$process" || failed=1
+done
+exit $failed
