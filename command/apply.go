@@ -58,8 +58,6 @@ type applyFlags struct {
 func applyCommand(ctx context.Context, c call) int {
 	var f applyFlags
 	flags := flag.NewFlagSet("relay apply", flag.ContinueOnError)
-	flags.SetOutput(c.Stderr)
-	flags.Usage = func() { fmt.Fprint(c.Stderr, applyHelp) }
 	flags.StringVar(&f.file, "f", "", "")
 	flags.StringVar(&f.file, "file", "", "")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "")
@@ -67,10 +65,8 @@ func applyCommand(ctx context.Context, c call) int {
 	flags.BoolVar(&f.asJSON, "json", false, "")
 	flags.StringVar(&f.baseURL, "base-url", c.Getenv("RELAY_BASE_URL"), "")
 	flags.StringVar(&f.keyFile, "api-key-file", "", "")
-	if err := flags.Parse(c.args); errors.Is(err, flag.ErrHelp) {
-		return ExitDone
-	} else if err != nil {
-		return ExitMisused
+	if err := parseFlags(flags, c.args, func() { fmt.Fprint(c.Stdout, applyHelp) }); err != nil {
+		return exitCode(err, c.Stderr)
 	}
 	if fault := noArguments(flags.Args()); fault != "" {
 		return exitCode(usageError{errors.New(fault)}, c.Stderr)

@@ -11,7 +11,6 @@ package command
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -84,18 +83,13 @@ func (g Group) Run(ctx context.Context, env Env, args []string) int {
 		return misused(fmt.Sprintf("unknown command %q%s", name, didYouMean(name, slices.Sorted(maps.Keys(g.verbs)))))
 	}
 	flags := flag.NewFlagSet("relay "+g.name+" "+name, flag.ContinueOnError)
-	flags.SetOutput(env.Stderr)
-	flags.Usage = func() { fmt.Fprint(env.Stderr, usage) }
 	dir := flags.String("data-dir", withDefault(env.Getenv("RELAY_DATA_DIR"), DefaultDataDir),
 		"data directory of the running process")
 	asJSON := flags.Bool("json", false, "print JSON")
 	act := declare(flags)
-	arguments, err := parseInterleaved(flags, args)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		return ExitDone
-	case err != nil:
-		return ExitMisused
+	arguments, err := parseInterleaved(flags, args, func() { fmt.Fprint(env.Stdout, usage) })
+	if err != nil {
+		return exitCode(err, env.Stderr)
 	}
 	if fault := act.misuse(arguments); fault != "" {
 		return misused(fault)
@@ -105,9 +99,9 @@ func (g Group) Run(ctx context.Context, env Env, args []string) int {
 }
 
 // parseInterleaved parses flags before, between and after the arguments, and returns the arguments.
-func parseInterleaved(flags *flag.FlagSet, args []string) (arguments []string, err error) {
+func parseInterleaved(flags *flag.FlagSet, args []string, help func()) (arguments []string, err error) {
 	for {
-		if err := flags.Parse(args); err != nil {
+		if err := parseFlags(flags, args, help); err != nil {
 			return nil, err
 		}
 		if args = flags.Args(); len(args) == 0 {

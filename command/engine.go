@@ -56,19 +56,19 @@ func runEngine(ctx context.Context, args []string, stdout, stderr io.Writer) err
 		fmt.Fprintln(stdout, "Usage: relay engine kafka|redis|clickhouse [flags]; relay engine NAME --help lists the flags")
 		return nil
 	}
-	f, err := readEngineFlags(name, args[1:], stderr)
+	f, err := readEngineFlags(name, args[1:], stdout)
 	if err != nil {
 		return usageError{err}
 	}
 	log := newLogger(stderr, environment("RELAY_LOG_FORMAT"), slog.LevelInfo,
 		cmp.Or(environment("RELAY_NODE_NAME"), "engine-"+name))
-	if name != "redis" && f.key == "" && f.onTCP() {
-		log.Warn("every user of this machine can read and write the engine's data; set a key with --key-file or "+
-			engineKeyEnv, "engine", name)
-	}
 	engine, err := newEngine(name, f, log, prometheus.NewRegistry())
 	if err != nil {
 		return usageError{err}
+	}
+	if name != "redis" && f.key == "" && f.onTCP() {
+		log.Warn("every user of this machine can read and write the engine's data; set a key with --key-file or "+
+			engineKeyEnv, "engine", name)
 	}
 	st := node.NewStack(ctx, log)
 	st.Start(name, engine.Run)
@@ -78,9 +78,8 @@ func runEngine(ctx context.Context, args []string, stdout, stderr io.Writer) err
 	return st.Wait()
 }
 
-func readEngineFlags(name string, args []string, stderr io.Writer) (f engineFlags, err error) {
+func readEngineFlags(name string, args []string, stdout io.Writer) (f engineFlags, err error) {
 	fs := flag.NewFlagSet("relay engine "+name, flag.ContinueOnError)
-	fs.SetOutput(stderr)
 	fs.StringVar(&f.listen, "listen", "127.0.0.1:0",
 		"address to listen on; port 0 chooses a free one. redis, clickhouse: also "+
 			"unix:/path. kafka, clickhouse: beyond loopback only with a key")
@@ -97,7 +96,7 @@ func readEngineFlags(name string, args []string, stderr io.Writer) (f engineFlag
 		})
 	fs.StringVar(&f.backups, "backups", "", "clickhouse: directory below which BACKUP and RESTORE work; "+
 		"without it they are refused")
-	if err := fs.Parse(args); err != nil {
+	if err := parseFlags(fs, args, func() { listFlags(stdout, fs) }); err != nil {
 		return f, err
 	}
 	if name == "kafka" && strings.HasPrefix(f.listen, "unix:") {

@@ -46,12 +46,8 @@ func planCommand(_ context.Context, c call) int {
 }
 
 func runPlan(c call) error {
-	w, asJSON, err := readPlan(c.args)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprint(c.Stdout, planHelp)
-		return nil
-	case err != nil:
+	w, asJSON, err := readPlan(c.args, func() { fmt.Fprint(c.Stdout, planHelp) })
+	if err != nil {
 		return usageError{err}
 	}
 	p := capacity.For(w)
@@ -63,10 +59,9 @@ func runPlan(c call) error {
 
 // readPlan reads the command line. It reports every fault at once: flags that are missing, values that are not numbers,
 // or else those out of range.
-func readPlan(args []string) (w capacity.Work, asJSON bool, err error) {
+func readPlan(args []string, help func()) (w capacity.Work, asJSON bool, err error) {
 	w = capacity.Usual()
 	flags := flag.NewFlagSet("relay plan", flag.ContinueOnError)
-	flags.SetOutput(io.Discard)
 	flags.Var(decimal(&w.Events), "events-per-second", "")
 	flags.Var(size(&w.Size), "size", "")
 	flags.Var(decimal(&w.Destinations), "destinations", "")
@@ -78,10 +73,8 @@ func readPlan(args []string) (w capacity.Work, asJSON bool, err error) {
 	flags.Var(decimal(&w.Deduplicated), "deduplicated", "")
 	flags.Var(whole(&w.Cores), "cores", "")
 	flags.BoolVar(&asJSON, "json", false, "")
-	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+	if err := parseFlags(flags, args, help); err != nil {
 		return w, false, err
-	} else if err != nil {
-		return w, false, fmt.Errorf("%w; relay plan --help lists the flags", err)
 	}
 	var faults []error
 	if fault := noArguments(flags.Args()); fault != "" {

@@ -29,7 +29,6 @@ const (
 func readyCommand(ctx context.Context, c call) int {
 	var s node.Config
 	flags := flag.NewFlagSet("relay ready", flag.ContinueOnError)
-	flags.SetOutput(c.Stderr)
 	asJSON := flags.Bool("json", false, "print the node's answer as JSON")
 	alive := flags.Bool("alive", false, "ask only whether the node runs (/healthz), as it does without Kafka")
 	// Only these: a health check must not depend on files with secrets.
@@ -39,12 +38,10 @@ func readyCommand(ctx context.Context, c call) int {
 			flags.Func(f.flag, f.help+" ("+f.env+")", f.set)
 		}
 	})
-	err := flags.Parse(c.args)
+	err := parseFlags(flags, c.args, func() { listFlags(c.Stdout, flags) })
 	switch {
-	case errors.Is(err, flag.ErrHelp):
-		return ExitDone
 	case err != nil:
-		return ExitMisused
+		return exitCode(err, c.Stderr)
 	case flags.NArg() > 0:
 		return exitCode(usageError{errors.New(noArguments(flags.Args()))}, c.Stderr)
 	}

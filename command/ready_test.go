@@ -67,7 +67,6 @@ func TestReady(t *testing.T) {
 	plain.Close()
 	f(at, "", ExitRefused, "", "not ready: no node answers at RELAY_LISTEN")
 	f(at, "--alive", ExitRefused, "", "not alive: no node answers at RELAY_LISTEN")
-	f(at, "--help", ExitDone, "", "Usage of relay ready")
 }
 
 // A caller that gives up ends the question.

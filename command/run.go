@@ -50,10 +50,7 @@ func subcommands() []subcommand {
 		{"dead", "list dead letters (records that could not be decoded or stored), and retry them", Dead().run},
 		{"keys", "create, list or revoke API keys, or seal all secrets with a new master key", Keys().run},
 		{"users", "add, list, reset or remove dashboard users, or change what they may do", Users().run},
-		{"version", "print the version", func(_ context.Context, c call) int {
-			fmt.Fprintln(c.Stdout, c.version)
-			return ExitDone
-		}},
+		{"version", "print the version", versionCommand},
 	}
 }
 
@@ -102,6 +99,19 @@ func helpOf(name string) string {
 		}
 	}
 	return ""
+}
+
+func versionCommand(_ context.Context, c call) int {
+	flags := flag.NewFlagSet("relay version", flag.ContinueOnError)
+	err := parseFlags(flags, c.args, func() { fmt.Fprintln(c.Stdout, "Usage: relay version\n\nPrints the version.") })
+	switch {
+	case err != nil:
+		return exitCode(err, c.Stderr)
+	case flags.NArg() > 0:
+		return exitCode(usageError{errors.New(noArguments(flags.Args()))}, c.Stderr)
+	}
+	fmt.Fprintln(c.Stdout, c.version)
+	return ExitDone
 }
 
 func migrateCommand(ctx context.Context, c call) int {
@@ -169,7 +179,7 @@ func withSettings(do func(context.Context, call, Settings, *slog.Logger) error, 
 }
 
 func readSettings(c call, more ...toggle) (Settings, *slog.Logger, error) {
-	s, err := loadSettings(c.name, c.args, c.Getenv, c.Stderr, more...)
+	s, err := loadSettings(c.name, c.args, c.Getenv, c.Stdout, more...)
 	if _, misused := errors.AsType[usageError](err); misused || errors.Is(err, flag.ErrHelp) {
 		return s, nil, err
 	}

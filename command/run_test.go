@@ -35,10 +35,33 @@ func TestHelpNamesEverySubcommand(t *testing.T) {
 		{"dev --lisen 1", ExitMisused, "relay: unknown flag --lisen, did you mean --listen; relay dev --help lists them\n"},
 		{"help doctor", ExitDone, "Usage: relay doctor [flags]\n\ncheck the running process"},
 		{"help keys", ExitDone, "relay keys create"},
+		{"help ready", ExitDone, "Usage: relay ready [flags]\n\n  --alive\n        ask only whether"},
+		{"engine kafka --help", ExitDone, "  --listen string\n        address to listen on"},
+		{"version --help", ExitDone, "Usage: relay version"},
+		{"version 2", ExitMisused, `unexpected argument "2"`},
 	} {
 		code, out, complaint := run(strings.Fields(x.words)...)
 		if code != x.code || !strings.Contains(out+complaint, x.want) || strings.Count(out+complaint, "--lisen") > 1 {
 			t.Errorf("relay %s is %d: %s%s", x.words, code, out, complaint)
+		}
+	}
+	// Each command names the flag that may have been meant, and the help of each is no error.
+	for _, words := range []string{
+		"serve", "dev", "migrate", "doctor", "ready", "apply", "plan", "engine redis", "keys list", "users list", "dead list",
+		"config export", "endpoints move",
+	} {
+		misspelt := "--jso"
+		if words == "serve" || words == "dev" || words == "engine redis" {
+			misspelt = "--lisen"
+		}
+		code, out, complaint := run(append(strings.Fields(words), misspelt)...)
+		if code != ExitMisused || out != "" || !strings.HasSuffix(complaint, "; relay "+words+" --help lists them\n") ||
+			!strings.Contains(complaint, ", did you mean --") || strings.Count(complaint, "\n") != 1 {
+			t.Errorf("relay %s with a misspelt flag is %d: %s%s", words, code, out, complaint)
+		}
+		if code, out, complaint := run(append(strings.Fields(words), "--help")...); code != ExitDone || complaint != "" ||
+			!strings.HasPrefix(out, "Usage:") && !strings.Contains(out, "\nUsage:\n") {
+			t.Errorf("help of relay %s is %d: %s%s", words, code, out, complaint)
 		}
 	}
 	if code, out, _ := run("version"); code != ExitDone || out != "1.2.3\n" {

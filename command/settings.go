@@ -50,13 +50,12 @@ type toggle struct {
 func jsonToggle(value *bool) toggle { return toggle{"json", "print JSON", value, false} }
 
 // loadSettings reads settings: a flag wins over the environment, which wins over the default.
-func loadSettings(name string, args []string, getenv func(string) string, stderr io.Writer, more ...toggle) (
+func loadSettings(name string, args []string, getenv func(string) string, stdout io.Writer, more ...toggle) (
 	Settings, error) {
 	s := Settings{Config: node.Config{
 		APIRateRead: node.Unset, APIRateWrite: node.Unset, APIRateSend: node.Unset, ShutdownDelay: node.Unset,
 	}}
 	fs := flag.NewFlagSet("relay "+name, flag.ContinueOnError)
-	fs.SetOutput(io.Discard) // the error says what to do, without all settings around it
 	var errs []error
 	eachSetting(&s.Config, func(f setting) {
 		value := f.defaultValue
@@ -85,20 +84,15 @@ func loadSettings(name string, args []string, getenv func(string) string, stderr
 		fs.BoolVar(t.value, t.flag, *t.value, t.help)
 	}
 	usage := func() {
-		fmt.Fprintf(stderr, "Usage: relay %s [flags]\n\n%s\n", name, helpOf(name))
+		fmt.Fprintf(stdout, "Usage: relay %s [flags]\n\n%s\n", name, helpOf(name))
 		for _, t := range more {
-			fmt.Fprintf(stderr, "\n  --%s\n        %s\n", t.flag, t.help)
+			fmt.Fprintf(stdout, "\n  --%s\n        %s\n", t.flag, t.help)
 		}
-		fmt.Fprint(stderr, "\nEvery setting has an environment variable: --kafka-brokers is RELAY_KAFKA_BROKERS.\n")
-		writeSettings(stderr)
+		fmt.Fprint(stdout, "\nEvery setting has an environment variable: --kafka-brokers is RELAY_KAFKA_BROKERS.\n")
+		writeSettings(stdout)
 	}
-	fs.Usage = func() {}
-	switch err := fs.Parse(args); {
-	case errors.Is(err, flag.ErrHelp):
-		usage()
+	if err := parseFlags(fs, args, usage); err != nil {
 		return s, err
-	case err != nil:
-		return s, usageError{misspeltFlag(fs, err)}
 	}
 	if fs.NArg() > 0 {
 		errs = append(errs, fmt.Errorf("unexpected argument %q", fs.Arg(0)))

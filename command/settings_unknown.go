@@ -1,7 +1,6 @@
 package command
 
 import (
-	"flag"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -17,17 +16,6 @@ func didYouMean(name string, known []string) string {
 		return fmt.Sprintf(", did you mean %s", near)
 	}
 	return ""
-}
-
-// misspeltFlag returns the error of parsing flags, with the flag that may have been meant.
-func misspeltFlag(fs *flag.FlagSet, err error) error {
-	name, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
-	if !unknown {
-		return err
-	}
-	var known []string
-	fs.VisitAll(func(f *flag.Flag) { known = append(known, "--"+f.Name) })
-	return fmt.Errorf("unknown flag --%s%s; %s --help lists them", name, didYouMean("--"+name, known), fs.Name())
 }
 
 // maxTypos is how many characters of a misspelt name may differ.
