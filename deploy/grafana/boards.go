@@ -10,7 +10,7 @@ func overview() board {
 		name: "overview", title: "EventRelay / Overview", about: "Is everything well? Begin here when an alert fires.",
 		rows: []row{
 			{"Now", []panel{
-				{number, "Nodes that are up", "", count, []query{{`count(up{job="relay"} == 1)`, ""}}},
+				{number, "Nodes that are up", "", count, []query{{`count(up{job="relay",$i} == 1)`, ""}}},
 				{number, "Failed readiness checks", "Names in /readyz.", count,
 					[]query{{`sum(relay_readiness_check_failed{required="true",$i})`, ""}}},
 				{number, "Accepted", "", perSecond, []query{{`sum(rate(relay_ingest_accepted_total{$i}[$__rate_interval]))`, ""}}},

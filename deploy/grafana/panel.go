@@ -61,8 +61,13 @@ const (
 // datasource is the one that the dashboard's list of data sources has chosen.
 var datasource = map[string]any{"type": "prometheus", "uid": "${datasource}"}
 
+// chosen matches the installations that are chosen in the lists; outside Kubernetes no metric has these labels.
+const chosen = `namespace=~"$namespace",release=~"$release"`
+
 // expand replaces `$i` by the matcher of the chosen instances.
-func expand(expr string) string { return strings.ReplaceAll(expr, "$i", `instance=~"$instance"`) }
+func expand(expr string) string {
+	return strings.ReplaceAll(expr, "$i", chosen+`,instance=~"$instance"`)
+}
 
 // json returns the dashboard as Grafana imports it, schema version 39 (Grafana 11).
 func (b board) json() ([]byte, error) {
@@ -103,15 +108,21 @@ type position struct {
 	Y int `json:"y"`
 }
 
-// variables are the lists at the top of each dashboard: the data source and the nodes.
+// variables are the lists at the top of each dashboard: the data source, the installations of the Helm chart, and their
+// nodes.
 func variables() []any {
+	list := func(name, label, values string) map[string]any {
+		return map[string]any{
+			"name": name, "label": label, "type": "query", "datasource": datasource, "refresh": 2,
+			"query": "label_values(" + values + ", " + name + ")", "multi": true, "includeAll": true, "allValue": ".*",
+			"current": map[string]any{"text": "All", "value": "$__all"},
+		}
+	}
 	return []any{
 		map[string]any{"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus"},
-		map[string]any{
-			"name": "instance", "label": "Node", "type": "query", "datasource": datasource, "refresh": 2,
-			"query": "label_values(relay_node_info, instance)", "multi": true, "includeAll": true, "allValue": ".*",
-			"current": map[string]any{"text": "All", "value": "$__all"},
-		},
+		list("namespace", "Namespace", "relay_node_info"),
+		list("release", "Release", `relay_node_info{namespace=~"$namespace"}`),
+		list("instance", "Node", `relay_node_info{`+chosen+`}`),
 	}
 }
 

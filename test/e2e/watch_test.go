@@ -162,7 +162,7 @@ func dashboardQueries(t *testing.T) map[string][]string {
 		t.Fatalf("%d dashboards, %v", len(files), err)
 	}
 	queries := map[string][]string{}
-	variables := strings.NewReplacer("$__rate_interval", "1m", "$instance", ".*")
+	variables := strings.NewReplacer("$__rate_interval", "1m", "$instance", ".*", "$namespace", ".*", "$release", ".*")
 	for _, file := range files {
 		var board struct {
 			Panels []struct {
