@@ -141,8 +141,14 @@ func (a *events) detailOf(by viewer, d *event.Detail, failures map[string]*trans
 		Deliveries: deliveriesOf(d, failures), AttemptsTruncated: d.AttemptsTruncated,
 	}
 	v.Body, v.BodyEncoding = bodyText(by.maskTokens(e.Body))
-	v.PayloadErasedAt = web.Time(a.erasures.ErasedAt(e.ID))
 	v.Attempts, v.Why = attemptsOf(by, d.ID, d.Attempts), eventWhy(d, failures)
+	if at := a.erasures.ErasedAt(e.ID); !at.IsZero() {
+		v.setErased(at)
+		for i := range v.Deliveries {
+			x := &v.Deliveries[i]
+			x.Why = whyErased(x.Why, x.Status, x.NextAttemptAt)
+		}
+	}
 	if e.Source == event.SourceAPI {
 		v.Data = envelopeData(e.Body)
 	}
@@ -150,6 +156,14 @@ func (a *events) detailOf(by viewer, d *event.Detail, failures map[string]*trans
 		v.Receipt = &receiptView{receiptFieldsOf(r), web.Time(r.FirstAt), web.Time(r.At)}
 	}
 	return v
+}
+
+// setErased says when the payload was erased, zero if it was not.
+func (v *eventBase) setErased(at time.Time) {
+	v.PayloadErasedAt = web.Time(at)
+	if !at.IsZero() {
+		v.Why = whyErased(v.Why, v.Status, v.NextAttemptAt)
+	}
 }
 
 func deliveriesOf(d *event.Detail, failures map[string]*transformFailureView) []deliveryView {

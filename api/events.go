@@ -49,7 +49,7 @@ func (a *events) rowsOf(all []event.Summary) []eventRow {
 	rows := make([]eventRow, len(all))
 	for i := range all {
 		rows[i] = rowOf(&all[i])
-		rows[i].PayloadErasedAt = web.Time(a.erasures.ErasedAt(all[i].ID))
+		rows[i].setErased(a.erasures.ErasedAt(all[i].ID))
 	}
 	return rows
 }

@@ -150,6 +150,19 @@ func eventWhy(d *event.Detail, failures map[string]*transformFailureView) string
 	}
 }
 
+// whyErased returns the sentence for an event or a delivery whose payload was erased. One that is open is not sent any
+// more, but ends only when the dispatcher looks at it again, which may be as late as its next attempt was planned.
+func whyErased(text string, status event.Status, next web.Time) string {
+	if status != event.Pending && status != event.Retrying && status != event.Held {
+		return text
+	}
+	at := ""
+	if t := time.Time(next); !t.IsZero() {
+		at = t.UTC().Format(web.TimeFormat)
+	}
+	return withTime("the payload was erased: nothing more is sent", "it ends as failed at", at)
+}
+
 // dueSooner reports whether the next attempt of a is due before that of b.
 func dueSooner(a, b *event.Delivery) bool {
 	return !a.NextAttemptAt.IsZero() && (b.NextAttemptAt.IsZero() || a.NextAttemptAt.Before(b.NextAttemptAt))
