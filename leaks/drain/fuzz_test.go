@@ -3,6 +3,7 @@ package drain
 import (
 	"bytes"
 	"net/http/httptest"
+	"strings"
 	"testing"
 )
 
@@ -19,6 +20,7 @@ func FuzzDrain(f *testing.F) {
 		}
 		f.Add(byte(0), `{"api_key":"`+token+`"}`, "other", []byte(body))
 	}
+	f.Add(byte(0), `{"api_key":"`+strings.Repeat("\xda", maxAccessKey-20)+`"}`, "other", []byte("a\n"))
 	f.Fuzz(func(t *testing.T, platform byte, value, given string, body []byte) {
 		w := newWorld(t)
 		r := httptest.NewRequest("POST", PathPrefix, bytes.NewReader(body))

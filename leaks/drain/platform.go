@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/web"
@@ -196,7 +197,8 @@ func accessKey(header string) string {
 	var secret struct {
 		Key string `json:"api_key"`
 	}
-	if err := json.Unmarshal([]byte(header), &secret); err == nil && secret.Key != "" {
+	// encoding/json would replace each byte that is not UTF-8 by three, beyond the bound.
+	if utf8.ValidString(header) && json.Unmarshal([]byte(header), &secret) == nil && secret.Key != "" {
 		return secret.Key
 	}
 	return header
