@@ -116,10 +116,47 @@ func TestMasksMeanUnchanged(t *testing.T) {
 	if after, _ := configuration.Endpoint(ep); after.Rev != before.Rev {
 		t.Error("the mask of the verification secret changed something")
 	}
-	// Another mask counts as a value, and a value this short shows no end in its mask.
-	c.do("PATCH", dst, `{"headers":{"Authorization":"****zzzz","X-Shop":null}}`).want(200)
-	if read := c.do("GET", target, nil); read.text("destinations.0.headers.Authorization") != "****" ||
+	// The value of a header that is no credential may look like a mask.
+	c.do("PATCH", dst, `{"headers":{"X-Look":"****zzzz","X-Shop":null}}`).want(200)
+	if read := c.do("GET", target, nil); read.text("destinations.0.headers.X-Look") != "****zzzz" ||
 		read.get("destinations.0.headers.X-Shop") != nil {
+		t.Errorf("%s", read.raw)
+	}
+}
+
+// A mask of a credential header that is not its current mask is no value: it would be sent in place of the credential.
+func TestStaleMaskOfAHeaderIsRefused(t *testing.T) {
+	c := newClient(t)
+	created := c.endpoint(endpointMembers())
+	target, id := "/v1/endpoints/"+created.text("id"), created.text("destinations.0.id")
+	const param = "destinations[0].headers.Authorization"
+	refused := func(method, target, param string, body any) {
+		t.Helper()
+		a := c.do(method, target, body).wantError(400, "invalid_request", param)
+		if !strings.Contains(a.text("error.message"), "is masked and matches no existing value") {
+			t.Errorf("%s", a.raw)
+		}
+	}
+	shown := map[string]any{"destinations": c.do("GET", target, nil).want(200).get("destinations")}
+	refused("POST", "/v1/endpoints", param, shown)
+	refused("POST", "/v1/endpoints/validate", param, shown)
+	entry := func(key, value, header string) map[string]any {
+		return map[string]any{"destinations": []any{
+			map[string]any{key: value, "headers": map[string]string{"authorization": header}}}}
+	}
+	for _, to := range []string{"", "/validate"} {
+		method := map[string]string{"": "PATCH", "/validate": "POST"}[to]
+		refused(method, target+to, "destinations[0].headers.authorization", entry("id", id, "****9999"))
+		refused(method, target+to, "destinations[0].headers.authorization",
+			entry("url", "https://new.example.com/h", "****mnop"))
+		c.do(method, target+to, shown).want(200)
+	}
+	refused("PATCH", target+"/destinations/"+id, "headers.Authorization", `{"headers":{"Authorization":"****"}}`)
+	// A short value shows no end in its mask. What was stored of it before is not compared.
+	c.do("PATCH", target+"/destinations/"+id, `{"headers":{"Authorization":"short"}}`).want(200)
+	c.do("PATCH", target+"/destinations/"+id, `{"headers":{"Authorization":"****"}}`).want(200)
+	refused("PATCH", target+"/destinations/"+id, "headers.Authorization", `{"headers":{"Authorization":"****hort"}}`)
+	if read := c.do("GET", target, nil).want(200); read.text("destinations.0.headers.Authorization") != "****" {
 		t.Errorf("%s", read.raw)
 	}
 }

@@ -95,15 +95,21 @@ func (in *endpointInput) header(h *object, m web.Member, d *config.Destination, 
 	if in.err != nil {
 		return false
 	}
+	// A mask is compared with the current mask alone, which responses show, never with the value.
+	masked := config.CredentialHeader(canonical) && isMask(value)
 	if sealed, ok := merged[canonical]; ok {
 		old, err := in.endpoints.keyring.OpenString(d.ID, config.FieldHeader(canonical), sealed)
 		if err != nil {
 			in.err = err
 			return false
 		}
-		if value == old || value == shownHeader(canonical, old) {
-			return value == old
+		if value == shownHeader(canonical, old) || value == old && !masked {
+			return value == old && !masked
 		}
+	}
+	if masked {
+		h.fail(m.Name, "is masked and matches no existing value; send the value itself")
+		return false
 	}
 	merged[canonical] = in.endpoints.keyring.SealString(d.ID, config.FieldHeader(canonical), value)
 	return true
