@@ -12,6 +12,7 @@ import (
 	"github.com/eventrelay/relay/pkg/limit"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/verify"
+	"github.com/eventrelay/relay/pkg/wait"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -29,17 +30,28 @@ const (
 	claimStaleAfter = time.Second
 	// lookupTimeout limits this search.
 	lookupTimeout = 2 * time.Second
+	// claimWait is how long an event waits for an equal one that is being stored. Storing takes some milliseconds, while
+	// a broker is replaced some hundreds; providers wait for the answer for 5 s or longer.
+	claimWait = time.Second
+	// maxClaimWaitBytes bounds what the waiting events of this node hold, each with its body and waitingOverhead. So at
+	// most 1024 of them ask Redis some ten times a second; the others get their 503 at once.
+	maxClaimWaitBytes = 32 << 20
+	waitingOverhead   = 32 << 10
 	// noDestination is the note of a claim whose event had no destination.
 	noDestination = "no destination"
 )
 
-// pendingError is the 503 while an equal event is being stored: a 2xx would promise that it is durable.
+// claimPause is between two looks at the claim, which another node may hold.
+var claimPause = wait.Backoff{First: 10 * time.Millisecond, Longest: 100 * time.Millisecond}
+
+// pendingError is the 503 while an equal event is being stored still: a 2xx would promise that it is durable.
 func pendingError() error {
 	return web.ServiceUnavailable(nil, "the same event is being stored by another request; send it again")
 }
 
 // store produces an event that was not rejected. On an endpoint with deduplication the first of equal events claims
-// their deduplication key. The others are stored as its duplicates, without destinations, and get the same response.
+// their deduplication key. The others wait until it is stored, at most for claimWait, are stored as its duplicates,
+// without destinations, and get the same response.
 // One that has destinations is no duplicate of an event that had none.
 //
 //	claim, produce, mark as stored
@@ -63,12 +75,14 @@ func (g *Ingest) store(ctx context.Context, ep *config.Endpoint, p *prepared, e 
 	if len(e.Dests) == 0 {
 		note = noDestination
 	}
-	claim := g.claim(ctx, ep, key, e.ID, note)
+	until, cancel := context.WithTimeout(ctx, g.claimWait)
+	defer cancel()
+	claim := g.claim(ctx, until, ep, key, e, note)
 	if claim.State == limit.ClaimStored && claim.Note == noDestination && note == "" {
 		// The first one had no destination. A provider that sends it again, now that there is one, must be heard. Once that
 		// is stored it takes the first one's place, or the key would be free too early.
 		first, key = key, key+"\x00"+"delivered"
-		claim = g.claim(ctx, ep, key, e.ID, note)
+		claim = g.claim(ctx, until, ep, key, e, note)
 	}
 	switch claim.State {
 	case limit.ClaimPending:
@@ -97,12 +111,25 @@ func (g *Ingest) store(ctx context.Context, ep *config.Endpoint, p *prepared, e 
 	return err
 }
 
-// claim claims a key for an event. A pending claim whose event is in the log counts as stored.
-func (g *Ingest) claim(ctx context.Context, ep *config.Endpoint, key string, e id.ID, note string) limit.Claim {
-	claim := g.deps.Claims.Claim(ctx, key, e, note)
+// claim claims a key for an event. While another event holds the key and is not stored, it waits until the second
+// context ends. A pending claim whose event is in the log counts as stored.
+func (g *Ingest) claim(ctx, until context.Context, ep *config.Endpoint, key string, e *event.Event, note string,
+) limit.Claim {
+	claim := g.deps.Claims.Claim(ctx, key, e.ID, note)
 	if claim.State == limit.ClaimPending && g.claimedEventInLog(ctx, ep, claim.Event) {
 		claim.State = limit.ClaimStored
 		g.markStored(ctx, ep, key, claim.Event, claim.Note) // if this fails, the next duplicate searches the log again
+	}
+	if claim.State != limit.ClaimPending {
+		return claim
+	}
+	size := int64(waitingOverhead + len(e.Body))
+	defer g.waiting.Add(-size)
+	if g.waiting.Add(size) > maxClaimWaitBytes {
+		return claim
+	}
+	for n := 0; claim.State == limit.ClaimPending && wait.For(until, claimPause.After(n)) == nil; n++ {
+		claim = g.deps.Claims.Claim(ctx, key, e.ID, note)
 	}
 	return claim
 }

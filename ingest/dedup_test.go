@@ -166,6 +166,54 @@ func TestDuplicateReasonTakesPrecedence(t *testing.T) {
 	}
 }
 
+// An event that arrives while an equal one is being stored, on this node or on another one, waits for it and gets the
+// normal answer. It does not wait when the log takes too long, or beside many that wait.
+func TestDuplicateWaitsForTheFirst(t *testing.T) {
+	storing, stored := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	o := options{redis: miniredis.RunT(t).Addr(), endpoint: deduplicated("body:$.id")}
+	o.produce = func(next Producer) Producer {
+		return producerFunc(func(topic string, partition int32, r *record, done func(*record, error)) {
+			next.Produce(topic, partition, r, func(r *record, err error) {
+				once.Do(func() { close(storing); <-stored })
+				done(r, err)
+			})
+		})
+	}
+	w := newWorld(t, o)
+	o.produce = nil
+	nodes := []*world{w, w.second(o)}
+	for _, node := range nodes {
+		node.ingest.claimWait = time.Minute
+	}
+	const body = `{"id":"a"}`
+	var wg sync.WaitGroup
+	wg.Go(func() { w.want(w.post(body), 200) })
+	<-storing
+	for _, node := range nodes {
+		wg.Go(func() { node.want(node.post(body), 200) })
+		eventually(t, "a duplicate waits", func() bool {
+			return node.ingest.waiting.Load() == int64(waitingOverhead+len(body))
+		})
+	}
+	w.ingest.waiting.Add(maxClaimWaitBytes)
+	if a := w.want(w.post(body), 503); a.Header.Get("Retry-After") != "1" {
+		t.Errorf("%v", a.Header)
+	}
+	w.ingest.waiting.Add(-maxClaimWaitBytes)
+	other := w.second(o)
+	other.ingest.claimWait = 20 * time.Millisecond
+	other.want(other.post(body), 503)
+	close(stored)
+	wg.Wait()
+	w.wantDuplicates(-1, 0, 0)
+	for _, node := range nodes {
+		if n := node.ingest.waiting.Load(); n != 0 || node.dedups("duplicate") != 1 {
+			t.Errorf("%d bytes wait, %v duplicates", n, node.dedups("duplicate"))
+		}
+	}
+}
+
 // A burst of equal events on two nodes is delivered once. The others are duplicates, or are answered 503 while the
 // first one is being stored.
 func TestDuplicateBurstOnTwoNodes(t *testing.T) {
@@ -248,6 +296,7 @@ func TestProviderRetriesAfterACrash(t *testing.T) {
 			o := o
 			o.redis = redis.Addr()
 			w := newWorld(t, o)
+			w.ingest.claimWait = time.Millisecond
 			fault.Store(&err)
 			w.want(w.post(body), 503)
 			fault.Store(nil)

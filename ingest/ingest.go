@@ -25,6 +25,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -92,6 +93,9 @@ type Ingest struct {
 	metrics  *metrics
 	bodies   bodyReader
 	preparer preparer
+
+	claimWait time.Duration // for an equal event that is being stored; only tests change it
+	waiting   atomic.Int64  // bytes of the events that wait for one
 }
 
 // New returns an Ingest and registers its metrics.
@@ -107,7 +111,7 @@ func New(cfg Config, deps Deps) *Ingest {
 			limits: deps.Limits, metrics: m, spans: deps.Spans,
 		},
 		bodies:   bodyReader{maxBytes: cfg.MaxBody, budget: maxReadingBytes, grace: front.BodyTimeout},
-		preparer: preparer{keyring: deps.Keyring},
+		preparer: preparer{keyring: deps.Keyring}, claimWait: claimWait,
 	}
 }
 
