@@ -347,6 +347,11 @@ func TestForwardedHeaders(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
+	target.Header = append(target.Header, field("User-Agent", "Shop/2"), field("Relay-Attempt", "7"))
+	want.Set("User-Agent", "Shop/2") // the only one of the relay's headers that a destination chooses
+	if d := cmp.Diff(want, headerOf(t, work, target)); d != "" {
+		t.Error(d)
+	}
 }
 
 // A destination learns the result of the inbound signature check. If the request was not verified, no header is

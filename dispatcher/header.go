@@ -97,8 +97,8 @@ const (
 const maxOwnHeaders = 15
 
 // requestHeader builds the headers of one attempt: the received ones, then those of the destination, then the relay's
-// own, which nothing overrides. The signature covers the body as it is sent. Beside a transformed body, received
-// headers that describe the stored one are left out.
+// own, which nothing overrides but a User-Agent of the destination. The signature covers the body as it is sent. Beside
+// a transformed body, received headers that describe the stored one are left out.
 func requestHeader(
 	work *event.Work, content content, target *lane.Target, userAgent string, now time.Time,
 ) http.Header {
@@ -139,6 +139,7 @@ func requestHeader(
 			set(name, f.Value)
 		}
 	}
+	set(headerUserAgent, userAgent) // unless the destination has another one
 	for _, f := range target.Header {
 		set(safeName(f.Name), f.Value)
 	}
@@ -161,7 +162,6 @@ func requestHeader(
 	set(headerVerification, string(proof))
 	set(headerHops, strconv.Itoa(event.Hops(hops)+1))
 	set(headerPath, strings.Join(append(event.Path(path), ev.Endpoint), ","))
-	set(headerUserAgent, userAgent)
 	return h
 }
 
