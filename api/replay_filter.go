@@ -97,15 +97,16 @@ func (in *selectionInput) member(names ...string) (o *object, name string, raw [
 	return o, name, raw
 }
 
-// list reads one value, several separated by commas, or an array. An empty value is refused: if it counted as
-// absent, as in a list, the replay would send more than the client meant.
+// list reads one value, several separated by commas, or an array. The elements of an array are values as they are: the
+// type of an event may contain a comma. An empty value is refused: if it counted as absent, as in a list, the replay
+// would send more than the client meant.
 func (in *selectionInput) list(names ...string) (values []string) {
 	o, name, raw := in.member(names...)
 	if o == nil {
 		return nil
 	}
-	elements := [][]byte{raw}
-	if kindOf(raw) == kindArray {
+	isArray, elements := kindOf(raw) == kindArray, [][]byte{raw}
+	if isArray {
 		elements = o.array(name, maxFilterValues)
 	}
 	for _, element := range elements {
@@ -114,12 +115,16 @@ func (in *selectionInput) list(names ...string) (values []string) {
 			o.fail(name, "must be a string or an array of strings")
 			return nil
 		}
-		for part := range strings.SplitSeq(text, ",") {
-			if part = strings.TrimSpace(part); part == "" || len(part) > maxFilterValue {
-				o.fail(name, "must have values of 1 to %d bytes; leave it out to select by the other filters", maxFilterValue)
-			}
-			values = append(values, part)
+		if isArray {
+			values = append(values, text)
+			continue
 		}
+		for part := range strings.SplitSeq(text, ",") {
+			values = append(values, strings.TrimSpace(part))
+		}
+	}
+	if slices.ContainsFunc(values, func(v string) bool { return v == "" || len(v) > maxFilterValue }) {
+		o.fail(name, "must have values of 1 to %d bytes; leave it out to select by the other filters", maxFilterValue)
 	}
 	switch {
 	case in.err != nil:

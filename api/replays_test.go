@@ -161,6 +161,11 @@ func TestReplayFilter(t *testing.T) {
 		from.Add(time.Minute).Format(time.RFC3339) + `"}`); len(q.Endpoints) != 2 || !q.Until.Equal(from.Add(time.Minute)) {
 		t.Errorf("%+v", q)
 	}
+	// An element of an array is one value: the type of an event may contain a comma.
+	if q := asked(`{"type":["x,y"," z","order.*"],"since":"` + stamp + `"}`); !slices.Equal(
+		q.Types, []string{"x,y", " z", "order.*"}) {
+		t.Errorf("%+v", q)
+	}
 	if q := asked(`{"status":"failed","since":"` + stamp + `"}`); len(q.Endpoints) != 0 {
 		t.Errorf("%+v", q)
 	}
@@ -195,6 +200,7 @@ func TestReplayFilter(t *testing.T) {
 	bad(`{"since":"NOW","status":"done"}`, invalid, "status")
 	bad(`{"since":"NOW","status":"held"}`, invalid, "status")
 	bad(`{"since":"NOW","filter":{"status":["failed","done"]}}`, invalid, "filter.status")
+	bad(`{"since":"NOW","status":["failed,pending"]}`, invalid, "status")
 	bad(`{"since":"NOW","type":"*"}`, invalid, "type")
 	bad(`{"since":"NOW","type":"or*er.*"}`, invalid, "type")
 	bad(`{"since":"yesterday","endpoint_id":"EP"}`, invalid, "since")
