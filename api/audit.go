@@ -118,8 +118,8 @@ func (a *auditLog) auditQuery(q *query, account string) audit.Query {
 			q.fail("action", text, action)
 		}
 	}
-	span := readWindow(q, sinceNames[:1], untilNames[:1])
-	out.Since, out.Until = span.since, a.untilNow(span.until)
+	span := a.pastWindow(q, sinceNames[:1], untilNames[:1])
+	out.Since, out.Until = span.since, span.until
 	q.refuseUnknown()
 	return out
 }

@@ -139,6 +139,7 @@ func TestAuditFilters(t *testing.T) {
 	g("action", "action=key.us*")
 	g("since", "since=yesterday")
 	g("until", "since=2020-01-02&until=2020-01-02")
+	g("until", "since=2099-01-02&until=2099-01-03")
 	g("limit", "limit=0")
 	g("cursor", "cursor=x")
 	g("entity_id", "entity_id="+strings.Repeat("x", 2000))

@@ -151,12 +151,16 @@ func (c *core) eventInPath(r *http.Request) (id.ID, error) {
 // expiry returns when the retention of an event ends.
 func (c *core) expiry(d id.ID) time.Time { return d.Time().AddDate(0, 0, c.retentionDays) }
 
-// untilNow returns the end of a time window, or the zero time (no end) when it is in the future.
-func (c *core) untilNow(until time.Time) time.Time {
-	if until.After(c.now()) {
-		return time.Time{}
+// pastWindow reads the time window of a list. An end in the future means now, for which it has the zero time (no end).
+func (c *core) pastWindow(q *query, sinceNames, untilNames []string) window {
+	w := readWindow(q, sinceNames, untilNames)
+	if now := c.now(); w.until.After(now) {
+		if !w.since.Before(now) {
+			q.fail(w.untilName, "means now when it is in the future, and must be later than since")
+		}
+		w.until = time.Time{}
 	}
-	return until
+	return w
 }
 
 // retryUntilDone calls try with growing pauses until it is done, for at most idempotencyWait (5 s), and returns the

@@ -58,8 +58,8 @@ func (a *events) rowsOf(all []event.Summary) []eventRow {
 func (a *events) eventQuery(q *query, account string) event.Query {
 	out := event.Query{Account: account}
 	readFilters(q, event.Filters, &out)
-	span := readWindow(q, sinceNames, untilNames)
-	out.Since, out.Until = span.since, a.untilNow(span.until)
+	span := a.pastWindow(q, sinceNames, untilNames)
+	out.Since, out.Until = span.since, span.until
 	if out.Search = q.search(); out.Search != nil {
 		a.searchTime(q, &out, span.sinceName)
 	}

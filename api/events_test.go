@@ -232,6 +232,7 @@ func TestEventFilters(t *testing.T) {
 		"type=*": "type", "type=a.*.b": "type",
 		"since=yesterday": "since", "from=x": "from", "end=2026-99-99": "end", "since=2026-08-21&until=2026-08-21": "until",
 		"start=2026-08-22&to=2026-08-21":   "to",
+		"from=2099-01-01&end=2099-01-02":   "end", // an until in the future means now
 		"since=2026-08-01&from=2026-08-02": "from", "stauts=failed": "stauts", "endpointid=x": "endpointid",
 		"processing=done": "processing",
 		"Limit=1":         "Limit", "since[]=2026-08-01": "since[]", "a=%zz": "", "a;b": "",

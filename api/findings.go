@@ -91,8 +91,8 @@ func (a *findings) findingQuery(q *query, account string) (finding.Query, config
 	out.Sources = enumFilter(q, "source", finding.Sources...)
 	out.Kinds = enumFilter(q, "kind", finding.Secret, finding.ExposedFile, finding.Tripwire)
 	out.Rules = q.list("rule")
-	span := readWindow(q, sinceNames[:1], untilNames[:1])
-	out.Since, out.Until = span.since, a.untilNow(span.until)
+	span := a.pastWindow(q, sinceNames[:1], untilNames[:1])
+	out.Since, out.Until = span.since, span.until
 	q.refuseUnknown()
 	return out, filter
 }

@@ -304,7 +304,8 @@ func TestListFindings(t *testing.T) {
 	}
 	cursor := c.do("GET", "/v1/findings?limit=1", nil).want(200).text("next_cursor")
 	for _, wrong := range []string{"cursor=" + cursor + "&status=open", "cursor=" + cursor[:20], "status=opened",
-		"severity=5", "source=log", "kind=key", "since=x", "since=2026-02-01&until=2026-01-01", "state=open", "limit=0"} {
+		"severity=5", "source=log", "kind=key", "since=x", "since=2026-02-01&until=2026-01-01",
+		"since=2099-02-01&until=2099-02-02", "state=open", "limit=0"} {
 		param, _, _ := strings.Cut(wrong, "=")
 		if a := c.do("GET", "/v1/findings?"+wrong, nil).want(400); a.text("error.param") != param &&
 			a.text("error.param") != "until" {
