@@ -59,7 +59,7 @@ func ParseEnvelope(b []byte) ([]Member, error) { return parseObject(nil, b, maxE
 
 func parseObject(dst []Member, b []byte, deepest int) ([]Member, error) {
 	if !utf8.Valid(b) {
-		return nil, &SyntaxError{Reason: "text is not UTF-8"}
+		return nil, &SyntaxError{Offset: validUTF8(b), Reason: "text is not UTF-8"}
 	}
 	s := scanner{b: b, maxDepth: deepest}
 	s.skipSpace()
@@ -85,6 +85,18 @@ func parseObject(dst []Member, b []byte, deepest int) ([]Member, error) {
 		return nil, err
 	}
 	return dst, s.expectEnd()
+}
+
+// validUTF8 returns how many bytes at the start of b are UTF-8.
+func validUTF8(b []byte) (n int) {
+	for n < len(b) {
+		r, size := utf8.DecodeRune(b[n:])
+		if r == utf8.RuneError && size == 1 {
+			break
+		}
+		n += size
+	}
+	return n
 }
 
 // nameSet is the set of member names of one object; it is nil while the object has less than maxLinearSearch members.

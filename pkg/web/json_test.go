@@ -64,7 +64,8 @@ func TestParseObjectRefuses(t *testing.T) {
 	f(`{"a":[1}`, "a comma")
 	f(`{}{}`, "unexpected text after")
 	f(`{} x`, "unexpected text after")
-	f("{\"a\":\"\xff\"}", "not UTF-8")
+	f("{\"a\":\"\xff\"}", "not UTF-8 at byte 6")
+	f("{\"\ufffd\":\"\xe2\x82\"}", "not UTF-8 at byte 8")
 	f("\ufeff{}", "expected an object") // RFC 8259, 8.1: no byte order mark
 	f(`{"a":1,"\u0061":2}`, `"a" appears twice`)
 	f(`{"a":`+nested(web.MaxDepth+1)+`}`, "nesting is deeper than 64")
