@@ -1,7 +1,9 @@
 package api
 
 import (
+	"bytes"
 	"net/mail"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -71,19 +73,53 @@ func (in *alertsInput) channels(o *object, s *config.AlertSettings) {
 	c.warnUnknown()
 }
 
-// flatChannels reads the members that stand for a whole channel, such as slack_webhook_url.
+// flatChannels reads the members that stand for a whole channel, such as slack_webhook_url. The nested form of the same
+// request must not say something else.
 func (in *alertsInput) flatChannels(o *object, s *config.AlertSettings) {
 	for _, k := range notify.Kinds() {
 		raw, ok := o.raw(k.Flat)
-		switch {
-		case !ok:
-		case kindOf(raw) == kindNull:
+		if !ok {
+			continue
+		}
+		before := channelOf(s, k)
+		if kindOf(raw) == kindNull {
 			s.RemoveChannel(string(k.Kind))
-		default:
+		} else {
 			members := []web.Member{{Name: k.Member, Value: raw}}
 			in.channel(&object{in: &in.input, path: k.Flat, members: members, unnamed: true}, k, s)
 		}
+		nested, path := nestedChannel(o, k)
+		if nested != nil && !bytes.Equal(nested, raw) && !reflect.DeepEqual(before, channelOf(s, k)) {
+			o.fail(k.Flat, "means the same as %s; send only one of them", path)
+		}
 	}
+}
+
+// channelOf returns a copy of a channel, the zero one if there is none.
+func channelOf(s *config.AlertSettings, k notify.ChannelKind) (c config.AlertChannel) {
+	if saved := s.Channel(string(k.Kind)); saved != nil {
+		c = *saved
+	}
+	return c
+}
+
+// nestedChannel returns what the nested form has in place of a flat member, and its path; nil if it has nothing.
+func nestedChannel(o *object, k notify.ChannelKind) (raw []byte, path string) {
+	c := o.object("channels")
+	if c == nil {
+		return nil, ""
+	}
+	kind := string(k.Kind)
+	if c.isNull(kind) {
+		raw, _ = c.raw(kind)
+		return raw, c.param(kind)
+	}
+	x := c.object(kind)
+	if x == nil {
+		return nil, ""
+	}
+	raw, _ = x.raw(k.Member)
+	return raw, x.param(k.Member)
 }
 
 // channel reads one channel. Members that are left out keep their current value.

@@ -113,6 +113,25 @@ func TestAlertURLsAreMasked(t *testing.T) {
 		400, "invalid_request", "slack_webhook_url")
 	c.do("PATCH", "/v1/alerts", `{"channels":{"slack":{"webhook_url":"https://ops.example.com/****a1b2"}}}`).wantError(
 		400, "invalid_request", "channels.slack.webhook_url")
+	// Both forms of a channel in one request have to agree.
+	const slack, ops = `"slack_webhook_url":"https://hooks.slack.com/****a1b2"`, `"https://ops.example.com/other"`
+	const other = `"slack_webhook_url":"https://hooks.slack.com/services/T1/B1/other"`
+	for _, nested := range []string{`{"slack":{"webhook_url":` + ops + `}}`, `{"slack":null}`} {
+		a := c.do("PATCH", "/v1/alerts", `{"channels":`+nested+`,`+other+`}`).wantError(
+			400, "invalid_request", "slack_webhook_url")
+		if !strings.Contains(a.text("error.message"), "means the same as channels.slack") {
+			t.Errorf("%s", a.raw)
+		}
+	}
+	c.do("PATCH", "/v1/alerts", `{"channels":{"webhook":{"url":`+ops+`}},"webhook_url":null}`).wantError(
+		400, "invalid_request", "webhook_url")
+	for _, nested := range []string{`{"webhook_url":"https://hooks.slack.com/****a1b2"}`, `{"enabled":true}`} {
+		c.do("PATCH", "/v1/alerts", `{"channels":{"slack":`+nested+`},`+slack+`}`).want(200)
+	}
+	if diff := gocmp.Diff(before, saved(),
+		gocmp.Comparer(func(a, b sign.Secret) bool { return a.Reveal() == b.Reveal() })); diff != "" {
+		t.Errorf("the channels changed:\n%s", diff)
+	}
 	if strings.Contains(c.log.String(), "planted") || strings.Contains(c.log.String(), secret) {
 		t.Error("the log contains a secret")
 	}
