@@ -195,6 +195,7 @@ func (a *previews) loadSample(ctx context.Context, key *config.Key, e *config.En
 	ev := detail.Event
 	by := a.viewerOf(key) // operations may cut a token into parts
 	s.EventID, s.EventType, s.ReceivedAt = ev.ID.Text(id.Event), string(by.maskTokens([]byte(ev.Type))), ev.ReceivedAt()
+	s.Sent = ev.Source == event.SourceAPI
 	masked := 0
 	s.Body = by.maskTokens(ev.Body)
 	for _, scanner := range a.secrets {

@@ -74,7 +74,7 @@ func (a *transformFailures) of(ctx context.Context, d *event.Detail) map[string]
 	for _, x := range failed {
 		in := transform.Input{
 			Body: d.Event.Body, EventID: d.ID.Text(id.Event), EventType: d.Event.Type, ReceivedAt: d.Event.ReceivedAt(),
-			EndpointID: e.ID, Attempt: x.Attempts + 1,
+			EndpointID: e.ID, Attempt: x.Attempts + 1, Sent: d.Event.Source == event.SourceAPI,
 		}
 		version := e.Transformation.VersionAt(x.LastAt)
 		found, known := byVersion[version]

@@ -120,6 +120,7 @@ func (t *transformations) apply(
 	body, err := program.Apply(ctx, transform.Input{
 		Body: work.Event.Body, EventID: work.Event.ID.Text(id.Event), EventType: work.Event.Type,
 		ReceivedAt: work.Event.ReceivedAt(), EndpointID: work.Event.Endpoint, Attempt: work.Attempt,
+		Sent: work.Event.Source == event.SourceAPI,
 	}, t.maxOutput)
 	made := content{body: body, version: endpoint.TransformationVersion()}
 	if v := endpoint.Verification; v != nil && v.Header != "" {

@@ -48,6 +48,20 @@ func newTransformed(t testing.TB, ops, body string) content {
 	return made
 }
 
+// The data of an event that was sent through the API may have 64 levels; its envelope adds one. Other bodies have 64.
+func TestDeepestDataIsTransformed(t *testing.T) {
+	e := &config.Endpoint{ID: testEndpoint}
+	transformed(t, e, `[{"op":"add","path":"/a","value":1}]`)
+	body := `{"data":` + strings.Repeat(`{"a":`, transform.MaxDepth-1) + "{}" + strings.Repeat("}", transform.MaxDepth)
+	for source, good := range map[event.Source]bool{event.SourceAPI: true, event.SourceProvider: false} {
+		work := testWork(t, []byte(body))
+		work.Event.Source = source
+		if _, err := newTransformations(1<<20).apply(t.Context(), e, work); (err == nil) != good {
+			t.Errorf("%s: %v", source, err)
+		}
+	}
+}
+
 // Each attempt carries what the newest operations make of the stored body, signed as it is sent: a stock Standard
 // Webhooks library accepts it. It has the bytes of the preview, and the attempt names the version.
 func TestTransformedBodiesAreDelivered(t *testing.T) {

@@ -224,7 +224,7 @@ func (c *compiler) add(op *Op, o *operation) {
 
 // literal validates the value of add and returns it without white space.
 func (c *compiler) literal(text []byte) string {
-	if f := validate(text, string(text)); f != nil {
+	if f := validate(text, string(text), MaxDepth); f != nil {
 		c.fail("value", "cannot be added: %s", f.Message)
 		return ""
 	}

@@ -166,8 +166,9 @@ func stringEnd(text string) int {
 	return len(text)
 }
 
-// validate reports why a document cannot be changed; nil if it can. text is the body as a string.
-func validate(body []byte, text string) *Failure {
+// validate reports why a document cannot be changed; nil if it can. text is the body as a string, depth how deep it may
+// be nested.
+func validate(body []byte, text string, depth int) *Failure {
 	problem := ""
 	switch {
 	case strings.TrimSpace(text) == "":
@@ -175,9 +176,9 @@ func validate(body []byte, text string) *Failure {
 	case !utf8.ValidString(text):
 		problem = "the body is not UTF-8"
 	case !event.ValidJSON(body):
-		problem = "the body is not JSON, or is nested deeper than " + strconv.Itoa(MaxDepth)
+		problem = "the body is not JSON, or is nested deeper than " + strconv.Itoa(depth)
 	default:
-		s := scan{text: text}
+		s := scan{text: text, depth: depth}
 		problem = s.check()
 	}
 	if problem == "" {
@@ -189,6 +190,7 @@ func validate(body []byte, text string) *Failure {
 // scan looks for what is valid JSON but read differently by different parsers.
 type scan struct {
 	text  string
+	depth int      // of the nesting, at most
 	keys  []string // names of the members of all open objects
 	first []int    // by open container: where its names begin in keys; -1 for an array
 }
@@ -202,8 +204,8 @@ func (s *scan) check() string {
 			if s.text[i] == '{' {
 				first = len(s.keys)
 			}
-			if s.first = append(s.first, first); len(s.first) > MaxDepth {
-				return "the body is nested deeper than " + strconv.Itoa(MaxDepth)
+			if s.first = append(s.first, first); len(s.first) > s.depth {
+				return "the body is nested deeper than " + strconv.Itoa(s.depth)
 			}
 		case '}', ']':
 			if name, twice := s.closeContainer(); twice {

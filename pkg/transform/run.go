@@ -35,7 +35,11 @@ func (p place) at() *value { return &p.in.values[p.index] }
 
 func (r *run) apply(p *Program) ([]byte, error) {
 	text := string(r.in.Body)
-	if f := validate(r.in.Body, text); f != nil {
+	depth := MaxDepth
+	if r.in.Sent {
+		depth++
+	}
+	if f := validate(r.in.Body, text, depth); f != nil {
 		return nil, f
 	}
 	r.root = value{text: text}

@@ -115,7 +115,10 @@ func (o Op) Clone() Op {
 
 // Input is a document with what add may add to it.
 type Input struct {
-	Body       []byte
+	Body []byte
+	// Sent means that Body is the envelope of an event that was sent through the API. It adds a level to the data, which
+	// may have MaxDepth.
+	Sent       bool
 	EventID    string
 	EventType  string // empty: the event has no type
 	ReceivedAt time.Time

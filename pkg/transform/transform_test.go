@@ -52,6 +52,14 @@ func TestAmbiguousDocumentsAreRefused(t *testing.T) {
 			t.Errorf("%.60s: %.60s, %v", body, out, err)
 		}
 	}
+	// The envelope of a sent event adds a level to its data.
+	for levels, good := range map[int]bool{MaxDepth: true, MaxDepth + 1: false} {
+		in := input(`{"data":` + strings.Repeat("[", levels) + strings.Repeat("]", levels) + `}`)
+		in.Sent = true
+		if _, err := p.Apply(t.Context(), in, 1<<20); (err == nil) != good {
+			t.Errorf("data of %d levels: %v", levels, err)
+		}
+	}
 }
 
 // Errors of declared operations name the operation and the member.
@@ -317,7 +325,7 @@ func FuzzApply(f *testing.F) {
 		if len(out) > p.MaxOutput(len(body), most) {
 			t.Fatalf("%d bytes of %d, announced were %d", len(out), len(body), p.MaxOutput(len(body), most))
 		}
-		if fault := validate(out, string(out)); fault != nil && !strings.Contains(fault.Message, "nested deeper") {
+		if fault := validate(out, string(out), MaxDepth); fault != nil && !strings.Contains(fault.Message, "nested deeper") {
 			t.Fatalf("%s: %v", out, fault)
 		}
 	})
