@@ -38,6 +38,9 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
+// eventIDHeader names the stored event in a response.
+const eventIDHeader = "Relay-Event-Id"
+
 // PathPrefix precedes the endpoint's token in the path of an ingest URL.
 const PathPrefix = "/in/"
 
@@ -230,7 +233,7 @@ func (g *Ingest) receive(w http.ResponseWriter, r *http.Request, ep *config.Endp
 		e.Verdict, e.Reason = verifyRequest(*p.verify, ep.Verification.Mode, req)
 	}
 	if e.Verdict == event.VerdictRejected {
-		return g.reject(ep, e)
+		return g.reject(w, ep, e)
 	}
 	e.Type, e.Dests = p.types.Of(r.Header, req.Body), p.dests
 	if len(e.Dests) == 0 && e.Reason == "" { // the reason of a failed verification in observe mode has precedence
@@ -248,7 +251,7 @@ func (g *Ingest) receive(w http.ResponseWriter, r *http.Request, ep *config.Endp
 		return acceptError(err)
 	}
 	w.Header().Set("Content-Type", ep.Response.ContentType)
-	w.Header().Set("Relay-Event-Id", e.ID.Text(id.Event))
+	w.Header().Set(eventIDHeader, e.ID.Text(id.Event))
 	w.WriteHeader(ep.Response.Status)
 	_, _ = io.WriteString(w, ep.Response.Body) // the event is stored even if the client has disconnected
 	return nil

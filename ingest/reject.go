@@ -7,6 +7,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -24,10 +25,10 @@ const (
 	rejectedOverhead = 512
 )
 
-// reject stores a rejected request, within the limits, and returns 401, or 429 beyond maxRejected per second. If
-// storing fails, it returns the 503 of other events, so that the provider sends the request again: the signature may be
-// valid and the endpoint's secret wrong.
-func (g *Ingest) reject(ep *config.Endpoint, e *event.Event) error {
+// reject stores a rejected request, within the limits, and returns 401, or 429 beyond maxRejected per second. A 401
+// names the event if it is stored. If storing fails, reject returns the 503 of other events, so that the provider sends
+// the request again: the signature may be valid and the endpoint's secret wrong.
+func (g *Ingest) reject(w http.ResponseWriter, ep *config.Endpoint, e *event.Event) error {
 	g.metrics.rejected.WithLabelValues(string(e.Reason)).Inc()
 	if wait, _ := g.deps.Limits.TakeSharedToken(limitRejected, ep.ID, maxRejected); wait > 0 {
 		g.metrics.unstored.Inc()
@@ -37,11 +38,13 @@ func (g *Ingest) reject(ep *config.Endpoint, e *event.Event) error {
 	}
 	advice := ""
 	if g.mayStoreRejected(ep, e) {
-		advice = "; GET /v1/events?status=rejected lists the event, and its page in the dashboard, or GET " +
-			"/v1/events/{event_id}/signature, says what to change"
 		if err := g.acceptor.Accept(context.Background(), e, ep); err != nil {
 			return acceptError(err)
 		}
+		name := e.ID.Text(id.Event)
+		w.Header().Set(eventIDHeader, name)
+		advice = "; GET /v1/events?status=rejected lists the event, and its page in the dashboard, or GET /v1/events/" +
+			name + "/signature, says what to change"
 	} else {
 		g.metrics.unstored.Inc()
 	}

@@ -186,22 +186,29 @@ func TestRejectionsAreBounded(t *testing.T) {
 		endpoint: func(w *world, ep *config.Endpoint) { ep.Verification = w.verification("github", "secret") },
 	})
 	body := strings.Repeat("x", 4<<10)
+	named := map[string]bool{}
 	for range 2 {
-		w.want(w.post(strings.Repeat("x", maxRejectedBody+1)), 401)
+		if a := w.want(w.post(strings.Repeat("x", maxRejectedBody+1)), 401); a.Header.Get("Relay-Event-Id") != "" {
+			t.Errorf("%v", a.Header)
+		}
 		for range 15 {
 			a := w.want(w.post(body), 401)
-			if !strings.Contains(a.body, `"code":"signature_missing"`) || a.Header.Get("Relay-Event-Id") != "" {
-				t.Fatalf("%s", a.body)
+			name := a.Header.Get("Relay-Event-Id")
+			if !strings.Contains(a.body, `"code":"signature_missing"`) ||
+				strings.Contains(a.body, "/v1/events/"+name+"/signature,") != (name != "") {
+				t.Fatalf("%v %s", a.Header, a.body)
 			}
+			named[name] = true
 		}
 		clock.Add(1)
 	}
 	events := w.stored()
-	if len(events) != 20 {
-		t.Fatalf("%d rejections are stored, want 20", len(events))
+	if len(events) != 20 || len(named) != 21 { // and the empty name of what is not stored
+		t.Fatalf("%d rejections are stored and %d named, want 20", len(events), len(named)-1)
 	}
 	for _, e := range events {
-		if string(e.Body) != body || e.Verdict != event.VerdictRejected || e.Reason != event.SignatureMissing ||
+		if !named[e.ID.Text(id.Event)] ||
+			string(e.Body) != body || e.Verdict != event.VerdictRejected || e.Reason != event.SignatureMissing ||
 			e.Dests != nil || e.Type != "" {
 			t.Fatalf("stored %d bytes as %s %s for %v", len(e.Body), e.Verdict, e.Reason, e.Dests)
 		}
