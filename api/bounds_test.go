@@ -100,6 +100,7 @@ func TestWrongTypeOfAnyMemberIsRefused(t *testing.T) {
 	for _, v := range anyValues {
 		try("POST", "/v1/events/"+event+"/replay", "destination_id", fmt.Sprintf(`{"destination_id":%s}`, v))
 	}
+	c.do("POST", "/v1/events/"+event+"/replay", `{"destination_id":null}`).want(200) // as in a recovery
 }
 
 // walk calls f with the path of every member, including those of nested objects.

@@ -286,6 +286,13 @@ func (o *object) fixedValue(name string, values ...string) {
 // readOnly declares members of a response that a request may repeat; they are ignored.
 func (o *object) readOnly(names ...string) { o.known = append(o.known, names...) }
 
+// ignoreNulls makes the named members absent where they are null. A member that selects what is sent is not among them.
+func (o *object) ignoreNulls(names ...string) {
+	o.members = slices.DeleteFunc(o.members, func(m web.Member) bool {
+		return kindOf(m.Value) == kindNull && slices.Contains(names, m.Name)
+	})
+}
+
 // warnMisplaced adds a warning for each of the named members that the object has; hint says where they belong. It is
 // called before warnUnknown, and counts with it.
 func (o *object) warnMisplaced(hint string, names ...string) {

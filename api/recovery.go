@@ -91,12 +91,11 @@ func (a *recoveries) readRecoveryInput(body []byte, key *config.Key) (*config.Re
 		Deadline: now.Add(config.MaxRecoveryDuration), CreatedBy: key.ID,
 	}
 	var since string
+	o.ignoreNulls("endpoint_id", "since", "rate_per_second", "destination_id")
 	o.text("endpoint_id", 1, maxIDText, &job.Endpoint)
 	o.text("since", 1, maxIDText, &since)
 	o.integer("rate_per_second", 1, maxRecoveryRate, &job.RatePerSecond)
-	if !o.isNull("destination_id") {
-		o.text("destination_id", 1, maxIDText, &job.Destination)
-	}
+	o.text("destination_id", 1, maxIDText, &job.Destination)
 	o.refuseUnknown()
 	for _, name := range []string{"endpoint_id", "since", "rate_per_second"} {
 		if _, ok := o.raw(name); !ok {

@@ -28,6 +28,7 @@ func (a *replays) replayEvent(w http.ResponseWriter, r *http.Request, key *confi
 	in := &input{}
 	o := in.newObject("", body)
 	var only string
+	o.ignoreNulls("destination_id")
 	o.text("destination_id", 1, maxHeaderName, &only)
 	o.refuseUnknown()
 	if in.err != nil {

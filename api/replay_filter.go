@@ -56,6 +56,12 @@ func (a *planner) newSelection(body []byte, account string) (*selection, *select
 	in := &selectionInput{}
 	in.top = in.newObject("", body)
 	in.inner = in.top.object("filter")
+	// A filter that is null stays an error: without it, more would be sent.
+	times := slices.Concat(sinceNames, untilNames)
+	in.top.ignoreNulls(append(times, "rate_per_second", "dry_run")...)
+	if in.inner != nil {
+		in.inner.ignoreNulls(times...)
+	}
 	s := &selection{rate: defaultReplayRate, query: event.Query{Account: account}}
 	filters := slices.DeleteFunc(slices.Clone(event.Filters), func(f event.Filter) bool { return !f.Replay })
 	readFilters(in, filters, &s.query)

@@ -166,6 +166,10 @@ func TestReplayFilter(t *testing.T) {
 		q.Types, []string{"x,y", " z", "order.*"}) {
 		t.Errorf("%+v", q)
 	}
+	if q := asked(`{"endpoint_id":"` + ep + `","since":"` + stamp + `","until":null,"end":null,"rate_per_second":null,` +
+		`"dry_run":null,"filter":{"from":null,"to":null}}`); !q.Since.Equal(from) || time.Since(q.Until) > 5*time.Second {
+		t.Errorf("%+v", q)
+	}
 	if q := asked(`{"status":"failed","since":"` + stamp + `"}`); len(q.Endpoints) != 0 {
 		t.Errorf("%+v", q)
 	}
@@ -183,6 +187,8 @@ func TestReplayFilter(t *testing.T) {
 	bad(`[]`, invalid, "")
 	bad(`{"endpoint_id":"EP"}`, invalid, "since")
 	bad(`{"since":"NOW"}`, invalid, "")
+	bad(`{"since":null,"endpoint_id":"EP"}`, invalid, "since")
+	bad(`{"since":"NOW","endpoint_id":"EP","source":null}`, invalid, "source")
 	bad(`{"since":"NOW","filter":null}`, invalid, "")
 	bad(`{"since":"NOW","filter":"failed"}`, invalid, "filter")
 	bad(`{"since":"NOW","filter":{"status":"failed","since":"NOW"}}`, invalid, "filter.since")
@@ -209,7 +215,7 @@ func TestReplayFilter(t *testing.T) {
 	bad(`{"since":"NOW","until":"NOW","endpoint_id":"EP"}`, invalid, "until")
 	bad(`{"since":"NOW","until":"2020-01-01","endpoint_id":"EP"}`, invalid, "until")
 	bad(`{"since":"NOW","endpoint_id":"EP","dry_run":"yes"}`, invalid, "dry_run")
-	for _, rate := range []string{"0", "101", "1.5", "5e0", `"5"`, "null", "-1"} {
+	for _, rate := range []string{"0", "101", "1.5", "5e0", `"5"`, "-1"} {
 		bad(`{"since":"NOW","endpoint_id":"EP","rate_per_second":`+rate+`}`, invalid, "rate_per_second")
 	}
 	hundred := `"` + strings.Repeat(`x`, 256) + `"` + strings.Repeat(`,"x"`, 99)
