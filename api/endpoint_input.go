@@ -64,6 +64,9 @@ func (in *endpointInput) merge(key *config.Key, body []byte, e *config.Endpoint)
 	scan := !e.PayloadsUnscanned
 	o.boolean("scan_payloads", &scan)
 	e.PayloadsUnscanned = !scan
+	if !in.creating { // when creating, it stands for the only destination
+		o.warnMisplaced("it is a member of a destination: send destinations[].url beside the id of the destination", "url")
+	}
 	o.warnUnknown()
 }
 

@@ -163,6 +163,14 @@ func TestStaleMaskOfAHeaderIsRefused(t *testing.T) {
 
 func TestPatchDestinations(t *testing.T) {
 	c := newClient(t)
+	plain := c.do("POST", "/v1/endpoints", `{"url":"https://one.example"}`).want(201)
+	// The shorthand of POST says what to send instead.
+	kept := c.do("PATCH", "/v1/endpoints/"+plain.text("id"), `{"url":"https://two.example"}`).want(200)
+	if kept.text("warnings.0.param") != "url" ||
+		!strings.Contains(kept.text("warnings.0.message"), "destinations[].url") ||
+		plain.get("warnings") != nil || kept.text("destinations.0.url") != "https://one.example" {
+		t.Errorf("%s", kept.raw)
+	}
 	created := c.do("POST", "/v1/endpoints",
 		`{"destinations":["https://a.example/1",{"url":"https://b.example/2","max_in_flight":7}]}`).want(201)
 	target, a, b := "/v1/endpoints/"+created.text("id"), created.text("destinations.0.id"),
