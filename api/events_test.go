@@ -233,7 +233,8 @@ func TestEventFilters(t *testing.T) {
 		"since=yesterday": "since", "from=x": "from", "end=2026-99-99": "end", "since=2026-08-21&until=2026-08-21": "until",
 		"start=2026-08-22&to=2026-08-21":   "to",
 		"from=2099-01-01&end=2099-01-02":   "end", // an until in the future means now
-		"since=2026-08-01&from=2026-08-02": "from", "stauts=failed": "stauts", "endpointid=x": "endpointid",
+		"since=2026-08-01&from=2026-08-02": "from", "until=2026-08-01&until=2026-08-02": "until",
+		"stauts=failed": "stauts", "endpointid=x": "endpointid",
 		"processing=done": "processing",
 		"Limit=1":         "Limit", "since[]=2026-08-01": "since[]", "a=%zz": "", "a;b": "",
 		"type=" + strings.Repeat("x", 257): "type", "endpoint_id=" + strings.Repeat("x,", 101): "endpoint_id",
@@ -242,6 +243,10 @@ func TestEventFilters(t *testing.T) {
 		if got, _ := a.get("error.param").(string); got != param && param != "" {
 			t.Errorf("%s: param %q, want %q", query, got, param)
 		}
+	}
+	if m := c.do("GET", "/v1/events?since=2026-08-01&since=2026-08-02", nil).text("error.message"); !strings.Contains(
+		m, "is sent twice") {
+		t.Errorf("%s", m)
 	}
 	if m := c.do("GET", "/v1/events?type=*", nil).text("error.message"); !strings.Contains(m, "only after the last dot") {
 		t.Errorf("%s", m)

@@ -75,7 +75,9 @@ func (q *query) time(names ...string) (t time.Time, sent string) {
 			if value == "" {
 				continue
 			}
-			if sent != "" {
+			if sent == name {
+				q.fail(name, "is sent twice; send it once")
+			} else if sent != "" {
 				q.fail(name, "means the same as %s; send only one of them", sent)
 			}
 			var ok bool

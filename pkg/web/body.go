@@ -45,12 +45,15 @@ func contentType(r *http.Request, want string, others ...string) (string, error)
 		return "", Invalid("content-encoding", "compressed bodies are not accepted; send the JSON uncompressed")
 	}
 	values := r.Header.Values("Content-Type")
-	if len(values) == 0 || len(values) == 1 && values[0] == "application/json" {
+	switch {
+	case len(values) == 0, len(values) == 1 && (values[0] == "" || values[0] == "application/json"):
 		return "", nil
+	case len(values) > 1:
+		return "", Invalid("content-type", "is sent %d times; send one header", len(values))
 	}
 	kind, _, err := mime.ParseMediaType(values[0])
 	switch {
-	case len(values) > 1 || err != nil && !errors.Is(err, mime.ErrInvalidMediaParameter):
+	case err != nil && !errors.Is(err, mime.ErrInvalidMediaParameter):
 	case kind == "application/json" || strings.HasSuffix(kind, "+json"):
 		return "", nil
 	case slices.Contains(others, kind):

@@ -92,14 +92,19 @@ func TestCheckContentType(t *testing.T) {
 	}
 	f(true)
 	for _, good := range []string{
-		"application/json", "Application/JSON; charset=utf-8", "application/cloudevents+json", "application/json; =x"} {
+		"", "application/json", "Application/JSON; charset=utf-8", "application/cloudevents+json", "application/json; =x"} {
 		f(true, "Content-Type", good)
 	}
-	for _, bad := range []string{"", "text/plain", "application/x-www-form-urlencoded", "application/jsonp", "json",
+	for _, bad := range []string{"text/plain", "application/x-www-form-urlencoded", "application/jsonp", "json",
 		"multipart/form-data; boundary=x"} {
 		f(false, "Content-Type", bad)
 	}
 	f(false, "Content-Type", "application/json", "Content-Type", "text/plain")
+	r := httptest.NewRequest("POST", "/", nil)
+	r.Header["Content-Type"] = []string{"application/json", "application/json"}
+	if err := web.CheckContentType(r); err == nil || !strings.Contains(err.Error(), "is sent 2 times; send one header") {
+		t.Errorf("%v", err)
+	}
 	f(false, "Content-Encoding", "gzip")
 	f(true, "Content-Encoding", "identity")
 }
