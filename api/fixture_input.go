@@ -53,7 +53,10 @@ func readFixtureInput(body []byte) (*fixtureInput, *input) {
 	x.keep = o.pointers("keep", fixture.MaxRedactions)
 	if _, ok := o.raw("expected_status"); ok {
 		x.status = new(int)
-		o.integer("expected_status", 100, 599, x.status)
+		if o.integer("expected_status", 100, 599, x.status); *x.status/100 == 1 || *x.status/100 == 3 {
+			o.in.warn("expected_status", "never passes: the runner follows no redirect and fails with each 3xx, and a 1xx is "+
+				"no final answer")
+		}
 	}
 	x.required = o.requiredFields("required")
 	if _, ok := o.raw("expires_at"); ok {

@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/url"
 	"strings"
 	"testing"
@@ -252,6 +253,12 @@ func TestFixtureInput(t *testing.T) {
 	a := c.do("POST", "/v1/fixtures", `{"event_id":"`+ev+`","name":"x","exprected_status":1}`).want(201)
 	if !strings.Contains(a.text("warnings.0.message"), "expected_status") {
 		t.Errorf("%s", a.raw)
+	}
+	for status, warned := range map[int]bool{101: true, 200: false, 302: true, 404: false} {
+		a := c.do("PATCH", target, fmt.Sprintf(`{"expected_status":%d}`, status)).want(200)
+		if (a.get("warnings") != nil) != warned || warned && a.text("warnings.0.param") != "expected_status" {
+			t.Errorf("%s", a.raw)
+		}
 	}
 }
 
