@@ -18,7 +18,7 @@ import (
 // mail comes from the operator's server.
 const (
 	testWindow     = time.Minute
-	maxTests       = 30 // in a testWindow
+	maxTests       = 6 // in a testWindow
 	testMailWindow = time.Hour
 	maxTestMails   = 20 // in a testMailWindow; each recipient counts as one
 	// testLease is how long a test may run. After it the next test may start, even if no node recorded the end of

@@ -15,8 +15,7 @@ const (
 // all nodes share it and it survives restarts. A budget that has not changed for 25 hours is removed like any resolved
 // alert.
 type AlertBudget struct {
-	// Sent is what is counted, oldest first: notices and tests with mails for an hour, other tests for a minute.
-	Sent []AlertSent `json:"sent,omitempty"`
+	Sent []AlertSent `json:"sent,omitempty"` // within the last hour, oldest first
 	// Holder is the node that runs the digest or test, which must not run twice. Its lease ends at HeldUntil.
 	Holder    string    `json:"holder,omitempty"`
 	HeldUntil time.Time `json:"held_until,omitzero"`
@@ -30,21 +29,12 @@ type AlertSent struct {
 	Mails int       `json:"mails,omitempty"` // number of recipients of a test mail
 }
 
-// How long a sent message is counted.
-const (
-	budgetWindow   = time.Hour
-	mailfreeWindow = time.Minute // a test without mails
-)
+// budgetWindow is how long a sent message is counted.
+const budgetWindow = time.Hour
 
-// RecordSent adds a sent message and drops those that no longer count.
+// RecordSent adds a sent message and drops those older than an hour.
 func (b *AlertBudget) RecordSent(s AlertSent) {
-	b.Sent = slices.DeleteFunc(b.Sent, func(old AlertSent) bool {
-		window := budgetWindow
-		if old.ID == "" && old.Mails == 0 {
-			window = mailfreeWindow
-		}
-		return s.At.Sub(old.At) >= window
-	})
+	b.Sent = slices.DeleteFunc(b.Sent, func(old AlertSent) bool { return s.At.Sub(old.At) >= budgetWindow })
 	b.Sent = append(b.Sent, s)
 }
 
