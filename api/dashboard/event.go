@@ -31,6 +31,11 @@ type eventPage struct {
 	Fixable      bool // a fixture can be made of it
 }
 
+// TargetCount is the number of destinations that a replay to all goes to, in words.
+func (p *eventPage) TargetCount() string {
+	return plural(len(p.Targets), "destination", "destinations")
+}
+
 // showEvent shows one event: why it is in its state, what was sent and answered, and what came.
 func showEvent(v *visit) error {
 	e := &eventDetail{}

@@ -183,6 +183,24 @@ func TestReplayAndErase(t *testing.T) {
 	}
 }
 
+// The question before a replay says how many destinations get the event, or which one, before the click.
+func TestReplayIsAskedWithItsDestinations(t *testing.T) {
+	r := eventRig(t)
+	b := r.signedIn()
+	b.get(eventPath1).want(200, `value="" data-go="Replay to 2 destinations" checked`,
+		`value="dst_3" data-go="Replay to new.example.com/a"`, `<button class="b go">Replay</button>`)
+	for destinations, want := range map[string]string{
+		`{"id":"dst_1","url":"https://orders.example.com/h","name":"orders","enabled":true}`: `<button class="b go">` +
+			"Replay to orders</button>",
+		`{"id":"dst_1","url":"https://orders.example.com/h","enabled":false}`: "No destination is enabled",
+	} {
+		r.api.on("GET /v1/endpoints/ep_1", 200, `{"id":"ep_1","name":"payments","destinations":[`+destinations+`]}`)
+		if page := b.get(eventPath1).want(200, want); strings.Contains(page.main(), "All that are enabled") {
+			t.Errorf("a choice of one destination: %s", page.main())
+		}
+	}
+}
+
 func TestEventOfADeletedEndpoint(t *testing.T) {
 	r := eventRig(t)
 	r.api.on("GET /v1/endpoints/ep_1", 404, `{"error":{"type":"not_found","message":"gone"}}`)

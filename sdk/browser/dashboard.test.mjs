@@ -476,6 +476,24 @@ describe('the dashboard', { skip, concurrency: 4 }, () => {
     await close()
   })
 
+  test('the question before a replay fits a small window, and its button says where it goes', async () => {
+    const { page, close } = await open({ ...session, viewport: { width: 640, height: 450 } })
+    const destinations = Array.from({ length: 20 }, (_, i) => ({ name: `shop-${i}`, url: `${receiver.url}/shops/${i}` }))
+    const { body: { id } } = await call(relay, 'POST', '/v1/endpoints', { name: 'twenty shops', destinations })
+    const { body: event } = await call(relay, 'POST', `/v1/endpoints/${id}/events`, { type: 'a', data: {} })
+    await page.goto(`${relay.url}/app/events/${event.id}`)
+    await page.getByRole('button', { name: 'Replay' }).click()
+    const question = page.locator('#dlg-replay')
+    for (const button of ['Not now', 'Replay to 20 destinations']) {
+      const box = await question.getByRole('button', { name: button }).boundingBox()
+      assert.ok(box.y >= 0 && box.y + box.height <= 450, `${button} is outside of the window: ${JSON.stringify(box)}`)
+    }
+    await question.getByLabel('shop-19').check()
+    await question.getByRole('button', { name: 'Replay to shop-19' }).click()
+    await page.getByText('Queued one delivery.').waitFor()
+    await close()
+  })
+
   test('a text of others runs nothing, wherever it stands', async () => {
     const { page, faults } = await open(session)
     for (const path of await seedHostile(relay, receiver)) {

@@ -29,6 +29,16 @@ function release() {
 window.addEventListener('pageshow', release);
 document.addEventListener('htmx:afterRequest', release);
 
+// The button of a form with a choice says what is chosen: Replay to warehouse.
+function nameChoice(choice) {
+  const button = choice.dataset.go && choice.form.querySelector('.go');
+  if (button) {
+    button.textContent = choice.dataset.go;
+  }
+}
+document.querySelectorAll('[data-go]:checked').forEach(nameChoice);
+document.addEventListener('change', (event) => nameChoice(event.target));
+
 // A page that is left does not keep the secret that it has shown once: browsers can bring it back from memory.
 window.addEventListener('pagehide', () => {
   for (const value of document.querySelectorAll('[data-once]')) {
