@@ -53,7 +53,7 @@ func showEvent(v *visit) error {
 			}
 		}
 	}
-	p.History = e.history()
+	p.History = e.history(v.deps.Now())
 	p.Shown = newBodyView(e.bytes(), v.r.URL.Query().Get("body"))
 	p.Curl = curl(e)
 	p.Fixable = fixture.CheckBody(e.bytes()) == nil

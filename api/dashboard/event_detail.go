@@ -239,7 +239,7 @@ func (d *deliveryData) newestRun() []*attemptData {
 
 // history returns what happened when: the receipt of the event, the last attempt at each destination and of each
 // replay, the report of the application, and the attempts to come.
-func (e *eventDetail) history() []step {
+func (e *eventDetail) history(now time.Time) []step {
 	var all []datedStep
 	for _, d := range e.Deliveries {
 		at := e.ReceivedAt
@@ -258,7 +258,11 @@ func (e *eventDetail) history() []step {
 		}
 		all = append(all, datedStep{at, step{Status: d.Status, Text: text}})
 		if d.NextAttemptAt != nil {
-			all = append(all, datedStep{*d.NextAttemptAt, step{Status: "retrying", Text: d.Name + ", next attempt"}})
+			next := d.Name + ", next attempt"
+			if !d.NextAttemptAt.After(now) {
+				next += " due now"
+			}
+			all = append(all, datedStep{*d.NextAttemptAt, step{Status: "retrying", Text: next}})
 		}
 	}
 	if r := e.Receipt; r != nil {

@@ -3,6 +3,7 @@ package dashboard
 import (
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -58,6 +59,30 @@ func TestEventPageTellsTheWholeStory(t *testing.T) {
 		`value="dst_3"`, "new.example.com/a<") // a replay can go to a destination that was added later
 	if strings.Contains(page.body, "<script>alert") {
 		t.Error("a header is markup")
+	}
+}
+
+// While an event is open, all that the page says of its state follows it at once, so that no part contradicts another.
+func TestOpenEventIsFollowedAsAWhole(t *testing.T) {
+	r := eventRig(t)
+	r.now = time.Date(2026, 8, 21, 22, 30, 2, 0, time.UTC) // the next attempt is due
+	b := r.signedIn()
+	ids := []string{"why", "history", "deliveries", "receipt"}
+	part := b.get(eventPath1, "HX-Request", "true", "HX-Target", strings.Join(ids, " ")).want(200, "orders retrying",
+		"orders, next attempt due now", "2 destinations, 1 attempt", `<details id="att_1">`, "order-9",
+		"UTC\">22:30:00</time>, <time data-relative=\"due\"")
+	if n := strings.Count(part.body, ">due now</time>"); n != 2 || strings.Contains(part.body, `id="h-b"`) {
+		t.Errorf("%d times due now, want 2: %s", n, part.body)
+	}
+	page := b.get(eventPath1).want(200, "<noscript>")
+	done := eventRig(t, `"status":"retrying","source"`, `"status":"failed","source"`).signedIn().get(eventPath1).want(200)
+	for _, id := range ids {
+		for name, a := range map[string]*answer{"the page": page, "the part": part, "a page of what has ended": done} {
+			tag := regexp.MustCompile(`<[a-z]+ class="[^"]*" id="` + id + `"[^>]*>`).FindString(a.body)
+			if live := strings.Contains(tag, `data-live="`+eventPath1+`"`); live != (a != done) || tag == "" {
+				t.Errorf("%s has %s", name, tag)
+			}
+		}
 	}
 }
 

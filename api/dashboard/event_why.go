@@ -21,8 +21,12 @@ type sentences struct {
 func (s *sentences) text(text string) { s.parts = append(s.parts, passage{Text: text}) }
 func (s *sentences) name(text string) { s.parts = append(s.parts, passage{Text: text, Strong: true}) }
 
-func (s *sentences) at(t time.Time) {
-	m, err := s.moment(t)
+func (s *sentences) at(t time.Time) { s.add(s.moment(t)) }
+
+// due adds the time of what is planned.
+func (s *sentences) due(t time.Time) { s.add(s.dueMoment(t)) }
+
+func (s *sentences) add(m moment, err error) {
 	s.parts, s.err = append(s.parts, passage{At: m}), firstError(s.err, err)
 }
 
@@ -108,7 +112,7 @@ func (s *sentences) decide(p *eventPage, d *deliveryData) {
 		s.text(" " + causes(failures) + " in " + attemptCount(run[len(run)-1].AttemptNumber, p.MaxAttempts))
 		if d.Status == "retrying" && d.NextAttemptAt != nil {
 			s.text(". The next is at ")
-			s.at(*d.NextAttemptAt)
+			s.due(*d.NextAttemptAt)
 		} else if reason := reasonOf(d); reason != "" {
 			s.text("; ")
 			s.why(reason)

@@ -35,6 +35,8 @@ func TestEventsAreExplained(t *testing.T) {
 	retrying := delivery("orders", "retrying", "attempt 2 failed (timeout); next attempt at 2026-08-21T22:30:00.000Z",
 		attempt(503, "http_status"), attempt(0, "timeout"))
 	retrying.NextAttemptAt = &next
+	overdue := delivery("orders", "retrying", "attempt 1 failed (HTTP 503)", attempt(503, "http_status"))
+	overdue.NextAttemptAt = new(at(4*60 + 34))
 	delivered := delivery("crm", "delivered", "delivered", attempt(204, ""))
 	skipped := delivery("audit", "skipped", "skipped: the destination's filter does not match it")
 	reason := "signature_mismatch"
@@ -65,7 +67,9 @@ func TestEventsAreExplained(t *testing.T) {
 			"Failed: *orders* answered 500 in 1 of 1 attempt; all attempts are used up.", ""},
 		{"held", "pending", nil, "", 10, []*deliveryData{delivery("orders", "held",
 			"held: the circuit breaker is open; next probe at 2026-08-20T22:30:00.000Z")},
-			"Held: *orders*: the circuit breaker is open; next probe at [20 Aug 22:30:00, 23 h ago].", ""},
+			"Held: *orders*: the circuit breaker is open; next probe at [20 Aug 22:30:00, due now].", ""},
+		{"overdue", "retrying", nil, "", 10, []*deliveryData{overdue},
+			"Retrying: *orders* answered 503 in 1 of 10 attempts. The next is at [22:24:34, due now].", ""},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			p := &eventPage{eventDetail: &eventDetail{Deliveries: x.deliveries}, MaxAttempts: x.most}
@@ -97,7 +101,7 @@ func TestHistoryOfAReplayedEvent(t *testing.T) {
 	}}
 	e.ReceivedAt, e.Verification, e.Status = received, "verified", "delivered"
 	var texts []string
-	for _, s := range e.history() {
+	for _, s := range e.history(received.Add(time.Hour)) {
 		texts = append(texts, s.Text)
 	}
 	want := "received, verified|crm delivered|orders delivered|orders delivered after a replay"

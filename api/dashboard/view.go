@@ -18,6 +18,7 @@ import (
 func (d *Dashboard) functions() template.FuncMap {
 	return template.FuncMap{
 		"at":     d.moment,
+		"due":    d.dueMoment,
 		"bytes":  byteSize,
 		"number": number,
 		"plural": func(n int64, one, many string) string { return plural(int(n), one, many) },
@@ -31,12 +32,16 @@ func (d *Dashboard) functions() template.FuncMap {
 	}
 }
 
+// isoFormat sorts by time.
+const isoFormat = "2006-01-02T15:04:05.000Z"
+
 // moment is a time for the template "time".
 type moment struct {
 	ISO      string // for machines, in UTC with milliseconds
 	Exact    string // for the title
 	Clock    string // of its day, with the day if that is not the day of now
 	Relative string // from now
+	Due      bool   // of something planned, which is due now from then on
 }
 
 // Date and Time are the parts of Exact; each stays on one line.
@@ -73,8 +78,18 @@ func (d *Dashboard) moment(t any) (moment, error) {
 	if at.YearDay() != now.YearDay() || at.Year() != now.Year() {
 		clock = at.Format("2\u00a0Jan\u00a015:04:05")
 	}
-	return moment{ISO: at.Format("2006-01-02T15:04:05.000Z"), Exact: at.Format("2006-01-02 15:04:05.000") + "\u00a0UTC",
+	return moment{ISO: at.Format(isoFormat), Exact: at.Format("2006-01-02 15:04:05.000") + "\u00a0UTC",
 		Clock: clock, Relative: relative(now.Sub(at))}, nil
+}
+
+// dueMoment is moment for a time at which something is planned. What is overdue is due now: it was not done then.
+func (d *Dashboard) dueMoment(t any) (moment, error) {
+	m, err := d.moment(t)
+	m.Due = m.ISO != ""
+	if m.Due && m.ISO <= d.deps.Now().UTC().Format(isoFormat) {
+		m.Relative = "due now"
+	}
+	return m, err
 }
 
 // passage is a part of a sentence for the template "prose": text, a name, or a time.
@@ -84,6 +99,9 @@ type passage struct {
 	At     moment // zero: the passage is Text
 }
 
+// planned matches the end of a text of the API before the time of what is planned.
+var planned = regexp.MustCompile(`(next attempt|next probe|due) at $`)
+
 var isoTime = regexp.MustCompile(`\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?Z`)
 
 // prose splits a sentence of the API, so that its times are shown as the clock and the distance from now.
@@ -91,7 +109,11 @@ func (d *Dashboard) prose(text string) ([]passage, error) {
 	var parts []passage
 	end := 0
 	for _, at := range isoTime.FindAllStringIndex(text, -1) {
-		m, err := d.moment(text[at[0]:at[1]])
+		read := d.moment
+		if planned.MatchString(text[end:at[0]]) {
+			read = d.dueMoment
+		}
+		m, err := read(text[at[0]:at[1]])
 		if err != nil {
 			return []passage{{Text: text}}, nil // not a time, such as hour 99
 		}

@@ -476,6 +476,29 @@ describe('the dashboard', { skip, concurrency: 4 }, () => {
     await close()
   })
 
+  test('all of an open event follows what happens, and what is open in it stays open', async () => {
+    const { page, close } = await open(session)
+    const { body: { id, destinations } } = await call(relay, 'POST', '/v1/endpoints', {
+      name: 'followed event',
+      destinations: [{ url: `${receiver.url}/mend/followed` }],
+      retry_policy: { strategy: 'linear', interval_seconds: 3600 },
+    })
+    const { body: event } = await call(relay, 'POST', `/v1/endpoints/${id}/events`, { type: 'a', data: {} })
+    await page.goto(`${relay.url}/app/events/${event.id}`)
+    const attempts = page.locator('#deliveries .tl summary')
+    await attempts.first().click() // it follows before there is an attempt, and while one has the focus
+    await page.locator('#why').getByText('answered 500').waitFor()
+    await page.getByText('1 destination, 1 attempt').waitFor()
+    receiver.mend()
+    await call(relay, 'POST', `/v1/events/${event.id}/replay`, { destination_id: destinations[0].id })
+    await page.locator('#why').getByText('Delivered').waitFor()
+    assert.equal(await attempts.count(), 2)
+    await page.locator('#history').getByText('/mend/followed delivered').waitFor()
+    await page.locator('#deliveries').getByText(`POST ${receiver.url}/mend/followed`).first().waitFor()
+    assert.ok(await page.evaluate(() => document.activeElement.matches('summary')))
+    await close()
+  })
+
   test('the question before a replay fits a small window, and its button says where it goes', async () => {
     const { page, close } = await open({ ...session, viewport: { width: 640, height: 450 } })
     const destinations = Array.from({ length: 20 }, (_, i) => ({ name: `shop-${i}`, url: `${receiver.url}/shops/${i}` }))

@@ -67,7 +67,8 @@ function relative(seconds) {
 function advance() {
   const now = Date.parse(document.documentElement.dataset.now) + performance.now();
   for (const element of document.querySelectorAll('time[data-relative]')) {
-    element.textContent = relative((now - Date.parse(element.dateTime)) / 1000);
+    const seconds = (now - Date.parse(element.dateTime)) / 1000;
+    element.textContent = element.dataset.relative === 'due' && seconds >= 0 ? 'due now' : relative(seconds);
   }
 }
 setInterval(advance, 10_000);

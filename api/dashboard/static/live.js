@@ -19,18 +19,27 @@ const endPress = () => window.setTimeout(() => {
 ['pointerup', 'pointercancel', 'dragend', 'keyup'].forEach((type) => document.addEventListener(type, endPress, true));
 window.addEventListener('blur', endPress);
 
-// replacement returns what replaces a part and keeps the focus, on the element with the same id or address. It returns
-// nothing if the old part must stay: until a question is answered, until the focus has left it, or while something is
-// pressed in it, since a click on what is replaced before the release is lost.
+// nameOf is what an element is known by after its part was replaced: its id, its address, the id of what it opens, or its
+// text.
+const nameOf = (element) => {
+  const opens = element.matches('summary') && element.parentElement.id;
+  return element.id || element.href || opens || element.textContent;
+};
+
+// replacement returns what replaces a part and keeps the focus, on the element with the same name. It returns nothing if
+// the old part must stay: until a question is answered, until the focus has left it, while a text in it is selected, or
+// while something is pressed in it, since a click on what is replaced before the release is lost.
 const replacement = (old, now) => {
   const used = document.activeElement;
-  if (old.querySelector(':popover-open') || old.contains(pressed)) {
+  const selection = document.getSelection();
+  const selects = !selection.isCollapsed && old.contains(selection.anchorNode);
+  if (old.querySelector(':popover-open') || old.contains(pressed) || selects) {
     return null;
   }
   if (!old.contains(used)) {
     return () => old.replaceWith(now);
   }
-  const same = [...now.querySelectorAll('a, button')].find((e) => (used.id ? e.id === used.id : e.href === used.href));
+  const same = [...now.querySelectorAll('a, button, summary')].find((e) => nameOf(e) === nameOf(used));
   return same && (() => {
     old.replaceWith(now);
     same.focus({ preventScroll: true });
@@ -51,6 +60,9 @@ const refresh = async (ids, path) => {
     const old = document.getElementById(id);
     if (!now) {
       throw new Error(`no ${id} in the answer`);
+    }
+    for (const details of now.querySelectorAll('details[id]')) { // those that a person has opened or closed stay so
+      details.open = document.getElementById(details.id)?.open ?? details.open;
     }
     if (old && !now.isEqualNode(old)) {
       steps.push(replacement(old, document.adoptNode(now)));
