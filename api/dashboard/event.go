@@ -28,6 +28,7 @@ type eventPage struct {
 	Lead, Others []passage
 	BaseURL      string
 	Live         bool // its state can still change
+	Unknown      bool // what became of it cannot be read at the moment; see hasNoOutcome
 	Fixable      bool // a fixture can be made of it
 }
 
@@ -42,7 +43,8 @@ func showEvent(v *visit) error {
 	if err := v.get(eventAPI(v), nil, e); err != nil {
 		return missingEvent(v, err)
 	}
-	p := &eventPage{eventDetail: e, BaseURL: v.cfg.BaseURL, Live: e.Status == "pending" || e.Status == "retrying"}
+	p := &eventPage{eventDetail: e, BaseURL: v.cfg.BaseURL, Live: e.Status == "pending" || e.Status == "retrying",
+		Unknown: v.asOf != "" && e.hasNoOutcome()}
 	if err := nameDestinations(v, p); err != nil {
 		return err
 	}

@@ -199,6 +199,15 @@ func (e *eventDetail) bytes() []byte {
 	return b
 }
 
+// hasNoOutcome reports whether nothing but the event is known: all of its deliveries wait for their first attempt. The
+// API returns it like this too, whatever became of it, while only the log has it: the store is behind or unavailable.
+func (e *eventDetail) hasNoOutcome() bool {
+	hasOutcome := func(d *deliveryData) bool {
+		return d.Status != string(event.Pending) || textOf(d.Reason) != string(event.Queued)
+	}
+	return len(e.Deliveries) > 0 && len(e.Attempts) == 0 && !slices.ContainsFunc(e.Deliveries, hasOutcome)
+}
+
 // step is one moment of an event's history.
 type step struct{ Status, When, Text string }
 

@@ -59,6 +59,27 @@ func TestOldDataSaysSo(t *testing.T) {
 	}
 }
 
+// While the store is behind, an event can be read from the log alone. The API then returns all deliveries as pending.
+// The page does not say so: they may have been delivered. A current answer means what it says.
+func TestOutcomesThatAreNotKnown(t *testing.T) {
+	r := newRig(t)
+	const body = `{"id":"evt_1","endpoint_id":"ep_1","status":"pending","why":"waiting for its first attempt",
+		"source":"api","attempts":[],"deliveries":[{"id":"dlv_1","destination_id":"dst_1","status":"pending",
+		"reason":"queued","why":"waiting for its first attempt","attempts":0}]}`
+	header := http.Header{"Relay-Data-As-Of": {"2026-08-21T22:20:36.000Z"}}
+	r.api.responses["GET /v1/events/evt_1"] = func(apiCall) (int, http.Header, string) { return 200, header, body }
+	b := r.signedIn()
+	const asserted = "aiting for its first attempt|0 attempts|No request was made|class=\"sched"
+	page := b.get(eventPath1).want(200, "What became of it is not known at the moment", "<b>dst_1</b>", "data-live=")
+	for text := range strings.SplitSeq(asserted, "|") {
+		if strings.Contains(page.main(), text) {
+			t.Errorf("the page says %q of what it does not know: %s", text, page.main())
+		}
+	}
+	header.Del("Relay-Data-As-Of")
+	b.get(eventPath1).want(200, strings.Split(asserted, "|")...)
+}
+
 // A save that the log does not confirm is not shown as done. The entries stay, and sending them again does nothing
 // twice: the nonce stays too.
 func TestSavesWithoutTheLog(t *testing.T) {
