@@ -132,7 +132,8 @@ func TestSearchSaysHowFarItCame(t *testing.T) {
 	r.api.on("GET /v1/events", 200, `{"data":[],"scanned":9}`)
 	b.get(eventsPath+"?q=x").want(200, "No event matches", "31 days at most", "Searched 9 events")
 	r.api.on("GET /v1/events", 200, `{"data":[]}`)
-	b.get(eventsPath).want(200, "No event yet", origin+"/v1/endpoints/ep_")
+	b.get(eventsPath).want(200, "No event yet", origin+"/v1/endpoints/ep_",
+		`-H &#34;Content-Type: application/j<span class="nb">son&#34;`)
 }
 
 func TestEventsWithoutTheStoreAndWithAWrongFilter(t *testing.T) {
