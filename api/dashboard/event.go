@@ -24,6 +24,8 @@ type eventPage struct {
 	// Unverified says that a provider sent the event to an endpoint that verifies no signatures.
 	Unverified  bool
 	MaxAttempts int // of the endpoint's retry policy; 0: not known
+	// Transformed says that destinations get another body, made by the endpoint's transformation.
+	Transformed bool
 	// Lead says why the event is in its state, Others what is known of its other destinations.
 	Lead, Others []passage
 	BaseURL      string
@@ -93,7 +95,8 @@ func nameDestinations(v *visit, p *eventPage) error {
 		RetryPolicy  struct {
 			MaxAttempts int `json:"max_attempts"`
 		} `json:"retry_policy"`
-		Destinations []destinationData
+		Transformation *struct{}
+		Destinations   []destinationData
 	}
 	err := v.get("/v1/endpoints/"+url.PathEscape(p.EndpointID), nil, &endpoint)
 	if e, ok := errors.AsType[*apiError](err); ok && e.Status == http.StatusNotFound {
@@ -101,6 +104,7 @@ func nameDestinations(v *visit, p *eventPage) error {
 	} else if err == nil {
 		p.Endpoint, p.HasEndpoint, p.MaxAttempts = endpoint.Name, true, endpoint.RetryPolicy.MaxAttempts
 		p.Unverified = p.Source == "provider" && endpoint.Verification == nil
+		p.Transformed = endpoint.Transformation != nil
 	}
 	names := map[string]string{}
 	for i := range endpoint.Destinations {

@@ -105,6 +105,21 @@ func TestBodyViews(t *testing.T) {
 	}
 }
 
+// The body of an event is what destinations get only if the endpoint has no transformation.
+func TestReceivedBodySaysWhetherItIsDelivered(t *testing.T) {
+	for source, texts := range map[string][2]string{
+		"provider": {"as the provider sent it, indented for reading<", "as the provider sent it, indented for reading; "},
+		"api":      {"as it is delivered, indented for reading<", "as it was sent, indented for reading; "},
+	} {
+		r := eventRig(t, `"source":"provider"`, `"source":"`+source+`"`)
+		b := r.signedIn()
+		b.get(eventPath1).want(200, texts[0])
+		r.api.on("GET /v1/endpoints/ep_1", 200, `{"id":"ep_1","name":"payments","verification":{"type":"hmac"},
+			"transformation":{"ops":[]}}`)
+		b.get(eventPath1).want(200, texts[1]+"destinations get the transformed body<")
+	}
+}
+
 func TestBodyViewIsBounded(t *testing.T) {
 	for name, body := range map[string]string{
 		"deep":  strings.Repeat("[", 5000) + strings.Repeat("]", 5000),
