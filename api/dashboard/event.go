@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/fixture"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -23,7 +24,7 @@ type eventPage struct {
 	Signature   *signatureData // nil: it was not asked for
 	// Unverified says that a provider sent the event to an endpoint that verifies no signatures.
 	Unverified  bool
-	MaxAttempts int // of the endpoint's retry policy; 0: not known
+	MaxAttempts int // that the endpoint's retry policy makes; 0: not known
 	// Transformed says that destinations get another body, made by the endpoint's transformation.
 	Transformed bool
 	// Lead says why the event is in its state, Others what is known of its other destinations.
@@ -90,11 +91,9 @@ func missingEvent(v *visit, err error) error {
 // nameDestinations reads the endpoint for the names of the destinations. Those that were deleted keep their ids.
 func nameDestinations(v *visit, p *eventPage) error {
 	var endpoint struct {
-		Name         string
-		Verification *struct{}
-		RetryPolicy  struct {
-			MaxAttempts int `json:"max_attempts"`
-		} `json:"retry_policy"`
+		Name           string
+		Verification   *struct{}
+		RetryPolicy    config.RetryPolicy `json:"retry_policy"`
 		Transformation *struct{}
 		Destinations   []destinationData
 	}
@@ -102,7 +101,7 @@ func nameDestinations(v *visit, p *eventPage) error {
 	if e, ok := errors.AsType[*apiError](err); ok && e.Status == http.StatusNotFound {
 		err = nil
 	} else if err == nil {
-		p.Endpoint, p.HasEndpoint, p.MaxAttempts = endpoint.Name, true, endpoint.RetryPolicy.MaxAttempts
+		p.Endpoint, p.HasEndpoint, p.MaxAttempts = endpoint.Name, true, endpoint.RetryPolicy.Attempts()
 		p.Unverified = p.Source == "provider" && endpoint.Verification == nil
 		p.Transformed = endpoint.Transformation != nil
 	}

@@ -86,6 +86,14 @@ func TestOpenEventIsFollowedAsAWhole(t *testing.T) {
 	}
 }
 
+// Without retries the only attempt is the last one, whatever max_attempts says for the other strategies.
+func TestOnlyAttemptWithoutRetries(t *testing.T) {
+	r := eventRig(t, `"status":"retrying"`, `"status":"failed"`)
+	r.api.on("GET /v1/endpoints/ep_1", 200, `{"id":"ep_1","name":"payments","verification":{"type":"hmac"},
+		"retry_policy":{"strategy":"none","max_attempts":10},"destinations":[]}`)
+	r.signedIn().get(eventPath1).want(200, "answered 503 in 1 of 1\u00a0attempt.")
+}
+
 func TestBodyViews(t *testing.T) {
 	b := eventRig(t).signedIn()
 	b.get(eventPath1+"?body=raw").want(200, "{&#34;a&#34;:&#34;&lt;i&gt;&#34;,&#34;n&#34;:1.50}", "Tree", "Hex")
