@@ -120,16 +120,20 @@ type erasedAlways struct{ noErasures }
 func (erasedAlways) ErasedAt(id.ID) time.Time { return time.Unix(1, 0) }
 
 // What is open of an erased event announces no attempt, in lists, the detail and its deliveries; what has ended keeps
-// its sentence.
+// its sentence, and does not say that its retention may have ended.
 func TestWhyOfAnErasedEvent(t *testing.T) {
 	next := time.Date(2026, 8, 21, 22, 24, 36, 0, time.UTC)
 	const open = "the payload was erased: nothing more is sent; it ends as failed at 2026-08-21T22:24:36.000Z"
 	a := &events{erasures: erasedAlways{}, core: &core{retentionDays: 30}}
 	for status, want := range map[event.Status]string{
 		event.Pending: open, event.Retrying: open, event.Held: open, event.Delivered: "delivered",
+		event.Failed: "failed: the payload was erased",
 	} {
 		d := &event.Detail{Event: &event.Event{}, Summary: event.Summary{Status: status, NextAttemptAt: next,
 			Deliveries: []event.Delivery{{Destination: "a", Status: status, NextAttemptAt: next}}}}
+		if status == event.Failed {
+			d.Reason, d.Deliveries[0].Reason = event.PayloadExpired, event.PayloadExpired
+		}
 		v := a.detailOf(viewer{}, d, nil)
 		for _, got := range []string{a.rowsOf([]event.Summary{d.Summary})[0].Why, v.Why, v.Deliveries[0].Why} {
 			if got != want {
