@@ -4,10 +4,12 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/fixture"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -35,6 +37,22 @@ type eventPage struct {
 	Fixable      bool // a fixture can be made of it
 }
 
+// CanReplay reports whether the API replays the event, as far as the page knows.
+func (p *eventPage) CanReplay() bool {
+	return p.HasEndpoint && p.PayloadErasedAt == nil && !p.SignatureRefused()
+}
+
+// SignatureRefused reports whether the event was rejected and its signature is not accepted with the current secrets
+// either, so that a replay would be refused.
+func (p *eventPage) SignatureRefused() bool {
+	return p.Status == "rejected" && p.Signature != nil && p.Signature.Refused == "" && !p.Signature.isAccepted()
+}
+
+// Mismatched reports whether another secret than the endpoint's may have made the signature.
+func (p *eventPage) Mismatched() bool {
+	return p.Signature != nil && textOf(p.Signature.Reason) == string(event.SignatureMismatch)
+}
+
 // TargetCount is the number of destinations that a replay to all goes to, in words.
 func (p *eventPage) TargetCount() string {
 	return plural(len(p.Targets), "destination", "destinations")
@@ -50,6 +68,11 @@ func showEvent(v *visit) error {
 		Unknown: v.asOf != "" && e.hasNoOutcome()}
 	if err := nameDestinations(v, p); err != nil {
 		return err
+	}
+	if e.PayloadErasedAt != nil { // the attempts that were planned are not made any more
+		for _, d := range e.Deliveries {
+			d.NextAttemptAt = nil
+		}
 	}
 	for _, a := range e.Attempts {
 		for _, d := range e.Deliveries {
@@ -156,9 +179,17 @@ type signatureData struct {
 		ExpectedPrefix *string `json:"expected_prefix"`
 		Matches        bool
 	}
-	Findings []struct{ Code, Message string }
+	Findings []signatureFinding
 	// Refused is why the signature cannot be recomputed; all else is empty then.
 	Refused string `json:"-"`
+}
+
+// signatureFinding is something that the API has found out about a signature.
+type signatureFinding struct{ Code, Message string }
+
+// isAccepted reports whether a replay of the rejected event is accepted.
+func (s *signatureData) isAccepted() bool {
+	return slices.ContainsFunc(s.Findings, func(f signatureFinding) bool { return f.Code == "valid_for_replay" })
 }
 
 // visibleSpace shows the characters of a signed text that are easily overlooked: a signature covers each of them.

@@ -55,6 +55,11 @@ type deliveryData struct {
 	Open    bool           `json:"-"` // it is shown with its attempts
 }
 
+// isOpen reports whether the delivery has not ended.
+func (d *deliveryData) isOpen() bool {
+	return slices.Contains([]string{"pending", "retrying", "held"}, d.Status)
+}
+
 // TransformFailed reports whether the endpoint's transformation could not be applied. The workbench can say why.
 func (d *deliveryData) TransformFailed() bool {
 	return d.Reason != nil && *d.Reason == string(event.TransformFailed)

@@ -199,9 +199,18 @@ func TestSignatureIsExplained(t *testing.T) {
 		"matches":false}],"timestamp":"17","age_seconds":400,"tolerance_seconds":300,
 		"findings":[{"code":"secret_newline","message":"The secret ends with a line feed."}]}`)
 	b := r.signedIn()
-	b.get(eventPath1).want(200, "The secret ends with a line feed.",
+	page := b.get(eventPath1).want(200, "The secret ends with a line feed.",
 		`a·b<span class="tag">CR</span><span class="tag">LF</span>`, "deadbeef…", "cafebabe…", "9f3c",
-		"&lt;sig&gt;", "400&nbsp;s old", "300&nbsp;s are accepted", "signature_mismatch")
+		"&lt;sig&gt;", "400&nbsp;s old", "300&nbsp;s are accepted", "signature_mismatch",
+		`It can be replayed once its signature is accepted. <a href="/app/endpoints/ep_1/settings">Correct the secret</a>`)
+	if strings.Contains(page.main(), "/replay") || strings.Contains(page.main(), "dlg-replay") {
+		t.Error("the page offers a replay that is refused")
+	}
+	r.api.on("GET /v1/events/evt_1/signature", 200, `{"scheme":"hmac","verdict":"rejected","reason":"signature_missing"}`)
+	b.get(eventPath1).want(200, "Check <a href=\"/app/endpoints/ep_1/settings\">how signatures are verified</a> first")
+	r.api.on("GET /v1/events/evt_1/signature", 200, `{"scheme":"hmac","verdict":"verified",
+		"findings":[{"code":"valid_for_replay","message":"Replay it."}]}`)
+	b.get(eventPath1).want(200, "Replay it.", `popovertarget="dlg-replay"`, "/v1/events/evt_1/replay")
 	r.api.on("GET /v1/events/evt_1/signature", 400, `{"error":{"type":"invalid_state","message":"the body was cut"}}`)
 	b.get(eventPath1).want(200, "The body was cut.")
 }
@@ -249,11 +258,24 @@ func TestReplayIsAskedWithItsDestinations(t *testing.T) {
 	}
 }
 
+// Nothing of an erased event is offered that the API refuses, nor announced that is not done.
+func TestErasedEvent(t *testing.T) {
+	const why = "the payload was erased: nothing more is sent; it ends as failed at 2026-08-21T22:30:00.000Z"
+	page := eventRig(t, `"payload_erased_at":null`, `"payload_erased_at":"2026-08-21T22:21:00Z"`,
+		"next in 6 min", why).signedIn().get(eventPath1).want(200, "The payload was erased",
+		"answered 503 in 1 of 10\u00a0attempts; the payload was erased: nothing more is sent; it ends as failed at ")
+	for _, text := range []string{"/replay", "dlg-", "ext attempt", "The next is", "as the provider sent it"} {
+		if strings.Contains(page.main(), text) {
+			t.Errorf("the page has %q: %s", text, page.main())
+		}
+	}
+}
+
 func TestEventOfADeletedEndpoint(t *testing.T) {
 	r := eventRig(t)
 	r.api.on("GET /v1/endpoints/ep_1", 404, `{"error":{"type":"not_found","message":"gone"}}`)
 	b := r.signedIn()
-	if page := b.get(eventPath1).want(200, "deleted", "dst_1"); strings.Contains(page.main(), "dlg-replay") {
+	if page := b.get(eventPath1).want(200, "deleted", "dst_1"); strings.Contains(page.main(), "replay") {
 		t.Error("an event of a deleted endpoint can be replayed")
 	}
 	b.get(eventsPath+"/evt_2").want(http.StatusNotFound, "no such event")

@@ -113,6 +113,9 @@ func (s *sentences) decide(p *eventPage, d *deliveryData) {
 		if d.Status == "retrying" && d.NextAttemptAt != nil {
 			s.text(". The next is at ")
 			s.due(*d.NextAttemptAt)
+		} else if p.PayloadErasedAt != nil && d.isOpen() {
+			s.text("; ")
+			s.why(d.Why)
 		} else if reason := reasonOf(d); reason != "" {
 			s.text("; ")
 			s.why(reason)
