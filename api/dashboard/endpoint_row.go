@@ -86,19 +86,19 @@ func (e *endpointRow) fails(d destinationData) bool { return e.failing[d.ID] }
 
 // Marks are the states of the destinations, with their names. One that is active looks well only if it is certain that
 // its requests succeed.
-func (e *endpointRow) Marks() []status {
-	marks := make([]status, len(e.Destinations))
+func (e *endpointRow) Marks() marks {
+	all := make([]status, len(e.Destinations))
 	failing := e.Status().Word == "failing"
 	for i := range e.Destinations {
 		d := &e.Destinations[i]
-		switch marks[i] = d.Status(); {
+		switch all[i] = d.Status(); {
 		case d.State != "active":
-		case e.fails(*d), failing && len(marks) == 1:
-			marks[i] = status{Word: "failing", Mark: "failed"}
+		case e.fails(*d), failing && len(all) == 1:
+			all[i] = status{Word: "failing", Mark: "failed"}
 		case failing || e.unknown:
-			marks[i].Mark = "note"
+			all[i].Mark = "note"
 		}
-		marks[i].Word = d.Title() + ": " + marks[i].Word
+		all[i].Word = d.Title() + ": " + all[i].Word
 	}
-	return marks
+	return newMarks(all)
 }

@@ -58,6 +58,15 @@ func (e *eventRow) Held() bool {
 	return held && e.Status == "pending"
 }
 
+// Marks are the states of the event at its destinations.
+func (e *eventRow) Marks() marks {
+	all := make([]status, len(e.Deliveries))
+	for i, d := range e.Deliveries {
+		all[i] = newStatus(d.Status)
+	}
+	return newMarks(all)
+}
+
 // Path is the page of the event.
 func (e *eventRow) Path() string { return eventsPath + "/" + url.PathEscape(e.ID) }
 

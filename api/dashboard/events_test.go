@@ -3,6 +3,7 @@ package dashboard
 import (
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -37,6 +38,19 @@ func TestEventsSayWhy(t *testing.T) {
 	b.get(eventsPath).want(200, "pending, held", "a&lt;b&gt;", "held: breaker &lt;open&gt;", "payments", "22:24:35",
 		`aria-label="delivered"`, "Older events", "cursor=c2",
 		`href="/app/events/evt_0000000000000000000000000a"`)
+}
+
+// An event with many destinations has the marks that matter most and a number, so that its row is as wide as others.
+func TestMarksAreBounded(t *testing.T) {
+	r := eventsRig(t)
+	deliveries := strings.Repeat(`{"destination_id":"dst_1","status":"delivered"},`, 19) +
+		`{"destination_id":"dst_2","status":"failed"}`
+	r.api.on("GET /v1/events", 200, `{"data":[{"id":"evt_1","status":"failed","deliveries":[`+deliveries+`]}]}`)
+	row := regexp.MustCompile(`<span class="marks">.*?</span></span>`).FindString(r.signedIn().get(eventsPath).body)
+	if !strings.HasPrefix(row, `<span class="marks"><svg class="i failed"`) || strings.Count(row, "<svg") != shownMarks ||
+		!strings.Contains(row, ">+15<") {
+		t.Errorf("%s", row)
+	}
 }
 
 // Every filter of the page reaches the API under the name of the API, and stays in the form and in the links.

@@ -246,6 +246,32 @@ func newStatus(word string) status {
 	return s
 }
 
+// marks are one mark for each of several destinations, as many as a row of a list has room for.
+type marks struct {
+	Shown []status
+	More  int // how many are left out
+}
+
+// Most marks of a row, and how many of more are shown.
+const (
+	maxMarks   = 6
+	shownMarks = 5
+)
+
+// urgency is the order in which marks are shown if there are too many: what needs somebody first.
+var urgency = []string{"failed", "retrying", "held", "rejected", "pending", "note", "skipped", "delivered"}
+
+func newMarks(all []status) marks {
+	if len(all) <= maxMarks {
+		return marks{Shown: all}
+	}
+	all = slices.Clone(all)
+	slices.SortStableFunc(all, func(a, b status) int {
+		return slices.Index(urgency, a.Mark) - slices.Index(urgency, b.Mark)
+	})
+	return marks{all[:shownMarks], len(all) - shownMarks}
+}
+
 // sentence returns a message of the API as a sentence.
 func sentence(message string) string {
 	if message == "" || strings.HasSuffix(message, ".") {
