@@ -359,10 +359,14 @@ func setListLinks(v *visit, query url.Values, tail bool, p *eventsPage) {
 		p.Live, v.selfReloading = p.Follow, true
 	}
 	for _, name := range slices.Sorted(maps.Keys(first)) {
-		if name == "limit" || name == "q" {
+		if name == "limit" {
 			continue
 		}
-		without, text := maps.Clone(first), strings.TrimSuffix(name, "_id")+" "+first.Get(name)
+		label := strings.TrimSuffix(name, "_id")
+		if name == "q" {
+			label = "text"
+		}
+		without, text := maps.Clone(first), label+" "+first.Get(name)
 		without.Del(name)
 		p.Chips = append(p.Chips, chip{Text: truncate(text, 60), Path: listPath(without)})
 	}

@@ -138,6 +138,13 @@ func TestTailFollowsTheFirstPage(t *testing.T) {
 	}
 }
 
+// Each filter that is on has a chip that removes it, a search for a text too.
+func TestChipsRemoveFilters(t *testing.T) {
+	eventsRig(t).signedIn().get(eventsPath+"?q=x+y&status=failed").want(200,
+		`<a class="chip" href="/app/events?q=x&#43;y">status failed<`,
+		`<a class="chip" href="/app/events?status=failed">text x y<`)
+}
+
 func TestSearchSaysHowFarItCame(t *testing.T) {
 	r := eventsRig(t)
 	b := r.signedIn()
