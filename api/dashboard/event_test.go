@@ -94,6 +94,14 @@ func TestOnlyAttemptWithoutRetries(t *testing.T) {
 	r.signedIn().get(eventPath1).want(200, "answered 503 in 1 of 1\u00a0attempt.")
 }
 
+// A long timeline is a list: side by side its steps would overlap.
+func TestLongTimelineIsVertical(t *testing.T) {
+	const other = `{"id":"dlv_2","destination_id":"dst_2","status":"skipped"`
+	eventRig(t).signedIn().get(eventPath1).want(200, `<ol class="sched pad">`)
+	eventRig(t, other, strings.Repeat(`{"id":"dlv_3","destination_id":"dst_3","status":"held"},`, 6)+other).signedIn().
+		get(eventPath1).want(200, `<ol class="sched pad v">`)
+}
+
 func TestBodyViews(t *testing.T) {
 	b := eventRig(t).signedIn()
 	b.get(eventPath1+"?body=raw").want(200, "{&#34;a&#34;:&#34;&lt;i&gt;&#34;,&#34;n&#34;:1.50}", "Tree", "Hex")
