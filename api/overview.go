@@ -131,6 +131,16 @@ type endpointTraffic struct {
 	Provider   *string      `json:"provider"`
 	LastHour   measuredView `json:"last_hour"`
 	Hours      []hourView   `json:"hours"`
+	// Destinations have had a request in the last hour. Those that were removed are included.
+	Destinations []destinationRequests `json:"destinations"`
+}
+
+// destinationRequests are the requests of the last hour to one destination.
+type destinationRequests struct {
+	DestinationID string `json:"destination_id"`
+	Requests      int64  `json:"requests"`
+	Delivered     int64  `json:"delivered"`
+	Failed        int64  `json:"failed"`
 }
 
 func newMeasuredView(m event.Measured) measuredView {
@@ -276,7 +286,11 @@ func (a *overviews) waitingDestinations(ctx context.Context, account string) cou
 func (a *overviews) endpointTraffics(account string, groups []event.MeasuredGroup) []endpointTraffic {
 	out := make([]endpointTraffic, len(groups))
 	for i, g := range groups {
-		out[i] = endpointTraffic{EndpointID: g.ID, LastHour: newMeasuredView(g.Hour), Hours: make([]hourView, len(g.Day))}
+		out[i] = endpointTraffic{EndpointID: g.ID, LastHour: newMeasuredView(g.Hour), Hours: make([]hourView, len(g.Day)),
+			Destinations: make([]destinationRequests, len(g.Destinations))}
+		for j, d := range g.Destinations {
+			out[i].Destinations[j] = destinationRequests{d.ID, d.Attempts, d.Delivered, d.Failed}
+		}
 		for j, s := range g.Day {
 			out[i].Hours[j] = hourView{web.Time(s.At), s.Attempts, s.Delivered, s.Failed}
 		}

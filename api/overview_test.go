@@ -73,13 +73,16 @@ func TestOverview(t *testing.T) {
 		return event.Overview{AsOf: at, Hour: measured(100, 7),
 			Minutes: []event.MeasuredStep{{At: at, Measured: measured(100, 7)}},
 			Busiest: []event.MeasuredGroup{{ID: endpoint, Hour: measured(100, 7),
-				Day: []event.MeasuredStep{{At: at, Measured: measured(200, 8)}}}},
+				Day:          []event.MeasuredStep{{At: at, Measured: measured(200, 8)}},
+				Destinations: []event.DestinationRequests{{ID: dest("1"), Requests: measured(100, 7).Requests}}}},
 			Worst: []event.MeasuredGroup{{ID: "ep_deleted"}}}, nil
 	}
 	a := c.as(readKey).do("GET", "/v1/overview", nil).want(200)
 	if a.Header.Get("Relay-Data-As-Of") == "" || a.get("traffic.last_hour.failed") != 7.0 ||
 		a.get("traffic.minutes.0.first_attempts_delivered") != 93.0 || a.get("traffic.last_hour.latency_ms.p95") != 81.0 ||
 		a.text("traffic.busiest.0.name") != "overview" || a.get("traffic.busiest.0.hours.0.requests") != 200.0 ||
+		a.text("traffic.busiest.0.destinations.0.destination_id") != dest("1") ||
+		a.get("traffic.busiest.0.destinations.0.failed") != 7.0 ||
 		a.get("traffic.worst.0.name") != nil || a.get("traffic.worst.0.last_hour.latency_ms") != nil {
 		t.Errorf("%s", a.raw)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -14,8 +15,10 @@ type endpointRow struct {
 	Known    bool // LastHour and Strip are known
 	LastHour measuredData
 	Strip    strip
-	unknown  bool            // whether its requests fail
-	failing  map[string]bool // destinations for whose failures an alert fires
+	unknown  bool // whether its requests fail
+	// sent are the requests of the last hour by destination.
+	sent    map[string]measuredData
+	failing map[string]bool // destinations for whose failures an alert fires
 }
 
 // How many endpoints the overview has as the busiest and the worst. If it has fewer, no other endpoint has had a
@@ -55,6 +58,10 @@ func addTraffic(v *visit, rows []*endpointRow) (missing bool, err error) {
 	for _, e := range rows {
 		x, found := traffic[e.ID]
 		e.failing, e.LastHour, e.Known, e.unknown = failing, x.LastHour, found || all, !found && !all && !allBad
+		e.sent = make(map[string]measuredData, len(x.Destinations))
+		for _, d := range x.Destinations {
+			e.sent[d.ID] = d.measuredData
+		}
 		e.Strip = hourStrip(e.Name, x.Hours, at)
 	}
 	return o.Traffic == nil, nil
@@ -68,7 +75,7 @@ func (e *endpointRow) Status() status {
 	}
 	for i := range e.Destinations {
 		if d := &e.Destinations[i]; d.Status().On {
-			return status{Word: d.State, Mark: d.Status().Mark, On: true}
+			return status{Word: "destination " + d.State, Mark: d.Status().Mark, On: true}
 		}
 	}
 	switch n := &e.LastHour; {
@@ -84,19 +91,21 @@ func (e *endpointRow) Status() status {
 
 func (e *endpointRow) fails(d destinationData) bool { return e.failing[d.ID] }
 
-// Marks are the states of the destinations, with their names. One that is active looks well only if it is certain that
-// its requests succeed.
+// Marks are the states of the destinations, with their names, as the endpoint's page shows them. One that is active
+// looks well only if it is certain that its requests succeed.
 func (e *endpointRow) Marks() marks {
 	all := make([]status, len(e.Destinations))
-	failing := e.Status().Word == "failing"
 	for i := range e.Destinations {
 		d := &e.Destinations[i]
+		n := e.sent[d.ID]
 		switch all[i] = d.Status(); {
 		case d.State != "active":
-		case e.fails(*d), failing && len(all) == 1:
+		case e.fails(*d), n.Failed > 0 && n.Delivered == 0:
 			all[i] = status{Word: "failing", Mark: "failed"}
-		case failing || e.unknown:
-			all[i].Mark = "note"
+		case n.Failed > 0:
+			all[i] = status{Word: "active, " + strings.TrimSuffix(n.Problem(), "."), Mark: "retrying"}
+		case e.unknown:
+			all[i] = status{Word: "active, requests are not known", Mark: "note"}
 		}
 		all[i].Word = d.Title() + ": " + all[i].Word
 	}

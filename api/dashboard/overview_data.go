@@ -90,7 +90,12 @@ type endpointTrafficData struct {
 	Provider   *string            `json:"provider"`
 	LastHour   measuredData       `json:"last_hour"`
 	Hours      []measuredStepData `json:"hours"`
-	Strip      strip              `json:"-"`
+	// Destinations have the requests of the last hour.
+	Destinations []struct {
+		ID string `json:"destination_id"`
+		measuredData
+	} `json:"destinations"`
+	Strip strip `json:"-"`
 }
 
 // Title is the name of the endpoint, or its id if it was deleted.

@@ -176,11 +176,14 @@ func TestListOfEndpointsShowsWhatFails(t *testing.T) {
 	r.api.on("GET /v1/endpoints", 200, `{"data":[`+strings.Join([]string{
 		endpoint("ep_held", destination("dst_1", `,"state":"held","state_reason":"breaker_open"`)),
 		endpoint("ep_alert", destination("dst_2", "")+","+destination("dst_3", "")),
-		endpoint("ep_partly", destination("dst_4", "")),
+		endpoint("ep_partly", destination("dst_4", "")+","+destination("dst_6", "")+","+destination("dst_7", "")),
 		endpoint("ep_idle", destination("dst_5", "")),
 	}, ",")+`]}`)
 	traffic := `{"last_hour":` + noRequestsJSON + `,"minutes":[],"busiest":[],"worst":[{"endpoint_id":"ep_partly",
-"name":"","last_hour":` + lastHourJSON + `,"hours":[]}]}`
+"name":"","last_hour":` + lastHourJSON + `,"hours":[],"destinations":[
+{"destination_id":"dst_4","requests":60,"delivered":59,"failed":1},
+{"destination_id":"dst_6","requests":41,"delivered":41,"failed":0},
+{"destination_id":"dst_7","requests":19,"delivered":0,"failed":19}]}]}`
 	overview := `{"at":"2026-08-21T22:24:30.000Z","needs":{"alerts":{"total":1,"data":[{"rule":"failure_rate",
 "endpoint_id":"ep_alert","destination_id":"dst_2"}]}},"traffic":` + traffic + `}`
 	r.api.on("GET /v1/overview", 200, overview)
@@ -188,8 +191,10 @@ func TestListOfEndpointsShowsWhatFails(t *testing.T) {
 	before := len(r.api.calls)
 	page := b.get(endpointsPath).want(200, "dst_1 is held (breaker_open)",
 		`<svg class="i failed" role="img" aria-label="dst_2: failing">`,
-		"20 of 120\u00a0requests in the last hour failed", `aria-label="dst_4: failing"`,
-		`<svg class="i note" role="img" aria-label="dst_3: active">`,
+		"20 of 120\u00a0requests in the last hour failed", "destination held</span>",
+		"<svg class=\"i retrying\" role=\"img\" aria-label=\"dst_4: active, 1 of 60\u00a0requests in the last hour failed\">",
+		`<svg class="i delivered" role="img" aria-label="dst_6: active">`,
+		`<svg class="i failed" role="img" aria-label="dst_7: failing">`,
 		`<svg class="i delivered" role="img" aria-label="dst_5: active">`)
 	if main := page.main(); strings.Count(main, `class="st retrying on"`) != 2 ||
 		strings.Count(main, `class="st held on"`) != 1 || strings.Count(main, `class="st delivered"`) != 1 {
@@ -202,7 +207,7 @@ func TestListOfEndpointsShowsWhatFails(t *testing.T) {
 	many := strings.Repeat(`{"endpoint_id":"ep_x","last_hour":`+noRequestsJSON+`},`, 20)
 	r.api.on("GET /v1/overview", 200, strings.NewReplacer(`"busiest":[`, `"busiest":[`+many[:len(many)-1], `"worst":[`,
 		`"worst":[`+many).Replace(overview))
-	b.get(endpointsPath).want(200, `<svg class="i note" role="img" aria-label="dst_5: active">`)
+	b.get(endpointsPath).want(200, `<svg class="i note" role="img" aria-label="dst_5: active, requests are not known">`)
 	for status, body := range map[int]string{200: strings.Replace(overview, traffic, "null", 1), 503: storeAway} {
 		r.api.on("GET /v1/overview", status, body)
 		page := b.get(endpointsPath).want(200, "requests are not known at the moment", "dst_1 is held")

@@ -113,6 +113,14 @@ type MeasuredGroup struct {
 	ID   string
 	Hour Measured
 	Day  []MeasuredStep // without latency and First for endpoints
+	// Destinations are the requests of the last hour by destination, of an endpoint in an Overview only.
+	Destinations []DestinationRequests
+}
+
+// DestinationRequests are requests to one destination.
+type DestinationRequests struct {
+	ID string
+	Requests
 }
 
 // Overview is the traffic of an account: the last hour by the minute, and endpoints of the last day. Requests are

@@ -191,12 +191,46 @@ func (x overviewReader) addDetails(ctx context.Context, o *event.Overview) error
 	if err := x.lastHours(ctx, q, groups); err != nil {
 		return err
 	}
+	if err := x.addDestinations(ctx, ids, groups); err != nil {
+		return err
+	}
 	for _, list := range [][]event.MeasuredGroup{o.Busiest, o.Worst} {
 		for i := range list {
 			list[i] = *groups[list[i].ID]
 		}
 	}
 	return nil
+}
+
+// addDestinations adds the requests of the last hour to each destination of the endpoints.
+func (x overviewReader) addDestinations(
+	ctx context.Context, ids []string, groups map[string]*event.MeasuredGroup,
+) error {
+	q := x.since(new(ch.Query).Add("SELECT endpoint, dest, toInt64(sum(attempts)), toInt64(sum(delivered)), "+
+		"toInt64(sum(failed)) FROM usage_minute"), x.end.Add(-time.Hour))
+	q.Add(" AND has(", ids).Add(", endpoint) GROUP BY endpoint, dest")
+	return x.each(ctx, q, func(rows driver.Rows) error {
+		var endpoint string
+		var d event.DestinationRequests
+		err := rows.Scan(&endpoint, &d.ID, &d.Attempts, &d.Delivered, &d.Failed)
+		g := groupOf(groups, endpoint)
+		g.Destinations = addRequests(g.Destinations, d)
+		return err
+	})
+}
+
+// addRequests adds requests to a destination, sorted by id. Each shard has a row of it.
+func addRequests(all []event.DestinationRequests, d event.DestinationRequests) []event.DestinationRequests {
+	i, found := slices.BinarySearchFunc(all, d.ID, func(x event.DestinationRequests, id string) int {
+		return cmp.Compare(x.ID, id)
+	})
+	if !found {
+		return slices.Insert(all, i, d)
+	}
+	all[i].Attempts += d.Attempts
+	all[i].Delivered += d.Delivered
+	all[i].Failed += d.Failed
+	return all
 }
 
 // lastHours adds the requests of the last hour that a statement returns by id.

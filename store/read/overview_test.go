@@ -72,6 +72,9 @@ func TestOverviewCountsRequests(t *testing.T) {
 	if diff := cmp.Diff([]string{busiest[1], busiest[0]}, list(o.Worst)); diff != "" {
 		t.Error(diff)
 	}
+	if got := fmt.Sprint(o.Busiest[0].Destinations); got != "[{dst_a {2 1 1}} {dst_b {2 2 0}}]" {
+		t.Errorf("the destinations of the busiest endpoint have %s", got)
+	}
 	d, err := r.DestinationTraffic(t.Context(), storetest.Account, "ep_0", now)
 	if err != nil {
 		t.Fatal(err)
