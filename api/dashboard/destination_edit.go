@@ -7,7 +7,6 @@ import (
 	"math"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -332,37 +331,6 @@ func rotateSecret(v *visit) error {
 		return err
 	}
 	return showSecret(v, e, after, "New signing secret of "+after.Title())
-}
-
-// localTime matches the value of an input of the type datetime-local.
-var localTime = regexp.MustCompile(`^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}$`)
-
-// purgeDestination ends the open deliveries of a destination.
-func purgeDestination(v *visit) error {
-	f, err := v.form()
-	if err != nil {
-		return err
-	}
-	e, d, err := readDestination(v)
-	if err != nil {
-		return err
-	}
-	body := map[string]any{}
-	if before := strings.TrimSpace(f.Value("before")); localTime.MatchString(before) {
-		body["before"] = before + ":00Z"
-	} else if before != "" {
-		body["before"] = before
-	}
-	err = v.send("POST", e.destinationAPI(d)+"/purge", body, f.Nonce, nil)
-	if x, ok := errors.AsType[*apiError](err); ok && x.Status == http.StatusBadRequest {
-		p := newDestinationPage(e, d, editForm(destinationValues(d)))
-		p.Form.values.Set("before", f.Value("before"))
-		v.status = p.Form.reject(x, fieldsOf("before"))
-		return v.page("destination", p)
-	} else if err != nil {
-		return err
-	}
-	return v.redirect(e.DestinationPath(d), "Purged. Open deliveries end as skipped.")
 }
 
 // removeDestination removes a destination from its endpoint.

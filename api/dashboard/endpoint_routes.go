@@ -30,6 +30,7 @@ func endpointRoutes() []route {
 		{"POST", destinationPath + "/unpause", writer, unpauseDestination},
 		{"POST", destinationPath + "/enable", writer, enableDestination},
 		{"POST", destinationPath + "/rotate", writer, rotateSecret},
+		{"GET", destinationPath + "/purge", writer, confirmPurge},
 		{"POST", destinationPath + "/purge", writer, purgeDestination},
 		{"POST", destinationPath + "/remove", writer, removeDestination},
 	}

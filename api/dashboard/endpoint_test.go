@@ -427,6 +427,52 @@ func TestEndpointActions(t *testing.T) {
 	}
 }
 
+// A purge asks with the number of deliveries that it ends: the form on the page of the destination changes nothing, and
+// the page that it leads to counts within bounds. An unknown number is said to be unknown.
+func TestPurgeAsksWithANumber(t *testing.T) {
+	const path = "/app/endpoints/ep_1/destinations/dst_1"
+	r := newEndpointRig(t)
+	b := r.signedIn()
+	if page := b.get(path).want(200, `action="`+path+`/purge"><p`); strings.Contains(page.body,
+		`method="post" action="`+path+`/purge"`) {
+		t.Error("one click on the page of a destination purges it")
+	}
+	row := func(status string) string {
+		return `{"id":"evt_1","deliveries":[{"destination_id":"dst_2","status":"held"},{"destination_id":"dst_1","status":"` +
+			status + `"}]}`
+	}
+	r.api.on("GET /v1/events", 200, `{"data":[`+row("held")+`,`+row("retrying")+`,`+row("delivered")+`]}`)
+	before := `value="2026-08-21T22:24:00Z"`
+	b.get(path+"/purge?before=2026-08-21T22:24").want(200, "Purge 2\u00a0deliveries</button>", before, "Keep them")
+	asked := r.api.calls[len(r.api.calls)-1].Query.Encode()
+	if asked != "destination_id=dst_1&limit=100&status=pending%2Cretrying&until=2026-08-21T22%3A24%3A00Z" {
+		t.Errorf("the count asks for %s", asked)
+	}
+	r.api.on("GET /v1/events", 200, `{"data":[`+row("held")+`],"next_cursor":"c"}`)
+	calls := len(r.api.calls)
+	b.get(path+"/purge").want(200, "Purge more than 10\u00a0deliveries</button>")
+	if n := len(r.api.calls) - calls; n != 1+maxCountedPages {
+		t.Errorf("%d calls count the deliveries", n)
+	}
+	r.api.on("GET /v1/events", 200, emptyList)
+	b.get(path+"/purge").want(200, "No open delivery to it is known", "Purge open deliveries</button>")
+	r.api.on("GET /v1/events", 503, storeAway)
+	b.get(path+"/purge").want(200, "is not known at the moment", "Purge open deliveries</button>")
+	r.api.on("GET /v1/events", 400,
+		`{"error":{"type":"invalid_request","message":"until: must be a time","param":"until"}}`)
+	if page := b.get(path+"/purge?before=x").want(400, "Must be a time", `id="f-before"`); strings.Contains(page.body,
+		"Purge open deliveries") {
+		t.Error("a time that is none can be purged with")
+	}
+	if n := r.changes(); n > 0 {
+		t.Errorf("counting makes %d changes", n)
+	}
+	r.api.on("POST /v1/endpoints/ep_1/destinations/dst_1/purge", 400,
+		`{"error":{"type":"invalid_request","message":"before: must not be later than now","param":"before"}}`)
+	b.post(path+"/purge", url.Values{"nonce": {newNonce()}, "before": {"2030-01-01T00:00:00Z"}}).
+		want(400, "Must not be later than now", `value="2030-01-01T00:00:00Z"`)
+}
+
 // The page that waits for a provider saves a secret while there is none. A form of an old tab replaces no secret and no
 // mode that somebody has set meanwhile.
 func TestSecretIsSavedOnlyWhileThereIsNone(t *testing.T) {
