@@ -103,6 +103,30 @@ func TestReadPersonIsOfferedNothingThatIsRefused(t *testing.T) {
 	}
 }
 
+// What makes a URL or a secret useless is asked for in a dialog, which opens without a script, on every page.
+func TestRotationsAsk(t *testing.T) {
+	r := everyPageRig(t)
+	r.api.on("GET /v1/alerts", http.StatusOK,
+		`{"channels":{"webhook":{"enabled":true,"url":"https://a.example.com/****"}},"rules":{}}`)
+	b, asked := r.signedIn(), map[string]bool{}
+	for path := range everyPage(t) {
+		body := b.get(path).body
+		for _, at := range postTag.FindAllStringSubmatchIndex(body, -1) {
+			action := body[at[2]:at[3]]
+			if !strings.Contains(action[strings.LastIndex(action, "/"):], "rotate") {
+				continue
+			}
+			asked[action] = true
+			if before := body[:at[0]]; strings.LastIndex(before, "<dialog") <= strings.LastIndex(before, "</dialog>") {
+				t.Errorf("%s rotates with one click: %s", path, action)
+			}
+		}
+	}
+	if len(asked) != 6 {
+		t.Errorf("%d rotations are offered: %v", len(asked), asked)
+	}
+}
+
 // saysUnavailable matches what pages say in place of data that they could not read.
 var saysUnavailable = regexp.MustCompile(`is unavailable|cannot be read|does not answer|not known|Unavailable`)
 
