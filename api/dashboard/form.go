@@ -19,8 +19,9 @@ type form struct {
 	Nonce string
 	// Version is the state of the thing when the form was drawn, such as its updated_at; empty for a new thing.
 	Version string
-	// Error is why the form was not accepted; empty for a new form. Param is the field at fault.
-	Error, Param string
+	// Error is why the form was not accepted; empty for a new form. Param is the field at fault, and Label its label:
+	// known once the field is drawn.
+	Error, Param, Label string
 	// Unconfirmed says that the service did not confirm what the form asked for.
 	Unconfirmed bool
 	// Stale says that somebody has changed the thing since the form was drawn; see setStale.
@@ -107,7 +108,7 @@ func newField(f *form, name string, settings ...string) (field, error) {
 	x := field{ID: "f-" + name, Name: name, Label: name, Type: "text"}
 	if f != nil {
 		x.Value = f.Value(name)
-		if f.Param == name {
+		if f.Error != "" && f.Param == name {
 			x.Error = f.Error
 		}
 		if stored, ok := f.stored[name]; ok {
@@ -128,6 +129,12 @@ func newField(f *form, name string, settings ...string) (field, error) {
 		default:
 			return field{}, fmt.Errorf("field %s: unknown setting %q", x.Name, s)
 		}
+	}
+	switch {
+	case x.Error != "":
+		x.Focus, f.Label = true, x.Label
+	case f != nil && f.Label != "":
+		x.Focus = false // the field at fault has it
 	}
 	if x.Type == "password" { // a person's own password, which a browser fills in, needs no note
 		x.Again = x.Value != "" && x.Autocomplete == "off" && (f.Error != "" || f.Stale)

@@ -10,7 +10,7 @@ import (
 
 const thingForm = `{{with .Data}}<form method="post">{{template "nonce" .}}{{template "problem" .}}` +
 	`{{template "field" (field . "name" "label=Name" "hint=What it is" "required" "max=100")}}` +
-	`{{template "area" (field . "text" "rows=3")}}</form>{{end}}`
+	`{{template "area" (field . "text" "rows=3" "focus")}}</form>{{end}}`
 
 // addThings adds a form that changes a thing of the API.
 func (r *rig) addThings() {
@@ -76,7 +76,11 @@ func TestRejectedFormsSayWhatToChange(t *testing.T) {
 	rig.api.on("POST /v1/things", 400,
 		`{"error":{"type":"invalid_request","param":"name","message":"name: must be shorter"}}`)
 	a := b.post("/app/thing", form).want(400, `value="&lt;b&gt;&#34;"`, "Must be shorter.", `aria-invalid="true"`,
-		`href="#f-name"`, `id="f-name-err"`, ">\na\nb</textarea>")
+		`Not saved. <a href="#f-name">Name</a>: Must be shorter.`, `id="f-name-err"`, ">\na\nb</textarea>",
+		`required autofocus aria-invalid="true"`)
+	if strings.Count(a.body, " autofocus") != 1 {
+		t.Error("the focus is not on the field at fault alone")
+	}
 	if a.nonce() == form.Get("nonce") {
 		t.Error("a rejected form keeps its nonce, with which other values would be refused")
 	}

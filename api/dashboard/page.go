@@ -5,6 +5,7 @@ import (
 	"embed"
 	"fmt"
 	"html/template"
+	"io"
 	"io/fs"
 	"net/http"
 	"path"
@@ -136,6 +137,11 @@ func (v *visit) page(name string, data any) error {
 		}
 	}
 	var buf bytes.Buffer
+	if v.status >= http.StatusBadRequest { // the summary above a refused form has the labels of fields, drawn after it
+		if err := t.ExecuteTemplate(io.Discard, block, x); err != nil {
+			return fmt.Errorf("page %s: %w", name, err)
+		}
+	}
 	if err := t.ExecuteTemplate(&buf, block, x); err != nil {
 		return fmt.Errorf("page %s: %w", name, err)
 	}

@@ -297,6 +297,36 @@ describe('the dashboard', { skip, concurrency: 4 }, () => {
     await close()
   })
 
+  test('a refused form shows the field at fault, and a purge asks with its number', async () => {
+    const { page, faults, close } = await open(session)
+    const { body: endpoint } = await call(relay, 'POST', '/v1/endpoints',
+      { name: 'refused and purged', destinations: [{ url: `${receiver.url}/purged`, name: 'purged' }] })
+    const [destination] = endpoint.destinations
+    await page.goto(`${relay.url}/app/endpoints/${endpoint.id}/destinations/${destination.id}`)
+    const field = page.getByLabel('Headers')
+    await field.fill('no colon')
+    await page.getByRole('button', { name: 'Save destination' }).click()
+    await page.getByText('Not saved. Headers: Line 1 must be a name').waitFor()
+    const shown = await field.evaluate((element) => {
+      const [error, hint] = element.parentElement.querySelectorAll('small')
+      const colour = (of) => getComputedStyle(of).color
+      return { focus: document.activeElement === element, border: getComputedStyle(element).borderTopColor,
+        error: colour(error), hint: colour(hint) }
+    })
+    assert.deepEqual([shown.focus, shown.border], [true, shown.error], JSON.stringify(shown))
+    assert.notEqual(shown.error, shown.hint)
+    assert.match(faults.splice(0).join('\n'), /^[^\n]*status of 400[^\n]*$/) // of the refused form
+    await call(relay, 'PATCH', `/v1/endpoints/${endpoint.id}/destinations/${destination.id}`, { paused: true })
+    for (let n = 0; n < 2; n++) {
+      await call(relay, 'POST', `/v1/endpoints/${endpoint.id}/events`, { type: 'order.paid', data: { n } })
+    }
+    await page.getByRole('button', { name: 'Purge open deliveries' }).click()
+    await reloadUntil(page, page.getByRole('button', { name: 'Purge 2 deliveries' }))
+    await page.getByRole('button', { name: 'Purge 2 deliveries' }).click()
+    await page.getByText('Purged. Open deliveries end as skipped.').waitFor()
+    await close()
+  })
+
   test('a secret is shown once: not by a second click, and not by going back', async () => {
     const context = await browser.newContext(session)
     context.setDefaultTimeout(patience)
