@@ -85,7 +85,7 @@ func (p *purgePage) count(v *visit) error {
 			p.Unavailable = sentence(x.Message)
 			return nil
 		} else if ok && x.Status == http.StatusBadRequest {
-			x.Param = "before"
+			x.Param, p.Form.ReadOnly = "before", true
 			v.status = p.Form.setError(x)
 			return nil
 		} else if err != nil {
@@ -130,6 +130,7 @@ func purgeDestination(v *visit) error {
 	}
 	err = v.send("POST", e.destinationAPI(d)+"/purge", body, f.Nonce, nil)
 	if x, ok := errors.AsType[*apiError](err); ok && x.Status == http.StatusBadRequest {
+		f.Refused = "Not purged"
 		v.status = f.reject(x, fieldsOf("before"))
 		return showPurge(v, e, d, f)
 	} else if err != nil {

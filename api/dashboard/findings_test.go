@@ -130,7 +130,11 @@ func TestFindingFilters(t *testing.T) {
 	}
 	r.api.on("GET /v1/findings", http.StatusBadRequest,
 		`{"error":{"type":"invalid_request","message":"since: must be a time","param":"since"}}`)
-	b.get("/app/findings?since=x").want(400, "Must be a time")
+	refused := b.get("/app/findings?since=x").want(400, `href="#f-since">Seen since</a>: Must be a time`,
+		"Nothing was searched")
+	if strings.Contains(refused.main(), "saved") {
+		t.Error("a filter is said to be not saved")
+	}
 	r.api.on("GET /v1/findings", http.StatusServiceUnavailable,
 		`{"error":{"type":"unavailable","message":"the event store is unavailable"}}`)
 	b.get("/app/findings").want(503, "The event store is unavailable")

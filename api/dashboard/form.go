@@ -22,6 +22,10 @@ type form struct {
 	// Error is why the form was not accepted; empty for a new form. Param is the field at fault, and Label its label:
 	// known once the field is drawn.
 	Error, Param, Label string
+	// ReadOnly says that the form asks for something and changes nothing. Refused is what a refused form did not do;
+	// empty: it did not save.
+	ReadOnly bool
+	Refused  string
 	// Unconfirmed says that the service did not confirm what the form asked for.
 	Unconfirmed bool
 	// Stale says that somebody has changed the thing since the form was drawn; see setStale.
@@ -64,7 +68,7 @@ func (f *form) Has(name, value string) bool { return slices.Contains(f.values[na
 // new one, since it will be sent with other values.
 func (f *form) setError(e *apiError) (status int) {
 	f.Error, f.Param = sentence(e.Message), e.Param
-	f.Unconfirmed = e.Status >= http.StatusInternalServerError
+	f.Unconfirmed = !f.ReadOnly && e.Status >= http.StatusInternalServerError
 	if e.Status == http.StatusBadRequest {
 		f.Nonce = newNonce()
 	}

@@ -86,6 +86,9 @@ func newRecoveryForm(v *visit) error {
 // showRecoveryForm shows the form with what its endpoint and time select.
 func showRecoveryForm(v *visit, f *form) error {
 	p := &recoveryForm{Form: f}
+	if v.r.Method == http.MethodGet {
+		f.ReadOnly = true
+	}
 	var err error
 	if _, p.Endpoints, p.TooMany, err = readEndpointNames(v, ""); err != nil {
 		return err
@@ -179,6 +182,7 @@ func createRecovery(v *visit) error {
 	if err != nil {
 		return err
 	}
+	f.Refused = "Not prepared"
 	body := map[string]any{"endpoint_id": f.Value("endpoint_id"), "since": strings.TrimSpace(f.Value("since"))}
 	if d := f.Value("destination_id"); d != "" {
 		body["destination_id"] = d

@@ -184,10 +184,11 @@ func TestRecoveryFormErrors(t *testing.T) {
 	form.Set("rate_per_second", "500")
 	r.api.on("POST /v1/recoveries", http.StatusBadRequest,
 		`{"error":{"type":"invalid_request","message":"rate_per_second: must be 1 to 100","param":"rate_per_second"}}`)
-	b.post(recoveriesPath, form).want(400, "Must be 1 to 100.", `value="500"`, `href="#f-rate_per_second"`)
+	b.post(recoveriesPath, form).want(400, `role="alert">Not prepared. `, "Must be 1 to 100.", `value="500"`,
+		`href="#f-rate_per_second"`)
 	r.api.on("GET /v1/events", http.StatusServiceUnavailable, storeAway)
 	b.get(newRecoveryPath+"?endpoint_id=ep_1").want(200, "The event store is unavailable", "Recover orders")
-	b.get(newRecoveryPath+"?endpoint_id=ep_9").want(400, "it may have been deleted")
+	b.get(newRecoveryPath+"?endpoint_id=ep_9").want(400, `role="alert"><a href`, "it may have been deleted")
 	r.people.person.Scope = config.Read
 	b.get(newRecoveryPath).want(403)
 }

@@ -291,6 +291,7 @@ func dryRun(v *visit) error {
 	if err != nil {
 		return err
 	}
+	f.ReadOnly = true
 	body := selectionOf(f)
 	body["dry_run"] = true
 	var found struct {
@@ -339,6 +340,7 @@ func startReplay(v *visit) error {
 	if err != nil {
 		return err
 	}
+	f.Refused = "Not sent"
 	var started struct {
 		RunID  *string `json:"run_id"`
 		Queued int64   `json:"queued"`

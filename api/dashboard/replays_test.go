@@ -56,7 +56,8 @@ func TestReplayFromSelectionToRun(t *testing.T) {
 		`{"error":{"type":"invalid_request","message":"rate_per_second: must be an integer from 1 to 100",`+
 			`"param":"rate_per_second"}}`)
 	form.Set("rate_per_second", "500")
-	b.post(dryRunPath, form).want(400, `value="500"`, "Must be an integer from 1 to 100")
+	b.post(dryRunPath, form).want(400, `value="500"`, `role="alert"><a href="#f-rate_per_second">`,
+		"Must be an integer from 1 to 100")
 	r.api.on("POST /v1/replays", http.StatusServiceUnavailable, storeAway)
 	b.post(replaysPath, start).want(503, "The event store is unavailable")
 	r.api.on("POST /v1/replays", 200, `{"events":0,"queued":0,"run_id":null,"truncated":false}`)

@@ -251,6 +251,7 @@ func previewWorkbench(v *visit) error {
 // preview asks the API for a preview of the form and shows its errors at their field.
 func (p *workbenchPage) preview(v *visit) error {
 	text := p.Form.Value("transformation")
+	p.Form.ReadOnly = true
 	if problem := syntaxProblem(text); problem != "" {
 		v.status = p.Form.setError(&apiError{Status: http.StatusBadRequest, Param: "transformation", Message: problem})
 		return nil

@@ -109,7 +109,10 @@ func TestWorkbenchErrors(t *testing.T) {
 	calls := r.changes()
 	form.Set("transformation", "[\r\n {]")
 	for _, path := range []string{workbenchOf, workbenchOf + "/save"} {
-		b.post(path, form).want(400, "The text is no JSON: line 2")
+		refused := b.post(path, form).want(400, "The text is no JSON: line 2")
+		if saves := path != workbenchOf; saves != strings.Contains(refused.main(), "Not saved. ") {
+			t.Errorf("%s: what was not saved is %s", path, refused.main())
+		}
 	}
 	if r.changes() != calls {
 		t.Error("what is no JSON was sent")
