@@ -55,7 +55,8 @@ func (a *answer) formOf(path string) url.Values {
 func TestRecoveryWithoutScripts(t *testing.T) {
 	r := recoveryRig(t)
 	b := r.signedIn()
-	b.get(recoveriesPath).want(200, "by <code>ops@example.com", `href="/app/recoveries/new"`, "payments", "1,284", "c2")
+	b.get(recoveriesPath).want(200, "<small>by ops@example.com</small>", "<small>expires ", `href="/app/recoveries/new"`,
+		"payments", "1,284", "c2")
 	page := b.get(newRecoveryPath).want(200, `<option value="ep_1"`, `value="2026-08-20T22:24:00Z"`)
 	if strings.Contains(page.main(), `method="post"`) {
 		t.Error("a job can be prepared before an endpoint is chosen")
