@@ -73,7 +73,7 @@ func TestFindingSaysWhatToDo(t *testing.T) {
 	f("in the application shop.", `"source":"drain","label":"<b>checkout","drain_id":"drn_1"`,
 		`"source":"sdk","label":"shop","dsn_id":"dsn_1"`)
 	f("in app.js.", `"drain_id":"drn_1"`, `"dsn_id":"dsn_1","file":"app.js"`)
-	f("<code>ops@example.com</code>", `"updated_by":null`, `"updated_by":"`+r.people.person.ID+`"`)
+	f("<dd>ops@example.com</dd>", `"updated_by":null`, `"updated_by":"`+r.people.person.ID+`"`)
 	f("rotate the URL", "stripe-secret-live", "flood")
 	f("Rotate the tripwire", `"kind":"secret"`, `"kind":"tripwire"`)
 	f("This was a test of the tripwire", `"kind":"secret"`, `"kind":"tripwire"`, `"test":false`, `"test":true`)

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"slices"
@@ -74,14 +75,23 @@ func showPeople(v *visit, p *peoplePage) error {
 	return v.page("people", p)
 }
 
-// nameOf returns the e-mail address of a person, or the id itself: of a key, or of a person who was removed.
+// nameOf returns the e-mail address of a person or the name of a key, or the id itself, of a person who was removed.
 func (v *visit) nameOf(actor string) string {
-	if strings.HasPrefix(actor, "usr_") {
+	switch {
+	case strings.HasPrefix(actor, "usr_"):
 		for _, u := range v.deps.Members.Users() {
 			if u.ID == actor {
 				return u.Email
 			}
 		}
+	case strings.HasPrefix(actor, "key_"):
+		if v.keyNames == nil { // once for all rows of a page
+			v.keyNames = map[string]string{}
+			for _, k := range v.deps.Keys.Keys(v.person.Account) {
+				v.keyNames[k.ID] = k.Name
+			}
+		}
+		return cmp.Or(v.keyNames[actor], actor)
 	}
 	return actor
 }

@@ -71,7 +71,7 @@ func TestReplayProgressAndCancel(t *testing.T) {
 	r := replayRig(t)
 	b := r.signedIn()
 	page := b.get("/app/replays/run_1").want(200, "560\u00a0deliveries are open", `data-counter="delivered">600<`,
-		`width="500"`, `width="25"`, `data-live="/app/replays/run_1"`, "by <code>ops@example.com</code>", "Cancel replay")
+		`width="500"`, `width="25"`, `data-live="/app/replays/run_1"`, "by ops@example.com", "Cancel replay")
 	r.api.on("POST /v1/replays/run_1", 200, runJSON)
 	form := page.fields("/app/replays/run_1/cancel")
 	b.post("/app/replays/run_1/cancel", form).wantRedirect("/app/replays/run_1")

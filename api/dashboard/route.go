@@ -105,6 +105,7 @@ type visit struct {
 	// replayed says that the API has answered a call as it did before: the form was sent twice. Its secrets have been
 	// shown.
 	replayed bool
+	keyNames map[string]string // of nameOf, by the id of the key
 }
 
 type visitKey struct{}

@@ -372,3 +372,20 @@ func TestAboutExaminesOnRequest(t *testing.T) {
 		t.Errorf("%d lines of details, want %d", n, maxCheckDetails)
 	}
 }
+
+// Who made a run or a job is shown by name, a person and a key alike. What was removed keeps its id.
+func TestAuthorsAreShownByName(t *testing.T) {
+	for id, want := range map[string]string{"usr_1": "ops@example.com", "key_7": "deploy &lt;b&gt;", "key_9": "key_9"} {
+		r := recoveryRig(t)
+		r.account.keys = []*config.Key{{ID: "key_6", Name: "other"}, {ID: "key_7", Name: "deploy <b>"}}
+		by := func(text string) string { return strings.ReplaceAll(text, `"usr_1"`, `"`+id+`"`) }
+		r.api.on("GET /v1/recoveries", http.StatusOK, `{"data":[`+by(recoveryJSON)+`]}`)
+		r.api.on("GET /v1/recoveries/rec_1", http.StatusOK, by(recoveryJSON))
+		r.api.on("GET /v1/replays", http.StatusOK, `{"data":[`+by(runJSON)+`]}`)
+		r.api.on("GET /v1/overview", http.StatusOK, by(overviewJSON))
+		b := r.signedIn()
+		for _, path := range []string{recoveriesPath, recoveriesPath + "/rec_1", replaysPath, "/app"} {
+			b.get(path).want(http.StatusOK, "by "+want)
+		}
+	}
+}
