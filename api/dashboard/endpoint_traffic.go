@@ -15,7 +15,7 @@ type endpointOverview struct {
 	TrafficUnavailable string // why the traffic could not be read
 	Chart              *barChart
 	Traffic            []*destinationTraffic // one for each destination, in their order
-	Waiting            []eventData           // the newest events with an open delivery
+	Waiting            []*eventRow           // the newest events with an open delivery
 	WaitingMore        bool
 	WaitingPath        string // of the list of all of them
 	Alerts             []*alertData
@@ -42,7 +42,7 @@ type endpointTraffic struct {
 		Hours    []measuredStepData `json:"hours"`
 	} `json:"destinations"`
 	Waiting struct {
-		Data []eventData `json:"data"`
+		Data []*eventRow `json:"data"`
 		More bool        `json:"more"`
 	} `json:"waiting"`
 
@@ -87,6 +87,11 @@ func newEndpointOverview(v *visit, e *endpointData) (*endpointOverview, error) {
 		return nil, err
 	}
 	p.Waiting, p.WaitingMore, p.Alerts = traffic.Waiting.Data, traffic.Waiting.More, alerts.Data
+	for _, a := range p.Alerts {
+		if d := e.destination(textOf(a.DestinationID)); d != nil {
+			a.Destination = d.Title()
+		}
+	}
 	for i := range e.Destinations {
 		p.Traffic = append(p.Traffic, traffic.of(&e.Destinations[i]))
 	}

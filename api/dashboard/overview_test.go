@@ -104,7 +104,7 @@ func TestEndpointPageShowsItsTraffic(t *testing.T) {
 "fired_at":"2026-08-21T22:00:00.000Z","resolved_at":null}]}`)
 	b := r.signedIn()
 	page := b.get("/app/endpoints/ep_1").want(200, "20 of 120\u00a0requests in the last hour failed", "83.3\u00a0%",
-		"81\u00a0ms", "threshold 20", "order&lt;b&gt;", "waits for attempt 3", "All that wait",
+		"81\u00a0ms", "billing: 22 attempts, threshold 20", "order&lt;b&gt;", "waits for attempt 3", "All that wait",
 		"None: destinations get the body",
 		`href="/app/endpoints/ep_1/workbench"`, "44\u00a0ms", "Requests by the hour, last 24 h: 107 delivered, 20 failed")
 	if strings.Contains(page.main(), "Show the events") {
@@ -118,6 +118,16 @@ func TestEndpointPageShowsItsTraffic(t *testing.T) {
 	b.get("/app/endpoints/ep_1").want(200, `href="/app/events?endpoint_id=ep_1&amp;status=failed"`)
 	r.api.on("GET /v1/endpoints/ep_1/traffic", 200, strings.Replace(trafficJSON, lastHourJSON, noRequestsJSON, 1))
 	b.get("/app/endpoints/ep_1").want(200, `class="st delivered"`) // nothing was sent: that is no warning
+	r.api.on("GET /v1/endpoints/ep_1/traffic", 200, strings.Replace(trafficJSON, `"status":"retrying"`,
+		`"status":"pending","deliveries":[{"destination_id":"dst_1","status":"held"}]`, 1))
+	b.get("/app/endpoints/ep_1").want(200, "pending, held</span>")
+	// With a single hour there is no graph of latencies, and so no block without one.
+	i, j := strings.Index(trafficJSON, `{"at":"2026-08-21T21`), strings.Index(trafficJSON, `{"at":"2026-08-21T22`)
+	r.api.on("GET /v1/endpoints/ep_1/traffic", 200, trafficJSON[:i]+trafficJSON[j:])
+	one := b.get("/app/endpoints/ep_1").want(200, "81\u00a0ms")
+	if strings.Contains(one.main(), "p95 of requests by the hour") {
+		t.Error("a block has no graph")
+	}
 	query := r.api.calls[len(r.api.calls)-1].Query
 	if query.Get("endpoint_id") != "ep_1" || query.Get("state") != "firing" {
 		t.Errorf("alerts are asked for with %s", query.Encode())
