@@ -260,11 +260,12 @@ func (a *overviews) addFindings(to *counted[openFindingView], account string) {
 }
 
 // waitingDestinations returns the destinations that are held or paused, and those that the service has disabled.
-// Those that a person has disabled wait for nothing.
+// Those that a person has disabled wait for nothing. Those that a person has paused are last.
 func (a *overviews) waitingDestinations(ctx context.Context, account string) counted[waitingDestination] {
 	endpoints, _ := a.config.Endpoints(account, 0, math.MaxInt)
 	held := breakersOf(ctx, a.limits, endpoints...)
 	out := counted[waitingDestination]{Data: []waitingDestination{}}
+	var paused []waitingDestination
 	for _, e := range endpoints {
 		for i := range e.Destinations {
 			d := &e.Destinations[i]
@@ -274,11 +275,18 @@ func (a *overviews) waitingDestinations(ctx context.Context, account string) cou
 			}
 			x := waitingDestination{EndpointID: e.ID, EndpointName: e.Name, DestinationID: d.ID, DestinationName: d.Name,
 				Host: hostOf(d.URL), State: state, StateReason: reason}
-			if state == stateHeld {
+			switch state {
+			case statePaused:
+				paused = append(paused, x)
+				continue
+			case stateHeld:
 				x.Until = web.Time(held[d.ID])
 			}
 			out.add(x)
 		}
+	}
+	for _, x := range paused {
+		out.add(x)
 	}
 	return out
 }

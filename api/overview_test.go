@@ -43,12 +43,13 @@ func TestOverview(t *testing.T) {
 	ep := c.endpoint(map[string]any{"name": "overview", "destinations": []any{
 		map[string]any{"url": "https://held.example.com/a"}, map[string]any{"url": "https://fine.example.com/b"},
 		map[string]any{"url": "https://off.example.com/c", "enabled": false},
-		map[string]any{"url": "https://paused.example.com/d", "paused": true, "name": "the paused one"}}})
+		map[string]any{"url": "https://paused.example.com/d", "paused": true, "name": "the paused one"},
+		map[string]any{"url": "https://held.example.com/e"}}})
 	endpoint, dest := ep.text("id"), func(i string) string { return ep.text("destinations." + i + ".id") }
 	until := time.Now().Add(time.Hour).UTC().Truncate(time.Millisecond)
 	c.fake.HeldFunc = func(dests []string) map[string]time.Time {
 		if slices.Contains(dests, dest("0")) {
-			return map[string]time.Time{dest("0"): until}
+			return map[string]time.Time{dest("0"): until, dest("4"): until}
 		}
 		return nil
 	}
@@ -93,6 +94,9 @@ func TestOverview(t *testing.T) {
 	}
 	if x := namedIn(a, "destinations", dest("3")); x == nil || x["state"] != "paused" || x["until"] != nil {
 		t.Errorf("%v", x)
+	}
+	if raw := string(a.raw); strings.Index(raw, dest("4")) > strings.Index(raw, dest("3")) {
+		t.Errorf("a destination that is held comes after a paused one: %s", raw)
 	}
 	if namedIn(a, "destinations", dest("1")) != nil || namedIn(a, "destinations", dest("2")) != nil {
 		t.Error("a destination that needs nobody is named")

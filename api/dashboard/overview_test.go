@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -93,6 +94,54 @@ func TestOverviewPage(t *testing.T) {
 	// Without an endpoint it says what to do first.
 	r.api.on("GET /v1/endpoints", 200, emptyList)
 	b.get("/app").want(200, "First steps", "Create an endpoint")
+}
+
+// What waits for a decision comes first, and what a person has paused is no need. Many destinations of one rule are one
+// line, also in the number.
+func TestOverviewBeginsWithTheMostUrgent(t *testing.T) {
+	r := newEndpointRig(t)
+	b := r.signedIn()
+	const needs = `{"object":"overview","at":"2026-08-21T22:24:30.000Z","needs":{"recoveries":{"total":1,"data":[
+{"id":"rec_1","endpoint_id":"ep_1","endpoint_name":"orders","total":9,"canary":{"total":5,"delivered":5}}]},
+"findings":{"total":2,"data":[{"id":"fnd_1","name":"critical key","severity":"critical"},
+{"id":"fnd_2","name":"high key","severity":"high"}]},
+"destinations":{"total":TOTAL,"data":[{"endpoint_id":"ep_1","destination_id":"dst_1","destination_name":"stuck",
+"state":"held"},PAUSED]},"alerts":{"total":FIRING,"data":[ALERTS]}}}`
+	several := func(n int, text string) string { return strings.TrimSuffix(strings.Repeat(text+",", n), ",") }
+	show := func(paused, hidden, alerts int) string {
+		text := strings.NewReplacer("TOTAL", strconv.Itoa(1+paused+hidden), "FIRING", strconv.Itoa(alerts), "PAUSED",
+			several(paused, `{"endpoint_id":"ep_1","destination_id":"dst_3","destination_name":"idle","state":"paused"}`),
+			"ALERTS", several(alerts, `{"rule":"backlog_age","endpoint_id":"ep_1","destination_id":"dst_2","value":301,
+				"threshold":300,"fired_at":"2026-08-21T22:00:00.000Z"}`)).Replace(needs)
+		r.api.on("GET /v1/overview", 200, text)
+		return b.get("/app").want(200).main()
+	}
+	for _, x := range []struct {
+		paused, hidden, alerts int
+		want                   []string
+	}{
+		{1, 0, 3, []string{"Seven things need you", "waits for approval", "critical key", "stuck", "high key",
+			"A delivery waits too long.", "orders, archive.example.net/put: 301 seconds", "A delivery waits too long.",
+			`aria-label="Paused by hand"`, "<b>idle</b> is paused by hand"}},
+		{4, 16, 12, []string{"Five things need you", "waits for approval", "critical key", "stuck", "high key",
+			"A delivery waits too long:</b> 12\u00a0destinations.",
+			"orders, archive.example.net/put; orders, archive.example.net/put; orders, archive.example.net/put and 9 more",
+			`href="/app/alerts/history?rule=backlog_age&amp;state=firing"`, `aria-label="Paused by hand"`,
+			"20\u00a0destinations</b> are paused by hand", "idle; idle; idle and 17 more"}},
+	} {
+		page := show(x.paused, x.hidden, x.alerts)
+		rest := page
+		for _, text := range x.want {
+			_, after, found := strings.Cut(rest, text)
+			if !found {
+				t.Fatalf("%q is missing, or not in its place: %s", text, page)
+			}
+			rest = after
+		}
+		if strings.Contains(page, "more destinations") {
+			t.Errorf("paused destinations are listed twice: %s", page)
+		}
+	}
 }
 
 // The page of an endpoint has the traffic of each destination, what waits with its reason, and what fires. A

@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"math"
 	"net/url"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -17,6 +20,7 @@ type startPage struct {
 	Pages        map[string]bool
 	Heading      string
 	Needs        []need
+	Paused       []need     // destinations that a person has paused: they wait, and need nobody
 	More         []menuItem // lists that have more things than are shown
 	At           string     // when the overview was made
 	Traffic      *overviewTraffic
@@ -84,52 +88,31 @@ const maxAskedShown = 5
 // addOverview adds what the overview says.
 func (v *visit) addOverview(p *startPage, o *overviewData) {
 	p.At = o.At
-	total := o.Needs.Findings.Total + o.Needs.Destinations.Total + o.Needs.Recoveries.Total + o.Needs.Alerts.Total
 	asked := v.deps.Acts.Pending(v.person.Account)
-	total += len(asked)
-	for _, a := range asked[:min(len(asked), maxAskedShown)] {
-		p.Needs = append(p.Needs, need{Class: "held", Icon: "held", Subject: a.KeyName, Text: "asks for a change.",
-			Detail: a.Summary, Until: a.ExpiresAt().UTC().Format(web.TimeFormat), Path: "/app/confirm/" + a.ID,
-			Button: "Decide"})
+	v.addNeeds(p, o, asked[:min(len(asked), maxAskedShown)])
+	total := len(p.Needs)
+	waiting := &o.Needs.Destinations
+	if hidden := waiting.Total - len(waiting.Data); len(p.Paused) > 0 {
+		p.Paused = pausedNeeds(p.Paused, len(p.Paused)+hidden) // they are last, so those that are left out are paused too
+		waiting.Total -= hidden
 	}
-	for _, f := range o.Needs.Findings.Data {
-		p.Needs = append(p.Needs, need{Class: "failed", Icon: "finding", Subject: f.Name,
-			Text: "is an open finding of " + f.Severity + " severity.", Detail: textOf(f.Masked), Since: f.OpenedAt,
-			Path:   findingsPath + "/" + url.PathEscape(f.ID),
-			Button: "What to do"})
-	}
-	shown := map[string]bool{} // destinations whose state is named
-	for _, d := range o.Needs.Destinations.Data {
-		shown[d.DestinationID] = true
-		p.Needs = append(p.Needs, d.need())
-	}
-	for _, r := range o.Needs.Recoveries.Data {
-		r.CreatedBy = v.nameOf(r.CreatedBy)
-		p.Needs = append(p.Needs, r.need())
-	}
-	for _, a := range o.Needs.Alerts.Data {
-		if a.Rule == "destination_state" && a.DestinationID != nil && shown[*a.DestinationID] {
-			total--
-			continue
-		}
-		p.Needs = append(p.Needs, alertNeed(a))
-	}
-	p.Heading = needsHeading(total)
 	for _, x := range []struct {
 		total, shown int
 		item         menuItem
 	}{
 		{len(asked), min(len(asked), maxAskedShown), menuItem{Path: agentsPath, Name: "changes of agents"}},
-		{o.Needs.Findings.Total, len(o.Needs.Findings.Data), menuItem{Path: findingsPath, Name: "findings"}},
-		{o.Needs.Destinations.Total, len(o.Needs.Destinations.Data), menuItem{Path: endpointsPath, Name: "destinations"}},
 		{o.Needs.Recoveries.Total, len(o.Needs.Recoveries.Data), menuItem{Path: recoveriesPath, Name: "recoveries"}},
+		{o.Needs.Findings.Total, len(o.Needs.Findings.Data), menuItem{Path: findingsPath, Name: "findings"}},
+		{waiting.Total, len(waiting.Data), menuItem{Path: endpointsPath, Name: "destinations"}},
 		{o.Needs.Alerts.Total, len(o.Needs.Alerts.Data), menuItem{Path: alertsPath, Name: "alerts"}},
 	} {
-		if x.total > x.shown {
-			x.item.Name = fmt.Sprintf("%s more %s", number(int64(x.total-x.shown)), x.item.Name)
+		if more := x.total - x.shown; more > 0 {
+			total += more
+			x.item.Name = fmt.Sprintf("%s more %s", number(int64(more)), x.item.Name)
 			p.More = append(p.More, x.item)
 		}
 	}
+	p.Heading = needsHeading(total)
 	if o.Traffic != nil {
 		at, err := time.Parse(time.RFC3339, o.At)
 		if err != nil {
@@ -137,6 +120,101 @@ func (v *visit) addOverview(p *startPage, o *overviewData) {
 		}
 		p.Traffic = newOverviewTraffic(o.Traffic, at.UTC())
 	}
+}
+
+// addNeeds adds what needs a person, the most urgent first: decisions that something waits for, critical findings,
+// destinations that get nothing, other findings, alerts. What a person has paused comes after that, apart.
+func (v *visit) addNeeds(p *startPage, o *overviewData, asked []*config.Act) {
+	for _, a := range asked {
+		p.Needs = append(p.Needs, need{Class: "held", Icon: "held", Subject: a.KeyName, Text: "asks for a change.",
+			Detail: a.Summary, Until: a.ExpiresAt().UTC().Format(web.TimeFormat), Path: "/app/confirm/" + a.ID,
+			Button: "Decide"})
+	}
+	for _, r := range o.Needs.Recoveries.Data {
+		r.CreatedBy = v.nameOf(r.CreatedBy)
+		p.Needs = append(p.Needs, r.need())
+	}
+	var findings []need // of high severity
+	for _, f := range o.Needs.Findings.Data {
+		if f.Severity == "critical" {
+			p.Needs = append(p.Needs, f.need())
+		} else {
+			findings = append(findings, f.need())
+		}
+	}
+	shown := map[string]bool{} // destinations whose state is named
+	for _, d := range o.Needs.Destinations.Data {
+		shown[d.DestinationID] = true
+		if d.State == "paused" {
+			p.Paused = append(p.Paused, d.need())
+		} else {
+			p.Needs = append(p.Needs, d.need())
+		}
+	}
+	p.Needs = append(p.Needs, findings...)
+	p.Needs = append(p.Needs, alertNeeds(slices.DeleteFunc(slices.Clone(o.Needs.Alerts.Data), func(a *alertData) bool {
+		return a.Rule == "destination_state" && a.DestinationID != nil && shown[*a.DestinationID]
+	}))...)
+}
+
+// maxDestinationLines is how many lines the destinations of one alert rule have. More are named in one line.
+const maxDestinationLines = 3
+
+// alertNeeds are the lines of alerts, in their order.
+func alertNeeds(alerts []*alertData) (needs []need) {
+	byRule := map[string][]*alertData{} // of destinations
+	for _, a := range alerts {
+		if a.DestinationID != nil {
+			byRule[a.Rule] = append(byRule[a.Rule], a)
+		}
+	}
+	for _, a := range alerts {
+		switch group := byRule[a.Rule]; {
+		case a.DestinationID == nil || len(group) <= maxDestinationLines:
+			needs = append(needs, alertNeed(a))
+		case a == group[0]:
+			needs = append(needs, groupNeed(group))
+		}
+	}
+	return needs
+}
+
+// groupNeed says what fires at several destinations.
+func groupNeed(group []*alertData) need {
+	a := group[0]
+	x := need{Class: "failed", Icon: "failed", Subject: a.Title() + ":",
+		Text: plural(len(group), "destination", "destinations") + ".", Since: a.FiredAt, Button: "Open",
+		Path: alertHistoryPath + "?" + url.Values{"rule": {a.Rule}, "state": {"firing"}}.Encode()}
+	names := make([]string, maxDestinationLines)
+	for i := range names {
+		names[i] = group[i].Subject()
+	}
+	x.Detail = fmt.Sprintf("%s and %d more", strings.Join(names, "; "), len(group)-len(names))
+	for _, other := range group {
+		x.Since = min(x.Since, other.FiredAt) // the format sorts by time
+	}
+	return x
+}
+
+// pausedNeeds are the lines of n destinations that a person has paused, of which some are shown.
+func pausedNeeds(shown []need, n int) []need {
+	if n <= maxDestinationLines {
+		return shown
+	}
+	names := make([]string, 0, maxDestinationLines)
+	for _, x := range shown[:min(len(shown), maxDestinationLines)] {
+		names = append(names, x.Subject)
+	}
+	return []need{{Icon: "held", Subject: plural(n, "destination", "destinations"), Path: endpointsPath, Button: "Open",
+		Text:   "are paused by hand. Deliveries wait until they are unpaused.",
+		Detail: fmt.Sprintf("%s and %d more", strings.Join(names, "; "), n-len(names))}}
+}
+
+// need says what leaked.
+func (f *openFindingData) need() need {
+	return need{Class: "failed", Icon: "finding", Subject: f.Name,
+		Text: "is an open finding of " + f.Severity + " severity.", Detail: textOf(f.Masked), Since: f.OpenedAt,
+		Path: findingsPath + "/" + url.PathEscape(f.ID), Button: "What to do"}
 }
 
 // needsHeading says how many things need a person.
