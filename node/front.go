@@ -90,7 +90,8 @@ func (n *Node) newDashboard() (func(context.Context) error, error) {
 		Log: n.log, Now: n.control.Now, Account: func() string { return n.control.Account().ID }, API: n.api,
 		People: n.control, Passwords: n.control, SessionKeys: n.control,
 		SignInLimit: n.limiter.NewSignIns(),
-		Members:     n.control, Keys: n.control, KeyUses: n.reader, Acts: n.confirmer, Doctor: n.dashboardChecks,
+		Members:     n.control, Keys: n.control, KeyUses: n.reader, Acts: n.confirmer, Waiting: n.control,
+		Doctor: n.dashboardChecks,
 	})
 	return nil, err
 }

@@ -26,8 +26,17 @@ type Deps struct {
 	Keys        Keys
 	KeyUses     KeyUses
 	Acts        Acts
+	Waiting     Waiting
 	// Doctor examines this node and its engines, for up to half a minute.
 	Doctor func(ctx context.Context) ([]Check, error)
+}
+
+// Waiting counts what waits for a person, in memory and fast enough for the menu of every page.
+type Waiting interface {
+	// OutstandingFindings returns the number of findings that are neither resolved nor ignored.
+	OutstandingFindings() int
+	// AwaitingApproval returns the number of recovery jobs that wait for approval.
+	AwaitingApproval(account string) int
 }
 
 // Caller calls a handler of /v1 in this process, after its authentication: all rules, limits and the audit apply to

@@ -198,7 +198,13 @@ type rig struct {
 	key     *sessionKey
 	now     time.Time
 	log     *strings.Builder
+
+	outstanding, awaiting int // counts of Waiting
 }
+
+func (r *rig) OutstandingFindings() int { return r.outstanding }
+
+func (r *rig) AwaitingApproval(string) int { return r.awaiting }
 
 // origin is the address of the dashboard in tests.
 const origin = "http://relay.example.com"
@@ -221,7 +227,7 @@ func newRig(t testing.TB, change ...func(*Config)) *rig {
 		Log: slog.New(slog.NewTextHandler(r.log, nil)), Now: func() time.Time { return r.now },
 		Account: func() string { return "acc_1" }, API: r.api, People: r.people, Passwords: r.people,
 		SessionKeys: r.key, SignInLimit: r.limit,
-		Members: r.account, Keys: r.account, KeyUses: r.account, Acts: r.acts,
+		Members: r.account, Keys: r.account, KeyUses: r.account, Acts: r.acts, Waiting: r,
 		Doctor: func(context.Context) ([]Check, error) { return r.account.checks() },
 	})
 	if err != nil {

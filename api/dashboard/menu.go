@@ -14,6 +14,24 @@ type menuItem struct {
 	Tabs             []menuItem // pages that the page shows as tabs; the item leads to the first of them
 }
 
+// menuCount is how many things wait for a person at an item of the navigation.
+type menuCount struct {
+	Class, Text string // Text says what they are
+	N           int
+}
+
+// waiting returns the numbers of the navigation that are not 0.
+func (v *visit) waiting() map[string]*menuCount {
+	counts := map[string]*menuCount{}
+	if n := v.deps.Waiting.AwaitingApproval(v.person.Account); n > 0 {
+		counts[recoveriesPath] = &menuCount{"ask", "awaiting approval", n}
+	}
+	if n := v.deps.Waiting.OutstandingFindings(); n > 0 {
+		counts[findingsPath] = &menuCount{"warn", "open or acknowledged", n}
+	}
+	return counts
+}
+
 // menu is the navigation. Pages that have no route yet are left out.
 func menu() []menuGroup {
 	return []menuGroup{

@@ -29,8 +29,9 @@ type view struct {
 	Person   *config.User
 	CanWrite bool
 	Menu     []menuGroup
-	Path     string // of the request
-	Bare     bool   // the page stands alone, without navigation
+	Waiting  map[string]*menuCount // by the path of the menu's item
+	Path     string                // of the request
+	Bare     bool                  // the page stands alone, without navigation
 	Version  string
 	Toast    string
 	Now      moment
@@ -130,6 +131,7 @@ func (v *visit) page(name string, data any) error {
 	if block == "layout" {
 		if !x.Bare {
 			x.Asked = len(v.deps.Acts.Pending(v.person.Account))
+			x.Waiting = v.waiting()
 		}
 		x.Toast = v.takeToast()
 		if err := v.renewSession(); err != nil {

@@ -49,6 +49,22 @@ func TestDashboardsShareParsedPagesOnly(t *testing.T) {
 	}
 }
 
+// The menu has the numbers of what waits for a person, on every page and without a call of the API. 0 is left out.
+func TestMenuCountsWhatWaits(t *testing.T) {
+	r := newRig(t)
+	b := r.signedIn()
+	if page := b.get(changePasswordPath).want(200); strings.Contains(page.body, `class="count`) {
+		t.Error("the menu counts nothing")
+	}
+	r.awaiting, r.outstanding = 1, 7
+	calls := len(r.api.calls)
+	b.get(changePasswordPath).want(200, `>1<span class="vh"> awaiting approval</span>`,
+		`>7<span class="vh"> open or acknowledged</span>`)
+	if len(r.api.calls) != calls {
+		t.Error("the menu calls the API")
+	}
+}
+
 func TestUnknownPathsArePages(t *testing.T) {
 	b := newRig(t).signedIn()
 	for _, path := range []string{

@@ -203,6 +203,16 @@ func (c recoveries) AddRecovery(ctx context.Context, j *Recovery) (*Recovery, er
 	return addEntity(ctx, c.core, kindRecovery, j)
 }
 
+// AwaitingApproval returns the number of recovery jobs that wait for approval.
+func (c recoveries) AwaitingApproval(account string) (n int) {
+	for e := range c.View().Pending(kindRecovery) {
+		if j := c.value(e).(*Recovery); j.Account == account && j.State == RecoveryAwaitingApproval {
+			n++
+		}
+	}
+	return n
+}
+
 // UpdateRecovery changes a recovery job; see updateEntity.
 func (c recoveries) UpdateRecovery(ctx context.Context, id string, change func(*Recovery) error) (*Recovery, error) {
 	return updateEntity(ctx, c.core, kindRecovery, id, change)

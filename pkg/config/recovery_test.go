@@ -48,7 +48,8 @@ func TestRecoveriesChanged(t *testing.T) {
 
 func errOf[T any](_ T, err error) error { return err }
 
-// UnsettledRecoveries returns the jobs with unfinished work and those to be removed. The number of open jobs is
+// UnsettledRecoveries returns the jobs with unfinished work and those to be removed. Those that wait for approval are
+// counted. The number of open jobs is
 // bounded.
 func TestUnsettledRecoveries(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
@@ -73,6 +74,15 @@ func TestUnsettledRecoveries(t *testing.T) {
 	unsettled, old := n.UnsettledRecoveries(now.Add(-time.Minute))
 	if !slices.Equal(ids(unsettled), []string{"rec_4", "rec_3", "rec_0"}) || !slices.Equal(ids(old), []string{"rec_1"}) {
 		t.Errorf("unsettled %v, old %v", ids(unsettled), ids(old))
+	}
+	if _, err := n.UpdateRecovery(ctx, "rec_4", func(j *Recovery) error {
+		j.State = RecoveryAwaitingApproval
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if got, other := n.AwaitingApproval(n.Account().ID), n.AwaitingApproval("acc_other"); got != 1 || other != 0 {
+		t.Errorf("%d jobs wait for approval, %d of another account", got, other)
 	}
 	page, more := n.Recoveries(n.Account().ID, 0, 1, func(j *Recovery) bool { return j.State == RecoveryStopped })
 	if !slices.Equal(ids(page), []string{"rec_3"}) || !more {
