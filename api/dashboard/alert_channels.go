@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"net/url"
@@ -15,7 +16,7 @@ import (
 type channelText struct{ Title, Label, Hint, Placeholder string }
 
 var channelTexts = map[notify.Kind]channelText{
-	notify.Email: {"E-mail", "Addresses, one a line", "At most 20. All of them get each alert.", "ops@example.com"},
+	notify.Email: {"Email", "Addresses, one a line", "At most 20. All of them get each alert.", "ops@example.com"},
 	notify.Slack: {"Slack", "Webhook URL", "Of an incoming webhook in Slack.", "https://hooks.slack.com/services/…"},
 	notify.Webhook: {"Webhook", "URL", "Gets each alert as signed JSON, as a destination gets an event.",
 		"https://example.com/alerts"},
@@ -49,6 +50,11 @@ type channelTest struct {
 	Error      *string `json:"error"`
 	Message    *string `json:"message"`
 	DurationMS int64   `json:"duration_ms"`
+}
+
+// Title is the name of the channel on pages.
+func (t *channelTest) Title() string {
+	return cmp.Or(channelTexts[notify.Kind(t.Channel)].Title, t.Channel)
 }
 
 // Mark is the result with a mark.

@@ -153,7 +153,7 @@ func TestAlertRulesAreThoseOfTheAPI(t *testing.T) {
 func TestAlertChannels(t *testing.T) {
 	r := alertRig(t)
 	b := r.signedIn()
-	page := b.get(alertChannelsPath).want(200, "https://hooks.example.com/****a1b2", "Set up E-mail", "Save Slack")
+	page := b.get(alertChannelsPath).want(200, "https://hooks.example.com/****a1b2", "Set up Email", "Save Slack")
 	slack := page.fields(alertChannelsPath + "/slack")
 	slack.Del("channels.slack.enabled")
 	b.post(alertChannelsPath+"/slack", slack).wantRedirect(alertChannelsPath)

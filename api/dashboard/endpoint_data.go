@@ -90,7 +90,7 @@ type warningData struct {
 
 // warningSubjects name parameters of the API as the pages do.
 var warningSubjects = map[string]string{
-	"verification.secret": "the secret of the provider", "channels.email": "e-mail:",
+	"verification.secret": "the secret of the provider", "channels.email": "email:",
 }
 
 // Text is the warning as a sentence.

@@ -237,7 +237,7 @@ func settingsChoices() map[string][]option {
 		"verification.algorithm": {{Value: "", Text: "sha256 (default)"}},
 		"verification.encoding":  {{Value: "", Text: "hex (default)"}},
 		"response.content_type":  plainOptions("application/json", "text/plain", "text/xml", "application/xml"),
-		"alerts.channels":        plainOptions(notify.KindNames()...),
+		"alerts.channels":        channelOptions(),
 		"retry_policy.strategy":  plainOptions(config.RetryStrategyNames()...),
 	}
 	for _, p := range presets {
@@ -246,6 +246,14 @@ func settingsChoices() map[string][]option {
 	choices["verification.algorithm"] = append(choices["verification.algorithm"], plainOptions(verify.Algorithms()...)...)
 	choices["verification.encoding"] = append(choices["verification.encoding"], plainOptions(verify.Encodings()...)...)
 	return choices
+}
+
+// channelOptions are the kinds of channels with their names on pages.
+func channelOptions() (options []option) {
+	for _, k := range notify.Kinds() {
+		options = append(options, option{Value: string(k.Kind), Text: channelTexts[k.Kind].Title})
+	}
+	return options
 }
 
 func plainOptions(values ...string) []option {

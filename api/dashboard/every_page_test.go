@@ -127,6 +127,42 @@ func TestRotationsAsk(t *testing.T) {
 	}
 }
 
+var (
+	headingTag = regexp.MustCompile(`<h([1-6])`)
+	loudButton = regexp.MustCompile(`class="b go"[^>]*>(?:<svg.*?</svg>)?([^<]*)`)
+	dialogs    = regexp.MustCompile(`(?s)<dialog.*?</dialog>|<div class="dlg".*?</form></div>`)
+)
+
+// On every page no level of headings is left out, and channels have one spelling. A page that shows a thing has at most
+// one loud button outside of its dialogs.
+func TestPagesFollowTheDesign(t *testing.T) {
+	r := everyPageRig(t)
+	r.api.on("GET /v1/domains/dom_1", http.StatusOK, strings.NewReplacer(`"pending"`, `"verified"`, `"verified_at":null`,
+		`"verified_at":"2026-08-21T22:24:30.000Z"`).Replace(oneDomain))
+	b := r.signedIn()
+	for path := range everyPage(t) {
+		a := b.get(path)
+		if a.code != http.StatusOK || !strings.HasPrefix(a.header.Get("Content-Type"), "text/html") {
+			continue
+		}
+		_, main, _ := strings.Cut(a.body, "<main")
+		level := "0"
+		for _, x := range headingTag.FindAllStringSubmatch(main, -1) {
+			if x[1] > level && x[1][0]-level[0] > 1 {
+				t.Errorf("%s: h%s follows h%s", path, x[1], level)
+			}
+			level = x[1]
+		}
+		if strings.Contains(strings.ToLower(main), "e-mail") || strings.Contains(main, "<b>slack</b>") {
+			t.Errorf("%s spells a channel in another way: %s", path, a.main())
+		}
+		loud := loudButton.FindAllStringSubmatch(dialogs.ReplaceAllString(main, ""), -1)
+		if len(loud) > 1 {
+			t.Errorf("%s has %d loud buttons: %q", path, len(loud), loud)
+		}
+	}
+}
+
 // saysUnavailable matches what pages say in place of data that they could not read.
 var saysUnavailable = regexp.MustCompile(`is unavailable|cannot be read|does not answer|not known|Unavailable`)
 

@@ -162,7 +162,7 @@ const maxShownValue = 80
 
 // fixtureReasons says why a value was redacted, by the word of the API.
 var fixtureReasons = map[string]string{
-	"secret": "a secret", "named": "the name of its field", "email": "an e-mail address", "phone": "a phone number",
+	"secret": "a secret", "named": "the name of its field", "email": "an email address", "phone": "a phone number",
 	"card": "a card number", "iban": "an IBAN", "ip": "an IP address", "url": "user name or query of a URL",
 	"long_text": "a long text", "opaque": "random characters", "member_name": "the name itself was redacted",
 }

@@ -40,7 +40,7 @@ func TestMakeAFixture(t *testing.T) {
 		t.Errorf("%s with the key %s", call.Body, call.Key)
 	}
 	page := b.get("/app/fixtures/fix_1").want(200, "invoice paid", "user1@example.com", "the name of its field",
-		"a secret, an e-mail address", "a card number", `href="/app/fixtures/export?ids=fix_1"`, "/ok = true", "/id : string",
+		"a secret, an email address", "a card number", `href="/app/fixtures/export?ids=fix_1"`, "/ok = true", "/id : string",
 		"relay-fixture-run.mjs")
 	for pointer, want := range map[string]bool{"/email": true, "/n/0": true, "/note": false, "/redacted-2": false} {
 		if got := strings.Contains(page.body, `name="keep" value="`+pointer+`"`); got != want {

@@ -75,7 +75,7 @@ func showPeople(v *visit, p *peoplePage) error {
 	return v.page("people", p)
 }
 
-// nameOf returns the e-mail address of a person or the name of a key, or the id itself, of a person who was removed.
+// nameOf returns the email address of a person or the name of a key, or the id itself, of a person who was removed.
 func (v *visit) nameOf(actor string) string {
 	switch {
 	case strings.HasPrefix(actor, "usr_"):
@@ -214,7 +214,7 @@ func removePerson(v *visit) error {
 	if typed, err := config.NormalizeEmail(v.values.Get("confirm")); err != nil || typed != u.Email {
 		v.status = http.StatusBadRequest
 		f := newForm(map[string][]string{"scope": {string(config.Read)}}, "")
-		f.Error = "To remove a person, type the e-mail address. Nobody was removed."
+		f.Error = "To remove a person, type the email address. Nobody was removed."
 		return showPeople(v, &peoplePage{Form: f})
 	}
 	if err := v.deps.Members.RemoveUser(v.r.Context(), u.ID); err != nil {

@@ -56,7 +56,7 @@ type runData struct {
 // Path is the page of the run.
 func (x *runData) Path() string { return replaysPath + "/" + url.PathEscape(x.ID) }
 
-// nameActor replaces the id of the person who started the run by the e-mail address.
+// nameActor replaces the id of the person who started the run by the email address.
 func (x *runData) nameActor(v *visit) {
 	if x.CreatedBy != nil {
 		name := v.nameOf(*x.CreatedBy)

@@ -48,7 +48,7 @@ func signIn(v *visit) error {
 	p.Next, p.Email = localPath(v.values.Get("next")), strings.TrimSpace(v.values.Get("email"))
 	email, err := config.NormalizeEmail(p.Email)
 	if err != nil {
-		p.Error = "The e-mail " + err.Error() + "."
+		p.Error = "The email " + err.Error() + "."
 		v.status = http.StatusBadRequest
 		return v.page("sign-in", p)
 	}
@@ -56,7 +56,7 @@ func signIn(v *visit) error {
 		return v.deps.People.SignIn(ctx, email, v.values.Get("password"))
 	})
 	if errors.Is(err, config.ErrSignIn) {
-		p.Error, v.status = "No person has this e-mail and password.", http.StatusForbidden
+		p.Error, v.status = "No person has this email and password.", http.StatusForbidden
 		return v.page("sign-in", p)
 	}
 	if err != nil {

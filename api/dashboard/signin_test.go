@@ -48,7 +48,7 @@ func TestWrongPasswordsAreLimited(t *testing.T) {
 	b := rig.browser()
 	wrong := url.Values{"email": {"ops@example.com"}, "password": {"wrong"}}
 	for range 5 {
-		a := b.post("/app/sign-in", wrong).want(403, "No person has this e-mail and password", `value="ops@example.com"`)
+		a := b.post("/app/sign-in", wrong).want(403, "No person has this email and password", `value="ops@example.com"`)
 		if strings.Contains(a.body, `value="wrong"`) {
 			t.Error("the page shows the password")
 		}
@@ -58,8 +58,8 @@ func TestWrongPasswordsAreLimited(t *testing.T) {
 		t.Errorf("Retry-After is %q, cookies are %v", a.header.Get("Retry-After"), b.cookies)
 	}
 	unknown := url.Values{"email": {"nobody@example.com"}, "password": {"wrong"}}
-	b.post("/app/sign-in", unknown).want(403, "No person has this e-mail and password")
-	b.post("/app/sign-in", url.Values{"email": {"no address"}}).want(400, "The e-mail must be an address")
+	b.post("/app/sign-in", unknown).want(403, "No person has this email and password")
+	b.post("/app/sign-in", url.Values{"email": {"no address"}}).want(400, "The email must be an address")
 
 	rig.people.err = config.ErrSignInBusy
 	b.post("/app/sign-in", unknown).want(503, "Too many people sign in")

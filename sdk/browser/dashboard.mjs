@@ -36,7 +36,7 @@ export async function choosePassword(page, link) {
 
 export async function signIn(page, url, email) {
   await page.goto(`${url}/app`)
-  await page.getByLabel('E-mail').fill(email)
+  await page.getByLabel('Email').fill(email)
   await page.getByLabel('Password').fill(password)
   await page.getByRole('button', { name: 'Sign in' }).click()
   await page.waitForURL(`${url}/app`)
@@ -102,7 +102,7 @@ export async function call(relay, method, path, value) {
 // invite adds a person and returns the one-time link.
 export async function invite(page, url, email) {
   await page.goto(`${url}/app/settings/people`)
-  await page.getByLabel('E-mail').fill(email)
+  await page.getByLabel('Email').fill(email)
   await page.getByLabel(/^Read and write/).check()
   await page.getByRole('button', { name: 'Make the link' }).click()
   return page.locator('#new-link').innerText()

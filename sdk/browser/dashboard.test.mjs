@@ -453,7 +453,7 @@ describe('the dashboard', { skip, concurrency: 4 }, () => {
       await page.keyboard.press('Enter')
     }
     await page.goto(`${relay.url}/app/settings/keys`) // leads to the sign-in page and back
-    await type('E-mail', first)
+    await type('Email', first)
     await type('Password', password)
     await page.keyboard.press('Enter')
     await type(/^Name/, 'by keyboard')
