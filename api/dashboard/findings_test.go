@@ -135,6 +135,9 @@ func TestFindingFilters(t *testing.T) {
 	if strings.Contains(refused.main(), "saved") {
 		t.Error("a filter is said to be not saved")
 	}
+	if form, _, _ := strings.Cut(refused.body, `<form class="filter"`); !strings.Contains(form, `role="alert"`) {
+		t.Error("the error is in the filter, which is closed in a narrow window")
+	}
 	r.api.on("GET /v1/findings", http.StatusServiceUnavailable,
 		`{"error":{"type":"unavailable","message":"the event store is unavailable"}}`)
 	b.get("/app/findings").want(503, "The event store is unavailable")
