@@ -53,13 +53,15 @@ test('a form is sent once, until its page comes back', () => {
 })
 
 test('relative times go on by the clock of the server', () => {
-  const at = (dateTime) => ({ dateTime, textContent: '' })
+  const at = (dateTime, relative = '') => ({ dateTime, textContent: '', dataset: { relative } })
   const times = [at('2026-08-21T22:24:36.500Z'), at('2026-08-21T22:24:06.000Z'), at('2026-08-21T22:26:36.000Z'),
-    at('2026-08-21T20:24:36.000Z'), at('2026-08-18T22:24:36.000Z'), at('2026-09-04T22:24:36.000Z')]
+    at('2026-08-21T20:24:36.000Z'), at('2026-08-18T22:24:36.000Z'), at('2026-09-04T22:24:36.000Z'),
+    at('2026-08-21T22:24:36.500Z', 'due'), at('2026-08-21T22:26:36.000Z', 'due')]
   const { intervals } = load({ times, elapsed: 1000 })
   intervals[0]()
   assert.deepEqual(times.map((x) => x.textContent),
-    ['now', '31\u00a0s ago', 'in 2\u00a0min', '2\u00a0h ago', '3\u00a0days ago', 'in 14\u00a0days']) // to come: the nearest
+    ['now', '31\u00a0s ago', 'in 2\u00a0min', '2\u00a0h ago', '3\u00a0days ago', 'in 14\u00a0days', // to come: the nearest
+      'due now', 'in 2\u00a0min'])
 })
 
 test('a value to take away gets a button where the browser can copy', async () => {
