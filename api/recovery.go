@@ -232,9 +232,9 @@ func (a *recoveries) listRecoveryItems(w http.ResponseWriter, r *http.Request, k
 	}
 	q := newQuery(r, "recovery items "+job.ID)
 	states := enumFilter(q, "state", itemStates...)
-	items := job.Total
+	first, items := 0, job.Total
 	if len(enumFilter(q, "canary", "true")) > 0 {
-		items = job.Canary.Total // the first ones
+		first, items = job.Canary.From, job.Canary.End()
 	}
 	limit, last := q.page()
 	q.refuseUnknown()
@@ -249,6 +249,9 @@ func (a *recoveries) listRecoveryItems(w http.ResponseWriter, r *http.Request, k
 		}, int(min(last.seq(), int64(items))), limit, states)
 		if err != nil {
 			return err
+		}
+		if n := slices.IndexFunc(page.Rows, func(x event.RecoveryItem) bool { return x.Seq < first }); n >= 0 {
+			page.Rows, page.More = page.Rows[:n], false // the highest come first
 		}
 		for i := range page.Rows {
 			out.Data = append(out.Data, itemOf(job, &page.Rows[i]))
@@ -358,7 +361,7 @@ func (a *recoveries) applyAction(j *config.Recovery, x jobAction) error {
 
 // inEffect reports whether the job is already in the state that the action leads to.
 func inEffect(j *config.Recovery, action string) bool {
-	continued := j.Reserved > j.Canary.Total
+	continued := j.Reserved > j.Canary.End()
 	switch action {
 	case actionCanary:
 		return j.State == config.RecoveryCanaryRunning || j.State == config.RecoveryCompleted && !continued

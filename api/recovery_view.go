@@ -107,7 +107,7 @@ func (p progress) view(j *config.Recovery) recoveryView {
 	} else {
 		v.Pending = unsent
 	}
-	if j.Reserved <= j.Canary.Total {
+	if j.Reserved <= j.Canary.End() {
 		v.Canary.Delivered, v.Canary.Failed = c.Delivered, c.Failed
 	}
 	for i, d := range j.Destinations {
@@ -155,7 +155,7 @@ func itemOf(j *config.Recovery, x *event.RecoveryItem) itemView {
 	v := itemView{
 		ID: id.ItemOf(j.ID, x.Seq), RecoveryID: j.ID, EventID: x.Event.Text(id.Event), EventType: orNull(x.Type),
 		DestinationID: x.Destination, DeliveryID: id.DeliveryOf(x.Event, x.Destination), State: x.State,
-		SkippedReason: orNull(x.SkipReason), Canary: x.Seq < j.Canary.Total,
+		SkippedReason: orNull(x.SkipReason), Canary: j.Canary.Contains(x.Seq),
 		Attempts: x.Attempts, LastErrorCode: orNull(x.Error), UpdatedAt: web.Time(x.At),
 	}
 	if x.Code != 0 {

@@ -243,6 +243,46 @@ func TestDeliveredAndExpiredItemsAreSkipped(t *testing.T) {
 	})
 }
 
+// A canary that sent nothing shows nothing: the next items are the canary until one was sent or none is left.
+func TestCanaryOfSkippedItemsGoesOn(t *testing.T) {
+	f := func(delivered int, state config.RecoveryState, want config.CanaryResult) {
+		t.Helper()
+		bubble(t, 20, func(w *world) {
+			var stored atomic.Bool
+			w.on(func(step string) error {
+				if step == "caught" {
+					stored.Store(true)
+				}
+				return nil
+			})
+			w.Prior = func(seq int) event.Status {
+				if seq < delivered && stored.Load() {
+					return event.Delivered
+				}
+				return event.Failed
+			}
+			w.runner()
+			job := w.ready()
+			stored.Store(false)
+			w.act(job, canary)
+			edited := w.waitForState(job, state, 5*time.Second)
+			if edited.Canary != want || edited.Reserved != want.End() {
+				t.Errorf("with %d delivered before, the job is %+v", delivered, edited)
+			}
+			for seq, x := range w.items[edited.Selection] {
+				if sent := len(x.works); sent > 0 && (seq < delivered || x.works[0].Trigger != event.TriggerCanary) ||
+					sent == 0 && seq >= delivered && seq < want.End() {
+					t.Errorf("with %d delivered before, item %d was sent %d times", delivered, seq, sent)
+				}
+			}
+		})
+	}
+	f(4, config.RecoveryAwaitingApproval, config.CanaryResult{Total: 5, Delivered: 1})
+	f(7, config.RecoveryAwaitingApproval, config.CanaryResult{From: 5, Total: 5, Delivered: 3})
+	f(18, config.RecoveryCompleted, config.CanaryResult{From: 15, Total: 5, Delivered: 2})
+	f(20, config.RecoveryCompleted, config.CanaryResult{From: 15, Total: 5})
+}
+
 // The deadline ends a job in every state, also while the store is unavailable.
 func TestDeadlineEndsJob(t *testing.T) {
 	f := func(until func(w *world, job string)) {

@@ -54,6 +54,12 @@ func (run *jobRun) advance(ctx context.Context, job *config.Recovery) (time.Dura
 		return 0, run.end(ctx, job, config.RecoveryStopped, config.StopDestinationUnavailable)
 	case unfinished <= 0 && left == 0:
 		return 0, run.end(ctx, job, config.RecoveryCompleted, "")
+	case unfinished <= 0 && canary && counts.Delivered == 0: // all were skipped, so it has shown nothing
+		next, err := run.update(ctx, job, (*config.Recovery).NextCanary)
+		if err != nil {
+			return 0, err
+		}
+		return 0, run.submit(ctx, next, job.Reserved)
 	case unfinished <= 0 && canary:
 		_, err := run.update(ctx, job, func(edited *config.Recovery) {
 			edited.State, edited.Canary.Delivered, edited.Canary.Failed = config.RecoveryAwaitingApproval, counts.Delivered,
@@ -155,7 +161,7 @@ func (b *batch) add(ctx context.Context, item *event.OpenRecoveryItem) error {
 	work := &event.Work{Event: item.StoredEvent, Dest: item.Destination, Trigger: event.TriggerRecovery, Attempt: 1,
 		Due: b.due,
 		Run: b.job.ID}
-	if item.Seq < b.job.Canary.Total {
+	if b.job.Canary.Contains(item.Seq) {
 		work.Trigger = event.TriggerCanary
 	}
 	if item.Prior.Status.Terminal() {
@@ -223,7 +229,7 @@ func (run *jobRun) settle(ctx context.Context, job *config.Recovery) (time.Durat
 	_, err = run.update(ctx, job, func(edited *config.Recovery) {
 		edited.Settled, edited.Delivered, edited.Failed, edited.Skipped = true, counts.Delivered, counts.Failed,
 			counts.Skipped
-		if edited.Reserved <= edited.Canary.Total {
+		if edited.Reserved <= edited.Canary.End() {
 			edited.Canary.Delivered, edited.Canary.Failed = counts.Delivered, counts.Failed
 		}
 		for i := range edited.Destinations {

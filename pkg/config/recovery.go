@@ -130,12 +130,21 @@ type RecoveryDestination struct {
 	TopError string `json:"top_error,omitempty"`
 }
 
-// CanaryResult holds the results of a job's canary at its end.
+// CanaryResult holds the size of a job's canary and, at its end, the results.
 type CanaryResult struct {
+	// From is the number of its first item. It is 0 unless those before it were skipped: a canary that sent nothing
+	// shows nothing.
+	From      int `json:"from,omitempty"`
 	Total     int `json:"total"`
 	Delivered int `json:"delivered"`
 	Failed    int `json:"failed"`
 }
+
+// End returns the number of the first item after the canary.
+func (c CanaryResult) End() int { return c.From + c.Total }
+
+// Contains reports whether an item is one of the canary.
+func (c CanaryResult) Contains(seq int) bool { return c.From <= seq && seq < c.End() }
 
 // isPending reports whether a value has unfinished work, so that those that have can be listed often: recovery jobs
 // that are not settled, alerts with messages to send, findings on which somebody still has to act, and acts on which
@@ -169,6 +178,12 @@ func (j *Recovery) StartCanary(at time.Time) {
 	if j.Sendable == 0 {
 		j.End(RecoveryCompleted, "", at)
 	}
+}
+
+// NextCanary makes the items after a canary whose items were all skipped the canary, and reserves them.
+func (j *Recovery) NextCanary() {
+	j.Canary = CanaryResult{From: j.Reserved, Total: min(MaxCanaryDeliveries, j.Sendable-j.Reserved)}
+	j.Reserved = j.Canary.End()
 }
 
 // Overlaps reports whether two jobs may send to the same destination.
