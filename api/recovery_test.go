@@ -490,7 +490,8 @@ func TestRecoveryItems(t *testing.T) {
 	canary = c.do("GET", path+"?canary=true", nil).want(200).get("data").([]any)
 	all := c.do("GET", path, nil).want(200).get("data").([]any)
 	slices.Reverse(all)
-	if diff := gocmp.Diff(all[1:3], []any{canary[1], canary[0]}); diff != "" || all[0].(map[string]any)["canary"] != false {
+	if diff := gocmp.Diff(all[1:3], []any{canary[1], canary[0]}); diff != "" ||
+		all[0].(map[string]any)["canary"] != false {
 		t.Errorf("with a canary of the items 1 and 2: %s", diff)
 	}
 	c.do("GET", path+"?canary=maybe", nil).wantError(400, "invalid_request", "canary")
