@@ -1,6 +1,7 @@
 package finding
 
 import (
+	"bytes"
 	"testing"
 	"unicode/utf8"
 )
@@ -10,6 +11,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add(fullHit().Encode())
 	f.Add([]byte(`{"v":1,"t":"counts","acc":"a","snd":"drn_1","min":60,"node":"n","boot":"AAAAAAAAAAAAAAAAAAAAAA=="}`))
 	f.Add([]byte(`{"v":1,"t":"hit"}`))
+	f.Add(bytes.Replace(fullHit().Encode(), []byte(`"rule":"r"`), []byte(`"rule":"\u007f"`), 1))
 	f.Fuzz(func(t *testing.T, value []byte) {
 		if h, err := Decode(value); err == nil {
 			if again, err := Decode(h.Encode()); err != nil || again.Finding != h.Finding || again.ID != h.ID {

@@ -170,7 +170,7 @@ func Decode(value []byte) (*Hit, error) {
 func (w *hitJSON) validate() error {
 	_, dayErr := time.Parse(dayLayout, w.Day)
 	switch {
-	case w.Account == "" || w.Sender == "" || w.Rule == "":
+	case w.Account == "" || w.Sender == "" || CleanLine(w.Rule, maxRule) == "": // Encode cleans it
 		return errors.New("account, sender or rule is missing")
 	case !Valid(w.Finding):
 		return errors.New("the finding's id is malformed")
