@@ -342,11 +342,14 @@ func TestProviderRetriesAfterACrash(t *testing.T) {
 // errArrives is the error of a log that stores the record but whose acknowledgement is lost.
 var errArrives = errors.New("answer lost")
 
-// Rejected requests claim no deduplication key: anyone can send them, and the valid event must not become a duplicate.
+// Rejected requests have a type and claim no deduplication key: anyone can send them, and the valid event must not
+// become a duplicate.
 func TestRejectedRequestsDoNotClaim(t *testing.T) {
 	w := newWorld(t, options{redis: miniredis.RunT(t).Addr(), endpoint: func(w *world, ep *config.Endpoint) {
 		deduplicated("body:$.id")(w, ep)
 		ep.Verification = w.verification("github", "secret")
+		source := "body:$.id"
+		ep.TypeSource = &source
 	}})
 	w.want(w.post(`{"id":"a"}`, "X-Hub-Signature-256", "sha256="+strings.Repeat("0", 64)), 401)
 	w.want(w.post(`{"id":"a"}`, "X-Hub-Signature-256", githubSignature("secret", `{"id":"a"}`)), 200)
@@ -355,6 +358,11 @@ func TestRejectedRequestsDoNotClaim(t *testing.T) {
 	events := w.stored()
 	if len(events) != 4 || events[1].DuplicateOf != "" || events[3].DuplicateOf != events[1].ID.Text(id.Event) {
 		t.Fatalf("%+v", events)
+	}
+	for _, e := range events { // after the secret was corrected, filters of a replay go by the type
+		if e.Type != "a" {
+			t.Errorf("the type is %q", e.Type)
+		}
 	}
 }
 

@@ -233,7 +233,7 @@ func (g *Ingest) receive(w http.ResponseWriter, r *http.Request, ep *config.Endp
 		e.Verdict, e.Reason = verifyRequest(*p.verify, ep.Verification.Mode, req)
 	}
 	if e.Verdict == event.VerdictRejected {
-		return g.reject(w, ep, e)
+		return g.reject(w, r, ep, p, e)
 	}
 	e.Type, e.Dests = p.types.Of(r.Header, req.Body), p.dests
 	if len(e.Dests) == 0 && e.Reason == "" { // the reason of a failed verification in observe mode has precedence

@@ -28,7 +28,9 @@ const (
 // reject stores a rejected request, within the limits, and returns 401, or 429 beyond maxRejected per second. A 401
 // names the event if it is stored. If storing fails, reject returns the 503 of other events, so that the provider sends
 // the request again: the signature may be valid and the endpoint's secret wrong.
-func (g *Ingest) reject(w http.ResponseWriter, ep *config.Endpoint, e *event.Event) error {
+func (g *Ingest) reject(
+	w http.ResponseWriter, r *http.Request, ep *config.Endpoint, p *prepared, e *event.Event,
+) error {
 	g.metrics.rejected.WithLabelValues(string(e.Reason)).Inc()
 	if wait, _ := g.deps.Limits.TakeSharedToken(limitRejected, ep.ID, maxRejected); wait > 0 {
 		g.metrics.unstored.Inc()
@@ -38,6 +40,7 @@ func (g *Ingest) reject(w http.ResponseWriter, ep *config.Endpoint, e *event.Eve
 	}
 	advice := ""
 	if g.mayStoreRejected(ep, e) {
+		e.Type = p.types.Of(r.Header, e.Body) // a replay after the secret was corrected goes by it
 		if err := g.acceptor.Accept(context.Background(), e, ep); err != nil {
 			return acceptError(err)
 		}
