@@ -508,6 +508,16 @@ func TestReplayOneEvent(t *testing.T) {
 	if c.do("POST", "/v1/events/"+name+"/replay", `{"destination_id":"`+disabled+`"}`).want(200).get("queued") != 0.0 {
 		t.Error("a disabled destination was queued")
 	}
+	if a.get("warnings") != nil {
+		t.Errorf("%s", a.raw)
+	}
+	c.do("PATCH", "/v1/endpoints/"+ep+"/destinations/"+third, `{"filter":{"types":["other.*"]}}`).want(200)
+	left := c.do("POST", "/v1/events/"+name+"/replay", nil).want(200)
+	c.fake.commands = c.fake.commands[:3]
+	if left.get("queued") != 2.0 || len(left.get("warnings").([]any)) != 1 || left.text("warnings.0.message") !=
+		"the filter of "+third+" leaves this event out: its delivery ends as skipped (filtered)" {
+		t.Errorf("with a filter: %s", left.raw)
+	}
 	c.do("POST", "/v1/events/"+name+"/replay", `{"destination_id":"dst_nope"}`).wantError(
 		400, "invalid_request", "destination_id")
 	// An unknown filter must not replay to every destination.

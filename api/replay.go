@@ -58,12 +58,24 @@ func (a *replays) replayEvent(w http.ResponseWriter, r *http.Request, key *confi
 	if len(targets) == 0 {
 		in.warn("destination_id", "nothing was queued: no such destination is enabled; enable one and replay again")
 	}
+	warnOfFilters(in, ep, d.Event, targets)
 	run, err := a.queueEvent(r, d, only, targets)
 	if err != nil {
 		return a.answerAfterConflict(w, r, err)
 	}
 	web.WriteJSON(w, http.StatusOK, replayResult{Events: 1, Queued: run.Queued, RunID: &run.ID, Warnings: in.warnings})
 	return nil
+}
+
+// warnOfFilters names the destinations whose filters leave the event out: their deliveries are queued, which records
+// why nothing is sent.
+func warnOfFilters(in *input, ep *config.Endpoint, e *event.Event, targets []string) {
+	takes := filterOf(ep, e)
+	for i := range ep.Destinations {
+		if d := &ep.Destinations[i]; slices.Contains(targets, d.ID) && !takes(i) {
+			in.warn("destination_id", "the filter of "+d.ID+" leaves this event out: its delivery ends as skipped (filtered)")
+		}
+	}
 }
 
 // replayable accepts a rejected event only if its signature is valid with the current secrets. If its endpoint no

@@ -246,14 +246,20 @@ func (a *planner) destinationCountByBody(ctx context.Context, s *selection, unde
 
 // targets returns the destinations that an event goes to.
 func (s *selection) targets(ep *config.Endpoint, e *event.Event) (dests []string) {
-	var wanted []bool
-	if filters := ep.BodyFilters(); filters != nil {
-		wanted = filters.Match(e.Body)
-	}
+	takes := filterOf(ep, e)
 	for i := range ep.Destinations {
-		if d := &ep.Destinations[i]; s.includes(d) && d.Filter.MatchesType(e.Type) && (wanted == nil || wanted[i]) {
+		if d := &ep.Destinations[i]; s.includes(d) && takes(i) {
 			dests = append(dests, d.ID)
 		}
 	}
 	return dests
+}
+
+// filterOf returns whether the filter of the i-th destination lets the event pass.
+func filterOf(ep *config.Endpoint, e *event.Event) func(i int) bool {
+	var wanted []bool
+	if filters := ep.BodyFilters(); filters != nil {
+		wanted = filters.Match(e.Body)
+	}
+	return func(i int) bool { return ep.Destinations[i].Filter.MatchesType(e.Type) && (wanted == nil || wanted[i]) }
 }
