@@ -83,8 +83,13 @@ run_part() {
 		echo "the 20 longest tests, ten times each, in $(grep -c '^ok' "$output.log") runs" >"$output.figures"
 		;;
 	deploy/fuzz.sh)
-		RELAY_FUZZ_TABLE=deploy/fuzz.md "$1" 120 2>&1 | tee "$output.log"
+		local failed=0
+		RELAY_FUZZ_TABLE=deploy/fuzz.md "$1" 120 2>&1 | tee "$output.log" || failed=1
 		echo "$(grep -c '^== ' "$output.log") targets, 120 s each; deploy/fuzz.md adds them up" >"$output.figures"
+		if [ $failed = 1 ]; then
+			sed -n 's/^fuzz: failed: \(.*\)/fuzz\tfail\t0\t\1/p' "$output.log" >"$output.records"
+			return 1
+		fi
 		;;
 	*)
 		CGO_ENABLED=0 RELAY_TORTURE=1 go test -json -vet=off -count=1 -timeout 4h -run "$2" "$1" | tee "$output.log" |
