@@ -30,8 +30,8 @@ const (
 	claimStaleAfter = time.Second
 	// lookupTimeout limits this search.
 	lookupTimeout = 2 * time.Second
-	// claimWait is how long an event waits for an equal one that is being stored. Storing takes some milliseconds, while
-	// a broker is replaced some hundreds; providers wait for the answer for 5 s or longer.
+	// claimWait is how long an event waits for an equal one that is being stored. Storing takes a few milliseconds,
+	// and a few hundred while a broker is replaced; providers wait at least 5 s.
 	claimWait = time.Second
 	// maxClaimWaitBytes bounds what the waiting events of this node hold, each with its body and waitingOverhead. So at
 	// most 1024 of them ask Redis some ten times a second; the others get their 503 at once.
@@ -41,10 +41,10 @@ const (
 	noDestination = "no destination"
 )
 
-// claimPause is between two looks at the claim, which another node may hold.
+// claimPause is the pause between two tries to claim the key, which another node may hold.
 var claimPause = wait.Backoff{First: 10 * time.Millisecond, Longest: 100 * time.Millisecond}
 
-// pendingError is the 503 while an equal event is being stored still: a 2xx would promise that it is durable.
+// pendingError is the 503 while an equal event is still being stored: a 2xx would promise that it is durable.
 func pendingError() error {
 	return web.ServiceUnavailable(nil, "the same event is being stored by another request; send it again")
 }
@@ -129,7 +129,10 @@ func (g *Ingest) claim(ctx, until context.Context, ep *config.Endpoint, key stri
 		return claim
 	}
 	for n := 0; claim.State == limit.ClaimPending && wait.For(until, claimPause.After(n)) == nil; n++ {
-		claim = g.deps.Claims.Claim(ctx, key, e.ID, note)
+		// Without an answer the event is still known to be pending; storing it now would deliver both.
+		if next := g.deps.Claims.Claim(ctx, key, e.ID, note); next.State != limit.ClaimUnavailable {
+			claim = next
+		}
 	}
 	return claim
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/limit"
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
@@ -167,11 +168,12 @@ func TestDuplicateReasonTakesPrecedence(t *testing.T) {
 }
 
 // An event that arrives while an equal one is being stored, on this node or on another one, waits for it and gets the
-// normal answer. It does not wait when the log takes too long, or beside many that wait.
+// normal answer, also if Redis fails meanwhile. It does not wait when the log takes too long, or beside many that wait.
 func TestDuplicateWaitsForTheFirst(t *testing.T) {
 	storing, stored := make(chan struct{}), make(chan struct{})
 	var once sync.Once
-	o := options{redis: miniredis.RunT(t).Addr(), endpoint: deduplicated("body:$.id")}
+	redis := miniredis.RunT(t)
+	o := options{redis: redis.Addr(), endpoint: deduplicated("body:$.id")}
 	o.produce = func(next Producer) Producer {
 		return producerFunc(func(topic string, partition int32, r *record, done func(*record, error)) {
 			next.Produce(topic, partition, r, func(r *record, err error) {
@@ -204,6 +206,14 @@ func TestDuplicateWaitsForTheFirst(t *testing.T) {
 	other := w.second(o)
 	other.ingest.claimWait = 20 * time.Millisecond
 	other.want(other.post(body), 503)
+	redis.SetError("LOADING")
+	time.Sleep(2 * claimPause.Longest) // each of those that wait asks once
+	redis.SetError("")
+	for _, node := range nodes {
+		eventually(t, "Redis answers", func() bool {
+			return node.ingest.deps.Claims.Claim(t.Context(), "other", id.ID{1}, "").State != limit.ClaimUnavailable
+		})
+	}
 	close(stored)
 	wg.Wait()
 	w.wantDuplicates(-1, 0, 0)
@@ -214,8 +224,8 @@ func TestDuplicateWaitsForTheFirst(t *testing.T) {
 	}
 }
 
-// A burst of equal events on two nodes is delivered once. The others are duplicates, or are answered 503 while the
-// first one is being stored.
+// A burst of equal events on two nodes is delivered once. The others are duplicates, or are answered 503 if the
+// first one is not stored within claimWait.
 func TestDuplicateBurstOnTwoNodes(t *testing.T) {
 	o := options{redis: miniredis.RunT(t).Addr(), endpoint: deduplicated("header:X-GitHub-Delivery")}
 	w := newWorld(t, o)
@@ -240,11 +250,15 @@ func TestDuplicateBurstOnTwoNodes(t *testing.T) {
 	wg.Wait()
 	events := w.stored()
 	delivered := slices.DeleteFunc(slices.Clone(events), func(e *event.Event) bool { return e.DuplicateOf != "" })
-	if len(delivered) != 1 || int64(len(events)) != taken.Load() || taken.Load() != 60 {
-		t.Fatalf("%d events, %d of them no duplicates, %d answered 200", len(events), len(delivered), taken.Load())
+	// A machine with other work may not connect to Redis within the second that a dial may take.
+	unavailable := int(nodes[0].dedups("unavailable") + nodes[1].dedups("unavailable"))
+	if len(delivered) < 1 || len(delivered) > 1+unavailable || int64(len(events)) != taken.Load() || taken.Load() != 60 {
+		t.Fatalf("%d events, %d of them no duplicates, %d answered 200, Redis did not answer %d times", len(events),
+			len(delivered), taken.Load(), unavailable)
 	}
 	for _, e := range events {
-		if e.DuplicateOf != "" && (e.DuplicateOf != delivered[0].ID.Text(id.Event) || len(e.Dests) != 0) {
+		if e.DuplicateOf != "" && (unavailable == 0 && e.DuplicateOf != delivered[0].ID.Text(id.Event) ||
+			len(e.Dests) != 0) {
 			t.Errorf("%s repeats %s, to %v", e.ID, e.DuplicateOf, e.Dests)
 		}
 	}
