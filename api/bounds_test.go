@@ -100,7 +100,9 @@ func TestWrongTypeOfAnyMemberIsRefused(t *testing.T) {
 	for _, v := range anyValues {
 		try("POST", "/v1/events/"+event+"/replay", "destination_id", fmt.Sprintf(`{"destination_id":%s}`, v))
 	}
-	c.do("POST", "/v1/events/"+event+"/replay", `{"destination_id":null}`).want(200) // as in a recovery
+	// A client's variable that is not set must not send to all destinations.
+	c.do("POST", "/v1/events/"+event+"/replay", `{"destination_id":null}`).wantError(
+		400, "invalid_request", "destination_id")
 }
 
 // walk calls f with the path of every member, including those of nested objects.

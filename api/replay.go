@@ -28,7 +28,6 @@ func (a *replays) replayEvent(w http.ResponseWriter, r *http.Request, key *confi
 	in := &input{}
 	o := in.newObject("", body)
 	var only string
-	o.ignoreNulls("destination_id")
 	o.text("destination_id", 1, maxHeaderName, &only)
 	o.refuseUnknown()
 	if in.err != nil {
@@ -73,7 +72,8 @@ func warnOfFilters(in *input, ep *config.Endpoint, e *event.Event, targets []str
 	takes := filterOf(ep, e)
 	for i := range ep.Destinations {
 		if d := &ep.Destinations[i]; slices.Contains(targets, d.ID) && !takes(i) {
-			in.warn("destination_id", "the filter of "+d.ID+" leaves this event out: its delivery ends as skipped (filtered)")
+			in.warn("destination_id", "the filter of "+d.ID+" leaves this event out: its delivery ends as skipped (filtered); "+
+				"change the filter and replay again to deliver it")
 		}
 	}
 }

@@ -56,9 +56,9 @@ func (a *planner) newSelection(body []byte, account string) (*selection, *select
 	in := &selectionInput{}
 	in.top = in.newObject("", body)
 	in.inner = in.top.object("filter")
-	// A filter that is null stays an error: without it, more would be sent.
+	// A filter or dry_run that is null stays an error: without it, more would be sent.
 	times := slices.Concat(sinceNames, untilNames)
-	in.top.ignoreNulls(append(times, "rate_per_second", "dry_run")...)
+	in.top.ignoreNulls(append(times, "rate_per_second")...)
 	if in.inner != nil {
 		in.inner.ignoreNulls(times...)
 	}

@@ -167,7 +167,7 @@ func TestReplayFilter(t *testing.T) {
 		t.Errorf("%+v", q)
 	}
 	if q := asked(`{"endpoint_id":"` + ep + `","since":"` + stamp + `","until":null,"end":null,"rate_per_second":null,` +
-		`"dry_run":null,"filter":{"from":null,"to":null}}`); !q.Since.Equal(from) || time.Since(q.Until) > 5*time.Second {
+		`"filter":{"from":null,"to":null}}`); !q.Since.Equal(from) || time.Since(q.Until) > 5*time.Second {
 		t.Errorf("%+v", q)
 	}
 	if q := asked(`{"status":"failed","since":"` + stamp + `"}`); len(q.Endpoints) != 0 {
@@ -188,6 +188,7 @@ func TestReplayFilter(t *testing.T) {
 	bad(`{"endpoint_id":"EP"}`, invalid, "since")
 	bad(`{"since":"NOW"}`, invalid, "")
 	bad(`{"since":null,"endpoint_id":"EP"}`, invalid, "since")
+	bad(`{"since":"NOW","endpoint_id":"EP","dry_run":null}`, invalid, "dry_run")
 	bad(`{"since":"NOW","endpoint_id":"EP","source":null}`, invalid, "source")
 	bad(`{"since":"NOW","filter":null}`, invalid, "")
 	bad(`{"since":"NOW","filter":"failed"}`, invalid, "filter")
