@@ -244,14 +244,11 @@ func (a *recoveries) listRecoveryItems(w http.ResponseWriter, r *http.Request, k
 	out := list[itemView]{Data: []itemView{}}
 	if items > 0 {
 		page, err := a.recovery.RecoveryItems(r.Context(), event.RecoveryJob{
-			Account: job.Account, ID: job.ID, Selection: job.Selection, Total: items, Reserved: job.Reserved,
-			UnsentReason: job.State.UnsentReason(),
+			Account: job.Account, ID: job.ID, Selection: job.Selection, From: first, Total: items,
+			Reserved: job.Reserved, UnsentReason: job.State.UnsentReason(),
 		}, int(min(last.seq(), int64(items))), limit, states)
 		if err != nil {
 			return err
-		}
-		if n := slices.IndexFunc(page.Rows, func(x event.RecoveryItem) bool { return x.Seq < first }); n >= 0 {
-			page.Rows, page.More = page.Rows[:n], false // the highest come first
 		}
 		for i := range page.Rows {
 			out.Data = append(out.Data, itemOf(job, &page.Rows[i]))

@@ -48,7 +48,7 @@ func (f *fake) RecoveryItems(_ context.Context, job event.RecoveryJob, before, l
 	}
 	for _, x := range slices.Backward(f.items) {
 		switch {
-		case x.Seq >= before || len(states) > 0 && !slices.Contains(states, x.State):
+		case x.Seq < job.From || x.Seq >= before || len(states) > 0 && !slices.Contains(states, x.State):
 		case len(page.Rows) == limit:
 			page.More = true
 			return page, nil

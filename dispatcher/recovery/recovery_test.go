@@ -247,7 +247,7 @@ func TestDeliveredAndExpiredItemsAreSkipped(t *testing.T) {
 func TestCanaryOfSkippedItemsGoesOn(t *testing.T) {
 	f := func(delivered int, state config.RecoveryState, want config.CanaryResult) {
 		t.Helper()
-		bubble(t, 20, func(w *world) {
+		bubble(t, 2020, func(w *world) {
 			var stored atomic.Bool
 			w.on(func(step string) error {
 				if step == "caught" {
@@ -278,9 +278,10 @@ func TestCanaryOfSkippedItemsGoesOn(t *testing.T) {
 		})
 	}
 	f(4, config.RecoveryAwaitingApproval, config.CanaryResult{Total: 5, Delivered: 1})
-	f(7, config.RecoveryAwaitingApproval, config.CanaryResult{From: 5, Total: 5, Delivered: 3})
-	f(18, config.RecoveryCompleted, config.CanaryResult{From: 15, Total: 5, Delivered: 2})
-	f(20, config.RecoveryCompleted, config.CanaryResult{From: 15, Total: 5})
+	f(7, config.RecoveryAwaitingApproval, config.CanaryResult{From: 7, Total: 5, Delivered: 5})
+	f(2009, config.RecoveryAwaitingApproval, config.CanaryResult{From: 2009, Total: 5, Delivered: 5})
+	f(2018, config.RecoveryCompleted, config.CanaryResult{From: 2018, Total: 2, Delivered: 2})
+	f(2020, config.RecoveryCompleted, config.CanaryResult{From: 2015, Total: 5})
 }
 
 // The deadline ends a job in every state, also while the store is unavailable.

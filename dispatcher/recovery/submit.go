@@ -2,6 +2,7 @@ package recovery
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
@@ -16,6 +17,8 @@ const (
 	pageSeconds               = 10
 	// The next page is reserved when at most 1/refillShare of the page size is unfinished.
 	refillShare = 4
+	// canaryLookahead is how many items are searched at once for one that can be sent.
+	canaryLookahead = 2000
 	// batchBytes bounds the bodies that are submitted at once. A larger body is submitted alone.
 	batchBytes = 8 << 20
 )
@@ -55,11 +58,7 @@ func (run *jobRun) advance(ctx context.Context, job *config.Recovery) (time.Dura
 	case unfinished <= 0 && left == 0:
 		return 0, run.end(ctx, job, config.RecoveryCompleted, "")
 	case unfinished <= 0 && canary && counts.Delivered == 0: // all were skipped, so it has shown nothing
-		next, err := run.update(ctx, job, (*config.Recovery).NextCanary)
-		if err != nil {
-			return 0, err
-		}
-		return 0, run.submit(ctx, next, job.Reserved)
+		return 0, run.nextCanary(ctx, job)
 	case unfinished <= 0 && canary:
 		_, err := run.update(ctx, job, func(edited *config.Recovery) {
 			edited.State, edited.Canary.Delivered, edited.Canary.Failed = config.RecoveryAwaitingApproval, counts.Delivered,
@@ -94,6 +93,33 @@ func (run *jobRun) reserve(ctx context.Context, job *config.Recovery, n int) err
 		return err
 	}
 	return run.submit(ctx, reserved, job.Reserved)
+}
+
+// errSendable ends the search of nextCanary.
+var errSendable = errors.New("an item can be sent")
+
+// nextCanary makes the items from the first one on that can be sent the canary, and submits them. Those before it are
+// skipped. If there is none in canaryLookahead items, the last of these are the canary, and all of them are skipped.
+func (run *jobRun) nextCanary(ctx context.Context, job *config.Recovery) error {
+	searched := storeJob(job)
+	searched.Reserved = min(job.Reserved+canaryLookahead, job.Sendable)
+	from := max(searched.Reserved-config.MaxCanaryDeliveries, job.Reserved)
+	err := run.Store.OpenRecoveryItems(ctx, searched, job.Reserved, searched.Reserved,
+		func(item *event.OpenRecoveryItem) error {
+			if skipReason(item) != "" {
+				return nil
+			}
+			from = item.Seq
+			return errSendable
+		})
+	if err != nil && !errors.Is(err, errSendable) {
+		return err
+	}
+	next, err := run.update(ctx, job, func(edited *config.Recovery) { edited.NextCanary(from) })
+	if err != nil {
+		return err
+	}
+	return run.submit(ctx, next, job.Reserved)
 }
 
 // resubmit submits reserved items that have no outcome: this node, or the owner before it, stopped in between. Items
@@ -145,12 +171,8 @@ type batch struct {
 
 // add adds an item. An item that was delivered meanwhile, or whose payload is gone, is skipped.
 func (b *batch) add(ctx context.Context, item *event.OpenRecoveryItem) error {
-	switch {
-	case item.Prior.Status == event.Delivered:
-		b.outcomes = append(b.outcomes, b.skippedOutcome(item, event.AlreadyDelivered))
-		return nil
-	case item.StoredEvent == nil:
-		b.outcomes = append(b.outcomes, b.skippedOutcome(item, event.PayloadExpired))
+	if reason := skipReason(item); reason != "" {
+		b.outcomes = append(b.outcomes, b.skippedOutcome(item, reason))
 		return nil
 	}
 	if b.bytes > 0 && b.bytes+len(item.StoredEvent.Body) > batchBytes {
@@ -171,6 +193,17 @@ func (b *batch) add(ctx context.Context, item *event.OpenRecoveryItem) error {
 	b.deliveries = append(b.deliveries, work)
 	b.bytes += len(item.StoredEvent.Body)
 	return nil
+}
+
+// skipReason is why an item is not sent; empty if it is.
+func skipReason(item *event.OpenRecoveryItem) event.Reason {
+	switch {
+	case item.Prior.Status == event.Delivered:
+		return event.AlreadyDelivered
+	case item.StoredEvent == nil:
+		return event.PayloadExpired
+	}
+	return ""
 }
 
 // skippedOutcome is the outcome of an item that is not sent. A final status of the delivery stays; any other becomes

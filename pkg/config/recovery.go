@@ -180,9 +180,10 @@ func (j *Recovery) StartCanary(at time.Time) {
 	}
 }
 
-// NextCanary makes the items after a canary whose items were all skipped the canary, and reserves them.
-func (j *Recovery) NextCanary() {
-	j.Canary = CanaryResult{From: j.Reserved, Total: min(MaxCanaryDeliveries, j.Sendable-j.Reserved)}
+// NextCanary makes the items from a number on the canary and reserves them and those before, after all items of the
+// present canary were skipped.
+func (j *Recovery) NextCanary(from int) {
+	j.Canary = CanaryResult{From: from, Total: min(MaxCanaryDeliveries, j.Sendable-from)}
 	j.Reserved = j.Canary.End()
 }
 

@@ -38,6 +38,7 @@ type RecoveryJob struct {
 	Account, ID string // rec_…
 	Selection   string // names its items
 	Total       int    // items that it has
+	From        int    // number of the first item that a list has
 	Reserved    int    // items below this number may have been submitted
 	// UnsentReason is why the remaining items will never be submitted; empty while they may be.
 	UnsentReason Reason

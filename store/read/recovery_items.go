@@ -24,8 +24,8 @@ const (
 	bodyChunk = 8 << 20
 )
 
-// RecoveryItems returns up to limit items of a job with numbers below before, the highest first. before = 0 is the
-// first page, which waits for the fence. Only items with one of states are returned; empty = all.
+// RecoveryItems returns up to limit items of a job with numbers from job.From to below before, the highest first.
+// before = 0 is the first page, which waits for the fence. Only items with one of states are returned; empty = all.
 func (r *Reader) RecoveryItems(
 	ctx context.Context, job event.RecoveryJob, before, limit int, states []event.Status,
 ) (page event.RecoveryItemPage, err error) {
@@ -46,9 +46,9 @@ func (r *Reader) RecoveryItems(
 	if len(states) > 0 {
 		chunk = itemChunk
 	}
-	for before = min(before, job.Total); len(page.Rows) <= limit && before > 0; before -= chunk {
+	for before = min(before, job.Total); len(page.Rows) <= limit && before > job.From; before -= chunk {
 		// Numbers have no gaps, so a range of numbers bounds the rows. With FINAL a LIMIT would not.
-		items, err := itemReader{r}.items(ctx, job, max(before-chunk, 0), before)
+		items, err := itemReader{r}.items(ctx, job, max(before-chunk, job.From), before)
 		if err != nil {
 			return page, err
 		}

@@ -79,6 +79,18 @@ func TestSelectRecoveryHasEachFailureOnce(t *testing.T) {
 			t.Errorf("item %d is %+v, want %+v", i, x, want)
 		}
 	}
+	last := job
+	last.From, last.Total = 20, 24
+	for limit, want := range map[int]string{2: "[23 22] true", 4: "[23 22 21 20] false"} {
+		page, err := r.RecoveryItems(t.Context(), last, 0, limit, nil)
+		numbers := []int{}
+		for _, x := range page.Rows {
+			numbers = append(numbers, x.Seq)
+		}
+		if got := fmt.Sprint(numbers, page.More); err != nil || got != want {
+			t.Errorf("of the items 20 to 23, a page of %d is %s, want %s: %v", limit, got, want, err)
+		}
+	}
 	count := func(s event.Selection, want int) {
 		t.Helper()
 		if _, sel := b.SelectRecovery(r, s); sel.Total != want {
