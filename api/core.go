@@ -156,7 +156,7 @@ func (c *core) pastWindow(q *query, sinceNames, untilNames []string) window {
 	w := readWindow(q, sinceNames, untilNames)
 	if now := c.now(); w.until.After(now) {
 		if !w.since.Before(now) {
-			q.fail(w.untilName, "means now when it is in the future, and must be later than since")
+			q.fail(w.untilName, "is in the future, so it means now; send a since in the past")
 		}
 		w.until = time.Time{}
 	}

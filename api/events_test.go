@@ -515,7 +515,8 @@ func TestReplayOneEvent(t *testing.T) {
 	left := c.do("POST", "/v1/events/"+name+"/replay", nil).want(200)
 	c.fake.commands = c.fake.commands[:3]
 	if left.get("queued") != 2.0 || len(left.get("warnings").([]any)) != 1 || left.text("warnings.0.message") !=
-		"the filter of "+third+" leaves this event out: its delivery ends as skipped (filtered)" {
+		"the filter of "+third+" leaves this event out: its delivery ends as skipped (filtered); "+
+			"change the filter and replay again to deliver it" {
 		t.Errorf("with a filter: %s", left.raw)
 	}
 	c.do("POST", "/v1/events/"+name+"/replay", `{"destination_id":"dst_nope"}`).wantError(

@@ -29,8 +29,8 @@ add() {
 	} 9<deploy
 }
 
-# fuzz DIRECTORY TARGET runs a target. Go sometimes takes the end of the time for a failure (golang/go#75804); then there
-# is no input that fails.
+# fuzz DIRECTORY TARGET runs a target. Go sometimes reports the end of -fuzztime as a failure (golang/go#75804); then it
+# names no failing input.
 fuzz() {
 	local output
 	output=$(mktemp)

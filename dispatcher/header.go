@@ -97,8 +97,8 @@ const (
 const maxOwnHeaders = 15
 
 // requestHeader builds the headers of one attempt: the received ones, then those of the destination, then the relay's
-// own, which nothing overrides but a User-Agent of the destination. The signature covers the body as it is sent. Beside
-// a transformed body, received headers that describe the stored one are left out.
+// own. Nothing overrides these, except that a destination may set its User-Agent. The signature covers the body as it
+// is sent. Beside a transformed body, received headers that describe the stored one are left out.
 func requestHeader(
 	work *event.Work, content content, target *lane.Target, userAgent string, now time.Time,
 ) http.Header {
@@ -139,7 +139,7 @@ func requestHeader(
 			set(name, f.Value)
 		}
 	}
-	set(headerUserAgent, userAgent) // unless the destination has another one
+	set(headerUserAgent, userAgent) // a header of the destination may replace it
 	for _, f := range target.Header {
 		set(safeName(f.Name), f.Value)
 	}

@@ -50,7 +50,8 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		dedup: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "relay_ingest_dedup_total",
 			Help: "Events of endpoints with deduplication, by result: new, duplicate, pending " +
-				"(an equal event was still being stored after 1 s; answered 503), unavailable (stored without deduplication).",
+				"(an equal event was still being stored after a wait of at most 1 s; answered 503), " +
+				"unavailable (stored without deduplication).",
 		}, []string{"result"}),
 	}
 	// All label values exist from the start, so that an alert on increase() sees the first refusal.

@@ -46,8 +46,8 @@ func (g *Ingest) reject(
 		}
 		name := e.ID.Text(id.Event)
 		w.Header().Set(eventIDHeader, name)
-		advice = "; GET /v1/events?status=rejected lists the event, and its page in the dashboard, or GET /v1/events/" +
-			name + "/signature, says what to change"
+		advice = "; GET /v1/events?status=rejected lists the event, and GET /v1/events/" + name +
+			"/signature, or its page in the dashboard, says what to change"
 	} else {
 		g.metrics.unstored.Inc()
 	}

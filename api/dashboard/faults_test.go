@@ -97,7 +97,7 @@ func TestSavesWithoutTheLog(t *testing.T) {
 	} {
 		form := b.get(path).fields(path)
 		form.Set(field, "49")
-		a := b.post(path, form).want(503, "Not saved: the change was not confirmed", "Your entries are below", `value="49"`,
+		a := b.post(path, form).want(503, "Not confirmed: it may have taken effect", "Your entries are below", `value="49"`,
 			form.Get("nonce"))
 		if strings.Contains(a.body, `class="toast"`) {
 			t.Errorf("%s is shown as done", path)
@@ -106,7 +106,7 @@ func TestSavesWithoutTheLog(t *testing.T) {
 	form := b.get("/app/endpoints/new?provider=stripe").fields("/app/endpoints/new")
 	form.Set("destinations", "https://a.example.com")
 	form.Set("verification.secret", "whsec_mine")
-	b.post("/app/endpoints/new", form).want(503, "Not saved", "https://a.example.com", form.Get("nonce"))
+	b.post("/app/endpoints/new", form).want(503, "Not confirmed", "https://a.example.com", form.Get("nonce"))
 	nonce := url.Values{"nonce": {newNonce()}, "overlap_seconds": {"0"}}
 	for _, action := range []string{"/pause", "/rotate-url"} {
 		b.post("/app/endpoints/ep_1"+action, nonce).want(503, "Your change was not confirmed", "see what is stored",

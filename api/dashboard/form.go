@@ -22,8 +22,8 @@ type form struct {
 	// Error is why the form was not accepted; empty for a new form. Param is the field at fault, and Label its label:
 	// known once the field is drawn.
 	Error, Param, Label string
-	// ReadOnly says that the form asks for something and changes nothing. Refused is what a refused form did not do;
-	// empty: it did not save.
+	// ReadOnly says that the form asks for something and changes nothing. Refused begins the message of a
+	// refused form, such as "Not sent"; empty: "Not saved".
 	ReadOnly bool
 	Refused  string
 	// Unconfirmed says that the service did not confirm what the form asked for.

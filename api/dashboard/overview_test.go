@@ -60,7 +60,7 @@ func TestOverviewPage(t *testing.T) {
 	b := r.signedIn()
 	page := b.get("/app").want(200, "26 things need you", "Stripe live secret key", "sk_live_***aB3d",
 		`href="/app/findings/fnd_1"`, "<b>billing</b> is held", `href="/app/endpoints/ep_1/destinations/dst_1"`,
-		"22:24:50", "410 Gone", `href="/app/recoveries/rec_1"`, "its canary delivered 5 of 5", "1,262",
+		"22:24:50", "410 Gone", `href="/app/recoveries/rec_1"`, "its canary delivered 5 of 5.",
 		"prepared by ops@example.com", "orders, billing: 22 attempts, threshold 20",
 		"21 more destinations", "95 of 110", "86.4\u00a0%", "p95 of requests", "81\u00a0ms", "83.3\u00a0%",
 		"orders&lt;b&gt;",

@@ -139,7 +139,7 @@ func (v *visit) page(name string, data any) error {
 		}
 	}
 	var buf bytes.Buffer
-	if v.status >= http.StatusBadRequest { // the summary above a refused form has the labels of fields, drawn after it
+	if v.status >= http.StatusBadRequest { // the message above a refused form needs labels of fields that are drawn later
 		if err := t.ExecuteTemplate(io.Discard, block, x); err != nil {
 			return fmt.Errorf("page %s: %w", name, err)
 		}

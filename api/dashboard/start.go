@@ -157,7 +157,8 @@ func (v *visit) addNeeds(p *startPage, o *overviewData, asked []*config.Act) {
 	}))...)
 }
 
-// maxDestinationLines is how many lines the destinations of one alert rule have. More are named in one line.
+// maxDestinationLines is how many lines the destinations of one alert rule, or those that are paused, have. More are
+// named in one line.
 const maxDestinationLines = 3
 
 // alertNeeds are the lines of alerts, in their order.
@@ -198,7 +199,7 @@ func groupNeed(group []*alertData) need {
 
 // pausedNeeds are the lines of n destinations that a person has paused, of which some are shown.
 func pausedNeeds(shown []need, n int) []need {
-	if n <= maxDestinationLines {
+	if n <= maxDestinationLines && n == len(shown) {
 		return shown
 	}
 	names := make([]string, 0, maxDestinationLines)
@@ -261,8 +262,8 @@ func (r *waitingRecoveryData) need() need {
 		name = *r.EndpointName
 	}
 	return need{Icon: "recover", Subject: name, Until: r.DeadlineAt,
-		Text: fmt.Sprintf("has a recovery that waits for approval: its canary delivered %d of %d, %s remain.",
-			r.Canary.Delivered, r.Canary.Total, plural(r.Total-r.Canary.Total, "delivery", "deliveries")),
+		Text: fmt.Sprintf("has a recovery that waits for approval: its canary delivered %d of %d.",
+			r.Canary.Delivered, r.Canary.Total),
 		Detail: "prepared by " + r.CreatedBy, Path: recoveriesPath + "/" + url.PathEscape(r.ID), Button: "Review"}
 }
 

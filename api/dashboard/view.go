@@ -32,7 +32,7 @@ func (d *Dashboard) functions() template.FuncMap {
 	}
 }
 
-// isoFormat sorts by time.
+// Texts in isoFormat sort by time.
 const isoFormat = "2006-01-02T15:04:05.000Z"
 
 // moment is a time for the template "time".
@@ -41,7 +41,7 @@ type moment struct {
 	Exact    string // for the title
 	Clock    string // of its day, with the day if that is not the day of now
 	Relative string // from now
-	Due      bool   // of something planned, which is due now from then on
+	Due      bool   // a planned time: once past, it reads "due now"
 }
 
 // Date and Time are the parts of Exact; each stays on one line.
@@ -82,7 +82,7 @@ func (d *Dashboard) moment(t any) (moment, error) {
 		Clock: clock, Relative: relative(now.Sub(at))}, nil
 }
 
-// dueMoment is moment for a time at which something is planned. What is overdue is due now: it was not done then.
+// dueMoment is moment for a time at which something is planned. Once it has passed it reads "due now".
 func (d *Dashboard) dueMoment(t any) (moment, error) {
 	m, err := d.moment(t)
 	m.Due = m.ISO != ""
@@ -252,7 +252,7 @@ type marks struct {
 	More  int // how many are left out
 }
 
-// Most marks of a row, and how many of more are shown.
+// A row shows up to maxMarks marks, and of more shownMarks and a number.
 const (
 	maxMarks   = 6
 	shownMarks = 5

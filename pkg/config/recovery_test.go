@@ -49,8 +49,8 @@ func TestRecoveriesChanged(t *testing.T) {
 func errOf[T any](_ T, err error) error { return err }
 
 // UnsettledRecoveries returns the jobs with unfinished work and those to be removed. Those that wait for approval are
-// counted. The number of open jobs is
-// bounded.
+// counted. The number
+// of open jobs is bounded.
 func TestUnsettledRecoveries(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
 	ctx := t.Context()
