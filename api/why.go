@@ -153,7 +153,7 @@ func eventWhy(d *event.Detail, failures map[string]*transformFailureView) string
 
 // whyErased returns the sentence for an event or a delivery whose payload was erased. If that ended it, the sentence
 // does not say that its retention may have ended. One that is open is not sent any more, but ends only when the
-// dispatcher looks at it again, which may be as late as its next attempt was planned.
+// dispatcher reads it again, at the latest when its next attempt is due.
 func whyErased(text string, status event.Status, next web.Time) string {
 	if status != event.Pending && status != event.Retrying && status != event.Held {
 		return strings.Replace(text, reasons[event.PayloadExpired], "the payload was erased", 1)

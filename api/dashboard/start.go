@@ -20,7 +20,7 @@ type startPage struct {
 	Pages        map[string]bool
 	Heading      string
 	Needs        []need
-	Paused       []need     // destinations that a person has paused: they wait, and need nobody
+	Paused       []need     // destinations that a person has paused: nobody has to act
 	More         []menuItem // lists that have more things than are shown
 	At           string     // when the overview was made
 	Traffic      *overviewTraffic

@@ -209,17 +209,23 @@ func TestUnavailableOutcomeStopsJob(t *testing.T) {
 	})
 }
 
+// caughtUp is set once the store has caught up with the log.
+func (w *world) caughtUp() *atomic.Bool {
+	var stored atomic.Bool
+	w.on(func(step string) error {
+		if step == "caught" {
+			stored.Store(true)
+		}
+		return nil
+	})
+	return &stored
+}
+
 // Expired and delivered items are skipped, and stop nothing. That an item was delivered may have been seen before that
 // was stored.
 func TestDeliveredAndExpiredItemsAreSkipped(t *testing.T) {
 	bubble(t, 6, func(w *world) {
-		var stored atomic.Bool
-		w.on(func(step string) error {
-			if step == "caught" {
-				stored.Store(true)
-			}
-			return nil
-		})
+		stored := w.caughtUp()
 		w.Prior = func(seq int) event.Status {
 			if seq%3 == 0 && !stored.Load() {
 				return event.Failed
@@ -248,13 +254,7 @@ func TestCanaryOfSkippedItemsGoesOn(t *testing.T) {
 	f := func(delivered int, state config.RecoveryState, want config.CanaryResult) {
 		t.Helper()
 		bubble(t, 2020, func(w *world) {
-			var stored atomic.Bool
-			w.on(func(step string) error {
-				if step == "caught" {
-					stored.Store(true)
-				}
-				return nil
-			})
+			stored := w.caughtUp()
 			w.Prior = func(seq int) event.Status {
 				if seq < delivered && stored.Load() {
 					return event.Delivered
