@@ -3,8 +3,10 @@ package egress
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"os"
 	"slices"
@@ -345,5 +347,34 @@ func TestNewResolver(t *testing.T) {
 	f("10.0.0.2:99999", false)
 	if _, err := NewTransport(Config{DNSServer: "dns.example.com"}); err == nil {
 		t.Error("a transport takes a DNS server that is not an address")
+	}
+}
+
+// After 101 net/http hands out the connection as the body, and a read from it outlasts the request's deadline: such an
+// answer gets an empty body, and its connection is closed.
+func TestSwitchingProtocols(t *testing.T) {
+	closed := make(chan error, 1)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		conn, rw, err := http.NewResponseController(w).Hijack()
+		if err == nil {
+			defer conn.Close()
+			conn.SetDeadline(time.Now().Add(10 * time.Second))
+			conn.Write([]byte("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n"))
+			_, err = rw.ReadByte()
+		}
+		closed <- err
+	}))
+	defer s.Close()
+	policy := loopbackAllowed
+	policy.AllowHTTP = true
+	res, err := get(t, newTransport(t, Config{Policy: policy}), s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res.StatusCode != http.StatusSwitchingProtocols || res.Body != http.NoBody {
+		t.Errorf("%s with a body", res.Status)
+	}
+	if err := <-closed; !errors.Is(err, io.EOF) {
+		t.Errorf("the connection stays open: %v", err)
 	}
 }

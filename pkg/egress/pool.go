@@ -206,6 +206,11 @@ func (t *Transport) roundTrip(req *http.Request) (*http.Response, error) {
 	if header := res.Header["Keep-Alive"]; header != nil && res.ProtoMajor == 1 {
 		t.pools.heedKeepAlive(x.pool, header)
 	}
+	if res.StatusCode == http.StatusSwitchingProtocols {
+		// Its body is the connection, from which a read outlasts ctx. No request asks for another protocol.
+		res.Body.Close()
+		res.Body = http.NoBody
+	}
 	res.Request = req
 	if res.Body == http.NoBody {
 		x.release()
