@@ -38,7 +38,8 @@ type result struct {
 
 	secrets    []Found
 	next       []task
-	dropped    int // links and scripts that the body names beyond maxNext
+	named      int // bytes of the URLs that the body names
+	dropped    int // links and scripts that the body names beyond maxNext and maxNextBytes
 	unfollowed []unfollowed
 }
 

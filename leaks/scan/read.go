@@ -19,8 +19,9 @@ const (
 	maxSecrets = 1_000
 	// maxURL bounds the length of a URL that is requested.
 	maxURL = 2_048
-	// maxNext bounds the links that one body names, and the scripts.
-	maxNext = 20_000
+	// maxNext bounds the links that one body names, and the scripts; maxNextBytes bounds the URLs of each.
+	maxNext      = 20_000
+	maxNextBytes = 2 << 20
 )
 
 // read looks for secrets in a body, and for what else it names.
@@ -142,7 +143,24 @@ func (r *run) parse(base *url.URL, reference string) *url.URL {
 	if u.Path == "" {
 		u.Path = "/"
 	}
+	if len(u.String()) > maxURL { // the base may be long too
+		return nil
+	}
 	return u
+}
+
+// hasRoom reports whether a body may name one more URL. After all links there is room for scripts.
+func (res *result) hasRoom(u *url.URL, k kind) bool {
+	parts := 1
+	if k == script {
+		parts = 2
+	}
+	if len(res.next)+len(res.unfollowed) >= parts*maxNext || res.named > parts*maxNextBytes {
+		res.dropped++
+		return false
+	}
+	res.named += len(u.Path) + len(u.RawPath) + len(u.RawQuery)
+	return true
 }
 
 // pageTypes are the ends of paths that lead to pages.
@@ -151,11 +169,7 @@ var pageTypes = []string{"", ".html", ".htm", ".php", ".asp", ".aspx", ".jsp", "
 // addLink queues a page of the same host.
 func (r *run) addLink(res *result, base *url.URL, reference string) {
 	u := r.parse(base, reference)
-	if u == nil || hostOf(u) != r.target.Hostname {
-		return
-	}
-	if len(res.next)+len(res.unfollowed) >= maxNext {
-		res.dropped++
+	if u == nil || hostOf(u) != r.target.Hostname || !res.hasRoom(u, page) {
 		return
 	}
 	switch extension := strings.ToLower(path.Ext(u.Path)); {
@@ -170,12 +184,7 @@ func (r *run) addLink(res *result, base *url.URL, reference string) {
 
 // addScript queues a script, also with a query: it often has a version.
 func (r *run) addScript(res *result, base *url.URL, reference string) {
-	u := r.parse(base, reference)
-	switch {
-	case u == nil:
-	case len(res.next) >= 2*maxNext: // after all links there is room for scripts
-		res.dropped++
-	default:
+	if u := r.parse(base, reference); u != nil && res.hasRoom(u, script) {
 		res.next = append(res.next, task{kind: script, url: u, depth: res.task.depth})
 	}
 }
@@ -195,7 +204,7 @@ func (r *run) readSitemap(res *result) {
 			continue
 		}
 		u := r.parse(res.url, reference)
-		if u == nil || hostOf(u) != r.target.Hostname {
+		if u == nil || hostOf(u) != r.target.Hostname || !res.hasRoom(u, sitemap) {
 			continue
 		}
 		if res.task.depth > 0 {

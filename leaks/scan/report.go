@@ -1,6 +1,7 @@
 package scan
 
 import (
+	"hash/maphash"
 	"slices"
 	"strings"
 
@@ -75,20 +76,29 @@ type Report struct {
 
 	masks      *secrets.Scanner
 	thirdParty map[string]bool
+	counted    map[uint64]bool // hashes of what is in Skipped or More
+	seed       maphash.Seed
 }
 
 func newReport(masks *secrets.Scanner) *Report {
-	return &Report{masks: masks, thirdParty: map[string]bool{}}
+	return &Report{masks: masks, thirdParty: map[string]bool{}, counted: map[uint64]bool{}, seed: maphash.MakeSeed()}
 }
 
+// addSkipped masks no more paths than the report has: one takes a millisecond if it is long.
 func (r *Report) addSkipped(path, reason string) {
-	s := Skipped{r.shown(path), reason}
+	sum := maphash.String(r.seed, reason+" "+path)
 	switch {
-	case slices.Contains(r.Skipped, s):
-	case len(r.Skipped) >= maxSkipped:
-		r.More++
+	case r.counted[sum]:
+		return
+	case len(r.Skipped) < maxSkipped:
+		if s := (Skipped{r.shown(path), reason}); !slices.Contains(r.Skipped, s) {
+			r.Skipped = append(r.Skipped, s)
+		}
 	default:
-		r.Skipped = append(r.Skipped, s)
+		r.More++
+	}
+	if len(r.counted) < maxSeen {
+		r.counted[sum] = true
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -529,4 +531,66 @@ func TestSlowSite(t *testing.T) {
 			t.Errorf("%+v, %v", report, err)
 		}
 	})
+}
+
+// A source map of some kilobytes, compressed, may name millions of sections: they are read one after the other.
+func TestMapOfManySections(t *testing.T) {
+	body := `{"sections":[` + strings.Repeat("{},", 1_000_000) + `{"map":` + mapOf(t, "a.ts", key("last section")) + `}]}`
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	res := readBody(t, sourceMap, body)
+	runtime.ReadMemStats(&after)
+	if len(res.secrets) != 1 || res.secrets[0].File != "a.ts" {
+		t.Errorf("finds %+v", res.secrets)
+	}
+	if taken := after.TotalAlloc - before.TotalAlloc; taken > 32<<20 {
+		t.Errorf("%d bytes take %d bytes of memory", len(body), taken)
+	}
+}
+
+// A page's base may make each of its links long: what they take together is bounded, and there is room for scripts.
+func TestLongLinks(t *testing.T) {
+	base := "https://shop.example.com/" + strings.Repeat("a", 1_900) + "/"
+	body := `<html><base href="` + base + `">` + strings.Repeat("<a href=?1>", maxNext) +
+		strings.Repeat("<script src=1></script>", maxNext)
+	res := readBody(t, page, body)
+	bytes := 0
+	for _, n := range res.next {
+		bytes += len(n.url.String())
+	}
+	for _, u := range res.unfollowed {
+		bytes += len(u.url.String())
+	}
+	if bytes > 5<<20 || len(res.next) < 500 || len(res.unfollowed) < 500 {
+		t.Errorf("%d bytes of URLs, %d scripts, %d links", bytes, len(res.next), len(res.unfollowed))
+	}
+	if all := len(res.next) + len(res.unfollowed) + res.dropped; all != 2*maxNext {
+		t.Errorf("%d URLs are counted", all)
+	}
+	if res = readBody(t, page, `<html><base href="`+base+`"><a href="`+strings.Repeat("b", 200)+`">`); len(res.next) != 0 {
+		t.Errorf("a URL of %d bytes would be requested", len(res.next[0].url.String()))
+	}
+}
+
+// readBody reads the body of an answer of shop.example.com.
+func readBody(t *testing.T, k kind, body string) *result {
+	t.Helper()
+	r := &run{target: Target{Hostname: "shop.example.com", Rules: rules(t)}}
+	at := &url.URL{Scheme: "https", Host: "shop.example.com", Path: "/"}
+	res := &result{task: task{kind: k}, url: at, body: []byte(body)}
+	r.read(res)
+	return res
+}
+
+// A report masks no more paths than it shows, and counts what it does not show once.
+func TestSkippedOnce(t *testing.T) {
+	r := newReport(rules(t))
+	for range 3 {
+		for i := range maxSkipped + 10 {
+			r.addSkipped(fmt.Sprint("/", i), SkippedQuery)
+		}
+	}
+	if len(r.Skipped) != maxSkipped || r.More != 10 {
+		t.Errorf("%d shown, %d more", len(r.Skipped), r.More)
+	}
 }

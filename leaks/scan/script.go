@@ -1,8 +1,10 @@
 package scan
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"regexp"
 	"strings"
 )
@@ -12,6 +14,8 @@ const (
 	maxChunks = 100
 	// maxMapDepth bounds how deep the JSON of a source map is nested.
 	maxMapDepth = 16
+	// maxSources bounds the sources of a map whose names are kept.
+	maxSources = 50_000
 )
 
 // literal is a quoted path of a script: import("./a.js"), "static/chunks/a.js".
@@ -115,20 +119,12 @@ func (r *run) addSourceMap(res *result, reference string) {
 	}
 }
 
-// sourceMapFile is a source map (ECMA-426), as far as it has sources.
-type sourceMapFile struct {
-	Sources        []*string `json:"sources"`
-	SourcesContent []*string `json:"sourcesContent"`
-	Sections       []struct {
-		Map sourceMapFile `json:"map"`
-	} `json:"sections"`
-}
-
-// readMap looks for secrets in the sources of a source map; in its text, if it cannot be read.
+// readMap looks for secrets in the sources of a source map (ECMA-426); in its text, if it cannot be read.
 func (r *run) readMap(res *result, text []byte) {
-	var file sourceMapFile
-	plain := []byte(strings.TrimPrefix(string(text), ")]}'"))
-	if depthOf(plain) > maxMapDepth || json.Unmarshal(plain, &file) != nil {
+	plain := bytes.TrimPrefix(text, []byte(")]}'"))
+	before := len(res.secrets)
+	if depthOf(plain) > maxMapDepth || !json.Valid(plain) || r.scanSources(res, json.NewDecoder(bytes.NewReader(plain))) != nil {
+		res.secrets = res.secrets[:before]
 		if res.task.kind == guessedMap && res.skipped == "" {
 			return // something else stands there
 		}
@@ -136,25 +132,104 @@ func (r *run) readMap(res *result, text []byte) {
 			res.skipped, res.cut = SkippedUnreadable, true
 		}
 		r.scanText(res, text, "")
-		return
 	}
-	r.scanSources(res, &file)
 }
 
-func (r *run) scanSources(res *result, file *sourceMapFile) {
-	for i, content := range file.SourcesContent {
-		if content == nil || len(res.secrets) >= maxSecrets {
-			continue
+// unnamed is the name of a source that has none.
+const unnamed = "?"
+
+// scanSources looks for secrets in the next value, a source map or null, one source after the other: a text of some
+// kilobytes, compressed, may name millions. The names of sources may come after their contents.
+func (r *run) scanSources(res *result, d *json.Decoder) error {
+	var names []string
+	var sourceOf []int // by secret of this map
+	var secretAt []int // its place in res.secrets
+	err := eachMember(d, func(name string) error {
+		switch name {
+		case "sources":
+			names = names[:0]
+			return eachString(d, func(_ int, source string) {
+				if len(names) < maxSources {
+					names = append(names, source)
+				}
+			})
+		case "sourcesContent":
+			return eachString(d, func(i int, content string) {
+				first := len(res.secrets)
+				if first < maxSecrets {
+					r.scanText(res, []byte(content), unnamed)
+				}
+				for at := first; at < len(res.secrets); at++ {
+					sourceOf, secretAt = append(sourceOf, i), append(secretAt, at)
+				}
+			})
+		case "sections":
+			return eachValue(d, '[', func(int) error { return r.scanSection(res, d) })
 		}
-		name := "?"
-		if i < len(file.Sources) && file.Sources[i] != nil {
-			name = *file.Sources[i]
+		return skipValue(d)
+	})
+	for k, i := range sourceOf {
+		if i < len(names) && names[i] != "" {
+			res.secrets[secretAt[k]].File = names[i]
 		}
-		r.scanText(res, []byte(*content), name)
 	}
-	for i := range file.Sections {
-		r.scanSources(res, &file.Sections[i].Map)
+	return err
+}
+
+// scanSection looks for secrets in the next value, a section of a source map.
+func (r *run) scanSection(res *result, d *json.Decoder) error {
+	return eachMember(d, func(name string) error {
+		if name == "map" {
+			return r.scanSources(res, d)
+		}
+		return skipValue(d)
+	})
+}
+
+// errNoSourceMap says that a value is of another type than in a source map.
+var errNoSourceMap = errors.New("not a source map")
+
+// eachMember calls f before the value of each member of the next value, an object or null.
+func eachMember(d *json.Decoder, f func(name string) error) error {
+	return eachValue(d, '{', func(int) error {
+		name, err := d.Token()
+		if err != nil {
+			return err
+		}
+		return f(name.(string)) // an object has no other names
+	})
+}
+
+// eachString calls f with each element of the next value, an array of strings or null. An element that is null is "".
+func eachString(d *json.Decoder, f func(i int, text string)) error {
+	return eachValue(d, '[', func(i int) error {
+		var text string
+		err := d.Decode(&text)
+		f(i, text)
+		return err
+	})
+}
+
+// eachValue calls f before each member or element of the next value, which begins with open or is null.
+func eachValue(d *json.Decoder, open json.Delim, f func(i int) error) error {
+	switch token, err := d.Token(); {
+	case err != nil || token == nil:
+		return err
+	case token != open:
+		return errNoSourceMap
 	}
+	for i := 0; d.More(); i++ {
+		if err := f(i); err != nil {
+			return err
+		}
+	}
+	_, err := d.Token()
+	return err
+}
+
+func skipValue(d *json.Decoder) error {
+	var value json.RawMessage
+	return d.Decode(&value)
 }
 
 // depthOf returns how deep a JSON text is nested.
