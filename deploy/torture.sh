@@ -40,6 +40,7 @@ parts=(
 	"secrets ./pkg/secrets PackagesOfNPM|ScriptFinds"
 	"clickhouse ./pkg/embedded/clickhouse KillsLoseNothing"
 	"compose deploy/compose/test.sh"
+	"kubernetes deploy/kubernetes/test.sh"
 	"release deploy/release/test.sh"
 	"contract deploy/contract/schemathesis.sh"
 	"repeats deploy/repeats.sh"
@@ -69,7 +70,7 @@ run_part() {
 		"$1" 2>&1 | tee "$output.log"
 		sed -n 's/^sdk: //p' "$output.log" >"$output.figures"
 		;;
-	deploy/compose/test.sh)
+	deploy/compose/test.sh | deploy/kubernetes/test.sh)
 		"$1" 2>&1 | tee "$output.log"
 		sed -n 's/.*: \([0-9]* events accepted.*\)/\1/p' "$output.log" >"$output.figures"
 		;;

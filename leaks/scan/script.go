@@ -123,7 +123,8 @@ func (r *run) addSourceMap(res *result, reference string) {
 func (r *run) readMap(res *result, text []byte) {
 	plain := bytes.TrimPrefix(text, []byte(")]}'"))
 	before := len(res.secrets)
-	if depthOf(plain) > maxMapDepth || !json.Valid(plain) || r.scanSources(res, json.NewDecoder(bytes.NewReader(plain))) != nil {
+	d := json.NewDecoder(bytes.NewReader(plain))
+	if depthOf(plain) > maxMapDepth || !json.Valid(plain) || r.scanSources(res, d) != nil {
 		res.secrets = res.secrets[:before]
 		if res.task.kind == guessedMap && res.skipped == "" {
 			return // something else stands there

@@ -158,8 +158,8 @@ func (c *cluster) call(method, path string, body, into any) (status int, err err
 	return resp.StatusCode, err
 }
 
-// createEndpoint creates the endpoint that delivers to the receiver.
-func (c *cluster) createEndpoint() {
+// createEndpoint creates the endpoint that delivers to the receiver at destination.
+func (c *cluster) createEndpoint(destination string) {
 	c.t.Helper()
 	var answer struct {
 		ID        string `json:"id"`
@@ -167,7 +167,7 @@ func (c *cluster) createEndpoint() {
 	}
 	status, err := c.call("POST", "/v1/endpoints", map[string]any{
 		"name":         "compose",
-		"destinations": []any{map[string]any{"url": "http://receiver:8090/hook"}},
+		"destinations": []any{map[string]any{"url": destination}},
 		"retry_policy": map[string]any{"strategy": "exponential", "initial_seconds": 1, "max_attempts": 20},
 	}, &answer)
 	if err != nil || status != http.StatusCreated {
@@ -326,7 +326,7 @@ func (c *cluster) awaitScraped(nodes string) {
 func TestComposeSmall(t *testing.T) {
 	c := newCluster(t, "small")
 	c.up()
-	c.createEndpoint()
+	c.createEndpoint("http://receiver:8090/hook")
 	for range 10 {
 		c.send()
 	}
@@ -358,7 +358,7 @@ func TestComposeSmall(t *testing.T) {
 func TestComposeCluster(t *testing.T) {
 	c := newCluster(t, "cluster")
 	c.up()
-	c.createEndpoint()
+	c.createEndpoint("http://receiver:8090/hook")
 	c.send()
 	c.awaitReceived()
 	c.awaitScraped("6")

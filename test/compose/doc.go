@@ -1,2 +1,3 @@
-// Package compose brings docker-compose.yml up (make torture PART=compose); package command checks what it names.
+// Package compose brings docker-compose.yml up (make torture PART=compose), and the Helm chart on
+// Kubernetes (PART=kubernetes); package command checks what it names.
 package compose
