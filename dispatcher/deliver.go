@@ -149,14 +149,21 @@ func (d *Dispatcher) carryOut(decision lane.Decision) {
 
 // endDelivery records that no attempt follows. A delivery that is skipped within a replay or recovery job gets its
 // earlier final status back. If it had none, it is skipped until the next outcome of its automatic attempts, which go
-// on.
+// on. A superseded delivery does not: with the earlier status delivered, the skip would replace the outcome of the
+// attempt that has delivered it.
+//
+// A decision without a status ends a copy of a delivery: the outcome of the other record counts.
 func (d *Dispatcher) endDelivery(decision lane.Decision) {
 	work := decision.Delivery.Work
+	if decision.Status == "" {
+		d.finishDelivery(decision.Delivery, step{}, nil)
+		return
+	}
 	outcome := newOutcome(work, decision.Status, decision.Reason, decision.DecidedAt)
 	if outcome.Status == event.Skipped && work.Run != "" {
 		outcome.SkipReason = outcome.Reason
 	}
-	if outcome.Status == event.Skipped && work.Prior.Terminal() {
+	if outcome.Status == event.Skipped && outcome.Reason != event.Superseded && work.Prior.Terminal() {
 		outcome.Status, outcome.Reason = work.Prior, work.PriorReason
 	}
 	d.finishDelivery(decision.Delivery, step{}, outcome)

@@ -46,7 +46,9 @@
 //  2. The follow-up is in the log before its outcome, and both are before the offset is committed
 //     (TestFollowUpComesBeforeItsOutcome, TestOutcomeIsRetriedUntilProduced).
 //  3. After a crash only these are repeated: records finished since the last commit, running deliveries, and holes that
-//     did not fit into the commit metadata (TestHolesSurviveRestart, TestNextOwnerRepeatsNothing).
+//     did not fit into the commit metadata (TestHolesSurviveRestart, TestNextOwnerRepeatsNothing). Of two records
+//     of one delivery that a crash has left, the second ends while the first is queued, sent or being recorded, and
+//     once the first has delivered (TestCrashWhilePacedReplayQueues, TestCopiesOfWaitingDeliveriesEnd).
 //  4. No attempt is early. It is late by at most max(1 s, 5 %) of its wait as long as the node keeps up
 //     (TestHopsAreNeverEarlyAndHardlyLate, TestDestinationDownFor29Seconds, TestDeepTier).
 //  5. A destination that hangs, is slow or is down delays no other one, and a busy one does so for a bounded time

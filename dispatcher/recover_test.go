@@ -106,6 +106,7 @@ func TestCopiesOfRecoveryDeliveriesEnd(t *testing.T) {
 		w.view.job(other)
 		w.command(work)
 		w.outcomes(count(1))
+		time.Sleep(time.Second) // until this node knows that its outcome is in the log
 		w.command(work)
 		nextWork := *work
 		nextWork.Run = other.ID

@@ -131,7 +131,7 @@ func (r *rules) endByState(work *event.Work, dest *config.Destination) (event.St
 		return event.Failed, event.PayloadExpired
 	case !work.Deadline.IsZero() && !now.Before(work.Deadline):
 		return event.Failed, event.AttemptsExhausted
-	case !isRecovery(work) && (work.Attempt > 1 || work.Parked != "") && r.isSuperseded(work):
+	case !isRecovery(work) && r.isSuperseded(work):
 		return event.Skipped, event.Superseded
 	case isRecovery(work) && r.superseded.hasSince(deliveryKey{work.Event.ID, work.Dest, work.Run}, time.Time{}):
 		return event.Skipped, event.AlreadyDelivered
@@ -145,13 +145,15 @@ const clockMargin = id.MaxAhead + 5*time.Second
 
 // isSuperseded reports whether another attempt has already delivered a delivery that waits. For a replay only attempts
 // that began after the replay count: a replay sends again what was delivered before, and a request in flight may have
-// gone to a URL that was corrected since.
+// gone to a URL that was corrected since. The first attempt of a replay is made whatever others have delivered, unless
+// the same replay has: then the record is a copy. Those of a paced replay are due long after a crash has made them.
 func (r *rules) isSuperseded(work *event.Work) bool {
+	waits := work.Attempt > 1 || work.Parked != ""
 	key := deliveryKey{event: work.Event.ID, dest: work.Dest}
 	if work.Run == "" {
-		return r.superseded.hasSince(key, time.Time{})
+		return waits && r.superseded.hasSince(key, time.Time{})
 	}
-	if r.superseded.hasSince(key, startedAt(work).Add(clockMargin)) {
+	if waits && r.superseded.hasSince(key, startedAt(work).Add(clockMargin)) {
 		return true
 	}
 	key.run = work.Run // another copy of the same record

@@ -62,6 +62,50 @@ func TestCopiesOfWaitingDeliveriesEnd(t *testing.T) {
 	})
 }
 
+// Records of one delivery of a replay that are due one after the other make one attempt, also if it is the first one
+// and was never parked. The event was delivered before, and the newest outcome is that of the attempt. Another replay
+// of the event is sent meanwhile.
+func TestCopiesOfPacedReplayEnd(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+		s := &sink{}
+		url, _ := w.serve(80, s)
+		w.endpoint(url)
+		w.start(testConfig())
+		ids, ev := id.NewGenerator(nil), w.newEvent(`{}`)
+		one, other := ids.NewUnbounded(0).Text(id.Run), ids.NewUnbounded(0).Text(id.Run)
+		for i, run := range []string{one, other, one, one, other} {
+			w.command(&event.Work{Event: ev, Dest: testDest, Trigger: event.TriggerReplay, Attempt: 1, Run: run,
+				Prior: event.Delivered, Due: time.Now().Add(time.Duration(2+i) * time.Second)})
+		}
+		all := w.outcomes(count(5))
+		if len(s.all()) != 2 {
+			t.Errorf("%d requests for two replays", len(s.all()))
+		}
+		for _, run := range []string{one, other} {
+			ofRun := slices.DeleteFunc(slices.Clone(all), func(o *event.Outcome) bool { return o.Run != run })
+			if newest := newestOutcomes(t, ofRun)[ev.ID]; newest.Attempt == nil || newest.SkipReason != "" {
+				t.Errorf("the newest outcome of %s is %+v", run, newest)
+			}
+		}
+	})
+}
+
+// newestOutcomes returns the outcome of each event that counts.
+func newestOutcomes(t *testing.T, all []*event.Outcome) map[id.ID]*event.Outcome {
+	t.Helper()
+	newest, versions := map[id.ID]*event.Outcome{}, map[id.ID]event.Version{}
+	for offset, outcome := range all {
+		version, err := outcome.Version(int64(offset))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if newest[outcome.Event] == nil || version.Compare(versions[outcome.Event]) > 0 {
+			newest[outcome.Event], versions[outcome.Event] = outcome, version
+		}
+	}
+	return newest
+}
+
 // A replay that has delivered ends the waiting retry of an earlier replay, and not that of a later one: a replay of a
 // delivered event sends it again.
 func TestReplayEndsTheRetryOfAnEarlierReplay(t *testing.T) {

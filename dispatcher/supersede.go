@@ -17,7 +17,7 @@ const maxSuperseded = 100_000
 // When a record of a remembered delivery is due, it ends without an attempt. The memory is local to this node and best
 // effort; the status of a delivery does not depend on it. Deliveries of replays and recovery jobs are also
 // remembered under the id of the run or job. A job sends an event again that was delivered outside of the job. Copies
-// of a replay's record have the same run.
+// of a replay's record have the same run. Package lane ends a copy while the first record is not recorded (copies.go).
 type superseded struct {
 	mu    sync.Mutex                // guards the fields below
 	known map[deliveryKey]time.Time // when its last successful attempt began

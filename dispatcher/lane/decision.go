@@ -119,13 +119,22 @@ type HeldMarker interface {
 }
 
 // Admit decides what becomes of a delivery that is due. It never waits: the reader and the timer of the retry topics
-// call it for all lanes.
+// call it for all lanes. A copy of a delivery that this node is making ends without an outcome.
 func (ls *Lanes) Admit(delivery *Delivery) Decision {
+	if isCopy(ls, delivery) {
+		if !ls.Begin(delivery) {
+			return Decision{Action: Dropped, Delivery: delivery}
+		}
+		return Decision{Action: End, Delivery: delivery, DecidedAt: ls.now()}
+	}
 	reason := ls.enqueue(delivery)
 	switch {
 	case reason == "":
 		return Decision{Action: Queued, Delivery: delivery}
 	case !ls.Begin(delivery):
+		ls.mu.Lock()
+		defer ls.mu.Unlock()
+		ls.unrecorded.remove(delivery)
 		return Decision{Action: Dropped, Delivery: delivery}
 	}
 	return ls.parkOrEnd(delivery, reason, ls.rules.Check(delivery.Work, false))

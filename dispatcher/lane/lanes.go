@@ -44,6 +44,7 @@ type Lanes struct {
 	waitingForToken waitingLanes
 	lanesParked     int // number of lanes with parked deliveries
 	deliveries      int // in lanes or sent, until everything about them is recorded
+	unrecorded      unrecorded
 	bytes           int
 	workers         int      // of all lanes, each with one request at a time
 	memoryLow       bool     // above half; EnforceLimits is called until it is not
@@ -78,7 +79,7 @@ func New(cfg Config, deps Deps) *Lanes {
 		maxDeliveries: cfg.MaxInFlight, maxBytes: cfg.MaxInFlightBytes, maxSending: cfg.MaxSending,
 		tiers: stream.Tiers(), now: deps.Now, rules: deps.Rules, limiter: deps.Limiter, keyring: deps.Keyring,
 		setHeld: func(string, time.Time) {}, wakeTimer: deps.Wake, onGone: deps.OnGone,
-		byDest: make(map[string]*Lane), stalling: make(map[*Lane]struct{}),
+		byDest: make(map[string]*Lane), stalling: make(map[*Lane]struct{}), unrecorded: make(unrecorded),
 		waitChanged: make(chan struct{}, 1), freed: make(chan struct{}, 1),
 	}
 	if deps.Held != nil {
@@ -119,6 +120,7 @@ func (ls *Lanes) freeMemory(delivery *Delivery) {
 	defer ls.mu.Unlock()
 	ls.deliveries--
 	ls.bytes -= delivery.Size
+	ls.unrecorded.remove(delivery)
 	signal(ls.freed)
 }
 
@@ -355,6 +357,7 @@ func (ls *Lanes) DropPartitions(partitions []*Partition) {
 				l.bytes -= delivery.Size
 				ls.deliveries--
 				ls.bytes -= delivery.Size
+				ls.unrecorded.remove(delivery)
 			}
 		}
 	}

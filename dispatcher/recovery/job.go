@@ -116,7 +116,7 @@ func (run *jobRun) step(ctx context.Context, job *config.Recovery) (time.Duratio
 	case job.State == config.RecoveryPreparing:
 		return 0, run.prepare(ctx, job)
 	case run.unavailable(job):
-		return 0, run.end(ctx, job, config.RecoveryStopped, config.StopDestinationUnavailable)
+		return 0, run.stopUnavailable(ctx, job)
 	case job.State.Sending():
 		wait, err := run.advance(ctx, job)
 		return min(wait, job.Deadline.Sub(now)), err
@@ -169,6 +169,26 @@ func (run *jobRun) unavailable(job *config.Recovery) bool {
 		}
 	}
 	return false
+}
+
+// stopUnavailable stops a job whose destination is disabled or deleted. Items that have failed come first: it was
+// available when they were sent, and their answers may have disabled it (410). The store must have what the log has,
+// since the configuration arrives sooner than an outcome.
+func (run *jobRun) stopUnavailable(ctx context.Context, job *config.Recovery) error {
+	reason := config.StopDestinationUnavailable
+	if job.State.Sending() && job.Reserved > 0 {
+		if err := run.Store.CaughtUp(ctx); err != nil {
+			return err
+		}
+		counts, err := run.counts(ctx, job)
+		if err != nil {
+			return err
+		}
+		if counts.Failed > 0 {
+			reason = config.StopDeliveryFailed
+		}
+	}
+	return run.end(ctx, job, config.RecoveryStopped, reason)
 }
 
 // prepare selects the items. A permanent error ends the job as failed.

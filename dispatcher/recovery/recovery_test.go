@@ -194,6 +194,49 @@ func TestUnavailableDestinationStopsRunningJob(t *testing.T) {
 	f(untilReady, func(w *world) { w.mu.Lock(); w.ep = nil; w.mu.Unlock() })
 }
 
+// The failures of a canary have disabled its destination (410). The job is stopped by the failure, also if the store
+// has it later than the configuration has the change.
+func TestFailureComesBeforeUnavailableDestination(t *testing.T) {
+	bubble(t, 20, func(w *world) {
+		stored := make(chan struct{})
+		w.on(func(step string) error {
+			if step == "caught" && w.reservedItems() > 0 {
+				<-stored
+			}
+			return nil
+		})
+		w.Result = func(int) (event.Status, event.Reason) { return event.Pending, "" }
+		w.runner()
+		job := w.ready()
+		w.act(job, canary)
+		time.Sleep(time.Second)
+		w.change(func(endpoint *config.Endpoint) { endpoint.Destinations[0].Enabled = false })
+		time.Sleep(3 * time.Second)
+		w.mu.Lock()
+		for _, x := range w.items[w.jobs[job].Selection] {
+			if x.status == event.Pending {
+				x.status = event.Failed
+			}
+		}
+		w.mu.Unlock()
+		close(stored)
+		edited := w.waitForState(job, config.RecoveryStopped, 10*time.Second)
+		if edited.StopReason != config.StopDeliveryFailed || edited.Failed != 5 || edited.Reserved != 5 {
+			t.Errorf("the job is %+v", edited)
+		}
+	})
+}
+
+// reservedItems is the newest value of Reserved.
+func (w *world) reservedItems() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if n := len(w.reserved); n > 0 {
+		return w.reserved[n-1]
+	}
+	return 0
+}
+
 // A delivery that finds its destination disabled stops the job, however short that state was.
 func TestUnavailableOutcomeStopsJob(t *testing.T) {
 	bubble(t, 9, func(w *world) {

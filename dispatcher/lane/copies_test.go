@@ -1,0 +1,81 @@
+package lane
+
+import (
+	"testing"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+)
+
+// A second record of a delivery that is queued, sent or being recorded ends without an outcome, whether it was parked
+// or not. A first automatic attempt has no second record. Once the first record is recorded, it is forgotten.
+func TestCopiesEnd(t *testing.T) {
+	f := func(work event.Work, want Action) {
+		t.Helper()
+		lt := newLaneTest(t, 100)
+		work.Event, work.Dest = &event.Event{ID: id.ID{1}}, "d"
+		admit := func(work event.Work) Decision {
+			return lt.Admit(&Delivery{Slot: &testSlot{lt.part}, Work: &work, Size: 1000})
+		}
+		if action := admit(work).Action; action != Queued {
+			t.Fatalf("%+v: action %d", work, action)
+		}
+		decision := admit(work)
+		if decision.Action != want || decision.Status != "" {
+			t.Errorf("%+v: action %d, status %q, want %d", work, decision.Action, decision.Status, want)
+		}
+		if want != End {
+			return
+		}
+		lt.Release(decision.Delivery)
+		work.Attempt++
+		if action := admit(work).Action; action != End {
+			t.Errorf("%+v: action %d of another attempt", work, action)
+		}
+		work.Run += "2"
+		if action := admit(work).Action; action != Queued {
+			t.Errorf("%+v: action %d of another run", work, action)
+		}
+		l := lt.byDest["d"]
+		sent := lt.Next(t.Context(), l, Result{})
+		work.Run = sent.Delivery.Work.Run
+		if action := admit(work).Action; action != End {
+			t.Errorf("%+v: action %d while the request runs", work, action)
+		}
+		lt.Release(sent.Delivery)
+		if action := admit(work).Action; action != Queued {
+			t.Errorf("%+v: action %d after the first was recorded", work, action)
+		}
+	}
+	f(event.Work{Run: "run_1", Attempt: 1}, End)
+	f(event.Work{Run: "run_1", Attempt: 1, Parked: event.Paced}, End)
+	f(event.Work{Run: "rec_1", Attempt: 2}, End)
+	f(event.Work{Attempt: 2}, End)
+	f(event.Work{Attempt: 1, Parked: event.LaneFull}, End)
+	f(event.Work{Attempt: 1}, Queued)
+}
+
+// While a request runs, its partition is lost and returns: its record is read again. It is no copy, because it would be
+// the last record of the delivery.
+func TestRecordReadAgainIsNoCopy(t *testing.T) {
+	lt := newLaneTest(t, 100)
+	work := &event.Work{Event: &event.Event{ID: id.ID{1}}, Dest: "d", Run: "run_1", Attempt: 1}
+	admit := func() Decision { return lt.Admit(&Delivery{Slot: &testSlot{lt.part}, Work: work, Size: 1000}) }
+	lost := lt.part
+	admit()
+	sent := lt.Next(t.Context(), lt.byDest["d"], Result{})
+	lost.left = true
+	lt.DropPartitions([]*Partition{&lost.Partition})
+	lt.part = newTestPartition()
+	if action := admit().Action; action != Queued {
+		t.Errorf("action %d, want %d", action, Queued)
+	}
+	lt.Release(sent.Delivery)
+	if action := admit().Action; action != End {
+		t.Errorf("action %d of a second record, want %d", action, End)
+	}
+	lt.DropPartitions([]*Partition{&lt.part.Partition})
+	if n := len(lt.unrecorded); n != 0 {
+		t.Errorf("%d deliveries are remembered", n)
+	}
+}
