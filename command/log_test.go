@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"log"
 	"log/slog"
 	"strings"
 	"testing"
@@ -12,9 +13,9 @@ import (
 // Every line of a log has time, level, message and node, in both formats.
 func TestLogLinesNameTheNode(t *testing.T) {
 	var out bytes.Buffer
-	log := newLogger(&out, logJSON, slog.LevelInfo, "node-1")
-	log.Debug("left out")
-	log.Warn("cannot trim the log", "error", errors.New("line one\nline two"))
+	logger := newLogger(&out, logJSON, slog.LevelInfo, "node-1")
+	logger.Debug("left out")
+	logger.Warn("cannot trim the log", "error", errors.New("line one\nline two"))
 	var line struct{ Time, Level, Msg, Node, Error string }
 	if err := json.Unmarshal(out.Bytes(), &line); err != nil {
 		t.Fatalf("%v in %s", err, &out)
@@ -24,10 +25,44 @@ func TestLogLinesNameTheNode(t *testing.T) {
 		t.Errorf("%s", &out)
 	}
 	out.Reset()
-	log = newLogger(&out, logText, slog.LevelInfo, "node-1")
-	log.Error("cannot trim the log")
+	logger = newLogger(&out, logText, slog.LevelInfo, "node-1")
+	logger.Error("cannot trim the log")
 	if !strings.Contains(out.String(), `level=ERROR msg="cannot trim the log" node=node-1`) {
 		t.Errorf("%s", &out)
+	}
+}
+
+// What libraries write to the standard logger is a debug line of the node's log, without what a destination sent.
+func TestStandardLoggerWritesNoReceivedBytes(t *testing.T) {
+	before, flags := log.Writer(), log.Flags()
+	defer func() {
+		log.SetOutput(before)
+		log.SetFlags(flags)
+	}()
+	write := func(lowest slog.Level) string {
+		var out bytes.Buffer
+		newLogger(&out, logJSON, lowest, "node-1")
+		// The line of net/http, and a long one.
+		log.Printf("Unsolicited response received on idle HTTP channel starting with %q; err=%v",
+			"HTTP/1.1 400 Bad\r\nX-Echo: Bearer hush\r\n", errors.New("hush"))
+		log.Print(strings.Repeat("é", 200) + "hush")
+		return out.String()
+	}
+	if out := write(slog.LevelInfo); out != "" {
+		t.Errorf("at level info: %s", out)
+	}
+	out := write(slog.LevelDebug)
+	var lines []string
+	for text := range strings.Lines(out) {
+		var record struct{ Level, Node, Line string }
+		if err := json.Unmarshal([]byte(text), &record); err != nil || record.Level != "DEBUG" || record.Node != "node-1" {
+			t.Errorf("%v: %s", err, text)
+		}
+		lines = append(lines, record.Line)
+	}
+	if len(lines) != 2 || lines[0] != "Unsolicited response received on idle HTTP channel starting with" ||
+		lines[1] != strings.Repeat("é", maxLibraryLine/2) || strings.Contains(out, "hush") {
+		t.Errorf("%s", out)
 	}
 }
 

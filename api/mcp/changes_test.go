@@ -3,10 +3,12 @@ package mcp_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/eventrelay/relay/pkg/config"
 )
@@ -61,8 +63,8 @@ func TestChangesAreOnlyAskedFor(t *testing.T) {
 			"finding 3  open  "},
 		"event_replay": {map[string]any{"id": "evt_1", "destination_id": "dst_1", "note": "x\u202ey"},
 			"/v1/events/evt_1/replay", `{"destination_id":"dst_1"}`,
-			`Deliver the event evt_1 (type "![x] (https[:]//evil.example)", now failed) of the endpoint "orders" (ep_1) ` +
-				`again, to "led\u202eger" (dst_1) at "a.example.com"`,
+			`Deliver an event of the endpoint "orders" (ep_1) again, to "led\u202eger" (dst_1) at "a.example.com": ` +
+				`evt_1, now failed, type "![x] (https[:]//evil.example)"`,
 			"event 0  failed 2026-01-01T00:00:00Z , endpoint 0    2026-01-01T00:00:00Z"},
 		"recovery_action": {map[string]any{"recovery_id": "rec_1", "action": "canary", "note": "x\u202ey"},
 			"/v1/recoveries/rec_1", `{"action":"canary","state":"ready"}`,
@@ -116,7 +118,7 @@ func TestChangesAreOnlyAskedFor(t *testing.T) {
 func TestReplayOfAnEventWithoutAType(t *testing.T) {
 	endpoint, _ := start(t, &fake{answer: resources})
 	text, failed := call(t, connectWith(t, endpoint, "rly_live_write"), "event_replay", map[string]any{"id": "evt_2"})
-	if failed || !strings.Contains(text, "the event evt_2 (without a type, now failed)") {
+	if failed || !strings.Contains(text, ": evt_2, now failed, without a type") {
 		t.Error(text)
 	}
 }
@@ -182,5 +184,41 @@ func TestReadKeyAsksForNoChange(t *testing.T) {
 	text, failed := call(t, connect(t, endpoint), "event_replay", map[string]any{"id": "evt_1"})
 	if !failed || !strings.Contains(text, "may only read") || len(f.acts) != 0 {
 		t.Errorf("%s", text)
+	}
+}
+
+// The text by which a person approves a replay names its destinations, whatever type the event has and however many
+// destinations there are.
+func TestReplaySummaryNamesTheDestinations(t *testing.T) {
+	id := func(prefix string, n int) string { return fmt.Sprintf("%s_%026d", prefix, n) }
+	var destinations []string
+	for n := range 8 {
+		destinations = append(destinations, fmt.Sprintf(
+			`{"id":%q,"name":"%s%d","enabled":true,"url":"https://%d.example.com/"}`, id("dst", n),
+			strings.Repeat("d", 20), n, n))
+	}
+	f := &fake{answer: func(path string, _ url.Values) (int, http.Header, string) {
+		if strings.HasPrefix(path, "/v1/events/") {
+			return 200, http.Header{}, fmt.Sprintf(`{"object":"event","id":%q,"type":%q,"status":"failed","endpoint_id":%q}`,
+				id("evt", 1), strings.Repeat("\u00a0", 64), id("ep", 1))
+		}
+		return 200, http.Header{}, fmt.Sprintf(`{"object":"endpoint","id":%q,"name":%q,"destinations":[%s]}`, id("ep", 1),
+			strings.Repeat("\u3000", 100), strings.Join(destinations, ","))
+	}}
+	endpoint, _ := start(t, f)
+	text, failed := call(t, connectWith(t, endpoint, "rly_live_write"), "event_replay", map[string]any{"id": id("evt", 1)})
+	if failed || len(f.acts) != 1 {
+		t.Fatal(text)
+	}
+	for _, a := range f.acts {
+		for _, want := range []string{id("ep", 1), id("dst", 0), `"0.example.com"`, id("dst", 1),
+			" and 5 more: " + id("evt", 1), ", now failed, type \"\\u00a0"} {
+			if !strings.Contains(a.Summary, want) {
+				t.Errorf("%q is not in %s", want, a.Summary)
+			}
+		}
+		if n := utf8.RuneCountInString(a.Summary); n >= 500 || !strings.HasSuffix(a.Summary, `…"`) {
+			t.Errorf("%d characters: %s", n, a.Summary)
+		}
 	}
 }

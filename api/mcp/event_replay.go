@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"unicode/utf8"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -46,29 +47,48 @@ func (in eventReplayInput) check(v map[string]any) error {
 	return nil
 }
 
+// summary says first where the event goes. A person approves by this text, and its type, which a stranger may have
+// chosen, must not push the destinations out of it.
 func (in eventReplayInput) summary(v map[string]any) string {
 	endpoint, _ := v["endpoint"].(map[string]any)
 	kind := "without a type"
 	if text, ok := v["type"].(string); ok {
-		kind = fmt.Sprintf("type %q", text)
+		kind = "type " + quoted(text)
 	}
-	return fmt.Sprintf("Deliver the event %v (%s, now %v) of the endpoint %s again, to %s", v["id"], kind, v["status"],
-		named(endpoint), destinationsOf(endpoint, in.DestinationID))
+	return fmt.Sprintf("Deliver an event of the endpoint %s again, to %s: %v, now %v, %s", named(endpoint),
+		destinationsOf(endpoint, in.DestinationID), v["id"], v["status"], kind)
 }
 
 // named returns the name and the id of an endpoint or destination.
 func named(v map[string]any) string {
 	if name, _ := v["name"].(string); name != "" {
-		return fmt.Sprintf("%q (%v)", name, v["id"])
+		return fmt.Sprintf("%s (%v)", quoted(name), v["id"])
 	}
 	return fmt.Sprint(v["id"])
 }
 
-// destinationsOf names the enabled destinations of an endpoint, or only that one; it is empty if there is none.
+// maxQuoted bounds a quoted text in a summary, in characters: an escape takes up to ten of them.
+const maxQuoted = 60
+
+// quoted quotes a text, and cuts it to maxQuoted characters after that.
+func quoted(s string) string {
+	q := []rune(fmt.Sprintf("%q", s))
+	if len(q) > maxQuoted {
+		return string(q[:maxQuoted-2]) + `…"`
+	}
+	return string(q)
+}
+
+// maxDestinationText bounds what a summary names of destinations, in characters. With the endpoint, the event and its
+// status it leaves room in maxText.
+const maxDestinationText = 250
+
+// destinationsOf names the enabled destinations of an endpoint, or only that one; it is empty if there is none. It
+// names the first one whole, as many others as there is room for, and how many more there are.
 func destinationsOf(endpoint map[string]any, only string) string {
-	const most = 10
 	list, _ := endpoint["destinations"].([]any)
-	var names []string
+	var text strings.Builder
+	more := 0
 	for _, each := range list {
 		d, _ := each.(map[string]any)
 		id, _ := d["id"].(string)
@@ -79,10 +99,18 @@ func destinationsOf(endpoint map[string]any, only string) string {
 		if u, err := url.Parse(fmt.Sprint(d["url"])); err == nil {
 			host = u.Host
 		}
-		names = append(names, fmt.Sprintf("%s at %q", named(d), host))
+		name := fmt.Sprintf("%s at %q", named(d), host)
+		switch {
+		case text.Len() == 0:
+			text.WriteString(name)
+		case more == 0 && utf8.RuneCountInString(text.String()+name) < maxDestinationText:
+			text.WriteString(", " + name)
+		default:
+			more++
+		}
 	}
-	if len(names) > most {
-		names = append(names[:most], fmt.Sprintf("%d more", len(names)-most))
+	if more > 0 {
+		fmt.Fprintf(&text, " and %d more", more)
 	}
-	return strings.Join(names, ", ")
+	return text.String()
 }

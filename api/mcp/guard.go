@@ -11,6 +11,7 @@ import (
 	"mime"
 	"net/http"
 	"net/netip"
+	"strconv"
 	"strings"
 	"time"
 
@@ -177,7 +178,9 @@ func readMessage(w http.ResponseWriter, r *http.Request) (*message, error) {
 		case member.Name == "method":
 			m.method, _ = web.DecodeString(member.Value) // no text is no method
 		case member.Name == "id":
-			m.id = json.RawMessage(member.Value)
+			if m.id = json.RawMessage(member.Value); !isExactID(m.id) {
+				return nil, web.Invalid("id", "must be a text, or an integer of at most 2^53-1 in size")
+			}
 		case strings.EqualFold(member.Name, "method"):
 			return nil, web.Invalid("method", "must be written in lower case")
 		}
@@ -186,6 +189,18 @@ func readMessage(w http.ResponseWriter, r *http.Request) (*message, error) {
 		return nil, web.Invalid("method", "is required: this server asks its clients nothing")
 	}
 	return m, nil
+}
+
+// isExactID reports whether an id is answered as it was sent. The SDK reads a number as a float64 and cuts it to an
+// int64: a client would wait for the answer of its id forever, or take it for another one.
+func isExactID(id json.RawMessage) bool {
+	if len(id) == 0 || id[0] != '-' && (id[0] < '0' || id[0] > '9') {
+		return true // no number
+	}
+	const most = 1<<53 - 1
+	whole, zeros, _ := strings.Cut(string(id), ".") // some clients write 1.0
+	n, err := strconv.ParseInt(whole, 10, 64)
+	return err == nil && -most <= n && n <= most && strings.Trim(zeros, "0") == ""
 }
 
 // unambiguous reports whether no name is there twice in an object and in its member with that name: what a person or

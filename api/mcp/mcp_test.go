@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -696,5 +697,46 @@ func TestNewValidates(t *testing.T) {
 	}
 	if !mcp.Serves("/mcp") || !mcp.Serves("/mcp/x") || mcp.Serves("/mcpx") || mcp.Serves("/v1/mcp") {
 		t.Error("paths")
+	}
+}
+
+// An id is answered as it was sent. Numbers that the SDK would change are refused.
+func TestIDsAreAnsweredUnchanged(t *testing.T) {
+	endpoint, _ := start(t, &fake{})
+	for id, ok := range map[string]bool{
+		"0": true, "-1": true, "9007199254740991": true, "-9007199254740991": true, `"9007199254740993"`: true, "1.0": true,
+		"9007199254740992": false, "9007199254740993": false, "-9007199254740992": false, "12345678901234567890": false,
+		"1.5": false, "9007199254740991.4": false, "1e3": false, "1.0e1": false, "1e-999999999": false,
+	} {
+		for _, method := range []string{"ping", "resources/list"} {
+			body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":%q}`, id, method)
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, endpoint, strings.NewReader(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("Authorization", "Bearer rly_live_write")
+			req.Header.Set("Content-Type", "application/json")
+			res, err := http.DefaultClient.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := io.ReadAll(res.Body)
+			res.Body.Close()
+			var v struct {
+				ID    json.RawMessage
+				Error struct{ Code int }
+			}
+			if err := errors.Join(err, json.Unmarshal(text, &v)); err != nil {
+				t.Fatal(err)
+			}
+			want, status := strings.TrimSuffix(id, ".0"), http.StatusOK
+			if !ok {
+				want, status = "null", http.StatusBadRequest
+			}
+			if got := strings.TrimSuffix(string(v.ID), ".0"); got != want || res.StatusCode != status ||
+				!ok && v.Error.Code != -32600 {
+				t.Errorf("%s: %d %s", body, res.StatusCode, text)
+			}
+		}
 	}
 }

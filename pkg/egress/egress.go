@@ -15,6 +15,8 @@
 //     TestProxyIsIgnored).
 //   - The memory that a receiver can occupy is limited: 64 KiB of response headers, 64 KiB of flow control window per
 //     HTTP/2 stream (TestClassifyPlain, TestClassifyTLS, TestStreamWindow).
+//   - A receiver cannot keep the process busy after its response: a connection that receives more than 1 MiB without a
+//     request is closed (TestIdleFloodIsCut).
 //   - Requests of two destinations never share a connection at the same time, and connections per host are not
 //     limited: a destination that hangs does not slow down another at the same host
 //     (TestHangingDestinationDoesNotSlowNeighbours).
@@ -114,7 +116,7 @@ func (t *Transport) newHTTPTransport(idle int) *http.Transport {
 	return &http.Transport{
 		Proxy: nil, // a proxy would resolve and connect in our place, past the guard
 		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
-			return t.connect(ctx, network, addressOf(ctx))
+			return t.connect(ctx, network, poolOf(ctx))
 		},
 		DialTLSContext: t.dialTLS,
 		// The response is stored byte for byte, and a small body cannot decompress into a large one.
@@ -134,26 +136,30 @@ func (t *Transport) newHTTPTransport(idle int) *http.Transport {
 	}
 }
 
-// connect dials. If no file descriptor is left, it closes the idle connections and tries once more.
-func (t *Transport) connect(ctx context.Context, network, address string) (net.Conn, error) {
-	conn, err := t.dial(ctx, network, address)
+// connect dials the address of a pool. If no file descriptor is left, it closes the idle connections and tries once
+// more.
+func (t *Transport) connect(ctx context.Context, network string, p *pool) (net.Conn, error) {
+	conn, err := t.dial(ctx, network, p.address)
 	if isOutOfFiles(err) {
 		t.inner.CloseIdleConnections()
-		conn, err = t.dial(ctx, network, address)
+		conn, err = t.dial(ctx, network, p.address)
 	}
-	return conn, err
+	if err != nil {
+		return nil, err
+	}
+	return &idleLimiter{Conn: conn, pool: p}, nil
 }
 
 // dialTLS connects to the address of the request's pool and performs the TLS handshake. It does the handshake itself,
 // because net/http would use the name of the pool as the server name.
 func (t *Transport) dialTLS(ctx context.Context, network, _ string) (net.Conn, error) {
-	address := addressOf(ctx)
-	conn, err := t.connect(ctx, network, address)
+	p := poolOf(ctx)
+	conn, err := t.connect(ctx, network, p)
 	if err != nil {
 		return nil, err
 	}
 	cfg := t.tls.Clone()
-	cfg.ServerName, _, _ = net.SplitHostPort(address)
+	cfg.ServerName, _, _ = net.SplitHostPort(p.address)
 	secured := tls.Client(conn, cfg)
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()

@@ -37,7 +37,8 @@ type pool struct {
 	name     string // host:port in the URL that net/http sees
 	address  string // host:port to connect to
 	inFlight int
-	timedOut bool // the context of a request ended before its response did
+	turn     atomic.Uint64 // rises when the first request begins and when the last one ends: odd with requests in flight
+	timedOut bool          // the context of a request ended before its response did
 	freedAt  time.Time
 	keepFor  time.Duration // after freedAt its idle connections are used for this long
 }
@@ -78,7 +79,9 @@ func (ps *pools) acquire(u *url.URL, dest string) *pool {
 		p.dest, owner.used[dest] = dest, p
 		ps.sweep(now)
 	}
-	p.inFlight++
+	if p.inFlight++; p.inFlight == 1 {
+		p.turn.Add(1)
+	}
 	return p
 }
 
@@ -91,6 +94,7 @@ func (ps *pools) release(p *pool, timedOut bool) {
 	if p.inFlight--; p.inFlight > 0 {
 		return
 	}
+	p.turn.Add(1)
 	delete(p.owner.used, p.dest)
 	if !p.timedOut {
 		p.freedAt = time.Now()
@@ -220,7 +224,5 @@ func (t *Transport) roundTrip(req *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// addressOf returns the host:port of the pool in the context with which net/http dials.
-func addressOf(ctx context.Context) string {
-	return ctx.Value(poolKey{}).(*pool).address
-}
+// poolOf returns the pool in the context with which net/http dials.
+func poolOf(ctx context.Context) *pool { return ctx.Value(poolKey{}).(*pool) }

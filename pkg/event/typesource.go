@@ -5,13 +5,15 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
 	"golang.org/x/net/http/httpguts"
 )
 
 // maxType bounds an event type, in bytes. A longer value, and one with a space, a control character or invalid UTF-8,
-// counts as no type.
+// counts as no type, and so does a received one with any other character that cannot be seen.
 const maxType = 128
 
 // maxTypeParts bounds the alternatives of a type source: each may read the whole body, for every event.
@@ -81,7 +83,7 @@ func (t TypeSource) Of(header http.Header, body []byte) string {
 		v := p.value
 		switch p.kind {
 		case "header":
-			v = header.Get(p.value)
+			v = visible(header.Get(p.value))
 		case "body":
 			if !checked {
 				doc, valid = ParseJSON(body)
@@ -90,7 +92,7 @@ func (t TypeSource) Of(header http.Header, body []byte) string {
 			v = ""
 			if valid {
 				if r := doc.Lookup(BodyPath(p.value)); r.Type == gjson.String {
-					v = r.Str
+					v = visible(r.Str)
 				}
 			}
 		}
@@ -103,6 +105,15 @@ func (t TypeSource) Of(header http.Header, body []byte) string {
 
 func cleanType(s string) string {
 	if len(s) > maxType || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '\ufffd' }) {
+		return ""
+	}
+	return s
+}
+
+// visible returns a received text, or "" if it has characters that web.IsPrintable refuses, which this package cannot
+// import: a no-break space, or a control character beyond ASCII. Types are shown to people who decide by them.
+func visible(s string) string {
+	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError }) {
 		return ""
 	}
 	return s

@@ -9,7 +9,7 @@ import (
 )
 
 func TestTypeSource(t *testing.T) {
-	header := http.Header{"X-Github-Event": {"push"}, "X-Bad": {"a\x00b"}}
+	header := http.Header{"X-Github-Event": {"push"}, "X-Bad": {"a\x00b"}, "X-Wide": {"a\u00a0b"}}
 	f := func(source, body, want string) {
 		t.Helper()
 		s, err := event.ParseTypeSource(source)
@@ -33,7 +33,13 @@ func TestTypeSource(t *testing.T) {
 	f("body:$.@this", `{"type":"a"}`, "")
 	f("header:x-github-event", `{}`, "push")
 	f("header:X-Bad", `{}`, "")
+	for _, hidden := range []string{"\u00a0", "\u0085", "\u200b", "\u202e", "\u3000", "\ufffd"} {
+		f("body:$.type", `{"type":"a`+hidden+`b"}`, "")
+	}
+	f("body:$.type", `{"type":"größe.注文.🛒"}`, "größe.注文.🛒")
+	f("header:X-Wide|body:$.type", `{"type":"a.b"}`, "a.b")
 	f("const:order.created", ``, "order.created")
+	f("const:order\u00a0created", ``, "order\u00a0created") // by the owner, and saved before
 	f("body:$.event.type|body:$.type", `{"event":{"type":"message"},"type":"event_callback"}`, "message")
 	f("body:$.event.type|body:$.type", `{"type":"event_callback"}`, "event_callback")
 }

@@ -133,7 +133,7 @@ func (nf *notifier) runDigest(ctx context.Context) {
 	}
 	nf.mailDigest(ctx, channels, all)
 	var records errgroup.Group
-	records.SetLimit(maxSends)
+	records.SetLimit(channelSends)
 	for alert, notices := range noticesByAlert(all) {
 		records.Go(func() error {
 			nf.recordDigest(ctx, alert, notices)
@@ -233,7 +233,16 @@ func (nf *notifier) mailDigest(ctx context.Context, channels []notify.SavedChann
 	for _, addresses := range groups {
 		list := lists[addresses[0]]
 		sends.Go(func() error {
+			// The wait is short: each send ends within notify.Timeout, and a slot goes to whoever waits for it.
+			slots := nf.channelSlots(string(notify.Email))
+			select {
+			case slots <- struct{}{}:
+			case <-ctx.Done():
+				return nil
+			}
 			nf.sendMail(ctx, channels, addresses, nf.digestMessage(list), noticeIDs(list)...)
+			<-slots
+			nf.wakeUp() // notices may wait for the slot
 			return nil
 		})
 	}

@@ -20,8 +20,9 @@ const (
 	// The pause after a failed send doubles from firstPause up to longestPause.
 	firstPause   = 10 * time.Second
 	longestPause = time.Hour
-	// maxSends bounds the alerts that one node sends at the same time.
-	maxSends = 8
+	// maxSends bounds the alerts that one node sends or records at the same time. It is well above channelSends times the
+	// number of channels, because the recording of a result holds no slot.
+	maxSends = 64
 	// pollEvery is how often the notifier checks for due notices: retries, and notices that another node left behind.
 	pollEvery = time.Second
 	// stopTimeout is how long a stop waits for sends in progress: the dispatcher stops only after them, and all must end
@@ -38,14 +39,15 @@ type notifier struct {
 	metrics *metrics
 	wake    chan struct{} // capacity 1
 
-	mu      sync.Mutex                 // guards busy and settled
+	mu      sync.Mutex                 // guards busy, slots and settled
 	busy    map[string]bool            // alerts that a goroutine of this node is sending
+	slots   map[string]chan struct{}   // by channel; capacity channelSends: one element for each send
 	settled map[string]map[string]bool // by notice: targets that are done, until the configuration log has it
 }
 
 func newNotifier(cfg Config, deps Deps, m *metrics) *notifier {
 	return &notifier{cfg: cfg, deps: deps, metrics: m, wake: make(chan struct{}, 1), busy: map[string]bool{},
-		settled: map[string]map[string]bool{}}
+		slots: map[string]chan struct{}{}, settled: map[string]map[string]bool{}}
 }
 
 // wakeUp makes run check for due notices now instead of at the next tick. It never blocks.
@@ -56,15 +58,16 @@ func (nf *notifier) wakeUp() {
 	}
 }
 
-// run sends due notices until ctx ends. Then it waits up to stopTimeout for the sends that are in progress and records
-// their results: an unrecorded notice would be sent a second time by another node.
+// run sends due notices until ctx ends. Then it waits up to stopTimeout for the sends that are in progress, and up to
+// recordTimeout for their results to be recorded: an unrecorded notice would be sent a second time by another node. It
+// waits no longer, even if a send ignores its context.
 func (nf *notifier) run(ctx context.Context) error {
 	sending, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(stopTimeout, cancel) })()
 	var sends errgroup.Group
 	sends.SetLimit(maxSends)
-	defer func() { _ = sends.Wait() }() // the functions return nil
+	defer nf.awaitSends(&sends)
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	for {
@@ -72,21 +75,21 @@ func (nf *notifier) run(ctx context.Context) error {
 			if ctx.Err() != nil || !nf.markBusy(x.ID) {
 				continue
 			}
-			sends.Go(func() error {
-				newest := nf.deps.Config.Alert(x.ID) // it may have changed while the alert was busy
-				recorded := ctx.Err() == nil && newest != nil && nf.sendNext(sending, newest)
-				if nf.clearBusy(x.ID); recorded {
-					nf.wakeUp() // the next notice of the same alert may be due
-				}
-				return nil
-			})
+			// TryGo: a stop must not wait here for a goroutine to end.
+			c := nf.claimSlots(x)
+			if len(c) == 0 || !sends.TryGo(func() error { nf.sendAlert(ctx, sending, x.ID, c); return nil }) {
+				c.release()
+				nf.clearBusy(x.ID)
+			}
 		}
 		if ctx.Err() == nil && nf.digestIsDue() && nf.markBusy(config.AlertMailBudget) {
-			sends.Go(func() error {
+			if !sends.TryGo(func() error {
 				nf.runDigest(sending)
 				nf.clearBusy(config.AlertMailBudget)
 				return nil
-			})
+			}) {
+				nf.clearBusy(config.AlertMailBudget)
+			}
 		}
 		select {
 		case <-ctx.Done():
@@ -97,19 +100,48 @@ func (nf *notifier) run(ctx context.Context) error {
 	}
 }
 
-// dueAlerts returns the alerts that have a notice which this node may send now, busy alerts included.
+// awaitSends waits until all sends have ended and are recorded, but no longer than that can take when they heed their
+// context.
+func (nf *notifier) awaitSends(sends *errgroup.Group) {
+	ended := make(chan struct{})
+	var waiting sync.WaitGroup // nobody waits for it: the goroutine ends with the last send
+	waiting.Go(func() {
+		_ = sends.Wait() // the functions return nil
+		close(ended)
+	})
+	select {
+	case <-ended:
+	case <-time.After(stopTimeout + recordTimeout):
+		nf.deps.Log.Warn("cannot wait any longer for alert notices that are being sent; they may be sent twice")
+	}
+}
+
+// sendAlert sends the next notice of a busy alert through the channels that it has claimed. ctx ends with the notifier,
+// sending a while later.
+func (nf *notifier) sendAlert(ctx, sending context.Context, id string, c claims) {
+	newest := nf.deps.Config.Alert(id) // it may have changed while the alert was busy
+	recorded := ctx.Err() == nil && newest != nil && nf.sendNext(sending, newest, c)
+	c.release()
+	if nf.clearBusy(id); recorded {
+		nf.wakeUp() // the next notice of the same alert may be due
+	}
+}
+
+// dueAlerts returns the alerts that have a notice which this node may send now, busy alerts and those without a slot
+// included.
 func (nf *notifier) dueAlerts() []*config.Alert {
 	now, mails := nf.deps.Now(), nf.mailBudget()
 	return nf.deps.Notices.AlertsWithNotices(func(x *config.Alert) bool {
-		_, ok := nf.nextNotice(x, mails, now)
+		_, ok := nf.nextNotice(x, mails, now, allOpen)
 		return ok
 	})
 }
 
 // nextNotice returns the first notice of an alert that this node may send now. Its PendingTargets are only those that
 // no earlier notice of the alert still waits for: no target receives "resolved" before "firing", and a target that
-// fails delays no other target. Mail addresses that wait for a digest are left out.
-func (nf *notifier) nextNotice(x *config.Alert, mails *config.AlertBudget, now time.Time) (config.AlertNotice, bool) {
+// fails delays no other target. Mail addresses that wait for a digest are left out, and what choose leaves out.
+func (nf *notifier) nextNotice(x *config.Alert, mails *config.AlertBudget, now time.Time,
+	choose func(n config.AlertNotice, open []string) []string) (config.AlertNotice, bool) {
 	var before []string
 	for _, n := range x.Notices {
 		mail := mayMailNow(mails, n.ID, now)
@@ -118,13 +150,18 @@ func (nf *notifier) nextNotice(x *config.Alert, mails *config.AlertBudget, now t
 				isMail(to) && !mail
 		})
 		if len(open) > 0 && !now.Before(n.NextAt) && (n.LeaseNode == nf.cfg.Node || now.After(n.LeaseUntil)) {
-			n.PendingTargets = open
-			return n, true
+			if chosen := choose(n, open); len(chosen) > 0 {
+				n.PendingTargets = chosen
+				return n, true
+			}
 		}
 		before = append(before, n.PendingTargets...)
 	}
 	return config.AlertNotice{}, false
 }
+
+// allOpen chooses all open targets of a notice.
+func allOpen(_ config.AlertNotice, open []string) []string { return open }
 
 // markBusy reserves an alert for the calling goroutine. It returns false if another goroutine has it.
 func (nf *notifier) markBusy(alert string) bool {
@@ -143,13 +180,19 @@ func (nf *notifier) clearBusy(alert string) {
 	delete(nf.busy, alert)
 }
 
-// sendNext sends the next due notice of an alert once and records the result. It reports whether the result was
-// recorded.
-func (nf *notifier) sendNext(ctx context.Context, x *config.Alert) (recorded bool) {
-	n, ok := nf.leaseNotice(ctx, x)
+// sendNext sends the next due notice of an alert once, through the channels that it has claimed, and records the
+// result. It reports whether the result was recorded.
+func (nf *notifier) sendNext(ctx context.Context, x *config.Alert, c claims) (recorded bool) {
+	var r round
+	n, ok := nf.leaseNotice(ctx, x, func(_ config.AlertNotice, open []string) []string {
+		chosen := slices.DeleteFunc(slices.Clone(open), func(to string) bool { return c[channelOf(to)] == nil })
+		r.leftOpen = len(chosen) < len(open)
+		return chosen
+	})
 	if !ok {
 		return false
 	}
+	r.targets = n.PendingTargets
 	if slices.ContainsFunc(n.PendingTargets, isMail) && !nf.reserveMail(ctx, n.ID) {
 		if n.PendingTargets = slices.DeleteFunc(slices.Clone(n.PendingTargets), isMail); len(n.PendingTargets) == 0 {
 			return false // it waits for the digest
@@ -159,22 +202,30 @@ func (nf *notifier) sendNext(ctx context.Context, x *config.Alert) (recorded boo
 	if err != nil {
 		nf.deps.Log.LogAttrs(ctx, slog.LevelError, "cannot open alert channels", slog.Any("error", err))
 	}
-	nf.send(ctx, n, channels, nf.message(x, n), err == nil)
-	return nf.recordResult(ctx, x.ID, n.ID)
+	nf.send(ctx, n, channels, nf.message(x, n), err == nil, c)
+	return nf.recordResult(ctx, x.ID, n.ID, r)
+}
+
+// round is one try to send a notice.
+type round struct {
+	targets  []string // of the try
+	leftOpen bool     // other targets had no slot
 }
 
 // leaseNotice chooses the next due notice and takes its lease in the configuration log, so that no other node sends it
-// before the lease expires. It extends a lease of this node that has less than half of its time left.
-func (nf *notifier) leaseNotice(ctx context.Context, x *config.Alert) (config.AlertNotice, bool) {
+// before the lease expires. It extends a lease of this node that has less than half of its time left. The targets of
+// the notice are those that choose returned last.
+func (nf *notifier) leaseNotice(ctx context.Context, x *config.Alert,
+	choose func(n config.AlertNotice, open []string) []string) (config.AlertNotice, bool) {
 	mails := nf.mailBudget()
-	n, ok := nf.nextNotice(x, mails, nf.deps.Now())
+	n, ok := nf.nextNotice(x, mails, nf.deps.Now(), choose)
 	if !ok || n.LeaseNode == nf.cfg.Node && n.LeaseUntil.Sub(nf.deps.Now()) > leaseTime/2 {
 		return n, ok
 	}
 	changed, err := nf.deps.Config.ChangeAlert(ctx, x.ID, func(x *config.Alert) error {
 		now := nf.deps.Now()
 		var ok bool
-		if n, ok = nf.nextNotice(x, mails, now); !ok {
+		if n, ok = nf.nextNotice(x, mails, now, choose); !ok {
 			return config.ErrAlertUnchanged // another node was first
 		}
 		i := slices.IndexFunc(x.Notices, func(is config.AlertNotice) bool { return is.ID == n.ID })
@@ -190,9 +241,9 @@ func (nf *notifier) leaseNotice(ctx context.Context, x *config.Alert) (config.Al
 
 // send sends a notice to its open targets concurrently and marks those that received it as settled. Targets whose
 // channel is no longer configured or enabled, and addresses that were refused for good, are settled too. opened is
-// false when the channels could not be opened; then nothing is sent.
+// false when the channels could not be opened; then nothing is sent. A slot is given back when its send has ended.
 func (nf *notifier) send(ctx context.Context, n config.AlertNotice, channels []notify.SavedChannel, m notify.Message,
-	opened bool) {
+	opened bool, c claims) {
 	if !opened {
 		return
 	}
@@ -213,9 +264,15 @@ func (nf *notifier) send(ctx context.Context, n config.AlertNotice, channels []n
 			if r := nf.sendOnce(ctx, channels[i].Channel, m); r.OK {
 				nf.markSettled(n.ID, target)
 			}
+			c[target]()
+			nf.wakeUp() // other notices may wait for the slot
 		})
 	}
-	nf.sendMail(ctx, channels, addresses, m, n.ID)
+	if len(addresses) > 0 {
+		nf.sendMail(ctx, channels, addresses, m, n.ID)
+		c[string(notify.Email)]()
+		nf.wakeUp()
+	}
 	all.Wait()
 }
 
@@ -257,8 +314,9 @@ func recording(ctx context.Context) (context.Context, context.CancelFunc) {
 
 // recordResult removes the settled targets from a notice in the configuration log, and the notice from its alert when
 // no target is left or its 24 hours are over. If the log takes no record, the settled targets stay in memory: the
-// next pass tries again and sends to none of them twice.
-func (nf *notifier) recordResult(ctx context.Context, alert, notice string) bool {
+// next pass tries again and sends to none of them twice. If a target failed, the notice pauses, but not long while
+// another target waits for a slot; if none failed, the notice stays due.
+func (nf *notifier) recordResult(ctx context.Context, alert, notice string, r round) bool {
 	ctx, cancel := recording(ctx)
 	defer cancel()
 	_, err := nf.deps.Config.ChangeAlert(ctx, alert, func(x *config.Alert) error {
@@ -268,9 +326,15 @@ func (nf *notifier) recordResult(ctx context.Context, alert, notice string) bool
 		}
 		n, now := &x.Notices[i], nf.deps.Now().UTC()
 		n.PendingTargets = nf.openTargets(n, now)
-		n.NextAt = now.Add(min(firstPause<<min(n.Tries, 20), longestPause))
-		n.Tries++
-		n.LeaseNode, n.LeaseUntil = nf.cfg.Node, n.NextAt.Add(leaseTime)
+		failed := slices.ContainsFunc(n.PendingTargets, func(to string) bool { return slices.Contains(r.targets, to) })
+		if failed || !r.leftOpen {
+			n.NextAt = now.Add(min(firstPause<<min(n.Tries, 20), longestPause))
+			n.Tries++
+			if r.leftOpen {
+				n.NextAt = now.Add(firstPause)
+			}
+		}
+		n.LeaseNode, n.LeaseUntil = nf.cfg.Node, latest(now, n.NextAt).Add(leaseTime)
 		if len(n.PendingTargets) == 0 {
 			x.Notices = slices.Delete(x.Notices, i, i+1)
 		}
@@ -283,6 +347,14 @@ func (nf *notifier) recordResult(ctx context.Context, alert, notice string) bool
 	}
 	nf.forgetSettled(notice)
 	return true
+}
+
+// latest returns the later of two times.
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // openTargets returns the targets of a notice that are not settled; none when its 24 hours are over.

@@ -181,7 +181,7 @@ func TestNotifierSkipsTargetsThatAnotherNodeServed(t *testing.T) {
 				n.NextAt.Add(firstPause+leaseTime)
 		})
 		time.Sleep(firstPause + leaseTime + time.Second)
-		r.notifier.sendNext(t.Context(), seen)
+		r.notifier.sendNext(t.Context(), seen, r.notifier.claimSlots(seen))
 		if got := r.sender.all(); len(got) != 1 || got[0].kind != notify.Slack {
 			t.Errorf("sent %+v", got)
 		}
@@ -254,7 +254,7 @@ func TestNotifierStopIsBounded(t *testing.T) {
 		if took := time.Since(began); took > stopTimeout {
 			t.Errorf("the stop took %v", took)
 		}
-		if n := len(r.sender.all()); n > 3*maxSends {
+		if n := len(r.sender.all()); n > 3*channelSends {
 			t.Errorf("%d messages were begun", n)
 		}
 	})

@@ -1,0 +1,204 @@
+package alert
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/notify"
+)
+
+// slowWebhook makes the webhook hang until its timeout and Slack answer after 200 ms. It returns the highest number of
+// sends through one channel at the same time.
+func slowWebhook(r *rig) *atomic.Int64 {
+	var most atomic.Int64
+	running := map[notify.Kind]*atomic.Int64{notify.Email: {}, notify.Slack: {}, notify.Webhook: {}}
+	r.sender.SendFunc = func(c notify.Channel, _ notify.Message) notify.Result {
+		now := running[c.Kind].Add(1)
+		defer running[c.Kind].Add(-1)
+		for old := most.Load(); now > old && !most.CompareAndSwap(old, now); old = most.Load() {
+		}
+		switch c.Kind {
+		case notify.Webhook:
+			time.Sleep(notify.Timeout)
+			return notify.Result{Error: event.CodeTimeout}
+		case notify.Slack:
+			time.Sleep(200 * time.Millisecond)
+		}
+		return notify.Result{OK: true}
+	}
+	return &most
+}
+
+// slackTimes returns when Slack received each message; a message that it received twice is an error.
+func slackTimes(t *testing.T, o *fakeSender) map[string]time.Time {
+	t.Helper()
+	times := map[string]time.Time{}
+	for _, p := range o.all() {
+		if p.kind != notify.Slack {
+			continue
+		}
+		if _, twice := times[p.m.ID]; twice {
+			t.Errorf("Slack received %s twice", p.m.ID)
+		}
+		times[p.m.ID] = p.at
+	}
+	return times
+}
+
+// A webhook that never answers delays no message in Slack by more than two seconds, not even while hundreds of notices
+// wait for the webhook. It gets eight requests at a time, and no message is sent twice to a channel that takes it.
+func TestSlowChannelDelaysNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		most := slowWebhook(r)
+		runNotifiers(t, r)
+		for i := range 48 {
+			r.fireAlert(fmt.Sprintf("rec_%d", i))
+			time.Sleep(100 * time.Millisecond)
+		}
+		time.Sleep(1500 * time.Millisecond)
+		if n := len(slackTimes(t, r.sender)); n != 48 {
+			t.Errorf("%d of 48 messages in Slack after 2 s", n)
+		}
+		for i := range 300 {
+			r.fireAlert(fmt.Sprintf("rec_1%03d", i))
+		}
+		time.Sleep(30 * time.Second) // Slack takes 40 in a second
+		if n := len(slackTimes(t, r.sender)); n != 348 {
+			t.Errorf("%d of 348 messages in Slack", n)
+		}
+		for i := range 20 {
+			r.fireAlert(fmt.Sprintf("rec_2%03d", i))
+			began := time.Now()
+			time.Sleep(2 * time.Second)
+			if n := len(slackTimes(t, r.sender)); n != 349+i {
+				t.Errorf("%d messages in Slack %v after alert %d", n, time.Since(began), i)
+			}
+		}
+		if most.Load() != channelSends {
+			t.Errorf("%d sends through a channel at the same time", most.Load())
+		}
+	})
+}
+
+// Once the webhook answers, it receives every notice that waited for a slot, once, and "firing" before "resolved".
+func TestWaitingNoticesAreSentInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.sender.hangs = true
+		runNotifiers(t, r)
+		failDelivery(r)
+		for i := range 40 {
+			r.fireAlert(fmt.Sprintf("rec_%d", i))
+		}
+		time.Sleep(5 * time.Second)
+		r.deliver(noEvent)
+		time.Sleep(2 * time.Minute)
+		r.sender.mu.Lock()
+		r.sender.hangs, r.sender.messages = false, nil
+		r.sender.mu.Unlock()
+		time.Sleep(2 * time.Hour)
+		got := r.sender.types(notify.Webhook)
+		firing := slices.Index(got, "alert.delivery.failed")
+		if len(got) != 42 || firing < 0 || firing > slices.Index(got, "alert.delivery.failed.resolved") ||
+			r.openNotices() > 0 {
+			t.Errorf("%d notices left over, %d messages: %v", r.openNotices(), len(got), got)
+		}
+		if n := len(slackTimes(t, r.sender)); n != 42 {
+			t.Errorf("%d messages in Slack", n)
+		}
+	})
+}
+
+// A notice stays due for a channel without a slot: it is sent there as soon as there is one, and at most ten seconds
+// later if another channel fails meanwhile, however often that has failed.
+func TestNoticeStaysDueForASlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		occupied := r.notifier.channelSlots(string(notify.Slack))
+		for range channelSends {
+			occupied <- struct{}{}
+		}
+		runNotifiers(t, r)
+		r.fireAlert("rec_1")
+		time.Sleep(slotWait + pollEvery)
+		if n := len(r.sender.all()); n != 2 {
+			t.Errorf("%d messages without a slot of Slack", n)
+		}
+		<-occupied
+		time.Sleep(pollEvery + time.Millisecond)
+		if n := len(slackTimes(t, r.sender)); n != 1 || r.openNotices() > 0 {
+			t.Errorf("%d messages in Slack, %d notices left over", n, r.openNotices())
+		}
+		occupied <- struct{}{}
+		r.sender.mu.Lock()
+		r.sender.SendFunc = func(c notify.Channel, _ notify.Message) notify.Result {
+			return notify.Result{OK: c.Kind == notify.Slack, Error: event.CodeConnectionRefused}
+		}
+		r.sender.mu.Unlock()
+		r.fireAlert("rec_2")
+		time.Sleep(10 * time.Minute)
+		<-occupied
+		time.Sleep(firstPause + pollEvery)
+		if n := len(slackTimes(t, r.sender)); n != 2 {
+			t.Errorf("%d messages in Slack", n)
+		}
+	})
+}
+
+// A digest uses slots of the mail channel: a mail server gets eight messages at a time, whoever sends them.
+func TestDigestWaitsForASlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		slots := r.notifier.channelSlots(string(notify.Email))
+		for range channelSends {
+			slots <- struct{}{}
+		}
+		var sends sync.WaitGroup
+		sends.Go(func() {
+			r.notifier.mailDigest(t.Context(), []notify.SavedChannel{{Enabled: true, Channel: notify.Channel{
+				Kind: notify.Email, To: []string{"a@example.com"}}}}, []waitingNotice{{&config.Alert{}, config.AlertNotice{
+				ID: "alrt_1", Type: "alert.delivery.failed"}, []string{mailTarget + "a@example.com"}}})
+		})
+		synctest.Wait()
+		if n := len(r.sender.all()); n > 0 {
+			t.Errorf("%d mails without a slot", n)
+		}
+		<-slots
+		sends.Wait()
+		if len(r.sender.all()) != 1 || len(slots) != channelSends-1 {
+			t.Errorf("%d mails, %d slots taken", len(r.sender.all()), len(slots))
+		}
+	})
+}
+
+// A stop does not wait for a send that ignores its context.
+func TestNotifierStopIgnoresStuckSends(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		stuck, free := context.WithCancel(t.Context())
+		defer free()
+		r.sender.SendFunc = func(c notify.Channel, _ notify.Message) notify.Result {
+			<-stuck.Done()
+			return notify.Result{OK: true}
+		}
+		stop := runNotifiers(t, r)
+		for i := range 100 {
+			r.fireAlert(fmt.Sprintf("rec_%d", i))
+		}
+		time.Sleep(5 * time.Second)
+		began := time.Now()
+		stop()
+		if took := time.Since(began); took != stopTimeout+recordTimeout {
+			t.Errorf("the stop took %v", took)
+		}
+	})
+}
