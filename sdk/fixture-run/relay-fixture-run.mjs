@@ -429,22 +429,50 @@ function describeTime(ms, now) {
   return `${words} at ${time.slice(0, 5)} UTC`
 }
 
-// Keys that are known by their first characters, and names that announce a credential.
+// Keys that are known by their first characters.
 const knownKey = new RegExp('(?:^|[^A-Za-z0-9])(?:[rs]k_(?:live|test)_|whsec_|rly_(?:live|test)_|gh[opsur]_|github_pat_|' +
   'glpat-|xox[a-z]-|xapp-|sk-|AKIA|ASIA|AIza|ya29\\.|npm_|pypi-|SG\\.|shp(?:at|ca|pa|ss)_|dop_v1_|hf_|dp\\.|eyJ[\\w-]+\\.)' +
   '[\\w.+/=-]{12}')
-const credentialName = new RegExp('(?:^|[_.-])(?:key|api_?key|token|secret|password|passwd|pwd|auth|authorization|sig|' +
-  'signature|credentials?|session|jwt|access_?token|client_?secret)$', 'i')
+// Words that announce a credential at the end of a name; those of the second pattern also at the end of a longer word
+// (accesstoken). What follows in the third says nothing of its own (session_id).
+const credentialWord = new RegExp('^(?:key|pass|pwd|otp|auth|sig|signature|session|jwt|bearer|' +
+  '(?:api|private|access|signing|secret)keys?|session(?:id|key))$')
+const credentialEnd = /(?:password|passwd|passphrase|secret|token|authorization|cookie|credential)s?$/
+const addedWord = /^(?:id|value)s?$/
 
-function refuseCredentials({ url: { pathname, searchParams } }) {
-  let path = pathname
+// isCredentialName reports whether a name of a parameter announces a credential. Each member of a[token][0] is a name.
+function isCredentialName(name) {
+  return name.split(/[[\]]/).some((member) => {
+    const words = splitWords(member)
+    while (words.length > 1 && addedWord.test(words.at(-1))) words.pop()
+    const last = words.at(-1) ?? ''
+    return credentialWord.test(last) || credentialEnd.test(last)
+  })
+}
+
+// splitWords returns the words of a name in lower case, as the sanitiser of fixtures splits names (pkg/fixture/name.go):
+// api_key, apiKey, API-Key and "api key" are api and key.
+function splitWords(name) {
+  const spaced = name.replace(/(\p{Ll})(?=\p{Lu})/gu, '$1 ').replace(/(\p{Lu})(?=\p{Lu}\p{Ll})/gu, '$1 ')
+  return spaced.toLowerCase().match(/\p{L}+/gu) ?? []
+}
+
+function decode(text) {
   try {
-    path = decodeURIComponent(pathname)
+    return decodeURIComponent(text.replaceAll('+', ' '))
   } catch {
-    // It is searched as it is.
+    return text
   }
-  const isNamed = [...searchParams].some(([name, value]) => value !== '' && credentialName.test(name))
-  if (isNamed || [path, ...searchParams.values()].some((text) => knownKey.test(text))) {
+}
+
+function refuseCredentials({ url: { pathname, search } }) {
+  // A path has parameters too: /orders;token=x.
+  const found = [...pathname.split('/'), ...search.slice(1).split('&')].map(decode)
+  const isNamed = found.flatMap((text) => text.split(';')).some((text) => {
+    const at = text.indexOf('=')
+    return at > 0 && at < text.length - 1 && isCredentialName(text.slice(0, at))
+  })
+  if (isNamed || [...found, decode(pathname)].some((text) => knownKey.test(text))) {
     throw new Refusal('the target has a key in its path or query; use a test target that needs none')
   }
 }

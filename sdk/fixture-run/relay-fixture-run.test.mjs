@@ -286,6 +286,23 @@ test('targets that are not for tests are refused, and nothing is sent', async ()
   assert.equal(got.length, 0)
 })
 
+test('a target with a credential in its path or query is refused, an ordinary name is not', async () => {
+  for (const rest of ['?authToken=x', '?secretKey=x', '?apiSecret=x', '?privateKey=x', '?userPassword=x', '?sessionId=x',
+    '?bearer=x', '?pass=x', '?token[]=x', '?a[token]=x', '?token[0]=x', '?a%5Btoken%5D%5Beq%5D=x', '/;token=x', '/a;b=1;token=x/c',
+    '/a%3Btoken=x', '?a=1;token=x', '?accessToken=x', '?accesstoken=x', '?apikey=x', '?API-Key=x', '?APIKey=x', '?key=x',
+    '?session=x', '?SESSIONID=x', '?t%6Fken=x', '?user.tokens=x', '?token2=x', '?%zz;token=x']) {
+    const { code, lines } = await runConfirmed(suite([fixture(1)]), { target: `${server.url}/fx${rest}` })
+    assert.equal(code, 2, rest)
+    assert.match(lines[0], /^the target has a key in its path or query/, rest)
+  }
+  assert.equal(got.length, 0)
+  for (const rest of ['?passenger=x', '?tokenize=x', '?monkey=x', '?keyboard=x', '?compass=x', '?token=', '?token', '/token',
+    '/;token', '?author=x', '?design=x', '?id=x', '?value=x', '?session_count=3', '?CallSid=x', '?keys=x', '?token_type=x', '?a[b]=token', '?=token']) {
+    const { code, text } = await runConfirmed(suite([fixture(1)]), { target: `${server.url}/fx${rest}` })
+    assert.equal(code, 0, `${rest}: ${text}`)
+  }
+})
+
 test('a name that leads elsewhere later (rebinding) is resolved once', async () => {
   let asked = 0
   const lookup = async () => [{ address: asked++ ? '8.8.8.8' : '127.0.0.1', family: 4 }]
