@@ -645,3 +645,22 @@ func TestUnknownParametersAreRefused(t *testing.T) {
 		c.do("GET", list+"?endpont_id=x", nil).wantError(400, "invalid_request", "endpont_id")
 	}
 }
+
+// A path of a filter that looks like a JSON Pointer or has a wildcard is saved, because a member may have that name,
+// with a warning.
+func TestPathsOfFiltersThatAreProbablyWrongHaveAWarning(t *testing.T) {
+	c := newClient(t)
+	for _, path := range []string{"/data/a~1b", "data.a.*", "items[0].id"} {
+		a := c.do("POST", "/v1/endpoints", map[string]any{"destinations": []any{map[string]any{
+			"url": "https://a.example", "filter": map[string]any{"body": map[string]any{path: 1, "a": 2}}}}}).want(201)
+		if got := a.text("warnings.0.param"); got != "destinations[0].filter.body."+path ||
+			!strings.Contains(a.text("warnings.0.message"), "literal") || a.get("warnings.1") != nil {
+			t.Errorf("%s: %s", path, a.raw)
+		}
+	}
+	a := c.do("POST", "/v1/endpoints",
+		`{"destinations":[{"url":"https://a.example","filter":{"body":{"$./a":1}}}]}`).want(201)
+	if a.get("warnings") != nil {
+		t.Errorf("%s", a.raw)
+	}
+}
