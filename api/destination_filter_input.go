@@ -72,6 +72,7 @@ func (in *endpointInput) filterBody(f *object, next *config.Filter) {
 	if len(b.members) > maxFilterBody {
 		f.fail("body", "must have at most %d members", maxFilterBody)
 	}
+	warned := false // one warning is enough to make somebody look
 	for _, m := range b.members {
 		if _, err := event.ParseBodyPath(m.Name); err != nil {
 			b.fail(m.Name, "is not a path in a JSON body: %v", err)
@@ -83,6 +84,10 @@ func (in *endpointInput) filterBody(f *object, next *config.Filter) {
 			return
 		}
 		next.Body[m.Name] = v
+		if doubt := event.PathDoubt(m.Name); doubt != "" && !warned {
+			b.in.warn(b.param(m.Name), doubt)
+			warned = true
+		}
 	}
 }
 

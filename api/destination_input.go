@@ -146,11 +146,26 @@ func (in *endpointInput) setSecret(d *config.Destination, s sign.Secret) {
 	in.revealed[d.ID] = s.Reveal()
 }
 
+// destinationName reads the name of a destination, which may be null or empty.
+func (in *endpointInput) destinationName(o *object, d *config.Destination) {
+	const name = "name"
+	if o.isNull(name) {
+		d.Name = nil
+	} else if _, ok := o.raw(name); ok {
+		var text string
+		if d.Name != nil {
+			text = *d.Name
+		}
+		o.name(name, 0, &text)
+		d.Name = &text
+	}
+}
+
 // mergeDestination returns d with the members of an entry. It does not modify the maps and slices of d.
 func (in *endpointInput) mergeDestination(o *object, d config.Destination) config.Destination {
 	o.readOnly("id", "object", "state", "state_reason", "created_at", "updated_at", "warnings")
 	before := d
-	o.textOrNull("name", 0, maxName, &d.Name)
+	in.destinationName(o, &d)
 	if u := in.destinationURL(o, d); u != "" {
 		d.URL = u
 	}

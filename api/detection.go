@@ -111,16 +111,16 @@ func (a *detection) merge(in *input, body []byte, d *config.Detection) {
 	if o.isNull("rules") {
 		d.Rules = nil
 	} else if _, ok := o.raw("rules"); ok {
-		d.Rules = a.rules(in, o)
+		d.Rules = a.rules(in, o, d.Rules)
 	}
 	o.readOnly("object", "updated_at", "updated_by", "warnings")
 	o.warnUnknown()
 }
 
-// rules reads the member rules, which replaces all of the account's rules.
-func (a *detection) rules(in *input, o *object) (rules []secrets.Custom) {
+// rules reads the member rules, which replaces all of the account's rules, the saved ones.
+func (a *detection) rules(in *input, o *object, saved []secrets.Custom) (rules []secrets.Custom) {
 	for i, raw := range o.array("rules", secrets.MaxCustomRules) {
-		rules = append(rules, a.rule(in, fmt.Sprintf("rules[%d]", i), raw))
+		rules = append(rules, a.rule(in, fmt.Sprintf("rules[%d]", i), raw, saved))
 	}
 	if in.err != nil {
 		return nil
@@ -147,8 +147,8 @@ func (in *input) failCustom(err error) {
 	}
 }
 
-// rule reads one rule.
-func (a *detection) rule(in *input, path string, raw []byte) secrets.Custom {
+// rule reads one rule, which replaces the saved one with its id.
+func (a *detection) rule(in *input, path string, raw []byte, saved []secrets.Custom) secrets.Custom {
 	r := secrets.Custom{Charset: defaultCharset, Min: defaultMin, Max: defaultMax, Left: defaultBeside,
 		Right: defaultBeside, Severity: secrets.Medium}
 	o := in.newObject(path, raw)
@@ -156,7 +156,10 @@ func (a *detection) rule(in *input, path string, raw []byte) secrets.Custom {
 		o.require(name)
 	}
 	o.text("id", 1, len(secrets.CustomPrefix)+secrets.MaxCustomPrefix, &r.ID)
-	o.text("name", 1, secrets.MaxCustomName, &r.Name)
+	if i := slices.IndexFunc(saved, func(s secrets.Custom) bool { return s.ID == r.ID }); i >= 0 {
+		r.Name = saved[i].Name
+	}
+	o.name("name", 1, &r.Name)
 	if masked, n := a.scanners.Base().MaskAll(nil, []byte(r.Name)); n > 0 {
 		r.Name = string(masked)
 		in.warn(o.param("name"), "contained a secret, which was masked: names are shown to everybody and stand in alerts")
@@ -237,7 +240,7 @@ func (a *detection) tryRules(w http.ResponseWriter, r *http.Request, key *config
 	settings := a.config.Settings()
 	scanner := a.scanners.For(settings.Account, settings.Rev, settings.Detection.Rules)
 	if _, ok := o.raw("rules"); ok {
-		if rules := a.rules(in, o); in.err == nil {
+		if rules := a.rules(in, o, nil); in.err == nil {
 			scanner, in.err = a.scanners.Base().With(rules)
 		}
 	}

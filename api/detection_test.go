@@ -73,13 +73,14 @@ func TestDetectionRulesAreValidated(t *testing.T) {
 	}
 }
 
-// A text is tried with the saved rules, or with those of the request. The answer has no secret, and a reader may ask.
+// A text is tried with the saved rules, or with those of the request. The answer has no secret. A reader may not ask.
 func TestTryDetectionRules(t *testing.T) {
 	c := newClient(t)
 	defer c.noRules()
 	own, known := "inv_live_"+strings.Repeat("a1B2c3d4", 4), "gh"+"p_"+strings.Repeat("Q7w8E9r0", 5)
 	text := map[string]any{"text": "first\n" + own + "\n" + known}
-	try := func() *answer { return c.as(readKey).do("POST", detectionPath+"/try", text).want(200) }
+	try := func() *answer { return c.do("POST", detectionPath+"/try", text).want(200) }
+	c.as(readKey).do("POST", detectionPath+"/try", "{").wantError(403, "insufficient_scope", "")
 	if a := try(); a.get("total") != 1.0 || a.text("matches.0.rule") != "github-token" || a.get("matches.0.line") != 3.0 {
 		t.Errorf("before there is a rule: %s", a.raw)
 	}

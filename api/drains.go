@@ -146,7 +146,7 @@ func (c *core) drainInPath(r *http.Request, key *config.Key) (*config.Drain, err
 // merge reads the members of a drain. The input collects errors and warnings.
 func (a *drains) merge(in *input, body []byte, d *config.Drain) {
 	o := in.newObject("", body)
-	o.text("name", 1, maxName, &d.Name)
+	o.name("name", 1, &d.Name)
 	if masked, n := a.leaks.MaskAll(nil, []byte(d.Name)); n > 0 {
 		d.Name = string(masked)
 		in.warn("name", "contained a secret, which was masked: names are shown to everybody and stand in alerts")

@@ -120,7 +120,7 @@ func (c *core) dsnInPath(r *http.Request, key *config.Key) (*config.DSN, error) 
 // merge reads the members of a DSN. The input collects errors and warnings.
 func (a *dsns) merge(in *input, body []byte, d *config.DSN) {
 	o := in.newObject("", body)
-	o.text("name", 1, maxName, &d.Name)
+	o.name("name", 1, &d.Name)
 	if masked, n := a.leaks.MaskAll(nil, []byte(d.Name)); n > 0 {
 		d.Name = string(masked)
 		in.warn("name", "contained a secret, which was masked: names are shown to everybody and stand in alerts")

@@ -44,7 +44,7 @@ func (in *endpointInput) merge(key *config.Key, body []byte, e *config.Endpoint)
 	o := in.newObject("", body)
 	o.readOnly("id", "object", "ingest_url", "created_at", "updated_at", "warnings", "transformation_version",
 		"transformation_versions")
-	o.text("name", 1, maxName, &e.Name)
+	o.name("name", 1, &e.Name)
 	o.textOrNull("description", 0, maxDescription, &e.Description)
 	in.provider(o, e)
 	if e.Provider != verify.Generic && e.Verification == nil {

@@ -645,3 +645,66 @@ func TestUnknownParametersAreRefused(t *testing.T) {
 		c.do("GET", list+"?endpont_id=x", nil).wantError(400, "invalid_request", "endpont_id")
 	}
 }
+
+// A path of a filter that looks like a JSON Pointer or has a wildcard is saved, because a member may have that name,
+// with a warning.
+func TestPathsOfFiltersThatAreProbablyWrongHaveAWarning(t *testing.T) {
+	c := newClient(t)
+	for _, path := range []string{"/data/a~1b", "data.a.*", "items[0].id"} {
+		a := c.do("POST", "/v1/endpoints", map[string]any{"destinations": []any{map[string]any{
+			"url": "https://a.example", "filter": map[string]any{"body": map[string]any{path: 1, "a": 2}}}}}).want(201)
+		if got := a.text("warnings.0.param"); got != "destinations[0].filter.body."+path ||
+			!strings.Contains(a.text("warnings.0.message"), "literal") || a.get("warnings.1") != nil {
+			t.Errorf("%s: %s", path, a.raw)
+		}
+	}
+	a := c.do("POST", "/v1/endpoints",
+		`{"destinations":[{"url":"https://a.example","filter":{"body":{"$./a":1}}}]}`).want(201)
+	if a.get("warnings") != nil {
+		t.Errorf("%s", a.raw)
+	}
+}
+
+// All names have printable characters only. A name that was saved before is shown and may be sent back.
+func TestNamesArePrintable(t *testing.T) {
+	c := newClient(t)
+	defer c.noRules()
+	domain := c.verifiedDomain("names.example.com")
+	urls := []any{map[string]any{"url": "https://a.example"}}
+	for _, bad := range []string{"n\u202eevil", "two\nlines", "a\tb", "a\u200bb", "a\u2028b"} {
+		for path, body := range map[string]map[string]any{
+			"/v1/endpoints": {"name": bad, "destinations": urls},
+			"/v1/drains":    {"name": bad},
+			"/v1/dsns":      {"name": bad, "platform": "server"},
+			"/v1/tripwires": {"label": bad, "domain_id": domain, "kind": "key", "placement": "x"},
+		} {
+			param := "name"
+			if path == "/v1/tripwires" {
+				param = "label"
+			}
+			c.do("POST", path, body).wantError(400, "invalid_request", param)
+		}
+		c.do("POST", "/v1/endpoints", map[string]any{"destinations": []any{map[string]any{"url": "https://a.example",
+			"name": bad}}}).wantError(400, "invalid_request", "destinations[0].name")
+		c.do("PATCH", detectionPath, map[string]any{"rules": []any{map[string]any{"id": "custom:inv", "name": bad,
+			"prefixes": []string{"inv_live_"}}}}).wantError(400, "invalid_request", "rules[0].name")
+	}
+	made := c.do("POST", "/v1/endpoints", map[string]any{"name": "Größe 中文 👍", "destinations": urls}).want(201)
+	target, old := "/v1/endpoints/"+made.text("id"), "old\nname"
+	if _, err := configuration.UpdateEndpoint(t.Context(), made.text("id"), func(e *config.Endpoint) error {
+		e.Name, e.Destinations[0].Name = old, &old
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	saved := c.do("GET", target, nil).want(200)
+	if saved.text("name") != old || saved.text("destinations.0.name") != old {
+		t.Errorf("%s", saved.raw)
+	}
+	c.do("PATCH", target, string(saved.raw)).want(200)
+	c.do("PATCH", target, map[string]any{"name": old + "r"}).wantError(400, "invalid_request", "name")
+	if a := c.do("PATCH", target, `{"destinations":[{"id":"`+saved.text("destinations.0.id")+`","name":null}]}`).
+		want(200); a.get("destinations.0.name") != nil {
+		t.Errorf("%s", a.raw)
+	}
+}

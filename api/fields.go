@@ -152,6 +152,15 @@ func (o *object) text(name string, lo, hi int, dst *string) {
 	}
 }
 
+// name reads a name of lo to maxName printable characters: names stand in lists, alerts and logs. One that was saved
+// before this was required may be sent back unchanged.
+func (o *object) name(name string, lo int, dst *string) {
+	before := *dst
+	if o.text(name, lo, maxName, dst); *dst != before && !web.IsPrintable(*dst) {
+		o.fail(name, "must have printable characters only, without line breaks and direction marks")
+	}
+}
+
 // textOrNull reads a string that may be null.
 func (o *object) textOrNull(name string, lo, hi int, dst **string) {
 	if o.isNull(name) {

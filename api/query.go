@@ -26,6 +26,8 @@ type query struct {
 	names   []string // names of the parameters, for error messages
 	aliases []string // alternative names of the parameters
 	err     error
+
+	warnings []warning // about search terms
 }
 
 // newQuery parses the query string and refuses a malformed one. url.URL.Query would silently drop the malformed part,

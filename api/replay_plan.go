@@ -24,6 +24,7 @@ type plan struct {
 	deliveries int
 	bytes      int64
 	unverified int // rejected events whose endpoint no longer verifies signatures
+	reverified int // rejected events that the current secrets accept, regardless of their age
 
 	// The cost of counting: matches, selected or not, and bodies that were read to decide.
 	matches, bodiesRead int
@@ -146,8 +147,12 @@ func (a *planner) addIfSelected(p *plan, s *selection, e *event.Match, destinati
 	if !selected {
 		return nil
 	}
-	if e.Verdict == event.VerdictRejected && a.unverified(e.Endpoint) {
+	switch {
+	case e.Verdict != event.VerdictRejected:
+	case a.unverified(e.Endpoint):
 		p.unverified++
+	default:
+		p.reverified++
 	}
 	return p.addEvent(e, n)
 }

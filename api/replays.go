@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
@@ -74,16 +75,8 @@ func (a *replays) replayEvents(w http.ResponseWriter, r *http.Request, key *conf
 	if err != nil {
 		return err
 	}
+	warnOfPlan(in, s, p)
 	result := replayResult{Events: p.events, Queued: p.deliveries, Warnings: in.warnings}
-	if p.events > 0 && p.deliveries == 0 {
-		result.Warnings = append(
-			result.Warnings, warning{in.param("destination_id"), "none of the enabled destinations takes any of these events"})
-	}
-	if p.unverified > 0 {
-		const text = "%d of these events were rejected for their signatures, and their endpoints no longer verify " +
-			"signatures: they are delivered unchecked"
-		result.Warnings = append(result.Warnings, warning{in.param("status"), fmt.Sprintf(text, p.unverified)})
-	}
 	if s.dryRun {
 		web.WriteJSON(w, http.StatusOK, result)
 		return nil
@@ -98,6 +91,22 @@ func (a *replays) replayEvents(w http.ResponseWriter, r *http.Request, key *conf
 	result.Queued, result.RunID = run.Queued, &run.ID
 	web.WriteJSON(w, http.StatusOK, result)
 	return nil
+}
+
+// warnOfPlan says what of a selection a caller may not expect.
+func warnOfPlan(in *selectionInput, s *selection, p *plan) {
+	if p.events > 0 && p.deliveries == 0 {
+		in.warn(in.param("destination_id"), "none of the enabled destinations takes any of these events")
+	}
+	if p.unverified > 0 {
+		in.warn(in.param("status"), fmt.Sprintf("%d of these events were rejected for their signatures, and their "+
+			"endpoints no longer verify signatures: they are delivered unchecked", p.unverified))
+	}
+	if p.reverified > 0 && !slices.Contains(s.query.Statuses, event.Rejected) {
+		in.warn(in.param("status"), fmt.Sprintf("%d of these events were rejected for their signatures or for their age; "+
+			"they are selected because the current secrets accept them regardless of their age, and are delivered as "+
+			"verified. A status that does not contain rejected leaves them out", p.reverified))
+	}
 }
 
 // createRun writes the run of a plan. It waits while a run of another node is queueing for one of the endpoints.

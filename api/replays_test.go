@@ -365,6 +365,36 @@ func TestReplayOfRejectedEventsWithoutAVerification(t *testing.T) {
 	}
 }
 
+// Rejected events that are selected because the current secrets accept them are named, unless they are asked for.
+func TestReplayNamesTheRejectedEventsItIncludes(t *testing.T) {
+	c := newClient(t, func(_ *api.Config, d *api.Deps) {
+		d.Reverify = func(*config.Endpoint, *event.Event) (event.Reason, error) { return "", nil }
+	})
+	ep := c.endpoint(map[string]any{"provider": "stripe", "verification": map[string]any{"type": "stripe",
+		"secret": "whsec_planted"}}).text("id")
+	c.send(ep)
+	for range 3 {
+		c.fake.events[mustID(t, c.send(ep))].Verdict = event.VerdictRejected
+	}
+	for _, dryRun := range []bool{true, false} {
+		body := map[string]any{"endpoint_id": ep, "since": since(), "dry_run": dryRun}
+		a := c.do("POST", "/v1/replays", body).wantCounts(4, 4)
+		if text := a.text("warnings.0.message"); a.text("warnings.0.param") != "status" ||
+			!strings.HasPrefix(text, "3 of these events were rejected") ||
+			!strings.HasSuffix(text, "A status that does not contain rejected leaves them out") {
+			t.Errorf("%s", a.raw)
+		}
+		body["status"] = "pending"
+		if a := c.do("POST", "/v1/replays", body).wantCounts(1, 1); a.get("warnings") != nil {
+			t.Errorf("%s", a.raw)
+		}
+		body["status"] = "rejected"
+		if a := c.do("POST", "/v1/replays", body).wantCounts(3, 3); a.get("warnings") != nil {
+			t.Errorf("asked for: %s", a.raw)
+		}
+	}
+}
+
 // Pages are acknowledged one after the other, and the run records the progress.
 func TestReplayPages(t *testing.T) {
 	c := newClient(t)

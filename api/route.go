@@ -222,11 +222,11 @@ func bearer(r *http.Request) (string, bool) {
 
 // changesNothing reports whether a POST to a path only computes something: it remembers no Idempotency-Key.
 func changesNothing(path string) bool {
-	return readsOnly(path) || path == validatePath || path == validateChangePath
+	return readsOnly(path) || path == tryPath || path == validatePath || path == validateChangePath
 }
 
 // readsOnly reports whether read access is enough for a POST to a path.
-func readsOnly(path string) bool { return path == previewPath || path == tryPath }
+func readsOnly(path string) bool { return path == previewPath }
 
 // authorize checks the scope of the key or person by the method alone, before any id is looked up.
 func authorize(key *config.Key, method, path string) error {

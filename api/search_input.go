@@ -68,6 +68,9 @@ func (q *query) search() *event.Search {
 		if _, err := event.ParseBodyPath(of); err != nil {
 			q.fail(name, "must contain a path, as in body[data.order.id]: %v", err)
 		}
+		if doubt := event.PathDoubt(of); doubt != "" {
+			q.warnings = append(q.warnings, warning{name, doubt})
+		}
 		members := strings.Split(strings.TrimPrefix(of, "$."), ".")
 		s.Body = append(s.Body, event.BodyMatch{Members: members, Values: values})
 	}
@@ -145,8 +148,9 @@ func (a *events) clampSince(since, until time.Time) time.Time {
 // searchPage is the response to a search, which may end before its page is full.
 type searchPage struct {
 	list[eventRow]
-	Partial bool `json:"partial,omitempty"`
-	Scanned int  `json:"scanned"` // rows that were compared for this page
+	Partial  bool      `json:"partial,omitempty"`
+	Scanned  int       `json:"scanned"` // rows that were compared for this page
+	Warnings []warning `json:"warnings,omitempty"`
 }
 
 // searchEvents answers a list with search terms. Its cursors contain since: a default since would otherwise move on
@@ -172,7 +176,8 @@ func (a *events) searchEvents(w http.ResponseWriter, r *http.Request, params *qu
 	}
 	setAsOf(w, page.AsOf)
 	return a.answers.write(r.Context(), w, rowBytes(page.Rows), func() any {
-		out := searchPage{list: list[eventRow]{Data: a.rowsOf(page.Rows)}, Partial: page.Partial, Scanned: page.Scanned}
+		out := searchPage{list: list[eventRow]{Data: a.rowsOf(page.Rows)}, Partial: page.Partial, Scanned: page.Scanned,
+			Warnings: params.warnings}
 		switch {
 		case page.Partial:
 			out.NextCursor = params.hash.searchCursor(searchPosition{page.ResumeBefore, q.Since})

@@ -42,6 +42,15 @@ func TestSearchFilters(t *testing.T) {
 	if ago := time.Since(q.Since); ago < 24*time.Hour-time.Second || ago > 24*time.Hour+time.Minute || !q.Until.IsZero() {
 		t.Errorf("the search covers %v to %v", q.Since, q.Until)
 	}
+	if a.get("warnings") != nil {
+		t.Errorf("%s", a.raw)
+	}
+	for _, path := range []string{"/data/n", "data.o.k.*.x", "items[0].id"} {
+		a := get("body["+path+"]", "1").want(200)
+		if a.text("warnings.0.param") != "body["+path+"]" || !strings.Contains(a.text("warnings.0.message"), "literal") {
+			t.Errorf("%s: %s", path, a.raw)
+		}
+	}
 	get("q", "", "body[a]", "", "header[b]", "").want(200)
 	if last().Search != nil || !last().Since.IsZero() {
 		t.Errorf("empty filters are %+v", last().Search)

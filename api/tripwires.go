@@ -196,7 +196,7 @@ func (a *tripwires) read(in *input, body []byte, t *config.Tripwire) {
 	o.text("domain_id", 1, maxName, &t.Domain)
 	o.enum("kind", &t.Kind, config.TripwireKinds...)
 	o.enum("path", &t.File, config.DecoyFiles...)
-	o.text("label", 1, maxName, &t.Label)
+	o.name("label", 1, &t.Label)
 	o.text("placement", 0, config.MaxPlacement, &t.Placement)
 	for name, at := range map[string]*string{"label": &t.Label, "placement": &t.Placement} {
 		if masked, n := a.leaks.MaskAll(nil, []byte(*at)); n > 0 {

@@ -111,8 +111,10 @@ type eventsPage struct {
 	// read.
 	Partial bool
 	Scanned int64
-	Now     time.Time
-	BaseURL string
+	// Warnings are about paths that probably name nothing.
+	Warnings []warningData
+	Now      time.Time
+	BaseURL  string
 }
 
 // Marks are the states that an event can have at a destination.
@@ -237,6 +239,7 @@ func readEvents(v *visit, query url.Values, p *eventsPage) error {
 		NextCursor string `json:"next_cursor"`
 		Partial    bool
 		Scanned    int64
+		Warnings   []warningData
 	}
 	err := v.get("/v1/events", query, &list)
 	e, isAPI := errors.AsType[*apiError](err)
@@ -253,7 +256,7 @@ func readEvents(v *visit, query url.Values, p *eventsPage) error {
 	case err != nil:
 		return err
 	}
-	p.Events, p.Partial, p.Scanned = list.Data, list.Partial, list.Scanned
+	p.Events, p.Partial, p.Scanned, p.Warnings = list.Data, list.Partial, list.Scanned, list.Warnings
 	if list.NextCursor != "" {
 		next := maps.Clone(query)
 		next.Set("cursor", list.NextCursor)

@@ -37,6 +37,6 @@ func leakRoutes() []route {
 		{"GET", detectionPath, reader, showDetection},
 		{"POST", detectionPath, writer, saveRule},
 		{"POST", detectionPath + "/remove", writer, removeRule},
-		{"POST", detectionPath + "/try", reader, tryLine},
+		{"POST", detectionPath + "/try", writer, tryLine},
 	}
 }

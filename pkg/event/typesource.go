@@ -145,3 +145,21 @@ func ParseBodyPath(s string) (BodyPath, error) {
 	}
 	return BodyPath(b.String()), nil
 }
+
+// PathDoubt returns what is probably wrong with a path that ParseBodyPath accepts, or "". Such a path is valid, because
+// members may have these names, but it was probably meant in another syntax and then matches nothing.
+func PathDoubt(s string) string {
+	const literal = "is looked up as the name of a member, because all characters but dots are literal"
+	if strings.HasPrefix(s, "/") {
+		return fmt.Sprintf("the / at the beginning %s; write %s", literal, "data.order.id for /data/order/id")
+	}
+	for m := range strings.SplitSeq(strings.TrimPrefix(s, "$."), ".") {
+		switch {
+		case m == "*" || strings.HasSuffix(m, "[*]"):
+			return fmt.Sprintf("%q %s; a path names one value, as in data.items.0.id", m, literal)
+		case strings.HasSuffix(m, "]") && strings.Contains(m, "["):
+			return fmt.Sprintf("%q %s; write items.0 for items[0]", m, literal)
+		}
+	}
+	return ""
+}

@@ -84,3 +84,19 @@ func FuzzBodyPath(f *testing.F) {
 		}
 	})
 }
+
+func TestPathDoubt(t *testing.T) {
+	for path, want := range map[string]string{
+		"data.order.id": "", "$.data.a/b": "", "a*": "", "*a.b": "", "a[": "", "items.0.id": "", "$./a": "",
+		"/data/n": "data.order.id for /data/order/id", "/data/a~1b": "data.order.id for /data/order/id",
+		"data.*": "a path names one value", "$.*.id": "a path names one value", "items[*].id": "a path names one value",
+		"items[0].id": "write items.0 for items[0]", "$['a']": "write items.0",
+	} {
+		if _, err := event.ParseBodyPath(path); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+		if got := event.PathDoubt(path); !strings.Contains(got, want) || (got == "") != (want == "") {
+			t.Errorf("%s: %q", path, got)
+		}
+	}
+}

@@ -25,7 +25,8 @@ func SetReadDeadline(w http.ResponseWriter, at time.Time) {
 const NDJSONType = "application/x-ndjson"
 
 // CheckContentType returns an invalid_request error (400) unless the Content-Type is missing, application/json or any
-// +json type, with any parameters, and the body is not compressed (Content-Encoding).
+// +json type, with any parameters, and the body is not compressed (Content-Encoding). Any headers are accepted with an
+// empty body: curl and fetch send a type of their own then.
 func CheckContentType(r *http.Request) error {
 	_, err := contentType(r, "must be application/json")
 	return err
@@ -40,6 +41,25 @@ func CheckBatchType(r *http.Request) (lines bool, err error) {
 // contentType returns the media type of the body: empty for JSON, or one of others. For any other type it returns an
 // error that says want.
 func contentType(r *http.Request, want string, others ...string) (string, error) {
+	kind, err := mediaType(r, want, others)
+	if err != nil && hasNoBody(r) {
+		return "", nil
+	}
+	return kind, err
+}
+
+// hasNoBody reports whether the body is empty. It may read the first byte, so the body cannot be used afterwards if it
+// is not empty.
+func hasNoBody(r *http.Request) bool {
+	if r.ContentLength >= 0 {
+		return r.ContentLength == 0
+	}
+	_, err := io.ReadFull(r.Body, make([]byte, 1))
+	return err == io.EOF
+}
+
+// mediaType is contentType for a body that is not empty.
+func mediaType(r *http.Request, want string, others []string) (string, error) {
 	if values := r.Header.Values("Content-Encoding"); len(values) > 0 &&
 		!strings.EqualFold(strings.Join(values, ","), "identity") {
 		return "", Invalid("content-encoding", "compressed bodies are not accepted; send the JSON uncompressed")

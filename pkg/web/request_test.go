@@ -82,12 +82,18 @@ func TestHeaderFieldsKeepOrderWithinAName(t *testing.T) {
 func TestCheckContentType(t *testing.T) {
 	f := func(ok bool, headers ...string) {
 		t.Helper()
-		r := httptest.NewRequest("POST", "/", nil)
-		for i := 0; i < len(headers); i += 2 {
-			r.Header.Add(headers[i], headers[i+1])
-		}
-		if err := web.CheckContentType(r); (err == nil) != ok {
-			t.Errorf("%q: %v", headers, err)
+		const chunked = -1
+		for _, body := range []string{"{}", ""} {
+			for _, length := range []int64{int64(len(body)), chunked} {
+				r := httptest.NewRequest("POST", "/", strings.NewReader(body))
+				r.ContentLength = length
+				for i := 0; i < len(headers); i += 2 {
+					r.Header.Add(headers[i], headers[i+1])
+				}
+				if err := web.CheckContentType(r); (err == nil) != (ok || body == "") {
+					t.Errorf("%q, %d bytes of %q: %v", headers, length, body, err)
+				}
+			}
 		}
 	}
 	f(true)
@@ -100,7 +106,7 @@ func TestCheckContentType(t *testing.T) {
 		f(false, "Content-Type", bad)
 	}
 	f(false, "Content-Type", "application/json", "Content-Type", "text/plain")
-	r := httptest.NewRequest("POST", "/", nil)
+	r := httptest.NewRequest("POST", "/", strings.NewReader("{}"))
 	r.Header["Content-Type"] = []string{"application/json", "application/json"}
 	if err := web.CheckContentType(r); err == nil || !strings.Contains(err.Error(), "is sent 2 times; send one header") {
 		t.Errorf("%v", err)

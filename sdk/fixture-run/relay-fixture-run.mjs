@@ -345,7 +345,7 @@ function readTime(members, where, name = 'expires_at') {
   return Date.parse(readValue(members, name, where, 'string', isTime))
 }
 
-// readRequired returns the { pointer, type, equals } of the fields that an answer must have.
+// readRequired returns the { pointer, type, equals } of the fields that an answer must have; equals is JSON text.
 function readRequired(text, where) {
   if (text === undefined) return []
   if (text[0] !== '[') throw changed(`${where} is not a list`)
@@ -359,7 +359,7 @@ function readRequired(text, where) {
     const type = members.has('type') ? readValue(members, 'type', at, 'string', (x) => types.includes(x)) : undefined
     const equals = members.get('equals')
     if (equals !== undefined && Buffer.byteLength(equals) > longestEquals) throw changed(`${at}.equals is too long`)
-    return { pointer, type, ...(equals !== undefined && { equals: JSON.parse(equals) }) }
+    return { pointer, type, ...(equals !== undefined && { equals }) }
   })
 }
 
@@ -429,22 +429,50 @@ function describeTime(ms, now) {
   return `${words} at ${time.slice(0, 5)} UTC`
 }
 
-// Keys that are known by their first characters, and names that announce a credential.
+// Keys that are known by their first characters.
 const knownKey = new RegExp('(?:^|[^A-Za-z0-9])(?:[rs]k_(?:live|test)_|whsec_|rly_(?:live|test)_|gh[opsur]_|github_pat_|' +
   'glpat-|xox[a-z]-|xapp-|sk-|AKIA|ASIA|AIza|ya29\\.|npm_|pypi-|SG\\.|shp(?:at|ca|pa|ss)_|dop_v1_|hf_|dp\\.|eyJ[\\w-]+\\.)' +
   '[\\w.+/=-]{12}')
-const credentialName = new RegExp('(?:^|[_.-])(?:key|api_?key|token|secret|password|passwd|pwd|auth|authorization|sig|' +
-  'signature|credentials?|session|jwt|access_?token|client_?secret)$', 'i')
+// Words that announce a credential at the end of a name; those of the second pattern also at the end of a longer word
+// (accesstoken). What follows in the third says nothing of its own (session_id).
+const credentialWord = new RegExp('^(?:key|pass|pwd|otp|auth|sig|signature|session|jwt|bearer|' +
+  '(?:api|private|access|signing|secret)keys?|session(?:id|key))$')
+const credentialEnd = /(?:password|passwd|passphrase|secret|token|authorization|cookie|credential)s?$/
+const addedWord = /^(?:id|value)s?$/
 
-function refuseCredentials({ url: { pathname, searchParams } }) {
-  let path = pathname
+// isCredentialName reports whether a name of a parameter announces a credential. Each member of a[token][0] is a name.
+function isCredentialName(name) {
+  return name.split(/[[\]]/).some((member) => {
+    const words = splitWords(member)
+    while (words.length > 1 && addedWord.test(words.at(-1))) words.pop()
+    const last = words.at(-1) ?? ''
+    return credentialWord.test(last) || credentialEnd.test(last)
+  })
+}
+
+// splitWords returns the words of a name in lower case, as the sanitiser of fixtures splits names (pkg/fixture/name.go):
+// api_key, apiKey, API-Key and "api key" are api and key.
+function splitWords(name) {
+  const spaced = name.replace(/(\p{Ll})(?=\p{Lu})/gu, '$1 ').replace(/(\p{Lu})(?=\p{Lu}\p{Ll})/gu, '$1 ')
+  return spaced.toLowerCase().match(/\p{L}+/gu) ?? []
+}
+
+function decode(text) {
   try {
-    path = decodeURIComponent(pathname)
+    return decodeURIComponent(text.replaceAll('+', ' '))
   } catch {
-    // It is searched as it is.
+    return text
   }
-  const isNamed = [...searchParams].some(([name, value]) => value !== '' && credentialName.test(name))
-  if (isNamed || [path, ...searchParams.values()].some((text) => knownKey.test(text))) {
+}
+
+function refuseCredentials({ url: { pathname, search } }) {
+  // A path has parameters too: /orders;token=x.
+  const found = [...pathname.split('/'), ...search.slice(1).split('&')].map(decode)
+  const isNamed = found.flatMap((text) => text.split(';')).some((text) => {
+    const at = text.indexOf('=')
+    return at > 0 && at < text.length - 1 && isCredentialName(text.slice(0, at))
+  })
+  if (isNamed || [...found, decode(pathname)].some((text) => knownKey.test(text))) {
     throw new Refusal('the target has a key in its path or query; use a test target that needs none')
   }
 }
@@ -473,20 +501,51 @@ async function readFile(name) {
   }
 }
 
-// valueAt returns { value } at a JSON Pointer (RFC 6901), or undefined.
+// parseExactly returns the value of valid JSON with numbers of any length. Texts and names begin with $ in it, and a
+// number is a text that begins with #: JSON.parse would round numbers.
+function parseExactly(text) {
+  const token = /"|-?\d[\d.eE+-]*/g
+  let exact = ''
+  let from = 0
+  for (let match; (match = token.exec(text)); from = token.lastIndex) {
+    exact += text.slice(from, match.index)
+    if (match[0] === '"') {
+      token.lastIndex = stringEnd(text, match.index + 1)
+      exact += `"$${text.slice(match.index + 1, token.lastIndex)}`
+    } else exact += `"#${normalize(match[0])}"`
+  }
+  return JSON.parse(exact + text.slice(from))
+}
+
+// normalize returns a number of JSON as its digits and its power of ten: 1.0, 1 and 1e0 are 1e0, and -0 is 0.
+function normalize(number) {
+  const [, sign, whole, fraction = '', exponent = '0'] = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]\+?(-?\d+))?$/.exec(number)
+  const digits = (whole + fraction).replace(/^0+/, '')
+  if (digits === '') return '0'
+  let end = digits.length
+  while (digits[end - 1] === '0') end--
+  return `${sign}${digits.slice(0, end)}e${BigInt(exponent) - BigInt(fraction.length) + BigInt(digits.length - end)}`
+}
+
+// valueAt returns { value } at a JSON Pointer (RFC 6901) in a document of parseExactly, or undefined.
 function valueAt(document, pointer) {
   let value = document
   for (const step of pointer.split('/').slice(1)) {
     const name = step.replaceAll('~1', '/').replaceAll('~0', '~')
-    const isHeld = Array.isArray(value) ? /^(0|[1-9]\d*)$/.test(name) && Number(name) < value.length
-      : value !== null && typeof value === 'object' && Object.hasOwn(value, name)
+    const isArray = Array.isArray(value)
+    const isHeld = isArray ? /^(0|[1-9]\d*)$/.test(name) && Number(name) < value.length
+      : value !== null && typeof value === 'object' && Object.hasOwn(value, `$${name}`)
     if (!isHeld) return undefined
-    value = value[name]
+    value = value[isArray ? name : `$${name}`]
   }
   return { value }
 }
 
-const typeOf = (value) => (value === null ? 'null' : Array.isArray(value) ? 'array' : typeof value)
+// typeOf returns the type of a value of parseExactly.
+function typeOf(value) {
+  if (typeof value === 'string') return value[0] === '#' ? 'number' : 'string'
+  return value === null ? 'null' : Array.isArray(value) ? 'array' : typeof value
+}
 
 /** Says what is wrong with an answer, empty if nothing is. It names types of the answer's values, never the values. */
 export function describeFault({ status, required }, answer, timeout) {
@@ -498,7 +557,9 @@ export function describeFault({ status, required }, answer, timeout) {
   if (required.length === 0) return ''
   let document
   try {
-    document = JSON.parse(answer.body)
+    const text = String(answer.body)
+    JSON.parse(text)
+    document = parseExactly(text)
   } catch {
     return 'the answer is not JSON, and fields are required'
   }
@@ -508,9 +569,11 @@ export function describeFault({ status, required }, answer, timeout) {
     if (!found) return `${pointer} is missing`
     const type = typeOf(found.value)
     if (field.type && type !== field.type) return `${pointer}: expected type ${field.type}, found ${type}`
-    if ('equals' in field && !isDeepStrictEqual(found.value, field.equals)) {
-      const isOther = type === typeOf(field.equals) ? 'another ' : ''
-      return `${pointer}: expected ${printable(JSON.stringify(field.equals), 100)}, found ${isOther}${type}`
+    if (field.equals === undefined) continue
+    const expected = parseExactly(field.equals)
+    if (!isDeepStrictEqual(found.value, expected)) {
+      const isOther = type === typeOf(expected) ? 'another ' : ''
+      return `${pointer}: expected ${printable(field.equals, 100)}, found ${isOther}${type}`
     }
   }
   return ''

@@ -149,6 +149,30 @@ test('the answers that pass', async () => {
   assert.equal((await runConfirmed(suite([fixture(1)]), { respond: large })).code, 0)
 })
 
+test('numbers are equal by their value, with all their digits', async () => {
+  const check = async (equals, value) => {
+    const content = JSON.stringify(suite([fixture(1, { expect: { status: 200, required: [{ pointer: '/a', equals: 'EQUALS' }] } })]))
+    const respond = (_, response) => response.end(`{"a":${value}}`)
+    const { code, lines } = await runConfirmed(content.replace('"EQUALS"', equals), { respond })
+    return code === 0 || lines[0].replace(/^.* ms: /, '')
+  }
+  for (const [equals, value] of [
+    ['0', '-0'], ['-0', '0'], ['0', '0.00e7'], ['1', '1.0'], ['1', '1e0'], ['1', '10E-1'], ['1.0', '0.1e+1'], ['120', '1.2e2'],
+    ['9007199254740993', '9007199254740993'], ['-0.10', '-1e-1'], ['1e400', '10e399'], ['1e99999999999999999999', '1e99999999999999999999'],
+    ['{"b":[1.0,"1.0","\\"1"]}', '{"b":[1,"1.0","\\u00221"]}'], [`1${'0'.repeat(100)}`, '1e100'], ['{"__proto__":1}', '{"__proto__":1.0}'],
+    ['{"a":"x\\\\","b":2}', '{"b":2e0, "a":"x\\\\"}'],
+  ]) assert.equal(await check(equals, value), true, `${equals} ${value}`)
+  for (const [equals, value, found] of [
+    ['9007199254740993', '9007199254740992', 'another number'], ['0', '1', 'another number'], ['1', '-1', 'another number'],
+    ['1e400', '1e401', 'another number'], ['0', '1e-400', 'another number'], ['"1"', '1', 'number'], ['1', '"1"', 'string'],
+    ['"1.0"', '"1"', 'another string'], ['1', '"#1e0"', 'string'], ['[1]', '["#1e0"]', 'another array'],
+    ['{"x":9007199254740993}', '{"x":9007199254740992}', 'another object'],
+  ]) assert.equal(await check(equals, value), `/a: expected ${equals}, found ${found}`)
+  const start = Date.now()
+  assert.equal(await check('1', `0.${'0'.repeat(900_000)}1`), '/a: expected 1, found another number')
+  assert.ok(Date.now() - start < 5000)
+})
+
 test('--timeout bounds slow headers, a slow body and an answer without end', async () => {
   for (const [status, respond] of [
     ['-', () => {}],
@@ -250,7 +274,7 @@ test('the file that the service exports is read whole', () => {
   const [first, second] = readSuite(file, Date.parse('2026-08-20T12:00:00Z'))
   assert.deepEqual({ ...first, body: String(first.body) }, { id: 'fix_1', name: 'invoice paid', method: 'POST',
     body: '{"n":1.50,"big":12345678901234567890}', expires: Date.parse('2026-08-22T10:00:00Z'), status: 201, required: [
-      { pointer: '/ok', type: undefined, equals: true }, { pointer: '/id', type: 'string' },
+      { pointer: '/ok', type: undefined, equals: 'true' }, { pointer: '/id', type: 'string' },
       { pointer: '/x', type: undefined }] })
   assert.deepEqual({ ...second, body: String(second.body) }, { id: 'fix_2', name: 'a <b> & c', method: 'PUT',
     body: '["<&>"]', expires: Date.parse('2026-08-21T10:00:00Z'), status: 200, required: [] })
@@ -284,6 +308,23 @@ test('targets that are not for tests are refused, and nothing is sent', async ()
     assert.doesNotMatch(lines, /hidden|AKIA/)
   }
   assert.equal(got.length, 0)
+})
+
+test('a target with a credential in its path or query is refused, an ordinary name is not', async () => {
+  for (const rest of ['?authToken=x', '?secretKey=x', '?apiSecret=x', '?privateKey=x', '?userPassword=x', '?sessionId=x',
+    '?bearer=x', '?pass=x', '?token[]=x', '?a[token]=x', '?token[0]=x', '?a%5Btoken%5D%5Beq%5D=x', '/;token=x', '/a;b=1;token=x/c',
+    '/a%3Btoken=x', '?a=1;token=x', '?accessToken=x', '?accesstoken=x', '?apikey=x', '?API-Key=x', '?APIKey=x', '?key=x',
+    '?session=x', '?SESSIONID=x', '?t%6Fken=x', '?user.tokens=x', '?token2=x', '?%zz;token=x']) {
+    const { code, lines } = await runConfirmed(suite([fixture(1)]), { target: `${server.url}/fx${rest}` })
+    assert.equal(code, 2, rest)
+    assert.match(lines[0], /^the target has a key in its path or query/, rest)
+  }
+  assert.equal(got.length, 0)
+  for (const rest of ['?passenger=x', '?tokenize=x', '?monkey=x', '?keyboard=x', '?compass=x', '?token=', '?token', '/token',
+    '/;token', '?author=x', '?design=x', '?id=x', '?value=x', '?session_count=3', '?CallSid=x', '?keys=x', '?token_type=x', '?a[b]=token', '?=token']) {
+    const { code, text } = await runConfirmed(suite([fixture(1)]), { target: `${server.url}/fx${rest}` })
+    assert.equal(code, 0, `${rest}: ${text}`)
+  }
 })
 
 test('a name that leads elsewhere later (rebinding) is resolved once', async () => {
