@@ -122,3 +122,29 @@ func TestCopyIsNotTheLastRecord(t *testing.T) {
 		}
 	})
 }
+
+// Kafka takes follow-ups and no outcomes. A follow-up is due while the attempt before it is not recorded: it is no copy,
+// and the delivery is made.
+func TestFollowUpIsNoCopy(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+		s := &sink{answer: func(n int, _ received) int {
+			if n <= 3 {
+				return 500
+			}
+			return 200
+		}}
+		url, _ := w.serve(80, s)
+		w.endpoint(url)
+		accept := w.refuse(kmsg.Produce, stream.Outcomes)
+		w.start(testConfig())
+		w.accept(w.newEvent(`{}`))
+		w.command(&event.Work{Event: w.newEvent(`{}`), Dest: testDest, Trigger: event.TriggerReplay, Attempt: 1,
+			Run: id.NewGenerator(nil).NewUnbounded(0).Text(id.Run)})
+		time.Sleep(2 * time.Minute)
+		if n := len(s.all()); n != 5 {
+			t.Errorf("%d requests, want 3 that fail and 2 that are accepted", n)
+		}
+		accept()
+		w.outcomes(count(2, event.Delivered))
+	})
+}

@@ -21,13 +21,13 @@ func copyKeyOf(work *event.Work) (key copyKey, ok bool) {
 	return copyKey{work.Event.ID, work.Dest, work.Run}, true
 }
 
-// unrecorded are the deliveries of a node that have a copyKey, from Admit until they are recorded or leave the node.
-// There are no more of them than the node may hold. They are guarded by Lanes.mu.
+// unrecorded are the deliveries of a node that have a copyKey, from Admit until they are recorded, their follow-up is
+// produced, or they leave the node. There are no more of them than the node may hold. They are guarded by Lanes.mu.
 type unrecorded map[copyKey]*Delivery
 
 // hasOther reports whether another record of the delivery is queued, sent or being recorded. Then this one can end
-// without an attempt and without an outcome: the other record stays uncommitted until its outcome or its follow-up is
-// in the log, so after a crash or on another node it is delivered again. If the partition of the other record has left
+// without an attempt and without an outcome: the other record stays uncommitted until its outcome is in the log, so
+// after a crash or on another node it is delivered again. If the partition of the other record has left
 // this node, that may be this very record, which was read again. So it does not count.
 func (u unrecorded) hasOther(key copyKey) bool {
 	other := u[key]
@@ -41,6 +41,16 @@ func (u unrecorded) hasOther(key copyKey) bool {
 func (u unrecorded) remove(delivery *Delivery) {
 	if key, ok := copyKeyOf(delivery.Work); ok && u[key] == delivery {
 		delete(u, key)
+	}
+}
+
+// ForgetCopies is called before the follow-up of a delivery is produced. The follow-up has the same key, and may be due
+// before the outcome of the delivery is in the log: ended as a copy it would be lost.
+func (ls *Lanes) ForgetCopies(delivery *Delivery) {
+	if _, ok := copyKeyOf(delivery.Work); ok {
+		ls.mu.Lock()
+		defer ls.mu.Unlock()
+		ls.unrecorded.remove(delivery)
 	}
 }
 
