@@ -1,7 +1,11 @@
 // The SDK in Node.js: what it reports and when. table.test.mjs has what it catches.
 import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
 import crypto from 'node:crypto'
-import { readFileSync } from 'node:fs'
+import { once } from 'node:events'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
 import { test } from 'node:test'
 import { hmac } from './src/hash.js'
 import { parseDSN, randomId } from './src/dsn.js'
@@ -130,6 +134,25 @@ test('a burst of 10,000 lines keeps its order', { skip }, async () => {
   const lines = out.trimEnd().split('\n')
   assert.equal(lines.length, 10_000)
   lines.forEach((line, i) => assert.equal(line, `${i} ${i % 100 ? 'x' : masked}`))
+})
+
+test('node --test ends when a test has a key in its name, its error and its output', { skip }, async (t) => {
+  const directory = mkdtempSync(path.join(tmpdir(), 'eventrelay-sdk-'))
+  t.after(() => rmSync(directory, { recursive: true }))
+  const file = path.join(directory, 't.cjs')
+  writeFileSync(file, `const test = require('node:test'); const key = '${key.slice(0, 8)}' + '${key.slice(8)}'
+    test('pays with ' + key, () => { console.log('printed ' + key); throw new Error('declined ' + key) }); test('last', () => {})`)
+  const register = new URL('src/register.js', import.meta.url).href
+  const { NODE_TEST_CONTEXT, ...env } = process.env
+  const child = spawn(process.execPath, ['--test', file], {
+    env: { ...env, NODE_OPTIONS: `--import=${register}`, RELAY_DSN: '' }, signal: t.signal, timeout: 60_000,
+  })
+  let out = ''
+  child.stdout.on('data', (data) => { out += data })
+  const [status] = await once(child, 'close')
+  assert.equal(status, 1, out)
+  assert.match(out, /. fail 1$/m)
+  assert.ok(out.includes(`printed ${masked}`) && out.includes('declined '), out)
 })
 
 for (const [express, how] of [['express', 'middleware'], ['express4', 'middleware'], ['express', 'bare'], ['express4', 'bare']]) {
