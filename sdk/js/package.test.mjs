@@ -40,6 +40,20 @@ test('the package works as ESM, as CJS, preloaded, and as both in one process', 
     "require('fs').writeSync(1, pinoHooks.streamWrite('$KEY') + relayFormat().transform({ message: '$KEY' }).message)"), masked + masked)
 })
 
+test('the command of README.md gives the SDK to child processes in other directories', { skip }, () => {
+  const command = /^url=.*\n^NODE_OPTIONS=.*\n/m.exec(readFileSync(path.join(installed, 'README.md'), 'utf8'))[0]
+  const code = "console.log('$KEY')".replace('$KEY', `${key.slice(0, 8)}' + '${key.slice(8)}`)
+  writeFileSync(path.join(directory, 'app.js'), `const { spawnSync } = require('node:child_process')
+    const { stdout, stderr } = spawnSync(process.execPath, ['-e', ${JSON.stringify(code)}], { cwd: '/', encoding: 'utf8' })
+    console.log(stdout + stderr.replace(/^eventrelay: no DSN.*\\n/, ''))`)
+  const { NODE_OPTIONS, ...env } = process.env
+  const out = execFileSync('sh', ['-c', command], {
+    cwd: directory, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'],
+    env: { ...env, PATH: `${path.dirname(process.execPath)}:${env.PATH}` },
+  })
+  assert.equal(out.trim(), masked)
+})
+
 test('the module for browsers has at most 16,000 bytes after gzip, and nothing of Node.js', { skip }, (t) => {
   const text = readFileSync(path.join(installed, 'dist/browser.js'))
   const size = zlib.gzipSync(text, { level: 9 }).length
