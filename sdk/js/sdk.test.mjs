@@ -192,6 +192,31 @@ test('compressed responses without the middleware are decoded', { skip }, async 
   assert.deepEqual(reports.map((r) => r.where.path).sort(), ['/br', '/deflate', '/gzip', '/identity'])
 })
 
+for (const how of ['middleware', 'bare']) {
+  test(`responses that the client or destroy ends, and long ones, are reported, ${how}`, { skip }, async () => {
+    const { reports } = await caught(`
+      import http from 'node:http'; import { pipeline, Readable } from 'node:stream'
+      import { relayMiddleware } from './src/express.js'; ${reported}; const sent = reported(3)
+      async function * events() { yield 'data: $KEY\\n\\n'; for (;;) yield await new Promise((f) => setTimeout(f, 20, 'data: 1\\n\\n')) }
+      const answers = {
+        '/stream': (res) => pipeline(Readable.from(events()), res, () => {}),
+        '/destroyed': (res) => { res.write('$KEY'); setTimeout(() => res.destroy(), 20) },
+        '/endless': (res) => { res.write('$KEY ' + 'x'.repeat(1 << 18)) },
+      }
+      const server = http.createServer((req, res) => {
+        res.setHeader('content-type', 'text/event-stream')
+        process.argv[1] === 'bare' ? answers[req.url](res) : relayMiddleware()(req, res, () => answers[req.url](res))
+      }).listen(0, '127.0.0.1', async () => {
+        for (const path in answers) {
+          const request = http.get({ port: server.address().port, path }, (res) => res.on('error', () => {})
+            .once('data', () => path === '/stream' && request.destroy())).on('error', () => {})
+        }
+        await sent; await flush(); process.exit()
+      })`, { args: [how], killAfter: new Promise((resolve) => { setTimeout(resolve, 20_000).unref() }) })
+    assert.deepEqual(reports.map((r) => r.where.path).sort(), ['/destroyed', '/endless', '/stream'])
+  })
+}
+
 // ---- without a process of their own ----
 
 const header = () => ({ sdk: { name: 'relay.javascript', version: '1' } })

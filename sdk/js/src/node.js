@@ -244,6 +244,7 @@ function observe(res, chunk, encoding, isPlain) {
     if (Math.random() >= core.options.responseSampleRate) core.sender.drop('sampled')
     else if (textTypes.test(headerOf(res, 'content-type') || 'text/plain')) s = { chunks: [], size: 0, isPlain }
     responses.set(res, s)
+    if (s) finishOnClose(res, isPlain)
   }
   if (!s || s.isPlain !== isPlain || chunk === null || chunk === undefined || typeof chunk === 'function') return
   const bytes = typeof chunk === 'string' ? Buffer.from(chunk, typeof encoding === 'string' ? encoding : 'utf8') : chunk
@@ -251,14 +252,20 @@ function observe(res, chunk, encoding, isPlain) {
   if (left <= 0 || !(bytes instanceof Uint8Array)) return
   s.chunks.push(Buffer.from(bytes.subarray(0, left)))
   s.size += Math.min(left, bytes.length)
+  if (bytes.length >= left) finish(res, isPlain)
+}
+
+// finishOnClose checks a response also if the client or destroy ends it, and end is never called.
+function finishOnClose(res, isPlain) {
+  res.once('close', () => safely(() => finish(res, isPlain)))
 }
 
 function finish(res, isPlain) {
   const s = responses.get(res)
   if (!s || s.isPlain !== isPlain || !s.size) return
   responses.set(res, null)
-  if (!textTypes.test(headerOf(res, 'content-type') || 'text/plain')) return
   const { req } = res
+  if (!textTypes.test(headerOf(res, 'content-type') || 'text/plain')) return
   const about = {
     method: req?.method, path: req?.originalUrl || req?.url, status: res.statusCode,
     contentType: headerOf(res, 'content-type'),
@@ -303,7 +310,9 @@ export function relayMiddleware() {
       const sampled = Math.random() < core.options.responseSampleRate
       if (!sampled) core.sender.drop('sampled')
       responses.set(res, sampled ? { chunks: [], size: 0, isPlain: true } : null)
-      if (sampled) watchResponse(res, true)
+      if (!sampled) return
+      watchResponse(res, true)
+      finishOnClose(res, true)
     })
     next()
   }
