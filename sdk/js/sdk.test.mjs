@@ -217,6 +217,19 @@ for (const how of ['middleware', 'bare']) {
   })
 }
 
+test('responses that send no body are not reported', { skip }, async () => {
+  const { reports } = await caught(`
+    import http from 'node:http'; ${reported}; const sent = reported(1)
+    const server = http.createServer((req, res) => {
+      res.writeHead(+req.url.slice(1, 4), { 'content-type': 'text/plain' }).end('$KEY')
+    }).listen(0, '127.0.0.1', async () => {
+      await get(server, '/200/head', { method: 'HEAD' })
+      for (const path of ['/204', '/304', '/200/last']) await get(server, path)
+      await sent; await flush(); process.exit()
+    })`)
+  assert.deepEqual(reports.map((r) => [r.where.status, r.where.path]), [[200, '/200/last']])
+})
+
 // ---- without a process of their own ----
 
 const header = () => ({ sdk: { name: 'relay.javascript', version: '1' } })

@@ -226,6 +226,7 @@ function safely(f) {
 // ---- responses ----
 
 const textTypes = /^(text\/|application\/(json|javascript|xml|graphql|x-ndjson|[\w.+-]+\+(json|xml)))/i
+const bodiless = new Set([204, 304]) // Node.js sends no body with them, whatever end is given
 const responses = new WeakMap()
 
 // headerOf returns a header of a response that is sent, also if writeHead was given it.
@@ -265,6 +266,7 @@ function finish(res, isPlain) {
   if (!s || s.isPlain !== isPlain || !s.size) return
   responses.set(res, null)
   const { req } = res
+  if (req?.method === 'HEAD' || bodiless.has(res.statusCode)) return
   if (!textTypes.test(headerOf(res, 'content-type') || 'text/plain')) return
   const about = {
     method: req?.method, path: req?.originalUrl || req?.url, status: res.statusCode,
