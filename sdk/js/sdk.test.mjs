@@ -1,18 +1,14 @@
 // The SDK in Node.js: what it reports and when. table.test.mjs has what it catches.
 import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
 import crypto from 'node:crypto'
-import { once } from 'node:events'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import path from 'node:path'
+import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { hmac } from './src/hash.js'
 import { parseDSN, randomId } from './src/dsn.js'
 import { newScanner } from './src/engine.js'
 import { find, maskText } from './src/lines.js'
 import { newSender } from './src/sender.js'
-import { caught, key, masked, reported, run, skip, start } from './test/run.mjs'
+import { caught, key, masked, reported, run, runTests, skip, start } from './test/run.mjs'
 import { newSink, publicKey } from './test/sink.mjs'
 
 test('a report has the mask, the fingerprint and the place', { skip }, async () => {
@@ -136,20 +132,9 @@ test('a burst of 10,000 lines keeps its order', { skip }, async () => {
   lines.forEach((line, i) => assert.equal(line, `${i} ${i % 100 ? 'x' : masked}`))
 })
 
-test('node --test ends when a test has a key in its name, its error and its output', { skip }, async (t) => {
-  const directory = mkdtempSync(path.join(tmpdir(), 'eventrelay-sdk-'))
-  t.after(() => rmSync(directory, { recursive: true }))
-  const file = path.join(directory, 't.cjs')
-  writeFileSync(file, `const test = require('node:test'); const key = '${key.slice(0, 8)}' + '${key.slice(8)}'
-    test('pays with ' + key, () => { console.log('printed ' + key); throw new Error('declined ' + key) }); test('last', () => {})`)
-  const register = new URL('src/register.js', import.meta.url).href
-  const { NODE_TEST_CONTEXT, ...env } = process.env
-  const child = spawn(process.execPath, ['--test', file], {
-    env: { ...env, NODE_OPTIONS: `--import=${register}`, RELAY_DSN: '' }, signal: t.signal, timeout: 60_000,
-  })
-  let out = ''
-  child.stdout.on('data', (data) => { out += data })
-  const [status] = await once(child, 'close')
+test('node --test ends when a test has a key in its name, its error and its output', { skip }, async () => {
+  const { out, status } = await runTests(`const test = require('node:test')
+    test('pays with $KEY', () => { console.log('printed $KEY'); throw new Error('declined $KEY') }); test('last', () => {})`)
   assert.equal(status, 1, out)
   assert.match(out, /. fail 1$/m)
   assert.ok(out.includes(`printed ${masked}`) && out.includes('declined '), out)
@@ -255,7 +240,7 @@ test('statuses decide whether a batch is sent again', { skip }, async (t) => {
       bodies.push(body)
       const status = left.shift() ?? 202
       if (status === 0) throw new Error('no connection')
-      return { status, retryAfter: '1' }
+      return { status, retryAfter: '1', text: '{"rejected":[]}' }
     } })
     sender.start(target)
     sender.add(report('a'))
@@ -287,7 +272,7 @@ async function outages(t, ...lists) {
     warn: (text, error, again) => said.push({ text, error, again }), transport: async () => {
       const status = left.shift()
       if (!status) throw new Error('refused')
-      return { status }
+      return { status, text: '{"rejected":[]}' }
     } })
   sender.start({ ...target, host: 'h' })
   for (const [i, list] of lists.entries()) {
@@ -327,7 +312,7 @@ test('equal hits are merged, and the queue is bounded', { skip }, async () => {
   const bodies = []
   const sender = newSender({ header, maxBytes: 1 << 17, warn: () => {}, transport: async (_, body) => {
     bodies.push(JSON.parse(body))
-    return { status: 202 }
+    return { status: 202, text: '{"rejected":[]}' }
   } })
   sender.start(target)
   for (let i = 0; i < 1000; i++) for (const rule of ['a', 'b', 'c', 'd']) sender.add(report(rule))
@@ -341,7 +326,7 @@ test('a batch has 50 reports and its bytes at most', { skip }, async () => {
   const bodies = []
   const sender = newSender({ header, maxBytes: 60_000, warn: () => {}, transport: async (_, body) => {
     bodies.push(body)
-    return { status: 202 }
+    return { status: 202, text: '{"rejected":[]}' }
   } })
   sender.start({ ...target, queueSize: 200 })
   for (let i = 0; i < 200; i++) sender.add({ ...report(`r${i}`), where: { file: 'x'.repeat(i < 100 ? 10 : 2000) } })
@@ -361,7 +346,7 @@ test('a DSN has one form', { skip }, () => {
   const f = (dsn) => parseDSN(dsn)?.url ?? null
   assert.equal(f(`https://${publicKey}@a.example/x/y/dsn_1`), `https://a.example/x/y/api/dsn_1/reports?k=${publicKey}&v=1`)
   assert.equal(f(`http://${publicKey}@[::1]:8080/dsn_1`), `http://[::1]:8080/api/dsn_1/reports?k=${publicKey}&v=1`)
-  for (const dsn of [undefined, 1, '', `http://${publicKey}@a.example/dsn_1`, `https://${publicKey}@a.example/dsn_`,
+  for (const dsn of [undefined, null, 1, {}, '', ` ${publicKey}`, `http://${publicKey}@a.example/dsn_1`, `https://${publicKey}@a.example/dsn_`,
     `https://${publicKey}@a.example/dsn_1?x`, `https://${publicKey}0@a.example/dsn_1`, `ftp://${publicKey}@a.example/dsn_1`,
     `https://pk${'z'.repeat(44)}@a.example/dsn_1`, `https://${publicKey}@/dsn_1`]) assert.equal(f(dsn), null, String(dsn))
   assert.match(randomId(), /^[0-9A-Za-z]{22}$/)
@@ -389,7 +374,7 @@ test('a clock that is set back changes neither the order of times nor when repor
   const bodies = []
   const sender = newSender({ header, maxBytes: 1 << 17, warn: () => {}, transport: async (_, body) => {
     bodies.push(JSON.parse(body))
-    return { status: 202 }
+    return { status: 202, text: '{"rejected":[]}' }
   } })
   sender.start(target)
   sender.add(report('a'))

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { describe, test } from 'node:test'
 import { inPage } from './test/page.mjs'
-import { caught, key, masked, reported, skip } from './test/run.mjs'
+import { caught, key, masked, reported, runTests, skip } from './test/run.mjs'
 
 // What others do to the standard output: jest's console, and pm2's write in cluster mode.
 const replaced = `
@@ -128,6 +128,10 @@ const unmaskedRows = {
   },
   'what Node.js prints of an uncaught error': "throw new Error('$KEY')",
   'child processes without the SDK': child,
+  'names and errors of tests under `node --test`': async () => {
+    const { out } = await runTests("require('node:test')('a $KEY', () => {})")
+    assert.ok(out.includes(key), out)
+  },
   'HTTP/2 servers': async () => {
     const { out, reports } = await caught(`import http2 from 'node:http2'; ${reported}; const sent = reported(1)
       const server = http2.createServer((req, res) => { res.setHeader('content-type', 'application/json'); res.end('{"a":"$KEY"}') })

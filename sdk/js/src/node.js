@@ -198,9 +198,12 @@ function patchStream(stream, logger) {
   })
 }
 
-// isFrame tells whether a child of node --test writes a result for its parent, in the format of node:v8. The result has
-// its length: with a mask in it, which is shorter, the parent would wait for the rest forever.
-const isFrame = (chunk) => chunk instanceof Uint8Array && chunk[0] === 0xff
+// isFrame tells whether a child of node --test writes a result for its parent: two bytes of node:v8, the length of the rest
+// in four bytes, the rest. With a mask in it, which is shorter, the parent would wait for more forever.
+function isFrame(chunk) {
+  if (!(chunk instanceof Uint8Array) || chunk[0] !== 0xff || chunk.length < 6) return false
+  return new DataView(chunk.buffer, chunk.byteOffset).getUint32(2) === chunk.length - 6
+}
 
 // Encodings whose strings are text. Others stand for bytes.
 const plain = /^(utf-?8|latin1|binary|ascii)$/i
