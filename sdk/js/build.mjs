@@ -5,6 +5,7 @@ import { copyFileSync, mkdirSync, readFileSync, realpathSync, rmSync, writeFileS
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { minify } from 'terser'
+import { lines } from './src/rules.gen.js'
 
 const here = path.dirname(fileURLToPath(import.meta.url))
 const entries = ['index', 'register', 'pino', 'winston', 'express']
@@ -47,17 +48,21 @@ export async function buildPackage(directory, version) {
 
 // shorten makes a module small: terser's names compress better than those of esbuild.
 export async function shorten(code) {
+  const known = [...lines.matchAll(/"(\w+)":/g)].map((m) => m[1]).filter((name) => internal.test(name))
+  if (known.length) throw new Error(`members of rules cannot have other names in the module for browsers: ${known}`)
   const compress = { passes: 3, inline: 1, booleans: false, comparisons: false, lhs_constants: false, sequences: false }
-  const options = { module: true, ecma: 2020, compress, mangle: { toplevel: true, properties: { regex: internal } } }
+  const mangle = { toplevel: true, properties: { regex: internal, builtins: true } } // also names that the platform has too
+  const options = { module: true, ecma: 2020, compress, mangle }
   return (await minify(code, options)).code
 }
 
-// Properties that applications, the platform and other copies of the SDK in the same page do not know.
+// Properties that applications, the platform, the JSON in rules.gen.js and other copies of the SDK in the same page do not
+// know.
 const internal = new RegExp('^(' + [
-  'accepting', 'arrow', 'claim', 'classes', 'ending', 'escaped', 'except', 'fingerprint', 'fold', 'found', 'generic',
-  'header', 'heard', 'hmac', 'lead', 'level', 'maskAll', 'maxBytes', 'mayMatch', 'nameQuoted', 'need', 'operator',
-  'order', 'outage', 'padded', 'patterns', 'plus', 'quote', 'retryAfter', 'salt', 'secret', 'single', 'spaces',
-  'tail', 'transitions', 'transport', 'whereOf',
+  'accepted', 'accepting', 'arrow', 'classes', 'ending', 'escaped', 'fingerprint', 'fold', 'found', 'head', 'header',
+  'heard', 'hmac', 'level', 'maskAll', 'maxBytes', 'mayMatch', 'nameQuoted', 'number', 'object', 'operator', 'order', 'outage', 'padded', 'patterns', 'plus',
+  'quote', 'retryAfter', 'right', 'salt', 'secret', 'separator', 'single', 'spaces', 'tail', 'transitions', 'transport',
+  'whereOf',
 ].join('|') + ')$')
 
 if (process.argv[1] && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) {

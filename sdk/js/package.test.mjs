@@ -8,6 +8,7 @@ import { fileURLToPath } from 'node:url'
 import { after, test } from 'node:test'
 import zlib from 'node:zlib'
 import { key, masked, skip } from './test/run.mjs'
+import { secrets } from './test/secrets.mjs'
 import { publicKey } from './test/sink.mjs'
 
 const here = path.dirname(fileURLToPath(import.meta.url))
@@ -60,6 +61,15 @@ test('the module for browsers has at most 16,000 bytes after gzip, and nothing o
   t.diagnostic(`${size} bytes`)
   assert.ok(size <= 16_000, `${size} bytes`)
   assert.ok(!/from ?"node:/.test(text))
+})
+
+test('the module for browsers finds what the sources find, of each rule', { skip }, async () => {
+  const { scan } = await import(path.join(installed, 'dist/browser.js'))
+  for (const { rule, text, masked } of secrets()) {
+    if (rule.startsWith('custom:')) continue
+    const found = scan(`x ${text} y`).map((m) => [m.rule, m.masked])
+    assert.deepEqual(found, [[rule, masked]])
+  }
 })
 
 test('README.md of the package links only what the package has', { skip }, () => {
