@@ -29,9 +29,12 @@ export interface Options {
   rules?: { disable?: string[]; extra?: ExtraRule[] }
   /** true: a line that cannot be masked is written as it is. */
   failOpen?: boolean
-  /** Changes a report before it is sent, or drops it by returning null. */
+  /** Changes a report before it is sent, or drops it by returning null. A promise is refused, and the report dropped. */
   beforeSend?: (report: Report) => Report | null
-  /** Is given what fails in the SDK; of a relay that cannot be reached an Error with a cause, once an outage. */
+  /**
+   * Is given what fails in the SDK, and what the relay refuses; of a relay that cannot be reached an Error with a cause,
+   * once an outage.
+   */
   onError?: (error: unknown) => void
   debug?: boolean
 }
@@ -88,7 +91,7 @@ export function mask(text: string): string
 export function scan(text: string): Match[]
 /** Reports keys of servers in a response, and returns them. */
 export function checkResponse(body: string | Uint8Array, about?: About): { rule: string; masked: string }[]
-/** Reports a key that opens nothing. Its finding is marked as a test. */
+/** Reports a key that opens nothing. Its finding is marked as a test. Resolves to true if the relay has accepted it. */
 export function sendTest(timeout?: number): Promise<boolean>
 
 /** '@eventrelay/sdk/pino': pino({ hooks: pinoHooks }) */

@@ -74,6 +74,29 @@ test('a relay that does not answer is said by flush', { skip }, async () => {
   assert.equal(status, 0)
 })
 
+for (const [what, options, answers, sent, said, thrown = said] of [
+  ['the relay accepts it', '', [], true],
+  ['there is no DSN', 'dsn: undefined', [], false, 'no DSN is set: secrets are masked, nothing is reported'],
+  ['the SDK is not enabled', 'enabled: false', [], false],
+  ['the DSN is unknown', '', [401], false, 'the relay refuses reports: status 401'],
+  ['nothing is there', '', [404, 404], false, 'the relay refuses reports: status 404'],
+  ['another server answers', '', ['<html>', '<html>'], false, 'the relay refuses reports: status 202'],
+  ['the quota is used up', '', Array(2).fill('{"accepted":0,"rejected":[{"index":0,"reason":"quota"}]}'), false,
+    'the relay refuses reports: quota'],
+  ['beforeSend drops it', 'beforeSend: () => null', [], false],
+  ['beforeSend is asynchronous', 'beforeSend: async (r) => r', [], false, 'beforeSend has failed', 'no report'],
+]) {
+  test(`sendTest resolves to ${sent} if ${what}`, { skip }, async () => {
+    const { out, err, bodies } = await caught(`import { flush, init, sendTest } from './src/index.js'; const said = new Set()
+      init({ dsn: '$DSN', onError: (error) => said.add(error.message), ${options} })
+      console.log([await sendTest(60_000), await sendTest(60_000)].join(), [...said].join())`, { answers, register: false })
+    const lines = out.split('\n')
+    assert.equal(lines.at(-2), `${sent},${sent} ${options.startsWith('dsn') ? '' : thrown ?? ''}`, out)
+    assert.equal(err, said ? `eventrelay: ${said}\n` : '')
+    assert.ok(!bodies.includes('{}'), bodies)
+  })
+}
+
 test('process.exit after flush loses nothing', { skip }, async () => {
   const { reports } = await caught("import { flush } from './src/index.js'; console.log('$KEY'); await flush(); process.exit(0)")
   assert.equal(reports.length, 1)
@@ -307,6 +330,21 @@ for (const [what, texts, ...lists] of [
     }
   })
 }
+
+test('a test is accepted unless its own report is rejected; each reason is said', { skip }, async () => {
+  const said = []
+  let index
+  const text = () => JSON.stringify({ rejected: [{ index, reason: 'quota' }, { index: 9, reason: 'quota' }] })
+  const sender = newSender({ header, maxBytes: 1 << 17, warn: (what, error) => said.push([what, error.message]),
+    transport: async () => ({ status: 202, text: text() }) })
+  sender.start(target)
+  for (index of [0, 1]) {
+    sender.add(report('a'))
+    assert.equal(await sender.test(report(`test${index}`)), index === 0)
+  }
+  const what = 'the relay refuses reports: quota'
+  assert.deepEqual(said, Array(4).fill([what, what]))
+})
 
 test('equal hits are merged, and the queue is bounded', { skip }, async () => {
   const bodies = []

@@ -17,7 +17,7 @@ async function post(url, body) {
     method: 'POST', body, headers: { 'content-type': contentType }, credentials: 'omit', redirect: 'error',
     referrerPolicy: 'no-referrer', signal: AbortSignal.timeout(sendTimeout),
   })
-  return { status: response.status, retryAfter: response.headers.get('retry-after') }
+  return { status: response.status, retryAfter: response.headers.get('retry-after'), text: await response.text() }
 }
 
 // pathOf returns the URL of a script without its query, without its origin if that is the page's.

@@ -15,6 +15,7 @@ import { callersOf, framesOf, isBundle, placeOf } from './stack.js'
 const shared = Symbol.for('@eventrelay/sdk')
 const sendTimeout = 10_000
 const gzipAbove = 32_000
+const longestAnswer = 1 << 16 // in characters
 
 // encode returns the headers and bytes of a batch.
 function encode(body) {
@@ -59,8 +60,9 @@ function post(url, body) {
     const { headers, data } = encode(body)
     const options = { method: 'POST', agent: false, timeout: sendTimeout, headers }
     const request = (url.startsWith('https:') ? https : http).request(url, options, (response) => {
-      response.on('error', reject).on('end', () =>
-        resolve({ status: response.statusCode, retryAfter: response.headers['retry-after'] })).resume()
+      let text = ''
+      response.on('error', reject).setEncoding('utf8').on('data', (part) => { if (text.length < longestAnswer) text += part })
+      response.on('end', () => resolve({ status: response.statusCode, retryAfter: response.headers['retry-after'], text }))
     })
     const timer = setTimeout(() => request.destroy(new Error(`no answer within ${sendTimeout / 1000} s`)), sendTimeout)
     timer.unref()
