@@ -114,6 +114,22 @@ test('without a DSN, with a wrong one and with a wrong option lines are masked, 
   assert.equal(err.match(/eventrelay: /g).length, 6, err)
 })
 
+test('an unknown rule is said once, and --frozen-intrinsics is no error', { skip }, async () => {
+  const { out, err } = await run(`import { init } from './src/index.js'
+    for (let i = 0; i < 2; i++) init({ dsn: '$DSN', rules: { disable: ['nonsense', 'npm-token'] } }); console.log('$KEY')`,
+  { sink: { dsn: ` http://${publicKey}@127.0.0.1:9/dsn_1\\n` }, env: { NODE_OPTIONS: '--frozen-intrinsics' } })
+  assert.equal(out, `${masked}\n`)
+  assert.deepEqual(err.match(/^eventrelay: (?!cannot reach).*/gm), ['eventrelay: the rule nonsense is unknown'], err)
+})
+
+test('a key that beforeSend logs is masked, and reported once a place', { skip }, async () => {
+  const { out, reports, requests } = await caught(`import { init, flush } from './src/index.js'
+    init({ dsn: '$DSN', beforeSend: (report) => { console.log('$KEY'); return report } }); console.log('$KEY')
+    console.log(await flush(60_000))`, { register: false })
+  assert.equal(out, `${masked}\n`.repeat(3) + 'true\n')
+  assert.deepEqual([reports.length, requests], [2, 2])
+})
+
 test('if masking fails the line is withheld, counted and reported; failOpen writes it', { skip }, async () => {
   const fault = "const { get } = Object.getOwnPropertyDescriptor(Uint8Array.prototype.__proto__, 'length'); " +
     "import { init, flush } from './src/index.js'; const { encode } = TextEncoder.prototype; " +
@@ -384,6 +400,7 @@ test('a DSN has one form', { skip }, () => {
   const f = (dsn) => parseDSN(dsn)?.url ?? null
   assert.equal(f(`https://${publicKey}@a.example/x/y/dsn_1`), `https://a.example/x/y/api/dsn_1/reports?k=${publicKey}&v=1`)
   assert.equal(f(`http://${publicKey}@[::1]:8080/dsn_1`), `http://[::1]:8080/api/dsn_1/reports?k=${publicKey}&v=1`)
+  assert.equal(f(` https://${publicKey}@a.example/dsn_1\n`), f(`https://${publicKey}@a.example/dsn_1`))
   for (const dsn of [undefined, null, 1, {}, '', ` ${publicKey}`, `http://${publicKey}@a.example/dsn_1`, `https://${publicKey}@a.example/dsn_`,
     `https://${publicKey}@a.example/dsn_1?x`, `https://${publicKey}0@a.example/dsn_1`, `ftp://${publicKey}@a.example/dsn_1`,
     `https://pk${'z'.repeat(44)}@a.example/dsn_1`, `https://${publicKey}@/dsn_1`]) assert.equal(f(dsn), null, String(dsn))

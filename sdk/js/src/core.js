@@ -3,6 +3,7 @@ import { canonical, maskOf } from './mask.js'
 import { checksum } from './shapes.js'
 import { newScanner } from './engine.js'
 import { parseDSN, randomId } from './dsn.js'
+import { rules as builtIn } from './rules.js'
 import { find, maskText, toBytes } from './lines.js'
 import { newSender } from './sender.js'
 import { validateRules } from './custom.js'
@@ -64,7 +65,9 @@ export function newCore(platform) {
     if (!scanner || usedRules !== options.rules) {
       usedRules = options.rules
       try {
-        scanner = newScanner(validateRules(options.rules))
+        const given = validateRules(options.rules)
+        scanner = newScanner(given)
+        for (const id of given.disable) builtIn.some((r) => r.id === id) || warn(`the rule ${id} is unknown`)
       } catch (error) {
         warn(`the option rules is ignored: ${error.message}`, error)
         scanner = newScanner()

@@ -20,6 +20,7 @@ export function newSender({ transport, header, warn, maxBytes, outage }) {
   let sending = null // and as a text
   let taken = [] // the reports of the batch that was taken last, as they were before beforeSend
   let flushing = 0
+  let filtering = false // in beforeSend
   let wake = () => {} // ends the wait before the next try
   let cause // why the last try failed: an error, or a status of 5xx
   let quietUntil = 0 // no outage is said before
@@ -50,6 +51,7 @@ export function newSender({ transport, header, warn, maxBytes, outage }) {
       if (at > same.last_at) same.last_at = at // the clock may have been set back
       return
     }
+    if (filtering && sentAt.has(key)) return // beforeSend would cause a report for each
     if (waiting.size >= target.queueSize) return drop('queue_full')
     const added = { ...report, count: 1, first_at: at, last_at: at }
     waiting.set(key, added)
@@ -65,7 +67,7 @@ export function newSender({ transport, header, warn, maxBytes, outage }) {
     if (Object.keys(dropped).length) batch.dropped = dropped
     let size = JSON.stringify(batch).length
     taken = []
-    for (const [key, report] of waiting) {
+    for (const [key, report] of [...waiting]) {
       if (!flushing && !isDue(key)) continue
       const length = JSON.stringify(report).length + 1
       if (batch.reports.length === maxReports || size + length > maxBytes) break
@@ -73,7 +75,9 @@ export function newSender({ transport, header, warn, maxBytes, outage }) {
       waiting.delete(key)
       sentAt.delete(key)
       sentAt.set(key, now())
+      filtering = true
       const kept = filter(report)
+      filtering = false
       if (!kept) continue
       batch.reports.push(kept)
       taken.push(report)
