@@ -40,7 +40,14 @@ export async function buildPackage(directory, version) {
   })
   const browser = path.join(directory, 'dist/browser.js')
   writeFileSync(browser, await shorten(readFileSync(browser, 'utf8')))
-  for (const name of ['index.d.ts', 'README.md']) copyFileSync(path.join(here, name), path.join(directory, name))
+  copyFileSync(path.join(here, 'README.md'), path.join(directory, 'README.md'))
+  // TypeScript takes a .d.ts of an ESM package for ESM, which CommonJS cannot require. Beside package.json it is found by
+  // TypeScript that does not read "exports" too.
+  for (const name of entries) {
+    for (const ending of ['ts', 'cts']) {
+      copyFileSync(path.join(here, `${name}.d.ts`), path.join(directory, `${name}.d.${ending}`))
+    }
+  }
   copyFileSync(path.join(here, '../../LICENSE'), path.join(directory, 'LICENSE'))
   const about = JSON.parse(readFileSync(path.join(here, 'package.json'), 'utf8'))
   writeFileSync(path.join(directory, 'package.json'), JSON.stringify({ ...about, version }, null, 2) + '\n')

@@ -83,6 +83,21 @@ test('the package has no dependencies and no scripts', { skip }, () => {
   assert.deepEqual([about.dependencies, about.scripts, about.version], [undefined, undefined, '0.1.0-test'])
 })
 
+test('each subpath has types for ESM and for CommonJS, which export what it exports', { skip }, () => {
+  const { exports } = JSON.parse(readFileSync(path.join(installed, 'package.json'), 'utf8'))
+  const read = (file) => readFileSync(path.join(installed, file), 'utf8')
+  for (const [name, conditions] of Object.entries(exports)) {
+    if (typeof conditions === 'string') continue
+    const { require: cjs, default: esm } = conditions
+    const beside = `${name === '.' ? './index' : name}.d.ts` // where TypeScript looks that does not read exports
+    assert.deepEqual([esm.types, cjs.types], [beside, beside.replace('.ts', '.cts')])
+    assert.equal(read(cjs.types), read(esm.types))
+    const declared = [...read(esm.types).matchAll(/^export (?:function|const) (\w+)/gm)].map((m) => m[1]).sort()
+    const list = `console.log(Object.keys(await import('@eventrelay/sdk${name.slice(1)}')).sort().join())`
+    assert.equal(node('types.mjs', list).trim(), declared.join())
+  }
+})
+
 // An application that prints where it has logged a key. plain uses nothing of Node.js.
 const application = {
   plain: `
