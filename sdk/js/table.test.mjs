@@ -132,6 +132,19 @@ const unmaskedRows = {
     const { out } = await runTests("require('node:test')('a $KEY', () => {})")
     assert.ok(out.includes(key), out)
   },
+  'responses in other codings, or longer than 256 KiB without them': async () => {
+    const { batches } = await caught(`import http from 'node:http'; import zlib from 'node:zlib'; ${reported}; init({ dsn: '$DSN' })
+      const long = zlib.gzipSync('$KEY ' + ' '.repeat(1 << 18))
+      const server = http.createServer((req, res) => {
+        if (req.url === '/long') res.writeHead(200, { 'content-encoding': 'gzip' }).end(long)
+        else res.writeHead(200, { 'content-encoding': 'dcz' }).end('$KEY')
+      }).listen(0, '127.0.0.1', async () => {
+        const load = (path) => new Promise((f) => http.get({ port: server.address().port, path }, (res) => res.on('end', f).resume()))
+        await load('/long'); await load('/'); setTimeout(async () => { console.log('$KEY'); await flush(); process.exit() }, 100)
+      })`)
+    const types = batches.flatMap((b) => b.reports.map((r) => r.type))
+    assert.deepEqual([types, batches.reduce((n, b) => n + (b.dropped?.sampled ?? 0), 0)], [['log'], 2])
+  },
   'HTTP/2 servers': async () => {
     const { out, reports } = await caught(`import http2 from 'node:http2'; ${reported}; const sent = reported(1)
       const server = http2.createServer((req, res) => { res.setHeader('content-type', 'application/json'); res.end('{"a":"$KEY"}') })

@@ -281,15 +281,28 @@ function finish(res, isPlain) {
   setImmediate(() => decompress(Buffer.concat(s.chunks), coding, (body) => checkResponse(body, about))).unref()
 }
 
-function decompress(body, coding, done) {
-  const { maxResponseBytes } = core.options
-  const { constants } = zlib
-  const f = { gzip: zlib.gunzip, 'x-gzip': zlib.gunzip, deflate: zlib.inflate, br: zlib.brotliDecompress }[coding]
-  if (!f) return coding === '' || coding === 'identity' ? done(body) : core.sender.drop('sampled')
-  const flush = coding === 'br' ? constants.BROTLI_OPERATION_FLUSH : constants.Z_SYNC_FLUSH
-  f(body, { maxOutputLength: maxResponseBytes, finishFlush: flush }, (error, text) => {
+const { constants } = zlib
+const inflate = { finishFlush: constants.Z_SYNC_FLUSH } // without an error at the end of what is cut
+// For each coding what decompresses it. zlib of Node.js 22.15 has zstd. Some servers send deflate without zlib's header.
+const decoders = {
+  gzip: [zlib.gunzip, inflate],
+  deflate: [(body, options, done) => zlib.inflate(body, options, (error, text) =>
+    (error ? zlib.inflateRaw(body, options, done) : done(null, text))), inflate],
+  br: [zlib.brotliDecompress, { finishFlush: constants.BROTLI_OPERATION_FLUSH }],
+  zstd: zlib.zstdDecompress && [zlib.zstdDecompress, { finishFlush: constants.ZSTD_e_flush }],
+}
+
+// decompress undoes the codings of a Content-Encoding, of which the last one was applied last.
+function decompress(body, codings, done) {
+  const names = codings.toLowerCase().split(',').map((name) => name.trim().replace(/^x-/, ''))
+  const name = names.pop()
+  const next = (text) => (names.length ? decompress(text, names.join(), done) : done(text))
+  if (name === '' || name === 'identity') return next(body)
+  const [f, options] = (Object.hasOwn(decoders, name) && decoders[name]) || []
+  if (!f) return core.sender.drop('sampled')
+  f(body, { maxOutputLength: core.options.maxResponseBytes, ...options }, (error, text) => {
     if (error) core.sender.drop('sampled')
-    else done(text)
+    else next(text)
   })
 }
 
