@@ -97,6 +97,13 @@ const pem = "import { generateKeyPairSync } from 'node:crypto'; " +
 const unmaskedRows = {
   '`fs.writeSync` and the like on a file descriptor': "import fs from 'node:fs'; fs.writeSync(1, '$KEY\\n')",
   '`pino.destination` without the hook': "import pino from 'pino'; pino(pino.destination({ fd: 1, sync: true })).info('$KEY')",
+  'transports of pino, such as `pino-pretty`, and the logger of Fastify with one': async () => {
+    const code = "import pino from 'pino'; import { pinoHooks } from './src/pino.js'; setTimeout(() => {}, 1000); " +
+      "pino({ transport: { target: 'pino/file' }, ...(process.argv[1] === 'hooks' && { hooks: pinoHooks }) }).info('$KEY')"
+    const [plain, hooked] = [await caught(code), await caught(code, { args: ['hooks'] })]
+    assert.ok(plain.out.includes(key), plain.out + plain.err)
+    assert.ok(hooked.out.includes(masked) && !hooked.out.includes(key), hooked.out + hooked.err)
+  },
   'a logger made before `init`': {
     code: "import pino from 'pino'; const log = pino(); const { init } = await import('./src/index.js'); init({ dsn: '$DSN' }); log.info('$KEY')",
     register: false,
