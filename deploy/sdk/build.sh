@@ -12,7 +12,7 @@ cd "$top"
 say() { printf 'sdk: %s\n' "$*"; }
 die() { printf 'sdk: %s\n' "$*" >&2; exit 1; }
 
-sources=$(find sdk/js/src sdk/js/build.mjs sdk/js/package.json sdk/js/index.d.ts sdk/js/README.md LICENSE VERSION \
+sources=$(find sdk/js/src sdk/js/build.mjs sdk/js/package.json sdk/js/*.d.ts sdk/js/README.md LICENSE VERSION \
 	deploy/sdk/package-lock.json -type f | LC_ALL=C sort | xargs sha256sum | sha256sum)
 if [ -f sdk/bin/package/package.json ] && [ "$(cat "$stamp" 2>/dev/null)" = "$sources" ]; then
 	say "already in sdk/bin/package"
@@ -26,7 +26,7 @@ trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
 mkdir "$work/sdk" "$work/sdk/js"
 cp "$here/package.json" "$here/package-lock.json" "$here/.npmrc" "$work/sdk/"
-cp -R sdk/js/src sdk/js/build.mjs sdk/js/package.json sdk/js/index.d.ts sdk/js/README.md "$work/sdk/js/"
+cp -R sdk/js/src sdk/js/build.mjs sdk/js/package.json sdk/js/*.d.ts sdk/js/README.md "$work/sdk/js/"
 cp LICENSE VERSION "$work/"
 (cd "$work/sdk" && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error) ||
 	die "npm could not fetch the packages; check the network and npm's registry setting, then run this again"

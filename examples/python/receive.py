@@ -4,6 +4,7 @@ Needs `pip install -r requirements.txt`.
 
 PORT=3000 RELAY_SIGNING_SECRET=whsec_… python3 receive.py
 """
+import base64
 import json
 import os
 import sys
@@ -13,12 +14,16 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from standardwebhooks.webhooks import Webhook
 
 MAX_BODY = 10 << 20
+MIN_KEY = 24
 if not os.environ.get("RELAY_SIGNING_SECRET"):
     sys.exit("RELAY_SIGNING_SECRET is missing: it is the destination's signing.secret")
 try:
-    webhook = Webhook(os.environ["RELAY_SIGNING_SECRET"])
-except ValueError as error:
-    sys.exit(f"RELAY_SIGNING_SECRET is invalid: {error}")
+    key = base64.b64decode(os.environ["RELAY_SIGNING_SECRET"].removeprefix("whsec_"), validate=True)
+except ValueError:
+    key = b""
+if len(key) < MIN_KEY:  # with a short key, even an empty one, anybody can sign
+    sys.exit("RELAY_SIGNING_SECRET is invalid: it must be whsec_ and at least 24 bytes in base64")
+webhook = Webhook(os.environ["RELAY_SIGNING_SECRET"])
 lock = threading.Lock()
 handled = set()  # in an application: a unique column, written in the same transaction as the change
 

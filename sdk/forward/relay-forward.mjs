@@ -594,6 +594,8 @@ class Forwarder {
       return
     }
     const started = performance.now()
+    const sayWaiting = () => this.err('waiting for 1 answer; Ctrl-C again ends at once')
+    this.stop.addEventListener('abort', sayWaiting)
     let result
     try {
       result = await send(this.target, {
@@ -602,6 +604,8 @@ class Forwarder {
       })
     } catch (error) {
       result = { failure: describeFailure(error, this.target.url) }
+    } finally {
+      this.stop.removeEventListener('abort', sayWaiting)
     }
     this.printCopy(event.id, method, result, Math.round(performance.now() - started))
   }

@@ -97,6 +97,21 @@ test('header values that are not UTF-8 are copied byte for byte', async (t) => {
   assert.equal(bytes[2][3].toString(), 'Zo\ufffd \ufffd')
 })
 
+test('when it is ended while the local server does not answer, it says what it waits for', async (t) => {
+  let answer
+  const { service, err, out, run, stop, waiting } = await startForwarder(t, { local: (_, response) => { answer = () => response.end() } })
+  await waiting()
+  for (const body of ['1', '2']) service.accept({ body })
+  await until(() => answer)
+  assert.deepEqual(err, [])
+  stop()
+  assert.deepEqual(err, ['waiting for 1 answer; Ctrl-C again ends at once'])
+  answer()
+  assert.equal(await run, 0)
+  assert.match(out.at(-1), /^Copied 1 event: 1 answered/)
+  assert.equal(err.length, 1)
+})
+
 test('each event once, in order, though the service is killed half-way', async (t) => {
   const many = 200
   const { service, got, err, waiting } = await startForwarder(t)

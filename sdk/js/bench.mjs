@@ -1,5 +1,6 @@
-// What masking costs a line that has no secret: node sdk/js/bench.mjs. It is compared with scan alone on the same line, in
-// the same run, and fails above 1.5 times that. Beside it: what writing a line costs, to a file and to a pipe.
+// What masking costs a line: node sdk/js/bench.mjs. It is compared with scan alone on the same line, in
+// the same run, and fails above 1.5 times that. Beside it: what writing a line costs, to a file and to a pipe; what a line
+// with a key costs; and what checking responses costs, which happens after they are sent.
 import { spawnSync } from 'node:child_process'
 import { closeSync, openSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -29,7 +30,7 @@ if (process.argv[2] === 'write') {
   const cost = time(() => process.stdout.write(line), writes / 10)
   process.stderr.write(String(cost))
 } else {
-  const { close, init, scan } = await import('./src/index.js')
+  const { checkResponse, close, init, scan } = await import('./src/index.js')
   const plain = process.stdout.write
   const stream = Object.create(null)
   const { warn } = console
@@ -61,5 +62,18 @@ if (process.argv[2] === 'write') {
     console.log(`${name}, ${line.length} bytes: masking adds ${(masked - write).toFixed(2)} µs, ${ratio.toFixed(2)} times scan alone ` +
       `(${alone.toFixed(2)} µs); a write without it takes ${toFile.toFixed(2)} µs to a file, ${toPipe.toFixed(2)} µs to a pipe`)
   }
+  const key = 'sk_' + 'live_' + 'aB3dE5gH7jK9mN1pQ3sT5vX7'
+  const line = lines.text.replace('user=4711', `key=${key}`)
+  const json = JSON.stringify(Array.from({ length: 400 }, (_, i) => ({ id: `ord_${i}`, state: 'paid', amount: 4200 + i })))
+  const dsn = 'http://pk' + '1'.repeat(44) + '@127.0.0.1:9/dsn_a1'
+  const cost = (f, n) => median(Array.from({ length: rounds }, () => time(f, n)))
+  process.stdout.write = () => true
+  init({ dsn, beforeSend: () => null }) // nothing is sent
+  const withKey = cost(() => process.stdout.write(line), 2000)
+  const response = cost(() => checkResponse(json), 500)
+  process.stdout.write = plain
+  await close()
+  console.log(`a line with a key, ${line.length} bytes: ${withKey.toFixed(0)} µs; a response of ${(json.length / 1024).toFixed(0)} KiB: ` +
+    `${response.toFixed(0)} µs`)
   process.exitCode = failed ? 1 : 0
 }

@@ -5,6 +5,7 @@ import { copyFileSync, mkdirSync, readFileSync, realpathSync, rmSync, writeFileS
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { minify } from 'terser'
+import { lines } from './src/rules.gen.js'
 
 const here = path.dirname(fileURLToPath(import.meta.url))
 const entries = ['index', 'register', 'pino', 'winston', 'express']
@@ -39,7 +40,14 @@ export async function buildPackage(directory, version) {
   })
   const browser = path.join(directory, 'dist/browser.js')
   writeFileSync(browser, await shorten(readFileSync(browser, 'utf8')))
-  for (const name of ['index.d.ts', 'README.md']) copyFileSync(path.join(here, name), path.join(directory, name))
+  copyFileSync(path.join(here, 'README.md'), path.join(directory, 'README.md'))
+  // TypeScript takes a .d.ts of an ESM package for ESM, which CommonJS cannot require. Beside package.json it is found by
+  // TypeScript that does not read "exports" too.
+  for (const name of entries) {
+    for (const ending of ['ts', 'cts']) {
+      copyFileSync(path.join(here, `${name}.d.ts`), path.join(directory, `${name}.d.${ending}`))
+    }
+  }
   copyFileSync(path.join(here, '../../LICENSE'), path.join(directory, 'LICENSE'))
   const about = JSON.parse(readFileSync(path.join(here, 'package.json'), 'utf8'))
   writeFileSync(path.join(directory, 'package.json'), JSON.stringify({ ...about, version }, null, 2) + '\n')
@@ -47,17 +55,21 @@ export async function buildPackage(directory, version) {
 
 // shorten makes a module small: terser's names compress better than those of esbuild.
 export async function shorten(code) {
+  const known = [...lines.matchAll(/"(\w+)":/g)].map((m) => m[1]).filter((name) => internal.test(name))
+  if (known.length) throw new Error(`members of rules cannot have other names in the module for browsers: ${known}`)
   const compress = { passes: 3, inline: 1, booleans: false, comparisons: false, lhs_constants: false, sequences: false }
-  const options = { module: true, ecma: 2020, compress, mangle: { toplevel: true, properties: { regex: internal } } }
+  const mangle = { toplevel: true, properties: { regex: internal, builtins: true } } // also names that the platform has too
+  const options = { module: true, ecma: 2020, compress, mangle }
   return (await minify(code, options)).code
 }
 
-// Properties that applications, the platform and other copies of the SDK in the same page do not know.
+// Properties that applications, the platform, the JSON in rules.gen.js and other copies of the SDK in the same page do not
+// know.
 const internal = new RegExp('^(' + [
-  'accepting', 'arrow', 'claim', 'classes', 'ending', 'escaped', 'except', 'fingerprint', 'fold', 'found', 'generic',
-  'header', 'heard', 'hmac', 'lead', 'level', 'maskAll', 'maxBytes', 'mayMatch', 'nameQuoted', 'need', 'operator',
-  'order', 'outage', 'padded', 'patterns', 'plus', 'quote', 'retryAfter', 'salt', 'secret', 'single', 'spaces',
-  'tail', 'transitions', 'transport', 'whereOf',
+  'accepted', 'accepting', 'arrow', 'classes', 'ending', 'escaped', 'fingerprint', 'fold', 'found', 'head', 'header',
+  'heard', 'hmac', 'level', 'maskAll', 'maxBytes', 'mayMatch', 'nameQuoted', 'number', 'object', 'operator', 'order', 'outage', 'padded', 'patterns', 'plus',
+  'quote', 'retryAfter', 'right', 'salt', 'secret', 'separator', 'single', 'spaces', 'tail', 'transitions', 'transport',
+  'whereOf',
 ].join('|') + ')$')
 
 if (process.argv[1] && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) {

@@ -8,6 +8,7 @@ import { fileURLToPath } from 'node:url'
 import { after, test } from 'node:test'
 import zlib from 'node:zlib'
 import { key, masked, skip } from './test/run.mjs'
+import { secrets } from './test/secrets.mjs'
 import { publicKey } from './test/sink.mjs'
 
 const here = path.dirname(fileURLToPath(import.meta.url))
@@ -40,12 +41,35 @@ test('the package works as ESM, as CJS, preloaded, and as both in one process', 
     "require('fs').writeSync(1, pinoHooks.streamWrite('$KEY') + relayFormat().transform({ message: '$KEY' }).message)"), masked + masked)
 })
 
+test('the command of README.md gives the SDK to child processes in other directories', { skip }, () => {
+  const command = /^url=.*\n^NODE_OPTIONS=.*\n/m.exec(readFileSync(path.join(installed, 'README.md'), 'utf8'))[0]
+  const code = "console.log('$KEY')".replace('$KEY', `${key.slice(0, 8)}' + '${key.slice(8)}`)
+  writeFileSync(path.join(directory, 'app.js'), `const { spawnSync } = require('node:child_process')
+    const { stdout, stderr } = spawnSync(process.execPath, ['-e', ${JSON.stringify(code)}], { cwd: '/', encoding: 'utf8' })
+    console.log(stdout + stderr.replace(/^eventrelay: no DSN.*\\n/, ''))`)
+  const { NODE_OPTIONS, ...env } = process.env
+  const out = execFileSync('sh', ['-c', command], {
+    cwd: directory, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'],
+    env: { ...env, PATH: `${path.dirname(process.execPath)}:${env.PATH}` },
+  })
+  assert.equal(out.trim(), masked)
+})
+
 test('the module for browsers has at most 16,000 bytes after gzip, and nothing of Node.js', { skip }, (t) => {
   const text = readFileSync(path.join(installed, 'dist/browser.js'))
   const size = zlib.gzipSync(text, { level: 9 }).length
   t.diagnostic(`${size} bytes`)
   assert.ok(size <= 16_000, `${size} bytes`)
   assert.ok(!/from ?"node:/.test(text))
+})
+
+test('the module for browsers finds what the sources find, of each rule', { skip }, async () => {
+  const { scan } = await import(path.join(installed, 'dist/browser.js'))
+  for (const { rule, text, masked } of secrets()) {
+    if (rule.startsWith('custom:')) continue
+    const found = scan(`x ${text} y`).map((m) => [m.rule, m.masked])
+    assert.deepEqual(found, [[rule, masked]])
+  }
 })
 
 test('README.md of the package links only what the package has', { skip }, () => {
@@ -57,6 +81,21 @@ test('README.md of the package links only what the package has', { skip }, () =>
 test('the package has no dependencies and no scripts', { skip }, () => {
   const about = JSON.parse(readFileSync(path.join(installed, 'package.json'), 'utf8'))
   assert.deepEqual([about.dependencies, about.scripts, about.version], [undefined, undefined, '0.1.0-test'])
+})
+
+test('each subpath has types for ESM and for CommonJS, which export what it exports', { skip }, () => {
+  const { exports } = JSON.parse(readFileSync(path.join(installed, 'package.json'), 'utf8'))
+  const read = (file) => readFileSync(path.join(installed, file), 'utf8')
+  for (const [name, conditions] of Object.entries(exports)) {
+    if (typeof conditions === 'string') continue
+    const { require: cjs, default: esm } = conditions
+    const beside = `${name === '.' ? './index' : name}.d.ts` // where TypeScript looks that does not read exports
+    assert.deepEqual([esm.types, cjs.types], [beside, beside.replace('.ts', '.cts')])
+    assert.equal(read(cjs.types), read(esm.types))
+    const declared = [...read(esm.types).matchAll(/^export (?:function|const) (\w+)/gm)].map((m) => m[1]).sort()
+    const list = `console.log(Object.keys(await import('@eventrelay/sdk${name.slice(1)}')).sort().join())`
+    assert.equal(node('types.mjs', list).trim(), declared.join())
+  }
 })
 
 // An application that prints where it has logged a key. plain uses nothing of Node.js.

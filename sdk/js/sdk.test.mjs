@@ -8,7 +8,7 @@ import { parseDSN, randomId } from './src/dsn.js'
 import { newScanner } from './src/engine.js'
 import { find, maskText } from './src/lines.js'
 import { newSender } from './src/sender.js'
-import { caught, key, masked, reported, run, skip, start } from './test/run.mjs'
+import { caught, key, masked, reported, run, runTests, skip, start } from './test/run.mjs'
 import { newSink, publicKey } from './test/sink.mjs'
 
 test('a report has the mask, the fingerprint and the place', { skip }, async () => {
@@ -74,6 +74,29 @@ test('a relay that does not answer is said by flush', { skip }, async () => {
   assert.equal(status, 0)
 })
 
+for (const [what, options, answers, sent, said, thrown = said] of [
+  ['the relay accepts it', '', [], true],
+  ['there is no DSN', 'dsn: undefined', [], false, 'no DSN is set: secrets are masked, nothing is reported'],
+  ['the SDK is not enabled', 'enabled: false', [], false],
+  ['the DSN is unknown', '', [401], false, 'the relay refuses reports: status 401'],
+  ['nothing is there', '', [404, 404], false, 'the relay refuses reports: status 404'],
+  ['another server answers', '', ['<html>', '<html>'], false, 'the relay refuses reports: status 202'],
+  ['the quota is used up', '', Array(2).fill('{"accepted":0,"rejected":[{"index":0,"reason":"quota"}]}'), false,
+    'the relay refuses reports: quota'],
+  ['beforeSend drops it', 'beforeSend: () => null', [], false],
+  ['beforeSend is asynchronous', 'beforeSend: async (r) => r', [], false, 'beforeSend has failed', 'no report'],
+]) {
+  test(`sendTest resolves to ${sent} if ${what}`, { skip }, async () => {
+    const { out, err, bodies } = await caught(`import { flush, init, sendTest } from './src/index.js'; const said = new Set()
+      init({ dsn: '$DSN', onError: (error) => said.add(error.message), ${options} })
+      console.log([await sendTest(60_000), await sendTest(60_000)].join(), [...said].join())`, { answers, register: false })
+    const lines = out.split('\n')
+    assert.equal(lines.at(-2), `${sent},${sent} ${options.startsWith('dsn') ? '' : thrown ?? ''}`, out)
+    assert.equal(err, said ? `eventrelay: ${said}\n` : '')
+    assert.ok(!bodies.includes('{}'), bodies)
+  })
+}
+
 test('process.exit after flush loses nothing', { skip }, async () => {
   const { reports } = await caught("import { flush } from './src/index.js'; console.log('$KEY'); await flush(); process.exit(0)")
   assert.equal(reports.length, 1)
@@ -89,6 +112,22 @@ test('without a DSN, with a wrong one and with a wrong option lines are masked, 
   const { err } = await run("import { init } from './src/index.js'; init({ dsn: 1, nonsense: 1, queueSize: -1, release: 'a b', rules: { extra: [{}] } }); " +
     "init(null); console.log('$KEY')")
   assert.equal(err.match(/eventrelay: /g).length, 6, err)
+})
+
+test('an unknown rule is said once, and --frozen-intrinsics is no error', { skip }, async () => {
+  const { out, err } = await run(`import { init } from './src/index.js'
+    for (let i = 0; i < 2; i++) init({ dsn: '$DSN', rules: { disable: ['nonsense', 'npm-token'] } }); console.log('$KEY')`,
+  { sink: { dsn: ` http://${publicKey}@127.0.0.1:9/dsn_1\\n` }, env: { NODE_OPTIONS: '--frozen-intrinsics' } })
+  assert.equal(out, `${masked}\n`)
+  assert.deepEqual(err.match(/^eventrelay: (?!cannot reach).*/gm), ['eventrelay: the rule nonsense is unknown'], err)
+})
+
+test('a key that beforeSend logs is masked, and reported once a place', { skip }, async () => {
+  const { out, reports, requests } = await caught(`import { init, flush } from './src/index.js'
+    init({ dsn: '$DSN', beforeSend: (report) => { console.log('$KEY'); return report } }); console.log('$KEY')
+    console.log(await flush(60_000))`, { register: false })
+  assert.equal(out, `${masked}\n`.repeat(3) + 'true\n')
+  assert.deepEqual([reports.length, requests], [2, 2])
 })
 
 test('if masking fails the line is withheld, counted and reported; failOpen writes it', { skip }, async () => {
@@ -132,6 +171,14 @@ test('a burst of 10,000 lines keeps its order', { skip }, async () => {
   lines.forEach((line, i) => assert.equal(line, `${i} ${i % 100 ? 'x' : masked}`))
 })
 
+test('node --test ends when a test has a key in its name, its error and its output', { skip }, async () => {
+  const { out, status } = await runTests(`const test = require('node:test')
+    test('pays with $KEY', () => { console.log('printed $KEY'); throw new Error('declined $KEY') }); test('last', () => {})`)
+  assert.equal(status, 1, out)
+  assert.match(out, /. fail 1$/m)
+  assert.ok(out.includes(`printed ${masked}`) && out.includes('declined '), out)
+})
+
 for (const [express, how] of [['express', 'middleware'], ['express4', 'middleware'], ['express', 'bare'], ['express4', 'bare']]) {
   test(`responses with ${express} and compression, ${how}, are reported and not changed`, { skip }, async () => {
     const { out, reports } = await caught(`
@@ -155,18 +202,59 @@ for (const [express, how] of [['express', 'middleware'], ['express4', 'middlewar
 }
 
 test('compressed responses without the middleware are decoded', { skip }, async () => {
-  const { reports } = await caught(`
-    import http from 'node:http'; import zlib from 'node:zlib'; ${reported}; const sent = reported(4)
-    const codings = { gzip: zlib.gzipSync, br: zlib.brotliCompressSync, deflate: zlib.deflateSync, identity: (x) => x }
+  const { out, reports } = await caught(`
+    import http from 'node:http'; import zlib from 'node:zlib'; ${reported}
+    const { gzipSync: gzip, brotliCompressSync: br, deflateSync: deflate, deflateRawSync: raw, zstdCompressSync: zstd } = zlib
+    const codings = { gzip, br, deflate, identity: (x) => x, 'X-GZIP': gzip, 'Deflate#raw': raw, 'gzip, br': (x) => br(gzip(x)),
+      ...(zstd && { zstd }) }
+    const names = Object.keys(codings); const sent = reported(names.length)
     const server = http.createServer((req, res) => {
-      const coding = req.url.slice(1)
-      res.writeHead(200, { 'content-type': 'application/json', 'content-encoding': coding })
-      const body = codings[coding](Buffer.from('{"a":"$KEY"}')); res.write(body.subarray(0, 9)); res.end(body.subarray(9))
+      const name = names[req.url.slice(1)]
+      res.writeHead(200, { 'content-type': 'application/json', 'content-encoding': name.split('#')[0] })
+      const body = codings[name](Buffer.from('{"a":"$KEY"}')); res.write(body.subarray(0, 9)); res.end(body.subarray(9))
     }).listen(0, '127.0.0.1', async () => {
-      for (const coding in codings) await get(server, '/' + coding)
+      for (const i in names) http.get({ port: server.address().port, path: '/' + i }, (res) => res.resume())
+      await sent; await flush(); console.log(names.length); process.exit()
+    })`)
+  assert.deepEqual(reports.map((r) => r.where.path).sort(), Array.from({ length: +out }, (_, i) => `/${i}`))
+})
+
+for (const how of ['middleware', 'bare']) {
+  test(`responses that the client or destroy ends, and long ones, are reported, ${how}`, { skip }, async () => {
+    const { reports } = await caught(`
+      import http from 'node:http'; import { pipeline, Readable } from 'node:stream'
+      import { relayMiddleware } from './src/express.js'; ${reported}; const sent = reported(3)
+      async function * events() { yield 'data: $KEY\\n\\n'; for (;;) yield await new Promise((f) => setTimeout(f, 20, 'data: 1\\n\\n')) }
+      const answers = {
+        '/stream': (res) => pipeline(Readable.from(events()), res, () => {}),
+        '/destroyed': (res) => { res.write('$KEY'); setTimeout(() => res.destroy(), 20) },
+        '/endless': (res) => { res.write('$KEY ' + 'x'.repeat(1 << 18)) },
+      }
+      const server = http.createServer((req, res) => {
+        res.setHeader('content-type', 'text/event-stream')
+        process.argv[1] === 'bare' ? answers[req.url](res) : relayMiddleware()(req, res, () => answers[req.url](res))
+      }).listen(0, '127.0.0.1', async () => {
+        for (const path in answers) {
+          const request = http.get({ port: server.address().port, path }, (res) => res.on('error', () => {})
+            .once('data', () => path === '/stream' && request.destroy())).on('error', () => {})
+        }
+        await sent; await flush(); process.exit()
+      })`, { args: [how], killAfter: new Promise((resolve) => { setTimeout(resolve, 20_000).unref() }) })
+    assert.deepEqual(reports.map((r) => r.where.path).sort(), ['/destroyed', '/endless', '/stream'])
+  })
+}
+
+test('responses that send no body are not reported', { skip }, async () => {
+  const { reports } = await caught(`
+    import http from 'node:http'; ${reported}; const sent = reported(1)
+    const server = http.createServer((req, res) => {
+      res.writeHead(+req.url.slice(1, 4), { 'content-type': 'text/plain' }).end('$KEY')
+    }).listen(0, '127.0.0.1', async () => {
+      await get(server, '/200/head', { method: 'HEAD' })
+      for (const path of ['/204', '/304', '/200/last']) await get(server, path)
       await sent; await flush(); process.exit()
     })`)
-  assert.deepEqual(reports.map((r) => r.where.path).sort(), ['/br', '/deflate', '/gzip', '/identity'])
+  assert.deepEqual(reports.map((r) => [r.where.status, r.where.path]), [[200, '/200/last']])
 })
 
 // ---- without a process of their own ----
@@ -194,7 +282,7 @@ test('statuses decide whether a batch is sent again', { skip }, async (t) => {
       bodies.push(body)
       const status = left.shift() ?? 202
       if (status === 0) throw new Error('no connection')
-      return { status, retryAfter: '1' }
+      return { status, retryAfter: '1', text: '{"rejected":[]}' }
     } })
     sender.start(target)
     sender.add(report('a'))
@@ -226,7 +314,7 @@ async function outages(t, ...lists) {
     warn: (text, error, again) => said.push({ text, error, again }), transport: async () => {
       const status = left.shift()
       if (!status) throw new Error('refused')
-      return { status }
+      return { status, text: '{"rejected":[]}' }
     } })
   sender.start({ ...target, host: 'h' })
   for (const [i, list] of lists.entries()) {
@@ -262,11 +350,26 @@ for (const [what, texts, ...lists] of [
   })
 }
 
+test('a test is accepted unless its own report is rejected; each reason is said', { skip }, async () => {
+  const said = []
+  let index
+  const text = () => JSON.stringify({ rejected: [{ index, reason: 'quota' }, { index: 9, reason: 'quota' }] })
+  const sender = newSender({ header, maxBytes: 1 << 17, warn: (what, error) => said.push([what, error.message]),
+    transport: async () => ({ status: 202, text: text() }) })
+  sender.start(target)
+  for (index of [0, 1]) {
+    sender.add(report('a'))
+    assert.equal(await sender.test(report(`test${index}`)), index === 0)
+  }
+  const what = 'the relay refuses reports: quota'
+  assert.deepEqual(said, Array(4).fill([what, what]))
+})
+
 test('equal hits are merged, and the queue is bounded', { skip }, async () => {
   const bodies = []
   const sender = newSender({ header, maxBytes: 1 << 17, warn: () => {}, transport: async (_, body) => {
     bodies.push(JSON.parse(body))
-    return { status: 202 }
+    return { status: 202, text: '{"rejected":[]}' }
   } })
   sender.start(target)
   for (let i = 0; i < 1000; i++) for (const rule of ['a', 'b', 'c', 'd']) sender.add(report(rule))
@@ -280,7 +383,7 @@ test('a batch has 50 reports and its bytes at most', { skip }, async () => {
   const bodies = []
   const sender = newSender({ header, maxBytes: 60_000, warn: () => {}, transport: async (_, body) => {
     bodies.push(body)
-    return { status: 202 }
+    return { status: 202, text: '{"rejected":[]}' }
   } })
   sender.start({ ...target, queueSize: 200 })
   for (let i = 0; i < 200; i++) sender.add({ ...report(`r${i}`), where: { file: 'x'.repeat(i < 100 ? 10 : 2000) } })
@@ -300,7 +403,8 @@ test('a DSN has one form', { skip }, () => {
   const f = (dsn) => parseDSN(dsn)?.url ?? null
   assert.equal(f(`https://${publicKey}@a.example/x/y/dsn_1`), `https://a.example/x/y/api/dsn_1/reports?k=${publicKey}&v=1`)
   assert.equal(f(`http://${publicKey}@[::1]:8080/dsn_1`), `http://[::1]:8080/api/dsn_1/reports?k=${publicKey}&v=1`)
-  for (const dsn of [undefined, 1, '', `http://${publicKey}@a.example/dsn_1`, `https://${publicKey}@a.example/dsn_`,
+  assert.equal(f(` https://${publicKey}@a.example/dsn_1\n`), f(`https://${publicKey}@a.example/dsn_1`))
+  for (const dsn of [undefined, null, 1, {}, '', ` ${publicKey}`, `http://${publicKey}@a.example/dsn_1`, `https://${publicKey}@a.example/dsn_`,
     `https://${publicKey}@a.example/dsn_1?x`, `https://${publicKey}0@a.example/dsn_1`, `ftp://${publicKey}@a.example/dsn_1`,
     `https://pk${'z'.repeat(44)}@a.example/dsn_1`, `https://${publicKey}@/dsn_1`]) assert.equal(f(dsn), null, String(dsn))
   assert.match(randomId(), /^[0-9A-Za-z]{22}$/)
@@ -328,7 +432,7 @@ test('a clock that is set back changes neither the order of times nor when repor
   const bodies = []
   const sender = newSender({ header, maxBytes: 1 << 17, warn: () => {}, transport: async (_, body) => {
     bodies.push(JSON.parse(body))
-    return { status: 202 }
+    return { status: 202, text: '{"rejected":[]}' }
   } })
   sender.start(target)
   sender.add(report('a'))

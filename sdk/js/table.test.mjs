@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { describe, test } from 'node:test'
 import { inPage } from './test/page.mjs'
-import { caught, key, masked, reported, skip } from './test/run.mjs'
+import { caught, key, masked, reported, runTests, skip } from './test/run.mjs'
 
 // What others do to the standard output: jest's console, and pm2's write in cluster mode.
 const replaced = `
@@ -97,6 +97,13 @@ const pem = "import { generateKeyPairSync } from 'node:crypto'; " +
 const unmaskedRows = {
   '`fs.writeSync` and the like on a file descriptor': "import fs from 'node:fs'; fs.writeSync(1, '$KEY\\n')",
   '`pino.destination` without the hook': "import pino from 'pino'; pino(pino.destination({ fd: 1, sync: true })).info('$KEY')",
+  'transports of pino, such as `pino-pretty`, and the logger of Fastify with one': async () => {
+    const code = "import pino from 'pino'; import { pinoHooks } from './src/pino.js'; setTimeout(() => {}, 1000); " +
+      "pino({ transport: { target: 'pino/file' }, ...(process.argv[1] === 'hooks' && { hooks: pinoHooks }) }).info('$KEY')"
+    const [plain, hooked] = [await caught(code), await caught(code, { args: ['hooks'] })]
+    assert.ok(plain.out.includes(key), plain.out + plain.err)
+    assert.ok(hooked.out.includes(masked) && !hooked.out.includes(key), hooked.out + hooked.err)
+  },
   'a logger made before `init`': {
     code: "import pino from 'pino'; const log = pino(); const { init } = await import('./src/index.js'); init({ dsn: '$DSN' }); log.info('$KEY')",
     register: false,
@@ -128,6 +135,23 @@ const unmaskedRows = {
   },
   'what Node.js prints of an uncaught error': "throw new Error('$KEY')",
   'child processes without the SDK': child,
+  'names and errors of tests under `node --test`': async () => {
+    const { out } = await runTests("require('node:test')('a $KEY', () => {})")
+    assert.ok(out.includes(key), out)
+  },
+  'responses in other codings, or longer than 256 KiB without them': async () => {
+    const { batches } = await caught(`import http from 'node:http'; import zlib from 'node:zlib'; ${reported}; init({ dsn: '$DSN' })
+      const long = zlib.gzipSync('$KEY ' + ' '.repeat(1 << 18))
+      const server = http.createServer((req, res) => {
+        if (req.url === '/long') res.writeHead(200, { 'content-encoding': 'gzip' }).end(long)
+        else res.writeHead(200, { 'content-encoding': 'dcz' }).end('$KEY')
+      }).listen(0, '127.0.0.1', async () => {
+        const load = (path) => new Promise((f) => http.get({ port: server.address().port, path }, (res) => res.on('end', f).resume()))
+        await load('/long'); await load('/'); setTimeout(async () => { console.log('$KEY'); await flush(); process.exit() }, 100)
+      })`)
+    const types = batches.flatMap((b) => b.reports.map((r) => r.type))
+    assert.deepEqual([types, batches.reduce((n, b) => n + (b.dropped?.sampled ?? 0), 0)], [['log'], 2])
+  },
   'HTTP/2 servers': async () => {
     const { out, reports } = await caught(`import http2 from 'node:http2'; ${reported}; const sent = reported(1)
       const server = http2.createServer((req, res) => { res.setHeader('content-type', 'application/json'); res.end('{"a":"$KEY"}') })

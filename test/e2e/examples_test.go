@@ -72,6 +72,7 @@ func (e example) command(t *testing.T, line []string, env ...string) *exec.Cmd {
 func (e example) refuse(t *testing.T, c client) {
 	base, key := "RELAY_BASE_URL="+c.url, "RELAY_API_KEY="+c.key
 	event := append(slices.Clone(e.send), "ep_unknown", "order.paid")
+	const noPort = "PORT=-1" // ends a receiver that takes the secret
 	for _, x := range []struct {
 		line, env []string
 		says      string
@@ -82,6 +83,9 @@ func (e example) refuse(t *testing.T, c client) {
 		{append(slices.Clone(event), "{}"), []string{base, key}, "404"},
 		{append(slices.Clone(event), "{}"), []string{base, "RELAY_API_KEY=rly_live_unknown"}, "401"},
 		{e.receive, nil, "RELAY_SIGNING_SECRET is missing"},
+		{e.receive, []string{noPort, "RELAY_SIGNING_SECRET=whsec_"}, "at least 24 bytes"},
+		{e.receive, []string{noPort, "RELAY_SIGNING_SECRET=whsec_c2hvcnQga2V5"}, "at least 24 bytes"},
+		{e.receive, []string{noPort, "RELAY_SIGNING_SECRET=whsec_?"}, "at least 24 bytes"},
 	} {
 		_, err := e.command(t, x.line, x.env...).Output()
 		if text := stderrOf(err); err == nil || !strings.Contains(text, x.says) ||

@@ -5,6 +5,7 @@
 package main
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -12,18 +13,27 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 )
 
-const maxBody = 10 << 20
+const (
+	maxBody = 10 << 20
+	minKey  = 24
+)
 
 func main() {
 	secret := os.Getenv("RELAY_SIGNING_SECRET")
-	if secret == "" { // the library would take an empty one, with which anybody can sign
+	if secret == "" {
 		log.Fatal("RELAY_SIGNING_SECRET is missing: it is the destination's signing.secret")
+	}
+	// The library would take a short key, even an empty one, with which anybody can sign.
+	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
+	if err != nil || len(key) < minKey {
+		log.Fatal("RELAY_SIGNING_SECRET is invalid: it must be whsec_ and at least 24 bytes in base64")
 	}
 	webhook, err := standardwebhooks.NewWebhook(secret)
 	if err != nil {

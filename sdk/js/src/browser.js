@@ -17,7 +17,7 @@ async function post(url, body) {
     method: 'POST', body, headers: { 'content-type': contentType }, credentials: 'omit', redirect: 'error',
     referrerPolicy: 'no-referrer', signal: AbortSignal.timeout(sendTimeout),
   })
-  return { status: response.status, retryAfter: response.headers.get('retry-after') }
+  return { status: response.status, retryAfter: response.headers.get('retry-after'), text: await response.text() }
 }
 
 // pathOf returns the URL of a script without its query, without its origin if that is the page's.
@@ -84,7 +84,6 @@ function maskValue(value, clean, depth, budget) {
 
 function patchConsole() {
   for (const method of methods) {
-    if (!page.console[method]) continue
     replaceMethod(page.console, method, (original) => function wrapper(...values) {
       const isSilent = method === 'assert' && values[0]
       if (isSilent || !core.active() || !core.options.console) return original.apply(this, values)
@@ -111,17 +110,15 @@ function isWatched(url) {
 
 async function checkFetched(response, method) {
   const type = response.headers.get('content-type') || ''
-  const { maxResponseBytes } = core.options
-  if (!textTypes.test(type) || Number(response.headers.get('content-length')) > maxResponseBytes) return
-  const reader = response.clone().body?.getReader()
-  if (!reader) return
+  if (!textTypes.test(type)) return
+  const reader = response.clone().body.getReader() // there is none with 204 and the like: the caller ignores the error
   const decoder = new TextDecoder()
   let text = ''
   for (let size = 0; ;) {
     const { done, value } = await reader.read()
     if (done) break
     size += value.length
-    if (size > maxResponseBytes) return void reader.cancel().catch(() => {})
+    if (size > core.options.maxResponseBytes) return void reader.cancel().catch(() => {})
     text += decoder.decode(value, { stream: true })
   }
   core.checkResponse(text, { method, path: new URL(response.url).pathname, status: response.status, contentType: type })

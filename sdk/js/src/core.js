@@ -3,6 +3,7 @@ import { canonical, maskOf } from './mask.js'
 import { checksum } from './shapes.js'
 import { newScanner } from './engine.js'
 import { parseDSN, randomId } from './dsn.js'
+import { rules as builtIn } from './rules.js'
 import { find, maskText, toBytes } from './lines.js'
 import { newSender } from './sender.js'
 import { validateRules } from './custom.js'
@@ -25,14 +26,14 @@ const name = /^[A-Za-z0-9._@/+-]{1,64}$/
 
 // printable cuts a text and replaces what is not printable.
 function printable(text, most) {
-  const clean = text.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, '?').trim()
-  return clean.length > most ? clean.slice(0, most).replace(/[\ud800-\udbff]$/, '').trim() : clean
+  return text.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, '?').trim().slice(0, most).replace(/[\ud800-\udbff]$/, '').trim()
 }
 
 // newCore returns the part of the SDK of which a process or page has one. platform has transport, hmac, warn, whereOf,
 // inspect, which makes a text of any value, maxBytes and, as options, the defaults that differ.
 export function newCore(platform) {
-  let options = { ...defaults, ...platform.options }
+  const standard = { ...defaults, ...platform.options }
+  let options = standard
   let scanner = null
   let usedRules
   let salt = null
@@ -64,7 +65,9 @@ export function newCore(platform) {
     if (!scanner || usedRules !== options.rules) {
       usedRules = options.rules
       try {
-        scanner = newScanner(validateRules(options.rules))
+        const given = validateRules(options.rules)
+        scanner = newScanner(given)
+        for (const id of given.disable) builtIn.some((r) => r.id === id) || warn(`the rule ${id} is unknown`)
       } catch (error) {
         warn(`the option rules is ignored: ${error.message}`, error)
         scanner = newScanner()
@@ -74,20 +77,20 @@ export function newCore(platform) {
   }
 
   function init(given = {}) {
-    options = { ...defaults, ...platform.options }
+    options = { ...standard }
     for (const [key, value] of Object.entries(given || {})) {
       if (!(key in options)) warn(`the option ${key} is unknown`)
       else if (value !== undefined) options[key] = value
     }
     for (const [key, least, most] of limits) {
       if (options[key] >= least && options[key] <= most) continue
-      warn(`the option ${key} must be a number from ${least} to ${most}`)
-      options[key] = platform.options?.[key] ?? defaults[key]
+      warn(`the option ${key} must be from ${least} to ${most}`)
+      options[key] = standard[key]
     }
     header = { sdk: { name: 'relay.javascript', version } }
     for (const key of ['environment', 'release']) {
       const value = options[key]
-      if (name.test(value) && !find(scannerOf(), String(value)).length) header[key] = value
+      if (name.test(value) && mask(value) === value) header[key] = value
       else if (value !== undefined) warn(`the option ${key} must match ${name.source}`)
     }
     const target = parseDSN(options.dsn)
@@ -98,30 +101,31 @@ export function newCore(platform) {
     sender.start(target && options.enabled ? { ...options, ...target } : null)
     started = true
     scannerOf()
-    if (options.debug) quietly(() => platform.warn(`eventrelay: masking on, reporting to ${target ? `host ${target.host}` : 'no host'}`))
+    if (options.debug && target) warn(`reporting to host ${target.host}`)
   }
 
   // safe returns a text for a report: masked, also after what is not printable is replaced, and cut.
   function safe(value, most) {
-    const masked = (text) => maskText(scannerOf(), text).text
-    return printable(masked(printable(masked(String(value).slice(0, 1 << 16)), 4096)), most)
+    return printable(mask(printable(mask(String(value).slice(0, 1 << 16)), 4096)), most)
   }
 
-  // report sends what is known about a secret, without its text.
-  function report(type, rule, secret, where) {
+  // reportOf returns what is known about a secret, without its text.
+  function reportOf(type, rule, secret, where) {
     const clean = {}
     for (const [key, value] of Object.entries(where)) {
       if (typeof value === 'number') clean[key] = value
       else if (value) clean[key] = safe(value, /file|path/.test(key) ? 256 : 100)
     }
-    sender.add({
+    return {
       type,
       rule: rule.id,
       masked: maskOf(rule, secret),
       ...(rule.fingerprint && salt && { fp1: base64url(platform.hmac(salt, toBytes(canonical(rule, secret)))) }),
       where: clean,
-    })
+    }
   }
+
+  const mask = (text) => maskText(scannerOf(), String(text)).text
 
   const active = () => started && options.enabled && !busy
 
@@ -130,7 +134,7 @@ export function newCore(platform) {
     if (!found.length) return
     let place = {}
     guard(() => { place = where() })
-    guard(() => { for (const m of found) report(type, m.rule, m.secret, place) })
+    guard(() => { for (const m of found) sender.add(reportOf(type, m.rule, m.secret, place)) })
   }
 
   // clean returns a text with masks, and reports what was found. If masking fails, the text is withheld. mask is given the
@@ -186,16 +190,16 @@ export function newCore(platform) {
       if (!active()) return
       quietly(() => reportAll('error', find(scannerOf(), platform.inspect(error)), () => platform.whereOf('uncaught', error)))
     },
-    mask: (text) => maskText(scannerOf(), String(text)).text,
+    mask,
     scan: (text) => find(scannerOf(), String(text)).map(({ rule, start, end, secret }) =>
       ({ rule: rule.id, start, end, masked: maskOf(rule, secret) })),
-    // sendTest reports a key that opens nothing. Its finding is marked as a test.
-    sendTest(timeout) {
+    // sendTest reports a key that opens nothing, and resolves to true if the relay accepts it. Its finding is marked as a
+    // test.
+    async sendTest(timeout) {
       const random = randomId(32)
       const rule = scannerOf().rules.find((r) => r.id === 'relay-test-key')
-      if (!rule || !started) return Promise.resolve(false)
-      report('log', rule, 'rly_test_' + random + checksum(random), { logger: 'sendTest' })
-      return sender.flush(timeout)
+      const text = 'rly_test_' + random + checksum(random)
+      return !!rule && sender.test(reportOf('log', rule, text, { logger: 'sendTest' }), timeout)
     },
     flush: (timeout) => sender.flush(timeout),
     stop() {
@@ -206,5 +210,5 @@ export function newCore(platform) {
 }
 
 function base64url(bytes) {
-  return btoa(String.fromCharCode(...bytes)).replace(/\+/g, '-').replace(/\//g, '_').replace(/=/g, '')
+  return btoa(String.fromCharCode(...bytes)).replace(/\+/g, '-').replace(/\//g, '_').replace('=', '')
 }

@@ -5,7 +5,7 @@ const maxExtra = 50
 
 export function validateRules({ disable = [], extra = [] } = {}) {
   if (!Array.isArray(disable) || !Array.isArray(extra) || extra.length > maxExtra) {
-    throw new TypeError('disable or extra is not valid: see index.d.ts')
+    throw new TypeError('see index.d.ts')
   }
   return { disable, extra: extra.map(validateRule) }
 }
@@ -21,7 +21,7 @@ function validateRule({ id, prefixes, charset = 'alnum', min = 16, max = 128, en
     max: isLength(max, min),
     entropy: entropy >= 0 && entropy <= 6,
   })) {
-    if (!isValid) throw new TypeError(`${member} of rule ${String(id).slice(0, 40)} is not valid: see ExtraRule in index.d.ts`)
+    if (!isValid) throw new TypeError(`${member} of rule ${String(id).slice(0, 40)}, see index.d.ts`)
   }
   return { id: `custom:${id}`, kind: 'token', prefixes, charset, min, max, entropy }
 }

@@ -16,9 +16,8 @@ export function randomId(length = 22) {
 
 // parseDSN returns where reports go and the salt of fingerprints, null if the text is no DSN.
 export function parseDSN(dsn) {
-  if (typeof dsn !== 'string' || dsn.length > 512) return null
-  const m = /^(https?):\/\/(pk[0-9A-Za-z]{44})@([^/?#@\s]+)((?:\/[^/?#@\s]+)*)\/(dsn_[0-9A-Za-z]{1,40})$/.exec(dsn)
-  if (!m) return null
+  const m = /^\s*(https?):\/\/(pk[0-9A-Za-z]{44})@([^/?#@\s]+)((?:\/[^/?#@\s]+)*)\/(dsn_[0-9A-Za-z]{1,40})\s*$/.exec(dsn)
+  if (!m || m[0].length > 512) return null
   const [, scheme, key, host, path, id] = m
   let url
   try {
@@ -29,7 +28,7 @@ export function parseDSN(dsn) {
   if (scheme === 'http' && !/^(localhost|127(\.\d+){3}|\[::1\])$/.test(url.hostname)) return null
   let number = 0n
   for (const c of key.slice(24)) number = number * 62n + BigInt(digits.indexOf(c))
-  const hex = number.toString(16).padStart(32, '0')
-  if (hex.length > 32) return null
-  return { url: url.href, host: url.host, salt: Uint8Array.from(hex.match(/../g), (byte) => parseInt(byte, 16)) }
+  if (number >> 128n) return null
+  const salt = Uint8Array.from({ length: 16 }, (_, i) => Number((number >> BigInt(120 - 8 * i)) & 255n))
+  return { url: url.href, host: url.host, salt }
 }

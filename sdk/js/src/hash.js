@@ -7,7 +7,7 @@ const fraction = (x) => ((x % 1) * 2 ** 32) | 0
 const constants = primes.map((p) => fraction(Math.cbrt(p)))
 const initial = primes.slice(0, 8).map((p) => fraction(Math.sqrt(p)))
 
-const rotate = (x, n) => (x >>> n) | (x << (32 - n))
+const rotations = (x, ...all) => all.reduce((sum, n) => sum ^ ((x >>> n) | (x << (32 - n))), 0)
 
 // sha256 returns the hash of less than 512 MiB of bytes.
 export function sha256(bytes) {
@@ -21,22 +21,20 @@ export function sha256(bytes) {
   for (let at = 0; at < blocks.length; at += 64) {
     for (let i = 0; i < 16; i++) w[i] = view.getInt32(at + 4 * i)
     for (let i = 16; i < 64; i++) {
-      const s0 = rotate(w[i - 15], 7) ^ rotate(w[i - 15], 18) ^ (w[i - 15] >>> 3)
-      const s1 = rotate(w[i - 2], 17) ^ rotate(w[i - 2], 19) ^ (w[i - 2] >>> 10)
+      const s0 = rotations(w[i - 15], 7, 18) ^ (w[i - 15] >>> 3)
+      const s1 = rotations(w[i - 2], 17, 19) ^ (w[i - 2] >>> 10)
       w[i] = w[i - 16] + s0 + w[i - 7] + s1
     }
     let turned = state
     for (let i = 0; i < 64; i++) {
       const [a, b, c, d, e, f, g, h] = turned
-      const t1 = h + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + (g ^ (e & (f ^ g))) + constants[i] + w[i]
-      const t2 = (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + ((a & b) | (c & (a | b)))
+      const t1 = h + rotations(e, 6, 11, 25) + (g ^ (e & (f ^ g))) + constants[i] + w[i]
+      const t2 = rotations(a, 2, 13, 22) + ((a & b) | (c & (a | b)))
       turned = [(t1 + t2) | 0, a, b, c, (d + t1) | 0, e, f, g]
     }
     state = state.map((x, i) => (x + turned[i]) | 0)
   }
-  const out = new DataView(new ArrayBuffer(32))
-  state.forEach((x, i) => out.setInt32(4 * i, x))
-  return new Uint8Array(out.buffer)
+  return Uint8Array.from({ length: 32 }, (_, i) => state[i >> 2] >>> (24 - 8 * (i & 3)))
 }
 
 // hmac returns HMAC-SHA256 of bytes, with a key of at most 64 bytes.

@@ -12,13 +12,10 @@ export function maskOf(r, secret) {
   if (r.kind === 'pem') return '-----BEGIN ' + hidden
   if (r.kind === 'uri') return within(secret, () => maskURI(secret))
   const head = headLength(r, secret)
-  const tail = r.mask ? r.mask.tail : 4
-  return safe(secret.slice(0, head)) + hidden +
-    (secret.length - head - tail >= 20 ? safe(secret.slice(secret.length - tail)) : '')
+  return safe(secret.slice(0, head)) + hidden + (secret.length - head - 4 >= 20 ? safe(secret.slice(-4)) : '')
 }
 
 function headLength(r, secret) {
-  if (r.mask) return Math.min(r.mask.head, 8, secret.length)
   if (r.kind === 'assign' || r.lead) return 0
   const prefix = r.prefixes.find((p) => secret.length >= p.length && within(secret, () => equal(0, p, r.fold)))
   return prefix ? Math.min(8, prefix.length) : 0

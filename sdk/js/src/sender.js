@@ -7,8 +7,8 @@ const maxReports = 50
 const retryDelays = [1000, 5000, 25_000]
 const maxThrottled = 5
 
-// newSender returns a sender. transport(url, body, signal) resolves to {status, retryAfter}; header() is what each batch
-// begins with; maxBytes bounds a batch; outage(host, cause) is what is said of a relay that cannot be reached.
+// newSender returns a sender. transport(url, body) resolves to {status, retryAfter, text}; header() is what each batch begins
+// with; maxBytes bounds a batch; outage(host, cause) is what is said of a relay that cannot be reached.
 export function newSender({ transport, header, warn, maxBytes, outage }) {
   let target = null // {url, host, queueSize, flushInterval, beforeSend}
   const waiting = new Map() // reports by their key
@@ -18,7 +18,9 @@ export function newSender({ transport, header, warn, maxBytes, outage }) {
   let due = Infinity
   let running = null // the batch that is being sent, as a promise
   let sending = null // and as a text
+  let taken = [] // the reports of the batch that was taken last, as they were before beforeSend
   let flushing = 0
+  let filtering = false // in beforeSend
   let wake = () => {} // ends the wait before the next try
   let cause // why the last try failed: an error, or a status of 5xx
   let quietUntil = 0 // no outage is said before
@@ -49,9 +51,12 @@ export function newSender({ transport, header, warn, maxBytes, outage }) {
       if (at > same.last_at) same.last_at = at // the clock may have been set back
       return
     }
+    if (filtering && sentAt.has(key)) return // beforeSend would cause a report for each
     if (waiting.size >= target.queueSize) return drop('queue_full')
-    waiting.set(key, { ...report, count: 1, first_at: at, last_at: at })
+    const added = { ...report, count: 1, first_at: at, last_at: at }
+    waiting.set(key, added)
     schedule(isDue(key) ? firstDelay : target.flushInterval)
+    return added
   }
 
   const isDue = (key) => !(now() - sentAt.get(key) < mergeTime)
@@ -61,7 +66,8 @@ export function newSender({ transport, header, warn, maxBytes, outage }) {
     const batch = { id: randomId(), ...header(), sent_at: new Date().toISOString(), reports: [] }
     if (Object.keys(dropped).length) batch.dropped = dropped
     let size = JSON.stringify(batch).length
-    for (const [key, report] of waiting) {
+    taken = []
+    for (const [key, report] of [...waiting]) {
       if (!flushing && !isDue(key)) continue
       const length = JSON.stringify(report).length + 1
       if (batch.reports.length === maxReports || size + length > maxBytes) break
@@ -69,8 +75,12 @@ export function newSender({ transport, header, warn, maxBytes, outage }) {
       waiting.delete(key)
       sentAt.delete(key)
       sentAt.set(key, now())
+      filtering = true
       const kept = filter(report)
-      if (kept) batch.reports.push(kept)
+      filtering = false
+      if (!kept) continue
+      batch.reports.push(kept)
+      taken.push(report)
     }
     for (const key of sentAt.keys()) {
       if (sentAt.size <= 1000 && !isDue(key)) break
@@ -83,10 +93,11 @@ export function newSender({ transport, header, warn, maxBytes, outage }) {
 
   function filter(report) {
     try {
-      return target.beforeSend ? target.beforeSend(report) : report
+      const kept = target.beforeSend ? target.beforeSend(report) : report
+      if (!kept || kept.rule) return kept
+      throw new Error('no report')
     } catch (error) {
       warn('beforeSend has failed', error)
-      return null
     }
   }
 
@@ -98,7 +109,7 @@ export function newSender({ transport, header, warn, maxBytes, outage }) {
       if (waiting.size) schedule(target.flushInterval)
       return
     }
-    running = deliver(batch, target.url).catch((error) => warn('beforeSend has failed', error)).then(() => {
+    running = deliver(batch, target.url, taken).catch((error) => warn('beforeSend has failed', error)).then(() => {
       running = sending = null
       if (waiting.size) flushing ? send() : schedule(firstDelay)
     })
@@ -112,19 +123,31 @@ export function newSender({ transport, header, warn, maxBytes, outage }) {
     if (!cause) quietUntil = Math.min(quietUntil, now() + mergeTime)
     else if (isOutage && now() >= quietUntil) {
       quietUntil = Infinity
-      const text = outage(target.host, cause)
-      warn(text, new Error(text, { cause }), true)
+      say(outage(target.host, cause), cause, true)
     }
   }
 
-  async function deliver(batch, url) {
+  const say = (text, cause, again) => warn(text, new Error(text, { cause }), again)
+  const refuse = (why) => say(`the relay refuses reports: ${why}`)
+
+  // accept notes which reports of a batch the relay has taken, and throws if the answer is not from a relay.
+  function accept({ rejected }, reports) {
+    reports.forEach((report, i) => { report.accepted = !rejected.some((r) => r.index === i) })
+    rejected.forEach((r) => refuse(r.reason))
+  }
+
+  async function deliver(batch, url, reports) {
     const body = sending = JSON.stringify(batch)
     for (let failures = 0, throttled = 0; target?.url === url;) {
       const answer = await transport(url, body).catch((error) => ({ error }))
       if (target?.url !== url) return
       heard(answer)
-      const { status, retryAfter } = answer
-      if (status >= 200 && status < 300) return
+      const { status, retryAfter, text } = answer
+      if (status >= 200 && status < 300) {
+        try {
+          return accept(JSON.parse(text), reports)
+        } catch { /* another server has answered */ }
+      }
       let delay
       if (status === 429 && ++throttled <= maxThrottled) {
         delay = Math.min(Math.max(Number(retryAfter) || 1, 1), 3600) * 1000
@@ -132,7 +155,7 @@ export function newSender({ transport, header, warn, maxBytes, outage }) {
         delay = retryDelays[failures++] * (0.8 + 0.4 * Math.random())
       } else {
         if (status === 401) target = null
-        if (status === 401 || status === 403) warn(`the relay refuses reports: status ${status}`)
+        if (!cause) refuse(`status ${status}`)
         drop('send_failed', batch.reports.reduce((n, r) => n + r.count, 0))
         return
       }
@@ -143,10 +166,35 @@ export function newSender({ transport, header, warn, maxBytes, outage }) {
     }
   }
 
+  // flush sends what waits and resolves to true when nothing is left, to false after a time in ms.
+  async function flush(timeout = 2000) {
+    const end = now() + timeout
+    flushing++
+    try {
+      wake()
+      send()
+      while (running && now() < end) {
+        let t
+        await Promise.race([running, new Promise((resolve) => { t = setTimeout(resolve, end - now()) })])
+        clearTimeout(t)
+      }
+    } finally {
+      flushing--
+    }
+    return !waiting.size && !running
+  }
+
   return {
     add,
     drop,
     heard,
+    flush,
+    // test sends a report, and resolves to true if the relay has accepted it in the time of flush.
+    async test(report, timeout) {
+      const added = add(report)
+      await flush(timeout)
+      return !!added?.accepted
+    },
     // wake sends what was dropped at the next interval, if nothing else is to be sent.
     wake: () => target && schedule(target.flushInterval),
     get idle() { return !waiting.size && !running },
@@ -161,23 +209,6 @@ export function newSender({ transport, header, warn, maxBytes, outage }) {
         cause = quietUntil = 0
       }
       target = next
-    },
-    // flush sends what waits and resolves to true when nothing is left, to false after a time in ms.
-    async flush(timeout = 2000) {
-      const end = now() + timeout
-      flushing++
-      try {
-        wake()
-        send()
-        while (running && now() < end) {
-          let t
-          await Promise.race([running, new Promise((resolve) => { t = setTimeout(resolve, end - now()) })])
-          clearTimeout(t)
-        }
-      } finally {
-        flushing--
-      }
-      return !waiting.size && !running
     },
     // takeAll returns, for a process or page that ends, where reports go and batches as texts: at most so many of what
     // waits, and the one that is being sent, which counts once.

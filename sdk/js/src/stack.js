@@ -18,10 +18,10 @@ export let isBundle = false
 // callersOf returns the frames below entry, the function of the SDK that was called. V8 leaves out the frames above it.
 export function callersOf(entry) {
   const { stackTraceLimit } = Error
-  Error.stackTraceLimit = 40
+  Reflect.set(Error, 'stackTraceLimit', 40) // no error under --frozen-intrinsics
   const error = new Error()
   Error.captureStackTrace?.(error, entry)
-  Error.stackTraceLimit = stackTraceLimit
+  Reflect.set(Error, 'stackTraceLimit', stackTraceLimit)
   const frames = lines(error)
   if (entry && fileOf(frames.find(fileOf) || '') === file) isBundle = true
   return frames

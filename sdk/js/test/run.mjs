@@ -1,6 +1,9 @@
 // Runs scenarios of the tests in a Node.js of their own: their output and what the sink was sent.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { newSink } from './sink.mjs'
 
@@ -35,6 +38,21 @@ export function run(code, options = {}) {
   return new Promise((resolve, reject) => {
     child.on('error', reject).on('close', (status) => resolve({ ...child.result, status }))
   })
+}
+
+// runTests runs node --test with the SDK on a file with this code, and returns its output and status.
+export async function runTests(code) {
+  const directory = mkdtempSync(path.join(tmpdir(), 'eventrelay-sdk-'))
+  const file = path.join(directory, 't.cjs')
+  writeFileSync(file, code.replaceAll('$KEY', `${key.slice(0, 8)}' + '${key.slice(8)}`))
+  const { NODE_TEST_CONTEXT, ...env } = process.env // with it node --test would run nothing
+  const preload = `--import=${new URL('../src/register.js', import.meta.url).href}`
+  const child = spawn(process.execPath, ['--test', file], { env: { ...env, NODE_OPTIONS: preload, RELAY_DSN: '' }, timeout: 60_000 })
+  let out = ''
+  child.stdout.on('data', (data) => { out += data })
+  const [status] = await once(child, 'close')
+  rmSync(directory, { recursive: true })
+  return { out, status }
 }
 
 // start starts code as run does. The child has its output so far as result, and until(text) waits for a text in it.

@@ -59,7 +59,7 @@ export function checkBatch(batch) {
 
 export const publicKey = 'pk' + '1'.repeat(22) + '0'.repeat(20) + '1z'
 
-// newSink starts a sink. answers are statuses of the next requests; after them it accepts all. It checks what it reads
+// newSink starts a sink. answers are statuses of the next requests, or the text of a 202; after them it accepts all. It checks what it reads
 // in stop().
 export async function newSink(answers = []) {
   const sink = { batches: [], bodies: [], modes: [], requests: 0, faults: [], answers }
@@ -88,9 +88,9 @@ export async function newSink(answers = []) {
     } catch (error) {
       sink.faults.push(error)
     }
-    res.writeHead(answer, { 'Access-Control-Allow-Origin': '*', 'Access-Control-Expose-Headers': 'Retry-After',
+    res.writeHead(typeof answer === 'string' ? 202 : answer, { 'Access-Control-Allow-Origin': '*', 'Access-Control-Expose-Headers': 'Retry-After',
       ...(answer === 429 && { 'Retry-After': '1' }) })
-    res.end(answer === 202 ? '{"accepted":0,"rejected":[]}' : '{}')
+    res.end(typeof answer === 'string' ? answer : answer === 202 ? '{"accepted":0,"rejected":[]}' : '{}')
   })
   await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve))
   sink.dsn = `http://${publicKey}@127.0.0.1:${server.address().port}/base/dsn_a1`

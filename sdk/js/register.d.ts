@@ -1,0 +1,1 @@
+export {} // it is imported for what it does

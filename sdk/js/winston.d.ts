@@ -1,0 +1,2 @@
+/** A format that masks; put it last. */
+export function relayFormat(): any
