@@ -277,7 +277,8 @@ func (w *world) OpenRecoveryItems(_ context.Context, job event.RecoveryJob, from
 			continue
 		}
 		work := &event.OpenRecoveryItem{RecoveryItem: event.RecoveryItem{Seq: seq, Event: numbered(seq), Destination: x.dest},
-			StoredEvent: &event.Event{ID: numbered(seq), Endpoint: "ep_1", Body: w.Body}, Prior: event.Delivery{Status: event.Failed, Reason: event.AttemptsExhausted}}
+			StoredEvent: &event.Event{ID: numbered(seq), Endpoint: "ep_1", Body: w.Body},
+			Prior:       event.Delivery{Status: event.Failed, Reason: event.AttemptsExhausted}}
 		if w.Prior != nil {
 			work.Prior.Status = w.Prior(seq)
 		}

@@ -223,7 +223,8 @@ func erasedPayload(t *testing.T, b *bench) {
 		fmt.Sprintf("%x", e.ID[:]) + "')"); n != 0 {
 		t.Errorf("%d rows have the payload again, want 0", n)
 	}
-	if n := b.QuerySum("SELECT count() FROM attempts WHERE req_headers != '' OR resp_headers != '' OR resp_body != ''"); n != 0 {
+	if n := b.QuerySum("SELECT count() FROM attempts " +
+		"WHERE req_headers != '' OR resp_headers != '' OR resp_body != ''"); n != 0 {
 		t.Errorf("%d attempts have the payload again, want 0", n)
 	}
 }
