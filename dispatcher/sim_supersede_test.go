@@ -112,7 +112,7 @@ func TestReplayEndsTheRetryOfAnEarlierReplay(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		repairable := newRepairable(w)
 		w.start(testConfig())
-		replay := w.replays(0)
+		replay := w.replays(clockMargin+time.Second, 0)
 		earlier := replay()
 		w.outcomes(count(1, event.Retrying))
 		repairable.up.Store(true)
@@ -141,7 +141,7 @@ func TestReplayAfterASuccessIsSent(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		repairable := newRepairable(w)
 		w.start(testConfig())
-		replay := w.replays(clockMargin - time.Second)
+		replay := w.replays(time.Second, id.MaxAhead+4*time.Second)
 		repairable.up.Store(true)
 		replay()
 		w.outcomes(count(1, event.Delivered))
@@ -168,7 +168,7 @@ func TestReplayToACorrectedURLIsSent(t *testing.T) {
 		slow.Destinations[0].URL, slow.Destinations[0].TimeoutSeconds = url, 200
 		w.view.put(&slow)
 		w.start(testConfig())
-		replay := w.replays(0)
+		replay := w.replays(clockMargin+time.Second, 0)
 		replay()
 		time.Sleep(time.Second) // its request is in flight
 		right.Rev++
@@ -204,11 +204,11 @@ func newRepairable(w *bubbleWorld) *repairable {
 	return r
 }
 
-// replays returns a function that waits a while and replays the same event, from a node whose clock is behind.
-func (w *bubbleWorld) replays(behind time.Duration) func() (run string) {
+// replays returns a function that pauses and replays the same event, from a node whose clock is behind.
+func (w *bubbleWorld) replays(pause, behind time.Duration) func() (run string) {
 	ev := w.newEvent(`{}`)
 	return func() (run string) {
-		time.Sleep(clockMargin + time.Second)
+		time.Sleep(pause)
 		run = id.Lowest(time.Now().Add(-behind)).Text(id.Run)
 		w.command(&event.Work{Event: ev, Dest: testDest, Trigger: event.TriggerReplay, Attempt: 1, Run: run})
 		return run

@@ -99,9 +99,7 @@ func (t *tracker) shrink() {
 	if unused < minWords || unused < len(t.words)/2 {
 		return
 	}
-	kept := copy(t.words, t.words[unused:])
-	clear(t.words[kept:])
-	t.words = t.words[:kept]
+	t.words = t.words[:copy(t.words, t.words[unused:])] // setBit appends zeros over the rest
 	t.base += int64(unused) * wordBits
 }
 

@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
@@ -327,7 +328,11 @@ func TestProviderRetriesAfterACrash(t *testing.T) {
 		}
 		ahead.Store(int64(20 * time.Second)) // it is not in the log, but may still be in flight
 		w.want(w.post(body), 503)
-		if w.dedups("pending") != 2 {
+		search := w.ingest.deps.EventInLog
+		w.ingest.deps.EventInLog = func(context.Context, string, id.ID) (bool, error) { return true, errors.New("away") }
+		w.want(w.post(body), 503) // a search that failed has found nothing
+		w.ingest.deps.EventInLog = search
+		if w.dedups("pending") != 3 {
 			t.Errorf("counted %v", w.dedups("pending"))
 		}
 		redis.FastForward(30 * time.Second)

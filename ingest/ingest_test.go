@@ -171,8 +171,8 @@ func TestConfiguredAnswer(t *testing.T) {
 	f(config.Response{Status: 200, ContentType: "application/json", Body: strings.Repeat("x", 16<<10)})
 }
 
-// An event that has passed five deliveries is stored and answered as usual, but not delivered, and makes no later event
-// a duplicate.
+// An event that has passed five deliveries is stored and answered as usual, but not delivered. It makes no later event
+// a duplicate and is none itself: its reason stays that of the loop.
 func TestDeliveryLoopIsStoredAndSkipped(t *testing.T) {
 	w := newWorld(t, options{redis: miniredis.RunT(t).Addr(), endpoint: deduplicated("body:$.id")})
 	for _, c := range []struct {
@@ -189,6 +189,10 @@ func TestDeliveryLoopIsStoredAndSkipped(t *testing.T) {
 	w.want(w.post(`{"id":"5"}`), 200)
 	if e := w.stored()[4]; e.DuplicateOf != "" || len(e.Dests) != 2 {
 		t.Errorf("after a loop: %+v", e)
+	}
+	w.want(w.post(`{"id":"5"}`, "relay-hops", "5"), 200)
+	if e := w.stored()[5]; e.Reason != event.DeliveryLoop || e.DuplicateOf != "" || len(e.Dests) != 0 {
+		t.Errorf("a loop after an equal event: %+v", e)
 	}
 }
 

@@ -28,6 +28,8 @@ type world struct {
 	// Prior is the status of a delivery when it is submitted; nil: failed. Gone means that its payload has expired.
 	Prior func(seq int) event.Status
 	Gone  func(seq int) bool
+	// Body is the body of every event.
+	Body []byte
 
 	mu        sync.Mutex // guards the fields below
 	refuse    func(step string) error
@@ -40,6 +42,7 @@ type world struct {
 	selection []event.SelectionGroup // of the last preparation
 	reserved  []int                  // every change of Reserved
 	forgotten []string
+	mostBytes int // bodies in one submission
 }
 
 // item is one delivery of a job.
@@ -53,8 +56,8 @@ type item struct {
 func newWorld(t *testing.T, failed int) *world {
 	return &world{
 		T: t, ids: id.NewGenerator(nil), jobs: map[string]*config.Recovery{}, changed: make(chan struct{}), failed: failed,
-		items: map[string]map[int]*item{},
-		ep:    &config.Endpoint{ID: "ep_1", Partition: 3, Destinations: []config.Destination{{ID: "dst_a", Enabled: true}}},
+		items: map[string]map[int]*item{}, Body: make([]byte, 100),
+		ep: &config.Endpoint{ID: "ep_1", Partition: 3, Destinations: []config.Destination{{ID: "dst_a", Enabled: true}}},
 	}
 }
 
@@ -274,8 +277,8 @@ func (w *world) OpenRecoveryItems(_ context.Context, job event.RecoveryJob, from
 			continue
 		}
 		work := &event.OpenRecoveryItem{RecoveryItem: event.RecoveryItem{Seq: seq, Event: numbered(seq), Destination: x.dest},
-			StoredEvent: &event.Event{ID: numbered(seq), Endpoint: "ep_1",
-				Body: make([]byte, 100)}, Prior: event.Delivery{Status: event.Failed, Reason: event.AttemptsExhausted}}
+			StoredEvent: &event.Event{ID: numbered(seq), Endpoint: "ep_1", Body: w.Body},
+			Prior:       event.Delivery{Status: event.Failed, Reason: event.AttemptsExhausted}}
 		if w.Prior != nil {
 			work.Prior.Status = w.Prior(seq)
 		}
@@ -300,7 +303,10 @@ func (w *world) Submit(_ context.Context, deliveries []*event.Work, outcomes []*
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	bytes := 0
 	for _, work := range deliveries {
+		bytes += len(work.Event.Body)
+		w.mostBytes = max(w.mostBytes, bytes)
 		edited := w.jobs[work.Run]
 		seq := numberOf(work.Event.ID)
 		if seq >= edited.Reserved {

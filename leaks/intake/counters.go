@@ -1,6 +1,7 @@
 package intake
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"sync"
@@ -73,8 +74,9 @@ func (c *Counters) Add(account, sender string, at time.Time, x Counted) {
 	m.Bytes += x.Bytes
 	m.Hits += x.Hits
 	m.Rejected += x.Rejected
-	m.LastAt, m.Platform, m.changed = at, x.Platform, true
-	m.LastError = x.LastError // empty after a request that was accepted
+	m.LastAt, m.changed = at, true
+	// A refused request often has no platform, and an accepted one no error: the newest known ones stay.
+	m.Platform, m.LastError = cmp.Or(x.Platform, m.Platform), cmp.Or(x.LastError, m.LastError)
 }
 
 // Report produces the counters that have changed, and forgets those of earlier minutes that the log has.
@@ -119,13 +121,6 @@ func (c *Counters) IsReported() bool {
 		}
 	}
 	return true
-}
-
-// Len returns the number of senders and minutes in memory.
-func (c *Counters) Len() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.minutes)
 }
 
 // Run reports every two seconds, and once more when ctx ends.

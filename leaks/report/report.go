@@ -202,8 +202,8 @@ func (in *Intake) serveBatch(w http.ResponseWriter, r *http.Request, id string) 
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusAccepted)
-	_, err = w.Write(body)
-	return err
+	_, _ = w.Write(body) // the client may have left
+	return nil
 }
 
 // receive checks a batch, and produces its hits.
@@ -231,10 +231,10 @@ func (in *Intake) receive(r *http.Request, to *config.DSN) (answer, intake.Count
 		return answer{}, counted, err
 	}
 	counted.Platform = b.SDK.Name + " " + b.SDK.Version
-	// The body is complete: store its hits even if the client disconnects now.
 	if in.countDropped(b.dropped()) {
 		counted.LastError = "masking_failed"
 	}
+	// The body is complete: store its hits even if the client disconnects now.
 	got, n, err := in.store(context.WithoutCancel(r.Context()), r, to, b)
 	counted.Lines, counted.Hits = uint64(len(b.Reports)), n
 	return got, counted, err

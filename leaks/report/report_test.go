@@ -75,6 +75,21 @@ func TestAnswerWaitsForTheLog(t *testing.T) {
 	w.only()
 }
 
+// leftClient is the response of a client that has left.
+type leftClient struct{ http.ResponseWriter }
+
+func (leftClient) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
+
+// A client that leaves before it has the answer is no error: its report is stored.
+func TestClientLeavesBeforeTheAnswer(t *testing.T) {
+	w := newWorld(t, config.DSNServer)
+	r := httptest.NewRequest("POST", path, strings.NewReader(w.batchOf(reportOf(1)).String()))
+	w.in.Handler().ServeHTTP(leftClient{httptest.NewRecorder()}, r)
+	if w.only(); w.logs.Len() > 0 {
+		t.Errorf("log %s", &w.logs)
+	}
+}
+
 // A member that is not as docs/design/reports.md says rejects its report, and only that.
 func TestReportsAreChecked(t *testing.T) {
 	w := newWorld(t, config.DSNServer)

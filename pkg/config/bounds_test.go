@@ -107,6 +107,27 @@ func TestRecoveryHistoryIsBounded(t *testing.T) {
 	}
 }
 
+// The number of erasures is bounded. A payload that is erased already can be erased again.
+func TestErasuresAreBounded(t *testing.T) {
+	n := node(t, broker(t), Config{Node: "a"})
+	n.inject(kindErasure, "len", MaxErasures-1)
+	ids := id.NewGenerator(nil)
+	erase := func(event id.ID) error {
+		_, err := n.ErasePayload(t.Context(), event)
+		return err
+	}
+	last, more := ids.NewUnbounded(0), ids.NewUnbounded(0)
+	if err := erase(last); err != nil {
+		t.Fatal(err)
+	}
+	if err := erase(more); !errors.Is(err, ErrTooManyErasures) || n.Erased(more) {
+		t.Errorf("one more than the maximum: %v", err)
+	}
+	if err := erase(last); err != nil {
+		t.Errorf("the last one again: %v", err)
+	}
+}
+
 // Keys expire by the corrected clock that all nodes share.
 func TestKeysExpireByTheBrokersClock(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})

@@ -39,9 +39,6 @@ func (c erasures) ErasePayload(ctx context.Context, event id.ID) (time.Time, err
 	name := event.Text(id.Event)
 	res := c.CurrentPosition()
 	if e, _ := findEntity[*Erasure](c.core, kindErasure, name); e == nil {
-		if c.View().Len(kindErasure) >= MaxErasures {
-			return time.Time{}, ErrTooManyErasures
-		}
 		v := &Erasure{Meta: Meta{ID: name, Account: c.Account().ID, CreatedAt: c.now().UTC()}}
 		v.UpdatedAt = v.CreatedAt
 		var err error

@@ -1,12 +1,16 @@
 package config
 
 import (
+	"context"
+	"errors"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/kit"
 )
 
 // When an erasure is answered, every node knows it. It has the time of the first call, one audit entry, and is removed
@@ -81,4 +85,25 @@ func TestErasure(t *testing.T) {
 	if a.Erased(d) {
 		t.Error("the erasure is never removed")
 	}
+}
+
+// An erasure that not every node has confirmed is not answered: one that does not know of it may still send the
+// payload. A call that repeats it waits as well.
+func TestErasureWaitsForEveryNode(t *testing.T) {
+	bubble(t, func(t *testing.T, conf stream.Config) {
+		var cold kit.Freezer
+		a, _ := pair(t, conf, freezable(&cold, conf))
+		d := id.NewGenerator(nil).NewUnbounded(0)
+		cold.Freeze(t)
+		for range 2 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			if _, err := a.ErasePayload(ctx, d); !errors.Is(err, ErrUnavailable) {
+				t.Errorf("while a node is frozen: %v", err)
+			}
+			cancel()
+		}
+		if _, err := a.ErasePayload(t.Context(), d); err != nil { // the frozen node has lost its lease
+			t.Error(err)
+		}
+	})
 }

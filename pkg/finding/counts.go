@@ -23,7 +23,8 @@ type Counts struct {
 	Rejected uint64 // requests that were refused
 	LastAt   time.Time
 	Platform string // of a drain, as it was detected
-	// LastError is the code of the last refusal; empty = none. It is from a closed list, and has no text of a client.
+	// LastError is the code of the newest refusal of the minute; empty = none. It is from a closed list, and has no text
+	// of a client.
 	LastError string
 }
 

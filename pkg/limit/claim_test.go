@@ -46,6 +46,13 @@ func TestClaim(t *testing.T) {
 		if got := a.Claim(ctx, "other", first, "").State; got != ClaimNew {
 			t.Errorf("another key is in state %d", got)
 		}
+		// Redis keeps a key without a window for ever.
+		if err := b.MarkStored(ctx, "brief", second, "", 0); err != nil {
+			t.Fatal(err)
+		}
+		if left := b.client.PTTL(ctx, claimKey("brief")).Val(); left > time.Second || left == -1 {
+			t.Errorf("a key without a window is kept for %v", left)
+		}
 	})
 }
 

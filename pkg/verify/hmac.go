@@ -179,9 +179,12 @@ func customLayout(c Config, _ Request) layout {
 
 func signCustom(c Config, r Request, stamp string) error {
 	form, known := newMACForm(c.algorithm(), c.encoding())
+	if !known {
+		return fmt.Errorf("invalid hmac configuration: unknown algorithm %q or encoding %q", c.algorithm(), c.encoding())
+	}
 	t, err := parseTemplate(c.template())
-	if !known || err != nil {
-		return fmt.Errorf("invalid hmac configuration: %w", errors.Join(err))
+	if err != nil {
+		return fmt.Errorf("invalid hmac configuration: signed_content %w", err)
 	}
 	value := c.Prefix + form.sign(c, t.render(stamp, r.Body))
 	switch {

@@ -123,3 +123,17 @@ func TestHMACTimestampBesideTheBody(t *testing.T) {
 	f("{body}{timestamp:X-Ts}", "1760000000", "items 176", 1760000000, "")
 	f("{body}{timestamp:X-Ts}", "1761760000000", "items ", 1761760000, SignatureMalformed)
 }
+
+// Sign names what is wrong with a configuration that was not validated.
+func TestHMACSignNamesTheFault(t *testing.T) {
+	for want, c := range map[string]Config{
+		`unknown algorithm "md5" or encoding "hex"`:       {Algorithm: "md5"},
+		`unknown algorithm "sha256" or encoding "binary"`: {Encoding: "binary"},
+		"signed_content has an open {timestamp without }": {SignedContent: "{body}{timestamp"},
+	} {
+		c.Type, c.Secrets, want = HMAC, []string{"secret"}, "sign: invalid hmac configuration: "+want
+		if err := Sign(c, Request{Header: http.Header{}}); err == nil || err.Error() != want {
+			t.Errorf("%+v: %v, want %s", c, err, want)
+		}
+	}
+}

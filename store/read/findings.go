@@ -253,7 +253,7 @@ func (r FindingReader) Received(ctx context.Context, account string, senders []s
 		return map[string]finding.Received{}, nil
 	}
 	q := new(ch.Query).Add("SELECT sender, toInt64(sum(requests)), toInt64(sum(lines)), toInt64(sum(bytes)), "+
-		"toInt64(sum(hits)), toInt64(sum(rejected)), max(last_at), argMax(platform, (last_at, ver)), "+
+		"toInt64(sum(hits)), toInt64(sum(rejected)), max(last_at), argMaxIf(platform, (last_at, ver), platform != ''), "+
 		"argMaxIf(last_error, (last_at, ver), last_error != '') FROM senders_minute FINAL WHERE account = ", account)
 	q.Add(" AND sender IN ", senders).Add(" AND t >= ", since).Add(" GROUP BY sender")
 	return byKey(ctx, r.Reader, q, func(rows driver.Rows, sender *string, x *finding.Received) error {

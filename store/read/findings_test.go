@@ -1,6 +1,7 @@
 package read_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -128,6 +129,9 @@ func (m *findingsModel) report() *finding.Counts {
 	c := m.Counts(0, func(c *finding.Counts) {
 		c.Sender, c.Boot = sender, [16]byte{boot}
 		c.Minute = time.Now().UTC().Truncate(24 * time.Hour).Add(time.Duration(minute-10) * time.Minute)
+		if minute == 2 { // its requests are the newest, and were refused before their platform was known
+			c.Platform, c.LastAt = "", c.LastAt.Add(time.Minute)
+		}
 	})
 	key := fmt.Sprint(sender, boot, minute)
 	if last := m.reports[key]; last != nil {
@@ -154,7 +158,7 @@ func (m *findingsModel) compareReports(r *read.Reader) {
 		if c.LastAt.After(x.LastAt) {
 			x.LastAt = c.LastAt
 		}
-		x.Platform = c.Platform
+		x.Platform = cmp.Or(c.Platform, x.Platform)
 		if c.LastError != "" {
 			x.LastError = c.LastError
 		}
