@@ -215,7 +215,7 @@ func (d *Dispatcher) finishDelivery(delivery *lane.Delivery, followUp step, outc
 	var steps [2]step
 	n := 0
 	if followUp.record != nil {
-		d.lanes.ForgetCopies(delivery)
+		lane.ForgetCopies(d.lanes, delivery)
 		steps[n] = followUp
 		n++
 	}

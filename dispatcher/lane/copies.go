@@ -46,7 +46,7 @@ func (u unrecorded) remove(delivery *Delivery) {
 
 // ForgetCopies is called before the follow-up of a delivery is produced. The follow-up has the same key, and may be due
 // before the outcome of the delivery is in the log: ended as a copy it would be lost.
-func (ls *Lanes) ForgetCopies(delivery *Delivery) {
+func ForgetCopies(ls *Lanes, delivery *Delivery) {
 	if _, ok := copyKeyOf(delivery.Work); ok {
 		ls.mu.Lock()
 		defer ls.mu.Unlock()
