@@ -12,6 +12,8 @@ start_docker() {
 		kill -0 "$dockerd" 2>/dev/null || { tail "$1/log" >&2; exit 1; }
 		sleep 0.5
 	done
+	tail "$1/log" >&2
+	exit 1
 }
 
 stop_docker() {

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs a Kubernetes cluster of two nodes in network namespaces of its own: cluster.sh up DIR, cluster.sh images DIR TAR...,
 # cluster.sh down DIR. DIR/kubectl and DIR/helm run these programs against it; DIR has all of its data and the log of each
-# program. Pods reach nothing outside the cluster. Needs root, containerd, iptables and what fetch.sh builds.
+# program. Pods reach nothing outside the cluster. Needs root, containerd, iptables and what fetch.sh builds. Files of CNI
+# and the kubelet stay below /var/lib.
 set -euo pipefail
 command=$1
 dir=$(realpath "$2")
@@ -11,18 +12,11 @@ api=10.99.0.1
 services=10.96.0.0/16
 nodes=(a b)
 
-# in NAMESPACE COMMAND... runs a command in a network namespace. "ip netns exec" would hide the cgroups from it.
-in_net() {
-	local name=$1
-	shift
-	nsenter --net="/run/netns/relay-k8s-$name" "$@"
-}
-
-# start NAME NAMESPACE COMMAND... starts a program.
+# start NAME NAMESPACE COMMAND... starts a program in a network namespace. "ip netns exec" would hide the cgroups from it.
 start() {
-	local name=$1
-	shift
-	in_net "$@" >"$dir/$name.log" 2>&1 </dev/null &
+	local name=$1 net=$2
+	shift 2
+	(exec nsenter --net="/run/netns/relay-k8s-$net" "$@" >"$dir/$name.log" 2>&1 </dev/null) &
 	echo $! >>"$dir/pids"
 }
 
@@ -111,7 +105,7 @@ node() {
 		[ "${nodes[$other]}" = "$name" ] ||
 			ip -n "$net" route add "10.244.$((other + 1)).0/24" via "10.99.0.1$((other + 1))"
 	done
-	in_net "$name" sysctl -qw net.ipv4.ip_forward=1
+	nsenter --net="/run/netns/$net" sysctl -qw net.ipv4.ip_forward=1
 	cat >"$at/cni/10.conflist" <<-EOF
 		{"cniVersion": "0.4.0", "name": "pods", "plugins": [
 		  {"type": "bridge", "bridge": "cni0", "isGateway": true, "hairpinMode": true, "ipam": {"type": "host-local",
@@ -127,6 +121,7 @@ node() {
 		[plugins."io.containerd.grpc.v1.cri"]
 		  sandbox_image = "localhost/pause:1"
 		  restrict_oom_score_adj = true
+		  netns_mounts_under_state_dir = true
 		  [plugins."io.containerd.grpc.v1.cri".cni]
 		    bin_dir = "$bin/cni"
 		    conf_dir = "$at/cni"
@@ -149,6 +144,7 @@ node() {
 		containerRuntimeEndpoint: unix://$at/containerd.sock
 		podLogsDir: $at/logs
 		resolvConf: ""
+		volumePluginDir: $at/volume-plugins
 	EOF
 	local group
 	for group in /sys/fs/cgroup/*/; do
@@ -186,16 +182,24 @@ stop() {
 			kill -0 "$pid" 2>/dev/null || break
 			sleep 0.2
 		done
+		kill -KILL "$pid" 2>/dev/null || true
 	done
 }
 
+# The kubelet changes these for the whole machine.
+kernel=(vm.overcommit_memory vm.panic_on_oom kernel.panic kernel.panic_on_oops)
+
 case $command in
 up)
-	ip netns list | sed -n 's/^\(cni-[^ ]*\).*/\1/p' >"$dir/others"
+	: >"$dir/pids"
+	for name in "${kernel[@]}"; do sysctl "$name"; done | tr -d ' ' >"$dir/kernel"
 	certificates
 	control
 	for i in "${!nodes[@]}"; do node "${nodes[$i]}" $((i + 1)); done
-	"$dir/kubectl" wait --for=create --timeout=2m $(printf 'node/node-%s ' "${nodes[@]}") >/dev/null
+	for _ in $(seq 120); do
+		[ "$("$dir/kubectl" get nodes -o name | wc -l)" != "${#nodes[@]}" ] || break
+		sleep 1
+	done
 	"$dir/kubectl" wait --for=condition=Ready --timeout=2m node --all >/dev/null
 	;;
 images)
@@ -212,7 +216,7 @@ down)
 	done
 	stop "${pids[@]}"
 	awk -v dir="$dir/" 'index($2, dir) == 1 {print $2}' /proc/mounts | sort -r | xargs -r umount -l || true
-	ip netns list | sed -n 's/^\(cni-[^ ]*\).*/\1/p' | grep -vxFf "$dir/others" | xargs -r -n 1 ip netns del || true
+	sysctl -q -p "$dir/kernel" || true
 	for name in cp "${nodes[@]}"; do
 		ip netns del "relay-k8s-$name" 2>/dev/null || true
 		find /sys/fs/cgroup -depth -type d -path "*/relay-k8s-$name*" -exec rmdir {} + 2>/dev/null || true

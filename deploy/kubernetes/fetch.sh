@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds Kubernetes, etcd, CoreDNS, kube-router and the network plug-ins from their Go modules, and Helm from that of
-# deploy/helm, in bin/kubernetes: once per version, some minutes.
+# deploy/helm, in bin/kubernetes: once per version, a quarter of an hour.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 out=$PWD/bin/kubernetes

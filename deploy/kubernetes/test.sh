@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs the Helm chart of the last commit on a Kubernetes cluster of its own (cluster.sh), with stand-ins for Kafka,
 # ClickHouse and Redis, and runs TestKubernetes of test/compose (make torture PART=kubernetes). Needs root, dockerd,
-# containerd, iptables, nsenter and what images.sh needs. All of it lies in one directory, RELAY_TEST_DIR or below
-# /var/tmp, and takes 20 GB.
+# containerd, iptables, nsenter and what images.sh needs. Its data lie in one directory, RELAY_TEST_DIR or below
+# /var/tmp, and take 20 GB.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . deploy/compose/docker.sh

@@ -438,11 +438,18 @@ const knownKey = new RegExp('(?:^|[^A-Za-z0-9])(?:[rs]k_(?:live|test)_|whsec_|rl
 const credentialWord = new RegExp('^(?:key|pass|pwd|otp|auth|sig|signature|session|jwt|bearer|' +
   '(?:api|private|access|signing|secret)keys?|session(?:id|key))$')
 const credentialEnd = /(?:password|passwd|passphrase|secret|token|authorization|cookie|credential)s?$/
+// Names however they are written: APIkey, PHPSESSID.
+const joinedName = /(?:(?:api|auth|master|access|private|signing|secret)keys?|sess(?:ion)?id|password)$/
+// Names that end like credentials and are none.
+const harmlessName = /(?:page|next|sort|public|idempotency|partition)(?:token|key)s?$/
 const addedWord = /^(?:id|value)s?$/
 
 // isCredentialName reports whether a name of a parameter announces a credential. Each member of a[token][0] is a name.
 function isCredentialName(name) {
   return name.split(/[[\]]/).some((member) => {
+    const joined = member.toLowerCase().replace(/\P{L}/gu, '')
+    if (joinedName.test(joined)) return true
+    if (harmlessName.test(joined)) return false
     const words = splitWords(member)
     while (words.length > 1 && addedWord.test(words.at(-1))) words.pop()
     const last = words.at(-1) ?? ''
@@ -459,20 +466,25 @@ function splitWords(name) {
 
 function decode(text) {
   try {
-    return decodeURIComponent(text.replaceAll('+', ' '))
+    return decodeURIComponent(text)
   } catch {
     return text
   }
 }
 
+// hasCredential reports whether one of the parameters a=b;c=d announces a credential. A name counts also if the value
+// cannot be decoded.
+function hasCredential(text) {
+  return [...text.split(';'), ...decode(text).split(';')].some((parameter) => {
+    const at = parameter.indexOf('=')
+    return at > 0 && at < parameter.length - 1 && isCredentialName(decode(parameter.slice(0, at)))
+  })
+}
+
 function refuseCredentials({ url: { pathname, search } }) {
   // A path has parameters too: /orders;token=x.
-  const found = [...pathname.split('/'), ...search.slice(1).split('&')].map(decode)
-  const isNamed = found.flatMap((text) => text.split(';')).some((text) => {
-    const at = text.indexOf('=')
-    return at > 0 && at < text.length - 1 && isCredentialName(text.slice(0, at))
-  })
-  if (isNamed || [...found, decode(pathname)].some((text) => knownKey.test(text))) {
+  const found = [...pathname.split('/'), ...search.slice(1).replaceAll('+', ' ').split('&')]
+  if (found.some(hasCredential) || [...found, pathname].some((text) => knownKey.test(decode(text)))) {
     throw new Refusal('the target has a key in its path or query; use a test target that needs none')
   }
 }

@@ -314,14 +314,16 @@ test('a target with a credential in its path or query is refused, an ordinary na
   for (const rest of ['?authToken=x', '?secretKey=x', '?apiSecret=x', '?privateKey=x', '?userPassword=x', '?sessionId=x',
     '?bearer=x', '?pass=x', '?token[]=x', '?a[token]=x', '?token[0]=x', '?a%5Btoken%5D%5Beq%5D=x', '/;token=x', '/a;b=1;token=x/c',
     '/a%3Btoken=x', '?a=1;token=x', '?accessToken=x', '?accesstoken=x', '?apikey=x', '?API-Key=x', '?APIKey=x', '?key=x',
-    '?session=x', '?SESSIONID=x', '?t%6Fken=x', '?user.tokens=x', '?token2=x', '?%zz;token=x']) {
+    '?session=x', '?SESSIONID=x', '?APIkey=x', '?PASSWord=x', '?%74oken=100%', '/;jsessionid=x', '?PHPSESSID=x', '?authkey=x',
+    '/whsec_ab+cdEFGHijklmnopqrstuv', '?t%6Fken=x', '?user.tokens=x', '?token2=x', '?%zz;token=x']) {
     const { code, lines } = await runConfirmed(suite([fixture(1)]), { target: `${server.url}/fx${rest}` })
     assert.equal(code, 2, rest)
     assert.match(lines[0], /^the target has a key in its path or query/, rest)
   }
   assert.equal(got.length, 0)
   for (const rest of ['?passenger=x', '?tokenize=x', '?monkey=x', '?keyboard=x', '?compass=x', '?token=', '?token', '/token',
-    '/;token', '?author=x', '?design=x', '?id=x', '?value=x', '?session_count=3', '?CallSid=x', '?keys=x', '?token_type=x', '?a[b]=token', '?=token']) {
+    '/;token', '?author=x', '?design=x', '?id=x', '?value=x', '?session_count=3', '?CallSid=x', '?keys=x', '?token_type=x', '?pageToken=x', '?sortKey=x', '?publicKey=x',
+    '?idempotencyKey=x', '?a[b]=token', '?=token']) {
     const { code, text } = await runConfirmed(suite([fixture(1)]), { target: `${server.url}/fx${rest}` })
     assert.equal(code, 0, `${rest}: ${text}`)
   }

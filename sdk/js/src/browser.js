@@ -84,6 +84,7 @@ function maskValue(value, clean, depth, budget) {
 
 function patchConsole() {
   for (const method of methods) {
+    if (!page.console[method]) continue
     replaceMethod(page.console, method, (original) => function wrapper(...values) {
       const isSilent = method === 'assert' && values[0]
       if (isSilent || !core.active() || !core.options.console) return original.apply(this, values)

@@ -89,9 +89,10 @@ export function newCore(platform) {
     }
     header = { sdk: { name: 'relay.javascript', version } }
     for (const key of ['environment', 'release']) {
-      const value = options[key]
+      if (options[key] === undefined) continue
+      const value = String(options[key])
       if (name.test(value) && mask(value) === value) header[key] = value
-      else if (value !== undefined) warn(`the option ${key} must match ${name.source}`)
+      else warn(`the option ${key} must match ${name.source}`)
     }
     const target = parseDSN(options.dsn)
     if (!target) {

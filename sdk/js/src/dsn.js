@@ -16,7 +16,7 @@ export function randomId(length = 22) {
 
 // parseDSN returns where reports go and the salt of fingerprints, null if the text is no DSN.
 export function parseDSN(dsn) {
-  const m = /^\s*(https?):\/\/(pk[0-9A-Za-z]{44})@([^/?#@\s]+)((?:\/[^/?#@\s]+)*)\/(dsn_[0-9A-Za-z]{1,40})\s*$/.exec(dsn)
+  const m = /^\s*(https?):\/\/(pk[0-9A-Za-z]{44})@([^/?#@\s]+)((?:\/[^/?#@\s]+)*)\/(dsn_[0-9A-Za-z]{1,40})\s*$/.exec(String(dsn))
   if (!m || m[0].length > 512) return null
   const [, scheme, key, host, path, id] = m
   let url

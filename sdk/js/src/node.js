@@ -252,6 +252,7 @@ function observe(res, chunk, encoding, isPlain) {
     responses.set(res, s)
     if (s) finishOnClose(res, isPlain)
   }
+  if (s) s.status ??= res.statusCode // that of the headers, which are sent by now
   if (!s || s.isPlain !== isPlain || chunk === null || chunk === undefined || typeof chunk === 'function') return
   const bytes = typeof chunk === 'string' ? Buffer.from(chunk, typeof encoding === 'string' ? encoding : 'utf8') : chunk
   const left = core.options.maxResponseBytes - s.size
@@ -271,10 +272,10 @@ function finish(res, isPlain) {
   if (!s || s.isPlain !== isPlain || !s.size) return
   responses.set(res, null)
   const { req } = res
-  if (req?.method === 'HEAD' || bodiless.has(res.statusCode)) return
+  if (req?.method === 'HEAD' || bodiless.has(s.status)) return
   if (!textTypes.test(headerOf(res, 'content-type') || 'text/plain')) return
   const about = {
-    method: req?.method, path: req?.originalUrl || req?.url, status: res.statusCode,
+    method: req?.method, path: req?.originalUrl || req?.url, status: s.status,
     contentType: headerOf(res, 'content-type'),
   }
   const coding = isPlain ? '' : headerOf(res, 'content-encoding')

@@ -133,7 +133,7 @@ export function newSender({ transport, header, warn, maxBytes, outage }) {
   // accept notes which reports of a batch the relay has taken, and throws if the answer is not from a relay.
   function accept({ rejected }, reports) {
     reports.forEach((report, i) => { report.accepted = !rejected.some((r) => r.index === i) })
-    rejected.forEach((r) => refuse(r.reason))
+    new Set(rejected.map((r) => r.reason)).forEach(refuse)
   }
 
   async function deliver(batch, url, reports) {
