@@ -123,8 +123,8 @@ func TestCopyIsNotTheLastRecord(t *testing.T) {
 	})
 }
 
-// Kafka takes follow-ups and no outcomes. A follow-up is due while the attempt before it is not recorded: it is no copy,
-// and the delivery is made.
+// Kafka takes follow-ups and no outcomes. A follow-up is due while the attempt before it is not recorded: it is no
+// copy, and the delivery is made.
 func TestFollowUpIsNoCopy(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		s := &sink{answer: func(n int, _ received) int {
