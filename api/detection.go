@@ -240,7 +240,7 @@ func (a *detection) tryRules(w http.ResponseWriter, r *http.Request, key *config
 	settings := a.config.Settings()
 	scanner := a.scanners.For(settings.Account, settings.Rev, settings.Detection.Rules)
 	if _, ok := o.raw("rules"); ok {
-		if rules := a.rules(in, o, nil); in.err == nil {
+		if rules := a.rules(in, o, settings.Detection.Rules); in.err == nil {
 			scanner, in.err = a.scanners.Base().With(rules)
 		}
 	}

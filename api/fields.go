@@ -152,11 +152,14 @@ func (o *object) text(name string, lo, hi int, dst *string) {
 	}
 }
 
+// joiners are the invisible characters that words and emoji need, and the space that does not break.
+var joiners = strings.NewReplacer("\u200c", "", "\u200d", "", "\u00a0", " ")
+
 // name reads a name of lo to maxName printable characters: names stand in lists, alerts and logs. One that was saved
 // before this was required may be sent back unchanged.
 func (o *object) name(name string, lo int, dst *string) {
 	before := *dst
-	if o.text(name, lo, maxName, dst); *dst != before && !web.IsPrintable(*dst) {
+	if o.text(name, lo, maxName, dst); *dst != before && !web.IsPrintable(joiners.Replace(*dst)) {
 		o.fail(name, "must have printable characters only, without line breaks and direction marks")
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
@@ -102,7 +101,7 @@ func warnOfPlan(in *selectionInput, s *selection, p *plan) {
 		in.warn(in.param("status"), fmt.Sprintf("%d of these events were rejected for their signatures, and their "+
 			"endpoints no longer verify signatures: they are delivered unchecked", p.unverified))
 	}
-	if p.reverified > 0 && !slices.Contains(s.query.Statuses, event.Rejected) {
+	if p.reverified > 0 && len(s.query.Statuses) == 0 {
 		in.warn(in.param("status"), fmt.Sprintf("%d of these events were rejected for their signatures or for their age; "+
 			"they are selected because the current secrets accept them regardless of their age, and are delivered as "+
 			"verified. A status that does not contain rejected leaves them out", p.reverified))

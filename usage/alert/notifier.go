@@ -128,13 +128,19 @@ func (nf *notifier) sendAlert(ctx, sending context.Context, id string, c claims)
 }
 
 // dueAlerts returns the alerts that have a notice which this node may send now, busy alerts and those without a slot
-// included.
+// included. The one that is due the longest is first: retries of newer alerts must not take the slots that it waits for.
 func (nf *notifier) dueAlerts() []*config.Alert {
 	now, mails := nf.deps.Now(), nf.mailBudget()
-	return nf.deps.Notices.AlertsWithNotices(func(x *config.Alert) bool {
-		_, ok := nf.nextNotice(x, mails, now, allOpen)
+	since := map[string]time.Time{}
+	due := nf.deps.Notices.AlertsWithNotices(func(x *config.Alert) bool {
+		n, ok := nf.nextNotice(x, mails, now, allOpen)
+		if ok {
+			since[x.ID] = n.NextAt
+		}
 		return ok
 	})
+	slices.SortStableFunc(due, func(a, b *config.Alert) int { return since[a.ID].Compare(since[b.ID]) })
+	return due
 }
 
 // nextNotice returns the first notice of an alert that this node may send now. Its PendingTargets are only those that

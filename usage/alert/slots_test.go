@@ -202,3 +202,24 @@ func TestNotifierStopIgnoresStuckSends(t *testing.T) {
 		}
 	})
 }
+
+// The alert that is due the longest takes the next slot, in whatever order the configuration has them.
+func TestLongestDueAlertIsFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		slowWebhook(r)
+		for i := range 20 {
+			r.fireAlert(fmt.Sprintf("rec_%d", i))
+			time.Sleep(time.Second)
+		}
+		due := r.notifier.dueAlerts()
+		for i, x := range due {
+			if i > 0 && x.Notices[0].NextAt.Before(due[i-1].Notices[0].NextAt) {
+				t.Fatalf("alert %d of %d is due before the one ahead of it", i, len(due))
+			}
+		}
+		if len(due) != 20 {
+			t.Errorf("%d alerts are due", len(due))
+		}
+	})
+}
