@@ -139,7 +139,7 @@ const unmaskedRows = {
     const { out } = await runTests("require('node:test')('a $KEY', () => {})")
     assert.ok(out.includes(key), out)
   },
-  'responses in other codings, or longer than 256 KiB without them': async () => {
+  'compressed responses in other codings, or of more than 256 KiB when decompressed': async () => {
     const { batches } = await caught(`import http from 'node:http'; import zlib from 'node:zlib'; ${reported}; init({ dsn: '$DSN' })
       const long = zlib.gzipSync('$KEY ' + ' '.repeat(1 << 18))
       const server = http.createServer((req, res) => {
