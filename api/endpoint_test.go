@@ -689,7 +689,8 @@ func TestNamesArePrintable(t *testing.T) {
 		c.do("PATCH", detectionPath, map[string]any{"rules": []any{map[string]any{"id": "custom:inv", "name": bad,
 			"prefixes": []string{"inv_live_"}}}}).wantError(400, "invalid_request", "rules[0].name")
 	}
-	made := c.do("POST", "/v1/endpoints", map[string]any{"name": "Größe 中文 👍 👩\u200d💻\u00a0b", "destinations": urls}).want(201)
+	good := map[string]any{"name": "Größe 中文 👍 👩\u200d💻\u00a0b", "destinations": urls}
+	made := c.do("POST", "/v1/endpoints", good).want(201)
 	target, old := "/v1/endpoints/"+made.text("id"), "old\nname"
 	if _, err := configuration.UpdateEndpoint(t.Context(), made.text("id"), func(e *config.Endpoint) error {
 		e.Name, e.Destinations[0].Name = old, &old

@@ -128,7 +128,7 @@ func (nf *notifier) sendAlert(ctx, sending context.Context, id string, c claims)
 }
 
 // dueAlerts returns the alerts that have a notice which this node may send now, busy alerts and those without a slot
-// included. The one that is due the longest is first: retries of newer alerts must not take the slots that it waits for.
+// included. The one that is due the longest is first: retries of newer alerts must not take the slots it waits for.
 func (nf *notifier) dueAlerts() []*config.Alert {
 	now, mails := nf.deps.Now(), nf.mailBudget()
 	since := map[string]time.Time{}
