@@ -14,7 +14,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/eventrelay/relay/pkg/event"
-	"github.com/eventrelay/relay/pkg/wait"
 	"github.com/eventrelay/relay/store/internal/storetest"
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/store/write"
@@ -140,14 +139,17 @@ func TestErasureWaitsForStoppedMerges(t *testing.T) {
 	b.Exec("ALTER TABLE events MATERIALIZE INDEX by_verdict SETTINGS mutations_sync = 0")
 	erased.erase(half.ID)
 	erased.erase(e.ID)
-	waiting := func() uint64 {
-		return b.QuerySum("SELECT max(n) FROM (SELECT count() AS n FROM system.mutations " +
-			"WHERE database = currentDatabase() AND NOT is_done AND command LIKE '%body%' GROUP BY table)")
-	}
-	for range 5 { // processes that are stopped while they wait
+	const statements = "(SELECT count() AS n FROM system.mutations " +
+		"WHERE database = currentDatabase() AND NOT is_done AND command LIKE '%body%' GROUP BY table)"
+	waiting := func() uint64 { return b.QuerySum("SELECT max(n) FROM " + statements) }
+	// Two processes are stopped while their statement waits, of events and of attempts. The third one finds both.
+	for n := range uint64(3) {
+		erased.runs.Store(0)
 		stop := b.runChores(r, erased)
-		storetest.Eventually(t, func() bool { return waiting() > 0 })
-		_ = wait.For(t.Context(), 50*time.Millisecond)
+		storetest.Eventually(t, func() bool {
+			tables := b.QuerySum("SELECT count() FROM " + statements)
+			return tables > n || erased.runs.Load() > 1 || waiting() > 1
+		})
 		stop()
 	}
 	if n := waiting(); n != 1 {

@@ -127,7 +127,21 @@ func parseURL(raw string) (*clickhouse.Options, error) {
 	opts.ClientInfo.Products = append(opts.ClientInfo.Products, struct{ Name, Version string }{"eventrelay", "1"})
 	opts.TransportFunc = func(t *http.Transport) (http.RoundTripper, error) {
 		t.Proxy = nil // no proxy, whatever HTTP_PROXY says
-		return t, nil
+		return transport{t}, nil
 	}
 	return opts, nil
+}
+
+// transport keeps no connection after a failed request. If a context ends while the connection for its request is being
+// made, net/http keeps that connection for later requests. clickhouse-go drops the transport of a failed first request,
+// so that the connection would stay open for ConnMaxLifetime, an hour.
+type transport struct{ *http.Transport }
+
+// RoundTrip implements http.RoundTripper.
+func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := t.Transport.RoundTrip(r)
+	if err != nil {
+		t.CloseIdleConnections()
+	}
+	return answer, err
 }

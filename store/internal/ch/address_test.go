@@ -1,9 +1,15 @@
 package ch
 
 import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
 )
@@ -61,5 +67,42 @@ func TestParseURLsOfShards(t *testing.T) {
 		if _, err := ParseURLs(raw); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q in it", raw, err, want)
 		}
+	}
+}
+
+// A connection that is made after its request was cancelled is closed.
+func TestConnectionOfACancelledRequestIsClosed(t *testing.T) {
+	o, err := parseURL("http://ch.example.com:8123")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dials, dialed := make(chan struct{}), make(chan net.Conn)
+	rt, err := o.TransportFunc(&http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
+		close(dials)
+		client, server := net.Pipe()
+		dialed <- server
+		return client, nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://ch.example.com:8123", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		<-dials
+		cancel()
+	}()
+	if answer, err := rt.RoundTrip(r); !errors.Is(err, context.Canceled) {
+		t.Fatalf("%v, %v, want the error of the context", answer, err)
+	}
+	server := <-dialed
+	if err := server.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := server.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Errorf("reading from the connection: %v, want its end", err)
 	}
 }
