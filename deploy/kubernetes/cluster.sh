@@ -89,7 +89,7 @@ control() {
 	start coredns cp "$bin/coredns" -conf "$dir/Corefile"
 }
 
-# node NAME NUMBER starts a node: containerd, the kubelet, kube-proxy, and kube-router for network policies alone.
+# node NAME NUMBER starts a node: containerd, the kubelet and kube-proxy.
 node() {
 	local name=$1 number=$2 at=$dir/node-$1 address=10.99.0.1$2 net=relay-k8s-$1 other
 	mkdir -p "$at/cni"
@@ -160,8 +160,12 @@ node() {
 		--proxy-mode=iptables --cluster-cidr=10.244.0.0/16 --conntrack-max-per-core=0 --conntrack-min=0 \
 		--conntrack-tcp-timeout-established=0 --conntrack-tcp-timeout-close-wait=0 \
 		--metrics-bind-address=127.0.0.1:10249 --healthz-bind-address="$address:10256"
-	start "router-$name" "$name" "$bin/kube-router" --run-router=false --run-service-proxy=false --run-loadbalancer=false \
-		--run-firewall=true --kubeconfig="$dir/kubeconfig" --hostname-override="node-$name" \
+}
+
+# router NAME starts kube-router, for network policies alone. It ends if the API server does not know its node yet.
+router() {
+	start "router-$1" "$1" "$bin/kube-router" --run-router=false --run-service-proxy=false --run-loadbalancer=false \
+		--run-firewall=true --kubeconfig="$dir/kubeconfig" --hostname-override="node-$1" \
 		--service-cluster-ip-range=$services --metrics-port=0 --health-port=0
 }
 
@@ -200,6 +204,7 @@ up)
 		[ "$("$dir/kubectl" get nodes -o name | wc -l)" != "${#nodes[@]}" ] || break
 		sleep 1
 	done
+	for name in "${nodes[@]}"; do router "$name"; done
 	"$dir/kubectl" wait --for=condition=Ready --timeout=2m node --all >/dev/null
 	;;
 images)

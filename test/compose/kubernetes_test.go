@@ -164,6 +164,7 @@ func TestKubernetes(t *testing.T) {
 	k.awaitAccepted(50)
 	k.upgrade()
 	k.awaitAccepted(50)
+	t.Run("lost machine", func(t *testing.T) { k.loseMachine(t) })
 	stop()
 	wg.Wait()
 	k.awaitReceived()
@@ -201,7 +202,8 @@ func (k *kubernetes) oneByOne(t *testing.T) {
 	if slices.ContainsFunc(strings.Fields(restarts), func(n string) bool { return n != "0" }) {
 		t.Errorf("pods were restarted: %s", restarts)
 	}
-	k.upgrade()
+	k.upgrade("secrets.secretName=", "secrets.volume.projected.sources[0].secret.name=eventrelay")
+	k.awaitAccepted(50)
 }
 
 // policies checks the network policies from a pod of another namespace.
@@ -237,6 +239,28 @@ func (k *kubernetes) failedJob(t *testing.T) {
 	if is := k.kubectl("get", "pods", "-l", "app.kubernetes.io/component!=migrate", "-o", "name"); is != was {
 		t.Errorf("nodes were replaced: %s, before %s", is, was)
 	}
+}
+
+// loseMachine cuts a machine off. Its pods are replaced once its Node is deleted, and nothing is lost, also when it comes
+// back with the old pods.
+func (k *kubernetes) loseMachine(t *testing.T) {
+	connect := func(state string) {
+		if out, err := exec.Command("ip", "-n", "relay-k8s-cp", "link", "set", "relay-k8s-b", state).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	connect("down")
+	k.must("kubectl", "wait", "--for=condition=Ready=Unknown", "--timeout=3m", "node/node-b")
+	k.awaitAccepted(50)
+	k.must("kubectl", "delete", "node", "node-b")
+	for _, group := range []string{"statefulset/eventrelay-dispatch", "statefulset/eventrelay-write", "deployment/eventrelay-api",
+		"deployment/eventrelay-ingest"} {
+		k.kubectl("rollout", "status", group, "--timeout", "4m")
+	}
+	k.awaitReceived()
+	connect("up")
+	k.awaitAccepted(50)
+	k.awaitReceived()
 }
 
 // stopForRestore stops all nodes, and starts one of the API, as docs/kubernetes.md says for a restore.
