@@ -149,6 +149,7 @@ func TestNodes(t *testing.T) {
 			checkWritable(t, p, v["RELAY_DATA_DIR"])
 			checkPorts(t, p, v)
 			checkStop(t, p, v)
+			checkSpread(t, p)
 		}
 		if slices.Sort(roles); !slices.Equal(roles, want[set]) {
 			t.Errorf("%s: roles %q, want %q", set, roles, want[set])
@@ -172,6 +173,19 @@ func checkWritable(t *testing.T, p pod, dir string) {
 		}
 	}
 	t.Errorf("%s: %s is in no writable volume", p.name, dir)
+}
+
+// checkSpread checks that new pods of a Deployment spread among themselves, whatever machines the old ones are on.
+func checkSpread(t *testing.T, p pod) {
+	t.Helper()
+	if len(p.spec.TopologySpreadConstraints) == 0 {
+		t.Errorf("%s: pods do not spread", p.name)
+	}
+	for _, c := range p.spec.TopologySpreadConstraints {
+		if slices.Equal(c.MatchLabelKeys, []string{"pod-template-hash"}) != (p.kind == "Deployment") {
+			t.Errorf("%s, a %s, spreads by %q", p.name, p.kind, c.MatchLabelKeys)
+		}
+	}
 }
 
 func checkPorts(t *testing.T, p pod, v map[string]string) {

@@ -56,6 +56,7 @@ kafka: {brokers: [kafka-0.$broker, kafka-1.$broker, kafka-2.$broker]}
 secrets: {secretName: eventrelay}
 settings: {RELAY_EGRESS_ALLOW_HTTP: true}
 egress: {allow: [10.96.0.0/16, 10.244.0.0/16]}
+$(for group in ingest api dispatch write node; do echo "$group: {resources: {requests: {cpu: 50m, memory: 64Mi}}}"; done)
 EOF
 RELAY_TEST_KUBERNETES=$work/cluster RELAY_TEST_CHART=$work/clone/deploy/chart/eventrelay \
 	nsenter --net=/run/netns/relay-k8s-a "$work/receiver/receiver" -test.v -test.timeout 40m -test.run '^TestKubernetes$'
