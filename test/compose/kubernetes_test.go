@@ -245,7 +245,8 @@ func (k *kubernetes) failedJob(t *testing.T) {
 // back with the old pods.
 func (k *kubernetes) loseMachine(t *testing.T) {
 	connect := func(state string) {
-		if out, err := exec.Command("ip", "-n", "relay-k8s-cp", "link", "set", "relay-k8s-b", state).CombinedOutput(); err != nil {
+		out, err := exec.Command("ip", "-n", "relay-k8s-cp", "link", "set", "relay-k8s-b", state).CombinedOutput()
+		if err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 	}
@@ -253,8 +254,8 @@ func (k *kubernetes) loseMachine(t *testing.T) {
 	k.must("kubectl", "wait", "--for=condition=Ready=Unknown", "--timeout=3m", "node/node-b")
 	k.awaitAccepted(50)
 	k.must("kubectl", "delete", "node", "node-b")
-	for _, group := range []string{"statefulset/eventrelay-dispatch", "statefulset/eventrelay-write", "deployment/eventrelay-api",
-		"deployment/eventrelay-ingest"} {
+	for _, group := range []string{"statefulset/eventrelay-dispatch", "statefulset/eventrelay-write",
+		"deployment/eventrelay-api", "deployment/eventrelay-ingest"} {
 		k.kubectl("rollout", "status", group, "--timeout", "4m")
 	}
 	k.awaitReceived()
