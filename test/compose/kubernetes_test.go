@@ -241,11 +241,12 @@ func (k *kubernetes) failedJob(t *testing.T) {
 	}
 }
 
-// loseMachine cuts a machine off. Its pods are replaced once its Node is deleted, and nothing is lost, also when it comes
-// back with the old pods.
+// loseMachine cuts a machine off. Its pods are replaced once its Node is deleted, and nothing is lost, also when the
+// machine comes back with the old pods.
 func (k *kubernetes) loseMachine(t *testing.T) {
 	connect := func(state string) {
-		out, err := exec.Command("ip", "-n", "relay-k8s-cp", "link", "set", "relay-k8s-b", state).CombinedOutput()
+		link := exec.Command("ip", "-n", "relay-k8s-cp", "link", "set", "relay-k8s-b", state)
+		out, err := link.CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
