@@ -175,16 +175,25 @@ func checkWritable(t *testing.T, p pod, dir string) {
 	t.Errorf("%s: %s is in no writable volume", p.name, dir)
 }
 
-// checkSpread checks that new pods of a Deployment spread among themselves, whatever machines the old ones are on.
+// checkSpread checks that pods of a group spread over machines with and without a zone: the scheduler leaves out machines
+// that lack the key of one soft constraint. New pods of a Deployment spread among themselves, wherever the old ones are.
 func checkSpread(t *testing.T, p pod) {
 	t.Helper()
-	if len(p.spec.TopologySpreadConstraints) == 0 {
-		t.Errorf("%s: pods do not spread", p.name)
+	if n := len(p.spec.TopologySpreadConstraints); n != 1 {
+		t.Fatalf("%s: %d spread constraints, want one", p.name, n)
 	}
-	for _, c := range p.spec.TopologySpreadConstraints {
-		if slices.Equal(c.MatchLabelKeys, []string{"pod-template-hash"}) != (p.kind == "Deployment") {
-			t.Errorf("%s, a %s, spreads by %q", p.name, p.kind, c.MatchLabelKeys)
-		}
+	c := p.spec.TopologySpreadConstraints[0]
+	if c.TopologyKey != corev1.LabelHostname ||
+		slices.Equal(c.MatchLabelKeys, []string{"pod-template-hash"}) != (p.kind == "Deployment") {
+		t.Errorf("%s, a %s, spreads over %s by %q", p.name, p.kind, c.TopologyKey, c.MatchLabelKeys)
+	}
+	if p.spec.Affinity == nil || p.spec.Affinity.PodAntiAffinity == nil {
+		t.Fatalf("%s: no affinity", p.name)
+	}
+	preferred := p.spec.Affinity.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution
+	if len(preferred) != 1 || preferred[0].PodAffinityTerm.TopologyKey != corev1.LabelTopologyZone ||
+		!maps.Equal(preferred[0].PodAffinityTerm.LabelSelector.MatchLabels, c.LabelSelector.MatchLabels) {
+		t.Errorf("%s spreads over zones by %+v", p.name, preferred)
 	}
 }
 

@@ -251,6 +251,12 @@ func (k *kubernetes) loseMachine(t *testing.T) {
 			t.Fatalf("%v\n%s", err, out)
 		}
 	}
+	for _, group := range []string{"ingest", "api", "dispatch", "write"} {
+		on := k.kubectl("get", "pods", "-l", "app.kubernetes.io/component="+group, "-o", "jsonpath={.items[*].spec.nodeName}")
+		if !strings.Contains(on, "node-a") || !strings.Contains(on, "node-b") {
+			t.Fatalf("the pods of %s are on %s", group, on)
+		}
+	}
 	connect("down")
 	k.must("kubectl", "wait", "--for=condition=Ready=Unknown", "--timeout=3m", "node/node-b")
 	k.awaitAccepted(50)
