@@ -175,8 +175,9 @@ func checkWritable(t *testing.T, p pod, dir string) {
 	t.Errorf("%s: %s is in no writable volume", p.name, dir)
 }
 
-// checkSpread checks that pods of a group spread over machines with and without a zone: the scheduler leaves out machines
-// that lack the key of one soft constraint. New pods of a Deployment spread among themselves, wherever the old ones are.
+// checkSpread checks that pods of a group spread over machines with and without a zone: the scheduler leaves out
+// machines that lack the key of one soft constraint. New pods of a Deployment spread among themselves, wherever the old
+// ones are.
 func checkSpread(t *testing.T, p pod) {
 	t.Helper()
 	if n := len(p.spec.TopologySpreadConstraints); n != 1 {
