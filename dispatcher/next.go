@@ -13,7 +13,7 @@ type nextStep struct {
 	status   event.Status
 	reason   event.Reason
 	due      time.Time // of the next attempt, for retrying
-	deadline time.Time // of all attempts, for retrying
+	deadline time.Time // until when a circuit breaker may hold it, for retrying
 }
 
 // decide chooses the next step after an attempt. It is pure: tests run years of retries in microseconds. random is
@@ -39,18 +39,12 @@ func decide(
 	case isRecovery(work):
 		return nextStep{status: event.Retrying, due: now.Add(baseDelay(policy, work.Attempt)), deadline: expiry}
 	}
-	deadline := work.Deadline
-	if deadline.IsZero() {
-		deadline = lane.Earlier(now.Add(scheduleLength(policy)), expiry)
-	}
 	due := now.Add(retryDelay(policy, work.Attempt, retryAfter, random))
-	switch {
-	case due.Before(deadline):
-		return nextStep{status: event.Retrying, due: due, deadline: deadline}
-	case !due.Before(expiry):
+	if !due.Before(expiry) {
 		return nextStep{status: event.Failed, reason: event.PayloadExpired}
 	}
-	return nextStep{status: event.Failed, reason: event.AttemptsExhausted}
+	deadline := lane.Earlier(due.Add(scheduleLength(policy)), expiry)
+	return nextStep{status: event.Retrying, due: due, deadline: deadline}
 }
 
 // recoveryPolicy is the retry policy of deliveries of recovery jobs, whatever their endpoint says: three attempts

@@ -1,6 +1,7 @@
 package dispatcher
 
 import (
+	"net/http"
 	"slices"
 	"testing"
 	"time"
@@ -35,14 +36,38 @@ func TestParkedDeliveriesEndByPolicy(t *testing.T) {
 		work(0, time.Minute)
 		work(0, 0)
 		time.Sleep(2 * time.Minute)
-		got := statuses(w.outcomes(count(5)))
-		want := []string{"failed attempts_exhausted", "failed payload_expired", "held manual", "held manual", "held manual"}
+		got := statuses(w.outcomes(count(4)))
+		want := []string{"failed payload_expired", "held manual", "held manual", "held manual"}
 		if slices.Sort(got); !slices.Equal(got, want) {
 			t.Errorf("outcomes %q", got)
 		}
 		w.view.remove(testEndpoint)
-		if got := statuses(w.outcomes(count(6))); got[5] != "skipped endpoint_deleted" {
+		ended := []string{"skipped endpoint_deleted", "skipped endpoint_deleted"}
+		if got := statuses(w.outcomes(count(6)))[4:]; !slices.Equal(got, ended) {
 			t.Errorf("outcomes %q", got)
+		}
+	})
+}
+
+// A delivery that has failed waits as long as its endpoint is paused, and has all of its attempts afterwards.
+func TestPauseTakesNoAttempts(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+		s := &sink{answer: func(int, received) int { return http.StatusServiceUnavailable }}
+		url, _ := w.serve(80, s)
+		endpoint := w.endpoint(url)
+		endpoint.RetryPolicy = config.RetryPolicy{Strategy: "linear", IntervalSeconds: 5, MaxAttempts: 3}
+		endpoint.Paused = true
+		w.start(testConfig())
+		w.command(&event.Work{Event: w.newEvent(`{}`), Dest: testDest, Trigger: event.TriggerRetry, Attempt: 2,
+			Deadline: time.Now().Add(time.Minute)})
+		time.Sleep(2 * time.Minute)
+		if n := len(s.all()); n != 0 {
+			t.Fatalf("%d requests while the endpoint is paused", n)
+		}
+		w.view.change(testEndpoint, func(endpoint *config.Endpoint) { endpoint.Paused = false })
+		want := []string{"held manual", "retrying", "failed attempts_exhausted"}
+		if got := statuses(w.outcomes(count(3))); !slices.Equal(got, want) {
+			t.Errorf("outcomes %q, want %q", got, want)
 		}
 	})
 }

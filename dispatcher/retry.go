@@ -14,7 +14,7 @@ import (
 // that long.
 const maxDelay = 10 * 365 * 24 * time.Hour
 
-// deadlineGrace is added to the sum of a schedule, for hops, held deliveries and Retry-After.
+// deadlineGrace is added to the sum of a schedule: a circuit breaker holds deliveries of short schedules for a day.
 const deadlineGrace = 24 * time.Hour
 
 // baseDelay is the wait after the given number of failed attempts (from 1), without jitter.
@@ -44,8 +44,8 @@ func retryDelay(policy config.RetryPolicy, failed int, retryAfter time.Duration,
 	return delay
 }
 
-// scheduleLength is the longest time that all attempts of a delivery may take: the schedule with full jitter, and
-// deadlineGrace.
+// scheduleLength is how long a circuit breaker may hold a delivery that has failed: as long as all attempts would take,
+// the schedule with full jitter, and deadlineGrace.
 func scheduleLength(policy config.RetryPolicy) time.Duration {
 	var sum time.Duration
 	for failed := 1; failed < policy.Attempts(); failed++ {

@@ -156,11 +156,9 @@ func TestDecide(t *testing.T) {
 	f("gone", first, classification{class: classFinal, reason: event.Gone410}, policy(),
 		nextStep{status: event.Failed, reason: event.Gone410})
 	f("first retry", first, refused, policy(), nextStep{event.Retrying, "", now.Add(5 * time.Second),
-		now.Add(scheduleLength(policy()))})
-	f("the deadline stays", event.Work{Attempt: 2, Deadline: now.Add(time.Hour)}, refused, policy(),
-		nextStep{event.Retrying, "", now.Add(5 * time.Minute), now.Add(time.Hour)})
-	f("beyond the deadline", event.Work{Attempt: 2, Deadline: now.Add(time.Minute)}, refused, policy(),
-		nextStep{status: event.Failed, reason: event.AttemptsExhausted})
+		now.Add(5*time.Second + scheduleLength(policy()))})
+	f("an attempt after the deadline of the one before", event.Work{Attempt: 2, Deadline: now.Add(-time.Hour)}, refused,
+		policy(), nextStep{event.Retrying, "", now.Add(5 * time.Minute), now.Add(5*time.Minute + scheduleLength(policy()))})
 	f("last attempt", event.Work{Attempt: 10}, refused, policy(),
 		nextStep{status: event.Failed, reason: event.AttemptsExhausted})
 	f("no retries", first, refused, policy(func(p *config.RetryPolicy) { p.Strategy = "none" }),

@@ -129,8 +129,6 @@ func (r *rules) endByState(work *event.Work, dest *config.Destination) (event.St
 		return event.Skipped, event.PayloadExpired
 	case r.payloadGone(work, now):
 		return event.Failed, event.PayloadExpired
-	case !work.Deadline.IsZero() && !now.Before(work.Deadline):
-		return event.Failed, event.AttemptsExhausted
 	case !isRecovery(work) && r.isSuperseded(work):
 		return event.Skipped, event.Superseded
 	case isRecovery(work) && r.superseded.hasSince(deliveryKey{work.Event.ID, work.Dest, work.Run}, time.Time{}):

@@ -47,7 +47,7 @@ func extremePolicy(r *rand.Rand) config.RetryPolicy {
 }
 
 // For any policy and any Retry-After, a delivery has at most its number of attempts, none is early or in the past, no
-// wait exceeds the schedule or the cap on Retry-After, each lies before the deadline and the expiry of the payload,
+// wait exceeds the schedule or the cap on Retry-After, each lies before its deadline and the expiry of the payload,
 // and passes the tiers in few hops.
 func TestExtremePoliciesAndHeadersKeepTheirBounds(t *testing.T) {
 	headers, tiers := extremeHeaders(), stream.Tiers()

@@ -224,8 +224,16 @@ func (ls *Lanes) parkOrEnd(delivery *Delivery, reason event.Reason, eligibility 
 		return ls.endDelivery(delivery, eligibility)
 	case eligibility.Paused:
 		reason = event.Manual
+	case reason == event.BreakerOpen && eligibility.Known && isOverdue(delivery.Work, ls.now()):
+		eligibility.Status, eligibility.Reason = event.Failed, event.AttemptsExhausted
+		return ls.endDelivery(delivery, eligibility)
 	}
 	return ls.parkDelivery(delivery, reason, eligibility)
+}
+
+// isOverdue reports whether a delivery has waited as long as a circuit breaker may hold it.
+func isOverdue(work *event.Work, now time.Time) bool {
+	return !work.Deadline.IsZero() && !now.Before(work.Deadline)
 }
 
 // endDelivery decides that no attempt follows, for the reason in eligibility.

@@ -251,6 +251,35 @@ func TestOneParkedDeliveryIsTheProbe(t *testing.T) {
 	}
 }
 
+// A circuit breaker holds a delivery until its deadline at most. Whatever else it waits for ends no delivery.
+func TestOnlyABreakerEndsWhatWaits(t *testing.T) {
+	lt := newLaneTest(t, 100_000)
+	known := Eligibility{Endpoint: &config.Endpoint{}, Destination: &config.Destination{}, Known: true}
+	paused := known
+	paused.Paused = true
+	for _, c := range []struct {
+		reason      event.Reason
+		eligibility Eligibility
+		deadline    time.Duration
+		ends        bool
+	}{
+		{event.BreakerOpen, known, 0, true},
+		{event.BreakerOpen, known, time.Millisecond, false},
+		{event.BreakerOpen, paused, 0, false},
+		{event.BreakerOpen, Eligibility{}, 0, false}, // this node does not know the endpoint yet
+		{event.LaneFull, known, 0, false},
+		{event.Paced, known, 0, false},
+	} {
+		delivery := lt.delivery("d", "")
+		delivery.Work.Deadline = lt.now.Add(c.deadline)
+		decision := lt.parkOrEnd(delivery, c.reason, c.eligibility)
+		failed := decision.Action == End && decision.Status == event.Failed && decision.Reason == event.AttemptsExhausted
+		if failed != c.ends || !c.ends && decision.Action != Park {
+			t.Errorf("%s, paused %t, %v before the deadline: %+v", c.reason, c.eligibility.Paused, c.deadline, decision)
+		}
+	}
+}
+
 // A paused lane re-checks what it has parked at the smaller budget. When it is resumed, or its endpoint changes in
 // another way, it has recovered within changeInterval.
 func TestPausedLaneIsRecheckedRarely(t *testing.T) {
