@@ -13,9 +13,6 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// tryPath is a POST that changes nothing; see changesNothing.
-const tryPath = "/v1/settings/detection/try"
-
 const (
 	// maxTryText is the length of a text to try rules on, in characters; maxTryMatches is how many matches are shown.
 	maxTryText, maxTryMatches = 16 << 10, 50

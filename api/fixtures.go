@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -118,6 +119,18 @@ func (c *core) presentFixture(ctx context.Context, name, account string) (*confi
 // fixtureInPath returns the fixture that the path names, or the 404.
 func (a *fixtures) fixtureInPath(r *http.Request, key *config.Key) (*config.Fixture, error) {
 	return a.presentFixture(r.Context(), web.InfoOf(r).Vars["fixture"], key.Account)
+}
+
+// recheckAnswer returns the 404 if the fixture in a remembered answer was deleted or has expired, or its event was
+// erased.
+func (a *fixtures) recheckAnswer(ctx context.Context, key *config.Key, body []byte) error {
+	var shown struct{ ID string }
+	if err := json.Unmarshal(body, &shown); err != nil {
+		return fmt.Errorf("read a remembered fixture: %w", err)
+	}
+	a.catchUp(ctx)
+	_, err := a.presentFixture(ctx, shown.ID, key.Account)
+	return err
 }
 
 func (a *fixtures) readFixture(w http.ResponseWriter, r *http.Request, key *config.Key) error {

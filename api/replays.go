@@ -169,7 +169,7 @@ func (a *replays) reauthenticate(ctx context.Context, r *http.Request) error {
 		if err != nil {
 			return !errors.Is(err, config.ErrLease), err
 		}
-		return true, authorize(key, r.Method, "/v1/replays")
+		return true, authorizeChange(key)
 	})
 }
 

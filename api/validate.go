@@ -7,12 +7,8 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// The paths of POSTs that only validate; see changesNothing. They are paths of their own, not parameters of the
-// requests that change something, because a version that does not know a parameter would make the change.
-const (
-	validatePath       = "/v1/endpoints/validate"
-	validateChangePath = "/v1/endpoints/{endpoint}/validate"
-)
+// Validations have paths of their own. They are no parameters of the requests that change something, because a version
+// that does not know a parameter would make the change.
 
 // validation is the response to a body that the request for the change would accept. It does not say whether that would
 // change something: a secret could be guessed without a trace.
