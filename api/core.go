@@ -76,7 +76,7 @@ func (c *core) requestTime(r *http.Request) time.Time {
 }
 
 // body validates Idempotency-Key and Content-Type of a write and reads its JSON body. An empty body is returned as {}.
-func (c *core) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+func (c *core) body(r *http.Request) ([]byte, error) {
 	if _, err := idempotencyKey(r); err != nil {
 		return nil, err
 	}

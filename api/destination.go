@@ -64,7 +64,7 @@ func (a *destinations) createDestination(w http.ResponseWriter, r *http.Request,
 	if err != nil {
 		return err
 	}
-	body, err := a.body(w, r)
+	body, err := a.body(r)
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func (a *destinations) updateDestination(w http.ResponseWriter, r *http.Request,
 	if err != nil {
 		return err
 	}
-	body, err := a.body(w, r)
+	body, err := a.body(r)
 	if err != nil {
 		return err
 	}
@@ -142,7 +142,7 @@ func (a *destinations) rotateSecret(w http.ResponseWriter, r *http.Request, key 
 	if err != nil {
 		return err
 	}
-	body, err := a.body(w, r)
+	body, err := a.body(r)
 	if err != nil {
 		return err
 	}
@@ -192,7 +192,7 @@ func (a *endpoints) rotateToken(w http.ResponseWriter, r *http.Request, key *con
 	if err != nil {
 		return err
 	}
-	body, err := a.body(w, r)
+	body, err := a.body(r)
 	if err != nil {
 		return err
 	}
@@ -233,7 +233,7 @@ func (a *destinations) purgeDestination(w http.ResponseWriter, r *http.Request, 
 	if err != nil {
 		return err
 	}
-	body, err := a.body(w, r)
+	body, err := a.body(r)
 	if err != nil {
 		return err
 	}

@@ -68,7 +68,7 @@ func (a *detection) readDetection(w http.ResponseWriter, r *http.Request, _ *con
 }
 
 func (a *detection) updateDetection(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	body, err := a.body(w, r)
+	body, err := a.body(r)
 	if err != nil {
 		return err
 	}
@@ -226,7 +226,7 @@ func (a *detection) tryRules(w http.ResponseWriter, r *http.Request, key *config
 		return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: max(wait, time.Second),
 			Message: fmt.Sprintf("at most %d texts a second can be tried; wait as long as Retry-After says", tryRate)}
 	}
-	body, err := a.body(w, r)
+	body, err := a.body(r)
 	if err != nil {
 		return err
 	}

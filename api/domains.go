@@ -121,7 +121,7 @@ func (c *core) domainInPath(r *http.Request, key *config.Key) (*config.Domain, e
 }
 
 func (a *domains) createDomain(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	body, err := a.body(w, r)
+	body, err := a.body(r)
 	if err != nil {
 		return err
 	}
@@ -212,7 +212,7 @@ func (a *domains) verifyDomain(w http.ResponseWriter, r *http.Request, key *conf
 	if err != nil {
 		return err
 	}
-	body, err := a.body(w, r)
+	body, err := a.body(r)
 	if err != nil {
 		return err
 	}

@@ -194,7 +194,7 @@ func (a *drains) secret(o *object, name, drain, field string, to *config.Sealed)
 }
 
 func (a *drains) createDrain(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	body, err := a.body(w, r)
+	body, err := a.body(r)
 	if err != nil {
 		return err
 	}
@@ -264,7 +264,7 @@ func (a *drains) updateDrain(w http.ResponseWriter, r *http.Request, key *config
 	if err != nil {
 		return err
 	}
-	body, err := a.body(w, r)
+	body, err := a.body(r)
 	if err != nil {
 		return err
 	}
@@ -286,7 +286,7 @@ func (a *drains) rotateDrain(w http.ResponseWriter, r *http.Request, key *config
 	if err != nil {
 		return err
 	}
-	body, err := a.body(w, r)
+	body, err := a.body(r)
 	if err != nil {
 		return err
 	}

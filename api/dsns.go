@@ -180,7 +180,7 @@ func (a *dsns) origins(in *input, texts [][]byte) (all []string) {
 }
 
 func (a *dsns) createDSN(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	body, err := a.body(w, r)
+	body, err := a.body(r)
 	if err != nil {
 		return err
 	}
@@ -250,7 +250,7 @@ func (a *dsns) updateDSN(w http.ResponseWriter, r *http.Request, key *config.Key
 	if err != nil {
 		return err
 	}
-	body, err := a.body(w, r)
+	body, err := a.body(r)
 	if err != nil {
 		return err
 	}
@@ -272,7 +272,7 @@ func (a *dsns) rotateDSN(w http.ResponseWriter, r *http.Request, key *config.Key
 	if err != nil {
 		return err
 	}
-	body, err := a.body(w, r)
+	body, err := a.body(r)
 	if err != nil {
 		return err
 	}

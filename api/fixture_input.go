@@ -194,7 +194,7 @@ func setContent(f *config.Fixture, content *fixture.Content) error {
 }
 
 func (a *fixtures) createFixture(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	body, err := a.body(w, r)
+	body, err := a.body(r)
 	if err != nil {
 		return err
 	}
@@ -311,7 +311,7 @@ func (a *fixtures) updateFixture(w http.ResponseWriter, r *http.Request, key *co
 	if err != nil {
 		return err
 	}
-	body, err := a.body(w, r)
+	body, err := a.body(r)
 	if err != nil {
 		return err
 	}

@@ -54,7 +54,7 @@ func (a *recoveries) createRecovery(w http.ResponseWriter, r *http.Request, key 
 	if err := refuseLoop(r); err != nil {
 		return err
 	}
-	body, err := a.body(w, r)
+	body, err := a.body(r)
 	if err != nil {
 		return err
 	}
@@ -278,7 +278,7 @@ func (a *recoveries) actOnRecovery(w http.ResponseWriter, r *http.Request, key *
 	if err != nil {
 		return err
 	}
-	body, err := a.body(w, r)
+	body, err := a.body(r)
 	if err != nil {
 		return err
 	}

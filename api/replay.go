@@ -21,7 +21,7 @@ func (a *replays) replayEvent(w http.ResponseWriter, r *http.Request, key *confi
 	if err != nil {
 		return err
 	}
-	body, err := a.body(w, r)
+	body, err := a.body(r)
 	if err != nil {
 		return err
 	}

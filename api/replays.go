@@ -49,7 +49,7 @@ func (a *replays) replayEvents(w http.ResponseWriter, r *http.Request, key *conf
 	if err := refuseLoop(r); err != nil {
 		return err
 	}
-	body, err := a.body(w, r)
+	body, err := a.body(r)
 	if err != nil {
 		return err
 	}

@@ -89,7 +89,7 @@ func (a *runs) actOnRun(w http.ResponseWriter, r *http.Request, key *config.Key)
 	if err != nil {
 		return err
 	}
-	body, err := a.body(w, r)
+	body, err := a.body(r)
 	if err != nil {
 		return err
 	}

@@ -61,7 +61,7 @@ func scanViewOf(s *config.Scan) *scanView {
 }
 
 func (a *scans) createScan(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	body, err := a.body(w, r)
+	body, err := a.body(r)
 	if err != nil {
 		return err
 	}

@@ -159,7 +159,7 @@ func (c *core) tripwireInPath(r *http.Request, key *config.Key) (*config.Tripwir
 }
 
 func (a *tripwires) createTripwire(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	body, err := a.body(w, r)
+	body, err := a.body(r)
 	if err != nil {
 		return err
 	}
@@ -265,8 +265,8 @@ func (a *tripwires) listTripwires(w http.ResponseWriter, r *http.Request, key *c
 }
 
 // readEmptyBody reads a body without members, and returns the warnings.
-func (a *tripwires) readEmptyBody(w http.ResponseWriter, r *http.Request) ([]warning, error) {
-	body, err := a.body(w, r)
+func (a *tripwires) readEmptyBody(r *http.Request) ([]warning, error) {
+	body, err := a.body(r)
 	if err != nil {
 		return nil, err
 	}
@@ -281,7 +281,7 @@ func (a *tripwires) rotateTripwire(w http.ResponseWriter, r *http.Request, key *
 	if err != nil {
 		return err
 	}
-	warnings, err := a.readEmptyBody(w, r)
+	warnings, err := a.readEmptyBody(r)
 	if err != nil {
 		return err
 	}
@@ -302,7 +302,7 @@ func (a *tripwires) testTripwire(w http.ResponseWriter, r *http.Request, key *co
 	if err != nil {
 		return err
 	}
-	warnings, err := a.readEmptyBody(w, r)
+	warnings, err := a.readEmptyBody(r)
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ type validation struct {
 
 // validateEndpoint validates a body of createEndpoint.
 func (a *endpoints) validateEndpoint(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	e, in, err := a.newEndpoint(w, r, key)
+	e, in, err := a.newEndpoint(r, key)
 	if err != nil {
 		return err
 	}
@@ -35,7 +35,7 @@ func (a *endpoints) validateChange(w http.ResponseWriter, r *http.Request, key *
 	if err != nil {
 		return err
 	}
-	body, err := a.body(w, r)
+	body, err := a.body(r)
 	if err != nil {
 		return err
 	}
