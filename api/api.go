@@ -86,23 +86,13 @@ func New(cfg Config, deps Deps) (*API, error) {
 	if err := errors.Join(cfg.Validate(), deps.validate()); err != nil {
 		return nil, err
 	}
-	receipts, err := secrets.New(secrets.ForReceipts)
-	if err != nil {
-		return nil, err
-	}
-	leaks, err := secrets.New(secrets.ForLeaks)
-	if err != nil {
-		return nil, err
-	}
 	c := &core{
 		maxBody: cfg.MaxBody, retentionDays: cfg.RetentionDays, clock: deps.Now, ids: deps.IDs, config: deps.Config,
 		drains: deps.Config, domains: deps.Config, dsns: deps.Config,
 		tripwires: deps.Config, fixtures: deps.Config,
 	}
-	x := newResources(&cfg, &deps, c, []*secrets.Scanner{receipts, leaks})
-	x.findings = newFindings(c, &deps, leaks)
-	x.overviews = newOverviews(c, &deps, x.findings, x.events)
-	if x.fixtures, err = newFixtures(x.events, &deps); err != nil {
+	x, err := newResources(&cfg, &deps, c)
+	if err != nil {
 		return nil, err
 	}
 	a := &API{
@@ -110,11 +100,6 @@ func New(cfg Config, deps Deps) (*API, error) {
 		streams:    x.streams,
 		watch:      runWatch{core: c, runs: deps.Runs, selection: deps.Selection, log: deps.Log},
 	}
-	x.drains.leaks = leaks
-	x.dsns = &dsns{core: c, config: deps.Config, senders: deps.Senders, keyring: deps.Keyring, leaks: leaks,
-		baseURL: cfg.BaseURL}
-	x.tripwires = &tripwires{core: c, config: deps.Config, hits: deps.Findings, leaks: leaks, baseURL: cfg.BaseURL}
-	x.detection = &detection{core: c, config: deps.Config, limits: deps.Limits, scanners: secrets.NewScanners(leaks)}
 	a.front = &web.Front{Log: deps.Log, Proxies: cfg.TrustedProxies, BaseURL: cfg.BaseURL,
 		Done: newMetrics(deps.Metrics).done}
 	deprecated, err := newDeprecationTable(deprecations, joinParts)
@@ -166,8 +151,26 @@ type resources struct {
 	detection    *detection
 }
 
-// newResources takes the scanners of both uses: with the rules for receipts, and with those for leaks.
-func newResources(cfg *Config, deps *Deps, c *core, scanners []*secrets.Scanner) *resources {
+// scanners find secrets in texts, with the rules of each use.
+type scanners struct {
+	receipts *secrets.Scanner
+	leaks    *secrets.Scanner
+}
+
+// newScanners compiles the rules, which takes some milliseconds.
+func newScanners() (s scanners, err error) {
+	if s.receipts, err = secrets.New(secrets.ForReceipts); err != nil {
+		return s, err
+	}
+	s.leaks, err = secrets.New(secrets.ForLeaks)
+	return s, err
+}
+
+func newResources(cfg *Config, deps *Deps, c *core) (*resources, error) {
+	scan, err := newScanners()
+	if err != nil {
+		return nil, err
+	}
 	x := &resources{
 		core:   c,
 		sender: newSender(c, deps),
@@ -176,7 +179,7 @@ func newResources(cfg *Config, deps *Deps, c *core, scanners []*secrets.Scanner)
 			failures: newTransformFailures(c),
 		},
 		payloads: &payloads{core: c, receipts: deps.Receipts, erasures: deps.Erasures},
-		receipts: &receipts{core: c, receipts: deps.Receipts, secrets: scanners[0]},
+		receipts: &receipts{core: c, receipts: deps.Receipts, secrets: scan.receipts},
 		runs:     &runs{core: c, runs: deps.Runs, selection: deps.Selection},
 		endpoints: &endpoints{
 			core: c, config: deps.Config, keyring: deps.Keyring, limiterStore: deps.LimiterStore, egress: deps.Egress,
@@ -193,17 +196,30 @@ func newResources(cfg *Config, deps *Deps, c *core, scanners []*secrets.Scanner)
 		},
 		recoveries: &recoveries{core: c, config: deps.Config, recovery: deps.Recovery},
 		drains: &drains{
-			core: c, config: deps.Config, senders: deps.Senders, keyring: deps.Keyring, baseURL: cfg.BaseURL,
+			core: c, config: deps.Config, senders: deps.Senders, keyring: deps.Keyring, leaks: scan.leaks,
+			baseURL: cfg.BaseURL,
 		},
 		domains: &domains{core: c, config: deps.Config, verifier: deps.Domains, egress: deps.Egress},
 		scans:   &scans{core: c, config: deps.Config},
-		usage:   newUsage(c, deps.Usage),
-		keys:    &keyInfo{cfg.Version},
-		audit:   &auditLog{core: c, audit: deps.Audit},
+		dsns: &dsns{
+			core: c, config: deps.Config, senders: deps.Senders, keyring: deps.Keyring, leaks: scan.leaks,
+			baseURL: cfg.BaseURL,
+		},
+		tripwires: &tripwires{
+			core: c, config: deps.Config, hits: deps.Findings, leaks: scan.leaks, baseURL: cfg.BaseURL,
+		},
+		usage:    newUsage(c, deps.Usage),
+		keys:     &keyInfo{cfg.Version},
+		audit:    &auditLog{core: c, audit: deps.Audit},
+		findings: newFindings(c, deps, scan.leaks),
+		detection: &detection{
+			core: c, config: deps.Config, limits: deps.Limits, scanners: secrets.NewScanners(scan.leaks),
+		},
 	}
 	x.signatures = &signatures{events: x.events, explain: deps.Explain, running: newExplanationLimit()}
 	x.previews = &previews{
-		events: x.events, limits: deps.Limits, secrets: scanners, running: semaphore.NewWeighted(maxPreviews),
+		events: x.events, limits: deps.Limits, secrets: []*secrets.Scanner{scan.receipts, scan.leaks},
+		running: semaphore.NewWeighted(maxPreviews),
 	}
 	x.destinations = &destinations{core: c, endpoints: x.endpoints, keyring: deps.Keyring}
 	x.replays = &replays{
@@ -211,7 +227,9 @@ func newResources(cfg *Config, deps *Deps, c *core, scanners []*secrets.Scanner)
 		erasures: deps.Erasures, runs: deps.Runs, selection: deps.Selection, commands: deps.Commands, keys: deps.Config,
 		reverify: deps.Reverify,
 	}
-	return x
+	x.overviews = newOverviews(c, deps, x.findings, x.events)
+	x.fixtures, err = newFixtures(x.events, deps)
+	return x, err
 }
 
 // routes is the table of /v1. The router tries the paths in this order, the busiest first.
