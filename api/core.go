@@ -93,15 +93,24 @@ func (c *core) body(r *http.Request) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
+// find returns what has an id, nil if it does not exist. When this node does not know the id, it reads again after it
+// has caught up: another node may have created it a moment ago.
+func find[T any](ctx context.Context, c *core, read func(id string) (*T, config.Presence), name string) *T {
+	x, presence := read(name)
+	if presence == config.Unknown {
+		c.catchUp(ctx)
+		x, presence = read(name)
+	}
+	if presence != config.Present {
+		return nil
+	}
+	return x
+}
+
 // endpointInPath returns the endpoint that the path names, or the 404.
 func (c *core) endpointInPath(r *http.Request, key *config.Key) (*config.Endpoint, error) {
-	name := web.InfoOf(r).Vars["endpoint"]
-	e, presence := c.config.Endpoint(name)
-	if presence == config.Unknown { // another node may have created it a moment ago
-		c.catchUp(r.Context())
-		e, presence = c.config.Endpoint(name)
-	}
-	if presence != config.Present || e.Account != key.Account {
+	e := find(r.Context(), c, c.config.Endpoint, web.InfoOf(r).Vars["endpoint"])
+	if e == nil || e.Account != key.Account {
 		return nil, web.Missing("there is no such endpoint")
 	}
 	return e, nil

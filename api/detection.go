@@ -157,10 +157,7 @@ func (a *detection) rule(in *input, path string, raw []byte, saved []secrets.Cus
 		r.Name = saved[i].Name
 	}
 	o.name("name", 1, &r.Name)
-	if masked, n := a.scanners.Base().MaskAll(nil, []byte(r.Name)); n > 0 {
-		r.Name = string(masked)
-		in.warn(o.param("name"), "contained a secret, which was masked: names are shown to everybody and stand in alerts")
-	}
+	in.maskName(a.scanners.Base(), o.param("name"), &r.Name)
 	a.prefixes(o, &r)
 	o.enum("charset", &r.Charset, secrets.Charsets()...)
 	o.integer("min", secrets.MinCustomLength, secrets.MaxCustomLength, &r.Min)

@@ -108,13 +108,8 @@ func domainAdvice(d *config.Domain, now time.Time) string {
 
 // domainInPath returns the domain that the path names, or the 404.
 func (c *core) domainInPath(r *http.Request, key *config.Key) (*config.Domain, error) {
-	name := web.InfoOf(r).Vars["domain"]
-	d, presence := c.domains.Domain(name)
-	if presence == config.Unknown { // another node may have created it a moment ago
-		c.catchUp(r.Context())
-		d, presence = c.domains.Domain(name)
-	}
-	if presence != config.Present || d.Account != key.Account {
+	d := find(r.Context(), c, c.domains.Domain, web.InfoOf(r).Vars["domain"])
+	if d == nil || d.Account != key.Account {
 		return nil, web.Missing("there is no such domain")
 	}
 	return d, nil

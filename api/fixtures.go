@@ -105,12 +105,8 @@ func fixtureViewOf(f *config.Fixture, warnings []warning) (*fixtureView, error) 
 // presentFixture returns the account's fixture with that id, or the 404 if it does not exist, was deleted or has
 // expired.
 func (c *core) presentFixture(ctx context.Context, name, account string) (*config.Fixture, error) {
-	f, presence := c.fixtures.Fixture(name)
-	if presence == config.Unknown { // another node may have created it a moment ago
-		c.catchUp(ctx)
-		f, presence = c.fixtures.Fixture(name)
-	}
-	if presence != config.Present || f.Account != account {
+	f := find(ctx, c, c.fixtures.Fixture, name)
+	if f == nil || f.Account != account {
 		return nil, web.Missing("there is no such fixture: it may have expired, or the payload of its event was erased")
 	}
 	return f, nil

@@ -72,6 +72,16 @@ func newID(r *http.Request, prefix string) string {
 	return id.ID(sum[:16]).Text(prefix)
 }
 
+// rotatedBy returns how a secret names the request that creates it, empty without an Idempotency-Key. All calls with
+// the same Idempotency-Key have the same name, so a repeat finds out that the secret was rotated before.
+func rotatedBy(r *http.Request) string {
+	c := callOf(r)
+	if c == nil {
+		return ""
+	}
+	return c.claim.IDSeed
+}
+
 // runID is newID for a replay run.
 func (a *replays) runID(r *http.Request) (string, error) {
 	if c := callOf(r); c != nil {

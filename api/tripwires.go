@@ -146,13 +146,8 @@ func (a *tripwires) answerSecrets(w http.ResponseWriter, r *http.Request, status
 
 // tripwireInPath returns the tripwire that the path names, or the 404.
 func (c *core) tripwireInPath(r *http.Request, key *config.Key) (*config.Tripwire, error) {
-	name := web.InfoOf(r).Vars["tripwire"]
-	t, presence := c.tripwires.Tripwire(name)
-	if presence == config.Unknown { // another node may have created it a moment ago
-		c.catchUp(r.Context())
-		t, presence = c.tripwires.Tripwire(name)
-	}
-	if presence != config.Present || t.Account != key.Account {
+	t := find(r.Context(), c, c.tripwires.Tripwire, web.InfoOf(r).Vars["tripwire"])
+	if t == nil || t.Account != key.Account {
 		return nil, web.Missing("there is no such tripwire")
 	}
 	return t, nil
@@ -199,10 +194,7 @@ func (a *tripwires) read(in *input, body []byte, t *config.Tripwire) {
 	o.name("label", 1, &t.Label)
 	o.text("placement", 0, config.MaxPlacement, &t.Placement)
 	for name, at := range map[string]*string{"label": &t.Label, "placement": &t.Placement} {
-		if masked, n := a.leaks.MaskAll(nil, []byte(*at)); n > 0 {
-			*at = string(masked)
-			in.warn(name, "contained a secret, which was masked: it is shown to everybody and stands in alerts")
-		}
+		in.maskText(a.leaks, name, at, "it is shown to everybody and stands in alerts")
 	}
 	o.readOnly("id", "object", "status", "token_masked", "token", "url", "file", "snippets", "issued_at",
 		"last_tripped_at", "trip_count", "test_until", "finding_id", "test_finding_id", "created_by", "created_at",
@@ -285,11 +277,7 @@ func (a *tripwires) rotateTripwire(w http.ResponseWriter, r *http.Request, key *
 	if err != nil {
 		return err
 	}
-	by := ""
-	if c := callOf(r); c != nil {
-		by = c.claim.IDSeed
-	}
-	after, text, err := a.config.RotateTripwire(r.Context(), t.ID, by)
+	after, text, err := a.config.RotateTripwire(r.Context(), t.ID, rotatedBy(r))
 	if err != nil {
 		return err
 	}
