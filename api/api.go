@@ -87,9 +87,8 @@ func New(cfg Config, deps Deps) (*API, error) {
 		return nil, err
 	}
 	c := &core{
-		maxBody: cfg.MaxBody, retentionDays: cfg.RetentionDays, clock: deps.Now, ids: deps.IDs, config: deps.Config,
-		drains: deps.Config, domains: deps.Config, dsns: deps.Config,
-		tripwires: deps.Config, fixtures: deps.Config,
+		maxBody: cfg.MaxBody, retentionDays: cfg.RetentionDays, clock: deps.Now, ids: deps.IDs,
+		configReader: deps.Config,
 	}
 	x, err := newResources(&cfg, &deps, c)
 	if err != nil {

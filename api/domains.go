@@ -108,7 +108,7 @@ func domainAdvice(d *config.Domain, now time.Time) string {
 
 // domainInPath returns the domain that the path names, or the 404.
 func (c *core) domainInPath(r *http.Request, key *config.Key) (*config.Domain, error) {
-	d := find(r.Context(), c, c.domains.Domain, web.InfoOf(r).Vars["domain"])
+	d := find(r.Context(), c, c.configReader.Domain, web.InfoOf(r).Vars["domain"])
 	if d == nil || d.Account != key.Account {
 		return nil, web.Missing("there is no such domain")
 	}

@@ -131,7 +131,7 @@ func (a *drains) answerDrain(w http.ResponseWriter, r *http.Request, key *config
 
 // drainInPath returns the drain that the path names, or the 404.
 func (c *core) drainInPath(r *http.Request, key *config.Key) (*config.Drain, error) {
-	d := find(r.Context(), c, c.drains.Drain, web.InfoOf(r).Vars["drain"])
+	d := find(r.Context(), c, c.configReader.Drain, web.InfoOf(r).Vars["drain"])
 	if d == nil || d.Account != key.Account {
 		return nil, web.Missing("there is no such drain")
 	}

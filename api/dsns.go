@@ -105,7 +105,7 @@ func (a *dsns) answerDSN(w http.ResponseWriter, r *http.Request, key *config.Key
 
 // dsnInPath returns the DSN that the path names, or the 404.
 func (c *core) dsnInPath(r *http.Request, key *config.Key) (*config.DSN, error) {
-	d := find(r.Context(), c, c.dsns.DSN, web.InfoOf(r).Vars["dsn"])
+	d := find(r.Context(), c, c.configReader.DSN, web.InfoOf(r).Vars["dsn"])
 	if d == nil || d.Account != key.Account {
 		return nil, web.Missing("there is no such DSN")
 	}

@@ -105,7 +105,7 @@ func fixtureViewOf(f *config.Fixture, warnings []warning) (*fixtureView, error) 
 // presentFixture returns the account's fixture with that id, or the 404 if it does not exist, was deleted or has
 // expired.
 func (c *core) presentFixture(ctx context.Context, name, account string) (*config.Fixture, error) {
-	f := find(ctx, c, c.fixtures.Fixture, name)
+	f := find(ctx, c, c.configReader.Fixture, name)
 	if f == nil || f.Account != account {
 		return nil, web.Missing("there is no such fixture: it may have expired, or the payload of its event was erased")
 	}

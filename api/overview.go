@@ -262,7 +262,7 @@ func (a *overviews) addFindings(to *counted[openFindingView], account string) {
 // waitingDestinations returns the destinations that are held or paused, and those that the service has disabled.
 // Those that a person has disabled wait for nothing. Those that a person has paused are last.
 func (a *overviews) waitingDestinations(ctx context.Context, account string) counted[waitingDestination] {
-	endpoints, _ := a.config.Endpoints(account, 0, math.MaxInt)
+	endpoints, _ := a.configReader.Endpoints(account, 0, math.MaxInt)
 	held := breakersOf(ctx, a.limits, endpoints...)
 	out := counted[waitingDestination]{Data: []waitingDestination{}}
 	var paused []waitingDestination

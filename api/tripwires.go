@@ -146,7 +146,7 @@ func (a *tripwires) answerSecrets(w http.ResponseWriter, r *http.Request, status
 
 // tripwireInPath returns the tripwire that the path names, or the 404.
 func (c *core) tripwireInPath(r *http.Request, key *config.Key) (*config.Tripwire, error) {
-	t := find(r.Context(), c, c.tripwires.Tripwire, web.InfoOf(r).Vars["tripwire"])
+	t := find(r.Context(), c, c.configReader.Tripwire, web.InfoOf(r).Vars["tripwire"])
 	if t == nil || t.Account != key.Account {
 		return nil, web.Missing("there is no such tripwire")
 	}
@@ -168,7 +168,7 @@ func (a *tripwires) createTripwire(w http.ResponseWriter, r *http.Request, key *
 	if earlier, _ := a.config.Tripwire(t.ID); earlier != nil { // the first call with the Idempotency-Key has created it
 		return a.answerSecrets(w, r, http.StatusCreated, earlier, config.TripwireText{}, in.warnings)
 	}
-	d, presence := a.domains.Domain(t.Domain)
+	d, presence := a.configReader.Domain(t.Domain)
 	switch {
 	case presence != config.Present || d.Account != key.Account:
 		return web.Invalid("domain_id", "is not one of your domains")
@@ -319,7 +319,7 @@ func (a *tripwires) deleteTripwire(w http.ResponseWriter, r *http.Request, key *
 
 // checkTripwires returns an error for a domain that has tripwires: they would stay planted and trip nothing.
 func (a *domains) checkTripwires(d *config.Domain) error {
-	all, _ := a.tripwires.Tripwires(d.Account, d.ID, 0, config.MaxTripwires)
+	all, _ := a.configReader.Tripwires(d.Account, d.ID, 0, config.MaxTripwires)
 	if len(all) == 0 {
 		return nil
 	}
