@@ -37,7 +37,7 @@ var ClaimLife = 30 * time.Second
 
 const (
 	// maxRememberedAnswer bounds a remembered answer in bytes, compressed. Sealed and in base64 it fits into
-	// config.MaxEntity. Of a larger answer only the status is remembered.
+	// conflog.MaxEntityBytes. Of a larger answer only the status is remembered.
 	maxRememberedAnswer = 180 << 10
 	// claimTimeout bounds one write of a claim or an answer.
 	claimTimeout = 10 * time.Second
