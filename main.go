@@ -7,8 +7,6 @@ import (
 	"context"
 	_ "embed"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/eventrelay/relay/command"
 )
@@ -20,7 +18,7 @@ var release string
 var commit string
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := command.UntilSignal(context.Background())
 	version := command.Version(release, commit)
 	code := command.Run(ctx, version, os.Args[1:], os.Getenv, os.Stdout, os.Stderr)
 	stop()

@@ -217,10 +217,9 @@ func (s Settings) Validate(name string) error {
 	}
 	s.validateHosts(fault)
 	s.validateAddresses(fault)
-	if s.BaseURL != "" {
-		if u, err := url.Parse(s.BaseURL); err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
-			fault("RELAY_BASE_URL", "must be http:// or https:// with a host")
-		}
+	if s.BaseURL != "" && !isBaseURL(s.BaseURL) {
+		fault("RELAY_BASE_URL", "must be http:// or https:// with a host, and nothing behind it but a port: "+
+			"https://hooks.example.com")
 	}
 	path, err := filepath.Abs(filepath.Join(s.DataDir, admin.SocketFile))
 	if !strings.HasPrefix(name, "migrate") && err == nil && len(path) > maxSocketPath {
@@ -274,6 +273,17 @@ func (s Settings) validateRequired(name string, fault func(env, format string, a
 			fault(r.env, "is required by %s", name)
 		}
 	}
+}
+
+// isBaseURL reports whether all addresses of the service can begin with s: its paths are at the root of a host.
+func isBaseURL(s string) bool {
+	u, err := url.Parse(strings.TrimSuffix(s, "/"))
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.Path != "" ||
+		strings.ContainsAny(s, "?#@") || strings.HasSuffix(u.Host, ":") {
+		return false
+	}
+	port, err := strconv.ParseUint(cmp.Or(u.Port(), "80"), 10, 16)
+	return err == nil && port > 0
 }
 
 // validateHosts reports values that are not host names.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -41,13 +42,18 @@ func TestDevPipeline(t *testing.T) {
 	})
 }
 
-// A process that is told to stop answers /readyz with 503, and takes and delivers events until its delay is over.
+// A process that is told to stop, or whose terminal is closed, answers /readyz with 503, and takes and delivers events
+// until its delay is over. Ctrl-C ends it before that.
 func TestStoppingNodeTakesRequests(t *testing.T) {
 	t.Parallel()
 	dest := newSink(t, nil)
 	p := startDevProcess(t, t.TempDir(), "RELAY_SHUTDOWN_DELAY_SECONDS=60")
 	_, in, _ := p.endpoint(map[string]any{"destinations": []any{dest.URL}})
-	p.signal(syscall.SIGTERM)
+	if signal.Ignored(syscall.SIGHUP) { // the tests run under nohup
+		p.signal(syscall.SIGTERM)
+	} else {
+		p.signal(syscall.SIGHUP)
+	}
 	eventually(t, arrival, func() string {
 		if status, answer, _ := p.call("GET", "/readyz", nil); status != http.StatusServiceUnavailable {
 			return fmt.Sprintf("/readyz is answered %d %v", status, answer)
@@ -58,6 +64,10 @@ func TestStoppingNodeTakesRequests(t *testing.T) {
 		t.Errorf("an event is answered %s, and its connection is closed: %t", resp.Status, resp.Close)
 	}
 	dest.wait(t, 1, arrival)
+	began := time.Now()
+	if err := p.stop(syscall.SIGINT); err == nil || time.Since(began) > 30*time.Second {
+		t.Errorf("Ctrl-C while it stops: %v after %v, want its end by the signal at once", err, time.Since(began))
+	}
 }
 
 // After Ctrl-C the process exits with 0, and a second start continues where the first stopped.

@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -39,7 +38,7 @@ func TestMain(m *testing.M) {
 		if os.Getenv(shortWaits) != "" {
 			shortenWaits()
 		}
-		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+		ctx, stop := command.UntilSignal(context.Background())
 		code := run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr)
 		stop()
 		os.Exit(code)
