@@ -1,7 +1,6 @@
 package node
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"net"
@@ -31,7 +30,7 @@ const symbolPath = "/debug/pprof/symbol"
 
 // newAdmin creates the server of metrics and pprof on RELAY_ADMIN_LISTEN. If that is not set, serve has no such server,
 // and dev uses 127.0.0.1:9090 unless that port is taken.
-func (n *Node) newAdmin() (func(context.Context) error, error) {
+func newAdmin(n *Node) (runFunc, error) {
 	address := n.s.AdminListen
 	if address == "" {
 		if !n.s.Embedded {

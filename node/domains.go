@@ -1,15 +1,13 @@
 package node
 
 import (
-	"context"
-
 	"github.com/eventrelay/relay/leaks/domain"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/secrets"
 )
 
 // newDomains creates the checks of domains. The node that owns the first partition makes the daily ones.
-func newDomains(n *Node) (func(context.Context) error, error) {
+func newDomains(n *Node) (runFunc, error) {
 	scanner, err := secrets.New(secrets.ForLeaks)
 	if err != nil {
 		return nil, err

@@ -1,7 +1,6 @@
 package node
 
 import (
-	"context"
 	"time"
 
 	"github.com/eventrelay/relay/leaks/drain"
@@ -13,7 +12,7 @@ import (
 )
 
 // newDrain creates the stage behind the URLs of log drains, whose handler newServer serves.
-func newDrain(n *Node) (func(context.Context) error, error) {
+func newDrain(n *Node) (runFunc, error) {
 	scanner, err := intake.NewScanner(n.control)
 	if err != nil {
 		return nil, err
@@ -28,7 +27,7 @@ func newDrain(n *Node) (func(context.Context) error, error) {
 }
 
 // newReports creates the stage behind the URLs of DSNs, whose handler newServer serves.
-func newReports(n *Node) (func(context.Context) error, error) {
+func newReports(n *Node) (runFunc, error) {
 	scanner, err := secrets.New(secrets.ForLeaks)
 	if err != nil {
 		return nil, err

@@ -9,7 +9,7 @@ import (
 
 // newFeed creates the source of event streams. It reads the log by itself, so that nodes without the role dispatch
 // serve streams too.
-func (n *Node) newFeed() (func(context.Context) error, error) {
+func newFeed(n *Node) (runFunc, error) {
 	topic, err := stream.NewReader(n.stream, "feed")
 	if err != nil {
 		return nil, err

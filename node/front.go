@@ -26,7 +26,7 @@ import (
 )
 
 // newIngest creates ingest, whose handler newServer serves.
-func (n *Node) newIngest() (func(context.Context) error, error) {
+func newIngest(n *Node) (runFunc, error) {
 	var err error
 	if n.proxies, err = Prefixes(n.s.TrustedProxies); err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func (n *Node) newIngest() (func(context.Context) error, error) {
 }
 
 // newAPI creates the API. On nodes with the role api it also follows replay runs.
-func (n *Node) newAPI() (func(context.Context) error, error) {
+func newAPI(n *Node) (runFunc, error) {
 	resolver, err := egress.NewResolver(n.s.DNSServer)
 	if err != nil {
 		return nil, err
@@ -77,7 +77,7 @@ func (n *Node) newAPI() (func(context.Context) error, error) {
 }
 
 // newDashboard creates the pages under /app.
-func (n *Node) newDashboard() (func(context.Context) error, error) {
+func newDashboard(n *Node) (runFunc, error) {
 	cfg := dashboard.Config{
 		BaseURL: n.url, BaseURLIsDefault: n.s.BaseURL == "", Host: n.s.DashboardHost, AllowedHosts: n.s.AllowedHosts,
 		Dev: n.s.Embedded, TrustedProxies: n.proxies, Version: n.s.Version,
@@ -97,7 +97,7 @@ func (n *Node) newDashboard() (func(context.Context) error, error) {
 }
 
 // newConfirmer creates what does the approved changes of agents.
-func newConfirmer(n *Node) (func(context.Context) error, error) {
+func newConfirmer(n *Node) (runFunc, error) {
 	var err error
 	n.confirmer, err = confirm.New(confirm.Deps{
 		Log: n.log, Acts: n.control, People: n.control, API: n.api, Now: n.control.Now,
@@ -109,7 +109,7 @@ func newConfirmer(n *Node) (func(context.Context) error, error) {
 }
 
 // newAgentServer creates the agent server under /mcp.
-func newAgentServer(n *Node) (func(context.Context) error, error) {
+func newAgentServer(n *Node) (runFunc, error) {
 	var err error
 	n.agents, err = mcp.New(mcp.Config{
 		BaseURL: n.url, DashboardURL: n.dashboardURL(), Version: n.s.Version, TrustedProxies: n.proxies,
@@ -156,7 +156,7 @@ func (n *Node) DashboardLink(ctx context.Context) (link string, isSignIn bool, e
 
 // newServer creates the HTTP server for ingest, log drains, reports and the API, with TLS if the settings name a
 // certificate.
-func (n *Node) newServer() (func(context.Context) error, error) {
+func newServer(n *Node) (runFunc, error) {
 	ingestHandler, apiHandler := n.ingest.Handler(), n.api.Handler()
 	notServed := n.front.Wrap(func(http.ResponseWriter, *http.Request) error {
 		return web.Missing("this node does not serve this path: RELAY_ROLES leaves it out")
@@ -199,7 +199,7 @@ func (n *Node) newServer() (func(context.Context) error, error) {
 	})
 	srv := &server{
 		listener: n.listener, handler: handler, log: n.log, proxies: n.proxies,
-		beforeShutdown: func() { awaitLeaving(n) }, onShutdown: n.api.Drain, drain: requestDrain,
+		beforeShutdown: n.awaitLeaving, onShutdown: n.api.Drain, drain: requestDrain,
 	}
 	if n.s.TLSCertFile != "" {
 		var err error

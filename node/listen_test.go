@@ -14,7 +14,7 @@ func TestAddressInUse(t *testing.T) {
 	}
 	defer func() { _ = taken.Close() }()
 	n := &Node{s: Config{Listen: taken.Addr().String()}}
-	if _, err = n.newListener(); err == nil {
+	if _, err = newListener(n); err == nil {
 		_ = n.listener.Close()
 		t.Fatal("listens at an address that is in use")
 	}

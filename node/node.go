@@ -1,5 +1,5 @@
-// Package node wires and starts one relay process. Begin with [Node] and its method starts: one list of all components
-// in the order in which they start; they stop in reverse, which drains the process.
+// Package node wires and starts one relay process. Begin with [Node] and starts: one list of all components in
+// the order in which they start; they stop in reverse, which drains the process.
 //
 // Config holds every setting, NewStack and [Start] run a node, ExamineEngines and Inspect look at the engines without
 // one. The rest serves the process itself: HTTP with TLS and a bound on connections, the reloading of certificate
@@ -17,7 +17,6 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
-	"os"
 	"slices"
 	"sync/atomic"
 	"syscall"
@@ -66,7 +65,8 @@ const (
 	flushTimeout  = 2 * time.Second  // last records to the log
 )
 
-// Node is one running process: what its components share, and the components.
+// Node is one running process: what its components share, and the components, each of which a function in starts
+// creates.
 type Node struct {
 	s        Config
 	log      *slog.Logger
@@ -115,67 +115,69 @@ type Node struct {
 // URL is the public address of the node.
 func (n *Node) URL() string { return n.url }
 
+// runFunc runs a component until its context ends.
+type runFunc = func(context.Context) error
+
 // start is one component of a node.
 type start struct {
 	name string
 	role string // only nodes with this role start it; "" = every node
-	// new creates it from those above it and returns its Run; a nil run = it has no goroutine of its own.
-	new func() (run func(context.Context) error, err error)
+	// new creates it from those above it, stores it in the node and returns its Run; a nil run = it has no goroutine of
+	// its own.
+	new func(*Node) (run runFunc, err error)
 	// ready returns a channel that is closed when those below may use it; nil = at once.
-	ready func() <-chan struct{}
+	ready func(*Node) <-chan struct{}
 }
 
 // starts are the components of a node, each on those above it. They stop in reverse.
-func (n *Node) starts() []start {
-	return []start{
-		{name: "heap", new: n.newHeap},
-		{name: "listener", new: n.newListener},
-		{name: "configuration", new: n.newControl, ready: func() <-chan struct{} { return n.control.Ready() }},
-		{name: "check of the configuration", role: "dispatch", new: func() (func(context.Context) error, error) {
-			return nil, checkConfiguration(n)
-		}},
-		{name: "traces", new: func() (func(context.Context) error, error) { return newTraces(n) }},
-		{name: "limiter", new: n.newLimiter},
-		{name: "producer", new: n.newProducer},
-		{name: "own addresses", new: n.newOwn},
-		{name: "uses of keys", new: n.newUses},
-		{name: "store writer", role: "write", new: n.newWriter},
-		{name: "store reader", new: n.newReader},
-		{name: "usage", new: n.newUsage},
-		{name: "ledger", role: "dispatch", new: n.newLedger},
-		{name: "recovery", role: "dispatch", new: n.newRecovery},
-		{name: "trimming of the log", role: "dispatch", new: n.newTrimmer},
-		{name: "eraser of payloads", role: "dispatch", new: n.newEraser},
-		{name: "retention of the store", role: "dispatch", new: n.newExpirer},
-		{
-			name: "clock", role: "dispatch", new: func() (func(context.Context) error, error) { return nil, nil },
-			ready: func() <-chan struct{} { return n.control.ClockKnown() },
-		},
-		{name: "tripwires", new: func() (func(context.Context) error, error) { return newTripwires(n) }},
-		{name: "dispatcher", role: "dispatch", new: n.newDispatcher},
-		{name: "notifier", new: n.newNotifier},
-		{name: "alerts", role: "dispatch", new: n.newAlerts},
-		{name: "decider of findings", role: "dispatch", new: func() (func(context.Context) error, error) {
-			return newDecider(n)
-		}},
-		{name: "guard of the log", new: n.newGuard},
-		{name: "ingest", new: n.newIngest},
-		{name: "log drains", role: "ingest", new: func() (func(context.Context) error, error) { return newDrain(n) }},
-		{name: "domains", new: func() (func(context.Context) error, error) { return newDomains(n) }},
-		{name: "reports of the SDK", role: "ingest", new: func() (func(context.Context) error, error) {
-			return newReports(n)
-		}},
-		{name: "leak scans", role: "dispatch", new: func() (func(context.Context) error, error) { return newScans(n) }},
-		{name: "event feed", new: n.newFeed},
-		{name: "readiness", new: n.newReadiness, ready: func() <-chan struct{} { return n.readiness.Checked() }},
-		{name: "api", new: n.newAPI},
-		{name: "confirmations", role: "api", new: func() (func(context.Context) error, error) { return newConfirmer(n) }},
-		{name: "dashboard", role: "api", new: n.newDashboard},
-		{name: "agent server", role: "api", new: func() (func(context.Context) error, error) { return newAgentServer(n) }},
-		{name: "http server", new: n.newServer},
-		{name: "command socket", new: n.newSocket},
-		{name: "admin server", new: n.newAdmin},
-	}
+var starts = []start{
+	{name: "heap", new: newHeap},
+	{name: "listener", new: newListener},
+	{
+		name: "configuration", new: newControl,
+		ready: func(n *Node) <-chan struct{} { return n.control.Ready() },
+	},
+	{name: "check of the configuration", role: "dispatch", new: checkConfiguration},
+	{name: "traces", new: newTraces},
+	{name: "limiter", new: newLimiter},
+	{name: "producer", new: newProducer},
+	{name: "own addresses", new: newOwn},
+	{name: "uses of keys", new: newUses},
+	{name: "store writer", role: "write", new: newWriter},
+	{name: "store reader", new: newReader},
+	{name: "usage", new: newUsage},
+	{name: "ledger", role: "dispatch", new: newLedger},
+	{name: "recovery", role: "dispatch", new: newRecovery},
+	{name: "trimming of the log", role: "dispatch", new: newTrimmer},
+	{name: "eraser of payloads", role: "dispatch", new: newEraser},
+	{name: "retention of the store", role: "dispatch", new: newExpirer},
+	{
+		name: "clock", role: "dispatch", new: func(*Node) (runFunc, error) { return nil, nil },
+		ready: func(n *Node) <-chan struct{} { return n.control.ClockKnown() },
+	},
+	{name: "tripwires", new: newTripwires},
+	{name: "dispatcher", role: "dispatch", new: newDispatcher},
+	{name: "notifier", new: newNotifier},
+	{name: "alerts", role: "dispatch", new: newAlerts},
+	{name: "decider of findings", role: "dispatch", new: newDecider},
+	{name: "guard of the log", new: newGuard},
+	{name: "ingest", new: newIngest},
+	{name: "log drains", role: "ingest", new: newDrain},
+	{name: "domains", new: newDomains},
+	{name: "reports of the SDK", role: "ingest", new: newReports},
+	{name: "leak scans", role: "dispatch", new: newScans},
+	{name: "event feed", new: newFeed},
+	{
+		name: "readiness", new: newReadiness,
+		ready: func(n *Node) <-chan struct{} { return n.readiness.Checked() },
+	},
+	{name: "api", new: newAPI},
+	{name: "confirmations", role: "api", new: newConfirmer},
+	{name: "dashboard", role: "api", new: newDashboard},
+	{name: "agent server", role: "api", new: newAgentServer},
+	{name: "http server", new: newServer},
+	{name: "command socket", new: newSocket},
+	{name: "admin server", new: newAdmin},
 }
 
 // Start starts the components that the roles ask for, in their order, and returns when the node takes requests. After
@@ -193,11 +195,11 @@ func Start(st *Stack, s Config, log *slog.Logger, registry Metrics) (*Node, erro
 	n.registry.MustRegister(processMetrics(s.DataDir)...)
 	n.registry.MustRegister(nodeMetrics(s)...)
 	n.stream.Log = log
-	for _, c := range n.starts() {
+	for _, c := range starts {
 		if c.role != "" && !s.hasRole(c.role) {
 			continue
 		}
-		run, err := c.new()
+		run, err := c.new(n)
 		if err != nil {
 			return nil, err
 		}
@@ -207,18 +209,16 @@ func Start(st *Stack, s Config, log *slog.Logger, registry Metrics) (*Node, erro
 		if c.ready == nil {
 			continue
 		}
-		if err := st.Ready(c.ready()); err != nil {
+		if err := st.Ready(c.ready(n)); err != nil {
 			return nil, err
 		}
 	}
 	return n, nil
 }
 
-func (n *Node) newHeap() (func(context.Context) error, error) { return newHeap(os.Getenv).Run, nil }
-
 // newListener listens before anything else starts: a wrong address is an error at once, and other components need the
 // node's URL.
-func (n *Node) newListener() (func(context.Context) error, error) {
+func newListener(n *Node) (runFunc, error) {
 	var err error
 	if n.listener, err = net.Listen("tcp", n.s.Listen); err != nil {
 		if errors.Is(err, syscall.EADDRINUSE) {
@@ -239,7 +239,7 @@ func (n *Node) newListener() (func(context.Context) error, error) {
 	}, nil
 }
 
-func (n *Node) newControl() (func(context.Context) error, error) {
+func newControl(n *Node) (runFunc, error) {
 	ctx, cancel := context.WithTimeout(n.st.Context(), time.Minute)
 	defer cancel()
 	partitions, err := n.awaitLog(ctx)
@@ -260,7 +260,7 @@ func (n *Node) newControl() (func(context.Context) error, error) {
 }
 
 // newLimiter succeeds without Redis; the limiter then works per node.
-func (n *Node) newLimiter() (func(context.Context) error, error) {
+func newLimiter(n *Node) (runFunc, error) {
 	var err error
 	if n.limiter, err = limit.New(n.s.Limit(), limit.Deps{Log: n.log, Metrics: n.registry, Now: n.now}); err != nil {
 		return nil, err
@@ -293,7 +293,7 @@ func (n *Node) awaitLog(ctx context.Context) (int32, error) {
 	}
 }
 
-func (n *Node) newProducer() (func(context.Context) error, error) {
+func newProducer(n *Node) (runFunc, error) {
 	var err error
 	if n.producer, err = stream.NewProducer(n.stream, "producer"); err != nil {
 		return nil, err
@@ -308,7 +308,7 @@ func (n *Node) newProducer() (func(context.Context) error, error) {
 }
 
 // newUses creates the recorder of which API keys are used on this node.
-func (n *Node) newUses() (func(context.Context) error, error) {
+func newUses(n *Node) (runFunc, error) {
 	var err error
 	if n.uses, err = audit.NewUses(
 		n.s.NodeName, audit.UsesDeps{Log: n.log, Producer: n.producer, Now: n.now}); err != nil {
@@ -317,7 +317,7 @@ func (n *Node) newUses() (func(context.Context) error, error) {
 	return n.uses.Run, nil
 }
 
-func (n *Node) newWriter() (func(context.Context) error, error) {
+func newWriter(n *Node) (runFunc, error) {
 	cfg := write.WriterConfig{URL: n.s.ClickHouseURL}
 	payloads, err := newPayloadScanner(n)
 	if err != nil {
@@ -338,7 +338,7 @@ func (n *Node) newWriter() (func(context.Context) error, error) {
 	return n.writer.Run, nil
 }
 
-func (n *Node) newReader() (func(context.Context) error, error) {
+func newReader(n *Node) (runFunc, error) {
 	deps := read.ReaderDeps{Log: n.log, Stream: n.stream, Erased: n.control.Erased}
 	if !n.s.Embedded {
 		deps.AskOthers = func(ctx context.Context, targets map[stream.Partition]int64) error {
@@ -363,7 +363,7 @@ func (n *Node) newReader() (func(context.Context) error, error) {
 }
 
 // newUsage creates the figures of usage on every node. A node with the role write also counts the rows that it writes.
-func (n *Node) newUsage() (func(context.Context) error, error) {
+func newUsage(n *Node) (runFunc, error) {
 	cfg := usage.DefaultConfig()
 	cfg.Allowance = int64(n.s.AllowanceEvents)
 	deps := usage.Deps{
@@ -381,7 +381,7 @@ func (n *Node) newUsage() (func(context.Context) error, error) {
 }
 
 // newLedger creates the ledger, which reconciles the partitions that this node dispatches.
-func (n *Node) newLedger() (func(context.Context) error, error) {
+func newLedger(n *Node) (runFunc, error) {
 	if n.s.LedgerSeconds == 0 {
 		return nil, nil
 	}
@@ -396,7 +396,7 @@ func (n *Node) newLedger() (func(context.Context) error, error) {
 	return n.ledger.Run, nil
 }
 
-func (n *Node) newDispatcher() (func(context.Context) error, error) {
+func newDispatcher(n *Node) (runFunc, error) {
 	cfg := dispatcher.DefaultConfig()
 	cfg.MaxTransformedBody = 2 * n.s.MaxBody
 	cfg.InstanceID, cfg.RetentionDays, cfg.Version, cfg.Drain = n.instanceID(), n.s.RetentionDays, n.s.Version,
@@ -419,7 +419,7 @@ func (n *Node) newDispatcher() (func(context.Context) error, error) {
 
 // newNotifier creates the sender of mail, Slack messages and webhooks to people. Alerts and POST /v1/alerts/test use
 // it.
-func (n *Node) newNotifier() (func(context.Context) error, error) {
+func newNotifier(n *Node) (runFunc, error) {
 	transport, err := egress.NewTransport(
 		egress.Config{Policy: n.policy, CAFile: n.s.EgressCAFile, DNSServer: n.s.DNSServer})
 	if err != nil {
@@ -439,7 +439,7 @@ func (n *Node) newNotifier() (func(context.Context) error, error) {
 }
 
 // newAlerts creates the evaluation of alert rules for the partitions that this node dispatches.
-func (n *Node) newAlerts() (func(context.Context) error, error) {
+func newAlerts(n *Node) (runFunc, error) {
 	var err error
 	n.alerts, err = alert.New(alert.Config{Node: n.s.NodeName, InstanceID: n.instanceID(), BaseURL: n.dashboardURL()},
 		alert.Deps{

@@ -12,7 +12,7 @@ import (
 )
 
 // newOwn creates the list of the addresses of this machine and of the engines, which no delivery may reach.
-func (n *Node) newOwn() (func(context.Context) error, error) {
+func newOwn(n *Node) (runFunc, error) {
 	own, err := egress.NewOwnAddrs(n.st.Context(), n.log, func(ctx context.Context) []string {
 		if n.s.Embedded {
 			return nil

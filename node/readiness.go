@@ -11,7 +11,7 @@ import (
 )
 
 // newReadiness creates the checks of what this node needs to serve, which run once a second. Start waits for the first.
-func (n *Node) newReadiness() (func(context.Context) error, error) {
+func newReadiness(n *Node) (runFunc, error) {
 	n.readiness = api.NewReadiness(n.log, n.checks())
 	n.registry.MustRegister(n.readiness)
 	return n.readiness.Run, nil
@@ -19,7 +19,7 @@ func (n *Node) newReadiness() (func(context.Context) error, error) {
 
 // awaitLeaving makes the node not ready and returns when load balancers have had the time to notice. After the failure
 // of a component it returns at once: others serve better.
-func awaitLeaving(n *Node) {
+func (n *Node) awaitLeaving() {
 	delay := n.s.shutdownDelay()
 	if delay == 0 || n.st.Failed() {
 		return

@@ -1,8 +1,6 @@
 package node
 
 import (
-	"context"
-
 	"github.com/eventrelay/relay/leaks/intake"
 	"github.com/eventrelay/relay/leaks/scan"
 	"github.com/eventrelay/relay/pkg/egress"
@@ -10,7 +8,7 @@ import (
 )
 
 // newScans creates the runner of leak scans.
-func newScans(n *Node) (func(context.Context) error, error) {
+func newScans(n *Node) (runFunc, error) {
 	rules, err := intake.NewScanner(n.control)
 	if err != nil {
 		return nil, err
