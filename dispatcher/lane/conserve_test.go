@@ -131,7 +131,7 @@ func (f *laneFuzz) runWorker() {
 
 func (f *laneFuzz) goOn(l *Lane, last Result) {
 	for {
-		decision := f.Next(f.t.Context(), l, last)
+		decision := l.Next(f.t.Context(), last)
 		if decision.Action == Stop {
 			return
 		}

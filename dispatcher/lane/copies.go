@@ -38,6 +38,15 @@ func (u unrecorded) hasOther(key copyKey) bool {
 	return true
 }
 
+// isCopy reports whether the delivery is a second record of one that is remembered, and remembers it if not.
+func (u unrecorded) isCopy(key copyKey, delivery *Delivery) bool {
+	if u.hasOther(key) {
+		return true
+	}
+	u[key] = delivery
+	return false
+}
+
 func (u unrecorded) remove(delivery *Delivery) {
 	if key, ok := copyKeyOf(delivery.Work); ok && u[key] == delivery {
 		delete(u, key)
@@ -46,7 +55,7 @@ func (u unrecorded) remove(delivery *Delivery) {
 
 // ForgetCopies is called before the follow-up of a delivery is produced. The follow-up has the same key, and may be due
 // before the outcome of the delivery is in the log: ended as a copy it would be lost.
-func ForgetCopies(ls *Lanes, delivery *Delivery) {
+func (ls *Lanes) ForgetCopies(delivery *Delivery) {
 	if _, ok := copyKeyOf(delivery.Work); ok {
 		ls.mu.Lock()
 		defer ls.mu.Unlock()
@@ -56,17 +65,16 @@ func ForgetCopies(ls *Lanes, delivery *Delivery) {
 
 // isCopy reports whether the delivery is a second record of one that this node has not recorded yet. If it is none, it
 // is remembered as the first.
-func isCopy(ls *Lanes, delivery *Delivery) bool {
+func (ls *Lanes) isCopy(delivery *Delivery) bool {
 	key, ok := copyKeyOf(delivery.Work)
 	if !ok {
 		return false
 	}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	if ls.unrecorded.hasOther(key) {
-		ls.countReturned(ls.laneOf(delivery, ls.now()), delivery.Work)
-		return true
+	if !ls.unrecorded.isCopy(key, delivery) {
+		return false
 	}
-	ls.unrecorded[key] = delivery
-	return false
+	ls.laneOf(delivery, ls.now()).countReturned(delivery.Work)
+	return true
 }

@@ -121,7 +121,7 @@ type HeldMarker interface {
 // Admit decides what becomes of a delivery that is due. It never waits: the reader and the timer of the retry topics
 // call it for all lanes. A copy of a delivery that this node is making ends without an outcome.
 func (ls *Lanes) Admit(delivery *Delivery) Decision {
-	if isCopy(ls, delivery) {
+	if ls.isCopy(delivery) {
 		if !ls.Begin(delivery) {
 			return Decision{Action: Dropped, Delivery: delivery}
 		}
@@ -165,9 +165,10 @@ const (
 
 // Next counts the result of a worker's last delivery and decides what the worker does next. It checks the
 // configuration here, just before the request, so that a change applies to queued deliveries.
-func (ls *Lanes) Next(ctx context.Context, l *Lane, last Result) Decision {
+func (l *Lane) Next(ctx context.Context, last Result) Decision {
+	ls := l.lanes
 	for {
-		delivery, reason := ls.finishAndTakeNext(l, last)
+		delivery, reason := l.finishAndTakeNext(last)
 		if delivery == nil {
 			return Decision{Action: Stop}
 		}
@@ -191,7 +192,7 @@ func (ls *Lanes) Next(ctx context.Context, l *Lane, last Result) Decision {
 		case eligibility.Paused:
 			return ls.parkDelivery(delivery, event.Manual, eligibility)
 		}
-		if wait := ls.takeToken(l, eligibility.Destination); wait > 0 {
+		if wait := l.takeToken(eligibility.Destination); wait > 0 {
 			delivery.Slot.EndDelivery()
 			last = Result{Delivery: delivery, Kind: waitsForToken, wait: wait,
 				perSecond: eligibility.Destination.RateLimit.PerSecond}
@@ -235,7 +236,7 @@ func (ls *Lanes) endDelivery(delivery *Delivery, eligibility Eligibility) Decisi
 	now := ls.now()
 	l := ls.laneOf(delivery, now)
 	if eligibility.Reason == event.DestinationDisabled { // when it is enabled again, the lane starts from scratch
-		ls.resetLearned(l)
+		l.resetLearned()
 	}
 	return Decision{Action: End, Delivery: delivery, DecidedAt: now, Status: eligibility.Status,
 		Reason: eligibility.Reason}
@@ -248,7 +249,7 @@ func (ls *Lanes) parkDelivery(delivery *Delivery, reason event.Reason, eligibili
 	now := ls.now()
 	l := ls.laneOf(delivery, now)
 	if eligibility.Known && reason == event.BreakerOpen {
-		ls.followURL(l, eligibility.Destination.URL) // a new URL closes the breaker for the next delivery
+		l.followURL(eligibility.Destination.URL) // a new URL closes the breaker for the next delivery
 	}
-	return ls.parkLocked(l, delivery, reason, now)
+	return l.parkLocked(delivery, reason, now)
 }
