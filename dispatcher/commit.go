@@ -16,15 +16,10 @@ func (d *Dispatcher) commitLoop(ctx context.Context) {
 	defer tick.Stop()
 	pause, commitNow := time.NewTimer(0), d.commitNow
 	defer pause.Stop()
-	sweep := time.NewTicker(sweepEvery)
-	defer sweep.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-sweep.C:
-			d.lanes.Sweep()
-			continue
 		case <-pause.C:
 			commitNow = d.commitNow
 			continue

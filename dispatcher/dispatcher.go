@@ -34,9 +34,10 @@
 // the object is dropped. What completes later is not committed. When a lost partition returns, this node remembers
 // which of its records it had completed (lost_partitions.go).
 //
-// Run owns all goroutines: the reader, the timer of the retry topics, the one that wakes lanes waiting for a token, the
-// commit loop, the one that disables destinations that are gone, four that produce records (next ones, retries, single
-// ones, hits of tripwires), and one per worker of a lane. Lock order: the lock of the lanes, then that of a partition.
+// Run owns all goroutines: the reader, the timer of the retry topics, the one that wakes lanes waiting for a token and
+// removes empty ones, the commit loop, the one that disables destinations that are gone, four that produce records
+// (next ones, retries, single ones, hits of tripwires), and one per worker of a lane. Lock order: the lock of the
+// lanes, then that of a partition.
 //
 // # Invariants
 //
@@ -126,8 +127,6 @@ const (
 	maxCommitPause    = time.Second
 	// commitTimeout bounds one commit, and the wait for one that is running.
 	commitTimeout = 5 * time.Second
-	// sweepEvery is how often empty lanes are removed.
-	sweepEvery = time.Minute
 )
 
 // Dispatcher is one member of the consumer group that delivers.

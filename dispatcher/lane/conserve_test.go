@@ -52,7 +52,7 @@ func (f *laneFuzz) step() {
 		}
 	default:
 		f.now = f.now.Add(time.Duration((f.r.Float64() - 0.5) * float64(4*time.Hour))) // the clock is set
-		f.Sweep()
+		f.sweep()
 	}
 	if f.r.IntN(2000) == 0 {
 		f.revoke()

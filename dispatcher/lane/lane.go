@@ -15,6 +15,8 @@ const (
 	// before its partition pauses or further ones are parked: one second of work at the default of 64 requests in flight
 	// and 60 ms each.
 	laneQueue = 1024
+	// sweepEvery is how often lanes that are no longer needed are removed.
+	sweepEvery = time.Minute
 	// idleLane is how long an empty lane is kept, with its opened secrets.
 	idleLane = time.Minute
 	// An empty lane is kept longer for what it counts: rememberParked while deliveries are parked (each is re-checked
@@ -51,7 +53,7 @@ type Lane struct {
 
 type deliveryQueue = deque.Deque[*Delivery]
 
-// Target returns the opened destination. The lane keeps it until the endpoint changes or Sweep drops it.
+// Target returns the opened destination. The lane keeps it until the endpoint changes or sweep drops it.
 func (l *Lane) Target(eligibility Eligibility) (*Target, error) {
 	if target := l.target.Load(); target != nil && target.Rev == eligibility.Endpoint.Rev {
 		return target, nil

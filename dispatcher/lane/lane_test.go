@@ -328,7 +328,7 @@ func TestIdleLanesAreRemoved(t *testing.T) {
 		t.Fatal("a delivery that was never admitted")
 	}
 	lt.now = lt.now.Add(2 * idleLane)
-	lt.Sweep()
+	lt.sweep()
 	if lt.byDest["idle"] != nil || lt.byDest["busy"] == nil {
 		t.Errorf("lanes: %v", lt.byDest)
 	}

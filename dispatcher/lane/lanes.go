@@ -241,9 +241,9 @@ func (ls *Lanes) DropPartitions(partitions []*Partition) {
 	signal(ls.freed)
 }
 
-// Sweep drops the opened secrets of lanes that were empty for idleLane, and removes those lanes. A lane with parked
+// sweep drops the opened secrets of lanes that were empty for idleLane, and removes those lanes. A lane with parked
 // deliveries or an open breaker is removed only after rememberParked or rememberOpen.
-func (ls *Lanes) Sweep() {
+func (ls *Lanes) sweep() {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	now := ls.now()

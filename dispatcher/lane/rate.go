@@ -77,14 +77,19 @@ func (l *Lane) waitForToken(wait time.Duration, rate float64, now time.Time) {
 	}
 }
 
-// Run wakes lanes that wait for a token, until ctx ends.
+// Run wakes lanes that wait for a token and removes lanes that are no longer needed, until ctx ends.
 func (ls *Lanes) Run(ctx context.Context) {
 	t := time.NewTimer(maxSleep)
 	defer t.Stop()
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-tick.C:
+			ls.sweep()
+			continue
 		case <-t.C:
 		case <-ls.waitChanged:
 		}
