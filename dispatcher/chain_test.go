@@ -283,7 +283,7 @@ func TestDeepTier(t *testing.T) {
 		cfg.MaxWaitingBytes = 1 << 20 // a single tier may hold half of it
 		d, _ := w.start(cfg)
 		time.Sleep(10 * time.Second)
-		p := d.partition(stream.Partition{Topic: "retry.1m"})
+		p := d.assignment.partition(stream.Partition{Topic: "retry.1m"})
 		p.mu.Lock()
 		held, bytes, paused := len(p.waiting), p.waitingBytes, p.paused
 		p.mu.Unlock()

@@ -40,7 +40,7 @@ func (d *Dispatcher) recheckRecovered() time.Duration {
 		return recheckTick - elapsed
 	}
 	r.last = now
-	taken, unread := r.admitParked(d, int(lane.RecoveryPace*elapsed/time.Second))
+	taken, unread := d.admitParked(int(lane.RecoveryPace * elapsed / time.Second))
 	switch {
 	case now.After(r.until) || taken == 0 && !unread && !r.all:
 		*r = recovery{}
@@ -53,8 +53,9 @@ func (d *Dispatcher) recheckRecovered() time.Duration {
 
 // admitParked admits at most limit of the deliveries that are to be re-checked. unread means that a partition may have
 // more of them that were not read.
-func (r *recovery) admitParked(d *Dispatcher, limit int) (taken int, unread bool) {
-	tiers := onlyTiers(d.assignment())
+func (d *Dispatcher) admitParked(limit int) (taken int, unread bool) {
+	r := &d.recovery
+	tiers := onlyTiers(d.assignment.all())
 	for _, share := range []int{limit/max(len(tiers), 1) + 1, limit} { // equal shares, then what is left of them
 		for _, p := range tiers {
 			more := p.hasUnread(d.lag(p.id))

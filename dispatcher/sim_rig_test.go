@@ -283,7 +283,7 @@ func (s *sim) memory(when string) {
 	if held > s.d.cfg.MaxInFlight+maxPollRecords || size > s.d.cfg.MaxInFlightBytes {
 		s.t.Errorf("%s: %d deliveries are held, %d bytes", when, held, size)
 	}
-	for _, p := range s.d.assignment() {
+	for _, p := range s.d.assignment.all() {
 		p.mu.Lock()
 		if n := len(p.waiting); n > maxWaiting+maxPollRecords || p.tracker.span() > maxSpan {
 			s.t.Errorf("%s: %d records of %s wait in memory, %d offsets are open", when, n, p.id.Topic, p.tracker.span())
