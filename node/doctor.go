@@ -12,6 +12,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/crash"
 	"github.com/eventrelay/relay/pkg/limit"
+	"github.com/eventrelay/relay/pkg/roles"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/store/schema"
@@ -32,7 +33,7 @@ const (
 // doctor examines this node and its engines.
 func (n *Node) doctor(ctx context.Context) (doctor.Report, error) {
 	return doctor.Examine(ctx, doctor.Target{
-		Stream: n.stream, ReplicationFactor: n.s.Copies(), Trims: n.s.hasRole("dispatch"),
+		Stream: n.stream, ReplicationFactor: n.s.Copies(), Trims: n.s.hasRole(roles.Dispatch),
 		Config: n.control, Node: n.s.NodeName, Keyring: n.keyring,
 		Store: n.reader.Check, StoreRights: n.s.missingStoreRights,
 		Redis: n.s.pingRedis(), Ledger: auditLedger(n.stream, n.now), DataDir: n.s.DataDir,
@@ -47,7 +48,7 @@ func (n *Node) doctor(ctx context.Context) (doctor.Report, error) {
 func ExamineEngines(ctx context.Context, s Config) (doctor.Report, error) {
 	now := crash.Clock()
 	p := doctor.Target{
-		Stream: s.Stream(), ReplicationFactor: s.Copies(), Trims: s.hasRole("dispatch"),
+		Stream: s.Stream(), ReplicationFactor: s.Copies(), Trims: s.hasRole(roles.Dispatch),
 		Redis: s.pingRedis(), Ledger: auditLedger(s.Stream(), now),
 		DataDir:  s.DataDir,
 		BaseURL:  s.BaseURL,

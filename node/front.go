@@ -20,6 +20,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/roles"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/web"
 	"github.com/eventrelay/relay/store/read"
@@ -70,7 +71,7 @@ func newAPI(n *Node) (runFunc, error) {
 			ValidateVerification: ingest.CheckVerification, Reverify: n.ingest.Reverify, Explain: n.ingest.Explain,
 			Sample: n.ingest.Sample,
 		})
-	if err != nil || !n.s.hasRole("api") {
+	if err != nil || !n.s.hasRole(roles.API) {
 		return nil, err
 	}
 	return n.api.Run, nil
@@ -141,7 +142,7 @@ const FirstUser = "dev@localhost"
 // DashboardLink returns the address at which a person opens the dashboard. While nobody has a password it is a one-time
 // link that signs FirstUser in; see config.FirstLink. It is empty on a node without the role api.
 func (n *Node) DashboardLink(ctx context.Context) (link string, isSignIn bool, err error) {
-	if !n.s.hasRole("api") {
+	if !n.s.hasRole(roles.API) {
 		return "", false, nil
 	}
 	token, err := n.control.FirstLink(ctx, FirstUser)
@@ -181,9 +182,9 @@ func newServer(n *Node) (runFunc, error) {
 		// Requests for ingest skip the router of the API: they have to be fast.
 		isIngest, v1 := strings.HasPrefix(r.URL.Path, ingest.PathPrefix), strings.HasPrefix(r.URL.Path, "/v1/")
 		switch {
-		case isIngest && n.s.hasRole("ingest"):
+		case isIngest && n.s.hasRole(roles.Ingest):
 			ingestHandler.ServeHTTP(w, r)
-		case isIngest || v1 && !n.s.hasRole("api"):
+		case isIngest || v1 && !n.s.hasRole(roles.API):
 			notServed.ServeHTTP(w, r)
 		case strings.HasPrefix(r.URL.Path, drain.PathPrefix):
 			lines.ServeHTTP(w, r)

@@ -8,6 +8,7 @@ import (
 	"github.com/eventrelay/relay/api"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/roles"
 )
 
 // newReadiness creates the checks of what this node needs to serve, which run once a second. Start waits for the first.
@@ -49,7 +50,7 @@ func (n *Node) checks() []api.Check {
 		}
 		return nil
 	}}, idCheck(n.ids))
-	if n.s.hasRole("api") {
+	if n.s.hasRole(roles.API) {
 		checks = append(checks, api.Check{Name: "store", Func: n.reader.Ping, Optional: true, Every: storeCheckEvery})
 	}
 	return checks
