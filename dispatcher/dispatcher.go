@@ -19,7 +19,7 @@
 // A slot stands for one record. It is done when for each destination Kafka has acknowledged the follow-up, if there is
 // one, and then the outcome. A retry is the same delivery with the next attempt number, in the retry topic (tier) of
 // its delay. The head of each tier partition is held in memory until it is due (timer.go), or until the lane that
-// parked it has recovered (recovered.go). A delivery that is due after the delay of its tier hops to another one.
+// parked it has recovered (recheck.go). A delivery that is due after the delay of its tier hops to another one.
 //
 // Package lane decides when a destination gets its deliveries. What it does not send now is parked in a retry topic
 // with a reason. Each parked delivery is re-checked once per interval, and its lane decides again. An outcome reports
@@ -147,10 +147,10 @@ type Dispatcher struct {
 	joinGroup func(stream.GroupConfig) (member, error) // joins the group; New sets it, tests replace it
 	group     member                                   // set by Run
 	lag       func(stream.Partition) int64             // records not fetched yet, see stream.Group; set by Run
-	timerWake chan struct{}                            // a tier partition has a new head, or lanes want attention; capacity 1
 
-	recovery      recovery    // used by the timer only
-	tiersAssigned atomic.Bool // partitions were assigned since the timer looked
+	timerWake     chan struct{} // a tier partition has a new head, or lanes want attention; capacity 1
+	recheck       recheck       // used by the timer only
+	tiersAssigned atomic.Bool   // partitions were assigned since the timer looked
 }
 
 // member is one member of the consumer group: a stream.Group.

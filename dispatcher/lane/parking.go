@@ -14,11 +14,11 @@ import (
 //
 // Deliveries of lanes that hang or are paused share HungRecheckBudget: re-checks are in vain until a request gets an
 // answer or the endpoint changes. Then the lane has recovered (Recovered), and the dispatcher re-checks what it has
-// parked, at most RecoveryPace a second.
+// parked, at most RecoveredPace a second.
 const (
 	RecheckBudget     = 4000
 	HungRecheckBudget = 500
-	RecoveryPace      = 6000
+	RecoveredPace     = 6000
 	MinRecheck        = 5 * time.Second
 	MaxRecheck        = time.Hour
 )

@@ -69,7 +69,7 @@ func TestParkedWorkCostsLittleUntilItsLaneRecovers(t *testing.T) {
 	})
 }
 
-// What is parked for a paused endpoint costs few hops. When it is resumed, everything is delivered at RecoveryPace.
+// What is parked for a paused endpoint costs few hops. When it is resumed, everything is delivered at RecoveredPace.
 func TestPausedWorkCostsLittleUntilItIsResumed(t *testing.T) {
 	const events = 5_000
 	endpoint := simEndpoint("ep_1", "dst_1")
