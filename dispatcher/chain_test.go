@@ -356,7 +356,7 @@ func TestReplayEndsTheWaitingRetry(t *testing.T) {
 
 func TestSupersededIsBounded(t *testing.T) {
 	var s superseded
-	of := func(n int) deliveryKey { return deliveryKey{dest: fmt.Sprint(n)} }
+	of := func(n int) lane.DeliveryKey { return lane.DeliveryKey{Dest: fmt.Sprint(n)} }
 	for n := range maxSuperseded + 10 {
 		s.add(of(n), time.Unix(20, 0))
 		s.add(of(n), time.Unix(10, 0))

@@ -116,10 +116,10 @@ func (d *Dispatcher) recordAttempt(delivery *lane.Delivery, attempt *event.Attem
 	d.metrics.attempt(work.Dest, attempt)
 	logAttempt(d.log, outcome)
 	if next.status == event.Delivered && (work.Run != "" || work.Attempt > 1 || work.Parked != "") {
-		d.rules.superseded.add(deliveryKey{event: work.Event.ID, dest: work.Dest}, attempt.StartedAt)
+		d.rules.superseded.add(lane.DeliveryKey{Event: work.Event.ID, Dest: work.Dest}, attempt.StartedAt)
 	}
 	if next.status == event.Delivered && work.Run != "" {
-		d.rules.superseded.add(deliveryKey{work.Event.ID, work.Dest, work.Run}, attempt.StartedAt)
+		d.rules.superseded.add(lane.KeyOf(work), attempt.StartedAt)
 	}
 	if next.status != event.Retrying {
 		d.finishDelivery(delivery, step{}, outcome)

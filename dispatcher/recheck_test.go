@@ -51,7 +51,7 @@ func TestParkedWorkCostsLittleUntilItsLaneRecovers(t *testing.T) {
 		// A request that timed out as the destination recovered has its own next attempt.
 		retried := 0
 		for key, outcome := range s.last {
-			if key.dest == "dst_0" && outcome.Status == event.Retrying && outcome.Reason == "" {
+			if key.Dest == "dst_0" && outcome.Status == event.Retrying && outcome.Reason == "" {
 				retried++
 			}
 		}

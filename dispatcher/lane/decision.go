@@ -21,6 +21,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
@@ -33,6 +34,16 @@ type Delivery struct {
 	ReadyAt  time.Time // in a retry topic: when it leaves that topic
 	ParkedAt time.Time // in a retry topic: when its record was appended
 }
+
+// DeliveryKey names a delivery, whichever of its attempts and records is meant.
+type DeliveryKey struct {
+	Event id.ID
+	Dest  string
+	Run   string // id of the replay or recovery job that delivers; empty: none does
+}
+
+// KeyOf returns the key of a delivery.
+func KeyOf(work *event.Work) DeliveryKey { return DeliveryKey{work.Event.ID, work.Dest, work.Run} }
 
 // Slot is the log record that a delivery was read from.
 type Slot interface {
