@@ -131,7 +131,7 @@ func (r *rules) endByState(work *event.Work, dest *config.Destination) (event.St
 		return event.Failed, event.PayloadExpired
 	case !isRecovery(work) && r.isSuperseded(work):
 		return event.Skipped, event.Superseded
-	case isRecovery(work) && r.superseded.hasSince(deliveryKey{work.Event.ID, work.Dest, work.Run}, time.Time{}):
+	case isRecovery(work) && r.superseded.hasSince(lane.KeyOf(work), time.Time{}):
 		return event.Skipped, event.AlreadyDelivered
 	}
 	return "", ""
@@ -147,14 +147,14 @@ const clockMargin = id.MaxAhead + 5*time.Second
 // the same replay has: then the record is a copy. Those of a paced replay are due long after a crash has made them.
 func (r *rules) isSuperseded(work *event.Work) bool {
 	waits := work.Attempt > 1 || work.Parked != ""
-	key := deliveryKey{event: work.Event.ID, dest: work.Dest}
+	key := lane.DeliveryKey{Event: work.Event.ID, Dest: work.Dest}
 	if work.Run == "" {
 		return waits && r.superseded.hasSince(key, time.Time{})
 	}
 	if waits && r.superseded.hasSince(key, startedAt(work).Add(clockMargin)) {
 		return true
 	}
-	key.run = work.Run // another copy of the same record
+	key.Run = work.Run // another copy of the same record
 	return r.superseded.hasSince(key, time.Time{})
 }
 
