@@ -435,8 +435,9 @@ func TestBaseURL(t *testing.T) {
 		"https://hooks.example.com": true, "http://localhost:8080": true, "https://hooks.example.com/": true,
 		"https://[2001:db8::1]:8443": true, "HTTPS://hooks.example.com": true,
 		"hooks.example.com": false, "ftp://hooks.example.com": false, "https://": false, "https://:8080": false,
-		"https://hooks.example.com/relay": false, "https://hooks.example.com//": false, "https://hooks.example.com?a=b": false,
-		"https://hooks.example.com/?": false, "https://hooks.example.com#x": false, "https://user:pass@hooks.example.com": false,
+		"https://hooks.example.com/relay": false, "https://hooks.example.com//": false,
+		"https://hooks.example.com?a=b": false, "https://hooks.example.com/?": false,
+		"https://hooks.example.com#x": false, "https://user:pass@hooks.example.com": false,
 		"https://hooks.example.com:": false, "https://hooks.example.com:0": false, "https://hooks.example.com:99999": false,
 	} {
 		if got := isBaseURL(s); got != want {
