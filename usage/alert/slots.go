@@ -17,7 +17,7 @@ const (
 	// answer occupies no more, and no receiver gets hundreds of requests at once.
 	channelSends = 8
 	// slotWait is how long a notice waits until all its channels can take it. Then it is sent to those that can, and the
-	// others stay open: a slow channel delays no other by more than this and one poll.
+	// others stay open: a slow channel delays no notice of another alert by more than this and one poll.
 	slotWait = time.Second
 )
 

@@ -158,6 +158,22 @@ func TestNoticeStaysDueForASlot(t *testing.T) {
 	})
 }
 
+// A channel that hangs delays the next notice of the same alert until its send is given up.
+func TestSlowChannelDelaysTheSameAlert(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		slowWebhook(r)
+		runNotifiers(t, r)
+		failDelivery(r)
+		time.Sleep(time.Second)
+		r.deliver(noEvent)
+		time.Sleep(notify.Timeout)
+		if n := len(slackTimes(t, r.sender)); n != 2 {
+			t.Errorf("%d messages in Slack", n)
+		}
+	})
+}
+
 // A digest uses slots of the mail channel: a mail server gets eight messages at a time, whoever sends them.
 func TestDigestWaitsForASlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
