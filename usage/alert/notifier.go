@@ -322,7 +322,7 @@ func recording(ctx context.Context) (context.Context, context.CancelFunc) {
 
 // recordResult removes the settled targets from a notice in the configuration log, and the notice from its alert when
 // no target is left or its 24 hours are over. If the log takes no record, the settled targets stay in memory: the
-// next pass tries again and sends to none of them twice.
+// next pass tries again and sends to none of them twice. Any node may send it to targets that wait for a slot here.
 func (nf *notifier) recordResult(ctx context.Context, alert, notice string, r round) bool {
 	ctx, cancel := recording(ctx)
 	defer cancel()
@@ -339,6 +339,9 @@ func (nf *notifier) recordResult(ctx context.Context, alert, notice string, r ro
 		}
 		pauseFailed(n, r.targets, now)
 		n.LeaseNode, n.LeaseUntil = nf.cfg.Node, n.NextAt.Add(leaseTime)
+		if r.leftOpen {
+			n.LeaseUntil = now
+		}
 		return nil
 	})
 	if err != nil {

@@ -158,6 +158,24 @@ func TestNoticeStaysDueForASlot(t *testing.T) {
 	})
 }
 
+// Another node sends a notice to a channel for which this one has no slot, at once.
+func TestAnotherNodeHasASlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		other := rigOn(t, "b", r.deps.Keyring, r.config, r.sender)
+		occupied := r.notifier.channelSlots(string(notify.Slack))
+		for range channelSends {
+			occupied <- struct{}{}
+		}
+		runNotifiers(t, r, other)
+		r.fireAlert("rec_1")
+		time.Sleep(slotWait + 3*pollEvery)
+		if n := len(slackTimes(t, r.sender)); n != 1 || len(r.sender.all()) != 3 || r.openNotices() > 0 {
+			t.Errorf("%d messages in Slack, %d in all, %d notices left over", n, len(r.sender.all()), r.openNotices())
+		}
+	})
+}
+
 // A channel that hangs delays the next notice of the same alert until its send is given up.
 func TestSlowChannelDelaysTheSameAlert(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
