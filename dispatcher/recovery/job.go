@@ -21,6 +21,8 @@ const (
 	minResultCheck, maxResultCheck = 250 * time.Millisecond, 2 * time.Second
 	// maxSettleCheck is the longest such pause of a job that has ended.
 	maxSettleCheck = 30 * time.Second
+	// maxStopFailures bounds the failures after which a job stops without the store: they take about a minute.
+	maxStopFailures = 10
 )
 
 // failureBackoff is the pause after a failure. So a job may end as late as its longest pause, 9 s, after the deadline.
@@ -173,23 +175,30 @@ func (run *jobRun) unavailable(job *config.Recovery) bool {
 }
 
 // stopUnavailable stops a job whose destination is disabled or deleted. Items that have failed come first: it was
-// available when they were sent, and their answers may have disabled it (410). The store must have what the log has,
-// since the configuration arrives sooner than an outcome.
+// available when they were sent, and their answers may have disabled it (410). A store that is away for a minute does
+// not keep the job running: it would go on if the destination were enabled again.
 func (run *jobRun) stopUnavailable(ctx context.Context, job *config.Recovery) error {
 	reason := config.StopDestinationUnavailable
 	if job.State.Sending() && job.Reserved > 0 {
-		if err := run.deps.Store.CaughtUp(ctx); err != nil {
+		failed, err := run.hasFailedItem(ctx, job)
+		if err != nil && run.failures < maxStopFailures {
 			return err
 		}
-		counts, err := run.counts(ctx, job)
-		if err != nil {
-			return err
-		}
-		if counts.Failed > 0 {
+		if failed {
 			reason = config.StopDeliveryFailed
 		}
 	}
 	return run.end(ctx, job, config.RecoveryStopped, reason)
+}
+
+// hasFailedItem reports whether an item has failed. The store must have what the log has, since the configuration
+// arrives sooner than an outcome.
+func (run *jobRun) hasFailedItem(ctx context.Context, job *config.Recovery) (bool, error) {
+	if err := run.deps.Store.CaughtUp(ctx); err != nil {
+		return false, err
+	}
+	counts, err := run.counts(ctx, job)
+	return counts.Failed > 0, err
 }
 
 // prepare selects the items. A permanent error ends the job as failed.

@@ -227,6 +227,32 @@ func TestFailureComesBeforeUnavailableDestination(t *testing.T) {
 	})
 }
 
+// A store that is away delays the stop, but does not prevent it.
+func TestUnavailableDestinationStopsJobWithoutStore(t *testing.T) {
+	bubble(t, 20, func(w *world) {
+		w.Result = func(int) (event.Status, event.Reason) { return event.Pending, "" }
+		w.runner()
+		job := w.ready()
+		w.act(job, canary)
+		time.Sleep(time.Second)
+		w.on(func(step string) error {
+			if step == "caught" || step == "counts" {
+				return errAway
+			}
+			return nil
+		})
+		w.change(func(endpoint *config.Endpoint) { endpoint.Destinations[0].Enabled = false })
+		time.Sleep(20 * time.Second)
+		if edited, _ := w.Recovery(job); edited.State.Ended() {
+			t.Errorf("after 20 s the job is %+v", edited)
+		}
+		time.Sleep(time.Minute)
+		if edited, _ := w.Recovery(job); edited.StopReason != config.StopDestinationUnavailable {
+			t.Errorf("after 80 s the job is %+v", edited)
+		}
+	})
+}
+
 // reservedItems is the newest value of Reserved.
 func (w *world) reservedItems() int {
 	w.mu.Lock()

@@ -86,6 +86,7 @@ func (r *run) readHTML(res *result) {
 			switch name {
 			case "base":
 				if u, err := res.url.Parse(attrs["href"]); err == nil {
+					u.Host = hostOf(u) // once, not for each link: it may be long
 					base = u
 				}
 			case "a", "area":
@@ -159,7 +160,7 @@ func (res *result) hasRoom(u *url.URL, k kind) bool {
 		res.dropped++
 		return false
 	}
-	res.named += len(u.Path) + len(u.RawPath) + len(u.RawQuery)
+	res.named += len(u.Host) + len(u.Path) + len(u.RawPath) + len(u.RawQuery)
 	return true
 }
 

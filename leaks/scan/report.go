@@ -75,23 +75,28 @@ type Report struct {
 	Error            string    // why the scan ended early; empty: it did not
 
 	masks      *secrets.Scanner
-	thirdParty map[string]bool
-	counted    map[uint64]bool // hashes of what is in Skipped or More
+	thirdParty map[string]string // by host, as it is shown
+	masked     int               // paths that were looked at for Skipped
+	counted    map[uint64]bool   // hashes of what is in Skipped or More
 	seed       maphash.Seed
 }
 
 func newReport(masks *secrets.Scanner) *Report {
-	return &Report{masks: masks, thirdParty: map[string]bool{}, counted: map[uint64]bool{}, seed: maphash.MakeSeed()}
+	return &Report{masks: masks, thirdParty: map[string]string{}, counted: map[uint64]bool{}, seed: maphash.MakeSeed()}
 }
 
-// addSkipped masks no more paths than the report has: one takes a millisecond if it is long.
+// addSkipped masks as many paths as a report may show, and counts the others: one takes a millisecond if it is long.
+// Those that look equal are shown once.
 func (r *Report) addSkipped(path, reason string) {
 	sum := maphash.String(r.seed, reason+" "+path)
 	switch {
 	case r.counted[sum]:
 		return
-	case len(r.Skipped) < maxSkipped:
-		if s := (Skipped{r.shown(path), reason}); !slices.Contains(r.Skipped, s) {
+	case r.masked < maxSkipped:
+		r.masked++
+		if s := (Skipped{r.shown(path), reason}); slices.Contains(r.Skipped, s) {
+			r.More++
+		} else {
 			r.Skipped = append(r.Skipped, s)
 		}
 	default:
@@ -102,9 +107,10 @@ func (r *Report) addSkipped(path, reason string) {
 	}
 }
 
+// addThirdParty masks each host once, and as many as a report may show.
 func (r *Report) addThirdParty(host string) {
-	if host = r.shown(host); host != "" && len(r.thirdParty) < maxThirdParty {
-		r.thirdParty[host] = true
+	if _, known := r.thirdParty[host]; !known && len(r.thirdParty) < maxThirdParty {
+		r.thirdParty[host] = r.shown(host)
 	}
 }
 
@@ -115,8 +121,11 @@ func (r *Report) shown(text string) string {
 }
 
 func (r *Report) complete() {
-	for host := range r.thirdParty {
-		r.ThirdParty = append(r.ThirdParty, host)
+	for _, host := range r.thirdParty {
+		if host != "" {
+			r.ThirdParty = append(r.ThirdParty, host)
+		}
 	}
 	slices.Sort(r.ThirdParty)
+	r.ThirdParty = slices.Compact(r.ThirdParty)
 }

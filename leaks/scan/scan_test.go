@@ -582,7 +582,7 @@ func readBody(t *testing.T, k kind, body string) *result {
 	return res
 }
 
-// A report masks no more paths than it shows, and counts what it does not show once.
+// A report masks no more paths than it may show, and counts what it does not show once.
 func TestSkippedOnce(t *testing.T) {
 	r := newReport(rules(t))
 	for range 3 {

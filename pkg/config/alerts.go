@@ -237,10 +237,20 @@ type AlertNotice struct {
 	PendingTargets []string  `json:"to"`
 	Merged         int       `json:"earlier,omitempty"` // number of earlier messages that were merged into this one
 	Tries          int       `json:"tries,omitempty"`
-	NextAt         time.Time `json:"next_at"`
+	NextAt         time.Time `json:"next_at"` // the earliest time of the next try
+	// DueAt are the times of the next try by target; NextAt for a target that is not in it.
+	DueAt map[string]time.Time `json:"due_at,omitempty"`
 	// LeaseNode sends the message until LeaseUntil; after that any node may.
 	LeaseNode  string    `json:"node"`
 	LeaseUntil time.Time `json:"until"`
+}
+
+// TargetDue returns when a pending target is tried next.
+func (n *AlertNotice) TargetDue(to string) time.Time {
+	if at, ok := n.DueAt[to]; ok {
+		return at
+	}
+	return n.NextAt
 }
 
 // FindingGroup counts findings of one rule and severity.

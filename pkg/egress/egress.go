@@ -15,8 +15,8 @@
 //     TestProxyIsIgnored).
 //   - The memory that a receiver can occupy is limited: 64 KiB of response headers, 64 KiB of flow control window per
 //     HTTP/2 stream (TestClassifyPlain, TestClassifyTLS, TestStreamWindow).
-//   - A receiver cannot keep the process busy after its response: a connection that receives more than 1 MiB without a
-//     request is closed (TestIdleFloodIsCut).
+//   - A receiver cannot keep the process busy with what is no response: a connection that receives more than 1 MiB, and
+//     1 MiB for each request in flight, is closed (TestIdleFloodIsCut, TestFloodBeforeTheResponseIsCut).
 //   - Requests of two destinations never share a connection at the same time, and connections per host are not
 //     limited: a destination that hangs does not slow down another at the same host
 //     (TestHangingDestinationDoesNotSlowNeighbours).
@@ -147,7 +147,7 @@ func (t *Transport) connect(ctx context.Context, network string, p *pool) (net.C
 	if err != nil {
 		return nil, err
 	}
-	return &idleLimiter{Conn: conn, pool: p}, nil
+	return &floodLimiter{Conn: conn, pool: p}, nil
 }
 
 // dialTLS connects to the address of the request's pool and performs the TLS handshake. It does the handshake itself,

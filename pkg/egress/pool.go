@@ -33,11 +33,12 @@ type origin struct{ scheme, host string }
 // the URL by the pool's name.
 type pool struct {
 	owner    *originPools
-	dest     string // id of the destination that uses it; valid while inFlight > 0
-	name     string // host:port in the URL that net/http sees
-	address  string // host:port to connect to
-	inFlight int
-	turn     atomic.Uint64 // rises when the first request begins and when the last one ends: odd with requests in flight
+	dest     string        // id of the destination that uses it; valid while inFlight > 0
+	name     string        // host:port in the URL that net/http sees
+	address  string        // host:port to connect to
+	inFlight atomic.Int64  // changes with the lock of pools, as the other fields; connections read it without
+	ended    atomic.Uint64 // number of requests that have ended
+	read     atomic.Int64  // bytes of response bodies that callers have read
 	timedOut bool          // the context of a request ended before its response did
 	freedAt  time.Time
 	keepFor  time.Duration // after freedAt its idle connections are used for this long
@@ -79,9 +80,7 @@ func (ps *pools) acquire(u *url.URL, dest string) *pool {
 		p.dest, owner.used[dest] = dest, p
 		ps.sweep(now)
 	}
-	if p.inFlight++; p.inFlight == 1 {
-		p.turn.Add(1)
-	}
+	p.inFlight.Add(1)
 	return p
 }
 
@@ -91,10 +90,10 @@ func (ps *pools) release(p *pool, timedOut bool) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	p.timedOut = p.timedOut || timedOut
-	if p.inFlight--; p.inFlight > 0 {
+	p.ended.Add(1)
+	if p.inFlight.Add(-1) > 0 {
 		return
 	}
-	p.turn.Add(1)
 	delete(p.owner.used, p.dest)
 	if !p.timedOut {
 		p.freedAt = time.Now()
@@ -183,6 +182,13 @@ func (x *exchange) release() {
 	if !x.released.Swap(true) {
 		x.pools.release(x.pool, x.ctx.Err() != nil)
 	}
+}
+
+// Read reads from the body.
+func (x *exchange) Read(b []byte) (int, error) {
+	n, err := x.ReadCloser.Read(b)
+	x.pool.read.Add(int64(n))
+	return n, err
 }
 
 // Close closes the body and releases the pool.

@@ -289,7 +289,7 @@ func TestUnusedPoolsAreDeleted(t *testing.T) {
 		if use("new.example", "a"); len(ps.origins) != 3 {
 			t.Errorf("%d hosts are remembered, of which 3 are in use", len(ps.origins))
 		}
-		if use("held.example", "a") != held || held.inFlight != 2 {
+		if use("held.example", "a") != held || held.inFlight.Load() != 2 {
 			t.Error("a destination has two pools at one host")
 		}
 	})

@@ -3,6 +3,7 @@ package alert
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -145,17 +146,18 @@ func (nf *notifier) dueAlerts() []*config.Alert {
 
 // nextNotice returns the first notice of an alert that this node may send now. Its PendingTargets are only those that
 // no earlier notice of the alert still waits for: no target receives "resolved" before "firing", and a target that
-// fails delays no other target. Mail addresses that wait for a digest are left out, and what choose leaves out.
+// fails delays no other target. Targets that are not due yet, mail addresses that wait for a digest and what choose
+// leaves out are left out.
 func (nf *notifier) nextNotice(x *config.Alert, mails *config.AlertBudget, now time.Time,
 	choose func(n config.AlertNotice, open []string) []string) (config.AlertNotice, bool) {
 	var before []string
 	for _, n := range x.Notices {
 		mail := mayMailNow(mails, n.ID, now)
 		open := slices.DeleteFunc(slices.Clone(n.PendingTargets), func(to string) bool {
-			return slices.Contains(before, to) ||
+			return slices.Contains(before, to) || now.Before(n.TargetDue(to)) ||
 				isMail(to) && !mail
 		})
-		if len(open) > 0 && !now.Before(n.NextAt) && (n.LeaseNode == nf.cfg.Node || now.After(n.LeaseUntil)) {
+		if len(open) > 0 && (n.LeaseNode == nf.cfg.Node || now.After(n.LeaseUntil)) {
 			if chosen := choose(n, open); len(chosen) > 0 {
 				n.PendingTargets = chosen
 				return n, true
@@ -320,8 +322,7 @@ func recording(ctx context.Context) (context.Context, context.CancelFunc) {
 
 // recordResult removes the settled targets from a notice in the configuration log, and the notice from its alert when
 // no target is left or its 24 hours are over. If the log takes no record, the settled targets stay in memory: the
-// next pass tries again and sends to none of them twice. If a target failed, the notice pauses, but not long while
-// another target waits for a slot; if none failed, the notice stays due.
+// next pass tries again and sends to none of them twice. Any node may send it to targets that wait for a slot here.
 func (nf *notifier) recordResult(ctx context.Context, alert, notice string, r round) bool {
 	ctx, cancel := recording(ctx)
 	defer cancel()
@@ -332,17 +333,14 @@ func (nf *notifier) recordResult(ctx context.Context, alert, notice string, r ro
 		}
 		n, now := &x.Notices[i], nf.deps.Now().UTC()
 		n.PendingTargets = nf.openTargets(n, now)
-		failed := slices.ContainsFunc(n.PendingTargets, func(to string) bool { return slices.Contains(r.targets, to) })
-		if failed || !r.leftOpen {
-			n.NextAt = now.Add(min(firstPause<<min(n.Tries, 20), longestPause))
-			n.Tries++
-			if r.leftOpen {
-				n.NextAt = now.Add(firstPause)
-			}
-		}
-		n.LeaseNode, n.LeaseUntil = nf.cfg.Node, latest(now, n.NextAt).Add(leaseTime)
 		if len(n.PendingTargets) == 0 {
 			x.Notices = slices.Delete(x.Notices, i, i+1)
+			return nil
+		}
+		pauseFailed(n, r.targets, now)
+		n.LeaseNode, n.LeaseUntil = nf.cfg.Node, n.NextAt.Add(leaseTime)
+		if r.leftOpen {
+			n.LeaseUntil = now
 		}
 		return nil
 	})
@@ -355,12 +353,20 @@ func (nf *notifier) recordResult(ctx context.Context, alert, notice string, r ro
 	return true
 }
 
-// latest returns the later of two times.
-func latest(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
+// pauseFailed sets when the pending targets of a notice are tried next. Those that were tried have failed and pause.
+// The others stay due: one that waits for a slot does not shorten the pause of one that fails.
+func pauseFailed(n *config.AlertNotice, tried []string, now time.Time) {
+	retry := now.Add(min(firstPause<<min(n.Tries, 20), longestPause))
+	due, failed := map[string]time.Time{}, false
+	for _, to := range n.PendingTargets {
+		if due[to] = n.TargetDue(to); slices.Contains(tried, to) {
+			due[to], failed = retry, true
+		}
 	}
-	return b
+	if failed {
+		n.Tries++
+	}
+	n.DueAt, n.NextAt = due, slices.MinFunc(slices.Collect(maps.Values(due)), time.Time.Compare)
 }
 
 // openTargets returns the targets of a notice that are not settled; none when its 24 hours are over.

@@ -17,7 +17,7 @@ const (
 	// answer occupies no more, and no receiver gets hundreds of requests at once.
 	channelSends = 8
 	// slotWait is how long a notice waits until all its channels can take it. Then it is sent to those that can, and the
-	// others stay open: a slow channel delays no other by more than this and one poll.
+	// others stay open: a slow channel delays no notice of another alert by more than this and one poll.
 	slotWait = time.Second
 )
 
@@ -62,7 +62,7 @@ func (nf *notifier) withSlots(n config.AlertNotice, open []string) []string {
 }
 
 // claimSlots takes a slot of each channel that the next notice of an alert may be sent through now. It never waits: an
-// alert whose channels are all occupied holds no goroutine, and no lease that another node could use.
+// alert whose channels are all occupied holds no goroutine, and no lease but the first one of a notice.
 func (nf *notifier) claimSlots(x *config.Alert) claims {
 	n, _ := nf.nextNotice(x, nf.mailBudget(), nf.deps.Now(), nf.withSlots)
 	c := claims{}

@@ -118,8 +118,8 @@ func TestWaitingNoticesAreSentInOrder(t *testing.T) {
 	})
 }
 
-// A notice stays due for a channel without a slot: it is sent there as soon as there is one, and at most ten seconds
-// later if another channel fails meanwhile, however often that has failed.
+// A notice stays due for a channel without a slot: it is sent there as soon as there is one, however often another
+// channel has failed meanwhile. That channel is not tried more often than alone.
 func TestNoticeStaysDueForASlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -145,9 +145,47 @@ func TestNoticeStaysDueForASlot(t *testing.T) {
 		}
 		r.sender.mu.Unlock()
 		r.fireAlert("rec_2")
-		time.Sleep(10 * time.Minute)
+		webhooks := len(r.sender.types(notify.Webhook))
+		time.Sleep(time.Hour)
+		if n := len(r.sender.types(notify.Webhook)) - webhooks; n < 8 || n > 9 {
+			t.Errorf("%d requests to the webhook in an hour", n)
+		}
 		<-occupied
-		time.Sleep(firstPause + pollEvery)
+		time.Sleep(pollEvery + time.Millisecond)
+		if n := len(slackTimes(t, r.sender)); n != 2 {
+			t.Errorf("%d messages in Slack", n)
+		}
+	})
+}
+
+// Another node sends a notice to a channel for which this one has no slot, at once.
+func TestAnotherNodeHasASlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		other := rigOn(t, "b", r.deps.Keyring, r.config, r.sender)
+		occupied := r.notifier.channelSlots(string(notify.Slack))
+		for range channelSends {
+			occupied <- struct{}{}
+		}
+		runNotifiers(t, r, other)
+		r.fireAlert("rec_1")
+		time.Sleep(slotWait + 3*pollEvery)
+		if n := len(slackTimes(t, r.sender)); n != 1 || len(r.sender.all()) != 3 || r.openNotices() > 0 {
+			t.Errorf("%d messages in Slack, %d in all, %d notices left over", n, len(r.sender.all()), r.openNotices())
+		}
+	})
+}
+
+// A channel that hangs delays the next notice of the same alert until its send is given up.
+func TestSlowChannelDelaysTheSameAlert(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		slowWebhook(r)
+		runNotifiers(t, r)
+		failDelivery(r)
+		time.Sleep(time.Second)
+		r.deliver(noEvent)
+		time.Sleep(notify.Timeout)
 		if n := len(slackTimes(t, r.sender)); n != 2 {
 			t.Errorf("%d messages in Slack", n)
 		}
