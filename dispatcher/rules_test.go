@@ -38,6 +38,42 @@ func TestErasedAndExpiredPayloadsAreNotSent(t *testing.T) {
 	}
 }
 
+// A delivery that its run or job has made already ends as a copy, whatever else would end it.
+func TestCopiesEndAsCopies(t *testing.T) {
+	now := time.Now()
+	f := func(prefix string, change func(v *view, run string), otherwise, want event.Reason) {
+		t.Helper()
+		v := newView(&config.Endpoint{ID: testEndpoint, Destinations: []config.Destination{{ID: testDest, Enabled: true}}})
+		rules := &rules{config: v, retentionDays: 30, now: func() time.Time { return now }}
+		work := &event.Work{Event: &event.Event{ID: id.Lowest(now), Endpoint: testEndpoint}, Dest: testDest, Attempt: 1,
+			Run: id.Lowest(now).Text(prefix)}
+		v.job(config.Recovery{Meta: config.Meta{ID: work.Run}, State: config.RecoveryRunning, Deadline: now.Add(time.Hour)})
+		change(v, work.Run)
+		if got := rules.Check(work, true); got.Reason != otherwise {
+			t.Errorf("the first record ends as %q, want %q", got.Reason, otherwise)
+		}
+		rules.superseded.add(deliveryKey{work.Event.ID, work.Dest, work.Run}, now)
+		if got := rules.Check(work, true); !got.Known || got.Status != event.Skipped || got.Reason != want {
+			t.Errorf("the copy ends as %q, want %q: %+v", got.Reason, want, got)
+		}
+	}
+	dest := func(change func(*config.Destination)) func(*view, string) {
+		return func(v *view, _ string) {
+			v.change(testEndpoint, func(endpoint *config.Endpoint) { change(&endpoint.Destinations[0]) })
+		}
+	}
+	f(id.Run, func(*view, string) {}, "", event.Superseded)
+	f(id.Run, (*view).cancelRun, event.RunStopped, event.Superseded)
+	f(id.Run, dest(func(d *config.Destination) { d.Enabled = false }), event.DestinationDisabled, event.Superseded)
+	f(id.Run, dest(func(d *config.Destination) { d.ID = "dst_2" }), event.DestinationDeleted, event.Superseded)
+	f(id.Run, dest(func(d *config.Destination) { d.PurgeBefore = now.Add(time.Hour) }), event.Purged, event.Superseded)
+	f(id.Run, func(v *view, _ string) { v.remove(testEndpoint) }, event.EndpointDeleted, event.Superseded)
+	f(id.Recovery, func(*view, string) {}, "", event.AlreadyDelivered)
+	f(id.Recovery, func(v *view, run string) {
+		v.job(config.Recovery{Meta: config.Meta{ID: run}, State: config.RecoveryCancelled})
+	}, event.JobCancelled, event.AlreadyDelivered)
+}
+
 // startedAt allocates nothing for automatic deliveries: every re-check calls it.
 func TestStartedAt(t *testing.T) {
 	at := time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)
