@@ -115,7 +115,7 @@ func (d *Dispatcher) recordAttempt(delivery *lane.Delivery, attempt *event.Attem
 	outcome.Code, outcome.Attempt, outcome.NextAt = attempt.Code, attempt, next.due
 	d.metrics.attempt(work.Dest, attempt)
 	logAttempt(d.log, outcome)
-	if next.status == event.Delivered && (work.Run != "" || work.Attempt > 1 || work.Parked != "") {
+	if next.status == event.Delivered && (work.Run != "" || work.Attempt > 1 || work.WasParked()) {
 		d.rules.superseded.add(deliveryKey{event: work.Event.ID, dest: work.Dest}, attempt.StartedAt)
 	}
 	if next.status == event.Delivered && work.Run != "" {
@@ -236,7 +236,7 @@ func newOutcome(work *event.Work, status event.Status, reason event.Reason, at t
 		Event: work.Event.ID, Account: work.Event.Account, Endpoint: work.Event.Endpoint, Dest: work.Dest,
 		Type:   work.Event.Type,
 		Status: status, Reason: reason, At: at, Run: work.Run,
-		WasParked: work.Parked != "" || !work.ReportedNextAt.IsZero(), // without a reason: lane.Lanes.parkUnchecked
+		WasParked: work.WasParked(),
 	}
 }
 

@@ -163,7 +163,7 @@ const clockMargin = id.MaxAhead + 5*time.Second
 // gone to a URL that was corrected since. The first attempt of a replay is made whatever others have delivered, however
 // long its rate lets it wait; deliveredByRun ends its copies.
 func (r *rules) isSuperseded(work *event.Work) bool {
-	if work.Attempt <= 1 && work.Parked == "" {
+	if work.Attempt <= 1 && !work.WasParked() {
 		return false
 	}
 	var since time.Time

@@ -13,9 +13,10 @@ type copyKey struct {
 }
 
 // copyKeyOf returns the key of a delivery. ok is false for a first automatic attempt that was not parked: its record
-// is the event, which is in the log once. So most deliveries cost no lookup.
+// is the event, which is in the log once. So most deliveries cost no lookup. After a crash an event may be read again
+// beside its own follow-up; then both are sent.
 func copyKeyOf(work *event.Work) (key copyKey, ok bool) {
-	if work == nil || work.Event == nil || work.Run == "" && work.Attempt <= 1 && work.Parked == "" {
+	if work == nil || work.Event == nil || work.Run == "" && work.Attempt <= 1 && !work.WasParked() {
 		return copyKey{}, false
 	}
 	return copyKey{work.Event.ID, work.Dest, work.Run}, true

@@ -2,13 +2,15 @@ package lane
 
 import (
 	"testing"
+	"time"
 
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 )
 
 // A second record of a delivery that is queued, sent or being recorded ends without an outcome, whether it was parked
-// or not. A first automatic attempt has no second record. Once the first record is recorded, it is forgotten.
+// or not, or waited because the configuration could not be read. The event itself, of which the log has one record, is
+// not looked up. Once the first record is recorded, it is forgotten.
 func TestCopiesEnd(t *testing.T) {
 	f := func(work event.Work, want Action) {
 		t.Helper()
@@ -52,6 +54,7 @@ func TestCopiesEnd(t *testing.T) {
 	f(event.Work{Run: "rec_1", Attempt: 2}, End)
 	f(event.Work{Attempt: 2}, End)
 	f(event.Work{Attempt: 1, Parked: event.LaneFull}, End)
+	f(event.Work{Attempt: 1, ReportedNextAt: time.UnixMilli(1)}, End)
 	f(event.Work{Attempt: 1}, Queued)
 }
 
