@@ -74,6 +74,30 @@ func TestCopiesEndAsCopies(t *testing.T) {
 	}, event.JobCancelled, event.AlreadyDelivered)
 }
 
+// Another attempt's success ends what waits, and no first attempt that was not parked: neither that of an event nor that
+// of a replay, however long its rate has let it wait since the success. A run's own success ends its copies.
+func TestOnlyWaitingDeliveriesAreSuperseded(t *testing.T) {
+	began := time.Now()
+	f := func(work event.Work, want bool) {
+		t.Helper()
+		work.Event, work.Dest = &event.Event{ID: id.Lowest(began)}, testDest
+		rules := &rules{}
+		rules.superseded.add(deliveryKey{event: work.Event.ID, dest: testDest}, began.Add(2*clockMargin))
+		if got := rules.isSuperseded(&work); got != want {
+			t.Errorf("attempt %d, run %q, parked %q: %v, want %v", work.Attempt, work.Run, work.Parked, got, want)
+		}
+	}
+	run, later := id.Lowest(began).Text(id.Run), id.Lowest(began.Add(2*clockMargin)).Text(id.Run)
+	f(event.Work{Attempt: 1}, false)
+	f(event.Work{Attempt: 1, Run: run}, false)
+	f(event.Work{Attempt: 2}, true)
+	f(event.Work{Attempt: 2, Run: run}, true)
+	f(event.Work{Attempt: 2, Run: later}, false)
+	f(event.Work{Attempt: 1, Parked: event.LaneFull}, true)
+	f(event.Work{Attempt: 1, ReportedNextAt: began}, true)
+	f(event.Work{Attempt: 1, Run: run, Parked: event.Paced}, true)
+}
+
 // startedAt allocates nothing for automatic deliveries: every re-check calls it.
 func TestStartedAt(t *testing.T) {
 	at := time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)

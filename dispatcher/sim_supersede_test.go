@@ -158,6 +158,27 @@ func TestReplayAfterASuccessIsSent(t *testing.T) {
 	})
 }
 
+// The first attempt of a replay waits for the rate of the replay. It is made although another replay has delivered the
+// event meanwhile.
+func TestPacedReplayIsSentAfterAnother(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+		s := &sink{}
+		url, _ := w.serve(80, s)
+		w.endpoint(url)
+		w.start(testConfig())
+		ev := w.newEvent(`{}`)
+		for _, due := range []time.Duration{2 * clockMargin, 0} {
+			w.command(&event.Work{Event: ev, Dest: testDest, Trigger: event.TriggerReplay, Attempt: 1,
+				Run: id.Lowest(time.Now()).Text(id.Run), Due: time.Now().Add(due)})
+			time.Sleep(clockMargin + time.Second)
+		}
+		time.Sleep(time.Minute)
+		if n := len(s.all()); n != 2 {
+			t.Errorf("%d requests for two replays, outcomes %q", n, statuses(w.outcomes(count(2))))
+		}
+	})
+}
+
 // A request that is in flight to a URL while the URL is corrected does not end the replay to the corrected one.
 func TestReplayToACorrectedURLIsSent(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
