@@ -150,8 +150,8 @@ func (d *Dispatcher) carryOut(decision lane.Decision) {
 // endDelivery records that no attempt follows. A delivery that is skipped within a replay or recovery job gets its
 // earlier final status back. If it had none, it is skipped until the next outcome of its automatic attempts, which go
 // on. A superseded delivery does not: with the earlier status delivered, the skip would replace the outcome of the
-// attempt that has delivered it. An earlier status delivered counts as of the start of the run, not as of now: an attempt
-// of the run that another node has made is newer, and so is the outcome of a later run.
+// attempt that has delivered it. An earlier status delivered counts as of the start of the run, not as of now: an
+// attempt of the run that another node has made is newer, and so is the outcome of a later run.
 //
 // A decision without a status ends a copy of a delivery: the outcome of the other record counts.
 func (d *Dispatcher) endDelivery(decision lane.Decision) {

@@ -83,9 +83,9 @@ func (r *rules) Check(work *event.Work, readBody bool) lane.Eligibility {
 	return eligibility
 }
 
-// deliveredByRun reports whether the replay run or recovery job of the delivery has already delivered it: then the record
-// is a copy. This comes before whatever else may end the delivery. A cancelled run, for example, gives it back the status
-// that it had before the run, and that would replace the outcome of the attempt.
+// deliveredByRun reports whether the replay run or recovery job of the delivery has already delivered it: then the
+// record is a copy. This comes before whatever else may end the delivery. A cancelled run, for example, gives it back
+// the status that it had before the run, and that would replace the outcome of the attempt.
 func (r *rules) deliveredByRun(work *event.Work) bool {
 	return work.Run != "" && r.superseded.hasSince(deliveryKey{work.Event.ID, work.Dest, work.Run}, time.Time{})
 }

@@ -74,8 +74,8 @@ func TestCopiesEndAsCopies(t *testing.T) {
 	}, event.JobCancelled, event.AlreadyDelivered)
 }
 
-// Another attempt's success ends what waits, and no first attempt that was not parked: neither that of an event nor that
-// of a replay, however long its rate has let it wait since the success. A run's own success ends its copies.
+// Another attempt's success ends what waits, and no first attempt that was not parked: neither that of an event nor
+// that of a replay, however long the rate of the replay lets it wait.
 func TestOnlyWaitingDeliveriesAreSuperseded(t *testing.T) {
 	began := time.Now()
 	f := func(work event.Work, want bool) {

@@ -35,8 +35,8 @@ func TestReplayEndsParkedDelivery(t *testing.T) {
 }
 
 // A fault between producing a follow-up and the commit makes two copies of a record. The first copy that is delivered
-// ends the others, and the event shows as delivered: retries, parked ones, and those that wait because the configuration
-// could not be read. The retry of another event is unaffected.
+// ends the others, and the event shows as delivered: retries, parked ones, and those that wait because the
+// configuration could not be read. The retry of another event is unaffected.
 func TestCopiesOfWaitingDeliveriesEnd(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		s := &sink{}

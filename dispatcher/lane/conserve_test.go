@@ -220,8 +220,8 @@ func (f *laneFuzz) revoke() {
 }
 
 // Under any sequence of operations each admitted delivery ends exactly once, all counters are zero at the end, and no
-// lane keeps a delivery that no worker will send. A copy ends only while another record of its delivery is in memory, and
-// no delivery is remembered for copies at the end.
+// lane keeps a delivery that no worker will send. A copy ends only while another record of its delivery is in memory,
+// and no delivery is remembered for copies at the end.
 func TestEveryDeliveryEndsOnce(t *testing.T) {
 	seeds := uint64(8)
 	if os.Getenv("RELAY_TORTURE") != "" {
