@@ -33,14 +33,13 @@ const (
 // doctor examines this node and its engines.
 func (n *Node) doctor(ctx context.Context) (doctor.Report, error) {
 	return doctor.Examine(ctx, doctor.Target{
-		Stream: n.stream, ReplicationFactor: n.s.Copies(), Trims: n.s.hasRole(roles.Dispatch),
-		Config: n.control, Node: n.s.NodeName, Keyring: n.keyring,
-		Store: n.reader.Check, StoreRights: n.s.missingStoreRights,
-		Redis: n.s.pingRedis(), Ledger: auditLedger(n.stream, n.now), DataDir: n.s.DataDir,
-		BaseURL:  n.url,
-		WeakKeys: n.s.WeakKeys(), Now: n.now, Retention: n.s.retention(), RedisSettings: n.s.redisSettings(),
-		OpenFiles: openFiles(), WantFiles: fewFiles, CertFile: n.s.TLSCertFile, DroppedHits: n.droppedHits,
-		Endpoints: n.s.endpoints(),
+		Stream: n.stream, ReplicationFactor: n.settings.Copies(), Trims: n.settings.hasRole(roles.Dispatch),
+		Config: n.control, Node: n.settings.NodeName, Keyring: n.keyring,
+		Store: n.reader.Check, StoreRights: n.settings.missingStoreRights,
+		Redis: n.settings.pingRedis(), Ledger: auditLedger(n.stream, n.now), DataDir: n.settings.DataDir,
+		BaseURL: n.url, WeakKeys: n.settings.WeakKeys(), Now: n.now, Retention: n.settings.retention(),
+		RedisSettings: n.settings.redisSettings(), OpenFiles: openFiles(), WantFiles: fewFiles,
+		CertFile: n.settings.TLSCertFile, DroppedHits: n.droppedHits, Endpoints: n.settings.endpoints(),
 	})
 }
 

@@ -13,18 +13,18 @@ func newDomains(n *Node) (runFunc, error) {
 		return nil, err
 	}
 	transport, err := egress.NewTransport(
-		egress.Config{Policy: n.policy, CAFile: n.s.EgressCAFile, DNSServer: n.s.DNSServer})
+		egress.Config{Policy: n.policy, CAFile: n.settings.EgressCAFile, DNSServer: n.settings.DNSServer})
 	if err != nil {
 		return nil, err
 	}
-	resolver, err := egress.NewResolver(n.s.DNSServer)
+	resolver, err := egress.NewResolver(n.settings.DNSServer)
 	if err != nil {
 		return nil, err
 	}
 	n.domains = domain.New(domain.Deps{
 		Log: n.log, Config: n.control, Resolver: resolver, Transport: transport, Scanner: scanner,
 		Attempts:  n.limiter.NewWindow("domain-attempts", domain.AttemptsSpan),
-		UserAgent: "EventRelay/" + n.s.Version, Now: n.control.Now, IsOwner: n.ownsFirstPartition.Load,
+		UserAgent: "EventRelay/" + n.settings.Version, Now: n.control.Now, IsOwner: n.ownsFirstPartition.Load,
 	})
 	return n.domains.Run, nil
 }

@@ -17,7 +17,7 @@ func newDrain(n *Node) (runFunc, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.drains = drain.New(drain.Config{Node: n.s.NodeName, Partitions: n.partitions}, drain.Deps{
+	n.drains = drain.New(drain.Config{Node: n.settings.NodeName, Partitions: n.partitions}, drain.Deps{
 		Metrics: n.registry, Config: leakConfig{n.control}, Scanner: scanner, Producer: n.producer, Tokens: n.limiter,
 		Records:  n.limiter.NewWindow("drain-records", time.Minute),
 		Findings: n.limiter.NewDistinct("drain-findings", intake.NewFindingsSpan),
@@ -32,7 +32,7 @@ func newReports(n *Node) (runFunc, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.reports = report.New(report.Config{Node: n.s.NodeName, Partitions: n.partitions}, report.Deps{
+	n.reports = report.New(report.Config{Node: n.settings.NodeName, Partitions: n.partitions}, report.Deps{
 		Metrics: n.registry, Config: leakConfig{n.control}, Scanner: scanner, Producer: n.producer,
 		Minutes:  n.limiter.NewWindow("report-requests", time.Minute),
 		Days:     n.limiter.NewWindow("report-quota", report.DaySpan),

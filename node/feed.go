@@ -15,7 +15,7 @@ func newFeed(n *Node) (runFunc, error) {
 		return nil, err
 	}
 	n.feed, err = feed.New(feed.Deps{
-		Log: n.log, Topic: topic, Store: n.reader, Now: n.now, Retention: n.s.retention(),
+		Log: n.log, Topic: topic, Store: n.reader, Now: n.now, Retention: n.settings.retention(),
 		Erased: n.control.Erased,
 	})
 	if err != nil {

@@ -29,11 +29,11 @@ import (
 // newIngest creates ingest, whose handler newServer serves.
 func newIngest(n *Node) (runFunc, error) {
 	var err error
-	if n.proxies, err = Prefixes(n.s.TrustedProxies); err != nil {
+	if n.proxies, err = Prefixes(n.settings.TrustedProxies); err != nil {
 		return nil, err
 	}
 	n.front = &web.Front{Log: n.log, Proxies: n.proxies, BaseURL: n.url}
-	n.ingest = ingest.New(ingest.Config{BaseURL: n.url, MaxBody: int64(n.s.MaxBody)}, ingest.Deps{
+	n.ingest = ingest.New(ingest.Config{BaseURL: n.url, MaxBody: int64(n.settings.MaxBody)}, ingest.Deps{
 		Metrics: n.registry, Endpoints: n.control, Keyring: n.keyring, Producer: n.producer, IDs: n.ids, Now: n.now,
 		ClockSkew: n.control.ClockSkew, Claims: n.limiter, Limits: n.limiter, EventInLog: n.reader.LogHasEvent,
 		Rejected:      n.limiter.NewWindow("rejected-bytes", time.Minute),
@@ -44,19 +44,19 @@ func newIngest(n *Node) (runFunc, error) {
 
 // newAPI creates the API. On nodes with the role api it also follows replay runs.
 func newAPI(n *Node) (runFunc, error) {
-	resolver, err := egress.NewResolver(n.s.DNSServer)
+	resolver, err := egress.NewResolver(n.settings.DNSServer)
 	if err != nil {
 		return nil, err
 	}
 	cfg := api.Config{
-		BaseURL: n.url, DashboardURL: n.dashboardURL(), MaxBody: int64(n.s.MaxBody), RetentionDays: n.s.RetentionDays,
-		Version:        n.s.Version,
-		TrustedProxies: n.proxies, AllowedHosts: n.s.AllowedHosts,
+		BaseURL: n.url, DashboardURL: n.dashboardURL(), MaxBody: int64(n.settings.MaxBody),
+		RetentionDays: n.settings.RetentionDays, Version: n.settings.Version,
+		TrustedProxies: n.proxies, AllowedHosts: n.settings.AllowedHosts,
 		AlertDomains: n.notifier.Domains(),
 		Pages:        map[string][]byte{scan.AboutPath: scan.About(scan.DefaultBudget)},
-		RateRead:     n.s.rate(n.s.APIRateRead, 500),
-		RateWrite:    n.s.rate(n.s.APIRateWrite, 200),
-		RateSend:     n.s.rate(n.s.APIRateSend, 5000),
+		RateRead:     n.settings.rate(n.settings.APIRateRead, 500),
+		RateWrite:    n.settings.rate(n.settings.APIRateWrite, 200),
+		RateSend:     n.settings.rate(n.settings.APIRateSend, 5000),
 	}
 	n.api, err = api.New(cfg,
 		api.Deps{
@@ -71,7 +71,7 @@ func newAPI(n *Node) (runFunc, error) {
 			ValidateVerification: ingest.CheckVerification, Reverify: n.ingest.Reverify, Explain: n.ingest.Explain,
 			Sample: n.ingest.Sample,
 		})
-	if err != nil || !n.s.hasRole(roles.API) {
+	if err != nil || !n.settings.hasRole(roles.API) {
 		return nil, err
 	}
 	return n.api.Run, nil
@@ -80,8 +80,9 @@ func newAPI(n *Node) (runFunc, error) {
 // newDashboard creates the pages under /app.
 func newDashboard(n *Node) (runFunc, error) {
 	cfg := dashboard.Config{
-		BaseURL: n.url, BaseURLIsDefault: n.s.BaseURL == "", Host: n.s.DashboardHost, AllowedHosts: n.s.AllowedHosts,
-		Dev: n.s.Embedded, TrustedProxies: n.proxies, Version: n.s.Version,
+		BaseURL: n.url, BaseURLIsDefault: n.settings.BaseURL == "", Host: n.settings.DashboardHost,
+		AllowedHosts: n.settings.AllowedHosts, Dev: n.settings.Embedded, TrustedProxies: n.proxies,
+		Version: n.settings.Version,
 	}
 	if a, err := netip.ParseAddrPort(n.listener.Addr().String()); err == nil {
 		cfg.Listen = a.Addr()
@@ -113,8 +114,8 @@ func newConfirmer(n *Node) (runFunc, error) {
 func newAgentServer(n *Node) (runFunc, error) {
 	var err error
 	n.agents, err = mcp.New(mcp.Config{
-		BaseURL: n.url, DashboardURL: n.dashboardURL(), Version: n.s.Version, TrustedProxies: n.proxies,
-		AllowedHosts: n.s.AllowedHosts,
+		BaseURL: n.url, DashboardURL: n.dashboardURL(), Version: n.settings.Version, TrustedProxies: n.proxies,
+		AllowedHosts: n.settings.AllowedHosts,
 	}, mcp.Deps{
 		Log: n.log, Keys: n.control, Uses: n.uses, Refusals: n.tripwires, Reads: n.limiter.NewWindow("tools", time.Minute),
 		Writes: n.limiter.NewWindow("changes", time.Minute), Acts: n.control, API: n.api,
@@ -134,7 +135,7 @@ func (n *Node) dashboardChecks(ctx context.Context) ([]dashboard.Check, error) {
 }
 
 // dashboardURL returns the address of the dashboard, which links to its pages begin with.
-func (n *Node) dashboardURL() string { return dashboard.URL(n.url, n.s.DashboardHost) }
+func (n *Node) dashboardURL() string { return dashboard.URL(n.url, n.settings.DashboardHost) }
 
 // FirstUser is the email address of the user whom relay dev creates.
 const FirstUser = "dev@localhost"
@@ -142,7 +143,7 @@ const FirstUser = "dev@localhost"
 // DashboardLink returns the address at which a person opens the dashboard. While nobody has a password it is a one-time
 // link that signs FirstUser in; see config.FirstLink. It is empty on a node without the role api.
 func (n *Node) DashboardLink(ctx context.Context) (link string, isSignIn bool, err error) {
-	if !n.s.hasRole(roles.API) {
+	if !n.settings.hasRole(roles.API) {
 		return "", false, nil
 	}
 	token, err := n.control.FirstLink(ctx, FirstUser)
@@ -182,9 +183,9 @@ func newServer(n *Node) (runFunc, error) {
 		// Requests for ingest skip the router of the API: they have to be fast.
 		isIngest, v1 := strings.HasPrefix(r.URL.Path, ingest.PathPrefix), strings.HasPrefix(r.URL.Path, "/v1/")
 		switch {
-		case isIngest && n.s.hasRole(roles.Ingest):
+		case isIngest && n.settings.hasRole(roles.Ingest):
 			ingestHandler.ServeHTTP(w, r)
-		case isIngest || v1 && !n.s.hasRole(roles.API):
+		case isIngest || v1 && !n.settings.hasRole(roles.API):
 			notServed.ServeHTTP(w, r)
 		case strings.HasPrefix(r.URL.Path, drain.PathPrefix):
 			lines.ServeHTTP(w, r)
@@ -202,9 +203,9 @@ func newServer(n *Node) (runFunc, error) {
 		listener: n.listener, handler: handler, log: n.log, proxies: n.proxies,
 		beforeShutdown: n.awaitLeaving, onShutdown: n.api.Drain, drain: requestDrain,
 	}
-	if n.s.TLSCertFile != "" {
+	if n.settings.TLSCertFile != "" {
 		var err error
-		if srv.certificate, err = newCertificate(n.s.TLSCertFile, n.s.TLSKeyFile, n.log); err != nil {
+		if srv.certificate, err = newCertificate(n.settings.TLSCertFile, n.settings.TLSKeyFile, n.log); err != nil {
 			return nil, err
 		}
 	}

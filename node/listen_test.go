@@ -13,7 +13,7 @@ func TestAddressInUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = taken.Close() }()
-	n := &Node{s: Config{Listen: taken.Addr().String()}}
+	n := &Node{settings: Config{Listen: taken.Addr().String()}}
 	if _, err = newListener(n); err == nil {
 		_ = n.listener.Close()
 		t.Fatal("listens at an address that is in use")

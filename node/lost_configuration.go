@@ -15,7 +15,7 @@ func checkConfiguration(n *Node) (runFunc, error) {
 	if n.control.HasHadEndpoints() {
 		return nil, nil
 	}
-	ctx := n.st.Context()
+	ctx := n.stack.Context()
 	log, err := stream.NewReader(n.stream, "configuration-check")
 	if err != nil {
 		return nil, err
@@ -32,7 +32,7 @@ func checkConfiguration(n *Node) (runFunc, error) {
 	switch {
 	case waiting == 0:
 		return nil, nil
-	case n.s.AllowEmpty:
+	case n.settings.AllowEmpty:
 		n.log.LogAttrs(ctx, slog.LevelWarn,
 			"the configuration has no endpoint: deliveries of unknown endpoints end as skipped",
 			slog.Int64("records", waiting))

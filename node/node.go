@@ -69,9 +69,9 @@ const (
 // Node is one running process: what its components share, and the components, each of which a function in starts
 // creates.
 type Node struct {
-	s        Config
+	settings Config
 	log      *slog.Logger
-	st       *Stack
+	stack    *Stack
 	registry Metrics
 	stream   stream.Config
 	keyring  *config.Keyring
@@ -183,21 +183,21 @@ var starts = []start{
 
 // Start starts the components that the roles ask for, in their order, and returns when the node takes requests. After
 // an error the caller stops the stack.
-func Start(st *Stack, s Config, log *slog.Logger, registry Metrics) (*Node, error) {
-	keyring, err := config.NewKeyring(s.MasterKeys)
+func Start(stack *Stack, settings Config, log *slog.Logger, registry Metrics) (*Node, error) {
+	keyring, err := config.NewKeyring(settings.MasterKeys)
 	if err != nil {
 		return nil, fmt.Errorf("RELAY_MASTER_KEYS: %w", err)
 	}
 	n := &Node{
-		s: s, log: log, st: st, registry: registry, stream: s.Stream(), keyring: keyring,
-		now: crash.Clock(), policy: s.egressPolicy(),
+		settings: settings, log: log, stack: stack, registry: registry, stream: settings.Stream(), keyring: keyring,
+		now: crash.Clock(), policy: settings.egressPolicy(),
 	}
 	n.ids = newIDs(n.now, n.log, n.registry)
-	n.registry.MustRegister(processMetrics(s.DataDir)...)
-	n.registry.MustRegister(nodeMetrics(s)...)
+	n.registry.MustRegister(processMetrics(settings.DataDir)...)
+	n.registry.MustRegister(nodeMetrics(settings)...)
 	n.stream.Log = log
 	for _, c := range starts {
-		if c.role != "" && !s.hasRole(c.role) {
+		if c.role != "" && !settings.hasRole(c.role) {
 			continue
 		}
 		run, err := c.new(n)
@@ -205,12 +205,12 @@ func Start(st *Stack, s Config, log *slog.Logger, registry Metrics) (*Node, erro
 			return nil, err
 		}
 		if run != nil {
-			st.Start(c.name, run)
+			stack.Start(c.name, run)
 		}
 		if c.ready == nil {
 			continue
 		}
-		if err := st.Ready(c.ready(n)); err != nil {
+		if err := stack.Ready(c.ready(n)); err != nil {
 			return nil, err
 		}
 	}
@@ -221,16 +221,16 @@ func Start(st *Stack, s Config, log *slog.Logger, registry Metrics) (*Node, erro
 // node's URL.
 func newListener(n *Node) (runFunc, error) {
 	var err error
-	if n.listener, err = net.Listen("tcp", n.s.Listen); err != nil {
+	if n.listener, err = net.Listen("tcp", n.settings.Listen); err != nil {
 		if errors.Is(err, syscall.EADDRINUSE) {
 			err = fmt.Errorf("%w; stop what uses the port, or choose another with --listen", err)
 		}
 		return nil, fmt.Errorf("listen on RELAY_LISTEN: %w", err)
 	}
-	n.url = n.s.baseURL(n.listener.Addr().String())
-	own := slices.Clone(n.s.AllowedHosts)
-	if n.s.DashboardHost != "" {
-		own = append(own, n.s.DashboardHost)
+	n.url = n.settings.baseURL(n.listener.Addr().String())
+	own := slices.Clone(n.settings.AllowedHosts)
+	if n.settings.DashboardHost != "" {
+		own = append(own, n.settings.DashboardHost)
 	}
 	n.policy.OwnURLs = egress.NewOwnURLs(n.url, own)
 	return func(ctx context.Context) error {
@@ -241,7 +241,7 @@ func newListener(n *Node) (runFunc, error) {
 }
 
 func newControl(n *Node) (runFunc, error) {
-	ctx, cancel := context.WithTimeout(n.st.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(n.stack.Context(), time.Minute)
 	defer cancel()
 	partitions, err := n.awaitLog(ctx)
 	if err != nil {
@@ -249,10 +249,10 @@ func newControl(n *Node) (runFunc, error) {
 	}
 	n.partitions = partitions
 	n.control, err = config.New(config.Config{
-		Node: n.s.NodeName, Version: n.s.Version, Partitions: partitions, BootstrapKey: n.s.BootstrapKey,
-		BootstrapReadKey: n.s.BootstrapReadKey,
-		SingleNode:       n.s.Embedded, RetentionDays: n.s.RetentionDays,
-		AdminEmail: n.s.AdminEmail, AdminPassword: n.s.AdminPassword,
+		Node: n.settings.NodeName, Version: n.settings.Version, Partitions: partitions, BootstrapKey: n.settings.BootstrapKey,
+		BootstrapReadKey: n.settings.BootstrapReadKey,
+		SingleNode:       n.settings.Embedded, RetentionDays: n.settings.RetentionDays,
+		AdminEmail: n.settings.AdminEmail, AdminPassword: n.settings.AdminPassword,
 	}, config.Deps{Log: n.log, Stream: n.stream, Keyring: n.keyring, Now: n.now, Metrics: n.registry})
 	if err != nil {
 		return nil, err
@@ -263,7 +263,8 @@ func newControl(n *Node) (runFunc, error) {
 // newLimiter succeeds without Redis; the limiter then works per node.
 func newLimiter(n *Node) (runFunc, error) {
 	var err error
-	if n.limiter, err = limit.New(n.s.Limit(), limit.Deps{Log: n.log, Metrics: n.registry, Now: n.now}); err != nil {
+	if n.limiter, err = limit.New(
+		n.settings.Limit(), limit.Deps{Log: n.log, Metrics: n.registry, Now: n.now}); err != nil {
 		return nil, err
 	}
 	return n.limiter.Run, nil
@@ -312,21 +313,21 @@ func newProducer(n *Node) (runFunc, error) {
 func newUses(n *Node) (runFunc, error) {
 	var err error
 	if n.uses, err = audit.NewUses(
-		n.s.NodeName, audit.UsesDeps{Log: n.log, Producer: n.producer, Now: n.now}); err != nil {
+		n.settings.NodeName, audit.UsesDeps{Log: n.log, Producer: n.producer, Now: n.now}); err != nil {
 		return nil, err
 	}
 	return n.uses.Run, nil
 }
 
 func newWriter(n *Node) (runFunc, error) {
-	cfg := write.WriterConfig{URL: n.s.ClickHouseURL}
+	cfg := write.WriterConfig{URL: n.settings.ClickHouseURL}
 	payloads, err := newPayloadScanner(n)
 	if err != nil {
 		return nil, err
 	}
 	n.writer, err = write.NewWriter(cfg, write.WriterDeps{
 		Log: n.log, Stream: n.stream, Producer: n.producer, Metrics: n.registry, InstanceID: n.instanceID(),
-		Erased: n.control.Erased, Sync: n.s.SyncTables, Scan: payloads.Scan,
+		Erased: n.control.Erased, Sync: n.settings.SyncTables, Scan: payloads.Scan,
 	})
 	if err != nil {
 		return nil, err
@@ -341,7 +342,7 @@ func newWriter(n *Node) (runFunc, error) {
 
 func newReader(n *Node) (runFunc, error) {
 	deps := read.ReaderDeps{Log: n.log, Stream: n.stream, Erased: n.control.Erased}
-	if !n.s.Embedded {
+	if !n.settings.Embedded {
 		deps.AskOthers = func(ctx context.Context, targets map[stream.Partition]int64) error {
 			return n.control.Messages.Send(ctx, store.EncodeTargets(targets))
 		}
@@ -351,8 +352,8 @@ func newReader(n *Node) (runFunc, error) {
 	}
 	var err error
 	n.reader, err = read.NewReader(read.ReaderConfig{
-		URL: n.s.ClickHouseURL, ReadURL: n.s.ReadURL, RetentionDays: n.s.RetentionDays,
-		SearchURL: n.s.SearchURL, SearchThreads: n.s.SearchThreads, SearchIndex: n.s.SearchIndex,
+		URL: n.settings.ClickHouseURL, ReadURL: n.settings.ReadURL, RetentionDays: n.settings.RetentionDays,
+		SearchURL: n.settings.SearchURL, SearchThreads: n.settings.SearchThreads, SearchIndex: n.settings.SearchIndex,
 	}, deps)
 	if err != nil {
 		return nil, err
@@ -366,7 +367,7 @@ func newReader(n *Node) (runFunc, error) {
 // newUsage creates the figures of usage on every node. A node with the role write also counts the rows that it writes.
 func newUsage(n *Node) (runFunc, error) {
 	cfg := usage.DefaultConfig()
-	cfg.Allowance = int64(n.s.AllowanceEvents)
+	cfg.Allowance = int64(n.settings.AllowanceEvents)
 	deps := usage.Deps{
 		Log: n.log, Store: n.reader, Now: n.now,
 		Created: func(string) time.Time { return n.control.Account().CreatedAt }, // there is one account
@@ -383,11 +384,11 @@ func newUsage(n *Node) (runFunc, error) {
 
 // newLedger creates the ledger, which reconciles the partitions that this node dispatches.
 func newLedger(n *Node) (runFunc, error) {
-	if n.s.LedgerSeconds == 0 {
+	if n.settings.LedgerSeconds == 0 {
 		return nil, nil
 	}
 	cfg := ledger.DefaultConfig()
-	cfg.Every = time.Duration(n.s.LedgerSeconds) * time.Second
+	cfg.Every = time.Duration(n.settings.LedgerSeconds) * time.Second
 	cfg.Window = max(cfg.Window, cfg.Every)
 	var err error
 	if n.ledger, err = ledger.New(
@@ -399,9 +400,9 @@ func newLedger(n *Node) (runFunc, error) {
 
 func newDispatcher(n *Node) (runFunc, error) {
 	cfg := dispatcher.DefaultConfig()
-	cfg.MaxTransformedBody = 2 * n.s.MaxBody
-	cfg.InstanceID, cfg.RetentionDays, cfg.Version, cfg.Drain = n.instanceID(), n.s.RetentionDays, n.s.Version,
-		deliveryDrain
+	cfg.MaxTransformedBody = 2 * n.settings.MaxBody
+	cfg.InstanceID, cfg.RetentionDays, cfg.Version, cfg.Drain = n.instanceID(), n.settings.RetentionDays,
+		n.settings.Version, deliveryDrain
 	transport, err := n.deliveryTransport(&cfg)
 	if err != nil {
 		return nil, err
@@ -422,19 +423,19 @@ func newDispatcher(n *Node) (runFunc, error) {
 // it.
 func newNotifier(n *Node) (runFunc, error) {
 	transport, err := egress.NewTransport(
-		egress.Config{Policy: n.policy, CAFile: n.s.EgressCAFile, DNSServer: n.s.DNSServer})
+		egress.Config{Policy: n.policy, CAFile: n.settings.EgressCAFile, DNSServer: n.settings.DNSServer})
 	if err != nil {
 		return nil, err
 	}
-	operator, err := egress.NewOperatorDialer(n.s.EgressCAFile, n.s.DNSServer)
+	operator, err := egress.NewOperatorDialer(n.settings.EgressCAFile, n.settings.DNSServer)
 	if err != nil {
 		return nil, err
 	}
-	domains, err := notify.ParseDomains(n.s.AlertDomains)
+	domains, err := notify.ParseDomains(n.settings.AlertDomains)
 	if err != nil {
 		return nil, err
 	}
-	n.notifier, err = notify.New(notify.Config{SMTPURL: n.s.SMTPURL, Domains: domains, Version: n.s.Version},
+	n.notifier, err = notify.New(notify.Config{SMTPURL: n.settings.SMTPURL, Domains: domains, Version: n.settings.Version},
 		notify.Deps{Transport: transport, Dial: operator.Dial, TLS: operator.TLS(), Now: n.now})
 	return nil, err
 }
@@ -442,7 +443,8 @@ func newNotifier(n *Node) (runFunc, error) {
 // newAlerts creates the evaluation of alert rules for the partitions that this node dispatches.
 func newAlerts(n *Node) (runFunc, error) {
 	var err error
-	n.alerts, err = alert.New(alert.Config{Node: n.s.NodeName, InstanceID: n.instanceID(), BaseURL: n.dashboardURL()},
+	n.alerts, err = alert.New(
+		alert.Config{Node: n.settings.NodeName, InstanceID: n.instanceID(), BaseURL: n.dashboardURL()},
 		alert.Deps{
 			Log: n.log, Stream: n.stream, Config: n.control, Notices: n.control, History: n.control,
 			Keyring: n.keyring, Sender: n.notifier, Now: n.control.Now, Metrics: n.registry,
@@ -482,8 +484,8 @@ func (n *Node) setOwnedPartitions(partitions []int32) {
 // instanceID returns the id for static group membership, with which a restart within the session timeout moves no
 // partition. It is empty in dev, which has one node: static membership would only delay its restart.
 func (n *Node) instanceID() string {
-	if n.s.Embedded {
+	if n.settings.Embedded {
 		return ""
 	}
-	return n.s.NodeName
+	return n.settings.NodeName
 }

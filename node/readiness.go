@@ -19,10 +19,11 @@ func newReadiness(n *Node) (runFunc, error) {
 }
 
 // awaitLeaving makes the node not ready and returns when load balancers have had the time to notice. After the failure
-// of a component it returns at once: others serve better.
+// of a component it returns at once: others serve better. No context ends the wait: it begins when the context
+// of the server has ended.
 func (n *Node) awaitLeaving() {
-	delay := n.s.shutdownDelay()
-	if delay == 0 || n.st.Failed() {
+	delay := n.settings.shutdownDelay()
+	if delay == 0 || n.stack.Failed() {
 		return
 	}
 	n.readiness.Stop()
@@ -50,7 +51,7 @@ func (n *Node) checks() []api.Check {
 		}
 		return nil
 	}}, idCheck(n.ids))
-	if n.s.hasRole(roles.API) {
+	if n.settings.hasRole(roles.API) {
 		checks = append(checks, api.Check{Name: "store", Func: n.reader.Ping, Optional: true, Every: storeCheckEvery})
 	}
 	return checks

@@ -18,8 +18,8 @@ const embeddedLogMax = 1 << 30
 // this node owns the first partition.
 func newTrimmer(n *Node) (runFunc, error) {
 	cfg := stream.DefaultTrimConfig()
-	cfg.KeepAge = time.Duration(n.s.LogKeepMinutes) * time.Minute
-	if n.s.Embedded {
+	cfg.KeepAge = time.Duration(n.settings.LogKeepMinutes) * time.Minute
+	if n.settings.Embedded {
 		cfg.MaxBytes = embeddedLogMax
 	}
 	var err error
@@ -38,7 +38,7 @@ func (s Config) retention() time.Duration { return time.Duration(s.RetentionDays
 func newGuard(n *Node) (runFunc, error) {
 	var err error
 	n.guard, err = stream.NewRetentionGuard(stream.RetentionGuardDeps{
-		Log: n.log, Stream: n.stream, Metrics: n.registry, Now: n.control.Now, Retention: n.s.retention(),
+		Log: n.log, Stream: n.stream, Metrics: n.registry, Now: n.control.Now, Retention: n.settings.retention(),
 	})
 	if err != nil {
 		return nil, err

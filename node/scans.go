@@ -14,7 +14,7 @@ func newScans(n *Node) (runFunc, error) {
 		return nil, err
 	}
 	transport, err := egress.NewTransport(
-		egress.Config{Policy: n.policy, CAFile: n.s.EgressCAFile, DNSServer: n.s.DNSServer})
+		egress.Config{Policy: n.policy, CAFile: n.settings.EgressCAFile, DNSServer: n.settings.DNSServer})
 	if err != nil {
 		return nil, err
 	}
@@ -23,7 +23,7 @@ func newScans(n *Node) (runFunc, error) {
 		UserAgent: "RelayLeakScan/1 (+" + n.url + scan.AboutPath + ")",
 	})
 	runner := scan.NewRunner(scan.RunnerDeps{
-		Log: n.log, Node: n.s.NodeName, Config: leakConfig{n.control}, Proofs: n.domains, Scanner: scanner,
+		Log: n.log, Node: n.settings.NodeName, Config: leakConfig{n.control}, Proofs: n.domains, Scanner: scanner,
 		Rules:      secrets.NewScanners(rules),
 		Producer:   n.producer,
 		Findings:   n.limiter.NewDistinct("scan-findings", intake.NewFindingsSpan),

@@ -13,7 +13,7 @@ func (s Config) Traces() spans.Config {
 // newTraces creates the recorder of traces. Without RELAY_TRACES_URL it is nil, which its users accept.
 func newTraces(n *Node) (runFunc, error) {
 	var err error
-	n.spans, err = spans.New(n.s.Traces(), spans.Deps{Log: n.log, Metrics: n.registry, Now: n.now})
+	n.spans, err = spans.New(n.settings.Traces(), spans.Deps{Log: n.log, Metrics: n.registry, Now: n.now})
 	if err != nil || n.spans == nil {
 		return nil, err
 	}
