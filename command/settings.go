@@ -19,6 +19,7 @@ import (
 	"github.com/eventrelay/relay/node/admin"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/notify"
+	"github.com/eventrelay/relay/pkg/roles"
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
@@ -36,9 +37,6 @@ const maxSocketPath = 103
 
 // maxAllowance bounds RELAY_ALLOWANCE_EVENTS, far above any real month.
 const maxAllowance = 1_000_000_000_000
-
-// knownRoles is every role that a node may have.
-var knownRoles = []string{"ingest", "dispatch", "write", "api"}
 
 // toggle is a boolean flag of one command; it is no setting and has no environment variable.
 type toggle struct {
@@ -205,8 +203,8 @@ func (s Settings) Validate(name string) error {
 	s.validateNumbers(fault)
 	s.validateConnections(fault)
 	for _, r := range s.Roles {
-		if !slices.Contains(knownRoles, r) {
-			fault("RELAY_ROLES", "%q is not one of %s", r, strings.Join(knownRoles, ", "))
+		if !slices.Contains(roles.All(), r) {
+			fault("RELAY_ROLES", "%q is not one of %s", r, strings.Join(roles.All(), ", "))
 		}
 	}
 	if _, err := node.Prefixes(s.EgressAllow); err != nil {

@@ -5,11 +5,74 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/stream"
 )
+
+// assignment is which partitions this node has, and which it had until it lost them.
+type assignment struct {
+	mu         sync.RWMutex // guards the fields below
+	partitions map[stream.Partition]*partition
+	lost       map[stream.Partition]*partition // lost, and not assigned again since
+}
+
+func newAssignment() assignment {
+	return assignment{
+		partitions: make(map[stream.Partition]*partition), lost: make(map[stream.Partition]*partition),
+	}
+}
+
+// add adds newly assigned partitions. Those that were lost before inherit what they knew.
+func (a *assignment) add(parts []*partition) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, p := range parts {
+		if before := a.lost[p.id]; before != nil {
+			p.inherit(before)
+		}
+		a.partitions[p.id] = p
+	}
+	clear(a.lost) // an assignment after a loss names all partitions of this node
+}
+
+// remove removes partitions, unless they were assigned again since.
+func (a *assignment) remove(parts []*partition) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, p := range parts {
+		if a.partitions[p.id] == p {
+			delete(a.partitions, p.id)
+		}
+	}
+}
+
+// partition returns the partition if it is assigned, else nil.
+func (a *assignment) partition(id stream.Partition) *partition {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	return a.partitions[id]
+}
+
+// named returns the assigned partitions among ids.
+func (a *assignment) named(ids []stream.Partition) []*partition {
+	var parts []*partition
+	for _, id := range ids {
+		if p := a.partition(id); p != nil {
+			parts = append(parts, p)
+		}
+	}
+	return parts
+}
+
+// all returns the partitions that are assigned now.
+func (a *assignment) all() []*partition {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	return slices.AppendSeq(make([]*partition, 0, len(a.partitions)), maps.Values(a.partitions))
+}
 
 // onAssigned makes a partition object for each newly assigned partition.
 func (d *Dispatcher) onAssigned(commits map[stream.Partition]stream.Commit) {
@@ -17,7 +80,7 @@ func (d *Dispatcher) onAssigned(commits map[stream.Partition]stream.Commit) {
 	for _, t := range d.tiers {
 		delays[t.Topic] = t.Delay
 	}
-	d.mu.Lock()
+	parts := make([]*partition, 0, len(commits))
 	for id, commit := range commits {
 		p, err := newPartition(id, delays[id.Topic], d.group, &d.tierMemory, d.wakeTimer, commit)
 		if err != nil {
@@ -25,13 +88,9 @@ func (d *Dispatcher) onAssigned(commits map[stream.Partition]stream.Commit) {
 				slog.String("topic", id.Topic),
 				slog.Int("partition", int(id.Index)), slog.Any("error", err))
 		}
-		if before := d.lost[id]; before != nil {
-			p.inherit(before)
-		}
-		d.partitions[id] = p
+		parts = append(parts, p)
 	}
-	clear(d.lost) // an assignment after a loss names all partitions of this node
-	d.mu.Unlock()
+	d.assignment.add(parts)
 	d.tiersAssigned.Store(true)
 	d.wakeTimer()
 	d.reportOwned()
@@ -55,7 +114,7 @@ func (d *Dispatcher) releasePartitions(ctx context.Context, parts []*partition, 
 		}
 		break
 	}
-	d.commitPartitions(ctx, parts)
+	d.committer.commit(ctx, parts)
 	d.dropPartitions(parts)
 }
 
@@ -64,32 +123,15 @@ func (d *Dispatcher) onLost(parts []*partition) {
 	for _, p := range parts {
 		p.stop()
 	}
-	d.commitLock <- struct{}{} // a running commit must not end after this
+	d.committer.lock <- struct{}{} // a running commit must not end after this
 	d.dropPartitions(parts)
-	<-d.commitLock
-	d.rememberLost(parts)
+	<-d.committer.lock
+	d.assignment.rememberLost(parts)
 }
 
-// partitionsNamed returns the assigned partitions among ids.
-func (d *Dispatcher) partitionsNamed(ids []stream.Partition) []*partition {
-	var parts []*partition
-	for _, id := range ids {
-		if p := d.partition(id); p != nil {
-			parts = append(parts, p)
-		}
-	}
-	return parts
-}
-
-// dropPartitions removes partitions, unless they were assigned again since.
+// dropPartitions removes partitions, and their deliveries from the lanes.
 func (d *Dispatcher) dropPartitions(parts []*partition) {
-	d.mu.Lock()
-	for _, p := range parts {
-		if d.partitions[p.id] == p {
-			delete(d.partitions, p.id)
-		}
-	}
-	d.mu.Unlock()
+	d.assignment.remove(parts)
 	partitions := make([]*lane.Partition, len(parts))
 	for i, p := range parts {
 		partitions[i] = &p.lanePartition
@@ -104,24 +146,11 @@ func (d *Dispatcher) reportOwned() {
 		return
 	}
 	var events []int32
-	for _, p := range d.assignment() {
+	for _, p := range d.assignment.all() {
 		if p.id.Topic == stream.Events {
 			events = append(events, p.id.Index)
 		}
 	}
 	slices.Sort(events)
 	d.onOwned(events)
-}
-
-func (d *Dispatcher) partition(id stream.Partition) *partition {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	return d.partitions[id]
-}
-
-// assignment returns the partitions that are assigned now.
-func (d *Dispatcher) assignment() []*partition {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	return slices.AppendSeq(make([]*partition, 0, len(d.partitions)), maps.Values(d.partitions))
 }

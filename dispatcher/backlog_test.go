@@ -13,7 +13,7 @@ func TestBacklogAge(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	unread := map[stream.Partition]int64{}
 	d := &Dispatcher{
-		now: func() time.Time { return now }, partitions: map[stream.Partition]*partition{},
+		now: func() time.Time { return now }, assignment: newAssignment(),
 		lag: func(p stream.Partition) int64 { return unread[p] },
 	}
 	add := func(topic string, index int32, delay, age time.Duration, records int64) *partition {
@@ -22,7 +22,7 @@ func TestBacklogAge(t *testing.T) {
 		if age > 0 {
 			p.setLastRead(now.Add(-age))
 		}
-		d.partitions[id], unread[id] = p, records
+		d.assignment.partitions[id], unread[id] = p, records
 		return p
 	}
 	add(stream.Events, 0, 0, time.Hour, 0)

@@ -29,7 +29,7 @@ func BenchmarkTrackerAndLane(b *testing.B) {
 	lanes.SetStartWorker(func(started *lane.Lane) { l = started })
 	work := &event.Work{Dest: "d"}
 	lanes.Admit(&lane.Delivery{Slot: p.beginRecord(0, 1), Work: work, Size: 1000})
-	last := lane.Result{Kind: lane.Succeeded, Delivery: lanes.Next(b.Context(), l, lane.Result{}).Delivery}
+	last := lane.Result{Kind: lane.Succeeded, Delivery: l.Next(b.Context(), lane.Result{}).Delivery}
 	offset := int64(1)
 	b.ReportAllocs()
 	for b.Loop() {
@@ -37,7 +37,7 @@ func BenchmarkTrackerAndLane(b *testing.B) {
 		offset++
 		slotOf(last.Delivery).deliveryDone()
 		lanes.Release(last.Delivery)
-		last.Delivery = lanes.Next(b.Context(), l, last).Delivery
+		last.Delivery = l.Next(b.Context(), last).Delivery
 	}
 	if p.tracker.commitOffset != offset-1 {
 		b.Fatalf("commit offset %d of %d", p.tracker.commitOffset, offset)

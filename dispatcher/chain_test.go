@@ -283,7 +283,7 @@ func TestDeepTier(t *testing.T) {
 		cfg.MaxWaitingBytes = 1 << 20 // a single tier may hold half of it
 		d, _ := w.start(cfg)
 		time.Sleep(10 * time.Second)
-		p := d.partition(stream.Partition{Topic: "retry.1m"})
+		p := d.assignment.partition(stream.Partition{Topic: "retry.1m"})
 		p.mu.Lock()
 		held, bytes, paused := len(p.waiting), p.waitingBytes, p.paused
 		p.mu.Unlock()
@@ -356,7 +356,7 @@ func TestReplayEndsTheWaitingRetry(t *testing.T) {
 
 func TestSupersededIsBounded(t *testing.T) {
 	var s superseded
-	of := func(n int) deliveryKey { return deliveryKey{dest: fmt.Sprint(n)} }
+	of := func(n int) lane.DeliveryKey { return lane.DeliveryKey{Dest: fmt.Sprint(n)} }
 	for n := range maxSuperseded + 10 {
 		s.add(of(n), time.Unix(20, 0))
 		s.add(of(n), time.Unix(10, 0))

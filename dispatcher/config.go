@@ -109,7 +109,7 @@ type Producer interface {
 	ProduceInOwnBatch(ctx context.Context, topic string, partition int32, record *stream.Record) error
 }
 
-// Deps are the dependencies of a Dispatcher. OnOwned, Limiter, Held, Erased and UseHit may be nil.
+// Deps are the dependencies of a Dispatcher. OnOwned, Limiter, Held, Erased, UseHit and Spans may be nil.
 type Deps struct {
 	Log       *slog.Logger
 	Stream    stream.Config

@@ -112,7 +112,7 @@ func TestCopyIsNotTheLastRecord(t *testing.T) {
 		if n := w.committed(stream.Partition{Topic: stream.Commands}); n != 0 || len(s.all()) != 2 {
 			t.Errorf("committed %d, want 0: the first record is not finished; %d requests", n, len(s.all()))
 		}
-		d.onLost(d.assignment())
+		d.onLost(d.assignment.all())
 		go stop()
 		w.start(testConfig())
 		w.outcomes(count(2, event.Delivered))

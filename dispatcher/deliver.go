@@ -27,7 +27,7 @@ func (d *Dispatcher) admit(delivery *lane.Delivery) {
 func (d *Dispatcher) worker(ctx context.Context, l *lane.Lane) {
 	var last lane.Result
 	for {
-		decision := d.lanes.Next(ctx, l, last)
+		decision := l.Next(ctx, last)
 		switch decision.Action {
 		case lane.Stop:
 			return
@@ -55,7 +55,7 @@ func (d *Dispatcher) sendDelivery(ctx context.Context, l *lane.Lane, decision la
 		d.failTransformation(delivery, decision.Eligibility.Endpoint, err)
 		return lane.Result{Delivery: delivery}
 	case content.made() != delivery.Reserved:
-		l.Reserve(d.lanes, delivery, content.made())
+		l.Reserve(delivery, content.made())
 	}
 	attempt := d.makeAttempt(ctx, l, decision, content)
 	if ctx.Err() != nil && attempt.Code == 0 { // the node stops and has cancelled it: the next owner delivers
@@ -83,7 +83,7 @@ func (d *Dispatcher) makeAttempt(
 ) *event.Attempt {
 	work := decision.Delivery.Work
 	attemptID := d.ids.NewUnbounded(decision.Delivery.Slot.Partition().ID.Index)
-	target, err := d.lanes.Target(l, decision.Eligibility)
+	target, err := l.Target(decision.Eligibility)
 	if err == nil {
 		return d.client.send(ctx, attemptID, target, work, content)
 	}
@@ -116,10 +116,10 @@ func (d *Dispatcher) recordAttempt(delivery *lane.Delivery, attempt *event.Attem
 	d.metrics.attempt(work.Dest, attempt)
 	logAttempt(d.log, outcome)
 	if next.status == event.Delivered && (work.Run != "" || work.Attempt > 1 || work.WasParked()) {
-		d.rules.superseded.add(deliveryKey{event: work.Event.ID, dest: work.Dest}, attempt.StartedAt)
+		d.rules.superseded.add(lane.DeliveryKey{Event: work.Event.ID, Dest: work.Dest}, attempt.StartedAt)
 	}
 	if next.status == event.Delivered && work.Run != "" {
-		d.rules.superseded.add(deliveryKey{work.Event.ID, work.Dest, work.Run}, attempt.StartedAt)
+		d.rules.superseded.add(lane.KeyOf(work), attempt.StartedAt)
 	}
 	if next.status != event.Retrying {
 		d.finishDelivery(delivery, step{}, outcome)
@@ -219,7 +219,7 @@ func (d *Dispatcher) finishDelivery(delivery *lane.Delivery, followUp step, outc
 	var steps [2]step
 	n := 0
 	if followUp.record != nil {
-		lane.ForgetCopies(d.lanes, delivery)
+		d.lanes.ForgetCopies(delivery)
 		steps[n] = followUp
 		n++
 	}

@@ -19,7 +19,7 @@
 // A slot stands for one record. It is done when for each destination Kafka has acknowledged the follow-up, if there is
 // one, and then the outcome. A retry is the same delivery with the next attempt number, in the retry topic (tier) of
 // its delay. The head of each tier partition is held in memory until it is due (timer.go), or until the lane that
-// parked it has recovered (recovered.go). A delivery that is due after the delay of its tier hops to another one.
+// parked it has recovered (recheck.go). A delivery that is due after the delay of its tier hops to another one.
 //
 // Package lane decides when a destination gets its deliveries. What it does not send now is parked in a retry topic
 // with a reason. Each parked delivery is re-checked once per interval, and its lane decides again. An outcome reports
@@ -34,9 +34,10 @@
 // the object is dropped. What completes later is not committed. When a lost partition returns, this node remembers
 // which of its records it had completed (lost_partitions.go).
 //
-// Run owns all goroutines: the reader, the timer of the retry topics, the one that wakes lanes waiting for a token, the
-// commit loop, the one that disables destinations that are gone, four that produce records (next ones, retries, single
-// ones, hits of tripwires), and one per worker of a lane. Lock order: the lock of the lanes, then that of a partition.
+// Run owns all goroutines: the reader, the timer of the retry topics, the one that wakes lanes waiting for a token and
+// removes empty ones, the commit loop, the one that disables destinations that are gone, four that produce records
+// (next ones, retries, single ones, hits of tripwires), and one per worker of a lane. Lock order: the lock of the
+// lanes, then that of a partition.
 //
 // # Invariants
 //
@@ -103,7 +104,7 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// Settings of the consumer group and of commits.
+// Settings of the consumer group.
 const (
 	// maxPollRecords bounds what one poll adds to the memory of a partition that is about to pause.
 	maxPollRecords = 256
@@ -116,18 +117,6 @@ const (
 	// revokeTimeout is how long a rebalance waits for running requests. The group gives a member 30 s; up to 2 s pass
 	// until a heartbeat reports the rebalance, and up to commitTimeout for the commit.
 	revokeTimeout = 20 * time.Second
-	// commitAfterRecords is after how many finished records a commit is made before CommitEvery has passed. The embedded
-	// broker syncs the outcomes of each partition first: 32 partitions take some 2 ms of CPU.
-	commitAfterRecords = 32
-	// commitPause is the shortest pause after a commit, commitPauseFactor how much longer than the commit the pause is, up
-	// to maxCommitPause: on a slow disk, commits take at most a tenth of the time.
-	commitPause       = 250 * time.Millisecond
-	commitPauseFactor = 10
-	maxCommitPause    = time.Second
-	// commitTimeout bounds one commit, and the wait for one that is running.
-	commitTimeout = 5 * time.Second
-	// sweepEvery is how often empty lanes are removed.
-	sweepEvery = time.Minute
 )
 
 // Dispatcher is one member of the consumer group that delivers.
@@ -143,6 +132,8 @@ type Dispatcher struct {
 	tiers   []stream.Tier
 
 	metrics      *metrics
+	assignment   assignment
+	committer    *committer
 	lanes        *lane.Lanes
 	tierMemory   tierMemory
 	finisher     *finisher
@@ -156,20 +147,10 @@ type Dispatcher struct {
 	joinGroup func(stream.GroupConfig) (member, error) // joins the group; New sets it, tests replace it
 	group     member                                   // set by Run
 	lag       func(stream.Partition) int64             // records not fetched yet, see stream.Group; set by Run
-	completed atomic.Int64
-	commitNow chan struct{} // asks for a commit before its time; capacity 1
-	timerWake chan struct{} // a tier partition has a new head, or lanes want attention; capacity 1
 
-	recovery      recovery    // used by the timer only
-	tiersAssigned atomic.Bool // partitions were assigned since the timer looked
-
-	// commitLock is a lock that can be waited for with a timeout: full while taken. It is held from reading offsets
-	// until they are committed, at most commitTimeout, so that no older offset is committed after a newer one.
-	commitLock chan struct{}
-
-	mu         sync.RWMutex // guards the fields below
-	partitions map[stream.Partition]*partition
-	lost       map[stream.Partition]*partition // lost, and not assigned again since
+	timerWake     chan struct{} // a tier partition has a new head, or lanes want attention; capacity 1
+	recheck       recheck       // used by the timer only
+	tiersAssigned atomic.Bool   // partitions were assigned since the timer looked
 }
 
 // member is one member of the consumer group: a stream.Group.
@@ -189,9 +170,7 @@ func New(cfg Config, deps Deps) (*Dispatcher, error) {
 		cfg: cfg, log: deps.Log, stream: deps.Stream, config: deps.Config, ids: deps.IDs,
 		now: deps.Now, onOwned: deps.OnOwned, useHit: deps.UseHit, tiers: stream.Tiers(),
 		tierMemory: tierMemory{limit: cfg.MaxWaitingBytes},
-		commitNow:  make(chan struct{}, 1), commitLock: make(chan struct{}, 1), timerWake: make(chan struct{}, 1),
-		partitions: make(map[stream.Partition]*partition),
-		lost:       make(map[stream.Partition]*partition),
+		timerWake:  make(chan struct{}, 1), assignment: newAssignment(),
 	}
 	d.lag = func(stream.Partition) int64 { return 0 }
 	d.joinGroup = func(g stream.GroupConfig) (member, error) {
@@ -205,6 +184,7 @@ func New(cfg Config, deps Deps) (*Dispatcher, error) {
 	if d.metrics, err = newMetrics(deps.Metrics, deps.Now); err != nil {
 		return nil, err
 	}
+	d.committer = newCommitter(cfg.CommitEvery, deps.Log, d.metrics, &d.assignment)
 	d.rules = &rules{
 		config: deps.Config, now: deps.Now, retentionDays: cfg.RetentionDays, erased: deps.Erased,
 		bodiesRead: d.metrics.filterEvaluations,
@@ -253,23 +233,23 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		MaxWait:    maxFetchWait, MaxPartitionBytes: maxFetchBytes, MaxBytes: maxFetchBytes,
 		Assigned: func(commits map[stream.Partition]stream.Commit) { <-joined; d.onAssigned(commits) },
 		Revoked: func(ctx context.Context, ids []stream.Partition) {
-			d.releasePartitions(ctx, d.partitionsNamed(ids), revokeTimeout)
+			d.releasePartitions(ctx, d.assignment.named(ids), revokeTimeout)
 		},
-		Lost:            func(ids []stream.Partition) { d.onLost(d.partitionsNamed(ids)) },
-		Truncated:       d.onTruncated,
-		MetadataDropped: d.onMetadataRejected,
+		Lost:            func(ids []stream.Partition) { d.onLost(d.assignment.named(ids)) },
+		Truncated:       d.assignment.forgetLost,
+		MetadataDropped: d.committer.onMetadataRejected,
 	})
 	if err != nil {
 		return err
 	}
-	d.group = group
+	d.group, d.committer.group = group, group
 	close(joined)
 
 	recording, stopRecording := context.WithCancel(background)
 	defer stopRecording()
 	var recorders sync.WaitGroup
 	recorders.Go(func() { d.finisher.run(recording) })
-	recorders.Go(func() { d.commitLoop(recording) })
+	recorders.Go(func() { d.committer.run(recording) })
 
 	readers, readCtx := errgroup.WithContext(ctx)
 	readers.Go(func() error { return d.intake(readCtx) })
@@ -278,7 +258,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	readers.Go(func() error { d.goneDisabler.run(readCtx); return nil })
 	err = readers.Wait()
 
-	d.releasePartitions(background, d.assignment(), d.cfg.Drain)
+	d.releasePartitions(background, d.assignment.all(), d.cfg.Drain)
 	cancel()
 	workers.Wait()
 	group.Close()

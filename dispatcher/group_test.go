@@ -376,11 +376,11 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		d, stop := w.start(testConfig())
 		time.Sleep(time.Second)
-		if len(d.assignment()) == 0 {
+		if len(d.assignment.all()) == 0 {
 			t.Error("nothing was assigned")
 		}
 		stop()
-		if n := len(d.assignment()); n != 0 {
+		if n := len(d.assignment.all()); n != 0 {
 			t.Errorf("%d partitions are still here", n)
 		}
 		held, bytes := d.lanes.InMemory()

@@ -62,7 +62,7 @@ func (d *Dispatcher) intake(ctx context.Context) error {
 // readRecords begins the deliveries of the records of one partition. It never waits: what cannot be sent now is parked
 // or held until due.
 func (d *Dispatcher) readRecords(id stream.Partition, records []*stream.Record) {
-	p := d.partition(id)
+	p := d.assignment.partition(id)
 	if p == nil {
 		return
 	}
@@ -184,11 +184,8 @@ func sizeOf(record *stream.Record) int {
 
 // deliveryRecorded is called when everything about a delivery is recorded.
 func (d *Dispatcher) deliveryRecorded(delivery *lane.Delivery) {
-	if slotOf(delivery).deliveryDone() && d.completed.Add(1)%commitAfterRecords == 0 {
-		select {
-		case d.commitNow <- struct{}{}:
-		default:
-		}
+	if slotOf(delivery).deliveryDone() {
+		d.committer.countRecord()
 	}
 	d.lanes.Release(delivery)
 }

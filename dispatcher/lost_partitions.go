@@ -9,19 +9,19 @@ import "github.com/eventrelay/relay/pkg/stream"
 // if its offset and its leader epoch are the same.
 
 // rememberLost keeps lost partitions. They still count deliveries that complete.
-func (d *Dispatcher) rememberLost(parts []*partition) {
-	d.mu.Lock()
+func (a *assignment) rememberLost(parts []*partition) {
+	a.mu.Lock()
 	for _, p := range parts {
-		d.lost[p.id] = p
+		a.lost[p.id] = p
 	}
-	d.mu.Unlock()
+	a.mu.Unlock()
 }
 
-// onTruncated forgets a lost partition whose log was truncated: other records have its offsets now.
-func (d *Dispatcher) onTruncated(id stream.Partition) {
-	d.mu.Lock()
-	delete(d.lost, id)
-	d.mu.Unlock()
+// forgetLost forgets a lost partition whose log was truncated: other records have its offsets now.
+func (a *assignment) forgetLost(id stream.Partition) {
+	a.mu.Lock()
+	delete(a.lost, id)
+	a.mu.Unlock()
 }
 
 // inherit lets a newly assigned partition use what its predecessor knew when it was lost.

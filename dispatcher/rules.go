@@ -87,7 +87,7 @@ func (r *rules) Check(work *event.Work, readBody bool) lane.Eligibility {
 // record is a copy. This comes before whatever else may end the delivery. A cancelled run, for example, gives it back
 // the status that it had before the run, and that would replace the outcome of the attempt.
 func (r *rules) deliveredByRun(work *event.Work) bool {
-	return work.Run != "" && r.superseded.hasSince(deliveryKey{work.Event.ID, work.Dest, work.Run}, time.Time{})
+	return work.Run != "" && r.superseded.hasSince(lane.KeyOf(work), time.Time{})
 }
 
 func reasonOfCopy(work *event.Work) event.Reason {
@@ -170,7 +170,7 @@ func (r *rules) isSuperseded(work *event.Work) bool {
 	if work.Run != "" {
 		since = startedAt(work).Add(clockMargin)
 	}
-	return r.superseded.hasSince(deliveryKey{event: work.Event.ID, dest: work.Dest}, since)
+	return r.superseded.hasSince(lane.DeliveryKey{Event: work.Event.ID, Dest: work.Dest}, since)
 }
 
 // passesFilter reports whether the destination's filter matches the delivery. Without readBody, a filter that was not

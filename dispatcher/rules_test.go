@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
@@ -52,7 +53,7 @@ func TestCopiesEndAsCopies(t *testing.T) {
 		if got := rules.Check(work, true); got.Reason != otherwise {
 			t.Errorf("the first record ends as %q, want %q", got.Reason, otherwise)
 		}
-		rules.superseded.add(deliveryKey{work.Event.ID, work.Dest, work.Run}, now)
+		rules.superseded.add(lane.KeyOf(work), now)
 		if got := rules.Check(work, true); !got.Known || got.Status != event.Skipped || got.Reason != want {
 			t.Errorf("the copy ends as %q, want %q: %+v", got.Reason, want, got)
 		}
@@ -82,7 +83,7 @@ func TestOnlyWaitingDeliveriesAreSuperseded(t *testing.T) {
 		t.Helper()
 		work.Event, work.Dest = &event.Event{ID: id.Lowest(began)}, testDest
 		rules := &rules{}
-		rules.superseded.add(deliveryKey{event: work.Event.ID, dest: testDest}, began.Add(2*clockMargin))
+		rules.superseded.add(lane.DeliveryKey{Event: work.Event.ID, Dest: testDest}, began.Add(2*clockMargin))
 		if got := rules.isSuperseded(&work); got != want {
 			t.Errorf("attempt %d, run %q, parked %q: %v, want %v", work.Attempt, work.Run, work.Parked, got, want)
 		}

@@ -33,8 +33,8 @@ func TestReleaseIsBounded(t *testing.T) {
 		leave func(*Dispatcher)
 	}{
 		"revoked": {revokeTimeout + commitTimeout,
-			func(d *Dispatcher) { d.releasePartitions(context.Background(), d.assignment(), revokeTimeout) }},
-		"lost": {commitTimeout, func(d *Dispatcher) { d.onLost(d.assignment()) }},
+			func(d *Dispatcher) { d.releasePartitions(context.Background(), d.assignment.all(), revokeTimeout) }},
+		"lost": {commitTimeout, func(d *Dispatcher) { d.onLost(d.assignment.all()) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
@@ -59,7 +59,7 @@ func TestReleaseIsBounded(t *testing.T) {
 				if took := time.Since(began); took > f.limit {
 					t.Errorf("took %v, at most %v", took, f.limit)
 				}
-				if n := len(d.assignment()); n != 0 {
+				if n := len(d.assignment.all()); n != 0 {
 					t.Errorf("%d partitions are left", n)
 				}
 				answer()

@@ -109,7 +109,7 @@ func (n *deadNode) admitRecord(p deadRecord) {
 func (n *deadNode) runWorker(l *lane.Lane, dest uint16) {
 	last := lane.Result{}
 	for {
-		decision := n.Next(n.t.Context(), l, last)
+		decision := l.Next(n.t.Context(), last)
 		if decision.Action == lane.Stop {
 			return
 		}

@@ -195,7 +195,7 @@ func TestDownForLongerThanPayloadsAreKept(t *testing.T) {
 			t.Errorf("%d events: %v", events, got)
 		}
 		for k, outcome := range s.last {
-			expiry := k.event.Time().Add(24 * time.Hour)
+			expiry := k.Event.Time().Add(24 * time.Hour)
 			switch {
 			case outcome.Status == event.Delivered && !outcome.At.Before(expiry.Add(time.Second)):
 				t.Errorf("delivered %v after its end", outcome.At.Sub(expiry))

@@ -14,8 +14,8 @@ import (
 func TestNextOwnerRepeatsNothing(t *testing.T) {
 	stop := func(_ *Dispatcher, stop func()) { stop() }
 	crash := func(d *Dispatcher, stop func()) {
-		time.Sleep(2 * time.Second) // until a commit
-		d.onLost(d.assignment())    // and none after it
+		time.Sleep(2 * time.Second)  // until a commit
+		d.onLost(d.assignment.all()) // and none after it
 		stop()
 	}
 	for name, c := range map[string]struct {
@@ -33,7 +33,7 @@ func TestNextOwnerRepeatsNothing(t *testing.T) {
 				start := func() (*Dispatcher, *partition, func()) {
 					d, stop := w.start(testConfig())
 					time.Sleep(10 * time.Second) // until the group has formed
-					p := d.partition(events)
+					p := d.assignment.partition(events)
 					if p == nil {
 						t.Fatal("the partition was not assigned")
 					}

@@ -52,13 +52,13 @@ func TestCompletedRecordsOfLostPartitionsAreNotRepeated(t *testing.T) {
 			w.accept(w.newEvent(fmt.Sprint(quick + i)))
 		}
 		time.Sleep(time.Second)
-		before := d.partition(stream.Partition{Topic: stream.Events})
+		before := d.assignment.partition(stream.Partition{Topic: stream.Events})
 		w.expireMembership()
 		time.Sleep(2 * time.Second)
 		acceptOutcomes()
 		acceptCommits()
 		time.Sleep(30 * time.Second)
-		after := d.partition(stream.Partition{Topic: stream.Events})
+		after := d.assignment.partition(stream.Partition{Topic: stream.Events})
 		if after == nil || after == before {
 			t.Fatal("the partition was not lost and assigned again")
 		}
@@ -77,7 +77,7 @@ func TestCompletedRecordsOfLostPartitionsAreNotRepeated(t *testing.T) {
 		if n := w.committed(stream.Partition{Topic: stream.Events}); n != 2*quick+2 {
 			t.Errorf("committed %d of %d", n, 2*quick+2)
 		}
-		if after.predecessor != nil || before.predecessor != nil || len(d.lost) != 0 {
+		if after.predecessor != nil || before.predecessor != nil || len(d.assignment.lost) != 0 {
 			t.Error("what is of no use any more is still remembered")
 		}
 	})
@@ -142,9 +142,9 @@ func TestLostPartitionsRecogniseOnlyTheSameRecords(t *testing.T) {
 	}, 110, 111)
 	f("no epochs", func(int64) int32 { return -1 })
 
-	d := &Dispatcher{lost: map[stream.Partition]*partition{}}
-	d.rememberLost([]*partition{old})
-	if d.onTruncated(at); len(d.lost) != 0 {
+	a := newAssignment()
+	a.rememberLost([]*partition{old})
+	if a.forgetLost(at); len(a.lost) != 0 {
 		t.Error("a partition whose log was cut off is remembered")
 	}
 }

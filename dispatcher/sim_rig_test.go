@@ -37,8 +37,8 @@ type sim struct {
 	absentUntil atomic.Int64
 
 	seen            sync.Mutex // guards the fields below
-	last            map[deliveryKey]*event.Outcome
-	due             map[deliveryKey]time.Time // of the next attempt, as reported
+	last            map[lane.DeliveryKey]*event.Outcome
+	due             map[lane.DeliveryKey]time.Time // of the next attempt, as reported
 	held            map[string]time.Time
 	requests        int
 	early           int
@@ -60,7 +60,8 @@ func simulate(t *testing.T, cfg Config, eps []*config.Endpoint, f func(*sim)) {
 		s := &sim{
 			simLog: newSimLog(), t: t, view: newView(), ids: id.NewGenerator(nil),
 			held: make(map[string]time.Time),
-			last: make(map[deliveryKey]*event.Outcome), due: make(map[deliveryKey]time.Time), hops: make(map[int64]int),
+			last: make(map[lane.DeliveryKey]*event.Outcome),
+			due:  make(map[lane.DeliveryKey]time.Time), hops: make(map[int64]int),
 		}
 		secret := sign.NewSecret().Reveal()
 		for _, endpoint := range eps {
@@ -135,7 +136,7 @@ func (s *sim) RoundTrip(req *http.Request) (*http.Response, error) {
 	s.requests++
 	s.flying++
 	s.maxRunning = max(s.maxRunning, s.flying)
-	if now.Before(s.due[deliveryKey{event: eventID, dest: dest}]) {
+	if now.Before(s.due[lane.DeliveryKey{Event: eventID, Dest: dest}]) {
 		s.early++
 	}
 	s.seen.Unlock()
@@ -173,7 +174,7 @@ func (s *sim) recordProduced(topic string, record *stream.Record) time.Duration 
 		s.t.Error(err)
 		return 0
 	}
-	k := deliveryKey{event: outcome.Event, dest: outcome.Dest}
+	k := lane.DeliveryKey{Event: outcome.Event, Dest: outcome.Dest}
 	s.seen.Lock()
 	defer s.seen.Unlock()
 	if outcome.Status == event.Delivered {
@@ -283,7 +284,7 @@ func (s *sim) memory(when string) {
 	if held > s.d.cfg.MaxInFlight+maxPollRecords || size > s.d.cfg.MaxInFlightBytes {
 		s.t.Errorf("%s: %d deliveries are held, %d bytes", when, held, size)
 	}
-	for _, p := range s.d.assignment() {
+	for _, p := range s.d.assignment.all() {
 		p.mu.Lock()
 		if n := len(p.waiting); n > maxWaiting+maxPollRecords || p.tracker.span() > maxSpan {
 			s.t.Errorf("%s: %d records of %s wait in memory, %d offsets are open", when, n, p.id.Topic, p.tracker.span())

@@ -48,7 +48,7 @@ func (s *stats) Collect(out chan<- prometheus.Metric) {
 // backlogAge returns how far behind this node reads events and commands.
 func (d *Dispatcher) backlogAge() (oldest time.Duration) {
 	now := d.now()
-	for _, p := range d.assignment() {
+	for _, p := range d.assignment.all() {
 		if p.delay > 0 || d.lag(p.id) == 0 {
 			continue
 		}
@@ -67,7 +67,7 @@ func (d *Dispatcher) tierDepths() map[string]int {
 	for _, t := range d.tiers {
 		all[t.Topic] = 0
 	}
-	for _, p := range d.assignment() {
+	for _, p := range d.assignment.all() {
 		if p.delay > 0 {
 			p.mu.Lock()
 			all[p.id.Topic] += len(p.waiting) + int(d.lag(p.id))

@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/dispatcher/lane"
 )
 
 // maxSuperseded bounds the deliveries that are remembered, about 10 MB. The oldest are forgotten first: their
@@ -15,24 +15,20 @@ const maxSuperseded = 100_000
 // retry or that of an earlier replay beside a replay, or a copy that a fault left behind. A crash between producing a
 // follow-up and committing the record before it makes two copies of one record, a crash while both wait makes four.
 // When a record of a remembered delivery is due, it ends without an attempt. The memory is local to this node and best
-// effort; the status of a delivery does not depend on it. Deliveries of replays and recovery jobs are also
-// remembered under the id of the run or job. A job sends an event again that was delivered outside of the job. Copies
-// of a replay's record have the same run. Package lane ends a copy while the first record is not recorded (copies.go).
+// effort; the status of a delivery does not depend on it.
+//
+// A key without Run stands for whatever has delivered the event to the destination. Deliveries of replays and recovery
+// jobs are also remembered under the id of the run or job. A job sends an event again that was delivered outside of the
+// job. Copies of a replay's record have the same run. Package lane ends a copy while the first record is not recorded
+// (copies.go).
 type superseded struct {
-	mu    sync.Mutex                // guards the fields below
-	known map[deliveryKey]time.Time // when its last successful attempt began
-	order []deliveryKey             // a ring once it is full
+	mu    sync.Mutex                     // guards the fields below
+	known map[lane.DeliveryKey]time.Time // when its last successful attempt began
+	order []lane.DeliveryKey             // a ring once it is full
 	next  int
 }
 
-// deliveryKey names one event at one destination, and the replay or recovery job that delivered it; empty: any sender.
-type deliveryKey struct {
-	event id.ID
-	dest  string
-	run   string // id of the replay or recovery job
-}
-
-func (s *superseded) add(key deliveryKey, at time.Time) {
+func (s *superseded) add(key lane.DeliveryKey, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if last, ok := s.known[key]; ok {
@@ -42,7 +38,7 @@ func (s *superseded) add(key deliveryKey, at time.Time) {
 		return
 	}
 	if s.known == nil {
-		s.known = make(map[deliveryKey]time.Time)
+		s.known = make(map[lane.DeliveryKey]time.Time)
 	}
 	if len(s.order) < maxSuperseded {
 		s.order = append(s.order, key)
@@ -55,7 +51,7 @@ func (s *superseded) add(key deliveryKey, at time.Time) {
 }
 
 // hasSince reports whether an attempt that began at a time or later has delivered.
-func (s *superseded) hasSince(key deliveryKey, t time.Time) bool {
+func (s *superseded) hasSince(key lane.DeliveryKey, t time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at, ok := s.known[key]

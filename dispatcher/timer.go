@@ -45,7 +45,7 @@ func (d *Dispatcher) releaseReady() time.Duration {
 		wait = maxSleep
 	}
 	wait = min(wait, d.recheckRecovered())
-	for _, p := range onlyTiers(d.assignment()) {
+	for _, p := range onlyTiers(d.assignment.all()) {
 		now := d.now()
 		ready, next := p.takeReady(now, readyBatch)
 		for _, delivery := range ready {

@@ -1,7 +1,6 @@
 package node
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"net"
@@ -31,29 +30,30 @@ const symbolPath = "/debug/pprof/symbol"
 
 // newAdmin creates the server of metrics and pprof on RELAY_ADMIN_LISTEN. If that is not set, serve has no such server,
 // and dev uses 127.0.0.1:9090 unless that port is taken.
-func (n *Node) newAdmin() (func(context.Context) error, error) {
-	address := n.s.AdminListen
+func newAdmin(n *Node) (runFunc, error) {
+	address := n.settings.AdminListen
 	if address == "" {
-		if !n.s.Embedded {
+		if !n.settings.Embedded {
 			return nil, nil
 		}
 		address = "127.0.0.1:9090"
 	}
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
-		if n.s.AdminListen != "" {
+		if n.settings.AdminListen != "" {
 			return nil, fmt.Errorf("listen on RELAY_ADMIN_LISTEN: %w", err)
 		}
 		n.log.Warn("metrics are off: cannot listen on the default address", "addr", address, "error", err)
 		return nil, nil
 	}
 	if at := listener.Addr(); beyondLoopback(at) {
-		n.log.LogAttrs(n.st.Context(), slog.LevelWarn, "metrics and profiles can be read by other machines, without a "+
+		n.log.LogAttrs(n.stack.Context(), slog.LevelWarn, "metrics and profiles can be read by other machines, without a "+
 			"password: "+
 			"let only your monitoring reach RELAY_ADMIN_LISTEN", slog.String("addr", at.String()))
 	}
+	hosts := append(slices.Clone(n.settings.AdminHosts), n.settings.NodeName)
 	srv := &server{
-		listener: listener, handler: adminHandler(n.registry, append(slices.Clone(n.s.AdminHosts), n.s.NodeName)), log: n.log,
+		listener: listener, handler: adminHandler(n.registry, hosts), log: n.log,
 		readTime: adminReadTime, writeTime: adminWriteTime, drain: operatorDrain,
 	}
 	n.log.Info("serving metrics and pprof", "addr", listener.Addr().String())

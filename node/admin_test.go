@@ -77,7 +77,7 @@ func TestAdminBeyondLoopback(t *testing.T) {
 // A node checks what its roles need: only the role api needs the store.
 func TestReadinessByRole(t *testing.T) {
 	for role, want := range map[string]bool{"ingest": false, "dispatch": false, "write": false, "api": true} {
-		n := &Node{s: Config{Roles: []string{role}}, reader: new(read.Reader)}
+		n := &Node{settings: Config{Roles: []string{role}}, reader: new(read.Reader)}
 		store := slices.ContainsFunc(n.checks(), func(c api.Check) bool { return c.Name == "store" })
 		if store != want {
 			t.Errorf("a node with the role %s checks the store: %v, want %v", role, store, want)

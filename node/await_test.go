@@ -39,7 +39,7 @@ func TestAwaitLog(t *testing.T) {
 	}
 	c.DialFunc = dialer
 	var log strings.Builder
-	n := &Node{stream: c, s: Config{Replication: 1}, log: slog.New(slog.NewTextHandler(&log, nil))}
+	n := &Node{stream: c, settings: Config{Replication: 1}, log: slog.New(slog.NewTextHandler(&log, nil))}
 	cut.Store(5)
 	ctx, stop := context.WithTimeout(t.Context(), kit.BusyFactor*20*time.Second)
 	defer stop()

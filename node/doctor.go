@@ -12,6 +12,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/crash"
 	"github.com/eventrelay/relay/pkg/limit"
+	"github.com/eventrelay/relay/pkg/roles"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/store/schema"
@@ -32,14 +33,13 @@ const (
 // doctor examines this node and its engines.
 func (n *Node) doctor(ctx context.Context) (doctor.Report, error) {
 	return doctor.Examine(ctx, doctor.Target{
-		Stream: n.stream, ReplicationFactor: n.s.Copies(), Trims: n.s.hasRole("dispatch"),
-		Config: n.control, Node: n.s.NodeName, Keyring: n.keyring,
-		Store: n.reader.Check, StoreRights: n.s.missingStoreRights,
-		Redis: n.s.pingRedis(), Ledger: auditLedger(n.stream, n.now), DataDir: n.s.DataDir,
-		BaseURL:  n.url,
-		WeakKeys: n.s.WeakKeys(), Now: n.now, Retention: n.s.retention(), RedisSettings: n.s.redisSettings(),
-		OpenFiles: openFiles(), WantFiles: fewFiles, CertFile: n.s.TLSCertFile, DroppedHits: n.droppedHits,
-		Endpoints: n.s.endpoints(),
+		Stream: n.stream, ReplicationFactor: n.settings.Copies(), Trims: n.settings.hasRole(roles.Dispatch),
+		Config: n.control, Node: n.settings.NodeName, Keyring: n.keyring,
+		Store: n.reader.Check, StoreRights: n.settings.missingStoreRights,
+		Redis: n.settings.pingRedis(), Ledger: auditLedger(n.stream, n.now), DataDir: n.settings.DataDir,
+		BaseURL: n.url, WeakKeys: n.settings.WeakKeys(), Now: n.now, Retention: n.settings.retention(),
+		RedisSettings: n.settings.redisSettings(), OpenFiles: openFiles(), WantFiles: fewFiles,
+		CertFile: n.settings.TLSCertFile, DroppedHits: n.droppedHits, Endpoints: n.settings.endpoints(),
 	})
 }
 
@@ -47,7 +47,7 @@ func (n *Node) doctor(ctx context.Context) (doctor.Report, error) {
 func ExamineEngines(ctx context.Context, s Config) (doctor.Report, error) {
 	now := crash.Clock()
 	p := doctor.Target{
-		Stream: s.Stream(), ReplicationFactor: s.Copies(), Trims: s.hasRole("dispatch"),
+		Stream: s.Stream(), ReplicationFactor: s.Copies(), Trims: s.hasRole(roles.Dispatch),
 		Redis: s.pingRedis(), Ledger: auditLedger(s.Stream(), now),
 		DataDir:  s.DataDir,
 		BaseURL:  s.BaseURL,

@@ -1,7 +1,6 @@
 package node
 
 import (
-	"context"
 	"time"
 
 	"github.com/eventrelay/relay/leaks/drain"
@@ -13,12 +12,12 @@ import (
 )
 
 // newDrain creates the stage behind the URLs of log drains, whose handler newServer serves.
-func newDrain(n *Node) (func(context.Context) error, error) {
+func newDrain(n *Node) (runFunc, error) {
 	scanner, err := intake.NewScanner(n.control)
 	if err != nil {
 		return nil, err
 	}
-	n.drains = drain.New(drain.Config{Node: n.s.NodeName, Partitions: n.partitions}, drain.Deps{
+	n.drains = drain.New(drain.Config{Node: n.settings.NodeName, Partitions: n.partitions}, drain.Deps{
 		Metrics: n.registry, Config: leakConfig{n.control}, Scanner: scanner, Producer: n.producer, Tokens: n.limiter,
 		Records:  n.limiter.NewWindow("drain-records", time.Minute),
 		Findings: n.limiter.NewDistinct("drain-findings", intake.NewFindingsSpan),
@@ -28,12 +27,12 @@ func newDrain(n *Node) (func(context.Context) error, error) {
 }
 
 // newReports creates the stage behind the URLs of DSNs, whose handler newServer serves.
-func newReports(n *Node) (func(context.Context) error, error) {
+func newReports(n *Node) (runFunc, error) {
 	scanner, err := secrets.New(secrets.ForLeaks)
 	if err != nil {
 		return nil, err
 	}
-	n.reports = report.New(report.Config{Node: n.s.NodeName, Partitions: n.partitions}, report.Deps{
+	n.reports = report.New(report.Config{Node: n.settings.NodeName, Partitions: n.partitions}, report.Deps{
 		Metrics: n.registry, Config: leakConfig{n.control}, Scanner: scanner, Producer: n.producer,
 		Minutes:  n.limiter.NewWindow("report-requests", time.Minute),
 		Days:     n.limiter.NewWindow("report-quota", report.DaySpan),

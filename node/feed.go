@@ -9,13 +9,13 @@ import (
 
 // newFeed creates the source of event streams. It reads the log by itself, so that nodes without the role dispatch
 // serve streams too.
-func (n *Node) newFeed() (func(context.Context) error, error) {
+func newFeed(n *Node) (runFunc, error) {
 	topic, err := stream.NewReader(n.stream, "feed")
 	if err != nil {
 		return nil, err
 	}
 	n.feed, err = feed.New(feed.Deps{
-		Log: n.log, Topic: topic, Store: n.reader, Now: n.now, Retention: n.s.retention(),
+		Log: n.log, Topic: topic, Store: n.reader, Now: n.now, Retention: n.settings.retention(),
 		Erased: n.control.Erased,
 	})
 	if err != nil {

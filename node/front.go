@@ -20,19 +20,20 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/roles"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/web"
 	"github.com/eventrelay/relay/store/read"
 )
 
 // newIngest creates ingest, whose handler newServer serves.
-func (n *Node) newIngest() (func(context.Context) error, error) {
+func newIngest(n *Node) (runFunc, error) {
 	var err error
-	if n.proxies, err = Prefixes(n.s.TrustedProxies); err != nil {
+	if n.proxies, err = Prefixes(n.settings.TrustedProxies); err != nil {
 		return nil, err
 	}
 	n.front = &web.Front{Log: n.log, Proxies: n.proxies, BaseURL: n.url}
-	n.ingest = ingest.New(ingest.Config{BaseURL: n.url, MaxBody: int64(n.s.MaxBody)}, ingest.Deps{
+	n.ingest = ingest.New(ingest.Config{BaseURL: n.url, MaxBody: int64(n.settings.MaxBody)}, ingest.Deps{
 		Metrics: n.registry, Endpoints: n.control, Keyring: n.keyring, Producer: n.producer, IDs: n.ids, Now: n.now,
 		ClockSkew: n.control.ClockSkew, Claims: n.limiter, Limits: n.limiter, EventInLog: n.reader.LogHasEvent,
 		Rejected:      n.limiter.NewWindow("rejected-bytes", time.Minute),
@@ -42,20 +43,20 @@ func (n *Node) newIngest() (func(context.Context) error, error) {
 }
 
 // newAPI creates the API. On nodes with the role api it also follows replay runs.
-func (n *Node) newAPI() (func(context.Context) error, error) {
-	resolver, err := egress.NewResolver(n.s.DNSServer)
+func newAPI(n *Node) (runFunc, error) {
+	resolver, err := egress.NewResolver(n.settings.DNSServer)
 	if err != nil {
 		return nil, err
 	}
 	cfg := api.Config{
-		BaseURL: n.url, DashboardURL: n.dashboardURL(), MaxBody: int64(n.s.MaxBody), RetentionDays: n.s.RetentionDays,
-		Version:        n.s.Version,
-		TrustedProxies: n.proxies, AllowedHosts: n.s.AllowedHosts,
+		BaseURL: n.url, DashboardURL: n.dashboardURL(), MaxBody: int64(n.settings.MaxBody),
+		RetentionDays: n.settings.RetentionDays, Version: n.settings.Version,
+		TrustedProxies: n.proxies, AllowedHosts: n.settings.AllowedHosts,
 		AlertDomains: n.notifier.Domains(),
 		Pages:        map[string][]byte{scan.AboutPath: scan.About(scan.DefaultBudget)},
-		RateRead:     n.s.rate(n.s.APIRateRead, 500),
-		RateWrite:    n.s.rate(n.s.APIRateWrite, 200),
-		RateSend:     n.s.rate(n.s.APIRateSend, 5000),
+		RateRead:     n.settings.rate(n.settings.APIRateRead, 500),
+		RateWrite:    n.settings.rate(n.settings.APIRateWrite, 200),
+		RateSend:     n.settings.rate(n.settings.APIRateSend, 5000),
 	}
 	n.api, err = api.New(cfg,
 		api.Deps{
@@ -70,17 +71,18 @@ func (n *Node) newAPI() (func(context.Context) error, error) {
 			ValidateVerification: ingest.CheckVerification, Reverify: n.ingest.Reverify, Explain: n.ingest.Explain,
 			Sample: n.ingest.Sample,
 		})
-	if err != nil || !n.s.hasRole("api") {
+	if err != nil || !n.settings.hasRole(roles.API) {
 		return nil, err
 	}
 	return n.api.Run, nil
 }
 
 // newDashboard creates the pages under /app.
-func (n *Node) newDashboard() (func(context.Context) error, error) {
+func newDashboard(n *Node) (runFunc, error) {
 	cfg := dashboard.Config{
-		BaseURL: n.url, BaseURLIsDefault: n.s.BaseURL == "", Host: n.s.DashboardHost, AllowedHosts: n.s.AllowedHosts,
-		Dev: n.s.Embedded, TrustedProxies: n.proxies, Version: n.s.Version,
+		BaseURL: n.url, BaseURLIsDefault: n.settings.BaseURL == "", Host: n.settings.DashboardHost,
+		AllowedHosts: n.settings.AllowedHosts, Dev: n.settings.Embedded, TrustedProxies: n.proxies,
+		Version: n.settings.Version,
 	}
 	if a, err := netip.ParseAddrPort(n.listener.Addr().String()); err == nil {
 		cfg.Listen = a.Addr()
@@ -97,7 +99,7 @@ func (n *Node) newDashboard() (func(context.Context) error, error) {
 }
 
 // newConfirmer creates what does the approved changes of agents.
-func newConfirmer(n *Node) (func(context.Context) error, error) {
+func newConfirmer(n *Node) (runFunc, error) {
 	var err error
 	n.confirmer, err = confirm.New(confirm.Deps{
 		Log: n.log, Acts: n.control, People: n.control, API: n.api, Now: n.control.Now,
@@ -109,11 +111,11 @@ func newConfirmer(n *Node) (func(context.Context) error, error) {
 }
 
 // newAgentServer creates the agent server under /mcp.
-func newAgentServer(n *Node) (func(context.Context) error, error) {
+func newAgentServer(n *Node) (runFunc, error) {
 	var err error
 	n.agents, err = mcp.New(mcp.Config{
-		BaseURL: n.url, DashboardURL: n.dashboardURL(), Version: n.s.Version, TrustedProxies: n.proxies,
-		AllowedHosts: n.s.AllowedHosts,
+		BaseURL: n.url, DashboardURL: n.dashboardURL(), Version: n.settings.Version, TrustedProxies: n.proxies,
+		AllowedHosts: n.settings.AllowedHosts,
 	}, mcp.Deps{
 		Log: n.log, Keys: n.control, Uses: n.uses, Refusals: n.tripwires, Reads: n.limiter.NewWindow("tools", time.Minute),
 		Writes: n.limiter.NewWindow("changes", time.Minute), Acts: n.control, API: n.api,
@@ -133,7 +135,7 @@ func (n *Node) dashboardChecks(ctx context.Context) ([]dashboard.Check, error) {
 }
 
 // dashboardURL returns the address of the dashboard, which links to its pages begin with.
-func (n *Node) dashboardURL() string { return dashboard.URL(n.url, n.s.DashboardHost) }
+func (n *Node) dashboardURL() string { return dashboard.URL(n.url, n.settings.DashboardHost) }
 
 // FirstUser is the email address of the user whom relay dev creates.
 const FirstUser = "dev@localhost"
@@ -141,7 +143,7 @@ const FirstUser = "dev@localhost"
 // DashboardLink returns the address at which a person opens the dashboard. While nobody has a password it is a one-time
 // link that signs FirstUser in; see config.FirstLink. It is empty on a node without the role api.
 func (n *Node) DashboardLink(ctx context.Context) (link string, isSignIn bool, err error) {
-	if !n.s.hasRole("api") {
+	if !n.settings.hasRole(roles.API) {
 		return "", false, nil
 	}
 	token, err := n.control.FirstLink(ctx, FirstUser)
@@ -156,7 +158,7 @@ func (n *Node) DashboardLink(ctx context.Context) (link string, isSignIn bool, e
 
 // newServer creates the HTTP server for ingest, log drains, reports and the API, with TLS if the settings name a
 // certificate.
-func (n *Node) newServer() (func(context.Context) error, error) {
+func newServer(n *Node) (runFunc, error) {
 	ingestHandler, apiHandler := n.ingest.Handler(), n.api.Handler()
 	notServed := n.front.Wrap(func(http.ResponseWriter, *http.Request) error {
 		return web.Missing("this node does not serve this path: RELAY_ROLES leaves it out")
@@ -181,9 +183,9 @@ func (n *Node) newServer() (func(context.Context) error, error) {
 		// Requests for ingest skip the router of the API: they have to be fast.
 		isIngest, v1 := strings.HasPrefix(r.URL.Path, ingest.PathPrefix), strings.HasPrefix(r.URL.Path, "/v1/")
 		switch {
-		case isIngest && n.s.hasRole("ingest"):
+		case isIngest && n.settings.hasRole(roles.Ingest):
 			ingestHandler.ServeHTTP(w, r)
-		case isIngest || v1 && !n.s.hasRole("api"):
+		case isIngest || v1 && !n.settings.hasRole(roles.API):
 			notServed.ServeHTTP(w, r)
 		case strings.HasPrefix(r.URL.Path, drain.PathPrefix):
 			lines.ServeHTTP(w, r)
@@ -199,11 +201,11 @@ func (n *Node) newServer() (func(context.Context) error, error) {
 	})
 	srv := &server{
 		listener: n.listener, handler: handler, log: n.log, proxies: n.proxies,
-		beforeShutdown: func() { awaitLeaving(n) }, onShutdown: n.api.Drain, drain: requestDrain,
+		beforeShutdown: n.awaitLeaving, onShutdown: n.api.Drain, drain: requestDrain,
 	}
-	if n.s.TLSCertFile != "" {
+	if n.settings.TLSCertFile != "" {
 		var err error
-		if srv.certificate, err = newCertificate(n.s.TLSCertFile, n.s.TLSKeyFile, n.log); err != nil {
+		if srv.certificate, err = newCertificate(n.settings.TLSCertFile, n.settings.TLSKeyFile, n.log); err != nil {
 			return nil, err
 		}
 	}

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"os"
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
@@ -34,8 +35,11 @@ type heapUse struct {
 	allocated uint64 // since the start
 }
 
-// newHeap returns a heap that leaves GOGC or GOMEMLIMIT alone if the environment sets it.
-func newHeap(getenv func(string) string) *heap {
+// newHeap creates what makes the garbage collector run less often.
+func newHeap(*Node) (runFunc, error) { return heapFor(os.Getenv).Run, nil }
+
+// heapFor returns a heap that leaves GOGC or GOMEMLIMIT alone if the environment sets it.
+func heapFor(getenv func(string) string) *heap {
 	h := &heap{read: readHeap, percent: func(int) {}, limit: func(int64) {}}
 	if getenv("GOGC") == "" {
 		h.percent = func(percent int) { debug.SetGCPercent(percent) }

@@ -74,10 +74,10 @@ func TestReadHeap(t *testing.T) {
 func TestHeapRespectsEnvironment(t *testing.T) {
 	f := func(name, value string, wantPercent, wantLimit bool) {
 		t.Helper()
-		// Set values that newHeap does not use, so that a change shows.
+		// Set values that heapFor does not use, so that a change shows.
 		percent, limit := debug.SetGCPercent(77), debug.SetMemoryLimit(5<<30)
 		defer func() { debug.SetGCPercent(percent); debug.SetMemoryLimit(limit) }()
-		h := newHeap(func(variable string) string {
+		h := heapFor(func(variable string) string {
 			if variable == name {
 				return value
 			}

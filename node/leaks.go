@@ -11,7 +11,7 @@ import (
 )
 
 // newDecider creates the decider of findings, for the partitions of findings that this node owns.
-func newDecider(n *Node) (func(context.Context) error, error) {
+func newDecider(n *Node) (runFunc, error) {
 	caughtUp := func(ctx context.Context) error { return read.FindingsCaughtUp(ctx, n.reader) }
 	d, err := decider.New(decider.Config{InstanceID: n.instanceID(), Partitions: n.partitions}, decider.Deps{
 		Log: n.log, Stream: n.stream, Config: n.control, History: n.control,

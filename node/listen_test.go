@@ -13,8 +13,8 @@ func TestAddressInUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = taken.Close() }()
-	n := &Node{s: Config{Listen: taken.Addr().String()}}
-	if _, err = n.newListener(); err == nil {
+	n := &Node{settings: Config{Listen: taken.Addr().String()}}
+	if _, err = newListener(n); err == nil {
 		_ = n.listener.Close()
 		t.Fatal("listens at an address that is in use")
 	}

@@ -10,19 +10,20 @@ import (
 
 // checkConfiguration refuses to dispatch when deliveries wait and the configuration has never had an endpoint: it was
 // lost, and each of them would end as skipped (endpoint_deleted), for good. On a new installation nothing waits.
-func checkConfiguration(n *Node) error {
+// There is nothing to run.
+func checkConfiguration(n *Node) (runFunc, error) {
 	if n.control.HasHadEndpoints() {
-		return nil
+		return nil, nil
 	}
-	ctx := n.st.Context()
+	ctx := n.stack.Context()
 	log, err := stream.NewReader(n.stream, "configuration-check")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer log.Close()
 	backlogs, err := log.BacklogsAtStart(ctx, stream.DispatchGroup, stream.ReadBy(stream.DispatchGroup)...)
 	if err != nil {
-		return fmt.Errorf("read what waits to be delivered: %w", err)
+		return nil, fmt.Errorf("read what waits to be delivered: %w", err)
 	}
 	var waiting int64
 	for _, b := range backlogs {
@@ -30,14 +31,14 @@ func checkConfiguration(n *Node) error {
 	}
 	switch {
 	case waiting == 0:
-		return nil
-	case n.s.AllowEmpty:
+		return nil, nil
+	case n.settings.AllowEmpty:
 		n.log.LogAttrs(ctx, slog.LevelWarn,
 			"the configuration has no endpoint: deliveries of unknown endpoints end as skipped",
 			slog.Int64("records", waiting))
-		return nil
+		return nil, nil
 	}
-	return fmt.Errorf("%d records wait to be delivered: %w", waiting, errLostConfiguration)
+	return nil, fmt.Errorf("%d records wait to be delivered: %w", waiting, errLostConfiguration)
 }
 
 // errLostConfiguration says what to do when the configuration is empty although deliveries wait.

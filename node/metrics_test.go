@@ -21,6 +21,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/embedded/kafka"
+	"github.com/eventrelay/relay/pkg/roles"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/kit"
 )
@@ -189,7 +190,7 @@ func allMetrics(t *testing.T) []metric {
 			all[name] = m
 		}
 	}
-	for _, role := range []string{"ingest", "dispatch", "write", "api"} {
+	for _, role := range roles.All() {
 		add(role, startRole(t, broker, keys, role).metrics(t))
 	}
 	add("dev", embedded.metrics(t))

@@ -1,5 +1,5 @@
-// Package node wires and starts one relay process. Begin with [Node] and its method starts: one list of all components
-// in the order in which they start; they stop in reverse, which drains the process.
+// Package node wires and starts one relay process. Begin with [Node] and starts: one list of all components in
+// the order in which they start; they stop in reverse, which drains the process.
 //
 // Config holds every setting, NewStack and [Start] run a node, ExamineEngines and Inspect look at the engines without
 // one. The rest serves the process itself: HTTP with TLS and a bound on connections, the reloading of certificate
@@ -17,7 +17,6 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
-	"os"
 	"slices"
 	"sync/atomic"
 	"syscall"
@@ -43,6 +42,7 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/limit"
 	"github.com/eventrelay/relay/pkg/notify"
+	"github.com/eventrelay/relay/pkg/roles"
 	"github.com/eventrelay/relay/pkg/spans"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/wait"
@@ -66,11 +66,12 @@ const (
 	flushTimeout  = 2 * time.Second  // last records to the log
 )
 
-// Node is one running process: what its components share, and the components.
+// Node is one running process: what its components share, and the components, each of which a function in starts
+// creates.
 type Node struct {
-	s        Config
+	settings Config
 	log      *slog.Logger
-	st       *Stack
+	stack    *Stack
 	registry Metrics
 	stream   stream.Config
 	keyring  *config.Keyring
@@ -115,121 +116,121 @@ type Node struct {
 // URL is the public address of the node.
 func (n *Node) URL() string { return n.url }
 
+// runFunc runs a component until its context ends.
+type runFunc = func(context.Context) error
+
 // start is one component of a node.
 type start struct {
 	name string
 	role string // only nodes with this role start it; "" = every node
-	// new creates it from those above it and returns its Run; a nil run = it has no goroutine of its own.
-	new func() (run func(context.Context) error, err error)
+	// new creates it from those above it, stores it in the node and returns its Run; a nil run = it has no goroutine of
+	// its own.
+	new func(*Node) (run runFunc, err error)
 	// ready returns a channel that is closed when those below may use it; nil = at once.
-	ready func() <-chan struct{}
+	ready func(*Node) <-chan struct{}
 }
 
 // starts are the components of a node, each on those above it. They stop in reverse.
-func (n *Node) starts() []start {
-	return []start{
-		{name: "heap", new: n.newHeap},
-		{name: "listener", new: n.newListener},
-		{name: "configuration", new: n.newControl, ready: func() <-chan struct{} { return n.control.Ready() }},
-		{name: "check of the configuration", role: "dispatch", new: func() (func(context.Context) error, error) {
-			return nil, checkConfiguration(n)
-		}},
-		{name: "traces", new: func() (func(context.Context) error, error) { return newTraces(n) }},
-		{name: "limiter", new: n.newLimiter},
-		{name: "producer", new: n.newProducer},
-		{name: "own addresses", new: n.newOwn},
-		{name: "uses of keys", new: n.newUses},
-		{name: "store writer", role: "write", new: n.newWriter},
-		{name: "store reader", new: n.newReader},
-		{name: "usage", new: n.newUsage},
-		{name: "ledger", role: "dispatch", new: n.newLedger},
-		{name: "recovery", role: "dispatch", new: n.newRecovery},
-		{name: "trimming of the log", role: "dispatch", new: n.newTrimmer},
-		{name: "eraser of payloads", role: "dispatch", new: n.newEraser},
-		{name: "retention of the store", role: "dispatch", new: n.newExpirer},
-		{
-			name: "clock", role: "dispatch", new: func() (func(context.Context) error, error) { return nil, nil },
-			ready: func() <-chan struct{} { return n.control.ClockKnown() },
-		},
-		{name: "tripwires", new: func() (func(context.Context) error, error) { return newTripwires(n) }},
-		{name: "dispatcher", role: "dispatch", new: n.newDispatcher},
-		{name: "notifier", new: n.newNotifier},
-		{name: "alerts", role: "dispatch", new: n.newAlerts},
-		{name: "decider of findings", role: "dispatch", new: func() (func(context.Context) error, error) {
-			return newDecider(n)
-		}},
-		{name: "guard of the log", new: n.newGuard},
-		{name: "ingest", new: n.newIngest},
-		{name: "log drains", role: "ingest", new: func() (func(context.Context) error, error) { return newDrain(n) }},
-		{name: "domains", new: func() (func(context.Context) error, error) { return newDomains(n) }},
-		{name: "reports of the SDK", role: "ingest", new: func() (func(context.Context) error, error) {
-			return newReports(n)
-		}},
-		{name: "leak scans", role: "dispatch", new: func() (func(context.Context) error, error) { return newScans(n) }},
-		{name: "event feed", new: n.newFeed},
-		{name: "readiness", new: n.newReadiness, ready: func() <-chan struct{} { return n.readiness.Checked() }},
-		{name: "api", new: n.newAPI},
-		{name: "confirmations", role: "api", new: func() (func(context.Context) error, error) { return newConfirmer(n) }},
-		{name: "dashboard", role: "api", new: n.newDashboard},
-		{name: "agent server", role: "api", new: func() (func(context.Context) error, error) { return newAgentServer(n) }},
-		{name: "http server", new: n.newServer},
-		{name: "command socket", new: n.newSocket},
-		{name: "admin server", new: n.newAdmin},
-	}
+var starts = []start{
+	{name: "heap", new: newHeap},
+	{name: "listener", new: newListener},
+	{
+		name: "configuration", new: newControl,
+		ready: func(n *Node) <-chan struct{} { return n.control.Ready() },
+	},
+	{name: "check of the configuration", role: roles.Dispatch, new: checkConfiguration},
+	{name: "traces", new: newTraces},
+	{name: "limiter", new: newLimiter},
+	{name: "producer", new: newProducer},
+	{name: "own addresses", new: newOwn},
+	{name: "uses of keys", new: newUses},
+	{name: "store writer", role: roles.Write, new: newWriter},
+	{name: "store reader", new: newReader},
+	{name: "usage", new: newUsage},
+	{name: "ledger", role: roles.Dispatch, new: newLedger},
+	{name: "recovery", role: roles.Dispatch, new: newRecovery},
+	{name: "trimming of the log", role: roles.Dispatch, new: newTrimmer},
+	{name: "eraser of payloads", role: roles.Dispatch, new: newEraser},
+	{name: "retention of the store", role: roles.Dispatch, new: newExpirer},
+	{
+		name: "clock", role: roles.Dispatch, new: func(*Node) (runFunc, error) { return nil, nil },
+		ready: func(n *Node) <-chan struct{} { return n.control.ClockKnown() },
+	},
+	{name: "tripwires", new: newTripwires},
+	{name: "dispatcher", role: roles.Dispatch, new: newDispatcher},
+	{name: "notifier", new: newNotifier},
+	{name: "alerts", role: roles.Dispatch, new: newAlerts},
+	{name: "decider of findings", role: roles.Dispatch, new: newDecider},
+	{name: "guard of the log", new: newGuard},
+	{name: "ingest", new: newIngest},
+	{name: "log drains", role: roles.Ingest, new: newDrain},
+	{name: "domains", new: newDomains},
+	{name: "reports of the SDK", role: roles.Ingest, new: newReports},
+	{name: "leak scans", role: roles.Dispatch, new: newScans},
+	{name: "event feed", new: newFeed},
+	{
+		name: "readiness", new: newReadiness,
+		ready: func(n *Node) <-chan struct{} { return n.readiness.Checked() },
+	},
+	{name: "api", new: newAPI},
+	{name: "confirmations", role: roles.API, new: newConfirmer},
+	{name: "dashboard", role: roles.API, new: newDashboard},
+	{name: "agent server", role: roles.API, new: newAgentServer},
+	{name: "http server", new: newServer},
+	{name: "command socket", new: newSocket},
+	{name: "admin server", new: newAdmin},
 }
 
 // Start starts the components that the roles ask for, in their order, and returns when the node takes requests. After
 // an error the caller stops the stack.
-func Start(st *Stack, s Config, log *slog.Logger, registry Metrics) (*Node, error) {
-	keyring, err := config.NewKeyring(s.MasterKeys)
+func Start(stack *Stack, settings Config, log *slog.Logger, registry Metrics) (*Node, error) {
+	keyring, err := config.NewKeyring(settings.MasterKeys)
 	if err != nil {
 		return nil, fmt.Errorf("RELAY_MASTER_KEYS: %w", err)
 	}
 	n := &Node{
-		s: s, log: log, st: st, registry: registry, stream: s.Stream(), keyring: keyring,
-		now: crash.Clock(), policy: s.egressPolicy(),
+		settings: settings, log: log, stack: stack, registry: registry, stream: settings.Stream(), keyring: keyring,
+		now: crash.Clock(), policy: settings.egressPolicy(),
 	}
 	n.ids = newIDs(n.now, n.log, n.registry)
-	n.registry.MustRegister(processMetrics(s.DataDir)...)
-	n.registry.MustRegister(nodeMetrics(s)...)
+	n.registry.MustRegister(processMetrics(settings.DataDir)...)
+	n.registry.MustRegister(nodeMetrics(settings)...)
 	n.stream.Log = log
-	for _, c := range n.starts() {
-		if c.role != "" && !s.hasRole(c.role) {
+	for _, c := range starts {
+		if c.role != "" && !settings.hasRole(c.role) {
 			continue
 		}
-		run, err := c.new()
+		run, err := c.new(n)
 		if err != nil {
 			return nil, err
 		}
 		if run != nil {
-			st.Start(c.name, run)
+			stack.Start(c.name, run)
 		}
 		if c.ready == nil {
 			continue
 		}
-		if err := st.Ready(c.ready()); err != nil {
+		if err := stack.Ready(c.ready(n)); err != nil {
 			return nil, err
 		}
 	}
 	return n, nil
 }
 
-func (n *Node) newHeap() (func(context.Context) error, error) { return newHeap(os.Getenv).Run, nil }
-
 // newListener listens before anything else starts: a wrong address is an error at once, and other components need the
 // node's URL.
-func (n *Node) newListener() (func(context.Context) error, error) {
+func newListener(n *Node) (runFunc, error) {
 	var err error
-	if n.listener, err = net.Listen("tcp", n.s.Listen); err != nil {
+	if n.listener, err = net.Listen("tcp", n.settings.Listen); err != nil {
 		if errors.Is(err, syscall.EADDRINUSE) {
 			err = fmt.Errorf("%w; stop what uses the port, or choose another with --listen", err)
 		}
 		return nil, fmt.Errorf("listen on RELAY_LISTEN: %w", err)
 	}
-	n.url = n.s.baseURL(n.listener.Addr().String())
-	own := slices.Clone(n.s.AllowedHosts)
-	if n.s.DashboardHost != "" {
-		own = append(own, n.s.DashboardHost)
+	n.url = n.settings.baseURL(n.listener.Addr().String())
+	own := slices.Clone(n.settings.AllowedHosts)
+	if n.settings.DashboardHost != "" {
+		own = append(own, n.settings.DashboardHost)
 	}
 	n.policy.OwnURLs = egress.NewOwnURLs(n.url, own)
 	return func(ctx context.Context) error {
@@ -239,8 +240,8 @@ func (n *Node) newListener() (func(context.Context) error, error) {
 	}, nil
 }
 
-func (n *Node) newControl() (func(context.Context) error, error) {
-	ctx, cancel := context.WithTimeout(n.st.Context(), time.Minute)
+func newControl(n *Node) (runFunc, error) {
+	ctx, cancel := context.WithTimeout(n.stack.Context(), time.Minute)
 	defer cancel()
 	partitions, err := n.awaitLog(ctx)
 	if err != nil {
@@ -248,10 +249,10 @@ func (n *Node) newControl() (func(context.Context) error, error) {
 	}
 	n.partitions = partitions
 	n.control, err = config.New(config.Config{
-		Node: n.s.NodeName, Version: n.s.Version, Partitions: partitions, BootstrapKey: n.s.BootstrapKey,
-		BootstrapReadKey: n.s.BootstrapReadKey,
-		SingleNode:       n.s.Embedded, RetentionDays: n.s.RetentionDays,
-		AdminEmail: n.s.AdminEmail, AdminPassword: n.s.AdminPassword,
+		Node: n.settings.NodeName, Version: n.settings.Version, Partitions: partitions, BootstrapKey: n.settings.BootstrapKey,
+		BootstrapReadKey: n.settings.BootstrapReadKey,
+		SingleNode:       n.settings.Embedded, RetentionDays: n.settings.RetentionDays,
+		AdminEmail: n.settings.AdminEmail, AdminPassword: n.settings.AdminPassword,
 	}, config.Deps{Log: n.log, Stream: n.stream, Keyring: n.keyring, Now: n.now, Metrics: n.registry})
 	if err != nil {
 		return nil, err
@@ -260,9 +261,10 @@ func (n *Node) newControl() (func(context.Context) error, error) {
 }
 
 // newLimiter succeeds without Redis; the limiter then works per node.
-func (n *Node) newLimiter() (func(context.Context) error, error) {
+func newLimiter(n *Node) (runFunc, error) {
 	var err error
-	if n.limiter, err = limit.New(n.s.Limit(), limit.Deps{Log: n.log, Metrics: n.registry, Now: n.now}); err != nil {
+	if n.limiter, err = limit.New(
+		n.settings.Limit(), limit.Deps{Log: n.log, Metrics: n.registry, Now: n.now}); err != nil {
 		return nil, err
 	}
 	return n.limiter.Run, nil
@@ -293,7 +295,7 @@ func (n *Node) awaitLog(ctx context.Context) (int32, error) {
 	}
 }
 
-func (n *Node) newProducer() (func(context.Context) error, error) {
+func newProducer(n *Node) (runFunc, error) {
 	var err error
 	if n.producer, err = stream.NewProducer(n.stream, "producer"); err != nil {
 		return nil, err
@@ -308,24 +310,24 @@ func (n *Node) newProducer() (func(context.Context) error, error) {
 }
 
 // newUses creates the recorder of which API keys are used on this node.
-func (n *Node) newUses() (func(context.Context) error, error) {
+func newUses(n *Node) (runFunc, error) {
 	var err error
 	if n.uses, err = audit.NewUses(
-		n.s.NodeName, audit.UsesDeps{Log: n.log, Producer: n.producer, Now: n.now}); err != nil {
+		n.settings.NodeName, audit.UsesDeps{Log: n.log, Producer: n.producer, Now: n.now}); err != nil {
 		return nil, err
 	}
 	return n.uses.Run, nil
 }
 
-func (n *Node) newWriter() (func(context.Context) error, error) {
-	cfg := write.WriterConfig{URL: n.s.ClickHouseURL}
+func newWriter(n *Node) (runFunc, error) {
+	cfg := write.WriterConfig{URL: n.settings.ClickHouseURL}
 	payloads, err := newPayloadScanner(n)
 	if err != nil {
 		return nil, err
 	}
 	n.writer, err = write.NewWriter(cfg, write.WriterDeps{
 		Log: n.log, Stream: n.stream, Producer: n.producer, Metrics: n.registry, InstanceID: n.instanceID(),
-		Erased: n.control.Erased, Sync: n.s.SyncTables, Scan: payloads.Scan,
+		Erased: n.control.Erased, Sync: n.settings.SyncTables, Scan: payloads.Scan,
 	})
 	if err != nil {
 		return nil, err
@@ -338,9 +340,9 @@ func (n *Node) newWriter() (func(context.Context) error, error) {
 	return n.writer.Run, nil
 }
 
-func (n *Node) newReader() (func(context.Context) error, error) {
+func newReader(n *Node) (runFunc, error) {
 	deps := read.ReaderDeps{Log: n.log, Stream: n.stream, Erased: n.control.Erased}
-	if !n.s.Embedded {
+	if !n.settings.Embedded {
 		deps.AskOthers = func(ctx context.Context, targets map[stream.Partition]int64) error {
 			return n.control.Messages.Send(ctx, store.EncodeTargets(targets))
 		}
@@ -350,8 +352,8 @@ func (n *Node) newReader() (func(context.Context) error, error) {
 	}
 	var err error
 	n.reader, err = read.NewReader(read.ReaderConfig{
-		URL: n.s.ClickHouseURL, ReadURL: n.s.ReadURL, RetentionDays: n.s.RetentionDays,
-		SearchURL: n.s.SearchURL, SearchThreads: n.s.SearchThreads, SearchIndex: n.s.SearchIndex,
+		URL: n.settings.ClickHouseURL, ReadURL: n.settings.ReadURL, RetentionDays: n.settings.RetentionDays,
+		SearchURL: n.settings.SearchURL, SearchThreads: n.settings.SearchThreads, SearchIndex: n.settings.SearchIndex,
 	}, deps)
 	if err != nil {
 		return nil, err
@@ -363,9 +365,9 @@ func (n *Node) newReader() (func(context.Context) error, error) {
 }
 
 // newUsage creates the figures of usage on every node. A node with the role write also counts the rows that it writes.
-func (n *Node) newUsage() (func(context.Context) error, error) {
+func newUsage(n *Node) (runFunc, error) {
 	cfg := usage.DefaultConfig()
-	cfg.Allowance = int64(n.s.AllowanceEvents)
+	cfg.Allowance = int64(n.settings.AllowanceEvents)
 	deps := usage.Deps{
 		Log: n.log, Store: n.reader, Now: n.now,
 		Created: func(string) time.Time { return n.control.Account().CreatedAt }, // there is one account
@@ -381,12 +383,12 @@ func (n *Node) newUsage() (func(context.Context) error, error) {
 }
 
 // newLedger creates the ledger, which reconciles the partitions that this node dispatches.
-func (n *Node) newLedger() (func(context.Context) error, error) {
-	if n.s.LedgerSeconds == 0 {
+func newLedger(n *Node) (runFunc, error) {
+	if n.settings.LedgerSeconds == 0 {
 		return nil, nil
 	}
 	cfg := ledger.DefaultConfig()
-	cfg.Every = time.Duration(n.s.LedgerSeconds) * time.Second
+	cfg.Every = time.Duration(n.settings.LedgerSeconds) * time.Second
 	cfg.Window = max(cfg.Window, cfg.Every)
 	var err error
 	if n.ledger, err = ledger.New(
@@ -396,11 +398,11 @@ func (n *Node) newLedger() (func(context.Context) error, error) {
 	return n.ledger.Run, nil
 }
 
-func (n *Node) newDispatcher() (func(context.Context) error, error) {
+func newDispatcher(n *Node) (runFunc, error) {
 	cfg := dispatcher.DefaultConfig()
-	cfg.MaxTransformedBody = 2 * n.s.MaxBody
-	cfg.InstanceID, cfg.RetentionDays, cfg.Version, cfg.Drain = n.instanceID(), n.s.RetentionDays, n.s.Version,
-		deliveryDrain
+	cfg.MaxTransformedBody = 2 * n.settings.MaxBody
+	cfg.InstanceID, cfg.RetentionDays, cfg.Version, cfg.Drain = n.instanceID(), n.settings.RetentionDays,
+		n.settings.Version, deliveryDrain
 	transport, err := n.deliveryTransport(&cfg)
 	if err != nil {
 		return nil, err
@@ -419,29 +421,30 @@ func (n *Node) newDispatcher() (func(context.Context) error, error) {
 
 // newNotifier creates the sender of mail, Slack messages and webhooks to people. Alerts and POST /v1/alerts/test use
 // it.
-func (n *Node) newNotifier() (func(context.Context) error, error) {
+func newNotifier(n *Node) (runFunc, error) {
 	transport, err := egress.NewTransport(
-		egress.Config{Policy: n.policy, CAFile: n.s.EgressCAFile, DNSServer: n.s.DNSServer})
+		egress.Config{Policy: n.policy, CAFile: n.settings.EgressCAFile, DNSServer: n.settings.DNSServer})
 	if err != nil {
 		return nil, err
 	}
-	operator, err := egress.NewOperatorDialer(n.s.EgressCAFile, n.s.DNSServer)
+	operator, err := egress.NewOperatorDialer(n.settings.EgressCAFile, n.settings.DNSServer)
 	if err != nil {
 		return nil, err
 	}
-	domains, err := notify.ParseDomains(n.s.AlertDomains)
+	domains, err := notify.ParseDomains(n.settings.AlertDomains)
 	if err != nil {
 		return nil, err
 	}
-	n.notifier, err = notify.New(notify.Config{SMTPURL: n.s.SMTPURL, Domains: domains, Version: n.s.Version},
+	n.notifier, err = notify.New(notify.Config{SMTPURL: n.settings.SMTPURL, Domains: domains, Version: n.settings.Version},
 		notify.Deps{Transport: transport, Dial: operator.Dial, TLS: operator.TLS(), Now: n.now})
 	return nil, err
 }
 
 // newAlerts creates the evaluation of alert rules for the partitions that this node dispatches.
-func (n *Node) newAlerts() (func(context.Context) error, error) {
+func newAlerts(n *Node) (runFunc, error) {
 	var err error
-	n.alerts, err = alert.New(alert.Config{Node: n.s.NodeName, InstanceID: n.instanceID(), BaseURL: n.dashboardURL()},
+	n.alerts, err = alert.New(
+		alert.Config{Node: n.settings.NodeName, InstanceID: n.instanceID(), BaseURL: n.dashboardURL()},
 		alert.Deps{
 			Log: n.log, Stream: n.stream, Config: n.control, Notices: n.control, History: n.control,
 			Keyring: n.keyring, Sender: n.notifier, Now: n.control.Now, Metrics: n.registry,
@@ -481,8 +484,8 @@ func (n *Node) setOwnedPartitions(partitions []int32) {
 // instanceID returns the id for static group membership, with which a restart within the session timeout moves no
 // partition. It is empty in dev, which has one node: static membership would only delay its restart.
 func (n *Node) instanceID() string {
-	if n.s.Embedded {
+	if n.settings.Embedded {
 		return ""
 	}
-	return n.s.NodeName
+	return n.settings.NodeName
 }

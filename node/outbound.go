@@ -15,12 +15,13 @@ func (n *Node) deliveryTransport(cfg *dispatcher.Config) (*egress.Transport, err
 	sending, idle := outboundLimits(files, cfg.MaxSending)
 	cfg.MaxSending = sending
 	if files < fewFiles {
-		n.log.LogAttrs(n.st.Context(), slog.LevelWarn,
+		n.log.LogAttrs(n.stack.Context(), slog.LevelWarn,
 			"the limit of open files bounds requests to destinations: raise ulimit -n",
 			slog.Int("files", files), slog.Int("requests", sending))
 	}
 	return egress.NewTransport(egress.Config{
-		Policy: n.policy, CAFile: n.s.EgressCAFile, DNSServer: n.s.DNSServer, MaxIdle: min(idle, egress.MaxIdle),
+		Policy: n.policy, CAFile: n.settings.EgressCAFile, DNSServer: n.settings.DNSServer,
+		MaxIdle: min(idle, egress.MaxIdle),
 	})
 }
 

@@ -12,9 +12,9 @@ import (
 )
 
 // newOwn creates the list of the addresses of this machine and of the engines, which no delivery may reach.
-func (n *Node) newOwn() (func(context.Context) error, error) {
-	own, err := egress.NewOwnAddrs(n.st.Context(), n.log, func(ctx context.Context) []string {
-		if n.s.Embedded {
+func newOwn(n *Node) (runFunc, error) {
+	own, err := egress.NewOwnAddrs(n.stack.Context(), n.log, func(ctx context.Context) []string {
+		if n.settings.Embedded {
 			return nil
 		}
 		brokers, err := n.producer.BrokerHosts(ctx)
@@ -22,7 +22,7 @@ func (n *Node) newOwn() (func(context.Context) error, error) {
 			n.log.LogAttrs(ctx, slog.LevelWarn, "cannot list the Kafka brokers: deliveries to some of them are not refused",
 				slog.Any("error", err))
 		}
-		hosts := append(n.s.engineHosts(), brokers...)
+		hosts := append(n.settings.engineHosts(), brokers...)
 		slices.Sort(hosts)
 		return slices.Compact(hosts)
 	})

@@ -8,20 +8,22 @@ import (
 	"github.com/eventrelay/relay/api"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/roles"
 )
 
 // newReadiness creates the checks of what this node needs to serve, which run once a second. Start waits for the first.
-func (n *Node) newReadiness() (func(context.Context) error, error) {
+func newReadiness(n *Node) (runFunc, error) {
 	n.readiness = api.NewReadiness(n.log, n.checks())
 	n.registry.MustRegister(n.readiness)
 	return n.readiness.Run, nil
 }
 
 // awaitLeaving makes the node not ready and returns when load balancers have had the time to notice. After the failure
-// of a component it returns at once: others serve better.
-func awaitLeaving(n *Node) {
-	delay := n.s.shutdownDelay()
-	if delay == 0 || n.st.Failed() {
+// of a component it returns at once: others serve better. No context ends the wait: it begins when the context
+// of the server has ended.
+func (n *Node) awaitLeaving() {
+	delay := n.settings.shutdownDelay()
+	if delay == 0 || n.stack.Failed() {
 		return
 	}
 	n.readiness.Stop()
@@ -49,7 +51,7 @@ func (n *Node) checks() []api.Check {
 		}
 		return nil
 	}}, idCheck(n.ids))
-	if n.s.hasRole("api") {
+	if n.settings.hasRole(roles.API) {
 		checks = append(checks, api.Check{Name: "store", Func: n.reader.Ping, Optional: true, Every: storeCheckEvery})
 	}
 	return checks

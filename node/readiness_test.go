@@ -5,7 +5,7 @@ import "testing"
 // Without ClickHouse a node with the role api still takes events and changes of the configuration: it stays ready. No
 // other check is optional.
 func TestStoreIsNotRequired(t *testing.T) {
-	n := &Node{s: Config{Roles: []string{"api"}}}
+	n := &Node{settings: Config{Roles: []string{"api"}}}
 	found := false
 	for _, c := range n.checks() {
 		found = found || c.Name == "store"
@@ -16,7 +16,7 @@ func TestStoreIsNotRequired(t *testing.T) {
 	if !found {
 		t.Error("the store is not checked")
 	}
-	for _, c := range (&Node{s: Config{Roles: []string{"ingest", "dispatch", "write"}}}).checks() {
+	for _, c := range (&Node{settings: Config{Roles: []string{"ingest", "dispatch", "write"}}}).checks() {
 		if c.Name == "store" {
 			t.Error("a node without the role api does not read the store")
 		}

@@ -1,14 +1,12 @@
 package node
 
 import (
-	"context"
-
 	"github.com/eventrelay/relay/dispatcher/recovery"
 	"github.com/eventrelay/relay/pkg/id"
 )
 
 // newRecovery creates the runner of recovery jobs for the partitions that this node dispatches.
-func (n *Node) newRecovery() (func(context.Context) error, error) {
+func newRecovery(n *Node) (runFunc, error) {
 	r, err := recovery.New(recovery.Deps{
 		Log: n.log, Jobs: n.control, Endpoints: n.control, Store: n.reader, Submitter: submitter{n.producer},
 		Now:     n.control.Now,

@@ -16,10 +16,10 @@ const embeddedLogMax = 1 << 30
 
 // newTrimmer creates the trimmer, which deletes records that every consumer group has committed. It works only while
 // this node owns the first partition.
-func (n *Node) newTrimmer() (func(context.Context) error, error) {
+func newTrimmer(n *Node) (runFunc, error) {
 	cfg := stream.DefaultTrimConfig()
-	cfg.KeepAge = time.Duration(n.s.LogKeepMinutes) * time.Minute
-	if n.s.Embedded {
+	cfg.KeepAge = time.Duration(n.settings.LogKeepMinutes) * time.Minute
+	if n.settings.Embedded {
 		cfg.MaxBytes = embeddedLogMax
 	}
 	var err error
@@ -35,10 +35,10 @@ func (s Config) retention() time.Duration { return time.Duration(s.RetentionDays
 
 // newGuard creates the guard, which compares the age of the oldest unprocessed record of each consumer group with
 // retention.
-func (n *Node) newGuard() (func(context.Context) error, error) {
+func newGuard(n *Node) (runFunc, error) {
 	var err error
 	n.guard, err = stream.NewRetentionGuard(stream.RetentionGuardDeps{
-		Log: n.log, Stream: n.stream, Metrics: n.registry, Now: n.control.Now, Retention: n.s.retention(),
+		Log: n.log, Stream: n.stream, Metrics: n.registry, Now: n.control.Now, Retention: n.settings.retention(),
 	})
 	if err != nil {
 		return nil, err
@@ -47,13 +47,13 @@ func (n *Node) newGuard() (func(context.Context) error, error) {
 }
 
 // newEraser creates the eraser, which deletes erased payloads from the store.
-func (n *Node) newEraser() (func(context.Context) error, error) {
+func newEraser(n *Node) (runFunc, error) {
 	deps := write.EraserDeps{ChoreDeps: n.choreDeps(), Erasures: erasures{n.control}, Now: n.control.Now}
 	return write.NewEraser(write.EraserConfig{}, deps).Run, nil
 }
 
 // newExpirer creates the expirer, which drops days from the store whose retention has ended.
-func (n *Node) newExpirer() (func(context.Context) error, error) {
+func newExpirer(n *Node) (runFunc, error) {
 	return write.NewExpirer(0, n.choreDeps()).Run, nil
 }
 

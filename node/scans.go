@@ -1,8 +1,6 @@
 package node
 
 import (
-	"context"
-
 	"github.com/eventrelay/relay/leaks/intake"
 	"github.com/eventrelay/relay/leaks/scan"
 	"github.com/eventrelay/relay/pkg/egress"
@@ -10,13 +8,13 @@ import (
 )
 
 // newScans creates the runner of leak scans.
-func newScans(n *Node) (func(context.Context) error, error) {
+func newScans(n *Node) (runFunc, error) {
 	rules, err := intake.NewScanner(n.control)
 	if err != nil {
 		return nil, err
 	}
 	transport, err := egress.NewTransport(
-		egress.Config{Policy: n.policy, CAFile: n.s.EgressCAFile, DNSServer: n.s.DNSServer})
+		egress.Config{Policy: n.policy, CAFile: n.settings.EgressCAFile, DNSServer: n.settings.DNSServer})
 	if err != nil {
 		return nil, err
 	}
@@ -25,7 +23,7 @@ func newScans(n *Node) (func(context.Context) error, error) {
 		UserAgent: "RelayLeakScan/1 (+" + n.url + scan.AboutPath + ")",
 	})
 	runner := scan.NewRunner(scan.RunnerDeps{
-		Log: n.log, Node: n.s.NodeName, Config: leakConfig{n.control}, Proofs: n.domains, Scanner: scanner,
+		Log: n.log, Node: n.settings.NodeName, Config: leakConfig{n.control}, Proofs: n.domains, Scanner: scanner,
 		Rules:      secrets.NewScanners(rules),
 		Producer:   n.producer,
 		Findings:   n.limiter.NewDistinct("scan-findings", intake.NewFindingsSpan),

@@ -13,9 +13,9 @@ import (
 )
 
 // newSocket creates the server of the operator's commands on a unix socket in the data directory.
-func (n *Node) newSocket() (func(context.Context) error, error) {
+func newSocket(n *Node) (runFunc, error) {
 	// This replaces an old socket; the lock of the data directory ensures that no other process uses it.
-	listener, err := private.Listen(filepath.Join(n.s.DataDir, admin.SocketFile))
+	listener, err := private.Listen(filepath.Join(n.settings.DataDir, admin.SocketFile))
 	if err != nil {
 		return nil, fmt.Errorf("open command socket: %w", err)
 	}

@@ -1,10 +1,6 @@
 package node
 
-import (
-	"context"
-
-	"github.com/eventrelay/relay/pkg/spans"
-)
+import "github.com/eventrelay/relay/pkg/spans"
 
 // Traces returns how traces are recorded and exported.
 func (s Config) Traces() spans.Config {
@@ -15,9 +11,9 @@ func (s Config) Traces() spans.Config {
 }
 
 // newTraces creates the recorder of traces. Without RELAY_TRACES_URL it is nil, which its users accept.
-func newTraces(n *Node) (func(context.Context) error, error) {
+func newTraces(n *Node) (runFunc, error) {
 	var err error
-	n.spans, err = spans.New(n.s.Traces(), spans.Deps{Log: n.log, Metrics: n.registry, Now: n.now})
+	n.spans, err = spans.New(n.settings.Traces(), spans.Deps{Log: n.log, Metrics: n.registry, Now: n.now})
 	if err != nil || n.spans == nil {
 		return nil, err
 	}

@@ -1,15 +1,13 @@
 package node
 
 import (
-	"context"
-
 	"github.com/eventrelay/relay/leaks/tripwire"
 	"github.com/eventrelay/relay/pkg/secrets"
 )
 
 // newTripwires creates what recognises the tripwires that are used: the API, the agent server, ingest and the
 // dispatcher ask it.
-func newTripwires(n *Node) (func(context.Context) error, error) {
+func newTripwires(n *Node) (runFunc, error) {
 	scanner, err := secrets.New(secrets.ForLeaks)
 	if err != nil {
 		return nil, err

@@ -56,7 +56,7 @@ func (f *laneFuzz) step() {
 		}
 	default:
 		f.now = f.now.Add(time.Duration((f.r.Float64() - 0.5) * float64(4*time.Hour))) // the clock is set
-		f.Sweep()
+		f.sweep()
 	}
 	if f.r.IntN(2000) == 0 {
 		f.revoke()
@@ -173,7 +173,7 @@ func (f *laneFuzz) runWorker() {
 
 func (f *laneFuzz) goOn(l *Lane, last Result) {
 	for {
-		decision := f.Next(f.t.Context(), l, last)
+		decision := l.Next(f.t.Context(), last)
 		if decision.Action == Stop {
 			return
 		}

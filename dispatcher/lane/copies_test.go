@@ -39,7 +39,7 @@ func TestCopiesEnd(t *testing.T) {
 			t.Errorf("%+v: action %d of another run", work, action)
 		}
 		l := lt.byDest["d"]
-		sent := lt.Next(t.Context(), l, Result{})
+		sent := l.Next(t.Context(), Result{})
 		work.Run = sent.Delivery.Work.Run
 		if action := admit(work).Action; action != End {
 			t.Errorf("%+v: action %d while the request runs", work, action)
@@ -66,7 +66,7 @@ func TestRecordReadAgainIsNoCopy(t *testing.T) {
 	admit := func() Decision { return lt.Admit(&Delivery{Slot: &testSlot{lt.part}, Work: work, Size: 1000}) }
 	lost := lt.part
 	admit()
-	sent := lt.Next(t.Context(), lt.byDest["d"], Result{})
+	sent := lt.byDest["d"].Next(t.Context(), Result{})
 	lost.left = true
 	lt.DropPartitions([]*Partition{&lost.Partition})
 	lt.part = newTestPartition()

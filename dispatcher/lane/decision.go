@@ -21,6 +21,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
@@ -33,6 +34,16 @@ type Delivery struct {
 	ReadyAt  time.Time // in a retry topic: when it leaves that topic
 	ParkedAt time.Time // in a retry topic: when its record was appended
 }
+
+// DeliveryKey names a delivery, whichever of its attempts and records is meant.
+type DeliveryKey struct {
+	Event id.ID
+	Dest  string
+	Run   string // id of the replay or recovery job that delivers; empty: none does
+}
+
+// KeyOf returns the key of a delivery.
+func KeyOf(work *event.Work) DeliveryKey { return DeliveryKey{work.Event.ID, work.Dest, work.Run} }
 
 // Slot is the log record that a delivery was read from.
 type Slot interface {
@@ -121,7 +132,7 @@ type HeldMarker interface {
 // Admit decides what becomes of a delivery that is due. It never waits: the reader and the timer of the retry topics
 // call it for all lanes. A copy of a delivery that this node is making ends without an outcome.
 func (ls *Lanes) Admit(delivery *Delivery) Decision {
-	if isCopy(ls, delivery) {
+	if ls.isCopy(delivery) {
 		if !ls.Begin(delivery) {
 			return Decision{Action: Dropped, Delivery: delivery}
 		}
@@ -165,9 +176,10 @@ const (
 
 // Next counts the result of a worker's last delivery and decides what the worker does next. It checks the
 // configuration here, just before the request, so that a change applies to queued deliveries.
-func (ls *Lanes) Next(ctx context.Context, l *Lane, last Result) Decision {
+func (l *Lane) Next(ctx context.Context, last Result) Decision {
+	ls := l.lanes
 	for {
-		delivery, reason := ls.finishAndTakeNext(l, last)
+		delivery, reason := l.finishAndTakeNext(last)
 		if delivery == nil {
 			return Decision{Action: Stop}
 		}
@@ -191,7 +203,7 @@ func (ls *Lanes) Next(ctx context.Context, l *Lane, last Result) Decision {
 		case eligibility.Paused:
 			return ls.parkDelivery(delivery, event.Manual, eligibility)
 		}
-		if wait := ls.takeToken(l, eligibility.Destination); wait > 0 {
+		if wait := l.takeToken(eligibility.Destination); wait > 0 {
 			delivery.Slot.EndDelivery()
 			last = Result{Delivery: delivery, Kind: waitsForToken, wait: wait,
 				perSecond: eligibility.Destination.RateLimit.PerSecond}
@@ -235,7 +247,7 @@ func (ls *Lanes) endDelivery(delivery *Delivery, eligibility Eligibility) Decisi
 	now := ls.now()
 	l := ls.laneOf(delivery, now)
 	if eligibility.Reason == event.DestinationDisabled { // when it is enabled again, the lane starts from scratch
-		ls.resetLearned(l)
+		l.resetLearned()
 	}
 	return Decision{Action: End, Delivery: delivery, DecidedAt: now, Status: eligibility.Status,
 		Reason: eligibility.Reason}
@@ -248,7 +260,7 @@ func (ls *Lanes) parkDelivery(delivery *Delivery, reason event.Reason, eligibili
 	now := ls.now()
 	l := ls.laneOf(delivery, now)
 	if eligibility.Known && reason == event.BreakerOpen {
-		ls.followURL(l, eligibility.Destination.URL) // a new URL closes the breaker for the next delivery
+		l.followURL(eligibility.Destination.URL) // a new URL closes the breaker for the next delivery
 	}
-	return ls.parkLocked(l, delivery, reason, now)
+	return l.parkLocked(delivery, reason, now)
 }

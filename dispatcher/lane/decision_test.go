@@ -27,7 +27,7 @@ func TestDecisions(t *testing.T) {
 	admit := func(lt *laneTest, delivery *Delivery) Decision { return lt.Admit(delivery) }
 	next := func(lt *laneTest, delivery *Delivery) Decision {
 		lt.enqueue(delivery)
-		return lt.Next(context.Background(), lt.byDest["d"], Result{})
+		return lt.byDest["d"].Next(context.Background(), Result{})
 	}
 	again := func(delivery *Delivery) { delivery.Work.Parked = event.LaneFull } // an outcome has reported it
 	for name, c := range map[string]struct {
@@ -108,7 +108,7 @@ func TestStopLeavesDeliveries(t *testing.T) {
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
 	lt.err = stopped.Err()
-	if got := lt.Next(stopped, lt.byDest["d"], Result{}); got.Action != Stop {
+	if got := lt.byDest["d"].Next(stopped, Result{}); got.Action != Stop {
 		t.Errorf("%+v", got)
 	}
 	if held, _ := lt.InMemory(); held != 0 || lt.part.active != 0 {

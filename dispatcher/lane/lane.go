@@ -15,6 +15,8 @@ const (
 	// before its partition pauses or further ones are parked: one second of work at the default of 64 requests in flight
 	// and 60 ms each.
 	laneQueue = 1024
+	// sweepEvery is how often lanes that are no longer needed are removed.
+	sweepEvery = time.Minute
 	// idleLane is how long an empty lane is kept, with its opened secrets.
 	idleLane = time.Minute
 	// An empty lane is kept longer for what it counts: rememberParked while deliveries are parked (each is re-checked
@@ -26,6 +28,7 @@ const (
 // Lane is the state of one destination on this node: a bounded queue, the in-flight window, and the workers that send.
 // Nothing else decides when a destination gets its deliveries.
 type Lane struct {
+	lanes  *Lanes // which it belongs to
 	dest   string
 	target atomic.Pointer[Target] // the opened configuration, replaced when the endpoint changes
 
@@ -50,8 +53,50 @@ type Lane struct {
 
 type deliveryQueue = deque.Deque[*Delivery]
 
+// Target returns the opened destination. The lane keeps it until the endpoint changes or sweep drops it.
+func (l *Lane) Target(eligibility Eligibility) (*Target, error) {
+	if target := l.target.Load(); target != nil && target.Rev == eligibility.Endpoint.Rev {
+		return target, nil
+	}
+	target, err := openTarget(l.lanes.keyring, eligibility.Endpoint.Rev, eligibility.Destination)
+	if err != nil {
+		return nil, err
+	}
+	l.target.Store(target)
+	l.configure(eligibility.Destination.URL, eligibility.Destination.MaxInFlight)
+	return target, nil
+}
+
+// configure applies a changed URL or max_in_flight to the lane.
+func (l *Lane) configure(url string, maxInFlight int) {
+	l.lanes.mu.Lock()
+	defer l.lanes.mu.Unlock()
+	l.followURL(url)
+	l.url = url
+	l.window.resize(maxInFlight)
+	l.startWorkers(l.queued())
+}
+
+// followURL resets what the lane has learned about the destination if that has a new URL.
+func (l *Lane) followURL(url string) {
+	if l.url != "" && l.url != url {
+		l.resetLearned()
+		l.url = url
+	}
+}
+
+// resetLearned closes the breaker and resets the window and the 410 count.
+func (l *Lane) resetLearned() {
+	if l.breaker.open() {
+		l.lanes.setHeld(l.dest, time.Time{})
+	}
+	l.breaker, l.window, l.gone = breaker{}, newWindow(l.window.limit), goneCounter{}
+	l.recordRecovery(l.lanes.now())
+}
+
 // Reserve sets how many bytes a delivery that a worker of the lane has needs for its transformed body.
-func (l *Lane) Reserve(ls *Lanes, delivery *Delivery, n int) {
+func (l *Lane) Reserve(delivery *Delivery, n int) {
+	ls := l.lanes
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	change := n - delivery.Reserved
@@ -83,6 +128,90 @@ func (l *Lane) share(delivery *Delivery, room int) int {
 		return (room + 1) / 2
 	}
 	return room
+}
+
+// hasRoom reports whether the lane stays within its bounds with one more delivery. An empty lane always does.
+func (l *Lane) hasRoom(queued int, delivery *Delivery, now time.Time) bool {
+	if l.deliveries == 0 {
+		return true
+	}
+	ls, most := l.lanes, l.share(delivery, laneQueue)
+	if ls.memoryAbove(4) && l.stuck(now) {
+		most = l.stuckQueue()
+	}
+	return queued < most && l.deliveries < ls.maxDeliveries-ls.deliveries && l.bytes+delivery.Size <= ls.maxBytes-ls.bytes
+}
+
+// startWorkers starts workers for at most n queued deliveries.
+func (l *Lane) startWorkers(n int) {
+	ls := l.lanes
+	for n = min(n, l.queued(), l.window.size-l.workers); n > 0 && ls.mayRun(l.workers+1, ls.workers+1); n-- {
+		l.workers++
+		ls.workers++
+		ls.startWorker(l)
+	}
+}
+
+// finishAndTakeNext counts the result of a worker's delivery and takes its next one, nil when the worker must end.
+// With a reason the next delivery must be parked.
+func (l *Lane) finishAndTakeNext(last Result) (delivery *Delivery, reason event.Reason) {
+	ls := l.lanes
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	now, more := ls.now(), 0
+	switch {
+	case last.Delivery == nil:
+	case last.Kind == waitsForToken:
+		l.queueOf(last.Delivery.Work).PushFront(last.Delivery)
+		l.workerReturned(last.Delivery)
+		l.waitForToken(last.wait, last.perSecond, now)
+	default:
+		more = l.recordResult(last, now)
+		l.workerReturned(last.Delivery)
+		l.pace.countCompletion(now)
+		l.lastUsed = now
+		l.deliveries--
+		l.bytes -= last.Delivery.Size
+	}
+	if l.workers <= l.window.size && ls.mayRun(l.workers, ls.workers) {
+		delivery, reason = l.takeNext(now)
+	}
+	if delivery == nil {
+		l.workers--
+		ls.workers--
+	}
+	l.startWorkers(more)
+	if len(l.pace.paused) > 0 && l.queued() <= l.pace.queuedAtPause/2 {
+		l.resumePartitions(now)
+	}
+	return delivery, reason
+}
+
+// recordResult updates window, breaker and 410 count with a result and returns how many more workers may start.
+func (l *Lane) recordResult(last Result, now time.Time) (more int) {
+	if l.gone.recordAnswer(last.Code, last.Delivery.Work, last.URL) {
+		l.lanes.onGone(last.Delivery.Work, last.URL)
+	}
+	switch last.Kind {
+	case Succeeded:
+		l.recordRecovery(now)
+		l.window.recordSuccess()
+		if !l.breaker.recordSuccess() {
+			return 1
+		}
+		l.window = newWindow(l.window.limit)
+		l.lanes.setHeld(l.dest, time.Time{})
+		return l.queued()
+	case Failed, TimedOut:
+		if last.Kind == Failed && !l.breaker.open() {
+			l.recordRecovery(now)
+		}
+		l.window.recordFailure(last.Kind == TimedOut)
+		if l.breaker.recordFailure(now, l.breaker.probe == last.Delivery) {
+			l.lanes.setHeld(l.dest, l.breaker.openUntil)
+		}
+	}
+	return 0
 }
 
 // takeNext takes the next delivery for a worker, nil when there is none. With a reason the delivery must be parked;

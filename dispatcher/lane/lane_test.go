@@ -92,13 +92,13 @@ func (lt *laneTest) fill(dest string, n int) (queued int) {
 
 // next ends the delivery of a worker, if it has one, and takes its next one.
 func (lt *laneTest) next(l *Lane, done *Delivery, kind ResultKind) (delivery *Delivery) {
-	delivery, lt.reason = lt.finishAndTakeNext(l, Result{Delivery: done, Kind: kind})
+	delivery, lt.reason = l.finishAndTakeNext(Result{Delivery: done, Kind: kind})
 	return delivery
 }
 
 // waitForToken returns a delivery to its lane until there is a token.
 func (lt *laneTest) waitForToken(l *Lane, done *Delivery, wait time.Duration, rate float64) (delivery *Delivery) {
-	delivery, lt.reason = lt.finishAndTakeNext(l, Result{Delivery: done, Kind: waitsForToken, wait: wait, perSecond: rate})
+	delivery, lt.reason = l.finishAndTakeNext(Result{Delivery: done, Kind: waitsForToken, wait: wait, perSecond: rate})
 	return delivery
 }
 
@@ -106,7 +106,7 @@ func (lt *laneTest) waitForToken(l *Lane, done *Delivery, wait time.Duration, ra
 func (lt *laneTest) parkOne(delivery *Delivery, reason event.Reason) Decision {
 	lt.mu.Lock()
 	defer lt.mu.Unlock()
-	return lt.parkLocked(lt.laneOf(delivery, lt.now), delivery, reason, lt.now)
+	return lt.laneOf(delivery, lt.now).parkLocked(delivery, reason, lt.now)
 }
 
 // A stuck lane fills its queue, parks the rest, and pauses no partition.
@@ -256,12 +256,12 @@ func TestMaxInFlightChanges(t *testing.T) {
 	if len(busy) != InitialWindow {
 		t.Fatalf("%d requests run at first", len(busy))
 	}
-	lt.configure(l, "u", 3)
+	l.configure("u", 3)
 	work(4, Succeeded)
 	if len(busy) != 3 || l.workers != 3 {
 		t.Fatalf("%d requests run, %d are counted, want 3", len(busy), l.workers)
 	}
-	lt.configure(l, "u", 1000)
+	l.configure("u", 1000)
 	for range 3 {
 		work(len(busy), Succeeded)
 		work(0, NotSent)
@@ -278,7 +278,7 @@ func TestLiveDeliveriesGoBeforeReplays(t *testing.T) {
 		lt.fill("d", 1)
 		l := lt.byDest["d"]
 		lt.next(l, nil, NotSent)
-		lt.configure(l, "u", limit)
+		l.configure("u", limit)
 		for range 3 {
 			lt.enqueue(lt.delivery("d", "run_1"))
 		}
@@ -308,7 +308,7 @@ func TestLiveDeliveriesGoBeforeReplays(t *testing.T) {
 	}
 	lt.fill("d", 4)
 	l := lt.byDest["d"]
-	lt.configure(l, "u", 64)
+	l.configure("u", 64)
 	var got []string
 	for range 7 {
 		got = append(got, lt.next(l, nil, NotSent).Work.Run)
@@ -328,7 +328,7 @@ func TestIdleLanesAreRemoved(t *testing.T) {
 		t.Fatal("a delivery that was never admitted")
 	}
 	lt.now = lt.now.Add(2 * idleLane)
-	lt.Sweep()
+	lt.sweep()
 	if lt.byDest["idle"] != nil || lt.byDest["busy"] == nil {
 		t.Errorf("lanes: %v", lt.byDest)
 	}

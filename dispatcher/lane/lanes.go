@@ -145,13 +145,13 @@ func (ls *Lanes) Full() bool {
 	return held >= ls.maxDeliveries || bytes >= ls.maxBytes
 }
 
-// laneOf finds or makes the lane of the delivery. ls.mu is held.
+// laneOf finds or makes the lane of the delivery. Lanes.mu is held.
 func (ls *Lanes) laneOf(delivery *Delivery, now time.Time) *Lane {
 	work, index := delivery.Work, delivery.Slot.Partition().ID.Index
 	l := ls.byDest[work.Dest]
 	if l == nil {
 		// While max_in_flight is unknown (0), one request may run: a burst must not exceed the limit.
-		l = &Lane{dest: work.Dest, partitionIndex: index, window: newWindow(ls.rules.MaxInFlight(work)),
+		l = &Lane{lanes: ls, dest: work.Dest, partitionIndex: index, window: newWindow(ls.rules.MaxInFlight(work)),
 			parking: newParking(),
 			pace:    newPace(now)}
 		ls.byDest[work.Dest] = l
@@ -169,7 +169,7 @@ func (ls *Lanes) enqueue(delivery *Delivery) event.Reason {
 	defer ls.mu.Unlock()
 	now := ls.now()
 	l, partition := ls.laneOf(delivery, now), delivery.Slot.Partition()
-	ls.countReturned(l, delivery.Work)
+	l.countReturned(delivery.Work)
 	if l.deliveries == 0 {
 		l.pace.becomeBusy(now)
 	}
@@ -184,11 +184,11 @@ func (ls *Lanes) enqueue(delivery *Delivery) event.Reason {
 		return event.Paced
 	case l.window.failing() && ls.deliveries > ls.maxDeliveries/4*3:
 		return event.LaneFull // the last quarter of the memory is for lanes that do not fail
-	case !ls.hasRoom(l, q.Len(), delivery, now):
+	case !l.hasRoom(q.Len(), delivery, now):
 		if !l.pace.mayStall(now, l.deliveries, partition) {
 			return event.LaneFull
 		}
-		ls.pausePartition(l, partition, now)
+		l.pausePartition(partition, now)
 	}
 	q.PushBack(delivery)
 	l.deliveries++
@@ -199,136 +199,13 @@ func (ls *Lanes) enqueue(delivery *Delivery) event.Reason {
 		ls.memoryLow = true
 		ls.wakeTimer()
 	}
-	ls.startWorkers(l, 1)
+	l.startWorkers(1)
 	return ""
-}
-
-// hasRoom reports whether the lane stays within its bounds with one more delivery. An empty lane always does.
-func (ls *Lanes) hasRoom(l *Lane, queued int, delivery *Delivery, now time.Time) bool {
-	if l.deliveries == 0 {
-		return true
-	}
-	most := l.share(delivery, laneQueue)
-	if ls.memoryAbove(4) && l.stuck(now) {
-		most = l.stuckQueue()
-	}
-	return queued < most && l.deliveries < ls.maxDeliveries-ls.deliveries && l.bytes+delivery.Size <= ls.maxBytes-ls.bytes
-}
-
-// startWorkers starts workers for at most n queued deliveries.
-func (ls *Lanes) startWorkers(l *Lane, n int) {
-	for n = min(n, l.queued(), l.window.size-l.workers); n > 0 && ls.mayRun(l.workers+1, ls.workers+1); n-- {
-		l.workers++
-		ls.workers++
-		ls.startWorker(l)
-	}
 }
 
 // mayRun reports whether a lane may have running workers when all lanes together have total.
 func (ls *Lanes) mayRun(running, total int) bool {
 	return running == 1 || running <= ls.maxSending-total+1
-}
-
-// finishAndTakeNext counts the result of a worker's delivery and takes its next one, nil when the worker must end.
-// With a reason the next delivery must be parked.
-func (ls *Lanes) finishAndTakeNext(l *Lane, last Result) (delivery *Delivery, reason event.Reason) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	now, more := ls.now(), 0
-	switch {
-	case last.Delivery == nil:
-	case last.Kind == waitsForToken:
-		l.queueOf(last.Delivery.Work).PushFront(last.Delivery)
-		l.workerReturned(last.Delivery)
-		ls.waitForToken(l, last.wait, last.perSecond, now)
-	default:
-		more = ls.recordResult(l, last, now)
-		l.workerReturned(last.Delivery)
-		l.pace.countCompletion(now)
-		l.lastUsed = now
-		l.deliveries--
-		l.bytes -= last.Delivery.Size
-	}
-	if l.workers <= l.window.size && ls.mayRun(l.workers, ls.workers) {
-		delivery, reason = l.takeNext(now)
-	}
-	if delivery == nil {
-		l.workers--
-		ls.workers--
-	}
-	ls.startWorkers(l, more)
-	if len(l.pace.paused) > 0 && l.queued() <= l.pace.queuedAtPause/2 {
-		ls.resumePartitions(l, now)
-	}
-	return delivery, reason
-}
-
-// recordResult updates window, breaker and 410 count with a result and returns how many more workers may start.
-func (ls *Lanes) recordResult(l *Lane, last Result, now time.Time) (more int) {
-	if l.gone.recordAnswer(last.Code, last.Delivery.Work, last.URL) {
-		ls.onGone(last.Delivery.Work, last.URL)
-	}
-	switch last.Kind {
-	case Succeeded:
-		l.recordRecovery(ls, now)
-		l.window.recordSuccess()
-		if !l.breaker.recordSuccess() {
-			return 1
-		}
-		l.window = newWindow(l.window.limit)
-		ls.setHeld(l.dest, time.Time{})
-		return l.queued()
-	case Failed, TimedOut:
-		if last.Kind == Failed && !l.breaker.open() {
-			l.recordRecovery(ls, now)
-		}
-		l.window.recordFailure(last.Kind == TimedOut)
-		if l.breaker.recordFailure(now, l.breaker.probe == last.Delivery) {
-			ls.setHeld(l.dest, l.breaker.openUntil)
-		}
-	}
-	return 0
-}
-
-// Target returns the opened destination. The lane keeps it until the endpoint changes or Sweep drops it.
-func (ls *Lanes) Target(l *Lane, eligibility Eligibility) (*Target, error) {
-	if target := l.target.Load(); target != nil && target.Rev == eligibility.Endpoint.Rev {
-		return target, nil
-	}
-	target, err := openTarget(ls.keyring, eligibility.Endpoint.Rev, eligibility.Destination)
-	if err != nil {
-		return nil, err
-	}
-	l.target.Store(target)
-	ls.configure(l, eligibility.Destination.URL, eligibility.Destination.MaxInFlight)
-	return target, nil
-}
-
-// configure applies a changed URL or max_in_flight to the lane.
-func (ls *Lanes) configure(l *Lane, url string, maxInFlight int) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	ls.followURL(l, url)
-	l.url = url
-	l.window.resize(maxInFlight)
-	ls.startWorkers(l, l.queued())
-}
-
-// followURL resets what the lane has learned about the destination if that has a new URL.
-func (ls *Lanes) followURL(l *Lane, url string) {
-	if l.url != "" && l.url != url {
-		ls.resetLearned(l)
-		l.url = url
-	}
-}
-
-// resetLearned closes the breaker and resets the window and the 410 count.
-func (ls *Lanes) resetLearned(l *Lane) {
-	if l.breaker.open() {
-		ls.setHeld(l.dest, time.Time{})
-	}
-	l.breaker, l.window, l.gone = breaker{}, newWindow(l.window.limit), goneCounter{}
-	l.recordRecovery(ls, ls.now())
 }
 
 // DropPartitions removes the deliveries of partitions that have left the node, and resets the lanes of their
@@ -344,8 +221,8 @@ func (ls *Lanes) DropPartitions(partitions []*Partition) {
 		if !indexes[l.partitionIndex] {
 			continue
 		}
-		l.resetParked(ls)
-		ls.resetLearned(l)
+		l.resetParked()
+		l.resetLearned()
 		for _, q := range []*deliveryQueue{&l.live, &l.requested} {
 			for range q.Len() {
 				delivery := q.PopFront()
@@ -364,9 +241,9 @@ func (ls *Lanes) DropPartitions(partitions []*Partition) {
 	signal(ls.freed)
 }
 
-// Sweep drops the opened secrets of lanes that were empty for idleLane, and removes those lanes. A lane with parked
+// sweep drops the opened secrets of lanes that were empty for idleLane, and removes those lanes. A lane with parked
 // deliveries or an open breaker is removed only after rememberParked or rememberOpen.
-func (ls *Lanes) Sweep() {
+func (ls *Lanes) sweep() {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	now := ls.now()
@@ -379,7 +256,7 @@ func (ls *Lanes) Sweep() {
 		if l.parking.total > 0 && idle < rememberParked || l.breaker.open() && now.Sub(l.breaker.openUntil) < rememberOpen {
 			continue
 		}
-		l.resetParked(ls)
+		l.resetParked()
 		delete(ls.byDest, dest)
 	}
 }

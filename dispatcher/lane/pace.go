@@ -84,7 +84,7 @@ func (s *pace) advanceWindow(now time.Time) {
 }
 
 // pausePartition pauses the partition until the lane has done half of its queue or has used up its stall budget.
-func (ls *Lanes) pausePartition(l *Lane, partition *Partition, now time.Time) {
+func (l *Lane) pausePartition(partition *Partition, now time.Time) {
 	s := &l.pace
 	if slices.Contains(s.paused, partition) {
 		return
@@ -92,22 +92,22 @@ func (ls *Lanes) pausePartition(l *Lane, partition *Partition, now time.Time) {
 	if len(s.paused) == 0 {
 		s.budget = s.budgetAt(now)
 		s.budgetSince, s.queuedAtPause = now, l.queued()
-		ls.stalling[l] = struct{}{}
-		ls.wakeTimer()
+		l.lanes.stalling[l] = struct{}{}
+		l.lanes.wakeTimer()
 	}
 	s.paused = append(s.paused, partition)
 	partition.AddStalls(1)
 }
 
 // resumePartitions ends the pauses for this lane.
-func (ls *Lanes) resumePartitions(l *Lane, now time.Time) {
+func (l *Lane) resumePartitions(now time.Time) {
 	s := &l.pace
 	s.budget, s.budgetSince = s.budgetAt(now), now // negative when the end is noticed late
 	for _, partition := range s.paused {
 		partition.AddStalls(-1)
 	}
 	s.paused = nil
-	delete(ls.stalling, l)
+	delete(l.lanes.stalling, l)
 }
 
 // enforceLimits ends pauses that used up their budget and takes the surplus out of stuck lanes. See EnforceLimits.
@@ -117,7 +117,7 @@ func (ls *Lanes) enforceLimits() (shed []*Delivery, again time.Duration) {
 	now := ls.now()
 	for l := range ls.stalling {
 		if !l.pace.mayStall(now, l.deliveries, l.pace.paused...) {
-			ls.resumePartitions(l, now)
+			l.resumePartitions(now)
 		}
 	}
 	if ls.memoryLow = ls.memoryAbove(2); ls.memoryLow {

@@ -14,11 +14,11 @@ import (
 //
 // Deliveries of lanes that hang or are paused share HungRecheckBudget: re-checks are in vain until a request gets an
 // answer or the endpoint changes. Then the lane has recovered (Recovered), and the dispatcher re-checks what it has
-// parked, at most RecoveryPace a second.
+// parked, at most RecoveredPace a second.
 const (
 	RecheckBudget     = 4000
 	HungRecheckBudget = 500
-	RecoveryPace      = 6000
+	RecoveredPace     = 6000
 	MinRecheck        = 5 * time.Second
 	MaxRecheck        = time.Hour
 )
@@ -80,15 +80,15 @@ func RecheckInterval(tiers []stream.Tier, parked, lanes, budget int) time.Durati
 
 // parkLocked counts the delivery as parked and decides when it is re-checked. The first interval is shortened at
 // random, so that deliveries that were parked together do not return together. An outcome is recorded when parking
-// starts, when the reason changes, and when the reported time has passed. ls.mu is held.
-func (ls *Lanes) parkLocked(l *Lane, delivery *Delivery, reason event.Reason, now time.Time) Decision {
+// starts, when the reason changes, and when the reported time has passed. Lanes.mu is held.
+func (l *Lane) parkLocked(delivery *Delivery, reason event.Reason, now time.Time) Decision {
 	work := delivery.Work
 	if l.parking.total == 0 {
-		ls.lanesParked++
+		l.lanes.lanesParked++
 	}
 	*l.parking.countOf(reason)++
 	l.parking.total++
-	wait, earliest := l.parkFor(ls, work, reason, now)
+	wait, earliest := l.parkFor(work, reason, now)
 	decision := Decision{
 		Action: Park, Delivery: delivery, DecidedAt: now, Reason: reason,
 		Due: now.Add(wait), ReportedNextAt: work.ReportedNextAt, ParkedBy: l.parking.laneID,
@@ -113,9 +113,8 @@ func (ls *Lanes) parkLocked(l *Lane, delivery *Delivery, reason event.Reason, no
 
 // parkFor returns how long the delivery is parked, and how soon it is re-checked if the lane recovers meanwhile. What a
 // user asked for never waits longer because the lane hangs: its job may be cancelled.
-func (l *Lane) parkFor(
-	ls *Lanes, work *event.Work, reason event.Reason, now time.Time,
-) (wait, earliest time.Duration) {
+func (l *Lane) parkFor(work *event.Work, reason event.Reason, now time.Time) (wait, earliest time.Duration) {
+	ls := l.lanes
 	earliest = RecheckInterval(ls.tiers, l.parking.total, ls.lanesParked, RecheckBudget)
 	wait = earliest
 	hangs := !isRequested(work) && l.hangs(reason, now)
@@ -165,11 +164,11 @@ func (l *Lane) hangs(reason event.Reason, now time.Time) bool {
 
 // recordRecovery is called when a lane cannot hang any more: a request got an answer, its circuit breaker closed, or
 // its endpoint changed. If it hung, the next call of Recovered returns its destination.
-func (l *Lane) recordRecovery(ls *Lanes, now time.Time) {
+func (l *Lane) recordRecovery(now time.Time) {
 	l.pace.lastAnswer = now
 	if now.Before(l.parking.hungUntil) {
-		ls.recovered = append(ls.recovered, l.dest)
-		ls.wakeTimer()
+		l.lanes.recovered = append(l.lanes.recovered, l.dest)
+		l.lanes.wakeTimer()
 	}
 	l.parking.hungUntil, l.parking.hung = time.Time{}, nil
 }
@@ -177,11 +176,10 @@ func (l *Lane) recordRecovery(ls *Lanes, now time.Time) {
 // Recovered returns the destinations of lanes that hung or were paused and have recovered since the last call, and how
 // many deliveries all lanes have parked. again is how long to wait before the next call; 0: until Deps.Wake is called.
 func (ls *Lanes) Recovered() (destinations []string, parked int, again time.Duration) {
-	hung := hungLanes(ls)
-	for l, delivery := range hung {
+	for l, delivery := range ls.hungLanes() {
 		if delivery.changed(ls.rules) {
 			ls.mu.Lock()
-			l.recordRecovery(ls, ls.now())
+			l.recordRecovery(ls.now())
 			ls.mu.Unlock()
 		}
 	}
@@ -201,7 +199,7 @@ func (ls *Lanes) Recovered() (destinations []string, parked int, again time.Dura
 }
 
 // hungLanes returns the lanes that hang or are paused, at most once per changeInterval.
-func hungLanes(ls *Lanes) map[*Lane]*hungDelivery {
+func (ls *Lanes) hungLanes() map[*Lane]*hungDelivery {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	now := ls.now()
@@ -264,7 +262,7 @@ func parkedStatus(work *event.Work, reason event.Reason) event.Status {
 }
 
 // countReturned uncounts a parked delivery that has returned from its retry topic.
-func (ls *Lanes) countReturned(l *Lane, work *event.Work) {
+func (l *Lane) countReturned(work *event.Work) {
 	if work.Parked == "" || work.ParkedBy != l.parking.laneID {
 		return
 	}
@@ -274,14 +272,14 @@ func (ls *Lanes) countReturned(l *Lane, work *event.Work) {
 	}
 	*n--
 	if l.parking.total--; l.parking.total == 0 {
-		ls.lanesParked--
+		l.lanes.lanesParked--
 	}
 }
 
 // resetParked starts the count of parked deliveries at 0 again: another owner may have had them meanwhile.
-func (l *Lane) resetParked(ls *Lanes) {
+func (l *Lane) resetParked() {
 	if l.parking.total > 0 {
-		ls.lanesParked--
+		l.lanes.lanesParked--
 	}
 	l.parking = newParking()
 }

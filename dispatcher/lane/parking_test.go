@@ -87,7 +87,7 @@ func TestNewOwnerCountsParkedAfterOneRecheck(t *testing.T) {
 				}
 				delivery := &Delivery{Slot: &testSlot{lt.part}, Work: x.work}
 				lt.mu.Lock()
-				lt.countReturned(lt.laneOf(delivery, lt.now), x.work)
+				lt.laneOf(delivery, lt.now).countReturned(x.work)
 				lt.mu.Unlock()
 				s := lt.parkOne(delivery, event.Manual)
 				x.due, x.work.ParkedBy = s.Due, s.ParkedBy

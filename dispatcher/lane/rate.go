@@ -24,8 +24,8 @@ const (
 )
 
 // takeToken asks for a token for one attempt and returns the wait for it, 0 when the attempt may be made.
-func (ls *Lanes) takeToken(l *Lane, dest *config.Destination) time.Duration {
-	limit := dest.RateLimit
+func (l *Lane) takeToken(dest *config.Destination) time.Duration {
+	ls, limit := l.lanes, dest.RateLimit
 	if limit == nil || ls.limiter == nil {
 		return 0
 	}
@@ -35,7 +35,7 @@ func (ls *Lanes) takeToken(l *Lane, dest *config.Destination) time.Duration {
 		ls.mu.Lock()
 		defer ls.mu.Unlock()
 		if !l.token.waiting(ls.now()) {
-			ls.startWorkers(l, 1)
+			l.startWorkers(1)
 		}
 	}
 	return wait
@@ -63,8 +63,8 @@ func (t *tokenWait) backlog(parked int) time.Duration {
 }
 
 // waitForToken makes the lane wait. Run ends the wait.
-func (ls *Lanes) waitForToken(l *Lane, wait time.Duration, rate float64, now time.Time) {
-	t := &l.token
+func (l *Lane) waitForToken(wait time.Duration, rate float64, now time.Time) {
+	ls, t := l.lanes, &l.token
 	t.until, t.perSecond = now.Add(min(wait, maxTokenWait)), rate
 	t.maxQueued = max(1, int(math.Min(rate*maxQueuedWait.Seconds(), laneQueue)))
 	if t.heapPosition == 0 {
@@ -77,14 +77,19 @@ func (ls *Lanes) waitForToken(l *Lane, wait time.Duration, rate float64, now tim
 	}
 }
 
-// Run wakes lanes that wait for a token, until ctx ends.
+// Run wakes lanes that wait for a token and removes lanes that are no longer needed, until ctx ends.
 func (ls *Lanes) Run(ctx context.Context) {
 	t := time.NewTimer(maxSleep)
 	defer t.Stop()
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-tick.C:
+			ls.sweep()
+			continue
 		case <-t.C:
 		case <-ls.waitChanged:
 		}
@@ -104,7 +109,7 @@ func (ls *Lanes) wakeWaitingLanes() time.Duration {
 		}
 		heap.Pop(&ls.waitingForToken)
 		l.token.until = time.Time{}
-		ls.startWorkers(l, 1)
+		l.startWorkers(1)
 	}
 	return maxSleep
 }

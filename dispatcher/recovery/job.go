@@ -31,9 +31,10 @@ var errJobChanged = errors.New("the job has changed")
 
 // jobRun is the state of the goroutine that runs one job.
 type jobRun struct {
-	*Runner
+	runner          *Runner
+	deps            Deps      // of the runner
 	submitted       int       // items below this number were submitted
-	due             time.Time // when the last of them is due
+	lastDue         time.Time // when the last of them is due
 	lastCounts      event.RecoveryCounts
 	unchangedChecks int // checks since the results last changed
 	failures        int // consecutive
@@ -47,44 +48,44 @@ func (r *Runner) runJob(ctx context.Context, id string) {
 		delete(r.running, id)
 		r.mu.Unlock()
 	}()
-	run := &jobRun{Runner: r}
+	run := &jobRun{runner: r, deps: r.deps}
 	for ctx.Err() == nil {
-		job, presence := r.Jobs.Recovery(id)
+		job, presence := r.deps.Jobs.Recovery(id)
 		if presence != config.Present || job.State.Ended() && job.Settled || !r.owns(job) {
 			return
 		}
-		wait, err := run.step(ctx, job)
+		pause, err := run.step(ctx, job)
 		switch {
 		case errors.Is(err, errJobChanged):
-			wait = 0
+			pause = 0
 		case err != nil:
-			wait = run.failureDelay(ctx, job, err)
+			pause = run.failureDelay(ctx, job, err)
 		default:
 			run.failures = 0
 		}
-		run.await(ctx, id, wait)
+		run.await(ctx, id, pause)
 	}
 }
 
 // failureDelay counts a failure, logs the first one of a series, and returns how long to wait.
 func (run *jobRun) failureDelay(ctx context.Context, job *config.Recovery, err error) time.Duration {
 	if run.failures++; run.failures == 1 && ctx.Err() == nil {
-		run.Log.LogAttrs(ctx, slog.LevelWarn, "cannot continue recovery job, retrying", slog.String("job", job.ID),
+		run.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot continue recovery job, retrying", slog.String("job", job.ID),
 			slog.String("state", string(job.State)), slog.Any("error", err))
 	}
 	return failureBackoff.After(run.failures - 1)
 }
 
-// await waits until the time has passed or the job has changed.
-func (run *jobRun) await(ctx context.Context, id string, wait time.Duration) {
-	if wait <= 0 {
+// await waits until the pause is over or the job has changed.
+func (run *jobRun) await(ctx context.Context, id string, pause time.Duration) {
+	if pause <= 0 {
 		return
 	}
-	timer := time.NewTimer(wait)
+	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	rev := run.rev(id)
 	for {
-		changed := run.Jobs.RecoveriesChanged()
+		changed := run.deps.Jobs.RecoveriesChanged()
 		if run.rev(id) != rev {
 			return
 		}
@@ -99,7 +100,7 @@ func (run *jobRun) await(ctx context.Context, id string, wait time.Duration) {
 }
 
 func (run *jobRun) rev(id string) int64 {
-	if job, presence := run.Jobs.Recovery(id); presence == config.Present {
+	if job, presence := run.deps.Jobs.Recovery(id); presence == config.Present {
 		return job.Rev
 	}
 	return 0
@@ -107,7 +108,7 @@ func (run *jobRun) rev(id string) int64 {
 
 // step does what the state of the job asks for, and returns how long to wait until the next step.
 func (run *jobRun) step(ctx context.Context, job *config.Recovery) (time.Duration, error) {
-	now := run.Now()
+	now := run.deps.Now()
 	switch {
 	case job.State.Ended():
 		return run.settle(ctx, job)
@@ -118,8 +119,8 @@ func (run *jobRun) step(ctx context.Context, job *config.Recovery) (time.Duratio
 	case run.unavailable(job):
 		return 0, run.stopUnavailable(ctx, job)
 	case job.State.Sending():
-		wait, err := run.advance(ctx, job)
-		return min(wait, job.Deadline.Sub(now)), err
+		pause, err := run.advance(ctx, job)
+		return min(pause, job.Deadline.Sub(now)), err
 	}
 	return min(destinationCheck, job.Deadline.Sub(now)), nil
 }
@@ -128,10 +129,10 @@ func (run *jobRun) step(ctx context.Context, job *config.Recovery) (time.Duratio
 func (run *jobRun) update(
 	ctx context.Context, job *config.Recovery, change func(*config.Recovery),
 ) (*config.Recovery, error) {
-	if !run.owns(job) {
+	if !run.runner.owns(job) {
 		return nil, errJobChanged
 	}
-	after, err := run.Jobs.UpdateRecovery(ctx, job.ID, func(edited *config.Recovery) error {
+	after, err := run.deps.Jobs.UpdateRecovery(ctx, job.ID, func(edited *config.Recovery) error {
 		if edited.Rev != job.Rev {
 			return errJobChanged
 		}
@@ -145,7 +146,7 @@ func (run *jobRun) update(
 		return nil, err
 	}
 	if after.State != job.State {
-		run.Log.LogAttrs(ctx, slog.LevelInfo, "recovery job changed state", slog.String("job", job.ID),
+		run.deps.Log.LogAttrs(ctx, slog.LevelInfo, "recovery job changed state", slog.String("job", job.ID),
 			slog.String("state", string(after.State)), slog.String("previous_state", string(job.State)),
 			slog.String("reason", after.StopReason), slog.Int("total", after.Total), slog.Int("reserved", after.Reserved))
 	}
@@ -153,13 +154,13 @@ func (run *jobRun) update(
 }
 
 func (run *jobRun) end(ctx context.Context, job *config.Recovery, state config.RecoveryState, reason string) error {
-	_, err := run.update(ctx, job, func(edited *config.Recovery) { edited.End(state, reason, run.Now()) })
+	_, err := run.update(ctx, job, func(edited *config.Recovery) { edited.End(state, reason, run.deps.Now()) })
 	return err
 }
 
 // unavailable reports whether a destination that the job sends to is disabled or deleted.
 func (run *jobRun) unavailable(job *config.Recovery) bool {
-	endpoint, presence := run.Endpoints.Endpoint(job.Endpoint)
+	endpoint, presence := run.deps.Endpoints.Endpoint(job.Endpoint)
 	if presence != config.Present {
 		return presence == config.Deleted && job.Sendable > 0
 	}
@@ -177,7 +178,7 @@ func (run *jobRun) unavailable(job *config.Recovery) bool {
 func (run *jobRun) stopUnavailable(ctx context.Context, job *config.Recovery) error {
 	reason := config.StopDestinationUnavailable
 	if job.State.Sending() && job.Reserved > 0 {
-		if err := run.Store.CaughtUp(ctx); err != nil {
+		if err := run.deps.Store.CaughtUp(ctx); err != nil {
 			return err
 		}
 		counts, err := run.counts(ctx, job)
@@ -193,9 +194,9 @@ func (run *jobRun) stopUnavailable(ctx context.Context, job *config.Recovery) er
 
 // prepare selects the items. A permanent error ends the job as failed.
 func (run *jobRun) prepare(ctx context.Context, job *config.Recovery) error {
-	endpoint, _ := run.Endpoints.Endpoint(job.Endpoint)
-	name := run.NewName()
-	selected, err := run.Store.SelectRecovery(ctx, event.Selection{
+	endpoint, _ := run.deps.Endpoints.Endpoint(job.Endpoint)
+	name := run.deps.NewName()
+	selected, err := run.deps.Store.SelectRecovery(ctx, event.Selection{
 		Account: job.Account, Endpoint: job.Endpoint, Since: job.Since, Until: job.Until,
 		Groups: selectionGroups(job, endpoint),
 	}, name)
@@ -203,7 +204,7 @@ func (run *jobRun) prepare(ctx context.Context, job *config.Recovery) error {
 		if errors.Is(err, event.ErrUnavailable) || ctx.Err() != nil {
 			return err
 		}
-		run.Log.LogAttrs(ctx, slog.LevelError, "cannot prepare recovery job", slog.String("job", job.ID),
+		run.deps.Log.LogAttrs(ctx, slog.LevelError, "cannot prepare recovery job", slog.String("job", job.ID),
 			slog.Any("error", err))
 		return run.end(ctx, job, config.RecoveryFailed, "")
 	}

@@ -94,7 +94,7 @@ const scanEvery = 5 * time.Second
 
 // Runner runs the jobs of the endpoints in the partitions that this node owns.
 type Runner struct {
-	Deps
+	deps Deps
 	wake chan struct{} // asks Run to check for jobs; capacity 1
 
 	mu      sync.Mutex // guards the fields below
@@ -107,7 +107,7 @@ func New(deps Deps) (*Runner, error) {
 	if err := deps.validate(); err != nil {
 		return nil, err
 	}
-	return &Runner{Deps: deps, wake: make(chan struct{}, 1), owned: map[int32]bool{}, running: map[string]bool{}}, nil
+	return &Runner{deps: deps, wake: make(chan struct{}, 1), owned: map[int32]bool{}, running: map[string]bool{}}, nil
 }
 
 // SetOwned sets the partitions that this node owns from now on.
@@ -136,8 +136,8 @@ func (r *Runner) Run(ctx context.Context) error {
 	tick := time.NewTicker(scanEvery)
 	defer tick.Stop()
 	for ctx.Err() == nil {
-		changed := r.Jobs.RecoveriesChanged()
-		unsettled, old := r.Jobs.UnsettledRecoveries(r.Now().Add(-config.RecoveryRetention))
+		changed := r.deps.Jobs.RecoveriesChanged()
+		unsettled, old := r.deps.Jobs.UnsettledRecoveries(r.deps.Now().Add(-config.RecoveryRetention))
 		for _, job := range unsettled {
 			if r.claim(job) {
 				goroutines.Go(func() { r.runJob(ctx, job.ID) })
@@ -171,7 +171,7 @@ func (r *Runner) claim(job *config.Recovery) bool {
 // owns reports whether this node runs the job: it owns the current partition of the endpoint.
 func (r *Runner) owns(job *config.Recovery) bool {
 	partition := job.Partition
-	if endpoint, presence := r.Endpoints.Endpoint(job.Endpoint); presence == config.Present {
+	if endpoint, presence := r.deps.Endpoints.Endpoint(job.Endpoint); presence == config.Present {
 		partition = endpoint.Partition
 	}
 	r.mu.Lock()
@@ -185,8 +185,8 @@ func (r *Runner) deleteOld(ctx context.Context, old []*config.Recovery) {
 		if !r.owns(job) {
 			continue
 		}
-		if err := r.Jobs.ForgetRecovery(ctx, job.ID); err != nil {
-			r.Log.LogAttrs(ctx, slog.LevelWarn, "cannot delete old recovery job", slog.String("job", job.ID),
+		if err := r.deps.Jobs.ForgetRecovery(ctx, job.ID); err != nil {
+			r.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot delete old recovery job", slog.String("job", job.ID),
 				slog.Any("error", err))
 			return
 		}

@@ -37,7 +37,7 @@ func (run *jobRun) advance(ctx context.Context, job *config.Recovery) (time.Dura
 	if job.Reserved == 0 {
 		// Who started the canary may have seen a delivery that is not stored yet. Later pages follow counts, which waits for
 		// the same.
-		if err := run.Store.CaughtUp(ctx); err != nil {
+		if err := run.deps.Store.CaughtUp(ctx); err != nil {
 			return 0, err
 		}
 		return 0, run.reserve(ctx, job, job.Canary.Total)
@@ -73,7 +73,7 @@ func (run *jobRun) advance(ctx context.Context, job *config.Recovery) (time.Dura
 
 // counts returns the results of the job's items so far.
 func (run *jobRun) counts(ctx context.Context, job *config.Recovery) (event.RecoveryCounts, error) {
-	byJob, _, err := run.Store.RecoveryCounts(ctx, job.Account, job.ID)
+	byJob, _, err := run.deps.Store.RecoveryCounts(ctx, job.Account, job.ID)
 	return byJob[job.ID], err
 }
 
@@ -104,7 +104,7 @@ func (run *jobRun) nextCanary(ctx context.Context, job *config.Recovery) error {
 	searched := storeJob(job)
 	searched.Reserved = min(job.Reserved+canaryLookahead, job.Sendable)
 	from := max(searched.Reserved-config.MaxCanaryDeliveries, job.Reserved)
-	err := run.Store.OpenRecoveryItems(ctx, searched, job.Reserved, searched.Reserved,
+	err := run.deps.Store.OpenRecoveryItems(ctx, searched, job.Reserved, searched.Reserved,
 		func(item *event.OpenRecoveryItem) error {
 			if skipReason(item) != "" {
 				return nil
@@ -128,7 +128,7 @@ func (run *jobRun) resubmit(ctx context.Context, job *config.Recovery) error {
 	if run.submitted >= job.Reserved {
 		return nil
 	}
-	if err := run.Store.CaughtUp(ctx); err != nil {
+	if err := run.deps.Store.CaughtUp(ctx); err != nil {
 		return err
 	}
 	return run.submit(ctx, job, run.submitted)
@@ -136,16 +136,16 @@ func (run *jobRun) resubmit(ctx context.Context, job *config.Recovery) error {
 
 // submit submits the reserved items from number from on that have no outcome.
 func (run *jobRun) submit(ctx context.Context, job *config.Recovery, from int) error {
-	b := batch{jobRun: run, job: job, due: run.Now(), every: time.Second / time.Duration(job.RatePerSecond)}
-	if next := run.due.Add(b.every); next.After(b.due) {
-		b.due = next
+	b := batch{deps: run.deps, job: job, nextDue: run.deps.Now(), every: time.Second / time.Duration(job.RatePerSecond)}
+	if due := run.lastDue.Add(b.every); due.After(b.nextDue) {
+		b.nextDue = due
 	}
-	err := run.Store.OpenRecoveryItems(ctx, storeJob(job), from, job.Reserved,
+	err := run.deps.Store.OpenRecoveryItems(ctx, storeJob(job), from, job.Reserved,
 		func(item *event.OpenRecoveryItem) error { return b.add(ctx, item) })
 	if err == nil {
 		err = b.flush(ctx)
 	}
-	run.due = b.due.Add(-b.every)
+	run.lastDue = b.nextDue.Add(-b.every)
 	if err == nil {
 		run.submitted = job.Reserved
 	}
@@ -160,9 +160,9 @@ func storeJob(job *config.Recovery) event.RecoveryJob {
 
 // batch collects the deliveries and outcomes that are submitted at once.
 type batch struct {
-	*jobRun
+	deps       Deps
 	job        *config.Recovery
-	due        time.Time     // of the next delivery
+	nextDue    time.Time     // of the next delivery
 	every      time.Duration // between two deliveries
 	deliveries []*event.Work
 	outcomes   []*event.Outcome
@@ -181,15 +181,14 @@ func (b *batch) add(ctx context.Context, item *event.OpenRecoveryItem) error {
 		}
 	}
 	work := &event.Work{Event: item.StoredEvent, Dest: item.Destination, Trigger: event.TriggerRecovery, Attempt: 1,
-		Due: b.due,
-		Run: b.job.ID}
+		Due: b.nextDue, Run: b.job.ID}
 	if b.job.Canary.Contains(item.Seq) {
 		work.Trigger = event.TriggerCanary
 	}
 	if item.Prior.Status.Terminal() {
 		work.Prior, work.PriorReason = item.Prior.Status, item.Prior.Reason
 	}
-	b.due = b.due.Add(b.every)
+	b.nextDue = b.nextDue.Add(b.every)
 	b.deliveries = append(b.deliveries, work)
 	b.bytes += len(item.StoredEvent.Body)
 	return nil
@@ -215,7 +214,7 @@ func (b *batch) skippedOutcome(item *event.OpenRecoveryItem, reason event.Reason
 		SkipReason: reason,
 	}
 	if !outcome.Status.Terminal() {
-		outcome.Status, outcome.Reason, outcome.At = event.Skipped, reason, b.Now()
+		outcome.Status, outcome.Reason, outcome.At = event.Skipped, reason, b.deps.Now()
 	}
 	if item.StoredEvent != nil {
 		outcome.Type = item.StoredEvent.Type
@@ -224,14 +223,14 @@ func (b *batch) skippedOutcome(item *event.OpenRecoveryItem, reason event.Reason
 }
 
 func (b *batch) flush(ctx context.Context) error {
-	err := b.Submitter.Submit(ctx, b.deliveries, b.outcomes)
+	err := b.deps.Submitter.Submit(ctx, b.deliveries, b.outcomes)
 	b.deliveries, b.outcomes, b.bytes = nil, nil, 0
 	return err
 }
 
 // blockedByOtherJob reports whether a job that started earlier sends to the same destination.
 func (run *jobRun) blockedByOtherJob(job *config.Recovery) bool {
-	all, _ := run.Jobs.UnsettledRecoveries(time.Time{})
+	all, _ := run.deps.Jobs.UnsettledRecoveries(time.Time{})
 	for _, other := range all {
 		if other.ID != job.ID && other.State.Sending() && other.Overlaps(job) &&
 			(other.StartedAt.Before(job.StartedAt) || other.StartedAt.Equal(job.StartedAt) && other.ID < job.ID) {
@@ -255,7 +254,7 @@ func (run *jobRun) settle(ctx context.Context, job *config.Recovery) (time.Durat
 	}
 	failures := map[string]event.RecoveryFailures{}
 	if counts.Failed > 0 {
-		if failures, err = run.Store.RecoveryFailures(ctx, job.Account, job.ID); err != nil {
+		if failures, err = run.deps.Store.RecoveryFailures(ctx, job.Account, job.ID); err != nil {
 			return 0, err
 		}
 	}

@@ -13,10 +13,11 @@ const recheckTick = 50 * time.Millisecond
 // minRecheckSpan is how long re-checks go on at least. Twice the time that the parked deliveries need is added.
 const minRecheckSpan = time.Minute
 
-// recovery re-checks what lanes have parked for long while they hung or were paused, once they have recovered: at most
-// RecoveryPace deliveries a second, each once. While a tier partition has records that were not read, it re-checks what
-// other lanes have parked there too, to make room for them. Only the timer uses it.
-type recovery struct {
+// recheck is what is re-checked, whenever it is due, of what lanes have parked for long while they hung or were paused,
+// once they have recovered: at most RecoveredPace deliveries a second, each once. While a tier partition has records
+// that were not read, what other lanes have parked there is re-checked too, to make room for them. Only the timer uses
+// it.
+type recheck struct {
 	dests map[string]bool // destinations of the recovered lanes
 	all   bool            // all lanes: partitions were assigned, and only an earlier owner knew which lanes hung
 	from  time.Time       // deliveries that were parked later are not re-checked
@@ -24,9 +25,9 @@ type recovery struct {
 	last  time.Time // when deliveries were re-checked last
 }
 
-// recheckRecovered re-checks what is due of the recovery and returns how long to wait before the next call.
+// recheckRecovered re-checks as many as are due now and returns how long to wait before the next call.
 func (d *Dispatcher) recheckRecovered() time.Duration {
-	r, now := &d.recovery, d.now()
+	r, now := &d.recheck, d.now()
 	dests, parked, again := d.lanes.Recovered()
 	if again == 0 {
 		again = maxSleep
@@ -40,10 +41,10 @@ func (d *Dispatcher) recheckRecovered() time.Duration {
 		return recheckTick - elapsed
 	}
 	r.last = now
-	taken, unread := r.admitParked(d, int(lane.RecoveryPace*elapsed/time.Second))
+	taken, unread := d.admitParked(int(lane.RecoveredPace * elapsed / time.Second))
 	switch {
 	case now.After(r.until) || taken == 0 && !unread && !r.all:
-		*r = recovery{}
+		*r = recheck{}
 		return again
 	case taken == 0:
 		return 2 * recheckTick
@@ -53,8 +54,9 @@ func (d *Dispatcher) recheckRecovered() time.Duration {
 
 // admitParked admits at most limit of the deliveries that are to be re-checked. unread means that a partition may have
 // more of them that were not read.
-func (r *recovery) admitParked(d *Dispatcher, limit int) (taken int, unread bool) {
-	tiers := onlyTiers(d.assignment())
+func (d *Dispatcher) admitParked(limit int) (taken int, unread bool) {
+	r := &d.recheck
+	tiers := onlyTiers(d.assignment.all())
 	for _, share := range []int{limit/max(len(tiers), 1) + 1, limit} { // equal shares, then what is left of them
 		for _, p := range tiers {
 			more := p.hasUnread(d.lag(p.id))
@@ -72,12 +74,12 @@ func (r *recovery) admitParked(d *Dispatcher, limit int) (taken int, unread bool
 }
 
 // extend adds recovered lanes. What was parked until now is re-checked again.
-func (r *recovery) extend(dests []string, all bool, parked int, now time.Time) {
+func (r *recheck) extend(dests []string, all bool, parked int, now time.Time) {
 	if len(dests) == 0 && !all {
 		return
 	}
 	if r.from.IsZero() {
-		*r = recovery{dests: make(map[string]bool), last: now.Add(-recheckTick)}
+		*r = recheck{dests: make(map[string]bool), last: now.Add(-recheckTick)}
 	}
 	for _, dest := range dests {
 		r.dests[dest] = true

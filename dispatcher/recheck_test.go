@@ -51,7 +51,7 @@ func TestParkedWorkCostsLittleUntilItsLaneRecovers(t *testing.T) {
 		// A request that timed out as the destination recovered has its own next attempt.
 		retried := 0
 		for key, outcome := range s.last {
-			if key.dest == "dst_0" && outcome.Status == event.Retrying && outcome.Reason == "" {
+			if key.Dest == "dst_0" && outcome.Status == event.Retrying && outcome.Reason == "" {
 				retried++
 			}
 		}
@@ -69,7 +69,7 @@ func TestParkedWorkCostsLittleUntilItsLaneRecovers(t *testing.T) {
 	})
 }
 
-// What is parked for a paused endpoint costs few hops. When it is resumed, everything is delivered at RecoveryPace.
+// What is parked for a paused endpoint costs few hops. When it is resumed, everything is delivered at RecoveredPace.
 func TestPausedWorkCostsLittleUntilItIsResumed(t *testing.T) {
 	const events = 5_000
 	endpoint := simEndpoint("ep_1", "dst_1")
