@@ -311,8 +311,11 @@ func TestSettingsAreRead(t *testing.T) {
 				t.Fatal(err)
 			}
 			ast.Inspect(file, func(n ast.Node) bool {
-				if x, ok := n.(*ast.SelectorExpr); ok && strings.HasSuffix("."+types.ExprString(x.X), ".s") {
-					read[x.Sel.Name] = true
+				if x, ok := n.(*ast.SelectorExpr); ok {
+					switch types.ExprString(x.X) {
+					case "s", "settings", "n.settings":
+						read[x.Sel.Name] = true
+					}
 				}
 				return true
 			})
