@@ -128,7 +128,7 @@ func TestCopyIsNotTheLastRecord(t *testing.T) {
 func TestFollowUpIsNoCopy(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		s := &sink{answer: func(n int, _ received) int {
-			if n <= 3 {
+			if n <= 4 {
 				return 500
 			}
 			return 200
@@ -140,11 +140,13 @@ func TestFollowUpIsNoCopy(t *testing.T) {
 		w.accept(w.newEvent(`{}`))
 		w.command(&event.Work{Event: w.newEvent(`{}`), Dest: testDest, Trigger: event.TriggerReplay, Attempt: 1,
 			Run: id.NewGenerator(nil).NewUnbounded(0).Text(id.Run)})
+		w.command(&event.Work{Event: w.newEvent(`{}`), Dest: testDest, Trigger: event.TriggerInitial, Attempt: 1,
+			ReportedNextAt: time.Now()})
 		time.Sleep(2 * time.Minute)
-		if n := len(s.all()); n != 5 {
-			t.Errorf("%d requests, want 3 that fail and 2 that are accepted", n)
+		if n := len(s.all()); n != 7 {
+			t.Errorf("%d requests, want 4 that fail and 3 that are accepted", n)
 		}
 		accept()
-		w.outcomes(count(2, event.Delivered))
+		w.outcomes(count(3, event.Delivered))
 	})
 }

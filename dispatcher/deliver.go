@@ -115,7 +115,7 @@ func (d *Dispatcher) recordAttempt(delivery *lane.Delivery, attempt *event.Attem
 	outcome.Code, outcome.Attempt, outcome.NextAt = attempt.Code, attempt, next.due
 	d.metrics.attempt(work.Dest, attempt)
 	logAttempt(d.log, outcome)
-	if next.status == event.Delivered && (work.Run != "" || work.Attempt > 1 || work.Parked != "") {
+	if next.status == event.Delivered && (work.Run != "" || work.Attempt > 1 || work.WasParked()) {
 		d.rules.superseded.add(lane.DeliveryKey{Event: work.Event.ID, Dest: work.Dest}, attempt.StartedAt)
 	}
 	if next.status == event.Delivered && work.Run != "" {
@@ -150,7 +150,8 @@ func (d *Dispatcher) carryOut(decision lane.Decision) {
 // endDelivery records that no attempt follows. A delivery that is skipped within a replay or recovery job gets its
 // earlier final status back. If it had none, it is skipped until the next outcome of its automatic attempts, which go
 // on. A superseded delivery does not: with the earlier status delivered, the skip would replace the outcome of the
-// attempt that has delivered it.
+// attempt that has delivered it. An earlier status delivered counts as of the start of the run, not as of now: an
+// attempt of the run that another node has made is newer, and so is the outcome of a later run.
 //
 // A decision without a status ends a copy of a delivery: the outcome of the other record counts.
 func (d *Dispatcher) endDelivery(decision lane.Decision) {
@@ -165,6 +166,9 @@ func (d *Dispatcher) endDelivery(decision lane.Decision) {
 	}
 	if outcome.Status == event.Skipped && outcome.Reason != event.Superseded && work.Prior.Terminal() {
 		outcome.Status, outcome.Reason = work.Prior, work.PriorReason
+		if work.Prior == event.Delivered {
+			outcome.At = startedAt(work)
+		}
 	}
 	d.finishDelivery(decision.Delivery, step{}, outcome)
 }
@@ -232,7 +236,7 @@ func newOutcome(work *event.Work, status event.Status, reason event.Reason, at t
 		Event: work.Event.ID, Account: work.Event.Account, Endpoint: work.Event.Endpoint, Dest: work.Dest,
 		Type:   work.Event.Type,
 		Status: status, Reason: reason, At: at, Run: work.Run,
-		WasParked: work.Parked != "" || !work.ReportedNextAt.IsZero(), // without a reason: lane.Lanes.parkUnchecked
+		WasParked: work.WasParked(),
 	}
 }
 

@@ -55,6 +55,9 @@ func (r *rules) CheckLatest(ctx context.Context, work *event.Work) (lane.Eligibi
 // Check reads the configuration and never waits. Workers of lanes let it read the body. The reader and the timer,
 // which serve all lanes, do not; then a delivery whose filter result is not known counts as wanted.
 func (r *rules) Check(work *event.Work, readBody bool) lane.Eligibility {
+	if r.deliveredByRun(work) {
+		return lane.Eligibility{Known: true, Status: event.Skipped, Reason: reasonOfCopy(work)}
+	}
 	endpoint, presence := r.config.Endpoint(work.Event.Endpoint)
 	switch presence {
 	case config.Unknown:
@@ -78,6 +81,20 @@ func (r *rules) Check(work *event.Work, readBody bool) lane.Eligibility {
 			endpoint.HoldsDeliveries(work.Event.ID.Partition(), r.now())
 	}
 	return eligibility
+}
+
+// deliveredByRun reports whether the replay run or recovery job of the delivery has already delivered it: then the
+// record is a copy. This comes before whatever else may end the delivery. A cancelled run, for example, gives it back
+// the status that it had before the run, and that would replace the outcome of the attempt.
+func (r *rules) deliveredByRun(work *event.Work) bool {
+	return work.Run != "" && r.superseded.hasSince(lane.KeyOf(work), time.Time{})
+}
+
+func reasonOfCopy(work *event.Work) event.Reason {
+	if isRecovery(work) {
+		return event.AlreadyDelivered
+	}
+	return event.Superseded
 }
 
 // endByJob returns how the delivery ends because of its recovery job or replay run, empty when it does not, and whether
@@ -131,8 +148,6 @@ func (r *rules) endByState(work *event.Work, dest *config.Destination) (event.St
 		return event.Failed, event.PayloadExpired
 	case !isRecovery(work) && r.isSuperseded(work):
 		return event.Skipped, event.Superseded
-	case isRecovery(work) && r.superseded.hasSince(lane.KeyOf(work), time.Time{}):
-		return event.Skipped, event.AlreadyDelivered
 	}
 	return "", ""
 }
@@ -143,19 +158,17 @@ const clockMargin = id.MaxAhead + 5*time.Second
 
 // isSuperseded reports whether another attempt has already delivered a delivery that waits. For a replay only attempts
 // that began after the replay count: a replay sends again what was delivered before, and a request in flight may have
-// gone to a URL that was corrected since. The first attempt of a replay is made whatever others have delivered, unless
-// the same replay has: then the record is a copy. Those of a paced replay are due long after a crash has made them.
+// gone to a URL that was corrected since. The first attempt of a replay is made whatever others have delivered, however
+// long its rate lets it wait; deliveredByRun ends its copies.
 func (r *rules) isSuperseded(work *event.Work) bool {
-	waits := work.Attempt > 1 || work.Parked != ""
-	key := lane.DeliveryKey{Event: work.Event.ID, Dest: work.Dest}
-	if work.Run == "" {
-		return waits && r.superseded.hasSince(key, time.Time{})
+	if work.Attempt <= 1 && !work.WasParked() {
+		return false
 	}
-	if waits && r.superseded.hasSince(key, startedAt(work).Add(clockMargin)) {
-		return true
+	var since time.Time
+	if work.Run != "" {
+		since = startedAt(work).Add(clockMargin)
 	}
-	key.Run = work.Run // another copy of the same record
-	return r.superseded.hasSince(key, time.Time{})
+	return r.superseded.hasSince(lane.DeliveryKey{Event: work.Event.ID, Dest: work.Dest}, since)
 }
 
 // passesFilter reports whether the destination's filter matches the delivery. Without readBody, a filter that was not

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
@@ -36,6 +37,66 @@ func TestErasedAndExpiredPayloadsAreNotSent(t *testing.T) {
 			t.Errorf("%s in run %q: %s %s, want %s %s", c.e.ID, c.run, got, why, c.want, c.why)
 		}
 	}
+}
+
+// A delivery that its run or job has made already ends as a copy, whatever else would end it.
+func TestCopiesEndAsCopies(t *testing.T) {
+	now := time.Now()
+	f := func(prefix string, change func(v *view, run string), otherwise, want event.Reason) {
+		t.Helper()
+		v := newView(&config.Endpoint{ID: testEndpoint, Destinations: []config.Destination{{ID: testDest, Enabled: true}}})
+		rules := &rules{config: v, retentionDays: 30, now: func() time.Time { return now }}
+		work := &event.Work{Event: &event.Event{ID: id.Lowest(now), Endpoint: testEndpoint}, Dest: testDest, Attempt: 1,
+			Run: id.Lowest(now).Text(prefix)}
+		v.job(config.Recovery{Meta: config.Meta{ID: work.Run}, State: config.RecoveryRunning, Deadline: now.Add(time.Hour)})
+		change(v, work.Run)
+		if got := rules.Check(work, true); got.Reason != otherwise {
+			t.Errorf("the first record ends as %q, want %q", got.Reason, otherwise)
+		}
+		rules.superseded.add(lane.KeyOf(work), now)
+		if got := rules.Check(work, true); !got.Known || got.Status != event.Skipped || got.Reason != want {
+			t.Errorf("the copy ends as %q, want %q: %+v", got.Reason, want, got)
+		}
+	}
+	dest := func(change func(*config.Destination)) func(*view, string) {
+		return func(v *view, _ string) {
+			v.change(testEndpoint, func(endpoint *config.Endpoint) { change(&endpoint.Destinations[0]) })
+		}
+	}
+	f(id.Run, func(*view, string) {}, "", event.Superseded)
+	f(id.Run, (*view).cancelRun, event.RunStopped, event.Superseded)
+	f(id.Run, dest(func(d *config.Destination) { d.Enabled = false }), event.DestinationDisabled, event.Superseded)
+	f(id.Run, dest(func(d *config.Destination) { d.ID = "dst_2" }), event.DestinationDeleted, event.Superseded)
+	f(id.Run, dest(func(d *config.Destination) { d.PurgeBefore = now.Add(time.Hour) }), event.Purged, event.Superseded)
+	f(id.Run, func(v *view, _ string) { v.remove(testEndpoint) }, event.EndpointDeleted, event.Superseded)
+	f(id.Recovery, func(*view, string) {}, "", event.AlreadyDelivered)
+	f(id.Recovery, func(v *view, run string) {
+		v.job(config.Recovery{Meta: config.Meta{ID: run}, State: config.RecoveryCancelled})
+	}, event.JobCancelled, event.AlreadyDelivered)
+}
+
+// Another attempt's success ends what waits, and no first attempt that was not parked: neither that of an event nor
+// that of a replay, however long the rate of the replay lets it wait.
+func TestOnlyWaitingDeliveriesAreSuperseded(t *testing.T) {
+	began := time.Now()
+	f := func(work event.Work, want bool) {
+		t.Helper()
+		work.Event, work.Dest = &event.Event{ID: id.Lowest(began)}, testDest
+		rules := &rules{}
+		rules.superseded.add(lane.DeliveryKey{Event: work.Event.ID, Dest: testDest}, began.Add(2*clockMargin))
+		if got := rules.isSuperseded(&work); got != want {
+			t.Errorf("attempt %d, run %q, parked %q: %v, want %v", work.Attempt, work.Run, work.Parked, got, want)
+		}
+	}
+	run, later := id.Lowest(began).Text(id.Run), id.Lowest(began.Add(2*clockMargin)).Text(id.Run)
+	f(event.Work{Attempt: 1}, false)
+	f(event.Work{Attempt: 1, Run: run}, false)
+	f(event.Work{Attempt: 2}, true)
+	f(event.Work{Attempt: 2, Run: run}, true)
+	f(event.Work{Attempt: 2, Run: later}, false)
+	f(event.Work{Attempt: 1, Parked: event.LaneFull}, true)
+	f(event.Work{Attempt: 1, ReportedNextAt: began}, true)
+	f(event.Work{Attempt: 1, Run: run, Parked: event.Paced}, true)
 }
 
 // startedAt allocates nothing for automatic deliveries: every re-check calls it.

@@ -35,28 +35,30 @@ func TestReplayEndsParkedDelivery(t *testing.T) {
 }
 
 // A fault between producing a follow-up and the commit makes two copies of a record. The first copy that is delivered
-// ends the others, retries and parked ones alike, and the event shows as delivered. The retry of another event is
-// unaffected.
+// ends the others, and the event shows as delivered: retries, parked ones, and those that wait because the
+// configuration could not be read. The retry of another event is unaffected.
 func TestCopiesOfWaitingDeliveriesEnd(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		s := &sink{}
 		url, _ := w.serve(80, s)
 		w.endpoint(url)
 		w.start(testConfig())
-		retried, parked := w.newEvent("retried"), w.newEvent("parked")
+		retried, parked, unchecked := w.newEvent("retried"), w.newEvent("parked"), w.newEvent("unchecked")
 		for i := range 4 {
 			due := time.Now().Add(time.Duration(2+i) * time.Second)
 			w.command(&event.Work{Event: retried, Dest: testDest, Trigger: event.TriggerRetry, Attempt: 2, Due: due})
 			w.command(&event.Work{Event: parked, Dest: testDest, Trigger: event.TriggerInitial, Attempt: 1,
 				Parked: event.LaneFull, Due: due})
+			w.command(&event.Work{Event: unchecked, Dest: testDest, Trigger: event.TriggerInitial, Attempt: 1,
+				ReportedNextAt: due, Due: due})
 		}
 		w.command(&event.Work{Event: w.newEvent("other"), Dest: testDest, Trigger: event.TriggerRetry, Attempt: 3,
 			Due: time.Now().Add(8 * time.Second)})
 		n := map[string]int{}
-		for _, status := range statuses(w.outcomes(count(9))) {
+		for _, status := range statuses(w.outcomes(count(13))) {
 			n[status]++
 		}
-		if len(s.all()) != 3 || n["delivered"] != 3 || n["skipped superseded"] != 6 {
+		if len(s.all()) != 4 || n["delivered"] != 4 || n["skipped superseded"] != 9 {
 			t.Errorf("%d requests, outcomes %v", len(s.all()), n)
 		}
 	})
@@ -152,6 +154,27 @@ func TestReplayAfterASuccessIsSent(t *testing.T) {
 		w.outcomes(count(2, event.Delivered))
 		if n := len(repairable.all()); n != 3 {
 			t.Errorf("%d requests, want 3", n)
+		}
+	})
+}
+
+// The first attempt of a replay waits for the rate of the replay. It is made although another replay has delivered the
+// event meanwhile.
+func TestPacedReplayIsSentAfterAnother(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+		s := &sink{}
+		url, _ := w.serve(80, s)
+		w.endpoint(url)
+		w.start(testConfig())
+		ev := w.newEvent(`{}`)
+		for _, due := range []time.Duration{2 * clockMargin, 0} {
+			w.command(&event.Work{Event: ev, Dest: testDest, Trigger: event.TriggerReplay, Attempt: 1,
+				Run: id.Lowest(time.Now()).Text(id.Run), Due: time.Now().Add(due)})
+			time.Sleep(clockMargin + time.Second)
+		}
+		time.Sleep(time.Minute)
+		if n := len(s.all()); n != 2 {
+			t.Errorf("%d requests for two replays, outcomes %q", n, statuses(w.outcomes(count(2))))
 		}
 	})
 }

@@ -4,8 +4,9 @@ import "github.com/eventrelay/relay/pkg/event"
 
 // copyKeyOf returns the key of a delivery of which the log may have two records. ok is false for a first automatic
 // attempt that was not parked: its record is the event, which is in the log once. So most deliveries cost no lookup.
+// After a crash an event may be read again beside its own follow-up; then both are sent.
 func copyKeyOf(work *event.Work) (key DeliveryKey, ok bool) {
-	if work == nil || work.Event == nil || work.Run == "" && work.Attempt <= 1 && work.Parked == "" {
+	if work == nil || work.Event == nil || work.Run == "" && work.Attempt <= 1 && !work.WasParked() {
 		return DeliveryKey{}, false
 	}
 	return KeyOf(work), true

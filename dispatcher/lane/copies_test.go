@@ -2,13 +2,15 @@ package lane
 
 import (
 	"testing"
+	"time"
 
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 )
 
 // A second record of a delivery that is queued, sent or being recorded ends without an outcome, whether it was parked
-// or not. A first automatic attempt has no second record. Once the first record is recorded, it is forgotten.
+// or not, or waited because the configuration could not be read. The event itself, of which the log has one record, is
+// not looked up. Once the first record is recorded, it is forgotten.
 func TestCopiesEnd(t *testing.T) {
 	f := func(work event.Work, want Action) {
 		t.Helper()
@@ -52,6 +54,7 @@ func TestCopiesEnd(t *testing.T) {
 	f(event.Work{Run: "rec_1", Attempt: 2}, End)
 	f(event.Work{Attempt: 2}, End)
 	f(event.Work{Attempt: 1, Parked: event.LaneFull}, End)
+	f(event.Work{Attempt: 1, ReportedNextAt: time.UnixMilli(1)}, End)
 	f(event.Work{Attempt: 1}, Queued)
 }
 
@@ -77,5 +80,40 @@ func TestRecordReadAgainIsNoCopy(t *testing.T) {
 	lt.DropPartitions([]*Partition{&lt.part.Partition})
 	if n := len(lt.unrecorded); n != 0 {
 		t.Errorf("%d deliveries are remembered", n)
+	}
+}
+
+// A delivery that its lane does not take, and whose partition has left the node, is not remembered.
+func TestDroppedDeliveryIsForgotten(t *testing.T) {
+	lt := newLaneTest(t, 100)
+	delivery := &Delivery{Slot: &testSlot{lt.part}, Size: 1000,
+		Work: &event.Work{Event: &event.Event{ID: id.ID{1}}, Dest: "d", Attempt: 2}}
+	lt.laneOf(delivery, lt.now).breaker = breaker{openFor: time.Minute, openUntil: lt.now.Add(time.Minute)}
+	lt.part.left = true
+	if action := lt.Admit(delivery).Action; action != Dropped {
+		t.Errorf("action %d, want %d", action, Dropped)
+	}
+	if n := len(lt.unrecorded); n != 0 {
+		t.Errorf("%d deliveries are remembered", n)
+	}
+}
+
+// A delivery of which two records were parked is no longer parked once one of them is queued and the other has ended.
+func TestParkedCopyCountsAsReturned(t *testing.T) {
+	lt := newLaneTest(t, 100)
+	record := func(work event.Work) *Delivery { return &Delivery{Slot: &testSlot{lt.part}, Work: &work, Size: 1000} }
+	work := event.Work{Event: &event.Event{ID: id.ID{1}}, Dest: "d", Run: "run_1", Attempt: 1}
+	for range 2 {
+		decision := lt.parkOne(record(work), event.LaneFull)
+		work.Parked, work.ParkedBy = decision.Reason, decision.ParkedBy
+	}
+	for i, want := range []Action{Queued, End} {
+		decision := lt.Admit(record(work))
+		if parked := lt.byDest["d"].parking.total; decision.Action != want || parked != 1-i {
+			t.Errorf("record %d: action %d, want %d; %d are parked, want %d", i, decision.Action, want, parked, 1-i)
+		}
+	}
+	if lt.lanesParked != 0 {
+		t.Errorf("%d lanes have parked deliveries", lt.lanesParked)
 	}
 }

@@ -243,7 +243,7 @@ func (ls *Lanes) parkUnchecked(delivery *Delivery, err error) Decision {
 		Action: Park, Delivery: delivery, DecidedAt: now, Reason: work.Parked, Due: now.Add(MinRecheck),
 		ReportedNextAt: work.ReportedNextAt, Err: err,
 	}
-	if work.Run == "" && work.Attempt == 1 && work.Parked == "" && work.ReportedNextAt.IsZero() {
+	if work.Run == "" && work.Attempt == 1 && !work.WasParked() {
 		// Without EarliestSend: the time of the attempt is unknown while the configuration cannot be read.
 		decision.Status, decision.ReportedNextAt = event.Pending, decision.Due
 	}

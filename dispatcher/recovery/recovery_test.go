@@ -318,11 +318,12 @@ func TestDeliveredAndExpiredItemsAreSkipped(t *testing.T) {
 	})
 }
 
-// A canary that sent nothing shows nothing: the next items are the canary until one was sent or none is left.
+// A canary that sent nothing shows nothing: the next items are the canary until one was sent or none is left. Two
+// thousand items that cannot be sent are skipped at once.
 func TestCanaryOfSkippedItemsGoesOn(t *testing.T) {
-	f := func(delivered int, state config.RecoveryState, want config.CanaryResult) {
+	f := func(total, delivered int, state config.RecoveryState, want config.CanaryResult, reserved ...int) {
 		t.Helper()
-		bubble(t, 2020, func(w *world) {
+		bubble(t, total, func(w *world) {
 			stored := w.caughtUp()
 			w.Prior = func(seq int) event.Status {
 				if seq < delivered && stored.Load() {
@@ -338,6 +339,9 @@ func TestCanaryOfSkippedItemsGoesOn(t *testing.T) {
 			if edited.Canary != want || edited.Reserved != want.End() {
 				t.Errorf("with %d delivered before, the job is %+v", delivered, edited)
 			}
+			if !slices.Equal(w.reserved, reserved) {
+				t.Errorf("with %d delivered before, items are reserved up to %v, want %v", delivered, w.reserved, reserved)
+			}
 			for seq, x := range w.items[edited.Selection] {
 				if sent := len(x.works); sent > 0 && (seq < delivered || x.works[0].Trigger != event.TriggerCanary) ||
 					sent == 0 && seq >= delivered && seq < want.End() {
@@ -346,11 +350,12 @@ func TestCanaryOfSkippedItemsGoesOn(t *testing.T) {
 			}
 		})
 	}
-	f(4, config.RecoveryAwaitingApproval, config.CanaryResult{Total: 5, Delivered: 1})
-	f(7, config.RecoveryAwaitingApproval, config.CanaryResult{From: 7, Total: 5, Delivered: 5})
-	f(2009, config.RecoveryAwaitingApproval, config.CanaryResult{From: 2009, Total: 5, Delivered: 5})
-	f(2018, config.RecoveryCompleted, config.CanaryResult{From: 2018, Total: 2, Delivered: 2})
-	f(2020, config.RecoveryCompleted, config.CanaryResult{From: 2015, Total: 5})
+	f(2020, 4, config.RecoveryAwaitingApproval, config.CanaryResult{Total: 5, Delivered: 1}, 5)
+	f(2020, 7, config.RecoveryAwaitingApproval, config.CanaryResult{From: 7, Total: 5, Delivered: 5}, 5, 12)
+	f(2020, 2009, config.RecoveryAwaitingApproval, config.CanaryResult{From: 2009, Total: 5, Delivered: 5}, 5, 2005, 2014)
+	f(2020, 2018, config.RecoveryCompleted, config.CanaryResult{From: 2018, Total: 2, Delivered: 2}, 5, 2005, 2020)
+	f(2020, 2020, config.RecoveryCompleted, config.CanaryResult{From: 2015, Total: 5}, 5, 2005, 2020)
+	f(7, 7, config.RecoveryCompleted, config.CanaryResult{From: 5, Total: 2}, 5, 7)
 }
 
 // The deadline ends a job in every state, also while the store is unavailable.

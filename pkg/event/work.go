@@ -45,6 +45,10 @@ type Work struct {
 	Trace string
 }
 
+// WasParked reports whether the delivery was parked since its last attempt. One that waits because its node could not
+// read the configuration has no Parked, only ReportedNextAt.
+func (w *Work) WasParked() bool { return w.Parked != "" || !w.ReportedNextAt.IsZero() }
+
 // workWire is the JSON of the header relay-work; times are unix milliseconds.
 type workWire struct {
 	V              int     `json:"v"`
