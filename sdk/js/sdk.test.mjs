@@ -1,7 +1,9 @@
 // The SDK in Node.js: what it reports and when. table.test.mjs has what it catches.
 import assert from 'node:assert/strict'
 import crypto from 'node:crypto'
+import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
+import http from 'node:http'
 import { test } from 'node:test'
 import { hmac } from './src/hash.js'
 import { parseDSN, randomId } from './src/dsn.js'
@@ -241,6 +243,27 @@ for (const how of ['middleware', 'bare']) {
         await sent; await flush(); process.exit()
       })`, { args: [how], killAfter: new Promise((resolve) => { setTimeout(resolve, 20_000).unref() }) })
     assert.deepEqual(reports.map((r) => r.where.path).sort(), ['/destroyed', '/endless', '/stream'])
+  })
+}
+
+for (const [how, answer] of Object.entries({
+  'end': "res.end('$KEY'); done()",
+  'end, compressed': "res.setHeader('content-encoding', 'gzip, br'); res.end(br(gzip('$KEY'))); done()",
+  'destroy': "res.write('$KEY'); res.on('close', done); setTimeout(() => res.destroy())",
+})) {
+  test(`flush waits for the check of a response, when nothing else happens: ${how}`, { skip }, async () => {
+    const sink = await newSink()
+    const child = start(`import http from 'node:http'; import { gzipSync as gzip, brotliCompressSync as br } from 'node:zlib'; ${reported}
+      init({ dsn: '$DSN' }); const done = () => flush(5000).then((sent) => { console.log(sent); process.exit() })
+      http.createServer((req, res) => { res.sendDate = false; ${answer} }) // the date has a timer, which would wake the process
+        .listen(0, '127.0.0.1', function () { console.log(this.address().port + '/') })`, { sink })
+    await child.until('/')
+    const request = http.get(`http://127.0.0.1:${child.result.out}`, (res) => res.on('error', () => {}).resume()).on('error', () => {})
+    if (child.exitCode === null) await once(child, 'close')
+    request.destroy()
+    assert.match(child.result.out, /^true$/m)
+    sink.stop()
+    assert.deepEqual(sink.reports().map((r) => r.masked), [masked])
   })
 }
 
