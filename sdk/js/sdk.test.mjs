@@ -415,6 +415,44 @@ test('a batch has 50 reports and its bytes at most', { skip }, async () => {
   assert.equal(bodies.reduce((n, b) => n + JSON.parse(b).reports.length, 0), 200)
 })
 
+test('a beforeSend that calls flush neither sends reports again nor leaves some out', { skip }, async () => {
+  const batches = []
+  const flushed = []
+  const sender = newSender({ header, maxBytes: 1 << 17, warn: () => {}, transport: async (_, body) => {
+    await new Promise(setImmediate)
+    batches.push(JSON.parse(body).reports.map((r) => r.rule).join(''))
+    return { status: 202, text: '{"rejected":[]}' }
+  } })
+  sender.start({ ...target, queueSize: 10, beforeSend: (r) => {
+    flushed.push(sender.flush(60_000).then(() => batches.length))
+    return r
+  } })
+  for (const rule of 'abcdef') sender.add(report(rule))
+  assert.equal(await sender.flush(60_000), true)
+  assert.deepEqual(batches, ['abcdef'])
+  assert.deepEqual(await Promise.all(flushed), Array(6).fill(1), 'it resolves when the batch is sent')
+})
+
+test('after a beforeSend that starts or stops the SDK nothing of before is sent', { skip }, async () => {
+  for (const next of [null, { ...target, url: 'other' }]) {
+    const urls = []
+    const said = []
+    const sender = newSender({ header, maxBytes: 1 << 17, warn: (what) => said.push(what), transport: async (url) => {
+      urls.push(url)
+      return { status: 202, text: '{"rejected":[]}' }
+    } })
+    const filtered = []
+    sender.start({ ...target, beforeSend: (r) => {
+      filtered.push(r.rule)
+      sender.start(next)
+      return r
+    } })
+    for (const rule of 'abc') sender.add(report(rule))
+    assert.equal(await sender.flush(60_000), true)
+    assert.deepEqual([urls, filtered, said], [[], ['a'], []])
+  }
+})
+
 test('HMAC-SHA256 is that of Node.js', { skip }, () => {
   for (const length of [0, 1, 55, 56, 63, 64, 65, 119, 120, 1000]) {
     const [salt, message] = [crypto.randomBytes(16), crypto.randomBytes(length)]

@@ -68,6 +68,7 @@ export function newSender({ transport, header, warn, maxBytes, outage }) {
     let size = JSON.stringify(batch).length
     taken = []
     for (const [key, report] of [...waiting]) {
+      if (!waiting.has(key)) continue // beforeSend has called init
       if (!flushing && !isDue(key)) continue
       const length = JSON.stringify(report).length + 1
       if (batch.reports.length === maxReports || size + length > maxBytes) break
@@ -103,13 +104,14 @@ export function newSender({ transport, header, warn, maxBytes, outage }) {
 
   function send() {
     due = Infinity
-    if (!target || running) return
+    if (!target || running || filtering) return // with filtering beforeSend has called flush: this batch is sent next
+    const { url } = target
     const batch = take()
     if (!batch) {
       if (waiting.size) schedule(target.flushInterval)
       return
     }
-    running = deliver(batch, target.url, taken).catch((error) => warn('beforeSend has failed', error)).then(() => {
+    running = deliver(batch, url, taken).catch((error) => warn('beforeSend has failed', error)).then(() => {
       running = sending = null
       if (waiting.size) flushing ? send() : schedule(firstDelay)
     })
@@ -173,6 +175,7 @@ export function newSender({ transport, header, warn, maxBytes, outage }) {
     try {
       wake()
       send()
+      if (filtering) await null // the batch runs then
       while (running && now() < end) {
         let t
         await Promise.race([running, new Promise((resolve) => { t = setTimeout(resolve, end - now()) })])
