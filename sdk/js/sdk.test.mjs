@@ -85,6 +85,9 @@ for (const [what, options, answers, sent, said, thrown = said] of [
   ['another server answers', '', ['<html>', '<html>'], false, 'the relay refuses reports: status 202'],
   ['the quota is used up', '', Array(2).fill('{"accepted":0,"rejected":[{"index":0,"reason":"quota"}]}'), false,
     'the relay refuses reports: quota'],
+  ['the answer is too long', '', Array(2).fill(' '.repeat(1 << 20) + '{"rejected":[]}'), false,
+    'the relay refuses reports: status 202'],
+  ['beforeSend returns a copy', 'beforeSend: (r) => ({ ...r })', [], true],
   ['beforeSend drops it', 'beforeSend: () => null', [], false],
   ['beforeSend is asynchronous', 'beforeSend: async (r) => r', [], false, 'beforeSend has failed', 'no report'],
 ]) {
@@ -181,6 +184,12 @@ test('node --test ends when a test has a key in its name, its error and its outp
   assert.ok(out.includes(`printed ${masked}`) && out.includes('declined '), out)
 })
 
+test('bytes like the frames of node --test are masked outside of tests', { skip }, async () => {
+  const { out } = await run(`const frame = Buffer.from('\\xff\\x0f\\0\\0\\0\\0 $KEY\\n', 'latin1')
+    frame.writeUInt32BE(frame.length - 6, 2); process.stdout.write(frame)`, { register: true, env: { NODE_TEST_CONTEXT: '' } })
+  assert.ok(out.endsWith(` ${masked}\n`), out)
+})
+
 for (const [express, how] of [['express', 'middleware'], ['express4', 'middleware'], ['express', 'bare'], ['express4', 'bare']]) {
   test(`responses with ${express} and compression, ${how}, are reported and not changed`, { skip }, async () => {
     const { out, reports } = await caught(`
@@ -203,22 +212,26 @@ for (const [express, how] of [['express', 'middleware'], ['express4', 'middlewar
   })
 }
 
-test('compressed responses without the middleware are decoded', { skip }, async () => {
+test('compressed responses without the middleware are decoded, also if they are cut', { skip }, async () => {
   const { out, reports } = await caught(`
     import http from 'node:http'; import zlib from 'node:zlib'; ${reported}
     const { gzipSync: gzip, brotliCompressSync: br, deflateSync: deflate, deflateRawSync: raw, zstdCompressSync: zstd } = zlib
+    const { constants: { Z_SYNC_FLUSH, BROTLI_OPERATION_FLUSH, ZSTD_e_flush } } = zlib
+    const cut = (f, finishFlush) => (x) => f(x, { finishFlush })
     const codings = { gzip, br, deflate, identity: (x) => x, 'X-GZIP': gzip, 'Deflate#raw': raw, 'gzip, br': (x) => br(gzip(x)),
-      ...(zstd && { zstd }) }
-    const names = Object.keys(codings); const sent = reported(names.length)
+      'gzip#cut': cut(gzip, Z_SYNC_FLUSH), 'br#cut': cut(br, BROTLI_OPERATION_FLUSH), 'deflate#cut': cut(deflate, Z_SYNC_FLUSH),
+      'deflate#cut raw': cut(raw, Z_SYNC_FLUSH), ...(zstd && { zstd, 'zstd#cut': cut(zstd, ZSTD_e_flush) }) }
+    const names = Object.keys(codings)
     const server = http.createServer((req, res) => {
       const name = names[req.url.slice(1)]
       res.writeHead(200, { 'content-type': 'application/json', 'content-encoding': name.split('#')[0] })
       const body = codings[name](Buffer.from('{"a":"$KEY"}')); res.write(body.subarray(0, 9)); res.end(body.subarray(9))
     }).listen(0, '127.0.0.1', async () => {
-      for (const i in names) http.get({ port: server.address().port, path: '/' + i }, (res) => res.resume())
-      await sent; await flush(); console.log(names.length); process.exit()
+      await Promise.all(names.map((_, i) => new Promise((f) =>
+        http.get({ port: server.address().port, path: '/' + i }, (res) => res.resume().on('close', f)))))
+      await flush(60_000); console.log(names.length); process.exit()
     })`)
-  assert.deepEqual(reports.map((r) => r.where.path).sort(), Array.from({ length: +out }, (_, i) => `/${i}`))
+  assert.deepEqual(reports.map((r) => r.where.path).sort(), Array.from({ length: +out }, (_, i) => `/${i}`).sort())
 })
 
 for (const how of ['middleware', 'bare']) {
