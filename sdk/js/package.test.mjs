@@ -43,16 +43,16 @@ test('the package works as ESM, as CJS, preloaded, and as both in one process', 
 
 test('the command of README.md gives the SDK to child processes in other directories', { skip }, () => {
   const command = /^url=.*\n^NODE_OPTIONS=.*\n/m.exec(readFileSync(path.join(installed, 'README.md'), 'utf8'))[0]
-  const code = "console.log('$KEY')".replace('$KEY', `${key.slice(0, 8)}' + '${key.slice(8)}`)
+  assert.doesNotMatch(command, /import\.meta/) // its resolve is not in all versions of Node.js 20
+  const code = "console.log(require('node:http').maxHeaderSize, '$KEY')".replace('$KEY', `${key.slice(0, 8)}' + '${key.slice(8)}`)
   writeFileSync(path.join(directory, 'app.js'), `const { spawnSync } = require('node:child_process')
     const { stdout, stderr } = spawnSync(process.execPath, ['-e', ${JSON.stringify(code)}], { cwd: '/', encoding: 'utf8' })
     console.log(stdout + stderr.replace(/^eventrelay: no DSN.*\\n/, ''))`)
-  const { NODE_OPTIONS, ...env } = process.env
   const out = execFileSync('sh', ['-c', command], {
     cwd: directory, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'],
-    env: { ...env, PATH: `${path.dirname(process.execPath)}:${env.PATH}` },
+    env: { ...process.env, NODE_OPTIONS: '--max-http-header-size=12345', PATH: `${path.dirname(process.execPath)}:${process.env.PATH}` },
   })
-  assert.equal(out.trim(), masked)
+  assert.equal(out.trim(), `12345 ${masked}`)
 })
 
 test('the module for browsers has at most 16 KiB after gzip, and nothing of Node.js', { skip }, (t) => {
