@@ -98,6 +98,36 @@ test('each subpath has types for ESM and for CommonJS, which export what it expo
   }
 })
 
+test('TypeScript compiles an application in CommonJS, with old module resolution, and with exactOptionalPropertyTypes', { skip }, async () => {
+  const { default: ts } = await import('typescript')
+  const code = `
+    import { init, flush, type Options } from '@eventrelay/sdk'
+    import { pinoHooks } from '@eventrelay/sdk/pino'
+    import { relayFormat } from '@eventrelay/sdk/winston'
+    import { relayMiddleware } from '@eventrelay/sdk/express'
+    import '@eventrelay/sdk/register'
+    // @ts-expect-error
+    import { pinoHooks as none } from '@eventrelay/sdk'
+    declare const dsn: string | undefined
+    const options: Options = { dsn, beforeSend: (report) => (report.fp1 ? report : null), rules: { disable: undefined } }
+    init(options)
+    // @ts-expect-error
+    init({ dns: dsn })
+    export const sent: Promise<boolean> = flush(1)
+    export const all: unknown[] = [pinoHooks.streamWrite(''), relayFormat(), relayMiddleware(), none]`
+  for (const [ending, module, moduleResolution] of [
+    ['ts', 'CommonJS', 'Node10'], ['cts', 'Node16', 'Node16'], ['mts', 'Node16', 'Node16'], ['ts', 'ESNext', 'Bundler'],
+  ]) {
+    const file = path.join(directory, `application.${ending}`)
+    writeFileSync(file, code)
+    const program = ts.createProgram([file], { module: ts.ModuleKind[module], moduleResolution: ts.ModuleResolutionKind[moduleResolution],
+      target: ts.ScriptTarget.ES2022, lib: ['lib.es2022.d.ts'], skipDefaultLibCheck: true, strict: true,
+      exactOptionalPropertyTypes: true, noEmit: true, types: [] })
+    const faults = ts.getPreEmitDiagnostics(program).map((d) => ts.flattenDiagnosticMessageText(d.messageText, ' '))
+    assert.deepEqual(faults, [], `${ending} ${module} ${moduleResolution}`)
+  }
+})
+
 // An application that prints where it has logged a key. plain uses nothing of Node.js.
 const application = {
   plain: `
