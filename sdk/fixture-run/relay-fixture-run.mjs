@@ -434,7 +434,7 @@ const knownKey = new RegExp('(?:^|[^A-Za-z0-9])(?:[rs]k_(?:live|test)_|whsec_|rl
   'glpat-|xox[a-z]-|xapp-|sk-|AKIA|ASIA|AIza|ya29\\.|npm_|pypi-|SG\\.|shp(?:at|ca|pa|ss)_|dop_v1_|hf_|dp\\.|eyJ[\\w-]+\\.)' +
   '[\\w.+/=-]{12}')
 // Words that announce a credential at the end of a name; those of the second pattern also at the end of a longer word
-// (accesstoken). What follows in the third says nothing of its own (session_id).
+// (accesstoken). What follows in the third says nothing of its own (secret_id, api_key_v2).
 const credentialWord = new RegExp('^(?:key|pass|pwd|otp|auth|sig|signature|session|jwt|bearer|' +
   '(?:api|private|access|signing|secret)keys?|session(?:id|key))$')
 const credentialEnd = /(?:password|passwd|passphrase|secret|token|authorization|cookie|credential)s?$/
@@ -442,16 +442,22 @@ const credentialEnd = /(?:password|passwd|passphrase|secret|token|authorization|
 const joinedName = /(?:(?:api|auth|master|access|private|signing|secret)keys?|sess(?:ion)?id|password)$/
 // Names that end like credentials and are none.
 const harmlessName = /(?:page|next|sort|public|idempotency|partition)(?:token|key)s?$/
-const addedWord = /^(?:id|value)s?$/
+const addedWord = /^(?:(id)|value|v)s?$/
+// What has an id that is no secret (token_id).
+const identifiedWord = /(?:key|token)s?$/
 
 // isCredentialName reports whether a name of a parameter announces a credential. Each member of a[token][0] is a name.
 function isCredentialName(name) {
   return name.split(/[[\]]/).some((member) => {
-    const joined = member.toLowerCase().replace(/\P{L}/gu, '')
-    if (joinedName.test(joined)) return true
-    if (harmlessName.test(joined)) return false
     const words = splitWords(member)
-    while (words.length > 1 && addedWord.test(words.at(-1))) words.pop()
+    const whole = words.join('')
+    for (let added; words.length > 1 && (added = addedWord.exec(words.at(-1)));) {
+      words.pop()
+      if (added[1] && identifiedWord.test(words.at(-1))) return false
+    }
+    const joined = words.join('')
+    if (joinedName.test(whole) || joinedName.test(joined)) return true
+    if (harmlessName.test(joined)) return false
     const last = words.at(-1) ?? ''
     return credentialWord.test(last) || credentialEnd.test(last)
   })
@@ -464,16 +470,13 @@ function splitWords(name) {
   return spaced.toLowerCase().match(/\p{L}+/gu) ?? []
 }
 
+// decode undoes the escapes of a URL, each by itself: one that is malformed stays.
 function decode(text) {
-  try {
-    return decodeURIComponent(text)
-  } catch {
-    return text
-  }
+  return text.replace(/(?:%[\da-f]{2})+/gi, (escapes) => String(Buffer.from(escapes.replaceAll('%', ''), 'hex')))
 }
 
-// hasCredential reports whether one of the parameters a=b;c=d announces a credential. A name counts also if the value
-// cannot be decoded.
+// hasCredential reports whether one of the parameters a=b;c=d announces a credential. Some servers decode a text before
+// they split it, others after.
 function hasCredential(text) {
   return [...text.split(';'), ...decode(text).split(';')].some((parameter) => {
     const at = parameter.indexOf('=')
@@ -482,9 +485,10 @@ function hasCredential(text) {
 }
 
 function refuseCredentials({ url: { pathname, search } }) {
-  // A path has parameters too: /orders;token=x.
-  const found = [...pathname.split('/'), ...search.slice(1).replaceAll('+', ' ').split('&')]
-  if (found.some(hasCredential) || [...found, pathname].some((text) => knownKey.test(decode(text)))) {
+  const parameters = search.slice(1).split('&')
+  // A path has parameters too: /orders;token=x. A plus sign stands for a space in a query, or for itself in a key.
+  if ([...pathname.split('/'), ...parameters].some(hasCredential) ||
+    [pathname, ...parameters].some((text) => knownKey.test(decode(text)))) {
     throw new Refusal('the target has a key in its path or query; use a test target that needs none')
   }
 }

@@ -315,7 +315,10 @@ test('a target with a credential in its path or query is refused, an ordinary na
     '?bearer=x', '?pass=x', '?token[]=x', '?a[token]=x', '?token[0]=x', '?a%5Btoken%5D%5Beq%5D=x', '/;token=x', '/a;b=1;token=x/c',
     '/a%3Btoken=x', '?a=1;token=x', '?accessToken=x', '?accesstoken=x', '?apikey=x', '?API-Key=x', '?APIKey=x', '?key=x',
     '?session=x', '?SESSIONID=x', '?APIkey=x', '?PASSWord=x', '?%74oken=100%', '/;jsessionid=x', '?PHPSESSID=x', '?authkey=x',
-    '/whsec_ab+cdEFGHijklmnopqrstuv', '?t%6Fken=x', '?user.tokens=x', '?token2=x', '?%zz;token=x']) {
+    '/whsec_ab+cdEFGHijklmnopqrstuv', '?t%6Fken=x', '?user.tokens=x', '?token2=x', '?%zz;token=x',
+    '?x=whsec_ab+cdEFGHijklmnopqrstuv', '?x=%73k_live_abcdefabcdef1234%zz', '/a%ff%73k_live_abcdefabcdef1234', '?%zzt%6Fken=x',
+    '/a%3Btoken%3Dx', '?a%3Dtoken=x', '?api+key=x', '?token_value=x', '?secret_id=x', '?api_key_v2=x', '?APIkeyValue=x',
+    '?SESSionId=x']) {
     const { code, lines } = await runConfirmed(suite([fixture(1)]), { target: `${server.url}/fx${rest}` })
     assert.equal(code, 2, rest)
     assert.match(lines[0], /^the target has a key in its path or query/, rest)
@@ -323,7 +326,8 @@ test('a target with a credential in its path or query is refused, an ordinary na
   assert.equal(got.length, 0)
   for (const rest of ['?passenger=x', '?tokenize=x', '?monkey=x', '?keyboard=x', '?compass=x', '?token=', '?token', '/token',
     '/;token', '?author=x', '?design=x', '?id=x', '?value=x', '?session_count=3', '?CallSid=x', '?keys=x', '?token_type=x', '?pageToken=x', '?sortKey=x', '?publicKey=x',
-    '?idempotencyKey=x', '?a[b]=token', '?=token']) {
+    '?idempotencyKey=x', '?a[b]=token', '?=token', '?next_token=x', '?partitionKey=x', '?sort_key_id=5', '?page_token_value=5',
+    '?primaryKeyId=5', '?token_id=5']) {
     const { code, text } = await runConfirmed(suite([fixture(1)]), { target: `${server.url}/fx${rest}` })
     assert.equal(code, 0, `${rest}: ${text}`)
   }

@@ -86,7 +86,10 @@ export interface About {
 }
 
 export function init(options?: Options): void
-/** Sends what waits. Resolves to true if nothing is left, to false after the time in ms (default 2,000). */
+/**
+ * Checks the responses that have ended and sends what waits. Resolves to true if nothing is left, to false after the time
+ * in ms (default 2,000).
+ */
 export function flush(timeout?: number): Promise<boolean>
 /** Sends what waits and restores what init has replaced. */
 export function close(timeout?: number): Promise<boolean>

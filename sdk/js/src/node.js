@@ -142,6 +142,7 @@ function newNodeCore() {
 const core = globalThis[shared] || process.stdout.write[shared] || newNodeCore()
 globalThis[shared] = core
 core.undo ||= []
+core.checks ||= new Set() // promises: those of responses that run
 
 // replaceMethod puts a function in the place of a method, until close.
 function replaceMethod(object, key, replacement) {
@@ -279,32 +280,39 @@ function finish(res, isPlain) {
     contentType: headerOf(res, 'content-type'),
   }
   const coding = isPlain ? '' : headerOf(res, 'content-encoding')
-  setImmediate(() => decompress(Buffer.concat(s.chunks), coding, (body) => checkResponse(body, about))).unref()
+  // Not before the response is on its way. An immediate without a reference would wait for another event.
+  const check = new Promise(soon).then(() => decompress(Buffer.concat(s.chunks), coding))
+    .then((body) => checkResponse(body, about)).catch(() => core.sender.drop('sampled'))
+    .finally(() => core.checks.delete(check))
+  core.checks.add(check)
 }
+
+const soon = setImmediate // that of Node.js: jest's fake timers replace it, and flush would wait for them
 
 const { constants } = zlib
 const inflate = { finishFlush: constants.Z_SYNC_FLUSH } // without an error at the end of what is cut
+const decoder = (f, options) => f && ((body) =>
+  util.promisify(f)(body, { maxOutputLength: core.options.maxResponseBytes, ...options }))
+const [inflated, inflatedRaw] = [decoder(zlib.inflate, inflate), decoder(zlib.inflateRaw, inflate)]
 // For each coding what decompresses it. zlib of Node.js 22.15 has zstd. Some servers send deflate without zlib's header.
 const decoders = {
-  gzip: [zlib.gunzip, inflate],
-  deflate: [(body, options, done) => zlib.inflate(body, options, (error, text) =>
-    (error ? zlib.inflateRaw(body, options, done) : done(null, text))), inflate],
-  br: [zlib.brotliDecompress, { finishFlush: constants.BROTLI_OPERATION_FLUSH }],
-  zstd: zlib.zstdDecompress && [zlib.zstdDecompress, { finishFlush: constants.ZSTD_e_flush }],
+  gzip: decoder(zlib.gunzip, inflate),
+  deflate: (body) => inflated(body).catch(() => inflatedRaw(body)),
+  br: decoder(zlib.brotliDecompress, { finishFlush: constants.BROTLI_OPERATION_FLUSH }),
+  zstd: decoder(zlib.zstdDecompress, { finishFlush: constants.ZSTD_e_flush }),
+  '': (body) => body,
+  identity: (body) => body,
 }
 
-// decompress undoes the codings of a Content-Encoding, of which the last one was applied last.
-function decompress(body, codings, done) {
-  const names = codings.toLowerCase().split(',').map((name) => name.trim().replace(/^x-/, ''))
-  const name = names.pop()
-  const next = (text) => (names.length ? decompress(text, names.join(), done) : done(text))
-  if (name === '' || name === 'identity') return next(body)
-  const [f, options] = (Object.hasOwn(decoders, name) && decoders[name]) || []
-  if (!f) return core.sender.drop('sampled')
-  f(body, { maxOutputLength: core.options.maxResponseBytes, ...options }, (error, text) => {
-    if (error) core.sender.drop('sampled')
-    else next(text)
-  })
+// decompress undoes the codings of a Content-Encoding, of which the last one was applied last. It rejects what is unknown
+// and what is broken.
+async function decompress(body, codings) {
+  for (const coding of codings.toLowerCase().split(',').reverse()) {
+    const name = coding.trim().replace(/^x-/, '')
+    if (!Object.hasOwn(decoders, name)) throw new Error('unknown coding')
+    body = await decoders[name](body)
+  }
+  return body
 }
 
 function watchResponse(target, isPlain) {
@@ -407,10 +415,19 @@ export function init(options) {
   patch()
 }
 
-export async function flush(timeout) {
-  const sent = await core.flush(timeout)
+// checked resolves to true when the checks that run now have ended, to false after a time in ms.
+function checked(time) {
+  let timer
+  const late = new Promise((resolve) => { timer = setTimeout(resolve, Math.min(time, 2 ** 31 - 1), false) })
+  return Promise.race([Promise.all(core.checks).then(() => true), late]).finally(() => clearTimeout(timer))
+}
+
+export async function flush(timeout = 2000) {
+  const end = performance.now() + timeout
+  const areChecked = !core.checks.size || await checked(timeout)
+  const sent = await core.flush(end - performance.now())
   if (!sent) sayUnsent()
-  return sent
+  return sent && areChecked
 }
 
 export async function sendTest(timeout) {

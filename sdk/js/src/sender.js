@@ -68,6 +68,7 @@ export function newSender({ transport, header, warn, maxBytes, outage }) {
     let size = JSON.stringify(batch).length
     taken = []
     for (const [key, report] of [...waiting]) {
+      if (!waiting.has(key)) continue // beforeSend has called init
       if (!flushing && !isDue(key)) continue
       const length = JSON.stringify(report).length + 1
       if (batch.reports.length === maxReports || size + length > maxBytes) break
@@ -103,19 +104,20 @@ export function newSender({ transport, header, warn, maxBytes, outage }) {
 
   function send() {
     due = Infinity
-    if (!target || running) return
+    if (!target || running || filtering) return // with filtering beforeSend has called flush: this batch is sent next
+    const { url } = target
     const batch = take()
     if (!batch) {
       if (waiting.size) schedule(target.flushInterval)
       return
     }
-    running = deliver(batch, target.url, taken).catch((error) => warn('beforeSend has failed', error)).then(() => {
+    running = deliver(batch, url, taken).catch((error) => warn('beforeSend has failed', error)).then(() => {
       running = sending = null
       if (waiting.size) flushing ? send() : schedule(firstDelay)
     })
   }
 
-  // heard notes what became of a try. An outage is said once, from its second failure on, or from the first one if nothing
+  // heard records what became of a try. An outage is said once, from its second failure on, or from the first one if nothing
   // is tried after it.
   function heard({ status, error }, isLast) {
     const isOutage = cause || isLast
@@ -123,17 +125,17 @@ export function newSender({ transport, header, warn, maxBytes, outage }) {
     if (!cause) quietUntil = Math.min(quietUntil, now() + mergeTime)
     else if (isOutage && now() >= quietUntil) {
       quietUntil = Infinity
-      say(outage(target.host, cause), cause, true)
+      warnOf(outage(target.host, cause), cause, true)
     }
   }
 
-  const say = (text, cause, again) => warn(text, new Error(text, { cause }), again)
-  const refuse = (why) => say(`the relay refuses reports: ${why}`)
+  const warnOf = (text, cause, again) => warn(text, new Error(text, { cause }), again)
+  const warnOfRefusal = (why) => warnOf(`the relay refuses reports: ${why}`)
 
-  // accept notes which reports of a batch the relay has taken, and throws if the answer is not from a relay.
-  function accept({ rejected }, reports) {
+  // recordAccepted marks the reports of a batch that the relay has accepted, and throws if the answer is not from a relay.
+  function recordAccepted({ rejected }, reports) {
     reports.forEach((report, i) => { report.accepted = !rejected.some((r) => r.index === i) })
-    new Set(rejected.map((r) => r.reason)).forEach(refuse)
+    new Set(rejected.map((r) => r.reason)).forEach(warnOfRefusal)
   }
 
   async function deliver(batch, url, reports) {
@@ -145,7 +147,7 @@ export function newSender({ transport, header, warn, maxBytes, outage }) {
       const { status, retryAfter, text } = answer
       if (status >= 200 && status < 300) {
         try {
-          return accept(JSON.parse(text), reports)
+          return recordAccepted(JSON.parse(text), reports)
         } catch { /* another server has answered */ }
       }
       let delay
@@ -155,7 +157,7 @@ export function newSender({ transport, header, warn, maxBytes, outage }) {
         delay = retryDelays[failures++] * (0.8 + 0.4 * Math.random())
       } else {
         if (status === 401) target = null
-        if (!cause) refuse(`status ${status}`)
+        if (!cause) warnOfRefusal(`status ${status}`)
         drop('send_failed', batch.reports.reduce((n, r) => n + r.count, 0))
         return
       }
@@ -173,6 +175,7 @@ export function newSender({ transport, header, warn, maxBytes, outage }) {
     try {
       wake()
       send()
+      if (filtering) await null // the batch runs then
       while (running && now() < end) {
         let t
         await Promise.race([running, new Promise((resolve) => { t = setTimeout(resolve, end - now()) })])
