@@ -130,7 +130,11 @@ func startDev(st *node.Stack, s *Settings, log *slog.Logger, stdout io.Writer) e
 		log.LogAttrs(st.Context(), slog.LevelWarn, "nobody can sign in to the dashboard yet; relay users add prints a link",
 			slog.Any("error", err))
 	}
-	fmt.Fprint(stdout, banner(n.URL(), s.BootstrapKey, dashboardLine(link, isSignIn)))
+	key := s.BootstrapKey
+	if !n.AcceptsBootstrapKey() {
+		key = ""
+	}
+	fmt.Fprint(stdout, banner(n.URL(), key, dashboardLine(link, isSignIn)))
 	return nil
 }
 
@@ -151,12 +155,18 @@ func dashboardLine(link string, isSignIn bool) string {
 	return fmt.Sprintf("Dashboard: %s\n", link)
 }
 
-// banner is what dev prints when it is ready. Its commands work when they are pasted as a whole.
+// banner is what dev prints when it is ready. Its commands work when they are pasted as a whole. An empty key was
+// revoked.
 func banner(url, key, dashboard string) string {
+	keyLine := "API key (read and write): " + key
+	if key == "" {
+		key = "rly_live_…"
+		keyLine = "The first API key was revoked. relay keys create --name NAME --scope read_write creates another one."
+	}
 	return fmt.Sprintf(`
 EventRelay is ready at %[1]s
 
-API key (read and write): %[2]s
+%[4]s
 %[3]s
 Try it: create an endpoint that only captures, post an event to it, and read the event.
 
@@ -169,7 +179,7 @@ Try it: create an endpoint that only captures, post an event to it, and read the
   curl -sS "%[1]s/v1/events/$EVT" -H "$AUTH"; echo
 
 Ctrl-C stops it. The data stays.
-`, url, key, dashboard)
+`, url, key, dashboard, keyLine)
 }
 
 // loadOrCreateSecret reads a secret from a file, or creates it and writes it there with mode 0600.

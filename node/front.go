@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -136,6 +137,12 @@ func (n *Node) dashboardChecks(ctx context.Context) ([]dashboard.Check, error) {
 
 // dashboardURL returns the address of the dashboard, which links to its pages begin with.
 func (n *Node) dashboardURL() string { return dashboard.URL(n.url, n.settings.DashboardHost) }
+
+// AcceptsBootstrapKey reports whether requests with RELAY_BOOTSTRAP_KEY are answered. Once revoked, it stays revoked.
+func (n *Node) AcceptsBootstrapKey() bool {
+	_, err := n.control.Authenticate(n.settings.BootstrapKey)
+	return !errors.Is(err, config.ErrInvalidKey)
+}
 
 // FirstUser is the email address of the user whom relay dev creates.
 const FirstUser = "dev@localhost"

@@ -378,3 +378,23 @@ func TestSwitchingProtocols(t *testing.T) {
 		t.Errorf("the connection stays open: %v", err)
 	}
 }
+
+// A status below 100 is no status: the attempt fails with a cause, and another one may be made.
+func TestMalformedStatus(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		conn.Write([]byte("HTTP/1.1 000 Nothing\r\nContent-Length: 2\r\n\r\nok"))
+	}))
+	defer s.Close()
+	policy := loopbackAllowed
+	policy.AllowHTTP = true
+	_, err := get(t, newTransport(t, Config{Policy: policy}), s.URL)
+	if code := Classify(err); code != event.CodeNetwork || !strings.Contains(Message(err), "000") {
+		t.Errorf("%q, %v", code, err)
+	}
+}

@@ -3,6 +3,7 @@ package egress
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -212,6 +213,11 @@ func (t *Transport) roundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		x.release()
 		return nil, err
+	}
+	if res.StatusCode < http.StatusContinue { // net/http takes 000, which says nothing (RFC 9110, 15)
+		res.Body.Close()
+		x.release()
+		return nil, fmt.Errorf("the status %03d of the response is malformed", res.StatusCode)
 	}
 	if header := res.Header["Keep-Alive"]; header != nil && res.ProtoMajor == 1 {
 		t.pools.heedKeepAlive(x.pool, header)
