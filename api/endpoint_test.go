@@ -671,7 +671,8 @@ func TestNamesArePrintable(t *testing.T) {
 	defer c.noRules()
 	domain := c.verifiedDomain("names.example.com")
 	urls := []any{map[string]any{"url": "https://a.example"}}
-	for _, bad := range []string{"n\u202eevil", "two\nlines", "a\tb", "a\u200bb", "a\u2028b"} {
+	for _, bad := range []string{"n\u202eevil", "two\nlines", "a\tb", "a\u200bb", "a\u2028b", "a\U000e0061b",
+		"\U0001f3f4\U000e0068\U000e0069", "a\ufffdb"} {
 		for path, body := range map[string]map[string]any{
 			"/v1/endpoints": {"name": bad, "destinations": urls},
 			"/v1/drains":    {"name": bad},
@@ -689,8 +690,17 @@ func TestNamesArePrintable(t *testing.T) {
 		c.do("PATCH", detectionPath, map[string]any{"rules": []any{map[string]any{"id": "custom:inv", "name": bad,
 			"prefixes": []string{"inv_live_"}}}}).wantError(400, "invalid_request", "rules[0].name")
 	}
-	good := map[string]any{"name": "Größe 中文 👍 👩\u200d💻\u00a0b", "destinations": urls}
+	if a := c.do("POST", "/v1/endpoints", map[string]any{"name": "ok\u3000\u202enot", "destinations": urls}).
+		want(400); !strings.HasSuffix(a.text("error.message"), "direction marks: it has U+202E") {
+		t.Errorf("%s", a.raw)
+	}
+	scotland := "\U0001f3f4\U000e0067\U000e0062\U000e0073\U000e0063\U000e0074\U000e007f"
+	good := map[string]any{"destinations": urls, "name": "Größe 中文 👍 👩\u200d💻\u00a0b 注文\u3000受信 Commandes\u202fEU " +
+		"a\u2009b Auftrags\u00adeingang " + scotland}
 	made := c.do("POST", "/v1/endpoints", good).want(201)
+	if made.text("name") != good["name"] {
+		t.Errorf("%s", made.raw)
+	}
 	target, old := "/v1/endpoints/"+made.text("id"), "old\nname"
 	if _, err := configuration.UpdateEndpoint(t.Context(), made.text("id"), func(e *config.Endpoint) error {
 		e.Name, e.Destinations[0].Name = old, &old
