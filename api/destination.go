@@ -100,7 +100,7 @@ func (a *destinations) updateDestination(w http.ResponseWriter, r *http.Request,
 		return err
 	}
 	return a.changeDestination(w, r, key, e, name, func(in *endpointInput, d config.Destination) config.Destination {
-		return in.mergeDestination(in.newObject("", body), d)
+		return in.mergeCurrent(in.newObject("", body), d)
 	})
 }
 

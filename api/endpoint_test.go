@@ -719,3 +719,23 @@ func TestNamesArePrintable(t *testing.T) {
 		t.Errorf("%s", a.raw)
 	}
 }
+
+// Disabling a destination ends what waits for it, for good. The answer says so, once, and not of a new destination.
+func TestDisablingADestinationWarns(t *testing.T) {
+	c := newClient(t)
+	ep := c.endpoint(nil)
+	target, dest := "/v1/endpoints/"+ep.text("id"), ep.text("destinations.0.id")
+	f := func(path string, param any, body string) {
+		t.Helper()
+		a := c.do("PATCH", path, body).want(200)
+		text, _ := a.get("warnings.0.message").(string)
+		if a.get("warnings.0.param") != param || (param != nil) != strings.Contains(text, "end as skipped") {
+			t.Errorf("%s", a.raw)
+		}
+	}
+	f(target+"/destinations/"+dest, "enabled", `{"enabled":false}`)
+	f(target+"/destinations/"+dest, nil, `{"enabled":false,"name":"off"}`)
+	f(target+"/destinations/"+dest, nil, `{"enabled":true}`)
+	f(target, "destinations[0].enabled", `{"destinations":[{"id":"`+dest+`","enabled":false}]}`)
+	f(target, nil, `{"destinations":[{"id":"`+dest+`"},{"url":"https://new.example","enabled":false}]}`)
+}

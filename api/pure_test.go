@@ -55,7 +55,7 @@ func TestWhy(t *testing.T) {
 	f(event.Skipped, event.NoDestination, never, "skipped: the endpoint had no enabled destination")
 	f(event.Skipped, event.Filtered, never, "skipped: the destination's filter does not match it")
 	f(event.Skipped, event.Duplicate, never, "skipped: it repeats an event that was stored before")
-	f(event.Skipped, event.DestinationDisabled, never, "skipped: the destination is disabled")
+	f(event.Skipped, event.DestinationDisabled, never, "skipped: the destination was disabled before it was sent")
 	f(event.Skipped, event.DestinationDeleted, never, "skipped: the destination was deleted")
 	f(event.Skipped, event.EndpointDeleted, never, "skipped: the endpoint was deleted")
 	f(event.Skipped, event.Superseded, never, "skipped: a replay delivered it before the retry was due")

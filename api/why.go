@@ -25,7 +25,7 @@ var reasons = map[event.Reason]string{
 	event.Duplicate:          "it repeats an event that was stored before",
 	event.DeliveryLoop: "it has passed through five deliveries, or returned to an endpoint twice: a destination leads " +
 		"back to this relay",
-	event.DestinationDisabled: "the destination is disabled",
+	event.DestinationDisabled: "the destination was disabled before it was sent",
 	event.DestinationDeleted:  "the destination was deleted",
 	event.EndpointDeleted:     "the endpoint was deleted",
 	event.Superseded:          "a replay delivered it before the retry was due",

@@ -271,7 +271,7 @@ func (x *recoveryItem) Status() status {
 var skipTexts = map[event.Reason]string{
 	event.PayloadExpired:      "its payload is not kept any more",
 	event.AlreadyDelivered:    "it was delivered meanwhile",
-	event.DestinationDisabled: "the destination is disabled",
+	event.DestinationDisabled: "the destination was disabled",
 	event.DestinationDeleted:  "the destination was removed",
 	event.EndpointDeleted:     "the endpoint was deleted",
 	event.JobStopped:          "the recovery stopped before it",
