@@ -325,11 +325,22 @@ func TestRotateSecret(t *testing.T) {
 		!until[0].IsZero() || !until[1].Equal(now.Add(24*time.Hour)) {
 		t.Errorf("%v %v %v", texts, until, err)
 	}
-	again := c.do("POST", target, `{"overlap_seconds":604800}`).want(200).text("signing.secret")
+	second := c.do("POST", target, `{"overlap_seconds":604800}`).want(200)
+	again := second.text("signing.secret")
 	if texts, _ = secrets(); len(texts) != 2 || texts[0] != again || texts[1] != rotated {
 		t.Errorf("%v", texts)
 	}
-	last := c.do("POST", target, `{"overlap_seconds":0}`).want(200).text("signing.secret")
+	if text := second.text("warnings.0.message"); second.text("warnings.0.param") != "overlap_seconds" ||
+		!strings.HasPrefix(text, "the overlap of the secret that ends with "+old[len(old)-4:]+
+			", until 2026-08-22T22:00:00.000Z, ends now") {
+		t.Errorf("a shorter overlap: %s", second.raw)
+	}
+	now = now.Add(8 * 24 * time.Hour) // the overlap of the second rotation is over
+	third := c.do("POST", target, `{"overlap_seconds":0}`).want(200)
+	last := third.text("signing.secret")
+	if third.get("warnings") != nil {
+		t.Errorf("%s", third.raw)
+	}
 	if texts, _ = secrets(); len(texts) != 1 || texts[0] != last {
 		t.Errorf("%v", texts)
 	}
