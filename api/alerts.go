@@ -100,7 +100,7 @@ func (a *alerts) readAlerts(w http.ResponseWriter, _ *http.Request, _ *config.Ke
 }
 
 func (a *alerts) updateAlerts(w http.ResponseWriter, r *http.Request, _ *config.Key) error {
-	body, err := a.body(w, r)
+	body, err := a.body(r)
 	if err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ type testResult struct {
 
 // testAlerts sends a test message through every configured channel at the same time and reports the result of each.
 func (a *alerts) testAlerts(w http.ResponseWriter, r *http.Request, _ *config.Key) error {
-	body, err := a.body(w, r)
+	body, err := a.body(r)
 	if err != nil {
 		return err
 	}

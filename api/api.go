@@ -24,11 +24,13 @@ import (
 	"errors"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
 	"golang.org/x/sync/semaphore"
 
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/web"
@@ -84,23 +86,12 @@ func New(cfg Config, deps Deps) (*API, error) {
 	if err := errors.Join(cfg.Validate(), deps.validate()); err != nil {
 		return nil, err
 	}
-	receipts, err := secrets.New(secrets.ForReceipts)
-	if err != nil {
-		return nil, err
-	}
-	leaks, err := secrets.New(secrets.ForLeaks)
-	if err != nil {
-		return nil, err
-	}
 	c := &core{
-		maxBody: cfg.MaxBody, retentionDays: cfg.RetentionDays, clock: deps.Now, ids: deps.IDs, config: deps.Config,
-		drains: deps.Config, domains: deps.Config, dsns: deps.Config,
-		tripwires: deps.Config, fixtures: deps.Config,
+		maxBody: cfg.MaxBody, retentionDays: cfg.RetentionDays, clock: deps.Now, ids: deps.IDs,
+		configReader: deps.Config,
 	}
-	x := newResources(&cfg, &deps, c, []*secrets.Scanner{receipts, leaks})
-	x.findings = newFindings(c, &deps, leaks)
-	x.overviews = newOverviews(c, &deps, x.findings, x.events)
-	if x.fixtures, err = newFixtures(x.events, &deps); err != nil {
+	x, err := newResources(&cfg, &deps, c)
+	if err != nil {
 		return nil, err
 	}
 	a := &API{
@@ -108,11 +99,6 @@ func New(cfg Config, deps Deps) (*API, error) {
 		streams:    x.streams,
 		watch:      runWatch{core: c, runs: deps.Runs, selection: deps.Selection, log: deps.Log},
 	}
-	x.drains.leaks = leaks
-	x.dsns = &dsns{core: c, config: deps.Config, senders: deps.Senders, keyring: deps.Keyring, leaks: leaks,
-		baseURL: cfg.BaseURL}
-	x.tripwires = &tripwires{core: c, config: deps.Config, hits: deps.Findings, leaks: leaks, baseURL: cfg.BaseURL}
-	x.detection = &detection{core: c, config: deps.Config, limits: deps.Limits, scanners: secrets.NewScanners(leaks)}
 	a.front = &web.Front{Log: deps.Log, Proxies: cfg.TrustedProxies, BaseURL: cfg.BaseURL,
 		Done: newMetrics(deps.Metrics).done}
 	deprecated, err := newDeprecationTable(deprecations, joinParts)
@@ -136,6 +122,7 @@ func (a *API) Run(ctx context.Context) error { return a.watch.run(ctx) }
 
 // resources holds one handler for each resource of /v1, each with only the dependencies it needs.
 type resources struct {
+	core         *core
 	sender       *sender
 	events       *events
 	signatures   *signatures
@@ -163,16 +150,35 @@ type resources struct {
 	detection    *detection
 }
 
-// newResources takes the scanners of both uses: with the rules for receipts, and with those for leaks.
-func newResources(cfg *Config, deps *Deps, c *core, scanners []*secrets.Scanner) *resources {
+// scanners find secrets in texts, with the rules of each use.
+type scanners struct {
+	receipts *secrets.Scanner
+	leaks    *secrets.Scanner
+}
+
+// newScanners compiles the rules, which takes some milliseconds.
+func newScanners() (s scanners, err error) {
+	if s.receipts, err = secrets.New(secrets.ForReceipts); err != nil {
+		return s, err
+	}
+	s.leaks, err = secrets.New(secrets.ForLeaks)
+	return s, err
+}
+
+func newResources(cfg *Config, deps *Deps, c *core) (*resources, error) {
+	scan, err := newScanners()
+	if err != nil {
+		return nil, err
+	}
 	x := &resources{
+		core:   c,
 		sender: newSender(c, deps),
 		events: &events{
 			core: c, events: deps.Events, erasures: deps.Erasures, answers: newAnswerLimiter(),
 			failures: newTransformFailures(c),
 		},
 		payloads: &payloads{core: c, receipts: deps.Receipts, erasures: deps.Erasures},
-		receipts: &receipts{core: c, receipts: deps.Receipts, secrets: scanners[0]},
+		receipts: &receipts{core: c, receipts: deps.Receipts, secrets: scan.receipts},
 		runs:     &runs{core: c, runs: deps.Runs, selection: deps.Selection},
 		endpoints: &endpoints{
 			core: c, config: deps.Config, keyring: deps.Keyring, limiterStore: deps.LimiterStore, egress: deps.Egress,
@@ -189,17 +195,30 @@ func newResources(cfg *Config, deps *Deps, c *core, scanners []*secrets.Scanner)
 		},
 		recoveries: &recoveries{core: c, config: deps.Config, recovery: deps.Recovery},
 		drains: &drains{
-			core: c, config: deps.Config, senders: deps.Senders, keyring: deps.Keyring, baseURL: cfg.BaseURL,
+			core: c, config: deps.Config, senders: deps.Senders, keyring: deps.Keyring, leaks: scan.leaks,
+			baseURL: cfg.BaseURL,
 		},
 		domains: &domains{core: c, config: deps.Config, verifier: deps.Domains, egress: deps.Egress},
 		scans:   &scans{core: c, config: deps.Config},
-		usage:   newUsage(c, deps.Usage),
-		keys:    &keyInfo{cfg.Version},
-		audit:   &auditLog{core: c, audit: deps.Audit},
+		dsns: &dsns{
+			core: c, config: deps.Config, senders: deps.Senders, keyring: deps.Keyring, leaks: scan.leaks,
+			baseURL: cfg.BaseURL,
+		},
+		tripwires: &tripwires{
+			core: c, config: deps.Config, hits: deps.Findings, leaks: scan.leaks, baseURL: cfg.BaseURL,
+		},
+		usage:    newUsage(c, deps.Usage),
+		keys:     &keyInfo{cfg.Version},
+		audit:    &auditLog{core: c, audit: deps.Audit},
+		findings: newFindings(c, deps, scan.leaks),
+		detection: &detection{
+			core: c, config: deps.Config, limits: deps.Limits, scanners: secrets.NewScanners(scan.leaks),
+		},
 	}
 	x.signatures = &signatures{events: x.events, explain: deps.Explain, running: newExplanationLimit()}
 	x.previews = &previews{
-		events: x.events, limits: deps.Limits, secrets: scanners, running: semaphore.NewWeighted(maxPreviews),
+		events: x.events, limits: deps.Limits, secrets: []*secrets.Scanner{scan.receipts, scan.leaks},
+		running: semaphore.NewWeighted(maxPreviews),
 	}
 	x.destinations = &destinations{core: c, endpoints: x.endpoints, keyring: deps.Keyring}
 	x.replays = &replays{
@@ -207,75 +226,138 @@ func newResources(cfg *Config, deps *Deps, c *core, scanners []*secrets.Scanner)
 		erasures: deps.Erasures, runs: deps.Runs, selection: deps.Selection, commands: deps.Commands, keys: deps.Config,
 		reverify: deps.Reverify,
 	}
-	return x
+	x.overviews = newOverviews(c, deps, x.findings, x.events)
+	x.fixtures, err = newFixtures(x.events, deps)
+	return x, err
 }
 
 // routes is the table of /v1. The router tries the paths in this order, the busiest first.
 func (x *resources) routes() []route {
+	return slices.Concat(x.eventRoutes(), x.endpointRoutes(), x.operationRoutes(), x.leakRoutes(), x.detectionRoutes())
+}
+
+func (x *resources) eventRoutes() []route {
+	event := func(r *http.Request, _ *config.Key) error {
+		_, err := x.core.eventInPath(r)
+		return err
+	}
 	return []route{
-		{sendPath, methods{"POST": x.sender.sendEvent}},
-		{batchPath, methods{"POST": x.sender.sendBatch}},
-		{"/v1/events", methods{"GET": x.events.listEvents}},
-		{"/v1/events/{event}", methods{"GET": x.events.readEvent}},
-		{"/v1/events/{event}/attempts", methods{"GET": x.events.listAttempts}},
-		{"/v1/events/{event}/signature", methods{"GET": x.signatures.explainSignature}},
-		{"/v1/events/{event}/payload", methods{"DELETE": x.payloads.erasePayload}},
-		{"/v1/events/{event}/replay", methods{"POST": x.replays.replayEvent}},
-		{"/v1/events/{event}/processing", methods{"POST": x.receipts.receiveProcessing}},
-		{"/v1/replays", methods{"GET": x.runs.listRuns, "POST": x.replays.replayEvents}},
-		{"/v1/replays/{run}", methods{"GET": x.runs.readRun, "POST": x.runs.actOnRun}},
-		{"/v1/endpoints", methods{"GET": x.endpoints.listEndpoints, "POST": x.endpoints.createEndpoint}},
-		{validatePath, methods{"POST": x.endpoints.validateEndpoint}},
-		{validateChangePath, methods{"POST": x.endpoints.validateChange}},
-		{"/v1/endpoints/{endpoint}", methods{"GET": x.endpoints.readEndpoint, "PATCH": x.endpoints.updateEndpoint,
-			"DELETE": x.endpoints.deleteEndpoint}},
-		{"/v1/endpoints/{endpoint}/rotate-token", methods{"POST": x.endpoints.rotateToken}},
-		{previewPath, methods{"POST": x.previews.previewTransformation}},
-		{"/v1/endpoints/{endpoint}/transformation/versions", methods{"GET": x.endpoints.listTransformationVersions}},
-		{"/v1/endpoints/{endpoint}/destinations", methods{"POST": x.destinations.createDestination}},
-		{"/v1/endpoints/{endpoint}/destinations/{destination}",
-			methods{"PATCH": x.destinations.updateDestination, "DELETE": x.destinations.deleteDestination}},
-		{"/v1/endpoints/{endpoint}/destinations/{destination}/rotate_secret", methods{"POST": x.destinations.rotateSecret}},
-		{"/v1/endpoints/{endpoint}/destinations/{destination}/purge", methods{"POST": x.destinations.purgeDestination}},
-		{"/v1/alerts", methods{"GET": x.alerts.readAlerts, "PATCH": x.alerts.updateAlerts}},
-		{"/v1/alerts/history", methods{"GET": x.alerts.listAlerts}},
-		{"/v1/alerts/test", methods{"POST": x.alerts.testAlerts}},
-		{"/v1/endpoints/{endpoint}/test", methods{"POST": x.sender.testEndpoint}},
-		{streamPath, methods{"GET": x.streams.streamEvents}},
-		{"/v1/recoveries", methods{"GET": x.recoveries.listRecoveries, "POST": x.recoveries.createRecovery}},
-		{"/v1/recoveries/{recovery}", methods{"GET": x.recoveries.readRecovery, "POST": x.recoveries.actOnRecovery}},
-		{"/v1/recoveries/{recovery}/items", methods{"GET": x.recoveries.listRecoveryItems}},
-		{"/v1/drains", methods{"GET": x.drains.listDrains, "POST": x.drains.createDrain}},
-		{"/v1/drains/{drain}", methods{"GET": x.drains.readDrain, "PATCH": x.drains.updateDrain,
-			"DELETE": x.drains.deleteDrain}},
-		{"/v1/drains/{drain}/rotate", methods{"POST": x.drains.rotateDrain}},
-		{"/v1/domains", methods{"GET": x.domains.listDomains, "POST": x.domains.createDomain}},
-		{"/v1/domains/{domain}", methods{"GET": x.domains.readDomain, "DELETE": x.domains.deleteDomain}},
-		{"/v1/domains/{domain}/verify", methods{"POST": x.domains.verifyDomain}},
-		{"/v1/scans", methods{"GET": x.scans.listScans, "POST": x.scans.createScan}},
-		{"/v1/scans/{scan}", methods{"GET": x.scans.readScan}},
-		{"/v1/tripwires", methods{"GET": x.tripwires.listTripwires, "POST": x.tripwires.createTripwire}},
-		{"/v1/tripwires/{tripwire}", methods{"GET": x.tripwires.readTripwire, "DELETE": x.tripwires.deleteTripwire}},
-		{"/v1/tripwires/{tripwire}/rotate", methods{"POST": x.tripwires.rotateTripwire}},
-		{"/v1/tripwires/{tripwire}/test", methods{"POST": x.tripwires.testTripwire}},
-		{"/v1/dsns", methods{"GET": x.dsns.listDSNs, "POST": x.dsns.createDSN}},
-		{"/v1/dsns/{dsn}", methods{"GET": x.dsns.readDSN, "PATCH": x.dsns.updateDSN, "DELETE": x.dsns.deleteDSN}},
-		{"/v1/dsns/{dsn}/rotate", methods{"POST": x.dsns.rotateDSN}},
-		{"/v1/fixtures", methods{"GET": x.fixtures.listFixtures, "POST": x.fixtures.createFixture}},
-		{"/v1/fixtures/export", methods{"GET": x.fixtures.exportFixtures}},
-		{"/v1/fixtures/{fixture}", methods{"GET": x.fixtures.readFixture, "PATCH": x.fixtures.updateFixture,
+		{path: sendPath, methods: methods{"POST": x.sender.sendEvent}, sends: true},
+		{path: sendPath + "/batch", methods: methods{"POST": x.sender.sendBatch}, sends: true},
+		{path: "/v1/events", methods: methods{"GET": x.events.listEvents}},
+		{path: "/v1/events/{event}", methods: methods{"GET": x.events.readEvent}},
+		{path: "/v1/events/{event}/attempts", methods: methods{"GET": x.events.listAttempts}},
+		{path: "/v1/events/{event}/signature", methods: methods{"GET": x.signatures.explainSignature}},
+		{path: "/v1/events/{event}/payload", methods: methods{"DELETE": x.payloads.erasePayload}},
+		// the id of its run derives from the claim, and the run is written first
+		{path: "/v1/events/{event}/replay", methods: methods{"POST": x.replays.replayEvent}, inPath: event, resumable: true},
+		// the newest receipt wins, and processed is final
+		{path: "/v1/events/{event}/processing", methods: methods{"POST": x.receipts.receiveProcessing},
+			inPath: event, resumable: true, keyOptional: true},
+		{path: "/v1/replays", methods: methods{"GET": x.runs.listRuns, "POST": x.replays.replayEvents}, resumable: true},
+		{path: "/v1/replays/{run}", methods: methods{"GET": x.runs.readRun, "POST": x.runs.actOnRun},
+			inPath: finds(x.runs.inPath), resumable: true},
+		{path: "/v1/fixtures", methods: methods{"GET": x.fixtures.listFixtures, "POST": x.fixtures.createFixture},
+			resumable: true, recheck: x.fixtures.recheckAnswer},
+		{path: "/v1/fixtures/export", methods: methods{"GET": x.fixtures.exportFixtures}},
+		{path: "/v1/fixtures/{fixture}", methods: methods{"GET": x.fixtures.readFixture, "PATCH": x.fixtures.updateFixture,
 			"DELETE": x.fixtures.deleteFixture}},
-		{"/v1/settings/detection", methods{"GET": x.detection.readDetection, "PATCH": x.detection.updateDetection}},
-		{tryPath, methods{"POST": x.detection.tryRules}},
-		{"/v1/overview", methods{"GET": x.overviews.readOverview}},
-		{"/v1/endpoints/{endpoint}/traffic", methods{"GET": x.overviews.readTraffic}},
-		{"/v1/usage", methods{"GET": x.usage.readUsage}},
-		{"/v1/usage/daily", methods{"GET": x.usage.readUsageDays}},
-		{"/v1/me", methods{"GET": x.keys.me}},
-		{"/v1/audit", methods{"GET": x.audit.listAudit}},
-		{"/v1/findings", methods{"GET": x.findings.listFindings}},
-		{"/v1/findings/update", methods{"POST": x.findings.updateFindings}},
-		{"/v1/findings/{finding}", methods{"GET": x.findings.readFinding, "PATCH": x.findings.updateFinding}},
-		{"/v1/findings/{finding}/occurrences", methods{"GET": x.findings.listOccurrences}},
+	}
+}
+
+func (x *resources) endpointRoutes() []route {
+	const one = "/v1/endpoints/{endpoint}"
+	const oneDestination = one + "/destinations/{destination}"
+	endpoint := finds(x.core.endpointInPath)
+	destination := func(r *http.Request, key *config.Key) error {
+		_, _, err := x.core.destinationInPath(r, key)
+		return err
+	}
+	return []route{
+		{path: "/v1/endpoints", methods: methods{"GET": x.endpoints.listEndpoints, "POST": x.endpoints.createEndpoint},
+			resumable: true},
+		{path: "/v1/endpoints/validate", methods: methods{"POST": x.endpoints.validateEndpoint}, computes: true},
+		{path: one + "/validate", methods: methods{"POST": x.endpoints.validateChange}, computes: true},
+		{path: one, methods: methods{"GET": x.endpoints.readEndpoint, "PATCH": x.endpoints.updateEndpoint,
+			"DELETE": x.endpoints.deleteEndpoint}},
+		// the stored token or secret names the claim that created it
+		{path: one + "/rotate-token", methods: methods{"POST": x.endpoints.rotateToken}, inPath: endpoint, resumable: true},
+		{path: one + "/transformation/preview", methods: methods{"POST": x.previews.previewTransformation},
+			computes: true, readable: true},
+		{path: one + "/transformation/versions", methods: methods{"GET": x.endpoints.listTransformationVersions}},
+		{path: one + "/destinations", methods: methods{"POST": x.destinations.createDestination},
+			inPath: endpoint, resumable: true},
+		{path: oneDestination,
+			methods: methods{"PATCH": x.destinations.updateDestination, "DELETE": x.destinations.deleteDestination}},
+		{path: oneDestination + "/rotate_secret", methods: methods{"POST": x.destinations.rotateSecret},
+			inPath: destination, resumable: true},
+		// the default moment is the time of the claim
+		{path: oneDestination + "/purge", methods: methods{"POST": x.destinations.purgeDestination},
+			inPath: destination, resumable: true},
+		{path: one + "/test", methods: methods{"POST": x.sender.testEndpoint}, inPath: endpoint},
+		{path: one + "/stream", methods: methods{"GET": x.streams.streamEvents}, endless: true},
+		{path: one + "/traffic", methods: methods{"GET": x.overviews.readTraffic}},
+	}
+}
+
+func (x *resources) operationRoutes() []route {
+	return []route{
+		{path: "/v1/alerts", methods: methods{"GET": x.alerts.readAlerts, "PATCH": x.alerts.updateAlerts}},
+		{path: "/v1/alerts/history", methods: methods{"GET": x.alerts.listAlerts}},
+		{path: "/v1/alerts/test", methods: methods{"POST": x.alerts.testAlerts}},
+		{path: "/v1/recoveries", methods: methods{"GET": x.recoveries.listRecoveries, "POST": x.recoveries.createRecovery},
+			resumable: true},
+		// an action that is in effect already changes nothing
+		{path: "/v1/recoveries/{recovery}", methods: methods{"GET": x.recoveries.readRecovery,
+			"POST": x.recoveries.actOnRecovery}, inPath: finds(x.recoveries.recoveryInPath), resumable: true},
+		{path: "/v1/recoveries/{recovery}/items", methods: methods{"GET": x.recoveries.listRecoveryItems}},
+		{path: "/v1/overview", methods: methods{"GET": x.overviews.readOverview}},
+		{path: "/v1/usage", methods: methods{"GET": x.usage.readUsage}},
+		{path: "/v1/usage/daily", methods: methods{"GET": x.usage.readUsageDays}},
+		{path: "/v1/me", methods: methods{"GET": x.keys.me}},
+		{path: "/v1/audit", methods: methods{"GET": x.audit.listAudit}},
+	}
+}
+
+// leakRoutes are those of what leaks are found in.
+func (x *resources) leakRoutes() []route {
+	drain, tripwire, dsn := finds(x.core.drainInPath), finds(x.core.tripwireInPath), finds(x.core.dsnInPath)
+	return []route{
+		{path: "/v1/drains", methods: methods{"GET": x.drains.listDrains, "POST": x.drains.createDrain}, resumable: true},
+		{path: "/v1/drains/{drain}", methods: methods{"GET": x.drains.readDrain, "PATCH": x.drains.updateDrain,
+			"DELETE": x.drains.deleteDrain}},
+		{path: "/v1/drains/{drain}/rotate", methods: methods{"POST": x.drains.rotateDrain}, inPath: drain, resumable: true},
+		{path: "/v1/domains", methods: methods{"GET": x.domains.listDomains, "POST": x.domains.createDomain},
+			resumable: true},
+		{path: "/v1/domains/{domain}", methods: methods{"GET": x.domains.readDomain, "DELETE": x.domains.deleteDomain}},
+		// it only looks
+		{path: "/v1/domains/{domain}/verify", methods: methods{"POST": x.domains.verifyDomain},
+			inPath: finds(x.core.domainInPath), resumable: true},
+		{path: "/v1/scans", methods: methods{"GET": x.scans.listScans, "POST": x.scans.createScan}, resumable: true},
+		{path: "/v1/scans/{scan}", methods: methods{"GET": x.scans.readScan}},
+		{path: "/v1/tripwires", methods: methods{"GET": x.tripwires.listTripwires, "POST": x.tripwires.createTripwire},
+			resumable: true},
+		{path: "/v1/tripwires/{tripwire}", methods: methods{"GET": x.tripwires.readTripwire,
+			"DELETE": x.tripwires.deleteTripwire}},
+		{path: "/v1/tripwires/{tripwire}/rotate", methods: methods{"POST": x.tripwires.rotateTripwire},
+			inPath: tripwire, resumable: true},
+		{path: "/v1/tripwires/{tripwire}/test", methods: methods{"POST": x.tripwires.testTripwire}, inPath: tripwire},
+		{path: "/v1/dsns", methods: methods{"GET": x.dsns.listDSNs, "POST": x.dsns.createDSN}, resumable: true},
+		{path: "/v1/dsns/{dsn}", methods: methods{"GET": x.dsns.readDSN, "PATCH": x.dsns.updateDSN,
+			"DELETE": x.dsns.deleteDSN}},
+		{path: "/v1/dsns/{dsn}/rotate", methods: methods{"POST": x.dsns.rotateDSN}, inPath: dsn, resumable: true},
+	}
+}
+
+func (x *resources) detectionRoutes() []route {
+	return []route{
+		{path: "/v1/settings/detection",
+			methods: methods{"GET": x.detection.readDetection, "PATCH": x.detection.updateDetection}},
+		{path: "/v1/settings/detection/try", methods: methods{"POST": x.detection.tryRules}, computes: true},
+		{path: "/v1/findings", methods: methods{"GET": x.findings.listFindings}},
+		// a finding that has the status already is not changed
+		{path: "/v1/findings/update", methods: methods{"POST": x.findings.updateFindings}, resumable: true},
+		{path: "/v1/findings/{finding}", methods: methods{"GET": x.findings.readFinding, "PATCH": x.findings.updateFinding}},
+		{path: "/v1/findings/{finding}/occurrences", methods: methods{"GET": x.findings.listOccurrences}},
 	}
 }

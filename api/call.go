@@ -12,9 +12,6 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// streamPath is the only route whose response never ends.
-const streamPath = "/v1/endpoints/{endpoint}/stream"
-
 // Call answers a request of a signed-in person without a network: pages call it. Everything after authentication is
 // the same as for a request with an API key: routing, rate limits, scopes, Idempotency-Keys, audit entries, metrics and
 // errors. It does not check the host name, which belongs to the page's request, and counts no use of a key.
@@ -34,7 +31,7 @@ func (a *API) Call(ctx context.Context, principal *config.Key, method, path stri
 	}
 	rec := a.front.Call(newCall(ctx, method, path, query, body, idempotencyKey),
 		func(w http.ResponseWriter, r *http.Request) error {
-			if found, _ := a.router.match(r); found.path == streamPath {
+			if found, _ := a.router.match(r); found.endless {
 				return web.Invalid("", "a stream can only be read over HTTP, with an API key; list the events instead")
 			}
 			return a.router.serveFor(w, r, principal)

@@ -20,49 +20,25 @@ type core struct {
 	retentionDays int
 	clock         func() time.Time
 	ids           *id.Generator
-	config        configReader
-	drains        drainReader
-	domains       domainReader
-	dsns          dsnReader
-	tripwires     tripwireReader
-	fixtures      fixtureReader
+	configReader  configReader
 	// waitingRequests counts repeats that wait for the first call with their Idempotency-Key, and replays that wait
 	// for another replay.
 	waitingRequests atomic.Int64
 }
 
-// configReader is the part of the configuration that every resource may read.
+// configReader finds in the configuration what a path or a body may name. A resource has the rest of the configuration
+// that it needs as a field of its own.
 type configReader interface {
 	Endpoint(id string) (*config.Endpoint, config.Presence)
 	EndpointByToken(token string) *config.Endpoint
 	Endpoints(account string, beforeSeq int64, limit int) ([]*config.Endpoint, bool)
-	Sync(ctx context.Context) error
-}
-
-// drainReader is the part of the configuration that finds drains.
-type drainReader interface {
 	Drain(id string) (*config.Drain, config.Presence)
-}
-
-// domainReader is the part of the configuration that finds domains.
-type domainReader interface {
 	Domain(id string) (*config.Domain, config.Presence)
-}
-
-// dsnReader is the part of the configuration that finds DSNs.
-type dsnReader interface {
 	DSN(id string) (*config.DSN, config.Presence)
-}
-
-// tripwireReader is the part of the configuration that finds tripwires.
-type tripwireReader interface {
 	Tripwire(id string) (*config.Tripwire, config.Presence)
 	Tripwires(account, domain string, beforeSeq int64, limit int) ([]*config.Tripwire, bool)
-}
-
-// fixtureReader is the part of the configuration that finds fixtures.
-type fixtureReader interface {
 	Fixture(id string) (*config.Fixture, config.Presence)
+	Sync(ctx context.Context) error
 }
 
 func (c *core) now() time.Time { return c.clock().UTC().Truncate(time.Millisecond) }
@@ -76,7 +52,7 @@ func (c *core) requestTime(r *http.Request) time.Time {
 }
 
 // body validates Idempotency-Key and Content-Type of a write and reads its JSON body. An empty body is returned as {}.
-func (c *core) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+func (c *core) body(r *http.Request) ([]byte, error) {
 	if _, err := idempotencyKey(r); err != nil {
 		return nil, err
 	}
@@ -93,15 +69,24 @@ func (c *core) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
+// find returns what has an id, nil if it does not exist. When this node does not know the id, it reads again after it
+// has caught up: another node may have created it a moment ago.
+func find[T any](ctx context.Context, c *core, read func(id string) (*T, config.Presence), name string) *T {
+	x, presence := read(name)
+	if presence == config.Unknown {
+		c.catchUp(ctx)
+		x, presence = read(name)
+	}
+	if presence != config.Present {
+		return nil
+	}
+	return x
+}
+
 // endpointInPath returns the endpoint that the path names, or the 404.
 func (c *core) endpointInPath(r *http.Request, key *config.Key) (*config.Endpoint, error) {
-	name := web.InfoOf(r).Vars["endpoint"]
-	e, presence := c.config.Endpoint(name)
-	if presence == config.Unknown { // another node may have created it a moment ago
-		c.catchUp(r.Context())
-		e, presence = c.config.Endpoint(name)
-	}
-	if presence != config.Present || e.Account != key.Account {
+	e := find(r.Context(), c, c.configReader.Endpoint, web.InfoOf(r).Vars["endpoint"])
+	if e == nil || e.Account != key.Account {
 		return nil, web.Missing("there is no such endpoint")
 	}
 	return e, nil
@@ -122,7 +107,7 @@ func (c *core) destinationInPath(r *http.Request, key *config.Key) (*config.Endp
 
 // presentEndpoint returns the account's endpoint with that id, or nil if it does not exist or was deleted.
 func (c *core) presentEndpoint(name, account string) *config.Endpoint {
-	e, presence := c.config.Endpoint(name)
+	e, presence := c.configReader.Endpoint(name)
 	if presence != config.Present || e.Account != account {
 		return nil
 	}
@@ -135,7 +120,7 @@ func (c *core) presentEndpoint(name, account string) *config.Endpoint {
 func (c *core) catchUp(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, preparationWait)
 	defer cancel()
-	_ = c.config.Sync(ctx)
+	_ = c.configReader.Sync(ctx)
 }
 
 // eventInPath returns the id of the event that the path names, or the 404 when the id is malformed or the event's

@@ -85,8 +85,8 @@ func deprecatedAPI(t *testing.T, entries ...deprecation) (*deprecationTable, fun
 	}
 	missing := func(http.ResponseWriter, *http.Request, *config.Key) error { return web.Missing("no such thing") }
 	rt := newRouter(&Config{BaseURL: "http://localhost"}, &Deps{}, []route{
-		{"/v1/old/{thing}", methods{"GET": missing}},
-		{"/v1/things", methods{"GET": fine, "POST": fine}},
+		{path: "/v1/old/{thing}", methods: methods{"GET": missing}},
+		{path: "/v1/things", methods: methods{"GET": fine, "POST": fine}},
 	}, &idempotentCalls{}, table)
 	front := &web.Front{BaseURL: "http://localhost"}
 	key := &config.Key{ID: "usr_1", Scope: config.Read}

@@ -71,22 +71,20 @@ type Deps struct {
 	Sample func(ep *config.Endpoint, provider, kind string, d id.ID) (*event.Event, error)
 }
 
-// validate returns the missing dependencies as one error. It does not check Replays and Egress.
+// validate returns the missing dependencies as one error.
 func (d Deps) validate() error {
 	var errs []error
 	for name, present := range map[string]bool{
-		"Recovery": d.Recovery != nil,
-		"Log":      d.Log != nil, "Config": d.Config != nil, "Keyring": d.Keyring != nil, "Events": d.Events != nil,
-		"Accept": d.Accept != nil,
-		"Feed":   d.Feed != nil, "Commands": d.Commands != nil, "Receipts": d.Receipts != nil, "Erasures": d.Erasures != nil,
-		"Usage": d.Usage != nil, "Traffic": d.Traffic != nil, "Senders": d.Senders != nil, "Domains": d.Domains != nil,
-		"Limits":       d.Limits != nil,
-		"LimiterStore": d.LimiterStore != nil,
-		"Notifier":     d.Notifier != nil,
-		"IDs":          d.IDs != nil, "Now": d.Now != nil, "ValidateVerification": d.ValidateVerification != nil,
-		"Reverify": d.Reverify != nil, "Explain": d.Explain != nil,
-		"Audit": d.Audit != nil, "Findings": d.Findings != nil, "KeyUses": d.KeyUses != nil, "Refusals": d.Refusals != nil,
-		"Sample": d.Sample != nil,
+		"Selection": d.Selection != nil, "Runs": d.Runs != nil, "Answers": d.Answers != nil,
+		"Log": d.Log != nil, "Config": d.Config != nil, "Keyring": d.Keyring != nil, "Events": d.Events != nil,
+		"Recovery": d.Recovery != nil, "Accept": d.Accept != nil, "Feed": d.Feed != nil, "Commands": d.Commands != nil,
+		"Receipts": d.Receipts != nil, "Erasures": d.Erasures != nil, "Usage": d.Usage != nil,
+		"Traffic": d.Traffic != nil, "Senders": d.Senders != nil, "Domains": d.Domains != nil,
+		"Limits": d.Limits != nil, "LimiterStore": d.LimiterStore != nil, "Notifier": d.Notifier != nil,
+		"Audit": d.Audit != nil, "Findings": d.Findings != nil, "KeyUses": d.KeyUses != nil,
+		"Refusals": d.Refusals != nil, "IDs": d.IDs != nil, "Now": d.Now != nil,
+		"ValidateVerification": d.ValidateVerification != nil, "Reverify": d.Reverify != nil,
+		"Explain": d.Explain != nil, "Sample": d.Sample != nil,
 	} {
 		if !present {
 			errs = append(errs, fmt.Errorf("api dependency %s is missing", name))

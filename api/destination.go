@@ -65,7 +65,7 @@ func (a *destinations) createDestination(w http.ResponseWriter, r *http.Request,
 	if err != nil {
 		return err
 	}
-	body, err := a.body(w, r)
+	body, err := a.body(r)
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func (a *destinations) updateDestination(w http.ResponseWriter, r *http.Request,
 	if err != nil {
 		return err
 	}
-	body, err := a.body(w, r)
+	body, err := a.body(r)
 	if err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func (a *destinations) rotateSecret(w http.ResponseWriter, r *http.Request, key 
 	if err != nil {
 		return err
 	}
-	body, err := a.body(w, r)
+	body, err := a.body(r)
 	if err != nil {
 		return err
 	}
@@ -163,9 +163,7 @@ func (a *destinations) rotateSecret(w http.ResponseWriter, r *http.Request, key 
 			}
 		}
 		in.setSecret(&d, sign.NewSecret())
-		if c := callOf(r); c != nil {
-			d.Secrets[0].RotatedBy = c.claim.IDSeed
-		}
+		d.Secrets[0].RotatedBy = rotatedBy(r)
 		if overlap > 0 {
 			before.Until = a.now().Add(time.Duration(overlap) * time.Second)
 			d.Secrets = append(d.Secrets, before)
@@ -177,11 +175,11 @@ func (a *destinations) rotateSecret(w http.ResponseWriter, r *http.Request, key 
 // rotatedBefore reports whether an earlier call with the request's Idempotency-Key has already rotated the secret.
 // The answer then shows that secret: a second rotation would end the one that receivers still use.
 func (a *destinations) rotatedBefore(r *http.Request, in *endpointInput, d *config.Destination) bool {
-	c := callOf(r)
-	if c == nil {
+	by := rotatedBy(r)
+	if by == "" {
 		return false
 	}
-	i := slices.IndexFunc(d.Secrets, func(s config.SigningSecret) bool { return s.RotatedBy == c.claim.IDSeed })
+	i := slices.IndexFunc(d.Secrets, func(s config.SigningSecret) bool { return s.RotatedBy == by })
 	if i < 0 {
 		return false
 	}
@@ -199,7 +197,7 @@ func (a *endpoints) rotateToken(w http.ResponseWriter, r *http.Request, key *con
 	if err != nil {
 		return err
 	}
-	body, err := a.body(w, r)
+	body, err := a.body(r)
 	if err != nil {
 		return err
 	}
@@ -208,10 +206,7 @@ func (a *endpoints) rotateToken(w http.ResponseWriter, r *http.Request, key *con
 		o := in.newObject("", body)
 		o.integer("overlap_seconds", 0, maxTokenOverlap, &overlap)
 		o.warnUnknown()
-		by := ""
-		if c := callOf(r); c != nil {
-			by = c.claim.IDSeed
-		}
+		by := rotatedBy(r)
 		if in.err != nil || by != "" && (e.TokenRotatedBy == by || e.FormerToken != nil && e.FormerToken.RotatedBy == by) {
 			return // the first call with the Idempotency-Key has rotated; a second rotation would end the previous token
 		}
@@ -240,7 +235,7 @@ func (a *destinations) purgeDestination(w http.ResponseWriter, r *http.Request, 
 	if err != nil {
 		return err
 	}
-	body, err := a.body(w, r)
+	body, err := a.body(r)
 	if err != nil {
 		return err
 	}

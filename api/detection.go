@@ -13,9 +13,6 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// tryPath is a POST that changes nothing; see changesNothing.
-const tryPath = "/v1/settings/detection/try"
-
 const (
 	// maxTryText is the length of a text to try rules on, in characters; maxTryMatches is how many matches are shown.
 	maxTryText, maxTryMatches = 16 << 10, 50
@@ -71,7 +68,7 @@ func (a *detection) readDetection(w http.ResponseWriter, r *http.Request, _ *con
 }
 
 func (a *detection) updateDetection(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	body, err := a.body(w, r)
+	body, err := a.body(r)
 	if err != nil {
 		return err
 	}
@@ -160,10 +157,7 @@ func (a *detection) rule(in *input, path string, raw []byte, saved []secrets.Cus
 		r.Name = saved[i].Name
 	}
 	o.name("name", 1, &r.Name)
-	if masked, n := a.scanners.Base().MaskAll(nil, []byte(r.Name)); n > 0 {
-		r.Name = string(masked)
-		in.warn(o.param("name"), "contained a secret, which was masked: names are shown to everybody and stand in alerts")
-	}
+	in.maskName(a.scanners.Base(), o.param("name"), &r.Name)
 	a.prefixes(o, &r)
 	o.enum("charset", &r.Charset, secrets.Charsets()...)
 	o.integer("min", secrets.MinCustomLength, secrets.MaxCustomLength, &r.Min)
@@ -229,7 +223,7 @@ func (a *detection) tryRules(w http.ResponseWriter, r *http.Request, key *config
 		return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: max(wait, time.Second),
 			Message: fmt.Sprintf("at most %d texts a second can be tried; wait as long as Retry-After says", tryRate)}
 	}
-	body, err := a.body(w, r)
+	body, err := a.body(r)
 	if err != nil {
 		return err
 	}

@@ -108,20 +108,15 @@ func domainAdvice(d *config.Domain, now time.Time) string {
 
 // domainInPath returns the domain that the path names, or the 404.
 func (c *core) domainInPath(r *http.Request, key *config.Key) (*config.Domain, error) {
-	name := web.InfoOf(r).Vars["domain"]
-	d, presence := c.domains.Domain(name)
-	if presence == config.Unknown { // another node may have created it a moment ago
-		c.catchUp(r.Context())
-		d, presence = c.domains.Domain(name)
-	}
-	if presence != config.Present || d.Account != key.Account {
+	d := find(r.Context(), c, c.configReader.Domain, web.InfoOf(r).Vars["domain"])
+	if d == nil || d.Account != key.Account {
 		return nil, web.Missing("there is no such domain")
 	}
 	return d, nil
 }
 
 func (a *domains) createDomain(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	body, err := a.body(w, r)
+	body, err := a.body(r)
 	if err != nil {
 		return err
 	}
@@ -212,7 +207,7 @@ func (a *domains) verifyDomain(w http.ResponseWriter, r *http.Request, key *conf
 	if err != nil {
 		return err
 	}
-	body, err := a.body(w, r)
+	body, err := a.body(r)
 	if err != nil {
 		return err
 	}

@@ -131,13 +131,8 @@ func (a *drains) answerDrain(w http.ResponseWriter, r *http.Request, key *config
 
 // drainInPath returns the drain that the path names, or the 404.
 func (c *core) drainInPath(r *http.Request, key *config.Key) (*config.Drain, error) {
-	name := web.InfoOf(r).Vars["drain"]
-	d, presence := c.drains.Drain(name)
-	if presence == config.Unknown { // another node may have created it a moment ago
-		c.catchUp(r.Context())
-		d, presence = c.drains.Drain(name)
-	}
-	if presence != config.Present || d.Account != key.Account {
+	d := find(r.Context(), c, c.configReader.Drain, web.InfoOf(r).Vars["drain"])
+	if d == nil || d.Account != key.Account {
 		return nil, web.Missing("there is no such drain")
 	}
 	return d, nil
@@ -147,10 +142,7 @@ func (c *core) drainInPath(r *http.Request, key *config.Key) (*config.Drain, err
 func (a *drains) merge(in *input, body []byte, d *config.Drain) {
 	o := in.newObject("", body)
 	o.name("name", 1, &d.Name)
-	if masked, n := a.leaks.MaskAll(nil, []byte(d.Name)); n > 0 {
-		d.Name = string(masked)
-		in.warn("name", "contained a secret, which was masked: names are shown to everybody and stand in alerts")
-	}
+	in.maskName(a.leaks, "name", &d.Name)
 	o.enum("platform", &d.Platform, config.DrainPlatforms...)
 	status := statusOf(d)
 	o.enum("status", &status, drainActive, drainPaused)
@@ -158,9 +150,7 @@ func (a *drains) merge(in *input, body []byte, d *config.Drain) {
 	version := d.Version
 	o.integer("version", 1, 1<<53, &version)
 	if version != d.Version && in.err == nil {
-		in.err = &web.Error{Status: http.StatusBadRequest, Type: web.Conflict, Param: "version",
-			Message: fmt.Sprintf("is not that of the drain, which has been changed meanwhile and is now %d; read it and "+
-				"try again", d.Version)}
+		in.err = errOtherVersion("drain", d.Version)
 	}
 	a.secret(o, "signing_secret", d.ID, config.FieldSigningSecret, &d.Sealed.SigningSecret)
 	a.secret(o, "verify_code", d.ID, config.FieldVerifyCode, &d.Sealed.VerifyCode)
@@ -194,7 +184,7 @@ func (a *drains) secret(o *object, name, drain, field string, to *config.Sealed)
 }
 
 func (a *drains) createDrain(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	body, err := a.body(w, r)
+	body, err := a.body(r)
 	if err != nil {
 		return err
 	}
@@ -264,7 +254,7 @@ func (a *drains) updateDrain(w http.ResponseWriter, r *http.Request, key *config
 	if err != nil {
 		return err
 	}
-	body, err := a.body(w, r)
+	body, err := a.body(r)
 	if err != nil {
 		return err
 	}
@@ -286,7 +276,7 @@ func (a *drains) rotateDrain(w http.ResponseWriter, r *http.Request, key *config
 	if err != nil {
 		return err
 	}
-	body, err := a.body(w, r)
+	body, err := a.body(r)
 	if err != nil {
 		return err
 	}
@@ -294,10 +284,7 @@ func (a *drains) rotateDrain(w http.ResponseWriter, r *http.Request, key *config
 	if in.newObject("", body).warnUnknown(); in.err != nil {
 		return in.err
 	}
-	by := ""
-	if c := callOf(r); c != nil {
-		by = c.claim.IDSeed
-	}
+	by := rotatedBy(r)
 	after, err := a.config.UpdateDrain(r.Context(), d.ID, func(d *config.Drain) error {
 		if by == "" || d.TokenRotatedBy != by { // otherwise the first call with the Idempotency-Key has rotated
 			d.Sealed.Token, d.TokenRotatedBy = a.newToken(d.ID), by

@@ -105,13 +105,8 @@ func (a *dsns) answerDSN(w http.ResponseWriter, r *http.Request, key *config.Key
 
 // dsnInPath returns the DSN that the path names, or the 404.
 func (c *core) dsnInPath(r *http.Request, key *config.Key) (*config.DSN, error) {
-	name := web.InfoOf(r).Vars["dsn"]
-	d, presence := c.dsns.DSN(name)
-	if presence == config.Unknown { // another node may have created it a moment ago
-		c.catchUp(r.Context())
-		d, presence = c.dsns.DSN(name)
-	}
-	if presence != config.Present || d.Account != key.Account {
+	d := find(r.Context(), c, c.configReader.DSN, web.InfoOf(r).Vars["dsn"])
+	if d == nil || d.Account != key.Account {
 		return nil, web.Missing("there is no such DSN")
 	}
 	return d, nil
@@ -121,10 +116,7 @@ func (c *core) dsnInPath(r *http.Request, key *config.Key) (*config.DSN, error) 
 func (a *dsns) merge(in *input, body []byte, d *config.DSN) {
 	o := in.newObject("", body)
 	o.name("name", 1, &d.Name)
-	if masked, n := a.leaks.MaskAll(nil, []byte(d.Name)); n > 0 {
-		d.Name = string(masked)
-		in.warn("name", "contained a secret, which was masked: names are shown to everybody and stand in alerts")
-	}
+	in.maskName(a.leaks, "name", &d.Name)
 	platform := d.Platform
 	o.enum("platform", &platform, config.DSNPlatforms...)
 	switch d.Platform {
@@ -151,9 +143,7 @@ func (a *dsns) merge(in *input, body []byte, d *config.DSN) {
 	version := d.Version
 	o.integer("version", 1, 1<<53, &version)
 	if version != d.Version && in.err == nil {
-		in.err = &web.Error{Status: http.StatusBadRequest, Type: web.Conflict, Param: "version",
-			Message: fmt.Sprintf("is not that of the DSN, which has been changed meanwhile and is now %d; read it and "+
-				"try again", d.Version)}
+		in.err = errOtherVersion("DSN", d.Version)
 	}
 	o.readOnly("id", "object", "dsn", "sdk", "last_received_at", "requests_24h", "reports_24h", "hits_24h",
 		"rejected_24h", "last_error", "created_by", "created_at", "updated_at", "warnings")
@@ -180,7 +170,7 @@ func (a *dsns) origins(in *input, texts [][]byte) (all []string) {
 }
 
 func (a *dsns) createDSN(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	body, err := a.body(w, r)
+	body, err := a.body(r)
 	if err != nil {
 		return err
 	}
@@ -250,7 +240,7 @@ func (a *dsns) updateDSN(w http.ResponseWriter, r *http.Request, key *config.Key
 	if err != nil {
 		return err
 	}
-	body, err := a.body(w, r)
+	body, err := a.body(r)
 	if err != nil {
 		return err
 	}
@@ -272,7 +262,7 @@ func (a *dsns) rotateDSN(w http.ResponseWriter, r *http.Request, key *config.Key
 	if err != nil {
 		return err
 	}
-	body, err := a.body(w, r)
+	body, err := a.body(r)
 	if err != nil {
 		return err
 	}
@@ -280,10 +270,7 @@ func (a *dsns) rotateDSN(w http.ResponseWriter, r *http.Request, key *config.Key
 	if in.newObject("", body).warnUnknown(); in.err != nil {
 		return in.err
 	}
-	by := ""
-	if c := callOf(r); c != nil {
-		by = c.claim.IDSeed
-	}
+	by := rotatedBy(r)
 	after, err := a.config.UpdateDSN(r.Context(), d.ID, func(d *config.DSN) error {
 		if by == "" || d.KeyRotatedBy != by { // otherwise the first call with the Idempotency-Key has rotated
 			d.Sealed.Key, d.KeyRotatedBy = a.newKey(d.ID), by

@@ -39,7 +39,7 @@ type endpoints struct {
 }
 
 func (a *endpoints) createEndpoint(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	e, in, err := a.newEndpoint(w, r, key)
+	e, in, err := a.newEndpoint(r, key)
 	if err != nil {
 		return err
 	}
@@ -57,9 +57,8 @@ func (a *endpoints) createEndpoint(w http.ResponseWriter, r *http.Request, key *
 }
 
 // newEndpoint returns the endpoint of a request to create one: the body over the defaults.
-func (a *endpoints) newEndpoint(w http.ResponseWriter, r *http.Request, key *config.Key) (
-	*config.Endpoint, *endpointInput, error) {
-	body, err := a.body(w, r)
+func (a *endpoints) newEndpoint(r *http.Request, key *config.Key) (*config.Endpoint, *endpointInput, error) {
+	body, err := a.body(r)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -236,7 +235,7 @@ func (a *endpoints) updateEndpoint(w http.ResponseWriter, r *http.Request, key *
 	if err != nil {
 		return err
 	}
-	body, err := a.body(w, r)
+	body, err := a.body(r)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"net/url"
 	"path"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -638,9 +639,14 @@ func TestRates(t *testing.T) {
 
 func TestNewReportsEveryInvalidSetting(t *testing.T) {
 	_, err := api.New(api.Config{BaseURL: "relay.example.com/", RateRead: -1}, api.Deps{})
-	for _, want := range []string{"base URL", "max body", "retention", "rates", "Log", "Config", "Keyring", "Events",
-		"Accept", "Commands", "Limits", "LimiterStore", "IDs", "Now", "ValidateVerification",
-		"Reverify"} {
+	all := []string{"base URL", "max body", "retention", "rates"}
+	optional := []string{"Egress", "Resolver", "Metrics", "Ready"}
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[api.Deps]()) {
+		if !f.Anonymous && !slices.Contains(optional, f.Name) {
+			all = append(all, "api dependency "+f.Name+" is missing")
+		}
+	}
+	for _, want := range all {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not name %s", err, want)
 		}

@@ -43,10 +43,11 @@ func Routes(a *API) map[string][]string {
 
 // RememberedAnswer wraps a test route like all POST routes.
 func RememberedAnswer(a *API, account, path string, answer func() []byte) func(key string) (int, error) {
-	handle := a.idempotent.withIdempotency(path, func(w http.ResponseWriter, _ *http.Request, _ *config.Key) error {
+	call := func(w http.ResponseWriter, _ *http.Request, _ *config.Key) error {
 		_, err := w.Write(answer())
 		return err
-	})
+	}
+	handle := a.idempotent.withIdempotency(&route{path: path}, call)
 	return func(key string) (int, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond) // the client's time limit
 		defer cancel()

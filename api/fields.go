@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"net/http"
 	"regexp"
 	"slices"
 	"strconv"
@@ -12,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/eventrelay/relay/pkg/nearest"
+	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -45,6 +47,26 @@ func (in *input) fail(param, format string, args ...any) {
 
 func (in *input) warn(param, message string) {
 	in.warnings = append(in.warnings, warning{param, message})
+}
+
+// maskName masks the secrets in a name.
+func (in *input) maskName(leaks *secrets.Scanner, param string, name *string) {
+	in.maskText(leaks, param, name, "names are shown to everybody and stand in alerts")
+}
+
+// maskText masks the secrets in a text, and warns why it did.
+func (in *input) maskText(leaks *secrets.Scanner, param string, text *string, why string) {
+	if masked, n := leaks.MaskAll(nil, []byte(*text)); n > 0 {
+		*text = string(masked)
+		in.warn(param, "contained a secret, which was masked: "+why)
+	}
+}
+
+// errOtherVersion is the error of a request that changes another version of a thing than the current one.
+func errOtherVersion(thing string, current int) error {
+	return &web.Error{Status: http.StatusBadRequest, Type: web.Conflict, Param: "version",
+		Message: fmt.Sprintf("is not that of the %s, which has been changed meanwhile and is now %d; read it and try again",
+			thing, current)}
 }
 
 // object reads the members of one JSON object. A read method changes its target only if the member is present and

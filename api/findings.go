@@ -173,7 +173,7 @@ func (a *findings) updateFinding(w http.ResponseWriter, r *http.Request, key *co
 	if err != nil {
 		return err
 	}
-	body, err := a.body(w, r)
+	body, err := a.body(r)
 	if err != nil {
 		return err
 	}

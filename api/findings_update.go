@@ -49,7 +49,7 @@ type failedFinding struct {
 
 // updateFindings changes the status of many findings. Sent again, it changes nothing more.
 func (a *findings) updateFindings(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	body, err := a.body(w, r)
+	body, err := a.body(r)
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -194,7 +193,7 @@ func setContent(f *config.Fixture, content *fixture.Content) error {
 }
 
 func (a *fixtures) createFixture(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	body, err := a.body(w, r)
+	body, err := a.body(r)
 	if err != nil {
 		return err
 	}
@@ -311,7 +310,7 @@ func (a *fixtures) updateFixture(w http.ResponseWriter, r *http.Request, key *co
 	if err != nil {
 		return err
 	}
-	body, err := a.body(w, r)
+	body, err := a.body(r)
 	if err != nil {
 		return err
 	}
@@ -329,9 +328,7 @@ func (a *fixtures) updateFixture(w http.ResponseWriter, r *http.Request, key *co
 	defer end()
 	after, err := a.config.UpdateFixture(r.Context(), f.ID, func(f *config.Fixture) error {
 		if x.version != nil && *x.version != f.Version {
-			return &web.Error{Status: http.StatusBadRequest, Type: web.Conflict, Param: "version",
-				Message: fmt.Sprintf("is not that of the fixture, which has been changed meanwhile and is now %d; read it and "+
-					"try again", f.Version)}
+			return errOtherVersion("fixture", f.Version)
 		}
 		content, err := fixture.Unpack(f.Content)
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -104,12 +105,8 @@ func fixtureViewOf(f *config.Fixture, warnings []warning) (*fixtureView, error) 
 // presentFixture returns the account's fixture with that id, or the 404 if it does not exist, was deleted or has
 // expired.
 func (c *core) presentFixture(ctx context.Context, name, account string) (*config.Fixture, error) {
-	f, presence := c.fixtures.Fixture(name)
-	if presence == config.Unknown { // another node may have created it a moment ago
-		c.catchUp(ctx)
-		f, presence = c.fixtures.Fixture(name)
-	}
-	if presence != config.Present || f.Account != account {
+	f := find(ctx, c, c.configReader.Fixture, name)
+	if f == nil || f.Account != account {
 		return nil, web.Missing("there is no such fixture: it may have expired, or the payload of its event was erased")
 	}
 	return f, nil
@@ -118,6 +115,18 @@ func (c *core) presentFixture(ctx context.Context, name, account string) (*confi
 // fixtureInPath returns the fixture that the path names, or the 404.
 func (a *fixtures) fixtureInPath(r *http.Request, key *config.Key) (*config.Fixture, error) {
 	return a.presentFixture(r.Context(), web.InfoOf(r).Vars["fixture"], key.Account)
+}
+
+// recheckAnswer returns the 404 if the fixture in a remembered answer was deleted or has expired, or its event was
+// erased.
+func (a *fixtures) recheckAnswer(ctx context.Context, key *config.Key, body []byte) error {
+	var shown struct{ ID string }
+	if err := json.Unmarshal(body, &shown); err != nil {
+		return fmt.Errorf("read a remembered fixture: %w", err)
+	}
+	a.catchUp(ctx)
+	_, err := a.presentFixture(ctx, shown.ID, key.Account)
+	return err
 }
 
 func (a *fixtures) readFixture(w http.ResponseWriter, r *http.Request, key *config.Key) error {

@@ -28,7 +28,7 @@ import (
 //
 // A call whose node dies leaves its claim. After ClaimLife a repeat takes it over and continues, on routes where this
 // cannot do the work twice: the ids of what it creates derive from the claim, or repeating the work changes nothing
-// (see idempotencyPolicy). On other routes the effect of the first call is unknown, and the repeat gets a 400 conflict.
+// (see route.resumable). On other routes the effect of the first call is unknown, and the repeat gets a 400 conflict.
 
 // ClaimLife is how long a call may run before its claim may be taken over. It is longer than any call but a replay,
 // whose run shows whether it is alive. All writes of a call are conditional, so a call that resumes later does no harm.
@@ -37,7 +37,7 @@ var ClaimLife = 30 * time.Second
 
 const (
 	// maxRememberedAnswer bounds a remembered answer in bytes, compressed. Sealed and in base64 it fits into
-	// config.MaxEntity. Of a larger answer only the status is remembered.
+	// conflog.MaxEntityBytes. Of a larger answer only the status is remembered.
 	maxRememberedAnswer = 180 << 10
 	// claimTimeout bounds one write of a claim or an answer.
 	claimTimeout = 10 * time.Second
@@ -72,6 +72,16 @@ func newID(r *http.Request, prefix string) string {
 	return id.ID(sum[:16]).Text(prefix)
 }
 
+// rotatedBy returns how a secret names the request that creates it, empty without an Idempotency-Key. All calls with
+// the same Idempotency-Key have the same name, so a repeat finds out that the secret was rotated before.
+func rotatedBy(r *http.Request) string {
+	c := callOf(r)
+	if c == nil {
+		return ""
+	}
+	return c.claim.IDSeed
+}
+
 // runID is newID for a replay run.
 func (a *replays) runID(r *http.Request) (string, error) {
 	if c := callOf(r); c != nil {
@@ -80,38 +90,6 @@ func (a *replays) runID(r *http.Request) (string, error) {
 	d, err := a.ids.New(0)
 	return d.Text(id.Run), err
 }
-
-// idempotencyPolicy returns, for a route, whether a repeat may resume the work of a dead call (resumable), and
-// whether the request may be processed without remembering its key (optional). Routes not listed allow neither.
-func idempotencyPolicy(path string) (resumable, optional bool) {
-	switch path {
-	case "/v1/events/{event}/processing":
-		return true, true // the newest receipt wins, and processed is final
-	case "/v1/domains/{domain}/verify": // it only looks
-		return true, false
-	// what is already in effect changes nothing
-	case "/v1/recoveries/{recovery}", "/v1/replays/{run}", "/v1/findings/update":
-		return true, false
-	// the id of what is created derives from the claim
-	case "/v1/endpoints", "/v1/endpoints/{endpoint}/destinations", "/v1/recoveries", "/v1/drains",
-		"/v1/domains", "/v1/dsns", "/v1/scans", pathOfFixtures, "/v1/tripwires":
-		return true, false
-	case "/v1/replays", "/v1/events/{event}/replay": // the run's id too, and the run is written first
-		return true, false
-	case pathOfDestination + "rotate_secret", "/v1/endpoints/{endpoint}/rotate-token",
-		"/v1/drains/{drain}/rotate", "/v1/dsns/{dsn}/rotate", "/v1/tripwires/{tripwire}/rotate":
-		// the stored secret names the claim that created it
-		return true, false
-	case pathOfDestination + "purge": // the default moment is the time of the claim
-		return true, false
-	}
-	return false, false
-}
-
-const (
-	pathOfDestination = "/v1/endpoints/{endpoint}/destinations/{destination}/"
-	pathOfFixtures    = "/v1/fixtures"
-)
 
 // idempotentCalls remembers the answers of requests with an Idempotency-Key.
 type idempotentCalls struct {
@@ -122,8 +100,7 @@ type idempotentCalls struct {
 }
 
 // withIdempotency wraps the handler of a route so that repeats get the answer of the first call.
-func (a *idempotentCalls) withIdempotency(path string, next handlerFunc) handlerFunc {
-	resumable, optional := idempotencyPolicy(path)
+func (a *idempotentCalls) withIdempotency(called *route, next handlerFunc) handlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 		text, err := idempotencyKey(r)
 		if err != nil || text == "" {
@@ -136,8 +113,10 @@ func (a *idempotentCalls) withIdempotency(path string, next handlerFunc) handler
 			}
 			next = checkedAgain(next)
 		}
-		if err := a.checkPath(r, key); err != nil {
-			return err
+		if called.inPath != nil {
+			if err := called.inPath(r, key); err != nil {
+				return err
+			}
 		}
 		var body bytes.Buffer
 		if err := web.ReadBody(r, &body, a.maxBody); err != nil {
@@ -145,9 +124,10 @@ func (a *idempotentCalls) withIdempotency(path string, next handlerFunc) handler
 		}
 		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body.Bytes())), int64(body.Len())
 		sum := sha256.Sum256(body.Bytes())
-		c, err := a.claim(r, key, text, sum[:], resumable, optional)
+		c, err := a.claim(r, key, text, sum[:], called)
 		switch {
-		case errors.Is(err, config.ErrAnswersFull) && optional, errors.Is(err, config.ErrLevel): // unfinished upgrade
+		case errors.Is(err, config.ErrAnswersFull) && called.keyOptional,
+			errors.Is(err, config.ErrLevel): // unfinished upgrade
 			setIdempotencyUnavailable(w)
 			return next(w, r, key)
 		case errors.Is(err, config.ErrAnswersFull):
@@ -158,9 +138,9 @@ func (a *idempotentCalls) withIdempotency(path string, next handlerFunc) handler
 		case err != nil:
 			return err
 		case c.claim.Status != 0:
-			return a.answerRepeat(w, r, key, path, c.claim)
+			return a.answerRepeat(w, r, key, called, c.claim)
 		}
-		return a.runClaimed(w, r, key, c, resumable, next)
+		return a.runClaimed(w, r, key, c, called.resumable, next)
 	}
 }
 
@@ -173,7 +153,7 @@ func checkedAgain(next handlerFunc) handlerFunc {
 			if err != nil {
 				return err
 			}
-			if err := authorize(now, r.Method, r.URL.Path); err != nil {
+			if err := authorizeChange(now); err != nil {
 				return err
 			}
 		}
@@ -181,31 +161,9 @@ func checkedAgain(next handlerFunc) handlerFunc {
 	}
 }
 
-// checkPath validates the ids in the path as the handler will, because a 404 comes before errors of the body.
-func (a *idempotentCalls) checkPath(r *http.Request, key *config.Key) error {
-	var err error
-	switch vars := web.InfoOf(r).Vars; {
-	case vars["destination"] != "":
-		_, _, err = a.destinationInPath(r, key)
-	case vars["endpoint"] != "":
-		_, err = a.endpointInPath(r, key)
-	case vars["drain"] != "":
-		_, err = a.drainInPath(r, key)
-	case vars["domain"] != "":
-		_, err = a.domainInPath(r, key)
-	case vars["dsn"] != "":
-		_, err = a.dsnInPath(r, key)
-	case vars["tripwire"] != "":
-		_, err = a.tripwireInPath(r, key)
-	case vars["event"] != "":
-		_, err = a.eventInPath(r)
-	}
-	return err
-}
-
 // claim returns this request's call if it may do the work, or a call whose claim has the answer of an earlier request.
 // It waits while another call is running.
-func (a *idempotentCalls) claim(r *http.Request, key *config.Key, text string, body []byte, resumable, optional bool) (
+func (a *idempotentCalls) claim(r *http.Request, key *config.Key, text string, body []byte, called *route) (
 	*call, error) {
 	subject, err := a.ids.New(0)
 	if err != nil {
@@ -219,7 +177,7 @@ func (a *idempotentCalls) claim(r *http.Request, key *config.Key, text string, b
 	}
 	c := &call{}
 	err = a.retryUntilDone(r.Context(), func() (done bool, err error) {
-		c.claim, c.takenOver, err = a.tryClaim(r.Context(), mine, resumable, optional)
+		c.claim, c.takenOver, err = a.tryClaim(r.Context(), mine, called)
 		if e, ok := errors.AsType[*web.Error](err); ok {
 			return e.Status != http.StatusTooManyRequests, err
 		}
@@ -233,12 +191,12 @@ func (a *idempotentCalls) claim(r *http.Request, key *config.Key, text string, b
 }
 
 // tryClaim tries once to claim the key.
-func (a *idempotentCalls) tryClaim(ctx context.Context, mine *config.Answer, resumable, optional bool) (
+func (a *idempotentCalls) tryClaim(ctx context.Context, mine *config.Answer, called *route) (
 	claim *config.Answer, takenOver bool, err error) {
 	// Without the client's context: a claim that was cut off half-way would block the repeats.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimTimeout)
 	defer cancel()
-	held, err := a.answers.ClaimAnswer(ctx, mine, optional)
+	held, err := a.answers.ClaimAnswer(ctx, mine, called.keyOptional)
 	switch {
 	case err != nil:
 		return nil, false, err
@@ -249,7 +207,7 @@ func (a *idempotentCalls) tryClaim(ctx context.Context, mine *config.Answer, res
 		return held, false, nil
 	case a.now().Before(held.ClaimedUntil):
 		return nil, false, errStillRunning()
-	case !resumable:
+	case !called.resumable:
 		return nil, false, &web.Error{Status: http.StatusBadRequest, Type: web.Conflict, Param: idempotencyHeader,
 			Message: "belongs to a request that ended without an answer: it may or may not have taken effect; check what " +
 				"it changed, and send what is missing with a new key"}
@@ -381,7 +339,7 @@ var shownSecret = regexp.MustCompile(`"secret":"whsec_[^"]*([^"]{4})"`)
 // answerRepeat sends the answer of an earlier call. Anyone who knows its Idempotency-Key and its body, which may be
 // {}, can ask for it. Therefore secrets in it are shown only to the API key of that call.
 func (a *idempotentCalls) answerRepeat(
-	w http.ResponseWriter, r *http.Request, key *config.Key, path string, first *config.Answer) error {
+	w http.ResponseWriter, r *http.Request, key *config.Key, called *route, first *config.Answer) error {
 	w.Header().Set("Idempotent-Replayed", "true")
 	if first.Answer == "" {
 		return &web.Error{Status: http.StatusBadRequest, Type: web.Conflict, Param: idempotencyHeader,
@@ -404,8 +362,8 @@ func (a *idempotentCalls) answerRepeat(
 		return &web.Error{Status: first.Status, Type: e.Type, Message: e.Message, Param: e.Param, Code: e.Code, Run: e.Run,
 			RetryAfter: e.RetryAfter, Queued: e.Queued}
 	}
-	if path == pathOfFixtures {
-		if err := a.checkFixture(r.Context(), key, answer.Body); err != nil {
+	if called.recheck != nil {
+		if err := called.recheck(r.Context(), key, answer.Body); err != nil {
 			w.Header().Del("Idempotent-Replayed")
 			return err
 		}
@@ -421,15 +379,4 @@ func (a *idempotentCalls) answerRepeat(
 	w.WriteHeader(first.Status)
 	_, _ = w.Write(answer.Body)
 	return nil
-}
-
-// checkFixture returns the 404 if the fixture in a remembered answer was deleted, has expired, or its event was erased.
-func (a *idempotentCalls) checkFixture(ctx context.Context, key *config.Key, body []byte) error {
-	var shown struct{ ID string }
-	if err := json.Unmarshal(body, &shown); err != nil {
-		return fmt.Errorf("read a remembered fixture: %w", err)
-	}
-	a.catchUp(ctx)
-	_, err := a.presentFixture(ctx, shown.ID, key.Account)
-	return err
 }

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -106,6 +108,24 @@ func TestRepeatGetsTheFirstAnswer(t *testing.T) {
 		400, "payload_too_large", "")
 	if strings.Contains(c.log.String(), "whsec_") {
 		t.Error("a secret in the log")
+	}
+}
+
+// What the path names is checked before the body on every route, with an Idempotency-Key too.
+func TestUnknownPathComesBeforeTheBody(t *testing.T) {
+	c := newClient(t)
+	tooLarge := strings.Repeat("x", 2<<20)
+	for path, methods := range api.Routes(c.api) {
+		if !slices.Contains(methods, "POST") || !strings.Contains(path, "{") {
+			continue
+		}
+		target := regexp.MustCompile(`\{[^}]*\}`).ReplaceAllString(path, "nope")
+		for _, headers := range [][]string{nil, {"Idempotency-Key", "unknown path"}} {
+			a := c.do("POST", target, tooLarge, headers...)
+			if a.Status != 404 {
+				t.Errorf("%s %q: %d %s", a.call, headers, a.Status, a.raw)
+			}
+		}
 	}
 }
 

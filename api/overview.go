@@ -88,10 +88,10 @@ type openFindingView struct {
 
 // trafficView is the traffic of an account.
 type trafficView struct {
-	LastHour measuredView      `json:"last_hour"`
-	Minutes  []minuteView      `json:"minutes"`
-	Busiest  []endpointTraffic `json:"busiest"`
-	Worst    []endpointTraffic `json:"worst"`
+	LastHour measuredView       `json:"last_hour"`
+	Minutes  []measuredStepView `json:"minutes"`
+	Busiest  []endpointTraffic  `json:"busiest"`
+	Worst    []endpointTraffic  `json:"worst"`
 }
 
 // measuredView counts requests to destinations. Latency is that of requests.
@@ -110,8 +110,8 @@ type latencyView struct {
 	P99 int64 `json:"p99"`
 }
 
-// minuteView is one step of time: a minute, or an hour of a destination.
-type minuteView struct {
+// measuredStepView is one step of time: a minute, or an hour of a destination.
+type measuredStepView struct {
 	At web.Time `json:"at"`
 	measuredView
 }
@@ -153,10 +153,10 @@ func newMeasuredView(m event.Measured) measuredView {
 	return v
 }
 
-func minuteViews(steps []event.MeasuredStep) []minuteView {
-	views := make([]minuteView, len(steps))
+func measuredStepViews(steps []event.MeasuredStep) []measuredStepView {
+	views := make([]measuredStepView, len(steps))
 	for i, s := range steps {
-		views[i] = minuteView{web.Time(s.At), newMeasuredView(s.Measured)}
+		views[i] = measuredStepView{web.Time(s.At), newMeasuredView(s.Measured)}
 	}
 	return views
 }
@@ -236,7 +236,7 @@ func (a *overviews) overview(ctx context.Context, account string) (overviewAnswe
 	case err != nil:
 		return overviewAnswer{}, err
 	}
-	v.Traffic = &trafficView{LastHour: newMeasuredView(o.Hour), Minutes: minuteViews(o.Minutes),
+	v.Traffic = &trafficView{LastHour: newMeasuredView(o.Hour), Minutes: measuredStepViews(o.Minutes),
 		Busiest: a.endpointTraffics(account, o.Busiest), Worst: a.endpointTraffics(account, o.Worst)}
 	return overviewAnswer{v, o.AsOf}, nil
 }
@@ -262,7 +262,7 @@ func (a *overviews) addFindings(to *counted[openFindingView], account string) {
 // waitingDestinations returns the destinations that are held or paused, and those that the service has disabled.
 // Those that a person has disabled wait for nothing. Those that a person has paused are last.
 func (a *overviews) waitingDestinations(ctx context.Context, account string) counted[waitingDestination] {
-	endpoints, _ := a.config.Endpoints(account, 0, math.MaxInt)
+	endpoints, _ := a.configReader.Endpoints(account, 0, math.MaxInt)
 	held := breakersOf(ctx, a.limits, endpoints...)
 	out := counted[waitingDestination]{Data: []waitingDestination{}}
 	var paused []waitingDestination
@@ -328,9 +328,9 @@ const maxWaitingEvents = 5
 
 // destinationTraffic is the traffic of one destination. Destinations that were removed are included.
 type destinationTraffic struct {
-	DestinationID string       `json:"destination_id"`
-	LastHour      measuredView `json:"last_hour"`
-	Hours         []minuteView `json:"hours"`
+	DestinationID string             `json:"destination_id"`
+	LastHour      measuredView       `json:"last_hour"`
+	Hours         []measuredStepView `json:"hours"`
 }
 
 // readTraffic returns the traffic of an endpoint by destination, and its newest events with an open delivery.
@@ -367,7 +367,7 @@ func (a *overviews) trafficOf(ctx context.Context, e *config.Endpoint) (x endpoi
 	}
 	x.asOf, x.destinations = t.AsOf, make([]destinationTraffic, len(t.Destinations))
 	for i, g := range t.Destinations {
-		x.destinations[i] = destinationTraffic{g.ID, newMeasuredView(g.Hour), minuteViews(g.Day)}
+		x.destinations[i] = destinationTraffic{g.ID, newMeasuredView(g.Hour), measuredStepViews(g.Day)}
 	}
 	page, err := a.events.events.Events(ctx, event.Query{Account: e.Account, Endpoints: []string{e.ID},
 		Statuses: []event.Status{event.Pending, event.Retrying}, Limit: maxWaitingEvents})

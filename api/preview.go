@@ -19,9 +19,6 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// previewPath is a POST that changes nothing; see changesNothing.
-const previewPath = "/v1/endpoints/{endpoint}/transformation/preview"
-
 const (
 	// previewRate is how many previews a second a key or a person may make.
 	previewRate = 20

@@ -74,7 +74,7 @@ func (a *receipts) receiveProcessing(w http.ResponseWriter, r *http.Request, key
 	if err != nil {
 		return err
 	}
-	body, err := a.body(w, r)
+	body, err := a.body(r)
 	if err != nil {
 		return err
 	}

@@ -165,7 +165,7 @@ func TestWhyOfHaltedDeliveries(t *testing.T) {
 	run := id.Lowest(at.Add(2 * time.Minute)).Text(id.Run)
 	f := func(ep *config.Endpoint, status event.Status, run, want string) {
 		t.Helper()
-		a := &events{erasures: noErasures{}, core: &core{retentionDays: 30, config: oneEndpoint{endpoint: ep}}}
+		a := &events{erasures: noErasures{}, core: &core{retentionDays: 30, configReader: oneEndpoint{endpoint: ep}}}
 		next := at.Add(5 * time.Minute)
 		if status.Terminal() {
 			next = time.Time{}
@@ -210,7 +210,7 @@ func TestWhyOfHaltedDeliveries(t *testing.T) {
 // Of several destinations, one that gets an attempt decides.
 func TestWhyOfAHaltedDeliveryBesideAnother(t *testing.T) {
 	at := time.Date(2026, 8, 21, 22, 24, 36, 0, time.UTC)
-	a := &events{erasures: noErasures{}, core: &core{retentionDays: 30, config: oneEndpoint{
+	a := &events{erasures: noErasures{}, core: &core{retentionDays: 30, configReader: oneEndpoint{
 		endpoint: &config.Endpoint{Destinations: []config.Destination{{ID: "b", Enabled: true}}}}}}
 	d := &event.Detail{Event: &event.Event{}, Summary: event.Summary{ID: id.Lowest(at), Status: event.Retrying,
 		NextAttemptAt: at, Deliveries: []event.Delivery{{Destination: "a", Status: event.Retrying, NextAttemptAt: at},

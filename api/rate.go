@@ -23,11 +23,11 @@ const (
 // classNames are the names of the shared token buckets.
 var classNames = [classes]string{"read", "write", "send"}
 
-func classOf(method, path string) class {
+func (x *route) rateClass(method string) class {
 	switch {
-	case method == http.MethodGet, changesNothing(path):
+	case method == http.MethodGet, x.computes:
 		return classRead
-	case path == sendPath, path == batchPath:
+	case x.sends:
 		return classSend
 	default:
 		return classWrite

@@ -54,7 +54,7 @@ func (a *recoveries) createRecovery(w http.ResponseWriter, r *http.Request, key 
 	if err := refuseLoop(r); err != nil {
 		return err
 	}
-	body, err := a.body(w, r)
+	body, err := a.body(r)
 	if err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func (a *recoveries) readRecoveryInput(body []byte, key *config.Key) (*config.Re
 	if in.err != nil {
 		return nil, in.err
 	}
-	ep, presence := a.core.config.Endpoint(job.Endpoint)
+	ep, presence := a.configReader.Endpoint(job.Endpoint)
 	if presence != config.Present || ep.Account != key.Account {
 		return nil, &web.Error{
 			Status: http.StatusNotFound, Type: web.NotFound, Param: "endpoint_id", Message: "there is no such endpoint",
@@ -278,7 +278,7 @@ func (a *recoveries) actOnRecovery(w http.ResponseWriter, r *http.Request, key *
 	if err != nil {
 		return err
 	}
-	body, err := a.body(w, r)
+	body, err := a.body(r)
 	if err != nil {
 		return err
 	}
@@ -297,7 +297,7 @@ func (a *recoveries) actOnRecovery(w http.ResponseWriter, r *http.Request, key *
 		return in.err
 	}
 	// Another node may have shown the client a state that this node has not applied yet.
-	if err := a.core.config.Sync(r.Context()); err != nil {
+	if err := a.configReader.Sync(r.Context()); err != nil {
 		return err
 	}
 	if c := callOf(r); c != nil {

@@ -21,7 +21,7 @@ func (a *replays) replayEvent(w http.ResponseWriter, r *http.Request, key *confi
 	if err != nil {
 		return err
 	}
-	body, err := a.body(w, r)
+	body, err := a.body(r)
 	if err != nil {
 		return err
 	}
@@ -36,7 +36,7 @@ func (a *replays) replayEvent(w http.ResponseWriter, r *http.Request, key *confi
 	if answered, err := a.answerEarlierRun(w, r, false); answered || err != nil {
 		return err
 	}
-	ep, presence := a.config.Endpoint(d.Endpoint)
+	ep, presence := a.configReader.Endpoint(d.Endpoint)
 	if presence != config.Present {
 		return web.WrongState("", "the event's endpoint was deleted, so there is no destination to deliver to")
 	}

@@ -276,7 +276,7 @@ func (a *planner) endpointsWhere(
 			return nil, ctx.Err()
 		}
 		var page []*config.Endpoint
-		page, more = a.config.Endpoints(account, before, endpointsPage)
+		page, more = a.configReader.Endpoints(account, before, endpointsPage)
 		for _, e := range page {
 			yes, enough := match(e)
 			if yes {

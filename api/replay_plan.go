@@ -194,7 +194,7 @@ func (a *planner) classify(s *selection, e *event.Match) selectionChoice {
 
 // unverified reports whether an endpoint exists and does not verify signatures.
 func (a *planner) unverified(endpoint string) bool {
-	ep, presence := a.config.Endpoint(endpoint)
+	ep, presence := a.configReader.Endpoint(endpoint)
 	return presence == config.Present && ep.Verification == nil
 }
 

@@ -49,7 +49,7 @@ func (a *replays) replayEvents(w http.ResponseWriter, r *http.Request, key *conf
 	if err := refuseLoop(r); err != nil {
 		return err
 	}
-	body, err := a.body(w, r)
+	body, err := a.body(r)
 	if err != nil {
 		return err
 	}
@@ -169,7 +169,7 @@ func (a *replays) reauthenticate(ctx context.Context, r *http.Request) error {
 		if err != nil {
 			return !errors.Is(err, config.ErrLease), err
 		}
-		return true, authorize(key, r.Method, "/v1/replays")
+		return true, authorizeChange(key)
 	})
 }
 

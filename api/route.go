@@ -26,17 +26,51 @@ type handlerFunc func(w http.ResponseWriter, r *http.Request, key *config.Key) e
 // methods maps the methods of one path to their handlers.
 type methods map[string]handlerFunc
 
-// sendPath has its own rate limit, which batchPath shares.
+// sendPath is the busiest path; see router.match.
 const sendPath = "/v1/endpoints/{endpoint}/events"
 
-// batchPath counts as one request against that rate limit, regardless of its number of events.
-const batchPath = sendPath + "/batch"
-
-// route is one path with its handlers. It is one route of mux, so that a wrong method can be told from an unknown
-// path.
+// route is one path with its handlers and what the router must know of them. It is one route of mux, so that a wrong
+// method can be told from an unknown path. The answer of its POST is remembered under the Idempotency-Key, unless it
+// sends or computes.
 type route struct {
 	path string
 	methods
+	// endless: the response of its GET never ends, and masks each of its events itself.
+	endless bool
+	// sends: its POST sends events. It has a rate limit of its own, in which a batch counts as one request, remembers its
+	// Idempotency-Key in Redis, and changes no configuration.
+	sends bool
+	// computes: its POST changes nothing. It counts as a read against the rate limit and remembers no Idempotency-Key.
+	computes bool
+	// readable: read access is enough for its POST, which must compute.
+	readable bool
+	// resumable: a repeat may continue the POST of a node that has died, because this cannot do the work twice. Otherwise
+	// the effect of the first call is unknown, and the repeat gets a 400 conflict.
+	resumable bool
+	// keyOptional: its POST is processed without remembering the key when there is no room for it.
+	keyOptional bool
+	// inPath looks up the id in the path of its POST before an Idempotency-Key is claimed, because a 404 comes before
+	// errors of the body; nil: there is no id in the path, or no key is remembered. The handler looks it up once more. Of
+	// an event only the id is checked: the store is read by the handler.
+	inPath pathCheck
+	// recheck returns an error if a remembered answer must not be sent any more; nil: it always may.
+	recheck func(ctx context.Context, key *config.Key, answer []byte) error
+}
+
+// needsWriteAccess reports whether a method is for keys and people that may change something.
+func (x *route) needsWriteAccess(method string) bool {
+	return method != http.MethodGet && !(method == http.MethodPost && x.readable)
+}
+
+// pathCheck returns the 404 of a request whose path names what does not exist.
+type pathCheck func(r *http.Request, key *config.Key) error
+
+// finds makes a check of a function that looks up what a path names.
+func finds[T any](lookUp func(*http.Request, *config.Key) (T, error)) pathCheck {
+	return func(r *http.Request, key *config.Key) error {
+		_, err := lookUp(r, key)
+		return err
+	}
 }
 
 // router finds the handler of a request and checks who may use it. mux only matches paths, because handlers here
@@ -79,9 +113,8 @@ func newRouter(cfg *Config, deps *Deps, routes []route, repeats *idempotentCalls
 		mux:        mux.NewRouter().SkipClean(true).UseEncodedPath(), routes: map[string]route{},
 	}
 	for _, x := range routes {
-		if post := x.methods["POST"]; post != nil && x.path != sendPath && x.path != batchPath &&
-			!changesNothing(x.path) {
-			x.methods["POST"] = repeats.withIdempotency(x.path, post)
+		if post := x.methods["POST"]; post != nil && !x.sends && !x.computes {
+			x.methods["POST"] = repeats.withIdempotency(&x, post)
 		}
 		rt.mux.Path(x.path).Name(x.path)
 		rt.routes[x.path] = x
@@ -131,7 +164,7 @@ func (rt *router) serveFor(w http.ResponseWriter, r *http.Request, key *config.K
 	if method == http.MethodHead { // net/http omits the body
 		method = http.MethodGet
 	}
-	if err := rt.limitRate(w.Header(), key, classOf(method, found.path)); err != nil {
+	if err := rt.limitRate(w.Header(), key, found.rateClass(method)); err != nil {
 		return err
 	}
 	handle, ok := found.methods[method]
@@ -144,8 +177,10 @@ func (rt *router) serveFor(w http.ResponseWriter, r *http.Request, key *config.K
 	}
 	info.Route, info.Vars = found.path, vars // only now: a method that the client invented must not become a metric label
 	rt.deprecated.announce(w.Header(), r, method, found.path)
-	if err := authorize(key, method, found.path); err != nil {
-		return err
+	if found.needsWriteAccess(method) {
+		if err := authorizeChange(key); err != nil {
+			return err
+		}
 	}
 	if err := web.CheckHeader(r); err != nil {
 		return web.Invalid("", "%v", err)
@@ -153,7 +188,7 @@ func (rt *router) serveFor(w http.ResponseWriter, r *http.Request, key *config.K
 	if err := rt.checkHost(r.Host); err != nil {
 		return err
 	}
-	if method != http.MethodGet && found.path != sendPath && found.path != batchPath { // sends change no configuration
+	if method != http.MethodGet && !found.sends {
 		related := config.OriginOf(r.Context()).Related // of a call inside the process; see package confirm
 		r = r.WithContext(config.WithOrigin(r.Context(), config.Origin{Actor: key.ID, RequestID: info.ID,
 			RemoteIP: info.Client, Related: related}))
@@ -162,7 +197,7 @@ func (rt *router) serveFor(w http.ResponseWriter, r *http.Request, key *config.K
 		r = r.WithContext(event.WithCaller(r.Context(), key.ID))
 	}
 	by := viewerOf(key)
-	if by.capabilities || found.path == streamPath { // a stream masks each of its events
+	if by.capabilities || found.endless {
 		return toWebError(handle(w, r, key))
 	}
 	by.isToken = rt.isToken
@@ -220,19 +255,10 @@ func bearer(r *http.Request) (string, bool) {
 	return strings.TrimSpace(text), strings.EqualFold(scheme, "bearer") // RFC 9110, 11.1: schemes are case-insensitive
 }
 
-// changesNothing reports whether a POST to a path only computes something: it remembers no Idempotency-Key.
-func changesNothing(path string) bool {
-	return readsOnly(path) || path == tryPath || path == validatePath || path == validateChangePath
-}
-
-// readsOnly reports whether read access is enough for a POST to a path.
-func readsOnly(path string) bool { return path == previewPath }
-
-// authorize checks the scope of the key or person by the method alone, before any id is looked up.
-func authorize(key *config.Key, method, path string) error {
+// authorizeChange returns the 403 of a key or person that may only read. Its caller knows the route alone: no id has
+// been looked up.
+func authorizeChange(key *config.Key) error {
 	switch {
-	case method == http.MethodGet, readsOnly(path):
-		return nil
 	case key.Agent:
 		return &web.Error{Status: http.StatusForbidden, Type: web.InsufficientScope,
 			Message: "an agent key cannot make changes through the API; a person approves them in the dashboard"}

@@ -62,13 +62,8 @@ func (a *runs) listRuns(w http.ResponseWriter, r *http.Request, key *config.Key)
 
 // inPath returns the run that the path names, or the 404.
 func (a *runs) inPath(r *http.Request, key *config.Key) (*config.Run, error) {
-	name := web.InfoOf(r).Vars["run"]
-	run, presence := a.runs.ReplayRun(name)
-	if presence == config.Unknown { // another node may have created it a moment ago
-		a.catchUp(r.Context())
-		run, presence = a.runs.ReplayRun(name)
-	}
-	if presence != config.Present || run.Account != key.Account {
+	run := find(r.Context(), a.core, a.runs.ReplayRun, web.InfoOf(r).Vars["run"])
+	if run == nil || run.Account != key.Account {
 		return nil, web.Missing("there is no such run, or it is older than 30 days")
 	}
 	return run, nil
@@ -89,7 +84,7 @@ func (a *runs) actOnRun(w http.ResponseWriter, r *http.Request, key *config.Key)
 	if err != nil {
 		return err
 	}
-	body, err := a.body(w, r)
+	body, err := a.body(r)
 	if err != nil {
 		return err
 	}

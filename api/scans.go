@@ -61,7 +61,7 @@ func scanViewOf(s *config.Scan) *scanView {
 }
 
 func (a *scans) createScan(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	body, err := a.body(w, r)
+	body, err := a.body(r)
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (a *scans) createScan(w http.ResponseWriter, r *http.Request, key *config.K
 
 // mayScan completes a scan of a domain, or returns why there is none.
 func (a *scans) mayScan(key *config.Key, domain string, s *config.Scan) error {
-	d, presence := a.domains.Domain(domain)
+	d, presence := a.configReader.Domain(domain)
 	switch {
 	case presence != config.Present || d.Account != key.Account:
 		return web.Invalid("domain_id", "is not one of your domains")

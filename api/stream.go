@@ -245,7 +245,7 @@ func (s *sse) endReason(ctx context.Context) string {
 
 // followEndpoint follows the endpoint to a new partition, and returns the reason to end if the endpoint was deleted.
 func (s *sse) followEndpoint(ctx context.Context) string {
-	ep, presence := s.streams.config.Endpoint(s.endpoint)
+	ep, presence := s.streams.configReader.Endpoint(s.endpoint)
 	if presence != config.Present {
 		return endEndpointDeleted
 	}

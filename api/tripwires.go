@@ -146,20 +146,15 @@ func (a *tripwires) answerSecrets(w http.ResponseWriter, r *http.Request, status
 
 // tripwireInPath returns the tripwire that the path names, or the 404.
 func (c *core) tripwireInPath(r *http.Request, key *config.Key) (*config.Tripwire, error) {
-	name := web.InfoOf(r).Vars["tripwire"]
-	t, presence := c.tripwires.Tripwire(name)
-	if presence == config.Unknown { // another node may have created it a moment ago
-		c.catchUp(r.Context())
-		t, presence = c.tripwires.Tripwire(name)
-	}
-	if presence != config.Present || t.Account != key.Account {
+	t := find(r.Context(), c, c.configReader.Tripwire, web.InfoOf(r).Vars["tripwire"])
+	if t == nil || t.Account != key.Account {
 		return nil, web.Missing("there is no such tripwire")
 	}
 	return t, nil
 }
 
 func (a *tripwires) createTripwire(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	body, err := a.body(w, r)
+	body, err := a.body(r)
 	if err != nil {
 		return err
 	}
@@ -173,7 +168,7 @@ func (a *tripwires) createTripwire(w http.ResponseWriter, r *http.Request, key *
 	if earlier, _ := a.config.Tripwire(t.ID); earlier != nil { // the first call with the Idempotency-Key has created it
 		return a.answerSecrets(w, r, http.StatusCreated, earlier, config.TripwireText{}, in.warnings)
 	}
-	d, presence := a.domains.Domain(t.Domain)
+	d, presence := a.configReader.Domain(t.Domain)
 	switch {
 	case presence != config.Present || d.Account != key.Account:
 		return web.Invalid("domain_id", "is not one of your domains")
@@ -199,10 +194,7 @@ func (a *tripwires) read(in *input, body []byte, t *config.Tripwire) {
 	o.name("label", 1, &t.Label)
 	o.text("placement", 0, config.MaxPlacement, &t.Placement)
 	for name, at := range map[string]*string{"label": &t.Label, "placement": &t.Placement} {
-		if masked, n := a.leaks.MaskAll(nil, []byte(*at)); n > 0 {
-			*at = string(masked)
-			in.warn(name, "contained a secret, which was masked: it is shown to everybody and stands in alerts")
-		}
+		in.maskText(a.leaks, name, at, "it is shown to everybody and stands in alerts")
 	}
 	o.readOnly("id", "object", "status", "token_masked", "token", "url", "file", "snippets", "issued_at",
 		"last_tripped_at", "trip_count", "test_until", "finding_id", "test_finding_id", "created_by", "created_at",
@@ -265,8 +257,8 @@ func (a *tripwires) listTripwires(w http.ResponseWriter, r *http.Request, key *c
 }
 
 // readEmptyBody reads a body without members, and returns the warnings.
-func (a *tripwires) readEmptyBody(w http.ResponseWriter, r *http.Request) ([]warning, error) {
-	body, err := a.body(w, r)
+func (a *tripwires) readEmptyBody(r *http.Request) ([]warning, error) {
+	body, err := a.body(r)
 	if err != nil {
 		return nil, err
 	}
@@ -281,15 +273,11 @@ func (a *tripwires) rotateTripwire(w http.ResponseWriter, r *http.Request, key *
 	if err != nil {
 		return err
 	}
-	warnings, err := a.readEmptyBody(w, r)
+	warnings, err := a.readEmptyBody(r)
 	if err != nil {
 		return err
 	}
-	by := ""
-	if c := callOf(r); c != nil {
-		by = c.claim.IDSeed
-	}
-	after, text, err := a.config.RotateTripwire(r.Context(), t.ID, by)
+	after, text, err := a.config.RotateTripwire(r.Context(), t.ID, rotatedBy(r))
 	if err != nil {
 		return err
 	}
@@ -302,7 +290,7 @@ func (a *tripwires) testTripwire(w http.ResponseWriter, r *http.Request, key *co
 	if err != nil {
 		return err
 	}
-	warnings, err := a.readEmptyBody(w, r)
+	warnings, err := a.readEmptyBody(r)
 	if err != nil {
 		return err
 	}
@@ -331,7 +319,7 @@ func (a *tripwires) deleteTripwire(w http.ResponseWriter, r *http.Request, key *
 
 // checkTripwires returns an error for a domain that has tripwires: they would stay planted and trip nothing.
 func (a *domains) checkTripwires(d *config.Domain) error {
-	all, _ := a.tripwires.Tripwires(d.Account, d.ID, 0, config.MaxTripwires)
+	all, _ := a.configReader.Tripwires(d.Account, d.ID, 0, config.MaxTripwires)
 	if len(all) == 0 {
 		return nil
 	}

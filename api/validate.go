@@ -7,12 +7,8 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// The paths of POSTs that only validate; see changesNothing. They are paths of their own, not parameters of the
-// requests that change something, because a version that does not know a parameter would make the change.
-const (
-	validatePath       = "/v1/endpoints/validate"
-	validateChangePath = "/v1/endpoints/{endpoint}/validate"
-)
+// Validations have paths of their own. They are no parameters of the requests that change something, because a version
+// that does not know a parameter would make the change.
 
 // validation is the response to a body that the request for the change would accept. It does not say whether that would
 // change something: a secret could be guessed without a trace.
@@ -23,7 +19,7 @@ type validation struct {
 
 // validateEndpoint validates a body of createEndpoint.
 func (a *endpoints) validateEndpoint(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	e, in, err := a.newEndpoint(w, r, key)
+	e, in, err := a.newEndpoint(r, key)
 	if err != nil {
 		return err
 	}
@@ -39,7 +35,7 @@ func (a *endpoints) validateChange(w http.ResponseWriter, r *http.Request, key *
 	if err != nil {
 		return err
 	}
-	body, err := a.body(w, r)
+	body, err := a.body(r)
 	if err != nil {
 		return err
 	}

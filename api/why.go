@@ -146,7 +146,7 @@ func (a *events) halts(s *event.Summary) map[string]string {
 
 func (a *events) haltOf(s *event.Summary, x *event.Delivery) string {
 	const ends, waits = ": nothing more is sent", " is paused: nothing is sent until it is unpaused"
-	ep, presence := a.config.Endpoint(s.Endpoint)
+	ep, presence := a.configReader.Endpoint(s.Endpoint)
 	switch presence {
 	case config.Deleted:
 		return "the endpoint was deleted" + ends

@@ -62,7 +62,7 @@ func (p *eventPage) TargetCount() string {
 func showEvent(v *visit) error {
 	e := &eventDetail{}
 	if err := v.get(eventAPI(v), nil, e); err != nil {
-		return missingEvent(v, err)
+		return missingEvent(err)
 	}
 	p := &eventPage{eventDetail: e, BaseURL: v.cfg.BaseURL, Live: e.Status == "pending" || e.Status == "retrying",
 		Unknown: v.asOf != "" && e.hasNoOutcome()}
@@ -104,7 +104,7 @@ func eventAPI(v *visit) string { return "/v1/events/" + url.PathEscape(v.vars["e
 func eventPath(v *visit) string { return eventsPath + "/" + url.PathEscape(v.vars["event"]) }
 
 // missingEvent says why an event cannot be shown.
-func missingEvent(v *visit, err error) error {
+func missingEvent(err error) error {
 	if e, ok := errors.AsType[*apiError](err); ok && e.Status == http.StatusNotFound {
 		return web.Missing("There is no such event, or its retention has ended.")
 	}
@@ -243,7 +243,7 @@ func replayEvent(v *visit) error {
 	}
 	var queued struct{ Queued int }
 	if err := v.send("POST", eventAPI(v)+"/replay", body, f.Nonce, &queued); err != nil {
-		return missingEvent(v, err)
+		return missingEvent(err)
 	}
 	message := "Queued " + strconv.Itoa(queued.Queued) + " deliveries."
 	switch queued.Queued {
@@ -261,7 +261,7 @@ func erasePayload(v *visit) error {
 		return web.Invalid("", "Nothing was erased: type the word erase to confirm.")
 	}
 	if err := v.send("DELETE", eventAPI(v)+"/payload", nil, "", nil); err != nil {
-		return missingEvent(v, err)
+		return missingEvent(err)
 	}
 	return v.redirect(eventPath(v), "Body, headers and query are erased, on every node.")
 }
@@ -270,7 +270,7 @@ func erasePayload(v *visit) error {
 func downloadBody(v *visit) error {
 	e := &eventDetail{}
 	if err := v.get(eventAPI(v), nil, e); err != nil {
-		return missingEvent(v, err)
+		return missingEvent(err)
 	}
 	body := e.bytes()
 	h := v.w.Header()
@@ -299,7 +299,7 @@ func listAttempts(v *visit) error {
 		query.Set("cursor", cursor)
 	}
 	if err := v.get(eventAPI(v)+"/attempts", query, &list); err != nil {
-		return missingEvent(v, err)
+		return missingEvent(err)
 	}
 	p := attemptsPage{ID: v.vars["event"], Path: eventPath(v), Attempts: list.Data}
 	for _, a := range p.Attempts {
