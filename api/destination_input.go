@@ -166,8 +166,8 @@ func (in *endpointInput) destinationName(o *object, d *config.Destination) {
 func (in *endpointInput) mergeCurrent(o *object, d config.Destination) config.Destination {
 	after := in.mergeDestination(o, d)
 	if d.Enabled && !after.Enabled {
-		in.warn(o.param("enabled"), "deliveries that wait for it end as skipped (destination_disabled), and enabling it does "+
-			"not bring them back: replay the events with the status skipped to send them; paused would keep them")
+		in.warn(o.param("enabled"), "deliveries that wait for it end as skipped (destination_disabled), and enabling it "+
+			"does not bring them back: replay the events with the status skipped to send them; paused would keep them")
 	}
 	return after
 }

@@ -169,7 +169,8 @@ func (v *eventBase) setErased(at time.Time) {
 }
 
 // deliveriesOf renders the deliveries of an event; failures and halts are by destination.
-func deliveriesOf(d *event.Detail, failures map[string]*transformFailureView, halts map[string]string) []deliveryView {
+func deliveriesOf(d *event.Detail, failures map[string]*transformFailureView, halts map[string]string,
+) []deliveryView {
 	out := make([]deliveryView, len(d.Deliveries))
 	for i := range d.Deliveries {
 		x, failed := &d.Deliveries[i], failures[d.Deliveries[i].Destination]

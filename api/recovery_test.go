@@ -238,7 +238,8 @@ func TestRecoveryWarnsOfWhatIsPaused(t *testing.T) {
 	c := newClient(t, withJobsOf(3))
 	ep := c.endpoint(nil)
 	target, dest := "/v1/endpoints/"+ep.text("id"), ep.text("destinations.0.id")
-	const text = " is paused, so the job waits until it is unpaused; deliveries that are not sent by deadline_at are skipped"
+	const text = " is paused, so the job waits until it is unpaused; deliveries that are not sent by deadline_at " +
+		"are skipped"
 	want := func(a *answer, param, message string) {
 		t.Helper()
 		if a.want(a.Status); a.get("warnings.1") != nil || a.text("warnings.0.param") != param ||
