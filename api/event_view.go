@@ -176,7 +176,8 @@ func deliveriesOf(d *event.Detail, failures map[string]*transformFailureView, ha
 		x, failed := &d.Deliveries[i], failures[d.Deliveries[i].Destination]
 		out[i] = deliveryView{
 			ID: id.DeliveryOf(d.ID, x.Destination), DestinationID: x.Destination, Status: x.Status, Reason: orNull(x.Reason),
-			Why: deliveryWhy(x, d.Attempts, failed, halts[x.Destination]), Attempts: x.Attempts, NextAttemptAt: web.Time(x.NextAttemptAt),
+			Why:      deliveryWhy(x, d.Attempts, failed, halts[x.Destination]),
+			Attempts: x.Attempts, NextAttemptAt: web.Time(x.NextAttemptAt),
 			RunID: orNull(x.Run), TransformFailure: failed,
 		}
 	}
