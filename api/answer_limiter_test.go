@@ -80,7 +80,7 @@ func TestLargeAnswersAreBounded(t *testing.T) {
 
 // No response is larger than the bound it was counted with.
 func TestAnswerSizeBoundHolds(t *testing.T) {
-	a := &events{core: &core{}, erasures: noErasures{}}
+	a := &events{core: &core{configReader: oneEndpoint{}}, erasures: noErasures{}}
 	for _, text := range []string{"\x01", "<", "ü", "\xff", "\xff\xff\xff\xff", "\u2028", "\"", ""} {
 		many := strings.Repeat(text, 50_000)
 		d := &event.Detail{Event: &event.Event{

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -100,7 +101,7 @@ func (a *destinations) updateDestination(w http.ResponseWriter, r *http.Request,
 		return err
 	}
 	return a.changeDestination(w, r, key, e, name, func(in *endpointInput, d config.Destination) config.Destination {
-		return in.mergeDestination(in.newObject("", body), d)
+		return in.mergeCurrent(in.newObject("", body), d)
 	})
 }
 
@@ -155,6 +156,12 @@ func (a *destinations) rotateSecret(w http.ResponseWriter, r *http.Request, key 
 			return d
 		}
 		before := d.Secrets[0]
+		for _, older := range d.Secrets[1:] {
+			if older.Until.After(a.now()) {
+				in.warn("overlap_seconds", fmt.Sprintf("the overlap of the secret that ends with %s, until %s, ends now: only the "+
+					"newest two secrets sign", older.Last4, older.Until.UTC().Format(web.TimeFormat)))
+			}
+		}
 		in.setSecret(&d, sign.NewSecret())
 		d.Secrets[0].RotatedBy = rotatedBy(r)
 		if overlap > 0 {

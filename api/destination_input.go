@@ -109,7 +109,7 @@ func (in *endpointInput) destination(o *object, e *config.Endpoint) config.Desti
 	o.readOnly("id")
 	if given != "" {
 		if d := e.Destination(given); d != nil {
-			return in.mergeDestination(o, *d)
+			return in.mergeCurrent(o, *d)
 		}
 		o.fail("id", "is not a destination of this endpoint; leave id out to add a new one")
 		return config.Destination{}
@@ -122,7 +122,7 @@ func (in *endpointInput) destination(o *object, e *config.Endpoint) config.Desti
 	if !in.creating {
 		for _, d := range e.Destinations {
 			if d.URL == u {
-				return in.mergeDestination(o, d)
+				return in.mergeCurrent(o, d)
 			}
 		}
 	}
@@ -159,6 +159,17 @@ func (in *endpointInput) destinationName(o *object, d *config.Destination) {
 		o.name(name, 0, &text)
 		d.Name = &text
 	}
+}
+
+// mergeCurrent merges an entry into a destination that exists. Disabling it ends deliveries, which enabling it does not
+// bring back and recovery jobs do not select.
+func (in *endpointInput) mergeCurrent(o *object, d config.Destination) config.Destination {
+	after := in.mergeDestination(o, d)
+	if d.Enabled && !after.Enabled {
+		in.warn(o.param("enabled"), "deliveries that wait for it end as skipped (destination_disabled), and enabling it "+
+			"does not bring them back: replay the events with the status skipped to send them; paused would keep them")
+	}
+	return after
 }
 
 // mergeDestination returns d with the members of an entry. It does not modify the maps and slices of d.

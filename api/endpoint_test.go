@@ -326,11 +326,22 @@ func TestRotateSecret(t *testing.T) {
 		!until[0].IsZero() || !until[1].Equal(now.Add(24*time.Hour)) {
 		t.Errorf("%v %v %v", texts, until, err)
 	}
-	again := c.do("POST", target, `{"overlap_seconds":604800}`).want(200).text("signing.secret")
+	second := c.do("POST", target, `{"overlap_seconds":604800}`).want(200)
+	again := second.text("signing.secret")
 	if texts, _ = secrets(); len(texts) != 2 || texts[0] != again || texts[1] != rotated {
 		t.Errorf("%v", texts)
 	}
-	last := c.do("POST", target, `{"overlap_seconds":0}`).want(200).text("signing.secret")
+	if text := second.text("warnings.0.message"); second.text("warnings.0.param") != "overlap_seconds" ||
+		!strings.HasPrefix(text, "the overlap of the secret that ends with "+old[len(old)-4:]+
+			", until 2026-08-22T22:00:00.000Z, ends now") {
+		t.Errorf("a shorter overlap: %s", second.raw)
+	}
+	now = now.Add(8 * 24 * time.Hour) // the overlap of the second rotation is over
+	third := c.do("POST", target, `{"overlap_seconds":0}`).want(200)
+	last := third.text("signing.secret")
+	if third.get("warnings") != nil {
+		t.Errorf("%s", third.raw)
+	}
 	if texts, _ = secrets(); len(texts) != 1 || texts[0] != last {
 		t.Errorf("%v", texts)
 	}
@@ -677,7 +688,8 @@ func TestNamesArePrintable(t *testing.T) {
 	defer c.noRules()
 	domain := c.verifiedDomain("names.example.com")
 	urls := []any{map[string]any{"url": "https://a.example"}}
-	for _, bad := range []string{"n\u202eevil", "two\nlines", "a\tb", "a\u200bb", "a\u2028b"} {
+	for _, bad := range []string{"n\u202eevil", "two\nlines", "a\tb", "a\u200bb", "a\u2028b", "a\U000e0061b",
+		"\U0001f3f4\U000e0068\U000e0069", "a\ufffdb"} {
 		for path, body := range map[string]map[string]any{
 			"/v1/endpoints": {"name": bad, "destinations": urls},
 			"/v1/drains":    {"name": bad},
@@ -695,8 +707,17 @@ func TestNamesArePrintable(t *testing.T) {
 		c.do("PATCH", detectionPath, map[string]any{"rules": []any{map[string]any{"id": "custom:inv", "name": bad,
 			"prefixes": []string{"inv_live_"}}}}).wantError(400, "invalid_request", "rules[0].name")
 	}
-	good := map[string]any{"name": "Größe 中文 👍 👩\u200d💻\u00a0b", "destinations": urls}
+	if a := c.do("POST", "/v1/endpoints", map[string]any{"name": "ok\u3000\u202enot", "destinations": urls}).
+		want(400); !strings.HasSuffix(a.text("error.message"), "direction marks: it has U+202E") {
+		t.Errorf("%s", a.raw)
+	}
+	scotland := "\U0001f3f4\U000e0067\U000e0062\U000e0073\U000e0063\U000e0074\U000e007f"
+	good := map[string]any{"destinations": urls, "name": "Größe 中文 👍 👩\u200d💻\u00a0b 注文\u3000受信 Commandes\u202fEU " +
+		"a\u2009b Auftrags\u00adeingang " + scotland}
 	made := c.do("POST", "/v1/endpoints", good).want(201)
+	if made.text("name") != good["name"] {
+		t.Errorf("%s", made.raw)
+	}
 	target, old := "/v1/endpoints/"+made.text("id"), "old\nname"
 	if _, err := configuration.UpdateEndpoint(t.Context(), made.text("id"), func(e *config.Endpoint) error {
 		e.Name, e.Destinations[0].Name = old, &old
@@ -714,4 +735,24 @@ func TestNamesArePrintable(t *testing.T) {
 		want(200); a.get("destinations.0.name") != nil {
 		t.Errorf("%s", a.raw)
 	}
+}
+
+// Disabling a destination ends what waits for it, for good. The answer says so, once, and not of a new destination.
+func TestDisablingADestinationWarns(t *testing.T) {
+	c := newClient(t)
+	ep := c.endpoint(nil)
+	target, dest := "/v1/endpoints/"+ep.text("id"), ep.text("destinations.0.id")
+	f := func(path string, param any, body string) {
+		t.Helper()
+		a := c.do("PATCH", path, body).want(200)
+		text, _ := a.get("warnings.0.message").(string)
+		if a.get("warnings.0.param") != param || (param != nil) != strings.Contains(text, "end as skipped") {
+			t.Errorf("%s", a.raw)
+		}
+	}
+	f(target+"/destinations/"+dest, "enabled", `{"enabled":false}`)
+	f(target+"/destinations/"+dest, nil, `{"enabled":false,"name":"off"}`)
+	f(target+"/destinations/"+dest, nil, `{"enabled":true}`)
+	f(target, "destinations[0].enabled", `{"destinations":[{"id":"`+dest+`","enabled":false}]}`)
+	f(target, nil, `{"destinations":[{"id":"`+dest+`"},{"url":"https://new.example","enabled":false}]}`)
 }

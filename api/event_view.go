@@ -131,19 +131,23 @@ type receiptView struct {
 
 // detailOf renders an event; failures are those of transformations by destination.
 func (a *events) detailOf(by viewer, d *event.Detail, failures map[string]*transformFailureView) eventDetail {
-	e := d.Event
+	e, erasedAt := d.Event, a.erasures.ErasedAt(d.ID)
+	var halts map[string]string
+	if erasedAt.IsZero() {
+		halts = a.halts(&d.Summary)
+	}
 	v := eventDetail{
 		eventBase: baseOf(&d.Summary), Headers: joinHeaders(e.Header), HeadersRaw: headerLines(e.Header),
 		HeadersBase64: base64HeaderValues(by, e.Header),
 		ContentType:   orNull(e.ContentType()), Method: e.Method, Query: e.Query, RemoteIP: addrOrNull(e.RemoteIP),
 		IdempotencyKey: orNull(e.IdempotencyKey), DuplicateOf: orNull(e.DuplicateOf), ExpiresAt: web.Time(a.expiry(e.ID)),
 		TraceID:    orNull(event.TraceID(e.Trace)),
-		Deliveries: deliveriesOf(d, failures), AttemptsTruncated: d.AttemptsTruncated,
+		Deliveries: deliveriesOf(d, failures, halts), AttemptsTruncated: d.AttemptsTruncated,
 	}
 	v.Body, v.BodyEncoding = bodyText(by.maskTokens(e.Body))
-	v.Attempts, v.Why = attemptsOf(by, d.ID, d.Attempts), eventWhy(d, failures)
-	if at := a.erasures.ErasedAt(e.ID); !at.IsZero() {
-		v.setErased(at)
+	v.Attempts, v.Why = attemptsOf(by, d.ID, d.Attempts), eventWhy(d, failures, halts)
+	if !erasedAt.IsZero() {
+		v.setErased(erasedAt)
 		for i := range v.Deliveries {
 			x := &v.Deliveries[i]
 			x.Why = whyErased(x.Why, x.Status, x.NextAttemptAt)
@@ -158,21 +162,22 @@ func (a *events) detailOf(by viewer, d *event.Detail, failures map[string]*trans
 	return v
 }
 
-// setErased says when the payload was erased, zero if it was not.
+// setErased says when the payload was erased.
 func (v *eventBase) setErased(at time.Time) {
 	v.PayloadErasedAt = web.Time(at)
-	if !at.IsZero() {
-		v.Why = whyErased(v.Why, v.Status, v.NextAttemptAt)
-	}
+	v.Why = whyErased(v.Why, v.Status, v.NextAttemptAt)
 }
 
-func deliveriesOf(d *event.Detail, failures map[string]*transformFailureView) []deliveryView {
+// deliveriesOf renders the deliveries of an event; failures and halts are by destination.
+func deliveriesOf(d *event.Detail, failures map[string]*transformFailureView, halts map[string]string,
+) []deliveryView {
 	out := make([]deliveryView, len(d.Deliveries))
 	for i := range d.Deliveries {
 		x, failed := &d.Deliveries[i], failures[d.Deliveries[i].Destination]
 		out[i] = deliveryView{
 			ID: id.DeliveryOf(d.ID, x.Destination), DestinationID: x.Destination, Status: x.Status, Reason: orNull(x.Reason),
-			Why: deliveryWhy(x, d.Attempts, failed), Attempts: x.Attempts, NextAttemptAt: web.Time(x.NextAttemptAt),
+			Why:      deliveryWhy(x, d.Attempts, failed, halts[x.Destination]),
+			Attempts: x.Attempts, NextAttemptAt: web.Time(x.NextAttemptAt),
 			RunID: orNull(x.Run), TransformFailure: failed,
 		}
 	}

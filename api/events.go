@@ -49,7 +49,11 @@ func (a *events) rowsOf(all []event.Summary) []eventRow {
 	rows := make([]eventRow, len(all))
 	for i := range all {
 		rows[i] = rowOf(&all[i])
-		rows[i].setErased(a.erasures.ErasedAt(all[i].ID))
+		if at := a.erasures.ErasedAt(all[i].ID); !at.IsZero() {
+			rows[i].setErased(at)
+		} else {
+			rows[i].setHalted(&all[i], a.halts(&all[i]))
+		}
 	}
 	return rows
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -175,15 +176,34 @@ func (o *object) text(name string, lo, hi int, dst *string) {
 	}
 }
 
-// joiners are the invisible characters that words and emoji need, and the space that does not break.
-var joiners = strings.NewReplacer("\u200c", "", "\u200d", "", "\u00a0", " ")
+// subdivisionFlag matches the flag of a region such as Scotland: a black flag, then the code of the region in tag
+// characters. Elsewhere tag characters can hide a text.
+var subdivisionFlag = regexp.MustCompile("\U0001f3f4[\U000e0030-\U000e0039\U000e0061-\U000e007a]{3,6}\U000e007f")
+
+// invisible returns the first character that a name may not have, "" if there is none. All spaces are allowed, such as
+// that of Japanese keyboards, and the invisible characters that words and emoji need: soft hyphens and joiners.
+func invisible(s string) string {
+	if strings.ContainsRune(s, '\U0001f3f4') {
+		s = subdivisionFlag.ReplaceAllString(s, "")
+	}
+	for _, r := range s {
+		allowed := unicode.Is(unicode.Zs, r) || r == '\u00ad' || r == '\u200c' || r == '\u200d'
+		if !allowed && !web.IsPrintable(string(r)) {
+			return fmt.Sprintf("%U", r)
+		}
+	}
+	return ""
+}
 
 // name reads a name of lo to maxName printable characters: names stand in lists, alerts and logs. One that was saved
 // before this was required may be sent back unchanged.
 func (o *object) name(name string, lo int, dst *string) {
 	before := *dst
-	if o.text(name, lo, maxName, dst); *dst != before && !web.IsPrintable(joiners.Replace(*dst)) {
-		o.fail(name, "must have printable characters only, without line breaks and direction marks")
+	if o.text(name, lo, maxName, dst); *dst == before {
+		return
+	}
+	if bad := invisible(*dst); bad != "" {
+		o.fail(name, "must have printable characters only, without line breaks and direction marks: it has %s", bad)
 	}
 }
 

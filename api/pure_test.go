@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 )
@@ -54,7 +55,7 @@ func TestWhy(t *testing.T) {
 	f(event.Skipped, event.NoDestination, never, "skipped: the endpoint had no enabled destination")
 	f(event.Skipped, event.Filtered, never, "skipped: the destination's filter does not match it")
 	f(event.Skipped, event.Duplicate, never, "skipped: it repeats an event that was stored before")
-	f(event.Skipped, event.DestinationDisabled, never, "skipped: the destination is disabled")
+	f(event.Skipped, event.DestinationDisabled, never, "skipped: the destination was disabled before it was sent")
 	f(event.Skipped, event.DestinationDeleted, never, "skipped: the destination was deleted")
 	f(event.Skipped, event.EndpointDeleted, never, "skipped: the endpoint was deleted")
 	f(event.Skipped, event.Superseded, never, "skipped: a replay delivered it before the retry was due")
@@ -103,7 +104,7 @@ func TestEveryReasonHasAText(t *testing.T) {
 
 func TestWhyOfADuplicate(t *testing.T) {
 	s := &event.Summary{Status: event.Skipped, Reason: event.Duplicate, DuplicateOf: "evt_01m7w6h6kk00r00w2s1cbs4f8h"}
-	for _, got := range []string{summaryWhy(s), rowOf(s).Why, eventWhy(&event.Detail{Summary: *s}, nil)} {
+	for _, got := range []string{summaryWhy(s), rowOf(s).Why, eventWhy(&event.Detail{Summary: *s}, nil, nil)} {
 		if got != "skipped: duplicate of evt_01m7w6h6kk00r00w2s1cbs4f8h" {
 			t.Errorf("%q", got)
 		}
@@ -143,6 +144,86 @@ func TestWhyOfAnErasedEvent(t *testing.T) {
 	}
 }
 
+// oneEndpoint is a configuration with this endpoint only, or with a tombstone if it is nil.
+type oneEndpoint struct {
+	configReader
+	endpoint *config.Endpoint
+}
+
+func (c oneEndpoint) Endpoint(string) (*config.Endpoint, config.Presence) {
+	if c.endpoint == nil {
+		return nil, config.Deleted
+	}
+	return c.endpoint, config.Present
+}
+
+// What is open announces no attempt once its endpoint or destination is deleted, disabled, purged or paused, in lists,
+// the detail and its deliveries. What has ended keeps its sentence.
+func TestWhyOfHaltedDeliveries(t *testing.T) {
+	at := time.Date(2026, 8, 21, 22, 24, 36, 0, time.UTC)
+	const failed = "attempt 1 failed (HTTP 503); "
+	run := id.Lowest(at.Add(2 * time.Minute)).Text(id.Run)
+	f := func(ep *config.Endpoint, status event.Status, run, want string) {
+		t.Helper()
+		a := &events{erasures: noErasures{}, core: &core{retentionDays: 30, configReader: oneEndpoint{endpoint: ep}}}
+		next := at.Add(5 * time.Minute)
+		if status.Terminal() {
+			next = time.Time{}
+		}
+		d := &event.Detail{Event: &event.Event{}, Summary: event.Summary{ID: id.Lowest(at), Status: status,
+			NextAttemptAt: next, Deliveries: []event.Delivery{
+				{Destination: "a", Status: status, NextAttemptAt: next, Run: run}}}}
+		if status != event.Pending {
+			d.Attempts = []event.AttemptRow{{Destination: "a", Number: 1,
+				Attempt: event.Attempt{Code: 503, ErrorCode: event.CodeHTTPStatus}}}
+		}
+		v := a.detailOf(viewer{}, d, nil)
+		row := strings.Replace(a.rowsOf([]event.Summary{d.Summary})[0].Why, "the last attempt failed; ", failed, 1)
+		for _, got := range []string{row, v.Why, v.Deliveries[0].Why} {
+			if got != want {
+				t.Errorf("%q, want %q", got, want)
+			}
+		}
+	}
+	endpoint := func(d config.Destination) *config.Endpoint {
+		d.ID = "a"
+		return &config.Endpoint{Destinations: []config.Destination{d}}
+	}
+	enabled := config.Destination{Enabled: true}
+	f(endpoint(enabled), event.Retrying, "", failed+"next attempt at 2026-08-21T22:29:36.000Z")
+	f(nil, event.Retrying, "", failed+"the endpoint was deleted: nothing more is sent")
+	f(nil, event.Pending, "", "the endpoint was deleted: nothing more is sent")
+	f(nil, event.Held, "", "the endpoint was deleted: nothing more is sent")
+	f(nil, event.Delivered, "", "delivered")
+	f(&config.Endpoint{}, event.Retrying, "", failed+"the destination was deleted: nothing more is sent")
+	f(endpoint(config.Destination{}), event.Retrying, "", failed+"the destination is disabled: nothing more is sent")
+	purged := endpoint(config.Destination{Enabled: true, PurgeBefore: at.Add(time.Minute)})
+	f(purged, event.Retrying, "", failed+"the destination was purged: nothing more is sent")
+	f(purged, event.Retrying, run, failed+"next attempt at 2026-08-21T22:29:36.000Z") // of a replay after the purge
+	f(endpoint(config.Destination{Enabled: true, Paused: true}), event.Retrying, "",
+		failed+"the destination is paused: nothing is sent until it is unpaused")
+	paused := endpoint(enabled)
+	paused.Paused = true
+	f(paused, event.Pending, "", "the endpoint is paused: nothing is sent until it is unpaused")
+}
+
+// Of several destinations, one that gets an attempt decides.
+func TestWhyOfAHaltedDeliveryBesideAnother(t *testing.T) {
+	at := time.Date(2026, 8, 21, 22, 24, 36, 0, time.UTC)
+	a := &events{erasures: noErasures{}, core: &core{retentionDays: 30, configReader: oneEndpoint{
+		endpoint: &config.Endpoint{Destinations: []config.Destination{{ID: "b", Enabled: true}}}}}}
+	d := &event.Detail{Event: &event.Event{}, Summary: event.Summary{ID: id.Lowest(at), Status: event.Retrying,
+		NextAttemptAt: at, Deliveries: []event.Delivery{{Destination: "a", Status: event.Retrying, NextAttemptAt: at},
+			{Destination: "b", Status: event.Retrying, NextAttemptAt: at.Add(time.Hour)}}}}
+	const want = "the last attempt failed; next attempt at 2026-08-21T23:24:36.000Z"
+	if got := a.detailOf(viewer{}, d, nil).Why; got != "2 of 2 destinations: "+want {
+		t.Errorf("%q", got)
+	}
+	if got := a.rowsOf([]event.Summary{d.Summary})[0].Why; got != want {
+		t.Errorf("%q", got)
+	}
+}
+
 // The detail knows the attempts: its sentences name the attempt that matters and, of several destinations, those
 // that decide.
 func TestWhyOfDetail(t *testing.T) {
@@ -158,7 +239,7 @@ func TestWhyOfDetail(t *testing.T) {
 	f := func(want string, status event.Status, ds ...event.Delivery) {
 		t.Helper()
 		d := &event.Detail{Summary: event.Summary{Status: status, Deliveries: ds}, Attempts: attempts}
-		if got := eventWhy(d, nil); got != want {
+		if got := eventWhy(d, nil, nil); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

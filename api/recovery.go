@@ -161,7 +161,7 @@ func (a *recoveries) answerRecovery(w http.ResponseWriter, r *http.Request, stat
 		p = progress{asOf: job.CreatedAt}
 	}
 	setAsOf(w, p.asOf)
-	web.WriteJSON(w, status, p.view(job))
+	web.WriteJSON(w, status, a.view(p, job))
 	return nil
 }
 
@@ -175,7 +175,7 @@ func (a *recoveries) readRecovery(w http.ResponseWriter, r *http.Request, key *c
 		return err
 	}
 	setAsOf(w, p.asOf)
-	web.WriteJSON(w, http.StatusOK, p.view(job))
+	web.WriteJSON(w, http.StatusOK, a.view(p, job))
 	return nil
 }
 
@@ -212,7 +212,7 @@ func (a *recoveries) listRecoveries(w http.ResponseWriter, r *http.Request, key 
 	}
 	out := list[recoveryView]{Data: make([]recoveryView, len(jobs))}
 	for i, j := range jobs {
-		out.Data[i] = p.view(j)
+		out.Data[i] = a.view(p, j)
 	}
 	if more {
 		out.NextCursor = q.hash.cursor(seqKey(jobs[len(jobs)-1].Seq))

@@ -71,7 +71,8 @@ func (p instantPreparation) AddRecovery(ctx context.Context, j *config.Recovery)
 	}
 	return p.UpdateRecovery(ctx, j.ID, func(j *config.Recovery) error {
 		j.State, j.Total, j.Sendable = config.RecoveryReady, p.sendable, p.sendable
-		j.Destinations = []config.RecoveryDestination{{ID: "dst_a", Total: p.sendable, Sendable: p.sendable}}
+		j.Destinations = []config.RecoveryDestination{
+			{ID: cmp.Or(j.Destination, "dst_a"), Total: p.sendable, Sendable: p.sendable}}
 		return nil
 	})
 }
@@ -229,6 +230,39 @@ func TestRecoveryWarnsOfARateThatIsTooLow(t *testing.T) {
 	}
 	if got := newClient(t, withJobsOf(8_640_000)).recovery(ep).get("warnings"); got != nil {
 		t.Errorf("a warning although the rate is enough: %v", got)
+	}
+}
+
+// While a destination or the endpoint is paused, a job waits without an end of its own. Its answers say so.
+func TestRecoveryWarnsOfWhatIsPaused(t *testing.T) {
+	c := newClient(t, withJobsOf(3))
+	ep := c.endpoint(nil)
+	target, dest := "/v1/endpoints/"+ep.text("id"), ep.text("destinations.0.id")
+	const text = " is paused, so the job waits until it is unpaused; deliveries that are not sent by deadline_at " +
+		"are skipped"
+	want := func(a *answer, param, message string) {
+		t.Helper()
+		if a.want(a.Status); a.get("warnings.1") != nil || a.text("warnings.0.param") != param ||
+			a.text("warnings.0.message") != message {
+			t.Errorf("%s", a.raw)
+		}
+	}
+	c.do("PATCH", target+"/destinations/"+dest, `{"paused":true}`).want(200)
+	job := c.do("POST", "/v1/recoveries", map[string]any{"endpoint_id": ep.text("id"), "since": "2020-01-01",
+		"rate_per_second": 5, "destination_id": dest}).want(201)
+	path := "/v1/recoveries/" + job.text("id")
+	want(job, "destination_id", dest+text)
+	want(c.act(job, "canary"), "destination_id", dest+text)
+	want(c.do("GET", path, nil), "destination_id", dest+text)
+	c.do("PATCH", target, `{"paused":true}`).want(200)
+	want(c.do("GET", path, nil), "endpoint_id", "the endpoint"+text)
+	c.do("PATCH", target, `{"paused":false,"destinations":[{"id":"`+dest+`","paused":false}]}`).want(200)
+	if a := c.do("GET", path, nil).want(200); a.get("warnings") != nil {
+		t.Errorf("%s", a.raw)
+	}
+	c.do("PATCH", target, `{"paused":true}`).want(200)
+	if a := c.act(job, "cancel").want(200); a.get("warnings") != nil {
+		t.Errorf("%s", a.raw)
 	}
 }
 

@@ -134,6 +134,28 @@ func (p progress) view(j *config.Recovery) recoveryView {
 	return v
 }
 
+// view renders a job with warnings about what is paused now: a job neither ends for that nor says so in its state. One
+// paused destination holds the whole job, because the next page waits for the results of the last one.
+func (a *recoveries) view(p progress, j *config.Recovery) recoveryView {
+	v := p.view(j)
+	ep := a.presentEndpoint(j.Endpoint, j.Account)
+	if ep == nil || j.State.Ended() || j.Sendable == 0 {
+		return v
+	}
+	const consequence = " is paused, so the job waits until it is unpaused; deliveries that are not sent by deadline_at " +
+		"are skipped"
+	if ep.Paused {
+		v.Warnings = append(v.Warnings, warning{"endpoint_id", "the endpoint" + consequence})
+		return v
+	}
+	for _, part := range j.Destinations {
+		if d := ep.Destination(part.ID); part.Sendable > 0 && d != nil && d.Paused {
+			v.Warnings = append(v.Warnings, warning{"destination_id", d.ID + consequence})
+		}
+	}
+	return v
+}
+
 // itemView is one delivery of a recovery job.
 type itemView struct {
 	ID                 string           `json:"id"`

@@ -23,8 +23,8 @@ type plan struct {
 	events     int
 	deliveries int
 	bytes      int64
-	unverified int // rejected events whose endpoint no longer verifies signatures
-	reverified int // rejected events that the current secrets accept, regardless of their age
+	unverified int // rejected events with deliveries whose endpoint no longer verifies signatures
+	reverified int // rejected events with deliveries that the current secrets accept, regardless of their age
 
 	// The cost of counting: matches, selected or not, and bodies that were read to decide.
 	matches, bodiesRead int
@@ -148,7 +148,7 @@ func (a *planner) addIfSelected(p *plan, s *selection, e *event.Match, destinati
 		return nil
 	}
 	switch {
-	case e.Verdict != event.VerdictRejected:
+	case e.Verdict != event.VerdictRejected || n == 0: // the warnings are about what is delivered
 	case a.unverified(e.Endpoint):
 		p.unverified++
 	default:

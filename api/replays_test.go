@@ -395,6 +395,21 @@ func TestReplayNamesTheRejectedEventsItIncludes(t *testing.T) {
 	}
 }
 
+// A rejected event that no destination takes is not said to be delivered.
+func TestReplayDoesNotNameRejectedEventsWithoutDeliveries(t *testing.T) {
+	c := newClient(t, func(_ *api.Config, d *api.Deps) {
+		d.Reverify = func(*config.Endpoint, *event.Event) (event.Reason, error) { return "", nil }
+	})
+	ep := c.endpoint(map[string]any{"provider": "stripe", "verification": map[string]any{"type": "stripe",
+		"secret": "whsec_planted"}, "destinations": []any{map[string]any{"url": "https://a.example",
+		"filter": map[string]any{"types": []string{"other.type"}}}}}).text("id")
+	c.fake.events[mustID(t, c.send(ep))].Verdict = event.VerdictRejected
+	a := c.do("POST", "/v1/replays", map[string]any{"endpoint_id": ep, "since": since(), "dry_run": true}).wantCounts(1, 0)
+	if a.text("warnings.0.param") != "destination_id" || a.get("warnings.1") != nil {
+		t.Errorf("%s", a.raw)
+	}
+}
+
 // Pages are acknowledged one after the other, and the run records the progress.
 func TestReplayPages(t *testing.T) {
 	c := newClient(t)

@@ -7,7 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -23,7 +25,7 @@ var reasons = map[event.Reason]string{
 	event.Duplicate:          "it repeats an event that was stored before",
 	event.DeliveryLoop: "it has passed through five deliveries, or returned to an endpoint twice: a destination leads " +
 		"back to this relay",
-	event.DestinationDisabled: "the destination is disabled",
+	event.DestinationDisabled: "the destination was disabled before it was sent",
 	event.DestinationDeleted:  "the destination was deleted",
 	event.EndpointDeleted:     "the endpoint was deleted",
 	event.Superseded:          "a replay delivered it before the retry was due",
@@ -96,8 +98,9 @@ func summaryWhy(s *event.Summary) string {
 	return why(s.Status, s.Reason, s.NextAttemptAt, "")
 }
 
-// deliveryWhy explains the status of a delivery with its newest attempt, or with the operation that failed.
-func deliveryWhy(x *event.Delivery, attempts []event.AttemptRow, failed *transformFailureView) string {
+// deliveryWhy explains the status of a delivery with its newest attempt, or with the operation that failed. halt says
+// why it gets no other attempt, empty if it gets one.
+func deliveryWhy(x *event.Delivery, attempts []event.AttemptRow, failed *transformFailureView, halt string) string {
 	if failed != nil {
 		return why(x.Status, x.Reason, x.NextAttemptAt, failed.text())
 	}
@@ -108,7 +111,68 @@ func deliveryWhy(x *event.Delivery, attempts []event.AttemptRow, failed *transfo
 			break
 		}
 	}
+	if halt != "" {
+		return haltedWhy(x.Status, last, halt)
+	}
 	return why(x.Status, x.Reason, x.NextAttemptAt, last)
+}
+
+// haltedWhy explains the status of a delivery that is open but gets no other attempt.
+func haltedWhy(status event.Status, last, halt string) string {
+	if status == event.Retrying {
+		return cmp.Or(last, "the last attempt failed") + "; " + halt
+	}
+	return halt
+}
+
+// halts says, by destination, why open deliveries of an event get no attempt at the time that is stored: since then
+// their endpoint or destination was deleted, disabled, purged or paused. The dispatcher sees that when the attempt is
+// due, which may be a day later. The dashboard knows these sentences by their ends.
+func (a *events) halts(s *event.Summary) map[string]string {
+	var halts map[string]string
+	for i := range s.Deliveries {
+		x := &s.Deliveries[i]
+		if !x.Status.Terminal() {
+			if text := a.haltOf(s, x); text != "" {
+				if halts == nil {
+					halts = map[string]string{}
+				}
+				halts[x.Destination] = text
+			}
+		}
+	}
+	return halts
+}
+
+func (a *events) haltOf(s *event.Summary, x *event.Delivery) string {
+	const ends, waits = ": nothing more is sent", " is paused: nothing is sent until it is unpaused"
+	ep, presence := a.configReader.Endpoint(s.Endpoint)
+	switch presence {
+	case config.Deleted:
+		return "the endpoint was deleted" + ends
+	case config.Unknown: // another node may have created it a moment ago
+		return ""
+	}
+	startedAt := s.ID.Time()
+	if run, err := id.Parse(x.Run[:strings.IndexByte(x.Run, '_')+1], x.Run); err == nil {
+		startedAt = run.Time()
+	}
+	d := ep.Destination(x.Destination)
+	switch {
+	case d == nil:
+		return "the destination was deleted" + ends
+	case !d.Enabled:
+		return "the destination is disabled" + ends
+	case startedAt.Before(d.PurgeBefore):
+		return "the destination was purged" + ends
+	case x.Reason == event.Manual: // its own sentence says so
+		return ""
+	case d.Paused:
+		return "the destination" + waits
+	case ep.Paused:
+		return "the endpoint" + waits
+	}
+	return ""
 }
 
 // attemptText describes the result of an attempt: "attempt 2 failed (HTTP 503)".
@@ -128,26 +192,51 @@ func attemptText(a *event.AttemptRow) string {
 
 // eventWhy explains the status of an event by the delivery that decides it, and says how many deliveries have that
 // status.
-func eventWhy(d *event.Detail, failures map[string]*transformFailureView) string {
-	var first *event.Delivery
-	same := 0
-	for i := range d.Deliveries {
-		x := &d.Deliveries[i]
-		if x.Status != d.Status && (d.Status != event.Pending || x.Status != event.Held) {
+func eventWhy(d *event.Detail, failures map[string]*transformFailureView, halts map[string]string) string {
+	first, same := decidingDelivery(&d.Summary, halts)
+	if first == nil || d.Status == event.Delivered {
+		return summaryWhy(&d.Summary)
+	}
+	text := deliveryWhy(first, d.Attempts, failures[first.Destination], halts[first.Destination])
+	if all := len(d.Deliveries); all > 1 {
+		return fmt.Sprintf("%d of %d destinations: %s", same, all, text)
+	}
+	return text
+}
+
+// decidingDelivery returns the delivery that decides the status of an event, and how many have that status: the one
+// whose attempt is due first, and one without an attempt only if none has one. It is nil if none has that status.
+func decidingDelivery(s *event.Summary, halts map[string]string) (first *event.Delivery, same int) {
+	for i := range s.Deliveries {
+		x := &s.Deliveries[i]
+		if x.Status != s.Status && (s.Status != event.Pending || x.Status != event.Held) {
 			continue
 		}
-		if same++; first == nil || dueSooner(x, first) {
+		if same++; first == nil {
+			first = x
+			continue
+		}
+		switch halted, firstHalted := halts[x.Destination] != "", halts[first.Destination] != ""; {
+		case halted != firstHalted:
+			if firstHalted {
+				first = x
+			}
+		case dueSooner(x, first):
 			first = x
 		}
 	}
-	switch all := len(d.Deliveries); {
-	case first == nil || d.Status == event.Delivered:
-		return summaryWhy(&d.Summary)
-	case all == 1:
-		return deliveryWhy(first, d.Attempts, failures[first.Destination])
+	return first, same
+}
+
+// setHalted corrects the sentence of a list row if deliveries get no attempt at the time that is stored.
+func (v *eventRow) setHalted(s *event.Summary, halts map[string]string) {
+	first, _ := decidingDelivery(s, halts)
+	switch {
+	case len(halts) == 0 || first == nil:
+	case halts[first.Destination] != "":
+		v.Why = haltedWhy(first.Status, "", halts[first.Destination])
 	default:
-		text := deliveryWhy(first, d.Attempts, failures[first.Destination])
-		return fmt.Sprintf("%d of %d destinations: %s", same, all, text)
+		v.Why = why(s.Status, first.Reason, first.NextAttemptAt, "")
 	}
 }
 

@@ -93,9 +93,17 @@ var warningSubjects = map[string]string{
 	"verification.secret": "the secret of the provider", "channels.email": "email:",
 }
 
+// warningVerbs begin the messages that continue a sentence about their parameter; the others are sentences.
+var warningVerbs = []string{"is", "has", "contained", "must", "never", "may", "does"}
+
 // Text is the warning as a sentence.
 func (x warningData) Text() string {
-	return sentence(strings.TrimSpace(cmp.Or(warningSubjects[x.Param], x.Param) + " " + x.Message))
+	subject := cmp.Or(warningSubjects[x.Param], x.Param)
+	verb, _, _ := strings.Cut(x.Message, " ")
+	if subject != "" && !slices.Contains(warningVerbs, verb) {
+		subject = strings.TrimSuffix(subject, ":") + ":"
+	}
+	return sentence(strings.TrimSpace(subject + " " + x.Message))
 }
 
 // endpointsPath is the list of endpoints; the pages of one lie below it.

@@ -564,6 +564,28 @@ func TestWarningsAreShown(t *testing.T) {
 	b.post(path, form).want(200, "The secret of the provider has fewer than 16 characters.")
 }
 
+// The form says what disabling an endpoint does not end, because disabling a destination does.
+func TestDisablingAnEndpointKeepsDeliveries(t *testing.T) {
+	newEndpointRig(t).signedIn().get("/app/endpoints/ep_1/settings").want(200,
+		"deliveries that wait go on: pause the endpoint to hold them")
+}
+
+// A message continues a sentence about its parameter, or is a sentence of its own.
+func TestWarningsAreSentences(t *testing.T) {
+	for want, x := range map[string]warningData{
+		"Status: 1 of these events were rejected.": {"status", "1 of these events were rejected"},
+		"Email: no mail server is configured.":     {"channels.email", "no mail server is configured"},
+		"Url is not reachable.":                    {"url", "is not reachable"},
+		"Name contained a secret.":                 {"name", "contained a secret"},
+		"Nothing is sent.":                         {"", "nothing is sent"},
+		"Retries: unknown member, ignored.":        {"retries", "unknown member, ignored"},
+	} {
+		if got := x.Text(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 func TestRetryPolicyAsTime(t *testing.T) {
 	p := config.DefaultRetryPolicy()
 	r := newRetryView(&p)

@@ -69,8 +69,8 @@ func showEvent(v *visit) error {
 	if err := nameDestinations(v, p); err != nil {
 		return err
 	}
-	if e.PayloadErasedAt != nil { // the attempts that were planned are not made any more
-		for _, d := range e.Deliveries {
+	for _, d := range e.Deliveries { // the attempts that were planned are not made
+		if e.PayloadErasedAt != nil || d.halt() != "" {
 			d.NextAttemptAt = nil
 		}
 	}

@@ -60,6 +60,17 @@ func (d *deliveryData) isOpen() bool {
 	return slices.Contains([]string{"pending", "retrying", "held"}, d.Status)
 }
 
+// halt is why an open delivery gets no attempt at the time that is stored, in the words of the API; empty if it gets
+// one. Its endpoint or destination was deleted, disabled, purged or paused since.
+func (d *deliveryData) halt() string {
+	clause := d.Why[strings.LastIndex(d.Why, "; ")+1:]
+	if d.isOpen() && (strings.HasSuffix(clause, ": nothing more is sent") ||
+		strings.HasSuffix(clause, ": nothing is sent until it is unpaused")) {
+		return strings.TrimSpace(clause)
+	}
+	return ""
+}
+
 // TransformFailed reports whether the endpoint's transformation could not be applied. The workbench can say why.
 func (d *deliveryData) TransformFailed() bool {
 	return d.Reason != nil && *d.Reason == string(event.TransformFailed)

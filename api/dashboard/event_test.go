@@ -279,6 +279,18 @@ func TestErasedEvent(t *testing.T) {
 	}
 }
 
+// A delivery that gets no attempt at its time, as the API says, has none on the page.
+func TestHaltedDeliveryAnnouncesNoAttempt(t *testing.T) {
+	const halt = "the destination is paused: nothing is sent until it is unpaused"
+	page := eventRig(t, "next in 6 min", "attempt 1 failed (HTTP 503); "+halt).signedIn().get(eventPath1).want(200,
+		"Retrying: <b>orders</b> answered 503 in 1 of 10\u00a0attempts; "+halt+".")
+	for _, text := range []string{"ext attempt", "The next is"} {
+		if strings.Contains(page.main(), text) {
+			t.Errorf("the page has %q: %s", text, page.main())
+		}
+	}
+}
+
 func TestEventOfADeletedEndpoint(t *testing.T) {
 	r := eventRig(t)
 	r.api.on("GET /v1/endpoints/ep_1", 404, `{"error":{"type":"not_found","message":"gone"}}`)

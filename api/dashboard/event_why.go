@@ -116,6 +116,9 @@ func (s *sentences) decide(p *eventPage, d *deliveryData) {
 		} else if p.PayloadErasedAt != nil && d.isOpen() {
 			s.text("; ")
 			s.why(d.Why)
+		} else if halt := d.halt(); halt != "" {
+			s.text("; ")
+			s.why(halt)
 		} else if reason := reasonOf(d); reason != "" {
 			s.text("; ")
 			s.why(reason)

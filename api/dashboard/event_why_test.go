@@ -37,6 +37,10 @@ func TestEventsAreExplained(t *testing.T) {
 	retrying.NextAttemptAt = &next
 	overdue := delivery("orders", "retrying", "attempt 1 failed (HTTP 503)", attempt(503, "http_status"))
 	overdue.NextAttemptAt = new(at(4*60 + 34))
+	const deleted = "the endpoint was deleted: nothing more is sent"
+	halted := delivery("orders", "retrying", "attempt 1 failed (HTTP 503); "+deleted, attempt(503, "http_status"))
+	paused := delivery("orders", "held", "the destination is paused: nothing is sent until it is unpaused",
+		attempt(503, "http_status"))
 	delivered := delivery("crm", "delivered", "delivered", attempt(204, ""))
 	skipped := delivery("audit", "skipped", "skipped: the destination's filter does not match it")
 	reason := "signature_mismatch"
@@ -70,6 +74,13 @@ func TestEventsAreExplained(t *testing.T) {
 			"Held: *orders*: the circuit breaker is open; next probe at [20 Aug 22:30:00, due now].", ""},
 		{"overdue", "retrying", nil, "", 10, []*deliveryData{overdue},
 			"Retrying: *orders* answered 503 in 1 of 10 attempts. The next is at [22:24:34, due now].", ""},
+		{"deleted", "retrying", nil, "", 10, []*deliveryData{halted},
+			"Retrying: *orders* answered 503 in 1 of 10 attempts; " + deleted + ".", ""},
+		{"deleted before its first attempt", "pending", nil, "", 10, []*deliveryData{delivery("orders", "pending", deleted)},
+			"Pending: *orders*: " + deleted + ".", ""},
+		{"paused", "pending", nil, "", 10, []*deliveryData{paused},
+			"Held: *orders* answered 503 in 1 of 10 attempts; the destination is paused: nothing is sent until it is " +
+				"unpaused.", ""},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			p := &eventPage{eventDetail: &eventDetail{Deliveries: x.deliveries}, MaxAttempts: x.most}

@@ -161,7 +161,7 @@ func TestSearchShowsWarnings(t *testing.T) {
 	r := eventsRig(t)
 	r.api.on("GET /v1/events", 200, `{"data":[],"scanned":9,
 "warnings":[{"param":"body[/a]","message":"the / is literal"}]}`)
-	r.signedIn().get(eventsPath+"?body_path=/a&body_value=1").want(200, "the / is literal")
+	r.signedIn().get(eventsPath+"?body_path=/a&body_value=1").want(200, "Body[/a]: the / is literal.")
 }
 
 func TestEventsWithoutTheStoreAndWithAWrongFilter(t *testing.T) {

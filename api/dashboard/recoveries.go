@@ -288,6 +288,7 @@ func nameParts(v *visit, j *recoveryData) (map[string]string, error) {
 	for _, d := range j.ByDestination {
 		d.Name = destinationName(names, d.ID)
 	}
+	j.setHeld(e)
 	return names, nil
 }
 

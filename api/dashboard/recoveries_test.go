@@ -98,6 +98,30 @@ func TestRecoveryWithoutScripts(t *testing.T) {
 	}
 }
 
+// A job whose destination is paused sends nothing and does not say that it does.
+func TestRecoveryIsHeldWhileItsDestinationIsPaused(t *testing.T) {
+	r := recoveryRig(t)
+	b := r.signedIn()
+	r.api.on("GET /v1/endpoints/ep_1", http.StatusOK, strings.Replace(sampleEndpoint, `"enabled":true,"paused":false,
+"timeout_seconds"`, `"enabled":true,"paused":true,
+"timeout_seconds"`, 1))
+	for state, says := range map[string][]string{
+		"ready": {"The destination billing is paused: what is sent waits until that ends."},
+		"canary_running": {"Held: the destination billing is paused. The canary: 0 of 5 delivered.",
+			"It goes on when that ends.", "held or sent, no result yet"},
+		"running": {"Held: the destination billing is paused.", "It goes on when that ends."},
+	} {
+		r.api.on("GET /v1/recoveries/rec_1", http.StatusOK, jobIn(state, `"canary":{"total":0`, `"canary":{"total":5`,
+			`"created_by":"usr_1"`, `"created_by":"usr_1","warnings":[{"param":"destination_id","message":"dst_1 is paused"}]`))
+		main := b.get("/app/recoveries/rec_1").want(200, says...).main()
+		for _, wrong := range []string{"on its way:", "deliveries a second", "estination_id", ">sent, no result yet"} {
+			if strings.Contains(main, wrong) {
+				t.Errorf("%s: the page has %q: %s", state, wrong, main)
+			}
+		}
+	}
+}
+
 // What has ended offers no action but the same again, says why it ended, and is not fetched again.
 func TestEndedRecoveries(t *testing.T) {
 	r := recoveryRig(t)

@@ -41,6 +41,43 @@ type recoveryData struct {
 	Warnings      []warningData   `json:"warnings"`
 
 	EndpointName string `json:"-"` // empty: the endpoint was deleted, or could not be read
+	// Held says which destinations of the job are paused, which holds all of it; empty if none is.
+	Held string `json:"-"`
+}
+
+// setHeld puts a sentence with the names of what is paused in place of the warnings about it.
+func (j *recoveryData) setHeld(e *endpointData) {
+	warned := len(j.Warnings)
+	j.Warnings = slices.DeleteFunc(j.Warnings, func(x warningData) bool {
+		return x.Param == "endpoint_id" || x.Param == "destination_id"
+	})
+	if len(j.Warnings) == warned {
+		return
+	}
+	var names []string
+	for _, d := range j.ByDestination {
+		if slices.ContainsFunc(e.Destinations, func(x destinationData) bool { return x.ID == d.ID && x.Paused }) {
+			names = append(names, d.Name)
+		}
+	}
+	switch {
+	case e.Paused:
+		j.Held = "the endpoint is paused"
+	case len(names) == 1:
+		j.Held = "the destination " + names[0] + " is paused"
+	case len(names) > 1:
+		j.Held = fmt.Sprintf("%d destinations are paused", len(names))
+	default: // the endpoint could not be read, or has changed since
+		j.Held = "a destination is paused"
+	}
+}
+
+// HeldHint says what follows from Held.
+func (j *recoveryData) HeldHint() string {
+	if j.State.Sending() {
+		return "It goes on when that ends."
+	}
+	return capital(j.Held) + ": what is sent waits until that ends."
 }
 
 // recoveryPart is the part of a job for one destination.
@@ -80,8 +117,12 @@ func (j *recoveryData) Is(state string) bool { return string(j.State) == state }
 
 // Counters are the counts of the job's deliveries by state; they add up to Total.
 func (j *recoveryData) Counters() []counter {
+	queued := "sent, no result yet"
+	if j.Held != "" {
+		queued = "held or sent, no result yet"
+	}
 	return []counter{
-		{"pending", j.Pending, "not sent yet"}, {"queued", j.Queued, "sent, no result yet"}, {"delivered", j.Delivered, ""},
+		{"pending", j.Pending, "not sent yet"}, {"queued", j.Queued, queued}, {"delivered", j.Delivered, ""},
 		{"failed", j.Failed, "for good"}, {"skipped", j.Skipped, "not to be sent"},
 	}
 }
@@ -178,8 +219,8 @@ func (j *recoveryData) Steps() []recoveryStep {
 // stopTexts say why a job has ended before its end, by the word of the API.
 var stopTexts = map[string]string{
 	config.StopDeliveryFailed: "A delivery failed for good, so nothing more was sent.",
-	config.StopDestinationUnavailable: "A destination takes no deliveries: it is disabled, paused or removed. Nothing " +
-		"more was sent.",
+	config.StopDestinationUnavailable: "A destination takes no deliveries: it is disabled or removed. Nothing more was " +
+		"sent.",
 	config.StopDeadline:  "It was not finished within 24 hours.",
 	config.StopCancelled: "It was cancelled. Requests that were on their way may have finished.",
 }
@@ -230,7 +271,7 @@ func (x *recoveryItem) Status() status {
 var skipTexts = map[event.Reason]string{
 	event.PayloadExpired:      "its payload is not kept any more",
 	event.AlreadyDelivered:    "it was delivered meanwhile",
-	event.DestinationDisabled: "the destination is disabled",
+	event.DestinationDisabled: "the destination was disabled",
 	event.DestinationDeleted:  "the destination was removed",
 	event.EndpointDeleted:     "the endpoint was deleted",
 	event.JobStopped:          "the recovery stopped before it",
