@@ -119,10 +119,7 @@ func (h *hits) hit(f Found) *finding.Hit {
 		x.Test, x.Billed = f.Rule.Test, !f.Rule.Test
 		if f.Rule.Fingerprint {
 			x.Fingerprint = h.keys.Fingerprint(h.keys.SaltedHash(f.Rule.Canonical(f.Secret)))
-			var key *config.Key
-			if key, context.KeyWorks = h.runner.deps.Config.LeakedKey(x.Fingerprint); key != nil {
-				x.KeyID = key.ID
-			}
+			x.KeyID, context.KeyWorks = intake.OwnKey(h.runner.deps.Config, x.Fingerprint)
 		}
 	}
 	context.Rule, context.Kind, context.Source, context.Public = x.Rule, x.Kind, finding.Scan, true
@@ -140,13 +137,10 @@ func (h *hits) base() *finding.Hit {
 	}
 }
 
-// clean returns untrusted text as it may be stored.
-func (h *hits) clean(text string) string {
-	if text == "" {
-		return ""
-	}
-	masked, _ := h.rules.MaskAll(nil, []byte(finding.CleanLine(text, maxPath)))
-	return string(masked)
+// clean returns a path as it may be stored. It is cut before its secrets are masked: the identity of stored findings
+// depends on it.
+func (h *hits) clean(path string) string {
+	return intake.CleanText(h.rules, finding.CleanLine(path, maxPath))
 }
 
 // store produces the hits within the bounds, and returns when the log has acknowledged them: the number of findings

@@ -35,6 +35,7 @@ const (
 // Configuration has the scans and what they need to know.
 type Configuration interface {
 	intake.Configuration
+	intake.LeakedKeys
 	intake.Tripwires
 	Account() *config.Account
 	Domain(id string) (*config.Domain, config.Presence)
@@ -43,8 +44,6 @@ type Configuration interface {
 	FindingKeys(ctx context.Context) (finding.Keys, error)
 	// CustomRules returns the account's own rules, and a revision that changes with them.
 	CustomRules() (rules []secrets.Custom, revision int64)
-	// LeakedKey returns the API key with that fingerprint, nil if there is none, and whether it is accepted.
-	LeakedKey(fingerprint string) (key *config.Key, accepted bool)
 }
 
 // Scans reads and changes scans; see config.Control.

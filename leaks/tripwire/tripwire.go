@@ -305,11 +305,4 @@ func originOf(referer string) string {
 	return u.Scheme + "://" + u.Host
 }
 
-// clean returns untrusted text as it may be stored: without what is invisible, and without secrets.
-func (w *Wires) clean(text string) string {
-	if text == "" {
-		return ""
-	}
-	masked, _ := w.deps.Scanner.MaskAll(nil, []byte(finding.CleanLine(text, maxAgent)))
-	return string(masked)
-}
+func (w *Wires) clean(text string) string { return intake.CleanText(w.deps.Scanner, text) }
