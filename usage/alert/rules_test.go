@@ -526,8 +526,8 @@ func TestRestartRepeatsNoTransition(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if err := r.processBatch(t.Context(), batch{stream.Partition{Topic: stream.Outcomes}, log[committed:to]},
-				map[stream.Partition]stream.Commit{}); err != nil {
+			batch := stream.Batch{Partition: testOutcomes, Records: log[committed:to]}
+			if err := r.processBatch(t.Context(), batch, map[stream.Partition]stream.Commit{}); err != nil {
 				t.Fatal(err)
 			}
 		}
