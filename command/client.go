@@ -79,12 +79,11 @@ func (c *Client) call(ctx context.Context, method, path string, body, into any, 
 	return nil
 }
 
-// callWithProgress sends a request of a long command. The answer is a line of JSON for each step; show gets each, or
-// with --json they are printed unchanged. The last line is {"finished":true} or {"error":"…"}; an answer that ends
-// without either was cut off.
-func (c *Client) callWithProgress(
-	ctx context.Context, method, path string, body any, show func(line []byte) error) error {
-	resp, err := c.request(ctx, method, path, body)
+// callWithProgress posts a long command. The answer is a line of JSON for each step; show gets each, or with --json
+// they are printed unchanged. The last line is {"finished":true} or {"error":"…"}; an answer that ends without either
+// was cut off.
+func (c *Client) callWithProgress(ctx context.Context, path string, body any, show func(line []byte) error) error {
+	resp, err := c.request(ctx, http.MethodPost, path, body)
 	if err != nil {
 		return err
 	}

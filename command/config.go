@@ -106,7 +106,7 @@ func importConfig(flags *flag.FlagSet) action {
 			defer from.Close()
 			path := fmt.Sprintf("/config?replace=%t&unsigned=%t&paused=%t", *replace, *unsigned, *paused)
 			var im admin.Import
-			err = c.callWithProgress(ctx, http.MethodPost, path, from, func(line []byte) error {
+			err = c.callWithProgress(ctx, path, from, func(line []byte) error {
 				im = admin.Import{}
 				if err := json.Unmarshal(line, &im); err != nil {
 					return err
@@ -161,7 +161,7 @@ func resumeConfig(flags *flag.FlagSet) action {
 			}
 			defer from.Close()
 			path := fmt.Sprintf("/resume?unsigned=%t", *unsigned)
-			return c.callWithProgress(ctx, http.MethodPost, path, from, func(line []byte) error {
+			return c.callWithProgress(ctx, path, from, func(line []byte) error {
 				var r admin.Resumed
 				if err := json.Unmarshal(line, &r); err != nil {
 					return err

@@ -118,7 +118,7 @@ func retryDead(flags *flag.FlagSet) action {
 			if !*all {
 				ask.ID = arguments[0]
 			}
-			return c.callWithProgress(ctx, http.MethodPost, "/dead/retry", ask, func(raw []byte) error {
+			return c.callWithProgress(ctx, "/dead/retry", ask, func(raw []byte) error {
 				var r admin.RetriedDead
 				if err := json.Unmarshal(raw, &r); err != nil {
 					return err

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
-	"net/http"
 	"time"
 
 	"github.com/eventrelay/relay/node/admin"
@@ -47,7 +46,7 @@ func moveEndpoint(flags *flag.FlagSet) action {
 			return ""
 		},
 		do: func(ctx context.Context, c *Client, _ []string) error {
-			return c.callWithProgress(ctx, http.MethodPost, "/move", m, func(line []byte) error {
+			return c.callWithProgress(ctx, "/move", m, func(line []byte) error {
 				var s admin.MoveStep
 				if err := json.Unmarshal(line, &s); err != nil {
 					return err

@@ -62,7 +62,7 @@ rewrap seals every secret of the configuration with the first master key. To cha
 func rewrapKeys(*flag.FlagSet) action {
 	return action{misuse: noArguments, do: func(ctx context.Context, c *Client, _ []string) error {
 		var r admin.Rewrap
-		err := c.callWithProgress(ctx, http.MethodPost, "/keys/rewrap", nil, func(line []byte) error {
+		err := c.callWithProgress(ctx, "/keys/rewrap", nil, func(line []byte) error {
 			if err := json.Unmarshal(line, &r); err != nil {
 				return err
 			}

@@ -247,7 +247,7 @@ func (r *run) finish(res *result) {
 	r.report.Bytes += res.read
 	if res.overTotal {
 		r.exhaust(BudgetBytes)
-		r.queue = r.dropQueue()
+		r.dropQueue()
 	}
 	switch isStart := res.task.kind == page && res.task.depth == 0 && res.task.url.Path == "/"; {
 	case res.blocked:
@@ -341,13 +341,12 @@ func (r *run) stop(reason string) {
 	r.cancel()
 }
 
-// dropQueue reports what is queued as not looked at.
-func (r *run) dropQueue() []task {
+// dropQueue empties the queue and reports what was in it as not looked at.
+func (r *run) dropQueue() {
 	for i := range r.queue {
 		r.skipTask(&r.queue[i])
 	}
-	r.guesses = nil
-	return nil
+	r.queue, r.guesses = nil, nil
 }
 
 // skipTask reports what there was no room for. Nobody knows whether a guessed source map exists.
@@ -362,7 +361,7 @@ func (r *run) end() {
 	r.report.Error = r.fatal
 	if r.fatal == "" && errors.Is(r.ctx.Err(), context.DeadlineExceeded) {
 		r.exhaust(BudgetTime)
-		r.queue = r.dropQueue()
+		r.dropQueue()
 	}
 	r.report.complete()
 }
