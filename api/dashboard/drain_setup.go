@@ -36,22 +36,22 @@ func (d *drainData) IsFor(platform string) bool {
 
 // WithoutToken is the URL for platforms that send the token in a header.
 func (d *drainData) WithoutToken() string {
-	before, _, _ := cutToken(d.URL)
+	before, _ := cutToken(d.URL)
 	return before
 }
 
 // Token is the last part of the URL; masked for people who may only read.
 func (d *drainData) Token() string {
-	_, token, _ := cutToken(d.URL)
+	_, token := cutToken(d.URL)
 	return token
 }
 
-func cutToken(drainURL string) (before, token string, found bool) {
+func cutToken(drainURL string) (before, token string) {
 	i := strings.LastIndexByte(drainURL, '/')
 	if i < 0 {
-		return drainURL, "", false
+		return drainURL, ""
 	}
-	return drainURL[:i], drainURL[i+1:], true
+	return drainURL[:i], drainURL[i+1:]
 }
 
 // HerokuCommand adds the drain to an application.
