@@ -19,11 +19,11 @@ var newFindings = intake.Limits{Severe: 375, Minor: 125, OfRule: 10}
 // maxHits bounds the hits of a scan. Those beyond it are counted in the finding flood.
 const maxHits = 2_000
 
-// ReasonTripwire is why a place with a tripwire of the domain makes no finding: it is still planted there.
-const ReasonTripwire = "tripwire"
+// reasonTripwire is why a place with a tripwire of the domain makes no finding: it is still planted there.
+const reasonTripwire = "tripwire"
 
-// RuleExposed is the beginning of the rules of exposed files, before their path.
-const RuleExposed = "exposed-file:"
+// ruleExposed is the beginning of the rules of exposed files, before their path.
+const ruleExposed = "exposed-file:"
 
 // hits collects what a scan finds. Equal secrets at the same location become one hit with a count.
 type hits struct {
@@ -112,7 +112,7 @@ func (h *hits) hit(f Found) *finding.Hit {
 	x.LocationHash = x.Location.Hash()
 	context := finding.Context{Server: true, Severity: finding.High}
 	if f.Probe != "" {
-		x.Kind, x.Rule, x.RuleName, x.Billed = finding.ExposedFile, RuleExposed+f.Probe, "Exposed "+f.Name, true
+		x.Kind, x.Rule, x.RuleName, x.Billed = finding.ExposedFile, ruleExposed+f.Probe, "Exposed "+f.Name, true
 	} else {
 		context = finding.ContextOf(f.Rule)
 		x.Kind, x.Rule, x.RuleName, x.Masked = finding.Secret, f.Rule.ID, f.Rule.CustomName(), f.Rule.Mask(f.Secret)

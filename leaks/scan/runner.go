@@ -177,9 +177,9 @@ func (r *Runner) prove(ctx context.Context, s *config.Scan) (reason string, err 
 	case "":
 		return "", nil
 	case config.DomainUnreachable:
-		return ErrorUnreachable, nil
+		return errorUnreachable, nil
 	case config.DomainBlocked:
-		return ErrorBlockedAddress, nil
+		return errorBlockedAddress, nil
 	}
 	return config.ScanVerificationExpired, nil
 }
@@ -250,7 +250,7 @@ func (r *Runner) scan(ctx context.Context, s *config.Scan) error {
 		s.FindingsNew, s.FindingsOld = added, known
 		s.Skipped, s.SkippedMore, s.ThirdParty = nil, report.More, report.ThirdParty
 		for _, path := range slices.Sorted(maps.Values(h.decoys)) {
-			s.Skipped = append(s.Skipped, config.ScanSkipped{Path: path, Reason: ReasonTripwire})
+			s.Skipped = append(s.Skipped, config.ScanSkipped{Path: path, Reason: reasonTripwire})
 		}
 		for _, x := range report.Skipped {
 			s.Skipped = append(s.Skipped, config.ScanSkipped(x))
