@@ -110,20 +110,20 @@ func (h *hits) hit(f Found) *finding.Hit {
 	x.Location.File = h.clean(x.Location.File)
 	x.Location.URL = h.clean(x.Location.URL)
 	x.LocationHash = x.Location.Hash()
-	context := finding.Context{Server: true, Severity: finding.High}
+	about := finding.Context{Server: true, Severity: finding.High}
 	if f.Probe != "" {
 		x.Kind, x.Rule, x.RuleName, x.Billed = finding.ExposedFile, ruleExposed+f.Probe, "Exposed "+f.Name, true
 	} else {
-		context = finding.ContextOf(f.Rule)
+		about = finding.ContextOf(f.Rule)
 		x.Kind, x.Rule, x.RuleName, x.Masked = finding.Secret, f.Rule.ID, f.Rule.CustomName(), f.Rule.Mask(f.Secret)
 		x.Test, x.Billed = f.Rule.Test, !f.Rule.Test
 		if f.Rule.Fingerprint {
 			x.Fingerprint = h.keys.Fingerprint(h.keys.SaltedHash(f.Rule.Canonical(f.Secret)))
-			x.KeyID, context.KeyWorks = intake.OwnKey(h.runner.deps.Config, x.Fingerprint)
+			x.KeyID, about.KeyWorks = intake.OwnKey(h.runner.deps.Config, x.Fingerprint)
 		}
 	}
-	context.Rule, context.Kind, context.Source, context.Public = x.Rule, x.Kind, finding.Scan, true
-	x.Severity = finding.SeverityOf(context)
+	about.Rule, about.Kind, about.Source, about.Public = x.Rule, x.Kind, finding.Scan, true
+	x.Severity = finding.SeverityOf(about)
 	x.Finding = h.keys.ID(x.Rule, x.Fingerprint, x.LocationHash)
 	x.ID = finding.HitID(h.scan.ID, x.Finding+string(x.LocationHash[:]), 0)
 	return x

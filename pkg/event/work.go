@@ -14,7 +14,7 @@ import (
 // commands and retry.* and carries the whole event.
 type Work struct {
 	Event *Event
-	// Dest is the destination.
+	// Dest is the id of the destination.
 	Dest string
 	// Trigger of the attempt that this item asks for.
 	Trigger Trigger
@@ -22,7 +22,8 @@ type Work struct {
 	Attempt int
 	// Due is the earliest time of the attempt.
 	Due time.Time
-	// Deadline ends the retries: from then on the delivery fails.
+	// Deadline ends the retries: from then on the delivery fails. Zero: none yet, the first failed attempt
+	// sets it.
 	Deadline time.Time
 	// Run is the replay run or recovery job that the item belongs to; empty for automatic attempts.
 	Run string
