@@ -39,7 +39,7 @@ const (
 // hits collects the secrets of one request. Equal ones at the same location become one hit with a count.
 type hits struct {
 	drain    *Drain
-	ctx      context.Context //nolint:containedctx // of the request that it belongs to
+	ctx      context.Context // of the request that it belongs to
 	of       *request
 	scanner  *secrets.Scanner // with the account's own rules
 	at       time.Time        // the arrival

@@ -147,7 +147,7 @@ type run struct {
 	scanner *Scanner
 	target  Target
 	found   func(Found)
-	ctx     context.Context //nolint:containedctx // of the scan, which lasts as long as the value
+	ctx     context.Context // of the scan, which lasts as long as the value
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
 	results chan *result
