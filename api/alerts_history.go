@@ -32,9 +32,8 @@ type alertView struct {
 	ResolvedAt    web.Time `json:"resolved_at"` // null while it fires
 }
 
-// alertRules are the rules that have alerts of their own. Those of findings have none: their state is the finding's.
-var alertRules = []string{"delivery_failed", "consecutive_failures", "failure_rate", "backlog_age", "destination_state",
-	"verification_failed", "usage", "recovery", "processing_missing"}
+// alertRules are the rules that have alerts of their own.
+var alertRules = config.AlertRuleNames()
 
 func newAlertView(x *config.Alert) *alertView {
 	messageType, _, _ := strings.Cut(x.ID, "/")

@@ -63,15 +63,15 @@ func applyCommand(ctx context.Context, c call) int {
 	flags.BoolVar(&f.dryRun, "dry-run", false, "")
 	flags.BoolVar(&f.prune, "prune", false, "")
 	flags.BoolVar(&f.asJSON, "json", false, "")
-	flags.StringVar(&f.baseURL, "base-url", c.Getenv("RELAY_BASE_URL"), "")
+	flags.StringVar(&f.baseURL, "base-url", c.getenv("RELAY_BASE_URL"), "")
 	flags.StringVar(&f.keyFile, "api-key-file", "", "")
-	if err := parseFlags(flags, c.args, func() { fmt.Fprint(c.Stdout, applyHelp) }); err != nil {
-		return exitCode(err, c.Stderr)
+	if err := parseFlags(flags, c.args, func() { fmt.Fprint(c.stdout, applyHelp) }); err != nil {
+		return exitCode(err, c.stderr)
 	}
 	if fault := noArguments(flags.Args()); fault != "" {
-		return exitCode(usageError{errors.New(fault)}, c.Stderr)
+		return exitCode(usageError{errors.New(fault)}, c.stderr)
 	}
-	return exitCode(runApply(ctx, c, f), c.Stderr)
+	return exitCode(runApply(ctx, c, f), c.stderr)
 }
 
 func runApply(ctx context.Context, c call, f applyFlags) error {
@@ -87,7 +87,7 @@ func runApply(ctx context.Context, c call, f applyFlags) error {
 		return usageError{err}
 	}
 	if doctor.Unencrypted(f.baseURL) {
-		fmt.Fprintf(c.Stderr, "warning: %s is not encrypted: the API key and all secrets can be read on the way\n", f.baseURL)
+		fmt.Fprintf(c.stderr, "warning: %s is not encrypted: the API key and all secrets can be read on the way\n", f.baseURL)
 	}
 	from := io.Reader(os.Stdin)
 	if f.file != "-" {
@@ -98,17 +98,17 @@ func runApply(ctx context.Context, c call, f applyFlags) error {
 		defer file.Close()
 		from = file
 	}
-	show := func(x *apply.Change) { printChange(c.Stdout, x) }
+	show := func(x *apply.Change) { printChange(c.stdout, x) }
 	if f.asJSON {
 		show = func(*apply.Change) {}
 	}
 	changes, err := apply.Run(ctx, apply.Options{
 		BaseURL: f.baseURL, Key: key, File: from, FileName: f.file, DryRun: f.dryRun, Prune: f.prune, Show: show,
-		Warn: func(text string) { fmt.Fprintf(c.Stderr, "warning: %s\n", text) },
-		Sources: apply.Sources{Getenv: c.Getenv, ReadSecret: func(path string) (string, error) {
+		Warn: func(text string) { fmt.Fprintf(c.stderr, "warning: %s\n", text) },
+		Sources: apply.Sources{Getenv: c.getenv, ReadSecret: func(path string) (string, error) {
 			text, open, err := readSecret(path)
 			for _, path := range open {
-				fmt.Fprintf(c.Stderr, "warning: other users can read or change %s; run chmod 600\n", path)
+				fmt.Fprintf(c.stderr, "warning: other users can read or change %s; run chmod 600\n", path)
 			}
 			return text, err
 		}},
@@ -117,22 +117,22 @@ func runApply(ctx context.Context, c call, f applyFlags) error {
 		return usageError{err}
 	}
 	if f.asJSON {
-		return errors.Join(json.NewEncoder(c.Stdout).Encode(map[string]any{"dry_run": f.dryRun, "changes": changes}), err)
+		return errors.Join(json.NewEncoder(c.stdout).Encode(map[string]any{"dry_run": f.dryRun, "changes": changes}), err)
 	}
-	printSummary(c.Stdout, changes, f.dryRun, err != nil)
+	printSummary(c.stdout, changes, f.dryRun, err != nil)
 	return err
 }
 
 // apiKey returns the API key of this call, from a file or the environment.
 func apiKey(c call, file string) (string, error) {
 	s := setting{env: apiKeyEnv, secret: true}
-	getenv := c.Getenv
+	getenv := c.getenv
 	if file != "" {
 		getenv = func(name string) string { return map[string]string{apiKeyFileEnv: file}[name] }
 	}
 	key, open, err := s.fromEnvironment(getenv)
 	for _, path := range open {
-		fmt.Fprintf(c.Stderr, "warning: other users can read or change %s; run chmod 600\n", path)
+		fmt.Fprintf(c.stderr, "warning: other users can read or change %s; run chmod 600\n", path)
 	}
 	if err == nil && key == "" {
 		err = fmt.Errorf("%s: is required: a read-write API key; %[1]s_FILE or --api-key-file names a file with it",

@@ -16,8 +16,8 @@ import (
 	"github.com/eventrelay/relay/pkg/private"
 )
 
-// Client sends commands to the running process over its command socket.
-type Client struct {
+// client sends commands to the running process over its command socket.
+type client struct {
 	path     string
 	asJSON   bool
 	out, err io.Writer
@@ -29,23 +29,23 @@ const (
 	maxAnswer   = 64 << 20
 )
 
-// ErrNoProcess means that no running process answers on the command socket.
-var ErrNoProcess = errors.New("no running process answers")
+// errNoProcess means that no running process answers on the command socket.
+var errNoProcess = errors.New("no running process answers")
 
 type noProcessError struct{ path string }
 
 func (e noProcessError) Error() string {
-	return ErrNoProcess.Error() + " on " + e.path + "; start one, or name its data directory with --data-dir"
+	return errNoProcess.Error() + " on " + e.path + "; start one, or name its data directory with --data-dir"
 }
 
-func (e noProcessError) Is(target error) bool { return target == ErrNoProcess }
+func (e noProcessError) Is(target error) bool { return target == errNoProcess }
 
-// Exit prints err unless it is nil, and returns its exit code.
-func (c *Client) Exit(err error) int {
+// exit prints err unless it is nil, and returns its exit code.
+func (c *client) exit(err error) int {
 	switch {
 	case err == nil:
 		return ExitDone
-	case errors.Is(err, ErrNoProcess):
+	case errors.Is(err, errNoProcess):
 		fmt.Fprintln(c.err, "relay:", err)
 		return ExitNoProcess
 	default:
@@ -56,7 +56,7 @@ func (c *Client) Exit(err error) int {
 
 // call sends one request, with body as JSON unless it is nil, and decodes the answer into the value into. With --json
 // it prints the answer unchanged, else it calls print.
-func (c *Client) call(ctx context.Context, method, path string, body, into any, print func()) error {
+func (c *client) call(ctx context.Context, method, path string, body, into any, print func()) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	resp, err := c.request(ctx, method, path, body)
@@ -79,12 +79,11 @@ func (c *Client) call(ctx context.Context, method, path string, body, into any, 
 	return nil
 }
 
-// callWithProgress sends a request of a long command. The answer is a line of JSON for each step; show gets each, or
-// with --json they are printed unchanged. The last line is {"finished":true} or {"error":"…"}; an answer that ends
-// without either was cut off.
-func (c *Client) callWithProgress(
-	ctx context.Context, method, path string, body any, show func(line []byte) error) error {
-	resp, err := c.request(ctx, method, path, body)
+// callWithProgress posts a long command. The answer is a line of JSON for each step; show gets each, or with --json
+// they are printed unchanged. The last line is {"finished":true} or {"error":"…"}; an answer that ends without either
+// was cut off.
+func (c *client) callWithProgress(ctx context.Context, path string, body any, show func(line []byte) error) error {
+	resp, err := c.request(ctx, http.MethodPost, path, body)
 	if err != nil {
 		return err
 	}
@@ -119,7 +118,7 @@ func (c *Client) callWithProgress(
 }
 
 // request sends a request, with body as JSON unless it is a reader or nil, and returns a refusal as an error.
-func (c *Client) request(ctx context.Context, method, path string, body any) (*http.Response, error) {
+func (c *client) request(ctx context.Context, method, path string, body any) (*http.Response, error) {
 	send, isReader := body.(io.Reader)
 	if !isReader {
 		var raw []byte
@@ -156,7 +155,7 @@ func (c *Client) request(ctx context.Context, method, path string, body any) (*h
 	return nil, errors.New("refused: " + refusal.Error.Message)
 }
 
-func (c *Client) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+func (c *client) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	conn, err := private.DialOwner(ctx, c.path)
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, private.ErrOtherUser) {
 		return nil, fmt.Errorf("%s belongs to another user; run the command as the user of the running process: sudo "+

@@ -1,7 +1,7 @@
 // Package command is the command line of relay: its subcommands with their help, the settings, and what each does.
 //
 // Begin with run.go: subcommands lists all of them, Run runs one. dev, serve and engine start a process; migrate works
-// on the engines; doctor and the commands with verbs (Group), such as relay keys list, are clients of a running node.
+// on the engines; doctor and the commands with verbs (group), such as relay keys list, are clients of a running node.
 // Clients send one request over the command socket in its data directory and print the answer as text, or as JSON with
 // --json. node/admin serves that socket, defines the types of requests and answers, and decides what is allowed.
 //
@@ -13,7 +13,6 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"io"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -29,17 +28,11 @@ const (
 	ExitNoProcess = 3 // no running node answers on the socket
 )
 
-// DefaultDataDir is the data directory without --data-dir and RELAY_DATA_DIR.
-const DefaultDataDir = "./.relay"
+// defaultDataDir is the data directory without --data-dir and RELAY_DATA_DIR.
+const defaultDataDir = "./.relay"
 
-// Env is the environment and the output of the process in which a command runs.
-type Env struct {
-	Getenv         func(string) string
-	Stdout, Stderr io.Writer
-}
-
-// Group is the commands that share their first argument, such as relay keys.
-type Group struct {
+// group is the commands that share their first argument, such as relay keys.
+type group struct {
 	name  string
 	help  string
 	verbs map[string]verb
@@ -52,7 +45,7 @@ type verb func(*flag.FlagSet) action
 type action struct {
 	// misuse returns what is wrong with the arguments or flags; "" = nothing.
 	misuse func(arguments []string) string
-	do     func(ctx context.Context, c *Client, arguments []string) error
+	do     func(ctx context.Context, c *client, arguments []string) error
 }
 
 const exitCodes = `
@@ -62,20 +55,20 @@ These commands ask the running process through the socket in its data directory 
 Exit codes: 0 done, 1 refused, 2 wrong usage, 3 no running process.
 `
 
-// Run runs the command that args begin with and returns its exit code.
-func (g Group) Run(ctx context.Context, env Env, args []string) int {
+// run runs the command that the arguments begin with and returns its exit code.
+func (g group) run(ctx context.Context, c call) int {
 	usage := g.help + exitCodes
-	if len(args) == 0 {
-		fmt.Fprint(env.Stderr, usage)
+	if len(c.args) == 0 {
+		fmt.Fprint(c.stderr, usage)
 		return ExitMisused
 	}
-	name, args := args[0], args[1:]
+	name, args := c.args[0], c.args[1:]
 	if name == "help" || name == "-h" || name == "--help" {
-		fmt.Fprint(env.Stdout, usage)
+		fmt.Fprint(c.stdout, usage)
 		return ExitDone
 	}
 	misused := func(fault string) int {
-		fmt.Fprintf(env.Stderr, "relay %s: %s\n\n%s", g.name, fault, usage)
+		fmt.Fprintf(c.stderr, "relay %s: %s\n\n%s", g.name, fault, usage)
 		return ExitMisused
 	}
 	declare, ok := g.verbs[name]
@@ -83,19 +76,19 @@ func (g Group) Run(ctx context.Context, env Env, args []string) int {
 		return misused(fmt.Sprintf("unknown command %q%s", name, didYouMean(name, slices.Sorted(maps.Keys(g.verbs)))))
 	}
 	flags := flag.NewFlagSet("relay "+g.name+" "+name, flag.ContinueOnError)
-	dir := flags.String("data-dir", withDefault(env.Getenv("RELAY_DATA_DIR"), DefaultDataDir),
+	dir := flags.String("data-dir", withDefault(c.getenv("RELAY_DATA_DIR"), defaultDataDir),
 		"data directory of the running process")
 	asJSON := flags.Bool("json", false, "print JSON")
 	act := declare(flags)
-	arguments, err := parseInterleaved(flags, args, func() { fmt.Fprint(env.Stdout, usage) })
+	arguments, err := parseInterleaved(flags, args, func() { fmt.Fprint(c.stdout, usage) })
 	if err != nil {
-		return exitCode(err, env.Stderr)
+		return exitCode(err, c.stderr)
 	}
 	if fault := act.misuse(arguments); fault != "" {
 		return misused(fault)
 	}
-	c := NewClient(*dir, *asJSON, env)
-	return c.Exit(act.do(ctx, c, arguments))
+	to := newClient(*dir, *asJSON, c)
+	return to.exit(act.do(ctx, to, arguments))
 }
 
 // parseInterleaved parses flags before, between and after the arguments, and returns the arguments.
@@ -126,7 +119,8 @@ func withDefault(s, def string) string {
 	return s
 }
 
-// NewClient returns a client of the process with this data directory. It connects with the first call.
-func NewClient(dir string, asJSON bool, env Env) *Client {
-	return &Client{path: filepath.Join(dir, admin.SocketFile), asJSON: asJSON, out: env.Stdout, err: env.Stderr}
+// newClient returns a client of the process with this data directory, which prints to the output of the call. It
+// connects with the first request.
+func newClient(dir string, asJSON bool, c call) *client {
+	return &client{path: filepath.Join(dir, admin.SocketFile), asJSON: asJSON, out: c.stdout, err: c.stderr}
 }

@@ -23,9 +23,9 @@ type Exported struct {
 	MasterKeys []string `json:"master_keys"`
 }
 
-// Config returns the commands that export and import the whole configuration.
-func Config() Group {
-	return Group{name: "config", help: `Usage:
+// configCommands returns the commands that export and import the whole configuration.
+func configCommands() group {
+	return group{name: "config", help: `Usage:
   relay config export [--file FILE]
   relay config import FILE [--paused] [--replace] [--unsigned]
   relay config resume FILE [--unsigned]
@@ -49,7 +49,7 @@ endpoints that the document does not have as paused, and nothing else.
 
 func exportConfig(flags *flag.FlagSet) action {
 	file := flags.String("file", "", "file to write; empty = standard output")
-	return action{misuse: noArguments, do: func(ctx context.Context, c *Client, _ []string) error {
+	return action{misuse: noArguments, do: func(ctx context.Context, c *client, _ []string) error {
 		resp, err := c.request(ctx, http.MethodGet, "/config", nil)
 		if err != nil {
 			return err
@@ -98,7 +98,7 @@ func importConfig(flags *flag.FlagSet) action {
 	paused := flags.Bool("paused", false, "pause all endpoints of the document until relay config resume")
 	return action{
 		misuse: oneDocument("import"),
-		do: func(ctx context.Context, c *Client, arguments []string) error {
+		do: func(ctx context.Context, c *client, arguments []string) error {
 			from, err := openDocument(arguments[0])
 			if err != nil {
 				return err
@@ -106,7 +106,7 @@ func importConfig(flags *flag.FlagSet) action {
 			defer from.Close()
 			path := fmt.Sprintf("/config?replace=%t&unsigned=%t&paused=%t", *replace, *unsigned, *paused)
 			var im admin.Import
-			err = c.callWithProgress(ctx, http.MethodPost, path, from, func(line []byte) error {
+			err = c.callWithProgress(ctx, path, from, func(line []byte) error {
 				im = admin.Import{}
 				if err := json.Unmarshal(line, &im); err != nil {
 					return err
@@ -154,14 +154,14 @@ func resumeConfig(flags *flag.FlagSet) action {
 	unsigned := flags.Bool("unsigned", false, "accept a document without a MAC, as older versions wrote it")
 	return action{
 		misuse: oneDocument("resume"),
-		do: func(ctx context.Context, c *Client, arguments []string) error {
+		do: func(ctx context.Context, c *client, arguments []string) error {
 			from, err := openDocument(arguments[0])
 			if err != nil {
 				return err
 			}
 			defer from.Close()
 			path := fmt.Sprintf("/resume?unsigned=%t", *unsigned)
-			return c.callWithProgress(ctx, http.MethodPost, path, from, func(line []byte) error {
+			return c.callWithProgress(ctx, path, from, func(line []byte) error {
 				var r admin.Resumed
 				if err := json.Unmarshal(line, &r); err != nil {
 					return err

@@ -16,9 +16,9 @@ import (
 	"github.com/eventrelay/relay/node/admin"
 )
 
-// Dead returns the commands for dead letters: records that could not be decoded or stored.
-func Dead() Group {
-	return Group{name: "dead", help: `Usage:
+// deadCommands returns the commands for dead letters: records that could not be decoded or stored.
+func deadCommands() group {
+	return group{name: "dead", help: `Usage:
   relay dead list [--limit 50] [--topic TOPIC] [--body]
   relay dead retry PARTITION:OFFSET
   relay dead retry --all --yes [--topic TOPIC]
@@ -45,7 +45,7 @@ func listDead(flags *flag.FlagSet) action {
 			}
 			return ""
 		},
-		do: func(ctx context.Context, c *Client, _ []string) error {
+		do: func(ctx context.Context, c *client, _ []string) error {
 			query := url.Values{"limit": {strconv.Itoa(*limit)}, "topic": {*topic}, "body": {strconv.FormatBool(*body)}}
 			var records []admin.DeadRecord
 			return c.call(ctx, http.MethodGet, "/dead?"+query.Encode(), nil, &records, func() {
@@ -55,7 +55,7 @@ func listDead(flags *flag.FlagSet) action {
 	}
 }
 
-func (c *Client) printDead(records []admin.DeadRecord, limit int) {
+func (c *client) printDead(records []admin.DeadRecord, limit int) {
 	if len(records) == 0 {
 		fmt.Fprintln(c.out, "no dead letters")
 		return
@@ -113,12 +113,12 @@ func retryDead(flags *flag.FlagSet) action {
 			}
 			return ""
 		},
-		do: func(ctx context.Context, c *Client, arguments []string) error {
+		do: func(ctx context.Context, c *client, arguments []string) error {
 			ask := admin.RetryDead{All: *all, Topic: *topic}
 			if !*all {
 				ask.ID = arguments[0]
 			}
-			return c.callWithProgress(ctx, http.MethodPost, "/dead/retry", ask, func(raw []byte) error {
+			return c.callWithProgress(ctx, "/dead/retry", ask, func(raw []byte) error {
 				var r admin.RetriedDead
 				if err := json.Unmarshal(raw, &r); err != nil {
 					return err

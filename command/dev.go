@@ -35,7 +35,7 @@ const (
 const devNode = "dev"
 
 // runDev runs the embedded engines and a node with every role on them.
-func runDev(ctx context.Context, s Settings, log *slog.Logger, stdout io.Writer) error {
+func runDev(ctx context.Context, s settings, log *slog.Logger, stdout io.Writer) error {
 	dir, err := filepath.Abs(s.DataDir)
 	if err != nil {
 		return fmt.Errorf("cannot resolve the data directory: %w", err)
@@ -61,7 +61,7 @@ func runDev(ctx context.Context, s Settings, log *slog.Logger, stdout io.Writer)
 
 // devDefaults sets what dev decides by itself: one replica, and a master key and an API key that are created once and
 // kept in the data directory. It keeps keys that are set.
-func devDefaults(s *Settings) error {
+func devDefaults(s *settings) error {
 	s.Replication, s.Embedded = 1, true
 	var err error
 	if s.MasterKeys == "" {
@@ -76,7 +76,7 @@ func devDefaults(s *Settings) error {
 }
 
 // startDev starts the engines, prepares topics and tables and starts the node.
-func startDev(st *node.Stack, s *Settings, log *slog.Logger, stdout io.Writer) error {
+func startDev(st *node.Stack, s *settings, log *slog.Logger, stdout io.Writer) error {
 	registry := prometheus.NewRegistry()
 	// No engine listens on TCP: whoever reaches its port could read and write everything.
 	sockets := filepath.Join(s.DataDir, socketDir)

@@ -10,8 +10,8 @@ import (
 	"github.com/eventrelay/relay/node"
 )
 
-// Doctor prints the report of the running process. It returns an error if a check fails.
-func Doctor(ctx context.Context, c *Client) error {
+// askDoctor prints the report of the running process. It returns an error if a check fails.
+func askDoctor(ctx context.Context, c *client) error {
 	var r doctor.Report
 	if err := c.call(ctx, http.MethodGet, "/doctor", nil, &r, func() { r.Print(c.out) }); err != nil {
 		return err
@@ -20,17 +20,17 @@ func Doctor(ctx context.Context, c *Client) error {
 }
 
 // runDoctor asks the running process. When there is none and the settings name Kafka, it examines the engines itself.
-func runDoctor(ctx context.Context, s Settings, env Env, asJSON bool) error {
-	err := Doctor(ctx, NewClient(s.DataDir, asJSON, env))
-	if !errors.Is(err, ErrNoProcess) || len(s.KafkaBrokers) == 0 {
+func runDoctor(ctx context.Context, s settings, c call, asJSON bool) error {
+	err := askDoctor(ctx, newClient(s.DataDir, asJSON, c))
+	if !errors.Is(err, errNoProcess) || len(s.KafkaBrokers) == 0 {
 		return err
 	}
 	if !asJSON {
-		fmt.Fprintf(env.Stdout, "%v; examining the engines directly\n\n", ErrNoProcess)
+		fmt.Fprintf(c.stdout, "%v; examining the engines directly\n\n", errNoProcess)
 	}
 	report, err := node.ExamineEngines(ctx, s.Config)
 	if err != nil {
 		return err
 	}
-	return errors.Join(report.Write(env.Stdout, asJSON), report.Err())
+	return errors.Join(report.Write(c.stdout, asJSON), report.Err())
 }

@@ -5,15 +5,14 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
-	"net/http"
 	"time"
 
 	"github.com/eventrelay/relay/node/admin"
 )
 
-// Endpoints returns the commands for endpoints that the API does not have.
-func Endpoints() Group {
-	return Group{name: "endpoints", help: `Usage:
+// endpointsCommands returns the commands for endpoints that the API does not have.
+func endpointsCommands() group {
+	return group{name: "endpoints", help: `Usage:
   relay endpoints move ENDPOINT --partition N [--wait 5m] [--leave] [--dry-run]
 
 move gives a busy endpoint another partition, and so perhaps another node. New events go to the new partition at
@@ -46,8 +45,8 @@ func moveEndpoint(flags *flag.FlagSet) action {
 			m.Endpoint = arguments[0]
 			return ""
 		},
-		do: func(ctx context.Context, c *Client, _ []string) error {
-			return c.callWithProgress(ctx, http.MethodPost, "/move", m, func(line []byte) error {
+		do: func(ctx context.Context, c *client, _ []string) error {
+			return c.callWithProgress(ctx, "/move", m, func(line []byte) error {
 				var s admin.MoveStep
 				if err := json.Unmarshal(line, &s); err != nil {
 					return err

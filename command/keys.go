@@ -40,9 +40,9 @@ func browser(k *admin.Key) string {
 	return ""
 }
 
-// Keys returns the commands for API keys and master keys.
-func Keys() Group {
-	return Group{name: "keys", help: `Usage:
+// keysCommands returns the commands for API keys and master keys.
+func keysCommands() group {
+	return group{name: "keys", help: `Usage:
   relay keys create --name NAME --scope read|read_write [--expires 720h] [--agent]
   relay keys list
   relay keys revoke ID
@@ -60,9 +60,9 @@ rewrap seals every secret of the configuration with the first master key. To cha
 }
 
 func rewrapKeys(*flag.FlagSet) action {
-	return action{misuse: noArguments, do: func(ctx context.Context, c *Client, _ []string) error {
+	return action{misuse: noArguments, do: func(ctx context.Context, c *client, _ []string) error {
 		var r admin.Rewrap
-		err := c.callWithProgress(ctx, http.MethodPost, "/keys/rewrap", nil, func(line []byte) error {
+		err := c.callWithProgress(ctx, "/keys/rewrap", nil, func(line []byte) error {
 			if err := json.Unmarshal(line, &r); err != nil {
 				return err
 			}
@@ -101,7 +101,7 @@ func createKey(flags *flag.FlagSet) action {
 			}
 			return ""
 		},
-		do: func(ctx context.Context, c *Client, _ []string) error {
+		do: func(ctx context.Context, c *client, _ []string) error {
 			var created admin.Key
 			return c.call(ctx, http.MethodPost, "/keys", k, &created, func() {
 				fmt.Fprintf(c.out, "%s\n%s\n%s\n", created.ID, created.Scope, created.Key)
@@ -111,7 +111,7 @@ func createKey(flags *flag.FlagSet) action {
 }
 
 func listKeys(*flag.FlagSet) action {
-	return action{misuse: noArguments, do: func(ctx context.Context, c *Client, _ []string) error {
+	return action{misuse: noArguments, do: func(ctx context.Context, c *client, _ []string) error {
 		var keys []admin.Key
 		return c.call(ctx, http.MethodGet, "/keys", nil, &keys, func() {
 			for _, k := range keys {
@@ -139,7 +139,7 @@ func revokeKey(*flag.FlagSet) action {
 			}
 			return ""
 		},
-		do: func(ctx context.Context, c *Client, arguments []string) error {
+		do: func(ctx context.Context, c *client, arguments []string) error {
 			var answer struct{}
 			return c.call(ctx, http.MethodDelete, "/keys/"+url.PathEscape(arguments[0]), nil, &answer, func() {
 				fmt.Fprintln(c.out, "revoked", arguments[0])

@@ -50,7 +50,7 @@ func (l libraryLog) Write(line []byte) (int, error) {
 }
 
 // logFailure writes the error with which a process ends to its log, if every line of that has to be JSON.
-func (s Settings) logFailure(log *slog.Logger, err error) (logged bool) {
+func (s settings) logFailure(log *slog.Logger, err error) (logged bool) {
 	if err == nil || s.LogFormat != logJSON {
 		return false
 	}

@@ -65,7 +65,7 @@ type wrongConfig struct {
 }
 
 // runMigrate creates the topics and tables that serve needs and checks existing ones.
-func runMigrate(ctx context.Context, s Settings, fix, finalize, asJSON bool, stdout io.Writer) error {
+func runMigrate(ctx context.Context, s settings, fix, finalize, asJSON bool, stdout io.Writer) error {
 	m, err := migrate(ctx, s, fix, true)
 	if err == nil {
 		err = m.finalize(ctx, s, finalize)
@@ -102,7 +102,7 @@ func runMigrate(ctx context.Context, s Settings, fix, finalize, asJSON bool, std
 // finalize reads the level of the configuration log, and with raise raises it. It then drops tables and views that only
 // older versions need. Without raise it does so only in a new service, whose log is empty (level 0): nodes of an older
 // version, which need them, may run at the newest level too.
-func (m *migration) finalize(ctx context.Context, s Settings, raise bool) error {
+func (m *migration) finalize(ctx context.Context, s settings, raise bool) error {
 	c, _, err := node.Inspect(ctx, s.Config)
 	if err != nil {
 		return fmt.Errorf("read the configuration log: %w", err)
@@ -176,13 +176,13 @@ func (m *migration) migrateTables(ctx context.Context, cfg schema.Config) error 
 }
 
 // tables returns where the tables are and how to create them.
-func (s Settings) tables() schema.Config {
+func (s settings) tables() schema.Config {
 	return schema.Config{URL: s.ClickHouseURL, RetentionDays: s.RetentionDays, Cluster: s.ClickHouseCluster,
 		SearchIndex: s.SearchIndex, Program: s.Version, Sync: s.SyncTables}
 }
 
 // printStatements writes statements for ClickHouse, and runs none.
-func printStatements(s Settings, stdout io.Writer, make func(schema.Config) ([]string, error)) error {
+func printStatements(s settings, stdout io.Writer, make func(schema.Config) ([]string, error)) error {
 	statements, err := make(s.tables())
 	if err != nil {
 		return err
@@ -196,7 +196,7 @@ func printStatements(s Settings, stdout io.Writer, make func(schema.Config) ([]s
 // migrate creates and changes topics and tables for this version. If others is true, nodes of older versions may be
 // running, and it keeps what they need. Wrong settings of topics that are not corrected are an error; then no table is
 // changed.
-func migrate(ctx context.Context, s Settings, fix, others bool) (migration, error) {
+func migrate(ctx context.Context, s settings, fix, others bool) (migration, error) {
 	m := migration{Topics: []migratedTopic{}, Tables: "untouched", Ran: []string{}, Waiting: []string{}}
 	done, report, err := migrateTopics(ctx, s, fix)
 	for _, t := range report.Topics {
@@ -248,7 +248,7 @@ type topicChange struct {
 // migrateTopics creates topics, adds partitions that RELAY_PARTITIONS asks for, and with fix corrects settings. It
 // returns its changes and the state of the topics afterwards. Fewer partitions than exist are an error before any
 // change.
-func migrateTopics(ctx context.Context, s Settings, fix bool) (done []topicChange, a stream.TopicsReport, err error) {
+func migrateTopics(ctx context.Context, s settings, fix bool) (done []topicChange, a stream.TopicsReport, err error) {
 	conf, copies, want := s.Stream(), s.Copies(), int32(s.Partitions)
 	if a, err = stream.CheckTopics(ctx, conf, copies); err != nil {
 		return nil, a, err

@@ -42,19 +42,19 @@ Exit codes: 0 done, 2 wrong usage.
 `
 
 func planCommand(_ context.Context, c call) int {
-	return exitCode(runPlan(c), c.Stderr)
+	return exitCode(runPlan(c), c.stderr)
 }
 
 func runPlan(c call) error {
-	w, asJSON, err := readPlan(c.args, func() { fmt.Fprint(c.Stdout, planHelp) })
+	w, asJSON, err := readPlan(c.args, func() { fmt.Fprint(c.stdout, planHelp) })
 	if err != nil {
 		return usageError{err}
 	}
 	p := capacity.For(w)
 	if asJSON {
-		return json.NewEncoder(c.Stdout).Encode(p)
+		return json.NewEncoder(c.stdout).Encode(p)
 	}
-	return printPlan(c.Stdout, p)
+	return printPlan(c.stdout, p)
 }
 
 // readPlan reads the command line. It reports every fault at once: flags that are missing, values that are not numbers,

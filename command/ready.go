@@ -34,23 +34,23 @@ func readyCommand(ctx context.Context, c call) int {
 	// Only these: a health check must not depend on files with secrets.
 	eachSetting(&s, func(f setting) {
 		if f.flag == "listen" || f.flag == "tls-cert-file" {
-			f.value.SetString(cmp.Or(c.Getenv(f.env), f.defaultValue))
+			f.value.SetString(cmp.Or(c.getenv(f.env), f.defaultValue))
 			flags.Func(f.flag, f.help+" ("+f.env+")", f.set)
 		}
 	})
-	err := parseFlags(flags, c.args, func() { listFlags(c.Stdout, flags) })
+	err := parseFlags(flags, c.args, func() { listFlags(c.stdout, flags) })
 	switch {
 	case err != nil:
-		return exitCode(err, c.Stderr)
+		return exitCode(err, c.stderr)
 	case flags.NArg() > 0:
-		return exitCode(usageError{errors.New(noArguments(flags.Args()))}, c.Stderr)
+		return exitCode(usageError{errors.New(noArguments(flags.Args()))}, c.stderr)
 	}
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	if *alive {
-		return exitCode(askHealth(ctx, s, *asJSON, c.Stdout), c.Stderr)
+		return exitCode(askHealth(ctx, s, *asJSON, c.stdout), c.stderr)
 	}
-	return exitCode(askReadiness(ctx, s, *asJSON, c.Stdout), c.Stderr)
+	return exitCode(askReadiness(ctx, s, *asJSON, c.stdout), c.stderr)
 }
 
 // askNode returns the status and the body of a node's answer.

@@ -21,40 +21,39 @@ type subcommand struct {
 
 // call is one call of a subcommand: its arguments, and the process in which it runs.
 type call struct {
-	Env
-	name, version string
-	args          []string
+	name, version  string
+	args           []string
+	getenv         func(string) string
+	stdout, stderr io.Writer
 }
 
 // subcommands lists all subcommands in the order of the help.
 func subcommands() []subcommand {
 	return []subcommand{
 		{"dev", "run everything in one process, on embedded engines; nothing to install", withSettings(
-			func(ctx context.Context, c call, s Settings, log *slog.Logger) error {
-				return runDev(ctx, s, log, c.Stdout)
+			func(ctx context.Context, c call, s settings, log *slog.Logger) error {
+				return runDev(ctx, s, log, c.stdout)
 			})},
 		{"serve", "run a node on Kafka, Redis and ClickHouse", withSettings(
-			func(ctx context.Context, c call, s Settings, log *slog.Logger) error {
-				return runServe(ctx, s, log, c.Stdout)
+			func(ctx context.Context, c call, s settings, log *slog.Logger) error {
+				return runServe(ctx, s, log, c.stdout)
 			})},
 		{"migrate", "create the topics and tables that serve needs, and check existing ones", migrateCommand},
 		{"ready", "ask the node on this machine whether it can serve requests: a health check", readyCommand},
 		{"doctor", "check the running process and its engines, and say what to do next", doctorCommand},
-		{"config", "export the whole configuration, or import it into an empty log", Config().run},
+		{"config", "export the whole configuration, or import it into an empty log", configCommands().run},
 		{"apply", "create, update and delete endpoints to match a YAML file", applyCommand},
 		{"plan", "print how many machines and how large disks a cluster needs for a given load", planCommand},
 		{"engine", "run one embedded engine: kafka, redis or clickhouse", func(ctx context.Context, c call) int {
-			return exitCode(runEngine(ctx, c.args, c.Stdout, c.Stderr), c.Stderr)
+			return exitCode(runEngine(ctx, c.args, c.stdout, c.stderr), c.stderr)
 		}},
-		{"endpoints", "move an endpoint to another partition", Endpoints().run},
-		{"dead", "list dead letters (records that could not be decoded or stored), and retry them", Dead().run},
-		{"keys", "create, list or revoke API keys, or seal all secrets with a new master key", Keys().run},
-		{"users", "add, list, reset or remove dashboard users, or change what they may do", Users().run},
+		{"endpoints", "move an endpoint to another partition", endpointsCommands().run},
+		{"dead", "list dead letters (records that could not be decoded or stored), and retry them", deadCommands().run},
+		{"keys", "create, list or revoke API keys, or seal all secrets with a new master key", keysCommands().run},
+		{"users", "add, list, reset or remove dashboard users, or change what they may do", usersCommands().run},
 		{"version", "print the version", versionCommand},
 	}
 }
-
-func (g Group) run(ctx context.Context, c call) int { return g.Run(ctx, c.Env, c.args) }
 
 func writeHelp(w io.Writer) {
 	fmt.Fprint(w, "relay receives webhooks and events, stores every one and delivers each to its destinations.\n\n"+
@@ -82,8 +81,7 @@ func Run(ctx context.Context, version string, args []string, getenv func(string)
 	var names []string
 	for _, s := range subcommands() {
 		if s.name == name {
-			env := Env{Getenv: getenv, Stdout: stdout, Stderr: stderr}
-			return s.run(ctx, call{Env: env, name: name, version: version, args: args})
+			return s.run(ctx, call{name, version, args, getenv, stdout, stderr})
 		}
 		names = append(names, s.name)
 	}
@@ -103,27 +101,27 @@ func helpOf(name string) string {
 
 func versionCommand(_ context.Context, c call) int {
 	flags := flag.NewFlagSet("relay version", flag.ContinueOnError)
-	err := parseFlags(flags, c.args, func() { fmt.Fprintln(c.Stdout, "Usage: relay version\n\nPrints the version.") })
+	err := parseFlags(flags, c.args, func() { fmt.Fprintln(c.stdout, "Usage: relay version\n\nPrints the version.") })
 	switch {
 	case err != nil:
-		return exitCode(err, c.Stderr)
+		return exitCode(err, c.stderr)
 	case flags.NArg() > 0:
-		return exitCode(usageError{errors.New(noArguments(flags.Args()))}, c.Stderr)
+		return exitCode(usageError{errors.New(noArguments(flags.Args()))}, c.stderr)
 	}
-	fmt.Fprintln(c.Stdout, c.version)
+	fmt.Fprintln(c.stdout, c.version)
 	return ExitDone
 }
 
 func migrateCommand(ctx context.Context, c call) int {
 	var fix, finalize, asJSON, ddl, grants bool
-	return withSettings(func(ctx context.Context, c call, s Settings, _ *slog.Logger) error {
+	return withSettings(func(ctx context.Context, c call, s settings, _ *slog.Logger) error {
 		switch {
 		case ddl:
-			return printStatements(s, c.Stdout, schema.DDL)
+			return printStatements(s, c.stdout, schema.DDL)
 		case grants:
-			return printStatements(s, c.Stdout, schema.Grants)
+			return printStatements(s, c.stdout, schema.Grants)
 		}
-		return runMigrate(ctx, s, fix, finalize, asJSON, c.Stdout)
+		return runMigrate(ctx, s, fix, finalize, asJSON, c.stdout)
 	}, toggle{"fix", "correct topic settings that differ, where that moves no data", &fix, false},
 		toggle{"finalize", "end an upgrade: from now on write what older versions do not know; refused while an older " +
 			"node runs",
@@ -137,8 +135,8 @@ func migrateCommand(ctx context.Context, c call) int {
 
 func doctorCommand(ctx context.Context, c call) int {
 	var asJSON bool
-	return withSettings(func(ctx context.Context, c call, s Settings, _ *slog.Logger) error {
-		return runDoctor(ctx, s, c.Env, asJSON)
+	return withSettings(func(ctx context.Context, c call, s settings, _ *slog.Logger) error {
+		return runDoctor(ctx, s, c, asJSON)
 	}, jsonToggle(&asJSON))(ctx, c)
 }
 
@@ -155,7 +153,7 @@ func exitCode(err error, stderr io.Writer) int {
 	case errors.As(err, &misuse):
 		fmt.Fprintln(stderr, "relay:", err)
 		return ExitMisused
-	case errors.Is(err, ErrNoProcess):
+	case errors.Is(err, errNoProcess):
 		fmt.Fprintln(stderr, "relay:", err)
 		return ExitNoProcess
 	default:
@@ -165,7 +163,7 @@ func exitCode(err error, stderr io.Writer) int {
 }
 
 // withSettings makes a subcommand that reads and validates its settings first, and reports all faults at once.
-func withSettings(do func(context.Context, call, Settings, *slog.Logger) error, more ...toggle) func(context.Context,
+func withSettings(do func(context.Context, call, settings, *slog.Logger) error, more ...toggle) func(context.Context,
 	call) int {
 	return func(ctx context.Context, c call) int {
 		s, log, err := readSettings(c, more...)
@@ -174,12 +172,12 @@ func withSettings(do func(context.Context, call, Settings, *slog.Logger) error, 
 				return exitCode(err, io.Discard)
 			}
 		}
-		return exitCode(err, c.Stderr)
+		return exitCode(err, c.stderr)
 	}
 }
 
-func readSettings(c call, more ...toggle) (Settings, *slog.Logger, error) {
-	s, err := loadSettings(c.name, c.args, c.Getenv, c.Stdout, more...)
+func readSettings(c call, more ...toggle) (settings, *slog.Logger, error) {
+	s, err := loadSettings(c.name, c.args, c.getenv, c.stdout, more...)
 	if _, misused := errors.AsType[usageError](err); misused || errors.Is(err, flag.ErrHelp) {
 		return s, nil, err
 	}
@@ -201,7 +199,7 @@ func readSettings(c call, more ...toggle) (Settings, *slog.Logger, error) {
 	}
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(s.LogLevel)) // Validate has checked it
-	log := newLogger(c.Stderr, s.LogFormat, level, s.NodeName)
+	log := newLogger(c.stderr, s.LogFormat, level, s.NodeName)
 	s.logWarnings(log)
 	warnMisspelt(log, os.Environ())
 	return s, log, nil

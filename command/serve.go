@@ -13,7 +13,7 @@ import (
 )
 
 // runServe runs a node on the engines that the settings name.
-func runServe(ctx context.Context, s Settings, log *slog.Logger, stdout io.Writer) error {
+func runServe(ctx context.Context, s settings, log *slog.Logger, stdout io.Writer) error {
 	if err := private.EnsureDir(s.DataDir, lockFile); err != nil {
 		return fmt.Errorf("data directory: %w", err)
 	}

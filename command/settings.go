@@ -23,8 +23,8 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// Settings is the configuration of a node, read from flags and the environment.
-type Settings struct {
+// settings is the configuration of a node, read from flags and the environment.
+type settings struct {
 	node.Config
 	secretFlags   []string // flags that gave secrets
 	readableFiles []string // files with secrets that other users can read or change
@@ -49,8 +49,8 @@ func jsonToggle(value *bool) toggle { return toggle{"json", "print JSON", value,
 
 // loadSettings reads settings: a flag wins over the environment, which wins over the default.
 func loadSettings(name string, args []string, getenv func(string) string, stdout io.Writer, more ...toggle) (
-	Settings, error) {
-	s := Settings{Config: node.Config{
+	settings, error) {
+	s := settings{Config: node.Config{
 		APIRateRead: node.Unset, APIRateWrite: node.Unset, APIRateSend: node.Unset, ShutdownDelay: node.Unset,
 	}}
 	fs := flag.NewFlagSet("relay "+name, flag.ContinueOnError)
@@ -100,7 +100,7 @@ func loadSettings(name string, args []string, getenv func(string) string, stdout
 
 // addFlags defines the flag of a setting and, for a secret, the one that names a file. A value that cannot be used goes
 // to fault: the flag package would stop at the first one.
-func (s *Settings) addFlags(fs *flag.FlagSet, f setting, fault func(name string, err error)) {
+func (s *settings) addFlags(fs *flag.FlagSet, f setting, fault func(name string, err error)) {
 	set := func(text string) error {
 		if err := f.set(text); err != nil {
 			fault(f.flag, err)
@@ -195,7 +195,7 @@ func writeSettings(w io.Writer) {
 }
 
 // Validate reports every fault of the settings at once, for the command with this name.
-func (s Settings) Validate(name string) error {
+func (s settings) Validate(name string) error {
 	var errs []error
 	fault := func(env, format string, args ...any) {
 		errs = append(errs, fmt.Errorf(env+": "+format, args...))
@@ -256,7 +256,7 @@ func (s Settings) Validate(name string) error {
 }
 
 // validateRequired reports settings that the command with this name needs and that are not set.
-func (s Settings) validateRequired(name string, fault func(env, format string, args ...any)) {
+func (s settings) validateRequired(name string, fault func(env, format string, args ...any)) {
 	for _, r := range []struct {
 		env, value string
 		commands   []string
@@ -285,7 +285,7 @@ func isBaseURL(s string) bool {
 }
 
 // validateHosts reports values that are not host names.
-func (s Settings) validateHosts(fault func(env, format string, args ...any)) {
+func (s settings) validateHosts(fault func(env, format string, args ...any)) {
 	lists := map[string][]string{"RELAY_ALLOWED_HOSTS": s.AllowedHosts, "RELAY_ADMIN_HOSTS": s.AdminHosts}
 	if s.DashboardHost != "" {
 		lists["RELAY_DASHBOARD_HOST"] = []string{s.DashboardHost}
@@ -301,7 +301,7 @@ func (s Settings) validateHosts(fault func(env, format string, args ...any)) {
 }
 
 // validateAddresses reports addresses without a port, and ports beyond 65535.
-func (s Settings) validateAddresses(fault func(env, format string, args ...any)) {
+func (s settings) validateAddresses(fault func(env, format string, args ...any)) {
 	for env, address := range map[string]string{"RELAY_LISTEN": s.Listen, "RELAY_ADMIN_LISTEN": s.AdminListen} {
 		_, port, err := net.SplitHostPort(address)
 		n, notNumber := strconv.Atoi(port) // a port may have a name
@@ -312,7 +312,7 @@ func (s Settings) validateAddresses(fault func(env, format string, args ...any))
 }
 
 // validateAdmin validates the first user.
-func (s Settings) validateAdmin(fault func(env, format string, args ...any)) {
+func (s settings) validateAdmin(fault func(env, format string, args ...any)) {
 	if (s.AdminEmail == "") != (s.AdminPassword == "") {
 		fault("RELAY_ADMIN_EMAIL", "must be set together with RELAY_ADMIN_PASSWORD")
 	}
@@ -327,7 +327,7 @@ func (s Settings) validateAdmin(fault func(env, format string, args ...any)) {
 }
 
 // validateNumbers reports numbers outside their range.
-func (s Settings) validateNumbers(fault func(env, format string, args ...any)) {
+func (s settings) validateNumbers(fault func(env, format string, args ...any)) {
 	for _, n := range []struct {
 		env              string
 		value, low, high int

@@ -82,7 +82,7 @@ func (f setting) holdsSecret(text string) bool {
 }
 
 // logWarnings logs settings that are allowed but unsafe or without effect.
-func (s Settings) logWarnings(log *slog.Logger) {
+func (s settings) logWarnings(log *slog.Logger) {
 	for _, name := range s.secretFlags {
 		log.Warn("a secret was given as a flag, which every user of this machine can read in the list of processes; "+
 			"give it in the environment or as a file", "flag", "--"+name, "better", "--"+name+"-file")
@@ -109,7 +109,7 @@ func (s Settings) logWarnings(log *slog.Logger) {
 }
 
 // ignoreEngines clears the settings of engines, which dev does not use, and records in ignored which were set.
-func (s *Settings) ignoreEngines() {
+func (s *settings) ignoreEngines() {
 	eachSetting(&s.Config, func(f setting) {
 		switch f.flag {
 		case "kafka-brokers", "kafka-sasl", "kafka-tls", "kafka-cert-file", "kafka-key-file", "redis-url", "redis-ca-file",

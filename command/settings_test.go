@@ -21,7 +21,7 @@ import (
 	"github.com/eventrelay/relay/pkg/apikey"
 )
 
-func settingsOf(t *testing.T, args []string, env map[string]string) (Settings, error) {
+func settingsOf(t *testing.T, args []string, env map[string]string) (settings, error) {
 	t.Helper()
 	return loadSettings("dev", args, func(name string) string { return env[name] }, &bytes.Buffer{})
 }
@@ -46,9 +46,9 @@ func TestSecretsFromFiles(t *testing.T) {
 			return
 		}
 		secrets++
-		for name, s := range map[string]func() (Settings, error){
-			"environment": func() (Settings, error) { return settingsOf(t, nil, map[string]string{file: good}) },
-			"flag":        func() (Settings, error) { return settingsOf(t, []string{"--" + f.flag + "-file", good}, nil) },
+		for name, s := range map[string]func() (settings, error){
+			"environment": func() (settings, error) { return settingsOf(t, nil, map[string]string{file: good}) },
+			"flag":        func() (settings, error) { return settingsOf(t, []string{"--" + f.flag + "-file", good}, nil) },
 		} {
 			got, err := s()
 			eachSetting(&got.Config, func(g setting) {

@@ -10,9 +10,9 @@ import (
 	"github.com/eventrelay/relay/node/admin"
 )
 
-// Users returns the commands for dashboard users.
-func Users() Group {
-	return Group{name: "users", help: `Usage:
+// usersCommands returns the commands for dashboard users.
+func usersCommands() group {
+	return group{name: "users", help: `Usage:
   relay users add EMAIL [--scope read|read_write]
   relay users list
   relay users scope EMAIL read|read_write
@@ -39,7 +39,7 @@ func exactlyOneEmail(arguments []string) string {
 
 func addUser(flags *flag.FlagSet) action {
 	scope := flags.String("scope", "read_write", "read or read_write")
-	return action{misuse: exactlyOneEmail, do: func(ctx context.Context, c *Client, arguments []string) error {
+	return action{misuse: exactlyOneEmail, do: func(ctx context.Context, c *client, arguments []string) error {
 		return printLink(ctx, c, "/users", admin.ScopedUser{Email: arguments[0], Scope: *scope})
 	}}
 }
@@ -51,7 +51,7 @@ func scopeUser(*flag.FlagSet) action {
 		}
 		return ""
 	}
-	return action{misuse: misuse, do: func(ctx context.Context, c *Client, arguments []string) error {
+	return action{misuse: misuse, do: func(ctx context.Context, c *client, arguments []string) error {
 		var u admin.User
 		body := admin.ScopedUser{Email: arguments[0], Scope: arguments[1]}
 		return c.call(ctx, http.MethodPost, "/users/scope", body, &u, func() {
@@ -61,13 +61,13 @@ func scopeUser(*flag.FlagSet) action {
 }
 
 func resetUser(*flag.FlagSet) action {
-	return action{misuse: exactlyOneEmail, do: func(ctx context.Context, c *Client, arguments []string) error {
+	return action{misuse: exactlyOneEmail, do: func(ctx context.Context, c *client, arguments []string) error {
 		return printLink(ctx, c, "/users/reset", admin.Email{Email: arguments[0]})
 	}}
 }
 
 // printLink sends a command that is answered with a user and a new link.
-func printLink(ctx context.Context, c *Client, path string, body any) error {
+func printLink(ctx context.Context, c *client, path string, body any) error {
 	var u admin.User
 	return c.call(ctx, http.MethodPost, path, body, &u, func() {
 		fmt.Fprintf(c.out, "%s\n%s\n%s\n", u.ID, u.Email, u.Link)
@@ -75,7 +75,7 @@ func printLink(ctx context.Context, c *Client, path string, body any) error {
 }
 
 func listUsers(*flag.FlagSet) action {
-	return action{misuse: noArguments, do: func(ctx context.Context, c *Client, _ []string) error {
+	return action{misuse: noArguments, do: func(ctx context.Context, c *client, _ []string) error {
 		var users []admin.User
 		return c.call(ctx, http.MethodGet, "/users", nil, &users, func() {
 			for _, u := range users {
@@ -99,7 +99,7 @@ func listUsers(*flag.FlagSet) action {
 }
 
 func removeUser(*flag.FlagSet) action {
-	return action{misuse: exactlyOneEmail, do: func(ctx context.Context, c *Client, arguments []string) error {
+	return action{misuse: exactlyOneEmail, do: func(ctx context.Context, c *client, arguments []string) error {
 		var answer struct{}
 		return c.call(ctx, http.MethodPost, "/users/remove", admin.Email{Email: arguments[0]}, &answer, func() {
 			fmt.Fprintln(c.out, "removed", arguments[0])

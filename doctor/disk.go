@@ -19,7 +19,7 @@ func (x *checker) disk(context.Context) Check {
 			x.DataDir, err)
 	}
 	return checkDisk(x.DataDir, uint64(fs.Bavail)*uint64(fs.Bsize),
-		uint64(fs.Blocks)*uint64(fs.Bsize)) //nolint:unconvert // the types differ between systems
+		uint64(fs.Blocks)*uint64(fs.Bsize)) // the types differ between systems
 }
 
 func checkDisk(dir string, free, size uint64) Check {

@@ -319,7 +319,7 @@ func findEndpoint(v *visit, id string) (*endpointData, error) {
 	e := &endpointData{}
 	err := v.get("/v1/endpoints/"+url.PathEscape(id), nil, e)
 	if x, ok := errors.AsType[*apiError](err); ok && (x.isUnavailable() || x.Status == http.StatusNotFound) {
-		return nil, nil //nolint:nilnil // its id is shown
+		return nil, nil // its id is shown
 	}
 	return e, err
 }

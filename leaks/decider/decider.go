@@ -29,8 +29,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -183,16 +181,8 @@ func (d *Decider) Run(ctx context.Context) error {
 
 // poll reads records once, decides them, and does what is due.
 func (d *Decider) poll(ctx context.Context) error {
-	var batches []batch
-	polling, cancel := context.WithTimeout(ctx, tickEvery)
-	err := d.group.Poll(polling, func(p stream.Partition, records []*stream.Record) {
-		batches = append(batches, batch{p, records})
-	})
-	cancel()
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+	batches, err := d.group.PollFor(ctx, tickEvery)
+	if err != nil {
 		return err
 	}
 	if err := d.decideBatches(ctx, batches); err != nil {
@@ -252,32 +242,17 @@ func (d *Decider) commitOffsets(ctx context.Context, now time.Time) {
 		delete(d.commit, p)
 	}
 	clear(d.lost)
-	if len(d.commit) == 0 {
-		return
+	if err := d.group.CommitAll(ctx, d.commit); err != nil && ctx.Err() == nil {
+		d.log.LogAttrs(ctx, slog.LevelWarn, "cannot commit offsets of the consumer group findings", slog.Any("error", err))
 	}
-	limited, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	if err := d.group.Commit(limited, maps.Clone(d.commit)); err != nil {
-		if ctx.Err() == nil {
-			d.log.LogAttrs(ctx, slog.LevelWarn, "cannot commit offsets of the consumer group findings", slog.Any("error", err))
-		}
-		return
-	}
-	clear(d.commit)
-}
-
-// batch holds consecutive records of one partition.
-type batch struct {
-	partition stream.Partition
-	records   []*stream.Record
 }
 
 // decideBatches decides the hits of records. It returns when all decisions are durable.
-func (d *Decider) decideBatches(ctx context.Context, batches []batch) error {
+func (d *Decider) decideBatches(ctx context.Context, batches []stream.Batch) error {
 	byFinding := map[string][]*finding.Hit{}
 	var order []string
 	for _, b := range batches {
-		for _, r := range b.records {
+		for _, r := range b.Records {
 			h := d.decode(ctx, r)
 			if h == nil {
 				continue
@@ -304,15 +279,14 @@ func (d *Decider) decideBatches(ctx context.Context, batches []batch) error {
 		return err
 	}
 	for _, b := range batches {
-		last := b.records[len(b.records)-1]
-		d.commit[b.partition] = stream.Commit{Offset: last.Offset + 1, LeaderEpoch: last.LeaderEpoch}
+		d.commit[b.Partition] = b.Done()
 	}
 	return nil
 }
 
 // decode returns the hit of a record; nil if there is none for this group.
 func (d *Decider) decode(ctx context.Context, r *stream.Record) *finding.Hit {
-	if slices.ContainsFunc(r.Headers, func(h stream.Header) bool { return h.Key == stream.HeaderOnlyGroup }) {
+	if stream.IsForOneGroup(r) {
 		return nil // put back for the store; it was decided before
 	}
 	h, err := finding.Decode(r.Value)

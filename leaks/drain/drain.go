@@ -50,9 +50,8 @@ type Configuration interface {
 	DrainSecrets(d *config.Drain) (config.DrainSecrets, error)
 	// FindingKeys returns the keys of the account's findings.
 	FindingKeys(ctx context.Context) (finding.Keys, error)
-	// LeakedKey returns the API key whose text has that fingerprint and whether it is accepted now; nil if there is none.
-	LeakedKey(fingerprint string) (key *config.Key, accepted bool)
 	intake.Configuration
+	intake.LeakedKeys
 	intake.Tripwires
 	// CustomRules returns the account's own rules, and a revision that changes with them.
 	CustomRules() (rules []secrets.Custom, revision int64)

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/leaks/intake"
-	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/web"
@@ -40,7 +39,7 @@ const (
 // hits collects the secrets of one request. Equal ones at the same location become one hit with a count.
 type hits struct {
 	drain    *Drain
-	ctx      context.Context //nolint:containedctx // of the request that it belongs to
+	ctx      context.Context // of the request that it belongs to
 	of       *request
 	scanner  *secrets.Scanner // with the account's own rules
 	at       time.Time        // the arrival
@@ -255,15 +254,9 @@ func (h *hits) severity(rule *secrets.Rule, fingerprint string, known *hit) (sev
 	if known != nil {
 		return known.Severity, known.KeyID
 	}
-	accepted := false
-	if fingerprint != "" {
-		var key *config.Key
-		if key, accepted = h.drain.deps.Config.LeakedKey(fingerprint); key != nil {
-			keyID = key.ID
-		}
-	}
 	c := finding.ContextOf(rule)
-	c.Source, c.KeyWorks = finding.Drain, accepted
+	c.Source = finding.Drain
+	keyID, c.KeyWorks = intake.OwnKey(h.drain.deps.Config, fingerprint)
 	return finding.SeverityOf(c), keyID
 }
 
@@ -278,14 +271,4 @@ func (h *hits) newHit(f secrets.Found, source line) *hit {
 	}}
 }
 
-// maxText is the length of untrusted text in bytes; what a hit keeps of it is shorter.
-const maxText = 1 << 10
-
-// clean returns untrusted text as it may be stored: without what is invisible, and without secrets.
-func (h *hits) clean(text string) string {
-	if text == "" {
-		return ""
-	}
-	masked, _ := h.scanner.MaskAll(nil, []byte(finding.CleanLine(text, maxText)))
-	return string(masked)
-}
+func (h *hits) clean(text string) string { return intake.CleanText(h.scanner, text) }

@@ -3,7 +3,7 @@ package drain
 import (
 	"cmp"
 	"crypto/hmac"
-	"crypto/sha1" //nolint:gosec // Vercel's signatures are HMAC-SHA1
+	"crypto/sha1" // Vercel's signatures are HMAC-SHA1
 	"encoding/hex"
 	"encoding/json"
 	"hash"

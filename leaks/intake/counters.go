@@ -111,8 +111,8 @@ func (c *Counters) Report(now time.Time) {
 	}
 }
 
-// IsReported reports whether the log has acknowledged everything.
-func (c *Counters) IsReported() bool {
+// isReported reports whether the log has acknowledged everything.
+func (c *Counters) isReported() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, m := range c.minutes {
@@ -132,7 +132,7 @@ func (c *Counters) Run(ctx context.Context, now func() time.Time) error {
 	defer cancel()
 	for {
 		c.Report(now())
-		if wait.For(last, ReportInterval/100) != nil || c.IsReported() {
+		if wait.For(last, ReportInterval/100) != nil || c.isReported() {
 			return nil
 		}
 	}

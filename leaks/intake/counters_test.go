@@ -69,14 +69,14 @@ func TestCountersForgetReportedMinutes(t *testing.T) {
 	for range 2 {
 		c.Report(later)
 	}
-	if log.n != 2 || c.IsReported() || len(c.minutes) != 1 {
+	if log.n != 2 || c.isReported() || len(c.minutes) != 1 {
 		t.Errorf("without the log: %d records, %d minutes in memory", log.n, len(c.minutes))
 	}
 	log.err = nil
 	for range 3 {
 		c.Report(later)
 	}
-	if log.n != 3 || !c.IsReported() || len(c.minutes) != 0 {
+	if log.n != 3 || !c.isReported() || len(c.minutes) != 0 {
 		t.Errorf("%d records, %d minutes in memory", log.n, len(c.minutes))
 	}
 }

@@ -1,5 +1,6 @@
-// Package intake has what the senders of hits share, log drains and DSNs: the bounds of new findings (bounds.go), the
-// wait for the log (produce.go), and the counters of what a sender has sent (counters.go).
+// Package intake has what the sources of hits share: what a hit says of untrusted text and our own API keys (hit.go),
+// the bounds of new findings (bounds.go), the wait for the log (produce.go), and the counters of what a sender has sent
+// (counters.go).
 package intake
 
 import (

@@ -23,7 +23,6 @@ import (
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/secrets"
-	"github.com/eventrelay/relay/pkg/stream"
 )
 
 // Configuration is the part of the configuration that the scanner needs.
@@ -32,27 +31,13 @@ type Configuration interface {
 	ScansPayloads(endpoint string) (name string, scans bool)
 	// FindingKeys returns the keys of the account's findings.
 	FindingKeys(ctx context.Context) (finding.Keys, error)
-	// LeakedKey returns the API key whose text has that fingerprint and whether it is accepted now; nil if there is none.
-	LeakedKey(fingerprint string) (key *config.Key, accepted bool)
-	// HasFinding reports whether the configuration has a finding with that id.
-	HasFinding(id string) bool
 	// CustomRules returns the account's own rules, and a revision that changes with them.
 	CustomRules() (rules []secrets.Custom, revision int64)
+	intake.Configuration
+	intake.LeakedKeys
 	intake.Tripwires
 	// TripwireByToken returns the tripwire whose ingest URL has a token; nil if none has it.
 	TripwireByToken(token string) *config.Tripwire
-	// RemainingFindings returns how many new findings of a severity a sender may open; see config.Control.
-	RemainingFindings(sender string, severity finding.Severity) int
-}
-
-// Producer appends a record and calls done once, when the record is durable or was given up.
-type Producer interface {
-	ProduceUnordered(topic string, partition int32, r *stream.Record, done func(*stream.Record, error))
-}
-
-// Distinct bounds how many different members a set gets; see limit.Distinct.
-type Distinct interface {
-	Admit(ctx context.Context, key string, members []string, most int) []bool
 }
 
 // Deps are the dependencies of a Scanner. All are required.
@@ -60,9 +45,9 @@ type Deps struct {
 	Log        *slog.Logger
 	Metrics    prometheus.Registerer
 	Config     Configuration
-	Producer   Producer
-	Findings   Distinct // new findings of each endpoint and day
-	Partitions int32    // of the topic findings
+	Producer   intake.Producer
+	Findings   intake.Distinct // new findings of each endpoint and day
+	Partitions int32           // of the topic findings
 }
 
 // Scanner scans payloads. It is safe for concurrent use.
@@ -287,15 +272,9 @@ func (x *scan) location(pointer string) finding.Location {
 
 // setSeverity sets the severity of a hit, and the id of our own API key that it shows.
 func (x *scan) setSeverity(h *hit, rule *secrets.Rule) {
-	accepted := false
-	if h.Fingerprint != "" {
-		var key *config.Key
-		if key, accepted = x.s.deps.Config.LeakedKey(h.Fingerprint); key != nil {
-			h.KeyID = key.ID
-		}
-	}
 	c := finding.ContextOf(rule)
-	c.Source, c.KeyWorks = finding.Event, accepted
+	c.Source = finding.Event
+	h.KeyID, c.KeyWorks = intake.OwnKey(x.s.deps.Config, h.Fingerprint)
 	h.Severity = finding.SeverityOf(c)
 }
 
@@ -320,14 +299,4 @@ func (x *scan) floodHit(n uint32) *hit {
 	return h
 }
 
-// maxText is the length of untrusted text in bytes; what a hit keeps of it is shorter.
-const maxText = 1 << 10
-
-// clean returns untrusted text as it may be stored: without what is invisible, and without secrets.
-func (x *scan) clean(text string) string {
-	if text == "" {
-		return ""
-	}
-	masked, _ := x.leaks.MaskAll(nil, []byte(finding.CleanLine(text, maxText)))
-	return string(masked)
-}
+func (x *scan) clean(text string) string { return intake.CleanText(x.leaks, text) }

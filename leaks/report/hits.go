@@ -193,12 +193,8 @@ func (h *hits) setSeverity(x *finding.Hit, r *report) {
 		}
 		of.Server = r.known.Exposure == secrets.Server
 	}
-	if x.Fingerprint != "" {
-		var key *config.Key
-		if key, of.KeyWorks = h.in.deps.Config.LeakedKey(x.Fingerprint); key != nil {
-			x.KeyID = key.ID // nobody can make up the hash of a key without the key
-		}
-	}
+	// It cannot be made up: nobody knows the hash of a key without the key.
+	x.KeyID, of.KeyWorks = intake.OwnKey(h.in.deps.Config, x.Fingerprint)
 	x.Severity = finding.SeverityOf(of)
 }
 
@@ -214,14 +210,4 @@ func (h *hits) flood(n uint32) *finding.Hit {
 	return x
 }
 
-// maxText is the length of untrusted text in bytes; what a hit keeps of it is shorter.
-const maxText = 1 << 10
-
-// clean returns untrusted text as it may be stored: without what is invisible, and without secrets.
-func (h *hits) clean(text string) string {
-	if text == "" {
-		return ""
-	}
-	masked, _ := h.in.deps.Scanner.MaskAll(nil, []byte(finding.CleanLine(text, maxText)))
-	return string(masked)
-}
+func (h *hits) clean(text string) string { return intake.CleanText(h.in.deps.Scanner, text) }

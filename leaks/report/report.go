@@ -48,9 +48,8 @@ type Configuration interface {
 	DSNByKey(id, publicKey string) *config.DSN
 	// FindingKeys returns the keys of the account's findings.
 	FindingKeys(ctx context.Context) (finding.Keys, error)
-	// LeakedKey returns the API key whose text has that fingerprint and whether it is accepted now; nil if there is none.
-	LeakedKey(fingerprint string) (key *config.Key, accepted bool)
 	intake.Configuration
+	intake.LeakedKeys
 	intake.Tripwires
 }
 

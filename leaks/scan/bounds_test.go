@@ -34,7 +34,7 @@ func TestLongHostsAndSitemaps(t *testing.T) {
 // Text after the end of a source map is looked at too. The names of a map's first sources are kept.
 func TestMapWithMoreBehindIt(t *testing.T) {
 	res := readBody(t, sourceMap, mapOf(t, "a.ts", key("in the map"))+" "+key("behind the map"))
-	if len(res.secrets) != 2 || res.skipped != SkippedUnreadable {
+	if len(res.secrets) != 2 || res.skipped != skippedUnreadable {
 		t.Errorf("%d secrets, %q", len(res.secrets), res.skipped)
 	}
 	body := `{"sources":["a"` + strings.Repeat(`,"a"`, maxSources) + `],"sourcesContent":[` +

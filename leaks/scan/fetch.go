@@ -66,7 +66,7 @@ func (r *run) fetch(t task) *result {
 		case again && tries < maxTries:
 			tries++
 		case again:
-			res.skipped = SkippedRefused
+			res.skipped = skippedRefused
 			return res
 		case target == nil:
 			if res.skipped == "" || res.cut {
@@ -74,7 +74,7 @@ func (r *run) fetch(t task) *result {
 			}
 			return res
 		case hops == maxRedirects || !r.allows(target):
-			res.skipped = SkippedRedirect
+			res.skipped = skippedRedirect
 			return res
 		default:
 			hops++
@@ -92,18 +92,18 @@ func (r *run) allows(u *url.URL) bool {
 // redirect is where it leads, nil if it does not.
 func (r *run) request(ctx context.Context, res *result, limit int64) (again bool, redirect *url.URL) {
 	if err := r.scanner.pace.wait(ctx, hostOf(res.url)); err != nil {
-		res.skipped = SkippedBudget
+		res.skipped = skippedBudget
 		return false, nil
 	}
 	if !r.target.Verified(hostOf(res.url)) { // it may have ended while the request waited
-		res.skipped = SkippedNotVerified
+		res.skipped = skippedNotVerified
 		return false, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.scanner.deps.Budget.Request)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, res.url.String(), nil)
 	if err != nil {
-		res.skipped = SkippedUnreachable
+		res.skipped = skippedUnreachable
 		return false, nil
 	}
 	req.Header.Set("User-Agent", r.scanner.deps.UserAgent)
@@ -124,13 +124,13 @@ func (r *run) request(ctx context.Context, res *result, limit int64) (again bool
 	case res.status >= 300 && res.status < 400 && answer.Header.Get("Location") != "":
 		target, err := res.url.Parse(answer.Header.Get("Location"))
 		if err != nil {
-			res.skipped = SkippedRedirect
+			res.skipped = skippedRedirect
 			return false, nil
 		}
 		target.Fragment = ""
 		return false, target
 	case res.status != http.StatusOK:
-		res.skipped = SkippedStatus
+		res.skipped = skippedStatus
 		return false, nil
 	}
 	res.readBody(answer, limit, &r.left)
@@ -142,11 +142,11 @@ func (res *result) fail(err error) {
 	res.unreachable = true
 	switch {
 	case isBlocked(err):
-		res.blocked, res.skipped = true, SkippedUnreachable
+		res.blocked, res.skipped = true, skippedUnreachable
 	case errors.Is(err, context.DeadlineExceeded):
-		res.skipped = SkippedTimeout
+		res.skipped = skippedTimeout
 	default:
-		res.skipped = SkippedUnreachable
+		res.skipped = skippedUnreachable
 	}
 }
 
@@ -191,13 +191,13 @@ func (res *result) readBody(answer *http.Response, limit int64, left *atomic.Int
 	switch {
 	case err == nil:
 	case errors.Is(err, errTotal):
-		res.skipped, res.cut, res.overTotal = SkippedBudget, true, true
+		res.skipped, res.cut, res.overTotal = skippedBudget, true, true
 	case errors.Is(err, errTooLarge):
-		res.skipped, res.cut = SkippedTooLarge, true
+		res.skipped, res.cut = skippedTooLarge, true
 	case errors.Is(err, context.DeadlineExceeded):
-		res.skipped, res.cut = SkippedTimeout, len(body) > 0
+		res.skipped, res.cut = skippedTimeout, len(body) > 0
 	default:
-		res.skipped, res.cut = SkippedUnreadable, len(body) > 0
+		res.skipped, res.cut = skippedUnreadable, len(body) > 0
 	}
 }
 

@@ -19,11 +19,11 @@ var newFindings = intake.Limits{Severe: 375, Minor: 125, OfRule: 10}
 // maxHits bounds the hits of a scan. Those beyond it are counted in the finding flood.
 const maxHits = 2_000
 
-// ReasonTripwire is why a place with a tripwire of the domain makes no finding: it is still planted there.
-const ReasonTripwire = "tripwire"
+// reasonTripwire is why a place with a tripwire of the domain makes no finding: it is still planted there.
+const reasonTripwire = "tripwire"
 
-// RuleExposed is the beginning of the rules of exposed files, before their path.
-const RuleExposed = "exposed-file:"
+// ruleExposed is the beginning of the rules of exposed files, before their path.
+const ruleExposed = "exposed-file:"
 
 // hits collects what a scan finds. Equal secrets at the same location become one hit with a count.
 type hits struct {
@@ -110,23 +110,20 @@ func (h *hits) hit(f Found) *finding.Hit {
 	x.Location.File = h.clean(x.Location.File)
 	x.Location.URL = h.clean(x.Location.URL)
 	x.LocationHash = x.Location.Hash()
-	context := finding.Context{Server: true, Severity: finding.High}
+	about := finding.Context{Server: true, Severity: finding.High}
 	if f.Probe != "" {
-		x.Kind, x.Rule, x.RuleName, x.Billed = finding.ExposedFile, RuleExposed+f.Probe, "Exposed "+f.Name, true
+		x.Kind, x.Rule, x.RuleName, x.Billed = finding.ExposedFile, ruleExposed+f.Probe, "Exposed "+f.Name, true
 	} else {
-		context = finding.ContextOf(f.Rule)
+		about = finding.ContextOf(f.Rule)
 		x.Kind, x.Rule, x.RuleName, x.Masked = finding.Secret, f.Rule.ID, f.Rule.CustomName(), f.Rule.Mask(f.Secret)
 		x.Test, x.Billed = f.Rule.Test, !f.Rule.Test
 		if f.Rule.Fingerprint {
 			x.Fingerprint = h.keys.Fingerprint(h.keys.SaltedHash(f.Rule.Canonical(f.Secret)))
-			var key *config.Key
-			if key, context.KeyWorks = h.runner.deps.Config.LeakedKey(x.Fingerprint); key != nil {
-				x.KeyID = key.ID
-			}
+			x.KeyID, about.KeyWorks = intake.OwnKey(h.runner.deps.Config, x.Fingerprint)
 		}
 	}
-	context.Rule, context.Kind, context.Source, context.Public = x.Rule, x.Kind, finding.Scan, true
-	x.Severity = finding.SeverityOf(context)
+	about.Rule, about.Kind, about.Source, about.Public = x.Rule, x.Kind, finding.Scan, true
+	x.Severity = finding.SeverityOf(about)
 	x.Finding = h.keys.ID(x.Rule, x.Fingerprint, x.LocationHash)
 	x.ID = finding.HitID(h.scan.ID, x.Finding+string(x.LocationHash[:]), 0)
 	return x
@@ -140,13 +137,10 @@ func (h *hits) base() *finding.Hit {
 	}
 }
 
-// clean returns untrusted text as it may be stored.
-func (h *hits) clean(text string) string {
-	if text == "" {
-		return ""
-	}
-	masked, _ := h.rules.MaskAll(nil, []byte(finding.CleanLine(text, maxPath)))
-	return string(masked)
+// clean returns a path as it may be stored. It is cut before its secrets are masked: the identity of stored findings
+// depends on it.
+func (h *hits) clean(path string) string {
+	return intake.CleanText(h.rules, finding.CleanLine(path, maxPath))
 }
 
 // store produces the hits within the bounds, and returns when the log has acknowledged them: the number of findings

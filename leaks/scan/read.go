@@ -175,9 +175,9 @@ func (r *run) addLink(res *result, base *url.URL, reference string) {
 	}
 	switch extension := strings.ToLower(path.Ext(u.Path)); {
 	case u.RawQuery != "" || u.ForceQuery:
-		res.unfollowed = append(res.unfollowed, unfollowed{u, SkippedQuery})
+		res.unfollowed = append(res.unfollowed, unfollowed{u, skippedQuery})
 	case !slices.Contains(pageTypes, extension) && len(extension) <= 6:
-		res.unfollowed = append(res.unfollowed, unfollowed{u, SkippedFileType})
+		res.unfollowed = append(res.unfollowed, unfollowed{u, skippedFileType})
 	default:
 		res.next = append(res.next, task{kind: page, url: u, depth: res.task.depth + 1})
 	}
@@ -209,7 +209,7 @@ func (r *run) readSitemap(res *result) {
 			continue
 		}
 		if res.task.depth > 0 {
-			res.unfollowed = append(res.unfollowed, unfollowed{u, SkippedDepth})
+			res.unfollowed = append(res.unfollowed, unfollowed{u, skippedDepth})
 			continue
 		}
 		res.next = append(res.next, task{kind: sitemap, url: u, depth: 1})

@@ -22,32 +22,32 @@ type Found struct {
 
 // Reasons why something was not looked at.
 const (
-	SkippedBudget      = "budget"       // of pages, resources, bytes or time
-	SkippedDepth       = "depth"        // too many links away from the start page
-	SkippedQuery       = "query"        // links with a query may change something
-	SkippedFileType    = "file_type"    // neither a page nor a script
-	SkippedRedirect    = "redirect"     // to a host that is not proven, or more than five
-	SkippedStatus      = "status"       // neither 200 nor a redirect
-	SkippedRefused     = "refused"      // 429 or 503, three times
-	SkippedTooLarge    = "too_large"    // only the beginning was scanned
-	SkippedTimeout     = "timeout"      // no complete answer in time
-	SkippedUnreachable = "unreachable"  // no answer
-	SkippedUnreadable  = "unreadable"   // its compression or its source map
-	SkippedNotVerified = "not_verified" // the proof of the host has ended meanwhile
+	skippedBudget      = "budget"       // of pages, resources, bytes or time
+	skippedDepth       = "depth"        // too many links away from the start page
+	skippedQuery       = "query"        // links with a query may change something
+	skippedFileType    = "file_type"    // neither a page nor a script
+	skippedRedirect    = "redirect"     // to a host that is not proven, or more than five
+	skippedStatus      = "status"       // neither 200 nor a redirect
+	skippedRefused     = "refused"      // 429 or 503, three times
+	skippedTooLarge    = "too_large"    // only the beginning was scanned
+	skippedTimeout     = "timeout"      // no complete answer in time
+	skippedUnreachable = "unreachable"  // no answer
+	skippedUnreadable  = "unreadable"   // its compression or its source map
+	skippedNotVerified = "not_verified" // the proof of the host has ended meanwhile
 )
 
 // Budgets that can be exhausted.
 const (
-	BudgetPages     = "pages"
-	BudgetResources = "resources"
-	BudgetBytes     = "bytes"
-	BudgetTime      = "time"
+	budgetPages     = "pages"
+	budgetResources = "resources"
+	budgetBytes     = "bytes"
+	budgetTime      = "time"
 )
 
 // Errors that end a scan.
 const (
-	ErrorUnreachable    = "unreachable"     // the start page did not answer
-	ErrorBlockedAddress = "blocked_address" // a host has an address that is not public
+	errorUnreachable    = "unreachable"     // the start page did not answer
+	errorBlockedAddress = "blocked_address" // a host has an address that is not public
 )
 
 // Bounds of the lists of a report.

@@ -35,6 +35,7 @@ const (
 // Configuration has the scans and what they need to know.
 type Configuration interface {
 	intake.Configuration
+	intake.LeakedKeys
 	intake.Tripwires
 	Account() *config.Account
 	Domain(id string) (*config.Domain, config.Presence)
@@ -43,8 +44,6 @@ type Configuration interface {
 	FindingKeys(ctx context.Context) (finding.Keys, error)
 	// CustomRules returns the account's own rules, and a revision that changes with them.
 	CustomRules() (rules []secrets.Custom, revision int64)
-	// LeakedKey returns the API key with that fingerprint, nil if there is none, and whether it is accepted.
-	LeakedKey(fingerprint string) (key *config.Key, accepted bool)
 }
 
 // Scans reads and changes scans; see config.Control.
@@ -178,9 +177,9 @@ func (r *Runner) prove(ctx context.Context, s *config.Scan) (reason string, err 
 	case "":
 		return "", nil
 	case config.DomainUnreachable:
-		return ErrorUnreachable, nil
+		return errorUnreachable, nil
 	case config.DomainBlocked:
-		return ErrorBlockedAddress, nil
+		return errorBlockedAddress, nil
 	}
 	return config.ScanVerificationExpired, nil
 }
@@ -251,7 +250,7 @@ func (r *Runner) scan(ctx context.Context, s *config.Scan) error {
 		s.FindingsNew, s.FindingsOld = added, known
 		s.Skipped, s.SkippedMore, s.ThirdParty = nil, report.More, report.ThirdParty
 		for _, path := range slices.Sorted(maps.Values(h.decoys)) {
-			s.Skipped = append(s.Skipped, config.ScanSkipped{Path: path, Reason: ReasonTripwire})
+			s.Skipped = append(s.Skipped, config.ScanSkipped{Path: path, Reason: reasonTripwire})
 		}
 		for _, x := range report.Skipped {
 			s.Skipped = append(s.Skipped, config.ScanSkipped(x))

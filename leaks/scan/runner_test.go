@@ -297,8 +297,8 @@ func TestScanOfARestartedNode(t *testing.T) {
 func TestScanNeedsAProof(t *testing.T) {
 	s := newService(t)
 	for i, x := range []struct{ proof, want string }{
-		{config.DomainMismatch, config.ScanVerificationExpired}, {config.DomainUnreachable, ErrorUnreachable},
-		{config.DomainBlocked, ErrorBlockedAddress},
+		{config.DomainMismatch, config.ScanVerificationExpired}, {config.DomainUnreachable, errorUnreachable},
+		{config.DomainBlocked, errorBlockedAddress},
 	} {
 		s.proof = x.proof
 		id := "scn_" + string(rune('a'+i))

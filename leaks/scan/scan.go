@@ -147,7 +147,7 @@ type run struct {
 	scanner *Scanner
 	target  Target
 	found   func(Found)
-	ctx     context.Context //nolint:containedctx // of the scan, which lasts as long as the value
+	ctx     context.Context // of the scan, which lasts as long as the value
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
 	results chan *result
@@ -191,16 +191,16 @@ func (r *run) add(t task) {
 		r.report.addThirdParty(hostOf(t.url))
 		return
 	case t.kind == page && t.depth > b.Depth:
-		r.skip(t.url, SkippedDepth)
+		r.skip(t.url, skippedDepth)
 	case t.kind == page && r.queued.pages >= b.Pages:
-		r.exhaust(BudgetPages)
-		r.skip(t.url, SkippedBudget)
+		r.exhaust(budgetPages)
+		r.skip(t.url, skippedBudget)
 	case t.kind == guessedMap && r.queued.resources >= b.Resources:
 	case t.kind == sitemap && r.queued.sitemaps > maxSitemaps:
-		r.skip(t.url, SkippedBudget)
+		r.skip(t.url, skippedBudget)
 	case t.kind != page && r.queued.resources >= b.Resources:
-		r.exhaust(BudgetResources)
-		r.skip(t.url, SkippedBudget)
+		r.exhaust(budgetResources)
+		r.skip(t.url, skippedBudget)
 	default:
 		r.queue = append(r.queue, t)
 		r.count(t.kind)
@@ -246,15 +246,15 @@ func (r *run) finish(res *result) {
 	}
 	r.report.Bytes += res.read
 	if res.overTotal {
-		r.exhaust(BudgetBytes)
-		r.queue = r.dropQueue()
+		r.exhaust(budgetBytes)
+		r.dropQueue()
 	}
 	switch isStart := res.task.kind == page && res.task.depth == 0 && res.task.url.Path == "/"; {
 	case res.blocked:
-		r.stop(ErrorBlockedAddress)
+		r.stop(errorBlockedAddress)
 		return
 	case isStart && res.unreachable:
-		r.stop(ErrorUnreachable)
+		r.stop(errorUnreachable)
 		return
 	case res.skipped != "" && r.ctx.Err() == nil:
 		if res.task.isNamed() {
@@ -341,19 +341,18 @@ func (r *run) stop(reason string) {
 	r.cancel()
 }
 
-// dropQueue reports what is queued as not looked at.
-func (r *run) dropQueue() []task {
+// dropQueue empties the queue and reports what was in it as not looked at.
+func (r *run) dropQueue() {
 	for i := range r.queue {
 		r.skipTask(&r.queue[i])
 	}
-	r.guesses = nil
-	return nil
+	r.queue, r.guesses = nil, nil
 }
 
 // skipTask reports what there was no room for. Nobody knows whether a guessed source map exists.
 func (r *run) skipTask(t *task) {
 	if t.kind != guessedMap {
-		r.skip(t.url, SkippedBudget)
+		r.skip(t.url, skippedBudget)
 	}
 }
 
@@ -361,8 +360,8 @@ func (r *run) skipTask(t *task) {
 func (r *run) end() {
 	r.report.Error = r.fatal
 	if r.fatal == "" && errors.Is(r.ctx.Err(), context.DeadlineExceeded) {
-		r.exhaust(BudgetTime)
-		r.queue = r.dropQueue()
+		r.exhaust(budgetTime)
+		r.dropQueue()
 	}
 	r.report.complete()
 }

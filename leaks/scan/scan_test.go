@@ -120,7 +120,7 @@ func TestPlantedSite(t *testing.T) {
 		t.Errorf("%+v", got.Report)
 	}
 	for reason, paths := range map[string][]string{
-		SkippedQuery: {"/logout"}, SkippedFileType: {"/doc.pdf"}, SkippedDepth: {"/d"}, SkippedRedirect: {"/away", "/loop"},
+		skippedQuery: {"/logout"}, skippedFileType: {"/doc.pdf"}, skippedDepth: {"/d"}, skippedRedirect: {"/away", "/loop"},
 	} {
 		if skipped := got.skippedFor(reason); !slices.Equal(skipped, paths) {
 			t.Errorf("skipped for %s: %v, want %v", reason, skipped, paths)
@@ -232,13 +232,13 @@ func TestBudgets(t *testing.T) {
 		s.html("/", list(10_000, `<a href="/p%d">x</a>`)+`<script src="/last.js"></script>`)
 		s.text("/last.js", "", key("behind the links"))
 	}, func(s *site, got *scan) bool {
-		return got.BudgetExhausted == BudgetPages && got.Pages == 50 && len(got.Skipped) == maxSkipped &&
+		return got.BudgetExhausted == budgetPages && got.Pages == 50 && len(got.Skipped) == maxSkipped &&
 			got.More+len(got.Skipped) >= 10_000-50 && len(s.counts()) == 50+len(probes)+2+2 &&
 			got.secrets[key("behind the links")] != ""
 	})
 	f("1,000 scripts", testBudget(), func(s *site) { s.html("/", list(1_000, `<script src="/s%d.js"></script>`)) },
 		func(s *site, got *scan) bool {
-			return got.BudgetExhausted == BudgetResources && got.Resources == 300 && len(s.counts()) == 301
+			return got.BudgetExhausted == budgetResources && got.Resources == 300 && len(s.counts()) == 301
 		})
 	small := testBudget()
 	small.Body, small.Map, small.Total = 1<<20, 2<<20, 4<<20
@@ -266,8 +266,8 @@ func TestBudgets(t *testing.T) {
 		s.text("/a.js", "",
 			strings.Repeat("x", 1<<20-100)+" "+key("at the end")+strings.Repeat(" ", 200)+key("behind it"))
 	}, func(_ *site, got *scan) bool {
-		return slices.Equal(got.skippedFor(SkippedTooLarge), []string{"/a.js", "/bomb"}) &&
-			slices.Equal(got.skippedFor(SkippedUnreadable), []string{"/cut", "/empty"}) && got.Bytes < 4<<20 &&
+		return slices.Equal(got.skippedFor(skippedTooLarge), []string{"/a.js", "/bomb"}) &&
+			slices.Equal(got.skippedFor(skippedUnreadable), []string{"/cut", "/empty"}) && got.Bytes < 4<<20 &&
 			got.secrets[key("at the end")] != "" && got.secrets[key("before")] != "" && len(got.secrets) == 2
 	})
 	f("bytes", small, func(s *site) {
@@ -280,15 +280,15 @@ func TestBudgets(t *testing.T) {
 			}
 		}
 	}, func(_ *site, got *scan) bool {
-		return got.BudgetExhausted == BudgetBytes && got.Bytes <= 4<<20+maxConcurrent*32<<10 &&
-			len(got.skippedFor(SkippedBudget)) >= 20-9
+		return got.BudgetExhausted == budgetBytes && got.Bytes <= 4<<20+maxConcurrent*32<<10 &&
+			len(got.skippedFor(skippedBudget)) >= 20-9
 	})
 	f("a deep map", testBudget(), func(s *site) {
 		s.html("/", `<script src="/a.js"></script>`)
 		s.text("/a.js", "", "//# sourceMappingURL=a.map")
 		s.text("/a.map", "", strings.Repeat(`{"sections":[{"map":`, 1000)+strings.Repeat("}]}", 1000)+key("in it"))
 	}, func(_ *site, got *scan) bool {
-		return slices.Equal(got.skippedFor(SkippedUnreadable), []string{"/a.map"}) && got.secrets[key("in it")] != ""
+		return slices.Equal(got.skippedFor(skippedUnreadable), []string{"/a.map"}) && got.secrets[key("in it")] != ""
 	})
 }
 
@@ -298,7 +298,7 @@ func TestScanEnds(t *testing.T) {
 	s := newSite(t)
 	s.html("/", `<a href="/a">a</a>`)
 	s.dns.SetAddrs("shop.example.com", "127.1.0.1")
-	if got := s.scan(testBudget()); got.Error != ErrorBlockedAddress || len(s.counts()) != 0 {
+	if got := s.scan(testBudget()); got.Error != errorBlockedAddress || len(s.counts()) != 0 {
 		t.Errorf("a private address: %+v", got.Report)
 	}
 	s.Config.SetKeepAlivesEnabled(false)
@@ -309,12 +309,12 @@ func TestScanEnds(t *testing.T) {
 		}
 		return []string{"127.1.0.1"}
 	})
-	if got := s.scan(testBudget()); got.Error != ErrorBlockedAddress ||
+	if got := s.scan(testBudget()); got.Error != errorBlockedAddress ||
 		len(s.counts()) > maxConcurrent {
 		t.Errorf("another address later: %+v, %v", got.Report, s.counts())
 	}
 	s.dns.SetAddrsByQuestion("shop.example.com", func(int) []string { return nil })
-	if got := s.scan(testBudget()); got.Error != ErrorUnreachable {
+	if got := s.scan(testBudget()); got.Error != errorUnreachable {
 		t.Errorf("no address: %+v", got.Report)
 	}
 	s.dns.SetAddrs("shop.example.com", "127.0.0.1")
@@ -332,7 +332,7 @@ func TestScanEnds(t *testing.T) {
 		defer mu.Unlock()
 		return !ended
 	})
-	if !slices.Contains(got.skippedFor(SkippedNotVerified), "/later") || s.counts()["shop/later"] != 0 {
+	if !slices.Contains(got.skippedFor(skippedNotVerified), "/later") || s.counts()["shop/later"] != 0 {
 		t.Errorf("%+v, %v", got.Report, s.counts())
 	}
 }
@@ -360,7 +360,7 @@ func TestRedirectsToOtherHosts(t *testing.T) {
 	}
 	s.html("/", links.String())
 	got := s.scan(testBudget())
-	if skipped := got.skippedFor(SkippedRedirect); !slices.Equal(skipped, want) {
+	if skipped := got.skippedFor(skippedRedirect); !slices.Equal(skipped, want) {
 		t.Errorf("skipped %v, want %v", skipped, want)
 	}
 	for _, request := range s.requests() {
@@ -377,7 +377,7 @@ func TestCertificateOfAnotherWebsite(t *testing.T) {
 	report, err := newScanner(t, websites.Transport(t, s.dns, s.Site), testBudget()).Run(t.Context(),
 		Target{Hostname: "shop.other.test:" + s.port, Rules: rules(t), Verified: func(string) bool { return true }},
 		func(Found) {}, func(Progress) {})
-	if err != nil || report.Error != ErrorUnreachable || len(s.counts()) != 0 {
+	if err != nil || report.Error != errorUnreachable || len(s.counts()) != 0 {
 		t.Errorf("%+v, %v, %v", report, s.counts(), err)
 	}
 }
@@ -403,8 +403,8 @@ func TestSitemapIndex(t *testing.T) {
 	if diff := gocmp.Diff(want, got.secrets); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
-	if !slices.Equal(got.skippedFor(SkippedBudget), []string{"/maps/10.xml", "/maps/11.xml"}) ||
-		!slices.Equal(got.skippedFor(SkippedDepth), []string{"/maps/inner.xml"}) {
+	if !slices.Equal(got.skippedFor(skippedBudget), []string{"/maps/10.xml", "/maps/11.xml"}) ||
+		!slices.Equal(got.skippedFor(skippedDepth), []string{"/maps/inner.xml"}) {
 		t.Errorf("%+v", got.Report)
 	}
 }
@@ -493,7 +493,7 @@ func TestPace(t *testing.T) {
 		if slowest < 800*time.Millisecond {
 			t.Errorf("no slower after refusals: %v at most", slowest)
 		}
-		if !slices.Contains(report.Skipped, Skipped{"/refuses", SkippedRefused}) {
+		if !slices.Contains(report.Skipped, Skipped{"/refuses", skippedRefused}) {
 			t.Errorf("%+v", report)
 		}
 	})
@@ -515,10 +515,10 @@ func TestSlowSite(t *testing.T) {
 			return 200, "x", time.Hour
 		}}
 		report, err := f.run(t.Context(), t)
-		if took := time.Since(start); err != nil || took != DefaultBudget.Time || report.BudgetExhausted != BudgetPages {
+		if took := time.Since(start); err != nil || took != DefaultBudget.Time || report.BudgetExhausted != budgetPages {
 			t.Errorf("after %v: %+v, %v", took, report, err)
 		}
-		if s := (&scan{Report: report}).skippedFor(SkippedTimeout); len(s) == 0 {
+		if s := (&scan{Report: report}).skippedFor(skippedTimeout); len(s) == 0 {
 			t.Errorf("%+v", report)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -527,7 +527,7 @@ func TestSlowSite(t *testing.T) {
 			t.Errorf("%+v, %v", report, err)
 		}
 		f.reply = func(string) (int, string, time.Duration) { return 200, "", time.Hour }
-		if report, err := f.run(t.Context(), t); err != nil || report.Error != ErrorUnreachable {
+		if report, err := f.run(t.Context(), t); err != nil || report.Error != errorUnreachable {
 			t.Errorf("%+v, %v", report, err)
 		}
 	})
@@ -587,7 +587,7 @@ func TestSkippedOnce(t *testing.T) {
 	r := newReport(rules(t))
 	for range 3 {
 		for i := range maxSkipped + 10 {
-			r.addSkipped(fmt.Sprint("/", i), SkippedQuery)
+			r.addSkipped(fmt.Sprint("/", i), skippedQuery)
 		}
 	}
 	if len(r.Skipped) != maxSkipped || r.More != 10 {

@@ -130,7 +130,7 @@ func (r *run) readMap(res *result, text []byte) {
 			return // something else stands there
 		}
 		if res.skipped == "" {
-			res.skipped, res.cut = SkippedUnreadable, true
+			res.skipped, res.cut = skippedUnreadable, true
 		}
 		r.scanText(res, text, "")
 	}

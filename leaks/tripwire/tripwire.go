@@ -62,9 +62,8 @@ const (
 	// pause is how long a use waits at least: its hit must not take the CPU from the request that is being answered.
 	pause    = 250 * time.Millisecond
 	maxEnded = 16 // tests that were used and are still in the configuration
-	// maxAgent and maxReferer bound what a hit keeps of headers, in bytes.
-	maxAgent   = 256
-	maxReferer = 256
+	// maxHeader bounds what a hit keeps of a header, in bytes.
+	maxHeader = 256
 	// endTestTimeout bounds the record that ends a test.
 	endTestTimeout = 10 * time.Second
 )
@@ -98,13 +97,13 @@ type use struct {
 // useOf returns what a request says of its sender.
 func (w *Wires) useOf(tripwire, secret string, r *http.Request) use {
 	return use{
-		tripwire: tripwire, secret: secret, at: w.deps.Now().UTC(), method: cut(r.Method, maxAgent),
-		agent: cut(r.UserAgent(), maxAgent), referer: cut(r.Referer(), maxReferer), from: web.InfoOf(r).Client,
+		tripwire: tripwire, secret: secret, at: w.deps.Now().UTC(), method: cut(r.Method),
+		agent: cut(r.UserAgent()), referer: cut(r.Referer()), from: web.InfoOf(r).Client,
 	}
 }
 
-// cut returns the beginning of a text in memory of its own: the queue must not keep the headers of requests.
-func cut(text string, most int) string { return strings.Clone(text[:min(len(text), most)]) }
+// cut returns the beginning of a header in memory of its own: the queue must not keep the headers of requests.
+func cut(header string) string { return strings.Clone(header[:min(len(header), maxHeader)]) }
 
 // CheckKey looks whether a refused API key is that of a tripwire. It never waits, and does the same for a wrong key.
 func (w *Wires) CheckKey(text string, r *http.Request) {
@@ -153,7 +152,7 @@ func (w *Wires) Touch(ep *config.Endpoint, source event.Source, r *http.Request)
 func (w *Wires) Hit(ctx context.Context, e *event.Event) (partition int32, record *stream.Record, err error) {
 	return w.record(ctx, use{
 		tripwire: e.Endpoint, secret: config.TripwireURL, at: e.ReceivedAt().UTC(), method: e.Method,
-		agent: cut(e.HeaderValue("User-Agent"), maxAgent), referer: cut(e.HeaderValue("Referer"), maxReferer),
+		agent: cut(e.HeaderValue("User-Agent")), referer: cut(e.HeaderValue("Referer")),
 		from: e.RemoteIP, isTest: e.Source == event.SourceTripwireTest, event: e.ID.Text(id.Event),
 	})
 }
@@ -305,11 +304,4 @@ func originOf(referer string) string {
 	return u.Scheme + "://" + u.Host
 }
 
-// clean returns untrusted text as it may be stored: without what is invisible, and without secrets.
-func (w *Wires) clean(text string) string {
-	if text == "" {
-		return ""
-	}
-	masked, _ := w.deps.Scanner.MaskAll(nil, []byte(finding.CleanLine(text, maxAgent)))
-	return string(masked)
-}
+func (w *Wires) clean(text string) string { return intake.CleanText(w.deps.Scanner, text) }

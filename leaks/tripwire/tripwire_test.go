@@ -167,7 +167,7 @@ func TestHits(t *testing.T) {
 			h.Severity != finding.Critical || h.Rule != "tripwire" || h.Fingerprint != "fpr_kkkk" || h.Billed || h.Test ||
 			h.Finding != keys.TripwireID("trw_1", false) || h.Masked != "rly_live_***kkkk" || h.Method != "PATCH" ||
 			h.Location.TripwireID != "trw_1" || h.Location.Label != "decoy" || h.Location.URL != "https://a.example" ||
-			len(h.Agent) > maxAgent || !strings.HasPrefix(h.Agent, "éé") {
+			len(h.Agent) > maxHeader || !strings.HasPrefix(h.Agent, "éé") {
 			t.Errorf("%+v", h)
 		}
 		if h := hits[1]; h.Location.URL != "" || strings.Contains(h.Agent, "4eC39HqLyjWDarjt") || h.ID == hits[0].ID {
@@ -193,7 +193,7 @@ func TestHitsOfRecords(t *testing.T) {
 			{Name: "Referer", Value: "https://a.example/path?q"}}
 		h, other := r.hitOf(e), r.hitOf(r.use())
 		if h.Fingerprint != "fpr_uuuu" || h.Masked != "****uuuu" || h.Kind != finding.Tripwire || h.Test ||
-			h.Method != "PATCH" || len(h.Agent) != maxAgent || h.Location.URL != "https://a.example" ||
+			h.Method != "PATCH" || len(h.Agent) != maxHeader || h.Location.URL != "https://a.example" ||
 			!h.At.Equal(e.ReceivedAt()) || h.RemoteIP != e.RemoteIP || h.Severity != finding.Critical {
 			t.Errorf("%+v", h)
 		}

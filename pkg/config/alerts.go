@@ -72,6 +72,13 @@ type AlertRules struct {
 	ProcessingMissing   AlertProcessingRule `json:"processing_missing"`
 }
 
+// AlertRuleNames returns the names of the rules that have alerts of their own, in the order of AlertRules. Those of
+// findings have none: their state is the finding's.
+func AlertRuleNames() []string {
+	return []string{"delivery_failed", "consecutive_failures", "failure_rate", "backlog_age", "destination_state",
+		"verification_failed", "usage", "recovery", "processing_missing"}
+}
+
 // AlertRule is a rule without a threshold.
 type AlertRule struct {
 	Enabled bool `json:"enabled"`

@@ -100,6 +100,5 @@ const (
 	CodeRedirectBlocked    ErrorCode = "redirect_blocked"
 	CodeAddressBlocked     ErrorCode = "address_blocked"
 	CodeResponseTooLarge   ErrorCode = "response_too_large"
-	CodePayloadExpired     ErrorCode = "payload_expired"
 	CodeInternal           ErrorCode = "internal"
 )

@@ -23,7 +23,7 @@ type Work struct {
 	// Due is the earliest time of the attempt.
 	Due time.Time
 	// Deadline is until when a circuit breaker may hold the delivery: then it fails, so that it can be recovered. Pauses,
-	// limits and stops of the relay do not end it. Zero: as long as the payload is kept.
+	// limits and stops of the relay do not end it. Zero before the first failure: as long as the payload is kept.
 	Deadline time.Time
 	// Run is the replay run or recovery job that the item belongs to; empty for automatic attempts.
 	Run string

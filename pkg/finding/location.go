@@ -51,7 +51,7 @@ func (l Location) Hash() (hash [16]byte) {
 	parts := []string{string(l.Source)}
 	switch l.Source {
 	case SDK:
-		parts = append(parts, l.File, l.Function, WithoutIndexes(l.URL))
+		parts = append(parts, l.File, l.Function, withoutIndexes(l.URL))
 	case Drain:
 		parts = append(parts, l.DrainID, l.Label)
 	case Scan:
@@ -59,7 +59,7 @@ func (l Location) Hash() (hash [16]byte) {
 	case FromTripwire:
 		parts = append(parts, l.TripwireID)
 	case Event:
-		parts = append(parts, l.EndpointID, WithoutIndexes(l.Pointer))
+		parts = append(parts, l.EndpointID, withoutIndexes(l.Pointer))
 	}
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	copy(hash[:], sum[:])
@@ -86,8 +86,8 @@ func hostAndPath(s string) string {
 	return strings.ToLower(u.Host) + u.EscapedPath()
 }
 
-// WithoutIndexes replaces each index of an array in a JSON pointer by *.
-func WithoutIndexes(pointer string) string {
+// withoutIndexes replaces each index of an array in a JSON pointer by *.
+func withoutIndexes(pointer string) string {
 	parts := strings.Split(pointer, "/")
 	for i, part := range parts {
 		if part != "" && strings.Trim(part, "0123456789") == "" {

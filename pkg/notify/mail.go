@@ -117,7 +117,7 @@ func sendMail(ctx context.Context, s *Sender, c Channel, m Message) Result {
 	}
 	if len(outside) > 0 && (r.OK || r.Undelivered != nil) {
 		if r.OK {
-			r = Result{Error: event.CodeAddressBlocked, Message: MaskAddress(outside[0]) +
+			r = Result{Error: event.CodeAddressBlocked, Message: maskAddress(outside[0]) +
 				" is outside the domains that alert mails may go to (RELAY_ALERT_DOMAINS)"}
 		}
 		if r.Undelivered == nil {

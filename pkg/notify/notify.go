@@ -180,8 +180,8 @@ func MaskURL(text string) string {
 	return u.Scheme + "://" + u.Host + "/" + maskDots + tail
 }
 
-// MaskAddress returns the first letter and the domain of a mail address.
-func MaskAddress(address string) string {
+// maskAddress returns the first letter and the domain of a mail address.
+func maskAddress(address string) string {
 	name, domain, _ := strings.Cut(address, "@")
 	for _, first := range name {
 		return string(first) + maskDots + "@" + domain
@@ -196,7 +196,7 @@ func (c Channel) Target() string {
 	}
 	masked := make([]string, len(c.To))
 	for i, to := range c.To {
-		masked[i] = MaskAddress(to)
+		masked[i] = maskAddress(to)
 	}
 	return strings.Join(masked, ", ")
 }

@@ -419,7 +419,7 @@ func TestMaskURLAndAddress(t *testing.T) {
 	}
 	for address, want := range map[string]string{
 		"ops@example.com": "o****@example.com", "ü@example.com": "ü****@example.com", "@example.com": "****@example.com"} {
-		if got := MaskAddress(address); got != want {
+		if got := maskAddress(address); got != want {
 			t.Errorf("%q: %q, want %q", address, got, want)
 		}
 	}

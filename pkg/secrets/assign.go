@@ -22,7 +22,7 @@ func (r *Rule) assign(b []byte, start, after int, known *runs) span {
 	if end < 0 || !a.endsValue(end) || !r.hasContent(b, a.value, end) {
 		return span{}
 	}
-	if r.Generic && (a.isNoSecret(end) || a.isCode(start, after) && !isNamedConstant(b[start:after], end-a.value)) {
+	if r.Generic && (a.isNoSecret(end) || a.isCode(start) && !isNamedConstant(b[start:after], end-a.value)) {
 		return span{}
 	}
 	return span{a.value, a.value, end, end}
@@ -175,7 +175,7 @@ func (a *assignment) endsValue(i int) bool {
 
 // isCode reports whether the assignment is that of a program without spaces, as minified JavaScript: {name:"value"}.
 // Bundles are full of such constants that are no credentials.
-func (a *assignment) isCode(start, after int) bool {
+func (a *assignment) isCode(start int) bool {
 	if a.nameQuoted || a.quote == 0 || a.spaces || a.arrow {
 		return false
 	}

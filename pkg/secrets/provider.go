@@ -11,7 +11,7 @@ var providersJSON []byte
 // providerNames are the names of providers in text for people, by the id that rules have.
 var providerNames = func() (names map[string]string) {
 	if err := json.Unmarshal(providersJSON, &names); err != nil {
-		panic("providers.json: " + err.Error()) // the file is part of the program
+		panic("BUG: providers.json: " + err.Error()) // the file is part of the program
 	}
 	return names
 }()

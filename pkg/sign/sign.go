@@ -10,7 +10,7 @@
 // log.
 //
 // The package starts no goroutines and has no global state. A Secret owns HMAC states, which it reuses between
-// signatures. Start reading at [AppendSignature]; secrets are in secret.go.
+// signatures. Start reading at [Sign]; secrets are in secret.go.
 package sign
 
 import (
@@ -29,19 +29,19 @@ const version = "v1,"
 // SHA-256 sum.
 const signatureLen = len(version) + 44
 
-// Sign returns the value of the webhook-signature header: one signature per secret, separated by a
-// space. See [AppendSignature].
-func Sign(secrets []Secret, id string, ts time.Time, body []byte) string {
-	return string(AppendSignature(make([]byte, 0, len(secrets)*(signatureLen+1)), secrets, id, ts, body))
-}
-
-// AppendSignature appends to dst what [Sign] returns. It allocates nothing if dst has room for 48 bytes per secret and
-// the secret has signed before. It skips the zero Secret.
+// Sign returns the value of the webhook-signature header: one signature per secret, separated by a space. It skips the
+// zero Secret.
 //
 // The signed text is id.timestamp.body. The timestamp is ts in whole unix seconds; the webhook-timestamp header must
 // have the same number. The standard forbids a full stop in ids and timestamps, so that nobody can shift the borders of
-// the three parts. AppendSignature does not check id: the service's ids are base32 and have none.
-func AppendSignature(dst []byte, secrets []Secret, id string, ts time.Time, body []byte) []byte {
+// the three parts. Sign does not check id: the service's ids are base32 and have none.
+func Sign(secrets []Secret, id string, ts time.Time, body []byte) string {
+	return string(appendSignatures(make([]byte, 0, len(secrets)*(signatureLen+1)), secrets, id, ts, body))
+}
+
+// appendSignatures appends to dst what [Sign] returns. It allocates nothing if dst has room for 48 bytes per secret and
+// the secret has signed before.
+func appendSignatures(dst []byte, secrets []Secret, id string, ts time.Time, body []byte) []byte {
 	first := true
 	for _, s := range secrets {
 		if s.k == nil {

@@ -121,7 +121,7 @@ func TestSignTwoSecrets(t *testing.T) {
 }
 
 func TestAppendSignatureKeepsDst(t *testing.T) {
-	got := AppendSignature([]byte("webhook-signature: "), []Secret{mustParse(t, knownSecret)}, knownID,
+	got := appendSignatures([]byte("webhook-signature: "), []Secret{mustParse(t, knownSecret)}, knownID,
 		time.Unix(knownUnix, 0), []byte(knownBody))
 	if want := "webhook-signature: " + knownSignature; string(got) != want {
 		t.Errorf("got %q, want %q", got, want)
@@ -176,7 +176,7 @@ func TestAppendSignatureAllocatesNothing(t *testing.T) {
 	body := make([]byte, 1024)
 	now := time.Now()
 	// The garbage collector may empty a pool during the run; an average below one is what matters.
-	if n := testing.AllocsPerRun(1000, func() { AppendSignature(dst, secrets, knownID, now, body) }); n >= 1 &&
+	if n := testing.AllocsPerRun(1000, func() { appendSignatures(dst, secrets, knownID, now, body) }); n >= 1 &&
 		!raceEnabled {
 		t.Errorf("%v allocations a call, want none", n)
 	}
@@ -192,7 +192,7 @@ func BenchmarkAppendSignature(b *testing.B) {
 			b.SetBytes(int64(size))
 			b.ReportAllocs()
 			for b.Loop() {
-				AppendSignature(dst, secrets, knownID, now, body)
+				appendSignatures(dst, secrets, knownID, now, body)
 			}
 		})
 	}

@@ -28,6 +28,12 @@ const DeadHeaderCount = 5
 // groups processed the original and skip it.
 const HeaderOnlyGroup = "relay-only-group"
 
+// IsForOneGroup reports whether a retry of dead letters has put a record back for one group. The other groups have
+// processed the original.
+func IsForOneGroup(r *Record) bool {
+	return slices.ContainsFunc(r.Headers, func(h Header) bool { return h.Key == HeaderOnlyGroup })
+}
+
 // maxDeadErrorBytes bounds the error text, so that the dead letter of a record with the largest body still fits into
 // MaxMessageBytes.
 const maxDeadErrorBytes = 500

@@ -2,9 +2,7 @@ package alert
 
 import (
 	"context"
-	"errors"
 	"log/slog"
-	"maps"
 	"slices"
 	"time"
 
@@ -26,35 +24,21 @@ const (
 // maxOutcomeAge is the age from which on an outcome is ignored.
 const maxOutcomeAge = 24 * time.Hour
 
-// batch holds consecutive records of one partition.
-type batch struct {
-	partition stream.Partition
-	records   []*stream.Record
-}
-
 // consume reads outcomes and events, evaluates the rules and commits offsets until ctx ends. Only its goroutine uses
 // a.partitions.
 func (a *Alerts) consume(ctx context.Context) error {
 	commits := map[stream.Partition]stream.Commit{}
 	last := time.Now()
 	for {
-		var batches []batch
-		polling, cancel := context.WithTimeout(ctx, tickEvery)
-		err := a.group.Poll(polling, func(p stream.Partition, records []*stream.Record) {
-			batches = append(batches, batch{p, records})
-		})
-		cancel()
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		batches, err := a.group.PollFor(ctx, tickEvery)
+		if err != nil {
 			return err
 		}
 		reassigned, err := a.applyAssignment(ctx, commits)
 		if err != nil {
 			return err
 		}
-		batches = slices.DeleteFunc(batches, func(b batch) bool { return reassigned[b.partition] })
+		batches = slices.DeleteFunc(batches, func(b stream.Batch) bool { return reassigned[b.Partition] })
 		for _, b := range batches {
 			if err := a.processBatch(ctx, b, commits); err != nil {
 				return err
@@ -67,7 +51,7 @@ func (a *Alerts) consume(ctx context.Context) error {
 			}
 			a.commit(ctx, commits)
 		}
-		if slices.ContainsFunc(batches, func(b batch) bool { return a.group.Lag(b.partition) > 0 }) {
+		if slices.ContainsFunc(batches, func(b stream.Batch) bool { return a.group.Lag(b.Partition) > 0 }) {
 			continue // the log has more
 		}
 		if err := wait.For(ctx, pollWait); err != nil { // let records accumulate
@@ -202,7 +186,7 @@ func (a *Alerts) rebuild(
 			part.completeSince, part.pendingStart = records[0].Timestamp, false
 		}
 		for _, r := range records {
-			if isCopy(r) {
+			if stream.IsForOneGroup(r) {
 				continue
 			}
 			var err error
@@ -260,17 +244,17 @@ func (a *Alerts) skipUndecodable(r *stream.Record, err error) {
 }
 
 // processBatch adds records to the state of their partition and evaluates the rules that they may have changed.
-func (a *Alerts) processBatch(ctx context.Context, b batch, commits map[stream.Partition]stream.Commit) error {
-	part := a.partitions[b.partition.Index]
+func (a *Alerts) processBatch(ctx context.Context, b stream.Batch, commits map[stream.Partition]stream.Commit) error {
+	part := a.partitions[b.Partition.Index]
 	if part == nil {
 		return nil // the partition was lost meanwhile
 	}
 	span, now := a.rateWindow(), a.now()
-	for _, r := range b.records {
-		if isCopy(r) {
+	for _, r := range b.Records {
+		if stream.IsForOneGroup(r) {
 			continue
 		}
-		if b.partition.Topic == stream.Events {
+		if b.Partition.Topic == stream.Events {
 			a.skipUndecodable(r, part.addEvent(r, now))
 			continue
 		}
@@ -279,7 +263,7 @@ func (a *Alerts) processBatch(ctx context.Context, b batch, commits map[stream.P
 		}
 		destID, dest, changed, err := part.addOutcome(r, span)
 		a.skipUndecodable(r, err)
-		part.nextOffset[b.partition.Topic] = r.Offset + 1
+		part.nextOffset[b.Partition.Topic] = r.Offset + 1
 		if err == nil && changed {
 			// Evaluate at the time of the outcome: a later one that resolves it may be in the log and not read yet.
 			if err := a.evaluateDestination(ctx, part, destID, dest, earlier(now, part.latest[stream.Outcomes])); err != nil {
@@ -287,9 +271,9 @@ func (a *Alerts) processBatch(ctx context.Context, b batch, commits map[stream.P
 			}
 		}
 	}
-	last := b.records[len(b.records)-1]
-	part.nextOffset[b.partition.Topic] = last.Offset + 1
-	commits[b.partition] = stream.Commit{Offset: last.Offset + 1, LeaderEpoch: last.LeaderEpoch}
+	done := b.Done()
+	part.nextOffset[b.Partition.Topic] = done.Offset
+	commits[b.Partition] = done
 	return nil
 }
 
@@ -310,12 +294,6 @@ func (a *Alerts) knownUntil(part *partitionState, topic string, now time.Time) t
 	return earlier(now, part.latest[topic])
 }
 
-// isCopy reports whether a record was put back for one consumer group by a retry of dead letters. The original was
-// processed before.
-func isCopy(r *stream.Record) bool {
-	return slices.ContainsFunc(r.Headers, func(h stream.Header) bool { return h.Key == stream.HeaderOnlyGroup })
-}
-
 // commit sends commits to the group coordinator. If it fails, the next one includes them; records that are read twice
 // change nothing.
 func (a *Alerts) commit(ctx context.Context, commits map[stream.Partition]stream.Commit) {
@@ -329,16 +307,7 @@ func (a *Alerts) commit(ctx context.Context, commits map[stream.Partition]stream
 	for p := range a.newlyAssigned {
 		delete(commits, p)
 	}
-	if len(commits) == 0 {
-		return
+	if err := a.group.CommitAll(ctx, commits); err != nil && ctx.Err() == nil {
+		a.log.LogAttrs(ctx, slog.LevelWarn, "cannot commit offsets of the consumer group alerts", slog.Any("error", err))
 	}
-	limited, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	if err := a.group.Commit(limited, maps.Clone(commits)); err != nil {
-		if ctx.Err() == nil {
-			a.log.LogAttrs(ctx, slog.LevelWarn, "cannot commit offsets of the consumer group alerts", slog.Any("error", err))
-		}
-		return
-	}
-	clear(commits)
 }

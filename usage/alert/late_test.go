@@ -28,7 +28,8 @@ func (r *rig) newOutcome(e id.ID, status event.Status, reason event.Reason, atte
 func (r *rig) process(records ...*stream.Record) {
 	r.t.Helper()
 	if err := r.processBatch(
-		r.t.Context(), batch{testOutcomes, records}, map[stream.Partition]stream.Commit{}); err != nil {
+		r.t.Context(), stream.Batch{Partition: testOutcomes, Records: records},
+		map[stream.Partition]stream.Commit{}); err != nil {
 		r.t.Fatal(err)
 	}
 }

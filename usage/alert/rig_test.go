@@ -322,8 +322,8 @@ func (r *rig) processRecord(topic string, rec *stream.Record, offset *int64) {
 	r.t.Helper()
 	rec.Topic, rec.Offset, rec.Timestamp = topic, *offset, time.Now()
 	*offset++
-	if err := r.processBatch(r.t.Context(), batch{stream.Partition{Topic: topic}, []*stream.Record{rec}},
-		map[stream.Partition]stream.Commit{}); err != nil {
+	batch := stream.Batch{Partition: stream.Partition{Topic: topic}, Records: []*stream.Record{rec}}
+	if err := r.processBatch(r.t.Context(), batch, map[stream.Partition]stream.Commit{}); err != nil {
 		r.t.Fatal(err)
 	}
 }

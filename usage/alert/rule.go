@@ -26,42 +26,97 @@ const (
 // resolvedSuffix ends the type of a notice that says that an alert is over.
 const resolvedSuffix = ".resolved"
 
-// messageType returns the type of a rule's notices, without the prefix "alert.".
-func (r rule) messageType() string {
-	return [ruleCount]string{"delivery.failed", "destination.failing", "destination.failure_rate", "destination.backlog",
-		"destination.held",
-		"destination.disabled", "endpoint.verification_failed", "usage.threshold", "recovery.ended", "processing.missing"}[r]
+// ruleTable is what each rule is called, in the settings and in notices.
+var ruleTable = [ruleCount]struct {
+	messageType string // of its notices, without the prefix "alert."
+	setting     string // its name in the settings
+	enabled     func(*config.AlertRules) bool
+	fired, over string // titles of its notices; over is empty if there is none
+}{
+	deliveryFailed: {
+		messageType: "delivery.failed",
+		setting:     "delivery_failed",
+		enabled:     func(s *config.AlertRules) bool { return s.DeliveryFailed.Enabled },
+		fired:       "A delivery failed for good",
+		over:        "Deliveries arrive again",
+	},
+	consecutiveFailures: {
+		messageType: "destination.failing",
+		setting:     "consecutive_failures",
+		enabled:     func(s *config.AlertRules) bool { return s.ConsecutiveFailures.Enabled },
+		fired:       "Several attempts in a row failed",
+		over:        "Attempts succeed again",
+	},
+	failureRate: {
+		messageType: "destination.failure_rate",
+		setting:     "failure_rate",
+		enabled:     func(s *config.AlertRules) bool { return s.FailureRate.Enabled },
+		fired:       "Too many attempts fail",
+		over:        "Fewer attempts fail again",
+	},
+	backlogAge: {
+		messageType: "destination.backlog",
+		setting:     "backlog_age",
+		enabled:     func(s *config.AlertRules) bool { return s.BacklogAge.Enabled },
+		fired:       "Deliveries have waited too long",
+		over:        "The backlog is back to normal",
+	},
+	destinationHeld: {
+		messageType: "destination.held",
+		setting:     "destination_state",
+		enabled:     func(s *config.AlertRules) bool { return s.DestinationState.Enabled },
+		fired:       "Deliveries are held: the circuit breaker is open",
+		over:        "Deliveries have resumed",
+	},
+	destinationGone: {
+		messageType: "destination.disabled",
+		setting:     "destination_state",
+		enabled:     func(s *config.AlertRules) bool { return s.DestinationState.Enabled },
+		fired:       "The destination is gone (410) and was disabled",
+		over:        "The destination is enabled again",
+	},
+	verificationFailed: {
+		messageType: "endpoint.verification_failed",
+		setting:     "verification_failed",
+		enabled:     func(s *config.AlertRules) bool { return s.VerificationFailed.Enabled },
+		fired:       "Incoming events are rejected: their signatures are invalid",
+		over:        "Signatures of incoming events are valid again",
+	},
+	usageShare: {
+		messageType: "usage.threshold",
+		setting:     "usage",
+		enabled:     func(s *config.AlertRules) bool { return s.Usage.Enabled },
+		fired:       "A usage threshold is reached",
+		over:        "Usage is below the threshold again",
+	},
+	recoveryEnded: {
+		messageType: "recovery.ended",
+		setting:     "recovery",
+		enabled:     func(s *config.AlertRules) bool { return s.Recovery.Enabled },
+		fired:       "A recovery job has ended",
+	},
+	processingMissing: {
+		messageType: "processing.missing",
+		setting:     "processing_missing",
+		enabled:     func(s *config.AlertRules) bool { return s.ProcessingMissing.Enabled },
+		fired:       "Delivered events were not processed",
+		over:        "Delivered events are processed again",
+	},
 }
 
-// settingName returns the name of the rule in the settings.
-func (r rule) settingName() string {
-	return [ruleCount]string{"delivery_failed", "consecutive_failures", "failure_rate", "backlog_age", "destination_state",
-		"destination_state", "verification_failed", "usage", "recovery", "processing_missing"}[r]
-}
+func (r rule) messageType() string { return ruleTable[r].messageType }
+
+func (r rule) settingName() string { return ruleTable[r].setting }
 
 // enabled reports whether the rule is switched on.
-func (r rule) enabled(s *config.AlertRules) bool {
-	return [ruleCount]bool{s.DeliveryFailed.Enabled, s.ConsecutiveFailures.Enabled, s.FailureRate.Enabled,
-		s.BacklogAge.Enabled,
-		s.DestinationState.Enabled,
-		s.DestinationState.Enabled, s.VerificationFailed.Enabled, s.Usage.Enabled, s.Recovery.Enabled,
-		s.ProcessingMissing.Enabled}[r]
-}
+func (r rule) enabled(s *config.AlertRules) bool { return ruleTable[r].enabled(s) }
 
 // headline returns the title of a notice: over is false when the alert fires and true when it is resolved.
 func (r rule) headline(over bool) string {
 	if over {
-		return [ruleCount]string{"Deliveries arrive again", "Attempts succeed again", "Fewer attempts fail again",
-			"The backlog is back to normal",
-			"Deliveries have resumed", "The destination is enabled again", "Signatures of incoming events are valid again",
-			"Usage is below the threshold again",
-			"", "Delivered events are processed again"}[r]
+		return ruleTable[r].over
 	}
-	return [ruleCount]string{"A delivery failed for good", "Several attempts in a row failed", "Too many attempts fail",
-		"Deliveries have waited too long",
-		"Deliveries are held: the circuit breaker is open", "The destination is gone (410) and was disabled",
-		"Incoming events are rejected: their signatures are invalid",
-		"A usage threshold is reached", "A recovery job has ended", "Delivered events were not processed"}[r]
+	return ruleTable[r].fired
 }
 
 // ruleOfType returns the rule with that message type, with which an alert's id begins.

@@ -3,15 +3,32 @@ package alert
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
 )
+
+// Each rule has a row in the table, and the settings have its name.
+func TestRuleTable(t *testing.T) {
+	var settings []string
+	for r := range ruleCount {
+		if x := ruleTable[r]; x.messageType == "" || x.enabled == nil || x.fired == "" {
+			t.Errorf("rule %d has no row, or an incomplete one: %+v", r, x)
+		}
+		settings = append(settings, r.settingName())
+	}
+	if diff := cmp.Diff(config.AlertRuleNames(), slices.Compact(settings)); diff != "" {
+		t.Errorf("-settings +table:\n%s", diff)
+	}
+}
 
 // TestNextTransition goes through the cases of nextTransition.
 func TestNextTransition(t *testing.T) {
@@ -509,8 +526,8 @@ func TestRestartRepeatsNoTransition(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if err := r.processBatch(t.Context(), batch{stream.Partition{Topic: stream.Outcomes}, log[committed:to]},
-				map[stream.Partition]stream.Commit{}); err != nil {
+			batch := stream.Batch{Partition: testOutcomes, Records: log[committed:to]}
+			if err := r.processBatch(t.Context(), batch, map[stream.Partition]stream.Commit{}); err != nil {
 				t.Fatal(err)
 			}
 		}

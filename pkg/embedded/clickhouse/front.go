@@ -52,12 +52,11 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		out.start(q, f.engine)
 		err = f.run(r.Context(), q, out)
 	}
-	if err == nil {
-		err = out.finish()
-	}
 	if err != nil {
 		f.sendException(r.Context(), out, err)
+		return
 	}
+	out.finish()
 }
 
 // sendException answers with an exception. An error that is not from the engine gets the code STD_EXCEPTION, so that a

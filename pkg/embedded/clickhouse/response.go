@@ -77,12 +77,11 @@ func (r *response) Write(p []byte) (int, error) {
 }
 
 // finish completes the response; an empty result gets Content-Length 0, which clients rely on.
-func (r *response) finish() error {
+func (r *response) finish() {
 	if !r.started {
 		r.w.Header().Set("Content-Length", "0")
 		r.w.WriteHeader(http.StatusOK)
 	}
-	return nil
 }
 
 // writeException sends an exception. Before the first byte of a result it is an error status with the text; after that
