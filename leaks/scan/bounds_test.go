@@ -49,10 +49,10 @@ func TestMapWithMoreBehindIt(t *testing.T) {
 func TestLongNamesAreMaskedSeldom(t *testing.T) {
 	r, long := newReport(rules(t)), strings.Repeat("a", maxPath)
 	for i := range maxSkipped + 10 {
-		r.addSkipped(fmt.Sprint("/", long, i), SkippedQuery)
+		r.addSkipped(fmt.Sprint("/", long, i), skippedQuery)
 		r.addThirdParty(fmt.Sprint(long, i))
 	}
-	r.addSkipped("/other", SkippedQuery)
+	r.addSkipped("/other", skippedQuery)
 	r.addThirdParty("other")
 	if len(r.Skipped) != 1 || r.More != maxSkipped+10 {
 		t.Errorf("%d paths are shown, %d more", len(r.Skipped), r.More)
