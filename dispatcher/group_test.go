@@ -227,8 +227,6 @@ func TestConfigurationIsReadAtFireTime(t *testing.T) {
 	f("payload expired", nothing, func(work *event.Work) {
 		work.Event.ID[0], work.Event.ID[1], work.Event.ID[2] = 0, 0, 1 // the year 1970
 	}, "failed payload_expired")
-	f("chain over", nothing, func(work *event.Work) { work.Deadline = time.Now().Add(-time.Second) },
-		"failed attempts_exhausted")
 }
 
 // For an endpoint that this node does not know yet, it waits. An endpoint that no node knows counts as deleted.
