@@ -107,10 +107,10 @@ func (p *partition) hasUnread(lag int64) bool {
 	return p.paused || lag > 0
 }
 
-// takeParked takes at most limit deliveries that were parked before a time and do not wait for their rate, whenever
+// takeParked takes at most limit deliveries that were parked until a time and do not wait for their rate, whenever
 // they are due. It takes no retries: those must not come early.
 func (p *partition) takeParked(
-	before time.Time, limit int, matches func(*lane.Delivery) bool,
+	until time.Time, limit int, matches func(*lane.Delivery) bool,
 ) (taken []*lane.Delivery) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -124,7 +124,7 @@ func (p *partition) takeParked(
 			break
 		}
 		reason := delivery.Work.Parked
-		if reason == "" || reason == event.Paced || !delivery.ParkedAt.Before(before) || !matches(delivery) {
+		if reason == "" || reason == event.Paced || delivery.ParkedAt.After(until) || !matches(delivery) {
 			kept = append(kept, delivery)
 			continue
 		}

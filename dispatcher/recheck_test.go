@@ -95,3 +95,26 @@ func TestPausedWorkCostsLittleUntilItIsResumed(t *testing.T) {
 		}
 	})
 }
+
+// What was parked in the very millisecond in which its lane recovered is re-checked with the rest: records carry
+// milliseconds. What was parked later is not, nor are retries and deliveries that wait for their rate.
+func TestWhatIsRecheckedOnRecovery(t *testing.T) {
+	p, _ := testPartition(t, "retry.1h", time.Hour)
+	recovered := time.UnixMilli(1_800_000_000_000)
+	for o, work := range []struct {
+		parked event.Reason
+		after  time.Duration
+	}{
+		{event.BreakerOpen, -time.Minute}, {event.LaneFull, 0}, {event.LaneFull, time.Millisecond},
+		{event.Paced, -time.Minute}, {"", -time.Minute},
+	} {
+		p.addWaiting(&lane.Delivery{
+			Slot: p.beginRecord(int64(o), 1), Work: &event.Work{Parked: work.parked}, Size: 1,
+			ParkedAt: recovered.Add(work.after), ReadyAt: recovered.Add(time.Hour),
+		})
+	}
+	taken := p.takeParked(recovered, 10, func(*lane.Delivery) bool { return true })
+	if len(taken) != 2 || len(p.waiting) != 3 || taken[0].ParkedAt.After(recovered) || taken[1].ParkedAt.After(recovered) {
+		t.Errorf("%d taken, %d wait on", len(taken), len(p.waiting))
+	}
+}

@@ -43,6 +43,7 @@ func TestCopiesOfWaitingDeliveriesEnd(t *testing.T) {
 		url, _ := w.serve(80, s)
 		w.endpoint(url)
 		w.start(testConfig())
+		time.Sleep(time.Second) // what was parked until the start is re-checked at once
 		retried, parked, unchecked := w.newEvent("retried"), w.newEvent("parked"), w.newEvent("unchecked")
 		for i := range 4 {
 			due := time.Now().Add(time.Duration(2+i) * time.Second)
