@@ -130,7 +130,7 @@ func (l *Lane) parkFor(work *event.Work, reason event.Reason, now time.Time) (wa
 	}
 	if open := l.breaker.openUntil; reason == event.BreakerOpen && open.After(now) && !l.parking.probeAt.Equal(open) {
 		l.parking.probeAt = open // one delivery returns in time to be the probe
-		return max(open.Sub(now), earliest), earliest
+		wait = max(open.Sub(now), earliest)
 	}
 	l.parking.hungUntil = later(l.parking.hungUntil, now.Add(wait))
 	if l.parking.hung == nil {

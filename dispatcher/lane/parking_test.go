@@ -251,6 +251,25 @@ func TestOneParkedDeliveryIsTheProbe(t *testing.T) {
 	}
 }
 
+// The delivery that returns as the probe is re-checked earlier if the lane recovers meanwhile: a replay succeeded, or
+// the destination has a new URL.
+func TestProbeReturnsWhenItsLaneRecovers(t *testing.T) {
+	lt := newLaneTest(t, 100_000)
+	lt.fill("d", 1)
+	l := lt.byDest["d"]
+	for range 40_000 {
+		lt.parkOne(lt.delivery("d", ""), event.LaneFull)
+	}
+	l.configure("https://old.example/hook", 1)
+	l.breaker.openFor, l.breaker.openUntil = BreakerMaxOpen, lt.now.Add(BreakerMaxOpen)
+	probe := lt.parkOne(lt.delivery("d", ""), event.BreakerOpen)
+	lt.now = lt.now.Add(BreakerMaxOpen / 2)
+	l.configure("https://new.example/hook", 1)
+	if dests, _, _ := lt.Recovered(); !probe.Due.Equal(lt.now.Add(BreakerMaxOpen/2)) || len(dests) != 1 {
+		t.Errorf("it is due in %v, and %q recovered", probe.Due.Sub(lt.now), dests)
+	}
+}
+
 // A circuit breaker holds a delivery until its deadline at most. Whatever else it waits for ends no delivery.
 func TestOnlyABreakerEndsWhatWaits(t *testing.T) {
 	lt := newLaneTest(t, 100_000)
