@@ -41,6 +41,7 @@ parts=(
 	"clickhouse ./pkg/embedded/clickhouse KillsLoseNothing"
 	"compose deploy/compose/test.sh"
 	"kubernetes deploy/kubernetes/test.sh"
+	"autoscaling deploy/kubernetes/autoscaling.sh"
 	"release deploy/release/test.sh"
 	"contract deploy/contract/schemathesis.sh"
 	"repeats deploy/repeats.sh"
@@ -73,6 +74,10 @@ run_part() {
 	deploy/compose/test.sh | deploy/kubernetes/test.sh)
 		"$1" 2>&1 | tee "$output.log"
 		sed -n 's/.*: \([0-9]* events accepted.*\)/\1/p' "$output.log" >"$output.figures"
+		;;
+	deploy/kubernetes/autoscaling.sh)
+		"$1" 2>&1 | tee "$output.log"
+		sed -n 's/.*: \([0-9]* pods .*\)/\1/p' "$output.log" >"$output.figures"
 		;;
 	deploy/release/test.sh)
 		"$1" 2>&1 | tee "$output.log"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs a Kubernetes cluster of two nodes in network namespaces of its own: cluster.sh up DIR, cluster.sh images DIR TAR...,
-# cluster.sh down DIR. DIR/kubectl and DIR/helm run these programs against it; DIR has all of its data and the log of each
+# cluster.sh down DIR; cluster.sh control DIR runs one without nodes. DIR/kubectl and DIR/helm run these programs against it; DIR has all of its data and the log of each
 # program. Pods reach nothing outside the cluster. Needs root, containerd, iptables and what fetch.sh builds. Files of CNI
 # and the kubelet stay below /var/lib.
 set -euo pipefail
@@ -33,6 +33,10 @@ certificates() {
 		echo "subjectAltName=IP:$api,IP:10.96.0.1" >"$pki/names"
 		openssl x509 -req -in "$pki/api.csr" -CA "$pki/ca.crt" -CAkey "$pki/ca.key" -CAcreateserial -out "$pki/api.crt" \
 			-days 30 -extfile "$pki/names"
+		openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout "$pki/proxy.key" -out "$pki/proxy.csr" \
+			-subj /CN=front-proxy
+		openssl x509 -req -in "$pki/proxy.csr" -CA "$pki/ca.crt" -CAkey "$pki/ca.key" -CAcreateserial -out "$pki/proxy.crt" \
+			-days 30
 		openssl genrsa -out "$pki/accounts.key" 2048
 		openssl rsa -in "$pki/accounts.key" -pubout -out "$pki/accounts.pub"
 	} 2>/dev/null
@@ -67,7 +71,11 @@ control() {
 		--advertise-address=$api --secure-port=6443 --tls-cert-file="$pki/api.crt" --tls-private-key-file="$pki/api.key" \
 		--client-ca-file="$pki/ca.crt" --token-auth-file="$pki/tokens" --service-account-key-file="$pki/accounts.pub" \
 		--service-account-signing-key-file="$pki/accounts.key" --service-account-issuer=https://kubernetes.default \
-		--service-cluster-ip-range=$services --authorization-mode=Node,RBAC --kubelet-preferred-address-types=InternalIP
+		--service-cluster-ip-range=$services --authorization-mode=Node,RBAC --kubelet-preferred-address-types=InternalIP \
+		--requestheader-client-ca-file="$pki/ca.crt" --requestheader-allowed-names=front-proxy \
+		--requestheader-username-headers=X-Remote-User --requestheader-group-headers=X-Remote-Group \
+		--requestheader-extra-headers-prefix=X-Remote-Extra- --proxy-client-cert-file="$pki/proxy.crt" \
+		--proxy-client-key-file="$pki/proxy.key" --enable-aggregator-routing=true
 	for _ in $(seq 120); do
 		"$dir/kubectl" get --raw /readyz >/dev/null 2>&1 && break
 		sleep 1
@@ -75,7 +83,7 @@ control() {
 	"$dir/kubectl" get --raw /readyz >/dev/null
 	start controller-manager cp "$bin/kube-controller-manager" --kubeconfig="$dir/kubeconfig" \
 		--service-account-private-key-file="$pki/accounts.key" --root-ca-file="$pki/ca.crt" --bind-address=127.0.0.1 \
-		--leader-elect=false
+		--leader-elect=false --horizontal-pod-autoscaler-sync-period=5s
 	start scheduler cp "$bin/kube-scheduler" --kubeconfig="$dir/kubeconfig" --bind-address=127.0.0.1 --leader-elect=false
 	cat >"$dir/Corefile" <<-EOF
 		.:53 {
@@ -194,11 +202,12 @@ stop() {
 kernel=(vm.overcommit_memory vm.panic_on_oom kernel.panic kernel.panic_on_oops)
 
 case $command in
-up)
+up | control)
 	: >"$dir/pids"
 	for name in "${kernel[@]}"; do sysctl "$name"; done | tr -d ' ' >"$dir/kernel"
 	certificates
 	control
+	[ "$command" = up ] || exit 0
 	for i in "${!nodes[@]}"; do node "${nodes[$i]}" $((i + 1)); done
 	for _ in $(seq 120); do
 		[ "$("$dir/kubectl" get nodes -o name | wc -l)" != "${#nodes[@]}" ] || break
@@ -216,6 +225,7 @@ down)
 	mapfile -t pids <"$dir/pids"
 	stop $(pgrep -f "^$bin/kubelet --config=$dir" || true)
 	for name in "${nodes[@]}"; do
+		[ -e "$dir/node-$name" ] || continue
 		of_node "$name" tasks ls -q | xargs -r -n 1 ctr -a "$dir/node-$name/containerd.sock" -n k8s.io tasks rm -f >/dev/null || true
 		of_node "$name" containers ls -q | xargs -r ctr -a "$dir/node-$name/containerd.sock" -n k8s.io containers rm || true
 	done

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Builds Kubernetes, etcd, CoreDNS, kube-router and the network plug-ins from their Go modules, and Helm from that of
-# deploy/helm, in bin/kubernetes: once per version, a quarter of an hour.
+# Builds Kubernetes, etcd, CoreDNS, kube-router, the network plug-ins and the adapter of Prometheus from their Go modules,
+# and Helm from that of deploy/helm, in bin/kubernetes: once per version, a quarter of an hour.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 out=$PWD/bin/kubernetes
-sum=$(cat deploy/kubernetes/fetch.sh deploy/kubernetes/{,network/}go.{mod,sum} deploy/kubernetes/network/dns/*.go \
+sum=$(cat deploy/kubernetes/fetch.sh deploy/kubernetes/{,network/,adapter/}go.{mod,sum} deploy/kubernetes/network/dns/*.go \
 	deploy/helm/go.sum deploy/kubernetes/pause/*.go | cksum)
 if [ "$(cat "$out/sum" 2>/dev/null)" = "$sum" ]; then
 	exit 0
@@ -30,5 +30,6 @@ tools deploy/kubernetes "$out/pause" ./pause
 tools deploy/kubernetes/network "$out/coredns" ./dns
 tools deploy/kubernetes/network "$out/" github.com/cloudnativelabs/kube-router/v2/cmd/kube-router
 tools deploy/kubernetes/network "$out/cni/" github.com/containernetworking/plugins/plugins/{ipam/host-local,main/bridge,main/loopback}
+tools deploy/kubernetes/adapter "$out/" sigs.k8s.io/prometheus-adapter/cmd/adapter
 tools deploy/helm "$out/helm" helm.sh/helm/v4/cmd/helm
 printf '%s\n' "$sum" >"$out/sum"

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Runs TestAutoscaling of test/compose on a Kubernetes cluster without nodes (make torture PART=autoscaling): the
+# autoscaler, Prometheus and its adapter are real, the pods never start. Needs root, nsenter and openssl. Its data lie in
+# one directory, RELAY_TEST_DIR or below /var/tmp.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+work=$(mktemp -d "${RELAY_TEST_DIR:-/var/tmp}/relay-autoscaling.XXXXXX")
+clean() {
+	[ ! -e "$work/cluster/pids" ] || deploy/kubernetes/cluster.sh down "$work/cluster" || true
+	rm -rf "$work"
+}
+trap clean EXIT
+export TMPDIR=$work
+deploy/kubernetes/fetch.sh
+deploy/prometheus/fetch.sh
+mkdir "$work/cluster"
+CGO_ENABLED=0 go test -c -o "$work/compose.test" ./test/compose
+deploy/kubernetes/cluster.sh control "$work/cluster"
+export RELAY_TEST_CONTROL_PLANE=$work/cluster
+(cd test/compose && nsenter --net=/run/netns/relay-k8s-cp "$work/compose.test" -test.v -test.timeout 15m \
+	-test.run '^TestAutoscaling$')
