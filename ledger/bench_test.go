@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/kit"
 )
 
 // BenchmarkAudit measures the CPU time of an audit per event with one delivery. It includes the log, which runs in
@@ -33,14 +33,14 @@ func BenchmarkAudit(b *testing.B) {
 	}
 	fill(b, c, events)
 	b.ReportAllocs()
-	before := cpu(b)
+	before := kit.CPUTime(b)
 	for b.Loop() {
 		r, err := ledger.Audit(b.Context(), c, ledger.Span{})
 		if err != nil || r.Accepted != events || r.Delivered != events {
 			b.Fatal(r.Counts, err)
 		}
 	}
-	b.ReportMetric(float64((cpu(b)-before).Nanoseconds())/1000/events/float64(b.N), "µs-cpu/event")
+	b.ReportMetric(float64((kit.CPUTime(b)-before).Nanoseconds())/1000/events/float64(b.N), "µs-cpu/event")
 }
 
 // fill writes delivered events of a usual size into the log.
@@ -93,12 +93,4 @@ func fill(b *testing.B, c stream.Config, n int) {
 		}
 	}
 	wg.Wait()
-}
-
-func cpu(b *testing.B) time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -76,26 +75,9 @@ func keyring(t testing.TB) *Keyring {
 // testNode is a running Control, whose log lines are kept.
 type testNode struct {
 	*Control
-	log     *lockedBuffer
+	log     *kit.Buffer
 	stopped chan struct{} // closed when Run has returned
 	stop    func() error  // ends Run and returns its error
-}
-
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *lockedBuffer) Bytes() []byte {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return bytes.Clone(b.buf.Bytes())
 }
 
 // options are the settings of a node that tests change.
@@ -111,7 +93,7 @@ func start(t testing.TB, conf stream.Config, cfg Config, setup ...func(*options)
 	if cfg.Partitions == 0 {
 		cfg.Partitions = 4
 	}
-	log := &lockedBuffer{}
+	log := &kit.Buffer{}
 	o := options{sweeping: time.Minute, log: conflog.Config{Timing: conflog.DefaultTiming()}, deps: Deps{
 		Stream: conf, Keyring: keyring(t),
 		Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
@@ -146,7 +128,7 @@ func node(t testing.TB, conf stream.Config, cfg Config, setup ...func(*options))
 	case <-n.stopped:
 		t.Fatalf("node %s stopped: %v", cfg.Node, n.stop())
 	case <-time.After(2 * time.Minute):
-		t.Fatalf("node %s is not ready after two minutes:\n%s", cfg.Node, n.log.Bytes())
+		t.Fatalf("node %s is not ready after two minutes:\n%s", cfg.Node, n.log)
 	}
 	return n
 }
@@ -434,7 +416,7 @@ func TestNodesStartTogether(t *testing.T) {
 				select {
 				case <-n.Ready():
 				default:
-					t.Fatalf("not ready:\n%s", n.log.Bytes())
+					t.Fatalf("not ready:\n%s", n.log)
 				}
 				if _, err := n.Authenticate(cfg.BootstrapKey); err != nil || n.Account().ID != nodes[0].Account().ID ||
 					len(n.Keys(n.Account().ID)) != 1 {

@@ -171,25 +171,8 @@ func bubbleCluster(t *testing.T, f func(t *testing.T, cluster *kfake.Cluster, co
 // testNode is a running Log, whose log lines are kept.
 type testNode struct {
 	*Log
-	log  *lockedBuffer
+	log  *kit.Buffer
 	stop func() error // ends Run and returns its error
-}
-
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *lockedBuffer) Bytes() []byte {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return bytes.Clone(b.buf.Bytes())
 }
 
 // newTestLog returns a Log that does not run, with a start step that creates the account.
@@ -225,7 +208,7 @@ func offlineLog(t testing.TB) *Log {
 // start starts a node and does not wait until it is ready. Each setup may change the Log first.
 func start(t testing.TB, conf stream.Config, cfg Config, setup ...func(*Log)) *testNode {
 	t.Helper()
-	log := &lockedBuffer{}
+	log := &kit.Buffer{}
 	l := newTestLog(t, conf, cfg, slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	for _, f := range setup {
 		f(l)
@@ -252,7 +235,7 @@ func node(t testing.TB, conf stream.Config, cfg Config, setup ...func(*Log)) *te
 	case <-n.stopped:
 		t.Fatalf("node %s stopped: %v", cfg.Node, n.stop())
 	case <-time.After(2 * time.Minute):
-		t.Fatalf("node %s is not ready after two minutes:\n%s", cfg.Node, n.log.Bytes())
+		t.Fatalf("node %s is not ready after two minutes:\n%s", cfg.Node, n.log)
 	}
 	return n
 }

@@ -1,10 +1,8 @@
 package write_test
 
 import (
-	"bytes"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -14,35 +12,18 @@ import (
 	"github.com/eventrelay/relay/pkg/wait"
 	"github.com/eventrelay/relay/store/internal/storetest"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/kit"
 )
 
 // tooManyPartsPause is the shortest pause after TOO_MANY_PARTS, before jitter.
 const tooManyPartsPause = time.Second
-
-// logLines collects what is logged.
-type logLines struct {
-	mu   sync.Mutex // guards text
-	text bytes.Buffer
-}
-
-func (l *logLines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *logLines) count(message string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.text.String(), message)
-}
 
 // TestTooManyPartsThrottleFlushes stops the merges of a table, as a disk that is too slow for them does. The writer
 // throttles its flushes well before ClickHouse rejects inserts, does not retry at once when it does, logs each change
 // once, and stores every event in the end.
 func TestTooManyPartsThrottleFlushes(t *testing.T) {
 	b := newBench(t)
-	var logged logLines
+	var logged kit.Buffer
 	b.Logger = slog.New(slog.NewTextHandler(&logged, nil))
 	g, reg := storetest.NewFaultProxy(b.Bench), prometheus.NewRegistry()
 	b.Exec("SYSTEM STOP MERGES events")
@@ -101,7 +82,7 @@ func TestTooManyPartsThrottleFlushes(t *testing.T) {
 	for message, want := range map[string]int{
 		"clickhouse has too many parts": 1, "clickhouse inserts fail": 1, "clickhouse accepts inserts again": 1,
 		"clickhouse has merged its parts": 1} {
-		if got := logged.count(message); got != want {
+		if got := strings.Count(logged.String(), message); got != want {
 			t.Errorf("%q is logged %d times, want %d", message, got, want)
 		}
 	}
