@@ -7,12 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kfake"
-
 	"github.com/eventrelay/relay/ledger"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/pkg/stream/streamtest"
 	"github.com/eventrelay/relay/test/kit"
 )
 
@@ -22,15 +21,7 @@ import (
 // Measured: go test ./ledger -run ^$ -bench Audit -benchtime 5x
 func BenchmarkAudit(b *testing.B) {
 	const events = 20_000
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer cluster.Close()
-	c := stream.Config{Brokers: cluster.ListenAddrs(), Prefix: "bench."}
-	if _, err := stream.Migrate(b.Context(), c, 1, 1); err != nil {
-		b.Fatal(err)
-	}
+	_, c := streamtest.Broker(b, 1)
 	fill(b, c, events)
 	b.ReportAllocs()
 	before := kit.CPUTime(b)

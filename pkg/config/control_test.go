@@ -11,34 +11,20 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kfake"
-
 	"github.com/eventrelay/relay/pkg/apikey"
 	"github.com/eventrelay/relay/pkg/conflog"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/pkg/stream/streamtest"
 	"github.com/eventrelay/relay/test/kit"
 )
 
 func TestMain(m *testing.M) { kit.Main(m) }
 
 // broker starts an empty Kafka with the topics of the service.
-func broker(t testing.TB, opts ...kfake.Opt) stream.Config {
+func broker(t testing.TB) stream.Config {
 	t.Helper()
-	cluster, err := kfake.NewCluster(append([]kfake.Opt{kfake.NumBrokers(1)}, opts...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(cluster.Close)
-	return migrated(t, stream.Config{Brokers: cluster.ListenAddrs()})
-}
-
-func migrated(t testing.TB, conf stream.Config) stream.Config {
-	t.Helper()
-	conf.Prefix = "relay."
-	if _, err := stream.Migrate(context.Background(), conf, 4, 1); err != nil {
-		t.Fatal(err)
-	}
+	_, conf := streamtest.Broker(t, 4)
 	return conf
 }
 
@@ -51,16 +37,8 @@ func bubble(t *testing.T, f func(t *testing.T, conf stream.Config)) {
 // bubbleBroker starts an empty Kafka within a bubble.
 func bubbleBroker(t *testing.T) stream.Config {
 	t.Helper()
-	var network kfake.VirtualNetwork
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(9092), kfake.ListenFn(network.Listen))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		cluster.Close()
-		synctest.Wait()
-	})
-	return migrated(t, stream.Config{Brokers: cluster.ListenAddrs(), DialFunc: network.DialContext})
+	_, conf := streamtest.BrokerInBubble(t, 4)
+	return conf
 }
 
 func keyring(t testing.TB) *Keyring {

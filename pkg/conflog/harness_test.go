@@ -20,6 +20,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/pkg/stream/streamtest"
 	"github.com/eventrelay/relay/test/kit"
 )
 
@@ -128,20 +129,7 @@ func hashOf(text string) [HashLen]byte { return sha256.Sum256([]byte(text)) }
 // broker starts an empty Kafka with the topics of the service.
 func broker(t testing.TB, opts ...kfake.Opt) stream.Config {
 	t.Helper()
-	cluster, err := kfake.NewCluster(append([]kfake.Opt{kfake.NumBrokers(1)}, opts...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(cluster.Close)
-	return migrated(t, stream.Config{Brokers: cluster.ListenAddrs()})
-}
-
-func migrated(t testing.TB, conf stream.Config) stream.Config {
-	t.Helper()
-	conf.Prefix = "relay."
-	if _, err := stream.Migrate(context.Background(), conf, 4, 1); err != nil {
-		t.Fatal(err)
-	}
+	_, conf := streamtest.Broker(t, 4, opts...)
 	return conf
 }
 
@@ -155,16 +143,8 @@ func bubble(t *testing.T, f func(t *testing.T, conf stream.Config)) {
 func bubbleCluster(t *testing.T, f func(t *testing.T, cluster *kfake.Cluster, conf stream.Config)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		var network kfake.VirtualNetwork
-		cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(9092), kfake.ListenFn(network.Listen))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			cluster.Close()
-			synctest.Wait()
-		})
-		f(t, cluster, migrated(t, stream.Config{Brokers: cluster.ListenAddrs(), DialFunc: network.DialContext}))
+		cluster, conf := streamtest.BrokerInBubble(t, 4)
+		f(t, cluster, conf)
 	})
 }
 
