@@ -8,7 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/wait"
 	"github.com/eventrelay/relay/store/internal/storetest"
 	"github.com/eventrelay/relay/store/write"
@@ -55,7 +55,7 @@ func TestTooManyPartsThrottleFlushes(t *testing.T) {
 	b.Exec("ALTER TABLE events MODIFY SETTING parts_to_throw_insert = 5")
 	for storetest.Metric(t, reg, "relay_store_unavailable_shards") == 0 {
 		send()
-		w.RequestFlushNow()
+		w.RequestFlush(map[stream.Partition]int64{{Topic: stream.Events, Index: 1}: int64(n)})
 	}
 	rejected := g.CountInserts("events")
 	began = time.Now()
@@ -67,10 +67,7 @@ func TestTooManyPartsThrottleFlushes(t *testing.T) {
 	}
 	b.Exec("SYSTEM START MERGES events")
 	b.Exec("OPTIMIZE TABLE events FINAL")
-	storetest.Eventually(t, func() bool {
-		page, err := r.Events(t.Context(), event.Query{Account: storetest.Account, Limit: 1})
-		return err == nil && page.AsOf.IsZero()
-	})
+	b.WaitCaughtUp(r)
 	if got := b.QuerySum("SELECT uniqExact(id) FROM events"); got != uint64(n) {
 		t.Errorf("%d of %d events are stored", got, n)
 	}
