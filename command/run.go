@@ -45,7 +45,7 @@ func subcommands() []subcommand {
 		{"apply", "create, update and delete endpoints to match a YAML file", applyCommand},
 		{"plan", "print how many machines and how large disks a cluster needs for a given load", planCommand},
 		{"engine", "run one embedded engine: kafka, redis or clickhouse", func(ctx context.Context, c call) int {
-			return exitCode(runEngine(ctx, c.args, c.stdout, c.stderr), c.stderr)
+			return exitCode(runEngine(ctx, c), c.stderr)
 		}},
 		{"endpoints", "move an endpoint to another partition", endpointsCommands().run},
 		{"dead", "list dead letters (records that could not be decoded or stored), and retry them", deadCommands().run},
