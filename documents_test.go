@@ -443,7 +443,10 @@ func TestInvariantsAreTestedInEveryRun(t *testing.T) {
 // placesInFile are names and the file that has them: `a`, `b` and `c` in `file.go`.
 var placesInFile = regexp.MustCompile("((?:`\\w+`(?:,|,?\\s+and)\\s+)*`\\w+`)\\s+in\\s+`([\\w./-]+\\.go)`")
 
-// checkDeclarations looks for `package.Name`, and for `name` in `file.go`.
+// errorName is a span that names an error of some package.
+var errorName = regexp.MustCompile(`^Err[A-Z]\w*$`)
+
+// checkDeclarations looks for `package.Name`, for `ErrName`, and for `name` in `file.go`.
 func (d document) checkDeclarations(t *testing.T, c *code) {
 	for _, m := range placesInFile.FindAllStringSubmatch(d.prose, -1) {
 		for _, name := range codeSpan.FindAllStringSubmatch(m[1], -1) {
@@ -454,6 +457,9 @@ func (d document) checkDeclarations(t *testing.T, c *code) {
 	}
 	qualified := regexp.MustCompile(`^([a-z]+)\.([A-Z]\w*)`)
 	for _, span := range d.spans {
+		if errorName.MatchString(span) && !c.declares(span) {
+			t.Errorf("%s names %s, which does not exist", d.name, span)
+		}
 		m := qualified.FindStringSubmatch(span)
 		if m == nil || len(c.packages[m[1]]) == 0 || testName.MatchString(m[2]) {
 			continue
@@ -466,6 +472,16 @@ func (d document) checkDeclarations(t *testing.T, c *code) {
 			t.Errorf("%s names %s, which does not exist", d.name, span)
 		}
 	}
+}
+
+// declares reports whether any file declares the name.
+func (c *code) declares(name string) bool {
+	for _, names := range c.declared {
+		if names[name] {
+			return true
+		}
+	}
+	return false
 }
 
 var (

@@ -19,8 +19,8 @@ var commit string
 
 func main() {
 	ctx, stop := command.UntilSignal(context.Background())
-	version := command.Version(release, commit)
-	code := command.Run(ctx, version, os.Args[1:], os.Getenv, os.Stdout, os.Stderr)
+	program := command.Program{Version: command.Version(release, commit)}
+	code := program.Run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
 }

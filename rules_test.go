@@ -116,7 +116,8 @@ func TestImportRules(t *testing.T) {
 func importFault(s source, path string) string {
 	if inner, ok := strings.CutPrefix(path, module+"/"); ok {
 		switch {
-		case slices.Contains([]string{"store/internal/storetest", "leaks/websites", "pkg/spans/spanstest"}, inner) && !s.test:
+		case slices.Contains([]string{"store/internal/storetest", "leaks/websites", "pkg/spans/spanstest",
+			"pkg/stream/streamtest"}, inner) && !s.test:
 			return "it is for tests, no part of the binary"
 		case inner == "test/kit" && (s.test || within(s.dir, "test") || within(s.dir, "store/internal/storetest")):
 			return ""

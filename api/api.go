@@ -50,6 +50,9 @@ type Config struct {
 	Pages          map[string][]byte // public HTML pages of other stages, by path
 	// Requests per second for one API key, on all nodes together; 0 = no limit.
 	RateRead, RateWrite, RateSend int
+	// ClaimLife is how long a call with an Idempotency-Key may run before its claim may be taken over; 0 =
+	// defaultClaimLife. RunProgressTimeout is that of config.Config; 0 = config.DefaultRunProgressTimeout.
+	ClaimLife, RunProgressTimeout time.Duration
 }
 
 // Validate returns all invalid settings as one error.
@@ -95,9 +98,15 @@ func New(cfg Config, deps Deps) (*API, error) {
 		return nil, err
 	}
 	a := &API{
-		idempotent: &idempotentCalls{core: c, answers: deps.Answers, keyring: deps.Keyring, log: deps.Log},
-		streams:    x.streams,
-		watch:      runWatch{core: c, runs: deps.Runs, selection: deps.Selection, log: deps.Log},
+		idempotent: &idempotentCalls{
+			core: c, answers: deps.Answers, keyring: deps.Keyring, log: deps.Log,
+			claimLife: cmp.Or(cfg.ClaimLife, defaultClaimLife),
+		},
+		streams: x.streams,
+		watch: runWatch{
+			core: c, runs: deps.Runs, selection: deps.Selection, log: deps.Log,
+			timeout: cmp.Or(cfg.RunProgressTimeout, config.DefaultRunProgressTimeout),
+		},
 	}
 	a.front = &web.Front{Log: deps.Log, Proxies: cfg.TrustedProxies, BaseURL: cfg.BaseURL,
 		Done: newMetrics(deps.Metrics).done}

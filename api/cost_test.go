@@ -7,9 +7,10 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
+
+	"github.com/eventrelay/relay/test/kit"
 )
 
 // bodyLength is the length of the bodies below, without the bytes around the repeated part.
@@ -30,21 +31,11 @@ func repeated(unit string) string {
 // validCost is the processor time of json.Valid for a flat body of bodyLength.
 func validCost(t testing.TB, flat []byte) time.Duration {
 	t.Helper()
-	start := processorTime(t)
+	start := kit.CPUTime(t)
 	if !json.Valid(flat) {
 		t.Fatal("the flat body is not JSON")
 	}
-	return processorTime(t) - start
-}
-
-// processorTime is the processor time of this process. Other programs do not change it, as they change the time of day.
-func processorTime(t testing.TB) time.Duration {
-	t.Helper()
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		t.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	return kit.CPUTime(t) - start
 }
 
 var flatBody = sync.OnceValue(func() []byte { return []byte("{" + repeated(`"%06x":0`) + "}") })
@@ -60,9 +51,9 @@ func (c *client) wantLinearCost(method, path, contentType, body string) {
 		r.Header.Set("Authorization", "Bearer "+c.key)
 		r.Header.Set("Content-Type", contentType)
 		valid = min(valid, validCost(c.t, flatBody()))
-		start := processorTime(c.t)
+		start := kit.CPUTime(c.t)
 		c.api.Handler().ServeHTTP(httptest.NewRecorder(), r)
-		if took = min(took, processorTime(c.t)-start); took <= maxCost*valid {
+		if took = min(took, kit.CPUTime(c.t)-start); took <= maxCost*valid {
 			return
 		}
 	}

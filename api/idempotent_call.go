@@ -26,16 +26,15 @@ import (
 // claims its key with a conditional record before it does anything, and writes its answer to the claim before it
 // sends it. So one call on all nodes does the work, and a repeat gets the answer of the first.
 //
-// A call whose node dies leaves its claim. After ClaimLife a repeat takes it over and continues, on routes where this
+// A call whose node dies leaves its claim. After claimLife a repeat takes it over and continues, on routes where this
 // cannot do the work twice: the ids of what it creates derive from the claim, or repeating the work changes nothing
 // (see route.resumable). On other routes the effect of the first call is unknown, and the repeat gets a 400 conflict.
 
-// ClaimLife is how long a call may run before its claim may be taken over. It is longer than any call but a replay,
-// whose run shows whether it is alive. All writes of a call are conditional, so a call that resumes later does no harm.
-// Only tests of whole processes change it.
-var ClaimLife = 30 * time.Second
-
 const (
+	// defaultClaimLife is how long a call may run before its claim may be taken over. It is longer than any call but a
+	// replay, whose run shows whether it is alive. All writes of a call are conditional, so a call that resumes later does
+	// no harm.
+	defaultClaimLife = 30 * time.Second
 	// maxRememberedAnswer bounds a remembered answer in bytes, compressed. Sealed and in base64 it fits into
 	// conflog.MaxEntityBytes. Of a larger answer only the status is remembered.
 	maxRememberedAnswer = 180 << 10
@@ -97,6 +96,8 @@ type idempotentCalls struct {
 	answers Answers
 	keyring *config.Keyring
 	log     *slog.Logger
+	// claimLife is how long a call may run before its claim may be taken over.
+	claimLife time.Duration
 }
 
 // withIdempotency wraps the handler of a route so that repeats get the answer of the first call.
@@ -173,7 +174,7 @@ func (a *idempotentCalls) claim(r *http.Request, key *config.Key, text string, b
 	mine := &config.Answer{
 		Meta: config.Meta{ID: id.ID(sum[:16]).Text("ans_")}, BodyHash: body, IDSeed: subject.String(),
 		CallID: id.Random("call_"), APIKey: key.ID,
-		ClaimedUntil: a.now().Add(ClaimLife), ExpiresAt: a.now().Add(idempotencyWindow),
+		ClaimedUntil: a.now().Add(a.claimLife), ExpiresAt: a.now().Add(idempotencyWindow),
 	}
 	c := &call{}
 	err = a.retryUntilDone(r.Context(), func() (done bool, err error) {

@@ -16,7 +16,7 @@ import (
 
 const (
 	// pageTimeout bounds the wait for a page to be durable, readTimeout the read of its events. Together they are
-	// less than config.RunProgressTimeout, after which a run counts as dead.
+	// less than config.DefaultRunProgressTimeout, after which a run counts as dead.
 	pageTimeout, readTimeout = 15 * time.Second, 10 * time.Second
 )
 

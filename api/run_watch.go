@@ -21,8 +21,8 @@ const (
 )
 
 // run interrupts replay runs whose node died while it queued them, until ctx ends. Every node that serves the API
-// watches, and uses only its own clock: a run without progress for config.RunProgressTimeout is dead. The commands of
-// its last page are counted in the log. A conditional record ends the run, so it does not matter which node writes it.
+// watches, and uses only its own clock: a run without progress for its timeout is dead. The commands of its
+// last page are counted in the log. A conditional record ends the run, so it does not matter which node writes it.
 func (w runWatch) run(ctx context.Context) error {
 	w.seen = map[string]observedRun{}
 	tick := time.NewTicker(watchInterval)
@@ -43,6 +43,7 @@ type runWatch struct {
 	runs      Runs
 	selection Selector
 	log       *slog.Logger
+	timeout   time.Duration // of a run that makes no progress
 
 	since time.Time // no run created before it is still queueing
 	seen  map[string]observedRun
@@ -68,7 +69,7 @@ func (w *runWatch) checkRuns(ctx context.Context) {
 		if run.CreatedAt.Before(oldest) {
 			oldest = run.CreatedAt
 		}
-		if now.Sub(s.at) < config.RunProgressTimeout {
+		if now.Sub(s.at) < w.timeout {
 			continue
 		}
 		if err := w.interruptRun(ctx, run); err != nil && ctx.Err() == nil {

@@ -27,6 +27,7 @@ import (
 	"github.com/eventrelay/relay/bench/count"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/wait"
+	"github.com/eventrelay/relay/test/kit"
 )
 
 // TestMain is also the binaries that scenarios start: their own, and a relay.
@@ -308,7 +309,7 @@ func runScenario(t *testing.T, name string, args ...string) (Result, string, err
 			continue
 		}
 		var out bytes.Buffer
-		var fault lockedText
+		var fault kit.Buffer
 		err := s.Run(t.Context(), append([]string{"--json", "--duration", "500ms"}, args...), &out, &fault)
 		var r Result
 		if out.Len() > 0 {
@@ -320,24 +321,6 @@ func runScenario(t *testing.T, name string, args ...string) (Result, string, err
 	}
 	t.Fatalf("no scenario %q", name)
 	return Result{}, "", nil
-}
-
-// text is what several write to.
-type lockedText struct {
-	mu sync.Mutex // guards b
-	b  strings.Builder
-}
-
-func (t *lockedText) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.b.Write(p)
-}
-
-func (t *lockedText) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.b.String()
 }
 
 func deliverOnce(count.Mark) int { return 1 }
@@ -598,7 +581,7 @@ func TestCompareAlternatesBinaries(t *testing.T) {
 		t.Fatal(err)
 	}
 	run := func(args ...string) (string, string, error) {
-		var out, said lockedText
+		var out, said kit.Buffer
 		err := compare(t.Context(), args, &out, &said)
 		return out.String(), said.String(), err
 	}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/eventrelay/relay/bench/count"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/test/kit"
 )
 
 // exportOfOne is an export with an account and one idle endpoint.
@@ -197,7 +198,7 @@ func TestGrowthAlternatesScenarios(t *testing.T) {
 		t.Fatal(err)
 	}
 	run := func(args ...string) (string, error) {
-		var out, said lockedText
+		var out, said kit.Buffer
 		err := growth(t.Context(), args, &out, &said)
 		return out.String(), err
 	}
@@ -234,7 +235,7 @@ func TestGrowthAlternatesScenarios(t *testing.T) {
 		for _, command := range []string{p.base, p.with} {
 			if v := p.variant(command, p.n, nil); v.name == "" || strings.Contains(strings.Join(v.args, " "), "{") {
 				t.Errorf("%s: %+v", p.name, v)
-			} else if _, err := v.options(v.args, &lockedText{}); err != nil {
+			} else if _, err := v.options(v.args, &kit.Buffer{}); err != nil {
 				t.Errorf("%s: %s: %v", p.name, command, err)
 			}
 		}

@@ -40,20 +40,6 @@ func (e noProcessError) Error() string {
 
 func (e noProcessError) Is(target error) bool { return target == errNoProcess }
 
-// exit prints err unless it is nil, and returns its exit code.
-func (c *client) exit(err error) int {
-	switch {
-	case err == nil:
-		return ExitDone
-	case errors.Is(err, errNoProcess):
-		fmt.Fprintln(c.err, "relay:", err)
-		return ExitNoProcess
-	default:
-		fmt.Fprintln(c.err, "relay:", err)
-		return ExitRefused
-	}
-}
-
 // call sends one request, with body as JSON unless it is nil, and decodes the answer into the value into. With --json
 // it prints the answer unchanged, else it calls print.
 func (c *client) call(ctx context.Context, method, path string, body, into any, print func()) error {

@@ -88,7 +88,7 @@ func (g group) run(ctx context.Context, c call) int {
 		return misused(fault)
 	}
 	to := newClient(*dir, *asJSON, c)
-	return to.exit(act.do(ctx, to, arguments))
+	return exitCode(act.do(ctx, to, arguments), c.stderr)
 }
 
 // parseInterleaved parses flags before, between and after the arguments, and returns the arguments.

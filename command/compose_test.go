@@ -130,7 +130,7 @@ func TestComposeSettingsAreValid(t *testing.T) {
 			return value
 		}
 		var out, errs bytes.Buffer
-		code := Run(t.Context(), "1.0.0", []string{"migrate", "--print"}, getenv, &out, &errs)
+		code := Program{Version: "1.0.0"}.Run(t.Context(), []string{"migrate", "--print"}, getenv, &out, &errs)
 		if code != 0 || !strings.Contains(out.String(), "CREATE DATABASE IF NOT EXISTS relay") {
 			t.Errorf("%s: exit %d, %s%.200s", name, code, &errs, &out)
 		}

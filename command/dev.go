@@ -78,6 +78,32 @@ func devDefaults(s *settings) error {
 // startDev starts the engines, prepares topics and tables and starts the node.
 func startDev(st *node.Stack, s *settings, log *slog.Logger, stdout io.Writer) error {
 	registry := prometheus.NewRegistry()
+	if err := startEngines(st, s, log, registry); err != nil {
+		return err
+	}
+	// The topics belong to dev alone, so it corrects settings that an older version left.
+	if _, err := migrate(st.Context(), *s, true, false); err != nil {
+		return err
+	}
+	n, err := node.Start(st, s.Config, log, registry)
+	if err != nil {
+		return err
+	}
+	link, isSignIn, err := n.DashboardLink(st.Context())
+	if err != nil { // everything else works without the dashboard
+		log.LogAttrs(st.Context(), slog.LevelWarn, "nobody can sign in to the dashboard yet; relay users add prints a link",
+			slog.Any("error", err))
+	}
+	key := s.BootstrapKey
+	if !n.AcceptsBootstrapKey() {
+		key = ""
+	}
+	fmt.Fprint(stdout, banner(n.URL(), key, dashboardLine(link, isSignIn)))
+	return nil
+}
+
+// startEngines starts the embedded engines, and sets in s how to reach them.
+func startEngines(st *node.Stack, s *settings, log *slog.Logger, registry prometheus.Registerer) error {
 	// No engine listens on TCP: whoever reaches its port could read and write everything.
 	sockets := filepath.Join(s.DataDir, socketDir)
 	if err := private.EnsureDir(sockets, ""); err != nil {
@@ -95,8 +121,8 @@ func startDev(st *node.Stack, s *settings, log *slog.Logger, stdout io.Writer) e
 	}
 	cfg := clickhouse.DefaultChildConfig()
 	cfg.Socket = filepath.Join(sockets, "clickhouse.sock")
-	cfg.Data, cfg.Library, cfg.Fsync = filepath.Join(s.DataDir, "clickhouse"), s.ChdbLib, s.Fsync &&
-		!clickhouse.SyncSupported
+	cfg.Data, cfg.Library = filepath.Join(s.DataDir, "clickhouse"), s.ChdbLib
+	cfg.Fsync = s.Fsync && !clickhouse.SyncSupported // otherwise the store's writer calls SyncTables
 	cfg.Env = append(cfg.Env, "RELAY_LOG_FORMAT="+s.LogFormat, "RELAY_NODE_NAME="+s.NodeName)
 	clickhouseChild, err := clickhouse.NewChild(cfg, clickhouse.ChildDeps{Log: log, Stderr: os.Stderr})
 	if err != nil {
@@ -117,24 +143,6 @@ func startDev(st *node.Stack, s *settings, log *slog.Logger, stdout io.Writer) e
 	if s.Fsync && clickhouse.SyncSupported {
 		s.SyncTables = clickhouseChild.Sync
 	}
-	// The topics belong to dev alone, so it corrects settings that an older version left.
-	if _, err := migrate(st.Context(), *s, true, false); err != nil {
-		return err
-	}
-	n, err := node.Start(st, s.Config, log, registry)
-	if err != nil {
-		return err
-	}
-	link, isSignIn, err := n.DashboardLink(st.Context())
-	if err != nil { // everything else works without the dashboard
-		log.LogAttrs(st.Context(), slog.LevelWarn, "nobody can sign in to the dashboard yet; relay users add prints a link",
-			slog.Any("error", err))
-	}
-	key := s.BootstrapKey
-	if !n.AcceptsBootstrapKey() {
-		key = ""
-	}
-	fmt.Fprint(stdout, banner(n.URL(), key, dashboardLine(link, isSignIn)))
 	return nil
 }
 

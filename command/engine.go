@@ -6,7 +6,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"log/slog"
 	"path/filepath"
 	"strings"
@@ -47,21 +46,21 @@ func (f engineFlags) onTCP() bool {
 }
 
 // runEngine runs one embedded engine as a process of its own.
-func runEngine(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	if len(args) == 0 {
+func runEngine(ctx context.Context, c call) error {
+	if len(c.args) == 0 {
 		return usageError{errors.New("which engine? relay engine kafka|redis|clickhouse --listen address --data directory")}
 	}
-	name := args[0]
+	name := c.args[0]
 	if name == "help" || name == "-h" || name == "--help" {
-		fmt.Fprintln(stdout, "Usage: relay engine kafka|redis|clickhouse [flags]; relay engine NAME --help lists the flags")
+		fmt.Fprintln(c.stdout, "Usage: relay engine kafka|redis|clickhouse [flags]; relay engine NAME --help lists the flags")
 		return nil
 	}
-	f, err := readEngineFlags(name, args[1:], stdout)
+	f, err := readEngineFlags(name, c)
 	if err != nil {
 		return usageError{err}
 	}
-	log := newLogger(stderr, environment("RELAY_LOG_FORMAT"), slog.LevelInfo,
-		cmp.Or(environment("RELAY_NODE_NAME"), "engine-"+name))
+	log := newLogger(c.stderr, c.getenv("RELAY_LOG_FORMAT"), slog.LevelInfo,
+		cmp.Or(c.getenv("RELAY_NODE_NAME"), "engine-"+name))
 	engine, err := newEngine(name, f, log, prometheus.NewRegistry())
 	if err != nil {
 		return usageError{err}
@@ -73,18 +72,19 @@ func runEngine(ctx context.Context, args []string, stdout, stderr io.Writer) err
 	st := node.NewStack(ctx, log)
 	st.Start(name, engine.Run)
 	if st.Ready(engine.Ready()) == nil && !strings.HasPrefix(f.listen, "fd:") {
-		fmt.Fprintf(stdout, "%s listens on %s\n", name, engine.Addr())
+		fmt.Fprintf(c.stdout, "%s listens on %s\n", name, engine.Addr())
 	}
 	return st.Wait()
 }
 
-func readEngineFlags(name string, args []string, stdout io.Writer) (f engineFlags, err error) {
+// readEngineFlags reads what follows the name of the engine.
+func readEngineFlags(name string, c call) (f engineFlags, err error) {
 	fs := flag.NewFlagSet("relay engine "+name, flag.ContinueOnError)
 	fs.StringVar(&f.listen, "listen", "127.0.0.1:0",
 		"address to listen on; port 0 chooses a free one. redis, clickhouse: also "+
 			"unix:/path. kafka, clickhouse: beyond loopback only with a key")
 	fs.StringVar(&f.data, "data", "", "data directory; redis stores nothing on disk")
-	fs.StringVar(&f.library, "library", environment("RELAY_CHDB_LIB"), "clickhouse: path of libchdb.so")
+	fs.StringVar(&f.library, "library", c.getenv("RELAY_CHDB_LIB"), "clickhouse: path of libchdb.so")
 	fs.BoolVar(&f.fsync, "fsync", true, "acknowledge only what is on disk")
 	fs.StringVar(&f.keyFile, "key-file", "", "file that only this user can read, with the key that clients must give; "+
 		"kafka: the SASL password of the user "+kafka.User+". Without it the key is "+engineKeyEnv)
@@ -96,7 +96,7 @@ func readEngineFlags(name string, args []string, stdout io.Writer) (f engineFlag
 		})
 	fs.StringVar(&f.backups, "backups", "", "clickhouse: directory below which BACKUP and RESTORE work; "+
 		"without it they are refused")
-	if err := parseFlags(fs, args, func() { listFlags(stdout, fs) }); err != nil {
+	if err := parseFlags(fs, c.args[1:], func() { listFlags(c.stdout, fs) }); err != nil {
 		return f, err
 	}
 	if name == "kafka" && strings.HasPrefix(f.listen, "unix:") {
@@ -108,7 +108,7 @@ func readEngineFlags(name string, args []string, stdout io.Writer) (f engineFlag
 			return f, fmt.Errorf("cannot resolve the backup directory: %w", err)
 		}
 	}
-	f.key = environment(engineKeyEnv)
+	f.key = c.getenv(engineKeyEnv)
 	if f.keyFile != "" {
 		if name == "redis" {
 			return f, errors.New("the embedded redis has no keys: it listens on loopback and unix sockets only; leave " +

@@ -72,7 +72,8 @@ func TestFailureIsALineOfTheLog(t *testing.T) {
 	env := map[string]string{
 		"RELAY_LOG_FORMAT": "json", "RELAY_DATA_DIR": "/dev/null/x", "RELAY_NODE_NAME": "node-1",
 	}
-	code := Run(t.Context(), "test", []string{"dev"}, func(name string) string { return env[name] }, &out, &out)
+	code := Program{Version: "test"}.Run(t.Context(), []string{"dev"},
+		func(name string) string { return env[name] }, &out, &out)
 	if code != ExitRefused || !strings.Contains(out.String(), "data directory") {
 		t.Fatalf("%d %s", code, &out)
 	}

@@ -200,31 +200,9 @@ func migrate(ctx context.Context, s settings, fix, others bool) (migration, erro
 	m := migration{Topics: []migratedTopic{}, Tables: "untouched", Ran: []string{}, Waiting: []string{}}
 	done, report, err := migrateTopics(ctx, s, fix)
 	for _, t := range report.Topics {
-		if t.Missing {
-			continue
+		if !t.Missing {
+			m.Topics = append(m.Topics, newMigratedTopic(t, done))
 		}
-		state := topicUnchanged
-		for _, d := range done {
-			if slices.Contains(d.topics, t.Topic) {
-				state = d.state
-			}
-		}
-		row := migratedTopic{Topic: t.Topic, State: state, Partitions: t.Partitions, Copies: t.MinReplicas,
-			Differs: []wrongConfig{}}
-		for _, w := range t.WrongSettings {
-			row.State = topicWrong
-			row.Differs = append(row.Differs, wrongConfig{Setting: w.Name, Found: w.Found, Want: w.Want})
-		}
-		for _, d := range done {
-			for _, w := range d.fixed {
-				if w.Topic == t.Topic && !slices.ContainsFunc(t.WrongSettings, func(still stream.WrongSetting) bool {
-					return still.Name == w.Name
-				}) {
-					row.Differs = append(row.Differs, wrongConfig{Setting: w.Name, Found: w.Found, Want: w.Want, Fixed: true})
-				}
-			}
-		}
-		m.Topics = append(m.Topics, row)
 	}
 	if err == nil {
 		err = report.Err()
@@ -238,6 +216,30 @@ func migrate(ctx context.Context, s settings, fix, others bool) (migration, erro
 	return m, err
 }
 
+// newMigratedTopic returns the row of a topic: how it is after the changes, what they fixed and what still differs.
+func newMigratedTopic(t stream.TopicReport, done []topicChange) migratedTopic {
+	row := migratedTopic{Topic: t.Topic, State: topicUnchanged, Partitions: t.Partitions, Copies: t.MinReplicas,
+		Differs: []wrongConfig{}}
+	for _, d := range done {
+		if slices.Contains(d.topics, t.Topic) {
+			row.State = d.state
+		}
+	}
+	wrong := make(map[string]bool)
+	for _, w := range t.WrongSettings {
+		row.State, wrong[w.Name] = topicWrong, true
+		row.Differs = append(row.Differs, wrongConfig{Setting: w.Name, Found: w.Found, Want: w.Want})
+	}
+	for _, d := range done {
+		for _, w := range d.fixed {
+			if w.Topic == t.Topic && !wrong[w.Name] {
+				row.Differs = append(row.Differs, wrongConfig{Setting: w.Name, Found: w.Found, Want: w.Want, Fixed: true})
+			}
+		}
+	}
+	return row
+}
+
 // topicChange is a change that migrateTopics made.
 type topicChange struct {
 	state  string
@@ -248,15 +250,16 @@ type topicChange struct {
 // migrateTopics creates topics, adds partitions that RELAY_PARTITIONS asks for, and with fix corrects settings. It
 // returns its changes and the state of the topics afterwards. Fewer partitions than exist are an error before any
 // change.
-func migrateTopics(ctx context.Context, s settings, fix bool) (done []topicChange, a stream.TopicsReport, err error) {
+func migrateTopics(ctx context.Context, s settings, fix bool) (
+	done []topicChange, report stream.TopicsReport, err error) {
 	conf, copies, want := s.Stream(), s.Copies(), int32(s.Partitions)
-	if a, err = stream.CheckTopics(ctx, conf, copies); err != nil {
-		return nil, a, err
+	if report, err = stream.CheckTopics(ctx, conf, copies); err != nil {
+		return nil, report, err
 	}
-	present := a.Partitions()
+	present := report.Partitions()
 	if want != 0 && want < present {
-		_, err := stream.AddPartitions(ctx, conf, a, want) // the error names the topic with more
-		return nil, a, err
+		_, err := stream.AddPartitions(ctx, conf, report, want) // the error names the topic with more
+		return nil, report, err
 	}
 	partitions := present
 	switch {
@@ -270,31 +273,31 @@ func migrateTopics(ctx context.Context, s settings, fix bool) (done []topicChang
 	created, err := stream.Migrate(ctx, conf, partitions, int16(copies))
 	done = append(done, topicChange{state: topicCreated, topics: created})
 	if err != nil {
-		return done, a, err
+		return done, report, err
 	}
 	// The broker that answers may not know the new topics yet: wait until it does.
-	if a, err = stream.AwaitTopics(ctx, conf, copies, func(stream.TopicsReport) bool { return true }); err != nil {
-		return done, a, err
+	if report, err = stream.AwaitTopics(ctx, conf, copies, func(stream.TopicsReport) bool { return true }); err != nil {
+		return done, report, err
 	}
 	if want > 0 && present > 0 {
-		grown, err := stream.AddPartitions(ctx, conf, a, want)
+		grown, err := stream.AddPartitions(ctx, conf, report, want)
 		if err != nil {
-			return done, a, err
+			return done, report, err
 		}
 		done = append(done, topicChange{state: topicGrown, topics: grown})
-		a, err = stream.AwaitTopics(ctx, conf, copies, func(a stream.TopicsReport) bool {
-			return a.Partitions() == want && a.SamePartitionCount()
+		report, err = stream.AwaitTopics(ctx, conf, copies, func(r stream.TopicsReport) bool {
+			return r.Partitions() == want && r.SamePartitionCount()
 		})
 		if err != nil {
-			return done, a, err
+			return done, report, err
 		}
 	}
-	wrong := a.WrongSettings()
+	wrong := report.WrongSettings()
 	if !fix || !slices.ContainsFunc(wrong, fixable) {
-		return done, a, nil
+		return done, report, nil
 	}
 	if err := stream.FixSettings(ctx, conf, wrong); err != nil {
-		return done, a, err
+		return done, report, err
 	}
 	fixed := topicChange{state: topicFixed}
 	for _, w := range wrong {
@@ -302,10 +305,10 @@ func migrateTopics(ctx context.Context, s settings, fix bool) (done []topicChang
 			fixed.topics, fixed.fixed = append(fixed.topics, w.Topic), append(fixed.fixed, w)
 		}
 	}
-	a, err = stream.AwaitTopics(ctx, conf, copies, func(a stream.TopicsReport) bool {
-		return !slices.ContainsFunc(a.WrongSettings(), fixable)
+	report, err = stream.AwaitTopics(ctx, conf, copies, func(r stream.TopicsReport) bool {
+		return !slices.ContainsFunc(r.WrongSettings(), fixable)
 	})
-	return append(done, fixed), a, err
+	return append(done, fixed), report, err
 }
 
 func fixable(s stream.WrongSetting) bool { return s.Fix != "" }

@@ -13,7 +13,7 @@ func runPlanWith(t *testing.T, args ...string) (code int, stdout, stderr string)
 	t.Helper()
 	var out, complaint bytes.Buffer
 	getenv := func(string) string { return "" }
-	code = Run(t.Context(), "1.2.3", append([]string{"plan"}, args...), getenv, &out, &complaint)
+	code = Program{Version: "1.2.3"}.Run(t.Context(), append([]string{"plan"}, args...), getenv, &out, &complaint)
 	return code, out.String(), complaint.String()
 }
 

@@ -29,7 +29,7 @@ func TestReady(t *testing.T) {
 	f := func(env map[string]string, args string, code int, stdout, stderr string) {
 		t.Helper()
 		var out, errs bytes.Buffer
-		got := Run(t.Context(), "1.0.0", append([]string{"ready"}, strings.Fields(args)...),
+		got := Program{Version: "1.0.0"}.Run(t.Context(), append([]string{"ready"}, strings.Fields(args)...),
 			func(name string) string { return env[name] }, &out, &errs)
 		if got != code || out.String() != stdout || !strings.Contains(errs.String(), stderr) ||
 			(stderr == "") != (errs.Len() == 0) {
@@ -79,8 +79,9 @@ func TestReadyEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var out, errs bytes.Buffer
-	if code := Run(ctx, "1.0.0", []string{"ready", "--listen", silent.Addr().String()},
-		func(string) string { return "" }, &out, &errs); code != ExitRefused {
+	code := Program{Version: "1.0.0"}.Run(ctx, []string{"ready", "--listen", silent.Addr().String()},
+		func(string) string { return "" }, &out, &errs)
+	if code != ExitRefused {
 		t.Errorf("exit %d: %s", code, &errs)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 
+	"github.com/eventrelay/relay/node"
 	"github.com/eventrelay/relay/store/schema"
 )
 
@@ -21,7 +22,8 @@ type subcommand struct {
 
 // call is one call of a subcommand: its arguments, and the process in which it runs.
 type call struct {
-	name, version  string
+	Program
+	name           string
 	args           []string
 	getenv         func(string) string
 	stdout, stderr io.Writer
@@ -45,7 +47,7 @@ func subcommands() []subcommand {
 		{"apply", "create, update and delete endpoints to match a YAML file", applyCommand},
 		{"plan", "print how many machines and how large disks a cluster needs for a given load", planCommand},
 		{"engine", "run one embedded engine: kafka, redis or clickhouse", func(ctx context.Context, c call) int {
-			return exitCode(runEngine(ctx, c.args, c.stdout, c.stderr), c.stderr)
+			return exitCode(runEngine(ctx, c), c.stderr)
 		}},
 		{"endpoints", "move an endpoint to another partition", endpointsCommands().run},
 		{"dead", "list dead letters (records that could not be decoded or stored), and retry them", deadCommands().run},
@@ -64,8 +66,14 @@ func writeHelp(w io.Writer) {
 	fmt.Fprint(w, "\nrelay <command> --help lists the flags of a command\n")
 }
 
+// Program is a binary with all subcommands: what it decides, and no setting can.
+type Program struct {
+	Version string
+	Waits   node.Waits // of the nodes that it runs
+}
+
 // Run runs a command line and returns the exit code of the process. It is main without os.Exit.
-func Run(ctx context.Context, version string, args []string, getenv func(string) string, stdout, stderr io.Writer) int {
+func (p Program) Run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) int {
 	if len(args) == 0 {
 		writeHelp(stderr)
 		return ExitMisused
@@ -81,7 +89,7 @@ func Run(ctx context.Context, version string, args []string, getenv func(string)
 	var names []string
 	for _, s := range subcommands() {
 		if s.name == name {
-			return s.run(ctx, call{name, version, args, getenv, stdout, stderr})
+			return s.run(ctx, call{p, name, args, getenv, stdout, stderr})
 		}
 		names = append(names, s.name)
 	}
@@ -108,7 +116,7 @@ func versionCommand(_ context.Context, c call) int {
 	case flags.NArg() > 0:
 		return exitCode(usageError{errors.New(noArguments(flags.Args()))}, c.stderr)
 	}
-	fmt.Fprintln(c.stdout, c.version)
+	fmt.Fprintln(c.stdout, c.Version)
 	return ExitDone
 }
 
@@ -193,7 +201,7 @@ func readSettings(c call, more ...toggle) (settings, *slog.Logger, error) {
 	if err = errors.Join(err, s.Validate(needs)); err != nil {
 		return s, nil, usageError{fmt.Errorf("these settings cannot be used:\n%w", err)}
 	}
-	s.Version = c.version
+	s.Version, s.Waits = c.Version, c.Waits
 	if c.name == "dev" {
 		s.NodeName = cmp.Or(s.NodeName, devNode)
 	}

@@ -10,7 +10,7 @@ import (
 func TestHelpNamesEverySubcommand(t *testing.T) {
 	run := func(words ...string) (code int, out, complaint string) {
 		var stdout, stderr bytes.Buffer
-		code = Run(t.Context(), "1.2.3", words, func(string) string { return "" }, &stdout, &stderr)
+		code = Program{Version: "1.2.3"}.Run(t.Context(), words, func(string) string { return "" }, &stdout, &stderr)
 		return code, stdout.String(), stderr.String()
 	}
 	code, help, _ := run("help")

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/url"
-	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -194,6 +193,9 @@ func writeSettings(w io.Writer) {
 	})
 }
 
+// faultFunc reports what is wrong with the value of a variable.
+type faultFunc func(env, format string, args ...any)
+
 // Validate reports every fault of the settings at once, for the command with this name.
 func (s settings) Validate(name string) error {
 	var errs []error
@@ -256,7 +258,7 @@ func (s settings) Validate(name string) error {
 }
 
 // validateRequired reports settings that the command with this name needs and that are not set.
-func (s settings) validateRequired(name string, fault func(env, format string, args ...any)) {
+func (s settings) validateRequired(name string, fault faultFunc) {
 	for _, r := range []struct {
 		env, value string
 		commands   []string
@@ -285,7 +287,7 @@ func isBaseURL(s string) bool {
 }
 
 // validateHosts reports values that are not host names.
-func (s settings) validateHosts(fault func(env, format string, args ...any)) {
+func (s settings) validateHosts(fault faultFunc) {
 	lists := map[string][]string{"RELAY_ALLOWED_HOSTS": s.AllowedHosts, "RELAY_ADMIN_HOSTS": s.AdminHosts}
 	if s.DashboardHost != "" {
 		lists["RELAY_DASHBOARD_HOST"] = []string{s.DashboardHost}
@@ -301,7 +303,7 @@ func (s settings) validateHosts(fault func(env, format string, args ...any)) {
 }
 
 // validateAddresses reports addresses without a port, and ports beyond 65535.
-func (s settings) validateAddresses(fault func(env, format string, args ...any)) {
+func (s settings) validateAddresses(fault faultFunc) {
 	for env, address := range map[string]string{"RELAY_LISTEN": s.Listen, "RELAY_ADMIN_LISTEN": s.AdminListen} {
 		_, port, err := net.SplitHostPort(address)
 		n, notNumber := strconv.Atoi(port) // a port may have a name
@@ -312,7 +314,7 @@ func (s settings) validateAddresses(fault func(env, format string, args ...any))
 }
 
 // validateAdmin validates the first user.
-func (s settings) validateAdmin(fault func(env, format string, args ...any)) {
+func (s settings) validateAdmin(fault faultFunc) {
 	if (s.AdminEmail == "") != (s.AdminPassword == "") {
 		fault("RELAY_ADMIN_EMAIL", "must be set together with RELAY_ADMIN_PASSWORD")
 	}
@@ -327,7 +329,7 @@ func (s settings) validateAdmin(fault func(env, format string, args ...any)) {
 }
 
 // validateNumbers reports numbers outside their range.
-func (s settings) validateNumbers(fault func(env, format string, args ...any)) {
+func (s settings) validateNumbers(fault faultFunc) {
 	for _, n := range []struct {
 		env              string
 		value, low, high int
@@ -348,6 +350,3 @@ func (s settings) validateNumbers(fault func(env, format string, args ...any)) {
 		}
 	}
 }
-
-// environment reads a variable of the process.
-func environment(name string) string { return os.Getenv(name) }

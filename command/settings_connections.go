@@ -11,7 +11,7 @@ import (
 
 // validateConnections reports credentials, keys, addresses and certificate files that cannot be used. It connects to
 // nothing.
-func (s settings) validateConnections(fault func(env, format string, args ...any)) {
+func (s settings) validateConnections(fault faultFunc) {
 	if s.MasterKeys != "" {
 		if _, err := config.NewKeyring(s.MasterKeys); err != nil {
 			fault("RELAY_MASTER_KEYS", "%w", err)

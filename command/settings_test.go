@@ -112,7 +112,7 @@ func TestAllFaultsAtOnce(t *testing.T) {
 	}
 	args := strings.Fields("serve --max-body big --fsync=perhaps --retention-days 0 --admin-password-file /none/pw extra")
 	var out, errs bytes.Buffer
-	code := Run(t.Context(), "1.0.0", args, func(name string) string { return env[name] }, &out, &errs)
+	code := Program{Version: "1.0.0"}.Run(t.Context(), args, func(name string) string { return env[name] }, &out, &errs)
 	if code != ExitMisused || strings.Contains(errs.String(), "hidden") {
 		t.Errorf("exit %d: %s", code, &errs)
 	}

@@ -77,7 +77,8 @@ func (x *checker) engineCertificates(ctx context.Context) Check {
 				checks[i] = Check{State: stateUnknown, Text: fmt.Sprintf("%s at %s was not asked: %v", e.Engine, e.Addr, err)}
 				return
 			}
-			checks[i] = checkChain(chain, x.Now(), fmt.Sprintf("the certificate of %s at %s", e.Engine, e.Addr), e.Engine)
+			checks[i] = checkChain(chain, x.Now(), fmt.Sprintf("the certificate of %s at %s", e.Engine, e.Addr),
+				renewals[e.Engine])
 		})
 	}
 	all.Wait()
@@ -87,7 +88,7 @@ func (x *checker) engineCertificates(ctx context.Context) Check {
 // stateUnknown is the state of a certificate that was not seen.
 const stateUnknown = "unknown"
 
-// summarize returns one check of the checks of several certificates, whose advice is the engine to renew it on.
+// summarize returns one check of the checks of several certificates.
 func summarize(checks []Check) Check {
 	state := StateOK
 	var details, advice []string
@@ -99,8 +100,8 @@ func summarize(checks []Check) Check {
 		if c.State == StateFail || c.State == StateWarn && state == StateOK {
 			state = c.State
 		}
-		if how := renewals[c.Advice]; how != "" && !slices.Contains(advice, how) {
-			advice = append(advice, how)
+		if c.Advice != "" && !slices.Contains(advice, c.Advice) {
+			advice = append(advice, c.Advice)
 		}
 	}
 	slices.Sort(advice)

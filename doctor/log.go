@@ -71,16 +71,17 @@ func checkReplicas(c Check, partitions []stream.UnderReplicatedPartition) Check 
 }
 
 func (x *checker) topics(ctx context.Context) Check {
-	a, err := stream.CheckTopics(ctx, x.Stream, x.ReplicationFactor)
+	report, err := stream.CheckTopics(ctx, x.Stream, x.ReplicationFactor)
 	if err != nil {
 		return kafkaFailed(err)
 	}
-	wrong := a.WrongSettings()
+	wrong := report.WrongSettings()
 	switch {
-	case a.Err() == nil:
-		return ok("all %d topics are configured correctly, %d partitions for endpoints", len(a.Topics), a.Partitions())
+	case report.Err() == nil:
+		return ok("all %d topics are configured correctly, %d partitions for endpoints", len(report.Topics),
+			report.Partitions())
 	case len(wrong) == 0:
-		return fail("run relay migrate", "%v", a.Err())
+		return fail("run relay migrate", "%v", report.Err())
 	}
 	c := fail("run relay migrate --fix", "%s may lose events or stop the relay", plural(len(wrong), "topic setting"))
 	for _, s := range wrong {

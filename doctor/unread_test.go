@@ -4,22 +4,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kfake"
-
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/pkg/stream/streamtest"
 )
 
 // A backlog as old as half of the retention is a warning, one of nearly all of it a failure.
 func TestUnreadWarnsBeforeRetention(t *testing.T) {
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(cluster.Close)
-	conf := stream.Config{Brokers: cluster.ListenAddrs(), Prefix: "t."}
-	if _, err := stream.Migrate(t.Context(), conf, 1, 1); err != nil {
-		t.Fatal(err)
-	}
+	_, conf := streamtest.Broker(t, 1)
 	p, err := stream.NewProducer(conf, "test")
 	if err != nil {
 		t.Fatal(err)

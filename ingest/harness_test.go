@@ -2,7 +2,6 @@ package ingest
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -61,7 +60,7 @@ type world struct {
 	keyring  *config.Keyring
 	log      Producer
 	registry *prometheus.Registry
-	logs     *lockedBuffer
+	logs     *kit.Buffer
 	ingest   *Ingest
 	url      string // of the server
 
@@ -158,7 +157,7 @@ func newIngest(tb testing.TB, o options, log Producer) *world {
 	if o.produce != nil {
 		log = o.produce(log)
 	}
-	w := &world{tb: tb, keyring: keyring, registry: prometheus.NewRegistry(), logs: &lockedBuffer{}}
+	w := &world{tb: tb, keyring: keyring, registry: prometheus.NewRegistry(), logs: &kit.Buffer{}}
 	ep := &config.Endpoint{
 		ID: "ep_1", Account: "acc_1", Provider: "generic", Enabled: true, Rev: 1,
 		Token:        keyring.SealString("ep_1", config.FieldToken, token),
@@ -367,22 +366,4 @@ func (f producerFunc) Produce(topic string, partition int32, r *record, done fun
 
 func (f producerFunc) ProduceUnordered(topic string, partition int32, r *record, done func(*record, error)) {
 	f(topic, partition, r, done)
-}
-
-// lockedBuffer is a bytes.Buffer for concurrent use.
-type lockedBuffer struct {
-	mu  sync.Mutex // guards buf
-	buf bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
 }

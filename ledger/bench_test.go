@@ -4,16 +4,15 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
-
-	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/eventrelay/relay/ledger"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/pkg/stream/streamtest"
+	"github.com/eventrelay/relay/test/kit"
 )
 
 // BenchmarkAudit measures the CPU time of an audit per event with one delivery. It includes the log, which runs in
@@ -22,25 +21,17 @@ import (
 // Measured: go test ./ledger -run ^$ -bench Audit -benchtime 5x
 func BenchmarkAudit(b *testing.B) {
 	const events = 20_000
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer cluster.Close()
-	c := stream.Config{Brokers: cluster.ListenAddrs(), Prefix: "bench."}
-	if _, err := stream.Migrate(b.Context(), c, 1, 1); err != nil {
-		b.Fatal(err)
-	}
+	_, c := streamtest.Broker(b, 1)
 	fill(b, c, events)
 	b.ReportAllocs()
-	before := cpu(b)
+	before := kit.CPUTime(b)
 	for b.Loop() {
 		r, err := ledger.Audit(b.Context(), c, ledger.Span{})
 		if err != nil || r.Accepted != events || r.Delivered != events {
 			b.Fatal(r.Counts, err)
 		}
 	}
-	b.ReportMetric(float64((cpu(b)-before).Nanoseconds())/1000/events/float64(b.N), "µs-cpu/event")
+	b.ReportMetric(float64((kit.CPUTime(b)-before).Nanoseconds())/1000/events/float64(b.N), "µs-cpu/event")
 }
 
 // fill writes delivered events of a usual size into the log.
@@ -93,12 +84,4 @@ func fill(b *testing.B, c stream.Config, n int) {
 		}
 	}
 	wg.Wait()
-}
-
-func cpu(b *testing.B) time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

@@ -1,7 +1,6 @@
 package ledger_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -188,7 +187,7 @@ func runShowsCounts(t *testing.T, b *logFixture) {
 	registry := prometheus.NewRegistry()
 	cfg := ledger.DefaultConfig()
 	cfg.Every = time.Second
-	var errs lockedBuffer
+	var errs kit.Buffer
 	l, err := ledger.New(cfg,
 		ledger.Deps{Log: slog.New(slog.NewTextHandler(&errs, nil)), Stream: b.stream, Metrics: registry, Now: time.Now})
 	if err != nil {
@@ -239,24 +238,6 @@ func runShowsCounts(t *testing.T, b *logFixture) {
 		" to b: no outcome since it was accepted"; strings.Count(errs.String(), want) != 1 {
 		t.Errorf("the log must name %q once:\n%s", want, errs.String())
 	}
-}
-
-// lockedBuffer is a buffer that a logger fills while the test reads it.
-type lockedBuffer struct {
-	mu sync.Mutex // guards b
-	b  bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
 }
 
 func TestConfigIsValidated(t *testing.T) {

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/eventrelay/relay/leaks/scan"
 	"github.com/eventrelay/relay/pkg/apikey"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/limit"
@@ -88,6 +90,15 @@ type Config struct {
 	// DialKafka and DialRedis connect to the embedded engines without TCP; nil = TCP.
 	DialKafka, DialRedis func(ctx context.Context, network, addr string) (net.Conn, error)
 	SyncTables           func() error // syncs inserted rows to disk; nil = ClickHouse does so itself
+	Waits                Waits
+}
+
+// Waits shortens waits that are no settings, for tests of whole processes. One that is 0 keeps its length.
+type Waits struct {
+	ScanInterval time.Duration // between two requests of a leak scan to a host
+	ClaimLife    time.Duration // of the claim of a call with an Idempotency-Key
+	RunProgress  time.Duration // of a replay run, before it counts as interrupted
+	PendingClaim time.Duration // of the deduplication key of an event that is not stored yet
 }
 
 // Unset is the value of a number that is not set, where 0 has a meaning of its own. Nobody gives it by mistake, as -1.
@@ -171,7 +182,15 @@ func (s Config) Limit() limit.Config {
 	cfg := limit.DefaultConfig()
 	cfg.URL, cfg.Dial = s.RedisURL, s.DialRedis
 	cfg.CAFile, cfg.CertFile, cfg.KeyFile = s.RedisCAFile, s.RedisCertFile, s.RedisKeyFile
+	cfg.PendingTTL = cmp.Or(s.Waits.PendingClaim, cfg.PendingTTL)
 	return cfg
+}
+
+// scanBudget returns the budget of every leak scan.
+func (s Config) scanBudget() scan.Budget {
+	b := scan.DefaultBudget()
+	b.Interval = cmp.Or(s.Waits.ScanInterval, b.Interval)
+	return b
 }
 
 // baseURL returns the public address without a trailing slash. listening is the address of the listener.

@@ -54,10 +54,11 @@ func newAPI(n *Node) (runFunc, error) {
 		RetentionDays: n.settings.RetentionDays, Version: n.settings.Version,
 		TrustedProxies: n.proxies, AllowedHosts: n.settings.AllowedHosts,
 		AlertDomains: n.notifier.Domains(),
-		Pages:        map[string][]byte{scan.AboutPath: scan.About(scan.DefaultBudget)},
+		Pages:        map[string][]byte{scan.AboutPath: scan.About(n.settings.scanBudget())},
 		RateRead:     n.settings.rate(n.settings.APIRateRead, 500),
 		RateWrite:    n.settings.rate(n.settings.APIRateWrite, 200),
 		RateSend:     n.settings.rate(n.settings.APIRateSend, 5000),
+		ClaimLife:    n.settings.Waits.ClaimLife, RunProgressTimeout: n.settings.Waits.RunProgress,
 	}
 	n.api, err = api.New(cfg,
 		api.Deps{

@@ -135,7 +135,7 @@ func (l *limitListener) admit(c *limitedConn) bool {
 		l.mu.Lock()
 		if l.open < l.limit {
 			l.open++
-			c.setIdle(true)
+			c.setIdleLocked(true)
 			l.mu.Unlock()
 			return true
 		}
@@ -188,15 +188,15 @@ func (c *limitedConn) Close() error {
 		c.closed = true
 		l.open--
 		l.uncountPeerLocked(c)
-		c.setIdle(false)
+		c.setIdleLocked(false)
 		l.signal()
 	}
 	l.mu.Unlock()
 	return c.halfCloser.Close()
 }
 
-// setIdle appends the connection to the idle ones, or removes it.
-func (c *limitedConn) setIdle(idle bool) {
+// setIdleLocked appends the connection to the idle ones, or removes it.
+func (c *limitedConn) setIdleLocked(idle bool) {
 	if c.idleEntry != nil {
 		c.listener.idleConnections.Remove(c.idleEntry)
 		c.idleEntry = nil
@@ -213,7 +213,7 @@ func (c *limitedConn) requestStarted() {
 	c.listener.mu.Lock()
 	defer c.listener.mu.Unlock()
 	c.requests++
-	c.setIdle(false)
+	c.setIdleLocked(false)
 }
 
 // requestFinished gets the major version of HTTP.
@@ -222,14 +222,14 @@ func (c *limitedConn) requestFinished(major int) {
 	defer c.listener.mu.Unlock()
 	c.requests--
 	c.writing = major == 1
-	c.setIdle(c.requests == 0 && !c.writing)
+	c.setIdleLocked(c.requests == 0 && !c.writing)
 }
 
 func (c *limitedConn) connectionIdle() {
 	c.listener.mu.Lock()
 	defer c.listener.mu.Unlock()
 	c.writing = false
-	c.setIdle(c.requests == 0)
+	c.setIdleLocked(c.requests == 0)
 }
 
 // limitedOf returns the limitedConn below a connection of the server, which may be a TLS connection.

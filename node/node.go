@@ -253,6 +253,7 @@ func newControl(n *Node) (runFunc, error) {
 		BootstrapReadKey: n.settings.BootstrapReadKey,
 		SingleNode:       n.settings.Embedded, RetentionDays: n.settings.RetentionDays,
 		AdminEmail: n.settings.AdminEmail, AdminPassword: n.settings.AdminPassword,
+		RunProgressTimeout: n.settings.Waits.RunProgress,
 	}, config.Deps{Log: n.log, Stream: n.stream, Keyring: n.keyring, Now: n.now, Metrics: n.registry})
 	if err != nil {
 		return nil, err

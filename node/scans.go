@@ -19,7 +19,7 @@ func newScans(n *Node) (runFunc, error) {
 		return nil, err
 	}
 	scanner := scan.New(scan.Deps{
-		Metrics: n.registry, Transport: transport, Budget: scan.DefaultBudget, Now: n.control.Now,
+		Metrics: n.registry, Transport: transport, Budget: n.settings.scanBudget(), Now: n.control.Now,
 		UserAgent: "RelayLeakScan/1 (+" + n.url + scan.AboutPath + ")",
 	})
 	runner := scan.NewRunner(scan.RunnerDeps{

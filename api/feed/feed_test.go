@@ -12,13 +12,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kfake"
 	"go.uber.org/goleak"
 
 	"github.com/eventrelay/relay/api/feed"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/pkg/stream/streamtest"
 )
 
 const (
@@ -47,15 +47,8 @@ type harness struct {
 
 func newHarness(t testing.TB) *harness {
 	t.Helper()
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(cluster.Close)
-	conf := stream.Config{Brokers: cluster.ListenAddrs(), Prefix: "t."}
-	if _, err := stream.Migrate(t.Context(), conf, partitions, 1); err != nil {
-		t.Fatal(err)
-	}
+	_, conf := streamtest.Broker(t, partitions)
+	var err error
 	w := &harness{TB: t, ids: id.NewGenerator(nil), trimmed: map[int32]int64{}, events: map[int32][]event.AtOffset{}}
 	if w.producer, err = stream.NewProducer(conf, "test"); err != nil {
 		t.Fatal(err)

@@ -15,12 +15,12 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
-	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/conflog"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/pkg/stream/streamtest"
 	"github.com/eventrelay/relay/test/kit"
 )
 
@@ -42,20 +42,9 @@ type rig struct {
 func bubble(t *testing.T, test func(t *testing.T, r *rig)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		var network kfake.VirtualNetwork
-		cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(9092), kfake.ListenFn(network.Listen))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			cluster.Close()
-			synctest.Wait()
-		})
-		r := &rig{T: t, store: &fakeStore{last: map[string]time.Time{}}, conf: stream.Config{
-			Brokers: cluster.ListenAddrs(), DialFunc: network.DialContext, Prefix: "relay."}}
-		if _, err := stream.Migrate(t.Context(), r.conf, partitions, 1); err != nil {
-			t.Fatal(err)
-		}
+		_, conf := streamtest.BrokerInBubble(t, partitions)
+		r := &rig{T: t, store: &fakeStore{last: map[string]time.Time{}}, conf: conf}
+		var err error
 		if r.producer, err = stream.NewProducer(r.conf, "test"); err != nil {
 			t.Fatal(err)
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/secrets"
+	"github.com/eventrelay/relay/test/kit"
 )
 
 // logText returns about 16 MiB of lines as services write them, with a secret in one of 10,000.
@@ -44,11 +45,11 @@ func BenchmarkDrain(b *testing.B) {
 	rates := map[string]float64{}
 	run := func(name string, once func()) {
 		b.Run(name, func(b *testing.B) {
-			before := processorTime()
+			before := kit.CPUTime(b)
 			for b.Loop() {
 				once()
 			}
-			rates[name] = float64(len(text)) / 1e6 * float64(b.N) / (processorTime() - before).Seconds()
+			rates[name] = float64(len(text)) / 1e6 * float64(b.N) / (kit.CPUTime(b) - before).Seconds()
 			b.ReportMetric(rates[name], "MB/cpu-s")
 			if base, measured := rates[strings.Replace(name, "drain", "scanner", 1)]; measured && base != rates[name] {
 				b.ReportMetric(rates[name]/base, "of-scanner")

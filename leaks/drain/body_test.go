@@ -11,12 +11,13 @@ import (
 	"runtime"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/eventrelay/relay/test/kit"
 )
 
 // run starts the reports of a world's Drain.
@@ -51,12 +52,6 @@ type inPieces struct {
 
 func (r *inPieces) Read(p []byte) (int, error) { return r.Reader.Read(p[:min(len(p), r.most)]) }
 
-func processorTime() time.Duration {
-	var u syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
 // bomb returns a gzip body of about 10 MB that is 10 GB decompressed.
 func bomb(t *testing.T) []byte {
 	t.Helper()
@@ -78,16 +73,16 @@ func bomb(t *testing.T) []byte {
 // that as many bytes of text need.
 func TestBombsAreRefused(t *testing.T) {
 	w := newWorld(t)
-	before := processorTime()
+	before := kit.CPUTime(t)
 	w.post(202, string(make([]byte, 64<<20)))
-	text := processorTime() - before
+	text := kit.CPUTime(t) - before
 	once := bomb(t)
 	twice := gzipped(string(once[:1<<20]))
 	for name, body := range map[string][]byte{"once": once, "twice": []byte(twice)} {
 		from := &countingReader{Reader: bytes.NewReader(body)}
-		scanned, before := testutil.ToFloat64(w.drain.metrics.bytes), processorTime()
+		scanned, before := testutil.ToFloat64(w.drain.metrics.bytes), kit.CPUTime(t)
 		status, answer := w.send(http.MethodPost, path, from)
-		took := processorTime() - before
+		took := kit.CPUTime(t) - before
 		scanned = testutil.ToFloat64(w.drain.metrics.bytes) - scanned
 		t.Logf("%s: %d bytes of %d read, %v scanned in %v of a processor; 64 MiB of text in %v", name, from.n, len(body),
 			scanned, took, text)

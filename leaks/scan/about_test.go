@@ -7,7 +7,7 @@ import (
 
 // The page that the User-Agent names has the bounds of a scan and every path that scans look at.
 func TestAboutNamesTheBounds(t *testing.T) {
-	text := strings.Join(strings.Fields(string(About(DefaultBudget))), " ")
+	text := strings.Join(strings.Fields(string(About(DefaultBudget()))), " ")
 	for _, want := range []string{
 		"16 paths", "5 requests a second to a host and 4 at a time",
 		"at most 50 pages and 300 other files, 64 MiB and 120 seconds",

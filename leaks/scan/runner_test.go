@@ -15,13 +15,13 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
-	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/eventrelay/relay/leaks/websites"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/pkg/stream/streamtest"
 )
 
 // service is a configuration with a verified domain, and the log of hits.
@@ -41,16 +41,8 @@ type service struct {
 
 func newService(t *testing.T) *service {
 	t.Helper()
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(cluster.Close)
-	conf := stream.Config{Brokers: cluster.ListenAddrs(), Prefix: "relay."}
+	_, conf := streamtest.Broker(t, 4)
 	ctx, cancel := context.WithCancel(context.Background())
-	if _, err := stream.Migrate(ctx, conf, 4, 1); err != nil {
-		t.Fatal(err)
-	}
 	keyring, err := config.NewKeyring("test:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=")
 	if err != nil {
 		t.Fatal(err)

@@ -41,10 +41,12 @@ type Budget struct {
 	Interval         time.Duration // between two requests to a host
 }
 
-// DefaultBudget is the budget of every scan.
-var DefaultBudget = Budget{
-	Pages: 50, Resources: 300, Depth: 3, Body: 5 << 20, Map: 20 << 20, Total: 64 << 20,
-	Time: 120 * time.Second, Request: 15 * time.Second, Interval: 200 * time.Millisecond,
+// DefaultBudget returns the budget of every scan.
+func DefaultBudget() Budget {
+	return Budget{
+		Pages: 50, Resources: 300, Depth: 3, Body: 5 << 20, Map: 20 << 20, Total: 64 << 20,
+		Time: 120 * time.Second, Request: 15 * time.Second, Interval: 200 * time.Millisecond,
+	}
 }
 
 const (

@@ -458,7 +458,7 @@ func (f *fakeSite) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 func (f *fakeSite) run(ctx context.Context, t *testing.T) (*Report, error) {
-	return newScanner(t, f, DefaultBudget).Run(ctx, Target{Hostname: "shop.example.com", Rules: rules(t),
+	return newScanner(t, f, DefaultBudget()).Run(ctx, Target{Hostname: "shop.example.com", Rules: rules(t),
 		Verified: func(host string) bool { return host == "shop.example.com" }}, func(Found) {}, func(Progress) {})
 }
 
@@ -515,7 +515,7 @@ func TestSlowSite(t *testing.T) {
 			return 200, "x", time.Hour
 		}}
 		report, err := f.run(t.Context(), t)
-		if took := time.Since(start); err != nil || took != DefaultBudget.Time || report.BudgetExhausted != budgetPages {
+		if took := time.Since(start); err != nil || took != DefaultBudget().Time || report.BudgetExhausted != budgetPages {
 			t.Errorf("after %v: %+v, %v", took, report, err)
 		}
 		if s := (&scan{Report: report}).skippedFor(skippedTimeout); len(s) == 0 {

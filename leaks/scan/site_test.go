@@ -111,7 +111,7 @@ type scan struct {
 }
 
 func testBudget() Budget {
-	b := DefaultBudget
+	b := DefaultBudget()
 	b.Interval = time.Microsecond
 	return b
 }

@@ -34,6 +34,9 @@ type Config struct {
 	SnapshotEvery int
 	// RetentionDays is how long events can be read; erasures are kept a day longer. 0 = 3650.
 	RetentionDays int
+	// RunProgressTimeout is how long a queueing run may make no progress before it counts as interrupted; 0 =
+	// DefaultRunProgressTimeout.
+	RunProgressTimeout time.Duration
 }
 
 // Deps are the dependencies of a Control.

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,34 +11,20 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kfake"
-
 	"github.com/eventrelay/relay/pkg/apikey"
 	"github.com/eventrelay/relay/pkg/conflog"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/pkg/stream/streamtest"
 	"github.com/eventrelay/relay/test/kit"
 )
 
 func TestMain(m *testing.M) { kit.Main(m) }
 
 // broker starts an empty Kafka with the topics of the service.
-func broker(t testing.TB, opts ...kfake.Opt) stream.Config {
+func broker(t testing.TB) stream.Config {
 	t.Helper()
-	cluster, err := kfake.NewCluster(append([]kfake.Opt{kfake.NumBrokers(1)}, opts...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(cluster.Close)
-	return migrated(t, stream.Config{Brokers: cluster.ListenAddrs()})
-}
-
-func migrated(t testing.TB, conf stream.Config) stream.Config {
-	t.Helper()
-	conf.Prefix = "relay."
-	if _, err := stream.Migrate(context.Background(), conf, 4, 1); err != nil {
-		t.Fatal(err)
-	}
+	_, conf := streamtest.Broker(t, 4)
 	return conf
 }
 
@@ -52,16 +37,8 @@ func bubble(t *testing.T, f func(t *testing.T, conf stream.Config)) {
 // bubbleBroker starts an empty Kafka within a bubble.
 func bubbleBroker(t *testing.T) stream.Config {
 	t.Helper()
-	var network kfake.VirtualNetwork
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(9092), kfake.ListenFn(network.Listen))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		cluster.Close()
-		synctest.Wait()
-	})
-	return migrated(t, stream.Config{Brokers: cluster.ListenAddrs(), DialFunc: network.DialContext})
+	_, conf := streamtest.BrokerInBubble(t, 4)
+	return conf
 }
 
 func keyring(t testing.TB) *Keyring {
@@ -76,26 +53,9 @@ func keyring(t testing.TB) *Keyring {
 // testNode is a running Control, whose log lines are kept.
 type testNode struct {
 	*Control
-	log     *lockedBuffer
+	log     *kit.Buffer
 	stopped chan struct{} // closed when Run has returned
 	stop    func() error  // ends Run and returns its error
-}
-
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *lockedBuffer) Bytes() []byte {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return bytes.Clone(b.buf.Bytes())
 }
 
 // options are the settings of a node that tests change.
@@ -111,7 +71,7 @@ func start(t testing.TB, conf stream.Config, cfg Config, setup ...func(*options)
 	if cfg.Partitions == 0 {
 		cfg.Partitions = 4
 	}
-	log := &lockedBuffer{}
+	log := &kit.Buffer{}
 	o := options{sweeping: time.Minute, log: conflog.Config{Timing: conflog.DefaultTiming()}, deps: Deps{
 		Stream: conf, Keyring: keyring(t),
 		Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
@@ -146,7 +106,7 @@ func node(t testing.TB, conf stream.Config, cfg Config, setup ...func(*options))
 	case <-n.stopped:
 		t.Fatalf("node %s stopped: %v", cfg.Node, n.stop())
 	case <-time.After(2 * time.Minute):
-		t.Fatalf("node %s is not ready after two minutes:\n%s", cfg.Node, n.log.Bytes())
+		t.Fatalf("node %s is not ready after two minutes:\n%s", cfg.Node, n.log)
 	}
 	return n
 }
@@ -434,7 +394,7 @@ func TestNodesStartTogether(t *testing.T) {
 				select {
 				case <-n.Ready():
 				default:
-					t.Fatalf("not ready:\n%s", n.log.Bytes())
+					t.Fatalf("not ready:\n%s", n.log)
 				}
 				if _, err := n.Authenticate(cfg.BootstrapKey); err != nil || n.Account().ID != nodes[0].Account().ID ||
 					len(n.Keys(n.Account().ID)) != 1 {

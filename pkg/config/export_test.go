@@ -17,6 +17,7 @@ import (
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/kit"
 )
 
 // oneOfEach creates an entity of every kind that has none yet.
@@ -169,7 +170,7 @@ func TestImportRestoresTheExport(t *testing.T) {
 			page[2].ID != endpoints[0].ID {
 			t.Error("endpoints are listed in another order")
 		}
-		waitFor(t, "the key that was used has a fingerprint", func() bool {
+		kit.WaitFor(t, "the key that was used has a fingerprint", func() bool {
 			k, err := b.Authenticate("bootstrap-key-of-after")
 			return err == nil && k.Fingerprint != ""
 		})
@@ -179,7 +180,7 @@ func TestImportRestoresTheExport(t *testing.T) {
 			!slices.Equal(seq, exportedEntities(b)) {
 			t.Errorf("once more: %+v, %v", im, err)
 		}
-		waitFor(t, "the outbox is empty", func() bool { return b.View().Len(conflog.KindOutbox) == 0 })
+		kit.WaitFor(t, "the outbox is empty", func() bool { return b.View().Len(conflog.KindOutbox) == 0 })
 		if words := auditText(t, conf); !slices.Contains(words, "operator  account.adopted []") ||
 			!slices.Contains(words, "operator  endpoint.created []") {
 			t.Errorf("%q", words)

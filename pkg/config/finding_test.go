@@ -14,6 +14,7 @@ import (
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/kit"
 )
 
 // openFinding creates a finding as a first hit does, with one message.
@@ -136,7 +137,7 @@ func TestUpdateFinding(t *testing.T) {
 		if _, err := n.UpdateFinding(ctx, "fnd_x", FindingUpdate{}); !errors.Is(err, ErrNotFound) {
 			t.Errorf("an unknown finding: %v", err)
 		}
-		waitFor(t, "the outbox is empty", func() bool { return n.View().Len(conflog.KindOutbox) == 0 })
+		kit.WaitFor(t, "the outbox is empty", func() bool { return n.View().Len(conflog.KindOutbox) == 0 })
 		words := slices.DeleteFunc(auditText(t, conf), func(w string) bool { return !strings.Contains(w, "finding.") })
 		if len(words) != 5 || !slices.Contains(words, "key  finding.updated [note status updated_by version]") {
 			t.Errorf("audited: %q", words)
@@ -331,7 +332,7 @@ func TestImportKeepsFindings(t *testing.T) {
 	used := func() *Key {
 		t.Helper()
 		var found *Key
-		waitFor(t, "the key has a fingerprint", func() bool {
+		kit.WaitFor(t, "the key has a fingerprint", func() bool {
 			k, err := b.Authenticate(bootstrap)
 			if err != nil {
 				t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/conflog"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/kit"
 )
 
 func newKeyring(t testing.TB, spec ...string) *Keyring {
@@ -156,7 +157,7 @@ func TestRewrap(t *testing.T) {
 
 	a := node(t, conf, Config{Node: "a", Version: "v2"}, withKeys(newKeyring(t, young, old)))
 	b := node(t, conf, Config{Node: "b"}, withKeys(newKeyring(t, old, young)))
-	waitFor(t, "the nodes hear of each other", func() bool { return len(a.Nodes()) == 2 })
+	kit.WaitFor(t, "the nodes hear of each other", func() bool { return len(a.Nodes()) == 2 })
 	// Interrupted after some entities, while the other node renames all of them.
 	first, cancel := context.WithCancel(ctx)
 	var renaming sync.WaitGroup
@@ -209,21 +210,12 @@ func TestRewrap(t *testing.T) {
 	}
 }
 
-func waitFor(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); !holds(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: not after 30 s", what)
-		}
-	}
-}
-
 func TestRewrapRefuses(t *testing.T) {
 	ctx, conf := t.Context(), broker(t)
 	old, young := GenerateMasterKey("old"), GenerateMasterKey("young")
 	b := node(t, conf, Config{Node: "b"}, withKeys(newKeyring(t, old))) // its key seals the secret of the log
 	a := node(t, conf, Config{Node: "a"}, withKeys(newKeyring(t, young, old)))
-	waitFor(t, "the nodes hear of each other", func() bool { return len(a.Nodes()) == 2 })
+	kit.WaitFor(t, "the nodes hear of each other", func() bool { return len(a.Nodes()) == 2 })
 	_, err := b.CreateEndpoint(ctx, endpointWithSecrets(b.keyring))
 	if err != nil {
 		t.Fatal(err)
@@ -239,7 +231,7 @@ func TestRewrapRefuses(t *testing.T) {
 	// A key with the same name and other bytes is not the same key.
 	b.stop()
 	b = node(t, conf, Config{Node: "b"}, withKeys(newKeyring(t, old, GenerateMasterKey("young"))))
-	waitFor(t, "a heartbeat of the restarted b", func() bool {
+	kit.WaitFor(t, "a heartbeat of the restarted b", func() bool {
 		return slices.ContainsFunc(a.Nodes(), func(n Node) bool { return n.Name == "b" && len(n.Keys) == 2 })
 	})
 	if _, err := a.Rewrap(ctx, none); !errors.Is(err, ErrMissingMasterKey) {
@@ -292,7 +284,7 @@ func TestInspect(t *testing.T) {
 		return ends
 	}
 	before := ends()
-	waitFor(t, "a heartbeat with the newest position", func() bool {
+	kit.WaitFor(t, "a heartbeat with the newest position", func() bool {
 		c, err := Inspect(ctx, Config{Node: "inspector", Partitions: 1}, Deps{Stream: conf, Keyring: n.keyring})
 		if err != nil {
 			t.Fatal(err)

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -26,11 +27,9 @@ const (
 	RunCancelled   RunState = "cancelled"   // somebody has cancelled it; deliveries that were not sent are skipped
 )
 
-// RunProgressTimeout is how long a queueing run may make no progress before it counts as interrupted. Only tests of
-// whole processes change it.
-var RunProgressTimeout = 30 * time.Second
-
 const (
+	// DefaultRunProgressTimeout is Config.RunProgressTimeout of every node.
+	DefaultRunProgressTimeout = 30 * time.Second
 	// MaxRunDuration is the maximum time that a run may queue.
 	MaxRunDuration = time.Hour
 	// runRetention is how long a run can be read.
@@ -123,7 +122,7 @@ func (c runs) AddRun(ctx context.Context, r *Run) (*Run, error) {
 func (c runs) busy(r *Run, before int64) bool {
 	return slices.ContainsFunc(c.QueueingRuns(c.now().Add(-2*MaxRunDuration)), func(other *Run) bool {
 		return other.ID != r.ID && other.Seq < before && other.sharesEndpoint(r) &&
-			c.now().Sub(other.UpdatedAt) < RunProgressTimeout
+			c.now().Sub(other.UpdatedAt) < cmp.Or(c.cfg.RunProgressTimeout, DefaultRunProgressTimeout)
 	})
 }
 

@@ -56,14 +56,14 @@ func TestOneRunPerEndpoint(t *testing.T) {
 	end("2")
 	try(a, queueing("4"), nil) // all endpoints
 	try(b, queueing("5", "ep_3"), ErrEndpointBusy)
-	ahead.Store(int64(RunProgressTimeout - time.Second))
+	ahead.Store(int64(DefaultRunProgressTimeout - time.Second))
 	try(b, queueing("5", "ep_3"), ErrEndpointBusy)
 	if _, err := a.ChangeRun(t.Context(), "run_4", func(r *Run) error { r.Queued = 500; return nil }); err != nil {
 		t.Fatal(err)
 	}
-	ahead.Store(int64(2*RunProgressTimeout - 2*time.Second))
+	ahead.Store(int64(2*DefaultRunProgressTimeout - 2*time.Second))
 	try(b, queueing("5", "ep_3"), ErrEndpointBusy)
-	ahead.Store(int64(2 * RunProgressTimeout))
+	ahead.Store(int64(2 * DefaultRunProgressTimeout))
 	try(b, queueing("5", "ep_3"), nil)
 	if got := a.QueueingRuns(time.Time{}); len(got) != 3 || got[0].ID != "run_5" || got[1].ID != "run_4" ||
 		got[2].ID != "run_single" {

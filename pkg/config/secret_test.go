@@ -193,7 +193,7 @@ func TestNoSecretInClear(t *testing.T) {
 		for _, topic := range []string{stream.Control, stream.ControlSnapshots, stream.Nodes} {
 			written.Write(dump(t, conf, topic))
 		}
-		written.Write(n.log.Bytes())
+		written.WriteString(n.log.String())
 		written.WriteString(refused.Error())
 		if !bytes.Contains(written.Bytes(), []byte("planted-name")) || bytes.Count(written.Bytes(), []byte(e.ID)) < 4 {
 			t.Fatal("the searched bytes are not what was written")

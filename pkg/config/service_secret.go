@@ -33,7 +33,6 @@ const (
 // Purposes of keys that are derived from the service secret: the info of HKDF-SHA256 (RFC 5869).
 const (
 	infoFingerprints = "finding-fp|" // followed by the id of the account
-	infoState        = "request-state"
 	infoSession      = "session"
 )
 
@@ -42,9 +41,6 @@ const (
 func (c secrets) SessionKey(ctx context.Context) ([32]byte, error) {
 	return c.deriveKey(ctx, infoSession)
 }
-
-// StateKey returns the key that authenticates state which a client keeps and sends back unchanged; see SessionKey.
-func (c secrets) StateKey(ctx context.Context) ([32]byte, error) { return c.deriveKey(ctx, infoState) }
 
 // KeyFingerprint returns the fingerprint of the text of an API key: fpr_ and 32 hex digits. It is stored with the key,
 // so that a copy of the text that is found elsewhere can be attributed to the key. Without the service secret nobody

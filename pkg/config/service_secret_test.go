@@ -14,15 +14,16 @@ import (
 
 // allKeys are the keys that a node derives from the service secret.
 type allKeys struct {
-	session, state [32]byte
-	fingerprint    string
+	session, findings [32]byte
+	fingerprint       string
 }
 
 func derivedKeys(t *testing.T, n *testNode) (keys allKeys) {
 	t.Helper()
 	var errs [3]error
 	keys.session, errs[0] = n.SessionKey(t.Context())
-	keys.state, errs[1] = n.StateKey(t.Context())
+	ofFindings, err := n.FindingKeys(t.Context())
+	keys.findings, errs[1] = ofFindings.Key, err
 	keys.fingerprint, errs[2] = n.KeyFingerprint(t.Context(), "rly_live_x")
 	if err := errors.Join(errs[:]...); err != nil {
 		t.Fatal(err)
@@ -38,7 +39,7 @@ func TestNodesAgreeOnTheServiceSecret(t *testing.T) {
 		atOnce(func() { found[0] = derivedKeys(t, a) }, func() { found[1] = derivedKeys(t, b) },
 			func() { found[2] = derivedKeys(t, a) }, func() { found[3] = derivedKeys(t, b) })
 		keys := found[0]
-		if found != [4]allKeys{keys, keys, keys, keys} || keys.session == keys.state || keys.session == [32]byte{} {
+		if found != [4]allKeys{keys, keys, keys, keys} || keys.session == keys.findings || keys.session == [32]byte{} {
 			t.Errorf("%+v", found)
 		}
 		if later := derivedKeys(t, b); later != keys {

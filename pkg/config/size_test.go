@@ -6,12 +6,12 @@ import (
 	"os"
 	"runtime"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/eventrelay/relay/pkg/conflog"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/test/kit"
 )
 
 // The documented limits of one node.
@@ -65,9 +65,9 @@ func TestCeiling(t *testing.T) {
 	_ = a.stop()
 	a = nil // let the garbage collector free it before the measurement
 
-	cpu, began := processorTime(), time.Now()
+	cpu, began := kit.CPUTime(t), time.Now()
 	b := node(t, conf, Config{Node: "b"})
-	took, cpu := time.Since(began), processorTime()-cpu
+	took, cpu := time.Since(began), kit.CPUTime(t)-cpu
 	// One of the nodes may have written a record of its own after the snapshot.
 	if got := b.View().Len(kindEndpoint); got != n {
 		t.Fatalf("%d endpoints", got)
@@ -101,14 +101,6 @@ func liveHeap() int64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
-}
-
-func processorTime() time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // loadedNode returns a node with 20,000 endpoints and a key.

@@ -26,7 +26,7 @@ type Tripwire struct {
 	File      string `json:"file,omitempty"` // the one of DecoyFiles that has the secrets, for the kind TripwireFile
 	Label     string `json:"label"`
 	Placement string `json:"placement"` // where people have put it
-	// Key is the API key, URL the token of the ingest URL. A file has both; IssueTripwire sets them.
+	// Key is the API key, URL the token of the ingest URL. A file has both. issue sets them.
 	Key *TripwireSecret `json:"key,omitempty"`
 	URL *TripwireSecret `json:"url,omitempty"`
 	// IssuedAt is when the secrets were made. IssuedBy is Answer.IDSeed of the call, if it had an Idempotency-Key.

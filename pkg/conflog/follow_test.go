@@ -24,11 +24,11 @@ func TestFollowContinuesAfterAuthorizationError(t *testing.T) {
 		}
 		time.Sleep(20 * time.Second) // until both have read again
 		for _, topic := range []string{stream.Control, stream.Nodes} {
-			if !strings.Contains(string(n.log.Bytes()), "topic="+topic+" error=") {
+			if !strings.Contains(n.log.String(), "topic="+topic+" error=") {
 				t.Errorf("the refusal of %s was not logged", topic)
 			}
 		}
-		if log := string(n.log.Bytes()); strings.Count(log, "cannot read the topic") < 2 {
+		if log := n.log.String(); strings.Count(log, "cannot read the topic") < 2 {
 			t.Fatalf("the refusals were not logged:\n%s", log)
 		}
 		second := n.create(t) // returns when the node has read it

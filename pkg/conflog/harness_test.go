@@ -20,6 +20,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/pkg/stream/streamtest"
 	"github.com/eventrelay/relay/test/kit"
 )
 
@@ -128,20 +129,7 @@ func hashOf(text string) [HashLen]byte { return sha256.Sum256([]byte(text)) }
 // broker starts an empty Kafka with the topics of the service.
 func broker(t testing.TB, opts ...kfake.Opt) stream.Config {
 	t.Helper()
-	cluster, err := kfake.NewCluster(append([]kfake.Opt{kfake.NumBrokers(1)}, opts...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(cluster.Close)
-	return migrated(t, stream.Config{Brokers: cluster.ListenAddrs()})
-}
-
-func migrated(t testing.TB, conf stream.Config) stream.Config {
-	t.Helper()
-	conf.Prefix = "relay."
-	if _, err := stream.Migrate(context.Background(), conf, 4, 1); err != nil {
-		t.Fatal(err)
-	}
+	_, conf := streamtest.Broker(t, 4, opts...)
 	return conf
 }
 
@@ -155,41 +143,16 @@ func bubble(t *testing.T, f func(t *testing.T, conf stream.Config)) {
 func bubbleCluster(t *testing.T, f func(t *testing.T, cluster *kfake.Cluster, conf stream.Config)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		var network kfake.VirtualNetwork
-		cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(9092), kfake.ListenFn(network.Listen))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			cluster.Close()
-			synctest.Wait()
-		})
-		f(t, cluster, migrated(t, stream.Config{Brokers: cluster.ListenAddrs(), DialFunc: network.DialContext}))
+		cluster, conf := streamtest.BrokerInBubble(t, 4)
+		f(t, cluster, conf)
 	})
 }
 
 // testNode is a running Log, whose log lines are kept.
 type testNode struct {
 	*Log
-	log  *lockedBuffer
+	log  *kit.Buffer
 	stop func() error // ends Run and returns its error
-}
-
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *lockedBuffer) Bytes() []byte {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return bytes.Clone(b.buf.Bytes())
 }
 
 // newTestLog returns a Log that does not run, with a start step that creates the account.
@@ -225,7 +188,7 @@ func offlineLog(t testing.TB) *Log {
 // start starts a node and does not wait until it is ready. Each setup may change the Log first.
 func start(t testing.TB, conf stream.Config, cfg Config, setup ...func(*Log)) *testNode {
 	t.Helper()
-	log := &lockedBuffer{}
+	log := &kit.Buffer{}
 	l := newTestLog(t, conf, cfg, slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	for _, f := range setup {
 		f(l)
@@ -252,7 +215,7 @@ func node(t testing.TB, conf stream.Config, cfg Config, setup ...func(*Log)) *te
 	case <-n.stopped:
 		t.Fatalf("node %s stopped: %v", cfg.Node, n.stop())
 	case <-time.After(2 * time.Minute):
-		t.Fatalf("node %s is not ready after two minutes:\n%s", cfg.Node, n.log.Bytes())
+		t.Fatalf("node %s is not ready after two minutes:\n%s", cfg.Node, n.log)
 	}
 	return n
 }

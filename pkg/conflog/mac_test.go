@@ -80,7 +80,7 @@ func TestForgedRecords(t *testing.T) {
 		t.Error("the configuration has changed")
 	}
 	counted := testutil.ToFloat64(n.metrics.unauthentic.WithLabelValues(stream.Control))
-	if lines := bytes.Count(n.log.Bytes(), []byte("without a valid MAC")); counted < 11 || lines != 1 {
+	if lines := strings.Count(n.log.String(), "without a valid MAC"); counted < 11 || lines != 1 {
 		t.Errorf("counted %v records, logged %d lines", counted, lines)
 	}
 	if _, err := n.writeSnapshot(t.Context(), n.view.Load()); err != nil {

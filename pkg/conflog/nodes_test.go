@@ -217,7 +217,7 @@ func TestNodesStartTogether(t *testing.T) {
 				select {
 				case <-n.Ready():
 				default:
-					t.Fatalf("not ready:\n%s", n.log.Bytes())
+					t.Fatalf("not ready:\n%s", n.log)
 				}
 				if n.account() != nodes[0].account() {
 					t.Fatalf("account %v", n.account())

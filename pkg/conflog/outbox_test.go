@@ -11,10 +11,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/kit"
 )
 
 // auditEntries returns the entries in the topic audit, each once, by id.
@@ -48,17 +48,6 @@ func auditText(entries []*audit.Entry) (words []string) {
 		words = append(words, strings.TrimSpace(fmt.Sprintf("%s %s %s %v", e.Actor.Type, e.Actor.Name, e.Action, e.Changes)))
 	}
 	return words
-}
-
-func waitAMinute(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for range 600 {
-		if holds() {
-			return
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
-	t.Fatal("not in a minute: " + what)
 }
 
 func (n *testNode) outboxLen() int { return n.view.Load().sets[KindOutbox].bySeq.len }
@@ -97,7 +86,7 @@ func TestOutboxIsCopiedOnce(t *testing.T) {
 		}
 		waiting := a.Outbox(audit.Query{Account: a.account(), Limit: 100})
 		a.SetOwner(true)
-		waitAMinute(t, "the outbox is empty", func() bool { return a.outboxLen() == 0 })
+		kit.WaitFor(t, "the outbox is empty", func() bool { return a.outboxLen() == 0 })
 		entries, records := auditEntries(t, a)
 		want := []string{
 			"system  account.created []", "system  key.created []", "key ci endpoint.created []",
@@ -145,7 +134,7 @@ func TestOutboxSurvivesItsNode(t *testing.T) {
 		}
 		a.stop()
 		b := node(t, conf, Config{Node: "b"}) // there is no owner: after a while this node copies all the same
-		waitAMinute(t, "the outbox is empty", func() bool { return b.outboxLen() == 0 })
+		kit.WaitFor(t, "the outbox is empty", func() bool { return b.outboxLen() == 0 })
 		entries, records := auditEntries(t, b)
 		if want := []string{"system  account.created []", "system  endpoint.created []",
 			"system  endpoint.updated [name]"}; !slices.Equal(auditText(entries), want) || records != 5 {
@@ -165,7 +154,7 @@ func TestFullOutboxRefusesChanges(t *testing.T) {
 			t.Fatalf("a change beyond the bound: %v", err)
 		}
 		n.SetOwner(true)
-		waitAMinute(t, "the outbox is empty", func() bool { return n.outboxLen() == 0 })
+		kit.WaitFor(t, "the outbox is empty", func() bool { return n.outboxLen() == 0 })
 		if _, err := n.update(t.Context(), ep.ID, rename); err != nil {
 			t.Fatal(err)
 		}
@@ -228,7 +217,7 @@ func TestOutboxEntriesAreDecodedOnce(t *testing.T) {
 			t.Errorf("%d entries of an unknown endpoint, or some were decoded again", len(page))
 		}
 		n.SetOwner(true)
-		waitAMinute(t, "the outbox is empty", func() bool { return n.outboxLen() == 0 })
+		kit.WaitFor(t, "the outbox is empty", func() bool { return n.outboxLen() == 0 })
 		if page := n.Outbox(q); len(page) != 0 || len(n.entries.bySeq) != 0 {
 			t.Errorf("%d entries are cached after they were copied", len(n.entries.bySeq))
 		}

@@ -1,15 +1,15 @@
 package conflog
 
 import (
-	"bytes"
 	"fmt"
-	"syscall"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/kit"
 )
 
 // appendCopies appends copies of a record to the snapshots, as fast as the broker accepts them.
@@ -74,7 +74,7 @@ func TestRepeatedFooters(t *testing.T) {
 			if _, _, from, err := n.load(t.Context()); err != nil || from.Seq != newer.Seq {
 				t.Errorf("loaded the snapshot of sequence %d, want %d: %v", from.Seq, newer.Seq, err)
 			}
-			began := processorTime(t)
+			began := kit.CPUTime(t)
 			b := start(t, conf, Config{Node: "b"})
 			defer b.stop()
 			select {
@@ -82,13 +82,13 @@ func TestRepeatedFooters(t *testing.T) {
 			case <-time.After(2 * time.Minute):
 				t.Fatal("not ready")
 			}
-			if took := processorTime(t) - began; took > 5*time.Second {
+			if took := kit.CPUTime(t) - began; took > 5*time.Second {
 				t.Errorf("ready after %s of processor time", took)
 			}
 			if got := b.get(want.ID); got == nil || b.view.Load().seq < newer.Seq {
 				t.Error("the endpoint is missing")
 			}
-			if lines := bytes.Count(b.log.Bytes(), []byte("cannot use a snapshot")); lines > 1 {
+			if lines := strings.Count(b.log.String(), "cannot use a snapshot"); lines > 1 {
 				t.Errorf("%d warnings", lines)
 			}
 		})
@@ -113,7 +113,7 @@ func TestLoadsAreBounded(t *testing.T) {
 	if b.get(e.ID) == nil {
 		t.Error("the endpoint is not there")
 	}
-	if lines := bytes.Count(b.log.Bytes(), []byte("cannot use a snapshot")); lines != maxFailedLoads {
+	if lines := strings.Count(b.log.String(), "cannot use a snapshot"); lines != maxFailedLoads {
 		t.Errorf("%d snapshots were tried", lines)
 	}
 	// Snapshots that do not fit the log are logged a few times only.
@@ -124,7 +124,7 @@ func TestLoadsAreBounded(t *testing.T) {
 		putRecord(t, conf, stream.ControlSnapshots, n.macKeys.Load().sign(macSnapshot, r))
 	}
 	c := node(t, conf, Config{Node: "c"})
-	if lines := bytes.Count(c.log.Bytes(), []byte("cannot use a snapshot")); lines != maxLoggedSkips {
+	if lines := strings.Count(c.log.String(), "cannot use a snapshot"); lines != maxLoggedSkips {
 		t.Errorf("%d warnings", lines)
 	}
 }
@@ -202,14 +202,4 @@ func TestOnlyAppliedRecordsAreCounted(t *testing.T) {
 			t.Errorf("%v snapshots after the interval", got-before)
 		}
 	})
-}
-
-// processorTime is the processor time of this process.
-func processorTime(t *testing.T) time.Duration {
-	t.Helper()
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		t.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

@@ -27,7 +27,7 @@ func ownerWrites(t testing.TB, n *testNode) {
 	n.SetOwner(true)
 	time.Sleep(10 * n.timing.SnapshotCheckInterval)
 	if snapshotsWritten(n) == before {
-		t.Fatalf("no snapshot:\n%s", n.log.Bytes())
+		t.Fatalf("no snapshot:\n%s", n.log)
 	}
 }
 
@@ -227,8 +227,8 @@ func TestSnapshotOfAnotherCluster(t *testing.T) {
 	other := broker(t, kfake.ClusterID("other"))
 	mirror(t, n, other, func(r *stream.Record) bool { return true })
 	m := node(t, other, Config{Node: "b"})
-	if got := m.get(e.ID); got == nil || !strings.Contains(string(m.log.Bytes()), "belongs to cluster") {
-		t.Fatalf("endpoint %v, log:\n%s", got, m.log.Bytes())
+	if got := m.get(e.ID); got == nil || !strings.Contains(m.log.String(), "belongs to cluster") {
+		t.Fatalf("endpoint %v, log:\n%s", got, m.log)
 	}
 }
 

@@ -71,7 +71,7 @@ func useEverything(t *testing.T, url string) {
 	t.Helper()
 	l := node(t, url)
 	ctx := t.Context()
-	eventually(t, "Redis gives tokens", func() bool {
+	kit.WaitFor(t, "Redis gives tokens", func() bool {
 		l.TakeSharedToken("read", "key_1", 100)
 		l.TakeToken("dst_1", 100, 10)
 		return l.HeldUntil(ctx, []string{"dst_1"}) != nil
@@ -92,9 +92,9 @@ func useEverything(t *testing.T, url string) {
 		t.Error(err)
 	}
 	l.SetHeldUntil("dst_1", time.Now().Add(time.Hour))
-	eventually(t, "a circuit breaker is shared", func() bool { return len(l.HeldUntil(ctx, []string{"dst_1"})) == 1 })
+	kit.WaitFor(t, "a circuit breaker is shared", func() bool { return len(l.HeldUntil(ctx, []string{"dst_1"})) == 1 })
 	l.SetHeldUntil("dst_1", time.Time{})
-	eventually(t, "a circuit breaker is closed", func() bool { return len(l.HeldUntil(ctx, []string{"dst_1"})) == 0 })
+	kit.WaitFor(t, "a circuit breaker is closed", func() bool { return len(l.HeldUntil(ctx, []string{"dst_1"})) == 0 })
 	cfg := DefaultConfig()
 	cfg.URL, cfg.Timeout = url, longTimeout
 	if _, err := Ping(ctx, cfg); err != nil {

@@ -12,10 +12,6 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-// PendingTTL is how long a claim lasts without MarkStored or Release: longer than a request takes to produce, and
-// shorter than the time to the sender's next attempt. Only tests of whole processes change it.
-var PendingTTL = 30 * time.Second
-
 // maxNoteBytes bounds the note of a claim; a SHA-256 hash fits.
 const maxNoteBytes = 128
 
@@ -25,7 +21,8 @@ type ClaimState uint8
 const (
 	// ClaimUnavailable means that Redis is unavailable and nothing is known. Continue without the claim.
 	ClaimUnavailable ClaimState = iota
-	// ClaimNew means that the caller holds the key for PendingTTL. The caller ends the claim with MarkStored or Release.
+	// ClaimNew means that the caller holds the key for Config.PendingTTL. The caller ends the claim with MarkStored or
+	// Release.
 	ClaimNew
 	// ClaimPending means that another event holds the key and is not stored yet.
 	ClaimPending
@@ -55,7 +52,7 @@ func (l *Limiter) Claim(ctx context.Context, key string, event id.ID, note strin
 	err := l.call(ctx, "claim", func(ctx context.Context) error {
 		var err error
 		found, err = l.client.SetArgs(ctx, claimKey(key), claimValue("pending", event, note),
-			redis.SetArgs{Mode: "NX", Get: true, TTL: PendingTTL}).Result()
+			redis.SetArgs{Mode: "NX", Get: true, TTL: l.cfg.PendingTTL}).Result()
 		return ignoreNil(err)
 	})
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/test/kit"
 )
 
 func newID(t testing.TB) id.ID {
@@ -135,10 +136,10 @@ func TestBreakerMirror(t *testing.T) {
 		a.SetHeldUntil("dst_b", until.Add(time.Second)) // the last state counts
 		want := map[string]time.Time{"dst_a": until, "dst_b": until.Add(time.Second)}
 		ask := []string{"dst_x", "dst_a", "dst_b"}
-		eventually(t, "both are held", func() bool { return cmp.Equal(want, b.HeldUntil(t.Context(), ask)) })
+		kit.WaitFor(t, "both are held", func() bool { return cmp.Equal(want, b.HeldUntil(t.Context(), ask)) })
 		a.SetHeldUntil("dst_a", time.Time{})
 		delete(want, "dst_a")
-		eventually(t, "one is held", func() bool { return cmp.Equal(want, b.HeldUntil(t.Context(), ask)) })
+		kit.WaitFor(t, "one is held", func() bool { return cmp.Equal(want, b.HeldUntil(t.Context(), ask)) })
 		if ttl := a.client.PTTL(t.Context(), heldKey("dst_b")).Val(); ttl <= 0 || ttl > time.Hour+time.Second {
 			t.Errorf("mirrored for %v", ttl)
 		}
@@ -152,7 +153,7 @@ func TestBreakerMirror(t *testing.T) {
 func TestBreakerMirrorKeepsFailedBatches(t *testing.T) {
 	addr := embedded(t)
 	l := node(t, "redis://"+addr)
-	eventually(t, "Redis has answered", func() bool { return l.leasePeriod.Load() != 0 })
+	kit.WaitFor(t, "Redis has answered", func() bool { return l.leasePeriod.Load() != 0 })
 	for range breakAfter {
 		l.breaker.failed(time.Hour) // the probe is due an hour from now
 	}
@@ -169,5 +170,5 @@ func TestBreakerMirrorKeepsFailedBatches(t *testing.T) {
 	l.breaker.close()
 	c := goredis.NewClient(&goredis.Options{Addr: addr})
 	defer c.Close()
-	eventually(t, "all are mirrored", func() bool { return c.DBSize(t.Context()).Val() == maxMirrored })
+	kit.WaitFor(t, "all are mirrored", func() bool { return c.DBSize(t.Context()).Val() == maxMirrored })
 }

@@ -9,12 +9,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/eventrelay/relay/test/kit"
 )
 
 // A failed dial whose caller has given up does not count as a failure once Redis is available again.
 func TestStaleDialsDoNotCount(t *testing.T) {
 	l := node(t, "redis://127.0.0.1:1")
-	eventually(t, "the breaker is open", l.breaker.isOpen)
+	kit.WaitFor(t, "the breaker is open", l.breaker.isOpen)
 	stale := dialError{text: "of before", at: time.Now().Add(-time.Minute)}
 	calls := 0
 	err := l.exchange(t.Context(), "probe", func(context.Context) error {

@@ -61,7 +61,7 @@ func (tr *traffic) during(t *testing.T, what string, part func()) {
 func (tr *traffic) goesOn(t *testing.T, what string) {
 	t.Helper()
 	before := tr.taken.Load()
-	eventually(t, "traffic goes on "+what, func() bool { return tr.taken.Load() >= before+quarter })
+	kit.WaitFor(t, "traffic goes on "+what, func() bool { return tr.taken.Load() >= before+quarter })
 }
 
 // bounded fails if more than the rate and that many bursts were admitted. A slow machine can only lower the number.
@@ -113,15 +113,15 @@ func TestRedisUnavailableInTraffic(t *testing.T) {
 			engine.RequireOwned(t)
 			reg := prometheus.NewRegistry()
 			l := node(t, "redis://"+engine.Addr, quick(reg))
-			eventually(t, "leases", func() bool { return l.leasePeriod.Load() != 0 })
+			kit.WaitFor(t, "leases", func() bool { return l.leasePeriod.Load() != 0 })
 			tr := startTraffic(t, l)
 			granted := func() float64 { return value(t, reg, "relay_limit_tokens_granted_total") }
 			tr.during(t, "before", func() {
-				eventually(t, "tokens are leased", func() bool { return granted() > quarter })
+				kit.WaitFor(t, "tokens are leased", func() bool { return granted() > quarter })
 			})
 			fault.begin(t, engine)
 			tr.during(t, name, func() {
-				eventually(t, "the breaker is open", func() bool { return value(t, reg, "relay_limit_breaker_open") == 1 })
+				kit.WaitFor(t, "the breaker is open", func() bool { return value(t, reg, "relay_limit_breaker_open") == 1 })
 				tr.goesOn(t, "with an open breaker")
 				for range 100 { // no exchange with Redis
 					if got := l.Claim(t.Context(), "k", newID(t), ""); got.State != ClaimUnavailable {
@@ -132,13 +132,13 @@ func TestRedisUnavailableInTraffic(t *testing.T) {
 			fault.end(t, engine)
 			before := granted()
 			tr.during(t, "after", func() {
-				eventually(t, "tokens are leased again", func() bool { return granted() > before+quarter })
+				kit.WaitFor(t, "tokens are leased again", func() bool { return granted() > before+quarter })
 			})
 			if value(t, reg, "relay_limit_local_seconds_total") <= 0 ||
 				value(t, reg, "relay_limit_redis_errors_total") < breakAfter {
 				t.Error("no metric counted it")
 			}
-			eventually(t, "claims work again", func() bool {
+			kit.WaitFor(t, "claims work again", func() bool {
 				return l.Claim(t.Context(), "k", newID(t), "").State != ClaimUnavailable
 			})
 			tr.bounded(t, 1)
@@ -156,12 +156,12 @@ func TestEmbeddedRestartsInTraffic(t *testing.T) {
 	<-first.Ready()
 	reg := prometheus.NewRegistry()
 	l := node(t, "redis://"+first.Addr(), quick(reg))
-	eventually(t, "leases", func() bool { return l.leasePeriod.Load() != 0 })
+	kit.WaitFor(t, "leases", func() bool { return l.leasePeriod.Load() != 0 })
 	tr := startTraffic(t, l)
-	eventually(t, "leases are granted", func() bool { return value(t, reg, "relay_limit_tokens_granted_total") > 0 })
+	kit.WaitFor(t, "leases are granted", func() bool { return value(t, reg, "relay_limit_tokens_granted_total") > 0 })
 	tr.during(t, "unavailable", func() {
 		stop()
-		eventually(t, "it limits for itself", func() bool { return l.leasePeriod.Load() == 0 })
+		kit.WaitFor(t, "it limits for itself", func() bool { return l.leasePeriod.Load() == 0 })
 	})
 	again, err := redis.New(redis.Config{Listen: first.Addr()}, redis.Deps{})
 	if err != nil {
@@ -170,7 +170,7 @@ func TestEmbeddedRestartsInTraffic(t *testing.T) {
 	background(t, "embedded redis", again.Run)
 	before := value(t, reg, "relay_limit_tokens_granted_total")
 	tr.during(t, "back", func() {
-		eventually(t, "leases are granted again", func() bool {
+		kit.WaitFor(t, "leases are granted again", func() bool {
 			return value(t, reg, "relay_limit_tokens_granted_total") > before
 		})
 	})
@@ -182,7 +182,7 @@ func TestFlushedAndMovedInTraffic(t *testing.T) {
 	eachEngine(t, func(t *testing.T, url string) {
 		t.Parallel()
 		old, reg := node(t, url), prometheus.NewRegistry()
-		eventually(t, "leases", func() bool { return old.leasePeriod.Load() != 0 })
+		kit.WaitFor(t, "leases", func() bool { return old.leasePeriod.Load() != 0 })
 		tr := startTraffic(t, old)
 		tr.during(t, "before", func() {})
 		tr.during(t, "flushed", func() {

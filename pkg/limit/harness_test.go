@@ -70,13 +70,3 @@ func node(t testing.TB, url string, setup ...func(*Config, *Deps)) *Limiter {
 	background(t, "limiter", l.Run)
 	return l
 }
-
-// eventually waits until the condition holds.
-func eventually(t testing.TB, what string, is func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); !is(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("after 20 s still not: %s", what)
-		}
-	}
-}

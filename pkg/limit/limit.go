@@ -41,10 +41,15 @@ type Config struct {
 	// MaxBuckets bounds the buckets in memory, some 300 bytes each. Beyond it a new bucket replaces one that was not used
 	// for long. If that is used again, it starts like a bucket that is new on this node.
 	MaxBuckets int
+	// PendingTTL is how long a claim lasts without MarkStored or Release: longer than a request takes to produce, and
+	// shorter than the time to the sender's next attempt.
+	PendingTTL time.Duration
 }
 
 // DefaultConfig returns the settings of a node, without Redis.
-func DefaultConfig() Config { return Config{Timeout: 50 * time.Millisecond, MaxBuckets: 100_000} }
+func DefaultConfig() Config {
+	return Config{Timeout: 50 * time.Millisecond, MaxBuckets: 100_000, PendingTTL: 30 * time.Second}
+}
 
 // Validate reports all faults at once. The URL may contain a password, so no error repeats it.
 func (c Config) Validate() error {
@@ -54,6 +59,9 @@ func (c Config) Validate() error {
 	}
 	if c.Timeout <= 0 {
 		errs = append(errs, errors.New("limiter Timeout: must be positive"))
+	}
+	if c.PendingTTL <= 0 {
+		errs = append(errs, errors.New("limiter PendingTTL: must be positive"))
 	}
 	if c.MaxBuckets < shardCount {
 		errs = append(errs, fmt.Errorf("limiter MaxBuckets: must be at least %d", shardCount))

@@ -16,7 +16,7 @@ func TestBucketsAreBounded(t *testing.T) {
 	const room = 2 * shardCount
 	reg := prometheus.NewRegistry()
 	now := time.Unix(1e9, 0)
-	l, err := New(Config{MaxBuckets: room, Timeout: time.Second},
+	l, err := New(Config{MaxBuckets: room, Timeout: time.Second, PendingTTL: time.Second},
 		Deps{Log: slog.New(slog.DiscardHandler), Metrics: reg, Now: func() time.Time { return now }})
 	if err != nil {
 		t.Fatal(err)
@@ -63,7 +63,7 @@ func TestIdleBucketsAreRemoved(t *testing.T) {
 // Without Redis the bucket itself is the only record of its level.
 func TestBucketsAreNotRemovedBeforeTheyAreFull(t *testing.T) {
 	now := time.Unix(1e9, 0)
-	l, err := New(Config{MaxBuckets: shardCount, Timeout: time.Second},
+	l, err := New(Config{MaxBuckets: shardCount, Timeout: time.Second, PendingTTL: time.Second},
 		Deps{Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now }})
 	if err != nil {
 		t.Fatal(err)
@@ -200,7 +200,7 @@ func TestConfig(t *testing.T) {
 		}
 	}
 	err := Config{URL: "x", MaxBuckets: 1}.Validate()
-	for _, want := range []string{"redis://", "Timeout", "MaxBuckets"} {
+	for _, want := range []string{"redis://", "Timeout", "MaxBuckets", "PendingTTL"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not name %s", err, want)
 		}

@@ -153,8 +153,9 @@ func TestSignInsOfClientsThatHangUp(t *testing.T) {
 
 // Without Redis each node counts for itself, and no call waits for longer than its time-out.
 func TestWindowWithoutRedis(t *testing.T) {
-	l, err := New(Config{URL: "redis://127.0.0.1:1", Timeout: 50 * time.Millisecond, MaxBuckets: shardCount},
-		Deps{Log: slog.New(slog.DiscardHandler), Now: time.Now, Metrics: prometheus.NewRegistry()})
+	cfg := DefaultConfig()
+	cfg.URL = "redis://127.0.0.1:1"
+	l, err := New(cfg, Deps{Log: slog.New(slog.DiscardHandler), Now: time.Now, Metrics: prometheus.NewRegistry()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,9 +7,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
+
+	"github.com/eventrelay/relay/test/kit"
 )
 
 // logLines returns lines as services write them, without a credential, of n bytes at least.
@@ -66,14 +67,14 @@ func BenchmarkScan(b *testing.B) {
 			b.ReportAllocs()
 			var scan, bytewise time.Duration
 			for b.Loop() {
-				start := cpuTime(b)
+				start := kit.CPUTime(b)
 				s.Scan(text.b, func(m Match) bool {
 					b.Fatalf("%s in a text without credentials", m.Rule.ID)
 					return false
 				})
-				middle := cpuTime(b)
+				middle := kit.CPUTime(b)
 				sum = xorAll(text.b)
-				scan, bytewise = scan+middle-start, bytewise+cpuTime(b)-middle
+				scan, bytewise = scan+middle-start, bytewise+kit.CPUTime(b)-middle
 			}
 			speed := func(d time.Duration) float64 { return float64(len(text.b)*b.N) / 1e6 / d.Seconds() }
 			b.ReportMetric(speed(scan), "scan-MB/s")
@@ -91,15 +92,6 @@ func xorAll(b []byte) (sum byte) {
 		sum ^= c
 	}
 	return sum
-}
-
-// cpuTime returns the CPU time of the process.
-func cpuTime(b *testing.B) time.Duration {
-	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
 // hostile are texts that make a scanner work: many prefixes in one run, and many that almost match.
@@ -146,9 +138,9 @@ func BenchmarkHostile(b *testing.B) {
 	for b.Loop() {
 		for _, text := range hostile {
 			repeated := bytes.Repeat([]byte(text), 1<<20/len(text))
-			start := cpuTime(b)
+			start := kit.CPUTime(b)
 			s.Scan(repeated, func(Match) bool { return true })
-			if speed := float64(len(repeated)) / 1e6 / (cpuTime(b) - start).Seconds(); speed < slowest {
+			if speed := float64(len(repeated)) / 1e6 / (kit.CPUTime(b) - start).Seconds(); speed < slowest {
 				slowest, slow = speed, text
 			}
 		}

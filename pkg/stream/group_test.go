@@ -1,18 +1,18 @@
 package stream
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/eventrelay/relay/test/kit"
 )
 
 // broker starts a broker with one partition of each topic.
@@ -96,24 +96,6 @@ func TestTruncatedLogIsReadAgain(t *testing.T) {
 	}
 }
 
-// safeBuffer is a buffer that a logger may fill while the test reads it.
-type safeBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *safeBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *safeBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
-}
-
 // A member that lacks permission to join logs it, and reads once it has the permission.
 func TestFetchErrorIsLoggedAndRetried(t *testing.T) {
 	cluster, c, p := broker(t)
@@ -124,7 +106,7 @@ func TestFetchErrorIsLoggedAndRetried(t *testing.T) {
 			return resp, nil, true
 		})
 	}
-	var log safeBuffer
+	var log kit.Buffer
 	c.Log = slog.New(slog.NewTextHandler(&log, nil))
 	if err := p.ProduceSync(t.Context(), Events, 0, &Record{Value: []byte("x")}); err != nil {
 		t.Fatal(err)

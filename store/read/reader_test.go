@@ -202,7 +202,6 @@ func TestDuplicateIsSkippedUntilReplayed(t *testing.T) {
 		d.Status != event.Skipped {
 		t.Errorf("%+v %v", d, err)
 	}
-	w.RequestFlushNow()
 	b.WaitCaughtUp(r)
 	if n := b.QuerySum("SELECT sum(billed) FROM events FINAL"); n != 1 {
 		t.Errorf("%d events are billed", n)

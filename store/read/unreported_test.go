@@ -88,7 +88,6 @@ func TestPendingListReadsBeyondCommits(t *testing.T) {
 	}))
 	b.ProduceOutcomes(b.Outcome(done, "dst_a", event.Delivered))
 	listed := func() (ids []id.ID) {
-		w.RequestFlushNow() // rows in memory are listed whatever their age
 		b.WaitCaughtUp(r)
 		for _, s := range storetest.ListEvents(
 			t, r, event.Query{Account: storetest.Account, Statuses: []event.Status{event.Pending}, Limit: 1}, 10) {
@@ -164,9 +163,7 @@ func TestPendingListBeginsAtTheOldestUncommittedEvent(t *testing.T) {
 	impossible, oldest, newest := at(time.Second+time.Millisecond), at(time.Second), at(0)
 	b.produceOld(impossible, newest, oldest)
 	b.commitDispatcher(0, 1)
-	for b.QuerySum("SELECT count() FROM events") < 3 { // rows in memory are listed whatever their age
-		w.RequestFlushNow()
-	}
+	b.WaitCaughtUp(r) // rows in memory are listed whatever their age
 	pending := event.Query{Account: storetest.Account, Statuses: []event.Status{event.Pending}, Limit: 5}
 	list := func() (found []id.ID) {
 		for _, s := range storetest.ListEvents(t, r, pending, 10) {
@@ -204,9 +201,7 @@ func TestLaterPagesOfPendingEventsWait(t *testing.T) {
 	events := []*event.Event{b.Event(0), b.Event(0), b.Event(0)}
 	b.ProduceEvents(events...)
 	b.commitDispatcher(0, 0)
-	for b.QuerySum("SELECT count() FROM events") < 3 {
-		w.RequestFlushNow()
-	}
+	b.WaitCaughtUp(b.Reader(w))
 	q := event.Query{Account: storetest.Account, Statuses: []event.Status{event.Pending}, Limit: 1}
 	first, err := reader.Events(t.Context(), q)
 	if err != nil || len(first.Rows) != 1 || !first.More || first.Rows[0].ID != events[2].ID {

@@ -138,7 +138,6 @@ func TestUnstoredRowsAreReadAsStoredOnes(t *testing.T) {
 		if after := storedRows(); after != before {
 			t.Fatalf("the reads caused a flush: %d rows are stored, %d before", after, before)
 		}
-		b.writer.RequestFlushNow()
 		b.WaitCaughtUp(b.reader)
 		if after := storedRows(); after == before {
 			t.Fatal("nothing was flushed")
@@ -157,7 +156,6 @@ func TestStoredOutcomeOfAnEventInMemory(t *testing.T) {
 	b.IDs = id.NewGenerator(time.Now)
 	e := b.Event(0, func(e *event.Event) { e.Dests = []string{"dst_a"} })
 	b.ProduceOutcomes(b.Outcome(e, "dst_a", event.Failed))
-	b.writer.RequestFlushNow()
 	b.WaitCaughtUp(b.reader)
 	b.ProduceEvents(e)
 	for status, want := range map[event.Status]int{event.Failed: 1, event.Pending: 0} {
@@ -177,7 +175,6 @@ func TestStoredReceiptOfAnEventInMemory(t *testing.T) {
 	b.IDs = id.NewGenerator(time.Now)
 	e := b.Event(0, func(e *event.Event) { e.Dests = []string{"dst_a"} })
 	b.ProduceReceipt(e, event.ProcessingDone, time.Now())
-	b.writer.RequestFlushNow()
 	b.WaitCaughtUp(b.reader)
 	b.ProduceEvents(e, b.Event(1))
 	for state, want := range map[event.Processing]int{event.ProcessingDone: 1, event.ProcessingNone: 1,
@@ -198,7 +195,6 @@ func TestStoredEventIsMissingAReceipt(t *testing.T) {
 	b.IDs = id.NewGenerator(time.Now)
 	e := b.Event(0, func(e *event.Event) { e.Dests = []string{"dst_a"} })
 	b.ProduceEvents(e)
-	b.writer.RequestFlushNow()
 	b.WaitCaughtUp(b.reader)
 	b.ProduceOutcomes(b.Outcome(e, "dst_a", event.Delivered))
 	q := event.Query{Account: storetest.Account, Limit: 5, Processing: []event.Processing{event.ProcessingMissing}}
@@ -278,7 +274,6 @@ func TestListsOfPartlyStoredEvents(t *testing.T) {
 		}
 	}
 	flush := func() {
-		b.writer.RequestFlushNow()
 		b.WaitCaughtUp(b.reader)
 	}
 	const (

@@ -14,6 +14,7 @@ import (
 	"github.com/eventrelay/relay/store/internal/storetest"
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/kit"
 )
 
 // lanesBench is a writer and a reader with faults between the writer and ClickHouse.
@@ -132,7 +133,7 @@ func TestEventsAndHitsWaitForNothingOfEachOther(t *testing.T) {
 // TestPartsOfHitsThrottleHitsOnly: too many parts of the tables of findings delay no flush of events.
 func TestPartsOfHitsThrottleHitsOnly(t *testing.T) {
 	b := newBench(t)
-	var logged logLines
+	var logged kit.Buffer
 	b.Logger = slog.New(slog.NewTextHandler(&logged, nil))
 	reg := prometheus.NewRegistry()
 	b.Exec("SYSTEM STOP MERGES findings_hits")
@@ -144,7 +145,7 @@ func TestPartsOfHitsThrottleHitsOnly(t *testing.T) {
 		b.ProduceHits(b.Hit(n))
 		b.WaitCaughtUp(r)
 	}
-	if logged.count("group=store.findings") != 1 || logged.count("group=store ") != 0 {
+	if strings.Count(logged.String(), "group=store.findings") != 1 || strings.Count(logged.String(), "group=store ") != 0 {
 		t.Error("want one warning, of the group of findings")
 	}
 	b.Exec("SYSTEM START MERGES findings_hits")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"math/rand/v2"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 	"github.com/eventrelay/relay/store/internal/storetest"
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/kit"
 )
 
 // outcomeProducer produces outcomes of events of the last days, in random partitions.
@@ -139,16 +139,6 @@ func TestPartsStayFlat(t *testing.T) {
 		"half), %d at the end", sent, days, wide, n, most, half, b.mostParts())
 }
 
-// cpuTime returns the CPU time of this process, which includes the engines.
-func cpuTime(t *testing.T) time.Duration {
-	t.Helper()
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		t.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
 // TestWriterCatchesUp makes ClickHouse available again after events and outcomes have gathered in Kafka. While more of
 // them come, the writer catches up at least twice as fast as they come, lists are answered, and a new event is found by
 // its id. The rate is computed from CPU time, so that a busy machine does not decide the result.
@@ -181,7 +171,7 @@ func TestWriterCatchesUp(t *testing.T) {
 	for sent := 0; sent < n; sent += live {
 		send(live)
 	}
-	began, spent := time.Now(), cpuTime(t)
+	began, spent := time.Now(), kit.CPUTime(t)
 	p.Restore()
 	ctx, done := context.WithCancel(t.Context())
 	var caught, worst time.Duration
@@ -191,7 +181,7 @@ func TestWriterCatchesUp(t *testing.T) {
 		storetest.EventuallyWithin(t, 10*time.Minute, func() bool {
 			return b.QuerySum("SELECT uniqExact(id) FROM deliveries") >= uint64(n)
 		})
-		caught, spent = time.Since(began), cpuTime(t)-spent
+		caught, spent = time.Since(began), kit.CPUTime(t)-spent
 	})
 	reads, more := 0, 0
 	for ctx.Err() == nil {

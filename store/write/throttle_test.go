@@ -1,48 +1,29 @@
 package write_test
 
 import (
-	"bytes"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/wait"
 	"github.com/eventrelay/relay/store/internal/storetest"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/kit"
 )
 
 // tooManyPartsPause is the shortest pause after TOO_MANY_PARTS, before jitter.
 const tooManyPartsPause = time.Second
-
-// logLines collects what is logged.
-type logLines struct {
-	mu   sync.Mutex // guards text
-	text bytes.Buffer
-}
-
-func (l *logLines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *logLines) count(message string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.text.String(), message)
-}
 
 // TestTooManyPartsThrottleFlushes stops the merges of a table, as a disk that is too slow for them does. The writer
 // throttles its flushes well before ClickHouse rejects inserts, does not retry at once when it does, logs each change
 // once, and stores every event in the end.
 func TestTooManyPartsThrottleFlushes(t *testing.T) {
 	b := newBench(t)
-	var logged logLines
+	var logged kit.Buffer
 	b.Logger = slog.New(slog.NewTextHandler(&logged, nil))
 	g, reg := storetest.NewFaultProxy(b.Bench), prometheus.NewRegistry()
 	b.Exec("SYSTEM STOP MERGES events")
@@ -74,7 +55,7 @@ func TestTooManyPartsThrottleFlushes(t *testing.T) {
 	b.Exec("ALTER TABLE events MODIFY SETTING parts_to_throw_insert = 5")
 	for storetest.Metric(t, reg, "relay_store_unavailable_shards") == 0 {
 		send()
-		w.RequestFlushNow()
+		w.RequestFlush(map[stream.Partition]int64{{Topic: stream.Events, Index: 1}: int64(n)})
 	}
 	rejected := g.CountInserts("events")
 	began = time.Now()
@@ -86,10 +67,7 @@ func TestTooManyPartsThrottleFlushes(t *testing.T) {
 	}
 	b.Exec("SYSTEM START MERGES events")
 	b.Exec("OPTIMIZE TABLE events FINAL")
-	storetest.Eventually(t, func() bool {
-		page, err := r.Events(t.Context(), event.Query{Account: storetest.Account, Limit: 1})
-		return err == nil && page.AsOf.IsZero()
-	})
+	b.WaitCaughtUp(r)
 	if got := b.QuerySum("SELECT uniqExact(id) FROM events"); got != uint64(n) {
 		t.Errorf("%d of %d events are stored", got, n)
 	}
@@ -101,7 +79,7 @@ func TestTooManyPartsThrottleFlushes(t *testing.T) {
 	for message, want := range map[string]int{
 		"clickhouse has too many parts": 1, "clickhouse inserts fail": 1, "clickhouse accepts inserts again": 1,
 		"clickhouse has merged its parts": 1} {
-		if got := logged.count(message); got != want {
+		if got := strings.Count(logged.String(), message); got != want {
 			t.Errorf("%q is logged %d times, want %d", message, got, want)
 		}
 	}

@@ -178,15 +178,8 @@ func (w *Writer) Run(ctx context.Context) (err error) {
 	return nil
 }
 
-// RequestFlushNow asks for a flush of what is buffered. It does not wait.
-func (w *Writer) RequestFlushNow() {
-	for _, l := range w.lanes {
-		l.requestFlushNow()
-	}
-}
-
-// RequestFlush asks for a flush as soon as every record below the offsets has been read. It ignores partitions that
-// this writer does not own.
+// RequestFlush asks for a flush as soon as every record below the offsets has been read. It does not wait, and ignores
+// partitions that this writer does not own.
 func (w *Writer) RequestFlush(targets map[stream.Partition]int64) {
 	for _, l := range w.lanes {
 		l.requestFlush(targets)

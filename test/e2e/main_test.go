@@ -19,11 +19,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/eventrelay/relay/api"
 	"github.com/eventrelay/relay/command"
-	"github.com/eventrelay/relay/leaks/scan"
-	"github.com/eventrelay/relay/pkg/config"
-	"github.com/eventrelay/relay/pkg/limit"
+	"github.com/eventrelay/relay/node"
 	"github.com/eventrelay/relay/test/kit"
 )
 
@@ -35,9 +32,6 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-") {
-		if os.Getenv(shortWaits) != "" {
-			shortenWaits()
-		}
 		ctx, stop := command.UntilSignal(context.Background())
 		code := run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr)
 		stop()
@@ -58,28 +52,15 @@ func TestMain(m *testing.M) {
 // tests of their packages run with their full length.
 const shortWaits = "RELAY_TEST_SHORT_WAITS"
 
-// shortenWaits lets a leak scan send 50 requests a second instead of 5, and gives up what a dead node has begun after
-// seconds instead of 30: a call with an Idempotency-Key, the replay run that it queued, and the deduplication key of an
-// event that it received.
-func shortenWaits() {
-	scan.DefaultBudget.Interval = 20 * time.Millisecond
-	api.ClaimLife = 5 * time.Second
-	config.RunProgressTimeout = 5 * time.Second
-	limit.PendingTTL = 5 * time.Second
-}
-
-// A relay outside of tests waits as long as docs/design/api.md, docs/design/ingest.md and the README say.
-func TestWaitsAreShortInTestsOnly(t *testing.T) {
-	for name, wait := range map[string]struct{ got, want time.Duration }{
-		"the pause between a scan's requests": {scan.DefaultBudget.Interval, 200 * time.Millisecond},
-		"the claim of an Idempotency-Key":     {api.ClaimLife, 30 * time.Second},
-		"a replay run without progress":       {config.RunProgressTimeout, 30 * time.Second},
-		"the claim of a deduplication key":    {limit.PendingTTL, 30 * time.Second},
-	} {
-		if wait.got != wait.want {
-			t.Errorf("%s lasts %v, want %v", name, wait.got, wait.want)
-		}
+// waits let a leak scan send 50 requests a second instead of 5, and give up what a dead node has begun after seconds
+// instead of 30: a call with an Idempotency-Key, the replay run that it queued, and the deduplication key of an event
+// that it received.
+func waits(getenv func(string) string) node.Waits {
+	if getenv(shortWaits) == "" {
+		return node.Waits{}
 	}
+	const short = 5 * time.Second
+	return node.Waits{ScanInterval: 20 * time.Millisecond, ClaimLife: short, RunProgress: short, PendingClaim: short}
 }
 
 // withBuilt runs the tests with a directory for the binaries that they build and the processes that they share.
@@ -100,7 +81,7 @@ func withBuilt(run func() int) int {
 
 // run runs a relay command, as main does.
 func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) int {
-	return command.Run(ctx, "dev", args, getenv, stdout, stderr)
+	return command.Program{Version: "dev", Waits: waits(getenv)}.Run(ctx, args, getenv, stdout, stderr)
 }
 
 func readFile(t *testing.T, path string) []byte {

@@ -1,7 +1,6 @@
 package kit
 
 import (
-	"sync"
 	"testing"
 	"time"
 )
@@ -28,24 +27,13 @@ func Eventually(t *testing.T, limit time.Duration, ask func() (fault string)) {
 	}
 }
 
-// Tail is an io.Writer that keeps the last 64 KiB written to it.
-type Tail struct {
-	mu  sync.Mutex // guards buf
-	buf []byte
-}
-
-func (b *Tail) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.buf = append(b.buf, p...)
-	if n := len(b.buf) - 64<<10; n > 0 {
-		b.buf = b.buf[n:]
+// WaitFor polls until holds returns true, and fails the test with what it waits for after two minutes: no machine is so
+// busy, only a failing test waits that long.
+func WaitFor(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(2 * time.Minute); !holds(); <-time.After(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within two minutes: %s", what)
+		}
 	}
-	return len(p), nil
-}
-
-func (b *Tail) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return string(b.buf)
 }

@@ -6,6 +6,8 @@
 // Networks: NewNetwork makes Linux network namespaces, which Host.Cut separates. Freezer stops connections without
 // closing them. MailServer and ServeFrames play peers that misbehave.
 //
+// Waiting: WaitFor and Eventually poll. Buffer and Tail collect logs. CPUTime measures work on a busy machine.
+//
 // A test that needs something this machine lacks calls SkipMissing. With RELAY_TEST_ENGINES=required, as in CI, that
 // fails the test instead of skipping it.
 package kit

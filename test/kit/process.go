@@ -1,7 +1,6 @@
 package kit
 
 import (
-	"bytes"
 	"os/exec"
 	"sync"
 	"syscall"
@@ -16,7 +15,7 @@ type process struct {
 	cmd   *exec.Cmd
 	wg    sync.WaitGroup
 	ended chan struct{} // closed when the process has ended; nil before the first start
-	out   lockedBuffer
+	out   Buffer
 }
 
 func (p *process) start() error {
@@ -57,22 +56,4 @@ func (p *process) remove() {
 		_ = p.signal(syscall.SIGKILL) // fails if it has ended meanwhile
 	}
 	p.wg.Wait()
-}
-
-// lockedBuffer collects the output of a running process; the test may read it at any time.
-type lockedBuffer struct {
-	mu  sync.Mutex // guards buf
-	buf bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
 }

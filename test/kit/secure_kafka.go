@@ -13,7 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// SecureBroker is an Apache Kafka broker with an authorizer. Everybody but User:ANONYMOUS, who connects to AdminAddr,
+// SecureBroker is an Apache Kafka broker with an authorizer. Everybody but User:ANONYMOUS, which Admin is,
 // needs ACLs.
 type SecureBroker struct {
 	SASLAddr    string // SASL_SSL with SCRAM-SHA-256 and SCRAM-SHA-512

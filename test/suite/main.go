@@ -1,6 +1,6 @@
-// Command suite is what deploy/test.sh, deploy/check.sh and deploy/torture.sh do with tests beyond running them: it
-// prints a run of go test -json for a reader and records each test, finds tests that no step ran, and runs the tests of
-// the packages that a change concerns.
+// Command suite is what make check, deploy/test.sh and deploy/torture.sh do with tests beyond running them: it prints a
+// run of go test -json for a reader and records each test, finds tests that no step ran, and runs the tests of the
+// packages that a change concerns.
 package main
 
 import (

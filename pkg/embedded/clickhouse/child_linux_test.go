@@ -53,7 +53,7 @@ func TestEngineHasLowerPriority(t *testing.T) {
 		t.Errorf("sync: %v", err)
 	}
 	stop()
-	eventually(t, "no thread of this process is nicer", func() bool {
+	kit.WaitFor(t, "no thread of this process is nicer", func() bool {
 		return !slices.ContainsFunc(niceness(t, "self"), func(n int) bool { return n != before })
 	})
 }

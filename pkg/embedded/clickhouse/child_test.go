@@ -93,7 +93,7 @@ func TestKillsLoseNothing(t *testing.T) {
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "a new engine answers", func() bool { return child.PID() != pid && conn.Ping(t.Context()) == nil })
+		kit.WaitFor(t, "a new engine answers", func() bool { return child.PID() != pid && conn.Ping(t.Context()) == nil })
 		t.Logf("kill %d: answers again after %v", i, time.Since(began).Round(time.Millisecond))
 		select {
 		case <-inserted:
@@ -127,7 +127,7 @@ func TestRequestsWaitForRestart(t *testing.T) {
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "the engine is gone", func() bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) })
+		kit.WaitFor(t, "the engine is gone", func() bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) })
 		if err := connect(t, child.Socket()).Ping(t.Context()); err != nil {
 			t.Errorf("connection made during a restart: %v", err)
 		}
@@ -173,7 +173,7 @@ func TestEngineDiesWithParent(t *testing.T) {
 	if err := parent.Wait(); err == nil {
 		t.Error("the killed parent ended without an error")
 	}
-	eventually(t, "the engine of the killed parent is gone", func() bool {
+	kit.WaitFor(t, "the engine of the killed parent is gone", func() bool {
 		state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		return err != nil || strings.Contains(string(state), ") Z ") // a zombie: init may not have reaped it yet
 	})

@@ -20,6 +20,8 @@ import (
 	driver "github.com/ClickHouse/clickhouse-go/v2"
 	chdriver "github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/eventrelay/relay/test/kit"
 )
 
 // createSchema creates the tables of testdata/statements.sql in a database of the test's own.
@@ -446,10 +448,10 @@ func TestAbandonedQueryIsKilled(t *testing.T) {
 		return count(t, conn, "SELECT count() FROM system.processes WHERE query LIKE '%12345%' AND query NOT LIKE "+
 			"'%processes%'")
 	}
-	eventually(t, "the query runs", func() bool { return running() == 1 })
+	kit.WaitFor(t, "the query runs", func() bool { return running() == 1 })
 	cancel()
 	wg.Wait()
-	eventually(t, "the query is gone", func() bool { return running() == 0 })
+	kit.WaitFor(t, "the query is gone", func() bool { return running() == 0 })
 }
 
 func TestStatementsAreBounded(t *testing.T) {
@@ -499,21 +501,5 @@ func TestSelectsBesideInserts(t *testing.T) {
 	wg.Wait()
 	if n := count(t, conn, "SELECT count() FROM "+db+".events"); n != writers*batches*size {
 		t.Errorf("%d events, want %d", n, writers*batches*size)
-	}
-}
-
-// eventually repeats the condition until it holds.
-func eventually(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	deadline := time.NewTimer(2 * time.Minute)
-	defer deadline.Stop()
-	retry := time.NewTicker(10 * time.Millisecond)
-	defer retry.Stop()
-	for !holds() {
-		select {
-		case <-retry.C:
-		case <-deadline.C:
-			t.Fatalf("condition does not hold in time: %s", what)
-		}
 	}
 }

@@ -36,7 +36,7 @@ func TestKeyAndBackups(t *testing.T) {
 	open := func(password string) driver.Conn {
 		return connect(t, socket, func(o *driver.Options) { o.Auth = driver.Auth{Username: "relay", Password: password} })
 	}
-	eventually(t, "the engine answers", func() bool { return open(key).Ping(t.Context()) == nil })
+	kit.WaitFor(t, "the engine answers", func() bool { return open(key).Ping(t.Context()) == nil })
 	var refused *driver.Exception
 	for _, password := range []string{"", "0123456789abcdef-kex", key + "x"} {
 		if err := open(password).Ping(t.Context()); !errors.As(err, &refused) || refused.Code != 516 {

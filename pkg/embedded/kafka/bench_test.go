@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/eventrelay/relay/test/kit"
 )
 
 // BenchmarkProduce measures acknowledged records of 1 KB on the topic events with four partitions. Each goroutine waits
@@ -37,7 +38,7 @@ func benchProduce(b *testing.B, cl *kgo.Client, producers int) {
 	var all []time.Duration
 	work := make(chan int, producers)
 	var wg sync.WaitGroup
-	before := cpuTime()
+	before := kit.CPUTime(b)
 	for range producers {
 		wg.Go(func() {
 			var took []time.Duration
@@ -63,7 +64,7 @@ func benchProduce(b *testing.B, cl *kgo.Client, producers int) {
 	wg.Wait()
 	slices.Sort(all)
 	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "records/s")
-	b.ReportMetric(float64(cpuTime()-before)/float64(n)/1e3, "cpu-µs/record")
+	b.ReportMetric(float64(kit.CPUTime(b)-before)/float64(n)/1e3, "cpu-µs/record")
 	b.ReportMetric(float64(all[len(all)/2])/1e6, "p50-ms")
 	b.ReportMetric(float64(all[len(all)*99/100])/1e6, "p99-ms")
 }
@@ -126,10 +127,4 @@ func BenchmarkAckLatency(b *testing.B) {
 			b.ReportMetric(float64(all[len(all)*99/100])/1e6, "p99-ms")
 		})
 	}
-}
-
-func cpuTime() time.Duration {
-	var u syscall.Rusage
-	syscall.Getrusage(syscall.RUSAGE_SELF, &u)
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

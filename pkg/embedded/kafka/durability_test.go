@@ -17,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/kit"
 )
 
 // An acknowledgement of a durable topic waits for the sync of its own partition's file. Meanwhile the record can be
@@ -74,7 +75,7 @@ func TestGroupCommit(t *testing.T) {
 		cl := client(t, s.Addr())
 		wg.Go(func() { produce(t, cl, "relay.events", 0, fmt.Appendf(nil, "%d", i)) })
 	}
-	waitFor(t, "all records written", func() bool { return endOf(t, first, "relay.events", 0) == producers+1 })
+	kit.WaitFor(t, "all records written", func() bool { return endOf(t, first, "relay.events", 0) == producers+1 })
 	hold.open()
 	wg.Wait()
 	// One round for the first record and one for the others, or two if some answers were already
@@ -176,7 +177,7 @@ func TestStopFinishesHeldAnswers(t *testing.T) {
 			t.Errorf("Run returned %v", err)
 		}
 	})
-	waitFor(t, "listener closed", func() bool { return !dials(s.Addr()) })
+	kit.WaitFor(t, "listener closed", func() bool { return !dials(s.Addr()) })
 	hold.open()
 	if err := <-acked; err != nil {
 		t.Errorf("the held record was not acknowledged: %v", err)
@@ -220,7 +221,7 @@ func TestPowerLoss(t *testing.T) {
 		})
 	}
 	for _, stage := range []int64{200, 700, 1500} {
-		waitFor(t, "enough records", func() bool { return n.Load() >= stage })
+		kit.WaitFor(t, "enough records", func() bool { return n.Load() >= stage })
 		records, commits := copyOf[string](&acked), copyOf[int64](&committed)
 		checkImage(t, power.image(t), records, commits)
 	}

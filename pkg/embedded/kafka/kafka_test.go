@@ -130,16 +130,6 @@ func endOf(tb testing.TB, cl *kgo.Client, topic string, partition int32) int64 {
 	return o.Offset
 }
 
-// waitFor polls until done returns true, for events in another process or behind a socket.
-func waitFor(tb testing.TB, what string, done func() bool) {
-	tb.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); !done(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			tb.Fatalf("waited 30 s for: %s", what)
-		}
-	}
-}
-
 func dials(addr string) bool {
 	c, err := net.Dial("tcp", addr)
 	if err == nil {

@@ -13,6 +13,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/eventrelay/relay/test/kit"
 )
 
 // A broker in a process of its own is killed five times at random moments, while clients that outlive it produce,
@@ -45,7 +47,7 @@ func TestSIGKILL(t *testing.T) {
 
 	for range 5 {
 		at, commits := produced.Load(), c.commits.Load()
-		waitFor(t, "records and commits since the last kill", func() bool {
+		kit.WaitFor(t, "records and commits since the last kill", func() bool {
 			return produced.Load() > at+500 && c.commits.Load() > commits
 		})
 		time.Sleep(rand.N(100 * time.Millisecond))
