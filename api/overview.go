@@ -66,14 +66,14 @@ type waitingDestination struct {
 
 // waitingRecoveryView is a recovery job that waits for approval.
 type waitingRecoveryView struct {
-	ID            string              `json:"id"`
-	EndpointID    string              `json:"endpoint_id"`
-	EndpointName  *string             `json:"endpoint_name"`
-	DestinationID *string             `json:"destination_id"`
-	Total         int                 `json:"total"`
-	Canary        config.CanaryResult `json:"canary"`
-	DeadlineAt    web.Time            `json:"deadline_at"`
-	CreatedBy     string              `json:"created_by"`
+	ID            string     `json:"id"`
+	EndpointID    string     `json:"endpoint_id"`
+	EndpointName  *string    `json:"endpoint_name"`
+	DestinationID *string    `json:"destination_id"`
+	Total         int        `json:"total"`
+	Canary        canaryView `json:"canary"`
+	DeadlineAt    web.Time   `json:"deadline_at"`
+	CreatedBy     string     `json:"created_by"`
 }
 
 // openFindingView is an open finding of high or critical severity.
@@ -222,7 +222,7 @@ func (a *overviews) overview(ctx context.Context, account string) (overviewAnswe
 	})
 	for _, j := range waiting {
 		x := waitingRecoveryView{ID: j.ID, EndpointID: j.Endpoint, DestinationID: orNull(j.Destination), Total: j.Total,
-			Canary: j.Canary, DeadlineAt: web.Time(j.Deadline), CreatedBy: j.CreatedBy}
+			Canary: viewOfCanary(j.Canary), DeadlineAt: web.Time(j.Deadline), CreatedBy: j.CreatedBy}
 		if e := a.presentEndpoint(j.Endpoint, account); e != nil {
 			x.EndpointName = &e.Name
 		}

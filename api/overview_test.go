@@ -128,7 +128,8 @@ func TestOverviewHasWaitingRecoveries(t *testing.T) {
 	ep := c.endpoint(nil)
 	job := c.recovery(ep.text("id")).text("id")
 	if _, err := configuration.UpdateRecovery(t.Context(), job, func(j *config.Recovery) error {
-		j.State, j.Total, j.Canary = config.RecoveryAwaitingApproval, 1262, config.CanaryResult{Total: 5, Delivered: 5}
+		j.State, j.Total = config.RecoveryAwaitingApproval, 1262
+		j.Canary = config.CanaryResult{From: 5, Total: 5, Delivered: 5}
 		return nil
 	}); err != nil {
 		t.Fatal(err)

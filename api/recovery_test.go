@@ -222,6 +222,18 @@ func TestRecoveryView(t *testing.T) {
 		"stopped 0 0 6 1 2 <nil> 5 0 0 <nil> delivery_failed")
 }
 
+// A canary that does not begin at the first item has the members of the document, as any other has.
+func TestRecoveryWithALaterCanaryIsAsDescribed(t *testing.T) {
+	c := newClient(t, withJobsOf(9))
+	job := c.recovery(c.endpoint(nil).text("id"))
+	changeJob(t, job, func(j *config.Recovery) { j.StartCanary(time.Now()); j.NextCanary(5) })
+	c.fake.recoveries = map[string]event.RecoveryCounts{job.text("id"): {Skipped: 5}}
+	got := c.do("GET", "/v1/recoveries/"+job.text("id"), nil).want(200).get("canary")
+	if diff := gocmp.Diff(map[string]any{"total": 4.0, "delivered": 0.0, "failed": 0.0}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestRecoveryWarnsOfARateThatIsTooLow(t *testing.T) {
 	c := newClient(t, withJobsOf(8_640_001))
 	ep := c.endpoint(nil).text("id")

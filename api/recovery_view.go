@@ -28,7 +28,7 @@ type recoveryView struct {
 	Delivered     int                       `json:"delivered"`
 	Failed        int                       `json:"failed"`
 	Skipped       int                       `json:"skipped"`
-	Canary        config.CanaryResult       `json:"canary"`
+	Canary        canaryView                `json:"canary"`
 	ByDestination []recoveryDestinationView `json:"by_destination"`
 	ETASeconds    *int                      `json:"eta_seconds"`
 	StopReason    *string                   `json:"stop_reason"`
@@ -38,6 +38,17 @@ type recoveryView struct {
 	DeadlineAt    web.Time                  `json:"deadline_at"`
 	CreatedBy     string                    `json:"created_by"`
 	Warnings      []warning                 `json:"warnings,omitempty"`
+}
+
+// canaryView is the size of a job's canary and its results. Where the canary begins is shown by the items alone.
+type canaryView struct {
+	Total     int `json:"total"`
+	Delivered int `json:"delivered"`
+	Failed    int `json:"failed"`
+}
+
+func viewOfCanary(c config.CanaryResult) canaryView {
+	return canaryView{c.Total, c.Delivered, c.Failed}
 }
 
 type recoveryDestinationView struct {
@@ -96,7 +107,7 @@ func (p progress) view(j *config.Recovery) recoveryView {
 		Until:         web.Time(j.Until),
 		RatePerSecond: j.RatePerSecond, State: j.State, Total: j.Total, Queued: reserved - c.Ended(), Delivered: c.Delivered,
 		Failed:  c.Failed,
-		Skipped: c.Skipped + j.Total - j.Sendable, Canary: j.Canary, StopReason: orNull(j.StopReason),
+		Skipped: c.Skipped + j.Total - j.Sendable, Canary: viewOfCanary(j.Canary), StopReason: orNull(j.StopReason),
 		CreatedAt: web.Time(j.CreatedAt),
 		StartedAt: web.Time(j.StartedAt), FinishedAt: web.Time(j.FinishedAt), DeadlineAt: web.Time(j.Deadline),
 		CreatedBy:     j.CreatedBy,

@@ -718,3 +718,42 @@ func TestRunsAreListed(t *testing.T) {
 	}
 	c.do("GET", "/v1/replays/"+runs[3], nil).wantError(503, "unavailable", "")
 }
+
+// What a POST sends or ends is said in its body. A parameter in the URL, such as dry_run, is refused, not ignored, and
+// the request without it may have the same Idempotency-Key.
+func TestSelectionsTakeNoParameters(t *testing.T) {
+	c := newClient(t)
+	c.fake.recoveries = map[string]event.RecoveryCounts{}
+	created := c.endpoint(nil)
+	ep, dst := created.text("id"), created.text("destinations.0.id")
+	d := c.send(ep)
+	run := c.do("POST", "/v1/events/"+d+"/replay", nil).want(200).text("run_id")
+	job := c.recovery(ep).text("id")
+	selection := map[string]any{"endpoint_id": ep, "since": since()}
+	recovery := map[string]any{"endpoint_id": ep, "since": since(), "rate_per_second": 5}
+	queued := len(c.fake.commands)
+	for _, x := range []struct {
+		target, parameter string
+		body              any
+		status            int
+	}{
+		{"/v1/replays", "dry_run", selection, 200},
+		{"/v1/events/" + d + "/replay", "destination_id", nil, 200},
+		{"/v1/replays/" + run, "action", `{"action":"cancel"}`, 200},
+		{"/v1/recoveries", "destination_id", recovery, 201},
+		{"/v1/recoveries/" + job, "action", `{"action":"cancel"}`, 200},
+		{"/v1/endpoints/" + ep + "/destinations/" + dst + "/purge", "before", nil, 200},
+	} {
+		headers := []string{"Idempotency-Key", "parameter of " + x.target}
+		query := "?" + x.parameter + "=1"
+		c.do("POST", x.target+query, x.body, headers...).wantError(400, "invalid_request", x.parameter)
+		c.do("POST", x.target+query, x.body).wantError(400, "invalid_request", x.parameter)
+		c.as(readKey).do("POST", x.target+query, x.body).wantError(403, "insufficient_scope", "")
+		if len(c.fake.commands) != queued {
+			t.Fatalf("%s%s queued deliveries", x.target, query)
+		}
+		c.do("POST", x.target, x.body, headers...).want(x.status)
+		queued = len(c.fake.commands)
+	}
+	c.do("POST", "/v1/replays/run_nope?action=cancel", nil).wantError(404, "not_found", "")
+}

@@ -47,6 +47,9 @@ type route struct {
 	// resumable: a repeat may continue the POST of a node that has died, because this cannot do the work twice. Otherwise
 	// the effect of the first call is unknown, and the repeat gets a 400 conflict.
 	resumable bool
+	// bodySelects: the body of its POST says what is sent or ended. A parameter in the URL is refused: if it were ignored,
+	// more would be sent or ended than the client meant.
+	bodySelects bool
 	// keyOptional: its POST is processed without remembering the key when there is no room for it.
 	keyOptional bool
 	// inPath looks up the id in the path of its POST before an Idempotency-Key is claimed, because a 404 comes before
@@ -116,11 +119,33 @@ func newRouter(cfg *Config, deps *Deps, routes []route, repeats *idempotentCalls
 		if post := x.methods["POST"]; post != nil && !x.sends && !x.computes {
 			x.methods["POST"] = repeats.withIdempotency(&x, post)
 		}
+		if x.bodySelects { // before a key is claimed, so that the request without the parameter may have the same key
+			x.methods["POST"] = refuseParameters(x.inPath, x.methods["POST"])
+		}
 		rt.mux.Path(x.path).Name(x.path)
 		rt.routes[x.path] = x
 	}
 	rt.beforeEndpoint, rt.afterEndpoint, _ = strings.Cut(sendPath, "{endpoint}")
 	return rt
+}
+
+// refuseParameters answers a request with parameters in its URL 400, or with the 404 of inPath, which may be nil.
+func refuseParameters(inPath pathCheck, next handlerFunc) handlerFunc {
+	return func(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+		if r.URL.RawQuery == "" {
+			return next(w, r, key)
+		}
+		if inPath != nil {
+			if err := inPath(r, key); err != nil {
+				return err
+			}
+		}
+		name := ""
+		if names := slices.Sorted(maps.Keys(r.URL.Query())); len(names) > 0 {
+			name = names[0]
+		}
+		return web.Invalid(name, "this request takes no parameters in its URL; send what it selects in the body")
+	}
 }
 
 // match returns the route of a request and the values in its path. The route has an empty path if none matches.

@@ -140,6 +140,7 @@ func searchTakesWhatAURLHolds(b *bench, t *testing.T) {
 	}
 	for _, text := range []string{
 		"\x00", "\x00\x01\x7f", "%_%", `\\\'";--`, "') OR 1=1 --", "(a+)+$", strings.Repeat("é", 200),
+		strings.Repeat("😀", 200), "\x00é(",
 		"{p1:String}", "\xff"} {
 		if page, err := r.Events(
 			t.Context(), event.Query{

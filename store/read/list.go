@@ -166,13 +166,13 @@ func (r *Reader) newWalk(q event.Query, reportedBefore time.Time) *walk {
 	if !q.Until.IsZero() && q.Until.Before(w.until) {
 		w.until = q.Until
 	}
+	// Times of ids are whole milliseconds, so the bounds are rounded up to one, before the highest id is made of them.
+	w.since, w.until = ceilMilli(w.since), ceilMilli(w.until)
 	w.before = id.Lowest(w.until)
 	if !q.Before.IsZero() && slices.Compare(q.Before[:], w.before[:]) < 0 {
 		w.before = q.Before
 		w.until = q.Before.Time().Add(time.Millisecond)
 	}
-	// Times of ids are whole milliseconds, so the bounds are rounded up to one.
-	w.since, w.until = ceilMilli(w.since), ceilMilli(w.until)
 	return w
 }
 

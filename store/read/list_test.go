@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/store/internal/storetest"
 	"github.com/eventrelay/relay/store/write"
 	gocmp "github.com/google/go-cmp/cmp"
@@ -33,6 +35,44 @@ func TestListsAgreeWithModel(t *testing.T) {
 			if diff := gocmp.Diff(want, untimed(got), cmpopts.EquateEmpty()); diff != "" {
 				t.Fatalf("query %d %+v (-want +got):\n%s", i, q, diff)
 			}
+		}
+	}
+}
+
+// TestWindowsMeetWithinAMillisecond: of two windows that meet at a time between milliseconds, exactly one has each
+// event.
+func TestWindowsMeetWithinAMillisecond(t *testing.T) {
+	b := newBench(t)
+	w, _ := b.Writer(write.WriterConfig{})
+	r := b.Reader(w)
+	at := time.Now().Add(-5 * time.Second).Truncate(time.Millisecond)
+	var all []*event.Event
+	for i := range 3 {
+		b.IDs = id.NewGenerator(func() time.Time { return at.Add(time.Duration(i-1) * time.Millisecond) })
+		all = append(all, b.Event(0))
+	}
+	b.produceOld(all...)
+	before := event.Query{Account: storetest.Account, Limit: 5, Until: at.Add(400 * time.Microsecond)}
+	after := event.Query{Account: storetest.Account, Limit: 5, Since: before.Until}
+	for name, ids := range map[string]func(event.Query) []id.ID{
+		"list": func(q event.Query) (ids []id.ID) {
+			for _, e := range storetest.ListEvents(t, r, q, 1) {
+				ids = append(ids, e.ID)
+			}
+			return ids
+		},
+		"selection": func(q event.Query) (ids []id.ID) {
+			for _, e := range storetest.SelectEvents(t, r, q) {
+				ids = append(ids, e.ID)
+			}
+			return ids
+		},
+	} {
+		if diff := gocmp.Diff([]id.ID{all[1].ID, all[0].ID}, ids(before)); diff != "" {
+			t.Errorf("%s until %s (-want +got):\n%s", name, before.Until, diff)
+		}
+		if diff := gocmp.Diff([]id.ID{all[2].ID}, ids(after)); diff != "" {
+			t.Errorf("%s since %s (-want +got):\n%s", name, after.Since, diff)
 		}
 	}
 }

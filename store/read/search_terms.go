@@ -3,12 +3,16 @@ package read
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"math"
 	"net/http"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/eventrelay/relay/pkg/event"
@@ -18,7 +22,8 @@ import (
 
 // This file defines what a search matches, and writes it as SQL that parses as few bodies as possible.
 //
-// A text matches when the body, a header line or the id contains it, in any case. A header matches when its value
+// A text matches when the body, a header line or the id contains it, in any case, or when the body contains it as JSON
+// writes it, with the escapes that encoders are known to make (see escapedText). A header matches when its value
 // equals one of the values. The scalar at a path of a JSON body matches when it is a string that equals one of the
 // values, or true, false or null written as such, or a number of the same value. Integers are compared exactly, other
 // numbers in double precision. Strings are compared decoded. Of several members with the same name the first counts.
@@ -88,8 +93,50 @@ func searchText(q *ch.Query, text string) {
 	}
 	q.Add(" AND (").Add(function).Add("body").Add(closing).Add(", ").Literal(text).Add(") > 0 OR ")
 	q.Add(function).Add("headers").Add(closing).Add(", ").Literal(text).Add(") > 0")
+	if pattern := escapedText(text); pattern != "" {
+		q.Add(" OR position(body, ").Literal(`\`).Add(") > 0 AND match(body, ").Literal(pattern).Add(")")
+	}
 	searchID(q, strings.ToLower(text))
 	q.Add(")")
+}
+
+// escapedASCII are the printable ASCII characters that some JSON encoder writes as an escape: quote and backslash by
+// the rules of JSON, the slash in PHP, the others in encoders that keep JSON safe inside HTML (Go, .NET).
+const escapedASCII = "\"\\/<>&'+`"
+
+// mayBeEscaped reports whether a JSON encoder writes a character as an escape. Python and PHP do so by default with all
+// that is not ASCII.
+func mayBeEscaped(r rune) bool { return r > 127 || strings.ContainsRune(escapedASCII, r) }
+
+// escapedText returns a regular expression that finds a text, in any case, in JSON that has escapes for some of its
+// characters; "" for a text without characters that may be escaped.
+func escapedText(text string) string {
+	if !strings.ContainsFunc(text, mayBeEscaped) {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString("(?i)")
+	for _, r := range text {
+		if !mayBeEscaped(r) {
+			b.WriteString(regexp.QuoteMeta(string(r)))
+			continue
+		}
+		b.WriteString("(?:" + regexp.QuoteMeta(string(r)))
+		if strings.ContainsRune(`"\/`, r) {
+			b.WriteString(`|\\` + regexp.QuoteMeta(string(r)))
+		}
+		for c := r; ; { // the character in both cases
+			b.WriteByte('|')
+			for _, unit := range utf16.Encode([]rune{c}) {
+				fmt.Fprintf(&b, `\\u%04x`, unit)
+			}
+			if c = unicode.SimpleFold(c); c == r {
+				break
+			}
+		}
+		b.WriteByte(')')
+	}
+	return b.String()
 }
 
 // idText is an id in base32. It has the same groups of 5 bits as id.ID.String, in another alphabet: 4 zero bytes before

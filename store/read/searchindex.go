@@ -24,17 +24,18 @@ func addIndexHints(q *ch.Query, s *event.Search) {
 		addIndexHint(q, lines, "")
 	}
 	if low := strings.ToLower(s.Text); low != "" && !strings.Contains(id.Event, low) {
-		// Some non-ASCII letters fold to k, s or i, so a text with such letters is looked up without its k, s and i.
-		folded := ""
+		// JSON may write these characters as escapes. Some non-ASCII letters fold to k, s or i, so a text with such letters
+		// is looked up without its k, s and i.
+		rewritten := escapedASCII
 		if strings.ContainsFunc(s.Text, func(r rune) bool { return r > 127 }) {
-			folded = "kKsSiI"
+			rewritten += "kKsSiI"
 		}
 		within, starts := idPatterns(low)
 		texts := []string{s.Text}
 		for _, letters := range slices.Concat(within, starts) {
 			texts = append(texts, letters[min(1, len(letters)):]) // the index has another first letter, see schema.IndexedText
 		}
-		addIndexHint(q, texts, folded)
+		addIndexHint(q, texts, rewritten)
 	}
 	for _, m := range s.Body {
 		for _, texts := range needles(m) {
@@ -44,11 +45,11 @@ func addIndexHints(q *ch.Query, s *event.Search) {
 }
 
 // addIndexHint appends the condition that one of the texts occurs. It appends nothing when one of them has no part that
-// the index can look up. The letters in folded may be written as other ones, so they are not looked up.
-func addIndexHint(q *ch.Query, texts []string, folded string) {
+// the index can look up. The characters in rewritten may be written as other ones, so they are not looked up.
+func addIndexHint(q *ch.Query, texts []string, rewritten string) {
 	grams := make([]string, len(texts))
 	for i, t := range texts {
-		if grams[i] = longestASCII(t, folded); len(grams[i]) < minGram {
+		if grams[i] = longestASCII(t, rewritten); len(grams[i]) < minGram {
 			return
 		}
 	}

@@ -36,6 +36,8 @@ func TestTextIndexSkipsGranulesAndFindsTheSame(t *testing.T) {
 		`{"abcd":{"x":17},"b":17}`, `{"b":{"abcd":17}}`, `["needle"]`, strings.Repeat("x", 70_000) + "needle", "\ud7ffneedle",
 		"\xed\xa0\x80needle",
 		"a\u212awal\u212a", "a\u212awalk",
+		`{"a":"Gr\u00f6\u00DFe 42"}`, `{"a":"GR\u00d6SSE 42"}`, `{"u":"https:\/\/example.com\/\u00e9"}`,
+		`{"u":"https:\/\/example.com\/é"}`, `{"a":"M\u00fcller \u0026 S\u00d6HNE \ud83d\ude00"}`, "\xf0\\u00f6\xf0",
 	}
 	for i, body := range bodies {
 		for range 2 { // a granule
@@ -59,7 +61,7 @@ func TestTextIndexSkipsGranulesAndFindsTheSame(t *testing.T) {
 		"needle", "Needle", "eedl", "needlex", "\x00dle", "nothing of it", "größe 42", "GRÖSSE 42", "é needle", "%_s", `\_b%`,
 		"_b", "Tag: needle", "x-tag: ab\n", "need\u212ale", "a\u212awalk", some, some[4:], some[2:20], some[12:], "evt_", "😀",
 		"\n", "xxxx",
-		"\ud7ffneedle", "e\n", "json\nx-tag",
+		"\ud7ffneedle", "e\n", "json\nx-tag", "https://Example.com/É", "MÜLLER & söhne 😀", "& S", "Ö", `"GRÖSSE 42"`,
 	} {
 		searches = append(searches, event.Search{Text: text})
 	}
