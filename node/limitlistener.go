@@ -50,7 +50,8 @@ const minOfPeer = 256
 
 func newLimitListener(l net.Listener, limit int, proxies []netip.Prefix) *limitListener {
 	return &limitListener{Listener: l, limit: limit, ofPeer: max(limit/4, minOfPeer), proxies: proxies,
-		peers: map[netip.Addr]int{}, peerRequests: map[netip.Addr]int{}, slotFreed: make(chan struct{}, 1), closed: make(chan struct{})}
+		peers: map[netip.Addr]int{}, peerRequests: map[netip.Addr]int{},
+		slotFreed: make(chan struct{}, 1), closed: make(chan struct{})}
 }
 
 // Accept waits for a connection of an address that may have one more, then for a slot.
