@@ -84,8 +84,8 @@ func mediaType(r *http.Request, want string, others []string) (string, error) {
 
 // ReadBody reads the whole body into buf. A body larger than limit bytes is a payload_too_large error (400), one that
 // is cut off or too slow an invalid_request error (400), and Info.KeepBody may refuse one. Memory grows with the bytes
-// that arrive, not with Content-Length. The Front sets the read deadline; net/http removes it after the last byte of the
-// body.
+// that arrive, not with Content-Length. The Front sets the read deadline; net/http removes it after the last byte of
+// the body.
 func ReadBody(r *http.Request, buf *bytes.Buffer, limit int64) error {
 	if r.ContentLength > limit {
 		Discard(r)
