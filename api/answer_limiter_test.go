@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -35,13 +36,15 @@ func TestLargeAnswersAreBounded(t *testing.T) {
 		reads := make(chan struct{})
 		large := strings.Repeat("x", largeAnswerBudget/4-100)
 		ended := make(chan error)
+		callers := 0 // each response is for another key
 		serve := func(w http.ResponseWriter, most int, text string) error {
-			return a.write(t.Context(), w, most, func() any { return text })
+			callers++
+			return a.write(event.WithCaller(t.Context(), fmt.Sprint(callers)), w, most, func() any { return text })
 		}
 		for range 4 {
 			go func() { ended <- serve(slowClient{httptest.NewRecorder(), reads}, largeAnswerBudget/4, large) }()
+			synctest.Wait()
 		}
-		synctest.Wait()
 		began := time.Now()
 		err := serve(httptest.NewRecorder(), largeAnswerBudget/8, "x")
 		var refused *web.Error
@@ -74,6 +77,42 @@ func TestLargeAnswersAreBounded(t *testing.T) {
 		if err := a.write(ctx, httptest.NewRecorder(), largeAnswerBudget, func() any { return nil }); !errors.Is(
 			err, context.Canceled) {
 			t.Errorf("for a client that has left: %v", err)
+		}
+	})
+}
+
+// Large responses that one key reads slowly hold its share and leave room for others.
+func TestLargeAnswersOfAKeyAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAnswerLimiter()
+		reads, ended := make(chan struct{}), make(chan error)
+		serve := func(key string, w http.ResponseWriter, text string) error {
+			return a.write(event.WithCaller(t.Context(), key), w, answerShare, func() any { return text })
+		}
+		large := strings.Repeat("x", answerShare/4)
+		for range 4 {
+			go func() { ended <- serve("key_1", slowClient{httptest.NewRecorder(), reads}, large) }()
+		}
+		synctest.Wait()
+		began := time.Now()
+		var refused *web.Error
+		if err := serve("key_1", httptest.NewRecorder(), "x"); !errors.As(err, &refused) ||
+			refused.Status != http.StatusTooManyRequests || time.Since(began) != answerWait {
+			t.Errorf("one more of the key: %v after %v", err, time.Since(began))
+		}
+		for range 10 {
+			if err := serve("key_2", httptest.NewRecorder(), large); err != nil || time.Since(began) != answerWait {
+				t.Errorf("of another key: %v after %v", err, time.Since(began))
+			}
+		}
+		close(reads)
+		for range 4 {
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		}
+		if len(a.shares.of) != 0 || !a.budget.TryAcquire(largeAnswerBudget) {
+			t.Errorf("%d keys have a share, or some of the budget is held", len(a.shares.of))
 		}
 	})
 }

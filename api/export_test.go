@@ -67,3 +67,16 @@ func Remembered(a *API, account, path string, work func() error) func(key string
 	handle := RememberedAnswer(a, account, path, func() []byte { _ = work(); return nil })
 	return func(key string) error { _, err := handle(key); return err }
 }
+
+// BoundBodies sets how many bytes the bodies of all requests hold, and those of one key. It returns how many they hold.
+func BoundBodies(a *API, all, ofKey int64) (held func() int64) {
+	b := a.router.bodies
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.most, b.mostOfKey = all, ofKey
+	return func() int64 {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return b.all + int64(len(b.keys))
+	}
+}

@@ -86,6 +86,7 @@ type router struct {
 	rates      [classes]int
 	hosts      map[string]bool // see checkHost
 	public     *public
+	bodies     *bodyBudget
 	deprecated *deprecationTable
 	mux        *mux.Router
 	routes     map[string]route       // by path, which is also the name of the mux route
@@ -101,7 +102,8 @@ func newRouter(cfg *Config, deps *Deps, routes []route, repeats *idempotentCalls
 	rt := &router{
 		keys: deps.Config, uses: deps.KeyUses, refusals: deps.Refusals, limits: deps.Limits,
 		rates: [classes]int{cfg.RateRead, cfg.RateWrite, cfg.RateSend},
-		hosts: hostsOf(cfg), public: &public{ready: deps.Ready, pages: sync.OnceValues(func() (map[string]*page, error) {
+		hosts: hostsOf(cfg), bodies: newBodyBudget(),
+		public: &public{ready: deps.Ready, pages: sync.OnceValues(func() (map[string]*page, error) {
 			pages, err := publicPages(deprecated)
 			if err == nil {
 				err = addTools(pages, cfg.Version)
@@ -212,6 +214,11 @@ func (rt *router) serveFor(w http.ResponseWriter, r *http.Request, key *config.K
 	}
 	if err := rt.checkHost(r.Host); err != nil {
 		return err
+	}
+	if method != http.MethodGet && (r.ContentLength < 0 || r.ContentLength > uncountedBody) {
+		var release func()
+		info.KeepBody, release = rt.bodies.track(key.ID)
+		defer release()
 	}
 	if method != http.MethodGet && !found.sends {
 		related := config.OriginOf(r.Context()).Related // of a call inside the process; see package confirm

@@ -104,11 +104,11 @@ func runApply(ctx context.Context, c call, f applyFlags) error {
 	}
 	changes, err := apply.Run(ctx, apply.Options{
 		BaseURL: f.baseURL, Key: key, File: from, FileName: f.file, DryRun: f.dryRun, Prune: f.prune, Show: show,
-		Warn: func(text string) { fmt.Fprintf(c.stderr, "warning: %s\n", text) },
+		Warn: func(text string) { fmt.Fprintf(c.stderr, "warning: %s\n", printable(text)) },
 		Sources: apply.Sources{Getenv: c.getenv, ReadSecret: func(path string) (string, error) {
 			text, open, err := readSecret(path)
 			for _, path := range open {
-				fmt.Fprintf(c.stderr, "warning: other users can read or change %s; run chmod 600\n", path)
+				fmt.Fprintf(c.stderr, "warning: other users can read or change %s; run chmod 600\n", printable(path))
 			}
 			return text, err
 		}},
@@ -141,24 +141,26 @@ func apiKey(c call, file string) (string, error) {
 	return key, err
 }
 
-// printChange prints a change and its differences; nothing for an endpoint that stays as it is.
+// printChange prints a change and its differences; nothing for an endpoint that stays as it is. Whoever wrote the file
+// chose its names: none of them may hide a line from who reviews the changes in a terminal.
 func printChange(w io.Writer, x *apply.Change) {
+	line := func(format string, args ...any) { fmt.Fprintln(w, printable(fmt.Sprintf(format, args...))) }
 	if x.Action != apply.Unchanged {
 		id := ""
 		if x.ID != "" {
 			id = " (" + x.ID + ")"
 		}
-		fmt.Fprintf(w, "%s endpoint %s%s\n", x.Action, x.Name, id)
+		line("%s endpoint %s%s", x.Action, x.Name, id)
 	}
 	for _, f := range x.Fields {
 		if x.Action == apply.Create {
-			fmt.Fprintf(w, "    %s: %s\n", f.Path, f.New)
+			line("    %s: %s", f.Path, f.New)
 			continue
 		}
-		fmt.Fprintf(w, "    %s: %s -> %s\n", f.Path, f.Old, f.New)
+		line("    %s: %s -> %s", f.Path, f.Old, f.New)
 	}
 	for _, warning := range x.Warnings {
-		fmt.Fprintf(w, "    warning: %s\n", warning)
+		line("    warning: %s", warning)
 	}
 }
 

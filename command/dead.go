@@ -8,10 +8,8 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"text/tabwriter"
 	"time"
-	"unicode"
 
 	"github.com/eventrelay/relay/node/admin"
 )
@@ -81,16 +79,6 @@ func (c *client) printDead(records []admin.DeadRecord, limit int) {
 	if len(records) == limit {
 		fmt.Fprintln(c.out, "there may be more: --limit shows up to", admin.MaxDeadList)
 	}
-}
-
-// printable replaces characters of foreign text that could break the line or move the terminal's cursor.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return '·'
-		}
-		return r
-	}, s)
 }
 
 func retryDead(flags *flag.FlagSet) action {

@@ -9,6 +9,8 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strings"
+	"unicode"
 
 	"github.com/eventrelay/relay/node"
 	"github.com/eventrelay/relay/store/schema"
@@ -159,14 +161,34 @@ func exitCode(err error, stderr io.Writer) int {
 	case err == nil, errors.Is(err, flag.ErrHelp):
 		return ExitDone
 	case errors.As(err, &misuse):
-		fmt.Fprintln(stderr, "relay:", err)
+		printError(stderr, err)
 		return ExitMisused
 	case errors.Is(err, errNoProcess):
-		fmt.Fprintln(stderr, "relay:", err)
+		printError(stderr, err)
 		return ExitNoProcess
 	default:
-		fmt.Fprintln(stderr, "relay:", err)
+		printError(stderr, err)
 		return ExitRefused
+	}
+}
+
+// printable replaces characters of foreign text that could break the line or move the terminal's cursor.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '·'
+		}
+		return r
+	}, s)
+}
+
+// printError prints an error, which may name what others wrote. Its lines stay lines.
+func printError(stderr io.Writer, err error) {
+	for i, text := range strings.Split(err.Error(), "\n") {
+		if i == 0 {
+			text = "relay: " + text
+		}
+		fmt.Fprintln(stderr, printable(strings.ReplaceAll(text, "\t", "  ")))
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -20,6 +21,10 @@ import (
 // One address, or /64 of IPv6, has at most a part of the connections; more of it are closed at once. Otherwise one
 // client with as many requests as there are connections, each with a body that hardly arrives, would keep others out.
 // Trusted proxies and this machine have no such bound: others are behind them.
+//
+// A connection of HTTP/2 carries hundreds of requests, each with a goroutine and its buffers. So the requests that are
+// being answered have the bounds of the connections too, except that each connection may have one. An address beyond
+// its bound loses the connection: it could keep even a refusal from being sent.
 //
 // Its connections support CloseWrite: net/http uses it so that a client that is still sending can read why its request
 // was refused.
@@ -35,6 +40,8 @@ type limitListener struct {
 	mu              sync.Mutex // guards what follows
 	open            int
 	peers           map[netip.Addr]int // open connections of those that have a bound
+	requests        int                // that handlers are answering
+	peerRequests    map[netip.Addr]int // of requests, those of peers that have a bound
 	idleConnections list.List          // of *limitedConn without a request, the longest idle first
 }
 
@@ -43,7 +50,8 @@ const minOfPeer = 256
 
 func newLimitListener(l net.Listener, limit int, proxies []netip.Prefix) *limitListener {
 	return &limitListener{Listener: l, limit: limit, ofPeer: max(limit/4, minOfPeer), proxies: proxies,
-		peers: map[netip.Addr]int{}, slotFreed: make(chan struct{}, 1), closed: make(chan struct{})}
+		peers: map[netip.Addr]int{}, peerRequests: map[netip.Addr]int{},
+		slotFreed: make(chan struct{}, 1), closed: make(chan struct{})}
 }
 
 // Accept waits for a connection of an address that may have one more, then for a slot.
@@ -209,11 +217,25 @@ func (c *limitedConn) setIdleLocked(idle bool) {
 
 // requestStarted and requestFinished enclose a request. With HTTP/1 the answer is sent after the handler has returned,
 // and the server then calls connectionIdle. With HTTP/2 the connection may be idle already, and no call would follow.
-func (c *limitedConn) requestStarted() {
-	c.listener.mu.Lock()
-	defer c.listener.mu.Unlock()
+//
+// requestStarted reports whether the request may be answered. It closes the connection of an address that has too many.
+func (c *limitedConn) requestStarted() (admitted bool) {
+	l := c.listener
+	l.mu.Lock()
 	c.requests++
 	c.setIdleLocked(false)
+	l.requests++
+	if c.peer.IsValid() {
+		l.peerRequests[c.peer]++
+	}
+	isMore := c.requests > 1 // as only HTTP/2 has
+	closes := isMore && l.peerRequests[c.peer] > l.ofPeer
+	refused := isMore && l.requests > l.limit
+	l.mu.Unlock()
+	if closes {
+		_ = c.Close()
+	}
+	return !closes && !refused
 }
 
 // requestFinished gets the major version of HTTP.
@@ -221,6 +243,12 @@ func (c *limitedConn) requestFinished(major int) {
 	c.listener.mu.Lock()
 	defer c.listener.mu.Unlock()
 	c.requests--
+	c.listener.requests--
+	if c.peer.IsValid() {
+		if c.listener.peerRequests[c.peer]--; c.listener.peerRequests[c.peer] == 0 {
+			delete(c.listener.peerRequests, c.peer)
+		}
+	}
 	c.writing = major == 1
 	c.setIdleLocked(c.requests == 0 && !c.writing)
 }
@@ -241,6 +269,19 @@ func limitedOf(c net.Conn) *limitedConn {
 	return limited
 }
 
+// refuseTimeout is how long a client may take to read a refusal.
+const refuseTimeout = 5 * time.Second
+
+// refuseRequest answers 503 without a body, which the client's flow control could hold up.
+func refuseRequest(w http.ResponseWriter) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(refuseTimeout)) // every connection supports it
+	h := w.Header()
+	web.SetSandbox(h)
+	h.Set("Retry-After", "1")
+	h.Set("Content-Length", "0")
+	w.WriteHeader(http.StatusServiceUnavailable)
+}
+
 type limitedKey struct{}
 
 // watchRequests makes the server report to the connections of a limitListener when requests start and finish.
@@ -256,8 +297,11 @@ func watchRequests(srv *http.Server) {
 	}
 	srv.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c, _ := r.Context().Value(limitedKey{}).(*limitedConn); c != nil {
-			c.requestStarted()
 			defer c.requestFinished(r.ProtoMajor)
+			if !c.requestStarted() {
+				refuseRequest(w)
+				return
+			}
 		}
 		next.ServeHTTP(w, r)
 	})

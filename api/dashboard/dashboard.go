@@ -79,6 +79,8 @@ type Dashboard struct {
 	pages  *pages
 	front  http.Handler
 
+	forms openForms
+
 	examining sync.Mutex // held while deps.Doctor runs
 }
 
@@ -93,7 +95,7 @@ func New(cfg Config, deps Deps) (*Dashboard, error) {
 	if deps.Log == nil {
 		deps.Log = slog.New(slog.DiscardHandler)
 	}
-	d := &Dashboard{cfg: cfg, deps: deps, routes: make(map[string]methods),
+	d := &Dashboard{cfg: cfg, deps: deps, routes: make(map[string]methods), forms: openForms{of: map[string]int{}},
 		mux: mux.NewRouter().SkipClean(true).UseEncodedPath()}
 	var err error
 	if d.hosts, err = newHosts(&cfg); err != nil {

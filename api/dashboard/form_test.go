@@ -35,6 +35,33 @@ func (r *rig) addThings() {
 	}}, "", "")
 }
 
+// Forms of a person that have not been answered are bounded, whoever has the session. Others have their own.
+func TestFormsOfAPersonAreBounded(t *testing.T) {
+	rig := newRig(t)
+	rig.addThings()
+	rig.api.on("POST /v1/things", 201, `{}`)
+	b := rig.signedIn()
+	form := url.Values{"nonce": {b.get("/app/thing").nonce()}, "version": {"1"}, "name": {"after"}}
+	var leave func()
+	for range maxForms {
+		var err error
+		if leave, err = rig.d.forms.enter("usr_1"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.post("/app/thing", form).want(http.StatusTooManyRequests, "Nothing was done")
+	if other, err := rig.d.forms.enter("usr_2"); err != nil {
+		t.Error(err)
+	} else {
+		other()
+	}
+	leave()
+	b.post("/app/thing", form).wantRedirect("/app")
+	if rig.d.forms.of["usr_1"] != maxForms-1 || len(rig.d.forms.of) != 1 {
+		t.Errorf("%v", rig.d.forms.of)
+	}
+}
+
 // The nonce of a form is the Idempotency-Key of its call: a second submit is a repeat.
 func TestNonceIsTheIdempotencyKey(t *testing.T) {
 	rig := newRig(t)

@@ -10,6 +10,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/gorilla/mux"
 
@@ -165,6 +167,13 @@ func (d *Dashboard) serve(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	if method != http.MethodGet {
+		if x.access != public {
+			leave, err := d.forms.enter(v.person.ID)
+			if err != nil {
+				return err
+			}
+			defer leave()
+		}
 		if err := v.readForm(x.access); err != nil {
 			return err
 		}
@@ -232,6 +241,33 @@ const (
 	maxForm       = 1 << 20
 	maxPublicForm = 16 << 10
 )
+
+// maxForms bounds the forms of a person in memory: one may take a while to arrive, and a connection of HTTP/2 has many.
+const maxForms = 16
+
+// openForms counts the forms of people that have not been answered.
+type openForms struct {
+	mu sync.Mutex
+	of map[string]int // by person
+}
+
+// enter counts a form of a person, or returns the 429. Call leave once.
+func (o *openForms) enter(person string) (leave func(), err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.of[person] >= maxForms {
+		return nil, &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: time.Second,
+			Message: "Too many of your forms have not been answered yet. Nothing was done."}
+	}
+	o.of[person]++
+	return func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if o.of[person]--; o.of[person] == 0 {
+			delete(o.of, person)
+		}
+	}, nil
+}
 
 // readForm reads the body of a POST into v.values.
 func (v *visit) readForm(a access) error {

@@ -232,3 +232,23 @@ func (h transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	h.ServeHTTP(w, r)
 	return w.Result(), nil
 }
+
+// No proxy of the environment reads the key and the secrets.
+func TestProxyIsIgnored(t *testing.T) {
+	asked := make(chan string, 10)
+	proxy := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { asked <- r.URL.Host }))
+	defer proxy.Close()
+	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY"} {
+		t.Setenv(name, proxy.URL) // net/http reads it once in a process
+	}
+	c, err := newClient("http://relay.invalid", "key")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := c.try(t.Context(), http.MethodGet, "/v1/endpoints", nil, "", ""); err == nil || len(asked) > 0 {
+		t.Errorf("%v, %d requests to the proxy", err, len(asked))
+	}
+	if c.http.Transport.(*http.Transport).Proxy != nil { // it may have been read before
+		t.Error("the client has a proxy")
+	}
+}

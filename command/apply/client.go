@@ -41,8 +41,10 @@ func newClient(base, key string) (*client, error) {
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return nil, errors.New("the address of the relay must be http:// or https:// with a host")
 	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.Proxy = nil // one of the environment would read the key and the secrets
 	return &client{base: strings.TrimSuffix(base, "/"), key: key, http: &http.Client{
-		Timeout: requestTime,
+		Transport: transport, Timeout: requestTime,
 		CheckRedirect: func(*http.Request, []*http.Request) error { // the key and the secrets are for this address alone
 			return http.ErrUseLastResponse
 		},

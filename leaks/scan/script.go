@@ -2,9 +2,11 @@ package scan
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"iter"
 	"regexp"
 	"strings"
 )
@@ -27,9 +29,6 @@ var literal = regexp.MustCompile("[\"'`]" + `([A-Za-z0-9_./@~+%:-]{1,300}\.m?js)
 var chunkNames = regexp.MustCompile(
 	`"([\w./-]{0,100})"\s*\+\s*(?:\(\s*\{([^{}]*)\}\s*\[\w+\]\s*\|\|\s*\w+\s*\)|\w+)\s*` +
 		`\+\s*"([._-])"\s*\+\s*\{([^{}]*)\}\s*\[\w+\]\s*\+\s*"([\w.-]{0,50}\.js)"`)
-
-// chunkEntry is one entry of such a table.
-var chunkEntry = regexp.MustCompile(`"?([\w-]{1,100})"?\s*:\s*"([\w.-]{1,100})"`)
 
 var mapComment = regexp.MustCompile(`[#@]\s*sourceMappingURL=([^\s'"*]+)`)
 
@@ -58,15 +57,11 @@ func (r *run) readScript(res *result, text []byte) (hasMap bool) {
 	}
 	for _, m := range chunkNames.FindAllSubmatch(text, 10) {
 		names := map[string]string{}
-		for _, e := range chunkEntry.FindAllSubmatch(m[2], maxChunks) {
-			names[string(e[1])] = string(e[2])
+		for name, given := range chunkEntries(m[2]) {
+			names[name] = given
 		}
-		for _, e := range chunkEntry.FindAllSubmatch(m[4], maxChunks) {
-			name := string(e[1])
-			if given := names[name]; given != "" {
-				name = given
-			}
-			if !add(string(m[1]) + name + string(m[3]) + string(e[2]) + string(m[5])) {
+		for name, hash := range chunkEntries(m[4]) {
+			if !add(string(m[1]) + cmp.Or(names[name], name) + string(m[3]) + hash + string(m[5])) {
 				break
 			}
 		}
@@ -79,6 +74,39 @@ func (r *run) readScript(res *result, text []byte) (hasMap bool) {
 		r.addSourceMap(res, string(all[len(all)-1][1]))
 	}
 	return len(all) > 0
+}
+
+// chunkEntries yields the first entries of a table that chunkNames has found: 12:"ab34". It is no regular expression,
+// which would read a long table at a microsecond or more for each byte.
+func chunkEntries(table []byte) iter.Seq2[string, string] {
+	return func(yield func(name, value string) bool) {
+		left := maxChunks
+		for entry := range bytes.SplitSeq(table, []byte{','}) {
+			name, value, _ := bytes.Cut(entry, []byte{':'})
+			name, value = bytes.TrimSpace(name), bytes.TrimSpace(value)
+			if n := len(name); n > 2 && name[0] == '"' && name[n-1] == '"' {
+				name = name[1 : n-1]
+			}
+			n := len(value)
+			if n < 3 || value[0] != '"' || value[n-1] != '"' || !isChunkName(name) || !isChunkName(value[1:n-1]) {
+				continue
+			}
+			if !yield(string(name), string(value[1:n-1])) {
+				return
+			}
+			if left--; left == 0 {
+				return
+			}
+		}
+	}
+}
+
+// isChunkName reports whether a text may be the number, name or hash of a chunk.
+func isChunkName(text []byte) bool {
+	const most = 100
+	return len(text) > 0 && len(text) <= most && !bytes.ContainsFunc(text, func(c rune) bool {
+		return c != '_' && c != '-' && c != '.' && (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z')
+	})
 }
 
 // chunkPath returns the reference of a chunk that a script names. Bundlers write paths from their own root, which may

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"regexp"
 	"strings"
 	"syscall"
 	"unicode"
@@ -140,8 +141,11 @@ func rootText(err error) string {
 	}
 }
 
+// ownEnd is this machine's end of a connection in the text of an error: read tcp 10.1.2.3:40000->198.51.100.7:443.
+var ownEnd = regexp.MustCompile(`\b(tcp[46]?) \S+->`)
+
 // Message returns the text of err for an attempt: one line of at most 500 printable characters, because it may contain
-// bytes that the receiver sent. It does not contain the address of the operator's resolver.
+// bytes that the receiver sent. It does not contain the address of the operator's resolver, nor that of this machine.
 func Message(err error) string {
 	if err == nil {
 		return ""
@@ -151,6 +155,7 @@ func Message(err error) string {
 	if errors.As(err, &dns) {
 		text = dnsMessage(dns)
 	}
+	text = ownEnd.ReplaceAllString(text, "$1 ")
 	text = strings.Map(func(r rune) rune {
 		if r == utf8.RuneError || !unicode.IsPrint(r) {
 			return ' '

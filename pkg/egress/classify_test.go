@@ -290,6 +290,12 @@ func TestMessage(t *testing.T) {
 	f(errors.New("a\r\nb\x00c\u202ed\xff"), "a  b c d ")
 	f(errors.New(strings.Repeat("é", maxMessage)), strings.Repeat("é", maxMessage))
 	f(errors.New(strings.Repeat("é", maxMessage+1)), strings.Repeat("é", maxMessage-1)+"…")
+	reset := &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET,
+		Source: net.TCPAddrFromAddrPort(netip.MustParseAddrPort("[fd00::5]:40000")),
+		Addr:   net.TCPAddrFromAddrPort(netip.MustParseAddrPort("198.51.100.7:443"))}
+	f(reset, "read tcp 198.51.100.7:443: connection reset by peer")
+	f(fmt.Errorf("readLoopPeekFailLocked: %w", reset),
+		"readLoopPeekFailLocked: read tcp 198.51.100.7:443: connection reset by peer")
 	server := "10.96.0.10:53"
 	f(&net.DNSError{Name: "a.example", Err: "no such host", Server: server, IsNotFound: true},
 		"look up a.example: no such host")

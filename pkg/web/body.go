@@ -83,23 +83,44 @@ func mediaType(r *http.Request, want string, others []string) (string, error) {
 }
 
 // ReadBody reads the whole body into buf. A body larger than limit bytes is a payload_too_large error (400), one that
-// is cut off or too slow an invalid_request error (400). Memory grows with the bytes that arrive, not with
-// Content-Length. The Front sets the read deadline; net/http removes it after the last byte of the body.
+// is cut off or too slow an invalid_request error (400), and Info.KeepBody may refuse one. Memory grows with the bytes
+// that arrive, not with Content-Length. The Front sets the read deadline; net/http removes it after the last byte of
+// the body.
 func ReadBody(r *http.Request, buf *bytes.Buffer, limit int64) error {
 	if r.ContentLength > limit {
 		Discard(r)
 		return tooLarge(limit)
 	}
-	n, err := buf.ReadFrom(io.LimitReader(r.Body, limit+1))
+	body := &keptReader{from: io.LimitReader(r.Body, limit+1), keep: InfoOf(r).KeepBody}
+	n, err := buf.ReadFrom(body)
 	switch {
 	case n > limit:
 		Discard(r)
 		return tooLarge(limit)
+	case body.refused != nil: // not Discard: what has arrived would stay in memory meanwhile
+		return body.refused
 	case err != nil:
 		return &Error{Status: http.StatusBadRequest, Type: InvalidRequest,
 			Message: "the body did not arrive completely and in time; send it again", Err: err}
 	}
 	return nil
+}
+
+// keptReader reads what is kept in memory, and asks keep for each part.
+type keptReader struct {
+	from    io.Reader
+	keep    func(n int) error // nil: nothing is refused
+	refused error
+}
+
+func (k *keptReader) Read(p []byte) (int, error) {
+	n, err := k.from.Read(p)
+	if k.keep != nil && n > 0 {
+		if k.refused = k.keep(n); k.refused != nil {
+			return 0, k.refused
+		}
+	}
+	return n, err
 }
 
 // maxDiscarded is how much Discard reads of a body that is too large: 16 MiB.

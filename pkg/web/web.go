@@ -64,7 +64,10 @@ type Info struct {
 	Client netip.Addr        // see ClientAddr
 	Route  string            // set by the router
 	Vars   map[string]string // path parameters by name; set by the router
-	docs   string            // BaseURL and DocsPath
+	// KeepBody is called with the length of each part of the body that ReadBody keeps in memory, and may refuse it; set by
+	// the router, nil: it is not counted.
+	KeepBody func(n int) error
+	docs     string // BaseURL and DocsPath
 }
 
 type infoKey struct{}

@@ -1,0 +1,51 @@
+package command
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Names in a file, and those that the service has, hide nothing from who reads the differences in a terminal: they are
+// often somebody else's.
+func TestApplyPrintsForeignTextOnItsLine(t *testing.T) {
+	const hides = `\e[1A\e[2K\r\n\u202e\u200b\u009b2J`
+	file := filepath.Join(t.TempDir(), "relay.yaml")
+	text := strings.ReplaceAll(`endpoints:
+  - name: "aHIDES"
+    description: "bHIDES"
+    metadata: {"cHIDES": "dHIDES"}
+    destinations: [{name: "eHIDES", url: "https://example.com"}]
+`, "HIDES", hides)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	relay := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			fmt.Fprint(w, `{"data":[]}`)
+			return
+		}
+		w.WriteHeader(http.StatusForbidden)
+		fmt.Fprint(w, `{"error":{"type":"x","message":"f\u001b[2K\u001b[2J"}}`)
+	}))
+	defer relay.Close()
+	for _, flags := range [][]string{{"--dry-run"}, nil} { // differences; then an error with the name
+		var stdout, stderr bytes.Buffer
+		Run(t.Context(), "1.2.3", append([]string{"apply", "-f", file, "--base-url", relay.URL}, flags...),
+			func(name string) string { return map[string]string{apiKeyEnv: "key"}[name] }, &stdout, &stderr)
+		out := stdout.String() + stderr.String()
+		if !strings.Contains(out, "a·[1A·[2K") || !strings.Contains(out, "f·[2K") {
+			t.Errorf("%v: what is shown lacks something: %q", flags, out)
+		}
+		for line := range strings.Lines(out) {
+			if line != printable(strings.TrimSuffix(line, "\n"))+"\n" {
+				t.Errorf("%v: a terminal acts on %q", flags, line)
+			}
+		}
+	}
+}

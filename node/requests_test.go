@@ -1,0 +1,97 @@
+package node
+
+import (
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+)
+
+// fromListener makes each connection one of an address.
+type fromListener struct {
+	net.Listener
+	from string
+}
+
+func (l *fromListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &peerConn{c, l.from}, nil
+}
+
+// Requests on connections of HTTP/2 are bounded as connections are. One more of an address ends its connection, one
+// more of all is refused. Each connection may have one.
+func TestRequestsOnHTTP2AreBounded(t *testing.T) {
+	for _, c := range []struct {
+		from         string
+		most, ofPeer int
+		status       int // of one request more; 0: the connection ends
+	}{
+		{from: "192.0.2.1:1", most: 100, ofPeer: 3},
+		{from: "127.0.0.1:1", most: 3, ofPeer: 1, status: http.StatusServiceUnavailable},
+	} {
+		arrived, release := make(chan struct{}, 100), make(chan struct{})
+		srv := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			arrived <- struct{}{}
+			select {
+			case <-release:
+			case <-r.Context().Done():
+			}
+		}))
+		limited := newLimitListener(&fromListener{srv.Listener, c.from}, c.most, nil)
+		limited.ofPeer = c.ofPeer
+		srv.Listener, srv.EnableHTTP2 = limited, true
+		watchRequests(srv.Config)
+		srv.StartTLS()
+		defer srv.Close()
+		client := srv.Client()
+		answers := make(chan int, 100)
+		ask := func() {
+			resp, err := client.Get(srv.URL)
+			if err != nil {
+				answers <- 0
+				return
+			}
+			_ = resp.Body.Close()
+			if resp.ProtoMajor != 2 {
+				t.Errorf("HTTP/%d", resp.ProtoMajor)
+			}
+			answers <- resp.StatusCode
+		}
+		wait := func(what string, of chan int, want int) {
+			t.Helper()
+			select {
+			case got := <-of:
+				if got != want {
+					t.Errorf("%s from %s: status %d, want %d", what, c.from, got, want)
+				}
+			case <-time.After(10 * time.Second):
+				t.Errorf("%s from %s: no answer", what, c.from)
+			}
+		}
+		for range 3 {
+			go ask()
+			<-arrived
+		}
+		go ask()
+		wait("one more", answers, c.status)
+		others := http.StatusOK
+		if c.status == 0 {
+			others = 0
+		}
+		close(release)
+		for range 3 {
+			wait("another", answers, others)
+		}
+		go ask()
+		wait("after them", answers, http.StatusOK)
+		limited.mu.Lock()
+		if limited.requests > 1 || len(limited.peerRequests) > 1 {
+			t.Errorf("%d requests of %d addresses are counted", limited.requests, len(limited.peerRequests))
+		}
+		limited.mu.Unlock()
+	}
+}
