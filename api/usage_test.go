@@ -121,7 +121,8 @@ func TestUsageOfAMonth(t *testing.T) {
 		"?period=" + month(13).Format("2006-01"): "period: is not kept any more; the oldest month is " +
 			month(12).Format("2006-01"),
 	} {
-		if a := c.do("GET", "/v1/usage"+query, nil).wantError(400, "invalid_request", "period"); !strings.Contains(string(a.raw), message) {
+		a := c.do("GET", "/v1/usage"+query, nil).wantError(400, "invalid_request", "period")
+		if !strings.Contains(string(a.raw), message) {
 			t.Errorf("%s: %s", query, a.raw)
 		}
 	}

@@ -58,8 +58,8 @@ var csvLists = map[string]csvList{
 		"last_error_code updated_at")},
 	"alerts": {api: "/v1/alerts/history", filters: alertFilters, columns: strings.Fields("id rule state endpoint_id " +
 		"destination_id recovery_id value threshold fired_at resolved_at")},
-	"usage-days": {api: "/v1/usage", filters: periodFilter, each: "daily", columns: strings.Fields("daily.date daily.received daily.sent " +
-		"daily.findings daily.total daily.bytes")},
+	"usage-days": {api: "/v1/usage", filters: periodFilter, each: "daily", columns: strings.Fields("daily.date " +
+		"daily.received daily.sent daily.findings daily.total daily.bytes")},
 	"usage-30-days": {api: "/v1/usage/daily", each: "daily", columns: strings.Fields("daily.date daily.received " +
 		"daily.sent daily.findings daily.total daily.bytes")},
 	"usage-endpoints": {api: "/v1/usage", filters: periodFilter, each: "by_endpoint", columns: strings.Fields(

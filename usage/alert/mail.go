@@ -152,8 +152,8 @@ func noticesByAlert(all []waitingNotice) map[string][]string {
 	return notices
 }
 
-// leaseDigest takes the lease of the digest, so that no other node sends one, and marks its notices as busy. A notice that
-// is busy already waits for the next digest, and the later ones of its alert with it. release ends both.
+// leaseDigest takes the lease of the digest, so that no other node sends one, and marks its notices as busy. A notice
+// that is busy already waits for the next digest, and the later ones of its alert with it. release ends both.
 func (nf *notifier) leaseDigest(ctx context.Context) (all []waitingNotice, release func(), ok bool) {
 	var leased *config.AlertBudget
 	_, err := nf.deps.Config.ChangeAlert(ctx, config.AlertMailBudget, func(x *config.Alert) error {

@@ -128,8 +128,9 @@ func (nf *notifier) sendNotice(ctx, sending context.Context, alert, notice strin
 	}
 }
 
-// dueAlerts returns the alerts that have a notice which this node may send now, busy notices and those without a
-// slot included. The one that is due the longest is first: retries of newer alerts must not take the slots it waits for.
+// dueAlerts returns the alerts that have a notice which this node may send now, busy notices and those without a slot
+// included. The one that is due the longest is first: retries of newer alerts must not take the slots that it waits
+// for.
 func (nf *notifier) dueAlerts() []*config.Alert {
 	now, mails := nf.deps.Now(), nf.mailBudget()
 	since := map[string]time.Time{}
@@ -194,8 +195,8 @@ func (nf *notifier) isBusy(notice string) bool {
 	return nf.busy[notice]
 }
 
-// sendOpen sends a notice of an alert once, through the channels that it has claimed, and records the result. It reports
-// whether the result was recorded.
+// sendOpen sends a notice of an alert once, through the channels that it has claimed, and records the result. It
+// reports whether the result was recorded.
 func (nf *notifier) sendOpen(ctx context.Context, x *config.Alert, notice string, c claims) (recorded bool) {
 	var r round
 	n, ok := nf.leaseNotice(ctx, x, func(n config.AlertNotice, open []string) []string {
@@ -429,7 +430,8 @@ func (nf *notifier) openTargets(n *config.AlertNotice, now time.Time) []string {
 }
 
 // forgetSettled drops what markSettled remembered of notices, once the configuration log has it. Targets that are
-// pending in x, the alert as it is in the log, stay: they were settled meanwhile. x is nil if it has none of the notices.
+// pending in x, the alert as it is in the log, stay: they were settled meanwhile. x is nil if the log has none of the
+// notices.
 func (nf *notifier) forgetSettled(x *config.Alert, notices ...string) {
 	pending := map[string][]string{}
 	if x != nil {

@@ -61,9 +61,9 @@ func (nf *notifier) withSlots(n config.AlertNotice, open []string) []string {
 	return free
 }
 
-// claimSlots takes a slot of each channel that the next notice of an alert may be sent through now, and marks the notice
-// as busy. A notice that is busy already is left out: the next one may go to the targets that have received it. It never
-// waits: a notice whose channels are all occupied holds no goroutine, and no lease but its first one.
+// claimSlots takes a slot of each channel that the next notice of an alert may be sent through now, and marks the
+// notice as busy. A notice that is busy already is left out: the next one may go to the targets that have received it.
+// It never waits: a notice whose channels are all occupied holds no goroutine, and no lease but its first one.
 func (nf *notifier) claimSlots(x *config.Alert) (notice string, c claims) {
 	n, ok := nf.nextNotice(x, nf.mailBudget(), nf.deps.Now(), func(n config.AlertNotice, open []string) []string {
 		if nf.isBusy(n.ID) {

@@ -176,8 +176,8 @@ func TestAnotherNodeHasASlot(t *testing.T) {
 	})
 }
 
-// A channel that hangs delays the next notice of the same alert in the others by two seconds at most. It gets the notices
-// in order itself, and no channel gets one twice.
+// A channel that hangs delays the next notice of the same alert in the others by two seconds at most. It gets the
+// notices in order itself, and no channel gets one twice.
 func TestSlowChannelDelaysNotTheSameAlert(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -224,7 +224,8 @@ func TestForgetSettledKeepsPendingTargets(t *testing.T) {
 	r.notifier.markSettled("alrt_2", "slack")
 	x := &config.Alert{Notices: []config.AlertNotice{{ID: "alrt_1", PendingTargets: []string{"webhook"}}}}
 	r.notifier.forgetSettled(x, "alrt_1", "alrt_2")
-	if !r.notifier.isSettled("alrt_1", "webhook") || r.notifier.isSettled("alrt_1", "slack") || len(r.notifier.settled) != 1 {
+	if !r.notifier.isSettled("alrt_1", "webhook") || r.notifier.isSettled("alrt_1", "slack") ||
+		len(r.notifier.settled) != 1 {
 		t.Errorf("settled: %v", r.notifier.settled)
 	}
 	if r.notifier.forgetSettled(nil, "alrt_1"); len(r.notifier.settled) > 0 {
