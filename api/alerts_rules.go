@@ -157,6 +157,10 @@ func (in *endpointInput) alertChannels(o *object, next *config.EndpointAlerts) {
 			return
 		}
 		next.Channels = append(next.Channels, text)
+		if c := in.endpoints.alertSettings().Channel(text); c == nil || !c.Enabled {
+			in.warn(o.param(indexed(name, i)), "gets no alert of this endpoint until "+text+
+				" is set up and enabled in the account's alert settings (PATCH /v1/alerts)")
+		}
 	}
 }
 

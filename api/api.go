@@ -182,7 +182,7 @@ func newResources(cfg *Config, deps *Deps, c *core) (*resources, error) {
 		runs:     &runs{core: c, runs: deps.Runs, selection: deps.Selection},
 		endpoints: &endpoints{
 			core: c, config: deps.Config, keyring: deps.Keyring, limiterStore: deps.LimiterStore, egress: deps.Egress,
-			resolver: deps.Resolver, validateVerification: deps.ValidateVerification, baseURL: cfg.BaseURL,
+			alertSettings: deps.Config.AlertSettings, resolver: deps.Resolver, validateVerification: deps.ValidateVerification, baseURL: cfg.BaseURL,
 			searching: make(chan struct{}, maxSearches),
 		},
 		alerts: &alerts{
