@@ -558,6 +558,8 @@ func TestAlertsThatReachNobodyAreWarnedOf(t *testing.T) {
 	const slack = "https://hooks.slack.com/services/T0/B0/planted-a1b2"
 	f(target, `{"alerts":{"channels":["webhook","slack"]}}`, "alerts.channels[0]", "alerts.channels[1]")
 	f("/v1/alerts", `{"channels":{"slack":{"webhook_url":"`+slack+`","enabled":false}}}`)
+	f(target, `{"alerts":{"channels":["slack"]}}`) // as it is
+	f(target, `{"alerts":{"channels":[]}}`)
 	f(target, `{"alerts":{"channels":["slack"]}}`, "alerts.channels[0]")
 	f("/v1/alerts", `{"slack_webhook_url":"`+slack+`"}`) // as it is
 	f("/v1/alerts", `{"slack_webhook_url":"`+slack+`c"}`, "slack_webhook_url")
