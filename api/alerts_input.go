@@ -124,10 +124,11 @@ func nestedChannel(o *object, k notify.ChannelKind) (raw []byte, path string) {
 
 // channel reads one channel. Members that are left out keep their current value.
 func (in *alertsInput) channel(o *object, k notify.ChannelKind, s *config.AlertSettings) {
-	next := config.AlertChannel{Kind: string(k.Kind), Enabled: true}
-	if c := s.Channel(next.Kind); c != nil {
-		next = *c
+	before := config.AlertChannel{Kind: string(k.Kind), Enabled: true}
+	if c := s.Channel(before.Kind); c != nil {
+		before = *c
 	}
+	next := before
 	o.boolean("enabled", &next.Enabled)
 	if k.Mails {
 		in.addresses(o, k.Member, &next.To)
@@ -139,6 +140,11 @@ func (in *alertsInput) channel(o *object, k notify.ChannelKind, s *config.AlertS
 		in.channelSecret(o, s.ID, &next)
 	}
 	o.warnUnknown()
+	moved := next.URL != before.URL || !slices.Equal(next.To, before.To)
+	if _, said := o.raw("enabled"); moved && !said && !next.Enabled {
+		in.warn(o.param(k.Member), "is saved, but the channel is disabled and gets nothing: send channels."+next.Kind+
+			".enabled true to enable it")
+	}
 	s.SaveChannel(next)
 }
 

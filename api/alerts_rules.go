@@ -144,7 +144,7 @@ func (in *endpointInput) alertChannels(o *object, next *config.EndpointAlerts) {
 	if _, ok := o.raw(name); !ok {
 		return
 	}
-	all := notify.KindNames()
+	all, before := notify.KindNames(), next.Channels
 	elements := o.array(name, len(all))
 	next.Channels = make([]string, 0, len(elements))
 	for i, raw := range elements {
@@ -157,6 +157,10 @@ func (in *endpointInput) alertChannels(o *object, next *config.EndpointAlerts) {
 			return
 		}
 		next.Channels = append(next.Channels, text)
+		if c := in.endpoints.alertSettings().Channel(text); (c == nil || !c.Enabled) && !slices.Contains(before, text) {
+			in.warn(o.param(indexed(name, i)), "gets no alert of this endpoint until "+text+
+				" is set up and enabled in the account's alert settings (PATCH /v1/alerts)")
+		}
 	}
 }
 

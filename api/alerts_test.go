@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -537,6 +538,39 @@ func (f sendFunc) Send(ctx ctxT, c notify.Channel, m notify.Message) notify.Resu
 	return f(ctx, c, m)
 }
 
+// Alerts that go nowhere have a warning: of an endpoint whose channel is not set up or disabled, and of a channel that
+// gets a new target while it is disabled.
+func TestAlertsThatReachNobodyAreWarnedOf(t *testing.T) {
+	c := alertsClient(t)
+	target := "/v1/endpoints/" + c.endpoint(nil).text("id")
+	f := func(path, body string, params ...string) {
+		t.Helper()
+		a, got := c.do("PATCH", path, body).want(200), []string{}
+		for i := range 3 {
+			if p, ok := a.get(fmt.Sprintf("warnings.%d.param", i)).(string); ok {
+				got = append(got, p)
+			}
+		}
+		if !slices.Equal(got, params) {
+			t.Errorf("%s: warnings of %v", body, got)
+		}
+	}
+	const slack = "https://hooks.slack.com/services/T0/B0/planted-a1b2"
+	f(target, `{"alerts":{"channels":["webhook","slack"]}}`, "alerts.channels[0]", "alerts.channels[1]")
+	f("/v1/alerts", `{"channels":{"slack":{"webhook_url":"`+slack+`","enabled":false}}}`)
+	f(target, `{"alerts":{"channels":["slack"]}}`) // as it is
+	f(target, `{"alerts":{"channels":[]}}`)
+	f(target, `{"alerts":{"channels":["slack"]}}`, "alerts.channels[0]")
+	f("/v1/alerts", `{"slack_webhook_url":"`+slack+`"}`) // as it is
+	f("/v1/alerts", `{"slack_webhook_url":"`+slack+`c"}`, "slack_webhook_url")
+	f("/v1/alerts", `{"channels":{"slack":{"webhook_url":"`+slack+`"}}}`, "channels.slack.webhook_url")
+	f("/v1/alerts", `{"channels":{"slack":{"webhook_url":"`+slack+`d","enabled":true}}}`)
+	f("/v1/alerts", `{"channels":{"slack":{"webhook_url":"`+slack+`"}}}`)
+	f(target, `{"alerts":{"channels":["slack"]}}`)
+	f(target, `{"alerts":{"channels":[]}}`)
+	f(target, `{"name":"x"}`)
+}
+
 func TestEndpointAlerts(t *testing.T) {
 	c := newClient(t)
 	const none = `"alerts":{"enabled":true,"channels":null,"consecutive_failures":null,"failure_rate_percent":null,` +
@@ -551,7 +585,7 @@ func TestEndpointAlerts(t *testing.T) {
 		want(200)
 	if want := `"alerts":{"enabled":true,"channels":["slack"],"consecutive_failures":5,"failure_rate_percent":null,` +
 		`"muted_until":"2030-01-01T00:00:00.000Z"}`; !strings.Contains(string(a.raw), want) ||
-		a.get("warnings.0.param") != "alerts.mute" {
+		a.get("warnings.1.param") != "alerts.mute" {
 		t.Errorf("%s", a.raw)
 	}
 	if a = c.do("PATCH", target, `{"alerts":{"enabled":false,"channels":[]}}`).want(200); a.get(

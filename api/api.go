@@ -191,8 +191,9 @@ func newResources(cfg *Config, deps *Deps, c *core) (*resources, error) {
 		runs:     &runs{core: c, runs: deps.Runs, selection: deps.Selection},
 		endpoints: &endpoints{
 			core: c, config: deps.Config, keyring: deps.Keyring, limiterStore: deps.LimiterStore, egress: deps.Egress,
-			resolver: deps.Resolver, validateVerification: deps.ValidateVerification, baseURL: cfg.BaseURL,
-			searching: make(chan struct{}, maxSearches),
+			alertSettings: deps.Config.AlertSettings, resolver: deps.Resolver, baseURL: cfg.BaseURL,
+			validateVerification: deps.ValidateVerification,
+			searching:            make(chan struct{}, maxSearches),
 		},
 		alerts: &alerts{
 			core: c, config: deps.Config, keyring: deps.Keyring, notifier: deps.Notifier, egress: deps.Egress,

@@ -267,7 +267,12 @@ type Erasures interface {
 
 // Usage returns what an account has used.
 type Usage interface {
+	// Usage returns the use of this month.
 	Usage(ctx context.Context, account string) (*event.Usage, error)
+	// Period returns the use of a month that has ended, given its first moment. OldestPeriod returns that of the oldest
+	// month that is kept.
+	Period(ctx context.Context, account string, from time.Time) (*event.Usage, error)
+	OldestPeriod() time.Time
 	// LastDays returns the use of the last 30 days, by day, and by day and endpoint.
 	LastDays(ctx context.Context, account string) (*event.UsageDays, error)
 }

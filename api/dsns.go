@@ -129,7 +129,9 @@ func (a *dsns) merge(in *input, body []byte, d *config.DSN) {
 	default:
 		in.fail("platform", "cannot be changed, because browsers know the DSN; create another one")
 	}
-	if origins := o.array("allowed_origins", config.MaxOrigins); origins != nil {
+	if o.isNull("allowed_origins") {
+		d.AllowedOrigins = nil
+	} else if origins := o.array("allowed_origins", config.MaxOrigins); origins != nil {
 		d.AllowedOrigins = a.origins(in, origins)
 	}
 	if d.Platform == config.DSNServer && len(d.AllowedOrigins) > 0 {

@@ -77,6 +77,18 @@ func TestDSNs(t *testing.T) {
 	c.do("POST", target+"/rotate", nil).wantError(404, "not_found", "")
 }
 
+// null and an empty list both remove the allowed origins.
+func TestAllowedOriginsAreRemoved(t *testing.T) {
+	c := newClient(t)
+	target := "/v1/dsns/" + c.do("POST", "/v1/dsns", `{"platform":"browser"}`).want(201).text("id")
+	for _, none := range []string{"[]", "null"} {
+		c.do("PATCH", target, `{"allowed_origins":["https://app.example.com"]}`).want(200)
+		if a := c.do("PATCH", target, `{"allowed_origins":`+none+`}`).want(200); a.get("allowed_origins.0") != nil {
+			t.Errorf("allowed_origins %s: %s", none, a.raw)
+		}
+	}
+}
+
 // A DSN shows what it received. Without the store these members are null, and it can still be rotated.
 func TestDSNShowsWhatItReceived(t *testing.T) {
 	c := newClient(t)

@@ -28,6 +28,7 @@ const maxSearches = 2
 type endpoints struct {
 	*core
 	config               Endpoints
+	alertSettings        func() *config.AlertSettings
 	keyring              *config.Keyring
 	limiterStore         LimiterStore // circuit breakers, for the state of destinations
 	egress               egress.Policy

@@ -165,6 +165,7 @@ type fake struct {
 	OverviewFunc func(account string, now time.Time) (event.Overview, error)
 	TrafficFunc  func(endpoint string) (event.DestinationTraffic, error)
 	LastDaysFunc func() (*event.UsageDays, error)
+	PeriodFunc   func(from time.Time) (*event.Usage, error)
 
 	VerifyFunc func(check *config.DomainCheck) (pause time.Duration)
 
@@ -272,6 +273,18 @@ func (f *fake) EventEndpoint(_ context.Context, account string, d id.ID) (string
 		return e.Endpoint, nil
 	}
 	return "", event.ErrNotFound
+}
+
+func (f *fake) Period(_ context.Context, _ string, from time.Time) (*event.Usage, error) {
+	if f.PeriodFunc != nil {
+		return f.PeriodFunc(from)
+	}
+	return &event.Usage{From: from, To: from.AddDate(0, 1, 0), Figures: event.Figures{AsOf: time.Now()}}, nil
+}
+
+func (f *fake) OldestPeriod() time.Time {
+	now := time.Now().UTC()
+	return time.Date(now.Year()-1, now.Month(), 1, 0, 0, 0, 0, time.UTC)
 }
 
 func (f *fake) LastDays(context.Context, string) (*event.UsageDays, error) {

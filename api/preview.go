@@ -225,7 +225,7 @@ func previewViewOf(p *transform.Preview) *previewView {
 		step := stepView{Index: s.Index, Op: s.Op, Changed: []changeView{}, ChangedTotal: s.Total, Warnings: s.Warnings}
 		for _, c := range s.Changed {
 			x := changeView{Change: c.Kind, Pointer: c.Pointer, Before: orNull(c.Before), After: orNull(c.After)}
-			if c.Kind == transform.Moved {
+			if c.Kind == transform.Moved || c.Kind == transform.Replaced && c.From != "" {
 				x.From = &c.From
 			}
 			step.Changed = append(step.Changed, x)

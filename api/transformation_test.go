@@ -81,6 +81,10 @@ func TestTransformationPreview(t *testing.T) {
 		"steps.0.changed.0.change": "removed", "steps.0.changed.0.pointer": "/x", "steps.0.changed.0.before": `{"s":"<é>"}`,
 		"steps.0.changed_total": 1.0, "steps.0.warnings.0": "there is nothing at /none", "steps.1.changed.0.pointer": "/k",
 		"steps.1.changed.0.from": "", "error": nil})
+	reader.do("POST", path, `{"ops":[{"op":"rename","from":"/a","to":"/b","on_conflict":"replace"},
+		{"op":"add","path":"/b","value":3,"on_conflict":"replace"}],"sample":{"a":1,"b":2}}`).want(200).
+		has(obj{"steps.0.changed.0.change": "replaced", "steps.0.changed.0.from": "/a", "steps.0.changed.0.before": "2",
+			"steps.0.changed.0.after": "1", "steps.1.changed.0.change": "replaced", "steps.1.changed.0.from": nil})
 	reader.do("POST", path, `{"sample":[1e2]}`).want(200).has(obj{"output_text": `{"saved":[1e2]}`})
 	reader.do("POST", path, obj{"ops": []any{}, "sample_text": "{\"n\" : 1e400}"}).want(200).
 		has(obj{"output_text": `{"n":1e400}`, "output": nil, "steps": []any{}})

@@ -90,27 +90,66 @@ type endpointDay struct {
 	Bytes    int64  `json:"bytes"`
 }
 
-// usage serves the usage of an account. The last days are remembered for recentTime.
+// usage serves the usage of an account. The last days and the months that have ended are remembered for recentTime.
 type usage struct {
-	usage Usage
-	days  recent[*event.UsageDays]
+	usage   Usage
+	now     func() time.Time
+	days    recent[*event.UsageDays]
+	periods recent[*event.Usage]
 }
 
 func newUsage(c *core, u Usage) *usage {
-	return &usage{usage: u, days: recent[*event.UsageDays]{now: c.now}}
+	return &usage{usage: u, now: c.now, days: recent[*event.UsageDays]{now: c.now},
+		periods: recent[*event.Usage]{now: c.now}}
+}
+
+// periodLayout is how a period is written: a month in UTC.
+const periodLayout = "2006-01"
+
+// period reads the parameter of that name: the first moment of a month that has ended. It returns the zero time for
+// this month, which is the default.
+func (a *usage) period(q *query) time.Time {
+	sent := q.list("period")
+	if len(sent) == 0 {
+		return time.Time{}
+	}
+	from, err := time.Parse(periodLayout, sent[0])
+	now, oldest := a.now().UTC(), a.usage.OldestPeriod()
+	switch {
+	case err != nil || len(sent) > 1:
+		q.fail("period", "must be one month, such as %s", now.AddDate(0, 0, -now.Day()).Format(periodLayout))
+	case from.After(now):
+		q.fail("period", "has not begun yet; this month is %s", now.Format(periodLayout))
+	case from.Before(oldest):
+		q.fail("period", "is not kept any more; the oldest month is %s", oldest.Format(periodLayout))
+	case from.Year() != now.Year() || from.Month() != now.Month():
+		return from
+	}
+	return time.Time{}
 }
 
 func (a *usage) readUsage(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	q := newQuery(r, "usage")
+	from := a.period(q)
 	if q.refuseUnknownParameters(); q.err != nil {
 		return q.err
 	}
-	u, err := a.usage.Usage(r.Context(), key.Account)
+	u, err := a.read(r.Context(), key.Account, from)
 	if err != nil {
 		return err
 	}
 	web.WriteJSON(w, http.StatusOK, usageOf(u))
 	return nil
+}
+
+// read returns the usage of the month that begins at from, or of this month if that is zero.
+func (a *usage) read(ctx context.Context, account string, from time.Time) (*event.Usage, error) {
+	if from.IsZero() {
+		return a.usage.Usage(ctx, account)
+	}
+	return a.periods.get(ctx, account+" "+from.Format(periodLayout), func(ctx context.Context) (*event.Usage, error) {
+		return a.usage.Period(ctx, account, from)
+	})
 }
 
 func usageOf(u *event.Usage) usageView {

@@ -3,6 +3,7 @@ package api_test
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -81,6 +82,54 @@ func TestUsage(t *testing.T) {
 	c.do("GET", "/v1/usage", nil).wantError(503, "unavailable", "")
 	c.do("POST", "/v1/usage", nil).wantError(404, "not_found", "")
 	c.as("").do("GET", "/v1/usage", nil).wantError(401, "authentication_required", "")
+}
+
+// A month that has ended can be read while it is kept; it is read once in ten seconds. This month is the default.
+func TestUsageOfAMonth(t *testing.T) {
+	c := newClient(t).as(readKey)
+	now := time.Now().UTC()
+	month := func(ago int) time.Time {
+		return time.Date(now.Year(), now.Month()-time.Month(ago), 1, 0, 0, 0, 0, time.UTC)
+	}
+	reads := 0
+	c.fake.PeriodFunc = func(from time.Time) (*event.Usage, error) {
+		reads++
+		return &event.Usage{From: from, To: from.AddDate(0, 1, 0), Use: event.Use{Received: 3},
+			Figures: event.Figures{AsOf: now}}, nil
+	}
+	c.fake.UsageFunc = func(context.Context, string) (*event.Usage, error) {
+		return &event.Usage{From: month(0), To: month(-1), Figures: event.Figures{AsOf: now}}, nil
+	}
+	start := func(query string) any { return c.do("GET", "/v1/usage"+query, nil).want(200).get("period_start") }
+	for query, want := range map[string]time.Time{"": month(0), "?period=": month(0),
+		"?period=" + month(0).Format("2006-01"): month(0), "?period=" + month(1).Format("2006-01"): month(1),
+		"?period=+" + month(1).Format("2006-01"): month(1), "?period=" + month(12).Format("2006-01"): month(12)} {
+		if got := start(query); got != want.Format("2006-01-02T15:04:05.000Z") {
+			t.Errorf("%s begins at %v", query, got)
+		}
+	}
+	if reads != 2 {
+		t.Errorf("%d reads of two months", reads)
+	}
+	last := month(1).Format("2006-01")
+	for query, message := range map[string]string{
+		"?period=2026-13":                        "period: must be one month, such as " + last,
+		"?period=last":                           "period: must be one month, such as " + last,
+		"?period=" + last + "-01":                "period: must be one month, such as " + last,
+		"?period=" + last + "," + last:           "period: must be one month, such as " + last,
+		"?period=" + month(-1).Format("2006-01"): "period: has not begun yet; this month is " + now.Format("2006-01"),
+		"?period=" + month(13).Format("2006-01"): "period: is not kept any more; the oldest month is " +
+			month(12).Format("2006-01"),
+	} {
+		a := c.do("GET", "/v1/usage"+query, nil).wantError(400, "invalid_request", "period")
+		if !strings.Contains(string(a.raw), message) {
+			t.Errorf("%s: %s", query, a.raw)
+		}
+	}
+	c.do("GET", "/v1/usage?month="+last, nil).wantError(400, "invalid_request", "month")
+	c.do("GET", "/v1/usage/daily?period="+last, nil).wantError(400, "invalid_request", "period")
+	c.fake.PeriodFunc = func(time.Time) (*event.Usage, error) { return nil, event.ErrUnavailable }
+	c.do("GET", "/v1/usage?period="+month(2).Format("2006-01"), nil).wantError(503, "unavailable", "")
 }
 
 // The last 30 days have all days of the account, and the days with any use of the busiest endpoints. They are read once

@@ -177,6 +177,34 @@ func (u *Usage) cached(ctx context.Context, accountID string, age time.Duration)
 	return report, nil
 }
 
+// keptFor is how long the store keeps the counts of days (store/schema/tables/usage_day.sql).
+const keptFor = 400 * 24 * time.Hour
+
+// OldestPeriod returns the first day of the oldest month whose days are all kept.
+func (u *Usage) OldestPeriod() time.Time {
+	kept := u.deps.Now().UTC().Add(-keptFor)
+	month := time.Date(kept.Year(), kept.Month(), 1, 0, 0, 0, 0, time.UTC)
+	if month.Before(kept) {
+		month = month.AddDate(0, 1, 0)
+	}
+	return month
+}
+
+// Period returns the usage of a month that has ended; from is its first moment. Its projection is what was used. The
+// allowance is that of now. It is not cached.
+func (u *Usage) Period(ctx context.Context, accountID string, from time.Time) (*event.Usage, error) {
+	r := &event.Usage{From: from, To: from.AddDate(0, 1, 0), Allowance: u.cfg.Allowance}
+	var err error
+	if r.Figures, err = u.deps.Store.Usage(
+		ctx, accountID, event.UsageSpan{From: r.From, To: r.To, Recent: r.To}); err != nil {
+		return nil, err
+	}
+	r.Use = r.Figures.Sum()
+	r.Daily = everyDay(r.Daily, r.From, r.To.Add(-1))
+	r.Projection = event.Projection{Events: r.Use.Total(), Certain: true}
+	return r, nil
+}
+
 // recentDays is the span of the rate that a projection uses.
 const recentDays = 7
 

@@ -96,6 +96,40 @@ func TestPeriodIsACalendarMonthInUTC(t *testing.T) {
 	f(time.Date(2026, 9, 1, 13, 0, 0, 0, kiritimati), "2026-08-01T00:00:00", "2026-09-01T00:00:00", "2026-08-24T23:00:00")
 }
 
+// A month that has ended has all its days, and its projection is what was used. Months are kept for 400 days.
+func TestPeriod(t *testing.T) {
+	store := &fakeStore{daily: []event.DayUse{{Day: utc("2026-02-03T00:00:00"), Use: event.Use{Received: 7, Sent: 2}}}}
+	at := utc("2026-08-21T22:24:36")
+	u := newUsage(t, store, func() time.Time { return at }, func(c *usage.Config, _ *usage.Deps) { c.Allowance = 5 })
+	r, err := u.Period(t.Context(), "acc_1", utc("2026-02-01T00:00:00"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := utc("2026-03-01T00:00:00")
+	if diff := cmp.Diff(event.UsageSpan{From: utc("2026-02-01T00:00:00"), To: to, Recent: to}, store.span); diff != "" {
+		t.Error(diff)
+	}
+	if len(r.Daily) != 28 || !r.Daily[27].Day.Equal(utc("2026-02-28T00:00:00")) || r.Total() != 9 || !r.To.Equal(to) ||
+		r.Projection != (event.Projection{Events: 9, Certain: true}) || r.Over(r.Total()) != 4 {
+		t.Errorf("%+v", r)
+	}
+	for now, oldest := range map[string]string{
+		"2026-08-21T22:24:36": "2025-08-01T00:00:00", // 2025-07-17 and later are kept
+		"2026-11-26T00:00:00": "2025-11-01T00:00:00", // 2025-10-22 and later
+		"2026-11-05T00:00:00": "2025-10-01T00:00:00", // 2025-10-01 and later
+		"2026-11-05T00:00:01": "2025-11-01T00:00:00", // all but the first second of 2025-10
+	} {
+		at = utc(now)
+		if got := u.OldestPeriod(); !got.Equal(utc(oldest)) {
+			t.Errorf("%s: the oldest month is %v", now, got)
+		}
+	}
+	store.err = event.ErrUnavailable
+	if _, err := u.Period(t.Context(), "acc_1", to); !errors.Is(err, event.ErrUnavailable) {
+		t.Error(err)
+	}
+}
+
 // The days add up to the total, days without usage are included, and the total is compared with the allowance.
 func TestDaysAddUpToTheTotal(t *testing.T) {
 	store := &fakeStore{

@@ -58,12 +58,12 @@ var csvLists = map[string]csvList{
 		"last_error_code updated_at")},
 	"alerts": {api: "/v1/alerts/history", filters: alertFilters, columns: strings.Fields("id rule state endpoint_id " +
 		"destination_id recovery_id value threshold fired_at resolved_at")},
-	"usage-days": {api: "/v1/usage", each: "daily", columns: strings.Fields("daily.date daily.received daily.sent " +
-		"daily.findings daily.total daily.bytes")},
+	"usage-days": {api: "/v1/usage", filters: periodFilter, each: "daily", columns: strings.Fields("daily.date " +
+		"daily.received daily.sent daily.findings daily.total daily.bytes")},
 	"usage-30-days": {api: "/v1/usage/daily", each: "daily", columns: strings.Fields("daily.date daily.received " +
 		"daily.sent daily.findings daily.total daily.bytes")},
-	"usage-endpoints": {api: "/v1/usage", each: "by_endpoint", columns: strings.Fields("by_endpoint.endpoint_id " +
-		"by_endpoint.received by_endpoint.sent by_endpoint.total by_endpoint.bytes")},
+	"usage-endpoints": {api: "/v1/usage", filters: periodFilter, each: "by_endpoint", columns: strings.Fields(
+		"by_endpoint.endpoint_id by_endpoint.received by_endpoint.sent by_endpoint.total by_endpoint.bytes")},
 }
 
 // csvLink is the path of a list as CSV with its filters.
@@ -126,7 +126,7 @@ func (s *csvStream) read(cursor string) (rows []map[string]any, next string, err
 		}
 		var whole map[string]any
 		if strings.HasPrefix(s.api, "/v1/usage") {
-			err = s.v.get(s.api, nil, &whole)
+			err = s.v.get(s.api, s.query, &whole)
 			page.Data = []map[string]any{whole}
 		} else {
 			err = s.v.get(s.api, query, &page)

@@ -94,6 +94,39 @@ func TestUsagePage(t *testing.T) {
 	b.get(usagePath).want(503, "The event store is unavailable")
 }
 
+// The months before this one have a page, which leads to their neighbours, and their own files.
+func TestUsagePageOfAMonth(t *testing.T) {
+	r := newRig(t)
+	r.api.on("GET /v1/endpoints", http.StatusOK, `{"data":[{"id":"ep_1","name":"payments"}]}`)
+	r.api.on("GET /v1/usage/daily", http.StatusOK, usageDaysJSON)
+	show := func(month, query string, want ...string) string {
+		t.Helper()
+		r.api.on("GET /v1/usage", http.StatusOK, strings.Replace(usageJSON, "2026-08", month, 1))
+		return r.signedIn().get(usagePath+query).want(200, want...).main()
+	}
+	main := show("2026-08", "", `href="/app/usage?period=2026-07"`, "Projected for the month")
+	if strings.Contains(main, "Month after") {
+		t.Error("the page of this month leads to the next")
+	}
+	main = show("2026-06", "?period=2026-06", `href="/app/usage?period=2026-05"`, `href="/app/usage?period=2026-07"`,
+		"Usage of June 2026", "June 2026 by day", "Above the allowance",
+		"/app/csv/usage-days?period=2026-06", "/app/csv/usage-endpoints?period=2026-06")
+	if strings.Contains(main, "Projected") || strings.Contains(main, "30 days") || strings.Contains(main, "This month") {
+		t.Error("a month that has ended has a projection or the last 30 days")
+	}
+	if got := r.api.calls[len(r.api.calls)-2]; got.Path != "/v1/usage" || got.Query.Encode() != "period=2026-06" {
+		t.Errorf("the API is asked for %s?%s", got.Path, got.Query.Encode())
+	}
+	show("2026-07", "?period=2026-07", `href="/app/usage" rel="next"`)
+	if main := show("2025-08", "?period=2025-08"); strings.Contains(main, "Month before") {
+		t.Error("the page leads to a month that may not be kept")
+	}
+	r.signedIn().get("/app/csv/usage-days?period=2026-06&other=1").want(200)
+	if q := r.api.calls[len(r.api.calls)-1].Query.Encode(); q != "period=2026-06" {
+		t.Errorf("the file asks for %s", q)
+	}
+}
+
 // operationPages are pages of daily operation that every test of the group opens.
 var operationPages = []string{auditPath, usagePath, recoveriesPath, "/app/recoveries/rec_1",
 	alertHistoryPath, alertRulesPath, alertChannelsPath}

@@ -6,9 +6,18 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"time"
 )
 
 const usagePath = "/app/usage"
+
+// periodFilter is the filter of the month. periodLayout is how the API writes one.
+var periodFilter = []string{"period"}
+
+const periodLayout = "2006-01"
+
+// earlierMonths is how many months before this one the page leads to. The API keeps each of them whole.
+const earlierMonths = 12
 
 // usedCounts are the events that count against the allowance, as the API says them.
 type usedCounts struct {
@@ -18,7 +27,7 @@ type usedCounts struct {
 	Total    int64 `json:"total"`
 }
 
-// usageData is the usage of the present month, as the API says it.
+// usageData is the usage of a month, as the API says it.
 type usageData struct {
 	PeriodStart string     `json:"period_start"`
 	PeriodEnd   string     `json:"period_end"`
@@ -83,9 +92,56 @@ type usageDaysData struct {
 // usagePage is the data of the page of the usage.
 type usagePage struct {
 	*usageData
+	now         time.Time
 	Unavailable string         // why it could not be read
 	Last        *usageDaysData // nil if it could not be read
 	Chosen      *endpointUse   // the endpoint whose last 30 days are drawn; nil: all of them
+}
+
+// month returns the first moment of the period.
+func (u *usageData) month() time.Time {
+	t, _ := time.Parse(time.RFC3339, u.PeriodStart) // the API writes no other form
+	return t
+}
+
+// Month is the name of the period.
+func (u *usageData) Month() string { return u.month().Format("January 2006") }
+
+// Earlier is the page of the month before; empty if the pages end here.
+func (p *usagePage) Earlier() string {
+	if m := p.month(); m.AddDate(0, earlierMonths, 0).After(thisMonth(p.now)) {
+		return monthPath(m.AddDate(0, -1, 0))
+	}
+	return ""
+}
+
+// Later is the page of the month after.
+func (p *usagePage) Later() string {
+	if m := p.month().AddDate(0, 1, 0); m.Before(thisMonth(p.now)) {
+		return monthPath(m)
+	}
+	return usagePath
+}
+
+// Ended reports whether the period is a month that has ended.
+func (p *usagePage) Ended() bool { return p.month().Before(thisMonth(p.now)) }
+
+// CSV is the path of a list of the period as CSV.
+func (p *usagePage) CSV(name string) string {
+	if !p.Ended() {
+		return csvLink(name, nil)
+	}
+	return csvLink(name, url.Values{"period": {p.month().Format(periodLayout)}})
+}
+
+// thisMonth returns the first moment of the month of now, in UTC.
+func thisMonth(now time.Time) time.Time {
+	now = now.UTC()
+	return time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC)
+}
+
+func monthPath(month time.Time) string {
+	return usagePath + "?" + url.Values{"period": {month.Format(periodLayout)}}.Encode()
 }
 
 // Certain reports whether the projection is based on more than a day.
@@ -174,10 +230,11 @@ func (p *usagePage) drawLines() {
 	}
 }
 
-// showUsage shows the usage of the present month by day and endpoint, what it will be at its end, and the last 30 days.
+// showUsage shows the usage of a month by day and endpoint; of the present one, too, what it will be at its end, and
+// the last 30 days.
 func showUsage(v *visit) error {
-	p := usagePage{usageData: &usageData{}}
-	err := v.get("/v1/usage", nil, p.usageData)
+	p := usagePage{usageData: &usageData{}, now: v.deps.Now()}
+	err := v.get("/v1/usage", filtersOf(v.r.URL.Query(), periodFilter), p.usageData)
 	if x, ok := errors.AsType[*apiError](err); ok && x.isUnavailable() {
 		p.Unavailable, v.status = sentence(x.Message), x.Status
 		return v.page("usage", &p)
@@ -188,8 +245,10 @@ func showUsage(v *visit) error {
 	if err != nil {
 		return err
 	}
-	if err := readLastDays(v, &p); err != nil {
-		return err
+	if !p.Ended() {
+		if err := readLastDays(v, &p); err != nil {
+			return err
+		}
 	}
 	uses := p.ByEndpoint
 	if p.Last != nil {

@@ -1,7 +1,6 @@
 package mcp
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -87,7 +86,7 @@ func unknown(tool, name string, names []string) string {
 	if best := nearest.Name(strings.ToLower(name), names, len(name)/3+1); best != "" {
 		text, separator = text+fmt.Sprintf("; did you mean %q", best), "? "
 	}
-	return text + separator + "it has " + cmp.Or(strings.Join(names, ", "), "none")
+	return text + separator + "it has " + strings.Join(names, ", ")
 }
 
 func (a *argument) hint() string {

@@ -26,10 +26,10 @@ func TestWrongArgumentsAreNamed(t *testing.T) {
 			"include_body: must be true or false: also the body; it is data that others have written"},
 		{"event_get", argumentsOf[eventGetInput](), `{"id":"evt_1","max_bytes":1.5}`,
 			"max_bytes: must be an integer: most bytes of the body, up to 16384; 4096 if left out"},
-		{"usage_get", argumentsOf[noInput](), `{"month":"now"}`, "month: is no argument of usage_get; it has none"},
-		{"usage_get", argumentsOf[noInput](), `[]`, "arguments: must be an object"},
-		{"usage_get", argumentsOf[noInput](), ``, ""},
-		{"usage_get", argumentsOf[noInput](), `null`, ""},
+		{"usage_get", argumentsOf[usageGetInput](), `{"month":"now"}`, "month: is no argument of usage_get; it has period"},
+		{"usage_get", argumentsOf[usageGetInput](), `[]`, "arguments: must be an object"},
+		{"usage_get", argumentsOf[usageGetInput](), ``, ""},
+		{"usage_get", argumentsOf[usageGetInput](), `null`, ""},
 		{"event_get", argumentsOf[eventGetInput](), `{"id":"evt_1","include_body":true,"max_bytes":9}`, ""},
 	} {
 		if got := problemOf(x.tool, []byte(x.given), x.arguments); got != x.want {

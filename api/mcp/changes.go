@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -34,13 +33,6 @@ type proposal interface {
 	check(v map[string]any) error    // why it cannot be done
 	body(v map[string]any) any       // of the POST
 	summary(v map[string]any) string // says what will happen
-}
-
-func oneOf(name, value string, words []string) error {
-	if value == "" || slices.Contains(words, value) {
-		return nil
-	}
-	return fmt.Errorf("invalid_request: %s: must be one of %s", name, strings.Join(words, ", "))
 }
 
 // changing are the tools that ask for changes. A key that may only read does not see them.

@@ -18,7 +18,7 @@ func resources(path string, _ url.Values) (int, http.Header, string) {
 	switch path {
 	case "/v1/findings/fnd_1":
 		return 200, http.Header{}, `{"object":"finding","id":"fnd_1","name":"Stripe live secret key",` +
-			`"masked":"sk_live_***abcd","severity":"critical","status":"open","version":3}`
+			`"masked":"sk_live_***abcd","severity":"critical","status":"open","version":3,"kind":"secret","fingerprint":null}`
 	case "/v1/events/evt_1":
 		return 200, http.Header{}, `{"object":"event","id":"evt_1","type":"![x](https://evil.example)","status":"failed",` +
 			`"endpoint_id":"ep_1","last_attempt_at":"2026-01-01T00:00:00Z"}`
@@ -138,6 +138,14 @@ func TestChangesThatAreRefused(t *testing.T) {
 		{"finding_update", map[string]any{"id": "fnd_1", "status": "resolved", "resolution": "a routine check"},
 			"must be one of revoked"},
 		{"finding_update", map[string]any{"id": "fnd_1", "status": "ignored", "ignore_until": "soon"}, "must be a time"},
+		{"finding_update", map[string]any{"id": "fnd_1", "status": "resolved"}, "resolution: must be one of revoked"},
+		{"finding_update", map[string]any{"id": "fnd_1", "status": "ignored"}, "ignore_reason: must be one of"},
+		{"finding_update", map[string]any{"id": "fnd_1", "status": "acknowledged", "resolution": "removed"},
+			"resolution: can be set only together with the status resolved"},
+		{"finding_update", map[string]any{"id": "fnd_1", "status": "ignored", "ignore_reason": "accepted_risk",
+			"ignore_until": "2001-01-01T00:00:00Z"}, "ignore_until: must be in the future"},
+		{"finding_update", map[string]any{"id": "fnd_1", "status": "ignored", "ignore_reason": "accepted_risk",
+			"ignore_until": "2030-01-01T00:00:00Z"}, "ignore_until: must be within a day"},
 		{"event_replay", map[string]any{"id": "evt_1", "destination_id": "dst_2"}, "no enabled destination"},
 		{"event_replay", map[string]any{"id": "evt_3"}, "newest attempts of the event cannot be read"},
 		{"scan_start", map[string]any{"domain": "other.example.com"}, "verified are: shop.example.com"},

@@ -29,8 +29,15 @@ func (s *Server) addFindingUpdate(server *sdk.Server) {
 		"Asks a person to acknowledge, resolve, ignore or open a finding again. resolved needs a resolution, "+
 			"ignored a reason.",
 		func(_ context.Context, _ *config.Key, in findingUpdateInput) (change, error) {
-			return change{"/v1/findings/" + url.PathEscape(in.ID), false, "/v1/findings/update", in.Note, in}, nil
+			return change{"/v1/findings/" + url.PathEscape(in.ID), false, "/v1/findings/update", in.Note,
+				findingUpdate{in, s.deps.Now()}}, nil
 		})
+}
+
+// findingUpdate is a change that is asked for at a time.
+type findingUpdate struct {
+	findingUpdateInput
+	at time.Time
 }
 
 // body is refused if the finding has another version.
@@ -45,17 +52,30 @@ func (in findingUpdateInput) body(v map[string]any) any {
 	return body
 }
 
-// check returns why a finding cannot be updated so.
-func (in findingUpdateInput) check(v map[string]any) error {
-	from, to := finding.Status(fmt.Sprint(v["status"])), finding.Status(in.Status)
+// check returns why a finding cannot be updated so. Nobody is asked to approve what is then refused.
+func (in findingUpdate) check(v map[string]any) error {
+	to := finding.Status(in.Status)
 	if !slices.Contains(finding.Statuses, to) {
 		return errors.New("invalid_request: status: must be open, acknowledged, resolved or ignored")
 	}
-	if !from.MayBecome(to) {
+	if from := finding.Status(fmt.Sprint(v["status"])); !from.MayBecome(to) {
 		return &config.FindingStatusError{From: from, To: to}
 	}
-	return errors.Join(oneOf("resolution", in.Resolution, finding.Resolutions),
-		oneOf("ignore_reason", in.IgnoreReason, finding.IgnoreReasons), timeOrNone("ignore_until", in.IgnoreUntil))
+	u := config.FindingUpdate{Status: &to, Resolution: &in.Resolution, IgnoreReason: &in.IgnoreReason}
+	if in.IgnoreUntil != "" {
+		until, err := time.Parse(time.RFC3339, in.IgnoreUntil)
+		if err != nil {
+			return errors.New("invalid_request: ignore_until: must be a time such as 2026-08-21T22:24:36Z")
+		}
+		u.IgnoreUntil = &until
+	}
+	f := &config.Finding{Status: finding.Status(fmt.Sprint(v["status"])), Kind: finding.Kind(fmt.Sprint(v["kind"]))}
+	f.Fingerprint, _ = v["fingerprint"].(string)
+	err := u.Check(f, in.at)
+	if wrong, ok := errors.AsType[*config.InvalidError](err); ok {
+		return fmt.Errorf("invalid_request: %s: %s", wrong.Param, wrong.Message)
+	}
+	return err
 }
 
 func (in findingUpdateInput) summary(v map[string]any) string {
@@ -70,11 +90,4 @@ func (in findingUpdateInput) summary(v map[string]any) string {
 		text += ", until " + in.IgnoreUntil
 	}
 	return text
-}
-
-func timeOrNone(name, value string) error {
-	if _, err := time.Parse(time.RFC3339, value); value != "" && err != nil {
-		return fmt.Errorf("invalid_request: %s: must be a time such as 2026-08-21T22:24:36Z", name)
-	}
-	return nil
 }

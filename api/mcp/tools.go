@@ -89,7 +89,9 @@ type recoveriesListInput struct {
 	State      string `json:"state,omitempty" jsonschema:"such as awaiting_approval, running, completed or stopped"`
 }
 
-type noInput struct{}
+type usageGetInput struct {
+	Period string `json:"period,omitempty" jsonschema:"a month in UTC, such as 2026-10; this month if left out"`
+}
 
 // request is a call of /v1 and how its answer is shown.
 type request struct {
@@ -142,8 +144,10 @@ func (s *Server) addTools(server *sdk.Server) {
 			return request{path: "/v1/endpoints", within: "/app/endpoints", query: listOf(in, in.Limit)}
 		})
 	addRead(s, server, "usage_get", "Show the usage",
-		"Events, deliveries and bytes of the billing period, the allowance, and the projection to the period's end.",
-		func(noInput) request { return request{path: "/v1/usage", within: "/app/usage"} })
+		"Events, deliveries and bytes of a month, the allowance, and the projection to the month's end.",
+		func(in usageGetInput) request {
+			return request{path: "/v1/usage", within: "/app/usage", query: queryOf(in)}
+		})
 	addRead(s, server, "recoveries_list", "List recovery jobs",
 		"Jobs that deliver failed deliveries again, newest first: state, counters, canary and deadline. A person "+
 			"prepares them in the dashboard.",

@@ -181,6 +181,12 @@ func (c findings) UpdateFinding(ctx context.Context, id string, u FindingUpdate)
 	})
 }
 
+// Check returns why a finding cannot be changed so now; see UpdateFinding.
+func (u *FindingUpdate) Check(f *Finding, now time.Time) error {
+	changed := *f
+	return u.apply(&changed, now)
+}
+
 // apply changes a finding.
 func (u *FindingUpdate) apply(f *Finding, now time.Time) error {
 	if u.Note != nil {

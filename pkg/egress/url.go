@@ -79,7 +79,7 @@ func (p Policy) checkParts(u *url.URL, raw string) error {
 	case u.Opaque != "" || u.Hostname() == "":
 		return urlError("has no host; write it as https://host/path")
 	case u.User != nil:
-		return urlError("must not contain a user name or password; put credentials into the destination's headers")
+		return urlError("must not contain a user name or password; a destination has headers for credentials")
 	case strings.Contains(raw, "#"):
 		return urlError("must not contain a fragment; remove # and what follows it")
 	}

@@ -63,11 +63,11 @@ type UsageDays struct {
 	Figures            // Daily has every day
 }
 
-// Usage is the use of an account in the current period, with a projection to its end.
+// Usage is the use of an account in a period, with a projection to its end.
 type Usage struct {
 	From, To time.Time // the period
 	Use
-	Figures          // Daily has every day up to now
+	Figures          // Daily has every day of the period up to now
 	Allowance  int64 // 0 = none
 	Projection Projection
 }

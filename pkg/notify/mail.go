@@ -162,7 +162,7 @@ func (s *Sender) sendEach(ctx context.Context, c Channel, m Message) Result {
 	}
 	r.Error, r.Message = CodeSMTP, egress.Message(err)
 	switch code := egress.Classify(err); {
-	case ctx.Err() != nil:
+	case ctx.Err() != nil || code == event.CodeTimeout:
 		r.Error, r.Message = event.CodeTimeout, "the mail server did not take the message in time"
 	case code != event.CodeNetwork:
 		r.Error = code

@@ -137,7 +137,11 @@ func resultOfError(err error) Result {
 	if errors.As(err, &u) { // its text contains the URL
 		err = u.Err
 	}
-	return Result{Error: egress.Classify(err), Message: egress.Message(err)}
+	r := Result{Error: egress.Classify(err), Message: egress.Message(err)}
+	if r.Message == context.DeadlineExceeded.Error() {
+		r.Message = fmt.Sprintf("the channel gave no answer within %v", Timeout)
+	}
+	return r
 }
 
 // resultOfStatus returns the result of an answer with that HTTP status.

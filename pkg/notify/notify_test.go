@@ -446,7 +446,9 @@ func TestSendIsBoundedByTimeout(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, c := range []Channel{{Kind: Slack, URL: "https://h"}, {Kind: Email, To: []string{"a@b.c"}}} {
-			if r := s.Send(t.Context(), c, message()); r.OK || r.Error != event.CodeTimeout || r.Duration != Timeout {
+			r := s.Send(t.Context(), c, message())
+			if r.OK || r.Error != event.CodeTimeout || r.Duration != Timeout ||
+				strings.Contains(r.Message, "context deadline") {
 				t.Errorf("%s: %+v", c.Kind, r)
 			}
 		}

@@ -23,7 +23,7 @@ const (
 type Change struct {
 	Kind    string
 	Pointer string // where it is now, or was removed; at most MaxPointer bytes, as From
-	From    string // where it was, for Moved
+	From    string // where it was, for Moved and, if it took the place of another value, for Replaced
 	// Before and After are the beginning of the values as JSON, 200 bytes each. Empty: there was or is none, or it only
 	// moved.
 	Before, After string

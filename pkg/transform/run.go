@@ -410,18 +410,26 @@ func (r *run) rename() error {
 // renameMember gives a member another name. It keeps its place among the others.
 func (r *run) renameMember(p place, to *step) error {
 	before := r.pointerIfRecorded()
+	var old *value
 	if i := p.in.find(to); i >= 0 && !p.in.values[i].missing() {
 		if !r.op.replace {
 			r.trail[len(r.trail)-1].index = i
 			return r.fail(nil, occupied)
 		}
-		r.take(place{in: p.in, index: i})
+		v := r.take(place{in: p.in, index: i})
+		old = &v
 	}
 	if err := r.grow(len(to.key)); err != nil {
 		return err
 	}
 	p.in.keys[p.index], p.in.names[p.index] = to.key, to.name
-	r.record(Change{Kind: Moved, Pointer: r.pointerIfRecorded(), From: before}, nil, nil)
+	c := Change{Kind: Moved, Pointer: r.pointerIfRecorded(), From: before}
+	if old == nil {
+		r.record(c, nil, nil)
+		return nil
+	}
+	c.Kind = Replaced
+	r.record(c, old, p.at())
 	return nil
 }
 

@@ -179,6 +179,21 @@ func TestPreviewTellsEachStep(t *testing.T) {
 	}
 }
 
+// A rename that takes the place of another value says which value is gone, and where the new one comes from.
+func TestPreviewTellsWhatARenameReplaces(t *testing.T) {
+	got := previewOf(t, program(t, `[{"op":"rename","from":"/a","to":"/b","on_conflict":"replace"},
+		{"op":"rename","from":"/x/y","to":"/b","on_conflict":"replace"},
+		{"op":"rename","from":"/b","to":"/c","on_conflict":"replace"}]`), `{"a":1,"b":2,"x":{"y":3}}`, 1<<20)
+	want := []Step{
+		{0, Rename, []Change{{Replaced, "/b", "/a", "2", "1"}}, 1, []string{}},
+		{1, Rename, []Change{{Replaced, "/b", "/x/y", "1", "3"}}, 1, []string{}},
+		{2, Rename, []Change{{Moved, "/c", "/b", "", ""}}, 1, []string{}},
+	}
+	if !reflect.DeepEqual(got.Steps, want) || string(got.Output) != `{"c":3,"x":{}}` {
+		t.Errorf("%+v, output %s", got.Steps, got.Output)
+	}
+}
+
 // randomDocument returns JSON with few names, so that paths often match, and its paths.
 func randomDocument(r *rand.Rand, depth int) string {
 	switch n := r.IntN(6); {

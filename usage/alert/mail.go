@@ -152,8 +152,8 @@ func noticesByAlert(all []waitingNotice) map[string][]string {
 	return notices
 }
 
-// leaseDigest takes the lease of the digest, so that no other node sends one, and marks the alerts of its notices as
-// busy. Alerts that are busy already wait for the next digest. release ends both.
+// leaseDigest takes the lease of the digest, so that no other node sends one, and marks its notices as busy. A notice
+// that is busy already waits for the next digest, and the later ones of its alert with it. release ends both.
 func (nf *notifier) leaseDigest(ctx context.Context) (all []waitingNotice, release func(), ok bool) {
 	var leased *config.AlertBudget
 	_, err := nf.deps.Config.ChangeAlert(ctx, config.AlertMailBudget, func(x *config.Alert) error {
@@ -174,21 +174,23 @@ func (nf *notifier) leaseDigest(ctx context.Context) (all []waitingNotice, relea
 		return nil, nil, false
 	}
 	marked := map[string]bool{}
-	for alert := range noticesByAlert(nf.waitingNotices(leased, nf.deps.Now())) {
-		if nf.markBusy(alert) {
-			marked[alert] = true
+	for _, w := range nf.waitingNotices(leased, nf.deps.Now()) {
+		if nf.markBusy(w.notice.ID) {
+			marked[w.notice.ID] = true
 		}
 	}
-	// Read again: an alert that was busy until now may have changed.
+	// Read again: a notice that was busy until now may have changed.
+	waits := map[string]bool{} // alerts with an earlier notice that waits
 	all = slices.DeleteFunc(nf.waitingNotices(leased, nf.deps.Now()), func(w waitingNotice) bool {
-		return !marked[w.alert.ID]
+		waits[w.alert.ID] = waits[w.alert.ID] || !marked[w.notice.ID]
+		return waits[w.alert.ID]
 	})
 	return all, func() {
-		for alert := range marked {
-			nf.clearBusy(alert)
+		for notice := range marked {
+			nf.clearBusy(notice)
 		}
 		nf.releaseDigest(ctx)
-		nf.wakeUp() // other channels of these alerts may have waited
+		nf.wakeUp() // other channels of these notices may have waited
 	}, true
 }
 
@@ -300,7 +302,7 @@ func (nf *notifier) sendMail(ctx context.Context, channels []notify.SavedChannel
 func (nf *notifier) recordDigest(ctx context.Context, alert string, notices []string) {
 	ctx, cancel := recording(ctx)
 	defer cancel()
-	_, err := nf.deps.Config.ChangeAlert(ctx, alert, func(x *config.Alert) error {
+	changed, err := nf.deps.Config.ChangeAlert(ctx, alert, func(x *config.Alert) error {
 		now := nf.deps.Now().UTC()
 		x.Notices = slices.DeleteFunc(x.Notices, func(n config.AlertNotice) bool {
 			return slices.Contains(notices, n.ID) && len(nf.openTargets(&n, now)) == 0
@@ -317,7 +319,7 @@ func (nf *notifier) recordDigest(ctx context.Context, alert string, notices []st
 			slog.Any("error", err))
 		return // the addresses stay settled in memory; the next digest records them
 	}
-	nf.forgetSettled(notices...)
+	nf.forgetSettled(changed, notices...)
 }
 
 // digestMessage lists notices, oldest first. It lists maxDigestLines of them and counts the others by headline.

@@ -41,7 +41,7 @@ type notifier struct {
 	wake    chan struct{} // capacity 1
 
 	mu      sync.Mutex                 // guards busy, slots and settled
-	busy    map[string]bool            // alerts that a goroutine of this node is sending
+	busy    map[string]bool            // notices that a goroutine of this node is sending
 	slots   map[string]chan struct{}   // by channel; capacity channelSends: one element for each send
 	settled map[string]map[string]bool // by notice: targets that are done, until the configuration log has it
 }
@@ -73,14 +73,14 @@ func (nf *notifier) run(ctx context.Context) error {
 	defer tick.Stop()
 	for {
 		for _, x := range nf.dueAlerts() {
-			if ctx.Err() != nil || !nf.markBusy(x.ID) {
-				continue
+			if ctx.Err() != nil {
+				break
 			}
+			notice, c := nf.claimSlots(x)
 			// TryGo: a stop must not wait here for a goroutine to end.
-			c := nf.claimSlots(x)
-			if len(c) == 0 || !sends.TryGo(func() error { nf.sendAlert(ctx, sending, x.ID, c); return nil }) {
+			if len(c) == 0 || !sends.TryGo(func() error { nf.sendNotice(ctx, sending, x.ID, notice, c); return nil }) {
 				c.release()
-				nf.clearBusy(x.ID)
+				nf.clearBusy(notice)
 			}
 		}
 		if ctx.Err() == nil && nf.digestIsDue() && nf.markBusy(config.AlertMailBudget) {
@@ -117,19 +117,20 @@ func (nf *notifier) awaitSends(sends *errgroup.Group) {
 	}
 }
 
-// sendAlert sends the next notice of a busy alert through the channels that it has claimed. ctx ends with the notifier,
+// sendNotice sends a busy notice of an alert through the channels that it has claimed. ctx ends with the notifier,
 // sending a while later.
-func (nf *notifier) sendAlert(ctx, sending context.Context, id string, c claims) {
-	newest := nf.deps.Config.Alert(id) // it may have changed while the alert was busy
-	recorded := ctx.Err() == nil && newest != nil && nf.sendNext(sending, newest, c)
+func (nf *notifier) sendNotice(ctx, sending context.Context, alert, notice string, c claims) {
+	newest := nf.deps.Config.Alert(alert) // it may have changed since the slots were claimed
+	recorded := ctx.Err() == nil && newest != nil && nf.sendOpen(sending, newest, notice, c)
 	c.release()
-	if nf.clearBusy(id); recorded {
+	if nf.clearBusy(notice); recorded {
 		nf.wakeUp() // the next notice of the same alert may be due
 	}
 }
 
-// dueAlerts returns the alerts that have a notice which this node may send now, busy alerts and those without a slot
-// included. The one that is due the longest is first: retries of newer alerts must not take the slots it waits for.
+// dueAlerts returns the alerts that have a notice which this node may send now, busy notices and those without a slot
+// included. The one that is due the longest is first: retries of newer alerts must not take the slots that it waits
+// for.
 func (nf *notifier) dueAlerts() []*config.Alert {
 	now, mails := nf.deps.Now(), nf.mailBudget()
 	since := map[string]time.Time{}
@@ -171,28 +172,37 @@ func (nf *notifier) nextNotice(x *config.Alert, mails *config.AlertBudget, now t
 // allOpen chooses all open targets of a notice.
 func allOpen(_ config.AlertNotice, open []string) []string { return open }
 
-// markBusy reserves an alert for the calling goroutine. It returns false if another goroutine has it.
-func (nf *notifier) markBusy(alert string) bool {
+// markBusy reserves a notice for the calling goroutine. It returns false if another goroutine has it.
+func (nf *notifier) markBusy(notice string) bool {
 	nf.mu.Lock()
 	defer nf.mu.Unlock()
-	if nf.busy[alert] {
+	if nf.busy[notice] {
 		return false
 	}
-	nf.busy[alert] = true
+	nf.busy[notice] = true
 	return true
 }
 
-func (nf *notifier) clearBusy(alert string) {
+func (nf *notifier) clearBusy(notice string) {
 	nf.mu.Lock()
 	defer nf.mu.Unlock()
-	delete(nf.busy, alert)
+	delete(nf.busy, notice)
 }
 
-// sendNext sends the next due notice of an alert once, through the channels that it has claimed, and records the
-// result. It reports whether the result was recorded.
-func (nf *notifier) sendNext(ctx context.Context, x *config.Alert, c claims) (recorded bool) {
+func (nf *notifier) isBusy(notice string) bool {
+	nf.mu.Lock()
+	defer nf.mu.Unlock()
+	return nf.busy[notice]
+}
+
+// sendOpen sends a notice of an alert once, through the channels that it has claimed, and records the result. It
+// reports whether the result was recorded.
+func (nf *notifier) sendOpen(ctx context.Context, x *config.Alert, notice string, c claims) (recorded bool) {
 	var r round
-	n, ok := nf.leaseNotice(ctx, x, func(_ config.AlertNotice, open []string) []string {
+	n, ok := nf.leaseNotice(ctx, x, func(n config.AlertNotice, open []string) []string {
+		if n.ID != notice {
+			return nil
+		}
 		chosen := slices.DeleteFunc(slices.Clone(open), func(to string) bool { return c[channelOf(to)] == nil })
 		r.leftOpen = len(chosen) < len(open)
 		return chosen
@@ -210,8 +220,34 @@ func (nf *notifier) sendNext(ctx context.Context, x *config.Alert, c claims) (re
 	if err != nil {
 		nf.deps.Log.LogAttrs(ctx, slog.LevelError, "cannot open alert channels", slog.Any("error", err))
 	}
-	nf.send(ctx, n, channels, nf.message(x, n), err == nil, c)
+	sent, opened := make(chan struct{}), err == nil
+	var sending sync.WaitGroup
+	sending.Go(func() {
+		defer close(sent)
+		nf.send(ctx, n, channels, nf.message(x, n), opened, c)
+	})
+	nf.recordReceived(ctx, x.ID, n.ID, sent)
+	sending.Wait()
 	return nf.recordResult(ctx, x.ID, n.ID, r)
+}
+
+// recordReceived records once a second which targets have received a notice while others have not answered yet, if the
+// alert has further notices: a channel that hangs must not delay these in the others. It returns when sent is closed.
+func (nf *notifier) recordReceived(ctx context.Context, alert, notice string, sent <-chan struct{}) {
+	tick := time.NewTicker(slotWait)
+	defer tick.Stop()
+	for {
+		select {
+		case <-sent:
+			return
+		case <-tick.C:
+		}
+		x := nf.deps.Config.Alert(alert)
+		if x != nil && len(x.Notices) > 1 && nf.hasSettled(notice) &&
+			nf.changeNotice(ctx, alert, notice, func(*config.AlertNotice, time.Time) {}) {
+			nf.wakeUp() // the next notice may be due for them
+		}
+	}
 }
 
 // round is one try to send a notice.
@@ -315,6 +351,12 @@ func (nf *notifier) isSettled(notice, to string) bool {
 	return nf.settled[notice][to]
 }
 
+func (nf *notifier) hasSettled(notice string) bool {
+	nf.mu.Lock()
+	defer nf.mu.Unlock()
+	return len(nf.settled[notice]) > 0
+}
+
 // recording returns a context for recording a result: a stop does not end it, but recordTimeout does.
 func recording(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
@@ -324,24 +366,32 @@ func recording(ctx context.Context) (context.Context, context.CancelFunc) {
 // no target is left or its 24 hours are over. If the log takes no record, the settled targets stay in memory: the
 // next pass tries again and sends to none of them twice. Any node may send it to targets that wait for a slot here.
 func (nf *notifier) recordResult(ctx context.Context, alert, notice string, r round) bool {
-	ctx, cancel := recording(ctx)
-	defer cancel()
-	_, err := nf.deps.Config.ChangeAlert(ctx, alert, func(x *config.Alert) error {
-		i := slices.IndexFunc(x.Notices, func(n config.AlertNotice) bool { return n.ID == notice })
-		if i < 0 {
-			return config.ErrAlertUnchanged
-		}
-		n, now := &x.Notices[i], nf.deps.Now().UTC()
-		n.PendingTargets = nf.openTargets(n, now)
-		if len(n.PendingTargets) == 0 {
-			x.Notices = slices.Delete(x.Notices, i, i+1)
-			return nil
-		}
+	return nf.changeNotice(ctx, alert, notice, func(n *config.AlertNotice, now time.Time) {
 		pauseFailed(n, r.targets, now)
 		n.LeaseNode, n.LeaseUntil = nf.cfg.Node, n.NextAt.Add(leaseTime)
 		if r.leftOpen {
 			n.LeaseUntil = now
 		}
+	})
+}
+
+// changeNotice removes the settled targets from a notice in the configuration log, and the notice if no target is left.
+// Otherwise it calls alter, which may change the rest. It reports whether the log has the change.
+func (nf *notifier) changeNotice(ctx context.Context, alert, notice string,
+	alter func(n *config.AlertNotice, now time.Time)) bool {
+	ctx, cancel := recording(ctx)
+	defer cancel()
+	changed, err := nf.deps.Config.ChangeAlert(ctx, alert, func(x *config.Alert) error {
+		i := slices.IndexFunc(x.Notices, func(n config.AlertNotice) bool { return n.ID == notice })
+		if i < 0 {
+			return config.ErrAlertUnchanged
+		}
+		n, now := &x.Notices[i], nf.deps.Now().UTC()
+		if n.PendingTargets = nf.openTargets(n, now); len(n.PendingTargets) == 0 {
+			x.Notices = slices.Delete(x.Notices, i, i+1)
+			return nil
+		}
+		alter(n, now)
 		return nil
 	})
 	if err != nil {
@@ -349,7 +399,7 @@ func (nf *notifier) recordResult(ctx context.Context, alert, notice string, r ro
 			slog.Any("error", err))
 		return false
 	}
-	nf.forgetSettled(notice)
+	nf.forgetSettled(changed, notice)
 	return true
 }
 
@@ -379,11 +429,22 @@ func (nf *notifier) openTargets(n *config.AlertNotice, now time.Time) []string {
 	return to
 }
 
-// forgetSettled drops what markSettled remembered, once the configuration log has it.
-func (nf *notifier) forgetSettled(notices ...string) {
+// forgetSettled drops what markSettled remembered of notices, once the configuration log has it. Targets that are
+// pending in x, the alert as it is in the log, stay: they were settled meanwhile. x is nil if the log has none of the
+// notices.
+func (nf *notifier) forgetSettled(x *config.Alert, notices ...string) {
+	pending := map[string][]string{}
+	if x != nil {
+		for _, n := range x.Notices {
+			pending[n.ID] = n.PendingTargets
+		}
+	}
 	nf.mu.Lock()
 	defer nf.mu.Unlock()
 	for _, notice := range notices {
-		delete(nf.settled, notice)
+		maps.DeleteFunc(nf.settled[notice], func(to string, _ bool) bool { return !slices.Contains(pending[notice], to) })
+		if len(nf.settled[notice]) == 0 {
+			delete(nf.settled, notice)
+		}
 	}
 }

@@ -181,7 +181,8 @@ func TestNotifierSkipsTargetsThatAnotherNodeServed(t *testing.T) {
 				n.NextAt.Add(firstPause+leaseTime)
 		})
 		time.Sleep(firstPause + leaseTime + time.Second)
-		r.notifier.sendNext(t.Context(), seen, r.notifier.claimSlots(seen))
+		notice, c := r.notifier.claimSlots(seen)
+		r.notifier.sendOpen(t.Context(), seen, notice, c)
 		if got := r.sender.all(); len(got) != 1 || got[0].kind != notify.Slack {
 			t.Errorf("sent %+v", got)
 		}

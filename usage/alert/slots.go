@@ -61,11 +61,20 @@ func (nf *notifier) withSlots(n config.AlertNotice, open []string) []string {
 	return free
 }
 
-// claimSlots takes a slot of each channel that the next notice of an alert may be sent through now. It never waits: an
-// alert whose channels are all occupied holds no goroutine, and no lease but the first one of a notice.
-func (nf *notifier) claimSlots(x *config.Alert) claims {
-	n, _ := nf.nextNotice(x, nf.mailBudget(), nf.deps.Now(), nf.withSlots)
-	c := claims{}
+// claimSlots takes a slot of each channel that the next notice of an alert may be sent through now, and marks the
+// notice as busy. A notice that is busy already is left out: the next one may go to the targets that have received it.
+// It never waits: a notice whose channels are all occupied holds no goroutine, and no lease but its first one.
+func (nf *notifier) claimSlots(x *config.Alert) (notice string, c claims) {
+	n, ok := nf.nextNotice(x, nf.mailBudget(), nf.deps.Now(), func(n config.AlertNotice, open []string) []string {
+		if nf.isBusy(n.ID) {
+			return nil
+		}
+		return nf.withSlots(n, open)
+	})
+	if !ok || !nf.markBusy(n.ID) {
+		return "", nil
+	}
+	c = claims{}
 	for _, to := range n.PendingTargets {
 		channel := channelOf(to)
 		if c[channel] != nil {
@@ -78,5 +87,5 @@ func (nf *notifier) claimSlots(x *config.Alert) claims {
 		default: // a digest was first
 		}
 	}
-	return c
+	return n.ID, c
 }
