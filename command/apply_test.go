@@ -36,7 +36,7 @@ func TestApplyPrintsForeignTextOnItsLine(t *testing.T) {
 	defer relay.Close()
 	for _, flags := range [][]string{{"--dry-run"}, nil} { // differences; then an error with the name
 		var stdout, stderr bytes.Buffer
-		Run(t.Context(), "1.2.3", append([]string{"apply", "-f", file, "--base-url", relay.URL}, flags...),
+		Program{Version: "1.2.3"}.Run(t.Context(), append([]string{"apply", "-f", file, "--base-url", relay.URL}, flags...),
 			func(name string) string { return map[string]string{apiKeyEnv: "key"}[name] }, &stdout, &stderr)
 		out := stdout.String() + stderr.String()
 		if !strings.Contains(out, "a·[1A·[2K") || !strings.Contains(out, "f·[2K") {
