@@ -41,7 +41,7 @@ parts=(
 	"clickhouse ./pkg/embedded/clickhouse KillsLoseNothing"
 	"compose deploy/compose/test.sh"
 	"kubernetes deploy/kubernetes/test.sh"
-	"autoscaling deploy/kubernetes/autoscaling.sh"
+	"chart deploy/kubernetes/chart.sh"
 	"release deploy/release/test.sh"
 	"contract deploy/contract/schemathesis.sh"
 	"repeats deploy/repeats.sh"
@@ -75,9 +75,9 @@ run_part() {
 		"$1" 2>&1 | tee "$output.log"
 		sed -n 's/.*: \([0-9]* events accepted.*\)/\1/p' "$output.log" >"$output.figures"
 		;;
-	deploy/kubernetes/autoscaling.sh)
+	deploy/kubernetes/chart.sh)
 		"$1" 2>&1 | tee "$output.log"
-		sed -n 's/.*: \([0-9]* pods .*\)/\1/p' "$output.log" >"$output.figures"
+		sed -n 's/.*: \([0-9]* \(pods\|requests\) .*\)/\1/p' "$output.log" >"$output.figures"
 		;;
 	deploy/release/test.sh)
 		"$1" 2>&1 | tee "$output.log"

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -17,9 +16,8 @@ import (
 )
 
 const (
-	controlPlane = "10.99.0.1" // of deploy/kubernetes/cluster.sh
-	perReplica   = 50_000      // recordsPerReplica of the chart
-	asked        = 4           // what the lag asks for
+	perReplica = 50_000 // recordsPerReplica of the chart
+	asked      = 4      // what the lag asks for
 )
 
 // adapterService makes the adapter the server of external metrics. %s is the address of the control plane.
@@ -56,30 +54,13 @@ spec:
 // rule of docs/kubernetes.md. Each node reports the lag of the whole group, and another release has a larger one: both
 // must not count. Without the metric it changes nothing.
 func TestAutoscaling(t *testing.T) {
-	dir := os.Getenv("RELAY_TEST_CONTROL_PLANE")
-	if dir == "" {
-		t.Skip("deploy/kubernetes/autoscaling.sh runs this (make torture PART=autoscaling)")
-	}
-	root, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
-	k := &kubernetes{dir: dir, chart: filepath.Join(root, "deploy/chart/eventrelay")}
-	k.cluster = &cluster{t: t}
-	// Hooks are left out: the job of a cluster without nodes does not end.
-	install := func(settings ...string) {
-		args := []string{"upgrade", "--install", "eventrelay", k.chart, "--namespace", "hooks", "--create-namespace",
-			"--no-hooks", "--values", filepath.Join(k.chart, "examples/default.yaml"), "--set", "write.autoscaling.enabled=true"}
-		for _, s := range settings {
-			args = append(args, "--set", s)
-		}
-		k.must("helm", args...)
-	}
+	k := newControlPlane(t)
+	install := func(settings ...string) { k.installObjects(append(settings, "write.autoscaling.enabled=true")...) }
 	install()
 	k.awaitScale("False", "FailedGetExternalMetric", 2)
 
-	lag, prometheus := nodesWithLag(t, root)
-	startAdapter(t, k, root, prometheus)
+	lag, prometheus := nodesWithLag(t, k.root)
+	k.startAdapter(prometheus)
 	k.awaitScale("True", "ValidMetricFound", 2)
 	install("write.autoscaling.metric.labels.namespace=hooks", "write.autoscaling.metric.labels.release=eventrelay")
 	lag.Store(asked*perReplica - perReplica/2)
@@ -90,7 +71,7 @@ func TestAutoscaling(t *testing.T) {
 
 // awaitScale waits until the autoscaler says whether it is active and why, and "write" should have that many pods. More
 // of them fail the test.
-func (k *kubernetes) awaitScale(active, reason string, replicas int) {
+func (k *controlPlane) awaitScale(active, reason string, replicas int) {
 	k.t.Helper()
 	// It adds pods of a StatefulSet after two minutes.
 	kit.Eventually(k.t, 4*time.Minute, func() string {
@@ -155,9 +136,10 @@ func nodesWithLag(t *testing.T, root string) (lag *atomic.Int64, address string)
 }
 
 // startAdapter runs the adapter of Prometheus with the rule of docs/kubernetes.md.
-func startAdapter(t *testing.T, k *kubernetes, root, prometheus string) {
+func (k *controlPlane) startAdapter(prometheus string) {
+	t := k.t
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join(root, "docs/kubernetes.md"))
+	page, err := os.ReadFile(filepath.Join(k.root, "docs/kubernetes.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,36 +149,14 @@ func startAdapter(t *testing.T, k *kubernetes, root, prometheus string) {
 		t.Fatal("docs/kubernetes.md has no rule for the adapter")
 	}
 	dir := t.TempDir()
-	rules, service := filepath.Join(dir, "rules.yaml"), filepath.Join(dir, "service.yaml")
-	for file, text := range map[string]string{
-		rules:   "externalRules:" + rule,
-		service: fmt.Sprintf(adapterService, controlPlane),
-	} {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	access := filepath.Join(k.dir, "kubeconfig")
-	background(t, filepath.Join(root, "bin/kubernetes/adapter"), "--prometheus-url=http://"+prometheus, "--config="+rules,
-		"--metrics-relist-interval=5s", "--secure-port=6444", "--bind-address="+controlPlane, "--cert-dir="+dir,
-		"--lister-kubeconfig="+access, "--authentication-kubeconfig="+access, "--authorization-kubeconfig="+access)
-	k.must("kubectl", "apply", "-f", service)
-}
-
-// background runs a program until the test ends. Its log is printed if the test has failed.
-func background(t *testing.T, program string, args ...string) {
-	t.Helper()
-	var log strings.Builder
-	cmd := exec.Command(program, args...)
-	cmd.Stdout, cmd.Stderr = &log, &log
-	if err := cmd.Start(); err != nil {
+	rules := filepath.Join(dir, "rules.yaml")
+	if err := os.WriteFile(rules, []byte("externalRules:"+rule), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-		if t.Failed() {
-			t.Logf("%s:\n%s", filepath.Base(program), log.String())
-		}
-	})
+	access := filepath.Join(k.dir, "kubeconfig")
+	background(t, filepath.Join(k.root, "bin/kubernetes/adapter"), "--prometheus-url=http://"+prometheus,
+		"--config="+rules, "--metrics-relist-interval=5s", "--secure-port=6444",
+		"--bind-address="+controlAddress, "--cert-dir="+dir,
+		"--lister-kubeconfig="+access, "--authentication-kubeconfig="+access, "--authorization-kubeconfig="+access)
+	k.apply(fmt.Sprintf(adapterService, controlAddress))
 }

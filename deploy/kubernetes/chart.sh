@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Runs TestAutoscaling of test/compose on a Kubernetes cluster without nodes (make torture PART=autoscaling): the
-# autoscaler, Prometheus and its adapter are real, the pods never start. Needs root, nsenter and openssl. Its data lie in
-# one directory, RELAY_TEST_DIR or below /var/tmp.
+# Runs the tests of the chart that need no nodes (make torture PART=chart) on a Kubernetes cluster without any: its
+# autoscaler, Prometheus and its adapter, and Traefik as ingress controller and gateway are real, the pods never start.
+# Needs root, nsenter and openssl. Its data lie in one directory, RELAY_TEST_DIR or below /var/tmp.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-work=$(mktemp -d "${RELAY_TEST_DIR:-/var/tmp}/relay-autoscaling.XXXXXX")
+work=$(mktemp -d "${RELAY_TEST_DIR:-/var/tmp}/relay-chart.XXXXXX")
 clean() {
 	[ ! -e "$work/cluster/pids" ] || deploy/kubernetes/cluster.sh down "$work/cluster" || true
 	rm -rf "$work"
@@ -18,4 +18,4 @@ CGO_ENABLED=0 go test -c -o "$work/compose.test" ./test/compose
 deploy/kubernetes/cluster.sh control "$work/cluster"
 export RELAY_TEST_CONTROL_PLANE=$work/cluster
 (cd test/compose && nsenter --net=/run/netns/relay-k8s-cp "$work/compose.test" -test.v -test.timeout 15m \
-	-test.run '^TestAutoscaling$')
+	-test.run '^(TestAutoscaling|TestIngress)$')
