@@ -80,8 +80,9 @@ func TestConnectionOfACancelledRequestIsClosed(t *testing.T) {
 	rt, err := o.TransportFunc(&http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
 		close(dials)
 		client, server := net.Pipe()
+		err := server.SetReadDeadline(time.Now().Add(time.Minute)) // a pipe whose other end is closed has none
 		dialed <- server
-		return client, nil
+		return client, err
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -99,9 +100,6 @@ func TestConnectionOfACancelledRequestIsClosed(t *testing.T) {
 		t.Fatalf("%v, %v, want the error of the context", answer, err)
 	}
 	server := <-dialed
-	if err := server.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
-		t.Fatal(err)
-	}
 	if _, err := server.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		t.Errorf("reading from the connection: %v, want its end", err)
 	}
