@@ -104,10 +104,13 @@ func (t *requestTrace) expired() bool {
 func (t *requestTrace) timeoutMessage() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.gotConn.IsZero() {
+	switch {
+	case t.connections == 0:
+		return fmt.Sprintf("no connection to the destination within %v", t.timeout)
+	case !t.gotConn.IsZero():
 		return fmt.Sprintf("the destination gave the request no HTTP/2 stream within %v", t.timeout)
 	}
-	return context.DeadlineExceeded.Error()
+	return fmt.Sprintf("no answer of the destination within %v", t.timeout)
 }
 
 // streamWait is how long the request waited for HTTP/2 streams.
