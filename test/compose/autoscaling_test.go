@@ -67,6 +67,13 @@ func TestAutoscaling(t *testing.T) {
 	began := time.Now()
 	k.awaitScale("True", "ValidMetricFound", asked)
 	t.Logf("%d pods instead of 2 after %.0f s of a lag of %d records", asked, time.Since(began).Seconds(), lag.Load())
+
+	// Turned off with the number that runs, it leaves that number.
+	k.installObjects(fmt.Sprintf("write.replicas=%d", asked))
+	if n := k.kubectl("get", "statefulset", "eventrelay-write", "-o", "jsonpath={.spec.replicas}"); n != "4" {
+		t.Errorf("%s pods without the autoscaler, want %d", n, asked)
+	}
+	k.must("helm", "uninstall", "eventrelay", "--namespace", "hooks")
 }
 
 // awaitScale waits until the autoscaler says whether it is active and why, and "write" should have that many pods. More
