@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Runs a Kubernetes cluster of two nodes in network namespaces of its own: cluster.sh up DIR, cluster.sh images DIR TAR...,
-# cluster.sh down DIR; cluster.sh control DIR runs one without nodes. DIR/kubectl and DIR/helm run these programs against it; DIR has all of its data and the log of each
-# program. Pods reach nothing outside the cluster. Needs root, containerd, iptables and what fetch.sh builds. Files of CNI
-# and the kubelet stay below /var/lib.
+# Runs a Kubernetes cluster of two nodes in network namespaces of its own: cluster.sh up DIR, cluster.sh images DIR
+# TAR..., cluster.sh down DIR; cluster.sh control DIR runs one without nodes. DIR/kubectl and DIR/helm run these
+# programs against it; DIR has all of its data and the log of each program. Pods reach nothing outside the cluster.
+# Needs root, containerd, iptables and what fetch.sh builds. Files of CNI and the kubelet stay below /var/lib.
 set -euo pipefail
 command=$1
 dir=$(realpath "$2")
