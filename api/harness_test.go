@@ -23,7 +23,9 @@ import (
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"go.uber.org/goleak"
 
 	"github.com/eventrelay/relay/api"
@@ -79,6 +81,9 @@ func withConfiguration(run func() int) (int, error) {
 	if _, err := stream.Migrate(ctx, conf, 4, 1); err != nil {
 		return 0, err
 	}
+	if err := keepOutbox(ctx, conf); err != nil {
+		return 0, err
+	}
 	configuration, err = config.New(
 		config.Config{Node: "test", Partitions: 4, BootstrapKey: writeKey, BootstrapReadKey: readKey},
 		config.Deps{Log: slog.New(slog.DiscardHandler), Stream: conf, Keyring: keyring()})
@@ -113,6 +118,18 @@ func withConfiguration(run func() int) (int, error) {
 		return code, failed
 	}
 	return code, nil
+}
+
+// keepOutbox deletes the topic to which the outbox is copied. Copied entries leave the outbox, and the store of these
+// tests would not have them.
+func keepOutbox(ctx context.Context, conf stream.Config) error {
+	client, err := kadm.NewOptClient(kgo.SeedBrokers(conf.Brokers...))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	_, err = client.DeleteTopic(ctx, conf.Prefix+stream.AuditLog)
+	return err
 }
 
 // nothingStored is a store for a log that was never trimmed.
