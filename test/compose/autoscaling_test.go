@@ -68,11 +68,24 @@ func TestAutoscaling(t *testing.T) {
 	k.awaitScale("True", "ValidMetricFound", asked)
 	t.Logf("%d pods instead of 2 after %.0f s of a lag of %d records", asked, time.Since(began).Seconds(), lag.Load())
 
-	// Turned off with the number that runs, it leaves that number.
-	k.installObjects(fmt.Sprintf("write.replicas=%d", asked))
-	if n := k.kubectl("get", "statefulset", "eventrelay-write", "-o", "jsonpath={.spec.replicas}"); n != "4" {
-		t.Errorf("%s pods without the autoscaler, want %d", n, asked)
+	// Turned off with the number that runs, it leaves that number. The first other number is a conflict.
+	want := func(pods string) {
+		t.Helper()
+		if n := k.kubectl("get", "statefulset", "eventrelay-write", "-o", "jsonpath={.spec.replicas}"); n != pods {
+			t.Errorf("%s pods without the autoscaler, want %s", n, pods)
+		}
 	}
+	k.installObjects(fmt.Sprintf("write.replicas=%d", asked))
+	want("4")
+	fewer := k.installArgs("write.replicas=3")
+	if out, err := k.run("helm", fewer...); err == nil || !strings.Contains(out, ".spec.replicas") {
+		t.Errorf("an upgrade to 3 pods: %v\n%s", err, out)
+	}
+	want("4")
+	k.must("helm", append(fewer, "--force-conflicts")...)
+	want("3")
+	k.installObjects("write.replicas=2")
+	want("2")
 	k.must("helm", "uninstall", "eventrelay", "--namespace", "hooks")
 }
 

@@ -35,12 +35,16 @@ func newControlPlane(t *testing.T) *controlPlane {
 // installObjects installs the chart or changes its settings. It leaves out the hooks: their job would not end.
 func (k *controlPlane) installObjects(settings ...string) {
 	k.t.Helper()
+	k.must("helm", k.installArgs(settings...)...)
+}
+
+func (k *controlPlane) installArgs(settings ...string) []string {
 	args := []string{"upgrade", "--install", "eventrelay", k.chart, "--namespace", "hooks", "--create-namespace",
 		"--no-hooks", "--values", filepath.Join(k.chart, "examples/default.yaml")}
 	for _, s := range settings {
 		args = append(args, "--set", s)
 	}
-	k.must("helm", args...)
+	return args
 }
 
 // apply makes objects.
