@@ -90,7 +90,8 @@ func channelView(k notify.ChannelKind, c notify.SavedChannel, revealed string) m
 	return view
 }
 
-func (a *alerts) readAlerts(w http.ResponseWriter, _ *http.Request, _ *config.Key) error {
+func (a *alerts) readAlerts(w http.ResponseWriter, r *http.Request, _ *config.Key) error {
+	a.catchUp(r.Context())
 	view, err := a.alertsView(a.config.AlertSettings(), "")
 	if err != nil {
 		return err

@@ -58,26 +58,17 @@ func (a *alerts) listAlerts(w http.ResponseWriter, r *http.Request, key *config.
 	states := enumFilter(q, "state", alertFiring, alertResolved)
 	rules := enumFilter(q, "rule", alertRules...)
 	endpoints := q.list("endpoint_id", "endpoint")
-	q.refuseUnknown()
-	limit, last := q.page()
-	if q.err != nil {
-		return q.err
+	p, err := a.configPage(r, q)
+	if err != nil {
+		return err
 	}
 	has := func(values []string, value string) bool { return len(values) == 0 || slices.Contains(values, value) }
-	alerts, more := a.config.AlertPage(key.Account, last.seq(), limit, func(x *config.Alert) bool {
+	alerts, more := a.config.AlertPage(key.Account, p.before, p.limit, func(x *config.Alert) bool {
 		state := alertResolved
 		if x.Firing {
 			state = alertFiring
 		}
 		return slices.Contains(alertRules, x.Rule) && has(rules, x.Rule) && has(states, state) && has(endpoints, x.Endpoint)
 	})
-	out := list[*alertView]{Data: make([]*alertView, len(alerts))}
-	for i, x := range alerts {
-		out.Data[i] = newAlertView(x)
-	}
-	if more {
-		out.NextCursor = q.hash.cursor(seqKey(alerts[len(alerts)-1].Seq))
-	}
-	web.WriteJSON(w, http.StatusOK, out)
-	return nil
+	return writeConfigPage(w, p, alerts, more, viewsOf(alerts, newAlertView))
 }

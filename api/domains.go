@@ -177,25 +177,12 @@ func (a *domains) readDomain(w http.ResponseWriter, r *http.Request, key *config
 }
 
 func (a *domains) listDomains(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	q := newQuery(r, "domains "+key.Account)
-	limit, last := q.page()
-	q.refuseUnknown()
-	if q.err != nil {
-		return q.err
+	p, err := a.configPage(r, newQuery(r, "domains "+key.Account))
+	if err != nil {
+		return err
 	}
-	if last == (rowKey{}) {
-		a.catchUp(r.Context())
-	}
-	all, more := a.config.Domains(key.Account, last.seq(), limit)
-	out := list[*domainView]{Data: []*domainView{}}
-	for _, d := range all {
-		out.Data = append(out.Data, a.view(d))
-	}
-	if more {
-		out.NextCursor = q.hash.cursor(seqKey(all[len(all)-1].Seq))
-	}
-	web.WriteJSON(w, http.StatusOK, out)
-	return nil
+	all, more := a.config.Domains(key.Account, p.before, p.limit)
+	return writeConfigPage(w, p, all, more, viewsOf(all, a.view))
 }
 
 // verifyTimeout bounds a verification: the check takes 10 s at most.

@@ -65,6 +65,9 @@ type drainView struct {
 
 // views renders drains with what they received.
 func (a *drains) views(ctx context.Context, key *config.Key, all ...*config.Drain) ([]*drainView, error) {
+	if len(all) == 0 {
+		return []*drainView{}, nil
+	}
 	names := make([]string, len(all))
 	for i, d := range all {
 		names[i] = d.ID
@@ -225,28 +228,16 @@ func (a *drains) readDrain(w http.ResponseWriter, r *http.Request, key *config.K
 }
 
 func (a *drains) listDrains(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	q := newQuery(r, "drains "+key.Account)
-	limit, last := q.page()
-	q.refuseUnknown()
-	if q.err != nil {
-		return q.err
+	p, err := a.configPage(r, newQuery(r, "drains "+key.Account))
+	if err != nil {
+		return err
 	}
-	if last == (rowKey{}) {
-		a.catchUp(r.Context())
+	all, more := a.config.Drains(key.Account, p.before, p.limit)
+	views, err := a.views(r.Context(), key, all...)
+	if err != nil {
+		return err
 	}
-	all, more := a.config.Drains(key.Account, last.seq(), limit)
-	out := list[*drainView]{Data: []*drainView{}}
-	if len(all) > 0 {
-		var err error
-		if out.Data, err = a.views(r.Context(), key, all...); err != nil {
-			return err
-		}
-	}
-	if more {
-		out.NextCursor = q.hash.cursor(seqKey(all[len(all)-1].Seq))
-	}
-	web.WriteJSON(w, http.StatusOK, out)
-	return nil
+	return writeConfigPage(w, p, all, more, views)
 }
 
 func (a *drains) updateDrain(w http.ResponseWriter, r *http.Request, key *config.Key) error {

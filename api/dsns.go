@@ -51,6 +51,9 @@ type dsnView struct {
 
 // views renders DSNs with what they received.
 func (a *dsns) views(ctx context.Context, key *config.Key, all ...*config.DSN) ([]*dsnView, error) {
+	if len(all) == 0 {
+		return []*dsnView{}, nil
+	}
 	names := make([]string, len(all))
 	for i, d := range all {
 		names[i] = d.ID
@@ -213,28 +216,16 @@ func (a *dsns) readDSN(w http.ResponseWriter, r *http.Request, key *config.Key) 
 }
 
 func (a *dsns) listDSNs(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	q := newQuery(r, "dsns "+key.Account)
-	limit, last := q.page()
-	q.refuseUnknown()
-	if q.err != nil {
-		return q.err
+	p, err := a.configPage(r, newQuery(r, "dsns "+key.Account))
+	if err != nil {
+		return err
 	}
-	if last == (rowKey{}) {
-		a.catchUp(r.Context())
+	all, more := a.config.DSNs(key.Account, p.before, p.limit)
+	views, err := a.views(r.Context(), key, all...)
+	if err != nil {
+		return err
 	}
-	all, more := a.config.DSNs(key.Account, last.seq(), limit)
-	out := list[*dsnView]{Data: []*dsnView{}}
-	if len(all) > 0 {
-		var err error
-		if out.Data, err = a.views(r.Context(), key, all...); err != nil {
-			return err
-		}
-	}
-	if more {
-		out.NextCursor = q.hash.cursor(seqKey(all[len(all)-1].Seq))
-	}
-	web.WriteJSON(w, http.StatusOK, out)
-	return nil
+	return writeConfigPage(w, p, all, more, views)
 }
 
 func (a *dsns) updateDSN(w http.ResponseWriter, r *http.Request, key *config.Key) error {

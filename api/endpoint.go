@@ -114,31 +114,22 @@ func (a *endpoints) readEndpoint(w http.ResponseWriter, r *http.Request, key *co
 func (a *endpoints) listEndpoints(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	q := newQuery(r, "endpoints "+key.Account)
 	text := q.text("must be UTF-8")
-	limit, last := q.page()
-	q.refuseUnknown()
-	if q.err != nil {
-		return q.err
-	}
-	if last == (rowKey{}) {
-		a.catchUp(r.Context())
-	}
-	endpoints, more, err := a.findEndpoints(r.Context(), text, key, last.seq(), limit)
+	p, err := a.configPage(r, q)
 	if err != nil {
 		return err
 	}
-	out := list[*endpointView]{Data: make([]*endpointView, len(endpoints))}
+	endpoints, more, err := a.findEndpoints(r.Context(), text, key, p.before, p.limit)
+	if err != nil {
+		return err
+	}
+	views := make([]*endpointView, len(endpoints))
 	held := a.openBreakers(r.Context(), endpoints...)
 	for i, e := range endpoints {
-		var err error
-		if out.Data[i], err = a.endpointView(viewerOf(key), e, nil, held); err != nil {
+		if views[i], err = a.endpointView(viewerOf(key), e, nil, held); err != nil {
 			return err
 		}
 	}
-	if more {
-		out.NextCursor = q.hash.cursor(seqKey(endpoints[len(endpoints)-1].Seq))
-	}
-	web.WriteJSON(w, http.StatusOK, out)
-	return nil
+	return writeConfigPage(w, p, endpoints, more, views)
 }
 
 // findEndpoints returns a page of the endpoints that contain text, ignoring case, in their name, their description or a

@@ -51,6 +51,9 @@ func (a *findings) listFindings(w http.ResponseWriter, r *http.Request, key *con
 	if params.err != nil {
 		return params.err
 	}
+	if q.After.IsZero() {
+		a.catchUp(r.Context())
+	}
 	a.selectStates(&q, filter)
 	page, err := a.hits.Findings(r.Context(), q)
 	if err != nil {
@@ -118,6 +121,7 @@ func (a *findings) selectStates(q *finding.Query, filter config.FindingFilter) {
 }
 
 func (a *findings) readFinding(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+	a.catchUp(r.Context())
 	f, err := a.inPath(r, key)
 	if err != nil {
 		return err

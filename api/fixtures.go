@@ -159,25 +159,12 @@ func (v *fixtureView) maxBytes() int {
 }
 
 func (a *fixtures) listFixtures(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	q := newQuery(r, "fixtures "+key.Account)
-	limit, last := q.page()
-	q.refuseUnknown()
-	if q.err != nil {
-		return q.err
+	p, err := a.configPage(r, newQuery(r, "fixtures "+key.Account))
+	if err != nil {
+		return err
 	}
-	if last == (rowKey{}) {
-		a.catchUp(r.Context())
-	}
-	all, more := a.config.Fixtures(key.Account, last.seq(), limit)
-	out := list[fixtureRow]{Data: []fixtureRow{}}
-	for _, f := range all {
-		out.Data = append(out.Data, fixtureRowOf(f))
-	}
-	if more {
-		out.NextCursor = q.hash.cursor(seqKey(all[len(all)-1].Seq))
-	}
-	web.WriteJSON(w, http.StatusOK, out)
-	return nil
+	all, more := a.config.Fixtures(key.Account, p.before, p.limit)
+	return writeConfigPage(w, p, all, more, viewsOf(all, fixtureRowOf))
 }
 
 func (a *fixtures) deleteFixture(w http.ResponseWriter, r *http.Request, key *config.Key) error {

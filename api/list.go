@@ -2,7 +2,10 @@ package api
 
 import (
 	"errors"
+	"net/http"
 	"strconv"
+
+	"github.com/eventrelay/relay/pkg/web"
 )
 
 // list is the envelope of every list. next_cursor is present only if a further row was found.
@@ -20,6 +23,48 @@ const (
 // page reads limit and cursor. Call it after all filters were read. last is zero on the first page.
 func (q *query) page() (limit int, last rowKey) {
 	return q.limit(), readCursor(q, q.hash.key)
+}
+
+// configPage is what a list of the configuration is asked for: at most limit rows that were created before a sequence,
+// 0 for the newest.
+type configPage struct {
+	query  *query
+	limit  int
+	before int64
+}
+
+// configPage reads limit and cursor, and refuses what was not read before. The first page shows what other nodes have
+// changed until now.
+func (c *core) configPage(r *http.Request, q *query) (configPage, error) {
+	limit, last := q.page()
+	q.refuseUnknown()
+	if q.err != nil {
+		return configPage{}, q.err
+	}
+	if last == (rowKey{}) {
+		c.catchUp(r.Context())
+	}
+	return configPage{q, limit, last.seq()}, nil
+}
+
+// writeConfigPage answers with a page; views has the view of each row.
+func writeConfigPage[T interface{ CreationSeq() int64 }, V any](w http.ResponseWriter, p configPage, rows []T,
+	more bool, views []V) error {
+	out := list[V]{Data: views}
+	if more {
+		out.NextCursor = p.query.hash.cursor(seqKey(rows[len(rows)-1].CreationSeq()))
+	}
+	web.WriteJSON(w, http.StatusOK, out)
+	return nil
+}
+
+// viewsOf returns the view of each row.
+func viewsOf[T, V any](rows []T, view func(T) V) []V {
+	out := make([]V, len(rows))
+	for i, x := range rows {
+		out[i] = view(x)
+	}
+	return out
 }
 
 func (q *query) limit() int {

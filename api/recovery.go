@@ -193,16 +193,12 @@ func (a *recoveries) listRecoveries(w http.ResponseWriter, r *http.Request, key 
 	q := newQuery(r, "recoveries "+key.Account)
 	states := enumFilter(q, "state", config.RecoveryStates()...)
 	endpoints := q.list("endpoint_id")
-	limit, last := q.page()
-	q.refuseUnknown()
-	if q.err != nil {
-		return q.err
-	}
-	if last == (rowKey{}) {
-		a.catchUp(r.Context())
+	page, err := a.configPage(r, q)
+	if err != nil {
+		return err
 	}
 	oldest := a.now().Add(-config.RecoveryRetention)
-	jobs, more := a.config.Recoveries(key.Account, last.seq(), limit, func(j *config.Recovery) bool {
+	jobs, more := a.config.Recoveries(key.Account, page.before, page.limit, func(j *config.Recovery) bool {
 		return j.CreatedAt.After(oldest) && (len(states) == 0 || slices.Contains(states, j.State)) &&
 			(len(endpoints) == 0 || slices.Contains(endpoints, j.Endpoint))
 	})
@@ -210,16 +206,9 @@ func (a *recoveries) listRecoveries(w http.ResponseWriter, r *http.Request, key 
 	if err != nil {
 		return err
 	}
-	out := list[recoveryView]{Data: make([]recoveryView, len(jobs))}
-	for i, j := range jobs {
-		out.Data[i] = a.view(p, j)
-	}
-	if more {
-		out.NextCursor = q.hash.cursor(seqKey(jobs[len(jobs)-1].Seq))
-	}
 	setAsOf(w, p.asOf)
-	web.WriteJSON(w, http.StatusOK, out)
-	return nil
+	return writeConfigPage(w, page, jobs, more,
+		viewsOf(jobs, func(j *config.Recovery) recoveryView { return a.view(p, j) }))
 }
 
 // itemStates are the states of an item of a job.

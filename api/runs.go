@@ -38,12 +38,11 @@ func (a *runs) listRuns(w http.ResponseWriter, r *http.Request, key *config.Key)
 	q := newQuery(r, "replays "+key.Account)
 	endpoints := q.list("endpoint_id", "endpoint")
 	states := enumFilter(q, "state", config.RunQueueing, config.RunQueued, config.RunInterrupted, config.RunCancelled)
-	q.refuseUnknown()
-	limit, last := q.page()
-	if q.err != nil {
-		return q.err
+	p, err := a.configPage(r, q)
+	if err != nil {
+		return err
 	}
-	runs, more := a.runs.ReplayRuns(key.Account, last.seq(), limit, func(run *config.Run) bool {
+	runs, more := a.runs.ReplayRuns(key.Account, p.before, p.limit, func(run *config.Run) bool {
 		asked := func(endpoint string) bool { return slices.Contains(endpoints, endpoint) }
 		return (len(states) == 0 || slices.Contains(states, run.ReportedState())) &&
 			(len(endpoints) == 0 || slices.ContainsFunc(run.Endpoints, asked))
@@ -52,12 +51,7 @@ func (a *runs) listRuns(w http.ResponseWriter, r *http.Request, key *config.Key)
 	if err != nil {
 		return err
 	}
-	out := list[*runView]{Data: views}
-	if more {
-		out.NextCursor = q.hash.cursor(seqKey(runs[len(runs)-1].Seq))
-	}
-	web.WriteJSON(w, http.StatusOK, out)
-	return nil
+	return writeConfigPage(w, p, runs, more, views)
 }
 
 // inPath returns the run that the path names, or the 404.
@@ -70,6 +64,7 @@ func (a *runs) inPath(r *http.Request, key *config.Key) (*config.Run, error) {
 }
 
 func (a *runs) readRun(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+	a.catchUp(r.Context())
 	run, err := a.inPath(r, key)
 	if err != nil {
 		return err

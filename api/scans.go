@@ -152,22 +152,10 @@ func (a *scans) readScan(w http.ResponseWriter, r *http.Request, key *config.Key
 func (a *scans) listScans(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	q := newQuery(r, "scans "+key.Account)
 	domains := q.list("domain_id")
-	limit, last := q.page()
-	q.refuseUnknown()
-	if q.err != nil {
-		return q.err
+	p, err := a.configPage(r, q)
+	if err != nil {
+		return err
 	}
-	if last == (rowKey{}) {
-		a.catchUp(r.Context())
-	}
-	all, more := a.config.Scans(key.Account, domains, last.seq(), limit)
-	out := list[*scanView]{Data: []*scanView{}}
-	for _, s := range all {
-		out.Data = append(out.Data, scanViewOf(s))
-	}
-	if more {
-		out.NextCursor = q.hash.cursor(seqKey(all[len(all)-1].Seq))
-	}
-	web.WriteJSON(w, http.StatusOK, out)
-	return nil
+	all, more := a.config.Scans(key.Account, domains, p.before, p.limit)
+	return writeConfigPage(w, p, all, more, viewsOf(all, scanViewOf))
 }

@@ -54,6 +54,9 @@ type tripwireView struct {
 
 // views renders tripwires with what was counted. Their findings are named once they exist.
 func (a *tripwires) views(ctx context.Context, all ...*config.Tripwire) ([]*tripwireView, error) {
+	if len(all) == 0 {
+		return []*tripwireView{}, nil
+	}
 	keys, err := a.config.FindingKeys(ctx)
 	if err != nil {
 		return nil, err
@@ -226,34 +229,23 @@ func (a *tripwires) readTripwire(w http.ResponseWriter, r *http.Request, key *co
 func (a *tripwires) listTripwires(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	q := newQuery(r, "tripwires "+key.Account)
 	domains := q.list("domain_id")
-	q.refuseUnknown()
-	limit, last := q.page()
 	if len(domains) > 1 {
 		q.fail("domain_id", "may have one value")
 	}
-	if q.err != nil {
-		return q.err
-	}
-	if last == (rowKey{}) {
-		a.catchUp(r.Context())
+	p, err := a.configPage(r, q)
+	if err != nil {
+		return err
 	}
 	domain := ""
 	if len(domains) > 0 {
 		domain = domains[0]
 	}
-	all, more := a.config.Tripwires(key.Account, domain, last.seq(), limit)
-	out := list[*tripwireView]{Data: []*tripwireView{}}
-	if len(all) > 0 {
-		var err error
-		if out.Data, err = a.views(r.Context(), all...); err != nil {
-			return err
-		}
+	all, more := a.config.Tripwires(key.Account, domain, p.before, p.limit)
+	views, err := a.views(r.Context(), all...)
+	if err != nil {
+		return err
 	}
-	if more {
-		out.NextCursor = q.hash.cursor(seqKey(all[len(all)-1].Seq))
-	}
-	web.WriteJSON(w, http.StatusOK, out)
-	return nil
+	return writeConfigPage(w, p, all, more, views)
 }
 
 // readEmptyBody reads a body without members, and returns the warnings.

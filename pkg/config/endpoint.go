@@ -51,6 +51,9 @@ type Endpoint struct {
 	Seq int64 `json:"-"`
 }
 
+// CreationSeq returns the position of the endpoint in lists, which are in the order of creation.
+func (e *Endpoint) CreationSeq() int64 { return e.Seq }
+
 // PartitionMove describes a move to another partition. Deliveries of earlier events may still be open in the old
 // partition. Until they are done, or Until has passed, deliveries of new events wait, so that two nodes never deliver
 // to one destination at the same time.

@@ -25,6 +25,9 @@ type Meta struct {
 	Seq int64 `json:"-"`
 }
 
+// CreationSeq returns the position of the entity in lists, which are in the order of creation.
+func (m *Meta) CreationSeq() int64 { return m.Seq }
+
 func (m *Meta) entityID() string   { return m.ID }
 func (m *Meta) secretHash() []byte { return nil }
 func (m *Meta) meta() *Meta        { return m }
