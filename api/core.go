@@ -3,6 +3,7 @@ package api
 import (
 	"bytes"
 	"context"
+	"errors"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -81,6 +82,18 @@ func find[T any](ctx context.Context, c *core, read func(id string) (*T, config.
 		return nil
 	}
 	return x
+}
+
+// createOnce creates x. If its id exists, the first call with the Idempotency-Key has created it: that is returned.
+func createOnce[T any](ctx context.Context, create func(context.Context, *T) (*T, error), x *T,
+	read func(id string) (*T, config.Presence), name string) (*T, error) {
+	created, err := create(ctx, x)
+	if errors.Is(err, config.ErrConflict) {
+		if earlier, presence := read(name); presence == config.Present {
+			return earlier, nil
+		}
+	}
+	return created, err
 }
 
 // endpointInPath returns the endpoint that the path names, or the 404.

@@ -3,7 +3,6 @@ package api
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -201,12 +200,7 @@ func (a *drains) createDrain(w http.ResponseWriter, r *http.Request, key *config
 		return in.err
 	}
 	d.Name = cmp.Or(d.Name, d.ID[len(d.ID)-defaultNameLength:])
-	created, err := a.config.CreateDrain(r.Context(), d)
-	if errors.Is(err, config.ErrConflict) { // the first call with the Idempotency-Key has created it
-		if earlier, _ := a.config.Drain(d.ID); earlier != nil {
-			created, err = earlier, nil
-		}
-	}
+	created, err := createOnce(r.Context(), a.config.CreateDrain, d, a.config.Drain, d.ID)
 	if err != nil {
 		return err
 	}

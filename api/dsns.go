@@ -3,7 +3,6 @@ package api
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -189,12 +188,7 @@ func (a *dsns) createDSN(w http.ResponseWriter, r *http.Request, key *config.Key
 		return in.err
 	}
 	d.Name = cmp.Or(d.Name, d.ID[len(d.ID)-defaultNameLength:])
-	created, err := a.config.CreateDSN(r.Context(), d)
-	if errors.Is(err, config.ErrConflict) { // the first call with the Idempotency-Key has created it
-		if earlier, _ := a.config.DSN(d.ID); earlier != nil {
-			created, err = earlier, nil
-		}
-	}
+	created, err := createOnce(r.Context(), a.config.CreateDSN, d, a.config.DSN, d.ID)
 	if err != nil {
 		return err
 	}

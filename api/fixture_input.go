@@ -220,12 +220,7 @@ func (a *fixtures) createFixture(w http.ResponseWriter, r *http.Request, key *co
 	if err != nil {
 		return err
 	}
-	created, err := a.config.CreateFixture(r.Context(), f)
-	if errors.Is(err, config.ErrConflict) { // the first call with the Idempotency-Key has created it
-		if earlier, _ := a.config.Fixture(f.ID); earlier != nil {
-			created, err = earlier, nil
-		}
-	}
+	created, err := createOnce(r.Context(), a.config.CreateFixture, f, a.config.Fixture, f.ID)
 	if err != nil {
 		return err
 	}

@@ -65,13 +65,7 @@ func (a *recoveries) createRecovery(w http.ResponseWriter, r *http.Request, key 
 	if c := callOf(r); c != nil {
 		job.ID = c.subject.Text(id.Recovery)
 	}
-	name := job.ID
-	job, err = a.config.AddRecovery(r.Context(), job)
-	if errors.Is(err, config.ErrConflict) { // the first call with the Idempotency-Key has created it
-		if earlier, presence := a.config.Recovery(name); presence == config.Present {
-			job, err = earlier, nil
-		}
-	}
+	job, err = createOnce(r.Context(), a.config.AddRecovery, job, a.config.Recovery, job.ID)
 	switch {
 	case errors.Is(err, config.ErrTooManyOpenRecoveries):
 		return web.WrongState("", "too many recovery jobs are open; cancel some of them or wait until they end")
