@@ -155,7 +155,7 @@ func (a *receipts) readDetails(o *object, to *event.Receipt) {
 		if len(raw) > maxDetailsObject {
 			o.fail("details", "must have at most %d bytes as an object", maxDetailsObject)
 		}
-		if depthOf(raw) > maxDetailsDepth {
+		if event.JSONDepth(raw) > maxDetailsDepth {
 			o.fail("details", "must not be nested deeper than %d", maxDetailsDepth)
 		}
 	default:
@@ -202,23 +202,6 @@ func warnOfPersonalData(o *object, name string, texts ...string) {
 			o.in.warn(o.param(name), "must not hold personal data, but seems to contain "+x.name+"; leave it out")
 		}
 	}
-}
-
-// depthOf returns the nesting depth of a valid JSON text.
-func depthOf(raw []byte) (deepest int) {
-	depth := 0
-	for i := 0; i < len(raw); i++ {
-		switch raw[i] {
-		case '"':
-			i = stringEnd(raw, i) - 1
-		case '{', '[':
-			depth++
-			deepest = max(deepest, depth)
-		case '}', ']':
-			depth--
-		}
-	}
-	return deepest
 }
 
 // eachString calls f for every string of a valid JSON text, including member names.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -35,7 +36,7 @@ type bodyView struct {
 // hexadecimal.
 func newBodyView(body []byte, as string) bodyView {
 	v := bodyView{As: as, Size: len(body)}
-	v.JSON = len(body) <= maxShownBody && json.Valid(body) && utf8.Valid(body) && depthOf(body) <= web.MaxDepth
+	v.JSON = len(body) <= maxShownBody && json.Valid(body) && utf8.Valid(body) && event.JSONDepth(body) <= web.MaxDepth
 	if as != "raw" && as != "hex" {
 		switch {
 		case v.JSON:
@@ -57,26 +58,6 @@ func newBodyView(body []byte, as string) bodyView {
 		v.Text = hex.Dump(body[:min(len(body), maxShownHex)])
 	}
 	return v
-}
-
-// depthOf returns how deep containers of a JSON text are nested.
-func depthOf(body []byte) (deepest int) {
-	depth, inString := 0, false
-	for i := 0; i < len(body); i++ {
-		switch c := body[i]; {
-		case inString && c == '\\':
-			i++
-		case c == '"':
-			inString = !inString
-		case inString:
-		case c == '{' || c == '[':
-			depth++
-			deepest = max(deepest, depth)
-		case c == '}' || c == ']':
-			depth--
-		}
-	}
-	return deepest
 }
 
 // jsonLines indents a valid JSON text and splits it into coloured lines. Numbers and strings keep their bytes.

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -276,7 +277,8 @@ const maxIndented = 512 << 10
 
 // indented returns JSON indented for editing, or as it is if it is nested so deep that this would be large.
 func indented(body []byte) string {
-	out, depth, lines := bytes.Buffer{}, depthOf(body), bytes.Count(body, []byte(","))+bytes.Count(body, []byte(":"))
+	depth, lines := event.JSONDepth(body), bytes.Count(body, []byte(","))+bytes.Count(body, []byte(":"))
+	var out bytes.Buffer
 	if len(body)+2*depth*(lines+2*depth) > maxIndented || json.Indent(&out, body, "", "  ") != nil {
 		return string(body)
 	}

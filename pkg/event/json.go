@@ -13,7 +13,7 @@ const maxJSONDepth = 1024
 // ValidJSON reports whether a body is JSON that is nested at most 1,024 deep.
 func ValidJSON(body []byte) bool {
 	// Most bodies have few brackets, and counting them is much faster than following the nesting.
-	if bytes.Count(body, []byte{'['})+bytes.Count(body, []byte{'{'}) > maxJSONDepth && tooDeep(body) {
+	if bytes.Count(body, []byte{'['})+bytes.Count(body, []byte{'{'}) > maxJSONDepth && JSONDepth(body) > maxJSONDepth {
 		return false
 	}
 	return gjson.ValidBytes(body)
@@ -37,22 +37,22 @@ func (j JSON) Root() gjson.Result { return gjson.ParseBytes(j.body) }
 // Lookup returns the value at the path.
 func (j JSON) Lookup(p BodyPath) gjson.Result { return gjson.GetBytes(j.body, string(p)) }
 
-func tooDeep(body []byte) bool {
+// JSONDepth returns how deep the containers of a valid JSON text are nested: 0 for a scalar.
+func JSONDepth(text []byte) (deepest int) {
 	depth, inString := 0, false
-	for i := 0; i < len(body); i++ {
-		switch c := body[i]; {
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
 		case inString && c == '\\':
 			i++
 		case c == '"':
 			inString = !inString
 		case inString:
 		case c == '[' || c == '{':
-			if depth++; depth > maxJSONDepth {
-				return true
-			}
+			depth++
+			deepest = max(deepest, depth)
 		case c == ']' || c == '}':
 			depth--
 		}
 	}
-	return false
+	return deepest
 }
