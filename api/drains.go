@@ -239,16 +239,7 @@ func (a *drains) updateDrain(w http.ResponseWriter, r *http.Request, key *config
 	if err != nil {
 		return err
 	}
-	body, err := a.body(r)
-	if err != nil {
-		return err
-	}
-	var in *input
-	after, err := a.config.UpdateDrain(r.Context(), d.ID, func(d *config.Drain) error {
-		in = &input{}
-		a.merge(in, body, d)
-		return in.err
-	})
+	after, in, err := updateWithBody(a.core, r, a.config.UpdateDrain, d.ID, a.merge)
 	if err != nil {
 		return err
 	}
@@ -261,20 +252,12 @@ func (a *drains) rotateDrain(w http.ResponseWriter, r *http.Request, key *config
 	if err != nil {
 		return err
 	}
-	body, err := a.body(r)
-	if err != nil {
-		return err
-	}
-	in := &input{}
-	if in.newObject("", body).warnUnknown(); in.err != nil {
-		return in.err
-	}
 	by := rotatedBy(r)
-	after, err := a.config.UpdateDrain(r.Context(), d.ID, func(d *config.Drain) error {
+	after, in, err := updateWithBody(a.core, r, a.config.UpdateDrain, d.ID, func(in *input, body []byte, d *config.Drain) {
+		in.newObject("", body).warnUnknown()
 		if by == "" || d.TokenRotatedBy != by { // otherwise the first call with the Idempotency-Key has rotated
 			d.Sealed.Token, d.TokenRotatedBy = a.newToken(d.ID), by
 		}
-		return nil
 	})
 	if err != nil {
 		return err

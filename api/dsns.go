@@ -227,16 +227,7 @@ func (a *dsns) updateDSN(w http.ResponseWriter, r *http.Request, key *config.Key
 	if err != nil {
 		return err
 	}
-	body, err := a.body(r)
-	if err != nil {
-		return err
-	}
-	var in *input
-	after, err := a.config.UpdateDSN(r.Context(), d.ID, func(d *config.DSN) error {
-		in = &input{}
-		a.merge(in, body, d)
-		return in.err
-	})
+	after, in, err := updateWithBody(a.core, r, a.config.UpdateDSN, d.ID, a.merge)
 	if err != nil {
 		return err
 	}
@@ -249,20 +240,12 @@ func (a *dsns) rotateDSN(w http.ResponseWriter, r *http.Request, key *config.Key
 	if err != nil {
 		return err
 	}
-	body, err := a.body(r)
-	if err != nil {
-		return err
-	}
-	in := &input{}
-	if in.newObject("", body).warnUnknown(); in.err != nil {
-		return in.err
-	}
 	by := rotatedBy(r)
-	after, err := a.config.UpdateDSN(r.Context(), d.ID, func(d *config.DSN) error {
+	after, in, err := updateWithBody(a.core, r, a.config.UpdateDSN, d.ID, func(in *input, body []byte, d *config.DSN) {
+		in.newObject("", body).warnUnknown()
 		if by == "" || d.KeyRotatedBy != by { // otherwise the first call with the Idempotency-Key has rotated
 			d.Sealed.Key, d.KeyRotatedBy = a.newKey(d.ID), by
 		}
-		return nil
 	})
 	if err != nil {
 		return err
