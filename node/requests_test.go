@@ -22,6 +22,19 @@ func (l *fromListener) Accept() (net.Conn, error) {
 	return &peerConn{c, l.from}, nil
 }
 
+// statusOverHTTP2 returns the status of the answer to a GET; 0: the connection has ended.
+func statusOverHTTP2(t *testing.T, client *http.Client, url string) int {
+	resp, err := client.Get(url)
+	if err != nil {
+		return 0
+	}
+	_ = resp.Body.Close()
+	if resp.ProtoMajor != 2 {
+		t.Errorf("HTTP/%d", resp.ProtoMajor)
+	}
+	return resp.StatusCode
+}
+
 // Requests on connections of HTTP/2 are bounded as connections are. One more of an address ends its connection, one
 // more of all is refused. Each connection may have one.
 func TestRequestsOnHTTP2AreBounded(t *testing.T) {
@@ -47,20 +60,10 @@ func TestRequestsOnHTTP2AreBounded(t *testing.T) {
 		watchRequests(srv.Config)
 		srv.StartTLS()
 		defer srv.Close()
-		client := srv.Client()
-		answers := make(chan int, 100)
-		ask := func() {
-			resp, err := client.Get(srv.URL)
-			if err != nil {
-				answers <- 0
-				return
-			}
-			_ = resp.Body.Close()
-			if resp.ProtoMajor != 2 {
-				t.Errorf("HTTP/%d", resp.ProtoMajor)
-			}
-			answers <- resp.StatusCode
-		}
+		first := srv.Client()
+		second := &http.Client{Transport: first.Transport.(*http.Transport).Clone()} // with a connection of its own
+		answers, others := make(chan int, 100), make(chan int, 100)
+		ask := func(client *http.Client, answers chan<- int) { answers <- statusOverHTTP2(t, client, srv.URL) }
 		wait := func(what string, of chan int, want int) {
 			t.Helper()
 			select {
@@ -73,20 +76,27 @@ func TestRequestsOnHTTP2AreBounded(t *testing.T) {
 			}
 		}
 		for range 3 {
-			go ask()
+			go ask(first, answers)
 			<-arrived
 		}
-		go ask()
+		go ask(second, others)
+		select {
+		case <-arrived:
+		case status := <-others:
+			t.Errorf("the first request of a connection from %s: status %d", c.from, status)
+		}
+		go ask(first, answers)
 		wait("one more", answers, c.status)
-		others := http.StatusOK
+		beside := http.StatusOK
 		if c.status == 0 {
-			others = 0
+			beside = 0
 		}
 		close(release)
 		for range 3 {
-			wait("another", answers, others)
+			wait("one beside it", answers, beside)
 		}
-		go ask()
+		wait("one of another connection", others, http.StatusOK)
+		go ask(first, answers)
 		wait("after them", answers, http.StatusOK)
 		limited.mu.Lock()
 		if limited.requests > 1 || len(limited.peerRequests) > 1 {

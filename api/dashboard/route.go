@@ -167,7 +167,7 @@ func (d *Dashboard) serve(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	if method != http.MethodGet {
-		if x.access != public {
+		if x.access != public && (r.ContentLength < 0 || r.ContentLength > uncountedForm) {
 			leave, err := d.forms.enter(v.person.ID)
 			if err != nil {
 				return err
@@ -243,9 +243,10 @@ const (
 )
 
 // maxForms bounds the forms of a person in memory: one may take a while to arrive, and a connection of HTTP/2 has many.
-const maxForms = 16
+// Forms up to uncountedForm bytes are not counted: whoever stole a session must not keep the person from ending it.
+const maxForms, uncountedForm = 16, 4 << 10
 
-// openForms counts the forms of people that have not been answered.
+// openForms counts the larger forms of people that have not been answered.
 type openForms struct {
 	mu sync.Mutex
 	of map[string]int // by person

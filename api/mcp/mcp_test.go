@@ -253,7 +253,7 @@ func TestEachToolAsksTheAPI(t *testing.T) {
 			"/v1/events?endpoint_id=ep_1&limit=50&q=a%26b%3Dc&status=failed"},
 		"event_get":      {map[string]any{"id": "evt_1"}, "/v1/events/evt_1?"},
 		"endpoints_list": {map[string]any{"q": "acme"}, "/v1/endpoints?limit=20&q=acme"},
-		"usage_get":      {map[string]any{}, "/v1/usage?"},
+		"usage_get":      {map[string]any{"period": "2026-10"}, "/v1/usage?period=2026-10"},
 		"recoveries_list": {map[string]any{"state": "running", "endpoint_id": "ep_1"},
 			"/v1/recoveries?endpoint_id=ep_1&limit=20&state=running"},
 	}
@@ -294,6 +294,18 @@ func TestEachToolAsksTheAPI(t *testing.T) {
 	}
 	if len(f.uses) == 0 || !strings.HasPrefix(f.uses[0], "acc_1 key_1 agent 127.0.0.1") {
 		t.Errorf("uses %v", f.uses)
+	}
+}
+
+// The link of the usage leads to the page of the same month.
+func TestUsageLeadsToItsMonth(t *testing.T) {
+	endpoint, _ := start(t, &fake{})
+	session := connect(t, endpoint)
+	for period, page := range map[string]string{"": "/app/usage", "2026-10": "/app/usage?period=2026-10"} {
+		text, _ := call(t, session, "usage_get", map[string]any{"period": period})
+		if !strings.Contains(text, `"dashboard_url":"https://desk.example.com`+page+`"`) {
+			t.Errorf("%q: %s", period, text)
+		}
 	}
 }
 

@@ -146,7 +146,9 @@ func (s *Server) addTools(server *sdk.Server) {
 	addRead(s, server, "usage_get", "Show the usage",
 		"Events, deliveries and bytes of a month, the allowance, and the projection to the month's end.",
 		func(in usageGetInput) request {
-			return request{path: "/v1/usage", within: "/app/usage", query: queryOf(in)}
+			q := queryOf(in)
+			page := url.URL{Path: "/app/usage", RawQuery: q.Encode()} // of the same month
+			return request{path: "/v1/usage", within: page.String(), query: q}
 		})
 	addRead(s, server, "recoveries_list", "List recovery jobs",
 		"Jobs that deliver failed deliveries again, newest first: state, counters, canary and deadline. A person "+

@@ -28,6 +28,22 @@ func (r *rig) fireAlert(name string) {
 	r.notifier.wakeUp()
 }
 
+// fireTwice fires an alert with two notices to mail addresses, the first to one of them. It returns the first one's id.
+func (r *rig) fireTwice(name string) (first string) {
+	r.t.Helper()
+	r.fireAlert(name)
+	r.config.set(func(m *fakeConfig) {
+		x := m.alerts[alertID(recoveryEnded, subject{other: name})]
+		n := x.Notices[0]
+		first = n.ID
+		x.Notices[0].PendingTargets = []string{mailTarget + "a@example.com"}
+		n.ID += "2"
+		n.PendingTargets = []string{mailTarget + "a@example.com", mailTarget + "b@example.com"}
+		x.Notices = append(x.Notices, n)
+	})
+	return first
+}
+
 // openNotices counts the notices that have open targets.
 func (r *rig) openNotices() (n int) {
 	for _, a := range r.config.Alerts(func(*config.Alert) bool { return true }) {
@@ -205,6 +221,24 @@ func TestDigestIsNotResentWhenRecordingFails(t *testing.T) {
 			t.Errorf("%d notices left over", r.openNotices())
 		}
 		wantNamedOnce(t, r.sender, "a@example.com", jobs)
+	})
+}
+
+// A digest leaves out a notice that is being sent, and the later ones of its alert: nobody reads "resolved" first.
+func TestDigestKeepsTheOrderOfAnAlert(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		first := r.fireTwice("rec_1")
+		r.fireAlert("rec_2")
+		r.notifier.markBusy(first)
+		all, release, ok := r.notifier.leaseDigest(t.Context())
+		if !ok || len(all) != 1 || all[0].alert.ID != alertID(recoveryEnded, subject{other: "rec_2"}) {
+			t.Errorf("%t, %d notices in the digest: %+v", ok, len(all), all)
+		}
+		release()
+		if !r.notifier.isBusy(first) || len(r.notifier.busy) != 1 {
+			t.Errorf("busy after it: %v", r.notifier.busy)
+		}
 	})
 }
 

@@ -189,6 +189,24 @@ func TestNotifierSkipsTargetsThatAnotherNodeServed(t *testing.T) {
 	})
 }
 
+// Who sends the second notice of an alert to those that have received the first does not send the first to others: both
+// use the slot of the same channel, and another goroutine may be sending it.
+func TestNoticesOfAnAlertAreSentApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		first := r.fireTwice("rec_1")
+		r.notifier.markBusy(first)
+		x := r.config.Alert(alertID(recoveryEnded, subject{other: "rec_1"}))
+		notice, c := r.notifier.claimSlots(x)
+		if notice != x.Notices[1].ID || !r.notifier.sendOpen(t.Context(), x, notice, c) {
+			t.Errorf("%s is sent, not the second notice", notice)
+		}
+		if got := r.sender.all(); len(got) != 1 || !slices.Equal(got[0].to, []string{"b@example.com"}) {
+			t.Errorf("sent %+v", got)
+		}
+	})
+}
+
 // The configuration log takes no record for a while after a notice was sent: this node does not send it again, and
 // records the result later.
 func TestNotifierDoesNotResendWhenRecordingFails(t *testing.T) {
