@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -277,6 +278,7 @@ func refuseRequest(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(refuseTimeout)) // every connection supports it
 	h := w.Header()
 	web.SetSandbox(h)
+	h.Set("X-Request-Id", id.Random("req_"))
 	h.Set("Retry-After", "1")
 	h.Set("Content-Length", "0")
 	w.WriteHeader(http.StatusServiceUnavailable)

@@ -6,6 +6,8 @@ import (
 	"net/http/httptest"
 	"testing"
 	"time"
+
+	"github.com/eventrelay/relay/pkg/id"
 )
 
 // fromListener makes each connection one of an address.
@@ -103,5 +105,16 @@ func TestRequestsOnHTTP2AreBounded(t *testing.T) {
 			t.Errorf("%d requests of %d addresses are counted", limited.requests, len(limited.peerRequests))
 		}
 		limited.mu.Unlock()
+	}
+}
+
+// A request that is refused before it reaches a handler has the headers of every answer.
+func TestRefusedRequestHasAnID(t *testing.T) {
+	answer := httptest.NewRecorder()
+	refuseRequest(answer)
+	h := answer.Header()
+	if _, err := id.Parse("req_", h.Get("X-Request-Id")); answer.Code != http.StatusServiceUnavailable || err != nil ||
+		h.Get("Retry-After") != "1" || h.Get("X-Content-Type-Options") == "" {
+		t.Errorf("status %d, %v, %v", answer.Code, h, err)
 	}
 }
