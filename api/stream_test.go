@@ -110,6 +110,7 @@ type openStream struct {
 	lines  *bufio.Scanner
 	resp   *http.Response
 	cancel context.CancelFunc
+	plain  bool // items are not compared with the document
 }
 
 // open opens a stream; headers are name-value pairs.
@@ -140,7 +141,7 @@ func (w *openStream) close() {
 }
 
 // next returns the next item or comment, an empty one when the stream has ended. It fails the test if the document
-// does not describe the item.
+// does not describe the item, unless plain is set.
 func (w *openStream) next() (f frame) {
 	w.t.Helper()
 	var text strings.Builder
@@ -159,7 +160,9 @@ func (w *openStream) next() (f frame) {
 			}
 		case "":
 			if w.lines.Text() == "" {
-				w.described(text.String())
+				if !w.plain {
+					w.described(text.String())
+				}
 				return f
 			}
 			f.comment = true
@@ -471,6 +474,7 @@ func TestStreamOfASlowClient(t *testing.T) {
 	if w.resp.ProtoMajor != 1 || quick.resp.ProtoMajor != 2 {
 		t.Fatalf("HTTP/%d and HTTP/%d", w.resp.ProtoMajor, quick.resp.ProtoMajor)
 	}
+	w.plain, quick.plain = true, true // a client that reads nothing for 30 s is cut off, and the comparison takes long
 	body := bytes.Repeat([]byte("x"), 16<<10)
 	ids := make([]string, 2000) // more than connection buffers and the queue hold
 	for i := range ids {
