@@ -20,6 +20,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/kit"
 )
 
 // streamServer is an API behind a real HTTP server, with access to the log that it follows.
@@ -367,16 +368,15 @@ func TestFiveStreamsOfAKey(t *testing.T) {
 		t.Errorf("six streams have %d tails", n)
 	}
 	open[2].close()
-	for range 100 { // until the server notices it
+	kit.WaitFor(t, "the place of a stream that was closed is given to another", func() bool {
 		w := s.open(ep.ID, readKey)
-		if w.resp.StatusCode == 200 {
-			w.ready()
-			return
+		if w.resp.StatusCode != 200 { // the server has not noticed it yet
+			w.close()
+			return false
 		}
-		w.close()
-		<-time.After(20 * time.Millisecond)
-	}
-	t.Error("the place of a stream that was closed is not given to another")
+		w.ready()
+		return true
+	})
 }
 
 func TestStreamEnds(t *testing.T) {
