@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/api"
+	"github.com/eventrelay/relay/test/kit"
 )
 
 // Bodies that hardly arrive take a part of the memory for bodies: those of one key, which may only read, leave room for
@@ -25,6 +26,7 @@ func TestBodiesThatStallAreBounded(t *testing.T) {
 		r.Header.Set("Authorization", "Bearer "+key)
 		answered := make(chan int, 1)
 		before := held()
+		awaitLease()
 		go func() {
 			w := httptest.NewRecorder()
 			c.api.Handler().ServeHTTP(w, r)
@@ -32,19 +34,16 @@ func TestBodiesThatStallAreBounded(t *testing.T) {
 			answered <- w.Code
 		}()
 		go rest.Write([]byte(`{"data":"` + strings.Repeat("a", part)))
-		for range 500 { // until it has arrived, or is answered
-			if held() >= before+part-4<<10 || len(answered) > 0 {
-				break
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
+		kit.WaitFor(t, "the body has arrived, or is answered", func() bool {
+			return held() >= before+part-4<<10 || len(answered) > 0
+		})
 		return answered, func() { rest.CloseWithError(io.ErrUnexpectedEOF) }
 	}
 	want := func(what string, answered <-chan int, want int) {
 		t.Helper()
-		got, patience := 0, 10*time.Second
-		if want == 0 {
-			patience = 300 * time.Millisecond
+		got, patience := 0, time.Minute
+		if want == 0 { // no answer
+			patience = 100 * time.Millisecond
 		}
 		select {
 		case got = <-answered:
@@ -68,11 +67,5 @@ func TestBodiesThatStallAreBounded(t *testing.T) {
 	endOther()
 	want("a body that was cut off", first, http.StatusBadRequest)
 	want("one of another key that was cut off", other, http.StatusBadRequest)
-	for range 500 {
-		if held() == 0 {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Errorf("%d bytes and keys stay", held())
+	kit.WaitFor(t, "no bytes and keys stay", func() bool { return held() == 0 })
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // Every request example of the document is sent, on an endpoint and an event of its own, and succeeds as the
@@ -106,6 +107,8 @@ func (c *client) fill(path, body string) (string, string) {
 	if strings.Contains(body, exampleEvent) {
 		body = strings.ReplaceAll(body, exampleEvent, c.send(ep.text("id")))
 	}
+	// Selections reach 31 days back.
+	body = strings.ReplaceAll(body, exampleDay, time.Now().UTC().AddDate(0, 0, -7).Format(time.DateOnly))
 	for name, id := range ids {
 		path = strings.ReplaceAll(path, name, id)
 	}
@@ -116,9 +119,10 @@ func (c *client) fill(path, body string) (string, string) {
 	return path, body
 }
 
-// Ids in the request examples.
+// Ids and the day in the request examples.
 const (
 	exampleEndpoint    = "ep_6c8m2v0x4ktq1zj5n7rbw3ye9d"
 	exampleEvent       = "evt_01m7w6h6kk00r00w2s1cbs4f8h"
 	exampleDestination = "dst_0w3ye9d6c8m2v0x4ktq1zj5n7r"
+	exampleDay         = "2026-11-20"
 )

@@ -13,9 +13,13 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
@@ -168,61 +172,93 @@ func TestDuplicateReasonTakesPrecedence(t *testing.T) {
 	}
 }
 
+// memoryClaims is a deduplication table in memory, for tests in fake time.
+type memoryClaims struct {
+	down atomic.Bool
+
+	mu     sync.Mutex // guards claims
+	claims map[string]limit.Claim
+}
+
+func (m *memoryClaims) Claim(_ context.Context, key string, event id.ID, note string) limit.Claim {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch held, ok := m.claims[key]; {
+	case m.down.Load():
+		return limit.Claim{}
+	case ok:
+		return held
+	}
+	m.claims[key] = limit.Claim{State: limit.ClaimPending, Event: event, Note: note}
+	return limit.Claim{State: limit.ClaimNew, Event: event, Note: note}
+}
+
+func (m *memoryClaims) MarkStored(_ context.Context, key string, event id.ID, note string, _ time.Duration) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.down.Load() {
+		return errors.New("unavailable")
+	}
+	m.claims[key] = limit.Claim{State: limit.ClaimStored, Event: event, Note: note}
+	return nil
+}
+
+func (m *memoryClaims) Release(_ context.Context, key string, _ id.ID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.claims, key)
+}
+
 // An event that arrives while an equal one is being stored, on this node or on another one, waits for it and gets the
 // normal answer, also if Redis fails meanwhile. It does not wait when the log takes too long, or beside many that wait.
 func TestDuplicateWaitsForTheFirst(t *testing.T) {
-	storing, stored := make(chan struct{}), make(chan struct{})
-	var once sync.Once
-	redis := miniredis.RunT(t)
-	o := options{redis: redis.Addr(), endpoint: deduplicated("body:$.id")}
-	o.produce = func(next Producer) Producer {
-		return producerFunc(func(topic string, partition int32, r *record, done func(*record, error)) {
-			next.Produce(topic, partition, r, func(r *record, err error) {
-				once.Do(func() { close(storing); <-stored })
-				done(r, err)
-			})
-		})
-	}
-	w := newWorld(t, o)
-	o.produce = nil
-	nodes := []*world{w, w.second(o)}
-	for _, node := range nodes {
-		node.ingest.claimWait = time.Minute
-	}
-	const body = `{"id":"a"}`
-	var wg sync.WaitGroup
-	wg.Go(func() { w.want(w.post(body), 200) })
-	<-storing
-	for _, node := range nodes {
-		wg.Go(func() { node.want(node.post(body), 200) })
-		eventually(t, "a duplicate waits", func() bool {
-			return node.ingest.waiting.Load() == int64(waitingOverhead+len(body))
-		})
-	}
-	w.ingest.waiting.Add(maxClaimWaitBytes)
-	if a := w.want(w.post(body), 503); a.Header.Get("Retry-After") != "1" {
-		t.Errorf("%v", a.Header)
-	}
-	w.ingest.waiting.Add(-maxClaimWaitBytes)
-	other := w.second(o)
-	other.ingest.claimWait = 20 * time.Millisecond
-	other.want(other.post(body), 503)
-	redis.SetError("LOADING")
-	time.Sleep(2 * claimPause.Longest) // each of those that wait asks once
-	redis.SetError("")
-	for _, node := range nodes {
-		eventually(t, "Redis answers", func() bool {
-			return node.ingest.deps.Claims.Claim(t.Context(), "other", id.ID{1}, "").State != limit.ClaimUnavailable
-		})
-	}
-	close(stored)
-	wg.Wait()
-	w.wantDuplicates(-1, 0, 0)
-	for _, node := range nodes {
-		if n := node.ingest.waiting.Load(); n != 0 || node.dedups("duplicate") != 1 {
-			t.Errorf("%d bytes wait, %v duplicates", n, node.dedups("duplicate"))
+	bubble(t, func(t *testing.T, w *world) {
+		claims := &memoryClaims{claims: map[string]limit.Claim{}}
+		node := func(claimWait time.Duration) *world {
+			n := newIngest(t, options{maxBody: maxBody, endpoint: deduplicated("body:$.id")}, w.log)
+			n.cluster, n.reader = w.cluster, w.reader
+			n.ingest.deps.Claims, n.ingest.claimWait = claims, claimWait
+			return n
 		}
-	}
+		nodes := []*world{node(time.Minute), node(time.Minute)}
+		const body = `{"id":"a"}`
+		var wg sync.WaitGroup
+		send := func(n *world) {
+			wg.Go(func() {
+				if a, _ := n.serve(token, body); a.StatusCode != 200 {
+					t.Errorf("answered %d %s", a.StatusCode, a.body)
+				}
+			})
+			synctest.Wait()
+		}
+		log := w.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.NotLeaderForPartition, Count: -1})
+		send(nodes[0])
+		for _, n := range nodes {
+			send(n)
+			if got := n.ingest.waiting.Load(); got != int64(waitingOverhead+len(body)) {
+				t.Errorf("%d bytes wait", got)
+			}
+		}
+		nodes[0].ingest.waiting.Add(maxClaimWaitBytes)
+		if a, took := nodes[0].serve(token, body); a.StatusCode != 503 || a.Header.Get("Retry-After") != "1" || took > 0 {
+			t.Errorf("beside many that wait: %d %v after %v", a.StatusCode, a.Header, took)
+		}
+		nodes[0].ingest.waiting.Add(-maxClaimWaitBytes)
+		if a, took := node(time.Second/2).serve(token, body); a.StatusCode != 503 || took != time.Second/2 {
+			t.Errorf("%d after %v", a.StatusCode, took)
+		}
+		claims.down.Store(true)
+		time.Sleep(2 * claimPause.Longest) // each of those that wait asks once
+		claims.down.Store(false)
+		log.Remove()
+		wg.Wait()
+		nodes[0].wantDuplicates(-1, 0, 0)
+		for _, n := range nodes {
+			if waiting := n.ingest.waiting.Load(); waiting != 0 || n.dedups("duplicate") != 1 {
+				t.Errorf("%d bytes wait, %v duplicates", waiting, n.dedups("duplicate"))
+			}
+		}
+	})
 }
 
 // A burst of equal events on two nodes is delivered once. The others are duplicates, or are answered 503 if the

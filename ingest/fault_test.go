@@ -158,7 +158,7 @@ func bubble(t *testing.T, f func(t *testing.T, w *world)) {
 		}
 		defer reader.Close()
 		w := newIngest(t, options{maxBody: maxBody}, producer)
-		w.cluster, w.reader = cluster, reader
+		w.cluster, w.reader, w.log = cluster, reader, producer
 		bad := *w.endpoints[token]
 		bad.ID, bad.Partition = "ep_2", 1
 		w.endpoints["bad"] = &bad

@@ -200,11 +200,15 @@ func TestSlowBody(t *testing.T) {
 
 // The limits also hold over HTTP/2, which a node with a certificate offers.
 func TestHTTP2(t *testing.T) {
-	w := newWorld(t, options{bodyTimeout: 300 * time.Millisecond})
-	srv := httptest.NewUnstartedServer(w.ingest.Handler())
-	srv.EnableHTTP2 = true
-	srv.StartTLS()
-	defer srv.Close()
+	var srv *httptest.Server
+	serve := func(o options) *world {
+		w := newWorld(t, o)
+		srv = httptest.NewUnstartedServer(w.ingest.Handler())
+		srv.EnableHTTP2 = true
+		srv.StartTLS()
+		t.Cleanup(srv.Close)
+		return w
+	}
 	post := func(body io.Reader, length int64) *http.Response {
 		t.Helper()
 		req, err := http.NewRequest("POST", srv.URL+PathPrefix+token, body)
@@ -223,20 +227,22 @@ func TestHTTP2(t *testing.T) {
 		}
 		return res
 	}
+	w := serve(options{})
 	if res := post(strings.NewReader("hello"), -1); res.StatusCode != 200 {
 		t.Errorf("a good request: %s", res.Status)
 	}
 	if res := post(bytes.NewReader(make([]byte, maxBody+1)), -1); res.StatusCode != 413 {
 		t.Errorf("a byte too many: %s", res.Status)
 	}
+	e := w.only()
+	if string(e.Body) != "hello" || e.HeaderValue("Host") != srv.Listener.Addr().String() || e.HeaderValue("X-A") != "2" {
+		t.Errorf("stored %q with %v", e.Body, e.Header)
+	}
+	serve(options{bodyTimeout: 300 * time.Millisecond})
 	endless, end := io.Pipe()
 	defer end.Close()
 	if res := post(endless, 100); res.StatusCode != 408 {
 		t.Errorf("a body that does not come: %s", res.Status)
-	}
-	e := w.only()
-	if string(e.Body) != "hello" || e.HeaderValue("Host") != srv.Listener.Addr().String() || e.HeaderValue("X-A") != "2" {
-		t.Errorf("stored %q with %v", e.Body, e.Header)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/test/kit"
 )
 
 // fromListener makes each connection one of an address.
@@ -73,7 +74,7 @@ func TestRequestsOnHTTP2AreBounded(t *testing.T) {
 				if got != want {
 					t.Errorf("%s from %s: status %d, want %d", what, c.from, got, want)
 				}
-			case <-time.After(10 * time.Second):
+			case <-time.After(time.Minute):
 				t.Errorf("%s from %s: no answer", what, c.from)
 			}
 		}
@@ -100,11 +101,12 @@ func TestRequestsOnHTTP2AreBounded(t *testing.T) {
 		wait("one of another connection", others, http.StatusOK)
 		go ask(first, answers)
 		wait("after them", answers, http.StatusOK)
-		limited.mu.Lock()
-		if limited.requests > 1 || len(limited.peerRequests) > 1 {
-			t.Errorf("%d requests of %d addresses are counted", limited.requests, len(limited.peerRequests))
-		}
-		limited.mu.Unlock()
+		// Handlers end after their clients have the answers, or the end of their connection.
+		kit.WaitFor(t, "no request is counted", func() bool {
+			limited.mu.Lock()
+			defer limited.mu.Unlock()
+			return limited.requests == 0 && len(limited.peerRequests) == 0
+		})
 	}
 }
 

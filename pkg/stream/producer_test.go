@@ -51,28 +51,28 @@ func TestWaitForRoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	none := func(r *Record) bool {
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		defer cancel()
-		return errors.Is(p.WaitForRoom(ctx, r), context.DeadlineExceeded)
+	hasRoom := func(r *Record) {
+		t.Helper()
+		if err := p.WaitForRoom(t.Context(), r); err != nil {
+			t.Error(err)
+		}
 	}
 	sized := func(n int) *Record {
 		return &Record{Value: make([]byte, n), Headers: []Header{{Key: "k", Value: make([]byte, 99)}}}
 	}
-	if none(sized(5000)) {
-		t.Error("no room for a record beyond the limit, which only Produce can reject")
-	}
+	hasRoom(sized(5000)) // beyond the limit: only Produce can reject it
 	accept := cluster.Fault(kfake.Fault{
 		Keys: []kmsg.Key{kmsg.Produce}, Topic: "t." + Events, Err: kerr.NotLeaderForPartition, Count: -1}).Remove
 	taken := make(chan error, 1)
 	p.Produce(Events, 0, sized(600), func(_ *Record, err error) { taken <- err })
-	if none(sized(200)) || !none(sized(201)) {
-		t.Error("wrong room beside 700 of 1000 buffered bytes")
+	hasRoom(sized(200)) // beside 700 of 1000 buffered bytes
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := p.WaitForRoom(ctx, sized(201)); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("beside 700 of 1000 buffered bytes there is room for 301: %v", err)
 	}
 	accept()
-	if err := p.WaitForRoom(t.Context(), sized(201)); err != nil {
-		t.Error(err)
-	}
+	hasRoom(sized(201))
 	if err := <-taken; err != nil {
 		t.Error(err)
 	}

@@ -26,14 +26,16 @@ import (
 // findingsModel is a list of hits with the findings that they should make.
 type findingsModel struct {
 	*bench
-	rnd  *rand.Rand
-	hits []*finding.Hit
+	rnd   *rand.Rand
+	hits  []*finding.Hit
+	today time.Time // another day may begin during the test
 	// reports are the newest ones of each minute and boot.
 	reports map[string]*finding.Counts
 }
 
 func newFindingsModel(b *bench, rnd *rand.Rand) *findingsModel {
-	return &findingsModel{bench: b, rnd: rnd, reports: map[string]*finding.Counts{}}
+	return &findingsModel{bench: b, rnd: rnd, today: time.Now().UTC().Truncate(24 * time.Hour),
+		reports: map[string]*finding.Counts{}}
 }
 
 // hitsOf returns the hits of one finding, the newest first. Of a hit that was sent twice the first record counts.
@@ -128,7 +130,7 @@ func (m *findingsModel) report() *finding.Counts {
 	boot, minute, sender := byte(m.rnd.IntN(2)), m.rnd.IntN(3), fmt.Sprint("drn_", m.rnd.IntN(3))
 	c := m.Counts(0, func(c *finding.Counts) {
 		c.Sender, c.Boot = sender, [16]byte{boot}
-		c.Minute = time.Now().UTC().Truncate(24 * time.Hour).Add(time.Duration(minute-10) * time.Minute)
+		c.Minute = m.today.Add(time.Duration(minute-10) * time.Minute)
 		if minute == 2 { // its requests are the newest, and were refused before their platform was known
 			c.Platform, c.LastAt = "", c.LastAt.Add(time.Minute)
 		}

@@ -3,12 +3,15 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -255,17 +258,19 @@ func TestCheckEndsInTime(t *testing.T) {
 	})
 	ctx, timeIsOver := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
+	linted := func() bool { // the linter has ended, and its parent knows it
+		text, _ := os.ReadFile(filepath.Join(root, "linted"))
+		pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+		return err == nil && errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
+	}
 	wg.Go(func() {
 		defer timeIsOver()
-		for _, name := range []string{"linted", "hang/begun"} {
-			for !isFile(filepath.Join(root, name)) && t.Context().Err() == nil {
-				time.Sleep(100 * time.Millisecond)
-			}
+		for !(linted() && isFile(filepath.Join(root, "hang/begun"))) && t.Context().Err() == nil {
+			time.Sleep(100 * time.Millisecond)
 		}
-		time.Sleep(time.Second) // the linter has made its file and ends
 	})
 	var out bytes.Buffer
-	err := check{root, []string{"touch", "linted"}, &out}.run(ctx, time.Hour, false)
+	err := check{root, []string{"sh", "-c", "echo $$ >linted"}, &out}.run(ctx, time.Hour, false)
 	if wg.Wait(); err != nil || !strings.Contains(out.String(), "left to make test: hang, the race detector") {
 		t.Errorf("%v\n%s", err, out.String())
 	}
