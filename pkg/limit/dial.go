@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// dialTimeout bounds connecting. A dial continues in the background when the caller's time is up, so that the client
-// connects even to a server whose TLS handshake takes longer than one exchange.
+// dialTimeout bounds connecting, unless one exchange may take longer. A dial continues in the background when the
+// caller's time is up, so that the client connects even to a server whose TLS handshake takes longer than one exchange.
 const dialTimeout = time.Second
 
 // dialer connects for the client. For a failed dial it returns a connection whose first use fails: after an error of
@@ -16,15 +16,16 @@ const dialTimeout = time.Second
 // dials on its own. The breaker alone must decide when to retry.
 type dialer struct {
 	connect    connector
+	timeout    time.Duration
 	limiterCtx context.Context // ends with the limiter
 }
 
 // connector opens a connection.
 type connector func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// newDialer returns a dialer and a function that ends its dials. The dialer connects with connect. If that is nil, it
-// connects through the network, with TLS if c is not nil.
-func newDialer(c *tls.Config, connect connector) (d *dialer, cancelDials func()) {
+// newDialer returns a dialer for exchanges that take at most that long, and a function that ends its dials. The dialer
+// connects with connect. If that is nil, it connects through the network, with TLS if c is not nil.
+func newDialer(c *tls.Config, connect connector, exchange time.Duration) (d *dialer, cancelDials func()) {
 	switch {
 	case connect != nil:
 	case c != nil:
@@ -39,13 +40,13 @@ func newDialer(c *tls.Config, connect connector) (d *dialer, cancelDials func())
 	default:
 		connect = (&net.Dialer{}).DialContext
 	}
-	d = &dialer{connect: connect}
+	d = &dialer{connect: connect, timeout: max(dialTimeout, exchange)}
 	d.limiterCtx, cancelDials = context.WithCancel(context.Background())
 	return d, cancelDials
 }
 
 func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
 	defer context.AfterFunc(d.limiterCtx, cancel)()
 	if d.limiterCtx.Err() != nil { // AfterFunc calls cancel on another goroutine, which may be too late

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/eventrelay/relay/test/kit"
@@ -37,7 +38,7 @@ func TestDialEndsWithTheLimiter(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer listener.Close()
-	d, cancelDials := newDialer(nil, nil)
+	d, cancelDials := newDialer(nil, nil, 0)
 	cancelDials()
 	conn, err := d.dial(t.Context(), "tcp", listener.Addr().String())
 	if err != nil {
@@ -48,10 +49,29 @@ func TestDialEndsWithTheLimiter(t *testing.T) {
 	}
 }
 
+// A dial may take a second, or as long as an exchange if that is longer.
+func TestDialIsBounded(t *testing.T) {
+	for exchange, want := range map[time.Duration]time.Duration{
+		50 * time.Millisecond: time.Second, 10 * time.Second: 10 * time.Second,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			d, cancelDials := newDialer(nil, func(ctx context.Context, _, _ string) (net.Conn, error) {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}, exchange)
+			defer cancelDials()
+			began := time.Now()
+			if _, err := d.dial(t.Context(), "tcp", "redis:6379"); err != nil || time.Since(began) != want {
+				t.Errorf("exchanges of %v: a dial took %v, %v", exchange, time.Since(began), err)
+			}
+		})
+	}
+}
+
 func TestDialTLS(t *testing.T) {
 	server := httptest.NewTLSServer(http.NotFoundHandler())
 	defer server.Close()
-	d, cancelDials := newDialer(server.Client().Transport.(*http.Transport).TLSClientConfig, nil)
+	d, cancelDials := newDialer(server.Client().Transport.(*http.Transport).TLSClientConfig, nil, 0)
 	defer cancelDials()
 	conn, err := d.dial(t.Context(), "tcp", server.Listener.Addr().String())
 	if err != nil {

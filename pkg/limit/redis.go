@@ -54,7 +54,7 @@ func (c Config) client() (client *redis.Client, cancelDials func()) {
 		return nil, func() {}
 	}
 	silenceLibrary.Do(func() { redis.SetLogger(noLog{}) })
-	d, cancelDials := newDialer(o.TLSConfig, c.Dial)
+	d, cancelDials := newDialer(o.TLSConfig, c.Dial, c.Timeout)
 	o.Dialer = d.dial
 	return redis.NewClient(o), cancelDials
 }
