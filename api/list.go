@@ -33,8 +33,8 @@ type configPage struct {
 	before int64
 }
 
-// configPage reads limit and cursor, and refuses what was not read before. The first page shows what other nodes have
-// changed until now.
+// configPage reads limit and cursor, and refuses all other parameters: call it after the filters were read. For the
+// first page it catches up with the configuration.
 func (c *core) configPage(r *http.Request, q *query) (configPage, error) {
 	limit, last := q.page()
 	q.refuseUnknown()

@@ -243,7 +243,7 @@ const (
 )
 
 // maxForms bounds the forms of a person in memory: one may take a while to arrive, and a connection of HTTP/2 has many.
-// Forms up to uncountedForm bytes are not counted: whoever stole a session must not keep the person from ending it.
+// Forms up to uncountedForm bytes are not counted, so that a stolen session cannot keep its owner from ending it.
 const maxForms, uncountedForm = 16, 4 << 10
 
 // openForms counts the larger forms of people that have not been answered.
