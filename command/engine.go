@@ -94,8 +94,8 @@ func readEngineFlags(name string, c call) (f engineFlags, err error) {
 			f.hosts = append(f.hosts, text)
 			return nil
 		})
-	fs.StringVar(&f.backups, "backups", "", "clickhouse: directory below which BACKUP and RESTORE work; "+
-		"without it they are refused")
+	fs.StringVar(&f.backups, "backups", "", "clickhouse: directory below which BACKUP and RESTORE work, as the disk "+
+		"'backups'; without it they are refused")
 	if err := parseFlags(fs, c.args[1:], func() { listFlags(c.stdout, fs) }); err != nil {
 		return f, err
 	}

@@ -235,8 +235,7 @@ func TestRestoreStore(t *testing.T) {
 	d := newRestoreDrill(t, "restorestore", server.url)
 	script := func(verb string) {
 		t.Helper()
-		location := "File('" + filepath.Join(backups, "one") + "')"
-		cmd := exec.Command("deploy/restore/store.sh", verb, "http://"+server.url, "restorestore", location)
+		cmd := exec.Command("deploy/restore/store.sh", verb, "http://"+server.url, "restorestore", "Disk('backups', 'one')")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("store.sh %s: %v\n%s", verb, err, out)
 		}

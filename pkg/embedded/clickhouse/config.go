@@ -22,7 +22,8 @@ type Config struct {
 	// Hosts are accepted in the Host header of requests besides the listen address. A name without a port is for any
 	// port.
 	Hosts []string
-	// Backups is the directory in which BACKUP and RESTORE work; empty: both are refused.
+	// Backups is the directory in which BACKUP and RESTORE work, as Disk('backups', 'name') or File('name'); empty: both
+	// are refused.
 	Backups string
 	// Data is the directory of the engine; it is created if it does not exist.
 	Data string

@@ -142,7 +142,9 @@ func serverSettings(cfg Config, users string) string {
 		"</access_control_improvements>\n")
 	if cfg.Backups != "" {
 		path := xmlText(filepath.Clean(cfg.Backups) + "/")
-		b.WriteString("  <backups><allowed_path>" + path + "</allowed_path></backups>\n")
+		b.WriteString("  <storage_configuration><disks><backups><type>local</type><path>" + path +
+			"</path></backups></disks></storage_configuration>\n")
+		b.WriteString("  <backups><allowed_disk>backups</allowed_disk><allowed_path>" + path + "</allowed_path></backups>\n")
 	}
 	b.WriteString("  <merge_tree>\n")
 	// By default parts are not synced: a power cut would lose inserts that were acknowledged.

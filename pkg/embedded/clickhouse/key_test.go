@@ -3,6 +3,7 @@ package clickhouse_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -46,20 +47,25 @@ func TestKeyAndBackups(t *testing.T) {
 	conn := open(key)
 	mustExec(t, conn, "CREATE TABLE default.t (n UInt64) ENGINE = MergeTree ORDER BY n")
 	mustExec(t, conn, "INSERT INTO default.t VALUES (7)")
-	mustExec(t, conn, "BACKUP TABLE default.t TO File('one')")
-	mustExec(t, conn, "RESTORE TABLE default.t AS default.t2 FROM File('"+filepath.Join(backups, "one")+"')")
-	if n := count(t, conn, "SELECT n FROM default.t2"); n != 7 {
-		t.Errorf("restored %d", n)
+	for i, location := range []string{"Disk('backups', 'one')", "File('two')"} {
+		restored := fmt.Sprintf("default.t%d", i)
+		mustExec(t, conn, "BACKUP TABLE default.t TO "+location)
+		mustExec(t, conn, "RESTORE TABLE default.t AS "+restored+" FROM "+location)
+		if n := count(t, conn, "SELECT n FROM "+restored); n != 7 {
+			t.Errorf("restored %d from %s", n, location)
+		}
 	}
+	// What was written to the disk is in the operator's directory.
+	mustExec(t, conn, "RESTORE TABLE default.t AS default.t3 FROM File('"+filepath.Join(backups, "one")+"')")
 	for _, target := range []string{
-		"File('" + filepath.Join(dir, "two") + "')", "File('../two')", "Disk('default', 'two')",
-		"S3('http://127.0.0.1:9/bucket/two')",
+		"File('" + filepath.Join(dir, "out") + "')", "File('../out')", "Disk('default', 'out')", "Disk('backups', '../out')",
+		"S3('http://127.0.0.1:9/bucket/out')",
 	} {
 		if err := conn.Exec(t.Context(), "BACKUP TABLE default.t TO "+target); err == nil {
 			t.Errorf("BACKUP to %s succeeded", target)
 		}
 	}
-	if _, err := os.Stat(filepath.Join(dir, "two")); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(dir, "out")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a backup in another directory: %v", err)
 	}
 }

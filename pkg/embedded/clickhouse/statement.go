@@ -71,7 +71,7 @@ var forbiddenFunctions = []string{"disk", "s3", "azureblobstorage"}
 type policy struct {
 	// refused holds the names of all table functions that are not in tableFunctions, in lower case.
 	refused map[string]bool
-	// backups allows BACKUP and RESTORE; the engine itself restricts them to the operator's path.
+	// backups allows BACKUP and RESTORE; the engine itself restricts them to the operator's disk and path.
 	backups bool
 }
 
@@ -112,7 +112,7 @@ type checker struct {
 	policy
 	scanner                scanner
 	verb                   string
-	previous               token
+	earlier, previous      token // the two before current
 	current                token
 	next                   token
 	started                bool
@@ -125,7 +125,7 @@ func (c *checker) advance() {
 		c.started = true
 		c.next = c.scan()
 	}
-	c.previous, c.current = c.current, c.next
+	c.earlier, c.previous, c.current = c.previous, c.current, c.next
 	c.next = c.scan()
 }
 
@@ -177,11 +177,12 @@ func (c *checker) checkToken() error {
 	return nil
 }
 
-// namesBackup reports whether File(…) is the location of a backup: BACKUP … TO File('…'), RESTORE … FROM File('…'), and
-// base_backup = File('…').
+// namesBackup reports whether Disk(…) or File(…) is the location of a backup: BACKUP … TO Disk('backups', '…'),
+// RESTORE … FROM Disk('backups', '…'), and base_backup = Disk('backups', '…').
 func (c *checker) namesBackup(lower string, called bool) bool {
 	before := strings.ToLower(c.previous.text)
-	return c.isBackup() && lower == "file" && called && (before == "to" || before == "from" || before == "=")
+	return c.isBackup() && (lower == "disk" || lower == "file") && called &&
+		(before == "to" || before == "from" || before == "=" && strings.EqualFold(c.earlier.text, "base_backup"))
 }
 
 // checkEngine checks the engine of a table or database, with or without an equals sign before its name.

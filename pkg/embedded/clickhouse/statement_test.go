@@ -115,14 +115,16 @@ func TestBackupStatements(t *testing.T) {
 	for _, statement := range []string{
 		"BACKUP DATABASE relay TO File('x')", "RESTORE DATABASE relay FROM File('x')",
 		"BACKUP DATABASE relay TO File('y') SETTINGS base_backup = File('x')",
+		"BACKUP DATABASE relay TO Disk('backups', 'x')", "RESTORE DATABASE relay FROM Disk('backups', 'x')",
+		"BACKUP DATABASE relay TO Disk('backups', 'y') SETTINGS base_backup = Disk('backups', 'x')",
 	} {
 		if code := exceptionCodeOf(t, p, statement); code != 0 {
 			t.Errorf("%s: refused with %d", statement, code)
 		}
 	}
 	for _, statement := range []string{
-		"BACKUP DATABASE relay TO S3('http://127.0.0.1/')", "BACKUP DATABASE relay TO Disk('default', 'x')",
-		"RESTORE DATABASE relay FROM AzureBlobStorage('x')", "SELECT * FROM File('x')",
+		"BACKUP DATABASE relay TO S3('http://127.0.0.1/')", "RESTORE DATABASE relay FROM AzureBlobStorage('x')",
+		"SELECT * FROM File('x')", "RESTORE TABLE t FROM File('x') SETTINGS storage_policy = disk('backups')",
 		"BACKUP TABLE t TO File('x') SETTINGS a = (SELECT file('x'))",
 	} {
 		if exceptionCodeOf(t, p, statement) == 0 {
