@@ -177,6 +177,39 @@ router() {
 		--service-cluster-ip-range=$services --metrics-port=0 --health-port=0
 }
 
+# metrics starts the server of resource metrics, which tells autoscalers the CPU of pods. Kubelets here serve a
+# certificate that they have signed themselves.
+metrics() {
+	start metrics-server cp "$bin/metrics-server" --kubeconfig="$dir/kubeconfig" --kubelet-insecure-tls \
+		--kubelet-preferred-address-types=InternalIP --metric-resolution=10s --bind-address=$api --secure-port=6444 \
+		--cert-dir="$dir/metrics" --authentication-kubeconfig="$dir/kubeconfig" \
+		--authorization-kubeconfig="$dir/kubeconfig"
+	"$dir/kubectl" apply -f - >/dev/null <<-EOF
+		apiVersion: v1
+		kind: Service
+		metadata: {name: metrics-server, namespace: kube-system}
+		spec: {ports: [{port: 443, targetPort: 6444}]}
+		---
+		apiVersion: discovery.k8s.io/v1
+		kind: EndpointSlice
+		metadata: {name: metrics-server, namespace: kube-system, labels: {kubernetes.io/service-name: metrics-server}}
+		addressType: IPv4
+		endpoints: [{addresses: [$api]}]
+		ports: [{port: 6444, protocol: TCP, name: ""}]
+		---
+		apiVersion: apiregistration.k8s.io/v1
+		kind: APIService
+		metadata: {name: v1beta1.metrics.k8s.io}
+		spec:
+		  service: {name: metrics-server, namespace: kube-system}
+		  group: metrics.k8s.io
+		  version: v1beta1
+		  insecureSkipTLSVerify: true
+		  groupPriorityMinimum: 100
+		  versionPriority: 100
+	EOF
+}
+
 # of_node NAME ARGUMENT... runs ctr.
 of_node() {
 	local at=$dir/node-$1
@@ -215,6 +248,7 @@ up | control)
 	done
 	for name in "${nodes[@]}"; do router "$name"; done
 	"$dir/kubectl" wait --for=condition=Ready --timeout=2m node --all >/dev/null
+	metrics
 	;;
 images)
 	for archive in "$@"; do

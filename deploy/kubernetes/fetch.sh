@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Builds Kubernetes, etcd, CoreDNS, kube-router, the network plug-ins, the adapter of Prometheus and Traefik from their Go
-# modules, and Helm from that of deploy/helm, in bin/kubernetes: once per version, half an hour.
+# Builds Kubernetes, etcd, CoreDNS, kube-router, the network plug-ins, the adapter of Prometheus, the metrics server and
+# Traefik from their Go modules, and Helm from that of deploy/helm, in bin/kubernetes: once per version, half an hour.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 out=$PWD/bin/kubernetes
-sum=$(cat deploy/kubernetes/fetch.sh deploy/kubernetes/{,network/,adapter/,ingress/}go.{mod,sum} deploy/kubernetes/network/dns/*.go \
+sum=$(cat deploy/kubernetes/fetch.sh deploy/kubernetes/{,network/,adapter/,metrics/,ingress/}go.{mod,sum} deploy/kubernetes/network/dns/*.go \
 	deploy/helm/go.sum deploy/kubernetes/pause/*.go | cksum)
 if [ "$(cat "$out/sum" 2>/dev/null)" = "$sum" ]; then
 	exit 0
@@ -31,6 +31,7 @@ tools deploy/kubernetes/network "$out/coredns" ./dns
 tools deploy/kubernetes/network "$out/" github.com/cloudnativelabs/kube-router/v2/cmd/kube-router
 tools deploy/kubernetes/network "$out/cni/" github.com/containernetworking/plugins/plugins/{ipam/host-local,main/bridge,main/loopback}
 tools deploy/kubernetes/adapter "$out/" sigs.k8s.io/prometheus-adapter/cmd/adapter
+tools deploy/kubernetes/metrics "$out/" sigs.k8s.io/metrics-server/cmd/metrics-server
 tools deploy/kubernetes/ingress "$out/" github.com/traefik/traefik/v3/cmd/traefik
 mkdir "$out/gateway"
 cp --no-preserve=mode "$(go -C deploy/kubernetes/ingress list -m -f '{{.Dir}}' sigs.k8s.io/gateway-api)"/config/crd/standard/*.yaml \

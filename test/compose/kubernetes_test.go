@@ -151,9 +151,10 @@ func TestKubernetes(t *testing.T) {
 	k.awaitAccepted(50)
 
 	t.Run("one by one", func(t *testing.T) { k.oneByOne(t) })
+	t.Run("by CPU", func(t *testing.T) { k.scaleByCPU(t) })
 	k.awaitReceived()
 	if k.refused > 0 {
-		t.Errorf("%d events were refused while nodes were replaced one by one", k.refused)
+		t.Errorf("%d events were refused while nodes were replaced one by one, added and removed", k.refused)
 	}
 	one := k.countAccepted()
 	t.Run("policies", func(t *testing.T) { k.policies(t) })
