@@ -196,6 +196,23 @@ func TestContract10UnknownIdsAndRoutes(t *testing.T) {
 	}
 }
 
+// Clients that escape more than they must, "_" as "%5F" for example, mean the same resource.
+func TestEscapedIdsAreTheSameIds(t *testing.T) {
+	c := newClient(t)
+	ep := c.endpoint(nil)
+	name, event := ep.text("id"), c.send(ep.text("id"))
+	escaped := strings.NewReplacer("_", "%5F", "e", "%65")
+	for path, want := range map[string]string{
+		"/v1/endpoints/" + escaped.Replace(name): name, "/v1/events/" + escaped.Replace(event): event,
+	} {
+		if got := c.do("GET", path, nil).want(200).text("id"); got != want {
+			t.Errorf("GET %s: %s, want %s", path, got, want)
+		}
+	}
+	c.do("POST", "/v1/endpoints/"+escaped.Replace(name)+"/events", `{"type":"a","data":{}}`).want(202)
+	c.do("PATCH", "/v1/endpoints/"+escaped.Replace(name), `{"name":"escaped"}`).want(200)
+}
+
 func TestContract16DeleteThenEverythingIsGoneButTheEvents(t *testing.T) {
 	c := newClient(t)
 	ep := c.endpoint(nil).text("id")

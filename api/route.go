@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -161,6 +162,11 @@ func (rt *router) match(r *http.Request) (route, map[string]string) {
 	var match mux.RouteMatch
 	if !rt.mux.Match(r, &match) {
 		return route{}, nil
+	}
+	for name, value := range match.Vars { // a client may escape any character of an id, "_" for example
+		if plain, err := url.PathUnescape(value); err == nil {
+			match.Vars[name] = plain
+		}
 	}
 	return rt.routes[match.Route.GetName()], match.Vars
 }

@@ -21,6 +21,9 @@ const (
 	minResultCheck, maxResultCheck = 250 * time.Millisecond, 2 * time.Second
 	// maxSettleCheck is the longest such pause of a job that has ended.
 	maxSettleCheck = 30 * time.Second
+	// maxSettleWait bounds how long a preparation waits for a job that has ended: that is longer than a request and the
+	// deliveries of a page take.
+	maxSettleWait = 2 * time.Minute
 	// maxStopFailures bounds the failures after which a job stops without the store: they take about a minute.
 	maxStopFailures = 10
 )
@@ -116,6 +119,8 @@ func (run *jobRun) step(ctx context.Context, job *config.Recovery) (time.Duratio
 		return run.settle(ctx, job)
 	case !now.Before(job.Deadline):
 		return 0, run.end(ctx, job, config.RecoveryExpired, config.StopDeadline)
+	case job.State == config.RecoveryPreparing && run.othersSettle(job, now):
+		return minResultCheck, nil
 	case job.State == config.RecoveryPreparing:
 		return 0, run.prepare(ctx, job)
 	case run.unavailable(job):
@@ -199,6 +204,16 @@ func (run *jobRun) hasFailedItem(ctx context.Context, job *config.Recovery) (boo
 	}
 	counts, err := run.counts(ctx, job)
 	return counts.Failed > 0, err
+}
+
+// othersSettle reports whether deliveries of a job that has ended are still queued or in flight to the same
+// destination. They are pending, so a selection that is made now would leave them out, also those that are about to be
+// skipped or to fail.
+func (run *jobRun) othersSettle(job *config.Recovery, now time.Time) bool {
+	unsettled, _ := run.deps.Jobs.UnsettledRecoveries(time.Time{})
+	return slices.ContainsFunc(unsettled, func(other *config.Recovery) bool {
+		return other.State.Ended() && other.Overlaps(job) && now.Sub(other.FinishedAt) < maxSettleWait
+	})
 }
 
 // prepare selects the items. A permanent error ends the job as failed.

@@ -152,6 +152,48 @@ func TestOneJobSendsAtATime(t *testing.T) {
 	})
 }
 
+// A job that is created while deliveries of a cancelled one are still queued selects its items when they have ended:
+// until then they are pending, and would be left out.
+func TestPreparationWaitsForACancelledJob(t *testing.T) {
+	for _, lost := range []bool{false, true} { // whether the results of the cancelled job never come
+		bubble(t, 100, func(w *world) {
+			w.runner()
+			cancelled := w.ready()
+			w.act(cancelled, func(edited *config.Recovery) { canary(edited); edited.RatePerSecond = 1 })
+			w.waitForState(cancelled, config.RecoveryAwaitingApproval, 10*time.Second)
+			w.act(cancelled, goOn)
+			time.Sleep(time.Second)
+			if lost {
+				w.on(func(step string) error {
+					if step == "counts" {
+						return errors.New("no counts")
+					}
+					return nil
+				})
+			}
+			w.act(cancelled, cancel)
+			next, other := w.add(), w.add(func(edited *config.Recovery) { edited.Endpoint = "ep_2" })
+			w.waitForState(other, config.RecoveryReady, time.Second)
+			time.Sleep(5 * time.Second)
+			if edited := w.jobs[next]; edited.State != config.RecoveryPreparing {
+				t.Fatalf("the next job is %s while deliveries of the cancelled one are queued", edited.State)
+			}
+			if !lost {
+				w.waitForState(next, config.RecoveryReady, 30*time.Second)
+				if edited := w.jobs[cancelled]; !edited.Settled {
+					t.Errorf("the next job is ready before the cancelled one is settled: %+v", edited)
+				}
+				return
+			}
+			time.Sleep(maxSettleWait - 30*time.Second)
+			if edited := w.jobs[next]; edited.State != config.RecoveryPreparing {
+				t.Errorf("the next job did not wait: it is %s", edited.State)
+			}
+			w.waitForState(next, config.RecoveryReady, 30*time.Second)
+		})
+	}
+}
+
 // The node that owns the partition of the endpoint runs its jobs, and deletes them after 30 days.
 func TestOwnership(t *testing.T) {
 	bubble(t, 1, func(w *world) {
