@@ -181,9 +181,9 @@ router() {
 # certificate that they have signed themselves.
 metrics() {
 	start metrics-server cp "$bin/metrics-server" --kubeconfig="$dir/kubeconfig" --kubelet-insecure-tls \
-		--kubelet-preferred-address-types=InternalIP --metric-resolution=10s --bind-address=$api --secure-port=6444 \
-		--cert-dir="$dir/metrics" --authentication-kubeconfig="$dir/kubeconfig" \
-		--authorization-kubeconfig="$dir/kubeconfig"
+		--kubelet-preferred-address-types=InternalIP --kubelet-request-timeout=5s --metric-resolution=15s \
+		--bind-address=$api --secure-port=6444 --cert-dir="$dir/metrics" \
+		--authentication-kubeconfig="$dir/kubeconfig" --authorization-kubeconfig="$dir/kubeconfig"
 	"$dir/kubectl" apply -f - >/dev/null <<-EOF
 		apiVersion: v1
 		kind: Service
