@@ -14,9 +14,9 @@ import (
 // scaleByCPU gives "ingest" an autoscaler. It adds a pod while many events come in, and removes it when they are few
 // again.
 func (k *kubernetes) scaleByCPU(t *testing.T) {
-	// A pod with few events uses some thousandths of a processor.
+	// A pod with few events uses a third of what it asks for here.
 	k.upgrade("ingest.autoscaling.enabled=true", "ingest.autoscaling.maxReplicas=3",
-		"ingest.resources.requests.cpu=100m")
+		"ingest.resources.requests.cpu=50m")
 	k.awaitPods(t, 3*time.Minute, func(pods, percent int) bool { return pods == 2 && percent < 60 })
 	few := k.countAccepted()
 
@@ -24,7 +24,7 @@ func (k *kubernetes) scaleByCPU(t *testing.T) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer stop()
-	for range 8 {
+	for range 64 {
 		wg.Go(func() {
 			for ctx.Err() == nil {
 				k.send()
