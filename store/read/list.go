@@ -169,7 +169,7 @@ func (r *Reader) newWalk(q event.Query, reportedBefore time.Time) *walk {
 	// Times of ids are whole milliseconds, so the bounds are rounded up to one, before the highest id is made of them.
 	w.since, w.until = ceilMilli(w.since), ceilMilli(w.until)
 	w.before = id.Lowest(w.until)
-	if !q.Before.IsZero() && slices.Compare(q.Before[:], w.before[:]) < 0 {
+	if !q.Before.IsZero() && q.Before.Compare(w.before) < 0 {
 		w.before = q.Before
 		w.until = q.Before.Time().Add(time.Millisecond)
 	}

@@ -1,7 +1,6 @@
 package alert
 
 import (
-	"slices"
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
@@ -130,18 +129,16 @@ func (d *destinationState) updateOpen(outcome *event.OutcomeHead) {
 	if d.open[outcome.Event] = struct{}{}; len(d.open) > maxOpen {
 		newest := outcome.Event
 		for e := range d.open {
-			if compare(e, newest) > 0 {
+			if e.Compare(newest) > 0 {
 				newest = e
 			}
 		}
 		delete(d.open, newest)
 	}
-	if !d.oldest.IsZero() && compare(outcome.Event, d.oldest) < 0 {
+	if !d.oldest.IsZero() && outcome.Event.Compare(d.oldest) < 0 {
 		d.oldest = outcome.Event
 	}
 }
-
-func compare(a, b id.ID) int { return slices.Compare(a[:], b[:]) }
 
 // oldestAge returns the age of the oldest open delivery; 0 if there is none.
 func (d *destinationState) oldestAge(now time.Time) time.Duration {
@@ -150,7 +147,7 @@ func (d *destinationState) oldestAge(now time.Time) time.Duration {
 	}
 	if d.oldest.IsZero() {
 		for e := range d.open {
-			if d.oldest.IsZero() || compare(e, d.oldest) < 0 {
+			if d.oldest.IsZero() || e.Compare(d.oldest) < 0 {
 				d.oldest = e
 			}
 		}
