@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -51,19 +50,4 @@ func (r *Reader) trim(ctx context.Context, before map[Partition]int64) error {
 		}
 	})
 	return errors.Join(errs...)
-}
-
-// sizes returns the bytes that the brokers store of each partition, all replicas together.
-func (r *Reader) sizes(ctx context.Context) (map[Partition]int64, error) {
-	dirs, err := r.adm.DescribeAllLogDirs(ctx, nil)
-	if err != nil {
-		return nil, fmt.Errorf("read the size of the log: %w", err)
-	}
-	all := make(map[Partition]int64)
-	dirs.Each(func(d kadm.DescribedLogDir) {
-		d.Topics.Each(func(p kadm.DescribedLogDirPartition) {
-			all[Partition{strings.TrimPrefix(p.Topic, r.cfg.Prefix), p.Partition}] += p.Size
-		})
-	})
-	return all, nil
 }
