@@ -12,9 +12,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// EmbeddedCluster is the cluster id of the embedded broker.
-const EmbeddedCluster = "relay-embedded"
-
 // Errors that Reader.Writers returns.
 var (
 	// ErrNoAuthorizer means that the brokers check no ACLs: every client that reaches them may do everything.
@@ -85,10 +82,4 @@ func appliesTo(rule kadm.DescribedACL, topic string) bool {
 		return strings.HasPrefix(topic, rule.Name)
 	}
 	return rule.Name == topic || rule.Name == "*"
-}
-
-// SendsPasswordInClear reports whether the Kafka password is sent unencrypted: SASL PLAIN without TLS.
-func (c Config) SendsPasswordInClear() bool {
-	mechanism, _, _ := strings.Cut(c.SASL, ":")
-	return strings.EqualFold(mechanism, "plain") && c.TLS == ""
 }
