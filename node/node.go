@@ -423,8 +423,7 @@ func newDispatcher(n *Node) (runFunc, error) {
 // newNotifier creates the sender of mail, Slack messages and webhooks to people. Alerts and POST /v1/alerts/test use
 // it.
 func newNotifier(n *Node) (runFunc, error) {
-	transport, err := egress.NewTransport(
-		egress.Config{Policy: n.policy, CAFile: n.settings.EgressCAFile, DNSServer: n.settings.DNSServer})
+	transport, err := egress.NewTransport(n.outbound())
 	if err != nil {
 		return nil, err
 	}
