@@ -222,6 +222,24 @@ func (o *object) textOrNull(name string, lo, hi int, dst **string) {
 	}
 }
 
+// integerOrNull reads an integer that may be null.
+func (o *object) integerOrNull(name string, lo, hi int, dst **int) {
+	if o.isNull(name) {
+		*dst = nil
+		return
+	}
+	raw, ok := o.raw(name)
+	if !ok {
+		return
+	}
+	n, good := integerOf(raw, lo, hi)
+	if !good {
+		o.fail(name, "must be an integer from %d to %d, or null", lo, hi)
+		return
+	}
+	*dst = &n
+}
+
 // textOf decodes a string of lo to hi characters and returns what is wrong with it, "" if nothing.
 func textOf(raw []byte, lo, hi int) (string, string) {
 	s, err := web.DecodeString(raw)
