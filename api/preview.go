@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sync/semaphore"
-
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
@@ -33,7 +31,7 @@ type previews struct {
 	*events
 	limits  Limits
 	secrets []*secrets.Scanner
-	running *semaphore.Weighted
+	turns   turns
 }
 
 // previewView is the response to a preview.
@@ -116,12 +114,11 @@ func (a *previews) previewTransformation(w http.ResponseWriter, r *http.Request,
 func (a *previews) previewSoon(
 	ctx context.Context, p *transform.Program, in transform.Input,
 ) (transform.Preview, error) {
-	waiting, cancel := context.WithTimeout(ctx, previewWait)
-	defer cancel()
-	if a.running.Acquire(waiting, 1) != nil {
+	end, ok := a.turns.take(ctx)
+	if !ok {
 		return transform.Preview{}, web.ServiceUnavailable(nil, "this node is making other previews; try again")
 	}
-	defer a.running.Release(1)
+	defer end()
 	return p.Preview(ctx, in, int(2*a.maxBody))
 }
 
