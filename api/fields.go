@@ -295,6 +295,47 @@ func integerOf(raw []byte, lo, hi int) (int, bool) {
 	return n, err == nil && kindOf(raw) == kindNumber && n >= lo && n <= hi
 }
 
+// integers reads an array of 1 to limit integers.
+func (o *object) integers(name string, lo, hi, limit int, dst *[]int) {
+	if _, ok := o.raw(name); !ok {
+		return
+	}
+	elements := o.array(name, limit)
+	if len(elements) == 0 {
+		o.fail(name, "must be an array of 1 to %d integers", limit)
+		return
+	}
+	*dst = make([]int, len(elements))
+	for i, raw := range elements {
+		n, ok := integerOf(raw, lo, hi)
+		if !ok {
+			o.fail(indexed(name, i), "must be an integer from %d to %d", lo, hi)
+			return
+		}
+		(*dst)[i] = n
+	}
+}
+
+// indexed returns the path of an array element, such as destinations[2].
+func indexed(name string, i int) string { return name + "[" + strconv.Itoa(i) + "]" }
+
+// require refuses an object without a member.
+func (o *object) require(name string) {
+	if _, ok := o.raw(name); !ok {
+		o.fail(name, "is required")
+	}
+}
+
+// optional reads a member that may be absent or null; then it returns nil.
+func optional[T any](o *object, name string, read func(name string, dst *T)) *T {
+	if _, ok := o.raw(name); !ok || o.isNull(name) {
+		return nil
+	}
+	v := new(T)
+	read(name, v)
+	return v
+}
+
 func (o *object) number(name string, lo, hi float64, dst *float64) {
 	raw, ok := o.raw(name)
 	if !ok {

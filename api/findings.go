@@ -248,16 +248,6 @@ func (a *findings) readChange(o *object) (m config.FindingUpdate) {
 	return m
 }
 
-// optional reads a member that may be absent or null; then it returns nil.
-func optional[T any](o *object, name string, read func(name string, dst *T)) *T {
-	if _, ok := o.raw(name); !ok || o.isNull(name) {
-		return nil
-	}
-	v := new(T)
-	read(name, v)
-	return v
-}
-
 // updateError translates the errors of UpdateFinding.
 func updateError(err error) error {
 	if invalid, ok := errors.AsType[*config.InvalidError](err); ok {
