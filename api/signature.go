@@ -202,19 +202,6 @@ func (v *explanationView) setTime(ep *config.Endpoint, e *event.Event, out *veri
 	}
 }
 
-// ingestPath precedes the token in an ingest URL.
-const ingestPath = "/in/"
-
-// urlToken returns the token in an ingest URL, "" if there is none.
-func urlToken(url string) string {
-	address, _, _ := strings.Cut(url, "?")
-	i := strings.LastIndex(address, ingestPath)
-	if i < 0 {
-		return ""
-	}
-	return address[i+len(ingestPath):]
-}
-
 // wholeRunes returns text without the part of a character at its end, if it is UTF-8 otherwise.
 func wholeRunes(text []byte) []byte {
 	for n := range utf8.UTFMax {
