@@ -256,6 +256,15 @@ func textOf(raw []byte, lo, hi int) (string, string) {
 	return s, ""
 }
 
+// sameVersion refuses a request that gives another version of a thing than the current one.
+func (o *object) sameVersion(thing string, current int) {
+	version := current
+	o.integer("version", 1, 1<<53, &version)
+	if version != current && o.in.err == nil {
+		o.in.err = errOtherVersion(thing, current)
+	}
+}
+
 // enum reads a string that must be one of words.
 func (o *object) enum(name string, dst *string, words ...string) {
 	raw, ok := o.rawOfKind(name, kindString)

@@ -263,6 +263,10 @@ func updateError(err error) error {
 	return err
 }
 
+func errNoFinding() error {
+	return web.Missing("there is no such finding, or it had no hit for 400 days")
+}
+
 // inPath returns the finding that the path names, or the 404.
 func (a *findings) inPath(r *http.Request, key *config.Key) (*config.Finding, error) {
 	name := web.InfoOf(r).Vars["finding"]
@@ -272,7 +276,7 @@ func (a *findings) inPath(r *http.Request, key *config.Key) (*config.Finding, er
 		f, presence = a.states.Finding(name)
 	}
 	if presence != config.Present || f.Account != key.Account {
-		return nil, web.Missing("there is no such finding, or it had no hit for 400 days")
+		return nil, errNoFinding()
 	}
 	return f, nil
 }

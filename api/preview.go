@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -79,7 +80,7 @@ func (a *previews) previewTransformation(w http.ResponseWriter, r *http.Request,
 	}
 	if wait, _ := a.limits.TakeSharedToken("preview", key.ID, previewRate); wait > 0 {
 		return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: max(wait, time.Second),
-			Message: "at most 20 previews a second; wait as long as Retry-After says"}
+			Message: fmt.Sprintf("at most %d previews a second; wait as long as Retry-After says", previewRate)}
 	}
 	if err := web.CheckContentType(r); err != nil {
 		return err
