@@ -21,12 +21,8 @@ const (
 	outcomesKeepRecords = 10_000 // of a partition, of any age: a node that takes over alerts reads the last ones
 )
 
-const (
-	// trimTimeout bounds one run of the Trimmer or of the RetentionGuard.
-	trimTimeout = 30 * time.Second
-	// offsetNotFound is Kafka's answer to the question for the offset of a time if no record is that young.
-	offsetNotFound = -1
-)
+// trimTimeout bounds one run of the Trimmer or of the RetentionGuard.
+const trimTimeout = 30 * time.Second
 
 // TrimConfig says when and how much the Trimmer deletes.
 type TrimConfig struct {
@@ -178,7 +174,8 @@ func (t *Trimmer) trimOnce(ctx context.Context, r *Reader) error {
 }
 
 // trimOffsets decides up to which offset each partition is deleted; it omits partitions without records to delete. All
-// groups have committed the records below committed; firstYoung has the first record that is too young to be deleted.
+// groups have committed the records below committed; firstYoung has the first record that is too young to be deleted,
+// or the end if there is none.
 func (t *Trimmer) trimOffsets(committed, starts, ends, firstYoung, sizes map[Partition]int64) map[Partition]int64 {
 	before := make(map[Partition]int64)
 	kept := 0.0 // bytes above the offsets in before
@@ -190,10 +187,7 @@ func (t *Trimmer) trimOffsets(committed, starts, ends, firstYoung, sizes map[Par
 		if !ok || at > end { // a group has no commit, or one for a deleted topic of the same name
 			at = starts[p]
 		}
-		if y := firstYoung[p]; y != offsetNotFound {
-			at = min(at, y)
-		}
-		at = min(at, end-topicByName(p.Topic).KeepRecords)
+		at = min(at, firstYoung[p], end-topicByName(p.Topic).KeepRecords)
 		before[p] = max(min(at, end-1), starts[p]) // the embedded broker finds the end of a log by its last record
 		kept += bytesOf(p, end-before[p])
 	}
