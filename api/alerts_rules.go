@@ -115,8 +115,8 @@ func (in *endpointInput) alerts(o *object, e *config.Endpoint) {
 	next := e.AlertsOrDefault()
 	x.boolean("enabled", &next.Enabled)
 	in.alertChannels(x, &next)
-	integerOrNull(x, "consecutive_failures", 1, maxAlertThreshold, &next.ConsecutiveFailures)
-	integerOrNull(x, "failure_rate_percent", 1, 100, &next.FailureRatePercent)
+	x.integerOrNull("consecutive_failures", 1, maxAlertThreshold, &next.ConsecutiveFailures)
+	x.integerOrNull("failure_rate_percent", 1, 100, &next.FailureRatePercent)
 	if x.isNull("muted_until") {
 		next.MutedUntil = time.Time{}
 	} else if raw, ok := x.rawOfKind("muted_until", kindString); ok {
@@ -162,22 +162,4 @@ func (in *endpointInput) alertChannels(o *object, next *config.EndpointAlerts) {
 				" is set up and enabled in the account's alert settings (PATCH /v1/alerts)")
 		}
 	}
-}
-
-// integerOrNull reads an integer that may be null.
-func integerOrNull(o *object, name string, lo, hi int, dst **int) {
-	if o.isNull(name) {
-		*dst = nil
-		return
-	}
-	raw, ok := o.raw(name)
-	if !ok {
-		return
-	}
-	n, good := integerOf(raw, lo, hi)
-	if !good {
-		o.fail(name, "must be an integer from %d to %d, or null", lo, hi)
-		return
-	}
-	*dst = &n
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/base64"
-	"fmt"
 	"net/http"
 	"sync"
 	"time"
@@ -170,16 +169,4 @@ func errTooManyAnswers() error {
 	return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: time.Second,
 		Message: "this API key or person is reading as many large responses as one may have; read them faster, or fewer " +
 			"at once"}
-}
-
-// errTooManySearches is the 429 of a node that already searches as many endpoints as it may at a time.
-func errTooManySearches() error {
-	return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: time.Second,
-		Message: fmt.Sprintf("this node already runs %d searches of endpoints; try again in a second", maxSearches)}
-}
-
-// errTooManyReads is the 429 for a key or a person that already has its maximum of concurrent event reads.
-func errTooManyReads() error {
-	return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: time.Second,
-		Message: "as many event reads are running as one API key or person may have; wait for one to finish"}
 }

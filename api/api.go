@@ -28,8 +28,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sync/semaphore"
-
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/secrets"
@@ -225,10 +223,10 @@ func newResources(cfg *Config, deps *Deps, c *core) (*resources, error) {
 			core: c, config: deps.Config, limits: deps.Limits, scanners: secrets.NewScanners(scan.leaks),
 		},
 	}
-	x.signatures = &signatures{events: x.events, explain: deps.Explain, running: newExplanationLimit()}
+	x.signatures = &signatures{events: x.events, explain: deps.Explain, turns: newTurns(maxExplanations, explanationWait)}
 	x.previews = &previews{
 		events: x.events, limits: deps.Limits, secrets: []*secrets.Scanner{scan.receipts, scan.leaks},
-		running: semaphore.NewWeighted(maxPreviews),
+		turns: newTurns(maxPreviews, previewWait),
 	}
 	x.destinations = &destinations{core: c, endpoints: x.endpoints, keyring: deps.Keyring}
 	x.replays = &replays{

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"cmp"
 	"net/http"
 	"regexp"
 	"slices"
@@ -105,7 +104,7 @@ func (a *auditLog) listAudit(w http.ResponseWriter, r *http.Request, key *config
 // mergeAudit merges the outbox into the rows of the store: each entry once, newest first.
 func mergeAudit(outbox, rows []audit.Entry) []audit.Entry {
 	rows = append(rows, outbox...)
-	slices.SortStableFunc(rows, func(a, b audit.Entry) int { return cmp.Compare(string(b.ID[:]), string(a.ID[:])) })
+	slices.SortStableFunc(rows, func(a, b audit.Entry) int { return b.ID.Compare(a.ID) })
 	return slices.CompactFunc(rows, func(a, b audit.Entry) bool { return a.ID == b.ID })
 }
 

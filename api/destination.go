@@ -133,8 +133,6 @@ func (a *destinations) deleteDestination(w http.ResponseWriter, r *http.Request,
 const (
 	defaultOverlap = 86400  // seconds
 	maxOverlap     = 604800 // seconds
-	// maxTokenOverlap is shorter, because anyone who knows the old URL can still send events to it.
-	maxTokenOverlap = 86400 // seconds
 )
 
 // rotateSecret creates a new signing secret. Deliveries carry the signatures of both secrets until the overlap ends.
@@ -189,42 +187,6 @@ func (a *destinations) rotatedBefore(r *http.Request, in *endpointInput, d *conf
 	}
 	in.revealed[d.ID] = secret
 	return true
-}
-
-// rotateToken gives the endpoint a new ingest URL. The previous URL works until the overlap ends.
-func (a *endpoints) rotateToken(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	e, err := a.endpointInPath(r, key)
-	if err != nil {
-		return err
-	}
-	body, err := a.body(r)
-	if err != nil {
-		return err
-	}
-	after, in, err := a.changeEndpoint(r.Context(), e, func(in *endpointInput, e *config.Endpoint) {
-		overlap := defaultOverlap
-		o := in.newObject("", body)
-		o.integer("overlap_seconds", 0, maxTokenOverlap, &overlap)
-		o.warnUnknown()
-		by := rotatedBy(r)
-		if in.err != nil || by != "" && (e.TokenRotatedBy == by || e.FormerToken != nil && e.FormerToken.RotatedBy == by) {
-			return // the first call with the Idempotency-Key has rotated; a second rotation would end the previous token
-		}
-		var until time.Time
-		if overlap > 0 {
-			until = a.now().Add(time.Duration(overlap) * time.Second)
-		}
-		e.RotateToken(a.newToken(e.ID), by, until)
-	})
-	if err != nil {
-		return err
-	}
-	return a.answerEndpoint(w, r, key, http.StatusOK, after, in)
-}
-
-// newToken returns a sealed ingest token of 128 random bits.
-func (a *endpoints) newToken(endpoint string) config.Sealed {
-	return a.keyring.SealString(endpoint, config.FieldToken, id.Random(""))
 }
 
 // purgeDestination ends the open deliveries of a destination: those of events received, and of runs started, before

@@ -117,7 +117,7 @@ func (a *detection) merge(in *input, body []byte, d *config.Detection) {
 // rules reads the member rules, which replaces all of the account's rules, the saved ones.
 func (a *detection) rules(in *input, o *object, saved []secrets.Custom) (rules []secrets.Custom) {
 	for i, raw := range o.array("rules", secrets.MaxCustomRules) {
-		rules = append(rules, a.rule(in, fmt.Sprintf("rules[%d]", i), raw, saved))
+		rules = append(rules, a.rule(in, indexed("rules", i), raw, saved))
 	}
 	if in.err != nil {
 		return nil
@@ -126,13 +126,6 @@ func (a *detection) rules(in *input, o *object, saved []secrets.Custom) (rules [
 		in.failCustom(err)
 	}
 	return rules
-}
-
-// require refuses an object without a member.
-func (o *object) require(name string) {
-	if _, ok := o.raw(name); !ok {
-		o.fail(name, "is required")
-	}
 }
 
 // failCustom records an error of package secrets.
@@ -181,7 +174,7 @@ func (a *detection) rule(in *input, path string, raw []byte, saved []secrets.Cus
 // prefixes reads the prefixes of a rule. A whole key in place of its beginning is refused: everybody reads the rules.
 func (a *detection) prefixes(o *object, r *secrets.Custom) {
 	for i, raw := range o.array("prefixes", secrets.MaxCustomRulePrefixes) {
-		name := fmt.Sprintf("prefixes[%d]", i)
+		name := indexed("prefixes", i)
 		text, problem := "", "must be "+kindString
 		if kindOf(raw) == kindString {
 			text, problem = textOf(raw, secrets.MinCustomPrefix, secrets.MaxCustomPrefix)

@@ -149,11 +149,7 @@ func (a *drains) merge(in *input, body []byte, d *config.Drain) {
 	status := statusOf(d)
 	o.enum("status", &status, drainActive, drainPaused)
 	d.Paused = status == drainPaused
-	version := d.Version
-	o.integer("version", 1, 1<<53, &version)
-	if version != d.Version && in.err == nil {
-		in.err = errOtherVersion("drain", d.Version)
-	}
+	o.sameVersion("drain", d.Version)
 	a.secret(o, "signing_secret", d.ID, config.FieldSigningSecret, &d.Sealed.SigningSecret)
 	a.secret(o, "verify_code", d.ID, config.FieldVerifyCode, &d.Sealed.VerifyCode)
 	if d.Sealed.SigningSecret != "" && d.Platform != config.PlatformAuto && d.Platform != config.PlatformVercel {

@@ -144,11 +144,7 @@ func (a *dsns) merge(in *input, body []byte, d *config.DSN) {
 	} else {
 		o.integer("daily_quota", 1, config.MaxDailyQuota, &d.DailyQuota)
 	}
-	version := d.Version
-	o.integer("version", 1, 1<<53, &version)
-	if version != d.Version && in.err == nil {
-		in.err = errOtherVersion("DSN", d.Version)
-	}
+	o.sameVersion("DSN", d.Version)
 	o.readOnly("id", "object", "dsn", "sdk", "last_received_at", "requests_24h", "reports_24h", "hits_24h",
 		"rejected_24h", "last_error", "created_by", "created_at", "updated_at", "warnings")
 	o.warnUnknown()

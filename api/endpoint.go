@@ -3,11 +3,13 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/net/idna"
 
@@ -270,4 +272,50 @@ func (a *endpoints) deleteEndpoint(w http.ResponseWriter, r *http.Request, key *
 	}
 	web.WriteJSON(w, http.StatusOK, deleted{e.ID, "endpoint", true})
 	return nil
+}
+
+// maxTokenOverlap is how long the previous URL may work after a rotation, in seconds. It is shorter than maxOverlap,
+// because anyone who knows the old URL can still send events to it.
+const maxTokenOverlap = 86400
+
+// rotateToken gives the endpoint a new ingest URL. The previous URL works until the overlap ends.
+func (a *endpoints) rotateToken(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+	e, err := a.endpointInPath(r, key)
+	if err != nil {
+		return err
+	}
+	body, err := a.body(r)
+	if err != nil {
+		return err
+	}
+	after, in, err := a.changeEndpoint(r.Context(), e, func(in *endpointInput, e *config.Endpoint) {
+		overlap := defaultOverlap
+		o := in.newObject("", body)
+		o.integer("overlap_seconds", 0, maxTokenOverlap, &overlap)
+		o.warnUnknown()
+		by := rotatedBy(r)
+		if in.err != nil || by != "" && (e.TokenRotatedBy == by || e.FormerToken != nil && e.FormerToken.RotatedBy == by) {
+			return // the first call with the Idempotency-Key has rotated; a second rotation would end the previous token
+		}
+		var until time.Time
+		if overlap > 0 {
+			until = a.now().Add(time.Duration(overlap) * time.Second)
+		}
+		e.RotateToken(a.newToken(e.ID), by, until)
+	})
+	if err != nil {
+		return err
+	}
+	return a.answerEndpoint(w, r, key, http.StatusOK, after, in)
+}
+
+// newToken returns a sealed ingest token of 128 random bits.
+func (a *endpoints) newToken(endpoint string) config.Sealed {
+	return a.keyring.SealString(endpoint, config.FieldToken, id.Random(""))
+}
+
+// errTooManySearches is the 429 of a node that already searches as many endpoints as it may at a time.
+func errTooManySearches() error {
+	return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: time.Second,
+		Message: fmt.Sprintf("this node already runs %d searches of endpoints; try again in a second", maxSearches)}
 }

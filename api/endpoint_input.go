@@ -3,7 +3,6 @@ package api
 import (
 	"maps"
 	"regexp"
-	"strconv"
 	"unicode/utf8"
 
 	"github.com/eventrelay/relay/pkg/config"
@@ -180,27 +179,6 @@ func (o *object) retryMember(p *config.RetryPolicy, m config.RetryMember) {
 	}
 }
 
-// integers reads an array of 1 to limit integers.
-func (o *object) integers(name string, lo, hi, limit int, dst *[]int) {
-	if _, ok := o.raw(name); !ok {
-		return
-	}
-	elements := o.array(name, limit)
-	if len(elements) == 0 {
-		o.fail(name, "must be an array of 1 to %d integers", limit)
-		return
-	}
-	*dst = make([]int, len(elements))
-	for i, raw := range elements {
-		n, ok := integerOf(raw, lo, hi)
-		if !ok {
-			o.fail(indexed(name, i), "must be an integer from %d to %d", lo, hi)
-			return
-		}
-		(*dst)[i] = n
-	}
-}
-
 // retryOnWord matches a class of statuses or one status. 2xx means success and 5xx is always retried, so neither is
 // allowed.
 var retryOnWord = regexp.MustCompile(`^([34]xx|[34][0-9][0-9])$`)
@@ -268,6 +246,3 @@ func (in *endpointInput) metadata(o *object, e *config.Endpoint) {
 	}
 	e.Metadata = merged
 }
-
-// indexed returns the path of an array element, such as destinations[2].
-func indexed(name string, i int) string { return name + "[" + strconv.Itoa(i) + "]" }

@@ -224,9 +224,6 @@ type responseView struct {
 	Truncated    bool              `json:"truncated"`
 }
 
-// recoveryPrefix begins the run id of a recovery job.
-const recoveryPrefix = "rec_"
-
 func attemptsOf(by viewer, ev id.ID, rows []event.AttemptRow) []attemptView {
 	out := make([]attemptView, len(rows))
 	for i := range rows {
@@ -243,7 +240,7 @@ func attemptsOf(by viewer, ev id.ID, rows []event.AttemptRow) []attemptView {
 		if !r.OK {
 			v.Status = "failed"
 		}
-		if strings.HasPrefix(r.Run, recoveryPrefix) {
+		if strings.HasPrefix(r.Run, id.Recovery) {
 			v.RecoveryID = &r.Run
 		} else {
 			v.RunID = orNull(r.Run)

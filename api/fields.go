@@ -222,6 +222,24 @@ func (o *object) textOrNull(name string, lo, hi int, dst **string) {
 	}
 }
 
+// integerOrNull reads an integer that may be null.
+func (o *object) integerOrNull(name string, lo, hi int, dst **int) {
+	if o.isNull(name) {
+		*dst = nil
+		return
+	}
+	raw, ok := o.raw(name)
+	if !ok {
+		return
+	}
+	n, good := integerOf(raw, lo, hi)
+	if !good {
+		o.fail(name, "must be an integer from %d to %d, or null", lo, hi)
+		return
+	}
+	*dst = &n
+}
+
 // textOf decodes a string of lo to hi characters and returns what is wrong with it, "" if nothing.
 func textOf(raw []byte, lo, hi int) (string, string) {
 	s, err := web.DecodeString(raw)
@@ -236,6 +254,15 @@ func textOf(raw []byte, lo, hi int) (string, string) {
 		return "", "must not contain control characters"
 	}
 	return s, ""
+}
+
+// sameVersion refuses a request that gives another version of a thing than the current one.
+func (o *object) sameVersion(thing string, current int) {
+	version := current
+	o.integer("version", 1, 1<<53, &version)
+	if version != current && o.in.err == nil {
+		o.in.err = errOtherVersion(thing, current)
+	}
 }
 
 // enum reads a string that must be one of words.
@@ -275,6 +302,47 @@ func (o *object) integer(name string, lo, hi int, dst *int) {
 func integerOf(raw []byte, lo, hi int) (int, bool) {
 	n, err := strconv.Atoi(string(raw))
 	return n, err == nil && kindOf(raw) == kindNumber && n >= lo && n <= hi
+}
+
+// integers reads an array of 1 to limit integers.
+func (o *object) integers(name string, lo, hi, limit int, dst *[]int) {
+	if _, ok := o.raw(name); !ok {
+		return
+	}
+	elements := o.array(name, limit)
+	if len(elements) == 0 {
+		o.fail(name, "must be an array of 1 to %d integers", limit)
+		return
+	}
+	*dst = make([]int, len(elements))
+	for i, raw := range elements {
+		n, ok := integerOf(raw, lo, hi)
+		if !ok {
+			o.fail(indexed(name, i), "must be an integer from %d to %d", lo, hi)
+			return
+		}
+		(*dst)[i] = n
+	}
+}
+
+// indexed returns the path of an array element, such as destinations[2].
+func indexed(name string, i int) string { return name + "[" + strconv.Itoa(i) + "]" }
+
+// require refuses an object without a member.
+func (o *object) require(name string) {
+	if _, ok := o.raw(name); !ok {
+		o.fail(name, "is required")
+	}
+}
+
+// optional reads a member that may be absent or null; then it returns nil.
+func optional[T any](o *object, name string, read func(name string, dst *T)) *T {
+	if _, ok := o.raw(name); !ok || o.isNull(name) {
+		return nil
+	}
+	v := new(T)
+	read(name, v)
+	return v
 }
 
 func (o *object) number(name string, lo, hi float64, dst *float64) {

@@ -248,16 +248,6 @@ func (a *findings) readChange(o *object) (m config.FindingUpdate) {
 	return m
 }
 
-// optional reads a member that may be absent or null; then it returns nil.
-func optional[T any](o *object, name string, read func(name string, dst *T)) *T {
-	if _, ok := o.raw(name); !ok || o.isNull(name) {
-		return nil
-	}
-	v := new(T)
-	read(name, v)
-	return v
-}
-
 // updateError translates the errors of UpdateFinding.
 func updateError(err error) error {
 	if invalid, ok := errors.AsType[*config.InvalidError](err); ok {
@@ -273,6 +263,10 @@ func updateError(err error) error {
 	return err
 }
 
+func errNoFinding() error {
+	return web.Missing("there is no such finding, or it had no hit for 400 days")
+}
+
 // inPath returns the finding that the path names, or the 404.
 func (a *findings) inPath(r *http.Request, key *config.Key) (*config.Finding, error) {
 	name := web.InfoOf(r).Vars["finding"]
@@ -282,7 +276,7 @@ func (a *findings) inPath(r *http.Request, key *config.Key) (*config.Finding, er
 		f, presence = a.states.Finding(name)
 	}
 	if presence != config.Present || f.Account != key.Account {
-		return nil, web.Missing("there is no such finding, or it had no hit for 400 days")
+		return nil, errNoFinding()
 	}
 	return f, nil
 }

@@ -101,12 +101,12 @@ var errFindingUnchanged = errors.New("the finding is not changed")
 func (a *findings) updateOne(ctx context.Context, key *config.Key, name string, change config.FindingUpdate) error {
 	before, presence := a.states.Finding(name)
 	if presence != config.Present || before.Account != key.Account {
-		return web.Missing("there is no such finding, or it had no hit for 400 days")
+		return errNoFinding()
 	}
 	after, err := a.states.UpdateFinding(ctx, name, change)
 	switch {
 	case errors.Is(err, config.ErrNotFound):
-		return web.Missing("there is no such finding, or it had no hit for 400 days")
+		return errNoFinding()
 	case err == nil && after.Version == before.Version:
 		return errFindingUnchanged
 	}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -93,7 +92,7 @@ func (o *object) pointers(name string, limit int) []string {
 	all := []string{}
 	for i, raw := range o.array(name, limit) {
 		if kindOf(raw) != kindString {
-			o.fail(name+"["+strconv.Itoa(i)+"]", "must be the pointer of a redacted value, as redactions has it")
+			o.fail(indexed(name, i), "must be the pointer of a redacted value, as redactions has it")
 			return all
 		}
 		pointer, _ := web.DecodeString(raw) // it was validated
@@ -110,7 +109,7 @@ func (o *object) requiredFields(name string) []fixture.Required {
 	}
 	all := []fixture.Required{}
 	for i, raw := range o.array(name, fixture.MaxRequired) {
-		at := name + "[" + strconv.Itoa(i) + "]"
+		at := indexed(name, i)
 		if kindOf(raw) != kindObject {
 			o.fail(at, "must be an object such as {\"pointer\":\"/ok\",\"equals\":true}")
 			return all

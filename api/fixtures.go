@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sync/semaphore"
-
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/fixture"
 	"github.com/eventrelay/relay/pkg/id"
@@ -22,7 +20,7 @@ type fixtures struct {
 	*events
 	config    Fixtures
 	sanitiser *fixture.Sanitiser
-	running   *semaphore.Weighted
+	turns     turns
 }
 
 const (
@@ -37,17 +35,16 @@ const (
 func newFixtures(e *events, deps *Deps) (*fixtures, error) {
 	s, err := fixture.New()
 	return &fixtures{
-		events: e, config: deps.Config, sanitiser: s, running: semaphore.NewWeighted(maxSanitising)}, err
+		events: e, config: deps.Config, sanitiser: s, turns: newTurns(maxSanitising, sanitisingWait)}, err
 }
 
 // startSanitising waits for its turn. The returned function ends it.
 func (a *fixtures) startSanitising(ctx context.Context) (end func(), err error) {
-	waiting, cancel := context.WithTimeout(ctx, sanitisingWait)
-	defer cancel()
-	if a.running.Acquire(waiting, 1) != nil {
+	end, ok := a.turns.take(ctx)
+	if !ok {
 		return nil, web.ServiceUnavailable(nil, "this node is busy with other fixtures; retry after a second")
 	}
-	return func() { a.running.Release(1) }, nil
+	return end, nil
 }
 
 // fixtureRow is a fixture in a list.

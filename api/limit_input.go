@@ -22,24 +22,11 @@ func (in *endpointInput) ingestLimit(o *object, e *config.Endpoint) {
 	if e.IngestLimit != nil {
 		next = *e.IngestLimit
 	}
-	next.EventsPerSecond = x.integerOrNull("events_per_second", 1, maxIngestEvents, next.EventsPerSecond)
-	next.BytesPerSecond = x.integerOrNull("bytes_per_second", minIngestBytes, maxIngestBytes, next.BytesPerSecond)
+	x.integerOrNull("events_per_second", 1, maxIngestEvents, &next.EventsPerSecond)
+	x.integerOrNull("bytes_per_second", minIngestBytes, maxIngestBytes, &next.BytesPerSecond)
 	x.warnUnknown()
 	if next == (config.IngestLimit{}) {
 		o.fail(name, "must give events_per_second or bytes_per_second; null is no limit")
 	}
 	e.IngestLimit = &next
-}
-
-// integerOrNull returns the integer of a member, nil for null, and before when the member is absent.
-func (o *object) integerOrNull(name string, lo, hi int, before *int) *int {
-	if o.isNull(name) {
-		return nil
-	}
-	if _, ok := o.raw(name); !ok {
-		return before
-	}
-	var n int
-	o.integer(name, lo, hi, &n)
-	return &n
 }

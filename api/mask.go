@@ -88,12 +88,25 @@ func (m *tokenMasker) finish() {
 	m.sent = true
 }
 
+// ingestPath precedes the token in an ingest URL.
+const ingestPath = "/in/"
+
 // ingestURL returns the URL to which a provider posts events.
 func (v viewer) ingestURL(base, token string) string {
 	if !v.capabilities {
 		token = maskText(token)
 	}
 	return base + ingestPath + token
+}
+
+// urlToken returns the token in an ingest URL, "" if there is none.
+func urlToken(url string) string {
+	address, _, _ := strings.Cut(url, "?")
+	i := strings.LastIndex(address, ingestPath)
+	if i < 0 {
+		return ""
+	}
+	return address[i+len(ingestPath):]
 }
 
 // destinationURL returns the configured URL of a destination.

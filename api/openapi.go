@@ -2,87 +2,11 @@ package api
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"net/http"
-	"strconv"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
-
-	"github.com/eventrelay/relay/pkg/web"
 )
-
-// page is a public document that changes only with the program.
-type page struct {
-	body      []byte
-	mediaType string
-	etag      string
-	policy    string // Content-Security-Policy, if it differs from the default
-	download  string // the name under which a browser saves it; empty if it shows it
-}
-
-func newPage(mediaType string, body []byte) page {
-	sum := sha256.Sum256(body)
-	return page{body: body, mediaType: mediaType, etag: `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`}
-}
-
-// serve sends the page, or 304 if the client has it. Any origin may read it, because it is public and OpenAPI tools
-// run in browsers.
-func (p *page) serve(w http.ResponseWriter, r *http.Request) {
-	h := w.Header()
-	h.Set("ETag", p.etag)
-	h.Set("Cache-Control", "no-cache") // cached, but revalidated: it changes with an upgrade
-	h.Set("Access-Control-Allow-Origin", "*")
-	if p.policy != "" { // on a 304 too: browsers update the cached headers from it
-		h.Set("Content-Security-Policy", p.policy)
-	}
-	if p.download != "" {
-		h.Set("Content-Disposition", `attachment; filename="`+p.download+`"`)
-	}
-	if matchesETag(r.Header.Values("If-None-Match"), p.etag) {
-		w.WriteHeader(http.StatusNotModified)
-		return
-	}
-	h.Set("Content-Type", p.mediaType)
-	h.Set("Content-Length", strconv.Itoa(len(p.body)))
-	w.WriteHeader(http.StatusOK)
-	_, _ = w.Write(p.body) // the client may have left
-}
-
-// matchesETag implements If-None-Match of RFC 9110, 13.1.2: weak comparison, and * matches any.
-func matchesETag(ifNoneMatch []string, etag string) bool {
-	for tag := range strings.SplitSeq(strings.Join(ifNoneMatch, ","), ",") {
-		if tag = strings.TrimSpace(tag); tag == "*" || strings.TrimPrefix(tag, "W/") == etag {
-			return true
-		}
-	}
-	return false
-}
-
-// publicPages returns the documents outside of /v1, by path.
-func publicPages(deprecated *deprecationTable) (map[string]*page, error) {
-	document, err := deprecated.document()
-	if err != nil {
-		return nil, fmt.Errorf("read the parts of the OpenAPI document: %w", err)
-	}
-	text, err := writeYAML(document)
-	if err != nil {
-		return nil, fmt.Errorf("write the OpenAPI document as YAML: %w", err)
-	}
-	var buf bytes.Buffer
-	if err := appendJSON(&buf, document); err != nil {
-		return nil, fmt.Errorf("write the OpenAPI document as JSON: %w", err)
-	}
-	asYAML, asJSON := newPage("application/yaml", text), newPage("application/json", buf.Bytes())
-	pages := map[string]*page{"/openapi.yaml": &asYAML, "/openapi.json": &asJSON}
-	if err := addDeprecations(pages, deprecated.entries); err != nil {
-		return nil, err
-	}
-	return pages, addReference(pages)
-}
 
 // appendJSON writes a YAML value as JSON and keeps the order of members.
 func appendJSON(buf *bytes.Buffer, n *yaml.Node) error {
@@ -133,24 +57,5 @@ func appendScalar(buf *bytes.Buffer, v any) error {
 		return err
 	}
 	buf.Truncate(buf.Len() - 1) // Encode ends with a new line
-	return nil
-}
-
-// servePage answers GET for a public page.
-func (a *public) servePage(w http.ResponseWriter, r *http.Request) error {
-	pages, err := a.pages()
-	if err != nil {
-		return err
-	}
-	p, ok := pages[r.URL.Path]
-	switch {
-	case ok:
-	case strings.HasPrefix(r.URL.Path+"/", toolsPath):
-		return web.Missing("there is no such file; /tools/ lists those of this version")
-	default:
-		return web.Missing("there is no such route; the API is under /v1 and described at /docs")
-	}
-	web.InfoOf(r).Route = r.URL.Path
-	p.serve(w, r)
 	return nil
 }

@@ -5,11 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
-
-	"golang.org/x/sync/semaphore"
 
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
@@ -33,7 +32,7 @@ type previews struct {
 	*events
 	limits  Limits
 	secrets []*secrets.Scanner
-	running *semaphore.Weighted
+	turns   turns
 }
 
 // previewView is the response to a preview.
@@ -81,7 +80,7 @@ func (a *previews) previewTransformation(w http.ResponseWriter, r *http.Request,
 	}
 	if wait, _ := a.limits.TakeSharedToken("preview", key.ID, previewRate); wait > 0 {
 		return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: max(wait, time.Second),
-			Message: "at most 20 previews a second; wait as long as Retry-After says"}
+			Message: fmt.Sprintf("at most %d previews a second; wait as long as Retry-After says", previewRate)}
 	}
 	if err := web.CheckContentType(r); err != nil {
 		return err
@@ -116,12 +115,11 @@ func (a *previews) previewTransformation(w http.ResponseWriter, r *http.Request,
 func (a *previews) previewSoon(
 	ctx context.Context, p *transform.Program, in transform.Input,
 ) (transform.Preview, error) {
-	waiting, cancel := context.WithTimeout(ctx, previewWait)
-	defer cancel()
-	if a.running.Acquire(waiting, 1) != nil {
+	end, ok := a.turns.take(ctx)
+	if !ok {
 		return transform.Preview{}, web.ServiceUnavailable(nil, "this node is making other previews; try again")
 	}
-	defer a.running.Release(1)
+	defer end()
 	return p.Preview(ctx, in, int(2*a.maxBody))
 }
 

@@ -373,3 +373,9 @@ func toWebError(err error) error {
 	}
 	return err
 }
+
+// errTooManyReads is the 429 for a key or a person that already has its maximum of concurrent event reads.
+func errTooManyReads() error {
+	return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: time.Second,
+		Message: "as many event reads are running as one API key or person may have; wait for one to finish"}
+}

@@ -20,23 +20,6 @@ const (
 	commandClockSkew = time.Minute
 )
 
-// run interrupts replay runs whose node died while it queued them, until ctx ends. Every node that serves the API
-// watches, and uses only its own clock: a run without progress for its timeout is dead. The commands of its
-// last page are counted in the log. A conditional record ends the run, so it does not matter which node writes it.
-func (w runWatch) run(ctx context.Context) error {
-	w.seen = map[string]observedRun{}
-	tick := time.NewTicker(watchInterval)
-	defer tick.Stop()
-	for {
-		w.checkRuns(ctx)
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-	}
-}
-
 // runWatch tracks how long each queueing run has made no progress.
 type runWatch struct {
 	*core
@@ -53,6 +36,23 @@ type runWatch struct {
 type observedRun struct {
 	rev int64
 	at  time.Time // when this revision was first seen, by the monotonic clock
+}
+
+// run interrupts replay runs whose node died while it queued them, until ctx ends. Every node that serves the API
+// watches, and uses only its own clock: a run without progress for its timeout is dead. The commands of its
+// last page are counted in the log. A conditional record ends the run, so it does not matter which node writes it.
+func (w *runWatch) run(ctx context.Context) error {
+	w.seen = map[string]observedRun{}
+	tick := time.NewTicker(watchInterval)
+	defer tick.Stop()
+	for {
+		w.checkRuns(ctx)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
 }
 
 // checkRuns compares the queueing runs with those of the previous check and interrupts the silent ones.

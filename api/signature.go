@@ -8,8 +8,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"golang.org/x/sync/semaphore"
-
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
@@ -21,13 +19,11 @@ import (
 // up to a second of a processor for 10 MiB. A further one waits for explanationWait.
 const maxExplanations, explanationWait = 2, 2 * time.Second
 
-func newExplanationLimit() *semaphore.Weighted { return semaphore.NewWeighted(maxExplanations) }
-
 // signatures explains the signatures of received events.
 type signatures struct {
 	*events
 	explain func(ep *config.Endpoint, e *event.Event) (*verify.Explanation, error)
-	running *semaphore.Weighted
+	turns   turns
 }
 
 // explainSignature shows how the signature of an event compares with the endpoint's current verification, and what is
@@ -54,12 +50,11 @@ func (a *signatures) explainSignature(w http.ResponseWriter, r *http.Request, ke
 // explainSoon explains a signature when fewer than maxExplanations are being explained.
 func (a *signatures) explainSoon(ctx context.Context, ep *config.Endpoint, e *event.Event) (
 	*verify.Explanation, error) {
-	waiting, cancel := context.WithTimeout(ctx, explanationWait)
-	defer cancel()
-	if a.running.Acquire(waiting, 1) != nil {
+	end, ok := a.turns.take(ctx)
+	if !ok {
 		return nil, web.ServiceUnavailable(nil, "this node is explaining other signatures; try again")
 	}
-	defer a.running.Release(1)
+	defer end()
 	out, err := a.explain(ep, e)
 	if err == nil && out == nil {
 		err = errNoVerification()
@@ -205,19 +200,6 @@ func (v *explanationView) setTime(ep *config.Endpoint, e *event.Event, out *veri
 		age := int64(e.ReceivedAt().Sub(out.SignedAt) / time.Second)
 		v.SignedAt, v.AgeSeconds = web.Time(out.SignedAt), &age
 	}
-}
-
-// ingestPath precedes the token in an ingest URL.
-const ingestPath = "/in/"
-
-// urlToken returns the token in an ingest URL, "" if there is none.
-func urlToken(url string) string {
-	address, _, _ := strings.Cut(url, "?")
-	i := strings.LastIndex(address, ingestPath)
-	if i < 0 {
-		return ""
-	}
-	return address[i+len(ingestPath):]
 }
 
 // wholeRunes returns text without the part of a character at its end, if it is UTF-8 otherwise.

@@ -15,7 +15,7 @@ import (
 func TestExplanationsAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		finish, ended := make(chan struct{}), make(chan error)
-		a := &signatures{running: newExplanationLimit(), explain: func(*config.Endpoint, *event.Event) (
+		a := &signatures{turns: newTurns(maxExplanations, explanationWait), explain: func(*config.Endpoint, *event.Event) (
 			*verify.Explanation, error) {
 			<-finish
 			return &verify.Explanation{}, nil

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"golang.org/x/sync/semaphore"
-
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
@@ -40,11 +38,11 @@ func (x *transformFailureView) text() string {
 // transformFailures finds out why bodies could not be transformed.
 type transformFailures struct {
 	*core
-	running *semaphore.Weighted
+	turns turns
 }
 
 func newTransformFailures(c *core) *transformFailures {
-	return &transformFailures{c, semaphore.NewWeighted(maxFailureSearches)}
+	return &transformFailures{c, newTurns(maxFailureSearches, failureWait)}
 }
 
 // of returns the failures of an event's deliveries by destination. It leaves out those that cannot be found any more:
@@ -63,12 +61,11 @@ func (a *transformFailures) of(ctx context.Context, d *event.Detail) map[string]
 	if e == nil || e.Transformation == nil {
 		return nil
 	}
-	waiting, cancel := context.WithTimeout(ctx, failureWait)
-	defer cancel()
-	if a.running.Acquire(waiting, 1) != nil {
+	end, ok := a.turns.take(ctx)
+	if !ok {
 		return nil
 	}
-	defer a.running.Release(1)
+	defer end()
 	out := make(map[string]*transformFailureView, len(failed))
 	byVersion := make(map[int]*transformFailureView)
 	for _, x := range failed {

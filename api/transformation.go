@@ -134,7 +134,7 @@ func (in *input) ops(path string, raw []byte) ([]transform.Op, *transform.Progra
 	}
 	ops := make([]transform.Op, len(elements))
 	for i, element := range elements {
-		in.op(path+"["+strconv.Itoa(i)+"]", element, &ops[i])
+		in.op(indexed(path, i), element, &ops[i])
 	}
 	if in.err != nil {
 		return nil, nil

@@ -21,7 +21,7 @@ type tripwireSnippet struct {
 // addSecrets adds the secrets of a tripwire, as they are planted. Each text names this service, so that somebody who
 // finds a secret tries it here.
 func (v *tripwireView) addSecrets(baseURL string, text config.TripwireText) {
-	token, url := text.Token, baseURL+"/in/"+text.Token
+	token, url := text.Token, baseURL+ingestPath+text.Token
 	if text.Key != "" {
 		token = text.Key
 	}

@@ -95,20 +95,20 @@ func TestEveryCheckFailsWhenNothingAnswers(t *testing.T) {
 }
 
 func TestCheckWriters(t *testing.T) {
-	f := func(others []stream.Writer, own string, err error, state, text string) {
+	f := func(others []stream.AllowedWriter, own string, err error, state, text string) {
 		t.Helper()
 		if c := checkWriters(others, own, err, "relay."); c.State != state || !strings.Contains(c.Text, text) ||
 			len(c.Details) != len(others) && state == StateWarn && err == nil {
 			t.Errorf("%+v, want %s: %s", c, state, text)
 		}
 	}
-	single, all := stream.Writer{Principal: "User:a", Topics: []string{"relay.control"}},
-		stream.Writer{Principal: "User:*"}
+	single, all := stream.AllowedWriter{Principal: "User:a", Topics: []string{"relay.control"}},
+		stream.AllowedWriter{Principal: "User:*"}
 	f(nil, "User:relay", nil, StateOK, "nobody else")
-	f([]stream.Writer{single}, "", nil, StateOK, "nobody else") // the relay itself, whose principal is unknown
-	f([]stream.Writer{single}, "User:relay", nil, StateWarn, "1 other principal may write")
-	f([]stream.Writer{all}, "", nil, StateWarn, "1 principal may write")
-	f([]stream.Writer{single, all}, "", nil, StateWarn, "2 principals may write to topics of the relay, the relay "+
+	f([]stream.AllowedWriter{single}, "", nil, StateOK, "nobody else") // the relay itself, whose principal is unknown
+	f([]stream.AllowedWriter{single}, "User:relay", nil, StateWarn, "1 other principal may write")
+	f([]stream.AllowedWriter{all}, "", nil, StateWarn, "1 principal may write")
+	f([]stream.AllowedWriter{single, all}, "", nil, StateWarn, "2 principals may write to topics of the relay, the relay "+
 		"itself included")
 	f(nil, "", stream.ErrNoAuthorizer, StateWarn, "no authorizer: every client that can connect may write to every topic")
 	f(nil, "", stream.ErrACLsHidden, StateWarn, "cannot be read")

@@ -121,7 +121,7 @@ func (x *checker) writers(ctx context.Context) Check {
 	if cluster == stream.EmbeddedCluster {
 		return embeddedWriters(x.Stream)
 	}
-	others, own, err := x.log.Writers(ctx)
+	others, own, err := x.log.AllowedWriters(ctx)
 	return checkWriters(others, own, err, x.Stream.Prefix)
 }
 
@@ -137,7 +137,7 @@ func embeddedWriters(conf stream.Config) Check {
 	return ok("the embedded broker has no ACLs: every client with its key may write")
 }
 
-func checkWriters(others []stream.Writer, own string, err error, prefix string) Check {
+func checkWriters(others []stream.AllowedWriter, own string, err error, prefix string) Check {
 	advice := "give the relay its own principal and allow Write, Delete and Alter on the topics " + prefix +
 		"* to it only"
 	switch {

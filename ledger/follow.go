@@ -159,8 +159,8 @@ func (f *followers) reconcile(ctx context.Context, c cut) (runResult, error) {
 			ranges = append(ranges, stream.Range{Partition: p, From: from, To: c.ends[p]})
 		}
 	}
-	throttle := &throttle{perSecond: f.cfg.PerSecond}
-	err := fillBooks(ctx, f.log, throttle, books, ranges)
+	pace := &throttle{perSecond: f.cfg.PerSecond}
+	err := fillBooks(ctx, f.log, pace, books, ranges)
 	if err != nil {
 		if !errors.Is(err, ErrTooMany) {
 			clear(f.all) // their books are incomplete: begin again
@@ -173,10 +173,10 @@ func (f *followers) reconcile(ctx context.Context, c cut) (runResult, error) {
 			x.next[topic] = max(c.ends[p], x.next[topic])
 		}
 	}
-	return f.reconcileBooks(ctx, c, books, throttle)
+	return f.reconcileBooks(ctx, c, books, pace)
 }
 
-func (f *followers) reconcileBooks(ctx context.Context, c cut, books map[int32]*book, throttle *throttle) (
+func (f *followers) reconcileBooks(ctx context.Context, c cut, books map[int32]*book, pace *throttle) (
 	runResult, error) {
 	now := f.now()
 	wanted, search := 0, 0
@@ -194,11 +194,11 @@ func (f *followers) reconcileBooks(ctx context.Context, c cut, books map[int32]*
 	}
 	retriesUnread := search > f.cfg.MaxSearch
 	if !retriesUnread {
-		if err := searchRetryTopics(ctx, f.log, throttle, books, c, wanted); err != nil {
+		if err := searchRetryTopics(ctx, f.log, pace, books, c, wanted); err != nil {
 			return runResult{}, err
 		}
 	}
-	result := runResult{records: throttle.read}
+	result := runResult{records: pace.read}
 	cutoff := minuteOf(now.Add(-f.cfg.Window))
 	for _, x := range f.all {
 		r := reconcilers[x.partition]

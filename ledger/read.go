@@ -145,17 +145,17 @@ type throttle struct {
 }
 
 // wait counts n records that were read, and waits as long as they may take.
-func (p *throttle) wait(ctx context.Context, n int) error {
-	p.read += n
-	if p.perSecond == 0 {
+func (t *throttle) wait(ctx context.Context, n int) error {
+	t.read += n
+	if t.perSecond == 0 {
 		return nil
 	}
-	return wait.For(ctx, time.Duration(n)*time.Second/time.Duration(p.perSecond))
+	return wait.For(ctx, time.Duration(n)*time.Second/time.Duration(t.perSecond))
 }
 
 // fillBooks reads ranges of events, commands, outcomes and dead into the books of their partitions, one topic after
 // the other. Records that refer to nothing in the books are skipped.
-func fillBooks(ctx context.Context, l log, p *throttle, books map[int32]*book, ranges []stream.Range) error {
+func fillBooks(ctx context.Context, l log, pace *throttle, books map[int32]*book, ranges []stream.Range) error {
 	for _, topic := range append(sourceTopics(), outcomeTopics()...) {
 		var of []stream.Range
 		for _, r := range ranges {
@@ -169,7 +169,7 @@ func fillBooks(ctx context.Context, l log, p *throttle, books map[int32]*book, r
 					return fmt.Errorf("partition %d: %w", from.Index, err)
 				}
 			}
-			return p.wait(ctx, len(records))
+			return pace.wait(ctx, len(records))
 		})
 		if err != nil {
 			return err
@@ -179,7 +179,7 @@ func fillBooks(ctx context.Context, l log, p *throttle, books map[int32]*book, r
 }
 
 // searchRetryTopics reads the retry topics until the work of all wanted chains was found, or to the end of the cut.
-func searchRetryTopics(ctx context.Context, l log, p *throttle, books map[int32]*book, c cut, wanted int) error {
+func searchRetryTopics(ctx context.Context, l log, pace *throttle, books map[int32]*book, c cut, wanted int) error {
 	if wanted == 0 {
 		return nil
 	}
@@ -197,7 +197,7 @@ func searchRetryTopics(ctx context.Context, l log, p *throttle, books map[int32]
 		if wanted == 0 {
 			return stream.ErrStop
 		}
-		return p.wait(ctx, len(records))
+		return pace.wait(ctx, len(records))
 	})
 }
 

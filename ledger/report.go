@@ -129,5 +129,5 @@ type Report struct {
 }
 
 func (r *Report) sort() {
-	slices.SortFunc(r.Lost, func(a, b Lost) int { return slices.Compare(a.Event[:], b.Event[:]) })
+	slices.SortFunc(r.Lost, func(a, b Lost) int { return a.Event.Compare(b.Event) })
 }

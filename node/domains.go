@@ -12,8 +12,7 @@ func newDomains(n *Node) (runFunc, error) {
 	if err != nil {
 		return nil, err
 	}
-	transport, err := egress.NewTransport(
-		egress.Config{Policy: n.policy, CAFile: n.settings.EgressCAFile, DNSServer: n.settings.DNSServer})
+	transport, err := egress.NewTransport(n.outbound())
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,6 @@ import (
 	"net/netip"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 )
 
@@ -36,11 +35,7 @@ type server struct {
 // new connection replaces an idle one, or waits.
 func maxConnections() int {
 	const most = 16_384
-	var files syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
-		return most
-	}
-	return int(min(most, max(files.Cur/2, 1)))
+	return min(most, max(openFiles()/2, 1))
 }
 
 // Run serves until ctx ends and beforeShutdown has returned. Then it waits up to drain for requests in flight,

@@ -5,10 +5,75 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/leaks/decider"
+	"github.com/eventrelay/relay/leaks/drain"
+	"github.com/eventrelay/relay/leaks/intake"
+	"github.com/eventrelay/relay/leaks/payload"
+	"github.com/eventrelay/relay/leaks/report"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/store/write"
 )
+
+// newDrain creates the stage behind the URLs of log drains, whose handler newServer serves.
+func newDrain(n *Node) (runFunc, error) {
+	scanner, err := intake.NewScanner(n.control)
+	if err != nil {
+		return nil, err
+	}
+	n.drains = drain.New(drain.Config{Node: n.settings.NodeName, Partitions: n.partitions}, drain.Deps{
+		Metrics: n.registry, Config: leakConfig{n.control}, Scanner: scanner, Producer: n.producer, Tokens: n.limiter,
+		Records:  n.limiter.NewWindow("drain-records", time.Minute),
+		Findings: n.limiter.NewDistinct("drain-findings", intake.NewFindingsSpan),
+		Now:      n.now, Front: n.front,
+	})
+	return n.drains.Run, nil
+}
+
+// newReports creates the stage behind the URLs of DSNs, whose handler newServer serves.
+func newReports(n *Node) (runFunc, error) {
+	scanner, err := secrets.New(secrets.ForLeaks)
+	if err != nil {
+		return nil, err
+	}
+	n.reports = report.New(report.Config{Node: n.settings.NodeName, Partitions: n.partitions}, report.Deps{
+		Metrics: n.registry, Config: leakConfig{n.control}, Scanner: scanner, Producer: n.producer,
+		Minutes:  n.limiter.NewWindow("report-requests", time.Minute),
+		Days:     n.limiter.NewWindow("report-quota", report.DaySpan),
+		Findings: n.limiter.NewDistinct("report-findings", intake.NewFindingsSpan),
+		Now:      n.now, Front: n.front,
+	})
+	return n.reports.Run, nil
+}
+
+// newPayloadScanner creates the stage that finds secrets in stored events.
+func newPayloadScanner(n *Node) (*payload.Scanner, error) {
+	return payload.New(payload.Deps{
+		Log: n.log, Metrics: n.registry, Config: leakConfig{n.control}, Producer: n.producer,
+		Findings: n.limiter.NewDistinct("payload-findings", intake.NewFindingsSpan), Partitions: n.partitions,
+	})
+}
+
+// leakConfig answers what the stages that find secrets ask of the configuration.
+type leakConfig struct{ *config.Control }
+
+func (c leakConfig) HasFinding(id string) bool {
+	_, presence := c.Finding(id)
+	return presence == config.Present
+}
+
+func (c leakConfig) LeakedKey(fingerprint string) (key *config.Key, accepted bool) {
+	key = c.KeyByFingerprint(fingerprint)
+	return key, key != nil && c.KeyWorks(key)
+}
+
+func (c leakConfig) ScansPayloads(endpoint string) (name string, scans bool) {
+	e, _ := c.Endpoint(endpoint)
+	if e == nil { // it was deleted, and what it received before is still stored
+		return endpoint, true
+	}
+	return e.Name, !e.PayloadsUnscanned
+}
 
 // newDecider creates the decider of findings, for the partitions of findings that this node owns.
 func newDecider(n *Node) (runFunc, error) {

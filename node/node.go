@@ -13,7 +13,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -45,7 +44,6 @@ import (
 	"github.com/eventrelay/relay/pkg/roles"
 	"github.com/eventrelay/relay/pkg/spans"
 	"github.com/eventrelay/relay/pkg/stream"
-	"github.com/eventrelay/relay/pkg/wait"
 	"github.com/eventrelay/relay/pkg/web"
 	"github.com/eventrelay/relay/store"
 	"github.com/eventrelay/relay/store/read"
@@ -178,7 +176,7 @@ var starts = []start{
 	{name: "agent server", role: roles.API, new: newAgentServer},
 	{name: "http server", new: newServer},
 	{name: "command socket", new: newSocket},
-	{name: "admin server", new: newAdmin},
+	{name: "admin server", new: newAdminServer},
 }
 
 // Start starts the components that the roles ask for, in their order, and returns when the node takes requests. After
@@ -269,31 +267,6 @@ func newLimiter(n *Node) (runFunc, error) {
 		return nil, err
 	}
 	return n.limiter.Run, nil
-}
-
-// awaitLog returns the number of partitions. It waits until ctx ends for a broker that cannot be reached, which may be
-// starting too. A broker that closes the connection is stopping, or expects TLS or a password: it gets 10 s. Every
-// other error of the log is returned at once.
-func (n *Node) awaitLog(ctx context.Context) (int32, error) {
-	const (
-		pause  = 500 * time.Millisecond
-		ending = 10 * time.Second
-	)
-	began := time.Now()
-	for logged := false; ; logged = true {
-		partitions, err := n.checkTopics(ctx)
-		var unreachable *net.OpError
-		waits := errors.As(err, &unreachable) || errors.Is(err, io.EOF) && time.Since(began) < ending
-		if !waits || errors.Is(err, stream.ErrSecurity) {
-			return partitions, err
-		}
-		if !logged {
-			n.log.LogAttrs(ctx, slog.LevelWarn, "waiting for Kafka", slog.Any("error", err))
-		}
-		if wait.For(ctx, pause) != nil {
-			return 0, err
-		}
-	}
 }
 
 func newProducer(n *Node) (runFunc, error) {
@@ -423,8 +396,7 @@ func newDispatcher(n *Node) (runFunc, error) {
 // newNotifier creates the sender of mail, Slack messages and webhooks to people. Alerts and POST /v1/alerts/test use
 // it.
 func newNotifier(n *Node) (runFunc, error) {
-	transport, err := egress.NewTransport(
-		egress.Config{Policy: n.policy, CAFile: n.settings.EgressCAFile, DNSServer: n.settings.DNSServer})
+	transport, err := egress.NewTransport(n.outbound())
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,12 @@ import (
 	"github.com/eventrelay/relay/pkg/egress"
 )
 
+// outbound returns what all requests to URLs of customers have in common: the addresses that they may reach, the
+// certificates that they trust, and who resolves names.
+func (n *Node) outbound() egress.Config {
+	return egress.Config{Policy: n.policy, CAFile: n.settings.EgressCAFile, DNSServer: n.settings.DNSServer}
+}
+
 // deliveryTransport creates the transport to destinations, and bounds the dispatcher's concurrent requests by the files
 // that the process may open.
 func (n *Node) deliveryTransport(cfg *dispatcher.Config) (*egress.Transport, error) {
@@ -19,10 +25,9 @@ func (n *Node) deliveryTransport(cfg *dispatcher.Config) (*egress.Transport, err
 			"the limit of open files bounds requests to destinations: raise ulimit -n",
 			slog.Int("files", files), slog.Int("requests", sending))
 	}
-	return egress.NewTransport(egress.Config{
-		Policy: n.policy, CAFile: n.settings.EgressCAFile, DNSServer: n.settings.DNSServer,
-		MaxIdle: min(idle, egress.MaxIdle),
-	})
+	out := n.outbound()
+	out.MaxIdle = min(idle, egress.MaxIdle)
+	return egress.NewTransport(out)
 }
 
 // Shares of the files that the process may open. The rest is for inbound connections, the engines, the command socket

@@ -2,7 +2,6 @@ package conflog
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -172,7 +171,7 @@ func (l *Log) Outbox(q audit.Query) []audit.Entry {
 			found = append(found, entry)
 		}
 	}
-	slices.SortFunc(found, func(a, b *audit.Entry) int { return cmp.Compare(string(b.ID[:]), string(a.ID[:])) })
+	slices.SortFunc(found, func(a, b *audit.Entry) int { return b.ID.Compare(a.ID) })
 	newest := make([]audit.Entry, min(len(found), q.Limit+1))
 	for i := range newest {
 		newest[i] = *found[i]

@@ -94,37 +94,14 @@ func (l *Log) ChangePair(ctx context.Context, k Kind, id string,
 	next func(v *View, old *Entity) (first NewValue, second PairValue, err error)) (
 	before *Entity, res WriteResult, err error,
 ) {
-	if err := l.WaitReady(ctx); err != nil {
-		return nil, res, err
-	}
-	lock := l.entityLocks.lockOf(id)
-	select {
-	case lock <- struct{}{}:
-		defer func() { <-lock }()
-	case <-ctx.Done():
-		return nil, res, fmt.Errorf("%w: wait for other writers: %w", ErrUnavailable, ctx.Err())
-	}
-	for range MaxWriteTries {
-		v := l.view.Load()
-		old := v.sets[k].findLiving(id)
+	return (writer{l}).change(ctx, k, id, func(v *View, old *Entity) (*record, error) {
 		first, other, err := next(v, old)
 		if err != nil || first.Value == nil {
-			return old, WriteResult{Entity: old}, err
+			return nil, err
 		}
-		if res, err = (writer{l}).write(ctx, (writer{l}).newPair(v.state, k, id, old, first, other)); err != nil {
-			return old, res, err
-		}
-		switch res.result {
-		case applied:
-			return old, res, nil
-		case conflict:
-		default:
-			return old, res, fmt.Errorf("change %s %s: %w: the result of its record is %q", l.kinds.name(k), id,
-				ErrConflict, res.result)
-		}
-	}
-	return nil, res, fmt.Errorf("change %s %s: %w: other writers were first %d times in a row", l.kinds.name(k), id,
-		ErrConflict, MaxWriteTries)
+		r := (writer{l}).newPair(v.state, k, id, old, first, other)
+		return &r, nil
+	})
 }
 
 // newPair returns the record of ChangePair. Without a second value it is an ordinary one.

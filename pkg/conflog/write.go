@@ -275,6 +275,25 @@ type NewValue struct {
 func (l *Log) Change(ctx context.Context, k Kind, id string, next func(old *Entity) (NewValue, error)) (
 	before *Entity, res WriteResult, err error,
 ) {
+	return (writer{l}).change(ctx, k, id, func(v *View, old *Entity) (*record, error) {
+		if old == nil {
+			return nil, ErrNotFound
+		}
+		n, err := next(old)
+		if err != nil || n.Value == nil {
+			return nil, err
+		}
+		r := l.newRecord(v.state, k, id, preRev, opPut)
+		r.Rev, r.replaced, r.Value, r.Exempt = old.Rev, old, n.Value, n.Exempt
+		return &r, nil
+	})
+}
+
+// change appends the record that next makes of an entity, nil if there is none. While other writers win, next is called
+// again, MaxWriteTries times in all. A nil record leaves the entity unchanged. before is the entity that next got last.
+func (l writer) change(ctx context.Context, k Kind, id string, next func(v *View, old *Entity) (*record, error)) (
+	before *Entity, res WriteResult, err error,
+) {
 	if err := l.WaitReady(ctx); err != nil {
 		return nil, res, err
 	}
@@ -286,26 +305,22 @@ func (l *Log) Change(ctx context.Context, k Kind, id string, next func(old *Enti
 		return nil, res, fmt.Errorf("%w: wait for other writers: %w", ErrUnavailable, ctx.Err())
 	}
 	for range MaxWriteTries {
-		s := l.view.Load().state
-		old := s.sets[k].findLiving(id)
-		if old == nil {
-			return nil, res, ErrNotFound
-		}
-		v, err := next(old)
-		if err != nil || v.Value == nil {
+		v := l.view.Load()
+		old := v.sets[k].findLiving(id)
+		r, err := next(v, old)
+		if err != nil || r == nil {
 			return old, WriteResult{Entity: old}, err
 		}
-		r := l.newRecord(s, k, id, preRev, opPut)
-		r.Rev, r.replaced, r.Value, r.Exempt = old.Rev, old, v.Value, v.Exempt
-		if res, err = (writer{l}).write(ctx, r); err != nil {
-			return nil, res, err
+		if res, err = l.write(ctx, *r); err != nil {
+			return old, res, err
 		}
 		switch res.result {
 		case applied:
 			return old, res, nil
 		case conflict:
 		default:
-			return nil, res, fmt.Errorf("change %s %s: %w: the result of its record is %q", r.Kind, id, ErrConflict, res.result)
+			return old, res, fmt.Errorf("change %s %s: %w: the result of its record is %q", l.kinds.name(k), id, ErrConflict,
+				res.result)
 		}
 	}
 	return nil, res, fmt.Errorf("change %s %s: %w: other writers were first %d times in a row", l.kinds.name(k), id,

@@ -11,6 +11,7 @@
 package id
 
 import (
+	"bytes"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
@@ -86,6 +87,13 @@ func (d ID) UnixMilli() int64 { return int64(binary.BigEndian.Uint64(d[:8]) >> 1
 
 // Partition returns the partition that a time-ordered id belongs to (0–4095).
 func (d ID) Partition() int32 { return int32(binary.BigEndian.Uint16(d[6:8]) >> 4) }
+
+// Compare orders ids as their texts: -1 if d comes before other, 0 if they are equal, 1 otherwise. Time-ordered ids are
+// in the order of their times.
+func (d ID) Compare(other ID) int { return bytes.Compare(d[:], other[:]) }
+
+// NewestFirst compares two time-ordered ids for a sort that puts the newest first.
+func NewestFirst(a, b ID) int { return b.Compare(a) }
 
 // IsZero reports whether d is the zero ID.
 func (d ID) IsZero() bool { return d == ID{} }

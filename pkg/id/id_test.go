@@ -81,6 +81,27 @@ func TestNewUnboundedNeverFails(t *testing.T) {
 	}
 }
 
+// Ids sort as their texts do, so that a page and the statement that reads it agree on the order.
+func TestCompareOrdersAsTexts(t *testing.T) {
+	at := time.UnixMilli(1_800_000_000_123)
+	g := id.NewGenerator(func() time.Time { return at })
+	ids := []id.ID{{}, id.Lowest(at), {15: 1}, {0: 0xff}}
+	for range 3 {
+		d, err := g.New(7)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, d)
+	}
+	for _, a := range ids {
+		for _, b := range ids {
+			if want := strings.Compare(a.String(), b.String()); a.Compare(b) != want || id.NewestFirst(b, a) != want {
+				t.Errorf("Compare of %s and %s: %d, want %d", a, b, a.Compare(b), want)
+			}
+		}
+	}
+}
+
 func TestParseHasOneSpelling(t *testing.T) {
 	good := id.Random(id.Endpoint)
 	f := func(s string, want bool) {

@@ -12,10 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// EmbeddedCluster is the cluster id of the embedded broker.
-const EmbeddedCluster = "relay-embedded"
-
-// Errors that Reader.Writers returns.
+// Errors that Reader.AllowedWriters returns.
 var (
 	// ErrNoAuthorizer means that the brokers check no ACLs: every client that reaches them may do everything.
 	ErrNoAuthorizer = errors.New("the brokers have no authorizer")
@@ -23,16 +20,16 @@ var (
 	ErrACLsHidden = errors.New("the ACLs cannot be read")
 )
 
-// Writer is a principal with an ACL that allows writing to topics of the service.
-type Writer struct {
+// AllowedWriter is a principal with an ACL that allows writing to topics of the service.
+type AllowedWriter struct {
 	Principal string
 	Topics    []string // with the prefix, sorted
 }
 
-// Writers returns the principals other than this client that may write to the service's topics, sorted by name. It
-// reads the brokers' ACLs, which do not list super users, and ignores Deny rules. own is this client's principal;
+// AllowedWriters returns the principals other than this client that may write to the service's topics, sorted by name.
+// It reads the brokers' ACLs, which do not list super users, and ignores Deny rules. own is this client's principal;
 // without SASL it is empty, and the client's own principal is then among the writers.
-func (r *Reader) Writers(ctx context.Context) (all []Writer, own string, err error) {
+func (r *Reader) AllowedWriters(ctx context.Context) (all []AllowedWriter, own string, err error) {
 	rules := kadm.NewACLs().Topics().ResourcePatternType(kadm.ACLPatternAny).Operations(kadm.OpAny).
 		Allow().AllowHosts().Deny().DenyHosts()
 	found, err := r.adm.DescribeACLs(ctx, rules)
@@ -66,9 +63,9 @@ func (r *Reader) Writers(ctx context.Context) (all []Writer, own string, err err
 	}
 	for principal, names := range topics {
 		slices.Sort(names)
-		all = append(all, Writer{principal, names})
+		all = append(all, AllowedWriter{principal, names})
 	}
-	slices.SortFunc(all, func(a, b Writer) int { return strings.Compare(a.Principal, b.Principal) })
+	slices.SortFunc(all, func(a, b AllowedWriter) int { return strings.Compare(a.Principal, b.Principal) })
 	return all, own, nil
 }
 
@@ -85,10 +82,4 @@ func appliesTo(rule kadm.DescribedACL, topic string) bool {
 		return strings.HasPrefix(topic, rule.Name)
 	}
 	return rule.Name == topic || rule.Name == "*"
-}
-
-// SendsPasswordInClear reports whether the Kafka password is sent unencrypted: SASL PLAIN without TLS.
-func (c Config) SendsPasswordInClear() bool {
-	mechanism, _, _ := strings.Cut(c.SASL, ":")
-	return strings.EqualFold(mechanism, "plain") && c.TLS == ""
 }

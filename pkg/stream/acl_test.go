@@ -37,7 +37,7 @@ func TestWriters(t *testing.T) {
 		t.Cleanup(r.Close)
 		return r
 	}
-	all, own, err := as("relay").Writers(t.Context())
+	all, own, err := as("relay").AllowedWriters(t.Context())
 	if err != nil || own != "User:relay" || len(all) != 2 || all[0].Principal != "User:other" ||
 		all[1].Principal != "User:wide" {
 		t.Fatalf("%+v, %s, %v", all, own, err)
@@ -45,7 +45,7 @@ func TestWriters(t *testing.T) {
 	if !slices.Equal(all[0].Topics, []string{"relay.control"}) || len(all[1].Topics) != len(Tiers()) {
 		t.Errorf("%+v", all)
 	}
-	if _, _, err := as("reader").Writers(t.Context()); !errors.Is(err, ErrACLsHidden) {
+	if _, _, err := as("reader").AllowedWriters(t.Context()); !errors.Is(err, ErrACLsHidden) {
 		t.Errorf("without permission to read them: %v", err)
 	}
 	cluster.ControlKey(int16(kmsg.DescribeACLs), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
@@ -53,23 +53,10 @@ func TestWriters(t *testing.T) {
 		resp.ErrorCode = kerr.SecurityDisabled.Code
 		return resp, nil, true
 	})
-	if _, _, err := as("relay").Writers(t.Context()); !errors.Is(err, ErrNoAuthorizer) {
+	if _, _, err := as("relay").AllowedWriters(t.Context()); !errors.Is(err, ErrNoAuthorizer) {
 		t.Errorf("without an authorizer: %v", err)
 	}
 	if !appliesTo(kadm.DescribedACL{Name: "*", Pattern: kadm.ACLPatternLiteral}, "relay.events") {
 		t.Error("an ACL for every topic")
 	}
-}
-
-func TestSendsPasswordInClear(t *testing.T) {
-	f := func(sasl, tls string, want bool) {
-		if (Config{SASL: sasl, TLS: tls}).SendsPasswordInClear() != want {
-			t.Errorf("%q with TLS %q: %v", sasl, tls, !want)
-		}
-	}
-	f("plain:u:p", "", true)
-	f("PLAIN:u:p", "", true)
-	f("plain:u:p", "system", false)
-	f("scram-sha-256:u:p", "", false)
-	f("", "", false)
 }

@@ -2,16 +2,10 @@ package stream
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"net"
-	"slices"
-	"strconv"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
-	"github.com/eventrelay/relay/pkg/certfile"
 	"github.com/eventrelay/relay/pkg/wait"
 )
 
@@ -84,53 +78,4 @@ func (r *Reader) BacklogsAtStart(ctx context.Context, group string, topics ...st
 			return nil, err
 		}
 	}
-}
-
-// MemberCount returns how many members a group has now; 0 if the group does not exist.
-func (r *Reader) MemberCount(ctx context.Context, group string) (int, error) {
-	described, err := r.adm.DescribeGroups(ctx, r.cfg.Prefix+group)
-	if err == nil {
-		err = described.Error()
-	}
-	if errors.Is(err, kerr.GroupIDNotFound) {
-		return 0, nil
-	}
-	if err != nil {
-		return 0, fmt.Errorf("describe group %s: %w", group, err)
-	}
-	return len(described[r.cfg.Prefix+group].Members), nil
-}
-
-// Endpoints returns where the brokers use TLS: those of Config.Brokers, and those that they name if one answers.
-// It is empty without TLS.
-func (r *Reader) Endpoints(ctx context.Context) []certfile.Endpoint {
-	if r.cfg.TLS == "" {
-		return nil
-	}
-	conf, err := r.cfg.tlsConfig()
-	if err != nil {
-		return nil // NewReader has reported it
-	}
-	addrs := slices.Clone(r.cfg.Brokers)
-	brokers, err := r.adm.ListBrokers(ctx)
-	if err == nil {
-		for _, b := range brokers {
-			addrs = append(addrs, net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port))))
-		}
-	}
-	slices.Sort(addrs)
-	var all []certfile.Endpoint
-	for _, addr := range slices.Compact(addrs) {
-		all = append(all, certfile.Endpoint{Addr: addr, TLS: conf})
-	}
-	return all
-}
-
-// BrokerCount returns how many brokers are registered with the cluster now.
-func (r *Reader) BrokerCount(ctx context.Context) (int, error) {
-	brokers, err := r.adm.ListBrokers(ctx)
-	if err != nil {
-		return 0, explainSecurity(fmt.Errorf("list brokers: %w", err))
-	}
-	return len(brokers), nil
 }

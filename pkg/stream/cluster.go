@@ -4,11 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"net"
+	"slices"
+	"strconv"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/eventrelay/relay/pkg/certfile"
 )
+
+// EmbeddedCluster is the cluster id of the embedded broker.
+const EmbeddedCluster = "relay-embedded"
 
 // TopicID returns the ids of the cluster and of the topic. They identify the log that offsets stored elsewhere belong
 // to: a topic that was deleted and recreated has another id. id is empty with brokers before Kafka 3.1 (KIP-516).
@@ -27,43 +34,51 @@ func (r *Reader) TopicID(ctx context.Context, topic string) (cluster, id string,
 	return m.Cluster, id, nil
 }
 
-// Trim deletes the records of a partition before an offset. Callers cannot rely on the records being gone: brokers
-// delete whole segments, and the embedded broker forgets the new start of the log when it is killed.
-func (r *Reader) Trim(ctx context.Context, p Partition, before int64) error {
-	return r.trim(ctx, map[Partition]int64{p: before})
+// MemberCount returns how many members a group has now; 0 if the group does not exist.
+func (r *Reader) MemberCount(ctx context.Context, group string) (int, error) {
+	described, err := r.adm.DescribeGroups(ctx, r.cfg.Prefix+group)
+	if err == nil {
+		err = described.Error()
+	}
+	if errors.Is(err, kerr.GroupIDNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("describe group %s: %w", group, err)
+	}
+	return len(described[r.cfg.Prefix+group].Members), nil
 }
 
-// trim is Trim for several partitions at once. It is no error if another node has deleted the records already.
-func (r *Reader) trim(ctx context.Context, before map[Partition]int64) error {
-	offsets := make(kadm.Offsets)
-	for p, at := range before {
-		offsets.AddOffset(r.cfg.Prefix+p.Topic, p.Index, at, -1)
-	}
-	resp, err := r.adm.DeleteRecords(ctx, offsets)
+// BrokerCount returns how many brokers are registered with the cluster now.
+func (r *Reader) BrokerCount(ctx context.Context) (int, error) {
+	brokers, err := r.adm.ListBrokers(ctx)
 	if err != nil {
-		return fmt.Errorf("delete records: %w", err)
+		return 0, explainSecurity(fmt.Errorf("list brokers: %w", err))
 	}
-	var errs []error
-	resp.Each(func(d kadm.DeleteRecordsResponse) {
-		if d.Err != nil && !errors.Is(d.Err, kerr.OffsetOutOfRange) {
-			errs = append(errs, fmt.Errorf(
-				"delete records of %s[%d] (needs the ACL operation Delete on the topic): %w", d.Topic, d.Partition, d.Err))
+	return len(brokers), nil
+}
+
+// Endpoints returns where the brokers use TLS: those of Config.Brokers, and those that they name if one answers.
+// It is empty without TLS.
+func (r *Reader) Endpoints(ctx context.Context) []certfile.Endpoint {
+	if r.cfg.TLS == "" {
+		return nil
+	}
+	conf, err := r.cfg.tlsConfig()
+	if err != nil {
+		return nil // NewReader has reported it
+	}
+	addrs := slices.Clone(r.cfg.Brokers)
+	brokers, err := r.adm.ListBrokers(ctx)
+	if err == nil {
+		for _, b := range brokers {
+			addrs = append(addrs, net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port))))
 		}
-	})
-	return errors.Join(errs...)
-}
-
-// sizes returns the bytes that the brokers store of each partition, all replicas together.
-func (r *Reader) sizes(ctx context.Context) (map[Partition]int64, error) {
-	dirs, err := r.adm.DescribeAllLogDirs(ctx, nil)
-	if err != nil {
-		return nil, fmt.Errorf("read the size of the log: %w", err)
 	}
-	all := make(map[Partition]int64)
-	dirs.Each(func(d kadm.DescribedLogDir) {
-		d.Topics.Each(func(p kadm.DescribedLogDirPartition) {
-			all[Partition{strings.TrimPrefix(p.Topic, r.cfg.Prefix), p.Partition}] += p.Size
-		})
-	})
-	return all, nil
+	slices.Sort(addrs)
+	var all []certfile.Endpoint
+	for _, addr := range slices.Compact(addrs) {
+		all = append(all, certfile.Endpoint{Addr: addr, TLS: conf})
+	}
+	return all
 }

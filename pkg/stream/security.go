@@ -103,3 +103,9 @@ func explainSecurity(err error) error {
 
 // remoteAlert is the Op of the net.OpError that crypto/tls returns for an alert of the other side.
 const remoteAlert = "remote error"
+
+// SendsPasswordInClear reports whether the Kafka password is sent unencrypted: SASL PLAIN without TLS.
+func (c Config) SendsPasswordInClear() bool {
+	mechanism, _, _ := strings.Cut(c.SASL, ":")
+	return strings.EqualFold(mechanism, "plain") && c.TLS == ""
+}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 )
 
 // How much of a topic trimming keeps below the offsets that its groups have committed. Reads of events that ClickHouse
@@ -19,12 +21,8 @@ const (
 	outcomesKeepRecords = 10_000 // of a partition, of any age: a node that takes over alerts reads the last ones
 )
 
-const (
-	// trimTimeout bounds one run of the Trimmer or of the RetentionGuard.
-	trimTimeout = 30 * time.Second
-	// offsetNotFound is Kafka's answer to the question for the offset of a time if no record is that young.
-	offsetNotFound = -1
-)
+// trimTimeout bounds one run of the Trimmer or of the RetentionGuard.
+const trimTimeout = 30 * time.Second
 
 // TrimConfig says when and how much the Trimmer deletes.
 type TrimConfig struct {
@@ -176,7 +174,8 @@ func (t *Trimmer) trimOnce(ctx context.Context, r *Reader) error {
 }
 
 // trimOffsets decides up to which offset each partition is deleted; it omits partitions without records to delete. All
-// groups have committed the records below committed; firstYoung has the first record that is too young to be deleted.
+// groups have committed the records below committed; firstYoung has the first record that is too young to be deleted,
+// or the end if there is none.
 func (t *Trimmer) trimOffsets(committed, starts, ends, firstYoung, sizes map[Partition]int64) map[Partition]int64 {
 	before := make(map[Partition]int64)
 	kept := 0.0 // bytes above the offsets in before
@@ -188,10 +187,7 @@ func (t *Trimmer) trimOffsets(committed, starts, ends, firstYoung, sizes map[Par
 		if !ok || at > end { // a group has no commit, or one for a deleted topic of the same name
 			at = starts[p]
 		}
-		if y := firstYoung[p]; y != offsetNotFound {
-			at = min(at, y)
-		}
-		at = min(at, end-topicByName(p.Topic).KeepRecords)
+		at = min(at, firstYoung[p], end-topicByName(p.Topic).KeepRecords)
 		before[p] = max(min(at, end-1), starts[p]) // the embedded broker finds the end of a log by its last record
 		kept += bytesOf(p, end-before[p])
 	}
@@ -241,4 +237,30 @@ func (t *Trimmer) keepAge(topic string) time.Duration {
 		return min(most, t.cfg.KeepAge)
 	}
 	return t.cfg.KeepAge
+}
+
+// Trim deletes the records of a partition before an offset. Callers cannot rely on the records being gone: brokers
+// delete whole segments, and the embedded broker forgets the new start of the log when it is killed.
+func (r *Reader) Trim(ctx context.Context, p Partition, before int64) error {
+	return r.trim(ctx, map[Partition]int64{p: before})
+}
+
+// trim is Trim for several partitions at once. It is no error if another node has deleted the records already.
+func (r *Reader) trim(ctx context.Context, before map[Partition]int64) error {
+	offsets := make(kadm.Offsets)
+	for p, at := range before {
+		offsets.AddOffset(r.cfg.Prefix+p.Topic, p.Index, at, -1)
+	}
+	resp, err := r.adm.DeleteRecords(ctx, offsets)
+	if err != nil {
+		return fmt.Errorf("delete records: %w", err)
+	}
+	var errs []error
+	resp.Each(func(d kadm.DeleteRecordsResponse) {
+		if d.Err != nil && !errors.Is(d.Err, kerr.OffsetOutOfRange) {
+			errs = append(errs, fmt.Errorf(
+				"delete records of %s[%d] (needs the ACL operation Delete on the topic): %w", d.Topic, d.Partition, d.Err))
+		}
+	})
+	return errors.Join(errs...)
 }

@@ -178,7 +178,6 @@ func TestTrimOffsets(t *testing.T) {
 		{name: "the last outcomes stay", topic: Outcomes, committed: 2 * outcomesKeepRecords, end: 2 * outcomesKeepRecords,
 			young: 2 * outcomesKeepRecords, want: outcomesKeepRecords},
 		{name: "few outcomes stay", topic: Outcomes, committed: 100, end: 100, young: 100, unchanged: true},
-		{name: "no record after the time", topic: Events, committed: 100, end: 100, young: offsetNotFound, want: 99},
 		{name: "bytes count before age", topic: Events, committed: 100, end: 100, young: 0, size: 1000, bound: 250, want: 75},
 		{name: "few bytes", topic: Events, committed: 100, end: 100, young: 40, size: 1000, bound: 1 << 30, want: 40},
 		{name: "uncommitted bytes", topic: Events, committed: 60, end: 100, young: 0, size: 1000, bound: 250, want: 60},

@@ -107,7 +107,7 @@ func (r *Reader) eventsAtOffsets(ctx context.Context, q event.OffsetQuery, found
 	for i, x := range found {
 		ids[i] = x.id
 	}
-	slices.SortFunc(ids, func(a, b id.ID) int { return slices.Compare(b[:], a[:]) })
+	slices.SortFunc(ids, id.NewestFirst)
 	s := new(ch.Query).Add("SELECT id, type, source, verdict, reason, method, query, headers, if(size > ", q.MaxBody).
 		Add(", '', body) FROM events WHERE account = ", q.Account)
 	ch.WhereIDs(s, ids)

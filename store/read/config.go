@@ -44,27 +44,17 @@ type ReaderConfig struct {
 }
 
 func (c ReaderConfig) withDefaults() ReaderConfig {
-	if c.Connections == 0 {
-		c.Connections = 8
-	}
-	if c.FenceWait == 0 {
-		c.FenceWait = 1500 * time.Millisecond
-	}
-	if c.Timeout == 0 {
-		c.Timeout = 30 * time.Second
-	}
-	if c.SearchRows == 0 {
-		c.SearchRows = firstSearch
-	}
+	c.Connections = cmp.Or(c.Connections, 8)
+	c.FenceWait = cmp.Or(c.FenceWait, 1500*time.Millisecond)
+	c.Timeout = cmp.Or(c.Timeout, 30*time.Second)
+	c.SearchRows = cmp.Or(c.SearchRows, firstSearch)
 	c.SearchFoundBudget = cmp.Or(c.SearchFoundBudget, searchChunkTime)
 	c.SearchBudget = cmp.Or(c.SearchBudget, searchBudget)
 	c.SearchBytes = cmp.Or(c.SearchBytes, firstSearchBytes)
 	c.SearchThreads = cmp.Or(c.SearchThreads, max(1, runtime.NumCPU()/2))
 	c.ReadURL = cmp.Or(c.ReadURL, c.URL)
 	c.SearchURL = cmp.Or(c.SearchURL, c.ReadURL)
-	if c.SelectPage == 0 {
-		c.SelectPage = 50_000
-	}
+	c.SelectPage = cmp.Or(c.SelectPage, 50_000)
 	return c
 }
 

@@ -71,7 +71,7 @@ func (r *Reader) HoldScans(limit time.Duration) (release func()) {
 }
 
 // PassedAt records that the store was complete at a time.
-func (r *Reader) PassedAt(at time.Time) { r.fence.passed(wait{at, nil}) }
+func (r *Reader) PassedAt(at time.Time) { r.fence.passed(endedWait{at, nil}) }
 
 // AbsentBelow returns the offset below which the log is known not to hold an event.
 func (r *Reader) AbsentBelow(d id.ID) int64 { return r.scans.absent.below(d) }

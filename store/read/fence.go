@@ -30,7 +30,7 @@ type fence struct {
 	topic  *stream.Reader
 	writer store.FlushRequester // nil on a node without one
 	others *others
-	wait   time.Duration
+	limit  time.Duration // of a wait
 	ends   *coalescer[map[stream.Partition]int64]
 
 	mu sync.Mutex // guards lastPassed and unstored
@@ -38,49 +38,53 @@ type fence struct {
 	// stored up to then.
 	lastPassed time.Time
 	// unstored is a wait that ended with rows in memory. When they are stored, it counts for lastPassed.
-	unstored *wait
+	unstored *endedWait
 }
 
-// wait is when a wait began, and what it waited for.
-type wait struct {
+// endedWait is a wait that ended in time: when it began, and what it waited for.
+type endedWait struct {
 	began   time.Time
 	targets map[stream.Partition]int64
 }
 
 func newFence(topic *stream.Reader, writer store.FlushRequester,
-	askOthers func(context.Context, map[stream.Partition]int64) error, wait time.Duration) *fence {
-	return &fence{topic: topic, writer: writer, wait: wait,
+	askOthers func(context.Context, map[stream.Partition]int64) error, limit time.Duration) *fence {
+	return &fence{topic: topic, writer: writer, limit: limit,
 		others: &others{send: askOthers, asked: make(map[stream.Partition]asked)},
 		ends: newCoalescer(func(ctx context.Context) (map[stream.Partition]int64, error) {
 			return topic.Ends(ctx, store.Topics()...)
 		})}
 }
 
-// waitAll waits for every partition of the topics that events need. It returns the zero time when the store is up to
-// date, else a time: rows acknowledged after it may be missing.
-func (f *fence) waitAll(ctx context.Context) (asOf time.Time, err error) {
-	return f.waitMatching(ctx, func(p stream.Partition) bool { return stream.FenceEvents.Has(p.Topic) })
+// holdsEvents selects every partition of the topics that events need.
+func holdsEvents(p stream.Partition) bool { return stream.FenceEvents.Has(p.Topic) }
+
+// holdsEventsOf selects the partitions with one number. They hold everything about an event: all its topics use the
+// partition in its id.
+func holdsEventsOf(partition int32) func(stream.Partition) bool {
+	return func(p stream.Partition) bool { return p.Index == partition && holdsEvents(p) }
 }
 
-// waitPartition waits for the partitions with one number. They hold everything about an event: all its topics use the
-// partition in its id.
+// waitAll waits for all events. It returns the zero time when the store is up to date, else a time: rows acknowledged
+// after it may be missing.
+func (f *fence) waitAll(ctx context.Context) (asOf time.Time, err error) {
+	return f.waitMatching(ctx, holdsEvents)
+}
+
+// waitPartition waits for what one partition has of events.
 func (f *fence) waitPartition(ctx context.Context, partition int32) (asOf time.Time, err error) {
-	return f.waitMatching(ctx, func(p stream.Partition) bool {
-		return p.Index == partition && stream.FenceEvents.Has(p.Topic)
-	})
+	return f.waitMatching(ctx, holdsEventsOf(partition))
 }
 
 // readPartition is waitPartition without a flush, where the writer in this process owns the partitions: it returns the
 // rows that are not stored yet. They are nil if it has waited for the store.
 func (f *fence) readPartition(ctx context.Context, partition int32) (*store.Unstored, time.Time, error) {
-	return f.readMatching(ctx, func(p stream.Partition) bool {
-		return p.Index == partition && stream.FenceEvents.Has(p.Topic)
-	})
+	return f.run(ctx, holdsEventsOf(partition), true)
 }
 
 // readAll is waitAll without a flush, where the writer in this process owns all partitions; see readPartition.
 func (f *fence) readAll(ctx context.Context) (*store.Unstored, time.Time, error) {
-	return f.readMatching(ctx, func(p stream.Partition) bool { return stream.FenceEvents.Has(p.Topic) })
+	return f.run(ctx, holdsEvents, true)
 }
 
 // readList waits for a list. The list merges the rows that it returns with those of the store.
@@ -116,13 +120,13 @@ func (f *fence) waitFindings(ctx context.Context) (asOf time.Time, err error) {
 // waitUsage waits for everything that is billed: events and findings.
 func (f *fence) waitUsage(ctx context.Context) (asOf time.Time, err error) {
 	return f.waitMatching(ctx, func(p stream.Partition) bool {
-		return stream.FenceEvents.Has(p.Topic) || stream.FenceFindings.Has(p.Topic)
+		return holdsEvents(p) || stream.FenceFindings.Has(p.Topic)
 	})
 }
 
 // waitOffset waits until one partition of a topic is stored up to end, and returns errBehind when that takes too long.
 func (f *fence) waitOffset(ctx context.Context, p stream.Partition, end int64) error {
-	limited, cancel := context.WithTimeout(ctx, f.wait)
+	limited, cancel := context.WithTimeout(ctx, f.limit)
 	defer cancel()
 	if behind := f.waitStored(limited, map[stream.Partition]int64{p: end}); len(behind) > 0 {
 		return errBehind
@@ -135,17 +139,12 @@ func (f *fence) waitMatching(ctx context.Context, matters func(stream.Partition)
 	return asOf, err
 }
 
-func (f *fence) readMatching(ctx context.Context, matters func(stream.Partition) bool) (
-	*store.Unstored, time.Time, error) {
-	return f.run(ctx, matters, true)
-}
-
 // run waits for the partitions that matter. With fromMemory it does not wait for their rows to be stored if the writer
 // in this process has all of them; it returns those then.
 func (f *fence) run(ctx context.Context, matters func(stream.Partition) bool, fromMemory bool) (
 	rows *store.Unstored, asOf time.Time, err error) {
 	began := time.Now()
-	limited, cancel := context.WithTimeout(ctx, f.wait)
+	limited, cancel := context.WithTimeout(ctx, f.limit)
 	defer cancel()
 	ends, err := f.ends.get(limited)
 	if err != nil {
@@ -167,7 +166,7 @@ func (f *fence) run(ctx context.Context, matters func(stream.Partition) bool, fr
 		if !f.isAlone() {
 			rows.FlushBegan = nil // another node may have taken the partitions over, and this one would not know yet
 		}
-		f.passed(wait{began, targets})
+		f.passed(endedWait{began, targets})
 		return rows, time.Time{}, nil
 	}
 	behind := f.waitStored(limited, targets)
@@ -177,7 +176,7 @@ func (f *fence) run(ctx context.Context, matters func(stream.Partition) bool, fr
 	if len(behind) > 0 {
 		return nil, f.asOf(behind), nil
 	}
-	f.passed(wait{began, nil})
+	f.passed(endedWait{began, nil})
 	return nil, time.Time{}, nil
 }
 
@@ -203,7 +202,7 @@ func (f *fence) waitRead(ctx context.Context, targets map[stream.Partition]int64
 }
 
 // passed records that a wait ended in time. Its targets may not be stored yet.
-func (f *fence) passed(w wait) {
+func (f *fence) passed(w endedWait) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.settleLocked()
@@ -219,7 +218,7 @@ func (f *fence) passed(w wait) {
 const maxUnsettled = time.Minute
 
 // isStored reports whether the writer has stored what was waited for.
-func (w *wait) isStored(by store.FlushRequester) bool {
+func (w *endedWait) isStored(by store.FlushRequester) bool {
 	if len(w.targets) == 0 {
 		return true
 	}

@@ -227,7 +227,7 @@ func (w *walk) chunkStartOf(ctx context.Context, q *ch.Query, chunk int) (lowest
 	lowest = id.Lowest(w.from())
 	err = w.r.each(ctx, q.Add(" ORDER BY id DESC LIMIT 1 OFFSET ", w.r.shardLimit(chunk)-1), func(rows driver.Rows) error {
 		d, err := scanID(rows)
-		if !cut || slices.Compare(d[:], lowest[:]) > 0 {
+		if !cut || d.Compare(lowest) > 0 {
 			lowest, cut = d, true
 		}
 		return err

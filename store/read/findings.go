@@ -122,13 +122,13 @@ func (r FindingReader) keys(ctx context.Context, q *finding.Query, after finding
 		s.Add(" AND (first, finding) < (", after.FirstSeen).Add(", ", after.ID).Add(")")
 	}
 	if len(q.Kinds) > 0 {
-		s.Add(" AND min(kind) IN ", texts(q.Kinds))
+		s.Add(" AND min(kind) IN ", event.Convert[string](q.Kinds...))
 	}
 	if len(q.Rules) > 0 {
 		s.Add(" AND min(rule) IN ", q.Rules)
 	}
 	if len(q.Sources) > 0 {
-		s.Add(" AND hasAny(groupUniqArrayArray(sources), ", texts(q.Sources)).Add(")")
+		s.Add(" AND hasAny(groupUniqArrayArray(sources), ", event.Convert[string](q.Sources...)).Add(")")
 	}
 	if !q.Since.IsZero() {
 		s.Add(" AND max(last_at) >= ", ceilMilli(q.Since))
@@ -262,13 +262,4 @@ func (r FindingReader) Received(ctx context.Context, account string, senders []s
 		x.LastAt = column.TimeFromColumn(x.LastAt)
 		return err
 	})
-}
-
-// texts are the values as strings.
-func texts[T ~string](values []T) []string {
-	out := make([]string, len(values))
-	for i, v := range values {
-		out[i] = string(v)
-	}
-	return out
 }

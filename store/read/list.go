@@ -98,18 +98,12 @@ func (r *Reader) Events(ctx context.Context, q event.Query) (event.Page, error) 
 	if len(inMemory) > q.Limit { // what is older than these is not on the page
 		w.since = inMemory[q.Limit].ID.Time()
 	}
-	found, began, lastChunk := []candidate(nil), time.Now(), time.Duration(0)
-	for len(found) <= q.Limit && !w.done() {
-		if w.adaptChunk(began, lastChunk, len(found)) {
-			page.Partial, page.ResumeBefore = true, w.before
-			break
-		}
-		chunkBegan := time.Now()
-		more, err := w.next(ctx, q.Limit+1-len(found))
-		if err != nil {
-			return event.Page{}, err
-		}
-		found, lastChunk = append(found, more...), time.Since(chunkBegan)
+	found, outOfBudget, err := collect(ctx, w, q.Limit+1)
+	if err != nil {
+		return event.Page{}, err
+	}
+	if outOfBudget {
+		page.Partial, page.ResumeBefore = true, w.before
 	}
 	page.Scanned = w.scanned
 	if found = mergeNewestFirst(found, inMemory); len(found) > q.Limit {
@@ -128,6 +122,24 @@ func (r *Reader) Events(ctx context.Context, q event.Query) (event.Page, error) 
 	}
 	page.Rows = summariesOf(found)
 	return page, nil
+}
+
+// collect walks on until it has found n events or the walk is done. A search that takes too long ends before that;
+// outOfBudget reports it.
+func collect(ctx context.Context, w *walk, n int) (found []candidate, outOfBudget bool, err error) {
+	began, lastChunk := time.Now(), time.Duration(0)
+	for len(found) < n && !w.done() {
+		if w.adaptChunk(began, lastChunk, len(found)) {
+			return found, true, nil
+		}
+		chunkBegan := time.Now()
+		more, err := w.next(ctx, n-len(found))
+		if err != nil {
+			return nil, false, err
+		}
+		found, lastChunk = append(found, more...), time.Since(chunkBegan)
+	}
+	return found, false, nil
 }
 
 func summariesOf(found []candidate) []event.Summary {
@@ -169,7 +181,7 @@ func (r *Reader) newWalk(q event.Query, reportedBefore time.Time) *walk {
 	// Times of ids are whole milliseconds, so the bounds are rounded up to one, before the highest id is made of them.
 	w.since, w.until = ceilMilli(w.since), ceilMilli(w.until)
 	w.before = id.Lowest(w.until)
-	if !q.Before.IsZero() && slices.Compare(q.Before[:], w.before[:]) < 0 {
+	if !q.Before.IsZero() && q.Before.Compare(w.before) < 0 {
 		w.before = q.Before
 		w.until = q.Before.Time().Add(time.Millisecond)
 	}

@@ -22,20 +22,16 @@ var errNotCaughtUp = fmt.Errorf("%w: it is behind the log", event.ErrUnavailable
 
 // CaughtUp returns nil when the store holds everything about events that the log held at the call, and
 // event.ErrUnavailable when it does not within ReaderConfig.FenceWait. It does not wait for the audit log.
-func (r *Reader) CaughtUp(ctx context.Context) error {
-	asOf, err := r.fence.waitAll(ctx)
-	switch {
-	case err != nil:
-		return err
-	case !asOf.IsZero():
-		return errNotCaughtUp
-	}
-	return nil
+func (r *Reader) CaughtUp(ctx context.Context) error { return caughtUp(r.fence.waitAll(ctx)) }
+
+// FindingsCaughtUp is Reader.CaughtUp for the hits of findings. It is no method of FindingReader, which has the methods
+// of Reader, this one's namesake included.
+func FindingsCaughtUp(ctx context.Context, r *Reader) error {
+	return caughtUp(r.fence.waitFindings(ctx))
 }
 
-// FindingsCaughtUp is Reader.CaughtUp for the hits of findings.
-func FindingsCaughtUp(ctx context.Context, r *Reader) error {
-	asOf, err := r.fence.waitFindings(ctx)
+// caughtUp returns errNotCaughtUp for a wait of the fence that ended before the store was up to date.
+func caughtUp(asOf time.Time, err error) error {
 	switch {
 	case err != nil:
 		return err

@@ -146,7 +146,7 @@ func eventsOf(items []event.RecoveryItem) []id.ID {
 	for i := range items {
 		ids[i] = items[i].Event
 	}
-	slices.SortFunc(ids, func(a, b id.ID) int { return slices.Compare(b[:], a[:]) })
+	slices.SortFunc(ids, id.NewestFirst)
 	return slices.Compact(ids)
 }
 

@@ -2,7 +2,6 @@ package read
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
@@ -57,7 +56,7 @@ func (w *walk) searchChunkStart(ctx context.Context) (lowest id.ID, cut bool, er
 			var bytes, n uint64
 			err := r.Scan(&d, &bytes, &n)
 			rows, size = rows+int(n), size+int(bytes)+int(n)*headerBytes
-			if int(n) == share && (!cut || slices.Compare(d[:], lowest[:]) > 0) {
+			if int(n) == share && (!cut || d.Compare(lowest) > 0) {
 				lowest, cut = d, true
 			}
 			return err

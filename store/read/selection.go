@@ -91,7 +91,7 @@ func (r *Reader) Stored(ctx context.Context, account string, ids []id.ID) ([]eve
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
 	newestFirst := slices.Clone(ids)
-	slices.SortFunc(newestFirst, func(a, b id.ID) int { return slices.Compare(b[:], a[:]) })
+	slices.SortFunc(newestFirst, id.NewestFirst)
 	var events map[id.ID]*event.Event
 	deliveries := make(map[id.ID][]event.Delivery, len(ids))
 	g, gctx := errgroup.WithContext(ctx)
@@ -186,7 +186,7 @@ func (r *Reader) addCommandedDeliveries(
 			return stream.ErrStop
 		}
 		x, ok := event.Salvage(rec)
-		if ok && x.FromWork && x.Run == run && slices.Compare(x.Event[:], after[:]) > 0 {
+		if ok && x.FromWork && x.Run == run && x.Event.Compare(after) > 0 {
 			seen[deliveryKey{x.Event, x.Dests[0]}] = true
 		}
 		if rec.Offset == end-1 {

@@ -110,10 +110,7 @@ func merged[T any](
 		return parts[shards[0]], nil
 	}
 	all := slices.Concat(parts...)
-	slices.SortStableFunc(all, func(a, b T) int {
-		x, y := key(&a), key(&b)
-		return slices.Compare(y[:], x[:])
-	})
+	slices.SortStableFunc(all, func(a, b T) int { return id.NewestFirst(key(&a), key(&b)) })
 	if limit > 0 && len(all) > limit {
 		all = all[:limit]
 	}

@@ -21,7 +21,7 @@ func (r *Reader) Summaries(ctx context.Context, account string, ids []id.ID) (ma
 	if len(ids) == 0 {
 		return out, nil
 	}
-	newest := slices.SortedFunc(slices.Values(ids), func(a, b id.ID) int { return slices.Compare(b[:], a[:]) })
+	newest := slices.SortedFunc(slices.Values(ids), id.NewestFirst)
 	newest = slices.Compact(newest)
 	q := ch.WhereIDs(selectEvents(tableEvents).Add(" WHERE account = ", account), newest)
 	found, _, err := rowReader{Reader: r}.readEvents(ctx, account, q, 0)

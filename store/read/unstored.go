@@ -165,7 +165,7 @@ func (u *unstoredRows) attemptsBelow(below id.ID) iter.Seq2[attemptKey, *event.O
 			return
 		}
 		for key, o := range u.attempts {
-			if (below.IsZero() || slices.Compare(key.attempt[:], below[:]) < 0) && !yield(key, o) {
+			if (below.IsZero() || key.attempt.Compare(below) < 0) && !yield(key, o) {
 				return
 			}
 		}
@@ -186,7 +186,7 @@ func (u *unstoredRows) addAttempts(list []event.AttemptRow, page attemptRange) [
 		}
 	}
 	slices.SortFunc(list, func(a, b event.AttemptRow) int {
-		return cmp.Or(slices.Compare(b.ID[:], a.ID[:]), cmp.Compare(a.Destination, b.Destination))
+		return cmp.Or(b.ID.Compare(a.ID), cmp.Compare(a.Destination, b.Destination))
 	})
 	return list
 }
@@ -218,6 +218,6 @@ func mergeNewestFirst(stored, inMemory []candidate) []candidate {
 		return stored
 	}
 	all := slices.Concat(stored, inMemory)
-	slices.SortStableFunc(all, func(a, b candidate) int { return slices.Compare(b.ID[:], a.ID[:]) })
+	slices.SortStableFunc(all, func(a, b candidate) int { return b.ID.Compare(a.ID) })
 	return slices.CompactFunc(all, func(a, b candidate) bool { return a.ID == b.ID })
 }

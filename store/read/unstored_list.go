@@ -227,13 +227,12 @@ func (w unstoredList) read(ctx context.Context, ids []id.ID) ([]candidate, error
 
 // reaches reports whether the walk has not passed an id yet.
 func (w unstoredList) reaches(d id.ID) bool {
-	lowest := id.Lowest(w.since)
-	return slices.Compare(d[:], lowest[:]) >= 0 && slices.Compare(d[:], w.before[:]) < 0
+	return d.Compare(id.Lowest(w.since)) >= 0 && d.Compare(w.before) < 0
 }
 
 // newestFirst returns the n newest of the keys.
 func newestFirst[V any](of map[id.ID]V, n int) []id.ID {
-	ids := slices.SortedFunc(maps.Keys(of), func(a, b id.ID) int { return slices.Compare(b[:], a[:]) })
+	ids := slices.SortedFunc(maps.Keys(of), id.NewestFirst)
 	return ids[:min(len(ids), n)]
 }
 

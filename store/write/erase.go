@@ -132,7 +132,7 @@ func (e *Eraser) eraseOnce(ctx context.Context) error {
 	}
 	// An erasure is finished only if the store holds everything that was acknowledged before this run.
 	lagging := e.deps.Store.CaughtUp(ctx)
-	newestFirst := slices.SortedFunc(maps.Keys(erased), func(a, b id.ID) int { return slices.Compare(b[:], a[:]) })
+	newestFirst := slices.SortedFunc(maps.Keys(erased), id.NewestFirst)
 	pool := e.deps.Store.Pool()
 	return errors.Join(lagging, pool.ForEachShard(func(shard int) error {
 		onOtherShard := func(event id.ID) bool { return ch.ShardOf(event, pool.Count()) != shard }
@@ -216,7 +216,7 @@ func erasePayloads(ctx context.Context, pool *ch.Pool, shard int, account string
 		if running {
 			continue
 		}
-		slices.SortFunc(withPayload, func(a, b id.ID) int { return slices.Compare(b[:], a[:]) })
+		slices.SortFunc(withPayload, id.NewestFirst)
 		q = new(ch.Query).Add(t.erase, account)
 		ch.WhereIDs(q, withPayload)
 		q.Add(" SETTINGS mutations_sync = 2")

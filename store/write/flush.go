@@ -215,30 +215,40 @@ func (l *lane) verifyShard(ctx context.Context, s *shard) error {
 // after attempts, and deliveries after both: no reader may see a delivery without the attempt that led to it, nor one
 // that the list of its status does not find.
 func (l *lane) writeShard(ctx context.Context, s *shard, b *batch) ([]deadLetter, error) {
-	var rejected [8][]deadLetter
+	var rejected struct {
+		events, attempts, candidates, deliveries, receipts, audit, hits, senders []deadLetter
+	}
 	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() (err error) { rejected[0], err = writeRows(gctx, l, s, s.tables.events, b.events); return err })
 	g.Go(func() (err error) {
-		if rejected[1], err = writeRows(gctx, l, s, s.tables.attempts, b.attempts); err != nil {
-			return err
-		}
-		if rejected[5], err = l.writeCandidates(gctx, s, b.deliveries); err != nil {
-			return err
-		}
-		rejected[2], err = writeRows(gctx, l, s, s.tables.deliveries, b.deliveries)
+		rejected.events, err = writeRows(gctx, l, s, s.tables.events, b.events)
 		return err
 	})
 	g.Go(func() (err error) {
-		rejected[3], err = writeRows(gctx, l, s, s.tables.receipts, b.receipts)
+		if rejected.attempts, err = writeRows(gctx, l, s, s.tables.attempts, b.attempts); err != nil {
+			return err
+		}
+		if rejected.candidates, err = l.writeCandidates(gctx, s, b.deliveries); err != nil {
+			return err
+		}
+		rejected.deliveries, err = writeRows(gctx, l, s, s.tables.deliveries, b.deliveries)
 		return err
 	})
-	g.Go(func() (err error) { rejected[4], err = writeRows(gctx, l, s, s.tables.audit, b.audit); return err })
-	g.Go(func() (err error) { rejected[6], err = writeRows(gctx, l, s, s.tables.hits, b.hits); return err })
-	g.Go(func() (err error) { rejected[7], err = writeRows(gctx, l, s, s.tables.senders, b.senders); return err })
+	g.Go(func() (err error) {
+		rejected.receipts, err = writeRows(gctx, l, s, s.tables.receipts, b.receipts)
+		return err
+	})
+	g.Go(func() (err error) { rejected.audit, err = writeRows(gctx, l, s, s.tables.audit, b.audit); return err })
+	g.Go(func() (err error) { rejected.hits, err = writeRows(gctx, l, s, s.tables.hits, b.hits); return err })
+	g.Go(func() (err error) {
+		rejected.senders, err = writeRows(gctx, l, s, s.tables.senders, b.senders)
+		return err
+	})
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	return slices.Concat(rejected[:]...), nil
+	// If two tables reject rows of one record, its dead letter names the cause of the first of them.
+	return slices.Concat(rejected.events, rejected.attempts, rejected.deliveries, rejected.receipts, rejected.audit,
+		rejected.candidates, rejected.hits, rejected.senders), nil
 }
 
 // writeRows inserts the rows and returns those that ClickHouse rejects, as dead letters. While ClickHouse is
@@ -299,7 +309,8 @@ func bisect[R row](ctx context.Context, l *lane, s *shard, t *table[R], rows []R
 
 // insertWithRetry inserts the rows, retrying until ctx ends. It returns nil, an error about the rows, or that of ctx.
 func insertWithRetry[R row](ctx context.Context, l *lane, s *shard, t *table[R], rows []R) error {
-	for pauses, try := pauses, 0; ; try++ {
+	backoff := pauses
+	for try := 0; ; try++ {
 		insertCtx, cancel := context.WithTimeout(ctx, l.cfg.InsertTimeout)
 		err := t.write(insertCtx, s.conn, rows)
 		cancel()
@@ -317,11 +328,11 @@ func insertWithRetry[R row](ctx context.Context, l *lane, s *shard, t *table[R],
 		l.setUnavailable(ctx, s, err)
 		if isTooManyParts(err) {
 			l.setThrottled(ctx, true, slog.String("table", t.name))
-			if pauses.First < tooManyPartsPause {
-				pauses.First, try = tooManyPartsPause, 0
+			if backoff.First < tooManyPartsPause {
+				backoff.First, try = tooManyPartsPause, 0
 			}
 		}
-		if err := l.pauseUntilReachable(ctx, s, pauses.After(try), err); err != nil {
+		if err := l.pauseUntilReachable(ctx, s, backoff.After(try), err); err != nil {
 			return err
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 )
 
-// accountEvery is how often the rules of the whole account are evaluated.
+// accountEvery is how often the rules of the whole account are evaluated, and how long each read for it may take.
 const accountEvery = 5 * time.Second
 
 // runAccountRules evaluates the rules of the whole account until ctx ends, on the node that owns partition 0. It has

@@ -21,7 +21,7 @@ const (
 	rebuildTimeout    = time.Minute
 )
 
-// maxOutcomeAge is the age from which on an outcome is ignored.
+// maxOutcomeAge is the age from which on an outcome, or the end of a recovery job, is ignored.
 const maxOutcomeAge = 24 * time.Hour
 
 // consume reads outcomes and events, evaluates the rules and commits offsets until ctx ends. Only its goroutine uses
@@ -92,14 +92,13 @@ func (a *Alerts) applyPending(
 		a.ownsFirst.Store(a.partitions[0] != nil)
 		return true, nil
 	}
-	for p, m := range assigned {
+	for p := range assigned {
 		delete(commits, p) // from an earlier assignment
 		if a.partitions[p.Index] == nil || p.Topic == stream.Outcomes {
 			a.partitions[p.Index] = newPartitionState(p.Index)
 		}
-		a.partitions[p.Index].nextOffset[p.Topic] = max(m.Offset, 0)
 	}
-	for p, m := range assigned { // a new state lost the offset of its other topic
+	for p, m := range assigned { // only now: a second state of a partition would lose the offset of its other topic
 		a.partitions[p.Index].nextOffset[p.Topic] = max(m.Offset, 0)
 	}
 	a.ownsFirst.Store(a.partitions[0] != nil)

@@ -1,69 +1,12 @@
 package alert
 
 import (
-	"slices"
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 )
-
-// window counts successes and failures over a sliding span of time.
-type window struct {
-	span   time.Duration
-	from   int64 // number of the oldest bucket
-	bucket [windowBuckets]struct{ ok, bad uint32 }
-}
-
-// windowBuckets is the number of buckets of a window: its length is exact to 5 %.
-const windowBuckets = 20
-
-func (w *window) bucketOf(t time.Time) int64 { return t.UnixNano() / int64(w.span/windowBuckets) }
-
-// add counts one result at t. A result that is older than the window, because clocks differ, is ignored.
-func (w *window) add(t time.Time, ok bool) {
-	at := w.bucketOf(t)
-	w.advance(at)
-	if at < w.from {
-		return
-	}
-	c := &w.bucket[at%windowBuckets]
-	if ok {
-		c.ok++
-	} else {
-		c.bad++
-	}
-}
-
-// advance clears the buckets that are too old when the current one has the number at.
-func (w *window) advance(at int64) {
-	from := at - windowBuckets + 1
-	if from <= w.from {
-		return
-	}
-	for i := max(w.from, from-windowBuckets); i < from; i++ {
-		w.bucket[i%windowBuckets] = struct{ ok, bad uint32 }{}
-	}
-	w.from = from
-}
-
-// sum returns the counts of the window that ends at t.
-func (w *window) sum(t time.Time) (ok, bad int) {
-	w.advance(w.bucketOf(t))
-	for _, c := range w.bucket {
-		ok += int(c.ok)
-		bad += int(c.bad)
-	}
-	return ok, bad
-}
-
-// resize clears the window if its span changes.
-func (w *window) resize(span time.Duration) {
-	if w.span != span {
-		*w = window{span: span}
-	}
-}
 
 // maxOpen is how many open deliveries are remembered for one destination. Of more, the oldest are kept.
 const maxOpen = 1000
@@ -130,18 +73,16 @@ func (d *destinationState) updateOpen(outcome *event.OutcomeHead) {
 	if d.open[outcome.Event] = struct{}{}; len(d.open) > maxOpen {
 		newest := outcome.Event
 		for e := range d.open {
-			if compare(e, newest) > 0 {
+			if e.Compare(newest) > 0 {
 				newest = e
 			}
 		}
 		delete(d.open, newest)
 	}
-	if !d.oldest.IsZero() && compare(outcome.Event, d.oldest) < 0 {
+	if !d.oldest.IsZero() && outcome.Event.Compare(d.oldest) < 0 {
 		d.oldest = outcome.Event
 	}
 }
-
-func compare(a, b id.ID) int { return slices.Compare(a[:], b[:]) }
 
 // oldestAge returns the age of the oldest open delivery; 0 if there is none.
 func (d *destinationState) oldestAge(now time.Time) time.Duration {
@@ -150,7 +91,7 @@ func (d *destinationState) oldestAge(now time.Time) time.Duration {
 	}
 	if d.oldest.IsZero() {
 		for e := range d.open {
-			if d.oldest.IsZero() || compare(e, d.oldest) < 0 {
+			if d.oldest.IsZero() || e.Compare(d.oldest) < 0 {
 				d.oldest = e
 			}
 		}
@@ -160,32 +101,16 @@ func (d *destinationState) oldestAge(now time.Time) time.Duration {
 
 // needsEvaluation reports whether the passing of time, or the next success, may change the result of a rule.
 func (d *destinationState) needsEvaluation(now time.Time) bool {
-	_, bad := d.attempts(now)
-	return d.failures > 0 || d.failedReason != "" || len(d.open) > 0 || !d.heldSince.IsZero() || bad > 0
+	_, failed := d.attempts(now)
+	return d.failures > 0 || d.failedReason != "" || len(d.open) > 0 || !d.heldSince.IsZero() || failed > 0
 }
 
 // attempts returns the successful and failed attempts of the window that ends at now.
-func (d *destinationState) attempts(now time.Time) (ok, bad int) {
+func (d *destinationState) attempts(now time.Time) (ok, failed int) {
 	if d.rate.span == 0 {
 		return 0, 0
 	}
 	return d.rate.sum(now)
-}
-
-// ruleResult is the result of a rule at a moment.
-type ruleResult uint8
-
-const (
-	inconclusive ruleResult = iota // neither: the alert keeps its state
-	bad
-	good
-)
-
-// evaluation is the result of one rule, with the measured value and its threshold.
-type evaluation struct {
-	rule             rule
-	result           ruleResult
-	value, threshold any
 }
 
 // minHeld is how long a circuit breaker must be open before it is reported. The outcome of a delivery that was parked

@@ -147,6 +147,22 @@ type logPosition struct {
 	position  int64
 }
 
+// ruleResult is the result of a rule at a moment.
+type ruleResult uint8
+
+const (
+	inconclusive ruleResult = iota // neither: the alert keeps its state
+	bad
+	good
+)
+
+// evaluation is the result of one rule, with the measured value and its threshold.
+type evaluation struct {
+	rule             rule
+	result           ruleResult
+	value, threshold any
+}
+
 // transition is a change of an alert's state.
 type transition uint8
 

@@ -28,9 +28,9 @@ const (
 // symbolPath is the one path that is POSTed to: pprof sends program addresses in the body.
 const symbolPath = "/debug/pprof/symbol"
 
-// newAdmin creates the server of metrics and pprof on RELAY_ADMIN_LISTEN. If that is not set, serve has no such server,
-// and dev uses 127.0.0.1:9090 unless that port is taken.
-func newAdmin(n *Node) (runFunc, error) {
+// newAdminServer creates the server of metrics and pprof on RELAY_ADMIN_LISTEN. If that is not set, serve has no such
+// server, and dev uses 127.0.0.1:9090 unless that port is taken.
+func newAdminServer(n *Node) (runFunc, error) {
 	address := n.settings.AdminListen
 	if address == "" {
 		if !n.settings.Embedded {
