@@ -325,6 +325,7 @@ func TestForwardedHeaders(t *testing.T) {
 		field("Accept-Encoding", "br"), field("X-Forwarded-For", "1.2.3.4"), field("X-Forwarded-Proto", "https"),
 		field("Forwarded", "for=1.2.3.4"), field("X-Real-Ip", "1.2.3.4"), field("Relay-Attempt", "99"),
 		field("Relay-Verification", "sent"), field("X-Client-Ip", "1.2.3.4"), field("Relay-Unknown", "x"),
+		field("Access-Control-Request-Headers", "Content-Type, X-Many"),
 	)
 	work.Attempt, work.Trigger = 3, event.TriggerRetry
 	secret := sign.NewSecret()
@@ -336,7 +337,8 @@ func TestForwardedHeaders(t *testing.T) {
 	want := http.Header{
 		"Content-Type": {"application/json"}, "X-Github-Event": {"push"}, "X-Many": {"1", "2"}, "Content-Encoding": {"gzip"},
 		"Authorization": {"Bearer ours"}, "X-Extra": {"yes"}, "User-Agent": {"EventRelay/test"},
-		"Webhook-Id": {eventID}, "Webhook-Timestamp": {"1800000000"}, "Webhook-Signature": {signature},
+		"Access-Control-Request-Headers": {"Content-Type, X-Many"},
+		"Webhook-Id":                     {eventID}, "Webhook-Timestamp": {"1800000000"}, "Webhook-Signature": {signature},
 		"Relay-Webhook-Id": {eventID}, "Relay-Webhook-Timestamp": {"1800000000"}, "Relay-Webhook-Signature": {signature},
 		"Relay-Endpoint-Id": {testEndpoint}, "Relay-Destination-Id": {testDest},
 		"Relay-Delivery-Id": {id.DeliveryOf(work.Event.ID, testDest)},

@@ -368,4 +368,8 @@ func TestSupersededIsBounded(t *testing.T) {
 	if s.hasSince(of(10), time.Unix(21, 0)) {
 		t.Error("a success counts for what began after it")
 	}
+	s.add(of(10), time.Unix(21, 0))
+	if !s.hasSince(of(10), time.Unix(21, 0)) || s.order[9] != of(maxSuperseded+9) || s.next != 10 {
+		t.Errorf("the last success began at %v, the oldest key is %v", s.known[of(10)], s.order[s.next])
+	}
 }

@@ -44,5 +44,9 @@ func TestRetryUntilDelivered(t *testing.T) {
 		if len(got) != 3 || got[0].Status != event.Retrying || got[1].Status != event.Retrying {
 			t.Fatalf("outcomes: %+v", got)
 		}
+		failed, delivered := got[0].Attempt, got[2].Attempt
+		if failed.ErrorMessage != "the destination answered 503 Service Unavailable" || delivered.ErrorMessage != "" {
+			t.Errorf("the attempts say %q and %q", failed.ErrorMessage, delivered.ErrorMessage)
+		}
 	})
 }

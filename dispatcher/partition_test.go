@@ -109,6 +109,59 @@ func TestReadyDeliveriesAreOrderedByTime(t *testing.T) {
 	}
 }
 
+// While a lane wants a tier partition paused, it releases nothing. The timer is woken when the last lane does not any
+// more: nothing else would release what is overdue by then.
+func TestStalledTierReleasesNothing(t *testing.T) {
+	p, group := testPartition(t, "retry.5s", 5*time.Second)
+	woken, now := 0, time.UnixMilli(1_800_000_000_000)
+	p.wakeTimer = func() { woken++ }
+	p.addStalls(1)
+	p.addStalls(-1)
+	if woken != 0 {
+		t.Error("the timer is woken for nothing")
+	}
+	p.addWaiting(&lane.Delivery{Slot: p.beginRecord(0, 1), Size: 1, ReadyAt: now})
+	woken = 0
+	p.addStalls(2)
+	if ready, next := p.takeReady(now, 1); ready != nil || !next.IsZero() || len(group) != 1 {
+		t.Errorf("%d are released, the next one at %v, paused: %t", len(ready), next, len(group) == 1)
+	}
+	if p.addStalls(-1); woken != 0 || len(group) != 1 {
+		t.Errorf("one lane still stalls: woken %d times, paused: %t", woken, len(group) == 1)
+	}
+	if p.addStalls(-1); woken != 1 || len(group) != 0 {
+		t.Errorf("no lane stalls: woken %d times, paused: %t", woken, len(group) == 1)
+	}
+	if ready, _ := p.takeReady(now, 1); len(ready) != 1 {
+		t.Error("nothing is released afterwards")
+	}
+}
+
+// What completes after a partition was lost does not pause it for its next assignment.
+func TestStoppedPartitionIsNotPaused(t *testing.T) {
+	p, group := testPartition(t, stream.Events, 0)
+	var slots []*slot
+	for o := range int64(maxUnfinished + 1) {
+		slots = append(slots, p.beginRecord(o, 1))
+	}
+	p.stop()
+	if slots[0].deliveryDone(); len(group) != 0 {
+		t.Error("paused")
+	}
+}
+
+// A record that was done before this assignment is skipped, and committed.
+func TestRecordsDoneBeforeAreCommitted(t *testing.T) {
+	p, _ := testPartition(t, stream.Events, 0)
+	p.tracker.start(0, 1, holes(0, 1))
+	if p.beginRecord(0, 1) != nil {
+		t.Error("it begins again")
+	}
+	if commit, _, _, ok := p.nextCommit(); !ok || commit.Offset != 1 {
+		t.Errorf("commit %+v", commit)
+	}
+}
+
 // A stop waits for deliveries that have begun, none begins after it, and no unfinished record is committed.
 func TestStoppedPartition(t *testing.T) {
 	p, _ := testPartition(t, stream.Events, 0)

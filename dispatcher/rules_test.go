@@ -75,6 +75,44 @@ func TestCopiesEndAsCopies(t *testing.T) {
 	}, event.JobCancelled, event.AlreadyDelivered)
 }
 
+// A recovery job ends its deliveries by its state, also when it was deleted long ago. A job that this node does not
+// know yet ends none.
+func TestJobsEndTheirDeliveries(t *testing.T) {
+	now := time.Now()
+	run := id.Lowest(now).Text(id.Recovery)
+	for name, c := range map[string]struct {
+		job   *config.Recovery
+		known bool
+		want  event.Reason
+	}{
+		"unknown":   {nil, false, ""},
+		"running":   {&config.Recovery{State: config.RecoveryRunning, Deadline: now.Add(1)}, true, ""},
+		"too late":  {&config.Recovery{State: config.RecoveryRunning, Deadline: now}, true, event.Deadline},
+		"completed": {&config.Recovery{State: config.RecoveryCompleted}, true, event.AlreadyDelivered},
+		"cancelled": {&config.Recovery{State: config.RecoveryCancelled}, true, event.JobCancelled},
+	} {
+		v := newView()
+		if c.job != nil {
+			c.job.Meta.ID = run
+			v.job(*c.job)
+		}
+		rules := &rules{config: v, now: func() time.Time { return now }}
+		if _, reason, known := rules.endByJob(&event.Work{Run: run}); reason != c.want || known != c.known {
+			t.Errorf("%s: %q, known %t", name, reason, known)
+		}
+	}
+	rules := &rules{config: deletedJobs{newView()}, now: func() time.Time { return now }}
+	status, reason, known := rules.endByJob(&event.Work{Run: run})
+	if status != event.Skipped || reason != event.JobStopped || !known {
+		t.Errorf("deleted: %s %s, known %t", status, reason, known)
+	}
+}
+
+// deletedJobs is a view in which all recovery jobs were deleted.
+type deletedJobs struct{ *view }
+
+func (deletedJobs) Recovery(string) (*config.Recovery, config.Presence) { return nil, config.Deleted }
+
 // Another attempt's success ends what waits, and no first attempt that was not parked: neither that of an event nor
 // that of a replay, however long the rate of the replay lets it wait.
 func TestOnlyWaitingDeliveriesAreSuperseded(t *testing.T) {

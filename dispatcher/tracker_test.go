@@ -70,6 +70,53 @@ func TestTrackerAcrossWords(t *testing.T) {
 	}
 }
 
+// However long a partition runs, the tracker keeps little, and it loses no offset when it gives memory back.
+func TestTrackerGivesMemoryBack(t *testing.T) {
+	var tr tracker
+	tr.start(0, 1, nil)
+	const n, late = 50_000, 3000 // every tenth record is that late
+	lowest := func(next int64) int64 { return max(0, (next-late+9)/10*10) }
+	for o := range int64(n) {
+		tr.add(o, 1)
+		if o%10 != 0 {
+			tr.done(o)
+		} else if o >= late {
+			tr.done(o - late)
+		}
+		if want := lowest(o + 1); o > late && tr.commitOffset != want {
+			t.Fatalf("after offset %d: commit offset %d, want %d", o, tr.commitOffset, want)
+		}
+		if most := 2*(late/wordBits) + 2*minWords; len(tr.words) > most {
+			t.Fatalf("after offset %d: %d words are kept, want at most %d", o, len(tr.words), most)
+		}
+	}
+	for o := lowest(n); o < n; o += 10 {
+		tr.done(o)
+	}
+	if tr.commitOffset != n || tr.holes() != nil {
+		t.Errorf("commit offset %d, holes %v", tr.commitOffset, tr.holes())
+	}
+}
+
+// Holes of an earlier owner that adjoin read ones are one hole, and what was read of them is left out.
+func TestTrackerJoinsHoles(t *testing.T) {
+	var tr tracker
+	tr.start(0, 1, holes(2, 4, 6, 8))
+	for o := range int64(2) {
+		tr.add(o, 1)
+	}
+	tr.done(1)
+	if d := cmp.Diff(holes(1, 4, 6, 8), tr.holes()); d != "" {
+		t.Error(d)
+	}
+	for o := int64(2); o < 8; o++ {
+		tr.add(o, 1)
+	}
+	if d := cmp.Diff(holes(1, 4, 6, 8), tr.holes()); d != "" {
+		t.Error(d)
+	}
+}
+
 func TestTrackerSkipsHolesOfThePreviousOwner(t *testing.T) {
 	var tr tracker
 	tr.start(10, 3, holes(11, 13, 20, 21))

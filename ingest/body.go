@@ -98,7 +98,6 @@ func (b *bodyReader) read(w http.ResponseWriter, r *http.Request, endpoint strin
 		// Most bodies are complete after the first read and are not tracked.
 		if held == nil {
 			held = b.track(endpoint, client)
-			n = len(buf)
 		}
 		if err := b.addBytes(held, int64(n)); err != nil {
 			return nil, err

@@ -83,6 +83,12 @@ func TestSamplesOfAnEndpointWithoutASecret(t *testing.T) {
 	ep := w.EndpointByToken(token)
 	for _, provider := range verify.Providers() {
 		e := w.sample(ep, provider, "")
+		if e.Account != ep.Account || e.Endpoint != ep.ID || len(e.Dests) == 0 || e.Reason != "" {
+			t.Errorf("%s: %+v", provider, e)
+		}
+		if got := e.HeaderValue("X-Github-Event"); (got != "") != (provider == "github") {
+			t.Errorf("%s: X-Github-Event is %q", provider, got)
+		}
 		if e.Verdict != event.VerdictUnverified || e.ReceivedAt().Before(time.Now().Add(-time.Minute)) {
 			t.Errorf("%s: %+v", provider, e)
 		}
@@ -102,6 +108,11 @@ func TestSamplesOfAnEndpointWithoutASecret(t *testing.T) {
 		if again := w.sample(ep, provider, ""); string(again.Body) == string(e.Body) && provider != "github" {
 			t.Errorf("two samples of %s are equal", provider)
 		}
+	}
+	alone := *ep
+	alone.Destinations, alone.Rev = nil, 1000
+	if e := w.sample(&alone, "github", ""); e.Reason != event.NoDestination {
+		t.Errorf("without a destination the reason is %q", e.Reason)
 	}
 	d, _ := id.NewGenerator(nil).New(0)
 	if _, err := w.ingest.Sample(ep, "nobody", "", d); !errors.Is(err, ErrUnknownProvider) {

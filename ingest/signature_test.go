@@ -242,9 +242,9 @@ func TestRejectedBytesAreBounded(t *testing.T) {
 	ep, perMinute := w.EndpointByToken(token), 0
 	send := func(from string, body int) (isStored bool) {
 		e := &event.Event{RemoteIP: netip.MustParseAddr(from), Body: make([]byte, body), Query: strings.Repeat("q", 1000),
-			Header: []event.Field{{Name: "X-Padding", Value: strings.Repeat("v", 1000)}}}
+			Header: []event.Field{{Name: "X-Padding", Value: strings.Repeat("v", 40_000)}}}
 		if isStored = w.ingest.mayStoreRejected(ep, e); isStored {
-			perMinute += 2000 + body
+			perMinute += 41_000 + body
 		}
 		return isStored
 	}
@@ -299,14 +299,44 @@ func TestReverify(t *testing.T) {
 			}
 		}
 	}
-	ep := *w.EndpointByToken(token)
-	ep.Verification = &config.Verification{Type: "github", Secrets: []config.Sealed{"other:AAAA"}}
-	ep.Rev += 1000
-	if _, err := w.ingest.Explain(&ep, &event.Event{}); err == nil {
-		t.Error("no error for a secret that cannot be decrypted")
+}
+
+// What cannot be decrypted is an error, and not a signature that is wrong. An endpoint that verifies nothing any more
+// finds nothing wrong with a stored event.
+func TestReverifyWithoutSecrets(t *testing.T) {
+	w := newWorld(t, options{})
+	broken := config.Sealed("other:AAAA")
+	for name, change := range map[string]func(*config.Endpoint){
+		"secret": func(ep *config.Endpoint) { ep.Verification.Secrets = []config.Sealed{broken} },
+		"token":  func(ep *config.Endpoint) { ep.Token = broken },
+		"former token": func(ep *config.Endpoint) {
+			ep.RotateToken(ep.Token, "", time.Now())
+			ep.FormerToken.Token = broken
+		},
+	} {
+		ep := *w.EndpointByToken(token)
+		ep.Verification, ep.Provider = w.verification(verify.Twilio, "secret"), verify.Twilio // which signs the URL
+		change(&ep)
+		ep.Rev = int64(len(name))
+		if explained, err := w.ingest.Explain(&ep, &event.Event{}); err == nil || explained != nil {
+			t.Errorf("%s: the explanation is %+v", name, explained)
+		}
+		if reason, err := w.ingest.Reverify(&ep, &event.Event{}); err == nil {
+			t.Errorf("%s: %s", name, reason)
+		}
+		if name == "former token" {
+			continue
+		}
+		if e, err := w.ingest.Sample(&ep, verify.Twilio, "", id.Lowest(time.Now())); err == nil || e != nil {
+			t.Errorf("%s: the sample is %+v", name, e)
+		}
 	}
-	if _, err := w.ingest.Reverify(&ep, &event.Event{}); err == nil {
-		t.Error("no error for a secret that cannot be decrypted")
+	ep := *w.EndpointByToken(token)
+	ep.Verification, ep.Rev = nil, 1000
+	reason, err := w.ingest.Reverify(&ep, &event.Event{})
+	explained, why := w.ingest.Explain(&ep, &event.Event{})
+	if reason != "" || err != nil || explained != nil || why != nil {
+		t.Errorf("without a verification: %s, %v, %+v, %v", reason, err, explained, why)
 	}
 }
 

@@ -67,8 +67,12 @@ func TestHalfOpenBreakerSendsOneProbe(t *testing.T) {
 	if r := lt.enqueue(lt.delivery("d", "")); r != event.BreakerOpen {
 		t.Errorf("admitted beside the probe: %q", r)
 	}
-	if other := lt.next(l, nil, NotSent); lt.reason != event.BreakerOpen {
+	other := lt.next(l, nil, NotSent)
+	if lt.reason != event.BreakerOpen {
 		t.Errorf("sent beside the probe: %+v", other)
+	}
+	if other = lt.next(l, other, NotSent); lt.reason != event.BreakerOpen || l.breaker.probe != delivery {
+		t.Errorf("sent beside the probe after another delivery was parked: %+v", other)
 	}
 	lt.waitForToken(l, delivery, time.Millisecond, 1000)
 	lt.now = lt.now.Add(time.Millisecond)
@@ -78,6 +82,7 @@ func TestHalfOpenBreakerSendsOneProbe(t *testing.T) {
 	if delivery = lt.next(l, delivery, NotSent); l.breaker.probe != delivery {
 		t.Error("no probe follows one that needed no request")
 	}
+	l.parking.hungUntil = lt.now.Add(time.Hour)
 	for next := lt.next(l, delivery, Failed); next != nil; next = lt.next(l, next, NotSent) {
 		if lt.reason != event.BreakerOpen {
 			t.Fatalf("sent after the probe has failed: %+v", next)
@@ -85,6 +90,39 @@ func TestHalfOpenBreakerSendsOneProbe(t *testing.T) {
 	}
 	if l.breaker.openFor != 2*breakerMinOpen || l.live.Len() != 0 {
 		t.Errorf("after the probe: %+v, %d wait", l.breaker, l.live.Len())
+	}
+	if dests, _, _ := lt.Recovered(); dests != nil {
+		t.Errorf("the probe has failed, and %q recovered", dests)
+	}
+}
+
+// While the breaker is open, two requested deliveries at a time are sent as probes, and live ones are parked.
+func TestRequestedDeliveriesAreSentWhileTheBreakerIsOpen(t *testing.T) {
+	lt := newLaneTest(t, 100_000)
+	lt.fill("d", 1)
+	l := lt.byDest["d"]
+	l.breaker = breaker{openFor: time.Hour, openUntil: lt.now.Add(time.Hour)}
+	test := lt.delivery("d", "")
+	test.Work.Trigger = event.TriggerTest
+	for _, delivery := range []*Delivery{test, lt.delivery("d", "run_1"), lt.delivery("d", "run_1")} {
+		if r := lt.enqueue(delivery); r != "" {
+			t.Fatalf("a requested delivery is parked: %s", r)
+		}
+	}
+	for range MaxProbes {
+		if delivery := lt.next(l, nil, NotSent); delivery == nil || !isRequested(delivery.Work) || lt.reason != "" {
+			t.Fatalf("the probe is %+v, reason %q", delivery, lt.reason)
+		}
+	}
+	live := lt.next(l, nil, NotSent)
+	if live == nil || isRequested(live.Work) || lt.reason != event.BreakerOpen {
+		t.Errorf("beside the probes: %+v, reason %q", live, lt.reason)
+	}
+	if more := lt.next(l, live, NotSent); more != nil {
+		t.Errorf("a third probe: %+v", more)
+	}
+	if more := lt.next(l, test, Failed); more == nil || more.Work.Run != "run_1" {
+		t.Errorf("after a probe: %+v", more)
 	}
 }
 

@@ -44,9 +44,20 @@ func TestCopiesEnd(t *testing.T) {
 		if action := admit(work).Action; action != End {
 			t.Errorf("%+v: action %d while the request runs", work, action)
 		}
-		lt.Release(sent.Delivery)
+		lt.ForgetCopies(sent.Delivery)
 		if action := admit(work).Action; action != Queued {
-			t.Errorf("%+v: action %d after the first was recorded", work, action)
+			t.Errorf("%+v: action %d of its follow-up", work, action)
+		}
+		lt.Release(sent.Delivery)
+		if action := admit(work).Action; action != End {
+			t.Errorf("%+v: action %d after the first was recorded, while its follow-up waits", work, action)
+		}
+		for next := l.Next(t.Context(), Result{Delivery: sent.Delivery}); next.Action == Send; {
+			lt.Release(next.Delivery)
+			next = l.Next(t.Context(), Result{Delivery: next.Delivery})
+		}
+		if action := admit(work).Action; action != Queued {
+			t.Errorf("%+v: action %d after all were recorded", work, action)
 		}
 	}
 	f(event.Work{Run: "run_1", Attempt: 1}, End)

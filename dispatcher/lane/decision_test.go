@@ -59,7 +59,8 @@ func TestDecisions(t *testing.T) {
 			next,
 			Decision{Action: Park, Reason: event.Manual}},
 		"the configuration is unavailable": {
-			func(lt *laneTest) { lt.err = errors.New("unavailable") }, nil, next, Decision{Action: Park}},
+			func(lt *laneTest) { lt.err = errors.New("unavailable") }, nil, next,
+			Decision{Action: Park, Status: event.Pending}},
 		"no token": {func(lt *laneTest) {
 			lt.wait, lt.eligibility.Destination.RateLimit = time.Minute, &config.RateLimit{PerSecond: 1}
 		}, nil, next, Decision{Action: Stop}},
@@ -84,10 +85,12 @@ func TestDecisions(t *testing.T) {
 				if wait := got.Due.Sub(lt.now); wait < time.Second || wait > MinRecheck || !got.DecidedAt.Equal(lt.now) {
 					t.Errorf("parked for %v", wait)
 				}
-				if known := got.Status == event.Pending || got.Status == event.Retrying; known != got.EarliestSend.Equal(got.Due) {
+				known := got.Err == nil && (got.Status == event.Pending || got.Status == event.Retrying)
+				if known != got.EarliestSend.Equal(got.Due) {
 					t.Errorf("due at %v, sent at %v at the earliest", got.Due, got.EarliestSend)
 				}
-				if got.Err == nil && got.ParkedBy != lt.byDest["d"].parking.laneID || !errors.Is(got.Err, lt.err) {
+				parkedBy := lt.byDest["d"].parking.laneID
+				if got.Err == nil && (got.ParkedBy != parkedBy || parkedBy == 0) || !errors.Is(got.Err, lt.err) {
 					t.Errorf("parked by %d, error %v", got.ParkedBy, got.Err)
 				}
 			}
@@ -148,6 +151,29 @@ func TestParkedDeliveryIsReportedOnce(t *testing.T) {
 	come("") // no time is known
 }
 
+// While the configuration cannot be read, an outcome reports a first attempt once, and nothing else.
+func TestUncheckedDeliveryIsReportedOnce(t *testing.T) {
+	lt := newLaneTest(t, 100)
+	reported := lt.now.Add(time.Minute)
+	for name, c := range map[string]struct {
+		work   event.Work
+		status event.Status
+		next   time.Time
+	}{
+		"first attempt": {event.Work{Attempt: 1}, event.Pending, lt.now.Add(MinRecheck)},
+		"retry":         {event.Work{Attempt: 2}, "", time.Time{}},
+		"replay":        {event.Work{Attempt: 1, Run: "run_1"}, "", time.Time{}},
+		"parked":        {event.Work{Attempt: 1, Parked: event.LaneFull}, "", time.Time{}},
+		"reported":      {event.Work{Attempt: 1, ReportedNextAt: reported}, "", reported},
+	} {
+		decision := lt.parkUnchecked(&Delivery{Work: &c.work}, lt.err)
+		if decision.Status != c.status || !decision.ReportedNextAt.Equal(c.next) || decision.Reason != c.work.Parked ||
+			!decision.Due.Equal(lt.now.Add(MinRecheck)) || decision.ParkedBy != 0 {
+			t.Errorf("%s: %+v", name, decision)
+		}
+	}
+}
+
 // A destination that was disabled, or has a new URL, starts with a closed breaker.
 func TestChangedDestinationClosesItsBreaker(t *testing.T) {
 	for name, mend := range map[string]func(*laneTest){
@@ -163,6 +189,12 @@ func TestChangedDestinationClosesItsBreaker(t *testing.T) {
 		if lt.Admit(lt.delivery("d", "")); !l.breaker.open() {
 			t.Errorf("%s: closed before", name)
 		}
+		wanted := lt.eligibility
+		lt.eligibility.Status, lt.eligibility.Reason = event.Skipped, event.Filtered
+		if lt.Admit(lt.delivery("d", "")).Action != End || !l.breaker.open() {
+			t.Errorf("%s: a delivery that ended for another reason has closed it", name)
+		}
+		lt.eligibility = wanted
 		mend(lt)
 		lt.Admit(lt.delivery("d", ""))
 		if lt.Admit(lt.delivery("d", "")).Action != Queued {

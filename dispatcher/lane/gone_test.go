@@ -25,12 +25,18 @@ func TestGoneAfterThreeEventsInARow(t *testing.T) {
 	f(0, newID(), "a", false)
 	f(410, newID(), "a", true)
 	f(410, same, "a", true) // again with each 410 until the destination is disabled
+	f(410, newID(), "a", true)
 	f(500, newID(), "a", false)
 	f(410, newID(), "a", false)
 	f(410, newID(), "a", false)
 	f(410, newID(), "b", false) // another URL
 	f(410, newID(), "b", false)
 	f(410, newID(), "b", true)
-	g = goneCounter{}
+	lt := newLaneTest(t, 100)
+	lt.fill("d", 1)
+	lt.byDest["d"].gone = g
+	lt.ForgetGone("unknown")
+	lt.ForgetGone("d")
+	g = lt.byDest["d"].gone
 	f(410, newID(), "b", false)
 }

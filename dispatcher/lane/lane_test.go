@@ -3,6 +3,9 @@ package lane
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +13,8 @@ import (
 
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
 )
 
 // testPartition is a partition that lanes may pause and that may leave the node.
@@ -50,6 +55,10 @@ type laneTest struct {
 	eligibility Eligibility
 	err         error         // of the configuration check
 	wait        time.Duration // for a token
+	burst       int           // of the bucket that was asked for a token last
+	wakes       int           // how often EnforceLimits was asked for
+	gone        []string      // URLs that have answered 410 to several events
+	held        []time.Time   // what SetHeldUntil was called with
 }
 
 func newLaneTest(t testing.TB, most int) *laneTest {
@@ -59,17 +68,20 @@ func newLaneTest(t testing.TB, most int) *laneTest {
 		eligibility: Eligibility{Endpoint: &config.Endpoint{}, Destination: &config.Destination{Enabled: true}, Known: true},
 	}
 	lt.Lanes = New(Config{MaxInFlight: most, MaxInFlightBytes: 1 << 30, MaxSending: most}, Deps{
-		Now: func() time.Time { return lt.now }, Wake: func() {}, Rules: lt, Limiter: lt, Held: lt,
-		OnGone: func(*event.Work, string) {},
+		Now: func() time.Time { return lt.now }, Wake: func() { lt.wakes++ }, Rules: lt, Limiter: lt, Held: lt,
+		OnGone: func(_ *event.Work, url string) { lt.gone = append(lt.gone, url) },
 	})
 	lt.SetStartWorker(func(l *Lane) { lt.started[l]++ })
 	return lt
 }
 
-func (lt *laneTest) MaxInFlight(*event.Work) int                  { return lt.maxInFlight }
-func (lt *laneTest) Check(*event.Work, bool) Eligibility          { return lt.eligibility }
-func (lt *laneTest) TakeToken(string, float64, int) time.Duration { return lt.wait }
-func (lt *laneTest) SetHeldUntil(string, time.Time)               {}
+func (lt *laneTest) MaxInFlight(*event.Work) int            { return lt.maxInFlight }
+func (lt *laneTest) Check(*event.Work, bool) Eligibility    { return lt.eligibility }
+func (lt *laneTest) SetHeldUntil(_ string, until time.Time) { lt.held = append(lt.held, until) }
+func (lt *laneTest) TakeToken(_ string, _ float64, burst int) time.Duration {
+	lt.burst = burst
+	return lt.wait
+}
 func (lt *laneTest) CheckLatest(context.Context, *event.Work) (Eligibility, error) {
 	return lt.eligibility, lt.err
 }
@@ -78,7 +90,7 @@ func (lt *laneTest) CheckLatest(context.Context, *event.Work) (Eligibility, erro
 func (lt *laneTest) paused() bool { return lt.part.stalls > 0 }
 
 func (lt *laneTest) delivery(dest, run string) *Delivery {
-	return &Delivery{Slot: &testSlot{lt.part}, Work: &event.Work{Dest: dest, Run: run}, Size: 1000}
+	return &Delivery{Slot: &testSlot{lt.part}, Work: &event.Work{Dest: dest, Run: run, Attempt: 1}, Size: 1000}
 }
 
 func (lt *laneTest) fill(dest string, n int) (queued int) {
@@ -318,18 +330,257 @@ func TestLiveDeliveriesGoBeforeReplays(t *testing.T) {
 	}
 }
 
+// An idle lane is removed. One that counts something is kept longer, but not its opened secrets.
 func TestIdleLanesAreRemoved(t *testing.T) {
 	lt := newLaneTest(t, 100_000)
-	lt.fill("idle", 1)
-	lt.fill("busy", 1)
-	l := lt.byDest["idle"]
-	delivery := lt.next(l, nil, NotSent)
-	if lt.next(l, delivery, NotSent) != nil {
-		t.Fatal("a delivery that was never admitted")
+	for _, dest := range []string{"idle", "busy", "running", "waiting", "parked", "open"} {
+		lt.fill(dest, 1)
+		l := lt.byDest[dest]
+		l.target.Store(&Target{})
+		delivery := lt.next(l, nil, NotSent)
+		switch dest {
+		case "busy":
+			l.live.PushBack(delivery)
+		case "running": // its worker has not asked for the next delivery
+			l.deliveries--
+		case "waiting":
+			lt.waitForToken(l, delivery, time.Second, 1)
+			l.live.Clear()
+			l.deliveries--
+		default:
+			if lt.next(l, delivery, NotSent) != nil {
+				t.Fatal("a delivery that was never admitted")
+			}
+		}
 	}
-	lt.now = lt.now.Add(2 * idleLane)
-	lt.sweep()
-	if lt.byDest["idle"] != nil || lt.byDest["busy"] == nil {
-		t.Errorf("lanes: %v", lt.byDest)
+	lt.parkOne(lt.delivery("parked", ""), event.LaneFull)
+	lt.byDest["open"].breaker = breaker{openFor: time.Hour, openUntil: lt.now.Add(time.Hour)}
+	f := func(after time.Duration, want string) {
+		t.Helper()
+		lt.now = lt.now.Add(after)
+		lt.sweep()
+		got := slices.Sorted(maps.Keys(lt.byDest))
+		if strings.Join(got, " ") != want {
+			t.Errorf("the lanes are %q, want %q", got, want)
+		}
+	}
+	f(idleLane-1, "busy idle open parked running waiting")
+	if lt.byDest["open"].target.Load() == nil {
+		t.Error("the secrets of a lane that was used a moment ago are closed")
+	}
+	f(1, "busy open parked running waiting")
+	for dest, l := range lt.byDest {
+		if used := dest != "open" && dest != "parked"; used != (l.target.Load() != nil) {
+			t.Errorf("%s: its secrets are open: %t", dest, !used)
+		}
+	}
+	f(2*time.Hour-idleLane-1, "busy open parked running waiting")
+	f(1, "busy parked running waiting")
+	f(time.Hour-1, "busy parked running waiting")
+	f(1, "busy running waiting")
+	if lt.lanesParked != 0 {
+		t.Errorf("%d lanes have parked deliveries", lt.lanesParked)
+	}
+}
+
+// A partition that leaves takes its own deliveries along. Those of another partition with the same number (the events
+// and the commands of an endpoint) stay, and so does what other lanes have learned.
+func TestDroppedPartitionTakesItsOwnDeliveries(t *testing.T) {
+	lt := newLaneTest(t, 100_000)
+	events, commands, other := lt.part, newTestPartition(), newTestPartition()
+	events.ID = stream.Partition{Topic: stream.Events, Index: 3}
+	commands.ID = stream.Partition{Topic: stream.Commands, Index: 3}
+	other.ID = stream.Partition{Topic: stream.Events, Index: 4}
+	lt.fill("d", 3)
+	lt.part = commands
+	lt.fill("d", 2)
+	lt.enqueue(lt.delivery("d", "run_1"))
+	lt.part = other
+	lt.fill("e", 1)
+	l, e := lt.byDest["d"], lt.byDest["e"]
+	e.breaker = breaker{openFor: time.Hour, openUntil: lt.now.Add(time.Hour)}
+	lt.DropPartitions([]*Partition{&events.Partition})
+	if held, bytes := lt.InMemory(); held != 4 || bytes != 4000 || l.deliveries != 3 || l.bytes != 3000 {
+		t.Errorf("%d deliveries, %d bytes are held, the lane has %d and %d", held, bytes, l.deliveries, l.bytes)
+	}
+	if l.live.Len() != 2 || l.requested.Len() != 1 || !e.breaker.open() || lt.lanesParked != 0 {
+		t.Errorf("%d live, %d requested, breaker %+v, %d lanes parked", l.live.Len(), l.requested.Len(), e.breaker,
+			lt.lanesParked)
+	}
+	select {
+	case <-lt.Freed():
+	default:
+		t.Error("the reader that waits for memory is not woken")
+	}
+}
+
+// When an endpoint has moved, its lane belongs to the partition of its next deliveries once the earlier ones have
+// ended.
+func TestLaneFollowsItsPartition(t *testing.T) {
+	lt := newLaneTest(t, 100_000)
+	before, after := lt.part, newTestPartition()
+	after.ID.Index = 1
+	lt.fill("d", 1)
+	l := lt.byDest["d"]
+	delivery := lt.next(l, nil, NotSent)
+	lt.part = after
+	lt.fill("d", 1)
+	if l.partitionIndex != before.ID.Index {
+		t.Errorf("the lane belongs to partition %d while it has deliveries of %d", l.partitionIndex, before.ID.Index)
+	}
+	lt.next(l, lt.next(l, delivery, NotSent), NotSent)
+	parked := lt.parkOne(&Delivery{Slot: &testSlot{before}, Work: &event.Work{Dest: "d"}}, event.LaneFull)
+	lt.parkOne(lt.delivery("d", ""), event.LaneFull)
+	if l.partitionIndex != before.ID.Index {
+		t.Errorf("the lane belongs to partition %d while it has parked deliveries of %d", l.partitionIndex, before.ID.Index)
+	}
+	for _, part := range []*testPartition{before, after} {
+		work := *parked.Delivery.Work
+		work.Parked, work.ParkedBy = event.LaneFull, parked.ParkedBy
+		lt.enqueue(&Delivery{Slot: &testSlot{part}, Work: &work})
+		lt.next(l, lt.next(l, nil, NotSent), NotSent)
+	}
+	if lt.fill("d", 1); l.partitionIndex != after.ID.Index {
+		t.Errorf("the lane belongs to partition %d, its deliveries come from %d", l.partitionIndex, after.ID.Index)
+	}
+}
+
+// The reader stops at each of the two limits, and is woken when a delivery is released.
+func TestFullUntilADeliveryIsReleased(t *testing.T) {
+	f := func(maxDeliveries, maxBytes int) {
+		t.Helper()
+		lt := newLaneTest(t, maxDeliveries)
+		lt.maxBytes = maxBytes
+		first := lt.delivery("a", "")
+		first.Slot.BeginDelivery()
+		lt.enqueue(first)
+		if lt.Full() {
+			t.Error("full with one delivery")
+		}
+		if lt.enqueue(lt.delivery("b", "")); !lt.Full() {
+			t.Error("not full with two")
+		}
+		lt.Release(first)
+		select {
+		case <-lt.Freed():
+		default:
+			t.Error("the reader is not woken")
+		}
+		if lt.Full() {
+			t.Error("still full")
+		}
+	}
+	f(2, 1<<30)
+	f(1000, 2000)
+}
+
+// The dispatcher is asked to enforce the limits when more than half of the memory is used, and when a partition pauses:
+// nothing else would end the pause in time.
+func TestLimitsAreEnforcedSoon(t *testing.T) {
+	f := func(name string, change func(*laneTest), dest string, n int) {
+		t.Helper()
+		lt := newLaneTest(t, 100_000)
+		change(lt)
+		for i := range n + 2 {
+			lt.fill(strings.ReplaceAll(dest, "N", fmt.Sprint(i)), 1)
+			if want := max(0, min(i+1-n, 1)); lt.wakes != want {
+				t.Fatalf("%s: asked %d times after %d deliveries, want %d", name, lt.wakes, i+1, want)
+			}
+		}
+	}
+	f("deliveries", func(lt *laneTest) { lt.maxDeliveries = 20 }, "dN", 10)
+	f("bytes", func(lt *laneTest) { lt.maxBytes = 20_000 }, "dN", 10)
+	f("pause", func(*laneTest) {}, "d", laneQueue)
+}
+
+// The last quarter of the memory is for lanes that do not fail.
+func TestFailingLaneLeavesAQuarterOfTheMemory(t *testing.T) {
+	lt := newLaneTest(t, 40)
+	lt.fill("failing", 1)
+	lt.byDest["failing"].window.failures = failingAfter
+	for i := range 28 {
+		lt.fill(fmt.Sprint("d", i), 1)
+	}
+	if lt.fill("failing", 2); lt.deliveries != 31 {
+		t.Errorf("%d deliveries are held, want 31", lt.deliveries)
+	}
+	if r := lt.enqueue(lt.delivery("failing", "")); r != event.LaneFull {
+		t.Errorf("the failing lane takes more: %q", r)
+	}
+	if r := lt.enqueue(lt.delivery("good", "")); r != "" {
+		t.Errorf("another lane takes no more: %q", r)
+	}
+}
+
+// Results change the window, the breaker and the count of 410 answers.
+func TestResultsOfRequests(t *testing.T) {
+	lt := newLaneTest(t, 100_000)
+	lt.fill("d", 100)
+	l := lt.byDest["d"]
+	l.workers, lt.workers = 1, 1
+	delivery := lt.next(l, nil, NotSent)
+	finish := func(kind ResultKind, code int) {
+		lt.now = lt.now.Add(4 * time.Second)
+		delivery.Work.Event = &event.Event{ID: id.ID{byte(code), byte(l.window.failures)}}
+		delivery, lt.reason = l.finishAndTakeNext(Result{Delivery: delivery, Kind: kind, Code: code, URL: "u"})
+	}
+	if finish(TimedOut, 0); l.window.size != InitialWindow/2 {
+		t.Errorf("after a time-out %d requests may run", l.window.size)
+	}
+	finish(Succeeded, 200)
+	for range failingAfter {
+		finish(Failed, 410)
+	}
+	if l.window.size != FailingWindow || len(lt.gone) != failingAfter-goneAfter+1 || len(lt.held) != 0 {
+		t.Errorf("after failures %d requests may run, %d 410s were reported, held %v", l.window.size, len(lt.gone), lt.held)
+	}
+	for range breakerFailures - failingAfter {
+		finish(Failed, 500)
+	}
+	if len(lt.held) != 1 || !lt.held[0].Equal(l.breaker.openUntil) || !l.breaker.open() {
+		t.Fatalf("held until %v, breaker %+v", lt.held, l.breaker)
+	}
+	if delivery == nil || lt.reason != event.BreakerOpen {
+		t.Fatalf("the next delivery is sent: %q", lt.reason)
+	}
+	lt.now = l.breaker.openUntil
+	finish(NotSent, 0)
+	lt.started[l] = 0
+	workers := l.workers
+	finish(Succeeded, 200)
+	if l.breaker.open() || l.window != newWindow(l.window.limit) || len(lt.held) != 2 || !lt.held[1].IsZero() {
+		t.Errorf("after the probe has succeeded: breaker %+v, window %+v, held %v", l.breaker, l.window, lt.held)
+	}
+	if lt.started[l] != InitialWindow-workers || l.workers != InitialWindow {
+		t.Errorf("%d workers were started beside %d", lt.started[l], workers)
+	}
+}
+
+func TestCensus(t *testing.T) {
+	lt := newLaneTest(t, 100)
+	lt.maxSending = 3
+	for dest, change := range map[string]func(l *Lane){
+		"fine":      func(*Lane) {},
+		"recovered": func(l *Lane) { l.window.size = 1 }, // no request failed since
+		"failing":   func(l *Lane) { l.window.failures, l.window.size = 1, l.window.limit-1 },
+		"limit":     func(l *Lane) { l.window.failures, l.window.size = 1, l.window.limit },
+		"paced":     func(l *Lane) { l.token.until = lt.now.Add(time.Second) },
+		"open":      func(l *Lane) { l.breaker.openFor = time.Hour },
+		"half":      func(l *Lane) { l.breaker.openFor, l.breaker.probe = time.Hour, &Delivery{} },
+	} {
+		lt.fill(dest, 1)
+		change(lt.byDest[dest])
+	}
+	lt.parkOne(lt.delivery("open", ""), event.BreakerOpen)
+	lt.parkOne(lt.delivery("half", ""), event.BreakerOpen)
+	want := Census{Deliveries: 7, Bytes: 7000, Sending: 3,
+		States: map[string]int{"all": 7, "window_reduced": 1, "rate_limited": 1, "open": 1, "half_open": 1},
+		Parked: map[string]int{"lane_full": 0, "paced": 0, "breaker_open": 2, "manual": 0}}
+	if d := cmp.Diff(want, lt.Census()); d != "" {
+		t.Error(d)
+	}
+	lt.workers = 2
+	if got := lt.Census().Sending; got != 2 {
+		t.Errorf("%d requests run", got)
 	}
 }

@@ -151,13 +151,12 @@ func (ls *Lanes) laneOf(delivery *Delivery, now time.Time) *Lane {
 	l := ls.byDest[work.Dest]
 	if l == nil {
 		// While max_in_flight is unknown (0), one request may run: a burst must not exceed the limit.
-		l = &Lane{lanes: ls, dest: work.Dest, partitionIndex: index, window: newWindow(ls.rules.MaxInFlight(work)),
-			parking: newParking(),
-			pace:    newPace(now)}
+		l = &Lane{lanes: ls, dest: work.Dest, window: newWindow(ls.rules.MaxInFlight(work)), parking: newParking(),
+			pace: newPace(now)}
 		ls.byDest[work.Dest] = l
 	}
 	if l.deliveries == 0 && l.parking.total == 0 {
-		l.partitionIndex = index // its endpoint has moved to another partition
+		l.partitionIndex = index // it is new, or its endpoint has moved to another partition
 	}
 	l.lastUsed = now
 	return l

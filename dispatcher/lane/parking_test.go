@@ -201,8 +201,9 @@ func TestHungLaneIsRecheckedRarely(t *testing.T) {
 			t.Errorf("before the lane hangs a delivery is parked for %v", got)
 		}
 		lt.now = lt.now.Add(hungAfter + time.Second)
-		if got := wait(""); got < 72*time.Second {
-			t.Errorf("the lane hangs, and a delivery is parked for %v", got)
+		lt.wakes = 0
+		if got := wait(""); got < 72*time.Second || lt.wakes != 1 {
+			t.Errorf("the lane hangs, and a delivery is parked for %v; %d wakes", got, lt.wakes)
 		}
 		if got := wait("run_1"); got > 15*time.Second {
 			t.Errorf("the lane hangs, and a replay is parked for %v", got)
@@ -211,7 +212,9 @@ func TestHungLaneIsRecheckedRarely(t *testing.T) {
 		if dests, _, _ := lt.Recovered(); dests != nil {
 			t.Errorf("a time-out made %q recover", dests)
 		}
-		lt.next(l, running[1], answer)
+		if lt.next(l, running[1], answer); lt.wakes != 2 {
+			t.Error("parked deliveries wait although the lane has recovered")
+		}
 		if dests, parked, _ := lt.Recovered(); len(dests) != 1 || dests[0] != "hung" || parked != l.parking.total {
 			t.Errorf("after an answer %q recovered, with %d of %d parked", dests, parked, l.parking.total)
 		}
@@ -270,6 +273,35 @@ func TestProbeReturnsWhenItsLaneRecovers(t *testing.T) {
 	}
 }
 
+// What a hung lane keeps to notice changes must not keep a body in memory, and must not take it from the delivery.
+func TestHungDeliveryHasNoBody(t *testing.T) {
+	work := &event.Work{Dest: "d", Event: &event.Event{Type: "a", Header: []event.Field{{Name: "A"}}, Body: []byte("{}")}}
+	h := newHungDelivery(work, event.Manual)
+	if h.work.Dest != "d" || h.work.Event.Type != "a" || h.work.Event.Body != nil || h.work.Event.Header != nil {
+		t.Errorf("it keeps %+v of %+v", h.work.Event, h.work)
+	}
+	if work.Event.Body == nil || work.Event.Header == nil {
+		t.Error("the delivery has lost its body")
+	}
+}
+
+// Deliveries that were parked together do not return together.
+func TestFirstIntervalsAreSpread(t *testing.T) {
+	lt := newLaneTest(t, 100)
+	var early, late int
+	for range 200 {
+		switch wait := lt.parkOne(lt.delivery("d", ""), event.LaneFull).Due.Sub(lt.now); {
+		case wait < MinRecheck*2/5:
+			early++
+		case wait > MinRecheck*4/5:
+			late++
+		}
+	}
+	if early == 0 || late == 0 {
+		t.Errorf("%d of 200 return early, %d late", early, late)
+	}
+}
+
 // A circuit breaker holds a delivery until its deadline at most. Whatever else it waits for ends no delivery.
 func TestOnlyABreakerEndsWhatWaits(t *testing.T) {
 	lt := newLaneTest(t, 100_000)
@@ -315,6 +347,13 @@ func TestPausedLaneIsRecheckedRarely(t *testing.T) {
 				t.Errorf("before it was %s %q recovered; it is asked again after %v", what, dests, again)
 			}
 		}
+		known := lt.eligibility
+		lt.eligibility = Eligibility{} // this node has not applied the write that creates the endpoint
+		lt.now = lt.now.Add(changeInterval)
+		if dests, _, _ := lt.Recovered(); dests != nil {
+			t.Errorf("without the endpoint %q recovered", dests)
+		}
+		lt.eligibility = known
 		make()
 		lt.now = lt.now.Add(changeInterval)
 		if dests, _, _ := lt.Recovered(); len(dests) != 1 {
@@ -325,8 +364,13 @@ func TestPausedLaneIsRecheckedRarely(t *testing.T) {
 	change("deleted", func() { lt.eligibility.Status = event.Skipped })
 	lt.eligibility.Status = ""
 	change("resumed", func() { lt.eligibility.Paused = false })
-	lt.now = lt.now.Add(changeInterval)
-	if dests, _, again := lt.Recovered(); dests != nil || again != 0 {
-		t.Errorf("afterwards %q recovered; it is asked again after %v", dests, again)
+	for range 2 {
+		lt.now = lt.now.Add(MaxRecheck)
+		if dests, _, again := lt.Recovered(); dests != nil || again != 0 {
+			t.Errorf("afterwards %q recovered; it is asked again after %v", dests, again)
+		}
+		for range 36_000 { // of a lane that stays paused all have returned after MaxRecheck
+			lt.parkOne(lt.delivery("d", ""), event.Manual)
+		}
 	}
 }

@@ -34,12 +34,16 @@ func TestWindow(t *testing.T) {
 	f(64, "++++++----------", 2)
 	f(64, "++++++----------++", 4)
 	f(1, "----------", 1)
+	f(64, "++++++---------+-", 11) // failures in a row count
 	w := newWindow(64)
 	w.resize(2)
 	f(2, "", w.size)
 	w.resize(64)
 	if w.recordSuccess(); w.size != 3 {
 		t.Errorf("after max_in_flight grew: %d", w.size)
+	}
+	if w.resize(0); w.size != 1 {
+		t.Errorf("after max_in_flight became 0: %d", w.size)
 	}
 }
 

@@ -3,6 +3,7 @@ package recovery
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -225,9 +226,45 @@ func TestOwnership(t *testing.T) {
 	})
 }
 
+// A job that leaves this node is not changed any more, and goes on when it returns.
+func TestJobReturns(t *testing.T) {
+	bubble(t, 1000, func(w *world) {
+		r, _ := w.ownedRunner()
+		job := w.ready()
+		w.act(job, canary)
+		w.waitForState(job, config.RecoveryAwaitingApproval, time.Second)
+		w.act(job, goOn)
+		time.Sleep(3 * time.Second)
+		r.SetOwned(nil)
+		time.Sleep(time.Minute)
+		left, _ := w.Recovery(job)
+		if left.State != config.RecoveryRunning || left.Reserved == 0 || left.Reserved == 1000 {
+			t.Fatalf("the job is %+v", left)
+		}
+		edited := &jobRun{runner: r, deps: r.deps}
+		if err := edited.end(t.Context(), left, config.RecoveryStopped, ""); !errors.Is(err, errJobChanged) {
+			t.Errorf("a node that does not own the job has ended it: %v", err)
+		}
+		r.SetOwned([]int32{3})
+		w.waitForState(job, config.RecoveryCompleted, time.Minute)
+		if items, times := w.submitted(job); items != 1000 || times != 1000 {
+			t.Errorf("%d items were submitted, %d times", items, times)
+		}
+	})
+}
+
 func TestNewNeedsItsDependencies(t *testing.T) {
-	if _, err := New(Deps{}); err == nil {
-		t.Error("a runner without dependencies")
+	w := newWorld(t, 0)
+	for i := range 8 {
+		deps := Deps{Log: slog.New(slog.DiscardHandler), Jobs: w, Endpoints: w, Store: w, Submitter: w, Now: time.Now,
+			NewName: func() string { return "" }}
+		remove := []func(){func() { deps.Log = nil }, func() { deps.Jobs = nil }, func() { deps.Endpoints = nil },
+			func() { deps.Store = nil }, func() { deps.Submitter = nil }, func() { deps.Now = nil },
+			func() { deps.NewName = nil }, func() {}}
+		remove[i]()
+		if _, err := New(deps); (err == nil) != (i == 7) {
+			t.Errorf("a runner without dependency %d: %v", i, err)
+		}
 	}
 }
 

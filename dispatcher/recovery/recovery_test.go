@@ -24,12 +24,22 @@ func bubble(t *testing.T, failed int, test func(w *world)) {
 func TestJobLifecycle(t *testing.T) {
 	bubble(t, 450, func(w *world) {
 		w.runner()
-		job := w.ready()
+		job := w.ready(func(edited *config.Recovery) { edited.Since = time.Now().Add(-time.Hour) })
 		if items, _ := w.submitted(job); items > 0 {
 			t.Fatalf("the preparation has submitted %d items", items)
 		}
 		w.act(job, canary)
 		edited := w.waitForState(job, config.RecoveryAwaitingApproval, time.Second)
+		w.mu.Lock()
+		selected := w.selection
+		w.mu.Unlock()
+		if selected.Account != edited.Account || selected.Endpoint != "ep_1" || !selected.Since.Equal(edited.Since) ||
+			!selected.Until.Equal(edited.Until) || edited.Since.IsZero() {
+			t.Errorf("the job selects %+v", selected)
+		}
+		if d := edited.Destinations; len(d) != 1 || d[0].Total != 450 || d[0].Sendable != 450 {
+			t.Errorf("the job lists %+v", d)
+		}
 		if edited.Canary != (config.CanaryResult{Total: 5, Delivered: 5}) || edited.Reserved != 5 {
 			t.Fatalf("after the canary the job is %+v", edited)
 		}
@@ -145,7 +155,7 @@ func TestDestinationsUnavailableBeforeReadyAreSkipped(t *testing.T) {
 			w.runner()
 			job := w.ready(func(edited *config.Recovery) { edited.Destination = destination })
 			edited, _ := w.Recovery(job)
-			if got := fmt.Sprint(w.selection); got != want || edited.Total != total || edited.Sendable != sendable {
+			if got := fmt.Sprint(w.selection.Groups); got != want || edited.Total != total || edited.Sendable != sendable {
 				t.Errorf("selected %v: %d of %d, want %s: %d of %d", got, edited.Sendable, edited.Total, want, sendable, total)
 			}
 		})

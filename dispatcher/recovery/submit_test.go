@@ -1,11 +1,17 @@
 package recovery
 
 import (
+	"context"
+	"net/netip"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/event"
 )
 
 // Nothing is submitted before the store has caught up with the log: at the start, what the store does not know yet may
@@ -63,4 +69,92 @@ func TestSubmissionsAreBounded(t *testing.T) {
 	f(batchBytes/2, batchBytes)
 	f(batchBytes/2+1, batchBytes/2+1)
 	f(batchBytes+1, batchBytes+1)
+}
+
+// submissions keeps what is submitted.
+type submissions struct {
+	works    []*event.Work
+	outcomes []*event.Outcome
+}
+
+func (s *submissions) Submit(_ context.Context, works []*event.Work, outcomes []*event.Outcome) error {
+	s.works, s.outcomes = append(s.works, works...), append(s.outcomes, outcomes...)
+	return nil
+}
+
+// What an item becomes: a delivery to its destination, or an outcome that keeps the final status from before the job.
+func TestItemsBecomeDeliveriesOrOutcomes(t *testing.T) {
+	now, before := time.Unix(1_800_000_000, 0), time.Unix(1_700_000_000, 0)
+	var got submissions
+	job := &config.Recovery{Meta: config.Meta{ID: "rec_1", Account: "acc_1"}, Endpoint: "ep_1"}
+	deps := Deps{Submitter: &got, Now: func() time.Time { return now }}
+	b := batch{deps: deps, job: job, nextDue: now, every: time.Second}
+	stored := &event.Event{ID: numbered(1), Type: "a.b"}
+	add := func(stored *event.Event, prior event.Delivery) {
+		t.Helper()
+		item := &event.OpenRecoveryItem{StoredEvent: stored, Prior: prior}
+		item.Event, item.Destination = numbered(1), "dst_a"
+		if err := b.add(t.Context(), item); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add(stored, event.Delivery{Status: event.Failed, Reason: event.Gone410})
+	add(stored, event.Delivery{Status: event.Retrying, Reason: event.LaneFull})
+	add(stored, event.Delivery{Status: event.Delivered, Code: 204, LastAt: before})
+	add(nil, event.Delivery{Status: event.Failed, Reason: event.Gone410, Code: 410, LastAt: before})
+	add(nil, event.Delivery{Status: event.Retrying, LastAt: before})
+	if err := b.flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	work := event.Work{Event: stored, Dest: "dst_a", Trigger: event.TriggerRecovery, Attempt: 1, Due: now, Run: "rec_1"}
+	first, second := work, work
+	first.Prior, first.PriorReason, second.Due = event.Failed, event.Gone410, now.Add(time.Second)
+	if d := cmp.Diff([]*event.Work{&first, &second}, got.works, cmpopts.EquateComparable(netip.Addr{})); d != "" {
+		t.Error(d)
+	}
+	outcome := event.Outcome{Event: numbered(1), Account: "acc_1", Endpoint: "ep_1", Dest: "dst_a", Run: "rec_1"}
+	delivered, gone, skipped := outcome, outcome, outcome
+	delivered.Status, delivered.Code, delivered.At, delivered.Type = event.Delivered, 204, before, "a.b"
+	delivered.SkipReason = event.AlreadyDelivered
+	gone.Status, gone.Reason, gone.Code, gone.At = event.Failed, event.Gone410, 410, before
+	gone.SkipReason = event.PayloadExpired
+	skipped.Status, skipped.Reason, skipped.At = event.Skipped, event.PayloadExpired, now
+	skipped.SkipReason = event.PayloadExpired
+	if d := cmp.Diff([]*event.Outcome{&delivered, &gone, &skipped}, got.outcomes); d != "" {
+		t.Error(d)
+	}
+	want := event.RecoveryJob{Account: "acc_1", ID: "rec_1", Selection: "s", Reserved: 3,
+		UnsentReason: event.JobCancelled}
+	job.Selection, job.Reserved, job.State = "s", 3, config.RecoveryCancelled
+	if d := cmp.Diff(want, storeJob(job)); d != "" {
+		t.Error(d)
+	}
+}
+
+// Of two jobs with a common destination the one that was started first sends, and one of two that were started
+// together.
+func TestJobIsBlockedByAnEarlierOne(t *testing.T) {
+	at := time.Unix(1_800_000_000, 0)
+	job := func(id string, started time.Time, dest string) *config.Recovery {
+		return &config.Recovery{Meta: config.Meta{ID: id}, Endpoint: "ep_1", State: config.RecoveryRunning,
+			StartedAt: started, Destination: dest}
+	}
+	for name, c := range map[string]struct {
+		other *config.Recovery
+		want  bool
+	}{
+		"itself":              {job("rec_2", at.Add(-1), "dst_a"), false},
+		"earlier":             {job("rec_3", at.Add(-1), "dst_a"), true},
+		"later":               {job("rec_1", at.Add(1), "dst_a"), false},
+		"together, first":     {job("rec_1", at, "dst_a"), true},
+		"together, second":    {job("rec_3", at, "dst_a"), false},
+		"another destination": {job("rec_3", at.Add(-1), "dst_b"), false},
+	} {
+		w := newWorld(t, 0)
+		w.put(c.other)
+		run := &jobRun{deps: Deps{Jobs: w}}
+		if got := run.blockedByOtherJob(job("rec_2", at, "dst_a")); got != c.want {
+			t.Errorf("%s: blocked %t", name, got)
+		}
+	}
 }

@@ -39,8 +39,8 @@ type world struct {
 	ep        *config.Endpoint // nil: deleted
 	failed    int              // deliveries of each destination that a job selects
 	items     map[string]map[int]*item
-	selection []event.SelectionGroup // of the last preparation
-	reserved  []int                  // every change of Reserved
+	selection event.Selection // of the last preparation
+	reserved  []int           // every change of Reserved
 	forgotten []string
 	mostBytes int // bodies in one submission
 }
@@ -63,6 +63,12 @@ func newWorld(t *testing.T, failed int) *world {
 
 // runner runs a Runner until the returned function is called or the test ends.
 func (w *world) runner() (stop func()) {
+	_, stop = w.ownedRunner()
+	return stop
+}
+
+// ownedRunner is runner, and returns the Runner.
+func (w *world) ownedRunner() (r *Runner, stop func()) {
 	w.Helper()
 	r, err := New(Deps{
 		Log: slog.New(slog.DiscardHandler), Jobs: w, Endpoints: w, Store: w, Submitter: w, Now: time.Now,
@@ -81,7 +87,7 @@ func (w *world) runner() (stop func()) {
 	})
 	stop = func() { cancel(); wg.Wait() }
 	w.Cleanup(stop)
-	return stop
+	return r, stop
 }
 
 // add creates a job.
@@ -220,7 +226,7 @@ func (w *world) SelectRecovery(_ context.Context, s event.Selection, name string
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.selection = s.Groups
+	w.selection = s
 	var out event.SelectionTotals
 	items := map[int]*item{}
 	for _, g := range s.Groups {

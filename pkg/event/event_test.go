@@ -74,7 +74,11 @@ func TestEventRecordHeadersArePublic(t *testing.T) {
 func TestHeadersOfANewerVersionAreKept(t *testing.T) {
 	first := sample(t).Record()
 	first.Headers = append(first.Headers, stream.Header{Key: "relay-newer", Value: []byte("x")},
-		stream.Header{Key: stream.HeaderDeadRetried, Value: []byte("1")}, stream.Header{Key: "of-a-tool"})
+		stream.Header{Key: stream.HeaderDeadRetried, Value: []byte("1")}, stream.Header{Key: "of-a-tool"},
+		stream.Header{Key: stream.HeaderOnlyGroup, Value: []byte("store")})
+	if e, err := event.Decode(first); err != nil || e.OnlyGroup != "store" {
+		t.Errorf("the dead letter is for group %q, %v", e.OnlyGroup, err)
+	}
 	for range 2 {
 		e, err := event.Decode(first)
 		if err != nil {
@@ -108,6 +112,9 @@ func TestDecodeRejectsBrokenRecords(t *testing.T) {
 		if _, err := event.Decode(r); err == nil {
 			t.Errorf("%s was accepted", name)
 		}
+		if _, err := event.DecodeHead(r); err == nil {
+			t.Errorf("the head of a record with %s was accepted", name)
+		}
 	}
 	f("no key", func(r *stream.Record) { r.Key = nil })
 	f("no version", func(r *stream.Record) { r.Headers = r.Headers[1:] })
@@ -124,20 +131,88 @@ func TestWorkRoundTrip(t *testing.T) {
 		Deadline: time.UnixMilli(1_800_000_900_000).UTC(), Run: "run_1", Parked: event.LaneFull,
 		ParkedBy: 0xfedcba98, ReportedNextAt: time.UnixMilli(1_800_000_700_000).UTC(), Prior: event.Failed,
 		PriorReason: event.Gone410, Trace: "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01",
+		FilterRev: 7, Filtered: true,
 	}
-	r, err := w.Record()
-	if err != nil {
-		t.Fatal(err)
+	everyFieldIsSet(t, *w)
+	for _, w := range []*event.Work{w, {Event: w.Event, Dest: "dst_2", Attempt: 1}} {
+		r, err := w.Record()
+		if err != nil {
+			t.Fatal(err)
+		}
+		// With the time of the event, its retention would end in the middle of a delivery.
+		if !r.Timestamp.IsZero() {
+			t.Errorf("the record has the time %v", r.Timestamp)
+		}
+		r.Headers = append(r.Headers, stream.Header{Key: "of-a-tool", Value: []byte("x")})
+		got, err := event.DecodeWork(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(w, got, cmpIP); d != "" {
+			t.Fatal(d)
+		}
 	}
-	got, err := event.DecodeWork(r)
-	if err != nil {
-		t.Fatal(err)
+}
+
+// everyFieldIsSet fails the test if a field of the struct has its zero value: a round trip would not cover it.
+func everyFieldIsSet(t *testing.T, of any) {
+	t.Helper()
+	for field, v := range reflect.ValueOf(of).Fields() {
+		if v.IsZero() {
+			t.Errorf("%T has no %s", of, field.Name)
+		}
 	}
-	if d := cmp.Diff(w, got, cmpIP); d != "" {
-		t.Fatal(d)
+}
+
+func TestDecodeRejectsBrokenWorkItems(t *testing.T) {
+	f := func(name, header string) {
+		t.Helper()
+		r := sample(t).Record()
+		if header != "" {
+			r.Headers = append(r.Headers, stream.Header{Key: "relay-work", Value: []byte(header)})
+		}
+		if _, err := event.DecodeWork(r); err == nil {
+			t.Errorf("a work item with %s was accepted", name)
+		}
+		if _, err := event.DecodeWorkHead(r); err == nil {
+			t.Errorf("the head of a work item with %s was accepted", name)
+		}
 	}
-	if _, err := event.DecodeWork(w.Event.Record()); err == nil {
-		t.Fatal("an event without a work header is no work item")
+	f("no header", "")
+	f("broken JSON", `{"v":1,"d":"dst_1","a":1`)
+	f("a number as text", `{"v":1,"d":"dst_1","a":1,"due":"1"}`)
+	f("another version", `{"v":2,"d":"dst_1","a":1}`)
+	f("no destination", `{"v":1,"a":1}`)
+	f("no attempt", `{"v":1,"d":"dst_1"}`)
+}
+
+// A receiver must not take an event that somebody could have sent to the ingest URL for one with a proof.
+func TestProof(t *testing.T) {
+	for _, c := range []struct {
+		source event.Source
+		want   event.Proof
+	}{
+		{event.SourceProvider, event.Proof(event.VerdictObserved)}, {event.SourceAPI, event.SentProof},
+		{event.SourceTest, event.SentProof},
+	} {
+		e := &event.Event{Source: c.source, Verdict: event.VerdictObserved}
+		if got := e.Proof(); got != c.want {
+			t.Errorf("%s: %s, want %s", c.source, got, c.want)
+		}
+	}
+}
+
+func TestWorkWasParked(t *testing.T) {
+	for _, c := range []struct {
+		work event.Work
+		want bool
+	}{
+		{event.Work{}, false}, {event.Work{Parked: event.LaneFull}, true},
+		{event.Work{ReportedNextAt: time.Unix(1_800_000_000, 0)}, true},
+	} {
+		if got := c.work.WasParked(); got != c.want {
+			t.Errorf("%+v: %t", c.work, got)
+		}
 	}
 }
 
@@ -160,10 +235,10 @@ func TestOutcomeRoundTrip(t *testing.T) {
 		Event: newID(t), Account: "acc_1", Endpoint: "ep_1", Dest: "dst_1", Type: "a.b", Status: event.Retrying,
 		Reason: event.LaneFull,
 		Code:   503, NextAt: time.UnixMilli(1_800_000_000_123).UTC(), At: time.UnixMilli(1_800_000_000_001).UTC(),
-		Run:       "run_1",
+		Run: "run_1", SkipReason: event.Purged,
 		WasParked: true,
 		Attempt: &event.Attempt{
-			ID: newID(t), StartedAt: time.UnixMilli(1_800_000_000_000).UTC(), Trigger: event.TriggerRetry, OK: false, Code: 503,
+			ID: newID(t), StartedAt: time.UnixMilli(1_800_000_000_000).UTC(), Trigger: event.TriggerRetry, OK: true, Code: 503,
 			ErrorCode: event.CodeHTTPStatus, ErrorMessage: "503 Service Unavailable", Duration: 1500 * time.Microsecond,
 			TTFB:       time.Millisecond,
 			RetryAfter: 7 * time.Second, RemoteIP: netip.MustParseAddr("192.0.2.1"), URL: "https://example.com/h",
@@ -172,12 +247,8 @@ func TestOutcomeRoundTrip(t *testing.T) {
 			TransformationVersion: 3, Trace: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
 		},
 	}
-	// every field is set, so that the round trip covers it
-	for i, v := 0, reflect.ValueOf(*o.Attempt); i < v.NumField(); i++ {
-		if name := v.Type().Field(i).Name; v.Field(i).IsZero() && name != "OK" {
-			t.Errorf("the attempt has no %s", name)
-		}
-	}
+	everyFieldIsSet(t, *o)
+	everyFieldIsSet(t, *o.Attempt)
 	got, err := event.DecodeOutcome(o.Record())
 	if err != nil {
 		t.Fatal(err)

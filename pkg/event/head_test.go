@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
@@ -37,7 +38,8 @@ func TestDecodeHead(t *testing.T) {
 	for _, source := range []event.Source{event.SourceAPI, event.SourceTripwire, event.SourceTripwireTest} {
 		e := sample(t)
 		e.Source = source
-		if h, err := event.DecodeHead(e.Record()); err != nil || h.Use != source.IsUse() {
+		h, err := event.DecodeHead(e.Record())
+		if use := source != event.SourceAPI; err != nil || h.Use != use || source.IsUse() != use {
 			t.Errorf("%s: %+v, %v", source, h, err)
 		}
 	}
@@ -57,6 +59,8 @@ func FuzzHeadsAgreeWithFullDecoders(f *testing.F) {
 	f.Add("relay-duplicate-of", []byte("x"), []byte("ep_1"))
 	f.Add("relay-dests", []byte("a,,b"), []byte("ep_1"))
 	f.Add("relay-work", []byte(`{"v":1,"d":"dst_1","a":1,"run":"run_1"}`), []byte("ep_1"))
+	f.Add("relay-work", []byte(`{"v":1,"d":"dst_1","a":1,"due":1800000000123}`), []byte("ep_1"))
+	f.Add("relay-work", []byte(`{"v":1,"d":"dst_1","a":1}`), []byte(""))
 	f.Add("relay-work", []byte(`{"v":2,"d":"dst_1","a":1}`), []byte("ep_1"))
 	f.Add("x", []byte(""), []byte(""))
 	f.Fuzz(func(t *testing.T, key string, value, recordKey []byte) {
@@ -88,7 +92,7 @@ func TestDecodeOutcomeHead(t *testing.T) {
 		Event: newID(t), Account: "acc_1", Endpoint: "ep_1", Dest: "dst_1", Status: event.Held, Reason: event.BreakerOpen,
 		NextAt: time.UnixMilli(1_800_000_000_123).UTC(), At: time.UnixMilli(1_800_000_000_001).UTC(),
 		Run:     newID(t).Text(id.Run),
-		Attempt: &event.Attempt{ID: newID(t), OK: true, ResponseBody: []byte("ok")},
+		Attempt: &event.Attempt{ID: newID(t), OK: true, Trigger: event.TriggerReplay, ResponseBody: []byte("ok")},
 	}
 	f := func() {
 		t.Helper()
@@ -105,7 +109,7 @@ func TestDecodeOutcomeHead(t *testing.T) {
 			want.Reason = []byte(o.Reason)
 		}
 		if o.Attempt != nil {
-			want.Attempt = o.Attempt.ID
+			want.Attempt, want.Trigger = o.Attempt.ID, o.Attempt.Trigger
 		}
 		if d := cmp.Diff(want, w); d != "" {
 			t.Error(d)
@@ -121,16 +125,50 @@ func TestDecodeOutcomeHead(t *testing.T) {
 	f()
 	o.Attempt, o.Status, o.Reason, o.Run = nil, event.Delivered, "", ""
 	f()
-	for _, spoil := range []func(*stream.Record){
-		func(r *stream.Record) { r.Key = nil },
-		func(r *stream.Record) { r.Value = nil },
-		func(r *stream.Record) { r.Value = r.Value[:20] },
-	} {
+}
+
+// Neither the ledger nor the store may take a broken outcome for the state of a delivery.
+func TestDecodeRejectsBrokenOutcomes(t *testing.T) {
+	const fieldEvent, fieldDest, fieldAttempt, fieldAttemptID, unknown = 1, 3, 11, 1, 99
+	decode := func(change func(*event.Outcome), spoil func(*stream.Record)) (full, head error) {
+		o := &event.Outcome{Event: newID(t), Endpoint: "ep_1", Dest: "dst_1", Status: event.Delivered, WasParked: true}
+		change(o)
 		r := o.Record()
 		spoil(r)
-		if _, err := event.DecodeOutcomeHead(r); err == nil {
-			t.Error("the head of a broken outcome was decoded")
+		_, full = event.DecodeOutcome(r)
+		_, head = event.DecodeOutcomeHead(r)
+		return full, head
+	}
+	complete, intact := func(*event.Outcome) {}, func(*stream.Record) {}
+	add := func(b ...byte) func(*stream.Record) {
+		return func(r *stream.Record) { r.Value = append(r.Value, b...) }
+	}
+	bytesField := func(num protowire.Number, b []byte) []byte {
+		return protowire.AppendBytes(protowire.AppendTag(nil, num, protowire.BytesType), b)
+	}
+	for name, c := range map[string]struct {
+		change func(*event.Outcome)
+		spoil  func(*stream.Record)
+	}{
+		"no key":              {complete, func(r *stream.Record) { r.Key = nil }},
+		"no event":            {func(o *event.Outcome) { o.Event = id.ID{} }, intact},
+		"no destination":      {func(o *event.Outcome) { o.Dest = "" }, intact},
+		"no status":           {func(o *event.Outcome) { o.Status = "" }, intact},
+		"a cut value":         {complete, func(r *stream.Record) { r.Value = r.Value[:20] }},
+		"no last byte":        {complete, func(r *stream.Record) { r.Value = r.Value[:len(r.Value)-1] }},
+		"half a tag":          {complete, add(0xff)},
+		"a short id":          {complete, add(bytesField(fieldEvent, []byte("short"))...)},
+		"a broken attempt":    {complete, add(bytesField(fieldAttempt, []byte{0xff})...)},
+		"a short attempt id":  {complete, add(bytesField(fieldAttempt, bytesField(fieldAttemptID, []byte("x")))...)},
+		"half a fixed number": {complete, add(protowire.AppendTag(nil, unknown, protowire.Fixed32Type)...)},
+	} {
+		if full, head := decode(c.change, c.spoil); full == nil || head == nil {
+			t.Errorf("an outcome with %s was accepted: %v, its head: %v", name, full, head)
 		}
+	}
+	other := protowire.AppendFixed32(protowire.AppendTag(nil, fieldDest, protowire.Fixed32Type), 7)
+	if full, head := decode(complete, add(other...)); full != nil || head != nil {
+		t.Errorf("a field of another type is not skipped: %v, %v", full, head)
 	}
 }
 
@@ -180,11 +218,15 @@ func TestVersionOrder(t *testing.T) {
 		version(run, event.Failed, at, 3),
 		version(run, event.Delivered, at, 0),
 		version("", event.Delivered, at.Add(2*time.Hour), 4),
+		version(run, event.Delivered, at.Add(3*time.Hour), 2),
 	}
 	for i := range ascending[1:] {
 		a, b := ascending[i], ascending[i+1]
 		if a.Compare(b) >= 0 || b.Compare(a) <= 0 || a.Compare(a) != 0 || a.Big().Cmp(b.Big()) >= 0 {
 			t.Errorf("version %d, %v, is not below the next, %v", i, a, b)
+		}
+		if got := event.VersionOf(b.Big()); got != b {
+			t.Errorf("version %v comes back from the store as %v", b, got)
 		}
 	}
 	if _, err := event.QueuedVersion("nope"); err == nil {

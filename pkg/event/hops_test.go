@@ -68,4 +68,8 @@ func TestSecondReturnToAnEndpointIsALoop(t *testing.T) {
 	if got := Path([]string{"1,2,3,4", "5, 6"}); !slices.Equal(got, []string{"2", "3", "4", "5", "6"}) {
 		t.Errorf("the end of a long path is %q", got)
 	}
+	longest := strings.Repeat("x", maxEndpointID)
+	if got := Path([]string{"a,,b, ," + longest + "x," + longest}); !slices.Equal(got, []string{"a", "b", longest}) {
+		t.Errorf("the names of the path are %q", got)
+	}
 }

@@ -10,9 +10,14 @@ import (
 
 func TestValidJSON(t *testing.T) {
 	nested := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
+	objects := func(n int) string { return strings.Repeat(`{"a":`, n) + "1" + strings.Repeat("}", n) }
 	for body, want := range map[string]bool{
 		`{"a":[1,"]",{}]}`: true, `{"a":`: false, ``: false, `"\"[["`: true,
 		nested(1024): true, nested(1025): false,
+		objects(1024): true, objects(1025): false,
+		`[[],` + nested(1023) + `]`:                         true,
+		`[` + nested(1024) + `,[]]`:                         false,
+		`[` + strings.Repeat(`{},`, 3000) + `1]`:            true,
 		`[` + strings.Repeat(`[],`, 3000) + `1]`:            true,
 		`["` + strings.Repeat(`[\"{`, 3000) + `"]`:          true,
 		`{"x":"` + strings.Repeat(`[`, 3000) + `"}`:         true,
@@ -23,6 +28,9 @@ func TestValidJSON(t *testing.T) {
 	} {
 		if got := event.ValidJSON([]byte(body)); got != want {
 			t.Errorf("%.30q of %d bytes: %t", body, len(body), got)
+		}
+		if _, got := event.ParseJSON([]byte(body)); got != want {
+			t.Errorf("%.30q of %d bytes is parsed: %t", body, len(body), got)
 		}
 	}
 }

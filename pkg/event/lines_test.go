@@ -17,8 +17,13 @@ func TestLines(t *testing.T) {
 	if d := cmp.Diff(fields, lines.Fields()); d != "" {
 		t.Error(d)
 	}
-	if got := event.LinesOf([]event.Field{{Name: "A", Value: "x\r\nB: y"}}); got != "A: x  B: y\n" {
-		t.Errorf("%q", got)
+	for value, want := range map[string]event.Lines{
+		"x\r\nB: y": "A: x  B: y\n", "x\nB: y": "A: x B: y\n", "x\rB: y": "A: x B: y\n", "\nB: y": "A:  B: y\n",
+		"\rB: y": "A:  B: y\n",
+	} {
+		if got := event.LinesOf([]event.Field{{Name: "A", Value: value}}); got != want {
+			t.Errorf("%q: %q", value, got)
+		}
 	}
 	if got := event.Lines("").Fields(); len(got) != 0 {
 		t.Errorf("%q", got)

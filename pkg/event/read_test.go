@@ -19,6 +19,18 @@ func TestSummarizeWithoutDeliveries(t *testing.T) {
 		event.SignatureMismatch)
 	// The reason of an observed event is that of its verification, not why nothing was delivered.
 	f(event.Event{Verdict: event.VerdictObserved, Reason: event.SignatureMismatch}, event.Skipped, event.NoDestination)
+	// Why an observed event names no destination takes precedence over its verification.
+	f(event.Event{Verdict: event.VerdictObserved, Reason: event.Duplicate}, event.Skipped, event.Duplicate)
+	f(event.Event{Verdict: event.VerdictObserved, Reason: event.DeliveryLoop}, event.Skipped, event.DeliveryLoop)
+}
+
+// An event is never held: a held delivery makes it pending.
+func TestSummarizeHeldDelivery(t *testing.T) {
+	held := []event.Delivery{{Destination: "dst_1", Status: event.Held, Reason: event.BreakerOpen}}
+	status, reason, counts := event.Summarize(&event.Event{Dests: []string{"dst_1"}}, held)
+	if status != event.Pending || reason != event.BreakerOpen || counts != (event.Counts{Total: 1, Pending: 1}) {
+		t.Errorf("%s %s %+v", status, reason, counts)
+	}
 }
 
 // An observed event shows the reason of its verification unless a delivery has a reason of its own.

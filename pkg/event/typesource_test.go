@@ -27,6 +27,7 @@ func TestTypeSource(t *testing.T) {
 	f("body:$.type", `{"type":"a"`, "")
 	f("body:$.type", `not json`, "")
 	f("body:$.type", ``, "")
+	f("body:$.type", `{"type":"`+strings.Repeat("a", 128)+`"}`, strings.Repeat("a", 128))
 	f("body:$.type", `{"type":"`+strings.Repeat("a", 129)+`"}`, "")
 	f("body:$.type", `{"type":"a b"}`, "")
 	f("body:$.*", `{"type":"a"}`, "")
@@ -63,9 +64,16 @@ func TestTypeSourceAlternatives(t *testing.T) {
 
 func TestParseTypeSourceRejectsInvalidText(t *testing.T) {
 	for _, s := range []string{"type", "body:", "body:$.", "body:a..b", "header:", "header:a b", "const:", "const:a b",
-		"const:" + strings.Repeat("a", 129), "body:" + strings.Repeat("a.", 17) + "a", "body:a|nope"} {
+		"const:a\x7f", "const:a\xff", "body:" + strings.Repeat("a", 257),
+		"const:" + strings.Repeat("a", 129), "body:" + strings.Repeat("a.", 16) + "a", "body:a|nope"} {
 		if _, err := event.ParseTypeSource(s); err == nil {
 			t.Errorf("%q was accepted", s)
+		}
+	}
+	for _, s := range []string{"body:" + strings.Repeat("a", 256), "body:" + strings.Repeat("a.", 15) + "a",
+		"const:" + strings.Repeat("a", 128)} {
+		if _, err := event.ParseTypeSource(s); err != nil {
+			t.Errorf("%q: %v", s, err)
 		}
 	}
 }
@@ -87,7 +95,7 @@ func FuzzBodyPath(f *testing.F) {
 
 func TestPathDoubt(t *testing.T) {
 	for path, want := range map[string]string{
-		"data.order.id": "", "$.data.a/b": "", "a*": "", "*a.b": "", "a[": "", "items.0.id": "", "$./a": "",
+		"data.order.id": "", "$.data.a/b": "", "a*": "", "*a.b": "", "a[": "", "a]": "", "items.0.id": "", "$./a": "",
 		"/data/n": "data.order.id for /data/order/id", "/data/a~1b": "data.order.id for /data/order/id",
 		"data.*": "a path names one value", "$.*.id": "a path names one value", "items[*].id": "a path names one value",
 		"items[0].id": "write items.0 for items[0]", "$['a']": "write items.0",

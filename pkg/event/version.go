@@ -59,10 +59,7 @@ func versionOf(run string, status Status, at time.Time, offset int64) (Version, 
 	var ms, rank uint64
 	switch {
 	case status == Delivered:
-		rank = rankDelivered
-		if !at.IsZero() {
-			ms = uint64(max(at.UnixMilli(), 0))
-		}
+		rank, ms = rankDelivered, uint64(max(at.UnixMilli(), 0))
 	case status.Terminal():
 		rank = rankEnded
 	}

@@ -1,9 +1,33 @@
 package limit
 
 import (
+	"strconv"
 	"testing"
 	"time"
 )
+
+// States that Redis did not take are kept, unless they have changed since, and as many as the mirror may hold.
+func TestMirroredStatesArePutBack(t *testing.T) {
+	old, newer := time.Unix(1, 0), time.Unix(2, 0)
+	var m breakerMirror
+	m.putBack(map[string]time.Time{"a": old})
+	if !m.pending["a"].Equal(old) {
+		t.Errorf("pending: %v", m.pending)
+	}
+	m.pending = map[string]time.Time{"a": newer}
+	for i := range maxMirrored - 2 {
+		m.pending[strconv.Itoa(i)] = newer
+	}
+	m.putBack(map[string]time.Time{"a": old, "b": old, "c": old})
+	if !m.pending["a"].Equal(newer) || len(m.pending) != maxMirrored {
+		t.Errorf("%d states, that of a until %v", len(m.pending), m.pending["a"])
+	}
+	for n := maxMirrored; n > 0; n -= maxMirrorBatch {
+		if got := len(m.takeBatch()); got != min(n, maxMirrorBatch) || len(m.pending) != max(0, n-maxMirrorBatch) {
+			t.Fatalf("a batch of %d, %d are pending", got, len(m.pending))
+		}
+	}
+}
 
 func TestBreaker(t *testing.T) {
 	var b breaker

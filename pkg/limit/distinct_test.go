@@ -51,6 +51,19 @@ func TestDistinctIsBounded(t *testing.T) {
 	}
 }
 
+// A set that is used right after its end, before a sweep, no longer counts what it had.
+func TestDistinctThatHasEndedIsNotCounted(t *testing.T) {
+	l, c := alone(t)
+	d := l.NewDistinct("test", time.Hour)
+	d.Admit(t.Context(), "one", []string{"a", "b", "c"}, 3)
+	c.now = c.now.Add(time.Hour - time.Second)
+	d.Admit(t.Context(), "other", []string{"x"}, 3)
+	c.now = c.now.Add(time.Second)
+	if got := d.Admit(t.Context(), "one", []string{"d"}, 3); !got[0] || d.members != 2 || len(d.sets) != 2 {
+		t.Errorf("%v, %d members of %d sets", got, d.members, len(d.sets))
+	}
+}
+
 // A set has a room of its own, however much the sets of other keys hold.
 func TestDistinctHasRoomForEachKey(t *testing.T) {
 	l, _ := alone(t)

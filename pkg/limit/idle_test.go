@@ -54,6 +54,7 @@ func TestIdleLimiterIsWoken(t *testing.T) {
 	}
 	alone.runRound(t.Context())
 	alone.TakeToken("dst", 10, 5)
+	alone.SetHeldUntil("dst", s.now.Add(time.Minute))
 	if !alone.isIdle() {
 		t.Error("without Redis there is nothing to exchange")
 	}

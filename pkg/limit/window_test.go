@@ -60,6 +60,23 @@ func TestWindow(t *testing.T) {
 	wantWait(t, w, "b", 2, time.Minute)
 }
 
+// A window that ends between two sweeps begins anew, and limits again.
+func TestWindowEndsBetweenSweeps(t *testing.T) {
+	l, c := alone(t)
+	w := l.NewWindow("test", time.Minute)
+	c.now = c.now.Add(time.Minute)
+	wantWait(t, w, "a", 1, 0)
+	c.now = c.now.Add(30 * time.Second)
+	wantWait(t, w, "b", 1, 0)
+	c.now = c.now.Add(30 * time.Second)
+	wantWait(t, w, "c", 1, 0) // sweeps
+	c.now = c.now.Add(30*time.Second - 1)
+	wantWait(t, w, "b", 1, 1)
+	c.now = c.now.Add(1)
+	wantWait(t, w, "b", 1, 0)
+	wantWait(t, w, "b", 1, time.Minute)
+}
+
 // Memory is bounded: a new key replaces one whose window ends early, and keys whose window has ended are removed.
 func TestWindowIsBounded(t *testing.T) {
 	l, c := alone(t)
