@@ -278,6 +278,7 @@ func TestAddressBlockedErrorText(t *testing.T) {
 	f(PlainHTTP, "only https")
 	f(Port, "443 or 1024 to 65535")
 	f(NotAName, "full name")
+	f(OwnURL, "points to this relay")
 }
 
 func TestLookupWarning(t *testing.T) {

@@ -39,14 +39,15 @@ func TestOwnURLsAreRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		req, err := http.NewRequest("POST", target, strings.NewReader("x"))
+		body := &closeRecorder{Reader: strings.NewReader("x")}
+		req, err := http.NewRequest("POST", target, body)
 		if err != nil {
 			t.Fatal(err)
 		}
 		_, err = transport.RoundTrip(req)
 		var blocked *AddressBlockedError
-		if !errors.As(err, &blocked) || blocked.Class != OwnURL {
-			t.Errorf("%s of %s, sent: %v", target, base, err)
+		if !errors.As(err, &blocked) || blocked.Class != OwnURL || !body.closed {
+			t.Errorf("%s of %s, sent: %v, body closed: %t", target, base, err, body.closed)
 		}
 	}
 	base, names := "https://relay.example.com", []string{"hooks.example.com"}
