@@ -230,6 +230,7 @@ func TestPublicNameIsReached(t *testing.T) {
 	f("https://intranet/", &AddressBlockedError{Class: NotAName})
 	f("https://93.184.215.14/", &AddressBlockedError{Class: NotAName})
 	f("https://[2606:4700:4700::1111]/", &AddressBlockedError{Class: NotAName})
+	f("https://[2606:4700:4700::1111%25a.b]/", &AddressBlockedError{Class: NotAName})
 }
 
 // A blocked address does not prevent a connection to the allowed addresses of the same name.
@@ -346,6 +347,18 @@ func TestNewResolver(t *testing.T) {
 	f("dns.example.com", false)
 	f("10.0.0.2:", false)
 	f("10.0.0.2:99999", false)
+	resolver, err := NewResolver("127.0.0.1")
+	if err != nil || !resolver.PreferGo {
+		t.Fatalf("%+v, %v", resolver, err)
+	}
+	conn, err := resolver.Dial(t.Context(), "udp", "192.0.2.1:53") // sends nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if got := conn.RemoteAddr().String(); got != "127.0.0.1:53" {
+		t.Errorf("asks %s", got)
+	}
 	if _, err := NewTransport(Config{DNSServer: "dns.example.com"}); err == nil {
 		t.Error("a transport takes a DNS server that is not an address")
 	}

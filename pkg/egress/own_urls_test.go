@@ -80,4 +80,11 @@ func TestOwnURLsAreRefused(t *testing.T) {
 		f("http://127.0.0.1:8080", nil, target, true)
 	}
 	f("http://localhost:8080", nil, "http://127.0.0.1:8081/in/t", false)
+	f("http://192.0.2.1:8080", nil, "http://127.0.0.1:8080/in/t", false)
+	f("http://relay.example.com", nil, "http://relay.example.com:80/in/t", true)
+	for _, base := range []string{"https://relay example.com", "https://relay.example.com:0"} {
+		if NewOwnURLs(base, nil) != nil {
+			t.Errorf("%q has URLs", base)
+		}
+	}
 }

@@ -452,6 +452,13 @@ func TestTransportLimits(t *testing.T) {
 			t.Errorf("HTTP/2: %+v", *h)
 		}
 	}
+	g := newGuard(Policy{}, net.DefaultResolver)
+	if g.dottedNames.Timeout != connectTimeout || g.allowedOnly.Timeout != connectTimeout {
+		t.Errorf("a connection may take %s, %s", g.dottedNames.Timeout, g.allowedOnly.Timeout)
+	}
+	if err := g.checkCandidate("/run/engine.sock", true); Classify(err) != event.CodeAddressBlocked {
+		t.Errorf("a socket that is no address: %v", err)
+	}
 }
 
 // pipeListener accepts the server ends of pipes.
