@@ -75,6 +75,25 @@ func TestParseObjectRefuses(t *testing.T) {
 	if _, err := web.ParseObject(nil, []byte(`{"a":`+nested(web.MaxDepth)+`}`)); err != nil {
 		t.Error("depth 64:", err)
 	}
+	deepest := strings.Repeat(`{"a":`, web.MaxDepth+1) + "1" + strings.Repeat("}", web.MaxDepth+1)
+	if _, err := web.ParseObject(nil, []byte(deepest)); err != nil {
+		t.Error("objects of depth 64:", err)
+	}
+}
+
+// An error of the parser names the member.
+func TestInvalidJSON(t *testing.T) {
+	f := func(path, body, param, message string) {
+		t.Helper()
+		_, err := web.ParseObject(nil, []byte(body))
+		if e := web.FromError(web.InvalidJSON(path, err)); e.Param != param || e.Message != message {
+			t.Errorf("%q, %q; want %q, %q", e.Param, e.Message, param, message)
+		}
+	}
+	f("", `{"a":1,"a":2}`, "a", "appears twice; send it once")
+	f("b", `{"a":1,"a":2}`, "b.a", "appears twice; send it once")
+	f("", `{`, "", "the body is not the expected JSON: expected a member name in quotes at byte 1")
+	f("b", `{`, "b", "is not the expected JSON: expected a member name in quotes at byte 1")
 }
 
 // ParseObject accepts what encoding/json does, with any ASCII character at the places that decide, and any beginning of
