@@ -445,7 +445,7 @@ func TestLeftActIsGivenUp(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() { _ = c.Run(ctx) })
-		time.Sleep(5 * time.Minute)
+		time.Sleep(5*time.Minute + time.Second)
 		tries := len(w.requests())
 		time.Sleep(time.Hour)
 		if a, _ := w.Act("act_1"); a.State != config.ActFailed || tries > 60 || len(w.requests()) != tries {

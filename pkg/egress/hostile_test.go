@@ -407,8 +407,9 @@ func TestMalformedStatus(t *testing.T) {
 	defer s.Close()
 	policy := loopbackAllowed
 	policy.AllowHTTP = true
-	_, err := get(t, newTransport(t, Config{Policy: policy}), s.URL)
-	if code := Classify(err); code != event.CodeNetwork || !strings.Contains(Message(err), "000") {
-		t.Errorf("%q, %v", code, err)
+	tr := newTransport(t, Config{Policy: policy})
+	_, err := get(t, tr, s.URL)
+	if code := Classify(err); code != event.CodeNetwork || !strings.Contains(Message(err), "000") || inFlight(tr) != 0 {
+		t.Errorf("%q, %v, %d requests in flight", code, err, inFlight(tr))
 	}
 }
