@@ -280,16 +280,18 @@ func TestApproveTooLate(t *testing.T) {
 		w, c, a := newWorld(t)
 		w.lease = errors.New("is asked")
 		time.Sleep(config.ActLife)
-		if _, err := c.Approve(t.Context(), person, a); !errors.Is(err, config.ErrActDecided) || len(c.Pending("acc_1")) != 0 {
+		_, err := c.Approve(t.Context(), person, a)
+		if !errors.Is(err, config.ErrActDecided) || len(c.Pending("acc_1")) != 0 {
 			t.Errorf("%v, pending %v", err, c.Pending("acc_1"))
 		}
 	})
 }
 
-// What is approved is done, also if the person's browser goes meanwhile; a session that may still make changes approves.
+// What is approved is done, also if the person's browser goes meanwhile. A session that may make changes approves.
 func TestApprovalOutlivesItsRequest(t *testing.T) {
 	w, c, a := newWorld(t, answer{status: 200, body: `{"run_id":"run_1"}`})
-	ctx, leave := context.WithCancel(config.WithSessionCheck(t.Context(), func() (*config.Key, error) { return person, nil }))
+	ctx, leave := context.WithCancel(t.Context())
+	ctx = config.WithSessionCheck(ctx, func() (*config.Key, error) { return person, nil })
 	w.claimed = leave
 	if a, err := c.Approve(ctx, person, a); err != nil || a.State != config.ActDone || w.ended != nil {
 		t.Errorf("%+v, %v, its context: %v", a, err, w.ended)

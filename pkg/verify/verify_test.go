@@ -176,9 +176,11 @@ func TestSignedRequestsAreAccepted(t *testing.T) {
 			t.Errorf("%s signs without a secret", scheme)
 		}
 	}
-	for scheme, fault := range map[string]string{Generic: "unknown scheme", Twilio: "not a form", StandardWebhooks: "base64"} {
+	for scheme, fault := range map[string]string{
+		Generic: "unknown scheme", Twilio: "not a form", StandardWebhooks: "base64"} {
 		c := Config{Type: scheme, Secrets: []string{"whsec_%"}}
-		if err := Sign(c, Request{Header: http.Header{}, Body: []byte("%")}); err == nil || !strings.Contains(err.Error(), fault) {
+		err := Sign(c, Request{Header: http.Header{}, Body: []byte("%")})
+		if err == nil || !strings.Contains(err.Error(), fault) {
 			t.Errorf("%s: %v, want %s", scheme, err, fault)
 		}
 	}
