@@ -329,6 +329,13 @@ func TestSessionsEndEverywhere(t *testing.T) {
 				cheapHashes(nodes...)
 				u := withPassword(t, a, "ops@example.com", goodPassword)
 				addUser(t, a, "other@example.com", ReadWrite)
+				key, k, err := a.CreateKey(t.Context(), NewKey{Name: "ci", Scope: Read})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := c.Authenticate(key); err != nil { // CreateKey has waited for this node
+					t.Error(err)
+				}
 				for i, by := range nodes {
 					for _, n := range nodes {
 						if _, err := n.SessionUser(u.ID, "s", u.Epoch); err != nil {
@@ -364,6 +371,12 @@ func TestSessionsEndEverywhere(t *testing.T) {
 				}
 				if _, err := c.RedeemLink(t.Context(), "x"); !errors.Is(err, ErrLease) {
 					t.Errorf("a link on the node that is cut off: %v", err)
+				}
+				if _, err := c.Authenticate(key); !errors.Is(err, ErrLease) {
+					t.Errorf("a key on the node that is cut off: %v", err)
+				}
+				if why, err := c.RefusalOf(&Act{Key: k.ID}); !errors.Is(err, ErrLease) || why != (ActRefusal{}) {
+					t.Errorf("the key of an act on the node that is cut off: %+v, %v", why, err)
 				}
 			})
 		})
