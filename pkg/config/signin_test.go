@@ -372,6 +372,10 @@ func TestSessionsEndEverywhere(t *testing.T) {
 				if _, err := c.RedeemLink(t.Context(), "x"); !errors.Is(err, ErrLease) {
 					t.Errorf("a link on the node that is cut off: %v", err)
 				}
+				_, err = c.ChangePassword(t.Context(), u.ID, goodPassword, goodPassword+"2")
+				if !errors.Is(err, ErrLease) {
+					t.Errorf("a new password on the node that is cut off: %v", err)
+				}
 				if _, err := c.Authenticate(key); !errors.Is(err, ErrLease) {
 					t.Errorf("a key on the node that is cut off: %v", err)
 				}
@@ -470,5 +474,14 @@ func TestImportKeepsSessionsEnded(t *testing.T) {
 	}
 	if im, err := importInto(t, n, doc, false); err != nil || im.Changed != 0 {
 		t.Errorf("the same again: %+v, %v", im, err)
+	}
+}
+
+func TestPasswordBounds(t *testing.T) {
+	for length, ok := range map[int]bool{
+		MinPassword - 1: false, MinPassword: true, MaxPassword: true, MaxPassword + 1: false} {
+		if err := validatePassword(strings.Repeat("x", length)); (err == nil) != ok {
+			t.Errorf("%d bytes: %v", length, err)
+		}
 	}
 }

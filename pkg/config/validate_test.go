@@ -168,6 +168,10 @@ func TestImportedAccountsAndPeopleAreValidated(t *testing.T) {
 		"epoch":          func(u *User) { u.Epoch = -1 },
 		"ended_sessions": func(u *User) { u.EndedSessions = append(u.EndedSessions, EndedSession{}) },
 	})
+	u := &User{Meta: Meta{ID: UserID("ops@example.com")}, Email: "ops@example.com", Scope: Read, Link: &Link{}}
+	if err := validate(u, anyURL); err != nil || u.Link != nil {
+		t.Errorf("an import brings the link %+v (%v)", u.Link, err)
+	}
 }
 
 func TestImportedAlertsAreValidated(t *testing.T) {
