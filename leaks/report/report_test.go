@@ -269,7 +269,8 @@ func TestBodiesAreDecompressedInTurn(t *testing.T) {
 	for range 2 { // the first one gives its place back
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
-		r := httptest.NewRequestWithContext(ctx, "POST", path, strings.NewReader(gzipped(w.batchOf(reportOf(1)).String())))
+		body := strings.NewReader(gzipped(w.batchOf(reportOf(1)).String()))
+		r := httptest.NewRequestWithContext(ctx, "POST", path, body)
 		r.Header.Set("Content-Encoding", "gzip")
 		if rec := w.request(r); rec.Code != 202 {
 			t.Errorf("%d %s", rec.Code, rec.Body)
@@ -282,8 +283,8 @@ func TestLocationHasItsMembers(t *testing.T) {
 	w := newWorld(t, config.DSNServer)
 	all := object{"method": "GET", "path": "/a", "status": 200, "file": "pay.js", "function": "charge", "line": 4}
 	w.report(reportOf(1).with("type", "response", "where", all))
-	if h := w.only(); h.Location.File != "" || h.Location.Function != "" || h.Location.Line != 0 || h.Location.URL != "/a" ||
-		h.Method != "GET" {
+	if h := w.only(); h.Location.File != "" || h.Location.Function != "" || h.Location.Line != 0 ||
+		h.Location.URL != "/a" || h.Method != "GET" {
 		t.Errorf("%+v", h)
 	}
 	w = newWorld(t, config.DSNServer)
