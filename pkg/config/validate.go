@@ -113,8 +113,9 @@ const (
 
 // Bounds of an ingest limit: events per second, and bytes of bodies per second.
 const (
-	MaxIngestEvents                = 100_000
-	MinIngestBytes, MaxIngestBytes = 1 << 10, 1 << 30
+	MaxIngestEvents = 100_000
+	MinIngestBytes  = 1 << 10
+	MaxIngestBytes  = 1 << 30
 )
 
 func (e *Endpoint) validate(checkURL func(string) error) error {
