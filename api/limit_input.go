@@ -2,12 +2,6 @@ package api
 
 import "github.com/eventrelay/relay/pkg/config"
 
-// Limits of ingest_limit: events per second, and bytes of bodies per second.
-const (
-	maxIngestEvents                = 100_000
-	minIngestBytes, maxIngestBytes = 1 << 10, 1 << 30
-)
-
 // ingestLimit reads the ingest limit per second; null, as a whole or for one member, means no limit.
 func (in *endpointInput) ingestLimit(o *object, e *config.Endpoint) {
 	const name = "ingest_limit"
@@ -22,8 +16,8 @@ func (in *endpointInput) ingestLimit(o *object, e *config.Endpoint) {
 	if e.IngestLimit != nil {
 		next = *e.IngestLimit
 	}
-	x.integerOrNull("events_per_second", 1, maxIngestEvents, &next.EventsPerSecond)
-	x.integerOrNull("bytes_per_second", minIngestBytes, maxIngestBytes, &next.BytesPerSecond)
+	x.integerOrNull("events_per_second", 1, config.MaxIngestEvents, &next.EventsPerSecond)
+	x.integerOrNull("bytes_per_second", config.MinIngestBytes, config.MaxIngestBytes, &next.BytesPerSecond)
 	x.warnUnknown()
 	if next == (config.IngestLimit{}) {
 		o.fail(name, "must give events_per_second or bytes_per_second; null is no limit")

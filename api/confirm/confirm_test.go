@@ -29,7 +29,10 @@ type world struct {
 	asOf     string // Relay-Data-As-Of of that answer; empty: none
 	answers  []answer
 	posts    []string
-	related  string // of the last POST, for the audit log
+	related  string     // of the last POST, for the audit log
+	as       config.Key // of the last POST
+	ended    error      // of the context of the last POST
+	down     answer     // of GET, if it has a status
 	endErr   error
 	// refusedBy is who refused an act, for the audit log.
 	refusedBy string
@@ -148,6 +151,9 @@ func (w *world) Call(ctx context.Context, principal *config.Key, method, path st
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if method == http.MethodGet {
+		if w.down.status != 0 {
+			return w.down.status, http.Header{"Retry-After": {"1"}}, []byte(w.down.body)
+		}
 		if w.resource == "" {
 			return 404, http.Header{}, []byte(`{"error":{"type":"not_found","message":"gone"}}`)
 		}
@@ -157,7 +163,7 @@ func (w *world) Call(ctx context.Context, principal *config.Key, method, path st
 		}
 		return 200, header, []byte(w.resource)
 	}
-	w.related = config.OriginOf(ctx).Related
+	w.related, w.as, w.ended = config.OriginOf(ctx).Related, *principal, ctx.Err()
 	w.posts = append(w.posts, fmt.Sprintf("%s %s %s %s %s", principal.ID, method, path, body, idempotencyKey))
 	next := w.answers[0]
 	if len(w.answers) > 1 {
@@ -187,9 +193,24 @@ func newWorld(t *testing.T, answers ...answer) (*world, *confirm.Confirmer, *con
 
 const post = `usr_1 POST /v1/findings/update {"ids":["fnd_1"]} act_1`
 
+func TestNewNeedsAll(t *testing.T) {
+	w := &world{}
+	for _, forget := range []func(*confirm.Deps){
+		func(d *confirm.Deps) { d.Log = nil }, func(d *confirm.Deps) { d.Acts = nil },
+		func(d *confirm.Deps) { d.People = nil }, func(d *confirm.Deps) { d.API = nil },
+		func(d *confirm.Deps) { d.Now = nil },
+	} {
+		deps := confirm.Deps{Log: slog.New(slog.DiscardHandler), Acts: w, People: w, API: w, Now: time.Now}
+		forget(&deps)
+		if _, err := confirm.New(deps); err == nil {
+			t.Errorf("%+v are enough", deps)
+		}
+	}
+}
+
 func TestApproveDoesItOnce(t *testing.T) {
 	w, c, a := newWorld(t, answer{status: 200, body: `{"object":"findings_update","updated":1,"failed":[]}`})
-	if c.Act("acc_2", "act_1") != nil || len(c.Pending("acc_1")) != 1 {
+	if c.Act("acc_2", "act_1") != nil || c.Act("acc_1", "act_2") != nil || len(c.Pending("acc_1")) != 1 {
 		t.Error("the act is not found by its account alone")
 	}
 	if a, err := c.Approve(t.Context(), person, a); err != nil || a.State != config.ActDone || a.DecidedBy != "usr_1" {
@@ -230,6 +251,50 @@ func TestApproveOfSomethingElse(t *testing.T) {
 	w.resource = `[]`
 	if a, err := c.Approve(t.Context(), person, a); err != nil || a.State != config.ActConflict {
 		t.Errorf("%+v, %v", a, err)
+	}
+	if r := confirm.Revision([]byte(finding), []byte(`{"error":{}}`)); r != "" {
+		t.Errorf("of a resource that is gone: %q", r)
+	}
+}
+
+// What cannot be read is not known to have changed: the act stays pending, and the person sees why.
+func TestApproveWhatCannotBeRead(t *testing.T) {
+	w, c, a := newWorld(t)
+	w.down = answer{status: 503, body: `{"error":{"type":"unavailable","message":"` + strings.Repeat("é", 300) + `"}}`}
+	_, err := c.Approve(t.Context(), person, a)
+	e, ok := errors.AsType[*web.Error](err)
+	if !ok || e.Status != 503 || e.Type != web.Unavailable || e.RetryAfter == 0 ||
+		e.Message != strings.Repeat("é", 250)+"…" || len(c.Pending("acc_1")) != 1 || len(w.requests()) != 0 {
+		t.Errorf("%v, pending %v, requests %v", err, c.Pending("acc_1"), w.requests())
+	}
+	w.down.status = 400
+	w.down.body = `{"error":{"message":"` + strings.Repeat("e", 501) + `"}}`
+	if _, err := c.Approve(t.Context(), person, a); !strings.Contains(err.Error(), strings.Repeat("e", 500)+"…") {
+		t.Error(err)
+	}
+}
+
+// An act that nobody decided on in time is not pending, and an approval asks nothing.
+func TestApproveTooLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, c, a := newWorld(t)
+		w.lease = errors.New("is asked")
+		time.Sleep(config.ActLife)
+		_, err := c.Approve(t.Context(), person, a)
+		if !errors.Is(err, config.ErrActDecided) || len(c.Pending("acc_1")) != 0 {
+			t.Errorf("%v, pending %v", err, c.Pending("acc_1"))
+		}
+	})
+}
+
+// What is approved is done, also if the person's browser goes meanwhile. A session that may make changes approves.
+func TestApprovalOutlivesItsRequest(t *testing.T) {
+	w, c, a := newWorld(t, answer{status: 200, body: `{"run_id":"run_1"}`})
+	ctx, leave := context.WithCancel(t.Context())
+	ctx = config.WithSessionCheck(ctx, func() (*config.Key, error) { return person, nil })
+	w.claimed = leave
+	if a, err := c.Approve(ctx, person, a); err != nil || a.State != config.ActDone || w.ended != nil {
+		t.Errorf("%+v, %v, its context: %v", a, err, w.ended)
 	}
 }
 
@@ -363,8 +428,9 @@ func TestLeftActsAreFinished(t *testing.T) {
 		}
 		time.Sleep(20 * time.Second)
 		if a, _ := w.Act("act_1"); a.State != config.ActDone || a.Result != "run_1" || len(w.requests()) != 3 ||
-			w.requests()[2] != post {
-			t.Errorf("%+v, %v", a, w.requests())
+			w.requests()[2] != post ||
+			w.as.Account != "acc_1" || w.as.Name != "ops@example.com" || w.as.Scope != config.ReadWrite {
+			t.Errorf("%+v, %v as %+v", a, w.requests(), w.as)
 		}
 		stop()
 		running.Wait()
@@ -381,9 +447,11 @@ func TestLeftActIsGivenUp(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() { _ = c.Run(ctx) })
+		time.Sleep(5*time.Minute + time.Second)
+		tries := len(w.requests())
 		time.Sleep(time.Hour)
-		if a, _ := w.Act("act_1"); a.State != config.ActFailed || len(w.requests()) > 60 {
-			t.Errorf("%+v after %d requests", a, len(w.requests()))
+		if a, _ := w.Act("act_1"); a.State != config.ActFailed || tries > 60 || len(w.requests()) != tries {
+			t.Errorf("%+v after %d requests in five minutes and %d in all", a, tries, len(w.requests()))
 		}
 		stop()
 		running.Wait()
@@ -477,20 +545,25 @@ func TestKeyIsRevokedBetweenTwoTries(t *testing.T) {
 
 // Nothing is done as a person who may not do it any more.
 func TestLeftActOfARemovedPerson(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, c, a := newWorld(t, answer{status: 503, body: `{}`})
-		if _, err := c.Approve(t.Context(), person, a); err != nil {
-			t.Fatal(err)
-		}
-		w.people[0].Scope = config.Read // nothing runs yet
-		ctx, stop := context.WithCancel(t.Context())
-		var running sync.WaitGroup
-		running.Go(func() { _ = c.Run(ctx) })
-		time.Sleep(time.Minute)
-		if a, _ := w.Act("act_1"); a.State != config.ActFailed || len(w.requests()) != 1 {
-			t.Errorf("%+v, %v", a, w.requests())
-		}
-		stop()
-		running.Wait()
-	})
+	for _, remove := range []func(w *world){
+		func(w *world) { w.people[0].Scope = config.Read }, // nothing runs yet
+		func(w *world) { w.people[0].ID = "usr_2" },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w, c, a := newWorld(t, answer{status: 503, body: `{}`})
+			if _, err := c.Approve(t.Context(), person, a); err != nil {
+				t.Fatal(err)
+			}
+			remove(w)
+			ctx, stop := context.WithCancel(t.Context())
+			var running sync.WaitGroup
+			running.Go(func() { _ = c.Run(ctx) })
+			time.Sleep(time.Minute)
+			if a, _ := w.Act("act_1"); a.State != config.ActFailed || len(w.requests()) != 1 {
+				t.Errorf("%+v, %v", a, w.requests())
+			}
+			stop()
+			running.Wait()
+		})
+	}
 }

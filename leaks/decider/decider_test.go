@@ -96,6 +96,45 @@ func (r *rig) run(run func(context.Context) error) (stop func()) {
 	return stop
 }
 
+// All dependencies are needed, and the number of partitions; a partition that is lost is not owned.
+func TestNewNeedsAll(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		d := r.decider(0)
+		for i, forget := range []func(*Deps){
+			func(d *Deps) { d.Log = nil }, func(d *Deps) { d.Config = nil }, func(d *Deps) { d.History = nil },
+			func(d *Deps) { d.Store = nil }, func(d *Deps) { d.Notifier = nil }, func(d *Deps) { d.Now = nil },
+			func(d *Deps) { d.Metrics = nil }, func(d *Deps) { d.Stream = stream.Config{} },
+		} {
+			deps := d.deps
+			deps.Metrics = prometheus.NewRegistry()
+			forget(&deps)
+			if _, err := New(Config{Partitions: 1}, deps); err == nil {
+				t.Errorf("dependency %d is not needed", i)
+			}
+		}
+		deps := d.deps
+		deps.Metrics = prometheus.NewRegistry()
+		if _, err := New(Config{}, deps); err == nil {
+			t.Error("no partitions are enough")
+		}
+		deps.Metrics = prometheus.NewRegistry()
+		d, err := New(Config{Partitions: 1}, deps)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := stream.Partition{Topic: stream.Findings}
+		if d.owns("fnd_1") {
+			t.Error("a finding is owned before a partition is")
+		}
+		if d.onAssigned(map[stream.Partition]stream.Commit{p: {}}); !d.owns("fnd_1") {
+			t.Error("an assigned partition is not owned")
+		}
+		if d.onLost([]stream.Partition{p}); d.owns("fnd_1") || !d.lost[p] {
+			t.Error("a lost partition is owned, or its offset is committed")
+		}
+	})
+}
+
 // decider returns a decider on a node. Its notifier writes each message into an alert of the finding.
 func (r *rig) decider(node int) *Decider {
 	r.Helper()

@@ -313,3 +313,12 @@ func (w *world) sendSlowly(t *testing.T, parts, size int, pause time.Duration) (
 	wg.Wait()
 	return string(answer[9:]), took
 }
+
+// Buffers that wait for the next body hold nothing of the last one.
+func TestBuffersForgetTheirLines(t *testing.T) {
+	b := takeReaders(&wireReader{})
+	b.chunk[0], b.decoded[len(b.decoded)-1] = 'x', 'x'
+	if b.release(); b.chunk[0] != 0 || b.decoded[len(b.decoded)-1] != 0 {
+		t.Error("they hold a line")
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -38,6 +39,7 @@ func TestReportBecomesAHit(t *testing.T) {
 		Function: "charge"}
 	if h.Location != want || h.N != 3 || h.Channel != "log" || h.Sender != dsnID || h.Account != "acc_1" || !h.Billed ||
 		h.Unverified || h.Test || h.Severity != finding.High || h.Environment != "production" || h.Release != "a1b2" ||
+		h.Rule != "stripe-secret-live" || h.Kind != finding.Secret || h.Source != finding.SDK ||
 		h.Masked != "sk_live_***0001" || !h.At.Equal(w.now) || !h.ObservedAt.Equal(w.now.Add(-time.Second)) {
 		t.Errorf("%+v", h)
 	}
@@ -114,7 +116,11 @@ func TestReportsAreChecked(t *testing.T) {
 	f(one, accepted)
 	f(one.with("more", object{"a": 1}), accepted)
 	f(one.with("type", "trace"), invalidReport)
+	f(one.with("type", "error"), accepted)
+	f(one.with("masked", 1), invalidReport)
 	f(one.with("count", 0), invalidReport)
+	f(one.with("count", 1), accepted)
+	f(one.with("count", 1_000_000), accepted)
 	f(one.with("count", 1_000_001), invalidReport)
 	f(one.with("count", 1.5), invalidReport)
 	f(one.with("count", "1"), invalidReport)
@@ -126,6 +132,9 @@ func TestReportsAreChecked(t *testing.T) {
 	f(one.with("rule", "custom:"), invalidRule)
 	f(one.with("rule", strings.Repeat("r", 41)), invalidRule)
 	f(one.with("type", "response", "rule", "google-api-key", "masked", "AIza***1234"), invalidRule)
+	f(one.with("rule", "google-api-key", "masked", "AIza***1234"), accepted)
+	f(one.with("masked", "own_***1234"), invalidMask) // not that of the rule
+	f(one.with("rule", "newer-rule", "masked", "<b>***"), invalidMask)
 	f(one.with("masked", secret), invalidMask)
 	f(one.with("masked", "sk_live_q8ZkT2vN***0001"), invalidMask)
 	f(one.with("masked", "sk_live_***q8ZkT2vN"), invalidMask)
@@ -145,6 +154,7 @@ func TestReportsAreChecked(t *testing.T) {
 	f(one.with("rule", "newer-rule", "masked", "new_***1234"), accepted)
 	f(one.with("rule", "newer-rule", "masked", "new_***1234", "fp1", nil), accepted)
 	f(one.with("where", nil), invalidWhere)
+	f(one.with("where", json.RawMessage("null")), invalidWhere)
 	f(one.with("where", "x"), invalidWhere)
 	f(at(), accepted)
 	f(at("file", strings.Repeat("ü", 256), "function", strings.Repeat("ü", 100)), accepted)
@@ -181,6 +191,7 @@ func TestBatchesAreChecked(t *testing.T) {
 		w.batchOf().with("release", strings.Repeat("r", 65)).String(), w.batchOf().with("release", "").String(),
 		w.batchOf().with("reports", nil).String(), w.batchOf().with("reports", "x").String(),
 		w.batchOf(make([]object, 51)...).String(), strings.Repeat("[", 100_000),
+		strings.Replace(w.batchOf().String(), "{", `{"id":"AAAAAAAAAAAAAAAAAAAAAA",`, 1), // a member twice
 	} {
 		w.send(400, body)
 	}
@@ -217,6 +228,10 @@ func TestBodiesAreBounded(t *testing.T) {
 	for platform, most := range map[string]int{config.DSNServer: 128 << 10, config.DSNBrowser: 60_000} {
 		post(platform, "", of(most), 202)
 		post(platform, "", of(most+1), 413)
+		r := httptest.NewRequest("POST", path, io.MultiReader(strings.NewReader(of(most+1))))
+		if rec := newWorld(t, platform).request(r); r.ContentLength >= 0 || rec.Code != 413 {
+			t.Errorf("%s, chunked: %d: %s", platform, rec.Code, rec.Body)
+		}
 		post(platform, "gzip", gzipped(of(most)), 202)
 		post(platform, "gzip", gzipped(of(most+1)), 413)
 		post(platform, "GZIP", gzipped(of(1000)), 202)
@@ -250,6 +265,33 @@ func TestBodiesAreDecompressedInTurn(t *testing.T) {
 		t.Errorf("%d %s", rec.Code, rec.Body)
 	}
 	w.send(202, w.batchOf(reportOf(1)).String())
+	<-w.in.unzipping
+	for range 2 { // the first one gives its place back
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		body := strings.NewReader(gzipped(w.batchOf(reportOf(1)).String()))
+		r := httptest.NewRequestWithContext(ctx, "POST", path, body)
+		r.Header.Set("Content-Encoding", "gzip")
+		if rec := w.request(r); rec.Code != 202 {
+			t.Errorf("%d %s", rec.Code, rec.Body)
+		}
+	}
+}
+
+// A report has the members of its type, and no others.
+func TestLocationHasItsMembers(t *testing.T) {
+	w := newWorld(t, config.DSNServer)
+	all := object{"method": "GET", "path": "/a", "status": 200, "file": "pay.js", "function": "charge", "line": 4}
+	w.report(reportOf(1).with("type", "response", "where", all))
+	if h := w.only(); h.Location.File != "" || h.Location.Function != "" || h.Location.Line != 0 ||
+		h.Location.URL != "/a" || h.Method != "GET" {
+		t.Errorf("%+v", h)
+	}
+	w = newWorld(t, config.DSNServer)
+	w.report(reportOf(1).with("type", "error", "where", all))
+	if h := w.only(); h.Location.File != "pay.js" || h.Location.URL != "" || h.Method != "" {
+		t.Errorf("%+v", h)
+	}
 }
 
 // Only POST with the key of a DSN is accepted, and every answer can be read by scripts.

@@ -3,6 +3,7 @@ package tripwire
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -22,12 +23,14 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/pkg/web"
 )
 
 // account is a configuration with one tripwire, whose key is "canary" and whose token is "token".
 type account struct {
 	tripwire *config.Tripwire
 	keysErr  error
+	keys     func(context.Context) error // if it is set: the error of FindingKeys
 
 	mu    sync.Mutex
 	ended []config.TripwireTest
@@ -65,7 +68,10 @@ func (a *account) EndTripwireTest(_ context.Context, _ string, used config.Tripw
 	return nil
 }
 
-func (a *account) FindingKeys(context.Context) (finding.Keys, error) {
+func (a *account) FindingKeys(ctx context.Context) (finding.Keys, error) {
+	if a.keys != nil {
+		return finding.Keys{Salt: []byte("salt")}, a.keys(ctx)
+	}
 	return finding.Keys{Salt: []byte("salt")}, a.keysErr
 }
 
@@ -182,6 +188,57 @@ func TestHits(t *testing.T) {
 			t.Errorf("%+v", queued)
 		}
 	})
+}
+
+// A hit has the address of the client.
+func TestHitsHaveTheClient(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		front := &web.Front{}
+		front.Wrap(func(_ http.ResponseWriter, req *http.Request) error {
+			r.CheckKey("canary", req)
+			return nil
+		}).ServeHTTP(httptest.NewRecorder(), request())
+		if hits := r.topic.take(); len(hits) != 1 || hits[0].RemoteIP != netip.MustParseAddr("192.0.2.1") {
+			t.Errorf("%+v", hits)
+		}
+	})
+}
+
+// What is in the queue at the end is produced, in spite of the end.
+func TestQueueIsEmptiedAtTheEnd(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		r.account.keys = func(ctx context.Context) error { return ctx.Err() }
+		for n := range 20 { // Run finds the queue or the end first
+			deps := r.deps
+			deps.Metrics = prometheus.NewRegistry()
+			w := New(deps)
+			w.CheckKey("canary", request())
+			w.CheckKey("canary", request())
+			if err := w.Run(ctx); err != nil {
+				t.Error(err)
+			}
+			if hits := r.topic.takeNow(); len(hits) != 2 {
+				t.Fatalf("time %d: %d hits", n, len(hits))
+			}
+		}
+	})
+}
+
+// Tests that were used are forgotten an hour after they would have ended.
+func TestUsedTestsAreForgotten(t *testing.T) {
+	x := tests{used: map[string]config.TripwireTest{}}
+	until := time.Unix(1_800_000_000, 0)
+	for n := range 200 {
+		test := config.TripwireTest{From: "192.0.2.1", Until: until.Add(time.Duration(n) * time.Minute)}
+		if tripwire := fmt.Sprint(n); !x.take(tripwire, test) || x.take(tripwire, test) {
+			t.Fatalf("test %d is not taken once", n)
+		}
+	}
+	if len(x.used) != 61 {
+		t.Errorf("%d tests are remembered", len(x.used))
+	}
 }
 
 // A use that is in the topic events makes the same hit whenever it is read, with what a request says. A test stays one,

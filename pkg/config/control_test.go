@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -320,17 +321,26 @@ func TestKeys(t *testing.T) {
 	if _, err := n.Authenticate(text + "x"); !errors.Is(err, ErrInvalidKey) {
 		t.Fatalf("unknown key: %v", err)
 	}
-	if _, _, err := n.CreateKey(ctx, NewKey{Name: "second", Scope: ReadWrite}); err != nil {
-		t.Fatal(err)
+	second := NewKey{Name: strings.Repeat("é", maxNameText), Scope: ReadWrite}
+	if _, k, err := n.CreateKey(ctx, second); err != nil || k.Name != second.Name || k.CreatedAt.IsZero() {
+		t.Fatalf("%+v, %v", k, err)
+	}
+	second.Name += "x"
+	if _, _, err := n.CreateKey(ctx, second); err == nil {
+		t.Error("a longer name is accepted")
 	}
 	if err := n.RevokeKey(ctx, k.ID); err != nil {
 		t.Fatal(err)
 	}
+	revoked := n.Keys(n.Account().ID)[1].RevokedAt
 	if _, err := n.Authenticate(text); !errors.Is(err, ErrInvalidKey) {
 		t.Fatalf("revoked key: %v", err)
 	}
 	if err := n.RevokeKey(ctx, k.ID); err != nil {
 		t.Fatalf("second revocation: %v", err)
+	}
+	if again := n.Keys(n.Account().ID)[1].RevokedAt; !again.Equal(revoked) {
+		t.Errorf("revoked at %v, and then at %v", revoked, again)
 	}
 	if err := n.RevokeKey(ctx, "key_nope"); !errors.Is(err, ErrNotFound) {
 		t.Fatalf("revocation of an unknown key: %v", err)

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -245,6 +246,10 @@ func TestImportRefuses(t *testing.T) {
 	a.create(t)
 	a.create(t)
 	doc := exportOf(t, a)
+	head, err := ReadExport(bytes.NewReader(doc), func(string, json.RawMessage) error { return nil })
+	if err != nil || !slices.Equal(head.MasterKeys, a.keyring.IDs()) || head.ExportedAt.IsZero() || head.Partitions != 4 {
+		t.Errorf("%+v, %v", head, err)
+	}
 	b := node(t, broker(t), Config{Node: "b"}, withKeys(newKeyring(t, GenerateMasterKey("test"))))
 	was := exportedEntities(b)
 	f := func(n *testNode, doc string, want error, words string) {
@@ -269,6 +274,93 @@ func TestImportRefuses(t *testing.T) {
 	}
 	if !slices.Equal(was, exportedEntities(b)) || len(exportedEntities(c)) != 1 {
 		t.Error("a refused import has written something")
+	}
+}
+
+// A document that a holder of the master key has written is refused too unless it is complete, and fits here.
+func TestImportRefusesEntities(t *testing.T) {
+	n := node(t, broker(t), Config{Node: "a"})
+	own := n.keyring.IDs()[0]
+	f := func(want error, words string, change func(head *ExportHeader), pairs ...string) {
+		t.Helper()
+		head := ExportHeader{Format: exportFormat, Version: exportVersion, Account: "acc_1", Partitions: 4,
+			Entities: len(pairs) / 2, MasterKeys: []string{own}}
+		if change != nil {
+			change(&head)
+		}
+		var doc bytes.Buffer
+		err := WriteExport(&doc, head, n.keyring, func(yield func(string, json.RawMessage) bool) {
+			for i := 0; i < len(pairs); i += 2 {
+				yield(pairs[i], json.RawMessage(pairs[i+1]))
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := importInto(t, n, doc.Bytes(), true); !errors.Is(err, want) ||
+			err != nil && !strings.Contains(err.Error(), words) {
+			t.Errorf("%v, want %v: %s", err, want, words)
+		}
+	}
+	const account = `{"id":"acc_1"}`
+	key := func(id, name string) string {
+		return `{"id":"` + id + `","name":"` + name + `","scope":"read","hash":"` + hash44 + `"}`
+	}
+	f(ErrInvalidExport, "unknown kind", nil, "account", account, "spaceship", "{}")
+	for k := conflog.FirstCallerKind; k < kinds; k++ {
+		if !kindTable[k].exported {
+			f(ErrInvalidExport, "unknown kind", nil, "account", account, n.KindName(k), "{}")
+		}
+	}
+	f(ErrInvalidExport, "line 3", nil, "account", account, "endpoint", `"x"`)
+	f(ErrInvalidExport, "two accounts", nil, "account", account, "account", account)
+	f(ErrInvalidExport, "the account that its header names", nil)
+	f(ErrInvalidExport, "the account that its header names", nil, "account", `{"id":"acc_2"}`)
+	f(ErrInvalidExport, "has no id", nil, "account", account, "key", key("", "a"))
+	f(ErrInvalidExport, "twice", nil, "account", account, "key", key("key_1", "a"), "key", key("key_1", "b"))
+	large := strings.Repeat("x", conflog.MaxEntityBytes)
+	f(ErrEntityTooLarge, "key_1", nil, "account", account, "key", key("key_1", large))
+	f(ErrInvalidExport, "it has 1 entities", func(h *ExportHeader) { h.Entities++ }, "account", account)
+	for _, other := range []string{"else:01234567", "else:", own + "0"} {
+		f(ErrMissingMasterKey, "", func(h *ExportHeader) { h.MasterKeys = append(h.MasterKeys, other) }, "account", account)
+	}
+	if len(exportedEntities(n)) != 1 || n.Account().ID == "acc_1" {
+		t.Errorf("a refused import has written %v", exportedEntities(n))
+	}
+	f(nil, "", func(h *ExportHeader) { h.MasterKeys = []string{own[:strings.IndexByte(own, ':')+1]} }, "account", account,
+		"key", key("key_1", "a"))
+	if n.Account().ID != "acc_1" || len(n.Keys("")) != 1 {
+		t.Errorf("account %s, keys %v", n.Account().ID, n.Keys(""))
+	}
+}
+
+// An endpoint keeps the partitions that exist here, and its move ends.
+func TestImportFitsPartitions(t *testing.T) {
+	im := &importing{documents: documents{&core{cfg: Config{Partitions: 4}}}}
+	e := &Endpoint{ID: "ep_1", Partition: 2, FormerPartitions: []int32{-1, 0, 3, 4}, Move: &PartitionMove{}}
+	im.fitPartitions(e)
+	if e.Partition != 2 || !slices.Equal(e.FormerPartitions, []int32{0, 3}) || e.Move != nil ||
+		im.progress.Warnings != nil {
+		t.Errorf("%+v, warnings %q", e, im.progress.Warnings)
+	}
+	e = &Endpoint{ID: "ep_1", Partition: 2, FormerPartitions: []int32{0}, Move: &PartitionMove{}}
+	if im.fitPartitions(e); e.Move != nil || len(e.FormerPartitions) != 1 {
+		t.Errorf("%+v", e)
+	}
+	for _, partition := range []int32{4, -1} {
+		e = &Endpoint{ID: "ep_1", Partition: partition, FormerPartitions: []int32{0, 1, 2, 3}}
+		im.fitPartitions(e)
+		if e.Partition != partitionOf("ep_1", 4) || len(e.FormerPartitions) != 3 ||
+			slices.Contains(e.FormerPartitions, e.Partition) {
+			t.Errorf("%+v", e)
+		}
+	}
+	for range 2 * maxWarnings {
+		im.warn("x")
+	}
+	if w := im.progress.Warnings; len(w) != maxWarnings || w[maxWarnings-2] != "x" ||
+		w[maxWarnings-1] != "… and more warnings" {
+		t.Errorf("%d warnings, the last ones %q", len(w), w[maxWarnings-2:])
 	}
 }
 
@@ -371,6 +463,8 @@ func TestImportValidatesTheDocument(t *testing.T) {
 	f("of an older version", old, signed, ErrUnsignedExport, "no MAC")
 
 	unsigned := ImportOptions{CheckURL: anyURL, Unsigned: true}
+	changed := withChecksum(t, doc, "https://example.com/hook", "https://elsewhere.example/")
+	f("changed, and not unsigned", changed, unsigned, ErrInvalidExport, "its MAC does not match")
 	private := ImportOptions{Unsigned: true, CheckURL: func(string) error {
 		return errors.New("URL names an address that is not public")
 	}}

@@ -74,6 +74,8 @@ func TestKeyringRefuses(t *testing.T) {
 	f("a")
 	f("a:")
 	f("a:c2hvcnQ=")
+	f("a:AAECAwQFBgcICQoLDA0ODw==") // a key of AES-128
+	f(good + "!")
 	f("a:not-base64-not-base64-not-base64-not-base64")
 	f(":" + good[2:])
 	f("a b:" + good[2:])

@@ -329,6 +329,13 @@ func TestSessionsEndEverywhere(t *testing.T) {
 				cheapHashes(nodes...)
 				u := withPassword(t, a, "ops@example.com", goodPassword)
 				addUser(t, a, "other@example.com", ReadWrite)
+				key, k, err := a.CreateKey(t.Context(), NewKey{Name: "ci", Scope: Read})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := c.Authenticate(key); err != nil { // CreateKey has waited for this node
+					t.Error(err)
+				}
 				for i, by := range nodes {
 					for _, n := range nodes {
 						if _, err := n.SessionUser(u.ID, "s", u.Epoch); err != nil {
@@ -364,6 +371,16 @@ func TestSessionsEndEverywhere(t *testing.T) {
 				}
 				if _, err := c.RedeemLink(t.Context(), "x"); !errors.Is(err, ErrLease) {
 					t.Errorf("a link on the node that is cut off: %v", err)
+				}
+				_, err = c.ChangePassword(t.Context(), u.ID, goodPassword, goodPassword+"2")
+				if !errors.Is(err, ErrLease) {
+					t.Errorf("a new password on the node that is cut off: %v", err)
+				}
+				if _, err := c.Authenticate(key); !errors.Is(err, ErrLease) {
+					t.Errorf("a key on the node that is cut off: %v", err)
+				}
+				if why, err := c.RefusalOf(&Act{Key: k.ID}); !errors.Is(err, ErrLease) || why != (ActRefusal{}) {
+					t.Errorf("the key of an act on the node that is cut off: %+v, %v", why, err)
 				}
 			})
 		})
@@ -457,5 +474,14 @@ func TestImportKeepsSessionsEnded(t *testing.T) {
 	}
 	if im, err := importInto(t, n, doc, false); err != nil || im.Changed != 0 {
 		t.Errorf("the same again: %+v, %v", im, err)
+	}
+}
+
+func TestPasswordBounds(t *testing.T) {
+	for length, ok := range map[int]bool{
+		MinPassword - 1: false, MinPassword: true, MaxPassword: true, MaxPassword + 1: false} {
+		if err := validatePassword(strings.Repeat("x", length)); (err == nil) != ok {
+			t.Errorf("%d bytes: %v", length, err)
+		}
 	}
 }

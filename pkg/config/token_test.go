@@ -60,11 +60,21 @@ func TestTokenRotation(t *testing.T) {
 	f(n, false, "tok_4")
 	f(n, true, "tok_5")
 	n.rotateToken(t, e.ID, "tok_6", later)
+	f(n, true, "tok_5")
+	n.rotateToken(t, e.ID, "tok_7", time.Time{}) // ends the current token at once, and the former one with it
+	f(n, false, "tok_5")
+	f(n, false, "tok_6")
+	n.rotateToken(t, e.ID, "tok_8", later)
+	if former := n.EndpointByToken("tok_8").FormerToken; !former.Until.Equal(later) {
+		t.Errorf("%+v", former)
+	} else if text, err := n.keyring.OpenString(e.ID, FieldToken, former.Token); err != nil || text != "tok_7" {
+		t.Errorf("the former token is %q, %v", text, err)
+	}
 	if err := n.DeleteEndpoint(t.Context(), e.ID, 0); err != nil {
 		t.Fatal(err)
 	}
-	f(n, false, "tok_5")
-	f(n, false, "tok_6")
+	f(n, false, "tok_7")
+	f(n, false, "tok_8")
 }
 
 func TestTokenOfAnotherEndpoint(t *testing.T) {

@@ -241,7 +241,7 @@ func TestFirstUser(t *testing.T) {
 	a := node(t, conf, admin)
 	users := a.Users()
 	if len(users) != 1 || users[0].Email != "ops@example.com" || !users[0].FromEnvironment ||
-		users[0].Scope != ReadWrite {
+		users[0].Scope != ReadWrite || users[0].Epoch == 0 || users[0].CreatedAt.IsZero() {
 		t.Fatalf("%+v", users)
 	}
 	if u, err := a.SignIn(t.Context(), "ops@example.com", "planted-password"); err != nil || u.ID != users[0].ID {
@@ -258,6 +258,48 @@ func TestFirstUser(t *testing.T) {
 	c := node(t, conf, admin)
 	if again := c.Users(); len(again) != 1 || again[0].Password != users[0].Password {
 		t.Errorf("%+v", again)
+	}
+}
+
+// The user of the environment is created beside the user of the first link alone, who has not used it.
+func TestAdminBesideOthers(t *testing.T) {
+	for name, c := range map[string]struct {
+		user User
+		want int
+	}{
+		"a link that was not used":  {User{FromEnvironment: true}, 2},
+		"a link that was used":      {User{FromEnvironment: true, LastSignInAt: time.Unix(1, 0)}, 1},
+		"a password":                {User{FromEnvironment: true, Password: "x"}, 1},
+		"a user whom one has added": {User{}, 1},
+	} {
+		n := node(t, broker(t), Config{Node: "a"})
+		cheapHashes(n)
+		c.user.Meta, c.user.Email, c.user.Scope = Meta{ID: UserID("a@example.com")}, "a@example.com", ReadWrite
+		if _, err := addEntity(t.Context(), n.core, kindUser, &c.user); err != nil {
+			t.Fatal(err)
+		}
+		n.cfg.AdminEmail, n.cfg.AdminPassword = "ops@example.com", "planted-password"
+		if err := n.ensureAdmin(t.Context()); err != nil || len(n.Users()) != c.want {
+			t.Errorf("%s: %d users, want %d: %v", name, len(n.Users()), c.want, err)
+		}
+	}
+}
+
+// The last user who may change something comes back without sessions.
+func TestRestoredUserHasNoSessions(t *testing.T) {
+	n := node(t, broker(t), Config{Node: "a"})
+	u := addUser(t, n, "ops@example.com", ReadWrite)
+	if same, err := n.SetUserScope(t.Context(), u.ID, ReadWrite, 0); err != nil || same.Scope != ReadWrite {
+		t.Errorf("%+v, %v", same, err)
+	}
+	if _, err := n.Delete(t.Context(), kindUser, u.ID, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := (users{n.core}).restoreUser(t.Context(), u); !errors.Is(err, ErrLastWriter) || len(n.Users()) != 1 {
+		t.Errorf("%v, users %v", err, n.Users())
+	}
+	if _, err := n.SessionUser(u.ID, "s", u.Epoch); !errors.Is(err, ErrSessionEnded) {
+		t.Errorf("a session from before: %v", err)
 	}
 }
 
@@ -280,7 +322,7 @@ func TestFirstLink(t *testing.T) {
 		t.Errorf("an earlier link: %v", err)
 	}
 	u, err := n.RedeemLink(ctx, token)
-	if err != nil || u.Email != "dev@localhost" || u.Scope != ReadWrite || len(n.Users()) != 1 {
+	if err != nil || u.Email != "dev@localhost" || u.Scope != ReadWrite || u.Epoch == 0 || len(n.Users()) != 1 {
 		t.Fatalf("%+v, %v", u, err)
 	}
 	token = link() // redeemed, but no password chosen

@@ -111,6 +111,13 @@ const (
 	maxDay           = 86_400
 )
 
+// Bounds of an ingest limit: events per second, and bytes of bodies per second.
+const (
+	MaxIngestEvents = 100_000
+	MinIngestBytes  = 1 << 10
+	MaxIngestBytes  = 1 << 30
+)
+
 func (e *Endpoint) validate(checkURL func(string) error) error {
 	if e.Metadata == nil {
 		e.Metadata = map[string]string{}
@@ -136,10 +143,14 @@ func (e *Endpoint) validate(checkURL func(string) error) error {
 		errs = append(errs, err, requireRange("dedup.window_seconds", e.Dedup.WindowSeconds, 1, maxDay))
 	}
 	if v := e.Verification; v != nil {
-		errs = append(errs, requireOneOf("verification.type", v.Type, verify.Types()...),
-			requireOneOf("verification.mode", v.Mode, "enforce", "observe"),
-			requireRange("verification.secrets", len(v.Secrets), 1, verify.MaxSecrets),
-			requireRange("verification.tolerance_seconds", v.ToleranceSeconds, 0, maxDay))
+		errs = append(errs, v.validate())
+	}
+	if l := e.IngestLimit; l != nil && l.EventsPerSecond != nil {
+		errs = append(errs, requireRange("ingest_limit.events_per_second", *l.EventsPerSecond, 1, MaxIngestEvents))
+	}
+	if l := e.IngestLimit; l != nil && l.BytesPerSecond != nil {
+		errs = append(errs,
+			requireRange("ingest_limit.bytes_per_second", *l.BytesPerSecond, MinIngestBytes, MaxIngestBytes))
 	}
 	for i := range e.Destinations {
 		d := &e.Destinations[i]
@@ -148,6 +159,18 @@ func (e *Endpoint) validate(checkURL func(string) error) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// validate validates all members but the texts of the secrets, which are sealed.
+func (v *Verification) validate() error {
+	conf := verify.Config{Type: v.Type, Header: v.Header, Algorithm: v.Algorithm, Encoding: v.Encoding, Prefix: v.Prefix,
+		SignedContent: v.SignedContent, Tolerance: verify.DefaultTolerance, Secrets: []string{"whsec_AAAA"}}
+	if err := conf.Validate(); err != nil {
+		return fmt.Errorf("verification: %w", err)
+	}
+	return errors.Join(requireOneOf("verification.mode", v.Mode, "enforce", "observe"),
+		requireRange("verification.secrets", len(v.Secrets), 1, verify.MaxSecrets),
+		requireRange("verification.tolerance_seconds", v.ToleranceSeconds, 0, maxDay))
 }
 
 // headerName matches header names in the form in which they are stored and sent.

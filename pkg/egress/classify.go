@@ -1,14 +1,10 @@
 package egress
 
 import (
-	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"io"
 	"net"
-	"net/http"
-	"os"
 	"regexp"
 	"strings"
 	"syscall"
@@ -57,29 +53,15 @@ func Classify(err error) event.ErrorCode {
 
 // isTimeout covers the attempt's deadline, a connect or handshake that took too long, and a TCP timeout (ETIMEDOUT).
 func isTimeout(err error) bool {
-	var timeout net.Error
-	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) ||
-		errors.As(err, &timeout) && timeout.Timeout()
+	var timeout net.Error // context.DeadlineExceeded and os.ErrDeadlineExceeded too
+	return errors.As(err, &timeout) && timeout.Timeout()
 }
 
-// isTLS covers invalid certificates, a peer that does not speak TLS, and alerts from either side. crypto/tls has types
-// for some of its errors only; the texts of the others begin with "tls: ".
+// isTLS covers invalid certificates, a peer that does not speak TLS, and alerts from either side. The innermost errors
+// of crypto/tls begin with "tls: "; most have no type. That of an invalid certificate is one of crypto/x509.
 func isTLS(err error) bool {
 	var verification *tls.CertificateVerificationError
-	var record tls.RecordHeaderError
-	var alert *net.OpError
-	var ech *tls.ECHRejectionError
-	switch {
-	case errors.As(err, &verification), errors.As(err, &record), errors.As(err, &ech),
-		errors.Is(err, http.ErrSchemeMismatch):
-		return true
-	case errors.As(err, &x509.UnknownAuthorityError{}), errors.As(err, &x509.HostnameError{}),
-		errors.As(err, &x509.CertificateInvalidError{}):
-		return true
-	case errors.As(err, &alert) && (alert.Op == "remote error" || alert.Op == "local error"):
-		return true
-	}
-	return strings.HasPrefix(rootText(err), "tls: ")
+	return errors.As(err, &verification) || strings.HasPrefix(rootText(err), "tls: ")
 }
 
 func isUnreachable(err error) bool {

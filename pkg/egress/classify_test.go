@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -259,13 +260,16 @@ func TestClassifyErrors(t *testing.T) {
 	f(dial(syscall.ETIMEDOUT), event.CodeTimeout)
 	f(dial(syscall.EPIPE), event.CodeConnectionReset)
 	f(dial(syscall.ECONNABORTED), event.CodeConnectionReset)
+	f(fmt.Errorf("write: %w", net.ErrClosed), event.CodeConnectionReset)
 	f(dial(syscall.EMFILE), event.CodeInternal)
 	f(dial(syscall.ENFILE), event.CodeInternal)
 	f(&net.DNSError{Err: "i/o timeout", Name: "a.example", IsTimeout: true}, event.CodeDNS)
 	f(fmt.Errorf("read body: %w", context.DeadlineExceeded), event.CodeTimeout)
+	f(fmt.Errorf("read body: %w", os.ErrDeadlineExceeded), event.CodeTimeout)
 	f(context.Canceled, event.CodeNetwork)
 	f(fmt.Errorf("send: %w", &AddressBlockedError{Class: Private}), event.CodeAddressBlocked)
 	f(errors.New("tls: handshake failure"), event.CodeTLS)
+	f(fmt.Errorf("dial: %w", &net.OpError{Op: "local error", Err: errors.New("tls: bad record MAC")}), event.CodeTLS)
 	f(errors.New("anything else"), event.CodeNetwork)
 
 	tr := newTransport(t, Config{})
@@ -275,6 +279,8 @@ func TestClassifyErrors(t *testing.T) {
 	}
 	req.Header.Set("X-A", "a\r\nX-B: b")
 	_, err = tr.RoundTrip(req)
+	f(err, event.CodeInternal)
+	_, err = tr.RoundTrip(&http.Request{Header: http.Header{}})
 	f(err, event.CodeInternal)
 }
 

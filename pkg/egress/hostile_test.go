@@ -230,6 +230,7 @@ func TestPublicNameIsReached(t *testing.T) {
 	f("https://intranet/", &AddressBlockedError{Class: NotAName})
 	f("https://93.184.215.14/", &AddressBlockedError{Class: NotAName})
 	f("https://[2606:4700:4700::1111]/", &AddressBlockedError{Class: NotAName})
+	f("https://[2606:4700:4700::1111%25a.b]/", &AddressBlockedError{Class: NotAName})
 }
 
 // A blocked address does not prevent a connection to the allowed addresses of the same name.
@@ -278,6 +279,7 @@ func TestAddressBlockedErrorText(t *testing.T) {
 	f(PlainHTTP, "only https")
 	f(Port, "443 or 1024 to 65535")
 	f(NotAName, "full name")
+	f(OwnURL, "points to this relay")
 }
 
 func TestLookupWarning(t *testing.T) {
@@ -345,6 +347,18 @@ func TestNewResolver(t *testing.T) {
 	f("dns.example.com", false)
 	f("10.0.0.2:", false)
 	f("10.0.0.2:99999", false)
+	resolver, err := NewResolver("127.0.0.1")
+	if err != nil || !resolver.PreferGo {
+		t.Fatalf("%+v, %v", resolver, err)
+	}
+	conn, err := resolver.Dial(t.Context(), "udp", "192.0.2.1:53") // sends nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if got := conn.RemoteAddr().String(); got != "127.0.0.1:53" {
+		t.Errorf("asks %s", got)
+	}
 	if _, err := NewTransport(Config{DNSServer: "dns.example.com"}); err == nil {
 		t.Error("a transport takes a DNS server that is not an address")
 	}
@@ -393,8 +407,9 @@ func TestMalformedStatus(t *testing.T) {
 	defer s.Close()
 	policy := loopbackAllowed
 	policy.AllowHTTP = true
-	_, err := get(t, newTransport(t, Config{Policy: policy}), s.URL)
-	if code := Classify(err); code != event.CodeNetwork || !strings.Contains(Message(err), "000") {
-		t.Errorf("%q, %v", code, err)
+	tr := newTransport(t, Config{Policy: policy})
+	_, err := get(t, tr, s.URL)
+	if code := Classify(err); code != event.CodeNetwork || !strings.Contains(Message(err), "000") || inFlight(tr) != 0 {
+		t.Errorf("%q, %v, %d requests in flight", code, err, inFlight(tr))
 	}
 }

@@ -67,7 +67,7 @@ func splitHostname(raw string) (host, port string, err error) {
 	host = strings.TrimSuffix(host, ".") // the root; certificates name hosts without it
 	host, err = asciiHost(host)
 	switch {
-	case err != nil || host == "":
+	case err != nil:
 		return "", "", &HostnameError{"is not a valid host name; write it as www.example.com"}
 	case len(host) > maxHostname:
 		return "", "", tooLongHostname()

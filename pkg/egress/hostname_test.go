@@ -32,6 +32,9 @@ func TestCheckHostname(t *testing.T) {
 	f(strict, "ｗｗｗ。example。com", "www.example.com")
 	f(strict, "shop.github.io", "shop.github.io")
 	f(strict, "_x.example.com", "_x.example.com")
+	longest := strings.Repeat("aaaaaaaaa.", 18) + "aaaaaa.com"
+	f(strict, longest, longest)
+	f(Policy{}, "relay.example.com", "relay.example.com")
 	for raw, reason := range map[string]string{
 		"": "not a valid", "a..b": "not a valid", "exa mple.com": "not a valid", "-a.example.com": "not a valid",
 		"xn--zz--.example.com": "not a valid", strings.Repeat("a", 64) + ".example.com": "not a valid",
@@ -54,4 +57,13 @@ func TestCheckHostname(t *testing.T) {
 	refused(local, "127.0.0.1:8080", "of this relay")
 	refused(local, "com", "public suffix")
 	refused(local, "shop.test:70000", "port")
+	refused(local, "shop.test:0", "port")
+	f(local, "localhost", "localhost")
+	v6 := Policy{Allow: []netip.Prefix{netip.MustParsePrefix("::1/128")}, OwnURLs: NewOwnURLs("https://localhost", nil)}
+	f(v6, "[::1]:8443", "[::1]:8443")
+	refused(v6, "::1", "of this relay")
+	refused(v6, "localhost", "of this relay")
+	v6.OwnURLs = strict.OwnURLs
+	f(v6, "::1", "[::1]")
+	refused(v6, "relay.example.com:8443", "of this relay")
 }

@@ -47,8 +47,8 @@ func NewOwnURLs(baseURL string, names []string) *OwnURLs {
 }
 
 func isLoopbackName(host string) bool {
-	addr, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && addr.IsLoopback()
+	addr, _ := netip.ParseAddr(host) // of a name: no address
+	return host == "localhost" || addr.IsLoopback()
 }
 
 // Matches reports whether the relay itself would handle a request to u as one of ownPaths.

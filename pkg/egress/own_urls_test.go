@@ -39,14 +39,15 @@ func TestOwnURLsAreRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		req, err := http.NewRequest("POST", target, strings.NewReader("x"))
+		body := &closeRecorder{Reader: strings.NewReader("x")}
+		req, err := http.NewRequest("POST", target, body)
 		if err != nil {
 			t.Fatal(err)
 		}
 		_, err = transport.RoundTrip(req)
 		var blocked *AddressBlockedError
-		if !errors.As(err, &blocked) || blocked.Class != OwnURL {
-			t.Errorf("%s of %s, sent: %v", target, base, err)
+		if !errors.As(err, &blocked) || blocked.Class != OwnURL || !body.closed {
+			t.Errorf("%s of %s, sent: %v, body closed: %t", target, base, err, body.closed)
 		}
 	}
 	base, names := "https://relay.example.com", []string{"hooks.example.com"}
@@ -79,4 +80,11 @@ func TestOwnURLsAreRefused(t *testing.T) {
 		f("http://127.0.0.1:8080", nil, target, true)
 	}
 	f("http://localhost:8080", nil, "http://127.0.0.1:8081/in/t", false)
+	f("http://192.0.2.1:8080", nil, "http://127.0.0.1:8080/in/t", false)
+	f("http://relay.example.com", nil, "http://relay.example.com:80/in/t", true)
+	for _, base := range []string{"https://relay example.com", "https://relay.example.com:0"} {
+		if NewOwnURLs(base, nil) != nil {
+			t.Errorf("%q has URLs", base)
+		}
+	}
 }

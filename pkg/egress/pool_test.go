@@ -295,6 +295,99 @@ func TestUnusedPoolsAreDeleted(t *testing.T) {
 	})
 }
 
+// A pool is shared in turn: while a request of its destination is in flight, or after one has timed out, it is not used
+// for another destination.
+func TestPoolsAreSharedInTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ps := pools{origins: make(map[origin]*originPools), lastSweep: time.Now()}
+		use := func(dest string) *pool { return ps.acquire(mustParse(t, "http://example.com/hook"), dest) }
+		a := use("a")
+		x := &exchange{pools: &ps, pool: use("a"), ctx: t.Context()}
+		if a != x.pool || a.address != "example.com:80" || a.inFlight.Load() != 2 {
+			t.Errorf("%s, %d in flight", a.address, a.inFlight.Load())
+		}
+		x.release()
+		x.release() // a body may be closed twice
+		b := use("b")
+		if b == a || a.inFlight.Load() != 1 {
+			t.Error("two destinations share a pool at the same time")
+		}
+		ps.release(b, true)
+		c := use("c")
+		if c == b {
+			t.Error("a pool is used after a timeout")
+		}
+		if use("c") != c {
+			t.Error("a destination has two pools")
+		}
+		ps.release(c, true)
+		ps.release(c, false)
+		if use("d") == c {
+			t.Error("a pool is used after a timeout of another request")
+		}
+		ps.release(a, false)
+
+		// A sweep keeps what was used lately.
+		time.Sleep(idleTimeout - time.Second)
+		if use("e") != a {
+			t.Error("an idle pool is not used")
+		}
+		ps.release(a, false)
+		time.Sleep(time.Second)
+		for _, host := range []string{"https://one.example/", "https://two.example/"} { // the first one sweeps
+			ps.release(ps.acquire(mustParse(t, host), "a"), false)
+		}
+		if use("e") != a {
+			t.Error("a sweep deletes a pool that was used lately")
+		}
+	})
+}
+
+// inFlight returns the number of requests in flight.
+func inFlight(tr *Transport) (n int64) {
+	tr.pools.mu.Lock()
+	defer tr.pools.mu.Unlock()
+	for _, o := range tr.pools.origins {
+		for _, p := range o.used {
+			n += p.inFlight.Load()
+		}
+	}
+	return n
+}
+
+// A request is in flight until the body of its response is closed, and none is after a failure. The receiver sees the
+// host of the URL, or the one that the request names, and never the name of a pool.
+func TestRequestsInFlight(t *testing.T) {
+	for _, http2 := range []bool{false, true} {
+		hosts := make(chan string, 1)
+		srv, url := startTLS(t, http2, func(w http.ResponseWriter, r *http.Request) {
+			hosts <- r.Host
+			_, _ = io.WriteString(w, "ok")
+		})
+		tr := transportTo(t, srv)
+		for host, want := range map[string]string{"": strings.TrimPrefix(url, "https://"), "other.example": "other.example"} {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Host = host
+			res, err := tr.RoundTrip(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := <-hosts; got != want || inFlight(tr) != 1 {
+				t.Errorf("the receiver sees %q, want %q; %d in flight", got, want, inFlight(tr))
+			}
+			if read(t, res); inFlight(tr) != 0 {
+				t.Errorf("%d in flight after the response", inFlight(tr))
+			}
+		}
+		if _, err := get(t, tr, "https://10.0.0.1/"); err == nil || inFlight(tr) != 0 {
+			t.Errorf("%v, %d in flight after a failure", err, inFlight(tr))
+		}
+	}
+}
+
 func mustParse(t *testing.T, text string) *url.URL {
 	t.Helper()
 	u, err := url.Parse(text)

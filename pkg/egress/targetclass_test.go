@@ -156,6 +156,8 @@ func TestPolicyClassifyAddr(t *testing.T) {
 	f("::ffff:127.0.0.1", IPv4Mapped)
 	f("::1", Loopback)
 	f("fe80::1%eth0", LinkLocal)
+	f("fd12::1%eth0", Allowed)
+	f("2606:4700::1%eth0", OwnAddress)
 }
 
 func TestClassifyTarget(t *testing.T) {

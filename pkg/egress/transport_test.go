@@ -10,15 +10,19 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/eventrelay/relay/pkg/event"
 )
 
 var loopbackAllowed = Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
@@ -392,6 +396,69 @@ func TestSilentHTTP2ConnectionIsClosed(t *testing.T) {
 		srv.Close()
 		wg.Wait()
 	})
+}
+
+// A TLS handshake is limited even if the request is not; the connection is closed then.
+func TestSilentHandshakeIsClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr, err := NewTransport(Config{Policy: loopbackAllowed})
+		if err != nil {
+			t.Fatal(err)
+		}
+		closed := make(chan error, 1)
+		tr.dial = func(context.Context, string, string) (net.Conn, error) {
+			client, server := net.Pipe()
+			go func() {
+				_, err := io.Copy(io.Discard, server)
+				closed <- err
+			}()
+			return client, nil
+		}
+		var hooks []string
+		ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
+			TLSHandshakeStart: func() { hooks = append(hooks, "start") },
+			TLSHandshakeDone:  func(_ tls.ConnectionState, err error) { hooks = append(hooks, fmt.Sprint("done ", err != nil)) },
+		})
+		start := time.Now()
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://example.com/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = tr.RoundTrip(req)
+		if Classify(err) != event.CodeTimeout || !strings.HasPrefix(Message(err), "TLS handshake: ") {
+			t.Errorf("given up with %v", err)
+		}
+		if d := time.Since(start); d != handshakeTimeout {
+			t.Errorf("given up after %s", d)
+		}
+		if err := <-closed; err != nil {
+			t.Error(err)
+		}
+		if want := []string{"start", "done true"}; !slices.Equal(hooks, want) {
+			t.Errorf("hooks %q, want %q", hooks, want)
+		}
+	})
+}
+
+// Idle connections, and silent ones, have limits that no other test reaches.
+func TestTransportLimits(t *testing.T) {
+	for _, c := range []struct{ set, want int }{{0, MaxIdle}, {7, 7}} {
+		tr := newTransport(t, Config{MaxIdle: c.set})
+		if tr.inner.MaxIdleConns != c.want || tr.inner.IdleConnTimeout != idleTimeout {
+			t.Errorf("%d idle connections for %s", tr.inner.MaxIdleConns, tr.inner.IdleConnTimeout)
+		}
+		if h := tr.inner.HTTP2; h.PingTimeout != pingTimeout || h.WriteByteTimeout != writeTimeout ||
+			h.MaxReceiveBufferPerConnection != connWindow {
+			t.Errorf("HTTP/2: %+v", *h)
+		}
+	}
+	g := newGuard(Policy{}, net.DefaultResolver)
+	if g.dottedNames.Timeout != connectTimeout || g.allowedOnly.Timeout != connectTimeout {
+		t.Errorf("a connection may take %s, %s", g.dottedNames.Timeout, g.allowedOnly.Timeout)
+	}
+	if err := g.checkCandidate("/run/engine.sock", true); Classify(err) != event.CodeAddressBlocked {
+		t.Errorf("a socket that is no address: %v", err)
+	}
 }
 
 // pipeListener accepts the server ends of pipes.

@@ -76,7 +76,7 @@ func (p Policy) checkParts(u *url.URL, raw string) error {
 		return urlError("must use https; change http:// to https://%s", p.hostAdvice(u.Hostname()))
 	case u.Scheme != "https" && u.Scheme != "http":
 		return urlError("must begin with https://")
-	case u.Opaque != "" || u.Hostname() == "":
+	case u.Hostname() == "":
 		return urlError("has no host; write it as https://host/path")
 	case u.User != nil:
 		return urlError("must not contain a user name or password; a destination has headers for credentials")

@@ -54,6 +54,7 @@ func TestCheckURLAccepts(t *testing.T) {
 	f(Policy{}, "https://ｅｘａｍｐｌｅ.com/", "https://example.com/")
 	f(Policy{}, "https://b%C3%BCcher.example/", "https://xn--bcher-kva.example/")
 	same(Policy{}, "https://"+strings.Repeat("a.", 126)+"a/")
+	same(Policy{}, "https://"+strings.Repeat("a", 63)+".example.com/")
 	same(Policy{}, "https://example.com/"+strings.Repeat("a", maxURL-len("https://example.com/")))
 
 	same(withHTTP, "http://example.com/")
@@ -68,6 +69,8 @@ func TestCheckURLAccepts(t *testing.T) {
 	f(loopback, "https://[0:0:0:0:0:0:0:1]/", "https://[::1]/")
 	same(loopback, "https://localhost:25/")
 	same(loopback, "https://web.localhost:8443/")
+	same(loopback, "https://web.localhost:25/")
+	same(Policy{Allow: []netip.Prefix{netip.MustParsePrefix("::1/128")}}, "https://localhost/")
 	same(loopback, "https://receiver:8443/")
 	same(loopback, "https://receiver:25/")
 	same(private, "https://10.1.2.3:80/")
@@ -114,6 +117,7 @@ func TestCheckURLRefuses(t *testing.T) {
 	f(Policy{}, "https://example.com/#", "fragment")
 	f(Policy{}, "https://example.com/"+strings.Repeat("a", maxURL), "longer than 2048")
 	f(Policy{}, "https://example.com/"+strings.Repeat("ü", 500), "longer than 2048") // longer once it is encoded
+	f(Policy{}, "https://example.com:"+strings.Repeat("0", maxURL)+"443/", "longer than 2048")
 	f(Policy{}, " https://example.com/", "contains white space")
 	f(Policy{}, "https://example.com/\n", "contains white space")
 	f(Policy{}, "https://exa mple.com/", "contains white space")
@@ -137,6 +141,8 @@ func TestCheckURLRefuses(t *testing.T) {
 	f(Policy{}, "https://-a.example.com/", "not a valid name")
 	f(Policy{}, "https://a-.example.com/", "not a valid name")
 	f(Policy{}, "https://a*.example.com/", "not a valid name")
+	f(Policy{}, "https://a=.example.com/", "not a valid name")
+	f(Policy{}, "https://~a.example.com/", "not a valid name")
 	f(Policy{}, "https://"+strings.Repeat("a", 64)+".com/", "not a valid name")
 	f(Policy{}, "https://"+strings.Repeat("a.", 127)+"a/", "longer than 253")
 	f(Policy{}, "https://xn--a.example/", "international name")
@@ -150,8 +156,13 @@ func TestCheckURLRefuses(t *testing.T) {
 		f(Policy{}, local, networkAdvice)
 	}
 	for _, local := range []string{"https://localhost:3000/", "http://localhost:3000/", "http://app.localhost/",
-		"http://127.0.0.1:3000/"} {
+		"http://127.0.0.1:3000/", "http://LocalHost:3000/"} {
 		f(Policy{}, local, localAdvice)
+	}
+	for _, p := range []Policy{{}, loopback} {
+		if _, err := p.CheckURL("http://example.com/"); err.Error() != "URL must use https; change http:// to https://" {
+			t.Errorf("a public host has the advice %q", err)
+		}
 	}
 	f(loopback, "http://localhost:3000/", httpAdvice) // one of the two settings is there
 	f(loopback, "http://127.0.0.1:3000/", httpAdvice)
@@ -163,6 +174,13 @@ func TestCheckURLRefuses(t *testing.T) {
 	f(private, "https://localhost/", "names this machine")
 	f(private, "https://a.localhost/", "names this machine")
 	f(Policy{OwnAddrs: ownOf("8.8.4.4")}, "https://8.8.4.4/", "not public (own_address)")
+}
+
+// Bytes that would end or break a request line are escaped, whether CheckURL accepts them or not.
+func TestEscapeQuery(t *testing.T) {
+	if got := escapeQuery("a \r\n\"<>\x7f\x80z"); got != "a%20%0D%0A%22%3C%3E%7F%80z" {
+		t.Errorf("%q", got)
+	}
 }
 
 // The message is part of an API response. It must not repeat the URL, which may contain a secret.

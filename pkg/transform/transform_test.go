@@ -104,6 +104,36 @@ func TestSpecErrors(t *testing.T) {
 	}
 }
 
+// What is exactly at a bound is accepted.
+func TestSpecBounds(t *testing.T) {
+	name := strings.Repeat("x", MaxName)
+	for _, ops := range []string{
+		`[{"op":"rename","from":"a","to":"b","on_conflict":"error"}]`,
+		`[{"op":"wrap","key":"` + name + `"}]`,
+		`[{"op":"drop","paths":["/` + name + `"]}]`,
+		`[{"op":"drop","paths":["` + strings.Repeat("/a", MaxSteps) + `"]}]`,
+		`[{"op":"drop","paths":["` + strings.Repeat("/"+strings.Repeat("x", 127), MaxPath/128) + `"]}]`,
+		`[{"op":"drop","paths":[` + strings.Repeat(`"a",`, MaxPaths-1) + `"a"]}]`,
+		`[{"op":"add","path":"a","value":"` + strings.Repeat("v", MaxValue-2) + `"}]`,
+		`[` + strings.Repeat(`{"op":"wrap","key":"k"},`, MaxOps-1) + `{"op":"wrap","key":"k"}]`,
+	} {
+		if _, err := Compile(parse(t, ops)); err != nil {
+			t.Errorf("%.80s: %v", ops, err)
+		}
+	}
+	_, err := Compile([]Op{{Op: Drop, Paths: []string{"a\xff"}}})
+	if err == nil || !strings.Contains(err.Error(), "UTF-8") {
+		t.Errorf("a path that is not UTF-8: %v", err)
+	}
+	growing := program(t, `[{"op":"wrap","key":"k"},{"op":"add","path":"/l/*/x","value":1},{"op":"wrap","key":"k"}]`)
+	if n := growing.MaxOutput(1000, 1<<20); n < 1000+500*len(`{"x":1},`) || n > 100_000 {
+		t.Errorf("1000 bytes may become %d", n)
+	}
+	if n := growing.MaxOutput(1000, 2000); n != 2000 {
+		t.Errorf("1000 bytes may become %d, at most 2000", n)
+	}
+}
+
 // Results, what operations add on the way, and work are bounded, whatever the document is.
 func TestResultsAreBounded(t *testing.T) {
 	numbers := func(n int) string { return `{"l":[` + strings.TrimSuffix(strings.Repeat("0,", n), ",") + `]}` }

@@ -46,6 +46,7 @@ func TestValidate(t *testing.T) {
 	f(func(c *Config) { c.Secrets = []string{""} }, "secret")
 	f(func(c *Config) { c.Secrets = []string{"a", " b", "c\n"} }, "secrets[1]", "secrets[2]")
 	f(func(c *Config) { c.Secrets = []string{"a\xff"} }, "secret")
+	f(func(c *Config) { c.Secrets = []string{"a\nb"} }, "secret")
 	f(func(c *Config) { c.Secrets = []string{strings.Repeat("a", MaxSecret)} })
 	f(func(c *Config) { c.Secrets = []string{strings.Repeat("a", MaxSecret+1)} }, "secret")
 	f(func(c *Config) { c.Secrets = []string{"größe"} })
@@ -62,6 +63,8 @@ func TestValidate(t *testing.T) {
 	f(func(c *Config) {
 		c.Header, c.Algorithm, c.Encoding, c.Prefix = "X-Acme-Signature", "sha512", "base64", "HMAC "
 	})
+	f(func(c *Config) { c.Header = "X-AZ-az-09" })
+	f(func(c *Config) { c.Header = strings.Repeat("x", maxName) })
 	f(func(c *Config) { c.Header = "X Acme" }, "header")
 	f(func(c *Config) { c.Header = "X-Größe" }, "header")
 	f(func(c *Config) { c.Header = strings.Repeat("x", maxName+1) }, "header")
@@ -69,6 +72,9 @@ func TestValidate(t *testing.T) {
 	f(func(c *Config) { c.Encoding = "base32" }, "encoding")
 	f(func(c *Config) { c.Prefix = " sha256=" }, "prefix")
 	f(func(c *Config) { c.Prefix = "sha256\t" }, "prefix")
+	f(func(c *Config) { c.Prefix = "größe=" }, "prefix")
+	f(func(c *Config) { c.Prefix = "\x7f" }, "prefix")
+	f(func(c *Config) { c.Prefix = strings.Repeat("~", maxPrefix) })
 	f(func(c *Config) { c.Prefix = strings.Repeat("x", maxPrefix+1) }, "prefix")
 
 	f(func(c *Config) { c.SignedContent = "{timestamp}.{body}" })
@@ -83,7 +89,8 @@ func TestValidate(t *testing.T) {
 	f(func(c *Config) { c.SignedContent = "{timestamp:}{body}" }, "signed_content")
 	f(func(c *Config) { c.SignedContent = "{timestamp:X Ts}{body}" }, "signed_content")
 	f(func(c *Config) { c.SignedContent = "{timestamp}{timestamp:X-Ts}{body}" }, "signed_content")
-	f(func(c *Config) { c.SignedContent = "{body}" + strings.Repeat("x", maxTemplate) }, "signed_content")
+	f(func(c *Config) { c.SignedContent = "{body}" + strings.Repeat("x", maxTemplate-6) })
+	f(func(c *Config) { c.SignedContent = "{body}" + strings.Repeat("x", maxTemplate-5) }, "signed_content")
 	f(func(c *Config) { c.SignedContent, c.Prefix = "{timestamp}.{body}", "a,b=" }, "prefix")
 	f(func(c *Config) { c.SignedContent, c.Prefix = "{timestamp}.{body}", "t=" }, "prefix")
 	f(func(c *Config) { c.SignedContent, c.Prefix = "{timestamp:X-Ts}.{body}", "t=" })

@@ -222,7 +222,10 @@ func (x *explainer) keyOf(secret string) string {
 	if x.decode == nil {
 		return secret
 	}
-	key, _ := x.decode(secret)
+	key, err := x.decode(secret)
+	if err != nil {
+		return "" // key is what stands before the fault
+	}
 	return key
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -474,6 +475,38 @@ func TestExplainLargeBody(t *testing.T) {
 	}
 	x.body = bytes.Replace(body, []byte(":"), []byte(": "), 1)
 	x.wantFinding(t, "large", "no_cause")
+	x.signing.SignedContent, x.body = "{body}", body
+	x.change = func(h http.Header) { h.Set(stripeHeader, "t=1760000000,"+h.Get(stripeHeader)) }
+	x.wantFinding(t, "large, without the timestamp", "no_cause")
+	x.signed, x.body = []byte("{}"), []byte("{}")
+	x.wantFinding(t, "small, without the timestamp", "content")
+}
+
+// The signatures that are read, and the characters of a secret that are shown, are limited.
+func TestExplainBounds(t *testing.T) {
+	list := strings.Repeat(strings.Repeat("ab", 32)+" ", maxReceived+1)
+	if n := len(receivedMACs(list)); n != maxReceived {
+		t.Errorf("%d signatures", n)
+	}
+	for secret, want := range map[string]string{"elevenbytes": "", "twelve bytes": "ytes"} {
+		x := imitate(GitHub, secret)
+		if got := x.explain(t).Secrets[0].Last4; got != want {
+			t.Errorf("%q shows %q", secret, got)
+		}
+	}
+}
+
+// A request without a signature is told the names of the headers of the specification.
+func TestExplainNamesHeaders(t *testing.T) {
+	c := Config{Type: StandardWebhooks, Secrets: []string{otherSecret}, Tolerance: DefaultTolerance}
+	want := []string{"Webhook-Signature", "Webhook-Timestamp", "Webhook-Id"}
+	if out := Explain(c, Request{Now: explained}); !slices.Equal(out.Headers, want) {
+		t.Errorf("%q, want %q", out.Headers, want)
+	}
+	out := Explain(Config{Type: HMAC, Secrets: []string{"x"}, SignedContent: "{body}{body}"}, Request{})
+	if out.Reason == "" || out.Findings[0].Code != "unknown_scheme" {
+		t.Errorf("%+v", out)
+	}
 }
 
 // For any request, Explain agrees with Check, and shows no more than the beginning of a signature.

@@ -58,13 +58,15 @@ func TestHMACTemplates(t *testing.T) {
 		want(t, c, r, "")
 		stale := r
 		stale.Now = now.Add(c.Tolerance + time.Second)
-		want(t, c, stale, map[bool]Reason{true: TimestampOutsideTolerance}[c.SignedContent != ""])
+		stamped := strings.Contains(c.SignedContent, "{timestamp")
+		want(t, c, stale, map[bool]Reason{true: TimestampOutsideTolerance}[stamped])
 		forged := stale
 		forged.Body = []byte("{}")
 		want(t, c, forged, SignatureMismatch)
 	}
 	f(Config{}, body, "X-Signature", "")
 	f(Config{Header: "x-acme-hmac", Prefix: "sha256="}, body, "X-Acme-Hmac", "sha256=")
+	f(Config{SignedContent: "<{body}>"}, "<"+body+">", "X-Signature", "")
 	f(Config{SignedContent: "{timestamp}.{body}", Prefix: "v1="}, "1760000000."+body, "X-Signature", "t=1760000000,v1=")
 	f(Config{SignedContent: "{timestamp}.{body}", Prefix: "v1="}, "1760000000."+body, "X-Signature",
 		"t=1760000000, v0=00, v1=")
@@ -102,6 +104,7 @@ func TestHMACFaults(t *testing.T) {
 	f(SignatureMissing, "{timestamp:X-Ts}.{body}", "v1="+mac)
 	f(SignatureMalformed, "{timestamp:X-Ts}.{body}", "v1="+mac, "1760000000", "1760000000")
 	f(SignatureMalformed, "{timestamp:X-Ts}.{body}", "v1="+mac, "0001-01-01T00:00:00Z")
+	f(SignatureMalformed, "{timestamp:X-Ts}.{body}", "v1="+mac, "+176000000000")
 	f(SignatureMalformed, "{timestamp:X-Ts}.{body}", mac, "1760000000")
 	f(SignatureMismatch, "{timestamp:X-Ts}.{body}", "v1="+mac, "1760000001")
 }

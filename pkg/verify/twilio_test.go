@@ -49,6 +49,9 @@ func TestSignedURLs(t *testing.T) {
 		"https://h:443/?a=~%20&b=")
 	f("https://h/x?", "https://h/x?", "https://h:443/x?")
 	f("https://h/?a=%zz", "https://h/?a=%zz", "https://h:443/?a=%zz")
+	f("https://h/?%zz=a", "https://h/?%zz=a", "https://h:443/?%zz=a")
+	f("https://h/?a=09azAZ[{:", "https://h/?a=09azAZ[{:", "https://h:443/?a=09azAZ[{:", "https://h/?a=09azAZ%5B%7B%3A",
+		"https://h:443/?a=09azAZ%5B%7B%3A")
 	f("/in/t", "/in/t")
 }
 

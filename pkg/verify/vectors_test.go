@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -132,6 +133,9 @@ func TestVendorSignaturesAreAccepted(t *testing.T) {
 
 // Every scheme of the list has a sample, and those with a check can sign.
 func TestEverySchemeIsComplete(t *testing.T) {
+	if len(Providers()) != len(schemes) || len(Types()) != len(schemes)-1 || slices.Contains(Types(), Generic) {
+		t.Errorf("providers %q, types %q", Providers(), Types())
+	}
 	for _, name := range Providers() {
 		s := ByName(name)
 		if s.Name != name || s.Sample.Body == nil || s.Signs() != (s.sign != nil) {

@@ -110,6 +110,7 @@ func TestMalformedSignatures(t *testing.T) {
 	f(Shopify, "X-Shopify-Hmac-Sha256", mac)
 	f(Shopify, "X-Shopify-Hmac-Sha256", strings.Repeat("-", 44))
 	f(Slack, "X-Slack-Signature", "v1="+mac)
+	f(Slack, "X-Slack-Signature", "v0="+mac[1:])
 	f(Slack, "X-Slack-Request-Timestamp", "soon")
 	f(Slack, "X-Slack-Request-Timestamp", "-1760000000")
 	f(Slack, "X-Slack-Request-Timestamp", strings.Repeat("1", 13))
@@ -145,10 +146,55 @@ func TestBrokenConfigurationsAcceptNothing(t *testing.T) {
 	f(Config{Type: HMAC, Secrets: []string{"s"}, Encoding: "base32"})
 	f(Config{Type: HMAC, Secrets: []string{"s"}, SignedContent: "body"})
 	f(Config{Type: HMAC, Secrets: []string{"s"}, SignedContent: "{body}{body}"})
+	r.Header.Set("X-Signature", hexMAC("s", "body{url}"))
+	f(Config{Type: HMAC, Secrets: []string{"s"}, SignedContent: "{body}{url}"})
 
 	c, r := pick(t, StandardWebhooks)
 	c.Secrets = []string{"whsec_%%%", "whsec_"}
 	want(t, c, r, SignatureMismatch)
+	// The bytes before the fault of a secret are no key.
+	c, r = signed(t, StandardWebhooks, []byte("{}"))
+	c.Secrets[0] += "!"
+	want(t, c, r, SignatureMismatch)
+	if s := Explain(c, r).Secrets[0]; s.Matches || s.ExpectedPrefix != "" {
+		t.Errorf("a secret that is not base64 gives %+v", s)
+	}
+}
+
+// Check accepts what Sign makes for every provider.
+func TestSignedRequestsAreAccepted(t *testing.T) {
+	for _, scheme := range Types() {
+		c := Config{Type: scheme, Secrets: []string{otherSecret}, Tolerance: DefaultTolerance}
+		r := Request{URL: "https://h/in", Header: http.Header{"Webhook-Id": {"msg_1"}}, Body: []byte("a=1"),
+			Now: time.Unix(1760000000, 0)}
+		if err := Sign(c, r); err != nil {
+			t.Errorf("%s: %v", scheme, err)
+		}
+		want(t, c, r, "")
+		c.Secrets = nil
+		if Sign(c, r) == nil {
+			t.Errorf("%s signs without a secret", scheme)
+		}
+	}
+	for scheme, fault := range map[string]string{
+		Generic: "unknown scheme", Twilio: "not a form", StandardWebhooks: "base64"} {
+		c := Config{Type: scheme, Secrets: []string{"whsec_%"}}
+		err := Sign(c, Request{Header: http.Header{}, Body: []byte("%")})
+		if err == nil || !strings.Contains(err.Error(), fault) {
+			t.Errorf("%s: %v, want %s", scheme, err, fault)
+		}
+	}
+}
+
+// A header of maxHeader bytes is read.
+func TestHeaderBound(t *testing.T) {
+	h := http.Header{"A": {strings.Repeat("x", maxHeader)}, "B": {strings.Repeat("x", maxHeader+1)}}
+	if s, reason := singleValue(h, "A"); len(s) != maxHeader || reason != "" {
+		t.Errorf("%d bytes, %q", len(s), reason)
+	}
+	if s, reason := singleValue(h, "B"); s != "" || reason != SignatureMalformed {
+		t.Errorf("%d bytes, %q", len(s), reason)
+	}
 }
 
 func TestStripeRollsSecrets(t *testing.T) {

@@ -55,9 +55,10 @@ func TestParseObjectRefuses(t *testing.T) {
 	f(`{"a":NaN}`, "a JSON value")
 	f(`{"a":nul}`, "a JSON value")
 	f(`{"a":True}`, "a JSON value")
-	f(`{"a":"x`, "ends early")
-	f("{\"a\":\"x\ny\"}", "control character")
-	f(`{"a":"\x41"}`, "unknown escape")
+	f(`{"a":"x`, "ends early at byte 7")
+	f("{\"a\":\"x\ny\"}", "control character in a string at byte 7")
+	f(`{"a":"\x41"}`, "unknown escape in a string at byte 6")
+	f(`{"\x":1}`, "unknown escape in a string at byte 2")
 	f(`{"a":"\u00g0"}`, "unknown escape")
 	f(`{"a":"\u00`, "unknown escape")
 	f(`{"a":[1,]}`, "a JSON value")
@@ -70,8 +71,68 @@ func TestParseObjectRefuses(t *testing.T) {
 	f(`{"a":1,"\u0061":2}`, `"a" appears twice`)
 	f(`{"a":`+nested(web.MaxDepth+1)+`}`, "nesting is deeper than 64")
 	f(`{"a":`+strings.Repeat("[", 1<<20), "nesting is deeper")
+	f(strings.Repeat(`{"a":`, web.MaxDepth+2)+strings.Repeat("}", web.MaxDepth+2), "nesting is deeper than 64")
 	if _, err := web.ParseObject(nil, []byte(`{"a":`+nested(web.MaxDepth)+`}`)); err != nil {
 		t.Error("depth 64:", err)
+	}
+	deepest := strings.Repeat(`{"a":`, web.MaxDepth+1) + "1" + strings.Repeat("}", web.MaxDepth+1)
+	if _, err := web.ParseObject(nil, []byte(deepest)); err != nil {
+		t.Error("objects of depth 64:", err)
+	}
+}
+
+// An error of the parser names the member.
+func TestInvalidJSON(t *testing.T) {
+	f := func(path, body, param, message string) {
+		t.Helper()
+		_, err := web.ParseObject(nil, []byte(body))
+		if e := web.FromError(web.InvalidJSON(path, err)); e.Param != param || e.Message != message {
+			t.Errorf("%q, %q; want %q, %q", e.Param, e.Message, param, message)
+		}
+	}
+	f("", `{"a":1,"a":2}`, "a", "appears twice; send it once")
+	f("b", `{"a":1,"a":2}`, "b.a", "appears twice; send it once")
+	f("", `{`, "", "the body is not the expected JSON: expected a member name in quotes at byte 1")
+	f("b", `{`, "b", "is not the expected JSON: expected a member name in quotes at byte 1")
+}
+
+// ParseObject accepts what encoding/json does, with any ASCII character at the places that decide, and any beginning of
+// a text.
+func TestParseObjectIsAsStrict(t *testing.T) {
+	f := func(body string) {
+		t.Helper()
+		_, err := web.ParseObject(nil, []byte(body))
+		if valid := json.Valid([]byte(body)); valid != (err == nil) {
+			t.Errorf("%q: valid is %t: %v", body, valid, err)
+		}
+	}
+	for _, text := range []string{`{"a":#}`, `{"a":#1}`, `{"a":1#}`, `{"a":1#1}`, `{"a":-#}`, `{"a":1.#}`, `{"a":1.0#1}`,
+		`{"a":1e#}`, `{"a":1E#2}`, `{"a":1e+#}`, `{"a":tru#}`, `{"a":"\#"}`, `{"a":"\u#0a0"}`, `{"a":"\uA0F#"}`, `{"a"#1}`,
+		`{"a":"#"}`} {
+		for c := range 128 {
+			f(strings.Replace(text, "#", string(rune(c)), 1))
+		}
+	}
+	const text = `{"a":[1.5e-7,{"b":true,"c":false},null,"\u00e9\\x"]}`
+	for end := range len(text) + 1 {
+		f(text[:end])
+	}
+}
+
+// An envelope may be nested deeper than the requests in it.
+func TestParseEnvelope(t *testing.T) {
+	if _, err := web.ParseEnvelope([]byte(`{"a":` + nested(web.MaxDepth+1) + `}`)); err != nil {
+		t.Error(err)
+	}
+	if _, err := web.ParseEnvelope([]byte(`{"a":` + nested(1001) + `}`)); err == nil {
+		t.Error("depth 1,001 is accepted")
+	}
+	deep := []byte(nested(web.MaxDepth + 2))
+	if _, err := web.ParseEnvelopeArray(deep, 1); err != nil {
+		t.Error(err)
+	}
+	if _, err := web.ParseArray(deep, 1); err == nil {
+		t.Error("an array of depth 66 is accepted")
 	}
 }
 
@@ -83,7 +144,7 @@ func TestParseArray(t *testing.T) {
 	if diff := cmp.Diff([]string{"1", `"a"`, "[ ]", `{"b":2}`}, toStrings(got)); diff != "" {
 		t.Error(diff)
 	}
-	for _, bad := range []string{"", "{}", "[", "[1", "[1]2", "[,]"} {
+	for _, bad := range []string{"", "{}", "[", "[1", "[1]2", "[,]", "x]", "{1]"} {
 		if _, err := web.ParseArray([]byte(bad), 4); err == nil {
 			t.Errorf("%q was accepted", bad)
 		}
@@ -168,7 +229,7 @@ func TestDecodeString(t *testing.T) {
 			t.Errorf("%s: %q, %v", raw, s, err)
 		}
 	}
-	for _, raw := range []string{"", "1", "12", "null", "true", "{}", `["tools/list"]`, `"`} {
+	for _, raw := range []string{"", "1", "12", "null", "true", "{}", `["tools/list"]`, `"`, `"\x"`} {
 		if s, err := web.DecodeString([]byte(raw)); err == nil {
 			t.Errorf("%s: %q", raw, s)
 		}

@@ -13,8 +13,10 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -51,6 +53,29 @@ func TestClientAddr(t *testing.T) {
 	f("@", "invalid IP")
 }
 
+// A client of IPv6 counts as its /64.
+func TestNetworkOf(t *testing.T) {
+	for client, want := range map[string]string{
+		"198.51.100.1": "198.51.100.1", "2001:db8:1:2:3:4:5:6": "2001:db8:1:2::", "2001:db8:1:3::": "2001:db8:1:3::"} {
+		if got := web.NetworkOf(netip.MustParseAddr(client)); got.String() != want {
+			t.Errorf("%s counts as %s, want %s", client, got, want)
+		}
+	}
+	if web.NetworkOf(netip.Addr{}).IsValid() {
+		t.Error("a client without address has a network")
+	}
+}
+
+func TestHostName(t *testing.T) {
+	for host, want := range map[string]string{
+		"": "", "AZ.Example.com": "az.example.com", "a.example:8443": "a.example", "A.example.:443": "a.example",
+		"[::1]:443": "::1", "[2001:DB8::A]": "2001:db8::a", "a.\u212aexample@[`{": "a.\u212aexample@[`{"} {
+		if got := web.HostName(host); got != want {
+			t.Errorf("%q is %q, want %q", host, got, want)
+		}
+	}
+}
+
 func TestCheckHeader(t *testing.T) {
 	f := func(lines, size int, ok bool) {
 		t.Helper()
@@ -75,6 +100,10 @@ func TestHeaderFieldsKeepOrderWithinAName(t *testing.T) {
 	want := []event.Field{{Name: "Accept", Value: "*/*"}, {Name: "Host", Value: "example.com"}, {Name: "X-A"},
 		{Name: "X-B", Value: "2"}, {Name: "X-B", Value: "1"}}
 	if diff := cmp.Diff(want, web.HeaderFields(r)); diff != "" {
+		t.Error(diff)
+	}
+	r.Host = ""
+	if diff := cmp.Diff(slices.Delete(want, 1, 2), web.HeaderFields(r)); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -113,6 +142,22 @@ func TestCheckContentType(t *testing.T) {
 	}
 	f(false, "Content-Encoding", "gzip")
 	f(true, "Content-Encoding", "identity")
+
+	// The body of a request that is accepted is not touched.
+	r = httptest.NewRequest("POST", "/", strings.NewReader("{}"))
+	r.ContentLength = -1
+	if err := web.CheckContentType(r); err != nil {
+		t.Error(err)
+	}
+	if body, err := io.ReadAll(r.Body); string(body) != "{}" || err != nil {
+		t.Errorf("%q, %v", body, err)
+	}
+	for kind, want := range map[string]bool{"application/json": false, web.NDJSONType + "; charset=utf-8": true} {
+		r.Header.Set("Content-Type", kind)
+		if lines, err := web.CheckBatchType(r); lines != want || err != nil {
+			t.Errorf("%s: %t, %v", kind, lines, err)
+		}
+	}
 }
 
 func TestReadBodyBounds(t *testing.T) {
@@ -136,6 +181,37 @@ func TestReadBodyBounds(t *testing.T) {
 	f("0123456789a", 11, 10, web.PayloadTooLarge)
 	f("0123456789a", -1, 10, web.PayloadTooLarge)
 	f("", 1<<40, 10, web.PayloadTooLarge)
+
+	// Nothing is read of a body that its client has not sent yet.
+	for _, length := range []int64{11, -1} {
+		body := strings.NewReader("0123456789abcdef")
+		r := httptest.NewRequest("POST", "/", io.NopCloser(body))
+		r.ContentLength = length
+		r.Header.Set("Expect", "100-continue")
+		if err := web.ReadBody(r, new(bytes.Buffer), 10); web.FromError(err).Type != web.PayloadTooLarge || body.Len() < 5 {
+			t.Errorf("Content-Length %d: %v, %d bytes are left", length, err, body.Len())
+		}
+	}
+}
+
+// What counts the bodies in memory is told each part of them, and may refuse one.
+func TestKeepBody(t *testing.T) {
+	full := web.ServiceUnavailable(nil, "busy")
+	kept := 0
+	front := &web.Front{}
+	r := httptest.NewRequest("POST", "/", io.NopCloser(iotest.OneByteReader(strings.NewReader("0123456789"))))
+	rec := front.Call(r, func(_ http.ResponseWriter, r *http.Request) error {
+		web.InfoOf(r).KeepBody = func(n int) error {
+			if kept += n; kept > 4 {
+				return full
+			}
+			return nil
+		}
+		return web.ReadBody(r, new(bytes.Buffer), 100)
+	})
+	if kept != 5 || rec.Status != 503 || !strings.Contains(rec.Body.String(), "busy") {
+		t.Errorf("%d bytes are kept: %d %s", kept, rec.Status, &rec.Body)
+	}
 }
 
 // failing is a body that ends too early.
@@ -145,7 +221,8 @@ func (failing) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
 func TestReadBodyCutOff(t *testing.T) {
 	r := httptest.NewRequest("POST", "/", failing{})
-	if err := web.ReadBody(r, new(bytes.Buffer), 10); web.FromError(err).Status != 400 {
+	if err := web.ReadBody(r, new(bytes.Buffer), 10); web.FromError(err).Status != 400 ||
+		web.FromError(err).Type != web.InvalidRequest || !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Fatal(err)
 	}
 }
@@ -167,7 +244,7 @@ func TestFront(t *testing.T) {
 			}
 		}
 		id := w.Header().Get("X-Request-Id")
-		if w.Code != status || done.Status != status || id == "" {
+		if w.Code != status || done.Status != status || done.CutOff || id == "" {
 			t.Errorf("%s: status %d, Done got %d, request id %q", name, w.Code, done.Status, id)
 		}
 		if kind != "" {
@@ -179,7 +256,8 @@ func TestFront(t *testing.T) {
 				}
 			}
 			if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil || body.Error.Type != kind || body.Error.Request != id ||
-				body.Error.Doc != "https://r.example/docs/errors#"+kind || body.Error.Message == "" {
+				body.Error.Doc != "https://r.example/docs/errors#"+kind || body.Error.Message == "" ||
+				w.Header().Get("Content-Type") != "application/json" {
 				t.Errorf("%s: %v\n%s", name, err, w.Body)
 			}
 		}
@@ -251,15 +329,64 @@ func TestErrorHeaders(t *testing.T) {
 	w := httptest.NewRecorder()
 	r := httptest.NewRequest("GET", "/", nil)
 	web.WriteError(w, r, nil, &web.Error{Status: 401, Type: web.InvalidAPIKey})
-	if w.Header().Get("WWW-Authenticate") != "Bearer" {
-		t.Error("401 without WWW-Authenticate")
+	if w.Header().Get("WWW-Authenticate") != "Bearer" || w.Header().Get("Retry-After") != "" ||
+		strings.Contains(w.Body.String(), "queued") {
+		t.Errorf("401: %v %s", w.Header(), w.Body)
 	}
 	w = httptest.NewRecorder()
 	web.WriteError(w, r, nil,
-		&web.Error{Status: 503, Type: web.Unavailable, RetryAfter: 1100 * time.Millisecond, Run: "run_1"})
-	if w.Header().Get("Retry-After") != "2" || !strings.Contains(w.Body.String(), `"run_id":"run_1","queued":0`) {
+		&web.Error{Status: 503, Type: web.Unavailable, RetryAfter: 1100 * time.Millisecond, Run: "run_1", Code: "slow"})
+	if w.Header().Get("Retry-After") != "2" || w.Header().Get("WWW-Authenticate") != "" ||
+		!strings.Contains(w.Body.String(), `"code":"slow","run_id":"run_1","queued":0`) {
 		t.Errorf("%v %s", w.Header(), w.Body)
 	}
+	if e := web.ServiceUnavailable(nil, "y"); e.RetryAfter != time.Second {
+		t.Errorf("try again after %v", e.RetryAfter)
+	}
+	if e := web.WrongState("a", "is %d", 1); e.Param != "a" || e.Message != "is 1" ||
+		e.Error() != "invalid_state a: is 1" {
+		t.Errorf("%+v", e)
+	}
+}
+
+// A handler that aborts writes no response, and what it aborts is not reported as a panic.
+func TestAbort(t *testing.T) {
+	var log bytes.Buffer
+	w := httptest.NewRecorder()
+	front := &web.Front{Log: slog.New(slog.NewTextHandler(&log, nil))}
+	defer func() {
+		if v := recover(); v != http.ErrAbortHandler || log.Len() > 0 || w.Body.Len() > 0 { //nolint:errorlint // as net/http
+			t.Errorf("%v; log %s; response %s", v, &log, w.Body)
+		}
+	}()
+	front.Wrap(func(http.ResponseWriter, *http.Request) error { panic(http.ErrAbortHandler) }).
+		ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+}
+
+// An interim response is not the response.
+func TestInterimStatus(t *testing.T) {
+	var done web.Exchange
+	front := &web.Front{Done: func(x web.Exchange) { done = x }}
+	front.Wrap(func(w http.ResponseWriter, _ *http.Request) error {
+		w.WriteHeader(http.StatusEarlyHints)
+		return web.Missing("x")
+	}).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
+	if done.Status != 404 {
+		t.Errorf("%+v", done)
+	}
+}
+
+// Responses keep < and >, and a value that is no JSON is a bug.
+func TestEncode(t *testing.T) {
+	if got := string(web.Encode("<a>&")); got != "\"<a>&\"\n" {
+		t.Errorf("%s", got)
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("a function is encoded")
+		}
+	}()
+	web.Encode(func() {})
 }
 
 // net/http reads the rest of a body before it sends the response. A client that stops sending in the middle must not
@@ -348,9 +475,14 @@ func TestTime(t *testing.T) {
 // A client that sends all of a body that is too large before it reads the response gets the error, not a broken pipe.
 func TestErrorReachesClientThatSendsWholeBody(t *testing.T) {
 	front := &web.Front{}
-	srv := httptest.NewServer(front.Wrap(func(_ http.ResponseWriter, r *http.Request) error {
+	srv := httptest.NewUnstartedServer(front.Wrap(func(_ http.ResponseWriter, r *http.Request) error {
 		return web.ReadBody(r, new(bytes.Buffer), 1<<20)
 	}))
+	srv.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		_ = c.(*net.TCPConn).SetReadBuffer(64 << 10) // else some systems keep all of the body for a server that reads nothing
+		return ctx
+	}
+	srv.Start()
 	defer srv.Close()
 	conn, err := net.Dial("tcp", srv.Listener.Addr().String())
 	if err != nil {

@@ -26,7 +26,8 @@ func TestRespondWritesErrors(t *testing.T) {
 		text   string
 		logged string
 	}{
-		"error": {func(http.ResponseWriter, *http.Request) error {
+		"error": {func(w http.ResponseWriter, _ *http.Request) error {
+			w.Header().Set("Content-Length", "100")
 			return &Error{Status: 503, Message: "wait", RetryAfter: 1500 * time.Millisecond, Err: errors.New("the cause")}
 		}, 503, "wait", "the cause"},
 		"panic": {func(http.ResponseWriter, *http.Request) error {
@@ -44,7 +45,7 @@ func TestRespondWritesErrors(t *testing.T) {
 			t.Errorf("%s is logged as %s", name, log.String())
 		}
 		if got := w.Header().Get("Retry-After"); (got == "2") != (c.status == 503) ||
-			w.Header().Get("WWW-Authenticate") != "" {
+			w.Header().Get("WWW-Authenticate") != "" || w.Header().Get("Content-Length") != "" {
 			t.Errorf("%s: the headers are %v", name, w.Header())
 		}
 	}

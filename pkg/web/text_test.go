@@ -10,7 +10,7 @@ func TestSanitizeText(t *testing.T) {
 		"a\u202egpj.exe\u2066\u2069": {"agpj.exe", "agpj.exe"},
 		"pay\u200bpal\ufeff\u2060\u00ad\u180e\u200d": {"paypal", "paypal"},
 		"a\U000e0041\U000e007fb\u3164":               {"ab", "ab"},
-		"a\u2028b":                                   {"ab", "a b"},
+		"a\u2028b\u2029c":                            {"abc", "a b c"},
 		"Größe 大きい ☕\ufe0f \u0661\u0600": {"Größe 大きい ☕\ufe0f \u0661\u0600",
 			"Größe 大きい ☕\ufe0f \u0661\u0600"},
 		"\xff": {"\ufffd", "\ufffd"},

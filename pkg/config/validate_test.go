@@ -1,0 +1,272 @@
+package config
+
+import (
+	"errors"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/finding"
+	"github.com/eventrelay/relay/pkg/verify"
+)
+
+// refuses checks that an import accepts a value, and refuses it after each of the changes with an error that contains
+// the change's name up to a "#".
+func refuses[T value](t *testing.T, valid func() T, changes map[string]func(T)) {
+	t.Helper()
+	if err := validate(valid(), anyURL); err != nil {
+		t.Errorf("%T: %v", valid(), err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(changes)) {
+		v := valid()
+		changes[name](v)
+		words, _, _ := strings.Cut(name, "#")
+		if err := validate(v, anyURL); err == nil || !strings.Contains(err.Error(), words) {
+			t.Errorf("%T with a fault in %s: %v", v, name, err)
+		}
+	}
+}
+
+// long is a text of n characters of two bytes.
+func long(n int) string { return strings.Repeat("é", n) }
+
+// many returns a map with n members.
+func many[V any](n int, v V) map[string]V {
+	m := make(map[string]V, n)
+	for len(m) < n {
+		m[strings.Repeat("k", len(m)+1)] = v
+	}
+	return m
+}
+
+// largestEndpoint returns an endpoint whose members have the largest values that are valid.
+func largestEndpoint(t *testing.T) *Endpoint {
+	t.Helper()
+	keys, err := NewKeyring(GenerateMasterKey("test"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := endpoint(keys)
+	text, source, events, bytes := long(maxDescription), "body:$.type", MaxIngestEvents, MaxIngestBytes
+	name := long(maxNameText)
+	e.Name, e.Description, e.TypeSource, e.Metadata = name, &text, &source, many(maxMetadataCount, long(maxMetadataText))
+	e.Dedup = &Dedup{Key: "body:$.id", WindowSeconds: maxDay}
+	e.Verification = &Verification{Type: verify.HMAC, Mode: "observe", Secrets: make([]Sealed, verify.MaxSecrets),
+		ToleranceSeconds: maxDay, Algorithm: "sha1"}
+	e.IngestLimit = &IngestLimit{&events, &bytes}
+	e.Response.Body = long(maxResponseText)
+	d := &e.Destinations[0]
+	d.Name, d.TimeoutSeconds, d.MaxInFlight, d.Headers = &name, 60, 1000, many(maxAddedHeaders, Sealed("x"))
+	d.Secrets, d.RateLimit = make([]SigningSecret, 10), &RateLimit{10_000, 10_000}
+	d.Filter = &Filter{Types: make([]string, 50), Body: many(20, any(nil))}
+	e.Destinations = slices.Repeat(e.Destinations, maxDestinations)
+	return e
+}
+
+func TestImportedEndpointsAreValidated(t *testing.T) {
+	first := func(change func(*Destination)) func(*Endpoint) {
+		return func(e *Endpoint) {
+			d := e.Destinations[0]
+			filter, rate := *d.Filter, *d.RateLimit
+			d.Filter, d.RateLimit, d.Headers = &filter, &rate, maps.Clone(d.Headers)
+			change(&d)
+			e.Destinations[0] = d
+		}
+	}
+	pointer := func(s string) *string { return &s }
+	refuses(t, func() *Endpoint { return largestEndpoint(t) }, map[string]func(*Endpoint){
+		"name":                  func(e *Endpoint) { e.Name = "" },
+		"name#long":             func(e *Endpoint) { e.Name += "x" },
+		"name#text":             func(e *Endpoint) { e.Name = "\xff" },
+		"description":           func(e *Endpoint) { e.Description = pointer(long(maxDescription + 1)) },
+		"provider":              func(e *Endpoint) { e.Provider = "x" },
+		"destinations":          func(e *Endpoint) { e.Destinations = nil },
+		"destinations#many":     func(e *Endpoint) { e.Destinations = append(e.Destinations, e.Destinations[0]) },
+		"metadata#many":         func(e *Endpoint) { e.Metadata["x"] = "" },
+		"metadata#value":        func(e *Endpoint) { e.Metadata["k"] += "x" },
+		"key of metadata":       func(e *Endpoint) { e.Metadata = many(1, ""); e.Metadata[long(65)] = "" },
+		"key of metadata#empty": func(e *Endpoint) { e.Metadata = map[string]string{"": ""} },
+		"empty member":          func(e *Endpoint) { e.TypeSource = pointer("body") },
+		"want one of":           func(e *Endpoint) { e.Dedup.Key = "x" },
+		"dedup.window_seconds":  func(e *Endpoint) { e.Dedup.WindowSeconds = maxDay + 1 },
+		"dedup.window_seconds#": func(e *Endpoint) { e.Dedup.WindowSeconds = 0 },
+
+		"verification: type":             func(e *Endpoint) { e.Verification.Type = verify.Generic },
+		"verification: header":           func(e *Endpoint) { e.Verification.Header = "a b" },
+		"verification: algorithm":        func(e *Endpoint) { e.Verification.Algorithm = "md5" },
+		"verification: encoding":         func(e *Endpoint) { e.Verification.Encoding = "base32" },
+		"verification: prefix":           func(e *Endpoint) { e.Verification.Prefix = "\n" },
+		"verification: signed_content":   func(e *Endpoint) { e.Verification.SignedContent = "x" },
+		"verification.mode":              func(e *Endpoint) { e.Verification.Mode = "off" },
+		"verification.secrets":           func(e *Endpoint) { e.Verification.Secrets = nil },
+		"verification.secrets#many":      func(e *Endpoint) { e.Verification.Secrets = make([]Sealed, 4) },
+		"verification.tolerance_seconds": func(e *Endpoint) { e.Verification.ToleranceSeconds = maxDay + 1 },
+
+		"ingest_limit.events_per_second":  func(e *Endpoint) { *e.IngestLimit.EventsPerSecond = 0 },
+		"ingest_limit.events_per_second#": func(e *Endpoint) { *e.IngestLimit.EventsPerSecond = MaxIngestEvents + 1 },
+		"ingest_limit.bytes_per_second":   func(e *Endpoint) { *e.IngestLimit.BytesPerSecond = MinIngestBytes - 1 },
+		"ingest_limit.bytes_per_second#":  func(e *Endpoint) { *e.IngestLimit.BytesPerSecond = MaxIngestBytes + 1 },
+
+		"response.status":        func(e *Endpoint) { e.Response.Status = 300 },
+		"response.status#":       func(e *Endpoint) { e.Response.Status = 199 },
+		"response.body":          func(e *Endpoint) { e.Response.Body += "x" },
+		"response.content_type":  func(e *Endpoint) { e.Response.ContentType = "text/html" },
+		"retry_policy.strategy":  func(e *Endpoint) { e.RetryPolicy.Strategy = "x" },
+		"retry_policy.retry_on":  func(e *Endpoint) { e.RetryPolicy.RetryOn = make([]string, 51) },
+		"retry_policy.jitter":    func(e *Endpoint) { e.RetryPolicy.Jitter = math.NaN() },
+		"retry_policy.jitter#":   func(e *Endpoint) { e.RetryPolicy.Jitter = 1.5 },
+		"max_retry_after":        func(e *Endpoint) { e.RetryPolicy.MaxRetryAfterSeconds = maxDay + 1 },
+		"retry_policy.schedule":  func(e *Endpoint) { e.RetryPolicy.ScheduleSeconds = nil },
+		"retry_policy.schedule#": func(e *Endpoint) { e.RetryPolicy.ScheduleSeconds[0] = math.MaxInt32 },
+		"schedule_seconds#many":  func(e *Endpoint) { e.RetryPolicy.ScheduleSeconds = slices.Repeat([]int{5}, 51) },
+		"max_attempts":           func(e *Endpoint) { e.RetryPolicy.MaxAttempts = 0 },
+
+		"destination dst_":         first(func(d *Destination) { d.Name = pointer(long(maxNameText + 1)) }),
+		"timeout_seconds":          first(func(d *Destination) { d.TimeoutSeconds = 0 }),
+		"timeout_seconds#":         first(func(d *Destination) { d.TimeoutSeconds = 61 }),
+		"max_in_flight":            first(func(d *Destination) { d.MaxInFlight = 1001 }),
+		"headers":                  first(func(d *Destination) { d.Headers["x"] = "" }),
+		"not a valid header name":  first(func(d *Destination) { d.Headers = many(1, Sealed("")); d.Headers["a:b"] = "" }),
+		"not a valid header name#": first(func(d *Destination) { d.Headers = map[string]Sealed{"a\nb": ""} }),
+		"not a valid header name#long": first(func(d *Destination) {
+			d.Headers = map[string]Sealed{strings.Repeat("a", 129): ""}
+		}),
+		"signing secrets":           first(func(d *Destination) { d.Secrets = nil }),
+		"signing secrets#many":      first(func(d *Destination) { d.Secrets = make([]SigningSecret, 11) }),
+		"rate_limit.per_second":     first(func(d *Destination) { d.RateLimit.PerSecond = 0 }),
+		"rate_limit.per_second#nan": first(func(d *Destination) { d.RateLimit.PerSecond = math.NaN() }),
+		"rate_limit.burst":          first(func(d *Destination) { d.RateLimit.Burst = 0 }),
+		"filter.types":              first(func(d *Destination) { d.Filter.Types = make([]string, 51) }),
+		"filter.body":               first(func(d *Destination) { d.Filter.Body = many(21, any(true)) }),
+		"path of filter.body":       first(func(d *Destination) { d.Filter.Body = map[string]any{"": true} }),
+		"only strings":              first(func(d *Destination) { d.Filter.Body = map[string]any{"a": []any{}} }),
+	})
+	err := validate(largestEndpoint(t), func(string) error { return errors.New("points to this relay") })
+	if err == nil || !strings.Contains(err.Error(), "points to this relay") {
+		t.Errorf("a destination whose URL is refused: %v", err)
+	}
+}
+
+func TestImportedAccountsAndPeopleAreValidated(t *testing.T) {
+	refuses(t, func() *Key { return &Key{Scope: Read} }, map[string]func(*Key){"scope": func(k *Key) { k.Scope = "all" }})
+	refuses(t, func() *ServiceSecret { return &ServiceSecret{Meta: Meta{ID: serviceSecretID}} },
+		map[string]func(*ServiceSecret){"id": func(s *ServiceSecret) { s.ID = "other" }})
+	refuses(t, func() *Account { return &Account{FPSalt: make([]byte, fpSaltBytes)} }, map[string]func(*Account){
+		"fp_salt": func(a *Account) { a.FPSalt = a.FPSalt[1:] }})
+	refuses(t, func() *User {
+		return &User{Meta: Meta{ID: UserID("ops@example.com")}, Email: "ops@example.com", Scope: Read, Epoch: 1 << 53,
+			EndedSessions: make([]EndedSession, maxEndedSessions)}
+	}, map[string]func(*User){
+		"email":          func(u *User) { u.Email = "Ops@example.com" },
+		"email#id":       func(u *User) { u.ID = UserID("x@example.com") },
+		"email#none":     func(u *User) { u.Email = "" },
+		"hash":           func(u *User) { u.Password = "password" },
+		"scope":          func(u *User) { u.Scope = "" },
+		"epoch":          func(u *User) { u.Epoch = -1 },
+		"ended_sessions": func(u *User) { u.EndedSessions = append(u.EndedSessions, EndedSession{}) },
+	})
+	u := &User{Meta: Meta{ID: UserID("ops@example.com")}, Email: "ops@example.com", Scope: Read, Link: &Link{}}
+	if err := validate(u, anyURL); err != nil || u.Link != nil {
+		t.Errorf("an import brings the link %+v (%v)", u.Link, err)
+	}
+}
+
+func TestImportedAlertsAreValidated(t *testing.T) {
+	refuses(t, func() *Alert { return &Alert{Notices: make([]AlertNotice, maxAlertNotices)} }, map[string]func(*Alert){
+		"notices": func(a *Alert) { a.Notices = append(a.Notices, AlertNotice{}) }})
+	refuses(t, func() *AlertSettings {
+		s := &AlertSettings{}
+		for i := range maxAlertChannels {
+			s.Channels = append(s.Channels, AlertChannel{Kind: strings.Repeat("x", i), To: make([]string, MaxAlertAddresses)})
+		}
+		return s
+	}, map[string]func(*AlertSettings){
+		"channels":    func(s *AlertSettings) { s.Channels = append(s.Channels, AlertChannel{Kind: "another"}) },
+		"channels.to": func(s *AlertSettings) { s.Channels[3].To = make([]string, MaxAlertAddresses+1) },
+		"twice":       func(s *AlertSettings) { s.Channels[1].Kind = s.Channels[0].Kind },
+	})
+}
+
+func TestImportedJobsAreValidated(t *testing.T) {
+	refuses(t, func() *Recovery {
+		return &Recovery{State: RecoveryReady, RatePerSecond: 100, Destinations: make([]RecoveryDestination, maxDestinations)}
+	}, map[string]func(*Recovery){
+		"state":           func(r *Recovery) { r.State = "x" },
+		"rate_per_second": func(r *Recovery) { r.RatePerSecond = 0 },
+		"destinations":    func(r *Recovery) { r.Destinations = append(r.Destinations, RecoveryDestination{}) },
+	})
+	refuses(t, func() *Act {
+		text, json := strings.Repeat("x", maxActText), strings.Repeat("x", maxActJSON)
+		return &Act{State: ActDone, Summary: text, Note: text, Result: text, Arguments: json, Body: json}
+	}, map[string]func(*Act){
+		"state": func(a *Act) { a.State = ActExpired }, "summary": func(a *Act) { a.Summary += "x" },
+		"note": func(a *Act) { a.Note += "x" }, "result": func(a *Act) { a.Result += "x" },
+		"arguments": func(a *Act) { a.Arguments += "x" }, "body": func(a *Act) { a.Body += "x" },
+	})
+	refuses(t, func() *Scan { return &Scan{Status: ScanQueued, Trigger: ScanWeekly} }, map[string]func(*Scan){
+		"status": func(s *Scan) { s.Status = "x" }, "trigger": func(s *Scan) { s.Trigger = "x" }})
+	refuses(t, func() *Settings { return &Settings{} }, map[string]func(*Settings){
+		"detection.version": func(s *Settings) { s.Detection.Version = -1 }})
+	if err := validate(&Erasure{Meta: Meta{ID: "evt_1"}}, anyURL); err == nil {
+		t.Error("an erasure of no event is accepted")
+	}
+}
+
+func TestImportedSourcesAreValidated(t *testing.T) {
+	hash := hashOf("x")
+	refuses(t, func() *Drain {
+		return &Drain{Hash: hash[:], Name: long(maxNameText), Platform: PlatformVercel, Version: 1 << 53}
+	}, map[string]func(*Drain){
+		"hash": func(d *Drain) { d.Hash = hash[1:] }, "name": func(d *Drain) { d.Name = "" },
+		"name#long": func(d *Drain) { d.Name += "x" }, "platform": func(d *Drain) { d.Platform = "x" },
+		"version":           func(d *Drain) { d.Version = 0 },
+		ErrUnsigned.Error(): func(d *Drain) { d.Platform, d.Sealed.SigningSecret = PlatformHeroku, "x" },
+	})
+	refuses(t, func() *DSN {
+		return &DSN{Hash: hash[:], Name: long(maxNameText), Platform: DSNBrowser, Version: 1, DailyQuota: MaxDailyQuota,
+			AllowedOrigins: slices.Repeat([]string{"https://*.example.com"}, MaxOrigins)}
+	}, map[string]func(*DSN){
+		"hash": func(d *DSN) { d.Hash = nil }, "name": func(d *DSN) { d.Name = "" },
+		"platform": func(d *DSN) { d.Platform = "x" }, "version": func(d *DSN) { d.Version = 0 },
+		"quota": func(d *DSN) { d.DailyQuota = MaxDailyQuota + 1 }, "quota#": func(d *DSN) { d.DailyQuota = -1 },
+		"only browsers":  func(d *DSN) { d.Platform = DSNServer },
+		"origins":        func(d *DSN) { d.AllowedOrigins = append(d.AllowedOrigins, "https://a.example") },
+		"no origin":      func(d *DSN) { d.AllowedOrigins[0] = "https://A.example" },
+		"no origin#path": func(d *DSN) { d.AllowedOrigins[1] = "https://a.example/x" },
+	})
+	refuses(t, func() *Domain {
+		d := &Domain{Hostname: "www.example.com", Hash: hashOfHostname("www.example.com"), Token: newDomainToken()}
+		d.Checked.Seen = strings.Repeat("x", maxDomainSeen)
+		return d
+	}, map[string]func(*Domain){
+		"hash":     func(d *Domain) { d.Hash = hashOfHostname("a.example") },
+		"hostname": func(d *Domain) { d.Hostname, d.Hash = "", hashOfHostname("") },
+		"token":    func(d *Domain) { d.Token = d.Token[1:] }, "token#": func(d *Domain) { d.Token += "x" },
+		"method": func(d *Domain) { d.Method = "x" }, "checked.method": func(d *Domain) { d.Checked.Method = "x" },
+		"checked.error": func(d *Domain) { d.Checked.Error = "x" }, "checked.seen": func(d *Domain) { d.Checked.Seen += "x" },
+	})
+	refuses(t, func() *Tripwire {
+		return &Tripwire{Kind: TripwireFile, File: DecoyFiles[0], Label: "a", Key: &TripwireSecret{Hash: hash[:]},
+			URL: &TripwireSecret{Hash: hash[:]}, Placement: long(MaxPlacement)}
+	}, map[string]func(*Tripwire){
+		"hash of key": func(x *Tripwire) { x.Key.Hash = nil }, "hash of url": func(x *Tripwire) { x.URL.Hash = hash[1:] },
+		"secrets are not those":     func(x *Tripwire) { x.Key = nil },
+		"secrets are not those#url": func(x *Tripwire) { x.URL = nil },
+		"kind":                      func(x *Tripwire) { x.Kind = "x" }, "file": func(x *Tripwire) { x.File = "/x" },
+		"label": func(x *Tripwire) { x.Label = "" }, "placement": func(x *Tripwire) { x.Placement += "x" },
+	})
+	refuses(t, func() *Finding { f := newFinding(); f.Version, f.Note = 1, long(MaxFindingNote); return &f },
+		map[string]func(*Finding){
+			"severity": func(f *Finding) { f.Severity = finding.Low - 1 }, "rule": func(f *Finding) { f.Rule = "" },
+			"masked": func(f *Finding) { f.Masked = long(maxNameText + 1) }, "note": func(f *Finding) { f.Note += "x" },
+			"label":         func(f *Finding) { f.First.Label = long(maxNameText + 1) },
+			"ignore_reason": func(f *Finding) { f.Status = finding.Ignored },
+			"resolution":    func(f *Finding) { f.Status = finding.Resolved },
+		})
+	refuses(t, func() *Fixture { f := testFixture(t, "x", time.Hour); f.Version = 1; return f }, map[string]func(*Fixture){
+		"version": func(f *Fixture) { f.Version = 0 }, "size": func(f *Fixture) { f.Size-- },
+	})
+}
