@@ -207,7 +207,7 @@ func checkPorts(t *testing.T, p pod, v map[string]string) {
 			t.Errorf("%s: %s=%q, ports %v", p.name, setting, v[setting], p.spec.Containers[0].Ports)
 		}
 	}
-	health, err := os.ReadFile("../../api/health.go")
+	public, err := os.ReadFile("../../api/public.go")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,8 +218,8 @@ func checkPorts(t *testing.T, p pod, v map[string]string) {
 		if probe.HTTPGet.Path != path || probe.HTTPGet.Port.String() != "http" || probe.HTTPGet.Scheme != wantScheme {
 			t.Errorf("%s: a probe asks %v, want %s", p.name, probe.HTTPGet, path)
 		}
-		if !strings.Contains(string(health), `case "`+path+`"`) {
-			t.Errorf("api/health.go does not serve %s", path)
+		if !strings.Contains(string(public), `case "`+path+`"`) {
+			t.Errorf("api/public.go does not serve %s", path)
 		}
 	}
 }
