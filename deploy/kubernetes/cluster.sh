@@ -177,8 +177,8 @@ router() {
 		--service-cluster-ip-range=$services --metrics-port=0 --health-port=0
 }
 
-# metrics starts the server of resource metrics, which tells autoscalers the CPU of pods. Kubelets here serve a
-# certificate that they have signed themselves.
+# metrics starts the metrics server, from which autoscalers read the CPU use of pods. It does not verify the kubelets'
+# certificates, because they are self-signed here.
 metrics() {
 	start metrics-server cp "$bin/metrics-server" --kubeconfig="$dir/kubeconfig" --kubelet-insecure-tls \
 		--kubelet-preferred-address-types=InternalIP --kubelet-request-timeout=5s --metric-resolution=15s \
