@@ -15,7 +15,7 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// answers is a producer that answers with one error each.
+// answers is a producer that answers each batch with one error, and each record in a batch of its own with another.
 type answers struct {
 	batch, single error
 	produced      []string // topics of the batches
@@ -30,8 +30,8 @@ func (a *answers) ProduceInOwnBatch(context.Context, string, int32, *stream.Reco
 	return a.single
 }
 
-// Whatever the log answers, a completion ends, or waits in one list: what is in none would never end, and its partition
-// would never be committed any further. What was acknowledged is not produced again.
+// Whatever the log answers, a completion ends or waits in exactly one list. One in no list would never end, and nothing
+// after it would be committed. Records that were acknowledged are not produced again.
 func TestCompletionIsInOnePlace(t *testing.T) {
 	refused, unavailable := error(kerr.MessageTooLarge), context.DeadlineExceeded
 	broken := step{topic: stream.Outcomes, record: &stream.Record{}}

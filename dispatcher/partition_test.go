@@ -109,8 +109,8 @@ func TestReadyDeliveriesAreOrderedByTime(t *testing.T) {
 	}
 }
 
-// While a lane wants a tier partition paused, it releases nothing. The timer is woken when the last lane does not any
-// more: nothing else would release what is overdue by then.
+// While a lane needs a partition of a retry tier paused, the partition releases nothing. The timer is woken when the
+// last lane no longer needs that: nothing else would release what is overdue by then.
 func TestStalledTierReleasesNothing(t *testing.T) {
 	p, group := testPartition(t, "retry.5s", 5*time.Second)
 	woken, now := 0, time.UnixMilli(1_800_000_000_000)
@@ -137,7 +137,7 @@ func TestStalledTierReleasesNothing(t *testing.T) {
 	}
 }
 
-// What completes after a partition was lost does not pause it for its next assignment.
+// A delivery that completes after its partition was lost does not pause the partition's next assignment.
 func TestStoppedPartitionIsNotPaused(t *testing.T) {
 	p, group := testPartition(t, stream.Events, 0)
 	var slots []*slot

@@ -18,7 +18,7 @@ import (
 	"github.com/eventrelay/relay/pkg/transform"
 )
 
-// quiet is a dispatcher of which no goroutine runs: its lanes queue deliveries, and nobody sends them.
+// quiet is a dispatcher without running goroutines: its lanes queue deliveries, and none is sent.
 type quiet struct {
 	*simLog
 	*Dispatcher
@@ -54,7 +54,7 @@ func newQuiet(t *testing.T) *quiet {
 	return q
 }
 
-// held is how many deliveries are in memory.
+// held returns how many deliveries are in memory.
 func (q *quiet) held() int {
 	n, _ := q.lanes.InMemory()
 	return n
@@ -84,7 +84,7 @@ func quietEvent() *event.Event {
 		Verdict: event.VerdictVerified, Dests: []string{"dst_1"}, Body: []byte(`{"a":1}`)}
 }
 
-// Which events and work items are delivered. What needs no delivery is done at once.
+// Of the records that are read, those that need no delivery are done at once.
 func TestReadRecords(t *testing.T) {
 	onlyFor := func(group string) func(*stream.Record) {
 		return func(r *stream.Record) {
@@ -153,7 +153,7 @@ func TestReadRecords(t *testing.T) {
 	}
 }
 
-// A use or a broken record of a partition that is just leaving is the next owner's.
+// Uses of tripwires and broken records are left to the next owner when this node is losing their partition.
 func TestLeavingPartitionProducesNothing(t *testing.T) {
 	q := newQuiet(t)
 	p := q.assignment.partition(stream.Partition{Topic: stream.Events})
@@ -204,7 +204,7 @@ func TestRecordIsDoneWithItsLastDelivery(t *testing.T) {
 	}
 }
 
-// A lost partition takes its queued deliveries along: nothing of it begins, and nothing is committed.
+// When a partition is lost, its queued deliveries are dropped: none begins, and nothing is committed.
 func TestLostPartitionLeavesNothing(t *testing.T) {
 	q := newQuiet(t)
 	p := q.read(stream.Events, quietEvent().Record())
@@ -222,7 +222,7 @@ func TestLostPartitionLeavesNothing(t *testing.T) {
 	}
 }
 
-// A retry begins anew: it was not parked, and has the trace of the attempt before.
+// The work item of a retry says nothing about parking, and has the trace of the previous attempt.
 func TestFollowUpOfAnAttempt(t *testing.T) {
 	q, now := newQuiet(t), time.Now().Truncate(time.Millisecond).UTC()
 	p := q.assignment.partition(stream.Partition{Topic: stream.Events})
@@ -261,7 +261,7 @@ func TestFollowUpOfAnAttempt(t *testing.T) {
 	}
 }
 
-// continueAll produces what completions wait for.
+// continueAll produces the records that completions wait for.
 func (q *quiet) continueAll() {
 	for _, b := range []*backlog{&q.finisher.ready, &q.finisher.retries, &q.finisher.hits} {
 		list := b.list
@@ -272,7 +272,7 @@ func (q *quiet) continueAll() {
 	}
 }
 
-// What a record counts as in memory includes its headers.
+// The size that a record counts in memory includes its headers.
 func TestSizeOfARecord(t *testing.T) {
 	r := &stream.Record{Key: []byte("12"), Value: []byte("345"), Headers: []stream.Header{{Key: "6", Value: []byte("78")},
 		{Key: "9"}}}
@@ -281,7 +281,7 @@ func TestSizeOfARecord(t *testing.T) {
 	}
 }
 
-// An outcome names its event: a record that does not has none.
+// A record without the id of its event has no outcomes, because an outcome names its event.
 func TestUndecodableOutcomes(t *testing.T) {
 	r := quietEvent().Record()
 	r.Headers[0].Value = []byte("2")

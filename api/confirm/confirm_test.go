@@ -193,7 +193,7 @@ func newWorld(t *testing.T, answers ...answer) (*world, *confirm.Confirmer, *con
 
 const post = `usr_1 POST /v1/findings/update {"ids":["fnd_1"]} act_1`
 
-func TestNewNeedsAll(t *testing.T) {
+func TestNewRequiresDependencies(t *testing.T) {
 	w := &world{}
 	for _, forget := range []func(*confirm.Deps){
 		func(d *confirm.Deps) { d.Log = nil }, func(d *confirm.Deps) { d.Acts = nil },

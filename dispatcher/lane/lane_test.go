@@ -383,9 +383,9 @@ func TestIdleLanesAreRemoved(t *testing.T) {
 	}
 }
 
-// A partition that leaves takes its own deliveries along. Those of another partition with the same number (the events
-// and the commands of an endpoint) stay, and so does what other lanes have learned.
-func TestDroppedPartitionTakesItsOwnDeliveries(t *testing.T) {
+// When a partition is lost, only its own deliveries are dropped. Those of another topic's partition with the same
+// number (the events and the commands of an endpoint) stay, and so does the breaker state of other lanes.
+func TestDropPartitionsKeepsOtherDeliveries(t *testing.T) {
 	lt := newLaneTest(t, 100_000)
 	events, commands, other := lt.part, newTestPartition(), newTestPartition()
 	events.ID = stream.Partition{Topic: stream.Events, Index: 3}

@@ -273,7 +273,7 @@ func TestProbeReturnsWhenItsLaneRecovers(t *testing.T) {
 	}
 }
 
-// What a hung lane keeps to notice changes must not keep a body in memory, and must not take it from the delivery.
+// A hung lane keeps a copy of its delivery to notice changes. The copy has no body, and the delivery still has its own.
 func TestHungDeliveryHasNoBody(t *testing.T) {
 	work := &event.Work{Dest: "d", Event: &event.Event{Type: "a", Header: []event.Field{{Name: "A"}}, Body: []byte("{}")}}
 	h := newHungDelivery(work, event.Manual)

@@ -64,7 +64,7 @@ func TestRateLimitedLane(t *testing.T) {
 	}
 }
 
-// While a lane waits for a token, each kind of delivery has a place, and the lane is filled up to what it sends soon.
+// A lane that waits for a token still takes deliveries of each kind, but only as many as it will send soon.
 func TestRoomOfARateLimitedLane(t *testing.T) {
 	lt := newLaneTest(t, 100_000)
 	lt.fill("d", 1)

@@ -35,8 +35,8 @@ func TestOnlyStuckLanesGiveBack(t *testing.T) {
 	}
 }
 
-// What a lane gives back of a partition that has just left belongs to the next owner. It no longer counts here, or the
-// node would stop reading for ever.
+// Deliveries that a lane gives back belong to the next owner if their partition has just been lost. They no longer
+// count as held here, or the node would stop reading for ever.
 func TestShedDeliveriesOfALostPartition(t *testing.T) {
 	lt := newLaneTest(t, 100)
 	lt.fill("d", 60)

@@ -103,7 +103,7 @@ func TestTargetFollowsTheEndpoint(t *testing.T) {
 	}
 }
 
-// A transformed body counts from the moment its length is known, and what it does not need is free for others.
+// A transformed body counts from the moment its length is known, and memory that it does not need is released.
 func TestReserve(t *testing.T) {
 	lt := newLaneTest(t, 100)
 	delivery := lt.delivery("d", "")

@@ -226,7 +226,7 @@ func TestOwnership(t *testing.T) {
 	})
 }
 
-// A job that leaves this node is not changed any more, and goes on when it returns.
+// A node that no longer owns a job does not change it, and continues it when it owns it again.
 func TestJobReturns(t *testing.T) {
 	bubble(t, 1000, func(w *world) {
 		r, _ := w.ownedRunner()

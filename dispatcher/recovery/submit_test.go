@@ -82,7 +82,7 @@ func (s *submissions) Submit(_ context.Context, works []*event.Work, outcomes []
 	return nil
 }
 
-// What an item becomes: a delivery to its destination, or an outcome that keeps the final status from before the job.
+// An item becomes a delivery to its destination, or an outcome that keeps the final status from before the job.
 func TestItemsBecomeDeliveriesOrOutcomes(t *testing.T) {
 	now, before := time.Unix(1_800_000_000, 0), time.Unix(1_700_000_000, 0)
 	var got submissions
@@ -131,8 +131,8 @@ func TestItemsBecomeDeliveriesOrOutcomes(t *testing.T) {
 	}
 }
 
-// Of two jobs with a common destination the one that was started first sends, and one of two that were started
-// together.
+// Of two jobs with a common destination the one that was started first sends; at equal times it is the one with the
+// lower id.
 func TestJobIsBlockedByAnEarlierOne(t *testing.T) {
 	at := time.Unix(1_800_000_000, 0)
 	job := func(id string, started time.Time, dest string) *config.Recovery {

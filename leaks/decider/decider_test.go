@@ -97,7 +97,7 @@ func (r *rig) run(run func(context.Context) error) (stop func()) {
 }
 
 // All dependencies are needed, and the number of partitions; a partition that is lost is not owned.
-func TestNewNeedsAll(t *testing.T) {
+func TestNewRequiresDependencies(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		d := r.decider(0)
 		for i, forget := range []func(*Deps){

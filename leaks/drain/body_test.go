@@ -314,7 +314,7 @@ func (w *world) sendSlowly(t *testing.T, parts, size int, pause time.Duration) (
 	return string(answer[9:]), took
 }
 
-// Buffers that wait for the next body hold nothing of the last one.
+// Pooled buffers are cleared: they keep nothing of the last body.
 func TestBuffersForgetTheirLines(t *testing.T) {
 	b := takeReaders(&wireReader{})
 	b.chunk[0], b.decoded[len(b.decoded)-1] = 'x', 'x'

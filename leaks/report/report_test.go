@@ -266,7 +266,7 @@ func TestBodiesAreDecompressedInTurn(t *testing.T) {
 	}
 	w.send(202, w.batchOf(reportOf(1)).String())
 	<-w.in.unzipping
-	for range 2 { // the first one gives its place back
+	for range 2 { // the first one releases its slot
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
 		body := strings.NewReader(gzipped(w.batchOf(reportOf(1)).String()))

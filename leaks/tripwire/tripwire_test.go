@@ -204,13 +204,13 @@ func TestHitsHaveTheClient(t *testing.T) {
 	})
 }
 
-// What is in the queue at the end is produced, in spite of the end.
+// Run produces the hits that are in the queue when its context ends.
 func TestQueueIsEmptiedAtTheEnd(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		r.account.keys = func(ctx context.Context) error { return ctx.Err() }
-		for n := range 20 { // Run finds the queue or the end first
+		for n := range 20 { // which of the two Run notices first is random
 			deps := r.deps
 			deps.Metrics = prometheus.NewRegistry()
 			w := New(deps)

@@ -277,7 +277,7 @@ func TestImportRefuses(t *testing.T) {
 	}
 }
 
-// A document that a holder of the master key has written is refused too unless it is complete, and fits here.
+// A document with a valid MAC is refused too unless its entities are complete and valid on this node.
 func TestImportRefusesEntities(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
 	own := n.keyring.IDs()[0]
@@ -334,7 +334,7 @@ func TestImportRefusesEntities(t *testing.T) {
 	}
 }
 
-// An endpoint keeps the partitions that exist here, and its move ends.
+// An imported endpoint keeps only partitions that exist here, and has no unfinished move.
 func TestImportFitsPartitions(t *testing.T) {
 	im := &importing{documents: documents{&core{cfg: Config{Partitions: 4}}}}
 	e := &Endpoint{ID: "ep_1", Partition: 2, FormerPartitions: []int32{-1, 0, 3, 4}, Move: &PartitionMove{}}

@@ -261,7 +261,8 @@ func TestFirstUser(t *testing.T) {
 	}
 }
 
-// The user of the environment is created beside the user of the first link alone, who has not used it.
+// The user of the environment is created although another user exists only if that is the user of the first link, who
+// has not used it.
 func TestAdminBesideOthers(t *testing.T) {
 	for name, c := range map[string]struct {
 		user User
@@ -285,7 +286,7 @@ func TestAdminBesideOthers(t *testing.T) {
 	}
 }
 
-// The last user who may change something comes back without sessions.
+// The last user who may make changes has no sessions after it is restored.
 func TestRestoredUserHasNoSessions(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
 	u := addUser(t, n, "ops@example.com", ReadWrite)

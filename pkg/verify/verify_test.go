@@ -152,7 +152,7 @@ func TestBrokenConfigurationsAcceptNothing(t *testing.T) {
 	c, r := pick(t, StandardWebhooks)
 	c.Secrets = []string{"whsec_%%%", "whsec_"}
 	want(t, c, r, SignatureMismatch)
-	// The bytes before the fault of a secret are no key.
+	// A secret with an invalid character has no key, not even the bytes before that character.
 	c, r = signed(t, StandardWebhooks, []byte("{}"))
 	c.Secrets[0] += "!"
 	want(t, c, r, SignatureMismatch)

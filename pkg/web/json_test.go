@@ -96,8 +96,8 @@ func TestInvalidJSON(t *testing.T) {
 	f("b", `{`, "b", "is not the expected JSON: expected a member name in quotes at byte 1")
 }
 
-// ParseObject accepts what encoding/json does, with any ASCII character at the places that decide, and any beginning of
-// a text.
+// ParseObject accepts exactly what encoding/json accepts: here with each ASCII character at places where the grammar
+// decides, and with each prefix of a text.
 func TestParseObjectIsAsStrict(t *testing.T) {
 	f := func(body string) {
 		t.Helper()

@@ -194,7 +194,7 @@ func TestReadBodyBounds(t *testing.T) {
 	}
 }
 
-// What counts the bodies in memory is told each part of them, and may refuse one.
+// KeepBody is called with the size of each part of a body that is read, and its error ends the request.
 func TestKeepBody(t *testing.T) {
 	full := web.ServiceUnavailable(nil, "busy")
 	kept := 0

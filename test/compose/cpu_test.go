@@ -14,7 +14,7 @@ import (
 // scaleByCPU gives "ingest" an autoscaler. It adds a pod while many events come in, and removes it when they are few
 // again.
 func (k *kubernetes) scaleByCPU(t *testing.T) {
-	// A pod with few events uses a third of what it asks for here.
+	// A pod with few events uses a third of this CPU request.
 	k.upgrade("ingest.autoscaling.enabled=true", "ingest.autoscaling.maxReplicas=3",
 		"ingest.resources.requests.cpu=50m")
 	k.awaitPods(t, 3*time.Minute, func(pods, percent int) bool { return pods == 2 && percent < 60 })
@@ -44,8 +44,8 @@ func (k *kubernetes) scaleByCPU(t *testing.T) {
 	k.upgrade()
 }
 
-// awaitPods waits for a number of pods of "ingest" and for the share of the CPU they asked for that they use, by their
-// autoscaler, in percent; -1: not known yet.
+// awaitPods waits until wanted accepts what the autoscaler of "ingest" reports: its pods, and their CPU use in percent
+// of their requests.
 func (k *kubernetes) awaitPods(t *testing.T, within time.Duration, wanted func(pods, percent int) bool) {
 	t.Helper()
 	kit.Eventually(t, within, func() string {
@@ -64,7 +64,7 @@ func (k *kubernetes) awaitPods(t *testing.T, within time.Duration, wanted func(p
 		if err := json.Unmarshal([]byte(out), &scaler); err != nil {
 			t.Fatal(err)
 		}
-		percent := -1
+		percent := -1 // not known yet
 		for _, m := range scaler.Status.CurrentMetrics {
 			if u := m.Resource.Current.AverageUtilization; u != nil {
 				percent = *u

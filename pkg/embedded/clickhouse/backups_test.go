@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestDocumentedBackupDisk: the disk that docs/upgrade.md configures on a server is the one of the embedded engine, so
-// that the location of a backup is the same for both, and what is tested here is what is written there.
+// The embedded engine has the disk that docs/upgrade.md configures on a server: one location names a backup on both,
+// and the tests here cover the documented configuration.
 func TestDocumentedBackupDisk(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/upgrade.md")
 	if err != nil {
