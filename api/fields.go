@@ -256,7 +256,8 @@ func textOf(raw []byte, lo, hi int) (string, string) {
 	return s, ""
 }
 
-// sameVersion refuses a request that gives another version of a thing than the current one.
+// sameVersion refuses a request whose member version is not the current version of a thing: somebody else has changed
+// it since the client read it.
 func (o *object) sameVersion(thing string, current int) {
 	version := current
 	o.integer("version", 1, 1<<53, &version)

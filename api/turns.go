@@ -7,16 +7,16 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// turns bounds how many requests of a node do at the same time what takes a processor for long. A further one waits for
-// its turn, which comes in the order of the requests.
+// turns limits how many requests of a node use much CPU at the same time. Further ones wait, first come, first served.
 type turns struct {
 	free *semaphore.Weighted
-	wait time.Duration
+	wait time.Duration // how long a request waits at most
 }
 
 func newTurns(most int64, wait time.Duration) turns { return turns{semaphore.NewWeighted(most), wait} }
 
-// take waits for a turn, which the caller ends with end. ok is false if none came within the wait.
+// take waits for a turn, which the caller ends with end. ok is false, and end nil, if none came within the wait or ctx
+// has ended.
 func (t turns) take(ctx context.Context) (end func(), ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, t.wait)
 	defer cancel()

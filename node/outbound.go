@@ -8,8 +8,8 @@ import (
 	"github.com/eventrelay/relay/pkg/egress"
 )
 
-// outbound returns what all requests to URLs of customers have in common: the addresses that they may reach, the
-// certificates that they trust, and who resolves names.
+// outbound returns the settings of all requests to URLs of customers: which addresses they may reach, which root
+// certificates they trust, and which DNS server they ask.
 func (n *Node) outbound() egress.Config {
 	return egress.Config{Policy: n.policy, CAFile: n.settings.EgressCAFile, DNSServer: n.settings.DNSServer}
 }

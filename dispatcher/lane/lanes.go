@@ -156,7 +156,7 @@ func (ls *Lanes) laneOf(delivery *Delivery, now time.Time) *Lane {
 		ls.byDest[work.Dest] = l
 	}
 	if l.deliveries == 0 && l.parking.total == 0 {
-		l.partitionIndex = index // it is new, or its endpoint has moved to another partition
+		l.partitionIndex = index // the lane is new, or its endpoint has moved to another partition
 	}
 	l.lastUsed = now
 	return l

@@ -21,8 +21,8 @@ const (
 	minResultCheck, maxResultCheck = 250 * time.Millisecond, 2 * time.Second
 	// maxSettleCheck is the longest such pause of a job that has ended.
 	maxSettleCheck = 30 * time.Second
-	// maxSettleWait bounds how long a preparation waits for a job that has ended: that is longer than a request and the
-	// deliveries of a page take.
+	// maxSettleWait bounds how long a preparation waits for a job that has ended. A page of deliveries and their last
+	// requests take less.
 	maxSettleWait = 2 * time.Minute
 	// maxStopFailures bounds the failures after which a job stops without the store: they take about a minute.
 	maxStopFailures = 10
@@ -206,9 +206,8 @@ func (run *jobRun) hasFailedItem(ctx context.Context, job *config.Recovery) (boo
 	return counts.Failed > 0, err
 }
 
-// othersSettle reports whether deliveries of a job that has ended are still queued or in flight to the same
-// destination. They are pending, so a selection that is made now would leave them out, also those that are about to be
-// skipped or to fail.
+// othersSettle reports whether a job that has ended still has deliveries queued or in flight to the same destination.
+// They are pending, so a selection made now would leave them out, although some are about to be skipped or to fail.
 func (run *jobRun) othersSettle(job *config.Recovery, now time.Time) bool {
 	unsettled, _ := run.deps.Jobs.UnsettledRecoveries(time.Time{})
 	return slices.ContainsFunc(unsettled, func(other *config.Recovery) bool {

@@ -289,8 +289,9 @@ func (l *Log) Change(ctx context.Context, k Kind, id string, next func(old *Enti
 	})
 }
 
-// change appends the record that next makes of an entity, nil if there is none. While other writers win, next is called
-// again, MaxWriteTries times in all. A nil record leaves the entity unchanged. before is the entity that next got last.
+// change appends the record that next returns; a nil record leaves the entity unchanged. old is the living entity with
+// the id, nil if there is none. When a writer on another node wins, next is called again with the newer entity,
+// MaxWriteTries times in all; then change returns ErrConflict. before is the entity of the last call.
 func (l writer) change(ctx context.Context, k Kind, id string, next func(v *View, old *Entity) (*record, error)) (
 	before *Entity, res WriteResult, err error,
 ) {

@@ -53,7 +53,7 @@ func Classify(err error) event.ErrorCode {
 
 // isTimeout covers the attempt's deadline, a connect or handshake that took too long, and a TCP timeout (ETIMEDOUT).
 func isTimeout(err error) bool {
-	var timeout net.Error // context.DeadlineExceeded and os.ErrDeadlineExceeded too
+	var timeout net.Error // which context.DeadlineExceeded and os.ErrDeadlineExceeded implement too
 	return errors.As(err, &timeout) && timeout.Timeout()
 }
 

@@ -47,7 +47,7 @@ func NewOwnURLs(baseURL string, names []string) *OwnURLs {
 }
 
 func isLoopbackName(host string) bool {
-	addr, _ := netip.ParseAddr(host) // of a name: no address
+	addr, _ := netip.ParseAddr(host) // for a name: the zero Addr, which is not loopback
 	return host == "localhost" || addr.IsLoopback()
 }
 

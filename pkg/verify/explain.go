@@ -224,7 +224,7 @@ func (x *explainer) keyOf(secret string) string {
 	}
 	key, err := x.decode(secret)
 	if err != nil {
-		return "" // key is what stands before the fault
+		return "" // decoders return the bytes before the invalid character
 	}
 	return key
 }

@@ -30,7 +30,7 @@ type fence struct {
 	topic  *stream.Reader
 	writer store.FlushRequester // nil on a node without one
 	others *others
-	limit  time.Duration // of a wait
+	limit  time.Duration // how long a read waits at most
 	ends   *coalescer[map[stream.Partition]int64]
 
 	mu sync.Mutex // guards lastPassed and unstored

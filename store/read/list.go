@@ -124,8 +124,8 @@ func (r *Reader) Events(ctx context.Context, q event.Query) (event.Page, error) 
 	return page, nil
 }
 
-// collect walks on until it has found n events or the walk is done. A search that takes too long ends before that;
-// outOfBudget reports it.
+// collect walks on until it has found n events or the walk is done. outOfBudget reports that a search took too long and
+// ended before that.
 func collect(ctx context.Context, w *walk, n int) (found []candidate, outOfBudget bool, err error) {
 	began, lastChunk := time.Now(), time.Duration(0)
 	for len(found) < n && !w.done() {

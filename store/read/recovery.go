@@ -24,8 +24,8 @@ var errNotCaughtUp = fmt.Errorf("%w: it is behind the log", event.ErrUnavailable
 // event.ErrUnavailable when it does not within ReaderConfig.FenceWait. It does not wait for the audit log.
 func (r *Reader) CaughtUp(ctx context.Context) error { return caughtUp(r.fence.waitAll(ctx)) }
 
-// FindingsCaughtUp is Reader.CaughtUp for the hits of findings. It is no method of FindingReader, which has the methods
-// of Reader, this one's namesake included.
+// FindingsCaughtUp is Reader.CaughtUp for the hits of findings. It is not a method of FindingReader, because that would
+// hide CaughtUp of the embedded Reader.
 func FindingsCaughtUp(ctx context.Context, r *Reader) error {
 	return caughtUp(r.fence.waitFindings(ctx))
 }

@@ -98,7 +98,7 @@ func (a *Alerts) applyPending(
 			a.partitions[p.Index] = newPartitionState(p.Index)
 		}
 	}
-	for p, m := range assigned { // only now: a second state of a partition would lose the offset of its other topic
+	for p, m := range assigned { // after the loop above: a new state has no offset of the partition's other topic
 		a.partitions[p.Index].nextOffset[p.Topic] = max(m.Offset, 0)
 	}
 	a.ownsFirst.Store(a.partitions[0] != nil)

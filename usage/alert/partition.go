@@ -113,7 +113,8 @@ func (part *partitionState) sweep(outcomes, events time.Time) {
 			delete(part.destinations, destID)
 		}
 	}
-	// The margin lets some ticks find the result good first. A counter that is made anew waits a whole window for it.
+	// A counter is kept for ten ticks more than the window, so that its rule is evaluated as good, which resolves the
+	// alert. A new counter would have no result for a whole window.
 	for endpoint, counter := range part.rejections {
 		if _, n := counter.rejected.sum(events); n == 0 && events.Sub(counter.since) > rejectionWindow+10*tickEvery {
 			delete(part.rejections, endpoint)

@@ -112,7 +112,7 @@ type checker struct {
 	policy
 	scanner                scanner
 	verb                   string
-	earlier, previous      token // the two before current
+	earlier, previous      token // the two tokens before current
 	current                token
 	next                   token
 	started                bool
