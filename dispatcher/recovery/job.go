@@ -211,7 +211,8 @@ func (run *jobRun) hasFailedItem(ctx context.Context, job *config.Recovery) (boo
 func (run *jobRun) othersSettle(job *config.Recovery, now time.Time) bool {
 	unsettled, _ := run.deps.Jobs.UnsettledRecoveries(time.Time{})
 	return slices.ContainsFunc(unsettled, func(other *config.Recovery) bool {
-		return other.State.Ended() && other.Overlaps(job) && now.Sub(other.FinishedAt) < maxSettleWait
+		return other.State.Ended() && other.Overlaps(job) && now.Sub(other.FinishedAt) < maxSettleWait &&
+			now.Sub(job.CreatedAt) < maxSettleWait
 	})
 }
 

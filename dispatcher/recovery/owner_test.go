@@ -190,6 +190,8 @@ func TestPreparationWaitsForACancelledJob(t *testing.T) {
 			if edited := w.jobs[next]; edited.State != config.RecoveryPreparing {
 				t.Errorf("the next job did not wait: it is %s", edited.State)
 			}
+			// A job that ends later, here the same one, does not prolong the wait.
+			w.act(cancelled, func(edited *config.Recovery) { edited.FinishedAt = time.Now() })
 			w.waitForState(next, config.RecoveryReady, 30*time.Second)
 		})
 	}

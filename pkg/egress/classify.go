@@ -58,10 +58,15 @@ func isTimeout(err error) bool {
 }
 
 // isTLS covers invalid certificates, a peer that does not speak TLS, and alerts from either side. The innermost errors
-// of crypto/tls begin with "tls: "; most have no type. That of an invalid certificate is one of crypto/x509.
+// of crypto/tls begin with "tls: "; most have no type. That of an invalid certificate is one of crypto/x509. Those that
+// a connection ends with have types, by which they are found in an error of several causes, as the mail client makes.
 func isTLS(err error) bool {
 	var verification *tls.CertificateVerificationError
-	return errors.As(err, &verification) || strings.HasPrefix(rootText(err), "tls: ")
+	var record tls.RecordHeaderError
+	var alert *net.OpError
+	return errors.As(err, &verification) || errors.As(err, &record) ||
+		errors.As(err, &alert) && (alert.Op == "remote error" || alert.Op == "local error") ||
+		strings.HasPrefix(rootText(err), "tls: ")
 }
 
 func isUnreachable(err error) bool {

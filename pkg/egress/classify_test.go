@@ -269,7 +269,10 @@ func TestClassifyErrors(t *testing.T) {
 	f(context.Canceled, event.CodeNetwork)
 	f(fmt.Errorf("send: %w", &AddressBlockedError{Class: Private}), event.CodeAddressBlocked)
 	f(errors.New("tls: handshake failure"), event.CodeTLS)
-	f(fmt.Errorf("dial: %w", &net.OpError{Op: "local error", Err: errors.New("tls: bad record MAC")}), event.CodeTLS)
+	alert := &net.OpError{Op: "local error", Err: errors.New("tls: bad record MAC")}
+	f(fmt.Errorf("dial: %w", alert), event.CodeTLS)
+	f(fmt.Errorf("EHLO: %w, HELO: %w", errors.New("closed"), alert), event.CodeTLS)
+	f(errors.Join(errors.New("closed"), tls.RecordHeaderError{Msg: "no record"}), event.CodeTLS)
 	f(errors.New("anything else"), event.CodeNetwork)
 
 	tr := newTransport(t, Config{})

@@ -169,6 +169,9 @@ func (c *checker) checkToken() error {
 		c.seenValues = true
 	case called && c.refused[lower]:
 		return denied("the function %s", t.text)
+	case (lower == "disk" || lower == "storage_policy") && c.next.text == "=":
+		// A table or database on the disk of the backups would keep the engine from starting without that disk.
+		return denied("the setting %s", t.text)
 	case t.kind == wordToken && (lower == "select" || lower == "from"):
 		c.seenSelect = true
 	case t.kind == wordToken && lower == "engine" && !slices.Contains(verbsWithoutEngine, c.verb):
