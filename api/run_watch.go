@@ -20,16 +20,19 @@ const (
 	commandClockSkew = time.Minute
 )
 
-// runWatch tracks how long each queueing run has made no progress.
+// runWatch interrupts the runs that make no progress.
 type runWatch struct {
 	*core
 	runs      Runs
 	selection Selector
 	log       *slog.Logger
 	timeout   time.Duration // of a run that makes no progress
+}
 
+// observed is what a check has seen of the queueing runs.
+type observed struct {
 	since time.Time // no run created before it is still queueing
-	seen  map[string]observedRun
+	runs  map[string]observedRun
 }
 
 // observedRun is the newest revision of a run that this node has seen.
@@ -42,11 +45,11 @@ type observedRun struct {
 // watches, and uses only its own clock: a run without progress for its timeout is dead. The commands of its
 // last page are counted in the log. A conditional record ends the run, so it does not matter which node writes it.
 func (w *runWatch) run(ctx context.Context) error {
-	w.seen = map[string]observedRun{}
+	var last observed
 	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
 	for {
-		w.checkRuns(ctx)
+		last = w.checkRuns(ctx, last)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -55,19 +58,18 @@ func (w *runWatch) run(ctx context.Context) error {
 	}
 }
 
-// checkRuns compares the queueing runs with those of the previous check and interrupts the silent ones.
-func (w *runWatch) checkRuns(ctx context.Context) {
+// checkRuns compares the queueing runs with those of the last check and interrupts the silent ones.
+func (w *runWatch) checkRuns(ctx context.Context, last observed) observed {
 	now := time.Now()
-	seen := map[string]observedRun{}
-	oldest := w.now().Add(-config.MaxRunDuration)
-	for _, run := range w.runs.QueueingRuns(w.since) {
-		s, known := w.seen[run.ID]
+	next := observed{w.now().Add(-config.MaxRunDuration), map[string]observedRun{}}
+	for _, run := range w.runs.QueueingRuns(last.since) {
+		s, known := last.runs[run.ID]
 		if !known || s.rev != run.Rev {
 			s = observedRun{run.Rev, now}
 		}
-		seen[run.ID] = s
-		if run.CreatedAt.Before(oldest) {
-			oldest = run.CreatedAt
+		next.runs[run.ID] = s
+		if run.CreatedAt.Before(next.since) {
+			next.since = run.CreatedAt
 		}
 		if now.Sub(s.at) < w.timeout {
 			continue
@@ -77,7 +79,7 @@ func (w *runWatch) checkRuns(ctx context.Context) {
 				slog.Any("error", err))
 		}
 	}
-	w.since, w.seen = oldest, seen
+	return next
 }
 
 // errRunChanged abandons a change because the run has made progress.
