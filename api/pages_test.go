@@ -4,6 +4,7 @@ import (
 	"context"
 	"html"
 	"log/slog"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -129,7 +130,10 @@ func TestPagesCostLittle(t *testing.T) {
 			t.Errorf("%s reads the store %d times, its route %d times", x.page, reads.n, want)
 		}
 		most := 8_000 + 500*x.rows
-		n := int(testing.AllocsPerRun(1, func() { p.open("GET", x.page, http.StatusOK) }))
+		n := math.MaxInt // the fewest of some: what else the process does meanwhile counts too, more on a slow machine
+		for range 5 {
+			n = min(n, int(testing.AllocsPerRun(1, func() { p.open("GET", x.page, http.StatusOK) })))
+		}
 		if x.rows > 0 && n > most {
 			t.Errorf("%s makes %d allocations, want at most %d", x.page, n, most)
 		}
