@@ -98,7 +98,7 @@ func TestTrackerGivesMemoryBack(t *testing.T) {
 	}
 }
 
-// Holes of an earlier owner that adjoin read ones are one hole, and what was read of them is left out.
+// A record that is done before an earlier one makes one hole with the hole of an earlier owner behind it.
 func TestTrackerJoinsHoles(t *testing.T) {
 	var tr tracker
 	tr.start(0, 1, holes(2, 4, 6, 8))

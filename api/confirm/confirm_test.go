@@ -274,7 +274,7 @@ func TestApproveWhatCannotBeRead(t *testing.T) {
 	}
 }
 
-// An act that nobody decided on in time is not pending, and an approval asks nothing.
+// An act that nobody decided on in time is not pending and cannot be approved, whatever state the lease is in.
 func TestApproveTooLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, c, a := newWorld(t)

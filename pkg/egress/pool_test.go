@@ -327,7 +327,7 @@ func TestPoolsAreSharedInTurn(t *testing.T) {
 		}
 		ps.release(a, false)
 
-		// A sweep keeps what was used lately.
+		// A sweep keeps a pool that was used less than idleTimeout ago.
 		time.Sleep(idleTimeout - time.Second)
 		if use("e") != a {
 			t.Error("an idle pool is not used")

@@ -496,7 +496,7 @@ func TestExplainBounds(t *testing.T) {
 	}
 }
 
-// A request without a signature is told the names of the headers of the specification.
+// For a request without a signature the explanation names the headers of Standard Webhooks.
 func TestExplainNamesHeaders(t *testing.T) {
 	c := Config{Type: StandardWebhooks, Secrets: []string{otherSecret}, Tolerance: DefaultTolerance}
 	want := []string{"Webhook-Signature", "Webhook-Timestamp", "Webhook-Id"}
