@@ -81,12 +81,10 @@ func (a *Alerts) announceRecovery(ctx context.Context, job *config.Recovery) err
 		if !x.FiredAt.IsZero() {
 			return config.ErrAlertUnchanged
 		}
-		a.writeTransition(x, about, f, resolve, false, nil, logPosition{}, now)
-		x.Value = f.value
-		if x.FiredAt = now; announce {
-			if to := targets(s, overrides); len(to) > 0 {
-				x.Notices = append(x.Notices, a.newNotice("alert."+f.rule.messageType(), f, to, now))
-			}
+		writeTransition(x, about, f, resolve, logPosition{}, now)
+		x.Value, x.FiredAt = f.value, now
+		if announce {
+			a.addNotice(x, f, fire, targets(s, overrides), now)
 		}
 		return nil
 	})

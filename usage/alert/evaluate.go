@@ -176,7 +176,10 @@ func (a *Alerts) applyEvaluation(
 			if change, announce = nextTransition(x, f, s, overrides, at, now); change == unchanged {
 				return config.ErrAlertUnchanged
 			}
-			a.writeTransition(x, about, f, change, announce, targets(s, overrides), at, now)
+			writeTransition(x, about, f, change, at, now)
+			if announce {
+				a.addNotice(x, f, change, targets(s, overrides), now)
+			}
 			return nil
 		})
 		if err == nil {
@@ -200,22 +203,27 @@ func (a *Alerts) applyEvaluation(
 // leaseTime is how long the node that holds the lease of a notice may send it alone. It is longer than one send takes.
 const leaseTime = 3 * notify.Timeout
 
-// writeTransition writes a transition, and the notice about it if announce is set, into the alert.
-func (a *Alerts) writeTransition(
-	x *config.Alert, about subject, f evaluation, change transition, announce bool, to []string, at logPosition,
-	now time.Time) {
+// writeTransition writes a transition into the alert.
+func writeTransition(
+	x *config.Alert, about subject, f evaluation, change transition, at logPosition, now time.Time) {
 	x.Rule, x.Endpoint, x.Destination, x.Subject = f.rule.settingName(), about.endpoint, about.destination, about.other
 	x.Firing, x.Since = change == fire, now
 	x.Partition, x.Position = at.partition, at.position
-	noticeType := "alert." + f.rule.messageType()
 	if change == fire {
 		x.FiredAt, x.Value, x.Threshold = now, f.value, f.threshold
-	} else {
+	}
+}
+
+// addNotice adds the notice about a transition to the alert, if it goes anywhere.
+func (a *Alerts) addNotice(x *config.Alert, f evaluation, change transition, to []string, now time.Time) {
+	if len(to) == 0 {
+		return
+	}
+	noticeType := "alert." + f.rule.messageType()
+	if change == resolve {
 		noticeType += resolvedSuffix
 	}
-	if announce && len(to) > 0 {
-		x.Notices = append(x.Notices, a.newNotice(noticeType, f, to, now))
-	}
+	x.Notices = append(x.Notices, a.newNotice(noticeType, f, to, now))
 }
 
 // newNotice returns a notice that is due at once and leased to this node.

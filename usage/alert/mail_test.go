@@ -19,7 +19,9 @@ func (r *rig) fireAlert(name string) {
 	r.t.Helper()
 	about, to := subject{other: name}, targets(r.config.AlertSettings(), config.EndpointAlerts{Enabled: true})
 	_, err := r.config.ChangeAlert(r.t.Context(), alertID(recoveryEnded, about), func(x *config.Alert) error {
-		r.writeTransition(x, about, evaluation{recoveryEnded, bad, "completed", nil}, fire, true, to, logPosition{}, r.now())
+		f := evaluation{recoveryEnded, bad, "completed", nil}
+		writeTransition(x, about, f, fire, logPosition{}, r.now())
+		r.addNotice(x, f, fire, to, r.now())
 		return nil
 	})
 	if err != nil {
