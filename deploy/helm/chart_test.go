@@ -583,6 +583,9 @@ func TestWaysIn(t *testing.T) {
 	}
 	var got []string
 	for _, rule := range find[*gateway.HTTPRoute](t, all, "prod-eventrelay").Spec.Rules {
+		if limit := rule.Timeouts; limit == nil || limit.Request == nil || *limit.Request != "0s" {
+			t.Errorf("a rule of the HTTPRoute has the timeouts %+v", limit)
+		}
 		for _, m := range rule.Matches {
 			got = append(got, *m.Path.Value)
 			if b := rule.BackendRefs[0]; string(b.Name) != service(*m.Path.Value) || *b.Port != 80 {

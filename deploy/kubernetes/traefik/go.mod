@@ -1,4 +1,4 @@
-module github.com/eventrelay/relay/deploy/kubernetes/ingress
+module github.com/eventrelay/relay/deploy/kubernetes/traefik
 
 go 1.26
 
