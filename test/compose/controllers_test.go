@@ -152,7 +152,8 @@ func (k *controlPlane) contour(t *testing.T, settings string, port int) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	background(t, exec.Command(k.program("envoy"), "-c", bootstrap, "--service-cluster=contour", "--service-node=one"))
+	background(t, exec.Command(k.program("envoy"),
+		"-c", bootstrap, "--service-cluster", "contour", "--service-node", "one"))
 }
 
 // haproxy runs the controller, which finds its templates from where it is started and leaves HAProxy behind.
