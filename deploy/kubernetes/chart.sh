@@ -5,7 +5,7 @@
 # in one directory, RELAY_TEST_DIR or below /var/tmp.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-work=$(mktemp -d "${RELAY_TEST_DIR:-/var/tmp}/relay-chart.XXXXXX")
+work=$(mktemp -d "${RELAY_TEST_DIR:-/var/tmp}/relay-chart-XXXXXX") # the controller of HAProxy stumbles over dots in it
 clean() {
 	[ ! -e "$work/cluster/pids" ] || deploy/kubernetes/cluster.sh down "$work/cluster" || true
 	rm -rf "$work"
