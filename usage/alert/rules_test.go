@@ -253,6 +253,32 @@ func TestBacklogAge(t *testing.T) {
 	})
 }
 
+// A backlog that is purged, or held by hand, is over, although no delivery was made.
+func TestBacklogThatIsNotDeliveredIsOver(t *testing.T) {
+	for name, end := range map[string]func(r *rig, e id.ID){
+		"purged": func(r *rig, e id.ID) { r.outcome(e, event.Skipped, event.Purged, nil) },
+		"paused": func(r *rig, e id.ID) { r.outcome(e, event.Held, event.Manual, nil) },
+		"erased": func(r *rig, e id.ID) { r.outcome(e, event.Failed, event.PayloadExpired, nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(r *rig) {
+				r.enableOnly(func(rules *config.AlertRules) {
+					rules.BacklogAge = config.AlertAgeRule{Enabled: true, Seconds: 300}
+				})
+				first := r.outcome(id.ID{}, event.Retrying, "", r.attempt(false))
+				second := r.outcome(id.ID{}, event.Retrying, "", r.attempt(false))
+				r.advance(301 * time.Second)
+				end(r, first)
+				r.advance(time.Minute)
+				r.wantNotices(backlogAge, "alert.destination.backlog") // the second waits still
+				end(r, second)
+				r.advance(2 * time.Second)
+				r.wantNotices(backlogAge, "alert.destination.backlog", "alert.destination.backlog.resolved")
+			})
+		})
+	}
+}
+
 func TestOpenDeliveriesAreBounded(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		first := r.outcome(id.ID{}, event.Retrying, "", r.attempt(false))
