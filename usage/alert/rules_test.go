@@ -455,6 +455,25 @@ func TestUsage(t *testing.T) {
 	})
 }
 
+// When the operator removes the allowance, the alert about it is over, and nobody gets a message about that.
+func TestUsageWithoutAnAllowanceIsResolved(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.enableOnly(func(rules *config.AlertRules) {
+			rules.Usage = config.AlertUsageRule{Enabled: true, Percent: []int{80}}
+		})
+		var allowance int64 = 100
+		r.deps.Usage = usageFunc(func() (int64, int64, error) { return 90, allowance, nil })
+		r.advance(10 * time.Second)
+		r.wantNotices(usageShare, "alert.usage.threshold")
+		allowance = 0
+		r.advance(10 * time.Second)
+		r.wantNotices(usageShare, "alert.usage.threshold")
+		if r.config.Alert(alertID(usageShare, subject{other: "80"})).Firing {
+			t.Error("it fires for ever")
+		}
+	})
+}
+
 // eventsFunc implements Events.
 type eventsFunc func(event.Query) (event.Page, error)
 
