@@ -284,7 +284,7 @@ var alertRules = []alertRule{
 		Members: []alertMember{{Name: "percent", Label: "At percent of it, such as 80, 100"}}},
 	{Name: "finding", Title: "A leaked key is found", Members: []alertMember{
 		{Name: "min_severity", Label: "From severity", Choices: findingSeverities[1:]}}},
-	{Name: "recovery", Title: "A recovery waits for approval or has ended"},
+	{Name: "recovery", Title: "A recovery has ended"},
 	{Name: "processing_missing", Title: "An event has no receipt",
 		Members: []alertMember{{Name: "minutes", Label: "Minutes after its delivery"}}},
 }

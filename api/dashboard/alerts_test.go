@@ -50,7 +50,7 @@ func TestAlertHistory(t *testing.T) {
 	b.get(alertsPath).wantRedirect(alertHistoryPath)
 	page := b.get(alertHistoryPath+"?state=firing").want(200, "Failed attempts in a row", "23 attempts, threshold 20",
 		`href="/app/endpoints/ep_1/destinations/dst_1"`, "payments, ledger", `<span class="tag">muted</span>`,
-		`href="/app/recoveries/rec_1"`, "ep_gone", "in 24\u00a0h")
+		`href="/app/recoveries/rec_1"`, "<b>A recovery has ended", "ep_gone", "in 24\u00a0h")
 	if strings.Contains(page.main(), `<td><a href="/app/endpoints/ep_2">`) {
 		t.Error("an endpoint whose mute has ended is shown as muted")
 	}
