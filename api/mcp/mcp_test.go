@@ -419,6 +419,31 @@ func TestResultsAreClean(t *testing.T) {
 	}
 }
 
+// Of many attempts the newest are shown: why an event waits or failed is in the last one.
+func TestNewestAttemptsAreShown(t *testing.T) {
+	attempts := make([]string, 150)
+	for i := range attempts {
+		attempts[i] = fmt.Sprintf(`{"attempt_number":%d}`, i+1)
+	}
+	f := &fake{answer: func(string, url.Values) (int, http.Header, string) {
+		return 200, http.Header{}, `{"attempts_truncated":false,"attempts":[` + strings.Join(attempts, ",") + `]}`
+	}}
+	endpoint, _ := start(t, f)
+	text, failed := call(t, connect(t, endpoint), "event_get", map[string]any{"id": "evt_1"})
+	var v struct {
+		Attempts []struct {
+			Number int `json:"attempt_number"`
+		}
+		Truncated bool `json:"attempts_truncated"`
+	}
+	if err := json.Unmarshal([]byte(text), &v); err != nil || failed {
+		t.Fatalf("%v: %s", err, text)
+	}
+	if n := len(v.Attempts); n != 100 || v.Attempts[0].Number != 51 || v.Attempts[n-1].Number != 150 || !v.Truncated {
+		t.Errorf("%s", text)
+	}
+}
+
 // A body with links is shown to its end: that they are broken up makes it longer.
 func TestBodyWithLinksIsWhole(t *testing.T) {
 	f := &fake{answer: func(string, url.Values) (int, http.Header, string) {

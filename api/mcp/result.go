@@ -50,6 +50,7 @@ func (s *Server) render(x request, status int, header http.Header, body []byte) 
 	for _, name := range x.shape.without {
 		delete(v, name)
 	}
+	keepNewestAttempts(v)
 	s.maskCredentials(v)
 	if text, ok := v["body"].(string); ok {
 		delete(v, "body")
@@ -73,6 +74,13 @@ func (s *Server) render(x request, status int, header http.Header, body []byte) 
 }
 
 var errUnreadable = errors.New("the answer could not be read; try again")
+
+// keepNewestAttempts cuts the attempts of an event, which are in ascending order, and says so as the API does.
+func keepNewestAttempts(v map[string]any) {
+	if attempts, _ := v["attempts"].([]any); len(attempts) > maxElements {
+		v["attempts"], v["attempts_truncated"] = attempts[len(attempts)-maxElements:], true
+	}
+}
 
 const mask = "****"
 
