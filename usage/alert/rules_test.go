@@ -279,6 +279,26 @@ func TestBacklogThatIsNotDeliveredIsOver(t *testing.T) {
 	}
 }
 
+// When there is no room for another alert, those that fire are still resolved, and then the other one fires.
+func TestFullAlertsDoNotBlock(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.enableOnly(func(rules *config.AlertRules) {
+			rules.ConsecutiveFailures.Enabled, rules.DeliveryFailed.Enabled = true, true
+		})
+		r.failAttempts(20)
+		r.wantNotices(consecutiveFailures, "alert.destination.failing")
+		r.config.set(func(m *fakeConfig) { m.most = 1 })
+		r.outcome(id.ID{}, event.Failed, event.NotRetryable, r.attempt(false))
+		r.wantNotices(deliveryFailed)
+		r.deliver(id.ID{})
+		r.wantNotices(consecutiveFailures, "alert.destination.failing", "alert.destination.failing.resolved")
+		r.outcome(id.ID{}, event.Failed, event.NotRetryable, r.attempt(false))
+		r.config.set(func(m *fakeConfig) { m.most = 2 })
+		r.advance(2 * time.Second)
+		r.wantNotices(deliveryFailed, "alert.delivery.failed")
+	})
+}
+
 func TestOpenDeliveriesAreBounded(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		first := r.outcome(id.ID{}, event.Retrying, "", r.attempt(false))
