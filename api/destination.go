@@ -32,6 +32,11 @@ func (a *destinations) changeDestination(w http.ResponseWriter, r *http.Request,
 			in.err = errNoDestination()
 			return
 		}
+		if r.Method == http.MethodPatch { // a rotation may be repeated after the first call has changed the endpoint
+			if in.err = checkRevision(r, e); in.err != nil {
+				return
+			}
+		}
 		e.Destinations = slices.Clone(e.Destinations)
 		e.Destinations[i] = merge(in, e.Destinations[i])
 	})
@@ -111,6 +116,9 @@ func (a *destinations) deleteDestination(w http.ResponseWriter, r *http.Request,
 		return err
 	}
 	_, _, err = a.endpoints.changeEndpoint(r.Context(), e, func(in *endpointInput, e *config.Endpoint) {
+		if in.err = checkRevision(r, e); in.err != nil {
+			return
+		}
 		rest := slices.DeleteFunc(slices.Clone(e.Destinations), func(d config.Destination) bool { return d.ID == name })
 		switch len(rest) {
 		case len(e.Destinations):

@@ -9,7 +9,8 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// ifMatch is the header of a change that is made only if the endpoint is the one that the client has read.
+// ifMatch is the header of a change that is made only if the endpoint is the one that the client has read. A change of
+// a destination is one of its endpoint.
 const ifMatch = "If-Match"
 
 // errRevision is the answer when it is another one. Statuses of the API have no 412, so it is a plain conflict.

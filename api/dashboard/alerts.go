@@ -40,7 +40,7 @@ type alertData struct {
 
 	Endpoint    string `json:"-"` // name of the endpoint; empty if it is not known
 	Destination string `json:"-"`
-	Muted       bool   `json:"-"` // the endpoint sends no messages at the moment
+	Muted       bool   `json:"-"` // no alert of the endpoint fires at the moment
 }
 
 // Firing reports whether the alert fires now.
@@ -132,7 +132,7 @@ type alertHistory struct {
 	Endpoints []option
 	Rules     []option
 	States    []option
-	Muted     []*endpointData // endpoints that send no messages at the moment
+	Muted     []*endpointData // endpoints of which no alert fires at the moment
 	Spans     []option        // for how long an endpoint can be muted
 	Silent    bool            // no channel is on, so nothing is sent
 }
@@ -210,10 +210,10 @@ func nameAlerts(v *visit, alerts []*alertData) ([]*endpointData, error) {
 	return list.Data, nil
 }
 
-// MutedUntil is until when the endpoint's alerts send no messages; empty if they do.
+// MutedUntil is until when no alert of the endpoint fires; empty if it is not muted.
 func (e *endpointData) MutedUntil() string { return textOf(e.Alerts.MutedUntil) }
 
-// mutedAt reports whether the endpoint's alerts send no messages at a time.
+// mutedAt reports whether no alert of the endpoint fires at a time.
 func (e *endpointData) mutedAt(now time.Time) bool {
 	until, err := time.Parse(time.RFC3339, e.MutedUntil())
 	return err == nil && until.After(now)
@@ -226,13 +226,13 @@ func muteAlerts(v *visit) error {
 		return err
 	}
 	var until any
-	message := "Its alerts send messages again"
+	message := "Its alerts fire again"
 	if hours, err := strconv.Atoi(f.Value("hours")); err == nil && hours != 0 {
 		if !slices.ContainsFunc(muteSpans, func(o option) bool { return o.Value == f.Value("hours") }) {
 			return errMuteSpan
 		}
 		until = v.deps.Now().Add(time.Duration(hours) * time.Hour).UTC().Format(time.RFC3339)
-		message = "Muted. Its alerts are listed here and send no messages."
+		message = "Muted. No alert of it fires until then; what is still wrong then fires."
 	} else if err != nil {
 		return errMuteSpan
 	}
@@ -284,7 +284,7 @@ var alertRules = []alertRule{
 		Members: []alertMember{{Name: "percent", Label: "At percent of it, such as 80, 100"}}},
 	{Name: "finding", Title: "A leaked key is found", Members: []alertMember{
 		{Name: "min_severity", Label: "From severity", Choices: findingSeverities[1:]}}},
-	{Name: "recovery", Title: "A recovery waits for approval or has ended"},
+	{Name: "recovery", Title: "A recovery has ended"},
 	{Name: "processing_missing", Title: "An event has no receipt",
 		Members: []alertMember{{Name: "minutes", Label: "Minutes after its delivery"}}},
 }

@@ -43,14 +43,14 @@ func alertRig(t *testing.T) *rig {
 // sent returns the body of the last call.
 func (r *rig) sent() string { return r.api.calls[len(r.api.calls)-1].Body }
 
-// The list says what fires, where, since when, and which endpoints send no messages.
+// The list says what fires, where, since when, and which endpoints are muted.
 func TestAlertHistory(t *testing.T) {
 	r := alertRig(t)
 	b := r.signedIn()
 	b.get(alertsPath).wantRedirect(alertHistoryPath)
 	page := b.get(alertHistoryPath+"?state=firing").want(200, "Failed attempts in a row", "23 attempts, threshold 20",
 		`href="/app/endpoints/ep_1/destinations/dst_1"`, "payments, ledger", `<span class="tag">muted</span>`,
-		`href="/app/recoveries/rec_1"`, "ep_gone", "in 24\u00a0h")
+		`href="/app/recoveries/rec_1"`, "<b>A recovery has ended", "ep_gone", "in 24\u00a0h")
 	if strings.Contains(page.main(), `<td><a href="/app/endpoints/ep_2">`) {
 		t.Error("an endpoint whose mute has ended is shown as muted")
 	}
@@ -60,6 +60,7 @@ func TestAlertHistory(t *testing.T) {
 	if want := `{"alerts":{"muted_until":"2026-08-22T06:24:36Z"}}`; r.sent() != want {
 		t.Errorf("muted by %s, want %s", r.sent(), want)
 	}
+	b.get(alertHistoryPath).want(200, "No alert of it fires until then", "Meanwhile no alert of it fires")
 	form.Set("hours", "0")
 	b.post(alertsPath+"/mute", form).wantRedirect(alertHistoryPath)
 	if want := `{"alerts":{"muted_until":null}}`; r.sent() != want {

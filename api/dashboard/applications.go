@@ -177,11 +177,27 @@ func showApplication(v *visit) error {
 	if err != nil {
 		return err
 	}
+	return showApplicationForm(v, d, newForm(d.values(), strconv.Itoa(d.Version)))
+}
+
+// values are the stored values of the fields of the settings.
+func (d *dsnData) values() url.Values {
 	values := url.Values{"name": {d.Name}, "allowed_origins": {strings.Join(d.Origins, "\n")}}
 	if d.Quota != nil {
 		values.Set("daily_quota", strconv.FormatInt(*d.Quota, 10))
 	}
-	return showApplicationForm(v, d, newForm(values, ""))
+	return values
+}
+
+// otherThan are the stored values of the fields that a form has with another value.
+func (d *dsnData) otherThan(f *form) map[string]string {
+	stored, other := d.values(), map[string]string{}
+	for _, name := range []string{"name", "daily_quota", "allowed_origins"} {
+		if value := stored.Get(name); unixLines(f.Value(name)) != value {
+			other[name] = value
+		}
+	}
+	return other
 }
 
 // showApplicationForm shows the page of an application; f holds its settings.
@@ -256,10 +272,15 @@ func saveApplication(v *visit) error {
 	if d.IsBrowser() {
 		body["allowed_origins"] = append([]string{}, strings.Fields(f.Value("allowed_origins"))...)
 	}
+	f.addVersion(body)
 	err = v.send("PATCH", d.api(), body, "", nil)
 	if x, ok := badRequest(err); ok {
-		v.status = f.setError(x)
-		f.Param, _, _ = strings.Cut(f.Param, "[") // of a list: its field
+		if x.isOtherVersion() {
+			v.status = f.setStale(strconv.Itoa(d.Version), d.otherThan(f))
+		} else {
+			v.status = f.setError(x)
+			f.Param, _, _ = strings.Cut(f.Param, "[") // of a list: its field
+		}
 		return showApplicationForm(v, d, f)
 	} else if err != nil {
 		return err

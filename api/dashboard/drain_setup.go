@@ -3,6 +3,7 @@ package dashboard
 import (
 	"cmp"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"github.com/eventrelay/relay/pkg/config"
@@ -120,9 +121,14 @@ func saveDrain(v *visit) error {
 			body[name] = nil
 		}
 	}
+	f.addVersion(body)
 	err = v.send("PATCH", d.api(), body, "", nil)
 	if x, ok := badRequest(err); ok {
-		v.status = f.setError(x)
+		if x.isOtherVersion() {
+			v.status = f.setStale(strconv.Itoa(d.Version), map[string]string{"name": d.Name, "platform": d.OwnPlatform})
+		} else {
+			v.status = f.setError(x)
+		}
 		return showDrainForm(v, d, f)
 	} else if err != nil {
 		return err

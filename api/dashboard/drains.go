@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"github.com/eventrelay/relay/pkg/apikey"
@@ -167,7 +168,7 @@ func showDrain(v *visit) error {
 	if err != nil {
 		return err
 	}
-	return showDrainForm(v, d, newForm(url.Values{"name": {d.Name}, "platform": {d.OwnPlatform}}, ""))
+	return showDrainForm(v, d, newForm(url.Values{"name": {d.Name}, "platform": {d.OwnPlatform}}, strconv.Itoa(d.Version)))
 }
 
 // showDrainForm shows the page of a drain; f holds its settings.

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"strings"
@@ -139,5 +140,36 @@ func TestPlatformsOfADrain(t *testing.T) {
 		want(400, "Must be printable").body
 	if strings.Contains(body, "s3 cr") {
 		t.Error("the page shows a secret again")
+	}
+}
+
+// Settings that somebody else has changed since the page was opened are not overwritten: the page shows both.
+func TestStaleSettingsOfADrainAndAnApplication(t *testing.T) {
+	const conflict = `{"error":{"type":"conflict","message":"version: is another","param":"version"}}`
+	r := newRig(t)
+	b := r.signedIn()
+	for _, x := range []struct{ path, api, before string }{
+		{"/app/drains/drn_1", "/v1/drains/drn_1", oneDrain},
+		{"/app/applications/dsn_1", "/v1/dsns/dsn_1", browserDSN},
+	} {
+		r.api.on("GET "+x.api, http.StatusOK, x.before)
+		form := b.get(x.path).want(200).fields(x.path)
+		form.Set("name", "mine")
+		var shown struct{ Name string }
+		if err := json.Unmarshal([]byte(x.before), &shown); err != nil {
+			t.Fatal(err)
+		}
+		now := strings.Replace(x.before, `"name":"`+shown.Name, `"name":"theirs`, 1)
+		r.api.on("GET "+x.api, http.StatusOK, strings.Replace(now, `"version":1`, `"version":2`, 1))
+		r.api.on("PATCH "+x.api, http.StatusBadRequest, conflict)
+		page := b.post(x.path, form).want(400, "Somebody changed this", "<code>theirs</code>", `value="mine"`)
+		if n := strings.Count(page.body, "Stored now"); !strings.Contains(r.sent(), `"version":1`) || n != 1 {
+			t.Errorf("sent %s, %d fields differ", r.sent(), n)
+		}
+		r.api.on("PATCH "+x.api, http.StatusOK, now)
+		b.post(x.path, page.fields(x.path)).wantRedirect(x.path)
+		if !strings.Contains(r.sent(), `"version":2`) {
+			t.Errorf("then sent %s", r.sent())
+		}
 	}
 }

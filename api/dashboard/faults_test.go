@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -205,5 +206,23 @@ func TestSecretsLeaveWithTheirPage(t *testing.T) {
 		if a.want(200, "data-once").header.Get("Cache-Control") != "no-store" {
 			t.Errorf("Cache-Control is %q", a.header.Get("Cache-Control"))
 		}
+	}
+}
+
+// A bound that is reached is no fault of the service: the page says what to do.
+func TestBoundsThatAreReached(t *testing.T) {
+	r := newRig(t)
+	b := r.signedIn()
+	for err, want := range map[error]string{
+		config.ErrTooManyUsers: "Remove one first.", config.ErrStateFull: "The configuration is full.",
+	} {
+		r.account.err = nil
+		invitation := b.get(peoplePath).fields(peoplePath)
+		invitation.Set("email", "new@example.com")
+		r.account.err = fmt.Errorf("add user: %w", err)
+		b.post(peoplePath, invitation).want(400, want)
+		key := b.get(keysPath).fields(keysPath)
+		key.Set("name", "new")
+		b.post(keysPath, key).want(400, want)
 	}
 }

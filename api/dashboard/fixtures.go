@@ -322,14 +322,12 @@ func saveFixture(v *visit) error {
 	if len(body) == 0 {
 		return v.redirect(d.Path(), "Nothing was changed.")
 	}
-	if version, err := strconv.Atoi(f.Version); err == nil {
-		body["version"] = version
-	}
+	f.addVersion(body)
 	after := &fixtureData{}
 	err = v.send("PATCH", d.api(), body, "", after)
 	x, ok := errors.AsType[*apiError](err)
 	switch {
-	case ok && x.Type == web.Conflict && x.Param == "version":
+	case ok && x.isOtherVersion():
 		stored := map[string]string{}
 		for name := range fixtureValues(d) {
 			if name != "body" && name != "keep" && name != "expires_at" {

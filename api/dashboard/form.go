@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/eventrelay/relay/pkg/web"
@@ -86,6 +87,17 @@ func (f *form) setStale(version string, stored map[string]string) (status int) {
 	}
 	return http.StatusBadRequest
 }
+
+// addVersion adds the version that the form was drawn from to the body of a change: the API refuses one of another
+// version, which would overwrite what somebody else has changed since.
+func (f *form) addVersion(body map[string]any) {
+	if version, err := strconv.Atoi(f.Version); err == nil {
+		body["version"] = version
+	}
+}
+
+// isOtherVersion reports whether the API has refused a change because of addVersion.
+func (e *apiError) isOtherVersion() bool { return e.Type == web.Conflict && e.Param == "version" }
 
 // field is one control of a form for the template "field".
 type field struct {

@@ -331,6 +331,12 @@ func toWebError(err error) error {
 	case errors.Is(err, config.ErrConflict):
 		return &web.Error{Status: http.StatusBadRequest, Type: web.Conflict,
 			Message: "Somebody else changed it at the same time. Open the page again and repeat the change."}
+	case errors.Is(err, config.ErrTooManyUsers):
+		return web.WrongState("", "There are %d people, which is as many as there may be. Remove one first.",
+			config.MaxUsers)
+	case errors.Is(err, config.ErrStateFull):
+		return web.WrongState("", "The configuration is full. Delete endpoints that are not used, or shorten headers and "+
+			"metadata.")
 	case errors.Is(err, config.ErrUnavailable):
 		return web.ServiceUnavailable(err, "The configuration log does not answer at the moment.")
 	}

@@ -3,6 +3,7 @@ package mcp_test
 import (
 	"cmp"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -415,6 +416,75 @@ func TestResultsAreClean(t *testing.T) {
 		if got := strings.TrimSuffix(v["body"].(string), "…"); len(got) != want {
 			t.Errorf("max_bytes %d: %d bytes", most, len(got))
 		}
+	}
+}
+
+// Of many attempts the newest are shown: why an event waits or failed is in the last one.
+func TestNewestAttemptsAreShown(t *testing.T) {
+	attempts := make([]string, 150)
+	for i := range attempts {
+		attempts[i] = fmt.Sprintf(`{"attempt_number":%d}`, i+1)
+	}
+	f := &fake{answer: func(string, url.Values) (int, http.Header, string) {
+		return 200, http.Header{}, `{"attempts_truncated":false,"attempts":[` + strings.Join(attempts, ",") + `]}`
+	}}
+	endpoint, _ := start(t, f)
+	text, failed := call(t, connect(t, endpoint), "event_get", map[string]any{"id": "evt_1"})
+	var v struct {
+		Attempts []struct {
+			Number int `json:"attempt_number"`
+		}
+		Truncated bool `json:"attempts_truncated"`
+	}
+	if err := json.Unmarshal([]byte(text), &v); err != nil || failed {
+		t.Fatalf("%v: %s", err, text)
+	}
+	if n := len(v.Attempts); n != 100 || v.Attempts[0].Number != 51 || v.Attempts[n-1].Number != 150 || !v.Truncated {
+		t.Errorf("%s", text)
+	}
+}
+
+// A body with links is shown to its end: that they are broken up makes it longer.
+func TestBodyWithLinksIsWhole(t *testing.T) {
+	f := &fake{answer: func(string, url.Values) (int, http.Header, string) {
+		return 200, http.Header{}, `{"id":"evt_1","body":"{\"a\":\"https://a.example\",\"b\":\"<b>\",\"end\":1}"}`
+	}}
+	endpoint, _ := start(t, f)
+	session := connect(t, endpoint)
+	const want = `{"a":"https[:]//a.example","b":"< b>","end":1}`
+	for most, want := range map[int]string{0: want, 43: want, 42: want[:45] + "…"} {
+		text, failed := call(t, session, "event_get", map[string]any{"id": "evt_1", "include_body": true, "max_bytes": most})
+		var v struct{ Body string }
+		if err := json.Unmarshal([]byte(text), &v); err != nil || failed || v.Body != want {
+			t.Errorf("max_bytes %d: %v: %s", most, err, text)
+		}
+	}
+}
+
+// A body that is not UTF-8 is in base64: a credential in it is masked like that in a text, and it can be decoded.
+func TestCredentialsInBase64AreMasked(t *testing.T) {
+	leaked := strings.Join([]string{"sk", "live", "q8ZkT2vN4xW7yR1mB5cJ9dL3"}, "_")
+	body := base64.StdEncoding.EncodeToString([]byte("\xff\xfe " + leaked + " is wrong"))
+	f := &fake{answer: func(string, url.Values) (int, http.Header, string) {
+		return 200, http.Header{}, `{"id":"evt_1","attempts":[{"response":{"headers":{},"body":"` + body +
+			`","body_encoding":"base64"}}],"body":"` + body + `","body_encoding":"base64"}`
+	}}
+	endpoint, _ := start(t, f)
+	text, failed := call(t, connect(t, endpoint), "event_get", map[string]any{"id": "evt_1", "include_body": true})
+	type encoded struct{ Body []byte }
+	var v struct {
+		encoded
+		Attempts []struct{ Response encoded }
+	}
+	if err := json.Unmarshal([]byte(text), &v); err != nil || failed {
+		t.Fatalf("%v: %s", err, text)
+	}
+	const want = "\xff\xfe sk_live_***9dL3 is wrong"
+	if got := string(v.Body); got != want {
+		t.Errorf("body %q", got)
+	}
+	if got := string(v.Attempts[0].Response.Body); got != want {
+		t.Errorf("body of the answer %q", got)
 	}
 }
 

@@ -3,9 +3,11 @@ package mcp
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"runtime"
 	"slices"
@@ -48,12 +50,13 @@ func (s *Server) render(x request, status int, header http.Header, body []byte) 
 	for _, name := range x.shape.without {
 		delete(v, name)
 	}
+	keepNewestAttempts(v)
 	s.maskCredentials(v)
 	if text, ok := v["body"].(string); ok {
 		delete(v, "body")
 		if n := x.shape.body; n > 0 {
-			masked, _ := s.leaks.MaskAll(nil, []byte(text))
-			v["body"] = bodyText{string(masked), n}
+			masked, encoded := s.maskBody(text, v["body_encoding"])
+			v["body"] = bodyText{masked, n, encoded}
 		}
 	}
 	out, _ := clean(v).(map[string]any)
@@ -72,6 +75,13 @@ func (s *Server) render(x request, status int, header http.Header, body []byte) 
 
 var errUnreadable = errors.New("the answer could not be read; try again")
 
+// keepNewestAttempts cuts the attempts of an event, which are in ascending order, and says so as the API does.
+func keepNewestAttempts(v map[string]any) {
+	if attempts, _ := v["attempts"].([]any); len(attempts) > maxElements {
+		v["attempts"], v["attempts_truncated"] = attempts[len(attempts)-maxElements:], true
+	}
+}
+
 const mask = "****"
 
 // maskHeaders masks the values of headers whose names say that they are credentials: they were stored as they came.
@@ -82,6 +92,16 @@ func maskHeaders(v any) {
 			headers[name] = mask
 		}
 	}
+}
+
+// maskBody masks the credentials in a body. One that is not UTF-8 is encoded in base64, in which none would be found.
+func (s *Server) maskBody(text string, encoding any) (masked string, encoded bool) {
+	if body, err := base64.StdEncoding.DecodeString(text); encoding == "base64" && err == nil {
+		out, _ := s.leaks.MaskAll(nil, body)
+		return base64.StdEncoding.EncodeToString(out), true
+	}
+	out, _ := s.leaks.MaskAll(nil, []byte(text))
+	return string(out), false
 }
 
 // maskCredentials masks credentials in an event: in its headers and query by their names, in what the destinations
@@ -95,8 +115,10 @@ func (s *Server) maskCredentials(v map[string]any) {
 		response, _ := attempt["response"].(map[string]any)
 		maskHeaders(response["headers"])
 		if text, ok := response["body"].(string); ok {
-			masked, _ := s.leaks.MaskAll(nil, []byte(text))
-			response["body"] = string(masked)
+			masked, encoded := s.maskBody(text, response["body_encoding"])
+			if response["body"] = masked; encoded {
+				response["body"] = bodyText{masked, maxText, encoded}
+			}
 		}
 	}
 	if text, ok := v["query"].(string); ok && text != "" {
@@ -120,10 +142,28 @@ func failure(v map[string]any, header http.Header) error {
 	return errors.New(text)
 }
 
-// bodyText is the body of an event and how many of its bytes are shown.
+// bodyText is a body and how many of its bytes are shown. One that is encoded in base64 has no links, and would not be
+// decoded if it were changed like a text.
 type bodyText struct {
-	text string
-	most int
+	text    string
+	most    int
+	encoded bool
+}
+
+// clean returns what is shown of the body. It is cut before its links are broken up, which makes it longer.
+func (b bodyText) clean() string {
+	text, end := b.text, ""
+	if len(text) > b.most {
+		most := b.most
+		if b.encoded {
+			most -= most % 4 // whole groups can be decoded
+		}
+		text, end = strings.ToValidUTF8(text[:most], ""), "…"
+	}
+	if !b.encoded {
+		text = cleanText(text, math.MaxInt)
+	}
+	return text + end
 }
 
 // clean returns a decoded JSON value with texts that are safe to show to a model: see cleanText. Arrays are cut.
@@ -145,11 +185,7 @@ func clean(v any) any {
 	case string:
 		return cleanText(v, maxText)
 	case bodyText:
-		text := v.text
-		if len(text) > v.most {
-			text = strings.ToValidUTF8(text[:v.most], "") + "…"
-		}
-		return cleanText(text, len(text))
+		return v.clean()
 	}
 	return v
 }

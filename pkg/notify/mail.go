@@ -226,7 +226,7 @@ func (m *SMTP) compose(to string, msg Message) (*gomail.Msg, error) {
 	var b strings.Builder
 	b.WriteString(web.SanitizeText(msg.Text) + "\n\n")
 	for _, f := range msg.Facts {
-		fmt.Fprintf(&b, "%s: %s\n", f.Name, web.SanitizeLine(f.Value))
+		fmt.Fprintf(&b, "%s: %s\n", web.SanitizeLine(f.Name), web.SanitizeLine(f.Value))
 	}
 	if msg.Link != "" {
 		b.WriteString("\n" + msg.Link + "\n")

@@ -160,14 +160,14 @@ func TestUntrustedTextIsNeutralized(t *testing.T) {
 	})
 	const name = "a\r\nBcc: x@evil.example\u202e\u200b\x07 https://evil.example/login <!channel> www.evil.example"
 	m := message()
-	m.Title, m.Facts = "Alert: "+name, []Fact{{"Endpoint", name}}
+	m.Title, m.Facts = "Alert: "+name, []Fact{{"Endpoint", name}, {name, "1"}} // a digest names applications
 	if r := w.sender("").Send(t.Context(), Channel{Kind: Slack, URL: url}, m); !r.OK {
 		t.Fatalf("result %+v", r)
 	}
 	const shown = "a  Bcc: x@evil[.]example https[:]//evil[.]example/login &lt;!channel&gt; www[.]evil[.]example"
 	field := body.Blocks[2].Fields[0]
 	if body.Text != "Alert: "+shown || body.Parse != "none" || body.UnfurlLinks == nil || *body.UnfurlLinks ||
-		field.Text != "*Endpoint*\n"+shown || !field.Verbatim ||
+		field.Text != "*Endpoint*\n"+shown || !field.Verbatim || body.Blocks[2].Fields[1].Text != "*"+shown+"*\n1" ||
 		strings.Contains(body.Blocks[0].Text.Text, "evil.example") ||
 		body.Blocks[3].Text.Text != "<https://relay.example.com/app|Open in EventRelay>" {
 		t.Errorf("Slack got %+v", body)
@@ -181,7 +181,7 @@ func TestUntrustedTextIsNeutralized(t *testing.T) {
 	const plain = "a  Bcc: x@evil.example https://evil.example/login <!channel> www.evil.example"
 	l := server.Messages()[0]
 	if l.Header.Get("Subject") != "Alert: "+plain || l.Header.Get("Bcc") != "" ||
-		!strings.Contains(strings.ReplaceAll(l.Body, "=\r\n", ""), "\nEndpoint: "+plain) {
+		!strings.Contains(strings.ReplaceAll(l.Body, "=\r\n", ""), "\nEndpoint: "+plain+"\r\n"+plain+": 1\r\n") {
 		t.Errorf("mail %+v", l)
 	}
 }

@@ -44,7 +44,7 @@ func slackBody(m Message) any {
 	}
 	var fields []text
 	for _, f := range m.Facts {
-		fields = append(fields, markup("*"+slackEscape(f.Name)+"*\n"+
+		fields = append(fields, markup("*"+slackMarkup(web.SanitizeLine(f.Name), maxSlackHeader)+"*\n"+
 			slackMarkup(web.SanitizeLine(f.Value), maxSlackHeader)))
 	}
 	if len(fields) > 0 {

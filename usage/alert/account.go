@@ -101,8 +101,9 @@ func (a *Alerts) announceRecovery(ctx context.Context, job *config.Recovery) err
 // evaluateUsage compares the used share of the allowance with the thresholds of the settings.
 func (a *Alerts) evaluateUsage(ctx context.Context) error {
 	s := a.deps.Config.AlertSettings()
-	share, known := a.usedPercent(ctx)
-	overrides := config.EndpointAlerts{Enabled: true}
+	share, known, limited := a.usedPercent(ctx)
+	// The operator may have removed the allowance while an alert fires: it resolves without a notice.
+	overrides := config.EndpointAlerts{Enabled: limited}
 	for _, percent := range s.Rules.Usage.Percent {
 		f := evaluation{rule: usageShare, value: share, threshold: percent}
 		switch {
@@ -129,19 +130,22 @@ func (a *Alerts) evaluateUsage(ctx context.Context) error {
 	return nil
 }
 
-// usedPercent returns how many percent of the allowance are used; known is false without an allowance, or if the
-// store does not answer.
-func (a *Alerts) usedPercent(ctx context.Context) (percent int, known bool) {
+// usedPercent returns how many percent of the allowance are used; known is false if the store does not answer, limited
+// if there is no allowance.
+func (a *Alerts) usedPercent(ctx context.Context) (percent int, known, limited bool) {
 	if a.deps.Usage == nil {
-		return 0, false
+		return 0, false, false
 	}
-	limited, cancel := context.WithTimeout(ctx, accountEvery)
+	reading, cancel := context.WithTimeout(ctx, accountEvery)
 	defer cancel()
-	used, allowance, err := a.deps.Usage.Used(limited)
-	if err != nil || allowance <= 0 {
-		return 0, false // unavailable: usage is unknown, so nothing changes
+	used, allowance, err := a.deps.Usage.Used(reading)
+	switch {
+	case err != nil:
+		return 0, false, true // unavailable: usage is unknown, so nothing changes
+	case allowance <= 0:
+		return 0, false, false
 	}
-	return int(100 * used / allowance), true
+	return int(100 * used / allowance), true, true
 }
 
 // processingEvery is how often the store is asked for unprocessed events, processingSpan how far back.

@@ -29,7 +29,7 @@
 //  6. Memory is bounded by the destinations of this node's partitions, with at most 1,000 open deliveries each.
 //
 // Backpressure: while the configuration log takes no record, the consumer waits at the first transition that it has to
-// write, and evaluates no other rule.
+// write, and evaluates no other rule. It does not wait for room: what would be one alert too many does not fire.
 package alert
 
 import (
@@ -137,6 +137,7 @@ type Alerts struct {
 	newlyLost     map[stream.Partition]bool
 
 	ownsFirst           atomic.Bool               // this node owns partition 0 and evaluates the account rules
+	full                atomic.Bool               // an alert did not fire since there is no room, which was logged
 	partitions          map[int32]*partitionState // owned by the goroutine of consume
 	processingCheckedAt time.Time                 // owned by the goroutine of runAccountRules
 }

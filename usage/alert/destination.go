@@ -22,8 +22,10 @@ type destinationState struct {
 	failedReason event.Reason // why the last finished delivery failed; empty: it succeeded
 	rate         window
 
-	open   map[id.ID]struct{} // open deliveries that have an outcome, without replays and those that a user paused
-	oldest id.ID              // the oldest of open; zero if not known
+	// an open delivery of this state has ended, in any way: only then can the age of the backlog be good
+	hasEnded bool
+	open     map[id.ID]struct{} // open deliveries that have an outcome, without replays and those that a user paused
+	oldest   id.ID              // the oldest of open; zero if not known
 
 	heldSince     time.Time // since when its circuit breaker is known to be open; zero: it is not
 	goneAt        time.Time // when it last answered 410
@@ -59,6 +61,8 @@ func (d *destinationState) observe(outcome *event.OutcomeHead, span time.Duratio
 // backlog and do not count.
 func (d *destinationState) updateOpen(outcome *event.OutcomeHead) {
 	if outcome.Status.Terminal() || string(outcome.Reason) == string(event.Manual) {
+		_, wasOpen := d.open[outcome.Event]
+		d.hasEnded = d.hasEnded || wasOpen
 		if delete(d.open, outcome.Event); outcome.Event == d.oldest {
 			d.oldest = id.ID{}
 		}
@@ -178,7 +182,7 @@ func (d *destinationState) evaluateAge(asOf, now time.Time, r config.AlertAgeRul
 	switch {
 	case age >= r.Seconds:
 		f.result = bad
-	case d.hasResult && int(d.oldestAge(now).Seconds()) < r.Seconds:
+	case (d.hasResult || d.hasEnded) && int(d.oldestAge(now).Seconds()) < r.Seconds:
 		f.result = good
 	}
 	return f

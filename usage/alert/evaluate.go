@@ -2,6 +2,7 @@ package alert
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"strings"
@@ -153,7 +154,8 @@ func (a *Alerts) recheckFiring(ctx context.Context) error {
 }
 
 // applyEvaluation makes the transition that an evaluation requires, if any. It returns once the transition is durable,
-// because offsets are committed after it. While the configuration log is unavailable it retries every second.
+// because offsets are committed after it. While the configuration log is unavailable it retries every second. An alert
+// beyond the maximum does not fire: waiting for room would keep those that fire from being resolved, which makes room.
 func (a *Alerts) applyEvaluation(
 	ctx context.Context, about subject, f evaluation, overrides config.EndpointAlerts, at logPosition) error {
 	name := alertID(f.rule, about)
@@ -184,7 +186,14 @@ func (a *Alerts) applyEvaluation(
 		})
 		if err == nil {
 			if changed != nil {
+				a.full.Store(false)
 				a.reportTransition(changed, f, change, announce)
+			}
+			return nil
+		}
+		if errors.Is(err, config.ErrStateFull) { // the next tick tries again, when others may have been resolved
+			if !a.full.Swap(true) {
+				a.log.LogAttrs(ctx, slog.LevelError, "there are as many alerts as there may be; further ones do not fire")
 			}
 			return nil
 		}

@@ -39,6 +39,7 @@ type fakeConfig struct {
 	findings    map[string]*config.Finding
 	jobs        []*config.Recovery
 	writes      int
+	most        int  // alerts; 0 = any number
 	unavailable bool // takes no record
 }
 
@@ -150,6 +151,9 @@ func (m *fakeConfig) ChangeAlert(_ context.Context, id string, alter func(*confi
 		return nil, config.ErrUnavailable
 	}
 	a := copied(m.alerts[id])
+	if a == nil && m.most > 0 && len(m.alerts) >= m.most {
+		return nil, config.ErrStateFull
+	}
 	if a == nil {
 		a = &config.Alert{Meta: config.Meta{ID: id}}
 	}

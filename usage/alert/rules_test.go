@@ -253,6 +253,52 @@ func TestBacklogAge(t *testing.T) {
 	})
 }
 
+// A backlog that is purged, or held by hand, is over, although no delivery was made.
+func TestBacklogThatIsNotDeliveredIsOver(t *testing.T) {
+	for name, end := range map[string]func(r *rig, e id.ID){
+		"purged": func(r *rig, e id.ID) { r.outcome(e, event.Skipped, event.Purged, nil) },
+		"paused": func(r *rig, e id.ID) { r.outcome(e, event.Held, event.Manual, nil) },
+		"erased": func(r *rig, e id.ID) { r.outcome(e, event.Failed, event.PayloadExpired, nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(r *rig) {
+				r.enableOnly(func(rules *config.AlertRules) {
+					rules.BacklogAge = config.AlertAgeRule{Enabled: true, Seconds: 300}
+				})
+				first := r.outcome(id.ID{}, event.Retrying, "", r.attempt(false))
+				second := r.outcome(id.ID{}, event.Retrying, "", r.attempt(false))
+				r.advance(301 * time.Second)
+				end(r, first)
+				r.advance(time.Minute)
+				r.wantNotices(backlogAge, "alert.destination.backlog") // the second waits still
+				end(r, second)
+				r.advance(2 * time.Second)
+				r.wantNotices(backlogAge, "alert.destination.backlog", "alert.destination.backlog.resolved")
+			})
+		})
+	}
+}
+
+// When there is no room for another alert, those that fire are still resolved, and then the other one fires.
+func TestFullAlertsDoNotBlock(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.enableOnly(func(rules *config.AlertRules) {
+			rules.ConsecutiveFailures.Enabled, rules.DeliveryFailed.Enabled = true, true
+		})
+		r.failAttempts(20)
+		r.wantNotices(consecutiveFailures, "alert.destination.failing")
+		r.config.set(func(m *fakeConfig) { m.most = 1 })
+		r.outcome(id.ID{}, event.Failed, event.NotRetryable, r.attempt(false))
+		r.wantNotices(deliveryFailed)
+		r.deliver(id.ID{})
+		r.wantNotices(consecutiveFailures, "alert.destination.failing", "alert.destination.failing.resolved")
+		r.outcome(id.ID{}, event.Failed, event.NotRetryable, r.attempt(false))
+		r.config.set(func(m *fakeConfig) { m.most = 2 })
+		r.advance(2 * time.Second)
+		r.wantNotices(deliveryFailed, "alert.delivery.failed")
+	})
+}
+
 func TestOpenDeliveriesAreBounded(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		first := r.outcome(id.ID{}, event.Retrying, "", r.attempt(false))
@@ -425,6 +471,25 @@ func TestUsage(t *testing.T) {
 		r.advance(10 * time.Second)
 		if got := r.config.Alert(alertID(usageShare, subject{other: "100"})); got != nil && len(got.Notices) == 0 {
 			t.Errorf("an alert that did not change for a day is kept: %+v", got)
+		}
+	})
+}
+
+// When the operator removes the allowance, the alert about it is over, and nobody gets a message about that.
+func TestUsageWithoutAnAllowanceIsResolved(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.enableOnly(func(rules *config.AlertRules) {
+			rules.Usage = config.AlertUsageRule{Enabled: true, Percent: []int{80}}
+		})
+		var allowance int64 = 100
+		r.deps.Usage = usageFunc(func() (int64, int64, error) { return 90, allowance, nil })
+		r.advance(10 * time.Second)
+		r.wantNotices(usageShare, "alert.usage.threshold")
+		allowance = 0
+		r.advance(10 * time.Second)
+		r.wantNotices(usageShare, "alert.usage.threshold")
+		if r.config.Alert(alertID(usageShare, subject{other: "80"})).Firing {
+			t.Error("it fires for ever")
 		}
 	})
 }
