@@ -109,8 +109,8 @@ func (c *client) send(
 	default:
 		attempt.Code = resp.StatusCode
 		attempt.ResponseHeader = c.recordedHeader(resp.Header, nil)
-		attempt.RetryAfter = parseRetryAfter(resp.Header.Get("Retry-After"), start)
 		attempt.ResponseBody, attempt.Truncated = readBody(resp)
+		attempt.RetryAfter = parseRetryAfter(resp.Header.Get("Retry-After"), c.now()) // it counts from the end of the attempt
 	}
 	waited := trace.streamWait()
 	attempt.Duration = c.now().Sub(start) - waited

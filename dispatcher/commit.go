@@ -96,6 +96,9 @@ func (c *committer) commit(ctx context.Context, parts []*partition) {
 	commits := make(map[stream.Partition]stream.Commit)
 	holes, omitted := 0, int64(0)
 	for _, p := range parts {
+		if c.assignment.partition(p.id) != p {
+			continue // it has left the node during the wait
+		}
 		if commit, n, left, ok := p.nextCommit(); ok {
 			commits[p.id] = commit
 			holes += n

@@ -3,8 +3,10 @@ package dispatcher
 import (
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/eventrelay/relay/pkg/stream"
@@ -61,6 +63,36 @@ func TestCommitsAreFew(t *testing.T) {
 		w.outcomes(count(seconds * 500))
 		if n := commits.Load(); n < 2*seconds || n > 4*seconds+1 {
 			t.Errorf("%d commits in %d seconds, want two to four a second", n, seconds)
+		}
+	})
+}
+
+// A commit that waited for another one commits no partition that has left the node meanwhile: its next owner may have
+// committed more.
+func TestWaitingCommitLeavesOutLostPartitions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, err := newMetrics(prometheus.NewRegistry(), time.Now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := newAssignment()
+		c := newCommitter(time.Second, testLog(), m, &a)
+		member := newSimLog()
+		c.group = member
+		kept, _ := testPartition(t, stream.Events, 0)
+		lost, _ := testPartition(t, stream.Commands, 0)
+		a.add([]*partition{kept, lost})
+		for _, p := range a.all() {
+			p.beginRecord(0, 1).deliveryDone()
+		}
+		c.lock <- struct{}{} // a commit is running
+		go c.commit(t.Context(), a.all())
+		synctest.Wait()
+		a.remove([]*partition{lost})
+		<-c.lock
+		synctest.Wait()
+		if _, wrong := member.marks[lost.id]; wrong || member.marks[kept.id].Offset != 1 {
+			t.Errorf("committed: %+v", member.marks)
 		}
 	})
 }

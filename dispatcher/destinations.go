@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -74,7 +75,7 @@ func (d *destinations) observe(destination string, ok bool, took time.Duration) 
 	case counts != nil:
 	case len(d.exported) < 2*topDestinations:
 		counts = &destinationCounts{}
-		d.exported[destination] = counts
+		d.exported[strings.Clone(destination)] = counts // see activityOf
 	default:
 		counts = &d.other
 	}
@@ -90,7 +91,7 @@ func (d *destinations) activityOf(destination string) *activity {
 	a := d.ranked[destination]
 	if a == nil && len(d.ranked) < maxRanked {
 		a = &activity{}
-		d.ranked[destination] = a
+		d.ranked[strings.Clone(destination)] = a // it shares the memory of all headers of an event
 	}
 	return a
 }

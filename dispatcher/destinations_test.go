@@ -2,8 +2,11 @@ package dispatcher
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -131,5 +134,17 @@ func TestDestinationsLeaveTheTop(t *testing.T) {
 	}
 	if attempts["dst_new_0"] == 0 || attempts["dst_new_1"] == 0 {
 		t.Errorf("the new destinations are missing in %v", attempts)
+	}
+}
+
+// The metrics live longer than an event, all texts of which share the memory of its headers.
+func TestMetricsKeepNoTextOfAnEvent(t *testing.T) {
+	r := newDestinationRig(t)
+	text := "dst_1 and all headers"
+	r.send(text[:5], false, 1)
+	for _, name := range append(slices.Collect(maps.Keys(r.ranked)), slices.Collect(maps.Keys(r.exported))...) {
+		if name != "dst_1" || unsafe.StringData(name) == unsafe.StringData(text) {
+			t.Errorf("%s keeps the text of an event", name)
+		}
 	}
 }

@@ -20,8 +20,12 @@ type headerName struct {
 	credential bool // its value is masked: a header of that name usually carries a secret
 }
 
-// maxHeaderNames bounds the cache. Names beyond it are computed each time.
-const maxHeaderNames = 1024
+// Bounds of the cache: 128 KiB of names. Names beyond it, and longer ones, are computed each time: a receiver can send
+// names of 64 KiB.
+const (
+	maxHeaderNames    = 1024
+	maxHeaderNameSize = 128 // bytes
+)
 
 // lookup returns the properties of a name.
 func (n *headerNames) lookup(name string) headerName {
@@ -35,6 +39,9 @@ func (n *headerNames) lookup(name string) headerName {
 
 func (n *headerNames) add(name string) headerName {
 	computed := headerName{canonical(name), isCredential(name)}
+	if len(name) > maxHeaderNameSize {
+		return computed
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	grown := make(map[string]headerName)

@@ -2,12 +2,17 @@ package dispatcher
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 )
 
-// A sender of ever new header names fills the cache, and no more memory.
+// A sender of ever new header names fills the cache, and no more memory. Long names are not kept.
 func TestHeaderNamesAreBounded(t *testing.T) {
 	var names headerNames
+	long := strings.Repeat("X", maxHeaderNameSize-4)
+	if x := names.lookup(long + "-Auth"); !x.credential || names.known.Load() != nil {
+		t.Errorf("a name of %d bytes is remembered, credential: %v", len(long)+5, x.credential)
+	}
 	for round := range 2 {
 		for i := range maxHeaderNames + 10 {
 			if x := names.lookup(fmt.Sprintf("x-name-%d", i)); x.canonical != fmt.Sprintf("X-Name-%d", i) || x.credential {

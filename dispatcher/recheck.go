@@ -13,6 +13,16 @@ const recheckTick = 50 * time.Millisecond
 // minRecheckSpan is how long re-checks go on at least. Twice the time that the parked deliveries need is added.
 const minRecheckSpan = time.Minute
 
+// What a lane parks just before it recovers is read later, and the broker may date it later: clocks that differ by up
+// to 2 s are not corrected, retry topics are read up to half a second late, and producing takes time too. So what a
+// recovered lane seems to have parked up to readLag after the recovery is re-checked, unless it returns within
+// lane.MinRecheck by itself, as most does that is parked after it. While nothing else is left, it is searched for every
+// lateTick.
+const (
+	readLag  = 3 * time.Second
+	lateTick = 500 * time.Millisecond
+)
+
 // recheck is what is re-checked, whenever it is due, of what lanes have parked for long while they hung or were paused,
 // once they have recovered: at most RecoveredPace deliveries a second, each once. While a tier partition has records
 // that were not read, what other lanes have parked there is re-checked too, to make room for them. Only the timer uses
@@ -20,9 +30,10 @@ const minRecheckSpan = time.Minute
 type recheck struct {
 	dests map[string]bool // destinations of the recovered lanes
 	all   bool            // all lanes: partitions were assigned, and only an earlier owner knew which lanes hung
-	from  time.Time       // deliveries that were parked later are not re-checked
+	from  time.Time       // deliveries that were parked later are not re-checked, but see readLag
 	until time.Time
-	last  time.Time // when deliveries were re-checked last
+	last  time.Time     // when deliveries were re-checked last
+	pause time.Duration // from last to the next time
 }
 
 // recheckRecovered re-checks as many as are due now and returns how long to wait before the next call.
@@ -36,32 +47,43 @@ func (d *Dispatcher) recheckRecovered() time.Duration {
 	if r.from.IsZero() {
 		return again
 	}
-	elapsed := min(now.Sub(r.last), 2*recheckTick)
-	if elapsed >= 0 && elapsed < recheckTick { // negative: the clock was set back
-		return recheckTick - elapsed
+	elapsed := now.Sub(r.last)
+	switch {
+	case elapsed < 0: // the clock was set back
+		r.from, r.until = now, now.Add(minRecheckSpan)
+	case elapsed < r.pause:
+		return r.pause - elapsed
 	}
 	r.last = now
-	taken, unread := d.admitParked(int(lane.RecoveredPace * elapsed / time.Second))
+	taken, unread := d.admitParked(int(lane.RecoveredPace * min(max(elapsed, 0), 2*recheckTick) / time.Second))
+	done := taken == 0 && !unread && !r.all
 	switch {
-	case now.After(r.until) || taken == 0 && !unread && !r.all:
+	case now.After(r.until) || done && now.After(r.from.Add(readLag)):
 		*r = recheck{}
 		return again
+	case done:
+		r.pause = lateTick
 	case taken == 0:
-		return 2 * recheckTick
+		r.pause = 2 * recheckTick
+	default:
+		r.pause = recheckTick
 	}
-	return recheckTick
+	return r.pause
 }
 
 // admitParked admits at most limit of the deliveries that are to be re-checked. unread means that a partition may have
 // more of them that were not read.
 func (d *Dispatcher) admitParked(limit int) (taken int, unread bool) {
 	r := &d.recheck
-	tiers := onlyTiers(d.assignment.all())
+	tiers, soon := onlyTiers(d.assignment.all()), d.now().Add(lane.MinRecheck)
 	for _, share := range []int{limit/max(len(tiers), 1) + 1, limit} { // equal shares, then what is left of them
 		for _, p := range tiers {
 			more := p.hasUnread(d.lag(p.id))
 			unread = unread || more
-			deliveries := p.takeParked(r.from, min(share, limit-taken), func(delivery *lane.Delivery) bool {
+			deliveries := p.takeParked(r.from.Add(readLag), min(share, limit-taken), func(delivery *lane.Delivery) bool {
+				if delivery.ParkedAt.After(r.from) {
+					return r.dests[delivery.Work.Dest] && delivery.Work.Due.After(soon)
+				}
 				return r.all || more || r.dests[delivery.Work.Dest]
 			})
 			for _, delivery := range deliveries {
@@ -81,6 +103,7 @@ func (r *recheck) extend(dests []string, all bool, parked int, now time.Time) {
 	if r.from.IsZero() {
 		*r = recheck{dests: make(map[string]bool), last: now.Add(-recheckTick)}
 	}
+	r.pause = recheckTick
 	for _, dest := range dests {
 		r.dests[dest] = true
 	}

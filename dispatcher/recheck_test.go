@@ -2,6 +2,7 @@ package dispatcher
 
 import (
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/stream"
 )
 
 // Many destinations hang, and more is parked for them than memory holds. It costs few hops while nothing changes. One
@@ -94,6 +96,70 @@ func TestPausedWorkCostsLittleUntilItIsResumed(t *testing.T) {
 			t.Errorf("%d of %d are delivered after it was resumed", got, events)
 		}
 	})
+}
+
+// Re-checks are minutes apart, because 400 lanes have parked deliveries. When a destination has recovered, everything
+// for it arrives within seconds: also what was being parked at that moment, which the log has a little later.
+func TestWhatIsBeingParkedAtTheRecoveryIsRechecked(t *testing.T) {
+	down := simEndpoint("ep_0", "dst_0")
+	endpoints := []*config.Endpoint{down}
+	for i := range 400 {
+		paused := simEndpoint(fmt.Sprint("ep_", i+1), fmt.Sprint("dst_", i+1))
+		paused.Paused = true
+		endpoints = append(endpoints, paused)
+	}
+	simulate(t, simConfig(), endpoints, func(s *sim) {
+		recordProduced := s.produced
+		s.produced = func(topic string, record *stream.Record) time.Duration {
+			late := recordProduced(topic, record)
+			if strings.HasPrefix(topic, "retry.") {
+				late += 300 * time.Millisecond
+				record.Timestamp = time.Now().Add(late) // the broker sets it
+			}
+			return late
+		}
+		var up atomic.Bool
+		s.answer = func(string, time.Time) (time.Duration, int) {
+			if up.Load() {
+				return 50 * time.Millisecond, 200
+			}
+			return 0, 0
+		}
+		for _, endpoint := range endpoints[1:] {
+			s.accept(endpoint)
+		}
+		for i := 0; s.statuses()["delivered"] == 0 && i < 1200; i++ {
+			up.Store(i > 450) // its circuit breaker is open since the 30th second
+			s.accept(down)
+			time.Sleep(100 * time.Millisecond)
+		}
+		time.Sleep(8 * time.Second)
+		if n := s.statuses()["held breaker_open"]; n > 0 {
+			t.Errorf("%d deliveries wait for a destination that has recovered", n)
+		}
+	})
+}
+
+// If the clock is set back during a pass over all parked deliveries, the pass ends in a minute all the same.
+func TestPassEndsAfterTheClockIsSetBack(t *testing.T) {
+	now := time.UnixMilli(1_800_000_000_000)
+	d := &Dispatcher{
+		now: func() time.Time { return now }, assignment: newAssignment(),
+		lanes: lane.New(lane.Config{}, lane.Deps{Now: func() time.Time { return now }}),
+	}
+	d.tiersAssigned.Store(true)
+	d.recheckRecovered()
+	if d.recheck.from.IsZero() {
+		t.Fatal("no pass has begun")
+	}
+	now = now.Add(-30 * 24 * time.Hour)
+	for range 3 {
+		d.recheckRecovered()
+		now = now.Add(minRecheckSpan)
+	}
+	if !d.recheck.from.IsZero() {
+		t.Error("the pass goes on")
+	}
 }
 
 // What was parked in the very millisecond in which its lane recovered is re-checked with the rest: records carry

@@ -3,7 +3,9 @@ package dispatcher
 import (
 	"math"
 	"math/rand/v2"
+	"net/http"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/eventrelay/relay/dispatcher/lane"
@@ -99,6 +101,24 @@ func TestJitter(t *testing.T) {
 	if got := retryDelay(policy, 2, time.Hour, 0); got != time.Hour {
 		t.Errorf("Retry-After of an hour became %v", got)
 	}
+}
+
+// A date in Retry-After means that time, however long the request before it has taken.
+func TestRetryAfterDateOfASlowRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		at := time.Now().Add(80 * time.Second).UTC().Truncate(time.Second)
+		transport := roundTripper(func(r *http.Request) (*http.Response, error) {
+			time.Sleep(50 * time.Second)
+			return &http.Response{StatusCode: 503, Header: http.Header{"Retry-After": {at.Format(http.TimeFormat)}},
+				Body: http.NoBody, Request: r}, nil
+		})
+		work := testWork(t, []byte("x"))
+		attempt := newTestClient(transport).send(
+			t.Context(), work.Event.ID, testTarget(t, "http://receiver.test"), work, stored(work))
+		if due := time.Now().Add(attempt.RetryAfter); !due.Equal(at) {
+			t.Errorf("the next attempt is due %v after the date", due.Sub(at))
+		}
+	})
 }
 
 func TestParseRetryAfter(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -327,6 +328,21 @@ func TestLiveDeliveriesGoBeforeReplays(t *testing.T) {
 	}
 	if d := cmp.Diff([]string{"run_1", "", "", "", "", "run_1", "run_1"}, got); d != "" {
 		t.Error(d)
+	}
+}
+
+// sameMemory reports whether two texts share their memory.
+func sameMemory(a, b string) bool { return unsafe.StringData(a) == unsafe.StringData(b) }
+
+// A lane lives longer than its first delivery, whose texts share the memory of all headers of the event.
+func TestLaneKeepsNoTextOfAnEvent(t *testing.T) {
+	lt := newLaneTest(t, 100)
+	text := "dst_1 and all headers"
+	lt.fill(text[:5], 1)
+	for dest, l := range lt.byDest {
+		if dest != "dst_1" || sameMemory(dest, text) || sameMemory(l.dest, text) {
+			t.Errorf("lane %s keeps the text of an event", dest)
+		}
 	}
 }
 

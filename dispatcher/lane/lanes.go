@@ -1,6 +1,7 @@
 package lane
 
 import (
+	"strings"
 	"sync"
 	"time"
 
@@ -151,9 +152,10 @@ func (ls *Lanes) laneOf(delivery *Delivery, now time.Time) *Lane {
 	l := ls.byDest[work.Dest]
 	if l == nil {
 		// While max_in_flight is unknown (0), one request may run: a burst must not exceed the limit.
-		l = &Lane{lanes: ls, dest: work.Dest, window: newWindow(ls.rules.MaxInFlight(work)), parking: newParking(),
+		dest := strings.Clone(work.Dest) // it shares the memory of all headers of its event
+		l = &Lane{lanes: ls, dest: dest, window: newWindow(ls.rules.MaxInFlight(work)), parking: newParking(),
 			pace: newPace(now)}
-		ls.byDest[work.Dest] = l
+		ls.byDest[dest] = l
 	}
 	if l.deliveries == 0 && l.parking.total == 0 {
 		l.partitionIndex = index // the lane is new, or its endpoint has moved to another partition

@@ -3,6 +3,7 @@ package lane
 import (
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/eventrelay/relay/pkg/event"
@@ -46,7 +47,8 @@ type parking struct {
 	probeAt   time.Time     // when the delivery returns that was parked to be the probe of the open circuit breaker
 }
 
-// hungDelivery is a delivery that was parked because its lane hung or was paused, without its body.
+// hungDelivery is a delivery that was parked because its lane hung or was paused, with what Rules.Check needs of its
+// event: the texts of an event share the memory of all its headers.
 type hungDelivery struct {
 	work   event.Work
 	paused bool
@@ -142,10 +144,9 @@ func (l *Lane) parkFor(work *event.Work, reason event.Reason, now time.Time) (wa
 
 func newHungDelivery(work *event.Work, reason event.Reason) *hungDelivery {
 	h := &hungDelivery{work: *work, paused: reason == event.Manual}
-	if work.Event != nil {
-		ev := *work.Event
-		ev.Header, ev.Body = nil, nil
-		h.work.Event = &ev
+	h.work.Dest = strings.Clone(work.Dest)
+	if ev := work.Event; ev != nil {
+		h.work.Event = &event.Event{ID: ev.ID, Endpoint: ev.Endpoint, Type: strings.Clone(ev.Type)}
 	}
 	return h
 }
