@@ -39,6 +39,7 @@ const maskedRows = {
   'winston': [
     "import winston from 'winston'; winston.createLogger({ transports: [new winston.transports.Console()] }).info('$KEY')",
     unseen + "logger(winston.format.json(), relayFormat()).info('a', { deep: { token: '$KEY' } })",
+    unseen + "const f = function () { logger(winston.format.json(), relayFormat()).info('a', { all: arguments }) }; f('$KEY')",
   ],
   'warnings of Node.js': "process.emitWarning('$KEY')",
   'worker threads': thread + "new Worker(`console.log('${'$KEY'}')`, { eval: true })",
