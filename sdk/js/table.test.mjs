@@ -56,8 +56,9 @@ const maskedRows = {
     assert.equal(reports.length, 1)
   },
   'the console of browsers': async () => {
-    const { value, reports } = await inPage("console.log('$KEY', { a: ['$KEY'] }, new Error('$KEY')); await sdk.flush(); done(lines)")
+    const { value, reports } = await inPage("console.log('$KEY', { a: ['$KEY'] }, new Error('$KEY')); console.error(new Error('a', { cause: new Error('b', { cause: new Error('$KEY') }) })); await sdk.flush(); done(lines)")
     assert.deepEqual([value[0][1], value[0][2]], [masked, { a: [masked] }])
+    assert.match(value[1][1], /^Error: a\n[^]*\nCaused by: Error: b\n[^]*\nCaused by: Error: sk_live_\*\*\*5vX7\n/)
     assert.ok(reports.length && !JSON.stringify(value).includes(key))
   },
 }

@@ -27,10 +27,11 @@ function pathOf(file) {
   return url.startsWith(own) ? url.slice(own.length) : url
 }
 
-// textOf returns a text of any value.
-function textOf(value) {
+// textOf returns a text of any value, of an error with its causes.
+function textOf(value, depth = 0) {
   try {
-    return value?.stack ? value.stack + textOf(value.cause?.stack ?? value.cause) : JSON.stringify(value) || ''
+    if (!value?.stack) return JSON.stringify(value) || ''
+    return value.stack + (value.cause === undefined || depth === maxDepth ? '' : `\nCaused by: ${textOf(value.cause, depth + 1)}`)
   } catch {
     return '' // it refers to itself, or a getter throws
   }
@@ -63,7 +64,7 @@ function maskValue(value, clean, depth, budget) {
   if (typeof value === 'string') return clean(value)
   if (!value || typeof value !== 'object' || depth > maxDepth || --budget.left < 0) return value
   if (value instanceof Error) {
-    const text = String(value.stack || value)
+    const text = value.stack ? textOf(value) : String(value) // browsers print the causes too
     const masked = clean(text)
     return masked === text ? value : masked
   }
