@@ -110,18 +110,28 @@ function isWatched(url) {
   return origin === page.location.origin || core.options.responseUrls.some((prefix) => href.startsWith(prefix))
 }
 
+// maxReadTime bounds how long a response is read, in ms: a stream that the page cancels goes on until the SDK ends too.
+const maxReadTime = 10_000
+
+// checkFetched checks the beginning of a response.
 async function checkFetched(response, method) {
   const type = response.headers.get('content-type') || ''
   if (!textTypes.test(type)) return
   const reader = response.clone().body.getReader() // there is none with 204 and the like: the caller ignores the error
+  const cancel = () => { reader.cancel().catch(() => {}) }
+  const timer = setTimeout(cancel, maxReadTime)
   const decoder = new TextDecoder()
   let text = ''
-  for (let size = 0; ;) {
-    const { done, value } = await reader.read()
-    if (done) break
-    size += value.length
-    if (size > core.options.maxResponseBytes) return void reader.cancel().catch(() => {})
-    text += decoder.decode(value, { stream: true })
+  try {
+    for (let left = core.options.maxResponseBytes; left > 0;) {
+      const { done, value } = await reader.read()
+      if (done) break
+      text += decoder.decode(value.subarray(0, left), { stream: true })
+      left -= value.length
+    }
+  } finally {
+    clearTimeout(timer)
+    cancel()
   }
   core.checkResponse(text, { method, path: new URL(response.url).pathname, status: response.status, contentType: type })
 }
