@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// maxRecords bounds the hit records of one request, those of our own API keys apart. Severe hits, and those of rules
-	// with few records, take the place of others. What is beyond it is counted in the finding flood.
+	// maxRecords bounds the hit records of one request, those of our own API keys and of tripwires apart. Severe hits, and
+	// those of rules with few records, take the place of others. What is beyond it is counted in the finding flood.
 	maxRecords = 1_000
 	// maxMatches bounds the secrets of one request that are hashed, and each rule may go on up to maxMatchesOfRule; those
 	// after them are counted in the finding flood too.
@@ -54,7 +54,7 @@ type hits struct {
 	list     []*hit         // in order of their first secret
 	index    map[hitKey]*hit
 	first    map[secretKey]*hit
-	groups   map[group][]*hit // of list, without our own keys
+	groups   map[group][]*hit // of list, without our own keys and tripwires
 	bounded  int              // number of hits in groups
 	largest  *group           // the group that gives up a hit first; nil = not known
 	lines    int              // read for a secret's application
@@ -110,8 +110,9 @@ func (h *hits) add(f secrets.Found) bool {
 	first := h.first[secret]
 	severity, keyID := h.severity(f.Rule, secret.fingerprint, first)
 	of := group{severity, f.Rule.ID}
+	hasRoom := func() bool { return keyID != "" || h.getsRecord(of) || h.isTripwire(secret, f.Rule.Test) }
 	switch {
-	case first == nil && keyID == "" && !h.getsRecord(of):
+	case first == nil && !hasRoom():
 		h.beyond++
 		return true
 	case first != nil && h.lines >= maxLines:
@@ -135,7 +136,7 @@ func (h *hits) add(f secrets.Found) bool {
 			known.ObservedAt = source.at
 		}
 		return true
-	case keyID == "" && !h.getsRecord(of):
+	case !hasRoom():
 		h.beyond++
 		return true
 	}
@@ -145,7 +146,7 @@ func (h *hits) add(f secrets.Found) bool {
 	if x.Location.Label == "" {
 		x.Location.Label = h.clean(h.of.to.Name) // it is no part of the location: the drain may get another name
 	}
-	h.insert(x, of)
+	h.insert(x, of, keyID != "" || h.isTripwire(secret, f.Rule.Test))
 	intake.SeenTripwire(h.drain.deps.Config, &x.Hit, h.keys)
 	return true
 }
@@ -189,9 +190,9 @@ func (h *hits) getsRecord(of group) bool {
 	return from.severity < of.severity || from.severity == of.severity && len(h.groups[from]) > len(h.groups[of])+1
 }
 
-// insert adds a hit, for which there is room.
-func (h *hits) insert(x *hit, of group) {
-	if x.KeyID == "" {
+// insert adds a hit, for which there is room. One that is apart takes none, and is never removed.
+func (h *hits) insert(x *hit, of group, apart bool) {
+	if !apart {
 		if h.bounded == maxRecords {
 			h.removeOne()
 		}
@@ -258,6 +259,14 @@ func (h *hits) severity(rule *secrets.Rule, fingerprint string, known *hit) (sev
 	c.Source = finding.Drain
 	keyID, c.KeyWorks = intake.OwnKey(h.drain.deps.Config, fingerprint)
 	return finding.SeverityOf(c), keyID
+}
+
+// isTripwire reports whether a secret is that of a tripwire. Nobody can make one up, and made-up keys must not hide it.
+func (h *hits) isTripwire(x secretKey, isTest bool) bool {
+	if first := h.first[x]; first != nil {
+		return first.Kind == finding.Tripwire
+	}
+	return x.fingerprint != "" && !isTest && h.drain.deps.Config.TripwireByFingerprint(x.fingerprint) != nil
 }
 
 // newHit returns the hit of a secret, without what depends on its fingerprint.

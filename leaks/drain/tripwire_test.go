@@ -31,14 +31,15 @@ func TestTripwireIsSeenInLogs(t *testing.T) {
 			t.Errorf("%s: %+v", c.line, h)
 		}
 		w.post(202, c.line+"\n"+flood.String())
+		w.post(202, flood.String()+c.line+"\n")
 		seen := 0
 		for _, x := range w.hits() {
 			if x.Kind == finding.Tripwire {
 				seen++
 			}
 		}
-		if seen != 2 {
-			t.Errorf("%s: %d hits of the tripwire beside made-up keys", c.line, seen)
+		if seen != 3 {
+			t.Errorf("%s: %d hits of the tripwire, want 3: before made-up keys and behind them", c.line, seen)
 		}
 	}
 }

@@ -3,18 +3,21 @@ package scan
 import (
 	"testing"
 
+	"github.com/eventrelay/relay/pkg/apikey"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/finding"
+	"github.com/eventrelay/relay/pkg/secrets"
 )
 
-// wire is a configuration with one tripwire, whose fingerprint is fpr_1.
+// wire is a configuration with one tripwire, whose fingerprint is fpr_1 or the one that is set.
 type wire struct {
 	Configuration
-	tripwire config.Tripwire
+	tripwire    config.Tripwire
+	fingerprint string
 }
 
 func (w *wire) TripwireByFingerprint(fingerprint string) *config.Tripwire {
-	if fingerprint == "fpr_1" {
+	if fingerprint == "fpr_1" || fingerprint == w.fingerprint {
 		return &w.tripwire
 	}
 	return nil
@@ -52,5 +55,26 @@ func TestDecoyInItsPlace(t *testing.T) {
 		if _, other := h.isInPlace(x); other {
 			t.Error("another secret is in its place")
 		}
+	}
+}
+
+// LeakedKey implements intake.LeakedKeys.
+func (w *wire) LeakedKey(string) (*config.Key, bool) { return nil, false }
+
+// A tripwire of another domain is a hit of its own, also on a website with more secrets than a scan has hits.
+func TestTripwireIsSeenBesideManySecrets(t *testing.T) {
+	rules, err := secrets.New(secrets.ForLeaks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &wire{tripwire: config.Tripwire{Meta: config.Meta{ID: "trw_1"}, Domain: "dom_2"}}
+	h := newHits(&Runner{deps: RunnerDeps{Config: w}}, &config.Scan{Domain: "dom_1"}, rules, &finding.Keys{})
+	h.list = make([]*finding.Hit, maxHits)
+	found := Found{Secret: []byte(apikey.New()), URL: "https://a.example/app.js"}
+	rules.Scan(found.Secret, func(m secrets.Match) bool { found.Rule = m.Rule; return false })
+	w.fingerprint = h.keys.Fingerprint(h.keys.SaltedHash(found.Rule.Canonical(found.Secret)))
+	h.add(found)
+	if len(h.list) != maxHits+1 || h.list[maxHits].Kind != finding.Tripwire || h.beyond != 0 {
+		t.Errorf("%d hits, %d secrets beyond the bound", len(h.list), h.beyond)
 	}
 }

@@ -16,7 +16,8 @@ import (
 // newFindings bounds the new findings of a domain and UTC day.
 var newFindings = intake.Limits{Severe: 375, Minor: 125, OfRule: 10}
 
-// maxHits bounds the hits of a scan. Those beyond it are counted in the finding flood.
+// maxHits bounds the hits of a scan, those of our own API keys and of tripwires apart. Those beyond it are counted in
+// the finding flood.
 const maxHits = 2_000
 
 // reasonTripwire is why a place with a tripwire of the domain makes no finding: it is still planted there.
@@ -60,7 +61,7 @@ func (h *hits) add(f Found) {
 		known.N++
 		return
 	}
-	if len(h.list) >= maxHits && x.KeyID == "" {
+	if len(h.list) >= maxHits && x.KeyID == "" && x.Kind != finding.Tripwire {
 		h.beyond++
 		return
 	}

@@ -53,6 +53,32 @@ test('one response in ten is read without the option responseSampleRate, as READ
   assert.match(readFileSync(new URL('README.md', import.meta.url), 'utf8'), /^\| responses to `fetch`.*one in ten.*`responseSampleRate: 1`/m)
 })
 
+// Code in which a page's own responses have another body.
+const bodyOf = (body) => `
+  const [Plain, later] = [Response, setTimeout]; let isCancelled = false
+  globalThis.Response = function (text, options) { return new Plain(${body}, options) }`
+
+test('the first 256 KiB of a response are checked, also if it is longer', { skip }, async () => {
+  const { value, reports } = await inPage(`${bodyOf("text + ' '.repeat(300 << 10)")}
+    const { length } = await (await fetch('/api/long')).text()
+    for (let i = 0; i < 200 && !requests.length; i++) { await new Promise((resolve) => setTimeout(resolve, 10)); await sdk.flush() }; done(length)`)
+  assert.equal(value, JSON.stringify({ a: key }).length + (300 << 10))
+  assert.deepEqual(reports.map((r) => r.where.path), ['/api/long'])
+})
+
+test('a stream that the page cancels ends: it is read for ten seconds at most', { skip }, async () => {
+  const { value, reports } = await inPage(`${bodyOf(`new ReadableStream({
+      start: (stream) => stream.enqueue(new TextEncoder().encode(text)), cancel() { isCancelled = true } })`)}
+    const times = []
+    globalThis.setTimeout = (f, time, ...rest) => { times.push(time); return later(f, time / 20, ...rest) }
+    const reader = (await fetch('/api/stream')).body.getReader()
+    await reader.read()
+    const ended = await Promise.race([reader.cancel().then(() => true), new Promise((resolve) => later(resolve, 5000, false))])
+    await sdk.flush(); done([ended, isCancelled, times[0]]); process.exit()`)
+  assert.deepEqual(value, [true, true, 10_000])
+  assert.deepEqual(reports.map((r) => r.where.path), ['/api/stream'])
+})
+
 test('what waits is sent as a beacon of less than 60,000 bytes when the page is hidden; errors are reported', { skip }, async () => {
   const { value } = await inPage(`
     for (let i = 0; i < 300; i++) { const f = new Function('k', 'console.log(k)\\n//# sourceURL=http://page.example/' + 'x'.repeat(240) + i + '.js'); f('$KEY') }

@@ -27,6 +27,8 @@ const maskedRows = {
   'the standard streams': [
     "process.stdout.write('$KEY\\n'); process.stderr.write('$KEY\\n', 'utf8', () => {})",
     "process.stdout.write(Buffer.from('ÿ$KEY\\n', 'latin1')); process.stdout.write(new Uint8Array(Buffer.from('$KEY')))",
+    "process.stdout.write('$KEY\\n', 'ucs2'); process.stderr.write('$KEY\\n', 'UTF-16LE')",
+    "process.stdout.end('$KEY\\n'); process.stderr.end(Buffer.from('$KEY\\n'))",
     "process.stdout.write(Buffer.from('$KEY\\n').toString('hex'), 'hex'); process.stderr.write(Buffer.from('$KEY').toString('base64'), 'base64')",
   ],
   'pino': [
@@ -37,6 +39,7 @@ const maskedRows = {
   'winston': [
     "import winston from 'winston'; winston.createLogger({ transports: [new winston.transports.Console()] }).info('$KEY')",
     unseen + "logger(winston.format.json(), relayFormat()).info('a', { deep: { token: '$KEY' } })",
+    unseen + "const f = function () { logger(winston.format.json(), relayFormat()).info('a', { all: arguments }) }; f('$KEY')",
   ],
   'warnings of Node.js': "process.emitWarning('$KEY')",
   'worker threads': thread + "new Worker(`console.log('${'$KEY'}')`, { eval: true })",
@@ -53,8 +56,9 @@ const maskedRows = {
     assert.equal(reports.length, 1)
   },
   'the console of browsers': async () => {
-    const { value, reports } = await inPage("console.log('$KEY', { a: ['$KEY'] }, new Error('$KEY')); await sdk.flush(); done(lines)")
+    const { value, reports } = await inPage("console.log('$KEY', { a: ['$KEY'] }, new Error('$KEY')); console.error(new Error('a', { cause: new Error('b', { cause: new Error('$KEY') }) })); await sdk.flush(); done(lines)")
     assert.deepEqual([value[0][1], value[0][2]], [masked, { a: [masked] }])
+    assert.match(value[1][1], /^Error: a\n[^]*\nCaused by: Error: b\n[^]*\nCaused by: Error: sk_live_\*\*\*5vX7\n/)
     assert.ok(reports.length && !JSON.stringify(value).includes(key))
   },
 }
@@ -179,8 +183,9 @@ const unmaskedRows = {
 const checks = {
   'What is masked': [maskedRows, ({ out, err, reports, bodies, status }) => {
     assert.equal(status, 0, err)
-    assert.ok((out + err).includes(masked), out + err)
-    assert.ok(!(out + err + bodies).includes(key.slice(0, 12)), out + err)
+    const text = (out + err).replaceAll('\0', '') // of UTF-16 the ASCII
+    assert.ok(text.includes(masked), text)
+    assert.ok(!(text + bodies).includes(key.slice(0, 12)), text)
     assert.ok(reports.length >= 1 && reports.every((r) => r.type === 'log' && r.rule === 'stripe-secret-live'))
   }],
   'What is reported only': [reportedRows, ({ reports, out, err }, { type = 'error' }) => {

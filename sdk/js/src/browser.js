@@ -27,10 +27,11 @@ function pathOf(file) {
   return url.startsWith(own) ? url.slice(own.length) : url
 }
 
-// textOf returns a text of any value.
-function textOf(value) {
+// textOf returns a text of any value, of an error with its causes.
+function textOf(value, depth = 0) {
   try {
-    return value?.stack ? value.stack + textOf(value.cause?.stack ?? value.cause) : JSON.stringify(value) || ''
+    if (!value?.stack) return JSON.stringify(value) || ''
+    return value.stack + (value.cause === undefined || depth === maxDepth ? '' : `\nCaused by: ${textOf(value.cause, depth + 1)}`)
   } catch {
     return '' // it refers to itself, or a getter throws
   }
@@ -63,7 +64,7 @@ function maskValue(value, clean, depth, budget) {
   if (typeof value === 'string') return clean(value)
   if (!value || typeof value !== 'object' || depth > maxDepth || --budget.left < 0) return value
   if (value instanceof Error) {
-    const text = String(value.stack || value)
+    const text = value.stack ? textOf(value) : String(value) // browsers print the causes too
     const masked = clean(text)
     return masked === text ? value : masked
   }
@@ -109,18 +110,28 @@ function isWatched(url) {
   return origin === page.location.origin || core.options.responseUrls.some((prefix) => href.startsWith(prefix))
 }
 
+// maxReadTime bounds how long a response is read, in ms: a stream that the page cancels goes on until the SDK ends too.
+const maxReadTime = 10_000
+
+// checkFetched checks the beginning of a response.
 async function checkFetched(response, method) {
   const type = response.headers.get('content-type') || ''
   if (!textTypes.test(type)) return
   const reader = response.clone().body.getReader() // there is none with 204 and the like: the caller ignores the error
+  const cancel = () => { reader.cancel().catch(() => {}) }
+  const timer = setTimeout(cancel, maxReadTime)
   const decoder = new TextDecoder()
   let text = ''
-  for (let size = 0; ;) {
-    const { done, value } = await reader.read()
-    if (done) break
-    size += value.length
-    if (size > core.options.maxResponseBytes) return void reader.cancel().catch(() => {})
-    text += decoder.decode(value, { stream: true })
+  try {
+    for (let left = core.options.maxResponseBytes; left > 0;) {
+      const { done, value } = await reader.read()
+      if (done) break
+      text += decoder.decode(value.subarray(0, left), { stream: true })
+      left -= value.length
+    }
+  } finally {
+    clearTimeout(timer)
+    cancel()
   }
   core.checkResponse(text, { method, path: new URL(response.url).pathname, status: response.status, contentType: type })
 }

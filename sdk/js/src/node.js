@@ -176,7 +176,7 @@ function withTail(mask, tail) {
   }
 }
 
-// patchStream masks what is written to a stream. Others may have replaced its method since.
+// patchStream masks what is written to a stream, also with end. Others may have replaced its methods since.
 function patchStream(stream, logger) {
   if (stream.write[shared]) return
   const isTestChild = logger === 'stdout' && process.env.NODE_TEST_CONTEXT === 'child-v8'
@@ -192,13 +192,16 @@ function patchStream(stream, logger) {
     const masked = core.clean(binary, logger, maskedBytes, entry)
     return masked === binary ? chunk : Buffer.from(masked, 'latin1')
   }
-  replaceMethod(stream, 'write', (original) => function write(chunk, encoding, callback) {
-    if (this !== stream || !core.options.stdout || (isTestChild && isFrame(chunk))) return original.apply(this, arguments)
-    const masked = clean(chunk, encoding, write)
-    if (masked === chunk) return original.apply(this, arguments)
-    return typeof encoding === 'function' ? original.call(this, masked, encoding)
-      : original.call(this, masked, typeof masked === 'string' ? encoding : undefined, callback)
-  })
+  for (const key of ['write', 'end']) {
+    if (stream[key][shared]) continue
+    replaceMethod(stream, key, (original) => function wrapper(chunk, encoding, callback) {
+      if (this !== stream || !core.options.stdout || (isTestChild && isFrame(chunk))) return original.apply(this, arguments)
+      const masked = clean(chunk, encoding, wrapper)
+      if (masked === chunk) return original.apply(this, arguments)
+      return typeof encoding === 'function' ? original.call(this, masked, encoding)
+        : original.call(this, masked, typeof masked === 'string' ? encoding : undefined, callback)
+    })
+  }
 }
 
 // isFrame tells whether a child of node --test writes a result for its parent: two bytes of node:v8, the length of the rest
@@ -209,7 +212,7 @@ function isFrame(chunk) {
 }
 
 // Encodings whose strings are text. Others stand for bytes.
-const plain = /^(utf-?8|latin1|binary|ascii)$/i
+const plain = /^(utf-?8|utf-?16le|ucs-?2|latin1|binary|ascii)$/i
 
 // binaryOf returns the bytes of a chunk, one character for each, null if it has none.
 function binaryOf(chunk, encoding) {

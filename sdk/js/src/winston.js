@@ -32,7 +32,14 @@ function copy(value, seen, budget, depth) {
     if (Array.isArray(value) && key === 'length') continue
     const { enumerable } = Object.getOwnPropertyDescriptor(value, key)
     const name = typeof key === 'string' ? clean(key, 'winston', budget.entry) : key
-    const masked = copy(value[key], seen, budget, depth + 1)
+    let member
+    try {
+      member = value[key]
+    } catch (error) {
+      if (enumerable) throw error
+      continue // callee of arguments: no format reads it
+    }
+    const masked = copy(member, seen, budget, depth + 1)
     Object.defineProperty(out, name, { value: masked, enumerable, writable: true, configurable: true })
   }
   return out
