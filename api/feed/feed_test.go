@@ -366,6 +366,22 @@ func TestPartitionMissingInTheCursor(t *testing.T) {
 	w.wantAll("ep_a", w.next(again, 10), nil)
 }
 
+// TestEventAppendedLate: a watcher that resumes from the store gets an event that the log has appended 90 s after its
+// time, while its partition had no leader, behind one that it has seen.
+func TestEventAppendedLate(t *testing.T) {
+	w := newHarness(t)
+	x := w.watch("ep_a", nil, 0)
+	w.put("ep_a", 0, nil)
+	now := time.Now()
+	w.ids = id.NewGenerator(func() time.Time { return now.Add(-90 * time.Second) })
+	w.put("ep_a", 0, nil)
+	w.flush()
+	seen := w.next(x, 2)[0].Cursor
+	w.trimmed[0] = 2
+	again := w.watch("ep_a", &seen, 0)
+	w.wantAll("ep_a", w.next(again, 1), map[int32]int64{0: 1})
+}
+
 // An event whose payload was erased is never delivered to a watcher, neither from the log nor from the store.
 func TestErasedEventsAreSkipped(t *testing.T) {
 	w := newHarness(t)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
@@ -17,9 +18,9 @@ const (
 	maxBatch, maxBatchBytes = 200, 4 << 20
 	// readTimeout bounds one read for a watcher that is behind. Events read until then are kept.
 	readTimeout = 10 * time.Second
-	// Slack is how far the records of a partition may be out of time order: accepting an event gives up after 10 s,
-	// and the clocks of nodes differ.
-	Slack = time.Minute
+	// Slack is how far the records of a partition may be out of time order: a producer holds an event for up to
+	// stream.DeliveryTimeout while the partition has no leader, and the clocks of nodes differ.
+	Slack = stream.DeliveryTimeout + 2*id.MaxAhead + 30*time.Second
 	// storedAfter is the age after which an event is in the store. It is less than the age of any trimmed record.
 	storedAfter = 5 * time.Minute
 )

@@ -189,6 +189,43 @@ func TestImportRestoresTheExport(t *testing.T) {
 	})
 }
 
+// An import undoes neither an erasure nor the revocation of a key that were made since the export.
+func TestImportKeepsErasedAndRevoked(t *testing.T) {
+	bubble(t, func(t *testing.T, conf stream.Config) {
+		a := node(t, conf, Config{Node: "a", BootstrapKey: "bootstrap-key-of-a-node"})
+		text, k, err := a.CreateKey(t.Context(), NewKey{Name: "ci", Scope: Read})
+		if err != nil {
+			t.Fatal(err)
+		}
+		doc := exportOf(t, a)
+		bootstrap, err := a.Authenticate("bootstrap-key-of-a-node")
+		if err != nil {
+			t.Fatal(err)
+		}
+		event := id.Lowest(time.Now())
+		_, erase := a.ErasePayload(t.Context(), event)
+		err = errors.Join(erase, a.RevokeKey(t.Context(), k.ID), a.RevokeKey(t.Context(), bootstrap.ID))
+		if err != nil {
+			t.Fatal(err)
+		}
+		im, err := importInto(t, a, doc, true)
+		if err != nil || im.Removed != 0 || im.Warnings != nil {
+			t.Errorf("%+v, %v", im, err)
+		}
+		if !a.Erased(event) {
+			t.Error("the payload is not erased any more")
+		}
+		for _, key := range []string{text, "bootstrap-key-of-a-node"} {
+			if _, err := a.Authenticate(key); !errors.Is(err, ErrInvalidKey) {
+				t.Errorf("a revoked key: %v", err)
+			}
+		}
+		if im, err := importInto(t, a, doc, false); err != nil || im.Changed != 0 {
+			t.Errorf("the same again: %+v, %v", im, err)
+		}
+	})
+}
+
 // An import refuses to replace a configuration, unless Replace is set; then it deletes the entities that are not in the
 // document.
 func TestImportReplaces(t *testing.T) {

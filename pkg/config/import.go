@@ -64,7 +64,8 @@ type importedEntity struct {
 //
 // Without Replace the log must be empty, except for what a node writes at its first start, or hold only entities of the
 // document as they are there; otherwise Import returns ErrNotEmpty. With Replace it replaces entities that differ and
-// deletes those that are not in the document. It returns when no node acts on the old configuration.
+// deletes those that are not in the document. It returns when no node acts on the old configuration. Erasures of
+// payloads, the revocation of keys and the end of sessions stay as they are in the log, whatever the document says.
 //
 // The values are validated like requests to the API. A document without a MAC under one of the master keys is refused
 // with ErrUnsignedExport.
@@ -179,6 +180,10 @@ func (im *importing) read(from io.Reader) (err error) {
 		case *Endpoint:
 			im.fitPartitions(v)
 			v.Paused = v.Paused || im.options.Paused
+		case *Key: // one that was revoked since the export stays revoked
+			if k, _ := findEntity[*Key](im.core, kindKey, v.ID); k != nil && v.RevokedAt.IsZero() {
+				v.RevokedAt = k.RevokedAt
+			}
 		case *User: // sessions that were ended since the export stay ended
 			if u, _ := findEntity[*User](im.core, kindUser, v.ID); u != nil {
 				v.keepEnded(u)
@@ -282,7 +287,7 @@ func missingMasterKey(here []string, id string) error {
 func (im *importing) indexKey(k kind, id string) string { return im.KindName(k) + " " + id }
 
 // unlisted returns the entities that the document lacks or has with another value, except those that a node creates by
-// itself.
+// itself, and erasures.
 func (im *importing) unlisted() (unlisted []*conflog.Entity) {
 	v := im.View()
 	for k := conflog.FirstCallerKind; k < kinds; k++ {
@@ -291,13 +296,20 @@ func (im *importing) unlisted() (unlisted []*conflog.Entity) {
 		}
 		for e := range v.NewestFirst(k, 0) {
 			i, there := im.index[im.indexKey(k, e.ID)]
-			if there && bytes.Equal(im.entities[i].packed, e.Packed()) || im.madeAtStart(e) {
+			if there && bytes.Equal(im.entities[i].packed, e.Packed()) || im.madeAtStart(e) || !there && im.staysErased(e) {
 				continue
 			}
 			unlisted = append(unlisted, e)
 		}
 	}
 	return unlisted
+}
+
+// staysErased reports whether the entity is the erasure of an event of the account: what was erased since the export
+// stays erased, because the log and backups may still have the payload.
+func (im *importing) staysErased(e *conflog.Entity) bool {
+	v, ok := im.value(e).(*Erasure)
+	return ok && v.Account == im.account.ID
 }
 
 // madeAtStart reports whether a node created the entity by itself at its start.

@@ -144,10 +144,10 @@ func (c runs) makeRoom(ctx context.Context) error {
 // withoutOrigin is for what the service does by itself within a request: only creating and cancelling are audited.
 func withoutOrigin(ctx context.Context) context.Context { return WithOrigin(ctx, Origin{}) }
 
-// CancelRun cancels a run; cancelling it again changes nothing. When it returns, every node has applied it, so that no
-// node begins to send one of its deliveries.
+// CancelRun cancels a run; cancelling it again changes nothing. When it returns nil, every node has applied it, so that
+// no node begins to send one of its deliveries. A repeated call waits in the same way.
 func (c runs) CancelRun(ctx context.Context, id string) (*Run, error) {
-	return updateEntity(ctx, c.core, kindRun, id, func(r *Run) error {
+	r, _, err := updateWithoutWait(ctx, c.core, kindRun, id, func(r *Run) error {
 		if r.Cancelled() {
 			return nil
 		}
@@ -157,6 +157,10 @@ func (c runs) CancelRun(ctx context.Context, id string) (*Run, error) {
 		}
 		return nil
 	})
+	if err != nil {
+		return nil, err
+	}
+	return r, c.Barrier(ctx, c.CurrentPosition())
 }
 
 // ChangeRun records the progress of a run; see updateEntity. While the run is queueing it does not wait for other

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/audit"
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/kit"
 )
 
 func queueing(name string, endpoints ...string) *Run {
@@ -163,4 +165,31 @@ func TestRunIsCancelledOnce(t *testing.T) {
 	if !isExempt(run, first) || isExempt(first, ended) {
 		t.Error("only a cancellation is possible beyond the bounds")
 	}
+}
+
+// When a cancellation is answered, no node that may act on the configuration takes the run for a running one, although
+// one node hangs. Cancelling again waits as well: the answer to the first call may have been lost.
+func TestRunIsCancelledEverywhere(t *testing.T) {
+	bubble(t, func(t *testing.T, conf stream.Config) {
+		var cold kit.Freezer
+		a, _ := pair(t, conf, conf)
+		c := node(t, freezable(&cold, conf), Config{Node: "c"})
+		time.Sleep(2 * time.Second)
+		run, err := a.AddRun(t.Context(), queueing("cancelled", "ep_1"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		cold.Freeze(t)
+		for _, call := range []string{"first", "second"} {
+			if _, err := a.CancelRun(t.Context(), run.ID); err != nil {
+				t.Fatal(err)
+			}
+			if r, _ := c.ReplayRun(run.ID); r == nil || !r.Cancelled() {
+				if _, ok := c.Lease(); ok {
+					t.Errorf("after the %s call a node acts on the run as it was before", call)
+				}
+			}
+		}
+	})
 }

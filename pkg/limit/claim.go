@@ -50,16 +50,19 @@ var releaseScript = redis.NewScript(
 func (l *Limiter) Claim(ctx context.Context, key string, event id.ID, note string) Claim {
 	var found string
 	err := l.call(ctx, "claim", func(ctx context.Context) error {
-		var err error
-		found, err = l.client.SetArgs(ctx, claimKey(key), claimValue("pending", event, note),
-			redis.SetArgs{Mode: "NX", Get: true, TTL: l.cfg.PendingTTL}).Result()
+		var get *redis.StringCmd
+		// SET with both NX and GET would be one command, but Redis has that only from version 7 on.
+		_, err := l.client.TxPipelined(ctx, func(p redis.Pipeliner) error {
+			p.SetArgs(ctx, claimKey(key), claimValue("pending", event, note),
+				redis.SetArgs{Mode: "NX", TTL: l.cfg.PendingTTL})
+			get = p.Get(ctx, claimKey(key))
+			return nil
+		})
+		found = get.Val()
 		return ignoreNil(err)
 	})
 	if err != nil {
 		return Claim{}
-	}
-	if found == "" {
-		return Claim{State: ClaimNew, Event: event, Note: note}
 	}
 	c := parseClaim(found)
 	if c.State == ClaimPending && c.Event == event {

@@ -1,6 +1,10 @@
 package limit
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -55,6 +59,50 @@ func TestClaim(t *testing.T) {
 			t.Errorf("a key without a window is kept for %v", left)
 		}
 	})
+}
+
+// Redis 6 refuses SET with both NX and GET, so a claim does without.
+func TestClaimOnRedis6(t *testing.T) {
+	l := node(t, "redis://"+embedded(t))
+	l.client.AddHook(redis6{})
+	if err := l.client.Do(t.Context(), "set", "k", "v", "nx", "get").Err(); err == nil {
+		t.Fatal("the hook does not refuse the command")
+	}
+	first, second := newID(t), newID(t)
+	if got := l.Claim(t.Context(), "k", first, ""); got.State != ClaimNew {
+		t.Errorf("%+v", got)
+	}
+	if got := l.Claim(t.Context(), "k", second, ""); got.State != ClaimPending || got.Event != first {
+		t.Errorf("%+v", got)
+	}
+}
+
+// redis6 refuses a command as Redis 6.2 does.
+type redis6 struct{}
+
+func (redis6) DialHook(next goredis.DialHook) goredis.DialHook { return next }
+
+func (redis6) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook {
+	return func(ctx context.Context, cmd goredis.Cmder) error {
+		options := strings.ToLower(fmt.Sprint(cmd.Args()...))
+		if cmd.Name() == "set" && strings.Contains(options, "nx") && strings.Contains(options, "get") {
+			cmd.SetErr(errors.New("ERR syntax error"))
+			return cmd.Err()
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func (h redis6) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []goredis.Cmder) error {
+		for _, cmd := range cmds {
+			pass := func(context.Context, goredis.Cmder) error { return nil }
+			if err := h.ProcessHook(pass)(ctx, cmd); err != nil {
+				return err
+			}
+		}
+		return next(ctx, cmds)
+	}
 }
 
 // If many nodes claim a key at once, one gets it.

@@ -17,7 +17,7 @@ const (
 	firstOffsetWindow = time.Hour
 	// maxOffsetDisorder is how far offsets may be out of time order: of two events whose times are further apart, the
 	// later one has the higher offset.
-	maxOffsetDisorder = time.Minute
+	maxOffsetDisorder = lateAppend
 )
 
 // eventOffset is an event's id with the offset of its record and the size of its body.

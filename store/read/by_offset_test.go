@@ -94,3 +94,37 @@ func TestEventsByOffsetAreCompleteAndInOrder(t *testing.T) {
 		}
 	}
 }
+
+// An event that the log has appended 90 s after its time, while its partition had no leader, hides none that were
+// appended before it, wherever the window of time ends.
+func TestEventsByOffsetBesideALateOne(t *testing.T) {
+	b := newBench(t)
+	w, _ := b.Writer(write.WriterConfig{})
+	r := b.Reader(w)
+	since := time.Now().Add(-10 * time.Hour).Truncate(time.Second)
+	at := func(after time.Duration) *event.Event {
+		b.IDs = id.NewGenerator(func() time.Time { return since.Add(after) })
+		return b.Event(0)
+	}
+	first, late, before := at(0), at(time.Hour-time.Second), at(time.Hour+89*time.Second)
+	b.produceOld(first, before, late)
+	b.WaitCaughtUp(r)
+	q := event.OffsetQuery{
+		Account: storetest.Account, Endpoint: first.Endpoint, To: 3, Since: since,
+		Limit: 10, Bytes: 1 << 20, MaxBody: 1 << 10,
+	}
+	var got []id.ID
+	for q.From < q.To {
+		page, err := r.EventsByOffset(t.Context(), q)
+		if err != nil || page.Next <= q.From {
+			t.Fatal(page.Next, err)
+		}
+		for _, x := range page.Rows {
+			got = append(got, x.ID)
+		}
+		q.From = page.Next
+	}
+	if want := []id.ID{first.ID, before.ID, late.ID}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
