@@ -64,7 +64,8 @@ const (
 	maxUnverified = 64 << 10
 	// maxMatches bounds the secrets of one event; what follows them is not looked at.
 	maxMatches = 200
-	// maxRecords bounds the hit records of one event. Secrets beyond it are counted in the endpoint's finding flood.
+	// maxRecords bounds the hit records of one event, those of our own API keys and of tripwires apart. Secrets beyond it
+	// are counted in the endpoint's finding flood.
 	maxRecords = 20
 	// maxBatch is the number of hits that are produced at once.
 	maxBatch = 1_000
@@ -106,7 +107,8 @@ func (s *Scanner) Scan(ctx context.Context, events []*event.Event) error {
 			continue
 		}
 		x.tokens, x.leaks = s.tokens.For(e.Account, revision, rules), s.leaks.For(e.Account, revision, rules)
-		x.e, x.name, x.headers, x.found, x.list = e, from.name, x.headers[:0], x.found[:0], nil
+		x.e, x.name, x.headers, x.found = e, from.name, x.headers[:0], x.found[:0]
+		x.list, x.bounded, x.beyond = nil, 0, nil
 		if err := x.run(ctx); err != nil {
 			return err
 		}
@@ -144,6 +146,8 @@ type scan struct {
 	found   []match
 	keys    finding.Keys
 	list    []*hit
+	bounded int  // how many of list count for maxRecords
+	beyond  *hit // the one of list that counts secrets without a record; nil = none
 }
 
 // match is a secret and where it was found.
@@ -230,14 +234,17 @@ func (x *scan) record(m match, pointer string) {
 			return
 		}
 	}
-	if len(x.list) >= maxRecords {
-		x.countBeyond()
-		return
-	}
 	h := x.newHit(m, name)
 	h.Fingerprint, h.Location, h.LocationHash = fingerprint, location, hash
 	x.setSeverity(h, m.Rule)
 	intake.SeenTripwire(x.s.deps.Config, &h.Hit, &x.keys)
+	if h.KeyID == "" && h.Kind != finding.Tripwire { // nobody can make those up, and made-up keys must not hide them
+		if x.bounded == maxRecords {
+			x.countBeyond()
+			return
+		}
+		x.bounded++
+	}
 	h.flood = x.floodHit(1)
 	x.list = append(x.list, h)
 }
@@ -280,11 +287,11 @@ func (x *scan) setSeverity(h *hit, rule *secrets.Rule) {
 
 // countBeyond counts a secret that has no record of its own.
 func (x *scan) countBeyond() {
-	if last := x.list[len(x.list)-1]; last.beyond {
-		last.N++
-		return
+	if x.beyond == nil {
+		x.beyond = x.floodHit(0)
+		x.list = append(x.list, x.beyond)
 	}
-	x.list = append(x.list, x.floodHit(1))
+	x.beyond.N++
 }
 
 // floodHit returns the hit of secrets beyond the bounds. There is one for each minute: what comes later in the minute

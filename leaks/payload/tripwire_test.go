@@ -33,3 +33,28 @@ func TestTripwireIsSeenInEvents(t *testing.T) {
 		}
 	}
 }
+
+// Made-up keys in the same event do not hide the key of a tripwire.
+func TestTripwireIsSeenBesideManySecrets(t *testing.T) {
+	w := newWorld(t)
+	canary := leak(maxRecords + 1)
+	keys, _ := w.FindingKeys(t.Context())
+	w.canary = keys.Fingerprint(keys.SaltedHash([]byte(canary)))
+	var body strings.Builder
+	for i := range maxRecords + 3 {
+		body.WriteString(leak(i) + "\n")
+	}
+	w.scan(received(body.String()))
+	seen, beyond := 0, uint32(0)
+	for _, h := range w.hits() {
+		if h.Kind == finding.Tripwire {
+			seen++
+		}
+		if h.Rule == finding.RuleFlood {
+			beyond += h.N
+		}
+	}
+	if n := len(w.hits()); n != maxRecords+2 || seen != 1 || beyond != 2 {
+		t.Errorf("%d hits, %d of the tripwire, %d beyond, want %d, 1 and 2", n, seen, beyond, maxRecords+2)
+	}
+}
