@@ -367,7 +367,7 @@ func TestResultsAreClean(t *testing.T) {
 			`"response":{"headers":{"Set-Cookie":"id=1"},"body":"` + leaked + ` is wrong"}}],` +
 			`"headers":{"x\u202e":"![p](https://evil.example/?q=\u200b1)",` +
 			`"Authorization":"Bearer a","y":"<img src=//e/b>"},` +
-			`"query":"a=1&token=abc","raw":"![a][b] [b]: //evil/p.png www.evil.example",` +
+			`"query":"a=1&token=abc&tok%65n=abc&%zz=abc","raw":"![a][b] [b]: //evil/p.png www.evil.example",` +
 			`"why":"` + strings.Repeat("ä", 600) + `","body":"` + strings.Repeat("é", 5000) + `","list":[` +
 			strings.Repeat("1,", 150) + `1]}`
 	}}
@@ -392,7 +392,8 @@ func TestResultsAreClean(t *testing.T) {
 		t.Errorf("header %q", got)
 	}
 	headers := v["headers"].(map[string]any)
-	if headers["Authorization"] != "****" || headers["y"] != "< img src=/ /e/b>" || v["query"] != "a=1&token=****" ||
+	if headers["Authorization"] != "****" || headers["y"] != "< img src=/ /e/b>" ||
+		v["query"] != "a=1&token=****&tok%65n=****&%zz=****" ||
 		v["raw"] != "![a] [b] [b] : / /evil/p.png www[.]evil.example" {
 		t.Errorf("%v", v)
 	}

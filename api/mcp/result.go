@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"net/url"
 	"runtime"
 	"slices"
 	"strings"
@@ -124,7 +125,9 @@ func (s *Server) maskCredentials(v map[string]any) {
 	if text, ok := v["query"].(string); ok && text != "" {
 		pairs := strings.Split(text, "&")
 		for i, pair := range pairs {
-			if name, _, _ := strings.Cut(pair, "="); config.CredentialParameter(name) {
+			name, _, _ := strings.Cut(pair, "=")
+			plain, err := url.QueryUnescape(name)
+			if err != nil || config.CredentialParameter(plain) { // an application may decode what Go does not
 				pairs[i] = name + "=" + mask
 			}
 		}
