@@ -256,9 +256,9 @@ type alertSettings struct {
 
 // alertRule describes a rule for its form.
 type alertRule struct {
-	Name, Title, Hint string
-	Unit              string // of what it finds, with the space before it
-	Members           []alertMember
+	Name, Title string
+	Unit        string // of what it finds, with the space before it
+	Members     []alertMember
 }
 
 // alertMember is a setting of a rule.

@@ -217,7 +217,7 @@ func (m *SMTP) compose(to string, msg Message) (*gomail.Msg, error) {
 	if err := l.To(ASCIIAddress(to)); err != nil { // addresses saved earlier may not be ASCII
 		return nil, fmt.Errorf("set the recipient of the mail: %w", err)
 	}
-	_, domain, _ := strings.Cut(m.from, "@")
+	domain := m.from[strings.LastIndex(m.from, "@")+1:] // a name before the address may have one too
 	l.SetMessageIDWithValue(msg.ID + "@" + strings.Trim(domain, "> "))
 	l.SetDateWithValue(msg.At)
 	l.Subject(web.SanitizeLine(msg.Title))

@@ -247,7 +247,7 @@ func TestMailReachesEveryAddress(t *testing.T) {
 		"smtps://relay:secret@": {Implicit: true, User: "relay", Password: "secret"},
 	} {
 		m := kit.NewMailServer(t, w.conf, o)
-		s := w.sender(scheme + m.Addr + "?from=Relay+<relay@example.com>")
+		s := w.sender(scheme + m.Addr + "?from=%22R@Relay%22+<relay@example.com>")
 		r := s.Send(t.Context(), Channel{Kind: Email, To: []string{"ops@example.com", "second@example.org"}}, message())
 		mails := m.Messages()
 		if !r.OK || len(mails) != 2 {
