@@ -59,8 +59,8 @@ func (a *findings) updateFindings(w http.ResponseWriter, r *http.Request, key *c
 		return in.err
 	}
 	out := findingsUpdated{Object: "findings_update", Failed: []failedFinding{}}
+	a.catchUp(r.Context())
 	if u.ids == nil {
-		a.catchUp(r.Context())
 		u.ids, out.More = a.selectFindings(u)
 	}
 	results := make([]error, len(u.ids))

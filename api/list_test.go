@@ -24,6 +24,11 @@ func TestReadsCatchUp(t *testing.T) {
 			t.Errorf("GET /v1/%s does not catch up", path)
 		}
 	}
+	lagging.caughtUp = false
+	update := map[string]any{"ids": []string{c.finding()}, "status": "acknowledged"}
+	if c.do("POST", "/v1/findings/update", update).want(200); !lagging.caughtUp {
+		t.Error("an update of findings by their ids does not catch up")
+	}
 	first := c.do("GET", "/v1/endpoints?limit=1", nil).want(200)
 	lagging.caughtUp = false
 	if c.do("GET", "/v1/endpoints?limit=1&cursor="+first.text("next_cursor"), nil).want(200); lagging.caughtUp {
