@@ -232,7 +232,7 @@ func muteAlerts(v *visit) error {
 			return errMuteSpan
 		}
 		until = v.deps.Now().Add(time.Duration(hours) * time.Hour).UTC().Format(time.RFC3339)
-		message = "Muted. No alert of it fires until then; what is still wrong then fires."
+		message = "Muted. None of its alerts fires until the mute ends. What is still wrong then fires."
 	} else if err != nil {
 		return errMuteSpan
 	}

@@ -60,7 +60,7 @@ func TestAlertHistory(t *testing.T) {
 	if want := `{"alerts":{"muted_until":"2026-08-22T06:24:36Z"}}`; r.sent() != want {
 		t.Errorf("muted by %s, want %s", r.sent(), want)
 	}
-	b.get(alertHistoryPath).want(200, "No alert of it fires until then", "Meanwhile no alert of it fires")
+	b.get(alertHistoryPath).want(200, "None of its alerts fires until the mute ends", "Meanwhile no alert of it fires")
 	form.Set("hours", "0")
 	b.post(alertsPath+"/mute", form).wantRedirect(alertHistoryPath)
 	if want := `{"alerts":{"muted_until":null}}`; r.sent() != want {

@@ -22,6 +22,21 @@ test('five levels of the console are masked: strings, objects, arrays, errors; n
     ['console.debug', 'console.error', 'console.info', 'console.log', 'console.warn'])
 })
 
+test('errors are masked whatever their stack and their causes are, and reported when nothing catches them', { skip }, async () => {
+  const { value, reports } = await inPage(`
+    const loop = { count: 1n, deep: { token: 'b $KEY' } }; loop.deep.loop = loop
+    const [getter, frames] = [new Error('a $KEY'), new Error('c $KEY')]
+    Object.defineProperty(getter, 'cause', { get() { throw new Error('no') } })
+    frames.stack = 'load@http://page.example/app.js:1:2' // as in Firefox and Safari
+    for (const error of [getter, new Error('b', { cause: loop }), frames]) console.error(error)
+    listeners.dispatchEvent(Object.assign(new Event('error'), { error: frames }))
+    await sdk.flush(); done(lines.map(([, error]) => String(error)))`)
+  for (const [i, letter] of ['a', 'b', 'c'].entries()) {
+    assert.ok(value[i].includes(`${letter} ${masked}`) && !value[i].includes(key), value[i])
+  }
+  assert.equal(reports.filter((r) => r.type === 'error').length, 1)
+})
+
 test('traces, tables, groups and the like are masked; assertions only if they fail', { skip }, async () => {
   const { value, reports } = await inPage(`
     const methods = ['dir', 'dirxml', 'group', 'groupCollapsed', 'table', 'trace']

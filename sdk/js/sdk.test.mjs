@@ -169,6 +169,15 @@ test('close restores the streams; init again patches once; two copies report onc
   assert.equal(reports.length, 1)
 })
 
+test('init takes what an application has put in the place of a stream, also if it can only write', { skip }, async () => {
+  const { out, err, status } = await caught(`
+    import { writeSync } from 'node:fs'
+    import { init } from './src/index.js'
+    Object.defineProperty(process, 'stdout', { value: { write: (text) => writeSync(1, text) } })
+    init({ dsn: '$DSN' }); process.stdout.write('$KEY\\n')`)
+  assert.deepEqual([out, err, status], [masked + '\n', '', 0])
+})
+
 test('a burst of 10,000 lines keeps its order', { skip }, async () => {
   const { out } = await caught("for (let i = 0; i < 10000; i++) console.log(i, i % 100 ? 'x' : '$KEY')")
   const lines = out.trimEnd().split('\n')

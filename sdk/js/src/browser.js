@@ -29,11 +29,25 @@ function pathOf(file) {
 
 // textOf returns a text of any value, of an error with its causes.
 function textOf(value, depth = 0) {
+  let text = ''
   try {
-    if (!value?.stack) return JSON.stringify(value) || ''
-    return value.stack + (value.cause === undefined || depth === maxDepth ? '' : `\nCaused by: ${textOf(value.cause, depth + 1)}`)
-  } catch {
-    return '' // it refers to itself, or a getter throws
+    if (!value?.stack) return JSON.stringify(value, once()) || ''
+    text = String(value.stack)
+    if (!text.includes(value.message ?? '')) text = `${value}\n${text}` // in Firefox and Safari a stack is frames alone
+    if (value.cause !== undefined && depth < maxDepth) text += `\nCaused by: ${textOf(value.cause, depth + 1)}`
+  } catch { /* a getter throws: what was read before it counts */ }
+  return text
+}
+
+// once returns a replacer for JSON.stringify with which each object is written once, so that a value may refer to itself.
+function once() {
+  const seen = new Set()
+  return (key, value) => {
+    if (typeof value === 'bigint') return `${value}`
+    if (typeof value !== 'object' || value === null) return value
+    if (seen.has(value) || seen.size === maxValues) return undefined
+    seen.add(value)
+    return value
   }
 }
 

@@ -193,7 +193,7 @@ function patchStream(stream, logger) {
     return masked === binary ? chunk : Buffer.from(masked, 'latin1')
   }
   for (const key of ['write', 'end']) {
-    if (stream[key][shared]) continue
+    if (!stream[key] || stream[key][shared]) continue // what an application puts in the place of a stream may have no end
     replaceMethod(stream, key, (original) => function wrapper(chunk, encoding, callback) {
       if (this !== stream || !core.options.stdout || (isTestChild && isFrame(chunk))) return original.apply(this, arguments)
       const masked = clean(chunk, encoding, wrapper)
