@@ -5,6 +5,7 @@ import (
 
 	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
 )
 
 // recheckTick is how often parked deliveries of recovered lanes are re-checked.
@@ -28,9 +29,11 @@ const (
 // that were not read, what other lanes have parked there is re-checked too, to make room for them. Only the timer uses
 // it.
 type recheck struct {
-	dests map[string]bool // destinations of the recovered lanes
-	all   bool            // all lanes: partitions were assigned, and only an earlier owner knew which lanes hung
-	from  time.Time       // deliveries that were parked later are not re-checked, but see readLag
+	// dests are the destinations of the recovered lanes, each with the events whose deliveries were re-checked until
+	// readLag after from: parked again, they look like what was being parked at the recovery.
+	dests map[string]map[id.ID]bool
+	all   bool      // all lanes: partitions were assigned, and only an earlier owner knew which lanes hung
+	from  time.Time // deliveries that were parked later are not re-checked, but see readLag
 	until time.Time
 	last  time.Time     // when deliveries were re-checked last
 	pause time.Duration // from last to the next time
@@ -75,18 +78,22 @@ func (d *Dispatcher) recheckRecovered() time.Duration {
 // more of them that were not read.
 func (d *Dispatcher) admitParked(limit int) (taken int, unread bool) {
 	r := &d.recheck
-	tiers, soon := onlyTiers(d.assignment.all()), d.now().Add(lane.MinRecheck)
+	tiers, now := onlyTiers(d.assignment.all()), d.now()
 	for _, share := range []int{limit/max(len(tiers), 1) + 1, limit} { // equal shares, then what is left of them
 		for _, p := range tiers {
 			more := p.hasUnread(d.lag(p.id))
 			unread = unread || more
 			deliveries := p.takeParked(r.from.Add(readLag), min(share, limit-taken), func(delivery *lane.Delivery) bool {
+				checked, recovered := r.dests[delivery.Work.Dest]
 				if delivery.ParkedAt.After(r.from) {
-					return r.dests[delivery.Work.Dest] && delivery.Work.Due.After(soon)
+					return recovered && !checked[delivery.Work.Event.ID] && delivery.Work.Due.After(now.Add(lane.MinRecheck))
 				}
-				return r.all || more || r.dests[delivery.Work.Dest]
+				return r.all || more || recovered
 			})
 			for _, delivery := range deliveries {
+				if checked := r.dests[delivery.Work.Dest]; checked != nil && !now.After(r.from.Add(readLag)) {
+					checked[delivery.Work.Event.ID] = true
+				}
 				d.admit(delivery)
 			}
 			taken += len(deliveries)
@@ -101,11 +108,16 @@ func (r *recheck) extend(dests []string, all bool, parked int, now time.Time) {
 		return
 	}
 	if r.from.IsZero() {
-		*r = recheck{dests: make(map[string]bool), last: now.Add(-recheckTick)}
+		*r = recheck{dests: make(map[string]map[id.ID]bool), last: now.Add(-recheckTick)}
 	}
 	r.pause = recheckTick
+	for _, checked := range r.dests {
+		clear(checked)
+	}
 	for _, dest := range dests {
-		r.dests[dest] = true
+		if r.dests[dest] == nil {
+			r.dests[dest] = make(map[id.ID]bool)
+		}
 	}
 	r.all = r.all || all
 	span := minRecheckSpan + 2*time.Duration(parked)*time.Second/lane.RecheckBudget

@@ -140,6 +140,39 @@ func TestWhatIsBeingParkedAtTheRecoveryIsRechecked(t *testing.T) {
 	})
 }
 
+// A destination that recovers and is slow has no room for most of what is parked for it. That is parked again, and
+// re-checked once, although its new records seem to be from the recovery.
+func TestWhatIsParkedAgainAfterTheRecoveryIsNotRechecked(t *testing.T) {
+	const events = 2000
+	slow := simEndpoint("ep_0", "dst_0")
+	endpoints := []*config.Endpoint{slow}
+	for i := range 400 { // they make re-checks rare
+		endpoints = append(endpoints, simEndpoint(fmt.Sprint("ep_", i+1), fmt.Sprint("dst_", i+1)))
+	}
+	for _, endpoint := range endpoints {
+		endpoint.Paused = true
+	}
+	simulate(t, simConfig(), endpoints, func(s *sim) {
+		s.answer = func(string, time.Time) (time.Duration, int) { return 10 * time.Second, 200 }
+		for _, endpoint := range endpoints[1:] {
+			s.accept(endpoint)
+		}
+		for i := range events {
+			s.accept(slow)
+			if i%100 == 0 {
+				time.Sleep(100 * time.Millisecond)
+			}
+		}
+		time.Sleep(5 * time.Minute)
+		before := s.hopsInAll()
+		s.view.change("ep_0", func(endpoint *config.Endpoint) { endpoint.Paused = false })
+		time.Sleep(time.Second + readLag)
+		if hops := s.hopsInAll() - before; hops == 0 || hops > 1.2*events {
+			t.Errorf("%d hops for %d deliveries", hops, events)
+		}
+	})
+}
+
 // If the clock is set back during a pass over all parked deliveries, the pass ends in a minute all the same.
 func TestPassEndsAfterTheClockIsSetBack(t *testing.T) {
 	now := time.UnixMilli(1_800_000_000_000)

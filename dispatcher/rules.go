@@ -122,7 +122,7 @@ func (r *rules) endByJob(work *event.Work) (status event.Status, reason event.Re
 	return "", "", true
 }
 
-// isCancelled reports whether the delivery belongs to a replay run that was cancelled. Every node has applied a
+// isCancelled reports whether the delivery belongs to a replay run that was cancelled. Every living node has applied a
 // cancellation before it is answered, so an unknown run counts as not cancelled.
 func (r *rules) isCancelled(work *event.Work) bool {
 	if !strings.HasPrefix(work.Run, id.Run) {

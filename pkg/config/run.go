@@ -144,8 +144,9 @@ func (c runs) makeRoom(ctx context.Context) error {
 // withoutOrigin is for what the service does by itself within a request: only creating and cancelling are audited.
 func withoutOrigin(ctx context.Context) context.Context { return WithOrigin(ctx, Origin{}) }
 
-// CancelRun cancels a run; cancelling it again changes nothing. When it returns nil, every node has applied it, so that
-// no node begins to send one of its deliveries. A repeated call waits in the same way.
+// CancelRun cancels a run; cancelling it again changes nothing. When it returns nil, every living node has applied it,
+// so that none begins to send one of its deliveries. A node whose lease has ended may still do so: dispatchers need no
+// lease. A repeated call waits in the same way.
 func (c runs) CancelRun(ctx context.Context, id string) (*Run, error) {
 	r, _, err := updateWithoutWait(ctx, c.core, kindRun, id, func(r *Run) error {
 		if r.Cancelled() {

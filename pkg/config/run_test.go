@@ -167,8 +167,8 @@ func TestRunIsCancelledOnce(t *testing.T) {
 	}
 }
 
-// When a cancellation is answered, no node that may act on the configuration takes the run for a running one, although
-// one node hangs. Cancelling again waits as well: the answer to the first call may have been lost.
+// When a cancellation is answered, no node with a lease takes the run for a running one, although one node hangs.
+// Cancelling again waits as well: the answer to the first call may have been lost.
 func TestRunIsCancelledEverywhere(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
 		var cold kit.Freezer
