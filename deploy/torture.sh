@@ -151,7 +151,8 @@ if [ "${1:-}" = list ]; then
 	exit
 fi
 for name in "$@"; do
-	printf '%s\n' "${parts[@]}" | grep -q "^$name " || { echo "torture: there is no part $name; torture.sh list names them" >&2; exit 1; }
+	# Not a pipe: grep may end before printf has written everything, which would count as a failure.
+	grep -q "^$name " < <(printf '%s\n' "${parts[@]}") || { echo "torture: there is no part $name; torture.sh list names them" >&2; exit 1; }
 done
 mkdir -p $state
 go build -o bin/suite ./test/suite
