@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"math/rand/v2"
+	"net/http"
 	"time"
 
 	"github.com/eventrelay/relay/dispatcher/lane"
@@ -97,11 +98,17 @@ func (d *Dispatcher) makeAttempt(
 	}
 }
 
-// resultOf is the result of an attempt for the lane.
+// resultOf is the result of an attempt for the lane. A status 4xx is about the request: the destination works. Three of
+// them are not: it was not ready (408, 425) or has too much to do (429).
 func resultOf(attempt *event.Attempt) lane.ResultKind {
 	switch {
 	case attempt.OK:
 		return lane.Succeeded
+	case attempt.Code == http.StatusRequestTimeout, attempt.Code == http.StatusTooEarly,
+		attempt.Code == http.StatusTooManyRequests:
+		return lane.Failed
+	case attempt.Code/100 == 4:
+		return lane.Rejected
 	case attempt.ErrorCode == event.CodeTimeout:
 		return lane.TimedOut
 	}

@@ -1,6 +1,7 @@
 package dispatcher
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -43,6 +44,7 @@ type deadRecord struct {
 	kind   uint8 // deadFresh, deadRetried or deadParked
 	due    int32 // milliseconds after the second in which it was put
 	parked int32 // seconds since the start, for longestParked
+	event  uint32
 }
 
 const (
@@ -69,9 +71,9 @@ func newDeadNode(t *testing.T, dests int) *deadNode {
 	for i := range n.dests {
 		name := fmt.Sprint("dead_", i)
 		n.dests[i] = deadDest{
-			fresh:   event.Work{Dest: name, Attempt: 1},
-			retried: event.Work{Dest: name, Attempt: 2},
-			parked:  event.Work{Dest: name, Attempt: 1, Parked: event.BreakerOpen},
+			fresh:   event.Work{Event: &event.Event{}, Dest: name, Attempt: 1},
+			retried: event.Work{Event: &event.Event{}, Dest: name, Attempt: 2},
+			parked:  event.Work{Event: &event.Event{}, Dest: name, Attempt: 1, Parked: event.BreakerOpen},
 		}
 	}
 	return n
@@ -92,21 +94,22 @@ func (n *deadNode) put(p deadRecord, remaining time.Duration) {
 func (n *deadNode) admitRecord(p deadRecord) {
 	d := &n.dests[p.dest]
 	work := [...]*event.Work{&d.fresh, &d.retried, &d.parked}[p.kind]
+	binary.BigEndian.PutUint32(work.Event.ID[12:], p.event)
 	if p.kind == deadParked {
 		n.rechecks++
 		n.longestParked = max(n.longestParked, time.Duration(n.second-int(p.parked))*time.Second)
 	}
-	n.carryOut(p.dest, n.Admit(&lane.Delivery{Slot: &slot{partition: n.part}, Work: work, Size: 600}))
+	n.carryOut(p, n.Admit(&lane.Delivery{Slot: &slot{partition: n.part}, Work: work, Size: 600}))
 	for l, workers := range n.started {
 		for ; workers > 0; workers-- {
-			n.runWorker(l, p.dest)
+			n.runWorker(l, p)
 		}
 		delete(n.started, l)
 	}
 }
 
 // runWorker is a worker whose requests all fail at once.
-func (n *deadNode) runWorker(l *lane.Lane, dest uint16) {
+func (n *deadNode) runWorker(l *lane.Lane, p deadRecord) {
 	last := lane.Result{}
 	for {
 		decision := l.Next(n.t.Context(), last)
@@ -115,24 +118,24 @@ func (n *deadNode) runWorker(l *lane.Lane, dest uint16) {
 		}
 		last = lane.Result{Delivery: decision.Delivery}
 		if decision.Action != lane.Send {
-			n.carryOut(dest, decision)
+			n.carryOut(p, decision)
 			continue
 		}
 		n.requests++
 		last.Kind = lane.Failed
 		delay := retryDelay(n.policy, decision.Delivery.Work.Attempt, 0, n.random.Float64())
-		n.put(deadRecord{dest: dest, kind: deadRetried}, delay)
+		n.put(deadRecord{dest: p.dest, event: p.event, kind: deadRetried}, delay)
 		n.Release(decision.Delivery)
 	}
 }
 
-func (n *deadNode) carryOut(dest uint16, decision lane.Decision) {
+func (n *deadNode) carryOut(p deadRecord, decision lane.Decision) {
 	if decision.Action != lane.Park {
 		return
 	}
-	d := &n.dests[dest]
+	d := &n.dests[p.dest]
 	d.parked.Parked, d.parked.ParkedBy = decision.Reason, decision.ParkedBy
-	n.put(deadRecord{dest: dest, kind: deadParked, parked: int32(n.second)}, decision.Due.Sub(n.now))
+	n.put(deadRecord{dest: p.dest, event: p.event, kind: deadParked, parked: int32(n.second)}, decision.Due.Sub(n.now))
 	n.Release(decision.Delivery)
 }
 
@@ -169,7 +172,7 @@ func TestManyDeadDestinations(t *testing.T) {
 		if i%perSecond == 0 {
 			n.tick()
 		}
-		n.admitRecord(deadRecord{dest: uint16(i % dests), kind: deadFresh})
+		n.admitRecord(deadRecord{dest: uint16(i % dests), event: uint32(i), kind: deadFresh})
 	}
 	arrived := n.second
 	step := n.recheckInterval(each)

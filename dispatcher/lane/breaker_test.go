@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
 )
 
 func TestBreaker(t *testing.T) {
@@ -12,7 +13,7 @@ func TestBreaker(t *testing.T) {
 	var b breaker
 	fail := func(n int, every time.Duration, probe bool) (opened bool) {
 		for range n {
-			opened = b.recordFailure(now, probe) || opened
+			opened = b.recordFailure(now, id.ID{}, probe) || opened
 			now = now.Add(every)
 		}
 		return opened
@@ -145,5 +146,133 @@ func TestBreakerIsResetWhenItsPartitionLeaves(t *testing.T) {
 	}
 	if len(calls) != 2 || !calls[0].Equal(lt.now.Add(breakerMinOpen)) || !calls[1].IsZero() {
 		t.Errorf("SetHeldUntil was called with %v", calls)
+	}
+}
+
+// Requests that a destination rejects neither open its breaker nor narrow its window, and do not hide that the others
+// fail.
+func TestRejectionsAreNoFailures(t *testing.T) {
+	lt := newLaneTest(t, 100_000)
+	lt.maxInFlight = 1 // one worker
+	lt.fill("d", 200)
+	l := lt.byDest["d"]
+	var delivery *Delivery
+	answer := func(kinds ...ResultKind) {
+		t.Helper()
+		for _, kind := range kinds {
+			if delivery = lt.next(l, delivery, kind); delivery == nil || lt.reason != "" {
+				t.Fatalf("no delivery is sent: %q", lt.reason)
+			}
+			lt.now = lt.now.Add(2 * time.Second)
+		}
+	}
+	answer(NotSent)
+	for range 100 {
+		answer(Rejected)
+	}
+	if l.breaker != (breaker{}) || l.window != newWindow(l.window.limit) {
+		t.Errorf("after 100 rejections: breaker %+v, window %+v", l.breaker, l.window)
+	}
+	want := breakerMinOpen
+	for range 9 {
+		for range breakerFailures - 1 {
+			answer(Failed, Rejected)
+		}
+		lt.next(l, delivery, Failed)
+		if !l.breaker.open() || l.breaker.openFor != want {
+			t.Fatalf("after %d failures and rejections: %+v, want it open for %v", breakerFailures, l.breaker, want)
+		}
+		want = min(2*want, BreakerMaxOpen)
+		lt.now = l.breaker.openUntil
+		for l.live.Len() < 100 { // what waits was parked
+			lt.fill("d", 1)
+		}
+		if delivery = lt.next(l, nil, NotSent); l.breaker.probe != delivery {
+			t.Fatalf("no probe: %+v", l.breaker)
+		}
+		answer(Rejected)
+		if l.breaker.open() || len(lt.held)%2 != 0 || !lt.held[len(lt.held)-1].IsZero() {
+			t.Fatalf("the rejected probe leaves the breaker open: %+v", l.breaker)
+		}
+	}
+	answer(Succeeded)
+	if l.breaker != (breaker{}) {
+		t.Errorf("after a success: %+v", l.breaker)
+	}
+}
+
+// A requested delivery that is rejected closes the breaker too: many receivers reject the type of a test event.
+func TestRejectedTestClosesTheBreaker(t *testing.T) {
+	lt := newLaneTest(t, 100_000)
+	lt.fill("d", 1)
+	l := lt.byDest["d"]
+	running := lt.next(l, nil, NotSent)
+	l.breaker = breaker{openFor: time.Hour, openUntil: lt.now.Add(time.Hour)}
+	if lt.next(l, running, Rejected); !l.breaker.open() {
+		t.Error("a request that ran when the breaker opened closes it")
+	}
+	test := lt.delivery("d", "run_1")
+	lt.enqueue(test)
+	delivery := lt.next(l, nil, NotSent)
+	if lt.next(l, delivery, Rejected); delivery != test || l.breaker.open() {
+		t.Errorf("after the rejection of %+v: %+v", delivery, l.breaker)
+	}
+}
+
+// The probe is the queued delivery with the fewest attempts, of another event than the last probe, and the oldest of
+// these.
+func TestProbeIsTheBestDelivery(t *testing.T) {
+	lt := newLaneTest(t, 100_000)
+	lt.fill("d", 6)
+	l := lt.byDest["d"]
+	for i, attempt := range []int{3, 2, 2, 1, 1, 1} {
+		l.live.At(i).Work.Attempt = attempt
+	}
+	ids := make([]id.ID, l.live.Len())
+	for i := range ids {
+		ids[i] = l.live.At(i).Work.Event.ID
+	}
+	l.breaker = breaker{openFor: breakerMinOpen, openUntil: lt.now, lastProbe: ids[3]}
+	l.live.Swap(4, 5)
+	for _, want := range []int{4, 5, 1, 2, 0, 3} {
+		delivery := lt.next(l, nil, NotSent)
+		if delivery == nil || delivery.Work.Event.ID != ids[want] {
+			t.Fatalf("the probe is %+v, want event %d", delivery, want)
+		}
+		l.breaker.probe = nil
+	}
+}
+
+// While the best parked delivery is about to return, no other one is the probe. If it does not return, another one is.
+func TestProbeWaitsForTheBestDelivery(t *testing.T) {
+	lt := newLaneTest(t, 100_000)
+	lt.fill("d", 1)
+	l := lt.byDest["d"]
+	park := func(attempt int) *Delivery {
+		delivery := lt.delivery("d", "")
+		delivery.Work.Attempt = attempt
+		lt.parkOne(delivery, event.BreakerOpen)
+		return delivery
+	}
+	l.breaker = breaker{openFor: breakerMinOpen, openUntil: lt.now.Add(breakerMinOpen)}
+	lt.now = l.breaker.openUntil.Add(-time.Second)
+	retried, best, newer := park(5), park(1), park(1)
+	lt.now = l.breaker.openUntil
+	for _, delivery := range []*Delivery{retried, newer} {
+		if reason := lt.enqueue(delivery); reason != event.BreakerOpen {
+			t.Errorf("attempt %d is admitted before the best delivery: %q", delivery.Work.Attempt, reason)
+		}
+	}
+	if reason := lt.enqueue(best); reason != "" {
+		t.Errorf("the best delivery is parked: %q", reason)
+	}
+	if reason := lt.enqueue(lt.delivery("d", "")); reason != "" {
+		t.Errorf("another one waits although the best has come: %q", reason)
+	}
+	l.breaker = breaker{openFor: breakerMinOpen, openUntil: lt.now.Add(time.Second)}
+	park(1)
+	lt.now = lt.now.Add(MinRecheck + 2*Slack(MinRecheck))
+	if reason := lt.enqueue(retried); reason != "" {
+		t.Errorf("the probe waits for a delivery that does not return: %q", reason)
 	}
 }

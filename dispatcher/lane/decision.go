@@ -169,6 +169,7 @@ type ResultKind uint8
 const (
 	NotSent       ResultKind = iota // no request was made, or the node stopped before its answer
 	Succeeded                       // the destination accepted it
+	Rejected                        // the destination works, and answered that it does not want this request
 	Failed                          // the request failed, but not by a time-out
 	TimedOut                        // the destination did not answer in time
 	waitsForToken                   // it is back at the head of its queue until there is a token

@@ -192,6 +192,7 @@ func (l *Lane) recordResult(last Result, now time.Time) (more int) {
 	if l.gone.recordAnswer(last.Code, last.Delivery.Work, last.URL) {
 		l.lanes.onGone(last.Delivery.Work, last.URL)
 	}
+	probe := l.breaker.probe == last.Delivery
 	switch last.Kind {
 	case Succeeded:
 		l.recordRecovery(now)
@@ -199,19 +200,32 @@ func (l *Lane) recordResult(last Result, now time.Time) (more int) {
 		if !l.breaker.recordSuccess() {
 			return 1
 		}
-		l.window = newWindow(l.window.limit)
-		l.lanes.setHeld(l.dest, time.Time{})
-		return l.queued()
+		return l.resume()
+	case Rejected:
+		closed := l.breaker.recordRejection(probe || isRequested(last.Delivery.Work))
+		if !l.breaker.open() {
+			l.recordRecovery(now)
+		}
+		if closed {
+			return l.resume()
+		}
 	case Failed, TimedOut:
 		if last.Kind == Failed && !l.breaker.open() {
 			l.recordRecovery(now)
 		}
 		l.window.recordFailure(last.Kind == TimedOut)
-		if l.breaker.recordFailure(now, l.breaker.probe == last.Delivery) {
+		if l.breaker.recordFailure(now, last.Delivery.Work.Event.ID, probe) {
 			l.lanes.setHeld(l.dest, l.breaker.openUntil)
 		}
 	}
 	return 0
+}
+
+// resume starts over with the window of a new lane when the breaker has closed, and returns how many workers may start.
+func (l *Lane) resume() int {
+	l.window = newWindow(l.window.limit)
+	l.lanes.setHeld(l.dest, time.Time{})
+	return l.queued()
 }
 
 // takeNext takes the next delivery for a worker, nil when there is none. With a reason the delivery must be parked;
@@ -220,12 +234,11 @@ func (l *Lane) takeNext(now time.Time) (*Delivery, event.Reason) {
 	if l.token.waiting(now) {
 		return l.takeSurplus(), event.Paced
 	}
-	if !l.breaker.blocks(now) {
-		delivery := l.takeAllowed()
-		if delivery != nil && l.breaker.open() {
-			l.breaker.probe = delivery
-		}
-		return delivery, ""
+	switch {
+	case !l.breaker.open():
+		return l.takeAllowed(), ""
+	case !l.breaker.blocks(now):
+		return l.takeProbe(), ""
 	}
 	if l.requested.Len() > 0 && l.requestedActive < MaxProbes {
 		l.requestedActive++
@@ -235,6 +248,22 @@ func (l *Lane) takeNext(now time.Time) (*Delivery, event.Reason) {
 		return l.live.PopFront(), event.BreakerOpen
 	}
 	return nil, ""
+}
+
+// takeProbe takes the probe of a half-open breaker: the best queued live delivery, without one a requested delivery.
+func (l *Lane) takeProbe() *Delivery {
+	if l.live.Len() == 0 {
+		l.breaker.probe = l.takeAllowed()
+		return l.breaker.probe
+	}
+	best := 0
+	for i := 1; i < l.live.Len(); i++ {
+		if l.breaker.prefers(candidateOf(l.live.At(i).Work), candidateOf(l.live.At(best).Work)) {
+			best = i
+		}
+	}
+	l.breaker.probe = l.live.Remove(best)
+	return l.breaker.probe
 }
 
 // takeAllowed takes the next delivery that may be sent. While live deliveries wait, at most one requested delivery runs

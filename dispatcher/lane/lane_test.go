@@ -60,6 +60,7 @@ type laneTest struct {
 	wakes       int           // how often EnforceLimits was asked for
 	gone        []string      // URLs that have answered 410 to several events
 	held        []time.Time   // what SetHeldUntil was called with
+	events      int           // how many events there were
 }
 
 func newLaneTest(t testing.TB, most int) *laneTest {
@@ -91,7 +92,9 @@ func (lt *laneTest) CheckLatest(context.Context, *event.Work) (Eligibility, erro
 func (lt *laneTest) paused() bool { return lt.part.stalls > 0 }
 
 func (lt *laneTest) delivery(dest, run string) *Delivery {
-	return &Delivery{Slot: &testSlot{lt.part}, Work: &event.Work{Dest: dest, Run: run, Attempt: 1}, Size: 1000}
+	lt.events++
+	ev := &event.Event{ID: id.ID{14: byte(lt.events >> 8), 15: byte(lt.events)}}
+	return &Delivery{Slot: &testSlot{lt.part}, Work: &event.Work{Event: ev, Dest: dest, Run: run, Attempt: 1}, Size: 1000}
 }
 
 func (lt *laneTest) fill(dest string, n int) (queued int) {
@@ -581,8 +584,8 @@ func TestCensus(t *testing.T) {
 		"failing":   func(l *Lane) { l.window.failures, l.window.size = 1, l.window.limit-1 },
 		"limit":     func(l *Lane) { l.window.failures, l.window.size = 1, l.window.limit },
 		"paced":     func(l *Lane) { l.token.until = lt.now.Add(time.Second) },
-		"open":      func(l *Lane) { l.breaker.openFor = time.Hour },
-		"half":      func(l *Lane) { l.breaker.openFor, l.breaker.probe = time.Hour, &Delivery{} },
+		"open":      func(l *Lane) { l.breaker.openUntil = lt.now.Add(time.Hour) },
+		"half":      func(l *Lane) { l.breaker.openUntil, l.breaker.probe = lt.now, &Delivery{} },
 	} {
 		lt.fill(dest, 1)
 		change(lt.byDest[dest])

@@ -179,7 +179,7 @@ func (ls *Lanes) enqueue(delivery *Delivery) event.Reason {
 	}
 	q := l.queueOf(delivery.Work)
 	switch {
-	case q == &l.live && l.breaker.blocks(now):
+	case q == &l.live && (l.breaker.blocks(now) || l.breaker.yields(delivery.Work, now)):
 		return event.BreakerOpen
 	case l.token.waiting(now) && q.Len() > 0 && l.queued() >= l.share(delivery, l.token.maxQueued):
 		return event.Paced

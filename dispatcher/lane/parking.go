@@ -44,7 +44,6 @@ type parking struct {
 	// hung or was paused; zero: none does.
 	hungUntil time.Time
 	hung      *hungDelivery // one of those, to notice changes of the configuration
-	probeAt   time.Time     // when the delivery returns that was parked to be the probe of the open circuit breaker
 }
 
 // hungDelivery is a delivery that was parked because its lane hung or was paused, with what Rules.Check needs of its
@@ -127,12 +126,18 @@ func (l *Lane) parkFor(work *event.Work, reason event.Reason, now time.Time) (wa
 		share := 0.2 + 0.8*rand.Float64()
 		wait, earliest = time.Duration(share*float64(wait)), time.Duration(share*float64(earliest))
 	}
-	if !hangs || wait <= earliest {
-		return wait, earliest
+	long := hangs && wait > earliest
+	if open := l.breaker.openUntil.Sub(now); hangs && reason == event.BreakerOpen && open > 0 {
+		inTime := wait
+		if long {
+			inTime = max(open, earliest)
+		}
+		if l.breaker.offer(work, inTime, now) {
+			wait = inTime
+		}
 	}
-	if open := l.breaker.openUntil; reason == event.BreakerOpen && open.After(now) && !l.parking.probeAt.Equal(open) {
-		l.parking.probeAt = open // one delivery returns in time to be the probe
-		wait = max(open.Sub(now), earliest)
+	if !long {
+		return wait, earliest
 	}
 	l.parking.hungUntil = later(l.parking.hungUntil, now.Add(wait))
 	if l.parking.hung == nil {

@@ -239,7 +239,7 @@ func TestOneParkedDeliveryIsTheProbe(t *testing.T) {
 		lt.parkOne(lt.delivery("d", ""), event.LaneFull)
 	}
 	for range 2 {
-		l.breaker.openFor, l.breaker.openUntil = breakerMinOpen, lt.now.Add(breakerMinOpen)
+		l.breaker = breaker{openFor: breakerMinOpen, openUntil: lt.now.Add(breakerMinOpen)}
 		for i := range 3 {
 			delivery := lt.delivery("d", "")
 			delivery.Work.Parked = event.BreakerOpen
