@@ -37,7 +37,8 @@ func endpointMembers() map[string]any {
 		"transformation": nil, "dedup": map[string]any{"key": "body:$.id", "window_seconds": 3600},
 		"ingest_limit": map[string]any{"events_per_second": 100, "bytes_per_second": 1 << 20},
 		"response":     map[string]any{"status": 202, "content_type": "text/plain", "body": "ok"},
-		"enabled":      true, "paused": true, "scan_payloads": false, "metadata": map[string]string{"team": "billing"},
+		"enabled":      true, "paused": true, "scan_payloads": false, "keep_method": true,
+		"metadata": map[string]string{"team": "billing"},
 	}
 }
 
@@ -272,6 +273,7 @@ func TestMemberLimits(t *testing.T) {
 			[]string{`5`, `""`, `"/~"`}, "transformation[1].paths[1]"},
 		{"paused", "%s", []string{"false", "true"}, []string{"null", "1", `"true"`}, "paused"},
 		{"scan_payloads", "%s", []string{"false", "true"}, []string{"null", "1"}, "scan_payloads"},
+		{"keep_method", "%s", []string{"false", "true"}, []string{"null", "1"}, "keep_method"},
 		{"verification", fmt.Sprintf(hmac, `"tolerance_seconds":%s`), []string{"1", "86400"}, []string{"0", "86401"},
 			"verification.tolerance_seconds"},
 		{"verification", fmt.Sprintf(hmac, `"mode":%s`), []string{`"enforce"`, `"observe"`}, []string{`"off"`},

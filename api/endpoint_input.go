@@ -63,6 +63,7 @@ func (in *endpointInput) merge(key *config.Key, body []byte, e *config.Endpoint)
 	scan := !e.PayloadsUnscanned
 	o.boolean("scan_payloads", &scan)
 	e.PayloadsUnscanned = !scan
+	o.boolean("keep_method", &e.KeepMethod)
 	if !in.creating { // when creating, it stands for the only destination
 		o.warnMisplaced("it is a member of a destination: send destinations[].url beside the id of the destination", "url")
 	}

@@ -33,6 +33,7 @@ type endpointView struct {
 	Enabled        bool                `json:"enabled"`
 	Paused         bool                `json:"paused"`
 	ScanPayloads   bool                `json:"scan_payloads"`
+	KeepMethod     bool                `json:"keep_method"`
 	Metadata       map[string]string   `json:"metadata"`
 	IngestURL      string              `json:"ingest_url"`
 	CreatedAt      web.Time            `json:"created_at"`
@@ -130,7 +131,7 @@ func (a *endpoints) endpointView(by viewer, e *config.Endpoint, revealed map[str
 		ID: e.ID, Object: "endpoint", Name: e.Name, Description: e.Description, Provider: e.Provider,
 		TypeSource: e.TypeSource, RetryPolicy: e.RetryPolicy, Alerts: endpointAlerts(e.AlertsOrDefault()),
 		Response: e.Response, Enabled: e.Enabled, Paused: e.Paused, Dedup: e.Dedup, IngestLimit: e.IngestLimit,
-		ScanPayloads: !e.PayloadsUnscanned, Metadata: e.Metadata,
+		ScanPayloads: !e.PayloadsUnscanned, KeepMethod: e.KeepMethod, Metadata: e.Metadata,
 		IngestURL: by.ingestURL(a.baseURL, token), CreatedAt: web.Time(e.CreatedAt), UpdatedAt: web.Time(e.UpdatedAt),
 		Destinations: make([]destinationView, len(e.Destinations)), Transformation: transformationOf(e),
 		TransformationVersion: e.TransformationVersion(), TransformationVersions: transformationVersions(e),

@@ -79,7 +79,7 @@ func (c *client) send(
 	acquireErr := c.requestSlots.Acquire(ctx, 1)
 	start := c.now()
 	attempt := &event.Attempt{
-		ID: attemptID, StartedAt: start, Trigger: work.Trigger, URL: target.URLText, Method: work.Event.Method,
+		ID: attemptID, StartedAt: start, Trigger: work.Trigger, URL: target.URLText, Method: methodOf(work.Event, target),
 		TransformationVersion: content.version,
 	}
 	if acquireErr != nil { // the node stops
@@ -91,10 +91,10 @@ func (c *client) send(
 	trace := newTrace(c.now, start, target.Timeout, cancel)
 	defer trace.end()
 	header := requestHeader(work, content, target, c.userAgent, start)
-	span := c.spans.Attempt(work, start)
+	span := c.spans.Attempt(work, attempt.Method, start)
 	attempt.Trace = span.Propagate(header)
 	span.Hook(&trace.hooks)
-	req := newRequest(httptrace.WithClientTrace(ctx, &trace.hooks), target, work.Event.Method, content.body, header)
+	req := newRequest(httptrace.WithClientTrace(ctx, &trace.hooks), target, attempt.Method, content.body, header)
 	attempt.RequestHeader = c.recordedHeader(req.Header, target.Header)
 	resp, err := c.transport.RoundTrip(req)
 	switch {
@@ -118,6 +118,15 @@ func (c *client) send(
 	c.connectionWait.Observe((start.Sub(queuedAt) + waited).Seconds())
 	span.End(attempt, c.now())
 	return attempt
+}
+
+// methodOf is the method of a request. No signature of a provider covers the method, so what an endpoint receives is sent
+// as POST unless the endpoint keeps methods.
+func methodOf(ev *event.Event, target *lane.Target) string {
+	if target.KeepMethod || ev.Source != event.SourceProvider {
+		return ev.Method
+	}
+	return http.MethodPost
 }
 
 // newRequest builds the request without copying the body. GetBody lets net/http use another connection when a kept one

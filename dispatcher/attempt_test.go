@@ -105,7 +105,8 @@ func TestBodyArrivesByteForByte(t *testing.T) {
 			work := testWork(t, body, event.Field{Name: "Content-Type", Value: "application/x"},
 				event.Field{Name: "X-High", Value: latin1})
 			work.Event.Method = method
-			attempt := send(t, func(_ http.ResponseWriter, r *http.Request) { gotBody, _ = io.ReadAll(r.Body); got = r }, work)
+			attempt := send(t, func(_ http.ResponseWriter, r *http.Request) { gotBody, _ = io.ReadAll(r.Body); got = r }, work,
+				func(target *lane.Target) { target.KeepMethod = true })
 			if attempt.Code != 200 || sha256.Sum256(gotBody) != sha256.Sum256(body) {
 				t.Errorf("%s %s: %+v, %d of %d bytes", method, name, attempt, len(gotBody), len(body))
 				continue
@@ -343,8 +344,7 @@ func TestForwardedHeaders(t *testing.T) {
 		"Relay-Endpoint-Id": {testEndpoint}, "Relay-Destination-Id": {testDest},
 		"Relay-Delivery-Id": {id.DeliveryOf(work.Event.ID, testDest)},
 		"Relay-Attempt":     {"3"}, "Relay-Trigger": {"retry"},
-		// the provider is verified
-		"Relay-Hops": {"1"}, "Relay-Path": {testEndpoint}, "Relay-Verification": {"verified"}, "X-Client-Ip": {"1.2.3.4"},
+		"Relay-Hops": {"1"}, "Relay-Path": {testEndpoint}, "Relay-Verification": {"verified"},
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
@@ -356,10 +356,10 @@ func TestForwardedHeaders(t *testing.T) {
 	}
 }
 
-// A destination learns the result of the inbound signature check. If the request was not verified, no header is
-// forwarded by which a stranger could pose as someone else. Neither the provider nor the destination's own headers can
+// A destination learns the result of the inbound signature check. No received header is forwarded by which a stranger
+// could pose as someone else, as no signature covers headers. Neither the provider nor the destination's own headers can
 // change that.
-func TestUnverifiedRequestsCannotImpersonate(t *testing.T) {
+func TestReceivedHeadersCannotImpersonate(t *testing.T) {
 	names := []string{
 		"X-Http-Method-Override", "X-Original-Url", "X-Rewrite-Url", "X-Remote-User", "X-Auth-Request-User",
 		"X-Auth-Request-Email",
@@ -382,7 +382,7 @@ func TestUnverifiedRequestsCannotImpersonate(t *testing.T) {
 		proof   string
 		kept    bool
 	}{
-		{event.SourceProvider, event.VerdictVerified, "verified", true},
+		{event.SourceProvider, event.VerdictVerified, "verified", false},
 		{event.SourceProvider, event.VerdictObserved, "observed", false},
 		{event.SourceProvider, event.VerdictUnverified, "unverified", false},
 		{event.SourceProvider, event.VerdictRejected, "unverified", false}, // after a replay that did not verify it
@@ -406,6 +406,30 @@ func TestUnverifiedRequestsCannotImpersonate(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A received event is delivered as POST unless its endpoint keeps methods: no signature covers the method. The attempt
+// records the method that was sent.
+func TestMethodOfReceivedEvents(t *testing.T) {
+	f := func(source event.Source, method string, keep bool, want string) {
+		t.Helper()
+		work := testWork(t, []byte("x"))
+		work.Event.Source, work.Event.Method = source, method
+		s := &sink{}
+		server := httptest.NewServer(s)
+		defer server.Close()
+		target := testTarget(t, server.URL, sign.NewSecret())
+		target.KeepMethod = keep
+		attempt := testClient(t, loopback()).send(t.Context(), work.Event.ID, target, work, stored(work))
+		if got := s.all(); len(got) != 1 || got[0].method != want || attempt.Method != want {
+			t.Errorf("%s %s, kept %t: the destination got %+v, the attempt says %s", source, method, keep, got, attempt.Method)
+		}
+	}
+	for _, method := range []string{"POST", "PUT", "PATCH", "DELETE"} {
+		f(event.SourceProvider, method, false, "POST")
+		f(event.SourceProvider, method, true, method)
+	}
+	f(event.SourceAPI, "POST", false, "POST")
 }
 
 // The signature of a provider that uses the same scheme stays verifiable: its headers are kept beside those of the

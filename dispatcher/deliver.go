@@ -92,8 +92,8 @@ func (d *Dispatcher) makeAttempt(
 		slog.Any("error", err))
 	return &event.Attempt{
 		ID: attemptID, StartedAt: d.now(), Trigger: work.Trigger, URL: decision.Eligibility.Destination.URL,
-		Method: work.Event.Method, TransformationVersion: content.version,
-		ErrorCode: event.CodeInternal, ErrorMessage: "the URL, headers or secrets of the destination could not be opened; " +
+		TransformationVersion: content.version,
+		ErrorCode:             event.CodeInternal, ErrorMessage: "the URL, headers or secrets of the destination could not be opened; " +
 			"set them again",
 	}
 }

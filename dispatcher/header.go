@@ -26,10 +26,10 @@ var neverForwarded = map[string]bool{
 
 const forwardedPrefix = "X-Forwarded-"
 
-// verifiedOnly are received headers that are not forwarded when the sender is not verified. Receivers and their
-// proxies trust the relay's address, so with these headers a stranger could choose the method, path, user or client
-// address that they see.
-var verifiedOnly = map[string]bool{
+// identityHeaders are received headers that are not forwarded. Receivers and their proxies trust the relay's address, so
+// with these headers a stranger could choose the method, path, user or client address that they see. No signature of a
+// provider covers them: whoever has one signed request can post it again with others.
+var identityHeaders = map[string]bool{
 	"X-Http-Method-Override": true, "X-Http-Method": true, "X-Method-Override": true,
 	"X-Original-Url": true, "X-Original-Uri": true, "X-Rewrite-Url": true, "X-Host": true, "X-Forwarded": true,
 	"Remote-User": true, "X-Remote-User": true, "X-Webauth-User": true, "X-Client-Cert": true,
@@ -66,13 +66,12 @@ func forgesOwnHeader(name, read string) bool {
 	return strings.HasPrefix(read, prefixRelay) || read != name && strings.HasPrefix(read, prefixWebhook)
 }
 
-// impersonates reports whether an unverified sender could pose as someone else with a received header, so that it is
-// not forwarded.
+// impersonates reports whether a sender could pose as someone else with a received header, so that it is not forwarded.
 func impersonates(name, read string) bool {
 	if read != name && (neverForwarded[read] || strings.HasPrefix(read, forwardedPrefix)) {
 		return true
 	}
-	return verifiedOnly[read] || strings.HasPrefix(read, authRequestPrefix) || strings.HasPrefix(read, clientCertPrefix)
+	return identityHeaders[read] || strings.HasPrefix(read, authRequestPrefix) || strings.HasPrefix(read, clientCertPrefix)
 }
 
 // Names of the headers that a delivery adds. net/http uses keys as they are; these are canonical.
@@ -110,8 +109,7 @@ func requestHeader(
 		h[name] = values[len(values)-1 : len(values) : len(values)]
 	}
 	hopByHop := connectionNames(ev.Header)
-	proof := proofOf(ev)
-	unverified := proof == event.Proof(event.VerdictUnverified) || proof == event.Proof(event.VerdictObserved)
+	received := ev.Source == event.SourceProvider
 	var hops, path []string
 	signed := false // by the provider, with Standard Webhooks headers as the relay uses them
 	for _, f := range ev.Header {
@@ -128,7 +126,7 @@ func requestHeader(
 		if content.version > 0 && (describesStoredBody(read) || f.Name == content.signature) {
 			continue
 		}
-		if forgesOwnHeader(f.Name, read) || unverified && impersonates(f.Name, read) {
+		if forgesOwnHeader(f.Name, read) || received && impersonates(f.Name, read) {
 			continue
 		}
 		signed = signed || content.version == 0 && (f.Name == headerWebhookID || f.Name == headerWebhookSignature)
@@ -159,7 +157,7 @@ func requestHeader(
 	set(headerDelivery, id.DeliveryOf(ev.ID, work.Dest))
 	set(headerAttempt, strconv.Itoa(work.Attempt))
 	set(headerTrigger, string(work.Trigger))
-	set(headerVerification, string(proof))
+	set(headerVerification, string(proofOf(ev)))
 	set(headerHops, strconv.Itoa(event.Hops(hops)+1))
 	set(headerPath, strings.Join(append(event.Path(path), ev.Endpoint), ","))
 	return h

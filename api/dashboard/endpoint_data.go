@@ -30,6 +30,7 @@ type endpointData struct {
 	Enabled      bool                `json:"enabled"`
 	Paused       bool                `json:"paused"`
 	ScanPayloads bool                `json:"scan_payloads"`
+	KeepMethod   bool                `json:"keep_method"`
 	Metadata     map[string]string   `json:"metadata"`
 	IngestURL    string              `json:"ingest_url"`
 	CreatedAt    string              `json:"created_at"`

@@ -70,7 +70,7 @@ func endpointShape() *shape {
 		"alerts":         object(alerts),
 		"transformation": optional(of(operations)),
 		"response":       object(values("status", "content_type", "body")),
-		"enabled":        value(), "paused": value(), "scan_payloads": value(),
+		"enabled":        value(), "paused": value(), "scan_payloads": value(), "keep_method": value(),
 		"metadata": {values: optional(value())},
 	})
 }

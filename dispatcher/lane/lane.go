@@ -58,7 +58,7 @@ func (l *Lane) Target(eligibility Eligibility) (*Target, error) {
 	if target := l.target.Load(); target != nil && target.Rev == eligibility.Endpoint.Rev {
 		return target, nil
 	}
-	target, err := openTarget(l.lanes.keyring, eligibility.Endpoint.Rev, eligibility.Destination)
+	target, err := openTarget(l.lanes.keyring, eligibility.Endpoint, eligibility.Destination)
 	if err != nil {
 		return nil, err
 	}

@@ -14,12 +14,14 @@ import (
 // Target is the opened (decrypted and parsed) configuration of one destination, ready for attempts. The lane keeps it
 // until the endpoint changes or the lane has been empty for a minute.
 type Target struct {
-	Rev     int64 // of the endpoint
-	URL     *url.URL
-	URLText string // URL as text
-	Timeout time.Duration
-	Header  []event.Field
-	Secrets []LiveSecret
+	Rev int64 // of the endpoint
+	// KeepMethod: received events are sent with the method that they came with.
+	KeepMethod bool
+	URL        *url.URL
+	URLText    string // URL as text
+	Timeout    time.Duration
+	Header     []event.Field
+	Secrets    []LiveSecret
 }
 
 // LiveSecret signs until a time; zero means without end.
@@ -29,13 +31,16 @@ type LiveSecret struct {
 }
 
 // openTarget parses the URL and decrypts the headers and secrets of the destination.
-func openTarget(k *config.Keyring, rev int64, d *config.Destination) (*Target, error) {
+func openTarget(k *config.Keyring, e *config.Endpoint, d *config.Destination) (*Target, error) {
 	u, err := url.Parse(d.URL)
 	if err != nil {
 		return nil, fmt.Errorf("parse url of %s: %w", d.ID, err)
 	}
 	u.Fragment, u.User = "", nil
-	target := &Target{Rev: rev, URL: u, URLText: u.String(), Timeout: time.Duration(d.TimeoutSeconds) * time.Second}
+	target := &Target{
+		Rev: e.Rev, KeepMethod: e.KeepMethod, URL: u, URLText: u.String(),
+		Timeout: time.Duration(d.TimeoutSeconds) * time.Second,
+	}
 	for name, sealed := range d.Headers {
 		value, err := k.OpenString(d.ID, config.FieldHeader(name), sealed)
 		if err != nil {

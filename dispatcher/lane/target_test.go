@@ -33,7 +33,7 @@ func TestOpenTarget(t *testing.T) {
 			Secrets: []config.SigningSecret{{Secret: keyring.SealString("d", config.FieldSecret, secret.Reveal())}},
 		}
 	}
-	target, err := openTarget(keyring, 5, dest())
+	target, err := openTarget(keyring, &config.Endpoint{Rev: 5, KeepMethod: true}, dest())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func TestOpenTarget(t *testing.T) {
 	if d := cmp.Diff([]event.Field{{Name: "X-Key", Value: "value"}}, target.Header); d != "" {
 		t.Error(d)
 	}
-	if target.Rev != 5 || target.Timeout != 7*time.Second || len(target.SigningSecrets(time.Now())) != 1 {
+	if target.Rev != 5 || !target.KeepMethod || target.Timeout != 7*time.Second || len(target.SigningSecrets(time.Now())) != 1 {
 		t.Errorf("%+v", target)
 	}
 	for want, spoil := range map[string]func(*config.Destination){
@@ -56,7 +56,7 @@ func TestOpenTarget(t *testing.T) {
 	} {
 		d := dest()
 		spoil(d)
-		if target, err := openTarget(keyring, 5, d); err == nil || target != nil || !strings.Contains(err.Error(), want) {
+		if target, err := openTarget(keyring, &config.Endpoint{Rev: 5}, d); err == nil || target != nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v, %v, want %q", target, err, want)
 		}
 	}

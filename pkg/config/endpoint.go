@@ -41,6 +41,7 @@ type Endpoint struct {
 	Transformation *Transformation `json:"transformation,omitempty"` // nil: it never had one
 	// PayloadsUnscanned: no secrets are looked for in the payloads of its events.
 	PayloadsUnscanned bool              `json:"unscanned,omitempty"`
+	KeepMethod        bool              `json:"keep_method,omitempty"` // received events keep their method; else POST
 	Metadata          map[string]string `json:"metadata"`
 	CreatedAt         time.Time         `json:"created_at"`
 	UpdatedAt         time.Time         `json:"updated_at"`

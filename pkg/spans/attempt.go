@@ -30,14 +30,14 @@ type Attempt struct {
 	begun  map[string]time.Time // by step
 }
 
-// Attempt begins the span of an attempt. It returns nil unless the event is sampled.
-func (r *Recorder) Attempt(work *event.Work, start time.Time) *Attempt {
+// Attempt begins the span of an attempt with the method of its request. It returns nil unless the event is sampled.
+func (r *Recorder) Attempt(work *event.Work, method string, start time.Time) *Attempt {
 	if r == nil || work.Event.Trace == "" {
 		return nil
 	}
 	options := []trace.SpanStartOption{
 		trace.WithTimestamp(start), trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
-			attribute.String("http.request.method", work.Event.Method),
+			attribute.String("http.request.method", method),
 			attribute.Int("http.request.resend_count", work.Attempt-1),
 			attribute.String("messaging.message.id", work.Event.ID.Text(id.Event)),
 			attribute.String("eventrelay.endpoint.id", work.Event.Endpoint),
