@@ -541,7 +541,9 @@ func TestReplayOneEvent(t *testing.T) {
 func TestReplayOfARejectedEvent(t *testing.T) {
 	var reason event.Reason
 	c := newClient(t, func(_ *api.Config, d *api.Deps) {
-		d.Reverify = func(*config.Endpoint, *event.Event) (event.Reason, error) { return reason, nil }
+		d.Reverify = func(*config.Endpoint, *event.Event) (signed [32]byte, _ event.Reason, err error) {
+			return signed, reason, nil
+		}
 	})
 	ep := c.endpoint(map[string]any{"provider": "stripe", "verification": map[string]any{"type": "stripe",
 		"secret": "whsec_planted"}}).text("id")
