@@ -64,7 +64,7 @@ func TestChangesAreOnlyAskedFor(t *testing.T) {
 		"event_replay": {map[string]any{"id": "evt_1", "destination_id": "dst_1", "note": "x\u202ey"},
 			"/v1/events/evt_1/replay", `{"destination_id":"dst_1"}`,
 			`Deliver an event of the endpoint "orders" (ep_1) again, to "led\u202eger" (dst_1) at "a.example.com": ` +
-				`evt_1, now failed, type "![x] (https[:]//evil.example)"`,
+				`evt_1, now failed, type "![x] (https[:]//evil[.]example)"`,
 			"event 0  failed 2026-01-01T00:00:00Z , endpoint 0    2026-01-01T00:00:00Z"},
 		"recovery_action": {map[string]any{"recovery_id": "rec_1", "action": "canary", "note": "x\u202ey"},
 			"/v1/recoveries/rec_1", `{"action":"canary","state":"ready"}`,

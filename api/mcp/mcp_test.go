@@ -388,13 +388,13 @@ func TestResultsAreClean(t *testing.T) {
 	if v["body"] != nil || v["headers_raw"] != nil || v["headers_base64"] != nil || v["data"] != nil {
 		t.Errorf("not left out: %v", v)
 	}
-	if got := v["headers"].(map[string]any)["x"]; got != "![p] (https[:]//evil.example/?q=1)" {
+	if got := v["headers"].(map[string]any)["x"]; got != "![p] (https[:]//evil[.]example/?q=1)" {
 		t.Errorf("header %q", got)
 	}
 	headers := v["headers"].(map[string]any)
 	if headers["Authorization"] != "****" || headers["y"] != "< img src=/ /e/b>" ||
 		v["query"] != "a=1&token=****&tok%65n=****&%zz=****" ||
-		v["raw"] != "![a] [b] [b] : / /evil/p.png www[.]evil.example" {
+		v["raw"] != "![a] [b] [b] : / /evil/p.png www[.]evil[.]example" {
 		t.Errorf("%v", v)
 	}
 	attempt := v["attempts"].([]any)[0].(map[string]any)
@@ -452,8 +452,8 @@ func TestBodyWithLinksIsWhole(t *testing.T) {
 	}}
 	endpoint, _ := start(t, f)
 	session := connect(t, endpoint)
-	const want = `{"a":"https[:]//a.example","b":"< b>","end":1}`
-	for most, want := range map[int]string{0: want, 43: want, 42: want[:45] + "…"} {
+	const want = `{"a":"https[:]//a[.]example","b":"< b>","end":1}`
+	for most, want := range map[int]string{0: want, 43: want, 42: want[:47] + "…"} {
 		text, failed := call(t, session, "event_get", map[string]any{"id": "evt_1", "include_body": true, "max_bytes": most})
 		var v struct{ Body string }
 		if err := json.Unmarshal([]byte(text), &v); err != nil || failed || v.Body != want {
@@ -576,7 +576,7 @@ func TestErrorsOfTheAPIAreResults(t *testing.T) {
 	}, logErr: errors.New("no log")}
 	endpoint, registry := start(t, f)
 	text, failed := call(t, connect(t, endpoint), "usage_get", nil)
-	if !failed || text != "unavailable: the store is away: https[:]//x.example; try again after 1 s" {
+	if !failed || text != "unavailable: the store is away: https[:]//x[.]example; try again after 1 s" {
 		t.Errorf("%t %s", failed, text)
 	}
 	if err := testutil.CollectAndCompare(registry, strings.NewReader(

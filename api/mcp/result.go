@@ -193,15 +193,14 @@ func clean(v any) any {
 	return v
 }
 
-// noLinks breaks up addresses, also those that Markdown and HTML make links or pictures of: a client that shows a
-// picture would ask its address, which can carry data away.
-var noLinks = strings.NewReplacer("://", "[:]//", `:\/\/`, `[:]\/\/`, "//", "/ /", `\/\/`, `\/ \/`,
-	"](", "] (", "][", "] [",
-	"]:", "] :", "www.", "www[.]", "mailto:", "mailto[:]", "<", "< ")
+// noMarkup breaks up what Markdown and HTML make links or pictures of: a client that shows a picture would ask its
+// address, which can carry data away. The first two are what web.BreakAddresses writes.
+var noMarkup = strings.NewReplacer("[:]//", "[:]//", `[:]\/\/`, `[:]\/\/`, "//", "/ /", `\/\/`, `\/ \/`,
+	"](", "] (", "][", "] [", "]:", "] :", "<", "< ")
 
 // cleanText returns an untrusted text without invisible characters and links, cut to a number of characters.
 func cleanText(s string, most int) string {
-	s = noLinks.Replace(web.SanitizeText(s))
+	s = noMarkup.Replace(web.BreakAddresses(web.SanitizeText(s)))
 	if utf8.RuneCountInString(s) > most {
 		s = string([]rune(s)[:most]) + "…"
 	}
