@@ -21,7 +21,7 @@ func TestBreakLinks(t *testing.T) {
 		"x@münchen.example":        {"x@münchen[.]example", "x@münchen[.]example"},
 		"evil。test/ ☕.test":        {"evil[.]test/ ☕[.]test", "evil[.]test/ ☕.test"},
 		"is it paid? Mozilla/5.0":  {"is it paid? Mozilla/5.0", "is it paid? Mozilla/5.0"},
-		"": {"", ""}, ".": {".", "."}, "://": {"[:]//", "[:]//"},
+		"":                         {"", ""}, ".": {".", "."}, "://": {"[:]//", "[:]//"},
 	} {
 		if got := BreakLinks(in); got != want.links {
 			t.Errorf("BreakLinks(%q) is %q, want %q", in, got, want.links)
