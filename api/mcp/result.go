@@ -25,10 +25,9 @@ import (
 )
 
 const (
-	maxText      = 500       // characters of a text in a result
-	maxBodyShown = 16 << 10  // bytes of a body
-	maxElements  = 100       // of an array
-	maxResult    = 128 << 10 // bytes of a result
+	maxText     = 500       // characters of a text in a result
+	maxElements = 100       // of an array
+	maxResult   = 128 << 10 // bytes of a result
 )
 
 // shape says how an answer of /v1 is shown.
@@ -138,7 +137,11 @@ func (s *Server) maskCredentials(v map[string]any) {
 // failure returns what /v1 says about a request that failed.
 func failure(v map[string]any, header http.Header) error {
 	e, _ := clean(v["error"]).(map[string]any)
-	text := fmt.Sprintf("%v: %v", e["type"], e["message"])
+	text := fmt.Sprint(e["type"], ": ")
+	if param, _ := e["param"].(string); param != "" { // arguments have the names of parameters
+		text += param + ": "
+	}
+	text += fmt.Sprint(e["message"])
 	if after := header.Get("Retry-After"); after != "" {
 		text += "; try again after " + after + " s"
 	}
