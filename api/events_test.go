@@ -245,7 +245,7 @@ func TestEventFilters(t *testing.T) {
 		}
 	}
 	if m := c.do("GET", "/v1/events?since=2026-08-01&since=2026-08-02", nil).text("error.message"); !strings.Contains(
-		m, "is sent twice") {
+		m, "is sent 2 times") {
 		t.Errorf("%s", m)
 	}
 	if m := c.do("GET", "/v1/events?type=*", nil).text("error.message"); !strings.Contains(m, "only after the last dot") {
