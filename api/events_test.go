@@ -71,6 +71,7 @@ func TestSendValidatesItsBody(t *testing.T) {
 	deep := func(n int) string { return strings.Repeat(`{"a":`, n-1) + `{}` + strings.Repeat("}", n-1) }
 	for _, good := range []string{
 		`{"type":"a","data":{}}`, `{"type":"` + strings.Repeat("A", 128) + `","data":{}}`, `{"type":"a_B.9:-","data":{}}`,
+		`{"type":"orders/create","data":{}}`, `{"type":"ä","data":{}}`, `{"type":"a\"b\\c,*","data":{}}`,
 		`{"type":"\u0061","data":{}}`,
 		`{"type":"a","data":` + deep(64) + `}`, `{"type":"a","data":{"x":1,"x":2}}`,
 		`{"type":"a","data":{"big":1e999,"id":1}}`,
@@ -82,7 +83,8 @@ func TestSendValidatesItsBody(t *testing.T) {
 		{`{"type":"","data":{}}`, "invalid_request", "type"},
 		{`{"type":"` + strings.Repeat("a", 129) + `","data":{}}`, "invalid_request", "type"},
 		{`{"type":"a b","data":{}}`, "invalid_request", "type"},
-		{`{"type":"ä","data":{}}`, "invalid_request", "type"},
+		{`{"type":"a\u00a0b","data":{}}`, "invalid_request", "type"},
+		{`{"type":"a\u200bb","data":{}}`, "invalid_request", "type"},
 		{`{"type":"a\n","data":{}}`, "invalid_request", "type"},
 		{`{"type":1,"data":{}}`, "invalid_request", "type"},
 		{`{"type":"a","data":{},"id":"evt_x"}`, "invalid_request", "id"},
