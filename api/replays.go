@@ -116,7 +116,8 @@ func warnOfPlan(in *selectionInput, s *selection, p *plan) {
 	}
 	if p.reverified > 0 && len(s.query.Statuses) == 0 {
 		in.warn(in.param("status"), fmt.Sprintf("%d of these events were rejected for their signatures; they are "+
-			"selected because the current secrets accept them, and are delivered as verified. A status that does not contain rejected leaves them out", p.reverified))
+			"selected because the current secrets accept them, and are delivered as verified. A status that "+
+			"does not contain rejected leaves them out", p.reverified))
 	}
 }
 

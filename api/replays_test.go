@@ -436,7 +436,7 @@ func TestReplayOfOldSignedRequests(t *testing.T) {
 	for _, dryRun := range []bool{true, false} {
 		body := map[string]any{"endpoint_id": ep, "since": since(), "dry_run": dryRun}
 		a := c.do("POST", "/v1/replays", body).wantCounts(2, 2)
-		if !strings.HasPrefix(a.text("warnings.0.message"), "6 events are left out because they were refused for their age") ||
+		if !strings.HasPrefix(a.text("warnings.0.message"), "6 events are left out because they were refused") ||
 			!strings.HasPrefix(a.text("warnings.1.message"), "2 rejected events are left out because they are copies") {
 			t.Errorf("dry run %v: %s", dryRun, a.raw)
 		}

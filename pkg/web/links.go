@@ -11,8 +11,9 @@ import (
 // each untrusted text of a message, after [SanitizeText].
 func BreakLinks(s string) string { return breakLinks(s, false) }
 
-// BreakAddresses is [BreakLinks] for texts whose dotted words are needed as they are, such as the event type order.paid:
-// it breaks the dots of a name only after a scheme, in www. names, and before a port, a path, a query or a fragment.
+// BreakAddresses is [BreakLinks] for texts whose dotted words are needed as they are, such as the event type
+// order.paid: it breaks the dots of a name only after a scheme, in www. names, and before a port, a path, a query or a
+// fragment.
 func BreakAddresses(s string) string { return breakLinks(s, true) }
 
 func breakLinks(s string, keepWords bool) string {
