@@ -164,12 +164,13 @@ func dashboardLine(link string, isSignIn bool) string {
 
 // keyLine returns the API key as the commands of the banner have it, and the line about it.
 func keyLine(key string, given, accepted bool) (shown, line string) {
-	const hidden = "rly_live_…"
 	switch {
 	case !accepted:
-		return hidden, "The first API key was revoked. relay keys create --name NAME --scope read_write creates another one."
+		return "rly_live_…",
+			"The first API key was revoked. relay keys create --name NAME --scope read_write creates another one."
 	case given:
-		return hidden, "API key (read and write): that of RELAY_BOOTSTRAP_KEY. Put it into the first of these lines."
+		return "$RELAY_BOOTSTRAP_KEY",
+			"API key (read and write): RELAY_BOOTSTRAP_KEY. The commands below read this variable."
 	}
 	return key, "API key (read and write): " + key
 }
@@ -183,7 +184,7 @@ EventRelay is ready at %[1]s
 %[3]s
 Try it: create an endpoint that only captures, post an event to it, and read the event.
 
-  AUTH='Authorization: Bearer %[2]s' JSON='Content-Type: application/json'
+  AUTH="Authorization: Bearer %[2]s" JSON='Content-Type: application/json'
   EP=$(curl -sS %[1]s/v1/endpoints -H "$AUTH" -H "$JSON" \
     -d '{"name":"first","destinations":[{"url":"https://example.com/hook","enabled":false}]}')
   IN=$(printf '%%s' "$EP" | sed -n 's/.*"ingest_url":"\([^"]*\)".*/\1/p')

@@ -14,7 +14,7 @@ func TestBanner(t *testing.T) {
 		says            string
 	}{
 		{false, true, 2, "(read and write): " + key},
-		{true, true, 0, "that of RELAY_BOOTSTRAP_KEY"},
+		{true, true, 0, "Bearer $RELAY_BOOTSTRAP_KEY"},
 		{false, false, 0, "was revoked. relay keys create"},
 		{true, false, 0, "was revoked. relay keys create"},
 	} {
