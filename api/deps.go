@@ -60,9 +60,8 @@ type Deps struct {
 	// ValidateVerification checks the signature settings of an endpoint, secrets in clear. It returns the invalid
 	// member and what is wrong with it, or empty texts.
 	ValidateVerification func(v config.Verification, secrets []string) (param, message string)
-	// Reverify checks the signature of a rejected event again, with the current secrets and regardless of its age. An
-	// empty reason means that the signature is valid now.
-	Reverify func(ep *config.Endpoint, e *event.Event) (event.Reason, error)
+	// Reverify checks the signature of a rejected event again.
+	Reverify reverifier
 	// Explain explains the signature of an event with the endpoint's current secrets, nil if the endpoint verifies none.
 	// The explanation may contain the token of the ingest URL.
 	Explain func(ep *config.Endpoint, e *event.Event) (*verify.Explanation, error)

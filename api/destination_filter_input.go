@@ -3,7 +3,7 @@ package api
 import (
 	"encoding/json"
 	"math"
-	"regexp"
+	"strings"
 
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
@@ -17,9 +17,12 @@ const (
 	maxFilterText  = 500
 )
 
-// filterType matches an event type or a prefix of types: order.paid, order.*. A lone star is refused, because it
-// means the same as no types.
-var filterType = regexp.MustCompile(`^([A-Za-z0-9_.:/-]{1,128}|[A-Za-z0-9_.:/-]{1,126}\.\*)$`)
+// validTypeFilter reports whether a text is an event type or a prefix of types: order.paid, order.*. Other stars are
+// refused: a lone one means the same as no types, and others match nothing.
+func validTypeFilter(s string) bool {
+	prefix, isPrefix := strings.CutSuffix(s, ".*")
+	return event.ValidType(s) && !strings.Contains(prefix, "*") && (prefix != "" || !isPrefix)
+}
 
 func (in *endpointInput) filter(o *object, d *config.Destination) {
 	const name = "filter"
@@ -42,7 +45,7 @@ func (in *endpointInput) filter(o *object, d *config.Destination) {
 			if kindOf(raw) == kindString {
 				t, _ = web.DecodeString(raw)
 			}
-			if !filterType.MatchString(t) {
+			if !validTypeFilter(t) {
 				f.fail(indexed("types", i), `must be an event type such as "order.paid", or a prefix such as "order.*"; leave `+
 					`types out to deliver all types`)
 				return

@@ -65,10 +65,9 @@ func (a *dsns) views(ctx context.Context, key *config.Key, all ...*config.DSN) (
 		if err != nil {
 			return nil, err
 		}
-		scheme, host, _ := strings.Cut(a.baseURL, "://")
 		out[i] = &dsnView{
 			ID: d.ID, Object: "dsn", Name: d.Name, Platform: d.Platform,
-			DSN:            fmt.Sprintf("%s://%s@%s/%s", scheme, public, host, d.ID),
+			DSN:            viewerOf(key).dsn(a.baseURL, public, d),
 			AllowedOrigins: append([]string{}, d.AllowedOrigins...), Version: d.Version, CreatedBy: d.CreatedBy,
 			CreatedAt: web.Time(d.CreatedAt), UpdatedAt: web.Time(d.UpdatedAt),
 		}
@@ -92,6 +91,16 @@ func (v *dsnView) add(x finding.Received) {
 	if x.LastError != "" {
 		v.LastError = &x.LastError
 	}
+}
+
+// dsn returns what an application is given. Reports of servers are believed, so their DSNs are shown only to those who
+// may change something; everybody who opens a page can read that of a browser.
+func (v viewer) dsn(base, public string, d *config.DSN) string {
+	if !v.capabilities && d.Platform != config.DSNBrowser {
+		public = maskText(public)
+	}
+	scheme, host, _ := strings.Cut(base, "://")
+	return fmt.Sprintf("%s://%s@%s/%s", scheme, public, host, d.ID)
 }
 
 func (a *dsns) answerDSN(w http.ResponseWriter, r *http.Request, key *config.Key, status int, d *config.DSN,

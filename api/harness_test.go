@@ -502,8 +502,10 @@ func newClient(t testing.TB, setup ...func(*api.Config, *api.Deps)) *client {
 				Method: "POST", Dests: ep.EnabledDestinations(), Body: []byte(`{"id":"x","data":{"a":1},"b":2}`),
 			}, nil
 		},
-		Reverify: func(*config.Endpoint, *event.Event) (event.Reason, error) { return event.SignatureMismatch, nil },
-		Explain:  explainStored,
+		Reverify: func(*config.Endpoint, *event.Event) (signed [32]byte, reason event.Reason, err error) {
+			return signed, event.SignatureMismatch, nil
+		},
+		Explain: explainStored,
 	}
 	for _, s := range setup {
 		s(&cfg, &deps)

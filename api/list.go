@@ -68,12 +68,12 @@ func viewsOf[T, V any](rows []T, view func(T) V) []V {
 }
 
 func (q *query) limit() int {
-	values := q.values["limit"]
-	if len(values) == 0 || values[0] == "" {
+	value := q.single("limit")
+	if value == "" {
 		return defaultLimit
 	}
-	n, err := strconv.ParseUint(values[0], 10, 64) // a number that overflows is clamped like any large one
-	if err != nil && !errors.Is(err, strconv.ErrRange) || n < 1 || len(values) > 1 {
+	n, err := strconv.ParseUint(value, 10, 64) // a number that overflows is clamped like any large one
+	if err != nil && !errors.Is(err, strconv.ErrRange) || n < 1 {
 		q.fail("limit", "must be an integer from 1; more than %d is taken as %d", maxLimit, maxLimit)
 	}
 	return int(min(n, maxLimit))
@@ -81,12 +81,12 @@ func (q *query) limit() int {
 
 // readCursor returns the position in the cursor, the zero value without a cursor.
 func readCursor[T any](q *query, decode func(string) (T, error)) (position T) {
-	values := q.values["cursor"]
-	if len(values) == 0 || values[0] == "" {
+	value := q.single("cursor")
+	if value == "" {
 		return position
 	}
-	position, err := decode(values[0])
-	if err != nil || len(values) > 1 {
+	position, err := decode(value)
+	if err != nil {
 		q.fail("cursor", "was not returned by this list for these filters; start again without a cursor")
 	}
 	return position

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/eventrelay/relay/pkg/config"
@@ -167,8 +168,9 @@ func maskURL(text string, segment func(string) string, isSecret func(name string
 	return masked
 }
 
-// minTokenLength is the length in characters from which a path segment may be a token.
-const minTokenLength = 16
+// Lengths in characters from which a path segment may be a token: at minTokenLength if it has a digit or mixed case, as
+// in the hooks of automation services, at maxWordsLength if it is anything but plain words.
+const minTokenLength, maxWordsLength = 6, 16
 
 // maskParameters masks a path segment that looks like a token, or the values of ;name=value in it.
 func maskParameters(segment string) string {
@@ -187,10 +189,16 @@ func maskSegment(segment string) string {
 	if err != nil {
 		plain = segment
 	}
-	if utf8.RuneCountInString(plain) < minTokenLength || plainWords(plain) {
+	if n := utf8.RuneCountInString(plain); n < minTokenLength || n < maxWordsLength && !mixed(plain) || plainWords(plain) {
 		return segment
 	}
 	return mask + url.PathEscape(strings.TrimPrefix(maskText(plain), mask))
+}
+
+// mixed reports whether a text has a digit, or letters of both cases.
+func mixed(text string) bool {
+	return strings.ContainsFunc(text, unicode.IsDigit) ||
+		strings.ContainsFunc(text, unicode.IsUpper) && strings.ContainsFunc(text, unicode.IsLower)
 }
 
 // maxWord is the maximum number of letters of a plain word in a path; longer ones may be tokens.

@@ -36,7 +36,12 @@ func TestMaskedURLs(t *testing.T) {
 	same("https://example.com:8443/hooks/orders/")
 	same("https://a-very-long-name-of-a-host-0123456789.example.com/h")
 	same("https://example.com/customer-notifications/v2") // long, but without a digit
-	same("https://example.com/fifteen-chars-1/x")
+	same("https://example.com/Orders/T0123/v2-eu/callback")
+	f("https://hooks.zapier.com/hooks/catch/1234567/bz4kdtx/", "https://hooks.zapier.com/hooks/catch/****/****/",
+		"https://hooks.zapier.com/hooks/catch/1234567/bz4kdtx/")
+	f("https://example.com/with/key/dAbCdEf1234567", "https://example.com/with/key/****4567",
+		"https://example.com/with/key/dAbCdEf1234567")
+	f("https://example.com/aBcDeF/x", "https://example.com/****/x", "https://example.com/aBcDeF/x")
 	same("https://example.com/Order_Notifications-of-shops/x")
 	letters := "https://hooks.example.com/services/T/B/aBcDeFgHiJkLmNoPqRsTuVwX"
 	f(letters, "https://hooks.example.com/services/T/B/****uVwX", letters)
@@ -76,7 +81,7 @@ func TestMaskedURLs(t *testing.T) {
 
 // capabilities are the secret parts of an endpoint's URLs: anyone who knows one can post to it or authenticate with
 // it.
-type capabilities struct{ token, path, query, bare, credential, drain string }
+type capabilities struct{ token, path, query, bare, credential, drain, dsn string }
 
 func (x capabilities) url() string {
 	return "https://hooks.example.com/services/" + x.path + "/in?channel=" + x.query + "&" + x.bare + "&api_key=" +
@@ -129,7 +134,7 @@ func (x capabilities) in(text string) (found []string) {
 		decoded, _ := base64.StdEncoding.DecodeString(strings.Trim(encoded, `"`))
 		text += string(decoded)
 	}
-	for _, part := range []string{x.token, x.path, x.query, x.bare, x.credential, x.drain} {
+	for _, part := range []string{x.token, x.path, x.query, x.bare, x.credential, x.drain, x.dsn} {
 		if part != "" && strings.Contains(text, part) {
 			found = append(found, part)
 		}
@@ -149,6 +154,9 @@ func TestCapabilitiesAreMaskedForReaders(t *testing.T) {
 	ep, evt, x := c.createWithCapabilities()
 	drain := c.drain("masked")
 	x.drain = drain.text("url")[strings.LastIndexByte(drain.text("url"), '/')+1:]
+	dsn := c.dsn("masked")
+	_, rest, _ := strings.Cut(dsn.text("dsn"), "://")
+	x.dsn, _, _ = strings.Cut(rest, "@")
 	name := ep.text("id")
 	c.do("PATCH", "/v1/endpoints/"+name, `{"destinations":[{"id":"`+ep.text("destinations.0.id")+`","url":"`+x.url()+
 		`&more=1"},"`+x.url()+`&second=1"]}`).want(200)
@@ -158,7 +166,7 @@ func TestCapabilitiesAreMaskedForReaders(t *testing.T) {
 		"{destination_id}": ep.text("destinations.0.id"), "{drain_id}": drain.text("id"),
 		"{scan_id}":    c.scan("scan.example.com").text("id"),
 		"{domain_id}":  c.domain("masked.example.com").text("id"),
-		"{dsn_id}":     c.dsn("masked").text("id"),
+		"{dsn_id}":     dsn.text("id"),
 		"{finding_id}": c.finding(), "{fixture_id}": c.fixture(`{}`).text("id"),
 		"{tripwire_id}": c.tripwire("url").text("id"),
 	}
@@ -223,7 +231,8 @@ func TestCapabilitiesAreMaskedForReaders(t *testing.T) {
 	// Counter-check: a read-write key sees the same capabilities, in attempts without the credential.
 	for path, want := range map[string]int{
 		"/v1/endpoints/" + name: 5, "/v1/events/" + evt: 4, "/v1/events/" + evt + "/attempts": 4, "/v1/events": 1,
-		"/v1/events/" + evt + "/signature": 1, "/v1/drains/" + drain.text("id"): 1} {
+		"/v1/events/" + evt + "/signature": 1, "/v1/drains/" + drain.text("id"): 1,
+		"/v1/dsns/" + dsn.text("id"): 1} {
 		if a := c.do("GET", path, nil).want(200); len(x.in(string(a.raw))) != want {
 			t.Errorf("GET %s shows %v to a key that may write:\n%s", path, x.in(string(a.raw)), a.raw)
 		}

@@ -383,7 +383,7 @@ func FuzzParseSend(f *testing.F) {
 			return
 		}
 		var object map[string]json.RawMessage
-		if !validType(s.eventType) || json.Unmarshal(s.data, &object) != nil || !bytes.Contains(body, s.data) {
+		if !event.ValidType(s.eventType) || json.Unmarshal(s.data, &object) != nil || !bytes.Contains(body, s.data) {
 			t.Fatalf("%q gave type %q and data %q", body, s.eventType, s.data)
 		}
 	})

@@ -69,25 +69,31 @@ func (q *query) list(names ...string) []string {
 	return out
 }
 
+// single returns the value of a parameter that may be sent once, "" if it is absent.
+func (q *query) single(name string) string {
+	values := q.values[name]
+	if len(values) > 1 {
+		q.fail(name, "is sent %d times; send it once", len(values))
+	}
+	return strings.Join(values[:min(len(values), 1)], "")
+}
+
 // time returns the time of a filter and the name by which it was sent.
 func (q *query) time(names ...string) (t time.Time, sent string) {
 	q.names, q.aliases = append(q.names, names[0]), append(q.aliases, names[1:]...)
 	for _, name := range names {
-		for _, value := range q.values[name] {
-			if value == "" {
-				continue
-			}
-			if sent == name {
-				q.fail(name, "is sent twice; send it once")
-			} else if sent != "" {
-				q.fail(name, "means the same as %s; send only one of them", sent)
-			}
-			var ok bool
-			if t, ok = parseTime(value); !ok {
-				q.fail(name, "must be a time such as 2026-08-21T22:24:36Z or a day such as 2026-08-21")
-			}
-			sent = name
+		value := q.single(name)
+		if value == "" {
+			continue
 		}
+		if sent != "" {
+			q.fail(name, "means the same as %s; send only one of them", sent)
+		}
+		var ok bool
+		if t, ok = parseTime(value); !ok {
+			q.fail(name, "must be a time such as 2026-08-21T22:24:36Z or a day such as 2026-08-21")
+		}
+		sent = name
 	}
 	if sent != "" {
 		q.hash.add(names[0] + ":" + t.Format(time.RFC3339Nano))

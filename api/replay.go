@@ -89,7 +89,7 @@ func (a *replays) replayable(ep *config.Endpoint, e *event.Event, in *input) err
 			"the event is delivered unchecked")
 		return nil
 	}
-	reason, err := a.reverify(ep, e)
+	_, reason, err := a.reverify(ep, e)
 	if err != nil {
 		return err
 	}

@@ -49,7 +49,7 @@ type selectionInput struct {
 type planner struct {
 	*core
 	selection Selector
-	reverify  func(ep *config.Endpoint, e *event.Event) (event.Reason, error)
+	reverify  reverifier
 }
 
 func (a *planner) newSelection(body []byte, account string) (*selection, *selectionInput) {

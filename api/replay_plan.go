@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"slices"
 
@@ -25,10 +26,19 @@ type plan struct {
 	bytes      int64
 	unverified int // rejected events with deliveries whose endpoint no longer verifies signatures
 	reverified int // rejected events with deliveries that the current secrets accept, regardless of their age
+	tooOld     int // events left out that were refused for their age
+	copies     int // rejected events left out because one with the same signature and signed content is selected
+	signed     map[signedContent]bool
 
 	// The cost of counting: matches, selected or not, and bodies that were read to decide.
 	matches, bodiesRead int
 	bodyBytesRead       int64
+}
+
+// signedContent is what was signed in a rejected event. A plan holds at most maxReplayRead of them, about 5 MB.
+type signedContent struct {
+	endpoint string
+	hash     [sha256.Size]byte
 }
 
 // selectedEvent is an event of a plan with the number of its destinations.
@@ -102,7 +112,7 @@ func idsOf(events []selectedEvent) []id.ID {
 // selected if the current secrets accept them, and for body filters. Duplicates are not selected: the original event
 // is, and each duplicate can be replayed by its id.
 func (a *planner) plan(ctx context.Context, s *selection) (*plan, error) {
-	p := &plan{}
+	p := &plan{signed: make(map[signedContent]bool)}
 	err := a.selection.Select(ctx, s.query, func(page []event.Match) error {
 		var undecided []selectedEvent
 		for i := range page {
@@ -117,7 +127,7 @@ func (a *planner) plan(ctx context.Context, s *selection) (*plan, error) {
 			}
 			undecided = append(undecided, selectedEvent{page[i].ID, uint32(page[i].Size), 1})
 		}
-		destinationCounts, err := a.destinationCountByBody(ctx, s, undecided)
+		destinationCounts, err := a.destinationCountByBody(ctx, s, p, undecided)
 		if err != nil {
 			return err
 		}
@@ -138,6 +148,9 @@ func (a *planner) addIfSelected(p *plan, s *selection, e *event.Match, destinati
 	n, selected := 0, true
 	switch a.classify(s, e) {
 	case notSelected:
+		return nil
+	case leftOutForAge:
+		p.tooOld++
 		return nil
 	case selectedNow:
 		n = a.destinationCount(s, e)
@@ -164,14 +177,16 @@ const (
 	notSelected selectionChoice = iota
 	selectedNow
 	decidedByBody // the body decides whether it is selected, or where it goes
+	leftOutForAge // whoever has one signed request could have it delivered again and again
 )
 
 // classify decides without the body, where possible, whether an event is selected. Rejected events of an endpoint
 // that no longer verifies signatures are selected only if the request asks for the status rejected: there is no
-// secret to check them with.
+// secret to check them with. So are those that were refused for their age, which the current secrets would accept.
 func (a *planner) classify(s *selection, e *event.Match) selectionChoice {
 	ep := a.presentEndpoint(e.Endpoint, s.query.Account)
 	rejected := e.Verdict == event.VerdictRejected
+	askedFor := slices.Contains(s.query.Statuses, event.Rejected)
 	switch {
 	case e.Reason == event.Duplicate:
 		return notSelected
@@ -179,9 +194,11 @@ func (a *planner) classify(s *selection, e *event.Match) selectionChoice {
 		return notSelected
 	case ep == nil:
 		return selectedNow // it counts as an event without deliveries
+	case rejected && e.Reason == event.TimestampTolerance && !askedFor:
+		return leftOutForAge
 	case rejected && ep.Verification != nil:
 		return decidedByBody
-	case rejected && !slices.Contains(s.query.Statuses, event.Rejected):
+	case rejected && !askedFor:
 		return notSelected
 	}
 	for i := range ep.Destinations {
@@ -218,8 +235,8 @@ func (s *selection) includes(d *config.Destination) bool {
 }
 
 // destinationCountByBody reads bodies and returns the number of destinations of each selected event. Events that are
-// still rejected are missing in the result.
-func (a *planner) destinationCountByBody(ctx context.Context, s *selection, undecided []selectedEvent) (
+// still rejected, and copies of rejected events that are selected, are missing in the result.
+func (a *planner) destinationCountByBody(ctx context.Context, s *selection, p *plan, undecided []selectedEvent) (
 	map[id.ID]int, error) {
 	destinationCounts := make(map[id.ID]int, len(undecided))
 	for len(undecided) > 0 {
@@ -235,11 +252,11 @@ func (a *planner) destinationCountByBody(ctx context.Context, s *selection, unde
 				continue
 			}
 			if e.Verdict == event.VerdictRejected && ep.Verification != nil {
-				reason, err := a.reverify(ep, e.Event)
+				hash, reason, err := a.reverify(ep, e.Event)
 				if err != nil {
 					return nil, err
 				}
-				if reason != "" {
+				if reason != "" || p.isCopy(signedContent{ep.ID, hash}) {
 					continue
 				}
 			}
@@ -247,6 +264,16 @@ func (a *planner) destinationCountByBody(ctx context.Context, s *selection, unde
 		}
 	}
 	return destinationCounts, nil
+}
+
+// isCopy reports whether the plan has a rejected event with the same signed content. It counts the copies.
+func (p *plan) isCopy(c signedContent) bool {
+	if p.signed[c] {
+		p.copies++
+		return true
+	}
+	p.signed[c] = true
+	return false
 }
 
 // targets returns the destinations that an event goes to.

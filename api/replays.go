@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net/http"
@@ -29,6 +30,10 @@ type replayResult struct {
 	Warnings  []warning `json:"warnings,omitempty"`
 }
 
+// reverifier checks the signature of a rejected event again, with the current secrets and regardless of its age. An
+// empty reason means that the signature is valid now; then signed is a hash of what was signed.
+type reverifier = func(ep *config.Endpoint, e *event.Event) (signed [sha256.Size]byte, reason event.Reason, err error)
+
 // replays delivers stored events again.
 type replays struct {
 	*core
@@ -39,7 +44,7 @@ type replays struct {
 	selection Selector
 	commands  Commander
 	keys      Keys
-	reverify  func(ep *config.Endpoint, e *event.Event) (event.Reason, error)
+	reverify  reverifier
 	scopes    activeScopes
 }
 
@@ -101,10 +106,18 @@ func warnOfPlan(in *selectionInput, s *selection, p *plan) {
 		in.warn(in.param("status"), fmt.Sprintf("%d of these events were rejected for their signatures, and their "+
 			"endpoints no longer verify signatures: they are delivered unchecked", p.unverified))
 	}
+	if p.tooOld > 0 {
+		in.warn(in.param("status"), fmt.Sprintf("%d events are left out because they were refused for their age; the "+
+			"status rejected selects them if their signatures are valid", p.tooOld))
+	}
+	if p.copies > 0 {
+		in.warn(in.param("status"), fmt.Sprintf("%d rejected events are left out because they are copies of one that is "+
+			"selected: the same content with the same signature", p.copies))
+	}
 	if p.reverified > 0 && len(s.query.Statuses) == 0 {
-		in.warn(in.param("status"), fmt.Sprintf("%d of these events were rejected for their signatures or for their age; "+
-			"they are selected because the current secrets accept them regardless of their age, and are delivered as "+
-			"verified. A status that does not contain rejected leaves them out", p.reverified))
+		in.warn(in.param("status"), fmt.Sprintf("%d of these events were rejected for their signatures; they are "+
+			"selected because the current secrets accept them, and are delivered as verified. A status that "+
+			"does not contain rejected leaves them out", p.reverified))
 	}
 }
 

@@ -1,7 +1,9 @@
 package api_test
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"maps"
@@ -97,7 +99,9 @@ func TestReplaySelection(t *testing.T) {
 	}
 	// A rejected event is selected if its signature is valid now.
 	good := newClient(t, func(_ *api.Config, d *api.Deps) {
-		d.Reverify = func(*config.Endpoint, *event.Event) (event.Reason, error) { return "", nil }
+		d.Reverify = func(_ *config.Endpoint, e *event.Event) ([32]byte, event.Reason, error) {
+			return signedAs(e), "", nil
+		}
 	})
 	good.fake.events = c.fake.events
 	good.do("POST", "/v1/replays", map[string]any{"endpoint_id": ep, "since": since()}).wantCounts(4, 7)
@@ -339,9 +343,8 @@ func inPages(n int, m event.Match, page func([]event.Match) error) error {
 // for the status rejected; then there is a warning.
 func TestReplayOfRejectedEventsWithoutAVerification(t *testing.T) {
 	c := newClient(t, func(_ *api.Config, d *api.Deps) {
-		d.Reverify = func(*config.Endpoint, *event.Event) (event.Reason, error) {
-			return "",
-				nil
+		d.Reverify = func(*config.Endpoint, *event.Event) (signed [32]byte, reason event.Reason, err error) {
+			return signed, "", nil
 		} // like those of an endpoint without verification
 	})
 	ep := c.endpoint(nil).text("id")
@@ -369,7 +372,9 @@ func TestReplayOfRejectedEventsWithoutAVerification(t *testing.T) {
 // Rejected events that are selected because the current secrets accept them are named, unless they are asked for.
 func TestReplayNamesTheRejectedEventsItIncludes(t *testing.T) {
 	c := newClient(t, func(_ *api.Config, d *api.Deps) {
-		d.Reverify = func(*config.Endpoint, *event.Event) (event.Reason, error) { return "", nil }
+		d.Reverify = func(_ *config.Endpoint, e *event.Event) ([32]byte, event.Reason, error) {
+			return signedAs(e), "", nil
+		}
 	})
 	ep := c.endpoint(map[string]any{"provider": "stripe", "verification": map[string]any{"type": "stripe",
 		"secret": "whsec_planted"}}).text("id")
@@ -396,10 +401,60 @@ func TestReplayNamesTheRejectedEventsItIncludes(t *testing.T) {
 	}
 }
 
+// signedAs stands for the hash of what the signature of an event covers.
+func signedAs(e *event.Event) [sha256.Size]byte {
+	if bytes.Contains(e.Body, []byte(`"copy"`)) {
+		return sha256.Sum256([]byte("copy"))
+	}
+	return sha256.Sum256(e.ID[:])
+}
+
+// A selection leaves out what was refused for its age, unless it asks for the status rejected, and sends copies of one
+// signed request once. A dry run counts the same.
+func TestReplayOfOldSignedRequests(t *testing.T) {
+	c := newClient(t, func(_ *api.Config, d *api.Deps) {
+		d.Reverify = func(_ *config.Endpoint, e *event.Event) ([32]byte, event.Reason, error) {
+			return signedAs(e), "", nil
+		}
+	})
+	ep := c.endpoint(map[string]any{"provider": "stripe", "verification": map[string]any{"type": "stripe",
+		"secret": "whsec_planted"}}).text("id")
+	c.send(ep)
+	reject := func(reason event.Reason, body string) string {
+		text := c.send(ep)
+		e := c.fake.events[mustID(t, text)]
+		e.Verdict, e.Reason, e.Body = event.VerdictRejected, reason, []byte(body)
+		return text
+	}
+	for range 5 {
+		reject(event.TimestampTolerance, `{"a":"copy"}`)
+	}
+	other := reject(event.TimestampTolerance, `{"a":"other"}`)
+	for range 3 { // rejected before the secret was set
+		reject(event.SignatureMismatch, `{"a":"copy"}`)
+	}
+	for _, dryRun := range []bool{true, false} {
+		body := map[string]any{"endpoint_id": ep, "since": since(), "dry_run": dryRun}
+		a := c.do("POST", "/v1/replays", body).wantCounts(2, 2)
+		if !strings.HasPrefix(a.text("warnings.0.message"), "6 events are left out because they were refused") ||
+			!strings.HasPrefix(a.text("warnings.1.message"), "2 rejected events are left out because they are copies") {
+			t.Errorf("dry run %v: %s", dryRun, a.raw)
+		}
+		body["status"] = "rejected"
+		a = c.do("POST", "/v1/replays", body).wantCounts(2, 2)
+		if !strings.HasPrefix(a.text("warnings.0.message"), "7 rejected events are left out because they are copies") {
+			t.Errorf("dry run %v: %s", dryRun, a.raw)
+		}
+	}
+	c.do("POST", "/v1/events/"+other+"/replay", `{}`).wantCounts(1, 1) // by its id
+}
+
 // A rejected event that no destination takes is not said to be delivered.
 func TestReplayDoesNotNameRejectedEventsWithoutDeliveries(t *testing.T) {
 	c := newClient(t, func(_ *api.Config, d *api.Deps) {
-		d.Reverify = func(*config.Endpoint, *event.Event) (event.Reason, error) { return "", nil }
+		d.Reverify = func(_ *config.Endpoint, e *event.Event) ([32]byte, event.Reason, error) {
+			return signedAs(e), "", nil
+		}
 	})
 	ep := c.endpoint(map[string]any{"provider": "stripe", "verification": map[string]any{"type": "stripe",
 		"secret": "whsec_planted"}, "destinations": []any{map[string]any{"url": "https://a.example",

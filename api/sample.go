@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"context"
 	"net/http"
-	"strings"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/verify"
 	"github.com/eventrelay/relay/pkg/web"
@@ -58,8 +58,8 @@ func readSample(in *input, body []byte, provider string) (string, string) {
 		if kindOf(raw) == kindString {
 			kind, _ = web.DecodeString(raw) // after an error it is empty, which is not a valid type
 		}
-		if !filterType.MatchString(kind) || strings.HasSuffix(kind, ".*") {
-			o.fail("type", "must be a string of 1 to %d letters, digits and _ . : / -", maxType)
+		if !event.ValidType(kind) {
+			o.fail("type", event.TypeRule)
 		}
 	}
 	o.warnUnknown()

@@ -37,8 +37,7 @@ func TestTestEvents(t *testing.T) {
 	for body, param := range map[string]string{
 		`{"provider":"paypal"}`: "provider", `{"provider":7}`: "provider", `{"provider":""}`: "provider",
 		`{"type":""}`: "type", `{"type":7}`: "type",
-		`{"type":"order.*"}`: "type",
-		`{"type":"a b"}`:     "type", `{"type":"` + strings.Repeat("a", 129) + `"}`: "type", `[]`: "", `{`: "",
+		`{"type":"a b"}`: "type", `{"type":"` + strings.Repeat("a", 129) + `"}`: "type", `[]`: "", `{`: "",
 	} {
 		c.do("POST", target, body).wantError(400, "invalid_request", param)
 	}

@@ -80,31 +80,26 @@ func (q *query) search() *event.Search {
 	return s
 }
 
-// nonEmptyValues returns the values of a parameter without the empty ones.
-func (q *query) nonEmptyValues(name string) []string {
-	return slices.DeleteFunc(slices.Clone(q.values[name]), func(v string) bool { return v == "" })
-}
-
 // text reads q, the text that rows have to contain; notUTF8 says what to do about other bytes.
 func (q *query) text(notUTF8 string) string {
 	q.names = append(q.names, "q")
-	values := q.nonEmptyValues("q")
-	if len(values) == 0 {
+	text := q.single("q")
+	if text == "" {
 		return ""
 	}
-	switch n := utf8.RuneCountInString(values[0]); {
-	case !utf8.ValidString(values[0]):
+	switch {
+	case !utf8.ValidString(text):
 		q.fail("q", "%s", notUTF8)
-	case len(values) > 1 || n > maxSearchText:
-		q.fail("q", "must be sent once, with at most %d characters", maxSearchText)
+	case utf8.RuneCountInString(text) > maxSearchText:
+		q.fail("q", "may have at most %d characters", maxSearchText)
 	}
-	q.hash.add("q:" + values[0])
-	return values[0]
+	q.hash.add("q:" + text)
+	return text
 }
 
 // searchValues returns the values of a term as sent, because they may contain commas.
 func (q *query) searchValues(name string) []string {
-	values := q.nonEmptyValues(name)
+	values := slices.DeleteFunc(slices.Clone(q.values[name]), func(v string) bool { return v == "" })
 	if len(values) > maxFilterValues {
 		q.fail(name, "may have at most %d values", maxFilterValues)
 	}

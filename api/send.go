@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -16,11 +17,8 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-const (
-	maxType = 128 // characters of an event type
-	// maxPooledBody bounds the buffers that are kept for later requests, in bytes.
-	maxPooledBody = 64 << 10
-)
+// maxPooledBody bounds the buffers that are kept for later requests, in bytes.
+const maxPooledBody = 64 << 10
 
 // parsedEvent is the validated body of a send.
 type parsedEvent struct {
@@ -184,27 +182,13 @@ func (s *parsedEvent) validate(members []web.Member) {
 	switch {
 	case kind == nil:
 		s.refusal = web.Invalid("type", "is required")
-	case !validType(s.eventType):
-		s.refusal = web.Invalid("type", "must be a string of 1 to %d letters, digits and _ . : -", maxType)
+	case !event.ValidType(s.eventType):
+		s.refusal = web.Invalid("type", event.TypeRule)
 	case s.data == nil:
 		s.refusal = web.Invalid("data", "is required")
 	case kindOf(s.data) != kindObject:
 		s.refusal = web.Invalid("data", "must be an object")
 	}
-}
-
-func validType(s string) bool {
-	if len(s) == 0 || len(s) > maxType {
-		return false
-	}
-	for i := range len(s) {
-		c := s[i]
-		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_' && c != '.' &&
-			c != ':' && c != '-' {
-			return false
-		}
-	}
-	return true
 }
 
 // newSentEvent builds the event; its envelope is its body from now on.
@@ -238,8 +222,8 @@ func (x eventTemplate) newEvent(d id.ID, s *parsedEvent) *event.Event {
 	return &e
 }
 
-// dataMember begins the last member of an envelope. It cannot occur earlier, because ids, types and times contain no
-// quotes.
+// dataMember begins the last member of an envelope. It cannot occur earlier, because ids and times contain no quotes,
+// and those of types are escaped.
 const dataMember = `,"data":`
 
 // appendEnvelope appends the body of a sent event. It copies data byte for byte.
@@ -250,9 +234,9 @@ func appendEnvelope(dst []byte, d id.ID, kind string, data []byte) []byte {
 	}
 	dst = append(dst, `{"id":"`+id.Event...)
 	dst = d.Append(dst)
-	dst = append(dst, `","type":"`...)
-	dst = append(dst, kind...)
-	dst = append(dst, `","timestamp":"`...)
+	dst = append(dst, `","type":`...)
+	dst = strconv.AppendQuote(dst, kind) // JSON, because a type has no character that cannot be seen
+	dst = append(dst, `,"timestamp":"`...)
 	dst = d.Time().AppendFormat(dst, web.TimeFormat)
 	dst = append(dst, '"')
 	dst = append(dst, dataMember...)

@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"fmt"
 	"io"
 	"net/http/httptest"
 	"reflect"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/transform"
 )
 
 type obj = map[string]any
@@ -256,4 +258,13 @@ func TestSlowPreviewsMakeNobodyWait(t *testing.T) {
 	c.do("POST", path, `{"sample":1}`).want(200) // one byte, too short for a string
 	close(arrive)
 	all.Wait()
+}
+
+// The document has the operations that a request may have.
+func TestDocumentHasTheOperations(t *testing.T) {
+	document := &contract{source: readYAML(t, documentFile(t))}
+	op := at(document.source, "components", "schemas", "TransformationOpInput", "properties", "op", "enum")
+	if got, want := fmt.Sprint(op), fmt.Sprint(transform.Kinds()); got != want {
+		t.Errorf("the document has %s, want %s", got, want)
+	}
 }

@@ -228,6 +228,7 @@ func (a *tripwires) readTripwire(w http.ResponseWriter, r *http.Request, key *co
 
 func (a *tripwires) listTripwires(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	q := newQuery(r, "tripwires "+key.Account)
+	q.single("domain_id")
 	domains := q.list("domain_id")
 	if len(domains) > 1 {
 		q.fail("domain_id", "may have one value")

@@ -109,6 +109,7 @@ const periodLayout = "2006-01"
 // period reads the parameter of that name: the first moment of a month that has ended. It returns the zero time for
 // this month, which is the default.
 func (a *usage) period(q *query) time.Time {
+	q.single("period")
 	sent := q.list("period")
 	if len(sent) == 0 {
 		return time.Time{}

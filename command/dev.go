@@ -49,11 +49,12 @@ func runDev(ctx context.Context, s settings, log *slog.Logger, stdout io.Writer)
 		return err
 	}
 	defer unlock()
+	keyGiven := s.BootstrapKey != ""
 	if err := devDefaults(&s); err != nil {
 		return err
 	}
 	st := node.NewStack(ctx, log)
-	if err := startDev(st, &s, log, stdout); err != nil {
+	if err := startDev(st, &s, keyGiven, log, stdout); err != nil {
 		return st.StopAfterFailedStart(err)
 	}
 	return st.Wait()
@@ -75,8 +76,9 @@ func devDefaults(s *settings) error {
 	return err
 }
 
-// startDev starts the engines, prepares topics and tables and starts the node.
-func startDev(st *node.Stack, s *settings, log *slog.Logger, stdout io.Writer) error {
+// startDev starts the engines, prepares topics and tables and starts the node. It prints the API key, unless it was
+// given: then it is a secret of somebody's environment.
+func startDev(st *node.Stack, s *settings, keyGiven bool, log *slog.Logger, stdout io.Writer) error {
 	registry := prometheus.NewRegistry()
 	if err := startEngines(st, s, log, registry); err != nil {
 		return err
@@ -94,11 +96,8 @@ func startDev(st *node.Stack, s *settings, log *slog.Logger, stdout io.Writer) e
 		log.LogAttrs(st.Context(), slog.LevelWarn, "nobody can sign in to the dashboard yet; relay users add prints a link",
 			slog.Any("error", err))
 	}
-	key := s.BootstrapKey
-	if !n.AcceptsBootstrapKey() {
-		key = ""
-	}
-	fmt.Fprint(stdout, banner(n.URL(), key, dashboardLine(link, isSignIn)))
+	key, line := keyLine(s.BootstrapKey, keyGiven, n.AcceptsBootstrapKey())
+	fmt.Fprint(stdout, banner(n.URL(), key, line, dashboardLine(link, isSignIn)))
 	return nil
 }
 
@@ -163,14 +162,21 @@ func dashboardLine(link string, isSignIn bool) string {
 	return fmt.Sprintf("Dashboard: %s\n", link)
 }
 
-// banner is what dev prints when it is ready. Its commands work when they are pasted as a whole. An empty key was
-// revoked.
-func banner(url, key, dashboard string) string {
-	keyLine := "API key (read and write): " + key
-	if key == "" {
-		key = "rly_live_…"
-		keyLine = "The first API key was revoked. relay keys create --name NAME --scope read_write creates another one."
+// keyLine returns the API key as the commands of the banner have it, and the line about it.
+func keyLine(key string, given, accepted bool) (shown, line string) {
+	switch {
+	case !accepted:
+		return "rly_live_…",
+			"The first API key was revoked. relay keys create --name NAME --scope read_write creates another one."
+	case given:
+		return "$RELAY_BOOTSTRAP_KEY",
+			"API key (read and write): RELAY_BOOTSTRAP_KEY. The commands below read this variable."
 	}
+	return key, "API key (read and write): " + key
+}
+
+// banner is what dev prints when it is ready. Its commands work when they are pasted as a whole.
+func banner(url, key, keyLine, dashboard string) string {
 	return fmt.Sprintf(`
 EventRelay is ready at %[1]s
 
@@ -178,7 +184,7 @@ EventRelay is ready at %[1]s
 %[3]s
 Try it: create an endpoint that only captures, post an event to it, and read the event.
 
-  AUTH='Authorization: Bearer %[2]s' JSON='Content-Type: application/json'
+  AUTH="Authorization: Bearer %[2]s" JSON='Content-Type: application/json'
   EP=$(curl -sS %[1]s/v1/endpoints -H "$AUTH" -H "$JSON" \
     -d '{"name":"first","destinations":[{"url":"https://example.com/hook","enabled":false}]}')
   IN=$(printf '%%s' "$EP" | sed -n 's/.*"ingest_url":"\([^"]*\)".*/\1/p')

@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net/http"
@@ -102,18 +103,22 @@ func CheckVerification(v config.Verification, secrets []string) (param, message 
 }
 
 // Reverify verifies the signature of a stored event again, with the endpoint's current secrets and regardless of its
-// age. An empty reason means that it is valid. A signature that covers the URL may cover the endpoint's current or
-// former token.
-func (g *Ingest) Reverify(ep *config.Endpoint, e *event.Event) (event.Reason, error) {
+// age. An empty reason means that it is valid; then signed is a hash of what was signed. A signature that covers the
+// URL may cover the endpoint's current or former token.
+func (g *Ingest) Reverify(ep *config.Endpoint, e *event.Event) (
+	signed [sha256.Size]byte, reason event.Reason, err error) {
 	p, err := g.preparer.get(ep)
 	if err != nil || p.verify == nil {
-		return "", err
+		return signed, "", err
 	}
 	req, err := g.storedRequest(ep, p, e)
 	if err != nil {
-		return "", err
+		return signed, "", err
 	}
-	return event.Reason(verify.CheckIgnoringAge(*p.verify, req)), nil
+	if reason = event.Reason(verify.CheckIgnoringAge(*p.verify, req)); reason == "" {
+		signed = verify.SignedContent(*p.verify, req)
+	}
+	return signed, reason, nil
 }
 
 // Explain explains the signature of a stored event, with the endpoint's current secrets and the age that it had when it

@@ -47,7 +47,7 @@ func TestSamplesVerify(t *testing.T) {
 			if e.Type != kind && kind != "" || kind == "" && (e.Type == "") != (provider == verify.Twilio) {
 				t.Errorf("%s of %q has the type %q", provider, kind, e.Type)
 			}
-			if reason, err := w.ingest.Reverify(ep, e); reason != "" || err != nil {
+			if _, reason, err := w.ingest.Reverify(ep, e); reason != "" || err != nil {
 				t.Errorf("%s of %q: %s, %v", provider, kind, reason, err)
 			}
 			// Sent as a request it is accepted; its signature is recent.

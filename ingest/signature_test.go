@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -288,13 +289,22 @@ func TestReverify(t *testing.T) {
 		for _, secret := range []string{otherSecret, v.Secret} {
 			ep.Verification = w.verification(v.Type, secret)
 			ep.Rev++
-			reason, err := w.ingest.Reverify(&ep, e)
+			signed, reason, err := w.ingest.Reverify(&ep, e)
 			if err != nil || (reason == "") != (secret == v.Secret) {
 				t.Errorf("%s: %q %v", v.Name, reason, err)
 			}
+			if reason == "" {
+				copied := *e // a proxy or an attacker adds a header
+				copied.Header = append(slices.Clone(e.Header), event.Field{Name: "X-Attempt", Value: "2"})
+				again, _, _ := w.ingest.Reverify(&ep, &copied)
+				copied.Body = append(slices.Clone(e.Body), ' ')
+				if other, _, _ := w.ingest.Reverify(&ep, &copied); again != signed || other == signed {
+					t.Errorf("%s: a copy has %x, the event %x, another %x", v.Name, again, signed, other)
+				}
+			}
 			rotated := ep // requests from before a rotation were signed for the former URL
 			rotated.RotateToken(w.keyring.SealString(ep.ID, config.FieldToken, "another"), "", time.Now())
-			if again, err := w.ingest.Reverify(&rotated, e); err != nil || (again == "") != (reason == "") {
+			if _, again, err := w.ingest.Reverify(&rotated, e); err != nil || (again == "") != (reason == "") {
 				t.Errorf("%s, after a rotation: %q %v", v.Name, again, err)
 			}
 		}
@@ -321,7 +331,7 @@ func TestReverifyWithoutSecrets(t *testing.T) {
 		if explained, err := w.ingest.Explain(&ep, &event.Event{}); err == nil || explained != nil {
 			t.Errorf("%s: the explanation is %+v", name, explained)
 		}
-		if reason, err := w.ingest.Reverify(&ep, &event.Event{}); err == nil {
+		if _, reason, err := w.ingest.Reverify(&ep, &event.Event{}); err == nil {
 			t.Errorf("%s: %s", name, reason)
 		}
 		if name == "former token" {
@@ -333,7 +343,7 @@ func TestReverifyWithoutSecrets(t *testing.T) {
 	}
 	ep := *w.EndpointByToken(token)
 	ep.Verification, ep.Rev = nil, 1000
-	reason, err := w.ingest.Reverify(&ep, &event.Event{})
+	_, reason, err := w.ingest.Reverify(&ep, &event.Event{})
 	explained, why := w.ingest.Explain(&ep, &event.Event{})
 	if reason != "" || err != nil || explained != nil || why != nil {
 		t.Errorf("without a verification: %s, %v, %+v, %v", reason, err, explained, why)

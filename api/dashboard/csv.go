@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -221,10 +222,15 @@ func (s *csvStream) flush() error {
 // maxCSVCell bounds a cell in bytes; programs that read the file have a bound of 32,767 characters.
 const maxCSVCell = 16 << 10
 
+// afterSeparator finds what a spreadsheet would run as a formula inside a text: where the list separator is ; or a tab,
+// it begins another cell there, whatever the quotes.
+var afterSeparator = regexp.MustCompile(`([;\t\r\n][\s\x{a0}"]*)([=+@|%＝＋－＠-])`)
+
 // csvCell is a value of the API as a cell. A spreadsheet would run a text that others wrote as a formula if it began
 // with one of these characters (CWE-1236); behind an apostrophe it is a text. Invisible characters are visible.
 func csvCell(value any) string {
 	text := truncate(plain(textOfJSON(value)), maxCSVCell)
+	text = afterSeparator.ReplaceAllString(text, "$1'$2")
 	first, _ := utf8.DecodeRuneInString(strings.TrimLeft(text, " \u00a0"))
 	if strings.ContainsRune("=+-@\t\r\n|%＝＋－＠", first) {
 		return "'" + text

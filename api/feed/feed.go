@@ -33,7 +33,8 @@ const (
 	maxQueuedBytes = 64 << 20
 	// MaxBody is the largest body in bytes that a watcher gets; a larger one is left out of its event.
 	MaxBody = 1 << 20
-	// maxReads bounds the concurrent reads for watchers that are behind: each needs buffers of some megabytes.
+	// maxReads bounds the concurrent reads for watchers that are behind: each needs buffers of some megabytes. An API key
+	// has one at a time.
 	maxReads = 4
 )
 
@@ -76,7 +77,8 @@ type Feed struct {
 
 	mu          sync.Mutex // guards the fields below, and those of tails and subscriptions
 	tails       map[int32]*tail
-	queuedBytes int // bytes queued for all watchers
+	reading     map[string]chan struct{} // by API key: closed when its read for a watcher that is behind ends
+	queuedBytes int                      // bytes queued for all watchers
 }
 
 // New validates deps. It starts nothing; Run does.
@@ -86,7 +88,7 @@ func New(deps Deps) (*Feed, error) {
 	}
 	return &Feed{
 		deps: deps, startTail: make(chan *tail), readSlots: make(chan struct{}, maxReads), stopped: make(chan struct{}),
-		tails: make(map[int32]*tail),
+		tails: make(map[int32]*tail), reading: make(map[string]chan struct{}),
 	}, nil
 }
 
@@ -117,4 +119,40 @@ func (f *Feed) QueuedBytes() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.queuedBytes
+}
+
+// acquireRead waits for the turn of the API key in ctx and for a slot of the node; release frees both.
+func (f *Feed) acquireRead(ctx context.Context) (release func(), err error) {
+	key, done := event.Caller(ctx), make(chan struct{})
+	for {
+		f.mu.Lock()
+		running := f.reading[key]
+		if running == nil && key != "" {
+			f.reading[key] = done
+		}
+		f.mu.Unlock()
+		if running == nil {
+			break
+		}
+		select {
+		case <-running:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	end := func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if key != "" {
+			delete(f.reading, key)
+		}
+		close(done)
+	}
+	select {
+	case f.readSlots <- struct{}{}:
+		return func() { <-f.readSlots; end() }, nil
+	case <-ctx.Done():
+		end()
+		return nil, ctx.Err()
+	}
 }

@@ -40,6 +40,7 @@ type harness struct {
 	storeCalls int             // calls of the store
 	erased     map[id.ID]bool
 	stop       func()
+	reads      chan chan struct{} // if set, each read of the log waits until the channel that it sends is closed
 
 	mu     sync.Mutex
 	events map[int32][]event.AtOffset // by partition, in order
@@ -104,6 +105,11 @@ func (l trimmedLog) Starts(ctx context.Context, topics ...string) (map[stream.Pa
 
 func (l trimmedLog) ReadRanges(
 	ctx context.Context, ranges []stream.Range, each func(stream.Partition, []*stream.Record) error) error {
+	if l.w.reads != nil {
+		proceed := make(chan struct{})
+		l.w.reads <- proceed
+		<-proceed
+	}
 	for _, r := range ranges {
 		if r.From < l.w.trimmed[r.Index] {
 			return stream.ErrTrimmed
@@ -364,6 +370,62 @@ func TestPartitionMissingInTheCursor(t *testing.T) {
 	w.trimmed[1] = 12
 	again := w.watch("ep_a", &begin, 0, 1)
 	w.wantAll("ep_a", w.next(again, 10), nil)
+}
+
+// A cursor that names other partitions makes the watcher read none of them, and keeps its offsets for a partition that
+// the endpoint has moved to when this node learns of it.
+func TestForgedCursor(t *testing.T) {
+	w := newHarness(t)
+	for range 3 {
+		w.put("ep_a", 1, nil)
+	}
+	w.flush()
+	forged := feed.Cursor{At: time.Now().Add(-time.Hour), Next: map[int32]int64{0: 0, 1: 1, 2: 0}}
+	x := w.watch("ep_a", &forged, 0)
+	if items, err := x.Next(t.Context(), 10*time.Millisecond); err != nil || len(items) > 0 || w.feed.Tails() != 1 {
+		t.Fatalf("%d events from %d partitions, %v", len(items), w.feed.Tails(), err)
+	}
+	if err := x.Follow(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	w.wantAll("ep_a", w.next(x, 2), map[int32]int64{1: 1})
+}
+
+// An API key has one read at a time for its watchers that are behind; another key does not wait for it.
+func TestOneReadForEachKey(t *testing.T) {
+	w := newHarness(t)
+	w.put("ep_a", 0, nil)
+	w.flush()
+	begin := feed.Cursor{At: time.Now().Add(-time.Hour), Next: map[int32]int64{0: 0}}
+	w.reads = make(chan chan struct{})
+	next := func(key string) chan error {
+		x, done := w.watch("ep_a", &begin, 0), make(chan error, 1)
+		go func() {
+			_, err := x.Next(event.WithCaller(t.Context(), key), time.Minute)
+			done <- err
+		}()
+		return done
+	}
+	first := next("key_a")
+	running := <-w.reads
+	second := next("key_a")
+	other := next("key_b")
+	close(<-w.reads) // that of key_b, whichever began first
+	if err := <-other; err != nil {
+		t.Error(err)
+	}
+	select {
+	case <-w.reads:
+		t.Error("a key has two reads at a time")
+	case <-second:
+		t.Error("a read did not wait")
+	default:
+	}
+	close(running)
+	close(<-w.reads)
+	if err := errors.Join(<-first, <-second); err != nil {
+		t.Error(err)
+	}
 }
 
 // TestEventAppendedLate: a watcher that resumes from the store gets an event that the log has appended 90 s after its

@@ -60,10 +60,14 @@ type Watcher struct {
 	wake              chan struct{}
 	positions         []*position // by partition
 	gaps              []Gap       // returned before the first event
+	// resumeAt are the offsets of the cursor, also in partitions that the watcher does not follow yet: this node may not
+	// have applied a move.
+	resumeAt map[int32]int64
 }
 
 // Watch starts at the cursor from, or at the current end of the log when from is nil. partitions are the current and
-// the former partitions of the endpoint. The caller must Close the watcher.
+// the former partitions of the endpoint: no others are read, because a client may have made up its cursor. The caller
+// must Close the watcher.
 func (f *Feed) Watch(ctx context.Context, account, endpoint string, partitions []int32, from *Cursor) (
 	*Watcher, error) {
 	now := f.deps.Now()
@@ -74,8 +78,7 @@ func (f *Feed) Watch(ctx context.Context, account, endpoint string, partitions [
 			w.gaps = append(w.gaps, Gap{From: w.startAt, Reason: GapRetention})
 			w.startAt = oldest
 		}
-		// The cursor may know former partitions that the endpoint no longer lists.
-		partitions = append(slices.Clone(partitions), slices.Collect(maps.Keys(from.Next))...)
+		w.resumeAt = from.Next
 	}
 	ends, err := f.deps.Topic.Ends(ctx, stream.Events)
 	if err != nil {
@@ -84,14 +87,12 @@ func (f *Feed) Watch(ctx context.Context, account, endpoint string, partitions [
 	for _, p := range partitions {
 		end, ok := ends[stream.Partition{Topic: stream.Events, Index: p}]
 		if !ok {
-			continue // the cursor belongs to another log
+			continue // the log has fewer partitions than the one that the configuration is from
 		}
 		next := end
 		if from != nil {
-			if next, ok = from.Next[p]; !ok {
-				if next, err = w.firstSince(ctx, p, end); err != nil {
-					break
-				}
+			if next, err = w.startOf(ctx, p, end); err != nil {
+				break
 			}
 		}
 		if err = w.followPartition(ctx, p, next, end); err != nil {
@@ -103,6 +104,15 @@ func (f *Feed) Watch(ctx context.Context, account, endpoint string, partitions [
 		return nil, fmt.Errorf("watch %s: %w", endpoint, err)
 	}
 	return w, nil
+}
+
+// startOf returns the offset from which to read a partition whose events the watcher has not seen, or not since its
+// cursor.
+func (w *Watcher) startOf(ctx context.Context, partition int32, end int64) (int64, error) {
+	if next, ok := w.resumeAt[partition]; ok {
+		return next, nil
+	}
+	return w.firstSince(ctx, partition, end)
 }
 
 // firstSince returns the offset from which to read a partition that the cursor does not contain, because the
@@ -155,7 +165,7 @@ func (w *Watcher) Follow(ctx context.Context, partitions ...int32) error {
 			return fmt.Errorf("follow %s: %w", w.endpoint, err)
 		}
 		end := ends[stream.Partition{Topic: stream.Events, Index: p}]
-		next, err := w.firstSince(ctx, p, end)
+		next, err := w.startOf(ctx, p, end)
 		if err == nil {
 			err = w.followPartition(ctx, p, next, end)
 		}
@@ -177,6 +187,7 @@ func (w *Watcher) Close() {
 // Cursor returns the current position of the watcher.
 func (w *Watcher) Cursor() Cursor {
 	c := Cursor{Next: make(map[int32]int64, len(w.positions))}
+	maps.Copy(c.Next, w.resumeAt)
 	for _, p := range w.positions {
 		c.Next[p.partition] = p.next
 		if c.At.IsZero() || p.at.Before(c.At) {
@@ -280,12 +291,11 @@ func (s *subscription) takeBatch(p *position) (found []*Event, completeFrom int6
 // readBehind reads a batch of the events before the offset completeFrom, from the log or, where the log has trimmed
 // them, from the store. It moves the position past the records it has read.
 func (w *Watcher) readBehind(ctx context.Context, p *position, completeFrom int64) ([]*Event, error) {
-	select {
-	case w.feed.readSlots <- struct{}{}:
-		defer func() { <-w.feed.readSlots }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	release, err := w.feed.acquireRead(ctx)
+	if err != nil {
+		return nil, err
 	}
+	defer release()
 	found, err := w.readLog(ctx, p, completeFrom)
 	if !errors.Is(err, stream.ErrTrimmed) {
 		return found, err

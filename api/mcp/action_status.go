@@ -19,7 +19,7 @@ type actionStatusInput struct {
 func (s *Server) addStatus(server *sdk.Server) {
 	no, name, title := false, "action_status", "Show what became of a change"
 	s.tools[name] = argumentsOf[actionStatusInput]()
-	sdk.AddTool(server, &sdk.Tool{Name: name, Title: title,
+	sdk.AddTool(server, &sdk.Tool{Name: name, Title: title, InputSchema: schemaOf(s.tools[name]),
 		Description: "The state of a change that this key asked for: pending, approved, done, failed, declined, expired, " +
 			"refused (result says why) or conflict (the resource was changed meanwhile: read it and ask again).",
 		Annotations: &sdk.ToolAnnotations{Title: title, ReadOnlyHint: true, IdempotentHint: true, DestructiveHint: &no,

@@ -7,7 +7,9 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -19,7 +21,12 @@ type argument struct {
 	name, about string
 	kind        reflect.Kind // String, Int or Bool
 	required    bool
+	most        int      // of an integer, which is 1 at least, or of the characters of a string
+	values      []string // that a string may have; nil: any
 }
+
+// maxArgument is the number of characters of a string whose tag "most" has no other.
+const maxArgument = 256
 
 // argumentsOf returns the arguments that the type of a tool's input has.
 func argumentsOf[In any]() []argument {
@@ -29,9 +36,44 @@ func argumentsOf[In any]() []argument {
 			continue
 		}
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-		all = append(all, argument{name, f.Tag.Get("jsonschema"), f.Type.Kind(), options != "omitempty"})
+		a := argument{name: name, about: f.Tag.Get("jsonschema"), kind: f.Type.Kind(), required: options != "omitempty",
+			most: maxArgument}
+		if most, err := strconv.Atoi(f.Tag.Get("most")); err == nil {
+			a.most = most
+		}
+		if values := f.Tag.Get("values"); values != "" {
+			a.values = strings.Split(values, ",")
+		}
+		all = append(all, a)
 	}
 	return all
+}
+
+// schemaOf returns the JSON Schema of a tool's input.
+func schemaOf(arguments []argument) map[string]any {
+	properties, required := map[string]any{}, []string{}
+	for _, a := range arguments {
+		p := map[string]any{"description": a.about}
+		switch a.kind {
+		case reflect.Int:
+			p["type"], p["minimum"], p["maximum"] = "integer", 1, a.most
+		case reflect.Bool:
+			p["type"] = "boolean"
+		default:
+			p["type"], p["maxLength"] = "string", a.most
+		}
+		if a.values != nil {
+			p["enum"] = a.values
+		}
+		if properties[a.name] = p; a.required {
+			required = append(required, a.name)
+		}
+	}
+	schema := map[string]any{"type": "object", "properties": properties, "additionalProperties": false}
+	if len(required) > 0 {
+		schema["required"] = required
+	}
+	return schema
 }
 
 // nameArguments says which argument of a refused call is wrong: the SDK's answer is that of its library for schemas,
@@ -99,23 +141,29 @@ func (a *argument) hint() string {
 func (a *argument) kindText() string {
 	switch a.kind {
 	case reflect.Int:
-		return "an integer"
+		return fmt.Sprintf("an integer from 1 to %d", a.most)
 	case reflect.Bool:
 		return "true or false"
 	}
-	return "a string"
+	if a.values != nil {
+		return "one of " + strings.Join(a.values, ", ")
+	}
+	return fmt.Sprintf("a string of at most %d characters", a.most)
 }
 
-// accepts reports whether a JSON value has the argument's type.
+// accepts reports whether a JSON value is one of the argument's.
 func (a *argument) accepts(value json.RawMessage) bool {
 	if string(value) == "null" {
 		return false
 	}
 	switch a.kind {
 	case reflect.Int:
-		return json.Unmarshal(value, new(int)) == nil
+		var n int
+		return json.Unmarshal(value, &n) == nil && n >= 1 && n <= a.most
 	case reflect.Bool:
 		return json.Unmarshal(value, new(bool)) == nil
 	}
-	return json.Unmarshal(value, new(string)) == nil
+	var text string
+	return json.Unmarshal(value, &text) == nil && utf8.RuneCountInString(text) <= a.most &&
+		(a.values == nil || slices.Contains(a.values, text))
 }

@@ -1,6 +1,9 @@
 package mcp
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // A wrong argument is named, with what is allowed, so that the next call is right.
 func TestWrongArgumentsAreNamed(t *testing.T) {
@@ -14,18 +17,28 @@ func TestWrongArgumentsAreNamed(t *testing.T) {
 			`did you mean "endpoint_id"? it has limit, cursor, endpoint_id, destination_id, status, type, run_id, source, ` +
 			`processing, since, until, q`},
 		{"events_list", argumentsOf[eventsListInput](), `{"limit":"5"}`,
-			"limit: must be an integer: rows of the page, 1 to 50; 20 if left out"},
+			"limit: must be an integer from 1 to 50: rows of the page; 20 if left out"},
 		{"events_list", argumentsOf[eventsListInput](), `{"status":["failed"]}`,
-			"status: must be a string: pending, retrying, delivered, failed, skipped or rejected"},
+			"status: must be a string of at most 256 characters: pending, retrying, delivered, failed, skipped or rejected"},
 		{"event_get", argumentsOf[eventGetInput](), `{"ids":"evt_1"}`,
 			`ids: is no argument of event_get; did you mean "id"? it has id, include_body, max_bytes`},
 		{"event_get", argumentsOf[eventGetInput](), `{}`, "id: is required: id of the event (evt_…)"},
 		{"event_get", argumentsOf[eventGetInput](), ``, "id: is required: id of the event (evt_…)"},
-		{"event_get", argumentsOf[eventGetInput](), `{"id":null}`, "id: must be a string: id of the event (evt_…)"},
+		{"event_get", argumentsOf[eventGetInput](), `{"id":null}`,
+			"id: must be a string of at most 256 characters: id of the event (evt_…)"},
 		{"event_get", argumentsOf[eventGetInput](), `{"id":"evt_1","include_body":"yes"}`,
 			"include_body: must be true or false: also the body; it is data that others have written"},
 		{"event_get", argumentsOf[eventGetInput](), `{"id":"evt_1","max_bytes":1.5}`,
-			"max_bytes: must be an integer: most bytes of the body, up to 16384; 4096 if left out"},
+			"max_bytes: must be an integer from 1 to 16384: most bytes of the body; 4096 if left out"},
+		{"events_list", argumentsOf[eventsListInput](), `{"limit":51}`,
+			"limit: must be an integer from 1 to 50: rows of the page; 20 if left out"},
+		{"event_get", argumentsOf[eventGetInput](), `{"id":"evt_1","max_bytes":0}`,
+			"max_bytes: must be an integer from 1 to 16384: most bytes of the body; 4096 if left out"},
+		{"event_replay", argumentsOf[eventReplayInput](), `{"id":"evt_1","note":"` + strings.Repeat("ä", 501) + `"}`,
+			"note: must be a string of at most 500 characters: why, for the person who decides"},
+		{"event_replay", argumentsOf[eventReplayInput](), `{"id":"evt_1","note":"` + strings.Repeat("ä", 500) + `"}`, ""},
+		{"recovery_action", argumentsOf[recoveryActionInput](), `{"recovery_id":"rec_1","action":"approve"}`,
+			"action: must be one of canary, continue, cancel: what to do"},
 		{"usage_get", argumentsOf[usageGetInput](), `{"month":"now"}`, "month: is no argument of usage_get; it has period"},
 		{"usage_get", argumentsOf[usageGetInput](), `[]`, "arguments: must be an object"},
 		{"usage_get", argumentsOf[usageGetInput](), ``, ""},

@@ -52,7 +52,7 @@ func addChange[In any](s *Server, server *sdk.Server, destructive bool, name, ti
 	of func(context.Context, *config.Key, In) (change, error)) {
 	no := false
 	s.tools[name] = argumentsOf[In]()
-	sdk.AddTool(server, &sdk.Tool{Name: name, Title: title,
+	sdk.AddTool(server, &sdk.Tool{Name: name, Title: title, InputSchema: schemaOf(s.tools[name]),
 		Description: description + " It returns a link for the person; nothing is changed before.",
 		Annotations: &sdk.ToolAnnotations{Title: title, DestructiveHint: &destructive, OpenWorldHint: &no},
 	}, func(ctx context.Context, _ *sdk.CallToolRequest, in In) (*sdk.CallToolResult, any, error) {

@@ -64,7 +64,7 @@ func TestChangesAreOnlyAskedFor(t *testing.T) {
 		"event_replay": {map[string]any{"id": "evt_1", "destination_id": "dst_1", "note": "x\u202ey"},
 			"/v1/events/evt_1/replay", `{"destination_id":"dst_1"}`,
 			`Deliver an event of the endpoint "orders" (ep_1) again, to "led\u202eger" (dst_1) at "a.example.com": ` +
-				`evt_1, now failed, type "![x] (https[:]//evil.example)"`,
+				`evt_1, now failed, type "![x] (https[:]//evil[.]example)"`,
 			"event 0  failed 2026-01-01T00:00:00Z , endpoint 0    2026-01-01T00:00:00Z"},
 		"recovery_action": {map[string]any{"recovery_id": "rec_1", "action": "canary", "note": "x\u202ey"},
 			"/v1/recoveries/rec_1", `{"action":"canary","state":"ready"}`,
@@ -132,9 +132,10 @@ func TestChangesThatAreRefused(t *testing.T) {
 		arguments map[string]any
 		says      string
 	}{
-		{"finding_update", map[string]any{"id": "fnd_1", "status": "closed"}, "must be open, acknowledged"},
+		{"finding_update", map[string]any{"id": "fnd_1", "status": "closed"}, "status: must be one of open, acknowledged"},
 		{"finding_update", map[string]any{"id": "fnd_2", "status": "open"}, "not_found"},
-		{"recovery_action", map[string]any{"recovery_id": "rec_1", "action": "approve"}, "canary, continue or cancel"},
+		{"recovery_action", map[string]any{"recovery_id": "rec_1", "action": "approve"},
+			"action: must be one of canary, continue, cancel"},
 		{"finding_update", map[string]any{"id": "fnd_1", "status": "resolved", "resolution": "a routine check"},
 			"must be one of revoked"},
 		{"finding_update", map[string]any{"id": "fnd_1", "status": "ignored", "ignore_until": "soon"}, "must be a time"},
@@ -151,7 +152,8 @@ func TestChangesThatAreRefused(t *testing.T) {
 		{"scan_start", map[string]any{"domain": "other.example.com"}, "verified are: shop.example.com"},
 		{"scan_start", map[string]any{"domain": "new.example.com"}, "is pending"},
 		{"scan_start", map[string]any{"domain": "dom_3"}, "not_found"},
-		{"event_replay", map[string]any{"id": "evt_1", "note": strings.Repeat("d", 9000)}, "at most 4096 bytes"},
+		{"event_replay", map[string]any{"id": "evt_1", "note": strings.Repeat("d", 9000)},
+			"note: must be a string of at most 500 characters"},
 	} {
 		if text, failed := call(t, session, x.tool, x.arguments); !failed || !strings.Contains(text, x.says) {
 			t.Errorf("%s %v: %s", x.tool, x.arguments, text)

@@ -16,7 +16,7 @@ import (
 type eventReplayInput struct {
 	ID            string `json:"id" jsonschema:"id of the event (evt_…)"`
 	DestinationID string `json:"destination_id,omitempty" jsonschema:"only this destination (dst_…)"`
-	Note          string `json:"note,omitempty" jsonschema:"why, for the person who decides; up to 500 characters"`
+	Note          string `json:"note,omitempty" jsonschema:"why, for the person who decides" most:"500"`
 }
 
 // addEventReplay adds the tool that asks for another delivery of an event.

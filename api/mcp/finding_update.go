@@ -16,11 +16,11 @@ import (
 
 type findingUpdateInput struct {
 	ID           string `json:"id" jsonschema:"id of the finding (fnd_…)"`
-	Status       string `json:"status" jsonschema:"open, acknowledged, resolved or ignored"`
-	Resolution   string `json:"resolution,omitempty" jsonschema:"for resolved: revoked, removed or false_positive"`
-	IgnoreReason string `json:"ignore_reason,omitempty" jsonschema:"false_positive, used_in_tests or accepted_risk"`
+	Status       string `json:"status" jsonschema:"the new status" values:"open,acknowledged,resolved,ignored"`
+	Resolution   string `json:"resolution,omitempty" jsonschema:"for resolved" values:"revoked,removed,false_positive"`
+	IgnoreReason string `json:"ignore_reason,omitempty" jsonschema:"for ignored" values:"false_positive,used_in_tests,accepted_risk"`
 	IgnoreUntil  string `json:"ignore_until,omitempty" jsonschema:"until when it is ignored, RFC 3339 in UTC"`
-	Note         string `json:"note,omitempty" jsonschema:"why, for the person who decides; up to 500 characters"`
+	Note         string `json:"note,omitempty" jsonschema:"why, for the person who decides" most:"500"`
 }
 
 // addFindingUpdate adds the tool that asks for another status of a finding.

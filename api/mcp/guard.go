@@ -62,7 +62,11 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) error {
 			Message: "the API key may make 300 requests a minute here; wait as long as Retry-After says"}
 	}
 	m, err := readMessage(w, r)
-	if err != nil {
+	switch {
+	case errors.Is(err, errNoJSON):
+		writeRPCError(w, r, web.Invalid("", "%s", err.Error()), codeParse, nil)
+		return nil
+	case err != nil:
 		return err
 	}
 	if !requestMethods[m.method] {
@@ -148,6 +152,8 @@ type message struct {
 	id     json.RawMessage // nil: a notification
 }
 
+var errNoJSON = errors.New("the body is no JSON; send a JSON-RPC message")
+
 // readMessage returns the body of a request, one message of JSON-RPC. Arrays of messages are refused: limits and the
 // audit log count calls.
 func readMessage(w http.ResponseWriter, r *http.Request) (*message, error) {
@@ -164,6 +170,9 @@ func readMessage(w http.ResponseWriter, r *http.Request) (*message, error) {
 	}
 	if text := bytes.TrimLeft(body, " \t\r\n"); len(text) > 0 && text[0] == '[' {
 		return nil, web.Invalid("", "send one message: arrays of messages are not answered")
+	}
+	if !json.Valid(body) {
+		return nil, errNoJSON
 	}
 	members, err := web.ParseObject(nil, body)
 	if err != nil {
@@ -257,6 +266,7 @@ func forward(w http.ResponseWriter, answer *web.Recorder) error {
 
 // Codes of JSON-RPC 2.0, and one for what the server refuses.
 const (
+	codeParse          = -32700
 	codeInvalidRequest = -32600
 	codeMethodNotFound = -32601
 	codeInternal       = -32603

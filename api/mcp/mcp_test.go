@@ -250,7 +250,7 @@ func TestEachToolAsksTheAPI(t *testing.T) {
 		"findings_list": {map[string]any{"status": "open", "limit": 5, "cursor": "c 1"},
 			"/v1/findings?cursor=c+1&limit=5&status=open"},
 		"finding_get": {map[string]any{"id": "fnd_1/../../v1/me?x=1"}, "/v1/findings/fnd_1%2F..%2F..%2Fv1%2Fme%3Fx=1?"},
-		"events_list": {map[string]any{"status": "failed", "endpoint_id": "ep_1", "q": "a&b=c", "limit": 1000},
+		"events_list": {map[string]any{"status": "failed", "endpoint_id": "ep_1", "q": "a&b=c", "limit": 50},
 			"/v1/events?endpoint_id=ep_1&limit=50&q=a%26b%3Dc&status=failed"},
 		"event_get":      {map[string]any{"id": "evt_1"}, "/v1/events/evt_1?"},
 		"endpoints_list": {map[string]any{"q": "acme"}, "/v1/endpoints?limit=20&q=acme"},
@@ -337,7 +337,7 @@ func TestBadArguments(t *testing.T) {
 	endpoint, _ := start(t, f)
 	session := connect(t, endpoint)
 	for _, arguments := range []map[string]any{
-		{"statuz": "open"}, {"limit": "ten"}, {"status": []string{"open"}}, {"cursor": 7},
+		{"statuz": "open"}, {"limit": "ten"}, {"limit": 1000}, {"status": []string{"open"}}, {"cursor": 7},
 	} {
 		if text, failed := call(t, session, "findings_list", arguments); !failed || text == "" {
 			t.Errorf("%v: %s", arguments, text)
@@ -346,7 +346,7 @@ func TestBadArguments(t *testing.T) {
 	if text, failed := call(t, session, "event_get", nil); !failed || !strings.Contains(text, "id") {
 		t.Errorf("without an id: %s", text)
 	}
-	if len(f.asked) > 0 || len(f.entries) != 5 {
+	if len(f.asked) > 0 || len(f.entries) != 6 {
 		t.Errorf("asked %v, %d entries", f.asked, len(f.entries))
 	}
 	if _, err := session.CallTool(t.Context(), &sdk.CallToolParams{Name: "key_create"}); err == nil {
@@ -388,13 +388,13 @@ func TestResultsAreClean(t *testing.T) {
 	if v["body"] != nil || v["headers_raw"] != nil || v["headers_base64"] != nil || v["data"] != nil {
 		t.Errorf("not left out: %v", v)
 	}
-	if got := v["headers"].(map[string]any)["x"]; got != "![p] (https[:]//evil.example/?q=1)" {
+	if got := v["headers"].(map[string]any)["x"]; got != "![p] (https[:]//evil[.]example/?q=1)" {
 		t.Errorf("header %q", got)
 	}
 	headers := v["headers"].(map[string]any)
 	if headers["Authorization"] != "****" || headers["y"] != "< img src=/ /e/b>" ||
 		v["query"] != "a=1&token=****&tok%65n=****&%zz=****" ||
-		v["raw"] != "![a] [b] [b] : / /evil/p.png www[.]evil.example" {
+		v["raw"] != "![a] [b] [b] : / /evil/p.png www[.]evil[.]example" {
 		t.Errorf("%v", v)
 	}
 	attempt := v["attempts"].([]any)[0].(map[string]any)
@@ -412,8 +412,12 @@ func TestResultsAreClean(t *testing.T) {
 	if v["dashboard_url"] != "https://desk.example.com/app/events/evt_1" || v["complete_until"] != "2026-01-02T03:00:00Z" {
 		t.Errorf("%v %v", v["dashboard_url"], v["complete_until"])
 	}
-	for most, want := range map[int]int{0: 4096, 11: 10, 1 << 20: 10000} {
-		v := get(map[string]any{"id": "evt_1", "include_body": true, "max_bytes": most})
+	for most, want := range map[int]int{0: 4096, 11: 10, 16 << 10: 10000} {
+		arguments := map[string]any{"id": "evt_1", "include_body": true}
+		if most > 0 {
+			arguments["max_bytes"] = most
+		}
+		v := get(arguments)
 		if got := strings.TrimSuffix(v["body"].(string), "…"); len(got) != want {
 			t.Errorf("max_bytes %d: %d bytes", most, len(got))
 		}
@@ -452,9 +456,13 @@ func TestBodyWithLinksIsWhole(t *testing.T) {
 	}}
 	endpoint, _ := start(t, f)
 	session := connect(t, endpoint)
-	const want = `{"a":"https[:]//a.example","b":"< b>","end":1}`
-	for most, want := range map[int]string{0: want, 43: want, 42: want[:45] + "…"} {
-		text, failed := call(t, session, "event_get", map[string]any{"id": "evt_1", "include_body": true, "max_bytes": most})
+	const want = `{"a":"https[:]//a[.]example","b":"< b>","end":1}`
+	for most, want := range map[int]string{0: want, 43: want, 42: want[:47] + "…"} {
+		arguments := map[string]any{"id": "evt_1", "include_body": true}
+		if most > 0 {
+			arguments["max_bytes"] = most
+		}
+		text, failed := call(t, session, "event_get", arguments)
 		var v struct{ Body string }
 		if err := json.Unmarshal([]byte(text), &v); err != nil || failed || v.Body != want {
 			t.Errorf("max_bytes %d: %v: %s", most, err, text)
@@ -572,11 +580,11 @@ func TestSlowClientsHoldNoSlot(t *testing.T) {
 func TestErrorsOfTheAPIAreResults(t *testing.T) {
 	f := &fake{answer: func(string, url.Values) (int, http.Header, string) {
 		return 503, http.Header{"Retry-After": {"1"}},
-			`{"error":{"type":"unavailable","message":"the store\u202e is away: https://x.example"}}`
+			`{"error":{"type":"unavailable","param":"q","message":"the store\u202e is away: https://x.example"}}`
 	}, logErr: errors.New("no log")}
 	endpoint, registry := start(t, f)
 	text, failed := call(t, connect(t, endpoint), "usage_get", nil)
-	if !failed || text != "unavailable: the store is away: https[:]//x.example; try again after 1 s" {
+	if !failed || text != "unavailable: q: the store is away: https[:]//x[.]example; try again after 1 s" {
 		t.Errorf("%t %s", failed, text)
 	}
 	if err := testutil.CollectAndCompare(registry, strings.NewReader(
@@ -674,6 +682,9 @@ func TestRefusals(t *testing.T) {
 			if err := json.Unmarshal([]byte(text), &v); err != nil || v.Version != "2.0" || res.StatusCode != x.status ||
 				!strings.Contains(v.Error.Message, x.message) || (x.status == 200) != (v.Error.Code == 0) {
 				t.Errorf("%d %s %v", res.StatusCode, text, err)
+			}
+			if (name == "no JSON" || name == "empty") != strings.Contains(text, `"id":null,"error":{"code":-32700`) {
+				t.Errorf("%s", text)
 			}
 			if res.Header.Get("Content-Security-Policy") == "" || res.Header.Get("Cache-Control") != "no-store" {
 				t.Errorf("headers %v", res.Header)

@@ -13,8 +13,8 @@ import (
 
 type recoveryActionInput struct {
 	ID     string `json:"recovery_id" jsonschema:"id of the recovery job (rec_…)"`
-	Action string `json:"action" jsonschema:"canary, continue or cancel"`
-	Note   string `json:"note,omitempty" jsonschema:"why, for the person who decides; up to 500 characters"`
+	Action string `json:"action" jsonschema:"what to do" values:"canary,continue,cancel"`
+	Note   string `json:"note,omitempty" jsonschema:"why, for the person who decides" most:"500"`
 }
 
 // recoveryActions says what the actions of a recovery job do.

@@ -25,10 +25,9 @@ import (
 )
 
 const (
-	maxText      = 500       // characters of a text in a result
-	maxBodyShown = 16 << 10  // bytes of a body
-	maxElements  = 100       // of an array
-	maxResult    = 128 << 10 // bytes of a result
+	maxText     = 500       // characters of a text in a result
+	maxElements = 100       // of an array
+	maxResult   = 128 << 10 // bytes of a result
 )
 
 // shape says how an answer of /v1 is shown.
@@ -138,7 +137,11 @@ func (s *Server) maskCredentials(v map[string]any) {
 // failure returns what /v1 says about a request that failed.
 func failure(v map[string]any, header http.Header) error {
 	e, _ := clean(v["error"]).(map[string]any)
-	text := fmt.Sprintf("%v: %v", e["type"], e["message"])
+	text := fmt.Sprint(e["type"], ": ")
+	if param, _ := e["param"].(string); param != "" { // arguments have the names of parameters
+		text += param + ": "
+	}
+	text += fmt.Sprint(e["message"])
 	if after := header.Get("Retry-After"); after != "" {
 		text += "; try again after " + after + " s"
 	}
@@ -193,15 +196,14 @@ func clean(v any) any {
 	return v
 }
 
-// noLinks breaks up addresses, also those that Markdown and HTML make links or pictures of: a client that shows a
-// picture would ask its address, which can carry data away.
-var noLinks = strings.NewReplacer("://", "[:]//", `:\/\/`, `[:]\/\/`, "//", "/ /", `\/\/`, `\/ \/`,
-	"](", "] (", "][", "] [",
-	"]:", "] :", "www.", "www[.]", "mailto:", "mailto[:]", "<", "< ")
+// noMarkup breaks up what Markdown and HTML make links or pictures of: a client that shows a picture would ask its
+// address, which can carry data away. The first two are what web.BreakAddresses writes.
+var noMarkup = strings.NewReplacer("[:]//", "[:]//", `[:]\/\/`, `[:]\/\/`, "//", "/ /", `\/\/`, `\/ \/`,
+	"](", "] (", "][", "] [", "]:", "] :", "<", "< ")
 
 // cleanText returns an untrusted text without invisible characters and links, cut to a number of characters.
 func cleanText(s string, most int) string {
-	s = noLinks.Replace(web.SanitizeText(s))
+	s = noMarkup.Replace(web.BreakAddresses(web.SanitizeText(s)))
 	if utf8.RuneCountInString(s) > most {
 		s = string([]rune(s)[:most]) + "…"
 	}

@@ -15,7 +15,7 @@ import (
 
 type scanStartInput struct {
 	Domain string `json:"domain" jsonschema:"host name of a verified domain, such as shop.example.com, or its id (dom_…)"`
-	Note   string `json:"note,omitempty" jsonschema:"why, for the person who decides; up to 500 characters"`
+	Note   string `json:"note,omitempty" jsonschema:"why, for the person who decides" most:"500"`
 }
 
 // addScanStart adds the tool that asks for a leak scan.

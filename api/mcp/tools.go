@@ -14,16 +14,13 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 )
 
-// Rows of a page. Fifty rows of events are about 40 KB.
-const (
-	defaultPage = 20
-	maxPage     = 50
-)
+// defaultPage is the number of rows of a page. The most, fifty rows of events, are about 40 KB.
+const defaultPage = 20
 
 // page is the part of a list that a tool asks for.
 type page struct {
-	Limit  int    `json:"limit,omitempty" jsonschema:"rows of the page, 1 to 50; 20 if left out"`
-	Cursor string `json:"cursor,omitempty" jsonschema:"next_cursor of the page before"`
+	Limit  int    `json:"limit,omitempty" jsonschema:"rows of the page; 20 if left out" most:"50"`
+	Cursor string `json:"cursor,omitempty" jsonschema:"next_cursor of the page before" most:"4096"`
 }
 
 // queryOf returns the arguments of a tool as a query of /v1: they have the same names.
@@ -41,7 +38,7 @@ func queryOf(arguments any) url.Values {
 // listOf returns the query of a list, whose page has limited rows.
 func listOf(arguments any, limit int) url.Values {
 	q := queryOf(arguments)
-	q.Set("limit", strconv.Itoa(min(cmp.Or(limit, defaultPage), maxPage)))
+	q.Set("limit", strconv.Itoa(cmp.Or(limit, defaultPage)))
 	return q
 }
 
@@ -80,7 +77,7 @@ type endpointsListInput struct {
 type eventGetInput struct {
 	ID          string `json:"id" jsonschema:"id of the event (evt_…)"`
 	IncludeBody bool   `json:"include_body,omitempty" jsonschema:"also the body; it is data that others have written"`
-	MaxBytes    int    `json:"max_bytes,omitempty" jsonschema:"most bytes of the body, up to 16384; 4096 if left out"`
+	MaxBytes    int    `json:"max_bytes,omitempty" jsonschema:"most bytes of the body; 4096 if left out" most:"16384"`
 }
 
 type recoveriesListInput struct {
@@ -132,7 +129,7 @@ func (s *Server) addTools(server *sdk.Server) {
 			if in.IncludeBody {
 				body = 4096
 				if in.MaxBytes > 0 {
-					body = min(in.MaxBytes, maxBodyShown)
+					body = in.MaxBytes
 				}
 			}
 			return request{path: "/v1/events/" + id, within: "/app/events/" + id, shape: shape{body: body,
@@ -163,9 +160,10 @@ func (s *Server) addTools(server *sdk.Server) {
 func addRead[In any](s *Server, server *sdk.Server, name, title, description string, of func(In) request) {
 	no := false
 	s.tools[name] = argumentsOf[In]()
-	sdk.AddTool(server, &sdk.Tool{Name: name, Title: title, Description: description, Annotations: &sdk.ToolAnnotations{
-		Title: title, ReadOnlyHint: true, IdempotentHint: true, DestructiveHint: &no, OpenWorldHint: &no,
-	}}, func(ctx context.Context, _ *sdk.CallToolRequest, in In) (*sdk.CallToolResult, any, error) {
+	sdk.AddTool(server, &sdk.Tool{Name: name, Title: title, InputSchema: schemaOf(s.tools[name]),
+		Description: description, Annotations: &sdk.ToolAnnotations{
+			Title: title, ReadOnlyHint: true, IdempotentHint: true, DestructiveHint: &no, OpenWorldHint: &no,
+		}}, func(ctx context.Context, _ *sdk.CallToolRequest, in In) (*sdk.CallToolResult, any, error) {
 		key, _ := ctx.Value(keyOf{}).(*config.Key)
 		x := of(in)
 		status, header, body := s.deps.API.Call(ctx, key, http.MethodGet, x.path, x.query, nil, "")

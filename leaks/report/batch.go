@@ -261,12 +261,16 @@ func (in *Intake) parseReport(text []byte) (*report, reason) {
 	return r, accepted
 }
 
-// isMask reports whether the mask of a report has the shape of its rule's, and is no secret.
+// isMask reports whether the mask of a report has the shape of its rule's, and is no secret. It removes the host of a
+// web address: people are notified, and strangers must not name a site to them.
 func (in *Intake) isMask(r *report) bool {
 	if r.known != nil && !r.known.IsMask(r.masked) || !secrets.IsMask(r.masked) {
 		return false
 	}
 	_, n := in.deps.Scanner.MaskAll(nil, []byte(r.masked))
+	if user, _, found := strings.Cut(r.masked, "@"); found && strings.HasPrefix(strings.ToLower(user), "http") {
+		r.masked = user + "@***"
+	}
 	return n == 0
 }
 

@@ -48,6 +48,20 @@ func TestSeverityOfRules(t *testing.T) {
 	}
 }
 
+// People are notified of findings: the mask of a web address names no host that a stranger chose.
+func TestMasksOfWebAddressesNameNoHost(t *testing.T) {
+	w := newWorld(t, config.DSNServer)
+	const mask = "https://help:***@sign-in.example.org/app"
+	w.report(reportOf(1).with("rule", "web-uri", "masked", mask), reportOf(2).with("rule", "newer", "masked", mask),
+		reportOf(3).with("rule", "database-uri", "masked", "postgres://app:***@db/orders"))
+	want := []string{"https://help:***@***", "https://help:***@***", "postgres://app:***@db/orders"}
+	for i, h := range w.hits() {
+		if h.Masked != want[i] {
+			t.Errorf("%q, want %q", h.Masked, want[i])
+		}
+	}
+}
+
 // Without a fingerprint, secrets of a rule at one location are one finding: of a log line its file and function, of a
 // response its path without numbers.
 func TestLocationsWithoutFingerprint(t *testing.T) {

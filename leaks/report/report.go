@@ -1,9 +1,10 @@
 // Package report receives the reports of applications with the SDK at {base_url}/api/{dsn}/reports and turns them into
 // hits. docs/design/reports.md is the format.
 //
-// A DSN is public, so anybody can send reports: nothing in them is believed. Each member is checked (batch.go) and
-// scanned for secrets again, and each mask must have the shape of its rule's. Reports of browsers are unverified: they
-// are high at most, cost nothing, open nothing again, and make few findings a day (hits.go).
+// The DSN of a browser application is public, so anybody can send reports: nothing in them is believed. Each member is
+// checked (batch.go) and scanned for secrets again, and each mask must have the shape of its rule's. Reports of
+// browsers are unverified: they are high at most, cost nothing, open nothing again, and make few findings a day
+// (hits.go).
 //
 // The answer 202 waits until the log has acknowledged the hits. A batch that is sent again makes the same hits, which
 // count once. Every answer allows any origin: without that, a browser shows an error as a failure of the network. Begin

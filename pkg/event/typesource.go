@@ -12,9 +12,15 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// maxType bounds an event type, in bytes. A longer value, and one with a space, a control character or invalid UTF-8,
-// counts as no type, and so does a received one with any other character that cannot be seen.
+// maxType bounds an event type, in bytes.
 const maxType = 128
+
+// TypeRule says what ValidType accepts, to end a sentence that begins with the parameter.
+const TypeRule = "must be 1 to 128 bytes of text, without spaces and characters that cannot be seen"
+
+// ValidType reports whether a text may be an event type: what a provider sends is one, such as orders/create or
+// customer.subscription.updated, and applications may send the same. A received value that is none counts as no type.
+func ValidType(s string) bool { return s != "" && cleanType(visible(s)) == s }
 
 // maxTypeParts bounds the alternatives of a type source: each may read the whole body, for every event.
 const maxTypeParts = 4

@@ -1,6 +1,7 @@
 package event_test
 
 import (
+	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
@@ -105,6 +106,30 @@ func TestPathDoubt(t *testing.T) {
 		}
 		if got := event.PathDoubt(path); !strings.Contains(got, want) || (got == "") != (want == "") {
 			t.Errorf("%s: %q", path, got)
+		}
+	}
+}
+
+// A text is a valid type exactly if it is the type of an event that a provider sends.
+func TestValidTypeIsTheRuleOfReceivedTypes(t *testing.T) {
+	source, err := event.ParseTypeSource("body:$.type")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]bool{
+		"order.paid": true, "orders/create": true, "app/uninstalled": true, "customer.subscription.updated": true,
+		"com.github:push-1_x": true, "a,b": true, "order.*": true, `a"b\c`: true, "größe": true,
+		strings.Repeat("a", 128): true, strings.Repeat("a", 129): false, strings.Repeat("ä", 65): false,
+		"": false, "a b": false, "a\tb": false, "a\n": false, "a\u00a0b": false, "a\u200bb": false, "a\u202eb": false,
+		"a\x7f": false, "a\ufffd": false, "a\xff": false,
+	} {
+		body, err := json.Marshal(map[string]string{"type": text})
+		if err != nil {
+			t.Fatal(err)
+		}
+		received := source.Of(nil, body) != ""
+		if got := event.ValidType(text); got != want || received != want {
+			t.Errorf("%q: valid %v, received %v, want %v", text, got, received, want)
 		}
 	}
 }

@@ -208,7 +208,7 @@ func (s *Sender) mailClient(ctx context.Context) (*gomail.Client, error) {
 	return c, nil
 }
 
-// compose returns the mail to one address.
+// compose returns the mail to one address. Its only link is the one to EventRelay.
 func (m *SMTP) compose(to string, msg Message) (*gomail.Msg, error) {
 	l := gomail.NewMsg(gomail.WithNoDefaultUserAgent())
 	if err := l.From(m.from); err != nil {
@@ -220,13 +220,13 @@ func (m *SMTP) compose(to string, msg Message) (*gomail.Msg, error) {
 	domain := m.from[strings.LastIndex(m.from, "@")+1:] // a name before the address may have one too
 	l.SetMessageIDWithValue(msg.ID + "@" + strings.Trim(domain, "> "))
 	l.SetDateWithValue(msg.At)
-	l.Subject(web.SanitizeLine(msg.Title))
+	l.Subject(web.BreakLinks(web.SanitizeLine(msg.Title)))
 	l.SetGenHeader("Auto-Submitted", "auto-generated") // RFC 3834: no automatic replies
 	l.SetGenHeader("X-Relay-Type", msg.Type)
 	var b strings.Builder
-	b.WriteString(web.SanitizeText(msg.Text) + "\n\n")
+	b.WriteString(web.BreakLinks(web.SanitizeText(msg.Text)) + "\n\n")
 	for _, f := range msg.Facts {
-		fmt.Fprintf(&b, "%s: %s\n", web.SanitizeLine(f.Name), web.SanitizeLine(f.Value))
+		b.WriteString(web.BreakLinks(web.SanitizeLine(f.Name+": "+f.Value)) + "\n")
 	}
 	if msg.Link != "" {
 		b.WriteString("\n" + msg.Link + "\n")

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -178,24 +179,16 @@ func TestUntrustedTextIsNeutralized(t *testing.T) {
 	if !r.OK {
 		t.Fatalf("result %+v", r)
 	}
-	const plain = "a  Bcc: x@evil.example https://evil.example/login <!channel> www.evil.example"
+	const plain = "a  Bcc: x@evil[.]example https[:]//evil[.]example/login <!channel> www[.]evil[.]example"
 	l := server.Messages()[0]
 	if l.Header.Get("Subject") != "Alert: "+plain || l.Header.Get("Bcc") != "" ||
 		!strings.Contains(strings.ReplaceAll(l.Body, "=\r\n", ""), "\nEndpoint: "+plain+"\r\n"+plain+": 1\r\n") {
 		t.Errorf("mail %+v", l)
 	}
-}
-
-func TestBreakLinks(t *testing.T) {
-	for in, want := range map[string]string{
-		"see https://example.com.": "see https[:]//example[.]com.", "a.b": "a[.]b",
-		"1.5 s at 22:24:36.005": "1.5 s at 22:24:36.005",
-		"done. Next":            "done. Next", "10.0.0.1": "10.0.0.1", ".": ".", "x@münchen.example": "x@münchen[.]example",
-		"": "",
-	} {
-		if got := breakLinks(in); got != want {
-			t.Errorf("%q: %q, want %q", in, got, want)
-		}
+	foreign, link, _ := strings.Cut(l.Header.Get("Subject")+l.Body, "https://")
+	if linked := regexp.MustCompile(`://|\w\.[a-zA-Z]`).FindString(foreign); linked != "" ||
+		strings.TrimSpace(link) != "relay.example.com/app" {
+		t.Errorf("the mail has %q and ends with %q: %s", linked, link, l.Body)
 	}
 }
 

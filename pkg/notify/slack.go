@@ -3,7 +3,6 @@ package notify
 import (
 	"context"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/eventrelay/relay/pkg/web"
@@ -72,7 +71,7 @@ func slackEscape(s string) string {
 // slackMarkup returns an escaped text without links. The limit holds for the escaped text, which Slack counts, and cuts
 // no escape sequence in two.
 func slackMarkup(s string, limit int) string {
-	s = breakLinks(s)
+	s = web.BreakLinks(s)
 	escaped := slackEscape(s)
 	for over := utf8.RuneCountInString(escaped) - limit; over > 0; over = utf8.RuneCountInString(escaped) - limit {
 		// A character takes at most five escaped ones, so this many must go at least.
@@ -83,24 +82,7 @@ func slackMarkup(s string, limit int) string {
 }
 
 // slackPlain returns a text without links, truncated to the limit.
-func slackPlain(s string, limit int) string { return truncate(breakLinks(s), limit) }
-
-// breakLinks writes https://example.com as https[:]//example[.]com, because clients turn anything that looks like an
-// address into a link. A dot counts if it stands between a letter or digit and a letter.
-func breakLinks(s string) string {
-	var b strings.Builder
-	runes := []rune(strings.ReplaceAll(s, "://", "[:]//"))
-	for i, r := range runes {
-		if r == '.' && i > 0 && isWordRune(runes[i-1]) && i+1 < len(runes) && unicode.IsLetter(runes[i+1]) {
-			b.WriteString("[.]")
-		} else {
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
-}
-
-func isWordRune(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
+func slackPlain(s string, limit int) string { return truncate(web.BreakLinks(s), limit) }
 
 func truncate(s string, limit int) string {
 	if runes := []rune(s); len(runes) > limit {

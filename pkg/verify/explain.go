@@ -1,6 +1,8 @@
 package verify
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -244,6 +246,20 @@ func (x *explainer) checkSecrets() {
 		result.Matches = CheckIgnoringAge(one, x.request) == ""
 		x.out.Secrets = append(x.out.Secrets, result)
 	}
+}
+
+// SignedContent returns a hash of what the scheme signs in a request that CheckIgnoringAge accepts. Requests with equal
+// hashes are copies of one, whatever was added to their headers.
+func SignedContent(c Config, r Request) [sha256.Size]byte {
+	x := &explainer{scheme: ByName(c.Type), config: c, request: r, out: &Explanation{}}
+	x.layout = x.scheme.layout(c, r)
+	x.readHeaders()
+	x.buildMessages()
+	h := sha256.New()
+	for _, m := range x.messages[:min(len(x.messages), 1)] {
+		fmt.Fprintf(h, "%s%s%s", m.head, m.body, m.tail)
+	}
+	return [sha256.Size]byte(h.Sum(nil))
 }
 
 // firstCharacters returns the part of a signature that an explanation may contain.

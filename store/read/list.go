@@ -77,7 +77,7 @@ func (r *Reader) Events(ctx context.Context, q event.Query) (event.Page, error) 
 	}
 	defer release()
 	if q.Search != nil {
-		release, err := r.searches.acquire(ctx, q.Account)
+		release, err := r.acquireSearch(ctx, q.Account)
 		if err != nil {
 			return page, err
 		}

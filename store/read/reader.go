@@ -56,6 +56,7 @@ type Reader struct {
 	unreported     *unreported
 	scans          *scanner
 	searches       *slotPools // a pool for each account
+	searchesOfKey  *slotPools // a pool for each API key
 	reads          *slotPools // a pool for each API key
 	// receiptLoads shares one load of an event's receipts between callers while the writer is behind.
 	receiptLoads singleflight.Group
@@ -102,7 +103,8 @@ func NewReader(cfg ReaderConfig, deps ReaderDeps) (*Reader, error) {
 		erased: deps.Erased, cfg: cfg, log: deps.Log, pool: pool, writePool: writePool, topic: topic,
 		fence:     newFence(topic, deps.Writer, deps.AskOthers, cfg.FenceWait),
 		pingConns: pingConns, searchSettings: searchSettings(cfg), scans: newScanner(topic), now: time.Now,
-		searches: newSlotPools(maxSearches, searchWait, "searches"), reads: newSlotPools(maxReads, readWait, "reads"),
+		searches:      newSlotPools(maxSearches, searchWait, "searches of the account"),
+		searchesOfKey: newSlotPools(1, searchWait, "search of the API key"), reads: newSlotPools(maxReads, readWait, "reads"),
 		unreported: newUnreported(topic, cfg.FenceWait),
 	}, nil
 }

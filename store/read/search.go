@@ -24,7 +24,8 @@ const (
 	headerBytes = 512
 	// searchMemory bounds the memory of one statement of a search, in bytes.
 	searchMemory = 512 << 20
-	// maxSearches is how many searches run at once for an account; a further one waits at most searchWait.
+	// maxSearches is how many searches run at once for an account, one of each API key; a further one waits at most
+	// searchWait.
 	maxSearches, searchWait = 2, time.Second
 )
 

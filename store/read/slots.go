@@ -44,7 +44,7 @@ func (p *slotPools) acquire(ctx context.Context, key string) (release func(), er
 	case pool.slots <- struct{}{}:
 		return func() { <-pool.slots; p.leave(key, pool) }, nil
 	case <-timer.C:
-		err = fmt.Errorf("%w: %d %s are running", event.ErrOverloaded, p.size, p.what)
+		err = fmt.Errorf("%w: running already: %d %s", event.ErrOverloaded, p.size, p.what)
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
@@ -84,4 +84,21 @@ func (r *Reader) acquireSlot(ctx context.Context) (release func(), err error) {
 		return func() {}, nil
 	}
 	return r.reads.acquire(ctx, caller)
+}
+
+// acquireSearch waits for the only search of the API key, and then for one of those of its account: one key does not
+// hold all of them.
+func (r *Reader) acquireSearch(ctx context.Context, account string) (release func(), err error) {
+	endOfKey := func() {}
+	if caller := event.Caller(ctx); caller != "" {
+		if endOfKey, err = r.searchesOfKey.acquire(ctx, caller); err != nil {
+			return nil, err
+		}
+	}
+	endOfAccount, err := r.searches.acquire(ctx, account)
+	if err != nil {
+		endOfKey()
+		return nil, err
+	}
+	return func() { endOfAccount(); endOfKey() }, nil
 }

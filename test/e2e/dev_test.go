@@ -150,7 +150,12 @@ func TestBannerCommandsWork(t *testing.T) {
 		}
 		return ""
 	})
-	out, err := exec.Command("bash", "-c", "set -e\n"+script).CombinedOutput()
+	if strings.Contains(p.printed.String(), testKey) {
+		t.Errorf("a key that was given is printed:\n%s", p.printed.String())
+	}
+	bash := exec.Command("bash", "-c", "set -e\n"+script)
+	bash.Env = append(bash.Environ(), "RELAY_BOOTSTRAP_KEY="+testKey)
+	out, err := bash.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), `"received":true`) || !strings.Contains(string(out), `"type":null`) ||
 		!strings.Contains(string(out), `order.paid`) {
 		t.Fatalf("%v:\n%s", err, out)
