@@ -69,6 +69,7 @@ type Config struct {
 	AdminEmail        string   `flag:"admin-email" unset:"none" help:"Email address of the first dashboard user. It is used only while there is no user, or only a dev@localhost who has never signed in."`
 	AdminPassword     string   `flag:"admin-password" unset:"none" secret:"yes" help:"Password of the first dashboard user, 12 to 1000 bytes."`
 	EgressAllow       []string `section:"Deliveries" flag:"egress-allow" unset:"public addresses only" help:"Networks (CIDR) that deliveries may reach although they are not public."`
+	EgressDeny        []string `flag:"egress-deny" unset:"none" help:"Networks (CIDR) that deliveries must not reach although they are public: your own with public addresses. Wins over RELAY_EGRESS_ALLOW."`
 	EgressCAFile      string   `flag:"egress-ca-file" unset:"the system's root certificates" help:"PEM file with further root certificates for destinations."`
 	EgressAllowHTTP   bool     `flag:"egress-allow-http" default:"false" help:"Accept http:// destinations, whose requests everybody on the way can read. For destinations on your own machine."`
 	DNSServer         string   `flag:"dns-server" unset:"the system's resolver" help:"Address and port of the DNS server that resolves the names of destinations."`
@@ -144,7 +145,8 @@ func (s Config) hasRole(role string) bool { return slices.Contains(s.Roles, role
 
 func (s Config) egressPolicy() egress.Policy {
 	allow, _ := Prefixes(s.EgressAllow) // Validate has checked it
-	return egress.Policy{Allow: allow, AllowHTTP: s.EgressAllowHTTP}
+	deny, _ := Prefixes(s.EgressDeny)
+	return egress.Policy{Allow: allow, Deny: deny, AllowHTTP: s.EgressAllowHTTP}
 }
 
 // Prefixes parses networks in CIDR form.
