@@ -40,6 +40,7 @@ type Config struct {
 	LogLevel          string   `flag:"log-level" default:"info" help:"Lowest level that is logged: debug, info, warn or error."`
 	LogFormat         string   `flag:"log-format" default:"text" help:"How a line of the log is written: text (key=value pairs) or json. Each has at least time, level, msg and node."`
 	AdminListen       string   `flag:"admin-listen" unset:"dev: 127.0.0.1:9090 if the port is free; serve: off" help:"Address and port of Prometheus metrics and pprof. They ask for no password."`
+	Pprof             bool     `flag:"pprof" default:"true" help:"Serve the profiles of pprof beside the metrics. The Helm chart and docker-compose.yml turn them off."`
 	AdminHosts        []string `flag:"admin-hosts" unset:"none" help:"Further host names under which metrics and pprof answer. They always answer under IP addresses, localhost and the node's name."`
 	KafkaBrokers      []string `section:"Kafka" flag:"kafka-brokers" unset:"required by serve and migrate" help:"Addresses of the Kafka brokers, as host:port."`
 	KafkaSASL         string   `flag:"kafka-sasl" unset:"no authentication" secret:"yes" help:"Credentials as mechanism:user:password. The mechanism is plain, scram-sha-256 or scram-sha-512."`
