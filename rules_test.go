@@ -238,8 +238,8 @@ func TestNoBareGoStatementAndNoSleep(t *testing.T) {
 	}
 }
 
-// A test that fails by chance stops changes that have nothing to do with it, and nobody can repeat it: random numbers of
-// tests come from a generator with a seed, see kit.Seed.
+// A test that fails by chance stops changes that have nothing to do with it, and nobody can repeat it. Random numbers
+// of tests come from a generator with a seed, see kit.Seed.
 func TestRandomTestsHaveSeeds(t *testing.T) {
 	for _, s := range sources(t) {
 		if !s.test {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// compatDocument returns the OpenAPI document, given as JSON, in version 3.0.3 for generators that do not read 3.1: null
-// is written as nullable, const as enum, and what 3.0 cannot express is left out, so a schema allows at least what it
+// compatDocument returns the OpenAPI document, given as JSON, in version 3.0.3 for generators that do not read 3.1.
+// null is written as nullable, const as enum, and what 3.0 cannot express is left out: a schema allows at least what it
 // allows in 3.1.
 func compatDocument(document []byte) ([]byte, error) {
 	var whole map[string]any
@@ -68,10 +68,10 @@ func (c compat) schemas(all map[string]any) map[string]any {
 	return out
 }
 
-// compatLeftOut are keywords that 3.0 does not have, but for uniqueItems: generators make sets of such arrays, and other
-// types of the values for them.
-var compatLeftOut = []string{"$comment", "contentEncoding", "contentMediaType", "contentSchema", "else", "examples", "if",
-	"propertyNames", "then", "uniqueItems"}
+// compatLeftOut are keywords that 3.0 does not have, and uniqueItems: a generator makes sets of such arrays and assigns
+// arrays to them.
+var compatLeftOut = []string{"$comment", "contentEncoding", "contentMediaType", "contentSchema", "else", "examples",
+	"if", "propertyNames", "then", "uniqueItems"}
 
 func (c compat) schema(v any) map[string]any {
 	in, ok := v.(map[string]any)
@@ -121,8 +121,8 @@ func (c compat) schema(v any) map[string]any {
 	return out
 }
 
-// addAlternatives adds the schemas of allOf, oneOf or anyOf, and reports whether null was one. One that is alone is not an
-// alternative: its keywords are added, or a reference to it where it is an object.
+// addAlternatives adds the schemas of allOf, oneOf or anyOf, and reports whether null was one. A single one beside null
+// is no alternative: its keywords are added, or a reference to it if it is an object.
 func (c compat) addAlternatives(out, in map[string]any, name string) (nullable bool) {
 	all, _ := in[name].([]any)
 	nullable = slices.ContainsFunc(all, isNullSchema)

@@ -48,7 +48,8 @@ func newAdminServer(n *Node) (runFunc, error) {
 	}
 	if at := listener.Addr(); beyondLoopback(at) {
 		n.log.LogAttrs(n.stack.Context(), slog.LevelWarn, "metrics can be read by other machines, without a password: "+
-			"let only your monitoring reach RELAY_ADMIN_LISTEN", slog.String("addr", at.String()), slog.Bool("pprof", n.settings.Pprof))
+			"let only your monitoring reach RELAY_ADMIN_LISTEN", slog.String("addr", at.String()),
+			slog.Bool("pprof", n.settings.Pprof))
 	}
 	hosts := append(slices.Clone(n.settings.AdminHosts), n.settings.NodeName)
 	srv := &server{
@@ -65,9 +66,9 @@ func beyondLoopback(at net.Addr) bool {
 	return !ok || !tcp.IP.IsLoopback()
 }
 
-// adminHandler serves metrics, and pprof if withPprof, under IP addresses, localhost and these host names only, and refuses requests
-// of web pages from elsewhere. A page can send requests to this machine, and with DNS rebinding it could read the
-// answers.
+// adminHandler serves metrics, and pprof if withPprof, under IP addresses, localhost and these host names only, and
+// refuses requests of web pages from elsewhere. A page can send requests to this machine, and with DNS rebinding it
+// could read the answers.
 func adminHandler(metrics prometheus.Gatherer, hosts []string, withPprof bool) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))

@@ -23,8 +23,8 @@ var update = flag.Bool("update", false, "write the version, the rules and the se
 // byChart are the settings that the chart makes of its own values, and why those of the embedded engines have no place.
 var byChart = []string{
 	"RELAY_LISTEN", "RELAY_BASE_URL", "RELAY_TRUSTED_PROXIES", "RELAY_TLS_CERT_FILE", "RELAY_TLS_KEY_FILE",
-	"RELAY_NODE_NAME", "RELAY_ROLES", "RELAY_DATA_DIR", "RELAY_SHUTDOWN_DELAY_SECONDS", "RELAY_ADMIN_LISTEN", "RELAY_PPROF",
-	"RELAY_KAFKA_BROKERS", "RELAY_KAFKA_TLS", "RELAY_KAFKA_CERT_FILE", "RELAY_KAFKA_KEY_FILE",
+	"RELAY_NODE_NAME", "RELAY_ROLES", "RELAY_DATA_DIR", "RELAY_SHUTDOWN_DELAY_SECONDS", "RELAY_ADMIN_LISTEN",
+	"RELAY_PPROF", "RELAY_KAFKA_BROKERS", "RELAY_KAFKA_TLS", "RELAY_KAFKA_CERT_FILE", "RELAY_KAFKA_KEY_FILE",
 	"RELAY_REDIS_CA_FILE", "RELAY_REDIS_CERT_FILE", "RELAY_REDIS_KEY_FILE", "RELAY_EGRESS_ALLOW", "RELAY_EGRESS_DENY",
 	"RELAY_EGRESS_CA_FILE",
 	"RELAY_FSYNC", "RELAY_CHDB_LIB", // of embedded engines, which serve does not have

@@ -59,7 +59,8 @@ func TestWrongValuesAreRefused(t *testing.T) {
 			"ingest.autoscaling.minReplicas"},
 		{"trustedProxies", []any{"10.0.0.1"}, "/trustedProxies/0"},
 		{"ingress.enabled", true, "trustedProxies: is required with ingress.enabled or gateway.enabled: set it to"},
-		{"gateway", map[string]any{"enabled": true, "parentRefs": []any{map[string]any{"name": "public"}}}, "trustedProxies: is required"},
+		{"gateway", map[string]any{"enabled": true, "parentRefs": []any{map[string]any{"name": "public"}}},
+			"trustedProxies: is required"},
 		{"egress.deny", []any{"10.0.0.1"}, "/egress/deny/0"},
 		{"metrics.pprof", "on", "/metrics/pprof"},
 		{"shutdownDelaySeconds", 90, "/shutdownDelaySeconds"},
@@ -115,7 +116,8 @@ func TestPprofAndDeniedNetworks(t *testing.T) {
 			}
 		}
 	}
-	given := map[string]any{"egress": at("deny", []any{"8.8.4.0/24", "2600:1f00::/24"}), "networkPolicy": at("enabled", true)}
+	given := map[string]any{"egress": at("deny", []any{"8.8.4.0/24", "2600:1f00::/24"}),
+		"networkPolicy": at("enabled", true)}
 	all := render(t, "default", given)
 	if got := nodes(all)[0].variables()["RELAY_EGRESS_DENY"]; got != "8.8.4.0/24,2600:1f00::/24" {
 		t.Errorf("RELAY_EGRESS_DENY=%q", got)

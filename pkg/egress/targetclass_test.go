@@ -169,7 +169,8 @@ func TestDeny(t *testing.T) {
 		}
 		return all
 	}
-	p := Policy{Allow: networks("10.0.0.0/8", "::1/128", "::ffff:0:0/96"), Deny: networks("8.8.4.0/24", "10.1.0.0/16", "2600:1f00::/24")}
+	p := Policy{Allow: networks("10.0.0.0/8", "::1/128", "::ffff:0:0/96"),
+		Deny: networks("8.8.4.0/24", "10.1.0.0/16", "2600:1f00::/24")}
 	for addr, want := range map[string]TargetClass{
 		"8.8.4.4": Denied, "8.8.8.8": Public, "10.1.2.3": Denied, "10.2.0.1": Allowed, "2600:1f16::1": Denied,
 		"2600:1f16::1%eth0": Denied, "2600:2000::1": Public, "::ffff:8.8.4.4": Denied, "::ffff:8.8.8.8": Allowed,

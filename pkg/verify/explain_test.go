@@ -408,9 +408,10 @@ func TestExplainTwilio(t *testing.T) {
 	f("header_repeated", twilioSettings, assumed, form, func(r *Request, _ *Config) {
 		r.Header[twilioSettings] = []string{"key=k", "key=k"}
 	})
-	f("url", "`http://relay.example.com`", "http://relay.example.com/in/token?a=1", form, func(r *Request, c *Config) {
+	const plain = "http://relay.example.com/in/token?a=1"
+	f("url", "`http://relay.example.com`", plain, form, func(r *Request, c *Config) {
 		fields, _ := signedFields(r.Body)
-		r.Header.Set(twilioHeader, base64SHA256().sign(*c, message{head: "http://relay.example.com/in/token?a=1", body: fields}))
+		r.Header.Set(twilioHeader, base64SHA256().sign(*c, message{head: plain, body: fields}))
 		r.Header.Set(twilioSettings, "key=k,algorithm=HMAC_SHA256")
 	})
 	f("secret_kind", "`webhooks_sharedkey_`", assumed, form,

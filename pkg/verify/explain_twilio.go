@@ -29,8 +29,8 @@ func (x *explainer) twilioFindings() []Finding {
 	_, known := twilioForm(x.request)
 	switch {
 	case !known && x.value(twilioSettings) != "":
-		return finding("algorithm", "%s names an algorithm other than HMAC_SHA1 and HMAC_SHA256: choose one of them at Twilio",
-			twilioSettings)
+		return finding("algorithm", "%s names an algorithm other than HMAC_SHA1 and HMAC_SHA256: choose one of them at "+
+			"Twilio", twilioSettings)
 	case hashed && !hashMatches(x.request.Body, want):
 		return finding("body_changed", "the body is not the one whose hash Twilio put into bodySHA256: let no proxy change "+
 			"the body")

@@ -41,8 +41,9 @@ const (
 const maxFormFields = 1000
 
 // checkTwilio reads `X-Twilio-Signature: <base64>`, an HMAC of the URL followed by the form parameters: HMAC-SHA1 with
-// the account's auth token, or the algorithm in twilioSettings with the secret of a shared key. If the body is not a form, its SHA-256 is in the query parameter bodySHA256 and the
-// signature covers only the URL. No time is signed, so the age cannot be checked.
+// the account's auth token, or the algorithm in twilioSettings with the secret of a shared key. If the body is not a
+// form, its SHA-256 is in the query parameter bodySHA256 and the signature covers only the URL. No time is signed, so
+// the age cannot be checked.
 //
 // Without bodySHA256 the body is always parsed as a form, whatever its Content-Type. Otherwise the signature of a
 // request without a body would be valid for any JSON body.

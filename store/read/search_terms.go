@@ -116,8 +116,8 @@ const shortEscapes, shortLetters = "\"/\b\f\n\r\t", `"/bfnrt`
 func mayBeEscaped(r rune) bool { return r > 127 || strings.ContainsRune(escapedASCII, r) }
 
 // escapedText returns a regular expression that finds a text, in any case, in JSON that has escapes for some of its
-// characters; "" for a text without characters that may be escaped. In the JSON each \\ has to be written as \u005c: then
-// every other backslash begins an escape.
+// characters; "" for a text without characters that may be escaped. In the JSON each \\ has to be written as \u005c, so
+// that every other backslash begins an escape.
 func escapedText(text string) string {
 	if !strings.ContainsFunc(text, mayBeEscaped) {
 		return ""

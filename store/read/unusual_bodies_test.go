@@ -217,15 +217,17 @@ func TestSearchFindsEscapedControlCharacters(t *testing.T) {
 	b := newIndexed(t)
 	w, _ := b.Writer(write.WriterConfig{})
 	var events []*event.Event
-	for _, body := range []string{`{"a":"\u0000nul"}`, `{"a":"line\nbreak"}`, `{"a":"line\u000Abreak"}`, "line\nbreak", "\x00",
-		`{"a":"\\u0000"}`, `{"a":"C:\\new"}`, `{"a":"C:\\\new"}`, `{"a":"\u007f\u001b[0m"}`, `{"a":"\b\f\r\t"}`, `{"a":"Ö\n"}`} {
+	for _, body := range []string{`{"a":"\u0000nul"}`, `{"a":"line\nbreak"}`, `{"a":"line\u000Abreak"}`, "line\nbreak",
+		"\x00", `{"a":"\\u0000"}`, `{"a":"C:\\new"}`, `{"a":"C:\\\new"}`, `{"a":"\u007f\u001b[0m"}`, `{"a":"\b\f\r\t"}`,
+		`{"a":"Ö\n"}`} {
 		e := b.Event(1, func(e *event.Event) { e.Body = []byte(body) })
 		b.ProduceEvents(e)
 		events = append([]*event.Event{e}, events...)
 	}
 	r := b.Reader(w)
 	b.BuildIndexes(r)
-	for _, text := range []string{"\x00", "\x00NUL", "\new", "line\nbreak", "LINE\nBREAK", "\x7f\x1b", "\b\f\r\t", "ö\n", "\\\n"} {
+	for _, text := range []string{"\x00", "\x00NUL", "\new", "line\nbreak", "LINE\nBREAK", "\x7f\x1b", "\b\f\r\t",
+		"ö\n", "\\\n"} {
 		s := event.Search{Text: text}
 		var want []id.ID
 		for _, e := range events {
@@ -233,7 +235,8 @@ func TestSearchFindsEscapedControlCharacters(t *testing.T) {
 				want = append(want, e.ID)
 			}
 		}
-		got, _, _ := allPages(t, r, event.Query{Account: storetest.Account, Search: &s, Limit: 100, Since: time.Now().Add(-time.Hour)})
+		got, _, _ := allPages(t, r,
+			event.Query{Account: storetest.Account, Search: &s, Limit: 100, Since: time.Now().Add(-time.Hour)})
 		if !slices.Equal(got, want) || len(want) == 0 || len(want) == len(events) {
 			t.Errorf("%q finds %d events, want %d", text, len(got), len(want))
 		}

@@ -33,9 +33,10 @@ type statementKiller struct {
 }
 
 func newSurgeon(t *testing.T, store *process) (s *statementKiller, address string) {
-	s = &statementKiller{t: t, store: store, random: kit.Rand(t), proxy: &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+	s = &statementKiller{t: t, store: store, random: kit.Rand(t)}
+	s.proxy = &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(&url.URL{Scheme: "http", Host: store.url}) // with the engine's own Host, because it refuses others
-	}}}
+	}}
 	s.proxy.ErrorHandler = func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) }
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
