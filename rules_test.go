@@ -238,6 +238,39 @@ func TestNoBareGoStatementAndNoSleep(t *testing.T) {
 	}
 }
 
+// A test that fails by chance stops changes that have nothing to do with it, and nobody can repeat it. Random numbers
+// of tests come from a generator with a seed, see kit.Seed.
+func TestRandomTestsHaveSeeds(t *testing.T) {
+	for _, s := range sources(t) {
+		if !s.test {
+			continue
+		}
+		for _, imp := range s.file.Imports {
+			if path := imp.Path.Value; path == `"math/rand"` {
+				t.Errorf("%s imports math/rand, want math/rand/v2", s.path)
+			} else if path != `"math/rand/v2"` {
+				continue
+			}
+			name := "rand"
+			if imp.Name != nil {
+				name = imp.Name.Name
+			}
+			ast.Inspect(s.file, func(n ast.Node) bool {
+				call, ok := n.(*ast.CallExpr)
+				if !ok {
+					return true
+				}
+				if f, ok := call.Fun.(*ast.SelectorExpr); ok && !strings.HasPrefix(f.Sel.Name, "New") {
+					if x, ok := f.X.(*ast.Ident); ok && x.Name == name && x.Obj == nil {
+						t.Errorf("%s: %s.%s has no seed", s.fset.Position(f.Pos()), name, f.Sel.Name)
+					}
+				}
+				return true
+			})
+		}
+	}
+}
+
 func TestFileAndFunctionSizes(t *testing.T) {
 	const maxFile, maxFunc = 500, 70
 	for _, s := range sources(t) {

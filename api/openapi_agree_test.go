@@ -92,7 +92,8 @@ func TestDocumentHasTheRoutes(t *testing.T) {
 			served = append(served, method+" "+inBraces.ReplaceAllString(x.path, "{}"))
 		}
 	}
-	for _, path := range []string{"/healthz", "/readyz", "/openapi.json", "/openapi.yaml", "/docs/errors",
+	for _, path := range []string{"/healthz", "/readyz", "/openapi.json", "/openapi-compat.json", "/openapi.yaml",
+		"/docs/errors",
 		"/docs/deprecations"} {
 		served = append(served, "GET "+path)
 	}

@@ -12,7 +12,8 @@ import (
 
 func TestDocumentIsServed(t *testing.T) {
 	c := newClient(t).as("")
-	for target, kind := range map[string]string{"/openapi.yaml": "application/yaml", "/openapi.json": "application/json"} {
+	for target, kind := range map[string]string{"/openapi.yaml": "application/yaml", "/openapi.json": "application/json",
+		"/openapi-compat.json": "application/json"} {
 		a := c.do("GET", target, nil).want(200)
 		etag := a.Header.Get("ETag")
 		if a.Header.Get("Content-Type") != kind || len(etag) < 10 || a.Header.Get("Access-Control-Allow-Origin") != "*" ||

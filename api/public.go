@@ -84,7 +84,12 @@ func publicPages(deprecated *deprecationTable) (map[string]*page, error) {
 		return nil, fmt.Errorf("write the OpenAPI document as JSON: %w", err)
 	}
 	asYAML, asJSON := newPage("application/yaml", text), newPage("application/json", buf.Bytes())
-	pages := map[string]*page{"/openapi.yaml": &asYAML, "/openapi.json": &asJSON}
+	compatible, err := compatDocument(buf.Bytes())
+	if err != nil {
+		return nil, fmt.Errorf("write the OpenAPI document in version 3.0: %w", err)
+	}
+	asCompat := newPage("application/json", compatible)
+	pages := map[string]*page{"/openapi.yaml": &asYAML, "/openapi.json": &asJSON, "/openapi-compat.json": &asCompat}
 	if err := addDeprecations(pages, deprecated.entries); err != nil {
 		return nil, err
 	}

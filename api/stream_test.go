@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -300,10 +299,10 @@ func TestStreamResumesWhereTheClientWas(t *testing.T) {
 		}
 	})
 	var got []string
-	last, leave, left := "", 0, 0
+	last, leave, left, random := "", 0, 0, kit.Rand(t)
 	for len(got) < events {
 		if leave == 0 {
-			if leave = 1 + rand.IntN(140); last != "" {
+			if leave = 1 + random.IntN(140); last != "" {
 				w.close()
 				w = s.open(ep.ID, readKey, "Last-Event-ID", last).ready()
 				left++

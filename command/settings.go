@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"net/url"
 	"path/filepath"
 	"reflect"
@@ -211,6 +212,11 @@ func (s settings) Validate(name string) error {
 	}
 	if _, err := node.Prefixes(s.EgressAllow); err != nil {
 		fault("RELAY_EGRESS_ALLOW", "%w", err)
+	}
+	if deny, err := node.Prefixes(s.EgressDeny); err != nil {
+		fault("RELAY_EGRESS_DENY", "%w", err)
+	} else if i := slices.IndexFunc(deny, func(p netip.Prefix) bool { return p.Addr().Is4In6() }); i >= 0 {
+		fault("RELAY_EGRESS_DENY", "%s would block no IPv4 address; write the network as 10.0.0.0/8", deny[i])
 	}
 	if _, err := node.Prefixes(s.TrustedProxies); err != nil {
 		fault("RELAY_TRUSTED_PROXIES", "%w", err)

@@ -109,6 +109,7 @@ func TestAllFaultsAtOnce(t *testing.T) {
 		"RELAY_LOG_FORMAT":    "xml",
 		"RELAY_TLS_CERT_FILE": "/none/cert.pem", "RELAY_TLS_KEY_FILE": "/none/key.pem",
 		"RELAY_EGRESS_CA_FILE": "/none/roots.pem", "RELAY_DNS_SERVER": "dns",
+		"RELAY_EGRESS_ALLOW": "10.0.0.1", "RELAY_EGRESS_DENY": "::ffff:10.0.0.0/104",
 	}
 	args := strings.Fields("serve --max-body big --fsync=perhaps --retention-days 0 --admin-password-file /none/pw extra")
 	var out, errs bytes.Buffer
@@ -121,7 +122,7 @@ func TestAllFaultsAtOnce(t *testing.T) {
 		"RELAY_LOG_FORMAT:",
 		"RELAY_LOG_LEVEL:", "RELAY_TLS_CERT_FILE:", "RELAY_EGRESS_CA_FILE:", "RELAY_DNS_SERVER:", "--max-body:", "--fsync:",
 		"RELAY_RETENTION_DAYS:", "--admin-password-file:", "unexpected argument", "RELAY_NODE_NAME:",
-		"RELAY_KAFKA_BROKERS:"} {
+		"RELAY_KAFKA_BROKERS:", "RELAY_EGRESS_ALLOW:", "RELAY_EGRESS_DENY: ::ffff:10.0.0.0/104 would block no IPv4 address"} {
 		if !strings.Contains(errs.String(), want) {
 			t.Errorf("%s is missing in:\n%s", want, &errs)
 		}

@@ -53,6 +53,7 @@ setup() {
 	start_try "Apache Kafka (needs Maven and Java 17)" deploy/engines/fetch.sh
 	start_try "the vendors' signature libraries (need npm and Python)" deploy/vendors.sh
 	start_try "schemathesis (needs Python 3.11 and its package index)" deploy/contract/schemathesis.sh install
+	start_try "stock generators (need Java, Maven, Python 3.11, npm and their package indexes)" deploy/contract/generators.sh install
 	start_try "JavaScript tests (need npm and Node.js 20)" sdk/test.sh install
 	start_try "Prometheus and promtool (the system's package)" deploy/prometheus/fetch.sh
 	await_tries
@@ -265,6 +266,7 @@ steps+=("formatting, vet, linters: lint")
 [ -z "$containers" ] || steps+=("tests on engines as containers: in_containers")
 steps+=("crash points: faults" "the Helm chart and other modules: modules")
 [ ! -x bin/contract/schemathesis/bin/schemathesis ] || steps+=("schemathesis: deploy/contract/schemathesis.sh")
+[ ! -f bin/contract/generators/venv/requirements.txt ] || steps+=("clients of stock generators: deploy/contract/generators.sh")
 steps+=("clients generated from the API's document: deploy/contract/client.sh")
 
 chosen=()

@@ -1,11 +1,11 @@
 package dispatcher
 
 import (
-	"math/rand/v2"
 	"testing"
 	"time"
 
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/kit"
 )
 
 // Thousands of records finish out of order while the first hangs and every third is unfinished. Whether the partition
@@ -46,7 +46,7 @@ func TestNextOwnerRepeatsNothing(t *testing.T) {
 						done = append(done, slot)
 					}
 				}
-				for _, i := range rand.Perm(len(done)) {
+				for _, i := range kit.Rand(t).Perm(len(done)) {
 					done[i].deliveryDone()
 				}
 				c.leave(d, stop)

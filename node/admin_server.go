@@ -47,16 +47,16 @@ func newAdminServer(n *Node) (runFunc, error) {
 		return nil, nil
 	}
 	if at := listener.Addr(); beyondLoopback(at) {
-		n.log.LogAttrs(n.stack.Context(), slog.LevelWarn, "metrics and profiles can be read by other machines, without a "+
-			"password: "+
-			"let only your monitoring reach RELAY_ADMIN_LISTEN", slog.String("addr", at.String()))
+		n.log.LogAttrs(n.stack.Context(), slog.LevelWarn, "metrics can be read by other machines, without a password: "+
+			"let only your monitoring reach RELAY_ADMIN_LISTEN", slog.String("addr", at.String()),
+			slog.Bool("pprof", n.settings.Pprof))
 	}
 	hosts := append(slices.Clone(n.settings.AdminHosts), n.settings.NodeName)
 	srv := &server{
-		listener: listener, handler: adminHandler(n.registry, hosts), log: n.log,
+		listener: listener, handler: adminHandler(n.registry, hosts, n.settings.Pprof), log: n.log,
 		readTime: adminReadTime, writeTime: adminWriteTime, drain: operatorDrain,
 	}
-	n.log.Info("serving metrics and pprof", "addr", listener.Addr().String())
+	n.log.Info("serving metrics", "addr", listener.Addr().String(), "pprof", n.settings.Pprof)
 	return srv.Run, nil
 }
 
@@ -66,16 +66,18 @@ func beyondLoopback(at net.Addr) bool {
 	return !ok || !tcp.IP.IsLoopback()
 }
 
-// adminHandler serves metrics and pprof under IP addresses, localhost and these host names only, and refuses requests
-// of web pages from elsewhere. A page can send requests to this machine, and with DNS rebinding it could read the
-// answers.
-func adminHandler(metrics prometheus.Gatherer, hosts []string) http.Handler {
+// adminHandler serves metrics, and pprof if withPprof, under IP addresses, localhost and these host names only, and
+// refuses requests of web pages from elsewhere. A page can send requests to this machine, and with DNS rebinding it
+// could read the answers.
+func adminHandler(metrics prometheus.Gatherer, hosts []string, withPprof bool) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
-	mux.HandleFunc("/debug/pprof/", pprof.Index)
-	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
-	mux.HandleFunc(symbolPath, pprof.Symbol)
-	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	if withPprof {
+		mux.HandleFunc("/debug/pprof/", pprof.Index)
+		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+		mux.HandleFunc(symbolPath, pprof.Symbol)
+		mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		name := web.HostName(r.Host)

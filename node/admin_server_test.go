@@ -18,7 +18,7 @@ import (
 // Metrics and profiles answer under IP addresses and known host names, not to web pages. A profile takes a minute at
 // most.
 func TestAdminHandler(t *testing.T) {
-	handler := adminHandler(prometheus.NewRegistry(), []string{"Metrics.internal", "node-1", ""})
+	handler := adminHandler(prometheus.NewRegistry(), []string{"Metrics.internal", "node-1", ""}, true)
 	f := func(want int, method, target, host string, header ...string) {
 		t.Helper()
 		r := httptest.NewRequest(method, target, strings.NewReader("seconds=0.01"))
@@ -57,6 +57,11 @@ func TestAdminHandler(t *testing.T) {
 	f(http.StatusBadRequest, "GET", "/debug/pprof/heap?seconds=61", "localhost")
 	f(http.StatusMethodNotAllowed, "POST", "/debug/pprof/trace", "localhost")
 	f(http.StatusOK, "POST", "/debug/pprof/symbol", "localhost")
+	handler = adminHandler(prometheus.NewRegistry(), nil, false)
+	f(http.StatusOK, "GET", "/metrics", "localhost")
+	for _, path := range []string{"", "heap", "goroutine?debug=2", "cmdline", "profile?seconds=1", "trace", "symbol"} {
+		f(http.StatusNotFound, "GET", "/debug/pprof/"+path, "localhost")
+	}
 	if adminWriteTime <= maxProfile || adminWriteTime > maxProfile+time.Minute {
 		t.Errorf("an answer may take %v, a profile %v", adminWriteTime, maxProfile)
 	}

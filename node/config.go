@@ -40,6 +40,7 @@ type Config struct {
 	LogLevel          string   `flag:"log-level" default:"info" help:"Lowest level that is logged: debug, info, warn or error."`
 	LogFormat         string   `flag:"log-format" default:"text" help:"How a line of the log is written: text (key=value pairs) or json. Each has at least time, level, msg and node."`
 	AdminListen       string   `flag:"admin-listen" unset:"dev: 127.0.0.1:9090 if the port is free; serve: off" help:"Address and port of Prometheus metrics and pprof. They ask for no password."`
+	Pprof             bool     `flag:"pprof" default:"true" help:"Serve the profiles of pprof beside the metrics. The Helm chart and docker-compose.yml turn them off."`
 	AdminHosts        []string `flag:"admin-hosts" unset:"none" help:"Further host names under which metrics and pprof answer. They always answer under IP addresses, localhost and the node's name."`
 	KafkaBrokers      []string `section:"Kafka" flag:"kafka-brokers" unset:"required by serve and migrate" help:"Addresses of the Kafka brokers, as host:port."`
 	KafkaSASL         string   `flag:"kafka-sasl" unset:"no authentication" secret:"yes" help:"Credentials as mechanism:user:password. The mechanism is plain, scram-sha-256 or scram-sha-512."`
@@ -69,6 +70,7 @@ type Config struct {
 	AdminEmail        string   `flag:"admin-email" unset:"none" help:"Email address of the first dashboard user. It is used only while there is no user, or only a dev@localhost who has never signed in."`
 	AdminPassword     string   `flag:"admin-password" unset:"none" secret:"yes" help:"Password of the first dashboard user, 12 to 1000 bytes."`
 	EgressAllow       []string `section:"Deliveries" flag:"egress-allow" unset:"public addresses only" help:"Networks (CIDR) that deliveries may reach although they are not public."`
+	EgressDeny        []string `flag:"egress-deny" unset:"none" help:"Networks (CIDR) that deliveries must not reach although they are public: your own with public addresses. Wins over RELAY_EGRESS_ALLOW."`
 	EgressCAFile      string   `flag:"egress-ca-file" unset:"the system's root certificates" help:"PEM file with further root certificates for destinations."`
 	EgressAllowHTTP   bool     `flag:"egress-allow-http" default:"false" help:"Accept http:// destinations, whose requests everybody on the way can read. For destinations on your own machine."`
 	DNSServer         string   `flag:"dns-server" unset:"the system's resolver" help:"Address and port of the DNS server that resolves the names of destinations."`
@@ -144,7 +146,8 @@ func (s Config) hasRole(role string) bool { return slices.Contains(s.Roles, role
 
 func (s Config) egressPolicy() egress.Policy {
 	allow, _ := Prefixes(s.EgressAllow) // Validate has checked it
-	return egress.Policy{Allow: allow, AllowHTTP: s.EgressAllowHTTP}
+	deny, _ := Prefixes(s.EgressDeny)
+	return egress.Policy{Allow: allow, Deny: deny, AllowHTTP: s.EgressAllowHTTP}
 }
 
 // Prefixes parses networks in CIDR form.

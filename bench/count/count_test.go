@@ -2,11 +2,12 @@ package count
 
 import (
 	"encoding/json"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/eventrelay/relay/test/kit"
 )
 
 func TestMarksSurviveEncodings(t *testing.T) {
@@ -36,8 +37,9 @@ func TestQuantiles(t *testing.T) {
 	t.Parallel()
 	var d Durations
 	var all []time.Duration
+	random := kit.Rand(t)
 	for range 20_000 {
-		one := time.Duration(rand.ExpFloat64()*5_000) * time.Microsecond
+		one := time.Duration(random.ExpFloat64()*5_000) * time.Microsecond
 		all = append(all, one)
 		d.Add(one)
 	}

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Generates clients from the OpenAPI document, in TypeScript and Go, compiles them (TypeScript with all strict options), and
-# runs the main path of the API with each against bin/relay dev.
+# runs the main path of the API with each against bin/relay dev. `client.sh install` only fetches the generator for TypeScript.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -13,6 +13,7 @@ if ! cmp -s deploy/contract/package-lock.json "$work/package-lock.json" || [ ! -
 	cp deploy/contract/package-lock.json "$work/lock"
 	(cd "$work" && cp lock package-lock.json && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error)
 fi
+[ "${1:-}" = install ] && exit
 cp deploy/contract/tsconfig.json deploy/contract/main.ts "$work/"
 
 . deploy/contract/dev.sh

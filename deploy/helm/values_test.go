@@ -5,10 +5,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
+	networkingv1 "k8s.io/api/networking/v1"
 )
 
 // at builds values with one member, at a path like write.replicas.
@@ -56,6 +58,11 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		{"ingest.autoscaling", map[string]any{"enabled": true, "minReplicas": 9, "maxReplicas": 3},
 			"ingest.autoscaling.minReplicas"},
 		{"trustedProxies", []any{"10.0.0.1"}, "/trustedProxies/0"},
+		{"ingress.enabled", true, "trustedProxies: is required with ingress.enabled or gateway.enabled: set it to"},
+		{"gateway", map[string]any{"enabled": true, "parentRefs": []any{map[string]any{"name": "public"}}},
+			"trustedProxies: is required"},
+		{"egress.deny", []any{"10.0.0.1"}, "/egress/deny/0"},
+		{"metrics.pprof", "on", "/metrics/pprof"},
 		{"shutdownDelaySeconds", 90, "/shutdownDelaySeconds"},
 		{"terminationGracePeriodSeconds", 30, "terminationGracePeriodSeconds"},
 		{"podDisruptionBudget.maxUnavailable", "half", "/podDisruptionBudget/maxUnavailable"},
@@ -99,6 +106,35 @@ func TestNumbersOfSettings(t *testing.T) {
 	}
 }
 
+// Profiles are off unless they are asked for, and networks that deliveries must not reach are in settings and policies.
+func TestPprofAndDeniedNetworks(t *testing.T) {
+	for _, want := range []string{"false", "true"} {
+		given := at("metrics.pprof", want == "true")
+		for _, n := range nodes(render(t, "default", given)) {
+			if got := n.variables()["RELAY_PPROF"]; got != want {
+				t.Errorf("metrics.pprof %v: RELAY_PPROF=%q", given, got)
+			}
+		}
+	}
+	given := map[string]any{"egress": at("deny", []any{"8.8.4.0/24", "2600:1f00::/24"}),
+		"networkPolicy": at("enabled", true)}
+	all := render(t, "default", given)
+	if got := nodes(all)[0].variables()["RELAY_EGRESS_DENY"]; got != "8.8.4.0/24,2600:1f00::/24" {
+		t.Errorf("RELAY_EGRESS_DENY=%q", got)
+	}
+	var except []string
+	for _, rule := range find[*networkingv1.NetworkPolicy](t, all, "prod-eventrelay-dispatch").Spec.Egress {
+		for _, to := range rule.To {
+			if to.IPBlock != nil {
+				except = append(except, to.IPBlock.Except[len(to.IPBlock.Except)-1])
+			}
+		}
+	}
+	if !slices.Equal(except, []string{"8.8.4.0/24", "2600:1f00::/24"}) {
+		t.Errorf("except %v", except)
+	}
+}
+
 // Every value of the chart can be changed: a set that is not the default in every group renders.
 func TestOtherValues(t *testing.T) {
 	for _, other := range []map[string]any{
@@ -106,6 +142,8 @@ func TestOtherValues(t *testing.T) {
 		at("readiness", "command"),
 		at("listenAddress", "[::]"),
 		at("metrics.enabled", false),
+		at("metrics.pprof", true),
+		map[string]any{"trustedProxies": []any{"10.0.0.0/8"}, "ingress": at("enabled", true)},
 		at("serviceAccount.create", false),
 		at("serviceAccount.name", "relay"),
 		at("fullnameOverride", "hooks"),

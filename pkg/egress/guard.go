@@ -22,6 +22,8 @@ func (e *AddressBlockedError) Error() string {
 		return "destination blocked: http is not allowed, only https"
 	case OwnURL:
 		return "destination blocked: it points to this relay, which would turn each event into a new one"
+	case Denied:
+		return "destination blocked: its address is in a network that the operator of this relay has denied"
 	case Port:
 		return "destination blocked: a public address is reached at port 443 or 1024 to 65535 only"
 	case NotAName:

@@ -10,6 +10,8 @@ import (
 type Policy struct {
 	// Allow holds networks that may be reached although they are not public (RELAY_EGRESS_ALLOW).
 	Allow []netip.Prefix
+	// Deny holds networks that are blocked although they are public or inside Allow (RELAY_EGRESS_DENY).
+	Deny []netip.Prefix
 	// OwnAddrs holds the addresses of this machine and of the engines. They are blocked even if they are public: an
 	// engine may trust connections from this machine. Allow takes precedence.
 	OwnAddrs *OwnAddrs
@@ -23,7 +25,10 @@ type Policy struct {
 // inside Allow only if Allow contains mapped addresses.
 func (p Policy) ClassifyAddr(addr netip.Addr) TargetClass {
 	addr = addr.WithZone("")
-	if slices.ContainsFunc(p.Allow, func(allow netip.Prefix) bool { return allow.Contains(addr) }) {
+	switch {
+	case contains(p.Deny, addr), contains(p.Deny, addr.Unmap()):
+		return Denied
+	case contains(p.Allow, addr):
 		return Allowed
 	}
 	class := ClassifyAddr(addr)
@@ -31,6 +36,10 @@ func (p Policy) ClassifyAddr(addr netip.Addr) TargetClass {
 		return OwnAddress
 	}
 	return class
+}
+
+func contains(networks []netip.Prefix, addr netip.Addr) bool {
+	return slices.ContainsFunc(networks, func(n netip.Prefix) bool { return n.Contains(addr) })
 }
 
 // classifyTarget decides whether a connection is allowed. target is the resolved address; name tells whether the URL's

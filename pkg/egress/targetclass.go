@@ -9,7 +9,7 @@ type TargetClass string
 // Classes that may be reached.
 const (
 	Public  TargetClass = "public"  // global unicast, and not in a special-purpose registry
-	Allowed TargetClass = "allowed" // inside Policy.Allow, whatever else it is
+	Allowed TargetClass = "allowed" // inside Policy.Allow and outside Policy.Deny, whatever else it is
 )
 
 // Classes of addresses that are blocked.
@@ -39,6 +39,7 @@ const (
 	SegmentRouting      TargetClass = "segment_routing"
 	UniqueLocal         TargetClass = "unique_local"
 	OwnAddress          TargetClass = "own_address"
+	Denied              TargetClass = "denied" // inside Policy.Deny
 )
 
 // Targets that are blocked although their address is public, or before it is known.

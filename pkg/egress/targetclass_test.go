@@ -2,6 +2,7 @@ package egress
 
 import (
 	"net/netip"
+	"strings"
 	"testing"
 )
 
@@ -158,6 +159,36 @@ func TestPolicyClassifyAddr(t *testing.T) {
 	f("fe80::1%eth0", LinkLocal)
 	f("fd12::1%eth0", Allowed)
 	f("2606:4700::1%eth0", OwnAddress)
+}
+
+// What is denied is blocked whatever else it is, also by its IPv4-mapped form, and named so.
+func TestDeny(t *testing.T) {
+	networks := func(texts ...string) (all []netip.Prefix) {
+		for _, text := range texts {
+			all = append(all, netip.MustParsePrefix(text))
+		}
+		return all
+	}
+	p := Policy{Allow: networks("10.0.0.0/8", "::1/128", "::ffff:0:0/96"),
+		Deny: networks("8.8.4.0/24", "10.1.0.0/16", "2600:1f00::/24")}
+	for addr, want := range map[string]TargetClass{
+		"8.8.4.4": Denied, "8.8.8.8": Public, "10.1.2.3": Denied, "10.2.0.1": Allowed, "2600:1f16::1": Denied,
+		"2600:1f16::1%eth0": Denied, "2600:2000::1": Public, "::ffff:8.8.4.4": Denied, "::ffff:8.8.8.8": Allowed,
+	} {
+		if got := p.ClassifyAddr(netip.MustParseAddr(addr)); got != want {
+			t.Errorf("%s is %s, want %s", addr, got, want)
+		}
+	}
+	const text = "in a network that the operator of this relay has denied"
+	if err := newGuard(p, nil).checkCandidate("8.8.4.4:443", true); err == nil || !strings.Contains(err.Error(), text) {
+		t.Errorf("the guard returns %v", err)
+	}
+	if _, err := p.CheckURL("https://10.1.2.3/x"); err == nil || !strings.Contains(err.Error(), text) {
+		t.Errorf("a URL with a denied address returns %v", err)
+	}
+	if class := (Policy{Allow: networks("127.0.0.0/8"), Deny: networks("127.0.0.0/8")}); class.allowsLoopback() {
+		t.Error("localhost is allowed although it is denied")
+	}
 }
 
 func TestClassifyTarget(t *testing.T) {

@@ -93,6 +93,8 @@ func (p Policy) checkTarget(host string, port uint16) error {
 	if addr, err := netip.ParseAddr(host); err == nil {
 		if class := p.ClassifyAddr(addr); class == Allowed {
 			return nil
+		} else if class == Denied {
+			return urlError("names an address in a network that the operator of this relay has denied")
 		} else if class.Blocked() {
 			return urlError("names an address that is not public (%s); use the name of a public host%s", class, class.advice())
 		}

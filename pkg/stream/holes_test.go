@@ -2,12 +2,13 @@ package stream
 
 import (
 	"encoding/base64"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/eventrelay/relay/test/kit"
 )
 
 // metadata encodes holes, all of which must fit.
@@ -21,12 +22,13 @@ func metadata(t testing.TB, committed int64, holes ...Hole) string {
 }
 
 func TestHolesRoundTrip(t *testing.T) {
+	random := kit.Rand(t)
 	for range 500 {
-		committed := rand.Int64N(1 << 40)
+		committed := random.Int64N(1 << 40)
 		var runs []Hole
-		for at := committed; len(runs) < rand.IntN(50); {
-			from := at + 1 + rand.Int64N(1<<rand.IntN(20))
-			at = from + 1 + rand.Int64N(1<<rand.IntN(20))
+		for at := committed; len(runs) < random.IntN(50); {
+			from := at + 1 + random.Int64N(1<<random.IntN(20))
+			at = from + 1 + random.Int64N(1<<random.IntN(20))
 			runs = append(runs, Hole{from, at})
 		}
 		got, err := Commit{Offset: committed, Metadata: metadata(t, committed, runs...)}.Holes()

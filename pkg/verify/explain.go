@@ -62,6 +62,8 @@ type Finding struct {
 type layout struct {
 	header   string // that contains the signature
 	idHeader string // whose value and a full stop begin the signed text; "" for none
+	// optionalHeader is read if the request has it; "" for none.
+	optionalHeader string
 	// separators are the bytes between the items of the header; "" if its value is one signature.
 	separators string
 	prefix     string // of a signature
@@ -121,6 +123,9 @@ func (x *explainer) readHeaders() {
 		if name = http.CanonicalHeaderKey(name); name != "" && !slices.Contains(x.out.Headers, name) {
 			x.out.Headers = append(x.out.Headers, name)
 		}
+	}
+	if x.optionalHeader != "" && x.has(x.optionalHeader) {
+		x.out.Headers = append(x.out.Headers, x.optionalHeader)
 	}
 	value := x.value(x.header)
 	x.received = receivedMACs(value)

@@ -91,6 +91,9 @@ func (x *explainer) formFinding(algorithm string, got receivedMAC) []Finding {
 	case algorithm != x.form.algorithm() && x.configurable:
 		return finding("algorithm", "the signature is an HMAC-%s: set `verification.algorithm` to `%s`",
 			strings.ToUpper(algorithm), algorithm)
+	case algorithm != x.form.algorithm() && x.signsURL:
+		return finding("algorithm", "the signature is an HMAC-%s, and by %s it would be an HMAC-%s: let no proxy change "+
+			"this header", strings.ToUpper(algorithm), twilioSettings, strings.ToUpper(x.form.algorithm()))
 	case algorithm != x.form.algorithm():
 		return finding("algorithm", "the signature is an HMAC-%s, and %s signs with HMAC-%s: change the sender",
 			strings.ToUpper(algorithm), x.scheme.Title, strings.ToUpper(x.form.algorithm()))

@@ -399,6 +399,23 @@ func TestExplainTwilio(t *testing.T) {
 		fields, _ := signedFields(r.Body)
 		r.Header.Set(twilioHeader, base64SHA256().sign(*c, message{head: assumed, body: fields}))
 	})
+	f("algorithm", "HMAC-SHA256", assumed, form, func(r *Request, _ *Config) {
+		r.Header.Set(twilioSettings, "key=k,algorithm=HMAC_SHA256") // signed with HMAC-SHA1
+	})
+	f("algorithm", "names an algorithm other", assumed, form, func(r *Request, _ *Config) {
+		r.Header.Set(twilioSettings, "algorithm=HMAC_SHA512,algorithm=HMAC_SHA1")
+	})
+	f("header_repeated", twilioSettings, assumed, form, func(r *Request, _ *Config) {
+		r.Header[twilioSettings] = []string{"key=k", "key=k"}
+	})
+	const plain = "http://relay.example.com/in/token?a=1"
+	f("url", "`http://relay.example.com`", plain, form, func(r *Request, c *Config) {
+		fields, _ := signedFields(r.Body)
+		r.Header.Set(twilioHeader, base64SHA256().sign(*c, message{head: plain, body: fields}))
+		r.Header.Set(twilioSettings, "key=k,algorithm=HMAC_SHA256")
+	})
+	f("secret_kind", "`webhooks_sharedkey_`", assumed, form,
+		func(_ *Request, c *Config) { c.Secrets = []string{"webhooks_sharedkey_0000"} })
 	f("secret_whitespace", "a newline", assumed, form, func(r *Request, c *Config) {
 		fields, _ := signedFields(r.Body)
 		m := message{head: assumed, body: fields}

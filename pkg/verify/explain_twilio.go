@@ -21,12 +21,16 @@ func twilioMessages(address string, body []byte) (all []message) {
 	return all
 }
 
-// twilioFindings explains a body that cannot be the one that Twilio signed.
+// twilioFindings explains a body that cannot be the one that Twilio signed, or an unknown algorithm.
 func (x *explainer) twilioFindings() []Finding {
 	want, hashed := bodyHash(x.request.URL)
 	kind, _, _ := mime.ParseMediaType(x.value("Content-Type"))
 	_, isForm := signedFields(x.request.Body)
+	_, known := twilioForm(x.request)
 	switch {
+	case !known && x.value(twilioSettings) != "":
+		return finding("algorithm", "%s names an algorithm other than HMAC_SHA1 and HMAC_SHA256: choose one of them at "+
+			"Twilio", twilioSettings)
 	case hashed && !hashMatches(x.request.Body, want):
 		return finding("body_changed", "the body is not the one whose hash Twilio put into bodySHA256: let no proxy change "+
 			"the body")

@@ -18,7 +18,8 @@ const Twilio = "twilio"
 
 var twilio = Scheme{
 	Name: Twilio, Title: "Twilio", check: checkTwilio, sign: signTwilio, layout: twilioLayout,
-	secretsOfOtherUse: map[string]string{"SK": "the id of an API key", "AC": "the id of the account"},
+	secretsOfOtherUse: map[string]string{"SK": "the id of an API key", "AC": "the id of the account",
+		"webhooks_sharedkey_": "the id of a shared key"},
 	// Twilio parses responses as TwiML and reports an error if they are anything else.
 	Answer: &Answer{ContentType: "text/xml", Body: "<Response/>"},
 	Sample: Sample{
@@ -29,15 +30,20 @@ var twilio = Scheme{
 	},
 }
 
-const twilioHeader = "X-Twilio-Signature"
+const (
+	twilioHeader = "X-Twilio-Signature"
+	// twilioSettings is a header of signatures that a shared key made: `key=<id>,algorithm=<name>`.
+	twilioSettings = "X-Twilio-Webhooks-Signature-Settings"
+)
 
 // maxFormFields limits the parameters of a Twilio request. Twilio sends some dozens. Without a limit, sorting a body of
 // `a&a&a…` would need thirty times its size in memory.
 const maxFormFields = 1000
 
-// checkTwilio reads `X-Twilio-Signature: <base64>`, HMAC-SHA1 of the URL followed by the form parameters, keyed with
-// the account's auth token. If the body is not a form, its SHA-256 is in the query parameter bodySHA256 and the
-// signature covers only the URL. No time is signed, so the age cannot be checked.
+// checkTwilio reads `X-Twilio-Signature: <base64>`, an HMAC of the URL followed by the form parameters: HMAC-SHA1 with
+// the account's auth token, or the algorithm in twilioSettings with the secret of a shared key. If the body is not a
+// form, its SHA-256 is in the query parameter bodySHA256 and the signature covers only the URL. No time is signed, so
+// the age cannot be checked.
 //
 // Without bodySHA256 the body is always parsed as a form, whatever its Content-Type. Otherwise the signature of a
 // request without a body would be valid for any JSON body.
@@ -50,7 +56,8 @@ func twilioReason(c Config, r Request) Reason {
 	if reason != "" {
 		return reason
 	}
-	if !base64SHA1().wellFormed(signature) {
+	form, known := twilioForm(r)
+	if !known || !form.wellFormed(signature) {
 		return SignatureMalformed
 	}
 	var fields []byte
@@ -65,15 +72,36 @@ func twilioReason(c Config, r Request) Reason {
 		}
 	}
 	for _, address := range signedURLs(r.URL) {
-		if base64SHA1().verify(c.Secrets, message{head: address, body: fields}, signature) == "" {
+		if form.verify(c.Secrets, message{head: address, body: fields}, signature) == "" {
 			return ""
 		}
 	}
 	return SignatureMismatch
 }
 
-func twilioLayout(Config, Request) layout {
-	return layout{header: twilioHeader, form: base64SHA1(), signsURL: true}
+// twilioForm returns the form of a request's signature; false, and the usual form, if the request names an algorithm
+// that is not known.
+func twilioForm(r Request) (macForm, bool) {
+	settings, reason := singleValue(r.Header, twilioSettings)
+	if reason == SignatureMalformed {
+		return base64SHA1(), false
+	}
+	for item := range strings.SplitSeq(settings, ",") {
+		name, algorithm, _ := strings.Cut(item, "=")
+		if algorithm = strings.TrimSpace(algorithm); strings.TrimSpace(name) != "algorithm" || algorithm == "" {
+			continue
+		}
+		if strings.EqualFold(algorithm, "HMAC_SHA256") {
+			return base64SHA256(), true
+		}
+		return base64SHA1(), strings.EqualFold(algorithm, "HMAC_SHA1")
+	}
+	return base64SHA1(), true
+}
+
+func twilioLayout(_ Config, r Request) layout {
+	form, _ := twilioForm(r)
+	return layout{header: twilioHeader, optionalHeader: twilioSettings, form: form, signsURL: true}
 }
 
 func signTwilio(c Config, r Request, _ string) error {

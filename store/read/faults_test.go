@@ -16,13 +16,14 @@ import (
 	"github.com/eventrelay/relay/store/internal/storetest"
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/kit"
 )
 
 // TestEveryReadUnderFaults injects every kind of fault into every statement of every kind of read: the answer is
 // correct, or the error is ErrUnavailable. A list that was cut short is never returned as complete.
 func TestEveryReadUnderFaults(t *testing.T) {
 	b := newBench(t)
-	h := newHistory(b, storetest.Seed(t))
+	h := newHistory(b, kit.Seed(t))
 	h.clock = time.Now().Add(-3 * time.Hour) // few windows, so that a list takes few statements
 	h.addEvents(60)
 	for range 5 { // to recover

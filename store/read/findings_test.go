@@ -21,6 +21,7 @@ import (
 	"github.com/eventrelay/relay/store/internal/storetest"
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/kit"
 )
 
 // findingsModel is a list of hits with the findings that they should make.
@@ -309,7 +310,7 @@ func (m *findingsModel) usage() map[time.Time]int64 {
 // TestFindingsSurviveKills stores hits repeatedly, from random offsets on, as writers do that die between an insert and
 // its commit. After each time findings, occurrences, counters and usage are those of the hits.
 func TestFindingsSurviveKills(t *testing.T) {
-	seed := storetest.Seed(t)
+	seed := kit.Seed(t)
 	m := newFindingsModel(newBench(t), rand.New(rand.NewPCG(seed, 1)))
 	use := &usageHistory{bench: m.bench, rnd: m.rnd, found: m}
 	for range storetest.Rounds(2, 2, 30) {
@@ -349,7 +350,7 @@ func TestFindingsSurviveKills(t *testing.T) {
 // TestFindingPagesWhileHitsArrive: between two pages new findings arrive, known ones are seen again, and senders repeat
 // requests. Pages have each finding and each hit that was there at the first page once.
 func TestFindingPagesWhileHitsArrive(t *testing.T) {
-	m := newFindingsModel(newBench(t), rand.New(rand.NewPCG(storetest.Seed(t), 1)))
+	m := newFindingsModel(newBench(t), kit.Rand(t))
 	m.add(60)
 	w, _ := m.Writer(write.WriterConfig{})
 	r := m.Reader(w)

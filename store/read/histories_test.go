@@ -20,6 +20,7 @@ import (
 	"github.com/eventrelay/relay/store/internal/storetest"
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/kit"
 )
 
 // writerStatements are the beginnings of the statements that a writer runs.
@@ -183,7 +184,7 @@ func (h *faultHistory) compareDeadLetters() {
 // dead letters.
 func TestEveryWriteUnderFaults(t *testing.T) {
 	b := newBench(t)
-	h, g := newFaultHistory(b, storetest.Seed(t)), storetest.NewFaultProxy(b.Bench)
+	h, g := newFaultHistory(b, kit.Seed(t)), storetest.NewFaultProxy(b.Bench)
 	w, _ := b.Writer(g.WriterConfig(write.WriterConfig{InsertTimeout: time.Second}))
 	others := []storetest.Fault{storetest.Refused, storetest.Stuck, storetest.Cut, storetest.Torn, storetest.Half}
 	h.rnd.Shuffle(len(others), func(i, j int) { others[i], others[j] = others[j], others[i] })
@@ -227,7 +228,7 @@ func TestEveryWriteUnderFaults(t *testing.T) {
 // faults of ClickHouse, die between an insert and the commit, and restart from earlier offsets. Lists, statuses,
 // counters and usage agree with a model without faults.
 func TestHistoriesUnderFaults(t *testing.T) {
-	seed := storetest.Seed(t)
+	seed := kit.Seed(t)
 	for i := range storetest.Rounds(1, 1, 60) {
 		t.Run(fmt.Sprint(i), func(t *testing.T) { playHistory(t, seed+uint64(i)) })
 	}

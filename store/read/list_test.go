@@ -4,18 +4,20 @@ import (
 	"testing"
 	"time"
 
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/store/internal/storetest"
 	"github.com/eventrelay/relay/store/write"
-	gocmp "github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/eventrelay/relay/test/kit"
 )
 
 // TestListsAgreeWithModel compares lists with the model, over random histories and filters.
 // TestEveryPlanAppliesEveryFilter covers the filters; this test adds pages and combinations of many filters.
 func TestListsAgreeWithModel(t *testing.T) {
-	seed := storetest.Seed(t)
+	seed := kit.Seed(t)
 	b := newBench(t)
 	w, _ := b.Writer(write.WriterConfig{})
 	r := b.Reader(w)

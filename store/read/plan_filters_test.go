@@ -14,6 +14,7 @@ import (
 	"github.com/eventrelay/relay/store/internal/storetest"
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/kit"
 )
 
 // filterMembers returns the members of a query that are filters: all but the account and the page.
@@ -93,7 +94,7 @@ func TestEveryFilterIsDefined(t *testing.T) {
 // another plan, and the list agrees with the model. Each plan has each combination of filters once, with random values;
 // RELAY_TORTURE tries every value.
 func TestEveryPlanAppliesEveryFilter(t *testing.T) {
-	seed := storetest.Seed(t)
+	seed := kit.Seed(t)
 	b := newBench(t)
 	w, _ := b.Writer(write.WriterConfig{})
 	r := b.Reader(w)

@@ -2,7 +2,6 @@ package read_test
 
 import (
 	"errors"
-	"math/rand/v2"
 	"sync"
 	"testing"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"github.com/eventrelay/relay/store/internal/storetest"
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/kit"
 )
 
 // TestReceiptResultFollowsLogOrder sends every sequence of three receipts, each to an event of its own, and reads the
@@ -102,7 +102,8 @@ func TestReceiptResultFollowsLogOrder(t *testing.T) {
 		}
 	}
 	check()
-	b.RewindOffsets(func(_ stream.Partition, committed int64) int64 { return rand.Int64N(max(committed, 0) + 1) })
+	random := kit.Rand(t)
+	b.RewindOffsets(func(_ stream.Partition, committed int64) int64 { return random.Int64N(max(committed, 0) + 1) })
 	b.Exec("OPTIMIZE TABLE receipts FINAL")
 	b.Exec("OPTIMIZE TABLE receipt_firsts FINAL")
 	check()

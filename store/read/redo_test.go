@@ -1,15 +1,16 @@
 package read_test
 
 import (
-	"math/rand/v2"
 	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store/internal/storetest"
 	"github.com/eventrelay/relay/store/write"
-	gocmp "github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/eventrelay/relay/test/kit"
 )
 
 // TestRedoChangesNothing rewinds the writer to random offsets, as crashes between insert and commit do, and compares
@@ -42,8 +43,9 @@ func TestRedoChangesNothing(t *testing.T) {
 	if len(first) != n {
 		t.Fatalf("%d of %d events", len(first), n)
 	}
+	random := kit.Rand(t)
 	for range storetest.Rounds(2, 2, 5) {
-		b.RewindOffsets(func(_ stream.Partition, committed int64) int64 { return rand.Int64N(max(committed, 0) + 1) })
+		b.RewindOffsets(func(_ stream.Partition, committed int64) int64 { return random.Int64N(max(committed, 0) + 1) })
 		if diff := gocmp.Diff(first, read(), storetest.CompareIPs, cmpopts.EquateEmpty()); diff != "" {
 			t.Fatal(diff)
 		}

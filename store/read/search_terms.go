@@ -94,22 +94,30 @@ func searchText(q *ch.Query, text string) {
 	q.Add(" AND (").Add(function).Add("body").Add(closing).Add(", ").Literal(text).Add(") > 0 OR ")
 	q.Add(function).Add("headers").Add(closing).Add(", ").Literal(text).Add(") > 0")
 	if pattern := escapedText(text); pattern != "" {
-		q.Add(" OR position(body, ").Literal(`\`).Add(") > 0 AND match(body, ").Literal(pattern).Add(")")
+		q.Add(" OR position(body, ").Literal(`\`).Add(") > 0 AND match(replaceAll(body, ").
+			Literal(`\\`).Add(", ").Literal(`\u005c`).Add("), ").Literal(pattern).Add(")")
 	}
 	searchID(q, strings.ToLower(text))
 	q.Add(")")
 }
 
-// escapedASCII are the printable ASCII characters that some JSON encoder writes as an escape: quote and backslash by
-// the rules of JSON, the slash in PHP, the others in encoders that keep JSON safe inside HTML (Go, .NET).
-const escapedASCII = "\"\\/<>&'+`"
+// escapedASCII are the ASCII characters that some JSON encoder writes as an escape: quote, backslash and control
+// characters by the rules of JSON, the slash in PHP, the others in encoders that keep JSON safe inside HTML (Go, .NET).
+const escapedASCII = "\"\\/<>&'+`\x7f" +
+	"\x00\x01\x02\x03\x04\x05\x06\x07\b\t\n\v\f\r\x0e\x0f" +
+	"\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f"
+
+// shortEscapes are the characters that JSON may write as a backslash and the letter at the same place in shortLetters;
+// the backslash is another.
+const shortEscapes, shortLetters = "\"/\b\f\n\r\t", `"/bfnrt`
 
 // mayBeEscaped reports whether a JSON encoder writes a character as an escape. Python and PHP do so by default with all
 // that is not ASCII.
 func mayBeEscaped(r rune) bool { return r > 127 || strings.ContainsRune(escapedASCII, r) }
 
 // escapedText returns a regular expression that finds a text, in any case, in JSON that has escapes for some of its
-// characters; "" for a text without characters that may be escaped.
+// characters; "" for a text without characters that may be escaped. In the JSON each \\ has to be written as \u005c, so
+// that every other backslash begins an escape.
 func escapedText(text string) string {
 	if !strings.ContainsFunc(text, mayBeEscaped) {
 		return ""
@@ -122,8 +130,8 @@ func escapedText(text string) string {
 			continue
 		}
 		b.WriteString("(?:" + regexp.QuoteMeta(string(r)))
-		if strings.ContainsRune(`"\/`, r) {
-			b.WriteString(`|\\` + regexp.QuoteMeta(string(r)))
+		if i := strings.IndexRune(shortEscapes, r); i >= 0 {
+			b.WriteString(`|\\` + regexp.QuoteMeta(shortLetters[i:i+1]))
 		}
 		for c := r; ; { // the character in both cases
 			b.WriteByte('|')

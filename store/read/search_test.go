@@ -22,6 +22,7 @@ import (
 	"github.com/eventrelay/relay/store/internal/storetest"
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/kit"
 )
 
 // matchesModel reports whether an event matches a search, in the simplest way.
@@ -55,7 +56,7 @@ func matchesModel(e *event.Event, s *event.Search) bool {
 	return true
 }
 
-var jsonEscape = regexp.MustCompile(`\\(["\\/]|u[dD][89abAB]..\\u[dD][c-fC-F]..|u[0-9a-fA-F]{4})`)
+var jsonEscape = regexp.MustCompile(`\\(["\\/bfnrt]|u[dD][89abAB]..\\u[dD][c-fC-F]..|u[0-9a-fA-F]{4})`)
 
 // unescapedJSON decodes the escapes that JSON encoders are known to make.
 func unescapedJSON(body string) string {
@@ -197,7 +198,7 @@ func TestSearchAgreesWithModel(t *testing.T) {
 func searchAgreesWithModel(b *bench, t *testing.T) {
 	w, _ := b.Writer(write.WriterConfig{})
 	const n = 150
-	rnd := rand.New(rand.NewPCG(storetest.Seed(t), 11))
+	rnd := rand.New(rand.NewPCG(kit.Seed(t), 11))
 	events := produceSearchable(b, rnd, n)
 	for i, e := range events {
 		if i%4 == 0 {

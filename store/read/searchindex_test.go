@@ -15,6 +15,7 @@ import (
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/store/schema"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/kit"
 )
 
 // marks returns the number of granules that ClickHouse has selected for reading since it started.
@@ -78,7 +79,7 @@ func TestTextIndexSkipsGranulesAndFindsTheSame(t *testing.T) {
 			event.Search{Body: []event.BodyMatch{{Members: strings.Split(path, "."), Values: []string{"needle"}}}})
 	}
 	const every = 4 // TestSearchAgreesWithModel searches without the index
-	first := int(storetest.Seed(t) % every)
+	first := int(kit.Seed(t) % every)
 	for i, s := range searches {
 		var want []id.ID
 		for _, e := range events {

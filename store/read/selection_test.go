@@ -16,6 +16,7 @@ import (
 	"github.com/eventrelay/relay/store/internal/storetest"
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/kit"
 )
 
 // TestSelectionAgreesWithModel compares selections, and the stored events of them, with the model of the lists.
@@ -23,7 +24,7 @@ func TestSelectionAgreesWithModel(t *testing.T) {
 	b := newBench(t)
 	w, _ := b.Writer(write.WriterConfig{})
 	r := b.Reader(w)
-	h := newHistory(b, storetest.Seed(t))
+	h := newHistory(b, kit.Seed(t))
 	queries := storetest.Rounds(8, 8, 12)
 	if storetest.TwoShards(t) {
 		h.clock = time.Now().Add(-10 * time.Hour) // few windows, so that a list takes few statements

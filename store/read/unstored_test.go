@@ -18,6 +18,7 @@ import (
 	"github.com/eventrelay/relay/store/internal/storetest"
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/kit"
 )
 
 // unstoredBench has a writer that flushes only when it is asked to, and a reader in its process.
@@ -29,7 +30,7 @@ type unstoredBench struct {
 }
 
 func newUnstoredBench(t *testing.T) *unstoredBench {
-	b := &unstoredBench{history: newHistory(newBench(t), storetest.Seed(t))}
+	b := &unstoredBench{history: newHistory(newBench(t), kit.Seed(t))}
 	b.Erased = func(d id.ID) bool { e := b.erased.Load(); return e != nil && *e == d }
 	b.writer, _ = b.Writer(write.WriterConfig{FlushEvery: time.Hour, FlushRows: 100_000, FlushBytes: 64 << 20})
 	b.reader = b.Reader(b.writer)

@@ -15,6 +15,7 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store/internal/storetest"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/kit"
 )
 
 // jsonWriter writes random JSON, in all the forms that JSON allows.
@@ -155,7 +156,7 @@ func TestSearchOfUnusualBodiesAgreesWithModel(t *testing.T) {
 
 func searchOfUnusualBodies(b *bench, t *testing.T) {
 	w, _ := b.Writer(write.WriterConfig{})
-	seed := storetest.Seed(t)
+	seed := kit.Seed(t)
 	a := jsonWriter{rand.New(rand.NewPCG(seed, 1))}
 	var events []*event.Event
 	var records []*stream.Record
@@ -208,5 +209,36 @@ func TestSearchBesideIncompleteUTF8(t *testing.T) {
 		Account: storetest.Account, Search: &event.Search{Text: "GRÖßE"}, Limit: 100, Since: time.Now().Add(-time.Hour)})
 	if len(ids) != 5 {
 		t.Errorf("found %d of 5", len(ids))
+	}
+}
+
+// JSON writes control characters as escapes only; a search finds them, and no escaped backslash before a letter.
+func TestSearchFindsEscapedControlCharacters(t *testing.T) {
+	b := newIndexed(t)
+	w, _ := b.Writer(write.WriterConfig{})
+	var events []*event.Event
+	for _, body := range []string{`{"a":"\u0000nul"}`, `{"a":"line\nbreak"}`, `{"a":"line\u000Abreak"}`, "line\nbreak",
+		"\x00", `{"a":"\\u0000"}`, `{"a":"C:\\new"}`, `{"a":"C:\\\new"}`, `{"a":"\u007f\u001b[0m"}`, `{"a":"\b\f\r\t"}`,
+		`{"a":"Ö\n"}`} {
+		e := b.Event(1, func(e *event.Event) { e.Body = []byte(body) })
+		b.ProduceEvents(e)
+		events = append([]*event.Event{e}, events...)
+	}
+	r := b.Reader(w)
+	b.BuildIndexes(r)
+	for _, text := range []string{"\x00", "\x00NUL", "\new", "line\nbreak", "LINE\nBREAK", "\x7f\x1b", "\b\f\r\t",
+		"ö\n", "\\\n"} {
+		s := event.Search{Text: text}
+		var want []id.ID
+		for _, e := range events {
+			if matchesModel(e, &s) {
+				want = append(want, e.ID)
+			}
+		}
+		got, _, _ := allPages(t, r,
+			event.Query{Account: storetest.Account, Search: &s, Limit: 100, Since: time.Now().Add(-time.Hour)})
+		if !slices.Equal(got, want) || len(want) == 0 || len(want) == len(events) {
+			t.Errorf("%q finds %d events, want %d", text, len(got), len(want))
+		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/eventrelay/relay/store/internal/storetest"
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/kit"
 )
 
 // usageHistory is a list of events with the use that they should count as.
@@ -193,7 +194,7 @@ func (b *usageHistory) compareUsage(r *read.Reader, spans int) {
 // two steps. After each time every event counts once.
 func TestUsageSurvivesKills(t *testing.T) {
 	kills := storetest.Rounds(2, 2, 50)
-	seed := storetest.Seed(t)
+	seed := kit.Seed(t)
 	b := &usageHistory{bench: newBench(t), rnd: rand.New(rand.NewPCG(seed, 1))}
 	for range kills {
 		b.addEvents(60)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/eventrelay/relay/store/internal/storetest"
 	"github.com/eventrelay/relay/store/schema"
+	"github.com/eventrelay/relay/test/kit"
 )
 
 // fakeMigrations are invented for these tests and follow the program's own: the first two expand, the third removes
@@ -120,7 +121,7 @@ func TestInterruptedMigrationIsCompleted(t *testing.T) {
 	want := b.TableDefinitions()
 	g := storetest.NewFaultProxy(b.Bench)
 	faults := [][2]storetest.Fault{{storetest.Cut, storetest.Lost}, {storetest.Lost, storetest.Cut}}
-	first := storetest.Seed(t) % 2
+	first := kit.Seed(t) % 2
 	for _, f := range append(slices.Clone(faults[first:]), faults[:first]...)[:storetest.Rounds(1, 1, 2)] {
 		b.DropDatabase()
 		n := 0

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -17,6 +16,7 @@ import (
 	"github.com/eventrelay/relay/store/internal/storetest"
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/kit"
 )
 
 // runChores runs an eraser and an expirer until the returned function is called.
@@ -64,7 +64,7 @@ func TestChoresUnderFaults(t *testing.T) {
 			b.QuerySum("SELECT count() FROM attempts WHERE req_headers != ''")
 	}
 	others := []storetest.Fault{storetest.Refused, storetest.Half, storetest.Cut, storetest.Torn}
-	rnd := rand.New(rand.NewPCG(storetest.Seed(t), 1))
+	rnd := kit.Rand(t)
 	rnd.Shuffle(len(others), func(i, j int) { others[i], others[j] = others[j], others[i] })
 	for _, f := range slices.Concat([]storetest.Fault{storetest.Lost, storetest.Stuck},
 		others[:storetest.Rounds(1, 1, len(others))]) {

@@ -151,7 +151,7 @@ func (w *commitWatch) finish(t *testing.T) {
 func TestCutOffAndOneOwner(t *testing.T) {
 	t.Parallel()
 	skipShort(t)
-	seed := faultSeed(t)
+	seed := kit.Seed(t)
 	c := newNamespacedCluster(t, "cut", []string{"a", "b", "c", "front", "other", "ahead"})
 	nodes := c.start("a", "b", "c")
 	t.Run("sessions end on every node", func(t *testing.T) { sessionsOnThreeNodes(t, c) })

@@ -18,7 +18,7 @@ import (
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	skipShort(t)
-	seed := faultSeed(t)
+	seed := kit.Seed(t)
 	env := []string{"RELAY_TAKEOVER_SECONDS=6", allowHTTP}
 	t.Run("three nodes", func(t *testing.T) {
 		t.Parallel()

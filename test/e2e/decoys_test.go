@@ -4,7 +4,6 @@ import (
 	"encoding/base64"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"regexp"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/apikey"
+	"github.com/eventrelay/relay/test/kit"
 )
 
 // compareDecoys sends what a thief would try to a decoy and to the real thing. The answers are equal, byte for byte.
@@ -162,8 +162,9 @@ func (p *process) timeDecoys(t *testing.T, wires []plantedTripwire) {
 func (p *process) timeRequests(t *testing.T, name, method string, urls, keys [2]string) {
 	const requests, most = 10_000, 0.05
 	var times [2][]time.Duration
+	random := kit.Rand(t)
 	for range requests {
-		i := rand.IntN(2)
+		i := random.IntN(2)
 		req, err := http.NewRequest(method, urls[i], strings.NewReader(`{"type":"ping"}`))
 		if err != nil {
 			t.Fatal(err)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"os"
 	"slices"
@@ -15,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/eventrelay/relay/test/kit"
 )
 
 // traffic posts numbered events to ingest URLs in turn and records which were answered 2xx.
@@ -236,8 +237,9 @@ func TestKillEverything(t *testing.T) {
 	tr := startTraffic(rounds(16, 16, 64), time.Duration(rounds(50, 50, 80))*time.Millisecond, in)
 	kills := rounds(2, 3, 20)
 	var worst time.Duration
+	random := kit.Rand(t)
 	for range kills {
-		time.Sleep(time.Duration(300+rand.IntN(1200)) * time.Millisecond)
+		time.Sleep(time.Duration(300+random.IntN(1200)) * time.Millisecond)
 		p.kill()
 		began := time.Now()
 		p.start()
@@ -264,8 +266,9 @@ func TestKillClickHouse(t *testing.T) {
 	endpoint, in, _ := p.endpoint(map[string]any{"destinations": []any{dest.URL}})
 	tr := startTraffic(8, time.Duration(rounds(10, 10, 0))*time.Millisecond, in)
 	kills := rounds(1, 2, 25)
+	random := kit.Rand(t)
 	for range kills {
-		time.Sleep(time.Duration(300+rand.IntN(900)) * time.Millisecond)
+		time.Sleep(time.Duration(300+random.IntN(900)) * time.Millisecond)
 		if err := syscall.Kill(childOf(t, p.cmd.Process.Pid), syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}

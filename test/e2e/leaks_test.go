@@ -6,13 +6,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/eventrelay/relay/test/kit"
 )
 
 // drain creates a log drain and returns the path of its URL: the address of a process changes.
@@ -92,15 +93,16 @@ func TestLeaksSurviveKills(t *testing.T) {
 			}
 		})
 	}
+	random := kit.Rand(t)
 	for kill := range rounds(1, 2, 20) {
-		after := int64(1 + (kill+rand.IntN(2))*requests/(rounds(1, 2, 20)+1))
+		after := int64(1 + (kill+random.IntN(2))*requests/(rounds(1, 2, 20)+1))
 		eventually(t, arrival, func() string {
 			if n := accepted.Load(); n < after && n < requests {
 				return fmt.Sprintf("%d requests were accepted", n)
 			}
 			return ""
 		})
-		<-time.After(time.Duration(rand.IntN(300)) * time.Millisecond) // anywhere between two acknowledgements
+		<-time.After(time.Duration(random.IntN(300)) * time.Millisecond) // anywhere between two acknowledgements
 		p.kill()
 		p.start()
 	}

@@ -270,7 +270,7 @@ func (p *process) awaitExit(limit time.Duration) error {
 	}
 }
 
-var adminLine = regexp.MustCompile(`metrics and pprof" node=\S+ addr=(\S+)`)
+var adminLine = regexp.MustCompile(`serving metrics(?: and pprof)?" node=\S+ addr=(\S+)`)
 
 // adminAddress returns the address of the admin server, "" if it is not in the log yet.
 func (p *process) adminAddress() string {

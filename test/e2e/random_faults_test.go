@@ -189,7 +189,7 @@ type brokenCluster struct {
 // breakAtRandom breaks a cluster on that Kafka under load, and checks what it has done.
 func breakAtRandom(t *testing.T, name, kafka string, storm time.Duration, logFaults func(*cluster) []fault,
 	env ...string) {
-	b := &brokenCluster{t: t, seed: faultSeed(t), limiter: startEngine(t, "redis"), store: startEngine(t, "clickhouse"),
+	b := &brokenCluster{t: t, seed: kit.Seed(t), limiter: startEngine(t, "redis"), store: startEngine(t, "clickhouse"),
 		faults: &faultInjector{t: t, stop: make(chan struct{})}}
 	site := newWebsite(t)
 	b.cluster = newCluster(t, engines{kafka, b.limiter.url, b.store.url}, name, append(env, allowHTTP,

@@ -2,13 +2,14 @@ package e2e
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/eventrelay/relay/test/kit"
 )
 
 // failedEvents creates an endpoint with n events that failed finally. Its destination fails until repair is called.
@@ -192,16 +193,17 @@ func TestRecoverySurvivesKills(t *testing.T) {
 	if job["total"] != float64(2*failing) {
 		t.Fatalf("the job has selected %v of %d", job["total"], 2*failing)
 	}
+	random := kit.Rand(t)
 	kill(0)
 	job = p.awaitJob(t, job, time.Minute, "ready")
 	p.doAction(job, "canary")
-	kill(time.Duration(rand.IntN(60)) * time.Millisecond)
+	kill(time.Duration(random.IntN(60)) * time.Millisecond)
 	job = p.awaitJob(t, job, time.Minute, "awaiting_approval")
 	kill(0)
 	job = p.awaitJob(t, job, time.Minute, "awaiting_approval")
 	p.doAction(job, "continue")
 	for range rounds(0, 2, 15) {
-		kill(time.Duration(rand.IntN(800)) * time.Millisecond)
+		kill(time.Duration(random.IntN(800)) * time.Millisecond)
 		p.awaitJob(t, job, time.Minute, "running", "completed")
 	}
 	job = p.awaitJob(t, job, 5*time.Minute, "completed")

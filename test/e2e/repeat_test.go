@@ -3,7 +3,6 @@ package e2e
 import (
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"strings"
@@ -13,6 +12,8 @@ import (
 	"time"
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"github.com/eventrelay/relay/test/kit"
 )
 
 // isSignedBy reports whether the official Standard Webhooks library accepts a delivery's signature with the secret.
@@ -215,8 +216,9 @@ func TestProvidersRetryThroughKills(t *testing.T) {
 			}
 		})
 	}
+	random := kit.Rand(t)
 	for range kills {
-		time.Sleep(time.Duration(500+rand.IntN(500)) * time.Millisecond)
+		time.Sleep(time.Duration(500+random.IntN(500)) * time.Millisecond)
 		node.kill()
 		node.start()
 	}

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/eventrelay/relay/test/kit"
 )
 
 // statementKiller is a proxy between a relay and ClickHouse. It kills ClickHouse during the next statement that
@@ -26,12 +28,15 @@ type statementKiller struct {
 	mu     sync.Mutex // guards what follows
 	word   string
 	killed chan struct{} // closed when the process has ended
+	after  time.Duration // from the statement to the kill
+	random *rand.Rand
 }
 
 func newSurgeon(t *testing.T, store *process) (s *statementKiller, address string) {
-	s = &statementKiller{t: t, store: store, proxy: &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+	s = &statementKiller{t: t, store: store, random: kit.Rand(t)}
+	s.proxy = &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(&url.URL{Scheme: "http", Host: store.url}) // with the engine's own Host, because it refuses others
-	}}}
+	}}
 	s.proxy.ErrorHandler = func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) }
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
@@ -43,6 +48,7 @@ func (s *statementKiller) killDuring(word string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.word, s.killed = word, make(chan struct{})
+	s.after = time.Duration(s.random.Int64N(int64(4 * time.Millisecond)))
 }
 
 func (s *statementKiller) match(statement string) chan struct{} {
@@ -70,7 +76,7 @@ func (s *statementKiller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.proxy.ServeHTTP(w, r)
 		return
 	}
-	time.AfterFunc(time.Duration(rand.Int64N(int64(4*time.Millisecond))), func() {
+	time.AfterFunc(s.after, func() {
 		s.store.kill()
 		close(hit)
 	})
@@ -120,11 +126,11 @@ func (p *process) eraseDuringKill(s *statementKiller, endpoint string) (left fun
 func TestKillClickHouseInAStatement(t *testing.T) {
 	skipShort(t)
 	t.Parallel()
+	s, address := newSurgeon(t, startEngine(t, "clickhouse"))
 	some := func(most int, words ...string) []string {
-		rand.Shuffle(len(words), func(i, j int) { words[i], words[j] = words[j], words[i] })
+		s.random.Shuffle(len(words), func(i, j int) { words[i], words[j] = words[j], words[i] })
 		return words[:rounds(0, most, len(words))]
 	}
-	s, address := newSurgeon(t, startEngine(t, "clickhouse"))
 	c := newCluster(t, engines{sharedEngine(t, "kafka"), "127.0.0.1:1", address}, "operated", "RELAY_LEDGER_SECONDS=10")
 	s.database = strings.TrimSuffix(c.prefix, ".")
 	for _, word := range some(1, "CREATE TABLE", "CREATE MATERIALIZED", "schema_version (version, name") {

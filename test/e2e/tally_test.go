@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -207,21 +206,6 @@ func mergeOutages(outages []outage) []outage {
 		all = append(all, o)
 	}
 	return all
-}
-
-// faultSeed returns the seed of a randomised test: RELAY_SEED, or a new one. It is logged, so that a failure can be
-// repeated.
-func faultSeed(t *testing.T) uint64 {
-	t.Helper()
-	seed := uint64(time.Now().UnixNano())
-	if text := os.Getenv("RELAY_SEED"); text != "" {
-		var err error
-		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
-			t.Fatalf("RELAY_SEED: %v", err)
-		}
-	}
-	t.Logf("RELAY_SEED=%d", seed)
-	return seed
 }
 
 // lastNumber is the number of the last posted event of all loads, so that no two loads share a number.

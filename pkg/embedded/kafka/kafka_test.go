@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"net"
 	"os"
 	"sync"
@@ -14,6 +13,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"go.uber.org/goleak"
+
+	"github.com/eventrelay/relay/test/kit"
 )
 
 // TestMain runs the tests or, in a child process of a test, the broker that the test kills.
@@ -105,19 +106,10 @@ func createTopicsBy(tb testing.TB, cl *kgo.Client, partitions int32, configs map
 	}
 }
 
-// fixedAddr returns a loopback address that is free and stays the same when a broker restarts. It is
-// below the ports that the kernel gives to outgoing connections.
+// fixedAddr returns a loopback address that stays the same when a broker restarts.
 func fixedAddr(tb testing.TB) string {
 	tb.Helper()
-	for range 100 {
-		addr := fmt.Sprintf("127.0.0.1:%d", 20000+rand.IntN(10000))
-		if l, err := net.Listen("tcp", addr); err == nil {
-			l.Close()
-			return addr
-		}
-	}
-	tb.Fatal("no free port")
-	return ""
+	return fmt.Sprintf("127.0.0.1:%d", kit.FreePort(tb))
 }
 
 func endOf(tb testing.TB, cl *kgo.Client, topic string, partition int32) int64 {

@@ -3,7 +3,6 @@ package kafka
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -45,12 +44,13 @@ func TestSIGKILL(t *testing.T) {
 	c := newCommitter(t, addr)
 	load.Go(func() { c.run(ctx) })
 
+	random := kit.Rand(t)
 	for range 5 {
 		at, commits := produced.Load(), c.commits.Load()
 		kit.WaitFor(t, "records and commits since the last kill", func() bool {
 			return produced.Load() > at+500 && c.commits.Load() > commits
 		})
-		time.Sleep(rand.N(100 * time.Millisecond))
+		time.Sleep(time.Duration(random.Int64N(int64(100 * time.Millisecond))))
 		broker.kill(t)
 		broker = startBroker(t, addr, dir)
 	}

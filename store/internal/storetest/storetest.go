@@ -14,7 +14,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -97,20 +96,6 @@ func Rounds(short, normal, torture int) int {
 		return short
 	}
 	return normal
-}
-
-// Seed returns the seed of a randomised test: RELAY_SEED, or a new one. It is logged.
-func Seed(t testing.TB) uint64 {
-	t.Helper()
-	seed := uint64(time.Now().UnixNano())
-	if text := os.Getenv("RELAY_SEED"); text != "" {
-		var err error
-		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
-			t.Fatalf("RELAY_SEED: %v", err)
-		}
-	}
-	t.Logf("RELAY_SEED=%d", seed)
-	return seed
 }
 
 // CompareIPs lets cmp compare IP addresses and networks.

@@ -21,6 +21,13 @@
 {{- end -}}
 {{- end -}}
 
+{{/* Without X-Forwarded-For all clients of an ingress are one: wrong passwords of a stranger keep everybody from signing in. */}}
+{{- define "eventrelay.checkProxies" -}}
+{{- if and (or .Values.ingress.enabled .Values.gateway.enabled) (not .Values.trustedProxies) -}}
+{{- fail "trustedProxies: is required with ingress.enabled or gateway.enabled: set it to the networks of the ingress controller's or gateway's pods, such as [10.20.0.0/16]; without it the limits of clients and of wrong passwords take all clients for one" -}}
+{{- end -}}
+{{- end -}}
+
 {{- define "eventrelay.selector" -}}
 app.kubernetes.io/name: {{ include "eventrelay.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}

@@ -54,6 +54,7 @@ migrate, which may run before the others exist.
 {{- $variables := dict "RELAY_KAFKA_BROKERS" (join "," .Values.kafka.brokers) }}
 {{- if .Values.kafka.tls.enabled }}{{ $_ := set $variables "RELAY_KAFKA_TLS" "system" }}{{ end }}
 {{- if .Values.egress.allow }}{{ $_ := set $variables "RELAY_EGRESS_ALLOW" (join "," .Values.egress.allow) }}{{ end }}
+{{- if .Values.egress.deny }}{{ $_ := set $variables "RELAY_EGRESS_DENY" (join "," .Values.egress.deny) }}{{ end }}
 {{- if .Values.goMemoryLimit }}{{ $_ := set $variables "GOMEMLIMIT" .Values.goMemoryLimit }}{{ end }}
 {{- range $name, $value := .Values.settings }}
 {{- if kindIs "slice" $value }}{{ $value = join "," $value }}{{ end }}
