@@ -2,7 +2,7 @@
 import {
   b, charsets, colon, dash, entropy, equal, limit, next, percentLevel, read, readText, rounding, within,
 } from './text.js'
-import { labelEnd, maxPassword, maxUser, userEnd } from './places.js'
+import { isQuote, labelEnd, maxPassword, maxUser, skipJoint, userEnd } from './places.js'
 
 export const hidden = '***'
 
@@ -87,6 +87,11 @@ export function canonical(r, secret) {
       const c = read(i)
       behind = next
       if (isPEM && c === dash && readText(i, '-----END') > 0) break
+      const joint = isPEM && isQuote(c) ? skipJoint(i).joint : -1
+      if (joint >= 0) {
+        behind = joint
+        continue
+      }
       if (!isPEM || charsets.base64[c]) out += String.fromCharCode(c)
     }
     return isPEM || out.length !== secret.length ? out : secret

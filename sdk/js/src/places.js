@@ -9,6 +9,8 @@ const maxName = 48
 export const maxOperator = 64
 export const maxLabel = 40
 const minLine = 48
+const maxExcerpt = 384
+const maxJoint = 256
 export const maxUser = 128
 export const maxPassword = 256
 export const maxHost = 255
@@ -61,7 +63,7 @@ export function labelEnd(i) {
 }
 
 function pemEnd(i) {
-  let [first, line, total, found, end] = ['', 0, 0, false, i]
+  let [first, line, total, found, end, isList] = ['', 0, 0, false, i, false]
   while (i < limit) {
     const c = read(i)
     let behind = next
@@ -77,6 +79,11 @@ function pemEnd(i) {
       end = behind
     } else if (isIn('\n\r\t :,.', c)) {
       line = 0
+    } else if (isQuote(c)) {
+      const { joint, comma } = skipJoint(i)
+      isList ||= comma && total === 0
+      behind = joint < 0 || (comma && !isList) ? limit : joint
+      line = 0
     } else {
       behind = limit
     }
@@ -85,8 +92,27 @@ function pemEnd(i) {
   return !found || isExcerpt(first, total) ? -1 : end
 }
 
+export function skipJoint(i) {
+  let [joint, comma] = [-1, false]
+  read(i)
+  i = next
+  for (let n = 0; i < limit && n < maxJoint; n++) {
+    const colour = skipColour(i)
+    if (colour > i) {
+      i = colour
+      continue
+    }
+    const c = read(i)
+    if (isQuote(c)) joint = next
+    else if (c === 44 && !comma) comma = true
+    else if (!isIn(' \t\n\r+-', c)) break
+    i = next
+  }
+  return { joint, comma }
+}
+
 function isExcerpt(first, total) {
-  if (!/^[^=]{6}([^=][^=]|[^=]=|==)$/.test(first)) return false
+  if (total >= maxExcerpt || !/^[^=]{6}([^=][^=]|[^=]=|==)$/.test(first)) return false
   const der = atob(first)
   return der.charCodeAt(0) === 0x30 && der.charCodeAt(1) === 0x82 &&
     Math.floor(total * 3 / 4) < (((der.charCodeAt(2) << 8) | der.charCodeAt(3)) >> 1)
@@ -174,7 +200,7 @@ function skipSuffix(i) {
   return end > i && isSeparator(at(end - 1)) ? i : end
 }
 
-const isQuote = (c) => isIn('"\'`', c)
+export const isQuote = (c) => isIn('"\'`', c)
 const char = (i) => (i < limit ? read(i) : (setNext(i), 0))
 
 function readAssignment(start, nameEnd) {
