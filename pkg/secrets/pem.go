@@ -82,8 +82,8 @@ func readLabelText(b []byte, i int, text string) int {
 	return i
 }
 
-// pemEnd returns the end of a body and of its last line, -1 if there is no body. Lines may end as in JSON, may be quoted
-// one by one, and may contain headers (RFC 1421, section 4.6).
+// pemEnd returns the end of a body and of its last line, -1 if there is no body. Lines may end as in JSON, may be
+// quoted one by one, and may contain headers (RFC 1421, section 4.6).
 func pemEnd(b []byte, i int) int {
 	var first [8]byte // characters of base64
 	line, total, found, end := 0, 0, false, i
@@ -128,10 +128,10 @@ func pemEnd(b []byte, i int) int {
 	return end
 }
 
-// skipJoint returns the position behind what is between two lines of a text that are quoted one by one, from the quote
-// that ends a line to the one that begins the next; -1 if the text ends. Node.js joins lines with +, Python with white
-// space; the diff of an assertion begins lines with + or -; what is printed twice has quotes around quotes. comma is set
-// if the lines are elements of an array.
+// skipJoint skips what is between two lines that are quoted one by one: from the quote that ends a line to the one that
+// begins the next; it returns -1 if the text ends. Node.js joins lines with +, Python with white space; the diff of an
+// assertion begins lines with + or -; what is printed twice has quotes around quotes. comma is set if the lines are
+// elements of an array.
 func skipJoint(b []byte, i int) (next int, comma bool) {
 	_, i = readChar(b, i)
 	next = -1
@@ -154,8 +154,8 @@ func skipJoint(b []byte, i int) (next int, comma bool) {
 	return next, comma
 }
 
-// isExcerpt reports whether a few lines and less than half of a key are there, as in examples. A key is a sequence in DER that says its
-// length (ITU-T X.690, section 8.1.3): 30 82 and two bytes.
+// isExcerpt reports whether a few lines and less than half of a key are there, as in examples. A key is a sequence in
+// DER that says its length (ITU-T X.690, section 8.1.3): 30 82 and two bytes.
 func isExcerpt(first []byte, total int) bool {
 	var der [6]byte
 	if n, err := base64.StdEncoding.Decode(der[:], first); n < 4 || err != nil || der[0] != 0x30 || der[1] != 0x82 {
