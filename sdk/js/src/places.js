@@ -133,30 +133,48 @@ export function uri(start, after) {
   const user = readText(scheme, '://')
   if (user < 0) return none
   const level = percentLevel(scheme)
-  let from = userEnd(user, colon, maxUser, level)
+  let from = userEnd(user, level)
   if (from < 0) return none
   read(from)
   from = next
-  const password = userEnd(from, 64, maxPassword, level)
-  if (password - from < 6 || isPlaceholder(b.slice(from, password))) return none
-  read(password)
-  const host = next
-  const end = hostEnd(host)
-  return end === host ? none : span(start, from, password, end)
+  const { end, isShort } = passwordEnd(from, level)
+  if (end < 0 || isShort || isPlaceholder(b.slice(from, end))) return none
+  read(end)
+  return span(start, from, end, hostEnd(next))
 }
 
-export function userEnd(i, delimiter, most, level) {
-  for (let n = 0; i < limit && n <= most; n++) {
+export function passwordEnd(from, level) {
+  let [end, isShort, ats] = [-1, false, 0]
+  for (let i = from, n = 0; i < limit && n <= maxPassword; n++) {
     const c = read(i)
     const behind = next
     if (percentLevel(i) <= level) {
-      if (c === delimiter) return i
-      if (c <= 32 || isIn('"\'`<>/@\\', c)) return -1
+      if (c === 64) {
+        ats++
+        if (hostEnd(behind) > behind) [end, isShort] = [i, ats === 1 && i - from < 6]
+      } else if (endsUser(c) || (ats > 0 && isIn('?#', c))) {
+        break
+      }
+    }
+    i = behind
+  }
+  return { end, isShort }
+}
+
+export function userEnd(i, level) {
+  for (let n = 0; i < limit && n <= maxUser; n++) {
+    const c = read(i)
+    const behind = next
+    if (percentLevel(i) <= level) {
+      if (c === colon) return i
+      if (c === 64 || endsUser(c)) return -1
     }
     i = behind
   }
   return -1
 }
+
+const endsUser = (c) => c <= 32 || isIn('"\'`<>/\\', c)
 
 function hostEnd(i) {
   let end = i
