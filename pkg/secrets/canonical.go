@@ -22,7 +22,7 @@ func (r *Rule) Canonical(secret []byte) []byte {
 			break
 		}
 		if r.Kind == KindPEM && isQuote(c) {
-			if joint, _ := skipJoint(secret, i); joint >= 0 {
+			if joint := skipJoint(secret, i, true); joint >= 0 {
 				i = joint
 				continue
 			}

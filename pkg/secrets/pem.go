@@ -87,7 +87,7 @@ func readLabelText(b []byte, i int, text string) int {
 func pemEnd(b []byte, i int) int {
 	var first [8]byte // characters of base64
 	line, total, found, end := 0, 0, false, i
-	isList := false // each line is an element of an array
+	isList := false // each line may be an element of an array: the first one is quoted by itself
 	for i < len(b) {
 		c, next := readChar(b, i)
 		switch {
@@ -111,9 +111,8 @@ func pemEnd(b []byte, i int) int {
 		case c == '\n' || c == '\r' || c == '\t' || c == ' ' || c == ':' || c == ',' || c == '.':
 			line = 0
 		case isQuote(c):
-			joint, comma := skipJoint(b, i)
-			isList = isList || comma && total == 0
-			if next = joint; joint < 0 || comma && !isList { // the text ends here
+			isList = isList || total == 0
+			if next = skipJoint(b, i, isList); next < 0 { // the text ends here
 				next = len(b)
 			}
 			line = 0
@@ -130,9 +129,9 @@ func pemEnd(b []byte, i int) int {
 
 // skipJoint skips what is between two lines that are quoted one by one: from the quote that ends a line to the one that
 // begins the next; it returns -1 if the text ends. Node.js joins lines with +, Python with white space; the diff of an
-// assertion begins lines with + or -; what is printed twice has quotes around quotes. comma is set if the lines are
-// elements of an array.
-func skipJoint(b []byte, i int) (next int, comma bool) {
+// assertion begins lines with + or -; what is printed twice has quotes around quotes. isList allows commas, as
+// between the elements of an array.
+func skipJoint(b []byte, i int, isList bool) (next int) {
 	_, i = readChar(b, i)
 	next = -1
 	for n := 0; i < len(b) && n < maxJoint; n++ {
@@ -144,14 +143,13 @@ func skipJoint(b []byte, i int) (next int, comma bool) {
 		switch {
 		case isQuote(c):
 			next = after
-		case c == ',' && !comma:
-			comma = true
+		case c == ',' && isList:
 		case c != ' ' && c != '\t' && c != '\n' && c != '\r' && c != '+' && c != '-':
-			return next, comma
+			return next
 		}
 		i = after
 	}
-	return next, comma
+	return next
 }
 
 // isExcerpt reports whether a few lines and less than half of a key are there, as in examples. A key is a sequence in

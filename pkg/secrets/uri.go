@@ -27,32 +27,32 @@ func (r *Rule) uri(b []byte, start, after int) span {
 		return span{}
 	}
 	_, from = readChar(b, from)
-	password, isShort := passwordEnd(b, from, level)
-	if password < 0 || isShort || isPlaceholder(b[from:password]) {
+	password := passwordEnd(b, from, level)
+	if password < 0 || isPlaceholder(b[from:password]) {
 		return span{}
 	}
 	_, host := readChar(b, password)
 	return span{start, from, password, hostEnd(b, host)}
 }
 
-// passwordEnd returns the position of the last @ with a host behind it, -1 if there is none: people write passwords
-// with an @ that is not encoded. isShort is set for a password of few characters without one.
-func passwordEnd(b []byte, from, level int) (end int, isShort bool) {
-	end = -1
+// passwordEnd returns the position of the last @ with a host behind it: people write passwords with an @ that is not
+// encoded. It returns -1 if there is none, or only few characters without another before it.
+func passwordEnd(b []byte, from, level int) int {
+	end := -1
 	for i, n, ats := from, 0, 0; i < len(b) && n <= maxPassword; n++ {
 		c, next := readChar(b, i)
 		switch {
 		case percentLevel(b, i) > level: // of the password
 		case c == '@':
-			if ats++; hostEnd(b, next) > next {
-				end, isShort = i, ats == 1 && i-from < minPassword
+			if ats++; hostEnd(b, next) > next && (ats > 1 || i-from >= minPassword) {
+				end = i
 			}
 		case endsUser(c) || ats > 0 && (c == '?' || c == '#'):
-			return end, isShort
+			return end
 		}
 		i = next
 	}
-	return end, isShort
+	return end
 }
 
 // userEnd returns the position of the colon behind the user (RFC 3986, section 3.2.1), -1 if there is none. A character
@@ -169,7 +169,7 @@ func cutURI(b []byte) (scheme, user, password, rest []byte, ok bool) {
 		return nil, nil, nil, nil, false
 	}
 	_, passwordStart := readChar(b, userStop)
-	at, _ := passwordEnd(b, passwordStart, level)
+	at := passwordEnd(b, passwordStart, level)
 	if at < 0 {
 		return nil, nil, nil, nil, false
 	}

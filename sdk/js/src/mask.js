@@ -41,7 +41,7 @@ function maskURI(secret) {
   if (userStart < 0 || userStop < 0) return hidden
   read(userStop)
   const passwordStart = next
-  const atSign = passwordEnd(passwordStart, level).end
+  const atSign = passwordEnd(passwordStart, level)
   if (atSign < 0) return hidden
   read(atSign)
   const rest = unescape(next, limit)
@@ -87,11 +87,7 @@ export function canonical(r, secret) {
       const c = read(i)
       behind = next
       if (isPEM && c === dash && readText(i, '-----END') > 0) break
-      const joint = isPEM && isQuote(c) ? skipJoint(i).joint : -1
-      if (joint >= 0) {
-        behind = joint
-        continue
-      }
+      if (isPEM && isQuote(c)) behind = Math.max(behind, skipJoint(i, true))
       if (!isPEM || charsets.base64[c]) out += String.fromCharCode(c)
     }
     return isPEM || out.length !== secret.length ? out : secret

@@ -9,8 +9,6 @@ const maxName = 48
 export const maxOperator = 64
 export const maxLabel = 40
 const minLine = 48
-const maxExcerpt = 384
-const maxJoint = 256
 export const maxUser = 128
 export const maxPassword = 256
 export const maxHost = 255
@@ -63,14 +61,14 @@ export function labelEnd(i) {
 }
 
 function pemEnd(i) {
-  let [first, line, total, found, end, isList] = ['', 0, 0, false, i, false]
+  let [first, line, total, found, end, isList] = ['', 0, 0, false, i]
   while (i < limit) {
     const c = read(i)
     let behind = next
     if (c === dash) {
       const last = readText(i, '-----END')
       if (last >= 0 && found && !isExcerpt(first, total)) return lastLineEnd(last)
-      if (readText(i, '-----BEGIN') >= 0) behind = limit
+      if (readText(i, '-----BEGIN') >= 0) break
       line = 0
     } else if (charsets.base64[c]) {
       if (total < 8) first += String.fromCharCode(c)
@@ -80,39 +78,33 @@ function pemEnd(i) {
     } else if (isIn('\n\r\t :,.', c)) {
       line = 0
     } else if (isQuote(c)) {
-      const { joint, comma } = skipJoint(i)
-      isList ||= comma && total === 0
-      behind = joint < 0 || (comma && !isList) ? limit : joint
+      behind = skipJoint(i, isList ||= !total)
+      if (behind < 0) break
       line = 0
     } else {
-      behind = limit
+      break
     }
     i = behind
   }
   return !found || isExcerpt(first, total) ? -1 : end
 }
 
-export function skipJoint(i) {
-  let [joint, comma] = [-1, false]
+export function skipJoint(i, isList) {
+  let joint = -1
   read(i)
   i = next
-  for (let n = 0; i < limit && n < maxJoint; n++) {
+  for (let n = 0; i < limit && n < 256; n++, i = next) {
     const colour = skipColour(i)
-    if (colour > i) {
-      i = colour
-      continue
-    }
     const c = read(i)
-    if (isQuote(c)) joint = next
-    else if (c === 44 && !comma) comma = true
-    else if (!isIn(' \t\n\r+-', c)) break
-    i = next
+    if (colour > i) setNext(colour)
+    else if (isQuote(c)) joint = next
+    else if (!isIn('\n\r\t +-', c) && (!isList || c !== 44)) break
   }
-  return { joint, comma }
+  return joint
 }
 
 function isExcerpt(first, total) {
-  if (total >= maxExcerpt || !/^[^=]{6}([^=][^=]|[^=]=|==)$/.test(first)) return false
+  if (total >= 384 || !/^[^=]{6}([^=][^=]|[^=]=|==)$/.test(first)) return false
   const der = atob(first)
   return der.charCodeAt(0) === 0x30 && der.charCodeAt(1) === 0x82 &&
     Math.floor(total * 3 / 4) < (((der.charCodeAt(2) << 8) | der.charCodeAt(3)) >> 1)
@@ -137,39 +129,35 @@ export function uri(start, after) {
   if (from < 0) return none
   read(from)
   from = next
-  const { end, isShort } = passwordEnd(from, level)
-  if (end < 0 || isShort || isPlaceholder(b.slice(from, end))) return none
+  const end = passwordEnd(from, level)
+  if (end < 0 || isPlaceholder(b.slice(from, end))) return none
   read(end)
   return span(start, from, end, hostEnd(next))
 }
 
 export function passwordEnd(from, level) {
-  let [end, isShort, ats] = [-1, false, 0]
-  for (let i = from, n = 0; i < limit && n <= maxPassword; n++) {
+  let [end, ats] = [-1, 0]
+  for (let i = from, n = 0, behind; i < limit && n <= maxPassword; n++, i = behind) {
     const c = read(i)
-    const behind = next
-    if (percentLevel(i) <= level) {
-      if (c === 64) {
-        ats++
-        if (hostEnd(behind) > behind) [end, isShort] = [i, ats === 1 && i - from < 6]
-      } else if (endsUser(c) || (ats > 0 && isIn('?#', c))) {
-        break
-      }
+    behind = next
+    if (percentLevel(i) > level) continue
+    if (c === 64) {
+      if (hostEnd(behind) > behind && (ats || i - from > 5)) end = i
+      ats++
+    } else if (endsUser(c) || (ats && isIn('?#', c))) {
+      break
     }
-    i = behind
   }
-  return { end, isShort }
+  return end
 }
 
 export function userEnd(i, level) {
-  for (let n = 0; i < limit && n <= maxUser; n++) {
+  for (let n = 0, behind; i < limit && n <= maxUser; n++, i = behind) {
     const c = read(i)
-    const behind = next
-    if (percentLevel(i) <= level) {
-      if (c === colon) return i
-      if (c === 64 || endsUser(c)) return -1
-    }
-    i = behind
+    behind = next
+    if (percentLevel(i) > level) continue
+    if (c === colon) return i
+    if (c === 64 || endsUser(c)) break
   }
   return -1
 }
