@@ -47,6 +47,7 @@ type findingView struct {
 // locationView is a location with its hits.
 type locationView struct {
 	finding.Location
+	Lines    []int    `json:"lines,omitempty"`
 	Count    int64    `json:"count"`
 	LastSeen web.Time `json:"last_seen"`
 }
@@ -94,7 +95,7 @@ func (a *findings) view(f *config.Finding, row *finding.Row) *findingView {
 	v.Name, provider, docs = a.describeRule(f)
 	v.Provider, v.DocsURL = orNull(provider), orNull(docs)
 	for i, l := range row.Locations {
-		v.Locations[i] = locationView{a.hidePayload(l.Location), l.Count, web.Time(l.LastSeen)}
+		v.Locations[i] = locationView{a.hidePayload(l.Location), l.Lines, l.Count, web.Time(l.LastSeen)}
 	}
 	return v
 }

@@ -92,7 +92,9 @@ func (c *client) finding(change ...func(*config.Finding)) string {
 	row := finding.Row{ID: name, Kind: f.Kind, Rule: f.Rule, Severity: f.Severity, Masked: f.Masked,
 		Fingerprint: f.Fingerprint, Sources: []finding.Source{finding.Drain}, FirstSeen: at, LastSeen: at.Add(time.Second),
 		Occurrences: 3, Environment: "production",
-		Locations: []finding.CountedLocation{{Location: location, Count: 3, LastSeen: at.Add(time.Second)}}}
+		Locations: []finding.CountedLocation{
+			{Location: location, Count: 3, LastSeen: at.Add(time.Second), Lines: []int{3, 9}},
+		}}
 	c.fake.mu.Lock()
 	defer c.fake.mu.Unlock()
 	c.fake.findings = append([]finding.Row{row}, c.fake.findings...)
@@ -115,6 +117,7 @@ func TestReadFinding(t *testing.T) {
 		a.text("severity") != "high" || a.text("name") != "Stripe live secret key" || a.text("provider") != "stripe" ||
 		!strings.HasPrefix(a.text("docs_url"), "https://") || a.get("occurrences") != 3.0 ||
 		a.text("locations.0.drain_id") != "drn_1" || a.get("locations.0.count") != 3.0 ||
+		fmt.Sprint(a.get("locations.0.lines")) != "[3 9]" ||
 		a.text("environment") != "production" || a.get("release") != nil || a.get("resolved_at") != nil ||
 		a.get("version") != 1.0 || a.get("updated_by") != nil {
 		t.Errorf("%s", a.raw)

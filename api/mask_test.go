@@ -64,6 +64,8 @@ func TestMaskedURLs(t *testing.T) {
 		"https://example.com/h?%61ccess_%74oken=****")
 	f("https://example.com/h?sig=0123456789abcdef&sv=1.0", "https://example.com/h?sig=****cdef&sv=****",
 		"https://example.com/h?sig=****cdef&sv=1.0")
+	f("https://example.com/h?pin=0123456789abcdef&csrf=1", "https://example.com/h?pin=****cdef&csrf=****",
+		"https://example.com/h?pin=****cdef&csrf=****")
 	f("https://example.com/h?code=which%20ends%20with%2F1", "https://example.com/h?code=****th%2F1",
 		"https://example.com/h?code=****th%2F1")
 	f("https://example.com/h?a-secret-without-name", "https://example.com/h?****name", "https://example.com/h?****name")

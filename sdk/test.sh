@@ -21,7 +21,7 @@ fi
 
 mapfile -t files < <(find . -name node_modules -prune -o -path ./browser -prune -o -name '*.test.mjs' -print | sort)
 nodes=(node)
-for node in node_modules/node{18,22,24}/bin/node; do
+for node in node_modules/node{18,22,24,26}/bin/node; do
 	[ -x "$node" ] && nodes+=("$node")
 done
 for node in "${nodes[@]}"; do

@@ -108,13 +108,13 @@ func TestActionsOfAnApplication(t *testing.T) {
 func TestFindingOfAnApplication(t *testing.T) {
 	r := newRig(t)
 	b := r.signedIn()
-	location := `{"source":"sdk","label":"<b>shop","file":"<script>x</script>.js","line":41,"function":"<img src=x>",` +
-		`"dsn_id":"dsn_1","count":3,"last_seen":"2026-08-21T22:24:30.000Z"}`
+	location := `{"source":"sdk","label":"<b>shop","file":"<script>x</script>.js","line":41,"lines":[3,9,41],` +
+		`"function":"<img src=x>","dsn_id":"dsn_1","count":3,"last_seen":"2026-08-21T22:24:30.000Z"}`
 	one := strings.Replace(oneFinding, `"locations":[`, `"locations":[`+location+`,`, 1)
 	r.api.on("GET /v1/findings/fnd_1", http.StatusOK, one)
 	r.api.on("GET /v1/findings/fnd_1/occurrences", http.StatusOK, `{"data":[]}`)
 	body := b.get("/app/findings/fnd_1").want(200, `href="/app/applications/dsn_1"`,
-		"&lt;script&gt;x&lt;/script&gt;.js line 41",
+		"&lt;script&gt;x&lt;/script&gt;.js lines 3, 9, 41",
 		"&lt;img src=x&gt;", "&lt;b&gt;shop").body
 	if strings.Contains(body, "<script>x") || strings.Contains(body, "<img src=x>") {
 		t.Error("text of a report is markup")

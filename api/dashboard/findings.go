@@ -64,6 +64,7 @@ type findingSpot struct {
 	Label    string  `json:"label"`
 	File     string  `json:"file"`
 	Line     int     `json:"line"`
+	Lines    []int   `json:"lines"`
 	URL      string  `json:"url"`
 	Pointer  string  `json:"pointer"`
 	Function string  `json:"function"`
@@ -73,6 +74,22 @@ type findingSpot struct {
 	Tripwire string  `json:"tripwire_id"`
 	Count    int64   `json:"count"`
 	LastSeen string  `json:"last_seen"`
+}
+
+// LineText names the lines: "line 3", "lines 3, 9, 14"; empty if none is known.
+func (s *findingSpot) LineText() string {
+	lines := s.Lines
+	if len(lines) == 0 && s.Line > 0 {
+		lines = []int{s.Line}
+	}
+	text := ""
+	for i, line := range lines {
+		text += []string{" line ", ", "}[min(i, 1)] + strconv.Itoa(line)
+	}
+	if len(lines) > 1 {
+		text = strings.Replace(text, "line", "lines", 1)
+	}
+	return text
 }
 
 // DrainPath is the page of the drain that saw it; empty if none did.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/inflate"
+	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/wait"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -64,13 +65,19 @@ func (d *Drain) scan(w http.ResponseWriter, r *http.Request, in *slot, found *hi
 	wire.turn = &turn{in: in, done: ctx.Done(), waited: wire.addWait}
 	defer wire.turn.give()
 	sum := sha256.New()
-	stream := found.scanner.NewStream(found.add)
+	framed := of.platform == config.PlatformHeroku
+	joined := newJoiner(of, found.scanner, framed)
+	stream := found.scanner.NewStream(func(f secrets.Found) bool {
+		joined.known(f)
+		return found.add(f)
+	})
 	defer func() {
+		joined.clear()
 		stream.Stop()
 		_ = stream.Close() // it has nothing left to scan
 	}()
-	lines := &lineCounter{framed: of.platform == config.PlatformHeroku}
-	sinks := io.MultiWriter(stream, sum, lines)
+	lines := &lineCounter{framed: framed}
+	sinks := io.MultiWriter(joined, stream, sum, lines)
 	head := false // whether the first bytes have been seen
 	decode := expand
 	if of.platform == config.PlatformFirehose {
@@ -90,7 +97,9 @@ func (d *Drain) scan(w http.ResponseWriter, r *http.Request, in *slot, found *hi
 		return wire.turn.share()
 	})
 	if err == nil {
-		err = stream.Close()
+		if err = stream.Close(); found.err == nil {
+			joined.close(found.add)
+		}
 	}
 	if err == nil {
 		err = wire.pace(found.takeUnpaid() * matchCost)

@@ -135,7 +135,9 @@ func record(before, after []byte) (b, a []byte) {
 
 // value returns the value of a member: a string or number in JSON ("name": …) or logfmt (name=…); empty if there is
 // none.
-func value(text []byte, name string) string {
+func value(text []byte, name string) string { return longValue(text, name, maxValue) }
+
+func longValue(text []byte, name string, most int) string {
 	for from := 0; ; {
 		i := bytes.Index(text[from:], []byte(name))
 		if i < 0 {
@@ -148,17 +150,17 @@ func value(text []byte, name string) string {
 		case i > 0 && text[i-1] == '"' && len(rest) > 0 && rest[0] == '"' && (i < 2 || text[i-2] != '\\'):
 			colon := bytes.TrimLeft(rest[1:], " \t")
 			if v, ok := bytes.CutPrefix(colon, []byte{':'}); ok {
-				return jsonValue(bytes.TrimLeft(v, " \t"))
+				return jsonValue(bytes.TrimLeft(v, " \t"), most)
 			}
 		case (i == 0 || text[i-1] == ' ') && len(rest) > 0 && rest[0] == '=':
-			return logfmtValue(rest[1:])
+			return logfmtValue(rest[1:], most)
 		}
 	}
 }
 
 // jsonValue returns the string or number with which the text begins; empty if it is neither, or is cut off.
-func jsonValue(text []byte) string {
-	text = text[:min(len(text), maxValue)]
+func jsonValue(text []byte, most int) string {
+	text = text[:min(len(text), most)]
 	if len(text) > 0 && text[0] == '"' {
 		for i := 1; i < len(text); i++ {
 			switch text[i] {
@@ -180,11 +182,11 @@ func jsonValue(text []byte) string {
 }
 
 // logfmtValue returns the value with which the text begins: up to a space, or in quotes; empty if it is cut off.
-func logfmtValue(text []byte) string {
+func logfmtValue(text []byte, most int) string {
 	if len(text) > 0 && text[0] == '"' {
-		return jsonValue(text)
+		return jsonValue(text, most)
 	}
-	text = text[:min(len(text), maxValue)]
+	text = text[:min(len(text), most)]
 	if i := bytes.IndexByte(text, ' '); i >= 0 {
 		return string(text[:i])
 	}

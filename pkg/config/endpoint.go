@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/conflog"
+	leaks "github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/verify"
 )
 
@@ -154,7 +155,7 @@ var credentialParameter = regexp.MustCompile(`(?i)^(sig|sign|code|hmac)$`)
 
 // CredentialParameter reports whether the value of a URL parameter with that name is shown masked.
 func CredentialParameter(name string) bool {
-	return credentialName.MatchString(name) || credentialParameter.MatchString(name)
+	return credentialName.MatchString(name) || credentialParameter.MatchString(name) || leaks.NamesCredential(name)
 }
 
 // SigningSecret is one whsec_ secret of Standard Webhooks. It signs until Until; zero means for ever.

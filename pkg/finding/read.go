@@ -60,6 +60,7 @@ type CountedLocation struct {
 	Location
 	Count    int64
 	LastSeen time.Time
+	Lines    []int // the 20 at which it was seen last, in their order in the file
 }
 
 // Page is one page of findings. Hits after AsOf may be missing; zero: none is.

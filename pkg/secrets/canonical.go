@@ -21,6 +21,12 @@ func (r *Rule) Canonical(secret []byte) []byte {
 		if r.Kind == KindPEM && c == '-' && readText(secret, i, "-----END") > 0 {
 			break
 		}
+		if r.Kind == KindPEM && isQuote(c) {
+			if joint := skipJoint(secret, i, true); joint >= 0 {
+				i = joint
+				continue
+			}
+		}
 		if r.Kind != KindPEM || charsets["base64"][c] {
 			out = append(out, c)
 		}

@@ -147,6 +147,23 @@ func (g generator) pem(longest bool) string {
 	return text + g.run(charsets["alnum"], 30) + "==\n-----END " + label + "-----"
 }
 
+// printed returns a text of several lines as printers of values write it.
+func printed(text string) map[string]string {
+	join := func(open, end, between string) string {
+		return open + strings.ReplaceAll(text, "\n", `\n`+end+between+open) + end
+	}
+	node := "{ key: " + join("'", "'", " +\n    ") + " }"
+	return map[string]string{
+		"Node.js":                  node,
+		"Node.js in colours":       "{ key: " + join("\x1b[32m'", "'\x1b[39m", " +\n    ") + " }",
+		"Node.js, printed twice":   `{ a: "` + strings.ReplaceAll(inJSON(node), `\n `, "\\n\" +\n  \" ") + `" }`,
+		"the diff of an assertion": "+   key: " + join("'", "'", " +\n+     "),
+		"Python":                   "{'key': " + join("'", "'", "\n        ") + "}",
+		"a list of lines":          `["` + strings.ReplaceAll(text, "\n", `","`) + `"]`,
+		"a list, indented":         "[\n  '" + strings.ReplaceAll(text, "\n", "',\n  '") + "'\n]",
+	}
+}
+
 // piece is a text with a credential: what is before it, the credential and what is behind it.
 type piece struct{ before, secret, after string }
 

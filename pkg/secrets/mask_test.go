@@ -110,6 +110,9 @@ func TestMaskOfURIHidesTheUser(t *testing.T) {
 	const password = "q8ZkT2vN4x"
 	for text, want := range map[string]string{
 		"redis://:" + password + "@cache:6379":                               "redis://:***@cache:6379",
+		"postgres://u:" + "p@ss@h":                                           "postgres://u:***@h",
+		"postgres://u:" + password + "@x@y.z@db/orders":                      "postgres://u:***@db/orders",
+		"postgres%3A%2F%2Fu%3A" + password + "%40x%40db%2Forders":            "postgres://u:***@db/orders",
 		"redis://me:" + password + "@cache:6379/0":                           "redis://me:***@cache:6379/0",
 		"postgres://postgres:" + password + "@db/orders":                     "postgres://post***:***@db/orders",
 		"amqp://" + password + ":" + password + "@mq/":                       "amqp://***:***@mq/",

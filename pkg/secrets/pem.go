@@ -8,6 +8,9 @@ const (
 	// minLine is the shortest run of base64 by which a body is recognised: one line holds 64 characters or more, unless it
 	// is the last. No word of prose is as long.
 	minLine = 48
+	// maxExcerpt is how long an excerpt of a key may be. The first 384 characters of an RSA key of 2048 bits are public.
+	maxExcerpt = 384
+	maxJoint   = 256 // between two lines that are quoted one by one
 )
 
 // pem matches a private key of any label (RFC 7468, sections 10 and 11, and older ones), from BEGIN to END or as far as
@@ -79,11 +82,12 @@ func readLabelText(b []byte, i int, text string) int {
 	return i
 }
 
-// pemEnd returns the end of a body and of its last line, -1 if there is no body. Lines may end as in JSON, and may
-// contain headers (RFC 1421, section 4.6).
+// pemEnd returns the end of a body and of its last line, -1 if there is no body. Lines may end as in JSON, may be
+// quoted one by one, and may contain headers (RFC 1421, section 4.6).
 func pemEnd(b []byte, i int) int {
 	var first [8]byte // characters of base64
 	line, total, found, end := 0, 0, false, i
+	isList := false // each line may be an element of an array: the first one is quoted by itself
 	for i < len(b) {
 		c, next := readChar(b, i)
 		switch {
@@ -106,6 +110,12 @@ func pemEnd(b []byte, i int) int {
 			end = next
 		case c == '\n' || c == '\r' || c == '\t' || c == ' ' || c == ':' || c == ',' || c == '.':
 			line = 0
+		case isQuote(c):
+			isList = isList || total == 0
+			if next = skipJoint(b, i, isList); next < 0 { // the text ends here
+				next = len(b)
+			}
+			line = 0
 		default:
 			next = len(b)
 		}
@@ -117,14 +127,39 @@ func pemEnd(b []byte, i int) int {
 	return end
 }
 
-// isExcerpt reports whether less than half of a key is there, as in examples. A key is a sequence in DER that says its
-// length (ITU-T X.690, section 8.1.3): 30 82 and two bytes.
+// skipJoint skips what is between two lines that are quoted one by one: from the quote that ends a line to the one that
+// begins the next; it returns -1 if the text ends. Node.js joins lines with +, Python with white space; the diff of an
+// assertion begins lines with + or -; what is printed twice has quotes around quotes. isList allows commas, as
+// between the elements of an array.
+func skipJoint(b []byte, i int, isList bool) (next int) {
+	_, i = readChar(b, i)
+	next = -1
+	for n := 0; i < len(b) && n < maxJoint; n++ {
+		if after := skipColour(b, i); after > i {
+			i = after
+			continue
+		}
+		c, after := readChar(b, i)
+		switch {
+		case isQuote(c):
+			next = after
+		case c == ',' && isList:
+		case c != ' ' && c != '\t' && c != '\n' && c != '\r' && c != '+' && c != '-':
+			return next
+		}
+		i = after
+	}
+	return next
+}
+
+// isExcerpt reports whether a few lines and less than half of a key are there, as in examples. A key is a sequence in
+// DER that says its length (ITU-T X.690, section 8.1.3): 30 82 and two bytes.
 func isExcerpt(first []byte, total int) bool {
 	var der [6]byte
 	if n, err := base64.StdEncoding.Decode(der[:], first); n < 4 || err != nil || der[0] != 0x30 || der[1] != 0x82 {
 		return false
 	}
-	return total*3/4 < (int(der[2])<<8|int(der[3]))/2
+	return total < maxExcerpt && total*3/4 < (int(der[2])<<8|int(der[3]))/2
 }
 
 // lastLineEnd returns the position after the dashes that end the last line; end if there are none.

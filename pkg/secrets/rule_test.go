@@ -63,6 +63,49 @@ func TestCanonicalTextIsTheSameInEveryWrapper(t *testing.T) {
 	}
 }
 
+// A private key is found whole, as one secret, in what printers of values write line by line, in every wrapper.
+func TestPrintedPrivateKeys(t *testing.T) {
+	s := newLeaks(t)
+	g := newGenerator(19)
+	for range 20 {
+		secret := g.pem(false)
+		for form, text := range printed(secret) {
+			for w := range wrappers {
+				if strings.Contains(form, "twice") && strings.HasSuffix(wrappers[w].name, "in JSON") ||
+					strings.Contains(text, `\n`) && strings.HasPrefix(wrappers[w].name, "URL") {
+					continue // more than eight backslashes, or encoded ones
+				}
+				text := wrappers[w].encode(text)
+				var all []Match
+				s.Scan([]byte(text), func(m Match) bool {
+					all = append(all, m)
+					return true
+				})
+				if len(all) != 1 || all[0].Rule.ID != "private-key-block" {
+					t.Fatalf("%s in %s: found %v in %s", form, wrappers[w].name, all, text)
+				}
+				r, m := all[0].Rule, all[0]
+				got, want := r.Canonical([]byte(text)[m.Start:m.End]), r.Canonical([]byte(secret))
+				if !bytes.Equal(got, want) {
+					t.Errorf("%s in %s: %s, want %s", form, wrappers[w].name, got, want)
+				}
+			}
+		}
+	}
+}
+
+// Of a private key that is cut, the text ends where its quote ends.
+func TestCutPrivateKeyEndsAtItsQuote(t *testing.T) {
+	s := newLeaks(t)
+	key, _, _ := strings.Cut(newGenerator(3).pem(false), "\n-----END")
+	for _, after := range []string{`", "other": "words"}`, `","words"]`, "' } words"} {
+		text := `{"key": "` + inJSON(key) + after
+		if got, _ := s.MaskAll(nil, []byte(text)); string(got) != `{"key": "-----BEGIN ***`+after {
+			t.Errorf("masked %s", got)
+		}
+	}
+}
+
 func TestRuleIsValidated(t *testing.T) {
 	valid := func() *Rule {
 		return &Rule{ID: "a", Name: "a", Kind: KindToken, Severity: High, shape: shape{

@@ -259,6 +259,11 @@ func TestScriptFindsWhatScanFinds(t *testing.T) {
 			}
 		}
 	}
+	for range 20 {
+		for _, text := range printed(g.pem(g.IntN(2) == 0)) {
+			texts = append(texts, text, wrappers[g.IntN(len(wrappers))].encode(text), text[:g.IntN(len(text))])
+		}
+	}
 	for range budget {
 		texts = append(texts, g.mixture(s))
 	}

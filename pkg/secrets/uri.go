@@ -22,38 +22,59 @@ func (r *Rule) uri(b []byte, start, after int) span {
 		return span{}
 	}
 	level := percentLevel(b, colon)
-	from := userEnd(b, user, ':', maxUser, level)
+	from := userEnd(b, user, level)
 	if from < 0 {
 		return span{}
 	}
 	_, from = readChar(b, from)
-	password := userEnd(b, from, '@', maxPassword, level)
-	if password-from < minPassword || isPlaceholder(b[from:password]) {
+	password := passwordEnd(b, from, level)
+	if password < 0 || isPlaceholder(b[from:password]) {
 		return span{}
 	}
 	_, host := readChar(b, password)
-	end := hostEnd(b, host)
-	if end == host {
-		return span{}
-	}
-	return span{start, from, password, end}
+	return span{start, from, password, hostEnd(b, host)}
 }
 
-// userEnd returns the position of the delimiter behind user or password (RFC 3986, section 3.2.1), -1 if there is none.
-// A character that is percent-encoded more often than the URI as a whole is no delimiter.
-func userEnd(b []byte, i int, delimiter byte, most, level int) int {
-	for n := 0; i < len(b) && n <= most; n++ {
+// passwordEnd returns the position of the last @ with a host behind it: people write passwords with an @ that is not
+// encoded. It returns -1 if there is none, or only few characters without another before it.
+func passwordEnd(b []byte, from, level int) int {
+	end := -1
+	for i, n, ats := from, 0, 0; i < len(b) && n <= maxPassword; n++ {
 		c, next := readChar(b, i)
 		switch {
-		case percentLevel(b, i) > level: // of user or password
-		case c == delimiter:
+		case percentLevel(b, i) > level: // of the password
+		case c == '@':
+			if ats++; hostEnd(b, next) > next && (ats > 1 || i-from >= minPassword) {
+				end = i
+			}
+		case endsUser(c) || ats > 0 && (c == '?' || c == '#'):
+			return end
+		}
+		i = next
+	}
+	return end
+}
+
+// userEnd returns the position of the colon behind the user (RFC 3986, section 3.2.1), -1 if there is none. A character
+// that is percent-encoded more often than the URI as a whole is no delimiter.
+func userEnd(b []byte, i, level int) int {
+	for n := 0; i < len(b) && n <= maxUser; n++ {
+		c, next := readChar(b, i)
+		switch {
+		case percentLevel(b, i) > level: // of the user
+		case c == ':':
 			return i
-		case c <= ' ' || c == '"' || c == '\'' || c == '`' || c == '<' || c == '>' || c == '/' || c == '@' || c == '\\':
+		case c == '@' || endsUser(c):
 			return -1
 		}
 		i = next
 	}
 	return -1
+}
+
+// endsUser reports whether a character is of neither a user nor a password.
+func endsUser(c byte) bool {
+	return c <= ' ' || c == '"' || c == '\'' || c == '`' || c == '<' || c == '>' || c == '/' || c == '\\'
 }
 
 // hostEnd returns the end of hosts, port and path.
@@ -143,12 +164,12 @@ func cutURI(b []byte) (scheme, user, password, rest []byte, ok bool) {
 	}
 	level := percentLevel(b, colon)
 	userStart := readText(b, colon, "://")
-	userStop := userEnd(b, max(0, userStart), ':', maxUser, level)
+	userStop := userEnd(b, max(0, userStart), level)
 	if userStart < 0 || userStop < 0 {
 		return nil, nil, nil, nil, false
 	}
 	_, passwordStart := readChar(b, userStop)
-	at := userEnd(b, passwordStart, '@', maxPassword, level)
+	at := passwordEnd(b, passwordStart, level)
 	if at < 0 {
 		return nil, nil, nil, nil, false
 	}

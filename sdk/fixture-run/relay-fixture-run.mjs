@@ -433,15 +433,16 @@ function describeTime(ms, now) {
 const knownKey = new RegExp('(?:^|[^A-Za-z0-9])(?:[rs]k_(?:live|test)_|whsec_|rly_(?:live|test)_|gh[opsur]_|github_pat_|' +
   'glpat-|xox[a-z]-|xapp-|sk-|AKIA|ASIA|AIza|ya29\\.|npm_|pypi-|SG\\.|shp(?:at|ca|pa|ss)_|dop_v1_|hf_|dp\\.|eyJ[\\w-]+\\.)' +
   '[\\w.+/=-]{12}')
-// Words that announce a credential at the end of a name; those of the second pattern also at the end of a longer word
+// The service has the same patterns (pkg/secrets/name.go). Words that announce a credential at the end of a name; those of the second pattern also at the end of a longer word
 // (accesstoken). What follows in the third says nothing of its own (secret_id, api_key_v2).
-const credentialWord = new RegExp('^(?:key|pass|pwd|otp|auth|sig|signature|session|jwt|bearer|' +
+const credentialWord = new RegExp('^(?:key|pass|pwd|otp|pin|auth|sig|signature|session|jwt|bearer|csrf|xsrf|' +
   '(?:api|private|access|signing|secret)keys?|session(?:id|key))$')
 const credentialEnd = /(?:password|passwd|passphrase|secret|token|authorization|cookie|credential)s?$/
 // Names however they are written: APIkey, PHPSESSID.
-const joinedName = /(?:(?:api|auth|master|access|private|signing|secret)keys?|sess(?:ion)?id|password)$/
+const joinedName = new RegExp('(?:(?:api|auth|master|access|private|signing|secret)keys?|' +
+  '(?:verification|security|confirmation|auth|access|recovery|backup)codes?|sess(?:ion)?id|password)$')
 // Names that end like credentials and are none.
-const harmlessName = /(?:page|next|sort|public|idempotency|partition)(?:token|key)s?$/
+const harmlessName = /(?:page|next|sort|public|idempotency|partition|primary|foreign|object|cache)(?:token|key)s?$/
 const addedWord = /^(?:(id)|value|v)s?$/
 // What has an id that is no secret (token_id).
 const identifiedWord = /(?:key|token)s?$/
@@ -463,7 +464,7 @@ function isCredentialName(name) {
   })
 }
 
-// splitWords returns the words of a name in lower case, as the sanitiser of fixtures splits names (pkg/fixture/name.go):
+// splitWords returns the words of a name in lower case, as the service splits names (pkg/secrets/name.go):
 // api_key, apiKey, API-Key and "api key" are api and key.
 function splitWords(name) {
   const spaced = name.replace(/(\p{Ll})(?=\p{Lu})/gu, '$1 ').replace(/(\p{Lu})(?=\p{Lu}\p{Ll})/gu, '$1 ')

@@ -318,7 +318,7 @@ test('a target with a credential in its path or query is refused, an ordinary na
     '/whsec_ab+cdEFGHijklmnopqrstuv', '?t%6Fken=x', '?user.tokens=x', '?token2=x', '?%zz;token=x',
     '?x=whsec_ab+cdEFGHijklmnopqrstuv', '?x=%73k_live_abcdefabcdef1234%zz', '/a%ff%73k_live_abcdefabcdef1234', '?%zzt%6Fken=x',
     '/a%3Btoken%3Dx', '?a%3Dtoken=x', '?api+key=x', '?token_value=x', '?secret_id=x', '?api_key_v2=x', '?APIkeyValue=x',
-    '?SESSionId=x']) {
+    '?SESSionId=x', '?pin=x', '?csrf=x', '?verification_code=x']) {
     const { code, lines } = await runConfirmed(suite([fixture(1)]), { target: `${server.url}/fx${rest}` })
     assert.equal(code, 2, rest)
     assert.match(lines[0], /^the target has a key in its path or query/, rest)

@@ -289,16 +289,20 @@ function latin1Headers(headers, base64) {
   })
 }
 
+// Names that the local application could take for the service's own: it may read relay_event_id as relay-event-id. Those
+// that end loops of relays stay.
+const isForged = (name) => /^relay[^a-z0-9]/.test(name) && name !== 'relay-hops' && name !== 'relay-path'
+
 /**
- * Returns the headers of a copy as a flat list: all in order but those of the connection, and the event's id. A
- * character of a value is one byte.
+ * Returns the headers of a copy as a flat list: all in order but those of the connection and those of strangers that
+ * look like the service's own, and the event's id. A character of a value is one byte.
  */
 export function copyHeaders({ id, headers, body }, secret, seconds = Math.floor(Date.now() / 1000)) {
   const named = headers.filter(([name]) => name.toLowerCase() === 'connection')
     .flatMap(([, value]) => value.toLowerCase().split(',').map((word) => word.trim()))
   const left = headers.filter(([name]) => {
     const lower = name.toLowerCase()
-    return !connectionHeaders.has(lower) && !lower.startsWith('proxy-') && !named.includes(lower)
+    return !connectionHeaders.has(lower) && !lower.startsWith('proxy-') && !named.includes(lower) && !isForged(lower)
   })
   left.push(['relay-event-id', id])
   const isSigned = headers.some(([name]) => /^webhook-(id|signature)$/i.test(name))

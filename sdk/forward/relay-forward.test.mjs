@@ -64,7 +64,8 @@ test('a copy has the bytes, headers and method of the event, and goes to exactly
   service.accept({ body, path: '/admin?x=1', method: 'PUT', headers: [
     ['Host', 'relay.example'], ['Connection', 'close, X-Hop'], ['X-Hop', '1'], ['Keep-Alive', 'x'], ['TE', 'trailers'],
     ['Trailer', 'x'], ['Transfer-Encoding', 'chunked'], ['Upgrade', 'h2c'], ['Proxy-Authorization', 'x'],
-    ['Expect', '100-continue'], ['Content-Length', '3'], ...kept,
+    ['Expect', '100-continue'], ['Content-Length', '3'], ['Relay-Event-Id', 'evt_forged'],
+    ['RELAY-Verification', 'verified'], ['relay_event_id', 'evt_forged'], ['Relay.Event.Id', 'evt_forged'], ...kept,
   ] })
   const packed = deflateSync('{"a":1}')
   service.accept({ body: packed, headers: [['Content-Encoding', 'deflate']] })

@@ -125,6 +125,12 @@ const unmaskedRows = {
     const { out } = await caught(`${pem} lines.forEach((line) => console.log(line))`)
     assert.match(out, /^[A-Za-z0-9+/]{64}$/m)
   },
+  'a few lines of a private key': async () => {
+    const { out } = await caught(`import { generateKeyPairSync } from 'node:crypto'
+      const pem = generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey.export({ type: 'pkcs8', format: 'pem' })
+      console.dir({ pem }, { maxStringLength: 300 })`)
+    assert.match(out, /^ +'[A-Za-z0-9+/]{64}\\n' \+$/m)
+  },
   'labels of `console.count` and `console.time` in browsers': async () => {
     const { value, reports } = await inPage("console.count('$KEY'); console.time('$KEY'); await sdk.flush(); done({ labels: lines.map((l) => l[1]) })")
     assert.deepEqual([value.labels, reports], [[key, key], []])

@@ -206,12 +206,17 @@ func (r FindingReader) lines(ctx context.Context, account string, names []string
 	})
 }
 
+// linesSeen are the lines of a location at which an SDK saw a secret: the newest, in their order in the file.
+const linesSeen = "arraySort(arraySlice(arrayReverseSort((number, seen) -> (seen, number), " +
+	"(maxMapIf([if(source = 'sdk', toUInt32(JSONExtractUInt(place, 'line')), 0) AS line], " +
+	"[toUnixTimestamp64Milli(at)], line > 0) AS lines).1, lines.2), 1, 20))"
+
 // counts reads what only the hits know, each once. The rows have no other members.
 func (r FindingReader) counts(ctx context.Context, account string, names []string, ids []id.ID) (
 	map[string]finding.Row, error) {
 	q := new(ch.Query).Add("SELECT finding, argMax(place, (at, hit)), toInt64(sum(n)) AS hits, max(at) AS seen, "+
-		"toInt64(sum(hits) OVER (PARTITION BY finding)), argMax(environment, (at, hit)), argMax(release, (at, hit)) "+
-		"FROM findings_hits FINAL WHERE account = ", account).Add(" AND finding IN ", names)
+		"toInt64(sum(hits) OVER (PARTITION BY finding)), argMax(environment, (at, hit)), argMax(release, (at, hit)), "+
+		linesSeen+" FROM findings_hits FINAL WHERE account = ", account).Add(" AND finding IN ", names)
 	q.Add(" GROUP BY finding, location ORDER BY finding, seen DESC, max((at, hit)) DESC LIMIT ", maxLocations).
 		Add(" BY finding")
 	out := make(map[string]finding.Row)
@@ -219,10 +224,14 @@ func (r FindingReader) counts(ctx context.Context, account string, names []strin
 		var name, location, environment, release string
 		var l finding.CountedLocation
 		var sum int64
-		if err := rows.Scan(&name, &location, &l.Count, &l.LastSeen, &sum, &environment, &release); err != nil {
+		var lines []uint32
+		if err := rows.Scan(&name, &location, &l.Count, &l.LastSeen, &sum, &environment, &release, &lines); err != nil {
 			return err
 		}
 		l.Location, l.LastSeen = readLocation(location), l.LastSeen.UTC()
+		for _, line := range lines {
+			l.Lines = append(l.Lines, int(line))
+		}
 		row, ok := out[name]
 		if !ok { // the newest location comes first
 			row.Occurrences, row.Environment, row.Release = sum, environment, release

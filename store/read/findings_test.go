@@ -86,6 +86,9 @@ func (m *findingsModel) want() (rows []finding.Row) {
 			row.Locations[i].Count += int64(h.N)
 		}
 		row.Locations = row.Locations[:min(len(row.Locations), 20)]
+		for i := range row.Locations {
+			row.Locations[i].Lines = linesOf(hits, row.Locations[i].Location.Hash())
+		}
 		slices.Sort(row.Sources)
 		rows = append(rows, row)
 	}
@@ -96,6 +99,17 @@ func (m *findingsModel) want() (rows []finding.Row) {
 		return strings.Compare(b.ID, a.ID)
 	})
 	return rows
+}
+
+// linesOf returns the 20 lines of the newest hits at a location. The newest hit comes first.
+func linesOf(hits []*finding.Hit, location [16]byte) (lines []int) {
+	for _, h := range hits {
+		if h.LocationHash == location && h.Location.Line > 0 && len(lines) < 20 && !slices.Contains(lines, h.Location.Line) {
+			lines = append(lines, h.Location.Line)
+		}
+	}
+	slices.Sort(lines)
+	return lines
 }
 
 // add produces n random hits of the last days, some of them twice, and reports of their senders.
@@ -114,6 +128,9 @@ func (m *findingsModel) add(n int) {
 			h.Billed = m.rnd.IntN(3) > 0
 			h.Environment = fmt.Sprint("env", m.rnd.IntN(3))
 			h.Location = finding.Location{Source: finding.Drain, DrainID: "drn_1", Label: fmt.Sprint("app", m.rnd.IntN(25))}
+			if source == finding.SDK {
+				h.Location = finding.Location{Source: source, File: "app.js", Line: m.rnd.IntN(40)}
+			}
 		})
 		m.hits, produced = append(m.hits, h), append(produced, h)
 		if m.rnd.IntN(5) == 0 { // the sender repeats its request a moment later

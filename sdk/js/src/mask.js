@@ -1,8 +1,8 @@
 // Masks and canonical texts: mask.go, canonical.go and the masks of uri.go in package secrets.
 import {
-  b, charsets, colon, dash, entropy, equal, limit, next, percentLevel, read, readText, rounding, within,
+  b, charsets, dash, entropy, equal, limit, next, percentLevel, read, readText, rounding, within,
 } from './text.js'
-import { labelEnd, maxPassword, maxUser, userEnd } from './places.js'
+import { isQuote, labelEnd, passwordEnd, skipJoint, userEnd } from './places.js'
 
 export const hidden = '***'
 
@@ -37,11 +37,11 @@ function maskURI(secret) {
   if (srv >= 0) scheme = srv
   const level = percentLevel(scheme)
   const userStart = readText(scheme, '://')
-  const userStop = userEnd(Math.max(0, userStart), colon, maxUser, level)
+  const userStop = userEnd(Math.max(0, userStart), level)
   if (userStart < 0 || userStop < 0) return hidden
   read(userStop)
   const passwordStart = next
-  const atSign = userEnd(passwordStart, 64, maxPassword, level)
+  const atSign = passwordEnd(passwordStart, level)
   if (atSign < 0) return hidden
   read(atSign)
   const rest = unescape(next, limit)
@@ -87,6 +87,7 @@ export function canonical(r, secret) {
       const c = read(i)
       behind = next
       if (isPEM && c === dash && readText(i, '-----END') > 0) break
+      if (isPEM && isQuote(c)) behind = Math.max(behind, skipJoint(i, true))
       if (!isPEM || charsets.base64[c]) out += String.fromCharCode(c)
     }
     return isPEM || out.length !== secret.length ? out : secret

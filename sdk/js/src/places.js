@@ -61,14 +61,14 @@ export function labelEnd(i) {
 }
 
 function pemEnd(i) {
-  let [first, line, total, found, end] = ['', 0, 0, false, i]
+  let [first, line, total, found, end, isList] = ['', 0, 0, false, i]
   while (i < limit) {
     const c = read(i)
     let behind = next
     if (c === dash) {
       const last = readText(i, '-----END')
       if (last >= 0 && found && !isExcerpt(first, total)) return lastLineEnd(last)
-      if (readText(i, '-----BEGIN') >= 0) behind = limit
+      if (readText(i, '-----BEGIN') >= 0) break
       line = 0
     } else if (charsets.base64[c]) {
       if (total < 8) first += String.fromCharCode(c)
@@ -77,16 +77,34 @@ function pemEnd(i) {
       end = behind
     } else if (isIn('\n\r\t :,.', c)) {
       line = 0
+    } else if (isQuote(c)) {
+      behind = skipJoint(i, isList ||= !total)
+      if (behind < 0) break
+      line = 0
     } else {
-      behind = limit
+      break
     }
     i = behind
   }
   return !found || isExcerpt(first, total) ? -1 : end
 }
 
+export function skipJoint(i, isList) {
+  let joint = -1
+  read(i)
+  i = next
+  for (let n = 0; i < limit && n < 256; n++, i = next) {
+    const colour = skipColour(i)
+    const c = read(i)
+    if (colour > i) setNext(colour)
+    else if (isQuote(c)) joint = next
+    else if (!isIn('\n\r\t +-', c) && (!isList || c !== 44)) break
+  }
+  return joint
+}
+
 function isExcerpt(first, total) {
-  if (!/^[^=]{6}([^=][^=]|[^=]=|==)$/.test(first)) return false
+  if (total >= 384 || !/^[^=]{6}([^=][^=]|[^=]=|==)$/.test(first)) return false
   const der = atob(first)
   return der.charCodeAt(0) === 0x30 && der.charCodeAt(1) === 0x82 &&
     Math.floor(total * 3 / 4) < (((der.charCodeAt(2) << 8) | der.charCodeAt(3)) >> 1)
@@ -107,30 +125,44 @@ export function uri(start, after) {
   const user = readText(scheme, '://')
   if (user < 0) return none
   const level = percentLevel(scheme)
-  let from = userEnd(user, colon, maxUser, level)
+  let from = userEnd(user, level)
   if (from < 0) return none
   read(from)
   from = next
-  const password = userEnd(from, 64, maxPassword, level)
-  if (password - from < 6 || isPlaceholder(b.slice(from, password))) return none
-  read(password)
-  const host = next
-  const end = hostEnd(host)
-  return end === host ? none : span(start, from, password, end)
+  const end = passwordEnd(from, level)
+  if (end < 0 || isPlaceholder(b.slice(from, end))) return none
+  read(end)
+  return span(start, from, end, hostEnd(next))
 }
 
-export function userEnd(i, delimiter, most, level) {
-  for (let n = 0; i < limit && n <= most; n++) {
+export function passwordEnd(from, level) {
+  let [end, ats] = [-1, 0]
+  for (let i = from, n = 0, behind; i < limit && n <= maxPassword; n++, i = behind) {
     const c = read(i)
-    const behind = next
-    if (percentLevel(i) <= level) {
-      if (c === delimiter) return i
-      if (c <= 32 || isIn('"\'`<>/@\\', c)) return -1
+    behind = next
+    if (percentLevel(i) > level) continue
+    if (c === 64) {
+      if (hostEnd(behind) > behind && (ats || i - from > 5)) end = i
+      ats++
+    } else if (endsUser(c) || (ats && isIn('?#', c))) {
+      break
     }
-    i = behind
+  }
+  return end
+}
+
+export function userEnd(i, level) {
+  for (let n = 0, behind; i < limit && n <= maxUser; n++, i = behind) {
+    const c = read(i)
+    behind = next
+    if (percentLevel(i) > level) continue
+    if (c === colon) return i
+    if (c === 64 || endsUser(c)) break
   }
   return -1
 }
+
+const endsUser = (c) => c <= 32 || isIn('"\'`<>/\\', c)
 
 function hostEnd(i) {
   let end = i
@@ -174,7 +206,7 @@ function skipSuffix(i) {
   return end > i && isSeparator(at(end - 1)) ? i : end
 }
 
-const isQuote = (c) => isIn('"\'`', c)
+export const isQuote = (c) => isIn('"\'`', c)
 const char = (i) => (i < limit ? read(i) : (setNext(i), 0))
 
 function readAssignment(start, nameEnd) {

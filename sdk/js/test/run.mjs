@@ -56,10 +56,10 @@ export async function runTests(code) {
 }
 
 // start starts code as run does. The child has its output so far as result, and until(text) waits for a text in it.
-export function start(code, { sink, cjs = false, register = false, env = {}, args = [] } = {}) {
+export function start(code, { sink, node = process.execPath, cjs = false, register = false, env = {}, args = [] } = {}) {
   const text = code.replaceAll('$DSN', sink?.dsn ?? '').replaceAll('$KEY', `${key.slice(0, 8)}' + '${key.slice(8)}`)
   const flags = register ? ['--import', new URL('../src/register.js', import.meta.url).href] : []
-  const child = spawn(process.execPath, [...flags, `--input-type=${cjs ? 'commonjs' : 'module'}`, '-e', text, ...args], {
+  const child = spawn(node, [...flags, `--input-type=${cjs ? 'commonjs' : 'module'}`, '-e', text, ...args], {
     env: { ...process.env, RELAY_DSN: sink?.dsn ?? '', NODE_OPTIONS: '', ...env }, cwd: fileURLToPath(new URL('..', import.meta.url)),
   })
   child.result = { out: '', err: '' }
