@@ -17,8 +17,8 @@ import (
 	"unicode"
 )
 
-// longestOverview is how many lines DESIGN.md may have. What is longer belongs into a chapter in docs/design.
-const longestOverview = 200
+// longest is how long the documents are that a stranger reads first: lines, or bytes of README.md.
+var longest = map[string]int{"DESIGN.md": 200, "CONTRIBUTING.md": 100, "README.md": 9000}
 
 // document is one Markdown file of the project.
 type document struct {
@@ -73,7 +73,9 @@ func newDocument(name, text string) document {
 }
 
 // isHistory reports whether a document tells of what is no more: its names may be old, its links may not.
-func (d document) isHistory() bool { return d.name == "CHANGELOG.md" }
+func (d document) isHistory() bool {
+	return d.name == "CHANGELOG.md" || strings.HasPrefix(d.name, "docs/releases/")
+}
 
 // code is what the documents may name.
 type code struct {
@@ -293,10 +295,24 @@ func TestFileMapNamesFilesOfItsFolders(t *testing.T) {
 	}
 }
 
-// DESIGN.md can be read in ten minutes.
-func TestDesignIsAnOverview(t *testing.T) {
-	if n := strings.Count(text(t, "DESIGN.md"), "\n"); n > longestOverview {
-		t.Errorf("DESIGN.md has %d lines, at most %d; move details into a chapter in docs/design", n, longestOverview)
+// The documents that a stranger reads first are short, and README.md has pictures. What is longer belongs into docs.
+func TestFrontIsShort(t *testing.T) {
+	for name, most := range longest {
+		n := strings.Count(text(t, name), "\n")
+		if name == "README.md" {
+			n = len(text(t, name))
+		}
+		if n > most {
+			t.Errorf("%s has %d, at most %d", name, n, most)
+		}
+	}
+	if n := strings.Count(text(t, "README.md"), "<picture>"); n < 2 {
+		t.Errorf("README.md has %d pictures", n)
+	}
+	_, newest, _ := strings.Cut(text(t, "CHANGELOG.md"), "\n## ")
+	newest, _, _ = strings.Cut(newest, "\n## ")
+	if n := strings.Count(newest, "\n"); n > 60 {
+		t.Errorf("the newest section of CHANGELOG.md has %d lines, at most 60: say what users notice", n)
 	}
 }
 
@@ -398,19 +414,19 @@ func (d document) checkTests(t *testing.T, c *code) {
 	}
 }
 
-// docs/security.md says of each fuzz target what it reads.
+// docs/operate/security.md says of each fuzz target what it reads.
 func TestFuzzTargetsAreDocumented(t *testing.T) {
 	c := readCode(t)
-	_, table, _ := strings.Cut(text(t, "docs/security.md"), "\n## What strangers can make it read\n")
+	_, table, _ := strings.Cut(text(t, "docs/operate/security.md"), "\n## What strangers can make it read\n")
 	table, _, ended := strings.Cut(table, "\n## ")
 	if !ended {
-		t.Fatal("docs/security.md has no table of parsers: this test looks for the wrong text")
+		t.Fatal("docs/operate/security.md has no table of parsers: this test looks for the wrong text")
 	}
 	for name, dirs := range c.packages {
 		for _, dir := range dirs {
 			for _, target := range c.tests[dir] {
 				if strings.HasPrefix(target, "Fuzz") && !strings.Contains(table, "`"+name+"."+target+"`") {
-					t.Errorf("docs/security.md does not say what %s.%s in %s reads", name, target, dir)
+					t.Errorf("docs/operate/security.md does not say what %s.%s in %s reads", name, target, dir)
 				}
 			}
 		}

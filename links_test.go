@@ -7,34 +7,15 @@ import (
 	"testing"
 )
 
-// README.md names each subcommand of the program in its table of commands.
-func TestReadmeNamesEverySubcommand(t *testing.T) {
-	_, section, _ := strings.Cut(text(t, "README.md"), "\n### Commands\n")
-	section, _, ok := strings.Cut(section, "\n```")
+// docs/operate/commands.md names each subcommand of the program in its table.
+func TestCommandsNameEverySubcommand(t *testing.T) {
+	section, _, ok := strings.Cut(text(t, "docs/operate/commands.md"), "\n```")
 	if !ok {
-		t.Fatal("README.md has no section Commands: this test looks for the wrong text")
+		t.Fatal("docs/operate/commands.md has no commands: this test looks for the wrong text")
 	}
 	for name := range readCode(t).relayCommand {
 		if name != "help" && !strings.Contains(section, "`relay "+name+"`") {
-			t.Errorf("the table of commands in README.md has no `relay %s`", name)
-		}
-	}
-}
-
-// The line Contents of README.md has each of its sections.
-func TestReadmeContentsHasEverySection(t *testing.T) {
-	readme := text(t, "README.md")
-	_, contents, _ := strings.Cut(readme, "**Contents:**")
-	contents, _, _ = strings.Cut(contents, "\n\n")
-	sections := regexp.MustCompile(`(?m)^## (.*)$`).FindAllStringSubmatch(fence.ReplaceAllString(readme, ""), -1)
-	if len(sections) < 10 {
-		t.Fatalf("%d sections: this test looks for the wrong text", len(sections))
-	}
-	for _, m := range sections {
-		for anchor := range headings(m[0]) {
-			if !strings.Contains(contents, "(#"+anchor+")") {
-				t.Errorf("README.md has a section %s, which its contents do not have", m[1])
-			}
+			t.Errorf("the table in docs/operate/commands.md has no `relay %s`", name)
 		}
 	}
 }
@@ -62,24 +43,24 @@ func TestEveryDocumentIsLinked(t *testing.T) {
 	}
 }
 
-// Each feature that README.md lists has a test, which every run runs.
-func TestReadmeFeaturesAreTested(t *testing.T) {
+// Each feature that docs/guarantees.md lists has a test, which every run runs.
+func TestFeaturesAreTested(t *testing.T) {
 	c := readCode(t)
-	_, section, _ := strings.Cut(text(t, "README.md"), "\n| feature | try it | shown by |\n|---|---|---|\n")
+	_, section, _ := strings.Cut(text(t, "docs/guarantees.md"), "\n| feature | try it | shown by |\n|---|---|---|\n")
 	table, _, _ := strings.Cut(section, "\n\n")
-	rows := strings.Split(table, "\n")
+	rows := strings.Split(strings.TrimSpace(table), "\n")
 	if len(rows) < 10 {
-		t.Fatalf("README.md lists %d features: this test looks for the wrong text", len(rows))
+		t.Fatalf("docs/guarantees.md lists %d features: this test looks for the wrong text", len(rows))
 	}
 	named := regexp.MustCompile("`((?:Test|Fuzz)[A-Z]\\w*|[\\w/.-]+\\.test\\.mjs)`")
 	for _, row := range rows {
 		tests := named.FindAllStringSubmatch(row, -1)
 		if len(tests) == 0 {
-			t.Errorf("README.md names no test of a feature: %s", row)
+			t.Errorf("docs/guarantees.md names no test of a feature: %s", row)
 		}
 		for _, m := range tests {
 			if c.tortureOnly[m[1]] {
-				t.Errorf("README.md shows a feature by %s, which only make torture runs", m[1])
+				t.Errorf("docs/guarantees.md shows a feature by %s, which only make torture runs", m[1])
 			}
 		}
 	}

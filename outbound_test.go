@@ -15,15 +15,15 @@ var opensConnections = regexp.MustCompile(`\b(egress\.(NewTransport|NewOperatorD
 	`net\.(Resolver\{|DefaultResolver|Lookup\w+)|` +
 	`http\.(Client\{|Transport\{|(Get|Post|PostForm|Head)\(|Default(Client|Transport)))`)
 
-// docs/security.md names each file of the program that opens connections, and no other.
+// docs/operate/security.md names each file of the program that opens connections, and no other.
 func TestOutboundConnectionsAreDocumented(t *testing.T) {
-	text, err := os.ReadFile("docs/security.md")
+	text, err := os.ReadFile("docs/operate/security.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, section, found := strings.Cut(string(text), "\n## What leaves your machines\n")
 	if !found {
-		t.Fatal("docs/security.md has no part about what leaves the machines")
+		t.Fatal("docs/operate/security.md has no part about what leaves the machines")
 	}
 	var documented []string
 	for _, name := range regexp.MustCompile("`([\\w/]+\\.go)`").FindAllStringSubmatch(section, -1) {
@@ -48,10 +48,10 @@ func TestOutboundConnectionsAreDocumented(t *testing.T) {
 			switch {
 			case apart.MatchString(name):
 			case opens != nil && at < 0:
-				t.Errorf("%s opens connections (%s), but docs/security.md does not name it: say what leaves the machine, "+
+				t.Errorf("%s opens connections (%s), but docs/operate/security.md does not name it: say what leaves the machine, "+
 					"and where to", name, opens)
 			case opens == nil && at >= 0:
-				t.Errorf("docs/security.md names %s, which opens no connection", name)
+				t.Errorf("docs/operate/security.md names %s, which opens no connection", name)
 			}
 			if at >= 0 {
 				documented = slices.Delete(documented, at, at+1)
@@ -59,6 +59,6 @@ func TestOutboundConnectionsAreDocumented(t *testing.T) {
 		}
 	}
 	if len(documented) > 0 {
-		t.Errorf("docs/security.md names %v, which are missing, or named twice", documented)
+		t.Errorf("docs/operate/security.md names %v, which are missing, or named twice", documented)
 	}
 }

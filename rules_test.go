@@ -383,25 +383,6 @@ func TestNoSecondListOfTopics(t *testing.T) {
 	}
 }
 
-// README.md's layout names each folder of pkg, and no other.
-func TestLayoutNamesThePackages(t *testing.T) {
-	found := regexp.MustCompile(`(?m)^    pkg/ +(.*(?:\n {20,}.*)*)$`).FindStringSubmatch(text(t, "README.md"))
-	if found == nil {
-		t.Fatal("README.md's layout has no line for pkg/")
-	}
-	entries, err := os.ReadDir("pkg")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var folders []string
-	for _, e := range entries {
-		folders = append(folders, e.Name())
-	}
-	if said := regexp.MustCompile(`[a-z]+`).FindAllString(found[1], -1); !slices.Equal(said, folders) {
-		t.Errorf("README.md's layout says that pkg has %v, and it has %v", said, folders)
-	}
-}
-
 // Tests that make test and make torture call by name are there: of a name that nothing has any more, nobody would hear.
 func TestTestsThatAreNamedExist(t *testing.T) {
 	tests := map[string][]string{} // by directory
@@ -719,7 +700,7 @@ func owned(path string, patterns []string) bool {
 }
 
 // An enum of the OpenAPI document that has a word of a table has all of them, in their order; settings of channels,
-// members of retry strategies and README.md's table of schemes are complete too.
+// members of retry strategies and the table of schemes in docs/start/providers.md are complete too.
 func TestDocumentsHaveTheTables(t *testing.T) {
 	parts, err := filepath.Glob("api/openapi/*.yaml")
 	if err != nil || len(parts) == 0 {
@@ -787,7 +768,8 @@ func TestDocumentsHaveTheTables(t *testing.T) {
 			t.Errorf("the OpenAPI document has no member %s", name)
 		}
 	}
-	_, table, _ := strings.Cut(text(t, "README.md"), "How providers sign, by the `type` of `verification`:\n")
+	_, table, _ := strings.Cut(text(t, "docs/start/providers.md"),
+		"How providers sign, by the `type` of `verification`:\n")
 	table, _, _ = strings.Cut(table, "\n## ")
 	var rows []string
 	for _, m := range regexp.MustCompile(`(?m)^\| (\w+) \|`).FindAllStringSubmatch(table, -1) {
@@ -796,7 +778,7 @@ func TestDocumentsHaveTheTables(t *testing.T) {
 		}
 	}
 	if !slices.Equal(rows, verify.Types()) {
-		t.Errorf("README.md's table of schemes has %v, want %v", rows, verify.Types())
+		t.Errorf("the table of schemes in docs/start/providers.md has %v, want %v", rows, verify.Types())
 	}
 }
 

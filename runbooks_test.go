@@ -21,14 +21,14 @@ func TestRunbooksQuoteTheCode(t *testing.T) {
 		checks = append(checks, string(m[1]))
 	}
 	all := documents(t)
-	runbooks := all[slices.IndexFunc(all, func(d document) bool { return d.name == "docs/runbooks.md" })]
+	runbooks := all[slices.IndexFunc(all, func(d document) bool { return d.name == "docs/operate/runbooks.md" })]
 	named := 0
 	for _, m := range regexp.MustCompile(`\*([a-z][a-z ]*)\*`).FindAllStringSubmatch(runbooks.prose, -1) {
 		// Groups, and statuses of events, are in italics too.
 		if slices.Contains(checks, m[1]) {
 			named++
 		} else if !slices.Contains([]string{"ticket", "page", "pending", "retrying", "dead"}, m[1]) {
-			t.Errorf("docs/runbooks.md names the check %q, relay doctor has %q", m[1], checks)
+			t.Errorf("docs/operate/runbooks.md names the check %q, relay doctor has %q", m[1], checks)
 		}
 	}
 	message := regexp.MustCompile(`^[a-zA-Z]+(?:,? [a-zA-Z]+){2,}$`)
@@ -39,7 +39,7 @@ func TestRunbooksQuoteTheCode(t *testing.T) {
 		}
 		quoted++
 		if !c.says(span) {
-			t.Errorf("docs/runbooks.md quotes %q, which no part of the program says", span)
+			t.Errorf("docs/operate/runbooks.md quotes %q, which no part of the program says", span)
 		}
 	}
 	rules, err := os.ReadFile("deploy/prometheus/alerts.yml")

@@ -379,29 +379,29 @@ func TestHostsSettings(t *testing.T) {
 	f("me@relay.example.com", false, all...)
 }
 
-// The README's table is made from the settings, so that it cannot drift.
-func TestReadmeSettingsTable(t *testing.T) {
+// The tables of docs/operate/settings.md are made from the settings, so that they cannot drift.
+func TestSettingsTables(t *testing.T) {
 	const begin, end = "<!-- settings -->\n", "<!-- /settings -->"
-	readme, err := os.ReadFile("../README.md")
+	document, err := os.ReadFile("../docs/operate/settings.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, ok := bytes.Cut(readme, []byte(begin))
+	_, rest, ok := bytes.Cut(document, []byte(begin))
 	table, _, ok2 := bytes.Cut(rest, []byte(end))
 	if !ok || !ok2 {
-		t.Fatalf("README.md has no %q … %q", begin, end)
+		t.Fatalf("settings.md has no %q … %q", begin, end)
 	}
 	if want := settingsTable(); string(table) != want {
-		t.Errorf("the settings table of README.md is out of date; it should be:\n%s", want)
+		t.Errorf("the tables of settings.md are out of date; they should be:\n%s", want)
 	}
 }
 
-// settingsTable returns the README's tables of settings, one for each section.
+// settingsTable returns the tables of settings, one for each section.
 func settingsTable() string {
 	var b strings.Builder
 	eachSetting(&node.Config{}, func(f setting) {
 		if f.section != "" {
-			fmt.Fprintf(&b, "\n### %s\n\n| variable | meaning | default |\n|---|---|---|\n", f.section)
+			fmt.Fprintf(&b, "\n## %s\n\n| variable | meaning | default |\n|---|---|---|\n", f.section)
 		}
 		variable := "`" + f.env + "`"
 		if f.secret {

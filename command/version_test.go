@@ -52,7 +52,7 @@ func TestVersionFile(t *testing.T) {
 		"docker-compose.yml":       `args: {COMMIT: "${COMMIT:-}"}`,
 		"deploy/release/build.sh":  "-X main.commit=${COMMIT:-}",
 		"deploy/compose/images.sh": `--build-arg COMMIT="$commit"`,
-		"docs/install.md":          "--build-arg COMMIT=$(git describe --always --dirty --exclude '*')",
+		"docs/operate/install.md":  "--build-arg COMMIT=$(git describe --always --dirty --exclude '*')",
 	} {
 		if !strings.Contains(text(file), want) {
 			t.Errorf("%s does not pass the commit on: want %s", file, want)

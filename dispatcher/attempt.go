@@ -120,8 +120,8 @@ func (c *client) send(
 	return attempt
 }
 
-// methodOf is the method of a request. No signature of a provider covers the method, so what an endpoint receives is sent
-// as POST unless the endpoint keeps methods.
+// methodOf is the method of a request. No signature of a provider covers the method, so what an endpoint receives is
+// sent as POST unless the endpoint keeps methods.
 func methodOf(ev *event.Event, target *lane.Target) string {
 	if target.KeepMethod || ev.Source != event.SourceProvider {
 		return ev.Method

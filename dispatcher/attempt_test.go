@@ -357,8 +357,8 @@ func TestForwardedHeaders(t *testing.T) {
 }
 
 // A destination learns the result of the inbound signature check. No received header is forwarded by which a stranger
-// could pose as someone else, as no signature covers headers. Neither the provider nor the destination's own headers can
-// change that.
+// could pose as someone else, as no signature covers headers. Neither the provider nor the destination's own headers
+// can change that.
 func TestReceivedHeadersCannotImpersonate(t *testing.T) {
 	names := []string{
 		"X-Http-Method-Override", "X-Original-Url", "X-Rewrite-Url", "X-Remote-User", "X-Auth-Request-User",

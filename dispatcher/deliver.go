@@ -93,7 +93,8 @@ func (d *Dispatcher) makeAttempt(
 	return &event.Attempt{
 		ID: attemptID, StartedAt: d.now(), Trigger: work.Trigger, URL: decision.Eligibility.Destination.URL,
 		TransformationVersion: content.version,
-		ErrorCode:             event.CodeInternal, ErrorMessage: "the URL, headers or secrets of the destination could not be opened; " +
+		ErrorCode:             event.CodeInternal,
+		ErrorMessage: "the URL, headers or secrets of the destination could not be opened; " +
 			"set them again",
 	}
 }

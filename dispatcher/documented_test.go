@@ -12,7 +12,7 @@ import (
 	"github.com/eventrelay/relay/pkg/sign"
 )
 
-// docs/clients.md and the OpenAPI document name every header that a delivery adds, and no other.
+// docs/start/clients.md and the OpenAPI document name every header that a delivery adds, and no other.
 func TestDeliveryHeadersAreDocumented(t *testing.T) {
 	header := headerOf(t, testWork(t, []byte("x")), testTarget(t, "https://example.com/", sign.NewSecret()))
 	delete(header, headerUserAgent)
@@ -41,7 +41,7 @@ func TestDeliveryHeadersAreDocumented(t *testing.T) {
 			t.Errorf("sent (-) and named in %s (+):\n%s", path, diff)
 		}
 	}
-	f("../docs/clients.md", "| header | value |\n", "\n\n", "[|,] `((?:webhook|relay)-[a-z-]+)`", sent)
+	f("../docs/start/clients.md", "| header | value |\n", "\n\n", "[|,] `((?:webhook|relay)-[a-z-]+)`", sent)
 	f("../api/openapi/webhooks.yaml", "operationId: receiveDelivery\n", "requestBody:", `(?m)^ +- name: (.+)$`,
 		append(sent, "traceparent")) // of traced events only
 }

@@ -63,7 +63,7 @@ func TestEachPlantedFaultIsFound(t *testing.T) {
 		"a partition has no one": {checkReplicas(healthy, []stream.UnderReplicatedPartition{partition, leaderless}),
 			StateFail, "1 partition without a leader", "start the brokers"},
 		"an ACL is missing": {checkRights([]stream.MissingRight{{Operation: "Write", Resource: "topic",
-			Names: []string{"relay.events"}}}), StateFail, "does not allow", "docs/security.md"},
+			Names: []string{"relay.events"}}}), StateFail, "does not allow", "docs/operate/security.md"},
 		"another writes to topics": {checkWriters([]stream.AllowedWriter{{Principal: "User:x"}}, "User:relay", nil,
 			"relay."), StateWarn, "1 other principal", "give the relay its own principal"},
 		"Kafka asks for no rights": {checkWriters(nil, "", stream.ErrNoAuthorizer, "relay."), StateWarn,

@@ -103,7 +103,7 @@ func checkRights(missing []stream.MissingRight) Check {
 	if len(missing) == 0 {
 		return ok("Kafka allows all that a node does")
 	}
-	c := fail("add the ACLs that docs/security.md lists for the relay's principal",
+	c := fail("add the ACLs that docs/operate/security.md lists for the relay's principal",
 		"Kafka does not allow this principal all that a node does")
 	for _, m := range missing {
 		c.Details = append(c.Details, m.String())

@@ -21,8 +21,8 @@ import (
 
 // Config is everything that an operator can set. Each setting has a flag (`--kafka-brokers`) and an environment
 // variable (RELAY_KAFKA_BROKERS); the flag wins. Package command reads and validates them. The help texts and the
-// tables in README.md come from the tags, and a test compares the tables: section opens a group, default is a value,
-// unset says what holds without one.
+// tables in docs/operate/settings.md come from the tags, and a test compares the tables: section opens a group,
+// default is a value, unset says what holds without one.
 type Config struct {
 	Listen            string   `section:"HTTP server" flag:"listen" default:"127.0.0.1:8080" help:"Address and port of the HTTP server: ingest, the API, /healthz and /readyz."`
 	BaseURL           string   `flag:"base-url" unset:"http:// or https:// and the listen address" help:"Public address of the service. Ingest URLs and links begin with it."`

@@ -44,5 +44,5 @@ func checkConfiguration(n *Node) (runFunc, error) {
 // errLostConfiguration says what to do when the configuration is empty although deliveries wait.
 var errLostConfiguration = errors.New("the configuration has no endpoint, so all of them would end as skipped, " +
 	"and that is final. Start one node with --roles api, run relay config import FILE --paused there, then start this " +
-	"node again (docs/upgrade.md, The configuration). If there is no export and they may be given up, set " +
+	"node again (docs/operate/upgrade.md, The configuration). If there is no export and they may be given up, set " +
 	"RELAY_ALLOW_EMPTY_CONFIGURATION=true for this start")

@@ -26,7 +26,7 @@ import (
 	"github.com/eventrelay/relay/test/kit"
 )
 
-var update = flag.Bool("update", false, "write the table of metrics to docs/metrics.md")
+var update = flag.Bool("update", false, "write the table of metrics to docs/operate/metrics.md")
 
 // recorder is a registry that knows its collectors, and so the metrics that have no series yet.
 type recorder struct {
@@ -197,8 +197,8 @@ func allMetrics(t *testing.T) []metric {
 	return slices.SortedFunc(maps.Values(all), func(a, b metric) int { return cmp.Compare(a.name, b.name) })
 }
 
-// docs/metrics.md has every metric with type, labels and roles, and their names, units and help texts follow the
-// conventions of Prometheus.
+// docs/operate/metrics.md has every metric with type, labels and roles, and their names, units and help texts follow
+// the conventions of Prometheus.
 func TestMetricsTable(t *testing.T) {
 	all := allMetrics(t)
 	if len(all) < 80 {
@@ -215,7 +215,7 @@ func TestMetricsTable(t *testing.T) {
 	for _, p := range problems {
 		t.Errorf("%s: %s", p.Metric, p.Text)
 	}
-	path := filepath.Join(kit.Root(t), "docs", "metrics.md")
+	path := filepath.Join(kit.Root(t), "docs", "operate", "metrics.md")
 	want := metricsDocument(all)
 	if *update {
 		if err := os.WriteFile(path, []byte(want), 0o600); err != nil {
@@ -224,7 +224,7 @@ func TestMetricsTable(t *testing.T) {
 	}
 	got, err := os.ReadFile(path)
 	if diff := gocmp.Diff(want, string(got)); err != nil || diff != "" {
-		t.Errorf("run make generate: %v (-code +docs/metrics.md):\n%s", err, diff)
+		t.Errorf("run make generate: %v (-code +docs/operate/metrics.md):\n%s", err, diff)
 	}
 }
 

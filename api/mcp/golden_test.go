@@ -18,7 +18,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 )
 
-var update = flag.Bool("update", false, "write the golden files and the transcript in docs/agents.md")
+var update = flag.Bool("update", false, "write the golden files and the transcript in docs/start/agents.md")
 
 // tape sends requests with an API key and records them with their answers, as they are on the wire.
 type tape struct {

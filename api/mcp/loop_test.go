@@ -50,7 +50,7 @@ type step struct {
 // An agent with a scripted model investigates failed deliveries by what the server's texts say, and asks for a
 // recovery. A person approves it, and the agent reports. Text that tries to give it orders stays data: it is inside a
 // member of the JSON, without a link and without invisible characters, and nothing is changed but what the person has
-// approved. The transcript in docs/agents.md is what this test sees.
+// approved. The transcript in docs/start/agents.md is what this test sees.
 func TestAgentLoop(t *testing.T) {
 	state := "ready"
 	f := &fake{answer: failing(&state)}
@@ -133,7 +133,7 @@ func TestAgentLoop(t *testing.T) {
 // compareTranscript compares the transcript with the one in the documents.
 func compareTranscript(t *testing.T, got string) {
 	t.Helper()
-	const path, heading = "../../docs/agents.md", "## A transcript\n\n"
+	const path, heading = "../../docs/start/agents.md", "## A transcript\n\n"
 	doc, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

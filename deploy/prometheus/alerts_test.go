@@ -95,7 +95,7 @@ var runbookLines = []string{"Means", "Users notice", "Look at", "Do", "Over when
 
 // Each alert has a severity, a summary, a description, and a part in the runbooks, and each part belongs to an alert.
 func TestEveryAlertHasARunbook(t *testing.T) {
-	const document = "docs/runbooks.md"
+	const document = "docs/operate/runbooks.md"
 	text, err := os.ReadFile(filepath.Join(kit.Root(t), document))
 	if err != nil {
 		t.Fatal(err)

@@ -48,12 +48,12 @@ func expressions(t *testing.T) (all []expression) {
 			}
 		}
 	}
-	runbooks, err := os.ReadFile(filepath.Join(kit.Root(t), "docs", "runbooks.md"))
+	runbooks, err := os.ReadFile(filepath.Join(kit.Root(t), "docs", "operate", "runbooks.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, span := range regexp.MustCompile("`([^`]*\\brelay_[^`]*)`").FindAllSubmatch(runbooks, -1) {
-		all = append(all, expression{"docs/runbooks.md", strings.Join(strings.Fields(string(span[1])), " ")})
+		all = append(all, expression{"docs/operate/runbooks.md", strings.Join(strings.Fields(string(span[1])), " ")})
 	}
 	if len(all) < 150 {
 		t.Fatalf("%d queries: this test reads the wrong text", len(all))
@@ -96,10 +96,11 @@ func parse(t *testing.T, all []expression) (out []named) {
 	return out
 }
 
-// knownLabels returns the labels of each metric by docs/metrics.md, which TestMetricsTable compares with the code.
+// knownLabels returns the labels of each metric by docs/operate/metrics.md, which TestMetricsTable compares with the
+// code.
 func knownLabels(t *testing.T) map[string][]string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(kit.Root(t), "docs", "metrics.md"))
+	text, err := os.ReadFile(filepath.Join(kit.Root(t), "docs", "operate", "metrics.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +121,7 @@ func knownLabels(t *testing.T) map[string][]string {
 		}
 	}
 	if len(labels) < 80 {
-		t.Fatalf("docs/metrics.md has %d metrics: this test reads the wrong text", len(labels))
+		t.Fatalf("docs/operate/metrics.md has %d metrics: this test reads the wrong text", len(labels))
 	}
 	return labels
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Fills dist/ from the last commit (make release): programs, images, Helm chart, package of the SDK and tools, bills of
 # materials, licences, release notes and checksums. Everything is made twice, the second time in another directory with
-# an empty build cache: the release ends unless both are the same. docs/release.md says when to run it.
+# an empty build cache: the release ends unless both are the same. docs/contribute/release.md says when to run it.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 architectures=${RELAY_RELEASE_ARCHITECTURES:-amd64 arm64}

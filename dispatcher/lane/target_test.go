@@ -43,7 +43,8 @@ func TestOpenTarget(t *testing.T) {
 	if d := cmp.Diff([]event.Field{{Name: "X-Key", Value: "value"}}, target.Header); d != "" {
 		t.Error(d)
 	}
-	if target.Rev != 5 || !target.KeepMethod || target.Timeout != 7*time.Second || len(target.SigningSecrets(time.Now())) != 1 {
+	if target.Rev != 5 || !target.KeepMethod || target.Timeout != 7*time.Second ||
+		len(target.SigningSecrets(time.Now())) != 1 {
 		t.Errorf("%+v", target)
 	}
 	for want, spoil := range map[string]func(*config.Destination){
@@ -56,7 +57,8 @@ func TestOpenTarget(t *testing.T) {
 	} {
 		d := dest()
 		spoil(d)
-		if target, err := openTarget(keyring, &config.Endpoint{Rev: 5}, d); err == nil || target != nil || !strings.Contains(err.Error(), want) {
+		target, err := openTarget(keyring, &config.Endpoint{Rev: 5}, d)
+		if err == nil || target != nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v, %v, want %q", target, err, want)
 		}
 	}

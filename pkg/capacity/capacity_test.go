@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write the table of docs/operate.md")
+var update = flag.Bool("update", false, "write the table of docs/operate/operate.md")
 
 // run is a row of deploy/bench/capacity.md: what was measured of one shape of work.
 type run struct {
@@ -150,9 +150,9 @@ func TestValidateNamesEveryFlag(t *testing.T) {
 	}
 }
 
-// docs/operate.md has the table of the model: go test ./pkg/capacity -update writes it.
+// docs/operate/operate.md has the table of the model: go test ./pkg/capacity -update writes it.
 func TestCapacityTable(t *testing.T) {
-	const name, begin, end = "docs/operate.md", "<!-- capacity -->\n", "<!-- /capacity -->"
+	const name, begin, end = "docs/operate/operate.md", "<!-- capacity -->\n", "<!-- /capacity -->"
 	page := text(t, name)
 	from, to := strings.Index(page, begin), strings.Index(page, end)
 	if from < 0 || to < from {

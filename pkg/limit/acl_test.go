@@ -15,16 +15,16 @@ import (
 	"github.com/eventrelay/relay/test/kit"
 )
 
-// The ACL in docs/security.md allows what the relay does in Redis, and each command that it names is used.
+// The ACL in docs/operate/security.md allows what the relay does in Redis, and each command that it names is used.
 func TestDocumentedACLIsEnoughAndMinimal(t *testing.T) {
-	text, err := os.ReadFile("../../docs/security.md")
+	text, err := os.ReadFile("../../docs/operate/security.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	documented := regexp.MustCompile(`(?m)^ACL SETUSER relay on >PASSWORD resetkeys resetchannels -@all (.*)$`)
 	line := documented.FindSubmatch(text)
 	if line == nil {
-		t.Fatal("docs/security.md has no ACL of Redis")
+		t.Fatal("docs/operate/security.md has no ACL of Redis")
 	}
 	rules := strings.Fields(string(line[1]))
 	engine := kit.Redis(t)

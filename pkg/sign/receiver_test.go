@@ -129,22 +129,22 @@ func deliveries(t *testing.T) []delivery {
 	}
 }
 
-// readmeBlock returns the first code block of a language in docs/clients.md.
+// readmeBlock returns the first code block of a language in docs/start/clients.md.
 func readmeBlock(t *testing.T, language string) string {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/clients.md")
+	text, err := os.ReadFile("../../docs/start/clients.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, rest, ok := strings.Cut(string(text), "```"+language+"\n")
 	block, _, ended := strings.Cut(rest, "```\n")
 	if !ok || !ended {
-		t.Fatalf("docs/clients.md has no block of %s", language)
+		t.Fatalf("docs/start/clients.md has no block of %s", language)
 	}
 	return block
 }
 
-// docs/clients.md's receiver in Go accepts what the relay signs and refuses everything else.
+// docs/start/clients.md's receiver in Go accepts what the relay signs and refuses everything else.
 func TestReceiverInGo(t *testing.T) {
 	for _, d := range deliveries(t) {
 		header := http.Header{}
@@ -160,11 +160,11 @@ func TestReceiverInGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	if want := strings.TrimPrefix(string(source), "package sign_test\n\n"); readmeBlock(t, "go") != want {
-		t.Errorf("docs/clients.md does not show the receiver of receiver_go_test.go:\n%s", want)
+		t.Errorf("docs/start/clients.md does not show the receiver of receiver_go_test.go:\n%s", want)
 	}
 }
 
-// docs/clients.md's receivers in JavaScript and Python accept what the relay signs and refuse everything else.
+// docs/start/clients.md's receivers in JavaScript and Python accept what the relay signs and refuse everything else.
 func TestReceiversInOtherLanguages(t *testing.T) {
 	for _, l := range []struct{ language, program, file, harness string }{
 		{"js", "node", "receiver.mjs", `
@@ -192,7 +192,7 @@ print(json.dumps([d["name"] for d in json.load(sys.stdin) if valid(d) != d["vali
 			t.Parallel()
 			program, err := exec.LookPath(l.program)
 			if err != nil {
-				kit.SkipMissing(t, "docs/clients.md's receiver in %s: %v", l.language, err)
+				kit.SkipMissing(t, "docs/start/clients.md's receiver in %s: %v", l.language, err)
 			}
 			file := filepath.Join(t.TempDir(), l.file)
 			if err := os.WriteFile(file, []byte(readmeBlock(t, l.language)+l.harness), 0o600); err != nil {

@@ -37,7 +37,7 @@ func RightsError(missing []MissingRight) error {
 	for i, m := range missing {
 		lines[i] = m.String()
 	}
-	return fmt.Errorf("%w; add them as docs/security.md shows:\n%s", ErrRights, strings.Join(lines, "\n"))
+	return fmt.Errorf("%w; add them as docs/operate/security.md shows:\n%s", ErrRights, strings.Join(lines, "\n"))
 }
 
 // MissingRights asks the brokers which operations of a node their authorizer does not allow this client. It says

@@ -217,7 +217,7 @@ test('official clients with keys of every kind', { skip }, async () => {
   await page.close()
 })
 
-// The steps are those of the transcript in docs/agents.md. The model is scripted: each step takes its arguments from what
+// The steps are those of the transcript in docs/start/agents.md. The model is scripted: each step takes its arguments from what
 // the steps before have shown. The destination tries to give it orders.
 test('an agent investigates failed deliveries and has them sent again', { skip }, async () => {
   const { page, faults } = await openPage(browser, relay.url)

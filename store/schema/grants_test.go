@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// docs/security.md shows the statements of Grants, and a cluster's say ON CLUSTER.
+// docs/operate/security.md shows the statements of Grants, and a cluster's say ON CLUSTER.
 func TestDocumentedGrants(t *testing.T) {
-	text, err := os.ReadFile("../../docs/security.md")
+	text, err := os.ReadFile("../../docs/operate/security.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -17,7 +17,7 @@ func TestDocumentedGrants(t *testing.T) {
 		t.Fatal(err)
 	}
 	if want := "```sql\n" + strings.Join(statements, ";\n") + ";\n```"; !strings.Contains(string(text), want) {
-		t.Errorf("docs/security.md must show:\n%s", want)
+		t.Errorf("docs/operate/security.md must show:\n%s", want)
 	}
 	statements, err = Grants(Config{URL: "http://localhost:8123/relay", RetentionDays: 30, Cluster: "blue"})
 	if err != nil || statements[0] != "CREATE ROLE IF NOT EXISTS migrate_relay ON CLUSTER 'blue'" ||

@@ -52,8 +52,8 @@ spec:
 `
 
 // The autoscaler of "write" follows the consumer lag that nodes report, by way of Prometheus and its adapter with the
-// rule of docs/kubernetes.md. Each node reports the lag of the whole group, and another release has a larger one: both
-// must not count. Without the metric it changes nothing.
+// rule of docs/operate/kubernetes.md. Each node reports the lag of the whole group, and another release has a larger
+// one: both must not count. Without the metric it changes nothing.
 func TestAutoscaling(t *testing.T) {
 	k := newControlPlane(t)
 	install := func(settings ...string) { k.installObjects(append(settings, "write.autoscaling.enabled=true")...) }
@@ -156,18 +156,18 @@ func nodesWithLag(t *testing.T, root string) (lag *atomic.Int64, address string)
 	return lag, address
 }
 
-// startAdapter runs the adapter of Prometheus with the rule of docs/kubernetes.md.
+// startAdapter runs the adapter of Prometheus with the rule of docs/operate/kubernetes.md.
 func (k *controlPlane) startAdapter(prometheus string) {
 	t := k.t
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join(k.root, "docs/kubernetes.md"))
+	page, err := os.ReadFile(filepath.Join(k.root, "docs/operate/kubernetes.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, rule, found := strings.Cut(string(page), "```yaml\nexternalRules:")
 	rule, _, ended := strings.Cut(rule, "```")
 	if !found || !ended {
-		t.Fatal("docs/kubernetes.md has no rule for the adapter")
+		t.Fatal("docs/operate/kubernetes.md has no rule for the adapter")
 	}
 	dir := t.TempDir()
 	rules := filepath.Join(dir, "rules.yaml")

@@ -322,7 +322,7 @@ func (c *cluster) awaitScraped(nodes string) {
 }
 
 // The small profile has one broker and one node. Its configuration goes out of the container and into an empty cluster,
-// as docs/upgrade.md says.
+// as docs/operate/upgrade.md says.
 func TestComposeSmall(t *testing.T) {
 	c := newCluster(t, "small")
 	c.up()

@@ -75,8 +75,8 @@ const (
 	moved    = "http://hooks.example.com:8080" // by the gateway of Contour, which adds 8000 to the port of a listener
 )
 
-// A controller carries out the chart's Ingress, its HTTPRoute or both. docs/kubernetes.md names its annotations and
-// timeouts.
+// A controller carries out the chart's Ingress, its HTTPRoute or both. docs/operate/kubernetes.md names its
+// annotations and timeouts.
 type controller struct {
 	name     string
 	settings []string // of the chart

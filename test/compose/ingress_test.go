@@ -50,7 +50,7 @@ const (
 
 // Traefik, Contour and HAProxy send what providers and applications send to "ingest" and all else to "api", with the
 // path as it came, for the host of the base URL alone, and with the certificate of its Secret. The largest body, the
-// slowest answer and a stream pass with the settings that docs/kubernetes.md names.
+// slowest answer and a stream pass with the settings that docs/operate/kubernetes.md names.
 func TestIngress(t *testing.T) {
 	k := newControlPlane(t)
 	k.must("kubectl", "apply", "--server-side", "-f", filepath.Join(k.root, "bin/kubernetes/gateway"),
@@ -83,9 +83,9 @@ func TestIngress(t *testing.T) {
 	}
 }
 
-// docs/kubernetes.md names the settings with which TestIngress passes.
+// docs/operate/kubernetes.md names the settings with which TestIngress passes.
 func TestSettingsOfControllersAreDocumented(t *testing.T) {
-	page, err := os.ReadFile("../../docs/kubernetes.md")
+	page, err := os.ReadFile("../../docs/operate/kubernetes.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func TestSettingsOfControllersAreDocumented(t *testing.T) {
 				found++
 				text := strings.NewReplacer(`\.`, ".", "=", ": ").Replace(rest)
 				if !strings.Contains(string(page), text) {
-					t.Errorf("docs/kubernetes.md lacks %q, which %s needs", text, c.name)
+					t.Errorf("docs/operate/kubernetes.md lacks %q, which %s needs", text, c.name)
 				}
 			}
 		}

@@ -127,8 +127,9 @@ func (k *kubernetes) reaches(host, port string) bool {
 	return err == nil
 }
 
-// The commands of docs/kubernetes.md install the release under the restricted Pod Security Standard. While events come
-// in, every way to replace nodes one by one refuses none of them. Nothing is lost, also when all are replaced at once.
+// The commands of docs/operate/kubernetes.md install the release under the restricted Pod Security Standard. While
+// events come in, every way to replace nodes one by one refuses none of them. Nothing is lost, also when all are
+// replaced at once.
 func TestKubernetes(t *testing.T) {
 	k := newKubernetes(t)
 	k.upgrade()
@@ -272,7 +273,7 @@ func (k *kubernetes) loseMachine(t *testing.T) {
 	k.awaitReceived()
 }
 
-// stopForRestore stops all nodes, and starts one of the API, as docs/kubernetes.md says for a restore.
+// stopForRestore stops all nodes, and starts one of the API, as docs/operate/kubernetes.md says for a restore.
 func (k *kubernetes) stopForRestore(t *testing.T) {
 	stopped := []string{"layout=apart", "ingest.replicas=0", "dispatch.replicas=0", "write.replicas=0"}
 	k.upgrade(append(stopped, "migrate.enabled=false", "api.replicas=0")...)

@@ -17,7 +17,7 @@ import (
 	"github.com/eventrelay/relay/test/kit"
 )
 
-// example is the pair of programs in examples that docs/clients.md shows for one language.
+// example is the pair of programs in examples that docs/start/clients.md shows for one language.
 type example struct {
 	language      string
 	dir           string

@@ -16,37 +16,37 @@ import (
 	"github.com/eventrelay/relay/test/kit"
 )
 
-// documentedACL is a row of the table of ACLs in docs/security.md.
+// documentedACL is a row of the table of ACLs in docs/operate/security.md.
 type documentedACL struct {
 	resource   string // topics, groups or cluster
 	operations []kadm.ACLOperation
 	migrates   bool // of relay migrate, not of nodes
 }
 
-// documentedACLs reads the table of ACLs in docs/security.md.
+// documentedACLs reads the table of ACLs in docs/operate/security.md.
 func documentedACLs(t *testing.T) (all []documentedACL) {
 	t.Helper()
 	row := regexp.MustCompile(`(?m)^\| (topics|groups|cluster)[^|]*\| ([A-Za-z, ]+) \| ([^|]*)\|$`)
-	for _, found := range row.FindAllStringSubmatch(string(readFile(t, "docs/security.md")), -1) {
+	for _, found := range row.FindAllStringSubmatch(string(readFile(t, "docs/operate/security.md")), -1) {
 		a := documentedACL{resource: found[1], migrates: strings.Contains(found[3], "relay migrate")}
 		for name := range strings.SplitSeq(found[2], ", ") {
 			op, err := kmsg.ParseACLOperation(name)
 			if err != nil {
-				t.Fatalf("docs/security.md: %v", err)
+				t.Fatalf("docs/operate/security.md: %v", err)
 			}
 			a.operations = append(a.operations, op)
 		}
 		all = append(all, a)
 	}
 	if len(all) < 4 {
-		t.Fatalf("docs/security.md has %d rows of ACLs", len(all))
+		t.Fatalf("docs/operate/security.md has %d rows of ACLs", len(all))
 	}
 	return all
 }
 
-// The ACLs in docs/security.md are enough for a node and for relay migrate on an Apache Kafka with SASL, TLS and an
-// authorizer, and each is used. A missing one is named, and so is everything else that keeps a node out. The node's
-// Redis wants TLS and a client certificate.
+// The ACLs in docs/operate/security.md are enough for a node and for relay migrate on an Apache Kafka with SASL, TLS
+// and an authorizer, and each is used. A missing one is named, and so is everything else that keeps a node out. The
+// node's Redis wants TLS and a client certificate.
 func TestDocumentedKafkaACLsAreEnoughAndMinimal(t *testing.T) {
 	t.Parallel()
 	broker := kit.SecureKafka(t)
@@ -111,7 +111,8 @@ func TestDocumentedKafkaACLsAreEnoughAndMinimal(t *testing.T) {
 	})
 	refused := c.node("b", "--listen", "127.0.0.1:0")
 	if out, err := refused.command(refused.args...).CombinedOutput(); err == nil ||
-		!strings.Contains(string(out), "Write on topic "+c.prefix) || !strings.Contains(string(out), "docs/security.md") {
+		!strings.Contains(string(out), "Write on topic "+c.prefix) ||
+		!strings.Contains(string(out), "docs/operate/security.md") {
 		t.Errorf("a node without a right: %v\n%s", err, out)
 	}
 	keptOut(t, broker, conf)

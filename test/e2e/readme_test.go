@@ -27,11 +27,25 @@ import (
 // shownAnswer matches the line below a command that shows its status and a part of its answer.
 var shownAnswer = regexp.MustCompile(`^# \d{3}\b`)
 
-// readmeCommands returns the commands of README.md's shell blocks in order, each with the answer shown below it. A
+// guides are the documents whose commands a reader runs one after the other, in this order.
+var guides = []string{
+	"README.md", "docs/start/api.md", "docs/start/leaks.md", "docs/start/providers.md", "docs/start/clients.md",
+	"docs/start/transformations.md", "docs/start/agents.md", "docs/operate/cluster.md", "docs/operate/commands.md",
+	"CONTRIBUTING.md",
+}
+
+// commandsOf returns the commands of the shell blocks of documents in order, each with the answer shown below it. A
 // command has several lines while a quote is open, or a line ends in a backslash.
-func readmeCommands(t *testing.T) (commands []string) {
+func commandsOf(t *testing.T, documents ...string) (commands []string) {
 	t.Helper()
-	blocks := regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(readFile(t, "README.md")), -1)
+	var blocks [][]string
+	for _, name := range documents {
+		found := regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(readFile(t, name)), -1)
+		if len(found) == 0 {
+			t.Errorf("%s has no commands: this test looks for the wrong text", name)
+		}
+		blocks = append(blocks, found...)
+	}
 	for _, block := range blocks {
 		command := ""
 		for line := range strings.Lines(block[1]) {
@@ -47,7 +61,7 @@ func readmeCommands(t *testing.T) (commands []string) {
 			}
 		}
 		if command != "" {
-			t.Fatalf("a quote of README.md is not closed: %s", command)
+			t.Fatalf("a quote is not closed: %s", command)
 		}
 	}
 	return commands
@@ -163,7 +177,11 @@ func (r *readmeRunner) fillPlaceholders(command string) string {
 	return strings.ReplaceAll(command, "P:O", r.dead)
 }
 
-// call runs a curl command and compares its status and answer with those in README.md.
+// shownValue is a member of a shown answer with its value.
+var shownValue = regexp.MustCompile(`"[a-z_]+":"[a-z_]+"`)
+
+// call runs a curl command and compares its status and answer with those that the document shows. What a GET shows may
+// take a moment to become true.
 func (r *readmeRunner) call(command string) {
 	r.t.Helper()
 	line, streams := r.fillPlaceholders(command), strings.Contains(command, "/stream")
@@ -180,6 +198,13 @@ func (r *readmeRunner) call(command string) {
 			strings.Contains(command, "/v1/drains/") && strings.Contains(out, `"last_received_at":null`):
 			return out
 		}
+		if !strings.Contains(command, " -d ") && !strings.Contains(command, " -X ") {
+			for _, value := range shownValue.FindAllString(comment.FindString(command), -1) {
+				if !strings.Contains(out, value) {
+					return "no " + value + " in " + out
+				}
+			}
+		}
 		return ""
 	})
 	status := statusLine.FindStringSubmatch(out)
@@ -188,13 +213,13 @@ func (r *readmeRunner) call(command string) {
 	case status == nil || status[1][0] != '2' || code != "0" && !streams:
 		r.t.Errorf("%s\nended with %s: %s", line, code, out)
 	case said != nil && said[1] != status[1]:
-		r.t.Errorf("%s\nthe answer is %s, README.md shows %s", line, status[1], said[1])
+		r.t.Errorf("%s\nthe answer is %s, the document shows %s", line, status[1], said[1])
 	case streams && !strings.Contains(out, "event: ready\n"):
 		r.t.Errorf("%s\nstreams %s", line, out)
 	}
 	for _, name := range member.FindAllString(comment.FindString(command), -1) {
 		if !strings.Contains(out, name) {
-			r.t.Errorf("%s\nREADME.md shows %s, the answer is %s", line, name, out)
+			r.t.Errorf("%s\nthe document shows %s, the answer is %s", line, name, out)
 		}
 	}
 	if m := regexp.MustCompile(`"secret":"(whsec_[^"]+)"`).FindStringSubmatch(out); m != nil {
@@ -222,7 +247,7 @@ func (r *readmeRunner) must(sh *shell, command string) string {
 	return out
 }
 
-// Every command of README.md works when it is pasted, with real values for its placeholders.
+// Every command of the guides works when it is pasted, with real values for its placeholders.
 func TestReadmeCommands(t *testing.T) {
 	t.Parallel()
 	for _, tool := range []string{"bash", "curl", "openssl"} {
@@ -231,7 +256,7 @@ func TestReadmeCommands(t *testing.T) {
 		}
 	}
 	r := newReadme(t)
-	for _, command := range readmeCommands(t) {
+	for _, command := range commandsOf(t, guides...) {
 		switch words := strings.Fields(command); {
 		case words[0] == "make":
 			if !strings.Contains(string(readFile(t, "Makefile")), "\n"+words[1]+":") {
@@ -284,10 +309,40 @@ func TestReadmeCommands(t *testing.T) {
 // elsewhere matches commands for the cluster or for a relay without a configuration.
 var elsewhere = regexp.MustCompile(`^relay (migrate|config import)\b[^|]*$`)
 
+// The story of the first hour and the tutorials of providers work as they stand.
+func TestTutorials(t *testing.T) {
+	t.Parallel()
+	for _, tool := range []string{"bash", "curl", "openssl", "node"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			kit.SkipMissing(t, "%s is not installed", tool)
+		}
+	}
+	r := newRunner(t)
+	r.dest = newSink(t, nil)
+	r.startDev("RELAY_EGRESS_ALLOW=127.0.0.0/8", "RELAY_EGRESS_ALLOW_HTTP=true")
+	providers, err := filepath.Glob("docs/start/providers/*.md")
+	if err != nil || len(providers) < 5 {
+		t.Fatalf("%q: %v", providers, err)
+	}
+	for _, command := range commandsOf(t, append([]string{"docs/start/tour.md"}, providers...)...) {
+		if strings.HasPrefix(command, "curl") {
+			r.call(command)
+		} else {
+			r.must(r.onDev, command)
+		}
+	}
+}
+
+func newRunner(t *testing.T) *readmeRunner {
+	r := &readmeRunner{t: t, port: kit.FreePort(t), settings: map[string]string{}}
+	r.values = map[string]string{"whsec_": "0123456789abcdef", "services/": "T0/B0/x",
+		"main:": base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{7}, 32))}
+	return r
+}
+
 func newReadme(t *testing.T) *readmeRunner {
 	t.Helper()
-	r := &readmeRunner{t: t, port: kit.FreePort(t), settings: map[string]string{}}
-	r.values = map[string]string{"whsec_": "0123456789abcdef", "services/": "T0/B0/x"}
+	r := newRunner(t)
 	r.dest = newSink(t, func(received) int { return http.StatusNotFound }) // gives recovery jobs failed deliveries
 	r.cluster = newCluster(t, sharedEngines(t), "readme")
 	for _, variable := range r.cluster.env {
@@ -296,26 +351,25 @@ func newReadme(t *testing.T) *readmeRunner {
 	}
 	node := r.cluster.node("a")
 	r.aside = newShell(t, append(node.env, "RELAY_DATA_DIR="+node.dir)...)
-	env := slices.DeleteFunc(slices.Clone(node.env), func(variable string) bool { // the settings come from README.md
+	env := slices.DeleteFunc(slices.Clone(node.env), func(variable string) bool { // the settings come from the documents
 		return regexp.MustCompile(`^RELAY_(MASTER_KEYS|KAFKA_BROKERS|CLICKHOUSE_URL|REDIS_URL)=`).MatchString(variable)
 	})
 	r.onNode = newShell(t, append(env, "RELAY_DATA_DIR="+node.dir)...)
-	r.values["main:"] = base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{7}, 32))
 	r.startDev()
 	return r
 }
 
-// startDev starts relay dev with the cluster's master key, because README.md imports its configuration into the
-// cluster.
-func (r *readmeRunner) startDev() {
+// startDev starts relay dev with the cluster's master key, because its configuration is imported into the cluster.
+func (r *readmeRunner) startDev(env ...string) {
 	r.t.Helper()
-	r.dev = startDevProcess(r.t, r.t.TempDir(),
-		"RELAY_MASTER_KEYS=main:"+r.values["main:"], "RELAY_PARTITIONS=8", "RELAY_DNS_SERVER=127.0.0.1:9")
+	r.dev = startDevProcess(r.t, r.t.TempDir(), append(env,
+		"RELAY_MASTER_KEYS=main:"+r.values["main:"], "RELAY_PARTITIONS=8", "RELAY_DNS_SERVER=127.0.0.1:9")...)
 	r.values["rly_live_"] = "x"
 	listen := strings.TrimPrefix(r.dev.url, "http://")
 	r.onDev = newShell(r.t, append(r.dev.env, "RELAY_DATA_DIR="+r.dev.dir, "RELAY_LISTEN="+listen)...)
 	r.known = strings.NewReplacer(
 		"rly_live_x", testKey, "localhost:8080", listen,
+		"127.0.0.1:3000", fmt.Sprintf("127.0.0.1:%d", r.port), "listen(3000)", fmt.Sprintf("listen(%d)", r.port),
 		"https://app.example.com/hooks", r.dest.URL,
 		"2026-11-20", time.Now().Add(-24*time.Hour).UTC().Format(time.DateOnly),
 		"kafka1:9092,kafka2:9092,kafka3:9092", r.settings["RELAY_KAFKA_BROKERS"],
@@ -377,7 +431,16 @@ func (r *readmeRunner) produceDeadLetter(command string) {
 // receive sets the shell variables that a receiver has from a delivery.
 func (r *readmeRunner) receive() {
 	r.t.Helper()
-	r.delivery = r.dest.wait(r.t, 1, arrival)[0]
+	endpoint := "ep_" + r.values["ep_"]
+	eventually(r.t, arrival, func() string {
+		for _, delivery := range r.dest.received() {
+			if delivery.header.Get("Relay-Endpoint-Id") == endpoint {
+				r.delivery = delivery
+				return ""
+			}
+		}
+		return "no delivery of " + endpoint
+	})
 	h := r.delivery.header
 	r.onDev.run(fmt.Sprintf("SECRET='%s' WEBHOOK_ID='%s' WEBHOOK_TIMESTAMP='%s' BODY='%s'",
 		r.secret, h.Get("Webhook-Id"), h.Get("Webhook-Timestamp"), r.delivery.body))
@@ -388,8 +451,6 @@ var metricName = regexp.MustCompile(`\brelay_[a-z_]+\b`)
 // metrics checks that the metrics of the alert list exist from the start, before they count anything.
 func (r *readmeRunner) metrics() {
 	r.t.Helper()
-	_, operating, _ := strings.Cut(string(readFile(r.t, "README.md")), "\n## Operating\n")
-	operating, _, _ = strings.Cut(operating, "\n## ")
 	fresh := startDevProcess(r.t, r.t.TempDir())
 	eventually(r.t, arrival, func() string { // the log and the ready line come over different pipes
 		if !adminLine.MatchString(fresh.logs.String()) {
@@ -399,9 +460,9 @@ func (r *readmeRunner) metrics() {
 	})
 	text := fresh.admin("/metrics")
 	rules := string(readFile(r.t, "deploy/prometheus/alerts.yml"))
-	names := append(metricName.FindAllString(operating, -1), metricName.FindAllString(rules, -1)...)
+	names := metricName.FindAllString(rules, -1)
 	if len(names) < 20 {
-		r.t.Errorf("README.md alerts only on %q", names)
+		r.t.Errorf("alerts only on %q", names)
 	}
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
 		if !regexp.MustCompile(`(?m)^` + name + `(_count)?[{ ]`).MatchString(text) {

@@ -17,7 +17,7 @@ import (
 	"github.com/eventrelay/relay/test/kit"
 )
 
-// restoreDrill is a relay of one node on Apache Kafka, which loses what docs/upgrade.md says how to restore.
+// restoreDrill is a relay of one node on Apache Kafka, which loses what docs/operate/upgrade.md says how to restore.
 type restoreDrill struct {
 	*cluster
 	t    *testing.T

@@ -6,10 +6,10 @@ import (
 	"testing"
 )
 
-// The embedded engine has the disk that docs/upgrade.md configures on a server: one location names a backup on both,
-// and the tests here cover the documented configuration.
+// The embedded engine has the disk that docs/operate/upgrade.md configures on a server: one location names a backup
+// on both, and the tests here cover the documented configuration.
 func TestDocumentedBackupDisk(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/upgrade.md")
+	page, err := os.ReadFile("../../../docs/operate/upgrade.md")
 	if err != nil {
 		t.Fatal(err)
 	}
