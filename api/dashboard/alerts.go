@@ -272,7 +272,7 @@ var alertRules = []alertRule{
 	{Name: "delivery_failed", Title: "A delivery failed for good"},
 	{Name: "consecutive_failures", Title: "Failed attempts in a row at a destination", Unit: " attempts",
 		Members: []alertMember{{Name: "threshold", Label: "Attempts"}}},
-	{Name: "failure_rate", Title: "Share of failed attempts at a destination", Unit: percentUnit, Members: []alertMember{
+	{Name: "failure_rate", Title: "Failure rate of a destination", Unit: percentUnit, Members: []alertMember{
 		{Name: "percent", Label: "Percent"}, {Name: "window_seconds", Label: "Within seconds"},
 		{Name: "min_attempts", Label: "With at least attempts"}}},
 	{Name: "backlog_age", Title: "A delivery waits too long", Unit: " seconds",

@@ -100,7 +100,7 @@ func createEndpoint(v *visit) error {
 	page := newEndpointPage(e)
 	page.Warnings = e.Warnings
 	return v.page("endpoint-created", created{endpointPage: page, Title: "Created " + e.Name, Preset: p.Preset,
-		Secrets: e.Destinations, Repeated: v.replayed, Next: e.Path() + "/wait", NextText: "Go on: set up the provider"})
+		Secrets: e.Destinations, Repeated: v.replayed, Next: e.Path() + "/wait", NextText: "Next: connect the provider"})
 }
 
 // unusableSecret says why a new endpoint would not verify signatures although nobody has chosen that, nil if it would:

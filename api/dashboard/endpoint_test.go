@@ -443,7 +443,7 @@ func TestPurgeAsksWithANumber(t *testing.T) {
 	}
 	r.api.on("GET /v1/events", 200, `{"data":[`+row("held")+`,`+row("retrying")+`,`+row("delivered")+`]}`)
 	before := `value="2026-08-21T22:24:00Z"`
-	b.get(path+"/purge?before=2026-08-21T22:24").want(200, "Purge 2\u00a0deliveries</button>", before, "Keep them")
+	b.get(path+"/purge?before=2026-08-21T22:24").want(200, "Purge 2\u00a0deliveries</button>", before, ">Cancel<")
 	asked := r.api.calls[len(r.api.calls)-1].Query.Encode()
 	if asked != "destination_id=dst_1&limit=100&status=pending%2Cretrying&until=2026-08-21T22%3A24%3A00Z" {
 		t.Errorf("the count asks for %s", asked)

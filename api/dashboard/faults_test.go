@@ -71,7 +71,7 @@ func TestOutcomesThatAreNotKnown(t *testing.T) {
 	r.api.responses["GET /v1/events/evt_1"] = func(apiCall) (int, http.Header, string) { return 200, header, body }
 	b := r.signedIn()
 	const asserted = "aiting for its first attempt|0 attempts|No request was made|class=\"sched"
-	page := b.get(eventPath1).want(200, "What became of it is not known at the moment", "<b>dst_1</b>", "data-live=")
+	page := b.get(eventPath1).want(200, "Its status is not known at the moment", "<b>dst_1</b>", "data-live=")
 	for text := range strings.SplitSeq(asserted, "|") {
 		if strings.Contains(page.main(), text) {
 			t.Errorf("the page says %q of what it does not know: %s", text, page.main())

@@ -8,7 +8,7 @@ func operationRoutes() []route {
 		{"POST", recoveriesPath, writer, createRecovery},
 		{"GET", recoveryPath, reader, showRecovery},
 		{"POST", recoveryPath + "/canary", writer, actOnRecovery("canary", "The canary is sent")},
-		{"POST", recoveryPath + "/continue", writer, actOnRecovery("continue", "The other deliveries are sent")},
+		{"POST", recoveryPath + "/continue", writer, actOnRecovery("continue", "Sending the other deliveries")},
 		{"POST", recoveryPath + "/cancel", writer, actOnRecovery("cancel", "Cancelled. Nothing more is sent.")},
 		{"GET", csvPath + "/{list}", reader, downloadCSV},
 		{"GET", alertsPath, reader, openAlerts},

@@ -141,7 +141,7 @@ var presets = []preset{
 	},
 	{
 		Provider: verify.Generic, Name: "No signature",
-		About: "Anything that can send an HTTP request. Whoever knows the URL can send events.",
+		About: "Anything that can send an HTTP request. Anyone who knows the URL can send events.",
 		Steps: []string{
 			"Paste the ingest URL into the sender. It accepts POST, PUT, PATCH and DELETE with any body.",
 			"Keep the URL secret: there is no signature that could prove who sent a request.",

@@ -29,7 +29,7 @@ export async function choosePassword(page, link) {
   await page.goto(link)
   await page.getByRole('button', { name: 'Use the link' }).click()
   await page.getByLabel('Password').fill(password)
-  await page.getByLabel('The same again').fill(password)
+  await page.getByLabel('Repeat the password').fill(password)
   await page.getByRole('button', { name: 'Set password' }).click()
   await page.waitForURL(new URL('/app', link).href) // its heading says what needs somebody
 }

@@ -537,7 +537,7 @@ describe('the dashboard', { skip, concurrency: 4 }, () => {
     await page.goto(`${relay.url}/app/events/${event.id}`)
     await page.getByRole('button', { name: 'Replay' }).click()
     const question = page.locator('#dlg-replay')
-    for (const button of ['Not now', 'Replay to 20 destinations']) {
+    for (const button of ['Cancel', 'Replay to 20 destinations']) {
       const box = await question.getByRole('button', { name: button }).boundingBox()
       assert.ok(box.y >= 0 && box.y + box.height <= 450, `${button} is outside of the window: ${JSON.stringify(box)}`)
     }

@@ -115,7 +115,7 @@ test("an own rule, from its form to a drain's finding that keeps its name", { sk
   await form.getByLabel('Id', { exact: true }).fill('inventory')
   await form.getByLabel('The keys begin with').fill('sess_')
   await form.getByLabel('At least').fill('8')
-  await form.getByLabel('Then follow characters of').selectOption('word')
+  await form.getByLabel('Characters of the key').selectOption('word')
   await form.getByRole('button', { name: 'Add rule' }).click()
   await page.getByText(/match in ordinary text, such as sess_/i).first().waitFor()
   await checkAccessible(page, 'a rule that was refused')

@@ -90,7 +90,7 @@ test('a recovery from the failed canary to the end', { skip }, async () => {
   await checkWidths(page, 'the approval')
   await page.setViewportSize({ width: 1280, height: 900 })
   await page.getByRole('button', { name: `Continue with ${events - 5}` }).click()
-  await page.getByRole('button', { name: 'Not yet' }).waitFor()
+  await page.locator('#dlg-go').getByRole('button', { name: 'Cancel', exact: true }).waitFor()
   await page.getByRole('button', { name: `Send ${events - 5}`, exact: true }).click()
   if (all) {
     await page.waitForFunction(() => Number(document.querySelector('[data-counter=delivered]').textContent) > 7)

@@ -84,7 +84,7 @@ test('from a new domain to the report of its scan and a touched tripwire', { ski
   const planted = await page.locator('code.url.pick').innerText()
   await checkPage(page, 'a new tripwire')
   await page.getByRole('link', { name: 'I have planted it' }).click()
-  await page.getByText('Armed: nobody has touched it.').waitFor()
+  await page.getByText('Armed: not used.').waitFor()
   assert.ok(!(await page.content()).includes(planted.split('/').pop()))
   const touched = await fetch(planted, { method: 'POST', body: '{}', headers: { 'user-agent': 'thief/1' } })
   assert.deepEqual([touched.status, await touched.json()], [200, { received: true }])
