@@ -23,10 +23,10 @@ export async function openPictures(browser, minutes = 0) {
   let relay
   const stop = () => Promise.all([relay?.stop(), names.stop(), applications.stop()])
   try {
-    relay = await startRelay({ RELAY_DNS_SERVER: names.address })
+    relay = await startRelay({ RELAY_DNS_SERVER: names.address, RELAY_TRUSTED_PROXIES: '127.0.0.0/8' })
     const { page } = await openPage(browser, relay.url, { viewport: { width, height: 900 } })
     await choosePassword(page, relay.link)
-    return { page, pictures: await seedPictures(relay, applications, minutes), stop: stop, url: relay.url }
+    return { page, pictures: await seedPictures(relay, applications, page, minutes), stop, url: relay.url }
   } catch (error) {
     await stop()
     throw error
@@ -46,7 +46,7 @@ export async function showPicture(page, url, { path, height, ready }) {
 // seenElements returns the title of the page and the elements with a name that are in the window: headings, labels,
 // columns, buttons and the entries of the menu.
 export const seenElements = (page) => page.evaluate(() => {
-  const named = 'h1, h2, h3, nav a, main dt:not(.mono *), main th, main button, main a.b, main legend, main label > span'
+  const named = 'h1, h2, h3, nav a, main dt, main th, main button, main a.b, main legend, main label > span'
   return [...document.querySelectorAll(named)].filter((element) => {
     const { top, bottom, width } = element.getBoundingClientRect()
     return width > 1 && top >= 0 && bottom <= innerHeight && element.checkVisibility()
@@ -70,30 +70,36 @@ async function startNames() {
   return { address: `127.0.0.1:${socket.address().port}`, stop: () => new Promise((resolve) => socket.close(resolve)) }
 }
 
-// startApplications receives deliveries for all names. Those that are down answer 503.
+// startApplications receives deliveries for all names. Those that are down answer 503, and fail names one that does once.
 async function startApplications() {
   const down = new Set()
+  const applications = { down, fail: undefined }
   const server = createServer((request, response) => {
     request.resume().on('end', async () => {
       await delay(8 + 30 * Math.random())
-      const ok = !down.has(new URL(`http://${request.headers.host}`).hostname)
+      const { hostname } = new URL(`http://${request.headers.host}`)
+      const ok = !down.has(hostname) && applications.fail !== hostname
+      if (applications.fail === hostname) applications.fail = undefined
       const body = ok ? { received: true } : { error: 'database is in recovery mode' }
       response.writeHead(ok ? 200 : 503, { 'Content-Type': 'application/json' }).end(JSON.stringify(body))
     })
   })
-  server.listen(0, '127.0.0.1')
+  server.listen(8080, '127.0.0.1') // looks better than any other
+  server.once('error', () => server.listen(0, '127.0.0.1'))
   await once(server, 'listening')
   const stop = async () => {
     server.close()
     server.closeAllConnections()
     await once(server, 'close')
   }
-  return { down, at: (host, path) => `http://${host}:${server.address().port}${path}`, stop }
+  applications.at = (host, path) => `http://${host}:${server.address().port}${path}`
+  return Object.assign(applications, { stop })
 }
 
 const hmac = (text, secret, encoding = 'hex') => createHmac('sha256', secret).update(text).digest(encoding)
 
-// Senders: sign returns the headers of a request, next the body of the nth event.
+// The senders by provider: address, secret, headers and body of the nth event.
+const senders = { stripe: '54.187.174.169', github: '140.82.115.24', shopify: '34.133.113.228' }
 const secrets = {
   stripe: ['whsec', '4fKq9Zt2Lr7vXwB1mY6cN3pD8sHg5jTe'].join('_'), github: 'T9v#4mQz7!kLw2Xc', shopify: 'e3a1c97b52f04d68',
 }
@@ -117,13 +123,22 @@ const bodies = {
     line_items: [{ sku: 'TEE-M-BLACK', quantity: 1 }] }),
 }
 
+// Keys in lines of a log, written apart so that no scanner takes this file for a leak.
+const leaks = [
+  ['checkout', 1, `using test key ${['sk', 'test', 'm3HvQ8zLk2XwT9bYc5RnD7pJ'].join('_')}`],
+  ['storefront', 4, `GET /maps/api/js?key=${['AIza', 'SyD4kQ9xTz2LwVb7Nc1mRpH6sYfJgE0uA3X'].join('')}`],
+  ['deploy', 2, `git clone https://${['ghp', 'q8ZkT2vN4xW7yR1mB5cJ9dL3fH6gS0pAaEuX'].join('_')}@github.com/acme/checkout`],
+  ['orders', 7, `cannot connect to postgres://${['orders', 'Vt7-pXq2-mLk9'].join(':')}@db.internal:5432/orders`],
+  ['checkout', 31, `charging with ${['sk', 'live', 'q8ZkT2vN4xW7yR1mB5cJ9dL3'].join('_')} failed: card_declined`],
+]
+
 async function send({ provider, ingest_url: url }, n, secret = secrets[provider]) {
   const body = JSON.stringify(bodies[provider](n), null, provider === 'stripe' ? 2 : 0)
-  const headers = { 'Content-Type': 'application/json', ...sign[provider](body, secret) }
+  const headers = { 'Content-Type': 'application/json', 'X-Forwarded-For': senders[provider], ...sign[provider](body, secret) }
   return (await fetch(url, { method: 'POST', headers, body })).status
 }
 
-async function seedPictures(relay, applications, minutes) {
+async function seedPictures(relay, applications, page, minutes) {
   const must = async (method, path, value) => {
     const { status, body } = await call(relay, method, path, value)
     assert.ok(status < 300, `${method} ${path}: ${status} ${JSON.stringify(body)}`)
@@ -137,59 +152,57 @@ async function seedPictures(relay, applications, minutes) {
       assert.ok(Date.now() < end, `${path}: ${JSON.stringify(body).slice(0, 2000)}`)
     }
   }
-  const endpoint = (name, provider, destinations, more) => must('POST', '/v1/endpoints', { name, provider,
-    verification: { secret: secrets[provider] }, destinations, ...more })
+  const endpoint = (name, provider, destinations, more) => must('POST', '/v1/endpoints', { name, provider, ...more,
+    verification: { secret: secrets[provider] },
+    destinations: destinations.map((name) => ({ name, url: applications.at(`${name}.internal`, `/webhooks/${provider}`) })) })
   // Alerts would say the same again, each in its own time.
   const { rules } = await must('GET', '/v1/alerts')
   await must('PATCH', '/v1/alerts', { rules: Object.fromEntries(Object.keys(rules).map((name) => [name, { enabled: false }])) })
-  applications.down.add('ledger.internal').add('warehouse.internal')
+  applications.down.add('ci.internal').add('warehouse.internal')
+  const billing = await endpoint('Stripe billing', 'stripe', ['ledger', 'receipts'])
+  const deploys = await endpoint('GitHub deployments', 'github', ['ci', 'status-page'])
+  const shop = await endpoint('Shopify storefront', 'shopify', ['warehouse'], { retry_policy: { strategy: 'none' } })
 
-  const billing = await endpoint('Stripe billing', 'stripe', [
-    { name: 'ledger', url: applications.at('ledger.internal', '/webhooks/stripe') },
-    { name: 'receipts', url: applications.at('receipts.internal', '/stripe') },
-  ])
-  assert.equal(await send(billing, 0), 200)
-  const began = Date.now()
-  const first = await until(`/v1/events?endpoint_id=${billing.id}`, ({ data }) => data[0]?.id)
-  const deploys = await endpoint('GitHub deployments', 'github', [{ name: 'ci', url: applications.at('ci.internal', '/hooks') }])
-  const shop = await endpoint('Shopify storefront', 'shopify', [{ name: 'warehouse', url: applications.at('warehouse.internal', '/orders') }],
-    { retry_policy: { strategy: 'none' } })
+  const drain = await must('POST', '/v1/drains', { name: 'production' })
+  const leak = async ([app, count, msg]) => {
+    const body = `${JSON.stringify({ app, env: 'production', level: 'error', msg })}\n`.repeat(count)
+    assert.equal((await fetch(drain.url, { method: 'POST', headers: { 'User-Agent': 'vector/0.41' }, body })).status, 202)
+  }
+  for (const each of leaks) await leak(each)
+  await until('/v1/findings', ({ data }) => data.length === leaks.length)
 
   // An outage of the warehouse, then its recovery as far as the canary.
+  const began = Date.now()
   const orders = 240
   for (let n = 0; n < orders; n++) assert.equal(await send(shop, n), 200)
   await until('/v1/overview', (o) => o.traffic?.last_hour.failed >= orders)
   applications.down.delete('warehouse.internal')
-  const job = await must('POST', '/v1/recoveries', { endpoint_id: shop.id, rate_per_second: 20,
-    since: new Date(Date.now() - 3_600_000).toISOString() })
-  await until(`/v1/recoveries/${job.id}`, ({ state, total }) => state === 'ready' && total === orders)
-  await must('POST', `/v1/recoveries/${job.id}`, { action: 'canary' })
+  await page.goto(`${relay.url}/app/recoveries/new?endpoint_id=${shop.id}`)
+  await page.getByRole('button', { name: 'Prepare', exact: true }).click()
+  await page.getByRole('button', { name: 'Send a canary of 5' }).click()
+  await page.getByRole('button', { name: `Continue with ${orders - 5}` }).waitFor()
+  const recovery = new URL(page.url()).pathname
 
-  // A secret that ends with a newline, and keys in a log.
-  assert.equal(await send(deploys, 0, `${secrets.github}\n`), 401)
-  const rejected = await until(`/v1/events?endpoint_id=${deploys.id}&status=rejected`, ({ data }) => data[0]?.id)
-  const drain = await must('POST', '/v1/drains', { name: 'production' })
-  for (const [app, text] of [
-    ['checkout', `charging with ${['sk', 'live', 'q8ZkT2vN4xW7yR1mB5cJ9dL3'].join('_')} failed: card_declined`],
-    ['orders', `cannot connect to postgres://${['orders', 'Vt7-pXq2-mLk9'].join(':')}@db.internal:5432/orders`],
-    ['deploy', `git clone https://${['ghp', 'q8ZkT2vN4xW7yR1mB5cJ9dL3fH6gS0pAaEuX'].join('_')}@github.com/acme/checkout`],
-    ['worker', `upload as ${['AKIA', 'Z7QWX3MNB5TRYU2K'].join('')} was refused: AccessDenied`],
-  ]) {
-    const line = JSON.stringify({ app, env: 'production', level: 'error', msg: text })
-    assert.equal((await fetch(drain.url, { method: 'POST', headers: { 'User-Agent': 'vector/0.41' }, body: line })).status, 202)
-  }
-
-  // Traffic, until the breaker of the ledger is open.
+  // Traffic, until the breaker of the builds is open. Then the ledger stops too.
   for (let n = 1; Date.now() < began + Math.max(45_000, minutes * 60_000); n++) {
-    await Promise.all([n % 2 && send(billing, n), n % 3 === 0 && send(deploys, n), send(shop, orders + n)])
-    await delay(400 + 400 * Math.random())
+    if (n % 12 === 0) applications.fail = 'ledger.internal' // one request
+    if (n % 400 === 0) await leak(leaks[n / 400 % leaks.length])
+    await Promise.all([send(billing, n), n % 2 && send(deploys, n), n % 3 && send(shop, orders + n)])
+    await delay(minutes ? 220 + 120 * Math.sin(Date.now() / 90_000) + 60 * Math.random() : 500)
   }
   await until('/v1/overview', ({ needs }) => needs.destinations.data.some((d) => d.state === 'held'))
+  const { data: seen } = await must('GET', '/v1/findings?rule=google-api-key,github-token')
+  for (const { id } of seen) await must('PATCH', `/v1/findings/${id}`, { status: 'acknowledged' })
+  assert.equal(await send(deploys, 0, `${secrets.github}\n`), 401) // a secret from a file that ends with a newline
+  const rejected = await until(`/v1/events?endpoint_id=${deploys.id}&status=rejected`, ({ data }) => data[0]?.id)
+  applications.down.add('ledger.internal')
+  assert.equal(await send(billing, 0), 200)
+  const retrying = await until(`/v1/events?endpoint_id=${billing.id}&status=retrying`, ({ data }) => data[0]?.id)
   return [
-    { name: 'overview', path: '/app', height: 800, ready: 'is held' },
-    { name: 'event', path: `/app/events/${first}`, height: 800, ready: 'Next attempt' },
+    { name: 'overview', path: '/app', height: 900, ready: 'is held' },
+    { name: 'event', path: `/app/events/${retrying}`, height: 880, ready: 'Attempt 2' },
     { name: 'signature', path: `/app/events/${rejected}?signature=1`, height: 760, ready: 'secret_whitespace' },
-    { name: 'recovery', path: `/app/recoveries/${job.id}`, height: 800, ready: 'Continue with' },
-    { name: 'findings', path: '/app/findings', height: 560, ready: 'Stripe live secret key' },
+    { name: 'recovery', path: recovery, height: 800, ready: 'Continue with' },
+    { name: 'findings', path: '/app/findings', height: 640, ready: 'Stripe live secret key' },
   ]
 }
