@@ -1,8 +1,8 @@
 package main
 
 func drawPath() *picture {
-	p := &picture{width: 940, height: 365, title: "The path of an event: from providers and applications to the log, the " +
-		"dispatcher and destinations; outcomes go through the store writer to ClickHouse, which the API reads"}
+	p := &picture{width: 940, height: 365, title: "The path of an event: from providers and applications to the log, " +
+		"the dispatcher and destinations; outcomes go through the store writer to ClickHouse, which the API reads"}
 	p.box(20, 40, 130, 64, "plain", "Providers", "Stripe, GitHub, …")
 	p.box(20, 150, 130, 64, "plain", "Applications", "your own events")
 	p.box(220, 40, 150, 64, "link", "Ingest", "verifies signatures")

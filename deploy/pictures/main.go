@@ -1,4 +1,4 @@
-// Command pictures draws the diagrams and plots of the documents, each for light and dark pages. make generate calls it:
+// Command pictures draws the diagrams and plots of the documents for light and dark pages. make generate calls it:
 //
 //	go run ./deploy/pictures docs/pictures deploy/bench/delivery.md
 //

@@ -8,6 +8,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/event"
 )
 
 const (
@@ -41,6 +44,24 @@ func TestPicturesAreGenerated(t *testing.T) {
 	found, err := filepath.Glob(directory + "/*.svg")
 	if err != nil || len(found) != len(files) {
 		t.Errorf("%d SVG files in %s, want %d (%v)", len(found), directory, len(files), err)
+	}
+}
+
+// The diagrams have each state of a delivery and of a recovery job.
+func TestDiagramsHaveEveryState(t *testing.T) {
+	delivery := drawDelivery().svg("")
+	for _, s := range []event.Status{
+		event.Pending, event.Retrying, event.Held, event.Delivered, event.Failed, event.Skipped,
+	} {
+		if !strings.Contains(delivery, ">"+string(s)+"<") {
+			t.Errorf("the states of a delivery have no %s", s)
+		}
+	}
+	recovery := drawRecovery().svg("")
+	for _, s := range config.RecoveryStates() {
+		if !strings.Contains(recovery, ">"+string(s)+"<") {
+			t.Errorf("the states of a recovery job have no %s", s)
+		}
 	}
 }
 

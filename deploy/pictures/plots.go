@@ -22,7 +22,7 @@ func plotRetries() *picture {
 		p.add(`<path class="grid" d="M%d 46V206"/>`, at(seconds))
 		p.text(at(seconds), 226, "m s", duration(seconds))
 	}
-	for row, strategy := range []string{config.RetrySchedule, "exponential"} {
+	for row, strategy := range config.RetryStrategyNames()[:2] {
 		policy, y, after := config.DefaultRetryPolicy(), 90+70*row, 0.0
 		policy.SetStrategy(strategy)
 		p.text(20, y+5, "t", strategy)
@@ -48,8 +48,8 @@ func duration(seconds float64) string {
 	return "0"
 }
 
-// plotMeasurements draws the figures of a document: how many events a relay and the bare pipeline accept, and after what
-// time events arrive alone and beside destinations that hang.
+// plotMeasurements draws the figures of a document: how many events a relay and the bare pipeline accept, and how late
+// events arrive alone and beside destinations that hang.
 func plotMeasurements(document string) (throughput, latency *picture, err error) {
 	_, section, _ := strings.Cut(document, "Commit "+measured)
 	section, _, _ = strings.Cut(section, "\nCommit ")
