@@ -8,12 +8,12 @@ import (
 
 // palettes are colours of the dashboard by scheme, as properties that style reads.
 var palettes = map[string]string{
-	"light": ":root{--bg:#fff;--line:#d5dae0;--ink:#14181d;--soft:#4c5661;--edge:#858e99;" +
-		"--plainb:#eff1f4;--link:#1d55c4;--linkb:#e9f0fd;--ok:#176c3d;--okb:#e3f3e9;--bad:#b0241c;--badb:#fdeae8;--wait:#875000;--waitb:#fcf0d9;" +
-		"--held:#6a3fae;--heldb:#f0eafb}",
-	"dark": ":root{--bg:#161a1f;--line:#272d35;--ink:#e7eaee;--soft:#a9b3be;--edge:#6a7480;" +
-		"--plainb:#242a31;--link:#86b1ff;--linkb:#18273f;--ok:#71c994;--okb:#132d1e;--bad:#ff958d;--badb:#3c1917;--wait:#e8b25c;--waitb:#33270f;" +
-		"--held:#c0a3f4;--heldb:#2a2042}",
+	"light": ":root{--bg:#fff;--line:#d5dae0;--ink:#14181d;--soft:#4c5661;--edge:#858e99;--plainb:#eff1f4;" +
+		"--link:#1d55c4;--linkb:#e9f0fd;--ok:#176c3d;--okb:#e3f3e9;--bad:#b0241c;--badb:#fdeae8;" +
+		"--wait:#875000;--waitb:#fcf0d9;--held:#6a3fae;--heldb:#f0eafb}",
+	"dark": ":root{--bg:#161a1f;--line:#272d35;--ink:#e7eaee;--soft:#a9b3be;--edge:#6a7480;--plainb:#242a31;" +
+		"--link:#86b1ff;--linkb:#18273f;--ok:#71c994;--okb:#132d1e;--bad:#ff958d;--badb:#3c1917;" +
+		"--wait:#e8b25c;--waitb:#33270f;--held:#c0a3f4;--heldb:#2a2042}",
 }
 
 const style = "text{font:13px system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',sans-serif;fill:var(--soft)}" +
