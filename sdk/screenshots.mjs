@@ -6,7 +6,7 @@ import { schemes } from './browser/checks.mjs'
 import { openBrowser, openPage } from './browser/chromium.mjs'
 import { choosePassword } from './browser/dashboard.mjs'
 import { seed } from './browser/pages.mjs'
-import { directory, elementsFile, openPictures, seenElements, showPicture } from './browser/pictures.mjs'
+import { directory, elementsFile, openPictures, namedElements, showPicture } from './browser/pictures.mjs'
 import { startReceiver } from './browser/receiver.mjs'
 import { startRelay } from './browser/relay.mjs'
 
@@ -19,7 +19,7 @@ async function takePictures(browser) {
     const elements = {}
     for (const picture of pictures) {
       await showPicture(page, url, picture)
-      elements[picture.name] = await seenElements(page)
+      elements[picture.name] = await namedElements(page)
       for (const colorScheme of schemes) {
         await page.emulateMedia({ colorScheme })
         await page.screenshot({ path: `${directory}${picture.name}-${colorScheme}.png` })

@@ -1,4 +1,4 @@
-// The pictures of the documents: an account in trouble, the pages that show it, and which of their elements are seen.
+// The pictures of the documents: an account in trouble, the pages that show it, and the elements of these pages.
 import assert from 'node:assert/strict'
 import { createHmac } from 'node:crypto'
 import { createSocket } from 'node:dgram'
@@ -43,14 +43,12 @@ export async function showPicture(page, url, { path, height, ready }) {
   await page.setViewportSize({ width, height })
 }
 
-// seenElements returns the title of the page and the elements with a name that are in the window: headings, labels,
-// columns, buttons and the entries of the menu.
-export const seenElements = (page) => page.evaluate(() => {
-  const named = 'h1, h2, h3, nav a, main dt, main th, main button, main a.b, main legend, main label > span'
-  return [...document.querySelectorAll(named)].filter((element) => {
-    const { top, bottom, width } = element.getBoundingClientRect()
-    return width > 1 && top >= 0 && bottom <= innerHeight && element.checkVisibility()
-  }).map((element) => `${element.localName}: ${element.innerText.replace(/\s+/g, ' ').trim()}`)
+// namedElements returns the title of the page and its other elements with a name: headings, labels, columns, buttons and
+// the entries of the menu. Those below the picture count too: what fits depends on the fonts of the machine.
+export const namedElements = (page) => page.evaluate(() => {
+  const named = 'h1, h2, h3, nav a, main dt:not(.hd > dt), main th, main button, main a.b, main legend, main label > span'
+  return [...document.querySelectorAll(named)].filter((element) => element.checkVisibility() && element.offsetWidth > 1)
+    .map((element) => `${element.localName}: ${element.innerText.replace(/\s+/g, ' ').trim()}`)
 })
 
 // startNames answers each DNS query with this machine, so that destinations have names as in production.
@@ -84,9 +82,11 @@ async function startApplications() {
       response.writeHead(ok ? 200 : 503, { 'Content-Type': 'application/json' }).end(JSON.stringify(body))
     })
   })
-  server.listen(8080, '127.0.0.1') // looks better than any other
-  server.once('error', () => server.listen(0, '127.0.0.1'))
-  await once(server, 'listening')
+  try {
+    await once(server.listen(8080, '127.0.0.1'), 'listening') // it looks better than another port
+  } catch {
+    await once(server.listen(0, '127.0.0.1'), 'listening')
+  }
   const stop = async () => {
     server.close()
     server.closeAllConnections()
@@ -172,7 +172,6 @@ async function seedPictures(relay, applications, page, minutes) {
   await until('/v1/findings', ({ data }) => data.length === leaks.length)
 
   // An outage of the warehouse, then its recovery as far as the canary.
-  const began = Date.now()
   const orders = 240
   for (let n = 0; n < orders; n++) assert.equal(await send(shop, n), 200)
   await until('/v1/overview', (o) => o.traffic?.last_hour.failed >= orders)
@@ -184,25 +183,27 @@ async function seedPictures(relay, applications, page, minutes) {
   const recovery = new URL(page.url()).pathname
 
   // Traffic, until the breaker of the builds is open. Then the ledger stops too.
-  for (let n = 1; Date.now() < began + Math.max(45_000, minutes * 60_000); n++) {
+  const end = Date.now() + minutes * 60_000
+  const isHeld = async () => (await must('GET', '/v1/overview')).needs.destinations.data.some((d) => d.state === 'held')
+  for (let n = 1; Date.now() < end || n % 20 || !(await isHeld()); n++) {
     if (n % 12 === 0) applications.fail = 'ledger.internal' // one request
     if (n % 400 === 0) await leak(leaks[n / 400 % leaks.length])
     await Promise.all([send(billing, n), n % 2 && send(deploys, n), n % 3 && send(shop, orders + n)])
     await delay(minutes ? 220 + 120 * Math.sin(Date.now() / 90_000) + 60 * Math.random() : 500)
   }
-  await until('/v1/overview', ({ needs }) => needs.destinations.data.some((d) => d.state === 'held'))
   const { data: seen } = await must('GET', '/v1/findings?rule=google-api-key,github-token')
   for (const { id } of seen) await must('PATCH', `/v1/findings/${id}`, { status: 'acknowledged' })
   assert.equal(await send(deploys, 0, `${secrets.github}\n`), 401) // a secret from a file that ends with a newline
   const rejected = await until(`/v1/events?endpoint_id=${deploys.id}&status=rejected`, ({ data }) => data[0]?.id)
   applications.down.add('ledger.internal')
+  const sent = new Date().toISOString()
   assert.equal(await send(billing, 0), 200)
-  const retrying = await until(`/v1/events?endpoint_id=${billing.id}&status=retrying`, ({ data }) => data[0]?.id)
+  const retrying = await until(`/v1/events?endpoint_id=${billing.id}&status=retrying&since=${sent}`, ({ data }) => data[0]?.id)
   return [
-    { name: 'overview', path: '/app', height: 900, ready: 'is held' },
+    { name: 'overview', path: '/app', height: 916, ready: 'is held' },
     { name: 'event', path: `/app/events/${retrying}`, height: 880, ready: 'Attempt 2' },
     { name: 'signature', path: `/app/events/${rejected}?signature=1`, height: 760, ready: 'secret_whitespace' },
-    { name: 'recovery', path: recovery, height: 800, ready: 'Continue with' },
-    { name: 'findings', path: '/app/findings', height: 640, ready: 'Stripe live secret key' },
+    { name: 'recovery', path: recovery, height: 916, ready: 'Continue with' },
+    { name: 'findings', path: '/app/findings', height: 560, ready: 'Stripe live secret key' },
   ]
 }

@@ -4,7 +4,7 @@ import { readFile, stat } from 'node:fs/promises'
 import { test } from 'node:test'
 import { schemes } from './checks.mjs'
 import { browserPath, openBrowser } from './chromium.mjs'
-import { directory, elementsFile, openPictures, seenElements, showPicture } from './pictures.mjs'
+import { directory, elementsFile, openPictures, namedElements, showPicture } from './pictures.mjs'
 
 const required = process.env.RELAY_TEST_ENGINES === 'required'
 const skip = !browserPath && !required && 'no Chromium was found'
@@ -18,7 +18,7 @@ test('each picture of the documents shows the title and the elements of its page
     assert.deepEqual(Object.keys(taken).sort(), pictures.map(({ name }) => name).sort())
     for (const picture of pictures) {
       await showPicture(page, url, picture)
-      assert.deepEqual(await seenElements(page), taken[picture.name],
+      assert.deepEqual(await namedElements(page), taken[picture.name],
         `the page of docs/pictures/${picture.name}-light.png has changed: run make screenshots PART=documents`)
       for (const scheme of schemes) {
         const { size } = await stat(`${directory}${picture.name}-${scheme}.png`)
