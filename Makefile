@@ -59,10 +59,11 @@ fuzz:
 torture: build engines
 	@deploy/torture.sh $(PART)
 
-# Pictures of the dashboard's pages, in bin/screenshots.
+# Pictures of the dashboard: those of the documents in docs/pictures, with a quarter of an hour of traffic, and unless
+# PART=documents is given, all pages in bin/screenshots.
 screenshots: build
 	sdk/test.sh install
-	RELAY_TEST_BROWSER=$$(sdk/test.sh browser) node sdk/screenshots.mjs
+	RELAY_TEST_BROWSER=$$(sdk/test.sh browser) node sdk/screenshots.mjs $(PART)
 
 # Runs every scenario of relay-bench for some seconds.
 bench: build
@@ -76,12 +77,13 @@ bench-compare: build
 bench-go:
 	go test -run '^$$' -bench . -benchtime 1s ./pkg/... ./ingest/... ./dispatcher/... ./store/... ./api/...
 
-# Writes what is made from the code: the table of metrics, the capacity table, the dashboards for Grafana, the rules of
-# the SDK; version, alert rules and settings of the Helm chart.
+# Writes what is made from the code: the table of metrics, the capacity table, the dashboards for Grafana, the diagrams and
+# plots of the documents, the rules of the SDK; version, alert rules and settings of the Helm chart.
 generate: need-go
 	@CGO_ENABLED=0 go test ./node -count=1 -run '^TestMetricsTable$$' -update
 	@CGO_ENABLED=0 go test ./pkg/capacity -count=1 -run '^TestCapacityTable$$' -update
 	@CGO_ENABLED=0 go run ./deploy/grafana deploy/grafana/dashboards
+	@CGO_ENABLED=0 go run ./deploy/pictures docs/pictures deploy/bench/delivery.md
 	@CGO_ENABLED=0 go test ./pkg/secrets -count=1 -run '^TestScriptRulesAreCurrent$$' -update
 	@CGO_ENABLED=0 go test ./deploy/chart -count=1 -update
 

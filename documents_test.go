@@ -338,7 +338,7 @@ func headings(prose string) map[string]bool {
 	return anchors
 }
 
-var link = regexp.MustCompile(`\]\(<?([^)\s>]+)>?(?: "[^"]*")?\)|(?m)^\[[^\]]+\]: +(\S+)|(?:href|src)="([^"]+)"`)
+var link = regexp.MustCompile(`\]\(<?([^)\s>]+)>?(?: "[^"]*")?\)|(?m)^\[[^\]]+\]: +(\S+)|(?:href|src|srcset)="([^"]+)"`)
 
 // checkLinks follows each link that is not to another site.
 func (d document) checkLinks(t *testing.T, anchors map[string]map[string]bool) {

@@ -1,34 +1,66 @@
-// Saves pictures of the dashboard's pages in bin/screenshots: NAME-WIDTH-SCHEME.png (make screenshots).
-import { mkdir } from 'node:fs/promises'
+// make screenshots: the pictures of the documents in docs/pictures, with the list of what they show, and unless the
+// argument is documents, pictures of all pages of the dashboard in bin/screenshots: NAME-WIDTH-SCHEME.png.
+import { mkdir, writeFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { schemes } from './browser/checks.mjs'
 import { openBrowser, openPage } from './browser/chromium.mjs'
 import { choosePassword } from './browser/dashboard.mjs'
 import { seed } from './browser/pages.mjs'
+import { directory, elementsFile, openPictures, namedElements, showPicture } from './browser/pictures.mjs'
 import { startReceiver } from './browser/receiver.mjs'
 import { startRelay } from './browser/relay.mjs'
 
-const directory = fileURLToPath(new URL('../bin/screenshots/', import.meta.url))
-const [relay, receiver, browser] = await Promise.all([startRelay(), startReceiver(), openBrowser()])
+const trafficMinutes = 12
 
-try {
-  const { page } = await openPage(browser, relay.url)
-  await mkdir(directory, { recursive: true })
-  const save = async ({ name, path }) => {
-    await page.goto(relay.url + path)
-    for (const width of [390, 1280, 1920]) {
-      await page.setViewportSize({ width, height: 900 })
+async function takePictures(browser) {
+  console.log(`the pictures of the documents need ${trafficMinutes} minutes of traffic`)
+  const { page, pictures, url, stop } = await openPictures(browser, trafficMinutes)
+  try {
+    const elements = {}
+    for (const picture of pictures) {
+      await showPicture(page, url, picture)
+      elements[picture.name] = await namedElements(page)
       for (const colorScheme of schemes) {
         await page.emulateMedia({ colorScheme })
-        await page.screenshot({ path: `${directory}${name}-${width}-${colorScheme}.png`, fullPage: true })
+        await page.screenshot({ path: `${directory}${picture.name}-${colorScheme}.png` })
       }
     }
+    await writeFile(elementsFile, `${JSON.stringify(elements, null, 1)}\n`)
+  } finally {
+    await stop()
   }
-  await save({ name: 'sign-in', path: '/app' })
-  await choosePassword(page, relay.link)
-  for (const each of await seed(relay, receiver, '')) {
-    await save(each)
+}
+
+async function takeAllPages(browser) {
+  const pages = fileURLToPath(new URL('../bin/screenshots/', import.meta.url))
+  const [relay, receiver] = await Promise.all([startRelay(), startReceiver()])
+  try {
+    const { page } = await openPage(browser, relay.url)
+    await mkdir(pages, { recursive: true })
+    const save = async ({ name, path }) => {
+      await page.goto(relay.url + path)
+      for (const width of [390, 1280, 1920]) {
+        await page.setViewportSize({ width, height: 900 })
+        for (const colorScheme of schemes) {
+          await page.emulateMedia({ colorScheme })
+          await page.screenshot({ path: `${pages}${name}-${width}-${colorScheme}.png`, fullPage: true })
+        }
+      }
+    }
+    await save({ name: 'sign-in', path: '/app' })
+    await choosePassword(page, relay.link)
+    for (const each of await seed(relay, receiver, '')) {
+      await save(each)
+    }
+  } finally {
+    await Promise.all([relay.stop(), receiver.stop()])
   }
+}
+
+const browser = await openBrowser()
+try {
+  await takePictures(browser)
+  if (process.argv[2] !== 'documents') await takeAllPages(browser)
 } finally {
-  await Promise.all([browser.close(), relay.stop(), receiver.stop()])
+  await browser.close()
 }
