@@ -1,10 +1,10 @@
 package bench
 
 import (
+	"os"
 	"runtime"
+	"strings"
 	"time"
-
-	"github.com/prometheus/procfs"
 
 	"github.com/eventrelay/relay/bench/count"
 )
@@ -147,11 +147,14 @@ type Sample struct {
 
 // thisMachine describes where the benchmark runs.
 func thisMachine() Machine {
-	m := Machine{Cores: runtime.NumCPU(), System: runtime.GOOS + "/" + runtime.GOARCH, LoadBefore: loadAverage()}
-	if proc, err := procfs.NewDefaultFS(); err == nil {
-		if cpus, err := proc.CPUInfo(); err == nil && len(cpus) > 0 {
-			m.CPU = cpus[0].ModelName
-		}
-	}
-	return m
+	return Machine{Cores: runtime.NumCPU(), CPU: cpuModel(), System: runtime.GOOS + "/" + runtime.GOARCH,
+		LoadBefore: loadAverage()}
+}
+
+// cpuModel returns the name of the first processor, "" on systems other than Linux.
+func cpuModel() string {
+	text, _ := os.ReadFile("/proc/cpuinfo")
+	_, rest, _ := strings.Cut(string(text), "model name\t: ")
+	model, _, _ := strings.Cut(rest, "\n")
+	return model
 }

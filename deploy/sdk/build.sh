@@ -13,7 +13,7 @@ say() { printf 'sdk: %s\n' "$*"; }
 die() { printf 'sdk: %s\n' "$*" >&2; exit 1; }
 
 sources=$(find sdk/js/src sdk/js/build.mjs sdk/js/package.json sdk/js/*.d.ts sdk/js/README.md LICENSE VERSION \
-	deploy/sdk/package-lock.json -type f | LC_ALL=C sort | xargs sha256sum | sha256sum)
+	deploy/sdk/package-lock.json -type f | LC_ALL=C sort | xargs cksum | cksum)
 if [ -f sdk/bin/package/package.json ] && [ "$(cat "$stamp" 2>/dev/null)" = "$sources" ]; then
 	say "already in sdk/bin/package"
 	exit 0

@@ -4,7 +4,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/json"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -20,11 +20,10 @@ import (
 
 // delivery is a request to a receiver; Valid says whether the receiver must accept it.
 type delivery struct {
-	Name    string            `json:"name"`
-	Secret  string            `json:"secret"`
-	Headers map[string]string `json:"headers"`
-	Body    string            `json:"body"`
-	Valid   bool              `json:"valid"`
+	Name, Secret string
+	Headers      map[string]string
+	Body         string
+	Valid        bool
 }
 
 // deliveries returns valid deliveries, and invalid ones that an attacker could send.
@@ -164,53 +163,130 @@ func TestReceiverInGo(t *testing.T) {
 	}
 }
 
-// docs/start/clients.md's receivers in JavaScript and Python accept what the relay signs and refuse everything else.
+// receivers are those of docs/start/clients.md in other languages than Go. Each answers on $PORT, if need be with a harness.
+var receivers = []struct{ language, file, compile, run, harness string }{
+	{"js", "receive.mjs", "", "node receive.mjs", `
+import { createServer } from "node:http";
+createServer(async (request, response) => {
+  const parts = [];
+  for await (const part of request) parts.push(part);
+  let status = 204;
+  try { verify(process.env.RELAY_SIGNING_SECRET, request.headers, Buffer.concat(parts)); } catch { status = 401; }
+  response.writeHead(status).end();
+}).listen(process.env.PORT, "127.0.0.1");
+`},
+	{"python", "receive.py", "", "python3 receive.py", `
+import os
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+class Receiver(BaseHTTPRequestHandler):
+    def do_POST(self):
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        status = 204
+        try:
+            body = self.rfile.read(int(headers["content-length"]))
+            verify(os.environ["RELAY_SIGNING_SECRET"], headers, body)
+        except Exception:
+            status = 401
+        self.send_response(status)
+        self.end_headers()
+
+HTTPServer(("127.0.0.1", int(os.environ["PORT"])), Receiver).serve_forever()
+`},
+	{"php", "receive.php", "", "php -S 127.0.0.1:$PORT receive.php", ""},
+	{"ruby", "config.ru", "", "rackup --host 127.0.0.1 --port $PORT", ""},
+	{"java", "Receiver.java", "javac Receiver.java", "java -XX:TieredStopAtLevel=1 Receiver", ""},
+	{"csharp", "Receiver.cs", "mcs Receiver.cs", "mono Receiver.exe", ""},
+}
+
+// docs/start/clients.md's receivers answer 204 to what the relay signs and 401 to everything else.
 func TestReceiversInOtherLanguages(t *testing.T) {
-	for _, l := range []struct{ language, program, file, harness string }{
-		{"js", "node", "receiver.mjs", `
-import { readFileSync } from "node:fs";
-console.log(JSON.stringify(JSON.parse(readFileSync(0, "utf8")).filter((d) => {
-  let valid = true;
-  try { verify(d.secret, d.headers, Buffer.from(d.body)); } catch { valid = false; }
-  return valid !== d.valid;
-}).map((d) => d.name)));
-`},
-		{"python", "python3", "receiver.py", `
-import json, sys
-
-def valid(d):
-    try:
-        verify(d["secret"], d["headers"], d["body"].encode())
-    except Exception:
-        return False
-    return True
-
-print(json.dumps([d["name"] for d in json.load(sys.stdin) if valid(d) != d["valid"]]))
-`},
-	} {
-		t.Run(l.language, func(t *testing.T) {
+	for _, r := range receivers {
+		t.Run(r.language, func(t *testing.T) {
 			t.Parallel()
-			program, err := exec.LookPath(l.program)
-			if err != nil {
-				kit.SkipMissing(t, "docs/start/clients.md's receiver in %s: %v", l.language, err)
+			dir := t.TempDir()
+			for _, line := range []string{r.compile, r.run} {
+				if program, _, _ := strings.Cut(line, " "); program != "" {
+					if _, err := exec.LookPath(program); err != nil {
+						kit.SkipMissing(t, "docs/start/clients.md's receiver in %s: %v", r.language, err)
+					}
+				}
 			}
-			file := filepath.Join(t.TempDir(), l.file)
-			if err := os.WriteFile(file, []byte(readmeBlock(t, l.language)+l.harness), 0o600); err != nil {
+			source := readmeBlock(t, r.language) + r.harness
+			if err := os.WriteFile(filepath.Join(dir, r.file), []byte(source), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			in, err := json.Marshal(deliveries(t))
-			if err != nil {
-				t.Fatal(err)
+			if line := strings.Fields(r.compile); len(line) > 0 {
+				compile := exec.CommandContext(t.Context(), line[0], line[1:]...)
+				compile.Dir = dir
+				if out, err := compile.CombinedOutput(); err != nil {
+					t.Fatalf("%v\n%s", err, out)
+				}
 			}
-			cmd := exec.CommandContext(t.Context(), program, file)
-			cmd.Stdin, cmd.Stderr = strings.NewReader(string(in)), os.Stderr
-			out, err := cmd.Output()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := strings.TrimSpace(string(out)); got != "[]" {
-				t.Errorf("the receiver is wrong about: %s", got)
+			started := map[string]string{} // URLs by secret
+			for _, d := range deliveries(t) {
+				if started[d.Secret] == "" {
+					started[d.Secret] = startReceiver(t, dir, r.run, d.Secret)
+				}
+				want := http.StatusUnauthorized
+				if d.Valid {
+					want = http.StatusNoContent
+				}
+				if got := d.post(t, started[d.Secret]); got != want {
+					t.Errorf("%s: the receiver answers %d, want %d", d.Name, got, want)
+				}
 			}
 		})
 	}
+}
+
+// startReceiver runs a receiver with a secret until the test ends, and returns its URL.
+func startReceiver(t *testing.T, dir, run, secret string) string {
+	t.Helper()
+	port := strconv.Itoa(kit.FreePort(t))
+	line := strings.Fields(strings.ReplaceAll(run, "$PORT", port))
+	cmd := exec.CommandContext(t.Context(), line[0], line[1:]...)
+	printed, err := os.Create(filepath.Join(dir, port+".log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, printed, printed
+	cmd.Env = append(os.Environ(), "PORT="+port, "RELAY_SIGNING_SECRET="+secret)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Wait() // it was killed with the test's context
+		if out, err := os.ReadFile(printed.Name()); t.Failed() {
+			t.Logf("%s (%v)", out, err)
+		}
+		_ = printed.Close()
+	})
+	kit.Eventually(t, 10*time.Second, func() string {
+		conn, err := net.Dial("tcp", "127.0.0.1:"+port)
+		if err != nil {
+			return err.Error()
+		}
+		_ = conn.Close()
+		return ""
+	})
+	return "http://127.0.0.1:" + port + "/"
+}
+
+// post sends the delivery to a receiver and returns the status of the answer.
+func (d delivery) post(t *testing.T, url string) int {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(d.Body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range d.Headers {
+		req.Header.Set(name, value)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	return resp.StatusCode
 }

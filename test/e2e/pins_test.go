@@ -64,6 +64,49 @@ func TestFetchedFilesAreCompared(t *testing.T) {
 	}
 }
 
+// On machines whose library is not pinned, fetch.sh takes the same version, says that only npm's registry vouches for
+// it, and later accepts no other library.
+func TestUnpinnedLibrary(t *testing.T) {
+	for system, name := range map[string]string{
+		"Linux aarch64": "linux-arm64-gnu", "Darwin arm64": "darwin-arm64", "Darwin x86_64": "darwin-x64",
+	} {
+		root, tools := t.TempDir(), t.TempDir()
+		if err := os.CopyFS(filepath.Join(root, "deploy/chdb"), os.DirFS("deploy/chdb")); err != nil {
+			t.Fatal(err)
+		}
+		kernel, processor, _ := strings.Cut(system, " ")
+		for program, script := range map[string]string{
+			"uname": `[ "$1" = -m ] && echo ` + processor + ` || echo ` + kernel,
+			"npm": `[ "$1" = install ] || exit 1
+				for last; do case $last in @chdb/*) package=${last%@*} version=${last##*@}; esac; done
+				mkdir -p "node_modules/$package" && echo "$version $LIBRARY" >"node_modules/$package/libchdb.so"`,
+		} {
+			if err := os.WriteFile(filepath.Join(tools, program), []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		fetch := func(library, want string) {
+			t.Helper()
+			cmd := exec.Command("sh", filepath.Join(root, "deploy/chdb/fetch.sh"))
+			cmd.Env = append(os.Environ(), "PATH="+tools+":"+os.Getenv("PATH"), "LIBRARY="+library)
+			if out, _ := cmd.CombinedOutput(); !strings.Contains(string(out), want) {
+				t.Errorf("%s: %s, want %s", system, out, want)
+			}
+		}
+		installed := filepath.Join(root, "bin/lib/libchdb.so")
+		fetch("first", "@chdb/lib-"+name+" 26.7.3-stable.1 is not pinned here")
+		if got := string(readFile(t, installed)); got != "26.7.3-stable.1 first\n" {
+			t.Errorf("%s: installed %s", system, got)
+		}
+		fetch("second", "already in")
+		if err := os.WriteFile(installed, []byte("something else"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		fetch("second", "is not what was fetched first")
+		fetch("first", "done")
+	}
+}
+
 // pip installs only packages whose checksums are in the repository, and runs no set-up scripts of packages.
 func TestPythonPackagesArePinned(t *testing.T) {
 	for requirements, script := range map[string]string{
