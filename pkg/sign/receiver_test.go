@@ -163,7 +163,8 @@ func TestReceiverInGo(t *testing.T) {
 	}
 }
 
-// receivers are those of docs/start/clients.md in other languages than Go. Each answers on $PORT, if need be with a harness.
+// receivers are those of docs/start/clients.md in other languages than Go. Each answers on $PORT, if need be with a
+// harness.
 var receivers = []struct{ language, file, compile, run, harness string }{
 	{"js", "receive.mjs", "", "node receive.mjs", `
 import { createServer } from "node:http";
