@@ -28,7 +28,7 @@ function hmac(body, secret) {
 export async function choosePassword(page, link) {
   await page.goto(link)
   await page.getByRole('button', { name: 'Use the link' }).click()
-  await page.getByLabel('Password').fill(password)
+  await page.getByLabel('Password', { exact: true }).fill(password)
   await page.getByLabel('Repeat the password').fill(password)
   await page.getByRole('button', { name: 'Set password' }).click()
   await page.waitForURL(new URL('/app', link).href) // its heading says what needs somebody
@@ -37,7 +37,7 @@ export async function choosePassword(page, link) {
 export async function signIn(page, url, email) {
   await page.goto(`${url}/app`)
   await page.getByLabel('Email').fill(email)
-  await page.getByLabel('Password').fill(password)
+  await page.getByLabel('Password', { exact: true }).fill(password)
   await page.getByRole('button', { name: 'Sign in' }).click()
   await page.waitForURL(`${url}/app`)
 }
