@@ -2,6 +2,7 @@ package reference
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
@@ -97,13 +98,11 @@ type field struct {
 
 func (d *spec) field(name, description string, s *schema) field {
 	target := d.target(s)
-	if description == "" {
-		description = target.Description
-	}
 	f := field{
-		Name: name, Description: description, Deprecated: target.Deprecated,
-		Type:   template.HTML(d.typeOf(s)),                     //nolint:gosec // of our document, escaped
-		Bounds: template.HTML(strings.Join(d.bounds(s), "; ")), //nolint:gosec // of our document, escaped
+		Name: name, Description: cmp.Or(description, s.Description, target.Description),
+		Deprecated: s.Deprecated || target.Deprecated,
+		Type:       template.HTML(d.typeOf(s)),                     //nolint:gosec // of our document, escaped
+		Bounds:     template.HTML(strings.Join(d.bounds(s), "; ")), //nolint:gosec // of our document, escaped
 	}
 	for _, inner := range append([]*schema{s}, s.alternatives()...) {
 		for inner.Items != nil {

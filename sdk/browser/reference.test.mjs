@@ -12,6 +12,9 @@ const required = process.env.RELAY_TEST_ENGINES === 'required'
 const skip = !browserPath && !required && 'no Chromium was found'
 const artefacts = fileURLToPath(new URL('../../bin/javascript/', import.meta.url))
 
+// The sandbox refuses the timers of the driver too; a Go test sees that the page has no script of its own.
+const withoutDriver = (faults) => faults.filter((fault) => !fault.startsWith('Blocked script execution'))
+
 let relay, browser
 
 before(async () => {
@@ -43,7 +46,7 @@ test('a link to an operation leads to it, with its fields and examples', { skip 
   await page.locator('#rate_limited summary').click()
   await page.locator('#rate_limited a[href="/docs#sendEvents"]').click()
   await page.waitForURL(`${relay.url}/docs#sendEvents`)
-  assert.deepEqual(faults, [])
+  assert.deepEqual(withoutDriver(faults), [])
   await page.close()
 })
 
@@ -64,13 +67,14 @@ test('the tabs choose the language of all code samples', { skip }, async () => {
   await page.goto(`${relay.url}/docs`)
   const shown = () => page.locator('#createEndpoint figure:visible figcaption').allInnerTexts()
   assert.deepEqual(await shown(), ['curl', 'Answer'])
+  await page.getByLabel('curl', { exact: true }).focus()
   for (const title of ['JavaScript', 'Python', 'Go', 'curl']) {
-    await page.getByLabel(title, { exact: true }).check()
+    await page.keyboard.press('ArrowRight')
     assert.deepEqual(await shown(), [title, 'Answer'])
     assert.ok((await page.locator('#createEndpoint pre:visible').first().innerText()).includes(`${relay.url}/v1/endpoints`))
   }
   assert.equal(await page.locator('input:not([name="lang"]), select, textarea, form').count(), 0)
-  assert.deepEqual(faults, [])
+  assert.deepEqual(withoutDriver(faults), [])
   await page.close()
 })
 
@@ -83,7 +87,7 @@ test('on a phone the contents open and lead to an operation', { skip }, async ()
   await entry.click()
   await page.waitForURL(`${relay.url}/docs#listEvents`)
   assert.ok(await onScreen(page, page.locator('#listEvents h3')), 'the operation is not in the window')
-  assert.deepEqual(faults, [])
+  assert.deepEqual(withoutDriver(faults), [])
   await page.close()
 })
 
