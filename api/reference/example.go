@@ -3,6 +3,7 @@ package reference
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -54,8 +55,7 @@ var formats = map[string]string{
 // enums and formats. The name is that of the field that has the value; within are the objects around it.
 func (d *spec) appendExample(b *bytes.Buffer, s *schema, name string, within ...*schema) error {
 	if s = d.target(s); s == nil || slices.Contains(within, s) {
-		b.WriteString("null")
-		return nil
+		return fmt.Errorf("no example can be made of %s: its schema is missing, or contains itself", name)
 	}
 	given := slices.Concat(s.Examples, []yaml.Node{s.Const}, s.Enum, s.Extensible, []yaml.Node{s.Default})
 	if i := slices.IndexFunc(given, func(n yaml.Node) bool { return !n.IsZero() && n.Tag != "!!null" }); i >= 0 {
@@ -95,7 +95,13 @@ func (d *spec) appendExample(b *bytes.Buffer, s *schema, name string, within ...
 
 func (d *spec) appendObject(b *bytes.Buffer, fields ordered[*schema], within []*schema) error {
 	b.WriteByte('{')
-	fields = slices.DeleteFunc(fields, func(f entry[*schema]) bool { return f.Name == "warnings" || f.Value.Deprecated })
+	fields = slices.DeleteFunc(fields, func(f entry[*schema]) bool {
+		inner := d.target(f.Value)
+		for inner != nil && inner.Items != nil {
+			inner = d.target(inner.Items)
+		}
+		return f.Name == "warnings" || f.Value.Deprecated || slices.Contains(within, inner)
+	})
 	for i, f := range fields {
 		if i > 0 {
 			b.WriteByte(',')
@@ -154,11 +160,14 @@ func (d *spec) text(s *schema, name string) string {
 
 // body is the example of a body, indented: the first of the document, or one made from the schema.
 func (d *spec) body(content ordered[media]) (string, error) {
-	if len(content) == 0 || !strings.HasSuffix(content[0].Name, "json") {
+	if len(content) == 0 {
 		return "", nil
 	}
 	var b, indented bytes.Buffer
 	m := content[0].Value
+	if len(m.Examples) == 0 && !strings.HasSuffix(content[0].Name, "json") {
+		return "", nil
+	}
 	var err error
 	if len(m.Examples) > 0 {
 		err = AppendJSON(&b, &m.Examples[0].Value.Value)
