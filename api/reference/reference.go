@@ -58,7 +58,8 @@ func New(document *yaml.Node, base, style string, types []*ErrorType) (*Pages, e
 		return nil, err
 	}
 	style += string(css)
-	v := &view{spec: d, Style: template.CSS(style), Languages: languages, ErrorTypes: types, base: base} //nolint:gosec
+	v := &view{spec: d, Languages: languages, ErrorTypes: types, base: base}
+	v.Style = template.CSS(style) //nolint:gosec // our own files
 	if err := v.joinErrors(); err != nil {
 		return nil, err
 	}
