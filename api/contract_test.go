@@ -282,7 +282,7 @@ func TestEveryAnswerIsSandboxedAndNamed(t *testing.T) {
 	for _, a := range []*answer{
 		c.do("GET", "/v1/me", nil), c.do("GET", "/v1/nope", nil), c.as("").do("GET", "/v1/me", nil),
 		c.do("GET", "/healthz", nil),
-		c.do("GET", "/readyz", nil), c.do("GET", "/nope", nil), c.do("GET", "/docs/errors", nil),
+		c.do("GET", "/readyz", nil), c.do("GET", "/nope", nil), c.do("GET", "/docs/deprecations", nil),
 		c.do("POST", "/v1/endpoints", "x"),
 	} {
 		if a.Header.Get("Content-Security-Policy") != "sandbox; default-src 'none'" ||

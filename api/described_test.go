@@ -217,7 +217,7 @@ func (c *contract) close(v any, branch bool) any {
 var undescribedHeaders = []string{
 	"Content-Type", "Content-Length", "Content-Security-Policy", "X-Content-Type-Options", "Cache-Control",
 	"Strict-Transport-Security",
-	"Access-Control-Allow-Origin", "Date",
+	"Access-Control-Allow-Origin", "Date", "Vary", "Content-Encoding",
 }
 
 // checkAnswer returns what in an answer the document does not describe.

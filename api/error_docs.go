@@ -1,11 +1,6 @@
 package api
 
-import (
-	"net/http"
-	"strings"
-
-	"github.com/eventrelay/relay/pkg/web"
-)
+import "github.com/eventrelay/relay/pkg/web"
 
 // errorDocs explains each error type on the page that doc_url links to.
 var errorDocs = []struct{ kind, text string }{
@@ -21,7 +16,7 @@ var errorDocs = []struct{ kind, text string }{
 		"use a recovery job."},
 	{web.PayloadTooLarge, "400, at an ingest URL 413. The body is larger than the service accepts; nothing was stored."},
 	{web.Conflict, "400. Another request changed the resource at the same time. Read it and try again."},
-	{web.AuthenticationRequired, "401. Send an API key: Authorization: Bearer &lt;API_KEY&gt;."},
+	{web.AuthenticationRequired, "401. Send an API key: `Authorization: Bearer <API_KEY>`."},
 	{web.InvalidAPIKey, "401. The API key is unknown, expired or revoked."},
 	{web.InsufficientScope, "403. The key may only read, or it is an agent key; the call needs another key with the " +
 		"scope read_write."},
@@ -34,17 +29,4 @@ var errorDocs = []struct{ kind, text string }{
 		"Check whether a write took effect before repeating it."},
 	{web.Timeout, "504, at an ingest URL 408 if the body comes too slowly. The request took too long and was " +
 		"abandoned. Check whether a write took effect before repeating it."},
-}
-
-func writeErrorDocs(w http.ResponseWriter) error {
-	var page strings.Builder
-	page.WriteString("<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>EventRelay: " +
-		"errors</title><h1>Errors</h1><dl>\n")
-	for _, d := range errorDocs {
-		page.WriteString("<dt id=\"" + d.kind + "\"><code>" + d.kind + "</code></dt><dd>" + d.text + "</dd>\n")
-	}
-	page.WriteString("</dl></html>\n")
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_, err := w.Write([]byte(page.String()))
-	return err
 }

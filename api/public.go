@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/eventrelay/relay/api/reference"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -33,9 +34,6 @@ func (a *public) servePublic(w http.ResponseWriter, r *http.Request) error {
 		web.InfoOf(r).Route = r.URL.Path
 		a.serveReadiness(w)
 		return nil
-	case web.DocsPath:
-		web.InfoOf(r).Route = r.URL.Path
-		return writeErrorDocs(w)
 	}
 	return a.servePage(w, r)
 }
@@ -70,7 +68,7 @@ func (a *public) servePage(w http.ResponseWriter, r *http.Request) error {
 }
 
 // publicPages returns the documents outside of /v1, by path.
-func publicPages(deprecated *deprecationTable) (map[string]*page, error) {
+func publicPages(deprecated *deprecationTable, baseURL string) (map[string]*page, error) {
 	document, err := deprecated.document()
 	if err != nil {
 		return nil, fmt.Errorf("read the parts of the OpenAPI document: %w", err)
@@ -80,7 +78,7 @@ func publicPages(deprecated *deprecationTable) (map[string]*page, error) {
 		return nil, fmt.Errorf("write the OpenAPI document as YAML: %w", err)
 	}
 	var buf bytes.Buffer
-	if err := appendJSON(&buf, document); err != nil {
+	if err := reference.AppendJSON(&buf, document); err != nil {
 		return nil, fmt.Errorf("write the OpenAPI document as JSON: %w", err)
 	}
 	asYAML, asJSON := newPage("application/yaml", text), newPage("application/json", buf.Bytes())
@@ -93,12 +91,13 @@ func publicPages(deprecated *deprecationTable) (map[string]*page, error) {
 	if err := addDeprecations(pages, deprecated.entries); err != nil {
 		return nil, err
 	}
-	return pages, addReference(pages)
+	return pages, addReference(pages, document, baseURL)
 }
 
 // page is a public document that changes only with the program.
 type page struct {
 	body      []byte
+	gzipped   []byte // nil if compression gains nothing
 	mediaType string
 	etag      string
 	policy    string // Content-Security-Policy, if it differs from the default
@@ -107,14 +106,24 @@ type page struct {
 
 func newPage(mediaType string, body []byte) page {
 	sum := sha256.Sum256(body)
-	return page{body: body, mediaType: mediaType, etag: `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`}
+	p := page{body: body, mediaType: mediaType, etag: `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`}
+	if gzipped := web.Gzip(body); len(gzipped) < len(body) {
+		p.gzipped = gzipped
+	}
+	return p
 }
 
 // serve sends the page, or 304 if the client has it. Any origin may read it, because it is public and OpenAPI tools
 // run in browsers.
 func (p *page) serve(w http.ResponseWriter, r *http.Request) {
-	h := w.Header()
-	h.Set("ETag", p.etag)
+	h, etag, body := w.Header(), p.etag, p.body
+	if p.gzipped != nil {
+		h.Set("Vary", "Accept-Encoding")
+		if web.AcceptsGzip(r) {
+			etag, body = strings.TrimSuffix(etag, `"`)+`-gzip"`, p.gzipped // one tag for each form
+		}
+	}
+	h.Set("ETag", etag)
 	h.Set("Cache-Control", "no-cache") // cached, but revalidated: it changes with an upgrade
 	h.Set("Access-Control-Allow-Origin", "*")
 	if p.policy != "" { // on a 304 too: browsers update the cached headers from it
@@ -123,14 +132,17 @@ func (p *page) serve(w http.ResponseWriter, r *http.Request) {
 	if p.download != "" {
 		h.Set("Content-Disposition", `attachment; filename="`+p.download+`"`)
 	}
-	if matchesETag(r.Header.Values("If-None-Match"), p.etag) {
+	if matchesETag(r.Header.Values("If-None-Match"), etag) {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
 	h.Set("Content-Type", p.mediaType)
-	h.Set("Content-Length", strconv.Itoa(len(p.body)))
+	if etag != p.etag {
+		h.Set("Content-Encoding", "gzip")
+	}
+	h.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(http.StatusOK)
-	_, _ = w.Write(p.body) // the client may have left
+	_, _ = w.Write(body) // the client may have left
 }
 
 // matchesETag implements If-None-Match of RFC 9110, 13.1.2: weak comparison, and * matches any.

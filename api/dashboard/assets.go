@@ -1,8 +1,6 @@
 package dashboard
 
 import (
-	"bytes"
-	"compress/gzip"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
@@ -73,12 +71,23 @@ func newAssets() (*assets, error) {
 	}
 	a := &assets{folder: staticPath + hex.EncodeToString(sum.Sum(nil)[:8]) + "/", files: map[string]*asset{}}
 	for name, body := range contents {
-		if a.files[a.folder+name], err = newAsset(staticTypes[path.Ext(name)], body); err != nil {
-			return nil, err
-		}
+		a.files[a.folder+name] = &asset{staticTypes[path.Ext(name)], body, web.Gzip(body)}
 	}
 	a.Styles, a.Scripts, a.Icon = a.existing(styles), a.existing(scripts), a.folder+"icon.svg"
 	return a, nil
+}
+
+// Style is the look of the product, for pages of other rooms.
+func Style() (string, error) {
+	var style strings.Builder
+	for _, name := range styles {
+		text, err := staticFiles.ReadFile("static/" + name)
+		if err != nil {
+			return "", err
+		}
+		style.Write(text)
+	}
+	return style.String(), nil
 }
 
 // existing returns the paths of those files that the program has.
@@ -91,21 +100,6 @@ func (a *assets) existing(names []string) (paths []string) {
 	return paths
 }
 
-func newAsset(mediaType string, body []byte) (*asset, error) {
-	var buf bytes.Buffer
-	z, err := gzip.NewWriterLevel(&buf, gzip.BestCompression)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := z.Write(body); err != nil {
-		return nil, err
-	}
-	if err := z.Close(); err != nil {
-		return nil, err
-	}
-	return &asset{mediaType: mediaType, plain: body, gzipped: buf.Bytes()}, nil
-}
-
 // serve sends a file. Its path changes with its content, so browsers may keep it for a year.
 func (a *assets) serve(w http.ResponseWriter, r *http.Request, method string) error {
 	f := a.files[r.URL.Path]
@@ -116,7 +110,7 @@ func (a *assets) serve(w http.ResponseWriter, r *http.Request, method string) er
 	h.Set("Cache-Control", "public, max-age=31536000, immutable")
 	h.Set("Vary", "Accept-Encoding")
 	h.Set("Content-Type", f.mediaType)
-	if acceptsGzip(r) {
+	if web.AcceptsGzip(r) {
 		h.Set("Content-Encoding", "gzip")
 		body = f.gzipped
 	}
@@ -124,17 +118,4 @@ func (a *assets) serve(w http.ResponseWriter, r *http.Request, method string) er
 	w.WriteHeader(http.StatusOK)
 	_, _ = w.Write(body) // the client may have left
 	return nil
-}
-
-// acceptsGzip reports whether Accept-Encoding names gzip, with a weight other than 0.
-func acceptsGzip(r *http.Request) bool {
-	for element := range strings.SplitSeq(strings.Join(r.Header.Values("Accept-Encoding"), ","), ",") {
-		coding, weight, _ := strings.Cut(element, ";")
-		if strings.EqualFold(strings.TrimSpace(coding), "gzip") {
-			_, q, _ := strings.Cut(strings.ReplaceAll(weight, " ", ""), "=")
-			zero, err := strconv.ParseFloat(q, 64)
-			return err != nil || zero > 0
-		}
-	}
-	return false
 }

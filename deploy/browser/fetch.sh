@@ -1,17 +1,13 @@
 #!/bin/sh
-# Installs what browsers load, where the build embeds it: the viewer of the reference page in api/viewer, htmx in
-# api/dashboard/static. It downloads only once: a stamp file names the packages. npm verifies them against the hashes in
-# package-lock.json; package scripts do not run.
+# Installs what browsers load, where the build embeds it: htmx in api/dashboard/static. It downloads only once: a stamp
+# file names the packages. npm verifies them against the hashes in package-lock.json; package scripts do not run.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
 top=$(cd "$here/../.." && pwd)
-stamp=$top/api/viewer/swagger-ui.stamp
+stamp=$top/api/dashboard/static/htmx.stamp
 # from: a file in node_modules; to: its place in the repository, which .gitignore names
-files="swagger-ui-dist/swagger-ui-bundle.js:api/viewer/swagger-ui-bundle.js
-swagger-ui-dist/swagger-ui.css:api/viewer/swagger-ui.css
-swagger-ui-dist/LICENSE:api/viewer/swagger-ui.LICENSE
-htmx.org/dist/htmx.min.js:api/dashboard/static/htmx.min.js
+files="htmx.org/dist/htmx.min.js:api/dashboard/static/htmx.min.js
 htmx.org/LICENSE:api/dashboard/static/htmx.LICENSE"
 
 say() { printf 'browser: %s\n' "$*"; }
@@ -22,7 +18,7 @@ for file in $files; do
 	[ -f "$top/${file#*:}" ] || missing=$file
 done
 if [ -z "$missing" ] && cmp -s "$here/package-lock.json" "$stamp"; then
-	say "already in api/viewer and api/dashboard/static"
+	say "already in api/dashboard/static"
 	exit 0
 fi
 
@@ -33,7 +29,7 @@ trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
 cp "$here/package.json" "$here/package-lock.json" "$here/.npmrc" "$work/"
 
-say "fetching swagger-ui-dist and htmx.org (about 3 MB, once)"
+say "fetching htmx.org (once)"
 (cd "$work" && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error) ||
 	die "npm could not fetch the packages; check the network and npm's registry setting, then run this again"
 rm -f "$stamp"

@@ -1,4 +1,4 @@
-package api
+package reference
 
 import (
 	"bytes"
@@ -8,8 +8,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// appendJSON writes a YAML value as JSON and keeps the order of members.
-func appendJSON(buf *bytes.Buffer, n *yaml.Node) error {
+// AppendJSON writes a YAML value as JSON and keeps the order of members.
+func AppendJSON(buf *bytes.Buffer, n *yaml.Node) error {
 	switch n.Kind {
 	case yaml.MappingNode:
 		buf.WriteByte('{')
@@ -21,7 +21,7 @@ func appendJSON(buf *bytes.Buffer, n *yaml.Node) error {
 				return err
 			}
 			buf.WriteByte(':')
-			if err := appendJSON(buf, n.Content[i+1]); err != nil {
+			if err := AppendJSON(buf, n.Content[i+1]); err != nil {
 				return err
 			}
 		}
@@ -33,7 +33,7 @@ func appendJSON(buf *bytes.Buffer, n *yaml.Node) error {
 			if i > 0 {
 				buf.WriteByte(',')
 			}
-			if err := appendJSON(buf, element); err != nil {
+			if err := AppendJSON(buf, element); err != nil {
 				return err
 			}
 		}

@@ -1,0 +1,246 @@
+package reference
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"fmt"
+	"html/template"
+	"slices"
+	"strings"
+	texttemplate "text/template"
+
+	"go.yaml.in/yaml/v3"
+)
+
+//go:embed page.html page.css samples.tmpl
+var files embed.FS
+
+var samplesTemplate = texttemplate.Must(texttemplate.ParseFS(files, "samples.tmpl"))
+
+// languages are those of the code samples: the names of the templates, and as the page names them.
+var languages = []struct{ Name, Title string }{
+	{"curl", "curl"}, {"js", "JavaScript"}, {"py", "Python"}, {"go", "Go"},
+}
+
+// ErrorType is a type of error with its explanation.
+type ErrorType struct {
+	Kind, Text string
+	Example    string       // the body of an answer
+	Operations []*operation // that answer with it
+}
+
+// Pages are the two pages, and the content security policy of both.
+type Pages struct {
+	Operations, Errors []byte
+	Policy             string
+}
+
+// view is what the templates draw.
+type view struct {
+	*spec
+	Style      template.CSS
+	Languages  any
+	ErrorTypes []*ErrorType
+	base       string // the address in code samples
+}
+
+// New draws the pages of a document. The base is the address of the service, style the look of the product.
+func New(document *yaml.Node, base, style string, types []*ErrorType) (*Pages, error) {
+	d, err := read(document)
+	if err != nil {
+		return nil, err
+	}
+	css, err := files.ReadFile("page.css")
+	if err != nil {
+		return nil, err
+	}
+	style += string(css)
+	v := &view{spec: d, Languages: languages, ErrorTypes: types, base: base}
+	v.Style = template.CSS(style) //nolint:gosec // our own files
+	if err := v.joinErrors(); err != nil {
+		return nil, err
+	}
+	t, err := template.New("page.html").Funcs(template.FuncMap{
+		"markdown": markdown, "fields": v.fieldsOf, "parameters": v.parameters, "sample": v.sample, "body": d.body,
+		"errors": errorsOf, "languages": func() any { return languages },
+		"schema": func(s *schema) field { return d.field("", "", s) }, "lower": strings.ToLower,
+		"webhook": v.webhook,
+	}).ParseFS(files, "page.html")
+	if err != nil {
+		return nil, err
+	}
+	// Everything that the page needs is in it, and it runs no script: the hash of its style is all that is allowed.
+	sum := sha256.Sum256([]byte(style))
+	pages := &Pages{Policy: "sandbox; default-src 'none'; style-src 'sha256-" +
+		base64.StdEncoding.EncodeToString(sum[:]) + "'; img-src data:; base-uri 'none'; form-action 'none'; " +
+		"frame-ancestors 'none'"}
+	for name, to := range map[string]*[]byte{"operations": &pages.Operations, "errors": &pages.Errors} {
+		var b bytes.Buffer
+		if err := t.ExecuteTemplate(&b, name, v); err != nil {
+			return nil, err
+		}
+		*to = b.Bytes()
+	}
+	return pages, nil
+}
+
+// field is a field of an object, or a parameter.
+type field struct {
+	Name                 string
+	Required, Deprecated bool
+	Type                 template.HTML
+	Bounds               template.HTML
+	Description          string
+	Fields               []field // of an object that has no name
+}
+
+func (d *spec) field(name, description string, s *schema) field {
+	target := d.target(s)
+	f := field{
+		Name: name, Description: cmp.Or(description, s.Description, target.Description),
+		Deprecated: s.Deprecated || target.Deprecated,
+		Type:       template.HTML(d.typeOf(s)),                     //nolint:gosec // of our document, escaped
+		Bounds:     template.HTML(strings.Join(d.bounds(s), "; ")), //nolint:gosec // of our document, escaped
+	}
+	for _, inner := range append([]*schema{s}, s.alternatives()...) {
+		for inner.Items != nil {
+			inner = inner.Items
+		}
+		if inner.Ref == "" && d.isObject(inner) {
+			f.Fields = append(f.Fields, d.fieldsOf(inner)...)
+		}
+	}
+	return f
+}
+
+func (d *spec) fieldsOf(s *schema) (fields []field) {
+	properties, required := d.properties(s)
+	for _, p := range properties {
+		f := d.field(p.Name, "", p.Value)
+		f.Required = slices.Contains(required, p.Name)
+		fields = append(fields, f)
+	}
+	return fields
+}
+
+// parameters returns the parameters of an operation at one place: path, query or header.
+func (d *spec) parameters(o *operation, in string) (fields []field) {
+	for _, p := range o.Parameters {
+		if p.In == in {
+			f := d.field(p.Name, p.Description, p.Schema)
+			f.Required, f.Deprecated = p.Required, p.Deprecated
+			fields = append(fields, f)
+		}
+	}
+	return fields
+}
+
+// errorsOf returns the types of errors in the examples of a response.
+func errorsOf(r *response) (kinds []string, err error) {
+	for _, c := range r.Content {
+		for _, e := range c.Value.Examples {
+			var body struct{ Error struct{ Type string } }
+			if err := e.Value.Value.Decode(&body); err != nil {
+				return nil, err
+			}
+			if kind := body.Error.Type; kind != "" && !slices.Contains(kinds, kind) {
+				kinds = append(kinds, kind)
+			}
+		}
+	}
+	return kinds, nil
+}
+
+// joinErrors gives each type of error its example and the operations that answer with it.
+func (v *view) joinErrors() error {
+	for _, t := range v.Tags {
+		for _, o := range t.Operations {
+			for _, r := range o.Responses {
+				kinds, err := errorsOf(r.Value)
+				if err != nil {
+					return err
+				}
+				for _, kind := range kinds {
+					i := slices.IndexFunc(v.ErrorTypes, func(e *ErrorType) bool { return e.Kind == kind })
+					if i < 0 {
+						return fmt.Errorf("%s answers with %s, which is not explained", o.ID, kind)
+					}
+					e := v.ErrorTypes[i]
+					e.Operations = append(e.Operations, o)
+					if e.Example == "" {
+						if e.Example, err = v.errorExample(r.Value, kind); err != nil {
+							return err
+						}
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func (v *view) errorExample(r *response, kind string) (string, error) {
+	for _, e := range r.Content[0].Value.Examples {
+		if e.Name == kind || len(r.Content[0].Value.Examples) == 1 {
+			return v.body(ordered[media]{{"application/json", media{Examples: ordered[example]{e}}}})
+		}
+	}
+	return "", nil
+}
+
+// call is what a code sample does.
+type call struct {
+	Method, URL, Body, ContentType string
+	Key, Stream                    bool
+}
+
+// sample writes the code that calls an operation.
+func (v *view) sample(o *operation, language string) (string, error) {
+	c := call{Method: o.Method, URL: v.base + o.Path, Key: o.Security == nil, Stream: o.answers("text/event-stream")}
+	separator := "?"
+	for _, p := range o.Parameters {
+		value, err := v.parameterExample(p)
+		switch {
+		case err != nil:
+			return "", err
+		case p.In == "path":
+			c.URL = strings.ReplaceAll(c.URL, "{"+p.Name+"}", value)
+		case p.In == "query" && p.Required:
+			c.URL += separator + p.Name + "=" + value
+			separator = "&"
+		}
+	}
+	if o.RequestBody != nil {
+		c.ContentType = o.RequestBody.Content[0].Name
+		var err error
+		if c.Body, err = v.body(o.RequestBody.Content); err != nil {
+			return "", err
+		}
+	}
+	var b strings.Builder
+	err := samplesTemplate.ExecuteTemplate(&b, language, c)
+	return strings.TrimSpace(b.String()), err
+}
+
+func (o *operation) answers(mediaType string) bool {
+	return slices.ContainsFunc(o.Responses, func(r entry[*response]) bool {
+		return slices.ContainsFunc(r.Value.Content, func(m entry[media]) bool { return m.Name == mediaType })
+	})
+}
+
+// webhook is the head of the request that a destination receives.
+func (v *view) webhook(o *operation) (string, error) {
+	var b strings.Builder
+	b.WriteString(o.Method + " /your/path HTTP/1.1\nHost: example.com\n")
+	for _, p := range o.Parameters {
+		value, err := v.parameterExample(p)
+		if err != nil {
+			return "", err
+		}
+		b.WriteString(p.Name + ": " + value + "\n")
+	}
+	return b.String(), nil
+}
