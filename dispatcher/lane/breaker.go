@@ -95,7 +95,7 @@ func (b *breaker) blocks(now time.Time) bool {
 		return false
 	}
 	if b.openUntil.Sub(now) > b.openFor { // the clock was set back
-		b.openUntil = now.Add(b.openFor)
+		b.openUntil, b.awaitNext = now.Add(b.openFor), time.Time{}
 	}
 	return b.probe != nil || now.Before(b.openUntil)
 }

@@ -276,3 +276,38 @@ func TestProbeWaitsForTheBestDelivery(t *testing.T) {
 		t.Errorf("the probe waits for a delivery that does not return: %q", reason)
 	}
 }
+
+// However many deliveries are parked on the node, the best one returns when the breaker is half-open.
+func TestBestDeliveryReturnsInTimeToBeTheProbe(t *testing.T) {
+	lt := newLaneTest(t, 100_000)
+	lt.fill("d", 1)
+	l := lt.byDest["d"]
+	lt.lanesParked = 1000
+	for range 5000 {
+		lt.parkOne(lt.delivery("d", ""), event.LaneFull)
+	}
+	l.breaker = breaker{openFor: breakerMinOpen, openUntil: lt.now.Add(breakerMinOpen)}
+	if decision := lt.parkOne(lt.delivery("d", ""), event.BreakerOpen); decision.Due.After(l.breaker.openUntil) {
+		t.Errorf("the best delivery returns %v after the breaker is half-open", decision.Due.Sub(l.breaker.openUntil))
+	}
+	lt.now = l.breaker.openUntil.Add(2 * Slack(breakerMinOpen))
+	if reason := lt.enqueue(lt.delivery("d", "")); reason != "" {
+		t.Errorf("the breaker has been half-open for %v, and a new delivery is parked: %q", 2*Slack(breakerMinOpen), reason)
+	}
+}
+
+// After a clock that was ahead is set back, the probe does not wait for a delivery that was to return by the old time.
+func TestProbeWaitsForNoClockThatWasAhead(t *testing.T) {
+	lt := newLaneTest(t, 100_000)
+	lt.fill("d", 1)
+	l := lt.byDest["d"]
+	l.breaker = breaker{openFor: breakerMinOpen, openUntil: lt.now.Add(breakerMinOpen)}
+	lt.parkOne(lt.delivery("d", ""), event.BreakerOpen)
+	lt.now = lt.now.Add(-24 * time.Hour)
+	other := lt.delivery("d", "")
+	lt.enqueue(other)
+	lt.now = l.breaker.openUntil
+	if reason := lt.enqueue(other); reason != "" {
+		t.Errorf("a delivery is parked for one that does not return: %q", reason)
+	}
+}

@@ -128,12 +128,12 @@ func (l *Lane) parkFor(work *event.Work, reason event.Reason, now time.Time) (wa
 	}
 	long := hangs && wait > earliest
 	if open := l.breaker.openUntil.Sub(now); hangs && reason == event.BreakerOpen && open > 0 {
-		inTime := wait
-		if long {
-			inTime = max(open, earliest)
+		inTime := max(open, MinRecheck) // not RecheckInterval: all others would wait for it that long
+		if !long {
+			inTime = min(inTime, wait)
 		}
 		if l.breaker.offer(work, inTime, now) {
-			wait = inTime
+			wait, earliest = inTime, min(earliest, inTime)
 		}
 	}
 	if !long {
