@@ -368,7 +368,9 @@ func TestReceivedHeadersCannotImpersonate(t *testing.T) {
 		"X-Original-Uri", "X-Host", "X-Forwarded", "X-Cluster-Client-Ip", "X-Originating-Ip", "Fastly-Client-Ip",
 		"X-Client-Cert",
 		"X-Ssl-Client-Verify", "X_ssl_client_s_dn", "Remote_user", "X_remote_user", "X_forwarded_for",
-		"X_auth_request_groups",
+		"X_auth_request_groups", "Remote-Email", "Client-Ip", "X-Ms-Client-Principal", "X-Ms-Client-Principal-Name",
+		"X-Amzn-Oidc-Identity", "X-Goog-Authenticated-User-Email", "Cf-Access-Authenticated-User-Email",
+		"Tailscale-User-Login", "Wl-Proxy-Client-Ip",
 	}
 	header := []event.Field{
 		{Name: "Authorization", Value: "a"}, {Name: "Cookie", Value: "c"}, {Name: "Relay-Verification", Value: "verified"},

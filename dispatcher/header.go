@@ -34,13 +34,15 @@ var identityHeaders = map[string]bool{
 	"X-Original-Url": true, "X-Original-Uri": true, "X-Rewrite-Url": true, "X-Host": true, "X-Forwarded": true,
 	"Remote-User": true, "X-Remote-User": true, "X-Webauth-User": true, "X-Client-Cert": true,
 	"True-Client-Ip": true, "Cf-Connecting-Ip": true, "X-Client-Ip": true, "X-Cluster-Client-Ip": true,
-	"X-Originating-Ip": true, "Fastly-Client-Ip": true,
+	"X-Originating-Ip": true, "Fastly-Client-Ip": true, "Client-Ip": true, "X-Ms-Client-Principal": true,
+	"Remote-Groups": true, "Remote-Email": true, "Remote-Name": true,
 }
 
-const (
-	authRequestPrefix = "X-Auth-Request-"
-	clientCertPrefix  = "X-Ssl-Client-"
-)
+// identityPrefixes begin the names of headers by which an authenticating proxy names the user or the client.
+var identityPrefixes = []string{
+	"X-Auth-Request-", "X-Ssl-Client-", "X-Amzn-Oidc-", "X-Goog-Authenticated-User-", "Cf-Access-", "Tailscale-User-",
+	"X-Ms-Client-Principal-", "Wl-Proxy-Client-",
+}
 
 // variableName is the name by which a receiver may read a header. Receivers that pass headers as variables (CGI, WSGI,
 // PHP) read Relay_Hops as Relay-Hops; some treat any other punctuation the same way.
@@ -71,7 +73,8 @@ func impersonates(name, read string) bool {
 	if read != name && (neverForwarded[read] || strings.HasPrefix(read, forwardedPrefix)) {
 		return true
 	}
-	return identityHeaders[read] || strings.HasPrefix(read, authRequestPrefix) || strings.HasPrefix(read, clientCertPrefix)
+	return identityHeaders[read] ||
+		slices.ContainsFunc(identityPrefixes, func(prefix string) bool { return strings.HasPrefix(read, prefix) })
 }
 
 // Names of the headers that a delivery adds. net/http uses keys as they are; these are canonical.
