@@ -137,7 +137,7 @@ func pageAttacks() []testCase {
 			c.wantSandboxed("event", c.rawRequest("GET", c.URL+"/v1/events/"+a.header.Get("Relay-Event-Id"), "", "",
 				"Authorization", "Bearer "+c.Key))
 		}},
-		{"Page 6", "the reference page has its own origin and runs no script, also when the browser has it cached", func(c *C) {
+		{"Page 6", "the reference page runs no script and has its own origin, also from the cache", func(c *C) {
 			first := c.rawRequest("GET", c.URL+"/docs", "", "")
 			again := c.rawRequest("GET", c.URL+"/docs", "", "", "If-None-Match", first.header.Get("Etag"))
 			for _, a := range []answer{first, again} {
