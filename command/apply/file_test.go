@@ -113,7 +113,7 @@ func TestFileKnowsEveryMember(t *testing.T) {
 			s = s.items
 		}
 		if s.members == nil {
-			if len(properties) > 0 {
+			if len(properties) > 0 && schema["oneOf"] == nil { // of several forms the file passes on any
 				t.Errorf("%s has members in the document, and none in the file", path)
 			}
 			return
