@@ -29,7 +29,7 @@ function newWebhook(secret) {
 // handle does the work of an event, once.
 function handle(id, event) {
   if (handled.has(id)) return;
-  console.log("received", id, event.type, JSON.stringify(event.data));
+  console.log("received", id, event.type, JSON.stringify(event.data ?? event));
   handled.add(id);
 }
 

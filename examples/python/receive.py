@@ -32,7 +32,7 @@ def handle(webhook_id, event):
     """Do the work of an event, once."""
     with lock:
         if webhook_id not in handled:
-            print("received", webhook_id, event["type"], json.dumps(event["data"]), flush=True)
+            print("received", webhook_id, event.get("type"), json.dumps(event.get("data", event)), flush=True)
             handled.add(webhook_id)
 
 

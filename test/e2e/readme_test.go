@@ -148,7 +148,7 @@ type readmeRunner struct {
 }
 
 var (
-	placeholder = regexp.MustCompile(`(ep_|evt_|dst_|run_|rec_|drn_|fnd_|drain/|rly_live_|whsec_|services/|main:)…`)
+	placeholder = regexp.MustCompile(`(ep_|evt_|dst_|run_|rec_|drn_|fnd_|drain/|rly_live_|whsec_|services/|main:|"secret":")…`)
 	namedID     = regexp.MustCompile(`"(?:id|run_id)":"((?:ep|evt|dst|run|rec|drn|fnd)_)([0-9a-z]+)"`)
 	drainURL    = regexp.MustCompile(`/drain/(drn_[^"]+)"`)
 	statusLine  = regexp.MustCompile(`(?m)^status (\d+)$`)
@@ -336,7 +336,8 @@ func TestTutorials(t *testing.T) {
 func newRunner(t *testing.T) *readmeRunner {
 	r := &readmeRunner{t: t, port: kit.FreePort(t), settings: map[string]string{}}
 	r.values = map[string]string{"whsec_": "0123456789abcdef", "services/": "T0/B0/x",
-		"main:": base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{7}, 32))}
+		`"secret":"`: "0123456789abcdef0123456789abcdef",
+		"main:":      base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{7}, 32))}
 	return r
 }
 
