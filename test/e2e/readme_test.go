@@ -148,13 +148,14 @@ type readmeRunner struct {
 }
 
 var (
-	placeholder = regexp.MustCompile(`(ep_|evt_|dst_|run_|rec_|drn_|fnd_|drain/|rly_live_|whsec_|services/|main:|"secret":")…`)
-	namedID     = regexp.MustCompile(`"(?:id|run_id)":"((?:ep|evt|dst|run|rec|drn|fnd)_)([0-9a-z]+)"`)
-	drainURL    = regexp.MustCompile(`/drain/(drn_[^"]+)"`)
-	statusLine  = regexp.MustCompile(`(?m)^status (\d+)$`)
-	saidStatus  = regexp.MustCompile(`  # (\d{3})\b`)
-	comment     = regexp.MustCompile(`  +# .*$`)
-	member      = regexp.MustCompile(`"[a-z_]+":`)
+	placeholder = regexp.MustCompile(
+		`(ep_|evt_|dst_|run_|rec_|drn_|fnd_|drain/|rly_live_|whsec_|services/|main:|"secret":")…`)
+	namedID    = regexp.MustCompile(`"(?:id|run_id)":"((?:ep|evt|dst|run|rec|drn|fnd)_)([0-9a-z]+)"`)
+	drainURL   = regexp.MustCompile(`/drain/(drn_[^"]+)"`)
+	statusLine = regexp.MustCompile(`(?m)^status (\d+)$`)
+	saidStatus = regexp.MustCompile(`  # (\d{3})\b`)
+	comment    = regexp.MustCompile(`  +# .*$`)
+	member     = regexp.MustCompile(`"[a-z_]+":`)
 )
 
 // fillPlaceholders replaces the placeholders of a command with values, as a reader does.
