@@ -177,7 +177,7 @@ const (
 	notSelected selectionChoice = iota
 	selectedNow
 	decidedByBody // the body decides whether it is selected, or where it goes
-	leftOutForAge // whoever has one signed request could have it delivered again and again
+	leftOutForAge // a captured request could be delivered again and again
 )
 
 // classify decides without the body, where possible, whether an event is selected. Rejected events of an endpoint

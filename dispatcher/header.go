@@ -28,7 +28,7 @@ const forwardedPrefix = "X-Forwarded-"
 
 // identityHeaders are received headers that are not forwarded. Receivers and their proxies trust the relay's address,
 // so with these headers a stranger could choose the method, path, user or client address that they see. No signature
-// of a provider covers them: whoever has one signed request can post it again with others.
+// of a provider covers them: a captured request can be posted again with other headers.
 var identityHeaders = map[string]bool{
 	"X-Http-Method-Override": true, "X-Http-Method": true, "X-Method-Override": true,
 	"X-Original-Url": true, "X-Original-Uri": true, "X-Rewrite-Url": true, "X-Host": true, "X-Forwarded": true,
