@@ -146,7 +146,7 @@ func TestReferenceHasExamples(t *testing.T) {
 	}
 }
 
-// The pages are small as sent, and whoever cannot decompress gets the same page.
+// The pages are small as sent, and a client without gzip gets the same page.
 func TestReferenceIsCompressed(t *testing.T) {
 	c := newClient(t).as("")
 	for path, most := range map[string]int{"/docs": 300 << 10, "/docs/errors": 30 << 10} {

@@ -35,7 +35,8 @@ type plan struct {
 	bodyBytesRead       int64
 }
 
-// signedContent is what was signed in a rejected event. A plan holds at most maxReplayRead of them, about 5 MB.
+// signedContent identifies the signed content of a rejected event. A plan holds at most maxReplayRead of them, about
+// 5 MB.
 type signedContent struct {
 	endpoint string
 	hash     [sha256.Size]byte

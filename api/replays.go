@@ -31,7 +31,7 @@ type replayResult struct {
 }
 
 // reverifier checks the signature of a rejected event again, with the current secrets and regardless of its age. An
-// empty reason means that the signature is valid now; then signed is a hash of what was signed.
+// empty reason means that the signature is valid now; then signed is a hash of the signed content.
 type reverifier = func(ep *config.Endpoint, e *event.Event) (signed [sha256.Size]byte, reason event.Reason, err error)
 
 // replays delivers stored events again.

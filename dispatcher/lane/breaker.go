@@ -37,7 +37,7 @@ type breaker struct {
 	openFor        time.Duration // how long it is open, or was the last time since a success; 0: it was not
 	openUntil      time.Time     // zero: it is closed
 	probe          *Delivery     // the running probe; nil: none
-	lastProbe      id.ID         // event of the last failure that opened it
+	lastFailed     id.ID         // event of the last failure that opened it
 	next           probeCandidate
 	awaitNext      time.Time // until when the probe waits for next; zero: whatever comes is the probe
 }
@@ -50,11 +50,11 @@ type probeCandidate struct {
 
 func candidateOf(work *event.Work) probeCandidate { return probeCandidate{work.Event.ID, work.Attempt} }
 
-// prefers reports whether a is the better probe: of another event than the last probe, then with fewer attempts, then
+// prefers reports whether a is the better probe: of another event than the last failure, then with fewer attempts, then
 // older. If the probe was whatever comes next, one event that the destination cannot process would hold the others for
 // hours: it is retried, so it comes most often.
 func (b *breaker) prefers(a, other probeCandidate) bool {
-	if repeated := a.event == b.lastProbe; repeated != (other.event == b.lastProbe) {
+	if repeated := a.event == b.lastFailed; repeated != (other.event == b.lastFailed) {
 		return !repeated
 	}
 	if a.attempt != other.attempt {
@@ -131,6 +131,6 @@ func (b *breaker) recordFailure(now time.Time, failed id.ID, probe bool) (opens 
 		return false
 	}
 	b.openFor = max(breakerMinOpen, min(2*b.openFor, BreakerMaxOpen))
-	b.openUntil, b.probe, b.lastProbe, b.awaitNext = now.Add(b.openFor), nil, failed, time.Time{}
+	b.openUntil, b.probe, b.lastFailed, b.awaitNext = now.Add(b.openFor), nil, failed, time.Time{}
 	return true
 }

@@ -232,7 +232,7 @@ func TestProbeIsTheBestDelivery(t *testing.T) {
 	for i := range ids {
 		ids[i] = l.live.At(i).Work.Event.ID
 	}
-	l.breaker = breaker{openFor: breakerMinOpen, openUntil: lt.now, lastProbe: ids[3]}
+	l.breaker = breaker{openFor: breakerMinOpen, openUntil: lt.now, lastFailed: ids[3]}
 	l.live.Swap(4, 5)
 	for _, want := range []int{4, 5, 1, 2, 0, 3} {
 		delivery := lt.next(l, nil, NotSent)
