@@ -182,13 +182,15 @@ func (c *C) doOnce(method, path string, body any, header ...string) answer {
 }
 
 // doRetrying sends a request, and repeats a GET or a POST of a replay or recovery job for up to a minute while the
-// answer is 503. On a busy machine the store may be further behind than the 15 s that a replay waits.
+// answer is 503. On a busy machine the store may be further behind than the 15 s that a replay waits. It also repeats a
+// replay for which another one of the account is counted or queued: other cases select from the whole account.
 func (c *C) doRetrying(method, path string, body any, header ...string) answer {
 	c.Helper()
 	repeatable := method == "GET" || method == "POST" && (path == "/v1/replays" || path == "/v1/recoveries")
 	for until := time.Now().Add(time.Minute); ; <-time.After(time.Second) {
 		a := c.do(method, path, body, header...)
-		if a.status != 503 || !repeatable || time.Now().After(until) {
+		inTheWay := a.status == 429 && path == "/v1/replays"
+		if a.status != 503 && !inTheWay || !repeatable || time.Now().After(until) {
 			return a
 		}
 	}

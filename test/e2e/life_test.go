@@ -414,7 +414,7 @@ func buildOldRelay(t *testing.T) string {
 	root, dir := kit.Root(t), t.TempDir()
 	path := filepath.Join(dir, "relay-old")
 	build := `git archive "$COMMIT" | tar -x -C "$DIR"
-		cp api/dashboard/static/htmx* "$DIR/api/dashboard/static/" 2>/dev/null || true # what the build fetches
+		cp dashboard/static/htmx* "$DIR/dashboard/static/" 2>/dev/null || true # what the build fetches
 		cd "$DIR" && go build -trimpath -ldflags "-X main.commit=$COMMIT" -o "$OUT" .`
 	cmd := exec.Command("bash", "-euo", "pipefail", "-c", build)
 	cmd.Dir = root
