@@ -16,7 +16,7 @@ COPY deploy/browser deploy/browser
 COPY deploy/sdk deploy/sdk
 COPY sdk sdk
 COPY LICENSE VERSION ./
-RUN mkdir -p api/dashboard/static && deploy/browser/fetch.sh && deploy/sdk/build.sh
+RUN mkdir -p dashboard/static && deploy/browser/fetch.sh && deploy/sdk/build.sh
 
 FROM ${GO_IMAGE} AS build
 ARG COMMIT=

@@ -180,7 +180,7 @@ func TestDocumentMarksDeprecations(t *testing.T) {
 			t.Errorf("%s: describes the headers: %v; it has %v", path, got, slices.Collect(maps.Keys(headers)))
 		}
 	}
-	pages, err := publicPages(table, "https://relay.example.com")
+	pages, err := publicPages(table, &Config{BaseURL: "https://relay.example.com"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,6 +30,7 @@ import (
 
 	"github.com/eventrelay/relay/api"
 	"github.com/eventrelay/relay/api/feed"
+	"github.com/eventrelay/relay/dashboard"
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
@@ -484,7 +485,7 @@ func newClient(t testing.TB, setup ...func(*api.Config, *api.Deps)) *client {
 	f := &fake{t: t, events: map[id.ID]*event.Event{}, details: map[id.ID]func(*event.Detail){},
 		receipts: map[id.ID][]*event.Receipt{}}
 	log := &bytes.Buffer{}
-	cfg := api.Config{BaseURL: baseURL, MaxBody: 1 << 20, RetentionDays: 30, Version: "test",
+	cfg := api.Config{BaseURL: baseURL, Style: dashboard.Style, MaxBody: 1 << 20, RetentionDays: 30, Version: "test",
 		AllowedHosts: []string{"Example.com"}}
 	deps := api.Deps{
 		Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})), Config: configuration,

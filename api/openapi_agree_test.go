@@ -42,7 +42,7 @@ func servedPages(t *testing.T) map[string]*page {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pages, err := publicPages(deprecated, "https://relay.example.com")
+	pages, err := publicPages(deprecated, &Config{BaseURL: "https://relay.example.com"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -68,7 +68,7 @@ func (a *public) servePage(w http.ResponseWriter, r *http.Request) error {
 }
 
 // publicPages returns the documents outside of /v1, by path.
-func publicPages(deprecated *deprecationTable, baseURL string) (map[string]*page, error) {
+func publicPages(deprecated *deprecationTable, cfg *Config) (map[string]*page, error) {
 	document, err := deprecated.document()
 	if err != nil {
 		return nil, fmt.Errorf("read the parts of the OpenAPI document: %w", err)
@@ -91,7 +91,7 @@ func publicPages(deprecated *deprecationTable, baseURL string) (map[string]*page
 	if err := addDeprecations(pages, deprecated.entries); err != nil {
 		return nil, err
 	}
-	return pages, addReference(pages, document, baseURL)
+	return pages, addReference(pages, document, cfg)
 }
 
 // page is a public document that changes only with the program.

@@ -5,7 +5,6 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/eventrelay/relay/api/dashboard"
 	"github.com/eventrelay/relay/api/reference"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -14,16 +13,18 @@ import (
 const referencePath = "/docs"
 
 // addReference adds the page of the operations and that of the types of errors to the public pages.
-func addReference(pages map[string]*page, document *yaml.Node, baseURL string) error {
-	style, err := dashboard.Style()
-	if err != nil {
-		return fmt.Errorf("read the look of the reference: %w", err)
+func addReference(pages map[string]*page, document *yaml.Node, cfg *Config) (err error) {
+	style := ""
+	if cfg.Style != nil {
+		if style, err = cfg.Style(); err != nil {
+			return fmt.Errorf("read the look of the reference: %w", err)
+		}
 	}
 	var types []*reference.ErrorType
 	for _, d := range errorDocs {
 		types = append(types, &reference.ErrorType{Kind: d.kind, Text: d.text})
 	}
-	drawn, err := reference.New(document, baseURL, style, types)
+	drawn, err := reference.New(document, cfg.BaseURL, style, types)
 	if err != nil {
 		return fmt.Errorf("draw the reference: %w", err)
 	}

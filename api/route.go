@@ -105,7 +105,7 @@ func newRouter(cfg *Config, deps *Deps, routes []route, repeats *idempotentCalls
 		rates: [classes]int{cfg.RateRead, cfg.RateWrite, cfg.RateSend},
 		hosts: hostsOf(cfg), bodies: newBodyBudget(),
 		public: &public{ready: deps.Ready, pages: sync.OnceValues(func() (map[string]*page, error) {
-			pages, err := publicPages(deprecated, cfg.BaseURL)
+			pages, err := publicPages(deprecated, cfg)
 			if err == nil {
 				err = addTools(pages, cfg.Version)
 			}

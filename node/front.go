@@ -11,8 +11,8 @@ import (
 
 	"github.com/eventrelay/relay/api"
 	"github.com/eventrelay/relay/api/confirm"
-	"github.com/eventrelay/relay/api/dashboard"
 	"github.com/eventrelay/relay/api/mcp"
+	"github.com/eventrelay/relay/dashboard"
 	"github.com/eventrelay/relay/ingest"
 	"github.com/eventrelay/relay/leaks/drain"
 	"github.com/eventrelay/relay/leaks/report"
@@ -54,6 +54,7 @@ func newAPI(n *Node) (runFunc, error) {
 		RetentionDays: n.settings.RetentionDays, Version: n.settings.Version,
 		TrustedProxies: n.proxies, AllowedHosts: n.settings.AllowedHosts,
 		AlertDomains: n.notifier.Domains(),
+		Style:        dashboard.Style,
 		Pages:        map[string][]byte{scan.AboutPath: scan.About(n.settings.scanBudget())},
 		RateRead:     n.settings.rate(n.settings.APIRateRead, 500),
 		RateWrite:    n.settings.rate(n.settings.APIRateWrite, 200),

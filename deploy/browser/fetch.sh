@@ -1,14 +1,14 @@
 #!/bin/sh
-# Installs what browsers load, where the build embeds it: htmx in api/dashboard/static. It downloads only once: a stamp
+# Installs what browsers load, where the build embeds it: htmx in dashboard/static. It downloads only once: a stamp
 # file names the packages. npm verifies them against the hashes in package-lock.json; package scripts do not run.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
 top=$(cd "$here/../.." && pwd)
-stamp=$top/api/dashboard/static/htmx.stamp
+stamp=$top/dashboard/static/htmx.stamp
 # from: a file in node_modules; to: its place in the repository, which .gitignore names
-files="htmx.org/dist/htmx.min.js:api/dashboard/static/htmx.min.js
-htmx.org/LICENSE:api/dashboard/static/htmx.LICENSE"
+files="htmx.org/dist/htmx.min.js:dashboard/static/htmx.min.js
+htmx.org/LICENSE:dashboard/static/htmx.LICENSE"
 
 say() { printf 'browser: %s\n' "$*"; }
 die() { printf 'browser: %s\n' "$*" >&2; exit 1; }
@@ -18,7 +18,7 @@ for file in $files; do
 	[ -f "$top/${file#*:}" ] || missing=$file
 done
 if [ -z "$missing" ] && cmp -s "$here/package-lock.json" "$stamp"; then
-	say "already in api/dashboard/static"
+	say "already in dashboard/static"
 	exit 0
 fi
 

@@ -40,8 +40,8 @@ GOMODCACHE=$work/modules GOPROXY=$proxies GOFLAGS=-modcacherw go mod download
 cp -r "$work"/modules/cache/download/. "$context/modules"
 cp -rL bin/lib "$context/lib"
 cp -r sdk/bin "$context/package"
-mkdir -p "$context/api/dashboard/static"
-cp api/dashboard/static/htmx* "$context/api/dashboard/static"
+mkdir -p "$context/dashboard/static"
+cp dashboard/static/htmx* "$context/dashboard/static"
 mkdir "$context/kafka"
 cp bin/engines/kafka/*.jar "$context/kafka"
 

@@ -4,7 +4,7 @@
 # TAGS=relay_static leaves the embedded ClickHouse out: then the program needs no glibc, as that of the image.
 set -eu
 cd "$(dirname "$0")/../.."
-for file in api/dashboard/static/htmx.min.js sdk/bin/package/package.json; do
+for file in dashboard/static/htmx.min.js sdk/bin/package/package.json; do
 	[ -f $file ] || { echo "release: $file is missing: run deploy/browser/fetch.sh and deploy/sdk/build.sh" >&2; exit 1; }
 done
 export CGO_ENABLED=0 GOOS=linux GOFLAGS= GOAMD64=v1 GOARM64=v8.0 GOEXPERIMENT= GOTOOLCHAIN=local

@@ -106,7 +106,7 @@ func browserPackages(tree string) (packages []module, err error) {
 	if err := json.Unmarshal(text, &lock); err != nil {
 		return nil, err
 	}
-	for name, licence := range map[string]string{"htmx.org": "api/dashboard/static/htmx.LICENSE"} {
+	for name, licence := range map[string]string{"htmx.org": "dashboard/static/htmx.LICENSE"} {
 		p, ok := lock.Packages["node_modules/"+name]
 		if !ok || p.License == "" {
 			return nil, fmt.Errorf("package-lock.json has no licence of %s", name)

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs'
 import test from 'node:test'
 import vm from 'node:vm'
 
-const script = readFileSync(new URL('../../api/dashboard/static/app.js', import.meta.url), 'utf8')
+const script = readFileSync(new URL('../../dashboard/static/app.js', import.meta.url), 'utf8')
 
 // load runs the script and returns what it has registered.
 function load({ times = [], forms = [], values = [], elapsed = 0, navigator = {} } = {}) {
