@@ -28,6 +28,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/secrets"
@@ -144,10 +145,10 @@ type resources struct {
 	alerts       *alerts
 	streams      *streams
 	recoveries   *recoveries
-	drains       *drains
+	drains       *resource[config.Drain, *config.Drain, *wire.Drain]
 	domains      *domains
 	scans        *scans
-	dsns         *dsns
+	dsns         *resource[config.DSN, *config.DSN, *wire.DSN]
 	tripwires    *tripwires
 	usage        *usage
 	keys         *keyInfo
@@ -178,6 +179,7 @@ func newResources(cfg *Config, deps *Deps, c *core) (*resources, error) {
 	if err != nil {
 		return nil, err
 	}
+	who := senders{core: c, received: deps.Senders, keyring: deps.Keyring, leaks: scan.leaks, baseURL: cfg.BaseURL}
 	x := &resources{
 		core:   c,
 		sender: newSender(c, deps),
@@ -203,16 +205,10 @@ func newResources(cfg *Config, deps *Deps, c *core) (*resources, error) {
 			open: openStreams{draining: make(chan struct{}), count: make(map[string]int)},
 		},
 		recoveries: &recoveries{core: c, config: deps.Config, recovery: deps.Recovery},
-		drains: &drains{
-			core: c, config: deps.Config, senders: deps.Senders, keyring: deps.Keyring, leaks: scan.leaks,
-			baseURL: cfg.BaseURL,
-		},
-		domains: &domains{core: c, config: deps.Config, verifier: deps.Domains, egress: deps.Egress},
-		scans:   &scans{core: c, config: deps.Config},
-		dsns: &dsns{
-			core: c, config: deps.Config, senders: deps.Senders, keyring: deps.Keyring, leaks: scan.leaks,
-			baseURL: cfg.BaseURL,
-		},
+		drains:     newDrains(&who, deps.Config),
+		domains:    &domains{core: c, config: deps.Config, verifier: deps.Domains, egress: deps.Egress},
+		scans:      &scans{core: c, config: deps.Config},
+		dsns:       newDSNs(&who, deps.Config),
 		tripwires: &tripwires{
 			core: c, config: deps.Config, hits: deps.Findings, leaks: scan.leaks, baseURL: cfg.BaseURL,
 		},
@@ -333,12 +329,8 @@ func (x *resources) operationRoutes() []route {
 
 // leakRoutes are those of what leaks are found in.
 func (x *resources) leakRoutes() []route {
-	drain, tripwire, dsn := finds(x.core.drainInPath), finds(x.core.tripwireInPath), finds(x.core.dsnInPath)
-	return []route{
-		{path: "/v1/drains", methods: methods{"GET": x.drains.listDrains, "POST": x.drains.createDrain}, resumable: true},
-		{path: "/v1/drains/{drain}", methods: methods{"GET": x.drains.readDrain, "PATCH": x.drains.updateDrain,
-			"DELETE": x.drains.deleteDrain}},
-		{path: "/v1/drains/{drain}/rotate", methods: methods{"POST": x.drains.rotateDrain}, inPath: drain, resumable: true},
+	tripwire := finds(x.core.tripwireInPath)
+	return slices.Concat([]route{
 		{path: "/v1/domains", methods: methods{"GET": x.domains.listDomains, "POST": x.domains.createDomain},
 			resumable: true},
 		{path: "/v1/domains/{domain}", methods: methods{"GET": x.domains.readDomain, "DELETE": x.domains.deleteDomain}},
@@ -354,11 +346,7 @@ func (x *resources) leakRoutes() []route {
 		{path: "/v1/tripwires/{tripwire}/rotate", methods: methods{"POST": x.tripwires.rotateTripwire},
 			inPath: tripwire, resumable: true},
 		{path: "/v1/tripwires/{tripwire}/test", methods: methods{"POST": x.tripwires.testTripwire}, inPath: tripwire},
-		{path: "/v1/dsns", methods: methods{"GET": x.dsns.listDSNs, "POST": x.dsns.createDSN}, resumable: true},
-		{path: "/v1/dsns/{dsn}", methods: methods{"GET": x.dsns.readDSN, "PATCH": x.dsns.updateDSN,
-			"DELETE": x.dsns.deleteDSN}},
-		{path: "/v1/dsns/{dsn}/rotate", methods: methods{"POST": x.dsns.rotateDSN}, inPath: dsn, resumable: true},
-	}
+	}, x.drains.routes(), x.dsns.routes())
 }
 
 func (x *resources) detectionRoutes() []route {

@@ -240,6 +240,6 @@ func (a *domains) deleteDomain(w http.ResponseWriter, r *http.Request, key *conf
 	if err := a.config.DeleteDomain(r.Context(), d.ID); err != nil {
 		return err
 	}
-	web.WriteJSON(w, http.StatusOK, deleted{d.ID, "domain", true})
+	writeDeleted(w, d.ID, "domain")
 	return nil
 }

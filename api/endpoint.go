@@ -244,13 +244,6 @@ func (a *endpoints) updateEndpoint(w http.ResponseWriter, r *http.Request, key *
 	return a.answerEndpoint(w, r, key, http.StatusOK, after, in)
 }
 
-// deleted is the response to every DELETE of configuration.
-type deleted struct {
-	ID      string `json:"id"`
-	Object  string `json:"object"`
-	Deleted bool   `json:"deleted"`
-}
-
 func (a *endpoints) deleteEndpoint(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	e, err := a.endpointInPath(r, key)
 	if err != nil {
@@ -270,7 +263,7 @@ func (a *endpoints) deleteEndpoint(w http.ResponseWriter, r *http.Request, key *
 	if err != nil {
 		return err
 	}
-	web.WriteJSON(w, http.StatusOK, deleted{e.ID, "endpoint", true})
+	writeDeleted(w, e.ID, "endpoint")
 	return nil
 }
 

@@ -172,7 +172,7 @@ func (a *fixtures) deleteFixture(w http.ResponseWriter, r *http.Request, key *co
 	if err := a.config.DeleteFixture(r.Context(), f.ID); err != nil {
 		return err
 	}
-	web.WriteJSON(w, http.StatusOK, deleted{f.ID, "fixture", true})
+	writeDeleted(w, f.ID, "fixture")
 	return nil
 }
 

@@ -35,7 +35,11 @@ func joinParts() (*yaml.Node, error) {
 			return nil, fmt.Errorf("openapi/%s.yaml: %w", name, err)
 		}
 	}
-	return whole, nil
+	types, err := schemasPart()
+	if err != nil {
+		return nil, err
+	}
+	return whole, addPart(whole, types)
 }
 
 // addPart merges part into whole. Only mappings are merged; any other value in two parts is an error.

@@ -133,12 +133,12 @@ func (p progress) view(j *config.Recovery) recoveryView {
 		v.ETASeconds = &eta
 	}
 	if perDay := j.RatePerSecond * int(config.MaxRecoveryDuration/time.Second); perDay < j.Total {
-		v.Warnings = []warning{{"rate_per_second", fmt.Sprintf(
+		v.Warnings = []warning{{Param: "rate_per_second", Message: fmt.Sprintf(
 			"at %d a second the job can send %d deliveries before its deadline, but %d are selected; the rest will be skipped",
 			j.RatePerSecond, perDay, j.Total)}}
 	}
 	if j.Total == 0 && j.State == config.RecoveryReady {
-		v.Warnings = []warning{{"since", "no delivery of the events received since then has failed for good; those " +
+		v.Warnings = []warning{{Param: "since", Message: "no delivery of the events received since then has failed for good; those " +
 			"that are being retried are not selected. To send them now, replay the events with the status retrying, and " +
 			"name the destination_id"}}
 	}
@@ -156,12 +156,12 @@ func (a *recoveries) view(p progress, j *config.Recovery) recoveryView {
 	const consequence = " is paused, so the job waits until it is unpaused; deliveries that are not sent by deadline_at " +
 		"are skipped"
 	if ep.Paused {
-		v.Warnings = append(v.Warnings, warning{"endpoint_id", "the endpoint" + consequence})
+		v.Warnings = append(v.Warnings, warning{Param: "endpoint_id", Message: "the endpoint" + consequence})
 		return v
 	}
 	for _, part := range j.Destinations {
 		if d := ep.Destination(part.ID); part.Sendable > 0 && d != nil && d.Paused {
-			v.Warnings = append(v.Warnings, warning{"destination_id", d.ID + consequence})
+			v.Warnings = append(v.Warnings, warning{Param: "destination_id", Message: d.ID + consequence})
 		}
 	}
 	return v

@@ -69,7 +69,7 @@ func (q *query) search() *event.Search {
 			q.fail(name, "must contain a path, as in body[data.order.id]: %v", err)
 		}
 		if doubt := event.PathDoubt(of); doubt != "" {
-			q.warnings = append(q.warnings, warning{name, doubt})
+			q.warnings = append(q.warnings, warning{Param: name, Message: doubt})
 		}
 		members := strings.Split(strings.TrimPrefix(of, "$."), ".")
 		s.Body = append(s.Body, event.BodyMatch{Members: members, Values: values})

@@ -306,7 +306,7 @@ func (a *tripwires) deleteTripwire(w http.ResponseWriter, r *http.Request, key *
 	if err := a.config.DeleteTripwire(r.Context(), t.ID); err != nil {
 		return err
 	}
-	web.WriteJSON(w, http.StatusOK, deleted{t.ID, "tripwire", true})
+	writeDeleted(w, t.ID, "tripwire")
 	return nil
 }
 

@@ -28,6 +28,9 @@ type Meta struct {
 // CreationSeq returns the position of the entity in lists, which are in the order of creation.
 func (m *Meta) CreationSeq() int64 { return m.Seq }
 
+// Owner returns the id of the entity and of the account that it belongs to.
+func (m *Meta) Owner() (id, account string) { return m.ID, m.Account }
+
 func (m *Meta) entityID() string   { return m.ID }
 func (m *Meta) secretHash() []byte { return nil }
 func (m *Meta) meta() *Meta        { return m }
