@@ -67,8 +67,8 @@ func (a *alerts) alertsView(s *config.AlertSettings, revealed string) (*alertsAn
 		if i := slices.IndexFunc(saved, func(c notify.SavedChannel) bool { return c.Kind == k.Kind }); i >= 0 {
 			v.Channels[k.Kind] = channelView(k, saved[i], revealed)
 			if k.Mails && saved[i].Enabled && !a.notifier.CanMail() {
-				v.Warnings = append(v.Warnings, warning{Param: "channels." + string(k.Kind), Message: "no mail server is configured " +
-					"(RELAY_SMTP_URL), so no mail is sent"})
+				v.Warnings = append(v.Warnings, warning{Param: "channels." + string(k.Kind),
+					Message: "no mail server is configured (RELAY_SMTP_URL), so no mail is sent"})
 			}
 		}
 	}

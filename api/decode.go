@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"reflect"
 	"strconv"
 	"strings"
@@ -15,37 +16,38 @@ func (o *object) decode(x any) {
 	v := reflect.ValueOf(x).Elem()
 	for _, f := range wire.Members(v.Type()) {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if in, written := f.Tag.Lookup("in"); !written {
+		switch {
+		case !wire.Has(f, ""):
 			o.readOnly(name)
-		} else if in != "own" && in != "update" {
-			o.member(name, in, f.Tag, v.FieldByIndex(f.Index).Addr().Interface())
+		case !wire.Has(f, "own") && !wire.Has(f, "update"):
+			o.member(name, f, v.FieldByIndex(f.Index).Addr().Interface())
 		}
 	}
 }
 
 // member reads one member by its tags.
-func (o *object) member(name, in string, tag reflect.StructTag, to any) {
+func (o *object) member(name string, f reflect.StructField, to any) {
 	bound := func(keyword string) int {
-		n, _ := strconv.Atoi(tag.Get(keyword))
+		n, _ := strconv.Atoi(f.Tag.Get(keyword))
 		return n
 	}
-	if in == "null" && o.isNull(name) {
+	if wire.Has(f, "null") && o.isNull(name) {
 		reflect.ValueOf(to).Elem().SetZero()
 		return
 	}
-	words := tag.Get("enum")
+	words := f.Tag.Get("enum")
 	switch to := to.(type) {
 	case *string:
 		switch {
 		case words != "":
 			o.enum(name, to, strings.Split(words, ",")...)
-		case in == "name":
+		case wire.Has(f, "name"):
 			o.name(name, bound("minLength"), to)
 		default:
-			o.text(name, bound("minLength"), bound("maxLength"), to)
+			o.text(name, bound("minLength"), cmp.Or(bound("maxLength"), maxName), to)
 		}
 	case **string:
-		if in == "only" && o.isNull(name) {
+		if wire.Has(f, "only") && o.isNull(name) {
 			*to = new(string)
 			return
 		}

@@ -87,7 +87,10 @@ func (d described) calls(t *testing.T) map[string]operation {
 // The document has every route and no other.
 func TestDocumentHasTheRoutes(t *testing.T) {
 	var served []string
-	for _, x := range (&resources{}).routes() {
+	type stored struct{ Configuration }
+	for _, x := range (&resources{
+		drains: newDrains(&senders{core: &core{}}, stored{}), dsns: newDSNs(&senders{core: &core{}}, stored{}),
+	}).routes() {
 		for method := range x.methods {
 			served = append(served, method+" "+inBraces.ReplaceAllString(x.path, "{}"))
 		}

@@ -151,6 +151,9 @@ func (o outliner) schema(v any, more string) *part {
 		return &part{text: fmt.Sprint(more, " ", v)}
 	}
 	s := o.merged(v)
+	if _, ok := s["const"]; ok {
+		delete(s, "type") // the value has it
+	}
 	p := &part{text: more + keywords(s, "properties", "required", "items", "additionalProperties", "propertyNames", "not",
 		"if", "then", "contentSchema", "allOf", "anyOf", "oneOf")}
 	required, _ := s["required"].([]any)

@@ -138,7 +138,8 @@ func (p progress) view(j *config.Recovery) recoveryView {
 			j.RatePerSecond, perDay, j.Total)}}
 	}
 	if j.Total == 0 && j.State == config.RecoveryReady {
-		v.Warnings = []warning{{Param: "since", Message: "no delivery of the events received since then has failed for good; those " +
+		v.Warnings = []warning{{Param: "since", Message: "no delivery of the events received since then has failed for " +
+			"good; those " +
 			"that are being retried are not selected. To send them now, replay the events with the status retrying, and " +
 			"name the destination_id"}}
 	}

@@ -70,7 +70,8 @@ type Received struct {
 
 // Versioned are the last members of what counts its changes.
 type Versioned struct {
-	// Counts the changes. A change with the version that was read is refused (`conflict`) if somebody else has made one since.
+	// Counts the changes. A change with the version that was read is refused (`conflict`) if somebody else has made one
+	// since.
 	Version int `json:"version" in:"update" minimum:"1"`
 	Meta
 }

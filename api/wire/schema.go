@@ -10,6 +10,7 @@ import (
 	"go/token"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -120,12 +121,11 @@ func (g *generator) finish(p jsonschema.InterceptSchemaParams) (stop bool, err e
 	}
 	for _, f := range Members(t) {
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-		in, written := f.Tag.Lookup("in")
-		if g.input && (!written || in == "update") || !g.input && in == "only" {
+		if g.input && (!Has(f, "") || Has(f, "update")) || !g.input && Has(f, "only") {
 			delete(p.Schema.Properties, name)
 			continue
 		}
-		if !g.input && options == "" {
+		if !g.input && options == "" || g.input && Has(f, "required") {
 			p.Schema.Required = append(p.Schema.Required, name)
 		}
 		if s := p.Schema.Properties[name].TypeObject; s != nil {
@@ -144,18 +144,25 @@ func (g *generator) member(s *jsonschema.Schema, f reflect.StructField) {
 	if k := f.Type.Kind(); k == reflect.Slice || k == reflect.Map {
 		s.RemoveType(jsonschema.Null)
 	}
+	if s.Items != nil && s.Items.SchemaOrBool != nil {
+		g.item(s.Items.SchemaOrBool.TypeObject, tag)
+	}
 	if ref := tag.Get("ref"); ref != "" {
 		*s = jsonschema.Schema{}
 		s.WithRef(refs + ref)
 	}
 	nullable := s.HasType(jsonschema.Null)
+	if nullable { // last, as people write it
+		s.RemoveType(jsonschema.Null)
+		s.AddType(jsonschema.Null)
+	}
 	switch {
 	case tag.Get("nullable") == "true" && s.Ref != nil:
 		null := (&jsonschema.Schema{}).WithType(jsonschema.Null.Type()).ToSchemaOrBool()
 		one := (&jsonschema.Schema{}).WithRef(*s.Ref).ToSchemaOrBool()
 		s.Ref = nil
 		s.WithOneOf(one, null)
-	case g.input && tag.Get("in") == "null" && !nullable:
+	case g.input && Has(f, "null") && !nullable:
 		s.AddType(jsonschema.Null)
 	}
 	if s.Enum != nil && nullable && !slices.Contains(s.Enum, nil) {
@@ -164,10 +171,34 @@ func (g *generator) member(s *jsonschema.Schema, f reflect.StructField) {
 	if g.input {
 		return
 	}
-	s.MinLength, s.MaxLength, s.Pattern, s.Maximum = 0, nil, nil, nil // those of requests
+	if Has(f, "") {
+		s.MinLength, s.MaxLength, s.Pattern, s.Maximum = 0, nil, nil, nil // those of requests
+	}
 	if s.Enum != nil {
 		s.WithExtraPropertiesItem("x-extensible-enum", s.Enum)
 		s.Enum = nil
+	}
+}
+
+// item completes the schema of the items of a list by the tags that begin with "items.".
+func (g *generator) item(s *jsonschema.Schema, tag reflect.StructTag) {
+	if ref := tag.Get("items.ref"); ref != "" {
+		*s = jsonschema.Schema{}
+		s.WithRef(refs + ref)
+	}
+	if n, err := strconv.ParseInt(tag.Get("items.maxLength"), 10, 64); err == nil && g.input {
+		s.WithMaxLength(n)
+	}
+	if words := tag.Get("items.enum"); words != "" {
+		var values []any
+		for _, word := range strings.Split(words, ",") {
+			values = append(values, word)
+		}
+		if g.input {
+			s.WithEnum(values...)
+		} else {
+			s.WithExtraPropertiesItem("x-extensible-enum", values)
+		}
 	}
 }
 
@@ -179,6 +210,12 @@ func Members(t reflect.Type) (all []reflect.StructField) {
 		}
 	}
 	return all
+}
+
+// Has reports whether the tag in of a member has a word; the empty word: whether clients may set it.
+func Has(f reflect.StructField, word string) bool {
+	words, ok := f.Tag.Lookup("in")
+	return ok && (word == "" || slices.Contains(strings.Split(words, ","), word))
 }
 
 // declaredIn returns the struct, t or one that it embeds, in which a member stands.

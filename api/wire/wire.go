@@ -3,20 +3,22 @@
 // document ([Schemas]), the decoding of requests (api.object.decode), the answers of the API, and what the pages and
 // the tools read of them.
 //
-// A member is shown in answers and ignored in requests, unless it has the tag in:
+// A member is shown in answers and ignored in requests, unless it has the tag in. Several words of
+// these are separated by commas:
 //
 //	in:""           clients may set it, too
 //	in:"name"       a name: printable characters only
 //	in:"null"       null in a request sets it to its zero value
 //	in:"only"       write-only: no answer has it; null in a request removes what it sets
-//	in:"create"     only when the resource is created
-//	in:"update"     only when it is changed
+//	in:"update"     only when it is changed; the resource reads it by itself
 //	in:"own"        the resource reads it by itself
+//	in:"required"   it must be there when the resource is created; the resource says so by itself
 //
 // The bounds have the names of JSON Schema: minLength, maxLength, minimum, maximum, minItems, maxItems, pattern, enum,
-// const, format. The bounds of texts and lists, and maximum, are those of requests; enum is what a request may have and
-// what answers have today: it may grow, so answers have x-extensible-enum. ref names a component of
-// api/openapi/common.yaml in place of a type. A pointer may be null; omitempty says that a member may be missing.
+// const, format; those that begin with "items." are about the items of a list. Of what clients may set, the bounds of
+// texts and maximum are those of requests. enum is what a request may have and what answers have today: it may grow, so
+// answers have x-extensible-enum. ref names a component of api/openapi in place of a type. A pointer may be null, a time
+// with nullable:"true"; omitempty says that a member may be missing.
 package wire
 
 import "github.com/eventrelay/relay/pkg/web"
