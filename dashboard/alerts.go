@@ -128,13 +128,13 @@ func (a *alertData) Subject() string {
 // alertHistory is the data of the list of alerts.
 type alertHistory struct {
 	*filteredList
-	Alerts    []*alertData
-	Endpoints []option
-	Rules     []option
-	States    []option
-	Muted     []*endpointData // endpoints of which no alert fires at the moment
-	Spans     []option        // for how long an endpoint can be muted
-	Silent    bool            // no channel is on, so nothing is sent
+	Alerts []*alertData
+	endpointChoices
+	Rules  []option
+	States []option
+	Muted  []mutedEndpoint // endpoints of which no alert fires at the moment
+	Spans  []option        // for how long an endpoint can be muted
+	Silent bool            // no channel is on, so nothing is sent
 }
 
 var alertFilters = []string{"state", "rule", "endpoint_id"}
@@ -158,14 +158,13 @@ func listAlerts(v *visit) error {
 			p.Rules = append(p.Rules, option{Value: name, Text: alertRules[i].Title})
 		}
 	}
-	endpoints, err := nameAlerts(v, p.Alerts)
-	if err != nil {
+	if err := nameAlerts(v, p.Alerts); err != nil {
 		return err
 	}
-	for _, e := range endpoints {
-		p.Endpoints = append(p.Endpoints, option{Value: e.ID, Text: e.Name})
-		if e.mutedAt(v.deps.Now()) {
-			p.Muted = append(p.Muted, e)
+	p.endpointChoices = v.endpointChoices("")
+	for _, x := range p.Endpoints {
+		if until := mutedUntil(v, x.Value); !until.IsZero() {
+			p.Muted = append(p.Muted, mutedEndpoint{x.Value, x.Text, until})
 		}
 	}
 	settings, err := readAlertSettings(v)
@@ -176,47 +175,64 @@ func listAlerts(v *visit) error {
 	return v.page("alerts", p)
 }
 
-// nameAlerts sets the names of what the alerts are about. It returns the endpoints, as far as they could be read.
-func nameAlerts(v *visit, alerts []*alertData) ([]*endpointData, error) {
-	var list struct {
-		Data       []*endpointData `json:"data"`
-		NextCursor string          `json:"next_cursor"`
-	}
-	err := v.get("/v1/endpoints", url.Values{"limit": {strconv.Itoa(maxEndpointChoices)}}, &list)
-	if x, ok := errors.AsType[*apiError](err); err != nil && (!ok || !x.isUnavailable()) {
-		return nil, err
-	}
-	byID := map[string]*endpointData{}
-	for _, e := range list.Data {
-		byID[e.ID] = e
-	}
-	for _, a := range alerts {
-		id := textOf(a.EndpointID)
-		e, known := byID[id]
-		if !known && id != "" && list.NextCursor != "" {
-			if e, err = findEndpoint(v, id); err != nil {
-				return nil, err
-			}
-			byID[id] = e
+// mutedEndpoint is an endpoint of which no alert fires at the moment.
+type mutedEndpoint struct {
+	ID, Name string
+	Until    time.Time
+}
+
+// Path is the page of the endpoint.
+func (e mutedEndpoint) Path() string { return endpointsPath + "/" + url.PathEscape(e.ID) }
+
+// mutedUntil returns until when no alert of an endpoint fires; zero if it is not muted.
+func mutedUntil(v *visit, endpoint string) time.Time {
+	if e := endpointOf(v, endpoint); e != nil {
+		if until := e.AlertsOrDefault().MutedUntil; until.After(v.deps.Now()) {
+			return until
 		}
+	}
+	return time.Time{}
+}
+
+// nameAlerts sets the names of what the alerts are about. A destination without a name is shown by its URL, which the
+// API may have to mask.
+func nameAlerts(v *visit, alerts []*alertData) error {
+	read := map[string]*endpointData{}
+	for _, a := range alerts {
+		id, destination := textOf(a.EndpointID), textOf(a.DestinationID)
+		e := endpointOf(v, id)
 		if e == nil {
 			continue
 		}
-		a.Endpoint, a.Muted = e.Name, e.mutedAt(v.deps.Now())
-		if d := e.destination(textOf(a.DestinationID)); d != nil {
+		a.Endpoint, a.Muted = e.Name, !mutedUntil(v, id).IsZero()
+		i := slices.IndexFunc(e.Destinations, func(d config.Destination) bool { return d.ID == destination })
+		if i < 0 {
+			continue
+		}
+		if a.Destination = textOf(e.Destinations[i].Name); a.Destination != "" {
+			continue
+		}
+		if read[id] == nil {
+			var err error
+			if read[id], err = findEndpoint(v, id); err != nil {
+				return err
+			}
+		}
+		if d := read[id].destination(destination); d != nil {
 			a.Destination = d.Title()
 		}
 	}
-	return list.Data, nil
+	return nil
 }
 
-// MutedUntil is until when no alert of the endpoint fires; empty if it is not muted.
-func (e *endpointData) MutedUntil() string { return textOf(e.Alerts.MutedUntil) }
-
-// mutedAt reports whether no alert of the endpoint fires at a time.
-func (e *endpointData) mutedAt(now time.Time) bool {
-	until, err := time.Parse(time.RFC3339, e.MutedUntil())
-	return err == nil && until.After(now)
+// findEndpoint reads an endpoint; without an id if it was deleted or cannot be read now.
+func findEndpoint(v *visit, id string) (*endpointData, error) {
+	e := &endpointData{}
+	err := v.get("/v1/endpoints/"+url.PathEscape(id), nil, e)
+	if x, ok := errors.AsType[*apiError](err); ok && (x.isUnavailable() || x.Status == http.StatusNotFound) {
+		return &endpointData{}, nil
+	}
+	return e, err
 }
 
 // muteAlerts mutes an endpoint for some hours; 0 hours end it.

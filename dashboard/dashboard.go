@@ -135,7 +135,7 @@ func (d Deps) validate() error {
 		"API": d.API == nil, "People": d.People == nil, "Passwords": d.Passwords == nil,
 		"SessionKeys": d.SessionKeys == nil, "SignInLimit": d.SignInLimit == nil, "Account": d.Account == nil,
 		"Members": d.Members == nil, "Keys": d.Keys == nil, "KeyUses": d.KeyUses == nil, "Acts": d.Acts == nil,
-		"Waiting": d.Waiting == nil, "Doctor": d.Doctor == nil,
+		"Waiting": d.Waiting == nil, "Endpoints": d.Endpoints == nil, "Doctor": d.Doctor == nil,
 	} {
 		if missing {
 			return errors.New("dashboard: dependency " + name + " is missing")

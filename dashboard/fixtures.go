@@ -314,7 +314,7 @@ func saveFixture(v *visit) error {
 	if err != nil {
 		return err
 	}
-	body, problem := v.fixtureChanges(f, d)
+	body, problem := fixtureChanges(v, f, d)
 	if problem != nil {
 		v.status = f.setError(problem)
 		return v.page("fixture", newFixturePage(v, d, f))
@@ -362,7 +362,7 @@ func fieldError(x *apiError) *apiError {
 }
 
 // fixtureChanges returns the members that the form changes.
-func (v *visit) fixtureChanges(f *form, d *fixtureData) (map[string]any, *apiError) {
+func fixtureChanges(v *visit, f *form, d *fixtureData) (map[string]any, *apiError) {
 	body, stored := map[string]any{}, fixtureValues(d)
 	problem := func(param, format string, args ...any) (map[string]any, *apiError) {
 		return nil, &apiError{Status: http.StatusBadRequest, Param: param, Message: fmt.Sprintf(format, args...)}

@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/eventrelay/relay/pkg/config"
 )
 
 // filteredList is a list of the API with its filters, all of which are in the page's URL, so that a link shows the same
@@ -60,10 +62,8 @@ func listRows[T any](v *visit, api, path string, names []string, rows *[]T) (*fi
 // jobList is a filteredList of jobs of endpoints, such as replays, with the choices of its filters.
 type jobList struct {
 	*filteredList
-	Endpoints, States []option
-	TooMany           bool // endpoints are chosen by their id, because there are more than a choice can show
-
-	names endpointNames
+	endpointChoices
+	States []option
 }
 
 // jobFilters are the filters of a jobList.
@@ -76,9 +76,7 @@ func listJobs[T any](v *visit, name string, states []string, rows *[]T) (l *jobL
 	if l.filteredList, err = listRows(v, "/v1/"+name, "/app/"+name, jobFilters, rows); err != nil {
 		return nil, err
 	}
-	if l.names, l.Endpoints, l.TooMany, err = readEndpointNames(v, l.Filters.Value("endpoint_id")); err != nil {
-		return nil, err
-	}
+	l.endpointChoices = v.endpointChoices(l.Filters.Value("endpoint_id"))
 	l.CSV = csvLink(name, l.Filters.values)
 	for _, s := range states {
 		l.States = append(l.States, option{Value: s, Text: strings.ReplaceAll(s, "_", " ")})
@@ -86,12 +84,42 @@ func listJobs[T any](v *visit, name string, states []string, rows *[]T) (l *jobL
 	return l, nil
 }
 
-// nameMore reads the names of endpoints of the rows that the choice does not have.
-func (l *jobList) nameMore(v *visit, ids ...string) error {
-	if !l.TooMany {
-		return nil // all names are known
+// endpointChoices are the endpoints that a form offers.
+type endpointChoices struct {
+	Endpoints []option
+	TooMany   bool // endpoints are chosen by their id, because there are more than a choice can show
+}
+
+// maxEndpointChoices is how many endpoints a choice shows.
+const maxEndpointChoices = 100
+
+// endpointChoices returns the newest endpoints and chosen, the id of an endpoint or "", even if it was deleted: its
+// events stay.
+func (v *visit) endpointChoices(chosen string) (c endpointChoices) {
+	page, more := v.deps.Endpoints.Endpoints(v.person.Account, 0, maxEndpointChoices)
+	for _, e := range page {
+		c.Endpoints = append(c.Endpoints, option{Value: e.ID, Text: e.Name})
 	}
-	return l.names.add(v, ids...)
+	if c.TooMany = more; chosen != "" && !more && v.endpointName(chosen) == "" {
+		c.Endpoints = append(c.Endpoints, option{Value: chosen, Text: chosen})
+	}
+	return c
+}
+
+// endpointOf returns an endpoint of the person's account as it is stored; nil if there is none.
+func endpointOf(v *visit, id string) *config.Endpoint {
+	if e, _ := v.deps.Endpoints.Endpoint(id); e != nil && e.Account == v.person.Account {
+		return e
+	}
+	return nil
+}
+
+// endpointName returns the name of an endpoint; empty if it was deleted.
+func (v *visit) endpointName(id string) string {
+	if e := endpointOf(v, id); e != nil {
+		return e.Name
+	}
+	return ""
 }
 
 // filtersOf returns the filters that a query has, without the spaces around them.

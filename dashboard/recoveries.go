@@ -36,15 +36,8 @@ func listRecoveries(v *visit) error {
 	if p.jobList, err = listJobs(v, "recoveries", states, &p.Jobs); err != nil {
 		return err
 	}
-	ids := make([]string, len(p.Jobs))
-	for i, j := range p.Jobs {
-		ids[i] = j.EndpointID
-	}
-	if err := p.nameMore(v, ids...); err != nil {
-		return err
-	}
 	for _, j := range p.Jobs {
-		j.EndpointName, j.CreatedBy = p.names[j.EndpointID], v.nameOf(j.CreatedBy)
+		j.EndpointName, j.CreatedBy = v.endpointName(j.EndpointID), v.nameOf(j.CreatedBy)
 	}
 	return v.page("recoveries", p)
 }
@@ -52,9 +45,8 @@ func listRecoveries(v *visit) error {
 // recoveryForm is the data of the form of a new recovery. Its first part is a GET form that chooses the endpoint and
 // the time; the second shows why deliveries failed since then, and prepares the job.
 type recoveryForm struct {
-	Form         *form // of the job, and of the choice
-	Endpoints    []option
-	TooMany      bool // endpoints are chosen by their id, because there are more than a choice can show
+	Form *form // of the job, and of the choice
+	endpointChoices
 	Endpoint     *endpointData
 	Destinations []option // enabled ones
 	Disabled     int      // number of destinations that take no deliveries
@@ -85,20 +77,16 @@ func newRecoveryForm(v *visit) error {
 
 // showRecoveryForm shows the form with what its endpoint and time select.
 func showRecoveryForm(v *visit, f *form) error {
-	p := &recoveryForm{Form: f}
+	p := &recoveryForm{Form: f, endpointChoices: v.endpointChoices("")}
 	if v.r.Method == http.MethodGet {
 		f.ReadOnly = true
-	}
-	var err error
-	if _, p.Endpoints, p.TooMany, err = readEndpointNames(v, ""); err != nil {
-		return err
 	}
 	endpoint := f.Value("endpoint_id")
 	if endpoint == "" {
 		return v.page("recovery-new", p)
 	}
 	e := &endpointData{}
-	err = v.get("/v1/endpoints/"+url.PathEscape(endpoint), nil, e)
+	err := v.get("/v1/endpoints/"+url.PathEscape(endpoint), nil, e)
 	if x, ok := errors.AsType[*apiError](err); ok && x.Status == http.StatusNotFound {
 		v.status = f.setError(&apiError{Status: http.StatusBadRequest, Param: "endpoint_id",
 			Message: "is no endpoint; it may have been deleted"})

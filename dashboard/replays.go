@@ -50,7 +50,7 @@ type runData struct {
 	CreatedAt string          `json:"created_at"`
 	CreatedBy *string         `json:"created_by"`
 
-	endpointNames endpointNames // those that are missing are shown by their id
+	endpointName func(id string) string // nil: endpoints are shown by their id
 }
 
 // Path is the page of the run.
@@ -109,17 +109,6 @@ func (x *runData) Text() string {
 	return "Every delivery has ended."
 }
 
-// endpoints are the ids of the endpoints in the filter.
-func (x *runData) endpoints() []string {
-	var filter struct {
-		Endpoints json.RawMessage `json:"endpoint_id"`
-	}
-	if json.Unmarshal(x.Filter, &filter) != nil || filter.Endpoints == nil {
-		return nil
-	}
-	return textsOf(filter.Endpoints)
-}
-
 // textsOf returns the values of a filter, which is one value or a list.
 func textsOf(raw json.RawMessage) []string {
 	var many []string
@@ -143,8 +132,8 @@ func (x *runData) FilterText() string {
 		}
 		many := textsOf(raw)
 		for i, id := range many {
-			if name == "endpoint_id" {
-				many[i] = cmp.Or(x.endpointNames[id], id)
+			if name == "endpoint_id" && x.endpointName != nil {
+				many[i] = cmp.Or(x.endpointName(id), id)
 			}
 		}
 		parts = append(parts, strings.ReplaceAll(strings.TrimSuffix(name, "_id"), "_", " ")+" "+strings.Join(many, ", "))
@@ -177,15 +166,8 @@ func listReplays(v *visit) error {
 	if p.jobList, err = listJobs(v, "replays", runStates, &p.Runs); err != nil {
 		return err
 	}
-	var ids []string
 	for _, x := range p.Runs {
-		ids = append(ids, x.endpoints()...)
-	}
-	if err := p.nameMore(v, ids...); err != nil {
-		return err
-	}
-	for _, x := range p.Runs {
-		x.endpointNames = p.names
+		x.endpointName = v.endpointName
 		x.nameActor(v)
 	}
 	return v.page("replays", p)
@@ -193,11 +175,10 @@ func listReplays(v *visit) error {
 
 // replayForm is the data of the form of a new replay, and of its dry run.
 type replayForm struct {
-	Form      *form
-	Endpoints []option
-	TooMany   bool // endpoints are chosen by their id, because there are more than a choice can show
-	Statuses  []option
-	Plan      *replayPlan // what a dry run has found; nil: there was none
+	Form *form
+	endpointChoices
+	Statuses []option
+	Plan     *replayPlan // what a dry run has found; nil: there was none
 }
 
 // replayPlan is what a replay will do.
@@ -252,15 +233,11 @@ func newReplayForm(v *visit) error {
 	if shown.Get("rate_per_second") == "" {
 		shown.Set("rate_per_second", defaultReplayRate)
 	}
-	return v.showReplayForm(newForm(shown, ""), nil)
+	return showReplayForm(v, newForm(shown, ""), nil)
 }
 
-func (v *visit) showReplayForm(f *form, plan *replayPlan) error {
-	p := &replayForm{Form: f, Plan: plan}
-	var err error
-	if _, p.Endpoints, p.TooMany, err = readEndpointNames(v, f.Value("endpoint_id")); err != nil {
-		return err
-	}
+func showReplayForm(v *visit, f *form, plan *replayPlan) error {
+	p := &replayForm{Form: f, Plan: plan, endpointChoices: v.endpointChoices(f.Value("endpoint_id"))}
 	for _, s := range []string{"failed", "delivered", "pending", "retrying", "skipped", "rejected"} {
 		p.Statuses = append(p.Statuses, option{Value: s, Text: s})
 	}
@@ -300,7 +277,7 @@ func dryRun(v *visit) error {
 		Warnings []warningData `json:"warnings"`
 	}
 	if err := v.send("POST", "/v1/replays", body, "", &found); err != nil {
-		return v.replayProblem(f, err)
+		return replayProblem(v, f, err)
 	}
 	plan := &replayPlan{Events: found.Events, Queued: found.Queued, Warnings: found.Warnings}
 	for _, name := range replayFields() {
@@ -312,7 +289,7 @@ func dryRun(v *visit) error {
 		plan.Time = inWords(time.Duration(found.Queued) * time.Second / time.Duration(rate))
 	}
 	f.Nonce = newNonce() // the form that starts the run is another one
-	return v.showReplayForm(f, plan)
+	return showReplayForm(v, f, plan)
 }
 
 // inWords returns a duration for people: under a second, about 1 min 4 s.
@@ -325,13 +302,13 @@ func inWords(d time.Duration) string {
 }
 
 // replayProblem shows the form again with what was wrong with it.
-func (v *visit) replayProblem(f *form, err error) error {
+func replayProblem(v *visit, f *form, err error) error {
 	x, ok := errors.AsType[*apiError](err)
 	if !ok || x.Status != http.StatusBadRequest && x.Status < http.StatusInternalServerError {
 		return err
 	}
 	v.status = f.setError(x)
-	return v.showReplayForm(f, nil)
+	return showReplayForm(v, f, nil)
 }
 
 // startReplay queues the deliveries of a selection and opens the page of the run.
@@ -346,7 +323,7 @@ func startReplay(v *visit) error {
 		Queued int64   `json:"queued"`
 	}
 	if err := v.send("POST", "/v1/replays", selectionOf(f), f.Nonce, &started); err != nil {
-		return v.replayProblem(f, err)
+		return replayProblem(v, f, err)
 	}
 	if started.RunID == nil {
 		return v.redirect(replaysPath, "")
@@ -378,12 +355,7 @@ func showReplay(v *visit) error {
 	if err != nil {
 		return err
 	}
-	if !v.isFragment() { // the part that follows the run has no selection
-		x.endpointNames = endpointNames{}
-		if err := x.endpointNames.add(v, x.endpoints()...); err != nil {
-			return err
-		}
-	}
+	x.endpointName = v.endpointName
 	p := &replayPageData{runData: x}
 	if x.GoesOn() {
 		p.Polled, v.selfReloading = x.Path(), true

@@ -73,7 +73,7 @@ func showStart(v *visit) error {
 	}
 	if p.HasEndpoints && p.Unavailable == "" {
 		if len(o.Needs.Alerts.Data) > 0 {
-			if _, err := nameAlerts(v, o.Needs.Alerts.Data); err != nil {
+			if err := nameAlerts(v, o.Needs.Alerts.Data); err != nil {
 				return err
 			}
 		}

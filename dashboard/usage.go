@@ -241,10 +241,6 @@ func showUsage(v *visit) error {
 	} else if err != nil {
 		return err
 	}
-	names, _, more, err := readEndpointNames(v, "")
-	if err != nil {
-		return err
-	}
 	if !p.Ended() {
 		if err := readLastDays(v, &p); err != nil {
 			return err
@@ -254,17 +250,8 @@ func showUsage(v *visit) error {
 	if p.Last != nil {
 		uses = slices.Concat(uses, p.Last.ByEndpoint)
 	}
-	if more { // else all names are known
-		ids := make([]string, len(uses))
-		for i, e := range uses {
-			ids[i] = e.EndpointID
-		}
-		if err := names.add(v, ids...); err != nil {
-			return err
-		}
-	}
 	for _, e := range uses {
-		e.Name = names[e.EndpointID]
+		e.Name = v.endpointName(e.EndpointID)
 	}
 	p.drawLines()
 	return v.page("usage", &p)
