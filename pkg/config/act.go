@@ -78,7 +78,12 @@ func (r ActRefusal) Text() string {
 // ActState is the state of an act.
 type ActState string
 
-func (a *Act) secretHash() []byte { return a.Hash }
+func (a *Act) hashed() hashedSecret { return hashedSecret{hash: &a.Hash} }
+
+func (a *Act) endsAt(*core) time.Time { return a.CreatedAt.Add(actRetention) }
+
+// isPending: nobody has decided on it.
+func (a *Act) isPending() bool { return a.State == ActPending }
 
 // States of an act.
 const (
@@ -140,11 +145,11 @@ func (a *Act) StateAt(now time.Time) ActState {
 func (a *Act) ExpiresAt() time.Time { return a.CreatedAt.Add(ActLife) }
 
 // Act returns the act with that id; nil unless it is Present.
-func (c acts) Act(id string) (*Act, Presence) { return findEntity[*Act](c.core, kindAct, id) }
+func (c acts) Act(id string) (*Act, Presence) { return Get[Act](c, id) }
 
 // Acts returns the remembered acts of an account for which keep returns true, newest first.
 func (c acts) Acts(account string, keep func(*Act) bool) []*Act {
-	page, _ := listEntities(c.core, kindAct, account, 0, MaxActs, keep)
+	page, _ := List(c, account, 0, MaxActs, keep)
 	return page
 }
 
@@ -171,7 +176,7 @@ func (c acts) CreateAct(ctx context.Context, a *Act) (*Act, error) {
 		}
 		filled := *a
 		filled.State, filled.Hash = ActPending, place
-		created, err := addEntity(relatedTo(ctx, a), c.core, kindAct, &filled)
+		created, err := Create(relatedTo(ctx, a), c, &filled)
 		if !errors.Is(err, ErrConflict) {
 			return created, err
 		}
@@ -222,7 +227,7 @@ func (c acts) placeOf(ctx context.Context, a *Act) (equal *Act, place []byte, er
 
 // releasePlace gives back the place of an act that nobody decided on in time, or that was approved long ago.
 func (c acts) releasePlace(ctx context.Context, past *Act) error {
-	_, err := updateEntity(withoutOrigin(ctx), c.core, kindAct, past.ID, func(x *Act) error {
+	_, err := Update(withoutOrigin(ctx), c, past.ID, func(x *Act) error {
 		if x.StateAt(c.now()) != ActPending {
 			x.Hash = nil
 		}
@@ -259,7 +264,7 @@ func (c acts) DecideAct(ctx context.Context, id, person string, to ActState) (*A
 			}
 		}
 	}
-	decided, err := updateEntity(relatedTo(ctx, known), c.core, kindAct, id, func(a *Act) error {
+	decided, err := Update(relatedTo(ctx, known), c, id, func(a *Act) error {
 		now := c.now().UTC()
 		if a.StateAt(now) != ActPending {
 			return ErrActDecided
@@ -321,7 +326,7 @@ func (c acts) RefusalOf(a *Act) (ActRefusal, error) {
 // RefuseAct ends an act that is pending or approved, as the caller knows it, and says why. person is who tried to
 // approve a pending one. It returns ErrActDecided if the act has another state now.
 func (c acts) RefuseAct(ctx context.Context, known *Act, person string, why ActRefusal, result string) (*Act, error) {
-	return updateEntity(relatedTo(ctx, known), c.core, kindAct, known.ID, func(a *Act) error {
+	return Update(relatedTo(ctx, known), c, known.ID, func(a *Act) error {
 		now := c.now().UTC()
 		if a.StateAt(now) != known.State || a.State != ActPending && a.State != ActApproved {
 			return ErrActDecided
@@ -338,7 +343,7 @@ func (c acts) RefuseAct(ctx context.Context, known *Act, person string, why ActR
 // as it is.
 func (c acts) EndAct(ctx context.Context, id string, to ActState, result string) (*Act, error) {
 	known, _ := c.Act(id)
-	return updateEntity(relatedTo(ctx, known), c.core, kindAct, id, func(a *Act) error {
+	return Update(relatedTo(ctx, known), c, id, func(a *Act) error {
 		if a.State != ActApproved {
 			return nil
 		}

@@ -319,7 +319,7 @@ func TestRememberedActsAreBoundedOnAllNodes(t *testing.T) {
 		for i := range MaxActsOfKey - 2 {
 			declined := act(fmt.Sprint(i), "key_1")
 			declined.State = ActDeclined
-			if _, err := addEntity(ctx, a.core, kindAct, declined); err != nil {
+			if _, err := Create(ctx, a, declined); err != nil {
 				t.Fatal(err)
 			}
 		}

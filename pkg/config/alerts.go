@@ -161,7 +161,7 @@ func (e *Endpoint) AlertsOrDefault() EndpointAlerts {
 // AlertSettings returns the settings of the account, or the defaults. Call it after Ready.
 func (c alerts) AlertSettings() *AlertSettings {
 	a := c.Account()
-	if s, presence := findEntity[*AlertSettings](c.core, kindAlertSettings, a.ID); presence == Present {
+	if s, presence := Get[AlertSettings](c, a.ID); presence == Present {
 		return s
 	}
 	return &AlertSettings{
@@ -173,35 +173,19 @@ func (c alerts) AlertSettings() *AlertSettings {
 // UpdateAlertSettings changes the settings. alter gets a copy that it may modify. When another writer wins, alter is
 // called again with a newer copy. Its error is returned unchanged.
 func (c alerts) UpdateAlertSettings(ctx context.Context, alter func(*AlertSettings) error) (*AlertSettings, error) {
-	if err := c.WaitReady(ctx); err != nil {
-		return nil, err
+	first := func() *AlertSettings { s := *c.AlertSettings(); return &s }
+	s, w, err := updateOrCreate(ctx, c.core, first, alter)
+	if err == nil && w.changed() {
+		c.WaitForPeers(ctx, w.WriteResult)
 	}
-	for {
-		s, err := updateEntity(ctx, c.core, kindAlertSettings, c.Account().ID, alter)
-		if !errors.Is(err, ErrNotFound) {
-			return s, err
-		}
-		first := *c.AlertSettings()
-		if err := alter(&first); err != nil {
-			return nil, err
-		}
-		first.UpdatedAt = c.now().UTC()
-		if s, err = addEntity(ctx, c.core, kindAlertSettings, &first); !errors.Is(err, ErrConflict) {
-			return s, err
-		}
-	}
+	return s, err
 }
 
-// eachSealed calls f with every secret of the settings; see the function eachSealed.
 func (s *AlertSettings) eachSealed(f func(entity, field string, s *Sealed)) {
 	for i := range s.Channels {
 		c := &s.Channels[i]
-		if c.URL != "" {
-			f(s.ID, FieldAlertURL(c.Kind), &c.URL)
-		}
-		if c.Secret != "" {
-			f(s.ID, FieldAlertSecret(c.Kind), &c.Secret)
-		}
+		f(s.ID, FieldAlertURL(c.Kind), &c.URL)
+		f(s.ID, FieldAlertSecret(c.Kind), &c.Secret)
 	}
 }
 
@@ -252,6 +236,11 @@ type AlertNotice struct {
 	LeaseUntil time.Time `json:"until"`
 }
 
+// isPending: it has messages to send.
+func (a *Alert) isPending() bool { return len(a.Notices) > 0 }
+
+func (a *Alert) validate() error { return requireRange("notices", len(a.Notices), 0, maxAlertNotices) }
+
 // TargetDue returns when a pending target is tried next.
 func (n *AlertNotice) TargetDue(to string) time.Time {
 	if at, ok := n.DueAt[to]; ok {
@@ -274,20 +263,19 @@ const maxAlertNotices = 16
 
 // Alert returns the state of an alert; nil if it has never changed.
 func (c alerts) Alert(id string) *Alert {
-	a, _ := findEntity[*Alert](c.core, kindAlert, id)
+	a, _ := Get[Alert](c, id)
 	return a
 }
 
 // Alerts returns the alerts for which keep returns true, newest first.
 func (c alerts) Alerts(keep func(*Alert) bool) []*Alert {
-	const all = 1 << 30
-	page, _ := listEntities(c.core, kindAlert, c.Account().ID, 0, all, keep)
+	page, _ := List(c, c.Account().ID, 0, unlimited, keep)
 	return page
 }
 
-// AlertPage returns at most limit alerts of an account for which keep returns true; see listEntities.
+// AlertPage returns at most limit alerts of an account for which keep returns true; see List.
 func (c alerts) AlertPage(account string, beforeSeq int64, limit int, keep func(*Alert) bool) ([]*Alert, bool) {
-	return listEntities(c.core, kindAlert, account, beforeSeq, limit, keep)
+	return List(c, account, beforeSeq, limit, keep)
 }
 
 // AlertsWithNotices returns the alerts with messages that are not sent yet and for which keep returns true (nil = all),
@@ -308,32 +296,17 @@ var ErrAlertUnchanged = errors.New("the alert does not change")
 // another node wins. When alter returns ErrAlertUnchanged, nothing is written and ChangeAlert returns nil. It does not
 // wait for other nodes.
 func (c alerts) ChangeAlert(ctx context.Context, id string, alter func(*Alert) error) (*Alert, error) {
-	for {
-		_, after, err := c.change(ctx, kindAlert, id, isExempt, func(old value) (value, error) {
-			return changedEntity(c.core, kindAlert, old.(*Alert), func(a *Alert) error {
-				defer a.mergeNotices()
-				return alter(a)
-			})
-		})
-		if err == nil {
-			return c.value(after.Entity).(*Alert), nil
-		}
-		if !errors.Is(err, ErrNotFound) {
-			return nil, unlessUnchanged(err)
-		}
-		now := c.now().UTC()
-		first := &Alert{Meta: Meta{ID: id, Account: c.Account().ID, CreatedAt: now, UpdatedAt: now}}
-		if err := alter(first); err != nil {
-			return nil, unlessUnchanged(err)
-		}
-		res, err := c.create(ctx, kindAlert, first)
-		if err == nil {
-			return c.value(res.Entity).(*Alert), nil
-		}
-		if !errors.Is(err, ErrConflict) {
-			return nil, err
-		}
+	first := func() *Alert {
+		return &Alert{Meta: Meta{ID: id, Account: c.Account().ID, CreatedAt: c.now().UTC()}}
 	}
+	a, _, err := updateOrCreate(ctx, c.core, first, func(a *Alert) error {
+		defer a.mergeNotices()
+		return alter(a)
+	})
+	if errors.Is(err, ErrAlertUnchanged) {
+		return nil, nil
+	}
+	return a, err
 }
 
 // mergeNotices merges the oldest messages into the next until at most maxAlertNotices are left.
@@ -351,18 +324,9 @@ func (a *Alert) mergeNotices() {
 	}
 }
 
-// unlessUnchanged returns nil for ErrAlertUnchanged.
-func unlessUnchanged(err error) error {
-	if errors.Is(err, ErrAlertUnchanged) {
-		return nil
-	}
-	return err
-}
-
 // EndedRecoveries returns the recovery jobs that ended after since and were not cancelled by a request, newest first.
 func (c alerts) EndedRecoveries(since time.Time) []*Recovery {
-	const all = 1 << 30
-	page, _ := listEntities(c.core, kindRecovery, c.Account().ID, 0, all, func(r *Recovery) bool {
+	page, _ := List(c, c.Account().ID, 0, unlimited, func(r *Recovery) bool {
 		switch r.State {
 		case RecoveryCompleted, RecoveryStopped, RecoveryExpired, RecoveryFailed:
 			return r.FinishedAt.After(since)

@@ -34,6 +34,13 @@ type Answer struct {
 	ExpiresAt time.Time `json:"expires"`
 }
 
+func (a *Answer) eachSealed(f func(entity, field string, s *Sealed)) { f(a.ID, FieldAnswer, &a.Answer) }
+
+// onlyRestricts: the call has ended, without its answer.
+func (a *Answer) onlyRestricts(next value) bool { return next.(*Answer).Answer == "" }
+
+func (a *Answer) endsAt(*core) time.Time { return a.ExpiresAt }
+
 // FieldAnswer is the field under which Answer.Answer is sealed.
 const FieldAnswer = "answer"
 
@@ -58,7 +65,7 @@ func (c answers) ClaimAnswer(ctx context.Context, claim *Answer, optional bool) 
 		v := *claim
 		v.Account, v.CreatedAt = c.Account().ID, c.now().UTC()
 		v.UpdatedAt = v.CreatedAt
-		res, err := c.create(ctx, kindAnswer, &v)
+		res, err := c.insert(ctx, &v)
 		if errors.Is(err, ErrConflict) {
 			continue // another call was first, and this node has applied its record
 		}
@@ -72,13 +79,13 @@ func (c answers) ClaimAnswer(ctx context.Context, claim *Answer, optional bool) 
 
 // Answer returns the claim or answer with that id, as far as this node knows.
 func (c answers) Answer(id string) (*Answer, Presence) {
-	return findEntity[*Answer](c.core, kindAnswer, id)
+	return Get[Answer](c, id)
 }
 
-// ChangeAnswer changes a claim or an answer; see updateEntity. It does not wait for other nodes: claims are conditional
+// ChangeAnswer changes a claim or an answer; see Update. It does not wait for other nodes: claims are conditional
 // records.
 func (c answers) ChangeAnswer(ctx context.Context, id string, alter func(*Answer) error) (*Answer, error) {
-	v, _, err := updateWithoutWait(ctx, c.core, kindAnswer, id, alter)
+	v, _, err := update(ctx, c.core, id, alter)
 	return v, err
 }
 

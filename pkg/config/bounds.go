@@ -48,46 +48,24 @@ var (
 	ErrTooManyUsers = fmt.Errorf("the maximum of %d users is reached", MaxUsers)
 )
 
-// isExempt reports whether a change only restricts or revokes something, so that it is allowed when a bound is reached.
-// Such a change may enlarge an entity by a few bytes, once.
-func isExempt(old, new value) bool {
-	switch old := old.(type) {
-	case *Endpoint:
-		return onlyRestricts(old, new.(*Endpoint))
-	case *Key:
-		return old.RevokedAt.IsZero() && !new.(*Key).RevokedAt.IsZero()
-	case *User:
-		return onlyRestrictsUser(old, new.(*User))
-	case *Run: // a cancellation
-		return !old.Cancelled() && new.(*Run).Cancelled()
-	case *Drain:
-		return onlyRestrictsDrain(old, new.(*Drain))
-	case *DSN:
-		return onlyRestrictsDSN(old, new.(*DSN))
-	case *Answer: // the end of a call, without its answer
-		return new.(*Answer).Answer == ""
+// onlyRestricts: a password was removed, sessions were ended, or the scope is now read. With a password a new link may
+// take its place.
+func (u *User) onlyRestricts(next value) bool {
+	want, now := *u, next.(*User)
+	want.UpdatedAt = now.UpdatedAt
+	if now.Password == "" {
+		want.Password, want.Link, want.ChoosePassword = "", now.Link, false
 	}
-	return false
-}
-
-// onlyRestrictsUser reports whether two versions of a user differ only in a password that was removed, sessions that
-// were ended, or a scope that is now read. With a password a new link may take its place.
-func onlyRestrictsUser(before, after *User) bool {
-	want := *before
-	want.UpdatedAt = after.UpdatedAt
-	if after.Password == "" {
-		want.Password, want.Link, want.ChoosePassword = "", after.Link, false
+	if now.Epoch > u.Epoch {
+		want.Epoch, want.EndedSessions = now.Epoch, now.EndedSessions
 	}
-	if after.Epoch > before.Epoch {
-		want.Epoch, want.EndedSessions = after.Epoch, after.EndedSessions
+	if keepsEnded(u.EndedSessions, now.EndedSessions, now.UpdatedAt) {
+		want.EndedSessions = now.EndedSessions
 	}
-	if keepsEnded(before.EndedSessions, after.EndedSessions, after.UpdatedAt) {
-		want.EndedSessions = after.EndedSessions
-	}
-	if after.Scope == Read {
+	if now.Scope == Read {
 		want.Scope = Read
 	}
-	return sameJSON(&want, after)
+	return sameJSON(&want, now)
 }
 
 // keepsEnded reports whether after has the ended sessions of before that had not ended by their age at now.
@@ -104,16 +82,15 @@ func sameJSON(a, b any) bool {
 	return errX == nil && errY == nil && string(x) == string(y)
 }
 
-// onlyRestricts reports whether two versions of an endpoint differ only in what was disabled, paused, purged or
-// removed, or in tokens and signing secrets that were replaced.
-func onlyRestricts(before, after *Endpoint) bool {
-	want := *before
+// onlyRestricts: something was disabled, paused, purged or removed, or tokens and signing secrets were replaced.
+func (e *Endpoint) onlyRestricts(next value) bool {
+	want, after := *e, next.(*Endpoint)
 	want.UpdatedAt = after.UpdatedAt
-	want.Enabled, want.Paused = before.Enabled && after.Enabled, before.Paused || after.Paused
+	want.Enabled, want.Paused = e.Enabled && after.Enabled, e.Paused || after.Paused
 	want.Token, want.TokenHash, want.FormerToken, want.TokenRotatedBy = after.Token, after.TokenHash, after.FormerToken,
 		after.TokenRotatedBy
 	want.Destinations = nil
-	for _, d := range before.Destinations {
+	for _, d := range e.Destinations {
 		now := after.Destination(d.ID)
 		if now == nil {
 			continue

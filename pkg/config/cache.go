@@ -88,12 +88,9 @@ func (c *core) decode(e *conflog.Entity) (value, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch v := v.(type) {
-	case *Endpoint:
-		v.Rev, v.Seq = e.Rev, e.Seq
-	case interface{ meta() *Meta }:
-		v.meta().Rev, v.meta().Seq = e.Rev, e.Seq
-	}
+	f := v.common()
+	assign(f.rev, &e.Rev)
+	assign(f.seq, &e.Seq)
 	return v, nil
 }
 

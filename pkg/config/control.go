@@ -198,11 +198,11 @@ func (x entities) Index(k kind, raw []byte) (conflog.Index, error) {
 	if err != nil {
 		return conflog.Index{}, err
 	}
-	i := conflog.Index{ID: v.entityID(), FormerHash: formerTokenHash(v), Pending: isPending(v)}
-	if f, ok := v.(*Finding); ok {
-		i.Attributes = f.attributes()
+	i := conflog.Index{ID: idOf(v), Pending: v.isPending(), Attributes: v.attributes()}
+	if h := v.formerHash(); len(h) == conflog.HashLen {
+		i.FormerHash = (*[conflog.HashLen]byte)(h)
 	}
-	copy(i.Hash[:], v.secretHash())
+	copy(i.Hash[:], hashOfValue(v))
 	return i, nil
 }
 

@@ -19,7 +19,7 @@ type domains struct{ *core }
 type Domain struct {
 	Meta
 	Hostname string `json:"hostname"` // ASCII, lower case; with a port inside RELAY_EGRESS_ALLOW only
-	// Hash is the SHA-256 of the hostname, by which a second domain with the same one is refused. CreateDomain sets it.
+	// Hash is the SHA-256 of the hostname, by which a second domain with the same one is refused. Create sets it.
 	Hash []byte `json:"hash"`
 	// Token proves the hostname: rvf_ and 32 letters and digits. It is public while it is a proof.
 	Token string `json:"token"`
@@ -97,7 +97,7 @@ const (
 // ErrTooManyDomains means that there are MaxDomains domains.
 var ErrTooManyDomains = fmt.Errorf("the maximum of %d domains is reached", MaxDomains)
 
-func (d *Domain) secretHash() []byte { return d.Hash }
+func (d *Domain) hashed() hashedSecret { return hashedSecret{hash: &d.Hash} }
 
 // Status returns the status of the domain at a time.
 func (d *Domain) Status(now time.Time) string {
@@ -131,22 +131,30 @@ func (d *Domain) RecordValue() string { return "relay-verify=" + d.Token }
 func (d *Domain) FileURL() string { return "https://" + d.Hostname + "/.well-known/relay-verify.txt" }
 
 // Domain returns the domain with that id; nil unless it is Present.
-func (c domains) Domain(id string) (*Domain, Presence) {
-	return findEntity[*Domain](c.core, kindDomain, id)
-}
+func (c domains) Domain(id string) (*Domain, Presence) { return Get[Domain](c, id) }
 
-// Domains returns at most limit domains of an account, newest first, created before the one with beforeSeq (0 = from
-// the newest), and whether there are more.
+// Domains returns a page of the domains of an account; see List.
 func (c domains) Domains(account string, beforeSeq int64, limit int) ([]*Domain, bool) {
-	return listEntities[*Domain](c.core, kindDomain, account, beforeSeq, limit, nil)
+	return List[Domain](c, account, beforeSeq, limit, nil)
 }
 
-// CreateDomain creates a domain with a token. Account and times are set where they are empty. It returns ErrConflict
-// when the id exists, or another domain has the hostname.
+// CreateDomain creates a domain with a token. It returns ErrConflict when the id exists, or another domain has the
+// hostname.
 func (c domains) CreateDomain(ctx context.Context, d *Domain) (*Domain, error) {
-	filled := *d
-	filled.Hash, filled.Token = hashOfHostname(d.Hostname), newDomainToken()
-	return addEntity(ctx, c.core, kindDomain, &filled)
+	return Create(ctx, c, d)
+}
+
+// DeleteDomain deletes a domain. It returns when no node works for it.
+func (c domains) DeleteDomain(ctx context.Context, id string) error {
+	return Delete[Domain](ctx, c, id)
+}
+
+// derive gives a new domain its token.
+func (d *Domain) derive(_ *core, was value) error {
+	if was == nil {
+		d.Hash, d.Token = hashOfHostname(d.Hostname), newDomainToken()
+	}
+	return nil
 }
 
 func hashOfHostname(hostname string) []byte {
@@ -173,7 +181,7 @@ func newDomainToken() string {
 // RecordDomainCheck stores the result of a check, unless a later one is stored. A proof verifies the domain. Misses of
 // the method that has verified it make it expire when they are DomainGrace apart; silent ones, DomainSilence.
 func (c domains) RecordDomainCheck(ctx context.Context, id string, check DomainCheck) (*Domain, error) {
-	return updateEntity(ctx, c.core, kindDomain, id, func(d *Domain) error {
+	return Update(ctx, c, id, func(d *Domain) error {
 		if check.At.Before(d.Checked.At) || d.Ended(check.At) {
 			return nil
 		}
@@ -207,15 +215,6 @@ func (d *Domain) record(check DomainCheck) {
 	} else if check.At.Sub(*first) >= grace {
 		d.ExpiredAt = check.At
 	}
-}
-
-// DeleteDomain deletes a domain. It returns when no node works for it.
-func (c domains) DeleteDomain(ctx context.Context, id string) error {
-	res, err := c.Delete(ctx, kindDomain, id, 0)
-	if err != nil {
-		return err
-	}
-	return c.Barrier(ctx, res)
 }
 
 func (d *Domain) validate() error {

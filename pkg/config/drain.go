@@ -23,7 +23,7 @@ type Drain struct {
 	Paused   bool   `json:"paused,omitempty"`
 	// Version counts the changes, from 1.
 	Version int    `json:"version"`
-	Hash    []byte `json:"hash"` // SHA-256 of the token; CreateDrain and UpdateDrain set it
+	Hash    []byte `json:"hash"` // SHA-256 of the token; see hashed
 	Sealed  struct {
 		Token Sealed `json:"token"`
 		// SigningSecret is the key of Vercel's signatures. While it is set, requests without a valid one are refused.
@@ -36,7 +36,7 @@ type Drain struct {
 	CreatedBy      string `json:"created_by"` // key_… or usr_…
 }
 
-func (d *Drain) secretHash() []byte { return d.Hash }
+func (d *Drain) hashed() hashedSecret { return hashedSecret{&d.Hash, FieldToken, d.Sealed.Token} }
 
 // Platforms of drains. PlatformAuto recognises the platform from the request.
 const (
@@ -62,13 +62,23 @@ const MaxDrains = 500
 var ErrTooManyDrains = fmt.Errorf("the maximum of %d drains is reached", MaxDrains)
 
 // Drain returns the drain with that id; nil unless it is Present.
-func (c drains) Drain(id string) (*Drain, Presence) { return findEntity[*Drain](c.core, kindDrain, id) }
+func (c drains) Drain(id string) (*Drain, Presence) { return Get[Drain](c, id) }
 
-// Drains returns at most limit drains of an account, newest first, created before the one with beforeSeq (0 = from the
-// newest), and whether there are more.
+// Drains returns a page of the drains of an account; see List.
 func (c drains) Drains(account string, beforeSeq int64, limit int) ([]*Drain, bool) {
-	return listEntities[*Drain](c.core, kindDrain, account, beforeSeq, limit, nil)
+	return List[Drain](c, account, beforeSeq, limit, nil)
 }
+
+// CreateDrain creates a drain; see Create.
+func (c drains) CreateDrain(ctx context.Context, d *Drain) (*Drain, error) { return Create(ctx, c, d) }
+
+// UpdateDrain changes a drain; see Update.
+func (c drains) UpdateDrain(ctx context.Context, id string, change func(*Drain) error) (*Drain, error) {
+	return Update(ctx, c, id, change)
+}
+
+// DeleteDrain deletes a drain. It returns when no node accepts its lines.
+func (c drains) DeleteDrain(ctx context.Context, id string) error { return Delete[Drain](ctx, c, id) }
 
 // DrainByToken returns the drain with that id and token. A drain that was deleted is Deleted whatever the token is; any
 // other mismatch is Unknown. The time that it takes does not depend on the token.
@@ -106,84 +116,27 @@ func (c drains) DrainSecrets(d *Drain) (s DrainSecrets, err error) {
 	return s, err
 }
 
-// CreateDrain creates a drain. The caller sets everything except hash and version; account and times are set where they
-// are empty. It returns ErrConflict when the id exists.
-func (c drains) CreateDrain(ctx context.Context, d *Drain) (*Drain, error) {
-	filled := *d
-	filled.Version = 1
-	if err := c.setHash(&filled); err != nil {
-		return nil, fmt.Errorf("create drain: %w", err)
-	}
-	return addEntity(ctx, c.core, kindDrain, &filled)
+func (d *Drain) version() *int { return &d.Version }
+
+// restricts: it was paused, or its token or its signing secret was replaced.
+func (d *Drain) restricts(next value) bool {
+	now, _ := next.(*Drain)
+	return now == nil || !d.Paused && now.Paused || !bytes.Equal(d.Hash, now.Hash) ||
+		d.Sealed.SigningSecret != now.Sealed.SigningSecret
 }
 
-// UpdateDrain changes a drain; see updateEntity. An update that restricts the drain (pauses it, or replaces its token
-// or its signing secret) returns only when no node acts on the old configuration.
-func (c drains) UpdateDrain(ctx context.Context, id string, change func(*Drain) error) (*Drain, error) {
-	before, res, err := c.change(ctx, kindDrain, id, isExempt, func(old value) (value, error) {
-		was := old.(*Drain)
-		next, err := changedEntity(c.core, kindDrain, was, func(d *Drain) error {
-			if err := change(d); err != nil {
-				return err
-			}
-			d.Version = was.Version
-			return c.setHash(d)
-		})
-		if d, changed := next.(*Drain); changed && err == nil {
-			d.Version++
-		}
-		return next, err
-	})
-	if err != nil {
-		return nil, err
-	}
-	after := c.value(res.Entity).(*Drain)
-	if res.Entity == before {
-		return after, nil
-	}
-	was := c.value(before).(*Drain)
-	if !was.Paused && after.Paused || !bytes.Equal(was.Hash, after.Hash) ||
-		was.Sealed.SigningSecret != after.Sealed.SigningSecret {
-		return after, c.Barrier(ctx, res)
-	}
-	c.WaitForPeers(ctx, res)
-	return after, nil
+// onlyRestricts: nothing changed but that it was paused or has another token.
+func (d *Drain) onlyRestricts(next value) bool {
+	want, now := *d, next.(*Drain)
+	want.UpdatedAt, want.Version, want.Paused = now.UpdatedAt, now.Version, d.Paused || now.Paused
+	want.Sealed.Token, want.Hash, want.TokenRotatedBy = now.Sealed.Token, now.Hash, now.TokenRotatedBy
+	return sameJSON(&want, now)
 }
 
-// setHash sets the hash of the token.
-func (c drains) setHash(d *Drain) error {
-	token, err := c.keyring.OpenString(d.ID, FieldToken, d.Sealed.Token)
-	hash := hashOf(token)
-	d.Hash = hash[:]
-	return err
-}
-
-// DeleteDrain deletes a drain. It returns when no node accepts its lines.
-func (c drains) DeleteDrain(ctx context.Context, id string) error {
-	res, err := c.Delete(ctx, kindDrain, id, 0)
-	if err != nil {
-		return err
-	}
-	return c.Barrier(ctx, res)
-}
-
-// onlyRestrictsDrain reports whether two versions of a drain differ only in that it was paused or has another token.
-func onlyRestrictsDrain(before, after *Drain) bool {
-	want := *before
-	want.UpdatedAt, want.Version, want.Paused = after.UpdatedAt, after.Version, before.Paused || after.Paused
-	want.Sealed.Token, want.Hash, want.TokenRotatedBy = after.Sealed.Token, after.Hash, after.TokenRotatedBy
-	return sameJSON(&want, after)
-}
-
-// eachSealed calls f with every secret of the drain; see the function eachSealed.
 func (d *Drain) eachSealed(f func(entity, field string, s *Sealed)) {
 	f(d.ID, FieldToken, &d.Sealed.Token)
-	if d.Sealed.SigningSecret != "" {
-		f(d.ID, FieldSigningSecret, &d.Sealed.SigningSecret)
-	}
-	if d.Sealed.VerifyCode != "" {
-		f(d.ID, FieldVerifyCode, &d.Sealed.VerifyCode)
-	}
+	f(d.ID, FieldSigningSecret, &d.Sealed.SigningSecret)
+	f(d.ID, FieldVerifyCode, &d.Sealed.VerifyCode)
 }
 
 func (d *Drain) validate() error {

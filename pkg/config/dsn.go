@@ -29,7 +29,7 @@ type DSN struct {
 	DailyQuota     int      `json:"quota,omitempty"` // reports of a UTC day; 0 = no limit
 	// Version counts the changes, from 1.
 	Version int    `json:"version"`
-	Hash    []byte `json:"hash"` // SHA-256 of the key; CreateDSN and UpdateDSN set it
+	Hash    []byte `json:"hash"` // SHA-256 of the key; see hashed
 	Sealed  struct {
 		// Key has 22 characters of base62. PublicKey joins it with the salt of the account.
 		Key Sealed `json:"key"`
@@ -39,7 +39,7 @@ type DSN struct {
 	CreatedBy    string `json:"created_by"` // key_… or usr_…
 }
 
-func (d *DSN) secretHash() []byte { return d.Hash }
+func (d *DSN) hashed() hashedSecret { return hashedSecret{&d.Hash, FieldDSNKey, d.Sealed.Key} }
 
 // Platforms of DSNs. Reports of browsers are unverified: everybody who opens the page can send some.
 const (
@@ -62,13 +62,24 @@ const (
 var ErrTooManyDSNs = fmt.Errorf("the maximum of %d DSNs is reached", MaxDSNs)
 
 // DSN returns the DSN with that id; nil unless it is Present.
-func (c dsns) DSN(id string) (*DSN, Presence) { return findEntity[*DSN](c.core, kindDSN, id) }
+func (c dsns) DSN(id string) (*DSN, Presence) { return Get[DSN](c, id) }
 
-// DSNs returns at most limit DSNs of an account, newest first, created before the one with beforeSeq (0 = from the
-// newest), and whether there are more.
+// DSNs returns a page of the DSNs of an account; see List.
 func (c dsns) DSNs(account string, beforeSeq int64, limit int) ([]*DSN, bool) {
-	return listEntities[*DSN](c.core, kindDSN, account, beforeSeq, limit, nil)
+	return List[DSN](c, account, beforeSeq, limit, nil)
 }
+
+// CreateDSN creates a DSN; see Create.
+func (c dsns) CreateDSN(ctx context.Context, d *DSN) (*DSN, error) { return Create(ctx, c, d) }
+
+// UpdateDSN changes a DSN. When it returns, no node accepts a key that was replaced, nor reports that the change
+// forbids.
+func (c dsns) UpdateDSN(ctx context.Context, id string, change func(*DSN) error) (*DSN, error) {
+	return Update(ctx, c, id, change)
+}
+
+// DeleteDSN deletes a DSN. It returns when no node accepts its reports.
+func (c dsns) DeleteDSN(ctx context.Context, id string) error { return Delete[DSN](ctx, c, id) }
 
 // DSNByKey returns the DSN with that id and public key; nil if there is none.
 func (c dsns) DSNByKey(id, publicKey string) *DSN {
@@ -142,67 +153,21 @@ func NewDSNKey() string {
 	return encodeBase62(b[:])
 }
 
-// CreateDSN creates a DSN. The caller sets everything except hash and version; account and times are set where they are
-// empty. It returns ErrConflict when the id exists.
-func (c dsns) CreateDSN(ctx context.Context, d *DSN) (*DSN, error) {
-	filled := *d
-	filled.Version = 1
-	if err := c.setHash(&filled); err != nil {
-		return nil, fmt.Errorf("create DSN: %w", err)
-	}
-	return addEntity(ctx, c.core, kindDSN, &filled)
+func (d *DSN) version() *int { return &d.Version }
+
+// restricts: any change may forbid reports.
+func (d *DSN) restricts(value) bool { return true }
+
+// onlyRestricts: nothing changed but the key.
+func (d *DSN) onlyRestricts(next value) bool {
+	want, now := *d, next.(*DSN)
+	want.UpdatedAt, want.Version = now.UpdatedAt, now.Version
+	want.Sealed.Key, want.Hash, want.KeyRotatedBy = now.Sealed.Key, now.Hash, now.KeyRotatedBy
+	return sameJSON(&want, now)
 }
 
-// UpdateDSN changes a DSN; see updateEntity. When it returns, no node accepts a key that was replaced, nor reports that
-// the change forbids.
-func (c dsns) UpdateDSN(ctx context.Context, id string, change func(*DSN) error) (*DSN, error) {
-	before, res, err := c.change(ctx, kindDSN, id, isExempt, func(old value) (value, error) {
-		was := old.(*DSN)
-		next, err := changedEntity(c.core, kindDSN, was, func(d *DSN) error {
-			if err := change(d); err != nil {
-				return err
-			}
-			d.Version = was.Version
-			return c.setHash(d)
-		})
-		if d, changed := next.(*DSN); changed && err == nil {
-			d.Version++
-		}
-		return next, err
-	})
-	if err != nil {
-		return nil, err
-	}
-	after := c.value(res.Entity).(*DSN)
-	if res.Entity == before {
-		return after, nil
-	}
-	return after, c.Barrier(ctx, res)
-}
-
-// setHash sets the hash of the key.
-func (c dsns) setHash(d *DSN) error {
-	key, err := c.keyring.OpenString(d.ID, FieldDSNKey, d.Sealed.Key)
-	hash := hashOf(key)
-	d.Hash = hash[:]
-	return err
-}
-
-// DeleteDSN deletes a DSN. It returns when no node accepts its reports.
-func (c dsns) DeleteDSN(ctx context.Context, id string) error {
-	res, err := c.Delete(ctx, kindDSN, id, 0)
-	if err != nil {
-		return err
-	}
-	return c.Barrier(ctx, res)
-}
-
-// onlyRestrictsDSN reports whether two versions of a DSN differ only in its key.
-func onlyRestrictsDSN(before, after *DSN) bool {
-	want := *before
-	want.UpdatedAt, want.Version = after.UpdatedAt, after.Version
-	want.Sealed.Key, want.Hash, want.KeyRotatedBy = after.Sealed.Key, after.Hash, after.KeyRotatedBy
-	return sameJSON(&want, after)
+func (d *DSN) eachSealed(f func(entity, field string, s *Sealed)) {
+	f(d.ID, FieldDSNKey, &d.Sealed.Key)
 }
 
 func (d *DSN) validate() error {

@@ -2,6 +2,7 @@ package config
 
 import (
 	"crypto/sha256"
+	"fmt"
 	"regexp"
 	"slices"
 	"time"
@@ -14,6 +15,7 @@ import (
 // Endpoint is the configuration of one endpoint, as stored in the log. Values that Control returns are shared: treat
 // them as read-only. Secrets are sealed; see Keyring.
 type Endpoint struct {
+	plain
 	ID      string `json:"id"`
 	Account string `json:"account"`
 	// partition of the topic events for new events; the other records of an event go to the partition in its id
@@ -55,6 +57,12 @@ type Endpoint struct {
 
 // CreationSeq returns the position of the endpoint in lists, which are in the order of creation.
 func (e *Endpoint) CreationSeq() int64 { return e.Seq }
+
+func (e *Endpoint) common() commonFields {
+	return commonFields{&e.ID, &e.Account, &e.CreatedAt, &e.UpdatedAt, &e.Rev, &e.Seq}
+}
+
+func (e *Endpoint) hashed() hashedSecret { return hashedSecret{&e.TokenHash, FieldToken, e.Token} }
 
 // PartitionMove describes a move to another partition. Deliveries of earlier events may still be open in the old
 // partition. Until they are done, or Until has passed, deliveries of new events wait, so that two nodes never deliver
@@ -182,6 +190,7 @@ type Response struct {
 
 // Key is an API key. Only the SHA-256 of its text is stored.
 type Key struct {
+	plain
 	ID      string `json:"id"`
 	Account string `json:"account"`
 	Name    string `json:"name"`
@@ -200,6 +209,19 @@ type Key struct {
 	UsedFromBrowser bool `json:"used_from_browser,omitempty"`
 }
 
+func (k *Key) common() commonFields {
+	return commonFields{id: &k.ID, account: &k.Account, createdAt: &k.CreatedAt}
+}
+
+func (k *Key) hashed() hashedSecret { return hashedSecret{hash: &k.Hash} }
+
+func (k *Key) madeAtStart() bool { return k.Bootstrap }
+
+// onlyRestricts: the key was revoked.
+func (k *Key) onlyRestricts(next value) bool {
+	return k.RevokedAt.IsZero() && !next.(*Key).RevokedAt.IsZero()
+}
+
 // Scope is what an API key or a user may do.
 type Scope string
 
@@ -211,11 +233,21 @@ const (
 
 // Account owns all other entities. There is exactly one.
 type Account struct {
+	plain
 	ID        string    `json:"id"`
 	CreatedAt time.Time `json:"created_at"`
 	// FPSalt has 16 random bytes, which distinguish the fingerprints of this account from those of others. It is created
 	// when it is needed for the first time, and is no secret.
 	FPSalt []byte `json:"fp_salt,omitempty"`
+}
+
+func (a *Account) common() commonFields { return commonFields{id: &a.ID, createdAt: &a.CreatedAt} }
+
+func (a *Account) validate() error {
+	if n := len(a.FPSalt); n != 0 && n != fpSaltBytes {
+		return fmt.Errorf("fp_salt must have %d bytes, not %d", fpSaltBytes, n)
+	}
+	return nil
 }
 
 // DefaultResponse is what a provider is answered unless the endpoint sets a response.

@@ -1,18 +1,20 @@
 package config
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/eventrelay/relay/pkg/conflog"
 )
 
-// Meta holds the common members of all entities except accounts, endpoints and API keys. They embed it.
+// Meta holds the common fields of all entities except accounts, endpoints and API keys. They embed it.
 type Meta struct {
+	plain
 	ID        string    `json:"id"`
 	Account   string    `json:"account"`
 	CreatedAt time.Time `json:"created_at"`
@@ -31,42 +33,79 @@ func (m *Meta) CreationSeq() int64 { return m.Seq }
 // Owner returns the id of the entity and of the account that it belongs to.
 func (m *Meta) Owner() (id, account string) { return m.ID, m.Account }
 
-func (m *Meta) entityID() string   { return m.ID }
-func (m *Meta) secretHash() []byte { return nil }
-func (m *Meta) meta() *Meta        { return m }
-
-// entityWithMeta is a pointer to a value with a Meta; T is the type behind it.
-type entityWithMeta[T any] interface {
-	*T
-	value
-	meta() *Meta
+func (m *Meta) common() commonFields {
+	return commonFields{&m.ID, &m.Account, &m.CreatedAt, &m.UpdatedAt, &m.Rev, &m.Seq}
 }
 
-// findEntity returns the value with that id, shared and read-only; nil unless it is Present.
-func findEntity[P interface {
+// commonFields points at the fields that most kinds have; nil: the kind does not have it.
+type commonFields struct {
+	id, account        *string
+	createdAt, updated *time.Time
+	rev, seq           *int64
+}
+
+// assign copies a field that the kind may not have.
+func assign[V any](to *V, from *V) {
+	if to != nil {
+		*to = *from
+	}
+}
+
+// keep sets the fields to those of another version of the entity.
+func (f commonFields) keep(other commonFields) {
+	*f.id = *other.id
+	assign(f.account, other.account)
+	assign(f.createdAt, other.createdAt)
+	assign(f.updated, other.updated)
+	assign(f.rev, other.rev)
+	assign(f.seq, other.seq)
+}
+
+func idOf(v value) string { return *v.common().id }
+
+// entity is a pointer to the value of a kind; T is the type behind it.
+type entity[T any] interface {
 	*T
 	value
-}, T any](c *core, k kind, id string) (P, Presence) {
+}
+
+// Access is a Control, or a type that embeds one.
+type Access interface{ base() *core }
+
+func (c *core) base() *core { return c }
+
+// Get returns the entity with that id, shared and read-only; nil unless it is Present.
+func Get[T any, P entity[T]](from Access, id string) (P, Presence) {
+	c, k := from.base(), P(nil).kind()
 	e := c.View().Find(k, id)
 	switch {
 	case e == nil:
 		return nil, Unknown
 	case !e.Living():
 		return nil, Deleted
-	default:
-		return c.value(e).(P), Present
 	}
+	v := c.value(e)
+	if kindTable[k].expires == inAnyOrder && c.hasEnded(v) {
+		return nil, Deleted
+	}
+	return v.(P), Present
 }
 
-// listEntities returns a page of at most limit values of an account, newest first: those for which keep returns true
-// (nil = all), created before the one with beforeSeq (0 = from the newest). more reports whether there are more. It
-// reads the entities of the kind one by one until the page is full.
-func listEntities[P entityWithMeta[T], T any](
-	c *core, k kind, account string, beforeSeq int64, limit int, keep func(P) bool) (
+// hasEnded reports whether a value has expired.
+func (c *core) hasEnded(v value) bool { return !c.now().Before(v.endsAt(c)) }
+
+// unlimited is a limit for List.
+const unlimited = math.MaxInt
+
+// List returns a page of at most limit entities of an account, newest first: those for which keep returns true (nil =
+// all), created before the one with beforeSeq (0 = from the newest). more reports whether there are more. It reads the
+// entities of the kind one by one until the page is full.
+func List[T any, P entity[T]](from Access, account string, beforeSeq int64, limit int, keep func(P) bool) (
 	page []P, more bool) {
+	c, k := from.base(), P(nil).kind()
 	for e := range c.View().NewestFirst(k, beforeSeq) {
 		v := c.value(e).(P)
-		if v.meta().Account != account || keep != nil && !keep(v) {
+		if *v.common().account != account || kindTable[k].expires == inAnyOrder && c.hasEnded(v) || keep != nil && !keep(v) {
 			continue
 		}
 		if len(page) == limit {
@@ -77,44 +116,214 @@ func listEntities[P entityWithMeta[T], T any](
 	return page, false
 }
 
-// addEntity creates an entity, which must have an id. Account and times are set where they are empty. It returns
-// ErrConflict when the id exists: of several writers one wins, the same on every node.
-func addEntity[P entityWithMeta[T], T any](ctx context.Context, c *core, k kind, v P) (P, error) {
-	if err := c.WaitReady(ctx); err != nil {
-		return nil, err
+// Create creates an entity, which must have an id. It sets the fields that follow from others, and account and times
+// where they are empty. It returns ErrConflict when the id exists: of several writers one wins, the same on every node.
+func Create[T any, P entity[T]](ctx context.Context, to Access, v P) (P, error) {
+	c := to.base()
+	created, res, err := create(ctx, c, v)
+	if err == nil {
+		c.WaitForPeers(ctx, res)
 	}
-	filled := *v
-	m := P(&filled).meta()
-	m.Account = cmp.Or(m.Account, c.Account().ID)
-	if m.CreatedAt.IsZero() {
-		m.CreatedAt = c.now().UTC()
-	}
-	if m.UpdatedAt.IsZero() {
-		m.UpdatedAt = m.CreatedAt
-	}
-	res, err := c.create(ctx, k, P(&filled))
-	if err != nil {
-		return nil, err
-	}
-	c.WaitForPeers(ctx, res)
-	return c.value(res.Entity).(P), nil
+	return created, err
 }
 
-// create writes a new entity without changes to the value.
-func (c *core) create(ctx context.Context, k kind, v value) (conflog.WriteResult, error) {
+// create is Create without the wait for the other nodes.
+func create[T any, P entity[T]](ctx context.Context, c *core, v P) (P, conflog.WriteResult, error) {
+	if err := c.WaitReady(ctx); err != nil {
+		return nil, conflog.WriteResult{}, err
+	}
+	filled, err := complete(c, v)
+	if err != nil {
+		return nil, conflog.WriteResult{}, err
+	}
+	res, err := c.insert(ctx, filled)
+	if err != nil {
+		return nil, res, err
+	}
+	return c.value(res.Entity).(P), res, nil
+}
+
+// complete returns a copy of a new value with the fields that Create sets.
+func complete[T any, P entity[T]](c *core, v P) (P, error) {
+	again := *v
+	filled := P(&again)
+	f := filled.common()
+	*f.account = cmp.Or(*f.account, c.Account().ID)
+	if f.createdAt.IsZero() {
+		*f.createdAt = c.now().UTC()
+	}
+	if f.updated != nil && f.updated.IsZero() {
+		*f.updated = *f.createdAt
+	}
+	if n := filled.version(); n != nil {
+		*n = 1
+	}
+	if err := c.derive(filled, nil); err != nil {
+		return nil, fmt.Errorf("create %s %s: %w", c.KindName(v.kind()), *f.id, err)
+	}
+	return filled, nil
+}
+
+// derive sets the hash of a value's secret, and what else follows from its fields. was is the value before; nil: none.
+func (c *core) derive(v, was value) error {
+	h := v.hashed()
+	switch {
+	case h.field == "":
+	case was != nil && was.hashed().sealed == h.sealed:
+		*h.hash = *was.hashed().hash
+	default:
+		secret, err := c.keyring.OpenString(idOf(v), h.field, h.sealed)
+		if err != nil {
+			return err
+		}
+		sum := hashOf(secret)
+		*h.hash = sum[:]
+	}
+	return v.derive(c, was)
+}
+
+// insert writes a new entity without changes to the value.
+func (c *core) insert(ctx context.Context, v value) (conflog.WriteResult, error) {
+	raw, err := encodeValue(v)
+	if err != nil {
+		return conflog.WriteResult{}, err
+	}
+	return c.CreateBeforeReady(ctx, v.kind(), idOf(v), raw)
+}
+
+// encodeValue returns the JSON of a value.
+func encodeValue(v value) ([]byte, error) {
 	raw, err := json.Marshal(v)
 	if err != nil {
-		return conflog.WriteResult{}, fmt.Errorf("encode %s %s: %w", c.KindName(k), v.entityID(), err)
+		return nil, fmt.Errorf("encode %s %s: %w", kindTable[v.kind()].Name, idOf(v), err)
 	}
-	return c.CreateBeforeReady(ctx, k, v.entityID(), raw)
+	return raw, nil
 }
 
-// change replaces the value of an entity by the result of next; nil leaves it unchanged. When a writer on another node
-// wins, next is called again with the newer value. isExempt reports whether a change is allowed even when a bound
-// is reached.
-func (c *core) change(
-	ctx context.Context, k kind, id string, isExempt func(old, new value) bool, next func(old value) (value, error),
-) (before *conflog.Entity, res conflog.WriteResult, err error) {
+// copyOf returns a deep copy of a value.
+func copyOf[P value](v P) (P, error) {
+	var none P
+	raw, err := encodeValue(v)
+	if err != nil {
+		return none, err
+	}
+	again, err := decodeValue(v.kind(), raw)
+	if err != nil {
+		return none, err
+	}
+	again.common().keep(v.common())
+	return again.(P), nil
+}
+
+// written is a record that this node has applied.
+type written struct {
+	conflog.WriteResult
+	before *conflog.Entity // what it has replaced; the present entity when nothing was written
+}
+
+func (w written) changed() bool { return w.before != w.Entity }
+
+// Update changes an entity. change gets a deep copy that it may modify. When another writer wins, change is called
+// again with a newer copy. Its error is returned unchanged. Id, account and creation time stay as they are. When change
+// modifies nothing, nothing is written. An update that restricts something returns only when no node acts on the entity
+// as it was; see value.restricts.
+func Update[T any, P entity[T]](ctx context.Context, in Access, id string, change func(P) error) (P, error) {
+	c := in.base()
+	v, w, err := update(ctx, c, id, change)
+	if err != nil || !w.changed() {
+		return v, err
+	}
+	return v, c.await(ctx, w.WriteResult, c.value(w.before).restricts(v))
+}
+
+// updateEverywhere is Update for a change after which no node may act on the entity as it was, also when an earlier
+// call has made it: the answer to that may have been lost.
+func updateEverywhere[T any, P entity[T]](ctx context.Context, c *core, id string, change func(P) error) (P, error) {
+	v, _, err := update(ctx, c, id, change)
+	if err != nil {
+		return nil, err
+	}
+	return v, c.Barrier(ctx, c.CurrentPosition())
+}
+
+// await waits until no node acts on the configuration from before a record, or only as long as is usual for a change
+// that stops nothing.
+func (c *core) await(ctx context.Context, res conflog.WriteResult, restricts bool) error {
+	if restricts {
+		return c.Barrier(ctx, res)
+	}
+	c.WaitForPeers(ctx, res)
+	return nil
+}
+
+// update is Update without the wait for the other nodes.
+func update[T any, P entity[T]](ctx context.Context, c *core, id string, change func(P) error) (
+	v P, w written, err error) {
+	w.before, w.WriteResult, err = c.replace(ctx, P(nil).kind(), id, func(old value) (value, error) {
+		if kindTable[old.kind()].expires == inAnyOrder && c.hasEnded(old) {
+			return nil, fmt.Errorf("change %s, which has expired or whose event was erased: %w", id, ErrNotFound)
+		}
+		next, err := altered(c, old.(P), change)
+		if next == nil {
+			return nil, err
+		}
+		return next, err
+	})
+	if err != nil {
+		return nil, w, err
+	}
+	return c.value(w.Entity).(P), w, nil
+}
+
+// updateOrCreate is update, and creates the entity from what first returns if there is none.
+func updateOrCreate[T any, P entity[T]](ctx context.Context, c *core, first func() P, change func(P) error) (
+	v P, w written, err error) {
+	if err := c.WaitReady(ctx); err != nil {
+		return nil, w, err
+	}
+	for {
+		fresh := first()
+		if v, w, err = update(ctx, c, idOf(fresh), change); !errors.Is(err, ErrNotFound) {
+			return v, w, err
+		}
+		if err := change(fresh); err != nil {
+			return nil, w, err
+		}
+		now := c.now().UTC()
+		assign(fresh.common().updated, &now)
+		if v, w.WriteResult, err = create(ctx, c, fresh); !errors.Is(err, ErrConflict) {
+			return v, w, err
+		}
+	}
+}
+
+// altered returns a deep copy of a value after change, or nil when that has modified nothing.
+func altered[T any, P entity[T]](c *core, was P, change func(P) error) (P, error) {
+	v, err := copyOf(was)
+	if err != nil {
+		return nil, err
+	}
+	if err := change(v); err != nil {
+		return nil, err
+	}
+	v.common().keep(was.common())
+	count := v.version()
+	assign(count, was.version())
+	if err := c.derive(v, was); err != nil || sameJSON(was, v) {
+		return nil, err
+	}
+	if count != nil {
+		*count++
+	}
+	now := c.now().UTC()
+	assign(v.common().updated, &now)
+	return v, nil
+}
+
+// replace replaces the value of an entity by the result of next; nil leaves it unchanged. When a writer on another node
+// wins, next is called again with the newer value.
+func (c *core) replace(ctx context.Context, k kind, id string, next func(old value) (value, error)) (
+	before *conflog.Entity, res conflog.WriteResult, err error) {
 	return c.Change(ctx, k, id, func(old *conflog.Entity) (conflog.NewValue, error) {
 		was := c.value(old)
 		v, err := next(was)
@@ -122,76 +331,21 @@ func (c *core) change(
 			return conflog.NewValue{}, err
 		}
 		raw, err := c.encode(old, was, v)
-		return conflog.NewValue{Value: raw, Exempt: isExempt(was, v)}, err
+		return conflog.NewValue{Value: raw, Exempt: was.onlyRestricts(v)}, err
 	})
 }
 
-// updateEntity changes an entity. alter gets a deep copy that it may modify. When another writer wins, alter is called
-// again with a newer copy. Its error is returned unchanged. Id, account and creation time stay as they are. When alter
-// modifies nothing, nothing is written.
-func updateEntity[P entityWithMeta[T], T any](ctx context.Context, c *core, k kind, id string, alter func(P) error) (
-	P, error) {
-	v, wait, err := updateWithoutWait(ctx, c, k, id, alter)
-	if err == nil {
-		wait()
-	}
-	return v, err
+// Delete deletes an entity and leaves a tombstone. A deletion that restricts something returns only when no node acts
+// on the entity.
+func Delete[T any, P entity[T]](ctx context.Context, from Access, id string) error {
+	return from.base().remove(ctx, P(nil).kind(), id, 0)
 }
 
-// updateWithoutWait is updateEntity without the wait for the other nodes; the returned function waits.
-func updateWithoutWait[P entityWithMeta[T], T any](
-	ctx context.Context, c *core, k kind, id string, alter func(P) error) (
-	v P, wait func(), err error) {
-	before, res, err := c.change(ctx, k, id, isExempt, func(old value) (value, error) {
-		return changedEntity(c, k, old.(P), alter)
-	})
+// remove is Delete. Unless rev is 0, it returns ErrConflict when the entity has another revision.
+func (c *core) remove(ctx context.Context, k kind, id string, rev int64) error {
+	res, err := c.Delete(ctx, k, id, rev)
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	return c.value(res.Entity).(P), func() {
-		if before != res.Entity {
-			c.WaitForPeers(ctx, res)
-		}
-	}, nil
-}
-
-// changedEntity returns the entity after alter, or nil when it is the same.
-func changedEntity[P entityWithMeta[T], T any](c *core, k kind, old P, alter func(P) error) (value, error) {
-	had := *old.meta()
-	return changedCopy(c, k, old, func(v P) error {
-		v.meta().Rev, v.meta().Seq = had.Rev, had.Seq
-		if err := alter(v); err != nil {
-			return err
-		}
-		*v.meta() = had
-		return nil
-	}, func(v P) { v.meta().UpdatedAt = c.now().UTC() })
-}
-
-// changedCopy returns a deep copy of a value after alter and mark, or nil when alter has changed nothing.
-func changedCopy[P interface {
-	*T
-	value
-}, T any](c *core, k kind, old P, alter func(P) error, mark func(P)) (value, error) {
-	was, err := json.Marshal(old)
-	if err != nil {
-		return nil, fmt.Errorf("encode %s %s: %w", c.KindName(k), old.entityID(), err)
-	}
-	again, err := decodeValue(k, was)
-	if err != nil {
-		return nil, err
-	}
-	v := again.(P)
-	if err := alter(v); err != nil {
-		return nil, err
-	}
-	is, err := json.Marshal(v)
-	if err != nil {
-		return nil, fmt.Errorf("encode %s %s: %w", c.KindName(k), old.entityID(), err)
-	}
-	if bytes.Equal(was, is) {
-		return nil, nil
-	}
-	mark(v)
-	return v, nil
+	return c.await(ctx, res, kindTable[k].empty().restricts(nil))
 }

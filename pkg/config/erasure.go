@@ -38,11 +38,11 @@ func (c erasures) ErasePayload(ctx context.Context, event id.ID) (time.Time, err
 	}
 	name := event.Text(id.Event)
 	res := c.CurrentPosition()
-	if e, _ := findEntity[*Erasure](c.core, kindErasure, name); e == nil {
+	if e, _ := Get[Erasure](c, name); e == nil {
 		v := &Erasure{Meta: Meta{ID: name, Account: c.Account().ID, CreatedAt: c.now().UTC()}}
 		v.UpdatedAt = v.CreatedAt
 		var err error
-		if res, err = c.create(ctx, kindErasure, v); err != nil && !errors.Is(err, ErrConflict) {
+		if res, err = c.insert(ctx, v); err != nil && !errors.Is(err, ErrConflict) {
 			return time.Time{}, fmt.Errorf("erase the payload of %s: %w", name, err)
 		}
 		if err != nil { // another call was first, and this node has applied its record
@@ -86,7 +86,7 @@ func (c erasures) UnfinishedErasures() (all []*Erasure) {
 
 // FinishErasure records that the payload is gone from the store.
 func (c erasures) FinishErasure(ctx context.Context, name string) error {
-	_, _, err := updateWithoutWait(ctx, c.core, kindErasure, name, func(e *Erasure) error {
+	_, _, err := update(ctx, c.core, name, func(e *Erasure) error {
 		if e.StoreErasedAt.IsZero() {
 			e.StoreErasedAt = c.now().UTC()
 		}
@@ -98,10 +98,14 @@ func (c erasures) FinishErasure(ctx context.Context, name string) error {
 	return err
 }
 
-// erasureEnd returns when an erasure may be removed: a day after its event expired. Only events that can be read are
-// erased, so erasures expire in about the order of their creation.
-func (c *core) erasureEnd(v value) time.Time {
-	e := v.(*Erasure)
+func (e *Erasure) validate() error {
+	_, err := id.Parse(id.Event, e.ID)
+	return err
+}
+
+// endsAt: a day after its event expired. Only events that can be read are erased, so erasures expire in about the order
+// of their creation.
+func (e *Erasure) endsAt(c *core) time.Time {
 	from := e.CreatedAt
 	if event, err := id.Parse(id.Event, e.ID); err == nil {
 		from = event.Time()

@@ -71,11 +71,11 @@ func TestErasure(t *testing.T) {
 		t.Errorf("an erasure that was removed: %v", err)
 	}
 
-	e, _ := findEntity[*Erasure](a.core, kindErasure, d.Text(id.Event))
-	if end := a.erasureEnd(e); !end.Equal(d.Time().AddDate(0, 0, 8)) {
+	e, _ := Get[Erasure](a, d.Text(id.Event))
+	if end := e.endsAt(a.core); !end.Equal(d.Time().AddDate(0, 0, 8)) {
 		t.Errorf("ends at %v, its event came at %v", end, d.Time())
 	}
-	if end := b.erasureEnd(e); end.Before(d.Time().AddDate(9, 0, 0)) {
+	if end := e.endsAt(b.core); end.Before(d.Time().AddDate(9, 0, 0)) {
 		t.Errorf("ends at %v where the retention is not known", end)
 	}
 	later.Store(int64(8*24*time.Hour + time.Second))

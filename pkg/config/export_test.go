@@ -28,16 +28,10 @@ func oneOfEach(t *testing.T, n *testNode) {
 		if n.View().Len(k) > 0 {
 			continue
 		}
-		v, ok := kindTable[k].empty().(interface {
-			value
-			meta() *Meta
-		})
-		if !ok {
-			t.Fatalf("make a %s for this test", n.KindName(k))
-		}
-		*v.meta() = Meta{ID: n.KindName(k) + "_1", Account: n.Account().ID, CreatedAt: n.now().UTC(),
-			UpdatedAt: n.now().UTC()}
-		switch v := value(v).(type) {
+		made := Meta{ID: n.KindName(k) + "_1", Account: n.Account().ID, CreatedAt: n.now().UTC(), UpdatedAt: n.now().UTC()}
+		v := kindTable[k].empty()
+		v.common().keep(made.common())
+		switch v := v.(type) {
 		case *User:
 			v.Email, v.ID, v.Scope = "ops@example.com", UserID("ops@example.com"), Read
 		case *Recovery:
@@ -68,7 +62,7 @@ func oneOfEach(t *testing.T, n *testNode) {
 			v.ID, v.Kind, v.Rule = id.Random(finding.Prefix), finding.Secret, "r"
 			v.Severity, v.Status, v.Version = finding.High, finding.Open, 1
 		}
-		if _, err := n.core.create(t.Context(), k, v); err != nil {
+		if _, err := n.core.insert(t.Context(), v); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -69,7 +69,11 @@ const (
 	attrSender     = attrIgnore + attrIgnoreBits // the rest: a hash of the sender
 )
 
-// attributes returns conflog.Index.Attributes of a finding.
+// isPending: somebody still has to act on it.
+func (f *Finding) isPending() bool { return f.Status.Outstanding() }
+
+func (f *Finding) version() *int { return &f.Version }
+
 func (f *Finding) attributes() uint64 {
 	a := uint64(max(slices.Index(finding.Statuses, f.Status), 0))<<attrStatus | uint64(f.Severity&7)<<attrSeverity
 	if f.Test {
@@ -112,7 +116,7 @@ func (f *FindingFilter) matches(attributes uint64) bool {
 
 // Finding returns the finding with that id; nil unless it is Present.
 func (c findings) Finding(id string) (*Finding, Presence) {
-	return findEntity[*Finding](c.core, kindFinding, id)
+	return Get[Finding](c, id)
 }
 
 // FindingIDs returns the ids of the findings that a filter selects, newest first, at most MaxFindings. It decodes only

@@ -163,7 +163,7 @@ var ErrFindingChanged = errors.New("the finding was changed meanwhile: read it a
 // UpdateFinding applies what a person changes of a finding. The origin of ctx is the person or the key. It returns an
 // *InvalidError, a *FindingStatusError, ErrFindingChanged or ErrNotFound.
 func (c findings) UpdateFinding(ctx context.Context, id string, u FindingUpdate) (*Finding, error) {
-	return updateEntity(ctx, c.core, kindFinding, id, func(f *Finding) error {
+	return Update(ctx, c, id, func(f *Finding) error {
 		was := *f
 		err := u.apply(f, c.Now().UTC())
 		unchanged := err == nil && sameJSON(&was, f)

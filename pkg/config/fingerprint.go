@@ -30,7 +30,7 @@ func (c findings) KeyByFingerprint(fingerprint string) *Key {
 		}
 		c.keyIndex.Store(index)
 	}
-	k, _ := findEntity[*Key](c.core, kindKey, index.byFingerprint[fingerprint])
+	k, _ := Get[Key](c, index.byFingerprint[fingerprint])
 	return k
 }
 
@@ -109,13 +109,9 @@ func (c *core) recordKeyUses(ctx context.Context) error {
 // recordKeyUse sets the fingerprint of a key, or that a browser has sent it.
 func (c *core) recordKeyUse(ctx context.Context, u usedKey) error {
 	if u.fromBrowser {
-		_, _, err := c.change(ctx, kindKey, u.id, isExempt, func(old value) (value, error) {
-			k := *old.(*Key)
-			if k.UsedFromBrowser {
-				return nil, nil
-			}
+		_, _, err := update(ctx, c, u.id, func(k *Key) error {
 			k.UsedFromBrowser = true
-			return &k, nil
+			return nil
 		})
 		return err
 	}
@@ -124,13 +120,9 @@ func (c *core) recordKeyUse(ctx context.Context, u usedKey) error {
 	if err != nil {
 		return err
 	}
-	_, _, err = c.change(ctx, kindKey, u.id, isExempt, func(old value) (value, error) {
-		k := *old.(*Key)
-		if k.Fingerprint == fingerprint {
-			return nil, nil
-		}
+	_, _, err = update(ctx, c, u.id, func(k *Key) error {
 		k.Fingerprint = fingerprint
-		return &k, nil
+		return nil
 	})
 	if err == nil {
 		c.fingerprintedKeys.Store(u.id, secret)

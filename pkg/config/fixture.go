@@ -51,86 +51,42 @@ var (
 	ErrFixturesFull = fmt.Errorf("the room of %d MiB for fixtures is full", MaxFixturesBytes>>20)
 )
 
-// hasEnded reports whether a fixture has expired, or the payload of its event was erased: whoever asks for that means
-// its copies too.
-func (c *core) hasEnded(f *Fixture) bool {
-	ev, err := id.Parse(id.Event, f.Event)
-	return !f.ExpiresAt.After(c.now()) || err == nil && !c.erasedAt(ev).IsZero()
+// endsAt: at once when the payload of its event was erased, because whoever asks for that means its copies too.
+func (f *Fixture) endsAt(c *core) time.Time {
+	if ev, err := id.Parse(id.Event, f.Event); err == nil && !c.erasedAt(ev).IsZero() {
+		return time.Time{}
+	}
+	return f.ExpiresAt
 }
 
 // Fixture returns the fixture with that id; nil unless it is Present. One that has expired, or whose event was erased,
 // is Deleted.
-func (c fixtures) Fixture(id string) (*Fixture, Presence) {
-	f, presence := findEntity[*Fixture](c.core, kindFixture, id)
-	if f != nil && c.hasEnded(f) {
-		return nil, Deleted
-	}
-	return f, presence
-}
+func (c fixtures) Fixture(id string) (*Fixture, Presence) { return Get[Fixture](c, id) }
 
-// Fixtures returns at most limit fixtures of an account that have not expired, newest first, created before the one
-// with beforeSeq (0 = from the newest), and whether there are more.
+// Fixtures returns a page of the fixtures of an account that have not expired; see List.
 func (c fixtures) Fixtures(account string, beforeSeq int64, limit int) ([]*Fixture, bool) {
-	return listEntities(c.core, kindFixture, account, beforeSeq, limit, func(f *Fixture) bool {
-		return !c.hasEnded(f)
-	})
+	return List[Fixture](c, account, beforeSeq, limit, nil)
 }
 
-// CreateFixture creates a fixture. Account, times and version are set where they are empty. It returns ErrConflict when
-// the id exists.
+// CreateFixture creates a fixture; see Create.
 func (c fixtures) CreateFixture(ctx context.Context, f *Fixture) (*Fixture, error) {
-	filled := *f
-	filled.Version = 1
-	return addEntity(ctx, c.core, kindFixture, &filled)
+	return Create(ctx, c, f)
 }
 
-// UpdateFixture changes a fixture that has not expired; see updateEntity.
+// UpdateFixture changes a fixture that has not expired; see Update.
 func (c fixtures) UpdateFixture(ctx context.Context, id string, change func(*Fixture) error) (*Fixture, error) {
-	before, res, err := c.change(ctx, kindFixture, id, isExempt, func(old value) (value, error) {
-		was := old.(*Fixture)
-		if c.hasEnded(was) {
-			return nil, fmt.Errorf("change %s, which has expired or whose event was erased: %w", id, ErrNotFound)
-		}
-		next, err := changedEntity(c.core, kindFixture, was, func(f *Fixture) error {
-			err := change(f)
-			f.Version = was.Version
-			return err
-		})
-		if f, changed := next.(*Fixture); changed && err == nil {
-			f.Version++
-		}
-		return next, err
-	})
-	if err != nil {
-		return nil, err
-	}
-	if res.Entity != before {
-		c.WaitForPeers(ctx, res)
-	}
-	return c.value(res.Entity).(*Fixture), nil
+	return Update(ctx, c, id, change)
 }
 
 // DeleteFixture deletes a fixture.
 func (c fixtures) DeleteFixture(ctx context.Context, id string) error {
-	res, err := c.Delete(ctx, kindFixture, id, 0)
-	if err == nil {
-		c.WaitForPeers(ctx, res)
-	}
-	return err
+	return Delete[Fixture](ctx, c, id)
 }
 
-// sweepFixtures removes the fixtures that have expired, or whose events were erased.
-func (c *core) sweepFixtures(ctx context.Context) error {
-	for e := range c.View().NewestFirst(kindFixture, 0) {
-		if !c.hasEnded(c.value(e).(*Fixture)) {
-			continue
-		}
-		if err := c.ForgetIfUnchanged(ctx, kindFixture, e.ID, e.Rev); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+func (f *Fixture) version() *int { return &f.Version }
+
+// restricts: no node acts on a fixture.
+func (f *Fixture) restricts(value) bool { return false }
 
 func (f *Fixture) validate() error {
 	content, err := fixture.Unpack(f.Content)

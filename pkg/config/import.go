@@ -166,7 +166,7 @@ func (im *importing) read(from io.Reader) (err error) {
 			return fmt.Errorf("%w: %w", ErrInvalidExport, err)
 		}
 		if err := validate(v, im.options.CheckURL); err != nil {
-			return fmt.Errorf("%w: %s %.100s: %w", ErrInvalidExport, name, v.entityID(), err)
+			return fmt.Errorf("%w: %s %.100s: %w", ErrInvalidExport, name, idOf(v), err)
 		}
 		if a, ok := v.(*Account); ok {
 			if im.account != nil {
@@ -181,21 +181,21 @@ func (im *importing) read(from io.Reader) (err error) {
 			im.fitPartitions(v)
 			v.Paused = v.Paused || im.options.Paused
 		case *Key: // one that was revoked since the export stays revoked
-			if k, _ := findEntity[*Key](im.core, kindKey, v.ID); k != nil && v.RevokedAt.IsZero() {
+			if k, _ := Get[Key](im, v.ID); k != nil && v.RevokedAt.IsZero() {
 				v.RevokedAt = k.RevokedAt
 			}
 		case *User: // sessions that were ended since the export stay ended
-			if u, _ := findEntity[*User](im.core, kindUser, v.ID); u != nil {
+			if u, _ := Get[User](im, v.ID); u != nil {
 				v.keepEnded(u)
 			}
 		}
 		if raw, err = json.Marshal(v); err != nil { // as validated: without unknown members
-			return fmt.Errorf("encode %s %s: %w", name, v.entityID(), err)
+			return fmt.Errorf("encode %s %s: %w", name, idOf(v), err)
 		}
 		if len(raw) > conflog.MaxEntityBytes {
-			return fmt.Errorf("%w: %s %.100s: %w", ErrInvalidExport, name, v.entityID(), ErrEntityTooLarge)
+			return fmt.Errorf("%w: %s %.100s: %w", ErrInvalidExport, name, idOf(v), ErrEntityTooLarge)
 		}
-		return im.addEntity(k, v.entityID(), raw)
+		return im.addEntity(k, idOf(v), raw)
 	})
 	if err == nil && (im.account == nil || im.account.ID != im.head.Account) {
 		err = fmt.Errorf("%w: the account that its header names is missing", ErrInvalidExport)

@@ -69,28 +69,22 @@ func (c keys) CreateKey(ctx context.Context, n NewKey) (text string, k *Key, err
 		derived := sha256.Sum256([]byte("key of nonce " + key.Account + " " + n.Nonce))
 		key.ID = id.ID(derived[:16]).Text(id.Key)
 	}
-	res, err := c.create(ctx, kindKey, key)
+	created, err := Create(ctx, c, key)
 	if n.Nonce != "" && errors.Is(err, ErrConflict) { // this node has applied the record of the earlier call
-		if earlier, _ := findEntity[*Key](c.core, kindKey, key.ID); earlier != nil {
+		if earlier, _ := Get[Key](c, key.ID); earlier != nil {
 			return "", earlier, ErrAlreadyCreated
 		}
 	}
 	if err != nil {
 		return "", nil, err
 	}
-	c.WaitForPeers(ctx, res)
-	return text, c.key(res.Entity), nil
+	return text, created, nil
 }
 
 // Keys returns the API keys of an account, newest first, revoked and expired keys included.
 func (c keys) Keys(account string) []*Key {
-	var keys []*Key
-	for e := range c.View().NewestFirst(kindKey, 0) {
-		if k := c.key(e); k.Account == account {
-			keys = append(keys, k)
-		}
-	}
-	return keys
+	all, _ := List[Key](c, account, 0, unlimited, nil)
+	return all
 }
 
 // Authenticate returns the API key with that text. It returns ErrInvalidKey when the key is unknown, revoked, expired,
@@ -158,21 +152,16 @@ func isSet(c *core, k *Key) bool {
 // RevokeKey revokes a key for good. When it returns nil, every node rejects the key. Revoking a revoked key waits in
 // the same way, so that a client can repeat the call after a lost answer.
 func (c keys) RevokeKey(ctx context.Context, key string) error {
-	before, res, err := c.change(ctx, kindKey, key, isExempt, func(old value) (value, error) {
-		k := *old.(*Key)
-		if !k.RevokedAt.IsZero() {
-			return nil, nil
+	_, err := updateEverywhere(ctx, c.core, key, func(k *Key) error {
+		if k.RevokedAt.IsZero() {
+			k.RevokedAt = c.now().UTC()
 		}
-		k.RevokedAt = c.now().UTC()
-		return &k, nil
+		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("revoke key: %w", err)
 	}
-	if before == res.Entity {
-		res = c.CurrentPosition()
-	}
-	return c.Barrier(ctx, res)
+	return nil
 }
 
 // ensureBootstrapKeys creates the keys of the environment that have no entity yet. A revoked key keeps its entity, so
@@ -187,7 +176,7 @@ func (c *core) ensureBootstrapKeys(ctx context.Context) error {
 			continue
 		}
 		derived := sha256.Sum256(append([]byte("bootstrap key "), hash[:]...))
-		_, err := c.create(ctx, kindKey, &Key{
+		_, err := c.insert(ctx, &Key{
 			ID: id.ID(derived[:16]).Text(id.Key), Account: c.Account().ID, Name: b.name, Scope: b.scope,
 			Hash: hash[:], Last4: apikey.Last4(b.text), CreatedAt: c.now().UTC(), Bootstrap: true,
 		})

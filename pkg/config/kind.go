@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/eventrelay/relay/pkg/conflog"
 )
@@ -41,90 +42,127 @@ type kindInfo struct {
 	conflog.KindInfo
 	empty        func() value // returns a value to decode into
 	exported     bool         // part of an export: configuration, not remembered requests
-	holdsSecrets bool         // values may hold sealed secrets; eachSealed finds them
+	holdsSecrets bool         // values may hold sealed secrets; value.eachSealed finds them
+	needsHash    bool         // every value has value.hashed
+	expires      expiry       // whether value.endsAt counts
 }
+
+// expiry says how the entities of a kind expire.
+type expiry uint8
+
+const (
+	never      expiry = iota
+	inOrder           // in about the order of their creation: the sweep ends at the first that has not expired
+	inAnyOrder        // one that has expired counts as deleted before it is removed
+)
 
 // kindTable has every kind.
 var kindTable = [kinds]kindInfo{
 	// registered by the log itself
-	kindLog: {conflog.KindInfo{Name: "log"}, func() value { return &LogSecret{} }, false, true},
-	kindAccount: {info("account", conflog.AuditAll, conflog.Bounds{Singleton: true}), func() value {
-		return &Account{}
-	}, true, false},
+	kindLog: {KindInfo: conflog.KindInfo{Name: "log"}, empty: func() value { return &LogSecret{} }, holdsSecrets: true},
+	kindAccount: {
+		KindInfo: info("account", conflog.AuditAll, conflog.Bounds{Singleton: true}),
+		empty:    func() value { return &Account{} }, exported: true,
+	},
 	kindEndpoint: {
-		info("endpoint", conflog.AuditAll, conflog.Bounds{MaxCount: MaxEndpoints, ErrCount: ErrTooManyEndpoints}),
-		func() value { return &Endpoint{} }, true, true},
-	kindKey: {info("key", conflog.AuditAll, conflog.Bounds{}), func() value { return &Key{} }, true, false},
+		KindInfo: info("endpoint", conflog.AuditAll,
+			conflog.Bounds{MaxCount: MaxEndpoints, ErrCount: ErrTooManyEndpoints}),
+		empty: func() value { return &Endpoint{} }, exported: true, holdsSecrets: true, needsHash: true,
+	},
+	kindKey: {
+		KindInfo: info("key", conflog.AuditAll, conflog.Bounds{}),
+		empty:    func() value { return &Key{} }, exported: true, needsHash: true,
+	},
 	// Creating and cancelling a run is audited; its progress is not.
-	kindRun: {info("run", conflog.AuditRequested, conflog.Bounds{AllowGrowthWhenFull: true}), func() value {
-		return &Run{}
-	}, false, false},
-	kindAnswer: {info("answer", conflog.AuditNone,
-		conflog.Bounds{MaxBytes: MaxAnswersBytes, ReservedBytes: answersReserve, ErrBytes: ErrAnswersFull}), func() value {
-		return &Answer{}
-	}, false, true},
-	kindRecovery: {info("recovery", conflog.AuditRequested,
-		conflog.Bounds{MaxCount: MaxRecoveries, ErrCount: ErrRecoveryHistoryFull, AllowGrowthWhenFull: true}), func() value {
-		return &Recovery{}
-	}, true, false},
-	kindAlertSettings: {info("alert_settings", conflog.AuditAll, conflog.Bounds{}), func() value {
-		return &AlertSettings{}
-	}, true, true},
+	kindRun: {
+		KindInfo: info("run", conflog.AuditRequested, conflog.Bounds{AllowGrowthWhenFull: true}),
+		empty:    func() value { return &Run{} },
+		expires:  inOrder,
+	},
+	kindAnswer: {
+		KindInfo: info("answer", conflog.AuditNone,
+			conflog.Bounds{MaxBytes: MaxAnswersBytes, ReservedBytes: answersReserve, ErrBytes: ErrAnswersFull}),
+		empty: func() value { return &Answer{} }, holdsSecrets: true,
+		expires: inOrder,
+	},
+	kindRecovery: {
+		KindInfo: info("recovery", conflog.AuditRequested,
+			conflog.Bounds{MaxCount: MaxRecoveries, ErrCount: ErrRecoveryHistoryFull, AllowGrowthWhenFull: true}),
+		empty: func() value { return &Recovery{} }, exported: true,
+	},
+	kindAlertSettings: {
+		KindInfo: info("alert_settings", conflog.AuditAll, conflog.Bounds{}),
+		empty:    func() value { return &AlertSettings{} }, exported: true, holdsSecrets: true,
+	},
 	// Alerts are small, and alerting must work when the configuration is full.
 	kindAlert: {
-		info("alert", conflog.AuditNone, conflog.Bounds{MaxCount: maxAlerts, ErrCount: ErrStateFull, AllowWhenFull: true}),
-		func() value { return &Alert{} }, true, false},
+		KindInfo: info("alert", conflog.AuditNone,
+			conflog.Bounds{MaxCount: maxAlerts, ErrCount: ErrStateFull, AllowWhenFull: true}),
+		empty: func() value { return &Alert{} }, exported: true,
+	},
 	kindUser: {
-		info("user", conflog.AuditAll, conflog.Bounds{MaxCount: MaxUsers, ErrCount: ErrTooManyUsers}),
-		func() value { return &User{} }, true, false},
-	kindServiceSecret: {info("service_secret", conflog.AuditAll, conflog.Bounds{}), func() value {
-		return &ServiceSecret{}
-	}, true, true},
+		KindInfo: info("user", conflog.AuditAll, conflog.Bounds{MaxCount: MaxUsers, ErrCount: ErrTooManyUsers}),
+		empty:    func() value { return &User{} }, exported: true,
+	},
 	// Erasures are small, and must always be possible.
-	kindErasure: {info("erasure", conflog.AuditCreateDelete,
-		conflog.Bounds{MaxCount: MaxErasures, ErrCount: ErrTooManyErasures, AllowWhenFull: true, AllowWhenOutboxFull: true}),
-		func() value {
-			return &Erasure{}
-		}, true, false},
-
-	kindDrain: {
-		info("drain", conflog.AuditAll, conflog.Bounds{MaxCount: MaxDrains, ErrCount: ErrTooManyDrains}),
-		func() value { return &Drain{} }, true, true},
-
-	kindSettings: {info("settings", conflog.AuditAll, conflog.Bounds{}), func() value { return &Settings{} }, true, false},
+	kindErasure: {
+		KindInfo: info("erasure", conflog.AuditCreateDelete,
+			conflog.Bounds{MaxCount: MaxErasures, ErrCount: ErrTooManyErasures, AllowWhenFull: true, AllowWhenOutboxFull: true}),
+		empty: func() value { return &Erasure{} }, exported: true, expires: inOrder,
+	},
+	kindSettings: {
+		KindInfo: info("settings", conflog.AuditAll, conflog.Bounds{}),
+		empty:    func() value { return &Settings{} }, exported: true,
+	},
+	kindServiceSecret: {
+		KindInfo: info("service_secret", conflog.AuditAll, conflog.Bounds{}),
+		empty:    func() value { return &ServiceSecret{} }, exported: true, holdsSecrets: true,
+	},
 	// Changes that the service makes by itself are not audited. A finding can always be moved: it grows by a few bytes.
 	kindFinding: {
-		info("finding", conflog.AuditRequested, conflog.Bounds{
-			MaxCount: MaxFindings, ErrCount: ErrTooManyFindings, AllowGrowthWhenFull: true,
-			MaxPending: MaxOutstandingFindings, ErrPending: ErrTooManyFindings}),
-		func() value { return &Finding{} }, true, false},
+		KindInfo: info("finding", conflog.AuditRequested,
+			conflog.Bounds{MaxCount: MaxFindings, ErrCount: ErrTooManyFindings, AllowGrowthWhenFull: true,
+				MaxPending: MaxOutstandingFindings, ErrPending: ErrTooManyFindings}),
+		empty: func() value { return &Finding{} }, exported: true,
+	},
+	kindDrain: {
+		KindInfo: info("drain", conflog.AuditAll, conflog.Bounds{MaxCount: MaxDrains, ErrCount: ErrTooManyDrains}),
+		empty:    func() value { return &Drain{} }, exported: true, holdsSecrets: true, needsHash: true,
+	},
 	kindDSN: {
-		info("dsn", conflog.AuditAll, conflog.Bounds{MaxCount: MaxDSNs, ErrCount: ErrTooManyDSNs}),
-		func() value { return &DSN{} }, true, true},
+		KindInfo: info("dsn", conflog.AuditAll, conflog.Bounds{MaxCount: MaxDSNs, ErrCount: ErrTooManyDSNs}),
+		empty:    func() value { return &DSN{} }, exported: true, holdsSecrets: true, needsHash: true,
+	},
 	// The daily checks are not audited, and must be possible when the configuration is full: a domain may expire.
 	kindDomain: {
-		info("domain", conflog.AuditRequested, conflog.Bounds{
-			MaxCount: MaxDomains, ErrCount: ErrTooManyDomains, AllowGrowthWhenFull: true}),
-		func() value { return &Domain{} }, true, false},
+		KindInfo: info("domain", conflog.AuditRequested,
+			conflog.Bounds{MaxCount: MaxDomains, ErrCount: ErrTooManyDomains, AllowGrowthWhenFull: true}),
+		empty: func() value { return &Domain{} }, exported: true, needsHash: true,
+	},
 	kindScan: {
-		info("scan", conflog.AuditRequested, conflog.Bounds{
-			MaxCount: maxScans, ErrCount: ErrTooManyScans, AllowGrowthWhenFull: true}),
-		func() value { return &Scan{} }, true, false},
+		KindInfo: info("scan", conflog.AuditRequested,
+			conflog.Bounds{MaxCount: maxScans, ErrCount: ErrTooManyScans, AllowGrowthWhenFull: true}),
+		empty: func() value { return &Scan{} }, exported: true,
+	},
 	// That it was tripped is not audited, and must be recorded when the configuration is full.
 	kindTripwire: {
-		info("tripwire", conflog.AuditRequested, conflog.Bounds{
+		KindInfo: info("tripwire", conflog.AuditRequested, conflog.Bounds{
 			MaxCount: MaxDomains * MaxTripwires, ErrCount: ErrTooManyTripwires, AllowGrowthWhenFull: true}),
-		func() value { return &Tripwire{} }, true, false},
+		empty: func() value { return &Tripwire{} }, exported: true, needsHash: true,
+	},
 	// The end of an act, which a node may record by itself, is not audited: the change that it made is.
 	kindAct: {
-		info("act", conflog.AuditRequested, conflog.Bounds{MaxCount: MaxActs, ErrCount: ErrTooManyActs,
-			AllowGrowthWhenFull: true}),
-		func() value { return &Act{} }, false, false},
+		KindInfo: info("act", conflog.AuditRequested,
+			conflog.Bounds{MaxCount: MaxActs, ErrCount: ErrTooManyActs, AllowGrowthWhenFull: true}),
+		empty:   func() value { return &Act{} },
+		expires: inOrder,
+	},
 	// Removing expired fixtures is not audited: their creation says when they expire.
 	kindFixture: {
-		info("fixture", conflog.AuditRequested, conflog.Bounds{MaxCount: MaxFixtures, ErrCount: ErrTooManyFixtures,
+		KindInfo: info("fixture", conflog.AuditRequested, conflog.Bounds{MaxCount: MaxFixtures, ErrCount: ErrTooManyFixtures,
 			MaxBytes: MaxFixturesBytes, ErrBytes: ErrFixturesFull}),
-		func() value { return &Fixture{} }, true, false},
+		empty: func() value { return &Fixture{} }, exported: true, expires: inAnyOrder,
+	},
 }
 
 // info returns the description of a kind that exists at level 1.
@@ -140,43 +178,118 @@ func registeredKinds() (all []conflog.KindInfo) {
 	return all
 }
 
-// value is the decoded value of an entity: *Account, *Endpoint, *Key, *LogSecret, or a type with a Meta.
+// value is the decoded value of an entity. Meta and plain have the methods of a kind without specialties; a kind has
+// those in which it differs.
 type value interface {
-	entityID() string
-	// secretHash returns the SHA-256 by which the entity is found, unique within its kind; nil = none.
-	secretHash() []byte
+	kind() kind
+	common() commonFields
+	// hashed returns the hash by which the entity is found, unique within its kind, and the secret that it is of.
+	hashed() hashedSecret
+	// formerHash returns a second hash by which the entity is found; nil = none.
+	formerHash() []byte
+	// eachSealed calls f with every secret of the value, and with the entity and field under which it is sealed. f may
+	// change the secret in the value. The secret may be empty: not set.
+	eachSealed(f func(entity, field string, s *Sealed))
+	// version returns the number of the value's changes, from 1, which the functions of entity.go count; nil: they do not.
+	version() *int
+	// derive sets the fields that follow from others, or that an update keeps. was is the value before; nil: it is new.
+	derive(c *core, was value) error
+	// restricts reports whether replacing the value by next stops something: a change that does so returns only when no
+	// node acts on the value any more. next is nil for a deletion.
+	restricts(next value) bool
+	// onlyRestricts reports whether replacing the value by next only restricts or revokes something, so that it is
+	// allowed when a bound is reached. Such a change may enlarge an entity by a few bytes, once.
+	onlyRestricts(next value) bool
+	// endsAt returns when the value expires and is removed; see kindInfo.expires.
+	endsAt(c *core) time.Time
+	// isPending reports whether the value has unfinished work, so that those that have can be listed often.
+	isPending() bool
+	// attributes are conflog.Index.Attributes.
+	attributes() uint64
+	// madeAtStart reports whether a node created the entity by itself at its start.
+	madeAtStart() bool
+	// validate validates a value of an import, and sets members that the service never leaves empty.
+	validate() error
 }
 
-func (a *Account) entityID() string    { return a.ID }
-func (a *Account) secretHash() []byte  { return nil }
-func (k *Key) entityID() string        { return k.ID }
-func (k *Key) secretHash() []byte      { return k.Hash }
-func (e *Endpoint) entityID() string   { return e.ID }
-func (e *Endpoint) secretHash() []byte { return e.TokenHash }
+// hashedSecret is a hash and, if the hash follows from a sealed secret of the value, that secret and its field.
+type hashedSecret struct {
+	hash   *[]byte // SHA-256; nil: the value has none
+	field  string  // empty: the kind sets the hash by itself
+	sealed Sealed
+}
+
+// plain has the methods of a value without specialties.
+type plain struct{}
+
+func (*plain) hashed() hashedSecret                    { return hashedSecret{} }
+func (*plain) formerHash() []byte                      { return nil }
+func (*plain) eachSealed(func(_, _ string, _ *Sealed)) {}
+func (*plain) version() *int                           { return nil }
+func (*plain) derive(*core, value) error               { return nil }
+func (*plain) restricts(next value) bool               { return next == nil }
+func (*plain) onlyRestricts(value) bool                { return false }
+func (*plain) endsAt(*core) time.Time                  { return time.Time{} }
+func (*plain) isPending() bool                         { return false }
+func (*plain) attributes() uint64                      { return 0 }
+func (*plain) madeAtStart() bool                       { return false }
+func (*plain) validate() error                         { return nil }
+
+func (*LogSecret) kind() kind     { return kindLog }
+func (*Account) kind() kind       { return kindAccount }
+func (*Endpoint) kind() kind      { return kindEndpoint }
+func (*Key) kind() kind           { return kindKey }
+func (*Run) kind() kind           { return kindRun }
+func (*Answer) kind() kind        { return kindAnswer }
+func (*Recovery) kind() kind      { return kindRecovery }
+func (*AlertSettings) kind() kind { return kindAlertSettings }
+func (*Alert) kind() kind         { return kindAlert }
+func (*User) kind() kind          { return kindUser }
+func (*Erasure) kind() kind       { return kindErasure }
+func (*Settings) kind() kind      { return kindSettings }
+func (*ServiceSecret) kind() kind { return kindServiceSecret }
+func (*Finding) kind() kind       { return kindFinding }
+func (*Drain) kind() kind         { return kindDrain }
+func (*DSN) kind() kind           { return kindDSN }
+func (*Domain) kind() kind        { return kindDomain }
+func (*Scan) kind() kind          { return kindScan }
+func (*Tripwire) kind() kind      { return kindTripwire }
+func (*Act) kind() kind           { return kindAct }
+func (*Fixture) kind() kind       { return kindFixture }
 
 // LogSecret is the value of the first record of the configuration log, which pkg/conflog creates. The secret is sealed.
 type LogSecret struct {
+	plain
 	ID     string `json:"id"`
 	Secret Sealed `json:"secret"`
 }
 
-func (l *LogSecret) entityID() string   { return l.ID }
-func (l *LogSecret) secretHash() []byte { return nil }
+func (l *LogSecret) common() commonFields { return commonFields{id: &l.ID} }
+
+func (l *LogSecret) eachSealed(f func(entity, field string, s *Sealed)) {
+	f(l.ID, FieldLogSecret, &l.Secret)
+}
 
 // decodeValue decodes a value and checks the length of its hash, on which apply relies.
 func decodeValue(k kind, b []byte) (value, error) {
-	v := kindTable[k].empty()
+	info := &kindTable[k]
+	v := info.empty()
 	if err := json.Unmarshal(b, v); err != nil {
-		return nil, fmt.Errorf("decode %s: %w", kindTable[k].Name, err)
+		return nil, fmt.Errorf("decode %s: %w", info.Name, err)
 	}
-	h := v.secretHash()
-	needed := k == kindEndpoint || k == kindKey || k == kindDrain || k == kindDomain || k == kindDSN ||
-		k == kindTripwire
-	if len(h) != conflog.HashLen && (needed || len(h) > 0) {
-		return nil, fmt.Errorf("decode %s: hash of %d bytes", kindTable[k].Name, len(h))
+	if h := hashOfValue(v); len(h) != conflog.HashLen && (info.needsHash || len(h) > 0) {
+		return nil, fmt.Errorf("decode %s: hash of %d bytes", info.Name, len(h))
 	}
 	if u, ok := v.(*User); ok {
 		u.Scope = cmp.Or(u.Scope, ReadWrite)
 	}
 	return v, nil
+}
+
+// hashOfValue returns the hash by which an entity is found; nil = none.
+func hashOfValue(v value) []byte {
+	if hash := v.hashed().hash; hash != nil {
+		return *hash
+	}
+	return nil
 }

@@ -103,7 +103,7 @@ func TestUnknownMembersSurvive(t *testing.T) {
 			} else if _, err := n.Create(t.Context(), k, name, raw); err != nil {
 				t.Fatal(err)
 			}
-			_, w, err := n.change(t.Context(), k, name, alwaysExempt, func(old value) (value, error) {
+			_, w, err := n.replace(t.Context(), k, name, func(old value) (value, error) {
 				again, err := decodeValue(k, mustJSON(t, old))
 				for _, at := range []string{"CreatedAt"} {
 					f := reflect.ValueOf(again).Elem().FieldByName(at)

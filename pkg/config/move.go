@@ -2,7 +2,6 @@ package config
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -74,19 +73,12 @@ func (e *Endpoint) setPartition(to int32) {
 
 // move changes members that ordinary updates must not change, and waits until every node has applied the change.
 func (c endpoints) move(ctx context.Context, endpoint string, change func(*Endpoint) error) (*Endpoint, error) {
-	_, res, err := c.change(ctx, kindEndpoint, endpoint, isExempt, func(old value) (value, error) {
-		raw, err := json.Marshal(old)
+	_, res, err := c.replace(ctx, kindEndpoint, endpoint, func(old value) (value, error) {
+		e, err := copyOf(old.(*Endpoint))
 		if err != nil {
-			return nil, fmt.Errorf("encode endpoint %s: %w", endpoint, err)
-		}
-		var e Endpoint
-		if err := json.Unmarshal(raw, &e); err != nil {
-			return nil, fmt.Errorf("copy endpoint %s: %w", endpoint, err)
-		}
-		if err := change(&e); err != nil {
 			return nil, err
 		}
-		return &e, nil
+		return e, change(e)
 	})
 	if err != nil {
 		return nil, err

@@ -23,7 +23,7 @@ func (c *core) Account() *Account {
 
 // Endpoint returns the endpoint with that id; nil unless it is Present.
 func (c endpoints) Endpoint(id string) (*Endpoint, Presence) {
-	return findEntity[*Endpoint](c.core, kindEndpoint, id)
+	return Get[Endpoint](c, id)
 }
 
 // HasHadEndpoints reports whether there is an endpoint, or was one in the last 60 days. False before Ready.

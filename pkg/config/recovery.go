@@ -3,6 +3,8 @@ package config
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/eventrelay/relay/pkg/event"
@@ -146,21 +148,15 @@ func (c CanaryResult) End() int { return c.From + c.Total }
 // Contains reports whether an item is one of the canary.
 func (c CanaryResult) Contains(seq int) bool { return c.From <= seq && seq < c.End() }
 
-// isPending reports whether a value has unfinished work, so that those that have can be listed often: recovery jobs
-// that are not settled, alerts with messages to send, findings on which somebody still has to act, and acts on which
-// nobody has decided.
-func isPending(v value) bool {
-	switch v := v.(type) {
-	case *Recovery:
-		return !v.State.Ended() || !v.Settled
-	case *Alert:
-		return len(v.Notices) > 0
-	case *Finding:
-		return v.Status.Outstanding()
-	case *Act:
-		return v.State == ActPending
+// isPending: it is not settled.
+func (j *Recovery) isPending() bool { return !j.State.Ended() || !j.Settled }
+
+func (j *Recovery) validate() error {
+	if !slices.Contains(RecoveryStates(), j.State) {
+		return fmt.Errorf("state %.100q is unknown", j.State)
 	}
-	return false
+	return errors.Join(requireRange("rate_per_second", j.RatePerSecond, 1, 100),
+		requireRange("destinations", len(j.Destinations), 0, maxDestinations))
 }
 
 // End sets a final state; a job that has ended stays as it is.
@@ -195,14 +191,14 @@ func (j *Recovery) Overlaps(other *Recovery) bool {
 
 // Recovery returns the recovery job with that id; nil unless it is Present.
 func (c recoveries) Recovery(id string) (*Recovery, Presence) {
-	return findEntity[*Recovery](c.core, kindRecovery, id)
+	return Get[Recovery](c, id)
 }
 
 // Recoveries returns at most limit recovery jobs of an account, newest first: those for which keep returns true,
 // created before the one with beforeSeq (0 = from the newest), and whether there are more.
 func (c recoveries) Recoveries(account string, beforeSeq int64, limit int, keep func(*Recovery) bool) (
 	[]*Recovery, bool) {
-	return listEntities(c.core, kindRecovery, account, beforeSeq, limit, keep)
+	return List(c, account, beforeSeq, limit, keep)
 }
 
 // AddRecovery creates a recovery job.
@@ -216,7 +212,7 @@ func (c recoveries) AddRecovery(ctx context.Context, j *Recovery) (*Recovery, er
 	if open >= maxOpenRecoveries {
 		return nil, ErrTooManyOpenRecoveries
 	}
-	return addEntity(ctx, c.core, kindRecovery, j)
+	return Create(ctx, c, j)
 }
 
 // AwaitingApproval returns the number of recovery jobs that wait for approval.
@@ -229,9 +225,9 @@ func (c recoveries) AwaitingApproval(account string) (n int) {
 	return n
 }
 
-// UpdateRecovery changes a recovery job; see updateEntity.
+// UpdateRecovery changes a recovery job; see Update.
 func (c recoveries) UpdateRecovery(ctx context.Context, id string, change func(*Recovery) error) (*Recovery, error) {
-	return updateEntity(ctx, c.core, kindRecovery, id, change)
+	return Update(ctx, c, id, change)
 }
 
 // ForgetRecovery removes a recovery job after RecoveryRetention.

@@ -39,7 +39,7 @@ func TestRecoveriesChanged(t *testing.T) {
 	expectSignal("a new job", true, func() {
 		must(errOf(n.AddRecovery(ctx, &Recovery{Meta: Meta{ID: "rec_1"}, State: RecoveryPreparing})))
 	})
-	expectSignal("a run", false, func() { must(errOf(addEntity(ctx, n.core, kindRun, &Run{Meta: Meta{ID: "run_1"}}))) })
+	expectSignal("a run", false, func() { must(errOf(Create(ctx, n, &Run{Meta: Meta{ID: "run_1"}}))) })
 	expectSignal("a change", true, func() {
 		must(errOf(n.UpdateRecovery(ctx, "rec_1", func(j *Recovery) error { j.State = RecoveryReady; return nil })))
 	})
@@ -92,8 +92,7 @@ func TestUnsettledRecoveries(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range maxOpenRecoveries - 2 {
 		all.Go(func() {
-			if _, err := addEntity(ctx, n.core, kindRecovery,
-				&Recovery{Meta: Meta{ID: fmt.Sprint("rec_x", i)}, State: RecoveryReady}); err != nil {
+			if _, err := Create(ctx, n, &Recovery{Meta: Meta{ID: fmt.Sprint("rec_x", i)}, State: RecoveryReady}); err != nil {
 				t.Error(err)
 			}
 		})

@@ -2,7 +2,6 @@ package config
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -126,10 +125,6 @@ func (c documents) SecretsByMasterKey() (map[string]int, error) {
 	return n, err
 }
 
-// alwaysExempt allows rewrapping when a bound is reached: it adds only the few bytes by which one key's name is longer
-// than another's.
-func alwaysExempt(_, _ value) bool { return true }
-
 // rewrapAll seals the secrets of the entities again, and returns the ids of entities whose secrets cannot be opened.
 func (c documents) rewrapAll(
 	ctx context.Context, found []*conflog.Entity, total *RewrapProgress, progress func(RewrapProgress)) (
@@ -140,11 +135,18 @@ func (c documents) rewrapAll(
 	for _, e := range found {
 		group.Go(func() error {
 			n := 0
-			_, _, err := c.change(ctx, e.Kind, e.ID, alwaysExempt, func(old value) (value, error) {
-				var v value
-				var err error
-				v, n, err = c.reseal(e.Kind, old)
-				return v, err
+			_, _, err := c.Change(ctx, e.Kind, e.ID, func(old *conflog.Entity) (conflog.NewValue, error) {
+				was := c.value(old)
+				v, err := copyOf(was)
+				if err == nil {
+					n, err = c.reseal(v)
+				}
+				if err != nil || n == 0 {
+					return conflog.NewValue{}, err
+				}
+				raw, err := c.encode(old, was, v)
+				// It adds only the few bytes by which one key's name is longer than another's.
+				return conflog.NewValue{Value: raw, Exempt: true}, err
 			})
 			mu.Lock()
 			defer mu.Unlock()
@@ -165,18 +167,8 @@ func (c documents) rewrapAll(
 	return unopened, err
 }
 
-// reseal returns a copy of a value with every secret under the first key, and the number of secrets changed; nil when
-// none was.
-func (c documents) reseal(k kind, old value) (value, int, error) {
-	raw, err := json.Marshal(old)
-	if err != nil {
-		return nil, 0, fmt.Errorf("encode %s: %w", old.entityID(), err)
-	}
-	v, err := decodeValue(k, raw)
-	if err != nil {
-		return nil, 0, err
-	}
-	n := 0
+// reseal seals every secret of a value with the first key, and returns the number of secrets changed.
+func (c documents) reseal(v value) (n int, err error) {
 	eachSealed(v, func(entity, field string, s *Sealed) {
 		if err != nil || c.keyring.SealedByFirst(*s) {
 			return
@@ -187,36 +179,19 @@ func (c documents) reseal(k kind, old value) (value, int, error) {
 			n++
 		}
 	})
-	if err != nil || n == 0 {
-		return nil, 0, err
-	}
-	return v, n, nil
+	return n, err
 }
 
-// eachSealed calls f with every secret of a value, and with the entity and field under which it is sealed. f may change
-// the secret in the value.
+// eachSealed calls f with the secrets of a value that are set; see value.eachSealed.
 func eachSealed(v value, f func(entity, field string, s *Sealed)) {
-	switch v := v.(type) {
-	case *Endpoint:
-		eachSealedOfEndpoint(v, f)
-	case *Answer:
-		if v.Answer != "" {
-			f(v.ID, FieldAnswer, &v.Answer)
+	v.eachSealed(func(entity, field string, s *Sealed) {
+		if *s != "" {
+			f(entity, field, s)
 		}
-	case *AlertSettings:
-		v.eachSealed(f)
-	case *LogSecret:
-		f(v.ID, FieldLogSecret, &v.Secret)
-	case *ServiceSecret:
-		f(v.ID, FieldServiceSecret, &v.Sealed.Secret)
-	case *Drain:
-		v.eachSealed(f)
-	case *DSN:
-		f(v.ID, FieldDSNKey, &v.Sealed.Key)
-	}
+	})
 }
 
-func eachSealedOfEndpoint(e *Endpoint, f func(entity, field string, s *Sealed)) {
+func (e *Endpoint) eachSealed(f func(entity, field string, s *Sealed)) {
 	f(e.ID, FieldToken, &e.Token)
 	if e.FormerToken != nil {
 		f(e.ID, FieldToken, &e.FormerToken.Token)

@@ -72,6 +72,11 @@ func (r *Run) ReportedState() RunState {
 	return r.State
 }
 
+// onlyRestricts: the run was cancelled.
+func (r *Run) onlyRestricts(next value) bool { return !r.Cancelled() && next.(*Run).Cancelled() }
+
+func (r *Run) endsAt(*core) time.Time { return r.CreatedAt.Add(runRetention) }
+
 // Finish ends the queueing in a state, or as cancelled if the run was cancelled meanwhile.
 func (r *Run) Finish(state RunState) {
 	if r.State = state; r.Cancelled() {
@@ -103,7 +108,7 @@ func (c runs) AddRun(ctx context.Context, r *Run) (*Run, error) {
 	v := *r
 	v.Account, v.CreatedAt = c.Account().ID, c.now().UTC()
 	v.UpdatedAt, v.CreatedBy = v.CreatedAt, conflog.OriginOf(ctx).Actor
-	res, err := c.create(ctx, kindRun, &v)
+	res, err := c.insert(ctx, &v)
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +153,7 @@ func withoutOrigin(ctx context.Context) context.Context { return WithOrigin(ctx,
 // so that none begins to send one of its deliveries. A node whose lease has ended may still do so: dispatchers need no
 // lease. A repeated call waits in the same way.
 func (c runs) CancelRun(ctx context.Context, id string) (*Run, error) {
-	r, _, err := updateWithoutWait(ctx, c.core, kindRun, id, func(r *Run) error {
+	return updateEverywhere(ctx, c.core, id, func(r *Run) error {
 		if r.Cancelled() {
 			return nil
 		}
@@ -158,28 +163,24 @@ func (c runs) CancelRun(ctx context.Context, id string) (*Run, error) {
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return r, c.Barrier(ctx, c.CurrentPosition())
 }
 
-// ChangeRun records the progress of a run; see updateEntity. While the run is queueing it does not wait for other
+// ChangeRun records the progress of a run; see Update. While the run is queueing it does not wait for other
 // nodes.
 func (c runs) ChangeRun(ctx context.Context, id string, alter func(*Run) error) (*Run, error) {
-	r, wait, err := updateWithoutWait(withoutOrigin(ctx), c.core, kindRun, id, alter)
-	if err == nil && r.State != RunQueueing {
-		wait()
+	r, w, err := update(withoutOrigin(ctx), c.core, id, alter)
+	if err == nil && r.State != RunQueueing && w.changed() {
+		c.WaitForPeers(ctx, w.WriteResult)
 	}
 	return r, err
 }
 
 // ReplayRun returns a run.
-func (c runs) ReplayRun(id string) (*Run, Presence) { return findEntity[*Run](c.core, kindRun, id) }
+func (c runs) ReplayRun(id string) (*Run, Presence) { return Get[Run](c, id) }
 
-// ReplayRuns returns at most limit runs of an account for which keep returns true; see listEntities.
+// ReplayRuns returns at most limit runs of an account for which keep returns true; see List.
 func (c runs) ReplayRuns(account string, beforeSeq int64, limit int, keep func(*Run) bool) (page []*Run, more bool) {
-	return listEntities(c.core, kindRun, account, beforeSeq, limit, keep)
+	return List(c, account, beforeSeq, limit, keep)
 }
 
 // QueueingRuns returns the runs of all accounts that were created after since and are queueing, newest first.

@@ -162,7 +162,7 @@ func TestRunIsCancelledOnce(t *testing.T) {
 	if err != nil || ended.State != RunCancelled {
 		t.Error(ended, err)
 	}
-	if !isExempt(run, first) || isExempt(first, ended) {
+	if !run.onlyRestricts(first) || first.onlyRestricts(ended) {
 		t.Error("only a cancellation is possible beyond the bounds")
 	}
 }

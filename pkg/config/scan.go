@@ -84,18 +84,17 @@ var (
 	ErrScanTaken = errors.New("another node has the scan")
 )
 
-func (s *Scan) secretHash() []byte { return s.Hash }
+func (s *Scan) hashed() hashedSecret { return hashedSecret{hash: &s.Hash} }
 
 // Ended reports whether the scan has its report.
 func (s *Scan) Ended() bool { return s.Status == ScanCompleted || s.Status == ScanFailed }
 
 // Scan returns the scan with that id; nil unless it is Present.
-func (c scans) Scan(id string) (*Scan, Presence) { return findEntity[*Scan](c.core, kindScan, id) }
+func (c scans) Scan(id string) (*Scan, Presence) { return Get[Scan](c, id) }
 
-// Scans returns at most limit scans of an account and of domains, nil for all, newest first, created before the one
-// with beforeSeq (0 = from the newest), and whether there are more.
+// Scans returns a page of the scans of an account and of domains, nil for all; see List.
 func (c scans) Scans(account string, domains []string, beforeSeq int64, limit int) ([]*Scan, bool) {
-	return listEntities(c.core, kindScan, account, beforeSeq, limit, func(s *Scan) bool {
+	return List(c, account, beforeSeq, limit, func(s *Scan) bool {
 		return len(domains) == 0 || slices.Contains(domains, s.Domain)
 	})
 }
@@ -117,7 +116,7 @@ func (c scans) CreateScan(ctx context.Context, s *Scan) (*Scan, error) {
 	filled := *s
 	hash := hashOf(openScan)
 	filled.Status, filled.Hash = ScanQueued, hash[:]
-	created, err := addEntity(ctx, c.core, kindScan, &filled)
+	created, err := Create(ctx, c, &filled)
 	if _, presence := c.Scan(s.ID); errors.Is(err, ErrConflict) && presence == Unknown {
 		return nil, ErrScanRunning
 	}
@@ -127,7 +126,7 @@ func (c scans) CreateScan(ctx context.Context, s *Scan) (*Scan, error) {
 // BeginScan takes a scan over for a time, unless it has ended or another node has it. A node that has it begins it
 // again: it has restarted.
 func (c scans) BeginScan(ctx context.Context, id, node string, lease time.Duration) (*Scan, error) {
-	return updateEntity(ctx, c.core, kindScan, id, func(s *Scan) error {
+	return Update(ctx, c, id, func(s *Scan) error {
 		now := c.Now().UTC()
 		if s.Ended() || now.Before(s.Until) && s.Node != node {
 			return ErrScanTaken
@@ -145,7 +144,7 @@ func (c scans) BeginScan(ctx context.Context, id, node string, lease time.Durati
 // when another node has it, or it has ended.
 func (c scans) UpdateScan(ctx context.Context, id string, try int, lease time.Duration, change func(*Scan)) (
 	*Scan, error) {
-	return updateEntity(ctx, c.core, kindScan, id, func(s *Scan) error {
+	return Update(ctx, c, id, func(s *Scan) error {
 		if s.Ended() || s.Try != try {
 			return ErrScanTaken
 		}

@@ -24,6 +24,14 @@ type ServiceSecret struct {
 	} `json:"sealed"`
 }
 
+func (s *ServiceSecret) eachSealed(f func(entity, field string, s *Sealed)) {
+	f(s.ID, FieldServiceSecret, &s.Sealed.Secret)
+}
+
+func (s *ServiceSecret) madeAtStart() bool { return true }
+
+func (s *ServiceSecret) validate() error { return requireOneOf("id", s.ID, serviceSecretID) }
+
 const (
 	serviceSecretID = "service_secret"
 	// FieldServiceSecret is the field under which ServiceSecret.Sealed.Secret is sealed.
@@ -85,14 +93,14 @@ func (c secrets) serviceSecret(ctx context.Context) (*ServiceSecret, error) {
 	if err := c.WaitReady(ctx); err != nil {
 		return nil, err
 	}
-	if s, _ := findEntity[*ServiceSecret](c.core, kindServiceSecret, serviceSecretID); s != nil {
+	if s, _ := Get[ServiceSecret](c, serviceSecretID); s != nil {
 		return s, nil
 	}
 	s := &ServiceSecret{Meta: Meta{ID: serviceSecretID}}
 	s.Sealed.Secret = c.keyring.SealString(s.ID, FieldServiceSecret, string(randomBytes(32)))
-	added, err := addEntity(ctx, c.core, kindServiceSecret, s)
+	added, err := Create(ctx, c, s)
 	if errors.Is(err, ErrConflict) { // another call was first, and this node has applied its record
-		if added, _ = findEntity[*ServiceSecret](c.core, kindServiceSecret, serviceSecretID); added != nil {
+		if added, _ = Get[ServiceSecret](c, serviceSecretID); added != nil {
 			return added, nil
 		}
 	}
@@ -111,7 +119,7 @@ func (c secrets) accountWithSalt(ctx context.Context) (*Account, error) {
 	if len(account.FPSalt) > 0 {
 		return account, nil
 	}
-	_, res, err := c.change(ctx, kindAccount, account.ID, isExempt, func(old value) (value, error) {
+	_, res, err := c.replace(ctx, kindAccount, account.ID, func(old value) (value, error) {
 		a := *old.(*Account)
 		if len(a.FPSalt) > 0 {
 			return nil, nil // another node was first

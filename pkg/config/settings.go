@@ -39,7 +39,7 @@ func (d *Detection) Rule(id string) *leaks.Custom {
 // Settings returns the settings of the account, or those of a new one. Call it after Ready.
 func (c settings) Settings() *Settings {
 	a := c.Account()
-	if s, presence := findEntity[*Settings](c.core, kindSettings, a.ID); presence == Present {
+	if s, presence := Get[Settings](c, a.ID); presence == Present {
 		return s
 	}
 	return &Settings{Meta: Meta{ID: a.ID, Account: a.ID, CreatedAt: a.CreatedAt, UpdatedAt: a.CreatedAt}}
@@ -58,51 +58,26 @@ func (c settings) CustomRules() (rules []leaks.Custom, revision int64) {
 // UpdateDetection changes what the account looks for. alter gets a copy that it may modify; version and time are set
 // here. When another writer wins, alter is called again with a newer copy. Its error is returned unchanged.
 func (c settings) UpdateDetection(ctx context.Context, alter func(*Detection) error) (*Settings, error) {
-	if err := c.WaitReady(ctx); err != nil {
-		return nil, err
-	}
-	change := func(s *Settings) error {
-		was := s.Detection.Version
+	first := func() *Settings { s := *c.Settings(); return &s }
+	s, w, err := updateOrCreate(ctx, c.core, first, func(s *Settings) error {
+		was, err := copyOf(s)
+		if err != nil {
+			return err
+		}
 		if err := alter(&s.Detection); err != nil {
 			return err
 		}
-		s.Detection.Version = was
-		return nil
-	}
-	for {
-		s, err := c.updateSettings(ctx, change)
-		if !errors.Is(err, ErrNotFound) {
-			return s, err
-		}
-		first := *c.Settings()
-		if err := change(&first); err != nil {
-			return nil, err
-		}
-		first.UpdatedAt = c.now().UTC()
-		first.Detection.Version, first.Detection.UpdatedAt = 1, first.UpdatedAt
-		if s, err = addEntity(ctx, c.core, kindSettings, &first); !errors.Is(err, ErrConflict) {
-			return s, err
-		}
-	}
-}
-
-// updateSettings changes settings that exist, and counts the change.
-func (c settings) updateSettings(ctx context.Context, change func(*Settings) error) (*Settings, error) {
-	before, res, err := c.change(ctx, kindSettings, c.Account().ID, isExempt, func(old value) (value, error) {
-		next, err := changedEntity(c.core, kindSettings, old.(*Settings), change)
-		if s, changed := next.(*Settings); changed && err == nil {
+		s.Detection.Version = was.Detection.Version
+		if s.Rev == 0 || !sameJSON(&was.Detection, &s.Detection) {
 			s.Detection.Version++
-			s.Detection.UpdatedAt = s.UpdatedAt
+			s.Detection.UpdatedAt = c.now().UTC()
 		}
-		return next, err
+		return nil
 	})
-	if err != nil {
-		return nil, err
+	if err == nil && w.changed() {
+		c.WaitForPeers(ctx, w.WriteResult)
 	}
-	if res.Entity != before {
-		c.WaitForPeers(ctx, res)
-	}
-	return c.value(res.Entity).(*Settings), nil
+	return s, err
 }
 
 func (s *Settings) validate() error {

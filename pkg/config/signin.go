@@ -35,7 +35,7 @@ func (c users) SignIn(ctx context.Context, email, password string) (*User, error
 	var hash string
 	var u *User
 	if normalized, err := NormalizeEmail(email); err == nil {
-		if u, _ = findEntity[*User](c.core, kindUser, UserID(normalized)); u != nil {
+		if u, _ = Get[User](c, UserID(normalized)); u != nil {
 			hash = u.Password
 		}
 	}
@@ -52,7 +52,7 @@ func (c users) SignIn(ctx context.Context, email, password string) (*User, error
 // recordSignIn records that a user has signed in with the password that u has. A sign-in does not fail because it
 // cannot be recorded, but it does when the user or the password has changed meanwhile.
 func (c users) recordSignIn(ctx context.Context, u *User) (*User, error) {
-	signedIn, _, err := updateWithoutWait(actingAs(ctx, u.ID), c.core, kindUser, u.ID, func(now *User) error {
+	signedIn, _, err := update(actingAs(ctx, u.ID), c.core, u.ID, func(now *User) error {
 		if now.Password != u.Password {
 			return ErrSignIn
 		}
@@ -71,7 +71,7 @@ func (c users) recordSignIn(ctx context.Context, u *User) (*User, error) {
 	if _, ok := c.Lease(); !ok {
 		return nil, ErrLease
 	}
-	if now, _ := findEntity[*User](c.core, kindUser, u.ID); now != nil && now.Password == u.Password {
+	if now, _ := Get[User](c, u.ID); now != nil && now.Password == u.Password {
 		return now, nil
 	}
 	return nil, ErrSignIn
@@ -98,7 +98,7 @@ func (c users) RedeemLink(ctx context.Context, token string) (*User, error) {
 	if u == nil {
 		return nil, ErrLink
 	}
-	signedIn, err := updateEntity(actingAs(ctx, u.ID), c.core, kindUser, u.ID, func(u *User) error {
+	signedIn, err := Update(actingAs(ctx, u.ID), c, u.ID, func(u *User) error {
 		now := c.Now().UTC()
 		if !u.Link.opensWith(hash, now) {
 			return ErrLink
@@ -145,7 +145,7 @@ func (c users) SetPassword(ctx context.Context, userID, password string) (*User,
 		}
 		return nil
 	}
-	u, _ := findEntity[*User](c.core, kindUser, userID)
+	u, _ := Get[User](c, userID)
 	if err := mayChoose(u); err != nil {
 		return nil, err
 	}
@@ -153,7 +153,7 @@ func (c users) SetPassword(ctx context.Context, userID, password string) (*User,
 	if err := c.passwords.chosen.do(ctx, func() { hash = c.passwords.hash(password) }); err != nil {
 		return nil, err
 	}
-	return c.updateEverywhere(ctx, userID, func(u *User) error {
+	return updateEverywhere(ctx, c.core, userID, func(u *User) error {
 		if err := mayChoose(u); err != nil { // another call was first
 			return err
 		}
@@ -182,7 +182,7 @@ func (c users) ChangePassword(ctx context.Context, userID, current, password str
 	if err := validatePassword(password); err != nil {
 		return nil, err
 	}
-	u, _ := findEntity[*User](c.core, kindUser, userID)
+	u, _ := Get[User](c, userID)
 	if u == nil {
 		return nil, ErrNotFound
 	}
@@ -201,7 +201,7 @@ func (c users) ChangePassword(ctx context.Context, userID, current, password str
 	if hash == "" {
 		return nil, ErrSignIn
 	}
-	return c.updateEverywhere(ctx, userID, func(now *User) error {
+	return updateEverywhere(ctx, c.core, userID, func(now *User) error {
 		if now.Password != u.Password {
 			return ErrConflict
 		}
@@ -218,7 +218,7 @@ func (c users) SessionUser(userID, session string, epoch int) (*User, error) {
 	if _, ok := c.Lease(); !ok { // before loading the view; see Authenticate
 		return nil, ErrLease
 	}
-	u, _ := findEntity[*User](c.core, kindUser, userID)
+	u, _ := Get[User](c, userID)
 	if u == nil || u.Epoch != epoch || u.hasEnded(session) {
 		return nil, ErrSessionEnded
 	}
@@ -227,7 +227,7 @@ func (c users) SessionUser(userID, session string, epoch int) (*User, error) {
 
 // EndSession ends one session of a user, which would end by its age at until. When it returns nil, no node accepts it.
 func (c users) EndSession(ctx context.Context, userID, session string, until time.Time) error {
-	_, err := c.updateEverywhere(ctx, userID, func(u *User) error {
+	_, err := updateEverywhere(ctx, c.core, userID, func(u *User) error {
 		u.endSession(EndedSession{ID: session, Until: until.UTC()}, c.now())
 		return nil
 	})
@@ -236,7 +236,7 @@ func (c users) EndSession(ctx context.Context, userID, session string, until tim
 
 // EndSessions ends all sessions of a user. When it returns nil, no node accepts them.
 func (c users) EndSessions(ctx context.Context, userID string) error {
-	_, err := c.updateEverywhere(ctx, userID, func(u *User) error {
+	_, err := updateEverywhere(ctx, c.core, userID, func(u *User) error {
 		u.endSessions()
 		return nil
 	})

@@ -186,7 +186,7 @@ func TestSignInWhileTheConfigurationIsFull(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
 	cheapHashes(n)
 	u := withPassword(t, n, "ops@example.com", goodPassword)
-	_, _, err := n.change(t.Context(), kindUser, u.ID, isExempt, func(old value) (value, error) {
+	_, _, err := n.replace(t.Context(), kindUser, u.ID, func(old value) (value, error) {
 		never := *old.(*User)
 		never.LastSignInAt = time.Time{}
 		return &never, nil
@@ -359,7 +359,7 @@ func TestSessionsEndEverywhere(t *testing.T) {
 						}
 					}
 					if i < len(nodes)-1 {
-						u, _ = findEntity[*User](a.core, kindUser, u.ID)
+						u, _ = Get[User](a, u.ID)
 						if u == nil {
 							u = withPassword(t, a, "ops@example.com", goodPassword)
 						}

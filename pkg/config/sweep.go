@@ -3,7 +3,6 @@ package config
 import (
 	"context"
 	"log/slog"
-	"time"
 
 	"github.com/eventrelay/relay/pkg/wait"
 )
@@ -11,8 +10,7 @@ import (
 // maxSwept is the maximum number of entities of a kind that one pass removes, with one record each.
 const maxSwept = 2000
 
-// sweep removes expired entities, on the owner of partition 0 of events, until ctx ends. Entities of the swept kinds,
-// fixtures excepted, expire in about the order of their creation.
+// sweep removes expired entities, on the owner of partition 0 of events, until ctx ends.
 func (c *core) sweep(ctx context.Context) error {
 	for wait.For(ctx, c.sweepInterval) == nil {
 		if !c.Owner() {
@@ -25,37 +23,34 @@ func (c *core) sweep(ctx context.Context) error {
 	return nil
 }
 
-// sweepOnce removes the expired answers, replay runs, fixtures, acts and erasures, and the oldest scans.
+// sweepOnce removes what has expired, and the oldest scans.
 func (c *core) sweepOnce(ctx context.Context) error {
-	err := c.sweepKind(ctx, kindAnswer, func(v value) time.Time { return v.(*Answer).ExpiresAt })
-	if err != nil {
-		return err
+	for k := range kinds {
+		if kindTable[k].expires == never {
+			continue
+		}
+		if err := c.sweepKind(ctx, k); err != nil {
+			return err
+		}
 	}
-	err = c.sweepKind(ctx, kindRun, func(v value) time.Time { return v.(*Run).CreatedAt.Add(runRetention) })
-	if err != nil {
-		return err
-	}
-	if err := c.sweepFixtures(ctx); err != nil {
-		return err
-	}
-	err = c.sweepKind(ctx, kindAct, func(v value) time.Time { return v.(*Act).CreatedAt.Add(actRetention) })
-	if err != nil {
-		return err
-	}
-	if err := c.sweepScans(ctx); err != nil {
-		return err
-	}
-	return c.sweepKind(ctx, kindErasure, c.erasureEnd)
+	return c.sweepScans(ctx)
 }
 
-// sweepKind removes the oldest entities of a kind, up to the first that has not expired, at most maxSwept.
-func (c *core) sweepKind(ctx context.Context, k kind, end func(value) time.Time) error {
+// sweepKind removes the expired entities of a kind, at most maxSwept: the oldest up to the first that has not expired,
+// if they expire in the order of their creation.
+func (c *core) sweepKind(ctx context.Context, k kind) error {
 	swept := 0
-	for oldest := range c.View().OldestFirst(k) {
-		if swept == maxSwept || c.now().Before(end(c.value(oldest))) {
+	for e := range c.View().OldestFirst(k) {
+		if !c.hasEnded(c.value(e)) {
+			if kindTable[k].expires == inAnyOrder {
+				continue
+			}
 			return nil
 		}
-		if err := c.ForgetIfUnchanged(ctx, k, oldest.ID, oldest.Rev); err != nil {
+		if swept == maxSwept {
+			return nil
+		}
+		if err := c.ForgetIfUnchanged(ctx, k, e.ID, e.Rev); err != nil {
 			return err
 		}
 		swept++

@@ -1,10 +1,6 @@
 package config
 
-import (
-	"time"
-
-	"github.com/eventrelay/relay/pkg/conflog"
-)
+import "time"
 
 // FormerToken is the ingest token before the last rotation. It is accepted, together with the current one, until Until.
 type FormerToken struct {
@@ -40,15 +36,9 @@ func (c endpoints) EndpointByToken(token string) *Endpoint {
 	return ep
 }
 
-// formerTokenHash returns the second hash by which an entity is found: that of the former ingest token of an endpoint,
-// or of the URL of a tripwire that has an API key too; nil for none.
-func formerTokenHash(v value) *[conflog.HashLen]byte {
-	if t, ok := v.(*Tripwire); ok && t.Key != nil && t.URL != nil && len(t.URL.Hash) == conflog.HashLen {
-		return (*[conflog.HashLen]byte)(t.URL.Hash)
-	}
-	e, ok := v.(*Endpoint)
-	if !ok || e.FormerToken == nil || len(e.FormerToken.Hash) != conflog.HashLen {
+func (e *Endpoint) formerHash() []byte {
+	if e.FormerToken == nil {
 		return nil
 	}
-	return (*[conflog.HashLen]byte)(e.FormerToken.Hash)
+	return e.FormerToken.Hash
 }

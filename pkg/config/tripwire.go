@@ -92,12 +92,19 @@ const (
 // ErrTooManyTripwires means that the domain has MaxTripwires tripwires.
 var ErrTooManyTripwires = fmt.Errorf("the maximum of %d tripwires of a domain is reached", MaxTripwires)
 
-// secretHash is the hash of the API key, or of the URL if there is no key. The URL's hash of a file is formerTokenHash.
-func (t *Tripwire) secretHash() []byte {
-	if t.Key != nil {
-		return t.Key.Hash
+// hashed has the hash of the API key, or of the URL if there is no key.
+func (t *Tripwire) hashed() hashedSecret {
+	for _, s := range []*TripwireSecret{t.Key, t.URL} {
+		if s != nil {
+			return hashedSecret{hash: &s.Hash}
+		}
 	}
-	if t.URL != nil {
+	return hashedSecret{}
+}
+
+// formerHash is the hash of the URL of a file, which has an API key too.
+func (t *Tripwire) formerHash() []byte {
+	if t.Key != nil && t.URL != nil {
 		return t.URL.Hash
 	}
 	return nil
@@ -123,16 +130,11 @@ func (t *Tripwire) Masked() string {
 }
 
 // Tripwire returns the tripwire with that id; nil unless it is Present.
-func (c tripwires) Tripwire(id string) (*Tripwire, Presence) {
-	return findEntity[*Tripwire](c.core, kindTripwire, id)
-}
+func (c tripwires) Tripwire(id string) (*Tripwire, Presence) { return Get[Tripwire](c, id) }
 
-// Tripwires returns at most limit tripwires of an account and a domain, empty for all, newest first, created before the
-// one with beforeSeq (0 = from the newest), and whether there are more.
+// Tripwires returns a page of the tripwires of an account and a domain, empty for all; see List.
 func (c tripwires) Tripwires(account, domain string, beforeSeq int64, limit int) ([]*Tripwire, bool) {
-	return listEntities(c.core, kindTripwire, account, beforeSeq, limit, func(t *Tripwire) bool {
-		return domain == "" || t.Domain == domain
-	})
+	return List(c, account, beforeSeq, limit, func(t *Tripwire) bool { return domain == "" || t.Domain == domain })
 }
 
 // TripwireByKey returns the id of the tripwire that has an API key; empty if none has it. It decodes nothing, so that
@@ -185,7 +187,7 @@ func (c tripwires) CreateTripwire(ctx context.Context, t *Tripwire) (*Tripwire, 
 	if c.isFull(&filled) {
 		return nil, text, ErrTooManyTripwires
 	}
-	created, err := addEntity(ctx, c.core, kindTripwire, &filled)
+	created, err := Create(ctx, c, &filled)
 	if err != nil {
 		return nil, text, err
 	}
@@ -237,43 +239,39 @@ func (c tripwires) hashSecret(ctx context.Context, text, prefix string) (*Tripwi
 // and the secrets are empty.
 func (c tripwires) RotateTripwire(ctx context.Context, tripwire, by string) (*Tripwire, TripwireText, error) {
 	var text TripwireText
-	before, res, err := c.change(ctx, kindTripwire, tripwire, isExempt, func(old value) (value, error) {
-		return changedEntity(c.core, kindTripwire, old.(*Tripwire), func(t *Tripwire) (err error) {
-			if text = (TripwireText{}); by != "" && t.IssuedBy == by {
-				return nil
-			}
-			t.IssuedBy = by
-			text, err = c.issue(ctx, t, c.now().UTC())
-			return err
-		})
+	after, w, err := update(ctx, c.core, tripwire, func(t *Tripwire) (err error) {
+		if text = (TripwireText{}); by != "" && t.IssuedBy == by {
+			return nil
+		}
+		t.IssuedBy = by
+		text, err = c.issue(ctx, t, c.now().UTC())
+		return err
 	})
-	if err != nil {
-		return nil, text, err
+	if err != nil || !w.changed() {
+		return after, text, err
 	}
-	after := c.value(res.Entity).(*Tripwire)
-	if res.Entity == before {
-		return after, text, nil
-	}
-	return after, text, c.Barrier(ctx, res)
+	return after, text, c.Barrier(ctx, w.WriteResult)
 }
 
 // ExpectTripwireTest makes the next use from an address within TripwireTestLife a test. It returns when all nodes know.
 func (c tripwires) ExpectTripwireTest(ctx context.Context, tripwire string, from netip.Addr) (*Tripwire, error) {
-	res, err := c.updateTripwire(ctx, tripwire, func(t *Tripwire) {
+	t, w, err := update(ctx, c.core, tripwire, func(t *Tripwire) error {
 		t.Test = &TripwireTest{From: from.String(), Until: c.now().UTC().Add(TripwireTestLife)}
+		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	return c.value(res.Entity).(*Tripwire), c.Barrier(ctx, res)
+	return t, c.Barrier(ctx, w.WriteResult)
 }
 
 // EndTripwireTest ends a test that was used. Another one that is expected since stays.
 func (c tripwires) EndTripwireTest(ctx context.Context, tripwire string, used TripwireTest) error {
-	_, err := c.updateTripwire(ctx, tripwire, func(t *Tripwire) {
+	_, _, err := update(ctx, c.core, tripwire, func(t *Tripwire) error {
 		if t.Test != nil && *t.Test == used {
 			t.Test = nil
 		}
+		return nil
 	})
 	return err
 }
@@ -284,32 +282,18 @@ func (c tripwires) RecordTrip(ctx context.Context, tripwire string, at time.Time
 		t.Status() == TripwireTripped && at.Before(t.TrippedAt.Add(tripResolution)) {
 		return nil
 	}
-	_, err := c.updateTripwire(ctx, tripwire, func(t *Tripwire) {
+	_, _, err := update(ctx, c.core, tripwire, func(t *Tripwire) error {
 		if at.After(t.TrippedAt) {
 			t.TrippedAt = at
 		}
+		return nil
 	})
 	return err
 }
 
-func (c tripwires) updateTripwire(ctx context.Context, tripwire string, alter func(*Tripwire)) (
-	conflog.WriteResult, error) {
-	_, res, err := c.change(ctx, kindTripwire, tripwire, isExempt, func(old value) (value, error) {
-		return changedEntity(c.core, kindTripwire, old.(*Tripwire), func(t *Tripwire) error {
-			alter(t)
-			return nil
-		})
-	})
-	return res, err
-}
-
 // DeleteTripwire deletes a tripwire. When it returns, no node knows its secrets.
-func (c tripwires) DeleteTripwire(ctx context.Context, tripwire string) error {
-	res, err := c.Delete(ctx, kindTripwire, tripwire, 0)
-	if err != nil {
-		return err
-	}
-	return c.Barrier(ctx, res)
+func (c tripwires) DeleteTripwire(ctx context.Context, id string) error {
+	return Delete[Tripwire](ctx, c, id)
 }
 
 func (t *Tripwire) validate() error {

@@ -80,6 +80,8 @@ func (u *User) keepEnded(other *User) {
 	}
 }
 
+func (u *User) madeAtStart() bool { return u.FromEnvironment }
+
 // hasEnded reports whether the session with that id was ended by itself.
 func (u *User) hasEnded(session string) bool {
 	return slices.ContainsFunc(u.EndedSessions, func(s EndedSession) bool { return s.ID == session })
@@ -134,7 +136,7 @@ func errScope() error { return &InvalidError{"scope", "must be read or read_writ
 
 // Users returns the users of the account, newest first.
 func (c users) Users() []*User {
-	all, _ := listEntities[*User](c.core, kindUser, c.Account().ID, 0, c.View().Len(kindUser), nil)
+	all, _ := List[User](c, c.Account().ID, 0, c.View().Len(kindUser), nil)
 	return all
 }
 
@@ -160,18 +162,9 @@ func (c users) AddUser(ctx context.Context, email string, scope Scope) (token st
 		scope = ReadWrite
 	}
 	token, link := c.newLink()
-	u, err = addEntity(ctx, c.core, kindUser,
-		&User{Meta: Meta{ID: UserID(email)}, Email: email, Scope: scope, Link: link, Epoch: newEpoch()})
+	u, err = Create(ctx, c, &User{
+		Meta: Meta{ID: UserID(email)}, Email: email, Scope: scope, Link: link, Epoch: newEpoch()})
 	return token, u, err
-}
-
-// updateEverywhere changes a user. When it returns nil, no node acts on the user as it was before.
-func (c users) updateEverywhere(ctx context.Context, userID string, alter func(*User) error) (*User, error) {
-	u, _, err := updateWithoutWait(ctx, c.core, kindUser, userID, alter)
-	if err != nil {
-		return nil, err
-	}
-	return u, c.Barrier(ctx, c.CurrentPosition())
 }
 
 // SetUserScope changes what a user may do. When the scope is now Read and it returns nil, no node lets the user change
@@ -181,7 +174,7 @@ func (c users) SetUserScope(ctx context.Context, userID string, scope Scope, rev
 	if scope != Read && scope != ReadWrite {
 		return nil, errScope()
 	}
-	u, err := c.updateEverywhere(ctx, userID, func(u *User) error {
+	u, err := updateEverywhere(ctx, c.core, userID, func(u *User) error {
 		if rev != 0 && u.Rev != rev {
 			return ErrConflict
 		}
@@ -205,7 +198,7 @@ func (c users) SetUserScope(ctx context.Context, userID string, scope Scope, rev
 // returns ErrConflict when rev is not zero and the user has another revision: it has changed since the caller read it.
 func (c users) ResetUser(ctx context.Context, userID string, rev int64) (token string, u *User, err error) {
 	token, link := c.newLink()
-	u, err = c.updateEverywhere(ctx, userID, func(u *User) error {
+	u, err = updateEverywhere(ctx, c.core, userID, func(u *User) error {
 		if rev != 0 && u.Rev != rev {
 			return ErrConflict
 		}
@@ -222,7 +215,7 @@ func (c users) RemoveUser(ctx context.Context, userID string) error {
 	if err := c.WaitReady(ctx); err != nil {
 		return err
 	}
-	u, _ := findEntity[*User](c.core, kindUser, userID)
+	u, _ := Get[User](c, userID)
 	if u == nil {
 		return ErrNotFound
 	}
@@ -244,7 +237,7 @@ func (c users) RemoveUser(ctx context.Context, userID string) error {
 func (c users) restoreUser(ctx context.Context, u *User) error {
 	again := *u
 	again.endSessions()
-	if _, err := c.create(ctx, kindUser, &again); err != nil && !errors.Is(err, ErrConflict) {
+	if _, err := c.insert(ctx, &again); err != nil && !errors.Is(err, ErrConflict) {
 		return fmt.Errorf("restore the last user with the scope read_write: %w", err)
 	}
 	return ErrLastWriter
@@ -260,7 +253,7 @@ func (c users) FirstLink(ctx context.Context, email string) (token string, err e
 	all := c.Users()
 	token, link := c.newLink()
 	if len(all) == 0 {
-		_, err = addEntity(ctx, c.core, kindUser, &User{Meta: Meta{ID: UserID(email)}, Email: email, Scope: ReadWrite,
+		_, err = Create(ctx, c, &User{Meta: Meta{ID: UserID(email)}, Email: email, Scope: ReadWrite,
 			Link: link, Epoch: newEpoch(), FromEnvironment: true})
 		return token, err
 	}
@@ -268,7 +261,7 @@ func (c users) FirstLink(ctx context.Context, email string) (token string, err e
 	if i < 0 || slices.ContainsFunc(all, func(u *User) bool { return u.Password != "" }) {
 		return "", nil
 	}
-	_, err = updateEntity(ctx, c.core, kindUser, all[i].ID, func(u *User) error {
+	_, err = Update(ctx, c, all[i].ID, func(u *User) error {
 		u.Link = link
 		return nil
 	})
@@ -287,7 +280,7 @@ func (c users) ensureAdmin(ctx context.Context) error {
 		return err
 	}
 	now := c.now().UTC()
-	_, err = c.create(ctx, kindUser, &User{
+	_, err = c.insert(ctx, &User{
 		Meta: Meta{ID: UserID(email), Account: c.Account().ID, CreatedAt: now, UpdatedAt: now}, Email: email,
 		Scope: ReadWrite, Password: c.passwords.hash(c.cfg.AdminPassword), Epoch: newEpoch(), FromEnvironment: true,
 	})

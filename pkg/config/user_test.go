@@ -276,7 +276,7 @@ func TestAdminBesideOthers(t *testing.T) {
 		n := node(t, broker(t), Config{Node: "a"})
 		cheapHashes(n)
 		c.user.Meta, c.user.Email, c.user.Scope = Meta{ID: UserID("a@example.com")}, "a@example.com", ReadWrite
-		if _, err := addEntity(t.Context(), n.core, kindUser, &c.user); err != nil {
+		if _, err := Create(t.Context(), n, &c.user); err != nil {
 			t.Fatal(err)
 		}
 		n.cfg.AdminEmail, n.cfg.AdminPassword = "ops@example.com", "planted-password"
@@ -370,7 +370,7 @@ func TestOnlyRestrictionsOfUsersAreExempt(t *testing.T) {
 		t.Helper()
 		after := base
 		alter(&after)
-		if got := isExempt(&base, &after); got != want {
+		if got := base.onlyRestricts(&after); got != want {
 			t.Errorf("%s: %v", what, got)
 		}
 	}

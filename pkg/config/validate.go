@@ -9,62 +9,22 @@ import (
 	"unicode/utf8"
 
 	"github.com/eventrelay/relay/pkg/event"
-	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/verify"
 )
 
 // Values of an import are validated like requests to the API: somebody else may have written the document, and every
 // part of the service relies on these bounds.
 
-// validate validates a value of an import, and sets members that the service never leaves empty. checkURL validates the
-// URL of a destination.
+// validate validates a value of an import; see value.validate. checkURL validates the URL of a destination.
 func validate(v value, checkURL func(string) error) error {
-	switch v := v.(type) {
-	case *Endpoint:
-		return v.validate(checkURL)
-	case *Key:
-		return requireOneOf("scope", string(v.Scope), string(Read), string(ReadWrite))
-	case *User:
-		return v.validate()
-	case *ServiceSecret:
-		return requireOneOf("id", v.ID, serviceSecretID)
-	case *Account:
-		if n := len(v.FPSalt); n != 0 && n != fpSaltBytes {
-			return fmt.Errorf("fp_salt must have %d bytes, not %d", fpSaltBytes, n)
-		}
-	case *Recovery:
-		if !slices.Contains(RecoveryStates(), v.State) {
-			return fmt.Errorf("state %.100q is unknown", v.State)
-		}
-		return errors.Join(requireRange("rate_per_second", v.RatePerSecond, 1, 100),
-			requireRange("destinations", len(v.Destinations), 0, maxDestinations))
-	case *Finding:
-		return v.validate()
-	case *Alert:
-		return requireRange("notices", len(v.Notices), 0, maxAlertNotices)
-	case *AlertSettings:
-		return v.validateChannels()
-	case *Drain:
-		return v.validate()
-	case *Domain:
-		return v.validate()
-	case *Scan:
-		return v.validate()
-	case *DSN:
-		return v.validate()
-	case *Tripwire:
-		return v.validate()
-	case *Settings:
-		return v.validate()
-	case *Fixture:
-		return v.validate()
-	case *Act:
-		return v.validate()
-	case *Erasure:
-		_, err := id.Parse(id.Event, v.ID)
-		return err
+	if e, ok := v.(*Endpoint); ok {
+		return e.validateWith(checkURL)
 	}
-	return nil
+	return v.validate()
+}
+
+func (k *Key) validate() error {
+	return requireOneOf("scope", string(k.Scope), string(Read), string(ReadWrite))
 }
 
 func (u *User) validate() error {
@@ -81,7 +41,7 @@ func (u *User) validate() error {
 		requireRange("ended_sessions", len(u.EndedSessions), 0, maxEndedSessions))
 }
 
-func (s *AlertSettings) validateChannels() error {
+func (s *AlertSettings) validate() error {
 	errs := []error{requireRange("channels", len(s.Channels), 0, maxAlertChannels)}
 	for i := range s.Channels {
 		c := &s.Channels[i]
@@ -118,7 +78,7 @@ const (
 	MaxIngestBytes  = 1 << 30
 )
 
-func (e *Endpoint) validate(checkURL func(string) error) error {
+func (e *Endpoint) validateWith(checkURL func(string) error) error {
 	if e.Metadata == nil {
 		e.Metadata = map[string]string{}
 	}
