@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"errors"
+	"github.com/eventrelay/relay/api/wire"
 	"net/http"
 	"time"
 
@@ -20,31 +21,8 @@ type domains struct {
 	egress   egress.Policy
 }
 
-// domainView is a domain in a response.
-type domainView struct {
-	ID         string    `json:"id"`
-	Object     string    `json:"object"`
-	Hostname   string    `json:"hostname"`
-	Status     string    `json:"status"`
-	Method     *string   `json:"method"`
-	Token      string    `json:"token"`
-	DNSRecord  string    `json:"dns_record"`
-	HTTPURL    string    `json:"http_url"`
-	VerifiedAt web.Time  `json:"verified_at"`
-	CheckedAt  web.Time  `json:"checked_at"`
-	LastMethod *string   `json:"last_method"`
-	LastError  *string   `json:"last_error"`
-	Seen       *string   `json:"seen"`
-	Advice     *string   `json:"advice"`
-	ExpiresAt  web.Time  `json:"expires_at"`
-	CreatedBy  string    `json:"created_by"`
-	CreatedAt  web.Time  `json:"created_at"`
-	UpdatedAt  web.Time  `json:"updated_at"`
-	Warnings   []warning `json:"warnings,omitempty"`
-}
-
-func (a *domains) view(d *config.Domain) *domainView {
-	v := &domainView{
+func (a *domains) view(d *config.Domain) *wire.Domain {
+	v := &wire.Domain{
 		ID: d.ID, Object: "domain", Hostname: d.Hostname, Status: d.Status(a.now()), Token: d.Token,
 		DNSRecord: d.RecordName() + " TXT " + d.RecordValue(), HTTPURL: d.FileURL(),
 		VerifiedAt: web.Time(d.VerifiedAt), CheckedAt: web.Time(d.Checked.At), Method: orNull(d.Method),

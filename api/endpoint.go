@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/eventrelay/relay/api/wire"
 	"net"
 	"net/http"
 	"net/url"
@@ -124,7 +125,7 @@ func (a *endpoints) listEndpoints(w http.ResponseWriter, r *http.Request, key *c
 	if err != nil {
 		return err
 	}
-	views := make([]*endpointView, len(endpoints))
+	views := make([]*wire.Endpoint, len(endpoints))
 	held := a.openBreakers(r.Context(), endpoints...)
 	for i, e := range endpoints {
 		if views[i], err = a.endpointView(viewerOf(key), e, nil, held); err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"github.com/eventrelay/relay/api/wire"
 	"net/http"
 	"strings"
 	"time"
@@ -47,38 +48,8 @@ func (a *fixtures) startSanitising(ctx context.Context) (end func(), err error) 
 	return end, nil
 }
 
-// fixtureRow is a fixture in a list.
-type fixtureRow struct {
-	ID             string   `json:"id"`
-	Object         string   `json:"object"`
-	Name           string   `json:"name"`
-	SourceEventID  string   `json:"source_event_id"`
-	EndpointID     string   `json:"endpoint_id"`
-	EventType      *string  `json:"event_type"`
-	Method         string   `json:"method"`
-	ExpectedStatus int      `json:"expected_status"`
-	SizeBytes      int      `json:"size_bytes"`
-	Removed        int      `json:"removed"`
-	Edited         bool     `json:"edited"`
-	ExpiresAt      web.Time `json:"expires_at"`
-	Version        int      `json:"version"`
-	CreatedBy      string   `json:"created_by"`
-	CreatedAt      web.Time `json:"created_at"`
-	UpdatedAt      web.Time `json:"updated_at"`
-}
-
-// fixtureView is a whole fixture.
-type fixtureView struct {
-	fixtureRow
-	Body       json.RawMessage     `json:"body"`
-	Redactions []fixture.Redaction `json:"redactions"`
-	Keep       []string            `json:"keep"`
-	Required   []fixture.Required  `json:"required"`
-	Warnings   []warning           `json:"warnings,omitempty"`
-}
-
-func fixtureRowOf(f *config.Fixture) fixtureRow {
-	return fixtureRow{
+func fixtureRowOf(f *config.Fixture) wire.FixtureSummary {
+	return wire.FixtureSummary{
 		ID: f.ID, Object: "fixture", Name: f.Name, SourceEventID: f.Event, EndpointID: f.Endpoint,
 		EventType: orNull(f.Type), Method: f.Method, ExpectedStatus: f.Status, SizeBytes: f.Size, Removed: f.Removed,
 		Edited: f.Edited, ExpiresAt: web.Time(f.ExpiresAt), Version: f.Version, CreatedBy: f.CreatedBy,
@@ -86,12 +57,12 @@ func fixtureRowOf(f *config.Fixture) fixtureRow {
 	}
 }
 
-func fixtureViewOf(f *config.Fixture, warnings []warning) (*fixtureView, error) {
+func fixtureViewOf(f *config.Fixture, warnings []warning) (*wire.Fixture, error) {
 	content, err := fixture.Unpack(f.Content)
 	if err != nil {
 		return nil, err
 	}
-	v := &fixtureView{fixtureRow: fixtureRowOf(f), Body: content.Body, Redactions: []fixture.Redaction{},
+	v := &wire.Fixture{FixtureSummary: fixtureRowOf(f), Body: content.Body, Redactions: []fixture.Redaction{},
 		Keep: []string{}, Required: []fixture.Required{}, Warnings: warnings}
 	v.Redactions = append(v.Redactions, content.Redactions...)
 	v.Keep = append(v.Keep, content.Keep...)
@@ -136,11 +107,11 @@ func (a *fixtures) readFixture(w http.ResponseWriter, r *http.Request, key *conf
 	if err != nil {
 		return err
 	}
-	return a.answers.write(r.Context(), w, v.maxBytes(), func() any { return v })
+	return a.answers.write(r.Context(), w, maxFixtureBytes(v), func() any { return v })
 }
 
-// maxBytes is an upper bound of the view as JSON.
-func (v *fixtureView) maxBytes() int {
+// maxFixtureBytes is an upper bound of the view as JSON.
+func maxFixtureBytes(v *wire.Fixture) int {
 	const frame = 8 << 10
 	n := len(v.Body) + frame
 	for _, r := range v.Redactions {

@@ -207,7 +207,7 @@ func TestDocumentHasTheFilterTable(t *testing.T) {
 	}
 	slices.Sort(replay)
 	for _, path := range []string{"ReplayAtTop", "ReplayTimesBeside properties filter", "ReplayInFilter properties filter",
-		"ReplayRun properties filter"} {
+		"ReplayRunFilter"} {
 		place := append([]string{"components", "schemas"}, strings.Fields(path+" properties")...)
 		members := at(doc, place...).(map[string]any)
 		for _, other := range []string{"since", "until", "rate_per_second", "dry_run", "event_id"} {

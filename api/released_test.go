@@ -78,12 +78,80 @@ func TestReleasedDocumentIsKept(t *testing.T) {
 // breakingChanges returns the breaking changes between two documents, nothing if all changes are additions.
 func breakingChanges(t *testing.T, before, after string) string {
 	t.Helper()
-	found := removals(readYAML(t, before), readYAML(t, after), "")
+	old, now := readYAML(t, before), readYAML(t, after)
+	old, now = alike(old, old).(map[string]any), alike(now, now).(map[string]any)
+	found := removals(old, now, "")
+	var files []string
+	for i, document := range []map[string]any{old, now} {
+		text, err := yaml.Marshal(document)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, filepath.Join(t.TempDir(), fmt.Sprintf("%d.yaml", i)))
+		if err := os.WriteFile(files[i], text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	// A parameter of a path applies to each of its operations.
-	if out, err := oasdiff(t, "breaking", "--flatten-params", "--fail-on", "WARN", before, after); err != nil {
+	if out, err := oasdiff(t, "breaking", "--flatten-allof", "--flatten-params", "--fail-on", "WARN", files[0], files[1]); err != nil {
 		found = append(found, err.Error(), out)
 	}
 	return strings.Join(found, "\n")
+}
+
+// alike returns a part of a document as another one would be written that means the same: an alternative to null is a
+// type that may be null.
+func alike(document map[string]any, part any) any {
+	switch part := part.(type) {
+	case []any:
+		out := make([]any, len(part))
+		for i, x := range part {
+			out[i] = alike(document, x)
+		}
+		return out
+	case map[string]any:
+		whole := map[string]any{}
+		for name, x := range part {
+			whole[name] = alike(document, x)
+		}
+		if ref, ok := whole["$ref"].(string); ok {
+			target, _ := at(document, strings.Split(strings.TrimPrefix(ref, "#/"), "/")...).(map[string]any)
+			if target["type"] == "array" {
+				delete(whole, "$ref")
+				whole = joined(alike(document, target).(map[string]any), whole)
+			}
+		}
+		list, _ := whole["oneOf"].([]any)
+		rest := slices.DeleteFunc(slices.Clone(list), func(x any) bool { return at(x, "type") == "null" })
+		if all, ok := whole["allOf"].([]any); ok && len(all) == 1 {
+			rest = all
+		}
+		if words, ok := whole["x-extensible-enum"].([]any); ok { // the type says whether there may be null
+			whole["x-extensible-enum"] = slices.DeleteFunc(words, func(x any) bool { return x == nil })
+		}
+		if len(rest) != 1 || len(list) == 1 {
+			return whole
+		}
+		inner := rest[0].(map[string]any)
+		if ref, ok := inner["$ref"].(string); ok {
+			inner = alike(document, at(document, strings.Split(strings.TrimPrefix(ref, "#/"), "/")...)).(map[string]any)
+		}
+		delete(whole, "allOf")
+		delete(whole, "oneOf")
+		whole = joined(inner, whole)
+		if word, ok := whole["type"].(string); ok && len(list) == 2 {
+			whole["type"] = []any{word, "null"}
+		}
+		return whole
+	}
+	return part
+}
+
+// joined returns the first mapping with what the second one says otherwise.
+func joined(of, more map[string]any) map[string]any {
+	out := maps.Clone(of)
+	maps.Copy(out, more)
+	return out
 }
 
 // servedDocument returns the document as it is served.

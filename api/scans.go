@@ -3,6 +3,7 @@ package api
 import (
 	"errors"
 	"fmt"
+	"github.com/eventrelay/relay/api/wire"
 	"net/http"
 	"time"
 
@@ -17,42 +18,14 @@ type scans struct {
 	config Scans
 }
 
-// scanView is a scan in a response.
-type scanView struct {
-	ID              string               `json:"id"`
-	Object          string               `json:"object"`
-	DomainID        string               `json:"domain_id"`
-	Hostname        string               `json:"hostname"`
-	Status          string               `json:"status"`
-	Trigger         string               `json:"trigger"`
-	Pages           int                  `json:"pages"`
-	Resources       int                  `json:"resources"`
-	Bytes           int64                `json:"bytes"`
-	FindingsNew     int                  `json:"findings_new"`
-	FindingsSeen    int                  `json:"findings_seen"`
-	Skipped         []config.ScanSkipped `json:"skipped"`
-	SkippedMore     int                  `json:"skipped_more"`
-	ThirdParty      []string             `json:"third_party"`
-	CatchAll        bool                 `json:"catch_all"`
-	BudgetExhausted *string              `json:"budget_exhausted"`
-	Error           *string              `json:"error"`
-	CreatedBy       *string              `json:"created_by"`
-	CreatedAt       web.Time             `json:"created_at"`
-	StartedAt       web.Time             `json:"started_at"`
-	FinishedAt      web.Time             `json:"finished_at"`
-	Warnings        []warning            `json:"warnings,omitempty"`
-}
-
-func scanViewOf(s *config.Scan) *scanView {
-	v := &scanView{
+func scanViewOf(s *config.Scan) *wire.Scan {
+	v := &wire.Scan{
 		ID: s.ID, Object: "scan", DomainID: s.Domain, Hostname: s.Hostname, Status: s.Status, Trigger: s.Trigger,
 		Pages: s.Pages, Resources: s.Resources, Bytes: s.Bytes, FindingsNew: s.FindingsNew, FindingsSeen: s.FindingsOld,
-		Skipped: s.Skipped, SkippedMore: s.SkippedMore, ThirdParty: s.ThirdParty, CatchAll: s.CatchAll,
+		Skipped:     viewsOf(s.Skipped, func(x config.ScanSkipped) wire.ScanSkipped { return wire.ScanSkipped(x) }),
+		SkippedMore: s.SkippedMore, ThirdParty: s.ThirdParty, CatchAll: s.CatchAll,
 		BudgetExhausted: orNull(s.Budget), Error: orNull(s.Error), CreatedBy: orNull(s.CreatedBy),
 		CreatedAt: web.Time(s.CreatedAt), StartedAt: web.Time(s.StartedAt), FinishedAt: web.Time(s.FinishedAt),
-	}
-	if v.Skipped == nil {
-		v.Skipped = []config.ScanSkipped{}
 	}
 	if v.ThirdParty == nil {
 		v.ThirdParty = []string{}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/eventrelay/relay/api/wire"
 	"net/http"
 	"slices"
 
@@ -25,47 +26,20 @@ type tripwires struct {
 	baseURL string
 }
 
-// tripwireView is a tripwire in a response. What was counted is null while the store does not answer.
-type tripwireView struct {
-	ID            string            `json:"id"`
-	Object        string            `json:"object"`
-	DomainID      string            `json:"domain_id"`
-	Kind          string            `json:"kind"`
-	Path          *string           `json:"path"`
-	Label         string            `json:"label"`
-	Placement     string            `json:"placement"`
-	Status        string            `json:"status"`
-	TokenMasked   string            `json:"token_masked"`
-	Token         *string           `json:"token"`
-	URL           *string           `json:"url"`
-	File          *decoyFile        `json:"file"`
-	Snippets      []tripwireSnippet `json:"snippets"`
-	IssuedAt      web.Time          `json:"issued_at"`
-	LastTrippedAt web.Time          `json:"last_tripped_at"`
-	TripCount     *int64            `json:"trip_count"`
-	TestUntil     web.Time          `json:"test_until"`
-	FindingID     *string           `json:"finding_id"`
-	TestFindingID *string           `json:"test_finding_id"`
-	CreatedBy     string            `json:"created_by"`
-	CreatedAt     web.Time          `json:"created_at"`
-	UpdatedAt     web.Time          `json:"updated_at"`
-	Warnings      []warning         `json:"warnings,omitempty"`
-}
-
 // views renders tripwires with what was counted. Their findings are named once they exist.
-func (a *tripwires) views(ctx context.Context, all ...*config.Tripwire) ([]*tripwireView, error) {
+func (a *tripwires) views(ctx context.Context, all ...*config.Tripwire) ([]*wire.Tripwire, error) {
 	if len(all) == 0 {
-		return []*tripwireView{}, nil
+		return []*wire.Tripwire{}, nil
 	}
 	keys, err := a.config.FindingKeys(ctx)
 	if err != nil {
 		return nil, err
 	}
-	out, rows := make([]*tripwireView, len(all)), a.rows(ctx, &keys, all)
+	out, rows := make([]*wire.Tripwire, len(all)), a.rows(ctx, &keys, all)
 	for i, t := range all {
-		v := &tripwireView{
+		v := &wire.Tripwire{
 			ID: t.ID, Object: "tripwire", DomainID: t.Domain, Kind: t.Kind, Path: orNull(t.File), Label: t.Label,
-			Placement: t.Placement, Status: t.Status(), TokenMasked: t.Masked(), Snippets: []tripwireSnippet{},
+			Placement: t.Placement, Status: t.Status(), TokenMasked: t.Masked(), Snippets: []wire.TripwireSnippet{},
 			IssuedAt: web.Time(t.IssuedAt), LastTrippedAt: web.Time(t.TrippedAt), CreatedBy: t.CreatedBy,
 			CreatedAt: web.Time(t.CreatedAt), UpdatedAt: web.Time(t.UpdatedAt),
 		}
@@ -141,7 +115,7 @@ func (a *tripwires) answerSecrets(w http.ResponseWriter, r *http.Request, status
 		call.remembered = web.Encode(v)
 	}
 	if text != (config.TripwireText{}) {
-		v.addSecrets(a.baseURL, text)
+		addSecrets(v, a.baseURL, text)
 	}
 	web.WriteJSON(w, status, v)
 	return nil

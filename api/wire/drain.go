@@ -45,7 +45,7 @@ type DSN struct {
 	// `browser`; without any (`[]` or `null`), all pages may. It keeps out mistakes only: programs can send any origin.
 	AllowedOrigins []string `json:"allowed_origins" in:"null" maxItems:"20" items.maxLength:"300"`
 	// Reports of a UTC day that are accepted; `null` for no limit.
-	DailyQuota *int `json:"daily_quota" in:"" minimum:"1" maximum:"10000000"`
+	DailyQuota *int `json:"daily_quota" in:"null" minimum:"1" maximum:"10000000"`
 	// Name and version in the newest request of the last 24 hours that names them.
 	SDK *string `json:"sdk"`
 	Received

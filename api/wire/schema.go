@@ -22,8 +22,17 @@ import (
 // answers and requests are the types of which the OpenAPI document has schemas: NAME is what the API answers, NAMEInput
 // what clients send. The types of their members follow them.
 var (
-	answers  = []any{Warning{}, Deleted{}, Drain{}, List[Drain]{}, DSN{}, List[DSN]{}}
-	requests = []any{Drain{}, DSN{}}
+	answers = []any{
+		Warning{}, Deleted{}, Drain{}, List[Drain]{}, DSN{}, List[DSN]{}, Domain{}, List[Domain]{}, Scan{},
+		List[Scan]{}, Tripwire{}, List[Tripwire]{}, Finding{}, List[Finding]{}, Occurrence{},
+		List[Occurrence]{}, FindingsUpdated{}, DetectionSettings{}, DetectionTry{}, AlertSettings{},
+		AlertTestOutcome{}, Alert{}, List[Alert]{}, AuditEntry{}, Endpoint{}, List[Endpoint]{}, Validation{},
+		KeptTransformationVersion{}, TransformationPreview{}, EventRow{}, List[Attempt]{}, Event{},
+		PayloadErased{}, ReceiptResult{}, SignatureExplanation{}, StreamEvent{}, StreamGap{}, FixtureSummary{},
+		Fixture{}, Recovery{}, List[Recovery]{}, RecoveryItem{}, List[RecoveryItem]{}, ReplayRun{},
+		List[ReplayRun]{}, Overview{}, Usage{}, UsageDays{},
+	}
+	requests = []any{Drain{}, DSN{}, Domain{}, Scan{}, Tripwire{}}
 )
 
 // refs is where a schema of the OpenAPI document finds another one.
@@ -47,7 +56,7 @@ func Schemas() (map[string]json.RawMessage, error) {
 
 // addSchemas adds the schema of a type, and those of the types of its members.
 func addSchemas(out map[string]json.RawMessage, x any, input bool) error {
-	g := generator{input: input, types: map[string]reflect.Type{}}
+	g := generator{input: input, types: map[string]reflect.Type{}, other: map[string]bool{}}
 	all := map[string]jsonschema.Schema{}
 	root, err := (&jsonschema.Reflector{}).Reflect(x, jsonschema.DefinitionsPrefix(refs),
 		jsonschema.CollectDefinitions(func(name string, s jsonschema.Schema) { all[name] = s }),
@@ -64,8 +73,8 @@ func addSchemas(out map[string]json.RawMessage, x any, input bool) error {
 // add adds a schema, and those that it refers to.
 func (g *generator) add(out map[string]json.RawMessage, all map[string]jsonschema.Schema, name string) error {
 	s, exists := all[name]
-	if _, added := out[name]; added || !exists {
-		return nil // another document has it: api/openapi/common.yaml
+	if _, added := out[name]; added || !exists || g.other[name] {
+		return nil
 	}
 	text, err := inOrder(&s, g.types[name])
 	if err != nil {
@@ -86,13 +95,14 @@ func (g *generator) add(out map[string]json.RawMessage, all map[string]jsonschem
 type generator struct {
 	input bool
 	types map[string]reflect.Type
+	other map[string]bool // names of schemas that are written in api/openapi
 }
 
 // name returns the name of the schema of a type.
 func (g *generator) name(t reflect.Type) string {
 	name := t.Name()
-	if item, isList := strings.CutPrefix(name, "List["); isList {
-		name = strings.TrimSuffix(item[strings.LastIndexByte(item, '.')+1:], "]") + "List"
+	if outer, item, generic := strings.Cut(name, "["); generic {
+		name = strings.TrimSuffix(item[strings.LastIndexByte(item, '.')+1:], "]") + outer
 	}
 	if g.input {
 		name += "Input"
@@ -141,29 +151,26 @@ func (g *generator) finish(p jsonschema.InterceptSchemaParams) (stop bool, err e
 // member completes the schema of a member by its tags. Lists and maps are not null.
 func (g *generator) member(s *jsonschema.Schema, f reflect.StructField) {
 	tag := f.Tag
-	if k := f.Type.Kind(); k == reflect.Slice || k == reflect.Map {
-		s.RemoveType(jsonschema.Null)
-	}
 	if s.Items != nil && s.Items.SchemaOrBool != nil {
 		g.item(s.Items.SchemaOrBool.TypeObject, tag)
 	}
 	if ref := tag.Get("ref"); ref != "" {
-		*s = jsonschema.Schema{}
-		s.WithRef(refs + ref)
+		g.refer(s, ref)
 	}
-	nullable := s.HasType(jsonschema.Null)
-	if nullable { // last, as people write it
-		s.RemoveType(jsonschema.Null)
-		s.AddType(jsonschema.Null)
+	missing := strings.HasSuffix(tag.Get("json"), ",omitempty")
+	nullable := tag.Get("nullable") == "true" || f.Type.Kind() == reflect.Pointer && !missing
+	if g.input {
+		nullable = Has(f, "null") || Has(f, "only")
 	}
+	s.RemoveType(jsonschema.Null)
 	switch {
-	case tag.Get("nullable") == "true" && s.Ref != nil:
+	case nullable && s.Ref != nil:
 		null := (&jsonschema.Schema{}).WithType(jsonschema.Null.Type()).ToSchemaOrBool()
 		one := (&jsonschema.Schema{}).WithRef(*s.Ref).ToSchemaOrBool()
 		s.Ref = nil
 		s.WithOneOf(one, null)
-	case g.input && Has(f, "null") && !nullable:
-		s.AddType(jsonschema.Null)
+	case nullable:
+		s.AddType(jsonschema.Null) // last, as people write it
 	}
 	if s.Enum != nil && nullable && !slices.Contains(s.Enum, nil) {
 		s.Enum = append(s.Enum, nil)
@@ -180,11 +187,16 @@ func (g *generator) member(s *jsonschema.Schema, f reflect.StructField) {
 	}
 }
 
+// refer makes a schema a reference to one that is written in api/openapi.
+func (g *generator) refer(s *jsonschema.Schema, name string) {
+	*s, g.other[name] = jsonschema.Schema{}, true
+	s.WithRef(refs + name)
+}
+
 // item completes the schema of the items of a list by the tags that begin with "items.".
 func (g *generator) item(s *jsonschema.Schema, tag reflect.StructTag) {
 	if ref := tag.Get("items.ref"); ref != "" {
-		*s = jsonschema.Schema{}
-		s.WithRef(refs + ref)
+		g.refer(s, ref)
 	}
 	if n, err := strconv.ParseInt(tag.Get("items.maxLength"), 10, 64); err == nil && g.input {
 		s.WithMaxLength(n)
@@ -270,8 +282,7 @@ var comments = sync.OnceValue(func() map[string]string {
 			for _, spec := range specsOf(decl) {
 				name := spec.Name.Name
 				if fields, ok := spec.Type.(*ast.StructType); ok {
-					_, after, _ := strings.Cut(textOf(decl.Doc), " is ")
-					out[name] = after
+					out[name] = textOf(decl.Doc)
 					for _, field := range fields.Fields.List {
 						for _, n := range field.Names {
 							out[name+"."+n.Name] = textOf(field.Doc)
