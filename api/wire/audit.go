@@ -4,7 +4,7 @@ import (
 	"github.com/eventrelay/relay/pkg/audit"
 )
 
-// AuditActor is TODO
+// AuditActor is who made a change.
 type AuditActor struct {
 	// `operator` is someone who ran a `relay` command on a node; `system` is the service itself.
 	Type audit.ActorType `json:"type" enum:"key,user,operator,system"`
@@ -14,13 +14,13 @@ type AuditActor struct {
 	Name *string `json:"name"`
 }
 
-// Entity is TODO
+// Entity is what an audit entry is about.
 type Entity struct {
 	Type string `json:"type"`
 	ID   string `json:"id"`
 }
 
-// KeyUse is here: Only for `key.used`: how often one node saw the key since `at`, within about an hour. Counted in
+// KeyUse is how often one node saw the key since `at`, within about an hour; only of `key.used`. It is counted in
 // memory and written once a minute.
 type KeyUse struct {
 	Count  uint64 `json:"count" minimum:"1"`

@@ -4,7 +4,7 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// Domain is a domain in a response.
+// Domain is a domain.
 type Domain struct {
 	ID     string `json:"id" ref:"DomainId"`
 	Object string `json:"object" const:"domain"`

@@ -6,7 +6,7 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// Verification is TODO
+// Verification is how the signatures of an endpoint's events are checked.
 type Verification struct {
 	Type             string `json:"type" enum:"stripe,github,shopify,slack,twilio,standard_webhooks,hmac"`
 	Mode             string `json:"mode" enum:"enforce,observe"`
@@ -20,7 +20,7 @@ type Verification struct {
 	SignedContent    string `json:"signed_content,omitempty"`
 }
 
-// Signing is TODO
+// Signing is how the deliveries to a destination are signed.
 type Signing struct {
 	Scheme string `json:"scheme" enum:"standard_webhooks"`
 	// Only in the response that created it.
@@ -28,7 +28,7 @@ type Signing struct {
 	SecretLast4 string `json:"secret_last4"`
 }
 
-// Destination is TODO
+// Destination is where the events of an endpoint are delivered.
 type Destination struct {
 	ID             string  `json:"id" ref:"DestinationId"`
 	Object         string  `json:"object" const:"destination"`
@@ -50,7 +50,7 @@ type Destination struct {
 	Warnings    []Warning `json:"warnings,omitempty" ref:"Warnings"`
 }
 
-// EndpointAlerts is here: Settings in which the endpoint differs from the account; `null` means as in the account.
+// EndpointAlerts are the settings in which an endpoint differs from the account; `null` means as in the account.
 type EndpointAlerts struct {
 	Enabled bool `json:"enabled"`
 	// Null = all.
@@ -74,7 +74,7 @@ type TransformationVersion struct {
 	Operations int `json:"operations" minimum:"0" maximum:"32"`
 }
 
-// Endpoint is an endpoint in a response. Members of features that this version does not have show their only
+// Endpoint is an endpoint. Members of features that this version does not have show their only
 // allowed value, so that a response can be sent back.
 type Endpoint struct {
 	ID           string              `json:"id" ref:"EndpointId"`

@@ -7,7 +7,7 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// EventCounts is TODO
+// EventCounts counts the deliveries of an event by their state.
 type EventCounts struct {
 	Total     int `json:"total" minimum:"0"`
 	Delivered int `json:"delivered" minimum:"0"`
@@ -59,7 +59,7 @@ type EventRow struct {
 	Deliveries []DeliveryState `json:"deliveries"`
 }
 
-// AttemptRequest is TODO
+// AttemptRequest is the request of an attempt.
 type AttemptRequest struct {
 	URL    string `json:"url"`
 	Method string `json:"method"`
@@ -67,7 +67,7 @@ type AttemptRequest struct {
 	Headers map[string]string `json:"headers"`
 }
 
-// AttemptResponse is TODO
+// AttemptResponse is the answer of the destination.
 type AttemptResponse struct {
 	Headers      map[string]string `json:"headers"`
 	Body         string            `json:"body"`
@@ -75,7 +75,7 @@ type AttemptResponse struct {
 	Truncated    bool              `json:"truncated"`
 }
 
-// Attempt is TODO
+// Attempt is one request to a destination.
 type Attempt struct {
 	ID            string `json:"id" ref:"AttemptId"`
 	EventID       string `json:"event_id" ref:"EventId"`
@@ -108,8 +108,8 @@ type Attempt struct {
 	TraceID *string `json:"trace_id"`
 }
 
-// TransformFailure is here: Why the body could not be transformed, if `reason` is `transform_failed`. It is found
-// again each time from the body and the operations of that time: `null` after the payload was erased or the endpoint
+// TransformFailure is why the body could not be transformed, if `reason` is `transform_failed`. It is found again
+// each time from the body and the operations of that time: `null` after the payload was erased or the endpoint
 // deleted, and if the operations are not kept any more.
 type TransformFailure struct {
 	// The version of the transformation.
@@ -117,7 +117,7 @@ type TransformFailure struct {
 	Failure
 }
 
-// Delivery is TODO
+// Delivery is an event on its way to one destination.
 type Delivery struct {
 	ID            string        `json:"id" ref:"DeliveryId"`
 	DestinationID string        `json:"destination_id" ref:"DestinationId"`
@@ -140,7 +140,7 @@ type ReceiptFields struct {
 	Details   json.RawMessage  `json:"details" ref:"ReceiptDetails"`
 }
 
-// Receipt is TODO
+// Receipt is what the application has reported of an event.
 type Receipt struct {
 	ReceiptFields
 	CreatedAt web.Time `json:"created_at" nullable:"true"`

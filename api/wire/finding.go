@@ -14,7 +14,7 @@ type FindingLocation struct {
 	LastSeen web.Time `json:"last_seen"`
 }
 
-// Finding is a finding in a response.
+// Finding is a finding.
 type Finding struct {
 	ID     string       `json:"id" ref:"FindingId"`
 	Object string       `json:"object" const:"finding"`

@@ -43,7 +43,7 @@ type WaitingRecovery struct {
 	CreatedBy     string   `json:"created_by"`
 }
 
-// CriticalFinding is here: An open finding of `critical` or `high` severity.
+// CriticalFinding is an open finding of `critical` or `high` severity.
 type CriticalFinding struct {
 	ID       string   `json:"id"`
 	Rule     string   `json:"rule"`
@@ -53,7 +53,7 @@ type CriticalFinding struct {
 	OpenedAt web.Time `json:"opened_at"`
 }
 
-// OverviewNeeds is here: What needs a person. `total` counts all; `data` has the first 20.
+// OverviewNeeds is what needs a person. `total` counts all; `data` has the first 20.
 type OverviewNeeds struct {
 	// Alerts that fire.
 	Alerts Counted[*Alert] `json:"alerts"`
@@ -65,14 +65,14 @@ type OverviewNeeds struct {
 	Findings Counted[CriticalFinding] `json:"findings"`
 }
 
-// Latency is here: Quantiles of the durations of the requests; `null` without requests.
+// Latency has quantiles of the durations of requests in milliseconds; `null` without requests.
 type Latency struct {
 	P50 int64 `json:"p50" minimum:"0"`
 	P95 int64 `json:"p95" minimum:"0"`
 	P99 int64 `json:"p99" minimum:"0"`
 }
 
-// MeasuredRequests is here: Requests to destinations. A delivery that is retried has several.
+// MeasuredRequests counts requests to destinations. A delivery that is retried has several.
 type MeasuredRequests struct {
 	Requests int64 `json:"requests" minimum:"0"`
 	// Requests that succeeded.

@@ -6,15 +6,15 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// Canary is here: The first deliveries, or the next ones if all of those were skipped. `delivered` and `failed` are
-// results; the others were skipped or have none yet.
+// Canary counts the first deliveries, or the next ones if all of those were skipped. `delivered` and `failed` are
+// theirs.
 type Canary struct {
 	Total     int `json:"total" minimum:"0" maximum:"5"`
 	Delivered int `json:"delivered" minimum:"0"`
 	Failed    int `json:"failed" minimum:"0"`
 }
 
-// RecoveryDestination is TODO
+// RecoveryDestination counts the deliveries of a job to one destination.
 type RecoveryDestination struct {
 	ID     string `json:"id"`
 	Total  int    `json:"total" minimum:"0"`
@@ -23,7 +23,7 @@ type RecoveryDestination struct {
 	TopError *string `json:"top_error"`
 }
 
-// Recovery is a recovery job in a response. Its five counters always add up to Total.
+// Recovery is a recovery job. Its five counters always add up to Total.
 type Recovery struct {
 	ID            string   `json:"id" ref:"RecoveryId"`
 	Object        string   `json:"object" const:"recovery"`

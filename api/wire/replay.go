@@ -7,7 +7,7 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// ReplayRun is a replay run in a response.
+// ReplayRun is a replay run.
 type ReplayRun struct {
 	RunID  string          `json:"run_id" ref:"RunId"`
 	Object string          `json:"object" const:"replay_run"`

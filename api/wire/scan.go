@@ -4,7 +4,7 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// Scan is a scan in a response.
+// Scan is a scan.
 type Scan struct {
 	ID       string `json:"id" ref:"ScanId"`
 	Object   string `json:"object" const:"scan"`

@@ -11,7 +11,7 @@ type Header struct {
 	Values []string `json:"values"`
 }
 
-// SecretResult is TODO
+// SecretResult compares a signature with one of the secrets.
 type SecretResult struct {
 	Last4 *string `json:"last4" maxLength:"4"`
 	// The first 8 characters of the signature that the secret makes.
@@ -19,7 +19,7 @@ type SecretResult struct {
 	Matches        bool    `json:"matches"`
 }
 
-// SignatureFinding is TODO
+// SignatureFinding is something that the explanation of a signature has noticed.
 type SignatureFinding struct {
 	Code string `json:"code" enum:"header_missing,header_repeated,header_too_long,other_scheme,other_header,malformed,prefix,encoding,algorithm,content,secret_prefix,secret_text,secret_base64,secret_hex,secret_whitespace,secret_quotes,secret_kind,body_newline,body_line_ends,body_empty,body_json,body_changed,body_not_form,url,timestamp_missing,timestamp_malformed,timestamp_milliseconds,timestamp_old,timestamp_future,id_missing,id_malformed,valid_for_replay,unknown_scheme,no_cause"`
 	// What is probably wrong and what to change, in one sentence.

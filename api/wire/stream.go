@@ -4,7 +4,7 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// StreamEvent is here: An event was accepted.
+// StreamEvent is an event that was accepted.
 type StreamEvent struct {
 	ID         string   `json:"id" ref:"EventId"`
 	ReceivedAt web.Time `json:"received_at"`
@@ -25,7 +25,7 @@ type StreamEvent struct {
 	Truncated bool `json:"truncated"`
 }
 
-// StreamGap is here: Events are missing.
+// StreamGap says that events are missing.
 type StreamGap struct {
 	// Since when.
 	From web.Time `json:"from"`

@@ -4,7 +4,7 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// UsedEvents is here: Accepted events and findings. Retries, replays, duplicates, rejected events and test events do
+// UsedEvents counts accepted events and findings. Retries, replays, duplicates, rejected events and test events do
 // not count.
 type UsedEvents struct {
 	// Events from providers.
@@ -16,13 +16,13 @@ type UsedEvents struct {
 	Total    int64 `json:"total" minimum:"0"`
 }
 
-// Overage is TODO
+// Overage counts what exceeds the allowance.
 type Overage struct {
 	// Events above the allowance.
 	Events int64 `json:"events" minimum:"0"`
 }
 
-// Projection is here: Expected usage at the end of the period.
+// Projection is the expected usage at the end of the period.
 type Projection struct {
 	Events        int64 `json:"events" minimum:"0"`
 	OverageEvents int64 `json:"overage_events" minimum:"0"`
@@ -35,7 +35,7 @@ type Projection struct {
 	Currency      *string `json:"currency"`
 }
 
-// EndpointUsage is TODO
+// EndpointUsage is what one endpoint has used.
 type EndpointUsage struct {
 	EndpointID string `json:"endpoint_id" ref:"EndpointId"`
 	Received   int64  `json:"received" minimum:"0"`
@@ -44,7 +44,7 @@ type EndpointUsage struct {
 	Bytes      int64  `json:"bytes" minimum:"0"`
 }
 
-// UsageDay is TODO
+// UsageDay is the usage of a day.
 type UsageDay struct {
 	Date string `json:"date" format:"date"`
 	UsedEvents
@@ -76,7 +76,7 @@ type Usage struct {
 	Daily []UsageDay `json:"daily" maxItems:"32"`
 }
 
-// EndpointDay is TODO
+// EndpointDay is what an endpoint has used on a day.
 type EndpointDay struct {
 	Date     string `json:"date" format:"date"`
 	Received int64  `json:"received" minimum:"0"`
