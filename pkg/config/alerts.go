@@ -9,9 +9,6 @@ import (
 	"github.com/eventrelay/relay/pkg/finding"
 )
 
-// alerts has the methods for alerts and their settings.
-type alerts struct{ *core }
-
 // AlertSettings holds the channels and rules of an account. There is one per account, with the account's id.
 type AlertSettings struct {
 	Meta

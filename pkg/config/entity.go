@@ -82,7 +82,7 @@ func Get[T any, P entity[T]](from Access, id string) (P, Presence) {
 		return nil, Deleted
 	}
 	v := c.value(e)
-	if kindTable[k].expires == inAnyOrder && c.hasEnded(v) {
+	if has(k, expiresInAnyOrder) && c.hasEnded(v) {
 		return nil, Deleted
 	}
 	return v.(P), Present
@@ -102,7 +102,7 @@ func List[T any, P entity[T]](from Access, account string, beforeSeq int64, limi
 	c, k := from.base(), P(nil).kind()
 	for e := range c.View().NewestFirst(k, beforeSeq) {
 		v := c.value(e).(P)
-		if *v.common().account != account || kindTable[k].expires == inAnyOrder && c.hasEnded(v) || keep != nil && !keep(v) {
+		if *v.common().account != account || has(k, expiresInAnyOrder) && c.hasEnded(v) || keep != nil && !keep(v) {
 			continue
 		}
 		if len(page) == limit {
@@ -257,7 +257,7 @@ func (c *core) await(ctx context.Context, res conflog.WriteResult, restricts boo
 func update[T any, P entity[T]](ctx context.Context, c *core, id string, change func(P) error) (
 	v P, w written, err error) {
 	w.before, w.WriteResult, err = c.replace(ctx, P(nil).kind(), id, func(old value) (value, error) {
-		if kindTable[old.kind()].expires == inAnyOrder && c.hasEnded(old) {
+		if has(old.kind(), expiresInAnyOrder) && c.hasEnded(old) {
 			return nil, fmt.Errorf("change %s, which has expired or whose event was erased: %w", id, ErrNotFound)
 		}
 		next, err := altered(c, old.(P), change)

@@ -10,9 +10,6 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-// erasures has the methods for erased payloads.
-type erasures struct{ *core }
-
 // Erasure records that the payload of an event was erased. Its id is that of the event, its creation time that of the
 // erasure. Erasures are part of the configuration because every node has that at once, and it outlives the events in
 // Kafka and ClickHouse. Everything that reads, delivers or stores an event checks for an erasure, so that a record that
@@ -32,7 +29,7 @@ var ErrTooManyErasures = errors.New("too many payloads were erased within the re
 
 // ErasePayload erases the payload of an event and returns the time of the first erasure. When it returns nil, no node
 // shows or sends the payload.
-func (c erasures) ErasePayload(ctx context.Context, event id.ID) (time.Time, error) {
+func (c endpoints) ErasePayload(ctx context.Context, event id.ID) (time.Time, error) {
 	if err := c.WaitReady(ctx); err != nil {
 		return time.Time{}, err
 	}
@@ -57,7 +54,7 @@ func (c erasures) ErasePayload(ctx context.Context, event id.ID) (time.Time, err
 }
 
 // ErasedAt returns when the payload of an event was erased; zero if this node knows of no erasure.
-func (c erasures) ErasedAt(event id.ID) time.Time { return c.core.erasedAt(event) }
+func (c endpoints) ErasedAt(event id.ID) time.Time { return c.core.erasedAt(event) }
 
 func (c *core) erasedAt(event id.ID) time.Time {
 	v := c.View()
@@ -72,10 +69,10 @@ func (c *core) erasedAt(event id.ID) time.Time {
 }
 
 // Erased reports whether the payload of an event was erased.
-func (c erasures) Erased(event id.ID) bool { return !c.ErasedAt(event).IsZero() }
+func (c endpoints) Erased(event id.ID) bool { return !c.ErasedAt(event).IsZero() }
 
 // UnfinishedErasures returns the erasures whose payload may still be in the store, newest first.
-func (c erasures) UnfinishedErasures() (all []*Erasure) {
+func (c endpoints) UnfinishedErasures() (all []*Erasure) {
 	for e := range c.View().NewestFirst(kindErasure, 0) {
 		if v := c.value(e).(*Erasure); v.StoreErasedAt.IsZero() {
 			all = append(all, v)
@@ -85,7 +82,7 @@ func (c erasures) UnfinishedErasures() (all []*Erasure) {
 }
 
 // FinishErasure records that the payload is gone from the store.
-func (c erasures) FinishErasure(ctx context.Context, name string) error {
+func (c endpoints) FinishErasure(ctx context.Context, name string) error {
 	_, _, err := update(ctx, c.core, name, func(e *Erasure) error {
 		if e.StoreErasedAt.IsZero() {
 			e.StoreErasedAt = c.now().UTC()

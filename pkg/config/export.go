@@ -84,9 +84,6 @@ func (h *ExportHeader) verifyMAC(keys *Keyring) error {
 	return nil
 }
 
-// documents has the methods that export, import and rewrap the configuration.
-type documents struct{ *core }
-
 // Export writes the configuration as it is when Export is called. Later changes do not affect it.
 func (c documents) Export(ctx context.Context, to io.Writer) error {
 	if err := c.Sync(ctx); err != nil {
@@ -94,9 +91,9 @@ func (c documents) Export(ctx context.Context, to io.Writer) error {
 	}
 	v := c.View()
 	var all []*conflog.Entity
-	for k, info := range kindTable {
-		if info.exported {
-			all = slices.AppendSeq(all, v.NewestFirst(kind(k), 0))
+	for k := range kinds {
+		if has(k, exported) {
+			all = slices.AppendSeq(all, v.NewestFirst(k, 0))
 		}
 	}
 	slices.SortFunc(all, func(a, b *conflog.Entity) int { return cmp.Compare(a.Seq, b.Seq) })
@@ -176,7 +173,7 @@ func WriteExport(to io.Writer, head ExportHeader, keys *Keyring, entities iter.S
 func (c documents) sealingKeys(all []*conflog.Entity) ([]string, error) {
 	ids := []string{}
 	for _, e := range all {
-		if !kindTable[e.Kind].holdsSecrets {
+		if !has(e.Kind, holdsSecrets) {
 			continue
 		}
 		v, err := c.decode(e)

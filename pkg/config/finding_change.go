@@ -29,7 +29,7 @@ type Announcer func(f *Finding, alert func(id string) *Alert) *FindingNotice
 //
 // It is for changes that the service makes by itself: they are not part of the audit log, and the call does not wait
 // for other nodes.
-func (c findings) DecideFinding(ctx context.Context, id string,
+func (c reports) DecideFinding(ctx context.Context, id string,
 	decide func(old *Finding) (next *Finding, announce Announcer)) (before, after *Finding, err error) {
 	if err := c.WaitReady(ctx); err != nil {
 		return nil, nil, err
@@ -79,7 +79,7 @@ func isOutsideBounds(f *Finding) bool {
 }
 
 // complete sets the members of a finding that follow from the one that it replaces; nil = none.
-func (c findings) complete(next, was *Finding, id string) {
+func (c reports) complete(next, was *Finding, id string) {
 	now := c.Now().UTC()
 	next.ID, next.UpdatedAt = id, now
 	if was == nil {
@@ -90,7 +90,7 @@ func (c findings) complete(next, was *Finding, id string) {
 }
 
 // encodeFinding returns the JSON of a finding that replaces was; nil = none.
-func (c findings) encodeFinding(e *conflog.Entity, was, next *Finding) ([]byte, error) {
+func (c reports) encodeFinding(e *conflog.Entity, was, next *Finding) ([]byte, error) {
 	if e != nil {
 		return c.encode(e, was, next)
 	}
@@ -102,7 +102,7 @@ func (c findings) encodeFinding(e *conflog.Entity, was, next *Finding) ([]byte, 
 }
 
 // noticeOf returns the alert with the message about a finding, as the second change of a pair.
-func (c findings) noticeOf(v *conflog.View, next *Finding, announce Announcer) (p conflog.PairValue, err error) {
+func (c reports) noticeOf(v *conflog.View, next *Finding, announce Announcer) (p conflog.PairValue, err error) {
 	stored := func(id string) *Alert {
 		if e := v.FindLiving(kindAlert, id); e != nil {
 			return c.value(e).(*Alert)
@@ -162,7 +162,7 @@ var ErrFindingChanged = errors.New("the finding was changed meanwhile: read it a
 
 // UpdateFinding applies what a person changes of a finding. The origin of ctx is the person or the key. It returns an
 // *InvalidError, a *FindingStatusError, ErrFindingChanged or ErrNotFound.
-func (c findings) UpdateFinding(ctx context.Context, id string, u FindingUpdate) (*Finding, error) {
+func (c reports) UpdateFinding(ctx context.Context, id string, u FindingUpdate) (*Finding, error) {
 	return Update(ctx, c, id, func(f *Finding) error {
 		was := *f
 		err := u.apply(f, c.Now().UTC())

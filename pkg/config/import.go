@@ -158,7 +158,7 @@ func (im *importing) resumed(old *conflog.Entity, exported []byte) ([]byte, erro
 func (im *importing) read(from io.Reader) (err error) {
 	im.head, err = ReadExport(from, func(name string, raw json.RawMessage) error {
 		k, ok := im.KindByName(name)
-		if !ok || !kindTable[k].exported {
+		if !ok || !has(k, exported) {
 			return fmt.Errorf("%w: unknown kind %q; was it written by a newer program?", ErrInvalidExport, name)
 		}
 		v, err := decodeValue(k, raw)
@@ -291,7 +291,7 @@ func (im *importing) indexKey(k kind, id string) string { return im.KindName(k) 
 func (im *importing) unlisted() (unlisted []*conflog.Entity) {
 	v := im.View()
 	for k := conflog.FirstCallerKind; k < kinds; k++ {
-		if !kindTable[k].exported || k == kindAccount {
+		if !has(k, exported) || k == kindAccount {
 			continue
 		}
 		for e := range v.NewestFirst(k, 0) {

@@ -102,9 +102,9 @@ func (c documents) sealedByOtherKeys() (found []*conflog.Entity, err error) {
 // eachSecretHolder calls f for the entities of every kind that may hold secrets.
 func (c documents) eachSecretHolder(f func(*conflog.Entity, value)) error {
 	v := c.View()
-	for k, info := range kindTable {
-		if info.holdsSecrets {
-			for e := range v.NewestFirst(kind(k), 0) {
+	for k := range kinds {
+		if has(k, holdsSecrets) {
+			for e := range v.NewestFirst(k, 0) {
 				x, err := c.decode(e)
 				if err != nil {
 					return err

@@ -14,9 +14,6 @@ import (
 	"github.com/eventrelay/relay/pkg/verify"
 )
 
-// tripwires has the methods for tripwires.
-type tripwires struct{ *core }
-
 // Tripwire is a decoy that nobody has a reason to use: an API key, an ingest URL, or a file with both. Who uses it has
 // found it. Its secrets are shown once, and only their hashes are stored.
 type Tripwire struct {
@@ -226,7 +223,7 @@ func (c tripwires) issue(ctx context.Context, t *Tripwire, at time.Time) (text T
 }
 
 func (c tripwires) hashSecret(ctx context.Context, text, prefix string) (*TripwireSecret, error) {
-	fingerprint, err := secrets(c).KeyFingerprint(ctx, text)
+	fingerprint, err := callers(c).KeyFingerprint(ctx, text)
 	if err != nil {
 		return nil, fmt.Errorf("issue a tripwire: %w", err)
 	}
