@@ -135,6 +135,6 @@ func (d *Drain) validate() error {
 	if d.Sealed.SigningSecret != "" && d.Platform != PlatformAuto && d.Platform != PlatformVercel {
 		unsigned = ErrUnsigned
 	}
-	return errors.Join(unsigned, requireText("name", d.Name, 1, maxNameText),
+	return errors.Join(requireHash(d.Hash), unsigned, requireText("name", d.Name, 1, maxNameText),
 		requireOneOf("platform", d.Platform, DrainPlatforms...), requireRange("version", d.Version, 1, 1<<53))
 }

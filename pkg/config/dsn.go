@@ -163,7 +163,7 @@ func (d *DSN) validate() error {
 	if d.Platform != DSNBrowser && len(d.AllowedOrigins) > 0 {
 		errs = append(errs, errors.New("only browsers have origins"))
 	}
-	return errors.Join(append(errs, requireText("name", d.Name, 1, maxNameText),
+	return errors.Join(append(errs, requireHash(d.Hash), requireText("name", d.Name, 1, maxNameText),
 		requireOneOf("platform", d.Platform, DSNPlatforms...), requireRange("version", d.Version, 1, 1<<53),
 		requireRange("origins", len(d.AllowedOrigins), 0, MaxOrigins),
 		requireRange("quota", d.DailyQuota, 0, MaxDailyQuota))...)
