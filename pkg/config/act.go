@@ -151,13 +151,8 @@ func (c jobs) Acts(account string, keep func(*Act) bool) []*Act {
 }
 
 // PendingActs returns the acts of an account on which nobody has decided, newest first, those that have expired too.
-func (c jobs) PendingActs(account string) (all []*Act) {
-	for e := range c.View().Pending(kindAct) {
-		if a := c.value(e).(*Act); a.Account == account {
-			all = append(all, a)
-		}
-	}
-	return all
+func (c jobs) PendingActs(account string) []*Act {
+	return valuesOf(c.core, c.View().Pending(kindAct), func(a *Act) bool { return a.Account == account })
 }
 
 // CreateAct creates a pending act, or returns the one with the same request that waits already. Account and times are
@@ -287,11 +282,7 @@ func (c jobs) heldBy(hash []byte) *Act {
 	if hash == nil {
 		return nil
 	}
-	e := c.View().FindByHash(kindAct, [conflog.HashLen]byte(hash))
-	if e == nil {
-		return nil
-	}
-	return c.value(e).(*Act)
+	return byHash[Act](c.core, [conflog.HashLen]byte(hash))
 }
 
 // isRepeatable reports whether an act with the same request as an approved one may be approved now.

@@ -72,13 +72,8 @@ func (c *core) erasedAt(event id.ID) time.Time {
 func (c endpoints) Erased(event id.ID) bool { return !c.ErasedAt(event).IsZero() }
 
 // UnfinishedErasures returns the erasures whose payload may still be in the store, newest first.
-func (c endpoints) UnfinishedErasures() (all []*Erasure) {
-	for e := range c.View().NewestFirst(kindErasure, 0) {
-		if v := c.value(e).(*Erasure); v.StoreErasedAt.IsZero() {
-			all = append(all, v)
-		}
-	}
-	return all
+func (c endpoints) UnfinishedErasures() []*Erasure {
+	return valuesOf(c.core, c.View().NewestFirst(kindErasure, 0), func(e *Erasure) bool { return e.StoreErasedAt.IsZero() })
 }
 
 // FinishErasure records that the payload is gone from the store.

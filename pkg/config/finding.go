@@ -155,13 +155,8 @@ func (c reports) FindingCounts() FindingCounts {
 }
 
 // FindingsBefore returns the findings that were created before t, oldest first.
-func (c reports) FindingsBefore(t time.Time) (old []*Finding) {
-	for e := range c.View().OldestFirst(kindFinding) {
-		if f := c.value(e).(*Finding); f.CreatedAt.Before(t) {
-			old = append(old, f)
-		}
-	}
-	return old
+func (c reports) FindingsBefore(t time.Time) []*Finding {
+	return valuesOf(c.core, c.View().OldestFirst(kindFinding), func(f *Finding) bool { return f.CreatedAt.Before(t) })
 }
 
 // ForgetFinding removes a finding without a tombstone, if it has not changed since it was read.

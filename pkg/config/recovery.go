@@ -200,26 +200,20 @@ func (c jobs) Recoveries(account string, beforeSeq int64, limit int, keep func(*
 
 // AddRecovery creates a recovery job.
 func (c jobs) AddRecovery(ctx context.Context, j *Recovery) (*Recovery, error) {
-	open := 0
-	for e := range c.View().Pending(kindRecovery) {
-		if x := c.value(e).(*Recovery); x.Account == j.Account && !x.State.Ended() {
-			open++
-		}
-	}
-	if open >= maxOpenRecoveries {
+	open := valuesOf(c.core, c.View().Pending(kindRecovery), func(x *Recovery) bool {
+		return x.Account == j.Account && !x.State.Ended()
+	})
+	if len(open) >= maxOpenRecoveries {
 		return nil, ErrTooManyOpenRecoveries
 	}
 	return Create(ctx, c, j)
 }
 
 // AwaitingApproval returns the number of recovery jobs that wait for approval.
-func (c jobs) AwaitingApproval(account string) (n int) {
-	for e := range c.View().Pending(kindRecovery) {
-		if j := c.value(e).(*Recovery); j.Account == account && j.State == RecoveryAwaitingApproval {
-			n++
-		}
-	}
-	return n
+func (c jobs) AwaitingApproval(account string) int {
+	return len(valuesOf(c.core, c.View().Pending(kindRecovery), func(j *Recovery) bool {
+		return j.Account == account && j.State == RecoveryAwaitingApproval
+	}))
 }
 
 // UpdateRecovery changes a recovery job; see Update.
@@ -236,9 +230,7 @@ func (c jobs) ForgetRecovery(ctx context.Context, id string) error {
 // created before a time, oldest first: these can be removed.
 func (c jobs) UnsettledRecoveries(before time.Time) (unsettled, old []*Recovery) {
 	v := c.View()
-	for e := range v.Pending(kindRecovery) {
-		unsettled = append(unsettled, c.value(e).(*Recovery))
-	}
+	unsettled = valuesOf[Recovery](c.core, v.Pending(kindRecovery), nil)
 	for e := range v.OldestFirst(kindRecovery) {
 		j := c.value(e).(*Recovery)
 		if !j.CreatedAt.Before(before) { // the later ones are newer

@@ -98,10 +98,7 @@ func (c reports) Scans(account string, domains []string, beforeSeq int64, limit 
 
 // OpenScan returns the scan that has not ended; nil if there is none.
 func (c reports) OpenScan() *Scan {
-	if e := c.View().FindByHash(kindScan, hashOf(openScan)); e != nil {
-		return c.value(e).(*Scan)
-	}
-	return nil
+	return byHash[Scan](c.core, hashOf(openScan))
 }
 
 // openScan is what Scan.Hash is the hash of.

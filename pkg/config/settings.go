@@ -71,10 +71,7 @@ func (c endpoints) UpdateDetection(ctx context.Context, alter func(*Detection) e
 		}
 		return nil
 	})
-	if err == nil && w.changed() {
-		c.WaitForPeers(ctx, w.WriteResult)
-	}
-	return s, err
+	return awaited(ctx, c.core, s, w, err)
 }
 
 func (s *Settings) validate() error {

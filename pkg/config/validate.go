@@ -188,7 +188,9 @@ func requireRange[N int | float64](name string, n, lo, hi N) error {
 }
 
 // requireHash returns an error unless a hash is set.
-func requireHash(hash []byte) error { return requireRange("length of hash", len(hash), conflog.HashLen, conflog.HashLen) }
+func requireHash(hash []byte) error {
+	return requireRange("length of hash", len(hash), conflog.HashLen, conflog.HashLen)
+}
 
 // requireText returns an error unless s is valid UTF-8 of lo to hi characters.
 func requireText(name, s string, lo, hi int) error {
