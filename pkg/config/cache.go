@@ -84,9 +84,9 @@ func (c *core) mustDecode(e *conflog.Entity) value {
 
 // edited returns the JSON of an entity after edit, which gets a copy of its value.
 func (c *core) edited(e *conflog.Entity, edit func(value)) []byte {
-	was, v := c.value(e), c.mustDecode(e)
+	v := c.mustDecode(e)
 	edit(v)
-	raw, err := c.encode(e, was, v)
+	raw, err := c.encode(e, v)
 	if err != nil {
 		panic(fmt.Sprintf("BUG: encode %s %s: %v", c.KindName(e.Kind), e.ID, err)) // it was decoded from JSON
 	}

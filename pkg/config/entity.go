@@ -340,7 +340,7 @@ func (c *core) replace(ctx context.Context, k kind, id string, next func(old val
 		if err != nil || v == nil {
 			return conflog.NewValue{}, err
 		}
-		raw, err := c.encode(old, was, v)
+		raw, err := c.encode(old, v)
 		return conflog.NewValue{Value: raw, Exempt: was.onlyRestricts(v)}, err
 	})
 }

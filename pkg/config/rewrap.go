@@ -132,15 +132,14 @@ func (c documents) rewrapAll(
 		group.Go(func() error {
 			n := 0
 			_, _, err := c.Change(ctx, e.Kind, e.ID, func(old *conflog.Entity) (conflog.NewValue, error) {
-				was := c.value(old)
-				v, err := copyOf(was)
+				v, err := copyOf(c.value(old))
 				if err == nil {
 					n, err = c.reseal(v)
 				}
 				if err != nil || n == 0 {
 					return conflog.NewValue{}, err
 				}
-				raw, err := c.encode(old, was, v)
+				raw, err := c.encode(old, v)
 				// It adds only the few bytes by which one key's name is longer than another's.
 				return conflog.NewValue{Value: raw, Exempt: true}, err
 			})
