@@ -59,17 +59,11 @@ func (c jobs) ClaimAnswer(ctx context.Context, claim *Answer, optional bool) (*A
 		case optional && c.View().Bytes(kindAnswer) >= MaxAnswersBytes/2:
 			return nil, ErrAnswersFull
 		}
-		v := *claim
-		v.Account, v.CreatedAt = c.Account().ID, c.now().UTC()
-		v.UpdatedAt = v.CreatedAt
-		res, err := c.insert(ctx, &v)
+		created, _, err := create(ctx, c.core, claim)
 		if errors.Is(err, ErrConflict) {
 			continue // another call was first, and this node has applied its record
 		}
-		if err != nil {
-			return nil, err
-		}
-		return c.value(res.Entity).(*Answer), nil
+		return created, err
 	}
 	return nil, fmt.Errorf("claim %s: %w", claim.ID, ErrConflict)
 }

@@ -34,29 +34,21 @@ func (c endpoints) ErasePayload(ctx context.Context, event id.ID) (time.Time, er
 		return time.Time{}, err
 	}
 	name := event.Text(id.Event)
-	res := c.CurrentPosition()
 	if e, _ := Get[Erasure](c, name); e == nil {
-		v := &Erasure{Meta: Meta{ID: name, Account: c.Account().ID, CreatedAt: c.now().UTC()}}
-		v.UpdatedAt = v.CreatedAt
-		var err error
-		if res, err = c.insert(ctx, v); err != nil && !errors.Is(err, ErrConflict) {
+		_, _, err := create(ctx, c.core, &Erasure{Meta: Meta{ID: name}})
+		if err != nil && !errors.Is(err, ErrConflict) { // with a conflict this node has applied the record of another call
 			return time.Time{}, fmt.Errorf("erase the payload of %s: %w", name, err)
-		}
-		if err != nil { // another call was first, and this node has applied its record
-			res = c.CurrentPosition()
 		}
 	}
 	// A repeated call waits as well: the answer to the first one may have been lost before every node knew.
-	if err := c.Barrier(ctx, res); err != nil {
+	if err := c.Barrier(ctx, c.CurrentPosition()); err != nil {
 		return time.Time{}, err
 	}
 	return c.ErasedAt(event), nil
 }
 
 // ErasedAt returns when the payload of an event was erased; zero if this node knows of no erasure.
-func (c endpoints) ErasedAt(event id.ID) time.Time { return c.core.erasedAt(event) }
-
-func (c *core) erasedAt(event id.ID) time.Time {
+func (c *core) ErasedAt(event id.ID) time.Time {
 	v := c.View()
 	if v.Len(kindErasure) == 0 { // fast path: called for every delivery and every row
 		return time.Time{}

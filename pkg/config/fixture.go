@@ -50,7 +50,7 @@ var (
 
 // endsAt: at once when the payload of its event was erased, because whoever asks for that means its copies too.
 func (f *Fixture) endsAt(c *core) time.Time {
-	if ev, err := id.Parse(id.Event, f.Event); err == nil && !c.erasedAt(ev).IsZero() {
+	if ev, err := id.Parse(id.Event, f.Event); err == nil && !c.ErasedAt(ev).IsZero() {
 		return time.Time{}
 	}
 	return f.ExpiresAt

@@ -103,13 +103,11 @@ func (c jobs) AddRun(ctx context.Context, r *Run) (*Run, error) {
 		return nil, err
 	}
 	v := *r
-	v.Account, v.CreatedAt = c.Account().ID, c.now().UTC()
-	v.UpdatedAt, v.CreatedBy = v.CreatedAt, conflog.OriginOf(ctx).Actor
-	res, err := c.insert(ctx, &v)
+	v.CreatedBy = conflog.OriginOf(ctx).Actor
+	added, _, err := create(ctx, c.core, &v)
 	if err != nil {
 		return nil, err
 	}
-	added := c.value(res.Entity).(*Run)
 	if c.busy(added, added.Seq) {
 		if err := c.ForgetIfUnchanged(withoutOrigin(ctx), kindRun, added.ID, added.Rev); err != nil {
 			return nil, err

@@ -153,8 +153,13 @@ func (c callers) SetPassword(ctx context.Context, userID, password string) (*Use
 	if err := c.passwords.chosen.do(ctx, func() { hash = c.passwords.hash(password) }); err != nil {
 		return nil, err
 	}
+	return c.replacePassword(ctx, userID, hash, mayChoose) // mayChoose fails if another call was first
+}
+
+// replacePassword sets the hash of a password and ends the user's sessions, unless check returns an error.
+func (c callers) replacePassword(ctx context.Context, userID, hash string, check func(*User) error) (*User, error) {
 	return updateEverywhere(ctx, c.core, userID, func(u *User) error {
-		if err := mayChoose(u); err != nil { // another call was first
+		if err := check(u); err != nil {
 			return err
 		}
 		u.Password, u.Link, u.ChoosePassword = hash, nil, false
@@ -201,12 +206,10 @@ func (c callers) ChangePassword(ctx context.Context, userID, current, password s
 	if hash == "" {
 		return nil, ErrSignIn
 	}
-	return updateEverywhere(ctx, c.core, userID, func(now *User) error {
+	return c.replacePassword(ctx, userID, hash, func(now *User) error {
 		if now.Password != u.Password {
 			return ErrConflict
 		}
-		now.Password, now.Link, now.ChoosePassword = hash, nil, false
-		now.endSessions()
 		return nil
 	})
 }

@@ -118,8 +118,10 @@ func UserID(email string) string {
 	return id.ID(sum[:16]).Text(id.User)
 }
 
-// newEpoch returns a random first epoch below 2^48, which every JSON parser reads exactly.
-func newEpoch() int { return 1 + rand.IntN(1<<48) }
+// newUser returns a user with a random first epoch below 2^48, which every JSON parser reads exactly.
+func newUser(email string, scope Scope) *User {
+	return &User{Meta: Meta{ID: UserID(email)}, Email: email, Scope: scope, Epoch: 1 + rand.IntN(1<<48)}
+}
 
 // newLink returns a new link and its token of 256 random bits.
 func (c callers) newLink() (token string, l *Link) {
@@ -159,8 +161,9 @@ func (c callers) AddUser(ctx context.Context, email string, scope Scope) (token 
 		scope = ReadWrite
 	}
 	token, link := c.newLink()
-	u, err = Create(ctx, c, &User{
-		Meta: Meta{ID: UserID(email)}, Email: email, Scope: scope, Link: link, Epoch: newEpoch()})
+	u = newUser(email, scope)
+	u.Link = link
+	u, err = Create(ctx, c, u)
 	return token, u, err
 }
 
@@ -250,8 +253,9 @@ func (c callers) FirstLink(ctx context.Context, email string) (token string, err
 	all := c.Users()
 	token, link := c.newLink()
 	if len(all) == 0 {
-		_, err = Create(ctx, c, &User{Meta: Meta{ID: UserID(email)}, Email: email, Scope: ReadWrite,
-			Link: link, Epoch: newEpoch(), FromEnvironment: true})
+		u := newUser(email, ReadWrite)
+		u.Link, u.FromEnvironment = link, true
+		_, err = Create(ctx, c, u)
 		return token, err
 	}
 	i := slices.IndexFunc(all, func(u *User) bool { return u.ID == UserID(email) })
@@ -276,12 +280,12 @@ func (c callers) ensureAdmin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	now := c.now().UTC()
-	_, err = c.insert(ctx, &User{
-		Meta: Meta{ID: UserID(email), Account: c.Account().ID, CreatedAt: now, UpdatedAt: now}, Email: email,
-		Scope: ReadWrite, Password: c.passwords.hash(c.cfg.AdminPassword), Epoch: newEpoch(), FromEnvironment: true,
-	})
-	if errors.Is(err, ErrConflict) {
+	u := newUser(email, ReadWrite)
+	u.Password, u.FromEnvironment = c.passwords.hash(c.cfg.AdminPassword), true
+	if u, err = complete(c.core, u); err != nil {
+		return err
+	}
+	if _, err = c.insert(ctx, u); errors.Is(err, ErrConflict) {
 		return nil // another node created the user
 	}
 	return err
