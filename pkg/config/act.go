@@ -10,9 +10,6 @@ import (
 	"github.com/eventrelay/relay/pkg/conflog"
 )
 
-// acts has the methods for changes that agents ask for.
-type acts struct{ *core }
-
 // Act is a change that an agent asked for. It takes effect once, after a person has approved it.
 type Act struct {
 	Meta
@@ -145,28 +142,23 @@ func (a *Act) StateAt(now time.Time) ActState {
 func (a *Act) ExpiresAt() time.Time { return a.CreatedAt.Add(ActLife) }
 
 // Act returns the act with that id; nil unless it is Present.
-func (c acts) Act(id string) (*Act, Presence) { return Get[Act](c, id) }
+func (c jobs) Act(id string) (*Act, Presence) { return Get[Act](c, id) }
 
 // Acts returns the remembered acts of an account for which keep returns true, newest first.
-func (c acts) Acts(account string, keep func(*Act) bool) []*Act {
+func (c jobs) Acts(account string, keep func(*Act) bool) []*Act {
 	page, _ := List(c, account, 0, MaxActs, keep)
 	return page
 }
 
 // PendingActs returns the acts of an account on which nobody has decided, newest first, those that have expired too.
-func (c acts) PendingActs(account string) (all []*Act) {
-	for e := range c.View().Pending(kindAct) {
-		if a := c.value(e).(*Act); a.Account == account {
-			all = append(all, a)
-		}
-	}
-	return all
+func (c jobs) PendingActs(account string) []*Act {
+	return valuesOf(c.core, c.View().Pending(kindAct), func(a *Act) bool { return a.Account == account })
 }
 
 // CreateAct creates a pending act, or returns the one with the same request that waits already. Account and times are
 // set where they are empty. It returns ErrConflict when the id exists, and ErrTooManyActs when the key has too many: of
 // those that are pending never more, of those that are remembered at most one more for each other node.
-func (c acts) CreateAct(ctx context.Context, a *Act) (*Act, error) {
+func (c jobs) CreateAct(ctx context.Context, a *Act) (*Act, error) {
 	c.actMu.Lock()
 	defer c.actMu.Unlock()
 	for range MaxPendingActs {
@@ -190,7 +182,7 @@ func (c acts) CreateAct(ctx context.Context, a *Act) (*Act, error) {
 
 // placeOf returns a free place for an act, or the pending act with the same request. Equal requests try the places in
 // the same order, so of two at the same time on two nodes one is created.
-func (c acts) placeOf(ctx context.Context, a *Act) (equal *Act, place []byte, err error) {
+func (c jobs) placeOf(ctx context.Context, a *Act) (equal *Act, place []byte, err error) {
 	kept, now := 0, c.now()
 	held := make(map[string]*Act, MaxPendingActs)
 	for e := range c.View().NewestFirst(kindAct, 0) {
@@ -226,7 +218,7 @@ func (c acts) placeOf(ctx context.Context, a *Act) (equal *Act, place []byte, er
 }
 
 // releasePlace gives back the place of an act that nobody decided on in time, or that was approved long ago.
-func (c acts) releasePlace(ctx context.Context, past *Act) error {
+func (c jobs) releasePlace(ctx context.Context, past *Act) error {
 	_, err := Update(withoutOrigin(ctx), c, past.ID, func(x *Act) error {
 		if x.StateAt(c.now()) != ActPending {
 			x.Hash = nil
@@ -252,7 +244,7 @@ func relatedTo(ctx context.Context, a *Act) context.Context {
 // wins; the others get ErrActDecided. Of equal acts that are approved within ActRepeatAfter, or before the first has
 // ended, also on several nodes at the same time, one wins; the others stay pending and get ErrActRepeated. It
 // returns when this node and its living peers know the decision.
-func (c acts) DecideAct(ctx context.Context, id, person string, to ActState) (*Act, error) {
+func (c jobs) DecideAct(ctx context.Context, id, person string, to ActState) (*Act, error) {
 	known, _ := c.Act(id)
 	var hash []byte
 	if to == ActApproved && known != nil {
@@ -286,26 +278,22 @@ func (c acts) DecideAct(ctx context.Context, id, person string, to ActState) (*A
 }
 
 // heldBy returns the act that has a hash, nil if none has.
-func (c acts) heldBy(hash []byte) *Act {
+func (c jobs) heldBy(hash []byte) *Act {
 	if hash == nil {
 		return nil
 	}
-	e := c.View().FindByHash(kindAct, [conflog.HashLen]byte(hash))
-	if e == nil {
-		return nil
-	}
-	return c.value(e).(*Act)
+	return byHash[Act](c.core, [conflog.HashLen]byte(hash))
 }
 
 // isRepeatable reports whether an act with the same request as an approved one may be approved now.
-func (c acts) isRepeatable(approved *Act) bool {
+func (c jobs) isRepeatable(approved *Act) bool {
 	return approved.State != ActApproved && c.now().Sub(approved.DecidedAt) >= ActRepeatAfter
 }
 
 // RefusalOf returns why nothing may be done for an act any more: what a key asked for ends with the key. The error is
 // ErrLease while this node cannot know.
-func (c acts) RefusalOf(a *Act) (ActRefusal, error) {
-	k, err := keys(c).checkKey(a.Key)
+func (c jobs) RefusalOf(a *Act) (ActRefusal, error) {
+	k, err := callers(c).checkKey(a.Key)
 	switch {
 	case errors.Is(err, ErrLease):
 		return ActRefusal{}, err
@@ -325,7 +313,7 @@ func (c acts) RefusalOf(a *Act) (ActRefusal, error) {
 
 // RefuseAct ends an act that is pending or approved, as the caller knows it, and says why. person is who tried to
 // approve a pending one. It returns ErrActDecided if the act has another state now.
-func (c acts) RefuseAct(ctx context.Context, known *Act, person string, why ActRefusal, result string) (*Act, error) {
+func (c jobs) RefuseAct(ctx context.Context, known *Act, person string, why ActRefusal, result string) (*Act, error) {
 	return Update(relatedTo(ctx, known), c, known.ID, func(a *Act) error {
 		now := c.now().UTC()
 		if a.StateAt(now) != known.State || a.State != ActPending && a.State != ActApproved {
@@ -341,7 +329,7 @@ func (c acts) RefuseAct(ctx context.Context, known *Act, person string, why ActR
 
 // EndAct records how an approved act ended: to is ActDone, ActFailed or ActConflict. An act that has ended stays
 // as it is.
-func (c acts) EndAct(ctx context.Context, id string, to ActState, result string) (*Act, error) {
+func (c jobs) EndAct(ctx context.Context, id string, to ActState, result string) (*Act, error) {
 	known, _ := c.Act(id)
 	return Update(relatedTo(ctx, known), c, id, func(a *Act) error {
 		if a.State != ActApproved {

@@ -9,9 +9,6 @@ import (
 	"github.com/eventrelay/relay/pkg/finding"
 )
 
-// alerts has the methods for alerts and their settings.
-type alerts struct{ *core }
-
 // AlertSettings holds the channels and rules of an account. There is one per account, with the account's id.
 type AlertSettings struct {
 	Meta
@@ -175,10 +172,7 @@ func (c alerts) AlertSettings() *AlertSettings {
 func (c alerts) UpdateAlertSettings(ctx context.Context, alter func(*AlertSettings) error) (*AlertSettings, error) {
 	first := func() *AlertSettings { s := *c.AlertSettings(); return &s }
 	s, w, err := updateOrCreate(ctx, c.core, first, alter)
-	if err == nil && w.changed() {
-		c.WaitForPeers(ctx, w.WriteResult)
-	}
-	return s, err
+	return awaited(ctx, c.core, s, w, err)
 }
 
 func (s *AlertSettings) eachSealed(f func(entity, field string, s *Sealed)) {
@@ -280,13 +274,8 @@ func (c alerts) AlertPage(account string, beforeSeq int64, limit int, keep func(
 
 // AlertsWithNotices returns the alerts with messages that are not sent yet and for which keep returns true (nil = all),
 // newest first. It reads no other alert.
-func (c alerts) AlertsWithNotices(keep func(*Alert) bool) (all []*Alert) {
-	for e := range c.View().Pending(kindAlert) {
-		if a := c.value(e).(*Alert); keep == nil || keep(a) {
-			all = append(all, a)
-		}
-	}
-	return all
+func (c alerts) AlertsWithNotices(keep func(*Alert) bool) []*Alert {
+	return valuesOf(c.core, c.View().Pending(kindAlert), keep)
 }
 
 // ErrAlertUnchanged is returned by alter when an alert need not change any more.

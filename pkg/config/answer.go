@@ -9,9 +9,6 @@ import (
 	"github.com/eventrelay/relay/pkg/conflog"
 )
 
-// answers has the methods for remembered answers.
-type answers struct{ *core }
-
 // Answer is the remembered answer to a request with an Idempotency-Key. Before there is an answer it is the claim of
 // the call that is working on it. Its id is a hash of account, path and key.
 type Answer struct {
@@ -47,7 +44,7 @@ const FieldAnswer = "answer"
 // ClaimAnswer claims the key of an answer and returns the existing claim or answer. The claim is the caller's if it has
 // the caller's CallID. optional marks a claim that the caller can do without: it returns ErrAnswersFull when the
 // answers already fill half of MaxAnswersBytes.
-func (c answers) ClaimAnswer(ctx context.Context, claim *Answer, optional bool) (*Answer, error) {
+func (c jobs) ClaimAnswer(ctx context.Context, claim *Answer, optional bool) (*Answer, error) {
 	if err := c.WaitReady(ctx); err != nil {
 		return nil, err
 	}
@@ -62,34 +59,28 @@ func (c answers) ClaimAnswer(ctx context.Context, claim *Answer, optional bool) 
 		case optional && c.View().Bytes(kindAnswer) >= MaxAnswersBytes/2:
 			return nil, ErrAnswersFull
 		}
-		v := *claim
-		v.Account, v.CreatedAt = c.Account().ID, c.now().UTC()
-		v.UpdatedAt = v.CreatedAt
-		res, err := c.insert(ctx, &v)
+		created, _, err := create(ctx, c.core, claim)
 		if errors.Is(err, ErrConflict) {
 			continue // another call was first, and this node has applied its record
 		}
-		if err != nil {
-			return nil, err
-		}
-		return c.value(res.Entity).(*Answer), nil
+		return created, err
 	}
 	return nil, fmt.Errorf("claim %s: %w", claim.ID, ErrConflict)
 }
 
 // Answer returns the claim or answer with that id, as far as this node knows.
-func (c answers) Answer(id string) (*Answer, Presence) {
+func (c jobs) Answer(id string) (*Answer, Presence) {
 	return Get[Answer](c, id)
 }
 
 // ChangeAnswer changes a claim or an answer; see Update. It does not wait for other nodes: claims are conditional
 // records.
-func (c answers) ChangeAnswer(ctx context.Context, id string, alter func(*Answer) error) (*Answer, error) {
+func (c jobs) ChangeAnswer(ctx context.Context, id string, alter func(*Answer) error) (*Answer, error) {
 	v, _, err := update(ctx, c.core, id, alter)
 	return v, err
 }
 
 // ReleaseClaim removes a claim, unless it has changed since.
-func (c answers) ReleaseClaim(ctx context.Context, claim *Answer) error {
+func (c jobs) ReleaseClaim(ctx context.Context, claim *Answer) error {
 	return c.ForgetIfUnchanged(ctx, kindAnswer, claim.ID, claim.Rev)
 }

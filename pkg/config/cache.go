@@ -82,6 +82,17 @@ func (c *core) mustDecode(e *conflog.Entity) value {
 	return v
 }
 
+// edited returns the JSON of an entity after edit, which gets a copy of its value.
+func (c *core) edited(e *conflog.Entity, edit func(value)) []byte {
+	v := c.mustDecode(e)
+	edit(v)
+	raw, err := c.encode(e, v)
+	if err != nil {
+		panic(fmt.Sprintf("BUG: encode %s %s: %v", c.KindName(e.Kind), e.ID, err)) // it was decoded from JSON
+	}
+	return raw
+}
+
 // decode decodes the stored JSON of an entity and sets its revision and sequence.
 func (c *core) decode(e *conflog.Entity) (value, error) {
 	v, err := decodeValue(e.Kind, c.Value(e))

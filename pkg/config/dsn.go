@@ -2,20 +2,15 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"context"
-	"crypto/rand"
-	"crypto/subtle"
 	"errors"
 	"fmt"
 	"math/big"
 	"net/url"
 	"strings"
-
-	"github.com/eventrelay/relay/pkg/conflog"
+	"unicode"
 )
-
-// dsns has the methods for DSNs.
-type dsns struct{ *core }
 
 // DSN allows applications with the SDK to send reports (docs/design/reports.md). It is public: whoever uses the
 // application can read it, and its platform says how far its reports are believed.
@@ -62,35 +57,30 @@ const (
 var ErrTooManyDSNs = fmt.Errorf("the maximum of %d DSNs is reached", MaxDSNs)
 
 // DSN returns the DSN with that id; nil unless it is Present.
-func (c dsns) DSN(id string) (*DSN, Presence) { return Get[DSN](c, id) }
+func (c reports) DSN(id string) (*DSN, Presence) { return Get[DSN](c, id) }
 
 // DSNs returns a page of the DSNs of an account; see List.
-func (c dsns) DSNs(account string, beforeSeq int64, limit int) ([]*DSN, bool) {
+func (c reports) DSNs(account string, beforeSeq int64, limit int) ([]*DSN, bool) {
 	return List[DSN](c, account, beforeSeq, limit, nil)
 }
 
 // CreateDSN creates a DSN; see Create.
-func (c dsns) CreateDSN(ctx context.Context, d *DSN) (*DSN, error) { return Create(ctx, c, d) }
+func (c reports) CreateDSN(ctx context.Context, d *DSN) (*DSN, error) { return Create(ctx, c, d) }
 
 // UpdateDSN changes a DSN. When it returns, no node accepts a key that was replaced, nor reports that the change
 // forbids.
-func (c dsns) UpdateDSN(ctx context.Context, id string, change func(*DSN) error) (*DSN, error) {
+func (c reports) UpdateDSN(ctx context.Context, id string, change func(*DSN) error) (*DSN, error) {
 	return Update(ctx, c, id, change)
 }
 
 // DeleteDSN deletes a DSN. It returns when no node accepts its reports.
-func (c dsns) DeleteDSN(ctx context.Context, id string) error { return Delete[DSN](ctx, c, id) }
+func (c reports) DeleteDSN(ctx context.Context, id string) error { return Delete[DSN](ctx, c, id) }
 
 // DSNByKey returns the DSN with that id and public key; nil if there is none.
-func (c dsns) DSNByKey(id, publicKey string) *DSN {
+func (c reports) DSNByKey(id, publicKey string) *DSN {
 	d, _ := c.DSN(id)
 	key, salt, ok := splitPublicKey(publicKey)
-	var want []byte
-	if d != nil {
-		want = d.Hash
-	}
-	hash := hashOf(key)
-	if subtle.ConstantTimeCompare(hash[:], want) == 1 && ok && bytes.Equal(salt, c.Account().FPSalt) {
+	if isHashOf(cmp.Or(d, &DSN{}).Hash, key) && ok && bytes.Equal(salt, c.Account().FPSalt) {
 		return d
 	}
 	return nil
@@ -103,16 +93,16 @@ const (
 )
 
 // PublicKey returns the public key of a DSN, which has the salt of the account's fingerprints.
-func (c dsns) PublicKey(ctx context.Context, d *DSN) (string, error) {
+func (c reports) PublicKey(ctx context.Context, d *DSN) (string, error) {
 	key, err := c.keyring.OpenString(d.ID, FieldDSNKey, d.Sealed.Key)
 	if err != nil {
 		return "", fmt.Errorf("open the key of %s: %w", d.ID, err)
 	}
-	account, err := secrets(c).accountWithSalt(ctx)
+	account, err := callers(c).accountWithSalt(ctx)
 	if err != nil {
 		return "", err
 	}
-	return publicKeyPrefix + key + encodeBase62(account.FPSalt), nil
+	return publicKeyPrefix + key + encodeBase62(account.FPSalt, base62Length), nil
 }
 
 // splitPublicKey returns the key and the salt in a public key.
@@ -121,37 +111,30 @@ func splitPublicKey(text string) (key string, salt []byte, ok bool) {
 	if !ok || len(rest) != 2*base62Length {
 		return "", nil, false
 	}
-	number, digit := new(big.Int), new(big.Int)
-	for i := range base62Length {
-		value := strings.IndexByte(base62, rest[base62Length+i])
-		if value < 0 {
-			return "", nil, false
-		}
-		number.Mul(number, big.NewInt(int64(len(base62)))).Add(number, digit.SetInt64(int64(value)))
-	}
-	if number.BitLen() > 8*fpSaltBytes {
+	number, ok := new(big.Int).SetString(strings.Map(swapCase, rest[base62Length:]), 62)
+	if !ok || number.BitLen() > 8*fpSaltBytes {
 		return "", nil, false
 	}
-	return rest[:base62Length], number.FillBytes(make([]byte, fpSaltBytes)), true
+	salt = number.FillBytes(make([]byte, fpSaltBytes))
+	return rest[:base62Length], salt, encodeBase62(salt, base62Length) == rest[base62Length:] // it has no sign
 }
 
-// encodeBase62 returns 16 bytes, big-endian, as 22 characters of base62.
-func encodeBase62(b []byte) string {
-	number, digit, base := new(big.Int).SetBytes(b), new(big.Int), big.NewInt(int64(len(base62)))
-	out := make([]byte, base62Length)
-	for i := len(out) - 1; i >= 0; i-- {
-		number.DivMod(number, base, digit)
-		out[i] = base62[digit.Int64()]
+// encodeBase62 returns the last n digits of a big-endian number in base62, whose digits are in the order of ASCII.
+func encodeBase62(b []byte, n int) string {
+	text := strings.Repeat("0", n) + strings.Map(swapCase, new(big.Int).SetBytes(b).Text(62))
+	return text[len(text)-n:]
+}
+
+// swapCase converts between base62 and the digits of big.Int, which has the small letters before the capital ones.
+func swapCase(c rune) rune {
+	if unicode.IsLower(c) {
+		return unicode.ToUpper(c)
 	}
-	return string(out)
+	return unicode.ToLower(c)
 }
 
 // NewDSNKey returns a random key for a DSN: 128 bits.
-func NewDSNKey() string {
-	var b [fpSaltBytes]byte
-	rand.Read(b[:]) // never fails: crypto/rand ends the process instead
-	return encodeBase62(b[:])
-}
+func NewDSNKey() string { return encodeBase62(randomBytes(fpSaltBytes), base62Length) }
 
 func (d *DSN) version() *int { return &d.Version }
 
@@ -172,9 +155,6 @@ func (d *DSN) eachSealed(f func(entity, field string, s *Sealed)) {
 
 func (d *DSN) validate() error {
 	var errs []error
-	if len(d.Hash) != conflog.HashLen {
-		errs = append(errs, errors.New("hash is missing"))
-	}
 	for _, origin := range d.AllowedOrigins {
 		if same, err := ParseOrigin(origin); err != nil || same != origin {
 			errs = append(errs, fmt.Errorf("origins: %.100q is no origin", origin))
@@ -183,7 +163,7 @@ func (d *DSN) validate() error {
 	if d.Platform != DSNBrowser && len(d.AllowedOrigins) > 0 {
 		errs = append(errs, errors.New("only browsers have origins"))
 	}
-	return errors.Join(append(errs, requireText("name", d.Name, 1, maxNameText),
+	return errors.Join(append(errs, requireHash(d.Hash), requireText("name", d.Name, 1, maxNameText),
 		requireOneOf("platform", d.Platform, DSNPlatforms...), requireRange("version", d.Version, 1, 1<<53),
 		requireRange("origins", len(d.AllowedOrigins), 0, MaxOrigins),
 		requireRange("quota", d.DailyQuota, 0, MaxDailyQuota))...)

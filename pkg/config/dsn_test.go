@@ -1,7 +1,6 @@
 package config
 
 import (
-	"errors"
 	"strings"
 	"testing"
 )
@@ -18,11 +17,8 @@ func TestDSNs(t *testing.T) {
 	ctx := t.Context()
 	n := node(t, broker(t), Config{Node: "a"})
 	d, err := n.CreateDSN(ctx, dsn(n.keyring, "one", NewDSNKey()))
-	if err != nil || d.Version != 1 {
-		t.Fatalf("%+v, %v", d, err)
-	}
-	if _, err := n.CreateDSN(ctx, dsn(n.keyring, "one", NewDSNKey())); !errors.Is(err, ErrConflict) {
-		t.Errorf("an id twice: %v", err)
+	if err != nil {
+		t.Fatal(err)
 	}
 	text, err := n.PublicKey(ctx, d)
 	if err != nil || len(text) != 46 || n.DSNByKey("dsn_one", text) == nil {
@@ -38,13 +34,6 @@ func TestDSNs(t *testing.T) {
 		if n.DSNByKey(x[0], x[1]) != nil {
 			t.Errorf("%v is accepted", x)
 		}
-	}
-	d, err = n.UpdateDSN(ctx, d.ID, func(d *DSN) error { d.Name = "renamed"; return nil })
-	if err != nil || d.Version != 2 {
-		t.Errorf("%+v, %v", d, err)
-	}
-	if d, err = n.UpdateDSN(ctx, d.ID, func(*DSN) error { return nil }); err != nil || d.Version != 2 {
-		t.Errorf("no change: %+v, %v", d, err)
 	}
 	d, err = n.UpdateDSN(ctx, d.ID, func(d *DSN) error {
 		d.Sealed.Key = n.keyring.SealString(d.ID, FieldDSNKey, NewDSNKey())
@@ -70,7 +59,7 @@ func TestPublicKeyFormat(t *testing.T) {
 		"7n42DGM5Tflk9n8mt7Fhc7": strings.Repeat("\xff", 16),
 	} {
 		_, salt, ok := splitPublicKey("pk" + strings.Repeat("A", 22) + text)
-		if !ok || string(salt) != want || encodeBase62(salt) != text {
+		if !ok || string(salt) != want || encodeBase62(salt, base62Length) != text {
 			t.Errorf("%s: %x, %v", text, salt, ok)
 		}
 	}
@@ -78,34 +67,6 @@ func TestPublicKeyFormat(t *testing.T) {
 		if _, salt, ok := splitPublicKey("pk" + strings.Repeat("A", 22) + text); ok {
 			t.Errorf("%s: %x", text, salt)
 		}
-	}
-}
-
-// The number of DSNs is bounded. In a full configuration one can still be rotated and deleted.
-func TestDSNsAreBounded(t *testing.T) {
-	ctx := t.Context()
-	n := node(t, broker(t), Config{Node: "a"})
-	if _, err := n.CreateDSN(ctx, dsn(n.keyring, "one", NewDSNKey())); err != nil {
-		t.Fatal(err)
-	}
-	n.inject(kindDSN, "len", MaxDSNs)
-	if _, err := n.CreateDSN(ctx, dsn(n.keyring, "more", NewDSNKey())); !errors.Is(err, ErrTooManyDSNs) {
-		t.Errorf("one more than the maximum: %v", err)
-	}
-	n.inject(kindAlertSettings, "bytes", 1<<40)
-	_, err := n.UpdateDSN(ctx, "dsn_one", func(d *DSN) error { d.Name = strings.Repeat("n", 100); return nil })
-	if !errors.Is(err, ErrStateFull) {
-		t.Errorf("a longer name: %v", err)
-	}
-	_, err = n.UpdateDSN(ctx, "dsn_one", func(d *DSN) error {
-		d.Sealed.Key = n.keyring.SealString(d.ID, FieldDSNKey, NewDSNKey())
-		return nil
-	})
-	if err != nil {
-		t.Errorf("rotating: %v", err)
-	}
-	if err := n.DeleteDSN(ctx, "dsn_one"); err != nil {
-		t.Errorf("deleting: %v", err)
 	}
 }
 

@@ -2,6 +2,7 @@ package config
 
 import (
 	"crypto/sha256"
+	"crypto/subtle"
 	"fmt"
 	"regexp"
 	"slices"
@@ -261,3 +262,9 @@ func DefaultResponse(provider string) Response {
 // hashOf returns the hash by which a token or key is stored. They are random, so a plain SHA-256 cannot be reversed by
 // guessing.
 func hashOf(secret string) [conflog.HashLen]byte { return sha256.Sum256([]byte(secret)) }
+
+// isHashOf reports whether a hash is that of a secret, in a time that does not depend on either.
+func isHashOf(hash []byte, secret string) bool {
+	sum := hashOf(secret)
+	return subtle.ConstantTimeCompare(sum[:], hash) == 1
+}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"time"
 
@@ -85,7 +86,7 @@ func Get[T any, P entity[T]](from Access, id string) (P, Presence) {
 		return nil, Deleted
 	}
 	v := c.value(e)
-	if kindTable[k].expires == inAnyOrder && c.hasEnded(v) {
+	if has(k, expiresInAnyOrder) && c.hasEnded(v) {
 		return nil, Deleted
 	}
 	return v.(P), Present
@@ -105,7 +106,7 @@ func List[T any, P entity[T]](from Access, account string, beforeSeq int64, limi
 	c, k := from.base(), P(nil).kind()
 	for e := range c.View().NewestFirst(k, beforeSeq) {
 		v := c.value(e).(P)
-		if *v.common().account != account || kindTable[k].expires == inAnyOrder && c.hasEnded(v) || keep != nil && !keep(v) {
+		if *v.common().account != account || has(k, expiresInAnyOrder) && c.hasEnded(v) || keep != nil && !keep(v) {
 			continue
 		}
 		if len(page) == limit {
@@ -116,31 +117,44 @@ func List[T any, P entity[T]](from Access, account string, beforeSeq int64, limi
 	return page, false
 }
 
+// valuesOf returns the values of those entities for which keep returns true; nil = all.
+func valuesOf[T any, P entity[T]](c *core, entities iter.Seq[*conflog.Entity], keep func(P) bool) (all []P) {
+	for e := range entities {
+		if v := c.value(e).(P); keep == nil || keep(v) {
+			all = append(all, v)
+		}
+	}
+	return all
+}
+
+// byHash returns the entity whose current or previous secret has that SHA-256; nil if none has it.
+func byHash[T any, P entity[T]](c *core, hash [conflog.HashLen]byte) P {
+	if e := c.View().FindByHash(P(nil).kind(), hash); e != nil {
+		return c.value(e).(P)
+	}
+	return nil
+}
+
 // Create creates an entity, which must have an id. It sets the fields that follow from others, and account and times
 // where they are empty. It returns ErrConflict when the id exists: of several writers one wins, the same on every node.
 func Create[T any, P entity[T]](ctx context.Context, to Access, v P) (P, error) {
 	c := to.base()
-	created, res, err := create(ctx, c, v)
-	if err == nil {
-		c.WaitForPeers(ctx, res)
-	}
-	return created, err
+	created, w, err := create(ctx, c, v)
+	return awaited(ctx, c, created, w, err)
 }
 
 // create is Create without the wait for the other nodes.
-func create[T any, P entity[T]](ctx context.Context, c *core, v P) (P, conflog.WriteResult, error) {
+func create[T any, P entity[T]](ctx context.Context, c *core, v P) (created P, w written, err error) {
 	if err := c.WaitReady(ctx); err != nil {
-		return nil, conflog.WriteResult{}, err
+		return nil, w, err
 	}
-	filled, err := complete(c, v)
-	if err != nil {
-		return nil, conflog.WriteResult{}, err
+	if v, err = complete(c, v); err != nil {
+		return nil, w, err
 	}
-	res, err := c.insert(ctx, filled)
-	if err != nil {
-		return nil, res, err
+	if w.WriteResult, err = c.insert(ctx, v); err != nil {
+		return nil, w, err
 	}
-	return c.value(res.Entity).(P), res, nil
+	return c.value(w.Entity).(P), w, nil
 }
 
 // complete returns a copy of a new value with the fields that Create sets.
@@ -201,24 +215,23 @@ func encodeValue(v value) ([]byte, error) {
 }
 
 // copyOf returns a deep copy of a value.
-func copyOf[P value](v P) (P, error) {
-	var none P
+func copyOf[P value](v P) (again P, err error) {
 	raw, err := encodeValue(v)
 	if err != nil {
-		return none, err
+		return again, err
 	}
-	again, err := decodeValue(v.kind(), raw)
+	x, err := decodeValue(v.kind(), raw)
 	if err != nil {
-		return none, err
+		return again, err
 	}
-	again.common().keep(v.common())
-	return again.(P), nil
+	x.common().keep(v.common())
+	return x.(P), nil
 }
 
 // written is a record that this node has applied.
 type written struct {
 	conflog.WriteResult
-	before *conflog.Entity // what it has replaced; the present entity when nothing was written
+	before *conflog.Entity // what it has replaced: nil if it is new, the present entity when nothing was written
 }
 
 func (w written) changed() bool { return w.before != w.Entity }
@@ -230,10 +243,20 @@ func (w written) changed() bool { return w.before != w.Entity }
 func Update[T any, P entity[T]](ctx context.Context, in Access, id string, change func(P) error) (P, error) {
 	c := in.base()
 	v, w, err := update(ctx, c, id, change)
-	if err != nil || !w.changed() {
+	return awaited(ctx, c, v, w, err)
+}
+
+// awaited returns the results of a change after it has waited for the other nodes: until none acts on the value from
+// before, if the change restricts something; otherwise only as long as is usual.
+func awaited[P value](ctx context.Context, c *core, v P, w written, err error) (P, error) {
+	switch {
+	case err != nil || !w.changed():
 		return v, err
+	case w.before != nil && c.value(w.before).restricts(v):
+		return v, c.Barrier(ctx, w.WriteResult)
 	}
-	return v, c.await(ctx, w.WriteResult, c.value(w.before).restricts(v))
+	c.WaitForPeers(ctx, w.WriteResult)
+	return v, nil
 }
 
 // updateEverywhere is Update for a change after which no node may act on the entity as it was, also when an earlier
@@ -246,21 +269,11 @@ func updateEverywhere[T any, P entity[T]](ctx context.Context, c *core, id strin
 	return v, c.Barrier(ctx, c.CurrentPosition())
 }
 
-// await waits until no node acts on the configuration from before a record, or only as long as is usual for a change
-// that stops nothing.
-func (c *core) await(ctx context.Context, res conflog.WriteResult, restricts bool) error {
-	if restricts {
-		return c.Barrier(ctx, res)
-	}
-	c.WaitForPeers(ctx, res)
-	return nil
-}
-
 // update is Update without the wait for the other nodes.
 func update[T any, P entity[T]](ctx context.Context, c *core, id string, change func(P) error) (
 	v P, w written, err error) {
 	w.before, w.WriteResult, err = c.replace(ctx, P(nil).kind(), id, func(old value) (value, error) {
-		if kindTable[old.kind()].expires == inAnyOrder && c.hasEnded(old) {
+		if has(old.kind(), expiresInAnyOrder) && c.hasEnded(old) {
 			return nil, fmt.Errorf("change %s, which has expired or whose event was erased: %w", id, ErrNotFound)
 		}
 		next, err := altered(c, old.(P), change)
@@ -291,7 +304,7 @@ func updateOrCreate[T any, P entity[T]](ctx context.Context, c *core, first func
 		}
 		now := c.now().UTC()
 		assign(fresh.common().updated, &now)
-		if v, w.WriteResult, err = create(ctx, c, fresh); !errors.Is(err, ErrConflict) {
+		if v, w, err = create(ctx, c, fresh); !errors.Is(err, ErrConflict) {
 			return v, w, err
 		}
 	}
@@ -330,7 +343,7 @@ func (c *core) replace(ctx context.Context, k kind, id string, next func(old val
 		if err != nil || v == nil {
 			return conflog.NewValue{}, err
 		}
-		raw, err := c.encode(old, was, v)
+		raw, err := c.encode(old, v)
 		return conflog.NewValue{Value: raw, Exempt: was.onlyRestricts(v)}, err
 	})
 }
@@ -347,5 +360,9 @@ func (c *core) remove(ctx context.Context, k kind, id string, rev int64) error {
 	if err != nil {
 		return err
 	}
-	return c.await(ctx, res, kindTable[k].empty().restricts(nil))
+	if kindTable[k].empty().restricts(nil) {
+		return c.Barrier(ctx, res)
+	}
+	c.WaitForPeers(ctx, res)
+	return nil
 }

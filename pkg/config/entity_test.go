@@ -2,78 +2,159 @@ package config
 
 import (
 	"errors"
-	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/conflog"
 )
 
-// TestEntitiesWithMeta creates entities of a kind with a Meta once, changes them from many goroutines, lists them by
-// page, and removes them without a tombstone.
-func TestEntitiesWithMeta(t *testing.T) {
-	n := node(t, broker(t), Config{Node: "a"})
-	ctx := t.Context()
-	account := n.Account().ID
-	for i := range 5 {
-		r, err := Create(ctx, n, &Run{Meta: Meta{ID: fmt.Sprintf("run_%d", i)}, Events: i})
-		if err != nil || r.Account != account || r.CreatedAt.IsZero() || r.UpdatedAt != r.CreatedAt || r.Rev == 0 {
-			t.Fatalf("added %+v, %v", r, err)
-		}
-	}
-	if _, err := Create(ctx, n, &Run{Meta: Meta{ID: "run_0"}}); !errors.Is(err, ErrConflict) {
-		t.Fatalf("added twice: %v", err)
-	}
+// Every kind is created once, read, listed by page, changed, by many at the same time too, and deleted, in the same way,
+// and up to its bound.
+func TestEntities(t *testing.T) {
+	testLife(t, func(n *testNode, name string) *Drain { return drain(n.keyring, name, name) },
+		func(d *Drain) { d.Name += "x" })
+	testLife(t, func(n *testNode, name string) *DSN { return dsn(n.keyring, name, name) },
+		func(d *DSN) { d.Name += "x" })
+	testLife(t, func(_ *testNode, name string) *Domain { return newDomain(name, name, time.Time{}) },
+		func(d *Domain) { d.Checked.Seen += "x" })
+	testLife(t, func(_ *testNode, name string) *Fixture { return testFixture(t, name, time.Hour) },
+		func(f *Fixture) { f.Name += "x" })
+	testLife(t, func(_ *testNode, name string) *Recovery { return &Recovery{Meta: Meta{ID: "rec_" + name}} },
+		func(j *Recovery) { j.Total++ })
+	testLife(t, func(n *testNode, name string) *Endpoint { return endpoint(n.keyring) },
+		func(e *Endpoint) { e.Destinations[0].MaxInFlight++ })
+}
 
-	var all sync.WaitGroup
-	for range 20 {
-		all.Go(func() {
-			_, err := Update(ctx, n, "run_1", func(r *Run) error {
-				r.Queued++
-				r.Account = "acc_other" // the account does not change
-				return nil
-			})
+// testLife tests the functions of entity.go with a kind, whose values create makes and change modifies.
+func testLife[T any, P entity[T]](t *testing.T, create func(n *testNode, name string) P, change func(P)) {
+	k := P(nil).kind()
+	t.Run(kindTable[k].Name, func(t *testing.T) {
+		ctx, n := t.Context(), node(t, broker(t), Config{Node: "a"})
+		account, versions := n.Account().ID, func(v P, want int) bool { return v.version() == nil || *v.version() == want }
+		var ids []string
+		for _, name := range []string{"a", "b", "c"} {
+			v, err := Create(ctx, n, create(n, name))
 			if err != nil {
-				t.Error(err)
+				t.Fatal(err)
 			}
-		})
-	}
-	all.Wait()
-	r, presence := Get[Run](n, "run_1")
-	if presence != Present || r.Queued != 20 || r.Account != account || !r.UpdatedAt.After(r.CreatedAt) || r.Rev <= r.Seq {
-		t.Fatalf("after 20 changes: %+v", r)
-	}
-	before := n.View().Sequence()
-	if _, err := Update(ctx, n, "run_1", func(*Run) error { return nil }); err != nil ||
-		n.View().Sequence() != before {
-		t.Fatalf("a change of nothing was written: %v", err)
-	}
-	mine := errors.New("not allowed")
-	if _, err := Update(ctx, n, "run_1", func(*Run) error { return mine }); !errors.Is(err, mine) {
-		t.Fatalf("error of the change: %v", err)
-	}
+			f := v.common()
+			if *f.account != account || f.createdAt.IsZero() || !f.updated.Equal(*f.createdAt) || *f.rev == 0 ||
+				*f.seq != *f.rev || !versions(v, 1) {
+				t.Fatalf("created %+v", v)
+			}
+			ids = append(ids, *f.id)
+		}
+		created, _ := Get[T, P](n, ids[0])
+		if _, err := Create(ctx, n, created); !errors.Is(err, ErrConflict) {
+			t.Errorf("the same id twice: %v", err)
+		}
 
-	even := func(r *Run) bool { return r.Events%2 == 0 }
-	page, more := List(n, account, 0, 2, even)
-	if len(page) != 2 || page[0].ID != "run_4" || page[1].ID != "run_2" || !more {
-		t.Fatalf("first page: %v, more %v", page, more)
-	}
-	if page, more = List(n, account, page[1].Seq, 2, even); len(page) != 1 ||
-		page[0].ID != "run_0" || more {
-		t.Fatalf("second page: %v, more %v", page, more)
-	}
-	if page, _ = List[Run](n, "acc_other", 0, 2, nil); len(page) != 0 {
-		t.Fatalf("another account sees %v", page)
-	}
-
-	for range 2 { // removing nothing is no error
-		if err := n.Forget(ctx, kindRun, "run_1"); err != nil {
+		var all sync.WaitGroup
+		for range 20 {
+			all.Go(func() {
+				_, err := Update(ctx, n, ids[0], func(v P) error {
+					change(v)
+					v.common().keep((&Meta{ID: "id_other", Account: "acc_other"}).common()) // these do not change
+					assign(v.version(), new(100))
+					return nil
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		want, err := copyOf(created)
+		if err != nil {
 			t.Fatal(err)
 		}
+		for range 20 {
+			change(want)
+		}
+		after, presence := Get[T, P](n, ids[0])
+		was, is := created.common(), after.common()
+		*want.common().updated = *is.updated
+		assign(want.version(), after.version())
+		if presence != Present || !sameJSON(want, after) || !versions(created, 1) || !versions(after, 21) ||
+			*is.seq != *was.seq || *is.rev <= *was.rev || !is.updated.After(*is.createdAt) {
+			t.Errorf("after 20 changes: %+v", after)
+		}
+		sequence := n.View().Sequence()
+		if same, err := Update(ctx, n, ids[0], func(P) error { return nil }); err != nil ||
+			*same.common().rev != *is.rev || n.View().Sequence() != sequence {
+			t.Errorf("a change of nothing was written: %v", err)
+		}
+		refused := errors.New("refused")
+		if _, err := Update(ctx, n, ids[0], func(P) error { return refused }); !errors.Is(err, refused) {
+			t.Errorf("error of the change: %v", err)
+		}
+
+		f := func(account string, before int64, keep func(P) bool, wantMore bool, want ...string) {
+			t.Helper()
+			page, more := List[T](n, account, before, 2, keep)
+			var got []string
+			for _, v := range page {
+				got = append(got, idOf(v))
+			}
+			if !slices.Equal(got, want) || more != wantMore {
+				t.Errorf("%v, more %v, want %v", got, more, want)
+			}
+		}
+		second, _ := Get[T, P](n, ids[1])
+		f(account, 0, nil, true, ids[2], ids[1])
+		f(account, *second.common().seq, nil, false, ids[0])
+		f(account, 0, func(v P) bool { return idOf(v) != ids[1] }, false, ids[2], ids[0])
+		f("acc_other", 0, nil, false)
+
+		if err := Delete[T, P](ctx, n, ids[0]); err != nil {
+			t.Fatal(err)
+		}
+		f(account, 0, nil, false, ids[2], ids[1])
+		if v, presence := Get[T, P](n, ids[0]); v != nil || presence != Deleted {
+			t.Errorf("deleted, but %v", presence)
+		}
+		if v, presence := Get[T, P](n, "id_none"); v != nil || presence != Unknown {
+			t.Errorf("never created, but %v", presence)
+		}
+		if err := Delete[T, P](ctx, n, ids[0]); !errors.Is(err, ErrNotFound) {
+			t.Errorf("deleted twice: %v", err)
+		}
+		if _, err := Update(ctx, n, ids[0], func(P) error { return nil }); !errors.Is(err, ErrNotFound) {
+			t.Errorf("changed after its end: %v", err)
+		}
+		n.inject(k, "len", int64(kindTable[k].MaxCount))
+		if _, err := Create(ctx, n, create(n, "more")); !errors.Is(err, kindTable[k].ErrCount) {
+			t.Errorf("one more than the maximum: %v", err)
+		}
+	})
+}
+
+// In a full configuration a drain can still be paused, rotated and deleted, and a DSN rotated and deleted.
+func TestSourcesAreRestrictedInAFullConfiguration(t *testing.T) {
+	n := node(t, broker(t), Config{Node: "a"})
+	testRestriction(t, n, drain(n.keyring, "one", "token"), func(d *Drain) { d.Name = strings.Repeat("n", 100) },
+		func(d *Drain) { d.Paused, d.Sealed.Token = true, n.keyring.SealString(d.ID, FieldToken, "another") })
+	testRestriction(t, n, dsn(n.keyring, "one", "key"), func(d *DSN) { d.Name = strings.Repeat("n", 100) },
+		func(d *DSN) { d.Sealed.Key = n.keyring.SealString(d.ID, FieldDSNKey, "another") })
+}
+
+func testRestriction[T any, P entity[T]](t *testing.T, n *testNode, v P, grow, restrict func(P)) {
+	t.Helper()
+	n.inject(kindAlertSettings, "bytes", 0)
+	if _, err := Create(t.Context(), n, v); err != nil {
+		t.Fatal(err)
 	}
-	if _, presence := Get[Run](n, "run_1"); presence != Unknown {
-		t.Fatalf("after its removal it is %v", presence)
+	n.inject(kindAlertSettings, "bytes", conflog.MaxStateBytes)
+	if _, err := Update(t.Context(), n, idOf(v), func(v P) error { grow(v); return nil }); !errors.Is(err, ErrStateFull) {
+		t.Errorf("%s grows: %v", idOf(v), err)
 	}
-	if _, err := Update(ctx, n, "run_1", func(*Run) error { return nil }); !errors.Is(
-		err, ErrNotFound) {
-		t.Fatalf("change after removal: %v", err)
+	if _, err := Update(t.Context(), n, idOf(v), func(v P) error { restrict(v); return nil }); err != nil {
+		t.Errorf("restricting %s: %v", idOf(v), err)
+	}
+	if err := Delete[T, P](t.Context(), n, idOf(v)); err != nil {
+		t.Errorf("deleting %s: %v", idOf(v), err)
 	}
 }

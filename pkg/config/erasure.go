@@ -10,9 +10,6 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-// erasures has the methods for erased payloads.
-type erasures struct{ *core }
-
 // Erasure records that the payload of an event was erased. Its id is that of the event, its creation time that of the
 // erasure. Erasures are part of the configuration because every node has that at once, and it outlives the events in
 // Kafka and ClickHouse. Everything that reads, delivers or stores an event checks for an erasure, so that a record that
@@ -32,34 +29,26 @@ var ErrTooManyErasures = errors.New("too many payloads were erased within the re
 
 // ErasePayload erases the payload of an event and returns the time of the first erasure. When it returns nil, no node
 // shows or sends the payload.
-func (c erasures) ErasePayload(ctx context.Context, event id.ID) (time.Time, error) {
+func (c endpoints) ErasePayload(ctx context.Context, event id.ID) (time.Time, error) {
 	if err := c.WaitReady(ctx); err != nil {
 		return time.Time{}, err
 	}
 	name := event.Text(id.Event)
-	res := c.CurrentPosition()
 	if e, _ := Get[Erasure](c, name); e == nil {
-		v := &Erasure{Meta: Meta{ID: name, Account: c.Account().ID, CreatedAt: c.now().UTC()}}
-		v.UpdatedAt = v.CreatedAt
-		var err error
-		if res, err = c.insert(ctx, v); err != nil && !errors.Is(err, ErrConflict) {
+		_, _, err := create(ctx, c.core, &Erasure{Meta: Meta{ID: name}})
+		if err != nil && !errors.Is(err, ErrConflict) { // with a conflict this node has applied the record of another call
 			return time.Time{}, fmt.Errorf("erase the payload of %s: %w", name, err)
-		}
-		if err != nil { // another call was first, and this node has applied its record
-			res = c.CurrentPosition()
 		}
 	}
 	// A repeated call waits as well: the answer to the first one may have been lost before every node knew.
-	if err := c.Barrier(ctx, res); err != nil {
+	if err := c.Barrier(ctx, c.CurrentPosition()); err != nil {
 		return time.Time{}, err
 	}
 	return c.ErasedAt(event), nil
 }
 
 // ErasedAt returns when the payload of an event was erased; zero if this node knows of no erasure.
-func (c erasures) ErasedAt(event id.ID) time.Time { return c.core.erasedAt(event) }
-
-func (c *core) erasedAt(event id.ID) time.Time {
+func (c *core) ErasedAt(event id.ID) time.Time {
 	v := c.View()
 	if v.Len(kindErasure) == 0 { // fast path: called for every delivery and every row
 		return time.Time{}
@@ -72,20 +61,15 @@ func (c *core) erasedAt(event id.ID) time.Time {
 }
 
 // Erased reports whether the payload of an event was erased.
-func (c erasures) Erased(event id.ID) bool { return !c.ErasedAt(event).IsZero() }
+func (c endpoints) Erased(event id.ID) bool { return !c.ErasedAt(event).IsZero() }
 
 // UnfinishedErasures returns the erasures whose payload may still be in the store, newest first.
-func (c erasures) UnfinishedErasures() (all []*Erasure) {
-	for e := range c.View().NewestFirst(kindErasure, 0) {
-		if v := c.value(e).(*Erasure); v.StoreErasedAt.IsZero() {
-			all = append(all, v)
-		}
-	}
-	return all
+func (c endpoints) UnfinishedErasures() []*Erasure {
+	return valuesOf(c.core, c.View().NewestFirst(kindErasure, 0), func(e *Erasure) bool { return e.StoreErasedAt.IsZero() })
 }
 
 // FinishErasure records that the payload is gone from the store.
-func (c erasures) FinishErasure(ctx context.Context, name string) error {
+func (c endpoints) FinishErasure(ctx context.Context, name string) error {
 	_, _, err := update(ctx, c.core, name, func(e *Erasure) error {
 		if e.StoreErasedAt.IsZero() {
 			e.StoreErasedAt = c.now().UTC()

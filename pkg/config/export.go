@@ -84,9 +84,6 @@ func (h *ExportHeader) verifyMAC(keys *Keyring) error {
 	return nil
 }
 
-// documents has the methods that export, import and rewrap the configuration.
-type documents struct{ *core }
-
 // Export writes the configuration as it is when Export is called. Later changes do not affect it.
 func (c documents) Export(ctx context.Context, to io.Writer) error {
 	if err := c.Sync(ctx); err != nil {
@@ -94,20 +91,20 @@ func (c documents) Export(ctx context.Context, to io.Writer) error {
 	}
 	v := c.View()
 	var all []*conflog.Entity
-	for k, info := range kindTable {
-		if info.exported {
-			all = slices.AppendSeq(all, v.NewestFirst(kind(k), 0))
+	for k := range kinds {
+		if has(k, exported) {
+			all = slices.AppendSeq(all, v.NewestFirst(k, 0))
 		}
 	}
 	slices.SortFunc(all, func(a, b *conflog.Entity) int { return cmp.Compare(a.Seq, b.Seq) })
-	keys, err := c.sealingKeys(all)
+	keys, err := c.sealingKeys(v)
 	if err != nil {
 		return err
 	}
 	head := ExportHeader{
 		Format: exportFormat, Version: exportVersion, ExportedAt: c.now().UTC(), Program: c.cfg.Version,
-		Account:  c.Account().ID,
-		Sequence: v.Sequence(), Partitions: c.cfg.Partitions, Entities: len(all), MasterKeys: keys,
+		Account: c.Account().ID, Sequence: v.Sequence(), Partitions: c.cfg.Partitions, Entities: len(all),
+		MasterKeys: keys,
 	}
 	return WriteExport(to, head, c.keyring, func(yield func(string, json.RawMessage) bool) {
 		for _, e := range all {
@@ -121,15 +118,7 @@ func (c documents) Export(ctx context.Context, to io.Writer) error {
 // exportedLine returns the JSON of an entity in an export: without the one-time link of a user.
 func (c documents) exportedLine(e *conflog.Entity) json.RawMessage {
 	if e.Kind == kindUser {
-		if was := c.value(e).(*User); was.Link != nil {
-			u := *was
-			u.Link = nil
-			raw, err := c.encode(e, was, &u)
-			if err != nil {
-				panic(fmt.Sprintf("BUG: encode user %s: %v", e.ID, err)) // it was decoded from JSON
-			}
-			return raw
-		}
+		return c.edited(e, func(v value) { v.(*User).Link = nil })
 	}
 	return c.Value(e)
 }
@@ -171,30 +160,24 @@ func WriteExport(to io.Writer, head ExportHeader, keys *Keyring, entities iter.S
 	return nil
 }
 
-// sealingKeys returns the ids of the master keys that seal secrets of these entities; for a key that this node does not
-// have, its name and a colon.
-func (c documents) sealingKeys(all []*conflog.Entity) ([]string, error) {
+// sealingKeys returns the ids of the master keys that seal exported secrets; for a key that this node does not have, its
+// name and a colon.
+func (c documents) sealingKeys(v *conflog.View) ([]string, error) {
 	ids := []string{}
-	for _, e := range all {
-		if !kindTable[e.Kind].holdsSecrets {
-			continue
+	err := c.eachSecret(v, func(e *conflog.Entity, s Sealed) {
+		if !has(e.Kind, exported) {
+			return
 		}
-		v, err := c.decode(e)
-		if err != nil {
-			return nil, err
+		id := s.keyName() + ":"
+		if i := slices.IndexFunc(c.keyring.IDs(), func(known string) bool { return strings.HasPrefix(known, id) }); i >= 0 {
+			id = c.keyring.IDs()[i]
 		}
-		eachSealed(v, func(_, _ string, s *Sealed) {
-			id := s.keyName() + ":"
-			if i := slices.IndexFunc(c.keyring.IDs(), func(known string) bool { return strings.HasPrefix(known, id) }); i >= 0 {
-				id = c.keyring.IDs()[i]
-			}
-			if !slices.Contains(ids, id) {
-				ids = append(ids, id)
-			}
-		})
-	}
+		if !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	})
 	slices.Sort(ids)
-	return ids, nil
+	return ids, err
 }
 
 // mac returns the HMAC-SHA256 of value.

@@ -71,7 +71,7 @@ func oneOfEach(t *testing.T, n *testNode) {
 // exportedEntities returns what an export must preserve: every entity in order, by kind, id and value.
 func exportedEntities(n *testNode) (all []string) {
 	for k := conflog.FirstCallerKind; k < kinds; k++ {
-		if kindTable[k].exported {
+		if has(k, exported) {
 			for e := range n.View().NewestFirst(k, 0) {
 				all = append(all, fmt.Sprintf("%s %s %s", n.KindName(k), e.ID, n.Value(e)))
 			}
@@ -339,7 +339,7 @@ func TestImportRefusesEntities(t *testing.T) {
 	}
 	f(ErrInvalidExport, "unknown kind", nil, "account", account, "spaceship", "{}")
 	for k := conflog.FirstCallerKind; k < kinds; k++ {
-		if !kindTable[k].exported {
+		if !has(k, exported) {
 			f(ErrInvalidExport, "unknown kind", nil, "account", account, n.KindName(k), "{}")
 		}
 	}

@@ -11,9 +11,6 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-// findings has the methods for findings.
-type findings struct{ *core }
-
 // Finding is the state of a finding: what people have to act on. Its hits are in the store. It exists from its first
 // hit on until 400 days after the last one.
 type Finding struct {
@@ -115,13 +112,13 @@ func (f *FindingFilter) matches(attributes uint64) bool {
 }
 
 // Finding returns the finding with that id; nil unless it is Present.
-func (c findings) Finding(id string) (*Finding, Presence) {
+func (c reports) Finding(id string) (*Finding, Presence) {
 	return Get[Finding](c, id)
 }
 
 // FindingIDs returns the ids of the findings that a filter selects, newest first, at most MaxFindings. It decodes only
 // those of a sender, or all for a rule.
-func (c findings) FindingIDs(filter FindingFilter) (ids []string) {
+func (c reports) FindingIDs(filter FindingFilter) (ids []string) {
 	for e := range c.View().NewestFirst(kindFinding, 0) {
 		if !filter.matches(e.Attributes) {
 			continue
@@ -146,7 +143,7 @@ type FindingCounts struct {
 }
 
 // FindingCounts counts all findings.
-func (c findings) FindingCounts() FindingCounts {
+func (c reports) FindingCounts() FindingCounts {
 	n := FindingCounts{map[finding.Status]int{}, map[finding.Severity]int{}}
 	for e := range c.View().NewestFirst(kindFinding, 0) {
 		n.ByStatus[finding.Statuses[e.Attributes>>attrStatus&3]]++
@@ -158,17 +155,12 @@ func (c findings) FindingCounts() FindingCounts {
 }
 
 // FindingsBefore returns the findings that were created before t, oldest first.
-func (c findings) FindingsBefore(t time.Time) (old []*Finding) {
-	for e := range c.View().OldestFirst(kindFinding) {
-		if f := c.value(e).(*Finding); f.CreatedAt.Before(t) {
-			old = append(old, f)
-		}
-	}
-	return old
+func (c reports) FindingsBefore(t time.Time) []*Finding {
+	return valuesOf(c.core, c.View().OldestFirst(kindFinding), func(f *Finding) bool { return f.CreatedAt.Before(t) })
 }
 
 // ForgetFinding removes a finding without a tombstone, if it has not changed since it was read.
-func (c findings) ForgetFinding(ctx context.Context, f *Finding) error {
+func (c reports) ForgetFinding(ctx context.Context, f *Finding) error {
 	return c.ForgetIfUnchanged(ctx, kindFinding, f.ID, f.Rev)
 }
 

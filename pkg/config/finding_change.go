@@ -2,7 +2,6 @@ package config
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -29,7 +28,7 @@ type Announcer func(f *Finding, alert func(id string) *Alert) *FindingNotice
 //
 // It is for changes that the service makes by itself: they are not part of the audit log, and the call does not wait
 // for other nodes.
-func (c findings) DecideFinding(ctx context.Context, id string,
+func (c reports) DecideFinding(ctx context.Context, id string,
 	decide func(old *Finding) (next *Finding, announce Announcer)) (before, after *Finding, err error) {
 	if err := c.WaitReady(ctx); err != nil {
 		return nil, nil, err
@@ -44,7 +43,11 @@ func (c findings) DecideFinding(ctx context.Context, id string,
 			if next == nil {
 				return first, second, nil
 			}
-			c.complete(next, was, id)
+			now := c.Now().UTC()
+			next.ID, next.Account, next.CreatedAt, next.UpdatedAt, next.Version = id, c.Account().ID, now, now, 1
+			if was != nil {
+				next.Account, next.CreatedAt, next.Version = was.Account, was.CreatedAt, was.Version+1
+			}
 			if announce != nil {
 				if second, err = c.noticeOf(v, next, announce); err != nil {
 					return first, second, err
@@ -57,7 +60,7 @@ func (c findings) DecideFinding(ctx context.Context, id string,
 				}
 			}
 			first.Exempt = isOutsideBounds(next)
-			first.Value, err = c.encodeFinding(e, was, next)
+			first.Value, err = c.encode(e, next)
 			return first, second, err
 		})
 	if err != nil {
@@ -78,61 +81,29 @@ func isOutsideBounds(f *Finding) bool {
 	return f.Rule == finding.RuleFlood || f.KeyID != "" || f.Kind == finding.Tripwire
 }
 
-// complete sets the members of a finding that follow from the one that it replaces; nil = none.
-func (c findings) complete(next, was *Finding, id string) {
-	now := c.Now().UTC()
-	next.ID, next.UpdatedAt = id, now
-	if was == nil {
-		next.Account, next.CreatedAt, next.Version = c.Account().ID, now, 1
-		return
-	}
-	next.Account, next.CreatedAt, next.Version = was.Account, was.CreatedAt, was.Version+1
-}
-
-// encodeFinding returns the JSON of a finding that replaces was; nil = none.
-func (c findings) encodeFinding(e *conflog.Entity, was, next *Finding) ([]byte, error) {
-	if e != nil {
-		return c.encode(e, was, next)
-	}
-	raw, err := json.Marshal(next)
-	if err != nil {
-		return nil, fmt.Errorf("encode finding %s: %w", next.ID, err)
-	}
-	return raw, nil
-}
-
 // noticeOf returns the alert with the message about a finding, as the second change of a pair.
-func (c findings) noticeOf(v *conflog.View, next *Finding, announce Announcer) (p conflog.PairValue, err error) {
-	stored := func(id string) *Alert {
+func (c reports) noticeOf(v *conflog.View, next *Finding, announce Announcer) (p conflog.PairValue, err error) {
+	n := announce(next, func(id string) *Alert {
 		if e := v.FindLiving(kindAlert, id); e != nil {
 			return c.value(e).(*Alert)
 		}
 		return nil
-	}
-	n := announce(next, stored)
+	})
 	if n == nil {
 		return p, nil
 	}
-	was, now := stored(n.Alert), next.UpdatedAt
-	a := &Alert{Meta: Meta{ID: n.Alert, Account: next.Account, CreatedAt: now}}
-	if was != nil {
-		raw, err := json.Marshal(was)
-		if err != nil {
-			return p, fmt.Errorf("encode alert %s: %w", n.Alert, err)
-		}
-		if err := json.Unmarshal(raw, a); err != nil {
-			return p, fmt.Errorf("decode alert %s: %w", n.Alert, err)
+	a := &Alert{Meta: Meta{ID: n.Alert, Account: next.Account, CreatedAt: next.UpdatedAt}}
+	e := v.FindLiving(kindAlert, n.Alert)
+	if e != nil {
+		if a, err = copyOf(c.value(e).(*Alert)); err != nil {
+			return p, err
 		}
 	}
 	n.Write(a)
 	a.mergeNotices()
-	a.UpdatedAt = now
+	a.UpdatedAt = next.UpdatedAt
 	p = conflog.PairValue{Kind: kindAlert, ID: n.Alert}
-	if was != nil {
-		p.Value, err = c.encode(v.FindLiving(kindAlert, n.Alert), was, a)
-	} else {
-		p.Value, err = json.Marshal(a)
-	}
+	p.Value, err = c.encode(e, a)
 	return p, err
 }
 
@@ -162,7 +133,7 @@ var ErrFindingChanged = errors.New("the finding was changed meanwhile: read it a
 
 // UpdateFinding applies what a person changes of a finding. The origin of ctx is the person or the key. It returns an
 // *InvalidError, a *FindingStatusError, ErrFindingChanged or ErrNotFound.
-func (c findings) UpdateFinding(ctx context.Context, id string, u FindingUpdate) (*Finding, error) {
+func (c reports) UpdateFinding(ctx context.Context, id string, u FindingUpdate) (*Finding, error) {
 	return Update(ctx, c, id, func(f *Finding) error {
 		was := *f
 		err := u.apply(f, c.Now().UTC())
@@ -175,7 +146,6 @@ func (c findings) UpdateFinding(ctx context.Context, id string, u FindingUpdate)
 		case err != nil || unchanged:
 			return err
 		}
-		f.Version++
 		f.UpdatedBy = conflog.OriginOf(ctx).Actor
 		return nil
 	})

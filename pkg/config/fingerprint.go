@@ -19,7 +19,7 @@ type keyIndex struct {
 
 // KeyByFingerprint returns the API key whose text has that fingerprint, revoked and expired ones included; nil if there
 // is none.
-func (c findings) KeyByFingerprint(fingerprint string) *Key {
+func (c reports) KeyByFingerprint(fingerprint string) *Key {
 	index := c.keyIndex.Load()
 	if index == nil || isClosed(index.changed) {
 		index = &keyIndex{c.Changed(kindKey), make(map[string]string)}
@@ -35,7 +35,7 @@ func (c findings) KeyByFingerprint(fingerprint string) *Key {
 }
 
 // KeyWorks reports whether an API key would be accepted now.
-func (c findings) KeyWorks(k *Key) bool {
+func (c reports) KeyWorks(k *Key) bool {
 	if !k.RevokedAt.IsZero() || !k.ExpiresAt.IsZero() && !c.Now().Before(k.ExpiresAt) {
 		return false
 	}
@@ -62,7 +62,7 @@ type usedKey struct {
 
 // MarkUsedFromBrowser records that a browser has sent a key, with an entry in the audit log for the first time. It does
 // not wait; if it cannot record it now, the next use does.
-func (c keys) MarkUsedFromBrowser(k *Key) {
+func (c callers) MarkUsedFromBrowser(k *Key) {
 	if k.UsedFromBrowser {
 		return
 	}
@@ -116,7 +116,7 @@ func (c *core) recordKeyUse(ctx context.Context, u usedKey) error {
 		return err
 	}
 	secret := c.View().FindLiving(kindServiceSecret, serviceSecretID)
-	fingerprint, err := secrets{c}.KeyFingerprint(ctx, u.text)
+	fingerprint, err := callers{c}.KeyFingerprint(ctx, u.text)
 	if err != nil {
 		return err
 	}

@@ -10,9 +10,6 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-// fixtures has the methods for test fixtures.
-type fixtures struct{ *core }
-
 // Fixture is a sanitised copy of an event with what its answer must be. It is removed when it expires, and is
 // independent of the event, whose payload may end earlier.
 type Fixture struct {
@@ -53,7 +50,7 @@ var (
 
 // endsAt: at once when the payload of its event was erased, because whoever asks for that means its copies too.
 func (f *Fixture) endsAt(c *core) time.Time {
-	if ev, err := id.Parse(id.Event, f.Event); err == nil && !c.erasedAt(ev).IsZero() {
+	if ev, err := id.Parse(id.Event, f.Event); err == nil && !c.ErasedAt(ev).IsZero() {
 		return time.Time{}
 	}
 	return f.ExpiresAt
@@ -61,25 +58,25 @@ func (f *Fixture) endsAt(c *core) time.Time {
 
 // Fixture returns the fixture with that id; nil unless it is Present. One that has expired, or whose event was erased,
 // is Deleted.
-func (c fixtures) Fixture(id string) (*Fixture, Presence) { return Get[Fixture](c, id) }
+func (c endpoints) Fixture(id string) (*Fixture, Presence) { return Get[Fixture](c, id) }
 
 // Fixtures returns a page of the fixtures of an account that have not expired; see List.
-func (c fixtures) Fixtures(account string, beforeSeq int64, limit int) ([]*Fixture, bool) {
+func (c endpoints) Fixtures(account string, beforeSeq int64, limit int) ([]*Fixture, bool) {
 	return List[Fixture](c, account, beforeSeq, limit, nil)
 }
 
 // CreateFixture creates a fixture; see Create.
-func (c fixtures) CreateFixture(ctx context.Context, f *Fixture) (*Fixture, error) {
+func (c endpoints) CreateFixture(ctx context.Context, f *Fixture) (*Fixture, error) {
 	return Create(ctx, c, f)
 }
 
 // UpdateFixture changes a fixture that has not expired; see Update.
-func (c fixtures) UpdateFixture(ctx context.Context, id string, change func(*Fixture) error) (*Fixture, error) {
+func (c endpoints) UpdateFixture(ctx context.Context, id string, change func(*Fixture) error) (*Fixture, error) {
 	return Update(ctx, c, id, change)
 }
 
 // DeleteFixture deletes a fixture.
-func (c fixtures) DeleteFixture(ctx context.Context, id string) error {
+func (c endpoints) DeleteFixture(ctx context.Context, id string) error {
 	return Delete[Fixture](ctx, c, id)
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"slices"
 	"strings"
 
@@ -37,7 +38,7 @@ type importing struct {
 	head     ExportHeader
 	account  *Account
 	entities []importedEntity // in the order of their creation
-	index    map[string]int   // index in entities, by kind and id
+	index    map[entityKey]int
 	progress ImportProgress
 	options  ImportOptions
 	report   func(ImportProgress)
@@ -52,11 +53,17 @@ type ImportOptions struct {
 	CheckURL func(string) error
 }
 
+// entityKey identifies an entity of the document.
+type entityKey struct {
+	kind kind
+	id   string
+}
+
 // importedEntity is an entity of the document, compressed to about a third of its size.
 type importedEntity struct {
-	kind   kind
-	id     string
+	entityKey
 	packed []byte
+	paused bool // an endpoint that the document has paused
 }
 
 // Import replaces the configuration by that of an export: the same entities with the same ids, in the same order. It
@@ -98,7 +105,7 @@ func (c documents) Import(
 
 // readImport reads and validates a document, and its MAC.
 func (c documents) readImport(from io.Reader, options ImportOptions, report func(ImportProgress)) (*importing, error) {
-	im := &importing{documents: c, index: make(map[string]int), options: options, report: report}
+	im := &importing{documents: c, index: make(map[entityKey]int), options: options, report: report}
 	if err := im.read(from); err != nil {
 		return im, err
 	}
@@ -119,105 +126,85 @@ func (c documents) Resume(ctx context.Context, from io.Reader, options ImportOpt
 		return 0, err
 	}
 	v := im.View()
-	var batch []conflog.BatchChange
-	for i, x := range im.entities {
-		if old := v.FindLiving(x.kind, x.id); x.kind == kindEndpoint && old != nil {
-			if raw, err := im.resumed(old, im.Unpack(x.packed)); err != nil {
-				return resumed, err
-			} else if raw != nil {
-				batch = append(batch, conflog.BatchChange{Kind: x.kind, ID: x.id, Old: old, Value: raw})
+	err = im.writeBatches(ctx, func(yield func(conflog.BatchChange) bool) {
+		for _, x := range im.entities {
+			old := v.FindLiving(x.kind, x.id)
+			if x.kind != kindEndpoint || x.paused || old == nil || !im.endpoint(old).Paused {
+				continue
+			}
+			running := im.edited(old, func(v value) {
+				v.(*Endpoint).Paused, v.(*Endpoint).UpdatedAt = false, im.now().UTC()
+			})
+			if !yield(conflog.BatchChange{Kind: x.kind, ID: x.id, Old: old, Value: running}) {
+				return
 			}
 		}
-		if len(batch) == importBatch || i == len(im.entities)-1 && len(batch) > 0 {
-			if err := im.WriteBatch(ctx, batch); err != nil {
-				return resumed, err
-			}
-			resumed, batch = resumed+len(batch), batch[:0]
-		}
+	}, func(n int) { resumed += n })
+	if err != nil {
+		return resumed, err
 	}
 	return resumed, c.Barrier(ctx, c.CurrentPosition())
 }
 
-// resumed returns the endpoint's new value, nil if it is running or is paused in the document.
-func (im *importing) resumed(old *conflog.Entity, exported []byte) ([]byte, error) {
-	v, err := decodeValue(kindEndpoint, exported)
-	if err != nil {
-		return nil, err
-	}
-	document, isEndpoint := v.(*Endpoint)
-	is, known := im.value(old).(*Endpoint)
-	if !isEndpoint || !known || document.Paused || !is.Paused { // of a newer version, or nothing to do
-		return nil, nil
-	}
-	running := *is
-	running.Paused, running.UpdatedAt = false, im.now().UTC()
-	return im.encode(old, is, &running)
-}
-
 // read reads and validates the whole document.
 func (im *importing) read(from io.Reader) (err error) {
-	im.head, err = ReadExport(from, func(name string, raw json.RawMessage) error {
-		k, ok := im.KindByName(name)
-		if !ok || !kindTable[k].exported {
-			return fmt.Errorf("%w: unknown kind %q; was it written by a newer program?", ErrInvalidExport, name)
-		}
-		v, err := decodeValue(k, raw)
-		if err != nil {
-			return fmt.Errorf("%w: %w", ErrInvalidExport, err)
-		}
-		if err := validate(v, im.options.CheckURL); err != nil {
-			return fmt.Errorf("%w: %s %.100s: %w", ErrInvalidExport, name, idOf(v), err)
-		}
-		if a, ok := v.(*Account); ok {
-			if im.account != nil {
-				return fmt.Errorf("%w: it has two accounts", ErrInvalidExport)
-			}
-			im.account = a
-			im.progress.Entities++
-			return nil
-		}
-		switch v := v.(type) {
-		case *Endpoint:
-			im.fitPartitions(v)
-			v.Paused = v.Paused || im.options.Paused
-		case *Key: // one that was revoked since the export stays revoked
-			if k, _ := Get[Key](im, v.ID); k != nil && v.RevokedAt.IsZero() {
-				v.RevokedAt = k.RevokedAt
-			}
-		case *User: // sessions that were ended since the export stay ended
-			if u, _ := Get[User](im, v.ID); u != nil {
-				v.keepEnded(u)
-			}
-		}
-		if raw, err = json.Marshal(v); err != nil { // as validated: without unknown members
-			return fmt.Errorf("encode %s %s: %w", name, idOf(v), err)
-		}
-		if len(raw) > conflog.MaxEntityBytes {
-			return fmt.Errorf("%w: %s %.100s: %w", ErrInvalidExport, name, idOf(v), ErrEntityTooLarge)
-		}
-		return im.addEntity(k, idOf(v), raw)
-	})
+	im.head, err = ReadExport(from, im.readEntity)
 	if err == nil && (im.account == nil || im.account.ID != im.head.Account) {
 		err = fmt.Errorf("%w: the account that its header names is missing", ErrInvalidExport)
 	}
 	return err
 }
 
-// addEntity compresses an entity of the document and adds it to the index.
-func (im *importing) addEntity(k kind, id string, raw []byte) error {
-	var line bytes.Buffer
-	if err := json.Compact(&line, raw); err != nil {
+// readEntity validates an entity of the document and adds it to the index.
+func (im *importing) readEntity(name string, raw json.RawMessage) error {
+	k, ok := im.KindByName(name)
+	if !ok || !has(k, exported) {
+		return fmt.Errorf("%w: unknown kind %q; was it written by a newer program?", ErrInvalidExport, name)
+	}
+	v, err := decodeValue(k, raw)
+	if err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalidExport, err)
 	}
-	if id == "" {
-		return fmt.Errorf("%w: a %s has no id", ErrInvalidExport, im.KindName(k))
+	x := importedEntity{entityKey: entityKey{k, idOf(v)}}
+	if err := validate(v, im.options.CheckURL); err != nil {
+		return fmt.Errorf("%w: %s %.100s: %w", ErrInvalidExport, name, x.id, err)
 	}
-	if _, twice := im.index[im.indexKey(k, id)]; twice {
-		return fmt.Errorf("%w: it has %s %s twice", ErrInvalidExport, im.KindName(k), id)
-	}
-	im.index[im.indexKey(k, id)] = len(im.entities)
-	im.entities = append(im.entities, importedEntity{k, id, im.Pack(line.Bytes())})
 	im.progress.Entities++
+	switch v := v.(type) {
+	case *Account:
+		if im.account != nil {
+			return fmt.Errorf("%w: it has two accounts", ErrInvalidExport)
+		}
+		im.account = v
+		return nil
+	case *Endpoint:
+		im.fitPartitions(v)
+		v.Paused = v.Paused || im.options.Paused
+		x.paused = v.Paused
+	case *Key: // one that was revoked since the export stays revoked
+		if k, _ := Get[Key](im, v.ID); k != nil && v.RevokedAt.IsZero() {
+			v.RevokedAt = k.RevokedAt
+		}
+	case *User: // sessions that were ended since the export stay ended
+		if u, _ := Get[User](im, v.ID); u != nil {
+			v.keepEnded(u)
+		}
+	}
+	if raw, err = encodeValue(v); err != nil { // as validated: without unknown members
+		return err
+	}
+	_, twice := im.index[x.entityKey]
+	switch {
+	case len(raw) > conflog.MaxEntityBytes:
+		return fmt.Errorf("%w: %s %.100s: %w", ErrInvalidExport, name, x.id, ErrEntityTooLarge)
+	case x.id == "":
+		return fmt.Errorf("%w: a %s has no id", ErrInvalidExport, name)
+	case twice:
+		return fmt.Errorf("%w: it has %s %s twice", ErrInvalidExport, name, x.id)
+	}
+	x.packed = im.Pack(raw)
+	im.index[x.entityKey] = len(im.entities)
+	im.entities = append(im.entities, x)
 	return nil
 }
 
@@ -283,20 +270,28 @@ func missingMasterKey(here []string, id string) error {
 		fingerprint)
 }
 
-// indexKey returns the key of an entity in index.
-func (im *importing) indexKey(k kind, id string) string { return im.KindName(k) + " " + id }
+// find returns an entity in the document; nil: the document lacks it.
+func (im *importing) find(e *conflog.Entity) *importedEntity {
+	if i, there := im.index[entityKey{e.Kind, e.ID}]; there {
+		return &im.entities[i]
+	}
+	return nil
+}
 
 // unlisted returns the entities that the document lacks or has with another value, except those that a node creates by
-// itself, and erasures.
+// itself, and erasures: what was erased since the export stays erased, because the log and backups may still have the
+// payload.
 func (im *importing) unlisted() (unlisted []*conflog.Entity) {
 	v := im.View()
 	for k := conflog.FirstCallerKind; k < kinds; k++ {
-		if !kindTable[k].exported || k == kindAccount {
+		if !has(k, exported) || k == kindAccount {
 			continue
 		}
 		for e := range v.NewestFirst(k, 0) {
-			i, there := im.index[im.indexKey(k, e.ID)]
-			if there && bytes.Equal(im.entities[i].packed, e.Packed()) || im.madeAtStart(e) || !there && im.staysErased(e) {
+			x, was := im.find(e), im.value(e)
+			erasure, _ := was.(*Erasure)
+			if x != nil && bytes.Equal(x.packed, e.Packed()) || was.madeAtStart() ||
+				x == nil && erasure != nil && erasure.Account == im.account.ID {
 				continue
 			}
 			unlisted = append(unlisted, e)
@@ -305,108 +300,79 @@ func (im *importing) unlisted() (unlisted []*conflog.Entity) {
 	return unlisted
 }
 
-// staysErased reports whether the entity is the erasure of an event of the account: what was erased since the export
-// stays erased, because the log and backups may still have the payload.
-func (im *importing) staysErased(e *conflog.Entity) bool {
-	v, ok := im.value(e).(*Erasure)
-	return ok && v.Account == im.account.ID
-}
-
-// madeAtStart reports whether a node created the entity by itself at its start.
-func (im *importing) madeAtStart(e *conflog.Entity) bool {
-	switch v := im.value(e).(type) {
-	case *Key:
-		return v.Bootstrap
-	case *User:
-		return v.FromEnvironment
-	}
-	return e.Kind == kindServiceSecret
-}
-
 // write writes the account, deletes the unlisted entities, and then writes the entities of the document in order.
 func (im *importing) write(ctx context.Context, unlisted []*conflog.Entity) error {
 	if own := im.Account(); own.ID != im.account.ID ||
 		len(im.account.FPSalt) > 0 && !bytes.Equal(own.FPSalt, im.account.FPSalt) {
-		raw, err := json.Marshal(im.account)
+		raw, err := encodeValue(im.account)
 		if err != nil {
-			return fmt.Errorf("encode the account: %w", err)
+			return err
 		}
 		if err := im.Adopt(ctx, kindAccount, im.account.ID, raw); err != nil {
 			return err
 		}
 	}
 	im.progress.Done++
+	return im.writeBatches(ctx, im.changes(unlisted), func(int) { im.report(im.progress) })
+}
+
+// writeBatches writes changes in their order, and calls written after each batch with its length.
+func (c documents) writeBatches(ctx context.Context, changes iter.Seq[conflog.BatchChange], written func(n int)) error {
 	var batch []conflog.BatchChange
-	flush := func() (err error) {
+	flush := func() error {
 		if len(batch) > 0 {
-			err = im.WriteBatch(ctx, batch)
-			batch = batch[:0]
+			if err := c.WriteBatch(ctx, batch); err != nil {
+				return err
+			}
 		}
-		im.report(im.progress)
-		return err
+		written(len(batch))
+		batch = batch[:0]
+		return nil
 	}
-	push := func(r conflog.BatchChange) error {
-		if batch = append(batch, r); len(batch) < importBatch {
-			return nil
-		}
-		return flush()
-	}
-	v := im.View()
-	for _, e := range unlisted {
-		if _, there := im.index[im.indexKey(e.Kind, e.ID)]; there {
-			continue // it is replaced below
-		}
-		if err := push(conflog.BatchChange{Kind: e.Kind, ID: e.ID, Old: e}); err != nil {
-			return err
-		}
-		im.progress.Removed++
-	}
-	for i := range im.entities {
-		x := &im.entities[i]
-		old := v.FindLiving(x.kind, x.id)
-		im.progress.Done++
-		if old != nil && bytes.Equal(old.Packed(), x.packed) {
+	for change := range changes {
+		if batch = append(batch, change); len(batch) < importBatch {
 			continue
 		}
-		im.progress.Changed++
-		if err := push(conflog.BatchChange{Kind: x.kind, ID: x.id, Old: old, Value: im.Unpack(x.packed)}); err != nil {
-			return err
-		}
-	}
-	for _, r := range im.accountChanges(v) {
-		if err := push(r); err != nil {
+		if err := flush(); err != nil {
 			return err
 		}
 	}
 	return flush()
 }
 
-// accountChanges returns the changes that assign the entities that nodes created at their start, and the document
-// lacks, to the account of the document.
-func (im *importing) accountChanges(view *conflog.View) (changes []conflog.BatchChange) {
-	for _, k := range []kind{kindKey, kindUser} {
-		for e := range view.NewestFirst(k, 0) {
-			if _, there := im.index[im.indexKey(k, e.ID)]; there || !im.madeAtStart(e) {
+// changes yields the deletions of the unlisted entities, what differs of those in the document, and the changes that
+// assign the entities that nodes created at their start, and the document lacks, to the account of the document.
+func (im *importing) changes(unlisted []*conflog.Entity) iter.Seq[conflog.BatchChange] {
+	v := im.View()
+	return func(yield func(conflog.BatchChange) bool) {
+		for _, e := range unlisted {
+			if im.find(e) != nil {
+				continue // it is replaced below
+			}
+			if im.progress.Removed++; !yield(conflog.BatchChange{Kind: e.Kind, ID: e.ID, Old: e}) {
+				return
+			}
+		}
+		for _, x := range im.entities {
+			old := v.FindLiving(x.kind, x.id)
+			if im.progress.Done++; old != nil && bytes.Equal(old.Packed(), x.packed) {
 				continue
 			}
-			was := im.value(e)
-			var v value
-			switch old := was.(type) {
-			case *Key:
-				own := *old
-				own.Account, v = im.account.ID, &own
-			case *User:
-				own := *old
-				own.Account, v = im.account.ID, &own
+			im.progress.Changed++
+			if !yield(conflog.BatchChange{Kind: x.kind, ID: x.id, Old: old, Value: im.Unpack(x.packed)}) {
+				return
 			}
-			raw, err := im.encode(e, was, v)
-			if err != nil {
-				panic(fmt.Sprintf("BUG: encode %s %s: %v", im.KindName(k), e.ID, err)) // it was decoded from JSON
-			}
-			if !bytes.Equal(raw, im.Value(e)) {
-				changes = append(changes, conflog.BatchChange{Kind: k, ID: e.ID, Old: e, Value: raw})
+		}
+		for _, k := range []kind{kindKey, kindUser} {
+			for e := range v.NewestFirst(k, 0) {
+				if im.find(e) != nil || !im.value(e).madeAtStart() {
+					continue
+				}
+				raw := im.edited(e, func(v value) { *v.common().account = im.account.ID })
+				if !bytes.Equal(raw, im.Value(e)) && !yield(conflog.BatchChange{Kind: k, ID: e.ID, Old: e, Value: raw}) {
+					return
+				}
 			}
 		}
 	}
-	return changes
 }

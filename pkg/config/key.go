@@ -14,9 +14,6 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// keys has the methods for API keys.
-type keys struct{ *core }
-
 // NewKey describes an API key that CreateKey creates.
 type NewKey struct {
 	Name      string    // 1 to 100 printable characters
@@ -48,7 +45,7 @@ func (n *NewKey) validate(now time.Time) error {
 // CreateKey creates an API key and returns its text, which is stored nowhere. It returns an *InvalidError when n is
 // invalid. When a call with the same nonce has created a key before, it returns that key and ErrAlreadyCreated,
 // whatever else n says.
-func (c keys) CreateKey(ctx context.Context, n NewKey) (text string, k *Key, err error) {
+func (c callers) CreateKey(ctx context.Context, n NewKey) (text string, k *Key, err error) {
 	if err := c.WaitReady(ctx); err != nil {
 		return "", nil, err
 	}
@@ -56,7 +53,7 @@ func (c keys) CreateKey(ctx context.Context, n NewKey) (text string, k *Key, err
 		return "", nil, err
 	}
 	text = apikey.New()
-	fingerprint, err := secrets(c).KeyFingerprint(ctx, text)
+	fingerprint, err := callers(c).KeyFingerprint(ctx, text)
 	if err != nil {
 		return "", nil, fmt.Errorf("create key: %w", err)
 	}
@@ -82,7 +79,7 @@ func (c keys) CreateKey(ctx context.Context, n NewKey) (text string, k *Key, err
 }
 
 // Keys returns the API keys of an account, newest first, revoked and expired keys included.
-func (c keys) Keys(account string) []*Key {
+func (c callers) Keys(account string) []*Key {
 	all, _ := List[Key](c, account, 0, unlimited, nil)
 	return all
 }
@@ -90,7 +87,7 @@ func (c keys) Keys(account string) []*Key {
 // Authenticate returns the API key with that text. It returns ErrInvalidKey when the key is unknown, revoked, expired,
 // or a bootstrap key that this node's environment does not name. It returns ErrLease when this node cannot authenticate
 // anybody now. It does not check the form of the text.
-func (c keys) Authenticate(text string) (*Key, error) {
+func (c callers) Authenticate(text string) (*Key, error) {
 	// Check the lease before loading the view: so the view has everything that the lease covers.
 	if _, ok := c.Lease(); !ok {
 		return nil, ErrLease
@@ -109,7 +106,7 @@ func (c keys) Authenticate(text string) (*Key, error) {
 }
 
 // valid returns the key of an entity with the scope that it has now, or the key and ErrInvalidKey; see Authenticate.
-func (c keys) valid(e *conflog.Entity) (*Key, error) {
+func (c callers) valid(e *conflog.Entity) (*Key, error) {
 	k := c.key(e)
 	if !k.RevokedAt.IsZero() || k.isExpired(c.Now()) || !isSet(c.core, k) {
 		return k, ErrInvalidKey
@@ -127,7 +124,7 @@ func (k *Key) isExpired(now time.Time) bool { return !k.ExpiresAt.IsZero() && !n
 
 // checkKey returns the key with that id as Authenticate would now, with the same errors. A key that is known is
 // returned with ErrInvalidKey too.
-func (c keys) checkKey(id string) (*Key, error) {
+func (c callers) checkKey(id string) (*Key, error) {
 	if _, ok := c.Lease(); !ok { // before loading the view; see Authenticate
 		return nil, ErrLease
 	}
@@ -139,7 +136,7 @@ func (c keys) checkKey(id string) (*Key, error) {
 }
 
 // IsSet is false for a bootstrap key that this node's environment does not name, such as one of an import. It gets 401.
-func (c keys) IsSet(k *Key) bool { return isSet(c.core, k) }
+func (c callers) IsSet(k *Key) bool { return isSet(c.core, k) }
 
 func isSet(c *core, k *Key) bool {
 	if !k.Bootstrap {
@@ -151,7 +148,7 @@ func isSet(c *core, k *Key) bool {
 
 // RevokeKey revokes a key for good. When it returns nil, every node rejects the key. Revoking a revoked key waits in
 // the same way, so that a client can repeat the call after a lost answer.
-func (c keys) RevokeKey(ctx context.Context, key string) error {
+func (c callers) RevokeKey(ctx context.Context, key string) error {
 	_, err := updateEverywhere(ctx, c.core, key, func(k *Key) error {
 		if k.RevokedAt.IsZero() {
 			k.RevokedAt = c.now().UTC()

@@ -40,134 +40,78 @@ const (
 // kindInfo describes a kind.
 type kindInfo struct {
 	conflog.KindInfo
-	empty        func() value // returns a value to decode into
-	exported     bool         // part of an export: configuration, not remembered requests
-	holdsSecrets bool         // values may hold sealed secrets; value.eachSealed finds them
-	needsHash    bool         // every value has value.hashed
-	expires      expiry       // whether value.endsAt counts
+	empty  func() value // returns a value to decode into
+	traits traits
 }
 
-// expiry says how the entities of a kind expire.
-type expiry uint8
+// traits are properties of all values of a kind.
+type traits uint8
 
 const (
-	never      expiry = iota
-	inOrder           // in about the order of their creation: the sweep ends at the first that has not expired
-	inAnyOrder        // one that has expired counts as deleted before it is removed
+	exported          traits = 1 << iota // part of an export: configuration, not remembered requests
+	holdsSecrets                         // may hold sealed secrets; value.eachSealed finds them
+	needsHash                            // has value.hashed
+	expires                              // is removed after value.endsAt, which is in about the order of creation
+	expiresInAnyOrder                    // is removed after value.endsAt, and counts as deleted from then on
 )
+
+// has reports whether a kind has one of the traits.
+func has(k kind, t traits) bool { return kindTable[k].traits&t != 0 }
 
 // kindTable has every kind.
 var kindTable = [kinds]kindInfo{
 	// registered by the log itself
-	kindLog: {KindInfo: conflog.KindInfo{Name: "log"}, empty: func() value { return &LogSecret{} }, holdsSecrets: true},
-	kindAccount: {
-		KindInfo: info("account", conflog.AuditAll, conflog.Bounds{Singleton: true}),
-		empty:    func() value { return &Account{} }, exported: true,
-	},
-	kindEndpoint: {
-		KindInfo: info("endpoint", conflog.AuditAll,
-			conflog.Bounds{MaxCount: MaxEndpoints, ErrCount: ErrTooManyEndpoints}),
-		empty: func() value { return &Endpoint{} }, exported: true, holdsSecrets: true, needsHash: true,
-	},
-	kindKey: {
-		KindInfo: info("key", conflog.AuditAll, conflog.Bounds{}),
-		empty:    func() value { return &Key{} }, exported: true, needsHash: true,
-	},
+	kindLog:     row[LogSecret]("log", conflog.AuditNone, holdsSecrets, conflog.Bounds{}),
+	kindAccount: row[Account]("account", conflog.AuditAll, exported, conflog.Bounds{Singleton: true}),
+	kindEndpoint: row[Endpoint]("endpoint", conflog.AuditAll, exported|holdsSecrets|needsHash,
+		conflog.Bounds{MaxCount: MaxEndpoints, ErrCount: ErrTooManyEndpoints}),
+	kindKey: row[Key]("key", conflog.AuditAll, exported|needsHash, conflog.Bounds{}),
 	// Creating and cancelling a run is audited; its progress is not.
-	kindRun: {
-		KindInfo: info("run", conflog.AuditRequested, conflog.Bounds{AllowGrowthWhenFull: true}),
-		empty:    func() value { return &Run{} },
-		expires:  inOrder,
-	},
-	kindAnswer: {
-		KindInfo: info("answer", conflog.AuditNone,
-			conflog.Bounds{MaxBytes: MaxAnswersBytes, ReservedBytes: answersReserve, ErrBytes: ErrAnswersFull}),
-		empty: func() value { return &Answer{} }, holdsSecrets: true,
-		expires: inOrder,
-	},
-	kindRecovery: {
-		KindInfo: info("recovery", conflog.AuditRequested,
-			conflog.Bounds{MaxCount: MaxRecoveries, ErrCount: ErrRecoveryHistoryFull, AllowGrowthWhenFull: true}),
-		empty: func() value { return &Recovery{} }, exported: true,
-	},
-	kindAlertSettings: {
-		KindInfo: info("alert_settings", conflog.AuditAll, conflog.Bounds{}),
-		empty:    func() value { return &AlertSettings{} }, exported: true, holdsSecrets: true,
-	},
+	kindRun: row[Run]("run", conflog.AuditRequested, expires, conflog.Bounds{AllowGrowthWhenFull: true}),
+	kindAnswer: row[Answer]("answer", conflog.AuditNone, holdsSecrets|expires,
+		conflog.Bounds{MaxBytes: MaxAnswersBytes, ReservedBytes: answersReserve, ErrBytes: ErrAnswersFull}),
+	kindRecovery: row[Recovery]("recovery", conflog.AuditRequested, exported,
+		conflog.Bounds{MaxCount: MaxRecoveries, ErrCount: ErrRecoveryHistoryFull, AllowGrowthWhenFull: true}),
+	kindAlertSettings: row[AlertSettings]("alert_settings", conflog.AuditAll, exported|holdsSecrets, conflog.Bounds{}),
 	// Alerts are small, and alerting must work when the configuration is full.
-	kindAlert: {
-		KindInfo: info("alert", conflog.AuditNone,
-			conflog.Bounds{MaxCount: maxAlerts, ErrCount: ErrStateFull, AllowWhenFull: true}),
-		empty: func() value { return &Alert{} }, exported: true,
-	},
-	kindUser: {
-		KindInfo: info("user", conflog.AuditAll, conflog.Bounds{MaxCount: MaxUsers, ErrCount: ErrTooManyUsers}),
-		empty:    func() value { return &User{} }, exported: true,
-	},
+	kindAlert: row[Alert]("alert", conflog.AuditNone, exported,
+		conflog.Bounds{MaxCount: maxAlerts, ErrCount: ErrStateFull, AllowWhenFull: true}),
+	kindUser: row[User]("user", conflog.AuditAll, exported,
+		conflog.Bounds{MaxCount: MaxUsers, ErrCount: ErrTooManyUsers}),
 	// Erasures are small, and must always be possible.
-	kindErasure: {
-		KindInfo: info("erasure", conflog.AuditCreateDelete,
-			conflog.Bounds{MaxCount: MaxErasures, ErrCount: ErrTooManyErasures, AllowWhenFull: true, AllowWhenOutboxFull: true}),
-		empty: func() value { return &Erasure{} }, exported: true, expires: inOrder,
-	},
-	kindSettings: {
-		KindInfo: info("settings", conflog.AuditAll, conflog.Bounds{}),
-		empty:    func() value { return &Settings{} }, exported: true,
-	},
-	kindServiceSecret: {
-		KindInfo: info("service_secret", conflog.AuditAll, conflog.Bounds{}),
-		empty:    func() value { return &ServiceSecret{} }, exported: true, holdsSecrets: true,
-	},
+	kindErasure: row[Erasure]("erasure", conflog.AuditCreateDelete, exported|expires,
+		conflog.Bounds{MaxCount: MaxErasures, ErrCount: ErrTooManyErasures, AllowWhenFull: true, AllowWhenOutboxFull: true}),
+	kindSettings:      row[Settings]("settings", conflog.AuditAll, exported, conflog.Bounds{}),
+	kindServiceSecret: row[ServiceSecret]("service_secret", conflog.AuditAll, exported|holdsSecrets, conflog.Bounds{}),
 	// Changes that the service makes by itself are not audited. A finding can always be moved: it grows by a few bytes.
-	kindFinding: {
-		KindInfo: info("finding", conflog.AuditRequested,
-			conflog.Bounds{MaxCount: MaxFindings, ErrCount: ErrTooManyFindings, AllowGrowthWhenFull: true,
-				MaxPending: MaxOutstandingFindings, ErrPending: ErrTooManyFindings}),
-		empty: func() value { return &Finding{} }, exported: true,
-	},
-	kindDrain: {
-		KindInfo: info("drain", conflog.AuditAll, conflog.Bounds{MaxCount: MaxDrains, ErrCount: ErrTooManyDrains}),
-		empty:    func() value { return &Drain{} }, exported: true, holdsSecrets: true, needsHash: true,
-	},
-	kindDSN: {
-		KindInfo: info("dsn", conflog.AuditAll, conflog.Bounds{MaxCount: MaxDSNs, ErrCount: ErrTooManyDSNs}),
-		empty:    func() value { return &DSN{} }, exported: true, holdsSecrets: true, needsHash: true,
-	},
+	kindFinding: row[Finding]("finding", conflog.AuditRequested, exported,
+		conflog.Bounds{MaxCount: MaxFindings, ErrCount: ErrTooManyFindings, AllowGrowthWhenFull: true,
+			MaxPending: MaxOutstandingFindings, ErrPending: ErrTooManyFindings}),
+	kindDrain: row[Drain]("drain", conflog.AuditAll, exported|holdsSecrets|needsHash,
+		conflog.Bounds{MaxCount: MaxDrains, ErrCount: ErrTooManyDrains}),
+	kindDSN: row[DSN]("dsn", conflog.AuditAll, exported|holdsSecrets|needsHash,
+		conflog.Bounds{MaxCount: MaxDSNs, ErrCount: ErrTooManyDSNs}),
 	// The daily checks are not audited, and must be possible when the configuration is full: a domain may expire.
-	kindDomain: {
-		KindInfo: info("domain", conflog.AuditRequested,
-			conflog.Bounds{MaxCount: MaxDomains, ErrCount: ErrTooManyDomains, AllowGrowthWhenFull: true}),
-		empty: func() value { return &Domain{} }, exported: true, needsHash: true,
-	},
-	kindScan: {
-		KindInfo: info("scan", conflog.AuditRequested,
-			conflog.Bounds{MaxCount: maxScans, ErrCount: ErrTooManyScans, AllowGrowthWhenFull: true}),
-		empty: func() value { return &Scan{} }, exported: true,
-	},
+	kindDomain: row[Domain]("domain", conflog.AuditRequested, exported|needsHash,
+		conflog.Bounds{MaxCount: MaxDomains, ErrCount: ErrTooManyDomains, AllowGrowthWhenFull: true}),
+	kindScan: row[Scan]("scan", conflog.AuditRequested, exported,
+		conflog.Bounds{MaxCount: maxScans, ErrCount: ErrTooManyScans, AllowGrowthWhenFull: true}),
 	// That it was tripped is not audited, and must be recorded when the configuration is full.
-	kindTripwire: {
-		KindInfo: info("tripwire", conflog.AuditRequested, conflog.Bounds{
-			MaxCount: MaxDomains * MaxTripwires, ErrCount: ErrTooManyTripwires, AllowGrowthWhenFull: true}),
-		empty: func() value { return &Tripwire{} }, exported: true, needsHash: true,
-	},
+	kindTripwire: row[Tripwire]("tripwire", conflog.AuditRequested, exported|needsHash,
+		conflog.Bounds{MaxCount: MaxDomains * MaxTripwires, ErrCount: ErrTooManyTripwires, AllowGrowthWhenFull: true}),
 	// The end of an act, which a node may record by itself, is not audited: the change that it made is.
-	kindAct: {
-		KindInfo: info("act", conflog.AuditRequested,
-			conflog.Bounds{MaxCount: MaxActs, ErrCount: ErrTooManyActs, AllowGrowthWhenFull: true}),
-		empty:   func() value { return &Act{} },
-		expires: inOrder,
-	},
+	kindAct: row[Act]("act", conflog.AuditRequested, expires,
+		conflog.Bounds{MaxCount: MaxActs, ErrCount: ErrTooManyActs, AllowGrowthWhenFull: true}),
 	// Removing expired fixtures is not audited: their creation says when they expire.
-	kindFixture: {
-		KindInfo: info("fixture", conflog.AuditRequested, conflog.Bounds{MaxCount: MaxFixtures, ErrCount: ErrTooManyFixtures,
-			MaxBytes: MaxFixturesBytes, ErrBytes: ErrFixturesFull}),
-		empty: func() value { return &Fixture{} }, exported: true, expires: inAnyOrder,
-	},
+	kindFixture: row[Fixture]("fixture", conflog.AuditRequested, exported|expiresInAnyOrder,
+		conflog.Bounds{MaxCount: MaxFixtures, ErrCount: ErrTooManyFixtures, MaxBytes: MaxFixturesBytes,
+			ErrBytes: ErrFixturesFull}),
 }
 
-// info returns the description of a kind that exists at level 1.
-func info(name string, audited conflog.Audited, bounds conflog.Bounds) conflog.KindInfo {
-	return conflog.KindInfo{Name: name, Level: 1, Audited: audited, Bounds: bounds}
+// row returns the description of a kind with values of type *T that exists at level 1.
+func row[T any, P entity[T]](name string, audited conflog.Audited, t traits, bounds conflog.Bounds) kindInfo {
+	info := conflog.KindInfo{Name: name, Level: 1, Audited: audited, Bounds: bounds}
+	return kindInfo{info, func() value { return P(new(T)) }, t}
 }
 
 // registeredKinds returns the kinds that are registered with the log.
@@ -200,7 +144,7 @@ type value interface {
 	// onlyRestricts reports whether replacing the value by next only restricts or revokes something, so that it is
 	// allowed when a bound is reached. Such a change may enlarge an entity by a few bytes, once.
 	onlyRestricts(next value) bool
-	// endsAt returns when the value expires and is removed; see kindInfo.expires.
+	// endsAt returns when the value expires and is removed; see the traits expires and expiresInAnyOrder.
 	endsAt(c *core) time.Time
 	// isPending reports whether the value has unfinished work, so that those that have can be listed often.
 	isPending() bool
@@ -272,13 +216,12 @@ func (l *LogSecret) eachSealed(f func(entity, field string, s *Sealed)) {
 
 // decodeValue decodes a value and checks the length of its hash, on which apply relies.
 func decodeValue(k kind, b []byte) (value, error) {
-	info := &kindTable[k]
-	v := info.empty()
+	v := kindTable[k].empty()
 	if err := json.Unmarshal(b, v); err != nil {
-		return nil, fmt.Errorf("decode %s: %w", info.Name, err)
+		return nil, fmt.Errorf("decode %s: %w", kindTable[k].Name, err)
 	}
-	if h := hashOfValue(v); len(h) != conflog.HashLen && (info.needsHash || len(h) > 0) {
-		return nil, fmt.Errorf("decode %s: hash of %d bytes", info.Name, len(h))
+	if h := hashOfValue(v); len(h) != conflog.HashLen && (has(k, needsHash) || len(h) > 0) {
+		return nil, fmt.Errorf("decode %s: hash of %d bytes", kindTable[k].Name, len(h))
 	}
 	if u, ok := v.(*User); ok {
 		u.Scope = cmp.Or(u.Scope, ReadWrite)

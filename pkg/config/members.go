@@ -12,16 +12,16 @@ import (
 // must not be lost while both versions run. The stored JSON has them. Decoding skips them, so they cost nothing until
 // the entity is changed.
 
-// encode returns the JSON of next, with those members of the stored entity old that this version does not know. was is
-// the decoded value of old, which next replaces.
-func (c *core) encode(old *conflog.Entity, was, next value) ([]byte, error) {
-	known, err := json.Marshal(was)
-	if err != nil {
-		return nil, fmt.Errorf("encode %s %s: %w", c.KindName(old.Kind), old.ID, err)
+// encode returns the JSON of a value that replaces the entity old, with the members of old that this version does not
+// know; nil: the entity is new.
+func (c *core) encode(old *conflog.Entity, next value) ([]byte, error) {
+	is, err := encodeValue(next)
+	if err != nil || old == nil {
+		return is, err
 	}
-	is, err := json.Marshal(next)
+	known, err := encodeValue(c.value(old))
 	if err != nil {
-		return nil, fmt.Errorf("encode %s %s: %w", c.KindName(old.Kind), old.ID, err)
+		return nil, err
 	}
 	stored := c.Value(old)
 	if bytes.Equal(known, stored) { // the usual case: no unknown members

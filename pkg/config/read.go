@@ -1,8 +1,5 @@
 package config
 
-// endpoints has the methods for endpoints.
-type endpoints struct{ *core }
-
 // Presence is what this node knows about an id.
 type Presence uint8
 

@@ -10,9 +10,6 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 )
 
-// recoveries has the methods for recovery jobs.
-type recoveries struct{ *core }
-
 // RecoveryState is the state of a recovery job.
 type RecoveryState string
 
@@ -190,58 +187,50 @@ func (j *Recovery) Overlaps(other *Recovery) bool {
 }
 
 // Recovery returns the recovery job with that id; nil unless it is Present.
-func (c recoveries) Recovery(id string) (*Recovery, Presence) {
+func (c jobs) Recovery(id string) (*Recovery, Presence) {
 	return Get[Recovery](c, id)
 }
 
 // Recoveries returns at most limit recovery jobs of an account, newest first: those for which keep returns true,
 // created before the one with beforeSeq (0 = from the newest), and whether there are more.
-func (c recoveries) Recoveries(account string, beforeSeq int64, limit int, keep func(*Recovery) bool) (
+func (c jobs) Recoveries(account string, beforeSeq int64, limit int, keep func(*Recovery) bool) (
 	[]*Recovery, bool) {
 	return List(c, account, beforeSeq, limit, keep)
 }
 
 // AddRecovery creates a recovery job.
-func (c recoveries) AddRecovery(ctx context.Context, j *Recovery) (*Recovery, error) {
-	open := 0
-	for e := range c.View().Pending(kindRecovery) {
-		if x := c.value(e).(*Recovery); x.Account == j.Account && !x.State.Ended() {
-			open++
-		}
-	}
-	if open >= maxOpenRecoveries {
+func (c jobs) AddRecovery(ctx context.Context, j *Recovery) (*Recovery, error) {
+	open := valuesOf(c.core, c.View().Pending(kindRecovery), func(x *Recovery) bool {
+		return x.Account == j.Account && !x.State.Ended()
+	})
+	if len(open) >= maxOpenRecoveries {
 		return nil, ErrTooManyOpenRecoveries
 	}
 	return Create(ctx, c, j)
 }
 
 // AwaitingApproval returns the number of recovery jobs that wait for approval.
-func (c recoveries) AwaitingApproval(account string) (n int) {
-	for e := range c.View().Pending(kindRecovery) {
-		if j := c.value(e).(*Recovery); j.Account == account && j.State == RecoveryAwaitingApproval {
-			n++
-		}
-	}
-	return n
+func (c jobs) AwaitingApproval(account string) int {
+	return len(valuesOf(c.core, c.View().Pending(kindRecovery), func(j *Recovery) bool {
+		return j.Account == account && j.State == RecoveryAwaitingApproval
+	}))
 }
 
 // UpdateRecovery changes a recovery job; see Update.
-func (c recoveries) UpdateRecovery(ctx context.Context, id string, change func(*Recovery) error) (*Recovery, error) {
+func (c jobs) UpdateRecovery(ctx context.Context, id string, change func(*Recovery) error) (*Recovery, error) {
 	return Update(ctx, c, id, change)
 }
 
 // ForgetRecovery removes a recovery job after RecoveryRetention.
-func (c recoveries) ForgetRecovery(ctx context.Context, id string) error {
+func (c jobs) ForgetRecovery(ctx context.Context, id string) error {
 	return c.Forget(ctx, kindRecovery, id)
 }
 
 // UnsettledRecoveries returns the recovery jobs with unfinished work, newest first, and the settled ones that were
 // created before a time, oldest first: these can be removed.
-func (c recoveries) UnsettledRecoveries(before time.Time) (unsettled, old []*Recovery) {
+func (c jobs) UnsettledRecoveries(before time.Time) (unsettled, old []*Recovery) {
 	v := c.View()
-	for e := range v.Pending(kindRecovery) {
-		unsettled = append(unsettled, c.value(e).(*Recovery))
-	}
+	unsettled = valuesOf[Recovery](c.core, v.Pending(kindRecovery), nil)
 	for e := range v.OldestFirst(kindRecovery) {
 		j := c.value(e).(*Recovery)
 		if !j.CreatedAt.Before(before) { // the later ones are newer
@@ -255,4 +244,4 @@ func (c recoveries) UnsettledRecoveries(before time.Time) (unsettled, old []*Rec
 }
 
 // RecoveriesChanged returns a channel that is closed when a recovery job is created or changed after the call.
-func (c recoveries) RecoveriesChanged() <-chan struct{} { return c.Changed(kindRecovery) }
+func (c jobs) RecoveriesChanged() <-chan struct{} { return c.Changed(kindRecovery) }

@@ -8,41 +8,65 @@ import (
 	"github.com/eventrelay/relay/test/kit"
 )
 
-// TestRestrictionWaitsForEveryNode: like deleting, disabling, pausing, purging and removing wait for a frozen node;
-// other updates do not.
+// TestRestrictionWaitsForEveryNode: changes that stop something wait for a frozen node, like deletions; others do not.
 func TestRestrictionWaitsForEveryNode(t *testing.T) {
-	f := func(name string, strict bool, change func(*Endpoint)) {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, conf stream.Config) {
-				var cold kit.Freezer
-				a, _ := pair(t, conf, freezable(&cold, conf))
-				e, err := a.UpdateEndpoint(t.Context(), a.create(t).ID, func(e *Endpoint) error {
-					e.Destinations = append(e.Destinations, e.Destinations[0])
-					e.Destinations[1].ID = "dst_second"
-					return nil
-				})
-				if err != nil {
-					t.Fatal(err)
-				}
-				cold.Freeze(t)
-				began := time.Now()
-				if _, err := a.UpdateEndpoint(t.Context(), e.ID, func(e *Endpoint) error { change(e); return nil }); err != nil {
-					t.Fatal(err)
-				}
-				if took := time.Since(began); (took > time.Second) != strict {
-					t.Fatalf("took %s", took)
-				}
-			})
-		})
+	e := func(name string, strict bool, change func(*Endpoint)) {
+		testRestrictionWaits(t, name, strict, func(n *testNode) *Endpoint {
+			e := endpoint(n.keyring)
+			e.Destinations = append(e.Destinations, e.Destinations[0])
+			e.Destinations[1].ID = "dst_second"
+			return e
+		}, change)
 	}
-	f("rename", false, func(e *Endpoint) { e.Name = "x" })
-	f("add a destination", false, func(e *Endpoint) {
+	e("rename", false, func(e *Endpoint) { e.Name = "x" })
+	e("add a destination", false, func(e *Endpoint) {
 		e.Destinations = append(e.Destinations, Destination{ID: "dst_third", URL: "https://example.com"})
 	})
-	f("disable the endpoint", true, func(e *Endpoint) { e.Enabled = false })
-	f("disable a destination", true, func(e *Endpoint) { e.Destinations[1].Enabled = false })
-	f("pause the endpoint", true, func(e *Endpoint) { e.Paused = true })
-	f("pause a destination", true, func(e *Endpoint) { e.Destinations[1].Paused = true })
-	f("purge a destination", true, func(e *Endpoint) { e.Destinations[1].PurgeBefore = time.Now() })
-	f("remove a destination", true, func(e *Endpoint) { e.Destinations = e.Destinations[:1] })
+	e("disable the endpoint", true, func(e *Endpoint) { e.Enabled = false })
+	e("disable a destination", true, func(e *Endpoint) { e.Destinations[1].Enabled = false })
+	e("pause the endpoint", true, func(e *Endpoint) { e.Paused = true })
+	e("pause a destination", true, func(e *Endpoint) { e.Destinations[1].Paused = true })
+	e("purge a destination", true, func(e *Endpoint) { e.Destinations[1].PurgeBefore = time.Now() })
+	e("remove a destination", true, func(e *Endpoint) { e.Destinations = e.Destinations[:1] })
+	e("delete an endpoint", true, nil)
+
+	newDrain := func(n *testNode) *Drain { return drain(n.keyring, "one", "token") }
+	testRestrictionWaits(t, "rename a drain", false, newDrain, func(d *Drain) { d.Name = "x" })
+	testRestrictionWaits(t, "pause a drain", true, newDrain, func(d *Drain) { d.Paused = true })
+	testRestrictionWaits(t, "sign a drain", true, newDrain, func(d *Drain) { d.Sealed.SigningSecret = "test:x" })
+	testRestrictionWaits(t, "delete a drain", true, newDrain, nil)
+	newDSN := func(n *testNode) *DSN { return dsn(n.keyring, "one", "key") }
+	testRestrictionWaits(t, "rename a DSN", true, newDSN, func(d *DSN) { d.Name = "x" })
+	testRestrictionWaits(t, "delete a DSN", true, newDSN, nil)
+	aDomain := func(*testNode) *Domain { return newDomain("1", "a.example", time.Time{}) }
+	testRestrictionWaits(t, "check a domain", false, aDomain, func(d *Domain) { d.Checked.Seen = "x" })
+	testRestrictionWaits(t, "delete a domain", true, aDomain, nil)
+	aFixture := func(*testNode) *Fixture { return testFixture(t, "one", time.Hour) }
+	testRestrictionWaits(t, "rename a fixture", false, aFixture, func(f *Fixture) { f.Name = "x" })
+	testRestrictionWaits(t, "delete a fixture", false, aFixture, nil)
+}
+
+// testRestrictionWaits changes a value of a kind, or deletes it if change is nil, while another node is frozen.
+func testRestrictionWaits[T any, P entity[T]](
+	t *testing.T, name string, strict bool, create func(*testNode) P, change func(P)) {
+	t.Run(name, func(t *testing.T) {
+		bubble(t, func(t *testing.T, conf stream.Config) {
+			var cold kit.Freezer
+			a, _ := pair(t, conf, freezable(&cold, conf))
+			v, err := Create(t.Context(), a, create(a))
+			if err != nil {
+				t.Fatal(err)
+			}
+			cold.Freeze(t)
+			began := time.Now()
+			if change == nil {
+				err = Delete[T, P](t.Context(), a, idOf(v))
+			} else {
+				_, err = Update(t.Context(), a, idOf(v), func(v P) error { change(v); return nil })
+			}
+			if took := time.Since(began); err != nil || (took > time.Second) != strict {
+				t.Fatalf("took %s, %v", took, err)
+			}
+		})
+	})
 }

@@ -89,28 +89,26 @@ func (c documents) checkPeerKeys(keyID string) error {
 
 // sealedByOtherKeys returns the entities with a secret that is not sealed with the first key.
 func (c documents) sealedByOtherKeys() (found []*conflog.Entity, err error) {
-	err = c.eachSecretHolder(func(e *conflog.Entity, v value) {
-		other := false
-		eachSealed(v, func(_, _ string, s *Sealed) { other = other || !c.keyring.SealedByFirst(*s) })
-		if other {
+	err = c.eachSecret(c.View(), func(e *conflog.Entity, s Sealed) {
+		if !c.keyring.SealedByFirst(s) && (len(found) == 0 || found[len(found)-1] != e) {
 			found = append(found, e)
 		}
 	})
 	return found, err
 }
 
-// eachSecretHolder calls f for the entities of every kind that may hold secrets.
-func (c documents) eachSecretHolder(f func(*conflog.Entity, value)) error {
-	v := c.View()
-	for k, info := range kindTable {
-		if info.holdsSecrets {
-			for e := range v.NewestFirst(kind(k), 0) {
-				x, err := c.decode(e)
-				if err != nil {
-					return err
-				}
-				f(e, x)
+// eachSecret calls f with every secret of the entities of a view, and its entity.
+func (c documents) eachSecret(v *conflog.View, f func(*conflog.Entity, Sealed)) error {
+	for k := range kinds {
+		if !has(k, holdsSecrets) {
+			continue
+		}
+		for e := range v.NewestFirst(k, 0) {
+			x, err := c.decode(e)
+			if err != nil {
+				return err
 			}
+			eachSealed(x, func(_, _ string, s *Sealed) { f(e, *s) })
 		}
 	}
 	return nil
@@ -119,9 +117,7 @@ func (c documents) eachSecretHolder(f func(*conflog.Entity, value)) error {
 // SecretsByMasterKey returns the number of secrets that each master key seals, by the name of the key.
 func (c documents) SecretsByMasterKey() (map[string]int, error) {
 	n := make(map[string]int)
-	err := c.eachSecretHolder(func(_ *conflog.Entity, v value) {
-		eachSealed(v, func(_, _ string, s *Sealed) { n[s.keyName()]++ })
-	})
+	err := c.eachSecret(c.View(), func(_ *conflog.Entity, s Sealed) { n[s.keyName()]++ })
 	return n, err
 }
 
@@ -136,15 +132,14 @@ func (c documents) rewrapAll(
 		group.Go(func() error {
 			n := 0
 			_, _, err := c.Change(ctx, e.Kind, e.ID, func(old *conflog.Entity) (conflog.NewValue, error) {
-				was := c.value(old)
-				v, err := copyOf(was)
+				v, err := copyOf(c.value(old))
 				if err == nil {
 					n, err = c.reseal(v)
 				}
 				if err != nil || n == 0 {
 					return conflog.NewValue{}, err
 				}
-				raw, err := c.encode(old, was, v)
+				raw, err := c.encode(old, v)
 				// It adds only the few bytes by which one key's name is longer than another's.
 				return conflog.NewValue{Value: raw, Exempt: true}, err
 			})

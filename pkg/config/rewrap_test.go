@@ -86,8 +86,8 @@ func TestEachSealedFindsAll(t *testing.T) {
 		for s := range planted {
 			t.Errorf("%s is not found", s)
 		}
-		if holds != kindTable[k].holdsSecrets {
-			t.Errorf("%s: has secrets: %v, holdsSecrets is not set: %v", kindTable[k].Name, holds, !kindTable[k].holdsSecrets)
+		if holds != has(k, holdsSecrets) {
+			t.Errorf("%s: has secrets: %v, holdsSecrets is not set: %v", kindTable[k].Name, holds, !has(k, holdsSecrets))
 		}
 		left := 0
 		eachSealed(v, func(_, _ string, s *Sealed) {

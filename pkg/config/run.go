@@ -13,9 +13,6 @@ import (
 	"github.com/eventrelay/relay/pkg/conflog"
 )
 
-// runs has the methods for replay runs.
-type runs struct{ *core }
-
 // RunState is the state of a replay run.
 type RunState string
 
@@ -95,7 +92,7 @@ func (r *Run) sharesEndpoint(other *Run) bool {
 
 // AddRun creates a run. It returns ErrConflict when the id exists, and ErrEndpointBusy when another run is queueing for
 // one of its endpoints. If several nodes start runs at the same time, the first one in the log continues.
-func (c runs) AddRun(ctx context.Context, r *Run) (*Run, error) {
+func (c jobs) AddRun(ctx context.Context, r *Run) (*Run, error) {
 	if err := c.WaitReady(ctx); err != nil {
 		return nil, err
 	}
@@ -106,13 +103,11 @@ func (c runs) AddRun(ctx context.Context, r *Run) (*Run, error) {
 		return nil, err
 	}
 	v := *r
-	v.Account, v.CreatedAt = c.Account().ID, c.now().UTC()
-	v.UpdatedAt, v.CreatedBy = v.CreatedAt, conflog.OriginOf(ctx).Actor
-	res, err := c.insert(ctx, &v)
+	v.CreatedBy = conflog.OriginOf(ctx).Actor
+	added, _, err := create(ctx, c.core, &v)
 	if err != nil {
 		return nil, err
 	}
-	added := c.value(res.Entity).(*Run)
 	if c.busy(added, added.Seq) {
 		if err := c.ForgetIfUnchanged(withoutOrigin(ctx), kindRun, added.ID, added.Rev); err != nil {
 			return nil, err
@@ -124,7 +119,7 @@ func (c runs) AddRun(ctx context.Context, r *Run) (*Run, error) {
 
 // busy reports whether a run that was created before the sequence is queueing, with recent progress, for an endpoint of
 // r.
-func (c runs) busy(r *Run, before int64) bool {
+func (c jobs) busy(r *Run, before int64) bool {
 	return slices.ContainsFunc(c.QueueingRuns(c.now().Add(-2*MaxRunDuration)), func(other *Run) bool {
 		return other.ID != r.ID && other.Seq < before && other.sharesEndpoint(r) &&
 			c.now().Sub(other.UpdatedAt) < cmp.Or(c.cfg.RunProgressTimeout, DefaultRunProgressTimeout)
@@ -132,7 +127,7 @@ func (c runs) busy(r *Run, before int64) bool {
 }
 
 // makeRoom removes the oldest run when there are maxRuns.
-func (c runs) makeRoom(ctx context.Context) error {
+func (c jobs) makeRoom(ctx context.Context) error {
 	v := c.View()
 	if v.Len(kindRun) < maxRuns {
 		return nil
@@ -152,7 +147,7 @@ func withoutOrigin(ctx context.Context) context.Context { return WithOrigin(ctx,
 // CancelRun cancels a run; cancelling it again changes nothing. When it returns nil, every living node has applied it,
 // so that none begins to send one of its deliveries. A node whose lease has ended may still do so: dispatchers need no
 // lease. A repeated call waits in the same way.
-func (c runs) CancelRun(ctx context.Context, id string) (*Run, error) {
+func (c jobs) CancelRun(ctx context.Context, id string) (*Run, error) {
 	return updateEverywhere(ctx, c.core, id, func(r *Run) error {
 		if r.Cancelled() {
 			return nil
@@ -167,7 +162,7 @@ func (c runs) CancelRun(ctx context.Context, id string) (*Run, error) {
 
 // ChangeRun records the progress of a run; see Update. While the run is queueing it does not wait for other
 // nodes.
-func (c runs) ChangeRun(ctx context.Context, id string, alter func(*Run) error) (*Run, error) {
+func (c jobs) ChangeRun(ctx context.Context, id string, alter func(*Run) error) (*Run, error) {
 	r, w, err := update(withoutOrigin(ctx), c.core, id, alter)
 	if err == nil && r.State != RunQueueing && w.changed() {
 		c.WaitForPeers(ctx, w.WriteResult)
@@ -176,15 +171,15 @@ func (c runs) ChangeRun(ctx context.Context, id string, alter func(*Run) error) 
 }
 
 // ReplayRun returns a run.
-func (c runs) ReplayRun(id string) (*Run, Presence) { return Get[Run](c, id) }
+func (c jobs) ReplayRun(id string) (*Run, Presence) { return Get[Run](c, id) }
 
 // ReplayRuns returns at most limit runs of an account for which keep returns true; see List.
-func (c runs) ReplayRuns(account string, beforeSeq int64, limit int, keep func(*Run) bool) (page []*Run, more bool) {
+func (c jobs) ReplayRuns(account string, beforeSeq int64, limit int, keep func(*Run) bool) (page []*Run, more bool) {
 	return List(c, account, beforeSeq, limit, keep)
 }
 
 // QueueingRuns returns the runs of all accounts that were created after since and are queueing, newest first.
-func (c runs) QueueingRuns(since time.Time) (all []*Run) {
+func (c jobs) QueueingRuns(since time.Time) (all []*Run) {
 	for e := range c.View().NewestFirst(kindRun, 0) {
 		r := c.value(e).(*Run)
 		if r.CreatedAt.Before(since) {

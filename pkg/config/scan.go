@@ -8,9 +8,6 @@ import (
 	"time"
 )
 
-// scans has the methods for leak scans.
-type scans struct{ *core }
-
 // Scan is one leak scan of a domain, with its report. The configuration has it while it runs too, so that another node
 // goes on when its node ends.
 type Scan struct {
@@ -90,21 +87,18 @@ func (s *Scan) hashed() hashedSecret { return hashedSecret{hash: &s.Hash} }
 func (s *Scan) Ended() bool { return s.Status == ScanCompleted || s.Status == ScanFailed }
 
 // Scan returns the scan with that id; nil unless it is Present.
-func (c scans) Scan(id string) (*Scan, Presence) { return Get[Scan](c, id) }
+func (c reports) Scan(id string) (*Scan, Presence) { return Get[Scan](c, id) }
 
 // Scans returns a page of the scans of an account and of domains, nil for all; see List.
-func (c scans) Scans(account string, domains []string, beforeSeq int64, limit int) ([]*Scan, bool) {
+func (c reports) Scans(account string, domains []string, beforeSeq int64, limit int) ([]*Scan, bool) {
 	return List(c, account, beforeSeq, limit, func(s *Scan) bool {
 		return len(domains) == 0 || slices.Contains(domains, s.Domain)
 	})
 }
 
 // OpenScan returns the scan that has not ended; nil if there is none.
-func (c scans) OpenScan() *Scan {
-	if e := c.View().FindByHash(kindScan, hashOf(openScan)); e != nil {
-		return c.value(e).(*Scan)
-	}
-	return nil
+func (c reports) OpenScan() *Scan {
+	return byHash[Scan](c.core, hashOf(openScan))
 }
 
 // openScan is what Scan.Hash is the hash of.
@@ -112,7 +106,7 @@ const openScan = "open scan"
 
 // CreateScan queues a scan. Of several at the same time one is created; the others get ErrScanRunning, or ErrConflict
 // when the id exists.
-func (c scans) CreateScan(ctx context.Context, s *Scan) (*Scan, error) {
+func (c reports) CreateScan(ctx context.Context, s *Scan) (*Scan, error) {
 	filled := *s
 	hash := hashOf(openScan)
 	filled.Status, filled.Hash = ScanQueued, hash[:]
@@ -125,7 +119,7 @@ func (c scans) CreateScan(ctx context.Context, s *Scan) (*Scan, error) {
 
 // BeginScan takes a scan over for a time, unless it has ended or another node has it. A node that has it begins it
 // again: it has restarted.
-func (c scans) BeginScan(ctx context.Context, id, node string, lease time.Duration) (*Scan, error) {
+func (c reports) BeginScan(ctx context.Context, id, node string, lease time.Duration) (*Scan, error) {
 	return Update(ctx, c, id, func(s *Scan) error {
 		now := c.Now().UTC()
 		if s.Ended() || now.Before(s.Until) && s.Node != node {
@@ -142,7 +136,7 @@ func (c scans) BeginScan(ctx context.Context, id, node string, lease time.Durati
 
 // UpdateScan changes a scan that the caller has begun as that try, and keeps it for a time. It returns ErrScanTaken
 // when another node has it, or it has ended.
-func (c scans) UpdateScan(ctx context.Context, id string, try int, lease time.Duration, change func(*Scan)) (
+func (c reports) UpdateScan(ctx context.Context, id string, try int, lease time.Duration, change func(*Scan)) (
 	*Scan, error) {
 	return Update(ctx, c, id, func(s *Scan) error {
 		if s.Ended() || s.Try != try {

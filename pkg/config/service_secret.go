@@ -11,9 +11,6 @@ import (
 	"github.com/eventrelay/relay/pkg/finding"
 )
 
-// secrets has the methods for keys that all nodes derive from the service secret.
-type secrets struct{ *core }
-
 // ServiceSecret holds the secret from which all nodes derive their common keys. Unlike the master keys, which only seal
 // it, it never changes, except that an import brings the secret of the imported configuration. Its id is
 // serviceSecretID.
@@ -46,14 +43,14 @@ const (
 
 // SessionKey returns the key that seals the cookies of dashboard sessions. It is the same on every node, and stays the
 // same when the master keys change. The first call creates the service secret.
-func (c secrets) SessionKey(ctx context.Context) ([32]byte, error) {
+func (c callers) SessionKey(ctx context.Context) ([32]byte, error) {
 	return c.deriveKey(ctx, infoSession)
 }
 
 // KeyFingerprint returns the fingerprint of the text of an API key: fpr_ and 32 hex digits. It is stored with the key,
 // so that a copy of the text that is found elsewhere can be attributed to the key. Without the service secret nobody
 // can compute it.
-func (c secrets) KeyFingerprint(ctx context.Context, text string) (string, error) {
+func (c callers) KeyFingerprint(ctx context.Context, text string) (string, error) {
 	keys, err := c.FindingKeys(ctx)
 	if err != nil {
 		return "", err
@@ -63,7 +60,7 @@ func (c secrets) KeyFingerprint(ctx context.Context, text string) (string, error
 
 // FindingKeys returns the keys that derive the fingerprints and ids of the account's findings. They change only with an
 // import of another configuration, so callers ask for them again for each request.
-func (c secrets) FindingKeys(ctx context.Context) (finding.Keys, error) {
+func (c callers) FindingKeys(ctx context.Context) (finding.Keys, error) {
 	account, err := c.accountWithSalt(ctx)
 	if err != nil {
 		return finding.Keys{}, err
@@ -73,7 +70,7 @@ func (c secrets) FindingKeys(ctx context.Context) (finding.Keys, error) {
 }
 
 // deriveKey derives a key for one purpose from the service secret.
-func (c secrets) deriveKey(ctx context.Context, info string) (key [32]byte, err error) {
+func (c callers) deriveKey(ctx context.Context, info string) (key [32]byte, err error) {
 	s, err := c.serviceSecret(ctx)
 	if err != nil {
 		return key, fmt.Errorf("service secret: %w", err)
@@ -89,7 +86,7 @@ func (c secrets) deriveKey(ctx context.Context, info string) (key [32]byte, err 
 
 // serviceSecret returns the service secret, and creates it if there is none. When several nodes create it at once, the
 // first one in the log counts.
-func (c secrets) serviceSecret(ctx context.Context) (*ServiceSecret, error) {
+func (c callers) serviceSecret(ctx context.Context) (*ServiceSecret, error) {
 	if err := c.WaitReady(ctx); err != nil {
 		return nil, err
 	}
@@ -111,7 +108,7 @@ func (c secrets) serviceSecret(ctx context.Context) (*ServiceSecret, error) {
 const fpSaltBytes = 16
 
 // accountWithSalt returns the account, and sets its FPSalt if it has none.
-func (c secrets) accountWithSalt(ctx context.Context) (*Account, error) {
+func (c callers) accountWithSalt(ctx context.Context) (*Account, error) {
 	if err := c.WaitReady(ctx); err != nil {
 		return nil, err
 	}

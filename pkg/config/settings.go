@@ -8,9 +8,6 @@ import (
 	leaks "github.com/eventrelay/relay/pkg/secrets"
 )
 
-// settings has the methods for the settings of an account.
-type settings struct{ *core }
-
 // Settings are what an account has set beside its alerts. There is one per account, with the account's id.
 type Settings struct {
 	Meta
@@ -37,7 +34,7 @@ func (d *Detection) Rule(id string) *leaks.Custom {
 }
 
 // Settings returns the settings of the account, or those of a new one. Call it after Ready.
-func (c settings) Settings() *Settings {
+func (c endpoints) Settings() *Settings {
 	a := c.Account()
 	if s, presence := Get[Settings](c, a.ID); presence == Present {
 		return s
@@ -47,7 +44,7 @@ func (c settings) Settings() *Settings {
 
 // CustomRules returns the account's own rules, and the revision that changes with them. Before the account exists there
 // is none.
-func (c settings) CustomRules() (rules []leaks.Custom, revision int64) {
+func (c endpoints) CustomRules() (rules []leaks.Custom, revision int64) {
 	if c.Account() == nil {
 		return nil, 0
 	}
@@ -57,7 +54,7 @@ func (c settings) CustomRules() (rules []leaks.Custom, revision int64) {
 
 // UpdateDetection changes what the account looks for. alter gets a copy that it may modify; version and time are set
 // here. When another writer wins, alter is called again with a newer copy. Its error is returned unchanged.
-func (c settings) UpdateDetection(ctx context.Context, alter func(*Detection) error) (*Settings, error) {
+func (c endpoints) UpdateDetection(ctx context.Context, alter func(*Detection) error) (*Settings, error) {
 	first := func() *Settings { s := *c.Settings(); return &s }
 	s, w, err := updateOrCreate(ctx, c.core, first, func(s *Settings) error {
 		was, err := copyOf(s)
@@ -74,10 +71,7 @@ func (c settings) UpdateDetection(ctx context.Context, alter func(*Detection) er
 		}
 		return nil
 	})
-	if err == nil && w.changed() {
-		c.WaitForPeers(ctx, w.WriteResult)
-	}
-	return s, err
+	return awaited(ctx, c.core, s, w, err)
 }
 
 func (s *Settings) validate() error {

@@ -25,7 +25,7 @@ const signInPrecision = time.Minute
 // SignIn returns the user with that email address and password, and records the sign-in. It returns ErrSignIn when
 // either is wrong, ErrLease when this node cannot authenticate anybody now, and ErrSignInBusy when too many sign-ins
 // are running. It takes as long for an unknown address as for a known one. The caller limits attempts, before it calls.
-func (c users) SignIn(ctx context.Context, email, password string) (*User, error) {
+func (c callers) SignIn(ctx context.Context, email, password string) (*User, error) {
 	if _, ok := c.Lease(); !ok { // before loading the view; see Authenticate
 		return nil, ErrLease
 	}
@@ -51,7 +51,7 @@ func (c users) SignIn(ctx context.Context, email, password string) (*User, error
 
 // recordSignIn records that a user has signed in with the password that u has. A sign-in does not fail because it
 // cannot be recorded, but it does when the user or the password has changed meanwhile.
-func (c users) recordSignIn(ctx context.Context, u *User) (*User, error) {
+func (c callers) recordSignIn(ctx context.Context, u *User) (*User, error) {
 	signedIn, _, err := update(actingAs(ctx, u.ID), c.core, u.ID, func(now *User) error {
 		if now.Password != u.Password {
 			return ErrSignIn
@@ -89,7 +89,7 @@ func actingAs(ctx context.Context, user string) context.Context {
 // RedeemLink signs a user in by the token of a link. A link works once, whichever nodes it is sent to. Afterwards the
 // user may choose a password; see User.ChoosePassword. It returns ErrLink for any other token, and ErrLease as SignIn
 // does.
-func (c users) RedeemLink(ctx context.Context, token string) (*User, error) {
+func (c callers) RedeemLink(ctx context.Context, token string) (*User, error) {
 	if _, ok := c.Lease(); !ok {
 		return nil, ErrLease
 	}
@@ -113,7 +113,7 @@ func (c users) RedeemLink(ctx context.Context, token string) (*User, error) {
 }
 
 // userByLink returns the user whose link has that hash and has not expired, or nil.
-func (c users) userByLink(hash [conflog.HashLen]byte) *User {
+func (c callers) userByLink(hash [conflog.HashLen]byte) *User {
 	now := c.Now()
 	for e := range c.View().NewestFirst(kindUser, 0) {
 		if u := c.value(e).(*User); u.Link.opensWith(hash, now) {
@@ -132,7 +132,7 @@ func (l *Link) opensWith(hash [conflog.HashLen]byte, now time.Time) bool {
 // the caller too: the returned user has the epoch for a new one. It returns an *InvalidError for a password that is too
 // short or too long, ErrNoPasswordChoice when the user has redeemed no link since the last password, and ErrSignInBusy
 // as SignIn does.
-func (c users) SetPassword(ctx context.Context, userID, password string) (*User, error) {
+func (c callers) SetPassword(ctx context.Context, userID, password string) (*User, error) {
 	if err := validatePassword(password); err != nil {
 		return nil, err
 	}
@@ -153,8 +153,13 @@ func (c users) SetPassword(ctx context.Context, userID, password string) (*User,
 	if err := c.passwords.chosen.do(ctx, func() { hash = c.passwords.hash(password) }); err != nil {
 		return nil, err
 	}
+	return c.replacePassword(ctx, userID, hash, mayChoose) // mayChoose fails if another call was first
+}
+
+// replacePassword sets the hash of a password and ends the user's sessions, unless check returns an error.
+func (c callers) replacePassword(ctx context.Context, userID, hash string, check func(*User) error) (*User, error) {
 	return updateEverywhere(ctx, c.core, userID, func(u *User) error {
-		if err := mayChoose(u); err != nil { // another call was first
+		if err := check(u); err != nil {
 			return err
 		}
 		u.Password, u.Link, u.ChoosePassword = hash, nil, false
@@ -175,7 +180,7 @@ func validatePassword(password string) error {
 // sessions on every node; the returned user has the epoch for a new one. It returns an *InvalidError for a new password
 // that is too short or too long, ErrSignIn when the current one is wrong, ErrConflict when it has changed meanwhile,
 // and ErrLease and ErrSignInBusy as SignIn does. The caller limits attempts, before it calls.
-func (c users) ChangePassword(ctx context.Context, userID, current, password string) (*User, error) {
+func (c callers) ChangePassword(ctx context.Context, userID, current, password string) (*User, error) {
 	if _, ok := c.Lease(); !ok { // before loading the view; see Authenticate
 		return nil, ErrLease
 	}
@@ -201,12 +206,10 @@ func (c users) ChangePassword(ctx context.Context, userID, current, password str
 	if hash == "" {
 		return nil, ErrSignIn
 	}
-	return updateEverywhere(ctx, c.core, userID, func(now *User) error {
+	return c.replacePassword(ctx, userID, hash, func(now *User) error {
 		if now.Password != u.Password {
 			return ErrConflict
 		}
-		now.Password, now.Link, now.ChoosePassword = hash, nil, false
-		now.endSessions()
 		return nil
 	})
 }
@@ -214,7 +217,7 @@ func (c users) ChangePassword(ctx context.Context, userID, current, password str
 // SessionUser returns the user of the session with that id, which began with that epoch. It returns ErrSessionEnded
 // when the session was ended since, alone or with all of the user's, or there is no such user any more, and ErrLease
 // when this node cannot know.
-func (c users) SessionUser(userID, session string, epoch int) (*User, error) {
+func (c callers) SessionUser(userID, session string, epoch int) (*User, error) {
 	if _, ok := c.Lease(); !ok { // before loading the view; see Authenticate
 		return nil, ErrLease
 	}
@@ -226,7 +229,7 @@ func (c users) SessionUser(userID, session string, epoch int) (*User, error) {
 }
 
 // EndSession ends one session of a user, which would end by its age at until. When it returns nil, no node accepts it.
-func (c users) EndSession(ctx context.Context, userID, session string, until time.Time) error {
+func (c callers) EndSession(ctx context.Context, userID, session string, until time.Time) error {
 	_, err := updateEverywhere(ctx, c.core, userID, func(u *User) error {
 		u.endSession(EndedSession{ID: session, Until: until.UTC()}, c.now())
 		return nil
@@ -235,7 +238,7 @@ func (c users) EndSession(ctx context.Context, userID, session string, until tim
 }
 
 // EndSessions ends all sessions of a user. When it returns nil, no node accepts them.
-func (c users) EndSessions(ctx context.Context, userID string) error {
+func (c callers) EndSessions(ctx context.Context, userID string) error {
 	_, err := updateEverywhere(ctx, c.core, userID, func(u *User) error {
 		u.endSessions()
 		return nil

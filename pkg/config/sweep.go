@@ -26,7 +26,7 @@ func (c *core) sweep(ctx context.Context) error {
 // sweepOnce removes what has expired, and the oldest scans.
 func (c *core) sweepOnce(ctx context.Context) error {
 	for k := range kinds {
-		if kindTable[k].expires == never {
+		if !has(k, expires|expiresInAnyOrder) {
 			continue
 		}
 		if err := c.sweepKind(ctx, k); err != nil {
@@ -42,7 +42,7 @@ func (c *core) sweepKind(ctx context.Context, k kind) error {
 	swept := 0
 	for e := range c.View().OldestFirst(k) {
 		if !c.hasEnded(c.value(e)) {
-			if kindTable[k].expires == inAnyOrder {
+			if has(k, expiresInAnyOrder) {
 				continue
 			}
 			return nil

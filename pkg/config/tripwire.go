@@ -14,9 +14,6 @@ import (
 	"github.com/eventrelay/relay/pkg/verify"
 )
 
-// tripwires has the methods for tripwires.
-type tripwires struct{ *core }
-
 // Tripwire is a decoy that nobody has a reason to use: an API key, an ingest URL, or a file with both. Who uses it has
 // found it. Its secrets are shown once, and only their hashes are stored.
 type Tripwire struct {
@@ -148,20 +145,15 @@ func (c tripwires) TripwireByKey(text string) string {
 
 // TripwireByToken returns the tripwire whose URL has a token; nil if none has it.
 func (c tripwires) TripwireByToken(token string) *Tripwire {
-	if e := c.View().FindByHash(kindTripwire, hashOf(urlHashPrefix+token)); e != nil {
-		return c.value(e).(*Tripwire)
-	}
-	return nil
+	return byHash[Tripwire](c.core, hashOf(urlHashPrefix+token))
 }
 
 // TripwireByFingerprint returns the tripwire one of whose secrets has a fingerprint; nil if none has it.
 func (c tripwires) TripwireByFingerprint(fingerprint string) *Tripwire {
+	has := func(s *TripwireSecret) bool { return s != nil && s.Fingerprint == fingerprint }
 	for e := range c.View().OldestFirst(kindTripwire) {
-		t := c.value(e).(*Tripwire)
-		for _, s := range []*TripwireSecret{t.Key, t.URL} {
-			if s != nil && s.Fingerprint == fingerprint {
-				return t
-			}
+		if t := c.value(e).(*Tripwire); has(t.Key) || has(t.URL) {
+			return t
 		}
 	}
 	return nil
@@ -200,13 +192,10 @@ func (c tripwires) CreateTripwire(ctx context.Context, t *Tripwire) (*Tripwire, 
 
 // isFull reports whether the domain of a tripwire has MaxTripwires older ones.
 func (c tripwires) isFull(t *Tripwire) bool {
-	older := 0
-	for e := range c.View().NewestFirst(kindTripwire, t.Seq) {
-		if c.value(e).(*Tripwire).Domain == t.Domain {
-			older++
-		}
-	}
-	return older >= MaxTripwires
+	older := valuesOf(c.core, c.View().NewestFirst(kindTripwire, t.Seq), func(other *Tripwire) bool {
+		return other.Domain == t.Domain
+	})
+	return len(older) >= MaxTripwires
 }
 
 // issue gives a tripwire new secrets.
@@ -226,7 +215,7 @@ func (c tripwires) issue(ctx context.Context, t *Tripwire, at time.Time) (text T
 }
 
 func (c tripwires) hashSecret(ctx context.Context, text, prefix string) (*TripwireSecret, error) {
-	fingerprint, err := secrets(c).KeyFingerprint(ctx, text)
+	fingerprint, err := callers(c).KeyFingerprint(ctx, text)
 	if err != nil {
 		return nil, fmt.Errorf("issue a tripwire: %w", err)
 	}
@@ -239,7 +228,7 @@ func (c tripwires) hashSecret(ctx context.Context, text, prefix string) (*Tripwi
 // and the secrets are empty.
 func (c tripwires) RotateTripwire(ctx context.Context, tripwire, by string) (*Tripwire, TripwireText, error) {
 	var text TripwireText
-	after, w, err := update(ctx, c.core, tripwire, func(t *Tripwire) (err error) {
+	after, err := Update(ctx, c, tripwire, func(t *Tripwire) (err error) {
 		if text = (TripwireText{}); by != "" && t.IssuedBy == by {
 			return nil
 		}
@@ -247,22 +236,18 @@ func (c tripwires) RotateTripwire(ctx context.Context, tripwire, by string) (*Tr
 		text, err = c.issue(ctx, t, c.now().UTC())
 		return err
 	})
-	if err != nil || !w.changed() {
-		return after, text, err
-	}
-	return after, text, c.Barrier(ctx, w.WriteResult)
+	return after, text, err
 }
+
+// restricts: every node must know other secrets, and that a test is expected.
+func (t *Tripwire) restricts(value) bool { return true }
 
 // ExpectTripwireTest makes the next use from an address within TripwireTestLife a test. It returns when all nodes know.
 func (c tripwires) ExpectTripwireTest(ctx context.Context, tripwire string, from netip.Addr) (*Tripwire, error) {
-	t, w, err := update(ctx, c.core, tripwire, func(t *Tripwire) error {
+	return Update(ctx, c, tripwire, func(t *Tripwire) error {
 		t.Test = &TripwireTest{From: from.String(), Until: c.now().UTC().Add(TripwireTestLife)}
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return t, c.Barrier(ctx, w.WriteResult)
 }
 
 // EndTripwireTest ends a test that was used. Another one that is expected since stays.

@@ -15,9 +15,6 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-// users has the methods for users of the dashboard.
-type users struct{ *core }
-
 // User is a person who may sign in to the dashboard. Its id derives from the email address, so there is one user per
 // address, even when two nodes create it at the same time.
 type User struct {
@@ -121,11 +118,13 @@ func UserID(email string) string {
 	return id.ID(sum[:16]).Text(id.User)
 }
 
-// newEpoch returns a random first epoch below 2^48, which every JSON parser reads exactly.
-func newEpoch() int { return 1 + rand.IntN(1<<48) }
+// newUser returns a user with a random first epoch below 2^48, which every JSON parser reads exactly.
+func newUser(email string, scope Scope) *User {
+	return &User{Meta: Meta{ID: UserID(email)}, Email: email, Scope: scope, Epoch: 1 + rand.IntN(1<<48)}
+}
 
 // newLink returns a new link and its token of 256 random bits.
-func (c users) newLink() (token string, l *Link) {
+func (c callers) newLink() (token string, l *Link) {
 	token = base64.RawURLEncoding.EncodeToString(randomBytes(32))
 	hash := hashOf(token)
 	return token, &Link{Hash: hash[:], Expires: c.Now().UTC().Add(linkLife)}
@@ -135,20 +134,20 @@ func (c users) newLink() (token string, l *Link) {
 func errScope() error { return &InvalidError{"scope", "must be read or read_write"} }
 
 // Users returns the users of the account, newest first.
-func (c users) Users() []*User {
+func (c callers) Users() []*User {
 	all, _ := List[User](c, c.Account().ID, 0, c.View().Len(kindUser), nil)
 	return all
 }
 
 // hasWriter reports whether a user other than the one with the id except may change something.
-func (c users) hasWriter(except string) bool {
+func (c callers) hasWriter(except string) bool {
 	return slices.ContainsFunc(c.Users(), func(u *User) bool { return u.ID != except && u.Scope == ReadWrite })
 }
 
 // AddUser creates a user and returns the token of a sign-in link. While nobody has the scope ReadWrite, the new user
 // gets it, whatever scope says. It returns an *InvalidError for an unusable address or scope, and ErrConflict when the
 // address exists.
-func (c users) AddUser(ctx context.Context, email string, scope Scope) (token string, u *User, err error) {
+func (c callers) AddUser(ctx context.Context, email string, scope Scope) (token string, u *User, err error) {
 	if err := c.WaitReady(ctx); err != nil {
 		return "", nil, err
 	}
@@ -162,15 +161,16 @@ func (c users) AddUser(ctx context.Context, email string, scope Scope) (token st
 		scope = ReadWrite
 	}
 	token, link := c.newLink()
-	u, err = Create(ctx, c, &User{
-		Meta: Meta{ID: UserID(email)}, Email: email, Scope: scope, Link: link, Epoch: newEpoch()})
+	u = newUser(email, scope)
+	u.Link = link
+	u, err = Create(ctx, c, u)
 	return token, u, err
 }
 
 // SetUserScope changes what a user may do. When the scope is now Read and it returns nil, no node lets the user change
 // anything. It returns ErrLastWriter when nobody else has the scope ReadWrite, and ErrConflict when rev is not zero and
 // the user has another revision: it has changed since the caller read it.
-func (c users) SetUserScope(ctx context.Context, userID string, scope Scope, rev int64) (*User, error) {
+func (c callers) SetUserScope(ctx context.Context, userID string, scope Scope, rev int64) (*User, error) {
 	if scope != Read && scope != ReadWrite {
 		return nil, errScope()
 	}
@@ -196,7 +196,7 @@ func (c users) SetUserScope(ctx context.Context, userID string, scope Scope, rev
 
 // ResetUser removes the password, ends all sessions on every node, and returns the token of a new sign-in link. It
 // returns ErrConflict when rev is not zero and the user has another revision: it has changed since the caller read it.
-func (c users) ResetUser(ctx context.Context, userID string, rev int64) (token string, u *User, err error) {
+func (c callers) ResetUser(ctx context.Context, userID string, rev int64) (token string, u *User, err error) {
 	token, link := c.newLink()
 	u, err = updateEverywhere(ctx, c.core, userID, func(u *User) error {
 		if rev != 0 && u.Rev != rev {
@@ -211,7 +211,7 @@ func (c users) ResetUser(ctx context.Context, userID string, rev int64) (token s
 
 // RemoveUser deletes a user. When it returns nil, no node accepts the user's sessions. It returns ErrLastWriter when
 // nobody else has the scope ReadWrite.
-func (c users) RemoveUser(ctx context.Context, userID string) error {
+func (c callers) RemoveUser(ctx context.Context, userID string) error {
 	if err := c.WaitReady(ctx); err != nil {
 		return err
 	}
@@ -234,7 +234,7 @@ func (c users) RemoveUser(ctx context.Context, userID string) error {
 
 // restoreUser creates a user again who was the last one with the scope ReadWrite: another call has changed or removed
 // the others in the meantime. It returns ErrLastWriter.
-func (c users) restoreUser(ctx context.Context, u *User) error {
+func (c callers) restoreUser(ctx context.Context, u *User) error {
 	again := *u
 	again.endSessions()
 	if _, err := c.insert(ctx, &again); err != nil && !errors.Is(err, ErrConflict) {
@@ -246,15 +246,16 @@ func (c users) restoreUser(ctx context.Context, u *User) error {
 // FirstLink returns the token of a new sign-in link for the user with that normalized address, while no user has a
 // password. It creates the user, with the scope ReadWrite, when there is no user. It returns an empty token when a user
 // has a password, or there are other users only. The sessions of the user stay valid.
-func (c users) FirstLink(ctx context.Context, email string) (token string, err error) {
+func (c callers) FirstLink(ctx context.Context, email string) (token string, err error) {
 	if err := c.WaitReady(ctx); err != nil {
 		return "", err
 	}
 	all := c.Users()
 	token, link := c.newLink()
 	if len(all) == 0 {
-		_, err = Create(ctx, c, &User{Meta: Meta{ID: UserID(email)}, Email: email, Scope: ReadWrite,
-			Link: link, Epoch: newEpoch(), FromEnvironment: true})
+		u := newUser(email, ReadWrite)
+		u.Link, u.FromEnvironment = link, true
+		_, err = Create(ctx, c, u)
 		return token, err
 	}
 	i := slices.IndexFunc(all, func(u *User) bool { return u.ID == UserID(email) })
@@ -270,7 +271,7 @@ func (c users) FirstLink(ctx context.Context, email string) (token string, err e
 
 // ensureAdmin creates the user of the environment when there is no user, or only the one of FirstLink, who has never
 // signed in.
-func (c users) ensureAdmin(ctx context.Context) error {
+func (c callers) ensureAdmin(ctx context.Context) error {
 	used := func(u *User) bool { return !u.FromEnvironment || u.Password != "" || !u.LastSignInAt.IsZero() }
 	if c.cfg.AdminEmail == "" || slices.ContainsFunc(c.Users(), used) {
 		return nil
@@ -279,12 +280,12 @@ func (c users) ensureAdmin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	now := c.now().UTC()
-	_, err = c.insert(ctx, &User{
-		Meta: Meta{ID: UserID(email), Account: c.Account().ID, CreatedAt: now, UpdatedAt: now}, Email: email,
-		Scope: ReadWrite, Password: c.passwords.hash(c.cfg.AdminPassword), Epoch: newEpoch(), FromEnvironment: true,
-	})
-	if errors.Is(err, ErrConflict) {
+	u := newUser(email, ReadWrite)
+	u.Password, u.FromEnvironment = c.passwords.hash(c.cfg.AdminPassword), true
+	if u, err = complete(c.core, u); err != nil {
+		return err
+	}
+	if _, err = c.insert(ctx, u); errors.Is(err, ErrConflict) {
 		return nil // another node created the user
 	}
 	return err

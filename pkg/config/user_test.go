@@ -296,7 +296,7 @@ func TestRestoredUserHasNoSessions(t *testing.T) {
 	if _, err := n.Delete(t.Context(), kindUser, u.ID, 0); err != nil {
 		t.Fatal(err)
 	}
-	if err := (users{n.core}).restoreUser(t.Context(), u); !errors.Is(err, ErrLastWriter) || len(n.Users()) != 1 {
+	if err := (callers{n.core}).restoreUser(t.Context(), u); !errors.Is(err, ErrLastWriter) || len(n.Users()) != 1 {
 		t.Errorf("%v, users %v", err, n.Users())
 	}
 	if _, err := n.SessionUser(u.ID, "s", u.Epoch); !errors.Is(err, ErrSessionEnded) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/eventrelay/relay/pkg/conflog"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/verify"
 )
@@ -184,6 +185,11 @@ func requireRange[N int | float64](name string, n, lo, hi N) error {
 		return nil
 	}
 	return fmt.Errorf("%s must be %[3]v to %[4]v, not %[2]v", name, n, lo, hi)
+}
+
+// requireHash returns an error unless a hash is set.
+func requireHash(hash []byte) error {
+	return requireRange("length of hash", len(hash), conflog.HashLen, conflog.HashLen)
 }
 
 // requireText returns an error unless s is valid UTF-8 of lo to hi characters.
