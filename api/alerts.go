@@ -2,11 +2,11 @@ package api
 
 import (
 	"context"
-	"github.com/eventrelay/relay/api/wire"
 	"net/http"
 	"slices"
 	"sync"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/id"

@@ -1,11 +1,11 @@
 package api
 
 import (
-	"github.com/eventrelay/relay/api/wire"
 	"net/http"
 	"slices"
 	"strings"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/web"

@@ -1,11 +1,11 @@
 package api
 
 import (
-	"github.com/eventrelay/relay/api/wire"
 	"net/http"
 	"regexp"
 	"slices"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/id"

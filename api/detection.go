@@ -3,11 +3,11 @@ package api
 import (
 	"errors"
 	"fmt"
-	"github.com/eventrelay/relay/api/wire"
 	"net/http"
 	"slices"
 	"time"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/secrets"

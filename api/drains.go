@@ -19,6 +19,7 @@ import (
 // senders is what drains and DSNs have in common: a name, a sealed token in their address, and what they have received.
 type senders struct {
 	*core
+	config   Configuration
 	received Senders
 	keyring  *config.Keyring
 	leaks    *secrets.Scanner // masks secrets in names
@@ -67,17 +68,17 @@ const (
 	drainPaused = "paused"
 )
 
-func newDrains(s *senders, stored Drains) *resource[config.Drain, *config.Drain, *wire.Drain] {
+type drainResource = resource[config.Drain, *config.Drain, *wire.Drain]
+
+func newDrains(s *senders) *drainResource {
 	a := drains{s}
-	return &resource[config.Drain, *config.Drain, *wire.Drain]{
-		core: s.core, object: "drain", merge: a.merge, views: a.views,
-		stored: store[config.Drain]{stored.CreateDrain, stored.Drain, stored.Drains, stored.UpdateDrain, stored.DeleteDrain},
-		create: func(r *http.Request, by *config.Key) *config.Drain {
+	return &drainResource{
+		core: s.core, config: s.config, object: "drain", merge: a.merge, views: a.views, rotate: a.rotate,
+		fresh: func(r *http.Request, by *config.Key) *config.Drain {
 			d := &config.Drain{Meta: a.newMeta(r, id.Drain, by), Platform: config.PlatformAuto, Version: 1, CreatedBy: by.ID}
 			a.rotate(d, "")
 			return d
 		},
-		rotate: a.rotate,
 	}
 }
 
@@ -129,8 +130,8 @@ func (v viewer) drainURL(base, drain, token string) string {
 }
 
 // merge reads the members of a drain.
-func (a drains) merge(in *input, body []byte, d *config.Drain) {
-	o, x := in.newObject("", body), settingsOfDrain(d)
+func (a drains) merge(in *input, o *object, d *config.Drain) {
+	x := settingsOfDrain(d)
 	o.decode(x)
 	in.maskName(a.leaks, "name", &x.Name)
 	d.Name, d.Platform, d.Paused = cmp.Or(x.Name, d.ID[len(d.ID)-defaultNameLength:]), x.Platform, x.Status == drainPaused

@@ -14,25 +14,23 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-func newDSNs(s *senders, stored DSNs) *resource[config.DSN, *config.DSN, *wire.DSN] {
-	a := dsns{s, stored}
-	return &resource[config.DSN, *config.DSN, *wire.DSN]{
-		core: s.core, object: "dsn", noun: "DSN", merge: a.merge, views: a.views,
-		stored: store[config.DSN]{stored.CreateDSN, stored.DSN, stored.DSNs, stored.UpdateDSN, stored.DeleteDSN},
-		create: func(r *http.Request, by *config.Key) *config.DSN {
+type dsnResource = resource[config.DSN, *config.DSN, *wire.DSN]
+
+func newDSNs(s *senders) *dsnResource {
+	a := dsns{s}
+	return &dsnResource{
+		core: s.core, config: s.config, object: "dsn", missing: "there is no such DSN", merge: a.merge, views: a.views,
+		rotate: a.rotate,
+		fresh: func(r *http.Request, by *config.Key) *config.DSN {
 			d := &config.DSN{Meta: a.newMeta(r, id.DSN, by), Version: 1, CreatedBy: by.ID}
 			a.rotate(d, "")
 			return d
 		},
-		rotate: a.rotate,
 	}
 }
 
 // dsns serves the DSNs of applications with the SDK: their configuration, and what they have reported.
-type dsns struct {
-	*senders
-	config DSNs
-}
+type dsns struct{ *senders }
 
 // rotate gives the DSN a new key of 128 random bits.
 func (a dsns) rotate(d *config.DSN, by string) {
@@ -79,8 +77,8 @@ func (v viewer) dsn(base, public string, d *config.DSN) string {
 }
 
 // merge reads the members of a DSN.
-func (a dsns) merge(in *input, body []byte, d *config.DSN) {
-	o, x := in.newObject("", body), settingsOfDSN(d)
+func (a dsns) merge(in *input, o *object, d *config.DSN) {
+	x := settingsOfDSN(d)
 	o.decode(x)
 	in.maskName(a.leaks, "name", &x.Name)
 	d.Name, d.DailyQuota = cmp.Or(x.Name, d.ID[len(d.ID)-defaultNameLength:]), 0

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/eventrelay/relay/api/wire"
 	"net"
 	"net/http"
 	"net/url"
@@ -14,6 +13,7 @@ import (
 
 	"golang.org/x/net/idna"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/id"

@@ -3,11 +3,11 @@ package api
 import (
 	"context"
 	"fmt"
-	"github.com/eventrelay/relay/api/wire"
 	"maps"
 	"slices"
 	"time"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/sign"

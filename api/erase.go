@@ -1,9 +1,9 @@
 package api
 
 import (
-	"github.com/eventrelay/relay/api/wire"
 	"net/http"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/web"

@@ -1,10 +1,10 @@
 package api
 
 import (
-	"github.com/eventrelay/relay/api/wire"
 	"net/http"
 	"time"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"

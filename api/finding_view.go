@@ -2,9 +2,9 @@ package api
 
 import (
 	"cmp"
-	"github.com/eventrelay/relay/api/wire"
 	"strings"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/id"

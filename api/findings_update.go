@@ -4,13 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"github.com/eventrelay/relay/api/wire"
 	"math"
 	"net/http"
 	"slices"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/web"

@@ -5,11 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"github.com/eventrelay/relay/api/wire"
 	"net/http"
 	"strings"
 	"time"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/fixture"
 	"github.com/eventrelay/relay/pkg/id"
@@ -18,11 +18,13 @@ import (
 
 // fixtures serves test fixtures. An event is sanitised when it is read, in memory; only the sanitised copy is written.
 type fixtures struct {
-	*events
-	config    Fixtures
+	*fixtureResource
+	events    *events
 	sanitiser *fixture.Sanitiser
 	turns     turns
 }
+
+type fixtureResource = resource[config.Fixture, *config.Fixture, *wire.FixtureSummary]
 
 const (
 	// maxSanitising is how many requests of a node sanitise or export at the same time; a further one waits for
@@ -35,8 +37,16 @@ const (
 // newFixtures builds the sanitiser, which takes some milliseconds.
 func newFixtures(e *events, deps *Deps) (*fixtures, error) {
 	s, err := fixture.New()
-	return &fixtures{
-		events: e, config: deps.Config, sanitiser: s, turns: newTurns(maxSanitising, sanitisingWait)}, err
+	a := &fixtures{events: e, sanitiser: s, turns: newTurns(maxSanitising, sanitisingWait)}
+	a.fixtureResource = &fixtureResource{
+		core: e.core, config: deps.Config, object: "fixture", insert: deps.Config.CreateFixture,
+		missing: "there is no such fixture: it may have expired, or the payload of its event was erased",
+		own:     methods{"POST": a.createFixture, "one GET": a.readFixture, "one PATCH": a.updateFixture},
+		views: func(_ context.Context, _ *config.Key, all ...*config.Fixture) ([]*wire.FixtureSummary, error) {
+			return viewsOf(all, fixtureRowOf), nil
+		},
+	}
+	return a, err
 }
 
 // startSanitising waits for its turn. The returned function ends it.
@@ -48,8 +58,8 @@ func (a *fixtures) startSanitising(ctx context.Context) (end func(), err error) 
 	return end, nil
 }
 
-func fixtureRowOf(f *config.Fixture) wire.FixtureSummary {
-	return wire.FixtureSummary{
+func fixtureRowOf(f *config.Fixture) *wire.FixtureSummary {
+	return &wire.FixtureSummary{
 		ID: f.ID, Object: "fixture", Name: f.Name, SourceEventID: f.Event, EndpointID: f.Endpoint,
 		EventType: orNull(f.Type), Method: f.Method, ExpectedStatus: f.Status, SizeBytes: f.Size, Removed: f.Removed,
 		Edited: f.Edited, ExpiresAt: web.Time(f.ExpiresAt), Version: f.Version, CreatedBy: f.CreatedBy,
@@ -62,27 +72,12 @@ func fixtureViewOf(f *config.Fixture, warnings []warning) (*wire.Fixture, error)
 	if err != nil {
 		return nil, err
 	}
-	v := &wire.Fixture{FixtureSummary: fixtureRowOf(f), Body: content.Body, Redactions: []fixture.Redaction{},
+	v := &wire.Fixture{FixtureSummary: *fixtureRowOf(f), Body: content.Body, Redactions: []fixture.Redaction{},
 		Keep: []string{}, Required: []fixture.Required{}, Warnings: warnings}
 	v.Redactions = append(v.Redactions, content.Redactions...)
 	v.Keep = append(v.Keep, content.Keep...)
 	v.Required = append(v.Required, content.Required...)
 	return v, nil
-}
-
-// presentFixture returns the account's fixture with that id, or the 404 if it does not exist, was deleted or has
-// expired.
-func (c *core) presentFixture(ctx context.Context, name, account string) (*config.Fixture, error) {
-	f := find(ctx, c, c.configReader.Fixture, name)
-	if f == nil || f.Account != account {
-		return nil, web.Missing("there is no such fixture: it may have expired, or the payload of its event was erased")
-	}
-	return f, nil
-}
-
-// fixtureInPath returns the fixture that the path names, or the 404.
-func (a *fixtures) fixtureInPath(r *http.Request, key *config.Key) (*config.Fixture, error) {
-	return a.presentFixture(r.Context(), web.InfoOf(r).Vars["fixture"], key.Account)
 }
 
 // recheckAnswer returns the 404 if the fixture in a remembered answer was deleted or has expired, or its event was
@@ -93,13 +88,13 @@ func (a *fixtures) recheckAnswer(ctx context.Context, key *config.Key, body []by
 		return fmt.Errorf("read a remembered fixture: %w", err)
 	}
 	a.catchUp(ctx)
-	_, err := a.presentFixture(ctx, shown.ID, key.Account)
+	_, err := a.get(ctx, shown.ID, key.Account)
 	return err
 }
 
 func (a *fixtures) readFixture(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	a.catchUp(r.Context())
-	f, err := a.fixtureInPath(r, key)
+	f, err := a.inPath(r, key)
 	if err != nil {
 		return err
 	}
@@ -107,7 +102,7 @@ func (a *fixtures) readFixture(w http.ResponseWriter, r *http.Request, key *conf
 	if err != nil {
 		return err
 	}
-	return a.answers.write(r.Context(), w, maxFixtureBytes(v), func() any { return v })
+	return a.events.answers.write(r.Context(), w, maxFixtureBytes(v), func() any { return v })
 }
 
 // maxFixtureBytes is an upper bound of the view as JSON.
@@ -124,27 +119,6 @@ func maxFixtureBytes(v *wire.Fixture) int {
 		n += escapedByte*len(x.Pointer) + len(x.Equals)
 	}
 	return n
-}
-
-func (a *fixtures) listFixtures(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	p, err := a.configPage(r, newQuery(r, "fixtures "+key.Account))
-	if err != nil {
-		return err
-	}
-	all, more := a.config.Fixtures(key.Account, p.before, p.limit)
-	return writeConfigPage(w, p, all, more, viewsOf(all, fixtureRowOf))
-}
-
-func (a *fixtures) deleteFixture(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	f, err := a.fixtureInPath(r, key)
-	if err != nil {
-		return err
-	}
-	if err := a.config.DeleteFixture(r.Context(), f.ID); err != nil {
-		return err
-	}
-	writeDeleted(w, f.ID, "fixture")
-	return nil
 }
 
 // exportFixtures sends fixtures as one file for the runner. It reads the configuration and nothing else.
@@ -165,7 +139,7 @@ func (a *fixtures) exportFixtures(w http.ResponseWriter, r *http.Request, key *c
 		return err
 	}
 	w.Header().Set("Content-Disposition", `attachment; filename="fixtures.json"`)
-	return a.answers.write(r.Context(), w, len(file), func() any { return json.RawMessage(file) })
+	return a.events.answers.write(r.Context(), w, len(file), func() any { return json.RawMessage(file) })
 }
 
 // suiteOf returns the exported file of fixtures.
@@ -173,7 +147,7 @@ func (a *fixtures) suiteOf(ctx context.Context, key *config.Key, ids []string) (
 	all := make([]fixture.Fixture, len(ids))
 	size := 0
 	for i, name := range ids {
-		f, err := a.presentFixture(ctx, name, key.Account)
+		f, err := a.get(ctx, name, key.Account)
 		if err != nil {
 			return nil, &web.Error{Status: http.StatusNotFound, Type: web.NotFound, Param: "ids",
 				Message: "must name fixtures that exist, but " + web.TruncateParam(name) + " does not: it may have expired, or " +

@@ -88,8 +88,15 @@ func (d described) calls(t *testing.T) map[string]operation {
 func TestDocumentHasTheRoutes(t *testing.T) {
 	var served []string
 	type stored struct{ Configuration }
+	c := &core{}
+	deps := Deps{Config: stored{}}
+	fixtures, err := newFixtures(&events{core: c}, &deps)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, x := range (&resources{
-		drains: newDrains(&senders{core: &core{}}, stored{}), dsns: newDSNs(&senders{core: &core{}}, stored{}),
+		drains: newDrains(&senders{core: c}), dsns: newDSNs(&senders{core: c}), domains: newDomains(c, &deps),
+		scans: newScans(c, &deps), tripwires: newTripwires(c, &deps, nil, ""), fixtures: fixtures,
 	}).routes() {
 		for method := range x.methods {
 			served = append(served, method+" "+inBraces.ReplaceAllString(x.path, "{}"))

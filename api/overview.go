@@ -3,11 +3,11 @@ package api
 import (
 	"context"
 	"errors"
-	"github.com/eventrelay/relay/api/wire"
 	"math"
 	"net/http"
 	"time"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/finding"

@@ -1,10 +1,10 @@
 package api
 
 import (
-	"github.com/eventrelay/relay/api/wire"
 	"net/http"
 	"slices"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/web"
 )

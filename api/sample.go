@@ -3,9 +3,9 @@ package api
 import (
 	"bytes"
 	"context"
-	"github.com/eventrelay/relay/api/wire"
 	"net/http"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"

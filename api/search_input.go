@@ -3,7 +3,6 @@ package api
 import (
 	"encoding/binary"
 	"errors"
-	"github.com/eventrelay/relay/api/wire"
 	"maps"
 	"net/http"
 	"slices"
@@ -13,6 +12,7 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/web"

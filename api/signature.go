@@ -3,12 +3,12 @@ package api
 import (
 	"bytes"
 	"context"
-	"github.com/eventrelay/relay/api/wire"
 	"net/http"
 	"strings"
 	"time"
 	"unicode/utf8"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"

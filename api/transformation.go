@@ -3,12 +3,12 @@ package api
 import (
 	"encoding/json"
 	"errors"
-	"github.com/eventrelay/relay/api/wire"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/transform"

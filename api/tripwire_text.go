@@ -2,8 +2,8 @@ package api
 
 import (
 	"fmt"
-	"github.com/eventrelay/relay/api/wire"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 )
 

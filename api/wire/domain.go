@@ -31,9 +31,6 @@ type Domain struct {
 	// What to do about the last check.
 	Advice *string `json:"advice"`
 	// When the domain expires without a proof.
-	ExpiresAt web.Time  `json:"expires_at" nullable:"true"`
-	CreatedBy string    `json:"created_by"`
-	CreatedAt web.Time  `json:"created_at"`
-	UpdatedAt web.Time  `json:"updated_at"`
-	Warnings  []Warning `json:"warnings,omitempty" ref:"Warnings"`
+	ExpiresAt web.Time `json:"expires_at" nullable:"true"`
+	Meta
 }

@@ -24,7 +24,7 @@ type Finding struct {
 	// Name of the rule.
 	Name string `json:"name"`
 	// Whose key it is.
-	Provider *string `json:"provider"`
+	Provider *string `json:"provider" example:"Stripe"`
 	// Page of the provider about keys of this kind.
 	DocsURL  *string        `json:"docs_url"`
 	Severity string         `json:"severity" ref:"FindingSeverity"`

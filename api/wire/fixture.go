@@ -44,3 +44,6 @@ type Fixture struct {
 	Required   []fixture.Required  `json:"required" items.ref:"RequiredField"`
 	Warnings   []Warning           `json:"warnings,omitempty" ref:"Warnings"`
 }
+
+// SetWarnings does nothing: no list has warnings.
+func (f *FixtureSummary) SetWarnings([]Warning) {}

@@ -115,7 +115,7 @@ type OverviewEndpoint struct {
 	EndpointID string `json:"endpoint_id"`
 	// `null`: the endpoint was deleted.
 	Name     *string          `json:"name"`
-	Provider *string          `json:"provider"`
+	Provider *string          `json:"provider" example:"shopify"`
 	LastHour MeasuredRequests `json:"last_hour"`
 	// The last 24 hours with any request, oldest first; the current hour is the last of the 24.
 	Hours []Hour `json:"hours" maxItems:"24"`

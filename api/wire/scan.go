@@ -47,3 +47,6 @@ type ScanSkipped struct {
 	Path   string `json:"path"`
 	Reason string `json:"reason" enum:"budget,depth,query,file_type,redirect,status,refused,too_large,timeout,unreachable,unreadable,not_verified,tripwire"`
 }
+
+// SetWarnings adds the warnings about the request to its answer.
+func (s *Scan) SetWarnings(all []Warning) { s.Warnings = all }

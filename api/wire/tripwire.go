@@ -27,7 +27,7 @@ type Tripwire struct {
 	// Which file, if `kind` is `file`. Default `/.env`.
 	Path *string `json:"path" in:"own" enum:"/.env,/.git/config,/credentials.json"`
 	// Printable. Default is the end of the id.
-	Label string `json:"label" in:"" minLength:"1" maxLength:"100"`
+	Label string `json:"label" in:"name" minLength:"1" maxLength:"100"`
 	// Where you put it. If it names a path of the website, a leak scan that meets the tripwire there makes no hit, and
 	// one that meets it elsewhere does.
 	Placement string `json:"placement" in:"" maxLength:"300"`
@@ -53,9 +53,6 @@ type Tripwire struct {
 	// Its occurrences are the hits. `null` before the first one.
 	FindingID *string `json:"finding_id"`
 	// The same, of tests.
-	TestFindingID *string   `json:"test_finding_id"`
-	CreatedBy     string    `json:"created_by"`
-	CreatedAt     web.Time  `json:"created_at"`
-	UpdatedAt     web.Time  `json:"updated_at"`
-	Warnings      []Warning `json:"warnings,omitempty" ref:"Warnings"`
+	TestFindingID *string `json:"test_finding_id"`
+	Meta
 }

@@ -70,6 +70,13 @@ type entity[T any] interface {
 	value
 }
 
+// Entity is a pointer to the value of a kind, for functions of other packages that are the same for all kinds.
+type Entity[T any] interface {
+	entity[T]
+	Owner() (id, account string)
+	CreationSeq() int64
+}
+
 // Access is a Control, or a type that embeds one.
 type Access interface{ base() *core }
 
