@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"embed"
 	"fmt"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -36,7 +37,21 @@ func joinParts() (*yaml.Node, error) {
 			return nil, fmt.Errorf("openapi/%s.yaml: %w", name, err)
 		}
 	}
-	return whole, operations.write(whole, (&resources{}).routes())
+	if err := operations.write(whole, (&resources{}).routes()); err != nil {
+		return nil, err
+	}
+	expandReferences(whole)
+	return whole, nil
+}
+
+// expandReferences completes the references of schemas, which the parts write as a name.
+func expandReferences(n *yaml.Node) {
+	if ref := member(n, "$ref"); ref != nil && !strings.HasPrefix(ref.Value, "#") {
+		ref.Value, ref.Style = "#/components/schemas/"+ref.Value, yaml.DoubleQuotedStyle
+	}
+	for _, child := range n.Content {
+		expandReferences(child)
+	}
 }
 
 // addText adds what a part says of operations to operations, and the rest of it to the document.
