@@ -28,6 +28,8 @@ import (
 	"strings"
 	"time"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/secrets"
@@ -109,11 +111,12 @@ func New(cfg Config, deps Deps) (*API, error) {
 	}
 	a.front = &web.Front{Log: deps.Log, Proxies: cfg.TrustedProxies, BaseURL: cfg.BaseURL,
 		Done: newMetrics(deps.Metrics).done}
-	deprecated, err := newDeprecationTable(deprecations, joinParts)
+	routes := x.routes()
+	deprecated, err := newDeprecationTable(deprecations, func() (*yaml.Node, error) { return joinParts(routes) })
 	if err != nil {
 		return nil, err
 	}
-	a.router = newRouter(&cfg, &deps, x.routes(), a.idempotent, deprecated)
+	a.router = newRouter(&cfg, &deps, routes, a.idempotent, deprecated)
 	a.router.isToken = c.isToken
 	a.handler = a.front.Wrap(a.router.serve)
 	return a, nil

@@ -47,11 +47,8 @@ func outline(c *contract) string {
 	root := &part{}
 	for _, of := range []string{"paths", "webhooks"} {
 		for path, item := range members(c.source[of]) {
-			shared, _ := at(item, "parameters").([]any)
 			for method, op := range members(item) {
-				if method != "parameters" {
-					root.add(strings.ToUpper(method)+" "+path, o.operation(members(op), shared))
-				}
+				root.add(strings.ToUpper(method)+" "+path, o.operation(members(op)))
 			}
 		}
 	}
@@ -100,14 +97,14 @@ func (p *part) write(to *strings.Builder, place string, seen map[string]string) 
 // outliner makes the parts of a document.
 type outliner struct{ *contract }
 
-func (o outliner) operation(op map[string]any, shared []any) *part {
-	own, _ := op["parameters"].([]any)
+func (o outliner) operation(op map[string]any) *part {
+	parameters, _ := op["parameters"].([]any)
 	security, isSet := op["security"]
 	p := &part{text: fmt.Sprintf(" %v tags %v", op["operationId"], op["tags"])}
 	if isSet {
 		p.text += fmt.Sprintf(" security %v", security)
 	}
-	for _, v := range slices.Concat(shared, own) {
+	for _, v := range parameters {
 		param := o.deref(v)
 		p.add(fmt.Sprintf(" %v %v", param["in"], param["name"]), o.schema(param["schema"],
 			keywords(param, "name", "in", "schema")))
@@ -227,28 +224,29 @@ func (o outliner) merged(v any) map[string]any {
 
 // join adds what a schema says beside another one to it.
 func join(s, more map[string]any) map[string]any {
-	s = maps.Clone(s)
+	joined := map[string]any{}
+	maps.Copy(joined, s)
 	for name, v := range more {
-		before, inner := members(s[name]), members(v)
+		before := members(s[name])
 		switch list, _ := s[name].([]any); {
 		case name == "required":
-			s[name] = slices.Concat(list, v.([]any))
-		case before != nil && name == "properties":
-			joined := maps.Clone(before)
-			for field, v := range inner {
-				if known := members(before[field]); known != nil {
-					v = map[string]any{"allOf": []any{known, v}}
+			joined[name] = slices.Concat(list, v.([]any))
+		case name == "properties":
+			fields := maps.Clone(members(v))
+			for field, known := range before {
+				if also := members(fields[field]); also != nil {
+					known = map[string]any{"allOf": []any{known, also}}
 				}
-				joined[field] = v
+				fields[field] = known
 			}
-			s[name] = joined
+			joined[name] = fields
 		case before != nil:
-			s[name] = map[string]any{"allOf": []any{before, v}}
+			joined[name] = map[string]any{"allOf": []any{before, v}}
 		default:
-			s[name] = v
+			joined[name] = v
 		}
 	}
-	return s
+	return joined
 }
 
 // keywords writes the members of a schema or another object in a line, except the given ones and those that are text.

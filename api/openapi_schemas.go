@@ -24,10 +24,7 @@ func schemasPart() (*yaml.Node, error) {
 		unstyle(x.Content[0])
 		addMember(schemas, name, x.Content[0])
 	}
-	components, part := &yaml.Node{Kind: yaml.MappingNode}, &yaml.Node{Kind: yaml.MappingNode}
-	addMember(components, "schemas", schemas)
-	addMember(part, "components", components)
-	return part, nil
+	return mapping("components", mapping("schemas", schemas)), nil
 }
 
 // unstyle takes the braces and quotes of JSON from a node.
