@@ -54,8 +54,8 @@ func (a askedChange) Made() string {
 	return ""
 }
 
-// askedChange returns an act with its state now.
-func (v *visit) askedChange(a *config.Act) askedChange {
+// newAskedChange returns an act with its state now.
+func newAskedChange(v *visit, a *config.Act) askedChange {
 	x := askedChange{Act: a, State: a.StateAt(v.deps.Now())}
 	for _, u := range v.deps.Members.Users() {
 		if u.ID == a.DecidedBy {
@@ -129,7 +129,7 @@ func showAgents(v *visit, p *agentsPage) error {
 	p.Lifetimes, p.Clients, p.Variable = lifetimes, agentClients(v.cfg.BaseURL), agentKeyVariable
 	p.Scopes, p.Pending = agentScopes, v.deps.Acts.Pending(v.person.Account)
 	for _, a := range v.deps.Acts.Recent(v.person.Account) {
-		p.Recent = append(p.Recent, v.askedChange(a))
+		p.Recent = append(p.Recent, newAskedChange(v, a))
 	}
 	now := v.deps.Now()
 	for _, k := range v.deps.Keys.Keys(v.person.Account) {
@@ -141,11 +141,7 @@ func showAgents(v *visit, p *agentsPage) error {
 }
 
 // createAgentKey creates the key of an agent, which changes nothing by itself, and shows its text once.
-func createAgentKey(v *visit) error {
-	f, err := v.form()
-	if err != nil {
-		return err
-	}
+func createAgentKey(v *visit, f *form) error {
 	made, ok, err := makeKey(v, f, config.NewKey{Scope: config.Scope(f.Value("scope")), Agent: true})
 	if err != nil {
 		return err

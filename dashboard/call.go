@@ -75,6 +75,7 @@ func (v *visit) call(method, path string, query url.Values, body []byte, nonce s
 // callWith calls the API as the person. If the store is behind, the page says as of when its data is.
 func (v *visit) callWith(ctx context.Context, method, path string, query url.Values, body []byte, nonce string,
 	out any) error {
+	path = v.fill(path)
 	ctx = config.WithSessionCheck(ctx, v.checkSession)
 	status, header, text := v.deps.API.Call(ctx, v.principal(), method, path, query, body, nonce)
 	if at := header.Get("Relay-Data-As-Of"); at != "" && (v.asOf == "" || at < v.asOf) {

@@ -50,8 +50,8 @@ func showConfirm(v *visit) error {
 	}
 	now := v.deps.Now()
 	v.selfReloading = a.State == config.ActApproved
-	p := &confirmPage{askedChange: v.askedChange(a), Args: indented(withoutNote(a.Arguments)),
-		Stuck: a.State == config.ActApproved && now.Sub(a.DecidedAt) > time.Minute, Form: &form{Nonce: v.decisionNonce(a)}}
+	p := &confirmPage{askedChange: newAskedChange(v, a), Args: indented(withoutNote(a.Arguments)),
+		Stuck: a.State == config.ActApproved && now.Sub(a.DecidedAt) > time.Minute, Form: &form{Nonce: decisionNonce(v, a)}}
 	if p.Pending() {
 		p.Refusal = sentence(v.deps.Acts.Refusal(a))
 	}
@@ -60,7 +60,7 @@ func showConfirm(v *visit) error {
 
 // decisionNonce returns the nonce of the page of an act in this session: who decides has opened the page. Only the
 // sealed cookie has the id of the session.
-func (v *visit) decisionNonce(a *config.Act) string {
+func decisionNonce(v *visit, a *config.Act) string {
 	sum := sha256.Sum256([]byte("decide " + v.session.ID + " " + a.ID))
 	return base64.RawURLEncoding.EncodeToString(sum[:16])
 }
@@ -88,7 +88,7 @@ func decide(v *visit, how func(context.Context, *config.Key, *config.Act) (*conf
 		return err
 	}
 	path := "/app/confirm/" + a.ID
-	if subtle.ConstantTimeCompare([]byte(v.values.Get("nonce")), []byte(v.decisionNonce(a))) != 1 {
+	if subtle.ConstantTimeCompare([]byte(v.values.Get("nonce")), []byte(decisionNonce(v, a))) != 1 {
 		return v.redirect(path, "Nothing was done: you have signed in anew since this page was opened. Read it and decide "+
 			"again.")
 	}

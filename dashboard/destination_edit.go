@@ -1,7 +1,6 @@
 package dashboard
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -34,35 +33,28 @@ func (p *destinationPage) Self() string { return p.DestinationPath(p.Destination
 // Last reports whether it is the only destination of its endpoint, which cannot be removed.
 func (p *destinationPage) Last() bool { return len(p.Destinations) == 1 }
 
+// destinationFields are the settings of a destination.
+var destinationFields = fieldTable{
+	{optionalText, "name"}, {trimmedField, "url"}, {checkbox, "enabled"}, {numberField, "timeout_seconds max_in_flight"},
+}
+
+// Fields of a destination that destinationBody reads one by one.
+var (
+	filterFields = fieldTable{{lineField, "filter.types"}, {jsonField, "filter.body"}}
+	rateFields   = fieldTable{{numberField, "rate_limit.per_second rate_limit.burst"}}
+)
+
 // destinationValues returns what the fields of a destination show. Their names are the API's parameters.
 func destinationValues(d *destinationData) url.Values {
-	values := url.Values{}
-	set := func(name, value string) { values[name] = []string{value} }
-	set("name", textOf(d.Name))
-	set("url", d.URL)
-	set("enabled", boolText(d.Enabled))
-	set("timeout_seconds", strconv.Itoa(d.TimeoutSeconds))
-	set("max_in_flight", strconv.Itoa(d.MaxInFlight))
-	set("rate_limit.per_second", "")
-	set("rate_limit.burst", "")
-	if r := d.RateLimit; r != nil {
-		set("rate_limit.per_second", strconv.FormatFloat(r.PerSecond, 'f', -1, 64))
-		set("rate_limit.burst", strconv.Itoa(r.Burst))
-	}
+	values := destinationFields.values(d)
+	maps.Copy(values, filterFields.values(d))
+	maps.Copy(values, rateFields.values(d))
 	var lines []string
 	for _, name := range slices.Sorted(maps.Keys(d.Headers)) {
 		lines = append(lines, name+": "+d.Headers[name])
 	}
-	set("headers", strings.Join(lines, "\n"))
-	set("filter.types", "")
-	set("filter.body", "")
-	if d.Filter != nil {
-		set("filter.types", strings.Join(d.Filter.Types, "\n"))
-		if len(d.Filter.Body) > 0 {
-			set("filter.body", jsonText(d.Filter.Body))
-		}
-	}
-	set("signing.secret", "") // write-only
+	values.Set("headers", strings.Join(lines, "\n"))
+	values.Set("signing.secret", "") // write-only
 	return values
 }
 
@@ -72,13 +64,9 @@ func newDestination() *destinationData {
 }
 
 // destinationBody returns the members of a destination that a form changes, or what is wrong with it.
-func destinationBody(f *form, stored url.Values, d *destinationData) (map[string]any, *apiError) {
+func destinationBody(f *form, stored url.Values, d *destinationData) (map[string]any, error) {
 	x := newEdit(f, stored)
-	x.set("name", asTextOrNull)
-	x.set("url", func(text string) any { return strings.TrimSpace(text) })
-	x.set("enabled", asBool)
-	x.set("timeout_seconds", asNumber)
-	x.set("max_in_flight", asNumber)
+	x.set(destinationFields)
 	x.rateLimit()
 	if x.changed("headers") {
 		headers, err := headersOf(x.value("headers"), d.Headers)
@@ -88,13 +76,13 @@ func destinationBody(f *form, stored url.Values, d *destinationData) (map[string
 		x.body["headers"] = headers
 	}
 	if x.changed("filter.types", "filter.body") {
-		types, body := asLines(x.value("filter.types")), asJSONOrNull(x.value("filter.body"))
-		if x.body["filter"] = any(map[string]any{"types": types, "body": body}); len(types) == 0 && body == nil {
+		maps.Copy(x.body, filterFields.all(f))
+		if len(asLines(x.value("filter.types"))) == 0 && strings.TrimSpace(x.value("filter.body")) == "" {
 			x.body["filter"] = nil
 		}
 	}
 	if secret := strings.TrimSpace(x.value("signing.secret")); secret != "" {
-		x.body["signing"] = map[string]any{"secret": secret}
+		x.put("signing.secret", secret)
 	}
 	return x.body, nil
 }
@@ -105,24 +93,23 @@ func (x *edit) rateLimit() {
 	if !x.changed(name+".per_second", name+".burst") {
 		return
 	}
-	rate, burst := x.value(name+".per_second"), x.value(name+".burst")
-	if strings.TrimSpace(rate) == "" {
+	rate, burst := strings.TrimSpace(x.value(name+".per_second")), x.value(name+".burst")
+	if rate == "" {
 		x.body[name] = nil
 		return
 	}
-	limit := map[string]any{"per_second": asNumber(rate)}
-	n, err := strconv.ParseFloat(strings.TrimSpace(rate), 64)
+	x.put(name+".per_second", asNumber(rate))
+	n, err := strconv.ParseFloat(rate, 64)
 	switch {
 	case strings.TrimSpace(burst) != "":
-		limit["burst"] = asNumber(burst)
+		x.put(name+".burst", asNumber(burst))
 	case x.stored.Get(name+".burst") != "" && err == nil && n > 0 && n <= 1e6:
-		limit["burst"] = int(math.Ceil(n))
+		x.put(name+".burst", int(math.Ceil(n)))
 	}
-	x.body[name] = limit
 }
 
 // headersOf returns the headers in lines of the form Name: value, and null for the stored ones that are gone.
-func headersOf(text string, stored map[string]string) (map[string]any, *apiError) {
+func headersOf(text string, stored map[string]string) (map[string]any, error) {
 	headers := map[string]any{}
 	for i, line := range asLines(text) {
 		name, value, ok := strings.Cut(line, ":")
@@ -169,32 +156,18 @@ func destinationFacts(d *destinationData) []fact {
 }
 
 // newDestinationForm shows the form of a new destination.
-func newDestinationForm(v *visit) error {
-	e, err := readEndpoint(v)
-	if err != nil {
-		return err
-	}
+func newDestinationForm(v *visit, e *endpointData) error {
 	return v.page("destination", newDestinationPage(e, nil, newForm(destinationValues(newDestination()), "")))
 }
 
 // addDestination adds a destination and shows its signing secret, once.
-func addDestination(v *visit) error {
-	f, err := v.form()
-	if err != nil {
-		return err
+func addDestination(v *visit, f *form, e *endpointData) error {
+	d := &destinationData{}
+	body, err := destinationBody(f, destinationValues(newDestination()), newDestination())
+	if err == nil {
+		err = v.do("POST "+endpointAPI+"/destinations", f, body, d)
 	}
-	e, err := readEndpoint(v)
-	if err != nil {
-		return err
-	}
-	stored, d := destinationValues(newDestination()), &destinationData{}
-	body, invalid := destinationBody(f, stored, newDestination())
-	if invalid == nil {
-		err = v.send("POST", e.api()+"/destinations", body, f.Nonce, d)
-		invalid, _ = errors.AsType[*apiError](err)
-	}
-	if invalid != nil && invalid.Status != http.StatusForbidden && invalid.Status != http.StatusNotFound {
-		v.status = f.reject(invalid, stored)
+	if v.refused(f, err) {
 		p := newDestinationPage(e, nil, f)
 		p.Open = true
 		return v.page("destination", p)
@@ -213,17 +186,13 @@ func showSecret(v *visit, e *endpointData, d *destinationData, title string) err
 }
 
 // showDestination shows one destination and the form of its settings.
-func showDestination(v *visit) error {
-	e, d, err := readDestination(v)
+func showDestination(v *visit, at place) error {
+	traffic, err := readTraffic(v)
 	if err != nil {
 		return err
 	}
-	traffic, err := readTraffic(v, e)
-	if err != nil {
-		return err
-	}
-	p := newDestinationPage(e, d, editForm(destinationValues(d)))
-	p.Traffic = traffic.of(d)
+	p := newDestinationPage(at.e, at.d, editForm(destinationValues(at.d)))
+	p.Traffic = traffic.of(at.d)
 	return v.page("destination", p)
 }
 
@@ -250,100 +219,47 @@ func (p *destinationPage) DestinationState() string {
 }
 
 // saveDestination saves the settings of a destination.
-func saveDestination(v *visit) error {
-	f, err := v.form()
-	if err != nil {
-		return err
-	}
-	e, d, err := readDestination(v)
-	if err != nil {
-		return err
-	}
-	stored, p := destinationValues(d), newDestinationPage(e, d, f)
+func saveDestination(v *visit, f *form, at place) error {
+	stored, p := destinationValues(at.d), newDestinationPage(at.e, at.d, f)
 	p.Open = true
-	body, invalid := destinationBody(f, stored, d)
-	if invalid == nil && len(body) == 0 {
-		return v.redirect(p.Self(), f.unchanged(stored))
-	}
-	if status, stale := f.isStale(stored); stale {
-		v.status = status
-		return v.page("destination", p)
+	again := func() error { return v.page("destination", p) }
+	body, err := destinationBody(f, stored, at.d)
+	if err != nil {
+		if status, stale := f.isStale(stored); stale {
+			v.status = status
+		} else if !v.refused(f, err) {
+			return err
+		}
+		return again()
 	}
 	after := &destinationData{}
-	if invalid == nil {
-		err = v.send("PATCH", e.destinationAPI(d), body, "", after)
-		invalid, _ = errors.AsType[*apiError](err)
-	}
-	if invalid != nil && invalid.Status != http.StatusForbidden && invalid.Status != http.StatusNotFound {
-		v.status = f.reject(invalid, stored)
-		return v.page("destination", p)
-	} else if err != nil {
+	done, err := v.save(saving{form: f, stored: stored, body: body, call: "PATCH " + destinationAPI, out: after,
+		back: p.Self(), again: again})
+	switch {
+	case !done:
 		return err
-	}
-	if len(after.Warnings) > 0 {
-		p = newDestinationPage(e, after, editForm(destinationValues(after)))
+	case len(after.Warnings) > 0:
+		p = newDestinationPage(at.e, after, editForm(destinationValues(after)))
 		p.Warnings = after.Warnings
-		return v.page("destination", p)
+		return again()
 	}
 	return v.redirect(p.Self(), "Saved")
 }
 
-// patchDestination changes members of the destination in the path that need no form.
-func patchDestination(v *visit, members map[string]any, message string) error {
-	if _, err := v.form(); err != nil {
-		return err
-	}
-	e, d, err := readDestination(v)
-	if err != nil {
-		return err
-	}
-	if err := v.send("PATCH", e.destinationAPI(d), members, "", nil); err != nil {
-		return err
-	}
-	return v.redirect(e.DestinationPath(d), message)
-}
-
-func pauseDestination(v *visit) error {
-	return patchDestination(v, map[string]any{"paused": true}, "Paused. Its deliveries wait.")
-}
-
-func unpauseDestination(v *visit) error {
-	return patchDestination(v, map[string]any{"paused": false}, "Unpaused. What waited is delivered now.")
-}
-
-func enableDestination(v *visit) error {
-	return patchDestination(v, map[string]any{"enabled": true}, "Enabled. New events are delivered to it.")
-}
-
 // rotateSecret gives a destination another signing secret and shows it, once.
-func rotateSecret(v *visit) error {
-	f, err := v.form()
-	if err != nil {
-		return err
-	}
-	e, d, err := readDestination(v)
-	if err != nil {
-		return err
-	}
+func rotateSecret(v *visit, f *form, at place) error {
 	after := &destinationData{}
-	body := map[string]any{"overlap_seconds": asNumber(f.Value("overlap_seconds"))}
-	if err := v.send("POST", e.destinationAPI(d)+"/rotate_secret", body, f.Nonce, after); err != nil {
+	body := members{"overlap_seconds": asNumber(f.Value("overlap_seconds"))}
+	if err := v.do("POST "+destinationAPI+"/rotate_secret", f, body, after); err != nil {
 		return err
 	}
-	return showSecret(v, e, after, "New signing secret of "+after.Title())
+	return showSecret(v, at.e, after, "New signing secret of "+after.Title())
 }
 
 // removeDestination removes a destination from its endpoint.
-func removeDestination(v *visit) error {
-	if _, err := v.form(); err != nil {
+func removeDestination(v *visit, f *form, at place) error {
+	if err := v.do("DELETE "+destinationAPI, f, nil, nil); err != nil {
 		return err
 	}
-	e, d, err := readDestination(v)
-	if err != nil {
-		return err
-	}
-	if err := v.send("DELETE", e.destinationAPI(d), nil, "", nil); err != nil {
-		return err
-	}
-	return v.redirect(e.Path(), "Removed "+truncate(d.Title(), 100))
+	return v.redirect(at.e.Path(), "Removed "+truncate(at.d.Title(), 100))
 }

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -49,17 +50,13 @@ func purgeTime(f *form) string {
 }
 
 // confirmPurge counts the deliveries that a purge would end. It ends none.
-func confirmPurge(v *visit) error {
-	e, d, err := readDestination(v)
-	if err != nil {
-		return err
-	}
-	return showPurge(v, e, d, newForm(url.Values{"before": {v.r.URL.Query().Get("before")}}, ""))
+func confirmPurge(v *visit, at place) error {
+	return showPurge(v, at, newForm(url.Values{"before": {v.r.URL.Query().Get("before")}}, ""))
 }
 
 // showPurge shows the number of deliveries that the form ends, and asks.
-func showPurge(v *visit, e *endpointData, d *destinationData, f *form) error {
-	p := &purgePage{destinationPage: newDestinationPage(e, d, f)}
+func showPurge(v *visit, at place, f *form) error {
+	p := &purgePage{destinationPage: newDestinationPage(at.e, at.d, f)}
 	if f.Error == "" {
 		if err := p.count(v); err != nil {
 			return err
@@ -76,11 +73,7 @@ func (p *purgePage) count(v *visit) error {
 		query.Set("until", before)
 	}
 	for range maxCountedPages {
-		var list struct {
-			Data []eventRow `json:"data"`
-			Next string     `json:"next_cursor"`
-		}
-		err := v.get("/v1/events", query, &list)
+		list, err := readRows[eventRow](v, "/v1/events", query)
 		if x, ok := errors.AsType[*apiError](err); ok && (x.isUnavailable() || x.Status == http.StatusTooManyRequests) {
 			p.Unavailable = sentence(x.Message)
 			return nil
@@ -91,50 +84,31 @@ func (p *purgePage) count(v *visit) error {
 		} else if err != nil {
 			return err
 		}
-		for i := range list.Data {
-			if list.Data[i].openAt(p.Destination.ID) {
+		for _, e := range list.Data {
+			if slices.ContainsFunc(e.Deliveries, func(d deliveryState) bool {
+				return d.DestinationID == p.Destination.ID && isOpen(d.Status)
+			}) {
 				p.Open++
 			}
 		}
-		if p.More = list.Next != ""; !p.More {
+		if p.More = list.NextCursor != ""; !p.More {
 			return nil
 		}
-		query.Set("cursor", list.Next)
+		query.Set("cursor", list.NextCursor)
 	}
 	return nil
 }
 
-// openAt reports whether the event has an open delivery to a destination.
-func (e *eventRow) openAt(destination string) bool {
-	for _, d := range e.Deliveries {
-		if d.DestinationID == destination && (d.Status == "pending" || d.Status == "retrying" || d.Status == "held") {
-			return true
-		}
-	}
-	return false
-}
-
 // purgeDestination ends the open deliveries of a destination.
-func purgeDestination(v *visit) error {
-	f, err := v.form()
-	if err != nil {
-		return err
-	}
-	e, d, err := readDestination(v)
-	if err != nil {
-		return err
-	}
+func purgeDestination(v *visit, f *form, at place) error {
 	body := map[string]any{}
 	if before := purgeTime(f); before != "" {
 		body["before"] = before
 	}
-	err = v.send("POST", e.destinationAPI(d)+"/purge", body, f.Nonce, nil)
-	if x, ok := errors.AsType[*apiError](err); ok && x.Status == http.StatusBadRequest {
-		f.Refused = "Not purged"
-		v.status = f.reject(x, fieldsOf("before"))
-		return showPurge(v, e, d, f)
-	} else if err != nil {
+	f.Refused = "Not purged"
+	done, err := v.ask("POST "+destinationAPI+"/purge", f, body, nil, func() error { return showPurge(v, at, f) })
+	if !done {
 		return err
 	}
-	return v.redirect(e.DestinationPath(d), "Purged. Open deliveries end as skipped.")
+	return v.redirect(at.e.DestinationPath(at.d), "Purged. Open deliveries end as skipped.")
 }

@@ -1,90 +1,54 @@
 package dashboard
 
 import (
-	"errors"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
 )
 
-// settingsPage returns the page of an endpoint's settings.
-func settingsPage(e *endpointData, f *form) *endpointPage {
+// endpointForm is a form of an endpoint that is saved on its own page.
+type endpointForm struct {
+	page, tab string // name of the template, and path of the page below that of the endpoint
+	values    func(*endpointData) url.Values
+	body      func(*form, url.Values, *endpointData) map[string]any
+}
+
+var (
+	settingsForm = endpointForm{"endpoint-settings", "/settings", settingsValues, settingsBody}
+	retriesForm  = endpointForm{"endpoint-retries", "/retries", retryValues, retryBody}
+)
+
+// show shows the page with the stored values.
+func (x endpointForm) show(v *visit, e *endpointData) error {
+	return x.draw(v, e, editForm(x.values(e)))
+}
+
+// draw shows the page with a form.
+func (x endpointForm) draw(v *visit, e *endpointData, f *form) error {
 	p := newEndpointPage(e)
-	p.Tab, p.Form, p.Choices, p.Facts = e.Path()+"/settings", f, settingsChoices(), settingsFacts(e)
-	return p
+	p.Tab, p.Form, p.Choices, p.Facts = e.Path()+x.tab, f, settingsChoices(verifyNothing), settingsFacts(e)
+	p.Open, p.Warnings = f.Param == "confirm", e.Warnings
+	return v.page(x.page, p)
 }
 
-func settingsForm(v *visit) error {
-	e, err := readEndpoint(v)
-	if err != nil {
+// save saves the form and shows its page again if it is stale, rejected, or saved with warnings.
+func (x endpointForm) save(v *visit, f *form, e *endpointData) error {
+	stored, after, back := x.values(e), &endpointData{}, e.Path()+x.tab
+	e.Warnings = nil
+	done, err := v.save(saving{form: f, stored: stored, body: x.body(f, stored, e), call: "PATCH " + endpointAPI,
+		out: after, back: back, again: func() error { return x.draw(v, e, f) }})
+	switch {
+	case !done:
 		return err
+	case len(after.Warnings) > 0:
+		return x.show(v, after)
 	}
-	return v.page("endpoint-settings", settingsPage(e, editForm(settingsValues(e))))
+	return v.redirect(back, "Saved")
 }
 
-func saveSettings(v *visit) error {
-	return saveEndpoint(v, "endpoint-settings", settingsPage, settingsValues, settingsBody)
-}
-
-// retriesPage returns the page of an endpoint's retry policy.
-func retriesPage(e *endpointData, f *form) *endpointPage {
-	p := newEndpointPage(e)
-	p.Tab, p.Form, p.Choices = e.Path()+"/retries", f, settingsChoices()
-	return p
-}
-
-func retriesOf(e *endpointData) url.Values { return retryValues(&e.RetryPolicy) }
-
-func retriesForm(v *visit) error {
-	e, err := readEndpoint(v)
-	if err != nil {
-		return err
-	}
-	return v.page("endpoint-retries", retriesPage(e, editForm(retriesOf(e))))
-}
-
-func saveRetries(v *visit) error {
-	return saveEndpoint(v, "endpoint-retries", retriesPage, retriesOf,
-		func(f *form, stored url.Values, _ *endpointData) map[string]any { return retryBody(f, stored) })
-}
-
-// saveEndpoint saves a form of an endpoint and shows its page again if it is stale, rejected, or saved with warnings.
-func saveEndpoint(v *visit, name string, page func(*endpointData, *form) *endpointPage,
-	values func(*endpointData) url.Values, body func(*form, url.Values, *endpointData) map[string]any,
-) error {
-	f, err := v.form()
-	if err != nil {
-		return err
-	}
-	e, err := readEndpoint(v)
-	if err != nil {
-		return err
-	}
-	stored, p := values(e), page(e, f)
-	members := body(f, stored, e)
-	if len(members) == 0 {
-		return v.redirect(p.Tab, f.unchanged(stored))
-	}
-	if status, stale := f.isStale(stored); stale {
-		v.status = status
-		return v.page(name, p)
-	}
-	after := &endpointData{}
-	err = v.send("PATCH", e.api(), members, "", after)
-	if x, ok := errors.AsType[*apiError](err); ok && x.Status != http.StatusForbidden && x.Status != http.StatusNotFound {
-		v.status = f.reject(x, stored)
-		return v.page(name, p)
-	} else if err != nil {
-		return err
-	}
-	if len(after.Warnings) > 0 {
-		p = page(after, editForm(values(after)))
-		p.Warnings = after.Warnings
-		return v.page(name, p)
-	}
-	return v.redirect(p.Tab, "Saved")
-}
+// verifyNothing is the choice not to verify signatures.
+var verifyNothing = option{Value: modeOff, Text: "Do not verify", Hint: "Whoever knows the ingest URL can send events."}
 
 // settingsFacts are an endpoint's settings for people who may only read.
 func settingsFacts(e *endpointData) []fact {
@@ -169,17 +133,9 @@ func (e *endpointData) alertText() string {
 }
 
 // rotateURL gives the endpoint another ingest URL.
-func rotateURL(v *visit) error {
-	f, err := v.form()
-	if err != nil {
-		return err
-	}
-	e, err := readEndpoint(v)
-	if err != nil {
-		return err
-	}
-	body := map[string]any{"overlap_seconds": asNumber(f.Value("overlap_seconds"))}
-	if err := v.send("POST", e.api()+"/rotate-token", body, f.Nonce, nil); err != nil {
+func rotateURL(v *visit, f *form, e *endpointData) error {
+	body := members{"overlap_seconds": asNumber(f.Value("overlap_seconds"))}
+	if err := v.do("POST "+endpointAPI+"/rotate-token", f, body, nil); err != nil {
 		return err
 	}
 	message := "The ingest URL is new. The old one has ended."
@@ -190,23 +146,14 @@ func rotateURL(v *visit) error {
 }
 
 // deleteEndpoint deletes the endpoint in the path if its name was typed.
-func deleteEndpoint(v *visit) error {
-	f, err := v.form()
-	if err != nil {
-		return err
-	}
-	e, err := readEndpoint(v)
-	if err != nil {
-		return err
-	}
+func deleteEndpoint(v *visit, f *form, e *endpointData) error {
 	if strings.TrimSpace(f.Value("confirm")) != strings.TrimSpace(plain(e.Name)) {
-		p := settingsPage(e, editForm(settingsValues(e)))
-		p.Open = true
-		v.status = p.Form.setError(&apiError{Status: http.StatusBadRequest, Param: "confirm",
+		shown := editForm(settingsValues(e))
+		v.status = shown.setError(&apiError{Status: http.StatusBadRequest, Param: "confirm",
 			Message: "The endpoint was not deleted: the name differs from " + plain(e.Name)})
-		return v.page("endpoint-settings", p)
+		return settingsForm.draw(v, e, shown)
 	}
-	if err := v.send("DELETE", e.api(), nil, "", nil); err != nil {
+	if err := v.do("DELETE "+endpointAPI, f, nil, nil); err != nil {
 		return err
 	}
 	return v.redirect(endpointsPath, "Endpoint deleted. Its events stay listed until their retention ends.")

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/eventrelay/relay/pkg/web"
@@ -32,14 +33,13 @@ func newEndpointForm(v *visit) error {
 
 // show makes the page show a form.
 func (p *newEndpoint) show(f *form) {
-	p.endpointData, p.Form, p.Choices = newSettings(p.Preset), f, settingsChoices()
-	p.Choices["verification.mode"][2] = option{Value: modeOff, Text: "Do not verify yet", Hint: "For a secret " +
+	p.endpointData, p.Form = newSettings(p.Preset), f
+	p.Choices = settingsChoices(option{Value: modeOff, Text: "Do not verify yet", Hint: "For a secret " +
 		"that is known only after the URL was entered at the provider: the next page asks for it. Until then whoever knows " +
-		"the ingest URL can send events."}
-	inFront := []string{"name", "destinations", "store_only", "verification.secret", "verification.mode",
-		"verification.header", "verification.algorithm", "verification.encoding", "verification.prefix",
-		"verification.signed_content"}
-	p.Open = f.Param != "" && fieldOf(f.Param, fieldsOf(inFront...)) == ""
+		"the ingest URL can send events."})
+	inFront := strings.Fields("name destinations store_only verification.secret verification.mode " +
+		signatureTexts[0].names)
+	p.Open = f.Param != "" && !slices.Contains(inFront, f.Param)
 }
 
 // createValues returns the defaults of a new endpoint's form.
@@ -47,14 +47,6 @@ func createValues(p *preset) url.Values {
 	values := settingsValues(newSettings(p))
 	values.Set("destinations", "")
 	return values
-}
-
-func fieldsOf(names ...string) url.Values {
-	fields := url.Values{}
-	for _, name := range names {
-		fields[name] = nil
-	}
-	return fields
 }
 
 // created is the data of the page that shows secrets: after an endpoint or a destination was created, or a secret
@@ -71,11 +63,7 @@ type created struct {
 }
 
 // createEndpoint creates an endpoint and shows the signing secrets of its destinations, once.
-func createEndpoint(v *visit) error {
-	f, err := v.form()
-	if err != nil {
-		return err
-	}
+func createEndpoint(v *visit, f *form) error {
 	p := newEndpoint{Presets: presets, Preset: presetOf(f.Value("provider")), endpointPage: &endpointPage{}}
 	if p.Preset == nil {
 		return web.Invalid("", "The form names no provider. Open the page again and choose one.")
@@ -89,9 +77,8 @@ func createEndpoint(v *visit) error {
 	body := settingsBody(f, stored, newSettings(p.Preset))
 	body["provider"], body["destinations"] = p.Preset.Provider, newDestinations(f)
 	e := &endpointData{}
-	err = v.send("POST", "/v1/endpoints", body, f.Nonce, e)
-	if x, ok := errors.AsType[*apiError](err); ok && x.Status != http.StatusForbidden {
-		v.status = f.reject(nameLine(x), stored)
+	err := nameLine(v.do("POST /v1/endpoints", f, body, e))
+	if v.refused(f, err) {
 		p.show(f)
 		return v.page("endpoint-new", p)
 	} else if err != nil {
@@ -133,13 +120,11 @@ func newDestinations(f *form) []any {
 }
 
 // nameLine makes an error at a destination name the line of the field that holds all of them.
-func nameLine(e *apiError) *apiError {
+func nameLine(err error) error {
 	const list = "destinations["
-	if !strings.HasPrefix(e.Param, list) {
-		return e
+	if e, ok := errors.AsType[*apiError](err); ok && strings.HasPrefix(e.Param, list) {
+		index, _, _ := strings.Cut(e.Param[len(list):], "]")
+		e.Param, e.Message = "destinations", "line "+lineNumber(index)+": "+e.Message
 	}
-	x := *e
-	index, _, _ := strings.Cut(e.Param[len(list):], "]")
-	x.Param, x.Message = "destinations", "line "+lineNumber(index)+": "+e.Message
-	return &x
+	return err
 }

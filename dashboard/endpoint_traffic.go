@@ -1,7 +1,6 @@
 package dashboard
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"net/url"
@@ -49,13 +48,10 @@ type endpointTraffic struct {
 	Unavailable string `json:"-"` // why it could not be read
 }
 
-// readTraffic reads the traffic of an endpoint.
-func readTraffic(v *visit, e *endpointData) (*endpointTraffic, error) {
-	t := &endpointTraffic{}
-	err := v.get(e.api()+"/traffic", nil, t)
-	if x, ok := errors.AsType[*apiError](err); ok && x.isUnavailable() {
-		return &endpointTraffic{Unavailable: sentence(x.Message)}, nil
-	}
+// readTraffic reads the traffic of the endpoint in the path.
+func readTraffic(v *visit) (t *endpointTraffic, err error) {
+	t = &endpointTraffic{}
+	t.Unavailable, err = v.tryGet(endpointAPI+"/traffic", nil, t)
 	return t, err
 }
 
@@ -74,16 +70,13 @@ func (t *endpointTraffic) of(d *destinationData) *destinationTraffic {
 func newEndpointOverview(v *visit, e *endpointData) (*endpointOverview, error) {
 	p := &endpointOverview{endpointPage: newEndpointPage(e),
 		WaitingPath: eventsPath + "?" + url.Values{"endpoint_id": {e.ID}, "status": {waitingStatuses}}.Encode()}
-	traffic, err := readTraffic(v, e)
+	traffic, err := readTraffic(v)
 	if err != nil {
 		return nil, err
 	}
 	p.TrafficUnavailable = traffic.Unavailable
-	var alerts struct {
-		Data []*alertData `json:"data"`
-	}
-	query := url.Values{"endpoint_id": {e.ID}, "state": {"firing"}}
-	if err := v.get("/v1/alerts/history", query, &alerts); err != nil {
+	alerts, err := readRows[*alertData](v, "/v1/alerts/history", url.Values{"endpoint_id": {e.ID}, "state": {"firing"}})
+	if err != nil {
 		return nil, err
 	}
 	p.Waiting, p.WaitingMore, p.Alerts = traffic.Waiting.Data, traffic.Waiting.More, alerts.Data

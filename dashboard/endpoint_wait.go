@@ -35,18 +35,13 @@ type waitPage struct {
 	Preset      *preset
 	NeedsSecret bool       // the provider signs, but nothing is verified yet
 	Event       *eventData // the newest one; nil: nothing has arrived
-	EventPath   string     // page of the event, if there is one
 	Findings    []string   // what is wrong with its signature
 	Mend        string     // what to do about it
 	Unavailable string     // why the events could not be read
 }
 
 // waitForEvent shows what to do at the provider, and the newest event as soon as there is one.
-func waitForEvent(v *visit) error {
-	e, err := readEndpoint(v)
-	if err != nil {
-		return err
-	}
+func waitForEvent(v *visit, e *endpointData) error {
 	p, err := newWaitPage(v, e)
 	if err != nil {
 		return err
@@ -62,23 +57,12 @@ func newWaitPage(v *visit, e *endpointData) (*waitPage, error) {
 	}
 	p.NeedsSecret = p.Preset.Signs() && e.Verification == nil
 	p.Form = editForm(url.Values{"verification.mode": {newSettings(p.Preset).mode()}})
-	p.Choices = settingsChoices()
-	p.Choices["verification.mode"] = p.Choices["verification.mode"][:2]
-	var list struct {
-		Data []eventData `json:"data"`
-	}
-	err := v.get("/v1/events", url.Values{"endpoint_id": {e.ID}, "limit": {"1"}}, &list)
-	if x, ok := errors.AsType[*apiError](err); ok && x.isUnavailable() {
-		p.Unavailable = sentence(x.Message)
-		return p, nil
-	} else if err != nil {
-		return nil, err
-	}
-	if len(list.Data) > 0 {
+	p.Choices = settingsChoices(option{})
+	var list apiList[eventData]
+	var err error
+	p.Unavailable, err = v.tryGet("/v1/events", url.Values{"endpoint_id": {e.ID}, "limit": {"1"}}, &list)
+	if err == nil && len(list.Data) > 0 {
 		p.Event = &list.Data[0]
-		if v.has("/app/events/{event}") {
-			p.EventPath = "/app/events/" + url.PathEscape(p.Event.ID)
-		}
 		err = explainSignature(v, p)
 	}
 	return p, err
@@ -141,7 +125,7 @@ func explainSignature(v *visit, p *waitPage) error {
 			Message string `json:"message"`
 		} `json:"findings"`
 	}
-	err := v.get("/v1/events/"+url.PathEscape(p.Event.ID)+"/signature", nil, &answer)
+	err := v.get(apiOf(p.Event.ID)+"/signature", nil, &answer)
 	if x, ok := errors.AsType[*apiError](err); ok && (x.Status == http.StatusNotFound || x.isUnavailable() ||
 		x.Status == http.StatusBadRequest) {
 		return nil // what is known of the reason is shown
@@ -155,31 +139,22 @@ func explainSignature(v *visit, p *waitPage) error {
 }
 
 // saveSecret saves the provider's secret, which is often known only after the ingest URL was entered there.
-func saveSecret(v *visit) error {
-	f, err := v.form()
-	if err != nil {
-		return err
-	}
-	e, err := readEndpoint(v)
-	if err != nil {
-		return err
-	}
+func saveSecret(v *visit, f *form, e *endpointData) error {
 	if e.Verification != nil { // the form is drawn while there is none: somebody was first, or this is a repeat
 		return v.redirect(e.Path()+"/settings", "A secret is stored already. Nothing was changed; it can be replaced here.")
 	}
-	body := map[string]any{"verification": map[string]any{
+	body := members{"verification": members{
 		"type": e.Provider, "mode": f.Value("verification.mode"), "secret": f.Value("verification.secret")}}
-	err = v.send("PATCH", e.api(), body, "", nil)
-	if x, ok := errors.AsType[*apiError](err); ok && x.Status == http.StatusBadRequest {
+	done, err := v.ask("PATCH "+endpointAPI, f, body, nil, func() error {
 		p, err := newWaitPage(v, e)
 		if err != nil {
 			return err
 		}
 		f.Version = p.Form.Version
-		v.status = f.reject(x, fieldsOf("verification.secret", "verification.mode"))
 		p.Form = f
 		return v.page("endpoint-wait", p)
-	} else if err != nil {
+	})
+	if !done {
 		return err
 	}
 	return v.redirect(e.Path()+"/wait", "Secret saved. Signatures are verified from now on.")

@@ -7,8 +7,7 @@ import (
 
 // endpointsPage is the data of the list of endpoints.
 type endpointsPage struct {
-	*filteredList
-	Endpoints []*endpointRow
+	*filteredList[*endpointRow]
 	NoTraffic bool // the requests could not be read
 	BaseURL   string
 }
@@ -16,11 +15,11 @@ type endpointsPage struct {
 // listEndpoints shows the endpoints that contain a text, newest first.
 func listEndpoints(v *visit) (err error) {
 	p := endpointsPage{BaseURL: v.cfg.BaseURL}
-	if p.filteredList, err = listRows(v, "/v1/endpoints", endpointsPath, []string{"q"}, &p.Endpoints); err != nil {
+	if p.filteredList, err = listRows[*endpointRow](v, "/v1/endpoints", endpointsPath, []string{"q"}); err != nil {
 		return err
 	}
-	if len(p.Endpoints) > 0 {
-		if p.NoTraffic, err = addTraffic(v, p.Endpoints); err != nil {
+	if len(p.Rows) > 0 {
+		if p.NoTraffic, err = addTraffic(v, p.Rows); err != nil {
 			return err
 		}
 	}
@@ -50,10 +49,7 @@ func newEndpointPage(e *endpointData) *endpointPage {
 	return &endpointPage{endpointData: e, Tab: e.Path(), Retry: newRetryView(&e.RetryPolicy)}
 }
 
-// OnlyHere reports whether the ingest URL names this machine alone, so no provider on the internet reaches it.
-func (p *endpointPage) OnlyHere() bool { return isOnlyHere(p.IngestURL) }
-
-// isOnlyHere reports whether a URL names this machine alone.
+// isOnlyHere reports whether a URL names this machine alone, so nobody on the internet reaches it.
 func isOnlyHere(address string) bool {
 	u, err := url.Parse(address)
 	return err == nil && (isLoopback(u.Hostname()) || strings.HasSuffix(u.Hostname(), ".localhost"))
@@ -69,11 +65,7 @@ func (p *endpointPage) Tabs() []menuItem {
 }
 
 // showEndpoint shows the destinations of an endpoint with their traffic, what waits, what fires, and the retry policy.
-func showEndpoint(v *visit) error {
-	e, err := readEndpoint(v)
-	if err != nil {
-		return err
-	}
+func showEndpoint(v *visit, e *endpointData) error {
 	p, err := newEndpointOverview(v, e)
 	if err != nil {
 		return err
@@ -81,52 +73,17 @@ func showEndpoint(v *visit) error {
 	return v.page("endpoint", p)
 }
 
-// patchEndpoint changes members of the endpoint in the path that need no form and returns to its page.
-func patchEndpoint(v *visit, members map[string]any, message string) error {
-	if _, err := v.form(); err != nil {
-		return err
-	}
-	e, err := readEndpoint(v)
-	if err != nil {
-		return err
-	}
-	if err := v.send("PATCH", e.api(), members, "", nil); err != nil {
-		return err
-	}
-	return v.redirect(e.Path(), message)
-}
-
-func pauseEndpoint(v *visit) error {
-	return patchEndpoint(v, map[string]any{"paused": true}, "Paused. Events are stored and wait.")
-}
-
-func unpauseEndpoint(v *visit) error {
-	return patchEndpoint(v, map[string]any{"paused": false}, "Unpaused. What waited is delivered now.")
-}
-
-func enableEndpoint(v *visit) error {
-	return patchEndpoint(v, map[string]any{"enabled": true}, "Enabled. Its ingest URL accepts requests.")
-}
-
 // testEndpoint sends a test event and shows it, on the page of the set-up if the form asks for that.
-func testEndpoint(v *visit) error {
-	f, err := v.form()
-	if err != nil {
-		return err
-	}
-	e, err := readEndpoint(v)
-	if err != nil {
-		return err
-	}
+func testEndpoint(v *visit, f *form, e *endpointData) error {
 	var sent struct {
 		ID string `json:"id"`
 	}
-	if err := v.send("POST", e.api()+"/test", map[string]any{}, f.Nonce, &sent); err != nil {
+	if err := v.do("POST "+endpointAPI+"/test", f, nil, &sent); err != nil {
 		return err
 	}
 	to := e.Path() + "/wait"
-	if f.Value("then") != "wait" && v.has("/app/events/{event}") {
-		to = "/app/events/" + url.PathEscape(sent.ID)
+	if f.Value("then") != "wait" {
+		to = pageOf(sent.ID)
 	}
 	return v.redirect(to, "Test event sent")
 }

@@ -3,7 +3,6 @@ package dashboard
 import (
 	"errors"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -61,8 +60,8 @@ func (p *eventPage) TargetCount() string {
 // showEvent shows one event: why it is in its state, what was sent and answered, and what came.
 func showEvent(v *visit) error {
 	e := &eventDetail{}
-	if err := v.get(eventAPI(v), nil, e); err != nil {
-		return missingEvent(err)
+	if err := v.get(eventAPI, nil, e); err != nil {
+		return err
 	}
 	p := &eventPage{eventDetail: e, BaseURL: v.cfg.BaseURL, Live: e.Status == "pending" || e.Status == "retrying",
 		Unknown: v.asOf != "" && e.hasNoOutcome()}
@@ -97,19 +96,11 @@ func showEvent(v *visit) error {
 	return v.page("event", p)
 }
 
-// eventAPI is the path of the event in the API.
-func eventAPI(v *visit) string { return "/v1/events/" + url.PathEscape(v.vars["event"]) }
-
-// eventPath is the page of the event.
-func eventPath(v *visit) string { return eventsPath + "/" + url.PathEscape(v.vars["event"]) }
-
-// missingEvent says why an event cannot be shown.
-func missingEvent(err error) error {
-	if e, ok := errors.AsType[*apiError](err); ok && e.Status == http.StatusNotFound {
-		return web.Missing("There is no such event, or its retention has ended.")
-	}
-	return err
-}
+// Paths of the page of an event, and of the event in the API.
+const (
+	eventPath = eventsPath + "/{event}"
+	eventAPI  = "/v1/events/{event}"
+)
 
 // nameDestinations reads the endpoint for the names of the destinations. Those that were deleted keep their ids.
 func nameDestinations(v *visit, p *eventPage) error {
@@ -120,7 +111,7 @@ func nameDestinations(v *visit, p *eventPage) error {
 		Transformation *struct{}
 		Destinations   []destinationData
 	}
-	err := v.get("/v1/endpoints/"+url.PathEscape(p.EndpointID), nil, &endpoint)
+	err := v.get(apiOf(p.EndpointID), nil, &endpoint)
 	if e, ok := errors.AsType[*apiError](err); ok && e.Status == http.StatusNotFound {
 		err = nil
 	} else if err == nil {
@@ -146,10 +137,7 @@ func nameDestinations(v *visit, p *eventPage) error {
 		}
 	}
 	for _, d := range p.Deliveries {
-		d.Name = names[d.DestinationID]
-		if d.Name == "" {
-			d.Name = d.DestinationID
-		}
+		d.Name = destinationName(names, d.DestinationID)
 		d.Open = d.Status != "delivered" && d.Status != "skipped" || len(p.Deliveries) == 1
 	}
 	return err
@@ -223,7 +211,7 @@ func (s *signatureData) Content() (tokens []token) {
 // addSignature recomputes the signature on the server.
 func addSignature(v *visit, p *eventPage) error {
 	p.Signature = &signatureData{}
-	err := v.get(eventAPI(v)+"/signature", nil, p.Signature)
+	err := v.get(eventAPI+"/signature", nil, p.Signature)
 	if e, ok := errors.AsType[*apiError](err); ok && (e.Status == http.StatusBadRequest || e.isUnavailable()) {
 		p.Signature = &signatureData{Refused: sentence(e.Message)}
 		return nil
@@ -232,18 +220,10 @@ func addSignature(v *visit, p *eventPage) error {
 }
 
 // replayEvent delivers the event again, to one destination or to all that are enabled.
-func replayEvent(v *visit) error {
-	f, err := v.form()
-	if err != nil {
-		return err
-	}
-	body := map[string]any{}
-	if to := f.Value("destination_id"); to != "" {
-		body["destination_id"] = to
-	}
+func replayEvent(v *visit, f *form) error {
 	var queued struct{ Queued int }
-	if err := v.send("POST", eventAPI(v)+"/replay", body, f.Nonce, &queued); err != nil {
-		return missingEvent(err)
+	if err := v.do("POST "+eventAPI+"/replay", f, f.entered("destination_id"), &queued); err != nil {
+		return err
 	}
 	message := "Queued " + strconv.Itoa(queued.Queued) + " deliveries."
 	switch queued.Queued {
@@ -252,7 +232,7 @@ func replayEvent(v *visit) error {
 	case 1:
 		message = "Queued one delivery."
 	}
-	return v.redirect(eventPath(v), message)
+	return v.redirect(v.fill(eventPath), message)
 }
 
 // erasePayload erases what the event and its attempts hold of the request, for good.
@@ -260,53 +240,45 @@ func erasePayload(v *visit) error {
 	if v.values.Get("confirm") != "erase" {
 		return web.Invalid("", "Nothing was erased: type the word erase to confirm.")
 	}
-	if err := v.send("DELETE", eventAPI(v)+"/payload", nil, "", nil); err != nil {
-		return missingEvent(err)
+	if err := v.send("DELETE", eventAPI+"/payload", nil, "", nil); err != nil {
+		return err
 	}
-	return v.redirect(eventPath(v), "Body, headers and query are erased, on every node.")
+	return v.redirect(v.fill(eventPath), "Body, headers and query are erased, on every node.")
 }
 
 // downloadBody sends the body as it was received, as a file that no browser shows.
 func downloadBody(v *visit) error {
 	e := &eventDetail{}
-	if err := v.get(eventAPI(v), nil, e); err != nil {
-		return missingEvent(err)
+	if err := v.get(eventAPI, nil, e); err != nil {
+		return err
 	}
-	body := e.bytes()
+	sendFile(v, "event-body.bin", "application/octet-stream", e.bytes())
+	return nil
+}
+
+// sendFile sends a file.
+func sendFile(v *visit, name, mediaType string, body []byte) {
 	h := v.w.Header()
-	h.Set("Content-Type", "application/octet-stream")
-	h.Set("Content-Disposition", `attachment; filename="event-body.bin"`)
+	h.Set("Content-Type", mediaType)
+	h.Set("Content-Disposition", `attachment; filename="`+name+`"`)
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	_, _ = v.w.Write(body) // the client may have left
-	return nil
 }
 
 // attemptsPage is the data of the page of all attempts of an event.
 type attemptsPage struct {
-	ID, Path string
-	Attempts []*attemptData
-	Next     string
+	listPage[*attemptData]
+	ID string
 }
 
 // listAttempts shows all attempts of an event, in pages.
 func listAttempts(v *visit) error {
-	var list struct {
-		Data       []*attemptData
-		NextCursor string `json:"next_cursor"`
+	list, err := readList[*attemptData](v, eventAPI+"/attempts", v.fill(eventPath)+"/attempts", nil, nil)
+	if err != nil {
+		return err
 	}
-	query := url.Values{"limit": {eventsPerPage}}
-	if cursor := v.r.URL.Query().Get("cursor"); cursor != "" {
-		query.Set("cursor", cursor)
-	}
-	if err := v.get(eventAPI(v)+"/attempts", query, &list); err != nil {
-		return missingEvent(err)
-	}
-	p := attemptsPage{ID: v.vars["event"], Path: eventPath(v), Attempts: list.Data}
-	for _, a := range p.Attempts {
+	for _, a := range list.Rows {
 		a.Name = a.DestinationID
 	}
-	if list.NextCursor != "" {
-		p.Next = eventPath(v) + "/attempts?" + url.Values{"cursor": {list.NextCursor}}.Encode()
-	}
-	return v.page("attempts", p)
+	return v.page("attempts", attemptsPage{list, v.vars["event"]})
 }

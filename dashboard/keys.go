@@ -130,11 +130,7 @@ func addUses(v *visit, p *keysPage) {
 }
 
 // createKey creates an API key and shows its text, once: a second submission of the form shows it to nobody.
-func createKey(v *visit) error {
-	f, err := v.form()
-	if err != nil {
-		return err
-	}
+func createKey(v *visit, f *form) error {
 	made, ok, err := makeKey(v, f, config.NewKey{Scope: config.Scope(f.Value("scope"))})
 	if err != nil {
 		return err

@@ -236,10 +236,10 @@ func (v *visit) describe(e *web.Error) errorView {
 	case e.Status == http.StatusServiceUnavailable, e.Status == http.StatusGatewayTimeout:
 		x.Title, x.Works = "Unavailable at the moment", "Events are still accepted and delivered as far as the log allows. "+
 			"Pages of endpoints and settings do not need the event store."
-		x.Todo = v.todoLater()
+		x.Todo = todoLater(v)
 	case e.Status >= http.StatusInternalServerError:
 		x.Title = "Something failed"
-		x.Todo = v.todoLater() + " The log names the request id."
+		x.Todo = todoLater(v) + " The log names the request id."
 	default:
 		x.Title, x.Todo = "Not possible", "Go back, change what it names, and try again."
 	}
@@ -247,7 +247,7 @@ func (v *visit) describe(e *web.Error) errorView {
 }
 
 // todoLater says what to do when a part of the service has not answered.
-func (v *visit) todoLater() string {
+func todoLater(v *visit) string {
 	switch {
 	case v.acting:
 		return "Your change was not confirmed. Open the page again and see what is stored before you repeat it."

@@ -97,11 +97,7 @@ func (v *visit) nameOf(actor string) string {
 }
 
 // addPerson invites a person and shows the one-time link.
-func addPerson(v *visit) error {
-	f, err := v.form()
-	if err != nil {
-		return err
-	}
+func addPerson(v *visit, f *form) error {
 	token, u, err := v.deps.Members.AddUser(v.r.Context(), strings.TrimSpace(f.Value("email")),
 		config.Scope(f.Value("scope")))
 	if errors.Is(err, config.ErrConflict) {

@@ -77,7 +77,7 @@ func showStart(v *visit) error {
 				return err
 			}
 		}
-		v.addOverview(&p, &o)
+		addOverview(v, &p, &o)
 	}
 	return v.page("start", p)
 }
@@ -86,10 +86,10 @@ func showStart(v *visit) error {
 const maxAskedShown = 5
 
 // addOverview adds what the overview says.
-func (v *visit) addOverview(p *startPage, o *overviewData) {
+func addOverview(v *visit, p *startPage, o *overviewData) {
 	p.At = o.At
 	asked := v.deps.Acts.Pending(v.person.Account)
-	v.addNeeds(p, o, asked[:min(len(asked), maxAskedShown)])
+	addNeeds(v, p, o, asked[:min(len(asked), maxAskedShown)])
 	total := len(p.Needs)
 	waiting := &o.Needs.Destinations
 	if hidden := waiting.Total - len(waiting.Data); len(p.Paused) > 0 {
@@ -124,7 +124,7 @@ func (v *visit) addOverview(p *startPage, o *overviewData) {
 
 // addNeeds adds what needs a person, the most urgent first: decisions that something waits for, critical findings,
 // destinations that get nothing, other findings, alerts. What a person has paused comes after that, apart.
-func (v *visit) addNeeds(p *startPage, o *overviewData, asked []*config.Act) {
+func addNeeds(v *visit, p *startPage, o *overviewData, asked []*config.Act) {
 	for _, a := range asked {
 		p.Needs = append(p.Needs, need{Class: "held", Icon: "held", Subject: a.KeyName, Text: "asks for a change.",
 			Detail: a.Summary, Until: a.ExpiresAt().UTC().Format(web.TimeFormat), Path: "/app/confirm/" + a.ID,
