@@ -2,7 +2,6 @@ package dashboard
 
 import (
 	"encoding/json"
-	"net/url"
 	"strings"
 
 	"github.com/eventrelay/relay/pkg/config"
@@ -45,11 +44,8 @@ func (a askedChange) About() string {
 
 // Made is the page of the run or the scan that the change has started; empty if it has started none.
 func (a askedChange) Made() string {
-	switch {
-	case strings.HasPrefix(a.Result, id.Run):
-		return "/app/replays/" + url.PathEscape(a.Result)
-	case strings.HasPrefix(a.Result, id.Scan):
-		return scansPath + "/" + url.PathEscape(a.Result)
+	if strings.HasPrefix(a.Result, id.Run) || strings.HasPrefix(a.Result, id.Scan) {
+		return pageOf(a.Result)
 	}
 	return ""
 }
@@ -121,9 +117,7 @@ var agentScopes = []option{
 }
 
 // connectAgent shows how agents are connected and, to a writer, the form for a key.
-func connectAgent(v *visit) error { return showAgents(v, &agentsPage{Form: newAgentForm()}) }
-
-func newAgentForm() *form { return newForm(map[string][]string{"scope": {string(config.Read)}}, "") }
+func connectAgent(v *visit) error { return showAgents(v, &agentsPage{Form: scopeForm("")}) }
 
 func showAgents(v *visit, p *agentsPage) error {
 	p.Lifetimes, p.Clients, p.Variable = lifetimes, agentClients(v.cfg.BaseURL), agentKeyVariable
@@ -147,7 +141,7 @@ func createAgentKey(v *visit, f *form) error {
 		return err
 	}
 	if ok {
-		f = newAgentForm()
+		f = scopeForm("")
 	}
 	return showAgents(v, &agentsPage{Form: f, madeKey: made})
 }

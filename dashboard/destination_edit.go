@@ -21,9 +21,6 @@ type destinationPage struct {
 func newDestinationPage(e *endpointData, d *destinationData, f *form) *destinationPage {
 	p := &destinationPage{endpointPage: newEndpointPage(e), Destination: d}
 	p.Form = f
-	if d != nil {
-		p.Facts = destinationFacts(d)
-	}
 	return p
 }
 
@@ -132,27 +129,6 @@ func headersOf(text string, stored map[string]string) (map[string]any, error) {
 		}
 	}
 	return headers, nil
-}
-
-// destinationFacts are the settings of a destination for people who may only read.
-func destinationFacts(d *destinationData) []fact {
-	values := destinationValues(d)
-	facts := []fact{
-		{Name: "URL", Value: d.URL, Code: true},
-		{Name: "Events", Value: d.FilterText()},
-		{Name: "Limits", Value: d.LimitText()},
-		{Name: "Signing secret", Value: "ends with " + d.Signing.SecretLast4},
-	}
-	for _, x := range []fact{
-		{Name: "Headers", Value: values.Get("headers"), Code: true},
-		{Name: "Filter of types", Value: values.Get("filter.types"), Code: true},
-		{Name: "Filter of bodies", Value: values.Get("filter.body"), Code: true},
-	} {
-		if x.Value != "" {
-			facts = append(facts, x)
-		}
-	}
-	return facts
 }
 
 // newDestinationForm shows the form of a new destination.

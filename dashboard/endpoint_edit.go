@@ -27,7 +27,7 @@ func (x endpointForm) show(v *visit, e *endpointData) error {
 // draw shows the page with a form.
 func (x endpointForm) draw(v *visit, e *endpointData, f *form) error {
 	p := newEndpointPage(e)
-	p.Tab, p.Form, p.Choices, p.Facts = e.Path()+x.tab, f, settingsChoices(verifyNothing), settingsFacts(e)
+	p.Tab, p.Form, p.Choices = e.Path()+x.tab, f, settingsChoices(verifyNothing)
 	p.Open, p.Warnings = f.Param == "confirm", e.Warnings
 	return v.page(x.page, p)
 }
@@ -49,88 +49,6 @@ func (x endpointForm) save(v *visit, f *form, e *endpointData) error {
 
 // verifyNothing is the choice not to verify signatures.
 var verifyNothing = option{Value: modeOff, Text: "Do not verify", Hint: "Whoever knows the ingest URL can send events."}
-
-// settingsFacts are an endpoint's settings for people who may only read.
-func settingsFacts(e *endpointData) []fact {
-	none := func(text string) string {
-		if text == "" {
-			return "none"
-		}
-		return text
-	}
-	values := settingsValues(e)
-	facts := []fact{
-		{Name: "Description", Value: none(values.Get("description"))},
-		{Name: "Signatures", Value: e.VerificationText()},
-		{Name: "Event type", Value: none(values.Get("type_source")), Code: e.TypeSource != nil},
-		{Name: "Duplicates", Value: "not looked for"},
-		{Name: "Response", Value: values.Get("response.status") + " " + e.Response.ContentType},
-		{Name: "Response body", Value: none(e.Response.Body), Code: e.Response.Body != ""},
-		{Name: "Limit", Value: e.limitText()},
-		{Name: "Metadata", Value: none(values.Get("metadata")), Code: len(e.Metadata) > 0},
-		{Name: "Alerts", Value: e.alertText()},
-	}
-	if e.Dedup != nil {
-		facts[3].Value = e.Dedup.Key + " within " + durationText(float64(e.Dedup.WindowSeconds))
-	}
-	return facts
-}
-
-// VerificationText says how signatures are verified.
-func (e *endpointData) VerificationText() string {
-	v := e.Verification
-	switch {
-	case v == nil && presetOf(e.Provider) != nil && presetOf(e.Provider).Signs():
-		return "not verified: whoever knows the ingest URL can send events"
-	case v == nil:
-		return "none: whoever knows the ingest URL can send events"
-	}
-	text := map[string]string{
-		"enforce": "enforced: a wrong one gets 401 and is stored as rejected",
-		"observe": "observed: events with a wrong one are delivered too, marked",
-	}[v.Mode]
-	if v.SecretLast4 != "" {
-		text += "; the secret ends with " + v.SecretLast4
-	}
-	return text
-}
-
-func (e *endpointData) limitText() string {
-	var parts []string
-	if l := e.IngestLimit; l != nil {
-		if l.EventsPerSecond != nil {
-			parts = append(parts, plural(*l.EventsPerSecond, "event", "events")+" a second")
-		}
-		if l.BytesPerSecond != nil {
-			parts = append(parts, byteSize(*l.BytesPerSecond)+" a second")
-		}
-	}
-	if len(parts) == 0 {
-		return "none"
-	}
-	return strings.Join(parts, " and ")
-}
-
-func (e *endpointData) alertText() string {
-	a := e.Alerts
-	if !a.Enabled {
-		return "off"
-	}
-	text := "on"
-	if a.Channels != nil {
-		text += ", by " + strings.Join(a.Channels, ", ")
-	}
-	if a.ConsecutiveFailures != nil {
-		text += ", after " + strconv.Itoa(*a.ConsecutiveFailures) + " failures in a row"
-	}
-	if a.FailureRatePercent != nil {
-		text += ", above " + strconv.Itoa(*a.FailureRatePercent) + "\u00a0% failures"
-	}
-	if a.MutedUntil != nil {
-		text += ", muted until " + *a.MutedUntil
-	}
-	return text
-}
 
 // rotateURL gives the endpoint another ingest URL.
 func rotateURL(v *visit, f *form, e *endpointData) error {
@@ -159,20 +77,11 @@ func deleteEndpoint(v *visit, f *form, e *endpointData) error {
 	return v.redirect(endpointsPath, "Endpoint deleted. Its events stay listed until their retention ends.")
 }
 
-// SecretState says which provider's secret is stored.
-func (e *endpointData) SecretState() string {
-	switch v := e.Verification; {
-	case v == nil:
-		return "None is stored"
-	case v.SecretLast4 == "":
-		return "One is stored"
-	default:
-		return "One is stored, it ends with " + v.SecretLast4
-	}
+// ProviderSigns reports whether the provider signs its requests.
+func (e *endpointData) ProviderSigns() bool {
+	p := presetOf(e.Provider)
+	return p != nil && p.Signs()
 }
-
-// Mode is how the endpoint verifies signatures.
-func (e *endpointData) Mode() string { return e.mode() }
 
 // Confirm is the form that deletes the endpoint.
 func (p *endpointPage) Confirm() *form {

@@ -34,15 +34,8 @@ type endpointPage struct {
 	Form  *form
 	// Warnings are those of the API about what was saved just now.
 	Warnings []warningData
-	Facts    []fact
 	Choices  map[string][]option
 	Open     bool // show the part of the form that is closed otherwise
-}
-
-// fact is a setting for people who may only read.
-type fact struct {
-	Name, Value string
-	Code        bool
 }
 
 func newEndpointPage(e *endpointData) *endpointPage {

@@ -54,13 +54,11 @@ type madeKey struct {
 func makeKey(v *visit, f *form, n config.NewKey) (made madeKey, ok bool, err error) {
 	n.Name, n.Nonce = strings.TrimSpace(f.Value("name")), f.Nonce
 	if n.ExpiresAt, ok = expiryOf(v, f.Value("expires")); !ok {
-		v.status = f.setError(
-			&apiError{Status: http.StatusBadRequest, Param: "expires", Message: "is not one of the choices"})
-		return madeKey{}, false, nil
+		err = &config.InvalidError{Param: "expires", Message: "is not one of the choices"}
+	} else {
+		made.Text, made.New, err = v.deps.Keys.CreateKey(v.r.Context(), n)
 	}
-	made.Text, made.New, err = v.deps.Keys.CreateKey(v.r.Context(), n)
-	if invalid, ok := errors.AsType[*config.InvalidError](err); ok {
-		v.status = f.setError(&apiError{Status: http.StatusBadRequest, Param: invalid.Param, Message: invalid.Message})
+	if v.refused(f, invalidInput(err)) {
 		return madeKey{}, false, nil
 	}
 	if errors.Is(err, config.ErrAlreadyCreated) {
@@ -83,8 +81,7 @@ var keyScopes = []option{
 
 // listKeys shows the API keys and, to a writer, the form for a new one.
 func listKeys(v *visit) error {
-	f := newForm(map[string][]string{"scope": {string(config.Read)}}, "")
-	return showKeys(v, &keysPage{Form: f})
+	return showKeys(v, &keysPage{Form: scopeForm("")})
 }
 
 // showKeys fills in the list. It is shown even while the store is unavailable: somebody may have to revoke a key just
@@ -136,7 +133,7 @@ func createKey(v *visit, f *form) error {
 		return err
 	}
 	if ok {
-		f = newForm(map[string][]string{"scope": {string(config.Read)}}, "")
+		f = scopeForm("")
 	}
 	return showKeys(v, &keysPage{Form: f, madeKey: made})
 }
@@ -163,9 +160,7 @@ func revokeKey(v *visit) error {
 	k := all[i]
 	if strings.TrimSpace(v.values.Get("confirm")) != k.Name {
 		v.status = http.StatusBadRequest
-		f := newForm(map[string][]string{"scope": {string(config.Read)}}, "")
-		f.Error = "To revoke a key, type its name. Nothing was revoked."
-		return showKeys(v, &keysPage{Form: f})
+		return showKeys(v, &keysPage{Form: scopeForm("To revoke a key, type its name. Nothing was revoked.")})
 	}
 	if err := v.deps.Keys.RevokeKey(v.r.Context(), k.ID); err != nil {
 		return err

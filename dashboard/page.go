@@ -37,8 +37,7 @@ type view struct {
 	Now      moment
 	AsOf     string // time of the data in RFC 3339; empty: it is current
 	Assets   *assets
-	Search   bool // there is a page that lists events
-	Asked    int  // changes of agents that wait for a person
+	Asked    int // changes of agents that wait for a person
 }
 
 // parsedPages returns the pages as parsePages makes them, once in a process. They are only cloned: what was executed
@@ -126,7 +125,7 @@ func (v *visit) page(name string, data any) error {
 		Now:  now,
 		Data: data, Person: v.person, Bare: v.person == nil || v.person.ChoosePassword, CanWrite: v.canWrite(), Menu: v.menu,
 		Path: v.r.URL.Path, Version: v.cfg.Version,
-		AsOf: v.asOf, Assets: v.assets, Search: v.has("/app/events"),
+		AsOf: v.asOf, Assets: v.assets,
 	}
 	if block == "layout" {
 		if !x.Bare {

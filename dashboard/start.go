@@ -17,7 +17,6 @@ import (
 type startPage struct {
 	HasEndpoints bool
 	Unavailable  string // why nothing could be read
-	Pages        map[string]bool
 	Heading      string
 	Needs        []need
 	Paused       []need     // destinations that a person has paused: nobody has to act
@@ -59,7 +58,7 @@ func showStart(v *visit) error {
 	}
 	var o overviewData
 	err := v.get("/v1/endpoints", url.Values{"limit": {"1"}}, &list)
-	p := startPage{HasEndpoints: len(list.Data) > 0, Pages: map[string]bool{}}
+	p := startPage{HasEndpoints: len(list.Data) > 0}
 	if err == nil && p.HasEndpoints {
 		err = v.get("/v1/overview", nil, &o)
 	}
@@ -67,9 +66,6 @@ func showStart(v *visit) error {
 		p.Unavailable = e.Message
 	} else if err != nil {
 		return err
-	}
-	for path := range v.routes {
-		p.Pages[path] = v.has(path)
 	}
 	if p.HasEndpoints && p.Unavailable == "" {
 		if len(o.Needs.Alerts.Data) > 0 {

@@ -24,6 +24,8 @@ func (d *Dashboard) functions() template.FuncMap {
 		"number":   func(n any) string { return number(count(n)) },
 		"plural":   func(n any, one, many string) string { return plural(int(count(n)), one, many) },
 		"count":    count,
+		"seconds":  func(n int) string { return durationText(float64(n)) },
+		"json":     jsonText,
 		"plain":    plain,
 		"page":     pageOfAny,
 		"shortID":  shortID,
@@ -204,6 +206,10 @@ func count(n any) int64 {
 	case *int64:
 		if n != nil {
 			return *n
+		}
+	case *int:
+		if n != nil {
+			return int64(*n)
 		}
 	}
 	return 0
