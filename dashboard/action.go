@@ -94,12 +94,13 @@ func (v *visit) fill(path string) string {
 // refused reports whether the API has refused what a form asks for, or has not confirmed it, and shows that in the
 // form. That somebody may not do it, or that the thing does not exist, is a page of its own.
 func (v *visit) refused(f *form, err error) bool {
-	x, ok := errors.AsType[*apiError](err)
-	if !ok || x.Status == http.StatusUnauthorized || x.Status == http.StatusForbidden || x.Status == http.StatusNotFound {
+	switch x, ok := errors.AsType[*apiError](err); {
+	case !ok, x.Status == http.StatusUnauthorized, x.Status == http.StatusForbidden, x.Status == http.StatusNotFound:
 		return false
+	default:
+		v.status = f.reject(x)
+		return true
 	}
-	v.status = f.reject(x)
-	return true
 }
 
 // ask makes the call that a form asks for. Unless it is done, the answer has been written: again shows the form with
@@ -138,17 +139,39 @@ func (v *visit) save(s saving) (done bool, err error) {
 
 // tryGet is get for a part of a page: while the service cannot answer, the page says why and shows the rest.
 func (v *visit) tryGet(path string, query url.Values, out any) (unavailable string, err error) {
-	err = v.get(path, query, out)
-	if x, ok := errors.AsType[*apiError](err); ok && x.isUnavailable() {
-		return sentence(x.Message), nil
+	if err = v.get(path, query, out); isUnavailable(err) {
+		return messageOf(err), nil
 	}
 	return "", err
+}
+
+// statusOf returns the status of an error of the API; 0 for other errors and for none.
+func statusOf(err error) int {
+	if x, ok := errors.AsType[*apiError](err); ok {
+		return x.Status
+	}
+	return 0
+}
+
+// isUnavailable reports whether a part of the service does not answer at the moment, so that a page can show what still
+// works.
+func isUnavailable(err error) bool {
+	status := statusOf(err)
+	return status == http.StatusServiceUnavailable || status == http.StatusGatewayTimeout
 }
 
 // badRequest returns the answer of the API if it refused what a person has entered.
 func badRequest(err error) (*apiError, bool) {
 	x, ok := errors.AsType[*apiError](err)
 	return x, ok && x.Status == http.StatusBadRequest
+}
+
+// messageOf returns the message of an error of the API as a sentence.
+func messageOf(err error) string {
+	if x, ok := errors.AsType[*apiError](err); ok {
+		return sentence(x.Message)
+	}
+	return ""
 }
 
 // kind is a kind of thing of the API that has a page of its own.

@@ -3,7 +3,6 @@ package dashboard
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -42,9 +41,6 @@ type alertData struct {
 	Destination string `json:"-"`
 	Muted       bool   `json:"-"` // no alert of the endpoint fires at the moment
 }
-
-// Firing reports whether the alert fires now.
-func (a *alertData) Firing() bool { return a.State == "firing" }
 
 // Title is the rule in words.
 func (a *alertData) Title() string { return cmp.Or(ruleOf(a.Rule).Title, a.Rule) }
@@ -217,8 +213,8 @@ func nameAlerts(v *visit, alerts []*alertData) error {
 func findEndpoint(v *visit, id string) (*endpointData, error) {
 	e := &endpointData{}
 	err := v.get(apiOf(id), nil, e)
-	if x, ok := errors.AsType[*apiError](err); ok && (x.isUnavailable() || x.Status == http.StatusNotFound) {
-		return &endpointData{}, nil
+	if isUnavailable(err) || statusOf(err) == http.StatusNotFound {
+		return e, nil
 	}
 	return e, err
 }

@@ -32,22 +32,6 @@ type auditEntry struct {
 	} `json:"use"`
 }
 
-// Who names the actor: the name that it had at that time, otherwise its type.
-func (e *auditEntry) Who() string {
-	if e.Actor.Name != nil {
-		return *e.Actor.Name
-	}
-	return e.Actor.Type
-}
-
-// ActorFilter is the value of the filter actor that selects the entries of the same actor.
-func (e *auditEntry) ActorFilter() string {
-	if e.Actor.ID != nil {
-		return *e.Actor.ID
-	}
-	return e.Actor.Type
-}
-
 // maxShownChanges is how many changed members an entry shows in the list.
 const maxShownChanges = 8
 

@@ -1,7 +1,6 @@
 package dashboard
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -28,9 +27,6 @@ func newDestinationPage(e *endpointData, d *destinationData, f *form) *destinati
 
 // Self is the path of the destination's page.
 func (p *destinationPage) Self() string { return p.DestinationPath(p.Destination) }
-
-// Last reports whether it is the only destination of its endpoint, which cannot be removed.
-func (p *destinationPage) Last() bool { return len(p.Destinations) == 1 }
 
 // destinationFields are the settings of a destination.
 var destinationFields = fieldTable{
@@ -307,10 +303,11 @@ func (p *purgePage) count(v *visit) error {
 	}
 	for range maxCountedPages {
 		list, err := readRows[eventRow](v, "/v1/events", query)
-		if x, ok := errors.AsType[*apiError](err); ok && (x.isUnavailable() || x.Status == http.StatusTooManyRequests) {
-			p.Unavailable = sentence(x.Message)
+		if isUnavailable(err) || statusOf(err) == http.StatusTooManyRequests {
+			p.Unavailable = messageOf(err)
 			return nil
-		} else if ok && x.Status == http.StatusBadRequest {
+		}
+		if x, ok := badRequest(err); ok {
 			x.Param, p.Form.ReadOnly = "before", true
 			v.status = p.Form.setError(x)
 			return nil

@@ -221,9 +221,6 @@ func (e *endpointData) State() string {
 	return fmt.Sprintf("Delivers to %d of %s: %s.", active, total, strings.Join(waiting, ", "))
 }
 
-// About is the description as a sentence.
-func (e *endpointData) About() string { return sentence(textOf(e.Description)) }
-
 // Count is the number of its destinations in words.
 func (e *endpointData) Count() string {
 	return plural(len(e.Destinations), "destination", "destinations")

@@ -2,7 +2,6 @@ package dashboard
 
 import (
 	"cmp"
-	"errors"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -128,10 +127,8 @@ func explainSignature(v *visit, p *waitPage) error {
 		} `json:"findings"`
 	}
 	err := v.get(apiOf(p.Event.ID)+"/signature", nil, &answer)
-	if x, ok := errors.AsType[*apiError](err); ok && (x.Status == http.StatusNotFound || x.isUnavailable() ||
-		x.Status == http.StatusBadRequest) {
-		return nil // what is known of the reason is shown
-	} else if err != nil {
+	if status := statusOf(err); err != nil && !isUnavailable(err) && status != http.StatusNotFound &&
+		status != http.StatusBadRequest { // otherwise what is known of the reason is shown
 		return err
 	}
 	for _, x := range answer.Findings {
@@ -170,9 +167,6 @@ func lineNumber(index string) string {
 	}
 	return strconv.Itoa(n + 1)
 }
-
-// Mark is the mark of the event's status.
-func (e *eventData) Mark() string { return newStatus(e.Status).Mark }
 
 // captured reports whether the event was stored for an endpoint without an enabled destination.
 func (e *eventData) captured() bool { return isCaptured(e.Status, e.Reason) }

@@ -1,7 +1,6 @@
 package dashboard
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"net/http"
@@ -112,9 +111,7 @@ const (
 func addTraffic(v *visit, rows []*endpointRow) (missing bool, err error) {
 	var o overviewData
 	err = v.getSoon("/v1/overview", &o)
-	if x, ok := errors.AsType[*apiError](err); ok && (x.isUnavailable() || x.Status == http.StatusTooManyRequests) {
-		o = overviewData{}
-	} else if err != nil {
+	if err != nil && !isUnavailable(err) && statusOf(err) != http.StatusTooManyRequests {
 		return false, err
 	}
 	failing := map[string]bool{}
@@ -309,9 +306,6 @@ func (p *endpointOverview) draw(now time.Time) {
 			number(failed)), "Hour (UTC)", []series{{"delivered", colourOK}, {"failed", colourBad}}, rows)
 	}
 }
-
-// Settings are those of the destination.
-func (d *destinationTraffic) Settings() *destinationData { return d.destinationData }
 
 // Status is the state of the destination. One that is active looks well only if its requests succeed, or if there were
 // none; a warning means that they cannot be read.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -55,11 +54,6 @@ func (p *eventPage) SignatureRefused() bool {
 // Mismatched reports whether another secret than the endpoint's may have made the signature.
 func (p *eventPage) Mismatched() bool {
 	return p.Signature != nil && textOf(p.Signature.Reason) == string(event.SignatureMismatch)
-}
-
-// TargetCount is the number of destinations that a replay to all goes to, in words.
-func (p *eventPage) TargetCount() string {
-	return plural(len(p.Targets), "destination", "destinations")
 }
 
 // showEvent shows one event: why it is in its state, what was sent and answered, and what came.
@@ -117,7 +111,7 @@ func nameDestinations(v *visit, p *eventPage) error {
 		Destinations   []destinationData
 	}
 	err := v.get(apiOf(p.EndpointID), nil, &endpoint)
-	if e, ok := errors.AsType[*apiError](err); ok && e.Status == http.StatusNotFound {
+	if statusOf(err) == http.StatusNotFound {
 		err = nil
 	} else if err == nil {
 		p.Endpoint, p.HasEndpoint, p.MaxAttempts = endpoint.Name, true, endpoint.RetryPolicy.Attempts()
@@ -217,9 +211,8 @@ func (s *signatureData) Content() (tokens []token) {
 func addSignature(v *visit, p *eventPage) error {
 	p.Signature = &signatureData{}
 	err := v.get(eventAPI+"/signature", nil, p.Signature)
-	if e, ok := errors.AsType[*apiError](err); ok && (e.Status == http.StatusBadRequest || e.isUnavailable()) {
-		p.Signature = &signatureData{Refused: sentence(e.Message)}
-		return nil
+	if statusOf(err) == http.StatusBadRequest || isUnavailable(err) {
+		p.Signature.Refused, err = messageOf(err), nil
 	}
 	return err
 }

@@ -1,9 +1,7 @@
 package dashboard
 
 import (
-	"errors"
 	"maps"
-	"net/http"
 	"net/url"
 	"regexp"
 	"slices"
@@ -223,11 +221,10 @@ func readEvents(v *visit, query url.Values, p *eventsPage) error {
 		Warnings []warningData
 	}
 	err := v.get("/v1/events", query, &list)
-	e, isAPI := errors.AsType[*apiError](err)
-	switch {
-	case isAPI && e.isUnavailable():
-		p.Unavailable, v.status = sentence(e.Message), e.Status
-	case isAPI && e.Status == http.StatusBadRequest:
+	switch e, refused := badRequest(err); {
+	case isUnavailable(err):
+		p.Unavailable, v.status = messageOf(err), statusOf(err)
+	case refused:
 		for _, prefix := range searchPrefixes {
 			if strings.HasPrefix(e.Param, prefix+"[") {
 				e.Param = prefix + "_path"

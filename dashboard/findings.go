@@ -2,7 +2,6 @@ package dashboard
 
 import (
 	"cmp"
-	"errors"
 	"maps"
 	"net/url"
 	"strconv"
@@ -90,16 +89,6 @@ func (s *findingSpot) LineText() string {
 		text = strings.Replace(text, "line", "lines", 1)
 	}
 	return text
-}
-
-// SeverityIcon and SeverityClass are how a severity looks.
-func (f *findingData) SeverityIcon() string {
-	return map[string]string{"critical": "sev4", "high": "sev3", "medium": "sev2"}[f.Severity]
-}
-
-// SeverityClass is empty for a severity without a colour.
-func (f *findingData) SeverityClass() string {
-	return map[string]string{"critical": "failed on", "high": "retrying", "low": "skipped"}[f.Severity]
 }
 
 // Where names the newest place in a line.
@@ -237,13 +226,10 @@ func listFindings(v *visit) error {
 // findingPageData is the data of the page of one finding.
 type findingPageData struct {
 	*findingData
-	Form        *form
-	Reasons     []option
-	Occurrences occurrencesPart
+	Form    *form
+	Reasons []option
+	Seen    occurrencesPart
 }
-
-// Total is how often the secret was seen.
-func (p *findingPageData) Total() int64 { return p.findingData.Occurrences }
 
 // occurrencesPart is one page of the times at which a secret was seen.
 type occurrencesPart struct {
@@ -270,8 +256,8 @@ type occurrenceData struct {
 func readOccurrences(v *visit, f *findingData) (part occurrencesPart, err error) {
 	part.listPage, err = readList[occurrenceData](v, findingAPI+"/occurrences", pageOf(f.ID), url.Values{"limit": {"20"}},
 		nil)
-	if x, ok := errors.AsType[*apiError](err); ok && x.isUnavailable() {
-		part.Unavailable, err = sentence(x.Message), nil
+	if isUnavailable(err) {
+		part.Unavailable, err = messageOf(err), nil
 	}
 	if part.Next != "" {
 		part.Next += "#occurrences"
@@ -297,10 +283,7 @@ func showFinding(v *visit, f *findingData) error {
 }
 
 func renderFinding(v *visit, f *findingData, filled *form) error {
-	if f.UpdatedBy != nil {
-		name := v.nameOf(*f.UpdatedBy)
-		f.UpdatedBy = &name
-	}
+	f.UpdatedBy = v.nameOfAny(f.UpdatedBy)
 	part, err := readOccurrences(v, f)
 	if err != nil {
 		return err

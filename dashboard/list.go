@@ -1,9 +1,7 @@
 package dashboard
 
 import (
-	"errors"
 	"maps"
-	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -86,10 +84,10 @@ func listFiltered[T any](v *visit, api, path string, names []string, query, show
 	l := &filteredList[T]{Filters: newForm(shown, ""), Filtered: len(shown) > 0, ListPath: path, names: names}
 	var err error
 	l.listPage, err = readList[T](v, api, path, query, shown)
-	switch x, ok := errors.AsType[*apiError](err); {
-	case ok && x.isUnavailable():
-		l.Unavailable, v.status = sentence(x.Message), x.Status
-	case ok && x.Status == http.StatusBadRequest && (x.Param == "cursor" || slices.Contains(names, x.Param)):
+	switch x, refused := badRequest(err); {
+	case isUnavailable(err):
+		l.Unavailable, v.status = messageOf(err), statusOf(err)
+	case refused && (x.Param == "cursor" || slices.Contains(names, x.Param)):
 		v.status = l.Filters.setError(x)
 	case err != nil:
 		return nil, err

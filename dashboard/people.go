@@ -108,6 +108,15 @@ func (v *visit) nameOf(actor string) string {
 	return actor
 }
 
+// nameOfAny is nameOf for an actor that the API may not know.
+func (v *visit) nameOfAny(actor *string) *string {
+	if actor == nil {
+		return nil
+	}
+	name := v.nameOf(*actor)
+	return &name
+}
+
 // addPerson invites a person and shows the one-time link.
 func addPerson(v *visit, f *form) error {
 	token, u, err := v.deps.Members.AddUser(v.r.Context(), strings.TrimSpace(f.Value("email")),

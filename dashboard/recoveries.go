@@ -79,7 +79,7 @@ func showRecoveryForm(v *visit, f *form) error {
 	}
 	e := &endpointData{}
 	err := v.get("/v1/endpoints/"+url.PathEscape(endpoint), nil, e)
-	if x, ok := errors.AsType[*apiError](err); ok && x.Status == http.StatusNotFound {
+	if statusOf(err) == http.StatusNotFound {
 		v.status = f.setError(&apiError{Status: http.StatusBadRequest, Param: "endpoint_id",
 			Message: "is no endpoint; it may have been deleted"})
 		return v.page("recovery-new", p)
@@ -109,13 +109,12 @@ func readCauses(v *visit, p *recoveryForm) error {
 	p.FailedPath = eventsPath + "?" + query.Encode()
 	query.Set("limit", "100")
 	list, err := readRows[*eventRow](v, "/v1/events", query)
-	switch x, ok := errors.AsType[*apiError](err); {
-	case ok && x.isUnavailable():
-		p.Unavailable = sentence(x.Message)
-	case ok && x.Status == http.StatusBadRequest && p.Form.Error == "":
+	switch x, refused := badRequest(err); {
+	case isUnavailable(err):
+		p.Unavailable = messageOf(err)
+	case refused && p.Form.Error == "":
 		v.status = p.Form.setError(x)
-	case ok && x.Status == http.StatusBadRequest:
-	case err != nil:
+	case !refused && err != nil:
 		return err
 	}
 	p.Causes, p.Events, p.More = causesOf(list.Data, destinationNames(p.Endpoint)), len(list.Data), list.NextCursor != ""
@@ -131,7 +130,7 @@ func explainCauses(v *visit, causes []*cause) error {
 	for _, c := range causes[:min(len(causes), maxExplained)] {
 		var e struct{ Deliveries []*deliveryData }
 		err := v.get(apiOf(c.EventID), nil, &e)
-		if _, ok := errors.AsType[*apiError](err); err != nil && !ok {
+		if err != nil && statusOf(err) == 0 {
 			return err
 		}
 		for _, d := range e.Deliveries {
@@ -235,8 +234,7 @@ func showJob(v *visit, j *recoveryData, problem string) error {
 func nameParts(v *visit, j *recoveryData) (map[string]string, error) {
 	e := &endpointData{}
 	err := v.get(apiOf(j.EndpointID), nil, e)
-	x, ok := errors.AsType[*apiError](err)
-	if err != nil && (!ok || x.Status != http.StatusNotFound && !x.isUnavailable()) {
+	if err != nil && statusOf(err) != http.StatusNotFound && !isUnavailable(err) {
 		return nil, err
 	}
 	names := destinationNames(e)

@@ -74,14 +74,6 @@ func (j *recoveryData) setHeld(e *endpointData) {
 	}
 }
 
-// HeldHint says what follows from Held.
-func (j *recoveryData) HeldHint() string {
-	if j.State.Sending() {
-		return "It goes on when that ends."
-	}
-	return capital(j.Held) + ": what is sent waits until that ends."
-}
-
 // recoveryPart is the part of a job for one destination.
 type recoveryPart struct {
 	ID       string  `json:"id"`
@@ -99,58 +91,22 @@ func (j *recoveryData) Again() string {
 	return withQuery(newRecoveryPath, filtersOf(query, slices.Collect(maps.Keys(query))))
 }
 
-// Counters are the counts of the job's deliveries by state; they add up to Total.
-func (j *recoveryData) Counters() []counter {
-	queued := "sent, no result yet"
-	if j.Held != "" {
-		queued = "held or sent, no result yet"
-	}
-	return []counter{
-		{"pending", j.Pending, "not sent yet"}, {"queued", j.Queued, queued}, {"delivered", j.Delivered, ""},
-		{"failed", j.Failed, "for good"}, {"skipped", j.Skipped, "not to be sent"},
-	}
-}
-
-// counter is one of the counts of a job, with what it means.
-type counter struct {
-	Name  string
-	Count int64
-	Hint  string
-}
-
 // CanarySize is how many deliveries the canary sends.
 func (j *recoveryData) CanarySize() int64 { return min(j.Pending, config.MaxCanaryDeliveries) }
 
-// meterWidth is the width of a meter in its own units.
-const meterWidth = 1000
-
-// DeliveredWidth and FailedWidth are widths in a meter that stands for all deliveries.
-func (j *recoveryData) DeliveredWidth() int64 { return meterWidth * j.Delivered / max(j.Total, 1) }
-func (j *recoveryData) FailedWidth() int64    { return meterWidth * j.Failed / max(j.Total, 1) }
-
-// Remaining is about how long the deliveries that are left take; empty if that is not known.
-func (j *recoveryData) Remaining() string {
-	if j.ETASeconds == nil {
-		return ""
-	}
-	return "about " + durationText(float64(*j.ETASeconds))
+// recoveryMarks are the marks of the states of a job; of others it is pending.
+var recoveryMarks = map[config.RecoveryState]status{
+	config.RecoveryCompleted: {Mark: "delivered"}, config.RecoveryReady: {Mark: "held", On: true},
+	config.RecoveryAwaitingApproval: {Mark: "held", On: true}, config.RecoveryStopped: {Mark: "failed", On: true},
+	config.RecoveryFailed: {Mark: "failed", On: true}, config.RecoveryCancelled: {Mark: "skipped"},
+	config.RecoveryExpired: {Mark: "skipped"},
 }
 
 // Status is the state of the job with a mark.
 func (j *recoveryData) Status() status {
-	word := strings.ReplaceAll(string(j.State), "_", " ")
-	switch j.State {
-	case config.RecoveryCompleted:
-		return status{Word: word, Mark: "delivered"}
-	case config.RecoveryAwaitingApproval, config.RecoveryReady:
-		return status{Word: word, Mark: "held", On: true}
-	case config.RecoveryStopped, config.RecoveryFailed:
-		return status{Word: word, Mark: "failed", On: true}
-	case config.RecoveryCancelled, config.RecoveryExpired:
-		return status{Word: word, Mark: "skipped"}
-	default:
-		return status{Word: word, Mark: "pending"}
-	}
+	s := recoveryMarks[j.State]
+	s.Word, s.Mark = strings.ReplaceAll(string(j.State), "_", " "), cmp.Or(s.Mark, "pending")
+	return s
 }
 
 // recoverySteps are the steps of a job.

@@ -51,14 +51,6 @@ type runData struct {
 	endpointName func(id string) string // nil: endpoints are shown by their id
 }
 
-// nameActor replaces the id of the person who started the run by the email address.
-func (x *runData) nameActor(v *visit) {
-	if x.CreatedBy != nil {
-		name := v.nameOf(*x.CreatedBy)
-		x.CreatedBy = &name
-	}
-}
-
 // Open is how many queued deliveries have not ended.
 func (x *runData) Open() int64 { return max(0, x.Queued-x.Delivered-x.Failed-x.Skipped) }
 
@@ -84,24 +76,6 @@ func (x *runData) Status() status {
 		s.Word = "sending"
 	}
 	return s
-}
-
-// Text says what became of the run.
-func (x *runData) Text() string {
-	open := plural(int(x.Open()), "delivery is", "deliveries are") + " open."
-	switch {
-	case x.State == "queueing":
-		return "Its deliveries are being queued."
-	case x.State == "cancelled" && x.Open() > 0:
-		return "It was cancelled. " + open + " What waits is skipped when it is due, at the latest within an hour."
-	case x.State == "cancelled":
-		return "It was cancelled. What had not been sent was skipped (run_stopped)."
-	case x.State == "interrupted":
-		return "It stopped half-way: events after the queued ones were not replayed. " + open
-	case x.Open() > 0:
-		return open
-	}
-	return "Every delivery has ended."
 }
 
 // textsOf returns the values of a filter, which is one value or a list.
@@ -136,15 +110,6 @@ func (x *runData) FilterText() string {
 	return strings.Join(parts, " · ")
 }
 
-// width returns the part of a count in all queued deliveries, in thousandths, for the meter.
-func (x *runData) width(n int64) string {
-	return decimal(1000 * float64(n) / float64(max(x.Queued, 1)))
-}
-
-// DeliveredWidth and FailedWidth are widths in the meter.
-func (x *runData) DeliveredWidth() string { return x.width(x.Delivered) }
-func (x *runData) FailedWidth() string    { return x.width(x.Failed) }
-
 // runStates are the states of a run.
 var runStates = []string{"queueing", "queued", "interrupted", "cancelled"}
 
@@ -156,7 +121,7 @@ func listReplays(v *visit) error {
 	}
 	for _, x := range p.Rows {
 		x.endpointName = v.endpointName
-		x.nameActor(v)
+		x.CreatedBy = v.nameOfAny(x.CreatedBy)
 	}
 	return v.page("replays", p)
 }
@@ -310,7 +275,7 @@ type replayPageData struct {
 func readRun(v *visit) (*runData, error) {
 	x := &runData{}
 	err := v.get(replayAPI, nil, x)
-	x.nameActor(v)
+	x.CreatedBy = v.nameOfAny(x.CreatedBy)
 	return x, err
 }
 

@@ -349,7 +349,7 @@ func toWebError(err error) error {
 // webError translates the error of a handler. If the thing in the path does not exist, it says so in the words of its
 // kind. It asks again: what the API has not found may be another thing, such as one that a form names.
 func (v *visit) webError(err error) error {
-	if !isMissing(err) {
+	if statusOf(err) != http.StatusNotFound {
 		return toWebError(err)
 	}
 	if v.vars["destination"] != "" {
@@ -359,15 +359,13 @@ func (v *visit) webError(err error) error {
 		}
 	}
 	for i := range kinds {
-		if k := &kinds[i]; v.vars[k.variable] != "" && isMissing(v.get(k.api+"/{"+k.variable+"}", nil, nil)) {
+		k := &kinds[i]
+		if v.vars[k.variable] == "" {
+			continue
+		}
+		if again := v.get(k.api+"/{"+k.variable+"}", nil, nil); statusOf(again) == http.StatusNotFound {
 			return web.Missing("%s", k.missing)
 		}
 	}
 	return toWebError(err)
-}
-
-// isMissing reports whether the API has not found a thing.
-func isMissing(err error) bool {
-	e, ok := errors.AsType[*apiError](err)
-	return ok && e.Status == http.StatusNotFound
 }

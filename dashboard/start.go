@@ -62,8 +62,8 @@ func showStart(v *visit) error {
 	if err == nil && p.HasEndpoints {
 		err = v.get("/v1/overview", nil, &o)
 	}
-	if e, ok := errors.AsType[*apiError](err); ok && e.isUnavailable() {
-		p.Unavailable = e.Message
+	if x, ok := errors.AsType[*apiError](err); ok && isUnavailable(err) {
+		p.Unavailable = x.Message
 	} else if err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func addOverview(v *visit, p *startPage, o *overviewData) {
 func addNeeds(v *visit, p *startPage, o *overviewData, asked []*config.Act) {
 	for _, a := range asked {
 		p.Needs = append(p.Needs, need{Class: "held", Icon: "held", Subject: a.KeyName, Text: "asks for a change.",
-			Detail: a.Summary, Until: a.ExpiresAt().UTC().Format(web.TimeFormat), Path: "/app/confirm/" + a.ID,
+			Detail: a.Summary, Until: a.ExpiresAt().UTC().Format(web.TimeFormat), Path: pageOf(a.ID),
 			Button: "Decide"})
 	}
 	for _, r := range o.Needs.Recoveries.Data {

@@ -24,7 +24,11 @@ func (d *Dashboard) functions() template.FuncMap {
 		"number":   func(n any) string { return number(count(n)) },
 		"plural":   func(n any, one, many string) string { return plural(int(count(n)), one, many) },
 		"count":    count,
-		"seconds":  func(n int) string { return durationText(float64(n)) },
+		"seconds":  func(n any) string { return durationText(float64(count(n))) },
+		"next":     func(n int) int { return n + 1 },
+		"width":    meterWidth,
+		"capital":  capital,
+		"sentence": sentence,
 		"json":     jsonText,
 		"plain":    plain,
 		"page":     pageOfAny,
@@ -213,6 +217,11 @@ func count(n any) int64 {
 		}
 	}
 	return 0
+}
+
+// meterWidth is the width of a part in a meter of 1000 units.
+func meterWidth(part, whole int64) string {
+	return decimal(1000 * float64(part) / float64(max(whole, 1)))
 }
 
 // number returns a whole number with commas between thousands.

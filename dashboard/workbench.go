@@ -91,17 +91,6 @@ func syntaxProblem(text string) string {
 	return fmt.Sprintf("the text is no JSON: line %d: %s", 1+strings.Count(before, "\n"), at.Error())
 }
 
-// NextVersion is the version that saving makes.
-func (p *workbenchPage) NextVersion() int { return p.TransformationVersion + 1 }
-
-// OperationCount is how many operations the endpoint has now.
-func (p *workbenchPage) OperationCount() int {
-	if p.Transformation == nil {
-		return 0
-	}
-	return len(p.Transformation.Ops)
-}
-
 // exampleText is what the provider of an endpoint sends, as the text of a sample.
 func exampleText(provider string) string {
 	scheme := verify.ByName(provider)
@@ -380,26 +369,6 @@ type transformationVersionData struct {
 // Text is the operations of a version, one a line; empty without any.
 func (x *transformationVersionData) Text() string { return operationLines(x.Transformation) }
 
-// Who names the person or key that made a version.
-func (x *transformationVersionData) Who() string {
-	by := &x.CreatedBy
-	switch {
-	case by.Name != nil && *by.Name != "":
-		return *by.Name
-	case by.ID != nil:
-		return *by.ID
-	}
-	return by.Type
-}
-
-// OperationsText says how many operations a version has.
-func (x *transformationVersionData) OperationsText() string {
-	if x.Operations == 0 {
-		return "none: bodies are delivered as they are stored"
-	}
-	return plural(x.Operations, "operation", "operations")
-}
-
 // previewData is a preview as the API returns it.
 type previewData struct {
 	OK         bool          `json:"ok"`
@@ -436,9 +405,6 @@ type failureData struct {
 	Pointer string `json:"pointer"`
 	Message string `json:"message"`
 }
-
-// Number counts operations from 1, as the page does.
-func (s *stepData) Number() int { return s.Index + 1 }
 
 // Text says how much an operation changed.
 func (s *stepData) Text() string {
