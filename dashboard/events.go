@@ -1,9 +1,7 @@
 package dashboard
 
 import (
-	"errors"
 	"maps"
-	"net/http"
 	"net/url"
 	"regexp"
 	"slices"
@@ -65,12 +63,6 @@ func (e *eventRow) Marks() marks {
 	}
 	return newMarks(all)
 }
-
-// Path is the page of the event.
-func (e *eventRow) Path() string { return eventsPath + "/" + url.PathEscape(e.ID) }
-
-// ShortID is the end of the id, which differs between events of the same time.
-func (e *eventRow) ShortID() string { return "…" + e.ID[max(0, len(e.ID)-8):] }
 
 // Clock is the time of receipt within its day, and Millis its milliseconds.
 func (e *eventRow) Clock() string  { return e.ReceivedAt.UTC().Format("15:04:05") }
@@ -159,8 +151,6 @@ func filterChoices(name string) (choices []option) {
 // searchPrefixes are the filters whose names have the path in a body or the name of a header: body[order.id]=42.
 var searchPrefixes = []string{"body", "header"}
 
-const eventsPerPage = "50"
-
 // listEvents shows the events that match the filters in the query, newest first.
 func listEvents(v *visit) error {
 	asked := v.r.URL.Query()
@@ -195,13 +185,9 @@ func findByID(v *visit, q string) bool {
 // eventsQuery returns the query of the API, and the values of the form's fields. The form has the path and the value of
 // a search in separate fields: body_path and body_value, header_path and header_value.
 func eventsQuery(asked url.Values) (query, shown url.Values) {
-	query, shown = url.Values{"limit": {eventsPerPage}}, url.Values{}
-	for _, name := range filters() {
-		if text := strings.TrimSpace(asked.Get(name)); text != "" {
-			query.Set(name, text)
-			shown.Set(name, text)
-		}
-	}
+	query = url.Values{"limit": {"50"}}
+	shown = filtersOf(asked, filters())
+	maps.Copy(query, shown)
 	for _, prefix := range searchPrefixes {
 		path, value := strings.TrimSpace(asked.Get(prefix+"_path")), asked.Get(prefix+"_value")
 		if path != "" {
@@ -229,18 +215,16 @@ func searchIn(query url.Values) bool {
 // readEvents reads the events and the endpoints into p. A filter that the API refuses is an error at its field.
 func readEvents(v *visit, query url.Values, p *eventsPage) error {
 	var list struct {
-		Data       []*eventRow
-		NextCursor string `json:"next_cursor"`
-		Partial    bool
-		Scanned    int64
-		Warnings   []warningData
+		apiList[*eventRow]
+		Partial  bool
+		Scanned  int64
+		Warnings []warningData
 	}
 	err := v.get("/v1/events", query, &list)
-	e, isAPI := errors.AsType[*apiError](err)
-	switch {
-	case isAPI && e.isUnavailable():
-		p.Unavailable, v.status = sentence(e.Message), e.Status
-	case isAPI && e.Status == http.StatusBadRequest:
+	switch e, refused := badRequest(err); {
+	case isUnavailable(err):
+		p.Unavailable, v.status = messageOf(err), statusOf(err)
+	case refused:
 		for _, prefix := range searchPrefixes {
 			if strings.HasPrefix(e.Param, prefix+"[") {
 				e.Param = prefix + "_path"
@@ -252,11 +236,9 @@ func readEvents(v *visit, query url.Values, p *eventsPage) error {
 	}
 	p.Events, p.Partial, p.Scanned, p.Warnings = list.Data, list.Partial, list.Scanned, list.Warnings
 	if list.NextCursor != "" {
-		next := maps.Clone(query)
-		next.Set("cursor", list.NextCursor)
-		p.Next = listPath(next)
+		p.Next = listPath(query, "cursor", list.NextCursor)
 	}
-	p.endpointChoices = v.endpointChoices(p.Form.Value("endpoint_id"))
+	p.endpointChoices = newEndpointChoices(v, p.Form.Value("endpoint_id"))
 	for _, e := range p.Events {
 		e.EndpointName = v.endpointName(e.EndpointID)
 	}
@@ -306,11 +288,5 @@ func listPath(query url.Values, more ...string) string {
 			page[name] = values
 		}
 	}
-	for i := 0; i < len(more); i += 2 {
-		page.Set(more[i], more[i+1])
-	}
-	if len(page) == 0 {
-		return eventsPath
-	}
-	return eventsPath + "?" + page.Encode()
+	return withQuery(eventsPath, page, more...)
 }

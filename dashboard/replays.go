@@ -3,16 +3,13 @@ package dashboard
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/eventrelay/relay/pkg/event"
-	"github.com/eventrelay/relay/pkg/web"
 )
 
 // Paths of the pages of replays.
@@ -21,6 +18,7 @@ const (
 	newReplayPath = replaysPath + "/new"
 	dryRunPath    = replaysPath + "/dry-run"
 	replayPath    = replaysPath + "/{run}"
+	replayAPI     = "/v1/replays/{run}"
 )
 
 // replayRoutes are the pages and actions of replays.
@@ -28,10 +26,10 @@ func replayRoutes() []route {
 	return []route{
 		{"GET", replaysPath, reader, listReplays},
 		{"GET", newReplayPath, writer, newReplayForm},
-		{"POST", dryRunPath, writer, dryRun},
-		{"POST", replaysPath, writer, startReplay},
-		{"GET", replayPath, reader, showReplay},
-		{"POST", replayPath + "/cancel", writer, cancelReplay},
+		{"POST", dryRunPath, writer, submit(dryRun)},
+		{"POST", replaysPath, writer, submit(startReplay)},
+		{"GET", replayPath, reader, show(readRun, showReplay)},
+		{"POST", replayPath + "/cancel", writer, change(readRun, cancelReplay)},
 	}
 }
 
@@ -51,17 +49,6 @@ type runData struct {
 	CreatedBy *string         `json:"created_by"`
 
 	endpointName func(id string) string // nil: endpoints are shown by their id
-}
-
-// Path is the page of the run.
-func (x *runData) Path() string { return replaysPath + "/" + url.PathEscape(x.ID) }
-
-// nameActor replaces the id of the person who started the run by the email address.
-func (x *runData) nameActor(v *visit) {
-	if x.CreatedBy != nil {
-		name := v.nameOf(*x.CreatedBy)
-		x.CreatedBy = &name
-	}
 }
 
 // Open is how many queued deliveries have not ended.
@@ -89,24 +76,6 @@ func (x *runData) Status() status {
 		s.Word = "sending"
 	}
 	return s
-}
-
-// Text says what became of the run.
-func (x *runData) Text() string {
-	open := plural(int(x.Open()), "delivery is", "deliveries are") + " open."
-	switch {
-	case x.State == "queueing":
-		return "Its deliveries are being queued."
-	case x.State == "cancelled" && x.Open() > 0:
-		return "It was cancelled. " + open + " What waits is skipped when it is due, at the latest within an hour."
-	case x.State == "cancelled":
-		return "It was cancelled. What had not been sent was skipped (run_stopped)."
-	case x.State == "interrupted":
-		return "It stopped half-way: events after the queued ones were not replayed. " + open
-	case x.Open() > 0:
-		return open
-	}
-	return "Every delivery has ended."
 }
 
 // textsOf returns the values of a filter, which is one value or a list.
@@ -141,34 +110,18 @@ func (x *runData) FilterText() string {
 	return strings.Join(parts, " · ")
 }
 
-// width returns the part of a count in all queued deliveries, in thousandths, for the meter.
-func (x *runData) width(n int64) string {
-	return decimal(1000 * float64(n) / float64(max(x.Queued, 1)))
-}
-
-// DeliveredWidth and FailedWidth are widths in the meter.
-func (x *runData) DeliveredWidth() string { return x.width(x.Delivered) }
-func (x *runData) FailedWidth() string    { return x.width(x.Failed) }
-
-// replaysPage is the data of the list of runs.
-type replaysPage struct {
-	*jobList
-	Runs []*runData
-}
-
 // runStates are the states of a run.
 var runStates = []string{"queueing", "queued", "interrupted", "cancelled"}
 
 // listReplays shows the runs of the last 30 days, newest first.
 func listReplays(v *visit) error {
-	p := &replaysPage{}
-	var err error
-	if p.jobList, err = listJobs(v, "replays", runStates, &p.Runs); err != nil {
+	p, err := listJobs[*runData](v, "replays", runStates)
+	if err != nil {
 		return err
 	}
-	for _, x := range p.Runs {
+	for _, x := range p.Rows {
 		x.endpointName = v.endpointName
-		x.nameActor(v)
+		x.CreatedBy = v.nameOfAny(x.CreatedBy)
 	}
 	return v.page("replays", p)
 }
@@ -237,7 +190,7 @@ func newReplayForm(v *visit) error {
 }
 
 func showReplayForm(v *visit, f *form, plan *replayPlan) error {
-	p := &replayForm{Form: f, Plan: plan, endpointChoices: v.endpointChoices(f.Value("endpoint_id"))}
+	p := &replayForm{Form: f, Plan: plan, endpointChoices: newEndpointChoices(v, f.Value("endpoint_id"))}
 	for _, s := range []string{"failed", "delivered", "pending", "retrying", "skipped", "rejected"} {
 		p.Statuses = append(p.Statuses, option{Value: s, Text: s})
 	}
@@ -246,28 +199,15 @@ func showReplayForm(v *visit, f *form, plan *replayPlan) error {
 
 // selectionOf returns the body of POST /v1/replays for a form: only what was entered.
 func selectionOf(f *form) map[string]any {
-	body := map[string]any{}
-	for _, name := range replayFields() {
-		text := strings.TrimSpace(f.Value(name))
-		if text == "" {
-			continue
-		}
-		body[name] = text
-		if name == "rate_per_second" {
-			if n, err := strconv.Atoi(text); err == nil { // otherwise the API says what is wrong with it
-				body[name] = n
-			}
-		}
+	body := f.entered(replayFields()...)
+	if rate := f.Value("rate_per_second"); strings.TrimSpace(rate) != "" {
+		body["rate_per_second"] = asNumber(rate)
 	}
 	return body
 }
 
 // dryRun says what a replay would do. It sends nothing.
-func dryRun(v *visit) error {
-	f, err := v.form()
-	if err != nil {
-		return err
-	}
+func dryRun(v *visit, f *form) error {
 	f.ReadOnly = true
 	body := selectionOf(f)
 	body["dry_run"] = true
@@ -285,7 +225,7 @@ func dryRun(v *visit) error {
 			plan.Fields = append(plan.Fields, option{Value: text, Text: name})
 		}
 	}
-	if rate, ok := body["rate_per_second"].(int); ok && rate > 0 {
+	if rate, err := strconv.Atoi(strings.TrimSpace(f.Value("rate_per_second"))); err == nil && rate > 0 {
 		plan.Time = inWords(time.Duration(found.Queued) * time.Second / time.Duration(rate))
 	}
 	f.Nonce = newNonce() // the form that starts the run is another one
@@ -303,33 +243,26 @@ func inWords(d time.Duration) string {
 
 // replayProblem shows the form again with what was wrong with it.
 func replayProblem(v *visit, f *form, err error) error {
-	x, ok := errors.AsType[*apiError](err)
-	if !ok || x.Status != http.StatusBadRequest && x.Status < http.StatusInternalServerError {
+	if !v.refused(f, err) {
 		return err
 	}
-	v.status = f.setError(x)
 	return showReplayForm(v, f, nil)
 }
 
 // startReplay queues the deliveries of a selection and opens the page of the run.
-func startReplay(v *visit) error {
-	f, err := v.form()
-	if err != nil {
-		return err
-	}
+func startReplay(v *visit, f *form) error {
 	f.Refused = "Not sent"
 	var started struct {
 		RunID  *string `json:"run_id"`
 		Queued int64   `json:"queued"`
 	}
-	if err := v.send("POST", "/v1/replays", selectionOf(f), f.Nonce, &started); err != nil {
+	if err := v.do("POST /v1/replays", f, selectionOf(f), &started); err != nil {
 		return replayProblem(v, f, err)
 	}
 	if started.RunID == nil {
 		return v.redirect(replaysPath, "")
 	}
-	return v.redirect(replaysPath+"/"+url.PathEscape(*started.RunID),
-		plural(int(started.Queued), "delivery", "deliveries")+" queued")
+	return v.redirect(pageOf(*started.RunID), plural(int(started.Queued), "delivery", "deliveries")+" queued")
 }
 
 // replayPageData is the data of the page of one run.
@@ -341,42 +274,26 @@ type replayPageData struct {
 // readRun reads the run in the path.
 func readRun(v *visit) (*runData, error) {
 	x := &runData{}
-	err := v.get("/v1/replays/"+v.vars["run"], nil, x)
-	if e, ok := errors.AsType[*apiError](err); ok && e.Status == http.StatusNotFound {
-		return nil, web.Missing("There is no such replay, or it is older than 30 days.")
-	}
-	x.nameActor(v)
+	err := v.get(replayAPI, nil, x)
+	x.CreatedBy = v.nameOfAny(x.CreatedBy)
 	return x, err
 }
 
 // showReplay shows how far a run is.
-func showReplay(v *visit) error {
-	x, err := readRun(v)
-	if err != nil {
-		return err
-	}
+func showReplay(v *visit, x *runData) error {
 	x.endpointName = v.endpointName
 	p := &replayPageData{runData: x}
 	if x.GoesOn() {
-		p.Polled, v.selfReloading = x.Path(), true
+		p.Polled, v.selfReloading = pageOf(x.ID), true
 	}
 	return v.page("replay", p)
 }
 
 // cancelReplay cancels the run in the path.
-func cancelReplay(v *visit) error {
-	f, err := v.form()
-	if err != nil {
+func cancelReplay(v *visit, f *form, x *runData) error {
+	if err := v.do("POST "+replayAPI, f, members{"action": "cancel"}, nil); err != nil {
 		return err
 	}
-	x, err := readRun(v)
-	if err != nil {
-		return err
-	}
-	err = v.send("POST", "/v1/replays/"+v.vars["run"], map[string]any{"action": "cancel"}, f.Nonce, nil)
-	if err != nil {
-		return err
-	}
-	return v.redirect(x.Path(), fmt.Sprintf("Cancelled. What was not sent of %s is skipped.",
+	return v.redirect(pageOf(x.ID), fmt.Sprintf("Cancelled. What was not sent of %s is skipped.",
 		plural(int(x.Queued), "delivery", "deliveries")))
 }
