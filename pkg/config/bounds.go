@@ -75,7 +75,6 @@ func keepsEnded(before, after []EndedSession, now time.Time) bool {
 	})
 }
 
-// sameJSON reports whether two values have the same JSON.
 func sameJSON(a, b any) bool {
 	x, errX := json.Marshal(a)
 	y, errY := json.Marshal(b)
@@ -142,7 +141,6 @@ func (c *core) BoundsUsage() []BoundUsage {
 	}
 }
 
-// registerMetrics registers the metrics of the bounds.
 func (c *core) registerMetrics(reg prometheus.Registerer) {
 	if reg == nil {
 		return

@@ -11,8 +11,8 @@ import (
 	"github.com/eventrelay/relay/pkg/conflog"
 )
 
-// Every kind is created once, read, listed by page, changed, by many at the same time too, and deleted, in the same way,
-// and up to its bound.
+// Every kind is created once, read, listed by page, changed, by many at the same time too, and deleted, in the same
+// way, and up to its bound.
 func TestEntities(t *testing.T) {
 	testLife(t, func(n *testNode, name string) *Drain { return drain(n.keyring, name, name) },
 		func(d *Drain) { d.Name += "x" })

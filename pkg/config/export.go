@@ -74,10 +74,10 @@ func (h *ExportHeader) verifyMAC(keys *Keyring) error {
 	}
 	name, _, _ := strings.Cut(h.footer.MACKey, ":")
 	if !slices.Contains(keys.ids, h.footer.MACKey) {
-		return missingMasterKey(keys.ids, h.footer.MACKey)
+		return missingMasterKey(keys, h.footer.MACKey)
 	}
 	got, err := hex.DecodeString(h.footer.MAC)
-	if err != nil || !hmac.Equal(got, mac(keys.macs[name], []byte(h.footer.SHA256))) {
+	if err != nil || !hmac.Equal(got, mac(keys.keys[name].mac, []byte(h.footer.SHA256))) {
 		return fmt.Errorf("%w: its MAC does not match: it was changed by somebody without the master key %s",
 			ErrInvalidExport, name)
 	}
@@ -149,7 +149,7 @@ func WriteExport(to io.Writer, head ExportHeader, keys *Keyring, entities iter.S
 		return fmt.Errorf("write the export: %w", err)
 	}
 	foot := exportFooter{SHA256: hex.EncodeToString(sum.Sum(nil)), MACKey: keys.ids[0]}
-	foot.MAC = hex.EncodeToString(mac(keys.macs[keys.first], []byte(foot.SHA256)))
+	foot.MAC = hex.EncodeToString(mac(keys.keys[keys.first].mac, []byte(foot.SHA256)))
 	last, err := json.Marshal(foot)
 	if err != nil {
 		return fmt.Errorf("encode the end of the export: %w", err)
@@ -160,18 +160,15 @@ func WriteExport(to io.Writer, head ExportHeader, keys *Keyring, entities iter.S
 	return nil
 }
 
-// sealingKeys returns the ids of the master keys that seal exported secrets; for a key that this node does not have, its
-// name and a colon.
+// sealingKeys returns the ids of the master keys that seal exported secrets; for a key that this node does not have,
+// its name and a colon.
 func (c documents) sealingKeys(v *conflog.View) ([]string, error) {
 	ids := []string{}
 	err := c.eachSecret(v, func(e *conflog.Entity, s Sealed) {
 		if !has(e.Kind, exported) {
 			return
 		}
-		id := s.keyName() + ":"
-		if i := slices.IndexFunc(c.keyring.IDs(), func(known string) bool { return strings.HasPrefix(known, id) }); i >= 0 {
-			id = c.keyring.IDs()[i]
-		}
+		id := cmp.Or(c.keyring.keys[s.keyName()].id, s.keyName()+":")
 		if !slices.Contains(ids, id) {
 			ids = append(ids, id)
 		}
@@ -180,7 +177,6 @@ func (c documents) sealingKeys(v *conflog.View) ([]string, error) {
 	return ids, err
 }
 
-// mac returns the HMAC-SHA256 of value.
 func mac(key, value []byte) []byte {
 	h := hmac.New(sha256.New, key)
 	h.Write(value)

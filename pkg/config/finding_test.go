@@ -380,7 +380,7 @@ func TestKeyWorks(t *testing.T) {
 		"any":       {Key{}, true},
 	} {
 		c.key.Hash = make([]byte, conflog.HashLen)
-		if got := (reports{n.core}).KeyWorks(&c.key); got != c.want {
+		if got := (callers{n.core}).KeyWorks(&c.key); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

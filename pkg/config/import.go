@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -146,7 +147,6 @@ func (c documents) Resume(ctx context.Context, from io.Reader, options ImportOpt
 	return resumed, c.Barrier(ctx, c.CurrentPosition())
 }
 
-// read reads and validates the whole document.
 func (im *importing) read(from io.Reader) (err error) {
 	im.head, err = ReadExport(from, im.readEntity)
 	if err == nil && (im.account == nil || im.account.ID != im.head.Account) {
@@ -223,7 +223,6 @@ func (im *importing) fitPartitions(e *Endpoint) {
 	e.FormerPartitions, e.Move = slices.DeleteFunc(former, func(p int32) bool { return p == e.Partition }), nil
 }
 
-// warn adds a warning, up to maxWarnings.
 func (im *importing) warn(format string, args ...any) {
 	switch {
 	case len(im.progress.Warnings) < maxWarnings-1:
@@ -235,42 +234,33 @@ func (im *importing) warn(format string, args ...any) {
 
 // checkMasterKey returns an error when a living node lacks a master key of the document.
 func (im *importing) checkMasterKey(key string) error {
-	name := key[:strings.IndexByte(key+":", ':')+1]
-	if name == key { // the exporting node did not have the key
-		for _, id := range im.keyring.IDs() {
-			if strings.HasPrefix(id, name) {
-				key = id
-			}
-		}
+	name, fingerprint, _ := strings.Cut(key, ":")
+	if fingerprint == "" { // the exporting node did not have the key
+		key = cmp.Or(im.keyring.keys[name].id, key)
 	}
 	if !slices.Contains(im.keyring.IDs(), key) {
-		return missingMasterKey(im.keyring.IDs(), key)
+		return missingMasterKey(im.keyring, key)
 	}
 	return im.checkPeerKeys(key)
 }
 
 // missingMasterKey returns an error that says how to provide the master key id, a name and a fingerprint or a name
 // alone, which the document needs and this node lacks.
-func missingMasterKey(here []string, id string) error {
+func missingMasterKey(here *Keyring, id string) error {
 	name, fingerprint, _ := strings.Cut(id, ":")
 	if fingerprint != "" {
 		fingerprint = ", fingerprint " + fingerprint
 	}
-	for _, h := range here {
-		if strings.HasPrefix(h, name+":") {
-			return fmt.Errorf("%w: the document needs another master key named %.100s than this node has%.100s; start "+
-				"with a new "+
-				"data directory that contains the old master.keys, or with the old RELAY_MASTER_KEYS, then import",
-				ErrMissingMasterKey, name,
-				fingerprint)
-		}
+	if here.has(name) {
+		return fmt.Errorf("%w: the document needs another master key named %.100s than this node has%.100s; start with a "+
+			"new data directory that contains the old master.keys, or with the old RELAY_MASTER_KEYS, then import",
+			ErrMissingMasterKey, name, fingerprint)
 	}
 	return fmt.Errorf("%w: the document needs the master key %.100s%.100s; copy it to RELAY_MASTER_KEYS from the "+
 		"master.keys or RELAY_MASTER_KEYS of the exporting installation, restart, then import", ErrMissingMasterKey, name,
 		fingerprint)
 }
 
-// find returns an entity in the document; nil: the document lacks it.
 func (im *importing) find(e *conflog.Entity) *importedEntity {
 	if i, there := im.index[entityKey{e.Kind, e.ID}]; there {
 		return &im.entities[i]
