@@ -385,25 +385,3 @@ func TestKeyWorks(t *testing.T) {
 		}
 	}
 }
-
-// An import refuses findings that no node would write.
-func TestImportedFindingsAreValidated(t *testing.T) {
-	valid := newFinding()
-	valid.Version = 1
-	if err := valid.validate(); err != nil {
-		t.Fatal(err)
-	}
-	for name, change := range map[string]func(*Finding){
-		"id": func(f *Finding) { f.ID = "fnd_1" }, "severity": func(f *Finding) { f.Severity = 9 },
-		"kind": func(f *Finding) { f.Kind = "x" }, "status": func(f *Finding) { f.Status = "x" },
-		"resolution": func(f *Finding) { f.Status = finding.Resolved },
-		"reason":     func(f *Finding) { f.Status = finding.Ignored },
-		"version":    func(f *Finding) { f.Version = 0 }, "note": func(f *Finding) { f.Note = strings.Repeat("x", 501) },
-	} {
-		f := valid
-		change(&f)
-		if f.validate() == nil {
-			t.Errorf("%s: accepted", name)
-		}
-	}
-}
