@@ -108,19 +108,15 @@ func (c documents) Export(ctx context.Context, to io.Writer) error {
 	}
 	return WriteExport(to, head, c.keyring, func(yield func(string, json.RawMessage) bool) {
 		for _, e := range all {
-			if !yield(c.KindName(e.Kind), c.exportedLine(e)) {
+			line := c.Value(e)
+			if e.Kind == kindUser {
+				line = c.edited(e, func(v value) { v.(*User).Link = nil })
+			}
+			if !yield(c.KindName(e.Kind), line) {
 				return
 			}
 		}
 	})
-}
-
-// exportedLine returns the JSON of an entity in an export: without the one-time link of a user.
-func (c documents) exportedLine(e *conflog.Entity) json.RawMessage {
-	if e.Kind == kindUser {
-		return c.edited(e, func(v value) { v.(*User).Link = nil })
-	}
-	return c.Value(e)
 }
 
 // WriteExport writes a document that [ReadExport] reads. entities must yield exactly header.Entities pairs of kind and

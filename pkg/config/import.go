@@ -38,8 +38,8 @@ type importing struct {
 	documents
 	head     ExportHeader
 	account  *Account
-	entities []importedEntity // in the order of their creation
-	index    map[entityKey]int
+	entities []*importedEntity // in the order of their creation
+	index    map[entityKey]*importedEntity
 	progress ImportProgress
 	options  ImportOptions
 	report   func(ImportProgress)
@@ -80,10 +80,7 @@ type importedEntity struct {
 func (c documents) Import(
 	ctx context.Context, from io.Reader, options ImportOptions, report func(ImportProgress),
 ) (ImportProgress, error) {
-	if err := c.Sync(ctx); err != nil {
-		return ImportProgress{}, err
-	}
-	im, err := c.readImport(from, options, report)
+	im, err := c.readImport(ctx, from, options, report)
 	if err != nil {
 		return im.progress, err
 	}
@@ -105,24 +102,29 @@ func (c documents) Import(
 }
 
 // readImport reads and validates a document, and its MAC.
-func (c documents) readImport(from io.Reader, options ImportOptions, report func(ImportProgress)) (*importing, error) {
-	im := &importing{documents: c, index: make(map[entityKey]int), options: options, report: report}
-	if err := im.read(from); err != nil {
+func (c documents) readImport(
+	ctx context.Context, from io.Reader, options ImportOptions, report func(ImportProgress)) (im *importing, err error) {
+	im = &importing{documents: c, index: make(map[entityKey]*importedEntity), options: options, report: report}
+	if err := c.Sync(ctx); err != nil {
 		return im, err
 	}
-	if err := im.head.verifyMAC(c.keyring); err != nil && !(options.Unsigned && errors.Is(err, ErrUnsignedExport)) {
-		return im, err
+	im.head, err = ReadExport(from, im.readEntity)
+	if err == nil && (im.account == nil || im.account.ID != im.head.Account) {
+		err = fmt.Errorf("%w: the account that its header names is missing", ErrInvalidExport)
 	}
-	return im, nil
+	if err == nil {
+		err = im.head.verifyMAC(c.keyring)
+	}
+	if options.Unsigned && errors.Is(err, ErrUnsignedExport) {
+		err = nil
+	}
+	return im, err
 }
 
 // Resume ends what ImportOptions.Paused began: it resumes the endpoints that are paused here and were not paused in the
 // document, and changes nothing else. It returns their number. A second call continues an interrupted one.
 func (c documents) Resume(ctx context.Context, from io.Reader, options ImportOptions) (resumed int, err error) {
-	if err := c.Sync(ctx); err != nil {
-		return 0, err
-	}
-	im, err := c.readImport(from, options, func(ImportProgress) {})
+	im, err := c.readImport(ctx, from, options, func(ImportProgress) {})
 	if err != nil {
 		return 0, err
 	}
@@ -147,14 +149,6 @@ func (c documents) Resume(ctx context.Context, from io.Reader, options ImportOpt
 	return resumed, c.Barrier(ctx, c.CurrentPosition())
 }
 
-func (im *importing) read(from io.Reader) (err error) {
-	im.head, err = ReadExport(from, im.readEntity)
-	if err == nil && (im.account == nil || im.account.ID != im.head.Account) {
-		err = fmt.Errorf("%w: the account that its header names is missing", ErrInvalidExport)
-	}
-	return err
-}
-
 // readEntity validates an entity of the document and adds it to the index.
 func (im *importing) readEntity(name string, raw json.RawMessage) error {
 	k, ok := im.KindByName(name)
@@ -165,7 +159,7 @@ func (im *importing) readEntity(name string, raw json.RawMessage) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalidExport, err)
 	}
-	x := importedEntity{entityKey: entityKey{k, idOf(v)}}
+	x := &importedEntity{entityKey: entityKey{k, idOf(v)}}
 	if err := validate(v, im.options.CheckURL); err != nil {
 		return fmt.Errorf("%w: %s %.100s: %w", ErrInvalidExport, name, x.id, err)
 	}
@@ -193,17 +187,16 @@ func (im *importing) readEntity(name string, raw json.RawMessage) error {
 	if raw, err = encodeValue(v); err != nil { // as validated: without unknown members
 		return err
 	}
-	_, twice := im.index[x.entityKey]
 	switch {
 	case len(raw) > conflog.MaxEntityBytes:
 		return fmt.Errorf("%w: %s %.100s: %w", ErrInvalidExport, name, x.id, ErrEntityTooLarge)
 	case x.id == "":
 		return fmt.Errorf("%w: a %s has no id", ErrInvalidExport, name)
-	case twice:
+	case im.index[x.entityKey] != nil:
 		return fmt.Errorf("%w: it has %s %s twice", ErrInvalidExport, name, x.id)
 	}
 	x.packed = im.Pack(raw)
-	im.index[x.entityKey] = len(im.entities)
+	im.index[x.entityKey] = x
 	im.entities = append(im.entities, x)
 	return nil
 }
@@ -261,11 +254,9 @@ func missingMasterKey(here *Keyring, id string) error {
 		fingerprint)
 }
 
+// find returns an entity in the document; nil: the document lacks it.
 func (im *importing) find(e *conflog.Entity) *importedEntity {
-	if i, there := im.index[entityKey{e.Kind, e.ID}]; there {
-		return &im.entities[i]
-	}
-	return nil
+	return im.index[entityKey{e.Kind, e.ID}]
 }
 
 // unlisted returns the entities that the document lacks or has with another value, except those that a node creates by
