@@ -23,10 +23,7 @@ func testFixture(t *testing.T, name string, life time.Duration) *Fixture {
 			{Pointer: "/email", Reason: fixture.Email, Type: "string"}},
 		Required: []fixture.Required{{Pointer: "/ok", Equals: json.RawMessage("true")}},
 	}
-	packed, err := content.Pack()
-	if err != nil {
-		t.Fatal(err)
-	}
+	packed := must(content.Pack())(t)
 	now := time.Now().UTC()
 	return &Fixture{
 		Meta: Meta{ID: id.Fixture + name, CreatedAt: now}, Name: name, Event: id.Lowest(now).Text(id.Event), Endpoint: "ep_1",
@@ -44,13 +41,9 @@ func TestExpiredFixturesAreRemoved(t *testing.T) {
 	})
 	ctx := WithOrigin(t.Context(), Origin{Actor: "key_1"})
 	for name, life := range map[string]time.Duration{"short": time.Hour, "long": 90 * time.Hour} {
-		if _, err := n.CreateFixture(ctx, testFixture(t, name, life)); err != nil {
-			t.Fatal(err)
-		}
+		must(n.CreateFixture(ctx, testFixture(t, name, life)))(t)
 	}
-	if _, err := n.CreateFixture(ctx, testFixture(t, "last", time.Hour)); err != nil {
-		t.Fatal(err)
-	}
+	must(n.CreateFixture(ctx, testFixture(t, "last", time.Hour)))(t)
 	later.Store(int64(2 * time.Hour))
 	if f, presence := n.Fixture("fix_short"); f != nil || presence != Deleted {
 		t.Errorf("expired, but %v", presence)
@@ -64,9 +57,7 @@ func TestExpiredFixturesAreRemoved(t *testing.T) {
 	}); !errors.Is(err, ErrNotFound) {
 		t.Errorf("an expired fixture was changed: %v", err)
 	}
-	if err := n.sweepOnce(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, n.sweepOnce(t.Context()))
 	if left := n.View().Len(kindFixture); left != 1 {
 		t.Errorf("%d fixtures are left, want 1", left)
 	}

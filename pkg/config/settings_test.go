@@ -29,14 +29,10 @@ func TestDetectionSettings(t *testing.T) {
 	}
 	errs := make(chan error, 1)
 	go func() { errs <- add(one, ownRule("one", "one_")) }()
-	if err := errors.Join(add(two, ownRule("two", "two_")), <-errs); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, errors.Join(add(two, ownRule("two", "two_")), <-errs))
 	revisions := map[int64]bool{}
 	for _, n := range []*testNode{one, two} {
-		if err := n.Sync(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, n.Sync(t.Context()))
 		d := n.Settings().Detection
 		if len(d.Rules) != 2 || d.Version != 2 || d.Rule("custom:one") == nil || d.Rule("one") != nil {
 			t.Errorf("node %s has %+v", n.cfg.Node, d)
@@ -44,9 +40,7 @@ func TestDetectionSettings(t *testing.T) {
 		_, revision := n.CustomRules()
 		revisions[revision] = true
 	}
-	if _, err := one.UpdateDetection(t.Context(), func(d *Detection) error { return nil }); err != nil {
-		t.Fatal(err)
-	}
+	must(one.UpdateDetection(t.Context(), func(d *Detection) error { return nil }))(t)
 	if _, revision := one.CustomRules(); len(revisions) != 1 || !revisions[revision] {
 		t.Errorf("revisions %v, and %d after a change of nothing", revisions, revision)
 	}

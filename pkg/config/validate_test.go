@@ -46,10 +46,7 @@ func many[V any](n int, v V) map[string]V {
 // largestEndpoint returns an endpoint whose members have the largest values that are valid.
 func largestEndpoint(t *testing.T) *Endpoint {
 	t.Helper()
-	keys, err := NewKeyring(GenerateMasterKey("test"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	keys := must(NewKeyring(GenerateMasterKey("test")))(t)
 	e := endpoint(keys)
 	text, source, events, bytes := long(maxDescription), "body:$.type", MaxIngestEvents, MaxIngestBytes
 	name := long(maxNameText)
