@@ -75,8 +75,7 @@ func (r ActRefusal) Text() string {
 // ActState is the state of an act.
 type ActState string
 
-func (a *Act) hashed() hashedSecret { return hashedSecret{hash: &a.Hash} }
-
+func (a *Act) hashed() hashedSecret   { return hashedSecret{hash: &a.Hash} }
 func (a *Act) endsAt(*core) time.Time { return a.CreatedAt.Add(actRetention) }
 
 // isPending: nobody has decided on it.
@@ -277,7 +276,6 @@ func (c jobs) DecideAct(ctx context.Context, id, person string, to ActState) (*A
 	return decided, err
 }
 
-// heldBy returns the act that has a hash, nil if none has.
 func (c jobs) heldBy(hash []byte) *Act {
 	if hash == nil {
 		return nil
@@ -285,7 +283,6 @@ func (c jobs) heldBy(hash []byte) *Act {
 	return byHash[Act](c.core, [conflog.HashLen]byte(hash))
 }
 
-// isRepeatable reports whether an act with the same request as an approved one may be approved now.
 func (c jobs) isRepeatable(approved *Act) bool {
 	return approved.State != ActApproved && c.now().Sub(approved.DecidedAt) >= ActRepeatAfter
 }

@@ -232,7 +232,6 @@ type AlertNotice struct {
 
 // isPending: it has messages to send.
 func (a *Alert) isPending() bool { return len(a.Notices) > 0 }
-
 func (a *Alert) validate() error { return requireRange("notices", len(a.Notices), 0, maxAlertNotices) }
 
 // TargetDue returns when a pending target is tried next.

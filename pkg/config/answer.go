@@ -35,8 +35,7 @@ func (a *Answer) eachSealed(f func(entity, field string, s *Sealed)) { f(a.ID, F
 
 // onlyRestricts: the call has ended, without its answer.
 func (a *Answer) onlyRestricts(next value) bool { return next.(*Answer).Answer == "" }
-
-func (a *Answer) endsAt(*core) time.Time { return a.ExpiresAt }
+func (a *Answer) endsAt(*core) time.Time        { return a.ExpiresAt }
 
 // FieldAnswer is the field under which Answer.Answer is sealed.
 const FieldAnswer = "answer"

@@ -68,9 +68,7 @@ func TestOneCallWinsTheClaim(t *testing.T) {
 	if got, _ := a.Answer("ans_0"); got == nil || got.Status != 201 {
 		t.Fatal("a claim was released although it had become an answer")
 	}
-	if err := a.ReleaseClaim(t.Context(), kept); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, a.ReleaseClaim(t.Context(), kept))
 	if got, p := a.Answer("ans_0"); got != nil || p != Unknown {
 		t.Fatalf("after its release it is %+v", got)
 	}

@@ -75,7 +75,6 @@ func keepsEnded(before, after []EndedSession, now time.Time) bool {
 	})
 }
 
-// sameJSON reports whether two values have the same JSON.
 func sameJSON(a, b any) bool {
 	x, errX := json.Marshal(a)
 	y, errY := json.Marshal(b)
@@ -142,32 +141,26 @@ func (c *core) BoundsUsage() []BoundUsage {
 	}
 }
 
-// registerMetrics registers the metrics of the bounds.
 func (c *core) registerMetrics(reg prometheus.Registerer) {
 	if reg == nil {
 		return
 	}
-	gauge := func(name, help string, read func(*conflog.View) float64) {
-		reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help},
-			func() float64 { return read(c.View()) }))
+	gauge := func(name, help string, read func() float64) {
+		reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, read))
 	}
-	bound := func(n float64) func(*conflog.View) float64 {
-		return func(*conflog.View) float64 { return n }
-	}
-	gauge("relay_control_endpoints", "Number of endpoints.",
-		func(v *conflog.View) float64 { return float64(v.Len(kindEndpoint)) })
+	count := func(k kind) func() float64 { return func() float64 { return float64(c.View().Len(k)) } }
+	bound := func(n float64) func() float64 { return func() float64 { return n } }
+	gauge("relay_control_endpoints", "Number of endpoints.", count(kindEndpoint))
 	gauge("relay_control_endpoints_limit", "Maximum number of endpoints.", bound(MaxEndpoints))
 	gauge("relay_control_idempotency_bytes", "Size of the answers remembered for Idempotency-Keys.",
-		func(v *conflog.View) float64 { return float64(v.Bytes(kindAnswer)) })
+		func() float64 { return float64(c.View().Bytes(kindAnswer)) })
 	gauge("relay_control_idempotency_limit_bytes", "Maximum size of the answers remembered for Idempotency-Keys.",
 		bound(MaxAnswersBytes))
-	gauge("relay_control_recoveries", "Recovery jobs created in the last 30 days.",
-		func(v *conflog.View) float64 { return float64(v.Len(kindRecovery)) })
-	gauge("relay_control_findings", "Number of findings.",
-		func(v *conflog.View) float64 { return float64(v.Len(kindFinding)) })
+	gauge("relay_control_recoveries", "Recovery jobs created in the last 30 days.", count(kindRecovery))
+	gauge("relay_control_findings", "Number of findings.", count(kindFinding))
 	gauge("relay_control_findings_limit", "Maximum number of findings.", bound(MaxFindings))
 	gauge("relay_control_findings_outstanding", "Number of findings that are neither resolved nor ignored.",
-		func(v *conflog.View) float64 { return float64(v.PendingLen(kindFinding)) })
+		func() float64 { return float64(c.View().PendingLen(kindFinding)) })
 	gauge("relay_control_findings_outstanding_limit",
 		"Maximum number of findings that are neither resolved nor ignored.", bound(MaxOutstandingFindings))
 	gauge("relay_control_recoveries_limit", "Maximum number of recovery jobs created in 30 days.", bound(MaxRecoveries))

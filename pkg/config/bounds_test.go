@@ -87,9 +87,7 @@ func TestRecoveryHistoryIsBounded(t *testing.T) {
 			&Recovery{Meta: Meta{ID: name, Account: n.Account().ID}, State: RecoveryReady})
 		return err
 	}
-	if err := job("rec_last"); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, job("rec_last"))
 	if err := job("rec_more"); !errors.Is(err, ErrRecoveryHistoryFull) {
 		t.Errorf("one more than the maximum: %v", err)
 	}
@@ -117,9 +115,7 @@ func TestErasuresAreBounded(t *testing.T) {
 		return err
 	}
 	last, more := ids.NewUnbounded(0), ids.NewUnbounded(0)
-	if err := erase(last); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, erase(last))
 	if err := erase(more); !errors.Is(err, ErrTooManyErasures) || n.Erased(more) {
 		t.Errorf("one more than the maximum: %v", err)
 	}
@@ -135,9 +131,7 @@ func TestKeysExpireByTheBrokersClock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := n.Authenticate(text); err != nil {
-		t.Fatal(err)
-	}
+	must(n.Authenticate(text))(t)
 	clock := reflect.ValueOf(n.Log).Elem().FieldByName("clock").Elem().FieldByName("correction")
 	(*atomic.Int64)(clock.Addr().UnsafePointer()).Store(int64(2 * time.Hour)) // this node's clock is two hours behind
 	if _, err := n.Authenticate(text); !errors.Is(err, ErrInvalidKey) {

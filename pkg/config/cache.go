@@ -21,7 +21,6 @@ type cachedValue struct {
 	value  value
 }
 
-// compressionDict returns JSON with the text that most endpoints share.
 func compressionDict() []byte {
 	text := "text"
 	b, err := json.Marshal([]any{

@@ -25,7 +25,6 @@ func (c endpoints) CheckCreate(e *Endpoint) error {
 	return c.checkPut(v, false)
 }
 
-// checkPut returns the error with which an endpoint would be refused, or nil.
 func (c endpoints) checkPut(e *Endpoint, exempt bool) error {
 	raw, err := encodeValue(e)
 	if err != nil {
@@ -84,7 +83,6 @@ func (c endpoints) DeleteEndpoint(ctx context.Context, endpoint string, rev int6
 	return c.remove(ctx, kindEndpoint, endpoint, rev)
 }
 
-// ensureAccount creates the account if there is none.
 func (c *core) ensureAccount(ctx context.Context) error {
 	if c.Account() != nil {
 		return nil

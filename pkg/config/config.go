@@ -75,7 +75,6 @@ func printable(s string) bool {
 	return true
 }
 
-// bootstrapScopes returns the scopes of the bootstrap keys by the hash of the key.
 func (c Config) bootstrapScopes() map[[conflog.HashLen]byte]Scope {
 	m := make(map[[conflog.HashLen]byte]Scope)
 	if c.BootstrapReadKey != "" {

@@ -44,10 +44,7 @@ func bubbleBroker(t *testing.T) stream.Config {
 
 func keyring(t testing.TB) *Keyring {
 	t.Helper()
-	k, err := NewKeyring("test:" + "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=")
-	if err != nil {
-		t.Fatal(err)
-	}
+	k := must(NewKeyring("test:" + "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="))(t)
 	return k
 }
 
@@ -80,10 +77,7 @@ func start(t testing.TB, conf stream.Config, cfg Config, setup ...func(*options)
 	for _, f := range setup {
 		f(&o)
 	}
-	c, err := build(cfg, o.deps, o.log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must(build(cfg, o.deps, o.log))(t)
 	c.sweepInterval = o.sweeping
 	ctx, cancel := context.WithCancel(context.Background())
 	done, stopped := make(chan error, 1), make(chan struct{})
@@ -137,29 +131,35 @@ func stoppedWith(t *testing.T, n *testNode) error {
 // trim deletes the records of a topic of the configuration before an offset, or all of them.
 func trim(t *testing.T, conf stream.Config, topic string) {
 	t.Helper()
-	reader, err := stream.NewReader(conf, "test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	reader := must(stream.NewReader(conf, "test"))(t)
 	defer reader.Close()
-	ends, err := reader.Ends(t.Context(), topic)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ends := must(reader.Ends(t.Context(), topic))(t)
 	p := stream.Partition{Topic: topic}
-	if err := reader.Trim(t.Context(), p, ends[p]); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, reader.Trim(t.Context(), p, ends[p]))
 }
 
 func unreachable() stream.Config { return stream.Config{Brokers: []string{"127.0.0.1:1"}} }
 
-func mustJSON(t testing.TB, v any) []byte {
+// noError ends the test on an error.
+func noError(t testing.TB, err error) {
 	t.Helper()
-	raw, err := json.Marshal(v)
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// must returns the value of a call, and ends the test on its error: must(call())(t).
+func must[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		noError(t, err)
+		return v
+	}
+}
+
+func mustJSON(t testing.TB, v any) []byte {
+	t.Helper()
+	raw := must(json.Marshal(v))(t)
 	return raw
 }
 
@@ -181,10 +181,7 @@ func endpoint(k *Keyring) *Endpoint {
 
 func (n *testNode) create(t testing.TB) *Endpoint {
 	t.Helper()
-	e, err := n.CreateEndpoint(context.Background(), endpoint(n.keyring))
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must(n.CreateEndpoint(context.Background(), endpoint(n.keyring)))(t)
 	return e
 }
 
@@ -201,9 +198,7 @@ func TestEndpointLife(t *testing.T) {
 	if err := n.DeleteEndpoint(ctx, e.ID, 0); err != nil || n.EndpointByToken("tok_"+e.ID) != nil {
 		t.Fatalf("after deletion: %v", err)
 	}
-	if err := n.stop(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, n.stop())
 	if _, err := n.CreateEndpoint(ctx, endpoint(n.keyring)); !errors.Is(err, ErrUnavailable) {
 		t.Fatalf("write to a stopped node: %v", err)
 	}
@@ -236,9 +231,7 @@ func TestListPages(t *testing.T) {
 	for range 7 {
 		want = append([]string{n.create(t).ID}, want...)
 	}
-	if err := n.DeleteEndpoint(t.Context(), want[3], 0); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, n.DeleteEndpoint(t.Context(), want[3], 0))
 	want = append(want[:3:3], want[4:]...)
 	var got []string
 	before := int64(0)
@@ -296,9 +289,7 @@ func TestKeys(t *testing.T) {
 	if _, _, err := n.CreateKey(ctx, second); err == nil {
 		t.Error("a longer name is accepted")
 	}
-	if err := n.RevokeKey(ctx, k.ID); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, n.RevokeKey(ctx, k.ID))
 	revoked := n.Keys(n.Account().ID)[1].RevokedAt
 	if _, err := n.Authenticate(text); !errors.Is(err, ErrInvalidKey) {
 		t.Fatalf("revoked key: %v", err)
@@ -340,9 +331,7 @@ func TestBootstrapKeys(t *testing.T) {
 		t.Fatalf("swapped: %+v, %v", k, err)
 	}
 	// A key that is revoked by id stays revoked.
-	if err := b.RevokeKey(ctx, k.ID); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, b.RevokeKey(ctx, k.ID))
 	if _, err := a.Authenticate(write); !errors.Is(err, ErrInvalidKey) {
 		t.Fatalf("revoked: %v", err)
 	}

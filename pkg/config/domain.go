@@ -158,7 +158,6 @@ func hashOfHostname(hostname string) []byte {
 	return hash[:]
 }
 
-// newDomainToken returns a token of 190 random bits.
 func newDomainToken() string {
 	return domainTokenPrefix + encodeBase62(randomBytes(32), domainTokenLength)
 }
@@ -175,7 +174,6 @@ func (c reports) RecordDomainCheck(ctx context.Context, id string, check DomainC
 	})
 }
 
-// record changes what a check changes.
 func (d *Domain) record(check DomainCheck) {
 	was := d.Status(check.At)
 	d.Checked = check

@@ -24,9 +24,7 @@ func TestDomains(t *testing.T) {
 		}
 		tokens[d.Token] = true
 	}
-	if err := n.DeleteDomain(t.Context(), "dom_4"); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, n.DeleteDomain(t.Context(), "dom_4"))
 	if _, err := n.CreateDomain(t.Context(), newDomain("again", "s0.example.com", time.Time{})); !errors.Is(
 		err, ErrConflict) {
 		t.Errorf("a hostname twice: %v", err)
@@ -41,9 +39,7 @@ func TestDomains(t *testing.T) {
 func TestDomainStatus(t *testing.T) {
 	start := time.Now().UTC().Truncate(time.Second)
 	n := node(t, broker(t), Config{Node: "a"})
-	if _, err := n.CreateDomain(t.Context(), newDomain("1", "www.example.com", start)); err != nil {
-		t.Fatal(err)
-	}
+	must(n.CreateDomain(t.Context(), newDomain("1", "www.example.com", start)))(t)
 	check := func(after time.Duration, method, wrong, want string) *Domain {
 		t.Helper()
 		at := start.Add(after)
@@ -114,9 +110,7 @@ func TestSilenceIsNoMiss(t *testing.T) {
 func TestDomainChecksAreInOrder(t *testing.T) {
 	start := time.Now().UTC().Truncate(time.Second)
 	n := node(t, broker(t), Config{Node: "a"})
-	if _, err := n.CreateDomain(t.Context(), newDomain("1", "www.example.com", start)); err != nil {
-		t.Fatal(err)
-	}
+	must(n.CreateDomain(t.Context(), newDomain("1", "www.example.com", start)))(t)
 	var d *Domain
 	for _, check := range []DomainCheck{{At: start.Add(time.Minute), Method: DomainByDNS},
 		{At: start, Method: DomainByHTTP, Error: DomainMismatch}} {

@@ -17,9 +17,7 @@ func TestDrainByToken(t *testing.T) {
 	ctx := t.Context()
 	n := node(t, broker(t), Config{Node: "a"})
 	for _, name := range []string{"one", "two"} {
-		if _, err := n.CreateDrain(ctx, drain(n.keyring, name, "token-"+name)); err != nil {
-			t.Fatal(err)
-		}
+		must(n.CreateDrain(ctx, drain(n.keyring, name, "token-"+name)))(t)
 	}
 	f := func(id, token string, want Presence) {
 		t.Helper()
@@ -40,9 +38,7 @@ func TestDrainByToken(t *testing.T) {
 	}
 	f("drn_one", "token-one", Unknown)
 	f("drn_one", "rotated", Present)
-	if err := n.DeleteDrain(ctx, "drn_one"); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, n.DeleteDrain(ctx, "drn_one"))
 	f("drn_one", "rotated", Deleted)
 }
 
@@ -54,10 +50,7 @@ func TestDrainSecrets(t *testing.T) {
 	d := drain(n.keyring, "one", "token-one")
 	d.Sealed.SigningSecret = n.keyring.SealString(d.ID, FieldSigningSecret, "signs")
 	d.Sealed.VerifyCode = n.keyring.SealString(d.ID, FieldVerifyCode, "proves")
-	d, err := n.CreateDrain(ctx, d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d = must(n.CreateDrain(ctx, d))(t)
 	if s, err := n.DrainSecrets(d); err != nil || s != (DrainSecrets{"signs", "proves"}) {
 		t.Errorf("%+v, %v", s, err)
 	}

@@ -134,8 +134,7 @@ func swapCase(c rune) rune {
 }
 
 // NewDSNKey returns a random key for a DSN: 128 bits.
-func NewDSNKey() string { return encodeBase62(randomBytes(fpSaltBytes), base62Length) }
-
+func NewDSNKey() string      { return encodeBase62(randomBytes(fpSaltBytes), base62Length) }
 func (d *DSN) version() *int { return &d.Version }
 
 // restricts: any change may forbid reports.
@@ -199,7 +198,6 @@ func ParseOrigin(text string) (string, error) {
 	return scheme + "://" + host, nil
 }
 
-// isHostAndPort reports whether a text has only characters of a host and a port.
 func isHostAndPort(text string) bool {
 	return text != "" && !strings.ContainsFunc(text, func(c rune) bool {
 		return c > '~' || !strings.ContainsRune(base62+"-._:[]", c)

@@ -16,10 +16,7 @@ func dsn(k *Keyring, name, key string) *DSN {
 func TestDSNs(t *testing.T) {
 	ctx := t.Context()
 	n := node(t, broker(t), Config{Node: "a"})
-	d, err := n.CreateDSN(ctx, dsn(n.keyring, "one", NewDSNKey()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must(n.CreateDSN(ctx, dsn(n.keyring, "one", NewDSNKey())))(t)
 	text, err := n.PublicKey(ctx, d)
 	if err != nil || len(text) != 46 || n.DSNByKey("dsn_one", text) == nil {
 		t.Fatalf("%q, %v", text, err)

@@ -215,8 +215,7 @@ func (k *Key) common() commonFields {
 }
 
 func (k *Key) hashed() hashedSecret { return hashedSecret{hash: &k.Hash} }
-
-func (k *Key) madeAtStart() bool { return k.Bootstrap }
+func (k *Key) madeAtStart() bool    { return k.Bootstrap }
 
 // onlyRestricts: the key was revoked.
 func (k *Key) onlyRestricts(next value) bool {

@@ -99,7 +99,6 @@ func Get[T any, P entity[T]](from Access, id string) (P, Presence) {
 	return v.(P), Present
 }
 
-// hasEnded reports whether a value has expired.
 func (c *core) hasEnded(v value) bool { return !c.now().Before(v.endsAt(c)) }
 
 // unlimited is a limit for List.
@@ -212,7 +211,6 @@ func (c *core) insert(ctx context.Context, v value) (conflog.WriteResult, error)
 	return c.CreateBeforeReady(ctx, v.kind(), idOf(v), raw)
 }
 
-// encodeValue returns the JSON of a value.
 func encodeValue(v value) ([]byte, error) {
 	raw, err := json.Marshal(v)
 	if err != nil {

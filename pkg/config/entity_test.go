@@ -11,8 +11,8 @@ import (
 	"github.com/eventrelay/relay/pkg/conflog"
 )
 
-// Every kind is created once, read, listed by page, changed, by many at the same time too, and deleted, in the same way,
-// and up to its bound.
+// Every kind is created once, read, listed by page, changed, by many at the same time too, and deleted, in the same
+// way, and up to its bound.
 func TestEntities(t *testing.T) {
 	testLife(t, func(n *testNode, name string) *Drain { return drain(n.keyring, name, name) },
 		func(d *Drain) { d.Name += "x" })
@@ -36,10 +36,7 @@ func testLife[T any, P entity[T]](t *testing.T, create func(n *testNode, name st
 		account, versions := n.Account().ID, func(v P, want int) bool { return v.version() == nil || *v.version() == want }
 		var ids []string
 		for _, name := range []string{"a", "b", "c"} {
-			v, err := Create(ctx, n, create(n, name))
-			if err != nil {
-				t.Fatal(err)
-			}
+			v := must(Create(ctx, n, create(n, name)))(t)
 			f := v.common()
 			if *f.account != account || f.createdAt.IsZero() || !f.updated.Equal(*f.createdAt) || *f.rev == 0 ||
 				*f.seq != *f.rev || !versions(v, 1) {
@@ -67,10 +64,7 @@ func testLife[T any, P entity[T]](t *testing.T, create func(n *testNode, name st
 			})
 		}
 		all.Wait()
-		want, err := copyOf(created)
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := must(copyOf(created))(t)
 		for range 20 {
 			change(want)
 		}
@@ -109,9 +103,7 @@ func testLife[T any, P entity[T]](t *testing.T, create func(n *testNode, name st
 		f(account, 0, func(v P) bool { return idOf(v) != ids[1] }, false, ids[2], ids[0])
 		f("acc_other", 0, nil, false)
 
-		if err := Delete[T, P](ctx, n, ids[0]); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, Delete[T, P](ctx, n, ids[0]))
 		f(account, 0, nil, false, ids[2], ids[1])
 		if v, presence := Get[T, P](n, ids[0]); v != nil || presence != Deleted {
 			t.Errorf("deleted, but %v", presence)
@@ -144,9 +136,7 @@ func TestSourcesAreRestrictedInAFullConfiguration(t *testing.T) {
 func testRestriction[T any, P entity[T]](t *testing.T, n *testNode, v P, grow, restrict func(P)) {
 	t.Helper()
 	n.inject(kindAlertSettings, "bytes", 0)
-	if _, err := Create(t.Context(), n, v); err != nil {
-		t.Fatal(err)
-	}
+	must(Create(t.Context(), n, v))(t)
 	n.inject(kindAlertSettings, "bytes", conflog.MaxStateBytes)
 	if _, err := Update(t.Context(), n, idOf(v), func(v P) error { grow(v); return nil }); !errors.Is(err, ErrStateFull) {
 		t.Errorf("%s grows: %v", idOf(v), err)

@@ -65,7 +65,9 @@ func (c endpoints) Erased(event id.ID) bool { return !c.ErasedAt(event).IsZero()
 
 // UnfinishedErasures returns the erasures whose payload may still be in the store, newest first.
 func (c endpoints) UnfinishedErasures() []*Erasure {
-	return valuesOf(c.core, c.View().NewestFirst(kindErasure, 0), func(e *Erasure) bool { return e.StoreErasedAt.IsZero() })
+	return valuesOf(c.core, c.View().NewestFirst(kindErasure, 0), func(e *Erasure) bool {
+		return e.StoreErasedAt.IsZero()
+	})
 }
 
 // FinishErasure records that the payload is gone from the store.

@@ -23,14 +23,8 @@ func TestErasure(t *testing.T) {
 	})
 	b := node(t, conf, Config{Node: "b"})
 	ids := id.NewGenerator(nil)
-	d, err := ids.New(0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	other, err := ids.New(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must(ids.New(0))(t)
+	other := must(ids.New(0))(t)
 	ctx := WithOrigin(t.Context(), Origin{Actor: "key_1"})
 	at, err := a.ErasePayload(ctx, d)
 	if err != nil || at.IsZero() {
@@ -61,9 +55,7 @@ func TestErasure(t *testing.T) {
 	if n := left(); n != 1 {
 		t.Fatalf("%d unfinished", n)
 	}
-	if err := a.FinishErasure(t.Context(), d.Text(id.Event)); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, a.FinishErasure(t.Context(), d.Text(id.Event)))
 	if n := left(); n != 0 || !a.Erased(d) {
 		t.Errorf("%d unfinished after it is finished", n)
 	}
@@ -79,9 +71,7 @@ func TestErasure(t *testing.T) {
 		t.Errorf("ends at %v where the retention is not known", end)
 	}
 	later.Store(int64(8*24*time.Hour + time.Second))
-	if err := a.sweepOnce(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, a.sweepOnce(t.Context()))
 	if a.Erased(d) {
 		t.Error("the erasure is never removed")
 	}

@@ -74,10 +74,10 @@ func (h *ExportHeader) verifyMAC(keys *Keyring) error {
 	}
 	name, _, _ := strings.Cut(h.footer.MACKey, ":")
 	if !slices.Contains(keys.ids, h.footer.MACKey) {
-		return missingMasterKey(keys.ids, h.footer.MACKey)
+		return missingMasterKey(keys, h.footer.MACKey)
 	}
 	got, err := hex.DecodeString(h.footer.MAC)
-	if err != nil || !hmac.Equal(got, mac(keys.macs[name], []byte(h.footer.SHA256))) {
+	if err != nil || !hmac.Equal(got, mac(keys.keys[name].mac, []byte(h.footer.SHA256))) {
 		return fmt.Errorf("%w: its MAC does not match: it was changed by somebody without the master key %s",
 			ErrInvalidExport, name)
 	}
@@ -108,19 +108,15 @@ func (c documents) Export(ctx context.Context, to io.Writer) error {
 	}
 	return WriteExport(to, head, c.keyring, func(yield func(string, json.RawMessage) bool) {
 		for _, e := range all {
-			if !yield(c.KindName(e.Kind), c.exportedLine(e)) {
+			line := c.Value(e)
+			if e.Kind == kindUser {
+				line = c.edited(e, func(v value) { v.(*User).Link = nil })
+			}
+			if !yield(c.KindName(e.Kind), line) {
 				return
 			}
 		}
 	})
-}
-
-// exportedLine returns the JSON of an entity in an export: without the one-time link of a user.
-func (c documents) exportedLine(e *conflog.Entity) json.RawMessage {
-	if e.Kind == kindUser {
-		return c.edited(e, func(v value) { v.(*User).Link = nil })
-	}
-	return c.Value(e)
 }
 
 // WriteExport writes a document that [ReadExport] reads. entities must yield exactly header.Entities pairs of kind and
@@ -149,7 +145,7 @@ func WriteExport(to io.Writer, head ExportHeader, keys *Keyring, entities iter.S
 		return fmt.Errorf("write the export: %w", err)
 	}
 	foot := exportFooter{SHA256: hex.EncodeToString(sum.Sum(nil)), MACKey: keys.ids[0]}
-	foot.MAC = hex.EncodeToString(mac(keys.macs[keys.first], []byte(foot.SHA256)))
+	foot.MAC = hex.EncodeToString(mac(keys.keys[keys.first].mac, []byte(foot.SHA256)))
 	last, err := json.Marshal(foot)
 	if err != nil {
 		return fmt.Errorf("encode the end of the export: %w", err)
@@ -160,18 +156,15 @@ func WriteExport(to io.Writer, head ExportHeader, keys *Keyring, entities iter.S
 	return nil
 }
 
-// sealingKeys returns the ids of the master keys that seal exported secrets; for a key that this node does not have, its
-// name and a colon.
+// sealingKeys returns the ids of the master keys that seal exported secrets; for a key that this node does not have,
+// its name and a colon.
 func (c documents) sealingKeys(v *conflog.View) ([]string, error) {
 	ids := []string{}
 	err := c.eachSecret(v, func(e *conflog.Entity, s Sealed) {
 		if !has(e.Kind, exported) {
 			return
 		}
-		id := s.keyName() + ":"
-		if i := slices.IndexFunc(c.keyring.IDs(), func(known string) bool { return strings.HasPrefix(known, id) }); i >= 0 {
-			id = c.keyring.IDs()[i]
-		}
+		id := cmp.Or(c.keyring.keys[s.keyName()].id, s.keyName()+":")
 		if !slices.Contains(ids, id) {
 			ids = append(ids, id)
 		}
@@ -180,7 +173,6 @@ func (c documents) sealingKeys(v *conflog.View) ([]string, error) {
 	return ids, err
 }
 
-// mac returns the HMAC-SHA256 of value.
 func mac(key, value []byte) []byte {
 	h := hmac.New(sha256.New, key)
 	h.Write(value)

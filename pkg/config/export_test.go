@@ -62,9 +62,7 @@ func oneOfEach(t *testing.T, n *testNode) {
 			v.ID, v.Kind, v.Rule = id.Random(finding.Prefix), finding.Secret, "r"
 			v.Severity, v.Status, v.Version = finding.High, finding.Open, 1
 		}
-		if _, err := n.core.insert(t.Context(), v); err != nil {
-			t.Fatal(err)
-		}
+		must(n.core.insert(t.Context(), v))(t)
 	}
 }
 
@@ -83,9 +81,7 @@ func exportedEntities(n *testNode) (all []string) {
 func exportOf(t *testing.T, n *testNode) []byte {
 	t.Helper()
 	var doc bytes.Buffer
-	if err := n.Export(t.Context(), &doc); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, n.Export(t.Context(), &doc))
 	return doc.Bytes()
 }
 
@@ -111,9 +107,7 @@ func TestImportRestoresTheExport(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := a.RevokeKey(t.Context(), g.ID); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, a.RevokeKey(t.Context(), g.ID))
 		if _, err := a.UpdateEndpoint(t.Context(), endpoints[1].ID, func(e *Endpoint) error {
 			e.Name = "</script>\u2028é"
 			return nil
@@ -258,9 +252,7 @@ func TestImportReplaces(t *testing.T) {
 	}
 	// After an interrupted import, part of the document exists; a second import writes the rest.
 	b := node(t, broker(t), Config{Node: "b"})
-	if _, err := importInto(t, b, before, false); err != nil {
-		t.Fatal(err)
-	}
+	must(importInto(t, b, before, false))(t)
 	if im, err := importInto(t, b, doc, false); err != nil || im.Removed != 0 || im.Changed == 0 {
 		t.Fatalf("%+v, %v", im, err)
 	}
@@ -403,10 +395,7 @@ func TestImportOntoFewerPartitions(t *testing.T) {
 	}
 	doc := exportOf(t, a)
 	b := node(t, broker(t), Config{Node: "b", Partitions: 2})
-	im, err := importInto(t, b, doc, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	im := must(importInto(t, b, doc, false))(t)
 	moved := 0
 	page, _ := a.Endpoints(a.Account().ID, 0, 10)
 	for _, was := range page {
@@ -430,9 +419,7 @@ func TestImportOfMany(t *testing.T) {
 	a := node(t, broker(t), Config{Node: "a"})
 	ids := manyEndpoints(t, a, 2*importBatch+1)
 	var doc bytes.Buffer
-	if err := a.Export(t.Context(), &doc); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, a.Export(t.Context(), &doc))
 	b := node(t, broker(t), Config{Node: "b"}, func(o *options) { o.log.Limits.Outbox = 3 * importBatch })
 	b.SetOwner(true)
 	var reports []int
@@ -514,9 +501,7 @@ func TestImportValidatesTheDocument(t *testing.T) {
 	}
 	// Members that the service never leaves empty are set.
 	empty := withChecksum(t, withChecksum(t, old, `"metadata":{}`, `"metadata":null`), `"headers":{}`, `"headers":null`)
-	if err := load(empty, unsigned); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, load(empty, unsigned))
 	page, _ := b.Endpoints(b.Account().ID, 0, 1)
 	if len(page) != 1 || page[0].Metadata == nil || page[0].Destinations[0].Headers == nil {
 		t.Errorf("%+v", page)
@@ -526,10 +511,7 @@ func TestImportValidatesTheDocument(t *testing.T) {
 // auditText returns the entries of the topic audit as text.
 func auditText(t *testing.T, conf stream.Config) (words []string) {
 	t.Helper()
-	reader, err := stream.NewReader(conf, "test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	reader := must(stream.NewReader(conf, "test"))(t)
 	defer reader.Close()
 	ends, err := reader.Ends(t.Context(), stream.AuditLog)
 	if err != nil {

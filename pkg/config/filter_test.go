@@ -17,9 +17,7 @@ func TestFilter(t *testing.T) {
 	f := func(filter, typ, body string, want bool) {
 		t.Helper()
 		var parsed *Filter
-		if err := json.Unmarshal([]byte(filter), &parsed); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, json.Unmarshal([]byte(filter), &parsed))
 		if got := parsed.Matches(typ, []byte(body)); got != want {
 			t.Errorf("%s on %q %s: %v", filter, typ, body, got)
 		}

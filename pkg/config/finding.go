@@ -68,8 +68,7 @@ const (
 
 // isPending: somebody still has to act on it.
 func (f *Finding) isPending() bool { return f.Status.Outstanding() }
-
-func (f *Finding) version() *int { return &f.Version }
+func (f *Finding) version() *int   { return &f.Version }
 
 func (f *Finding) attributes() uint64 {
 	a := uint64(max(slices.Index(finding.Statuses, f.Status), 0))<<attrStatus | uint64(f.Severity&7)<<attrSeverity
@@ -100,7 +99,6 @@ type FindingFilter struct {
 	Limit        int    // 0 = all
 }
 
-// matches reports whether a finding with these attributes is selected, as far as they say.
 func (f *FindingFilter) matches(attributes uint64) bool {
 	status := finding.Statuses[attributes>>attrStatus&3]
 	severity := finding.Severity(attributes >> attrSeverity & 7)
@@ -164,7 +162,6 @@ func (c reports) ForgetFinding(ctx context.Context, f *Finding) error {
 	return c.ForgetIfUnchanged(ctx, kindFinding, f.ID, f.Rev)
 }
 
-// validate validates a finding of an import.
 func (f *Finding) validate() error {
 	_, idErr := id.Parse(finding.Prefix, f.ID)
 	var severity error

@@ -157,7 +157,6 @@ func (u *FindingUpdate) Check(f *Finding, now time.Time) error {
 	return u.apply(&changed, now)
 }
 
-// apply changes a finding.
 func (u *FindingUpdate) apply(f *Finding, now time.Time) error {
 	if u.Note != nil {
 		if utf8.RuneCountInString(*u.Note) > MaxFindingNote {
@@ -213,7 +212,6 @@ func limitIgnoring(f *Finding, now time.Time) error {
 	return nil
 }
 
-// setStatus changes the status of a finding.
 func setStatus(f *Finding, to finding.Status, now time.Time) error {
 	if !f.Status.MayBecome(to) {
 		return &FindingStatusError{f.Status, to}

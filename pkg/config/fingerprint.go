@@ -34,14 +34,6 @@ func (c reports) KeyByFingerprint(fingerprint string) *Key {
 	return k
 }
 
-// KeyWorks reports whether an API key would be accepted now.
-func (c reports) KeyWorks(k *Key) bool {
-	if !k.RevokedAt.IsZero() || !k.ExpiresAt.IsZero() && !c.Now().Before(k.ExpiresAt) {
-		return false
-	}
-	return isSet(c.core, k)
-}
-
 func isClosed(ch <-chan struct{}) bool {
 	select {
 	case <-ch:

@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -37,8 +38,8 @@ type importing struct {
 	documents
 	head     ExportHeader
 	account  *Account
-	entities []importedEntity // in the order of their creation
-	index    map[entityKey]int
+	entities []*importedEntity // in the order of their creation
+	index    map[entityKey]*importedEntity
 	progress ImportProgress
 	options  ImportOptions
 	report   func(ImportProgress)
@@ -79,10 +80,7 @@ type importedEntity struct {
 func (c documents) Import(
 	ctx context.Context, from io.Reader, options ImportOptions, report func(ImportProgress),
 ) (ImportProgress, error) {
-	if err := c.Sync(ctx); err != nil {
-		return ImportProgress{}, err
-	}
-	im, err := c.readImport(from, options, report)
+	im, err := c.readImport(ctx, from, options, report)
 	if err != nil {
 		return im.progress, err
 	}
@@ -104,24 +102,29 @@ func (c documents) Import(
 }
 
 // readImport reads and validates a document, and its MAC.
-func (c documents) readImport(from io.Reader, options ImportOptions, report func(ImportProgress)) (*importing, error) {
-	im := &importing{documents: c, index: make(map[entityKey]int), options: options, report: report}
-	if err := im.read(from); err != nil {
+func (c documents) readImport(
+	ctx context.Context, from io.Reader, options ImportOptions, report func(ImportProgress)) (im *importing, err error) {
+	im = &importing{documents: c, index: make(map[entityKey]*importedEntity), options: options, report: report}
+	if err := c.Sync(ctx); err != nil {
 		return im, err
 	}
-	if err := im.head.verifyMAC(c.keyring); err != nil && !(options.Unsigned && errors.Is(err, ErrUnsignedExport)) {
-		return im, err
+	im.head, err = ReadExport(from, im.readEntity)
+	if err == nil && (im.account == nil || im.account.ID != im.head.Account) {
+		err = fmt.Errorf("%w: the account that its header names is missing", ErrInvalidExport)
 	}
-	return im, nil
+	if err == nil {
+		err = im.head.verifyMAC(c.keyring)
+	}
+	if options.Unsigned && errors.Is(err, ErrUnsignedExport) {
+		err = nil
+	}
+	return im, err
 }
 
 // Resume ends what ImportOptions.Paused began: it resumes the endpoints that are paused here and were not paused in the
 // document, and changes nothing else. It returns their number. A second call continues an interrupted one.
 func (c documents) Resume(ctx context.Context, from io.Reader, options ImportOptions) (resumed int, err error) {
-	if err := c.Sync(ctx); err != nil {
-		return 0, err
-	}
-	im, err := c.readImport(from, options, func(ImportProgress) {})
+	im, err := c.readImport(ctx, from, options, func(ImportProgress) {})
 	if err != nil {
 		return 0, err
 	}
@@ -146,15 +149,6 @@ func (c documents) Resume(ctx context.Context, from io.Reader, options ImportOpt
 	return resumed, c.Barrier(ctx, c.CurrentPosition())
 }
 
-// read reads and validates the whole document.
-func (im *importing) read(from io.Reader) (err error) {
-	im.head, err = ReadExport(from, im.readEntity)
-	if err == nil && (im.account == nil || im.account.ID != im.head.Account) {
-		err = fmt.Errorf("%w: the account that its header names is missing", ErrInvalidExport)
-	}
-	return err
-}
-
 // readEntity validates an entity of the document and adds it to the index.
 func (im *importing) readEntity(name string, raw json.RawMessage) error {
 	k, ok := im.KindByName(name)
@@ -165,7 +159,7 @@ func (im *importing) readEntity(name string, raw json.RawMessage) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalidExport, err)
 	}
-	x := importedEntity{entityKey: entityKey{k, idOf(v)}}
+	x := &importedEntity{entityKey: entityKey{k, idOf(v)}}
 	if err := validate(v, im.options.CheckURL); err != nil {
 		return fmt.Errorf("%w: %s %.100s: %w", ErrInvalidExport, name, x.id, err)
 	}
@@ -193,17 +187,16 @@ func (im *importing) readEntity(name string, raw json.RawMessage) error {
 	if raw, err = encodeValue(v); err != nil { // as validated: without unknown members
 		return err
 	}
-	_, twice := im.index[x.entityKey]
 	switch {
 	case len(raw) > conflog.MaxEntityBytes:
 		return fmt.Errorf("%w: %s %.100s: %w", ErrInvalidExport, name, x.id, ErrEntityTooLarge)
 	case x.id == "":
 		return fmt.Errorf("%w: a %s has no id", ErrInvalidExport, name)
-	case twice:
+	case im.index[x.entityKey] != nil:
 		return fmt.Errorf("%w: it has %s %s twice", ErrInvalidExport, name, x.id)
 	}
 	x.packed = im.Pack(raw)
-	im.index[x.entityKey] = len(im.entities)
+	im.index[x.entityKey] = x
 	im.entities = append(im.entities, x)
 	return nil
 }
@@ -223,7 +216,6 @@ func (im *importing) fitPartitions(e *Endpoint) {
 	e.FormerPartitions, e.Move = slices.DeleteFunc(former, func(p int32) bool { return p == e.Partition }), nil
 }
 
-// warn adds a warning, up to maxWarnings.
 func (im *importing) warn(format string, args ...any) {
 	switch {
 	case len(im.progress.Warnings) < maxWarnings-1:
@@ -235,35 +227,27 @@ func (im *importing) warn(format string, args ...any) {
 
 // checkMasterKey returns an error when a living node lacks a master key of the document.
 func (im *importing) checkMasterKey(key string) error {
-	name := key[:strings.IndexByte(key+":", ':')+1]
-	if name == key { // the exporting node did not have the key
-		for _, id := range im.keyring.IDs() {
-			if strings.HasPrefix(id, name) {
-				key = id
-			}
-		}
+	name, fingerprint, _ := strings.Cut(key, ":")
+	if fingerprint == "" { // the exporting node did not have the key
+		key = cmp.Or(im.keyring.keys[name].id, key)
 	}
 	if !slices.Contains(im.keyring.IDs(), key) {
-		return missingMasterKey(im.keyring.IDs(), key)
+		return missingMasterKey(im.keyring, key)
 	}
 	return im.checkPeerKeys(key)
 }
 
 // missingMasterKey returns an error that says how to provide the master key id, a name and a fingerprint or a name
 // alone, which the document needs and this node lacks.
-func missingMasterKey(here []string, id string) error {
+func missingMasterKey(here *Keyring, id string) error {
 	name, fingerprint, _ := strings.Cut(id, ":")
 	if fingerprint != "" {
 		fingerprint = ", fingerprint " + fingerprint
 	}
-	for _, h := range here {
-		if strings.HasPrefix(h, name+":") {
-			return fmt.Errorf("%w: the document needs another master key named %.100s than this node has%.100s; start "+
-				"with a new "+
-				"data directory that contains the old master.keys, or with the old RELAY_MASTER_KEYS, then import",
-				ErrMissingMasterKey, name,
-				fingerprint)
-		}
+	if here.has(name) {
+		return fmt.Errorf("%w: the document needs another master key named %.100s than this node has%.100s; start with a "+
+			"new data directory that contains the old master.keys, or with the old RELAY_MASTER_KEYS, then import",
+			ErrMissingMasterKey, name, fingerprint)
 	}
 	return fmt.Errorf("%w: the document needs the master key %.100s%.100s; copy it to RELAY_MASTER_KEYS from the "+
 		"master.keys or RELAY_MASTER_KEYS of the exporting installation, restart, then import", ErrMissingMasterKey, name,
@@ -272,10 +256,7 @@ func missingMasterKey(here []string, id string) error {
 
 // find returns an entity in the document; nil: the document lacks it.
 func (im *importing) find(e *conflog.Entity) *importedEntity {
-	if i, there := im.index[entityKey{e.Kind, e.ID}]; there {
-		return &im.entities[i]
-	}
-	return nil
+	return im.index[entityKey{e.Kind, e.ID}]
 }
 
 // unlisted returns the entities that the document lacks or has with another value, except those that a node creates by

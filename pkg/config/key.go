@@ -9,7 +9,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/eventrelay/relay/pkg/apikey"
-	"github.com/eventrelay/relay/pkg/conflog"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -92,12 +91,7 @@ func (c callers) Authenticate(text string) (*Key, error) {
 	if _, ok := c.Lease(); !ok {
 		return nil, ErrLease
 	}
-	hash := hashOf(text)
-	e := c.View().FindByHash(kindKey, hash)
-	if e == nil {
-		return nil, ErrInvalidKey
-	}
-	k, err := c.valid(e)
+	k, err := c.valid(byHash[Key](c.core, hashOf(text)))
 	if err != nil {
 		return nil, err
 	}
@@ -105,10 +99,9 @@ func (c callers) Authenticate(text string) (*Key, error) {
 	return k, nil
 }
 
-// valid returns the key of an entity with the scope that it has now, or the key and ErrInvalidKey; see Authenticate.
-func (c callers) valid(e *conflog.Entity) (*Key, error) {
-	k := c.key(e)
-	if !k.RevokedAt.IsZero() || k.isExpired(c.Now()) || !isSet(c.core, k) {
+// valid returns a key with the scope that it has now, or the key and ErrInvalidKey; see Authenticate.
+func (c callers) valid(k *Key) (*Key, error) {
+	if k == nil || !c.KeyWorks(k) {
 		return k, ErrInvalidKey
 	}
 	scope := c.bootstrapScopes[[32]byte(k.Hash)]
@@ -128,17 +121,17 @@ func (c callers) checkKey(id string) (*Key, error) {
 	if _, ok := c.Lease(); !ok { // before loading the view; see Authenticate
 		return nil, ErrLease
 	}
-	e := c.View().Find(kindKey, id)
-	if e == nil || !e.Living() {
-		return nil, ErrInvalidKey
-	}
-	return c.valid(e)
+	k, _ := Get[Key](c, id)
+	return c.valid(k)
+}
+
+// KeyWorks reports whether an API key would be accepted now.
+func (c callers) KeyWorks(k *Key) bool {
+	return k.RevokedAt.IsZero() && (k.ExpiresAt.IsZero() || !k.isExpired(c.Now())) && c.IsSet(k)
 }
 
 // IsSet is false for a bootstrap key that this node's environment does not name, such as one of an import. It gets 401.
-func (c callers) IsSet(k *Key) bool { return isSet(c.core, k) }
-
-func isSet(c *core, k *Key) bool {
+func (c callers) IsSet(k *Key) bool {
 	if !k.Bootstrap {
 		return true
 	}

@@ -114,7 +114,6 @@ func row[T any, P entity[T]](name string, audited conflog.Audited, t traits, bou
 	return kindInfo{info, func() value { return P(new(T)) }, t}
 }
 
-// registeredKinds returns the kinds that are registered with the log.
 func registeredKinds() (all []conflog.KindInfo) {
 	for k := conflog.FirstCallerKind; k < kinds; k++ {
 		all = append(all, kindTable[k].KindInfo)
@@ -178,28 +177,27 @@ func (*plain) isPending() bool                         { return false }
 func (*plain) attributes() uint64                      { return 0 }
 func (*plain) madeAtStart() bool                       { return false }
 func (*plain) validate() error                         { return nil }
-
-func (*LogSecret) kind() kind     { return kindLog }
-func (*Account) kind() kind       { return kindAccount }
-func (*Endpoint) kind() kind      { return kindEndpoint }
-func (*Key) kind() kind           { return kindKey }
-func (*Run) kind() kind           { return kindRun }
-func (*Answer) kind() kind        { return kindAnswer }
-func (*Recovery) kind() kind      { return kindRecovery }
-func (*AlertSettings) kind() kind { return kindAlertSettings }
-func (*Alert) kind() kind         { return kindAlert }
-func (*User) kind() kind          { return kindUser }
-func (*Erasure) kind() kind       { return kindErasure }
-func (*Settings) kind() kind      { return kindSettings }
-func (*ServiceSecret) kind() kind { return kindServiceSecret }
-func (*Finding) kind() kind       { return kindFinding }
-func (*Drain) kind() kind         { return kindDrain }
-func (*DSN) kind() kind           { return kindDSN }
-func (*Domain) kind() kind        { return kindDomain }
-func (*Scan) kind() kind          { return kindScan }
-func (*Tripwire) kind() kind      { return kindTripwire }
-func (*Act) kind() kind           { return kindAct }
-func (*Fixture) kind() kind       { return kindFixture }
+func (*LogSecret) kind() kind                          { return kindLog }
+func (*Account) kind() kind                            { return kindAccount }
+func (*Endpoint) kind() kind                           { return kindEndpoint }
+func (*Key) kind() kind                                { return kindKey }
+func (*Run) kind() kind                                { return kindRun }
+func (*Answer) kind() kind                             { return kindAnswer }
+func (*Recovery) kind() kind                           { return kindRecovery }
+func (*AlertSettings) kind() kind                      { return kindAlertSettings }
+func (*Alert) kind() kind                              { return kindAlert }
+func (*User) kind() kind                               { return kindUser }
+func (*Erasure) kind() kind                            { return kindErasure }
+func (*Settings) kind() kind                           { return kindSettings }
+func (*ServiceSecret) kind() kind                      { return kindServiceSecret }
+func (*Finding) kind() kind                            { return kindFinding }
+func (*Drain) kind() kind                              { return kindDrain }
+func (*DSN) kind() kind                                { return kindDSN }
+func (*Domain) kind() kind                             { return kindDomain }
+func (*Scan) kind() kind                               { return kindScan }
+func (*Tripwire) kind() kind                           { return kindTripwire }
+func (*Act) kind() kind                                { return kindAct }
+func (*Fixture) kind() kind                            { return kindFixture }
 
 // LogSecret is the value of the first record of the configuration log, which pkg/conflog creates. The secret is sealed.
 type LogSecret struct {

@@ -61,9 +61,7 @@ func countUnknown(raw any) (n int) {
 
 func decodedJSON(t *testing.T, raw []byte) (v any) {
 	t.Helper()
-	if err := json.Unmarshal(raw, &v); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, json.Unmarshal(raw, &v))
 	return v
 }
 
@@ -97,9 +95,7 @@ func TestUnknownMembersSurvive(t *testing.T) {
 			objects := 0
 			raw := mustJSON(t, plantUnknown(reflect.ValueOf(v), decodedJSON(t, mustJSON(t, v)), &objects))
 			if k == kindAccount {
-				if err := n.Adopt(t.Context(), k, name, raw); err != nil {
-					t.Fatal(err)
-				}
+				noError(t, n.Adopt(t.Context(), k, name, raw))
 			} else if _, err := n.Create(t.Context(), k, name, raw); err != nil {
 				t.Fatal(err)
 			}
@@ -153,9 +149,7 @@ func TestUnknownMembersSurviveTheAPI(t *testing.T) {
 	raw = strings.Replace(raw, `"name":`, `"of_tomorrow":1,"name":`, 1)
 	old := n.View().FindLiving(kindEndpoint, e.ID)
 	change := conflog.BatchChange{Kind: kindEndpoint, ID: e.ID, Old: old, Value: []byte(raw)}
-	if err := n.WriteBatch(t.Context(), []conflog.BatchChange{change}); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, n.WriteBatch(t.Context(), []conflog.BatchChange{change}))
 	if _, err := n.UpdateEndpoint(t.Context(), e.ID, func(e *Endpoint) error {
 		e.Name, e.Destinations[0].URL = "renamed", "https://example.com/other"
 		return nil
@@ -163,9 +157,7 @@ func TestUnknownMembersSurviveTheAPI(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.rotateToken(t, e.ID, "tok_2", n.now().Add(1e12))
-	if _, err := n.MoveEndpoint(t.Context(), e.ID, 3-e.Partition, n.now().Add(1e12)); err != nil {
-		t.Fatal(err)
-	}
+	must(n.MoveEndpoint(t.Context(), e.ID, 3-e.Partition, n.now().Add(1e12)))(t)
 	after := string(n.Value(n.View().FindLiving(kindEndpoint, e.ID)))
 	if strings.Count(after, `"of_tomorrow":1`) != 2 || !strings.Contains(after, "renamed") {
 		t.Error(fmt.Sprint("unknown members were lost: ", after))

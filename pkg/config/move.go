@@ -57,7 +57,6 @@ func (c endpoints) EndMove(ctx context.Context, moved *Endpoint, rollBack bool) 
 	})
 }
 
-// sameMove reports whether the move of the endpoint is still that of moved.
 func (e *Endpoint) sameMove(moved *Endpoint) bool {
 	return e.Move != nil && moved.Move != nil && e.Move.From == moved.Move.From &&
 		e.Move.Until.Equal(moved.Move.Until)

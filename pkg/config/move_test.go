@@ -19,10 +19,7 @@ func TestMoveEndpoint(t *testing.T) {
 		from := created.Partition
 		to, third := (from+1)%4, (from+2)%4
 		until := time.Now().Add(time.Minute)
-		moved, err := a.MoveEndpoint(ctx, created.ID, to, until)
-		if err != nil {
-			t.Fatal(err)
-		}
+		moved := must(a.MoveEndpoint(ctx, created.ID, to, until))(t)
 		now := time.Now()
 		if moved.Partition != to || !slices.Equal(moved.FormerPartitions, []int32{from}) || !moved.Move.Until.Equal(until) ||
 			!moved.UpdatedAt.Equal(created.UpdatedAt) {
@@ -63,14 +60,9 @@ func TestMoveEndpoint(t *testing.T) {
 			t.Errorf("to its own partition: %v", err)
 		}
 		// The node that moved it has failed: after a while another node may move it.
-		if _, err := a.MoveEndpoint(ctx, created.ID, to, time.Now().Add(time.Minute)); err != nil {
-			t.Fatal(err)
-		}
+		must(a.MoveEndpoint(ctx, created.ID, to, time.Now().Add(time.Minute)))(t)
 		time.Sleep(time.Minute)
-		moved, err = b.MoveEndpoint(ctx, created.ID, third, time.Now().Add(time.Minute))
-		if err != nil {
-			t.Fatal(err)
-		}
+		moved = must(b.MoveEndpoint(ctx, created.ID, third, time.Now().Add(time.Minute)))(t)
 		end, err := b.EndMove(ctx, moved, false)
 		if want := []int32{from, to}; err != nil || end.Partition != third || end.Move != nil ||
 			!slices.Equal(end.FormerPartitions, sorted(want)) {

@@ -113,12 +113,10 @@ func (s hashSlots) do(ctx context.Context, hash func()) error {
 	}
 }
 
-// compute returns the sum of a password with the parameters and the salt of h.
 func (p *passwords) compute(h passwordHash, password string) []byte {
 	return p.sum([]byte(password), h.salt, h.params.passes, h.params.memory, h.params.threads, uint32(h.params.hash))
 }
 
-// hash returns the hash of a password in PHC string format.
 func (p *passwords) hash(password string) string {
 	h := passwordHash{params: defaultArgon, salt: randomBytes(defaultArgon.salt)}
 	h.sum = p.compute(h, password)

@@ -187,14 +187,10 @@ func (j *Recovery) Overlaps(other *Recovery) bool {
 }
 
 // Recovery returns the recovery job with that id; nil unless it is Present.
-func (c jobs) Recovery(id string) (*Recovery, Presence) {
-	return Get[Recovery](c, id)
-}
+func (c jobs) Recovery(id string) (*Recovery, Presence) { return Get[Recovery](c, id) }
 
-// Recoveries returns at most limit recovery jobs of an account, newest first: those for which keep returns true,
-// created before the one with beforeSeq (0 = from the newest), and whether there are more.
-func (c jobs) Recoveries(account string, beforeSeq int64, limit int, keep func(*Recovery) bool) (
-	[]*Recovery, bool) {
+// Recoveries returns a page of the recovery jobs of an account for which keep returns true; see List.
+func (c jobs) Recoveries(account string, beforeSeq int64, limit int, keep func(*Recovery) bool) ([]*Recovery, bool) {
 	return List(c, account, beforeSeq, limit, keep)
 }
 

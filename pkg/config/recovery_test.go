@@ -61,9 +61,7 @@ func TestUnsettledRecoveries(t *testing.T) {
 		{State: RecoveryStopped, Settled: true}, {State: RecoveryStopped}, {State: RecoveryReady},
 	} {
 		j.ID = fmt.Sprint("rec_", i)
-		if _, err := n.AddRecovery(ctx, &j); err != nil {
-			t.Fatal(err)
-		}
+		must(n.AddRecovery(ctx, &j))(t)
 	}
 	ids := func(jobs []*Recovery) (out []string) {
 		for _, j := range jobs {

@@ -161,9 +161,7 @@ func TestReleasedControlLogIsRead(t *testing.T) {
 	})
 	for version, text := range kit.Released(t, releasedControl) {
 		var log frozenLog
-		if err := json.Unmarshal(text, &log); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, json.Unmarshal(text, &log))
 		bubble(t, func(t *testing.T, conf stream.Config) {
 			time.Sleep(time.Minute) // after the release has written it
 			writeLog(t, conf, log)
@@ -210,16 +208,10 @@ func unreadEntities(n *testNode, all []frozenEntity) (problems []string) {
 // readAll returns the records of a topic with one partition.
 func readAll(t *testing.T, conf stream.Config, topic string) (all []*stream.Record) {
 	t.Helper()
-	reader, err := stream.NewReader(conf, "test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	reader := must(stream.NewReader(conf, "test"))(t)
 	defer reader.Close()
 	p := stream.Partition{Topic: topic}
-	ends, err := reader.Ends(t.Context(), topic)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ends := must(reader.Ends(t.Context(), topic))(t)
 	if err := reader.ReadRanges(t.Context(), []stream.Range{{Partition: p, To: ends[p]}},
 		func(_ stream.Partition, records []*stream.Record) error {
 			all = append(all, records...)
@@ -232,10 +224,7 @@ func readAll(t *testing.T, conf stream.Config, topic string) (all []*stream.Reco
 
 func writeLog(t *testing.T, conf stream.Config, log frozenLog) {
 	t.Helper()
-	producer, err := stream.NewProducer(conf, "test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	producer := must(stream.NewProducer(conf, "test"))(t)
 	defer producer.Close()
 	for _, r := range log.Records {
 		err := producer.ProduceSync(t.Context(), stream.Control, 0, &stream.Record{
@@ -279,9 +268,6 @@ func TestReleasedExportIsImported(t *testing.T) {
 
 func indented(t *testing.T, v any) []byte {
 	t.Helper()
-	text, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must(json.MarshalIndent(v, "", "  "))(t)
 	return append(text, '\n')
 }

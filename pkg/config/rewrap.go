@@ -162,7 +162,6 @@ func (c documents) rewrapAll(
 	return unopened, err
 }
 
-// reseal seals every secret of a value with the first key, and returns the number of secrets changed.
 func (c documents) reseal(v value) (n int, err error) {
 	eachSealed(v, func(entity, field string, s *Sealed) {
 		if err != nil || c.keyring.SealedByFirst(*s) {

@@ -20,10 +20,7 @@ import (
 
 func newKeyring(t testing.TB, spec ...string) *Keyring {
 	t.Helper()
-	k, err := NewKeyring(strings.Join(spec, ","))
-	if err != nil {
-		t.Fatal(err)
-	}
+	k := must(NewKeyring(strings.Join(spec, ",")))(t)
 	return k
 }
 
@@ -143,10 +140,7 @@ func TestRewrap(t *testing.T) {
 	const endpoints = 60
 	var created []*Endpoint
 	for range endpoints {
-		e, err := before.CreateEndpoint(ctx, endpointWithSecrets(before.keyring))
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := must(before.CreateEndpoint(ctx, endpointWithSecrets(before.keyring)))(t)
 		created = append(created, e)
 	}
 	if seals, err := before.SecretsByMasterKey(); err != nil ||
@@ -216,13 +210,8 @@ func TestRewrapRefuses(t *testing.T) {
 	b := node(t, conf, Config{Node: "b"}, withKeys(newKeyring(t, old))) // its key seals the secret of the log
 	a := node(t, conf, Config{Node: "a"}, withKeys(newKeyring(t, young, old)))
 	kit.WaitFor(t, "the nodes hear of each other", func() bool { return len(a.Nodes()) == 2 })
-	_, err := b.CreateEndpoint(ctx, endpointWithSecrets(b.keyring))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := a.Sync(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(b.CreateEndpoint(ctx, endpointWithSecrets(b.keyring)))(t)
+	noError(t, a.Sync(ctx))
 	none := func(RewrapProgress) { t.Error("something was sealed") }
 	if _, err := a.Rewrap(ctx, none); !errors.Is(err, ErrMissingMasterKey) ||
 		!strings.Contains(err.Error(), "b: add young to its RELAY_MASTER_KEYS") {
@@ -243,16 +232,11 @@ func TestRewrapRefuses(t *testing.T) {
 	conf = broker(t)
 	first := node(t, conf, Config{Node: "a"}, withKeys(newKeyring(t, young)))
 	second := node(t, conf, Config{Node: "b"}, withKeys(newKeyring(t, old, young)))
-	e, err := second.CreateEndpoint(ctx, endpointWithSecrets(second.keyring))
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must(second.CreateEndpoint(ctx, endpointWithSecrets(second.keyring)))(t)
 	first.stop()
 	second.stop()
 	c := node(t, conf, Config{Node: "c"}, withKeys(newKeyring(t, young)))
-	if _, err := c.CreateEndpoint(ctx, endpointWithSecrets(newKeyring(t, young))); err != nil {
-		t.Fatal(err)
-	}
+	must(c.CreateEndpoint(ctx, endpointWithSecrets(newKeyring(t, young))))(t)
 	if _, err := c.Rewrap(ctx, func(RewrapProgress) {}); !errors.Is(err, ErrNotRewrapped) ||
 		!strings.Contains(err.Error(), "1 entities cannot be opened, such as "+e.ID) {
 		t.Errorf("a master key that was removed: %v", err)
@@ -267,28 +251,17 @@ func TestInspect(t *testing.T) {
 	ctx, conf := t.Context(), broker(t)
 	n := node(t, conf, Config{Node: "a", Version: "v1.2"})
 	e := n.create(t)
-	if err := n.WriteSnapshot(ctx); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, n.WriteSnapshot(ctx))
 	later := n.create(t)
-	reader, err := stream.NewReader(conf, "test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	reader := must(stream.NewReader(conf, "test"))(t)
 	defer reader.Close()
 	ends := func() map[stream.Partition]int64 {
-		ends, err := reader.Ends(ctx, stream.Control, stream.ControlSnapshots)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ends := must(reader.Ends(ctx, stream.Control, stream.ControlSnapshots))(t)
 		return ends
 	}
 	before := ends()
 	kit.WaitFor(t, "a heartbeat with the newest position", func() bool {
-		c, err := Inspect(ctx, Config{Node: "inspector", Partitions: 1}, Deps{Stream: conf, Keyring: n.keyring})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must(Inspect(ctx, Config{Node: "inspector", Partitions: 1}, Deps{Stream: conf, Keyring: n.keyring}))(t)
 		defer c.Close()
 		for _, e := range []*Endpoint{e, later} {
 			if got, p := c.Endpoint(e.ID); p != Present || got.Rev != e.Rev {
@@ -336,9 +309,7 @@ func TestAnotherMasterKeyIsRefused(t *testing.T) {
 		}
 	}
 	refused()
-	if err := n.WriteSnapshot(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, n.WriteSnapshot(t.Context()))
 	trim(t, conf, stream.Control)
 	refused()
 	n.create(t)

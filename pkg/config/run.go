@@ -71,8 +71,7 @@ func (r *Run) ReportedState() RunState {
 
 // onlyRestricts: the run was cancelled.
 func (r *Run) onlyRestricts(next value) bool { return !r.Cancelled() && next.(*Run).Cancelled() }
-
-func (r *Run) endsAt(*core) time.Time { return r.CreatedAt.Add(runRetention) }
+func (r *Run) endsAt(*core) time.Time        { return r.CreatedAt.Add(runRetention) }
 
 // Finish ends the queueing in a state, or as cancelled if the run was cancelled meanwhile.
 func (r *Run) Finish(state RunState) {
@@ -81,7 +80,6 @@ func (r *Run) Finish(state RunState) {
 	}
 }
 
-// sharesEndpoint reports whether two runs queue deliveries of the same endpoint.
 func (r *Run) sharesEndpoint(other *Run) bool {
 	if r.Single || other.Single {
 		return false

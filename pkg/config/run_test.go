@@ -31,9 +31,7 @@ func TestOneRunPerEndpoint(t *testing.T) {
 			t.Fatalf("%s of %v on %s: %v, want %v", r.ID, r.Endpoints, n.cfg.Node, err, want)
 		}
 		for _, n := range []*testNode{a, b} {
-			if err := n.Sync(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, n.Sync(t.Context()))
 		}
 	}
 	single := queueing("single", "ep_1")
@@ -100,9 +98,7 @@ func TestOldRunsAreRemoved(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"}, withMovableClock(&ahead))
 	n.SetOwner(true)
 	for i := range 3 {
-		if _, err := n.AddRun(t.Context(), queueing(fmt.Sprint(i), fmt.Sprint("ep_", i))); err != nil {
-			t.Fatal(err)
-		}
+		must(n.AddRun(t.Context(), queueing(fmt.Sprint(i), fmt.Sprint("ep_", i))))(t)
 		ahead.Add(int64(24 * time.Hour))
 	}
 	if page, _ := n.ReplayRuns(n.Account().ID, 0, 10, nil); len(page) != 3 || page[0].ID != "run_2" {
@@ -118,9 +114,7 @@ func TestOldRunsAreRemoved(t *testing.T) {
 	}
 	n.SetOwner(false)
 	n.inject(kindRun, "len", maxRuns)
-	if _, err := n.AddRun(t.Context(), queueing("new", "ep_new")); err != nil {
-		t.Fatal(err)
-	}
+	must(n.AddRun(t.Context(), queueing("new", "ep_new")))(t)
 	if !removed("2") || removed("new") || n.View().Len(kindRun) != maxRuns {
 		t.Fatalf("%d runs", n.View().Len(kindRun))
 	}
@@ -175,16 +169,11 @@ func TestRunIsCancelledEverywhere(t *testing.T) {
 		a, _ := pair(t, conf, conf)
 		c := node(t, freezable(&cold, conf), Config{Node: "c"})
 		time.Sleep(2 * time.Second)
-		run, err := a.AddRun(t.Context(), queueing("cancelled", "ep_1"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		run := must(a.AddRun(t.Context(), queueing("cancelled", "ep_1")))(t)
 		time.Sleep(time.Second)
 		cold.Freeze(t)
 		for _, call := range []string{"first", "second"} {
-			if _, err := a.CancelRun(t.Context(), run.ID); err != nil {
-				t.Fatal(err)
-			}
+			must(a.CancelRun(t.Context(), run.ID))(t)
 			if r, _ := c.ReplayRun(run.ID); r == nil || !r.Cancelled() {
 				if _, ok := c.Lease(); ok {
 					t.Errorf("after the %s call a node acts on the run as it was before", call)

@@ -152,7 +152,6 @@ func (c reports) UpdateScan(ctx context.Context, id string, try int, lease time.
 	})
 }
 
-// sweepScans removes the oldest scans beyond MaxScans.
 func (c *core) sweepScans(ctx context.Context) error {
 	for oldest := range c.View().OldestFirst(kindScan) {
 		if c.View().Len(kindScan) <= MaxScans || !c.value(oldest).(*Scan).Ended() {

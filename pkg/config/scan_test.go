@@ -16,9 +16,7 @@ func newScan(id string) *Scan {
 func TestScanHasOneNode(t *testing.T) {
 	ctx := t.Context()
 	n := node(t, broker(t), Config{Node: "a"})
-	if _, err := n.CreateScan(ctx, newScan("1")); err != nil {
-		t.Fatal(err)
-	}
+	must(n.CreateScan(ctx, newScan("1")))(t)
 	if _, err := n.CreateScan(ctx, newScan("2")); !errors.Is(err, ErrScanRunning) {
 		t.Errorf("a second scan: %v", err)
 	}
@@ -32,9 +30,7 @@ func TestScanHasOneNode(t *testing.T) {
 	if _, err := n.BeginScan(ctx, "scn_1", "b", time.Hour); !errors.Is(err, ErrScanTaken) {
 		t.Errorf("begun by two: %v", err)
 	}
-	if _, err := n.UpdateScan(ctx, "scn_1", 1, -time.Second, func(s *Scan) { s.Pages = 3 }); err != nil {
-		t.Fatal(err)
-	}
+	must(n.UpdateScan(ctx, "scn_1", 1, -time.Second, func(s *Scan) { s.Pages = 3 }))(t)
 	second, err := n.BeginScan(ctx, "scn_1", "b", time.Hour)
 	if err != nil || second.Try != 2 || !second.StartedAt.Equal(first.StartedAt) || n.OpenScan().ID != "scn_1" {
 		t.Fatalf("%+v, %v", second, err)
@@ -64,16 +60,10 @@ func TestOldScansAreRemoved(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
 	for i := range MaxScans + 3 {
 		name := fmt.Sprint(i)
-		if _, err := n.CreateScan(ctx, newScan(name)); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := n.UpdateScan(ctx, "scn_"+name, 0, 0, func(s *Scan) { s.Status = ScanFailed }); err != nil {
-			t.Fatal(err)
-		}
+		must(n.CreateScan(ctx, newScan(name)))(t)
+		must(n.UpdateScan(ctx, "scn_"+name, 0, 0, func(s *Scan) { s.Status = ScanFailed }))(t)
 	}
-	if err := n.sweepOnce(ctx); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, n.sweepOnce(ctx))
 	all, _ := n.Scans(n.Account().ID, []string{"dom_1"}, 0, 1000)
 	if len(all) != MaxScans || all[MaxScans-1].ID != "scn_3" {
 		t.Errorf("%d scans", len(all))

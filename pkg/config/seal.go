@@ -47,16 +47,21 @@ var ErrUnseal = errors.New("cannot open the sealed secret")
 // Keyring holds the master keys. The first key seals, all keys open.
 type Keyring struct {
 	first string
-	aead  map[string]cipher.AEAD
-	macs  map[string][]byte // keys of the MACs of exports, by name of the master key
-	ids   []string          // see IDs
+	keys  map[string]masterKey // by name
+	ids   []string             // see IDs
+}
+
+type masterKey struct {
+	id   string // see IDs
+	aead cipher.AEAD
+	mac  []byte // key of the MACs of exports
 }
 
 var masterKeyName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
 // NewKeyring parses `name:base64(32 bytes)[,…]`. Its errors never contain a key.
 func NewKeyring(spec string) (*Keyring, error) {
-	k := &Keyring{aead: make(map[string]cipher.AEAD), macs: make(map[string][]byte)}
+	k := &Keyring{keys: make(map[string]masterKey)}
 	for i, part := range strings.Split(spec, ",") {
 		name, text, named := strings.Cut(strings.TrimSpace(part), ":")
 		if !named || !masterKeyName.MatchString(name) {
@@ -66,17 +71,19 @@ func NewKeyring(spec string) (*Keyring, error) {
 		if err != nil || len(key) != 32 {
 			return nil, fmt.Errorf("master key %q: after its name and a colon must stand the base64 of 32 bytes", name)
 		}
-		if k.aead[name] != nil {
+		if k.has(name) {
 			return nil, fmt.Errorf("master key %q is named twice", name)
 		}
-		if k.aead[name], err = newGCM(key); err != nil {
+		aead, err := newGCM(key)
+		if err != nil {
 			return nil, fmt.Errorf("master key %q: %w", name, err)
 		}
 		if i == 0 {
 			k.first = name
 		}
-		k.macs[name] = conflog.DeriveKey(key, "configuration export")
-		k.ids = append(k.ids, name+":"+fingerprint(key))
+		id := name + ":" + fingerprint(key)
+		k.keys[name] = masterKey{id, aead, conflog.DeriveKey(key, "configuration export")}
+		k.ids = append(k.ids, id)
 	}
 	return k, nil
 }
@@ -88,13 +95,15 @@ func fingerprint(key []byte) string {
 	return hex.EncodeToString(sum[:4])
 }
 
+// has reports whether the keyring has a key with that name.
+func (k *Keyring) has(name string) bool { return k.keys[name].id != "" }
+
 // IDs returns the ids of the keys as "name:fingerprint", the key that seals first.
 func (k *Keyring) IDs() []string { return k.ids }
 
 // SealedByFirst reports whether s is sealed with the first key, according to the key name in s.
 func (k *Keyring) SealedByFirst(s Sealed) bool { return s.keyName() == k.first }
 
-// keyName returns the name of the key that seals the secret.
 func (s Sealed) keyName() string {
 	name, _, _ := strings.Cut(string(s), ":")
 	return name
@@ -118,22 +127,21 @@ func GenerateMasterKey(name string) string {
 // Seal encrypts with AES-256-GCM under the first key and a random 96-bit nonce, which is safe for 2^32 secrets per key
 // (NIST SP 800-38D, 8.3).
 func (k *Keyring) Seal(aad string, plain []byte) Sealed {
-	ciphertext := k.aead[k.first].Seal(nil, nil, plain, []byte(aad))
+	ciphertext := k.keys[k.first].aead.Seal(nil, nil, plain, []byte(aad))
 	return Sealed(k.first + ":" + base64.RawStdEncoding.EncodeToString(ciphertext))
 }
 
 // Open decrypts what Seal has encrypted with the same additional data.
 func (k *Keyring) Open(aad string, s Sealed) ([]byte, error) {
 	name, text, _ := strings.Cut(string(s), ":")
-	aead := k.aead[name]
-	if aead == nil {
+	if !k.has(name) {
 		return nil, fmt.Errorf("open %s: %w: no master key %q", aad, ErrUnseal, name)
 	}
 	ciphertext, err := base64.RawStdEncoding.DecodeString(text)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w: not base64", aad, ErrUnseal)
 	}
-	plain, err := aead.Open(nil, nil, ciphertext, []byte(aad))
+	plain, err := k.keys[name].aead.Open(nil, nil, ciphertext, []byte(aad))
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", aad, ErrUnseal)
 	}
@@ -173,13 +181,10 @@ func (k logKeys) Open(sealed string) ([]byte, error) {
 		return []byte(secret), nil
 	}
 	name := s.keyName()
-	for _, id := range k.IDs() {
-		if strings.HasPrefix(id, name+":") {
-			return nil, fmt.Errorf("%w: this node's master key %q differs from the one that sealed it; "+
-				"set RELAY_MASTER_KEYS to the keys with which this configuration was created", ErrLogSecret, name)
-		}
+	if k.has(name) {
+		return nil, fmt.Errorf("%w: this node's master key %q differs from the one that sealed it; "+
+			"set RELAY_MASTER_KEYS to the keys with which this configuration was created", ErrLogSecret, name)
 	}
 	return nil, fmt.Errorf("%w: it is sealed with the master key %.64q, and this node has %s; add that key to "+
-		"RELAY_MASTER_KEYS",
-		ErrLogSecret, name, strings.Join(k.IDs(), ", "))
+		"RELAY_MASTER_KEYS", ErrLogSecret, name, strings.Join(k.IDs(), ", "))
 }

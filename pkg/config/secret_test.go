@@ -18,15 +18,9 @@ import (
 
 func TestKeyring(t *testing.T) {
 	old := GenerateMasterKey("old")
-	k1, err := NewKeyring(old)
-	if err != nil {
-		t.Fatal(err)
-	}
+	k1 := must(NewKeyring(old))(t)
 	sealed := k1.SealString("ep_1", FieldToken, "secret")
-	k2, err := NewKeyring(GenerateMasterKey("new") + ", " + old)
-	if err != nil {
-		t.Fatal(err)
-	}
+	k2 := must(NewKeyring(GenerateMasterKey("new") + ", " + old))(t)
 	if got, err := k2.OpenString("ep_1", FieldToken, sealed); err != nil || got != "secret" {
 		t.Fatalf("an older key opens: %q, %v", got, err)
 	}
@@ -144,46 +138,27 @@ func TestNoSecretInClear(t *testing.T) {
 		d.Secrets[0].Secret = n.keyring.SealString(d.ID, FieldSecret, "planted-signing")
 		d.Headers = map[string]Sealed{
 			"Authorization": n.keyring.SealString(d.ID, FieldHeader("Authorization"), "planted-header")}
-		if _, err := n.CreateEndpoint(ctx, e); err != nil {
-			t.Fatal(err)
-		}
+		must(n.CreateEndpoint(ctx, e))(t)
 		if _, err := n.UpdateEndpoint(ctx, e.ID, func(e *Endpoint) error {
 			e.Name = "planted-name"
 			return nil
 		}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := n.CreateDrain(ctx, drain(n.keyring, "one", "planted-drain-token")); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := n.CreateDSN(ctx, dsn(n.keyring, "one", "planted-dsn-key")); err != nil {
-			t.Fatal(err)
-		}
+		must(n.CreateDrain(ctx, drain(n.keyring, "one", "planted-drain-token")))(t)
+		must(n.CreateDSN(ctx, dsn(n.keyring, "one", "planted-dsn-key")))(t)
 		text, k, err := n.CreateKey(ctx, NewKey{Name: "ci", Scope: ReadWrite})
 		if err != nil {
 			t.Fatal(err)
 		}
-		token, err := n.FirstLink(ctx, "dev@localhost")
-		if err != nil {
-			t.Fatal(err)
-		}
-		u, err := n.RedeemLink(ctx, token)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := n.SetPassword(ctx, u.ID, "planted-password"); err != nil {
-			t.Fatal(err)
-		}
+		token := must(n.FirstLink(ctx, "dev@localhost"))(t)
+		u := must(n.RedeemLink(ctx, token))(t)
+		must(n.SetPassword(ctx, u.ID, "planted-password"))(t)
 		service := n.value(n.View().FindLiving(kindServiceSecret, serviceSecretID)).(*ServiceSecret)
-		serviceSecret, err := n.keyring.OpenString(service.ID, FieldServiceSecret, service.Sealed.Secret)
-		if err != nil {
-			t.Fatal(err)
-		}
+		serviceSecret := must(n.keyring.OpenString(service.ID, FieldServiceSecret, service.Sealed.Secret))(t)
 		n.SetOwner(true)
 		time.Sleep(100 * time.Millisecond)
-		if err := n.RevokeKey(ctx, k.ID); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, n.RevokeKey(ctx, k.ID))
 		if _, err := n.Authenticate(text + "x"); err == nil {
 			t.Fatal("unknown key accepted")
 		}
@@ -217,15 +192,9 @@ func TestNoSecretInClear(t *testing.T) {
 // dump returns all bytes of a topic, with decompressed chunks of snapshots.
 func dump(t *testing.T, conf stream.Config, topic string) (out []byte) {
 	t.Helper()
-	unzip, err := zstd.NewReader(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	unzip := must(zstd.NewReader(nil))(t)
 	defer unzip.Close()
-	reader, err := stream.NewReader(conf, "test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	reader := must(stream.NewReader(conf, "test"))(t)
 	defer reader.Close()
 	p := stream.Partition{Topic: topic}
 	ends, err := reader.Ends(t.Context(), topic)

@@ -26,8 +26,7 @@ func (s *ServiceSecret) eachSealed(f func(entity, field string, s *Sealed)) {
 }
 
 func (s *ServiceSecret) madeAtStart() bool { return true }
-
-func (s *ServiceSecret) validate() error { return requireOneOf("id", s.ID, serviceSecretID) }
+func (s *ServiceSecret) validate() error   { return requireOneOf("id", s.ID, serviceSecretID) }
 
 const (
 	serviceSecretID = "service_secret"
@@ -69,7 +68,6 @@ func (c callers) FindingKeys(ctx context.Context) (finding.Keys, error) {
 	return finding.Keys{Salt: account.FPSalt, Key: key}, err
 }
 
-// deriveKey derives a key for one purpose from the service secret.
 func (c callers) deriveKey(ctx context.Context, info string) (key [32]byte, err error) {
 	s, err := c.serviceSecret(ctx)
 	if err != nil {

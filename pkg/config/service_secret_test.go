@@ -25,9 +25,7 @@ func derivedKeys(t *testing.T, n *testNode) (keys allKeys) {
 	ofFindings, err := n.FindingKeys(t.Context())
 	keys.findings, errs[1] = ofFindings.Key, err
 	keys.fingerprint, errs[2] = n.KeyFingerprint(t.Context(), "rly_live_x")
-	if err := errors.Join(errs[:]...); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, errors.Join(errs[:]...))
 	return keys
 }
 
@@ -66,9 +64,7 @@ func TestDerivedKeysOutlastMasterKeys(t *testing.T) {
 	if got := derivedKeys(t, b); got != keys {
 		t.Error("the keys differ on another node")
 	}
-	if _, err := b.Rewrap(t.Context(), func(RewrapProgress) {}); err != nil {
-		t.Fatal(err)
-	}
+	must(b.Rewrap(t.Context(), func(RewrapProgress) {}))(t)
 	b.stop()
 	c := node(t, conf, Config{Node: "c"}, withKeys(newKeyring(t, young)))
 	if got := derivedKeys(t, c); got != keys {
@@ -94,9 +90,7 @@ func TestImportReplacesTheServiceSecret(t *testing.T) {
 	if got := derivedKeys(t, b); got.session == want.session || got.fingerprint == want.fingerprint {
 		t.Fatal("two installations have the same keys")
 	}
-	if _, err := importInto(t, b, doc, false); err != nil {
-		t.Fatal(err)
-	}
+	must(importInto(t, b, doc, false))(t)
 	for _, n := range []*testNode{b, c} {
 		if got := derivedKeys(t, n); got != want {
 			t.Errorf("node %s derives other keys than before the export", n.cfg.Node)
@@ -110,13 +104,9 @@ func TestImportReplacesTheServiceSecret(t *testing.T) {
 	}
 	// The same account may have got another salt, after an import from before it had one.
 	e := node(t, broker(t), Config{Node: "e"})
-	if _, err := importInto(t, e, before, false); err != nil {
-		t.Fatal(err)
-	}
+	must(importInto(t, e, before, false))(t)
 	derivedKeys(t, e)
-	if _, err := importInto(t, e, doc, false); err != nil {
-		t.Fatal(err)
-	}
+	must(importInto(t, e, doc, false))(t)
 	if got := derivedKeys(t, e); got != want {
 		t.Error("the node derives other keys than before the export")
 	}
@@ -133,19 +123,13 @@ func TestImportReplacesTheServiceSecret(t *testing.T) {
 func TestKeyFingerprint(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
 	const text = "rly_live_x"
-	got, err := n.KeyFingerprint(t.Context(), text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must(n.KeyFingerprint(t.Context(), text))(t)
 	s := n.value(n.View().FindLiving(kindServiceSecret, serviceSecretID)).(*ServiceSecret)
 	secret, err := n.keyring.OpenString(s.ID, FieldServiceSecret, s.Sealed.Secret)
 	if err != nil || len(secret) != 32 {
 		t.Fatalf("a secret of %d bytes, %v", len(secret), err)
 	}
-	key, err := hkdf.Key(sha256.New, []byte(secret), nil, "finding-fp|"+n.Account().ID, 32)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must(hkdf.Key(sha256.New, []byte(secret), nil, "finding-fp|"+n.Account().ID, 32))(t)
 	sent := hmac.New(sha256.New, n.Account().FPSalt)
 	sent.Write([]byte(text))
 	stored := hmac.New(sha256.New, key)
@@ -175,9 +159,7 @@ func TestKeyIsCreatedOncePerNonce(t *testing.T) {
 			keys[0].ID != keys[1].ID || string(keys[0].Hash) != string(keys[1].Hash) {
 			t.Fatalf("%v, %+v, %v", texts, keys, errs)
 		}
-		if err := a.RevokeKey(t.Context(), keys[0].ID); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, a.RevokeKey(t.Context(), keys[0].ID))
 		if text, k, err := b.CreateKey(t.Context(), NewKey{Name: "other", Scope: ReadWrite, Nonce: "form-1"}); text != "" ||
 			!errors.Is(err, ErrAlreadyCreated) || k.ID != keys[0].ID || k.RevokedAt.IsZero() {
 			t.Errorf("after it was revoked: %q, %+v, %v", text, k, err)

@@ -112,7 +112,6 @@ func (c callers) RedeemLink(ctx context.Context, token string) (*User, error) {
 	return signedIn, err
 }
 
-// userByLink returns the user whose link has that hash and has not expired, or nil.
 func (c callers) userByLink(hash [conflog.HashLen]byte) *User {
 	now := c.Now()
 	for e := range c.View().NewestFirst(kindUser, 0) {
@@ -123,7 +122,6 @@ func (c callers) userByLink(hash [conflog.HashLen]byte) *User {
 	return nil
 }
 
-// opensWith reports whether the link can be used with a token of that hash.
 func (l *Link) opensWith(hash [conflog.HashLen]byte, now time.Time) bool {
 	return l != nil && now.Before(l.Expires) && subtle.ConstantTimeCompare(l.Hash, hash[:]) == 1
 }
@@ -168,7 +166,6 @@ func (c callers) replacePassword(ctx context.Context, userID, hash string, check
 	})
 }
 
-// validatePassword returns an *InvalidError for a password that is too short or too long.
 func validatePassword(password string) error {
 	if len(password) < MinPassword || len(password) > MaxPassword {
 		return &InvalidError{"password", fmt.Sprintf("must have %d to %d bytes", MinPassword, MaxPassword)}

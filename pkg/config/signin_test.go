@@ -70,9 +70,7 @@ func TestSignIn(t *testing.T) {
 			t.Errorf("its session: %+v, %v", got, err)
 		}
 		addUser(t, a, "link@example.com", Read)
-		if err := b.Sync(ctx); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, b.Sync(ctx))
 		// Every failure takes one hash, whether or not the user exists: the time does not tell.
 		f := func(email, password string, want int64) {
 			t.Helper()
@@ -116,10 +114,7 @@ func TestChangePassword(t *testing.T) {
 		if _, err := b.SessionUser(u.ID, "s", u.Epoch); err != nil {
 			t.Errorf("the session ended by a refused change: %v", err)
 		}
-		changed, err := a.ChangePassword(ctx, u.ID, goodPassword, "another password")
-		if err != nil {
-			t.Fatal(err)
-		}
+		changed := must(a.ChangePassword(ctx, u.ID, goodPassword, "another password"))(t)
 		if _, err := b.SessionUser(u.ID, "s", u.Epoch); !errors.Is(err, ErrSessionEnded) {
 			t.Errorf("a session from before: %v", err)
 		}
@@ -164,9 +159,7 @@ func TestSignInWithAPasswordThatChanges(t *testing.T) {
 	if !errors.Is(err, ErrSignIn) {
 		t.Errorf("reset: %v", err)
 	}
-	if err := n.RemoveUser(t.Context(), u.ID); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, n.RemoveUser(t.Context(), u.ID))
 	withPassword(t, n, "ops@example.com", goodPassword)
 	if err := during(signIn, func() error { return n.RemoveUser(t.Context(), u.ID) }); !errors.Is(err, ErrSignIn) {
 		t.Errorf("removed: %v", err)
@@ -267,10 +260,7 @@ func TestRedeemLink(t *testing.T) {
 func TestLinkExpires(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
 		n := node(t, conf, Config{Node: "a"})
-		token, err := n.FirstLink(t.Context(), "dev@localhost")
-		if err != nil {
-			t.Fatal(err)
-		}
+		token := must(n.FirstLink(t.Context(), "dev@localhost"))(t)
 		time.Sleep(linkLife)
 		if _, err := n.RedeemLink(t.Context(), token); !errors.Is(err, ErrLink) {
 			t.Error(err)
@@ -298,9 +288,7 @@ func TestSignInsAreAudited(t *testing.T) {
 			t.Fatal(err)
 		}
 		from := Origin{RequestID: "req_1", RemoteIP: netip.MustParseAddr("192.0.2.1")}
-		if _, err := n.RedeemLink(WithOrigin(t.Context(), from), token); err != nil {
-			t.Fatal(err)
-		}
+		must(n.RedeemLink(WithOrigin(t.Context(), from), token))(t)
 		var signIn audit.Entry
 		for _, e := range n.Outbox(audit.Query{Account: u.Account, Limit: 10}) {
 			if e.Action == "user.updated" {
@@ -347,9 +335,7 @@ func TestSessionsEndEverywhere(t *testing.T) {
 						cold.Freeze(t)
 						by = a
 					}
-					if err := end(t, by, u); err != nil {
-						t.Fatal(err)
-					}
+					noError(t, end(t, by, u))
 					if took := time.Since(began); took > 6*time.Second || i < len(nodes)-1 && took > time.Second {
 						t.Errorf("node %s took %s", by.cfg.Node, took)
 					}
@@ -400,9 +386,7 @@ func TestOneSessionEnds(t *testing.T) {
 		u := addUser(t, a, "ops@example.com", ReadWrite)
 		end := func(session string, life time.Duration) {
 			t.Helper()
-			if err := a.EndSession(t.Context(), u.ID, session, time.Now().Add(life)); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, a.EndSession(t.Context(), u.ID, session, time.Now().Add(life)))
 		}
 		ended := func(session string) bool {
 			t.Helper()
@@ -440,9 +424,7 @@ func TestScopeIsTakenEverywhere(t *testing.T) {
 		a, b := pair(t, conf, conf)
 		u := addUser(t, a, "ops@example.com", ReadWrite)
 		addUser(t, a, "other@example.com", ReadWrite)
-		if _, err := a.SetUserScope(t.Context(), u.ID, Read, 0); err != nil {
-			t.Fatal(err)
-		}
+		must(a.SetUserScope(t.Context(), u.ID, Read, 0))(t)
 		if got, err := b.SessionUser(u.ID, "s", u.Epoch); err != nil || got.Scope != Read {
 			t.Errorf("%+v, %v", got, err)
 		}
@@ -454,18 +436,14 @@ func TestImportKeepsSessionsEnded(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
 	u := addUser(t, n, "ops@example.com", ReadWrite)
 	doc := exportOf(t, n)
-	if err := n.EndSession(t.Context(), u.ID, "signed out", time.Now().Add(time.Hour)); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, n.EndSession(t.Context(), u.ID, "signed out", time.Now().Add(time.Hour)))
 	if im, err := importInto(t, n, doc, true); err != nil || im.Warnings != nil {
 		t.Fatalf("%+v, %v", im, err)
 	}
 	if _, err := n.SessionUser(u.ID, "signed out", u.Epoch); !errors.Is(err, ErrSessionEnded) {
 		t.Errorf("a session that was signed out of: %v", err)
 	}
-	if err := n.EndSessions(t.Context(), u.ID); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, n.EndSessions(t.Context(), u.ID))
 	if im, err := importInto(t, n, doc, true); err != nil || im.Warnings != nil {
 		t.Fatalf("%+v, %v", im, err)
 	}

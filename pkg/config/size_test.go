@@ -33,9 +33,7 @@ func manyEndpoints(t testing.TB, c *testNode, n int) []string {
 		ids[i] = e.ID
 		batch = append(batch, conflog.BatchChange{Kind: kindEndpoint, ID: e.ID, Value: mustJSON(t, e)})
 		if len(batch) == 5000 || i == n-1 {
-			if err := c.WriteBatch(context.Background(), batch); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, c.WriteBatch(context.Background(), batch))
 			batch = batch[:0]
 		}
 	}
@@ -59,9 +57,7 @@ func TestCeiling(t *testing.T) {
 	for end := time.Now().Add(time.Minute); a.View().Len(conflog.KindOutbox) > 500 && time.Now().Before(end); {
 		time.Sleep(50 * time.Millisecond)
 	}
-	if err := a.WriteSnapshot(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, a.WriteSnapshot(context.Background()))
 	_ = a.stop()
 	a = nil // let the garbage collector free it before the measurement
 

@@ -46,9 +46,7 @@ func TestTokenRotation(t *testing.T) {
 		t.Fatal(err)
 	}
 	f(n, true, "tok_2")
-	if err := n.WriteSnapshot(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, n.WriteSnapshot(t.Context()))
 	trim(t, conf, stream.Control)
 	if found := node(t, conf, Config{Node: "b"}).EndpointByToken("tok_2"); found == nil || found.ID != e.ID {
 		t.Error("a snapshot loses the former token")
@@ -70,9 +68,7 @@ func TestTokenRotation(t *testing.T) {
 	} else if text, err := n.keyring.OpenString(e.ID, FieldToken, former.Token); err != nil || text != "tok_7" {
 		t.Errorf("the former token is %q, %v", text, err)
 	}
-	if err := n.DeleteEndpoint(t.Context(), e.ID, 0); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, n.DeleteEndpoint(t.Context(), e.ID, 0))
 	f(n, false, "tok_7")
 	f(n, false, "tok_8")
 }

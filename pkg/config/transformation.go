@@ -74,7 +74,6 @@ func (e *Endpoint) SetTransformation(ops []transform.Op, at time.Time, by, name 
 	e.Transformation = &now
 }
 
-// dropOldOps drops the operations of the oldest versions above MaxEarlierOpsBytes.
 func dropOldOps(versions []TransformationVersion) {
 	size := 0
 	for i := range versions {

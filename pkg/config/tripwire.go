@@ -190,7 +190,6 @@ func (c tripwires) CreateTripwire(ctx context.Context, t *Tripwire) (*Tripwire, 
 	return created, text, nil
 }
 
-// isFull reports whether the domain of a tripwire has MaxTripwires older ones.
 func (c tripwires) isFull(t *Tripwire) bool {
 	older := valuesOf(c.core, c.View().NewestFirst(kindTripwire, t.Seq), func(other *Tripwire) bool {
 		return other.Domain == t.Domain
@@ -198,7 +197,6 @@ func (c tripwires) isFull(t *Tripwire) bool {
 	return len(older) >= MaxTripwires
 }
 
-// issue gives a tripwire new secrets.
 func (c tripwires) issue(ctx context.Context, t *Tripwire, at time.Time) (text TripwireText, err error) {
 	t.Key, t.URL, t.IssuedAt, t.Test = nil, nil, at, nil
 	if t.Kind != TripwireURL {

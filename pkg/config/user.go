@@ -50,7 +50,6 @@ const (
 	maxSessionID     = 32
 )
 
-// endSessions ends all sessions of the user.
 func (u *User) endSessions() { u.Epoch, u.EndedSessions = u.Epoch+1, nil }
 
 // endSession ends one session at now, and forgets those that would have ended by their age.
@@ -79,7 +78,6 @@ func (u *User) keepEnded(other *User) {
 
 func (u *User) madeAtStart() bool { return u.FromEnvironment }
 
-// hasEnded reports whether the session with that id was ended by itself.
 func (u *User) hasEnded(session string) bool {
 	return slices.ContainsFunc(u.EndedSessions, func(s EndedSession) bool { return s.ID == session })
 }
@@ -130,7 +128,6 @@ func (c callers) newLink() (token string, l *Link) {
 	return token, &Link{Hash: hash[:], Expires: c.Now().UTC().Add(linkLife)}
 }
 
-// errScope is the error for a scope that does not exist.
 func errScope() error { return &InvalidError{"scope", "must be read or read_write"} }
 
 // Users returns the users of the account, newest first.
@@ -139,7 +136,6 @@ func (c callers) Users() []*User {
 	return all
 }
 
-// hasWriter reports whether a user other than the one with the id except may change something.
 func (c callers) hasWriter(except string) bool {
 	return slices.ContainsFunc(c.Users(), func(u *User) bool { return u.ID != except && u.Scope == ReadWrite })
 }

@@ -64,9 +64,7 @@ func TestUsers(t *testing.T) {
 			u.Link.Expires.Sub(u.CreatedAt) != 10*time.Minute {
 			t.Errorf("%+v", u.Link)
 		}
-		if err := b.Sync(ctx); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, b.Sync(ctx))
 		if _, _, err := b.AddUser(ctx, "ops@example.com", Read); !errors.Is(err, ErrConflict) {
 			t.Errorf("the same address twice: %v", err)
 		}
@@ -217,9 +215,7 @@ func TestUsersOfEarlierVersions(t *testing.T) {
 	id := UserID("ops@example.com")
 	raw := `{"id":"` + id + `","account":"` + n.Account().ID + `","created_at":"2026-01-01T00:00:00Z",` +
 		`"updated_at":"2026-01-01T00:00:00Z","email":"ops@example.com","sessions_since":"2026-01-02T00:00:00Z"}`
-	if _, err := n.Create(t.Context(), kindUser, id, []byte(raw)); err != nil {
-		t.Fatal(err)
-	}
+	must(n.Create(t.Context(), kindUser, id, []byte(raw)))(t)
 	if u, err := n.SessionUser(id, "s", 0); err != nil || u.Scope != ReadWrite {
 		t.Fatalf("%+v, %v", u, err)
 	}
@@ -251,9 +247,7 @@ func TestFirstUser(t *testing.T) {
 		t.Errorf("%s", raw)
 	}
 	admin.Node, admin.AdminPassword = "b", "another-password"
-	if err := node(t, conf, admin).ensureAdmin(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, node(t, conf, admin).ensureAdmin(t.Context()))
 	admin.Node, admin.AdminEmail = "c", "other@example.com"
 	c := node(t, conf, admin)
 	if again := c.Users(); len(again) != 1 || again[0].Password != users[0].Password {
@@ -276,9 +270,7 @@ func TestAdminBesideOthers(t *testing.T) {
 		n := node(t, broker(t), Config{Node: "a"})
 		cheapHashes(n)
 		c.user.Meta, c.user.Email, c.user.Scope = Meta{ID: UserID("a@example.com")}, "a@example.com", ReadWrite
-		if _, err := Create(t.Context(), n, &c.user); err != nil {
-			t.Fatal(err)
-		}
+		must(Create(t.Context(), n, &c.user))(t)
 		n.cfg.AdminEmail, n.cfg.AdminPassword = "ops@example.com", "planted-password"
 		if err := n.ensureAdmin(t.Context()); err != nil || len(n.Users()) != c.want {
 			t.Errorf("%s: %d users, want %d: %v", name, len(n.Users()), c.want, err)
@@ -293,9 +285,7 @@ func TestRestoredUserHasNoSessions(t *testing.T) {
 	if same, err := n.SetUserScope(t.Context(), u.ID, ReadWrite, 0); err != nil || same.Scope != ReadWrite {
 		t.Errorf("%+v, %v", same, err)
 	}
-	if _, err := n.Delete(t.Context(), kindUser, u.ID, 0); err != nil {
-		t.Fatal(err)
-	}
+	must(n.Delete(t.Context(), kindUser, u.ID, 0))(t)
 	if err := (callers{n.core}).restoreUser(t.Context(), u); !errors.Is(err, ErrLastWriter) || len(n.Users()) != 1 {
 		t.Errorf("%v, users %v", err, n.Users())
 	}
@@ -311,10 +301,7 @@ func TestFirstLink(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
 	link := func() string {
 		t.Helper()
-		token, err := n.FirstLink(ctx, "dev@localhost")
-		if err != nil {
-			t.Fatal(err)
-		}
+		token := must(n.FirstLink(ctx, "dev@localhost"))(t)
 		return token
 	}
 	unused := link()
@@ -333,16 +320,12 @@ func TestFirstLink(t *testing.T) {
 	if u, err = n.RedeemLink(ctx, token); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := n.SetPassword(ctx, u.ID, "a long password"); err != nil {
-		t.Fatal(err)
-	}
+	must(n.SetPassword(ctx, u.ID, "a long password"))(t)
 	if token := link(); token != "" {
 		t.Error("a link although somebody has a password")
 	}
 	other := node(t, broker(t), Config{Node: "a"})
-	if _, err := other.FirstLink(ctx, "dev@localhost"); err != nil {
-		t.Fatal(err)
-	}
+	must(other.FirstLink(ctx, "dev@localhost"))(t)
 	other.cfg.AdminEmail, other.cfg.AdminPassword = "ops@example.com", goodPassword // set at a later start
 	for range 2 {
 		if err := other.ensureAdmin(ctx); err != nil || len(other.Users()) != 2 {

@@ -187,7 +187,6 @@ func requireRange[N int | float64](name string, n, lo, hi N) error {
 	return fmt.Errorf("%s must be %[3]v to %[4]v, not %[2]v", name, n, lo, hi)
 }
 
-// requireHash returns an error unless a hash is set.
 func requireHash(hash []byte) error {
 	return requireRange("length of hash", len(hash), conflog.HashLen, conflog.HashLen)
 }

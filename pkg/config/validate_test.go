@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/finding"
+	leaks "github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/verify"
 )
 
@@ -45,10 +46,7 @@ func many[V any](n int, v V) map[string]V {
 // largestEndpoint returns an endpoint whose members have the largest values that are valid.
 func largestEndpoint(t *testing.T) *Endpoint {
 	t.Helper()
-	keys, err := NewKeyring(GenerateMasterKey("test"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	keys := must(NewKeyring(GenerateMasterKey("test")))(t)
 	e := endpoint(keys)
 	text, source, events, bytes := long(maxDescription), "body:$.type", MaxIngestEvents, MaxIngestBytes
 	name := long(maxNameText)
@@ -209,7 +207,11 @@ func TestImportedJobsAreValidated(t *testing.T) {
 	refuses(t, func() *Scan { return &Scan{Status: ScanQueued, Trigger: ScanWeekly} }, map[string]func(*Scan){
 		"status": func(s *Scan) { s.Status = "x" }, "trigger": func(s *Scan) { s.Trigger = "x" }})
 	refuses(t, func() *Settings { return &Settings{} }, map[string]func(*Settings){
-		"detection.version": func(s *Settings) { s.Detection.Version = -1 }})
+		"detection.version": func(s *Settings) { s.Detection.Version = -1 },
+		"rules[0].min": func(s *Settings) {
+			s.Detection.Rules = []leaks.Custom{ownRule("one", "one_")}
+			s.Detection.Rules[0].Min = 1
+		}})
 	if err := validate(&Erasure{Meta: Meta{ID: "evt_1"}}, anyURL); err == nil {
 		t.Error("an erasure of no event is accepted")
 	}
@@ -256,10 +258,14 @@ func TestImportedSourcesAreValidated(t *testing.T) {
 		"secrets are not those":     func(x *Tripwire) { x.Key = nil },
 		"secrets are not those#url": func(x *Tripwire) { x.URL = nil },
 		"kind":                      func(x *Tripwire) { x.Kind = "x" }, "file": func(x *Tripwire) { x.File = "/x" },
-		"label": func(x *Tripwire) { x.Label = "" }, "placement": func(x *Tripwire) { x.Placement += "x" },
+		"file#of a key": func(x *Tripwire) { x.Kind, x.URL = TripwireKey, nil },
+		"label":         func(x *Tripwire) { x.Label = "" }, "placement": func(x *Tripwire) { x.Placement += "x" },
 	})
 	refuses(t, func() *Finding { f := newFinding(); f.Version, f.Note = 1, long(MaxFindingNote); return &f },
 		map[string]func(*Finding){
+			"#id": func(f *Finding) { f.ID = "fnd_1" }, "severity#high": func(f *Finding) { f.Severity = 9 },
+			"kind": func(f *Finding) { f.Kind = "x" }, "status": func(f *Finding) { f.Status = "x" },
+			"version":  func(f *Finding) { f.Version = 0 },
 			"severity": func(f *Finding) { f.Severity = finding.Low - 1 }, "rule": func(f *Finding) { f.Rule = "" },
 			"masked": func(f *Finding) { f.Masked = long(maxNameText + 1) }, "note": func(f *Finding) { f.Note += "x" },
 			"label":         func(f *Finding) { f.First.Label = long(maxNameText + 1) },
@@ -268,5 +274,9 @@ func TestImportedSourcesAreValidated(t *testing.T) {
 		})
 	refuses(t, func() *Fixture { f := testFixture(t, "x", time.Hour); f.Version = 1; return f }, map[string]func(*Fixture){
 		"version": func(f *Fixture) { f.Version = 0 }, "size": func(f *Fixture) { f.Size-- },
+		"size#large": func(f *Fixture) { f.Size++ }, "#name": func(f *Fixture) { f.Name = "" },
+		"#method": func(f *Fixture) { f.Method = "GET" }, "#status": func(f *Fixture) { f.Status = 99 },
+		"event": func(f *Fixture) { f.Event = "x" }, "#content": func(f *Fixture) { f.Content = []byte("x") },
+		"#bomb": func(f *Fixture) { f.Content = []byte("\xff\xff\xff\xff\x0f") },
 	})
 }
