@@ -218,6 +218,11 @@ func pageOf(id string) string {
 	return ""
 }
 
+// destinationPageOf returns the page of a destination.
+func destinationPageOf(endpoint, destination string) string {
+	return pageOf(endpoint) + "/destinations/" + url.PathEscape(destination)
+}
+
 // pageOfAny is pageOf for templates, which have an id, a pointer to it, or nil.
 func pageOfAny(id any) string {
 	switch id := id.(type) {

@@ -87,7 +87,7 @@ func (a *alertData) Path() string {
 	case a.EndpointID == nil:
 		return ""
 	case a.DestinationID != nil:
-		return pageOf(*a.EndpointID) + "/destinations/" + url.PathEscape(*a.DestinationID)
+		return destinationPageOf(*a.EndpointID, *a.DestinationID)
 	}
 	return pageOf(*a.EndpointID)
 }
@@ -97,7 +97,7 @@ func (a *alertData) FailedPath() string {
 	if a.Rule != "delivery_failed" || a.EndpointID == nil {
 		return ""
 	}
-	return "/app/events?" + url.Values{"endpoint_id": {*a.EndpointID}, "status": {"failed"}}.Encode()
+	return withQuery(eventsPath, nil, "endpoint_id", *a.EndpointID, "status", "failed")
 }
 
 // Subject names what the alert is about.

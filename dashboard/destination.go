@@ -315,7 +315,7 @@ func (p *purgePage) count(v *visit) error {
 			return err
 		}
 		for _, e := range list.Data {
-			if slices.ContainsFunc(e.Deliveries, func(d deliveryState) bool {
+			if slices.ContainsFunc(e.Deliveries, func(d *deliveryData) bool {
 				return d.DestinationID == p.Destination.ID && isOpen(d.Status)
 			}) {
 				p.Open++

@@ -125,7 +125,7 @@ const (
 
 // DestinationPath is the page of a destination of the endpoint.
 func (e *endpointData) DestinationPath(d *destinationData) string {
-	return e.Path() + "/destinations/" + url.PathEscape(d.ID)
+	return destinationPageOf(e.ID, d.ID)
 }
 
 // Title is the name of a destination, or its address if it has none.

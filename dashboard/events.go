@@ -26,16 +26,11 @@ type eventRow struct {
 	Reason       *string
 	Why          string
 	Verification string
-	Deliveries   []deliveryState
+	Deliveries   []*deliveryData
+	// Destinations are numbers of deliveries by their states.
+	Destinations struct{ Total, Delivered, Failed, Pending int }
 
 	EndpointName string `json:"-"` // empty: the endpoint was deleted, or could not be read
-}
-
-// deliveryState is the state of an event at one destination.
-type deliveryState struct {
-	DestinationID string `json:"destination_id"`
-	Status        string
-	Reason        *string
 }
 
 // Captured reports whether the event was stored and had no destination to go to.

@@ -50,6 +50,7 @@ type findingData struct {
 	Note        *string       `json:"note"`
 	UpdatedBy   *string       `json:"updated_by"`
 	Version     int           `json:"version"`
+	OpenedAt    string        `json:"opened_at"` // in the overview
 
 	now time.Time
 }

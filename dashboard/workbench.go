@@ -130,7 +130,7 @@ func newWorkbenchPage(v *visit, e *endpointData, f *form) (*workbenchPage, error
 // offerEvents offers the last events of the endpoint as samples.
 func (p *workbenchPage) offerEvents(v *visit) error {
 	f := p.Form
-	var list apiList[eventData]
+	var list apiList[*eventRow]
 	var err error
 	query := url.Values{"endpoint_id": {p.ID}, "limit": {fmt.Sprint(maxSamples)}}
 	if p.Unavailable, err = v.tryGet("/v1/events", query, &list); err != nil {
