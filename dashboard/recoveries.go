@@ -180,12 +180,6 @@ type recoveryPageData struct {
 	Polled string
 }
 
-// itemStates are the states of an item, for the choice above the list.
-var itemStates = []string{"pending", "queued", "delivered", "failed", "skipped"}
-
-// States are the links above the list of items.
-func (p *recoveryPageData) States() []string { return itemStates }
-
 // readRecovery reads the job in the path.
 func readRecovery(v *visit) (*recoveryData, error) {
 	j := &recoveryData{}

@@ -36,6 +36,8 @@ func (d *Dashboard) functions() template.FuncMap {
 		"nonce":    newNonce,
 		"field":    newField,
 		"choice":   newChoice,
+		"options":  newOptions,
+		"filter":   filterChoices,
 		"status":   newStatus,
 		"prose":    d.prose,
 		"shell":    commandLines,
