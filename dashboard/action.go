@@ -59,6 +59,22 @@ func act(call string, body map[string]any, to, message string) func(*visit) erro
 	})
 }
 
+// create returns the handler of a form that makes a thing with a page of its own, and opens that page with a message.
+// again shows the form with what is wrong with it; without it, that is an error.
+func create(call string, body func(*visit, *form) members, again func(*visit, *form) error,
+	message string) func(*visit) error {
+	return submit(func(v *visit, f *form) error {
+		var made struct{ ID string }
+		err := v.do(call, f, body(v, f), &made)
+		if again != nil && v.refused(f, err) {
+			return again(v, f)
+		} else if err != nil {
+			return err
+		}
+		return v.redirect(pageOf(made.ID), message)
+	})
+}
+
 // members is an object of the API.
 type members = map[string]any
 

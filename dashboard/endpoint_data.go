@@ -35,9 +35,8 @@ type endpointData struct {
 	UpdatedAt    string              `json:"updated_at"`
 	Warnings     []warningData       `json:"warnings"`
 
-	Transformation         *transformationData         `json:"transformation"` // nil: none
-	TransformationVersion  int                         `json:"transformation_version"`
-	TransformationVersions []transformationVersionData `json:"transformation_versions"`
+	Transformation        *transformationData `json:"transformation"` // nil: none
+	TransformationVersion int                 `json:"transformation_version"`
 }
 
 type verificationData struct {

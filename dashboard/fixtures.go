@@ -27,13 +27,14 @@ const (
 // fixtureRoutes are the pages and actions of fixtures.
 func fixtureRoutes() []route {
 	return []route{
-		{"GET", fixturesPath, reader, listFixtures},
+		{"GET", fixturesPath, reader, withNewForm(showFixtures)},
 		{"GET", fixtureExportPath, reader, exportFixtures},
 		{"GET", fixturePath, reader, show(readFixture, showFixture)},
 		{"POST", fixturePath, writer, change(readFixture, saveFixture)},
 		{"POST", fixturePath + "/delete", writer, act("DELETE "+fixtureAPI, nil, fixturesPath,
 			"Deleted. Files that were exported work until they expire.")},
-		{"POST", eventPath + "/fixture", writer, submit(makeFixture)},
+		{"POST", eventPath + "/fixture", writer, create("POST /v1/fixtures", newFixture, nil,
+			"The copy is made and sanitised. Choose what its answer must be.")},
 	}
 }
 
@@ -69,21 +70,7 @@ type requiredData struct {
 	Equals  json.RawMessage `json:"equals,omitempty"`
 }
 
-// fixturesPage is the data of the list of fixtures.
-type fixturesPage struct {
-	listPage[*fixtureData]
-	Form *form // of the export
-}
-
-func listFixtures(v *visit) error { return showFixtures(v, newForm(url.Values{}, "")) }
-
-func showFixtures(v *visit, f *form) error {
-	list, err := readList[*fixtureData](v, "/v1/fixtures", fixturesPath, nil, nil)
-	if err != nil {
-		return err
-	}
-	return v.page("fixtures", fixturesPage{list, f})
-}
+var showFixtures = listOf[*fixtureData]("fixtures", "/v1/fixtures", fixturesPath)
 
 // exportFixtures sends the chosen fixtures as one file.
 func exportFixtures(v *visit) error {
@@ -106,14 +93,7 @@ func exportFixtures(v *visit) error {
 	return nil
 }
 
-// makeFixture makes a fixture of an event and opens its page, where it can be edited.
-func makeFixture(v *visit, f *form) error {
-	var made fixtureData
-	if err := v.do("POST /v1/fixtures", f, members{"event_id": v.vars["event"]}, &made); err != nil {
-		return err
-	}
-	return v.redirect(pageOf(made.ID), "The copy is made and sanitised. Choose what its answer must be.")
-}
+func newFixture(v *visit, _ *form) members { return members{"event_id": v.vars["event"]} }
 
 // redactedRow is a value that the sanitiser has redacted.
 type redactedRow struct {
