@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -180,6 +181,11 @@ func isUnavailable(err error) bool {
 func badRequest(err error) (*apiError, bool) {
 	x, ok := errors.AsType[*apiError](err)
 	return x, ok && x.Status == http.StatusBadRequest
+}
+
+// fault is what a page itself finds wrong with a field, as the API would say it.
+func fault(param, format string, args ...any) error {
+	return &apiError{Status: http.StatusBadRequest, Param: param, Message: fmt.Sprintf(format, args...)}
 }
 
 // messageOf returns the message of an error of the API as a sentence.

@@ -128,7 +128,7 @@ func addPerson(v *visit, f *form) error {
 // invalidInput returns an error of the configuration about what a person has entered as the API would return it.
 func invalidInput(err error) error {
 	if invalid, ok := errors.AsType[*config.InvalidError](err); ok {
-		return &apiError{Status: http.StatusBadRequest, Param: invalid.Param, Message: invalid.Message}
+		return fault(invalid.Param, "%s", invalid.Message)
 	}
 	return nil
 }

@@ -80,8 +80,7 @@ func showRecoveryForm(v *visit, f *form) error {
 	e := &endpointData{}
 	err := v.get("/v1/endpoints/"+url.PathEscape(endpoint), nil, e)
 	if statusOf(err) == http.StatusNotFound {
-		v.status = f.setError(&apiError{Status: http.StatusBadRequest, Param: "endpoint_id",
-			Message: "is no endpoint; it may have been deleted"})
+		v.refused(f, fault("endpoint_id", "is no endpoint; it may have been deleted"))
 		return v.page("recovery-new", p)
 	} else if err != nil {
 		return err
