@@ -30,12 +30,10 @@ func TestDrainByToken(t *testing.T) {
 	f("drn_one", "", Unknown)
 	f("drn_none", "token-one", Unknown)
 	f("drn_none", "", Unknown)
-	if _, err := n.UpdateDrain(ctx, "drn_one", func(d *Drain) error {
+	must(n.UpdateDrain(ctx, "drn_one", func(d *Drain) error {
 		d.Sealed.Token = n.keyring.SealString(d.ID, FieldToken, "rotated")
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	f("drn_one", "token-one", Unknown)
 	f("drn_one", "rotated", Present)
 	noError(t, n.DeleteDrain(ctx, "drn_one"))
