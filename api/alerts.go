@@ -6,9 +6,9 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/egress"
-	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/web"
@@ -34,15 +34,6 @@ type Notifier interface {
 	CanMail() bool
 }
 
-// alertsAnswer is the response body of GET and PATCH /v1/alerts.
-type alertsAnswer struct {
-	Channels        map[notify.Kind]any `json:"channels"` // every kind; null where none is configured
-	Rules           config.AlertRules   `json:"rules"`
-	CooldownSeconds int                 `json:"cooldown_seconds"`
-	UpdatedAt       web.Time            `json:"updated_at"`
-	Warnings        []warning           `json:"warnings,omitempty"`
-}
-
 // alerts serves an account's alert settings.
 type alerts struct {
 	*core
@@ -55,20 +46,20 @@ type alerts struct {
 }
 
 // alertsView renders the settings. revealed is the webhook secret that this response may show, empty for none.
-func (a *alerts) alertsView(s *config.AlertSettings, revealed string) (*alertsAnswer, error) {
+func (a *alerts) alertsView(s *config.AlertSettings, revealed string) (*wire.AlertSettings, error) {
 	saved, err := notify.OpenChannels(a.keyring, s)
 	if err != nil {
 		return nil, err
 	}
-	v := &alertsAnswer{Rules: s.Rules, CooldownSeconds: s.CooldownSeconds, UpdatedAt: web.Time(s.UpdatedAt)}
+	v := &wire.AlertSettings{Rules: s.Rules, CooldownSeconds: s.CooldownSeconds, UpdatedAt: web.Time(s.UpdatedAt)}
 	v.Channels = make(map[notify.Kind]any)
 	for _, k := range notify.Kinds() {
 		v.Channels[k.Kind] = nil
 		if i := slices.IndexFunc(saved, func(c notify.SavedChannel) bool { return c.Kind == k.Kind }); i >= 0 {
 			v.Channels[k.Kind] = channelView(k, saved[i], revealed)
 			if k.Mails && saved[i].Enabled && !a.notifier.CanMail() {
-				v.Warnings = append(v.Warnings, warning{"channels." + string(k.Kind), "no mail server is configured " +
-					"(RELAY_SMTP_URL), so no mail is sent"})
+				v.Warnings = append(v.Warnings, warning{Param: "channels." + string(k.Kind),
+					Message: "no mail server is configured (RELAY_SMTP_URL), so no mail is sent"})
 			}
 		}
 	}
@@ -130,18 +121,6 @@ const (
 	testSkipped = "skipped" // the channel is disabled
 )
 
-// testResult is the outcome of the test of one channel.
-type testResult struct {
-	Channel    notify.Kind      `json:"channel"`
-	Target     string           `json:"target"` // masked
-	OK         bool             `json:"ok"`
-	Status     string           `json:"status"`
-	HTTPStatus *int             `json:"http_status"`
-	Error      *event.ErrorCode `json:"error"`
-	Message    *string          `json:"message"`
-	DurationMS int64            `json:"duration_ms"`
-}
-
 // testAlerts sends a test message through every configured channel at the same time and reports the result of each.
 func (a *alerts) testAlerts(w http.ResponseWriter, r *http.Request, _ *config.Key) error {
 	body, err := a.body(r)
@@ -168,10 +147,10 @@ func (a *alerts) testAlerts(w http.ResponseWriter, r *http.Request, _ *config.Ke
 		defer end()
 	}
 	answer := struct {
-		Sent     int          `json:"sent"`
-		Failed   int          `json:"failed"`
-		Results  []testResult `json:"results"`
-		Warnings []warning    `json:"warnings,omitempty"`
+		Sent     int                     `json:"sent"`
+		Failed   int                     `json:"failed"`
+		Results  []wire.AlertTestOutcome `json:"results"`
+		Warnings []warning               `json:"warnings,omitempty"`
 	}{Results: a.testChannels(r.Context(), saved), Warnings: in.warnings}
 	for _, t := range answer.Results {
 		switch t.Status {
@@ -187,9 +166,9 @@ func (a *alerts) testAlerts(w http.ResponseWriter, r *http.Request, _ *config.Ke
 
 // testChannels sends the test message to all enabled channels at the same time and waits for the results; each
 // channel takes at most notify.Timeout.
-func (a *alerts) testChannels(ctx context.Context, saved []notify.SavedChannel) []testResult {
+func (a *alerts) testChannels(ctx context.Context, saved []notify.SavedChannel) []wire.AlertTestOutcome {
 	message := a.testMessage()
-	results := make([]testResult, len(saved))
+	results := make([]wire.AlertTestOutcome, len(saved))
 	var all sync.WaitGroup
 	for i, c := range saved {
 		t := &results[i]

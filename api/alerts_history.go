@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/web"
@@ -16,28 +17,12 @@ const (
 	alertResolved = "resolved"
 )
 
-// alertView is one alert of GET /v1/alerts/history.
-type alertView struct {
-	ID            string   `json:"id"`
-	Object        string   `json:"object"`
-	Type          string   `json:"type"` // of its messages
-	Rule          string   `json:"rule"`
-	EndpointID    *string  `json:"endpoint_id"`
-	DestinationID *string  `json:"destination_id"`
-	RecoveryID    *string  `json:"recovery_id"`
-	State         string   `json:"state"`
-	Value         any      `json:"value"`
-	Threshold     any      `json:"threshold"`
-	FiredAt       web.Time `json:"fired_at"`
-	ResolvedAt    web.Time `json:"resolved_at"` // null while it fires
-}
-
 // alertRules are the rules that have alerts of their own.
 var alertRules = config.AlertRuleNames()
 
-func newAlertView(x *config.Alert) *alertView {
+func newAlertView(x *config.Alert) *wire.Alert {
 	messageType, _, _ := strings.Cut(x.ID, "/")
-	v := &alertView{
+	v := &wire.Alert{
 		ID: id.AlertOf(x.ID), Object: "alert", Type: "alert." + messageType, Rule: x.Rule, EndpointID: orNull(x.Endpoint),
 		DestinationID: orNull(x.Destination), State: alertResolved, Value: x.Value, Threshold: x.Threshold,
 		FiredAt: web.Time(x.FiredAt), ResolvedAt: web.Time(x.Since),

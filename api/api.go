@@ -28,6 +28,8 @@ import (
 	"strings"
 	"time"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/secrets"
@@ -109,11 +111,12 @@ func New(cfg Config, deps Deps) (*API, error) {
 	}
 	a.front = &web.Front{Log: deps.Log, Proxies: cfg.TrustedProxies, BaseURL: cfg.BaseURL,
 		Done: newMetrics(deps.Metrics).done}
-	deprecated, err := newDeprecationTable(deprecations, joinParts)
+	routes := x.routes()
+	deprecated, err := newDeprecationTable(deprecations, func() (*yaml.Node, error) { return joinParts(routes) })
 	if err != nil {
 		return nil, err
 	}
-	a.router = newRouter(&cfg, &deps, x.routes(), a.idempotent, deprecated)
+	a.router = newRouter(&cfg, &deps, routes, a.idempotent, deprecated)
 	a.router.isToken = c.isToken
 	a.handler = a.front.Wrap(a.router.serve)
 	return a, nil
@@ -144,10 +147,10 @@ type resources struct {
 	alerts       *alerts
 	streams      *streams
 	recoveries   *recoveries
-	drains       *drains
+	drains       *drainResource
 	domains      *domains
 	scans        *scans
-	dsns         *dsns
+	dsns         *dsnResource
 	tripwires    *tripwires
 	usage        *usage
 	keys         *keyInfo
@@ -178,6 +181,7 @@ func newResources(cfg *Config, deps *Deps, c *core) (*resources, error) {
 	if err != nil {
 		return nil, err
 	}
+	who := senders{core: c, config: deps.Config, received: deps.Senders, keyring: deps.Keyring, leaks: scan.leaks, baseURL: cfg.BaseURL}
 	x := &resources{
 		core:   c,
 		sender: newSender(c, deps),
@@ -203,23 +207,15 @@ func newResources(cfg *Config, deps *Deps, c *core) (*resources, error) {
 			open: openStreams{draining: make(chan struct{}), count: make(map[string]int)},
 		},
 		recoveries: &recoveries{core: c, config: deps.Config, recovery: deps.Recovery},
-		drains: &drains{
-			core: c, config: deps.Config, senders: deps.Senders, keyring: deps.Keyring, leaks: scan.leaks,
-			baseURL: cfg.BaseURL,
-		},
-		domains: &domains{core: c, config: deps.Config, verifier: deps.Domains, egress: deps.Egress},
-		scans:   &scans{core: c, config: deps.Config},
-		dsns: &dsns{
-			core: c, config: deps.Config, senders: deps.Senders, keyring: deps.Keyring, leaks: scan.leaks,
-			baseURL: cfg.BaseURL,
-		},
-		tripwires: &tripwires{
-			core: c, config: deps.Config, hits: deps.Findings, leaks: scan.leaks, baseURL: cfg.BaseURL,
-		},
-		usage:    newUsage(c, deps.Usage),
-		keys:     &keyInfo{cfg.Version},
-		audit:    &auditLog{core: c, audit: deps.Audit},
-		findings: newFindings(c, deps, scan.leaks),
+		drains:     newDrains(&who),
+		domains:    newDomains(c, deps),
+		scans:      newScans(c, deps),
+		dsns:       newDSNs(&who),
+		tripwires:  newTripwires(c, deps, scan.leaks, cfg.BaseURL),
+		usage:      newUsage(c, deps.Usage),
+		keys:       &keyInfo{cfg.Version},
+		audit:      &auditLog{core: c, audit: deps.Audit},
+		findings:   newFindings(c, deps, scan.leaks),
 		detection: &detection{
 			core: c, config: deps.Config, limits: deps.Limits, scanners: secrets.NewScanners(scan.leaks),
 		},
@@ -242,7 +238,7 @@ func newResources(cfg *Config, deps *Deps, c *core) (*resources, error) {
 
 // routes is the table of /v1. The router tries the paths in this order, the busiest first.
 func (x *resources) routes() []route {
-	return slices.Concat(x.eventRoutes(), x.endpointRoutes(), x.operationRoutes(), x.leakRoutes(), x.detectionRoutes())
+	return slices.Concat(x.eventRoutes(), x.fixtureRoutes(), x.endpointRoutes(), x.operationRoutes(), x.leakRoutes(), x.detectionRoutes())
 }
 
 func (x *resources) eventRoutes() []route {
@@ -268,12 +264,15 @@ func (x *resources) eventRoutes() []route {
 			bodySelects: true, resumable: true},
 		{path: "/v1/replays/{run}", methods: methods{"GET": x.runs.readRun, "POST": x.runs.actOnRun},
 			inPath: finds(x.runs.inPath), bodySelects: true, resumable: true},
-		{path: "/v1/fixtures", methods: methods{"GET": x.fixtures.listFixtures, "POST": x.fixtures.createFixture},
-			resumable: true, recheck: x.fixtures.recheckAnswer},
-		{path: "/v1/fixtures/export", methods: methods{"GET": x.fixtures.exportFixtures}},
-		{path: "/v1/fixtures/{fixture}", methods: methods{"GET": x.fixtures.readFixture, "PATCH": x.fixtures.updateFixture,
-			"DELETE": x.fixtures.deleteFixture}},
 	}
+}
+
+func (x *resources) fixtureRoutes() []route {
+	// before /v1/fixtures/{fixture}, which it matches
+	export := route{path: "/v1/fixtures/export", methods: methods{"GET": x.fixtures.exportFixtures}}
+	all := append([]route{export}, x.fixtures.routes()...)
+	all[1].recheck = x.fixtures.recheckAnswer
+	return all
 }
 
 func (x *resources) endpointRoutes() []route {
@@ -333,32 +332,10 @@ func (x *resources) operationRoutes() []route {
 
 // leakRoutes are those of what leaks are found in.
 func (x *resources) leakRoutes() []route {
-	drain, tripwire, dsn := finds(x.core.drainInPath), finds(x.core.tripwireInPath), finds(x.core.dsnInPath)
-	return []route{
-		{path: "/v1/drains", methods: methods{"GET": x.drains.listDrains, "POST": x.drains.createDrain}, resumable: true},
-		{path: "/v1/drains/{drain}", methods: methods{"GET": x.drains.readDrain, "PATCH": x.drains.updateDrain,
-			"DELETE": x.drains.deleteDrain}},
-		{path: "/v1/drains/{drain}/rotate", methods: methods{"POST": x.drains.rotateDrain}, inPath: drain, resumable: true},
-		{path: "/v1/domains", methods: methods{"GET": x.domains.listDomains, "POST": x.domains.createDomain},
-			resumable: true},
-		{path: "/v1/domains/{domain}", methods: methods{"GET": x.domains.readDomain, "DELETE": x.domains.deleteDomain}},
-		// it only looks
-		{path: "/v1/domains/{domain}/verify", methods: methods{"POST": x.domains.verifyDomain},
-			inPath: finds(x.core.domainInPath), resumable: true},
-		{path: "/v1/scans", methods: methods{"GET": x.scans.listScans, "POST": x.scans.createScan}, resumable: true},
-		{path: "/v1/scans/{scan}", methods: methods{"GET": x.scans.readScan}},
-		{path: "/v1/tripwires", methods: methods{"GET": x.tripwires.listTripwires, "POST": x.tripwires.createTripwire},
-			resumable: true},
-		{path: "/v1/tripwires/{tripwire}", methods: methods{"GET": x.tripwires.readTripwire,
-			"DELETE": x.tripwires.deleteTripwire}},
-		{path: "/v1/tripwires/{tripwire}/rotate", methods: methods{"POST": x.tripwires.rotateTripwire},
-			inPath: tripwire, resumable: true},
-		{path: "/v1/tripwires/{tripwire}/test", methods: methods{"POST": x.tripwires.testTripwire}, inPath: tripwire},
-		{path: "/v1/dsns", methods: methods{"GET": x.dsns.listDSNs, "POST": x.dsns.createDSN}, resumable: true},
-		{path: "/v1/dsns/{dsn}", methods: methods{"GET": x.dsns.readDSN, "PATCH": x.dsns.updateDSN,
-			"DELETE": x.dsns.deleteDSN}},
-		{path: "/v1/dsns/{dsn}/rotate", methods: methods{"POST": x.dsns.rotateDSN}, inPath: dsn, resumable: true},
-	}
+	test := x.tripwires.action("test", x.tripwires.test)
+	test.resumable = false // a second one would be answered by the first
+	return slices.Concat(x.drains.routes(), x.domains.routes(x.domains.action("verify", x.domains.verifyDomain)),
+		x.scans.routes(), x.tripwires.routes(x.tripwires.action("rotate", x.tripwires.rotate), test), x.dsns.routes())
 }
 
 func (x *resources) detectionRoutes() []route {

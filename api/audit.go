@@ -5,50 +5,18 @@ import (
 	"regexp"
 	"slices"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// auditView is one entry of GET /v1/audit.
-type auditView struct {
-	ID        string      `json:"id"`
-	Object    string      `json:"object"`
-	At        string      `json:"at"`
-	Actor     actorView   `json:"actor"`
-	Action    string      `json:"action"`
-	Entity    entityView  `json:"entity"`
-	Changes   []string    `json:"changes"` // names of members, never values
-	RelatedID *string     `json:"related_id"`
-	RequestID *string     `json:"request_id"`
-	RemoteIP  *string     `json:"remote_ip"`
-	Use       *keyUseView `json:"use"`
-}
-
-type actorView struct {
-	Type audit.ActorType `json:"type"`
-	ID   *string         `json:"id"`
-	Name *string         `json:"name"`
-}
-
-type entityView struct {
-	Type string `json:"type"`
-	ID   string `json:"id"`
-}
-
-// keyUseView counts the uses of a key on one node since the entry's time, within about an hour.
-type keyUseView struct {
-	Count  uint64 `json:"count"`
-	LastAt string `json:"last_at"`
-	Node   string `json:"node"`
-}
-
-func auditViewOf(e *audit.Entry) auditView {
-	v := auditView{
+func auditViewOf(e *audit.Entry) wire.AuditEntry {
+	v := wire.AuditEntry{
 		ID: e.ID.Text(audit.Prefix), Object: "audit_entry", At: e.At.UTC().Format(web.TimeFormat),
-		Actor: actorView{e.Actor.Type, orNull(e.Actor.ID), orNull(e.Actor.Name)}, Action: e.Action,
-		Entity: entityView{e.EntityType, e.Entity}, Changes: e.Changes, RequestID: orNull(e.RequestID),
+		Actor: wire.AuditActor{Type: e.Actor.Type, ID: orNull(e.Actor.ID), Name: orNull(e.Actor.Name)}, Action: e.Action,
+		Entity: wire.Entity{Type: e.EntityType, ID: e.Entity}, Changes: e.Changes, RequestID: orNull(e.RequestID),
 		RelatedID: orNull(e.Related),
 	}
 	if v.Changes == nil {
@@ -58,7 +26,7 @@ func auditViewOf(e *audit.Entry) auditView {
 		v.RemoteIP = orNull(e.RemoteIP.String())
 	}
 	if e.Action == audit.KeyUsed {
-		v.Use = &keyUseView{e.Count, e.LastAt.UTC().Format(web.TimeFormat), e.Node}
+		v.Use = &wire.KeyUse{Count: e.Count, LastAt: e.LastAt.UTC().Format(web.TimeFormat), Node: e.Node}
 	}
 	return v
 }
@@ -89,7 +57,7 @@ func (a *auditLog) listAudit(w http.ResponseWriter, r *http.Request, key *config
 		return err
 	}
 	rows := mergeAudit(outbox, page.Rows)
-	out := list[auditView]{Data: make([]auditView, min(len(rows), limit))}
+	out := list[wire.AuditEntry]{Data: make([]wire.AuditEntry, min(len(rows), limit))}
 	for i := range out.Data {
 		out.Data[i] = auditViewOf(&rows[i])
 	}

@@ -33,12 +33,6 @@ type configReader interface {
 	Endpoint(id string) (*config.Endpoint, config.Presence)
 	EndpointByToken(token string) *config.Endpoint
 	Endpoints(account string, beforeSeq int64, limit int) ([]*config.Endpoint, bool)
-	Drain(id string) (*config.Drain, config.Presence)
-	Domain(id string) (*config.Domain, config.Presence)
-	DSN(id string) (*config.DSN, config.Presence)
-	Tripwire(id string) (*config.Tripwire, config.Presence)
-	Tripwires(account, domain string, beforeSeq int64, limit int) ([]*config.Tripwire, bool)
-	Fixture(id string) (*config.Fixture, config.Presence)
 	Sync(ctx context.Context) error
 }
 

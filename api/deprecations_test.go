@@ -52,7 +52,7 @@ components:
 
 // withMadeUp joins the parts of the document and the one of the tests.
 func withMadeUp() (*yaml.Node, error) {
-	whole, err := joinParts()
+	whole, err := joinTestParts()
 	if err != nil {
 		return nil, err
 	}

@@ -98,8 +98,6 @@ type Configuration interface {
 	Endpoints
 	AlertSettings
 	Recoveries
-	Drains
-	Domains
 	Scans
 	DSNs
 	Tripwires
@@ -108,6 +106,7 @@ type Configuration interface {
 	DetectionSettings
 	// Sync waits until this node has applied all records that are in the log now.
 	Sync(ctx context.Context) error
+	config.Access // for config.Get, List, Create, Update and Delete
 }
 
 // Keys authenticates API keys.
@@ -139,47 +138,21 @@ type Endpoints interface {
 	DeleteEndpoint(ctx context.Context, id string, rev int64) error
 }
 
-// Drains reads and changes log drains. A change returns after this node has applied it.
-type Drains interface {
-	Drain(id string) (*config.Drain, config.Presence)
-	// Drains returns the drains created before that sequence (0 = all), newest first, and whether more follow.
-	Drains(account string, beforeSeq int64, limit int) ([]*config.Drain, bool)
-	CreateDrain(ctx context.Context, d *config.Drain) (*config.Drain, error)
-	// UpdateDrain calls change with a copy of the newest drain, and again after a write conflict.
-	UpdateDrain(ctx context.Context, id string, change func(*config.Drain) error) (*config.Drain, error)
-	DeleteDrain(ctx context.Context, id string) error
-}
-
-// Domains reads and changes the host names that a customer claims. A change returns after this node has applied it.
-type Domains interface {
-	Domain(id string) (*config.Domain, config.Presence)
-	// Domains returns the domains created before that sequence (0 = all), newest first, and whether more follow.
-	Domains(account string, beforeSeq int64, limit int) ([]*config.Domain, bool)
-	CreateDomain(ctx context.Context, d *config.Domain) (*config.Domain, error)
-	DeleteDomain(ctx context.Context, id string) error
-}
-
-// Scans reads and creates leak scans. A change returns after this node has applied it.
+// Scans creates leak scans.
 type Scans interface {
 	Scan(id string) (*config.Scan, config.Presence)
-	// Scans returns the scans of a domain (empty = all) created before that sequence (0 = all), newest first, and whether
-	// more follow.
 	Scans(account string, domains []string, beforeSeq int64, limit int) ([]*config.Scan, bool)
 	OpenScan() *config.Scan
 	CreateScan(ctx context.Context, s *config.Scan) (*config.Scan, error)
 }
 
-// Tripwires reads and changes tripwires. A change returns after this node has applied it.
+// Tripwires issues the secrets of tripwires. A change returns after this node has applied it.
 type Tripwires interface {
 	Tripwire(id string) (*config.Tripwire, config.Presence)
-	// Tripwires returns the tripwires of a domain (empty = all) created before that sequence (0 = all), newest first, and
-	// whether more follow.
-	Tripwires(account, domain string, beforeSeq int64, limit int) ([]*config.Tripwire, bool)
 	// CreateTripwire and RotateTripwire return the secrets, which are stored nowhere.
 	CreateTripwire(ctx context.Context, t *config.Tripwire) (*config.Tripwire, config.TripwireText, error)
 	RotateTripwire(ctx context.Context, id, by string) (*config.Tripwire, config.TripwireText, error)
 	ExpectTripwireTest(ctx context.Context, id string, from netip.Addr) (*config.Tripwire, error)
-	DeleteTripwire(ctx context.Context, id string) error
 	// FindingKeys returns the keys from which the ids of their findings derive.
 	FindingKeys(ctx context.Context) (finding.Keys, error)
 	Finding(id string) (*config.Finding, config.Presence)
@@ -191,17 +164,10 @@ type DomainVerifier interface {
 	Verify(ctx context.Context, d *config.Domain, method string) (after *config.Domain, pause time.Duration, err error)
 }
 
-// DSNs reads and changes DSNs. A change returns after this node has applied it.
+// DSNs opens the keys of DSNs.
 type DSNs interface {
-	DSN(id string) (*config.DSN, config.Presence)
-	// DSNs returns the DSNs created before that sequence (0 = all), newest first, and whether more follow.
-	DSNs(account string, beforeSeq int64, limit int) ([]*config.DSN, bool)
 	// PublicKey returns the public key of a DSN.
 	PublicKey(ctx context.Context, d *config.DSN) (string, error)
-	CreateDSN(ctx context.Context, d *config.DSN) (*config.DSN, error)
-	// UpdateDSN calls change with a copy of the newest DSN, and again after a write conflict.
-	UpdateDSN(ctx context.Context, id string, change func(*config.DSN) error) (*config.DSN, error)
-	DeleteDSN(ctx context.Context, id string) error
 }
 
 // DetectionSettings reads and changes what the account looks for beside the built-in rules.
@@ -211,16 +177,9 @@ type DetectionSettings interface {
 	UpdateDetection(ctx context.Context, change func(*config.Detection) error) (*config.Settings, error)
 }
 
-// Fixtures reads and changes test fixtures. One that has expired counts as deleted. A change returns after this node
-// has applied it.
+// Fixtures creates fixtures, as many as there may be.
 type Fixtures interface {
-	Fixture(id string) (*config.Fixture, config.Presence)
-	// Fixtures returns the fixtures created before that sequence (0 = all), newest first, and whether more follow.
-	Fixtures(account string, beforeSeq int64, limit int) ([]*config.Fixture, bool)
 	CreateFixture(ctx context.Context, f *config.Fixture) (*config.Fixture, error)
-	// UpdateFixture calls change with a copy of the newest fixture, and again after a write conflict.
-	UpdateFixture(ctx context.Context, id string, change func(*config.Fixture) error) (*config.Fixture, error)
-	DeleteFixture(ctx context.Context, id string) error
 }
 
 // Senders reads what drains and DSNs have received.

@@ -133,7 +133,7 @@ func (a *destinations) deleteDestination(w http.ResponseWriter, r *http.Request,
 	if err != nil {
 		return err
 	}
-	web.WriteJSON(w, http.StatusOK, deleted{name, "destination", true})
+	writeDeleted(w, name, "destination")
 	return nil
 }
 

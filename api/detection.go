@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/secrets"
@@ -36,27 +37,11 @@ type detection struct {
 	scanners *secrets.Scanners
 }
 
-// detectionView is the response body of GET and PATCH /v1/settings/detection.
-type detectionView struct {
-	Object    string       `json:"object"`
-	Rules     []customView `json:"rules"`
-	Version   int          `json:"version"`
-	UpdatedAt web.Time     `json:"updated_at"`
-	UpdatedBy *string      `json:"updated_by"`
-	Warnings  []warning    `json:"warnings,omitempty"`
-}
-
-// customView is one of the account's own rules.
-type customView struct {
-	secrets.Custom
-	DocsURL *string `json:"docs_url"`
-}
-
 func (a *detection) answer(w http.ResponseWriter, s *config.Settings, warnings []warning) {
-	v := detectionView{Object: "detection_settings", Rules: []customView{}, Version: s.Detection.Version,
+	v := wire.DetectionSettings{Object: "detection_settings", Rules: []wire.DetectionRule{}, Version: s.Detection.Version,
 		UpdatedAt: web.Time(s.Detection.UpdatedAt), UpdatedBy: orNull(s.Detection.UpdatedBy), Warnings: warnings}
 	for _, r := range s.Detection.Rules {
-		v.Rules = append(v.Rules, customView{r, orNull(r.Docs)})
+		v.Rules = append(v.Rules, wire.DetectionRule{Custom: r, DocsURL: orNull(r.Docs)})
 	}
 	web.WriteJSON(w, http.StatusOK, v)
 }
@@ -190,25 +175,6 @@ func (a *detection) prefixes(o *object, r *secrets.Custom) {
 	}
 }
 
-// tryView is the response to a text that rules were tried on.
-type tryView struct {
-	Object  string         `json:"object"`
-	Matches []tryMatchView `json:"matches"`
-	Total   int            `json:"total"`
-	// Masked is the text with a mask in place of each secret.
-	Masked   string    `json:"masked"`
-	Warnings []warning `json:"warnings,omitempty"`
-}
-
-// tryMatchView is one secret in the text.
-type tryMatchView struct {
-	Rule     string `json:"rule"`
-	Name     string `json:"name"`
-	Severity string `json:"severity"` // in a line of a drain
-	Masked   string `json:"masked"`
-	Line     int    `json:"line"` // from 1 on
-}
-
 // tryRules scans a text with the account's rules, or with those of the request in their place. Nothing is stored,
 // counted or logged, and the answer has masks only.
 func (a *detection) tryRules(w http.ResponseWriter, r *http.Request, key *config.Key) error {
@@ -240,8 +206,8 @@ func (a *detection) tryRules(w http.ResponseWriter, r *http.Request, key *config
 	return nil
 }
 
-func tryText(scanner *secrets.Scanner, text []byte) *tryView {
-	v := &tryView{Object: "detection_try", Matches: []tryMatchView{}}
+func tryText(scanner *secrets.Scanner, text []byte) *wire.DetectionTry {
+	v := &wire.DetectionTry{Object: "detection_try", Matches: []wire.TryMatch{}}
 	line, from := 1, 0
 	scanner.Scan(text, func(m secrets.Match) bool {
 		if v.Total++; v.Total > maxTryMatches {
@@ -253,7 +219,7 @@ func tryText(scanner *secrets.Scanner, text []byte) *tryView {
 			}
 		}
 		from = m.Start
-		v.Matches = append(v.Matches, tryMatchView{Rule: m.Rule.ID, Name: m.Rule.Name,
+		v.Matches = append(v.Matches, wire.TryMatch{Rule: m.Rule.ID, Name: m.Rule.Name,
 			Severity: severityInLogs(m.Rule), Masked: m.Rule.Mask(text[m.Start:m.End]), Line: line})
 		return true
 	})

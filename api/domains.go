@@ -6,51 +6,75 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// domains serves the host names that a customer claims, and their proofs.
+type domainResource = resource[config.Domain, *config.Domain, *wire.Domain]
+
+// domains serves the host names that a customer claims.
 type domains struct {
-	*core
-	config   Domains
+	*domainResource
 	verifier DomainVerifier
 	egress   egress.Policy
 }
 
-// domainView is a domain in a response.
-type domainView struct {
-	ID         string    `json:"id"`
-	Object     string    `json:"object"`
-	Hostname   string    `json:"hostname"`
-	Status     string    `json:"status"`
-	Method     *string   `json:"method"`
-	Token      string    `json:"token"`
-	DNSRecord  string    `json:"dns_record"`
-	HTTPURL    string    `json:"http_url"`
-	VerifiedAt web.Time  `json:"verified_at"`
-	CheckedAt  web.Time  `json:"checked_at"`
-	LastMethod *string   `json:"last_method"`
-	LastError  *string   `json:"last_error"`
-	Seen       *string   `json:"seen"`
-	Advice     *string   `json:"advice"`
-	ExpiresAt  web.Time  `json:"expires_at"`
-	CreatedBy  string    `json:"created_by"`
-	CreatedAt  web.Time  `json:"created_at"`
-	UpdatedAt  web.Time  `json:"updated_at"`
-	Warnings   []warning `json:"warnings,omitempty"`
+func newDomains(c *core, deps *Deps) *domains {
+	a := &domains{verifier: deps.Domains, egress: deps.Egress}
+	a.domainResource = &domainResource{
+		core: c, config: deps.Config, object: "domain", merge: a.merge, fixed: true,
+		fresh: func(r *http.Request, by *config.Key) *config.Domain {
+			return &config.Domain{Meta: c.newMeta(r, id.Domain, by), CreatedBy: by.ID}
+		},
+		insert: a.insert, removable: a.hasNoTripwires,
+		views: func(_ context.Context, _ *config.Key, all ...*config.Domain) ([]*wire.Domain, error) {
+			return viewsOf(all, a.view), nil
+		},
+	}
+	return a
 }
 
-func (a *domains) view(d *config.Domain) *domainView {
-	v := &domainView{
+// insert creates a domain, each host name once.
+func (a *domains) insert(ctx context.Context, d *config.Domain) (*config.Domain, error) {
+	created, err := config.Create(ctx, a.config, d)
+	switch {
+	case errors.Is(err, config.ErrConflict):
+		if earlier, _ := config.Get[config.Domain](a.config, d.ID); earlier == nil { // another one has the host name
+			return nil, web.WrongState("hostname", "is already one of your domains; verify that one")
+		}
+	case errors.Is(err, config.ErrTooManyDomains):
+		return nil, web.WrongState("hostname", "%v; delete one that is not used", err)
+	}
+	return created, err
+}
+
+// merge reads the members of a new domain.
+func (a *domains) merge(in *input, o *object, d *config.Domain) {
+	var x wire.Domain
+	o.decode(&x)
+	if o.warnUnknown(); in.err != nil {
+		return
+	}
+	if x.Hostname == "" {
+		in.fail("hostname", "is required; write it as www.example.com")
+		return
+	}
+	var err error
+	if d.Hostname, err = a.egress.CheckHostname(x.Hostname); err != nil {
+		in.fail("hostname", "%v", err)
+	}
+}
+
+func (a *domains) view(d *config.Domain) *wire.Domain {
+	v := &wire.Domain{
 		ID: d.ID, Object: "domain", Hostname: d.Hostname, Status: d.Status(a.now()), Token: d.Token,
 		DNSRecord: d.RecordName() + " TXT " + d.RecordValue(), HTTPURL: d.FileURL(),
 		VerifiedAt: web.Time(d.VerifiedAt), CheckedAt: web.Time(d.Checked.At), Method: orNull(d.Method),
 		LastMethod: orNull(d.Checked.Method), LastError: orNull(d.Checked.Error), Seen: orNull(d.Checked.Seen),
-		Advice: orNull(domainAdvice(d, a.now())), CreatedBy: d.CreatedBy, CreatedAt: web.Time(d.CreatedAt),
-		UpdatedAt: web.Time(d.UpdatedAt),
+		Advice: orNull(domainAdvice(d, a.now())), Meta: metaView(d.CreatedBy, &d.Meta),
 	}
 	switch {
 	case v.Status == config.DomainPending:
@@ -106,91 +130,12 @@ func domainAdvice(d *config.Domain, now time.Time) string {
 	return ""
 }
 
-// domainInPath returns the domain that the path names, or the 404.
-func (c *core) domainInPath(r *http.Request, key *config.Key) (*config.Domain, error) {
-	d := find(r.Context(), c, c.configReader.Domain, web.InfoOf(r).Vars["domain"])
-	if d == nil || d.Account != key.Account {
-		return nil, web.Missing("there is no such domain")
-	}
-	return d, nil
-}
-
-func (a *domains) createDomain(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	body, err := a.body(r)
-	if err != nil {
-		return err
-	}
-	d := &config.Domain{Meta: config.Meta{ID: newID(r, id.Domain), Account: key.Account, CreatedAt: a.now()},
-		CreatedBy: key.ID}
-	in := &input{}
-	if a.readHostname(in, body, d); in.err != nil {
-		return in.err
-	}
-	created, err := a.config.CreateDomain(r.Context(), d)
-	switch {
-	case errors.Is(err, config.ErrConflict):
-		earlier, _ := a.config.Domain(d.ID)
-		if earlier == nil { // another domain has the host name
-			return web.WrongState("hostname", "is already one of your domains; verify that one")
-		}
-		created = earlier // the first call with the Idempotency-Key has created it
-	case errors.Is(err, config.ErrTooManyDomains):
-		return web.WrongState("hostname", "%v; delete one that is not used", err)
-	case err != nil:
-		return err
-	}
-	v := a.view(created)
-	v.Warnings = in.warnings
-	web.WriteJSON(w, http.StatusCreated, v)
-	return nil
-}
-
-// readHostname reads the members of a new domain. The input collects errors and warnings.
-func (a *domains) readHostname(in *input, body []byte, d *config.Domain) {
-	o := in.newObject("", body)
-	text := ""
-	o.text("hostname", 1, maxURL, &text)
-	o.readOnly("id", "object", "status", "method", "token", "dns_record", "http_url", "verified_at", "checked_at",
-		"last_method", "last_error", "seen", "advice", "expires_at", "created_by", "created_at", "updated_at", "warnings")
-	o.warnUnknown()
-	if in.err != nil {
-		return
-	}
-	if text == "" {
-		in.fail("hostname", "is required; write it as www.example.com")
-		return
-	}
-	var err error
-	if d.Hostname, err = a.egress.CheckHostname(text); err != nil {
-		in.fail("hostname", "%v", err)
-	}
-}
-
-func (a *domains) readDomain(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	a.catchUp(r.Context())
-	d, err := a.domainInPath(r, key)
-	if err != nil {
-		return err
-	}
-	web.WriteJSON(w, http.StatusOK, a.view(d))
-	return nil
-}
-
-func (a *domains) listDomains(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	p, err := a.configPage(r, newQuery(r, "domains "+key.Account))
-	if err != nil {
-		return err
-	}
-	all, more := a.config.Domains(key.Account, p.before, p.limit)
-	return writeConfigPage(w, p, all, more, viewsOf(all, a.view))
-}
-
 // verifyTimeout bounds a verification: the check takes 10 s at most.
 const verifyTimeout = 20 * time.Second
 
 // verifyDomain looks for the proof of a domain now. It answers 200 with the domain, verified or not.
 func (a *domains) verifyDomain(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	d, err := a.domainInPath(r, key)
+	d, err := a.inPath(r, key)
 	if err != nil {
 		return err
 	}
@@ -223,23 +168,5 @@ func (a *domains) verifyDomain(w http.ResponseWriter, r *http.Request, key *conf
 		return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: pause,
 			Message: "a host name is looked up at most 10 times an hour; try again later"}
 	}
-	v := a.view(after)
-	v.Warnings = in.warnings
-	web.WriteJSON(w, http.StatusOK, v)
-	return nil
-}
-
-func (a *domains) deleteDomain(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	d, err := a.domainInPath(r, key)
-	if err != nil {
-		return err
-	}
-	if err := a.checkTripwires(d); err != nil {
-		return err
-	}
-	if err := a.config.DeleteDomain(r.Context(), d.ID); err != nil {
-		return err
-	}
-	web.WriteJSON(w, http.StatusOK, deleted{d.ID, "domain", true})
-	return nil
+	return a.answer(w, r, key, http.StatusOK, after, in.warnings)
 }

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/net/idna"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/id"
@@ -124,7 +125,7 @@ func (a *endpoints) listEndpoints(w http.ResponseWriter, r *http.Request, key *c
 	if err != nil {
 		return err
 	}
-	views := make([]*endpointView, len(endpoints))
+	views := make([]*wire.Endpoint, len(endpoints))
 	held := a.openBreakers(r.Context(), endpoints...)
 	for i, e := range endpoints {
 		if views[i], err = a.endpointView(viewerOf(key), e, nil, held); err != nil {
@@ -244,13 +245,6 @@ func (a *endpoints) updateEndpoint(w http.ResponseWriter, r *http.Request, key *
 	return a.answerEndpoint(w, r, key, http.StatusOK, after, in)
 }
 
-// deleted is the response to every DELETE of configuration.
-type deleted struct {
-	ID      string `json:"id"`
-	Object  string `json:"object"`
-	Deleted bool   `json:"deleted"`
-}
-
 func (a *endpoints) deleteEndpoint(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	e, err := a.endpointInPath(r, key)
 	if err != nil {
@@ -270,7 +264,7 @@ func (a *endpoints) deleteEndpoint(w http.ResponseWriter, r *http.Request, key *
 	if err != nil {
 		return err
 	}
-	web.WriteJSON(w, http.StatusOK, deleted{e.ID, "endpoint", true})
+	writeDeleted(w, e.ID, "endpoint")
 	return nil
 }
 

@@ -7,91 +7,15 @@ import (
 	"slices"
 	"time"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/sign"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// endpointView is an endpoint in a response. Members of features that this version does not have show their only
-// allowed value, so that a response can be sent back.
-type endpointView struct {
-	ID             string              `json:"id"`
-	Object         string              `json:"object"`
-	Name           string              `json:"name"`
-	Description    *string             `json:"description"`
-	Provider       string              `json:"provider"`
-	Verification   *verificationView   `json:"verification"`
-	TypeSource     *string             `json:"type_source"`
-	Dedup          *config.Dedup       `json:"dedup"`
-	IngestLimit    *config.IngestLimit `json:"ingest_limit"`
-	Destinations   []destinationView   `json:"destinations"`
-	RetryPolicy    config.RetryPolicy  `json:"retry_policy"`
-	Alerts         endpointAlertsView  `json:"alerts"`
-	Transformation *transformationView `json:"transformation"`
-	Response       config.Response     `json:"response"`
-	Enabled        bool                `json:"enabled"`
-	Paused         bool                `json:"paused"`
-	ScanPayloads   bool                `json:"scan_payloads"`
-	KeepMethod     bool                `json:"keep_method"`
-	Metadata       map[string]string   `json:"metadata"`
-	IngestURL      string              `json:"ingest_url"`
-	CreatedAt      web.Time            `json:"created_at"`
-	UpdatedAt      web.Time            `json:"updated_at"`
-
-	TransformationVersion  int                         `json:"transformation_version"`  // counts changes
-	TransformationVersions []transformationVersionView `json:"transformation_versions"` // newest first, at most 20
-
-	Warnings []warning `json:"warnings,omitempty"`
-}
-
-type verificationView struct {
-	Type             string `json:"type"`
-	Mode             string `json:"mode"`
-	ToleranceSeconds int    `json:"tolerance_seconds"`
-	SecretSet        bool   `json:"secret_set"`
-	SecretLast4      string `json:"secret_last4"`
-	Header           string `json:"header,omitempty"`
-	Algorithm        string `json:"algorithm,omitempty"`
-	Encoding         string `json:"encoding,omitempty"`
-	Prefix           string `json:"prefix,omitempty"`
-	SignedContent    string `json:"signed_content,omitempty"`
-}
-
-type destinationView struct {
-	ID             string            `json:"id"`
-	Object         string            `json:"object"`
-	Name           *string           `json:"name"`
-	URL            string            `json:"url"`
-	Enabled        bool              `json:"enabled"`
-	Paused         bool              `json:"paused"`
-	TimeoutSeconds int               `json:"timeout_seconds"`
-	Headers        map[string]string `json:"headers"`
-	RateLimit      *config.RateLimit `json:"rate_limit"`
-	MaxInFlight    int               `json:"max_in_flight"`
-	Filter         *config.Filter    `json:"filter"`
-	Signing        signingView       `json:"signing"`
-	State          string            `json:"state"`
-	StateReason    *string           `json:"state_reason"`
-	Warnings       []warning         `json:"warnings,omitempty"`
-}
-
-type signingView struct {
-	Scheme      string `json:"scheme"`
-	Secret      string `json:"secret,omitempty"` // only in the response that created it
-	SecretLast4 string `json:"secret_last4"`
-}
-
-type endpointAlertsView struct {
-	Enabled             bool     `json:"enabled"`
-	Channels            []string `json:"channels"` // null = all
-	ConsecutiveFailures *int     `json:"consecutive_failures"`
-	FailureRatePercent  *int     `json:"failure_rate_percent"`
-	MutedUntil          web.Time `json:"muted_until"`
-}
-
-func endpointAlerts(x config.EndpointAlerts) endpointAlertsView {
-	return endpointAlertsView{x.Enabled, x.Channels, x.ConsecutiveFailures, x.FailureRatePercent, web.Time(x.MutedUntil)}
+func endpointAlerts(x config.EndpointAlerts) wire.EndpointAlerts {
+	return wire.EndpointAlerts{Enabled: x.Enabled, Channels: x.Channels, ConsecutiveFailures: x.ConsecutiveFailures, FailureRatePercent: x.FailureRatePercent, MutedUntil: web.Time(x.MutedUntil)}
 }
 
 // heldUntil maps destinations to the time until which their open circuit breaker holds deliveries.
@@ -119,25 +43,25 @@ func breakersOf(ctx context.Context, store LimiterStore, endpoints ...*config.En
 	return all
 }
 
-// endpointView renders e; revealed holds the signing secrets that this response may show.
+// wire.Endpoint renders e; revealed holds the signing secrets that this response may show.
 func (a *endpoints) endpointView(by viewer, e *config.Endpoint, revealed map[string]string,
 	held heldUntil,
-) (*endpointView, error) {
+) (*wire.Endpoint, error) {
 	token, err := a.keyring.OpenString(e.ID, config.FieldToken, e.Token)
 	if err != nil {
 		return nil, fmt.Errorf("open ingest token of %s: %w", e.ID, err)
 	}
-	v := &endpointView{
+	v := &wire.Endpoint{
 		ID: e.ID, Object: "endpoint", Name: e.Name, Description: e.Description, Provider: e.Provider,
 		TypeSource: e.TypeSource, RetryPolicy: e.RetryPolicy, Alerts: endpointAlerts(e.AlertsOrDefault()),
 		Response: e.Response, Enabled: e.Enabled, Paused: e.Paused, Dedup: e.Dedup, IngestLimit: e.IngestLimit,
 		ScanPayloads: !e.PayloadsUnscanned, KeepMethod: e.KeepMethod, Metadata: e.Metadata,
 		IngestURL: by.ingestURL(a.baseURL, token), CreatedAt: web.Time(e.CreatedAt), UpdatedAt: web.Time(e.UpdatedAt),
-		Destinations: make([]destinationView, len(e.Destinations)), Transformation: transformationOf(e),
+		Destinations: make([]wire.Destination, len(e.Destinations)), Transformation: transformationOf(e),
 		TransformationVersion: e.TransformationVersion(), TransformationVersions: transformationVersions(e),
 	}
 	if x := e.Verification; x != nil {
-		v.Verification = &verificationView{
+		v.Verification = &wire.Verification{
 			Type: x.Type, Mode: x.Mode, ToleranceSeconds: x.ToleranceSeconds, SecretSet: len(x.Secrets) > 0,
 			SecretLast4: x.SecretLast4,
 			Header:      x.Header, Algorithm: x.Algorithm, Encoding: x.Encoding, Prefix: x.Prefix,
@@ -154,13 +78,13 @@ func (a *endpoints) endpointView(by viewer, e *config.Endpoint, revealed map[str
 
 func (a *endpoints) destinationView(by viewer, e *config.Endpoint, d *config.Destination, revealed map[string]string,
 	held heldUntil,
-) (destinationView, error) {
-	v := destinationView{
+) (wire.Destination, error) {
+	v := wire.Destination{
 		ID: d.ID, Object: "destination", Name: d.Name, URL: by.destinationURL(d.URL), Enabled: d.Enabled, Paused: d.Paused,
 		TimeoutSeconds: d.TimeoutSeconds,
 		Headers:        make(map[string]string, len(d.Headers)), RateLimit: d.RateLimit, MaxInFlight: d.MaxInFlight,
 		Filter:  d.Filter,
-		Signing: signingView{Scheme: sign.Scheme, Secret: revealed[d.ID], SecretLast4: d.Secrets[0].Last4},
+		Signing: wire.Signing{Scheme: sign.Scheme, Secret: revealed[d.ID], SecretLast4: d.Secrets[0].Last4},
 	}
 	v.State, v.StateReason = stateOf(e, d, held)
 	for name, sealed := range d.Headers {

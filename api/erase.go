@@ -3,17 +3,11 @@ package api
 import (
 	"net/http"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/web"
 )
-
-// erasedView is the response to an erasure, the same for the first call and every repeat.
-type erasedView struct {
-	ID              string   `json:"id"`
-	Object          string   `json:"object"`
-	PayloadErasedAt web.Time `json:"payload_erased_at"`
-}
 
 // payloads erases the payloads of events.
 type payloads struct {
@@ -37,6 +31,6 @@ func (a *payloads) erasePayload(w http.ResponseWriter, r *http.Request, key *con
 	if err != nil {
 		return err
 	}
-	web.WriteJSON(w, http.StatusOK, erasedView{ID: d.Text(id.Event), Object: "event", PayloadErasedAt: web.Time(at)})
+	web.WriteJSON(w, http.StatusOK, wire.PayloadErased{ID: d.Text(id.Event), Object: "event", PayloadErasedAt: web.Time(at)})
 	return nil
 }

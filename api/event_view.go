@@ -9,67 +9,25 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// eventBase is what a list and the single read show of an event.
-type eventBase struct {
-	ID            string           `json:"id"`
-	Object        string           `json:"object"`
-	EndpointID    string           `json:"endpoint_id"`
-	Type          *string          `json:"type"`
-	Status        event.Status     `json:"status"`
-	Source        event.Source     `json:"source"`
-	Destinations  countsView       `json:"destinations"`
-	Processing    event.Processing `json:"processing"`
-	SizeBytes     int              `json:"size_bytes"`
-	ReceivedAt    web.Time         `json:"received_at"`
-	LastAttemptAt web.Time         `json:"last_attempt_at"`
-	NextAttemptAt web.Time         `json:"next_attempt_at"`
-	Reason        *event.Reason    `json:"reason"`
-	Why           string           `json:"why"`
-	// PayloadErasedAt is when the payload was erased on request.
-	PayloadErasedAt web.Time `json:"payload_erased_at"`
-	// Verification is how far the origin of the event is proved; its deliveries carry it as relay-verification.
-	Verification event.Proof `json:"verification"`
-}
-
-// eventRow is an event in a list, and the response to a send.
-type eventRow struct {
-	eventBase
-	Attempts   int             `json:"attempts"`
-	Deliveries []deliveryState `json:"deliveries"`
-}
-
-// deliveryState is the state of an event at one destination, in a list.
-type deliveryState struct {
-	DestinationID string        `json:"destination_id"`
-	Status        event.Status  `json:"status"`
-	Reason        *event.Reason `json:"reason"`
-}
-
-type countsView struct {
-	Total     int `json:"total"`
-	Delivered int `json:"delivered"`
-	Failed    int `json:"failed"`
-	Pending   int `json:"pending"`
-}
-
-func rowOf(s *event.Summary) eventRow {
-	row := eventRow{eventBase: baseOf(s), Attempts: s.Attempts, Deliveries: make([]deliveryState, len(s.Deliveries))}
+func rowOf(s *event.Summary) wire.EventRow {
+	row := wire.EventRow{EventBase: baseOf(s), Attempts: s.Attempts, Deliveries: make([]wire.DeliveryState, len(s.Deliveries))}
 	for i := range s.Deliveries {
 		x := &s.Deliveries[i]
-		row.Deliveries[i] = deliveryState{x.Destination, x.Status, orNull(x.Reason)}
+		row.Deliveries[i] = wire.DeliveryState{DestinationID: x.Destination, Status: x.Status, Reason: orNull(x.Reason)}
 	}
 	return row
 }
 
-func baseOf(s *event.Summary) eventBase {
-	base := eventBase{
+func baseOf(s *event.Summary) wire.EventBase {
+	base := wire.EventBase{
 		ID: s.ID.Text(id.Event), Object: "event", EndpointID: s.Endpoint, Type: orNull(s.Type), Status: s.Status,
-		Source: s.Source, Verification: s.Proof, Destinations: countsView(s.Counts), Processing: s.Processing,
+		Source: s.Source, Verification: s.Proof, Destinations: wire.EventCounts(s.Counts), Processing: s.Processing,
 		SizeBytes: s.Size, ReceivedAt: web.Time(s.ID.Time()), LastAttemptAt: web.Time(s.LastAttemptAt),
 		NextAttemptAt: web.Time(s.NextAttemptAt), Reason: orNull(s.Reason), Why: summaryWhy(s),
 	}
@@ -87,57 +45,15 @@ func orNull[T ~string](s T) *T {
 	return &s
 }
 
-// eventDetail is the response to GET /v1/events/{event}.
-type eventDetail struct {
-	eventBase
-	Attempts          []attemptView     `json:"attempts"`
-	Headers           map[string]string `json:"headers"`
-	HeadersRaw        [][2]string       `json:"headers_raw"`
-	HeadersBase64     []*string         `json:"headers_base64,omitempty"` // see base64HeaderValues
-	Body              string            `json:"body"`
-	BodyEncoding      string            `json:"body_encoding"`
-	ContentType       *string           `json:"content_type"`
-	Method            string            `json:"method"`
-	Query             string            `json:"query"`
-	RemoteIP          *string           `json:"remote_ip"`
-	IdempotencyKey    *string           `json:"idempotency_key"`
-	DuplicateOf       *string           `json:"duplicate_of"`
-	TraceID           *string           `json:"trace_id"`
-	ExpiresAt         web.Time          `json:"expires_at"`
-	Deliveries        []deliveryView    `json:"deliveries"`
-	AttemptsTruncated bool              `json:"attempts_truncated"`
-	Receipt           *receiptView      `json:"receipt"`
-	Data              json.RawMessage   `json:"data,omitempty"` // of a sent event
-}
-
-type deliveryView struct {
-	ID            string        `json:"id"`
-	DestinationID string        `json:"destination_id"`
-	Status        event.Status  `json:"status"`
-	Reason        *event.Reason `json:"reason"`
-	Why           string        `json:"why"`
-	Attempts      int           `json:"attempts"`
-	NextAttemptAt web.Time      `json:"next_attempt_at"`
-	RunID         *string       `json:"run_id"`
-	// TransformFailure says which operation failed; nil if none did, or if that is not known any more.
-	TransformFailure *transformFailureView `json:"transform_failure"`
-}
-
-type receiptView struct {
-	receiptFields
-	CreatedAt web.Time `json:"created_at"`
-	UpdatedAt web.Time `json:"updated_at"`
-}
-
 // detailOf renders an event; failures are those of transformations by destination.
-func (a *events) detailOf(by viewer, d *event.Detail, failures map[string]*transformFailureView) eventDetail {
+func (a *events) detailOf(by viewer, d *event.Detail, failures map[string]*wire.TransformFailure) wire.Event {
 	e, erasedAt := d.Event, a.erasures.ErasedAt(d.ID)
 	var halts map[string]string
 	if erasedAt.IsZero() {
 		halts = a.halts(&d.Summary)
 	}
-	v := eventDetail{
-		eventBase: baseOf(&d.Summary), Headers: joinHeaders(e.Header), HeadersRaw: headerLines(e.Header),
+	v := wire.Event{
+		EventBase: baseOf(&d.Summary), Headers: joinHeaders(e.Header), HeadersRaw: headerLines(e.Header),
 		HeadersBase64: base64HeaderValues(by, e.Header),
 		ContentType:   orNull(e.ContentType()), Method: e.Method, Query: e.Query, RemoteIP: addrOrNull(e.RemoteIP),
 		IdempotencyKey: orNull(e.IdempotencyKey), DuplicateOf: orNull(e.DuplicateOf), ExpiresAt: web.Time(a.expiry(e.ID)),
@@ -147,7 +63,7 @@ func (a *events) detailOf(by viewer, d *event.Detail, failures map[string]*trans
 	v.Body, v.BodyEncoding = bodyText(by.maskTokens(e.Body))
 	v.Attempts, v.Why = attemptsOf(by, d.ID, d.Attempts), eventWhy(d, failures, halts)
 	if !erasedAt.IsZero() {
-		v.setErased(erasedAt)
+		setErased(&v.EventBase, erasedAt)
 		for i := range v.Deliveries {
 			x := &v.Deliveries[i]
 			x.Why = whyErased(x.Why, x.Status, x.NextAttemptAt)
@@ -157,24 +73,24 @@ func (a *events) detailOf(by viewer, d *event.Detail, failures map[string]*trans
 		v.Data = envelopeData(e.Body)
 	}
 	if r := d.Receipt; r != nil {
-		v.Receipt = &receiptView{receiptFieldsOf(r), web.Time(r.FirstAt), web.Time(r.At)}
+		v.Receipt = &wire.Receipt{ReceiptFields: receiptFieldsOf(r), CreatedAt: web.Time(r.FirstAt), UpdatedAt: web.Time(r.At)}
 	}
 	return v
 }
 
 // setErased says when the payload was erased.
-func (v *eventBase) setErased(at time.Time) {
+func setErased(v *wire.EventBase, at time.Time) {
 	v.PayloadErasedAt = web.Time(at)
 	v.Why = whyErased(v.Why, v.Status, v.NextAttemptAt)
 }
 
 // deliveriesOf renders the deliveries of an event; failures and halts are by destination.
-func deliveriesOf(d *event.Detail, failures map[string]*transformFailureView, halts map[string]string,
-) []deliveryView {
-	out := make([]deliveryView, len(d.Deliveries))
+func deliveriesOf(d *event.Detail, failures map[string]*wire.TransformFailure, halts map[string]string,
+) []wire.Delivery {
+	out := make([]wire.Delivery, len(d.Deliveries))
 	for i := range d.Deliveries {
 		x, failed := &d.Deliveries[i], failures[d.Deliveries[i].Destination]
-		out[i] = deliveryView{
+		out[i] = wire.Delivery{
 			ID: id.DeliveryOf(d.ID, x.Destination), DestinationID: x.Destination, Status: x.Status, Reason: orNull(x.Reason),
 			Why:      deliveryWhy(x, d.Attempts, failed, halts[x.Destination]),
 			Attempts: x.Attempts, NextAttemptAt: web.Time(x.NextAttemptAt),
@@ -184,58 +100,18 @@ func deliveriesOf(d *event.Detail, failures map[string]*transformFailureView, ha
 	return out
 }
 
-type attemptView struct {
-	ID                string           `json:"id"`
-	EventID           string           `json:"event_id"`
-	EndpointID        string           `json:"endpoint_id"`
-	DestinationID     string           `json:"destination_id"`
-	DeliveryID        string           `json:"delivery_id"`
-	AttemptNumber     int              `json:"attempt_number"`
-	Trigger           event.Trigger    `json:"trigger"`
-	RunID             *string          `json:"run_id"`
-	RecoveryID        *string          `json:"recovery_id"`
-	Status            string           `json:"status"`
-	ResponseStatus    *int             `json:"response_status"`
-	ErrorCode         *event.ErrorCode `json:"error_code"`
-	ErrorMessage      *string          `json:"error_message"`
-	StartedAt         web.Time         `json:"started_at"`
-	DurationMS        int64            `json:"duration_ms"`
-	TTFBMS            int64            `json:"ttfb_ms"`
-	Request           requestView      `json:"request"`
-	Response          *responseView    `json:"response"`
-	RemoteIP          *string          `json:"remote_ip"`
-	NextAttemptAt     web.Time         `json:"next_attempt_at"`
-	RetryAfterSeconds *int64           `json:"retry_after_seconds"`
-	// TransformationVersion is 0 if the body was sent as it is stored.
-	TransformationVersion int     `json:"transformation_version"`
-	TraceID               *string `json:"trace_id"`
-}
-
-type requestView struct {
-	URL     string            `json:"url"`
-	Method  string            `json:"method"`
-	Headers map[string]string `json:"headers"`
-}
-
-type responseView struct {
-	Headers      map[string]string `json:"headers"`
-	Body         string            `json:"body"`
-	BodyEncoding string            `json:"body_encoding"`
-	Truncated    bool              `json:"truncated"`
-}
-
-func attemptsOf(by viewer, ev id.ID, rows []event.AttemptRow) []attemptView {
-	out := make([]attemptView, len(rows))
+func attemptsOf(by viewer, ev id.ID, rows []event.AttemptRow) []wire.Attempt {
+	out := make([]wire.Attempt, len(rows))
 	for i := range rows {
 		r := &rows[i]
-		v := attemptView{
+		v := wire.Attempt{
 			ID: r.ID.Text(id.Attempt), EventID: ev.Text(id.Event), EndpointID: r.Endpoint, DestinationID: r.Destination,
 			DeliveryID: id.DeliveryOf(ev, r.Destination), AttemptNumber: r.Number, Trigger: r.Trigger, Status: "succeeded",
 			ErrorCode: orNull(r.ErrorCode), ErrorMessage: orNull(r.ErrorMessage), StartedAt: web.Time(r.StartedAt),
 			DurationMS: r.Duration.Milliseconds(), TTFBMS: r.TTFB.Milliseconds(), RemoteIP: addrOrNull(r.RemoteIP),
 			NextAttemptAt: web.Time(r.NextAt), TransformationVersion: r.TransformationVersion,
 			TraceID: orNull(event.TraceID(r.Trace)),
-			Request: requestView{by.requestURL(r.URL), r.Method, joinHeaders(r.RequestHeader.Fields())},
+			Request: wire.AttemptRequest{URL: by.requestURL(r.URL), Method: r.Method, Headers: joinHeaders(r.RequestHeader.Fields())},
 		}
 		if !r.OK {
 			v.Status = "failed"
@@ -251,7 +127,7 @@ func attemptsOf(by viewer, ev id.ID, rows []event.AttemptRow) []attemptView {
 		}
 		if r.Code != 0 {
 			v.ResponseStatus = &r.Code
-			v.Response = &responseView{Headers: joinHeaders(r.ResponseHeader.Fields()), Truncated: r.Truncated}
+			v.Response = &wire.AttemptResponse{Headers: joinHeaders(r.ResponseHeader.Fields()), Truncated: r.Truncated}
 			for _, name := range []string{"Location", "Content-Location"} { // they may repeat the destination's own URL
 				if to, ok := v.Response.Headers[name]; ok {
 					v.Response.Headers[name] = by.requestURL(to)

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
@@ -36,7 +37,7 @@ func (a *events) listEvents(w http.ResponseWriter, r *http.Request, key *config.
 	}
 	setAsOf(w, page.AsOf)
 	return a.answers.write(r.Context(), w, rowBytes(page.Rows), func() any {
-		out := list[eventRow]{Data: a.rowsOf(page.Rows)}
+		out := list[wire.EventRow]{Data: a.rowsOf(page.Rows)}
 		if page.More && len(page.Rows) > 0 {
 			out.NextCursor = params.hash.cursor(rowKey(page.Rows[len(page.Rows)-1].ID))
 		}
@@ -45,14 +46,14 @@ func (a *events) listEvents(w http.ResponseWriter, r *http.Request, key *config.
 }
 
 // rowsOf renders the rows of a list.
-func (a *events) rowsOf(all []event.Summary) []eventRow {
-	rows := make([]eventRow, len(all))
+func (a *events) rowsOf(all []event.Summary) []wire.EventRow {
+	rows := make([]wire.EventRow, len(all))
 	for i := range all {
 		rows[i] = rowOf(&all[i])
 		if at := a.erasures.ErasedAt(all[i].ID); !at.IsZero() {
-			rows[i].setErased(at)
+			setErased(&rows[i].EventBase, at)
 		} else {
-			rows[i].setHalted(&all[i], a.halts(&all[i]))
+			setHalted(&rows[i], &all[i], a.halts(&all[i]))
 		}
 	}
 	return rows
@@ -83,7 +84,7 @@ func (a *events) readEvent(w http.ResponseWriter, r *http.Request, key *config.K
 	if err != nil {
 		return err
 	}
-	var failures map[string]*transformFailureView
+	var failures map[string]*wire.TransformFailure
 	if a.erasures.ErasedAt(d.ID).IsZero() {
 		failures = a.failures.of(r.Context(), d)
 	}
@@ -120,7 +121,7 @@ func (a *events) listAttempts(w http.ResponseWriter, r *http.Request, key *confi
 	}
 	setAsOf(w, page.AsOf)
 	return a.answers.write(r.Context(), w, attemptBytes(page.Rows), func() any {
-		out := list[attemptView]{Data: attemptsOf(a.viewerOf(key), d, page.Rows)}
+		out := list[wire.Attempt]{Data: attemptsOf(a.viewerOf(key), d, page.Rows)}
 		if page.More && len(page.Rows) > 0 {
 			out.NextCursor = q.hash.cursor(rowKey(page.Rows[len(page.Rows)-1].ID))
 		}

@@ -12,16 +12,14 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/nearest"
 	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
 // warning says that a member was ignored, or that a setting will not work as it is.
-type warning struct {
-	Param   string `json:"param"`
-	Message string `json:"message"`
-}
+type warning = wire.Warning
 
 // maxUnknownMembers bounds the warnings about unknown members in one response, and with them the searches for
 // similar names: a request may contain a hundred thousand members.
@@ -29,7 +27,7 @@ const maxUnknownMembers = 20
 
 // unknownMember returns the warning about an unknown member. Its name is the client's choice, so a long one is cut.
 func unknownMember(param, name string, known []string) warning {
-	return warning{web.TruncateParam(param), "unknown member, ignored" + didYouMean(name, known)}
+	return warning{Param: web.TruncateParam(param), Message: "unknown member, ignored" + didYouMean(name, known)}
 }
 
 // input collects the warnings about a request body and its first error, which becomes the response.
@@ -46,7 +44,7 @@ func (in *input) fail(param, format string, args ...any) {
 }
 
 func (in *input) warn(param, message string) {
-	in.warnings = append(in.warnings, warning{param, message})
+	in.warnings = append(in.warnings, warning{Param: param, Message: message})
 }
 
 // maskName masks the secrets in a name.

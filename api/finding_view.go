@@ -4,73 +4,12 @@ import (
 	"cmp"
 	"strings"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/web"
 )
-
-// findingView is a finding in a response.
-type findingView struct {
-	ID           string           `json:"id"`
-	Object       string           `json:"object"`
-	Kind         finding.Kind     `json:"kind"`
-	Rule         string           `json:"rule"`
-	Name         string           `json:"name"`
-	Provider     *string          `json:"provider"`
-	DocsURL      *string          `json:"docs_url"` // from the rule, never from a hit
-	Severity     string           `json:"severity"`
-	Status       finding.Status   `json:"status"`
-	Masked       *string          `json:"masked"`
-	Fingerprint  *string          `json:"fingerprint"`
-	Sources      []finding.Source `json:"sources"`
-	FirstSeen    web.Time         `json:"first_seen"`
-	LastSeen     web.Time         `json:"last_seen"`
-	Occurrences  int64            `json:"occurrences"`
-	Unverified   bool             `json:"unverified"`
-	Test         bool             `json:"test"`
-	KeyID        *string          `json:"key_id"`
-	Environment  *string          `json:"environment"`
-	Release      *string          `json:"release"`
-	Locations    []locationView   `json:"locations"`
-	Resolution   *string          `json:"resolution"`
-	IgnoreReason *string          `json:"ignore_reason"`
-	IgnoreUntil  web.Time         `json:"ignore_until"`
-	ResolvedAt   web.Time         `json:"resolved_at"`
-	RegressedAt  web.Time         `json:"regressed_at"`
-	Note         *string          `json:"note"`
-	UpdatedBy    *string          `json:"updated_by"`
-	Version      int              `json:"version"`
-	Warnings     []warning        `json:"warnings,omitempty"`
-}
-
-// locationView is a location with its hits.
-type locationView struct {
-	finding.Location
-	Lines    []int    `json:"lines,omitempty"`
-	Count    int64    `json:"count"`
-	LastSeen web.Time `json:"last_seen"`
-}
-
-// occurrenceView is one hit, or several equal ones in one request.
-type occurrenceView struct {
-	Object      string           `json:"object"`
-	At          web.Time         `json:"at"`
-	ObservedAt  web.Time         `json:"observed_at"`
-	Count       int64            `json:"count"`
-	Source      finding.Source   `json:"source"`
-	Channel     *string          `json:"channel"`
-	Severity    string           `json:"severity"`
-	Unverified  bool             `json:"unverified"`
-	Test        bool             `json:"test"`
-	Location    finding.Location `json:"location"`
-	Environment *string          `json:"environment"`
-	Release     *string          `json:"release"`
-	Method      *string          `json:"method"`
-	UserAgent   *string          `json:"user_agent"`
-	RemoteIP    *string          `json:"remote_ip"`
-	RemoteNet   *string          `json:"remote_network"`
-}
 
 // names of rules that are not about a kind of key.
 var ruleNames = map[string]string{
@@ -80,13 +19,13 @@ var ruleNames = map[string]string{
 
 // view joins the state of a finding with its hits. Locations and occurrences are the store's; what a finding is, and
 // how bad, the configuration decides.
-func (a *findings) view(f *config.Finding, row *finding.Row) *findingView {
-	v := &findingView{
+func (a *findings) view(f *config.Finding, row *finding.Row) *wire.Finding {
+	v := &wire.Finding{
 		ID: f.ID, Object: "finding", Kind: f.Kind, Rule: f.Rule, Severity: f.Severity.String(),
 		Status: f.Status, Masked: orNull(f.Masked), Fingerprint: orNull(f.Fingerprint), Sources: row.Sources,
 		FirstSeen: web.Time(row.FirstSeen), LastSeen: web.Time(row.LastSeen), Occurrences: row.Occurrences,
 		Unverified: f.Unverified, Test: f.Test, KeyID: orNull(f.KeyID), Environment: orNull(row.Environment),
-		Release: orNull(row.Release), Locations: make([]locationView, len(row.Locations)),
+		Release: orNull(row.Release), Locations: make([]wire.FindingLocation, len(row.Locations)),
 		Resolution: orNull(f.Resolution), IgnoreReason: orNull(f.IgnoreReason), IgnoreUntil: web.Time(f.IgnoreUntil),
 		ResolvedAt: web.Time(f.ResolvedAt), RegressedAt: web.Time(f.RegressedAt), Note: orNull(f.Note),
 		UpdatedBy: orNull(f.UpdatedBy), Version: f.Version,
@@ -95,7 +34,7 @@ func (a *findings) view(f *config.Finding, row *finding.Row) *findingView {
 	v.Name, provider, docs = a.describeRule(f)
 	v.Provider, v.DocsURL = orNull(provider), orNull(docs)
 	for i, l := range row.Locations {
-		v.Locations[i] = locationView{a.hidePayload(l.Location), l.Lines, l.Count, web.Time(l.LastSeen)}
+		v.Locations[i] = wire.FindingLocation{Location: a.hidePayload(l.Location), Lines: l.Lines, Count: l.Count, LastSeen: web.Time(l.LastSeen)}
 	}
 	return v
 }
@@ -136,8 +75,8 @@ func (a *findings) hidePayload(l finding.Location) finding.Location {
 	return l
 }
 
-func (a *findings) occurrence(o *finding.Occurrence) occurrenceView {
-	v := occurrenceView{
+func (a *findings) occurrence(o *finding.Occurrence) wire.Occurrence {
+	v := wire.Occurrence{
 		Object: "occurrence", At: web.Time(o.At), ObservedAt: web.Time(o.ObservedAt), Count: o.N, Source: o.Source,
 		Channel: orNull(o.Channel), Severity: o.Severity.String(), Unverified: o.Unverified, Test: o.Test,
 		Location: a.hidePayload(o.Location), Environment: orNull(o.Environment), Release: orNull(o.Release),

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/finding"
@@ -59,7 +60,7 @@ func (a *findings) listFindings(w http.ResponseWriter, r *http.Request, key *con
 	if err != nil {
 		return err
 	}
-	out := list[*findingView]{Data: []*findingView{}}
+	out := list[*wire.Finding]{Data: []*wire.Finding{}}
 	for i := range page.Rows {
 		row := &page.Rows[i]
 		// The state may have been forgotten since the row was read.
@@ -157,7 +158,7 @@ func (a *findings) listOccurrences(w http.ResponseWriter, r *http.Request, key *
 	if err != nil {
 		return err
 	}
-	out := list[occurrenceView]{Data: make([]occurrenceView, len(page.Rows))}
+	out := list[wire.Occurrence]{Data: make([]wire.Occurrence, len(page.Rows))}
 	for i := range page.Rows {
 		out.Data[i] = a.occurrence(&page.Rows[i])
 	}

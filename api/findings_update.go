@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/web"
@@ -31,22 +32,6 @@ type findingsUpdate struct {
 	change      config.FindingUpdate
 }
 
-// findingsUpdated is the answer.
-type findingsUpdated struct {
-	Object    string          `json:"object"`
-	Updated   int             `json:"updated"`
-	Unchanged int             `json:"unchanged"` // had the status before
-	Failed    []failedFinding `json:"failed"`
-	More      bool            `json:"more"` // of the drain and rule: call again
-}
-
-// failedFinding is a finding that was not updated.
-type failedFinding struct {
-	ID      string `json:"id"`
-	Type    string `json:"type"`
-	Message string `json:"message"`
-}
-
 // updateFindings changes the status of many findings. Sent again, it changes nothing more.
 func (a *findings) updateFindings(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	body, err := a.body(r)
@@ -58,7 +43,7 @@ func (a *findings) updateFindings(w http.ResponseWriter, r *http.Request, key *c
 	if in.err != nil {
 		return in.err
 	}
-	out := findingsUpdated{Object: "findings_update", Failed: []failedFinding{}}
+	out := wire.FindingsUpdated{Object: "findings_update", Failed: []wire.FailedFinding{}}
 	a.catchUp(r.Context())
 	if u.ids == nil {
 		u.ids, out.More = a.selectFindings(u)
@@ -87,7 +72,7 @@ func (a *findings) updateFindings(w http.ResponseWriter, r *http.Request, key *c
 		case !ok:
 			out.Unchanged++
 		default:
-			out.Failed = append(out.Failed, failedFinding{u.ids[i], refused.Type, refused.Message})
+			out.Failed = append(out.Failed, wire.FailedFinding{ID: u.ids[i], Type: refused.Type, Message: refused.Message})
 		}
 	}
 	web.WriteJSON(w, http.StatusOK, out)

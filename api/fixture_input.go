@@ -156,7 +156,7 @@ func (a *fixtures) sourceEvent(ctx context.Context, key *config.Key, name, param
 		return nil, web.WrongState(param, "cannot be changed: the retention of the event has ended; make another fixture")
 	case err != nil:
 		return nil, err
-	case !a.erasures.ErasedAt(d).IsZero():
+	case !a.events.erasures.ErasedAt(d).IsZero():
 		return nil, web.WrongState(param, "is impossible: the payload of the event was erased; choose another event")
 	}
 	return detail.Event, nil
@@ -219,7 +219,7 @@ func (a *fixtures) createFixture(w http.ResponseWriter, r *http.Request, key *co
 	if err != nil {
 		return err
 	}
-	created, err := createOnce(r.Context(), a.config.CreateFixture, f, a.config.Fixture, f.ID)
+	created, err := a.once(r.Context(), f)
 	if err != nil {
 		return err
 	}
@@ -300,7 +300,7 @@ func (a *fixtures) change(
 }
 
 func (a *fixtures) updateFixture(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	f, err := a.fixtureInPath(r, key)
+	f, err := a.inPath(r, key)
 	if err != nil {
 		return err
 	}
@@ -320,7 +320,7 @@ func (a *fixtures) updateFixture(w http.ResponseWriter, r *http.Request, key *co
 		return err
 	}
 	defer end()
-	after, err := a.config.UpdateFixture(r.Context(), f.ID, func(f *config.Fixture) error {
+	after, err := config.Update(r.Context(), a.config, f.ID, func(f *config.Fixture) error {
 		if x.version != nil && *x.version != f.Version {
 			return errOtherVersion("fixture", f.Version)
 		}

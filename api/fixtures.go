@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/fixture"
 	"github.com/eventrelay/relay/pkg/id"
@@ -17,11 +18,13 @@ import (
 
 // fixtures serves test fixtures. An event is sanitised when it is read, in memory; only the sanitised copy is written.
 type fixtures struct {
-	*events
-	config    Fixtures
+	*fixtureResource
+	events    *events
 	sanitiser *fixture.Sanitiser
 	turns     turns
 }
+
+type fixtureResource = resource[config.Fixture, *config.Fixture, *wire.FixtureSummary]
 
 const (
 	// maxSanitising is how many requests of a node sanitise or export at the same time; a further one waits for
@@ -34,8 +37,16 @@ const (
 // newFixtures builds the sanitiser, which takes some milliseconds.
 func newFixtures(e *events, deps *Deps) (*fixtures, error) {
 	s, err := fixture.New()
-	return &fixtures{
-		events: e, config: deps.Config, sanitiser: s, turns: newTurns(maxSanitising, sanitisingWait)}, err
+	a := &fixtures{events: e, sanitiser: s, turns: newTurns(maxSanitising, sanitisingWait)}
+	a.fixtureResource = &fixtureResource{
+		core: e.core, config: deps.Config, object: "fixture", insert: deps.Config.CreateFixture,
+		missing: "there is no such fixture: it may have expired, or the payload of its event was erased",
+		own:     methods{"POST": a.createFixture, "one GET": a.readFixture, "one PATCH": a.updateFixture},
+		views: func(_ context.Context, _ *config.Key, all ...*config.Fixture) ([]*wire.FixtureSummary, error) {
+			return viewsOf(all, fixtureRowOf), nil
+		},
+	}
+	return a, err
 }
 
 // startSanitising waits for its turn. The returned function ends it.
@@ -47,38 +58,8 @@ func (a *fixtures) startSanitising(ctx context.Context) (end func(), err error) 
 	return end, nil
 }
 
-// fixtureRow is a fixture in a list.
-type fixtureRow struct {
-	ID             string   `json:"id"`
-	Object         string   `json:"object"`
-	Name           string   `json:"name"`
-	SourceEventID  string   `json:"source_event_id"`
-	EndpointID     string   `json:"endpoint_id"`
-	EventType      *string  `json:"event_type"`
-	Method         string   `json:"method"`
-	ExpectedStatus int      `json:"expected_status"`
-	SizeBytes      int      `json:"size_bytes"`
-	Removed        int      `json:"removed"`
-	Edited         bool     `json:"edited"`
-	ExpiresAt      web.Time `json:"expires_at"`
-	Version        int      `json:"version"`
-	CreatedBy      string   `json:"created_by"`
-	CreatedAt      web.Time `json:"created_at"`
-	UpdatedAt      web.Time `json:"updated_at"`
-}
-
-// fixtureView is a whole fixture.
-type fixtureView struct {
-	fixtureRow
-	Body       json.RawMessage     `json:"body"`
-	Redactions []fixture.Redaction `json:"redactions"`
-	Keep       []string            `json:"keep"`
-	Required   []fixture.Required  `json:"required"`
-	Warnings   []warning           `json:"warnings,omitempty"`
-}
-
-func fixtureRowOf(f *config.Fixture) fixtureRow {
-	return fixtureRow{
+func fixtureRowOf(f *config.Fixture) *wire.FixtureSummary {
+	return &wire.FixtureSummary{
 		ID: f.ID, Object: "fixture", Name: f.Name, SourceEventID: f.Event, EndpointID: f.Endpoint,
 		EventType: orNull(f.Type), Method: f.Method, ExpectedStatus: f.Status, SizeBytes: f.Size, Removed: f.Removed,
 		Edited: f.Edited, ExpiresAt: web.Time(f.ExpiresAt), Version: f.Version, CreatedBy: f.CreatedBy,
@@ -86,32 +67,17 @@ func fixtureRowOf(f *config.Fixture) fixtureRow {
 	}
 }
 
-func fixtureViewOf(f *config.Fixture, warnings []warning) (*fixtureView, error) {
+func fixtureViewOf(f *config.Fixture, warnings []warning) (*wire.Fixture, error) {
 	content, err := fixture.Unpack(f.Content)
 	if err != nil {
 		return nil, err
 	}
-	v := &fixtureView{fixtureRow: fixtureRowOf(f), Body: content.Body, Redactions: []fixture.Redaction{},
+	v := &wire.Fixture{FixtureSummary: *fixtureRowOf(f), Body: content.Body, Redactions: []fixture.Redaction{},
 		Keep: []string{}, Required: []fixture.Required{}, Warnings: warnings}
 	v.Redactions = append(v.Redactions, content.Redactions...)
 	v.Keep = append(v.Keep, content.Keep...)
 	v.Required = append(v.Required, content.Required...)
 	return v, nil
-}
-
-// presentFixture returns the account's fixture with that id, or the 404 if it does not exist, was deleted or has
-// expired.
-func (c *core) presentFixture(ctx context.Context, name, account string) (*config.Fixture, error) {
-	f := find(ctx, c, c.configReader.Fixture, name)
-	if f == nil || f.Account != account {
-		return nil, web.Missing("there is no such fixture: it may have expired, or the payload of its event was erased")
-	}
-	return f, nil
-}
-
-// fixtureInPath returns the fixture that the path names, or the 404.
-func (a *fixtures) fixtureInPath(r *http.Request, key *config.Key) (*config.Fixture, error) {
-	return a.presentFixture(r.Context(), web.InfoOf(r).Vars["fixture"], key.Account)
 }
 
 // recheckAnswer returns the 404 if the fixture in a remembered answer was deleted or has expired, or its event was
@@ -122,13 +88,13 @@ func (a *fixtures) recheckAnswer(ctx context.Context, key *config.Key, body []by
 		return fmt.Errorf("read a remembered fixture: %w", err)
 	}
 	a.catchUp(ctx)
-	_, err := a.presentFixture(ctx, shown.ID, key.Account)
+	_, err := a.get(ctx, shown.ID, key.Account)
 	return err
 }
 
 func (a *fixtures) readFixture(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	a.catchUp(r.Context())
-	f, err := a.fixtureInPath(r, key)
+	f, err := a.inPath(r, key)
 	if err != nil {
 		return err
 	}
@@ -136,11 +102,11 @@ func (a *fixtures) readFixture(w http.ResponseWriter, r *http.Request, key *conf
 	if err != nil {
 		return err
 	}
-	return a.answers.write(r.Context(), w, v.maxBytes(), func() any { return v })
+	return a.events.answers.write(r.Context(), w, maxFixtureBytes(v), func() any { return v })
 }
 
-// maxBytes is an upper bound of the view as JSON.
-func (v *fixtureView) maxBytes() int {
+// maxFixtureBytes is an upper bound of the view as JSON.
+func maxFixtureBytes(v *wire.Fixture) int {
 	const frame = 8 << 10
 	n := len(v.Body) + frame
 	for _, r := range v.Redactions {
@@ -153,27 +119,6 @@ func (v *fixtureView) maxBytes() int {
 		n += escapedByte*len(x.Pointer) + len(x.Equals)
 	}
 	return n
-}
-
-func (a *fixtures) listFixtures(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	p, err := a.configPage(r, newQuery(r, "fixtures "+key.Account))
-	if err != nil {
-		return err
-	}
-	all, more := a.config.Fixtures(key.Account, p.before, p.limit)
-	return writeConfigPage(w, p, all, more, viewsOf(all, fixtureRowOf))
-}
-
-func (a *fixtures) deleteFixture(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	f, err := a.fixtureInPath(r, key)
-	if err != nil {
-		return err
-	}
-	if err := a.config.DeleteFixture(r.Context(), f.ID); err != nil {
-		return err
-	}
-	web.WriteJSON(w, http.StatusOK, deleted{f.ID, "fixture", true})
-	return nil
 }
 
 // exportFixtures sends fixtures as one file for the runner. It reads the configuration and nothing else.
@@ -194,7 +139,7 @@ func (a *fixtures) exportFixtures(w http.ResponseWriter, r *http.Request, key *c
 		return err
 	}
 	w.Header().Set("Content-Disposition", `attachment; filename="fixtures.json"`)
-	return a.answers.write(r.Context(), w, len(file), func() any { return json.RawMessage(file) })
+	return a.events.answers.write(r.Context(), w, len(file), func() any { return json.RawMessage(file) })
 }
 
 // suiteOf returns the exported file of fixtures.
@@ -202,7 +147,7 @@ func (a *fixtures) suiteOf(ctx context.Context, key *config.Key, ids []string) (
 	all := make([]fixture.Fixture, len(ids))
 	size := 0
 	for i, name := range ids {
-		f, err := a.presentFixture(ctx, name, key.Account)
+		f, err := a.get(ctx, name, key.Account)
 		if err != nil {
 			return nil, &web.Error{Status: http.StatusNotFound, Type: web.NotFound, Param: "ids",
 				Message: "must name fixtures that exist, but " + web.TruncateParam(name) + " does not: it may have expired, or " +

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/limit"
@@ -81,11 +82,11 @@ func (a *sender) newIdempotentSend(
 
 // send stores the event with accept, unless refusal is set, and returns its row. For a repeat it returns the result
 // of the first call.
-func (o *idempotentSend) send(w http.ResponseWriter, r *http.Request, refusal error, accept func() (eventRow, error)) (
-	eventRow, error) {
+func (o *idempotentSend) send(w http.ResponseWriter, r *http.Request, refusal error, accept func() (wire.EventRow, error)) (
+	wire.EventRow, error) {
 	claim, err := o.claim(r.Context())
 	if err != nil {
-		return eventRow{}, err
+		return wire.EventRow{}, err
 	}
 	switch claim.State {
 	case limit.ClaimStored:
@@ -93,13 +94,13 @@ func (o *idempotentSend) send(w http.ResponseWriter, r *http.Request, refusal er
 	case limit.ClaimUnavailable:
 		setIdempotencyUnavailable(w)
 		if refusal != nil {
-			return eventRow{}, refusal
+			return wire.EventRow{}, refusal
 		}
 		return accept()
 	}
 	if refusal != nil {
 		o.remember(w, refusedMark+o.bodyHash)
-		return eventRow{}, refusal
+		return wire.EventRow{}, refusal
 	}
 	row, err := accept()
 	switch {
@@ -173,17 +174,17 @@ func errStillRunning() error {
 
 // answerRepeat returns the result of the first call: its 400, or the current row of its event.
 func (o *idempotentSend) answerRepeat(w http.ResponseWriter, r *http.Request, refusal error, first limit.Claim) (
-	eventRow, error) {
+	wire.EventRow, error) {
 	if strings.HasPrefix(first.Note, refusedMark) {
 		w.Header().Set("Idempotent-Replayed", "true")
 		if refusal == nil { // the body is the same, so the endpoint was disabled at the first call
 			refusal = errDisabled()
 		}
-		return eventRow{}, refusal
+		return wire.EventRow{}, refusal
 	}
 	d, err := o.sender.events.Event(r.Context(), o.account, first.Event)
 	if err != nil {
-		return eventRow{}, web.FromError(toWebError(err))
+		return wire.EventRow{}, web.FromError(toWebError(err))
 	}
 	setAsOf(w, d.AsOf)
 	w.Header().Set("Idempotent-Replayed", "true")

@@ -5,14 +5,12 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
 // list is the envelope of every list. next_cursor is present only if a further row was found.
-type list[T any] struct {
-	Data       []T    `json:"data"`
-	NextCursor string `json:"next_cursor,omitempty"`
-}
+type list[T any] = wire.List[T]
 
 // Limits of a page, in rows.
 const (

@@ -14,13 +14,9 @@ import (
 // operationsOf returns the operations of the document by callName.
 func operationsOf(document *yaml.Node) map[string]*yaml.Node {
 	operations := map[string]*yaml.Node{}
-	paths := member(document, "paths")
-	for i := 0; i < len(paths.Content); i += 2 {
-		item := paths.Content[i+1]
-		for j := 0; j < len(item.Content); j += 2 {
-			if method := item.Content[j].Value; method != "parameters" {
-				operations[callName(strings.ToUpper(method)+" "+paths.Content[i].Value)] = item.Content[j+1]
-			}
+	for path, item := range members(member(document, "paths")) {
+		for method, operation := range members(item) {
+			operations[callName(strings.ToUpper(method)+" "+path)] = operation
 		}
 	}
 	return operations
@@ -38,7 +34,7 @@ func usesSchema(document, operation *yaml.Node, schema string) bool {
 		if n.Kind == yaml.MappingNode {
 			if ref := member(n, "$ref"); ref != nil && strings.HasPrefix(ref.Value, root) {
 				kind, name, _ := strings.Cut(strings.TrimPrefix(ref.Value, root), "/")
-				if kind == "links" || seen[ref.Value] {
+				if seen[ref.Value] {
 					return false
 				}
 				seen[ref.Value] = true
@@ -72,9 +68,7 @@ func (t *deprecationTable) document() (*yaml.Node, error) {
 	operations := operationsOf(document)
 	described := map[*yaml.Node]bool{}
 	for call := range t.calls {
-		responses := member(operations[call], "responses")
-		for i := 1; i < len(responses.Content); i += 2 {
-			response := responses.Content[i]
+		for _, response := range members(member(operations[call], "responses")) {
 			if ref := member(response, "$ref"); ref != nil { // errors of all calls share their responses
 				response = nodeAt(document, strings.Split(strings.TrimPrefix(ref.Value, "#/"), "/")...)
 			}
@@ -90,18 +84,15 @@ func (t *deprecationTable) document() (*yaml.Node, error) {
 func addDeprecationHeaders(response *yaml.Node) {
 	headers := member(response, "headers")
 	if headers == nil {
-		headers = &yaml.Node{Kind: yaml.MappingNode}
+		headers = mapping()
 		addMember(response, "headers", headers)
 	}
 	for _, name := range slices.Sorted(maps.Keys(deprecationHeaders)) {
 		if member(headers, name) != nil {
 			continue
 		}
-		header, schema := &yaml.Node{Kind: yaml.MappingNode}, &yaml.Node{Kind: yaml.MappingNode}
-		addMember(schema, "type", textNode("string"))
-		addMember(header, "description", textNode(deprecationHeaders[name]))
-		addMember(header, "schema", schema)
-		addMember(headers, name, header)
+		addMember(headers, name,
+			mapping("description", deprecationHeaders[name], "schema", mapping("type", "string")))
 	}
 }
 
@@ -130,12 +121,9 @@ func markDeprecated(document *yaml.Node, d *deprecation) error {
 	if member(target, "$ref") != nil && d.Schema == "" {
 		return errors.New("the parameter is shared by several calls: write it out where it is deprecated")
 	}
-	addMember(target, "deprecated", &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!bool", Value: "true"})
-	addMember(target, "x-deprecated-since", textNode(d.Since))
-	if d.Sunset != "" {
-		addMember(target, "x-sunset", textNode(d.Sunset)) // the name that oasdiff reads
-	}
-	addMember(target, "x-instead", textNode(d.Instead))
+	marks := mapping("deprecated", true, "x-deprecated-since", d.Since, "x-instead", d.Instead,
+		"x-sunset", d.Sunset) // the name that oasdiff reads
+	target.Content = append(target.Content, marks.Content...)
 	return nil
 }
 
@@ -172,30 +160,4 @@ func memberOfSchema(schema *yaml.Node, name string) *yaml.Node {
 		}
 	}
 	return nil
-}
-
-// nodeAt follows names of members, nil if one is missing.
-func nodeAt(n *yaml.Node, names ...string) *yaml.Node {
-	for _, name := range names {
-		if n == nil || n.Kind != yaml.MappingNode {
-			return nil
-		}
-		n = member(n, name)
-	}
-	return n
-}
-
-func listOf(n *yaml.Node) []*yaml.Node {
-	if n == nil || n.Kind != yaml.SequenceNode {
-		return nil
-	}
-	return n.Content
-}
-
-func textNode(text string) *yaml.Node {
-	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text}
-}
-
-func addMember(mapping *yaml.Node, name string, value *yaml.Node) {
-	mapping.Content = append(mapping.Content, textNode(name), value)
 }

@@ -4,12 +4,13 @@ import (
 	"bytes"
 	"embed"
 	"fmt"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
 
-// openapiParts describe the API, one file for each resource with its paths, links and schemas. They are written by
-// hand; tests compare them with the API.
+// openapiParts describe the API, one file for each resource with its operations and schemas. They are written by hand;
+// tests compare them with the API.
 //
 //go:embed openapi/*.yaml
 var openapiParts embed.FS
@@ -19,23 +20,66 @@ var partNames = []string{"info", "endpoints", "verification", "destinations", "s
 	"processing", "replays", "recoveries", "drains", "domains", "scans", "tripwires", "dsns", "leaks", "detection",
 	"fixtures", "alerts", "overview", "usage", "me", "audit", "service", "webhooks", "common"}
 
-// joinParts merges the parts into one document: mappings with the same name, such as paths, become one mapping.
-func joinParts() (*yaml.Node, error) {
-	whole := &yaml.Node{Kind: yaml.MappingNode}
+// joinParts merges the parts into one document: mappings with the same name, such as schemas, become one mapping. The
+// operations are written for the routes.
+func joinParts(routes []route) (*yaml.Node, error) {
+	whole, operations := mapping(), &operationWriter{}
 	for _, name := range partNames {
 		text, err := openapiParts.ReadFile("openapi/" + name + ".yaml")
 		if err != nil {
 			return nil, err
 		}
 		var part yaml.Node
-		if err := yaml.Unmarshal(text, &part); err != nil {
-			return nil, fmt.Errorf("openapi/%s.yaml: %w", name, err)
+		if err = yaml.Unmarshal(text, &part); err == nil {
+			err = addText(whole, operations, part.Content[0])
 		}
-		if err := addPart(whole, part.Content[0]); err != nil {
+		if err != nil {
 			return nil, fmt.Errorf("openapi/%s.yaml: %w", name, err)
 		}
 	}
+	types, err := schemasPart()
+	if err != nil {
+		return nil, err
+	}
+	if err := addPart(whole, types); err != nil {
+		return nil, err
+	}
+	if err := operations.write(whole, routes); err != nil {
+		return nil, err
+	}
+	expandReferences(whole)
 	return whole, nil
+}
+
+// expandReferences completes the references of schemas, which the parts write as a name.
+func expandReferences(n *yaml.Node) {
+	if ref := member(n, "$ref"); ref != nil && !strings.HasPrefix(ref.Value, "#") {
+		ref.Value, ref.Style = "#/components/schemas/"+ref.Value, yaml.DoubleQuotedStyle
+	}
+	for _, child := range n.Content {
+		expandReferences(child)
+	}
+}
+
+// addText adds what a part says of operations to operations, and the rest of it to the document.
+func addText(whole *yaml.Node, operations *operationWriter, part *yaml.Node) (err error) {
+	tag := ""
+	for name, value := range members(part) {
+		switch name {
+		case "tag":
+			tag = value.Value
+		case "operations":
+			err = operations.read(tag, value)
+		case "errors":
+			err = value.Decode(&operations.errors)
+		default:
+			err = addPart(whole, mapping(name, value))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // addPart merges part into whole. Only mappings are merged; any other value in two parts is an error.
@@ -52,16 +96,6 @@ func addPart(whole, part *yaml.Node) error {
 			if err := addPart(existing, value); err != nil {
 				return err
 			}
-		}
-	}
-	return nil
-}
-
-// member returns the value of a name in a mapping, nil if there is none.
-func member(mapping *yaml.Node, name string) *yaml.Node {
-	for i := 0; i < len(mapping.Content); i += 2 {
-		if mapping.Content[i].Value == name {
-			return mapping.Content[i+1]
 		}
 	}
 	return nil

@@ -3,7 +3,6 @@ package api_test
 import (
 	"encoding/json"
 	"net/http"
-	"path/filepath"
 	"reflect"
 	"testing"
 
@@ -53,33 +52,5 @@ func TestDocumentFormsAreEqual(t *testing.T) {
 	}
 	if !reflect.DeepEqual(want, got) {
 		t.Error("the JSON differs from the YAML")
-	}
-}
-
-// Every part is in the document, unchanged.
-func TestDocumentHasAllParts(t *testing.T) {
-	files, err := filepath.Glob("openapi/*.yaml")
-	if err != nil || len(files) < 10 {
-		t.Fatalf("%d parts, %v", len(files), err)
-	}
-	whole, leaves := readYAML(t, documentFile(t)), 0
-	var within func(file, place string, part, whole any)
-	within = func(file, place string, part, whole any) {
-		members, ok := part.(map[string]any)
-		if !ok {
-			if leaves++; !reflect.DeepEqual(part, whole) {
-				t.Errorf("%s: %s is %v in the document, not %v", file, place, whole, part)
-			}
-			return
-		}
-		for name, value := range members {
-			within(file, place+"/"+name, value, at(whole, name))
-		}
-	}
-	for _, file := range files {
-		within(file, "", readYAML(t, file), whole)
-	}
-	if paths := whole["paths"].(map[string]any); len(paths) < 30 || leaves < 2000 {
-		t.Errorf("%d paths and %d values in the parts", len(paths), leaves)
 	}
 }

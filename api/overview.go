@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/finding"
@@ -21,142 +22,20 @@ type TrafficReader interface {
 	DestinationTraffic(ctx context.Context, account, endpoint string, now time.Time) (event.DestinationTraffic, error)
 }
 
-// maxNeeds is how many of each thing that needs a person an overview names; it counts all of them.
-const maxNeeds = 20
-
-// overviewView is the response to GET /v1/overview.
-type overviewView struct {
-	Object  string       `json:"object"`
-	At      web.Time     `json:"at"` // when it was made
-	Needs   needsView    `json:"needs"`
-	Traffic *trafficView `json:"traffic"` // null while the event store does not answer
-}
-
-// needsView is what needs a person now.
-type needsView struct {
-	Alerts       counted[*alertView]          `json:"alerts"`
-	Destinations counted[waitingDestination]  `json:"destinations"`
-	Recoveries   counted[waitingRecoveryView] `json:"recoveries"`
-	Findings     counted[openFindingView]     `json:"findings"`
-}
-
-// counted is the first maxNeeds of Total things.
-type counted[T any] struct {
-	Total int `json:"total"`
-	Data  []T `json:"data"`
-}
-
-func (c *counted[T]) add(x T) {
-	if c.Total++; len(c.Data) < maxNeeds {
-		c.Data = append(c.Data, x)
-	}
-}
-
-// waitingDestination is a destination whose deliveries wait, or that the service has disabled.
-type waitingDestination struct {
-	EndpointID      string   `json:"endpoint_id"`
-	EndpointName    string   `json:"endpoint_name"`
-	DestinationID   string   `json:"destination_id"`
-	DestinationName *string  `json:"destination_name"`
-	Host            string   `json:"host"`
-	State           string   `json:"state"`
-	StateReason     *string  `json:"state_reason"`
-	Until           web.Time `json:"until"` // of the next probe; null: until somebody changes it
-}
-
-// waitingRecoveryView is a recovery job that waits for approval.
-type waitingRecoveryView struct {
-	ID            string     `json:"id"`
-	EndpointID    string     `json:"endpoint_id"`
-	EndpointName  *string    `json:"endpoint_name"`
-	DestinationID *string    `json:"destination_id"`
-	Total         int        `json:"total"`
-	Canary        canaryView `json:"canary"`
-	DeadlineAt    web.Time   `json:"deadline_at"`
-	CreatedBy     string     `json:"created_by"`
-}
-
-// openFindingView is an open finding of high or critical severity.
-type openFindingView struct {
-	ID       string   `json:"id"`
-	Rule     string   `json:"rule"`
-	Name     string   `json:"name"`
-	Masked   *string  `json:"masked"`
-	Severity string   `json:"severity"`
-	OpenedAt web.Time `json:"opened_at"`
-}
-
-// trafficView is the traffic of an account.
-type trafficView struct {
-	LastHour measuredView       `json:"last_hour"`
-	Minutes  []measuredStepView `json:"minutes"`
-	Busiest  []endpointTraffic  `json:"busiest"`
-	Worst    []endpointTraffic  `json:"worst"`
-}
-
-// measuredView counts requests to destinations. Latency is that of requests.
-type measuredView struct {
-	Requests       int64        `json:"requests"`
-	Delivered      int64        `json:"delivered"`
-	Failed         int64        `json:"failed"`
-	FirstAttempts  int64        `json:"first_attempts"`
-	FirstDelivered int64        `json:"first_attempts_delivered"`
-	LatencyMS      *latencyView `json:"latency_ms"` // null without requests
-}
-
-type latencyView struct {
-	P50 int64 `json:"p50"`
-	P95 int64 `json:"p95"`
-	P99 int64 `json:"p99"`
-}
-
-// measuredStepView is one step of time: a minute, or an hour of a destination.
-type measuredStepView struct {
-	At web.Time `json:"at"`
-	measuredView
-}
-
-// hourView is one hour of an endpoint.
-type hourView struct {
-	At        web.Time `json:"at"`
-	Requests  int64    `json:"requests"`
-	Delivered int64    `json:"delivered"`
-	Failed    int64    `json:"failed"`
-}
-
-// endpointTraffic is an endpoint in an overview.
-type endpointTraffic struct {
-	EndpointID string       `json:"endpoint_id"`
-	Name       *string      `json:"name"` // null: it was deleted
-	Provider   *string      `json:"provider"`
-	LastHour   measuredView `json:"last_hour"`
-	Hours      []hourView   `json:"hours"`
-	// Destinations have had a request in the last hour. Those that were removed are included.
-	Destinations []destinationRequests `json:"destinations"`
-}
-
-// destinationRequests are the requests of the last hour to one destination.
-type destinationRequests struct {
-	DestinationID string `json:"destination_id"`
-	Requests      int64  `json:"requests"`
-	Delivered     int64  `json:"delivered"`
-	Failed        int64  `json:"failed"`
-}
-
-func newMeasuredView(m event.Measured) measuredView {
-	v := measuredView{Requests: m.Attempts, Delivered: m.Delivered, Failed: m.Failed, FirstAttempts: m.First.Attempts,
+func newMeasuredView(m event.Measured) wire.MeasuredRequests {
+	v := wire.MeasuredRequests{Requests: m.Attempts, Delivered: m.Delivered, Failed: m.Failed, FirstAttempts: m.First.Attempts,
 		FirstDelivered: m.First.Delivered}
 	if m.Attempts > 0 {
 		ms := func(x float64) int64 { return int64(math.Round(x)) }
-		v.LatencyMS = &latencyView{ms(m.Latency.P50), ms(m.Latency.P95), ms(m.Latency.P99)}
+		v.LatencyMS = &wire.Latency{P50: ms(m.Latency.P50), P95: ms(m.Latency.P95), P99: ms(m.Latency.P99)}
 	}
 	return v
 }
 
-func measuredStepViews(steps []event.MeasuredStep) []measuredStepView {
-	views := make([]measuredStepView, len(steps))
+func measuredStepViews(steps []event.MeasuredStep) []wire.MeasuredStep {
+	views := make([]wire.MeasuredStep, len(steps))
 	for i, s := range steps {
-		views[i] = measuredStepView{web.Time(s.At), newMeasuredView(s.Measured)}
+		views[i] = wire.MeasuredStep{At: web.Time(s.At), MeasuredRequests: newMeasuredView(s.Measured)}
 	}
 	return views
 }
@@ -184,7 +63,7 @@ func newOverviews(c *core, deps *Deps, f *findings, e *events) *overviews {
 
 // overviewAnswer is an answer that is not written yet. It is shared: nobody changes it.
 type overviewAnswer struct {
-	view *overviewView
+	view *wire.Overview
 	asOf time.Time
 }
 
@@ -207,26 +86,26 @@ func (a *overviews) readOverview(w http.ResponseWriter, r *http.Request, key *co
 // overview reads what needs a person from memory, and the traffic from the store.
 func (a *overviews) overview(ctx context.Context, account string) (overviewAnswer, error) {
 	now := a.now()
-	v := &overviewView{Object: "overview", At: web.Time(now), Needs: needsView{
-		Alerts: counted[*alertView]{Data: []*alertView{}}, Destinations: a.waitingDestinations(ctx, account),
-		Recoveries: counted[waitingRecoveryView]{Data: []waitingRecoveryView{}},
-		Findings:   counted[openFindingView]{Data: []openFindingView{}},
+	v := &wire.Overview{Object: "overview", At: web.Time(now), Needs: wire.OverviewNeeds{
+		Alerts: wire.Counted[*wire.Alert]{Data: []*wire.Alert{}}, Destinations: a.waitingDestinations(ctx, account),
+		Recoveries: wire.Counted[wire.WaitingRecovery]{Data: []wire.WaitingRecovery{}},
+		Findings:   wire.Counted[wire.CriticalFinding]{Data: []wire.CriticalFinding{}},
 	}}
 	const all = math.MaxInt
 	firing, _ := a.alerts.AlertPage(account, 0, all, func(x *config.Alert) bool { return x.Firing })
 	for _, x := range firing {
-		v.Needs.Alerts.add(newAlertView(x))
+		v.Needs.Alerts.Add(newAlertView(x))
 	}
 	waiting, _ := a.recoveries.Recoveries(account, 0, all, func(j *config.Recovery) bool {
 		return j.State == config.RecoveryAwaitingApproval
 	})
 	for _, j := range waiting {
-		x := waitingRecoveryView{ID: j.ID, EndpointID: j.Endpoint, DestinationID: orNull(j.Destination), Total: j.Total,
+		x := wire.WaitingRecovery{ID: j.ID, EndpointID: j.Endpoint, DestinationID: orNull(j.Destination), Total: j.Total,
 			Canary: viewOfCanary(j.Canary), DeadlineAt: web.Time(j.Deadline), CreatedBy: j.CreatedBy}
 		if e := a.presentEndpoint(j.Endpoint, account); e != nil {
 			x.EndpointName = &e.Name
 		}
-		v.Needs.Recoveries.add(x)
+		v.Needs.Recoveries.Add(x)
 	}
 	a.addFindings(&v.Needs.Findings, account)
 	o, err := a.traffic.Overview(ctx, account, now)
@@ -236,14 +115,14 @@ func (a *overviews) overview(ctx context.Context, account string) (overviewAnswe
 	case err != nil:
 		return overviewAnswer{}, err
 	}
-	v.Traffic = &trafficView{LastHour: newMeasuredView(o.Hour), Minutes: measuredStepViews(o.Minutes),
+	v.Traffic = &wire.OverviewTraffic{LastHour: newMeasuredView(o.Hour), Minutes: measuredStepViews(o.Minutes),
 		Busiest: a.endpointTraffics(account, o.Busiest), Worst: a.endpointTraffics(account, o.Worst)}
 	return overviewAnswer{v, o.AsOf}, nil
 }
 
 // addFindings adds the open findings of critical severity, then those of high severity, each newest first. They are
 // those that alerts report by default.
-func (a *overviews) addFindings(to *counted[openFindingView], account string) {
+func (a *overviews) addFindings(to *wire.Counted[wire.CriticalFinding], account string) {
 	for _, severity := range []finding.Severity{finding.Critical, finding.High} {
 		for _, name := range a.findings.states.FindingIDs(config.FindingFilter{
 			Statuses: []finding.Status{finding.Open}, Severities: []finding.Severity{severity}}) {
@@ -251,21 +130,21 @@ func (a *overviews) addFindings(to *counted[openFindingView], account string) {
 			if presence != config.Present || f.Account != account {
 				continue
 			}
-			x := openFindingView{ID: f.ID, Rule: f.Rule, Masked: orNull(f.Masked), Severity: f.Severity.String(),
+			x := wire.CriticalFinding{ID: f.ID, Rule: f.Rule, Masked: orNull(f.Masked), Severity: f.Severity.String(),
 				OpenedAt: web.Time(f.OpenedAt)}
 			x.Name, _, _ = a.findings.describeRule(f)
-			to.add(x)
+			to.Add(x)
 		}
 	}
 }
 
 // waitingDestinations returns the destinations that are held or paused, and those that the service has disabled.
 // Those that a person has disabled wait for nothing. Those that a person has paused are last.
-func (a *overviews) waitingDestinations(ctx context.Context, account string) counted[waitingDestination] {
+func (a *overviews) waitingDestinations(ctx context.Context, account string) wire.Counted[wire.WaitingDestination] {
 	endpoints, _ := a.configReader.Endpoints(account, 0, math.MaxInt)
 	held := breakersOf(ctx, a.limits, endpoints...)
-	out := counted[waitingDestination]{Data: []waitingDestination{}}
-	var paused []waitingDestination
+	out := wire.Counted[wire.WaitingDestination]{Data: []wire.WaitingDestination{}}
+	var paused []wire.WaitingDestination
 	for _, e := range endpoints {
 		for i := range e.Destinations {
 			d := &e.Destinations[i]
@@ -273,7 +152,7 @@ func (a *overviews) waitingDestinations(ctx context.Context, account string) cou
 			if state == stateActive || state == stateDisabled && *reason == string(event.Manual) {
 				continue
 			}
-			x := waitingDestination{EndpointID: e.ID, EndpointName: e.Name, DestinationID: d.ID, DestinationName: d.Name,
+			x := wire.WaitingDestination{EndpointID: e.ID, EndpointName: e.Name, DestinationID: d.ID, DestinationName: d.Name,
 				Host: hostOf(d.URL), State: state, StateReason: reason}
 			switch state {
 			case statePaused:
@@ -282,25 +161,25 @@ func (a *overviews) waitingDestinations(ctx context.Context, account string) cou
 			case stateHeld:
 				x.Until = web.Time(held[d.ID])
 			}
-			out.add(x)
+			out.Add(x)
 		}
 	}
 	for _, x := range paused {
-		out.add(x)
+		out.Add(x)
 	}
 	return out
 }
 
-func (a *overviews) endpointTraffics(account string, groups []event.MeasuredGroup) []endpointTraffic {
-	out := make([]endpointTraffic, len(groups))
+func (a *overviews) endpointTraffics(account string, groups []event.MeasuredGroup) []wire.OverviewEndpoint {
+	out := make([]wire.OverviewEndpoint, len(groups))
 	for i, g := range groups {
-		out[i] = endpointTraffic{EndpointID: g.ID, LastHour: newMeasuredView(g.Hour), Hours: make([]hourView, len(g.Day)),
-			Destinations: make([]destinationRequests, len(g.Destinations))}
+		out[i] = wire.OverviewEndpoint{EndpointID: g.ID, LastHour: newMeasuredView(g.Hour), Hours: make([]wire.Hour, len(g.Day)),
+			Destinations: make([]wire.DestinationRequests, len(g.Destinations))}
 		for j, d := range g.Destinations {
-			out[i].Destinations[j] = destinationRequests{d.ID, d.Attempts, d.Delivered, d.Failed}
+			out[i].Destinations[j] = wire.DestinationRequests{DestinationID: d.ID, Requests: d.Attempts, Delivered: d.Delivered, Failed: d.Failed}
 		}
 		for j, s := range g.Day {
-			out[i].Hours[j] = hourView{web.Time(s.At), s.Attempts, s.Delivered, s.Failed}
+			out[i].Hours[j] = wire.Hour{At: web.Time(s.At), Requests: s.Attempts, Delivered: s.Delivered, Failed: s.Failed}
 		}
 		if e := a.presentEndpoint(g.ID, account); e != nil {
 			provider := string(e.Provider)
@@ -319,8 +198,8 @@ type endpointTrafficAnswer struct {
 
 // waitingEvents are the newest events with an open delivery.
 type waitingEvents struct {
-	Data []eventRow `json:"data"`
-	More bool       `json:"more"`
+	Data []wire.EventRow `json:"data"`
+	More bool            `json:"more"`
 }
 
 // maxWaitingEvents is how many events waitingEvents has at most.
@@ -328,9 +207,9 @@ const maxWaitingEvents = 5
 
 // destinationTraffic is the traffic of one destination. Destinations that were removed are included.
 type destinationTraffic struct {
-	DestinationID string             `json:"destination_id"`
-	LastHour      measuredView       `json:"last_hour"`
-	Hours         []measuredStepView `json:"hours"`
+	DestinationID string                `json:"destination_id"`
+	LastHour      wire.MeasuredRequests `json:"last_hour"`
+	Hours         []wire.MeasuredStep   `json:"hours"`
 }
 
 // readTraffic returns the traffic of an endpoint by destination, and its newest events with an open delivery.

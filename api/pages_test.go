@@ -52,7 +52,7 @@ func newPages(c *client) *pages {
 	d, err := dashboard.New(dashboard.Config{BaseURL: baseURL, Version: "test"}, dashboard.Deps{
 		Account: func() string { return configuration.Account().ID }, API: c.api, People: configuration,
 		Passwords: configuration, SessionKeys: configuration, SignInLimit: limits.NewSignIns(), Members: configuration,
-		Keys: configuration, KeyUses: noUses{}, Acts: noActs{}, Waiting: configuration,
+		Keys: configuration, KeyUses: noUses{}, Acts: noActs{}, Waiting: configuration, Endpoints: configuration,
 		Doctor: func(context.Context) ([]dashboard.Check, error) { return nil, nil },
 	})
 	if err != nil {

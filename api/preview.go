@@ -3,13 +3,13 @@ package api
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 	"time"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
@@ -33,44 +33,6 @@ type previews struct {
 	limits  Limits
 	secrets []*secrets.Scanner
 	turns   turns
-}
-
-// previewView is the response to a preview.
-type previewView struct {
-	OK         bool            `json:"ok"`
-	Output     json.RawMessage `json:"output"`      // null if the operations fail, or a number is beyond a double
-	OutputText *string         `json:"output_text"` // the bytes that a destination would get
-	Steps      []stepView      `json:"steps"`
-	Error      *failureView    `json:"error,omitempty"`
-	BytesIn    int             `json:"bytes_in"`
-	BytesOut   int             `json:"bytes_out"`
-	Masked     int             `json:"masked"` // credentials of a stored event that were masked before
-	Warnings   []warning       `json:"warnings,omitempty"`
-}
-
-// stepView is what one operation did.
-type stepView struct {
-	Index        int          `json:"index"`
-	Op           string       `json:"op"`
-	Changed      []changeView `json:"changed"`
-	ChangedTotal int          `json:"changed_total"`
-	Warnings     []string     `json:"warnings"`
-}
-
-// changeView is one place that changed; before and after are the beginnings of the values as JSON.
-type changeView struct {
-	Change  string  `json:"change"`
-	Pointer string  `json:"pointer"`
-	From    *string `json:"from"`
-	Before  *string `json:"before"`
-	After   *string `json:"after"`
-}
-
-// failureView says which operation failed and where; index is null if the sample or the result is at fault.
-type failureView struct {
-	Index   *int   `json:"index"`
-	Pointer string `json:"pointer"`
-	Message string `json:"message"`
 }
 
 func (a *previews) previewTransformation(w http.ResponseWriter, r *http.Request, key *config.Key) error {
@@ -201,16 +163,16 @@ func (a *previews) loadSample(ctx context.Context, key *config.Key, e *config.En
 	return masked, nil
 }
 
-func failureViewOf(f *transform.Failure) *failureView {
-	view := &failureView{Pointer: f.Pointer, Message: f.Message}
+func failureViewOf(f *transform.Failure) *wire.Failure {
+	view := &wire.Failure{Pointer: f.Pointer, Message: f.Message}
 	if f.Op != transform.NoOp {
 		view.Index = &f.Op
 	}
 	return view
 }
 
-func previewViewOf(p *transform.Preview) *previewView {
-	view := &previewView{OK: p.Failure == nil, BytesOut: len(p.Output), Steps: []stepView{}}
+func previewViewOf(p *transform.Preview) *wire.TransformationPreview {
+	view := &wire.TransformationPreview{OK: p.Failure == nil, BytesOut: len(p.Output), Steps: []wire.TransformationStep{}}
 	if p.Failure != nil {
 		view.Error = failureViewOf(p.Failure)
 	} else {
@@ -220,9 +182,9 @@ func previewViewOf(p *transform.Preview) *previewView {
 		}
 	}
 	for _, s := range p.Steps {
-		step := stepView{Index: s.Index, Op: s.Op, Changed: []changeView{}, ChangedTotal: s.Total, Warnings: s.Warnings}
+		step := wire.TransformationStep{Index: s.Index, Op: s.Op, Changed: []wire.Change{}, ChangedTotal: s.Total, Warnings: s.Warnings}
 		for _, c := range s.Changed {
-			x := changeView{Change: c.Kind, Pointer: c.Pointer, Before: orNull(c.Before), After: orNull(c.After)}
+			x := wire.Change{Change: c.Kind, Pointer: c.Pointer, Before: orNull(c.Before), After: orNull(c.After)}
 			if c.Kind == transform.Moved || c.Kind == transform.Replaced && c.From != "" {
 				x.From = &c.From
 			}

@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
@@ -27,25 +28,8 @@ const (
 // reportTimeout bounds the wait for the log and the store.
 const reportTimeout = 10 * time.Second
 
-// receiptAnswer is the response to a processing receipt: the receipt that is now in effect.
-type receiptAnswer struct {
-	EventID string `json:"event_id"`
-	receiptFields
-	Applied   bool      `json:"applied"`
-	CreatedAt web.Time  `json:"created_at"`
-	UpdatedAt web.Time  `json:"updated_at"`
-	Warnings  []warning `json:"warnings,omitempty"`
-}
-
-// receiptFields are what the receiver reported.
-type receiptFields struct {
-	State     event.Processing `json:"state"`
-	Reference *string          `json:"reference"`
-	Details   json.RawMessage  `json:"details"`
-}
-
-func receiptFieldsOf(r *event.Receipt) receiptFields {
-	return receiptFields{State: r.State, Reference: orNull(r.Reference), Details: details(r.Details)}
+func receiptFieldsOf(r *event.Receipt) wire.ReceiptFields {
+	return wire.ReceiptFields{State: r.State, Reference: orNull(r.Reference), Details: details(r.Details)}
 }
 
 // details returns the JSON that was sent, or null if nothing was sent.
@@ -95,8 +79,8 @@ func (a *receipts) receiveProcessing(w http.ResponseWriter, r *http.Request, key
 	if err != nil {
 		return err
 	}
-	web.WriteJSON(w, http.StatusOK, receiptAnswer{
-		EventID: d.Text(id.Event), receiptFields: receiptFieldsOf(&s.Receipt), Applied: s.Applied,
+	web.WriteJSON(w, http.StatusOK, wire.ReceiptResult{
+		EventID: d.Text(id.Event), ReceiptFields: receiptFieldsOf(&s.Receipt), Applied: s.Applied,
 		CreatedAt: web.Time(s.FirstAt), UpdatedAt: web.Time(s.At), Warnings: in.warnings,
 	})
 	return nil

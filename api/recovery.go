@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
@@ -202,7 +203,7 @@ func (a *recoveries) listRecoveries(w http.ResponseWriter, r *http.Request, key 
 	}
 	setAsOf(w, p.asOf)
 	return writeConfigPage(w, page, jobs, more,
-		viewsOf(jobs, func(j *config.Recovery) recoveryView { return a.view(p, j) }))
+		viewsOf(jobs, func(j *config.Recovery) wire.Recovery { return a.view(p, j) }))
 }
 
 // itemStates are the states of an item of a job.
@@ -224,7 +225,7 @@ func (a *recoveries) listRecoveryItems(w http.ResponseWriter, r *http.Request, k
 	if q.err != nil {
 		return q.err
 	}
-	out := list[itemView]{Data: []itemView{}}
+	out := list[wire.RecoveryItem]{Data: []wire.RecoveryItem{}}
 	if items > 0 {
 		page, err := a.recovery.RecoveryItems(r.Context(), event.RecoveryJob{
 			Account: job.Account, ID: job.ID, Selection: job.Selection, From: first, Total: items,

@@ -6,56 +6,15 @@ import (
 	"math"
 	"time"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// recoveryView is a recovery job in a response. Its five counters always add up to Total.
-type recoveryView struct {
-	ID            string                    `json:"id"`
-	Object        string                    `json:"object"`
-	EndpointID    string                    `json:"endpoint_id"`
-	DestinationID *string                   `json:"destination_id"`
-	Since         web.Time                  `json:"since"`
-	Until         web.Time                  `json:"until"`
-	RatePerSecond int                       `json:"rate_per_second"`
-	State         config.RecoveryState      `json:"state"`
-	Total         int                       `json:"total"`
-	Pending       int                       `json:"pending"`
-	Queued        int                       `json:"queued"`
-	Delivered     int                       `json:"delivered"`
-	Failed        int                       `json:"failed"`
-	Skipped       int                       `json:"skipped"`
-	Canary        canaryView                `json:"canary"`
-	ByDestination []recoveryDestinationView `json:"by_destination"`
-	ETASeconds    *int                      `json:"eta_seconds"`
-	StopReason    *string                   `json:"stop_reason"`
-	CreatedAt     web.Time                  `json:"created_at"`
-	StartedAt     web.Time                  `json:"started_at"`
-	FinishedAt    web.Time                  `json:"finished_at"`
-	DeadlineAt    web.Time                  `json:"deadline_at"`
-	CreatedBy     string                    `json:"created_by"`
-	Warnings      []warning                 `json:"warnings,omitempty"`
-}
-
-// canaryView is the size of a job's canary and its results. Where the canary begins is shown by the items alone.
-type canaryView struct {
-	Total     int `json:"total"`
-	Delivered int `json:"delivered"`
-	Failed    int `json:"failed"`
-}
-
-func viewOfCanary(c config.CanaryResult) canaryView {
-	return canaryView{c.Total, c.Delivered, c.Failed}
-}
-
-type recoveryDestinationView struct {
-	ID       string  `json:"id"`
-	Total    int     `json:"total"`
-	Failed   int     `json:"failed"`
-	TopError *string `json:"top_error"`
+func viewOfCanary(c config.CanaryResult) wire.Canary {
+	return wire.Canary{Total: c.Total, Delivered: c.Delivered, Failed: c.Failed}
 }
 
 // progress holds the outcomes of submitted deliveries by job. Settled jobs are absent: their records hold the outcomes.
@@ -95,14 +54,14 @@ func (a *recoveries) progressOf(ctx context.Context, jobs ...*config.Recovery) (
 
 // view renders a job. The store may be newer or older than the job's record, so reserved is the larger of both
 // counts.
-func (p progress) view(j *config.Recovery) recoveryView {
+func (p progress) view(j *config.Recovery) wire.Recovery {
 	c := p.counts[j.ID]
 	if j.Settled {
 		c = event.RecoveryCounts{Delivered: j.Delivered, Failed: j.Failed, Skipped: j.Skipped}
 	}
 	reserved := max(j.Reserved, c.Ended())
 	unsent := max(j.Sendable-reserved, 0)
-	v := recoveryView{
+	v := wire.Recovery{
 		ID: j.ID, Object: "recovery", EndpointID: j.Endpoint, DestinationID: orNull(j.Destination), Since: web.Time(j.Since),
 		Until:         web.Time(j.Until),
 		RatePerSecond: j.RatePerSecond, State: j.State, Total: j.Total, Queued: reserved - c.Ended(), Delivered: c.Delivered,
@@ -111,7 +70,7 @@ func (p progress) view(j *config.Recovery) recoveryView {
 		CreatedAt: web.Time(j.CreatedAt),
 		StartedAt: web.Time(j.StartedAt), FinishedAt: web.Time(j.FinishedAt), DeadlineAt: web.Time(j.Deadline),
 		CreatedBy:     j.CreatedBy,
-		ByDestination: make([]recoveryDestinationView, len(j.Destinations)),
+		ByDestination: make([]wire.RecoveryDestination, len(j.Destinations)),
 	}
 	if j.State.Ended() {
 		v.Skipped += unsent
@@ -126,19 +85,20 @@ func (p progress) view(j *config.Recovery) recoveryView {
 			f := p.failures[j.ID][d.ID]
 			d.Failed, d.TopError = f.Failed, f.TopError
 		}
-		v.ByDestination[i] = recoveryDestinationView{d.ID, d.Total, d.Failed, orNull(d.TopError)}
+		v.ByDestination[i] = wire.RecoveryDestination{ID: d.ID, Total: d.Total, Failed: d.Failed, TopError: orNull(d.TopError)}
 	}
 	if !j.State.Ended() && j.State != config.RecoveryPreparing {
 		eta := int(math.Ceil(float64(v.Pending+v.Queued) / float64(j.RatePerSecond)))
 		v.ETASeconds = &eta
 	}
 	if perDay := j.RatePerSecond * int(config.MaxRecoveryDuration/time.Second); perDay < j.Total {
-		v.Warnings = []warning{{"rate_per_second", fmt.Sprintf(
+		v.Warnings = []warning{{Param: "rate_per_second", Message: fmt.Sprintf(
 			"at %d a second the job can send %d deliveries before its deadline, but %d are selected; the rest will be skipped",
 			j.RatePerSecond, perDay, j.Total)}}
 	}
 	if j.Total == 0 && j.State == config.RecoveryReady {
-		v.Warnings = []warning{{"since", "no delivery of the events received since then has failed for good; those " +
+		v.Warnings = []warning{{Param: "since", Message: "no delivery of the events received since then has failed for " +
+			"good; those " +
 			"that are being retried are not selected. To send them now, replay the events with the status retrying, and " +
 			"name the destination_id"}}
 	}
@@ -147,7 +107,7 @@ func (p progress) view(j *config.Recovery) recoveryView {
 
 // view renders a job with warnings about what is paused now: a job neither ends for that nor says so in its state. One
 // paused destination holds the whole job, because the next page waits for the results of the last one.
-func (a *recoveries) view(p progress, j *config.Recovery) recoveryView {
+func (a *recoveries) view(p progress, j *config.Recovery) wire.Recovery {
 	v := p.view(j)
 	ep := a.presentEndpoint(j.Endpoint, j.Account)
 	if ep == nil || j.State.Ended() || j.Sendable == 0 {
@@ -156,36 +116,19 @@ func (a *recoveries) view(p progress, j *config.Recovery) recoveryView {
 	const consequence = " is paused, so the job waits until it is unpaused; deliveries that are not sent by deadline_at " +
 		"are skipped"
 	if ep.Paused {
-		v.Warnings = append(v.Warnings, warning{"endpoint_id", "the endpoint" + consequence})
+		v.Warnings = append(v.Warnings, warning{Param: "endpoint_id", Message: "the endpoint" + consequence})
 		return v
 	}
 	for _, part := range j.Destinations {
 		if d := ep.Destination(part.ID); part.Sendable > 0 && d != nil && d.Paused {
-			v.Warnings = append(v.Warnings, warning{"destination_id", d.ID + consequence})
+			v.Warnings = append(v.Warnings, warning{Param: "destination_id", Message: d.ID + consequence})
 		}
 	}
 	return v
 }
 
-// itemView is one delivery of a recovery job.
-type itemView struct {
-	ID                 string           `json:"id"`
-	RecoveryID         string           `json:"recovery_id"`
-	EventID            string           `json:"event_id"`
-	EventType          *string          `json:"event_type"`
-	DestinationID      string           `json:"destination_id"`
-	DeliveryID         string           `json:"delivery_id"`
-	State              event.Status     `json:"state"`
-	SkippedReason      *event.Reason    `json:"skipped_reason"`
-	Canary             bool             `json:"canary"`
-	Attempts           int              `json:"attempts"`
-	LastResponseStatus *int             `json:"last_response_status"`
-	LastErrorCode      *event.ErrorCode `json:"last_error_code"`
-	UpdatedAt          web.Time         `json:"updated_at"`
-}
-
-func itemOf(j *config.Recovery, x *event.RecoveryItem) itemView {
-	v := itemView{
+func itemOf(j *config.Recovery, x *event.RecoveryItem) wire.RecoveryItem {
+	v := wire.RecoveryItem{
 		ID: id.ItemOf(j.ID, x.Seq), RecoveryID: j.ID, EventID: x.Event.Text(id.Event), EventType: orNull(x.Type),
 		DestinationID: x.Destination, DeliveryID: id.DeliveryOf(x.Event, x.Destination), State: x.State,
 		SkippedReason: orNull(x.SkipReason), Canary: j.Canary.Contains(x.Seq),

@@ -1,31 +1,13 @@
 package api
 
 import (
-	"encoding/json"
 	"net/http"
 	"slices"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/web"
 )
-
-// runView is a replay run in a response.
-type runView struct {
-	RunID     string          `json:"run_id"`
-	Object    string          `json:"object"`
-	Filter    json.RawMessage `json:"filter"`
-	Since     web.Time        `json:"since"`
-	Until     web.Time        `json:"until"`
-	State     config.RunState `json:"state"`
-	Ended     bool            `json:"ended"` // every queued delivery is delivered, failed or skipped
-	Events    int             `json:"events"`
-	Queued    int             `json:"queued"`
-	Delivered int             `json:"delivered"`
-	Failed    int             `json:"failed"`
-	Skipped   int             `json:"skipped"`
-	CreatedAt web.Time        `json:"created_at"`
-	CreatedBy *string         `json:"created_by"` // null: the run was created by an earlier version
-}
 
 // runs serves replay runs.
 type runs struct {
@@ -111,8 +93,8 @@ func (a *runs) answerRun(w http.ResponseWriter, r *http.Request, run *config.Run
 }
 
 // runViews renders runs with the outcomes of their deliveries.
-func (a *runs) runViews(w http.ResponseWriter, r *http.Request, runs []*config.Run) ([]*runView, error) {
-	views := make([]*runView, len(runs))
+func (a *runs) runViews(w http.ResponseWriter, r *http.Request, runs []*config.Run) ([]*wire.ReplayRun, error) {
+	views := make([]*wire.ReplayRun, len(runs))
 	if len(runs) == 0 {
 		return views, nil
 	}
@@ -128,7 +110,7 @@ func (a *runs) runViews(w http.ResponseWriter, r *http.Request, runs []*config.R
 	for i, run := range runs {
 		n := counts[run.ID]
 		state := run.ReportedState()
-		views[i] = &runView{
+		views[i] = &wire.ReplayRun{
 			RunID: run.ID, Object: "replay_run", Filter: run.Filter, Since: web.Time(run.Since), Until: web.Time(run.Until),
 			State: state, Ended: state != config.RunQueueing && n.Delivered+n.Failed+n.Skipped >= run.Queued,
 			Events: run.Events, Queued: run.Queued, Delivered: n.Delivered, Failed: n.Failed, Skipped: n.Skipped,

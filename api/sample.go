@@ -5,6 +5,7 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
@@ -39,7 +40,7 @@ func (a *sender) testEndpoint(w http.ResponseWriter, r *http.Request, key *confi
 		return in.err
 	}
 	parsed := parsedEvent{warnings: in.warnings, refusal: in.err}
-	return a.answerSend(w, r, ep, repeatable, body.Bytes(), &parsed, func(d id.ID) (eventRow, error) {
+	return a.answerSend(w, r, ep, repeatable, body.Bytes(), &parsed, func(d id.ID) (wire.EventRow, error) {
 		return a.acceptSample(r, ep, d, provider, kind)
 	})
 }
@@ -66,16 +67,16 @@ func readSample(in *input, body []byte, provider string) (string, string) {
 	return provider, kind
 }
 
-func (a *sender) acceptSample(r *http.Request, ep *config.Endpoint, d id.ID, provider, kind string) (eventRow, error) {
+func (a *sender) acceptSample(r *http.Request, ep *config.Endpoint, d id.ID, provider, kind string) (wire.EventRow, error) {
 	e, err := a.sample(ep, provider, kind, d)
 	if err != nil {
-		return eventRow{}, web.FromError(err)
+		return wire.EventRow{}, web.FromError(err)
 	}
 	e.RemoteIP, e.IdempotencyKey = web.InfoOf(r).Client, r.Header.Get(idempotencyHeader)
 	e.Header = append(e.Header, loopHeaders(r.Header)...)
 	e.SkipIfLoop(ep.ID)
 	if err := a.accept.Accept(context.WithoutCancel(r.Context()), e, ep); err != nil {
-		return eventRow{}, err
+		return wire.EventRow{}, err
 	}
 	return acceptedRow(e), nil
 }

@@ -1,58 +1,51 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
+type scanResource = resource[config.Scan, *config.Scan, *wire.Scan]
+
 // scans serves the leak scans of domains.
 type scans struct {
-	*core
-	config Scans
+	*scanResource
+	stored Scans
 }
 
-// scanView is a scan in a response.
-type scanView struct {
-	ID              string               `json:"id"`
-	Object          string               `json:"object"`
-	DomainID        string               `json:"domain_id"`
-	Hostname        string               `json:"hostname"`
-	Status          string               `json:"status"`
-	Trigger         string               `json:"trigger"`
-	Pages           int                  `json:"pages"`
-	Resources       int                  `json:"resources"`
-	Bytes           int64                `json:"bytes"`
-	FindingsNew     int                  `json:"findings_new"`
-	FindingsSeen    int                  `json:"findings_seen"`
-	Skipped         []config.ScanSkipped `json:"skipped"`
-	SkippedMore     int                  `json:"skipped_more"`
-	ThirdParty      []string             `json:"third_party"`
-	CatchAll        bool                 `json:"catch_all"`
-	BudgetExhausted *string              `json:"budget_exhausted"`
-	Error           *string              `json:"error"`
-	CreatedBy       *string              `json:"created_by"`
-	CreatedAt       web.Time             `json:"created_at"`
-	StartedAt       web.Time             `json:"started_at"`
-	FinishedAt      web.Time             `json:"finished_at"`
-	Warnings        []warning            `json:"warnings,omitempty"`
+func newScans(c *core, deps *Deps) *scans {
+	a := &scans{stored: deps.Config}
+	a.scanResource = &scanResource{
+		core: c, config: deps.Config, object: "scan", kept: true, own: methods{"POST": a.createScan},
+		missing: fmt.Sprintf("there is no such scan; the newest %d are kept", config.MaxScans),
+		keep: func(q *query) func(*config.Scan) bool {
+			domains := q.list("domain_id")
+			return func(s *config.Scan) bool { return len(domains) == 0 || slices.Contains(domains, s.Domain) }
+		},
+		views: func(_ context.Context, _ *config.Key, all ...*config.Scan) ([]*wire.Scan, error) {
+			return viewsOf(all, scanViewOf), nil
+		},
+	}
+	return a
 }
 
-func scanViewOf(s *config.Scan) *scanView {
-	v := &scanView{
+func scanViewOf(s *config.Scan) *wire.Scan {
+	v := &wire.Scan{
 		ID: s.ID, Object: "scan", DomainID: s.Domain, Hostname: s.Hostname, Status: s.Status, Trigger: s.Trigger,
 		Pages: s.Pages, Resources: s.Resources, Bytes: s.Bytes, FindingsNew: s.FindingsNew, FindingsSeen: s.FindingsOld,
-		Skipped: s.Skipped, SkippedMore: s.SkippedMore, ThirdParty: s.ThirdParty, CatchAll: s.CatchAll,
+		Skipped:     viewsOf(s.Skipped, func(x config.ScanSkipped) wire.ScanSkipped { return wire.ScanSkipped(x) }),
+		SkippedMore: s.SkippedMore, ThirdParty: s.ThirdParty, CatchAll: s.CatchAll,
 		BudgetExhausted: orNull(s.Budget), Error: orNull(s.Error), CreatedBy: orNull(s.CreatedBy),
 		CreatedAt: web.Time(s.CreatedAt), StartedAt: web.Time(s.StartedAt), FinishedAt: web.Time(s.FinishedAt),
-	}
-	if v.Skipped == nil {
-		v.Skipped = []config.ScanSkipped{}
 	}
 	if v.ThirdParty == nil {
 		v.ThirdParty = []string{}
@@ -77,34 +70,30 @@ func (a *scans) createScan(w http.ResponseWriter, r *http.Request, key *config.K
 		return in.err
 	}
 	a.catchUp(r.Context())
-	s := &config.Scan{Meta: config.Meta{ID: newID(r, id.Scan), Account: key.Account, CreatedAt: a.now()},
-		Trigger: config.ScanManual, CreatedBy: key.ID}
-	if earlier, _ := a.config.Scan(s.ID); earlier == nil { // otherwise the first call with the Idempotency-Key made it
+	s := &config.Scan{Meta: a.newMeta(r, id.Scan, key), Trigger: config.ScanManual, CreatedBy: key.ID}
+	if earlier, _ := a.stored.Scan(s.ID); earlier == nil { // otherwise the first call with the Idempotency-Key made it
 		if err := a.mayScan(key, name, s); err != nil {
 			return err
 		}
 	}
-	created, err := a.config.CreateScan(r.Context(), s)
-	switch earlier, _ := a.config.Scan(s.ID); {
+	created, err := a.stored.CreateScan(r.Context(), s)
+	switch earlier, _ := a.stored.Scan(s.ID); {
 	case errors.Is(err, config.ErrConflict) && earlier != nil:
 		created = earlier
 	case errors.Is(err, config.ErrScanRunning):
-		return errScanRunning(a.config.OpenScan())
+		return errScanRunning(a.stored.OpenScan())
 	case errors.Is(err, config.ErrTooManyScans):
 		return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: time.Minute,
 			Message: "too many scans are kept at the moment; try again in a minute"}
 	case err != nil:
 		return err
 	}
-	v := scanViewOf(created)
-	v.Warnings = in.warnings
-	web.WriteJSON(w, http.StatusCreated, v)
-	return nil
+	return a.answer(w, r, key, http.StatusCreated, created, in.warnings)
 }
 
 // mayScan completes a scan of a domain, or returns why there is none.
 func (a *scans) mayScan(key *config.Key, domain string, s *config.Scan) error {
-	d, presence := a.configReader.Domain(domain)
+	d, presence := config.Get[config.Domain](a.config, domain)
 	switch {
 	case presence != config.Present || d.Account != key.Account:
 		return web.Invalid("domain_id", "is not one of your domains")
@@ -112,10 +101,10 @@ func (a *scans) mayScan(key *config.Key, domain string, s *config.Scan) error {
 		return web.WrongState("domain_id", "is %s; verify the domain first", d.Status(a.now()))
 	}
 	s.Domain, s.Hostname = d.ID, d.Hostname
-	if open := a.config.OpenScan(); open != nil {
+	if open := a.stored.OpenScan(); open != nil {
 		return errScanRunning(open)
 	}
-	all, _ := a.config.Scans(key.Account, nil, 0, config.MaxScans)
+	all, _ := a.stored.Scans(key.Account, nil, 0, config.MaxScans)
 	var oldest time.Time // of those in the last 24 hours
 	n := 0
 	for _, x := range all {
@@ -137,25 +126,4 @@ func errScanRunning(open *config.Scan) error {
 		return &web.Error{Status: http.StatusBadRequest, Type: web.Conflict, Message: "another scan was running; try again"}
 	}
 	return web.WrongState("", "the scan %s of %s is running; start another one when it has ended", open.ID, open.Hostname)
-}
-
-func (a *scans) readScan(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	a.catchUp(r.Context())
-	s, presence := a.config.Scan(web.InfoOf(r).Vars["scan"])
-	if presence != config.Present || s.Account != key.Account {
-		return web.Missing("there is no such scan; the newest %d are kept", config.MaxScans)
-	}
-	web.WriteJSON(w, http.StatusOK, scanViewOf(s))
-	return nil
-}
-
-func (a *scans) listScans(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	q := newQuery(r, "scans "+key.Account)
-	domains := q.list("domain_id")
-	p, err := a.configPage(r, q)
-	if err != nil {
-		return err
-	}
-	all, more := a.config.Scans(key.Account, domains, p.before, p.limit)
-	return writeConfigPage(w, p, all, more, viewsOf(all, scanViewOf))
 }

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/web"
@@ -69,7 +70,7 @@ func (q *query) search() *event.Search {
 			q.fail(name, "must contain a path, as in body[data.order.id]: %v", err)
 		}
 		if doubt := event.PathDoubt(of); doubt != "" {
-			q.warnings = append(q.warnings, warning{name, doubt})
+			q.warnings = append(q.warnings, warning{Param: name, Message: doubt})
 		}
 		members := strings.Split(strings.TrimPrefix(of, "$."), ".")
 		s.Body = append(s.Body, event.BodyMatch{Members: members, Values: values})
@@ -142,7 +143,7 @@ func (a *events) clampSince(since, until time.Time) time.Time {
 
 // searchPage is the response to a search, which may end before its page is full.
 type searchPage struct {
-	list[eventRow]
+	list[wire.EventRow]
 	Partial  bool      `json:"partial,omitempty"`
 	Scanned  int       `json:"scanned"` // rows that were compared for this page
 	Warnings []warning `json:"warnings,omitempty"`
@@ -171,7 +172,7 @@ func (a *events) searchEvents(w http.ResponseWriter, r *http.Request, params *qu
 	}
 	setAsOf(w, page.AsOf)
 	return a.answers.write(r.Context(), w, rowBytes(page.Rows), func() any {
-		out := searchPage{list: list[eventRow]{Data: a.rowsOf(page.Rows)}, Partial: page.Partial, Scanned: page.Scanned,
+		out := searchPage{list: list[wire.EventRow]{Data: a.rowsOf(page.Rows)}, Partial: page.Partial, Scanned: page.Scanned,
 			Warnings: params.warnings}
 		switch {
 		case page.Partial:

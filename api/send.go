@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
@@ -79,7 +80,7 @@ func (a *sender) sendEvent(w http.ResponseWriter, r *http.Request, key *config.K
 	if s.refusal != nil && repeatable == "" {
 		return s.refusal
 	}
-	return a.answerSend(w, r, ep, repeatable, buf.Bytes(), &s, func(d id.ID) (eventRow, error) {
+	return a.answerSend(w, r, ep, repeatable, buf.Bytes(), &s, func(d id.ID) (wire.EventRow, error) {
 		return a.acceptSent(r, ep, d, &s)
 	})
 }
@@ -87,16 +88,16 @@ func (a *sender) sendEvent(w http.ResponseWriter, r *http.Request, key *config.K
 // answerSend stores the event that accept builds with a new id, at most once for an Idempotency-Key, and answers
 // with its row.
 func (a *sender) answerSend(w http.ResponseWriter, r *http.Request, ep *config.Endpoint, key string, body []byte,
-	s *parsedEvent, accept func(id.ID) (eventRow, error)) error {
+	s *parsedEvent, accept func(id.ID) (wire.EventRow, error)) error {
 	d, err := a.ids.New(ep.Partition)
 	if err != nil {
 		return acceptError(err)
 	}
-	var row eventRow
+	var row wire.EventRow
 	if key == "" {
 		row, err = accept(d)
 	} else {
-		row, err = a.newIdempotentSend(r, ep, key, body, d).send(w, r, s.refusal, func() (eventRow, error) {
+		row, err = a.newIdempotentSend(r, ep, key, body, d).send(w, r, s.refusal, func() (wire.EventRow, error) {
 			return accept(d)
 		})
 	}
@@ -104,7 +105,7 @@ func (a *sender) answerSend(w http.ResponseWriter, r *http.Request, ep *config.E
 		return acceptError(err)
 	}
 	web.WriteJSON(w, http.StatusAccepted, struct {
-		eventRow
+		wire.EventRow
 		Warnings []warning `json:"warnings,omitempty"`
 	}{row, s.warnings})
 	return nil
@@ -115,11 +116,11 @@ func errDisabled() error {
 }
 
 // acceptSent stores the event and returns its row. Its errors are those of Accepter.
-func (a *sender) acceptSent(r *http.Request, ep *config.Endpoint, d id.ID, s *parsedEvent) (eventRow, error) {
+func (a *sender) acceptSent(r *http.Request, ep *config.Endpoint, d id.ID, s *parsedEvent) (wire.EventRow, error) {
 	e := newSentEvent(r, ep, d, s)
 	// It continues when the client leaves: the event is complete.
 	if err := a.accept.Accept(context.WithoutCancel(r.Context()), e, ep); err != nil {
-		return eventRow{}, err
+		return wire.EventRow{}, err
 	}
 	return acceptedRow(e), nil
 }
@@ -270,7 +271,7 @@ func transportHeader(name string) bool {
 }
 
 // acceptedRow returns the list row of an event that was just stored.
-func acceptedRow(e *event.Event) eventRow {
+func acceptedRow(e *event.Event) wire.EventRow {
 	deliveries := make([]event.Delivery, len(e.Dests))
 	for i, dest := range e.Dests {
 		deliveries[i] = event.Delivery{Destination: dest, Status: event.Pending, Reason: event.Queued}

@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
@@ -87,55 +88,12 @@ func errNoVerification() error {
 	return web.WrongState("", "the endpoint verifies no signatures; set its verification with the provider's secret")
 }
 
-// explanationView is the response to GET /v1/events/{event}/signature.
-type explanationView struct {
-	Object  string        `json:"object"`
-	EventID string        `json:"event_id"`
-	Scheme  string        `json:"scheme"`
-	Verdict event.Verdict `json:"verdict"`
-	Reason  *event.Reason `json:"reason"`
-	Headers []headerView  `json:"headers"`
-	URL     *string       `json:"url"`
-
-	SignedContent          *string `json:"signed_content"`
-	SignedContentEncoding  string  `json:"signed_content_encoding"`
-	SignedContentTruncated bool    `json:"signed_content_truncated"`
-	SignedContentMasked    bool    `json:"signed_content_masked"`
-	SignedSizeBytes        *int    `json:"signed_size_bytes"`
-
-	Timestamp        *string  `json:"timestamp"`
-	SignedAt         web.Time `json:"signed_at"`
-	AgeSeconds       *int64   `json:"age_seconds"`
-	ToleranceSeconds *int     `json:"tolerance_seconds"`
-
-	ReceivedPrefix *string                `json:"received_prefix"`
-	Secrets        []secretResult         `json:"secrets"`
-	Findings       []signatureFindingView `json:"findings"`
-}
-
-// headerView is a header that the verification reads, with its values as received.
-type headerView struct {
-	Name   string   `json:"name"`
-	Values []string `json:"values"`
-}
-
-type secretResult struct {
-	Last4          *string `json:"last4"`
-	ExpectedPrefix *string `json:"expected_prefix"`
-	Matches        bool    `json:"matches"`
-}
-
-type signatureFindingView struct {
-	Code    string `json:"code"`
-	Message string `json:"message"`
-}
-
-func explanationViewOf(by viewer, ep *config.Endpoint, e *event.Event, out *verify.Explanation) explanationView {
-	v := explanationView{
+func explanationViewOf(by viewer, ep *config.Endpoint, e *event.Event, out *verify.Explanation) wire.SignatureExplanation {
+	v := wire.SignatureExplanation{
 		Object: "signature", EventID: e.ID.Text(id.Event), Scheme: out.Scheme, Verdict: event.VerdictVerified,
-		Reason: orNull(event.Reason(out.Reason)), Headers: make([]headerView, len(out.Headers)),
-		ReceivedPrefix: orNull(out.ReceivedPrefix), Secrets: make([]secretResult, len(out.Secrets)),
-		Findings: []signatureFindingView{},
+		Reason: orNull(event.Reason(out.Reason)), Headers: make([]wire.Header, len(out.Headers)),
+		ReceivedPrefix: orNull(out.ReceivedPrefix), Secrets: make([]wire.SecretResult, len(out.Secrets)),
+		Findings: []wire.SignatureFinding{},
 	}
 	switch {
 	case out.Reason != "" && ep.Verification.Mode == "observe":
@@ -144,7 +102,7 @@ func explanationViewOf(by viewer, ep *config.Endpoint, e *event.Event, out *veri
 		v.Verdict = event.VerdictRejected
 	}
 	for i, name := range out.Headers {
-		v.Headers[i] = headerView{name, []string{}}
+		v.Headers[i] = wire.Header{Name: name, Values: []string{}}
 		for _, f := range e.Header {
 			if f.Name == name {
 				v.Headers[i].Values = append(v.Headers[i].Values, f.Value)
@@ -152,22 +110,22 @@ func explanationViewOf(by viewer, ep *config.Endpoint, e *event.Event, out *veri
 		}
 	}
 	for i, s := range out.Secrets {
-		v.Secrets[i] = secretResult{orNull(s.Last4), orNull(s.ExpectedPrefix), s.Matches}
+		v.Secrets[i] = wire.SecretResult{Last4: orNull(s.Last4), ExpectedPrefix: orNull(s.ExpectedPrefix), Matches: s.Matches}
 	}
 	for _, f := range out.Findings {
-		v.Findings = append(v.Findings, signatureFindingView(f))
+		v.Findings = append(v.Findings, wire.SignatureFinding(f))
 	}
 	if e.Verdict == event.VerdictRejected && (out.Reason == "" || out.Reason == verify.TimestampOutsideTolerance) {
-		v.Findings = append(v.Findings, signatureFindingView{"valid_for_replay",
-			"The endpoint's current secret made the signature: replay the event to deliver it; a replay ignores the age."})
+		v.Findings = append(v.Findings, wire.SignatureFinding{Code: "valid_for_replay",
+			Message: "The endpoint's current secret made the signature: replay the event to deliver it; a replay ignores the age."})
 	}
-	v.setContent(by, out)
-	v.setTime(ep, e, out)
+	addContent(&v, by, out)
+	addTime(&v, ep, e, out)
 	return v
 }
 
-// setContent sets the signed text and the URL. The token in the URL is masked for readers.
-func (v *explanationView) setContent(by viewer, out *verify.Explanation) {
+// addContent sets the signed text and the URL. The token in the URL is masked for readers.
+func addContent(v *wire.SignatureExplanation, by viewer, out *verify.Explanation) {
 	v.SignedContentEncoding = "utf8"
 	content, url := out.Content, out.URL
 	if v.SignedContentTruncated = len(content) < out.ContentSize; v.SignedContentTruncated {
@@ -190,8 +148,8 @@ func (v *explanationView) setContent(by viewer, out *verify.Explanation) {
 	v.SignedContent, v.SignedContentEncoding, v.SignedSizeBytes = &text, encoding, &out.ContentSize
 }
 
-// setTime sets the signed time and how old it was when the request came.
-func (v *explanationView) setTime(ep *config.Endpoint, e *event.Event, out *verify.Explanation) {
+// addTime sets the signed time and how old it was when the request came.
+func addTime(v *wire.SignatureExplanation, ep *config.Endpoint, e *event.Event, out *verify.Explanation) {
 	if !out.TimeSigned {
 		return
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/api/feed"
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/wait"
@@ -259,30 +260,10 @@ func (s *sse) writeEnd(reason string) {
 	_ = s.flush() // the stream ends anyway
 }
 
-// streamView is an event in a stream.
-type streamView struct {
-	ID         string      `json:"id"`
-	ReceivedAt web.Time    `json:"received_at"`
-	Type       *string     `json:"type"`
-	Method     string      `json:"method"`
-	Path       string      `json:"path"`
-	Headers    [][2]string `json:"headers"`
-	// HeadersBase64 has, for each header, its value in base64 if it is not UTF-8; see base64HeaderValues.
-	HeadersBase64 []*string `json:"headers_base64,omitempty"`
-	Body          []byte    `json:"body"` // base64; empty when it is truncated
-	Size          int       `json:"size"`
-	Truncated     bool      `json:"truncated"`
-}
-
-type gapView struct {
-	From   web.Time `json:"from"`
-	Reason string   `json:"reason"`
-}
-
 func (s *sse) writeItem(x *feed.Item) {
 	cursor := x.Cursor.Encode(s.endpoint)
 	if x.Gap != nil {
-		s.writeFrame("gap", cursor, gapView{web.Time(x.Gap.From), x.Gap.Reason})
+		s.writeFrame("gap", cursor, wire.StreamGap{From: web.Time(x.Gap.From), Reason: x.Gap.Reason})
 		return
 	}
 	v := streamViewOf(x.Event)
@@ -290,8 +271,8 @@ func (s *sse) writeItem(x *feed.Item) {
 	s.writeFrame("event", cursor, v)
 }
 
-func streamViewOf(e *feed.Event) streamView {
-	v := streamView{
+func streamViewOf(e *feed.Event) wire.StreamEvent {
+	v := wire.StreamEvent{
 		ID: e.ID.Text(id.Event), ReceivedAt: web.Time(e.ReceivedAt()), Type: orNull(e.Type), Method: e.Method, Path: "/",
 		Headers: headerLines(e.Header), Body: e.Body, Size: e.Size, Truncated: e.Truncated(),
 	}

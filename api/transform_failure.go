@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
@@ -19,16 +20,9 @@ import (
 // then shown without the explanation.
 const maxFailureSearches, failureWait = 2, 2 * time.Second
 
-// transformFailureView says which operation could not be applied to a body, and where. Index is null if the body or the
-// result is at fault.
-type transformFailureView struct {
-	TransformationVersion int `json:"transformation_version"`
-	failureView
-}
-
-// text names the operation for `why`, counted from 1 as in the dashboard. It has no names of the body: some readers
+// failedOperation names the operation for `why`, counted from 1 as in the dashboard. It has no names of the body: some readers
 // take `why` for the relay's own words.
-func (x *transformFailureView) text() string {
+func failedOperation(x *wire.TransformFailure) string {
 	if x.Index == nil {
 		return fmt.Sprintf("version %d failed on the body as a whole", x.TransformationVersion)
 	}
@@ -47,7 +41,7 @@ func newTransformFailures(c *core) *transformFailures {
 
 // of returns the failures of an event's deliveries by destination. It leaves out those that cannot be found any more:
 // the endpoint was deleted, or no longer has the operations.
-func (a *transformFailures) of(ctx context.Context, d *event.Detail) map[string]*transformFailureView {
+func (a *transformFailures) of(ctx context.Context, d *event.Detail) map[string]*wire.TransformFailure {
 	var failed []*event.Delivery
 	for i := range d.Deliveries {
 		if x := &d.Deliveries[i]; x.Status == event.Failed && x.Reason == event.TransformFailed {
@@ -66,8 +60,8 @@ func (a *transformFailures) of(ctx context.Context, d *event.Detail) map[string]
 		return nil
 	}
 	defer end()
-	out := make(map[string]*transformFailureView, len(failed))
-	byVersion := make(map[int]*transformFailureView)
+	out := make(map[string]*wire.TransformFailure, len(failed))
+	byVersion := make(map[int]*wire.TransformFailure)
 	for _, x := range failed {
 		in := transform.Input{
 			Body: d.Event.Body, EventID: d.ID.Text(id.Event), EventType: d.Event.Type, ReceivedAt: d.Event.ReceivedAt(),
@@ -90,7 +84,7 @@ func (a *transformFailures) of(ctx context.Context, d *event.Detail) map[string]
 // differ from that of the one that delivered, so a version that does not fail gives way to its neighbours.
 func (a *transformFailures) find(
 	ctx context.Context, t *config.Transformation, version int, in transform.Input,
-) *transformFailureView {
+) *wire.TransformFailure {
 	for _, v := range []int{version, version - 1, version + 1} {
 		ops, kept := t.OpsOf(v)
 		if !kept || len(ops) == 0 {
@@ -102,7 +96,7 @@ func (a *transformFailures) find(
 		}
 		_, err = program.Apply(ctx, in, int(2*a.maxBody))
 		if failure, ok := errors.AsType[*transform.Failure](err); ok {
-			return &transformFailureView{v, *failureViewOf(failure)}
+			return &wire.TransformFailure{TransformationVersion: v, Failure: *failureViewOf(failure)}
 		}
 	}
 	return nil

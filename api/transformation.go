@@ -8,37 +8,25 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/transform"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// transformationView is the transformation of an endpoint in a response.
-type transformationView struct {
-	Ops []transform.Op `json:"ops"`
-}
-
-func transformationOf(e *config.Endpoint) *transformationView {
+func transformationOf(e *config.Endpoint) *wire.Transformation {
 	if !e.Transforms() {
 		return nil
 	}
-	return &transformationView{e.Transformation.Ops}
-}
-
-// transformationVersionView says when and by whom a version was made.
-type transformationVersionView struct {
-	Version    int       `json:"version"`
-	CreatedAt  web.Time  `json:"created_at"`
-	CreatedBy  actorView `json:"created_by"`
-	Operations int       `json:"operations"`
+	return &wire.Transformation{Ops: e.Transformation.Ops}
 }
 
 // maxVersionsInEndpoint is how many versions an endpoint shows; listTransformationVersions has all.
 const maxVersionsInEndpoint = 20
 
-func transformationVersions(e *config.Endpoint) []transformationVersionView {
-	out := []transformationVersionView{}
+func transformationVersions(e *config.Endpoint) []wire.TransformationVersion {
+	out := []wire.TransformationVersion{}
 	if e.Transformation == nil {
 		return out
 	}
@@ -51,18 +39,10 @@ func transformationVersions(e *config.Endpoint) []transformationVersionView {
 	return out
 }
 
-func transformationVersionOf(v *config.TransformationVersion) transformationVersionView {
+func transformationVersionOf(v *config.TransformationVersion) wire.TransformationVersion {
 	by := audit.ActorOf(v.By, v.Name)
-	return transformationVersionView{v.Version, web.Time(v.At),
-		actorView{by.Type, orNull(by.ID), orNull(by.Name)}, v.Operations}
-}
-
-// keptVersionView is a version with its operations. Sent back as the transformation of the endpoint, they become its
-// newest version.
-type keptVersionView struct {
-	transformationVersionView
-	Transformation *transformationView `json:"transformation"` // null: it had none, or they are not kept
-	Restorable     bool                `json:"restorable"`     // its operations are known
+	return wire.TransformationVersion{Version: v.Version, CreatedAt: web.Time(v.At),
+		CreatedBy: wire.AuditActor{Type: by.Type, ID: orNull(by.ID), Name: orNull(by.Name)}, Operations: v.Operations}
 }
 
 // listTransformationVersions returns all versions that the endpoint keeps, newest first: at most 50 on one page.
@@ -76,13 +56,13 @@ func (a *endpoints) listTransformationVersions(w http.ResponseWriter, r *http.Re
 	if q.refuseUnknown(); q.err != nil {
 		return q.err
 	}
-	out := list[keptVersionView]{Data: []keptVersionView{}}
+	out := list[wire.KeptTransformationVersion]{Data: []wire.KeptTransformationVersion{}}
 	if e.Transformation != nil {
 		for i := range e.Transformation.Versions {
-			v := keptVersionView{transformationVersionView: transformationVersionOf(&e.Transformation.Versions[i])}
+			v := wire.KeptTransformationVersion{TransformationVersion: transformationVersionOf(&e.Transformation.Versions[i])}
 			ops, kept := e.Transformation.OpsOf(v.Version)
 			if v.Restorable = kept; len(ops) > 0 && kept {
-				v.Transformation = &transformationView{ops}
+				v.Transformation = &wire.Transformation{Ops: ops}
 			}
 			out.Data = append(out.Data, v)
 		}

@@ -3,24 +3,13 @@ package api
 import (
 	"fmt"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 )
 
-// decoyFile is a file with the secrets of a tripwire, to serve at Path.
-type decoyFile struct {
-	Path    string `json:"path"`
-	Content string `json:"content"`
-}
-
-// tripwireSnippet is a text with a secret of a tripwire that can be planted.
-type tripwireSnippet struct {
-	Name string `json:"name"`
-	Text string `json:"text"`
-}
-
 // addSecrets adds the secrets of a tripwire, as they are planted. Each text names this service, so that somebody who
 // finds a secret tries it here.
-func (v *tripwireView) addSecrets(baseURL string, text config.TripwireText) {
+func addSecrets(v *wire.Tripwire, baseURL string, text config.TripwireText) {
 	token, url := text.Token, baseURL+ingestPath+text.Token
 	if text.Key != "" {
 		token = text.Key
@@ -31,19 +20,19 @@ func (v *tripwireView) addSecrets(baseURL string, text config.TripwireText) {
 	}
 	switch v.Kind {
 	case config.TripwireKey:
-		v.Snippets = []tripwireSnippet{
-			{"environment", "RELAY_URL=" + baseURL + "\nRELAY_API_KEY=" + token},
-			{"shell", fmt.Sprintf("curl -H 'Authorization: Bearer %s' %s/v1/events", token, baseURL)},
-			{"json", fmt.Sprintf("{\n  \"relay\": {\n    \"url\": %q,\n    \"apiKey\": %q\n  }\n}", baseURL, token)},
+		v.Snippets = []wire.TripwireSnippet{
+			{Name: "environment", Text: "RELAY_URL=" + baseURL + "\nRELAY_API_KEY=" + token},
+			{Name: "shell", Text: fmt.Sprintf("curl -H 'Authorization: Bearer %s' %s/v1/events", token, baseURL)},
+			{Name: "json", Text: fmt.Sprintf("{\n  \"relay\": {\n    \"url\": %q,\n    \"apiKey\": %q\n  }\n}", baseURL, token)},
 		}
 	case config.TripwireURL:
-		v.Snippets = []tripwireSnippet{
-			{"environment", "WEBHOOK_URL=" + url},
-			{"shell", fmt.Sprintf("curl -d '{\"type\":\"ping\"}' %s", url)},
-			{"javascript", fmt.Sprintf("const webhookURL = %q;", url)},
+		v.Snippets = []wire.TripwireSnippet{
+			{Name: "environment", Text: "WEBHOOK_URL=" + url},
+			{Name: "shell", Text: fmt.Sprintf("curl -d '{\"type\":\"ping\"}' %s", url)},
+			{Name: "javascript", Text: fmt.Sprintf("const webhookURL = %q;", url)},
 		}
 	case config.TripwireFile:
-		v.File = &decoyFile{*v.Path, decoyContent(*v.Path, baseURL, text.Key, url)}
+		v.File = &wire.TripwireFile{Path: *v.Path, Content: decoyContent(*v.Path, baseURL, text.Key, url)}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/id"
@@ -15,68 +16,61 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// tripwires serves the decoys of verified domains. Their secrets are in the answer that creates or rotates them and
-// nowhere else, not even in the remembered answer of an Idempotency-Key.
+type tripwireResource = resource[config.Tripwire, *config.Tripwire, *wire.Tripwire]
+
+// tripwires serves the tripwires of domains. Their secrets are shown once.
 type tripwires struct {
-	*core
-	config  Tripwires
+	*tripwireResource
+	stored  Tripwires
 	hits    FindingReader
 	leaks   *secrets.Scanner // masks secrets in labels
 	baseURL string
 }
 
-// tripwireView is a tripwire in a response. What was counted is null while the store does not answer.
-type tripwireView struct {
-	ID            string            `json:"id"`
-	Object        string            `json:"object"`
-	DomainID      string            `json:"domain_id"`
-	Kind          string            `json:"kind"`
-	Path          *string           `json:"path"`
-	Label         string            `json:"label"`
-	Placement     string            `json:"placement"`
-	Status        string            `json:"status"`
-	TokenMasked   string            `json:"token_masked"`
-	Token         *string           `json:"token"`
-	URL           *string           `json:"url"`
-	File          *decoyFile        `json:"file"`
-	Snippets      []tripwireSnippet `json:"snippets"`
-	IssuedAt      web.Time          `json:"issued_at"`
-	LastTrippedAt web.Time          `json:"last_tripped_at"`
-	TripCount     *int64            `json:"trip_count"`
-	TestUntil     web.Time          `json:"test_until"`
-	FindingID     *string           `json:"finding_id"`
-	TestFindingID *string           `json:"test_finding_id"`
-	CreatedBy     string            `json:"created_by"`
-	CreatedAt     web.Time          `json:"created_at"`
-	UpdatedAt     web.Time          `json:"updated_at"`
-	Warnings      []warning         `json:"warnings,omitempty"`
+func newTripwires(c *core, deps *Deps, leaks *secrets.Scanner, baseURL string) *tripwires {
+	a := &tripwires{stored: deps.Config, hits: deps.Findings, leaks: leaks, baseURL: baseURL}
+	a.tripwireResource = &tripwireResource{
+		core: c, config: deps.Config, object: "tripwire", merge: a.merge, fixed: true, views: a.views,
+		fresh: func(r *http.Request, by *config.Key) *config.Tripwire {
+			return &config.Tripwire{Meta: c.newMeta(r, id.Tripwire, by), CreatedBy: by.ID}
+		},
+		keep: func(q *query) func(*config.Tripwire) bool {
+			q.single("domain_id")
+			domains := q.list("domain_id")
+			if len(domains) > 1 {
+				q.fail("domain_id", "may have one value")
+			}
+			return func(t *config.Tripwire) bool { return len(domains) == 0 || t.Domain == domains[0] }
+		},
+		own: methods{"POST": a.create},
+	}
+	return a
 }
 
 // views renders tripwires with what was counted. Their findings are named once they exist.
-func (a *tripwires) views(ctx context.Context, all ...*config.Tripwire) ([]*tripwireView, error) {
+func (a *tripwires) views(ctx context.Context, _ *config.Key, all ...*config.Tripwire) ([]*wire.Tripwire, error) {
 	if len(all) == 0 {
-		return []*tripwireView{}, nil
+		return []*wire.Tripwire{}, nil
 	}
-	keys, err := a.config.FindingKeys(ctx)
+	keys, err := a.stored.FindingKeys(ctx)
 	if err != nil {
 		return nil, err
 	}
-	out, rows := make([]*tripwireView, len(all)), a.rows(ctx, &keys, all)
+	out, rows := make([]*wire.Tripwire, len(all)), a.rows(ctx, &keys, all)
 	for i, t := range all {
-		v := &tripwireView{
+		v := &wire.Tripwire{
 			ID: t.ID, Object: "tripwire", DomainID: t.Domain, Kind: t.Kind, Path: orNull(t.File), Label: t.Label,
-			Placement: t.Placement, Status: t.Status(), TokenMasked: t.Masked(), Snippets: []tripwireSnippet{},
-			IssuedAt: web.Time(t.IssuedAt), LastTrippedAt: web.Time(t.TrippedAt), CreatedBy: t.CreatedBy,
-			CreatedAt: web.Time(t.CreatedAt), UpdatedAt: web.Time(t.UpdatedAt),
+			Placement: t.Placement, Status: t.Status(), TokenMasked: t.Masked(), Snippets: []wire.TripwireSnippet{},
+			IssuedAt: web.Time(t.IssuedAt), LastTrippedAt: web.Time(t.TrippedAt), Meta: metaView(t.CreatedBy, &t.Meta),
 		}
 		if t.Test != nil && a.now().Before(t.Test.Until) {
 			v.TestUntil = web.Time(t.Test.Until)
 		}
 		name := keys.TripwireID(t.ID, false)
-		if f, _ := a.config.Finding(name); f != nil {
+		if f, _ := a.stored.Finding(name); f != nil {
 			v.FindingID = &f.ID
 		}
-		if f, _ := a.config.Finding(keys.TripwireID(t.ID, true)); f != nil {
+		if f, _ := a.stored.Finding(keys.TripwireID(t.ID, true)); f != nil {
 			v.TestFindingID = &f.ID
 		}
 		if rows != nil {
@@ -116,22 +110,11 @@ func (a *tripwires) rows(ctx context.Context, keys *finding.Keys, all []*config.
 	return rows
 }
 
-func (a *tripwires) answer(w http.ResponseWriter, r *http.Request, status int, t *config.Tripwire,
-	warnings []warning) error {
-	views, err := a.views(r.Context(), t)
-	if err != nil {
-		return err
-	}
-	views[0].Warnings = warnings
-	web.WriteJSON(w, status, views[0])
-	return nil
-}
-
 // answerSecrets answers with new secrets, which no other answer has. Without any, an earlier call with the
 // Idempotency-Key has made them.
 func (a *tripwires) answerSecrets(w http.ResponseWriter, r *http.Request, status int, t *config.Tripwire,
 	text config.TripwireText, warnings []warning) error {
-	views, err := a.views(r.Context(), t)
+	views, err := a.views(r.Context(), nil, t)
 	if err != nil {
 		return err
 	}
@@ -141,44 +124,30 @@ func (a *tripwires) answerSecrets(w http.ResponseWriter, r *http.Request, status
 		call.remembered = web.Encode(v)
 	}
 	if text != (config.TripwireText{}) {
-		v.addSecrets(a.baseURL, text)
+		addSecrets(v, a.baseURL, text)
 	}
 	web.WriteJSON(w, status, v)
 	return nil
 }
 
-// tripwireInPath returns the tripwire that the path names, or the 404.
-func (c *core) tripwireInPath(r *http.Request, key *config.Key) (*config.Tripwire, error) {
-	t := find(r.Context(), c, c.configReader.Tripwire, web.InfoOf(r).Vars["tripwire"])
-	if t == nil || t.Account != key.Account {
-		return nil, web.Missing("there is no such tripwire")
-	}
-	return t, nil
-}
-
-func (a *tripwires) createTripwire(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	body, err := a.body(r)
+func (a *tripwires) create(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+	t := a.fresh(r, key)
+	in, err := a.readNew(r, t)
 	if err != nil {
 		return err
 	}
-	t := &config.Tripwire{Meta: config.Meta{ID: newID(r, id.Tripwire), Account: key.Account, CreatedAt: a.now()},
-		CreatedBy: key.ID}
-	in := &input{}
-	if a.read(in, body, t); in.err != nil {
-		return in.err
-	}
 	a.catchUp(r.Context())
-	if earlier, _ := a.config.Tripwire(t.ID); earlier != nil { // the first call with the Idempotency-Key has created it
+	if earlier, _ := a.stored.Tripwire(t.ID); earlier != nil { // the first call with the Idempotency-Key has created it
 		return a.answerSecrets(w, r, http.StatusCreated, earlier, config.TripwireText{}, in.warnings)
 	}
-	d, presence := a.configReader.Domain(t.Domain)
+	d, presence := config.Get[config.Domain](a.config, t.Domain)
 	switch {
 	case presence != config.Present || d.Account != key.Account:
 		return web.Invalid("domain_id", "is not one of your domains")
 	case d.Status(a.now()) != config.DomainVerified:
 		return web.WrongState("domain_id", "is %s; verify the domain first", d.Status(a.now()))
 	}
-	created, text, err := a.config.CreateTripwire(r.Context(), t)
+	created, text, err := a.stored.CreateTripwire(r.Context(), t)
 	if errors.Is(err, config.ErrTooManyTripwires) {
 		return web.WrongState("domain_id", "has %d tripwires already; delete one that is not used", config.MaxTripwires)
 	}
@@ -188,20 +157,15 @@ func (a *tripwires) createTripwire(w http.ResponseWriter, r *http.Request, key *
 	return a.answerSecrets(w, r, http.StatusCreated, created, text, in.warnings)
 }
 
-// read reads the members of a new tripwire. The input collects errors and warnings.
-func (a *tripwires) read(in *input, body []byte, t *config.Tripwire) {
-	o := in.newObject("", body)
-	o.text("domain_id", 1, maxName, &t.Domain)
-	o.enum("kind", &t.Kind, config.TripwireKinds...)
+// merge reads the members of a new tripwire.
+func (a *tripwires) merge(in *input, o *object, t *config.Tripwire) {
+	x := wire.Tripwire{}
+	o.decode(&x)
 	o.enum("path", &t.File, config.DecoyFiles...)
-	o.name("label", 1, &t.Label)
-	o.text("placement", 0, config.MaxPlacement, &t.Placement)
+	t.Domain, t.Kind, t.Label, t.Placement = x.DomainID, x.Kind, x.Label, x.Placement
 	for name, at := range map[string]*string{"label": &t.Label, "placement": &t.Placement} {
 		in.maskText(a.leaks, name, at, "it is shown to everybody and stands in alerts")
 	}
-	o.readOnly("id", "object", "status", "token_masked", "token", "url", "file", "snippets", "issued_at",
-		"last_tripped_at", "trip_count", "test_until", "finding_id", "test_finding_id", "created_by", "created_at",
-		"updated_at", "warnings")
 	o.warnUnknown()
 	switch {
 	case in.err != nil:
@@ -217,38 +181,6 @@ func (a *tripwires) read(in *input, body []byte, t *config.Tripwire) {
 	t.Label = cmp.Or(t.Label, t.ID[len(t.ID)-defaultNameLength:])
 }
 
-func (a *tripwires) readTripwire(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	a.catchUp(r.Context())
-	t, err := a.tripwireInPath(r, key)
-	if err != nil {
-		return err
-	}
-	return a.answer(w, r, http.StatusOK, t, nil)
-}
-
-func (a *tripwires) listTripwires(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	q := newQuery(r, "tripwires "+key.Account)
-	q.single("domain_id")
-	domains := q.list("domain_id")
-	if len(domains) > 1 {
-		q.fail("domain_id", "may have one value")
-	}
-	p, err := a.configPage(r, q)
-	if err != nil {
-		return err
-	}
-	domain := ""
-	if len(domains) > 0 {
-		domain = domains[0]
-	}
-	all, more := a.config.Tripwires(key.Account, domain, p.before, p.limit)
-	views, err := a.views(r.Context(), all...)
-	if err != nil {
-		return err
-	}
-	return writeConfigPage(w, p, all, more, views)
-}
-
 // readEmptyBody reads a body without members, and returns the warnings.
 func (a *tripwires) readEmptyBody(r *http.Request) ([]warning, error) {
 	body, err := a.body(r)
@@ -261,8 +193,8 @@ func (a *tripwires) readEmptyBody(r *http.Request) ([]warning, error) {
 }
 
 // rotateTripwire gives the tripwire new secrets. The former ones trip nothing any more.
-func (a *tripwires) rotateTripwire(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	t, err := a.tripwireInPath(r, key)
+func (a *tripwires) rotate(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+	t, err := a.inPath(r, key)
 	if err != nil {
 		return err
 	}
@@ -270,7 +202,7 @@ func (a *tripwires) rotateTripwire(w http.ResponseWriter, r *http.Request, key *
 	if err != nil {
 		return err
 	}
-	after, text, err := a.config.RotateTripwire(r.Context(), t.ID, rotatedBy(r))
+	after, text, err := a.stored.RotateTripwire(r.Context(), t.ID, rotatedBy(r))
 	if err != nil {
 		return err
 	}
@@ -278,8 +210,8 @@ func (a *tripwires) rotateTripwire(w http.ResponseWriter, r *http.Request, key *
 }
 
 // testTripwire makes the next use from the caller's address a test.
-func (a *tripwires) testTripwire(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	t, err := a.tripwireInPath(r, key)
+func (a *tripwires) test(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+	t, err := a.inPath(r, key)
 	if err != nil {
 		return err
 	}
@@ -291,28 +223,18 @@ func (a *tripwires) testTripwire(w http.ResponseWriter, r *http.Request, key *co
 	if !from.IsValid() {
 		return web.WrongState("", "your address is not known, so no request can be told to be yours")
 	}
-	after, err := a.config.ExpectTripwireTest(r.Context(), t.ID, from)
+	after, err := a.stored.ExpectTripwireTest(r.Context(), t.ID, from)
 	if err != nil {
 		return err
 	}
-	return a.answer(w, r, http.StatusOK, after, warnings)
+	return a.answer(w, r, key, http.StatusOK, after, warnings)
 }
 
-func (a *tripwires) deleteTripwire(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	t, err := a.tripwireInPath(r, key)
-	if err != nil {
-		return err
-	}
-	if err := a.config.DeleteTripwire(r.Context(), t.ID); err != nil {
-		return err
-	}
-	web.WriteJSON(w, http.StatusOK, deleted{t.ID, "tripwire", true})
-	return nil
-}
-
-// checkTripwires returns an error for a domain that has tripwires: they would stay planted and trip nothing.
-func (a *domains) checkTripwires(d *config.Domain) error {
-	all, _ := a.configReader.Tripwires(d.Account, d.ID, 0, config.MaxTripwires)
+// hasNoTripwires returns an error for a domain that has tripwires: they would stay planted and trip nothing.
+func (a *domains) hasNoTripwires(d *config.Domain) error {
+	all, _ := config.List(a.config, d.Account, 0, config.MaxTripwires, func(t *config.Tripwire) bool {
+		return t.Domain == d.ID
+	})
 	if len(all) == 0 {
 		return nil
 	}

@@ -5,90 +5,15 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// usageView is the response to GET /v1/usage. Deliveries and attempts are counted at least once.
-type usageView struct {
-	PeriodStart web.Time        `json:"period_start"`
-	PeriodEnd   web.Time        `json:"period_end"`
-	AsOf        web.Time        `json:"as_of"`
-	Events      usedView        `json:"events"`
-	Deliveries  int64           `json:"deliveries"`
-	Attempts    int64           `json:"attempts"`
-	Bytes       int64           `json:"bytes"`
-	Allowance   *int64          `json:"allowance"`
-	Remaining   *int64          `json:"remaining"`
-	Overage     overageView     `json:"overage"`
-	Projection  projectionView  `json:"projection"`
-	ByEndpoint  []endpointUsage `json:"by_endpoint"`
-	Daily       []dayUsage      `json:"daily"`
-}
-
-type usedView struct {
-	Received int64 `json:"received"`
-	Sent     int64 `json:"sent"`
-	Findings int64 `json:"findings"`
-	Total    int64 `json:"total"`
-}
-
-type overageView struct {
-	Events int64 `json:"events"`
-}
-
-// projectionView has no amounts, because this version has no prices.
-type projectionView struct {
-	Events        int64   `json:"events"`
-	OverageEvents int64   `json:"overage_events"`
-	Method        string  `json:"method"`
-	Confidence    string  `json:"confidence"`
-	OverageAmount *int64  `json:"overage_amount"`
-	Currency      *string `json:"currency"`
-}
-
-type endpointUsage struct {
-	EndpointID string `json:"endpoint_id"`
-	Received   int64  `json:"received"`
-	Sent       int64  `json:"sent"`
-	Total      int64  `json:"total"`
-	Bytes      int64  `json:"bytes"`
-}
-
-type dayUsage struct {
-	Date string `json:"date"`
-	usedView
-	Bytes int64 `json:"bytes"`
-}
-
 // projectionMethod names the method: the use so far, plus the rate of the last seven days for the rest of the
 // period.
 const projectionMethod = "last_7_days"
-
-// usageDaysView is the response to GET /v1/usage/daily.
-type usageDaysView struct {
-	Object     string         `json:"object"`
-	From       web.Time       `json:"from"`
-	To         web.Time       `json:"to"`
-	AsOf       web.Time       `json:"as_of"`
-	Daily      []dayUsage     `json:"daily"`
-	ByEndpoint []endpointDays `json:"by_endpoint"`
-}
-
-// endpointDays is the usage of one endpoint with its days.
-type endpointDays struct {
-	endpointUsage
-	Daily []endpointDay `json:"daily"`
-}
-
-type endpointDay struct {
-	Date     string `json:"date"`
-	Received int64  `json:"received"`
-	Sent     int64  `json:"sent"`
-	Total    int64  `json:"total"`
-	Bytes    int64  `json:"bytes"`
-}
 
 // usage serves the usage of an account. The last days and the months that have ended are remembered for recentTime.
 type usage struct {
@@ -153,15 +78,15 @@ func (a *usage) read(ctx context.Context, account string, from time.Time) (*even
 	})
 }
 
-func usageOf(u *event.Usage) usageView {
+func usageOf(u *event.Usage) wire.Usage {
 	total := u.Total()
-	v := usageView{
+	v := wire.Usage{
 		PeriodStart: web.Time(u.From), PeriodEnd: web.Time(u.To), AsOf: web.Time(u.AsOf), Events: usedOf(u.Use),
-		Deliveries: u.Deliveries, Attempts: u.Attempts, Bytes: u.Bytes, Overage: overageView{u.Over(total)},
-		Projection: projectionView{
+		Deliveries: u.Deliveries, Attempts: u.Attempts, Bytes: u.Bytes, Overage: wire.Overage{Events: u.Over(total)},
+		Projection: wire.Projection{
 			Events: u.Projection.Events, OverageEvents: u.Over(u.Projection.Events), Method: projectionMethod, Confidence: "low",
 		},
-		ByEndpoint: make([]endpointUsage, len(u.ByEndpoint)), Daily: make([]dayUsage, len(u.Daily)),
+		ByEndpoint: make([]wire.EndpointUsage, len(u.ByEndpoint)), Daily: make([]wire.UsageDay, len(u.Daily)),
 	}
 	if u.Projection.Certain {
 		v.Projection.Confidence = "ok"
@@ -191,27 +116,29 @@ func (a *usage) readUsageDays(w http.ResponseWriter, r *http.Request, key *confi
 	if err != nil {
 		return err
 	}
-	v := usageDaysView{Object: "usage_days", From: web.Time(u.From), To: web.Time(u.To), AsOf: web.Time(u.AsOf),
-		Daily: make([]dayUsage, len(u.Daily)), ByEndpoint: make([]endpointDays, len(u.ByEndpoint))}
+	v := wire.UsageDays{Object: "usage_days", From: web.Time(u.From), To: web.Time(u.To), AsOf: web.Time(u.AsOf),
+		Daily: make([]wire.UsageDay, len(u.Daily)), ByEndpoint: make([]wire.EndpointDays, len(u.ByEndpoint))}
 	for i, d := range u.Daily {
 		v.Daily[i] = usageOfDay(d)
 	}
 	for i, e := range u.ByEndpoint {
-		v.ByEndpoint[i] = endpointDays{usageOfEndpoint(e), make([]endpointDay, len(e.Days))}
+		v.ByEndpoint[i] = wire.EndpointDays{EndpointUsage: usageOfEndpoint(e), Daily: make([]wire.EndpointDay, len(e.Days))}
 		for j, d := range e.Days {
-			v.ByEndpoint[i].Daily[j] = endpointDay{d.Day.Format(time.DateOnly), d.Received, d.Sent, d.Total(), d.Bytes}
+			v.ByEndpoint[i].Daily[j] = wire.EndpointDay{Date: d.Day.Format(time.DateOnly), Received: d.Received, Sent: d.Sent, Total: d.Total(), Bytes: d.Bytes}
 		}
 	}
 	web.WriteJSON(w, http.StatusOK, v)
 	return nil
 }
 
-func usageOfEndpoint(e event.EndpointUse) endpointUsage {
-	return endpointUsage{e.Endpoint, e.Received, e.Sent, e.Total(), e.Bytes}
+func usageOfEndpoint(e event.EndpointUse) wire.EndpointUsage {
+	return wire.EndpointUsage{EndpointID: e.Endpoint, Received: e.Received, Sent: e.Sent, Total: e.Total(), Bytes: e.Bytes}
 }
 
-func usageOfDay(d event.DayUse) dayUsage {
-	return dayUsage{d.Day.Format(time.DateOnly), usedOf(d.Use), d.Bytes}
+func usageOfDay(d event.DayUse) wire.UsageDay {
+	return wire.UsageDay{Date: d.Day.Format(time.DateOnly), UsedEvents: usedOf(d.Use), Bytes: d.Bytes}
 }
 
-func usedOf(u event.Use) usedView { return usedView{u.Received, u.Sent, u.Findings, u.Total()} }
+func usedOf(u event.Use) wire.UsedEvents {
+	return wire.UsedEvents{Received: u.Received, Sent: u.Sent, Findings: u.Findings, Total: u.Total()}
+}

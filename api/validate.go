@@ -3,19 +3,13 @@ package api
 import (
 	"net/http"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
 // Validations have paths of their own. They are no parameters of the requests that change something, because a version
 // that does not know a parameter would make the change.
-
-// validation is the response to a body that the request for the change would accept. It does not say whether that would
-// change something: a secret could be guessed without a trace.
-type validation struct {
-	Object   string    `json:"object"` // "validation"
-	Warnings []warning `json:"warnings,omitempty"`
-}
 
 // validateEndpoint validates a body of createEndpoint.
 func (a *endpoints) validateEndpoint(w http.ResponseWriter, r *http.Request, key *config.Key) error {
@@ -56,6 +50,6 @@ func (a *endpoints) answerValidation(w http.ResponseWriter, r *http.Request, in 
 	before, after *config.Endpoint,
 ) error {
 	a.warnAddresses(r.Context(), in, before, after)
-	web.WriteJSON(w, http.StatusOK, validation{Object: "validation", Warnings: in.warnings})
+	web.WriteJSON(w, http.StatusOK, wire.Validation{Object: "validation", Warnings: in.warnings})
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
@@ -100,9 +101,9 @@ func summaryWhy(s *event.Summary) string {
 
 // deliveryWhy explains the status of a delivery with its newest attempt, or with the operation that failed. halt says
 // why it gets no other attempt, empty if it gets one.
-func deliveryWhy(x *event.Delivery, attempts []event.AttemptRow, failed *transformFailureView, halt string) string {
+func deliveryWhy(x *event.Delivery, attempts []event.AttemptRow, failed *wire.TransformFailure, halt string) string {
 	if failed != nil {
-		return why(x.Status, x.Reason, x.NextAttemptAt, failed.text())
+		return why(x.Status, x.Reason, x.NextAttemptAt, failedOperation(failed))
 	}
 	last := ""
 	for i := range slices.Backward(attempts) {
@@ -192,7 +193,7 @@ func attemptText(a *event.AttemptRow) string {
 
 // eventWhy explains the status of an event by the delivery that decides it, and says how many deliveries have that
 // status.
-func eventWhy(d *event.Detail, failures map[string]*transformFailureView, halts map[string]string) string {
+func eventWhy(d *event.Detail, failures map[string]*wire.TransformFailure, halts map[string]string) string {
 	first, same := decidingDelivery(&d.Summary, halts)
 	if first == nil || d.Status == event.Delivered {
 		return summaryWhy(&d.Summary)
@@ -229,7 +230,7 @@ func decidingDelivery(s *event.Summary, halts map[string]string) (first *event.D
 }
 
 // setHalted corrects the sentence of a list row if deliveries get no attempt at the time that is stored.
-func (v *eventRow) setHalted(s *event.Summary, halts map[string]string) {
+func setHalted(v *wire.EventRow, s *event.Summary, halts map[string]string) {
 	first, _ := decidingDelivery(s, halts)
 	switch {
 	case len(halts) == 0 || first == nil:

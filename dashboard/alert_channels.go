@@ -2,11 +2,8 @@ package dashboard
 
 import (
 	"cmp"
-	"errors"
-	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 
 	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/web"
@@ -81,20 +78,20 @@ func (p *channelsPage) Sends() bool {
 	return slices.ContainsFunc(p.Channels, func(c *alertChannel) bool { return c.On })
 }
 
-// channelValues are the values of the fields of a channel.
-func channelValues(s *alertSettings, k notify.ChannelKind) url.Values {
-	values, member := url.Values{}, channelField(k, k.Member)
-	stored := s.Channels[string(k.Kind)]
-	if stored == nil || stored["enabled"] == true {
-		values.Set(channelField(k, "enabled"), "true")
+// channelFields are the fields of the form of a channel.
+func channelFields(k notify.ChannelKind) fieldTable {
+	target := textField
+	if k.Mails {
+		target = lineField
 	}
-	values.Set(member, textOfJSON(stored[k.Member]))
-	if list, ok := stored[k.Member].([]any); ok {
-		lines := make([]string, len(list))
-		for i := range list {
-			lines[i] = textOfJSON(list[i])
-		}
-		values.Set(member, strings.Join(lines, "\n"))
+	return fieldTable{{checkbox, channelField(k, "enabled")}, {target, channelField(k, k.Member)}}
+}
+
+// channelValues are the values of the fields of a channel. A new one is enabled.
+func channelValues(s *alertSettings, k notify.ChannelKind) url.Values {
+	values := channelFields(k).values(s)
+	if s.Channels[string(k.Kind)] == nil {
+		values.Set(channelField(k, "enabled"), "true")
 	}
 	return values
 }
@@ -109,121 +106,91 @@ func newChannelsPage(s *alertSettings) *channelsPage {
 	return p
 }
 
-func listChannels(v *visit) error {
-	s, err := readAlertSettings(v)
-	if err != nil {
-		return err
-	}
+func listChannels(v *visit, s *alertSettings) error {
 	return v.page("alert-channels", newChannelsPage(s))
 }
 
-// readChannel returns the page of the channels and the channel in the path, with the form that was sent.
-func readChannel(v *visit) (*form, *alertSettings, *channelsPage, *alertChannel, error) {
-	f, err := v.form()
-	if err != nil {
-		return nil, nil, nil, nil, err
-	}
+// channelOnPage is the channel in the path with the page of all channels.
+type channelOnPage struct {
+	*channelsPage
+	*alertChannel
+	stored url.Values
+}
+
+func readChannel(v *visit) (x channelOnPage, err error) {
 	s, err := readAlertSettings(v)
 	if err != nil {
-		return nil, nil, nil, nil, err
+		return x, err
 	}
 	p := newChannelsPage(s)
 	for _, c := range p.Channels {
 		if string(c.Kind) == v.vars["channel"] {
-			return f, s, p, c, nil
+			return channelOnPage{p, c, channelValues(s, c.ChannelKind)}, nil
 		}
 	}
-	return nil, nil, nil, nil, web.Missing("There is no such channel.")
+	return x, web.Missing("There is no such channel.")
 }
 
 // saveChannel creates a channel or saves what was changed of it. The answer to a new webhook shows its secret.
-func saveChannel(v *visit) error {
-	f, s, p, c, err := readChannel(v)
-	if err != nil {
+func saveChannel(v *visit, f *form, x channelOnPage) error {
+	x.Form = f
+	compared := x.stored
+	if !x.Set {
+		compared = nil // all is sent
+	}
+	after := &alertSettings{}
+	done, err := v.save(saving{form: f, stored: x.stored, body: channelFields(x.ChannelKind).changes(f, compared),
+		call: "PATCH /v1/alerts", out: after, back: alertChannelsPath, again: x.show(v)})
+	if !done {
 		return err
 	}
-	c.Form = f
-	stored := channelValues(s, c.ChannelKind)
-	x := newEdit(f, stored)
-	if name := c.Field("enabled"); x.changed(name) || !c.Set {
-		x.body["enabled"] = f.Value(name) == "true"
-	}
-	if name := c.Field(c.Member); x.changed(name) || !c.Set {
-		x.body[c.Member] = x.value(name)
-		if c.Mails {
-			x.body[c.Member] = asLines(f.Value(name))
-		}
-	}
-	if len(x.body) == 0 {
-		return v.redirect(alertChannelsPath, f.unchanged(stored))
-	}
-	if status, stale := f.isStale(stored); stale {
-		v.status = status
-		return v.page("alert-channels", p)
-	}
-	return changeChannel(v, p, c, x.body)
+	return channelSaved(v, x, after)
+}
+
+// show returns what shows the page of the channels.
+func (x channelOnPage) show(v *visit) func() error {
+	return func() error { return v.page("alert-channels", x.channelsPage) }
 }
 
 // rotateChannel makes a new secret of the webhook and shows it once.
-func rotateChannel(v *visit) error {
-	f, _, p, c, err := readChannel(v)
-	if err != nil {
-		return err
-	}
-	if !c.Signed || !c.Set {
+func rotateChannel(v *visit, f *form, x channelOnPage) error {
+	if !x.Signed || !x.Set {
 		return web.Missing("This channel has no secret.")
 	}
-	c.Form.Nonce = f.Nonce
-	return changeChannel(v, p, c, map[string]any{"rotate_secret": true})
+	return changeChannel(v, f, x, members{"rotate_secret": true})
 }
 
 // removeChannel removes a channel: it gets no more alerts.
-func removeChannel(v *visit) error {
-	_, _, p, c, err := readChannel(v)
-	if err != nil {
+func removeChannel(v *visit, f *form, x channelOnPage) error { return changeChannel(v, f, x, nil) }
+
+// changeChannel changes a channel without its form.
+func changeChannel(v *visit, f *form, x channelOnPage, change any) error {
+	x.Form.Nonce = f.Nonce
+	after := &alertSettings{}
+	body := members{"channels": members{string(x.Kind): change}}
+	done, err := v.ask("PATCH /v1/alerts", x.Form, body, after, x.show(v))
+	if !done {
 		return err
 	}
-	return changeChannel(v, p, c, nil)
+	return channelSaved(v, x, after)
 }
 
-// changeChannel saves members of a channel, or removes it if there are none.
-func changeChannel(v *visit, p *channelsPage, c *alertChannel, members map[string]any) error {
-	after := &alertSettings{}
-	var change any = members
-	if members == nil {
-		change = nil
-	}
-	err := v.send("PATCH", "/v1/alerts", map[string]any{"channels": map[string]any{string(c.Kind): change}}, "", after)
-	if x, ok := errors.AsType[*apiError](err); ok && x.Status != http.StatusForbidden {
-		v.status = c.Form.reject(x, url.Values{c.Field(c.Member): nil})
-		return v.page("alert-channels", p)
-	} else if err != nil {
-		return err
-	}
-	secret := textOfJSON(after.Channels[string(c.Kind)]["secret"])
-	if secret == "" && len(after.Warnings) == 0 {
+// channelSaved shows the secret of a channel if the answer has it, and warnings.
+func channelSaved(v *visit, x channelOnPage, after *alertSettings) error {
+	p := newChannelsPage(after)
+	if p.Secret = textOfJSON(after.Channels[string(x.Kind)]["secret"]); p.Secret == "" && len(after.Warnings) == 0 {
 		return v.redirect(alertChannelsPath, "Saved")
 	}
-	p = newChannelsPage(after)
-	p.Secret = secret
 	return v.page("alert-channels", p)
 }
 
 // testChannels sends a test to every channel and shows each result.
-func testChannels(v *visit) error {
-	f, err := v.form()
-	if err != nil {
-		return err
-	}
-	s, err := readAlertSettings(v)
-	if err != nil {
-		return err
-	}
+func testChannels(v *visit, f *form, s *alertSettings) error {
 	var result struct {
 		Results  []*channelTest `json:"results"`
 		Warnings []warningData  `json:"warnings"`
 	}
-	if err := v.send("POST", "/v1/alerts/test", map[string]any{}, f.Nonce, &result); err != nil {
+	if err := v.do("POST /v1/alerts/test", f, nil, &result); err != nil {
 		return err
 	}
 	p := newChannelsPage(s)

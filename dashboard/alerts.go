@@ -1,9 +1,8 @@
 package dashboard
 
 import (
+	"cmp"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -43,40 +42,29 @@ type alertData struct {
 	Muted       bool   `json:"-"` // no alert of the endpoint fires at the moment
 }
 
-// Firing reports whether the alert fires now.
-func (a *alertData) Firing() bool { return a.State == "firing" }
-
 // Title is the rule in words.
-func (a *alertData) Title() string {
-	for i := range alertRules {
-		if alertRules[i].Name == a.Rule {
-			return alertRules[i].Title
-		}
-	}
-	return a.Rule
-}
+func (a *alertData) Title() string { return cmp.Or(ruleOf(a.Rule).Title, a.Rule) }
 
 // Found is what the rule has found; empty for a rule that finds nothing but that.
 func (a *alertData) Found() string {
-	value, threshold := rawText(a.Value), rawText(a.Threshold)
-	for i := range alertRules {
-		if r := &alertRules[i]; r.Name == a.Rule && value != "" {
-			if r.Name == "delivery_failed" {
-				value = strings.ReplaceAll(value, "_", " ") // the reason's code
-			}
-			unit := r.Unit
-			if value == "1" {
-				unit = strings.TrimSuffix(unit, "s")
-			}
-			if value += unit; unit == percentUnit && threshold != "" {
-				threshold += unit
-			}
-		}
+	value, threshold, unit := rawText(a.Value), rawText(a.Threshold), ruleOf(a.Rule).Unit
+	if value == "" {
+		return ""
 	}
-	if value != "" && threshold != "" {
-		return value + ", threshold " + threshold
+	if a.Rule == "delivery_failed" {
+		value = strings.ReplaceAll(value, "_", " ") // the reason's code
 	}
-	return value
+	if value == "1" {
+		unit = strings.TrimSuffix(unit, "s")
+	}
+	value += unit
+	if threshold == "" {
+		return value
+	}
+	if unit == percentUnit {
+		threshold += unit
+	}
+	return value + ", threshold " + threshold
 }
 
 // percentUnit is the unit of a rule that compares shares.
@@ -95,13 +83,13 @@ func rawText(raw json.RawMessage) string {
 func (a *alertData) Path() string {
 	switch {
 	case a.RecoveryID != nil:
-		return recoveriesPath + "/" + url.PathEscape(*a.RecoveryID)
+		return pageOf(*a.RecoveryID)
 	case a.EndpointID == nil:
 		return ""
 	case a.DestinationID != nil:
-		return endpointsPath + "/" + url.PathEscape(*a.EndpointID) + "/destinations/" + url.PathEscape(*a.DestinationID)
+		return pageOf(*a.EndpointID) + "/destinations/" + url.PathEscape(*a.DestinationID)
 	}
-	return endpointsPath + "/" + url.PathEscape(*a.EndpointID)
+	return pageOf(*a.EndpointID)
 }
 
 // FailedPath is the list of the events whose deliveries failed for good; empty if the alert is about something else.
@@ -127,14 +115,13 @@ func (a *alertData) Subject() string {
 
 // alertHistory is the data of the list of alerts.
 type alertHistory struct {
-	*filteredList
-	Alerts    []*alertData
-	Endpoints []option
-	Rules     []option
-	States    []option
-	Muted     []*endpointData // endpoints of which no alert fires at the moment
-	Spans     []option        // for how long an endpoint can be muted
-	Silent    bool            // no channel is on, so nothing is sent
+	*filteredList[*alertData]
+	endpointChoices
+	Rules  []option
+	States []option
+	Muted  []mutedEndpoint // endpoints of which no alert fires at the moment
+	Spans  []option        // for how long an endpoint can be muted
+	Silent bool            // no channel is on, so nothing is sent
 }
 
 var alertFilters = []string{"state", "rule", "endpoint_id"}
@@ -148,7 +135,7 @@ func listAlerts(v *visit) error {
 	p := &alertHistory{Spans: muteSpans, States: []option{{Value: "firing", Text: "Firing"},
 		{Value: "resolved", Text: "Resolved"}}}
 	var err error
-	p.filteredList, err = listRows(v, "/v1/alerts/history", alertHistoryPath, alertFilters, &p.Alerts)
+	p.filteredList, err = listRows[*alertData](v, "/v1/alerts/history", alertHistoryPath, alertFilters)
 	if err != nil {
 		return err
 	}
@@ -158,14 +145,13 @@ func listAlerts(v *visit) error {
 			p.Rules = append(p.Rules, option{Value: name, Text: alertRules[i].Title})
 		}
 	}
-	endpoints, err := nameAlerts(v, p.Alerts)
-	if err != nil {
+	if err := nameAlerts(v, p.Rows); err != nil {
 		return err
 	}
-	for _, e := range endpoints {
-		p.Endpoints = append(p.Endpoints, option{Value: e.ID, Text: e.Name})
-		if e.mutedAt(v.deps.Now()) {
-			p.Muted = append(p.Muted, e)
+	p.endpointChoices = newEndpointChoices(v, "")
+	for _, x := range p.Endpoints {
+		if until := mutedUntil(v, x.Value); !until.IsZero() {
+			p.Muted = append(p.Muted, mutedEndpoint{x.Value, x.Text, until})
 		}
 	}
 	settings, err := readAlertSettings(v)
@@ -176,74 +162,81 @@ func listAlerts(v *visit) error {
 	return v.page("alerts", p)
 }
 
-// nameAlerts sets the names of what the alerts are about. It returns the endpoints, as far as they could be read.
-func nameAlerts(v *visit, alerts []*alertData) ([]*endpointData, error) {
-	var list struct {
-		Data       []*endpointData `json:"data"`
-		NextCursor string          `json:"next_cursor"`
-	}
-	err := v.get("/v1/endpoints", url.Values{"limit": {strconv.Itoa(maxEndpointChoices)}}, &list)
-	if x, ok := errors.AsType[*apiError](err); err != nil && (!ok || !x.isUnavailable()) {
-		return nil, err
-	}
-	byID := map[string]*endpointData{}
-	for _, e := range list.Data {
-		byID[e.ID] = e
-	}
-	for _, a := range alerts {
-		id := textOf(a.EndpointID)
-		e, known := byID[id]
-		if !known && id != "" && list.NextCursor != "" {
-			if e, err = findEndpoint(v, id); err != nil {
-				return nil, err
-			}
-			byID[id] = e
+// mutedEndpoint is an endpoint of which no alert fires at the moment.
+type mutedEndpoint struct {
+	ID, Name string
+	Until    time.Time
+}
+
+// mutedUntil returns until when no alert of an endpoint fires; zero if it is not muted.
+func mutedUntil(v *visit, endpoint string) time.Time {
+	if e := endpointOf(v, endpoint); e != nil {
+		if until := e.AlertsOrDefault().MutedUntil; until.After(v.deps.Now()) {
+			return until
 		}
+	}
+	return time.Time{}
+}
+
+// nameAlerts sets the names of what the alerts are about. A destination without a name is shown by its URL, which the
+// API may have to mask.
+func nameAlerts(v *visit, alerts []*alertData) error {
+	read := map[string]*endpointData{}
+	for _, a := range alerts {
+		id, destination := textOf(a.EndpointID), textOf(a.DestinationID)
+		e := endpointOf(v, id)
 		if e == nil {
 			continue
 		}
-		a.Endpoint, a.Muted = e.Name, e.mutedAt(v.deps.Now())
-		if d := e.destination(textOf(a.DestinationID)); d != nil {
+		a.Endpoint, a.Muted = e.Name, !mutedUntil(v, id).IsZero()
+		i := slices.IndexFunc(e.Destinations, func(d config.Destination) bool { return d.ID == destination })
+		if i < 0 {
+			continue
+		}
+		if a.Destination = textOf(e.Destinations[i].Name); a.Destination != "" {
+			continue
+		}
+		if read[id] == nil {
+			var err error
+			if read[id], err = findEndpoint(v, id); err != nil {
+				return err
+			}
+		}
+		if d := read[id].destination(destination); d != nil {
 			a.Destination = d.Title()
 		}
 	}
-	return list.Data, nil
+	return nil
 }
 
-// MutedUntil is until when no alert of the endpoint fires; empty if it is not muted.
-func (e *endpointData) MutedUntil() string { return textOf(e.Alerts.MutedUntil) }
-
-// mutedAt reports whether no alert of the endpoint fires at a time.
-func (e *endpointData) mutedAt(now time.Time) bool {
-	until, err := time.Parse(time.RFC3339, e.MutedUntil())
-	return err == nil && until.After(now)
+// findEndpoint reads an endpoint; without an id if it was deleted or cannot be read now.
+func findEndpoint(v *visit, id string) (*endpointData, error) {
+	e := &endpointData{}
+	err := v.get(apiOf(id), nil, e)
+	if isUnavailable(err) || statusOf(err) == http.StatusNotFound {
+		return e, nil
+	}
+	return e, err
 }
 
 // muteAlerts mutes an endpoint for some hours; 0 hours end it.
-func muteAlerts(v *visit) error {
-	f, err := v.form()
-	if err != nil {
-		return err
-	}
+func muteAlerts(v *visit, f *form) error {
 	var until any
 	message := "Its alerts fire again"
-	if hours, err := strconv.Atoi(f.Value("hours")); err == nil && hours != 0 {
-		if !slices.ContainsFunc(muteSpans, func(o option) bool { return o.Value == f.Value("hours") }) {
-			return errMuteSpan
+	if span := f.Value("hours"); span != "0" {
+		hours, err := strconv.Atoi(span)
+		if err != nil || !slices.ContainsFunc(muteSpans, func(o option) bool { return o.Value == span }) {
+			return web.Invalid("", "Choose for how long the endpoint is muted.")
 		}
 		until = v.deps.Now().Add(time.Duration(hours) * time.Hour).UTC().Format(time.RFC3339)
 		message = "Muted. None of its alerts fires until the mute ends. What is still wrong then fires."
-	} else if err != nil {
-		return errMuteSpan
 	}
-	path := "/v1/endpoints/" + url.PathEscape(f.Value("endpoint_id"))
-	if err := v.send("PATCH", path, map[string]any{"alerts": map[string]any{"muted_until": until}}, "", nil); err != nil {
+	call := "PATCH /v1/endpoints/" + url.PathEscape(f.Value("endpoint_id"))
+	if err := v.do(call, f, members{"alerts": members{"muted_until": until}}, nil); err != nil {
 		return err
 	}
 	return v.redirect(alertHistoryPath, message)
 }
-
-var errMuteSpan = web.Invalid("", "Choose for how long the endpoint is muted.")
 
 // alertSettings are the rules and channels, as the API says them.
 type alertSettings struct {
@@ -292,70 +285,34 @@ var alertRules = []alertRule{
 // Field is the name of a field of a rule's form: that of the API's parameter.
 func (r *alertRule) Field(member string) string { return "rules." + r.Name + "." + member }
 
-// ruleValues are the values of the fields of the rules.
-func ruleValues(s *alertSettings) url.Values {
-	values := url.Values{"cooldown_seconds": {s.Cooldown.String()}}
+// ruleOf returns a rule; an empty one if it is not known.
+func ruleOf(name string) alertRule {
+	for _, r := range alertRules {
+		if r.Name == name {
+			return r
+		}
+	}
+	return alertRule{}
+}
+
+// ruleTable returns the fields of the form of the rules.
+func ruleTable() fieldTable {
+	t := fieldTable{{numberField, "cooldown_seconds"}}
 	for i := range alertRules {
 		r := &alertRules[i]
-		if stored := s.Rules[r.Name]; stored != nil {
-			if stored["enabled"] == true {
-				values.Set(r.Field("enabled"), "true")
-			}
-			for _, m := range r.Members {
-				values.Set(r.Field(m.Name), textOfJSON(stored[m.Name]))
-			}
-		}
-	}
-	return values
-}
-
-// textOfJSON is a decoded JSON value as one text; elements of a list are separated by commas.
-func textOfJSON(value any) string {
-	switch value := value.(type) {
-	case nil:
-		return ""
-	case float64:
-		return strconv.FormatFloat(value, 'f', -1, 64)
-	case []any:
-		texts := make([]string, len(value))
-		for i := range value {
-			texts[i] = textOfJSON(value[i])
-		}
-		return strings.Join(texts, ", ")
-	}
-	return fmt.Sprint(value)
-}
-
-// rulesBody is the change that a form of the rules asks for: the settings that differ from what is stored.
-func rulesBody(f *form, stored url.Values) map[string]any {
-	x := newEdit(f, stored)
-	x.set("cooldown_seconds", asNumber)
-	rules := map[string]any{}
-	for i := range alertRules {
-		r, members := &alertRules[i], map[string]any{}
-		if name := r.Field("enabled"); x.changed(name) {
-			members["enabled"] = x.value(name) == "true"
-		}
+		t = append(t, fieldTable{{checkbox, r.Field("enabled")}}...)
 		for _, m := range r.Members {
-			name := r.Field(m.Name)
+			kind := numberField
 			switch {
-			case !x.changed(name):
 			case m.Choices != nil:
-				members[m.Name] = x.value(name)
+				kind = textField
 			case r.Name == "usage":
-				members[m.Name] = asNumbers(x.value(name))
-			default:
-				members[m.Name] = asNumber(x.value(name))
+				kind = numbersField
 			}
-		}
-		if len(members) > 0 {
-			rules[r.Name] = members
+			t = append(t, fieldTable{{kind, r.Field(m.Name)}}...)
 		}
 	}
-	if len(rules) > 0 {
-		x.body["rules"] = rules
-	}
-	return x.body
+	return t
 }
 
 // rulesPage is the data of the page of the rules.
@@ -365,57 +322,21 @@ type rulesPage struct {
 	Warnings []warningData
 }
 
-// readAlertSettings reads the rules and channels.
-func readAlertSettings(v *visit) (*alertSettings, error) {
-	s := &alertSettings{}
-	return s, v.get("/v1/alerts", nil, s)
-}
+var readAlertSettings = thing[alertSettings]("/v1/alerts")
 
-func alertRulesForm(v *visit) error {
-	s, err := readAlertSettings(v)
-	if err != nil {
-		return err
-	}
-	return v.page("alert-rules", &rulesPage{Form: editForm(ruleValues(s)), Rules: alertRules})
+func alertRulesForm(v *visit, s *alertSettings) error {
+	return v.page("alert-rules", &rulesPage{Form: editForm(ruleTable().values(s)), Rules: alertRules})
 }
 
 // saveAlertRules saves the settings of rules that were changed.
-func saveAlertRules(v *visit) error {
-	f, err := v.form()
-	if err != nil {
-		return err
-	}
-	s, err := readAlertSettings(v)
-	if err != nil {
-		return err
-	}
-	stored, p := ruleValues(s), &rulesPage{Form: f, Rules: alertRules}
-	body := rulesBody(f, stored)
-	if len(body) == 0 {
-		return v.redirect(alertRulesPath, f.unchanged(stored))
-	}
-	if status, stale := f.isStale(stored); stale {
-		v.status = status
-		return v.page("alert-rules", p)
-	}
-	err = v.send("PATCH", "/v1/alerts", body, "", nil)
-	if x, ok := errors.AsType[*apiError](err); ok && x.Status != http.StatusForbidden {
-		v.status = f.reject(x, stored)
-		return v.page("alert-rules", p)
-	} else if err != nil {
+func saveAlertRules(v *visit, f *form, s *alertSettings) error {
+	stored := ruleTable().values(s)
+	done, err := v.save(saving{form: f, stored: stored, body: ruleTable().changes(f, stored), call: "PATCH /v1/alerts",
+		back: alertRulesPath, again: func() error {
+			return v.page("alert-rules", &rulesPage{Form: f, Rules: alertRules})
+		}})
+	if !done {
 		return err
 	}
 	return v.redirect(alertRulesPath, "Saved")
-}
-
-// resetAlertRules sets all rules to what an account begins with.
-func resetAlertRules(v *visit) error {
-	if _, err := v.form(); err != nil {
-		return err
-	}
-	body := map[string]any{"rules": nil, "cooldown_seconds": config.DefaultAlertCooldown}
-	if err := v.send("PATCH", "/v1/alerts", body, "", nil); err != nil {
-		return err
-	}
-	return v.redirect(alertRulesPath, "All rules are as an account begins with")
 }

@@ -1,9 +1,6 @@
 package dashboard
 
-import (
-	"net/url"
-	"strings"
-)
+import "strings"
 
 const auditPath = "/app/audit"
 
@@ -35,22 +32,6 @@ type auditEntry struct {
 	} `json:"use"`
 }
 
-// Who names the actor: the name that it had at that time, otherwise its type.
-func (e *auditEntry) Who() string {
-	if e.Actor.Name != nil {
-		return *e.Actor.Name
-	}
-	return e.Actor.Type
-}
-
-// ActorFilter is the value of the filter actor that selects the entries of the same actor.
-func (e *auditEntry) ActorFilter() string {
-	if e.Actor.ID != nil {
-		return *e.Actor.ID
-	}
-	return e.Actor.Type
-}
-
 // maxShownChanges is how many changed members an entry shows in the list.
 const maxShownChanges = 8
 
@@ -62,34 +43,18 @@ func (e *auditEntry) More() int { return len(e.Changes) - e.shown() }
 
 func (e *auditEntry) shown() int { return min(len(e.Changes), maxShownChanges) }
 
-// entityPages are the pages of entities, by the prefix of their ids.
-var entityPages = map[string]string{
-	"ep_": endpointsPath, "rec_": recoveriesPath, "fnd_": findingsPath, "drn_": drainsPath,
-	"dsn_": applicationsPath, "dom_": domainsPath,
-	"trw_": "/app/tripwires", "scn_": scansPath, "fix_": fixturesPath, "act_": "/app/confirm",
-}
-
 // EntityPath is the page of the changed entity; empty if it has none of its own.
 func (e *auditEntry) EntityPath() string {
-	for prefix, page := range entityPages {
-		if strings.HasPrefix(e.Entity.ID, prefix) {
-			return page + "/" + url.PathEscape(e.Entity.ID)
-		}
+	if k := kindOf(e.Entity.ID); k == nil || k.page == eventsPath || k.page == replaysPath {
+		return ""
 	}
-	return ""
-}
-
-// auditPage is the data of the audit log.
-type auditPage struct {
-	*filteredList
-	Entries []*auditEntry
+	return pageOf(e.Entity.ID)
 }
 
 // listAudit shows who changed what, newest first.
 func listAudit(v *visit) error {
-	p := &auditPage{}
-	var err error
-	if p.filteredList, err = listRows(v, "/v1/audit", auditPath, auditFilters, &p.Entries); err != nil {
+	p, err := listRows[*auditEntry](v, "/v1/audit", auditPath, auditFilters)
+	if err != nil {
 		return err
 	}
 	p.CSV = csvLink("audit", p.Filters.values)

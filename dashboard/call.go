@@ -37,12 +37,6 @@ func (e *apiError) webError() *web.Error {
 	return &web.Error{Status: e.Status, Type: e.Type, Code: e.Code, RetryAfter: e.RetryAfter, Message: sentence(message)}
 }
 
-// isUnavailable reports whether a part of the service does not answer at the moment (503, 504), so that a page can show
-// what still works.
-func (e *apiError) isUnavailable() bool {
-	return e.Status == http.StatusServiceUnavailable || e.Status == http.StatusGatewayTimeout
-}
-
 // get calls GET path of the API as the person and decodes the answer into out. The error is an [*apiError].
 func (v *visit) get(path string, query url.Values, out any) error {
 	return v.call(http.MethodGet, path, query, nil, "", out)
@@ -75,6 +69,7 @@ func (v *visit) call(method, path string, query url.Values, body []byte, nonce s
 // callWith calls the API as the person. If the store is behind, the page says as of when its data is.
 func (v *visit) callWith(ctx context.Context, method, path string, query url.Values, body []byte, nonce string,
 	out any) error {
+	path = v.fill(path)
 	ctx = config.WithSessionCheck(ctx, v.checkSession)
 	status, header, text := v.deps.API.Call(ctx, v.principal(), method, path, query, body, nonce)
 	if at := header.Get("Relay-Data-As-Of"); at != "" && (v.asOf == "" || at < v.asOf) {

@@ -27,12 +27,6 @@ type confirmPage struct {
 	Refusal string
 }
 
-// Path is the page of the act.
-func (p *confirmPage) Path() string { return "/app/confirm/" + p.ID }
-
-// Pending reports whether the act waits for a person.
-func (p *confirmPage) Pending() bool { return p.State == config.ActPending }
-
 // actInPath returns the act in the path.
 func actInPath(v *visit) (*config.Act, error) {
 	if a := v.deps.Acts.Act(v.person.Account, v.vars["act"]); a != nil {
@@ -50,9 +44,9 @@ func showConfirm(v *visit) error {
 	}
 	now := v.deps.Now()
 	v.selfReloading = a.State == config.ActApproved
-	p := &confirmPage{askedChange: v.askedChange(a), Args: indented(withoutNote(a.Arguments)),
-		Stuck: a.State == config.ActApproved && now.Sub(a.DecidedAt) > time.Minute, Form: &form{Nonce: v.decisionNonce(a)}}
-	if p.Pending() {
+	p := &confirmPage{askedChange: newAskedChange(v, a), Args: indented(withoutNote(a.Arguments)),
+		Stuck: a.State == config.ActApproved && now.Sub(a.DecidedAt) > time.Minute, Form: &form{Nonce: decisionNonce(v, a)}}
+	if p.State == config.ActPending {
 		p.Refusal = sentence(v.deps.Acts.Refusal(a))
 	}
 	return v.page("confirm", p)
@@ -60,7 +54,7 @@ func showConfirm(v *visit) error {
 
 // decisionNonce returns the nonce of the page of an act in this session: who decides has opened the page. Only the
 // sealed cookie has the id of the session.
-func (v *visit) decisionNonce(a *config.Act) string {
+func decisionNonce(v *visit, a *config.Act) string {
 	sum := sha256.Sum256([]byte("decide " + v.session.ID + " " + a.ID))
 	return base64.RawURLEncoding.EncodeToString(sum[:16])
 }
@@ -87,8 +81,8 @@ func decide(v *visit, how func(context.Context, *config.Key, *config.Act) (*conf
 	if err != nil {
 		return err
 	}
-	path := "/app/confirm/" + a.ID
-	if subtle.ConstantTimeCompare([]byte(v.values.Get("nonce")), []byte(v.decisionNonce(a))) != 1 {
+	path := pageOf(a.ID)
+	if subtle.ConstantTimeCompare([]byte(v.values.Get("nonce")), []byte(decisionNonce(v, a))) != 1 {
 		return v.redirect(path, "Nothing was done: you have signed in anew since this page was opened. Read it and decide "+
 			"again.")
 	}

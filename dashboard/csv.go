@@ -68,12 +68,7 @@ var csvLists = map[string]csvList{
 }
 
 // csvLink is the path of a list as CSV with its filters.
-func csvLink(name string, query url.Values) string {
-	if len(query) == 0 {
-		return csvPath + "/" + name
-	}
-	return csvPath + "/" + name + "?" + query.Encode()
-}
+func csvLink(name string, query url.Values) string { return withQuery(csvPath+"/"+name, query) }
 
 // downloadCSV streams a list with the filters in the query as CSV. If a page after the first cannot be read, the
 // connection is closed, so that nobody takes the beginning for the whole.
@@ -121,10 +116,7 @@ func (s *csvStream) read(cursor string) (rows []map[string]any, next string, err
 		query.Set("cursor", cursor)
 	}
 	for {
-		var page struct {
-			Data       []map[string]any `json:"data"`
-			NextCursor string           `json:"next_cursor"`
-		}
+		var page apiList[map[string]any]
 		var whole map[string]any
 		if strings.HasPrefix(s.api, "/v1/usage") {
 			err = s.v.get(s.api, s.query, &whole)
@@ -197,16 +189,6 @@ func (s *csvStream) writeRows(rows []map[string]any) (whole bool) {
 		}
 	}
 	return true
-}
-
-// member returns a member of a row by its path, such as actor.id; nil if there is none.
-func member(row map[string]any, path string) any {
-	name, inside, nested := strings.Cut(path, ".")
-	if !nested {
-		return row[name]
-	}
-	inner, _ := row[name].(map[string]any)
-	return member(inner, inside)
 }
 
 // writeLine keeps an error for flush.

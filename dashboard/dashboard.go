@@ -8,7 +8,7 @@
 //     [visit.redirect]. A returned error becomes a page; [web.Error] says which.
 //  3. templates/pages/NAME.html with the blocks "title" and "main". The data of the page is .Data. The parts in
 //     templates/parts (status, time, field, …) are used with {{template "status" .Status}}.
-//  4. menu in menu.go: a line, if the page belongs into the navigation. A page without a route is not shown there.
+//  4. menu in menu.go: a line, if the page belongs into the navigation.
 //
 // An htmx request (HX-Request) gets the block "main" alone, or the block "#ID" if the page defines one for the element
 // ID that asks. Every form holds {{template "nonce" .}} and is checked with [visit.form]: its nonce is the
@@ -104,7 +104,7 @@ func New(cfg Config, deps Deps) (*Dashboard, error) {
 	for _, x := range routes() {
 		d.addRoute(x)
 	}
-	d.menu = d.existing(menu())
+	d.menu = menu()
 	if d.assets, err = allAssets(); err != nil {
 		return nil, fmt.Errorf("dashboard: %w", err)
 	}
@@ -135,7 +135,7 @@ func (d Deps) validate() error {
 		"API": d.API == nil, "People": d.People == nil, "Passwords": d.Passwords == nil,
 		"SessionKeys": d.SessionKeys == nil, "SignInLimit": d.SignInLimit == nil, "Account": d.Account == nil,
 		"Members": d.Members == nil, "Keys": d.Keys == nil, "KeyUses": d.KeyUses == nil, "Acts": d.Acts == nil,
-		"Waiting": d.Waiting == nil, "Doctor": d.Doctor == nil,
+		"Waiting": d.Waiting == nil, "Endpoints": d.Endpoints == nil, "Doctor": d.Doctor == nil,
 	} {
 		if missing {
 			return errors.New("dashboard: dependency " + name + " is missing")

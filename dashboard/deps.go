@@ -27,6 +27,7 @@ type Deps struct {
 	KeyUses     KeyUses
 	Acts        Acts
 	Waiting     Waiting
+	Endpoints   Endpoints
 	// Doctor examines this node and its engines, for up to half a minute.
 	Doctor func(ctx context.Context) ([]Check, error)
 }
@@ -37,6 +38,15 @@ type Waiting interface {
 	OutstandingFindings() int
 	// AwaitingApproval returns the number of recovery jobs that wait for approval.
 	AwaitingApproval(account string) int
+}
+
+// Endpoints reads the endpoints as they are stored, in memory and without opening a secret. Their URLs hold what people
+// who may only read must not see: pages take names and states from here, and the rest from the API.
+type Endpoints interface {
+	// Endpoints returns at most limit endpoints of an account, newest first, and whether there are more.
+	Endpoints(account string, beforeSeq int64, limit int) (page []*config.Endpoint, more bool)
+	// Endpoint returns an endpoint of any account; nil unless it is Present.
+	Endpoint(id string) (*config.Endpoint, config.Presence)
 }
 
 // Caller calls a handler of /v1 in this process, after its authentication: all rules, limits and the audit apply to

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -48,11 +47,20 @@ func (r *ruleData) Shape() string {
 	return fmt.Sprintf("%s, then %s characters of %s", strings.Join(r.Prefixes, " or "), length, r.Charset)
 }
 
+// ruleFields are the fields of the rule's form.
+var ruleFields = fieldTable{
+	{trimmedField, "id name"}, {linesOrWords, "prefixes"}, {textField, "charset left right severity"},
+	{numberField, "min max entropy"}, {optionalText, "docs_url"},
+}
+
+// linesOrWords is a list, one a line in its field, or separated by commas or spaces.
+var linesOrWords = fieldKind{wordField.read, "\n"}
+
 // values are the fields of the rule's form.
 func (r *ruleData) values() url.Values {
-	return url.Values{"id": {r.Key()}, "name": {r.Name}, "prefixes": {strings.Join(r.Prefixes, "\n")},
-		"charset": {r.Charset}, "min": {fmt.Sprint(r.Min)}, "max": {fmt.Sprint(r.Max)}, "left": {r.Left},
-		"right": {r.Right}, "entropy": {r.Entropy.String()}, "severity": {r.Severity}, "docs_url": {textOf(r.DocsURL)}}
+	values := ruleFields.values(r)
+	values.Set("id", r.Key())
+	return values
 }
 
 // newRule has the values of the form for a new rule.
@@ -61,13 +69,10 @@ var newRule = ruleData{Charset: "alnum", Min: 16, Max: 128, Left: "word", Right:
 
 // ruleBody is the rule that a form asks for, as the API takes it.
 func ruleBody(f *form) map[string]any {
-	return map[string]any{
-		"id": secrets.CustomPrefix + strings.TrimSpace(f.Value("id")), "name": strings.TrimSpace(f.Value("name")),
-		"prefixes": asList(f.Value("prefixes")), "charset": f.Value("charset"), "min": asNumber(f.Value("min")),
-		"max": asNumber(f.Value("max")), "left": f.Value("left"), "right": f.Value("right"),
-		"entropy": asNumber(f.Value("entropy")), "severity": f.Value("severity"),
-		"docs_url": asTextOrNull(strings.TrimSpace(f.Value("docs_url"))),
-	}
+	body := ruleFields.all(f)
+	body["id"] = secrets.CustomPrefix + strings.TrimSpace(f.Value("id"))
+	body["docs_url"] = asTextOrNull(strings.TrimSpace(f.Value("docs_url")))
+	return body
 }
 
 // detectionData are the account's own rules.
@@ -152,11 +157,7 @@ func (p *detectionPage) change(id string) error {
 	return nil
 }
 
-func showDetection(v *visit) error {
-	p, err := readDetection(v)
-	if err != nil {
-		return err
-	}
+func showDetection(v *visit, p *detectionPage) error {
 	if err := p.change(v.r.URL.Query().Get("rule")); err != nil {
 		return err
 	}
@@ -164,15 +165,7 @@ func showDetection(v *visit) error {
 }
 
 // saveRule makes a rule, or changes one.
-func saveRule(v *visit) error {
-	f, err := v.form()
-	if err != nil {
-		return err
-	}
-	p, err := readDetection(v)
-	if err != nil {
-		return err
-	}
+func saveRule(v *visit, f *form, p *detectionPage) error {
 	if err := p.change(f.Value("rule")); err != nil {
 		return err
 	}
@@ -194,10 +187,11 @@ func saveRule(v *visit) error {
 		at = p.index(p.Changed.ID)
 	}
 	rules[at] = ruleBody(f)
-	err = v.send("PATCH", detectionAPI, map[string]any{"rules": rules, "version": p.Version}, "", nil)
-	if x, ok := errors.AsType[*apiError](err); ok && x.Status != http.StatusForbidden {
+	err := v.do("PATCH "+detectionAPI, f, members{"rules": rules, "version": p.Version}, nil)
+	if x, ok := errors.AsType[*apiError](err); ok {
 		x.Param = strings.TrimPrefix(x.Param, fmt.Sprintf("rules[%d].", at))
-		v.status = f.reject(x, stored)
+	}
+	if v.refused(f, err) {
 		return v.page("detection", p)
 	} else if err != nil {
 		return err
@@ -206,18 +200,10 @@ func saveRule(v *visit) error {
 }
 
 // removeRule removes a rule. The findings that it has made stay.
-func removeRule(v *visit) error {
-	f, err := v.form()
-	if err != nil {
-		return err
-	}
-	p, err := readDetection(v)
-	if err != nil {
-		return err
-	}
+func removeRule(v *visit, f *form, p *detectionPage) error {
 	if i := p.index(f.Value("rule")); i >= 0 {
-		body := map[string]any{"rules": slices.Delete(p.Rules, i, i+1), "version": p.Version}
-		if err := v.send("PATCH", detectionAPI, body, "", nil); err != nil {
+		body := members{"rules": slices.Delete(p.Rules, i, i+1), "version": p.Version}
+		if err := v.do("PATCH "+detectionAPI, f, body, nil); err != nil {
 			return err
 		}
 	}
@@ -225,22 +211,15 @@ func removeRule(v *visit) error {
 }
 
 // tryLine shows what would be found in a text. The page has masks only, and nobody keeps the text.
-func tryLine(v *visit) error {
-	f, err := v.form()
-	if err != nil {
-		return err
-	}
-	p, err := readDetection(v)
-	if err != nil {
-		return err
-	}
-	p.Tried = &tryData{}
-	err = v.send("POST", detectionAPI+"/try", map[string]any{"text": unixLines(f.Value("text"))}, "", p.Tried)
+func tryLine(v *visit, f *form, p *detectionPage) error {
+	tried := &tryData{}
+	err := v.send("POST", detectionAPI+"/try", members{"text": unixLines(f.Value("text"))}, "", tried)
 	if x, ok := errors.AsType[*apiError](err); ok {
-		p.Tried = nil
 		v.status = p.TryForm.setError(x)
 	} else if err != nil {
 		return err
+	} else {
+		p.Tried = tried
 	}
 	return v.page("detection", p)
 }

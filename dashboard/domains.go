@@ -1,19 +1,20 @@
 package dashboard
 
 import (
-	"errors"
-	"net/http"
+	"cmp"
 	"net/url"
 	"strings"
 
 	"github.com/eventrelay/relay/pkg/config"
-	"github.com/eventrelay/relay/pkg/web"
 )
 
-// Paths of the pages of domains.
+// Paths of the pages of domains, and of their scans for leaks.
 const (
 	domainsPath = "/app/domains"
 	domainPath  = domainsPath + "/{domain}"
+	domainAPI   = "/v1/domains/{domain}"
+	scansPath   = "/app/scans"
+	scanPath    = scansPath + "/{scan}"
 )
 
 // domainData is a domain of the API.
@@ -35,15 +36,7 @@ type domainData struct {
 	CreatedAt  string  `json:"created_at"`
 }
 
-// Path is the page of the domain.
-func (d *domainData) Path() string { return domainsPath + "/" + url.PathEscape(d.ID) }
-
-// ScansPath is the list of its scans.
-func (d *domainData) ScansPath() string {
-	return scansPath + "?" + url.Values{"domain_id": {d.ID}}.Encode()
-}
-
-func (d *domainData) api() string { return "/v1/domains/" + url.PathEscape(d.ID) }
+var readDomain = thing[domainData](domainAPI)
 
 // Verified reports whether the host name is proven.
 func (d *domainData) Verified() bool { return d.State == config.DomainVerified }
@@ -54,121 +47,275 @@ func (d *domainData) Expired() bool { return d.State == config.DomainExpired }
 // Ended reports whether the domain was never proven in time, and can only be deleted.
 func (d *domainData) Ended() bool { return d.Expired() && d.VerifiedAt == "" }
 
-// RecordName and RecordValue are the parts of the TXT record.
-func (d *domainData) RecordName() string { return firstWord(d.DNSRecord) }
-
-// RecordValue is the text of the TXT record.
-func (d *domainData) RecordValue() string {
-	_, value, _ := strings.Cut(d.DNSRecord, " TXT ")
-	return value
+// Record is the TXT record: its name and its text.
+func (d *domainData) Record() (record struct{ Name, Value string }) {
+	record.Name, record.Value, _ = strings.Cut(d.DNSRecord, " TXT ")
+	return record
 }
 
-func firstWord(s string) string {
-	word, _, _ := strings.Cut(s, " ")
-	return word
-}
-
-// ByHTTP reports whether the last check asked the website.
-func (d *domainData) ByHTTP() bool {
-	return d.LastMethod != nil && *d.LastMethod == config.DomainByHTTP
-}
-
-// ProvenByHTTP reports whether the proof of a verified domain is the file on its website.
-func (d *domainData) ProvenByHTTP() bool { return d.Method != nil && *d.Method == config.DomainByHTTP }
-
-// ProvenBy names the proof of a verified domain.
-func (d *domainData) ProvenBy() string {
-	if d.ProvenByHTTP() {
-		return "the file on the website"
-	}
-	return "the DNS record"
-}
+// ByHTTP reports whether the last check asked the website, ProvenByHTTP whether the proof is the file on it.
+func (d *domainData) ByHTTP() bool       { return textOf(d.LastMethod) == config.DomainByHTTP }
+func (d *domainData) ProvenByHTTP() bool { return textOf(d.Method) == config.DomainByHTTP }
 
 // domainsPage is the data of the list of domains.
 type domainsPage struct {
-	Domains []*domainData
-	Form    *form
-	Full    bool // there are as many as there may be
+	listPage[*domainData]
+	Form *form
+	Full bool // there are as many as there may be
 }
 
 func listDomains(v *visit) error { return showDomains(v, newForm(url.Values{}, "")) }
 
 func showDomains(v *visit, f *form) error {
-	var list struct {
-		Data []*domainData `json:"data"`
-	}
-	if err := v.get("/v1/domains", url.Values{"limit": {"50"}}, &list); err != nil {
+	list, err := readList[*domainData](v, "/v1/domains", domainsPath, nil, nil)
+	if err != nil {
 		return err
 	}
-	return v.page("domains", domainsPage{list.Data, f, len(list.Data) >= config.MaxDomains})
+	return v.page("domains", domainsPage{list, f, len(list.Rows) >= config.MaxDomains})
 }
 
 // createDomain adds a domain and opens its page, which says how to prove it.
-func createDomain(v *visit) error {
-	f, err := v.form()
-	if err != nil {
-		return err
-	}
+func createDomain(v *visit, f *form) error {
 	var d domainData
-	err = v.send("POST", "/v1/domains", map[string]any{"hostname": strings.TrimSpace(f.Value("hostname"))}, f.Nonce, &d)
-	if x, ok := badRequest(err); ok {
-		v.status = f.setError(x)
-		return showDomains(v, f)
-	} else if err != nil {
+	body := members{"hostname": strings.TrimSpace(f.Value("hostname"))}
+	done, err := v.ask("POST /v1/domains", f, body, &d, func() error { return showDomains(v, f) })
+	if !done {
 		return err
 	}
-	return v.redirect(d.Path(), "Domain added")
-}
-
-// readDomain returns the domain in the path.
-func readDomain(v *visit) (*domainData, error) {
-	d := &domainData{}
-	err := v.get("/v1/domains/"+v.vars["domain"], nil, d)
-	if x, ok := errors.AsType[*apiError](err); ok && x.Status == http.StatusNotFound {
-		return nil, web.Missing("There is no such domain.")
-	}
-	return d, err
+	return v.redirect(pageOf(d.ID), "Domain added")
 }
 
 // showDomain shows how to prove a domain, what the last check found, and its tripwires.
-func showDomain(v *visit) error {
-	d, err := readDomain(v)
-	if err != nil {
-		return err
-	}
-	return showDomainPage(v, d, newTripwireForm())
-}
+func showDomain(v *visit, d *domainData) error { return showDomainPage(v, d, newTripwireForm()) }
 
 // verifyDomain looks for the proof and returns to the page, which says what was found.
-func verifyDomain(v *visit) error {
-	f, err := v.form()
-	if err != nil {
-		return err
-	}
-	d, err := readDomain(v)
-	if err != nil {
-		return err
-	}
-	body := map[string]any{"method": f.Value("method")}
-	if err := v.send("POST", d.api()+"/verify", body, f.Nonce, d); err != nil {
+func verifyDomain(v *visit, f *form) error {
+	var d domainData
+	if err := v.do("POST "+domainAPI+"/verify", f, members{"method": f.Value("method")}, &d); err != nil {
 		return err
 	}
 	if d.LastError == nil {
-		return v.redirect(d.Path(), "The proof was found.")
+		return v.redirect(v.fill(domainPath), "The proof was found.")
 	}
-	return v.redirect(d.Path(), "No proof was found.")
+	return v.redirect(v.fill(domainPath), "No proof was found.")
 }
 
-func deleteDomain(v *visit) error {
-	if _, err := v.form(); err != nil {
+// scanDomain starts a scan of the domain in the path and opens its page.
+func scanDomain(v *visit, f *form) error {
+	var s scanData
+	if err := v.do("POST /v1/scans", f, members{"domain_id": v.vars["domain"]}, &s); err != nil {
 		return err
 	}
-	d, err := readDomain(v)
+	return v.redirect(pageOf(s.ID), "Scan started")
+}
+
+// scanData is a scan of the API.
+type scanData struct {
+	ID           string               `json:"id"`
+	DomainID     string               `json:"domain_id"`
+	Hostname     string               `json:"hostname"`
+	State        string               `json:"status"`
+	Trigger      string               `json:"trigger"`
+	Pages        int64                `json:"pages"`
+	Resources    int64                `json:"resources"`
+	Bytes        int                  `json:"bytes"`
+	FindingsNew  int64                `json:"findings_new"`
+	FindingsSeen int64                `json:"findings_seen"`
+	Skipped      []config.ScanSkipped `json:"skipped"`
+	SkippedMore  int64                `json:"skipped_more"`
+	ThirdParty   []string             `json:"third_party"`
+	CatchAll     bool                 `json:"catch_all"`
+	Budget       *string              `json:"budget_exhausted"`
+	Error        *string              `json:"error"`
+	CreatedAt    string               `json:"created_at"`
+	FinishedAt   string               `json:"finished_at"`
+}
+
+// Open reports whether the scan has not ended.
+func (s *scanData) Open() bool { return s.State == config.ScanQueued || s.State == config.ScanRunning }
+
+// Findings is the number of findings that are there now.
+func (s *scanData) Findings() int64 { return s.FindingsNew + s.FindingsSeen }
+
+// scanErrors says why a scan failed, by the word of the API.
+var scanErrors = map[string]string{
+	"unreachable": "The start page, or the name servers, gave no answer. Check that the website is up, then start it " +
+		"again.",
+	"blocked_address":              "A host name has an address that is not public. Nothing was requested there.",
+	config.ScanVerificationExpired: "The proof of the domain is missing. Verify the domain, then start the scan again.",
+	config.ScanInterrupted:         "It was interrupted several times by restarts of this service. Start it again.",
+}
+
+// Trouble is why the scan failed, in a sentence.
+func (s *scanData) Trouble() string { return explain(scanErrors, s.Error, "It failed: ") }
+
+// skipReasons says why something was not looked at, by the word of the API.
+var skipReasons = map[string]string{
+	"budget": "the scan had no room for it", "depth": "too many links away from the start page",
+	"query": "links with a query may change something", "file_type": "neither a page nor a script",
+	"redirect": "it leads to a host that is not one of your verified domains, or in circles",
+	"status":   "it answers with an error", "refused": "the website asked to slow down, three times",
+	"too_large": "only its beginning was scanned", "timeout": "no complete answer in 15 seconds",
+	"unreachable": "no answer", "unreadable": "its compression or its source map cannot be read",
+	"not_verified": "the proof of its host ended meanwhile",
+}
+
+// SkippedGroup is what was not looked at for one reason.
+type SkippedGroup struct {
+	Reason string
+	Paths  []string
+}
+
+// SkippedGroups are what was not looked at, by reason, in the order of the first of each.
+func (s *scanData) SkippedGroups() (groups []SkippedGroup) {
+	at := map[string]int{}
+	for _, x := range s.Skipped {
+		i, known := at[x.Reason]
+		if !known {
+			i = len(groups)
+			at[x.Reason] = i
+			groups = append(groups, SkippedGroup{Reason: cmp.Or(skipReasons[x.Reason], x.Reason)})
+		}
+		groups[i].Paths = append(groups[i].Paths, x.Path)
+	}
+	return groups
+}
+
+// scansPage is the data of the list of scans.
+type scansPage struct {
+	listPage[*scanData]
+	Domain string // whose scans these are; empty: of all
+}
+
+func listScans(v *visit) error {
+	query := filtersOf(v.r.URL.Query(), []string{"domain_id"})
+	list, err := readList[*scanData](v, "/v1/scans", scansPath, query, query)
 	if err != nil {
 		return err
 	}
-	if err := v.send("DELETE", d.api(), nil, "", nil); err != nil {
+	return v.page("scans", scansPage{list, query.Get("domain_id")})
+}
+
+// showScan shows the progress of a scan, then its report.
+func showScan(v *visit, s *scanData) error {
+	v.selfReloading = s.Open()
+	return v.page("scan", s)
+}
+
+// Path of the page of a tripwire. The page of its domain has the list.
+const (
+	tripwirePath = "/app/tripwires/{tripwire}"
+	tripwireAPI  = "/v1/tripwires/{tripwire}"
+)
+
+// tripwireData is a tripwire of the API.
+type tripwireData struct {
+	ID            string  `json:"id"`
+	DomainID      string  `json:"domain_id"`
+	Kind          string  `json:"kind"`
+	Label         string  `json:"label"`
+	Placement     string  `json:"placement"`
+	State         string  `json:"status"`
+	Masked        string  `json:"token_masked"`
+	Token         *string `json:"token"` // nil: it is not shown any more
+	URL           *string `json:"url"`
+	File          *decoy  `json:"file"`
+	Snippets      []decoy `json:"snippets"`
+	FilePath      *string `json:"path"`
+	IssuedAt      string  `json:"issued_at"`
+	LastTrippedAt string  `json:"last_tripped_at"`
+	Count         *int64  `json:"trip_count"` // nil: the store, which counts, does not answer
+	TestUntil     string  `json:"test_until"`
+	FindingID     *string `json:"finding_id"` // nil before the first use
+	TestFindingID *string `json:"test_finding_id"`
+	CreatedAt     string  `json:"created_at"`
+}
+
+// decoy is a text to plant: a file with its path, or a snippet with its name.
+type decoy struct {
+	Path    string `json:"path"`
+	Content string `json:"content"`
+	Name    string `json:"name"`
+	Text    string `json:"text"`
+}
+
+var readTripwire = thing[tripwireData](tripwireAPI)
+
+// Tripped reports whether the present secrets were used, or seen where they should not be.
+func (t *tripwireData) Tripped() bool { return t.State == config.TripwireTripped }
+
+// KindName names what the tripwire is.
+func (t *tripwireData) KindName() string {
+	if t.Kind != config.TripwireKey && t.Kind != config.TripwireURL {
+		return strings.TrimSpace("File " + textOf(t.FilePath))
+	}
+	return optionText(tripwireKinds, t.Kind)
+}
+
+// domainPageData is the data of the page of a domain.
+type domainPageData struct {
+	*domainData
+	Tripwires []*tripwireData
+	Form      *form // of a new tripwire
+	Kinds     []option
+	Files     []option
+}
+
+// MayPlant reports whether the domain may have another tripwire.
+func (p *domainPageData) MayPlant() bool {
+	return p.Verified() && len(p.Tripwires) < config.MaxTripwires
+}
+
+var tripwireKinds = []option{
+	{Value: config.TripwireKey, Text: "API key", Hint: "Put it beside other keys: a repository, a vault, a wiki."},
+	{Value: config.TripwireURL, Text: "Ingest URL", Hint: "Put it into a configuration or a script."},
+	{Value: config.TripwireFile, Text: "File", Hint: "Serve it at a path that thieves try. It has a key and a URL."},
+}
+
+// showDomainPage shows a domain with its tripwires; f holds the form of a new one. A domain that was never proven has
+// none.
+func showDomainPage(v *visit, d *domainData, f *form) error {
+	p := domainPageData{domainData: d, Form: f, Kinds: tripwireKinds, Files: plainOptions(config.DecoyFiles...)}
+	if d.VerifiedAt != "" {
+		list, err := readRows[*tripwireData](v, "/v1/tripwires", url.Values{"domain_id": {d.ID}})
+		if err != nil {
+			return err
+		}
+		p.Tripwires = list.Data
+	}
+	return v.page("domain", &p)
+}
+
+func newTripwireForm() *form { return newForm(url.Values{"kind": {config.TripwireKey}}, "") }
+
+// createTripwire makes a tripwire and shows its secrets, once: a second submission of the form shows none.
+func createTripwire(v *visit, f *form, d *domainData) error {
+	body := f.entered("label")
+	body["domain_id"], body["kind"], body["placement"] = d.ID, f.Value("kind"), strings.TrimSpace(f.Value("placement"))
+	if f.Value("kind") == config.TripwireFile {
+		body["path"] = f.Value("path")
+	}
+	var t tripwireData
+	done, err := v.ask("POST /v1/tripwires", f, body, &t, func() error { return showDomainPage(v, d, f) })
+	if !done {
 		return err
 	}
-	return v.redirect(domainsPath, "Deleted.")
+	return showTripwire(v, &t)
+}
+
+func showTripwire(v *visit, t *tripwireData) error { return v.page("tripwire", t) }
+
+// rotateTripwire gives the tripwire new secrets and shows them, once.
+func rotateTripwire(v *visit, f *form, t *tripwireData) error {
+	if err := v.do("POST "+tripwireAPI+"/rotate", f, nil, t); err != nil {
+		return err
+	}
+	return showTripwire(v, t)
+}
+
+func deleteTripwire(v *visit, f *form, t *tripwireData) error {
+	if err := v.do("DELETE "+tripwireAPI, f, nil, nil); err != nil {
+		return err
+	}
+	return v.redirect(pageOf(t.DomainID), "Deleted. Its finding stays.")
 }

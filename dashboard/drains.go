@@ -1,20 +1,20 @@
 package dashboard
 
 import (
-	"errors"
-	"net/http"
+	"cmp"
 	"net/url"
 	"strconv"
 	"strings"
 
 	"github.com/eventrelay/relay/pkg/apikey"
-	"github.com/eventrelay/relay/pkg/web"
+	"github.com/eventrelay/relay/pkg/config"
 )
 
 // Paths of the pages of log drains.
 const (
 	drainsPath = "/app/drains"
 	drainPath  = drainsPath + "/{drain}"
+	drainAPI   = "/v1/drains/{drain}"
 )
 
 // drainData is a drain of the API.
@@ -26,10 +26,10 @@ type drainData struct {
 	OwnPlatform    string  `json:"platform"`
 	Platform       *string `json:"detected_platform"`
 	LastReceivedAt string  `json:"last_received_at"`
-	Requests       *int64  `json:"requests_24h"`
+	Requests       *int64  `json:"requests_24h"` // nil: the store, which counts, does not answer
 	Lines          *int64  `json:"lines_24h"`
-	Bytes          *int64  `json:"bytes_24h"`
-	Hits           *int64  `json:"hits_24h"`
+	Bytes          *int64  `json:"bytes_24h"` // after decompression
+	Hits           *int64  `json:"hits_24h"`  // each secret as often as it occurred
 	Rejected       *int64  `json:"rejected_24h"`
 	LastError      *string `json:"last_error"`
 	Signed         bool    `json:"signing_secret_set"`
@@ -38,38 +38,7 @@ type drainData struct {
 	CreatedAt      string  `json:"created_at"`
 }
 
-// Path is the page of the drain.
-func (d *drainData) Path() string { return drainsPath + "/" + url.PathEscape(d.ID) }
-
-func (d *drainData) api() string { return "/v1/drains/" + url.PathEscape(d.ID) }
-
-// OnlyHere reports whether the URL names this machine alone, so no platform on the internet reaches it.
-func (d *drainData) OnlyHere() bool { return isOnlyHere(d.URL) }
-
-// Paused reports whether the drain drops what it receives.
-func (d *drainData) Paused() bool { return d.State == "paused" }
-
-// Unknown reports whether the store, which knows what the drain has received, does not answer.
-func (d *drainData) Unknown() bool { return d.Requests == nil }
-
-// LineCount and the counts beside it are those of the last 24 hours.
-func (d *drainData) LineCount() int64 { return count(d.Lines) }
-
-// ByteCount is after decompression.
-func (d *drainData) ByteCount() int { return int(count(d.Bytes)) }
-
-// HitCount counts each secret as often as it occurred.
-func (d *drainData) HitCount() int64 { return count(d.Hits) }
-
-// RejectedCount counts requests.
-func (d *drainData) RejectedCount() int64 { return count(d.Rejected) }
-
-func count(n *int64) int64 {
-	if n == nil {
-		return 0
-	}
-	return *n
-}
+var readDrain = thing[drainData](drainAPI)
 
 // drainErrors says what to do about a request that a drain has refused, by the word of the API.
 var drainErrors = map[string]string{
@@ -83,65 +52,32 @@ var drainErrors = map[string]string{
 }
 
 // Trouble is why the newest refused request was refused, in a sentence; empty if none was.
-func (d *drainData) Trouble() string {
-	if d.LastError == nil {
-		return ""
-	}
-	if text := drainErrors[*d.LastError]; text != "" {
-		return text
-	}
-	return "It was refused: " + *d.LastError + "."
-}
+func (d *drainData) Trouble() string { return explain(drainErrors, d.LastError, "It was refused: ") }
 
 // drainsPage is the data of the list of drains.
 type drainsPage struct {
-	Drains []*drainData
-	Form   *form
-	First  bool
-	Next   string // path of the next page; empty: there is none
+	listPage[*drainData]
+	Form *form
 }
 
 func listDrains(v *visit) error { return showDrains(v, newForm(url.Values{}, "")) }
 
 func showDrains(v *visit, f *form) error {
-	var list struct {
-		Data       []*drainData `json:"data"`
-		NextCursor string       `json:"next_cursor"`
-	}
-	query, p := url.Values{"limit": {"50"}}, drainsPage{First: true, Form: f}
-	if cursor := v.r.URL.Query().Get("cursor"); cursor != "" && v.r.Method == http.MethodGet {
-		query.Set("cursor", cursor)
-		p.First = false
-	}
-	if err := v.get("/v1/drains", query, &list); err != nil {
-		return err
-	}
-	p.Drains = list.Data
-	if list.NextCursor != "" {
-		p.Next = drainsPath + "?" + url.Values{"cursor": {list.NextCursor}}.Encode()
-	}
-	return v.page("drains", p)
-}
-
-// createDrain creates a drain and opens its page, which says how to send lines to it.
-func createDrain(v *visit) error {
-	f, err := v.form()
+	list, err := readList[*drainData](v, "/v1/drains", drainsPath, nil, nil)
 	if err != nil {
 		return err
 	}
-	body := map[string]any{}
-	if name := strings.TrimSpace(f.Value("name")); name != "" {
-		body["name"] = name
-	}
+	return v.page("drains", drainsPage{list, f})
+}
+
+// createDrain creates a drain and opens its page, which says how to send lines to it.
+func createDrain(v *visit, f *form) error {
 	var d drainData
-	err = v.send("POST", "/v1/drains", body, f.Nonce, &d)
-	if x, ok := errors.AsType[*apiError](err); ok && (x.Status == http.StatusBadRequest || x.Status >= 500) {
-		v.status = f.setError(x)
-		return showDrains(v, f)
-	} else if err != nil {
+	done, err := v.ask("POST /v1/drains", f, f.entered("name"), &d, func() error { return showDrains(v, f) })
+	if !done {
 		return err
 	}
-	return v.redirect(d.Path(), "Drain created")
+	return v.redirect(pageOf(d.ID), "Drain created")
 }
 
 // drainPageData is the data of the page of one drain.
@@ -150,76 +86,79 @@ type drainPageData struct {
 	Form      *form
 	Decoy     string // a key that is marked as a test wherever it is found
 	Platforms []option
-}
-
-// readDrain returns the drain in the path.
-func readDrain(v *visit) (*drainData, error) {
-	d := &drainData{}
-	err := v.get("/v1/drains/"+v.vars["drain"], nil, d)
-	if x, ok := errors.AsType[*apiError](err); ok && x.Status == http.StatusNotFound {
-		return nil, web.Missing("There is no such drain.")
-	}
-	return d, err
+	// URL in parts, for the settings of log shippers.
+	Host, Port, Path string
+	TLS              bool
+	// The last part of the URL is a token, which some platforms send in a header: it is masked for people who may only
+	// read.
+	WithoutToken, Token string
 }
 
 // showDrain shows how to send lines to a drain, and what it has received.
-func showDrain(v *visit) error {
-	d, err := readDrain(v)
-	if err != nil {
-		return err
-	}
-	return showDrainForm(v, d, newForm(url.Values{"name": {d.Name}, "platform": {d.OwnPlatform}}, strconv.Itoa(d.Version)))
+func showDrain(v *visit, d *drainData) error {
+	return showDrainForm(v, d, newForm(d.values(), strconv.Itoa(d.Version)))
+}
+
+func (d *drainData) values() url.Values {
+	return url.Values{"name": {d.Name}, "platform": {d.OwnPlatform}}
 }
 
 // showDrainForm shows the page of a drain; f holds its settings.
 func showDrainForm(v *visit, d *drainData, f *form) error {
-	return v.page("drain", &drainPageData{d, f, apikey.NewDecoy(), drainPlatforms})
+	p := &drainPageData{drainData: d, Form: f, Decoy: apikey.NewDecoy(), Platforms: drainPlatforms}
+	if u, err := url.Parse(d.URL); err == nil {
+		p.TLS = u.Scheme == "https"
+		p.Host, p.Path = u.Hostname(), strings.TrimPrefix(u.Path, "/")
+		p.Port = cmp.Or(u.Port(), map[bool]string{true: "443", false: "80"}[p.TLS])
+	}
+	i := max(0, strings.LastIndexByte(d.URL, '/'))
+	p.WithoutToken, p.Token = d.URL[:i], strings.TrimPrefix(d.URL[i:], "/")
+	return v.page("drain", p)
 }
 
-// badRequest returns the answer of the API if it refused what a person has entered.
-func badRequest(err error) (*apiError, bool) {
-	x, ok := errors.AsType[*apiError](err)
-	return x, ok && x.Status == http.StatusBadRequest
+// saveDrain changes the settings of a drain. An empty secret stays what it was.
+func saveDrain(v *visit, f *form, d *drainData) error {
+	body := f.entered("platform", "signing_secret", "verify_code")
+	body["name"] = strings.TrimSpace(f.Value("name"))
+	for _, name := range []string{"signing_secret", "verify_code"} {
+		if body[name] == nil && f.Value("remove_"+name) == "true" {
+			body[name] = nil
+		}
+	}
+	f.addVersion(body, d.Version, d.values())
+	done, err := v.ask("PATCH "+drainAPI, f, body, nil, func() error { return showDrainForm(v, d, f) })
+	if !done {
+		return err
+	}
+	return v.redirect(pageOf(d.ID), "Saved")
 }
 
-// actOnDrain calls the API about the drain in the path and returns to its page.
-func actOnDrain(v *visit, method, path string, body any, message string) error {
-	f, err := v.form()
-	if err != nil {
-		return err
-	}
-	d, err := readDrain(v)
-	if err != nil {
-		return err
-	}
-	if err := v.send(method, d.api()+path, body, f.Nonce, nil); err != nil {
-		return err
-	}
-	return v.redirect(d.Path(), message)
+// drainPlatforms are the platforms of drains, as people choose them.
+var drainPlatforms = []option{
+	{Value: config.PlatformAuto, Text: "Recognise it from each request"},
+	{Value: config.PlatformVercel, Text: "Vercel"},
+	{Value: config.PlatformHeroku, Text: "Heroku"},
+	{Value: config.PlatformFirehose, Text: "Amazon Data Firehose"},
+	{Value: config.PlatformCloudflare, Text: "Cloudflare Logpush"},
+	{Value: config.PlatformGeneric, Text: "Anything else"},
 }
 
-func pauseDrain(v *visit) error {
-	return actOnDrain(v, "PATCH", "", map[string]any{"status": "paused"}, "Paused. What arrives is dropped.")
+// DetectedName is the name of the platform that sent the newest request; empty if it is none that is known.
+func (d *drainData) DetectedName() string {
+	for _, p := range drainPlatforms[1:] {
+		if p.Value != config.PlatformGeneric && p.Value == textOf(d.Platform) {
+			return p.Text
+		}
+	}
+	return ""
 }
 
-func unpauseDrain(v *visit) error {
-	return actOnDrain(v, "PATCH", "", map[string]any{"status": "active"}, "Unpaused. What arrives is scanned.")
+// IsFor reports whether the drain is set to that platform, or if it is set to none, its newest request came from it.
+func (d *drainData) IsFor(platform string) bool {
+	return d.OwnPlatform == platform || d.OwnPlatform == config.PlatformAuto && textOf(d.Platform) == platform
 }
 
-func rotateDrain(v *visit) error {
-	return actOnDrain(v, "POST", "/rotate", map[string]any{}, "Rotated. The previous URL works no more.")
-}
-
-func deleteDrain(v *visit) error {
-	if _, err := v.form(); err != nil {
-		return err
-	}
-	d, err := readDrain(v)
-	if err != nil {
-		return err
-	}
-	if err := v.send("DELETE", d.api(), nil, "", nil); err != nil {
-		return err
-	}
-	return v.redirect(drainsPath, "Deleted. Its findings stay.")
+// LogpushDestination is the destination for Cloudflare, which sends the token as a header.
+func (p *drainPageData) LogpushDestination() string {
+	return p.WithoutToken + "?header_Authorization=" + url.PathEscape("Bearer "+p.Token)
 }

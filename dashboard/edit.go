@@ -1,14 +1,114 @@
 package dashboard
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
+
+	"github.com/eventrelay/relay/pkg/web"
 )
+
+// fieldKind is how a value of the API is entered in a field. read returns the entered text as JSON; a text that has not
+// the form goes to the API as a string, and its error says what it must be.
+type fieldKind struct {
+	read    func(text string) any
+	between string // elements of a list, in the field
+}
+
+// Kinds of fields.
+var (
+	textField      = fieldKind{func(text string) any { return text }, ", "}
+	trimmedField   = fieldKind{func(text string) any { return strings.TrimSpace(text) }, ", "}
+	optionalText   = fieldKind{asTextOrNull, ", "}
+	checkbox       = fieldKind{func(text string) any { return text == "true" }, ""}
+	numberField    = fieldKind{asNumber, ""}
+	optionalNumber = fieldKind{asNumberOrNull, ""}
+	jsonField      = fieldKind{asJSONOrNull, ""}
+	lineField      = fieldKind{func(text string) any { return asLines(text) }, "\n"}
+	wordField      = fieldKind{func(text string) any { return append([]string{}, asList(text)...) }, ", "}
+	numbersField   = fieldKind{asNumbers, ", "}
+)
+
+// fieldTable has the fields of a form: their names are the paths of the API's members, separated by spaces.
+type fieldTable []struct {
+	fieldKind
+	names string
+}
+
+// values returns what the fields show of a thing of the API. A field whose member is missing is empty.
+func (t fieldTable) values(thing any) url.Values {
+	var object map[string]any
+	text, err := json.Marshal(thing)
+	if err == nil {
+		dec := json.NewDecoder(bytes.NewReader(text))
+		dec.UseNumber()
+		err = dec.Decode(&object)
+	}
+	if err != nil {
+		panic(fmt.Sprintf("values of %T: %v", thing, err)) // it was decoded from JSON
+	}
+	values := url.Values{}
+	for _, row := range t {
+		for name := range strings.FieldsSeq(row.names) {
+			values.Set(name, shownText(member(object, name), row.between))
+		}
+	}
+	return values
+}
+
+// shownText returns a decoded JSON value as its field shows it.
+func shownText(value any, between string) string {
+	switch value := value.(type) {
+	case bool:
+		return boolText(value)
+	case map[string]any:
+		if len(value) == 0 {
+			return ""
+		}
+		return jsonText(value)
+	case []any:
+		texts := make([]string, len(value))
+		for i := range value {
+			texts[i] = shownText(value[i], between)
+		}
+		return strings.Join(texts, between)
+	}
+	return textOfJSON(value)
+}
+
+// textOfJSON is a decoded JSON value as one text; elements of a list are separated by commas.
+func textOfJSON(value any) string {
+	switch value := value.(type) {
+	case nil:
+		return ""
+	case float64:
+		return strconv.FormatFloat(value, 'f', -1, 64)
+	case []any:
+		texts := make([]string, len(value))
+		for i := range value {
+			texts[i] = textOfJSON(value[i])
+		}
+		return strings.Join(texts, ", ")
+	}
+	return fmt.Sprint(value)
+}
+
+// member returns a member of an object by its path, such as actor.id; nil if there is none.
+func member(object map[string]any, path string) any {
+	name, inside, nested := strings.Cut(path, ".")
+	if !nested {
+		return object[name]
+	}
+	inner, _ := object[name].(map[string]any)
+	return member(inner, inside)
+}
 
 // edit makes the body of a PATCH or POST from a form: the members that differ from what is stored, so that a mask that
 // was not touched is not sent, and that a change of somebody else to another member stays.
@@ -19,6 +119,16 @@ type edit struct {
 }
 
 func newEdit(f *form, stored url.Values) *edit { return &edit{f, stored, map[string]any{}} }
+
+// changes returns the members that a form changes.
+func (t fieldTable) changes(f *form, stored url.Values) map[string]any {
+	x := newEdit(f, stored)
+	x.set(t)
+	return x.body
+}
+
+// all returns all members of a form.
+func (t fieldTable) all(f *form) map[string]any { return t.changes(f, url.Values{}) }
 
 // value returns the text of a field. Browsers send new lines as CR LF.
 func (x *edit) value(name string) string { return unixLines(x.f.Value(name)) }
@@ -39,17 +149,34 @@ func (x *edit) changed(names ...string) bool {
 	})
 }
 
-// set sets the member of that name to encode of the text, if the text differs from what is stored.
-func (x *edit) set(name string, encode func(text string) any) {
-	if x.changed(name) {
-		x.body[name] = encode(x.value(name))
+// set sets the members whose fields differ from what is stored; without stored values all.
+func (x *edit) set(t fieldTable) {
+	for _, row := range t {
+		for name := range strings.FieldsSeq(row.names) {
+			if len(x.stored) == 0 || x.changed(name) {
+				x.put(name, row.read(x.value(name)))
+			}
+		}
 	}
 }
 
-// Encodings of a text field as JSON. A text that has not the form goes to the API as a string, and its error says what
-// the member must be.
-
-func asText(text string) any { return text }
+// put sets a member by its path, such as alerts.enabled.
+func (x *edit) put(path string, value any) {
+	object := x.body
+	for {
+		name, inside, nested := strings.Cut(path, ".")
+		if !nested {
+			object[name] = value
+			return
+		}
+		inner, ok := object[name].(map[string]any)
+		if !ok {
+			inner = map[string]any{}
+			object[name] = inner
+		}
+		object, path = inner, inside
+	}
+}
 
 func asTextOrNull(text string) any {
 	if text == "" {
@@ -57,8 +184,6 @@ func asTextOrNull(text string) any {
 	}
 	return text
 }
-
-func asBool(text string) any { return text == "true" }
 
 func asNumber(text string) any {
 	text = strings.TrimSpace(text)
@@ -103,6 +228,23 @@ func asList(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' || r == '\r' })
 }
 
+func asNumbers(text string) any {
+	numbers := []any{}
+	for _, word := range asList(text) {
+		numbers = append(numbers, asNumber(word))
+	}
+	return numbers
+}
+
+// entered returns those of the fields that are not empty, without the spaces around them.
+func (f *form) entered(names ...string) map[string]any {
+	body := map[string]any{}
+	for name, values := range filtersOf(f.values, names) {
+		body[name] = values[0]
+	}
+	return body
+}
+
 // fingerprint identifies what a form shows of a stored thing. A form whose fingerprint is another was drawn before
 // somebody changed one of its fields.
 func fingerprint(values url.Values) string {
@@ -120,14 +262,29 @@ func (f *form) isStale(stored url.Values) (status int, stale bool) {
 	if f.Version == version {
 		return 0, false
 	}
-	now := map[string]string{}
+	return f.setStale(version, f.textsOf(stored)), true
+}
+
+// textsOf returns stored values as one text for each field: that of the form where they are the same.
+func (f *form) textsOf(stored url.Values) map[string]string {
+	texts := map[string]string{}
 	for name, values := range stored {
-		now[name] = strings.Join(values, ", ")
-		if shown := strings.Join(f.values[name], ", "); unixLines(shown) == unixLines(now[name]) {
-			now[name] = f.Value(name)
+		texts[name] = strings.Join(values, ", ")
+		if shown := strings.Join(f.values[name], ", "); unixLines(shown) == unixLines(texts[name]) {
+			texts[name] = f.Value(name)
 		}
 	}
-	return f.setStale(version, now), true
+	return texts
+}
+
+// addVersion adds the version that the form was drawn from to the body of a change: the API refuses one of another
+// version, which would overwrite what somebody else has changed since. The form then shows the present version, and
+// stored, what it has in its fields.
+func (f *form) addVersion(body map[string]any, present int, stored url.Values) {
+	if version, err := strconv.Atoi(f.Version); err == nil {
+		body["version"] = version
+	}
+	f.present, f.now = strconv.Itoa(present), stored
 }
 
 // unchanged says why there is nothing to save. A form that was sent before may have been saved without an answer.
@@ -138,10 +295,14 @@ func (f *form) unchanged(stored url.Values) string {
 	return "It is stored already as you entered it."
 }
 
-// reject shows an error of the API in the form, at the field whose name is the longest part of the parameter at fault.
-func (f *form) reject(e *apiError, fields url.Values) (status int) {
+// reject shows an error of the API in the form, at the field whose name is the longest part of the parameter at fault,
+// and returns the status of the page.
+func (f *form) reject(e *apiError) (status int) {
+	if e.Type == web.Conflict && e.Param == "version" && f.now != nil {
+		return f.setStale(f.present, f.textsOf(f.now))
+	}
 	x := *e
-	if name := fieldOf(e.Param, fields); name != e.Param && name != "" {
+	if name := fieldOf(e.Param, f.values); name != e.Param && name != "" {
 		x.Message = strings.TrimPrefix(e.Param[len(name):], ".") + " " + e.Message
 		x.Param = name
 	}
@@ -149,7 +310,7 @@ func (f *form) reject(e *apiError, fields url.Values) (status int) {
 }
 
 // fieldOf returns the field for a parameter of the API: the parameter itself, or the one that it is a part of.
-func fieldOf(param string, fields url.Values) string {
+func fieldOf[T any](param string, fields map[string]T) string {
 	found := ""
 	for name := range fields {
 		inside := param == name || strings.HasPrefix(param, name+".") || strings.HasPrefix(param, name+"[")
@@ -158,4 +319,23 @@ func fieldOf(param string, fields url.Values) string {
 		}
 	}
 	return found
+}
+
+func boolText(b bool) string {
+	if b {
+		return "true"
+	}
+	return ""
+}
+
+// jsonText returns a value as indented JSON.
+func jsonText(value any) string {
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(value); err != nil {
+		return "" // cannot happen: it was decoded from JSON
+	}
+	return strings.TrimSuffix(b.String(), "\n")
 }

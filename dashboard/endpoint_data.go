@@ -2,9 +2,7 @@ package dashboard
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -117,18 +115,17 @@ const (
 )
 
 // Path is the page of the endpoint.
-func (e *endpointData) Path() string { return endpointsPath + "/" + url.PathEscape(e.ID) }
+func (e *endpointData) Path() string { return pageOf(e.ID) }
 
-// api is the path of the endpoint in the API.
-func (e *endpointData) api() string { return "/v1/endpoints/" + url.PathEscape(e.ID) }
+// Paths of an endpoint and of one of its destinations in the API.
+const (
+	endpointAPI    = "/v1/endpoints/{endpoint}"
+	destinationAPI = endpointAPI + "/destinations/{destination}"
+)
 
 // DestinationPath is the page of a destination of the endpoint.
 func (e *endpointData) DestinationPath(d *destinationData) string {
 	return e.Path() + "/destinations/" + url.PathEscape(d.ID)
-}
-
-func (e *endpointData) destinationAPI(d *destinationData) string {
-	return e.api() + "/destinations/" + url.PathEscape(d.ID)
 }
 
 // Title is the name of a destination, or its address if it has none.
@@ -224,9 +221,6 @@ func (e *endpointData) State() string {
 	return fmt.Sprintf("Delivers to %d of %s: %s.", active, total, strings.Join(waiting, ", "))
 }
 
-// About is the description as a sentence.
-func (e *endpointData) About() string { return sentence(textOf(e.Description)) }
-
 // Count is the number of its destinations in words.
 func (e *endpointData) Count() string {
 	return plural(len(e.Destinations), "destination", "destinations")
@@ -260,29 +254,27 @@ func plural(n int, one, many string) string {
 	return number(int64(n)) + "\u00a0" + many
 }
 
-// readEndpoint reads the endpoint in the path. The error is a page that says what to do if somebody has deleted it.
-func readEndpoint(v *visit) (*endpointData, error) {
-	e := &endpointData{}
-	err := v.get("/v1/endpoints/"+url.PathEscape(v.vars["endpoint"]), nil, e)
-	if x, ok := errors.AsType[*apiError](err); ok && x.Status == http.StatusNotFound {
-		return nil, web.Missing("There is no such endpoint. If it was deleted, in another tab or by somebody else, " +
-			"nothing was changed now, and its events stay listed until their retention ends.")
-	}
-	return e, err
+var readEndpoint = thing[endpointData](endpointAPI)
+
+// place is a destination with its endpoint.
+type place struct {
+	e *endpointData
+	d *destinationData
 }
 
-// readDestination reads the endpoint and the destination in the path.
-func readDestination(v *visit) (*endpointData, *destinationData, error) {
+// readDestination reads the endpoint and the destination in the path. A destination that does not exist is a
+// [*web.Error].
+func readDestination(v *visit) (place, error) {
 	e, err := readEndpoint(v)
 	if err != nil {
-		return nil, nil, err
+		return place{}, err
 	}
 	d := e.destination(v.vars["destination"])
 	if d == nil {
-		return nil, nil, web.Missing("The endpoint %s has no such destination. If it was removed, in another tab or by "+
+		return place{}, web.Missing("The endpoint %s has no such destination. If it was removed, in another tab or by "+
 			"somebody else, nothing was changed now.", plain(truncate(e.Name, 100)))
 	}
-	return e, d, nil
+	return place{e, d}, nil
 }
 
 // FilterText says which events are sent to a destination.

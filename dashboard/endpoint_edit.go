@@ -1,185 +1,65 @@
 package dashboard
 
 import (
+	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/eventrelay/relay/pkg/verify"
+	"github.com/eventrelay/relay/pkg/web"
 )
 
-// settingsPage returns the page of an endpoint's settings.
-func settingsPage(e *endpointData, f *form) *endpointPage {
+// endpointForm is a form of an endpoint that is saved on its own page.
+type endpointForm struct {
+	page, tab string // name of the template, and path of the page below that of the endpoint
+	values    func(*endpointData) url.Values
+	body      func(*form, url.Values, *endpointData) map[string]any
+}
+
+var (
+	settingsForm = endpointForm{"endpoint-settings", "/settings", settingsValues, settingsBody}
+	retriesForm  = endpointForm{"endpoint-retries", "/retries", retryValues, retryBody}
+)
+
+// show shows the page with the stored values.
+func (x endpointForm) show(v *visit, e *endpointData) error {
+	return x.draw(v, e, editForm(x.values(e)))
+}
+
+// draw shows the page with a form.
+func (x endpointForm) draw(v *visit, e *endpointData, f *form) error {
 	p := newEndpointPage(e)
-	p.Tab, p.Form, p.Choices, p.Facts = e.Path()+"/settings", f, settingsChoices(), settingsFacts(e)
-	return p
+	p.Tab, p.Form, p.Choices = e.Path()+x.tab, f, settingsChoices(verifyNothing)
+	p.Open, p.Warnings = f.Param == "confirm", e.Warnings
+	return v.page(x.page, p)
 }
 
-func settingsForm(v *visit) error {
-	e, err := readEndpoint(v)
-	if err != nil {
-		return err
-	}
-	return v.page("endpoint-settings", settingsPage(e, editForm(settingsValues(e))))
-}
-
-func saveSettings(v *visit) error {
-	return saveEndpoint(v, "endpoint-settings", settingsPage, settingsValues, settingsBody)
-}
-
-// retriesPage returns the page of an endpoint's retry policy.
-func retriesPage(e *endpointData, f *form) *endpointPage {
-	p := newEndpointPage(e)
-	p.Tab, p.Form, p.Choices = e.Path()+"/retries", f, settingsChoices()
-	return p
-}
-
-func retriesOf(e *endpointData) url.Values { return retryValues(&e.RetryPolicy) }
-
-func retriesForm(v *visit) error {
-	e, err := readEndpoint(v)
-	if err != nil {
-		return err
-	}
-	return v.page("endpoint-retries", retriesPage(e, editForm(retriesOf(e))))
-}
-
-func saveRetries(v *visit) error {
-	return saveEndpoint(v, "endpoint-retries", retriesPage, retriesOf,
-		func(f *form, stored url.Values, _ *endpointData) map[string]any { return retryBody(f, stored) })
-}
-
-// saveEndpoint saves a form of an endpoint and shows its page again if it is stale, rejected, or saved with warnings.
-func saveEndpoint(v *visit, name string, page func(*endpointData, *form) *endpointPage,
-	values func(*endpointData) url.Values, body func(*form, url.Values, *endpointData) map[string]any,
-) error {
-	f, err := v.form()
-	if err != nil {
-		return err
-	}
-	e, err := readEndpoint(v)
-	if err != nil {
-		return err
-	}
-	stored, p := values(e), page(e, f)
-	members := body(f, stored, e)
-	if len(members) == 0 {
-		return v.redirect(p.Tab, f.unchanged(stored))
-	}
-	if status, stale := f.isStale(stored); stale {
-		v.status = status
-		return v.page(name, p)
-	}
-	after := &endpointData{}
-	err = v.send("PATCH", e.api(), members, "", after)
-	if x, ok := errors.AsType[*apiError](err); ok && x.Status != http.StatusForbidden && x.Status != http.StatusNotFound {
-		v.status = f.reject(x, stored)
-		return v.page(name, p)
-	} else if err != nil {
-		return err
-	}
-	if len(after.Warnings) > 0 {
-		p = page(after, editForm(values(after)))
-		p.Warnings = after.Warnings
-		return v.page(name, p)
-	}
-	return v.redirect(p.Tab, "Saved")
-}
-
-// settingsFacts are an endpoint's settings for people who may only read.
-func settingsFacts(e *endpointData) []fact {
-	none := func(text string) string {
-		if text == "" {
-			return "none"
-		}
-		return text
-	}
-	values := settingsValues(e)
-	facts := []fact{
-		{Name: "Description", Value: none(values.Get("description"))},
-		{Name: "Signatures", Value: e.VerificationText()},
-		{Name: "Event type", Value: none(values.Get("type_source")), Code: e.TypeSource != nil},
-		{Name: "Duplicates", Value: "not looked for"},
-		{Name: "Response", Value: values.Get("response.status") + " " + e.Response.ContentType},
-		{Name: "Response body", Value: none(e.Response.Body), Code: e.Response.Body != ""},
-		{Name: "Limit", Value: e.limitText()},
-		{Name: "Metadata", Value: none(values.Get("metadata")), Code: len(e.Metadata) > 0},
-		{Name: "Alerts", Value: e.alertText()},
-	}
-	if e.Dedup != nil {
-		facts[3].Value = e.Dedup.Key + " within " + durationText(float64(e.Dedup.WindowSeconds))
-	}
-	return facts
-}
-
-// VerificationText says how signatures are verified.
-func (e *endpointData) VerificationText() string {
-	v := e.Verification
+// save saves the form and shows its page again if it is stale, rejected, or saved with warnings.
+func (x endpointForm) save(v *visit, f *form, e *endpointData) error {
+	stored, after, back := x.values(e), &endpointData{}, e.Path()+x.tab
+	e.Warnings = nil
+	done, err := v.save(saving{form: f, stored: stored, body: x.body(f, stored, e), call: "PATCH " + endpointAPI,
+		out: after, back: back, again: func() error { return x.draw(v, e, f) }})
 	switch {
-	case v == nil && presetOf(e.Provider) != nil && presetOf(e.Provider).Signs():
-		return "not verified: whoever knows the ingest URL can send events"
-	case v == nil:
-		return "none: whoever knows the ingest URL can send events"
+	case !done:
+		return err
+	case len(after.Warnings) > 0:
+		return x.show(v, after)
 	}
-	text := map[string]string{
-		"enforce": "enforced: a wrong one gets 401 and is stored as rejected",
-		"observe": "observed: events with a wrong one are delivered too, marked",
-	}[v.Mode]
-	if v.SecretLast4 != "" {
-		text += "; the secret ends with " + v.SecretLast4
-	}
-	return text
+	return v.redirect(back, "Saved")
 }
 
-func (e *endpointData) limitText() string {
-	var parts []string
-	if l := e.IngestLimit; l != nil {
-		if l.EventsPerSecond != nil {
-			parts = append(parts, plural(*l.EventsPerSecond, "event", "events")+" a second")
-		}
-		if l.BytesPerSecond != nil {
-			parts = append(parts, byteSize(*l.BytesPerSecond)+" a second")
-		}
-	}
-	if len(parts) == 0 {
-		return "none"
-	}
-	return strings.Join(parts, " and ")
-}
-
-func (e *endpointData) alertText() string {
-	a := e.Alerts
-	if !a.Enabled {
-		return "off"
-	}
-	text := "on"
-	if a.Channels != nil {
-		text += ", by " + strings.Join(a.Channels, ", ")
-	}
-	if a.ConsecutiveFailures != nil {
-		text += ", after " + strconv.Itoa(*a.ConsecutiveFailures) + " failures in a row"
-	}
-	if a.FailureRatePercent != nil {
-		text += ", above " + strconv.Itoa(*a.FailureRatePercent) + "\u00a0% failures"
-	}
-	if a.MutedUntil != nil {
-		text += ", muted until " + *a.MutedUntil
-	}
-	return text
-}
+// verifyNothing is the choice not to verify signatures.
+var verifyNothing = option{Value: modeOff, Text: "Do not verify", Hint: "Whoever knows the ingest URL can send events."}
 
 // rotateURL gives the endpoint another ingest URL.
-func rotateURL(v *visit) error {
-	f, err := v.form()
-	if err != nil {
-		return err
-	}
-	e, err := readEndpoint(v)
-	if err != nil {
-		return err
-	}
-	body := map[string]any{"overlap_seconds": asNumber(f.Value("overlap_seconds"))}
-	if err := v.send("POST", e.api()+"/rotate-token", body, f.Nonce, nil); err != nil {
+func rotateURL(v *visit, f *form, e *endpointData) error {
+	body := members{"overlap_seconds": asNumber(f.Value("overlap_seconds"))}
+	if err := v.do("POST "+endpointAPI+"/rotate-token", f, body, nil); err != nil {
 		return err
 	}
 	message := "The ingest URL is new. The old one has ended."
@@ -190,42 +70,24 @@ func rotateURL(v *visit) error {
 }
 
 // deleteEndpoint deletes the endpoint in the path if its name was typed.
-func deleteEndpoint(v *visit) error {
-	f, err := v.form()
-	if err != nil {
-		return err
-	}
-	e, err := readEndpoint(v)
-	if err != nil {
-		return err
-	}
+func deleteEndpoint(v *visit, f *form, e *endpointData) error {
 	if strings.TrimSpace(f.Value("confirm")) != strings.TrimSpace(plain(e.Name)) {
-		p := settingsPage(e, editForm(settingsValues(e)))
-		p.Open = true
-		v.status = p.Form.setError(&apiError{Status: http.StatusBadRequest, Param: "confirm",
+		shown := editForm(settingsValues(e))
+		v.status = shown.setError(&apiError{Status: http.StatusBadRequest, Param: "confirm",
 			Message: "The endpoint was not deleted: the name differs from " + plain(e.Name)})
-		return v.page("endpoint-settings", p)
+		return settingsForm.draw(v, e, shown)
 	}
-	if err := v.send("DELETE", e.api(), nil, "", nil); err != nil {
+	if err := v.do("DELETE "+endpointAPI, f, nil, nil); err != nil {
 		return err
 	}
 	return v.redirect(endpointsPath, "Endpoint deleted. Its events stay listed until their retention ends.")
 }
 
-// SecretState says which provider's secret is stored.
-func (e *endpointData) SecretState() string {
-	switch v := e.Verification; {
-	case v == nil:
-		return "None is stored"
-	case v.SecretLast4 == "":
-		return "One is stored"
-	default:
-		return "One is stored, it ends with " + v.SecretLast4
-	}
+// ProviderSigns reports whether the provider signs its requests.
+func (e *endpointData) ProviderSigns() bool {
+	p := presetOf(e.Provider)
+	return p != nil && p.Signs()
 }
-
-// Mode is how the endpoint verifies signatures.
-func (e *endpointData) Mode() string { return e.mode() }
 
 // Confirm is the form that deletes the endpoint.
 func (p *endpointPage) Confirm() *form {
@@ -234,3 +96,169 @@ func (p *endpointPage) Confirm() *form {
 	}
 	return nil
 }
+
+// newEndpoint is the data of the pages that create an endpoint.
+type newEndpoint struct {
+	*endpointPage
+	Presets []preset
+	Preset  *preset // the chosen one; nil: first choose one
+}
+
+// newEndpointForm shows the providers, and when one is chosen its form.
+func newEndpointForm(v *visit) error {
+	p := newEndpoint{Presets: presets, endpointPage: &endpointPage{}}
+	provider := v.r.URL.Query().Get("provider")
+	if provider == "" {
+		return v.page("endpoint-new", p)
+	}
+	if p.Preset = presetOf(provider); p.Preset == nil {
+		return web.Missing("There is no such provider. Choose one of the list, or the one for another signature.")
+	}
+	p.show(newForm(createValues(p.Preset), ""))
+	return v.page("endpoint-new", p)
+}
+
+// show makes the page show a form.
+func (p *newEndpoint) show(f *form) {
+	p.endpointData, p.Form = newSettings(p.Preset), f
+	p.Choices = settingsChoices(option{Value: modeOff, Text: "Do not verify yet", Hint: "For a secret " +
+		"that is known only after the URL was entered at the provider: the next page asks for it. Until then whoever knows " +
+		"the ingest URL can send events."})
+	inFront := strings.Fields("name destinations store_only verification.secret verification.mode " +
+		signatureTexts[0].names)
+	p.Open = f.Param != "" && !slices.Contains(inFront, f.Param)
+}
+
+// createValues returns the defaults of a new endpoint's form.
+func createValues(p *preset) url.Values {
+	values := settingsValues(newSettings(p))
+	values.Set("destinations", "")
+	return values
+}
+
+// created is the data of the page that shows secrets: after an endpoint or a destination was created, or a secret
+// rotated.
+type created struct {
+	*endpointPage
+	Title   string
+	Preset  *preset
+	Secrets []destinationData // with Signing.Secret
+	// Repeated says that the form was sent before, so its secrets have been shown.
+	Repeated bool
+	Next     string // path of the page to go on with
+	NextText string
+}
+
+// createEndpoint creates an endpoint and shows the signing secrets of its destinations, once.
+func createEndpoint(v *visit, f *form) error {
+	p := newEndpoint{Presets: presets, Preset: presetOf(f.Value("provider")), endpointPage: &endpointPage{}}
+	if p.Preset == nil {
+		return web.Invalid("", "The form names no provider. Open the page again and choose one.")
+	}
+	if x := unusableSecret(f, p.Preset); x != nil {
+		v.status = f.setError(x)
+		p.show(f)
+		return v.page("endpoint-new", p)
+	}
+	stored := createValues(p.Preset)
+	body := settingsBody(f, stored, newSettings(p.Preset))
+	body["provider"], body["destinations"] = p.Preset.Provider, newDestinations(f)
+	e := &endpointData{}
+	err := nameLine(v.do("POST /v1/endpoints", f, body, e))
+	if v.refused(f, err) {
+		p.show(f)
+		return v.page("endpoint-new", p)
+	} else if err != nil {
+		return err
+	}
+	page := newEndpointPage(e)
+	page.Warnings = e.Warnings
+	return v.page("endpoint-created", created{endpointPage: page, Title: "Created " + e.Name, Preset: p.Preset,
+		Secrets: e.Destinations, Repeated: v.replayed, Next: e.Path() + "/wait", NextText: "Next: connect the provider"})
+}
+
+// unusableSecret says why a new endpoint would not verify signatures although nobody has chosen that, nil if it would:
+// a page that is shown again has lost the secret that was entered.
+func unusableSecret(f *form, p *preset) *apiError {
+	given, off := f.Value("verification.secret") != "", f.Value("verification.mode") == modeOff
+	x := &apiError{Status: http.StatusBadRequest}
+	switch {
+	case !p.Signs() || given != off:
+		return nil
+	case off:
+		x.Param, x.Message = "verification.mode", "With a secret choose enforce or observe, or leave the secret empty"
+	default:
+		x.Param, x.Message = "verification.secret", "The secret is missing. Enter it, or choose Do not verify yet"
+	}
+	return x
+}
+
+// newDestinations are the destinations of a new endpoint, one a line, disabled if it only stores events.
+func newDestinations(f *form) []any {
+	all := []any{}
+	for _, address := range asLines(f.Value("destinations")) {
+		if f.Value("store_only") == "true" {
+			all = append(all, map[string]any{"url": address, "enabled": false})
+		} else {
+			all = append(all, address)
+		}
+	}
+	return all
+}
+
+// nameLine makes an error at a destination name the line of the field that holds all of them.
+func nameLine(err error) error {
+	const list = "destinations["
+	if e, ok := errors.AsType[*apiError](err); ok && strings.HasPrefix(e.Param, list) {
+		index, _, _ := strings.Cut(e.Param[len(list):], "]")
+		e.Param, e.Message = "destinations", "line "+lineNumber(index)+": "+e.Message
+	}
+	return err
+}
+
+// preset says what a person must do at a provider so that its webhooks arrive and are verified.
+type preset struct {
+	Provider string // as the API names it
+	Name     string
+	About    string // one line for the list of providers
+	Menu     string // where the provider's settings are; empty: it differs
+	// Steps are what to do at the provider, in order. The ingest URL is shown beside them.
+	Steps []string
+	// Secret says where the secret is found or entered, SecretForm what it looks like. Empty: there is none.
+	Secret, SecretForm string
+	Test               string // what the provider sends to try the URL, and what becomes of it
+	// Mistake is what is usually wrong if a signature does not match.
+	Mistake string
+	Docs    string // the provider's own page about webhooks
+}
+
+// presets are in the order in which the page shows them: there is one for each provider of the API. The file names the
+// pages of the provider that each was compared with, in November 2026.
+var presets = readPresets()
+
+func readPresets() (all []preset) {
+	text, err := templateFiles.ReadFile("templates/presets.json")
+	if err == nil {
+		err = json.Unmarshal(text, &all)
+	}
+	if err != nil {
+		panic(err) // the file is a part of the program
+	}
+	return all
+}
+
+// presetOf returns the preset of a provider, nil if there is none.
+func presetOf(provider string) *preset {
+	for i := range presets {
+		if presets[i].Provider == provider {
+			return &presets[i]
+		}
+	}
+	return nil
+}
+
+// Signs reports whether the provider signs its requests.
+func (p *preset) Signs() bool { return verify.ByName(p.Provider).Signs() }
+
+// Configurable reports whether header, algorithm and signed text of the signature are settings.
+func (p *preset) Configurable() bool { return verify.ByName(p.Provider).Configurable() }

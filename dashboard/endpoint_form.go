@@ -14,62 +14,48 @@ import (
 // modeOff is the choice not to verify signatures, beside the modes of the API.
 const modeOff = "off"
 
-// settingsValues returns what the fields of an endpoint's settings show. Their names are the API's parameters.
-func settingsValues(e *endpointData) url.Values {
-	values := url.Values{}
-	set := func(name, value string) { values[name] = []string{value} }
-	set("name", e.Name)
-	set("description", textOf(e.Description))
-	set("provider", e.Provider)
-	set("type_source", textOf(e.TypeSource))
-	set("enabled", boolText(e.Enabled))
-	set("paused", boolText(e.Paused))
-	set("scan_payloads", boolText(e.ScanPayloads))
-	set("keep_method", boolText(e.KeepMethod))
-	set("response.status", strconv.Itoa(e.Response.Status))
-	set("response.content_type", e.Response.ContentType)
-	set("response.body", e.Response.Body)
-	set("dedup.key", "")
-	set("dedup.window_seconds", "86400")
-	if d := e.Dedup; d != nil {
-		set("dedup.key", d.Key)
-		set("dedup.window_seconds", strconv.Itoa(d.WindowSeconds))
-	}
-	set("ingest_limit.events_per_second", "")
-	set("ingest_limit.bytes_per_second", "")
-	if l := e.IngestLimit; l != nil {
-		set("ingest_limit.events_per_second", intText(l.EventsPerSecond))
-		set("ingest_limit.bytes_per_second", intText(l.BytesPerSecond))
-	}
-	set("metadata", "")
-	if len(e.Metadata) > 0 {
-		set("metadata", jsonText(e.Metadata))
-	}
-	set("alerts.enabled", boolText(e.Alerts.Enabled))
-	values["alerts.channels"] = e.Alerts.Channels
-	if e.Alerts.Channels == nil {
-		values["alerts.channels"] = notify.KindNames()
-	}
-	set("alerts.consecutive_failures", intText(e.Alerts.ConsecutiveFailures))
-	set("alerts.failure_rate_percent", intText(e.Alerts.FailureRatePercent))
-	set("alerts.muted_until", textOf(e.Alerts.MutedUntil))
-	setVerification(set, e.Verification)
-	return values
+// settingsFields are the settings of an endpoint.
+var settingsFields = fieldTable{
+	{textField, "name provider response.content_type response.body"},
+	{optionalText, "description type_source alerts.muted_until"},
+	{checkbox, "enabled paused scan_payloads keep_method alerts.enabled"},
+	{numberField, "response.status"},
+	{optionalNumber, "ingest_limit.events_per_second ingest_limit.bytes_per_second alerts.consecutive_failures " +
+		"alerts.failure_rate_percent"},
 }
 
-func setVerification(set func(name, value string), v *verificationData) {
-	if v == nil {
-		v = &verificationData{Mode: modeOff, ToleranceSeconds: int(verify.DefaultTolerance.Seconds())}
+// dedupFields are the settings of the search for duplicates.
+var dedupFields = fieldTable{{textField, "dedup.key"}, {numberField, "dedup.window_seconds"}}
+
+// signatureTexts are the settings of a configurable signature.
+var signatureTexts = fieldTable{{textField, "verification.header verification.algorithm verification.encoding " +
+	"verification.prefix verification.signed_content"}}
+
+// otherSettings are the fields that settingsBody reads one by one. The secret and the box beside it are shown empty.
+var otherSettings = fieldTable{
+	{textField, "verification.mode verification.secret verification.keep"},
+	{numberField, "verification.tolerance_seconds"}, {jsonField, "metadata"},
+}
+
+// settingsValues returns what the fields of an endpoint's settings show. Their names are the API's parameters.
+func settingsValues(e *endpointData) url.Values {
+	shown := *e
+	if shown.Verification == nil {
+		shown.Verification = &verificationData{Mode: modeOff, ToleranceSeconds: int(verify.DefaultTolerance.Seconds())}
 	}
-	set("verification.mode", v.Mode)
-	set("verification.tolerance_seconds", strconv.Itoa(v.ToleranceSeconds))
-	set("verification.header", v.Header)
-	set("verification.algorithm", v.Algorithm)
-	set("verification.encoding", v.Encoding)
-	set("verification.prefix", v.Prefix)
-	set("verification.signed_content", v.SignedContent)
-	set("verification.secret", "") // write-only
-	set("verification.keep", "")
+	if shown.Dedup == nil {
+		shown.Dedup = &config.Dedup{WindowSeconds: 86400}
+	}
+	values := url.Values{}
+	for _, t := range []fieldTable{settingsFields, dedupFields, signatureTexts, otherSettings} {
+		for name, value := range t.values(&shown) {
+			values[name] = value
+		}
+	}
+	if values["alerts.channels"] = e.Alerts.Channels; e.Alerts.Channels == nil {
+		values["alerts.channels"] = notify.KindNames()
+	}
+	return values
 }
 
 // newSettings are the defaults of an endpoint of that provider.
@@ -95,57 +81,35 @@ func newSettings(p *preset) *endpointData {
 // settingsBody returns the members of an endpoint that a form changes.
 func settingsBody(f *form, stored url.Values, e *endpointData) map[string]any {
 	x := newEdit(f, stored)
-	x.set("name", asText)
-	x.set("description", asTextOrNull)
-	x.set("provider", asText)
-	x.set("type_source", asTextOrNull)
-	x.set("enabled", asBool)
-	x.set("paused", asBool)
-	x.set("scan_payloads", asBool)
-	x.set("keep_method", asBool)
-	x.verification(e)
-	x.group("response", map[string]func(string) any{"status": asNumber, "content_type": asText, "body": asText})
-	x.groupOrNull("dedup", "key", map[string]func(string) any{"key": asText, "window_seconds": asNumber})
-	limit := map[string]func(string) any{"events_per_second": asNumberOrNull, "bytes_per_second": asNumberOrNull}
-	if x.group("ingest_limit", limit); x.value("ingest_limit.events_per_second") == "" &&
-		x.value("ingest_limit.bytes_per_second") == "" && x.body["ingest_limit"] != nil {
+	x.set(settingsFields)
+	if limit, ok := x.body["ingest_limit"]; ok && limit != nil && x.value("ingest_limit.events_per_second") == "" &&
+		x.value("ingest_limit.bytes_per_second") == "" {
 		x.body["ingest_limit"] = nil
+	}
+	switch is, was := x.value("dedup.key") != "", stored.Get("dedup.key") != ""; {
+	case is && was:
+		x.set(dedupFields)
+	case is:
+		x.body["dedup"] = dedupFields.all(f)["dedup"]
+	case was:
+		x.body["dedup"] = nil
 	}
 	if x.changed("metadata") {
 		x.body["metadata"] = withNulls(asJSONOrNull(x.value("metadata")), e.Metadata)
 	}
-	x.alerts()
+	if x.changed("alerts.channels") {
+		chosen := []string{}
+		for _, name := range notify.KindNames() {
+			if f.Has("alerts.channels", name) {
+				chosen = append(chosen, name)
+			}
+		}
+		if x.put("alerts.channels", chosen); len(chosen) == len(notify.KindNames()) {
+			x.put("alerts.channels", nil) // also those that come later
+		}
+	}
+	x.verification(e)
 	return x.body
-}
-
-// group sets an object to those of its members that differ from what is stored.
-func (x *edit) group(name string, members map[string]func(string) any) {
-	changes := map[string]any{}
-	for member, encode := range members {
-		if field := name + "." + member; x.changed(field) {
-			changes[member] = encode(x.value(field))
-		}
-	}
-	if len(changes) > 0 {
-		x.body[name] = changes
-	}
-}
-
-// groupOrNull is group for an object that is null without its member main.
-func (x *edit) groupOrNull(name, main string, members map[string]func(string) any) {
-	if x.value(name+"."+main) != "" {
-		if x.stored.Get(name+"."+main) != "" {
-			x.group(name, members)
-			return
-		}
-		all := map[string]any{}
-		for member, encode := range members {
-			all[member] = encode(x.value(name + "." + member))
-		}
-		x.body[name] = all
-	} else if x.stored.Get(name+"."+main) != "" {
-		x.body[name] = nil
-	}
 }
 
 // verification sets how signatures are verified. A stored secret stays unless the form has another. The API refuses a
@@ -159,13 +123,11 @@ func (x *edit) verification(e *endpointData) {
 		}
 		return
 	}
-	texts := []string{"header", "algorithm", "encoding", "prefix", "signed_content"}
-	custom := verify.ByName(provider).Configurable()
-	unchanged := !x.changed("provider", name+".mode", name+".tolerance_seconds")
-	for _, text := range texts {
-		unchanged = unchanged && (!custom || !x.changed(name+"."+text))
+	texts := map[string]any{}
+	if verify.ByName(provider).Configurable() {
+		texts, _ = signatureTexts.changes(x.f, x.stored)[name].(map[string]any)
 	}
-	if unchanged && secret == "" {
+	if len(texts) == 0 && secret == "" && !x.changed("provider", name+".mode", name+".tolerance_seconds") {
 		return
 	}
 	v := map[string]any{"type": provider, "mode": mode,
@@ -177,40 +139,14 @@ func (x *edit) verification(e *endpointData) {
 	default:
 		v["secret"] = secret
 	}
-	for _, text := range texts {
-		if custom && x.changed(name+"."+text) {
-			v[text] = x.value(name + "." + text)
-		}
+	for text, value := range texts {
+		v[text] = value
 	}
 	x.body[name] = v
 }
 
 // mask stands before the last characters of a secret that the API does not show.
 const mask = "****"
-
-func (x *edit) alerts() {
-	x.group("alerts", map[string]func(string) any{
-		"enabled": asBool, "consecutive_failures": asNumberOrNull, "failure_rate_percent": asNumberOrNull,
-		"muted_until": asTextOrNull,
-	})
-	if !x.changed("alerts.channels") {
-		return
-	}
-	changes, _ := x.body["alerts"].(map[string]any)
-	if changes == nil {
-		changes = map[string]any{}
-	}
-	chosen := []string{}
-	for _, name := range notify.KindNames() {
-		if x.f.Has("alerts.channels", name) {
-			chosen = append(chosen, name)
-		}
-	}
-	if changes["channels"] = chosen; len(chosen) == len(notify.KindNames()) {
-		changes["channels"] = nil // also those that come later
-	}
-	x.body["alerts"] = changes
-}
 
 // withNulls adds null for every stored key that an object does not have: a merge removes it.
 func withNulls[T any](object any, stored map[string]T) any {
@@ -227,27 +163,32 @@ func withNulls[T any](object any, stored map[string]T) any {
 	return members
 }
 
-// settingsChoices are the options of the selects.
-func settingsChoices() map[string][]option {
-	choices := map[string][]option{
-		"verification.mode": {
-			{Value: "enforce", Text: "Enforce", Hint: "A request without a valid signature gets 401. It is stored as rejected " +
-				"and not delivered."},
-			{Value: "observe", Text: "Observe", Hint: "Every request is delivered, marked with what its signature came to."},
-			{Value: modeOff, Text: "Do not verify", Hint: "Whoever knows the ingest URL can send events."},
-		},
-		"verification.algorithm": {{Value: "", Text: "sha256 (default)"}},
-		"verification.encoding":  {{Value: "", Text: "hex (default)"}},
-		"response.content_type":  plainOptions("application/json", "text/plain", "text/xml", "application/xml"),
-		"alerts.channels":        channelOptions(),
-		"retry_policy.strategy":  plainOptions(config.RetryStrategyNames()...),
+// choices are the options of the selects of an endpoint's forms. The choice not to verify signatures is the last of its
+// field: off says it in other words, or leaves it out if it is the zero option.
+func settingsChoices(off option) map[string][]option {
+	modes := []option{
+		{Value: "enforce", Text: "Enforce", Hint: "A request without a valid signature gets 401. It is stored as rejected " +
+			"and not delivered."},
+		{Value: "observe", Text: "Observe", Hint: "Every request is delivered, marked with what its signature came to."},
 	}
-	for _, p := range presets {
-		choices["provider"] = append(choices["provider"], option{Value: p.Provider, Text: p.Name})
+	if off.Value != "" {
+		modes = append(modes, off)
 	}
-	choices["verification.algorithm"] = append(choices["verification.algorithm"], plainOptions(verify.Algorithms()...)...)
-	choices["verification.encoding"] = append(choices["verification.encoding"], plainOptions(verify.Encodings()...)...)
-	return choices
+	providers := make([]option, len(presets))
+	for i, p := range presets {
+		providers[i] = option{Value: p.Provider, Text: p.Name}
+	}
+	return map[string][]option{
+		"provider":          providers,
+		"verification.mode": modes,
+		"verification.algorithm": append([]option{{Value: "", Text: "sha256 (default)"}},
+			plainOptions(verify.Algorithms()...)...),
+		"verification.encoding": append([]option{{Value: "", Text: "hex (default)"}},
+			plainOptions(verify.Encodings()...)...),
+		"response.content_type": plainOptions("application/json", "text/plain", "text/xml", "application/xml"),
+		"alerts.channels":       channelOptions(),
+		"retry_policy.strategy": plainOptions(config.RetryStrategyNames()...),
+	}
 }
 
 // channelOptions are the kinds of channels with their names on pages.
@@ -258,19 +199,48 @@ func channelOptions() (options []option) {
 	return options
 }
 
-func plainOptions(values ...string) []option {
-	options := make([]option, len(values))
-	for i, value := range values {
-		options[i] = option{Value: value, Text: value}
-	}
-	return options
+// retryFields are the members of every retry policy, strategyFields those of one strategy.
+var retryFields = fieldTable{
+	{textField, "retry_policy.strategy"}, {checkbox, "retry_policy.respect_retry_after"},
+	{numberField, "retry_policy.max_attempts retry_policy.jitter retry_policy.max_retry_after_seconds"},
+	{wordField, "retry_policy.retry_on"},
 }
 
-func textOf(text *string) string {
-	if text == nil {
-		return ""
+func strategyFields(s config.RetryStrategy) (t fieldTable) {
+	for _, m := range s.Members {
+		read := numberField
+		if _, isList := m.Field(&config.RetryPolicy{}).(*[]int); isList {
+			read = numbersField
+		}
+		t = append(t, fieldTable{{read, "retry_policy." + m.Name}}...)
 	}
-	return *text
+	return t
+}
+
+// retryValues returns what the fields of a retry policy show.
+func retryValues(e *endpointData) url.Values {
+	t := retryFields
+	for _, s := range config.RetryStrategies() {
+		t = append(t[:len(t):len(t)], strategyFields(s)...)
+	}
+	return t.values(e)
+}
+
+// retryBody returns the members of a retry policy that a form changes. An empty field of another strategy is not sent:
+// the strategy then begins with its defaults.
+func retryBody(f *form, stored url.Values, _ *endpointData) map[string]any {
+	x := newEdit(f, stored)
+	x.set(retryFields)
+	chosen := x.value("retry_policy.strategy")
+	for _, s := range config.RetryStrategies() {
+		for _, row := range strategyFields(s) {
+			kept := s.Name == chosen && s.Name == stored.Get("retry_policy.strategy")
+			if strings.TrimSpace(x.value(row.names)) != "" || kept {
+				x.set(fieldTable{row})
+			}
+		}
+	}
+	return x.body
 }
 
 func intText(n *int) string {
@@ -278,108 +248,4 @@ func intText(n *int) string {
 		return ""
 	}
 	return strconv.Itoa(*n)
-}
-
-func boolText(b bool) string {
-	if b {
-		return "true"
-	}
-	return ""
-}
-
-// jsonText returns a value as indented JSON.
-func jsonText(value any) string {
-	var b strings.Builder
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	if err := enc.Encode(value); err != nil {
-		return "" // cannot happen: it was decoded from JSON
-	}
-	return strings.TrimSuffix(b.String(), "\n")
-}
-
-// retryValues returns what the fields of a retry policy show.
-func retryValues(p *config.RetryPolicy) url.Values {
-	const name = "retry_policy."
-	values := url.Values{}
-	set := func(member, value string) { values[name+member] = []string{value} }
-	set("strategy", p.Strategy)
-	set("max_attempts", strconv.Itoa(p.MaxAttempts))
-	for _, strategy := range config.RetryStrategies() {
-		for _, m := range strategy.Members {
-			set(m.Name, memberText(m.Field(p)))
-		}
-	}
-	set("jitter", strconv.FormatFloat(p.Jitter, 'f', -1, 64))
-	set("respect_retry_after", boolText(p.RespectRetryAfter))
-	set("max_retry_after_seconds", strconv.Itoa(p.MaxRetryAfterSeconds))
-	set("retry_on", strings.Join(p.RetryOn, ", "))
-	return values
-}
-
-// memberText returns a member of a retry policy as its field shows it; empty if the policy does not have it.
-func memberText(member any) string {
-	switch at := member.(type) {
-	case *int:
-		if *at != 0 {
-			return strconv.Itoa(*at)
-		}
-	case *float64:
-		if *at != 0 {
-			return strconv.FormatFloat(*at, 'f', -1, 64)
-		}
-	case *[]int:
-		texts := make([]string, len(*at))
-		for i, n := range *at {
-			texts[i] = strconv.Itoa(n)
-		}
-		return strings.Join(texts, ", ")
-	}
-	return ""
-}
-
-// retryBody returns the members of a retry policy that a form changes, nil if there are none. An empty field of another
-// strategy is not sent: the strategy then begins with its defaults.
-func retryBody(f *form, stored url.Values) map[string]any {
-	x := newEdit(f, stored)
-	x.group("retry_policy", map[string]func(string) any{
-		"strategy": asText, "max_attempts": asNumber, "jitter": asNumber, "respect_retry_after": asBool,
-		"max_retry_after_seconds": asNumber, "retry_on": func(text string) any { return asWords(text) },
-	})
-	policy, _ := x.body["retry_policy"].(map[string]any)
-	if policy == nil {
-		policy = map[string]any{}
-	}
-	for _, s := range config.RetryStrategies() {
-		for _, m := range s.Members {
-			field := "retry_policy." + m.Name
-			if text := strings.TrimSpace(x.value(field)); x.changed(field) && (text != "" || s.Name == x.value(
-				"retry_policy.strategy") && s.Name == stored.Get("retry_policy.strategy")) {
-				if policy[m.Name] = asNumber(text); isList(m) {
-					policy[m.Name] = asNumbers(text)
-				}
-			}
-		}
-	}
-	if len(policy) == 0 {
-		return nil
-	}
-	return map[string]any{"retry_policy": policy}
-}
-
-// isList reports whether a member of a retry policy is a list of numbers.
-func isList(m config.RetryMember) bool {
-	_, list := m.Field(&config.RetryPolicy{}).(*[]int)
-	return list
-}
-
-func asWords(text string) []string { return append([]string{}, asList(text)...) }
-
-func asNumbers(text string) []any {
-	numbers := []any{}
-	for _, word := range asList(text) {
-		numbers = append(numbers, asNumber(word))
-	}
-	return numbers
 }

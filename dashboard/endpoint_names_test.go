@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Each row of a list names its endpoint, also with more endpoints than a choice shows, and without one read for each of
-// those that are known. The filter then takes an id.
+// Each row of a list names its endpoint, also with more endpoints than a choice shows, without a call of the API: that
+// would open the secrets of each endpoint. The filter then takes an id.
 func TestRowsNameEndpointsBeyondTheChoice(t *testing.T) {
 	r := newEndpointRig(t)
 	r.api.on("GET /v1/endpoints", 200, `{"data":[{"id":"ep_1","name":"first"}],"next_cursor":"c2"}`)
@@ -29,17 +29,10 @@ func TestRowsNameEndpointsBeyondTheChoice(t *testing.T) {
 	} {
 		before := len(r.api.calls)
 		b.get(path).want(200, want...)
-		reads := 0
 		for _, c := range r.api.calls[before:] {
-			if c.Path == "/v1/endpoints/ep_150" {
-				reads++
+			if strings.HasPrefix(c.Path, "/v1/endpoints") {
+				t.Errorf("%s calls %s", path, c.Path)
 			}
-			if c.Path == "/v1/endpoints/ep_1" {
-				t.Errorf("%s reads an endpoint that the list has", path)
-			}
-		}
-		if reads != 1 {
-			t.Errorf("%s reads the endpoint %d times", path, reads)
 		}
 	}
 }

@@ -1,9 +1,10 @@
 package dashboard
 
 import (
-	"errors"
+	"cmp"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -35,18 +36,13 @@ type waitPage struct {
 	Preset      *preset
 	NeedsSecret bool       // the provider signs, but nothing is verified yet
 	Event       *eventData // the newest one; nil: nothing has arrived
-	EventPath   string     // page of the event, if there is one
 	Findings    []string   // what is wrong with its signature
 	Mend        string     // what to do about it
 	Unavailable string     // why the events could not be read
 }
 
 // waitForEvent shows what to do at the provider, and the newest event as soon as there is one.
-func waitForEvent(v *visit) error {
-	e, err := readEndpoint(v)
-	if err != nil {
-		return err
-	}
+func waitForEvent(v *visit, e *endpointData) error {
 	p, err := newWaitPage(v, e)
 	if err != nil {
 		return err
@@ -62,23 +58,12 @@ func newWaitPage(v *visit, e *endpointData) (*waitPage, error) {
 	}
 	p.NeedsSecret = p.Preset.Signs() && e.Verification == nil
 	p.Form = editForm(url.Values{"verification.mode": {newSettings(p.Preset).mode()}})
-	p.Choices = settingsChoices()
-	p.Choices["verification.mode"] = p.Choices["verification.mode"][:2]
-	var list struct {
-		Data []eventData `json:"data"`
-	}
-	err := v.get("/v1/events", url.Values{"endpoint_id": {e.ID}, "limit": {"1"}}, &list)
-	if x, ok := errors.AsType[*apiError](err); ok && x.isUnavailable() {
-		p.Unavailable = sentence(x.Message)
-		return p, nil
-	} else if err != nil {
-		return nil, err
-	}
-	if len(list.Data) > 0 {
+	p.Choices = settingsChoices(option{})
+	var list apiList[eventData]
+	var err error
+	p.Unavailable, err = v.tryGet("/v1/events", url.Values{"endpoint_id": {e.ID}, "limit": {"1"}}, &list)
+	if err == nil && len(list.Data) > 0 {
 		p.Event = &list.Data[0]
-		if v.has("/app/events/{event}") {
-			p.EventPath = "/app/events/" + url.PathEscape(p.Event.ID)
-		}
 		err = explainSignature(v, p)
 	}
 	return p, err
@@ -141,11 +126,9 @@ func explainSignature(v *visit, p *waitPage) error {
 			Message string `json:"message"`
 		} `json:"findings"`
 	}
-	err := v.get("/v1/events/"+url.PathEscape(p.Event.ID)+"/signature", nil, &answer)
-	if x, ok := errors.AsType[*apiError](err); ok && (x.Status == http.StatusNotFound || x.isUnavailable() ||
-		x.Status == http.StatusBadRequest) {
-		return nil // what is known of the reason is shown
-	} else if err != nil {
+	err := v.get(apiOf(p.Event.ID)+"/signature", nil, &answer)
+	if status := statusOf(err); err != nil && !isUnavailable(err) && status != http.StatusNotFound &&
+		status != http.StatusBadRequest { // otherwise what is known of the reason is shown
 		return err
 	}
 	for _, x := range answer.Findings {
@@ -155,31 +138,22 @@ func explainSignature(v *visit, p *waitPage) error {
 }
 
 // saveSecret saves the provider's secret, which is often known only after the ingest URL was entered there.
-func saveSecret(v *visit) error {
-	f, err := v.form()
-	if err != nil {
-		return err
-	}
-	e, err := readEndpoint(v)
-	if err != nil {
-		return err
-	}
+func saveSecret(v *visit, f *form, e *endpointData) error {
 	if e.Verification != nil { // the form is drawn while there is none: somebody was first, or this is a repeat
 		return v.redirect(e.Path()+"/settings", "A secret is stored already. Nothing was changed; it can be replaced here.")
 	}
-	body := map[string]any{"verification": map[string]any{
+	body := members{"verification": members{
 		"type": e.Provider, "mode": f.Value("verification.mode"), "secret": f.Value("verification.secret")}}
-	err = v.send("PATCH", e.api(), body, "", nil)
-	if x, ok := errors.AsType[*apiError](err); ok && x.Status == http.StatusBadRequest {
+	done, err := v.ask("PATCH "+endpointAPI, f, body, nil, func() error {
 		p, err := newWaitPage(v, e)
 		if err != nil {
 			return err
 		}
 		f.Version = p.Form.Version
-		v.status = f.reject(x, fieldsOf("verification.secret", "verification.mode"))
 		p.Form = f
 		return v.page("endpoint-wait", p)
-	} else if err != nil {
+	})
+	if !done {
 		return err
 	}
 	return v.redirect(e.Path()+"/wait", "Secret saved. Signatures are verified from now on.")
@@ -193,9 +167,6 @@ func lineNumber(index string) string {
 	}
 	return strconv.Itoa(n + 1)
 }
-
-// Mark is the mark of the event's status.
-func (e *eventData) Mark() string { return newStatus(e.Status).Mark }
 
 // captured reports whether the event was stored for an endpoint without an enabled destination.
 func (e *eventData) captured() bool { return isCaptured(e.Status, e.Reason) }
@@ -222,4 +193,53 @@ func (e *eventData) DeliveryText() string {
 		text += ", " + strconv.Itoa(n.Pending) + " open"
 	}
 	return text
+}
+
+// exampleBody is the body of the example of a request.
+const exampleBody = `{"type":"order.paid","id":1}`
+
+// bodySignature says how a provider signs the body alone with HMAC, which a shell can do too.
+type bodySignature struct{ Header, Prefix, Algorithm, Encoding string }
+
+// harmlessText matches what can stand in double quotes of a shell. Headers and prefixes are texts of people.
+var harmlessText = regexp.MustCompile(`^[A-Za-z0-9=_:. -]*$`)
+
+// bodySignature returns how requests to the endpoint are signed. ok is false if a shell cannot do it in a line.
+func (e *endpointData) bodySignature() (s bodySignature, ok bool) {
+	v := e.Verification
+	if v == nil {
+		return s, false
+	}
+	switch v.Type {
+	case verify.GitHub:
+		return bodySignature{"X-Hub-Signature-256", "sha256=", "sha256", "hex"}, true
+	case verify.Shopify:
+		return bodySignature{"X-Shopify-Hmac-Sha256", "", "sha256", "base64"}, true
+	case verify.HMAC:
+		s = bodySignature{cmp.Or(v.Header, "X-Signature"), v.Prefix, cmp.Or(v.Algorithm, "sha256"), cmp.Or(v.Encoding, "hex")}
+		return s, (v.SignedContent == "" || v.SignedContent == "{body}") && harmlessText.MatchString(s.Header+s.Prefix)
+	}
+	return s, false
+}
+
+// Curl is a request from a shell that the endpoint accepts, with the provider's secret in the variable SECRET if it
+// verifies signatures. Empty if it would be rejected.
+func (p *waitPage) Curl() string {
+	curl := "curl " + plain(p.IngestURL) + " \\\n  -H \"Content-Type: application/json\" \\\n"
+	s, ok := p.bodySignature()
+	switch {
+	case ok:
+		encode := map[string]string{"hex": `-r | cut -d " " -f 1`, "base64": "-binary | openssl base64 -A"}[s.Encoding]
+		return "BODY='" + exampleBody + "'\n" + curl + "  -H \"" + s.Header + ": " + s.Prefix +
+			"$(printf %s \"$BODY\" | openssl dgst -" + s.Algorithm + " -hmac \"$SECRET\" " + encode + ")\" \\\n  -d \"$BODY\""
+	case p.Verification != nil && p.Verification.Mode == "enforce":
+		return ""
+	}
+	return curl + "  -d '" + exampleBody + "'"
+}
+
+// CurlNeedsSecret reports whether the example signs its body.
+func (p *waitPage) CurlNeedsSecret() bool {
+	_, ok := p.bodySignature()
+	return ok
 }

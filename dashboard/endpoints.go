@@ -1,14 +1,18 @@
 package dashboard
 
 import (
+	"fmt"
+	"math"
+	"net/http"
 	"net/url"
+	"slices"
 	"strings"
+	"time"
 )
 
 // endpointsPage is the data of the list of endpoints.
 type endpointsPage struct {
-	*filteredList
-	Endpoints []*endpointRow
+	*filteredList[*endpointRow]
 	NoTraffic bool // the requests could not be read
 	BaseURL   string
 }
@@ -16,11 +20,11 @@ type endpointsPage struct {
 // listEndpoints shows the endpoints that contain a text, newest first.
 func listEndpoints(v *visit) (err error) {
 	p := endpointsPage{BaseURL: v.cfg.BaseURL}
-	if p.filteredList, err = listRows(v, "/v1/endpoints", endpointsPath, []string{"q"}, &p.Endpoints); err != nil {
+	if p.filteredList, err = listRows[*endpointRow](v, "/v1/endpoints", endpointsPath, []string{"q"}); err != nil {
 		return err
 	}
-	if len(p.Endpoints) > 0 {
-		if p.NoTraffic, err = addTraffic(v, p.Endpoints); err != nil {
+	if len(p.Rows) > 0 {
+		if p.NoTraffic, err = addTraffic(v, p.Rows); err != nil {
 			return err
 		}
 	}
@@ -35,25 +39,15 @@ type endpointPage struct {
 	Form  *form
 	// Warnings are those of the API about what was saved just now.
 	Warnings []warningData
-	Facts    []fact
 	Choices  map[string][]option
 	Open     bool // show the part of the form that is closed otherwise
-}
-
-// fact is a setting for people who may only read.
-type fact struct {
-	Name, Value string
-	Code        bool
 }
 
 func newEndpointPage(e *endpointData) *endpointPage {
 	return &endpointPage{endpointData: e, Tab: e.Path(), Retry: newRetryView(&e.RetryPolicy)}
 }
 
-// OnlyHere reports whether the ingest URL names this machine alone, so no provider on the internet reaches it.
-func (p *endpointPage) OnlyHere() bool { return isOnlyHere(p.IngestURL) }
-
-// isOnlyHere reports whether a URL names this machine alone.
+// isOnlyHere reports whether a URL names this machine alone, so nobody on the internet reaches it.
 func isOnlyHere(address string) bool {
 	u, err := url.Parse(address)
 	return err == nil && (isLoopback(u.Hostname()) || strings.HasSuffix(u.Hostname(), ".localhost"))
@@ -69,11 +63,7 @@ func (p *endpointPage) Tabs() []menuItem {
 }
 
 // showEndpoint shows the destinations of an endpoint with their traffic, what waits, what fires, and the retry policy.
-func showEndpoint(v *visit) error {
-	e, err := readEndpoint(v)
-	if err != nil {
-		return err
-	}
+func showEndpoint(v *visit, e *endpointData) error {
 	p, err := newEndpointOverview(v, e)
 	if err != nil {
 		return err
@@ -81,52 +71,272 @@ func showEndpoint(v *visit) error {
 	return v.page("endpoint", p)
 }
 
-// patchEndpoint changes members of the endpoint in the path that need no form and returns to its page.
-func patchEndpoint(v *visit, members map[string]any, message string) error {
-	if _, err := v.form(); err != nil {
-		return err
-	}
-	e, err := readEndpoint(v)
-	if err != nil {
-		return err
-	}
-	if err := v.send("PATCH", e.api(), members, "", nil); err != nil {
-		return err
-	}
-	return v.redirect(e.Path(), message)
-}
-
-func pauseEndpoint(v *visit) error {
-	return patchEndpoint(v, map[string]any{"paused": true}, "Paused. Events are stored and wait.")
-}
-
-func unpauseEndpoint(v *visit) error {
-	return patchEndpoint(v, map[string]any{"paused": false}, "Unpaused. What waited is delivered now.")
-}
-
-func enableEndpoint(v *visit) error {
-	return patchEndpoint(v, map[string]any{"enabled": true}, "Enabled. Its ingest URL accepts requests.")
-}
-
 // testEndpoint sends a test event and shows it, on the page of the set-up if the form asks for that.
-func testEndpoint(v *visit) error {
-	f, err := v.form()
-	if err != nil {
-		return err
-	}
-	e, err := readEndpoint(v)
-	if err != nil {
-		return err
-	}
+func testEndpoint(v *visit, f *form, e *endpointData) error {
 	var sent struct {
 		ID string `json:"id"`
 	}
-	if err := v.send("POST", e.api()+"/test", map[string]any{}, f.Nonce, &sent); err != nil {
+	if err := v.do("POST "+endpointAPI+"/test", f, nil, &sent); err != nil {
 		return err
 	}
 	to := e.Path() + "/wait"
-	if f.Value("then") != "wait" && v.has("/app/events/{event}") {
-		to = "/app/events/" + url.PathEscape(sent.ID)
+	if f.Value("then") != "wait" {
+		to = pageOf(sent.ID)
 	}
 	return v.redirect(to, "Test event sent")
+}
+
+// endpointRow is an endpoint in the list of endpoints, with what the overview knows of it.
+type endpointRow struct {
+	endpointData
+
+	Known    bool // LastHour and Strip are known
+	LastHour measuredData
+	Strip    strip
+	unknown  bool // whether its requests fail
+	// sent are the requests of the last hour by destination.
+	sent    map[string]measuredData
+	failing map[string]bool // destinations for whose failures an alert fires
+}
+
+// How many endpoints the overview has as the busiest and the worst. If it has fewer, no other endpoint has had a
+// request in the last day, and none a failed one in the last hour.
+const (
+	busiestEndpoints = 20
+	worstEndpoints   = 10
+)
+
+// addTraffic adds to the endpoints of a page what the overview knows: it reads the store at most once in ten seconds,
+// however many pages ask. Without an answer within a second nothing is added: missing is true.
+func addTraffic(v *visit, rows []*endpointRow) (missing bool, err error) {
+	var o overviewData
+	err = v.getSoon("/v1/overview", &o)
+	if err != nil && !isUnavailable(err) && statusOf(err) != http.StatusTooManyRequests {
+		return false, err
+	}
+	failing := map[string]bool{}
+	for _, a := range o.Needs.Alerts.Data {
+		if a.DestinationID != nil && (a.Rule == "consecutive_failures" || a.Rule == "failure_rate") {
+			failing[*a.DestinationID] = true
+		}
+	}
+	traffic, all, allBad := map[string]endpointTrafficData{}, false, false
+	if o.Traffic != nil {
+		for _, x := range slices.Concat(o.Traffic.Busiest, o.Traffic.Worst) {
+			traffic[x.EndpointID] = x
+		}
+		all, allBad = len(o.Traffic.Busiest) < busiestEndpoints, len(o.Traffic.Worst) < worstEndpoints
+	}
+	at, err := time.Parse(time.RFC3339, o.At)
+	if err != nil {
+		at = v.deps.Now()
+	}
+	for _, e := range rows {
+		x, found := traffic[e.ID]
+		e.failing, e.LastHour, e.Known, e.unknown = failing, x.LastHour, found || all, !found && !all && !allBad
+		e.sent = make(map[string]measuredData, len(x.Destinations))
+		for _, d := range x.Destinations {
+			e.sent[d.ID] = d.measuredData
+		}
+		e.Strip = hourStrip(e.Name, x.Hours, at)
+	}
+	return o.Traffic == nil, nil
+}
+
+// Status is the state of the endpoint. One that is active looks well only if nothing is held and its requests succeed.
+func (e *endpointRow) Status() status {
+	s := e.endpointData.Status()
+	if s.Word != "active" {
+		return s
+	}
+	for i := range e.Destinations {
+		if d := &e.Destinations[i]; d.Status().On {
+			return status{Word: "destination " + d.State, Mark: d.Status().Mark, On: true}
+		}
+	}
+	switch n := &e.LastHour; {
+	case e.unknown:
+		s.Mark = "note"
+	case n.Failed > 0 && n.Delivered == 0:
+		return status{Word: "failing", Mark: "failed", On: true}
+	case requestsClass(n.Requests, n.Failed) == colourBad || slices.ContainsFunc(e.Destinations, e.fails):
+		return status{Word: "failing", Mark: "retrying", On: true}
+	}
+	return s
+}
+
+func (e *endpointRow) fails(d destinationData) bool { return e.failing[d.ID] }
+
+// Marks are the states of the destinations, with their names, as the endpoint's page shows them. One that is active
+// looks well only if it is certain that its requests succeed.
+func (e *endpointRow) Marks() marks {
+	all := make([]status, len(e.Destinations))
+	for i := range e.Destinations {
+		d := &e.Destinations[i]
+		n := e.sent[d.ID]
+		switch all[i] = d.Status(); {
+		case d.State != "active":
+		case e.fails(*d), n.Failed > 0 && n.Delivered == 0:
+			all[i] = status{Word: "failing", Mark: "failed"}
+		case n.Failed > 0:
+			all[i] = status{Word: "active, " + strings.TrimSuffix(n.Problem(), "."), Mark: "retrying"}
+		case e.unknown:
+			all[i] = status{Word: "active, requests are not known", Mark: "note"}
+		}
+		all[i].Word = d.Title() + ": " + all[i].Word
+	}
+	return newMarks(all)
+}
+
+// endpointOverview is what the page of an endpoint shows besides its settings: traffic, what waits, and what fires.
+type endpointOverview struct {
+	*endpointPage
+	TrafficUnavailable string // why the traffic could not be read
+	Chart              *barChart
+	Traffic            []*destinationTraffic // one for each destination, in their order
+	Waiting            []*eventRow           // the newest events with an open delivery
+	WaitingMore        bool
+	WaitingPath        string // of the list of all of them
+	Alerts             []*alertData
+}
+
+// destinationTraffic is a destination with its requests of the last hour and the last day.
+type destinationTraffic struct {
+	*destinationData
+	Known    bool // its requests could be read
+	LastHour measuredData
+	Hours    []measuredStepData
+	Strip    strip
+	Latency  sparkline // p95 of requests by the hour
+}
+
+// waitingStatuses are the states of events with an open delivery: one that is held makes its event pending.
+const waitingStatuses = "pending,retrying"
+
+// endpointTraffic is the traffic of an endpoint as the API returns it.
+type endpointTraffic struct {
+	Destinations []struct {
+		ID       string             `json:"destination_id"`
+		LastHour measuredData       `json:"last_hour"`
+		Hours    []measuredStepData `json:"hours"`
+	} `json:"destinations"`
+	Waiting struct {
+		Data []*eventRow `json:"data"`
+		More bool        `json:"more"`
+	} `json:"waiting"`
+
+	Unavailable string `json:"-"` // why it could not be read
+}
+
+// readTraffic reads the traffic of the endpoint in the path.
+func readTraffic(v *visit) (t *endpointTraffic, err error) {
+	t = &endpointTraffic{}
+	t.Unavailable, err = v.tryGet(endpointAPI+"/traffic", nil, t)
+	return t, err
+}
+
+// of returns a destination of the endpoint with its requests.
+func (t *endpointTraffic) of(d *destinationData) *destinationTraffic {
+	out := &destinationTraffic{destinationData: d, Known: t.Unavailable == ""}
+	for _, x := range t.Destinations {
+		if x.ID == d.ID {
+			out.LastHour, out.Hours = x.LastHour, x.Hours
+		}
+	}
+	return out
+}
+
+// newEndpointOverview reads what the page of an endpoint shows.
+func newEndpointOverview(v *visit, e *endpointData) (*endpointOverview, error) {
+	p := &endpointOverview{endpointPage: newEndpointPage(e),
+		WaitingPath: eventsPath + "?" + url.Values{"endpoint_id": {e.ID}, "status": {waitingStatuses}}.Encode()}
+	traffic, err := readTraffic(v)
+	if err != nil {
+		return nil, err
+	}
+	p.TrafficUnavailable = traffic.Unavailable
+	alerts, err := readRows[*alertData](v, "/v1/alerts/history", url.Values{"endpoint_id": {e.ID}, "state": {"firing"}})
+	if err != nil {
+		return nil, err
+	}
+	p.Waiting, p.WaitingMore, p.Alerts = traffic.Waiting.Data, traffic.Waiting.More, alerts.Data
+	for _, a := range p.Alerts {
+		if d := e.destination(textOf(a.DestinationID)); d != nil {
+			a.Destination = d.Title()
+		}
+	}
+	for i := range e.Destinations {
+		p.Traffic = append(p.Traffic, traffic.of(&e.Destinations[i]))
+	}
+	p.draw(v.deps.Now().UTC())
+	return p, nil
+}
+
+// draw draws the requests of the 24 hours of which the last is that of now.
+func (p *endpointOverview) draw(now time.Time) {
+	const hours = 24
+	first := now.Truncate(time.Hour).Add(-(hours - 1) * time.Hour)
+	rows := make([]chartRow, hours)
+	for i := range rows {
+		rows[i] = chartRow{first.Add(time.Duration(i) * time.Hour).Format("15:04"), []int64{0, 0}}
+	}
+	var delivered, failed int64
+	for _, d := range p.Traffic {
+		latency := make([]float64, hours)
+		for i := range latency {
+			latency[i] = math.NaN()
+		}
+		for _, h := range d.Hours {
+			i := int(h.At.Sub(first) / time.Hour)
+			if h.At.Before(first) || i >= hours {
+				continue
+			}
+			rows[i].Values[0] += h.Delivered
+			rows[i].Values[1] += h.Failed
+			delivered, failed = delivered+h.Delivered, failed+h.Failed
+			if h.LatencyMS != nil {
+				latency[i] = float64(h.LatencyMS.P95)
+			}
+		}
+		d.Strip = hourStrip(d.Title(), d.Hours, now)
+		d.Latency = newSparkline("p95 of requests to "+d.Title()+" by the hour", latency)
+	}
+	if p.TrafficUnavailable == "" {
+		p.Chart = newBarChart(fmt.Sprintf("Requests by the hour, last 24 h: %s delivered, %s failed", number(delivered),
+			number(failed)), "Hour (UTC)", []series{{"delivered", colourOK}, {"failed", colourBad}}, rows)
+	}
+}
+
+// Status is the state of the destination. One that is active looks well only if its requests succeed, or if there were
+// none; a warning means that they cannot be read.
+func (d *destinationTraffic) Status() status {
+	s := d.destinationData.Status()
+	if d.State != "active" {
+		return s
+	}
+	switch n := &d.LastHour; {
+	case !d.Known:
+		s.Mark = "note"
+	case n.Failed > 0 && n.Delivered == 0:
+		return status{Word: "failing", Mark: "failed", On: true}
+	case n.Failed > 0:
+		s.Mark, s.On = "retrying", true
+	}
+	return s
+}
+
+// Why explains the state, and says how many requests have failed.
+func (d *destinationTraffic) Why() string {
+	return strings.TrimSpace(d.destinationData.Why() + " " + d.LastHour.Problem())
+}
+
+// Clock is the hour of a step.
+func (s measuredStepData) Clock() string { return s.At.UTC().Format("2 Jan 15:04") }
+
+// TransformationText says what changes the bodies of deliveries.
+func (e *endpointData) TransformationText() string {
+	if e.Transformation == nil {
+		return "None: destinations get the body as it was received."
+	}
+	return fmt.Sprintf("Version %d changes the body of each delivery.", e.TransformationVersion)
 }

@@ -1,12 +1,15 @@
 package dashboard
 
 import (
-	"errors"
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
@@ -53,16 +56,11 @@ func (p *eventPage) Mismatched() bool {
 	return p.Signature != nil && textOf(p.Signature.Reason) == string(event.SignatureMismatch)
 }
 
-// TargetCount is the number of destinations that a replay to all goes to, in words.
-func (p *eventPage) TargetCount() string {
-	return plural(len(p.Targets), "destination", "destinations")
-}
-
 // showEvent shows one event: why it is in its state, what was sent and answered, and what came.
 func showEvent(v *visit) error {
 	e := &eventDetail{}
-	if err := v.get(eventAPI(v), nil, e); err != nil {
-		return missingEvent(err)
+	if err := v.get(eventAPI, nil, e); err != nil {
+		return err
 	}
 	p := &eventPage{eventDetail: e, BaseURL: v.cfg.BaseURL, Live: e.Status == "pending" || e.Status == "retrying",
 		Unknown: v.asOf != "" && e.hasNoOutcome()}
@@ -97,19 +95,11 @@ func showEvent(v *visit) error {
 	return v.page("event", p)
 }
 
-// eventAPI is the path of the event in the API.
-func eventAPI(v *visit) string { return "/v1/events/" + url.PathEscape(v.vars["event"]) }
-
-// eventPath is the page of the event.
-func eventPath(v *visit) string { return eventsPath + "/" + url.PathEscape(v.vars["event"]) }
-
-// missingEvent says why an event cannot be shown.
-func missingEvent(err error) error {
-	if e, ok := errors.AsType[*apiError](err); ok && e.Status == http.StatusNotFound {
-		return web.Missing("There is no such event, or its retention has ended.")
-	}
-	return err
-}
+// Paths of the page of an event, and of the event in the API.
+const (
+	eventPath = eventsPath + "/{event}"
+	eventAPI  = "/v1/events/{event}"
+)
 
 // nameDestinations reads the endpoint for the names of the destinations. Those that were deleted keep their ids.
 func nameDestinations(v *visit, p *eventPage) error {
@@ -120,8 +110,8 @@ func nameDestinations(v *visit, p *eventPage) error {
 		Transformation *struct{}
 		Destinations   []destinationData
 	}
-	err := v.get("/v1/endpoints/"+url.PathEscape(p.EndpointID), nil, &endpoint)
-	if e, ok := errors.AsType[*apiError](err); ok && e.Status == http.StatusNotFound {
+	err := v.get(apiOf(p.EndpointID), nil, &endpoint)
+	if statusOf(err) == http.StatusNotFound {
 		err = nil
 	} else if err == nil {
 		p.Endpoint, p.HasEndpoint, p.MaxAttempts = endpoint.Name, true, endpoint.RetryPolicy.Attempts()
@@ -146,10 +136,7 @@ func nameDestinations(v *visit, p *eventPage) error {
 		}
 	}
 	for _, d := range p.Deliveries {
-		d.Name = names[d.DestinationID]
-		if d.Name == "" {
-			d.Name = d.DestinationID
-		}
+		d.Name = destinationName(names, d.DestinationID)
 		d.Open = d.Status != "delivered" && d.Status != "skipped" || len(p.Deliveries) == 1
 	}
 	return err
@@ -223,27 +210,18 @@ func (s *signatureData) Content() (tokens []token) {
 // addSignature recomputes the signature on the server.
 func addSignature(v *visit, p *eventPage) error {
 	p.Signature = &signatureData{}
-	err := v.get(eventAPI(v)+"/signature", nil, p.Signature)
-	if e, ok := errors.AsType[*apiError](err); ok && (e.Status == http.StatusBadRequest || e.isUnavailable()) {
-		p.Signature = &signatureData{Refused: sentence(e.Message)}
-		return nil
+	err := v.get(eventAPI+"/signature", nil, p.Signature)
+	if statusOf(err) == http.StatusBadRequest || isUnavailable(err) {
+		p.Signature.Refused, err = messageOf(err), nil
 	}
 	return err
 }
 
 // replayEvent delivers the event again, to one destination or to all that are enabled.
-func replayEvent(v *visit) error {
-	f, err := v.form()
-	if err != nil {
-		return err
-	}
-	body := map[string]any{}
-	if to := f.Value("destination_id"); to != "" {
-		body["destination_id"] = to
-	}
+func replayEvent(v *visit, f *form) error {
 	var queued struct{ Queued int }
-	if err := v.send("POST", eventAPI(v)+"/replay", body, f.Nonce, &queued); err != nil {
-		return missingEvent(err)
+	if err := v.do("POST "+eventAPI+"/replay", f, f.entered("destination_id"), &queued); err != nil {
+		return err
 	}
 	message := "Queued " + strconv.Itoa(queued.Queued) + " deliveries."
 	switch queued.Queued {
@@ -252,7 +230,7 @@ func replayEvent(v *visit) error {
 	case 1:
 		message = "Queued one delivery."
 	}
-	return v.redirect(eventPath(v), message)
+	return v.redirect(v.fill(eventPath), message)
 }
 
 // erasePayload erases what the event and its attempts hold of the request, for good.
@@ -260,53 +238,196 @@ func erasePayload(v *visit) error {
 	if v.values.Get("confirm") != "erase" {
 		return web.Invalid("", "Nothing was erased: type the word erase to confirm.")
 	}
-	if err := v.send("DELETE", eventAPI(v)+"/payload", nil, "", nil); err != nil {
-		return missingEvent(err)
+	if err := v.send("DELETE", eventAPI+"/payload", nil, "", nil); err != nil {
+		return err
 	}
-	return v.redirect(eventPath(v), "Body, headers and query are erased, on every node.")
+	return v.redirect(v.fill(eventPath), "Body, headers and query are erased, on every node.")
 }
 
 // downloadBody sends the body as it was received, as a file that no browser shows.
 func downloadBody(v *visit) error {
 	e := &eventDetail{}
-	if err := v.get(eventAPI(v), nil, e); err != nil {
-		return missingEvent(err)
+	if err := v.get(eventAPI, nil, e); err != nil {
+		return err
 	}
-	body := e.bytes()
+	sendFile(v, "event-body.bin", "application/octet-stream", e.bytes())
+	return nil
+}
+
+// sendFile sends a file.
+func sendFile(v *visit, name, mediaType string, body []byte) {
 	h := v.w.Header()
-	h.Set("Content-Type", "application/octet-stream")
-	h.Set("Content-Disposition", `attachment; filename="event-body.bin"`)
+	h.Set("Content-Type", mediaType)
+	h.Set("Content-Disposition", `attachment; filename="`+name+`"`)
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	_, _ = v.w.Write(body) // the client may have left
-	return nil
 }
 
 // attemptsPage is the data of the page of all attempts of an event.
 type attemptsPage struct {
-	ID, Path string
-	Attempts []*attemptData
-	Next     string
+	listPage[*attemptData]
+	ID string
 }
 
 // listAttempts shows all attempts of an event, in pages.
 func listAttempts(v *visit) error {
-	var list struct {
-		Data       []*attemptData
-		NextCursor string `json:"next_cursor"`
+	list, err := readList[*attemptData](v, eventAPI+"/attempts", v.fill(eventPath)+"/attempts", nil, nil)
+	if err != nil {
+		return err
 	}
-	query := url.Values{"limit": {eventsPerPage}}
-	if cursor := v.r.URL.Query().Get("cursor"); cursor != "" {
-		query.Set("cursor", cursor)
-	}
-	if err := v.get(eventAPI(v)+"/attempts", query, &list); err != nil {
-		return missingEvent(err)
-	}
-	p := attemptsPage{ID: v.vars["event"], Path: eventPath(v), Attempts: list.Data}
-	for _, a := range p.Attempts {
+	for _, a := range list.Rows {
 		a.Name = a.DestinationID
 	}
-	if list.NextCursor != "" {
-		p.Next = eventPath(v) + "/attempts?" + url.Values{"cursor": {list.NextCursor}}.Encode()
+	return v.page("attempts", attemptsPage{list, v.vars["event"]})
+}
+
+// token is a part of a line of JSON. Class is that of the style sheet: k for a name, s for a string, d for a number, l
+// for a literal; empty for punctuation.
+type token struct{ Class, Text string }
+
+// Largest part of a body that a page shows, in bytes. The whole body can be downloaded.
+const (
+	maxShownBody = 64 << 10
+	maxShownHex  = 8 << 10
+)
+
+// bodyView is how a page shows a body.
+type bodyView struct {
+	As    string    // tree, raw or hex
+	Lines [][]token // of a tree
+	Text  string    // of raw and hex
+	Cut   bool      // only the beginning is shown
+	JSON  bool      // it can be shown as a tree
+	Size  int       // in bytes
+}
+
+// newBodyView shows a body as it was asked for, or as its content suggests: JSON as a tree, other text raw, bytes in
+// hexadecimal.
+func newBodyView(body []byte, as string) bodyView {
+	v := bodyView{As: as, Size: len(body)}
+	v.JSON = len(body) <= maxShownBody && json.Valid(body) && utf8.Valid(body) && event.JSONDepth(body) <= web.MaxDepth
+	if as != "raw" && as != "hex" {
+		switch {
+		case v.JSON:
+			v.As = "tree"
+		case utf8.Valid(body):
+			v.As = "raw"
+		default:
+			v.As = "hex"
+		}
 	}
-	return v.page("attempts", p)
+	switch v.As {
+	case "tree":
+		v.Lines = jsonLines(body)
+	case "raw":
+		v.Cut = len(body) > maxShownBody
+		v.Text = string(body[:min(len(body), maxShownBody)])
+	case "hex":
+		v.Cut = len(body) > maxShownHex
+		v.Text = hex.Dump(body[:min(len(body), maxShownHex)])
+	}
+	return v
+}
+
+// jsonLines indents a valid JSON text and splits it into coloured lines. Numbers and strings keep their bytes.
+func jsonLines(body []byte) (lines [][]token) {
+	var indented bytes.Buffer
+	if json.Indent(&indented, body, "", "  ") != nil {
+		return nil // the caller has checked the text
+	}
+	for line := range strings.Lines(indented.String()) {
+		lines = append(lines, jsonTokens(strings.TrimSuffix(line, "\n")))
+	}
+	return lines
+}
+
+// jsonTokens splits one line of indented JSON.
+func jsonTokens(line string) (tokens []token) {
+	for line != "" {
+		n, class := 0, ""
+		switch c := line[0]; {
+		case c == '"':
+			n, class = stringEnd(line), "s"
+			if strings.HasPrefix(line[n:], ":") {
+				class = "k"
+			}
+		case c == '-' || c >= '0' && c <= '9':
+			n, class = len(line)-len(strings.TrimLeft(line, "-+.0123456789eE")), "d"
+		case c >= 'a' && c <= 'z':
+			n, class = len(line)-len(strings.TrimLeft(line, "aeflnrstu")), "l"
+		default:
+			n = strings.IndexAny(line, `"-0123456789abcdefghijklmnopqrstuvwxyz`)
+			if n < 0 {
+				n = len(line)
+			}
+		}
+		tokens = append(tokens, token{class, line[:n]})
+		line = line[n:]
+	}
+	return tokens
+}
+
+// stringEnd returns the length of the JSON string that a line begins with.
+func stringEnd(line string) int {
+	for i := 1; i < len(line); i++ {
+		switch line[i] {
+		case '\\':
+			i++
+		case '"':
+			return i + 1
+		}
+	}
+	return len(line)
+}
+
+// maxCurlBody bounds the body of a command, in bytes.
+const maxCurlBody = 16 << 10
+
+// curl returns a command that sends the event's body and headers to a local server; empty if the body is too large or
+// not text. Headers of the connection are left out. The body is --data-raw: other options read a file if it begins
+// with @.
+func curl(e *eventDetail) string {
+	body := e.bytes()
+	isText := utf8.Valid(body) && bytes.IndexByte(body, 0) < 0
+	if len(body) > maxCurlBody || !isText || e.PayloadErasedAt != nil {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString("curl -X " + quoteShell(e.Method) + " http://localhost:3000/")
+	for _, h := range e.HeaderLines() {
+		switch strings.ToLower(h[0]) {
+		case "host", "content-length", "connection", "transfer-encoding", "expect", "accept-encoding":
+			continue
+		}
+		b.WriteString(" \\\n  -H " + quoteShell(h[0]+": "+h[1]))
+	}
+	if len(body) > 0 {
+		b.WriteString(" \\\n  --data-raw " + quoteShell(string(body)))
+	}
+	return b.String()
+}
+
+// quoteShell quotes a text for a POSIX shell. Characters that a terminal acts on when the command is pasted, such as
+// the end of the line or of a paste, and invisible ones become escapes in $'...': the sender has chosen the text.
+// Shells without $'...' take the escapes literally, so an apostrophe is an escape too: none ends the quotes there.
+func quoteShell(text string) string {
+	isUnsafe := func(r rune) bool { return r != '\n' && (r == '\t' || r == utf8.RuneError || isHidden(r)) }
+	if !strings.ContainsFunc(text, isUnsafe) {
+		return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+	}
+	var b strings.Builder
+	b.WriteString("$'")
+	for len(text) > 0 {
+		r, n := utf8.DecodeRuneInString(text)
+		switch {
+		case r == '\'' || r == '\\' || isUnsafe(r):
+			for _, c := range []byte(text[:n]) {
+				fmt.Fprintf(&b, `\%03o`, c)
+			}
+		default:
+			b.WriteString(text[:n])
+		}
+		text = text[n:]
+	}
+	return b.String() + "'"
 }

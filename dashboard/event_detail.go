@@ -55,16 +55,16 @@ type deliveryData struct {
 	Open    bool           `json:"-"` // it is shown with its attempts
 }
 
-// isOpen reports whether the delivery has not ended.
-func (d *deliveryData) isOpen() bool {
-	return slices.Contains([]string{"pending", "retrying", "held"}, d.Status)
+// isOpen reports whether a delivery with that status has not ended.
+func isOpen(status string) bool {
+	return slices.Contains([]string{"pending", "retrying", "held"}, status)
 }
 
 // halt is why an open delivery gets no attempt at the time that is stored, in the words of the API; empty if it gets
 // one. Its endpoint or destination was deleted, disabled, purged or paused since.
 func (d *deliveryData) halt() string {
 	clause := d.Why[strings.LastIndex(d.Why, "; ")+1:]
-	if d.isOpen() && (strings.HasSuffix(clause, ": nothing more is sent") ||
+	if isOpen(d.Status) && (strings.HasSuffix(clause, ": nothing more is sent") ||
 		strings.HasSuffix(clause, ": nothing is sent until it is unpaused")) {
 		return strings.TrimSpace(clause)
 	}

@@ -113,7 +113,7 @@ func (s *sentences) decide(p *eventPage, d *deliveryData) {
 		if d.Status == "retrying" && d.NextAttemptAt != nil {
 			s.text(". The next is at ")
 			s.due(*d.NextAttemptAt)
-		} else if p.PayloadErasedAt != nil && d.isOpen() {
+		} else if p.PayloadErasedAt != nil && isOpen(d.Status) {
 			s.text("; ")
 			s.why(d.Why)
 		} else if halt := d.halt(); halt != "" {

@@ -1,13 +1,10 @@
 package dashboard
 
 import (
-	"errors"
 	"maps"
-	"net/http"
 	"net/url"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -67,12 +64,6 @@ func (e *eventRow) Marks() marks {
 	return newMarks(all)
 }
 
-// Path is the page of the event.
-func (e *eventRow) Path() string { return eventsPath + "/" + url.PathEscape(e.ID) }
-
-// ShortID is the end of the id, which differs between events of the same time.
-func (e *eventRow) ShortID() string { return "…" + e.ID[max(0, len(e.ID)-8):] }
-
 // Clock is the time of receipt within its day, and Millis its milliseconds.
 func (e *eventRow) Clock() string  { return e.ReceivedAt.UTC().Format("15:04:05") }
 func (e *eventRow) Millis() string { return e.ReceivedAt.UTC().Format(".000") }
@@ -93,20 +84,18 @@ type eventsPage struct {
 	Events      []*eventRow
 	Unavailable string // why the list could not be read
 	Form        *form  // the filters
-	Endpoints   []option
-	// TooManyEndpoints says that the filter of endpoints is a text, because there are more than a choice can show.
-	TooManyEndpoints bool
-	Statuses         []option
-	Receipts         []option
-	Sources          []option
-	Chips            []chip
-	Live             string // path of this list, for the script; empty: it is not followed
-	Follow, Pause    string // paths of this list, followed and not
-	Next             string // path of the older events; empty: there are none
-	CSV, Deliveries  string // paths of the same list as CSV, and of its deliveries
-	Replay           string // path of the form that replays the list; empty: a replay cannot select it
-	First            bool   // this is the first page
-	Search           bool   // texts in bodies and headers are searched
+	endpointChoices
+	Statuses        []option
+	Receipts        []option
+	Sources         []option
+	Chips           []chip
+	Live            string // path of this list, for the script; empty: it is not followed
+	Follow, Pause   string // paths of this list, followed and not
+	Next            string // path of the older events; empty: there are none
+	CSV, Deliveries string // paths of the same list as CSV, and of its deliveries
+	Replay          string // path of the form that replays the list; empty: a replay cannot select it
+	First           bool   // this is the first page
+	Search          bool   // texts in bodies and headers are searched
 	// Partial says that the search has ended before it reached the end of its time; Scanned is how many events it has
 	// read.
 	Partial bool
@@ -162,11 +151,6 @@ func filterChoices(name string) (choices []option) {
 // searchPrefixes are the filters whose names have the path in a body or the name of a header: body[order.id]=42.
 var searchPrefixes = []string{"body", "header"}
 
-const (
-	eventsPerPage      = "50"
-	maxEndpointChoices = 100
-)
-
 // listEvents shows the events that match the filters in the query, newest first.
 func listEvents(v *visit) error {
 	asked := v.r.URL.Query()
@@ -201,13 +185,9 @@ func findByID(v *visit, q string) bool {
 // eventsQuery returns the query of the API, and the values of the form's fields. The form has the path and the value of
 // a search in separate fields: body_path and body_value, header_path and header_value.
 func eventsQuery(asked url.Values) (query, shown url.Values) {
-	query, shown = url.Values{"limit": {eventsPerPage}}, url.Values{}
-	for _, name := range filters() {
-		if text := strings.TrimSpace(asked.Get(name)); text != "" {
-			query.Set(name, text)
-			shown.Set(name, text)
-		}
-	}
+	query = url.Values{"limit": {"50"}}
+	shown = filtersOf(asked, filters())
+	maps.Copy(query, shown)
 	for _, prefix := range searchPrefixes {
 		path, value := strings.TrimSpace(asked.Get(prefix+"_path")), asked.Get(prefix+"_value")
 		if path != "" {
@@ -235,18 +215,16 @@ func searchIn(query url.Values) bool {
 // readEvents reads the events and the endpoints into p. A filter that the API refuses is an error at its field.
 func readEvents(v *visit, query url.Values, p *eventsPage) error {
 	var list struct {
-		Data       []*eventRow
-		NextCursor string `json:"next_cursor"`
-		Partial    bool
-		Scanned    int64
-		Warnings   []warningData
+		apiList[*eventRow]
+		Partial  bool
+		Scanned  int64
+		Warnings []warningData
 	}
 	err := v.get("/v1/events", query, &list)
-	e, isAPI := errors.AsType[*apiError](err)
-	switch {
-	case isAPI && e.isUnavailable():
-		p.Unavailable, v.status = sentence(e.Message), e.Status
-	case isAPI && e.Status == http.StatusBadRequest:
+	switch e, refused := badRequest(err); {
+	case isUnavailable(err):
+		p.Unavailable, v.status = messageOf(err), statusOf(err)
+	case refused:
 		for _, prefix := range searchPrefixes {
 			if strings.HasPrefix(e.Param, prefix+"[") {
 				e.Param = prefix + "_path"
@@ -258,90 +236,11 @@ func readEvents(v *visit, query url.Values, p *eventsPage) error {
 	}
 	p.Events, p.Partial, p.Scanned, p.Warnings = list.Data, list.Partial, list.Scanned, list.Warnings
 	if list.NextCursor != "" {
-		next := maps.Clone(query)
-		next.Set("cursor", list.NextCursor)
-		p.Next = listPath(next)
+		p.Next = listPath(query, "cursor", list.NextCursor)
 	}
-	return nameEndpoints(v, p)
-}
-
-// readEndpointNames returns the names of at most maxEndpointChoices endpoints by id, and the same as choices. more says
-// that there are more of them. The choices have chosen, the id of an endpoint or "", even if it was deleted: its events
-// stay. Without the configuration there are none.
-func readEndpointNames(v *visit, chosen string) (names endpointNames, choices []option, more bool, err error) {
-	var list struct {
-		Data []struct {
-			ID, Name string
-		}
-		NextCursor string `json:"next_cursor"`
-	}
-	query := url.Values{"limit": {strconv.Itoa(maxEndpointChoices)}}
-	if err := v.get("/v1/endpoints", query, &list); err != nil {
-		if e, ok := errors.AsType[*apiError](err); !ok || !e.isUnavailable() {
-			return nil, nil, false, err
-		}
-	}
-	names = make(endpointNames, len(list.Data))
-	for _, e := range list.Data {
-		names[e.ID] = e.Name
-		choices = append(choices, option{Value: e.ID, Text: e.Name})
-	}
-	if more = list.NextCursor != ""; chosen != "" && names[chosen] == "" && !more {
-		choices = append(choices, option{Value: chosen, Text: chosen})
-	}
-	return names, choices, more, nil
-}
-
-// endpointNames are the names of endpoints by id. An endpoint without a name is deleted, or could not be read.
-type endpointNames map[string]string
-
-// add reads the names of those ids that are missing. A page of a list has at most as many endpoints as rows; each read
-// is of this node's memory.
-func (names endpointNames) add(v *visit, ids ...string) error {
-	slices.Sort(ids)
-	for _, id := range slices.Compact(ids) {
-		if _, known := names[id]; known || id == "" {
-			continue
-		}
-		e, err := findEndpoint(v, id)
-		if err != nil {
-			return err
-		}
-		if e != nil {
-			names[id] = e.Name
-		}
-	}
-	return nil
-}
-
-// findEndpoint reads an endpoint; nil: it was deleted, or cannot be read now.
-func findEndpoint(v *visit, id string) (*endpointData, error) {
-	e := &endpointData{}
-	err := v.get("/v1/endpoints/"+url.PathEscape(id), nil, e)
-	if x, ok := errors.AsType[*apiError](err); ok && (x.isUnavailable() || x.Status == http.StatusNotFound) {
-		return nil, nil // its id is shown
-	}
-	return e, err
-}
-
-// nameEndpoints reads the endpoints for the filter and for the names in the list.
-func nameEndpoints(v *visit, p *eventsPage) error {
-	names, choices, more, err := readEndpointNames(v, p.Form.Value("endpoint_id"))
-	if err != nil {
-		return err
-	}
-	p.Endpoints, p.TooManyEndpoints = choices, more
-	if more { // else all names are known
-		ids := make([]string, len(p.Events))
-		for i, e := range p.Events {
-			ids[i] = e.EndpointID
-		}
-		if err := names.add(v, ids...); err != nil {
-			return err
-		}
-	}
+	p.endpointChoices = newEndpointChoices(v, p.Form.Value("endpoint_id"))
 	for _, e := range p.Events {
-		e.EndpointName = names[e.EndpointID]
+		e.EndpointName = v.endpointName(e.EndpointID)
 	}
 	return nil
 }
@@ -389,11 +288,5 @@ func listPath(query url.Values, more ...string) string {
 			page[name] = values
 		}
 	}
-	for i := 0; i < len(more); i += 2 {
-		page.Set(more[i], more[i+1])
-	}
-	if len(page) == 0 {
-		return eventsPath
-	}
-	return eventsPath + "?" + page.Encode()
+	return withQuery(eventsPath, page, more...)
 }

@@ -2,10 +2,8 @@ package dashboard
 
 import (
 	"cmp"
-	"errors"
-	"net/http"
+	"maps"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,6 +17,7 @@ import (
 const (
 	findingsPath = "/app/findings"
 	findingPath  = findingsPath + "/{finding}"
+	findingAPI   = "/v1/findings/{finding}"
 )
 
 // findingData is a finding of the API.
@@ -90,53 +89,6 @@ func (s *findingSpot) LineText() string {
 		text = strings.Replace(text, "line", "lines", 1)
 	}
 	return text
-}
-
-// DrainPath is the page of the drain that saw it; empty if none did.
-func (s *findingSpot) DrainPath() string {
-	if s.DrainID == nil {
-		return ""
-	}
-	return drainsPath + "/" + url.PathEscape(*s.DrainID)
-}
-
-// ApplicationPath is the page of the application that reported it; empty if none did.
-func (s *findingSpot) ApplicationPath() string {
-	if s.DSNID == nil {
-		return ""
-	}
-	return applicationsPath + "/" + url.PathEscape(*s.DSNID)
-}
-
-// EventPath is the page of the newest event at this place; empty if it was not in an event.
-func (s *findingSpot) EventPath() string {
-	if s.EventID == nil {
-		return ""
-	}
-	return "/app/events/" + url.PathEscape(*s.EventID)
-}
-
-// TripwirePath is the page of the tripwire that was touched; empty if none was.
-func (s *findingSpot) TripwirePath() string {
-	if s.Tripwire == "" {
-		return ""
-	}
-	return (&tripwireData{ID: s.Tripwire}).Path()
-}
-
-// Path is the page of the finding.
-func (f *findingData) Path() string { return findingsPath + "/" + url.PathEscape(f.ID) }
-
-func (f *findingData) api() string { return "/v1/findings/" + url.PathEscape(f.ID) }
-
-// SeverityIcon and SeverityClass are how a severity looks.
-func (f *findingData) SeverityIcon() string {
-	return map[string]string{"critical": "sev4", "high": "sev3", "medium": "sev2"}[f.Severity]
-}
-
-// SeverityClass is empty for a severity without a colour.
-func (f *findingData) SeverityClass() string {
-	return map[string]string{"critical": "failed on", "high": "retrying", "low": "skipped"}[f.Severity]
 }
 
 // Where names the newest place in a line.
@@ -214,16 +166,10 @@ func (f *findingData) End() string {
 
 // findingsPage is the data of the list of findings.
 type findingsPage struct {
-	Findings    []*findingData
-	Unavailable string // why the list could not be read
-	Filters     *form
-	Statuses    []option
-	Severities  []option
-	Sources     []option
-	Filtered    bool
-	First       bool
-	Next        string // path of the next page; empty: there is none
-	CSV         string // path of the same list as CSV
+	*filteredList[*findingData]
+	Statuses   []option
+	Severities []option
+	Sources    []option
 }
 
 // outstanding is the filter of the list when none is chosen.
@@ -254,77 +200,41 @@ func findingSources() []option {
 	return out
 }
 
-// findingFilters are the fields of the filter that are passed to the API as they are.
-var findingFilters = []string{"severity", "source", "since", "cursor"}
+var findingFilters = []string{"status", "severity", "source", "since"}
 
-// listFindings shows the findings that match the filters, those that somebody has to act on if there are none.
+// listFindings shows the findings that match the filters, those that somebody has to act on if no status is chosen.
 func listFindings(v *visit) error {
-	var list struct {
-		Data       []*findingData `json:"data"`
-		NextCursor string         `json:"next_cursor"`
-	}
-	asked := v.r.URL.Query()
-	shown := url.Values{"status": {asked.Get("status")}}
-	if asked.Get("status") == "" {
+	shown := filtersOf(v.r.URL.Query(), findingFilters)
+	if shown.Get("status") == "" {
 		shown.Set("status", outstanding)
 	}
-	query := url.Values{"limit": {"50"}}
-	if status := shown.Get("status"); status != "any" {
-		query.Set("status", status)
+	query := maps.Clone(shown)
+	if query.Get("status") == "any" {
+		query.Del("status")
 	}
-	p := findingsPage{Statuses: findingStatuses, Severities: findingSeverities, Sources: findingSources(), First: true}
-	for _, name := range findingFilters {
-		if value := asked.Get(name); value != "" {
-			query.Set(name, value)
-			shown.Set(name, value)
-			p.Filtered = true
-		}
-	}
-	p.First = asked.Get("cursor") == ""
-	p.CSV = csvLink("findings", filtersOf(query, csvLists["findings"].filters))
-	p.Filters = newForm(shown, "")
-	err := v.get("/v1/findings", query, &list)
-	switch x, ok := errors.AsType[*apiError](err); {
-	case ok && x.isUnavailable():
-		p.Unavailable, v.status = sentence(x.Message), x.Status
-	case ok && x.Status == http.StatusBadRequest && slices.Contains(append(findingFilters, "status"), x.Param):
-		v.status = p.Filters.setError(x)
-	case err != nil:
+	list, err := listFiltered[*findingData](v, "/v1/findings", findingsPath, findingFilters, query, shown)
+	if err != nil {
 		return err
 	}
-	for _, f := range list.Data {
+	for _, f := range list.Rows {
 		f.now = v.deps.Now()
 	}
-	p.Findings = list.Data
-	if list.NextCursor != "" {
-		next := url.Values{"cursor": {list.NextCursor}}
-		for _, name := range []string{"status", "severity", "source", "since"} {
-			if value := shown.Get(name); value != "" {
-				next.Set(name, value)
-			}
-		}
-		p.Next = findingsPath + "?" + next.Encode()
-	}
-	return v.page("findings", p)
+	list.CSV, list.Filtered = csvLink("findings", query), len(shown) > 1 || !list.First
+	return v.page("findings", findingsPage{list, findingStatuses, findingSeverities, findingSources()})
 }
 
 // findingPageData is the data of the page of one finding.
 type findingPageData struct {
 	*findingData
-	Form        *form
-	Reasons     []option
-	Occurrences occurrencesPart
+	Form    *form
+	Reasons []option
+	Seen    occurrencesPart
 }
-
-// Total is how often the secret was seen.
-func (p *findingPageData) Total() int64 { return p.findingData.Occurrences }
 
 // occurrencesPart is one page of the times at which a secret was seen.
 type occurrencesPart struct {
-	Rows        []occurrenceData
+	listPage[occurrenceData]
 	Unavailable string // why they could not be read
-	First       bool
-	Next        string // path of the next page; empty: there is none
 }
 
 // occurrenceData is a hit of a finding.
@@ -344,24 +254,13 @@ type occurrenceData struct {
 // readOccurrences reads the page of occurrences that the address names. The page of a finding is shown without them:
 // people act on a finding while the store is unavailable.
 func readOccurrences(v *visit, f *findingData) (part occurrencesPart, err error) {
-	var list struct {
-		Data       []occurrenceData `json:"data"`
-		NextCursor string           `json:"next_cursor"`
+	part.listPage, err = readList[occurrenceData](v, findingAPI+"/occurrences", pageOf(f.ID), url.Values{"limit": {"20"}},
+		nil)
+	if isUnavailable(err) {
+		part.Unavailable, err = messageOf(err), nil
 	}
-	query := url.Values{"limit": {"20"}}
-	part.First = true
-	if cursor := v.r.URL.Query().Get("cursor"); cursor != "" && v.r.Method == http.MethodGet {
-		query.Set("cursor", cursor)
-		part.First = false
-	}
-	err = v.get(f.api()+"/occurrences", query, &list)
-	if x, ok := errors.AsType[*apiError](err); ok && x.isUnavailable() {
-		part.Unavailable = sentence(x.Message)
-		return part, nil
-	}
-	part.Rows = list.Data
-	if list.NextCursor != "" {
-		part.Next = f.Path() + "?" + url.Values{"cursor": {list.NextCursor}}.Encode() + "#occurrences"
+	if part.Next != "" {
+		part.Next += "#occurrences"
 	}
 	return part, err
 }
@@ -375,27 +274,16 @@ var ignoreReasons = []option{
 // readFinding returns the finding in the path.
 func readFinding(v *visit) (*findingData, error) {
 	f := &findingData{now: v.deps.Now()}
-	err := v.get("/v1/findings/"+v.vars["finding"], nil, f)
-	if x, ok := errors.AsType[*apiError](err); ok && x.Status == http.StatusNotFound {
-		return nil, web.Missing("There is no such finding. It is forgotten 400 days after it was seen last.")
-	}
-	return f, err
+	return f, v.get(findingAPI, nil, f)
 }
 
 // showFinding shows where a secret leaks, since when, whether it still does, and what to do.
-func showFinding(v *visit) error {
-	f, err := readFinding(v)
-	if err != nil {
-		return err
-	}
+func showFinding(v *visit, f *findingData) error {
 	return renderFinding(v, f, newForm(url.Values{"ignore_reason": {"accepted_risk"}}, ""))
 }
 
 func renderFinding(v *visit, f *findingData, filled *form) error {
-	if f.UpdatedBy != nil {
-		name := v.nameOf(*f.UpdatedBy)
-		f.UpdatedBy = &name
-	}
+	f.UpdatedBy = v.nameOfAny(f.UpdatedBy)
 	part, err := readOccurrences(v, f)
 	if err != nil {
 		return err
@@ -403,28 +291,24 @@ func renderFinding(v *visit, f *findingData, filled *form) error {
 	return v.page("finding", &findingPageData{f, filled, ignoreReasons, part})
 }
 
-// moves of a finding, by the value of the button: the members of the call, and the message afterwards.
+// findingMoves are the members of the call, by the value of the button, and the messages afterwards.
 var findingMoves = map[string]struct {
-	members map[string]any
+	members members
 	message string
 }{
-	"acknowledged": {map[string]any{"status": "acknowledged"}, "Acknowledged"},
-	"open":         {map[string]any{"status": "open"}, "Reopened"},
-	"revoked": {map[string]any{"status": "resolved", "resolution": "revoked"},
+	"acknowledged": {members{"status": "acknowledged"}, "Acknowledged"},
+	"open":         {members{"status": "open"}, "Reopened"},
+	"revoked": {members{"status": "resolved", "resolution": "revoked"},
 		"Resolved. It reopens by itself if the secret is seen again."},
-	"removed": {map[string]any{"status": "resolved", "resolution": "removed"},
+	"removed": {members{"status": "resolved", "resolution": "removed"},
 		"Resolved. It reopens by itself if the secret is seen again."},
-	"false_positive": {map[string]any{"status": "resolved", "resolution": "false_positive"}, "Resolved"},
-	"ignored":        {map[string]any{"status": "ignored"}, "Ignored. Its hits are only counted."},
-	"note":           {map[string]any{}, "Saved"},
+	"false_positive": {members{"status": "resolved", "resolution": "false_positive"}, "Resolved"},
+	"ignored":        {members{"status": "ignored"}, "Ignored. Its hits are only counted."},
+	"note":           {members{}, "Saved"},
 }
 
 // setStatus changes the status of a finding, or its note.
-func setStatus(v *visit) error {
-	sent, err := v.form()
-	if err != nil {
-		return err
-	}
+func setStatus(v *visit, sent *form) error {
 	move, known := findingMoves[sent.Value("move")]
 	if !known {
 		return web.Invalid("", "The form is incomplete. Open the page again and send it once more.")
@@ -434,30 +318,23 @@ func setStatus(v *visit) error {
 		return err
 	}
 	body := map[string]any{}
-	for name, value := range move.members {
-		body[name] = value
-	}
-	if version, err := strconv.Atoi(sent.Version); err == nil {
-		body["version"] = version
-	}
 	switch sent.Value("move") {
 	case "ignored":
+		body = sent.entered("ignore_until")
 		body["ignore_reason"] = sent.Value("ignore_reason")
-		if until := strings.TrimSpace(sent.Value("ignore_until")); until != "" {
-			body["ignore_until"] = until
-		}
 	case "note":
 		body["note"] = sent.Value("note")
 	}
-	err = v.send("PATCH", f.api(), body, "", nil)
-	if x, ok := errors.AsType[*apiError](err); ok && x.Status == http.StatusBadRequest {
-		if x.Type == web.Conflict {
-			x.Message, x.Param = "somebody changed this finding after you opened it; the page shows it as it is now", ""
-		}
-		v.status = sent.setError(x)
+	maps.Copy(body, move.members)
+	sent.addVersion(body, f.Version, nil)
+	err = v.do("PATCH "+findingAPI, sent, body, nil)
+	if x, ok := badRequest(err); ok && x.Type == web.Conflict {
+		x.Message, x.Param = "somebody changed this finding after you opened it; the page shows it as it is now", ""
+	}
+	if v.refused(sent, err) {
 		return renderFinding(v, f, sent)
 	} else if err != nil {
 		return err
 	}
-	return v.redirect(f.Path(), move.message)
+	return v.redirect(pageOf(f.ID), move.message)
 }

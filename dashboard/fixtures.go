@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,7 +14,6 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/event"
-	"github.com/eventrelay/relay/pkg/web"
 )
 
 // Paths of the pages of fixtures.
@@ -21,6 +21,7 @@ const (
 	fixturesPath      = "/app/fixtures"
 	fixturePath       = fixturesPath + "/{fixture}"
 	fixtureExportPath = fixturesPath + "/export"
+	fixtureAPI        = "/v1/fixtures/{fixture}"
 )
 
 // fixtureRoutes are the pages and actions of fixtures.
@@ -28,10 +29,11 @@ func fixtureRoutes() []route {
 	return []route{
 		{"GET", fixturesPath, reader, listFixtures},
 		{"GET", fixtureExportPath, reader, exportFixtures},
-		{"GET", fixturePath, reader, showFixture},
-		{"POST", fixturePath, writer, saveFixture},
-		{"POST", fixturePath + "/delete", writer, deleteFixture},
-		{"POST", eventsPath + "/{event}/fixture", writer, makeFixture},
+		{"GET", fixturePath, reader, show(readFixture, showFixture)},
+		{"POST", fixturePath, writer, change(readFixture, saveFixture)},
+		{"POST", fixturePath + "/delete", writer, act("DELETE "+fixtureAPI, nil, fixturesPath,
+			"Deleted. Files that were exported work until they expire.")},
+		{"POST", eventPath + "/fixture", writer, submit(makeFixture)},
 	}
 }
 
@@ -67,44 +69,20 @@ type requiredData struct {
 	Equals  json.RawMessage `json:"equals,omitempty"`
 }
 
-// Path is the page of the fixture.
-func (f *fixtureData) Path() string { return fixturesPath + "/" + url.PathEscape(f.ID) }
-
-func (f *fixtureData) api() string { return "/v1/fixtures/" + url.PathEscape(f.ID) }
-
-// Export is the path of the file with this fixture alone.
-func (f *fixtureData) Export() string {
-	return fixtureExportPath + "?" + url.Values{"ids": {f.ID}}.Encode()
-}
-
 // fixturesPage is the data of the list of fixtures.
 type fixturesPage struct {
-	Fixtures []*fixtureData
-	Form     *form // of the export
-	First    bool
-	Next     string // path of the next page; empty: there is none
+	listPage[*fixtureData]
+	Form *form // of the export
 }
 
 func listFixtures(v *visit) error { return showFixtures(v, newForm(url.Values{}, "")) }
 
 func showFixtures(v *visit, f *form) error {
-	var list struct {
-		Data       []*fixtureData `json:"data"`
-		NextCursor string         `json:"next_cursor"`
-	}
-	query, p := url.Values{"limit": {"50"}}, fixturesPage{First: true, Form: f}
-	if cursor := v.r.URL.Query().Get("cursor"); cursor != "" {
-		query.Set("cursor", cursor)
-		p.First = false
-	}
-	if err := v.get("/v1/fixtures", query, &list); err != nil {
+	list, err := readList[*fixtureData](v, "/v1/fixtures", fixturesPath, nil, nil)
+	if err != nil {
 		return err
 	}
-	p.Fixtures = list.Data
-	if list.NextCursor != "" {
-		p.Next = fixturesPath + "?" + url.Values{"cursor": {list.NextCursor}}.Encode()
-	}
-	return v.page("fixtures", p)
+	return v.page("fixtures", fixturesPage{list, f})
 }
 
 // exportFixtures sends the chosen fixtures as one file.
@@ -124,26 +102,17 @@ func exportFixtures(v *visit) error {
 	case err != nil:
 		return err
 	}
-	h := v.w.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("Content-Disposition", `attachment; filename="fixtures.json"`)
-	h.Set("Content-Length", strconv.Itoa(len(file)))
-	_, _ = v.w.Write(file) // the client may have left
+	sendFile(v, "fixtures.json", "application/json", file)
 	return nil
 }
 
 // makeFixture makes a fixture of an event and opens its page, where it can be edited.
-func makeFixture(v *visit) error {
-	f, err := v.form()
-	if err != nil {
-		return err
-	}
+func makeFixture(v *visit, f *form) error {
 	var made fixtureData
-	body := map[string]any{"event_id": v.vars["event"]}
-	if err := v.send("POST", "/v1/fixtures", body, f.Nonce, &made); err != nil {
+	if err := v.do("POST /v1/fixtures", f, members{"event_id": v.vars["event"]}, &made); err != nil {
 		return err
 	}
-	return v.redirect(made.Path(), "The copy is made and sanitised. Choose what its answer must be.")
+	return v.redirect(pageOf(made.ID), "The copy is made and sanitised. Choose what its answer must be.")
 }
 
 // redactedRow is a value that the sanitiser has redacted.
@@ -216,9 +185,7 @@ func newFixturePage(v *visit, d *fixtureData, f *form) *fixturePage {
 func whyRedacted(reasons []string) string {
 	words := make([]string, len(reasons))
 	for i, reason := range reasons {
-		if words[i] = fixtureReasons[reason]; words[i] == "" {
-			words[i] = reason
-		}
+		words[i] = cmp.Or(fixtureReasons[reason], reason)
 	}
 	return strings.Join(words, ", ")
 }
@@ -285,86 +252,59 @@ func indented(body []byte) string {
 	return out.String()
 }
 
-// readFixture returns the fixture in the path.
-func readFixture(v *visit) (*fixtureData, error) {
-	d := &fixtureData{}
-	err := v.get("/v1/fixtures/"+v.vars["fixture"], nil, d)
-	if x, ok := errors.AsType[*apiError](err); ok && x.Status == http.StatusNotFound {
-		return nil, web.Missing("There is no such fixture. It may have expired or been deleted, or the payload of its " +
-			"event was erased.")
-	}
-	return d, err
-}
+var readFixture = thing[fixtureData](fixtureAPI)
 
-func showFixture(v *visit) error {
-	d, err := readFixture(v)
-	if err != nil {
-		return err
-	}
+func showFixture(v *visit, d *fixtureData) error {
 	return v.page("fixture", newFixturePage(v, d, newForm(fixtureValues(d), strconv.Itoa(d.Version))))
 }
 
 // saveFixture saves what the form changes.
-func saveFixture(v *visit) error {
-	f, err := v.form()
-	if err != nil {
-		return err
+func saveFixture(v *visit, f *form, d *fixtureData) error {
+	again := func() error { return v.page("fixture", newFixturePage(v, d, f)) }
+	body, err := fixtureChanges(v, f, d)
+	if err == nil && len(body) == 0 {
+		return v.redirect(pageOf(d.ID), "Nothing was changed.")
 	}
-	d, err := readFixture(v)
-	if err != nil {
-		return err
-	}
-	body, problem := v.fixtureChanges(f, d)
-	if problem != nil {
-		v.status = f.setError(problem)
-		return v.page("fixture", newFixturePage(v, d, f))
-	}
-	if len(body) == 0 {
-		return v.redirect(d.Path(), "Nothing was changed.")
-	}
-	f.addVersion(body)
 	after := &fixtureData{}
-	err = v.send("PATCH", d.api(), body, "", after)
-	x, ok := errors.AsType[*apiError](err)
-	switch {
-	case ok && x.isOtherVersion():
-		stored := map[string]string{}
-		for name := range fixtureValues(d) {
-			if name != "body" && name != "keep" && name != "expires_at" {
-				stored[name] = fixtureValues(d).Get(name)
-			}
+	if err == nil {
+		stored := fixtureValues(d)
+		for _, name := range []string{"body", "keep", "expires_at"} { // too much to be shown
+			delete(stored, name)
 		}
-		v.status = f.setStale(strconv.Itoa(d.Version), stored)
-		return v.page("fixture", newFixturePage(v, d, f))
-	case ok && (x.Status == http.StatusBadRequest || x.Status >= 500):
-		v.status = f.setError(fieldError(x))
-		return v.page("fixture", newFixturePage(v, d, f))
-	case err != nil:
+		f.addVersion(body, d.Version, stored)
+		err = fieldError(v.do("PATCH "+fixtureAPI, f, body, after))
+	}
+	if v.refused(f, err) {
+		return again()
+	} else if err != nil {
 		return err
 	}
-	return v.redirect(d.Path(), "Saved as version "+strconv.Itoa(after.Version))
+	return v.redirect(pageOf(d.ID), "Saved as version "+strconv.Itoa(after.Version))
 }
 
 // fieldError names the field of the form that an error of the API is about.
-func fieldError(x *apiError) *apiError {
-	name, _, _ := strings.Cut(x.Param, "[")
+func fieldError(err error) error {
+	x, ok := errors.AsType[*apiError](err)
+	if !ok {
+		return err
+	}
+	name, inside, part := strings.Cut(x.Param, "[")
 	switch {
 	case strings.HasPrefix(x.Param, "/"):
 		x.Param, x.Message = "body", x.Param+" "+x.Message
-	case name != x.Param:
-		i, _, _ := strings.Cut(strings.TrimPrefix(x.Param, name+"["), "]")
-		if n, err := strconv.Atoi(i); err == nil && name == "required" {
-			x.Message = fmt.Sprintf("line %d: %s", n+1, x.Message)
+	case part:
+		if index, _, _ := strings.Cut(inside, "]"); name == "required" {
+			x.Message = "line " + lineNumber(index) + ": " + x.Message
 		}
 		x.Param = name
 	}
-	return x
+	return err
 }
 
 // fixtureChanges returns the members that the form changes.
-func (v *visit) fixtureChanges(f *form, d *fixtureData) (map[string]any, *apiError) {
+func fixtureChanges(v *visit, f *form, d *fixtureData) (map[string]any, error) {
 	body, stored := map[string]any{}, fixtureValues(d)
-	problem := func(param, format string, args ...any) (map[string]any, *apiError) {
+	problem := func(param, format string, args ...any) (map[string]any, error) {
 		return nil, &apiError{Status: http.StatusBadRequest, Param: param, Message: fmt.Sprintf(format, args...)}
 	}
 	if name := strings.TrimSpace(f.Value("name")); name != d.Name {
@@ -423,18 +363,4 @@ func requiredOf(text string) (all []requiredData, n int) {
 		all = append(all, x)
 	}
 	return all, 0
-}
-
-func deleteFixture(v *visit) error {
-	if _, err := v.form(); err != nil {
-		return err
-	}
-	d, err := readFixture(v)
-	if err != nil {
-		return err
-	}
-	if err := v.send("DELETE", d.api(), nil, "", nil); err != nil {
-		return err
-	}
-	return v.redirect(fixturesPath, "Deleted. Files that were exported work until they expire.")
 }

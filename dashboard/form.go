@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/eventrelay/relay/pkg/web"
@@ -33,6 +32,9 @@ type form struct {
 	Stale  bool
 	values url.Values
 	stored map[string]string // what is stored now, by field, where it differs from the value in the form
+	// now and present are what addVersion was told.
+	now     url.Values
+	present string
 }
 
 // newForm returns a form with these values. Names of fields are the API's names of parameters, so that errors find
@@ -87,17 +89,6 @@ func (f *form) setStale(version string, stored map[string]string) (status int) {
 	}
 	return http.StatusBadRequest
 }
-
-// addVersion adds the version that the form was drawn from to the body of a change: the API refuses one of another
-// version, which would overwrite what somebody else has changed since.
-func (f *form) addVersion(body map[string]any) {
-	if version, err := strconv.Atoi(f.Version); err == nil {
-		body["version"] = version
-	}
-}
-
-// isOtherVersion reports whether the API has refused a change because of addVersion.
-func (e *apiError) isOtherVersion() bool { return e.Type == web.Conflict && e.Param == "version" }
 
 // field is one control of a form for the template "field".
 type field struct {
@@ -157,6 +148,24 @@ func newField(f *form, name string, settings ...string) (field, error) {
 		x.Value = ""
 	}
 	return x, nil
+}
+
+// optionText returns the text of a choice; the value itself if it is none.
+func optionText(options []option, value string) string {
+	for _, o := range options {
+		if o.Value == value {
+			return o.Text
+		}
+	}
+	return value
+}
+
+func plainOptions(values ...string) []option {
+	options := make([]option, len(values))
+	for i, value := range values {
+		options[i] = option{Value: value, Text: value}
+	}
+	return options
 }
 
 // newChoice returns a field of f with options, for the templates "select" and "options".

@@ -3,6 +3,7 @@ package dashboard
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
@@ -206,6 +207,69 @@ func (r *rig) OutstandingFindings() int { return r.outstanding }
 
 func (r *rig) AwaitingApproval(string) int { return r.awaiting }
 
+// Endpoints are those with which the API answers, without a call.
+func (r *rig) Endpoints(string, int64, int) (page []*config.Endpoint, more bool) {
+	var list struct {
+		Data       []json.RawMessage
+		NextCursor string `json:"next_cursor"`
+	}
+	r.decode("GET /v1/endpoints", &list)
+	for _, text := range list.Data {
+		page = append(page, storedEndpoint(r.t, text))
+	}
+	return page, list.NextCursor != ""
+}
+
+func (r *rig) Endpoint(id string) (*config.Endpoint, config.Presence) {
+	page, _ := r.Endpoints("", 0, 0)
+	for _, e := range page {
+		if e.ID == id {
+			return e, config.Present
+		}
+	}
+	var text json.RawMessage
+	if r.decode("GET /v1/endpoints/"+id, &text); text != nil {
+		return storedEndpoint(r.t, text), config.Present
+	}
+	return nil, config.Unknown
+}
+
+// decode decodes the answer of the API to a call that is not made; nothing if it is an error.
+func (r *rig) decode(call string, out any) {
+	if respond := r.api.responses[call]; respond != nil {
+		if status, _, text := respond(apiCall{}); status == http.StatusOK {
+			if err := json.Unmarshal([]byte(text), out); err != nil {
+				r.t.Fatal(err)
+			}
+		}
+	}
+}
+
+// storedEndpoint is an endpoint of the API as the configuration has it.
+func storedEndpoint(t testing.TB, text []byte) *config.Endpoint {
+	var x struct {
+		ID, Name     string
+		Destinations []struct {
+			ID, URL string
+			Name    *string
+		}
+		Alerts *struct {
+			MutedUntil time.Time `json:"muted_until"`
+		}
+	}
+	if err := json.Unmarshal(text, &x); err != nil {
+		t.Fatal(err)
+	}
+	e := &config.Endpoint{ID: x.ID, Account: "acc_1", Name: x.Name}
+	for _, d := range x.Destinations {
+		e.Destinations = append(e.Destinations, config.Destination{ID: d.ID, Name: d.Name, URL: d.URL})
+	}
+	if x.Alerts != nil {
+		e.Alerts = &config.EndpointAlerts{MutedUntil: x.Alerts.MutedUntil}
+	}
+	return e
+}
+
 // origin is the address of the dashboard in tests.
 const origin = "http://relay.example.com"
 
@@ -227,7 +291,7 @@ func newRig(t testing.TB, change ...func(*Config)) *rig {
 		Log: slog.New(slog.NewTextHandler(r.log, nil)), Now: func() time.Time { return r.now },
 		Account: func() string { return "acc_1" }, API: r.api, People: r.people, Passwords: r.people,
 		SessionKeys: r.key, SignInLimit: r.limit,
-		Members: r.account, Keys: r.account, KeyUses: r.account, Acts: r.acts, Waiting: r,
+		Members: r.account, Keys: r.account, KeyUses: r.account, Acts: r.acts, Waiting: r, Endpoints: r,
 		Doctor: func(context.Context) ([]Check, error) { return r.account.checks() },
 	})
 	if err != nil {

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -54,13 +56,11 @@ type madeKey struct {
 func makeKey(v *visit, f *form, n config.NewKey) (made madeKey, ok bool, err error) {
 	n.Name, n.Nonce = strings.TrimSpace(f.Value("name")), f.Nonce
 	if n.ExpiresAt, ok = expiryOf(v, f.Value("expires")); !ok {
-		v.status = f.setError(
-			&apiError{Status: http.StatusBadRequest, Param: "expires", Message: "is not one of the choices"})
-		return madeKey{}, false, nil
+		err = &config.InvalidError{Param: "expires", Message: "is not one of the choices"}
+	} else {
+		made.Text, made.New, err = v.deps.Keys.CreateKey(v.r.Context(), n)
 	}
-	made.Text, made.New, err = v.deps.Keys.CreateKey(v.r.Context(), n)
-	if invalid, ok := errors.AsType[*config.InvalidError](err); ok {
-		v.status = f.setError(&apiError{Status: http.StatusBadRequest, Param: invalid.Param, Message: invalid.Message})
+	if v.refused(f, invalidInput(err)) {
 		return madeKey{}, false, nil
 	}
 	if errors.Is(err, config.ErrAlreadyCreated) {
@@ -83,8 +83,7 @@ var keyScopes = []option{
 
 // listKeys shows the API keys and, to a writer, the form for a new one.
 func listKeys(v *visit) error {
-	f := newForm(map[string][]string{"scope": {string(config.Read)}}, "")
-	return showKeys(v, &keysPage{Form: f})
+	return showKeys(v, &keysPage{Form: scopeForm("")})
 }
 
 // showKeys fills in the list. It is shown even while the store is unavailable: somebody may have to revoke a key just
@@ -130,17 +129,13 @@ func addUses(v *visit, p *keysPage) {
 }
 
 // createKey creates an API key and shows its text, once: a second submission of the form shows it to nobody.
-func createKey(v *visit) error {
-	f, err := v.form()
-	if err != nil {
-		return err
-	}
+func createKey(v *visit, f *form) error {
 	made, ok, err := makeKey(v, f, config.NewKey{Scope: config.Scope(f.Value("scope"))})
 	if err != nil {
 		return err
 	}
 	if ok {
-		f = newForm(map[string][]string{"scope": {string(config.Read)}}, "")
+		f = scopeForm("")
 	}
 	return showKeys(v, &keysPage{Form: f, madeKey: made})
 }
@@ -167,12 +162,148 @@ func revokeKey(v *visit) error {
 	k := all[i]
 	if strings.TrimSpace(v.values.Get("confirm")) != k.Name {
 		v.status = http.StatusBadRequest
-		f := newForm(map[string][]string{"scope": {string(config.Read)}}, "")
-		f.Error = "To revoke a key, type its name. Nothing was revoked."
-		return showKeys(v, &keysPage{Form: f})
+		return showKeys(v, &keysPage{Form: scopeForm("To revoke a key, type its name. Nothing was revoked.")})
 	}
 	if err := v.deps.Keys.RevokeKey(v.r.Context(), k.ID); err != nil {
 		return err
 	}
 	return v.redirect(keysPath, "Revoked. The key works on no node any more.")
+}
+
+const agentsPath = "/app/settings/agents"
+
+// agentKeyVariable is the environment variable that holds the key on the machine of an agent: configurations name it,
+// so that they can be committed.
+const agentKeyVariable = "EVENTRELAY_API_KEY"
+
+// agentsPage is the data of the page that connects agents.
+type agentsPage struct {
+	Form      *form
+	Lifetimes []option
+	Clients   []agentClient
+	Variable  string
+	Connected int           // keys of agents that work now
+	Pending   []*config.Act // changes that agents ask for
+	Recent    []askedChange // the newest that are settled
+	Scopes    []option
+	madeKey
+}
+
+// askedChange is a change that an agent asked for, and what became of it.
+type askedChange struct {
+	*config.Act
+	State config.ActState // now
+	By    string          // email address of the person who decided; empty if nobody has, or the person was removed
+}
+
+// About is the page of what the change is about: its path is the one under /v1.
+func (a askedChange) About() string {
+	if len(a.Resources) == 0 {
+		return ""
+	}
+	return "/app" + strings.TrimPrefix(a.Resources[0], "/v1")
+}
+
+// Made is the page of the run or the scan that the change has started; empty if it has started none.
+func (a askedChange) Made() string {
+	if strings.HasPrefix(a.Result, id.Run) || strings.HasPrefix(a.Result, id.Scan) {
+		return pageOf(a.Result)
+	}
+	return ""
+}
+
+// newAskedChange returns an act with its state now.
+func newAskedChange(v *visit, a *config.Act) askedChange {
+	x := askedChange{Act: a, State: a.StateAt(v.deps.Now())}
+	for _, u := range v.deps.Members.Users() {
+		if u.ID == a.DecidedBy {
+			x.By = u.Email
+		}
+	}
+	return x
+}
+
+// agentClient says how a program connects to the agent server.
+type agentClient struct {
+	Name, Place string // Place is a file or "a shell"
+	Text        string
+	Shell       bool // Text is a command
+	Hint        string
+}
+
+// agentClients returns the configuration of each program, from its documentation: Claude Code ("MCP"), Cursor ("Model
+// Context Protocol"), VS Code ("MCP configuration reference"), Codex CLI ("MCP"), and mcp-remote for Claude Desktop,
+// which starts local programs only.
+func agentClients(base string) []agentClient {
+	type object = map[string]any
+	url := base + "/mcp"
+	header := func(value string) object { return object{"Authorization": value} }
+	bridge := []string{"-y", "mcp-remote", url, "--header", "Authorization:${AUTHORIZATION}"}
+	if strings.HasPrefix(base, "http://") {
+		bridge = append(bridge, "--allow-http")
+	}
+	return []agentClient{
+		{Name: "Claude Code", Place: "a shell", Shell: true,
+			Text: "claude mcp add --transport http eventrelay " + url +
+				" \\\n  --header \"Authorization: Bearer $" + agentKeyVariable + "\""},
+		{Name: "Cursor", Place: ".cursor/mcp.json", Text: configText(object{"mcpServers": object{"eventrelay": object{
+			"url": url, "headers": header("Bearer ${env:" + agentKeyVariable + "}")}}})},
+		{Name: "VS Code", Place: ".vscode/mcp.json", Hint: "VS Code asks for the key once and keeps it.",
+			Text: configText(object{
+				"inputs": []object{{"type": "promptString", "id": "eventrelay-key", "description": "EventRelay API key",
+					"password": true}},
+				"servers": object{"eventrelay": object{"type": "http", "url": url,
+					"headers": header("Bearer ${input:eventrelay-key}")}}})},
+		{Name: "Codex CLI", Place: "~/.codex/config.toml",
+			Text: "[mcp_servers.eventrelay]\nurl = \"" + url + "\"\nbearer_token_env_var = \"" + agentKeyVariable + "\""},
+		{Name: "Claude Desktop", Place: "claude_desktop_config.json",
+			Hint: "Put the key in place of rly_live_…: this file cannot name a variable. It needs Node.js.",
+			Text: configText(object{"mcpServers": object{"eventrelay": object{"command": "npx", "args": bridge,
+				"env": object{"AUTHORIZATION": "Bearer rly_live_…"}}}})},
+	}
+}
+
+// configText returns v as JSON that a person reads.
+func configText(v any) string {
+	text, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		panic(err) // only texts and lists of them are encoded
+	}
+	return string(text)
+}
+
+var agentScopes = []option{
+	{Value: string(config.Read), Text: "Reads", Hint: "Investigates: events, findings, usage, recovery jobs."},
+	{Value: string(config.ReadWrite), Text: "Reads, and asks for changes",
+		Hint: "A person confirms each change here, before it is made."},
+}
+
+// connectAgent shows how agents are connected and, to a writer, the form for a key.
+func connectAgent(v *visit) error { return showAgents(v, &agentsPage{Form: scopeForm("")}) }
+
+func showAgents(v *visit, p *agentsPage) error {
+	p.Lifetimes, p.Clients, p.Variable = lifetimes, agentClients(v.cfg.BaseURL), agentKeyVariable
+	p.Scopes, p.Pending = agentScopes, v.deps.Acts.Pending(v.person.Account)
+	for _, a := range v.deps.Acts.Recent(v.person.Account) {
+		p.Recent = append(p.Recent, newAskedChange(v, a))
+	}
+	now := v.deps.Now()
+	for _, k := range v.deps.Keys.Keys(v.person.Account) {
+		if k.Agent && k.RevokedAt.IsZero() && (k.ExpiresAt.IsZero() || now.Before(k.ExpiresAt)) {
+			p.Connected++
+		}
+	}
+	return v.page("agents", p)
+}
+
+// createAgentKey creates the key of an agent, which changes nothing by itself, and shows its text once.
+func createAgentKey(v *visit, f *form) error {
+	made, ok, err := makeKey(v, f, config.NewKey{Scope: config.Scope(f.Value("scope")), Agent: true})
+	if err != nil {
+		return err
+	}
+	if ok {
+		f = scopeForm("")
+	}
+	return showAgents(v, &agentsPage{Form: f, madeKey: made})
 }

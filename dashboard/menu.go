@@ -32,7 +32,7 @@ func (v *visit) waiting() map[string]*menuCount {
 	return counts
 }
 
-// menu is the navigation. Pages that have no route yet are left out.
+// menu is the navigation.
 func menu() []menuGroup {
 	return []menuGroup{
 		{"", []menuItem{{Path: "/app", Name: "Overview", Icon: "overview"}}},
@@ -70,27 +70,6 @@ func menu() []menuGroup {
 	}
 }
 
-// existing returns the groups without the pages that have no route.
-func (d *Dashboard) existing(groups []menuGroup) (out []menuGroup) {
-	for _, g := range groups {
-		g.Items = d.existingItems(g.Items)
-		if len(g.Items) > 0 {
-			out = append(out, g)
-		}
-	}
-	return out
-}
-
-func (d *Dashboard) existingItems(items []menuItem) (out []menuItem) {
-	for _, item := range items {
-		item.Tabs = d.existingItems(item.Tabs)
-		if _, ok := d.routes[item.Path]["GET"]; ok || len(item.Tabs) > 0 {
-			out = append(out, item)
-		}
-	}
-	return out
-}
-
 // Target is the path that the item leads to.
 func (x menuItem) Target() string {
 	if len(x.Tabs) > 0 {
@@ -119,10 +98,4 @@ func (d *Dashboard) listOf(path string) *menuItem {
 		}
 	}
 	return nil
-}
-
-// Has reports whether the dashboard has a page.
-func (d *Dashboard) has(path string) bool {
-	_, ok := d.routes[path]["GET"]
-	return ok
 }

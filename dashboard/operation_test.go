@@ -114,7 +114,7 @@ func TestUsagePageOfAMonth(t *testing.T) {
 	if strings.Contains(main, "Projected") || strings.Contains(main, "30 days") || strings.Contains(main, "This month") {
 		t.Error("a month that has ended has a projection or the last 30 days")
 	}
-	if got := r.api.calls[len(r.api.calls)-2]; got.Path != "/v1/usage" || got.Query.Encode() != "period=2026-06" {
+	if got := r.api.calls[len(r.api.calls)-1]; got.Path != "/v1/usage" || got.Query.Encode() != "period=2026-06" {
 		t.Errorf("the API is asked for %s?%s", got.Path, got.Query.Encode())
 	}
 	show("2026-07", "?period=2026-07", `href="/app/usage" rel="next"`)

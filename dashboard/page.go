@@ -37,8 +37,7 @@ type view struct {
 	Now      moment
 	AsOf     string // time of the data in RFC 3339; empty: it is current
 	Assets   *assets
-	Search   bool // there is a page that lists events
-	Asked    int  // changes of agents that wait for a person
+	Asked    int // changes of agents that wait for a person
 }
 
 // parsedPages returns the pages as parsePages makes them, once in a process. They are only cloned: what was executed
@@ -126,7 +125,7 @@ func (v *visit) page(name string, data any) error {
 		Now:  now,
 		Data: data, Person: v.person, Bare: v.person == nil || v.person.ChoosePassword, CanWrite: v.canWrite(), Menu: v.menu,
 		Path: v.r.URL.Path, Version: v.cfg.Version,
-		AsOf: v.asOf, Assets: v.assets, Search: v.has("/app/events"),
+		AsOf: v.asOf, Assets: v.assets,
 	}
 	if block == "layout" {
 		if !x.Bare {
@@ -236,10 +235,10 @@ func (v *visit) describe(e *web.Error) errorView {
 	case e.Status == http.StatusServiceUnavailable, e.Status == http.StatusGatewayTimeout:
 		x.Title, x.Works = "Unavailable at the moment", "Events are still accepted and delivered as far as the log allows. "+
 			"Pages of endpoints and settings do not need the event store."
-		x.Todo = v.todoLater()
+		x.Todo = todoLater(v)
 	case e.Status >= http.StatusInternalServerError:
 		x.Title = "Something failed"
-		x.Todo = v.todoLater() + " The log names the request id."
+		x.Todo = todoLater(v) + " The log names the request id."
 	default:
 		x.Title, x.Todo = "Not possible", "Go back, change what it names, and try again."
 	}
@@ -247,7 +246,7 @@ func (v *visit) describe(e *web.Error) errorView {
 }
 
 // todoLater says what to do when a part of the service has not answered.
-func (v *visit) todoLater() string {
+func todoLater(v *visit) string {
 	switch {
 	case v.acting:
 		return "Your change was not confirmed. Open the page again and see what is stored before you repeat it."

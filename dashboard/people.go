@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -50,14 +51,19 @@ var personScopes = []option{
 		Hint: "Sees everything but secrets and the full ingest URLs; changes nothing."},
 }
 
-// listPeople shows who may sign in and, to a writer, the form for an invitation.
-func listPeople(v *visit) error {
-	f := newForm(map[string][]string{"scope": {string(config.Read)}}, "")
-	return showPeople(v, &peoplePage{Form: f})
+// scopeForm returns a form whose field scope is read, with a message of what was not done.
+func scopeForm(problem string) *form {
+	f := newForm(url.Values{"scope": {string(config.Read)}}, "")
+	f.Error = problem
+	return f
 }
 
+// listPeople shows who may sign in and, to a writer, the form for an invitation.
+func listPeople(v *visit) error { return showPeople(v, &peoplePage{}) }
+
+// showPeople shows who may sign in; without a form, that of a new invitation.
 func showPeople(v *visit, p *peoplePage) error {
-	p.Scopes = personScopes
+	p.Scopes, p.Form = personScopes, cmp.Or(p.Form, scopeForm(""))
 	users := v.deps.Members.Users()
 	writers := 0
 	for _, u := range users {
@@ -73,6 +79,12 @@ func showPeople(v *visit, p *peoplePage) error {
 		})
 	}
 	return v.page("people", p)
+}
+
+// refusePeople shows who may sign in, and why nothing was done.
+func refusePeople(v *visit, p *peoplePage) error {
+	v.status = http.StatusBadRequest
+	return showPeople(v, p)
 }
 
 // nameOf returns the email address of a person or the name of a key, or the id itself, of a person who was removed.
@@ -96,44 +108,52 @@ func (v *visit) nameOf(actor string) string {
 	return actor
 }
 
-// addPerson invites a person and shows the one-time link.
-func addPerson(v *visit) error {
-	f, err := v.form()
-	if err != nil {
-		return err
+// nameOfAny is nameOf for an actor that the API may not know.
+func (v *visit) nameOfAny(actor *string) *string {
+	if actor == nil {
+		return nil
 	}
+	name := v.nameOf(*actor)
+	return &name
+}
+
+// addPerson invites a person and shows the one-time link.
+func addPerson(v *visit, f *form) error {
 	token, u, err := v.deps.Members.AddUser(v.r.Context(), strings.TrimSpace(f.Value("email")),
 		config.Scope(f.Value("scope")))
 	if errors.Is(err, config.ErrConflict) {
 		err = &config.InvalidError{Param: "email",
 			Message: "already belongs to a person; reset that person for a new link"}
 	}
-	if invalid, ok := errors.AsType[*config.InvalidError](err); ok {
-		v.status = f.setError(&apiError{Status: http.StatusBadRequest, Param: invalid.Param, Message: invalid.Message})
+	if v.refused(f, invalidInput(err)) {
 		return showPeople(v, &peoplePage{Form: f})
-	}
-	if err != nil {
+	} else if err != nil {
 		return err
 	}
 	return showLink(v, u, token)
 }
 
+// invalidInput returns an error of the configuration about what a person has entered as the API would return it.
+func invalidInput(err error) error {
+	if invalid, ok := errors.AsType[*config.InvalidError](err); ok {
+		return &apiError{Status: http.StatusBadRequest, Param: invalid.Param, Message: invalid.Message}
+	}
+	return nil
+}
+
 // resetPerson removes a person's password, ends the sessions and shows a new one-time link. The form names the state
 // that it was drawn from: sent twice, it makes one link.
-func resetPerson(v *visit) error {
-	u, err := personInPath(v)
-	if err != nil {
-		return err
-	}
+func resetPerson(v *visit, u *config.User) error {
 	rev, err := sentRevision(v)
 	if err != nil {
 		return err
 	}
 	token, u, err := v.deps.Members.ResetUser(v.r.Context(), u.ID, rev)
 	if errors.Is(err, config.ErrConflict) {
-		return personChanged(v)
-	}
-	if err != nil {
+		return refusePeople(v, &peoplePage{Form: scopeForm("This person has changed since you opened the page, perhaps " +
+			"by the same form. Nothing was done; this is the present state. A one-time link that was made before is not " +
+			"shown again: reset the person for a new one.")})
+	} else if err != nil {
 		return err
 	}
 	if u.ID == v.person.ID { // this session has ended too; the link leads back in
@@ -142,18 +162,8 @@ func resetPerson(v *visit) error {
 	return showLink(v, u, token)
 }
 
-// personChanged answers a form that was drawn before the last change of a person. Nothing was done.
-func personChanged(v *visit) error {
-	v.status = http.StatusBadRequest
-	f := newForm(map[string][]string{"scope": {string(config.Read)}}, "")
-	f.Error = "This person has changed since you opened the page, perhaps by the same form. Nothing was done; this is " +
-		"the present state. A one-time link that was made before is not shown again: reset the person for a new one."
-	return showPeople(v, &peoplePage{Form: f})
-}
-
 func showLink(v *visit, u *config.User, token string) error {
-	p := &peoplePage{For: u, Link: URL(v.cfg.BaseURL, v.cfg.Host) + linkPath + token,
-		Form: newForm(map[string][]string{"scope": {string(config.Read)}}, "")}
+	p := &peoplePage{For: u, Link: URL(v.cfg.BaseURL, v.cfg.Host) + linkPath + token}
 	if u.Link != nil {
 		p.LinkExpires = u.Link.Expires
 	}
@@ -171,11 +181,7 @@ func sentRevision(v *visit) (int64, error) {
 
 // setPersonScope changes what a person may do. If the person has changed since the form was drawn, the page shows the
 // present state and asks again.
-func setPersonScope(v *visit) error {
-	u, err := personInPath(v)
-	if err != nil {
-		return err
-	}
+func setPersonScope(v *visit, u *config.User) error {
 	rev, err := sentRevision(v)
 	if err != nil {
 		return err
@@ -183,39 +189,24 @@ func setPersonScope(v *visit) error {
 	scope := config.Scope(v.values.Get("scope"))
 	_, err = v.deps.Members.SetUserScope(v.r.Context(), u.ID, scope, rev)
 	if errors.Is(err, config.ErrConflict) {
-		return askScopeAgain(v, scope)
-	}
-	if err != nil {
+		if u, err = personInPath(v); err != nil {
+			return err
+		}
+		return refusePeople(v, &peoplePage{Asked: &scopeQuestion{u, scope}})
+	} else if err != nil {
 		return lastWriterError(err)
 	}
-	what := "may read and write now."
 	if scope == config.Read {
-		what = "may only read now."
+		return v.redirect(peoplePath, u.Email+" may only read now.")
 	}
-	return v.redirect(peoplePath, u.Email+" "+what)
-}
-
-func askScopeAgain(v *visit, wanted config.Scope) error {
-	u, err := personInPath(v)
-	if err != nil {
-		return err
-	}
-	v.status = http.StatusBadRequest
-	f := newForm(map[string][]string{"scope": {string(config.Read)}}, "")
-	return showPeople(v, &peoplePage{Form: f, Asked: &scopeQuestion{u, wanted}})
+	return v.redirect(peoplePath, u.Email+" may read and write now.")
 }
 
 // removePerson removes a person, whose address the caller has typed.
-func removePerson(v *visit) error {
-	u, err := personInPath(v)
-	if err != nil {
-		return err
-	}
+func removePerson(v *visit, u *config.User) error {
 	if typed, err := config.NormalizeEmail(v.values.Get("confirm")); err != nil || typed != u.Email {
-		v.status = http.StatusBadRequest
-		f := newForm(map[string][]string{"scope": {string(config.Read)}}, "")
-		f.Error = "To remove a person, type the email address. Nobody was removed."
-		return showPeople(v, &peoplePage{Form: f})
+		return refusePeople(v, &peoplePage{
+			Form: scopeForm("To remove a person, type the email address. Nobody was removed.")})
 	}
 	if err := v.deps.Members.RemoveUser(v.r.Context(), u.ID); err != nil {
 		return lastWriterError(err)
@@ -228,11 +219,7 @@ func removePerson(v *visit) error {
 }
 
 // endPersonSessions signs a person out everywhere.
-func endPersonSessions(v *visit) error {
-	u, err := personInPath(v)
-	if err != nil {
-		return err
-	}
+func endPersonSessions(v *visit, u *config.User) error {
 	if u.ID == v.person.ID {
 		return signOutEverywhere(v)
 	}

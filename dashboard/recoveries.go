@@ -1,8 +1,8 @@
 package dashboard
 
 import (
+	"cmp"
 	"errors"
-	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -12,7 +12,6 @@ import (
 
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
-	"github.com/eventrelay/relay/pkg/web"
 )
 
 // Paths of the pages of recoveries.
@@ -20,31 +19,17 @@ const (
 	recoveriesPath  = "/app/recoveries"
 	newRecoveryPath = recoveriesPath + "/new"
 	recoveryPath    = recoveriesPath + "/{recovery}"
+	recoveryAPI     = "/v1/recoveries/{recovery}"
 )
-
-// recoveriesPage is the data of the list of recoveries.
-type recoveriesPage struct {
-	*jobList
-	Jobs []*recoveryData
-}
 
 // listRecoveries shows the recoveries of the last 30 days, newest first.
 func listRecoveries(v *visit) error {
-	p := &recoveriesPage{}
-	var err error
-	states := event.Convert[string](config.RecoveryStates()...)
-	if p.jobList, err = listJobs(v, "recoveries", states, &p.Jobs); err != nil {
+	p, err := listJobs[*recoveryData](v, "recoveries", event.Convert[string](config.RecoveryStates()...))
+	if err != nil {
 		return err
 	}
-	ids := make([]string, len(p.Jobs))
-	for i, j := range p.Jobs {
-		ids[i] = j.EndpointID
-	}
-	if err := p.nameMore(v, ids...); err != nil {
-		return err
-	}
-	for _, j := range p.Jobs {
-		j.EndpointName, j.CreatedBy = p.names[j.EndpointID], v.nameOf(j.CreatedBy)
+	for _, j := range p.Rows {
+		j.EndpointName, j.CreatedBy = v.endpointName(j.EndpointID), v.nameOf(j.CreatedBy)
 	}
 	return v.page("recoveries", p)
 }
@@ -52,9 +37,8 @@ func listRecoveries(v *visit) error {
 // recoveryForm is the data of the form of a new recovery. Its first part is a GET form that chooses the endpoint and
 // the time; the second shows why deliveries failed since then, and prepares the job.
 type recoveryForm struct {
-	Form         *form // of the job, and of the choice
-	Endpoints    []option
-	TooMany      bool // endpoints are chosen by their id, because there are more than a choice can show
+	Form *form // of the job, and of the choice
+	endpointChoices
 	Endpoint     *endpointData
 	Destinations []option // enabled ones
 	Disabled     int      // number of destinations that take no deliveries
@@ -85,21 +69,17 @@ func newRecoveryForm(v *visit) error {
 
 // showRecoveryForm shows the form with what its endpoint and time select.
 func showRecoveryForm(v *visit, f *form) error {
-	p := &recoveryForm{Form: f}
+	p := &recoveryForm{Form: f, endpointChoices: newEndpointChoices(v, "")}
 	if v.r.Method == http.MethodGet {
 		f.ReadOnly = true
-	}
-	var err error
-	if _, p.Endpoints, p.TooMany, err = readEndpointNames(v, ""); err != nil {
-		return err
 	}
 	endpoint := f.Value("endpoint_id")
 	if endpoint == "" {
 		return v.page("recovery-new", p)
 	}
 	e := &endpointData{}
-	err = v.get("/v1/endpoints/"+url.PathEscape(endpoint), nil, e)
-	if x, ok := errors.AsType[*apiError](err); ok && x.Status == http.StatusNotFound {
+	err := v.get("/v1/endpoints/"+url.PathEscape(endpoint), nil, e)
+	if statusOf(err) == http.StatusNotFound {
 		v.status = f.setError(&apiError{Status: http.StatusBadRequest, Param: "endpoint_id",
 			Message: "is no endpoint; it may have been deleted"})
 		return v.page("recovery-new", p)
@@ -122,24 +102,19 @@ func showRecoveryForm(v *visit, f *form) error {
 
 // readCauses counts why the newest events of the endpoint have failed.
 func readCauses(v *visit, p *recoveryForm) error {
-	var list struct {
-		Data       []*eventRow `json:"data"`
-		NextCursor string      `json:"next_cursor"`
-	}
 	query := url.Values{"endpoint_id": {p.Endpoint.ID}, "status": {"failed"}, "since": {p.Form.Value("since")}}
 	if d := p.Form.Value("destination_id"); d != "" {
 		query.Set("destination_id", d)
 	}
 	p.FailedPath = eventsPath + "?" + query.Encode()
 	query.Set("limit", "100")
-	err := v.get("/v1/events", query, &list)
-	switch x, ok := errors.AsType[*apiError](err); {
-	case ok && x.isUnavailable():
-		p.Unavailable = sentence(x.Message)
-	case ok && x.Status == http.StatusBadRequest && p.Form.Error == "":
+	list, err := readRows[*eventRow](v, "/v1/events", query)
+	switch x, refused := badRequest(err); {
+	case isUnavailable(err):
+		p.Unavailable = messageOf(err)
+	case refused && p.Form.Error == "":
 		v.status = p.Form.setError(x)
-	case ok && x.Status == http.StatusBadRequest:
-	case err != nil:
+	case !refused && err != nil:
 		return err
 	}
 	p.Causes, p.Events, p.More = causesOf(list.Data, destinationNames(p.Endpoint)), len(list.Data), list.NextCursor != ""
@@ -154,8 +129,8 @@ const maxExplained = 5
 func explainCauses(v *visit, causes []*cause) error {
 	for _, c := range causes[:min(len(causes), maxExplained)] {
 		var e struct{ Deliveries []*deliveryData }
-		err := v.get("/v1/events/"+url.PathEscape(c.event), nil, &e)
-		if _, ok := errors.AsType[*apiError](err); err != nil && !ok {
+		err := v.get(apiOf(c.EventID), nil, &e)
+		if err != nil && statusOf(err) == 0 {
 			return err
 		}
 		for _, d := range e.Deliveries {
@@ -177,33 +152,22 @@ func destinationNames(e *endpointData) map[string]string {
 }
 
 // createRecovery prepares a job and opens its page. Preparing sends nothing.
-func createRecovery(v *visit) error {
-	f, err := v.form()
-	if err != nil {
-		return err
-	}
+func createRecovery(v *visit, f *form) error {
 	f.Refused = "Not prepared"
-	body := map[string]any{"endpoint_id": f.Value("endpoint_id"), "since": strings.TrimSpace(f.Value("since"))}
-	if d := f.Value("destination_id"); d != "" {
-		body["destination_id"] = d
-	}
-	rate, err := strconv.Atoi(strings.TrimSpace(f.Value("rate_per_second")))
-	if body["rate_per_second"] = rate; err != nil {
-		body["rate_per_second"] = f.Value("rate_per_second") // the API says what is wrong with it
-	}
+	body := f.entered("destination_id")
+	body["endpoint_id"], body["since"] = f.Value("endpoint_id"), strings.TrimSpace(f.Value("since"))
+	body["rate_per_second"] = asNumber(f.Value("rate_per_second"))
 	var j recoveryData
-	err = v.send("POST", "/v1/recoveries", body, f.Nonce, &j)
-	x, ok := errors.AsType[*apiError](err)
-	if ok && (x.Status == http.StatusBadRequest || x.Status == http.StatusNotFound || x.Status >= 500) {
-		if x.Status == http.StatusNotFound {
-			x.Status = http.StatusBadRequest
-		}
-		v.status = f.setError(x)
+	err := v.do("POST /v1/recoveries", f, body, &j)
+	if x, ok := errors.AsType[*apiError](err); ok && x.Status == http.StatusNotFound {
+		x.Status = http.StatusBadRequest // it is a field of the form
+	}
+	if v.refused(f, err) {
 		return showRecoveryForm(v, f)
 	} else if err != nil {
 		return err
 	}
-	return v.redirect(j.Path(), "")
+	return v.redirect(pageOf(j.ID), "")
 }
 
 // recoveryPageData is the data of the page of one job.
@@ -211,8 +175,7 @@ type recoveryPageData struct {
 	*recoveryData
 	Problem     string // why an action was not done
 	CanaryItems []*recoveryItem
-	*filteredList
-	Items []*recoveryItem
+	*filteredList[*recoveryItem]
 	// Polled is the path that the page is fetched from again while the job goes on; empty: it has ended.
 	Polled string
 }
@@ -226,19 +189,12 @@ func (p *recoveryPageData) States() []string { return itemStates }
 // readRecovery reads the job in the path.
 func readRecovery(v *visit) (*recoveryData, error) {
 	j := &recoveryData{}
-	err := v.get("/v1/recoveries/"+v.vars["recovery"], nil, j)
-	if x, ok := errors.AsType[*apiError](err); ok && x.Status == http.StatusNotFound {
-		return nil, web.Missing("There is no such recovery, or it is older than 30 days.")
-	}
+	err := v.get(recoveryAPI, nil, j)
 	j.CreatedBy = v.nameOf(j.CreatedBy)
 	return j, err
 }
 
-func showRecovery(v *visit) error {
-	j, err := readRecovery(v)
-	if err != nil {
-		return err
-	}
+func showRecovery(v *visit, j *recoveryData) error {
 	return showJob(v, j, "")
 }
 
@@ -250,25 +206,24 @@ func showJob(v *visit, j *recoveryData, problem string) error {
 		return err
 	}
 	if j.Canary.Total > 0 {
-		if p.CanaryItems, err = readCanary(v, j, names); err != nil {
+		if p.CanaryItems, err = readCanary(v, names); err != nil {
 			return err
 		}
 	}
 	if part := v.r.Header.Get("HX-Target"); v.isFragment() && part == "job" {
-		p.filteredList = &filteredList{Filters: newForm(url.Values{}, "")}
-	} else if p.filteredList, err = listRows(v, j.api()+"/items", j.Path(), []string{"state"}, &p.Items); err != nil {
+		p.filteredList = &filteredList[*recoveryItem]{Filters: newForm(url.Values{}, "")}
+	} else if p.filteredList, err = listRows[*recoveryItem](v, recoveryAPI+"/items", pageOf(j.ID),
+		[]string{"state"}); err != nil {
 		return err
 	}
-	items := maps.Clone(p.Filters.values)
-	items.Set("id", j.ID)
-	p.CSV = csvLink("recovery-items", items)
-	for _, x := range p.Items {
+	p.CSV = withQuery(csvLink("recovery-items", nil), p.Filters.values, "id", j.ID)
+	for _, x := range p.Rows {
 		x.Destination = destinationName(names, x.DestinationID)
 	}
-	if !j.Ended() || j.Queued > 0 {
-		p.Polled, v.selfReloading = j.Path(), true
-		if state := p.Filters.Value("state"); p.First && state != "" {
-			p.Polled += "?" + url.Values{"state": {state}}.Encode()
+	if !j.State.Ended() || j.Queued > 0 {
+		p.Polled, v.selfReloading = pageOf(j.ID), true
+		if p.First {
+			p.Polled = withQuery(p.Polled, p.Filters.values)
 		}
 	}
 	return v.page("recovery", p)
@@ -278,9 +233,8 @@ func showJob(v *visit, j *recoveryData, problem string) error {
 // endpoint they are ids.
 func nameParts(v *visit, j *recoveryData) (map[string]string, error) {
 	e := &endpointData{}
-	err := v.get("/v1/endpoints/"+url.PathEscape(j.EndpointID), nil, e)
-	x, ok := errors.AsType[*apiError](err)
-	if err != nil && (!ok || x.Status != http.StatusNotFound && !x.isUnavailable()) {
+	err := v.get(apiOf(j.EndpointID), nil, e)
+	if err != nil && statusOf(err) != http.StatusNotFound && !isUnavailable(err) {
 		return nil, err
 	}
 	names := destinationNames(e)
@@ -292,22 +246,12 @@ func nameParts(v *visit, j *recoveryData) (map[string]string, error) {
 	return names, nil
 }
 
-func destinationName(names map[string]string, id string) string {
-	if name := names[id]; name != "" {
-		return name
-	}
-	return id
-}
+func destinationName(names map[string]string, id string) string { return cmp.Or(names[id], id) }
 
 // readCanary reads the deliveries of the canary, in the order in which they are sent. Without the store there are none.
-func readCanary(v *visit, j *recoveryData, names map[string]string) ([]*recoveryItem, error) {
-	var list struct {
-		Data []*recoveryItem `json:"data"`
-	}
-	err := v.get(j.api()+"/items", url.Values{"canary": {"true"}}, &list)
-	if x, ok := errors.AsType[*apiError](err); ok && x.isUnavailable() {
-		return nil, nil
-	} else if err != nil {
+func readCanary(v *visit, names map[string]string) ([]*recoveryItem, error) {
+	var list apiList[*recoveryItem]
+	if _, err := v.tryGet(recoveryAPI+"/items", url.Values{"canary": {"true"}}, &list); err != nil {
 		return nil, err
 	}
 	slices.Reverse(list.Data)
@@ -320,18 +264,11 @@ func readCanary(v *visit, j *recoveryData, names map[string]string) ([]*recovery
 // actOnRecovery returns the handler of an action on the job in the path. An action that is not allowed in the job's
 // present state changes nothing; the page then says so and shows the state.
 func actOnRecovery(action, message string) func(v *visit) error {
-	return func(v *visit) error {
-		f, err := v.form()
-		if err != nil {
-			return err
-		}
-		j, err := readRecovery(v)
-		if err != nil {
-			return err
-		}
-		err = v.send("POST", j.api(), map[string]any{"action": action}, f.Nonce, nil)
-		if x, ok := errors.AsType[*apiError](err); ok && x.Status == http.StatusBadRequest {
-			if j, err = readRecovery(v); err != nil {
+	return submit(func(v *visit, f *form) error {
+		err := v.do("POST "+recoveryAPI, f, members{"action": action}, nil)
+		if x, ok := badRequest(err); ok {
+			j, err := readRecovery(v)
+			if err != nil {
 				return err
 			}
 			v.status = x.Status
@@ -339,6 +276,6 @@ func actOnRecovery(action, message string) func(v *visit) error {
 		} else if err != nil {
 			return err
 		}
-		return v.redirect(j.Path(), message)
-	}
+		return v.redirect(v.fill(recoveryPath), message)
+	})
 }

@@ -1,7 +1,9 @@
 package dashboard
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -72,14 +74,6 @@ func (j *recoveryData) setHeld(e *endpointData) {
 	}
 }
 
-// HeldHint says what follows from Held.
-func (j *recoveryData) HeldHint() string {
-	if j.State.Sending() {
-		return "It goes on when that ends."
-	}
-	return capital(j.Held) + ": what is sent waits until that ends."
-}
-
 // recoveryPart is the part of a job for one destination.
 type recoveryPart struct {
 	ID       string  `json:"id"`
@@ -90,85 +84,29 @@ type recoveryPart struct {
 	Name string `json:"-"`
 }
 
-// Path is the page of the job.
-func (j *recoveryData) Path() string { return recoveriesPath + "/" + url.PathEscape(j.ID) }
-
-func (j *recoveryData) api() string { return "/v1/recoveries/" + url.PathEscape(j.ID) }
-
-// EndpointPath is the page of the job's endpoint.
-func (j *recoveryData) EndpointPath() string {
-	return endpointsPath + "/" + url.PathEscape(j.EndpointID)
-}
-
 // Again is the form of a new job with the same selection.
 func (j *recoveryData) Again() string {
-	query := url.Values{"endpoint_id": {j.EndpointID}, "since": {j.Since}, "rate_per_second": {strconv.Itoa(j.Rate)}}
-	if j.DestinationID != nil {
-		query.Set("destination_id", *j.DestinationID)
-	}
-	return newRecoveryPath + "?" + query.Encode()
-}
-
-// Ended reports whether the job sends nothing any more.
-func (j *recoveryData) Ended() bool { return j.State.Ended() }
-
-// Is reports whether the job has that state.
-func (j *recoveryData) Is(state string) bool { return string(j.State) == state }
-
-// Counters are the counts of the job's deliveries by state; they add up to Total.
-func (j *recoveryData) Counters() []counter {
-	queued := "sent, no result yet"
-	if j.Held != "" {
-		queued = "held or sent, no result yet"
-	}
-	return []counter{
-		{"pending", j.Pending, "not sent yet"}, {"queued", j.Queued, queued}, {"delivered", j.Delivered, ""},
-		{"failed", j.Failed, "for good"}, {"skipped", j.Skipped, "not to be sent"},
-	}
-}
-
-// counter is one of the counts of a job, with what it means.
-type counter struct {
-	Name  string
-	Count int64
-	Hint  string
+	query := url.Values{"endpoint_id": {j.EndpointID}, "since": {j.Since}, "rate_per_second": {strconv.Itoa(j.Rate)},
+		"destination_id": {textOf(j.DestinationID)}}
+	return withQuery(newRecoveryPath, filtersOf(query, slices.Collect(maps.Keys(query))))
 }
 
 // CanarySize is how many deliveries the canary sends.
 func (j *recoveryData) CanarySize() int64 { return min(j.Pending, config.MaxCanaryDeliveries) }
 
-// meterWidth is the width of a meter in its own units.
-const meterWidth = 1000
-
-// DeliveredWidth and FailedWidth are widths in a meter that stands for all deliveries.
-func (j *recoveryData) DeliveredWidth() int64 { return meterWidth * j.Delivered / max(j.Total, 1) }
-
-// FailedWidth is the width of the failed deliveries.
-func (j *recoveryData) FailedWidth() int64 { return meterWidth * j.Failed / max(j.Total, 1) }
-
-// Remaining is about how long the deliveries that are left take; empty if that is not known.
-func (j *recoveryData) Remaining() string {
-	if j.ETASeconds == nil {
-		return ""
-	}
-	return "about " + durationText(float64(*j.ETASeconds))
+// recoveryMarks are the marks of the states of a job; of others it is pending.
+var recoveryMarks = map[config.RecoveryState]status{
+	config.RecoveryCompleted: {Mark: "delivered"}, config.RecoveryReady: {Mark: "held", On: true},
+	config.RecoveryAwaitingApproval: {Mark: "held", On: true}, config.RecoveryStopped: {Mark: "failed", On: true},
+	config.RecoveryFailed: {Mark: "failed", On: true}, config.RecoveryCancelled: {Mark: "skipped"},
+	config.RecoveryExpired: {Mark: "skipped"},
 }
 
 // Status is the state of the job with a mark.
 func (j *recoveryData) Status() status {
-	word := strings.ReplaceAll(string(j.State), "_", " ")
-	switch j.State {
-	case config.RecoveryCompleted:
-		return status{Word: word, Mark: "delivered"}
-	case config.RecoveryAwaitingApproval, config.RecoveryReady:
-		return status{Word: word, Mark: "held", On: true}
-	case config.RecoveryStopped, config.RecoveryFailed:
-		return status{Word: word, Mark: "failed", On: true}
-	case config.RecoveryCancelled, config.RecoveryExpired:
-		return status{Word: word, Mark: "skipped"}
-	default:
-		return status{Word: word, Mark: "pending"}
-	}
+	s := recoveryMarks[j.State]
+	s.Word, s.Mark = strings.ReplaceAll(string(j.State), "_", " "), cmp.Or(s.Mark, "pending")
+	return s
 }
 
 // recoverySteps are the steps of a job.
@@ -227,13 +165,7 @@ var stopTexts = map[string]string{
 
 // Stop is why the job has ended before its end; empty if it has not.
 func (j *recoveryData) Stop() string {
-	if j.StopReason == nil {
-		return ""
-	}
-	if text := stopTexts[*j.StopReason]; text != "" {
-		return text
-	}
-	return sentence(*j.StopReason)
+	return cmp.Or(stopTexts[textOf(j.StopReason)], sentence(textOf(j.StopReason)))
 }
 
 // recoveryItem is a delivery of a job.
@@ -252,12 +184,6 @@ type recoveryItem struct {
 
 	Destination string `json:"-"` // its name
 }
-
-// EventPath is the page of the event.
-func (x *recoveryItem) EventPath() string { return eventsPath + "/" + url.PathEscape(x.EventID) }
-
-// ShortID is the end of the event's id, which differs between events of the same time.
-func (x *recoveryItem) ShortID() string { return "…" + x.EventID[max(0, len(x.EventID)-8):] }
 
 // Status is the state of the item with a mark.
 func (x *recoveryItem) Status() status {
@@ -308,9 +234,9 @@ type cause struct {
 	Destination, Reason string
 	Count               int64
 	Example             string // the newest event with it, in a sentence
-	EventPath           string
+	EventID             string // of the example
 
-	event, destination string // ids of the example
+	destination string // id
 }
 
 // causesOf counts the reasons of failed deliveries, the most frequent first. names are those of destinations.
@@ -321,14 +247,11 @@ func causesOf(events []*eventRow, names map[string]string) []*cause {
 			if d.Status != string(event.Failed) {
 				continue
 			}
-			name, reason := d.DestinationID, textOf(d.Reason)
-			if names[name] != "" {
-				name = names[name]
-			}
+			name, reason := destinationName(names, d.DestinationID), textOf(d.Reason)
 			i := slices.IndexFunc(causes, func(c *cause) bool { return c.Destination == name && c.Reason == reason })
 			if i < 0 {
 				i, causes = len(causes), append(causes,
-					&cause{Destination: name, Reason: reason, Example: e.Why, EventPath: e.Path(), event: e.ID,
+					&cause{Destination: name, Reason: reason, Example: e.Why, EventID: e.ID,
 						destination: d.DestinationID})
 			}
 			causes[i].Count++

@@ -3,16 +3,13 @@ package dashboard
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/eventrelay/relay/pkg/event"
-	"github.com/eventrelay/relay/pkg/web"
 )
 
 // Paths of the pages of replays.
@@ -21,6 +18,7 @@ const (
 	newReplayPath = replaysPath + "/new"
 	dryRunPath    = replaysPath + "/dry-run"
 	replayPath    = replaysPath + "/{run}"
+	replayAPI     = "/v1/replays/{run}"
 )
 
 // replayRoutes are the pages and actions of replays.
@@ -28,10 +26,10 @@ func replayRoutes() []route {
 	return []route{
 		{"GET", replaysPath, reader, listReplays},
 		{"GET", newReplayPath, writer, newReplayForm},
-		{"POST", dryRunPath, writer, dryRun},
-		{"POST", replaysPath, writer, startReplay},
-		{"GET", replayPath, reader, showReplay},
-		{"POST", replayPath + "/cancel", writer, cancelReplay},
+		{"POST", dryRunPath, writer, submit(dryRun)},
+		{"POST", replaysPath, writer, submit(startReplay)},
+		{"GET", replayPath, reader, show(readRun, showReplay)},
+		{"POST", replayPath + "/cancel", writer, change(readRun, cancelReplay)},
 	}
 }
 
@@ -50,18 +48,7 @@ type runData struct {
 	CreatedAt string          `json:"created_at"`
 	CreatedBy *string         `json:"created_by"`
 
-	endpointNames endpointNames // those that are missing are shown by their id
-}
-
-// Path is the page of the run.
-func (x *runData) Path() string { return replaysPath + "/" + url.PathEscape(x.ID) }
-
-// nameActor replaces the id of the person who started the run by the email address.
-func (x *runData) nameActor(v *visit) {
-	if x.CreatedBy != nil {
-		name := v.nameOf(*x.CreatedBy)
-		x.CreatedBy = &name
-	}
+	endpointName func(id string) string // nil: endpoints are shown by their id
 }
 
 // Open is how many queued deliveries have not ended.
@@ -91,35 +78,6 @@ func (x *runData) Status() status {
 	return s
 }
 
-// Text says what became of the run.
-func (x *runData) Text() string {
-	open := plural(int(x.Open()), "delivery is", "deliveries are") + " open."
-	switch {
-	case x.State == "queueing":
-		return "Its deliveries are being queued."
-	case x.State == "cancelled" && x.Open() > 0:
-		return "It was cancelled. " + open + " What waits is skipped when it is due, at the latest within an hour."
-	case x.State == "cancelled":
-		return "It was cancelled. What had not been sent was skipped (run_stopped)."
-	case x.State == "interrupted":
-		return "It stopped half-way: events after the queued ones were not replayed. " + open
-	case x.Open() > 0:
-		return open
-	}
-	return "Every delivery has ended."
-}
-
-// endpoints are the ids of the endpoints in the filter.
-func (x *runData) endpoints() []string {
-	var filter struct {
-		Endpoints json.RawMessage `json:"endpoint_id"`
-	}
-	if json.Unmarshal(x.Filter, &filter) != nil || filter.Endpoints == nil {
-		return nil
-	}
-	return textsOf(filter.Endpoints)
-}
-
 // textsOf returns the values of a filter, which is one value or a list.
 func textsOf(raw json.RawMessage) []string {
 	var many []string
@@ -143,8 +101,8 @@ func (x *runData) FilterText() string {
 		}
 		many := textsOf(raw)
 		for i, id := range many {
-			if name == "endpoint_id" {
-				many[i] = cmp.Or(x.endpointNames[id], id)
+			if name == "endpoint_id" && x.endpointName != nil {
+				many[i] = cmp.Or(x.endpointName(id), id)
 			}
 		}
 		parts = append(parts, strings.ReplaceAll(strings.TrimSuffix(name, "_id"), "_", " ")+" "+strings.Join(many, ", "))
@@ -152,52 +110,28 @@ func (x *runData) FilterText() string {
 	return strings.Join(parts, " · ")
 }
 
-// width returns the part of a count in all queued deliveries, in thousandths, for the meter.
-func (x *runData) width(n int64) string {
-	return decimal(1000 * float64(n) / float64(max(x.Queued, 1)))
-}
-
-// DeliveredWidth and FailedWidth are widths in the meter.
-func (x *runData) DeliveredWidth() string { return x.width(x.Delivered) }
-func (x *runData) FailedWidth() string    { return x.width(x.Failed) }
-
-// replaysPage is the data of the list of runs.
-type replaysPage struct {
-	*jobList
-	Runs []*runData
-}
-
 // runStates are the states of a run.
 var runStates = []string{"queueing", "queued", "interrupted", "cancelled"}
 
 // listReplays shows the runs of the last 30 days, newest first.
 func listReplays(v *visit) error {
-	p := &replaysPage{}
-	var err error
-	if p.jobList, err = listJobs(v, "replays", runStates, &p.Runs); err != nil {
+	p, err := listJobs[*runData](v, "replays", runStates)
+	if err != nil {
 		return err
 	}
-	var ids []string
-	for _, x := range p.Runs {
-		ids = append(ids, x.endpoints()...)
-	}
-	if err := p.nameMore(v, ids...); err != nil {
-		return err
-	}
-	for _, x := range p.Runs {
-		x.endpointNames = p.names
-		x.nameActor(v)
+	for _, x := range p.Rows {
+		x.endpointName = v.endpointName
+		x.CreatedBy = v.nameOfAny(x.CreatedBy)
 	}
 	return v.page("replays", p)
 }
 
 // replayForm is the data of the form of a new replay, and of its dry run.
 type replayForm struct {
-	Form      *form
-	Endpoints []option
-	TooMany   bool // endpoints are chosen by their id, because there are more than a choice can show
-	Statuses  []option
-	Plan      *replayPlan // what a dry run has found; nil: there was none
+	Form *form
+	endpointChoices
+	Statuses []option
+	Plan     *replayPlan // what a dry run has found; nil: there was none
 }
 
 // replayPlan is what a replay will do.
@@ -252,15 +186,11 @@ func newReplayForm(v *visit) error {
 	if shown.Get("rate_per_second") == "" {
 		shown.Set("rate_per_second", defaultReplayRate)
 	}
-	return v.showReplayForm(newForm(shown, ""), nil)
+	return showReplayForm(v, newForm(shown, ""), nil)
 }
 
-func (v *visit) showReplayForm(f *form, plan *replayPlan) error {
-	p := &replayForm{Form: f, Plan: plan}
-	var err error
-	if _, p.Endpoints, p.TooMany, err = readEndpointNames(v, f.Value("endpoint_id")); err != nil {
-		return err
-	}
+func showReplayForm(v *visit, f *form, plan *replayPlan) error {
+	p := &replayForm{Form: f, Plan: plan, endpointChoices: newEndpointChoices(v, f.Value("endpoint_id"))}
 	for _, s := range []string{"failed", "delivered", "pending", "retrying", "skipped", "rejected"} {
 		p.Statuses = append(p.Statuses, option{Value: s, Text: s})
 	}
@@ -269,28 +199,15 @@ func (v *visit) showReplayForm(f *form, plan *replayPlan) error {
 
 // selectionOf returns the body of POST /v1/replays for a form: only what was entered.
 func selectionOf(f *form) map[string]any {
-	body := map[string]any{}
-	for _, name := range replayFields() {
-		text := strings.TrimSpace(f.Value(name))
-		if text == "" {
-			continue
-		}
-		body[name] = text
-		if name == "rate_per_second" {
-			if n, err := strconv.Atoi(text); err == nil { // otherwise the API says what is wrong with it
-				body[name] = n
-			}
-		}
+	body := f.entered(replayFields()...)
+	if rate := f.Value("rate_per_second"); strings.TrimSpace(rate) != "" {
+		body["rate_per_second"] = asNumber(rate)
 	}
 	return body
 }
 
 // dryRun says what a replay would do. It sends nothing.
-func dryRun(v *visit) error {
-	f, err := v.form()
-	if err != nil {
-		return err
-	}
+func dryRun(v *visit, f *form) error {
 	f.ReadOnly = true
 	body := selectionOf(f)
 	body["dry_run"] = true
@@ -300,7 +217,7 @@ func dryRun(v *visit) error {
 		Warnings []warningData `json:"warnings"`
 	}
 	if err := v.send("POST", "/v1/replays", body, "", &found); err != nil {
-		return v.replayProblem(f, err)
+		return replayProblem(v, f, err)
 	}
 	plan := &replayPlan{Events: found.Events, Queued: found.Queued, Warnings: found.Warnings}
 	for _, name := range replayFields() {
@@ -308,11 +225,11 @@ func dryRun(v *visit) error {
 			plan.Fields = append(plan.Fields, option{Value: text, Text: name})
 		}
 	}
-	if rate, ok := body["rate_per_second"].(int); ok && rate > 0 {
+	if rate, err := strconv.Atoi(strings.TrimSpace(f.Value("rate_per_second"))); err == nil && rate > 0 {
 		plan.Time = inWords(time.Duration(found.Queued) * time.Second / time.Duration(rate))
 	}
 	f.Nonce = newNonce() // the form that starts the run is another one
-	return v.showReplayForm(f, plan)
+	return showReplayForm(v, f, plan)
 }
 
 // inWords returns a duration for people: under a second, about 1 min 4 s.
@@ -325,34 +242,27 @@ func inWords(d time.Duration) string {
 }
 
 // replayProblem shows the form again with what was wrong with it.
-func (v *visit) replayProblem(f *form, err error) error {
-	x, ok := errors.AsType[*apiError](err)
-	if !ok || x.Status != http.StatusBadRequest && x.Status < http.StatusInternalServerError {
+func replayProblem(v *visit, f *form, err error) error {
+	if !v.refused(f, err) {
 		return err
 	}
-	v.status = f.setError(x)
-	return v.showReplayForm(f, nil)
+	return showReplayForm(v, f, nil)
 }
 
 // startReplay queues the deliveries of a selection and opens the page of the run.
-func startReplay(v *visit) error {
-	f, err := v.form()
-	if err != nil {
-		return err
-	}
+func startReplay(v *visit, f *form) error {
 	f.Refused = "Not sent"
 	var started struct {
 		RunID  *string `json:"run_id"`
 		Queued int64   `json:"queued"`
 	}
-	if err := v.send("POST", "/v1/replays", selectionOf(f), f.Nonce, &started); err != nil {
-		return v.replayProblem(f, err)
+	if err := v.do("POST /v1/replays", f, selectionOf(f), &started); err != nil {
+		return replayProblem(v, f, err)
 	}
 	if started.RunID == nil {
 		return v.redirect(replaysPath, "")
 	}
-	return v.redirect(replaysPath+"/"+url.PathEscape(*started.RunID),
-		plural(int(started.Queued), "delivery", "deliveries")+" queued")
+	return v.redirect(pageOf(*started.RunID), plural(int(started.Queued), "delivery", "deliveries")+" queued")
 }
 
 // replayPageData is the data of the page of one run.
@@ -364,47 +274,26 @@ type replayPageData struct {
 // readRun reads the run in the path.
 func readRun(v *visit) (*runData, error) {
 	x := &runData{}
-	err := v.get("/v1/replays/"+v.vars["run"], nil, x)
-	if e, ok := errors.AsType[*apiError](err); ok && e.Status == http.StatusNotFound {
-		return nil, web.Missing("There is no such replay, or it is older than 30 days.")
-	}
-	x.nameActor(v)
+	err := v.get(replayAPI, nil, x)
+	x.CreatedBy = v.nameOfAny(x.CreatedBy)
 	return x, err
 }
 
 // showReplay shows how far a run is.
-func showReplay(v *visit) error {
-	x, err := readRun(v)
-	if err != nil {
-		return err
-	}
-	if !v.isFragment() { // the part that follows the run has no selection
-		x.endpointNames = endpointNames{}
-		if err := x.endpointNames.add(v, x.endpoints()...); err != nil {
-			return err
-		}
-	}
+func showReplay(v *visit, x *runData) error {
+	x.endpointName = v.endpointName
 	p := &replayPageData{runData: x}
 	if x.GoesOn() {
-		p.Polled, v.selfReloading = x.Path(), true
+		p.Polled, v.selfReloading = pageOf(x.ID), true
 	}
 	return v.page("replay", p)
 }
 
 // cancelReplay cancels the run in the path.
-func cancelReplay(v *visit) error {
-	f, err := v.form()
-	if err != nil {
+func cancelReplay(v *visit, f *form, x *runData) error {
+	if err := v.do("POST "+replayAPI, f, members{"action": "cancel"}, nil); err != nil {
 		return err
 	}
-	x, err := readRun(v)
-	if err != nil {
-		return err
-	}
-	err = v.send("POST", "/v1/replays/"+v.vars["run"], map[string]any{"action": "cancel"}, f.Nonce, nil)
-	if err != nil {
-		return err
-	}
-	return v.redirect(x.Path(), fmt.Sprintf("Cancelled. What was not sent of %s is skipped.",
+	return v.redirect(pageOf(x.ID), fmt.Sprintf("Cancelled. What was not sent of %s is skipped.",
 		plural(int(x.Queued), "delivery", "deliveries")))
 }

@@ -47,27 +47,27 @@ func routes() []route {
 		{"GET", "/app/", public, openStart},
 
 		{"GET", eventsPath, reader, listEvents},
-		{"GET", eventsPath + "/{event}", reader, showEvent},
-		{"GET", eventsPath + "/{event}/attempts", reader, listAttempts},
-		{"GET", eventsPath + "/{event}/body", reader, downloadBody},
-		{"POST", eventsPath + "/{event}/replay", writer, replayEvent},
-		{"POST", eventsPath + "/{event}/erase", writer, erasePayload},
+		{"GET", eventPath, reader, showEvent},
+		{"GET", eventPath + "/attempts", reader, listAttempts},
+		{"GET", eventPath + "/body", reader, downloadBody},
+		{"POST", eventPath + "/replay", writer, submit(replayEvent)},
+		{"POST", eventPath + "/erase", writer, erasePayload},
 
 		{"GET", settingsPath, reader, openSettings},
 		{"GET", keysPath, reader, listKeys},
-		{"POST", keysPath, writer, createKey},
+		{"POST", keysPath, writer, submit(createKey)},
 		{"POST", keysPath + "/{key}/revoke", writer, revokeKey},
 		{"GET", agentsPath, reader, connectAgent},
-		{"POST", agentsPath, writer, createAgentKey},
+		{"POST", agentsPath, writer, submit(createAgentKey)},
 		{"GET", confirmPath, reader, showConfirm},
 		{"POST", confirmPath + "/approve", writer, approveAct},
 		{"POST", confirmPath + "/decline", writer, declineAct},
 		{"GET", peoplePath, reader, listPeople},
-		{"POST", peoplePath, writer, addPerson},
-		{"POST", peoplePath + "/{person}/scope", writer, setPersonScope},
-		{"POST", peoplePath + "/{person}/sign-out", writer, endPersonSessions},
-		{"POST", peoplePath + "/{person}/reset", writer, resetPerson},
-		{"POST", peoplePath + "/{person}/remove", writer, removePerson},
+		{"POST", peoplePath, writer, submit(addPerson)},
+		{"POST", peoplePath + "/{person}/scope", writer, show(personInPath, setPersonScope)},
+		{"POST", peoplePath + "/{person}/sign-out", writer, show(personInPath, endPersonSessions)},
+		{"POST", peoplePath + "/{person}/reset", writer, show(personInPath, resetPerson)},
+		{"POST", peoplePath + "/{person}/remove", writer, show(personInPath, removePerson)},
 		{"GET", aboutPath, reader, showAbout},
 		{"POST", aboutPath, writer, examine},
 
@@ -180,7 +180,7 @@ func (d *Dashboard) serve(w http.ResponseWriter, r *http.Request) error {
 		v.setOrigin(x.access)
 		v.acting = x.path != signInPath
 	}
-	return toWebError(x.handle(v))
+	return v.webError(x.handle(v))
 }
 
 func (d *Dashboard) addRoute(x route) {
@@ -344,4 +344,28 @@ func toWebError(err error) error {
 		return e.webError()
 	}
 	return err
+}
+
+// webError translates the error of a handler. If the thing in the path does not exist, it says so in the words of its
+// kind. It asks again: what the API has not found may be another thing, such as one that a form names.
+func (v *visit) webError(err error) error {
+	if statusOf(err) != http.StatusNotFound {
+		return toWebError(err)
+	}
+	if v.vars["destination"] != "" {
+		_, again := readDestination(v)
+		if missing, ok := errors.AsType[*web.Error](again); ok {
+			return missing
+		}
+	}
+	for i := range kinds {
+		k := &kinds[i]
+		if v.vars[k.variable] == "" {
+			continue
+		}
+		if again := v.get(k.api+"/{"+k.variable+"}", nil, nil); statusOf(again) == http.StatusNotFound {
+			return web.Missing("%s", k.missing)
+		}
+	}
+	return toWebError(err)
 }

@@ -122,3 +122,107 @@ func localPath(next string) string {
 func (d *Dashboard) retryTime(after time.Duration) time.Time {
 	return d.deps.Now().Add(after).Truncate(time.Second).Add(time.Second)
 }
+
+// linkPath is the folder of one-time links, each with its token.
+const linkPath = "/app/link/"
+
+// linkForm shows the page of a one-time link. Opening it uses nothing up: programs that preview links open them too.
+func linkForm(v *visit) error {
+	hideToken(v)
+	return v.page("link", nil)
+}
+
+// hideToken keeps the path, which holds the token, out of the Referer. Origin is sent, unlike with no-referrer.
+func hideToken(v *visit) { v.w.Header().Set("Referrer-Policy", "strict-origin") }
+
+// redeemLink uses the link up and signs its person in, who then chooses a password.
+func redeemLink(v *visit) error {
+	hideToken(v)
+	person, err := v.deps.People.RedeemLink(v.r.Context(), v.vars["token"])
+	if errors.Is(err, config.ErrLink) {
+		return &web.Error{Status: http.StatusNotFound, Type: web.NotFound, Code: codeLink,
+			Message: "This link is unknown, was used before, or is older than 10 minutes."}
+	}
+	if err != nil {
+		return err
+	}
+	if err := v.beginSession(person); err != nil {
+		return err
+	}
+	return v.redirect(passwordPath, "")
+}
+
+// codeLink marks the error of a one-time link that does not work.
+const codeLink = "link"
+
+const (
+	passwordPath       = "/app/password"          // for whoever comes by a one-time link
+	changePasswordPath = "/app/settings/password" // for whoever has a password
+)
+
+// passwordPage is the data of a page where a person chooses a password.
+type passwordPage struct {
+	Form     *form
+	Min, Max int // length in bytes
+}
+
+// showPasswordForm shows a page where a person chooses a password, with the error of a field.
+func showPasswordForm(v *visit, page, param, message string) error {
+	f := newForm(nil, "")
+	if f.Param, f.Error = param, message; message != "" && v.status == http.StatusOK {
+		v.status = http.StatusBadRequest
+	}
+	return v.page(page, passwordPage{f, config.MinPassword, config.MaxPassword})
+}
+
+// setPassword sets a password that was entered twice, on a page, and begins a new session: all others end.
+func setPassword(v *visit, page, back, message string, set func(password string) (*config.User, error)) error {
+	password := v.values.Get("password")
+	if password != v.values.Get("again") {
+		return showPasswordForm(v, page, "again", "The two passwords differ.")
+	}
+	person, err := set(password)
+	if invalid, ok := errors.AsType[*config.InvalidError](err); ok {
+		return showPasswordForm(v, page, "password", sentence(invalid.Message))
+	}
+	switch {
+	case errors.Is(err, config.ErrNoPasswordChoice):
+		return v.redirect(back, "")
+	case errors.Is(err, config.ErrSignIn):
+		v.status = http.StatusForbidden
+		return showPasswordForm(v, page, "current", "This is not your password.")
+	case err != nil:
+		return err
+	}
+	if err := v.beginSession(person); err != nil {
+		return err
+	}
+	return v.redirect(back, message)
+}
+
+// passwordForm shows the page where a person chooses a password, to those who may.
+func passwordForm(v *visit) error {
+	if !v.person.ChoosePassword {
+		return v.redirect("/app", "")
+	}
+	return showPasswordForm(v, "password", "", "")
+}
+
+func choosePassword(v *visit) error {
+	return setPassword(v, "password", "/app", "Your password is set.", func(password string) (*config.User, error) {
+		return v.deps.Passwords.SetPassword(v.r.Context(), v.person.ID, password)
+	})
+}
+
+// changePasswordForm shows the page where a person replaces the password.
+func changePasswordForm(v *visit) error { return showPasswordForm(v, "change-password", "", "") }
+
+// changePassword replaces the password of a person who knows the current one.
+func changePassword(v *visit) error {
+	const message = "Your password is changed. All other sessions have ended."
+	return setPassword(v, "change-password", changePasswordPath, message, func(password string) (*config.User, error) {
+		return withinSignInLimit(v, v.person.Email, func(ctx context.Context) (*config.User, error) {
+			return v.deps.Passwords.ChangePassword(ctx, v.person.ID, v.values.Get("current"), password)
+		})
+	})
+}

@@ -17,7 +17,6 @@ import (
 type startPage struct {
 	HasEndpoints bool
 	Unavailable  string // why nothing could be read
-	Pages        map[string]bool
 	Heading      string
 	Needs        []need
 	Paused       []need     // destinations that a person has paused: nobody has to act
@@ -59,25 +58,22 @@ func showStart(v *visit) error {
 	}
 	var o overviewData
 	err := v.get("/v1/endpoints", url.Values{"limit": {"1"}}, &list)
-	p := startPage{HasEndpoints: len(list.Data) > 0, Pages: map[string]bool{}}
+	p := startPage{HasEndpoints: len(list.Data) > 0}
 	if err == nil && p.HasEndpoints {
 		err = v.get("/v1/overview", nil, &o)
 	}
-	if e, ok := errors.AsType[*apiError](err); ok && e.isUnavailable() {
-		p.Unavailable = e.Message
+	if x, ok := errors.AsType[*apiError](err); ok && isUnavailable(err) {
+		p.Unavailable = x.Message
 	} else if err != nil {
 		return err
 	}
-	for path := range v.routes {
-		p.Pages[path] = v.has(path)
-	}
 	if p.HasEndpoints && p.Unavailable == "" {
 		if len(o.Needs.Alerts.Data) > 0 {
-			if _, err := nameAlerts(v, o.Needs.Alerts.Data); err != nil {
+			if err := nameAlerts(v, o.Needs.Alerts.Data); err != nil {
 				return err
 			}
 		}
-		v.addOverview(&p, &o)
+		addOverview(v, &p, &o)
 	}
 	return v.page("start", p)
 }
@@ -86,10 +82,10 @@ func showStart(v *visit) error {
 const maxAskedShown = 5
 
 // addOverview adds what the overview says.
-func (v *visit) addOverview(p *startPage, o *overviewData) {
+func addOverview(v *visit, p *startPage, o *overviewData) {
 	p.At = o.At
 	asked := v.deps.Acts.Pending(v.person.Account)
-	v.addNeeds(p, o, asked[:min(len(asked), maxAskedShown)])
+	addNeeds(v, p, o, asked[:min(len(asked), maxAskedShown)])
 	total := len(p.Needs)
 	waiting := &o.Needs.Destinations
 	if hidden := waiting.Total - len(waiting.Data); len(p.Paused) > 0 {
@@ -124,10 +120,10 @@ func (v *visit) addOverview(p *startPage, o *overviewData) {
 
 // addNeeds adds what needs a person, the most urgent first: decisions that something waits for, critical findings,
 // destinations that get nothing, other findings, alerts. What a person has paused comes after that, apart.
-func (v *visit) addNeeds(p *startPage, o *overviewData, asked []*config.Act) {
+func addNeeds(v *visit, p *startPage, o *overviewData, asked []*config.Act) {
 	for _, a := range asked {
 		p.Needs = append(p.Needs, need{Class: "held", Icon: "held", Subject: a.KeyName, Text: "asks for a change.",
-			Detail: a.Summary, Until: a.ExpiresAt().UTC().Format(web.TimeFormat), Path: "/app/confirm/" + a.ID,
+			Detail: a.Summary, Until: a.ExpiresAt().UTC().Format(web.TimeFormat), Path: pageOf(a.ID),
 			Button: "Decide"})
 	}
 	for _, r := range o.Needs.Recoveries.Data {

@@ -2,7 +2,6 @@ package dashboard
 
 import (
 	"cmp"
-	"errors"
 	"net/url"
 	"slices"
 	"strconv"
@@ -71,9 +70,6 @@ func (e *endpointUse) Title() string { return cmp.Or(e.Name, e.EndpointID) }
 func (e *endpointUse) ChartPath() string {
 	return usagePath + "?" + url.Values{"endpoint_id": {e.EndpointID}}.Encode() + "#h-l"
 }
-
-// Path is the page of the endpoint.
-func (e *endpointUse) Path() string { return endpointsPath + "/" + url.PathEscape(e.EndpointID) }
 
 // dayUse is the usage of one day in UTC.
 type dayUse struct {
@@ -144,9 +140,6 @@ func monthPath(month time.Time) string {
 	return usagePath + "?" + url.Values{"period": {month.Format(periodLayout)}}.Encode()
 }
 
-// Certain reports whether the projection is based on more than a day.
-func (u *usageData) Certain() bool { return u.Projection.Confidence != "low" }
-
 // UsedPercent is the share of the allowance that is used, rounded down.
 func (u *usageData) UsedPercent() string {
 	if u.Allowance == nil || *u.Allowance == 0 {
@@ -201,10 +194,7 @@ func (u *usageDaysData) daysOf(e *endpointUse) []dayUse {
 // readLastDays reads the last 30 days into p, which stays without them if they are unavailable.
 func readLastDays(v *visit, p *usagePage) error {
 	last := &usageDaysData{}
-	err := v.get("/v1/usage/daily", nil, last)
-	if x, ok := errors.AsType[*apiError](err); ok && x.isUnavailable() {
-		return nil
-	} else if err != nil {
+	if unavailable, err := v.tryGet("/v1/usage/daily", nil, last); err != nil || unavailable != "" {
 		return err
 	}
 	p.Last = last
@@ -218,9 +208,6 @@ func readLastDays(v *visit, p *usagePage) error {
 
 // drawLines draws the last 30 days of each endpoint, whose name is the title.
 func (p *usagePage) drawLines() {
-	if p.Last == nil {
-		return
-	}
 	for _, e := range p.Last.ByEndpoint {
 		values := make([]float64, 0, len(p.Last.Daily))
 		for _, d := range p.Last.daysOf(e) {
@@ -235,14 +222,10 @@ func (p *usagePage) drawLines() {
 func showUsage(v *visit) error {
 	p := usagePage{usageData: &usageData{}, now: v.deps.Now()}
 	err := v.get("/v1/usage", filtersOf(v.r.URL.Query(), periodFilter), p.usageData)
-	if x, ok := errors.AsType[*apiError](err); ok && x.isUnavailable() {
-		p.Unavailable, v.status = sentence(x.Message), x.Status
+	if isUnavailable(err) {
+		p.Unavailable, v.status = messageOf(err), statusOf(err)
 		return v.page("usage", &p)
 	} else if err != nil {
-		return err
-	}
-	names, _, more, err := readEndpointNames(v, "")
-	if err != nil {
 		return err
 	}
 	if !p.Ended() {
@@ -254,18 +237,11 @@ func showUsage(v *visit) error {
 	if p.Last != nil {
 		uses = slices.Concat(uses, p.Last.ByEndpoint)
 	}
-	if more { // else all names are known
-		ids := make([]string, len(uses))
-		for i, e := range uses {
-			ids[i] = e.EndpointID
-		}
-		if err := names.add(v, ids...); err != nil {
-			return err
-		}
-	}
 	for _, e := range uses {
-		e.Name = names[e.EndpointID]
+		e.Name = v.endpointName(e.EndpointID)
 	}
-	p.drawLines()
+	if p.Last != nil {
+		p.drawLines()
+	}
 	return v.page("usage", &p)
 }

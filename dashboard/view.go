@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"fmt"
 	"html/template"
 	"regexp"
@@ -17,18 +18,28 @@ import (
 // functions are what templates can call.
 func (d *Dashboard) functions() template.FuncMap {
 	return template.FuncMap{
-		"at":     d.moment,
-		"due":    d.dueMoment,
-		"bytes":  byteSize,
-		"number": number,
-		"plural": func(n int64, one, many string) string { return plural(int(n), one, many) },
-		"plain":  plain,
-		"nonce":  newNonce,
-		"field":  newField,
-		"choice": newChoice,
-		"status": newStatus,
-		"prose":  d.prose,
-		"shell":  commandLines,
+		"at":       d.moment,
+		"due":      d.dueMoment,
+		"bytes":    func(n any) string { return byteSize(int(count(n))) },
+		"number":   func(n any) string { return number(count(n)) },
+		"plural":   func(n any, one, many string) string { return plural(int(count(n)), one, many) },
+		"count":    count,
+		"seconds":  func(n any) string { return durationText(float64(count(n))) },
+		"next":     func(n int) int { return n + 1 },
+		"width":    meterWidth,
+		"capital":  capital,
+		"sentence": sentence,
+		"json":     jsonText,
+		"plain":    plain,
+		"page":     pageOfAny,
+		"shortID":  shortID,
+		"nonce":    newNonce,
+		"field":    newField,
+		"choice":   newChoice,
+		"status":   newStatus,
+		"prose":    d.prose,
+		"shell":    commandLines,
+		"onlyHere": isOnlyHere,
 	}
 }
 
@@ -189,6 +200,30 @@ func byteSize(n int) string {
 	}
 }
 
+// count returns a number of the API; 0 for null.
+func count(n any) int64 {
+	switch n := n.(type) {
+	case int:
+		return int64(n)
+	case int64:
+		return n
+	case *int64:
+		if n != nil {
+			return *n
+		}
+	case *int:
+		if n != nil {
+			return int64(*n)
+		}
+	}
+	return 0
+}
+
+// meterWidth is the width of a part in a meter of 1000 units.
+func meterWidth(part, whole int64) string {
+	return decimal(1000 * float64(part) / float64(max(whole, 1)))
+}
+
 // number returns a whole number with commas between thousands.
 func number(n int64) string {
 	text := strconv.FormatInt(n, 10)
@@ -278,6 +313,22 @@ func sentence(message string) string {
 		return capital(message)
 	}
 	return capital(message) + "."
+}
+
+// explain returns the text for a word of the API, or other with the word; empty without a word.
+func explain(texts map[string]string, word *string, other string) string {
+	if word == nil {
+		return ""
+	}
+	return cmp.Or(texts[*word], other+*word+".")
+}
+
+// textOf returns a text of the API; empty for null.
+func textOf(text *string) string {
+	if text == nil {
+		return ""
+	}
+	return *text
 }
 
 // capital returns a text with a capital letter at its beginning.

@@ -91,17 +91,6 @@ func syntaxProblem(text string) string {
 	return fmt.Sprintf("the text is no JSON: line %d: %s", 1+strings.Count(before, "\n"), at.Error())
 }
 
-// NextVersion is the version that saving makes.
-func (p *workbenchPage) NextVersion() int { return p.TransformationVersion + 1 }
-
-// OperationCount is how many operations the endpoint has now.
-func (p *workbenchPage) OperationCount() int {
-	if p.Transformation == nil {
-		return 0
-	}
-	return len(p.Transformation.Ops)
-}
-
 // exampleText is what the provider of an endpoint sends, as the text of a sample.
 func exampleText(provider string) string {
 	scheme := verify.ByName(provider)
@@ -125,10 +114,8 @@ func newWorkbenchPage(v *visit, e *endpointData, f *form) (*workbenchPage, error
 	p := &workbenchPage{endpointPage: newEndpointPage(e)}
 	p.Tab, p.Form = e.Path()+"/workbench", f
 	if e.TransformationVersion > 0 {
-		var list struct {
-			Data []*transformationVersionData `json:"data"`
-		}
-		if err := v.get(e.api()+"/transformation/versions", nil, &list); err != nil {
+		list, err := readRows[*transformationVersionData](v, endpointAPI+"/transformation/versions", nil)
+		if err != nil {
 			return nil, err
 		}
 		p.Versions = list.Data
@@ -143,17 +130,10 @@ func newWorkbenchPage(v *visit, e *endpointData, f *form) (*workbenchPage, error
 // offerEvents offers the last events of the endpoint as samples.
 func (p *workbenchPage) offerEvents(v *visit) error {
 	f := p.Form
-	var list struct {
-		Data []struct {
-			ID         string  `json:"id"`
-			Type       *string `json:"type"`
-			ReceivedAt string  `json:"received_at"`
-		} `json:"data"`
-	}
-	err := v.get("/v1/events", url.Values{"endpoint_id": {p.ID}, "limit": {fmt.Sprint(maxSamples)}}, &list)
-	if x, ok := errors.AsType[*apiError](err); ok && x.isUnavailable() {
-		p.Unavailable = sentence(x.Message)
-	} else if err != nil {
+	var list apiList[eventData]
+	var err error
+	query := url.Values{"endpoint_id": {p.ID}, "limit": {fmt.Sprint(maxSamples)}}
+	if p.Unavailable, err = v.tryGet("/v1/events", query, &list); err != nil {
 		return err
 	}
 	for _, ev := range list.Data {
@@ -192,23 +172,25 @@ func shortID(id string) string { return "…" + id[max(len(id)-8, 0):] }
 // operationAt matches a parameter of one operation.
 var operationAt = regexp.MustCompile(`^transformation(?:\.ops)?\[(\d+)\]\.?(.*)$`)
 
-// reject shows an error of the API at its field. Operations are counted from 1, as on the page.
-func (p *workbenchPage) reject(x *apiError) (status int) {
-	if m := operationAt.FindStringSubmatch(x.Param); m != nil {
-		if n, err := strconv.Atoi(m[1]); err == nil {
-			x.Param, x.Message = "transformation", fmt.Sprintf("operation %d: %s", n+1, strings.TrimSpace(m[2]+" "+x.Message))
-		}
+// atOperation makes an error of the API about one operation one of the field with all of them. Operations are counted
+// from 1, as on the page.
+func atOperation(err error) error {
+	x, ok := errors.AsType[*apiError](err)
+	if !ok {
+		return err
 	}
-	return p.Form.reject(x, url.Values{"transformation": nil, "sample": nil, "sample_text": nil})
+	if rest, ok := strings.CutPrefix(x.Param, "ops"); ok {
+		x.Param = "transformation" + rest
+	}
+	if m := operationAt.FindStringSubmatch(x.Param); m != nil {
+		x.Param, x.Message = "transformation", "operation "+lineNumber(m[1])+": "+strings.TrimSpace(m[2]+" "+x.Message)
+	}
+	return err
 }
 
 // showWorkbench shows the saved operations, or with ?version= those of an earlier version. With ?sample= it previews
 // them with that event, such as one whose delivery has failed.
-func showWorkbench(v *visit) error {
-	e, err := readEndpoint(v)
-	if err != nil {
-		return err
-	}
+func showWorkbench(v *visit, e *endpointData) error {
 	values := workbenchValues(e)
 	f := editForm(values)
 	sample := v.r.URL.Query().Get("sample")
@@ -229,15 +211,7 @@ func showWorkbench(v *visit) error {
 }
 
 // previewWorkbench previews what is entered and keeps it in the form.
-func previewWorkbench(v *visit) error {
-	f, err := v.form()
-	if err != nil {
-		return err
-	}
-	e, err := readEndpoint(v)
-	if err != nil {
-		return err
-	}
+func previewWorkbench(v *visit, f *form, e *endpointData) error {
 	p, err := newWorkbenchPage(v, e, f)
 	if err != nil {
 		return err
@@ -257,16 +231,12 @@ func (p *workbenchPage) preview(v *visit) error {
 		return nil
 	}
 	preview, err := p.requestPreview(v)
-	if x, ok := errors.AsType[*apiError](err); ok && x.Status != http.StatusForbidden && x.Status != http.StatusNotFound {
-		if rest, ok := strings.CutPrefix(x.Param, "ops"); ok {
-			x.Param = "transformation" + rest
+	if !v.refused(p.Form, atOperation(err)) {
+		if err != nil {
+			return err
 		}
-		v.status = p.reject(x)
-		return nil
-	} else if err != nil {
-		return err
+		p.show(preview)
 	}
-	p.show(preview)
 	return nil
 }
 
@@ -283,7 +253,7 @@ func (p *workbenchPage) requestPreview(v *visit) (*previewData, error) {
 		body["sample_text"] = unixLines(p.Form.Value("sample_text"))
 	}
 	preview := &previewData{}
-	return preview, v.send("POST", p.api()+"/transformation/preview", body, "", preview)
+	return preview, v.send("POST", endpointAPI+"/transformation/preview", body, "", preview)
 }
 
 // asksAgain reports whether the operations fail on the sample, and nobody has confirmed that they are to be saved all
@@ -335,40 +305,32 @@ func (p *workbenchPage) show(preview *previewData) {
 }
 
 // saveWorkbench saves the operations as a new version.
-func saveWorkbench(v *visit) error {
-	f, err := v.form()
-	if err != nil {
-		return err
-	}
-	e, err := readEndpoint(v)
-	if err != nil {
-		return err
-	}
+func saveWorkbench(v *visit, f *form, e *endpointData) error {
 	p, err := newWorkbenchPage(v, e, f)
 	if err != nil {
 		return err
 	}
+	again := func() error { return v.page("endpoint-workbench", p) }
 	stored := workbenchValues(e)
 	members := workbenchBody(f, stored, e)
-	switch status, stale := f.isStale(stored); {
-	case len(members) == 0:
+	if len(members) == 0 {
 		return v.redirect(p.Tab, f.unchanged(stored))
-	case stale:
+	}
+	if status, stale := f.isStale(stored); stale {
 		v.status = status
-		return v.page("endpoint-workbench", p)
+		return again()
 	}
 	if problem := syntaxProblem(f.Value("transformation")); problem != "" {
 		v.status = f.setError(&apiError{Status: http.StatusBadRequest, Param: "transformation", Message: problem})
-		return v.page("endpoint-workbench", p)
+		return again()
 	}
 	if p.asksAgain(v) {
-		return v.page("endpoint-workbench", p)
+		return again()
 	}
 	after := &endpointData{}
-	err = v.send("PATCH", e.api(), members, "", after)
-	if x, ok := errors.AsType[*apiError](err); ok && x.Status != http.StatusForbidden && x.Status != http.StatusNotFound {
-		v.status = p.reject(x)
-		return v.page("endpoint-workbench", p)
+	err = atOperation(v.do("PATCH "+endpointAPI, f, members, after))
+	if v.refused(f, err) {
+		return again()
 	} else if err != nil {
 		return err
 	}
@@ -377,8 +339,100 @@ func saveWorkbench(v *visit) error {
 			return err
 		}
 		p.Warnings = after.Warnings
-		return v.page("endpoint-workbench", p)
+		return again()
 	}
 	return v.redirect(p.Tab, fmt.Sprintf("Version %d is saved. It applies to every attempt from now on.",
 		after.TransformationVersion))
+}
+
+// What the API says of transformations, their versions and previews.
+
+// transformationData is the transformation of an endpoint as the API returns it.
+type transformationData struct {
+	Ops []json.RawMessage `json:"ops"`
+}
+
+// transformationVersionData says when and by whom a version was made.
+type transformationVersionData struct {
+	Version   int    `json:"version"`
+	CreatedAt string `json:"created_at"`
+	CreatedBy struct {
+		Type string  `json:"type"`
+		ID   *string `json:"id"`
+		Name *string `json:"name"`
+	} `json:"created_by"`
+	Operations     int                 `json:"operations"`
+	Transformation *transformationData `json:"transformation"` // nil: it had none, or they are not kept
+	Restorable     bool                `json:"restorable"`     // its operations are known
+}
+
+// Text is the operations of a version, one a line; empty without any.
+func (x *transformationVersionData) Text() string { return operationLines(x.Transformation) }
+
+// previewData is a preview as the API returns it.
+type previewData struct {
+	OK         bool          `json:"ok"`
+	OutputText *string       `json:"output_text"`
+	Steps      []stepData    `json:"steps"`
+	Error      *failureData  `json:"error"`
+	BytesIn    int           `json:"bytes_in"`
+	BytesOut   int           `json:"bytes_out"`
+	Masked     int           `json:"masked"`
+	Warnings   []warningData `json:"warnings"`
+}
+
+// stepData is what one operation did.
+type stepData struct {
+	Index        int          `json:"index"`
+	Op           string       `json:"op"`
+	Changed      []changeData `json:"changed"`
+	ChangedTotal int          `json:"changed_total"`
+	Warnings     []string     `json:"warnings"`
+	Failure      *failureData `json:"-"` // of this operation
+}
+
+// changeData is one place that an operation changed.
+type changeData struct {
+	Change  string  `json:"change"`
+	Pointer string  `json:"pointer"`
+	From    *string `json:"from"`
+	Before  *string `json:"before"`
+	After   *string `json:"after"`
+}
+
+type failureData struct {
+	Index   *int   `json:"index"`
+	Pointer string `json:"pointer"`
+	Message string `json:"message"`
+}
+
+// Text says how much an operation changed.
+func (s *stepData) Text() string {
+	switch {
+	case s.Failure != nil:
+		return "failed"
+	case s.ChangedTotal == 0:
+		return "no change"
+	case s.ChangedTotal > len(s.Changed):
+		return fmt.Sprintf("%d changes, the first %d below", s.ChangedTotal, len(s.Changed))
+	}
+	return plural(s.ChangedTotal, "change", "changes")
+}
+
+// Place is the pointer to the place that changed, with the one where it was if it moved.
+func (c *changeData) Place() string {
+	if c.From != nil {
+		return placeText(*c.From) + " → " + placeText(c.Pointer)
+	}
+	return placeText(c.Pointer)
+}
+
+// Where is the place of a failure.
+func (f *failureData) Where() string { return placeText(f.Pointer) }
+
+func placeText(pointer string) string {
+	if pointer == "" {
+		return "the whole document"
+	}
+	return pointer
 }

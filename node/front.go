@@ -96,7 +96,8 @@ func newDashboard(n *Node) (runFunc, error) {
 		People: n.control, Passwords: n.control, SessionKeys: n.control,
 		SignInLimit: n.limiter.NewSignIns(),
 		Members:     n.control, Keys: n.control, KeyUses: n.reader, Acts: n.confirmer, Waiting: n.control,
-		Doctor: n.dashboardChecks,
+		Endpoints: n.control,
+		Doctor:    n.dashboardChecks,
 	})
 	return nil, err
 }

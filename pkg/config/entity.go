@@ -31,6 +31,9 @@ type Meta struct {
 // CreationSeq returns the position of the entity in lists, which are in the order of creation.
 func (m *Meta) CreationSeq() int64 { return m.Seq }
 
+// Owner returns the id of the entity and of the account that it belongs to.
+func (m *Meta) Owner() (id, account string) { return m.ID, m.Account }
+
 func (m *Meta) common() commonFields {
 	return commonFields{&m.ID, &m.Account, &m.CreatedAt, &m.UpdatedAt, &m.Rev, &m.Seq}
 }
@@ -65,6 +68,13 @@ func idOf(v value) string { return *v.common().id }
 type entity[T any] interface {
 	*T
 	value
+}
+
+// Entity is a pointer to the value of a kind, for functions of other packages that are the same for all kinds.
+type Entity[T any] interface {
+	entity[T]
+	Owner() (id, account string)
+	CreationSeq() int64
 }
 
 // Access is a Control, or a type that embeds one.

@@ -1,0 +1,85 @@
+package api
+
+import (
+	"cmp"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/eventrelay/relay/api/wire"
+)
+
+// decode reads the members of x that clients may set, and leaves those that the request does not have as they are. x
+// points to a type of package wire, whose tags say what is allowed. Members with in:"own" and in:"update"
+// are left to the caller.
+func (o *object) decode(x any) {
+	v := reflect.ValueOf(x).Elem()
+	for _, f := range wire.Members(v.Type()) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case !wire.Has(f, ""):
+			o.readOnly(name)
+		case !wire.Has(f, "own") && !wire.Has(f, "update"):
+			o.member(name, f, v.FieldByIndex(f.Index).Addr().Interface())
+		}
+	}
+}
+
+// member reads one member by its tags.
+func (o *object) member(name string, f reflect.StructField, to any) {
+	bound := func(keyword string) int {
+		n, _ := strconv.Atoi(f.Tag.Get(keyword))
+		return n
+	}
+	if wire.Has(f, "null") && o.isNull(name) {
+		reflect.ValueOf(to).Elem().SetZero()
+		return
+	}
+	words := f.Tag.Get("enum")
+	switch to := to.(type) {
+	case *string:
+		switch {
+		case words != "":
+			o.enum(name, to, strings.Split(words, ",")...)
+		case wire.Has(f, "name"):
+			o.name(name, bound("minLength"), to)
+		default:
+			o.text(name, bound("minLength"), cmp.Or(bound("maxLength"), maxName), to)
+		}
+	case **string:
+		if wire.Has(f, "only") && o.isNull(name) {
+			*to = new(string)
+			return
+		}
+		o.textOrNull(name, bound("minLength"), bound("maxLength"), to)
+	case *bool:
+		o.boolean(name, to)
+	case *int:
+		o.integer(name, bound("minimum"), bound("maximum"), to)
+	case **int:
+		o.integerOrNull(name, bound("minimum"), bound("maximum"), to)
+	case *[]string:
+		o.texts(name, bound("maxItems"), to)
+	default:
+		panic("api: no member of a request has the type of " + name)
+	}
+}
+
+// texts reads an array of at most limit strings.
+func (o *object) texts(name string, limit int, to *[]string) {
+	elements := o.array(name, limit)
+	if elements == nil {
+		return
+	}
+	all := make([]string, len(elements))
+	for i, raw := range elements {
+		if kindOf(raw) != kindString {
+			o.fail(indexed(name, i), "must be %s", kindString)
+			return
+		}
+		if all[i], _ = textOf(raw, 0, len(raw)); all[i] == "" && len(raw) > 2 {
+			o.fail(indexed(name, i), "must be a JSON string")
+		}
+	}
+	*to = all
+}

@@ -1,0 +1,246 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/eventrelay/relay/api/wire"
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// view is the answer about an entity.
+type view interface{ SetWarnings([]wire.Warning) }
+
+// resource serves a kind of the configuration: /v1/NAMEs and /v1/NAMEs/{NAME}. A function that is nil means that the
+// kind cannot do it, or does it as all others; a handler in own replaces that of the resource.
+type resource[E any, P config.Entity[E], V view] struct {
+	*core
+	config  config.Access
+	object  string // NAME, in paths and answers
+	missing string // message of the 404; empty: "there is no such NAME"
+
+	// fresh returns a new entity with its defaults. merge reads the members of a request into it, or into one that is
+	// changed. Its input collects errors and warnings.
+	fresh func(r *http.Request, by *config.Key) P
+	merge func(in *input, o *object, x P)
+	// fixed says that it cannot be changed, kept that it cannot be deleted.
+	fixed, kept bool
+	// insert writes a new entity; nil: config.Create.
+	insert func(ctx context.Context, x P) (P, error)
+	// removable returns why an entity cannot be deleted.
+	removable func(x P) error
+	// rotate gives an entity a new secret, and remembers that by has done so, unless it is empty.
+	rotate func(x P, by string)
+	// keep reads the filters of the list.
+	keep func(q *query) func(x P) bool
+
+	views func(ctx context.Context, by *config.Key, all ...P) ([]V, error)
+	own   methods // replaces handlers: POST, and "one GET" and "one PATCH" of /{NAME}
+}
+
+// routes returns the routes of the resource, more for its actions. Each is resumable: ids and new secrets name the call
+// that made them, so a repeat changes nothing twice.
+func (a *resource[E, P, V]) routes(more ...route) []route {
+	all, one := methods{"GET": a.list}, methods{"GET": a.read}
+	if a.fresh != nil {
+		all["POST"] = a.post
+	}
+	if a.fresh != nil && !a.fixed {
+		one["PATCH"] = a.patch
+	}
+	if !a.kept {
+		one["DELETE"] = a.remove
+	}
+	if x := a.own["POST"]; x != nil {
+		all["POST"] = x
+	}
+	for _, method := range []string{"GET", "PATCH"} {
+		if x := a.own["one "+method]; x != nil {
+			one[method] = x
+		}
+	}
+	routes := []route{{path: a.path(""), methods: all, resumable: true}, {path: a.path("one"), methods: one}}
+	if a.rotate != nil {
+		routes = append(routes, a.action("rotate", a.postRotate))
+	}
+	return append(routes, more...)
+}
+
+func (a *resource[E, P, V]) path(one string) string {
+	path := "/v1/" + a.object + "s"
+	if one != "" {
+		path += "/{" + a.object + "}"
+	}
+	return path
+}
+
+// action returns the route of a POST about one entity.
+func (a *resource[E, P, V]) action(name string, handle handlerFunc) route {
+	return route{path: a.path("one") + "/" + name, methods: methods{"POST": handle}, inPath: finds(a.inPath), resumable: true}
+}
+
+// newMeta returns the id and the owner of what a request creates.
+func (c *core) newMeta(r *http.Request, prefix string, by *config.Key) config.Meta {
+	return config.Meta{ID: newID(r, prefix), Account: by.Account, CreatedAt: c.now()}
+}
+
+// get returns the entity with an id, or the 404 if the account has none.
+func (a *resource[E, P, V]) get(ctx context.Context, name, account string) (P, error) {
+	found := find(ctx, a.core, func(id string) (*E, config.Presence) {
+		x, presence := config.Get[E, P](a.config, id)
+		return x, presence
+	}, name)
+	if x := P(found); x != nil {
+		if _, owner := x.Owner(); owner == account {
+			return x, nil
+		}
+	}
+	return nil, web.Missing("%s", cmp.Or(a.missing, "there is no such "+a.object))
+}
+
+// inPath returns the entity that the path names, or the 404.
+func (a *resource[E, P, V]) inPath(r *http.Request, key *config.Key) (P, error) {
+	return a.get(r.Context(), web.InfoOf(r).Vars[a.object], key.Account)
+}
+
+func (a *resource[E, P, V]) answer(w http.ResponseWriter, r *http.Request, key *config.Key, status int, x P,
+	warnings []warning) error {
+	views, err := a.views(r.Context(), key, x)
+	if err != nil {
+		return err
+	}
+	views[0].SetWarnings(warnings)
+	web.WriteJSON(w, status, views[0])
+	return nil
+}
+
+func (a *resource[E, P, V]) list(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+	q := newQuery(r, a.object+"s "+key.Account)
+	var keep func(P) bool
+	if a.keep != nil {
+		keep = a.keep(q)
+	}
+	p, err := a.configPage(r, q)
+	if err != nil {
+		return err
+	}
+	all, more := config.List(a.config, key.Account, p.before, p.limit, keep)
+	views, err := a.views(r.Context(), key, all...)
+	if err != nil {
+		return err
+	}
+	return writeConfigPage(w, p, all, more, views)
+}
+
+func (a *resource[E, P, V]) post(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+	x := a.fresh(r, key)
+	in, err := a.readNew(r, x)
+	if err != nil {
+		return err
+	}
+	created, err := a.once(r.Context(), x)
+	if err != nil {
+		return err
+	}
+	return a.answer(w, r, key, http.StatusCreated, created, in.warnings)
+}
+
+// readNew reads the members of a new entity.
+func (a *resource[E, P, V]) readNew(r *http.Request, x P) (*input, error) {
+	body, err := a.body(r)
+	if err != nil {
+		return nil, err
+	}
+	in := &input{}
+	a.merge(in, in.newObject("", body), x)
+	return in, in.err
+}
+
+// once creates x. If its id exists, the first call with the Idempotency-Key has created it: that is returned.
+func (a *resource[E, P, V]) once(ctx context.Context, x P) (P, error) {
+	var created P
+	var err error
+	if a.insert != nil {
+		created, err = a.insert(ctx, x)
+	} else {
+		created, err = config.Create(ctx, a.config, x)
+	}
+	if name, _ := x.Owner(); errors.Is(err, config.ErrConflict) {
+		if earlier, presence := config.Get[E, P](a.config, name); presence == config.Present {
+			return earlier, nil
+		}
+	}
+	return created, err
+}
+
+func (a *resource[E, P, V]) read(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+	a.catchUp(r.Context())
+	x, err := a.inPath(r, key)
+	if err != nil {
+		return err
+	}
+	return a.answer(w, r, key, http.StatusOK, x, nil)
+}
+
+func (a *resource[E, P, V]) patch(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+	return a.change(w, r, key, a.merge)
+}
+
+// postRotate gives an entity a new secret. The previous one ends at once. A repeat with the same Idempotency-Key
+// rotates nothing.
+func (a *resource[E, P, V]) postRotate(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+	by := rotatedBy(r)
+	return a.change(w, r, key, func(_ *input, o *object, x P) {
+		o.warnUnknown()
+		a.rotate(x, by)
+	})
+}
+
+// change applies the body of a request, once for each attempt of the update: an error in its input changes nothing.
+func (a *resource[E, P, V]) change(w http.ResponseWriter, r *http.Request, key *config.Key,
+	merge func(in *input, o *object, x P)) error {
+	x, err := a.inPath(r, key)
+	if err != nil {
+		return err
+	}
+	body, err := a.body(r)
+	if err != nil {
+		return err
+	}
+	name, _ := x.Owner()
+	var in *input
+	after, err := config.Update(r.Context(), a.config, name, func(x P) error {
+		in = &input{}
+		merge(in, in.newObject("", body), x)
+		return in.err
+	})
+	if err != nil {
+		return err
+	}
+	return a.answer(w, r, key, http.StatusOK, after, in.warnings)
+}
+
+func (a *resource[E, P, V]) remove(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+	x, err := a.inPath(r, key)
+	if err != nil {
+		return err
+	}
+	if a.removable != nil {
+		if err := a.removable(x); err != nil {
+			return err
+		}
+	}
+	name, _ := x.Owner()
+	if err := config.Delete[E, P](r.Context(), a.config, name); err != nil {
+		return err
+	}
+	writeDeleted(w, name, a.object)
+	return nil
+}
+
+func writeDeleted(w http.ResponseWriter, name, object string) {
+	web.WriteJSON(w, http.StatusOK, wire.Deleted{ID: name, Object: object, Deleted: true})
+}

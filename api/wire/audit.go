@@ -1,0 +1,52 @@
+package wire
+
+import (
+	"github.com/eventrelay/relay/pkg/audit"
+)
+
+// AuditActor is who made a change.
+type AuditActor struct {
+	// `operator` is someone who ran a `relay` command on a node; `system` is the service itself.
+	Type audit.ActorType `json:"type" enum:"key,user,operator,system"`
+	// Id of the key or the user.
+	ID *string `json:"id"`
+	// Name of the key, the user, or the part of the service, at that time.
+	Name *string `json:"name"`
+}
+
+// Entity is what an audit entry is about.
+type Entity struct {
+	Type string `json:"type"`
+	ID   string `json:"id"`
+}
+
+// KeyUse is how often one node saw the key since `at`, within about an hour; only of `key.used`. It is counted in
+// memory and written once a minute.
+type KeyUse struct {
+	Count  uint64 `json:"count" minimum:"1"`
+	LastAt string `json:"last_at" ref:"Time"`
+	Node   string `json:"node"`
+}
+
+// AuditEntry is one entry of GET /v1/audit.
+type AuditEntry struct {
+	ID     string     `json:"id" pattern:"^aud_[0-9a-hjkmnp-tv-z]{26}$"`
+	Object string     `json:"object" const:"audit_entry"`
+	At     string     `json:"at" ref:"Time"`
+	Actor  AuditActor `json:"actor"`
+	// What was done, such as `endpoint.created`, `endpoint.updated`, `key.revoked`, `key.used`, `tool.called`.
+	Action string `json:"action"`
+	Entity Entity `json:"entity"`
+	// Paths of the members that an update changed, such as `destinations.dst_….enabled`. If there are too many, only the
+	// first ones, followed by `…`.
+	Changes []string `json:"changes" maxItems:"50"`
+	// Id of another entity that the change is related to. Of a change that an agent asks for (`act_…`), what it is about;
+	// of the change that was then made, the `act_…`.
+	RelatedID *string `json:"related_id"`
+	// `X-Request-Id` of the request that made the change.
+	RequestID *string `json:"request_id"`
+	RemoteIP  *string `json:"remote_ip"`
+	// Only for `key.used`: how often one node saw the key since `at`, within about an hour. Counted in memory and written
+	// once a minute.
+	Use *KeyUse `json:"use"`
+}

@@ -1,0 +1,312 @@
+package wire
+
+import (
+	"bytes"
+	"embed"
+	"encoding/json"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/swaggest/jsonschema-go"
+
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// answers and requests are the types of which the OpenAPI document has schemas: NAME is what the API answers, NAMEInput
+// what clients send. The types of their members follow them.
+var (
+	answers = []any{
+		Warning{}, Deleted{}, Drain{}, List[Drain]{}, DSN{}, List[DSN]{}, Domain{}, List[Domain]{}, Scan{},
+		List[Scan]{}, Tripwire{}, List[Tripwire]{}, Finding{}, List[Finding]{}, Occurrence{},
+		List[Occurrence]{}, FindingsUpdated{}, DetectionSettings{}, DetectionTry{}, AlertSettings{},
+		AlertTestOutcome{}, Alert{}, List[Alert]{}, AuditEntry{}, Endpoint{}, List[Endpoint]{}, Validation{},
+		KeptTransformationVersion{}, TransformationPreview{}, EventRow{}, List[Attempt]{}, Event{},
+		PayloadErased{}, ReceiptResult{}, SignatureExplanation{}, StreamEvent{}, StreamGap{}, FixtureSummary{},
+		Fixture{}, Recovery{}, List[Recovery]{}, RecoveryItem{}, List[RecoveryItem]{}, ReplayRun{},
+		List[ReplayRun]{}, Overview{}, Usage{}, UsageDays{},
+	}
+	requests = []any{Drain{}, DSN{}, Domain{}, Scan{}, Tripwire{}}
+)
+
+// refs is where a schema of the OpenAPI document finds another one.
+const refs = "#/components/schemas/"
+
+// Schemas returns the schemas of the OpenAPI document that come from types, as JSON by name.
+func Schemas() (map[string]json.RawMessage, error) {
+	out := map[string]json.RawMessage{}
+	for _, x := range answers {
+		if err := addSchemas(out, x, false); err != nil {
+			return nil, err
+		}
+	}
+	for _, x := range requests {
+		if err := addSchemas(out, x, true); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// addSchemas adds the schema of a type, and those of the types of its members.
+func addSchemas(out map[string]json.RawMessage, x any, input bool) error {
+	g := generator{input: input, types: map[string]reflect.Type{}, other: map[string]bool{}}
+	all := map[string]jsonschema.Schema{}
+	root, err := (&jsonschema.Reflector{}).Reflect(x, jsonschema.DefinitionsPrefix(refs),
+		jsonschema.CollectDefinitions(func(name string, s jsonschema.Schema) { all[name] = s }),
+		jsonschema.InterceptDefName(func(t reflect.Type, _ string) string { return g.name(t) }),
+		jsonschema.InterceptSchema(g.finish))
+	if err != nil {
+		return fmt.Errorf("schema of %T: %w", x, err)
+	}
+	name := g.name(reflect.TypeOf(x))
+	all[name] = root
+	return g.add(out, all, name)
+}
+
+// add adds a schema, and those that it refers to.
+func (g *generator) add(out map[string]json.RawMessage, all map[string]jsonschema.Schema, name string) error {
+	s, exists := all[name]
+	if _, added := out[name]; added || !exists || g.other[name] {
+		return nil
+	}
+	text, err := inOrder(&s, g.types[name])
+	if err != nil {
+		return fmt.Errorf("schema %s: %w", name, err)
+	}
+	out[name] = text
+	for other := range all {
+		if bytes.Contains(text, []byte(refs+other+`"`)) {
+			if err := g.add(out, all, other); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// generator makes the schemas of answers or of requests.
+type generator struct {
+	input bool
+	types map[string]reflect.Type
+	other map[string]bool // names of schemas that are written in api/openapi
+}
+
+// name returns the name of the schema of a type.
+func (g *generator) name(t reflect.Type) string {
+	name := t.Name()
+	if outer, item, generic := strings.Cut(name, "["); generic {
+		name = strings.TrimSuffix(item[strings.LastIndexByte(item, '.')+1:], "]") + outer
+	}
+	if g.input {
+		name += "Input"
+	}
+	g.types[name] = t
+	return name
+}
+
+// finish makes the schema of a time, and completes those of structs.
+func (g *generator) finish(p jsonschema.InterceptSchemaParams) (stop bool, err error) {
+	t := p.Value.Type()
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch {
+	case t == reflect.TypeFor[web.Time]():
+		*p.Schema = jsonschema.Schema{}
+		p.Schema.WithRef(refs + "Time")
+		return true, nil
+	case !p.Processed || t.Kind() != reflect.Struct:
+		return false, nil
+	}
+	p.Schema.Required = nil
+	if text := comments()[t.Name()]; text != "" {
+		p.Schema.WithDescription(text)
+	}
+	for _, f := range Members(t) {
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if g.input && (!Has(f, "") || Has(f, "update")) || !g.input && Has(f, "only") {
+			delete(p.Schema.Properties, name)
+			continue
+		}
+		if !g.input && options == "" || g.input && Has(f, "required") {
+			p.Schema.Required = append(p.Schema.Required, name)
+		}
+		if s := p.Schema.Properties[name].TypeObject; s != nil {
+			g.member(s, f)
+			if text := comments()[declaredIn(t, f).Name()+"."+f.Name]; text != "" {
+				s.WithDescription(text)
+			}
+		}
+	}
+	return false, nil
+}
+
+// member completes the schema of a member by its tags. Lists and maps are not null.
+func (g *generator) member(s *jsonschema.Schema, f reflect.StructField) {
+	tag := f.Tag
+	if s.Items != nil && s.Items.SchemaOrBool != nil {
+		g.item(s.Items.SchemaOrBool.TypeObject, tag)
+	}
+	if ref := tag.Get("ref"); ref != "" {
+		g.refer(s, ref)
+	}
+	missing := strings.HasSuffix(tag.Get("json"), ",omitempty")
+	nullable := tag.Get("nullable") == "true" || f.Type.Kind() == reflect.Pointer && !missing
+	if g.input {
+		nullable = Has(f, "null") || Has(f, "only")
+	}
+	s.RemoveType(jsonschema.Null)
+	switch {
+	case nullable && s.Ref != nil:
+		null := (&jsonschema.Schema{}).WithType(jsonschema.Null.Type()).ToSchemaOrBool()
+		one := (&jsonschema.Schema{}).WithRef(*s.Ref).ToSchemaOrBool()
+		s.Ref = nil
+		s.WithOneOf(one, null)
+	case nullable:
+		s.AddType(jsonschema.Null) // last, as people write it
+	}
+	if s.Enum != nil && nullable && !slices.Contains(s.Enum, nil) {
+		s.Enum = append(s.Enum, nil)
+	}
+	if g.input {
+		return
+	}
+	if Has(f, "") {
+		s.MinLength, s.MaxLength, s.Pattern, s.Maximum = 0, nil, nil, nil // those of requests
+	}
+	if s.Enum != nil {
+		s.WithExtraPropertiesItem("x-extensible-enum", s.Enum)
+		s.Enum = nil
+	}
+}
+
+// refer makes a schema a reference to one that is written in api/openapi.
+func (g *generator) refer(s *jsonschema.Schema, name string) {
+	*s, g.other[name] = jsonschema.Schema{}, true
+	s.WithRef(refs + name)
+}
+
+// item completes the schema of the items of a list by the tags that begin with "items.".
+func (g *generator) item(s *jsonschema.Schema, tag reflect.StructTag) {
+	if ref := tag.Get("items.ref"); ref != "" {
+		g.refer(s, ref)
+	}
+	if n, err := strconv.ParseInt(tag.Get("items.maxLength"), 10, 64); err == nil && g.input {
+		s.WithMaxLength(n)
+	}
+	if words := tag.Get("items.enum"); words != "" {
+		var values []any
+		for _, word := range strings.Split(words, ",") {
+			values = append(values, word)
+		}
+		if g.input {
+			s.WithEnum(values...)
+		} else {
+			s.WithExtraPropertiesItem("x-extensible-enum", values)
+		}
+	}
+}
+
+// Members returns the members of a struct, those of embedded structs included.
+func Members(t reflect.Type) (all []reflect.StructField) {
+	for _, f := range reflect.VisibleFields(t) {
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" && name != "-" {
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
+// Has reports whether the tag in of a member has a word; the empty word: whether clients may set it.
+func Has(f reflect.StructField, word string) bool {
+	words, ok := f.Tag.Lookup("in")
+	return ok && (word == "" || slices.Contains(strings.Split(words, ","), word))
+}
+
+// declaredIn returns the struct, t or one that it embeds, in which a member stands.
+func declaredIn(t reflect.Type, f reflect.StructField) reflect.Type {
+	for _, i := range f.Index[:len(f.Index)-1] {
+		t = t.Field(i).Type
+	}
+	return t
+}
+
+// inOrder returns a schema as JSON with its properties in the order of the struct.
+func inOrder(s *jsonschema.Schema, t reflect.Type) (json.RawMessage, error) {
+	text, err := json.Marshal(s)
+	if err != nil || t == nil || t.Kind() != reflect.Struct {
+		return text, err
+	}
+	var whole map[string]json.RawMessage
+	var properties map[string]json.RawMessage
+	if err := json.Unmarshal(text, &whole); err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(whole["properties"], &properties); err != nil {
+		return nil, err
+	}
+	var ordered bytes.Buffer
+	separator := byte('{')
+	for _, f := range Members(t) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if property := properties[name]; property != nil {
+			fmt.Fprintf(&ordered, "%c%q:%s", separator, name, property)
+			separator = ','
+		}
+	}
+	whole["properties"] = append(ordered.Bytes(), '}')
+	return json.Marshal(whole)
+}
+
+// sources are the files of this package: their comments are the sentences of the document.
+//
+//go:embed *.go
+var sources embed.FS
+
+// comments returns the comments above types and their members, by "Type" and "Type.Member".
+var comments = sync.OnceValue(func() map[string]string {
+	out := map[string]string{}
+	files, _ := sources.ReadDir(".")
+	for _, f := range files {
+		text, _ := sources.ReadFile(f.Name())
+		file, _ := parser.ParseFile(token.NewFileSet(), "", text, parser.ParseComments|parser.SkipObjectResolution)
+		for _, d := range file.Decls {
+			decl, _ := d.(*ast.GenDecl)
+			for _, spec := range specsOf(decl) {
+				name := spec.Name.Name
+				if fields, ok := spec.Type.(*ast.StructType); ok {
+					out[name] = textOf(decl.Doc)
+					for _, field := range fields.Fields.List {
+						for _, n := range field.Names {
+							out[name+"."+n.Name] = textOf(field.Doc)
+						}
+					}
+				}
+			}
+		}
+	}
+	return out
+})
+
+func specsOf(d *ast.GenDecl) (all []*ast.TypeSpec) {
+	if d != nil {
+		for _, s := range d.Specs {
+			if t, ok := s.(*ast.TypeSpec); ok {
+				all = append(all, t)
+			}
+		}
+	}
+	return all
+}
+
+// textOf returns a comment as one line for each paragraph.
+func textOf(c *ast.CommentGroup) string {
+	return strings.ReplaceAll(strings.TrimSpace(c.Text()), "\n", " ")
+}

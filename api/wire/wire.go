@@ -1,0 +1,56 @@
+// Package wire has the JSON of /v1: each resource is one struct, and each of its members stands here once, with its
+// name, type, bounds and its sentence, which is the comment above it. From these types come the schemas of the OpenAPI
+// document ([Schemas]), the decoding of requests (api.object.decode), the answers of the API, and what the pages and
+// the tools read of them.
+//
+// A member is shown in answers and ignored in requests, unless it has the tag in. Several words of
+// these are separated by commas:
+//
+//	in:""           clients may set it, too
+//	in:"name"       a name: printable characters only
+//	in:"null"       null in a request sets it to its zero value
+//	in:"only"       write-only: no answer has it; null in a request removes what it sets
+//	in:"update"     only when it is changed; the resource reads it by itself
+//	in:"own"        the resource reads it by itself
+//	in:"required"   it must be there when the resource is created; the resource says so by itself
+//
+// The bounds have the names of JSON Schema: minLength, maxLength, minimum, maximum, minItems, maxItems, pattern, enum,
+// const, format; those that begin with "items." are about the items of a list. Of what clients may set, the bounds of
+// texts and maximum are those of requests. enum is what a request may have and what answers have today: it may grow, so
+// answers have x-extensible-enum. ref names a component of api/openapi in place of a type. A pointer may be null, a time
+// with nullable:"true"; omitempty says that a member may be missing.
+package wire
+
+import "github.com/eventrelay/relay/pkg/web"
+
+// List is a page of a list, newest first.
+type List[T any] struct {
+	Data       []T    `json:"data" maxItems:"100"`
+	NextCursor string `json:"next_cursor,omitempty" ref:"NextCursor"`
+}
+
+// Warning says that a member of the request was ignored, or that a setting will not work as it is.
+type Warning struct {
+	// The member, as a dotted path with indexes.
+	Param string `json:"param"`
+	// What is wrong with it.
+	Message string `json:"message"`
+}
+
+// Deleted is the answer to DELETE.
+type Deleted struct {
+	ID      string `json:"id"`
+	Object  string `json:"object" enum:"endpoint,destination,drain,domain,tripwire,dsn,fixture"`
+	Deleted bool   `json:"deleted" const:"true"`
+}
+
+// Meta are the last members of what people create.
+type Meta struct {
+	CreatedBy string    `json:"created_by"`
+	CreatedAt web.Time  `json:"created_at"`
+	UpdatedAt web.Time  `json:"updated_at"`
+	Warnings  []Warning `json:"warnings,omitempty" ref:"Warnings"`
+}
+
+// SetWarnings adds the warnings about the request to its answer.
+func (m *Meta) SetWarnings(all []Warning) { m.Warnings = all }

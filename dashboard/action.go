@@ -1,0 +1,238 @@
+package dashboard
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// thing returns what reads the thing of the API at path, which has variables of the route.
+func thing[T any](path string) func(*visit) (*T, error) {
+	return func(v *visit) (*T, error) {
+		out := new(T)
+		return out, v.get(path, nil, out)
+	}
+}
+
+// show returns the handler of a page about the thing that read returns.
+func show[T any](read func(*visit) (T, error), page func(*visit, T) error) func(*visit) error {
+	return func(v *visit) error {
+		x, err := read(v)
+		if err != nil {
+			return err
+		}
+		return page(v, x)
+	}
+}
+
+// submit returns the handler of a form.
+func submit(do func(*visit, *form) error) func(*visit) error {
+	return func(v *visit) error {
+		f, err := v.form()
+		if err != nil {
+			return err
+		}
+		return do(v, f)
+	}
+}
+
+// change returns the handler of a form about the thing that read returns.
+func change[T any](read func(*visit) (T, error), do func(*visit, *form, T) error) func(*visit) error {
+	return submit(func(v *visit, f *form) error {
+		x, err := read(v)
+		if err != nil {
+			return err
+		}
+		return do(v, f, x)
+	})
+}
+
+// act returns the handler of a button: it makes one call of the API, such as PATCH /v1/drains/{drain}, and opens the
+// page to with a message. Both paths have variables of the route.
+func act(call string, body map[string]any, to, message string) func(*visit) error {
+	return submit(func(v *visit, f *form) error {
+		if err := v.do(call, f, body, nil); err != nil {
+			return err
+		}
+		return v.redirect(v.fill(to), message)
+	})
+}
+
+// members is an object of the API.
+type members = map[string]any
+
+// do makes a changing call of the API, such as PATCH /v1/drains/{drain}, for a form: its nonce is the Idempotency-Key
+// of a POST, so that a second submit does nothing twice.
+func (v *visit) do(call string, f *form, body map[string]any, out any) error {
+	method, path, _ := strings.Cut(call, " ")
+	switch {
+	case method == http.MethodDelete:
+		return v.send(method, path, nil, "", out)
+	case method == http.MethodPost && body == nil:
+		body = members{}
+	}
+	nonce := ""
+	if method == http.MethodPost {
+		nonce = f.Nonce
+	}
+	return v.send(method, path, body, nonce, out)
+}
+
+// fill puts the variables of the route into a path.
+func (v *visit) fill(path string) string {
+	if !strings.Contains(path, "{") {
+		return path
+	}
+	pairs := make([]string, 0, 2*len(v.vars))
+	for name, value := range v.vars {
+		pairs = append(pairs, "{"+name+"}", value)
+	}
+	return strings.NewReplacer(pairs...).Replace(path)
+}
+
+// refused reports whether the API has refused what a form asks for, or has not confirmed it, and shows that in the
+// form. That somebody may not do it, or that the thing does not exist, is a page of its own.
+func (v *visit) refused(f *form, err error) bool {
+	switch x, ok := errors.AsType[*apiError](err); {
+	case !ok, x.Status == http.StatusUnauthorized, x.Status == http.StatusForbidden, x.Status == http.StatusNotFound:
+		return false
+	default:
+		v.status = f.reject(x)
+		return true
+	}
+}
+
+// ask makes the call that a form asks for. Unless it is done, the answer has been written: again shows the form with
+// what is wrong with it.
+func (v *visit) ask(call string, f *form, body map[string]any, out any, again func() error) (done bool, err error) {
+	err = v.do(call, f, body, out)
+	if v.refused(f, err) {
+		return false, again()
+	}
+	return err == nil, err
+}
+
+// saving is a form that changes a stored thing.
+type saving struct {
+	form   *form
+	stored url.Values     // what its fields show of the stored thing
+	body   map[string]any // the members that it changes
+	call   string         // of the API, such as PATCH /v1/alerts
+	out    any            // gets the answer
+	back   string         // path of the page
+	again  func() error   // shows the page with the form
+}
+
+// save saves a form. Unless it is done, the answer has been written: nothing was changed, or the form is stale or
+// refused and is shown again.
+func (v *visit) save(s saving) (done bool, err error) {
+	if len(s.body) == 0 {
+		return false, v.redirect(s.back, s.form.unchanged(s.stored))
+	}
+	if status, stale := s.form.isStale(s.stored); stale {
+		v.status = status
+		return false, s.again()
+	}
+	return v.ask(s.call, s.form, s.body, s.out, s.again)
+}
+
+// tryGet is get for a part of a page: while the service cannot answer, the page says why and shows the rest.
+func (v *visit) tryGet(path string, query url.Values, out any) (unavailable string, err error) {
+	if err = v.get(path, query, out); isUnavailable(err) {
+		return messageOf(err), nil
+	}
+	return "", err
+}
+
+// statusOf returns the status of an error of the API; 0 for other errors and for none.
+func statusOf(err error) int {
+	if x, ok := errors.AsType[*apiError](err); ok {
+		return x.Status
+	}
+	return 0
+}
+
+// isUnavailable reports whether a part of the service does not answer at the moment, so that a page can show what still
+// works.
+func isUnavailable(err error) bool {
+	status := statusOf(err)
+	return status == http.StatusServiceUnavailable || status == http.StatusGatewayTimeout
+}
+
+// badRequest returns the answer of the API if it refused what a person has entered.
+func badRequest(err error) (*apiError, bool) {
+	x, ok := errors.AsType[*apiError](err)
+	return x, ok && x.Status == http.StatusBadRequest
+}
+
+// messageOf returns the message of an error of the API as a sentence.
+func messageOf(err error) string {
+	if x, ok := errors.AsType[*apiError](err); ok {
+		return sentence(x.Message)
+	}
+	return ""
+}
+
+// kind is a kind of thing of the API that has a page of its own.
+type kind struct {
+	variable  string // of the routes of its pages; empty: the API has no such thing
+	prefix    string // of its ids
+	page, api string // folders of its pages, and of it in the API
+	missing   string // what pages say if it does not exist
+}
+
+var kinds = []kind{
+	{"endpoint", "ep_", endpointsPath, "/v1/endpoints", "There is no such endpoint. If it was deleted, in another tab " +
+		"or by somebody else, nothing was changed now, and its events stay listed until their retention ends."},
+	{"event", "evt_", eventsPath, "/v1/events", "There is no such event, or its retention has ended."},
+	{"run", "run_", replaysPath, "/v1/replays", "There is no such replay, or it is older than 30 days."},
+	{"recovery", "rec_", recoveriesPath, "/v1/recoveries", "There is no such recovery, or it is older than 30 days."},
+	{"fixture", "fix_", fixturesPath, "/v1/fixtures", "There is no such fixture. It may have expired or been deleted, " +
+		"or the payload of its event was erased."},
+	{"finding", "fnd_", findingsPath, "/v1/findings", "There is no such finding. It is forgotten 400 days after it was " +
+		"seen last."},
+	{"drain", "drn_", drainsPath, "/v1/drains", "There is no such drain."},
+	{"dsn", "dsn_", applicationsPath, "/v1/dsns", "There is no such application."},
+	{"domain", "dom_", domainsPath, "/v1/domains", "There is no such domain."},
+	{"tripwire", "trw_", "/app/tripwires", "/v1/tripwires", "There is no such tripwire. It may have been deleted."},
+	{"scan", "scn_", scansPath, "/v1/scans", "There is no such scan. The newest hundred are kept."},
+	{"", "act_", "/app/confirm", "", ""},
+}
+
+// kindOf returns the kind of the thing with that id; nil if it has no page of its own.
+func kindOf(id string) *kind {
+	for i := range kinds {
+		if strings.HasPrefix(id, kinds[i].prefix) {
+			return &kinds[i]
+		}
+	}
+	return nil
+}
+
+// pageOf returns the page of the thing with that id; empty without an id, or if it has no page.
+func pageOf(id string) string {
+	if k := kindOf(id); k != nil {
+		return k.page + "/" + url.PathEscape(id)
+	}
+	return ""
+}
+
+// pageOfAny is pageOf for templates, which have an id, a pointer to it, or nil.
+func pageOfAny(id any) string {
+	switch id := id.(type) {
+	case string:
+		return pageOf(id)
+	case *string:
+		return pageOf(textOf(id))
+	}
+	return ""
+}
+
+// apiOf returns the path in the API of the thing with that id.
+func apiOf(id string) string {
+	if k := kindOf(id); k != nil {
+		return k.api + "/" + url.PathEscape(id)
+	}
+	return ""
+}
