@@ -143,8 +143,8 @@ func TestNoSecretInClear(t *testing.T) {
 			e.Name = "planted-name"
 			return nil
 		}))(t)
-		must(n.CreateDrain(ctx, drain(n.keyring, "one", "planted-drain-token")))(t)
-		must(n.CreateDSN(ctx, dsn(n.keyring, "one", "planted-dsn-key")))(t)
+		must(Create(ctx, n, drain(n.keyring, "one", "planted-drain-token")))(t)
+		must(Create(ctx, n, dsn(n.keyring, "one", "planted-dsn-key")))(t)
 		text, k, err := n.CreateKey(ctx, NewKey{Name: "ci", Scope: ReadWrite})
 		if err != nil {
 			t.Fatal(err)
