@@ -25,7 +25,7 @@ func (c *client) forgetDomains() {
 		c.endScan(config.ScanWeekly, func(*config.Scan) {}) // it counts for nothing then
 		all, _ := configuration.Domains(configuration.Account().ID, 0, 100)
 		for _, d := range all {
-			if err := configuration.DeleteDomain(context.Background(), d.ID); err != nil {
+			if err := config.Delete[config.Domain](context.Background(), configuration, d.ID); err != nil {
 				c.t.Error(err)
 			}
 		}

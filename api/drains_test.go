@@ -116,7 +116,7 @@ func TestSecretsOfADrain(t *testing.T) {
 	f := func(body string, signing, verify string, version float64) {
 		t.Helper()
 		a := c.do("PATCH", target, body).want(200)
-		d, _ := configuration.Drain(a.text("id"))
+		d, _ := config.Get[config.Drain](configuration, a.text("id"))
 		got, err := configuration.DrainSecrets(d)
 		if err != nil || got != (config.DrainSecrets{Signing: signing, VerifyCode: verify}) || a.get("version") != version ||
 			a.get("signing_secret_set") != (signing != "") || a.get("verify_code_set") != (verify != "") ||

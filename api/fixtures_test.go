@@ -128,7 +128,7 @@ func TestLargeSuitesAreRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	small, _ := configuration.Fixture(c.fixture(`{}`).text("id"))
+	small, _ := config.Get[config.Fixture](configuration, c.fixture(`{}`).text("id"))
 	var ids []string
 	for range fixture.MaxSuite/fixture.MaxBody + 1 {
 		large := *small
@@ -381,7 +381,7 @@ func TestNothingOfAnEventIsStored(t *testing.T) {
 // stored returns what the configuration and its audit entries hold of a fixture, decompressed.
 func stored(t *testing.T, name string) []byte {
 	t.Helper()
-	f, _ := configuration.Fixture(name)
+	f, _ := config.Get[config.Fixture](configuration, name)
 	content, err := fixture.Unpack(f.Content)
 	if err != nil {
 		t.Fatal(err)

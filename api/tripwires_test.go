@@ -25,7 +25,7 @@ func (c *client) forgetTripwires() {
 	c.t.Cleanup(func() {
 		all, _ := configuration.Tripwires(configuration.Account().ID, "", 0, 100)
 		for _, x := range all {
-			if err := configuration.DeleteTripwire(context.Background(), x.ID); err != nil {
+			if err := config.Delete[config.Tripwire](context.Background(), configuration, x.ID); err != nil {
 				c.t.Error(err)
 			}
 		}

@@ -37,9 +37,8 @@ type Configuration interface {
 	intake.Configuration
 	intake.LeakedKeys
 	intake.Tripwires
+	config.Access
 	Account() *config.Account
-	Domain(id string) (*config.Domain, config.Presence)
-	Domains(account string, beforeSeq int64, limit int) ([]*config.Domain, bool)
 	Scans
 	FindingKeys(ctx context.Context) (finding.Keys, error)
 	// CustomRules returns the account's own rules, and a revision that changes with them.
@@ -112,7 +111,7 @@ func (r *Runner) Run(ctx context.Context) error {
 // queueWeekly queues a scan of a verified domain without one in a week, as long as none is open.
 func (r *Runner) queueWeekly(ctx context.Context) error {
 	account := r.deps.Config.Account().ID
-	all, _ := r.deps.Config.Domains(account, 0, maxDomains)
+	all, _ := config.List[config.Domain](r.deps.Config, account, 0, maxDomains, nil)
 	for _, d := range all {
 		now := r.deps.Now()
 		if d.Status(now) != config.DomainVerified || r.deps.Config.OpenScan() != nil {
@@ -166,7 +165,7 @@ func (r *Runner) runOpen(ctx context.Context) error {
 
 // prove looks for the proof of the domain, and returns why it may not be scanned; empty: it may.
 func (r *Runner) prove(ctx context.Context, s *config.Scan) (reason string, err error) {
-	d, _ := r.deps.Config.Domain(s.Domain)
+	d, _ := config.Get[config.Domain](r.deps.Config, s.Domain)
 	if d == nil || d.Status(r.deps.Now()) != config.DomainVerified || !r.deps.MayScan(d.Hostname) {
 		return config.ScanVerificationExpired, nil
 	}
@@ -186,7 +185,7 @@ func (r *Runner) prove(ctx context.Context, s *config.Scan) (reason string, err 
 
 // verified reports whether a host is that of a verified domain.
 func (r *Runner) verified(host string) bool {
-	all, _ := r.deps.Config.Domains(r.deps.Config.Account().ID, 0, maxDomains)
+	all, _ := config.List[config.Domain](r.deps.Config, r.deps.Config.Account().ID, 0, maxDomains, nil)
 	for _, d := range all {
 		if d.Hostname == host && d.Status(r.deps.Now()) == config.DomainVerified {
 			return r.deps.MayScan(host)

@@ -72,7 +72,7 @@ func (s *service) now() time.Time { return time.Now().Add(time.Duration(s.ahead.
 // add adds a verified domain.
 func (s *service) add(t *testing.T, id, hostname string) {
 	t.Helper()
-	d, err := s.CreateDomain(t.Context(), &config.Domain{Meta: config.Meta{ID: id}, Hostname: hostname})
+	d, err := config.Create(t.Context(), s, &config.Domain{Meta: config.Meta{ID: id}, Hostname: hostname})
 	if err == nil {
 		_, err = s.Recheck(t.Context(), d)
 	}

@@ -10,8 +10,7 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-// CreateEndpoint creates an endpoint. The caller sets everything except partition and token hash; account and times are
-// set where they are empty.
+// CreateEndpoint creates an endpoint; see Create.
 func (c endpoints) CreateEndpoint(ctx context.Context, e *Endpoint) (*Endpoint, error) {
 	return Create(ctx, c, e)
 }

@@ -126,23 +126,9 @@ func (d *Domain) RecordValue() string { return "relay-verify=" + d.Token }
 // FileURL is the URL of the file that proves the hostname. Its content is the token.
 func (d *Domain) FileURL() string { return "https://" + d.Hostname + "/.well-known/relay-verify.txt" }
 
-// Domain returns the domain with that id; nil unless it is Present.
-func (c reports) Domain(id string) (*Domain, Presence) { return Get[Domain](c, id) }
-
 // Domains returns a page of the domains of an account; see List.
 func (c reports) Domains(account string, beforeSeq int64, limit int) ([]*Domain, bool) {
 	return List[Domain](c, account, beforeSeq, limit, nil)
-}
-
-// CreateDomain creates a domain with a token. It returns ErrConflict when the id exists, or another domain has the
-// hostname.
-func (c reports) CreateDomain(ctx context.Context, d *Domain) (*Domain, error) {
-	return Create(ctx, c, d)
-}
-
-// DeleteDomain deletes a domain. It returns when no node works for it.
-func (c reports) DeleteDomain(ctx context.Context, id string) error {
-	return Delete[Domain](ctx, c, id)
 }
 
 // derive gives a new domain its token.

@@ -3,7 +3,6 @@ package config
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 
@@ -57,29 +56,10 @@ const MaxDrains = 500
 // ErrTooManyDrains means that there are MaxDrains drains.
 var ErrTooManyDrains = fmt.Errorf("the maximum of %d drains is reached", MaxDrains)
 
-// Drain returns the drain with that id; nil unless it is Present.
-func (c reports) Drain(id string) (*Drain, Presence) { return Get[Drain](c, id) }
-
-// Drains returns a page of the drains of an account; see List.
-func (c reports) Drains(account string, beforeSeq int64, limit int) ([]*Drain, bool) {
-	return List[Drain](c, account, beforeSeq, limit, nil)
-}
-
-// CreateDrain creates a drain; see Create.
-func (c reports) CreateDrain(ctx context.Context, d *Drain) (*Drain, error) { return Create(ctx, c, d) }
-
-// UpdateDrain changes a drain; see Update.
-func (c reports) UpdateDrain(ctx context.Context, id string, change func(*Drain) error) (*Drain, error) {
-	return Update(ctx, c, id, change)
-}
-
-// DeleteDrain deletes a drain. It returns when no node accepts its lines.
-func (c reports) DeleteDrain(ctx context.Context, id string) error { return Delete[Drain](ctx, c, id) }
-
 // DrainByToken returns the drain with that id and token. A drain that was deleted is Deleted whatever the token is; any
 // other mismatch is Unknown. The time that it takes does not depend on the token.
 func (c reports) DrainByToken(id, token string) (*Drain, Presence) {
-	d, presence := c.Drain(id)
+	d, presence := Get[Drain](c, id)
 	switch {
 	case isHashOf(cmp.Or(d, &Drain{}).Hash, token):
 		return d, Present

@@ -17,7 +17,7 @@ func TestDrainByToken(t *testing.T) {
 	ctx := t.Context()
 	n := node(t, broker(t), Config{Node: "a"})
 	for _, name := range []string{"one", "two"} {
-		must(n.CreateDrain(ctx, drain(n.keyring, name, "token-"+name)))(t)
+		must(Create(ctx, n, drain(n.keyring, name, "token-"+name)))(t)
 	}
 	f := func(id, token string, want Presence) {
 		t.Helper()
@@ -30,15 +30,13 @@ func TestDrainByToken(t *testing.T) {
 	f("drn_one", "", Unknown)
 	f("drn_none", "token-one", Unknown)
 	f("drn_none", "", Unknown)
-	if _, err := n.UpdateDrain(ctx, "drn_one", func(d *Drain) error {
+	must(Update(ctx, n, "drn_one", func(d *Drain) error {
 		d.Sealed.Token = n.keyring.SealString(d.ID, FieldToken, "rotated")
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	f("drn_one", "token-one", Unknown)
 	f("drn_one", "rotated", Present)
-	noError(t, n.DeleteDrain(ctx, "drn_one"))
+	noError(t, Delete[Drain](ctx, n, "drn_one"))
 	f("drn_one", "rotated", Deleted)
 }
 
@@ -50,7 +48,7 @@ func TestDrainSecrets(t *testing.T) {
 	d := drain(n.keyring, "one", "token-one")
 	d.Sealed.SigningSecret = n.keyring.SealString(d.ID, FieldSigningSecret, "signs")
 	d.Sealed.VerifyCode = n.keyring.SealString(d.ID, FieldVerifyCode, "proves")
-	d = must(n.CreateDrain(ctx, d))(t)
+	d = must(Create(ctx, n, d))(t)
 	if s, err := n.DrainSecrets(d); err != nil || s != (DrainSecrets{"signs", "proves"}) {
 		t.Errorf("%+v, %v", s, err)
 	}

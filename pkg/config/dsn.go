@@ -56,29 +56,9 @@ const (
 // ErrTooManyDSNs means that there are MaxDSNs DSNs.
 var ErrTooManyDSNs = fmt.Errorf("the maximum of %d DSNs is reached", MaxDSNs)
 
-// DSN returns the DSN with that id; nil unless it is Present.
-func (c reports) DSN(id string) (*DSN, Presence) { return Get[DSN](c, id) }
-
-// DSNs returns a page of the DSNs of an account; see List.
-func (c reports) DSNs(account string, beforeSeq int64, limit int) ([]*DSN, bool) {
-	return List[DSN](c, account, beforeSeq, limit, nil)
-}
-
-// CreateDSN creates a DSN; see Create.
-func (c reports) CreateDSN(ctx context.Context, d *DSN) (*DSN, error) { return Create(ctx, c, d) }
-
-// UpdateDSN changes a DSN. When it returns, no node accepts a key that was replaced, nor reports that the change
-// forbids.
-func (c reports) UpdateDSN(ctx context.Context, id string, change func(*DSN) error) (*DSN, error) {
-	return Update(ctx, c, id, change)
-}
-
-// DeleteDSN deletes a DSN. It returns when no node accepts its reports.
-func (c reports) DeleteDSN(ctx context.Context, id string) error { return Delete[DSN](ctx, c, id) }
-
 // DSNByKey returns the DSN with that id and public key; nil if there is none.
 func (c reports) DSNByKey(id, publicKey string) *DSN {
-	d, _ := c.DSN(id)
+	d, _ := Get[DSN](c, id)
 	key, salt, ok := splitPublicKey(publicKey)
 	if isHashOf(cmp.Or(d, &DSN{}).Hash, key) && ok && bytes.Equal(salt, c.Account().FPSalt) {
 		return d

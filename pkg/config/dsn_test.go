@@ -16,7 +16,7 @@ func dsn(k *Keyring, name, key string) *DSN {
 func TestDSNs(t *testing.T) {
 	ctx := t.Context()
 	n := node(t, broker(t), Config{Node: "a"})
-	d := must(n.CreateDSN(ctx, dsn(n.keyring, "one", NewDSNKey())))(t)
+	d := must(Create(ctx, n, dsn(n.keyring, "one", NewDSNKey())))(t)
 	text, err := n.PublicKey(ctx, d)
 	if err != nil || len(text) != 46 || n.DSNByKey("dsn_one", text) == nil {
 		t.Fatalf("%q, %v", text, err)
@@ -32,7 +32,7 @@ func TestDSNs(t *testing.T) {
 			t.Errorf("%v is accepted", x)
 		}
 	}
-	d, err = n.UpdateDSN(ctx, d.ID, func(d *DSN) error {
+	d, err = Update(ctx, n, d.ID, func(d *DSN) error {
 		d.Sealed.Key = n.keyring.SealString(d.ID, FieldDSNKey, NewDSNKey())
 		return nil
 	})
@@ -42,7 +42,7 @@ func TestDSNs(t *testing.T) {
 	if text, err = n.PublicKey(ctx, d); err != nil || n.DSNByKey("dsn_one", text) == nil {
 		t.Errorf("the new key is not accepted: %v", err)
 	}
-	if err := n.DeleteDSN(ctx, d.ID); err != nil || n.DSNByKey("dsn_one", text) != nil {
+	if err := Delete[DSN](ctx, n, d.ID); err != nil || n.DSNByKey("dsn_one", text) != nil {
 		t.Errorf("a deleted DSN: %v", err)
 	}
 }

@@ -108,12 +108,10 @@ func TestImportRestoresTheExport(t *testing.T) {
 			t.Fatal(err)
 		}
 		noError(t, a.RevokeKey(t.Context(), g.ID))
-		if _, err := a.UpdateEndpoint(t.Context(), endpoints[1].ID, func(e *Endpoint) error {
+		must(a.UpdateEndpoint(t.Context(), endpoints[1].ID, func(e *Endpoint) error {
 			e.Name = "</script>\u2028é"
 			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 		oneOfEach(t, a)
 		doc := exportOf(t, a)
 		if strings.Contains(string(doc), text) || strings.Contains(string(doc), "bootstrap-key-of-before") ||

@@ -56,28 +56,9 @@ func (f *Fixture) endsAt(c *core) time.Time {
 	return f.ExpiresAt
 }
 
-// Fixture returns the fixture with that id; nil unless it is Present. One that has expired, or whose event was erased,
-// is Deleted.
-func (c endpoints) Fixture(id string) (*Fixture, Presence) { return Get[Fixture](c, id) }
-
-// Fixtures returns a page of the fixtures of an account that have not expired; see List.
-func (c endpoints) Fixtures(account string, beforeSeq int64, limit int) ([]*Fixture, bool) {
-	return List[Fixture](c, account, beforeSeq, limit, nil)
-}
-
 // CreateFixture creates a fixture; see Create.
 func (c endpoints) CreateFixture(ctx context.Context, f *Fixture) (*Fixture, error) {
 	return Create(ctx, c, f)
-}
-
-// UpdateFixture changes a fixture that has not expired; see Update.
-func (c endpoints) UpdateFixture(ctx context.Context, id string, change func(*Fixture) error) (*Fixture, error) {
-	return Update(ctx, c, id, change)
-}
-
-// DeleteFixture deletes a fixture.
-func (c endpoints) DeleteFixture(ctx context.Context, id string) error {
-	return Delete[Fixture](ctx, c, id)
 }
 
 func (f *Fixture) version() *int { return &f.Version }

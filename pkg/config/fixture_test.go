@@ -41,17 +41,17 @@ func TestExpiredFixturesAreRemoved(t *testing.T) {
 	})
 	ctx := WithOrigin(t.Context(), Origin{Actor: "key_1"})
 	for name, life := range map[string]time.Duration{"short": time.Hour, "long": 90 * time.Hour} {
-		must(n.CreateFixture(ctx, testFixture(t, name, life)))(t)
+		must(Create(ctx, n, testFixture(t, name, life)))(t)
 	}
-	must(n.CreateFixture(ctx, testFixture(t, "last", time.Hour)))(t)
+	must(Create(ctx, n, testFixture(t, "last", time.Hour)))(t)
 	later.Store(int64(2 * time.Hour))
-	if f, presence := n.Fixture("fix_short"); f != nil || presence != Deleted {
+	if f, presence := Get[Fixture](n, "fix_short"); f != nil || presence != Deleted {
 		t.Errorf("expired, but %v", presence)
 	}
-	if all, more := n.Fixtures(n.Account().ID, 0, 1); len(all) != 1 || all[0].ID != "fix_long" || more {
+	if all, more := List[Fixture](n, n.Account().ID, 0, 1, nil); len(all) != 1 || all[0].ID != "fix_long" || more {
 		t.Errorf("listed: %v, %v", all, more)
 	}
-	if _, err := n.UpdateFixture(ctx, "fix_short", func(f *Fixture) error {
+	if _, err := Update(ctx, n, "fix_short", func(f *Fixture) error {
 		f.ExpiresAt = f.ExpiresAt.Add(24 * time.Hour)
 		return nil
 	}); !errors.Is(err, ErrNotFound) {
@@ -72,7 +72,7 @@ func TestExpiredFixturesAreRemoved(t *testing.T) {
 func TestFixturesAreBounded(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
 	n.inject(kindFixture, "bytes", MaxFixturesBytes)
-	if _, err := n.CreateFixture(t.Context(), testFixture(t, "more", time.Hour)); !errors.Is(err, ErrFixturesFull) {
+	if _, err := Create(t.Context(), n, testFixture(t, "more", time.Hour)); !errors.Is(err, ErrFixturesFull) {
 		t.Errorf("more bytes than the maximum: %v", err)
 	}
 }
@@ -82,7 +82,7 @@ func TestALargeFixtureFits(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
 	f := testFixture(t, "large", time.Hour)
 	f.Name, f.Content = strings.Repeat("\u2028", fixture.MaxName), bytes.Repeat([]byte("x"), fixture.MaxPacked)
-	if _, err := n.CreateFixture(t.Context(), f); err != nil {
+	if _, err := Create(t.Context(), n, f); err != nil {
 		t.Error(err)
 	}
 }

@@ -150,12 +150,10 @@ func TestUnknownMembersSurviveTheAPI(t *testing.T) {
 	old := n.View().FindLiving(kindEndpoint, e.ID)
 	change := conflog.BatchChange{Kind: kindEndpoint, ID: e.ID, Old: old, Value: []byte(raw)}
 	noError(t, n.WriteBatch(t.Context(), []conflog.BatchChange{change}))
-	if _, err := n.UpdateEndpoint(t.Context(), e.ID, func(e *Endpoint) error {
+	must(n.UpdateEndpoint(t.Context(), e.ID, func(e *Endpoint) error {
 		e.Name, e.Destinations[0].URL = "renamed", "https://example.com/other"
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	n.rotateToken(t, e.ID, "tok_2", n.now().Add(1e12))
 	must(n.MoveEndpoint(t.Context(), e.ID, 3-e.Partition, n.now().Add(1e12)))(t)
 	after := string(n.Value(n.View().FindLiving(kindEndpoint, e.ID)))

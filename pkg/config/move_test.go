@@ -36,12 +36,10 @@ func TestMoveEndpoint(t *testing.T) {
 		if _, err := b.MoveEndpoint(ctx, created.ID, third, until); !errors.Is(err, ErrMoving) {
 			t.Errorf("a second move: %v", err)
 		}
-		if _, err := b.UpdateEndpoint(ctx, created.ID, func(e *Endpoint) error {
+		must(b.UpdateEndpoint(ctx, created.ID, func(e *Endpoint) error {
 			e.Name, e.Partition, e.FormerPartitions, e.Move = "renamed", third, nil, nil
 			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 		held, err := a.ExtendMove(ctx, moved, until.Add(time.Minute))
 		if err != nil || held.Name != "renamed" || held.Partition != to || !held.HoldsDeliveries(to, until) {
 			t.Fatalf("%+v, %v", held, err)

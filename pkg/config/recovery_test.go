@@ -73,12 +73,10 @@ func TestUnsettledRecoveries(t *testing.T) {
 	if !slices.Equal(ids(unsettled), []string{"rec_4", "rec_3", "rec_0"}) || !slices.Equal(ids(old), []string{"rec_1"}) {
 		t.Errorf("unsettled %v, old %v", ids(unsettled), ids(old))
 	}
-	if _, err := n.UpdateRecovery(ctx, "rec_4", func(j *Recovery) error {
+	must(n.UpdateRecovery(ctx, "rec_4", func(j *Recovery) error {
 		j.State = RecoveryAwaitingApproval
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	if got, other := n.AwaitingApproval(n.Account().ID), n.AwaitingApproval("acc_other"); got != 1 || other != 0 {
 		t.Errorf("%d jobs wait for approval, %d of another account", got, other)
 	}
@@ -100,12 +98,10 @@ func TestUnsettledRecoveries(t *testing.T) {
 	if _, err := n.AddRecovery(ctx, one); !errors.Is(err, ErrTooManyOpenRecoveries) {
 		t.Errorf("with %d open jobs another was created: %v", maxOpenRecoveries, err)
 	}
-	if _, err := n.UpdateRecovery(ctx, "rec_x1", func(j *Recovery) error {
+	must(n.UpdateRecovery(ctx, "rec_x1", func(j *Recovery) error {
 		j.End(RecoveryCancelled, StopCancelled, now)
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	if _, err := n.AddRecovery(ctx, one); err != nil {
 		t.Errorf("after one has ended: %v", err)
 	}

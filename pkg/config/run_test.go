@@ -45,12 +45,10 @@ func TestOneRunPerEndpoint(t *testing.T) {
 	try(a, queueing("3", "ep_2"), ErrEndpointBusy)
 	end := func(name string) {
 		t.Helper()
-		if _, err := b.ChangeRun(t.Context(), "run_"+name, func(r *Run) error {
+		must(b.ChangeRun(t.Context(), "run_"+name, func(r *Run) error {
 			r.State = RunQueued
 			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 	}
 	end("1")
 	end("2")

@@ -139,14 +139,12 @@ func TestNoSecretInClear(t *testing.T) {
 		d.Headers = map[string]Sealed{
 			"Authorization": n.keyring.SealString(d.ID, FieldHeader("Authorization"), "planted-header")}
 		must(n.CreateEndpoint(ctx, e))(t)
-		if _, err := n.UpdateEndpoint(ctx, e.ID, func(e *Endpoint) error {
+		must(n.UpdateEndpoint(ctx, e.ID, func(e *Endpoint) error {
 			e.Name = "planted-name"
 			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
-		must(n.CreateDrain(ctx, drain(n.keyring, "one", "planted-drain-token")))(t)
-		must(n.CreateDSN(ctx, dsn(n.keyring, "one", "planted-dsn-key")))(t)
+		}))(t)
+		must(Create(ctx, n, drain(n.keyring, "one", "planted-drain-token")))(t)
+		must(Create(ctx, n, dsn(n.keyring, "one", "planted-dsn-key")))(t)
 		text, k, err := n.CreateKey(ctx, NewKey{Name: "ci", Scope: ReadWrite})
 		if err != nil {
 			t.Fatal(err)

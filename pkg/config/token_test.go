@@ -11,12 +11,10 @@ import (
 // rotateToken sets the token of an endpoint and keeps the one before it until the given time.
 func (n *testNode) rotateToken(t *testing.T, endpoint, token string, until time.Time) {
 	t.Helper()
-	if _, err := n.UpdateEndpoint(t.Context(), endpoint, func(e *Endpoint) error {
+	must(n.UpdateEndpoint(t.Context(), endpoint, func(e *Endpoint) error {
 		e.RotateToken(n.keyring.SealString(e.ID, FieldToken, token), "", until)
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 }
 
 // The current token finds an endpoint, and the former one until its end; also on a node that reads the snapshot.
@@ -39,12 +37,10 @@ func TestTokenRotation(t *testing.T) {
 	f(n, true, "tok_3")
 	f(n, true, "tok_2")
 	f(n, false, first)
-	if _, err := n.UpdateEndpoint(t.Context(), e.ID, func(e *Endpoint) error {
+	must(n.UpdateEndpoint(t.Context(), e.ID, func(e *Endpoint) error {
 		e.Name = "renamed"
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	f(n, true, "tok_2")
 	noError(t, n.WriteSnapshot(t.Context()))
 	trim(t, conf, stream.Control)

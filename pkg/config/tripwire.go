@@ -185,7 +185,7 @@ func (c tripwires) CreateTripwire(ctx context.Context, t *Tripwire) (*Tripwire, 
 	}
 	// Of several that are created at the same time, on any nodes, the first in the log stay.
 	if c.isFull(created) {
-		return nil, text, errors.Join(ErrTooManyTripwires, c.DeleteTripwire(ctx, created.ID))
+		return nil, text, errors.Join(ErrTooManyTripwires, Delete[Tripwire](ctx, c, created.ID))
 	}
 	return created, text, nil
 }
@@ -272,11 +272,6 @@ func (c tripwires) RecordTrip(ctx context.Context, tripwire string, at time.Time
 		return nil
 	})
 	return err
-}
-
-// DeleteTripwire deletes a tripwire. When it returns, no node knows its secrets.
-func (c tripwires) DeleteTripwire(ctx context.Context, id string) error {
-	return Delete[Tripwire](ctx, c, id)
 }
 
 func (t *Tripwire) validate() error {

@@ -68,7 +68,7 @@ func TestTripwires(t *testing.T) {
 		if _, third, err := n.RotateTripwire(ctx, made.ID, "call"); err != nil || third != (TripwireText{}) || !finds(again) {
 			t.Errorf("%s: rotated again by the same call: %v", kind, err)
 		}
-		if err := n.DeleteTripwire(ctx, made.ID); err != nil || !findsNothing(again) {
+		if err := Delete[Tripwire](ctx, n, made.ID); err != nil || !findsNothing(again) {
 			t.Errorf("%s: deleted: %v", kind, err)
 		}
 	}
