@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -39,6 +40,9 @@ func (d *Dashboard) functions() template.FuncMap {
 		"choice":     newChoice,
 		"options":    newOptions,
 		"filter":     filterChoices,
+		"leaking":    func(at time.Time) bool { return d.deps.Now().Sub(at) < leakingSpan },
+		"source":     func(name string) string { return cmp.Or(sourceTexts[finding.Source(name)], name) },
+		"spaced":     func(word string) string { return strings.ReplaceAll(word, "_", " ") },
 		"platforms":  func() []option { return dsnPlatforms },
 		"maxDomains": func() int { return config.MaxDomains },
 		"status":     newStatus,
@@ -63,6 +67,9 @@ type moment struct {
 // Date and Time are the parts of Exact; each stays on one line.
 func (m moment) Date() string { date, _, _ := strings.Cut(m.Exact, " "); return date }
 func (m moment) Time() string { _, clock, _ := strings.Cut(m.Exact, " "); return clock }
+
+// Millis are the milliseconds of the time, which Clock leaves out.
+func (m moment) Millis() string { return strings.TrimSuffix(m.ISO[max(0, len(m.ISO)-4):], "Z") }
 
 // moment returns a time for a page. t is a time.Time or a time of the API; nil, empty and zero give the zero moment.
 func (d *Dashboard) moment(t any) (moment, error) {
