@@ -290,12 +290,3 @@ func (d *destinationData) FilterText() string {
 	}
 	return strings.Join(parts, ", and ")
 }
-
-// LimitText says how fast events are sent to a destination.
-func (d *destinationData) LimitText() string {
-	text := fmt.Sprintf("%d\u00a0in flight, %d\u00a0s timeout", d.MaxInFlight, d.TimeoutSeconds)
-	if d.RateLimit != nil {
-		text = fmt.Sprintf("%v\u00a0a second, ", d.RateLimit.PerSecond) + text
-	}
-	return text
-}

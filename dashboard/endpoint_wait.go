@@ -155,25 +155,6 @@ func isCaptured(status string, reason *string) bool {
 	return status == string(event.Skipped) && textOf(reason) == string(event.NoDestination)
 }
 
-// DeliveryText says how many destinations have it.
-func (e *eventRow) DeliveryText() string {
-	n := e.Destinations
-	switch {
-	case isCaptured(e.Status, e.Reason):
-		return "captured: no destinations"
-	case n.Total == 0:
-		return "delivered to no destination"
-	}
-	text := "delivered to " + strconv.Itoa(n.Delivered) + " of " + plural(n.Total, "destination", "destinations")
-	if n.Failed > 0 {
-		text += ", " + strconv.Itoa(n.Failed) + " failed"
-	}
-	if n.Pending > 0 {
-		text += ", " + strconv.Itoa(n.Pending) + " open"
-	}
-	return text
-}
-
 // exampleBody is the body of the example of a request.
 const exampleBody = `{"type":"order.paid","id":1}`
 
