@@ -127,16 +127,10 @@ const outstanding = "open,acknowledged"
 // findingSeverities are the choices of a least severity.
 var findingSeverities = newOptions("critical=Critical", "high=High", "medium=Medium", "low=Low")
 
-// sourceTexts name the sources of hits.
-var sourceTexts = map[finding.Source]string{
-	finding.SDK: "SDK", finding.Drain: "Log drain", finding.Scan: "Leak scan", finding.FromTripwire: "Tripwire",
-	finding.Event: "Event",
-}
-
 func findingSources() []option {
 	out := []option{{Value: "", Text: "Any"}}
 	for _, s := range finding.Sources {
-		out = append(out, option{Value: string(s), Text: sourceTexts[s]})
+		out = append(out, option{Value: string(s), Text: wordText("source", string(s))})
 	}
 	return out
 }

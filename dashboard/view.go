@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"html/template"
 	"regexp"
@@ -13,7 +14,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/eventrelay/relay/pkg/config"
-	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -41,7 +41,7 @@ func (d *Dashboard) functions() template.FuncMap {
 		"options":      newOptions,
 		"filter":       filterChoices,
 		"leaking":      func(at time.Time) bool { return d.deps.Now().Sub(at) < leakingSpan },
-		"source":       func(name string) string { return cmp.Or(sourceTexts[finding.Source(name)], name) },
+		"word":         wordText,
 		"spaced":       func(word string) string { return strings.ReplaceAll(word, "_", " ") },
 		"perMinute":    perMinute,
 		"percent":      percent,
@@ -330,12 +330,26 @@ func sentence(message string) string {
 	return capital(message) + "."
 }
 
-// explain returns the text for a word of the API, or other with the word; empty without a word.
-func explain(texts map[string]string, word *string, other string) string {
-	if word == nil {
-		return ""
+// words are what pages say for the words of the API, by what they are about.
+var words = readJSON[map[string]map[string]string]("templates/words.json")
+
+// wordText returns what a page says for a word of the API: the word itself, or in the text for any other word, if it is
+// not known.
+func wordText(about, word string) string {
+	text := cmp.Or(words[about][word], words[about]["*"], "%s")
+	return strings.Replace(text, "%s", word, 1)
+}
+
+// readJSON reads a file that is a part of the program.
+func readJSON[T any](name string) (out T) {
+	text, err := templateFiles.ReadFile(name)
+	if err == nil {
+		err = json.Unmarshal(text, &out)
 	}
-	return cmp.Or(texts[*word], other+*word+".")
+	if err != nil {
+		panic(err)
+	}
+	return out
 }
 
 // textOf returns a text of the API; empty for null.
