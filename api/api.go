@@ -181,7 +181,8 @@ func newResources(cfg *Config, deps *Deps, c *core) (*resources, error) {
 	if err != nil {
 		return nil, err
 	}
-	who := senders{core: c, config: deps.Config, received: deps.Senders, keyring: deps.Keyring, leaks: scan.leaks, baseURL: cfg.BaseURL}
+	who := senders{core: c, config: deps.Config, received: deps.Senders, keyring: deps.Keyring, leaks: scan.leaks,
+		baseURL: cfg.BaseURL}
 	x := &resources{
 		core:   c,
 		sender: newSender(c, deps),
@@ -238,7 +239,8 @@ func newResources(cfg *Config, deps *Deps, c *core) (*resources, error) {
 
 // routes is the table of /v1. The router tries the paths in this order, the busiest first.
 func (x *resources) routes() []route {
-	return slices.Concat(x.eventRoutes(), x.fixtureRoutes(), x.endpointRoutes(), x.operationRoutes(), x.leakRoutes(), x.detectionRoutes())
+	return slices.Concat(x.eventRoutes(), x.fixtureRoutes(), x.endpointRoutes(), x.operationRoutes(), x.leakRoutes(),
+		x.detectionRoutes())
 }
 
 func (x *resources) eventRoutes() []route {

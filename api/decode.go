@@ -40,7 +40,7 @@ func (o *object) member(name string, f reflect.StructField, to any) {
 	case *string:
 		switch {
 		case words != "":
-			o.enum(name, to, strings.Split(words, ",")...)
+			o.enum(name, to, wire.WordsOf(words)...)
 		case wire.Has(f, "name"):
 			o.name(name, bound("minLength"), to)
 		default:

@@ -15,7 +15,8 @@ import (
 )
 
 func endpointAlerts(x config.EndpointAlerts) wire.EndpointAlerts {
-	return wire.EndpointAlerts{Enabled: x.Enabled, Channels: x.Channels, ConsecutiveFailures: x.ConsecutiveFailures, FailureRatePercent: x.FailureRatePercent, MutedUntil: web.Time(x.MutedUntil)}
+	return wire.EndpointAlerts{Enabled: x.Enabled, Channels: x.Channels, ConsecutiveFailures: x.ConsecutiveFailures,
+		FailureRatePercent: x.FailureRatePercent, MutedUntil: web.Time(x.MutedUntil)}
 }
 
 // heldUntil maps destinations to the time until which their open circuit breaker holds deliveries.

@@ -31,6 +31,7 @@ func (a *payloads) erasePayload(w http.ResponseWriter, r *http.Request, key *con
 	if err != nil {
 		return err
 	}
-	web.WriteJSON(w, http.StatusOK, wire.PayloadErased{ID: d.Text(id.Event), Object: "event", PayloadErasedAt: web.Time(at)})
+	web.WriteJSON(w, http.StatusOK, wire.PayloadErased{ID: d.Text(id.Event), Object: "event",
+		PayloadErasedAt: web.Time(at)})
 	return nil
 }

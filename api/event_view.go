@@ -16,7 +16,8 @@ import (
 )
 
 func rowOf(s *event.Summary) wire.EventRow {
-	row := wire.EventRow{EventBase: baseOf(s), Attempts: s.Attempts, Deliveries: make([]wire.DeliveryState, len(s.Deliveries))}
+	row := wire.EventRow{EventBase: baseOf(s), Attempts: s.Attempts, Deliveries: make([]wire.DeliveryState,
+		len(s.Deliveries))}
 	for i := range s.Deliveries {
 		x := &s.Deliveries[i]
 		row.Deliveries[i] = wire.DeliveryState{DestinationID: x.Destination, Status: x.Status, Reason: orNull(x.Reason)}
@@ -73,7 +74,8 @@ func (a *events) detailOf(by viewer, d *event.Detail, failures map[string]*wire.
 		v.Data = envelopeData(e.Body)
 	}
 	if r := d.Receipt; r != nil {
-		v.Receipt = &wire.Receipt{ReceiptFields: receiptFieldsOf(r), CreatedAt: web.Time(r.FirstAt), UpdatedAt: web.Time(r.At)}
+		v.Receipt = &wire.Receipt{ReceiptFields: receiptFieldsOf(r), CreatedAt: web.Time(r.FirstAt),
+			UpdatedAt: web.Time(r.At)}
 	}
 	return v
 }
@@ -111,7 +113,8 @@ func attemptsOf(by viewer, ev id.ID, rows []event.AttemptRow) []wire.Attempt {
 			DurationMS: r.Duration.Milliseconds(), TTFBMS: r.TTFB.Milliseconds(), RemoteIP: addrOrNull(r.RemoteIP),
 			NextAttemptAt: web.Time(r.NextAt), TransformationVersion: r.TransformationVersion,
 			TraceID: orNull(event.TraceID(r.Trace)),
-			Request: wire.AttemptRequest{URL: by.requestURL(r.URL), Method: r.Method, Headers: joinHeaders(r.RequestHeader.Fields())},
+			Request: wire.AttemptRequest{URL: by.requestURL(r.URL), Method: r.Method,
+				Headers: joinHeaders(r.RequestHeader.Fields())},
 		}
 		if !r.OK {
 			v.Status = "failed"

@@ -34,7 +34,8 @@ func (a *findings) view(f *config.Finding, row *finding.Row) *wire.Finding {
 	v.Name, provider, docs = a.describeRule(f)
 	v.Provider, v.DocsURL = orNull(provider), orNull(docs)
 	for i, l := range row.Locations {
-		v.Locations[i] = wire.FindingLocation{Location: a.hidePayload(l.Location), Lines: l.Lines, Count: l.Count, LastSeen: web.Time(l.LastSeen)}
+		v.Locations[i] = wire.FindingLocation{Location: a.hidePayload(l.Location), Lines: l.Lines, Count: l.Count,
+			LastSeen: web.Time(l.LastSeen)}
 	}
 	return v
 }

@@ -82,7 +82,8 @@ func (a *sender) newIdempotentSend(
 
 // send stores the event with accept, unless refusal is set, and returns its row. For a repeat it returns the result
 // of the first call.
-func (o *idempotentSend) send(w http.ResponseWriter, r *http.Request, refusal error, accept func() (wire.EventRow, error)) (
+func (o *idempotentSend) send(w http.ResponseWriter, r *http.Request, refusal error, accept func() (wire.EventRow,
+	error)) (
 	wire.EventRow, error) {
 	claim, err := o.claim(r.Context())
 	if err != nil {

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/eventrelay/relay/api/wire"
 )
 
 // openapiParts describe the API, one file for each resource with its operations and schemas. They are written by hand;
@@ -51,8 +53,19 @@ func joinParts(routes []route) (*yaml.Node, error) {
 	return whole, nil
 }
 
-// expandReferences completes the references of schemas, which the parts write as a name.
+// expandReferences completes the references of schemas, which the parts write as a name, and puts the words of tables
+// in place of their names.
 func expandReferences(n *yaml.Node) {
+	if n.Kind == yaml.SequenceNode && len(n.Content) > 0 {
+		if words, ok := wire.Words[strings.TrimPrefix(n.Content[0].Value, "@")]; ok && n.Content[0].Value[0] == '@' {
+			rest := n.Content[1:]
+			n.Content = nil
+			for _, word := range words {
+				n.Content = append(n.Content, textNode(word))
+			}
+			n.Content = append(n.Content, rest...)
+		}
+	}
 	if ref := member(n, "$ref"); ref != nil && !strings.HasPrefix(ref.Value, "#") {
 		ref.Value, ref.Style = "#/components/schemas/"+ref.Value, yaml.DoubleQuotedStyle
 	}

@@ -23,7 +23,8 @@ type TrafficReader interface {
 }
 
 func newMeasuredView(m event.Measured) wire.MeasuredRequests {
-	v := wire.MeasuredRequests{Requests: m.Attempts, Delivered: m.Delivered, Failed: m.Failed, FirstAttempts: m.First.Attempts,
+	v := wire.MeasuredRequests{Requests: m.Attempts, Delivered: m.Delivered, Failed: m.Failed,
+		FirstAttempts:  m.First.Attempts,
 		FirstDelivered: m.First.Delivered}
 	if m.Attempts > 0 {
 		ms := func(x float64) int64 { return int64(math.Round(x)) }
@@ -173,10 +174,12 @@ func (a *overviews) waitingDestinations(ctx context.Context, account string) wir
 func (a *overviews) endpointTraffics(account string, groups []event.MeasuredGroup) []wire.OverviewEndpoint {
 	out := make([]wire.OverviewEndpoint, len(groups))
 	for i, g := range groups {
-		out[i] = wire.OverviewEndpoint{EndpointID: g.ID, LastHour: newMeasuredView(g.Hour), Hours: make([]wire.Hour, len(g.Day)),
+		out[i] = wire.OverviewEndpoint{EndpointID: g.ID, LastHour: newMeasuredView(g.Hour), Hours: make([]wire.Hour,
+			len(g.Day)),
 			Destinations: make([]wire.DestinationRequests, len(g.Destinations))}
 		for j, d := range g.Destinations {
-			out[i].Destinations[j] = wire.DestinationRequests{DestinationID: d.ID, Requests: d.Attempts, Delivered: d.Delivered, Failed: d.Failed}
+			out[i].Destinations[j] = wire.DestinationRequests{DestinationID: d.ID, Requests: d.Attempts,
+				Delivered: d.Delivered, Failed: d.Failed}
 		}
 		for j, s := range g.Day {
 			out[i].Hours[j] = wire.Hour{At: web.Time(s.At), Requests: s.Attempts, Delivered: s.Delivered, Failed: s.Failed}

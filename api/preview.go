@@ -182,7 +182,8 @@ func previewViewOf(p *transform.Preview) *wire.TransformationPreview {
 		}
 	}
 	for _, s := range p.Steps {
-		step := wire.TransformationStep{Index: s.Index, Op: s.Op, Changed: []wire.Change{}, ChangedTotal: s.Total, Warnings: s.Warnings}
+		step := wire.TransformationStep{Index: s.Index, Op: s.Op, Changed: []wire.Change{}, ChangedTotal: s.Total,
+			Warnings: s.Warnings}
 		for _, c := range s.Changed {
 			x := wire.Change{Change: c.Kind, Pointer: c.Pointer, Before: orNull(c.Before), After: orNull(c.After)}
 			if c.Kind == transform.Moved || c.Kind == transform.Replaced && c.From != "" {

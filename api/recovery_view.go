@@ -85,7 +85,8 @@ func (p progress) view(j *config.Recovery) wire.Recovery {
 			f := p.failures[j.ID][d.ID]
 			d.Failed, d.TopError = f.Failed, f.TopError
 		}
-		v.ByDestination[i] = wire.RecoveryDestination{ID: d.ID, Total: d.Total, Failed: d.Failed, TopError: orNull(d.TopError)}
+		v.ByDestination[i] = wire.RecoveryDestination{ID: d.ID, Total: d.Total, Failed: d.Failed,
+			TopError: orNull(d.TopError)}
 	}
 	if !j.State.Ended() && j.State != config.RecoveryPreparing {
 		eta := int(math.Ceil(float64(v.Pending+v.Queued) / float64(j.RatePerSecond)))

@@ -93,7 +93,8 @@ func breakingChanges(t *testing.T, before, after string) string {
 		}
 	}
 	// A parameter of a path applies to each of its operations.
-	if out, err := oasdiff(t, "breaking", "--flatten-allof", "--flatten-params", "--fail-on", "WARN", files[0], files[1]); err != nil {
+	if out, err := oasdiff(t, "breaking", "--flatten-allof", "--flatten-params", "--fail-on", "WARN", files[0],
+		files[1]); err != nil {
 		found = append(found, err.Error(), out)
 	}
 	return strings.Join(found, "\n")
@@ -207,7 +208,8 @@ const timeout = "        timeout_seconds:\n          type: integer\n          mi
 // sources and transformation are members of answers in the document.
 const (
 	sources        = "          x-extensible-enum:\n            - provider\n            - api\n            - test\n"
-	transformation = "        transformation:\n          description: '`null`: bodies are delivered as they are stored.'\n" +
+	transformation = "        transformation:\n          description: " +
+		"'`null`: bodies are delivered as they are stored.'\n" +
 		"          oneOf:\n            - $ref: '#/components/schemas/Transformation'\n"
 )
 
@@ -306,7 +308,8 @@ func TestAdditionsPass(t *testing.T) {
 			strings.Replace(timeout, "60", "120", 1), ""},
 		{"a filter", "        - name: run_id\n          in: query", "        - name: team\n          in: query\n          " +
 			"schema: {type: string}\n        - name: run_id\n          in: query", ""},
-		{"an operation", "            - wrap\n            - add\n", "            - wrap\n            - add\n            - unwrap\n", ""},
+		{"an operation", "            - wrap\n            - add\n",
+			"            - wrap\n            - add\n            - unwrap\n", ""},
 		{"an item of the stream", "x-extensible-enum: [ready, event, gap, end]",
 			"x-extensible-enum: [ready, event, gap, end, note]", ""},
 	}

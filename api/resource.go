@@ -79,7 +79,8 @@ func (a *resource[E, P, V]) path(one string) string {
 
 // action returns the route of a POST about one entity.
 func (a *resource[E, P, V]) action(name string, handle handlerFunc) route {
-	return route{path: a.path("one") + "/" + name, methods: methods{"POST": handle}, inPath: finds(a.inPath), resumable: true}
+	return route{path: a.path("one") + "/" + name, methods: methods{"POST": handle}, inPath: finds(a.inPath),
+		resumable: true}
 }
 
 // newMeta returns the id and the owner of what a request creates.

@@ -67,7 +67,8 @@ func readSample(in *input, body []byte, provider string) (string, string) {
 	return provider, kind
 }
 
-func (a *sender) acceptSample(r *http.Request, ep *config.Endpoint, d id.ID, provider, kind string) (wire.EventRow, error) {
+func (a *sender) acceptSample(r *http.Request, ep *config.Endpoint, d id.ID, provider, kind string) (wire.EventRow,
+	error) {
 	e, err := a.sample(ep, provider, kind, d)
 	if err != nil {
 		return wire.EventRow{}, web.FromError(err)

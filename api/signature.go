@@ -88,7 +88,8 @@ func errNoVerification() error {
 	return web.WrongState("", "the endpoint verifies no signatures; set its verification with the provider's secret")
 }
 
-func explanationViewOf(by viewer, ep *config.Endpoint, e *event.Event, out *verify.Explanation) wire.SignatureExplanation {
+func explanationViewOf(by viewer, ep *config.Endpoint, e *event.Event,
+	out *verify.Explanation) wire.SignatureExplanation {
 	v := wire.SignatureExplanation{
 		Object: "signature", EventID: e.ID.Text(id.Event), Scheme: out.Scheme, Verdict: event.VerdictVerified,
 		Reason: orNull(event.Reason(out.Reason)), Headers: make([]wire.Header, len(out.Headers)),
@@ -117,7 +118,8 @@ func explanationViewOf(by viewer, ep *config.Endpoint, e *event.Event, out *veri
 	}
 	if e.Verdict == event.VerdictRejected && (out.Reason == "" || out.Reason == verify.TimestampOutsideTolerance) {
 		v.Findings = append(v.Findings, wire.SignatureFinding{Code: "valid_for_replay",
-			Message: "The endpoint's current secret made the signature: replay the event to deliver it; a replay ignores the age."})
+			Message: "The endpoint's current secret made the signature: replay the event to deliver it; " +
+				"a replay ignores the age."})
 	}
 	addContent(&v, by, out)
 	addTime(&v, ep, e, out)

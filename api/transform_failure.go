@@ -20,7 +20,8 @@ import (
 // then shown without the explanation.
 const maxFailureSearches, failureWait = 2, 2 * time.Second
 
-// failedOperation names the operation for `why`, counted from 1 as in the dashboard. It has no names of the body: some readers
+// failedOperation names the operation for `why`, counted from 1 as in the dashboard. It has no names of the body:
+// some readers
 // take `why` for the relay's own words.
 func failedOperation(x *wire.TransformFailure) string {
 	if x.Index == nil {

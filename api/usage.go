@@ -124,7 +124,8 @@ func (a *usage) readUsageDays(w http.ResponseWriter, r *http.Request, key *confi
 	for i, e := range u.ByEndpoint {
 		v.ByEndpoint[i] = wire.EndpointDays{EndpointUsage: usageOfEndpoint(e), Daily: make([]wire.EndpointDay, len(e.Days))}
 		for j, d := range e.Days {
-			v.ByEndpoint[i].Daily[j] = wire.EndpointDay{Date: d.Day.Format(time.DateOnly), Received: d.Received, Sent: d.Sent, Total: d.Total(), Bytes: d.Bytes}
+			v.ByEndpoint[i].Daily[j] = wire.EndpointDay{Date: d.Day.Format(time.DateOnly), Received: d.Received, Sent: d.Sent,
+				Total: d.Total(), Bytes: d.Bytes}
 		}
 	}
 	web.WriteJSON(w, http.StatusOK, v)

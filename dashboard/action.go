@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -56,6 +57,22 @@ func act(call string, body map[string]any, to, message string) func(*visit) erro
 			return err
 		}
 		return v.redirect(v.fill(to), message)
+	})
+}
+
+// create returns the handler of a form that makes a thing with a page of its own, and opens that page with a message.
+// again shows the form with what is wrong with it; without it, that is an error.
+func create(call string, body func(*visit, *form) members, again func(*visit, *form) error,
+	message string) func(*visit) error {
+	return submit(func(v *visit, f *form) error {
+		var made struct{ ID string }
+		err := v.do(call, f, body(v, f), &made)
+		if again != nil && v.refused(f, err) {
+			return again(v, f)
+		} else if err != nil {
+			return err
+		}
+		return v.redirect(pageOf(made.ID), message)
 	})
 }
 
@@ -166,6 +183,11 @@ func badRequest(err error) (*apiError, bool) {
 	return x, ok && x.Status == http.StatusBadRequest
 }
 
+// fault is what a page itself finds wrong with a field, as the API would say it.
+func fault(param, format string, args ...any) error {
+	return &apiError{Status: http.StatusBadRequest, Param: param, Message: fmt.Sprintf(format, args...)}
+}
+
 // messageOf returns the message of an error of the API as a sentence.
 func messageOf(err error) string {
 	if x, ok := errors.AsType[*apiError](err); ok {
@@ -216,6 +238,11 @@ func pageOf(id string) string {
 		return k.page + "/" + url.PathEscape(id)
 	}
 	return ""
+}
+
+// destinationPageOf returns the page of a destination.
+func destinationPageOf(endpoint, destination string) string {
+	return pageOf(endpoint) + "/destinations/" + url.PathEscape(destination)
 }
 
 // pageOfAny is pageOf for templates, which have an id, a pointer to it, or nil.

@@ -87,7 +87,7 @@ func (a *alertData) Path() string {
 	case a.EndpointID == nil:
 		return ""
 	case a.DestinationID != nil:
-		return pageOf(*a.EndpointID) + "/destinations/" + url.PathEscape(*a.DestinationID)
+		return destinationPageOf(*a.EndpointID, *a.DestinationID)
 	}
 	return pageOf(*a.EndpointID)
 }
@@ -97,7 +97,7 @@ func (a *alertData) FailedPath() string {
 	if a.Rule != "delivery_failed" || a.EndpointID == nil {
 		return ""
 	}
-	return "/app/events?" + url.Values{"endpoint_id": {*a.EndpointID}, "status": {"failed"}}.Encode()
+	return withQuery(eventsPath, nil, "endpoint_id", *a.EndpointID, "status", "failed")
 }
 
 // Subject names what the alert is about.
@@ -118,7 +118,6 @@ type alertHistory struct {
 	*filteredList[*alertData]
 	endpointChoices
 	Rules  []option
-	States []option
 	Muted  []mutedEndpoint // endpoints of which no alert fires at the moment
 	Spans  []option        // for how long an endpoint can be muted
 	Silent bool            // no channel is on, so nothing is sent
@@ -132,8 +131,7 @@ var muteSpans = []option{{Value: "1", Text: "1\u00a0hour"}, {Value: "8", Text: "
 
 // listAlerts shows the alerts that fire now and those of the last day.
 func listAlerts(v *visit) error {
-	p := &alertHistory{Spans: muteSpans, States: []option{{Value: "firing", Text: "Firing"},
-		{Value: "resolved", Text: "Resolved"}}}
+	p := &alertHistory{Spans: muteSpans}
 	var err error
 	p.filteredList, err = listRows[*alertData](v, "/v1/alerts/history", alertHistoryPath, alertFilters)
 	if err != nil {
@@ -276,7 +274,7 @@ var alertRules = []alertRule{
 	{Name: "usage", Title: "The allowance is used up", Unit: percentUnit,
 		Members: []alertMember{{Name: "percent", Label: "At percent of it, such as 80, 100"}}},
 	{Name: "finding", Title: "A leaked key is found", Members: []alertMember{
-		{Name: "min_severity", Label: "From severity", Choices: findingSeverities[1:]}}},
+		{Name: "min_severity", Label: "From severity", Choices: findingSeverities}}},
 	{Name: "recovery", Title: "A recovery has ended"},
 	{Name: "processing_missing", Title: "An event has no receipt",
 		Members: []alertMember{{Name: "minutes", Label: "Minutes after its delivery"}}},

@@ -57,37 +57,15 @@ func (d *dsnData) Trouble() string { return explain(dsnErrors, d.LastError, "A r
 
 // dsnPlatforms are the platforms of DSNs, as people choose them.
 var dsnPlatforms = []option{
-	{Value: config.DSNServer, Text: "A server"},
-	{Value: config.DSNBrowser, Text: "Pages in browsers"},
+	{Value: config.DSNServer, Text: "A server"}, {Value: config.DSNBrowser, Text: "Pages in browsers"},
 }
 
-// applicationsPage is the data of the list of applications.
-type applicationsPage struct {
-	listPage[*dsnData]
-	Form      *form
-	Platforms []option
-}
+var showApplications = listOf[*dsnData]("applications", "/v1/dsns", applicationsPath)
 
-func listApplications(v *visit) error { return showApplications(v, newForm(url.Values{}, "")) }
-
-func showApplications(v *visit, f *form) error {
-	list, err := readList[*dsnData](v, "/v1/dsns", applicationsPath, nil, nil)
-	if err != nil {
-		return err
-	}
-	return v.page("applications", applicationsPage{list, f, dsnPlatforms})
-}
-
-// createApplication creates a DSN and opens its page, which says how to connect the application.
-func createApplication(v *visit, f *form) error {
+func newApplication(_ *visit, f *form) members {
 	body := f.entered("name")
 	body["platform"] = f.Value("platform")
-	var d dsnData
-	done, err := v.ask("POST /v1/dsns", f, body, &d, func() error { return showApplications(v, f) })
-	if !done {
-		return err
-	}
-	return v.redirect(pageOf(d.ID), "Application created")
+	return body
 }
 
 // applicationPageData is the data of the page of one application.

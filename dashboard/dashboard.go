@@ -2,16 +2,17 @@
 //
 // A page is a handler, a line in the table of routes and a template. To add one:
 //
-//  1. routes in route.go: a line with method, path, who may open it, and the handler.
-//  2. A file for the family of pages, such as keys.go. A handler is a func(v *visit) error: it reads with [visit.get]
-//     and changes with [visit.send], which call the handlers of /v1 in this process, and ends with [visit.page] or
+//  1. A line in routes.go, with method, path, who may open it, and the handler. A button that makes one call of the API
+//     is a row alone, with act.
+//  2. A file for the family of pages, such as drains.go. A handler is a func(v *visit) error: it reads with [visit.get]
+//     and changes with [visit.do], which call the handlers of /v1 in this process, and ends with [visit.page] or
 //     [visit.redirect]. A returned error becomes a page; [web.Error] says which.
 //  3. templates/pages/NAME.html with the blocks "title" and "main". The data of the page is .Data. The parts in
 //     templates/parts (status, time, field, …) are used with {{template "status" .Status}}.
 //  4. menu in menu.go: a line, if the page belongs into the navigation.
 //
 // An htmx request (HX-Request) gets the block "main" alone, or the block "#ID" if the page defines one for the element
-// ID that asks. Every form holds {{template "nonce" .}} and is checked with [visit.form]: its nonce is the
+// ID that asks. Every form holds {{template "nonce" .}} and is checked with submit: its nonce is the
 // Idempotency-Key of the call, so that a second submit does nothing twice.
 //
 // Invariants, each with its test in docs/design/dashboard.md: the Host is checked before anything else; a request that

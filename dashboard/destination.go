@@ -1,7 +1,6 @@
 package dashboard
 
 import (
-	"fmt"
 	"maps"
 	"math"
 	"net/http"
@@ -110,12 +109,10 @@ func headersOf(text string, stored map[string]string) (map[string]any, error) {
 		name, value, ok := strings.Cut(line, ":")
 		name = strings.TrimSpace(name)
 		if _, twice := headers[name]; !ok || twice {
-			problem := "must be a name, a colon and a value, such as X-Team: billing"
 			if twice {
-				problem = "repeats the header " + name
+				return nil, fault("headers", "line %d repeats the header %s", i+1, name)
 			}
-			return nil, &apiError{Status: http.StatusBadRequest, Param: "headers",
-				Message: fmt.Sprintf("line %d %s", i+1, problem)}
+			return nil, fault("headers", "line %d must be a name, a colon and a value, such as X-Team: billing", i+1)
 		}
 		headers[name] = strings.TrimSpace(value)
 	}
@@ -315,7 +312,7 @@ func (p *purgePage) count(v *visit) error {
 			return err
 		}
 		for _, e := range list.Data {
-			if slices.ContainsFunc(e.Deliveries, func(d deliveryState) bool {
+			if slices.ContainsFunc(e.Deliveries, func(d *deliveryData) bool {
 				return d.DestinationID == p.Destination.ID && isOpen(d.Status)
 			}) {
 				p.Open++

@@ -123,19 +123,6 @@ func (*detectionPage) Charsets() []option {
 	return all
 }
 
-// Lefts are what may not stand before a key.
-func (*detectionPage) Lefts() []option {
-	return []option{{Value: "word", Text: "no letter, digit or _"}, {Value: "charset", Text: "no such character"}}
-}
-
-// Rights are what may not stand behind a key.
-func (p *detectionPage) Rights() []option {
-	return append(p.Lefts(), option{Value: "any", Text: "anything: longer keys are cut"})
-}
-
-// Severities are those of findings.
-func (*detectionPage) Severities() []option { return findingSeverities[1:] }
-
 // readDetection reads the account's own rules for their page.
 func readDetection(v *visit) (*detectionPage, error) {
 	p := &detectionPage{detectionData: &detectionData{}, Form: editForm(newRule.values()),

@@ -57,32 +57,10 @@ func (d *domainData) Record() (record struct{ Name, Value string }) {
 func (d *domainData) ByHTTP() bool       { return textOf(d.LastMethod) == config.DomainByHTTP }
 func (d *domainData) ProvenByHTTP() bool { return textOf(d.Method) == config.DomainByHTTP }
 
-// domainsPage is the data of the list of domains.
-type domainsPage struct {
-	listPage[*domainData]
-	Form *form
-	Full bool // there are as many as there may be
-}
+var showDomains = listOf[*domainData]("domains", "/v1/domains", domainsPath)
 
-func listDomains(v *visit) error { return showDomains(v, newForm(url.Values{}, "")) }
-
-func showDomains(v *visit, f *form) error {
-	list, err := readList[*domainData](v, "/v1/domains", domainsPath, nil, nil)
-	if err != nil {
-		return err
-	}
-	return v.page("domains", domainsPage{list, f, len(list.Rows) >= config.MaxDomains})
-}
-
-// createDomain adds a domain and opens its page, which says how to prove it.
-func createDomain(v *visit, f *form) error {
-	var d domainData
-	body := members{"hostname": strings.TrimSpace(f.Value("hostname"))}
-	done, err := v.ask("POST /v1/domains", f, body, &d, func() error { return showDomains(v, f) })
-	if !done {
-		return err
-	}
-	return v.redirect(pageOf(d.ID), "Domain added")
+func newDomain(_ *visit, f *form) members {
+	return members{"hostname": strings.TrimSpace(f.Value("hostname"))}
 }
 
 // showDomain shows how to prove a domain, what the last check found, and its tripwires.
@@ -100,14 +78,7 @@ func verifyDomain(v *visit, f *form) error {
 	return v.redirect(v.fill(domainPath), "No proof was found.")
 }
 
-// scanDomain starts a scan of the domain in the path and opens its page.
-func scanDomain(v *visit, f *form) error {
-	var s scanData
-	if err := v.do("POST /v1/scans", f, members{"domain_id": v.vars["domain"]}, &s); err != nil {
-		return err
-	}
-	return v.redirect(pageOf(s.ID), "Scan started")
-}
+func newScan(v *visit, _ *form) members { return members{"domain_id": v.vars["domain"]} }
 
 // scanData is a scan of the API.
 type scanData struct {

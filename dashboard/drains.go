@@ -54,31 +54,9 @@ var drainErrors = map[string]string{
 // Trouble is why the newest refused request was refused, in a sentence; empty if none was.
 func (d *drainData) Trouble() string { return explain(drainErrors, d.LastError, "It was refused: ") }
 
-// drainsPage is the data of the list of drains.
-type drainsPage struct {
-	listPage[*drainData]
-	Form *form
-}
+var showDrains = listOf[*drainData]("drains", "/v1/drains", drainsPath)
 
-func listDrains(v *visit) error { return showDrains(v, newForm(url.Values{}, "")) }
-
-func showDrains(v *visit, f *form) error {
-	list, err := readList[*drainData](v, "/v1/drains", drainsPath, nil, nil)
-	if err != nil {
-		return err
-	}
-	return v.page("drains", drainsPage{list, f})
-}
-
-// createDrain creates a drain and opens its page, which says how to send lines to it.
-func createDrain(v *visit, f *form) error {
-	var d drainData
-	done, err := v.ask("POST /v1/drains", f, f.entered("name"), &d, func() error { return showDrains(v, f) })
-	if !done {
-		return err
-	}
-	return v.redirect(pageOf(d.ID), "Drain created")
-}
+func newDrain(_ *visit, f *form) members { return f.entered("name") }
 
 // drainPageData is the data of the page of one drain.
 type drainPageData struct {

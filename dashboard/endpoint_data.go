@@ -35,9 +35,8 @@ type endpointData struct {
 	UpdatedAt    string              `json:"updated_at"`
 	Warnings     []warningData       `json:"warnings"`
 
-	Transformation         *transformationData         `json:"transformation"` // nil: none
-	TransformationVersion  int                         `json:"transformation_version"`
-	TransformationVersions []transformationVersionData `json:"transformation_versions"`
+	Transformation        *transformationData `json:"transformation"` // nil: none
+	TransformationVersion int                 `json:"transformation_version"`
 }
 
 type verificationData struct {
@@ -125,7 +124,7 @@ const (
 
 // DestinationPath is the page of a destination of the endpoint.
 func (e *endpointData) DestinationPath(d *destinationData) string {
-	return e.Path() + "/destinations/" + url.PathEscape(d.ID)
+	return destinationPageOf(e.ID, d.ID)
 }
 
 // Title is the name of a destination, or its address if it has none.

@@ -3,7 +3,6 @@ package dashboard
 import (
 	"encoding/json"
 	"errors"
-	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -73,8 +72,7 @@ func rotateURL(v *visit, f *form, e *endpointData) error {
 func deleteEndpoint(v *visit, f *form, e *endpointData) error {
 	if strings.TrimSpace(f.Value("confirm")) != strings.TrimSpace(plain(e.Name)) {
 		shown := editForm(settingsValues(e))
-		v.status = shown.setError(&apiError{Status: http.StatusBadRequest, Param: "confirm",
-			Message: "The endpoint was not deleted: the name differs from " + plain(e.Name)})
+		v.refused(shown, fault("confirm", "The endpoint was not deleted: the name differs from %s", plain(e.Name)))
 		return settingsForm.draw(v, e, shown)
 	}
 	if err := v.do("DELETE "+endpointAPI, f, nil, nil); err != nil {
@@ -155,16 +153,13 @@ func createEndpoint(v *visit, f *form) error {
 	if p.Preset == nil {
 		return web.Invalid("", "The form names no provider. Open the page again and choose one.")
 	}
-	if x := unusableSecret(f, p.Preset); x != nil {
-		v.status = f.setError(x)
-		p.show(f)
-		return v.page("endpoint-new", p)
-	}
-	stored := createValues(p.Preset)
-	body := settingsBody(f, stored, newSettings(p.Preset))
-	body["provider"], body["destinations"] = p.Preset.Provider, newDestinations(f)
 	e := &endpointData{}
-	err := nameLine(v.do("POST /v1/endpoints", f, body, e))
+	err := unusableSecret(f, p.Preset)
+	if err == nil {
+		body := settingsBody(f, createValues(p.Preset), newSettings(p.Preset))
+		body["provider"], body["destinations"] = p.Preset.Provider, newDestinations(f)
+		err = nameLine(v.do("POST /v1/endpoints", f, body, e))
+	}
 	if v.refused(f, err) {
 		p.show(f)
 		return v.page("endpoint-new", p)
@@ -179,18 +174,15 @@ func createEndpoint(v *visit, f *form) error {
 
 // unusableSecret says why a new endpoint would not verify signatures although nobody has chosen that, nil if it would:
 // a page that is shown again has lost the secret that was entered.
-func unusableSecret(f *form, p *preset) *apiError {
+func unusableSecret(f *form, p *preset) error {
 	given, off := f.Value("verification.secret") != "", f.Value("verification.mode") == modeOff
-	x := &apiError{Status: http.StatusBadRequest}
 	switch {
 	case !p.Signs() || given != off:
 		return nil
 	case off:
-		x.Param, x.Message = "verification.mode", "With a secret choose enforce or observe, or leave the secret empty"
-	default:
-		x.Param, x.Message = "verification.secret", "The secret is missing. Enter it, or choose Do not verify yet"
+		return fault("verification.mode", "With a secret choose enforce or observe, or leave the secret empty")
 	}
-	return x
+	return fault("verification.secret", "The secret is missing. Enter it, or choose Do not verify yet")
 }
 
 // newDestinations are the destinations of a new endpoint, one a line, disabled if it only stores events.

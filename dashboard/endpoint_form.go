@@ -3,7 +3,6 @@ package dashboard
 import (
 	"encoding/json"
 	"net/url"
-	"strconv"
 	"strings"
 
 	"github.com/eventrelay/relay/pkg/config"
@@ -241,11 +240,4 @@ func retryBody(f *form, stored url.Values, _ *endpointData) map[string]any {
 		}
 	}
 	return x.body
-}
-
-func intText(n *int) string {
-	if n == nil {
-		return ""
-	}
-	return strconv.Itoa(*n)
 }

@@ -12,33 +12,15 @@ import (
 	"github.com/eventrelay/relay/pkg/verify"
 )
 
-// eventData is an event in a list of the API.
-type eventData struct {
-	ID           string  `json:"id"`
-	Type         *string `json:"type"`
-	Status       string  `json:"status"`
-	Source       string  `json:"source"`
-	ReceivedAt   string  `json:"received_at"`
-	Reason       *string `json:"reason"`
-	Why          string  `json:"why"`
-	Verification string  `json:"verification"`
-	Destinations struct {
-		Total     int `json:"total"`
-		Delivered int `json:"delivered"`
-		Failed    int `json:"failed"`
-		Pending   int `json:"pending"`
-	} `json:"destinations"`
-}
-
 // waitPage is the data of the page that waits for the first request of a provider.
 type waitPage struct {
 	*endpointPage
 	Preset      *preset
-	NeedsSecret bool       // the provider signs, but nothing is verified yet
-	Event       *eventData // the newest one; nil: nothing has arrived
-	Findings    []string   // what is wrong with its signature
-	Mend        string     // what to do about it
-	Unavailable string     // why the events could not be read
+	NeedsSecret bool      // the provider signs, but nothing is verified yet
+	Event       *eventRow // the newest one; nil: nothing has arrived
+	Findings    []string  // what is wrong with its signature
+	Mend        string    // what to do about it
+	Unavailable string    // why the events could not be read
 }
 
 // waitForEvent shows what to do at the provider, and the newest event as soon as there is one.
@@ -59,11 +41,11 @@ func newWaitPage(v *visit, e *endpointData) (*waitPage, error) {
 	p.NeedsSecret = p.Preset.Signs() && e.Verification == nil
 	p.Form = editForm(url.Values{"verification.mode": {newSettings(p.Preset).mode()}})
 	p.Choices = settingsChoices(option{})
-	var list apiList[eventData]
+	var list apiList[*eventRow]
 	var err error
 	p.Unavailable, err = v.tryGet("/v1/events", url.Values{"endpoint_id": {e.ID}, "limit": {"1"}}, &list)
 	if err == nil && len(list.Data) > 0 {
-		p.Event = &list.Data[0]
+		p.Event = list.Data[0]
 		err = explainSignature(v, p)
 	}
 	return p, err
@@ -83,7 +65,7 @@ func (p *waitPage) Verdict() string {
 	switch {
 	case e.Status == "rejected":
 		return "It arrived and was rejected: " + strings.TrimPrefix(e.Why, "rejected: ") + "."
-	case e.captured():
+	case isCaptured(e.Status, e.Reason):
 		return "It arrived and was captured. The endpoint has no enabled destination, so nothing is sent."
 	case e.Status == "delivered" && !p.badSignature():
 		return "It arrived and was delivered."
@@ -168,19 +150,16 @@ func lineNumber(index string) string {
 	return strconv.Itoa(n + 1)
 }
 
-// captured reports whether the event was stored for an endpoint without an enabled destination.
-func (e *eventData) captured() bool { return isCaptured(e.Status, e.Reason) }
-
 // isCaptured reports whether an event with that status and reason was stored and had no destination to go to.
 func isCaptured(status string, reason *string) bool {
 	return status == string(event.Skipped) && textOf(reason) == string(event.NoDestination)
 }
 
 // DeliveryText says how many destinations have it.
-func (e *eventData) DeliveryText() string {
+func (e *eventRow) DeliveryText() string {
 	n := e.Destinations
 	switch {
-	case e.captured():
+	case isCaptured(e.Status, e.Reason):
 		return "captured: no destinations"
 	case n.Total == 0:
 		return "delivered to no destination"

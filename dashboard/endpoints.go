@@ -2,7 +2,6 @@ package dashboard
 
 import (
 	"fmt"
-	"math"
 	"net/http"
 	"net/url"
 	"slices"
@@ -127,10 +126,7 @@ func addTraffic(v *visit, rows []*endpointRow) (missing bool, err error) {
 		}
 		all, allBad = len(o.Traffic.Busiest) < busiestEndpoints, len(o.Traffic.Worst) < worstEndpoints
 	}
-	at, err := time.Parse(time.RFC3339, o.At)
-	if err != nil {
-		at = v.deps.Now()
-	}
+	at := o.madeAt(v)
 	for _, e := range rows {
 		x, found := traffic[e.ID]
 		e.failing, e.LastHour, e.Known, e.unknown = failing, x.LastHour, found || all, !found && !all && !allBad
@@ -249,7 +245,7 @@ func (t *endpointTraffic) of(d *destinationData) *destinationTraffic {
 // newEndpointOverview reads what the page of an endpoint shows.
 func newEndpointOverview(v *visit, e *endpointData) (*endpointOverview, error) {
 	p := &endpointOverview{endpointPage: newEndpointPage(e),
-		WaitingPath: eventsPath + "?" + url.Values{"endpoint_id": {e.ID}, "status": {waitingStatuses}}.Encode()}
+		WaitingPath: withQuery(eventsPath, nil, "endpoint_id", e.ID, "status", waitingStatuses)}
 	traffic, err := readTraffic(v)
 	if err != nil {
 		return nil, err
@@ -274,29 +270,20 @@ func newEndpointOverview(v *visit, e *endpointData) (*endpointOverview, error) {
 
 // draw draws the requests of the 24 hours of which the last is that of now.
 func (p *endpointOverview) draw(now time.Time) {
-	const hours = 24
-	first := now.Truncate(time.Hour).Add(-(hours - 1) * time.Hour)
-	rows := make([]chartRow, hours)
-	for i := range rows {
-		rows[i] = chartRow{first.Add(time.Duration(i) * time.Hour).Format("15:04"), []int64{0, 0}}
-	}
+	line := newTimeline(now, time.Hour, 24)
+	rows := line.rows(2)
 	var delivered, failed int64
 	for _, d := range p.Traffic {
-		latency := make([]float64, hours)
-		for i := range latency {
-			latency[i] = math.NaN()
-		}
+		latency := line.unknown()
 		for _, h := range d.Hours {
-			i := int(h.At.Sub(first) / time.Hour)
-			if h.At.Before(first) || i >= hours {
+			i, ok := line.index(h.At)
+			if !ok {
 				continue
 			}
 			rows[i].Values[0] += h.Delivered
 			rows[i].Values[1] += h.Failed
 			delivered, failed = delivered+h.Delivered, failed+h.Failed
-			if h.LatencyMS != nil {
-				latency[i] = float64(h.LatencyMS.P95)
-			}
+			latency[i] = h.latency()
 		}
 		d.Strip = hourStrip(d.Title(), d.Hours, now)
 		d.Latency = newSparkline("p95 of requests to "+d.Title()+" by the hour", latency)

@@ -157,7 +157,6 @@ type signatureData struct {
 	SignedContentMasked    bool    `json:"signed_content_masked"`
 	SignedSizeBytes        *int    `json:"signed_size_bytes"`
 	Timestamp              *string
-	SignedAt               *string `json:"signed_at"`
 	AgeSeconds             *int64  `json:"age_seconds"`
 	ToleranceSeconds       *int    `json:"tolerance_seconds"`
 	ReceivedPrefix         *string `json:"received_prefix"`

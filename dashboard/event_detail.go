@@ -27,13 +27,12 @@ type eventDetail struct {
 	ContentType       *string `json:"content_type"`
 	Method            string
 	Query             string
-	RemoteIP          *string         `json:"remote_ip"`
-	IdempotencyKey    *string         `json:"idempotency_key"`
-	DuplicateOf       *string         `json:"duplicate_of"`
-	ExpiresAt         time.Time       `json:"expires_at"`
-	NextAttemptAt     *time.Time      `json:"next_attempt_at"`
-	PayloadErasedAt   *time.Time      `json:"payload_erased_at"`
-	Deliveries        []*deliveryData `json:"deliveries"`
+	RemoteIP          *string    `json:"remote_ip"`
+	IdempotencyKey    *string    `json:"idempotency_key"`
+	DuplicateOf       *string    `json:"duplicate_of"`
+	ExpiresAt         time.Time  `json:"expires_at"`
+	NextAttemptAt     *time.Time `json:"next_attempt_at"`
+	PayloadErasedAt   *time.Time `json:"payload_erased_at"`
 	Receipt           *receiptData
 }
 

@@ -83,11 +83,8 @@ func TestEventsAreExplained(t *testing.T) {
 				"unpaused.", ""},
 	} {
 		t.Run(x.name, func(t *testing.T) {
-			p := &eventPage{eventDetail: &eventDetail{Deliveries: x.deliveries}, MaxAttempts: x.most}
-			p.Status, p.Reason, p.Why = x.status, x.reason, x.why
-			for _, d := range x.deliveries {
-				p.eventRow.Deliveries = append(p.eventRow.Deliveries, deliveryState{Status: d.Status})
-			}
+			p := &eventPage{eventDetail: &eventDetail{}, MaxAttempts: x.most}
+			p.Status, p.Reason, p.Why, p.Deliveries = x.status, x.reason, x.why, x.deliveries
 			if err := explainStatus(&visit{Dashboard: newRig(t).d}, p); err != nil {
 				t.Fatal(err)
 			}
@@ -105,11 +102,11 @@ func TestHistoryOfAReplayedEvent(t *testing.T) {
 		at := received.Add(time.Duration(seconds) * time.Second)
 		return &attemptData{AttemptNumber: number, Status: status, StartedAt: at}
 	}
-	e := &eventDetail{Deliveries: []*deliveryData{
+	e := &eventDetail{eventRow: eventRow{Deliveries: []*deliveryData{
 		{Name: "orders", Status: "delivered", Made: []*attemptData{made(1, 1, "failed"), made(5, 2, "succeeded"),
 			made(39, 1, "succeeded")}},
 		{Name: "crm", Status: "delivered", Made: []*attemptData{made(2, 1, "succeeded")}},
-	}}
+	}}}
 	e.ReceivedAt, e.Verification, e.Status = received, "verified", "delivered"
 	var texts []string
 	for _, s := range e.history(received.Add(time.Hour)) {

@@ -26,16 +26,11 @@ type eventRow struct {
 	Reason       *string
 	Why          string
 	Verification string
-	Deliveries   []deliveryState
+	Deliveries   []*deliveryData
+	// Destinations are numbers of deliveries by their states.
+	Destinations struct{ Total, Delivered, Failed, Pending int }
 
 	EndpointName string `json:"-"` // empty: the endpoint was deleted, or could not be read
-}
-
-// deliveryState is the state of an event at one destination.
-type deliveryState struct {
-	DestinationID string `json:"destination_id"`
-	Status        string
-	Reason        *string
 }
 
 // Captured reports whether the event was stored and had no destination to go to.
@@ -85,9 +80,6 @@ type eventsPage struct {
 	Unavailable string // why the list could not be read
 	Form        *form  // the filters
 	endpointChoices
-	Statuses        []option
-	Receipts        []option
-	Sources         []option
 	Chips           []chip
 	Live            string // path of this list, for the script; empty: it is not followed
 	Follow, Pause   string // paths of this list, followed and not
@@ -137,15 +129,9 @@ func filters() []string {
 }
 
 // filterChoices are the values of a filter of the API.
-func filterChoices(name string) (choices []option) {
-	for _, f := range event.Filters {
-		if f.Name == name {
-			for _, value := range f.AllowedValues {
-				choices = append(choices, option{Value: value, Text: value})
-			}
-		}
-	}
-	return choices
+func filterChoices(name string) []option {
+	i := slices.IndexFunc(event.Filters, func(f event.Filter) bool { return f.Name == name })
+	return plainOptions(event.Filters[i].AllowedValues...)
 }
 
 // searchPrefixes are the filters whose names have the path in a body or the name of a header: body[order.id]=42.
@@ -159,8 +145,7 @@ func listEvents(v *visit) error {
 	}
 	query, shown := eventsQuery(asked)
 	p := &eventsPage{
-		Form: newForm(shown, ""), Statuses: filterChoices("status"), Receipts: filterChoices("processing"),
-		Sources: filterChoices("source"), Now: v.deps.Now(), First: query.Get("cursor") == "",
+		Form: newForm(shown, ""), Now: v.deps.Now(), First: query.Get("cursor") == "",
 		Search: query.Get("q") != "" || searchIn(query), BaseURL: v.cfg.BaseURL,
 	}
 	if err := readEvents(v, query, p); err != nil {

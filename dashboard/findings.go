@@ -50,6 +50,7 @@ type findingData struct {
 	Note        *string       `json:"note"`
 	UpdatedBy   *string       `json:"updated_by"`
 	Version     int           `json:"version"`
+	OpenedAt    string        `json:"opened_at"` // in the overview
 
 	now time.Time
 }
@@ -167,24 +168,14 @@ func (f *findingData) End() string {
 // findingsPage is the data of the list of findings.
 type findingsPage struct {
 	*filteredList[*findingData]
-	Statuses   []option
-	Severities []option
-	Sources    []option
+	Sources []option
 }
 
 // outstanding is the filter of the list when none is chosen.
 const outstanding = "open,acknowledged"
 
-var findingStatuses = []option{
-	{Value: outstanding, Text: "Open or acknowledged"}, {Value: "open", Text: "Open"},
-	{Value: "acknowledged", Text: "Acknowledged"}, {Value: "resolved", Text: "Resolved"},
-	{Value: "ignored", Text: "Ignored"}, {Value: "any", Text: "Any"},
-}
-
-var findingSeverities = []option{
-	{Value: "", Text: "Any"}, {Value: "critical", Text: "Critical"}, {Value: "high", Text: "High"},
-	{Value: "medium", Text: "Medium"}, {Value: "low", Text: "Low"},
-}
+// findingSeverities are the choices of a least severity.
+var findingSeverities = newOptions("critical=Critical", "high=High", "medium=Medium", "low=Low")
 
 // sourceTexts name the sources of hits.
 var sourceTexts = map[finding.Source]string{
@@ -220,15 +211,14 @@ func listFindings(v *visit) error {
 		f.now = v.deps.Now()
 	}
 	list.CSV, list.Filtered = csvLink("findings", query), len(shown) > 1 || !list.First
-	return v.page("findings", findingsPage{list, findingStatuses, findingSeverities, findingSources()})
+	return v.page("findings", findingsPage{list, findingSources()})
 }
 
 // findingPageData is the data of the page of one finding.
 type findingPageData struct {
 	*findingData
-	Form    *form
-	Reasons []option
-	Seen    occurrencesPart
+	Form *form
+	Seen occurrencesPart
 }
 
 // occurrencesPart is one page of the times at which a secret was seen.
@@ -265,12 +255,6 @@ func readOccurrences(v *visit, f *findingData) (part occurrencesPart, err error)
 	return part, err
 }
 
-// ignoreReasons are the choices of the form that ignores a finding.
-var ignoreReasons = []option{
-	{Value: "accepted_risk", Text: "The risk is accepted"}, {Value: "used_in_tests", Text: "It is used in tests alone"},
-	{Value: "false_positive", Text: "It is no secret"},
-}
-
 // readFinding returns the finding in the path.
 func readFinding(v *visit) (*findingData, error) {
 	f := &findingData{now: v.deps.Now()}
@@ -288,7 +272,7 @@ func renderFinding(v *visit, f *findingData, filled *form) error {
 	if err != nil {
 		return err
 	}
-	return v.page("finding", &findingPageData{f, filled, ignoreReasons, part})
+	return v.page("finding", &findingPageData{f, filled, part})
 }
 
 // findingMoves are the members of the call, by the value of the button, and the messages afterwards.

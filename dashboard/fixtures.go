@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -27,13 +26,14 @@ const (
 // fixtureRoutes are the pages and actions of fixtures.
 func fixtureRoutes() []route {
 	return []route{
-		{"GET", fixturesPath, reader, listFixtures},
+		{"GET", fixturesPath, reader, withNewForm(showFixtures)},
 		{"GET", fixtureExportPath, reader, exportFixtures},
 		{"GET", fixturePath, reader, show(readFixture, showFixture)},
 		{"POST", fixturePath, writer, change(readFixture, saveFixture)},
 		{"POST", fixturePath + "/delete", writer, act("DELETE "+fixtureAPI, nil, fixturesPath,
 			"Deleted. Files that were exported work until they expire.")},
-		{"POST", eventPath + "/fixture", writer, submit(makeFixture)},
+		{"POST", eventPath + "/fixture", writer, create("POST /v1/fixtures", newFixture, nil,
+			"The copy is made and sanitised. Choose what its answer must be.")},
 	}
 }
 
@@ -69,51 +69,27 @@ type requiredData struct {
 	Equals  json.RawMessage `json:"equals,omitempty"`
 }
 
-// fixturesPage is the data of the list of fixtures.
-type fixturesPage struct {
-	listPage[*fixtureData]
-	Form *form // of the export
-}
-
-func listFixtures(v *visit) error { return showFixtures(v, newForm(url.Values{}, "")) }
-
-func showFixtures(v *visit, f *form) error {
-	list, err := readList[*fixtureData](v, "/v1/fixtures", fixturesPath, nil, nil)
-	if err != nil {
-		return err
-	}
-	return v.page("fixtures", fixturesPage{list, f})
-}
+var showFixtures = listOf[*fixtureData]("fixtures", "/v1/fixtures", fixturesPath)
 
 // exportFixtures sends the chosen fixtures as one file.
 func exportFixtures(v *visit) error {
 	ids := v.r.URL.Query()["ids"]
 	var file json.RawMessage
 	err := v.get("/v1/fixtures/export", url.Values{"ids": ids}, &file)
-	x, ok := errors.AsType[*apiError](err)
-	switch {
-	case ok && (x.Status == http.StatusBadRequest || x.Status == http.StatusNotFound):
-		if len(ids) == 0 {
-			x = &apiError{Status: http.StatusBadRequest, Message: "choose the fixtures of the file first"}
-		}
+	if status := statusOf(err); status == http.StatusBadRequest || status == http.StatusNotFound {
 		f := newForm(url.Values{"ids": ids}, "")
-		v.status = f.setError(x)
+		if f.Error, v.status = messageOf(err), status; len(ids) == 0 {
+			f.Error = "Choose the fixtures of the file first."
+		}
 		return showFixtures(v, f)
-	case err != nil:
+	} else if err != nil {
 		return err
 	}
 	sendFile(v, "fixtures.json", "application/json", file)
 	return nil
 }
 
-// makeFixture makes a fixture of an event and opens its page, where it can be edited.
-func makeFixture(v *visit, f *form) error {
-	var made fixtureData
-	if err := v.do("POST /v1/fixtures", f, members{"event_id": v.vars["event"]}, &made); err != nil {
-		return err
-	}
-	return v.redirect(pageOf(made.ID), "The copy is made and sanitised. Choose what its answer must be.")
-}
+func newFixture(v *visit, _ *form) members { return members{"event_id": v.vars["event"]} }
 
 // redactedRow is a value that the sanitiser has redacted.
 type redactedRow struct {
@@ -304,16 +280,13 @@ func fieldError(err error) error {
 // fixtureChanges returns the members that the form changes.
 func fixtureChanges(v *visit, f *form, d *fixtureData) (map[string]any, error) {
 	body, stored := map[string]any{}, fixtureValues(d)
-	problem := func(param, format string, args ...any) (map[string]any, error) {
-		return nil, &apiError{Status: http.StatusBadRequest, Param: param, Message: fmt.Sprintf(format, args...)}
-	}
 	if name := strings.TrimSpace(f.Value("name")); name != d.Name {
 		body["name"] = name
 	}
 	if text := strings.TrimSpace(f.Value("expected_status")); text != strconv.Itoa(d.Status) {
 		status, err := strconv.Atoi(text)
 		if err != nil {
-			return problem("expected_status", "must be a number from 100 to 599")
+			return nil, fault("expected_status", "must be a number from 100 to 599")
 		}
 		body["expected_status"] = status
 	}
@@ -323,7 +296,7 @@ func fixtureChanges(v *visit, f *form, d *fixtureData) (map[string]any, error) {
 	if text := strings.TrimSpace(unixLines(f.Value("required"))); text != stored.Get("required") {
 		required, n := requiredOf(text)
 		if n > 0 {
-			return problem("required", "line %d: write /pointer, /pointer : type or /pointer = JSON", n)
+			return nil, fault("required", "line %d: write /pointer, /pointer : type or /pointer = JSON", n)
 		}
 		body["required"] = required
 	}
@@ -333,7 +306,7 @@ func fixtureChanges(v *visit, f *form, d *fixtureData) (map[string]any, error) {
 	}
 	if text := unixLines(f.Value("body")); text != unixLines(stored.Get("body")) && f.values.Has("body") {
 		if !json.Valid([]byte(text)) {
-			return problem("body", "must be JSON")
+			return nil, fault("body", "must be JSON")
 		}
 		body["body"] = json.RawMessage(text)
 	}

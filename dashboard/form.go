@@ -160,6 +160,19 @@ func optionText(options []option, value string) string {
 	return value
 }
 
+// newOptions returns choices, each of the form value=text or value=text|hint; a word is both value and text.
+func newOptions(choices ...string) []option {
+	options := make([]option, len(choices))
+	for i, choice := range choices {
+		value, text, ok := strings.Cut(choice, "=")
+		if text, options[i].Hint, _ = strings.Cut(text, "|"); !ok {
+			text = value
+		}
+		options[i].Value, options[i].Text = value, text
+	}
+	return options
+}
+
 func plainOptions(values ...string) []option {
 	options := make([]option, len(values))
 	for i, value := range values {

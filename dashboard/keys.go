@@ -37,7 +37,6 @@ type keysPage struct {
 	Active    int  // how many keys work now
 	NoUses    bool // the store, which has the uses, does not answer
 	Form      *form
-	Scopes    []option
 	Lifetimes []option
 	BaseURL   string
 	madeKey
@@ -75,12 +74,6 @@ var lifetimes = []option{
 	{Value: "365", Text: "In a year"},
 }
 
-var keyScopes = []option{
-	{Value: string(config.Read), Text: "Read", Hint: "Reads everything, changes nothing. Enough for monitoring."},
-	{Value: string(config.ReadWrite), Text: "Read and write",
-		Hint: "Sends events, replays, recovers, and changes endpoints."},
-}
-
 // listKeys shows the API keys and, to a writer, the form for a new one.
 func listKeys(v *visit) error {
 	return showKeys(v, &keysPage{Form: scopeForm("")})
@@ -89,7 +82,7 @@ func listKeys(v *visit) error {
 // showKeys fills in the list. It is shown even while the store is unavailable: somebody may have to revoke a key just
 // then.
 func showKeys(v *visit, p *keysPage) error {
-	p.Scopes, p.Lifetimes, p.BaseURL = keyScopes, lifetimes, v.cfg.BaseURL
+	p.Lifetimes, p.BaseURL = lifetimes, v.cfg.BaseURL
 	now := v.deps.Now()
 	var ended []keyRow
 	for _, k := range v.deps.Keys.Keys(v.person.Account) {
@@ -185,7 +178,6 @@ type agentsPage struct {
 	Connected int           // keys of agents that work now
 	Pending   []*config.Act // changes that agents ask for
 	Recent    []askedChange // the newest that are settled
-	Scopes    []option
 	madeKey
 }
 
@@ -272,18 +264,12 @@ func configText(v any) string {
 	return string(text)
 }
 
-var agentScopes = []option{
-	{Value: string(config.Read), Text: "Reads", Hint: "Investigates: events, findings, usage, recovery jobs."},
-	{Value: string(config.ReadWrite), Text: "Reads, and asks for changes",
-		Hint: "A person confirms each change here, before it is made."},
-}
-
 // connectAgent shows how agents are connected and, to a writer, the form for a key.
 func connectAgent(v *visit) error { return showAgents(v, &agentsPage{Form: scopeForm("")}) }
 
 func showAgents(v *visit, p *agentsPage) error {
 	p.Lifetimes, p.Clients, p.Variable = lifetimes, agentClients(v.cfg.BaseURL), agentKeyVariable
-	p.Scopes, p.Pending = agentScopes, v.deps.Acts.Pending(v.person.Account)
+	p.Pending = v.deps.Acts.Pending(v.person.Account)
 	for _, a := range v.deps.Acts.Recent(v.person.Account) {
 		p.Recent = append(p.Recent, newAskedChange(v, a))
 	}

@@ -43,6 +43,28 @@ func readList[T any](v *visit, api, path string, query, shown url.Values) (p lis
 	return p, err
 }
 
+// formList is a page of a list with a form beside it, such as that of a new thing.
+type formList[T any] struct {
+	listPage[T]
+	Form *form
+}
+
+// listOf returns what shows the list at api on a page of that name, which is at path, with a form.
+func listOf[T any](page, api, path string) func(*visit, *form) error {
+	return func(v *visit, f *form) error {
+		list, err := readList[T](v, api, path, nil, nil)
+		if err != nil {
+			return err
+		}
+		return v.page(page, formList[T]{list, f})
+	}
+}
+
+// withNewForm returns the handler of a page with an empty form.
+func withNewForm(page func(*visit, *form) error) func(*visit) error {
+	return func(v *visit) error { return page(v, newForm(url.Values{}, "")) }
+}
+
 // withQuery returns a path with parameters and further ones, which are names and values.
 func withQuery(path string, parameters url.Values, more ...string) string {
 	query := url.Values{}

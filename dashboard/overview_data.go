@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -13,8 +14,8 @@ type overviewData struct {
 	Needs struct {
 		Alerts       countedData[*alertData]             `json:"alerts"`
 		Destinations countedData[waitingDestinationData] `json:"destinations"`
-		Recoveries   countedData[waitingRecoveryData]    `json:"recoveries"`
-		Findings     countedData[openFindingData]        `json:"findings"`
+		Recoveries   countedData[*recoveryData]          `json:"recoveries"`
+		Findings     countedData[*findingData]           `json:"findings"`
 	} `json:"needs"`
 	At      string       `json:"at"`
 	Traffic *trafficData `json:"traffic"`
@@ -26,6 +27,18 @@ type countedData[T any] struct {
 	Data  []T `json:"data"`
 }
 
+// hidden is how many of them are not shown.
+func (c *countedData[T]) hidden() int { return c.Total - len(c.Data) }
+
+// madeAt is when the overview was made.
+func (o *overviewData) madeAt(v *visit) time.Time {
+	at, err := time.Parse(time.RFC3339, o.At)
+	if err != nil {
+		at = v.deps.Now()
+	}
+	return at.UTC()
+}
+
 type waitingDestinationData struct {
 	EndpointID      string  `json:"endpoint_id"`
 	EndpointName    string  `json:"endpoint_name"`
@@ -35,27 +48,6 @@ type waitingDestinationData struct {
 	State           string  `json:"state"`
 	StateReason     *string `json:"state_reason"`
 	Until           *string `json:"until"`
-}
-
-type waitingRecoveryData struct {
-	ID           string  `json:"id"`
-	EndpointID   string  `json:"endpoint_id"`
-	EndpointName *string `json:"endpoint_name"`
-	Total        int     `json:"total"`
-	Canary       struct {
-		Total     int `json:"total"`
-		Delivered int `json:"delivered"`
-	} `json:"canary"`
-	DeadlineAt string `json:"deadline_at"`
-	CreatedBy  string `json:"created_by"`
-}
-
-type openFindingData struct {
-	ID       string  `json:"id"`
-	Name     string  `json:"name"`
-	Masked   *string `json:"masked"`
-	Severity string
-	OpenedAt string `json:"opened_at"`
 }
 
 type trafficData struct {
@@ -182,15 +174,11 @@ func percent(part, whole int64) string {
 
 // hourStrip returns the strip of the last 24 hours, of which the last is that of now.
 func hourStrip(name string, hours []measuredStepData, now time.Time) strip {
-	const steps = 24
-	s := strip{Classes: make([]string, steps)}
-	first := now.UTC().Truncate(time.Hour).Add(-(steps - 1) * time.Hour)
-	for i := range s.Classes {
-		s.Classes[i] = colourNone
-	}
+	line := newTimeline(now, time.Hour, 24)
+	s := strip{Classes: slices.Repeat([]string{colourNone}, line.steps)}
 	var requests, failed int64
 	for _, h := range hours {
-		if i := int(h.At.Sub(first) / time.Hour); i >= 0 && i < steps {
+		if i, ok := line.index(h.At); ok {
 			s.Classes[i] = requestsClass(h.Requests, h.Failed)
 			requests, failed = requests+h.Requests, failed+h.Failed
 		}
@@ -198,4 +186,41 @@ func hourStrip(name string, hours []measuredStepData, now time.Time) strip {
 	s.Title = fmt.Sprintf("%s, last 24 h: %s, %s failed", name, plural(int(requests), "request", "requests"),
 		number(failed))
 	return s
+}
+
+// timeline is a number of steps of time, of which the last is that of now.
+type timeline struct {
+	first time.Time
+	step  time.Duration
+	steps int
+}
+
+func newTimeline(now time.Time, step time.Duration, steps int) timeline {
+	return timeline{now.UTC().Truncate(step).Add(-time.Duration(steps-1) * step), step, steps}
+}
+
+// index returns the step of a time.
+func (t timeline) index(at time.Time) (i int, ok bool) {
+	i = int(at.Sub(t.first) / t.step)
+	return i, !at.Before(t.first) && i < t.steps
+}
+
+// rows returns the rows of a bar chart, with a number of values that are 0.
+func (t timeline) rows(values int) []chartRow {
+	rows := make([]chartRow, t.steps)
+	for i := range rows {
+		rows[i] = chartRow{t.first.Add(time.Duration(i) * t.step).Format("15:04"), make([]int64, values)}
+	}
+	return rows
+}
+
+// unknown returns the values of a sparkline, none of which is known.
+func (t timeline) unknown() []float64 { return slices.Repeat([]float64{math.NaN()}, t.steps) }
+
+// latency is the p95, NaN without a request.
+func (m *measuredData) latency() float64 {
+	if m.LatencyMS == nil {
+		return math.NaN()
+	}
+	return float64(m.LatencyMS.P95)
 }

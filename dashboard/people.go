@@ -29,7 +29,6 @@ type peoplePage struct {
 	People []personRow
 	Pager  pager
 	Form   *form
-	Scopes []option
 	// Link is a one-time link, shown this once, for the person For.
 	Link        string
 	For         *config.User
@@ -44,13 +43,6 @@ type scopeQuestion struct {
 	Wanted config.Scope
 }
 
-var personScopes = []option{
-	{Value: string(config.ReadWrite), Text: "Read and write",
-		Hint: "Changes endpoints, replays, makes API keys and invites people."},
-	{Value: string(config.Read), Text: "Read",
-		Hint: "Sees everything but secrets and the full ingest URLs; changes nothing."},
-}
-
 // scopeForm returns a form whose field scope is read, with a message of what was not done.
 func scopeForm(problem string) *form {
 	f := newForm(url.Values{"scope": {string(config.Read)}}, "")
@@ -63,7 +55,7 @@ func listPeople(v *visit) error { return showPeople(v, &peoplePage{}) }
 
 // showPeople shows who may sign in; without a form, that of a new invitation.
 func showPeople(v *visit, p *peoplePage) error {
-	p.Scopes, p.Form = personScopes, cmp.Or(p.Form, scopeForm(""))
+	p.Form = cmp.Or(p.Form, scopeForm(""))
 	users := v.deps.Members.Users()
 	writers := 0
 	for _, u := range users {
@@ -136,7 +128,7 @@ func addPerson(v *visit, f *form) error {
 // invalidInput returns an error of the configuration about what a person has entered as the API would return it.
 func invalidInput(err error) error {
 	if invalid, ok := errors.AsType[*config.InvalidError](err); ok {
-		return &apiError{Status: http.StatusBadRequest, Param: invalid.Param, Message: invalid.Message}
+		return fault(invalid.Param, "%s", invalid.Message)
 	}
 	return nil
 }

@@ -80,8 +80,7 @@ func showRecoveryForm(v *visit, f *form) error {
 	e := &endpointData{}
 	err := v.get("/v1/endpoints/"+url.PathEscape(endpoint), nil, e)
 	if statusOf(err) == http.StatusNotFound {
-		v.status = f.setError(&apiError{Status: http.StatusBadRequest, Param: "endpoint_id",
-			Message: "is no endpoint; it may have been deleted"})
+		v.refused(f, fault("endpoint_id", "is no endpoint; it may have been deleted"))
 		return v.page("recovery-new", p)
 	} else if err != nil {
 		return err
@@ -179,12 +178,6 @@ type recoveryPageData struct {
 	// Polled is the path that the page is fetched from again while the job goes on; empty: it has ended.
 	Polled string
 }
-
-// itemStates are the states of an item, for the choice above the list.
-var itemStates = []string{"pending", "queued", "delivered", "failed", "skipped"}
-
-// States are the links above the list of items.
-func (p *recoveryPageData) States() []string { return itemStates }
 
 // readRecovery reads the job in the path.
 func readRecovery(v *visit) (*recoveryData, error) {

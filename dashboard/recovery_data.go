@@ -42,7 +42,7 @@ type recoveryData struct {
 	CreatedBy     string          `json:"created_by"`
 	Warnings      []warningData   `json:"warnings"`
 
-	EndpointName string `json:"-"` // empty: the endpoint was deleted, or could not be read
+	EndpointName string `json:"endpoint_name"` // in the overview; empty: the endpoint was deleted, or could not be read
 	// Held says which destinations of the job are paused, which holds all of it; empty if none is.
 	Held string `json:"-"`
 }

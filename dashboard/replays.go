@@ -130,8 +130,7 @@ func listReplays(v *visit) error {
 type replayForm struct {
 	Form *form
 	endpointChoices
-	Statuses []option
-	Plan     *replayPlan // what a dry run has found; nil: there was none
+	Plan *replayPlan // what a dry run has found; nil: there was none
 }
 
 // replayPlan is what a replay will do.
@@ -191,9 +190,6 @@ func newReplayForm(v *visit) error {
 
 func showReplayForm(v *visit, f *form, plan *replayPlan) error {
 	p := &replayForm{Form: f, Plan: plan, endpointChoices: newEndpointChoices(v, f.Value("endpoint_id"))}
-	for _, s := range []string{"failed", "delivered", "pending", "retrying", "skipped", "rejected"} {
-		p.Statuses = append(p.Statuses, option{Value: s, Text: s})
-	}
 	return v.page("replay-new", p)
 }
 

@@ -1,9 +1,9 @@
 package dashboard
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"math"
 	"net/url"
 	"slices"
 	"strings"
@@ -85,36 +85,29 @@ const maxAskedShown = 5
 func addOverview(v *visit, p *startPage, o *overviewData) {
 	p.At = o.At
 	asked := v.deps.Acts.Pending(v.person.Account)
-	addNeeds(v, p, o, asked[:min(len(asked), maxAskedShown)])
-	total := len(p.Needs)
-	waiting := &o.Needs.Destinations
-	if hidden := waiting.Total - len(waiting.Data); len(p.Paused) > 0 {
-		p.Paused = pausedNeeds(p.Paused, len(p.Paused)+hidden) // they are last, so those that are left out are paused too
-		waiting.Total -= hidden
+	shown := asked[:min(len(asked), maxAskedShown)]
+	addNeeds(v, p, o, shown)
+	n, total := &o.Needs, len(p.Needs)
+	hidden := n.Destinations.hidden()
+	if len(p.Paused) > 0 { // they are last, so those that are left out are paused too
+		p.Paused, hidden = pausedNeeds(p.Paused, len(p.Paused)+hidden), 0
 	}
 	for _, x := range []struct {
-		total, shown int
-		item         menuItem
+		more       int
+		path, name string
 	}{
-		{len(asked), min(len(asked), maxAskedShown), menuItem{Path: agentsPath, Name: "changes of agents"}},
-		{o.Needs.Recoveries.Total, len(o.Needs.Recoveries.Data), menuItem{Path: recoveriesPath, Name: "recoveries"}},
-		{o.Needs.Findings.Total, len(o.Needs.Findings.Data), menuItem{Path: findingsPath, Name: "findings"}},
-		{waiting.Total, len(waiting.Data), menuItem{Path: endpointsPath, Name: "destinations"}},
-		{o.Needs.Alerts.Total, len(o.Needs.Alerts.Data), menuItem{Path: alertsPath, Name: "alerts"}},
+		{len(asked) - len(shown), agentsPath, "changes of agents"}, {n.Recoveries.hidden(), recoveriesPath, "recoveries"},
+		{n.Findings.hidden(), findingsPath, "findings"}, {hidden, endpointsPath, "destinations"},
+		{n.Alerts.hidden(), alertsPath, "alerts"},
 	} {
-		if more := x.total - x.shown; more > 0 {
-			total += more
-			x.item.Name = fmt.Sprintf("%s more %s", number(int64(more)), x.item.Name)
-			p.More = append(p.More, x.item)
+		if x.more > 0 {
+			total += x.more
+			p.More = append(p.More, menuItem{Path: x.path, Name: number(int64(x.more)) + " more " + x.name})
 		}
 	}
 	p.Heading = needsHeading(total)
 	if o.Traffic != nil {
-		at, err := time.Parse(time.RFC3339, o.At)
-		if err != nil {
-			at = v.deps.Now()
-		}
-		p.Traffic = newOverviewTraffic(o.Traffic, at.UTC())
+		p.Traffic = newOverviewTraffic(o.Traffic, o.madeAt(v))
 	}
 }
 
@@ -123,8 +116,7 @@ func addOverview(v *visit, p *startPage, o *overviewData) {
 func addNeeds(v *visit, p *startPage, o *overviewData, asked []*config.Act) {
 	for _, a := range asked {
 		p.Needs = append(p.Needs, need{Class: "held", Icon: "held", Subject: a.KeyName, Text: "asks for a change.",
-			Detail: a.Summary, Until: a.ExpiresAt().UTC().Format(web.TimeFormat), Path: pageOf(a.ID),
-			Button: "Decide"})
+			Detail: a.Summary, Until: a.ExpiresAt().UTC().Format(web.TimeFormat), Path: pageOf(a.ID), Button: "Decide"})
 	}
 	for _, r := range o.Needs.Recoveries.Data {
 		r.CreatedBy = v.nameOf(r.CreatedBy)
@@ -147,10 +139,10 @@ func addNeeds(v *visit, p *startPage, o *overviewData, asked []*config.Act) {
 			p.Needs = append(p.Needs, d.need())
 		}
 	}
-	p.Needs = append(p.Needs, findings...)
-	p.Needs = append(p.Needs, alertNeeds(slices.DeleteFunc(slices.Clone(o.Needs.Alerts.Data), func(a *alertData) bool {
-		return a.Rule == "destination_state" && a.DestinationID != nil && shown[*a.DestinationID]
-	}))...)
+	alerts := slices.DeleteFunc(slices.Clone(o.Needs.Alerts.Data), func(a *alertData) bool {
+		return a.Rule == "destination_state" && shown[textOf(a.DestinationID)]
+	})
+	p.Needs = slices.Concat(p.Needs, findings, alertNeeds(alerts))
 }
 
 // maxDestinationLines is how many lines the destinations of one alert rule, or those that are paused, have. More are
@@ -181,16 +173,19 @@ func groupNeed(group []*alertData) need {
 	a := group[0]
 	x := need{Class: "failed", Icon: "failed", Subject: a.Title() + ":",
 		Text: plural(len(group), "destination", "destinations") + ".", Since: a.FiredAt, Button: "Open",
-		Path: alertHistoryPath + "?" + url.Values{"rule": {a.Rule}, "state": {"firing"}}.Encode()}
-	names := make([]string, maxDestinationLines)
-	for i := range names {
-		names[i] = group[i].Subject()
+		Path: withQuery(alertHistoryPath, nil, "rule", a.Rule, "state", "firing")}
+	names := make([]string, len(group))
+	for i, other := range group {
+		names[i], x.Since = other.Subject(), min(x.Since, other.FiredAt) // the format sorts by time
 	}
-	x.Detail = fmt.Sprintf("%s and %d more", strings.Join(names, "; "), len(group)-len(names))
-	for _, other := range group {
-		x.Since = min(x.Since, other.FiredAt) // the format sorts by time
-	}
+	x.Detail = firstNames(names, len(names))
 	return x
+}
+
+// firstNames are the first of n names in a line.
+func firstNames(names []string, n int) string {
+	names = names[:min(len(names), maxDestinationLines)]
+	return fmt.Sprintf("%s and %d more", strings.Join(names, "; "), n-len(names))
 }
 
 // pausedNeeds are the lines of n destinations that a person has paused, of which some are shown.
@@ -198,20 +193,18 @@ func pausedNeeds(shown []need, n int) []need {
 	if n <= maxDestinationLines && n == len(shown) {
 		return shown
 	}
-	names := make([]string, 0, maxDestinationLines)
-	for _, x := range shown[:min(len(shown), maxDestinationLines)] {
-		names = append(names, x.Subject)
+	names := make([]string, len(shown))
+	for i, x := range shown {
+		names[i] = x.Subject
 	}
 	return []need{{Icon: "held", Subject: plural(n, "destination", "destinations"), Path: endpointsPath, Button: "Open",
-		Text:   "are paused by hand. Deliveries wait until they are unpaused.",
-		Detail: fmt.Sprintf("%s and %d more", strings.Join(names, "; "), n-len(names))}}
+		Text: "are paused by hand. Deliveries wait until they are unpaused.", Detail: firstNames(names, n)}}
 }
 
 // need says what leaked.
-func (f *openFindingData) need() need {
-	return need{Class: "failed", Icon: "finding", Subject: f.Name,
-		Text: "is an open finding of " + f.Severity + " severity.", Detail: textOf(f.Masked), Since: f.OpenedAt,
-		Path: findingsPath + "/" + url.PathEscape(f.ID), Button: "What to do"}
+func (f *findingData) need() need {
+	return need{Class: "failed", Icon: "finding", Subject: f.Name, Button: "What to do", Path: pageOf(f.ID),
+		Text: "is an open finding of " + f.Severity + " severity.", Detail: textOf(f.Masked), Since: f.OpenedAt}
 }
 
 // needsHeading says how many things need a person.
@@ -229,13 +222,8 @@ func needsHeading(n int) string {
 
 // need says why the deliveries of a destination wait.
 func (d *waitingDestinationData) need() need {
-	endpoint := endpointsPath + "/" + url.PathEscape(d.EndpointID)
-	name := d.Host
-	if d.DestinationName != nil && *d.DestinationName != "" {
-		name = *d.DestinationName
-	}
-	x := need{Class: "held", Icon: "held", Subject: name, Detail: d.EndpointName + " → " + d.Host, Button: "Open",
-		Path: endpoint + "/destinations/" + url.PathEscape(d.DestinationID)}
+	x := need{Class: "held", Icon: "held", Subject: cmp.Or(textOf(d.DestinationName), d.Host), Button: "Open",
+		Detail: d.EndpointName + " → " + d.Host, Path: destinationPageOf(d.EndpointID, d.DestinationID)}
 	switch {
 	case d.State == "held":
 		x.Text = "is held: it failed many times in a row. Deliveries wait and leave once a probe succeeds."
@@ -252,29 +240,22 @@ func (d *waitingDestinationData) need() need {
 }
 
 // need says what a recovery job waits for.
-func (r *waitingRecoveryData) need() need {
-	name := r.EndpointID
-	if r.EndpointName != nil {
-		name = *r.EndpointName
-	}
-	return need{Icon: "recover", Subject: name, Until: r.DeadlineAt,
+func (j *recoveryData) need() need {
+	return need{Icon: "recover", Subject: cmp.Or(j.EndpointName, j.EndpointID), Until: j.DeadlineAt,
 		Text: fmt.Sprintf("has a recovery that waits for approval: its canary delivered %d of %d.",
-			r.Canary.Delivered, r.Canary.Total),
-		Detail: "prepared by " + r.CreatedBy, Path: recoveriesPath + "/" + url.PathEscape(r.ID), Button: "Review"}
+			j.Canary.Delivered, j.Canary.Total),
+		Detail: "prepared by " + j.CreatedBy, Path: pageOf(j.ID), Button: "Review"}
 }
 
 // alertNeed says what fires.
 func alertNeed(a *alertData) need {
 	x := need{Class: "failed", Icon: "failed", Subject: a.Title() + ".", Detail: a.Subject(), Since: a.FiredAt,
-		Path: a.Path(), Button: "Open"}
-	if path := a.FailedPath(); path != "" {
-		x.Path, x.Button = path, "Show the events"
+		Path: cmp.Or(a.FailedPath(), a.Path(), alertHistoryPath), Button: "Open"}
+	if a.FailedPath() != "" {
+		x.Button = "Show the events"
 	}
 	if found := a.Found(); found != "" {
 		x.Detail += ": " + found
-	}
-	if x.Path == "" {
-		x.Path = alertHistoryPath
 	}
 	return x
 }
@@ -282,34 +263,26 @@ func alertNeed(a *alertData) need {
 // newOverviewTraffic draws the traffic of the hour that ends with the minute of at.
 func newOverviewTraffic(t *trafficData, at time.Time) *overviewTraffic {
 	const minutes = 60
-	first := at.Truncate(time.Minute).Add(-(minutes - 1) * time.Minute)
-	rows := make([]chartRow, minutes)
-	delivered, share, latency := make([]float64, minutes), make([]float64, minutes), make([]float64, minutes)
-	for i := range rows {
-		rows[i] = chartRow{first.Add(time.Duration(i) * time.Minute).Format("15:04"), []int64{0, 0}}
-		share[i], latency[i] = math.NaN(), math.NaN()
-	}
+	line := newTimeline(at, time.Minute, minutes)
+	rows, share, latency, delivered := line.rows(2), line.unknown(), line.unknown(), make([]float64, minutes)
 	for _, m := range t.Minutes {
-		i := int(m.At.Sub(first) / time.Minute)
-		if i < 0 || i >= minutes {
+		i, ok := line.index(m.At)
+		if !ok {
 			continue
 		}
 		rows[i].Values = []int64{m.Delivered, m.Failed}
-		delivered[i] = float64(m.Delivered)
+		delivered[i], latency[i] = float64(m.Delivered), m.latency()
 		if m.FirstAttempts > 0 {
 			share[i] = float64(m.FirstDelivered) / float64(m.FirstAttempts)
-		}
-		if m.LatencyMS != nil {
-			latency[i] = float64(m.LatencyMS.P95)
 		}
 	}
 	title := fmt.Sprintf("Requests a minute, %s to %s UTC: %s delivered, %s failed", rows[0].Label,
 		rows[minutes-1].Label, number(t.LastHour.Delivered), number(t.LastHour.Failed))
 	x := &overviewTraffic{trafficData: t,
-		Chart: newBarChart(title, "Minute (UTC)", []series{{"delivered", colourOK}, {"failed", colourBad}}, rows),
-		Rate:  newSparkline("Deliveries a minute in the last hour", delivered),
-		First: newSparkline("Part of first attempts that succeeded, by the minute", share), Latency: newSparkline(
-			"p95 of requests by the minute", latency)}
+		Chart:   newBarChart(title, "Minute (UTC)", []series{{"delivered", colourOK}, {"failed", colourBad}}, rows),
+		Rate:    newSparkline("Deliveries a minute in the last hour", delivered),
+		First:   newSparkline("Part of first attempts that succeeded, by the minute", share),
+		Latency: newSparkline("p95 of requests by the minute", latency)}
 	for _, table := range []endpointTable{
 		{"Worst endpoints", "most failed requests in the last hour; the strip is 24 hours", t.Worst},
 		{"Busiest endpoints", "last 24 hours, an hour a bar; figures of the last hour", t.Busiest},

@@ -68,7 +68,7 @@ func (e *endpointUse) Title() string { return cmp.Or(e.Name, e.EndpointID) }
 
 // ChartPath is the page with the chart of the endpoint.
 func (e *endpointUse) ChartPath() string {
-	return usagePath + "?" + url.Values{"endpoint_id": {e.EndpointID}}.Encode() + "#h-l"
+	return withQuery(usagePath, nil, "endpoint_id", e.EndpointID) + "#h-l"
 }
 
 // dayUse is the usage of one day in UTC.
@@ -137,7 +137,7 @@ func thisMonth(now time.Time) time.Time {
 }
 
 func monthPath(month time.Time) string {
-	return usagePath + "?" + url.Values{"period": {month.Format(periodLayout)}}.Encode()
+	return withQuery(usagePath, nil, "period", month.Format(periodLayout))
 }
 
 // UsedPercent is the share of the allowance that is used, rounded down.

@@ -12,34 +12,39 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
 // functions are what templates can call.
 func (d *Dashboard) functions() template.FuncMap {
 	return template.FuncMap{
-		"at":       d.moment,
-		"due":      d.dueMoment,
-		"bytes":    func(n any) string { return byteSize(int(count(n))) },
-		"number":   func(n any) string { return number(count(n)) },
-		"plural":   func(n any, one, many string) string { return plural(int(count(n)), one, many) },
-		"count":    count,
-		"seconds":  func(n any) string { return durationText(float64(count(n))) },
-		"next":     func(n int) int { return n + 1 },
-		"width":    meterWidth,
-		"capital":  capital,
-		"sentence": sentence,
-		"json":     jsonText,
-		"plain":    plain,
-		"page":     pageOfAny,
-		"shortID":  shortID,
-		"nonce":    newNonce,
-		"field":    newField,
-		"choice":   newChoice,
-		"status":   newStatus,
-		"prose":    d.prose,
-		"shell":    commandLines,
-		"onlyHere": isOnlyHere,
+		"at":         d.moment,
+		"due":        d.dueMoment,
+		"bytes":      func(n any) string { return byteSize(int(count(n))) },
+		"number":     func(n any) string { return number(count(n)) },
+		"plural":     func(n any, one, many string) string { return plural(int(count(n)), one, many) },
+		"count":      count,
+		"seconds":    func(n any) string { return durationText(float64(count(n))) },
+		"next":       func(n int) int { return n + 1 },
+		"width":      meterWidth,
+		"capital":    capital,
+		"sentence":   sentence,
+		"json":       jsonText,
+		"plain":      plain,
+		"page":       pageOfAny,
+		"shortID":    shortID,
+		"nonce":      newNonce,
+		"field":      newField,
+		"choice":     newChoice,
+		"options":    newOptions,
+		"filter":     filterChoices,
+		"platforms":  func() []option { return dsnPlatforms },
+		"maxDomains": func() int { return config.MaxDomains },
+		"status":     newStatus,
+		"prose":      d.prose,
+		"shell":      commandLines,
+		"onlyHere":   isOnlyHere,
 	}
 }
 

@@ -1,11 +1,9 @@
 package dashboard
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"regexp"
 	"slices"
@@ -61,15 +59,6 @@ func operationLines(x *transformationData) string {
 	return "[\n" + strings.Join(lines, ",\n") + "\n]"
 }
 
-// workbenchBody are the members that the form changes.
-func workbenchBody(f *form, stored url.Values, _ *endpointData) map[string]any {
-	text := f.Value("transformation")
-	if unixLines(text) == stored.Get("transformation") {
-		return nil
-	}
-	return map[string]any{"transformation": operations(text)}
-}
-
 // operations is the entered text as JSON; null without text.
 func operations(text string) json.RawMessage {
 	if text = strings.TrimSpace(text); text == "" {
@@ -78,17 +67,17 @@ func operations(text string) json.RawMessage {
 	return json.RawMessage(text)
 }
 
-// syntaxProblem says where a text is no JSON; empty if it is.
-func syntaxProblem(text string) string {
+// syntaxFault says where a text is no JSON.
+func syntaxFault(text string) error {
 	var v any
 	err := json.Unmarshal(operations(text), &v)
 	at, ok := errors.AsType[*json.SyntaxError](err)
 	if !ok {
-		return ""
+		return nil
 	}
 	before := strings.TrimSpace(text)
 	before = before[:min(int(at.Offset), len(before))]
-	return fmt.Sprintf("the text is no JSON: line %d: %s", 1+strings.Count(before, "\n"), at.Error())
+	return fault("transformation", "the text is no JSON: line %d: %s", 1+strings.Count(before, "\n"), at.Error())
 }
 
 // exampleText is what the provider of an endpoint sends, as the text of a sample.
@@ -98,11 +87,11 @@ func exampleText(provider string) string {
 		scheme = verify.ByName(verify.Generic)
 	}
 	values := verify.SampleValues{Type: scheme.Sample.Type, ID: strings.Repeat("0", 26), At: time.Unix(exampleTime, 0)}
-	var indented bytes.Buffer
-	if json.Indent(&indented, []byte(scheme.Sample.Body(values)), "", "  ") != nil {
+	body := []byte(scheme.Sample.Body(values))
+	if !json.Valid(body) {
 		return exampleText(verify.Generic) // the provider sends no JSON
 	}
-	return indented.String()
+	return indented(body)
 }
 
 // exampleTime is the time in an example, in Unix seconds: 2026-01-01.
@@ -130,7 +119,7 @@ func newWorkbenchPage(v *visit, e *endpointData, f *form) (*workbenchPage, error
 // offerEvents offers the last events of the endpoint as samples.
 func (p *workbenchPage) offerEvents(v *visit) error {
 	f := p.Form
-	var list apiList[eventData]
+	var list apiList[*eventRow]
 	var err error
 	query := url.Values{"endpoint_id": {p.ID}, "limit": {fmt.Sprint(maxSamples)}}
 	if p.Unavailable, err = v.tryGet("/v1/events", query, &list); err != nil {
@@ -224,19 +213,18 @@ func previewWorkbench(v *visit, f *form, e *endpointData) error {
 
 // preview asks the API for a preview of the form and shows its errors at their field.
 func (p *workbenchPage) preview(v *visit) error {
-	text := p.Form.Value("transformation")
 	p.Form.ReadOnly = true
-	if problem := syntaxProblem(text); problem != "" {
-		v.status = p.Form.setError(&apiError{Status: http.StatusBadRequest, Param: "transformation", Message: problem})
+	var preview *previewData
+	err := syntaxFault(p.Form.Value("transformation"))
+	if err == nil {
+		preview, err = p.requestPreview(v)
+	}
+	if v.refused(p.Form, atOperation(err)) {
 		return nil
+	} else if err != nil {
+		return err
 	}
-	preview, err := p.requestPreview(v)
-	if !v.refused(p.Form, atOperation(err)) {
-		if err != nil {
-			return err
-		}
-		p.show(preview)
-	}
+	p.show(preview)
 	return nil
 }
 
@@ -295,12 +283,8 @@ func (p *workbenchPage) show(preview *previewData) {
 		preview.Steps[*f.Index].Failure = f
 	}
 	if preview.OutputText != nil {
-		var indented bytes.Buffer
-		if err := json.Indent(&indented, []byte(*preview.OutputText), "", "  "); err != nil {
-			indented.WriteString(*preview.OutputText)
-		}
-		p.OutputCut = indented.Len() > maxShownOutput
-		p.Output = truncate(indented.String(), maxShownOutput)
+		text := indented([]byte(*preview.OutputText))
+		p.Output, p.OutputCut = truncate(text, maxShownOutput), len(text) > maxShownOutput
 	}
 }
 
@@ -312,23 +296,21 @@ func saveWorkbench(v *visit, f *form, e *endpointData) error {
 	}
 	again := func() error { return v.page("endpoint-workbench", p) }
 	stored := workbenchValues(e)
-	members := workbenchBody(f, stored, e)
-	if len(members) == 0 {
+	text := unixLines(f.Value("transformation"))
+	if text == stored.Get("transformation") {
 		return v.redirect(p.Tab, f.unchanged(stored))
 	}
 	if status, stale := f.isStale(stored); stale {
 		v.status = status
 		return again()
 	}
-	if problem := syntaxProblem(f.Value("transformation")); problem != "" {
-		v.status = f.setError(&apiError{Status: http.StatusBadRequest, Param: "transformation", Message: problem})
-		return again()
-	}
-	if p.asksAgain(v) {
-		return again()
-	}
 	after := &endpointData{}
-	err = atOperation(v.do("PATCH "+endpointAPI, f, members, after))
+	if err = syntaxFault(text); err == nil {
+		if p.asksAgain(v) {
+			return again()
+		}
+		err = atOperation(v.do("PATCH "+endpointAPI, f, members{"transformation": operations(text)}, after))
+	}
 	if v.refused(f, err) {
 		return again()
 	} else if err != nil {

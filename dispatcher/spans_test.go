@@ -19,7 +19,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/sign"
 	"github.com/eventrelay/relay/pkg/spans"
-	"github.com/eventrelay/relay/pkg/spans/spanstest"
+	"github.com/eventrelay/relay/test/spanstest"
 )
 
 // The request of a traced event names the attempt's span in place of a received traceparent; that of any other event

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/stream"
-	"github.com/eventrelay/relay/pkg/stream/streamtest"
+	"github.com/eventrelay/relay/test/streamtest"
 )
 
 // A backlog as old as half of the retention is a warning, one of nearly all of it a failure.

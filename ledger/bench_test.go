@@ -11,8 +11,8 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
-	"github.com/eventrelay/relay/pkg/stream/streamtest"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/streamtest"
 )
 
 // BenchmarkAudit measures the CPU time of an audit per event with one delivery. It includes the log, which runs in

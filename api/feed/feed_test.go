@@ -18,7 +18,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
-	"github.com/eventrelay/relay/pkg/stream/streamtest"
+	"github.com/eventrelay/relay/test/streamtest"
 )
 
 const (

@@ -20,7 +20,7 @@ type AlertSettings struct {
 
 // AlertTestOutcome is the outcome of the test of one channel.
 type AlertTestOutcome struct {
-	Channel notify.Kind `json:"channel" enum:"email,slack,webhook"`
+	Channel notify.Kind `json:"channel" enum:"@channels"`
 	// Masked.
 	Target string `json:"target"`
 	OK     bool   `json:"ok"`

@@ -8,7 +8,7 @@ import (
 
 // Verification is how the signatures of an endpoint's events are checked.
 type Verification struct {
-	Type             string `json:"type" enum:"stripe,github,shopify,slack,twilio,standard_webhooks,hmac"`
+	Type             string `json:"type" enum:"@schemes"`
 	Mode             string `json:"mode" enum:"enforce,observe"`
 	ToleranceSeconds int    `json:"tolerance_seconds"`
 	SecretSet        bool   `json:"secret_set"`
@@ -54,7 +54,7 @@ type Destination struct {
 type EndpointAlerts struct {
 	Enabled bool `json:"enabled"`
 	// Null = all.
-	Channels            []string `json:"channels" nullable:"true" items.enum:"email,slack,webhook"`
+	Channels            []string `json:"channels" nullable:"true" items.enum:"@channels"`
 	ConsecutiveFailures *int     `json:"consecutive_failures"`
 	FailureRatePercent  *int     `json:"failure_rate_percent"`
 	MutedUntil          web.Time `json:"muted_until" nullable:"true"`
@@ -81,7 +81,7 @@ type Endpoint struct {
 	Object       string              `json:"object" const:"endpoint"`
 	Name         string              `json:"name"`
 	Description  *string             `json:"description"`
-	Provider     string              `json:"provider" enum:"generic,stripe,github,shopify,slack,twilio,standard_webhooks,hmac"`
+	Provider     string              `json:"provider" enum:"@providers"`
 	Verification *Verification       `json:"verification"`
 	TypeSource   *string             `json:"type_source"`
 	Dedup        *config.Dedup       `json:"dedup" ref:"Dedup" nullable:"true"`
@@ -122,7 +122,8 @@ type Validation struct {
 	Warnings []Warning `json:"warnings,omitempty" ref:"Warnings"`
 }
 
-// KeptTransformationVersion is a version with its operations. Sent back as the transformation of the endpoint, they become its
+// KeptTransformationVersion is a version with its operations. Sent back as the transformation of the endpoint, they
+// become its
 // newest version.
 type KeptTransformationVersion struct {
 	TransformationVersion

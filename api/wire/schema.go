@@ -16,6 +16,9 @@ import (
 
 	"github.com/swaggest/jsonschema-go"
 
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/notify"
+	"github.com/eventrelay/relay/pkg/verify"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -34,6 +37,20 @@ var (
 	}
 	requests = []any{Drain{}, DSN{}, Domain{}, Scan{}, Tripwire{}}
 )
+
+// Words are enumerations that tables of other packages have, for "@name" in place of an enum.
+var Words = map[string][]string{
+	"schemes": verify.Types(), "providers": verify.Providers(), "channels": notify.KindNames(),
+	"strategies": config.RetryStrategyNames(),
+}
+
+// WordsOf returns the words of the tag enum.
+func WordsOf(tag string) []string {
+	if name, isTable := strings.CutPrefix(tag, "@"); isTable {
+		return Words[name]
+	}
+	return strings.Split(tag, ",")
+}
 
 // refs is where a schema of the OpenAPI document finds another one.
 const refs = "#/components/schemas/"
@@ -172,6 +189,12 @@ func (g *generator) member(s *jsonschema.Schema, f reflect.StructField) {
 	case nullable:
 		s.AddType(jsonschema.Null) // last, as people write it
 	}
+	if s.Enum != nil {
+		s.Enum = s.Enum[:0]
+		for _, word := range WordsOf(tag.Get("enum")) {
+			s.Enum = append(s.Enum, word)
+		}
+	}
 	if s.Enum != nil && nullable && !slices.Contains(s.Enum, nil) {
 		s.Enum = append(s.Enum, nil)
 	}
@@ -203,7 +226,7 @@ func (g *generator) item(s *jsonschema.Schema, tag reflect.StructTag) {
 	}
 	if words := tag.Get("items.enum"); words != "" {
 		var values []any
-		for _, word := range strings.Split(words, ",") {
+		for _, word := range WordsOf(words) {
 			values = append(values, word)
 		}
 		if g.input {

@@ -30,7 +30,7 @@ type SignatureFinding struct {
 type SignatureExplanation struct {
 	Object  string `json:"object" const:"signature"`
 	EventID string `json:"event_id" ref:"EventId"`
-	Scheme  string `json:"scheme" enum:"stripe,github,shopify,slack,twilio,standard_webhooks,hmac"`
+	Scheme  string `json:"scheme" enum:"@schemes"`
 	// What the endpoint's current verification makes of the request.
 	Verdict event.Verdict `json:"verdict" enum:"verified,observed,rejected"`
 	Reason  *event.Reason `json:"reason" enum:"signature_missing,signature_malformed,signature_mismatch,timestamp_outside_tolerance"`

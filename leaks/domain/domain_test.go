@@ -12,10 +12,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/eventrelay/relay/leaks/websites"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/secrets"
+	"github.com/eventrelay/relay/test/websites"
 )
 
 // rig has one domain, a name server, and a website that answers as page says.

@@ -16,12 +16,12 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"github.com/eventrelay/relay/leaks/websites"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/stream"
-	"github.com/eventrelay/relay/pkg/stream/streamtest"
+	"github.com/eventrelay/relay/test/streamtest"
+	"github.com/eventrelay/relay/test/websites"
 )
 
 // service is a configuration with a verified domain, and the log of hits.

@@ -20,7 +20,7 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
-	"github.com/eventrelay/relay/leaks/websites"
+	"github.com/eventrelay/relay/test/websites"
 )
 
 // plant fills the website with keys, and returns those that a scan must find, with their locations.

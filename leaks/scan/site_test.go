@@ -18,8 +18,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/eventrelay/relay/leaks/websites"
 	"github.com/eventrelay/relay/pkg/secrets"
+	"github.com/eventrelay/relay/test/websites"
 )
 
 // key returns a made-up secret that a server must keep, of its own for each place.

@@ -20,8 +20,8 @@ import (
 
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
-	"github.com/eventrelay/relay/pkg/stream/streamtest"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/streamtest"
 )
 
 func TestMain(m *testing.M) { kit.Main(m) }

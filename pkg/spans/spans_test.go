@@ -19,7 +19,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/spans"
-	"github.com/eventrelay/relay/pkg/spans/spanstest"
+	"github.com/eventrelay/relay/test/spanstest"
 )
 
 const callers = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"

@@ -10,8 +10,8 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/wait"
-	"github.com/eventrelay/relay/store/internal/storetest"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/storetest"
 )
 
 // BenchmarkListBesideHits lists events right after one was accepted: alone, while 10,000 hits of findings are stored,

@@ -13,10 +13,10 @@ import (
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
-	"github.com/eventrelay/relay/store/internal/storetest"
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/store/write"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/storetest"
 )
 
 // TestEveryReadUnderFaults injects every kind of fault into every statement of every kind of read: the answer is

@@ -10,7 +10,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
-	"github.com/eventrelay/relay/store/internal/storetest"
+	"github.com/eventrelay/relay/test/storetest"
 )
 
 // history is a random history of events and deliveries, kept twice: as records for the writer, and as a simple model in

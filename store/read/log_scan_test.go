@@ -10,8 +10,8 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
-	"github.com/eventrelay/relay/store/internal/storetest"
 	"github.com/eventrelay/relay/store/read"
+	"github.com/eventrelay/relay/test/storetest"
 )
 
 // A repeated read of an id that the log does not hold scans new records only, and finds the event once it is appended.

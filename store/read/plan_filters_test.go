@@ -11,10 +11,10 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/eventrelay/relay/pkg/event"
-	"github.com/eventrelay/relay/store/internal/storetest"
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/store/write"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/storetest"
 )
 
 // filterMembers returns the members of a query that are filters: all but the account and the page.

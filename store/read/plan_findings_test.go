@@ -6,8 +6,8 @@ import (
 
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/id"
-	"github.com/eventrelay/relay/store/internal/storetest"
 	"github.com/eventrelay/relay/store/read"
+	"github.com/eventrelay/relay/test/storetest"
 )
 
 // manyHits is the finding of fillFindings with most hits.

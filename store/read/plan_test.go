@@ -12,8 +12,8 @@ import (
 	"github.com/eventrelay/relay/bench/fill"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
-	"github.com/eventrelay/relay/store/internal/storetest"
 	"github.com/eventrelay/relay/store/read"
+	"github.com/eventrelay/relay/test/storetest"
 )
 
 // cost is the work of statements in ClickHouse.

@@ -10,10 +10,10 @@ import (
 
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
-	"github.com/eventrelay/relay/store/internal/storetest"
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/store/write"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/storetest"
 )
 
 // TestReceiptResultFollowsLogOrder sends every sequence of three receipts, each to an event of its own, and reads the

@@ -11,9 +11,9 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
-	"github.com/eventrelay/relay/store/internal/storetest"
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/storetest"
 )
 
 // A selection has every failed delivery once, in the order of the events, however many candidate rows it has. Skipped

@@ -8,9 +8,9 @@ import (
 
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
-	"github.com/eventrelay/relay/store/internal/storetest"
 	"github.com/eventrelay/relay/store/write"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/storetest"
 )
 
 // TestRedoChangesNothing rewinds the writer to random offsets, as crashes between insert and commit do, and compares

@@ -19,10 +19,10 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
-	"github.com/eventrelay/relay/store/internal/storetest"
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/store/write"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/storetest"
 )
 
 // matchesModel reports whether an event matches a search, in the simplest way.

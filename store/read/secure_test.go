@@ -12,10 +12,10 @@ import (
 	"testing"
 
 	"github.com/eventrelay/relay/pkg/event"
-	"github.com/eventrelay/relay/store/internal/storetest"
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/store/write"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/storetest"
 )
 
 // securedServer is a proxy in front of ClickHouse that uses TLS and requires a user.

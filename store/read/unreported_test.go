@@ -12,9 +12,9 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
-	"github.com/eventrelay/relay/store/internal/storetest"
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/storetest"
 )
 
 // commitDispatcher commits an offset of a partition of the topic events for the dispatcher's group.

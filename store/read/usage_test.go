@@ -12,10 +12,10 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
-	"github.com/eventrelay/relay/store/internal/storetest"
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/store/write"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/storetest"
 )
 
 // usageHistory is a list of events with the use that they should count as.

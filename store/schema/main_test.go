@@ -3,7 +3,7 @@ package schema_test
 import (
 	"testing"
 
-	"github.com/eventrelay/relay/store/internal/storetest"
+	"github.com/eventrelay/relay/test/storetest"
 )
 
 func TestMain(m *testing.M) { storetest.Main(m) }

@@ -12,9 +12,9 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
-	"github.com/eventrelay/relay/store/internal/storetest"
 	"github.com/eventrelay/relay/store/schema"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/storetest"
 )
 
 // fakeMigrations are invented for these tests and follow the program's own: the first two expand, the third removes

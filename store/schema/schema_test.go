@@ -14,10 +14,10 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/eventrelay/relay/pkg/event"
-	"github.com/eventrelay/relay/store/internal/storetest"
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/store/schema"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/storetest"
 )
 
 var update = flag.Bool("update", false, "write the DDL of a cluster to testdata")

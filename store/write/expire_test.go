@@ -11,9 +11,9 @@ import (
 
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
-	"github.com/eventrelay/relay/store/internal/storetest"
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/storetest"
 )
 
 // TestExpiredDaysAreDropped: whole days older than the retention are dropped, also those inserted under a longer

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/finding"
-	"github.com/eventrelay/relay/store/internal/storetest"
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/storetest"
 )
 
 // The last hits include those that were acknowledged before the call. A deleted finding has none, and a later hit is

@@ -16,7 +16,7 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
-	"github.com/eventrelay/relay/leaks/websites"
+	"github.com/eventrelay/relay/test/websites"
 )
 
 // website serves the hosts below example.com. Its name server knows no other name.

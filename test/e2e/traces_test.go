@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/spans/spanstest"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/spanstest"
 )
 
 // startCollector builds the OpenTelemetry Collector and starts it. What it receives goes to another collector. It
