@@ -86,9 +86,6 @@ const (
 	urlHashPrefix = "url "
 )
 
-// ErrTooManyTripwires means that the domain has MaxTripwires tripwires.
-var ErrTooManyTripwires = fmt.Errorf("the maximum of %d tripwires of a domain is reached", MaxTripwires)
-
 // hashed has the hash of the API key, or of the URL if there is no key.
 func (t *Tripwire) hashed() hashedSecret {
 	for _, s := range []*TripwireSecret{t.Key, t.URL} {
