@@ -25,7 +25,7 @@ func newDestinationPage(e *endpointData, d *destinationData, f *form) *destinati
 }
 
 // Self is the path of the destination's page.
-func (p *destinationPage) Self() string { return p.DestinationPath(p.Destination) }
+func (p *destinationPage) Self() string { return destinationPageOf(p.ID, p.Destination.ID) }
 
 // destinationFields are the settings of a destination.
 var destinationFields = fieldTable{
@@ -153,7 +153,7 @@ func showSecret(v *visit, e *endpointData, d *destinationData, title string) err
 	p := newEndpointPage(e)
 	p.Warnings = d.Warnings
 	return v.page("endpoint-created", created{endpointPage: p, Title: title, Secrets: []destinationData{*d},
-		Repeated: v.replayed, Next: e.DestinationPath(d), NextText: "Go on to the destination"})
+		Repeated: v.replayed, Next: destinationPageOf(e.ID, d.ID), NextText: "Go on to the destination"})
 }
 
 // showDestination shows one destination and the form of its settings.
@@ -337,5 +337,5 @@ func purgeDestination(v *visit, f *form, at place) error {
 	if !done {
 		return err
 	}
-	return v.redirect(at.e.DestinationPath(at.d), "Purged. Open deliveries end as skipped.")
+	return v.redirect(destinationPageOf(at.e.ID, at.d.ID), "Purged. Open deliveries end as skipped.")
 }

@@ -1,7 +1,6 @@
 package dashboard
 
 import (
-	"encoding/json"
 	"errors"
 	"net/url"
 	"slices"
@@ -226,18 +225,7 @@ type preset struct {
 
 // presets are in the order in which the page shows them: there is one for each provider of the API. The file names the
 // pages of the provider that each was compared with, in November 2026.
-var presets = readPresets()
-
-func readPresets() (all []preset) {
-	text, err := templateFiles.ReadFile("templates/presets.json")
-	if err == nil {
-		err = json.Unmarshal(text, &all)
-	}
-	if err != nil {
-		panic(err) // the file is a part of the program
-	}
-	return all
-}
+var presets = readJSON[[]preset]("templates/presets.json")
 
 // presetOf returns the preset of a provider, nil if there is none.
 func presetOf(provider string) *preset {

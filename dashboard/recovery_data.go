@@ -154,20 +154,6 @@ func (j *recoveryData) Steps() []recoveryStep {
 	return steps
 }
 
-// stopTexts say why a job has ended before its end, by the word of the API.
-var stopTexts = map[string]string{
-	config.StopDeliveryFailed: "A delivery failed for good, so nothing more was sent.",
-	config.StopDestinationUnavailable: "A destination takes no deliveries: it is disabled or removed. Nothing more was " +
-		"sent.",
-	config.StopDeadline:  "It was not finished within 24 hours.",
-	config.StopCancelled: "It was cancelled. Requests that were on their way may have finished.",
-}
-
-// Stop is why the job has ended before its end; empty if it has not.
-func (j *recoveryData) Stop() string {
-	return cmp.Or(stopTexts[textOf(j.StopReason)], sentence(textOf(j.StopReason)))
-}
-
 // recoveryItem is a delivery of a job.
 type recoveryItem struct {
 	ID            string  `json:"id"`
@@ -193,25 +179,11 @@ func (x *recoveryItem) Status() status {
 	return newStatus(x.State)
 }
 
-// skipTexts say why an item is not sent, by the word of the API.
-var skipTexts = map[event.Reason]string{
-	event.PayloadExpired:      "its payload is not kept any more",
-	event.AlreadyDelivered:    "it was delivered meanwhile",
-	event.DestinationDisabled: "the destination was disabled",
-	event.DestinationDeleted:  "the destination was removed",
-	event.EndpointDeleted:     "the endpoint was deleted",
-	event.JobStopped:          "the recovery stopped before it",
-	event.JobCancelled:        "the recovery was cancelled before it",
-	event.Deadline:            "24 hours had passed",
-	event.Filtered:            "the filter of the destination leaves it out",
-	event.Purged:              "it was purged",
-}
-
 // Result says what came of the item: why it was skipped, or what its destination answered last.
 func (x *recoveryItem) Result() string {
 	switch {
 	case x.SkippedReason != nil:
-		if text := skipTexts[event.Reason(*x.SkippedReason)]; text != "" {
+		if text := words["item"][*x.SkippedReason]; text != "" {
 			return text + " (" + *x.SkippedReason + ")"
 		}
 		return *x.SkippedReason

@@ -11,7 +11,7 @@ import (
 type AlertSettings struct {
 	// Every kind; null where none is configured.
 	Channels map[notify.Kind]any `json:"channels" ref:"AlertChannels"`
-	Rules    config.AlertRules   `json:"rules" ref:"AlertRules"`
+	Rules    config.AlertRules   `json:"rules"`
 	// Shortest time between two messages about the same subject, in seconds.
 	CooldownSeconds int       `json:"cooldown_seconds" minimum:"0" maximum:"86400"`
 	UpdatedAt       web.Time  `json:"updated_at" nullable:"true"`

@@ -35,7 +35,7 @@ var (
 		Fixture{}, Recovery{}, List[Recovery]{}, RecoveryItem{}, List[RecoveryItem]{}, ReplayRun{},
 		List[ReplayRun]{}, Overview{}, Usage{}, UsageDays{},
 	}
-	requests = []any{Drain{}, DSN{}, Domain{}, Scan{}, Tripwire{}}
+	requests = []any{Drain{}, DSN{}, Domain{}, Scan{}, Tripwire{}, config.AlertRules{}}
 )
 
 // Words are enumerations that tables of other packages have, for "@name" in place of an enum.
@@ -221,8 +221,14 @@ func (g *generator) item(s *jsonschema.Schema, tag reflect.StructTag) {
 	if ref := tag.Get("items.ref"); ref != "" {
 		g.refer(s, ref)
 	}
-	if n, err := strconv.ParseInt(tag.Get("items.maxLength"), 10, 64); err == nil && g.input {
-		s.WithMaxLength(n)
+	for keyword, set := range map[string]func(int64){
+		"maxLength": func(n int64) { s.WithMaxLength(n) },
+		"minimum":   func(n int64) { s.WithMinimum(float64(n)) },
+		"maximum":   func(n int64) { s.WithMaximum(float64(n)) },
+	} {
+		if n, err := strconv.ParseInt(tag.Get("items."+keyword), 10, 64); err == nil && g.input {
+			set(n)
+		}
 	}
 	if words := tag.Get("items.enum"); words != "" {
 		var values []any
