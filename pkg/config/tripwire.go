@@ -126,11 +126,6 @@ func (t *Tripwire) Masked() string {
 // Tripwire returns the tripwire with that id; nil unless it is Present.
 func (c tripwires) Tripwire(id string) (*Tripwire, Presence) { return Get[Tripwire](c, id) }
 
-// Tripwires returns a page of the tripwires of an account and a domain, empty for all; see List.
-func (c tripwires) Tripwires(account, domain string, beforeSeq int64, limit int) ([]*Tripwire, bool) {
-	return List(c, account, beforeSeq, limit, func(t *Tripwire) bool { return domain == "" || t.Domain == domain })
-}
-
 // TripwireByKey returns the id of the tripwire that has an API key; empty if none has it. It decodes nothing, so that
 // it takes as long for a wrong key.
 func (c tripwires) TripwireByKey(text string) string {
