@@ -241,6 +241,7 @@ type purgePage struct {
 	Open        int    // deliveries that are open
 	More        bool   // there are more than Open
 	Unavailable string // why they could not be counted
+	Before      string // time of the form; empty: now
 }
 
 // maxCountedPages bounds the reads of a count: each page has 100 events.
@@ -253,12 +254,6 @@ func (p *purgePage) Count() string {
 	}
 	return plural(p.Open, "delivery", "deliveries")
 }
-
-// One reports whether it is a single delivery.
-func (p *purgePage) One() bool { return p.Open == 1 && !p.More }
-
-// Before is the time of the form; empty: now.
-func (p *purgePage) Before() string { return purgeTime(p.Form) }
 
 // Nothing reports whether it is certain that no delivery is open.
 func (p *purgePage) Nothing() bool { return p.Unavailable == "" && p.Open == 0 && !p.More }
@@ -282,7 +277,7 @@ func confirmPurge(v *visit, at place) error {
 
 // showPurge shows the number of deliveries that the form ends, and asks.
 func showPurge(v *visit, at place, f *form) error {
-	p := &purgePage{destinationPage: newDestinationPage(at.e, at.d, f)}
+	p := &purgePage{destinationPage: newDestinationPage(at.e, at.d, f), Before: purgeTime(f)}
 	if f.Error == "" {
 		if err := p.count(v); err != nil {
 			return err
@@ -295,8 +290,8 @@ func showPurge(v *visit, at place, f *form) error {
 func (p *purgePage) count(v *visit) error {
 	query := url.Values{"destination_id": {p.Destination.ID}, "status": {waitingStatuses},
 		"limit": {"100"}}
-	if before := purgeTime(p.Form); before != "" {
-		query.Set("until", before)
+	if p.Before != "" {
+		query.Set("until", p.Before)
 	}
 	for range maxCountedPages {
 		list, err := readRows[eventRow](v, "/v1/events", query)

@@ -65,11 +65,6 @@ type endpointUse struct {
 // Title is the name of the endpoint, or its id.
 func (e *endpointUse) Title() string { return cmp.Or(e.Name, e.EndpointID) }
 
-// ChartPath is the page with the chart of the endpoint.
-func (e *endpointUse) ChartPath() string {
-	return withQuery(usagePath, nil, "endpoint_id", e.EndpointID) + "#h-l"
-}
-
 // dayUse is the usage of one day in UTC.
 type dayUse struct {
 	Date string `json:"date"`

@@ -42,6 +42,7 @@ func (d *Dashboard) functions() template.FuncMap {
 		"filter":       filterChoices,
 		"leaking":      func(at time.Time) bool { return d.deps.Now().Sub(at) < leakingSpan },
 		"word":         wordText,
+		"known":        func(about, word string) string { return words[about][word] },
 		"spaced":       func(word string) string { return strings.ReplaceAll(word, "_", " ") },
 		"perMinute":    perMinute,
 		"percent":      percent,
