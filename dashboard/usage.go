@@ -185,7 +185,8 @@ func (u *usageDaysData) daysOf(e *endpointUse) []dayUse {
 	return days
 }
 
-// readLastDays reads the last 30 days into p and draws a line for each endpoint. The page stays without them if they are unavailable.
+// readLastDays reads the last 30 days into p, and draws a line for each endpoint. If they are unavailable, the page
+// stays without them.
 func readLastDays(v *visit, p *usagePage) error {
 	last := &usageDaysData{}
 	if unavailable, err := v.tryGet("/v1/usage/daily", nil, last); err != nil || unavailable != "" {
