@@ -112,7 +112,7 @@ func NormalizeEmail(text string) (string, error) {
 // UserID returns the id of the user with that normalized email address.
 func UserID(email string) string { return derivedID(id.User, "user "+email) }
 
-// derivedID returns the id that follows from a text, so that nodes that create an entity together do not create it twice.
+// derivedID returns the id that follows from a text: nodes that create an entity together do not create it twice.
 func derivedID(prefix, text string) string {
 	sum := hashOf(text)
 	return id.ID(sum[:16]).Text(prefix)
