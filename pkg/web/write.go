@@ -26,6 +26,9 @@ func (t Time) MarshalJSON() ([]byte, error) {
 	return append(b, '"'), nil
 }
 
+// UnmarshalJSON reads what MarshalJSON returns.
+func (t *Time) UnmarshalJSON(text []byte) error { return (*time.Time)(t).UnmarshalJSON(text) }
+
 // typicalAnswer is the first size of a response buffer in bytes; one event or an error fits.
 const typicalAnswer = 768
 
