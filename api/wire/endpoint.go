@@ -39,7 +39,7 @@ type Destination struct {
 	TimeoutSeconds int     `json:"timeout_seconds" minimum:"1" maximum:"60"`
 	// Headers that are added to each delivery. Credentials are masked.
 	Headers     map[string]string `json:"headers" maxProperties:"20"`
-	RateLimit   *config.RateLimit `json:"rate_limit" ref:"RateLimit" nullable:"true"`
+	RateLimit   *config.RateLimit `json:"rate_limit"`
 	MaxInFlight int               `json:"max_in_flight" minimum:"1" maximum:"1000"`
 	Filter      *config.Filter    `json:"filter" ref:"Filter" nullable:"true"`
 	Signing     Signing           `json:"signing"`
@@ -83,14 +83,14 @@ type Endpoint struct {
 	Provider     string              `json:"provider" enum:"@providers"`
 	Verification *Verification       `json:"verification"`
 	TypeSource   *string             `json:"type_source"`
-	Dedup        *config.Dedup       `json:"dedup" ref:"Dedup" nullable:"true"`
-	IngestLimit  *config.IngestLimit `json:"ingest_limit" ref:"IngestLimit" nullable:"true"`
+	Dedup        *config.Dedup       `json:"dedup"`
+	IngestLimit  *config.IngestLimit `json:"ingest_limit"`
 	Destinations []Destination       `json:"destinations" minItems:"1" maxItems:"50"`
 	RetryPolicy  config.RetryPolicy  `json:"retry_policy" ref:"RetryPolicy"`
 	Alerts       EndpointAlerts      `json:"alerts"`
 	// `null`: bodies are delivered as they are stored.
 	Transformation *Transformation `json:"transformation"`
-	Response       config.Response `json:"response" ref:"ProviderResponse"`
+	Response       config.Response `json:"response"`
 	// `false`: the ingest URL gets 404 and sends are refused. Stored events stay, and deliveries that wait go on:
 	// `paused` holds them, and `enabled: false` of a destination ends them.
 	Enabled bool `json:"enabled"`
