@@ -20,86 +20,16 @@ func (in *alertsInput) rules(o *object, r *config.AlertRules) {
 	if rules == nil {
 		return
 	}
-	for _, x := range []struct {
-		name  string
-		reset func()
-		read  func(*object)
-	}{
-		{"delivery_failed", func() { r.DeliveryFailed = defaults.DeliveryFailed }, func(o *object) {
-			o.boolean("enabled", &r.DeliveryFailed.Enabled)
-		}},
-		{"consecutive_failures", func() { r.ConsecutiveFailures = defaults.ConsecutiveFailures }, func(o *object) {
-			threshold(o, &r.ConsecutiveFailures)
-		}},
-		{"failure_rate", func() { r.FailureRate = defaults.FailureRate }, func(o *object) {
-			o.boolean("enabled", &r.FailureRate.Enabled)
-			o.integer("percent", 1, 100, &r.FailureRate.Percent)
-			o.integer("window_seconds", minAlertWindow, maxAlertWindow, &r.FailureRate.WindowSeconds)
-			o.integer("min_attempts", 1, maxAlertAttempts, &r.FailureRate.MinAttempts)
-		}},
-		{"backlog_age", func() { r.BacklogAge = defaults.BacklogAge }, func(o *object) {
-			o.boolean("enabled", &r.BacklogAge.Enabled)
-			o.integer("seconds", minAlertAge, maxAlertAge, &r.BacklogAge.Seconds)
-		}},
-		{"destination_state", func() { r.DestinationState = defaults.DestinationState }, func(o *object) {
-			o.boolean("enabled", &r.DestinationState.Enabled)
-		}},
-		{"verification_failed", func() { r.VerificationFailed = defaults.VerificationFailed }, func(o *object) {
-			threshold(o, &r.VerificationFailed)
-		}},
-		{"usage", func() { r.Usage = defaults.Usage }, func(o *object) {
-			o.boolean("enabled", &r.Usage.Enabled)
-			usagePercents(o, &r.Usage.Percent)
-		}},
-		{"finding", func() { r.Finding = defaults.Finding }, func(o *object) {
-			o.boolean("enabled", &r.Finding.Enabled)
-			o.enum("min_severity", &r.Finding.MinSeverity, severities...)
-		}},
-		{"recovery", func() { r.Recovery = defaults.Recovery }, func(o *object) {
-			o.boolean("enabled", &r.Recovery.Enabled)
-		}},
-		{"processing_missing", func() { r.ProcessingMissing = defaults.ProcessingMissing }, func(o *object) {
-			o.boolean("enabled", &r.ProcessingMissing.Enabled)
-			o.integer("minutes", 1, maxAlertMinutes, &r.ProcessingMissing.Minutes)
-		}},
-	} {
-		if rules.isNull(x.name) {
-			x.reset()
-		} else if rule := rules.object(x.name); rule != nil {
-			x.read(rule)
-			rule.warnUnknown()
+	rules.decode(r, defaults)
+	percents := slices.Clone(r.Usage.Percent)
+	for i, n := range percents {
+		if slices.Contains(percents[:i], n) {
+			rules.fail(indexed("usage.percent", i), "is there twice")
 		}
-	}
-	rules.warnUnknown()
-}
-
-func threshold(o *object, r *config.AlertThresholdRule) {
-	o.boolean("enabled", &r.Enabled)
-	o.integer("threshold", 1, maxAlertThreshold, &r.Threshold)
-}
-
-// usagePercents reads percentages of the allowance, in any order, each once.
-func usagePercents(o *object, dst *[]int) {
-	const name = "percent"
-	if _, ok := o.raw(name); !ok {
-		return
-	}
-	elements := o.array(name, maxUsagePercents)
-	if len(elements) == 0 {
-		o.fail(name, "must be an array of 1 to %d integers", maxUsagePercents)
-		return
-	}
-	percents := make([]int, len(elements))
-	for i, raw := range elements {
-		n, ok := integerOf(raw, 1, maxUsagePercent)
-		if !ok || slices.Contains(percents[:i], n) {
-			o.fail(indexed(name, i), "must be an integer from 1 to %d, each once", maxUsagePercent)
-			return
-		}
-		percents[i] = n
 	}
 	slices.Sort(percents)
-	*dst = percents
+	r.Usage.Percent = percents
+	rules.warnUnknown()
 }
 
 // alerts reads the settings in which the endpoint differs from its account; null removes all of them.

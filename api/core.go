@@ -90,22 +90,6 @@ func createOnce[T any](ctx context.Context, create func(context.Context, *T) (*T
 	return created, err
 }
 
-// updateWithBody changes what has an id by the body of the request. merge applies the body, once for each attempt of
-// update: an error in its input changes nothing.
-func updateWithBody[T any](c *core, r *http.Request, update func(context.Context, string, func(*T) error) (*T, error),
-	name string, merge func(in *input, body []byte, x *T)) (after *T, in *input, err error) {
-	body, err := c.body(r)
-	if err != nil {
-		return nil, nil, err
-	}
-	after, err = update(r.Context(), name, func(x *T) error {
-		in = &input{}
-		merge(in, body, x)
-		return in.err
-	})
-	return after, in, err
-}
-
 // endpointInPath returns the endpoint that the path names, or the 404.
 func (c *core) endpointInPath(r *http.Request, key *config.Key) (*config.Endpoint, error) {
 	e := find(r.Context(), c, c.configReader.Endpoint, web.InfoOf(r).Vars["endpoint"])

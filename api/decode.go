@@ -11,32 +11,43 @@ import (
 
 // decode reads the members of x that clients may set, and leaves those that the request does not have as they are. x
 // points to a type of package wire, whose tags say what is allowed. Members with in:"own" and in:"update"
-// are left to the caller.
-func (o *object) decode(x any) {
+// are left to the caller. null sets a member to that of defaults, a value of the type of x; without defaults to zero.
+func (o *object) decode(x any, defaults ...any) {
 	v := reflect.ValueOf(x).Elem()
+	fallback := reflect.Zero(v.Type())
+	if len(defaults) > 0 {
+		fallback = reflect.ValueOf(defaults[0])
+	}
 	for _, f := range wire.Members(v.Type()) {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		switch {
 		case !wire.Has(f, ""):
 			o.readOnly(name)
 		case !wire.Has(f, "own") && !wire.Has(f, "update"):
-			o.member(name, f, v.FieldByIndex(f.Index).Addr().Interface())
+			o.member(name, f, v.FieldByIndex(f.Index), fallback.FieldByIndex(f.Index))
 		}
 	}
 }
 
 // member reads one member by its tags.
-func (o *object) member(name string, f reflect.StructField, to any) {
+func (o *object) member(name string, f reflect.StructField, at, fallback reflect.Value) {
 	bound := func(keyword string) int {
 		n, _ := strconv.Atoi(f.Tag.Get(keyword))
 		return n
 	}
 	if wire.Has(f, "null") && o.isNull(name) {
-		reflect.ValueOf(to).Elem().SetZero()
+		at.Set(fallback)
+		return
+	}
+	if at.Kind() == reflect.Struct {
+		if inner := o.object(name); inner != nil {
+			inner.decode(at.Addr().Interface(), fallback.Interface())
+			inner.warnUnknown()
+		}
 		return
 	}
 	words := f.Tag.Get("enum")
-	switch to := to.(type) {
+	switch to := at.Addr().Interface().(type) {
 	case *string:
 		switch {
 		case words != "":
@@ -58,6 +69,12 @@ func (o *object) member(name string, f reflect.StructField, to any) {
 		o.integer(name, bound("minimum"), bound("maximum"), to)
 	case **int:
 		o.integerOrNull(name, bound("minimum"), bound("maximum"), to)
+	case *float64:
+		least, _ := strconv.ParseFloat(f.Tag.Get("minimum"), 64)
+		most, _ := strconv.ParseFloat(f.Tag.Get("maximum"), 64)
+		o.number(name, least, most, to)
+	case *[]int:
+		o.integers(name, bound("items.minimum"), bound("items.maximum"), bound("maxItems"), to)
 	case *[]string:
 		o.texts(name, bound("maxItems"), to)
 	default:

@@ -23,7 +23,7 @@ func (c *client) tripwire(kind string) *answer {
 // forgetTripwires deletes all tripwires at the end of the test: there may be fifteen.
 func (c *client) forgetTripwires() {
 	c.t.Cleanup(func() {
-		all, _ := configuration.Tripwires(configuration.Account().ID, "", 0, 100)
+		all, _ := config.List[config.Tripwire](configuration, configuration.Account().ID, 0, 100, nil)
 		for _, x := range all {
 			if err := config.Delete[config.Tripwire](context.Background(), configuration, x.ID); err != nil {
 				c.t.Error(err)
@@ -96,7 +96,9 @@ func TestTripwireSecretsAreShownOnce(t *testing.T) {
 		again.text("issued_at") != rotated.text("issued_at") {
 		t.Errorf("%s\n%s", rotated.raw, again.raw)
 	}
-	all, _ := configuration.Tripwires(configuration.Account().ID, domain, 0, 10)
+	all, _ := config.List(configuration, configuration.Account().ID, 0, 10, func(x *config.Tripwire) bool {
+		return x.Domain == domain
+	})
 	if len(all) != 1 {
 		t.Errorf("%d tripwires", len(all))
 	}

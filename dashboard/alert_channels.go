@@ -54,17 +54,6 @@ func (t *channelTest) Title() string {
 	return cmp.Or(channelTexts[notify.Kind(t.Channel)].Title, t.Channel)
 }
 
-// Mark is the result with a mark.
-func (t *channelTest) Mark() status {
-	switch t.Status {
-	case "sent":
-		return status{Word: t.Status, Mark: "delivered"}
-	case "skipped":
-		return status{Word: "disabled", Mark: "skipped"}
-	}
-	return newStatus(t.Status)
-}
-
 // channelsPage is the data of the page of the channels.
 type channelsPage struct {
 	Channels []*alertChannel

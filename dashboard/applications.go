@@ -42,19 +42,6 @@ func (d *dsnData) IsBrowser() bool { return d.Platform == config.DSNBrowser }
 // PlatformText names the platform.
 func (d *dsnData) PlatformText() string { return optionText(dsnPlatforms, d.Platform) }
 
-// dsnErrors says what to do about a request that was refused, by the word of the API.
-var dsnErrors = map[string]string{
-	"wrong_origin":   "A request was refused: its page is of an origin that is not allowed. Add it under Settings.",
-	"rate_limited":   "A request was refused: there were more than 600 in a minute. The SDK sends it again.",
-	"too_large":      "A request was refused: it was too large. The SDK sends at most 128 KiB, in browsers 60,000 bytes.",
-	"unreadable":     "A request was refused: it was no batch of the SDK.",
-	"unavailable":    "A request was refused: the log of this service did not answer. The SDK sends it again.",
-	"masking_failed": "The application could not mask some lines of its log and withheld them.",
-}
-
-// Trouble is what went wrong last, in a sentence; empty if nothing did.
-func (d *dsnData) Trouble() string { return explain(dsnErrors, d.LastError, "A request was refused: ") }
-
 // dsnPlatforms are the platforms of DSNs, as people choose them.
 var dsnPlatforms = []option{
 	{Value: config.DSNServer, Text: "A server"}, {Value: config.DSNBrowser, Text: "Pages in browsers"},

@@ -31,6 +31,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"reflect"
 	"sync"
 	"time"
 
@@ -130,15 +131,11 @@ func (d *Dashboard) Handler() http.Handler {
 	})
 }
 
-// validate reports the dependencies that are missing.
+// validate reports a dependency that is missing.
 func (d Deps) validate() error {
-	for name, missing := range map[string]bool{
-		"API": d.API == nil, "People": d.People == nil, "Passwords": d.Passwords == nil,
-		"SessionKeys": d.SessionKeys == nil, "SignInLimit": d.SignInLimit == nil, "Account": d.Account == nil,
-		"Members": d.Members == nil, "Keys": d.Keys == nil, "KeyUses": d.KeyUses == nil, "Acts": d.Acts == nil,
-		"Waiting": d.Waiting == nil, "Endpoints": d.Endpoints == nil, "Doctor": d.Doctor == nil,
-	} {
-		if missing {
+	v := reflect.ValueOf(d)
+	for i := range v.NumField() {
+		if name := v.Type().Field(i).Name; name != "Log" && name != "Now" && v.Field(i).IsNil() {
 			return errors.New("dashboard: dependency " + name + " is missing")
 		}
 	}

@@ -25,7 +25,7 @@ func newDestinationPage(e *endpointData, d *destinationData, f *form) *destinati
 }
 
 // Self is the path of the destination's page.
-func (p *destinationPage) Self() string { return p.DestinationPath(p.Destination) }
+func (p *destinationPage) Self() string { return destinationPageOf(p.ID, p.Destination.ID) }
 
 // destinationFields are the settings of a destination.
 var destinationFields = fieldTable{
@@ -153,7 +153,7 @@ func showSecret(v *visit, e *endpointData, d *destinationData, title string) err
 	p := newEndpointPage(e)
 	p.Warnings = d.Warnings
 	return v.page("endpoint-created", created{endpointPage: p, Title: title, Secrets: []destinationData{*d},
-		Repeated: v.replayed, Next: e.DestinationPath(d), NextText: "Go on to the destination"})
+		Repeated: v.replayed, Next: destinationPageOf(e.ID, d.ID), NextText: "Go on to the destination"})
 }
 
 // showDestination shows one destination and the form of its settings.
@@ -241,6 +241,7 @@ type purgePage struct {
 	Open        int    // deliveries that are open
 	More        bool   // there are more than Open
 	Unavailable string // why they could not be counted
+	Before      string // time of the form; empty: now
 }
 
 // maxCountedPages bounds the reads of a count: each page has 100 events.
@@ -253,12 +254,6 @@ func (p *purgePage) Count() string {
 	}
 	return plural(p.Open, "delivery", "deliveries")
 }
-
-// One reports whether it is a single delivery.
-func (p *purgePage) One() bool { return p.Open == 1 && !p.More }
-
-// Before is the time of the form; empty: now.
-func (p *purgePage) Before() string { return purgeTime(p.Form) }
 
 // Nothing reports whether it is certain that no delivery is open.
 func (p *purgePage) Nothing() bool { return p.Unavailable == "" && p.Open == 0 && !p.More }
@@ -282,7 +277,7 @@ func confirmPurge(v *visit, at place) error {
 
 // showPurge shows the number of deliveries that the form ends, and asks.
 func showPurge(v *visit, at place, f *form) error {
-	p := &purgePage{destinationPage: newDestinationPage(at.e, at.d, f)}
+	p := &purgePage{destinationPage: newDestinationPage(at.e, at.d, f), Before: purgeTime(f)}
 	if f.Error == "" {
 		if err := p.count(v); err != nil {
 			return err
@@ -295,8 +290,8 @@ func showPurge(v *visit, at place, f *form) error {
 func (p *purgePage) count(v *visit) error {
 	query := url.Values{"destination_id": {p.Destination.ID}, "status": {waitingStatuses},
 		"limit": {"100"}}
-	if before := purgeTime(p.Form); before != "" {
-		query.Set("until", before)
+	if p.Before != "" {
+		query.Set("until", p.Before)
 	}
 	for range maxCountedPages {
 		list, err := readRows[eventRow](v, "/v1/events", query)
@@ -337,5 +332,5 @@ func purgeDestination(v *visit, f *form, at place) error {
 	if !done {
 		return err
 	}
-	return v.redirect(at.e.DestinationPath(at.d), "Purged. Open deliveries end as skipped.")
+	return v.redirect(destinationPageOf(at.e.ID, at.d.ID), "Purged. Open deliveries end as skipped.")
 }

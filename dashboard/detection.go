@@ -32,9 +32,6 @@ type ruleData struct {
 	DocsURL  *string     `json:"docs_url"`
 }
 
-// Path is the page with the form of the rule.
-func (r *ruleData) Path() string { return detectionPath + "?" + url.Values{"rule": {r.ID}}.Encode() }
-
 // Key identifies the rule in the page.
 func (r *ruleData) Key() string { return strings.TrimPrefix(r.ID, secrets.CustomPrefix) }
 

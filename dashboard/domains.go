@@ -1,7 +1,6 @@
 package dashboard
 
 import (
-	"cmp"
 	"net/url"
 	"strings"
 
@@ -108,29 +107,6 @@ func (s *scanData) Open() bool { return s.State == config.ScanQueued || s.State 
 // Findings is the number of findings that are there now.
 func (s *scanData) Findings() int64 { return s.FindingsNew + s.FindingsSeen }
 
-// scanErrors says why a scan failed, by the word of the API.
-var scanErrors = map[string]string{
-	"unreachable": "The start page, or the name servers, gave no answer. Check that the website is up, then start it " +
-		"again.",
-	"blocked_address":              "A host name has an address that is not public. Nothing was requested there.",
-	config.ScanVerificationExpired: "The proof of the domain is missing. Verify the domain, then start the scan again.",
-	config.ScanInterrupted:         "It was interrupted several times by restarts of this service. Start it again.",
-}
-
-// Trouble is why the scan failed, in a sentence.
-func (s *scanData) Trouble() string { return explain(scanErrors, s.Error, "It failed: ") }
-
-// skipReasons says why something was not looked at, by the word of the API.
-var skipReasons = map[string]string{
-	"budget": "the scan had no room for it", "depth": "too many links away from the start page",
-	"query": "links with a query may change something", "file_type": "neither a page nor a script",
-	"redirect": "it leads to a host that is not one of your verified domains, or in circles",
-	"status":   "it answers with an error", "refused": "the website asked to slow down, three times",
-	"too_large": "only its beginning was scanned", "timeout": "no complete answer in 15 seconds",
-	"unreachable": "no answer", "unreadable": "its compression or its source map cannot be read",
-	"not_verified": "the proof of its host ended meanwhile",
-}
-
 // SkippedGroup is what was not looked at for one reason.
 type SkippedGroup struct {
 	Reason string
@@ -145,7 +121,7 @@ func (s *scanData) SkippedGroups() (groups []SkippedGroup) {
 		if !known {
 			i = len(groups)
 			at[x.Reason] = i
-			groups = append(groups, SkippedGroup{Reason: cmp.Or(skipReasons[x.Reason], x.Reason)})
+			groups = append(groups, SkippedGroup{Reason: wordText("skipped", x.Reason)})
 		}
 		groups[i].Paths = append(groups[i].Paths, x.Path)
 	}

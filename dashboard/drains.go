@@ -40,20 +40,6 @@ type drainData struct {
 
 var readDrain = thing[drainData](drainAPI)
 
-// drainErrors says what to do about a request that a drain has refused, by the word of the API.
-var drainErrors = map[string]string{
-	"rate_limited":         "It came faster than a drain accepts. Send more lines in each request.",
-	"too_large":            "It was too large: at most 64 MiB, or 10 MiB as gzip. Send fewer lines in each request.",
-	"too_slow":             "It did not arrive in time. Check the network between the client and this service.",
-	"unsupported_encoding": "It was compressed with something else than gzip. Send gzip or plain text.",
-	"unreadable":           "Its gzip data was corrupt, or it did not arrive completely.",
-	"bad_signature":        "Vercel's signature was missing or wrong. Paste the signature secret again that Vercel shows.",
-	"unavailable":          "The log of this service did not answer. The client should have sent it again.",
-}
-
-// Trouble is why the newest refused request was refused, in a sentence; empty if none was.
-func (d *drainData) Trouble() string { return explain(drainErrors, d.LastError, "It was refused: ") }
-
 var showDrains = listOf[*drainData]("drains", "/v1/drains", drainsPath)
 
 func newDrain(_ *visit, f *form) members { return f.entered("name") }

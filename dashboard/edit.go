@@ -91,11 +91,7 @@ func textOfJSON(value any) string {
 	case float64:
 		return strconv.FormatFloat(value, 'f', -1, 64)
 	case []any:
-		texts := make([]string, len(value))
-		for i := range value {
-			texts[i] = textOfJSON(value[i])
-		}
-		return strings.Join(texts, ", ")
+		return shownText(value, ", ")
 	}
 	return fmt.Sprint(value)
 }

@@ -1,7 +1,6 @@
 package dashboard
 
 import (
-	"cmp"
 	"fmt"
 	"net/url"
 	"slices"
@@ -86,17 +85,12 @@ type warningData struct {
 	Message string `json:"message"`
 }
 
-// warningSubjects name parameters of the API as the pages do.
-var warningSubjects = map[string]string{
-	"verification.secret": "the secret of the provider", "channels.email": "email:",
-}
-
 // warningVerbs begin the messages that continue a sentence about their parameter; the others are sentences.
 var warningVerbs = []string{"is", "has", "contained", "must", "never", "may", "does"}
 
 // Text is the warning as a sentence.
 func (x warningData) Text() string {
-	subject := cmp.Or(warningSubjects[x.Param], x.Param)
+	subject := wordText("warning", x.Param)
 	verb, _, _ := strings.Cut(x.Message, " ")
 	if subject != "" && !slices.Contains(warningVerbs, verb) {
 		subject = strings.TrimSuffix(subject, ":") + ":"
@@ -122,15 +116,10 @@ const (
 	destinationAPI = endpointAPI + "/destinations/{destination}"
 )
 
-// DestinationPath is the page of a destination of the endpoint.
-func (e *endpointData) DestinationPath(d *destinationData) string {
-	return destinationPageOf(e.ID, d.ID)
-}
-
 // Title is the name of a destination, or its address if it has none.
 func (d *destinationData) Title() string {
-	if d.Name != nil && *d.Name != "" {
-		return *d.Name
+	if name := textOf(d.Name); name != "" {
+		return name
 	}
 	return d.Address()
 }
@@ -147,42 +136,29 @@ func (d *destinationData) Address() string {
 	return truncate(u.Host+strings.TrimSuffix(u.EscapedPath(), "/"), maxAddress)
 }
 
-// Status is the state of a destination with the mark that says the same of a delivery.
+// pathStates are the marks of the states of endpoints and destinations that say the same of a delivery.
+var pathStates = map[string]string{"active": "delivered", "paused": "held", "disabled": "skipped"}
+
+// Status is the state of a destination.
 func (d *destinationData) Status() status {
-	switch d.State {
-	case "active":
-		return status{Word: d.State, Mark: "delivered"}
-	case "paused":
-		return status{Word: d.State, Mark: "held"}
-	case "disabled":
-		return status{Word: d.State, Mark: "skipped", On: d.StateReason != nil && *d.StateReason != "manual"}
+	if mark := pathStates[d.State]; mark != "" {
+		return status{Word: d.State, Mark: mark, On: d.State == "disabled" && textOf(d.StateReason) != "manual"}
 	}
 	return newStatus(d.State)
 }
 
 // Why explains the state of a destination.
 func (d *destinationData) Why() string {
-	reason := ""
-	if d.StateReason != nil {
-		reason = *d.StateReason
-	}
-	switch {
+	switch reason := textOf(d.StateReason); {
 	case d.State == "active":
 		return ""
-	case reason == "gone_410":
-		return "Three events in a row were answered 410 Gone (gone_410). Nothing is sent until you enable it."
-	case reason == "breaker_open":
-		return "It failed many times in a row (breaker_open). Deliveries wait; single requests test it."
-	case reason == "consecutive_failures":
-		return "It failed too many times in a row (consecutive_failures)."
 	case d.State == "paused" && !d.Paused:
 		return "The endpoint is paused. Deliveries wait."
 	case d.State == "paused":
 		return "Paused by hand. Deliveries wait."
-	case d.State == "disabled" && reason == "manual":
-		return "Disabled by hand. New events are not sent to it."
+	default:
+		return wordText("destination", reason)
 	}
-	return reason
 }
 
 // State describes what happens to a new request to the endpoint and its deliveries.
@@ -193,22 +169,21 @@ func (e *endpointData) State() string {
 	case e.Paused:
 		return "Requests are accepted and stored. Nothing is delivered until you unpause it."
 	}
-	active, waiting := 0, []string{}
+	var waiting []string
 	for i := range e.Destinations {
 		d := &e.Destinations[i]
 		if d.State == "active" {
-			active++
-		} else {
-			text := d.Title() + " is " + d.State
-			if reason := textOf(d.StateReason); reason != "" && reason != "manual" {
-				text += " (" + reason + ")"
-			}
-			waiting = append(waiting, text)
+			continue
 		}
+		text := d.Title() + " is " + d.State
+		if reason := textOf(d.StateReason); reason != "" && reason != "manual" {
+			text += " (" + reason + ")"
+		}
+		waiting = append(waiting, text)
 	}
-	total := plural(len(e.Destinations), "destination", "destinations")
+	total, active := e.Count(), len(e.Destinations)-len(waiting)
 	switch {
-	case active == len(e.Destinations):
+	case len(waiting) == 0:
 		return "Accepts requests and delivers them to " + total + "."
 	case active == 0 && len(waiting) > 1:
 		return "Accepts and stores requests. None of its " + total + " is active."
@@ -227,16 +202,17 @@ func (e *endpointData) Count() string {
 
 // Status is the state of the endpoint itself; see State for what it means.
 func (e *endpointData) Status() status {
+	word := "active"
 	switch {
 	case !e.Enabled:
-		return status{Word: "disabled", Mark: "skipped"}
+		word = "disabled"
 	case e.Paused:
-		return status{Word: "paused", Mark: "held"}
+		word = "paused"
 	}
-	return status{Word: "active", Mark: "delivered"}
+	return status{Word: word, Mark: pathStates[word]}
 }
 
-// Destination returns the destination with that id, nil if there is none.
+// destination returns the destination with that id, nil if there is none.
 func (e *endpointData) destination(id string) *destinationData {
 	i := slices.IndexFunc(e.Destinations, func(d destinationData) bool { return d.ID == id })
 	if i < 0 {
@@ -289,13 +265,4 @@ func (d *destinationData) FilterText() string {
 		parts = append(parts, plural(n, "value", "values")+" in the body")
 	}
 	return strings.Join(parts, ", and ")
-}
-
-// LimitText says how fast events are sent to a destination.
-func (d *destinationData) LimitText() string {
-	text := fmt.Sprintf("%d\u00a0in flight, %d\u00a0s timeout", d.MaxInFlight, d.TimeoutSeconds)
-	if d.RateLimit != nil {
-		text = fmt.Sprintf("%v\u00a0a second, ", d.RateLimit.PerSecond) + text
-	}
-	return text
 }

@@ -78,20 +78,8 @@ func (p *waitPage) badSignature() bool {
 	if p.Event.Reason == nil {
 		return false
 	}
-	_, known := mends[*p.Event.Reason]
+	_, known := words["signature"][*p.Event.Reason]
 	return known
-}
-
-// mends says what to do about a signature, by the reason of the API.
-var mends = map[string]string{
-	"signature_missing": "The sender did not sign, or a header that belongs to the signature is missing, such as " +
-		"Slack's timestamp. Enter the secret at the provider too, check that it was the provider that sent this request, " +
-		"and that no proxy removes headers.",
-	"signature_malformed": "The signature is not in the format of this provider. Check that the endpoint has the right " +
-		"provider.",
-	"signature_mismatch": "The request was signed with another secret, or changed on its way.",
-	"timestamp_outside_tolerance": "The request is too old or the clock of one side is wrong. Send a new one: a repeat " +
-		"by hand keeps its old time.",
 }
 
 // explainSignature sets what is wrong with the signature of the newest event.
@@ -99,7 +87,7 @@ func explainSignature(v *visit, p *waitPage) error {
 	if !p.badSignature() {
 		return nil
 	}
-	p.Mend = mends[*p.Event.Reason]
+	p.Mend = words["signature"][*p.Event.Reason]
 	if *p.Event.Reason == "signature_mismatch" && p.Preset.Mistake != "" {
 		p.Mend += " " + p.Preset.Mistake
 	}
@@ -153,25 +141,6 @@ func lineNumber(index string) string {
 // isCaptured reports whether an event with that status and reason was stored and had no destination to go to.
 func isCaptured(status string, reason *string) bool {
 	return status == string(event.Skipped) && textOf(reason) == string(event.NoDestination)
-}
-
-// DeliveryText says how many destinations have it.
-func (e *eventRow) DeliveryText() string {
-	n := e.Destinations
-	switch {
-	case isCaptured(e.Status, e.Reason):
-		return "captured: no destinations"
-	case n.Total == 0:
-		return "delivered to no destination"
-	}
-	text := "delivered to " + strconv.Itoa(n.Delivered) + " of " + plural(n.Total, "destination", "destinations")
-	if n.Failed > 0 {
-		text += ", " + strconv.Itoa(n.Failed) + " failed"
-	}
-	if n.Pending > 0 {
-		text += ", " + strconv.Itoa(n.Pending) + " open"
-	}
-	return text
 }
 
 // exampleBody is the body of the example of a request.

@@ -319,11 +319,3 @@ func (d *destinationTraffic) Why() string {
 
 // Clock is the hour of a step.
 func (s measuredStepData) Clock() string { return s.At.UTC().Format("2 Jan 15:04") }
-
-// TransformationText says what changes the bodies of deliveries.
-func (e *endpointData) TransformationText() string {
-	if e.Transformation == nil {
-		return "None: destinations get the body as it was received."
-	}
-	return fmt.Sprintf("Version %d changes the body of each delivery.", e.TransformationVersion)
-}

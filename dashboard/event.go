@@ -11,7 +11,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/fixture"
 	"github.com/eventrelay/relay/pkg/web"
@@ -103,14 +102,8 @@ const (
 
 // nameDestinations reads the endpoint for the names of the destinations. Those that were deleted keep their ids.
 func nameDestinations(v *visit, p *eventPage) error {
-	var endpoint struct {
-		Name           string
-		Verification   *struct{}
-		RetryPolicy    config.RetryPolicy `json:"retry_policy"`
-		Transformation *struct{}
-		Destinations   []destinationData
-	}
-	err := v.get(apiOf(p.EndpointID), nil, &endpoint)
+	endpoint := &endpointData{}
+	err := v.get(apiOf(p.EndpointID), nil, endpoint)
 	if statusOf(err) == http.StatusNotFound {
 		err = nil
 	} else if err == nil {

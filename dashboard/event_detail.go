@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -160,16 +159,8 @@ func (a *attemptData) Result() string {
 // Clock is the time of the start within its day.
 func (a *attemptData) Clock() string { return a.StartedAt.UTC().Format("15:04:05.000") }
 
-// RequestText is the request without its body.
-func (a *attemptData) RequestText() string {
-	return a.Request.Method + " " + a.Request.URL + "\n" + headerText(a.Request.Headers)
-}
-
-// ResponseText is the response with the beginning of its body; empty if there was none.
-func (a *attemptData) ResponseText() string {
-	if a.Response == nil {
-		return ""
-	}
+// ResponseBody is the beginning of the body of the response.
+func (a *attemptData) ResponseBody() string {
 	body := a.Response.Body
 	if a.Response.BodyEncoding == "base64" {
 		body = "(" + strconv.Itoa(base64.StdEncoding.DecodedLen(len(body))) + " bytes that are not text)"
@@ -177,15 +168,7 @@ func (a *attemptData) ResponseText() string {
 	if a.Response.Truncated && body != "" {
 		body += "\n… (cut)"
 	}
-	return a.Result() + "\n" + headerText(a.Response.Headers) + "\n" + body
-}
-
-func headerText(headers map[string]string) string {
-	var b strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(headers)) {
-		b.WriteString(name + ": " + headers[name] + "\n")
-	}
-	return b.String()
+	return body
 }
 
 // HeaderLines returns names and values of the headers as they were received.

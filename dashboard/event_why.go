@@ -174,20 +174,12 @@ func causes(failures []*attemptData) string {
 	return strings.Join(all, " or ")
 }
 
-// outcomes says what a destination did, by the error code of the attempt.
-var outcomes = map[string]string{
-	"timeout": "timed out", "dns_error": "was not found (DNS)", "connection_refused": "refused the connection",
-	"connection_reset": "reset the connection", "network_unreachable": "could not be reached",
-	"network_error": "could not be reached", "tls_error": "failed in TLS", "redirect_blocked": "answered with a redirect",
-	"address_blocked": "has an address that is not allowed", "response_too_large": "sent too large a response",
-}
-
 // outcome says what the destination did, as the rest of a sentence that begins with its name.
 func (a *attemptData) outcome() string {
 	code := textOf(a.ErrorCode)
 	switch {
-	case outcomes[code] != "":
-		return outcomes[code]
+	case words["outcome"][code] != "":
+		return words["outcome"][code]
 	case a.ResponseStatus != nil:
 		return "answered " + strconv.Itoa(*a.ResponseStatus)
 	case code != "":

@@ -59,18 +59,6 @@ func (e *eventRow) Marks() marks {
 	return newMarks(all)
 }
 
-// Clock is the time of receipt within its day, and Millis its milliseconds.
-func (e *eventRow) Clock() string  { return e.ReceivedAt.UTC().Format("15:04:05") }
-func (e *eventRow) Millis() string { return e.ReceivedAt.UTC().Format(".000") }
-
-// Day is the day of receipt if it is not the day of now.
-func (e *eventRow) Day(now time.Time) string {
-	if day := e.ReceivedAt.UTC().Format("2 Jan"); day != now.UTC().Format("2 Jan") {
-		return day
-	}
-	return ""
-}
-
 // chip is a filter that is on, with the page without it.
 type chip struct{ Text, Path string }
 
@@ -94,7 +82,6 @@ type eventsPage struct {
 	Scanned int64
 	// Warnings are about paths that probably name nothing.
 	Warnings []warningData
-	Now      time.Time
 	BaseURL  string
 }
 
@@ -145,7 +132,7 @@ func listEvents(v *visit) error {
 	}
 	query, shown := eventsQuery(asked)
 	p := &eventsPage{
-		Form: newForm(shown, ""), Now: v.deps.Now(), First: query.Get("cursor") == "",
+		Form: newForm(shown, ""), First: query.Get("cursor") == "",
 		Search: query.Get("q") != "" || searchIn(query), BaseURL: v.cfg.BaseURL,
 	}
 	if err := readEvents(v, query, p); err != nil {

@@ -1,10 +1,8 @@
 package dashboard
 
 import (
-	"cmp"
 	"maps"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
@@ -51,8 +49,6 @@ type findingData struct {
 	UpdatedBy   *string       `json:"updated_by"`
 	Version     int           `json:"version"`
 	OpenedAt    string        `json:"opened_at"` // in the overview
-
-	now time.Time
 }
 
 // ProviderName is the name of the provider; empty if any provider may have issued the secret.
@@ -74,39 +70,6 @@ type findingSpot struct {
 	Tripwire string  `json:"tripwire_id"`
 	Count    int64   `json:"count"`
 	LastSeen string  `json:"last_seen"`
-}
-
-// LineText names the lines: "line 3", "lines 3, 9, 14"; empty if none is known.
-func (s *findingSpot) LineText() string {
-	lines := s.Lines
-	if len(lines) == 0 && s.Line > 0 {
-		lines = []int{s.Line}
-	}
-	text := ""
-	for i, line := range lines {
-		text += []string{" line ", ", "}[min(i, 1)] + strconv.Itoa(line)
-	}
-	if len(lines) > 1 {
-		text = strings.Replace(text, "line", "lines", 1)
-	}
-	return text
-}
-
-// Where names the newest place in a line.
-func (f *findingData) Where() string {
-	if len(f.Locations) == 0 {
-		return strings.Join(f.Sources, ", ")
-	}
-	return f.Locations[0].Text()
-}
-
-// SourceText names the kinds of senders that saw it.
-func (f *findingData) SourceText() string {
-	names := make([]string, len(f.Sources))
-	for i, s := range f.Sources {
-		names[i] = cmp.Or(sourceTexts[finding.Source(s)], s)
-	}
-	return strings.Join(names, ", ")
 }
 
 // Text names a place.
@@ -135,11 +98,8 @@ func (s *findingSpot) Place() string {
 	return text
 }
 
-// leakingSpan is how recent a hit must be for the page to say that the secret still leaks.
+// leakingSpan is how recent a hit must be for a page to say that a secret still leaks.
 const leakingSpan = time.Hour
-
-// Leaking reports whether the secret was seen in the last hour.
-func (f *findingData) Leaking() bool { return f.now.Sub(f.LastSeen) < leakingSpan }
 
 // Outstanding reports whether somebody has to act.
 func (f *findingData) Outstanding() bool { return finding.Status(f.Status).Outstanding() }
@@ -155,16 +115,6 @@ func (f *findingData) IsFlood() bool { return f.Rule == finding.RuleFlood }
 // IsTripwire reports whether somebody has touched a decoy.
 func (f *findingData) IsTripwire() bool { return f.Kind == string(finding.Tripwire) }
 
-// End says why the finding needs nobody any more; empty while it does.
-func (f *findingData) End() string {
-	for _, reason := range []*string{f.Resolution, f.Reason} {
-		if reason != nil {
-			return strings.ReplaceAll(*reason, "_", " ")
-		}
-	}
-	return ""
-}
-
 // findingsPage is the data of the list of findings.
 type findingsPage struct {
 	*filteredList[*findingData]
@@ -177,16 +127,10 @@ const outstanding = "open,acknowledged"
 // findingSeverities are the choices of a least severity.
 var findingSeverities = newOptions("critical=Critical", "high=High", "medium=Medium", "low=Low")
 
-// sourceTexts name the sources of hits.
-var sourceTexts = map[finding.Source]string{
-	finding.SDK: "SDK", finding.Drain: "Log drain", finding.Scan: "Leak scan", finding.FromTripwire: "Tripwire",
-	finding.Event: "Event",
-}
-
 func findingSources() []option {
 	out := []option{{Value: "", Text: "Any"}}
 	for _, s := range finding.Sources {
-		out = append(out, option{Value: string(s), Text: sourceTexts[s]})
+		out = append(out, option{Value: string(s), Text: wordText("source", string(s))})
 	}
 	return out
 }
@@ -206,9 +150,6 @@ func listFindings(v *visit) error {
 	list, err := listFiltered[*findingData](v, "/v1/findings", findingsPath, findingFilters, query, shown)
 	if err != nil {
 		return err
-	}
-	for _, f := range list.Rows {
-		f.now = v.deps.Now()
 	}
 	list.CSV, list.Filtered = csvLink("findings", query), len(shown) > 1 || !list.First
 	return v.page("findings", findingsPage{list, findingSources()})
@@ -255,11 +196,7 @@ func readOccurrences(v *visit, f *findingData) (part occurrencesPart, err error)
 	return part, err
 }
 
-// readFinding returns the finding in the path.
-func readFinding(v *visit) (*findingData, error) {
-	f := &findingData{now: v.deps.Now()}
-	return f, v.get(findingAPI, nil, f)
-}
+var readFinding = thing[findingData](findingAPI)
 
 // showFinding shows where a secret leaks, since when, whether it still does, and what to do.
 func showFinding(v *visit, f *findingData) error {

@@ -2,7 +2,6 @@ package dashboard
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -106,13 +105,6 @@ const maxRedactedRows = 200
 // maxShownValue is how much of a value a row shows, in bytes.
 const maxShownValue = 80
 
-// fixtureReasons says why a value was redacted, by the word of the API.
-var fixtureReasons = map[string]string{
-	"secret": "a secret", "named": "the name of its field", "email": "an email address", "phone": "a phone number",
-	"card": "a card number", "iban": "an IBAN", "ip": "an IP address", "url": "user name or query of a URL",
-	"long_text": "a long text", "opaque": "random characters", "member_name": "the name itself was redacted",
-}
-
 // fixturePage is the data of the page of one fixture.
 type fixturePage struct {
 	*fixtureData
@@ -161,7 +153,7 @@ func newFixturePage(v *visit, d *fixtureData, f *form) *fixturePage {
 func whyRedacted(reasons []string) string {
 	words := make([]string, len(reasons))
 	for i, reason := range reasons {
-		words[i] = cmp.Or(fixtureReasons[reason], reason)
+		words[i] = wordText("redacted", reason)
 	}
 	return strings.Join(words, ", ")
 }

@@ -106,12 +106,6 @@ func (e *endpointTrafficData) Path() string {
 	return endpointsPath + "/" + url.PathEscape(e.EndpointID)
 }
 
-// Rate is the average number of requests that succeeded in a minute of the last hour.
-func (m *measuredData) Rate() string { return perMinute(m.Delivered) }
-
-// FailedRate is the average number of requests that failed in a minute of the last hour.
-func (m *measuredData) FailedRate() string { return perMinute(m.Failed) }
-
 // perMinute returns a number of an hour as an average of its minutes.
 func perMinute(n int64) string {
 	switch rate := float64(n) / 60; {
@@ -126,12 +120,6 @@ func perMinute(n int64) string {
 	}
 }
 
-// Share is the part of requests that succeeded.
-func (m *measuredData) Share() string { return percent(m.Delivered, m.Requests) }
-
-// FirstShare is the part of deliveries whose first attempt succeeded.
-func (m *measuredData) FirstShare() string { return percent(m.FirstDelivered, m.FirstAttempts) }
-
 // Problem says how many requests have failed; empty if none has.
 func (m *measuredData) Problem() string {
 	if m.Failed == 0 {
@@ -139,14 +127,6 @@ func (m *measuredData) Problem() string {
 	}
 	return fmt.Sprintf("%s of %s in the last hour failed.", number(m.Failed),
 		plural(int(m.Requests), "request", "requests"))
-}
-
-// P95 is the latency that 95 % of requests did not exceed.
-func (m *measuredData) P95() string {
-	if m.LatencyMS == nil {
-		return "–"
-	}
-	return milliseconds(m.LatencyMS.P95)
 }
 
 // milliseconds returns a duration in its unit.

@@ -57,9 +57,6 @@ func (x *runData) Open() int64 { return max(0, x.Queued-x.Delivered-x.Failed-x.S
 // GoesOn reports whether the counts will still change.
 func (x *runData) GoesOn() bool { return x.State == "queueing" || x.Open() > 0 }
 
-// CanCancel reports whether there is anything that a cancellation would keep from being sent.
-func (x *runData) CanCancel() bool { return x.State != "cancelled" && x.GoesOn() }
-
 // Status is the state with a mark.
 func (x *runData) Status() status {
 	s := status{Word: x.State, Mark: "pending"}

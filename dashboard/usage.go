@@ -3,7 +3,6 @@ package dashboard
 import (
 	"cmp"
 	"net/url"
-	"slices"
 	"strconv"
 	"time"
 )
@@ -65,11 +64,6 @@ type endpointUse struct {
 
 // Title is the name of the endpoint, or its id.
 func (e *endpointUse) Title() string { return cmp.Or(e.Name, e.EndpointID) }
-
-// ChartPath is the page with the chart of the endpoint.
-func (e *endpointUse) ChartPath() string {
-	return withQuery(usagePath, nil, "endpoint_id", e.EndpointID) + "#h-l"
-}
 
 // dayUse is the usage of one day in UTC.
 type dayUse struct {
@@ -140,12 +134,12 @@ func monthPath(month time.Time) string {
 	return withQuery(usagePath, nil, "period", month.Format(periodLayout))
 }
 
-// UsedPercent is the share of the allowance that is used, rounded down.
+// UsedPercent is the share of the allowance that is used, rounded down; empty without an allowance.
 func (u *usageData) UsedPercent() string {
-	if u.Allowance == nil || *u.Allowance == 0 {
+	if count(u.Allowance) == 0 {
 		return ""
 	}
-	return strconv.FormatInt(int64(float64(u.Events.Total)/float64(*u.Allowance)*100), 10) + "\u00a0%"
+	return strconv.FormatInt(u.Events.Total*100 / *u.Allowance, 10) + "\u00a0%"
 }
 
 // Days is the usage of each day of the period.
@@ -179,19 +173,20 @@ func (p *usagePage) LastDays() *barChart {
 
 // daysOf returns all days of an endpoint, those without any use too.
 func (u *usageDaysData) daysOf(e *endpointUse) []dayUse {
+	byDate := map[string]dayUse{}
+	for _, use := range e.Daily {
+		byDate[use.Date] = use
+	}
 	days := make([]dayUse, len(u.Daily))
 	for i, d := range u.Daily {
+		days[i] = byDate[d.Date]
 		days[i].Date = d.Date
-		for _, use := range e.Daily {
-			if use.Date == d.Date {
-				days[i] = use
-			}
-		}
 	}
 	return days
 }
 
-// readLastDays reads the last 30 days into p, which stays without them if they are unavailable.
+// readLastDays reads the last 30 days into p, and draws a line for each endpoint. If they are unavailable, the page
+// stays without them.
 func readLastDays(v *visit, p *usagePage) error {
 	last := &usageDaysData{}
 	if unavailable, err := v.tryGet("/v1/usage/daily", nil, last); err != nil || unavailable != "" {
@@ -199,22 +194,17 @@ func readLastDays(v *visit, p *usagePage) error {
 	}
 	p.Last = last
 	for _, e := range last.ByEndpoint {
+		e.Name = v.endpointName(e.EndpointID)
+		var values []float64
+		for _, d := range last.daysOf(e) {
+			values = append(values, float64(d.Total))
+		}
+		e.Line = newSparkline(e.Title()+", events a day in the last 30 days", values)
 		if e.EndpointID == v.r.URL.Query().Get("endpoint_id") {
 			p.Chosen = e
 		}
 	}
 	return nil
-}
-
-// drawLines draws the last 30 days of each endpoint, whose name is the title.
-func (p *usagePage) drawLines() {
-	for _, e := range p.Last.ByEndpoint {
-		values := make([]float64, 0, len(p.Last.Daily))
-		for _, d := range p.Last.daysOf(e) {
-			values = append(values, float64(d.Total))
-		}
-		e.Line = newSparkline(e.Title()+", events a day in the last 30 days", values)
-	}
 }
 
 // showUsage shows the usage of a month by day and endpoint; of the present one, too, what it will be at its end, and
@@ -233,15 +223,8 @@ func showUsage(v *visit) error {
 			return err
 		}
 	}
-	uses := p.ByEndpoint
-	if p.Last != nil {
-		uses = slices.Concat(uses, p.Last.ByEndpoint)
-	}
-	for _, e := range uses {
+	for _, e := range p.ByEndpoint {
 		e.Name = v.endpointName(e.EndpointID)
-	}
-	if p.Last != nil {
-		p.drawLines()
 	}
 	return v.page("usage", &p)
 }

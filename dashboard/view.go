@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"html/template"
 	"regexp"
@@ -19,32 +20,39 @@ import (
 // functions are what templates can call.
 func (d *Dashboard) functions() template.FuncMap {
 	return template.FuncMap{
-		"at":         d.moment,
-		"due":        d.dueMoment,
-		"bytes":      func(n any) string { return byteSize(int(count(n))) },
-		"number":     func(n any) string { return number(count(n)) },
-		"plural":     func(n any, one, many string) string { return plural(int(count(n)), one, many) },
-		"count":      count,
-		"seconds":    func(n any) string { return durationText(float64(count(n))) },
-		"next":       func(n int) int { return n + 1 },
-		"width":      meterWidth,
-		"capital":    capital,
-		"sentence":   sentence,
-		"json":       jsonText,
-		"plain":      plain,
-		"page":       pageOfAny,
-		"shortID":    shortID,
-		"nonce":      newNonce,
-		"field":      newField,
-		"choice":     newChoice,
-		"options":    newOptions,
-		"filter":     filterChoices,
-		"platforms":  func() []option { return dsnPlatforms },
-		"maxDomains": func() int { return config.MaxDomains },
-		"status":     newStatus,
-		"prose":      d.prose,
-		"shell":      commandLines,
-		"onlyHere":   isOnlyHere,
+		"at":           d.moment,
+		"due":          d.dueMoment,
+		"bytes":        func(n any) string { return byteSize(int(count(n))) },
+		"number":       func(n any) string { return number(count(n)) },
+		"plural":       func(n any, one, many string) string { return plural(int(count(n)), one, many) },
+		"count":        count,
+		"seconds":      func(n any) string { return durationText(float64(count(n))) },
+		"next":         func(n int) int { return n + 1 },
+		"width":        meterWidth,
+		"capital":      capital,
+		"sentence":     sentence,
+		"json":         jsonText,
+		"plain":        plain,
+		"page":         pageOfAny,
+		"shortID":      shortID,
+		"nonce":        newNonce,
+		"field":        newField,
+		"choice":       newChoice,
+		"options":      newOptions,
+		"filter":       filterChoices,
+		"leaking":      func(at time.Time) bool { return d.deps.Now().Sub(at) < leakingSpan },
+		"word":         wordText,
+		"known":        func(about, word string) string { return words[about][word] },
+		"spaced":       func(word string) string { return strings.ReplaceAll(word, "_", " ") },
+		"perMinute":    perMinute,
+		"percent":      percent,
+		"milliseconds": milliseconds,
+		"platforms":    func() []option { return dsnPlatforms },
+		"maxDomains":   func() int { return config.MaxDomains },
+		"status":       newStatus,
+		"prose":        d.prose,
+		"shell":        commandLines,
+		"onlyHere":     isOnlyHere,
 	}
 }
 
@@ -63,6 +71,9 @@ type moment struct {
 // Date and Time are the parts of Exact; each stays on one line.
 func (m moment) Date() string { date, _, _ := strings.Cut(m.Exact, " "); return date }
 func (m moment) Time() string { _, clock, _ := strings.Cut(m.Exact, " "); return clock }
+
+// Millis are the milliseconds of the time, which Clock leaves out.
+func (m moment) Millis() string { return strings.TrimSuffix(m.ISO[max(0, len(m.ISO)-4):], "Z") }
 
 // moment returns a time for a page. t is a time.Time or a time of the API; nil, empty and zero give the zero moment.
 func (d *Dashboard) moment(t any) (moment, error) {
@@ -320,12 +331,26 @@ func sentence(message string) string {
 	return capital(message) + "."
 }
 
-// explain returns the text for a word of the API, or other with the word; empty without a word.
-func explain(texts map[string]string, word *string, other string) string {
-	if word == nil {
-		return ""
+// words are what pages say for the words of the API, by what they are about.
+var words = readJSON[map[string]map[string]string]("templates/words.json")
+
+// wordText returns what a page says for a word of the API: the word itself, or in the text for any other word, if it is
+// not known.
+func wordText(about, word string) string {
+	text := cmp.Or(words[about][word], words[about]["*"], "%s")
+	return strings.Replace(text, "%s", word, 1)
+}
+
+// readJSON reads a file that is a part of the program.
+func readJSON[T any](name string) (out T) {
+	text, err := templateFiles.ReadFile(name)
+	if err == nil {
+		err = json.Unmarshal(text, &out)
 	}
-	return cmp.Or(texts[*word], other+*word+".")
+	if err != nil {
+		panic(err)
+	}
+	return out
 }
 
 // textOf returns a text of the API; empty for null.

@@ -267,14 +267,6 @@ func (p *workbenchPage) asksAgain(v *visit) bool {
 	return true
 }
 
-// SampleFails says where the operations fail on the sample.
-func (p *workbenchPage) SampleFails() string {
-	if x := p.Preview.Error; x.Index != nil {
-		return fmt.Sprintf("the sample fails at operation %d", *x.Index+1)
-	}
-	return "the sample can never be transformed"
-}
-
 // show puts a preview on the page: a failure at its operation.
 func (p *workbenchPage) show(preview *previewData) {
 	p.Preview = preview
@@ -386,19 +378,6 @@ type failureData struct {
 	Index   *int   `json:"index"`
 	Pointer string `json:"pointer"`
 	Message string `json:"message"`
-}
-
-// Text says how much an operation changed.
-func (s *stepData) Text() string {
-	switch {
-	case s.Failure != nil:
-		return "failed"
-	case s.ChangedTotal == 0:
-		return "no change"
-	case s.ChangedTotal > len(s.Changed):
-		return fmt.Sprintf("%d changes, the first %d below", s.ChangedTotal, len(s.Changed))
-	}
-	return plural(s.ChangedTotal, "change", "changes")
 }
 
 // Place is the pointer to the place that changed, with the one where it was if it moved.

@@ -7,11 +7,11 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// AlertSettings is the response body of GET and PATCH /v1/alerts.
+// AlertSettings says what alerts are about, and where they go.
 type AlertSettings struct {
 	// Every kind; null where none is configured.
 	Channels map[notify.Kind]any `json:"channels" ref:"AlertChannels"`
-	Rules    config.AlertRules   `json:"rules" ref:"AlertRules"`
+	Rules    config.AlertRules   `json:"rules"`
 	// Shortest time between two messages about the same subject, in seconds.
 	CooldownSeconds int       `json:"cooldown_seconds" minimum:"0" maximum:"86400"`
 	UpdatedAt       web.Time  `json:"updated_at" nullable:"true"`
@@ -33,7 +33,7 @@ type AlertTestOutcome struct {
 	DurationMS int64            `json:"duration_ms" minimum:"0"`
 }
 
-// Alert is one alert of GET /v1/alerts/history.
+// Alert is something that needs attention, or did.
 type Alert struct {
 	ID     string `json:"id" pattern:"^alrt_"`
 	Object string `json:"object" const:"alert"`

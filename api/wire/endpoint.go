@@ -60,7 +60,7 @@ type EndpointAlerts struct {
 	MutedUntil          web.Time `json:"muted_until" nullable:"true"`
 }
 
-// Transformation is the transformation of an endpoint in a response.
+// Transformation has the operations that make the bodies of deliveries.
 type Transformation struct {
 	Ops []transform.Op `json:"ops" ref:"TransformationOps"`
 }
@@ -74,8 +74,7 @@ type TransformationVersion struct {
 	Operations int `json:"operations" minimum:"0" maximum:"32"`
 }
 
-// Endpoint is an endpoint. Members of features that this version does not have show their only
-// allowed value, so that a response can be sent back.
+// Endpoint receives the events of a provider or an application, and has the destinations to which they are delivered.
 type Endpoint struct {
 	ID           string              `json:"id" ref:"EndpointId"`
 	Object       string              `json:"object" const:"endpoint"`
@@ -123,8 +122,7 @@ type Validation struct {
 }
 
 // KeptTransformationVersion is a version with its operations. Sent back as the transformation of the endpoint, they
-// become its
-// newest version.
+// become its newest version.
 type KeptTransformationVersion struct {
 	TransformationVersion
 	// `null`: it had no operations, or they are not kept any more.

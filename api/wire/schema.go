@@ -23,7 +23,8 @@ import (
 )
 
 // answers and requests are the types of which the OpenAPI document has schemas: NAME is what the API answers, NAMEInput
-// what clients send. The types of their members follow them.
+// what clients send, and NAMEUpdate what they send for a change, if a member is only for that. The types of their
+// members follow them.
 var (
 	answers = []any{
 		Warning{}, Deleted{}, Drain{}, List[Drain]{}, DSN{}, List[DSN]{}, Domain{}, List[Domain]{}, Scan{},
@@ -35,7 +36,7 @@ var (
 		Fixture{}, Recovery{}, List[Recovery]{}, RecoveryItem{}, List[RecoveryItem]{}, ReplayRun{},
 		List[ReplayRun]{}, Overview{}, Usage{}, UsageDays{},
 	}
-	requests = []any{Drain{}, DSN{}, Domain{}, Scan{}, Tripwire{}}
+	requests = []any{Drain{}, DSN{}, Domain{}, Scan{}, Tripwire{}, config.AlertRules{}}
 )
 
 // Words are enumerations that tables of other packages have, for "@name" in place of an enum.
@@ -58,22 +59,25 @@ const refs = "#/components/schemas/"
 // Schemas returns the schemas of the OpenAPI document that come from types, as JSON by name.
 func Schemas() (map[string]json.RawMessage, error) {
 	out := map[string]json.RawMessage{}
-	for _, x := range answers {
-		if err := addSchemas(out, x, false); err != nil {
-			return nil, err
-		}
-	}
-	for _, x := range requests {
-		if err := addSchemas(out, x, true); err != nil {
-			return nil, err
+	for suffix, types := range map[string][]any{"": answers, input: requests, update: requests} {
+		for _, x := range types {
+			if suffix == update && !slices.ContainsFunc(Members(reflect.TypeOf(x)), isForUpdates) {
+				continue
+			}
+			if err := addSchemas(out, x, suffix); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return out, nil
 }
 
+// Ends of the names of schemas of requests.
+const input, update = "Input", "Update"
+
 // addSchemas adds the schema of a type, and those of the types of its members.
-func addSchemas(out map[string]json.RawMessage, x any, input bool) error {
-	g := generator{input: input, types: map[string]reflect.Type{}, other: map[string]bool{}}
+func addSchemas(out map[string]json.RawMessage, x any, suffix string) error {
+	g := generator{suffix: suffix, types: map[string]reflect.Type{}, other: map[string]bool{}}
 	all := map[string]jsonschema.Schema{}
 	root, err := (&jsonschema.Reflector{}).Reflect(x, jsonschema.DefinitionsPrefix(refs),
 		jsonschema.CollectDefinitions(func(name string, s jsonschema.Schema) { all[name] = s }),
@@ -110,10 +114,12 @@ func (g *generator) add(out map[string]json.RawMessage, all map[string]jsonschem
 
 // generator makes the schemas of answers or of requests.
 type generator struct {
-	input bool
-	types map[string]reflect.Type
-	other map[string]bool // names of schemas that are written in api/openapi
+	suffix string // of the names; empty: of answers
+	types  map[string]reflect.Type
+	other  map[string]bool // names of schemas that are written in api/openapi
 }
+
+func (g *generator) input() bool { return g.suffix != "" }
 
 // name returns the name of the schema of a type.
 func (g *generator) name(t reflect.Type) string {
@@ -121,9 +127,7 @@ func (g *generator) name(t reflect.Type) string {
 	if outer, item, generic := strings.Cut(name, "["); generic {
 		name = strings.TrimSuffix(item[strings.LastIndexByte(item, '.')+1:], "]") + outer
 	}
-	if g.input {
-		name += "Input"
-	}
+	name += g.suffix
 	g.types[name] = t
 	return name
 }
@@ -148,11 +152,11 @@ func (g *generator) finish(p jsonschema.InterceptSchemaParams) (stop bool, err e
 	}
 	for _, f := range Members(t) {
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if g.input && (!Has(f, "") || Has(f, "update")) || !g.input && Has(f, "only") {
+		if g.input() && (!Has(f, "") || Has(f, "update") && g.suffix == input) || !g.input() && Has(f, "only") {
 			delete(p.Schema.Properties, name)
 			continue
 		}
-		if !g.input && options == "" || g.input && Has(f, "required") {
+		if !g.input() && options == "" || g.suffix == input && Has(f, "required") {
 			p.Schema.Required = append(p.Schema.Required, name)
 		}
 		if s := p.Schema.Properties[name].TypeObject; s != nil {
@@ -176,7 +180,7 @@ func (g *generator) member(s *jsonschema.Schema, f reflect.StructField) {
 	}
 	missing := strings.HasSuffix(tag.Get("json"), ",omitempty")
 	nullable := tag.Get("nullable") == "true" || f.Type.Kind() == reflect.Pointer && !missing
-	if g.input {
+	if g.input() {
 		nullable = Has(f, "null") || Has(f, "only")
 	}
 	s.RemoveType(jsonschema.Null)
@@ -198,7 +202,7 @@ func (g *generator) member(s *jsonschema.Schema, f reflect.StructField) {
 	if s.Enum != nil && nullable && !slices.Contains(s.Enum, nil) {
 		s.Enum = append(s.Enum, nil)
 	}
-	if g.input {
+	if g.input() {
 		return
 	}
 	if Has(f, "") {
@@ -221,15 +225,21 @@ func (g *generator) item(s *jsonschema.Schema, tag reflect.StructTag) {
 	if ref := tag.Get("items.ref"); ref != "" {
 		g.refer(s, ref)
 	}
-	if n, err := strconv.ParseInt(tag.Get("items.maxLength"), 10, 64); err == nil && g.input {
-		s.WithMaxLength(n)
+	for keyword, set := range map[string]func(int64){
+		"maxLength": func(n int64) { s.WithMaxLength(n) },
+		"minimum":   func(n int64) { s.WithMinimum(float64(n)) },
+		"maximum":   func(n int64) { s.WithMaximum(float64(n)) },
+	} {
+		if n, err := strconv.ParseInt(tag.Get("items."+keyword), 10, 64); err == nil && g.input() {
+			set(n)
+		}
 	}
 	if words := tag.Get("items.enum"); words != "" {
 		var values []any
 		for _, word := range WordsOf(words) {
 			values = append(values, word)
 		}
-		if g.input {
+		if g.input() {
 			s.WithEnum(values...)
 		} else {
 			s.WithExtraPropertiesItem("x-extensible-enum", values)
@@ -252,6 +262,8 @@ func Has(f reflect.StructField, word string) bool {
 	words, ok := f.Tag.Lookup("in")
 	return ok && (word == "" || slices.Contains(strings.Split(words, ","), word))
 }
+
+func isForUpdates(f reflect.StructField) bool { return Has(f, "update") }
 
 // declaredIn returns the struct, t or one that it embeds, in which a member stands.
 func declaredIn(t reflect.Type, f reflect.StructField) reflect.Type {

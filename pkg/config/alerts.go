@@ -57,16 +57,16 @@ func (s *AlertSettings) RemoveChannel(kind string) {
 
 // AlertRules define which events raise alerts. Their JSON is that of the API.
 type AlertRules struct {
-	DeliveryFailed      AlertRule           `json:"delivery_failed"`
-	ConsecutiveFailures AlertThresholdRule  `json:"consecutive_failures"`
-	FailureRate         AlertRateRule       `json:"failure_rate"`
-	BacklogAge          AlertAgeRule        `json:"backlog_age"`
-	DestinationState    AlertRule           `json:"destination_state"`
-	VerificationFailed  AlertThresholdRule  `json:"verification_failed"`
-	Usage               AlertUsageRule      `json:"usage"`
-	Finding             AlertFindingRule    `json:"finding"`
-	Recovery            AlertRule           `json:"recovery"`
-	ProcessingMissing   AlertProcessingRule `json:"processing_missing"`
+	DeliveryFailed      AlertRule           `json:"delivery_failed" in:"null" description:"Fires when a delivery fails for good."`
+	ConsecutiveFailures AlertThresholdRule  `json:"consecutive_failures" in:"null" description:"Fires after that many failed attempts in a row at a destination."`
+	FailureRate         AlertRateRule       `json:"failure_rate" in:"null"`
+	BacklogAge          AlertAgeRule        `json:"backlog_age" in:"null"`
+	DestinationState    AlertRule           `json:"destination_state" in:"null" description:"Fires when the service holds or disables a destination."`
+	VerificationFailed  AlertThresholdRule  `json:"verification_failed" in:"null" description:"Fires after that many invalid signatures."`
+	Usage               AlertUsageRule      `json:"usage" in:"null"`
+	Finding             AlertFindingRule    `json:"finding" in:"null"`
+	Recovery            AlertRule           `json:"recovery" in:"null" description:"Fires when a recovery job has ended, unless it was cancelled."`
+	ProcessingMissing   AlertProcessingRule `json:"processing_missing" in:"null"`
 }
 
 // AlertRuleNames returns the names of the rules that have alerts of their own, in the order of AlertRules. Those of
@@ -78,45 +78,45 @@ func AlertRuleNames() []string {
 
 // AlertRule is a rule without a threshold.
 type AlertRule struct {
-	Enabled bool `json:"enabled"`
+	Enabled bool `json:"enabled" in:""`
 }
 
 // AlertThresholdRule fires at a number of occurrences.
 type AlertThresholdRule struct {
-	Enabled   bool `json:"enabled"`
-	Threshold int  `json:"threshold"`
+	Enabled   bool `json:"enabled" in:""`
+	Threshold int  `json:"threshold" in:"" minimum:"1" maximum:"10000"`
 }
 
 // AlertRateRule fires when a percentage of the attempts in a window has failed.
 type AlertRateRule struct {
-	Enabled       bool `json:"enabled"`
-	Percent       int  `json:"percent"`
-	WindowSeconds int  `json:"window_seconds"`
-	MinAttempts   int  `json:"min_attempts"` // with fewer attempts the rule is not evaluated
+	Enabled       bool `json:"enabled" in:""`
+	Percent       int  `json:"percent" in:"" minimum:"1" maximum:"100"`
+	WindowSeconds int  `json:"window_seconds" in:"" minimum:"60" maximum:"3600"`
+	MinAttempts   int  `json:"min_attempts" in:"" minimum:"1" maximum:"100000" description:"With fewer attempts in the window the rule does not fire."`
 }
 
 // AlertAgeRule fires at an age.
 type AlertAgeRule struct {
-	Enabled bool `json:"enabled"`
-	Seconds int  `json:"seconds"`
+	Enabled bool `json:"enabled" in:""`
+	Seconds int  `json:"seconds" in:"" minimum:"10" maximum:"604800"`
 }
 
 // AlertUsageRule fires at percentages of the allowance.
 type AlertUsageRule struct {
-	Enabled bool  `json:"enabled"`
-	Percent []int `json:"percent"` // ascending
+	Enabled bool  `json:"enabled" in:""`
+	Percent []int `json:"percent" in:"" minItems:"1" maxItems:"10" uniqueItems:"true" items.minimum:"1" items.maximum:"1000" description:"Percentages of the allowance at which it fires, ascending."`
 }
 
 // AlertFindingRule fires for leaked keys of at least a severity.
 type AlertFindingRule struct {
-	Enabled     bool   `json:"enabled"`
-	MinSeverity string `json:"min_severity"`
+	Enabled     bool   `json:"enabled" in:""`
+	MinSeverity string `json:"min_severity" in:"" enum:"low,medium,high,critical"`
 }
 
 // AlertProcessingRule fires when an event was delivered some minutes ago and not reported as processed.
 type AlertProcessingRule struct {
-	Enabled bool `json:"enabled"`
-	Minutes int  `json:"minutes"`
+	Enabled bool `json:"enabled" in:""`
+	Minutes int  `json:"minutes" in:"" minimum:"1" maximum:"10080" description:"Fires when an event has no receipt this long after its delivery, in minutes."`
 }
 
 // DefaultAlertRules returns the rules of an account without settings.

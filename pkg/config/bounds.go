@@ -36,17 +36,25 @@ const (
 var (
 	// ErrAnswersFull means that the remembered answers fill the room that the claim or answer may use; see ClaimAnswer.
 	ErrAnswersFull = errors.New("the room for remembered answers is full")
-	// ErrRecoveryHistoryFull means that MaxRecoveries jobs were created in 30 days.
-	ErrRecoveryHistoryFull = fmt.Errorf("the maximum of %d recovery jobs in 30 days is reached", MaxRecoveries)
-	// ErrTooManyEndpoints means that there are MaxEndpoints endpoints.
-	ErrTooManyEndpoints = fmt.Errorf("the maximum of %d endpoints is reached", MaxEndpoints)
 	// ErrTooManyFindings means that there are MaxFindings findings, or MaxOutstandingFindings of them are outstanding.
 	ErrTooManyFindings = fmt.Errorf(
 		"the maximum of %d findings, or of %d that are neither resolved nor ignored, is reached", MaxFindings,
 		MaxOutstandingFindings)
-	// ErrTooManyUsers means that there are MaxUsers users.
-	ErrTooManyUsers = fmt.Errorf("the maximum of %d users is reached", MaxUsers)
+
+	ErrRecoveryHistoryFull = tooMany(MaxRecoveries, "recovery jobs in 30 days")
+	ErrTooManyEndpoints    = tooMany(MaxEndpoints, "endpoints")
+	ErrTooManyUsers        = tooMany(MaxUsers, "users")
+	ErrTooManyDrains       = tooMany(MaxDrains, "drains")
+	ErrTooManyDSNs         = tooMany(MaxDSNs, "DSNs")
+	ErrTooManyDomains      = tooMany(MaxDomains, "domains")
+	ErrTooManyScans        = tooMany(maxScans, "scans")
+	ErrTooManyTripwires    = tooMany(MaxTripwires, "tripwires of a domain")
+	ErrTooManyFixtures     = tooMany(MaxFixtures, "fixtures")
 )
+
+func tooMany(most int, what string) error {
+	return fmt.Errorf("the maximum of %d %s is reached", most, what)
+}
 
 // onlyRestricts: a password was removed, sessions were ended, or the scope is now read. With a password a new link may
 // take its place.

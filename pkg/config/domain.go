@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"slices"
 	"strings"
@@ -89,9 +88,6 @@ const (
 	domainTokenLength = 32
 	maxDomainSeen     = 400 // bytes
 )
-
-// ErrTooManyDomains means that there are MaxDomains domains.
-var ErrTooManyDomains = fmt.Errorf("the maximum of %d domains is reached", MaxDomains)
 
 func (d *Domain) hashed() hashedSecret { return hashedSecret{hash: &d.Hash} }
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"errors"
-	"fmt"
 
 	"github.com/eventrelay/relay/pkg/verify"
 )
@@ -52,9 +51,6 @@ var ErrUnsigned = errors.New("only requests of vercel are signed")
 
 // MaxDrains is the maximum number of drains.
 const MaxDrains = 500
-
-// ErrTooManyDrains means that there are MaxDrains drains.
-var ErrTooManyDrains = fmt.Errorf("the maximum of %d drains is reached", MaxDrains)
 
 // DrainByToken returns the drain with that id and token. A drain that was deleted is Deleted whatever the token is; any
 // other mismatch is Unknown. The time that it takes does not depend on the token.

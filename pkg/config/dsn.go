@@ -53,9 +53,6 @@ const (
 	maxOrigin     = 300 // bytes
 )
 
-// ErrTooManyDSNs means that there are MaxDSNs DSNs.
-var ErrTooManyDSNs = fmt.Errorf("the maximum of %d DSNs is reached", MaxDSNs)
-
 // DSNByKey returns the DSN with that id and public key; nil if there is none.
 func (c reports) DSNByKey(id, publicKey string) *DSN {
 	d, _ := Get[DSN](c, id)

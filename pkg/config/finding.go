@@ -134,24 +134,6 @@ func (c reports) FindingIDs(filter FindingFilter) (ids []string) {
 	return ids
 }
 
-// FindingCounts counts findings.
-type FindingCounts struct {
-	ByStatus   map[finding.Status]int
-	BySeverity map[finding.Severity]int // of those that are neither resolved nor ignored
-}
-
-// FindingCounts counts all findings.
-func (c reports) FindingCounts() FindingCounts {
-	n := FindingCounts{map[finding.Status]int{}, map[finding.Severity]int{}}
-	for e := range c.View().NewestFirst(kindFinding, 0) {
-		n.ByStatus[finding.Statuses[e.Attributes>>attrStatus&3]]++
-		if e.Pending {
-			n.BySeverity[finding.Severity(e.Attributes>>attrSeverity&7)]++
-		}
-	}
-	return n
-}
-
 // FindingsBefore returns the findings that were created before t, oldest first.
 func (c reports) FindingsBefore(t time.Time) []*Finding {
 	return valuesOf(c.core, c.View().OldestFirst(kindFinding), func(f *Finding) bool { return f.CreatedAt.Before(t) })

@@ -215,9 +215,8 @@ func TestFindingFilters(t *testing.T) {
 				t.Errorf("%+v: %v, want %v", c.filter, got, want)
 			}
 		}
-		if got := fmt.Sprint(n.FindingCounts()); got !=
-			"{map[acknowledged:1 ignored:2 open:1 resolved:1] map[low:1 critical:1]}" || n.OutstandingFindings() != 2 {
-			t.Errorf("counts: %s, %d outstanding", got, n.OutstandingFindings())
+		if got := n.OutstandingFindings(); got != 2 {
+			t.Errorf("%d findings are outstanding", got)
 		}
 	}
 	old := n.FindingsBefore(time.Now().Add(time.Minute))

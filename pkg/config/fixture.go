@@ -40,13 +40,8 @@ const (
 	MaxFixturesBytes = 32 << 20
 )
 
-// Errors of the bounds.
-var (
-	// ErrTooManyFixtures means that there are MaxFixtures fixtures.
-	ErrTooManyFixtures = fmt.Errorf("the maximum of %d fixtures is reached", MaxFixtures)
-	// ErrFixturesFull means that the fixtures fill MaxFixturesBytes.
-	ErrFixturesFull = fmt.Errorf("the room of %d MiB for fixtures is full", MaxFixturesBytes>>20)
-)
+// ErrFixturesFull means that the fixtures fill MaxFixturesBytes.
+var ErrFixturesFull = fmt.Errorf("the room of %d MiB for fixtures is full", MaxFixturesBytes>>20)
 
 // endsAt: at once when the payload of its event was erased, because whoever asks for that means its copies too.
 func (f *Fixture) endsAt(c *core) time.Time {

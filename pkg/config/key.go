@@ -2,7 +2,6 @@ package config
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"time"
@@ -62,8 +61,7 @@ func (c callers) CreateKey(ctx context.Context, n NewKey) (text string, k *Key, 
 		Hash: hash[:], Last4: apikey.Last4(text), Fingerprint: fingerprint, CreatedAt: c.now().UTC(), ExpiresAt: n.ExpiresAt,
 	}
 	if n.Nonce != "" {
-		derived := sha256.Sum256([]byte("key of nonce " + key.Account + " " + n.Nonce))
-		key.ID = id.ID(derived[:16]).Text(id.Key)
+		key.ID = derivedID(id.Key, "key of nonce "+key.Account+" "+n.Nonce)
 	}
 	created, err := Create(ctx, c, key)
 	if n.Nonce != "" && errors.Is(err, ErrConflict) { // this node has applied the record of the earlier call
@@ -165,9 +163,8 @@ func (c *core) ensureBootstrapKeys(ctx context.Context) error {
 		if b.text == "" || c.View().FindByHash(kindKey, hash) != nil {
 			continue
 		}
-		derived := sha256.Sum256(append([]byte("bootstrap key "), hash[:]...))
 		_, err := c.insert(ctx, &Key{
-			ID: id.ID(derived[:16]).Text(id.Key), Account: c.Account().ID, Name: b.name, Scope: b.scope,
+			ID: derivedID(id.Key, "bootstrap key "+string(hash[:])), Account: c.Account().ID, Name: b.name, Scope: b.scope,
 			Hash: hash[:], Last4: apikey.Last4(b.text), CreatedAt: c.now().UTC(), Bootstrap: true,
 		})
 		if err != nil && !errors.Is(err, ErrConflict) {

@@ -3,7 +3,6 @@ package config
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 )
@@ -75,8 +74,6 @@ const (
 var (
 	// ErrScanRunning means that a scan has not ended yet.
 	ErrScanRunning = errors.New("a scan is running")
-	// ErrTooManyScans means that there are too many scans for the moment.
-	ErrTooManyScans = fmt.Errorf("the maximum of %d scans is reached", maxScans)
 	// ErrScanTaken means that another node has begun the scan, or that it has ended.
 	ErrScanTaken = errors.New("another node has the scan")
 )

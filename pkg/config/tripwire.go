@@ -86,9 +86,6 @@ const (
 	urlHashPrefix = "url "
 )
 
-// ErrTooManyTripwires means that the domain has MaxTripwires tripwires.
-var ErrTooManyTripwires = fmt.Errorf("the maximum of %d tripwires of a domain is reached", MaxTripwires)
-
 // hashed has the hash of the API key, or of the URL if there is no key.
 func (t *Tripwire) hashed() hashedSecret {
 	for _, s := range []*TripwireSecret{t.Key, t.URL} {
@@ -128,11 +125,6 @@ func (t *Tripwire) Masked() string {
 
 // Tripwire returns the tripwire with that id; nil unless it is Present.
 func (c tripwires) Tripwire(id string) (*Tripwire, Presence) { return Get[Tripwire](c, id) }
-
-// Tripwires returns a page of the tripwires of an account and a domain, empty for all; see List.
-func (c tripwires) Tripwires(account, domain string, beforeSeq int64, limit int) ([]*Tripwire, bool) {
-	return List(c, account, beforeSeq, limit, func(t *Tripwire) bool { return domain == "" || t.Domain == domain })
-}
 
 // TripwireByKey returns the id of the tripwire that has an API key; empty if none has it. It decodes nothing, so that
 // it takes as long for a wrong key.

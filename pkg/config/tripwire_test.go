@@ -95,7 +95,7 @@ func TestTripwiresAreBounded(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	all, _ := nodes[0].Tripwires(nodes[0].Account().ID, "dom_1", 0, 100)
+	all, _ := List[Tripwire](nodes[0], nodes[0].Account().ID, 0, 100, nil)
 	if made != MaxTripwires || len(all) != MaxTripwires {
 		t.Errorf("%d were created, and there are %d", made, len(all))
 	}

@@ -2,7 +2,6 @@ package config
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -111,9 +110,12 @@ func NormalizeEmail(text string) (string, error) {
 }
 
 // UserID returns the id of the user with that normalized email address.
-func UserID(email string) string {
-	sum := sha256.Sum256([]byte("user " + email))
-	return id.ID(sum[:16]).Text(id.User)
+func UserID(email string) string { return derivedID(id.User, "user "+email) }
+
+// derivedID returns the id that follows from a text: nodes that create an entity together do not create it twice.
+func derivedID(prefix, text string) string {
+	sum := hashOf(text)
+	return id.ID(sum[:16]).Text(prefix)
 }
 
 // newUser returns a user with a random first epoch below 2^48, which every JSON parser reads exactly.
