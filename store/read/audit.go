@@ -17,7 +17,7 @@ import (
 // Audit returns one page of the audit log. The first page shows every entry that the topic audit held before the call,
 // unless AsOf is set.
 func (r *Reader) Audit(ctx context.Context, q audit.Query) (audit.Page, error) {
-	ctx, end, asOf, err := r.begin(ctx, q.Before.IsZero(), r.fence.waitAudit)
+	ctx, end, asOf, err := begin(ctx, r, q.Before.IsZero(), r.fence.waitAudit)
 	defer end()
 	page := audit.Page{AsOf: asOf}
 	if err != nil {

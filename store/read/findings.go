@@ -35,7 +35,7 @@ type FindingReader struct{ *Reader }
 // Findings returns one page of findings. The first page shows every hit that was acknowledged before the call, unless
 // AsOf is set.
 func (r FindingReader) Findings(ctx context.Context, q finding.Query) (page finding.Page, err error) {
-	ctx, end, asOf, err := r.begin(ctx, q.After.IsZero(), r.fence.waitFindings)
+	ctx, end, asOf, err := begin(ctx, r.Reader, q.After.IsZero(), r.fence.waitFindings)
 	defer end()
 	if page.AsOf = asOf; err != nil {
 		return page, err
@@ -57,7 +57,7 @@ func (r FindingReader) Findings(ctx context.Context, q finding.Query) (page find
 // event.ErrNotFound if the store has no hit of it.
 func (r FindingReader) Finding(ctx context.Context, account, name string) (
 	row finding.Row, asOf time.Time, err error) {
-	ctx, end, asOf, err := r.begin(ctx, true, r.fence.waitFindings)
+	ctx, end, asOf, err := begin(ctx, r.Reader, true, r.fence.waitFindings)
 	defer end()
 	if err != nil {
 		return row, asOf, err

@@ -216,7 +216,7 @@ func (w *walk) next(ctx context.Context, n int) ([]candidate, error) {
 		return nil, err
 	}
 	if len(found) > 0 && w.has(changingFilters) {
-		if err := w.addStates(ctx, found); err != nil {
+		if err := w.rows.addStates(ctx, w, found); err != nil {
 			return nil, err
 		}
 		if w.has(byRun) {
@@ -236,12 +236,12 @@ func (w *walk) next(ctx context.Context, n int) ([]candidate, error) {
 }
 
 // addStates reads the deliveries of candidates, and the states of their receipts if the query asks for them.
-func (w *walk) addStates(ctx context.Context, found []candidate) error {
-	w.rows.unstored = unstoredOf(w.unstored, w.Account, idsOf(found)...)
-	if err := w.rows.addStatuses(ctx, w.Account, found); err != nil || !w.has(byProcessing) {
+func (r *rowReader) addStates(ctx context.Context, w *walk, found []candidate) error {
+	r.unstored = unstoredOf(w.unstored, w.Account, idsOf(found)...)
+	if err := r.addStatuses(ctx, w.Account, found); err != nil || !w.has(byProcessing) {
 		return err
 	}
-	return w.rows.addReceiptStates(ctx, w.Account, found)
+	return r.addReceiptStates(ctx, w.Account, found)
 }
 
 // findable reports whether a search may show an event. An erased event is found by its id only.

@@ -168,7 +168,7 @@ func (g *groupSelector) writePage(ctx context.Context, next int, after, end id.I
 
 func (r itemReader) countItems(ctx context.Context, account, name string) (int, error) {
 	q := new(ch.Query).Add("SELECT count() FROM recovery_items FINAL WHERE account = ", account)
-	return r.count(ctx, q.Add(" AND selection = ", name))
+	return count(ctx, r.Reader, q.Add(" AND selection = ", name))
 }
 
 func (r itemReader) countSelected(ctx context.Context, account, name string) (s event.SelectionTotals, err error) {

@@ -80,7 +80,7 @@ func (w *walk) searchChunkStart(ctx context.Context) (lowest id.ID, cut bool, er
 func (w *walk) countScanned(ctx context.Context, lowest id.ID) error {
 	t := w.eventsTable()
 	q := w.where(w.newSearchQuery().Add("SELECT count() FROM ").Add(t.name), t, w.window().above(lowest))
-	n, err := w.r.count(ctx, q)
+	n, err := count(ctx, w.r, q)
 	w.scanned += n
 	return err
 }

@@ -62,7 +62,7 @@ func byKey[K comparable, V any](
 }
 
 // count adds up the first column of a statement that yields one row for every shard.
-func (r *Reader) count(ctx context.Context, q *ch.Query) (sum int, err error) {
+func count(ctx context.Context, r *Reader, q *ch.Query) (sum int, err error) {
 	err = r.each(ctx, q, func(rows driver.Rows) error {
 		var n uint64
 		err := rows.Scan(&n)

@@ -88,7 +88,7 @@ func (r *Reader) acquireSlot(ctx context.Context) (release func(), err error) {
 
 // begin bounds the time of a read that answers one request, and waits: for the first page of a list, with a wait of the
 // fence, and then for a slot. end must be called, after an error too. asOf has the meaning of Page.AsOf.
-func (r *Reader) begin(ctx context.Context, first bool, wait func(context.Context) (time.Time, error)) (
+func begin(ctx context.Context, r *Reader, first bool, wait func(context.Context) (time.Time, error)) (
 	_ context.Context, end func(), asOf time.Time, err error) {
 	ctx, end = context.WithTimeout(ctx, r.cfg.Timeout)
 	if first {

@@ -216,7 +216,7 @@ func (w unstoredList) read(ctx context.Context, ids []id.ID) ([]candidate, error
 	if len(found) == 0 {
 		return nil, nil
 	}
-	if err := w.addStates(ctx, found); err != nil {
+	if err := w.rows.addStates(ctx, w.walk, found); err != nil {
 		return nil, err
 	}
 	return slices.DeleteFunc(found, func(c candidate) bool { return !w.matches(&c) }), nil
