@@ -245,17 +245,6 @@ func destinationPageOf(endpoint, destination string) string {
 	return pageOf(endpoint) + "/destinations/" + url.PathEscape(destination)
 }
 
-// pageOfAny is pageOf for templates, which have an id, a pointer to it, or nil.
-func pageOfAny(id any) string {
-	switch id := id.(type) {
-	case string:
-		return pageOf(id)
-	case *string:
-		return pageOf(textOf(id))
-	}
-	return ""
-}
-
 // apiOf returns the path in the API of the thing with that id.
 func apiOf(id string) string {
 	if k := kindOf(id); k != nil {

@@ -1,10 +1,10 @@
 package dashboard
 
 import (
-	"cmp"
 	"net/url"
 	"slices"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -38,28 +38,12 @@ func channelField(k notify.ChannelKind, member string) string {
 // Path is where the form of the channel is sent.
 func (c *alertChannel) Path() string { return alertChannelsPath + "/" + string(c.Kind) }
 
-// channelTest is the result of the test of a channel.
-type channelTest struct {
-	Channel    string  `json:"channel"`
-	Target     string  `json:"target"`
-	Status     string  `json:"status"`
-	HTTPStatus *int    `json:"http_status"`
-	Error      *string `json:"error"`
-	Message    *string `json:"message"`
-	DurationMS int64   `json:"duration_ms"`
-}
-
-// Title is the name of the channel on pages.
-func (t *channelTest) Title() string {
-	return cmp.Or(channelTexts[notify.Kind(t.Channel)].Title, t.Channel)
-}
-
 // channelsPage is the data of the page of the channels.
 type channelsPage struct {
 	Channels []*alertChannel
 	Secret   string // of the webhook, in the one answer that shows it
-	Tested   []*channelTest
-	Warnings []warningData
+	Tested   []wire.AlertTestOutcome
+	Warnings []wire.Warning
 }
 
 // Sends reports whether a test would reach a channel.
@@ -79,7 +63,7 @@ func channelFields(k notify.ChannelKind) fieldTable {
 // channelValues are the values of the fields of a channel. A new one is enabled.
 func channelValues(s *alertSettings, k notify.ChannelKind) url.Values {
 	values := channelFields(k).values(s)
-	if s.Channels[string(k.Kind)] == nil {
+	if s.Channels[k.Kind] == nil {
 		values.Set(channelField(k, "enabled"), "true")
 	}
 	return values
@@ -88,7 +72,7 @@ func channelValues(s *alertSettings, k notify.ChannelKind) url.Values {
 func newChannelsPage(s *alertSettings) *channelsPage {
 	p := &channelsPage{Warnings: s.Warnings}
 	for _, k := range notify.Kinds() {
-		stored := s.Channels[string(k.Kind)]
+		stored, _ := s.Channels[k.Kind].(map[string]any)
 		p.Channels = append(p.Channels, &alertChannel{ChannelKind: k, channelText: channelTexts[k.Kind],
 			Form: editForm(channelValues(s, k)), Set: stored != nil, On: stored != nil && stored["enabled"] == true})
 	}
@@ -167,7 +151,8 @@ func changeChannel(v *visit, f *form, x channelOnPage, change any) error {
 // channelSaved shows the secret of a channel if the answer has it, and warnings.
 func channelSaved(v *visit, x channelOnPage, after *alertSettings) error {
 	p := newChannelsPage(after)
-	if p.Secret = textOfJSON(after.Channels[string(x.Kind)]["secret"]); p.Secret == "" && len(after.Warnings) == 0 {
+	stored, _ := after.Channels[x.Kind].(map[string]any)
+	if p.Secret = textOfJSON(stored["secret"]); p.Secret == "" && len(after.Warnings) == 0 {
 		return v.redirect(alertChannelsPath, "Saved")
 	}
 	return v.page("alert-channels", p)
@@ -175,10 +160,7 @@ func channelSaved(v *visit, x channelOnPage, after *alertSettings) error {
 
 // testChannels sends a test to every channel and shows each result.
 func testChannels(v *visit, f *form, s *alertSettings) error {
-	var result struct {
-		Results  []*channelTest `json:"results"`
-		Warnings []warningData  `json:"warnings"`
-	}
+	var result wire.AlertTest
 	if err := v.do("POST /v1/alerts/test", f, nil, &result); err != nil {
 		return err
 	}

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/eventrelay/relay/api/wire"
 )
 
 // destinationPage is the data of the pages of one destination.
@@ -54,7 +56,7 @@ func destinationValues(d *destinationData) url.Values {
 
 // newDestination has the defaults of the API.
 func newDestination() *destinationData {
-	return &destinationData{Enabled: true, TimeoutSeconds: 15, MaxInFlight: 64}
+	return &destinationData{wire.Destination{Enabled: true, TimeoutSeconds: 15, MaxInFlight: 64}}
 }
 
 // destinationBody returns the members of a destination that a form changes, or what is wrong with it.
@@ -307,7 +309,7 @@ func (p *purgePage) count(v *visit) error {
 			return err
 		}
 		for _, e := range list.Data {
-			if slices.ContainsFunc(e.Deliveries, func(d *deliveryData) bool {
+			if slices.ContainsFunc(e.Deliveries, func(d wire.DeliveryState) bool {
 				return d.DestinationID == p.Destination.ID && isOpen(d.Status)
 			}) {
 				p.Open++

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/verify"
@@ -276,7 +277,7 @@ var otherSettings = fieldTable{
 func settingsValues(e *endpointData) url.Values {
 	shown := *e
 	if shown.Verification == nil {
-		shown.Verification = &verificationData{Mode: modeOff, ToleranceSeconds: int(verify.DefaultTolerance.Seconds())}
+		shown.Verification = &wire.Verification{Mode: modeOff, ToleranceSeconds: int(verify.DefaultTolerance.Seconds())}
 	}
 	if shown.Dedup == nil {
 		shown.Dedup = &config.Dedup{WindowSeconds: 86400}
@@ -296,8 +297,9 @@ func settingsValues(e *endpointData) url.Values {
 // newSettings are the defaults of an endpoint of that provider.
 func newSettings(p *preset) *endpointData {
 	scheme := verify.ByName(p.Provider)
-	e := &endpointData{Provider: p.Provider, Enabled: true, ScanPayloads: true, Alerts: alertsData{Enabled: true},
-		Response: config.Response{Status: 200, ContentType: "application/json", Body: `{"received":true}`}}
+	e := &endpointData{Endpoint: wire.Endpoint{Provider: p.Provider, Enabled: true, ScanPayloads: true,
+		Alerts:   wire.EndpointAlerts{Enabled: true},
+		Response: config.Response{Status: 200, ContentType: "application/json", Body: `{"received":true}`}}}
 	if scheme.TypeSource != "" {
 		e.TypeSource = &scheme.TypeSource
 	}
@@ -305,7 +307,7 @@ func newSettings(p *preset) *endpointData {
 		e.Response.ContentType, e.Response.Body = a.ContentType, a.Body
 	}
 	if p.Signs() {
-		e.Verification = &verificationData{Mode: "enforce", ToleranceSeconds: int(verify.DefaultTolerance.Seconds())}
+		e.Verification = &wire.Verification{Mode: "enforce", ToleranceSeconds: int(verify.DefaultTolerance.Seconds())}
 		if p.Configurable() {
 			e.Verification.Mode = "observe"
 		}
