@@ -61,7 +61,7 @@ func channelFields(k notify.ChannelKind) fieldTable {
 }
 
 // channelValues are the values of the fields of a channel. A new one is enabled.
-func channelValues(s *alertSettings, k notify.ChannelKind) url.Values {
+func channelValues(s *wire.AlertSettings, k notify.ChannelKind) url.Values {
 	values := channelFields(k).values(s)
 	if s.Channels[k.Kind] == nil {
 		values.Set(channelField(k, "enabled"), "true")
@@ -69,7 +69,7 @@ func channelValues(s *alertSettings, k notify.ChannelKind) url.Values {
 	return values
 }
 
-func newChannelsPage(s *alertSettings) *channelsPage {
+func newChannelsPage(s *wire.AlertSettings) *channelsPage {
 	p := &channelsPage{Warnings: s.Warnings}
 	for _, k := range notify.Kinds() {
 		stored, _ := s.Channels[k.Kind].(map[string]any)
@@ -79,7 +79,7 @@ func newChannelsPage(s *alertSettings) *channelsPage {
 	return p
 }
 
-func listChannels(v *visit, s *alertSettings) error {
+func listChannels(v *visit, s *wire.AlertSettings) error {
 	return v.page("alert-channels", newChannelsPage(s))
 }
 
@@ -111,13 +111,9 @@ func saveChannel(v *visit, f *form, x channelOnPage) error {
 	if !x.Set {
 		compared = nil // all is sent
 	}
-	after := &alertSettings{}
-	done, err := v.save(saving{form: f, stored: x.stored, body: channelFields(x.ChannelKind).changes(f, compared),
-		call: "PATCH /v1/alerts", out: after, back: alertChannelsPath, again: x.show(v)})
-	if !done {
-		return err
-	}
-	return channelSaved(v, x, after)
+	after := &wire.AlertSettings{}
+	return v.save(saving{form: f, stored: x.stored, body: channelFields(x.ChannelKind).changes(f, compared),
+		call: "PATCH /v1/alerts", out: after, back: alertChannelsPath, again: x.show(v), then: x.saved(v, after)})
 }
 
 // show returns what shows the page of the channels.
@@ -139,27 +135,25 @@ func removeChannel(v *visit, f *form, x channelOnPage) error { return changeChan
 // changeChannel changes a channel without its form.
 func changeChannel(v *visit, f *form, x channelOnPage, change any) error {
 	x.Form.Nonce = f.Nonce
-	after := &alertSettings{}
+	after := &wire.AlertSettings{}
 	body := members{"channels": members{string(x.Kind): change}}
-	done, err := v.ask("PATCH /v1/alerts", x.Form, body, after, x.show(v))
-	if !done {
-		return err
-	}
-	return channelSaved(v, x, after)
+	return v.ask("PATCH /v1/alerts", x.Form, body, after, x.show(v), x.saved(v, after))
 }
 
-// channelSaved shows the secret of a channel if the answer has it, and warnings.
-func channelSaved(v *visit, x channelOnPage, after *alertSettings) error {
-	p := newChannelsPage(after)
-	stored, _ := after.Channels[x.Kind].(map[string]any)
-	if p.Secret = textOfJSON(stored["secret"]); p.Secret == "" && len(after.Warnings) == 0 {
-		return v.redirect(alertChannelsPath, "Saved")
+// saved returns what shows the secret of a channel if the answer has it, and warnings.
+func (x channelOnPage) saved(v *visit, after *wire.AlertSettings) func() error {
+	return func() error {
+		p := newChannelsPage(after)
+		stored, _ := after.Channels[x.Kind].(map[string]any)
+		if p.Secret = textOfJSON(stored["secret"]); p.Secret == "" && len(after.Warnings) == 0 {
+			return v.redirect(alertChannelsPath, "Saved")
+		}
+		return v.page("alert-channels", p)
 	}
-	return v.page("alert-channels", p)
 }
 
 // testChannels sends a test to every channel and shows each result.
-func testChannels(v *visit, f *form, s *alertSettings) error {
+func testChannels(v *visit, f *form, s *wire.AlertSettings) error {
 	var result wire.AlertTest
 	if err := v.do("POST /v1/alerts/test", f, nil, &result); err != nil {
 		return err

@@ -217,9 +217,6 @@ func muteAlerts(v *visit, f *form) error {
 	return v.redirect(alertHistoryPath, message)
 }
 
-// alertSettings are the rules and channels, as the API says them.
-type alertSettings struct{ wire.AlertSettings }
-
 // alertRule describes a rule for its form.
 type alertRule struct {
 	Name, Title string
@@ -295,21 +292,17 @@ type rulesPage struct {
 	Warnings []wire.Warning
 }
 
-var readAlertSettings = thing[alertSettings]("/v1/alerts")
+var readAlertSettings = thing[wire.AlertSettings]("/v1/alerts")
 
-func alertRulesForm(v *visit, s *alertSettings) error {
+func alertRulesForm(v *visit, s *wire.AlertSettings) error {
 	return v.page("alert-rules", &rulesPage{Form: editForm(ruleTable().values(s)), Rules: alertRules})
 }
 
 // saveAlertRules saves the settings of rules that were changed.
-func saveAlertRules(v *visit, f *form, s *alertSettings) error {
+func saveAlertRules(v *visit, f *form, s *wire.AlertSettings) error {
 	stored := ruleTable().values(s)
-	done, err := v.save(saving{form: f, stored: stored, body: ruleTable().changes(f, stored), call: "PATCH /v1/alerts",
+	return v.save(saving{form: f, stored: stored, body: ruleTable().changes(f, stored), call: "PATCH /v1/alerts",
 		back: alertRulesPath, again: func() error {
 			return v.page("alert-rules", &rulesPage{Form: f, Rules: alertRules})
-		}})
-	if !done {
-		return err
-	}
-	return v.redirect(alertRulesPath, "Saved")
+		}, then: v.to(alertRulesPath, "Saved")})
 }

@@ -150,12 +150,8 @@ func saveRule(v *visit, f *form, p *detectionPage) error {
 	if x, ok := errors.AsType[*apiError](err); ok {
 		x.Param = strings.TrimPrefix(x.Param, fmt.Sprintf("rules[%d].", at))
 	}
-	if v.refused(f, err) {
-		return v.page("detection", p)
-	} else if err != nil {
-		return err
-	}
-	return v.redirect(detectionPath, "Saved. It applies to what arrives from now on.")
+	return v.answer(f, err, func() error { return v.page("detection", p) },
+		v.to(detectionPath, "Saved. It applies to what arrives from now on."))
 }
 
 // removeRule removes a rule. The findings that it has made stay.

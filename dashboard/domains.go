@@ -184,11 +184,8 @@ func createTripwire(v *visit, f *form, d *domainData) error {
 		body["path"] = f.Value("path")
 	}
 	var t tripwireData
-	done, err := v.ask("POST /v1/tripwires", f, body, &t, func() error { return showDomainPage(v, d, f) })
-	if !done {
-		return err
-	}
-	return showTripwire(v, &t)
+	return v.ask("POST /v1/tripwires", f, body, &t, func() error { return showDomainPage(v, d, f) },
+		func() error { return showTripwire(v, &t) })
 }
 
 func showTripwire(v *visit, t *tripwireData) error { return v.page("tripwire", t) }

@@ -73,11 +73,8 @@ func saveDrain(v *visit, f *form, d *drainData) error {
 		}
 	}
 	f.addVersion(body, d.Version, d.values())
-	done, err := v.ask("PATCH "+drainAPI, f, body, nil, func() error { return showDrainForm(v, d, f) })
-	if !done {
-		return err
-	}
-	return v.redirect(pageOf(d.ID), "Saved")
+	return v.ask("PATCH "+drainAPI, f, body, nil, func() error { return showDrainForm(v, d, f) },
+		v.to(pageOf(d.ID), "Saved"))
 }
 
 // drainPlatforms are the platforms of drains, as people choose them.

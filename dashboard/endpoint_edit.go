@@ -44,15 +44,13 @@ func (x endpointForm) draw(v *visit, e *endpointData, f *form) error {
 func (x endpointForm) save(v *visit, f *form, e *endpointData) error {
 	stored, after, back := x.values(e), &endpointData{}, e.Path()+x.tab
 	e.Warnings = nil
-	done, err := v.save(saving{form: f, stored: stored, body: x.body(f, stored, e), call: "PATCH " + endpointAPI,
-		out: after, back: back, again: func() error { return x.draw(v, e, f) }})
-	switch {
-	case !done:
-		return err
-	case len(after.Warnings) > 0:
-		return x.show(v, after)
-	}
-	return v.redirect(back, "Saved")
+	return v.save(saving{form: f, stored: stored, body: x.body(f, stored, e), call: "PATCH " + endpointAPI,
+		out: after, back: back, again: func() error { return x.draw(v, e, f) }, then: func() error {
+			if len(after.Warnings) > 0 {
+				return x.show(v, after)
+			}
+			return v.redirect(back, "Saved")
+		}})
 }
 
 // verifyNothing is the choice not to verify signatures.
@@ -163,16 +161,15 @@ func createEndpoint(v *visit, f *form) error {
 		body["provider"], body["destinations"] = p.Preset.Provider, newDestinations(f)
 		err = nameLine(v.do("POST /v1/endpoints", f, body, e))
 	}
-	if v.refused(f, err) {
+	return v.answer(f, err, func() error {
 		p.show(f)
 		return v.page("endpoint-new", p)
-	} else if err != nil {
-		return err
-	}
-	page := newEndpointPage(e)
-	page.Warnings = e.Warnings
-	return v.page("endpoint-created", created{endpointPage: page, Title: "Created " + e.Name, Preset: p.Preset,
-		Secrets: e.Destinations, Repeated: v.replayed, Next: e.Path() + "/wait", NextText: "Next: connect the provider"})
+	}, func() error {
+		page := newEndpointPage(e)
+		page.Warnings = e.Warnings
+		return v.page("endpoint-created", created{endpointPage: page, Title: "Created " + e.Name, Preset: p.Preset,
+			Secrets: e.Destinations, Repeated: v.replayed, Next: e.Path() + "/wait", NextText: "Next: connect the provider"})
+	})
 }
 
 // unusableSecret says why a new endpoint would not verify signatures although nobody has chosen that, nil if it would:

@@ -113,7 +113,7 @@ func saveSecret(v *visit, f *form, e *endpointData) error {
 	}
 	body := members{"verification": members{
 		"type": e.Provider, "mode": f.Value("verification.mode"), "secret": f.Value("verification.secret")}}
-	done, err := v.ask("PATCH "+endpointAPI, f, body, nil, func() error {
+	return v.ask("PATCH "+endpointAPI, f, body, nil, func() error {
 		p, err := newWaitPage(v, e)
 		if err != nil {
 			return err
@@ -121,11 +121,7 @@ func saveSecret(v *visit, f *form, e *endpointData) error {
 		f.Version = p.Form.Version
 		p.Form = f
 		return v.page("endpoint-wait", p)
-	})
-	if !done {
-		return err
-	}
-	return v.redirect(e.Path()+"/wait", "Secret saved. Signatures are verified from now on.")
+	}, v.to(e.Path()+"/wait", "Secret saved. Signatures are verified from now on."))
 }
 
 // lineNumber turns an index of the API, from 0, into the number of a line.

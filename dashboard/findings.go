@@ -203,10 +203,5 @@ func setStatus(v *visit, sent *form) error {
 	if x, ok := badRequest(err); ok && x.Type == web.Conflict {
 		x.Message, x.Param = "somebody changed this finding after you opened it; the page shows it as it is now", ""
 	}
-	if v.refused(sent, err) {
-		return renderFinding(v, f, sent)
-	} else if err != nil {
-		return err
-	}
-	return v.redirect(pageOf(f.ID), move.message)
+	return v.answer(sent, err, func() error { return renderFinding(v, f, sent) }, v.to(pageOf(f.ID), move.message))
 }

@@ -201,7 +201,6 @@ func showFixture(v *visit, d *fixtureData) error {
 
 // saveFixture saves what the form changes.
 func saveFixture(v *visit, f *form, d *fixtureData) error {
-	again := func() error { return v.page("fixture", newFixturePage(v, d, f)) }
 	body, err := fixtureChanges(v, f, d)
 	if err == nil && len(body) == 0 {
 		return v.redirect(pageOf(d.ID), "Nothing was changed.")
@@ -215,12 +214,8 @@ func saveFixture(v *visit, f *form, d *fixtureData) error {
 		f.addVersion(body, d.Version, stored)
 		err = fieldError(v.do("PATCH "+fixtureAPI, f, body, after))
 	}
-	if v.refused(f, err) {
-		return again()
-	} else if err != nil {
-		return err
-	}
-	return v.redirect(pageOf(d.ID), "Saved as version "+strconv.Itoa(after.Version))
+	return v.answer(f, err, func() error { return v.page("fixture", newFixturePage(v, d, f)) },
+		func() error { return v.redirect(pageOf(d.ID), "Saved as version "+strconv.Itoa(after.Version)) })
 }
 
 // fieldError names the field of the form that an error of the API is about.

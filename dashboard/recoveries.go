@@ -164,12 +164,8 @@ func createRecovery(v *visit, f *form) error {
 	if x, ok := errors.AsType[*apiError](err); ok && x.Status == http.StatusNotFound {
 		x.Status = http.StatusBadRequest // it is a field of the form
 	}
-	if v.refused(f, err) {
-		return showRecoveryForm(v, f)
-	} else if err != nil {
-		return err
-	}
-	return v.redirect(pageOf(j.ID), "")
+	return v.answer(f, err, func() error { return showRecoveryForm(v, f) },
+		func() error { return v.redirect(pageOf(j.ID), "") })
 }
 
 // recoveryPageData is the data of the page of one job.

@@ -203,9 +203,15 @@ func dryRun(v *visit, f *form) error {
 	body := selectionOf(f)
 	body["dry_run"] = true
 	var found wire.ReplayResult
-	if err := v.send("POST", "/v1/replays", body, "", &found); err != nil {
-		return replayProblem(v, f, err)
-	}
+	again := func() error { return showReplayForm(v, f, nil) }
+	return v.answer(f, v.send("POST", "/v1/replays", body, "", &found), again, func() error {
+		f.Nonce = newNonce() // the form that starts the run is another one
+		return showReplayForm(v, f, planOf(f, &found))
+	})
+}
+
+// planOf says what a replay will do, from its dry run.
+func planOf(f *form, found *wire.ReplayResult) *replayPlan {
 	plan := &replayPlan{Events: found.Events, Queued: found.Queued, Warnings: found.Warnings}
 	for _, name := range replayFields() {
 		if text := strings.TrimSpace(f.Value(name)); text != "" {
@@ -215,8 +221,7 @@ func dryRun(v *visit, f *form) error {
 	if rate, err := strconv.Atoi(strings.TrimSpace(f.Value("rate_per_second"))); err == nil && rate > 0 {
 		plan.Time = inWords(time.Duration(found.Queued) * time.Second / time.Duration(rate))
 	}
-	f.Nonce = newNonce() // the form that starts the run is another one
-	return showReplayForm(v, f, plan)
+	return plan
 }
 
 // inWords returns a duration for people: under a second, about 1 min 4 s.
@@ -228,25 +233,17 @@ func inWords(d time.Duration) string {
 		d.Round(time.Second).String())
 }
 
-// replayProblem shows the form again with what was wrong with it.
-func replayProblem(v *visit, f *form, err error) error {
-	if !v.refused(f, err) {
-		return err
-	}
-	return showReplayForm(v, f, nil)
-}
-
 // startReplay queues the deliveries of a selection and opens the page of the run.
 func startReplay(v *visit, f *form) error {
 	f.Refused = "Not sent"
 	var started wire.ReplayResult
-	if err := v.do("POST /v1/replays", f, selectionOf(f), &started); err != nil {
-		return replayProblem(v, f, err)
-	}
-	if started.RunID == nil {
-		return v.redirect(replaysPath, "")
-	}
-	return v.redirect(pageOf(*started.RunID), plural(started.Queued, "delivery", "deliveries")+" queued")
+	return v.ask("POST /v1/replays", f, selectionOf(f), &started, func() error { return showReplayForm(v, f, nil) },
+		func() error {
+			if started.RunID == nil {
+				return v.redirect(replaysPath, "")
+			}
+			return v.redirect(pageOf(*started.RunID), plural(started.Queued, "delivery", "deliveries")+" queued")
+		})
 }
 
 // replayPageData is the data of the page of one run.

@@ -219,13 +219,11 @@ func (p *workbenchPage) preview(v *visit) error {
 	if err == nil {
 		preview, err = p.requestPreview(v)
 	}
-	if v.refused(p.Form, atOperation(err)) {
+	nothing := func() error { return nil }
+	return v.answer(p.Form, atOperation(err), nothing, func() error {
+		p.show(preview)
 		return nil
-	} else if err != nil {
-		return err
-	}
-	p.show(preview)
-	return nil
+	})
 }
 
 // requestPreview asks the API for a preview of the form.
@@ -303,20 +301,17 @@ func saveWorkbench(v *visit, f *form, e *endpointData) error {
 		}
 		err = atOperation(v.do("PATCH "+endpointAPI, f, members{"transformation": operations(text)}, after))
 	}
-	if v.refused(f, err) {
-		return again()
-	} else if err != nil {
-		return err
-	}
-	if len(after.Warnings) > 0 {
+	return v.answer(f, err, again, func() error {
+		if len(after.Warnings) == 0 {
+			return v.redirect(p.Tab, fmt.Sprintf("Version %d is saved. It applies to every attempt from now on.",
+				after.TransformationVersion))
+		}
 		if p, err = newWorkbenchPage(v, after, editForm(workbenchValues(after))); err != nil {
 			return err
 		}
 		p.Warnings = after.Warnings
 		return again()
-	}
-	return v.redirect(p.Tab, fmt.Sprintf("Version %d is saved. It applies to every attempt from now on.",
-		after.TransformationVersion))
+	})
 }
 
 // transformationVersionData says when and by whom a version was made, with its operations.
