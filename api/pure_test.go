@@ -17,6 +17,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/web"
 )
 
 func TestWhy(t *testing.T) {
@@ -264,6 +265,28 @@ func TestWhyOfDetail(t *testing.T) {
 	f("1 of 2 destinations: held: paused by hand, delivered when unpaused", event.Pending, c,
 		event.Delivery{Destination: "new", Status: event.Held, Reason: event.Manual, NextAttemptAt: next})
 	f("skipped", event.Skipped)
+}
+
+// The values are those that the sentence is made of.
+func TestWhyDetails(t *testing.T) {
+	next := time.Date(2026, 8, 21, 22, 24, 36, 5e6, time.UTC)
+	x := &event.Delivery{Destination: "a", Status: event.Retrying, NextAttemptAt: next}
+	attempts := []event.AttemptRow{{Destination: "a", Number: 2,
+		Attempt: event.Attempt{Code: 503, ErrorCode: event.CodeHTTPStatus}}}
+	f := func(got explained, want string) {
+		t.Helper()
+		if text := strings.TrimSpace(string(web.Encode(got.Why))); text != want {
+			t.Errorf("%s, want %s", text, want)
+		}
+	}
+	const cause = `"cause":"attempt 2 failed (HTTP 503)"}`
+	f(deliveryWhy(x, attempts, nil, ""), `{"code":"retrying","until":"2026-08-21T22:24:36.005Z",`+cause)
+	f(deliveryWhy(x, attempts, nil, wire.HaltEndpointPaused), `{"code":"endpoint_paused","until":null,`+cause)
+	f(deliveryWhy(x, attempts, nil, "").erased(web.Time(next)),
+		`{"code":"payload_erased","until":"2026-08-21T22:24:36.005Z",`+cause)
+	f(explain(event.Held, event.Manual, next, ""), `{"code":"manual","until":null,"cause":null}`)
+	f(explain(event.Failed, event.PayloadExpired, time.Time{}, "").erased(web.Time{}),
+		`{"code":"payload_erased","until":null,"cause":null}`)
 }
 
 func TestParseTime(t *testing.T) {

@@ -20,7 +20,6 @@ type eventDetail struct {
 	wire.Event
 	Attempts   []*attemptData  `json:"attempts"`
 	Deliveries []*deliveryData `json:"deliveries"`
-	Receipt    *receiptData    `json:"receipt"`
 }
 
 // Captured reports whether the event was stored and had no destination to go to.
@@ -63,10 +62,8 @@ func failureText(x *wire.TransformFailure) string {
 		x.TransformationVersion, placeText(x.Pointer), x.Message)
 }
 
-type receiptData struct{ wire.Receipt }
-
-// DetailsText is what the application reported: its text, or its JSON.
-func (r *receiptData) DetailsText() string {
+// detailsText is what the application reported: its text, or its JSON.
+func detailsText(r *wire.Receipt) string {
 	var text string
 	if json.Unmarshal(r.Details, &text) == nil {
 		return text

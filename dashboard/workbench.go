@@ -35,7 +35,7 @@ type workbenchPage struct {
 	*endpointPage
 	Samples     []option
 	Unavailable string // why no events are offered; empty: they are
-	Versions    []*transformationVersionData
+	Versions    []wire.KeptTransformationVersion
 	Loaded      int // the earlier version whose operations are in the form; 0: none
 	Preview     *previewData
 	Saved       bool   // the previewed operations are those in use
@@ -105,7 +105,7 @@ func newWorkbenchPage(v *visit, e *endpointData, f *form) (*workbenchPage, error
 	p := &workbenchPage{endpointPage: newEndpointPage(e)}
 	p.Tab, p.Form = e.Path()+"/workbench", f
 	if e.TransformationVersion > 0 {
-		list, err := readRows[*transformationVersionData](v, endpointAPI+"/transformation/versions", nil)
+		list, err := readRows[wire.KeptTransformationVersion](v, endpointAPI+"/transformation/versions", nil)
 		if err != nil {
 			return nil, err
 		}
@@ -150,7 +150,7 @@ func (p *workbenchPage) load(version string) {
 	for _, x := range p.Versions {
 		if strconv.Itoa(x.Version) == version && x.Version != p.TransformationVersion && x.Restorable {
 			p.Loaded = x.Version
-			p.Form.values.Set("transformation", x.Text())
+			p.Form.values.Set("transformation", operationLines(x.Transformation))
 		}
 	}
 }
@@ -313,12 +313,6 @@ func saveWorkbench(v *visit, f *form, e *endpointData) error {
 		return again()
 	})
 }
-
-// transformationVersionData says when and by whom a version was made, with its operations.
-type transformationVersionData struct{ wire.KeptTransformationVersion }
-
-// Text is the operations of a version, one a line; empty without any.
-func (x *transformationVersionData) Text() string { return operationLines(x.Transformation) }
 
 // previewData is a preview.
 type previewData struct {
