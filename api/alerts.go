@@ -146,12 +146,7 @@ func (a *alerts) testAlerts(w http.ResponseWriter, r *http.Request, _ *config.Ke
 		}
 		defer end()
 	}
-	answer := struct {
-		Sent     int                     `json:"sent"`
-		Failed   int                     `json:"failed"`
-		Results  []wire.AlertTestOutcome `json:"results"`
-		Warnings []warning               `json:"warnings,omitempty"`
-	}{Results: a.testChannels(r.Context(), saved), Warnings: in.warnings}
+	answer := wire.AlertTest{Results: a.testChannels(r.Context(), saved), Warnings: in.warnings}
 	for _, t := range answer.Results {
 		switch t.Status {
 		case testSent:

@@ -6,8 +6,8 @@
 //
 // Guarantees: every input is validated once, before it takes effect, and an error names its parameter. A write is
 // answered with 2xx only after the log has stored it durably. A signing secret appears only in the response that
-// creates it, and in repeats of that response; never in an error or a log line. Errors are checked in the order 401,
-// 429, 403, 404 for an id in the path, 400.
+// creates it, and in repeats of that response; never in an error or a log line. router.serveFor has the order in which
+// errors are checked.
 //
 // Backpressure: when the log accepts no records, the store is unavailable or the configuration lease has expired,
 // the answer is 503 with Retry-After. Repeats of a request that is still running, and replays of an endpoint that
@@ -332,7 +332,8 @@ func (x *resources) operationRoutes() []route {
 	}
 }
 
-// leakRoutes are those of what leaks are found in.
+// leakRoutes are those of what leaks are found in. resource.routes makes those of a kind: /v1/drains, /v1/drains/{drain},
+// /v1/drains/{drain}/rotate.
 func (x *resources) leakRoutes() []route {
 	test := x.tripwires.action("test", x.tripwires.test)
 	test.resumable = false // a second one would be answered by the first

@@ -10,8 +10,9 @@ import (
 )
 
 // decode reads the members of x that clients may set, and leaves those that the request does not have as they are. x
-// points to a type of package wire, whose tags say what is allowed. Members with in:"own" and in:"update"
-// are left to the caller. null sets a member to that of defaults, a value of the type of x; without defaults to zero.
+// points to a type of package wire, whose tags say what is allowed. It enforces
+// the length of texts, minimum, maximum, the number of items, and enum; a pattern is left to the caller, and so are
+// members with in:"own" and in:"update". null sets a member to that of defaults, a value of the type of x; without defaults to zero.
 func (o *object) decode(x any, defaults ...any) {
 	v := reflect.ValueOf(x).Elem()
 	fallback := reflect.Zero(v.Type())
@@ -58,7 +59,7 @@ func (o *object) member(name string, f reflect.StructField, at, fallback reflect
 			o.text(name, bound("minLength"), cmp.Or(bound("maxLength"), maxName), to)
 		}
 	case **string:
-		if wire.Has(f, "only") && o.isNull(name) {
+		if wire.Has(f, "only") && o.isNull(name) { // empty: to be removed; nil: not sent
 			*to = new(string)
 			return
 		}

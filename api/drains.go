@@ -86,9 +86,9 @@ func newDrains(s *senders) *drainResource {
 type drains struct{ *senders }
 
 // rotate gives the drain a new URL with a token of 128 random bits.
-func (a drains) rotate(d *config.Drain, by string) {
-	if by == "" || d.TokenRotatedBy != by { // otherwise the first call with the Idempotency-Key has rotated
-		d.Sealed.Token, d.TokenRotatedBy = a.keyring.SealString(d.ID, config.FieldToken, id.Random("")), by
+func (a drains) rotate(d *config.Drain, call string) {
+	if call == "" || d.TokenRotatedBy != call { // otherwise the first call with the Idempotency-Key has rotated
+		d.Sealed.Token, d.TokenRotatedBy = a.keyring.SealString(d.ID, config.FieldToken, id.Random("")), call
 	}
 }
 

@@ -33,9 +33,9 @@ func newDSNs(s *senders) *dsnResource {
 type dsns struct{ *senders }
 
 // rotate gives the DSN a new key of 128 random bits.
-func (a dsns) rotate(d *config.DSN, by string) {
-	if by == "" || d.KeyRotatedBy != by { // otherwise the first call with the Idempotency-Key has rotated
-		d.Sealed.Key, d.KeyRotatedBy = a.keyring.SealString(d.ID, config.FieldDSNKey, config.NewDSNKey()), by
+func (a dsns) rotate(d *config.DSN, call string) {
+	if call == "" || d.KeyRotatedBy != call { // otherwise the first call with the Idempotency-Key has rotated
+		d.Sealed.Key, d.KeyRotatedBy = a.keyring.SealString(d.ID, config.FieldDSNKey, config.NewDSNKey()), call
 	}
 }
 

@@ -30,13 +30,16 @@ func baseOf(s *event.Summary) wire.EventBase {
 		ID: s.ID.Text(id.Event), Object: "event", EndpointID: s.Endpoint, Type: orNull(s.Type), Status: s.Status,
 		Source: s.Source, Verification: s.Proof, Destinations: wire.EventCounts(s.Counts), Processing: s.Processing,
 		SizeBytes: s.Size, ReceivedAt: web.Time(s.ID.Time()), LastAttemptAt: web.Time(s.LastAttemptAt),
-		NextAttemptAt: web.Time(s.NextAttemptAt), Reason: orNull(s.Reason), Why: summaryWhy(s),
+		NextAttemptAt: web.Time(s.NextAttemptAt), Reason: orNull(s.Reason),
 	}
+	setWhy(&base, summaryWhy(s))
 	if base.Processing == "" {
 		base.Processing = event.ProcessingNone
 	}
 	return base
 }
+
+func setWhy(v *wire.EventBase, x explained) { v.Why, v.WhyDetails = x.text(), x.Why }
 
 // orNull returns nil for the empty text.
 func orNull[T ~string](s T) *T {
@@ -59,17 +62,15 @@ func (a *events) detailOf(by viewer, d *event.Detail, failures map[string]*wire.
 		ContentType:   orNull(e.ContentType()), Method: e.Method, Query: e.Query, RemoteIP: addrOrNull(e.RemoteIP),
 		IdempotencyKey: orNull(e.IdempotencyKey), DuplicateOf: orNull(e.DuplicateOf), ExpiresAt: web.Time(a.expiry(e.ID)),
 		TraceID:    orNull(event.TraceID(e.Trace)),
-		Deliveries: deliveriesOf(d, failures, halts), AttemptsTruncated: d.AttemptsTruncated,
+		Deliveries: deliveriesOf(d, failures, halts, !erasedAt.IsZero()), AttemptsTruncated: d.AttemptsTruncated,
 	}
 	v.Body, v.BodyEncoding = bodyText(by.maskTokens(e.Body))
-	v.Attempts, v.Why = attemptsOf(by, d.ID, d.Attempts), eventWhy(d, failures, halts)
+	v.Attempts = attemptsOf(by, d.ID, d.Attempts)
+	why := eventWhy(d, failures, halts)
 	if !erasedAt.IsZero() {
-		setErased(&v.EventBase, erasedAt)
-		for i := range v.Deliveries {
-			x := &v.Deliveries[i]
-			x.Why = whyErased(x.Why, x.Status, x.NextAttemptAt)
-		}
+		v.PayloadErasedAt, why = web.Time(erasedAt), why.erased(v.NextAttemptAt)
 	}
+	setWhy(&v.EventBase, why)
 	if e.Source == event.SourceAPI {
 		v.Data = envelopeData(e.Body)
 	}
@@ -80,22 +81,19 @@ func (a *events) detailOf(by viewer, d *event.Detail, failures map[string]*wire.
 	return v
 }
 
-// setErased says when the payload was erased.
-func setErased(v *wire.EventBase, at time.Time) {
-	v.PayloadErasedAt = web.Time(at)
-	v.Why = whyErased(v.Why, v.Status, v.NextAttemptAt)
-}
-
 // deliveriesOf renders the deliveries of an event; failures and halts are by destination.
-func deliveriesOf(d *event.Detail, failures map[string]*wire.TransformFailure, halts map[string]string,
+func deliveriesOf(d *event.Detail, failures map[string]*wire.TransformFailure, halts map[string]string, erased bool,
 ) []wire.Delivery {
 	out := make([]wire.Delivery, len(d.Deliveries))
 	for i := range d.Deliveries {
 		x, failed := &d.Deliveries[i], failures[d.Deliveries[i].Destination]
+		why := deliveryWhy(x, d.Attempts, failed, halts[x.Destination])
+		if erased {
+			why = why.erased(web.Time(x.NextAttemptAt))
+		}
 		out[i] = wire.Delivery{
 			ID: id.DeliveryOf(d.ID, x.Destination), DestinationID: x.Destination, Status: x.Status, Reason: orNull(x.Reason),
-			Why:      deliveryWhy(x, d.Attempts, failed, halts[x.Destination]),
-			Attempts: x.Attempts, NextAttemptAt: web.Time(x.NextAttemptAt),
+			Why: why.text(), WhyDetails: why.Why, Attempts: x.Attempts, NextAttemptAt: web.Time(x.NextAttemptAt),
 			RunID: orNull(x.Run), TransformFailure: failed,
 		}
 	}

@@ -51,9 +51,10 @@ func (a *events) rowsOf(all []event.Summary) []wire.EventRow {
 	for i := range all {
 		rows[i] = rowOf(&all[i])
 		if at := a.erasures.ErasedAt(all[i].ID); !at.IsZero() {
-			setErased(&rows[i].EventBase, at)
-		} else {
-			setHalted(&rows[i], &all[i], a.halts(&all[i]))
+			rows[i].PayloadErasedAt = web.Time(at)
+			setWhy(&rows[i].EventBase, summaryWhy(&all[i]).erased(rows[i].NextAttemptAt))
+		} else if halts := a.halts(&all[i]); len(halts) > 0 {
+			setWhy(&rows[i].EventBase, rowWhy(&all[i], halts))
 		}
 	}
 	return rows

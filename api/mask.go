@@ -45,7 +45,7 @@ func (c *core) viewerOf(key *config.Key) viewer {
 	return by
 }
 
-// isToken reports whether a text is the token of an ingest URL, or one that was replaced and counts still.
+// isToken reports whether a text is the token of an ingest URL, or one that was replaced and still counts.
 func (c *core) isToken(text string) bool { return c.configReader.EndpointByToken(text) != nil }
 
 // maskTokens masks the tokens of ingest URLs in a text of others: a provider may send the URL that it calls, in a body

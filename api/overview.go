@@ -194,26 +194,13 @@ func (a *overviews) endpointTraffics(account string, groups []event.MeasuredGrou
 
 // endpointTrafficAnswer is a shared answer about one endpoint.
 type endpointTrafficAnswer struct {
-	destinations []destinationTraffic
-	waiting      waitingEvents
+	destinations []wire.DestinationTraffic
+	waiting      wire.WaitingEvents
 	asOf         time.Time
 }
 
-// waitingEvents are the newest events with an open delivery.
-type waitingEvents struct {
-	Data []wire.EventRow `json:"data"`
-	More bool            `json:"more"`
-}
-
-// maxWaitingEvents is how many events waitingEvents has at most.
+// maxWaitingEvents is how many events wire.WaitingEvents has at most.
 const maxWaitingEvents = 5
-
-// destinationTraffic is the traffic of one destination. Destinations that were removed are included.
-type destinationTraffic struct {
-	DestinationID string                `json:"destination_id"`
-	LastHour      wire.MeasuredRequests `json:"last_hour"`
-	Hours         []wire.MeasuredStep   `json:"hours"`
-}
 
 // readTraffic returns the traffic of an endpoint by destination, and its newest events with an open delivery.
 func (a *overviews) readTraffic(w http.ResponseWriter, r *http.Request, key *config.Key) error {
@@ -232,12 +219,8 @@ func (a *overviews) readTraffic(w http.ResponseWriter, r *http.Request, key *con
 		return err
 	}
 	setAsOf(w, x.asOf)
-	web.WriteJSON(w, http.StatusOK, struct {
-		Object       string               `json:"object"`
-		EndpointID   string               `json:"endpoint_id"`
-		Destinations []destinationTraffic `json:"destinations"`
-		Waiting      waitingEvents        `json:"waiting"`
-	}{"endpoint_traffic", e.ID, x.destinations, x.waiting})
+	web.WriteJSON(w, http.StatusOK, wire.EndpointTraffic{Object: "endpoint_traffic", EndpointID: e.ID,
+		Destinations: x.destinations, Waiting: x.waiting})
 	return nil
 }
 
@@ -247,12 +230,13 @@ func (a *overviews) trafficOf(ctx context.Context, e *config.Endpoint) (x endpoi
 	if err != nil {
 		return x, err
 	}
-	x.asOf, x.destinations = t.AsOf, make([]destinationTraffic, len(t.Destinations))
+	x.asOf, x.destinations = t.AsOf, make([]wire.DestinationTraffic, len(t.Destinations))
 	for i, g := range t.Destinations {
-		x.destinations[i] = destinationTraffic{g.ID, newMeasuredView(g.Hour), measuredStepViews(g.Day)}
+		x.destinations[i] = wire.DestinationTraffic{DestinationID: g.ID, LastHour: newMeasuredView(g.Hour),
+			Hours: measuredStepViews(g.Day)}
 	}
 	page, err := a.events.events.Events(ctx, event.Query{Account: e.Account, Endpoints: []string{e.ID},
 		Statuses: []event.Status{event.Pending, event.Retrying}, Limit: maxWaitingEvents})
-	x.waiting = waitingEvents{a.events.rowsOf(page.Rows), page.More}
+	x.waiting = wire.WaitingEvents{Data: a.events.rowsOf(page.Rows), More: page.More}
 	return x, err
 }

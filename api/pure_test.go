@@ -13,16 +13,18 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/web"
 )
 
 func TestWhy(t *testing.T) {
 	next := time.Date(2026, 8, 21, 22, 24, 36, 5e6, time.UTC)
 	f := func(status event.Status, reason event.Reason, next time.Time, want string) {
 		t.Helper()
-		if got := why(status, reason, next, ""); got != want {
+		if got := explain(status, reason, next, "").text(); got != want {
 			t.Errorf("%s %s: %q, want %q", status, reason, got, want)
 		}
 	}
@@ -92,25 +94,26 @@ func TestEveryReasonHasAText(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if reasons[event.Reason(word)] == "" && event.Reason(word) != event.Queued {
+		if wire.Reasons[event.Reason(word)] == "" && event.Reason(word) != event.Queued {
 			t.Errorf("%s has no text", word)
 		}
 		return true
 	})
-	if found <= len(reasons) { // Queued has no text
-		t.Errorf("%d reasons are known, %d have a text", found, len(reasons))
+	if found <= len(wire.Reasons) { // Queued has no text
+		t.Errorf("%d reasons are known, %d have a text", found, len(wire.Reasons))
 	}
 }
 
 func TestWhyOfADuplicate(t *testing.T) {
 	s := &event.Summary{Status: event.Skipped, Reason: event.Duplicate, DuplicateOf: "evt_01m7w6h6kk00r00w2s1cbs4f8h"}
-	for _, got := range []string{summaryWhy(s), rowOf(s).Why, eventWhy(&event.Detail{Summary: *s}, nil, nil)} {
+	for _, got := range []string{summaryWhy(s).text(), rowOf(s).Why,
+		eventWhy(&event.Detail{Summary: *s}, nil, nil).text()} {
 		if got != "skipped: duplicate of evt_01m7w6h6kk00r00w2s1cbs4f8h" {
 			t.Errorf("%q", got)
 		}
 	}
 	s.Status, s.Reason = event.Delivered, "" // after a replay
-	if got := summaryWhy(s); got != "delivered" {
+	if got := summaryWhy(s).text(); got != "delivered" {
 		t.Errorf("%q", got)
 	}
 }
@@ -239,7 +242,7 @@ func TestWhyOfDetail(t *testing.T) {
 	f := func(want string, status event.Status, ds ...event.Delivery) {
 		t.Helper()
 		d := &event.Detail{Summary: event.Summary{Status: status, Deliveries: ds}, Attempts: attempts}
-		if got := eventWhy(d, nil, nil); got != want {
+		if got := eventWhy(d, nil, nil).text(); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
@@ -262,6 +265,28 @@ func TestWhyOfDetail(t *testing.T) {
 	f("1 of 2 destinations: held: paused by hand, delivered when unpaused", event.Pending, c,
 		event.Delivery{Destination: "new", Status: event.Held, Reason: event.Manual, NextAttemptAt: next})
 	f("skipped", event.Skipped)
+}
+
+// The values are those that the sentence is made of.
+func TestWhyDetails(t *testing.T) {
+	next := time.Date(2026, 8, 21, 22, 24, 36, 5e6, time.UTC)
+	x := &event.Delivery{Destination: "a", Status: event.Retrying, NextAttemptAt: next}
+	attempts := []event.AttemptRow{{Destination: "a", Number: 2,
+		Attempt: event.Attempt{Code: 503, ErrorCode: event.CodeHTTPStatus}}}
+	f := func(got explained, want string) {
+		t.Helper()
+		if text := strings.TrimSpace(string(web.Encode(got.Why))); text != want {
+			t.Errorf("%s, want %s", text, want)
+		}
+	}
+	const cause = `"cause":"attempt 2 failed (HTTP 503)"}`
+	f(deliveryWhy(x, attempts, nil, ""), `{"code":"retrying","until":"2026-08-21T22:24:36.005Z",`+cause)
+	f(deliveryWhy(x, attempts, nil, wire.HaltEndpointPaused), `{"code":"endpoint_paused","until":null,`+cause)
+	f(deliveryWhy(x, attempts, nil, "").erased(web.Time(next)),
+		`{"code":"payload_erased","until":"2026-08-21T22:24:36.005Z",`+cause)
+	f(explain(event.Held, event.Manual, next, ""), `{"code":"manual","until":null,"cause":null}`)
+	f(explain(event.Failed, event.PayloadExpired, time.Time{}, "").erased(web.Time{}),
+		`{"code":"payload_erased","until":null,"cause":null}`)
 }
 
 func TestParseTime(t *testing.T) {
@@ -397,11 +422,11 @@ func TestEveryReasonIsExplained(t *testing.T) {
 		attempts_exhausted not_retryable gone_410 payload_expired transform_failed
 		undecodable paced lane_full manual breaker_open`)
 	for _, r := range all {
-		if text := reasons[event.Reason(r)]; text == "" {
+		if text := wire.Reasons[event.Reason(r)]; text == "" {
 			t.Errorf("%s is not explained", r)
 		}
 	}
-	for r := range reasons {
+	for r := range wire.Reasons {
 		if !slices.Contains(all, string(r)) && r != event.AlreadyDelivered {
 			t.Errorf("%s is no reason of the contract", r)
 		}

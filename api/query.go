@@ -118,6 +118,7 @@ func (q *query) refuseUnknown() {
 	for _, name := range slices.Sorted(maps.Keys(q.values)) {
 		if !slices.Contains(q.names, name) && !slices.Contains(q.aliases, name) {
 			hint := didYouMean(strings.TrimSuffix(name, "[]"), q.names)
+			// before any error of a filter: what is misspelled may be the filter that was meant
 			q.err = web.Invalid(name, "is not a filter of this list%s; the filters are %s", hint, strings.Join(q.names, ", "))
 			return
 		}

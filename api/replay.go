@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
@@ -62,7 +63,8 @@ func (a *replays) replayEvent(w http.ResponseWriter, r *http.Request, key *confi
 	if err != nil {
 		return a.answerAfterConflict(w, r, err)
 	}
-	web.WriteJSON(w, http.StatusOK, replayResult{Events: 1, Queued: run.Queued, RunID: &run.ID, Warnings: in.warnings})
+	web.WriteJSON(w, http.StatusOK, wire.ReplayResult{Events: 1, Queued: run.Queued, RunID: &run.ID,
+		Warnings: in.warnings})
 	return nil
 }
 
@@ -95,7 +97,7 @@ func (a *replays) replayable(ep *config.Endpoint, e *event.Event, in *input) err
 	}
 	if reason != "" {
 		return web.WrongState("", "the event was rejected for its signature, which is still not accepted: %s",
-			reasons[reason])
+			wire.Reasons[reason])
 	}
 	return nil
 }

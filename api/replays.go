@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
@@ -20,15 +21,6 @@ const (
 	// less than config.DefaultRunProgressTimeout, after which a run counts as dead.
 	pageTimeout, readTimeout = 15 * time.Second, 10 * time.Second
 )
-
-// replayResult is the response to a replay.
-type replayResult struct {
-	Events    int       `json:"events"`
-	Queued    int       `json:"queued"`
-	RunID     *string   `json:"run_id"` // null for a dry run
-	Truncated bool      `json:"truncated"`
-	Warnings  []warning `json:"warnings,omitempty"`
-}
 
 // reverifier checks the signature of a rejected event again, with the current secrets and regardless of its age. An
 // empty reason means that the signature is valid now; then signed is a hash of the signed content.
@@ -80,7 +72,7 @@ func (a *replays) replayEvents(w http.ResponseWriter, r *http.Request, key *conf
 		return err
 	}
 	warnOfPlan(in, s, p)
-	result := replayResult{Events: p.events, Queued: p.deliveries, Warnings: in.warnings}
+	result := wire.ReplayResult{Events: p.events, Queued: p.deliveries, Warnings: in.warnings}
 	if s.dryRun {
 		web.WriteJSON(w, http.StatusOK, result)
 		return nil
@@ -362,7 +354,7 @@ func answerRun(w http.ResponseWriter, run *config.Run) error {
 	case config.RunInterrupted:
 		return errPartialRun(run, web.ServiceUnavailable(nil, ""))
 	}
-	web.WriteJSON(w, http.StatusOK, replayResult{Events: run.Events, Queued: run.Queued, RunID: &run.ID})
+	web.WriteJSON(w, http.StatusOK, wire.ReplayResult{Events: run.Events, Queued: run.Queued, RunID: &run.ID})
 	return nil
 }
 

@@ -32,8 +32,8 @@ type resource[E any, P config.Entity[E], V view] struct {
 	insert func(ctx context.Context, x P) (P, error)
 	// removable returns why an entity cannot be deleted.
 	removable func(x P) error
-	// rotate gives an entity a new secret, and remembers that by has done so, unless it is empty.
-	rotate func(x P, by string)
+	// rotate gives an entity a new secret, and remembers the call that did so (see rotatedBy), unless it is empty.
+	rotate func(x P, call string)
 	// keep reads the filters of the list.
 	keep func(q *query) func(x P) bool
 
@@ -41,8 +41,8 @@ type resource[E any, P config.Entity[E], V view] struct {
 	own   methods // replaces handlers: POST, and "one GET" and "one PATCH" of /{NAME}
 }
 
-// routes returns the routes of the resource, more for its actions. Each is resumable: ids and new secrets name the call
-// that made them, so a repeat changes nothing twice.
+// routes returns the routes of the resource, more for its actions. Each POST is resumable: ids and new secrets name the
+// call that made them, so a repeat changes nothing twice.
 func (a *resource[E, P, V]) routes(more ...route) []route {
 	all, one := methods{"GET": a.list}, methods{"GET": a.read}
 	if a.fresh != nil {
@@ -62,24 +62,21 @@ func (a *resource[E, P, V]) routes(more ...route) []route {
 			one[method] = x
 		}
 	}
-	routes := []route{{path: a.path(""), methods: all, resumable: true}, {path: a.path("one"), methods: one}}
+	routes := []route{{path: a.path(), methods: all, resumable: true}, {path: a.pathOfOne(), methods: one}}
 	if a.rotate != nil {
 		routes = append(routes, a.action("rotate", a.postRotate))
 	}
 	return append(routes, more...)
 }
 
-func (a *resource[E, P, V]) path(one string) string {
-	path := "/v1/" + a.object + "s"
-	if one != "" {
-		path += "/{" + a.object + "}"
-	}
-	return path
-}
+// path is that of the list, such as /v1/drains, pathOfOne that of an entity: /v1/drains/{drain}.
+func (a *resource[E, P, V]) path() string { return "/v1/" + a.object + "s" }
+
+func (a *resource[E, P, V]) pathOfOne() string { return a.path() + "/{" + a.object + "}" }
 
 // action returns the route of a POST about one entity.
 func (a *resource[E, P, V]) action(name string, handle handlerFunc) route {
-	return route{path: a.path("one") + "/" + name, methods: methods{"POST": handle}, inPath: finds(a.inPath),
+	return route{path: a.pathOfOne() + "/" + name, methods: methods{"POST": handle}, inPath: finds(a.inPath),
 		resumable: true}
 }
 
@@ -187,21 +184,22 @@ func (a *resource[E, P, V]) read(w http.ResponseWriter, r *http.Request, key *co
 }
 
 func (a *resource[E, P, V]) patch(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	return a.change(w, r, key, a.merge)
+	return a.change(w, r, key, config.Update[E, P], a.merge)
 }
 
 // postRotate gives an entity a new secret. The previous one ends at once. A repeat with the same Idempotency-Key
 // rotates nothing.
 func (a *resource[E, P, V]) postRotate(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	by := rotatedBy(r)
-	return a.change(w, r, key, func(_ *input, o *object, x P) {
+	call := rotatedBy(r)
+	return a.change(w, r, key, config.UpdateEverywhere[E, P], func(_ *input, o *object, x P) {
 		o.warnUnknown()
-		a.rotate(x, by)
+		a.rotate(x, call)
 	})
 }
 
 // change applies the body of a request, once for each attempt of the update: an error in its input changes nothing.
 func (a *resource[E, P, V]) change(w http.ResponseWriter, r *http.Request, key *config.Key,
+	update func(ctx context.Context, in config.Access, id string, change func(P) error) (P, error),
 	merge func(in *input, o *object, x P)) error {
 	x, err := a.inPath(r, key)
 	if err != nil {
@@ -213,7 +211,7 @@ func (a *resource[E, P, V]) change(w http.ResponseWriter, r *http.Request, key *
 	}
 	name, _ := x.Owner()
 	var in *input
-	after, err := config.Update(r.Context(), a.config, name, func(x P) error {
+	after, err := update(r.Context(), a.config, name, func(x P) error {
 		in = &input{}
 		merge(in, in.newObject("", body), x)
 		return in.err

@@ -141,14 +141,6 @@ func (a *events) clampSince(since, until time.Time) time.Time {
 	return since
 }
 
-// searchPage is the response to a search, which may end before its page is full.
-type searchPage struct {
-	list[wire.EventRow]
-	Partial  bool      `json:"partial,omitempty"`
-	Scanned  int       `json:"scanned"` // rows that were compared for this page
-	Warnings []warning `json:"warnings,omitempty"`
-}
-
 // searchEvents answers a list with search terms. Its cursors contain since: a default since would otherwise move on
 // while the client pages.
 func (a *events) searchEvents(w http.ResponseWriter, r *http.Request, params *query, q event.Query) error {
@@ -172,7 +164,8 @@ func (a *events) searchEvents(w http.ResponseWriter, r *http.Request, params *qu
 	}
 	setAsOf(w, page.AsOf)
 	return a.answers.write(r.Context(), w, rowBytes(page.Rows), func() any {
-		out := searchPage{list: list[wire.EventRow]{Data: a.rowsOf(page.Rows)}, Partial: page.Partial, Scanned: page.Scanned,
+		out := wire.EventSearch{List: list[wire.EventRow]{Data: a.rowsOf(page.Rows)}, Partial: page.Partial,
+			Scanned:  page.Scanned,
 			Warnings: params.warnings}
 		switch {
 		case page.Partial:

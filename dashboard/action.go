@@ -67,12 +67,12 @@ func create(call string, body func(*visit, *form) members, again func(*visit, *f
 	return submit(func(v *visit, f *form) error {
 		var made struct{ ID string }
 		err := v.do(call, f, body(v, f), &made)
-		if again != nil && v.refused(f, err) {
-			return again(v, f)
-		} else if err != nil {
+		if again == nil && err != nil {
 			return err
 		}
-		return v.redirect(pageOf(made.ID), message)
+		return v.answer(f, err, func() error { return again(v, f) }, func() error {
+			return v.redirect(pageOf(made.ID), message)
+		})
 	})
 }
 
@@ -120,14 +120,26 @@ func (v *visit) refused(f *form, err error) bool {
 	}
 }
 
-// ask makes the call that a form asks for. Unless it is done, the answer has been written: again shows the form with
-// what is wrong with it.
-func (v *visit) ask(call string, f *form, body map[string]any, out any, again func() error) (done bool, err error) {
-	err = v.do(call, f, body, out)
-	if v.refused(f, err) {
-		return false, again()
+// answer answers a form whose call has ended with err: again shows the form with what is wrong with it, and then what
+// follows if it is done.
+func (v *visit) answer(f *form, err error, again, then func() error) error {
+	switch {
+	case v.refused(f, err):
+		return again()
+	case err != nil:
+		return err
 	}
-	return err == nil, err
+	return then()
+}
+
+// ask makes the call that a form asks for, and answers the form.
+func (v *visit) ask(call string, f *form, body map[string]any, out any, again, then func() error) error {
+	return v.answer(f, v.do(call, f, body, out), again, then)
+}
+
+// to returns what opens a page with a message.
+func (v *visit) to(path, message string) func() error {
+	return func() error { return v.redirect(path, message) }
 }
 
 // saving is a form that changes a stored thing.
@@ -139,19 +151,19 @@ type saving struct {
 	out    any            // gets the answer
 	back   string         // path of the page
 	again  func() error   // shows the page with the form
+	then   func() error   // what follows if it is saved
 }
 
-// save saves a form. Unless it is done, the answer has been written: nothing was changed, or the form is stale or
-// refused and is shown again.
-func (v *visit) save(s saving) (done bool, err error) {
+// save saves a form. If nothing was changed, or the form is stale, nothing is saved.
+func (v *visit) save(s saving) error {
 	if len(s.body) == 0 {
-		return false, v.redirect(s.back, s.form.unchanged(s.stored))
+		return v.redirect(s.back, s.form.unchanged(s.stored))
 	}
 	if status, stale := s.form.isStale(s.stored); stale {
 		v.status = status
-		return false, s.again()
+		return s.again()
 	}
-	return v.ask(s.call, s.form, s.body, s.out, s.again)
+	return v.ask(s.call, s.form, s.body, s.out, s.again, s.then)
 }
 
 // tryGet is get for a part of a page: while the service cannot answer, the page says why and shows the rest.
@@ -243,17 +255,6 @@ func pageOf(id string) string {
 // destinationPageOf returns the page of a destination.
 func destinationPageOf(endpoint, destination string) string {
 	return pageOf(endpoint) + "/destinations/" + url.PathEscape(destination)
-}
-
-// pageOfAny is pageOf for templates, which have an id, a pointer to it, or nil.
-func pageOfAny(id any) string {
-	switch id := id.(type) {
-	case string:
-		return pageOf(id)
-	case *string:
-		return pageOf(textOf(id))
-	}
-	return ""
 }
 
 // apiOf returns the path in the API of the thing with that id.

@@ -1,10 +1,10 @@
 package dashboard
 
 import (
-	"cmp"
 	"net/url"
 	"slices"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -38,28 +38,12 @@ func channelField(k notify.ChannelKind, member string) string {
 // Path is where the form of the channel is sent.
 func (c *alertChannel) Path() string { return alertChannelsPath + "/" + string(c.Kind) }
 
-// channelTest is the result of the test of a channel.
-type channelTest struct {
-	Channel    string  `json:"channel"`
-	Target     string  `json:"target"`
-	Status     string  `json:"status"`
-	HTTPStatus *int    `json:"http_status"`
-	Error      *string `json:"error"`
-	Message    *string `json:"message"`
-	DurationMS int64   `json:"duration_ms"`
-}
-
-// Title is the name of the channel on pages.
-func (t *channelTest) Title() string {
-	return cmp.Or(channelTexts[notify.Kind(t.Channel)].Title, t.Channel)
-}
-
 // channelsPage is the data of the page of the channels.
 type channelsPage struct {
 	Channels []*alertChannel
 	Secret   string // of the webhook, in the one answer that shows it
-	Tested   []*channelTest
-	Warnings []warningData
+	Tested   []wire.AlertTestOutcome
+	Warnings []wire.Warning
 }
 
 // Sends reports whether a test would reach a channel.
@@ -77,25 +61,25 @@ func channelFields(k notify.ChannelKind) fieldTable {
 }
 
 // channelValues are the values of the fields of a channel. A new one is enabled.
-func channelValues(s *alertSettings, k notify.ChannelKind) url.Values {
+func channelValues(s *wire.AlertSettings, k notify.ChannelKind) url.Values {
 	values := channelFields(k).values(s)
-	if s.Channels[string(k.Kind)] == nil {
+	if s.Channels[k.Kind] == nil {
 		values.Set(channelField(k, "enabled"), "true")
 	}
 	return values
 }
 
-func newChannelsPage(s *alertSettings) *channelsPage {
+func newChannelsPage(s *wire.AlertSettings) *channelsPage {
 	p := &channelsPage{Warnings: s.Warnings}
 	for _, k := range notify.Kinds() {
-		stored := s.Channels[string(k.Kind)]
+		stored, _ := s.Channels[k.Kind].(map[string]any)
 		p.Channels = append(p.Channels, &alertChannel{ChannelKind: k, channelText: channelTexts[k.Kind],
 			Form: editForm(channelValues(s, k)), Set: stored != nil, On: stored != nil && stored["enabled"] == true})
 	}
 	return p
 }
 
-func listChannels(v *visit, s *alertSettings) error {
+func listChannels(v *visit, s *wire.AlertSettings) error {
 	return v.page("alert-channels", newChannelsPage(s))
 }
 
@@ -127,13 +111,9 @@ func saveChannel(v *visit, f *form, x channelOnPage) error {
 	if !x.Set {
 		compared = nil // all is sent
 	}
-	after := &alertSettings{}
-	done, err := v.save(saving{form: f, stored: x.stored, body: channelFields(x.ChannelKind).changes(f, compared),
-		call: "PATCH /v1/alerts", out: after, back: alertChannelsPath, again: x.show(v)})
-	if !done {
-		return err
-	}
-	return channelSaved(v, x, after)
+	after := &wire.AlertSettings{}
+	return v.save(saving{form: f, stored: x.stored, body: channelFields(x.ChannelKind).changes(f, compared),
+		call: "PATCH /v1/alerts", out: after, back: alertChannelsPath, again: x.show(v), then: x.saved(v, after)})
 }
 
 // show returns what shows the page of the channels.
@@ -155,30 +135,26 @@ func removeChannel(v *visit, f *form, x channelOnPage) error { return changeChan
 // changeChannel changes a channel without its form.
 func changeChannel(v *visit, f *form, x channelOnPage, change any) error {
 	x.Form.Nonce = f.Nonce
-	after := &alertSettings{}
+	after := &wire.AlertSettings{}
 	body := members{"channels": members{string(x.Kind): change}}
-	done, err := v.ask("PATCH /v1/alerts", x.Form, body, after, x.show(v))
-	if !done {
-		return err
-	}
-	return channelSaved(v, x, after)
+	return v.ask("PATCH /v1/alerts", x.Form, body, after, x.show(v), x.saved(v, after))
 }
 
-// channelSaved shows the secret of a channel if the answer has it, and warnings.
-func channelSaved(v *visit, x channelOnPage, after *alertSettings) error {
-	p := newChannelsPage(after)
-	if p.Secret = textOfJSON(after.Channels[string(x.Kind)]["secret"]); p.Secret == "" && len(after.Warnings) == 0 {
-		return v.redirect(alertChannelsPath, "Saved")
+// saved returns what shows the secret of a channel if the answer has it, and warnings.
+func (x channelOnPage) saved(v *visit, after *wire.AlertSettings) func() error {
+	return func() error {
+		p := newChannelsPage(after)
+		stored, _ := after.Channels[x.Kind].(map[string]any)
+		if p.Secret = textOfJSON(stored["secret"]); p.Secret == "" && len(after.Warnings) == 0 {
+			return v.redirect(alertChannelsPath, "Saved")
+		}
+		return v.page("alert-channels", p)
 	}
-	return v.page("alert-channels", p)
 }
 
 // testChannels sends a test to every channel and shows each result.
-func testChannels(v *visit, f *form, s *alertSettings) error {
-	var result struct {
-		Results  []*channelTest `json:"results"`
-		Warnings []warningData  `json:"warnings"`
-	}
+func testChannels(v *visit, f *form, s *wire.AlertSettings) error {
+	var result wire.AlertTest
 	if err := v.do("POST /v1/alerts/test", f, nil, &result); err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package dashboard
 
 import (
 	"cmp"
-	"encoding/json"
 	"net/http"
 	"net/url"
 	"slices"
@@ -10,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -26,17 +26,7 @@ func openAlerts(v *visit) error { return v.redirect(alertHistoryPath, "") }
 
 // alertData is an alert of the API that fires or was resolved lately.
 type alertData struct {
-	ID            string          `json:"id"`
-	Rule          string          `json:"rule"`
-	EndpointID    *string         `json:"endpoint_id"`
-	DestinationID *string         `json:"destination_id"`
-	RecoveryID    *string         `json:"recovery_id"`
-	State         string          `json:"state"`
-	Value         json.RawMessage `json:"value"`
-	Threshold     json.RawMessage `json:"threshold"`
-	FiredAt       string          `json:"fired_at"`
-	ResolvedAt    string          `json:"resolved_at"`
-
+	wire.Alert
 	Endpoint    string `json:"-"` // name of the endpoint; empty if it is not known
 	Destination string `json:"-"`
 	Muted       bool   `json:"-"` // no alert of the endpoint fires at the moment
@@ -47,7 +37,7 @@ func (a *alertData) Title() string { return cmp.Or(ruleOf(a.Rule).Title, a.Rule)
 
 // Found is what the rule has found; empty for a rule that finds nothing but that.
 func (a *alertData) Found() string {
-	value, threshold, unit := rawText(a.Value), rawText(a.Threshold), ruleOf(a.Rule).Unit
+	value, threshold, unit := textOfJSON(a.Value), textOfJSON(a.Threshold), ruleOf(a.Rule).Unit
 	if value == "" {
 		return ""
 	}
@@ -69,15 +59,6 @@ func (a *alertData) Found() string {
 
 // percentUnit is the unit of a rule that compares shares.
 const percentUnit = "\u00a0%"
-
-// rawText is the text of a JSON string or number; empty for null.
-func rawText(raw json.RawMessage) string {
-	var text string
-	if json.Unmarshal(raw, &text) == nil {
-		return text
-	}
-	return strings.TrimPrefix(string(raw), "null")
-}
 
 // Path is the page of what the alert is about; empty if it is about the account.
 func (a *alertData) Path() string {
@@ -236,15 +217,6 @@ func muteAlerts(v *visit, f *form) error {
 	return v.redirect(alertHistoryPath, message)
 }
 
-// alertSettings are the rules and channels, as the API says them.
-type alertSettings struct {
-	Channels  map[string]map[string]any `json:"channels"` // nil: it is not configured
-	Rules     map[string]map[string]any `json:"rules"`
-	Cooldown  json.Number               `json:"cooldown_seconds"`
-	UpdatedAt string                    `json:"updated_at"`
-	Warnings  []warningData             `json:"warnings"`
-}
-
 // alertRule describes a rule for its form.
 type alertRule struct {
 	Name, Title string
@@ -317,24 +289,20 @@ func ruleTable() fieldTable {
 type rulesPage struct {
 	Form     *form
 	Rules    []alertRule
-	Warnings []warningData
+	Warnings []wire.Warning
 }
 
-var readAlertSettings = thing[alertSettings]("/v1/alerts")
+var readAlertSettings = thing[wire.AlertSettings]("/v1/alerts")
 
-func alertRulesForm(v *visit, s *alertSettings) error {
+func alertRulesForm(v *visit, s *wire.AlertSettings) error {
 	return v.page("alert-rules", &rulesPage{Form: editForm(ruleTable().values(s)), Rules: alertRules})
 }
 
 // saveAlertRules saves the settings of rules that were changed.
-func saveAlertRules(v *visit, f *form, s *alertSettings) error {
+func saveAlertRules(v *visit, f *form, s *wire.AlertSettings) error {
 	stored := ruleTable().values(s)
-	done, err := v.save(saving{form: f, stored: stored, body: ruleTable().changes(f, stored), call: "PATCH /v1/alerts",
+	return v.save(saving{form: f, stored: stored, body: ruleTable().changes(f, stored), call: "PATCH /v1/alerts",
 		back: alertRulesPath, again: func() error {
 			return v.page("alert-rules", &rulesPage{Form: f, Rules: alertRules})
-		}})
-	if !done {
-		return err
-	}
-	return v.redirect(alertRulesPath, "Saved")
+		}, then: v.to(alertRulesPath, "Saved")})
 }

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 )
 
@@ -16,23 +17,9 @@ const (
 )
 
 // dsnData is a DSN of the API.
-type dsnData struct {
-	ID             string   `json:"id"`
-	Name           string   `json:"name"`
-	Platform       string   `json:"platform"`
-	DSN            string   `json:"dsn"`
-	Origins        []string `json:"allowed_origins"`
-	Quota          *int64   `json:"daily_quota"`
-	SDK            *string  `json:"sdk"`
-	LastReceivedAt string   `json:"last_received_at"`
-	Requests       *int64   `json:"requests_24h"` // nil: the store, which counts, does not answer
-	Reports        *int64   `json:"reports_24h"`
-	Hits           *int64   `json:"hits_24h"` // each secret as often as it occurred
-	Rejected       *int64   `json:"rejected_24h"`
-	LastError      *string  `json:"last_error"`
-	Version        int      `json:"version"`
-	CreatedAt      string   `json:"created_at"`
-}
+type dsnData struct{ apiDSN }
+
+type apiDSN = wire.DSN // under another name than its member DSN
 
 var readDSN = thing[dsnData](dsnAPI)
 
@@ -97,10 +84,5 @@ func saveApplication(v *visit, f *form, d *dsnData) error {
 	if x, ok := badRequest(err); ok {
 		x.Param, _, _ = strings.Cut(x.Param, "[") // of a list: its field
 	}
-	if v.refused(f, err) {
-		return showApplicationForm(v, d, f)
-	} else if err != nil {
-		return err
-	}
-	return v.redirect(pageOf(d.ID), "Saved")
+	return v.answer(f, err, func() error { return showApplicationForm(v, d, f) }, v.to(pageOf(d.ID), "Saved"))
 }

@@ -1,6 +1,10 @@
 package dashboard
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/eventrelay/relay/api/wire"
+)
 
 const auditPath = "/app/audit"
 
@@ -8,29 +12,7 @@ const auditPath = "/app/audit"
 var auditFilters = []string{"actor", "action", "entity_id", "since", "until"}
 
 // auditEntry is an entry of the audit log of the API.
-type auditEntry struct {
-	ID    string `json:"id"`
-	At    string `json:"at"`
-	Actor struct {
-		Type string  `json:"type"`
-		ID   *string `json:"id"`
-		Name *string `json:"name"`
-	} `json:"actor"`
-	Action string `json:"action"`
-	Entity struct {
-		Type string `json:"type"`
-		ID   string `json:"id"`
-	} `json:"entity"`
-	Changes   []string `json:"changes"`
-	RelatedID *string  `json:"related_id"`
-	RequestID *string  `json:"request_id"`
-	RemoteIP  *string  `json:"remote_ip"`
-	Use       *struct {
-		Count  int64  `json:"count"`
-		LastAt string `json:"last_at"`
-		Node   string `json:"node"`
-	} `json:"use"`
-}
+type auditEntry struct{ wire.AuditEntry }
 
 // maxShownChanges is how many changed members an entry shows in the list.
 const maxShownChanges = 8

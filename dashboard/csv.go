@@ -12,6 +12,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -116,7 +117,7 @@ func (s *csvStream) read(cursor string) (rows []map[string]any, next string, err
 		query.Set("cursor", cursor)
 	}
 	for {
-		var page apiList[map[string]any]
+		var page wire.List[map[string]any]
 		var whole map[string]any
 		if strings.HasPrefix(s.api, "/v1/usage") {
 			err = s.v.get(s.api, s.query, &whole)

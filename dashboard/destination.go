@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/eventrelay/relay/api/wire"
 )
 
 // destinationPage is the data of the pages of one destination.
@@ -54,7 +56,7 @@ func destinationValues(d *destinationData) url.Values {
 
 // newDestination has the defaults of the API.
 func newDestination() *destinationData {
-	return &destinationData{Enabled: true, TimeoutSeconds: 15, MaxInFlight: 64}
+	return &destinationData{wire.Destination{Enabled: true, TimeoutSeconds: 15, MaxInFlight: 64}}
 }
 
 // destinationBody returns the members of a destination that a form changes, or what is wrong with it.
@@ -138,14 +140,11 @@ func addDestination(v *visit, f *form, e *endpointData) error {
 	if err == nil {
 		err = v.do("POST "+endpointAPI+"/destinations", f, body, d)
 	}
-	if v.refused(f, err) {
+	return v.answer(f, err, func() error {
 		p := newDestinationPage(e, nil, f)
 		p.Open = true
 		return v.page("destination", p)
-	} else if err != nil {
-		return err
-	}
-	return showSecret(v, e, d, "Added "+d.Title())
+	}, func() error { return showSecret(v, e, d, "Added "+d.Title()) })
 }
 
 // showSecret shows the signing secret of one destination.
@@ -204,17 +203,15 @@ func saveDestination(v *visit, f *form, at place) error {
 		return again()
 	}
 	after := &destinationData{}
-	done, err := v.save(saving{form: f, stored: stored, body: body, call: "PATCH " + destinationAPI, out: after,
-		back: p.Self(), again: again})
-	switch {
-	case !done:
-		return err
-	case len(after.Warnings) > 0:
-		p = newDestinationPage(at.e, after, editForm(destinationValues(after)))
-		p.Warnings = after.Warnings
-		return again()
-	}
-	return v.redirect(p.Self(), "Saved")
+	return v.save(saving{form: f, stored: stored, body: body, call: "PATCH " + destinationAPI, out: after,
+		back: p.Self(), again: again, then: func() error {
+			if len(after.Warnings) == 0 {
+				return v.redirect(p.Self(), "Saved")
+			}
+			p = newDestinationPage(at.e, after, editForm(destinationValues(after)))
+			p.Warnings = after.Warnings
+			return again()
+		}})
 }
 
 // rotateSecret gives a destination another signing secret and shows it, once.
@@ -307,7 +304,7 @@ func (p *purgePage) count(v *visit) error {
 			return err
 		}
 		for _, e := range list.Data {
-			if slices.ContainsFunc(e.Deliveries, func(d *deliveryData) bool {
+			if slices.ContainsFunc(e.Deliveries, func(d wire.DeliveryState) bool {
 				return d.DestinationID == p.Destination.ID && isOpen(d.Status)
 			}) {
 				p.Open++
@@ -328,9 +325,6 @@ func purgeDestination(v *visit, f *form, at place) error {
 		body["before"] = before
 	}
 	f.Refused = "Not purged"
-	done, err := v.ask("POST "+destinationAPI+"/purge", f, body, nil, func() error { return showPurge(v, at, f) })
-	if !done {
-		return err
-	}
-	return v.redirect(destinationPageOf(at.e.ID, at.d.ID), "Purged. Open deliveries end as skipped.")
+	return v.ask("POST "+destinationAPI+"/purge", f, body, nil, func() error { return showPurge(v, at, f) },
+		v.to(destinationPageOf(at.e.ID, at.d.ID), "Purged. Open deliveries end as skipped."))
 }

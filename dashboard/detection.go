@@ -1,13 +1,13 @@
 package dashboard
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
 	"slices"
 	"strings"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -18,19 +18,7 @@ const (
 )
 
 // ruleData is one of the account's own rules, as the API says it.
-type ruleData struct {
-	ID       string      `json:"id"`
-	Name     string      `json:"name"`
-	Prefixes []string    `json:"prefixes"`
-	Charset  string      `json:"charset"`
-	Min      int         `json:"min"`
-	Max      int         `json:"max"`
-	Left     string      `json:"left"`
-	Right    string      `json:"right"`
-	Entropy  json.Number `json:"entropy"`
-	Severity string      `json:"severity"`
-	DocsURL  *string     `json:"docs_url"`
-}
+type ruleData struct{ wire.DetectionRule }
 
 // Key identifies the rule in the page.
 func (r *ruleData) Key() string { return strings.TrimPrefix(r.ID, secrets.CustomPrefix) }
@@ -61,8 +49,8 @@ func (r *ruleData) values() url.Values {
 }
 
 // newRule has the values of the form for a new rule.
-var newRule = ruleData{Charset: "alnum", Min: 16, Max: 128, Left: "word", Right: "word", Entropy: "0",
-	Severity: "medium"}
+var newRule = ruleData{wire.DetectionRule{Custom: secrets.Custom{Charset: "alnum", Min: 16, Max: 128, Left: "word",
+	Right: "word", Severity: "medium"}}}
 
 // ruleBody is the rule that a form asks for, as the API takes it.
 func ruleBody(f *form) map[string]any {
@@ -74,26 +62,13 @@ func ruleBody(f *form) map[string]any {
 
 // detectionData are the account's own rules.
 type detectionData struct {
-	Rules   []ruleData `json:"rules"`
-	Version int        `json:"version"`
+	wire.DetectionSettings
+	Rules []ruleData `json:"rules"`
 }
 
 // index returns the position of a rule; -1 if there is none.
 func (d *detectionData) index(id string) int {
 	return slices.IndexFunc(d.Rules, func(r ruleData) bool { return r.ID == id })
-}
-
-// tryData is what was found in a text.
-type tryData struct {
-	Matches []struct {
-		Rule     string `json:"rule"`
-		Name     string `json:"name"`
-		Severity string `json:"severity"`
-		Masked   string `json:"masked"`
-		Line     int    `json:"line"`
-	} `json:"matches"`
-	Total  int64  `json:"total"`
-	Masked string `json:"masked"`
 }
 
 // detectionPage is the data of the page of the account's own rules.
@@ -102,7 +77,7 @@ type detectionPage struct {
 	Form    *form
 	Changed *ruleData // the rule that the form changes; nil: it makes a new one
 	TryForm *form
-	Tried   *tryData // nil: no text was tried
+	Tried   *wire.DetectionTry // nil: no text was tried
 }
 
 // Charsets and the lists below are the choices of the form.
@@ -175,12 +150,8 @@ func saveRule(v *visit, f *form, p *detectionPage) error {
 	if x, ok := errors.AsType[*apiError](err); ok {
 		x.Param = strings.TrimPrefix(x.Param, fmt.Sprintf("rules[%d].", at))
 	}
-	if v.refused(f, err) {
-		return v.page("detection", p)
-	} else if err != nil {
-		return err
-	}
-	return v.redirect(detectionPath, "Saved. It applies to what arrives from now on.")
+	return v.answer(f, err, func() error { return v.page("detection", p) },
+		v.to(detectionPath, "Saved. It applies to what arrives from now on."))
 }
 
 // removeRule removes a rule. The findings that it has made stay.
@@ -196,7 +167,7 @@ func removeRule(v *visit, f *form, p *detectionPage) error {
 
 // tryLine shows what would be found in a text. The page has masks only, and nobody keeps the text.
 func tryLine(v *visit, f *form, p *detectionPage) error {
-	tried := &tryData{}
+	tried := &wire.DetectionTry{}
 	err := v.send("POST", detectionAPI+"/try", members{"text": unixLines(f.Value("text"))}, "", tried)
 	if x, ok := errors.AsType[*apiError](err); ok {
 		v.status = p.TryForm.setError(x)

@@ -4,6 +4,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 )
 
@@ -17,38 +18,23 @@ const (
 )
 
 // domainData is a domain of the API.
-type domainData struct {
-	ID         string  `json:"id"`
-	Hostname   string  `json:"hostname"`
-	State      string  `json:"status"`
-	Method     *string `json:"method"`
-	Token      string  `json:"token"`
-	DNSRecord  string  `json:"dns_record"`
-	HTTPURL    string  `json:"http_url"`
-	VerifiedAt string  `json:"verified_at"`
-	CheckedAt  string  `json:"checked_at"`
-	LastMethod *string `json:"last_method"`
-	LastError  *string `json:"last_error"`
-	Seen       *string `json:"seen"`
-	Advice     *string `json:"advice"`
-	ExpiresAt  string  `json:"expires_at"`
-	CreatedAt  string  `json:"created_at"`
-}
+type domainData struct{ wire.Domain }
 
 var readDomain = thing[domainData](domainAPI)
 
 // Verified reports whether the host name is proven.
-func (d *domainData) Verified() bool { return d.State == config.DomainVerified }
+func (d *domainData) Verified() bool { return d.Status == config.DomainVerified }
 
 // Expired reports whether the proof is missing, or never came.
-func (d *domainData) Expired() bool { return d.State == config.DomainExpired }
+func (d *domainData) Expired() bool { return d.Status == config.DomainExpired }
 
 // Ended reports whether the domain was never proven in time, and can only be deleted.
-func (d *domainData) Ended() bool { return d.Expired() && d.VerifiedAt == "" }
+func (d *domainData) Ended() bool { return d.Expired() && d.VerifiedAt.IsZero() }
 
 // Record is the TXT record: its name and its text.
 func (d *domainData) Record() (record struct{ Name, Value string }) {
-	record.Name, record.Value, _ = strings.Cut(d.DNSRecord, " TXT ")
+	stored := config.Domain{Hostname: d.Hostname, Token: d.Token}
+	record.Name, record.Value = stored.RecordName(), stored.RecordValue()
 	return record
 }
 
@@ -80,32 +66,15 @@ func verifyDomain(v *visit, f *form) error {
 func newScan(v *visit, _ *form) members { return members{"domain_id": v.vars["domain"]} }
 
 // scanData is a scan of the API.
-type scanData struct {
-	ID           string               `json:"id"`
-	DomainID     string               `json:"domain_id"`
-	Hostname     string               `json:"hostname"`
-	State        string               `json:"status"`
-	Trigger      string               `json:"trigger"`
-	Pages        int64                `json:"pages"`
-	Resources    int64                `json:"resources"`
-	Bytes        int                  `json:"bytes"`
-	FindingsNew  int64                `json:"findings_new"`
-	FindingsSeen int64                `json:"findings_seen"`
-	Skipped      []config.ScanSkipped `json:"skipped"`
-	SkippedMore  int64                `json:"skipped_more"`
-	ThirdParty   []string             `json:"third_party"`
-	CatchAll     bool                 `json:"catch_all"`
-	Budget       *string              `json:"budget_exhausted"`
-	Error        *string              `json:"error"`
-	CreatedAt    string               `json:"created_at"`
-	FinishedAt   string               `json:"finished_at"`
-}
+type scanData struct{ wire.Scan }
 
 // Open reports whether the scan has not ended.
-func (s *scanData) Open() bool { return s.State == config.ScanQueued || s.State == config.ScanRunning }
+func (s *scanData) Open() bool {
+	return s.Status == config.ScanQueued || s.Status == config.ScanRunning
+}
 
 // Findings is the number of findings that are there now.
-func (s *scanData) Findings() int64 { return s.FindingsNew + s.FindingsSeen }
+func (s *scanData) Findings() int { return s.FindingsNew + s.FindingsSeen }
 
 // SkippedGroup is what was not looked at for one reason.
 type SkippedGroup struct {
@@ -156,45 +125,17 @@ const (
 )
 
 // tripwireData is a tripwire of the API.
-type tripwireData struct {
-	ID            string  `json:"id"`
-	DomainID      string  `json:"domain_id"`
-	Kind          string  `json:"kind"`
-	Label         string  `json:"label"`
-	Placement     string  `json:"placement"`
-	State         string  `json:"status"`
-	Masked        string  `json:"token_masked"`
-	Token         *string `json:"token"` // nil: it is not shown any more
-	URL           *string `json:"url"`
-	File          *decoy  `json:"file"`
-	Snippets      []decoy `json:"snippets"`
-	FilePath      *string `json:"path"`
-	IssuedAt      string  `json:"issued_at"`
-	LastTrippedAt string  `json:"last_tripped_at"`
-	Count         *int64  `json:"trip_count"` // nil: the store, which counts, does not answer
-	TestUntil     string  `json:"test_until"`
-	FindingID     *string `json:"finding_id"` // nil before the first use
-	TestFindingID *string `json:"test_finding_id"`
-	CreatedAt     string  `json:"created_at"`
-}
-
-// decoy is a text to plant: a file with its path, or a snippet with its name.
-type decoy struct {
-	Path    string `json:"path"`
-	Content string `json:"content"`
-	Name    string `json:"name"`
-	Text    string `json:"text"`
-}
+type tripwireData struct{ wire.Tripwire }
 
 var readTripwire = thing[tripwireData](tripwireAPI)
 
 // Tripped reports whether the present secrets were used, or seen where they should not be.
-func (t *tripwireData) Tripped() bool { return t.State == config.TripwireTripped }
+func (t *tripwireData) Tripped() bool { return t.Status == config.TripwireTripped }
 
 // KindName names what the tripwire is.
 func (t *tripwireData) KindName() string {
 	if t.Kind != config.TripwireKey && t.Kind != config.TripwireURL {
-		return strings.TrimSpace("File " + textOf(t.FilePath))
+		return strings.TrimSpace("File " + textOf(t.Path))
 	}
 	return optionText(tripwireKinds, t.Kind)
 }
@@ -223,7 +164,7 @@ var tripwireKinds = []option{
 // none.
 func showDomainPage(v *visit, d *domainData, f *form) error {
 	p := domainPageData{domainData: d, Form: f, Kinds: tripwireKinds, Files: plainOptions(config.DecoyFiles...)}
-	if d.VerifiedAt != "" {
+	if !d.VerifiedAt.IsZero() {
 		list, err := readRows[*tripwireData](v, "/v1/tripwires", url.Values{"domain_id": {d.ID}})
 		if err != nil {
 			return err
@@ -243,11 +184,8 @@ func createTripwire(v *visit, f *form, d *domainData) error {
 		body["path"] = f.Value("path")
 	}
 	var t tripwireData
-	done, err := v.ask("POST /v1/tripwires", f, body, &t, func() error { return showDomainPage(v, d, f) })
-	if !done {
-		return err
-	}
-	return showTripwire(v, &t)
+	return v.ask("POST /v1/tripwires", f, body, &t, func() error { return showDomainPage(v, d, f) },
+		func() error { return showTripwire(v, &t) })
 }
 
 func showTripwire(v *visit, t *tripwireData) error { return v.page("tripwire", t) }

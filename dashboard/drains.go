@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/apikey"
 	"github.com/eventrelay/relay/pkg/config"
 )
@@ -18,25 +19,7 @@ const (
 )
 
 // drainData is a drain of the API.
-type drainData struct {
-	ID             string  `json:"id"`
-	Name           string  `json:"name"`
-	State          string  `json:"status"`
-	URL            string  `json:"url"`
-	OwnPlatform    string  `json:"platform"`
-	Platform       *string `json:"detected_platform"`
-	LastReceivedAt string  `json:"last_received_at"`
-	Requests       *int64  `json:"requests_24h"` // nil: the store, which counts, does not answer
-	Lines          *int64  `json:"lines_24h"`
-	Bytes          *int64  `json:"bytes_24h"` // after decompression
-	Hits           *int64  `json:"hits_24h"`  // each secret as often as it occurred
-	Rejected       *int64  `json:"rejected_24h"`
-	LastError      *string `json:"last_error"`
-	Signed         bool    `json:"signing_secret_set"`
-	Verifies       bool    `json:"verify_code_set"`
-	Version        int     `json:"version"`
-	CreatedAt      string  `json:"created_at"`
-}
+type drainData struct{ wire.Drain }
 
 var readDrain = thing[drainData](drainAPI)
 
@@ -64,7 +47,7 @@ func showDrain(v *visit, d *drainData) error {
 }
 
 func (d *drainData) values() url.Values {
-	return url.Values{"name": {d.Name}, "platform": {d.OwnPlatform}}
+	return url.Values{"name": {d.Name}, "platform": {d.Platform}}
 }
 
 // showDrainForm shows the page of a drain; f holds its settings.
@@ -90,11 +73,8 @@ func saveDrain(v *visit, f *form, d *drainData) error {
 		}
 	}
 	f.addVersion(body, d.Version, d.values())
-	done, err := v.ask("PATCH "+drainAPI, f, body, nil, func() error { return showDrainForm(v, d, f) })
-	if !done {
-		return err
-	}
-	return v.redirect(pageOf(d.ID), "Saved")
+	return v.ask("PATCH "+drainAPI, f, body, nil, func() error { return showDrainForm(v, d, f) },
+		v.to(pageOf(d.ID), "Saved"))
 }
 
 // drainPlatforms are the platforms of drains, as people choose them.
@@ -110,7 +90,7 @@ var drainPlatforms = []option{
 // DetectedName is the name of the platform that sent the newest request; empty if it is none that is known.
 func (d *drainData) DetectedName() string {
 	for _, p := range drainPlatforms[1:] {
-		if p.Value != config.PlatformGeneric && p.Value == textOf(d.Platform) {
+		if p.Value != config.PlatformGeneric && p.Value == textOf(d.DetectedPlatform) {
 			return p.Text
 		}
 	}
@@ -119,7 +99,7 @@ func (d *drainData) DetectedName() string {
 
 // IsFor reports whether the drain is set to that platform, or if it is set to none, its newest request came from it.
 func (d *drainData) IsFor(platform string) bool {
-	return d.OwnPlatform == platform || d.OwnPlatform == config.PlatformAuto && textOf(d.Platform) == platform
+	return d.Platform == platform || d.Platform == config.PlatformAuto && textOf(d.DetectedPlatform) == platform
 }
 
 // LogpushDestination is the destination for Cloudflare, which sends the token as a header.

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/verify"
 	"github.com/eventrelay/relay/test/kit"
 )
@@ -30,7 +31,7 @@ func TestExampleOfARequestIsAccepted(t *testing.T) {
 		kit.SkipMissing(t, "openssl is not installed")
 	}
 	const secret = `it's "a" $secret`
-	for name, v := range map[string]*verificationData{
+	for name, v := range map[string]*wire.Verification{
 		"nothing verified": nil,
 		"GitHub":           {Type: verify.GitHub, Mode: "enforce"},
 		"Shopify":          {Type: verify.Shopify, Mode: "enforce"},
@@ -39,7 +40,8 @@ func TestExampleOfARequestIsAccepted(t *testing.T) {
 			Encoding: "base64", SignedContent: "{body}"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := &waitPage{endpointPage: newEndpointPage(&endpointData{IngestURL: "http://localhost/in/x", Verification: v})}
+			p := &waitPage{endpointPage: newEndpointPage(&endpointData{Endpoint: wire.Endpoint{
+				IngestURL: "http://localhost/in/x", Verification: v}})}
 			a := curlArguments(t, p.Curl(), secret)
 			header := http.Header{}
 			for i := range a[:len(a)-1] {
@@ -64,11 +66,11 @@ func TestExampleOfARequestIsAccepted(t *testing.T) {
 			}
 		})
 	}
-	for _, v := range []verificationData{
+	for _, v := range []wire.Verification{
 		{Type: verify.Stripe}, {Type: verify.HMAC, SignedContent: "{timestamp}.{body}"}, {Type: verify.HMAC, Prefix: "$(id)"},
 		{Type: verify.HMAC, Header: `X"`},
 	} {
-		p := &waitPage{endpointPage: newEndpointPage(&endpointData{Verification: &v})}
+		p := &waitPage{endpointPage: newEndpointPage(&endpointData{Endpoint: wire.Endpoint{Verification: &v}})}
 		if v.Mode = "enforce"; p.Curl() != "" {
 			t.Errorf("%+v: %s", v, p.Curl())
 		}

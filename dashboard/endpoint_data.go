@@ -6,90 +6,24 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
 // endpointData is an endpoint as the API returns it.
 type endpointData struct {
-	ID           string              `json:"id"`
-	Name         string              `json:"name"`
-	Description  *string             `json:"description"`
-	Provider     string              `json:"provider"`
-	Verification *verificationData   `json:"verification"`
-	TypeSource   *string             `json:"type_source"`
-	Dedup        *config.Dedup       `json:"dedup"`
-	IngestLimit  *config.IngestLimit `json:"ingest_limit"`
-	Destinations []destinationData   `json:"destinations"`
-	RetryPolicy  config.RetryPolicy  `json:"retry_policy"`
-	Alerts       alertsData          `json:"alerts"`
-	Response     config.Response     `json:"response"`
-	Enabled      bool                `json:"enabled"`
-	Paused       bool                `json:"paused"`
-	ScanPayloads bool                `json:"scan_payloads"`
-	KeepMethod   bool                `json:"keep_method"`
-	Metadata     map[string]string   `json:"metadata"`
-	IngestURL    string              `json:"ingest_url"`
-	CreatedAt    string              `json:"created_at"`
-	UpdatedAt    string              `json:"updated_at"`
-	Warnings     []warningData       `json:"warnings"`
-
-	Transformation        *transformationData `json:"transformation"` // nil: none
-	TransformationVersion int                 `json:"transformation_version"`
-}
-
-type verificationData struct {
-	Type             string `json:"type"`
-	Mode             string `json:"mode"`
-	ToleranceSeconds int    `json:"tolerance_seconds"`
-	SecretLast4      string `json:"secret_last4"`
-	Header           string `json:"header"`
-	Algorithm        string `json:"algorithm"`
-	Encoding         string `json:"encoding"`
-	Prefix           string `json:"prefix"`
-	SignedContent    string `json:"signed_content"`
-}
-
-type alertsData struct {
-	Enabled             bool     `json:"enabled"`
-	Channels            []string `json:"channels"` // nil = all
-	ConsecutiveFailures *int     `json:"consecutive_failures"`
-	FailureRatePercent  *int     `json:"failure_rate_percent"`
-	MutedUntil          *string  `json:"muted_until"`
+	wire.Endpoint
+	Destinations []destinationData `json:"destinations"`
 }
 
 // destinationData is a destination as the API returns it.
-type destinationData struct {
-	ID             string            `json:"id"`
-	Name           *string           `json:"name"`
-	URL            string            `json:"url"`
-	Enabled        bool              `json:"enabled"`
-	Paused         bool              `json:"paused"`
-	TimeoutSeconds int               `json:"timeout_seconds"`
-	Headers        map[string]string `json:"headers"`
-	RateLimit      *config.RateLimit `json:"rate_limit"`
-	MaxInFlight    int               `json:"max_in_flight"`
-	Filter         *config.Filter    `json:"filter"`
-	Signing        struct {
-		Secret      string `json:"secret"`
-		SecretLast4 string `json:"secret_last4"`
-	} `json:"signing"`
-	State       string        `json:"state"`
-	StateReason *string       `json:"state_reason"`
-	Warnings    []warningData `json:"warnings"`
-}
-
-// warningData says that a setting was ignored or will not work as it is.
-type warningData struct {
-	Param   string `json:"param"`
-	Message string `json:"message"`
-}
+type destinationData struct{ wire.Destination }
 
 // warningVerbs begin the messages that continue a sentence about their parameter; the others are sentences.
 var warningVerbs = []string{"is", "has", "contained", "must", "never", "may", "does"}
 
-// Text is the warning as a sentence.
-func (x warningData) Text() string {
+// warningText is a warning as a sentence.
+func warningText(x wire.Warning) string {
 	subject := wordText("warning", x.Param)
 	verb, _, _ := strings.Cut(x.Message, " ")
 	if subject != "" && !slices.Contains(warningVerbs, verb) {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/verify"
@@ -43,15 +44,13 @@ func (x endpointForm) draw(v *visit, e *endpointData, f *form) error {
 func (x endpointForm) save(v *visit, f *form, e *endpointData) error {
 	stored, after, back := x.values(e), &endpointData{}, e.Path()+x.tab
 	e.Warnings = nil
-	done, err := v.save(saving{form: f, stored: stored, body: x.body(f, stored, e), call: "PATCH " + endpointAPI,
-		out: after, back: back, again: func() error { return x.draw(v, e, f) }})
-	switch {
-	case !done:
-		return err
-	case len(after.Warnings) > 0:
-		return x.show(v, after)
-	}
-	return v.redirect(back, "Saved")
+	return v.save(saving{form: f, stored: stored, body: x.body(f, stored, e), call: "PATCH " + endpointAPI,
+		out: after, back: back, again: func() error { return x.draw(v, e, f) }, then: func() error {
+			if len(after.Warnings) > 0 {
+				return x.show(v, after)
+			}
+			return v.redirect(back, "Saved")
+		}})
 }
 
 // verifyNothing is the choice not to verify signatures.
@@ -162,16 +161,15 @@ func createEndpoint(v *visit, f *form) error {
 		body["provider"], body["destinations"] = p.Preset.Provider, newDestinations(f)
 		err = nameLine(v.do("POST /v1/endpoints", f, body, e))
 	}
-	if v.refused(f, err) {
+	return v.answer(f, err, func() error {
 		p.show(f)
 		return v.page("endpoint-new", p)
-	} else if err != nil {
-		return err
-	}
-	page := newEndpointPage(e)
-	page.Warnings = e.Warnings
-	return v.page("endpoint-created", created{endpointPage: page, Title: "Created " + e.Name, Preset: p.Preset,
-		Secrets: e.Destinations, Repeated: v.replayed, Next: e.Path() + "/wait", NextText: "Next: connect the provider"})
+	}, func() error {
+		page := newEndpointPage(e)
+		page.Warnings = e.Warnings
+		return v.page("endpoint-created", created{endpointPage: page, Title: "Created " + e.Name, Preset: p.Preset,
+			Secrets: e.Destinations, Repeated: v.replayed, Next: e.Path() + "/wait", NextText: "Next: connect the provider"})
+	})
 }
 
 // unusableSecret says why a new endpoint would not verify signatures although nobody has chosen that, nil if it would:
@@ -276,7 +274,7 @@ var otherSettings = fieldTable{
 func settingsValues(e *endpointData) url.Values {
 	shown := *e
 	if shown.Verification == nil {
-		shown.Verification = &verificationData{Mode: modeOff, ToleranceSeconds: int(verify.DefaultTolerance.Seconds())}
+		shown.Verification = &wire.Verification{Mode: modeOff, ToleranceSeconds: int(verify.DefaultTolerance.Seconds())}
 	}
 	if shown.Dedup == nil {
 		shown.Dedup = &config.Dedup{WindowSeconds: 86400}
@@ -296,8 +294,9 @@ func settingsValues(e *endpointData) url.Values {
 // newSettings are the defaults of an endpoint of that provider.
 func newSettings(p *preset) *endpointData {
 	scheme := verify.ByName(p.Provider)
-	e := &endpointData{Provider: p.Provider, Enabled: true, ScanPayloads: true, Alerts: alertsData{Enabled: true},
-		Response: config.Response{Status: 200, ContentType: "application/json", Body: `{"received":true}`}}
+	e := &endpointData{Endpoint: wire.Endpoint{Provider: p.Provider, Enabled: true, ScanPayloads: true,
+		Alerts:   wire.EndpointAlerts{Enabled: true},
+		Response: config.Response{Status: 200, ContentType: "application/json", Body: `{"received":true}`}}}
 	if scheme.TypeSource != "" {
 		e.TypeSource = &scheme.TypeSource
 	}
@@ -305,7 +304,7 @@ func newSettings(p *preset) *endpointData {
 		e.Response.ContentType, e.Response.Body = a.ContentType, a.Body
 	}
 	if p.Signs() {
-		e.Verification = &verificationData{Mode: "enforce", ToleranceSeconds: int(verify.DefaultTolerance.Seconds())}
+		e.Verification = &wire.Verification{Mode: "enforce", ToleranceSeconds: int(verify.DefaultTolerance.Seconds())}
 		if p.Configurable() {
 			e.Verification.Mode = "observe"
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/verify"
@@ -360,9 +361,12 @@ func TestWaitForTheFirstRequest(t *testing.T) {
 		t.Errorf("the part is %s", a.body)
 	}
 	r.api.on("GET /v1/events", 200, `{"data":[{"id":"evt_1","type":"orders/paid","status":"rejected","source":"provider",
-		"received_at":"2026-08-21T22:24:35.000Z","reason":"signature_mismatch","why":"rejected: the signature matches none",
+		"received_at":"2026-08-21T22:24:35.000Z","reason":"signature_mismatch",
+		"why":"rejected: the signature matches none of the endpoint's secrets",
+		"why_details":{"code":"signature_mismatch"},
 		"destinations":{"total":0}}]}`)
-	b.get(path).want(200, "It arrived and was rejected: the signature matches none.", "signed with another secret",
+	b.get(path).want(200, "It arrived and was rejected: the signature matches none of the endpoint&#39;s secrets.",
+		"signed with another secret",
 		"the secret of an app is used")
 	r.api.on("GET /v1/events/evt_1/signature", 200, `{"findings":[{"code":"trailing_newline","message":"the secret ends `+
 		`with a new line"}]}`)
@@ -572,15 +576,15 @@ func TestDisablingAnEndpointKeepsDeliveries(t *testing.T) {
 
 // A message continues a sentence about its parameter, or is a sentence of its own.
 func TestWarningsAreSentences(t *testing.T) {
-	for want, x := range map[string]warningData{
-		"Status: 1 of these events were rejected.": {"status", "1 of these events were rejected"},
-		"Email: no mail server is configured.":     {"channels.email", "no mail server is configured"},
-		"Url is not reachable.":                    {"url", "is not reachable"},
-		"Name contained a secret.":                 {"name", "contained a secret"},
-		"Nothing is sent.":                         {"", "nothing is sent"},
-		"Retries: unknown member, ignored.":        {"retries", "unknown member, ignored"},
+	for want, x := range map[string]wire.Warning{
+		"Status: 1 of these events were rejected.": {Param: "status", Message: "1 of these events were rejected"},
+		"Email: no mail server is configured.":     {Param: "channels.email", Message: "no mail server is configured"},
+		"Url is not reachable.":                    {Param: "url", Message: "is not reachable"},
+		"Name contained a secret.":                 {Param: "name", Message: "contained a secret"},
+		"Nothing is sent.":                         {Param: "", Message: "nothing is sent"},
+		"Retries: unknown member, ignored.":        {Param: "retries", Message: "unknown member, ignored"},
 	} {
-		if got := x.Text(); got != want {
+		if got := warningText(x); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

@@ -6,8 +6,8 @@ import (
 	"net/url"
 	"regexp"
 	"strconv"
-	"strings"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/verify"
 )
@@ -41,7 +41,7 @@ func newWaitPage(v *visit, e *endpointData) (*waitPage, error) {
 	p.NeedsSecret = p.Preset.Signs() && e.Verification == nil
 	p.Form = editForm(url.Values{"verification.mode": {newSettings(p.Preset).mode()}})
 	p.Choices = settingsChoices(option{})
-	var list apiList[*eventRow]
+	var list wire.List[*eventRow]
 	var err error
 	p.Unavailable, err = v.tryGet("/v1/events", url.Values{"endpoint_id": {e.ID}, "limit": {"1"}}, &list)
 	if err == nil && len(list.Data) > 0 {
@@ -59,18 +59,21 @@ func (e *endpointData) mode() string {
 	return e.Verification.Mode
 }
 
-// Verdict is what became of the newest event, in one sentence.
-func (p *waitPage) Verdict() string {
-	e := p.Event
+// why is what became of the newest event, in one sentence.
+func (p *waitPage) why() (string, wire.Why) {
+	e, text := p.Event, ""
 	switch {
-	case e.Status == "rejected":
-		return "It arrived and was rejected: " + strings.TrimPrefix(e.Why, "rejected: ") + "."
-	case isCaptured(e.Status, e.Reason):
-		return "It arrived and was captured. The endpoint has no enabled destination, so nothing is sent."
-	case e.Status == "delivered" && !p.badSignature():
-		return "It arrived and was delivered."
+	case e.Status == event.Rejected:
+		_, reason := e.WhyDetails.Parts(e.Status)
+		text = "It arrived and was rejected: " + reason + "."
+	case e.Captured():
+		text = "It arrived and was captured. The endpoint has no enabled destination, so nothing is sent."
+	case e.Status == event.Delivered && !p.badSignature():
+		text = "It arrived and was delivered."
+	default:
+		text = "It arrived. " + sentence(e.Why)
 	}
-	return "It arrived. " + sentence(e.Why)
+	return text, e.WhyDetails
 }
 
 // badSignature reports whether the reason of the newest event is that of a signature, rejected or observed.
@@ -78,7 +81,7 @@ func (p *waitPage) badSignature() bool {
 	if p.Event.Reason == nil {
 		return false
 	}
-	_, known := words["signature"][*p.Event.Reason]
+	_, known := words["signature"][textOf(p.Event.Reason)]
 	return known
 }
 
@@ -87,15 +90,11 @@ func explainSignature(v *visit, p *waitPage) error {
 	if !p.badSignature() {
 		return nil
 	}
-	p.Mend = words["signature"][*p.Event.Reason]
-	if *p.Event.Reason == "signature_mismatch" && p.Preset.Mistake != "" {
+	p.Mend = words["signature"][textOf(p.Event.Reason)]
+	if *p.Event.Reason == event.SignatureMismatch && p.Preset.Mistake != "" {
 		p.Mend += " " + p.Preset.Mistake
 	}
-	var answer struct {
-		Findings []struct {
-			Message string `json:"message"`
-		} `json:"findings"`
-	}
+	var answer wire.SignatureExplanation
 	err := v.get(apiOf(p.Event.ID)+"/signature", nil, &answer)
 	if status := statusOf(err); err != nil && !isUnavailable(err) && status != http.StatusNotFound &&
 		status != http.StatusBadRequest { // otherwise what is known of the reason is shown
@@ -114,7 +113,7 @@ func saveSecret(v *visit, f *form, e *endpointData) error {
 	}
 	body := members{"verification": members{
 		"type": e.Provider, "mode": f.Value("verification.mode"), "secret": f.Value("verification.secret")}}
-	done, err := v.ask("PATCH "+endpointAPI, f, body, nil, func() error {
+	return v.ask("PATCH "+endpointAPI, f, body, nil, func() error {
 		p, err := newWaitPage(v, e)
 		if err != nil {
 			return err
@@ -122,11 +121,7 @@ func saveSecret(v *visit, f *form, e *endpointData) error {
 		f.Version = p.Form.Version
 		p.Form = f
 		return v.page("endpoint-wait", p)
-	})
-	if !done {
-		return err
-	}
-	return v.redirect(e.Path()+"/wait", "Secret saved. Signatures are verified from now on.")
+	}, v.to(e.Path()+"/wait", "Secret saved. Signatures are verified from now on."))
 }
 
 // lineNumber turns an index of the API, from 0, into the number of a line.
@@ -136,11 +131,6 @@ func lineNumber(index string) string {
 		return index
 	}
 	return strconv.Itoa(n + 1)
-}
-
-// isCaptured reports whether an event with that status and reason was stored and had no destination to go to.
-func isCaptured(status string, reason *string) bool {
-	return status == string(event.Skipped) && textOf(reason) == string(event.NoDestination)
 }
 
 // exampleBody is the body of the example of a request.

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/eventrelay/relay/api/wire"
 )
 
 // endpointsPage is the data of the list of endpoints.
@@ -37,7 +39,7 @@ type endpointPage struct {
 	Retry retryView
 	Form  *form
 	// Warnings are those of the API about what was saved just now.
-	Warnings []warningData
+	Warnings []wire.Warning
 	Choices  map[string][]option
 	Open     bool // show the part of the form that is closed otherwise
 }
@@ -90,11 +92,11 @@ type endpointRow struct {
 	endpointData
 
 	Known    bool // LastHour and Strip are known
-	LastHour measuredData
+	LastHour wire.MeasuredRequests
 	Strip    strip
 	unknown  bool // whether its requests fail
 	// sent are the requests of the last hour by destination.
-	sent    map[string]measuredData
+	sent    map[string]wire.DestinationRequests
 	failing map[string]bool // destinations for whose failures an alert fires
 }
 
@@ -108,7 +110,7 @@ const (
 // addTraffic adds to the endpoints of a page what the overview knows: it reads the store at most once in ten seconds,
 // however many pages ask. Without an answer within a second nothing is added: missing is true.
 func addTraffic(v *visit, rows []*endpointRow) (missing bool, err error) {
-	var o overviewData
+	var o wire.Overview
 	err = v.getSoon("/v1/overview", &o)
 	if err != nil && !isUnavailable(err) && statusOf(err) != http.StatusTooManyRequests {
 		return false, err
@@ -119,20 +121,23 @@ func addTraffic(v *visit, rows []*endpointRow) (missing bool, err error) {
 			failing[*a.DestinationID] = true
 		}
 	}
-	traffic, all, allBad := map[string]endpointTrafficData{}, false, false
+	traffic, all, allBad := map[string]wire.OverviewEndpoint{}, false, false
 	if o.Traffic != nil {
 		for _, x := range slices.Concat(o.Traffic.Busiest, o.Traffic.Worst) {
 			traffic[x.EndpointID] = x
 		}
 		all, allBad = len(o.Traffic.Busiest) < busiestEndpoints, len(o.Traffic.Worst) < worstEndpoints
 	}
-	at := o.madeAt(v)
+	at := time.Time(o.At)
+	if o.At.IsZero() {
+		at = v.deps.Now()
+	}
 	for _, e := range rows {
 		x, found := traffic[e.ID]
 		e.failing, e.LastHour, e.Known, e.unknown = failing, x.LastHour, found || all, !found && !all && !allBad
-		e.sent = make(map[string]measuredData, len(x.Destinations))
+		e.sent = make(map[string]wire.DestinationRequests, len(x.Destinations))
 		for _, d := range x.Destinations {
-			e.sent[d.ID] = d.measuredData
+			e.sent[d.DestinationID] = d
 		}
 		e.Strip = hourStrip(e.Name, x.Hours, at)
 	}
@@ -161,6 +166,9 @@ func (e *endpointRow) Status() status {
 	return s
 }
 
+// Problem says how many requests of the last hour have failed; empty if none has.
+func (e *endpointRow) Problem() string { return problem(e.LastHour.Requests, e.LastHour.Failed) }
+
 func (e *endpointRow) fails(d destinationData) bool { return e.failing[d.ID] }
 
 // Marks are the states of the destinations, with their names, as the endpoint's page shows them. One that is active
@@ -175,7 +183,7 @@ func (e *endpointRow) Marks() marks {
 		case e.fails(*d), n.Failed > 0 && n.Delivered == 0:
 			all[i] = status{Word: "failing", Mark: "failed"}
 		case n.Failed > 0:
-			all[i] = status{Word: "active, " + strings.TrimSuffix(n.Problem(), "."), Mark: "retrying"}
+			all[i] = status{Word: "active, " + strings.TrimSuffix(problem(n.Requests, n.Failed), "."), Mark: "retrying"}
 		case e.unknown:
 			all[i] = status{Word: "active, requests are not known", Mark: "note"}
 		}
@@ -200,8 +208,8 @@ type endpointOverview struct {
 type destinationTraffic struct {
 	*destinationData
 	Known    bool // its requests could be read
-	LastHour measuredData
-	Hours    []measuredStepData
+	LastHour wire.MeasuredRequests
+	Hours    []wire.MeasuredStep
 	Strip    strip
 	Latency  sparkline // p95 of requests by the hour
 }
@@ -209,18 +217,9 @@ type destinationTraffic struct {
 // waitingStatuses are the states of events with an open delivery: one that is held makes its event pending.
 const waitingStatuses = "pending,retrying"
 
-// endpointTraffic is the traffic of an endpoint as the API returns it.
+// endpointTraffic is the traffic of an endpoint.
 type endpointTraffic struct {
-	Destinations []struct {
-		ID       string             `json:"destination_id"`
-		LastHour measuredData       `json:"last_hour"`
-		Hours    []measuredStepData `json:"hours"`
-	} `json:"destinations"`
-	Waiting struct {
-		Data []*eventRow `json:"data"`
-		More bool        `json:"more"`
-	} `json:"waiting"`
-
+	wire.EndpointTraffic
 	Unavailable string `json:"-"` // why it could not be read
 }
 
@@ -235,7 +234,7 @@ func readTraffic(v *visit) (t *endpointTraffic, err error) {
 func (t *endpointTraffic) of(d *destinationData) *destinationTraffic {
 	out := &destinationTraffic{destinationData: d, Known: t.Unavailable == ""}
 	for _, x := range t.Destinations {
-		if x.ID == d.ID {
+		if x.DestinationID == d.ID {
 			out.LastHour, out.Hours = x.LastHour, x.Hours
 		}
 	}
@@ -255,7 +254,7 @@ func newEndpointOverview(v *visit, e *endpointData) (*endpointOverview, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.Waiting, p.WaitingMore, p.Alerts = traffic.Waiting.Data, traffic.Waiting.More, alerts.Data
+	p.Waiting, p.WaitingMore, p.Alerts = eventRows(traffic.Waiting.Data), traffic.Waiting.More, alerts.Data
 	for _, a := range p.Alerts {
 		if d := e.destination(textOf(a.DestinationID)); d != nil {
 			a.Destination = d.Title()
@@ -276,16 +275,16 @@ func (p *endpointOverview) draw(now time.Time) {
 	for _, d := range p.Traffic {
 		latency := line.unknown()
 		for _, h := range d.Hours {
-			i, ok := line.index(h.At)
+			i, ok := line.index(time.Time(h.At))
 			if !ok {
 				continue
 			}
 			rows[i].Values[0] += h.Delivered
 			rows[i].Values[1] += h.Failed
 			delivered, failed = delivered+h.Delivered, failed+h.Failed
-			latency[i] = h.latency()
+			latency[i] = latencyOf(&h.MeasuredRequests)
 		}
-		d.Strip = hourStrip(d.Title(), d.Hours, now)
+		d.Strip = hourStrip(d.Title(), hoursOf(d.Hours), now)
 		d.Latency = newSparkline("p95 of requests to "+d.Title()+" by the hour", latency)
 	}
 	if p.TrafficUnavailable == "" {
@@ -314,8 +313,5 @@ func (d *destinationTraffic) Status() status {
 
 // Why explains the state, and says how many requests have failed.
 func (d *destinationTraffic) Why() string {
-	return strings.TrimSpace(d.destinationData.Why() + " " + d.LastHour.Problem())
+	return strings.TrimSpace(d.destinationData.Why() + " " + problem(d.LastHour.Requests, d.LastHour.Failed))
 }
-
-// Clock is the hour of a step.
-func (s measuredStepData) Clock() string { return s.At.UTC().Format("2 Jan 15:04") }

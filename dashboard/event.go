@@ -11,6 +11,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/fixture"
 	"github.com/eventrelay/relay/pkg/web"
@@ -41,7 +42,7 @@ type eventPage struct {
 
 // CanReplay reports whether the API replays the event, as far as the page knows.
 func (p *eventPage) CanReplay() bool {
-	return p.HasEndpoint && p.PayloadErasedAt == nil && !p.SignatureRefused()
+	return p.HasEndpoint && p.PayloadErasedAt.IsZero() && !p.SignatureRefused()
 }
 
 // SignatureRefused reports whether the event was rejected and its signature is not accepted with the current secrets
@@ -67,8 +68,8 @@ func showEvent(v *visit) error {
 		return err
 	}
 	for _, d := range e.Deliveries { // the attempts that were planned are not made
-		if e.PayloadErasedAt != nil || d.halt() != "" {
-			d.NextAttemptAt = nil
+		if !e.PayloadErasedAt.IsZero() || d.WhyDetails.Halt(d.Status) != "" {
+			d.NextAttemptAt = web.Time{}
 		}
 	}
 	for _, a := range e.Attempts {
@@ -82,9 +83,7 @@ func showEvent(v *visit) error {
 	p.Shown = newBodyView(e.bytes(), v.r.URL.Query().Get("body"))
 	p.Curl = curl(e)
 	p.Fixable = fixture.CheckBody(e.bytes()) == nil
-	if err := explainStatus(v, p); err != nil {
-		return err
-	}
+	explainStatus(v, p)
 	explain := e.Verification != "verified" || v.r.URL.Query().Get("signature") == "1"
 	if e.Source == "provider" && !p.Unverified && explain {
 		if err := addSignature(v, p); err != nil {
@@ -137,38 +136,14 @@ func nameDestinations(v *visit, p *eventPage) error {
 
 // signatureData is how the signature of an event was checked, as the API recomputes it.
 type signatureData struct {
-	Scheme, Verdict string
-	Reason          *string
-	Headers         []struct {
-		Name   string
-		Values []string
-	}
-	URL                    *string
-	SignedContent          *string `json:"signed_content"`
-	SignedContentEncoding  string  `json:"signed_content_encoding"`
-	SignedContentTruncated bool    `json:"signed_content_truncated"`
-	SignedContentMasked    bool    `json:"signed_content_masked"`
-	SignedSizeBytes        *int    `json:"signed_size_bytes"`
-	Timestamp              *string
-	AgeSeconds             *int64  `json:"age_seconds"`
-	ToleranceSeconds       *int    `json:"tolerance_seconds"`
-	ReceivedPrefix         *string `json:"received_prefix"`
-	Secrets                []struct {
-		Last4          *string
-		ExpectedPrefix *string `json:"expected_prefix"`
-		Matches        bool
-	}
-	Findings []signatureFinding
+	wire.SignatureExplanation
 	// Refused is why the signature cannot be recomputed; all else is empty then.
 	Refused string `json:"-"`
 }
 
-// signatureFinding is something that the API has found out about a signature.
-type signatureFinding struct{ Code, Message string }
-
 // isAccepted reports whether a replay of the rejected event is accepted.
 func (s *signatureData) isAccepted() bool {
-	return slices.ContainsFunc(s.Findings, func(f signatureFinding) bool { return f.Code == "valid_for_replay" })
+	return slices.ContainsFunc(s.Findings, func(f wire.SignatureFinding) bool { return f.Code == "valid_for_replay" })
 }
 
 // visibleSpace shows the characters of a signed text that are easily overlooked: a signature covers each of them.
@@ -211,7 +186,7 @@ func addSignature(v *visit, p *eventPage) error {
 
 // replayEvent delivers the event again, to one destination or to all that are enabled.
 func replayEvent(v *visit, f *form) error {
-	var queued struct{ Queued int }
+	var queued wire.ReplayResult
 	if err := v.do("POST "+eventAPI+"/replay", f, f.entered("destination_id"), &queued); err != nil {
 		return err
 	}
@@ -381,7 +356,7 @@ const maxCurlBody = 16 << 10
 func curl(e *eventDetail) string {
 	body := e.bytes()
 	isText := utf8.Valid(body) && bytes.IndexByte(body, 0) < 0
-	if len(body) > maxCurlBody || !isText || e.PayloadErasedAt != nil {
+	if len(body) > maxCurlBody || !isText || !e.PayloadErasedAt.IsZero() {
 		return ""
 	}
 	var b strings.Builder

@@ -11,94 +11,59 @@ import (
 	"strings"
 	"time"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/event"
 )
 
-// eventDetail is one event, as the API says it.
+// eventDetail is one event.
 type eventDetail struct {
-	eventRow
-	Attempts          []*attemptData
-	AttemptsTruncated bool        `json:"attempts_truncated"`
-	HeadersRaw        [][2]string `json:"headers_raw"`
-	HeadersBase64     []*string   `json:"headers_base64"`
-	Body              string
-	BodyEncoding      string  `json:"body_encoding"`
-	ContentType       *string `json:"content_type"`
-	Method            string
-	Query             string
-	RemoteIP          *string    `json:"remote_ip"`
-	IdempotencyKey    *string    `json:"idempotency_key"`
-	DuplicateOf       *string    `json:"duplicate_of"`
-	ExpiresAt         time.Time  `json:"expires_at"`
-	NextAttemptAt     *time.Time `json:"next_attempt_at"`
-	PayloadErasedAt   *time.Time `json:"payload_erased_at"`
-	Receipt           *receiptData
+	wire.Event
+	Attempts   []*attemptData  `json:"attempts"`
+	Deliveries []*deliveryData `json:"deliveries"`
 }
 
-type deliveryData struct {
-	ID            string
-	DestinationID string `json:"destination_id"`
-	Status        string
-	Reason        *string
-	Why           string
-	Attempts      int
-	NextAttemptAt *time.Time `json:"next_attempt_at"`
-	RunID         *string    `json:"run_id"`
-	// TransformFailure says which operation failed; nil if none did, or if that is not known any more.
-	TransformFailure *transformFailureData `json:"transform_failure"`
+// Captured reports whether the event was stored and had no destination to go to.
+func (e *eventDetail) Captured() bool { return isCaptured(&e.EventBase, len(e.Deliveries)) }
 
+// Held reports whether the event waits at every destination where it is open.
+func (e *eventDetail) Held() bool {
+	all := make([]event.Status, len(e.Deliveries))
+	for i, d := range e.Deliveries {
+		all[i] = d.Status
+	}
+	return isHeld(&e.EventBase, all)
+}
+
+// deliveryData is a delivery with what the page knows of its destination.
+type deliveryData struct {
+	wire.Delivery
 	Name    string         `json:"-"` // of the destination; its id if it was deleted
 	Address string         `json:"-"` // of the destination, if Name does not say it
 	Made    []*attemptData `json:"-"` // the newest of its attempts, oldest first
 	Open    bool           `json:"-"` // it is shown with its attempts
 }
 
-// isOpen reports whether a delivery with that status has not ended.
-func isOpen(status string) bool {
-	return slices.Contains([]string{"pending", "retrying", "held"}, status)
-}
+func (d *deliveryData) why() (string, wire.Why) { return d.Why, d.WhyDetails }
 
-// halt is why an open delivery gets no attempt at the time that is stored, in the words of the API; empty if it gets
-// one. Its endpoint or destination was deleted, disabled, purged or paused since.
-func (d *deliveryData) halt() string {
-	clause := d.Why[strings.LastIndex(d.Why, "; ")+1:]
-	if isOpen(d.Status) && (strings.HasSuffix(clause, ": nothing more is sent") ||
-		strings.HasSuffix(clause, ": nothing is sent until it is unpaused")) {
-		return strings.TrimSpace(clause)
-	}
-	return ""
-}
+// isOpen reports whether a delivery with that status has not ended.
+func isOpen(s event.Status) bool { return s == event.Pending || s == event.Retrying || s == event.Held }
 
 // TransformFailed reports whether the endpoint's transformation could not be applied. The workbench can say why.
 func (d *deliveryData) TransformFailed() bool {
-	return d.Reason != nil && *d.Reason == string(event.TransformFailed)
+	return textOf(d.Reason) == string(event.TransformFailed)
 }
 
-// transformFailureData says which operation of which version could not be applied.
-type transformFailureData struct {
-	Version int `json:"transformation_version"`
-	failureData
-}
-
-// Text is the failure as a sentence. Operations are counted from 1, as in the workbench.
-func (x *transformFailureData) Text() string {
+// failureText is the failure of a transformation as a sentence. Operations are counted from 1, as in the workbench.
+func failureText(x *wire.TransformFailure) string {
 	if x.Index == nil {
-		return fmt.Sprintf("Version %d of the transformation could not be applied: %s", x.Version, x.Message)
+		return fmt.Sprintf("Version %d of the transformation could not be applied: %s", x.TransformationVersion, x.Message)
 	}
-	return fmt.Sprintf("Operation %d of version %d of the transformation failed at %s: %s", *x.Index+1, x.Version,
-		x.Where(), x.Message)
+	return fmt.Sprintf("Operation %d of version %d of the transformation failed at %s: %s", *x.Index+1,
+		x.TransformationVersion, placeText(x.Pointer), x.Message)
 }
 
-type receiptData struct {
-	State     string
-	Reference *string
-	Details   json.RawMessage
-	CreatedAt time.Time `json:"created_at"`
-	UpdatedAt time.Time `json:"updated_at"`
-}
-
-// DetailsText is what the application reported: its text, or its JSON.
-func (r *receiptData) DetailsText() string {
+// detailsText is what the application reported: its text, or its JSON.
+func detailsText(r *wire.Receipt) string {
 	var text string
 	if json.Unmarshal(r.Details, &text) == nil {
 		return text
@@ -107,33 +72,7 @@ func (r *receiptData) DetailsText() string {
 }
 
 type attemptData struct {
-	ID                string
-	DestinationID     string `json:"destination_id"`
-	AttemptNumber     int    `json:"attempt_number"`
-	Trigger           string
-	Status            string
-	ResponseStatus    *int      `json:"response_status"`
-	ErrorCode         *string   `json:"error_code"`
-	ErrorMessage      *string   `json:"error_message"`
-	StartedAt         time.Time `json:"started_at"`
-	DurationMS        int64     `json:"duration_ms"`
-	TTFBMS            int64     `json:"ttfb_ms"`
-	RemoteIP          *string   `json:"remote_ip"`
-	RetryAfterSeconds *int64    `json:"retry_after_seconds"`
-	// TransformationVersion is 0 if the body was sent as it was received.
-	TransformationVersion int        `json:"transformation_version"`
-	NextAttemptAt         *time.Time `json:"next_attempt_at"`
-	Request               struct {
-		URL, Method string
-		Headers     map[string]string
-	}
-	Response *struct {
-		Headers      map[string]string
-		Body         string
-		BodyEncoding string `json:"body_encoding"`
-		Truncated    bool
-	}
-
+	wire.Attempt
 	Name string `json:"-"` // of the destination, where attempts of several are listed
 }
 
@@ -142,7 +81,7 @@ func (a *attemptData) OK() bool { return a.Status == "succeeded" }
 
 // endedAt is when the response was read, or the attempt failed.
 func (a *attemptData) endedAt() time.Time {
-	return a.StartedAt.Add(time.Duration(a.DurationMS) * time.Millisecond)
+	return time.Time(a.StartedAt).Add(time.Duration(a.DurationMS) * time.Millisecond)
 }
 
 // Result is the outcome in some words: 503 Service Unavailable, or the code of the error.
@@ -151,13 +90,13 @@ func (a *attemptData) Result() string {
 		return strings.TrimSpace(strconv.Itoa(*a.ResponseStatus) + " " + http.StatusText(*a.ResponseStatus))
 	}
 	if a.ErrorCode != nil {
-		return *a.ErrorCode
+		return string(*a.ErrorCode)
 	}
 	return a.Status
 }
 
 // Clock is the time of the start within its day.
-func (a *attemptData) Clock() string { return a.StartedAt.UTC().Format("15:04:05.000") }
+func (a *attemptData) Clock() string { return time.Time(a.StartedAt).UTC().Format("15:04:05.000") }
 
 // ResponseBody is the beginning of the body of the response.
 func (a *attemptData) ResponseBody() string {
@@ -201,7 +140,7 @@ func (e *eventDetail) bytes() []byte {
 // API returns it like this too, whatever became of it, while only the log has it: the store is behind or unavailable.
 func (e *eventDetail) hasNoOutcome() bool {
 	hasOutcome := func(d *deliveryData) bool {
-		return d.Status != string(event.Pending) || textOf(d.Reason) != string(event.Queued)
+		return d.Status != event.Pending || textOf(d.Reason) != string(event.Queued)
 	}
 	return len(e.Deliveries) > 0 && len(e.Attempts) == 0 && !slices.ContainsFunc(e.Deliveries, hasOutcome)
 }
@@ -249,11 +188,11 @@ func (d *deliveryData) newestRun() []*attemptData {
 func (e *eventDetail) history(now time.Time) []step {
 	var all []datedStep
 	for _, d := range e.Deliveries {
-		at := e.ReceivedAt
+		at := time.Time(e.ReceivedAt)
 		if n := len(d.Made); n > 0 {
 			at = d.Made[n-1].endedAt()
 		}
-		text := d.Name + " " + d.Status
+		text := d.Name + " " + string(d.Status)
 		if runs := d.runs(); len(runs) > 1 {
 			for _, run := range runs[:len(runs)-1] {
 				all = append(all, run[len(run)-1].step(d.Name))
@@ -261,25 +200,26 @@ func (e *eventDetail) history(now time.Time) []step {
 			text += " after a replay"
 		}
 		if d.Reason != nil {
-			text += ": " + *d.Reason
+			text += ": " + string(*d.Reason)
 		}
-		all = append(all, datedStep{at, step{Status: d.Status, Text: text}})
-		if d.NextAttemptAt != nil {
+		all = append(all, datedStep{at, step{Status: string(d.Status), Text: text}})
+		if due := time.Time(d.NextAttemptAt); !due.IsZero() {
 			next := d.Name + ", next attempt"
-			if !d.NextAttemptAt.After(now) {
+			if !due.After(now) {
 				next += " due now"
 			}
-			all = append(all, datedStep{*d.NextAttemptAt, step{Status: "retrying", Text: next}})
+			all = append(all, datedStep{due, step{Status: "retrying", Text: next}})
 		}
 	}
 	if r := e.Receipt; r != nil {
-		all = append(all, datedStep{r.UpdatedAt, step{Status: "delivered", Text: "application reports " + r.State}})
+		all = append(all, datedStep{time.Time(r.UpdatedAt), step{Status: "delivered",
+			Text: "application reports " + string(r.State)}})
 	}
 	slices.SortStableFunc(all, func(a, b datedStep) int { return a.at.Compare(b.at) })
 	steps := []step{{cmp.Or(map[bool]string{true: "rejected"}[e.Status == "rejected"], "delivered"),
-		e.ReceivedAt.UTC().Format("15:04:05.000"), "received, " + e.Verification}}
+		time.Time(e.ReceivedAt).UTC().Format("15:04:05.000"), "received, " + string(e.Verification)}}
 	for _, m := range all {
-		m.When = after(m.at.Sub(e.ReceivedAt))
+		m.When = after(m.at.Sub(time.Time(e.ReceivedAt)))
 		steps = append(steps, m.step)
 	}
 	return steps

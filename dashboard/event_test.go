@@ -8,7 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/web"
 )
 
 const (
@@ -172,8 +174,8 @@ func TestJSONTokensKeepEveryByte(t *testing.T) {
 
 // Text of a sender does nothing in a terminal that the command is pasted into: no interrupt, no end of the paste.
 func TestCurlHasNoControlCharacters(t *testing.T) {
-	e := &eventDetail{Method: "POST", Body: "\x03\x1b[201~'\\\r\t\u009b\u202e\ntrue",
-		HeadersRaw: [][2]string{{"X-A", "\xff"}}}
+	e := &eventDetail{Event: wire.Event{Method: "POST", Body: "\x03\x1b[201~'\\\r\t\u009b\u202e\ntrue",
+		HeadersRaw: [][2]string{{"X-A", "\xff"}}}}
 	const want = "curl -X 'POST' http://localhost:3000/ \\\n  -H $'X-A: \\377' \\\n" +
 		"  --data-raw $'\\003\\033[201~\\047\\134\\015\\011\\302\\233\\342\\200\\256\ntrue'"
 	if got := curl(e); got != want {
@@ -183,16 +185,17 @@ func TestCurlHasNoControlCharacters(t *testing.T) {
 
 // A shell gives curl exactly the bytes of the event.
 func TestCurlQuotes(t *testing.T) {
-	e := &eventDetail{Method: "POST", Body: "@it's $HOME `x`\n", HeadersRaw: [][2]string{{"X-A", "o'k"}, {"Host", "h"}}}
+	e := &eventDetail{Event: wire.Event{Method: "POST", Body: "@it's $HOME `x`\n",
+		HeadersRaw: [][2]string{{"X-A", "o'k"}, {"Host", "h"}}}}
 	const want = "curl -X 'POST' http://localhost:3000/ \\\n  -H 'X-A: o'\\''k' \\\n  --data-raw '@it'\\''s $HOME `x`\n'"
 	if got := curl(e); got != want {
 		t.Errorf("%s", got)
 	}
-	now := time.Now()
-	for _, e := range []*eventDetail{
-		{Body: strings.Repeat("a", maxCurlBody+1)}, {Body: "a\x00"}, {PayloadErasedAt: &now},
+	for _, e := range []wire.Event{
+		{Body: strings.Repeat("a", maxCurlBody+1)}, {Body: "a\x00"},
+		{EventBase: wire.EventBase{PayloadErasedAt: web.Time(time.Now())}},
 	} {
-		if got := curl(e); got != "" {
+		if got := curl(&eventDetail{Event: e}); got != "" {
 			t.Errorf("%.100s", got)
 		}
 	}
@@ -270,7 +273,8 @@ func TestReplayIsAskedWithItsDestinations(t *testing.T) {
 func TestErasedEvent(t *testing.T) {
 	const why = "the payload was erased: nothing more is sent; it ends as failed at 2026-08-21T22:30:00.000Z"
 	page := eventRig(t, `"payload_erased_at":null`, `"payload_erased_at":"2026-08-21T22:21:00Z"`,
-		"next in 6 min", why).signedIn().get(eventPath1).want(200, "The payload was erased",
+		`"next in 6 min"`, `"`+why+`","why_details":{"code":"payload_erased","until":"2026-08-21T22:30:00.000Z"}`).
+		signedIn().get(eventPath1).want(200, "The payload was erased",
 		"answered 503 in 1 of 10\u00a0attempts; the payload was erased: nothing more is sent; it ends as failed at ")
 	for _, text := range []string{"/replay", "dlg-", "ext attempt", "The next is", "as the provider sent it"} {
 		if strings.Contains(page.main(), text) {
@@ -282,7 +286,8 @@ func TestErasedEvent(t *testing.T) {
 // A delivery that gets no attempt at its time, as the API says, has none on the page.
 func TestHaltedDeliveryAnnouncesNoAttempt(t *testing.T) {
 	const halt = "the destination is paused: nothing is sent until it is unpaused"
-	page := eventRig(t, "next in 6 min", "attempt 1 failed (HTTP 503); "+halt).signedIn().get(eventPath1).want(200,
+	page := eventRig(t, `"next in 6 min"`, `"attempt 1 failed (HTTP 503); `+halt+
+		`","why_details":{"code":"destination_paused"}`).signedIn().get(eventPath1).want(200,
 		"Retrying: <b>orders</b> answered 503 in 1 of 10\u00a0attempts; "+halt+".")
 	for _, text := range []string{"ext attempt", "The next is"} {
 		if strings.Contains(page.main(), text) {

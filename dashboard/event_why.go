@@ -6,6 +6,10 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/eventrelay/relay/api/wire"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/web"
 )
 
 // maxOthers is how many other destinations the sentence about an event names. All are listed below it.
@@ -15,43 +19,27 @@ const maxOthers = 4
 type sentences struct {
 	*Dashboard
 	parts []passage
-	err   error // the first one
 }
 
 func (s *sentences) text(text string) { s.parts = append(s.parts, passage{Text: text}) }
 func (s *sentences) name(text string) { s.parts = append(s.parts, passage{Text: text, Strong: true}) }
-
-func (s *sentences) at(t time.Time) { s.add(s.moment(t)) }
+func (s *sentences) at(t time.Time)   { s.parts = append(s.parts, passage{At: s.moment(t)}) }
 
 // due adds the time of what is planned.
-func (s *sentences) due(t time.Time) { s.add(s.dueMoment(t)) }
+func (s *sentences) due(t web.Time) { s.parts = append(s.parts, passage{At: s.dueMoment(t)}) }
 
-func (s *sentences) add(m moment, err error) {
-	s.parts, s.err = append(s.parts, passage{At: m}), firstError(s.err, err)
-}
-
-// why adds a sentence of the API.
-func (s *sentences) why(text string) {
-	parts, err := s.prose(text)
-	s.parts, s.err = append(s.parts, parts...), firstError(s.err, err)
-}
-
-func firstError(a, b error) error {
-	if a != nil {
-		return a
-	}
-	return b
-}
+// why adds a sentence of the API, or a part of it.
+func (s *sentences) why(text string, x wire.Why) { s.parts = append(s.parts, s.prose(text, x)...) }
 
 // explainStatus sets the text about the state of the event: first the delivery that decides it, then the others.
-func explainStatus(v *visit, p *eventPage) error {
+func explainStatus(v *visit, p *eventPage) {
 	lead, others := &sentences{Dashboard: v.Dashboard}, &sentences{Dashboard: v.Dashboard}
 	first := p.deciding()
-	if p.Reason != nil && p.Status == "delivered" { // the endpoint only observes signatures
+	if p.Reason != nil && p.Status == event.Delivered { // the endpoint only observes signatures
 		first = nil
 	}
 	if first == nil {
-		lead.why(sentence(p.Why))
+		lead.why(sentence(p.Why), p.WhyDetails)
 	} else {
 		lead.decide(p, first)
 	}
@@ -68,25 +56,23 @@ func explainStatus(v *visit, p *eventPage) error {
 		others.text(fmt.Sprintf("%d more are listed below. ", named-maxOthers))
 	}
 	if p.Receipt != nil {
-		others.text("The application reported it " + p.Receipt.State + ".")
+		others.text("The application reported it " + string(p.Receipt.State) + ".")
 	}
 	p.Lead, p.Others = lead.parts, others.parts
-	return firstError(lead.err, others.err)
 }
 
 // deciding is the delivery that has the state of the event, the one with the next attempt first; nil if there is none.
 func (p *eventPage) deciding() (found *deliveryData) {
 	status := p.Status
 	if p.Held() {
-		status = "held"
+		status = event.Held
 	}
 	for _, d := range p.Deliveries {
 		if d.Status != status {
 			continue
 		}
-		sooner := found == nil || d.NextAttemptAt != nil &&
-			(found.NextAttemptAt == nil || d.NextAttemptAt.Before(*found.NextAttemptAt))
-		if sooner {
+		if found == nil || !d.NextAttemptAt.IsZero() && (found.NextAttemptAt.IsZero() ||
+			time.Time(d.NextAttemptAt).Before(time.Time(found.NextAttemptAt))) {
 			found = d
 		}
 	}
@@ -95,62 +81,70 @@ func (p *eventPage) deciding() (found *deliveryData) {
 
 // decide says what the delivery d, which decides the state of the event, waits for or came to.
 func (s *sentences) decide(p *eventPage, d *deliveryData) {
-	s.text(capital(d.Status) + ": ")
+	s.text(capital(string(d.Status)) + ": ")
 	s.name(d.Name)
 	run := d.newestRun()
 	failures := slices.DeleteFunc(slices.Clone(run), (*attemptData).OK)
 	switch {
-	case d.Status == "delivered" && len(d.Made) > 0:
+	case d.Status == event.Delivered && len(d.Made) > 0:
 		last := d.Made[len(d.Made)-1]
 		s.text(" " + last.outcome() + " at ")
 		s.at(last.endedAt())
-		s.text(".")
 	case len(failures) == 0:
 		s.text(": ")
-		s.why(withoutStatus(d) + ".")
+		text, ok := withoutStatus(d.WhyDetails, d.Status)
+		if !ok {
+			text = d.Why
+		}
+		s.why(text, d.WhyDetails)
 	default:
 		s.text(" " + causes(failures) + " in " + attemptCount(run[len(run)-1].AttemptNumber, p.MaxAttempts))
-		if d.Status == "retrying" && d.NextAttemptAt != nil {
+		if d.Status == event.Retrying && !d.NextAttemptAt.IsZero() {
 			s.text(". The next is at ")
-			s.due(*d.NextAttemptAt)
-		} else if p.PayloadErasedAt != nil && isOpen(d.Status) {
+			s.due(d.NextAttemptAt)
+		} else if reason := d.besideAttempts(); reason != "" {
 			s.text("; ")
-			s.why(d.Why)
-		} else if halt := d.halt(); halt != "" {
-			s.text("; ")
-			s.why(halt)
-		} else if reason := reasonOf(d); reason != "" {
-			s.text("; ")
-			s.why(reason)
+			s.why(reason, d.WhyDetails)
 		}
-		s.text(".")
 	}
+	s.text(".")
 }
 
 // summarize says in a sentence what became of the event at another destination.
 func (s *sentences) summarize(d *deliveryData) {
 	s.name(d.Name)
-	if n := len(d.Made); d.Status == "delivered" && n > 0 {
+	if n := len(d.Made); d.Status == event.Delivered && n > 0 {
 		s.text(" has it since ")
 		s.at(d.Made[n-1].endedAt())
 	} else {
 		s.text(": ")
-		s.why(d.Why)
+		s.why(d.Why, d.WhyDetails)
 	}
 	s.text(". ")
 }
 
-// withoutStatus is the explanation of a delivery without its state, which stands before it.
-func withoutStatus(d *deliveryData) string { return strings.TrimPrefix(d.Why, d.Status+": ") }
+// withoutStatus is an explanation without the state that it begins with; ok is false if it begins with none.
+func withoutStatus(x wire.Why, of event.Status) (rest string, ok bool) {
+	lead, rest := x.Parts(of)
+	return rest, lead == string(of) && rest != ""
+}
 
-// reasonOf is what the API says of a delivery beside its last attempt; empty if it says nothing else.
-func reasonOf(d *deliveryData) string {
-	text, found := strings.CutPrefix(d.Why, d.Status+": ")
-	if !found {
-		return ""
+// besideAttempts is what is known of a delivery beside its attempts: what halts it, or its reason. Empty if that is
+// nothing.
+func (d *deliveryData) besideAttempts() string {
+	x := d.WhyDetails
+	if halt := x.Halt(d.Status); x.Code == wire.HaltPayloadErased && halt != "" {
+		return d.Why
+	} else if halt != "" {
+		return halt
 	}
-	text, _, _ = strings.Cut(text, "; attempt ")
-	return text
+	if d.TransformFailure == nil {
+		x.Cause = nil
+	}
+	if reason, ok := withoutStatus(x, d.Status); ok {
+		return reason
+	}
+	return ""
 }
 
 func attemptCount(made, most int) string {

@@ -5,6 +5,10 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/eventrelay/relay/api/wire"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/web"
 )
 
 // The first sentence names the destination that decides, what it answered and what comes next; the second what became
@@ -12,8 +16,9 @@ import (
 func TestEventsAreExplained(t *testing.T) {
 	at := func(seconds int) time.Time { return time.Date(2026, 8, 21, 22, 20, seconds, 0, time.UTC) }
 	next := at(0).Add(10 * time.Minute)
-	attempt := func(code int, failed string) *attemptData {
-		a := &attemptData{AttemptNumber: 1, Status: "failed", StartedAt: at(1), DurationMS: 2000}
+	attempt := func(code int, failed event.ErrorCode) *attemptData {
+		a := &attemptData{Attempt: wire.Attempt{AttemptNumber: 1, Status: "failed", StartedAt: web.Time(at(1)),
+			DurationMS: 2000}}
 		if code != 0 {
 			a.ResponseStatus = &code
 		}
@@ -24,29 +29,38 @@ func TestEventsAreExplained(t *testing.T) {
 		}
 		return a
 	}
-	delivery := func(name, status, why string, made ...*attemptData) *deliveryData {
+	delivery := func(name string, status event.Status, why wire.Why, made ...*attemptData) *deliveryData {
 		for i, a := range made {
 			if i > 0 && made[i-1].Status == "failed" {
 				a.AttemptNumber = made[i-1].AttemptNumber + 1
 			}
 		}
-		return &deliveryData{Name: name, Status: status, Why: why, Attempts: len(made), Made: made}
+		return &deliveryData{Delivery: wire.Delivery{Status: status, Why: why.Text(status), WhyDetails: why,
+			Attempts: len(made)}, Name: name, Made: made}
 	}
-	retrying := delivery("orders", "retrying", "attempt 2 failed (timeout); next attempt at 2026-08-21T22:30:00.000Z",
-		attempt(503, "http_status"), attempt(0, "timeout"))
-	retrying.NextAttemptAt = &next
-	overdue := delivery("orders", "retrying", "attempt 1 failed (HTTP 503)", attempt(503, "http_status"))
-	overdue.NextAttemptAt = new(at(4*60 + 34))
+	why := func(code string, cause ...string) wire.Why {
+		x := wire.Why{Code: code}
+		if len(cause) > 0 {
+			x.Cause = &cause[0]
+		}
+		return x
+	}
+	retrying := delivery("orders", "retrying", wire.Why{Code: "retrying", Until: web.Time(next),
+		Cause: new("attempt 2 failed (timeout)")}, attempt(503, "http_status"), attempt(0, "timeout"))
+	retrying.NextAttemptAt = web.Time(next)
+	overdue := delivery("orders", "retrying", why("retrying", "attempt 1 failed (HTTP 503)"), attempt(503, "http_status"))
+	overdue.NextAttemptAt = web.Time(at(4*60 + 34))
 	const deleted = "the endpoint was deleted: nothing more is sent"
-	halted := delivery("orders", "retrying", "attempt 1 failed (HTTP 503); "+deleted, attempt(503, "http_status"))
-	paused := delivery("orders", "held", "the destination is paused: nothing is sent until it is unpaused",
+	halted := delivery("orders", "retrying", why("endpoint_deleted", "attempt 1 failed (HTTP 503)"),
 		attempt(503, "http_status"))
-	delivered := delivery("crm", "delivered", "delivered", attempt(204, ""))
-	skipped := delivery("audit", "skipped", "skipped: the destination's filter does not match it")
-	reason := "signature_mismatch"
+	paused := delivery("orders", "held", why("destination_paused"), attempt(503, "http_status"))
+	delivered := delivery("crm", "delivered", why("delivered"), attempt(204, ""))
+	skipped := delivery("audit", "skipped", why("filtered"))
+	reason := event.SignatureMismatch
 	for _, x := range []struct {
-		name, status string
-		reason       *string
+		name         string
+		status       event.Status
+		reason       *event.Reason
 		why          string
 		most         int
 		deliveries   []*deliveryData
@@ -55,7 +69,7 @@ func TestEventsAreExplained(t *testing.T) {
 		{"retrying", "retrying", nil, "", 10, []*deliveryData{delivered, retrying, skipped},
 			"Retrying: *orders* answered 503 or timed out in 2 of 10 attempts. The next is at [22:30:00, in 5 min].",
 			"*crm* has it since [22:20:03, 4 min ago]. *audit*: skipped: the destination's filter does not match it. "},
-		{"replayed", "retrying", nil, "", 10, []*deliveryData{delivery("orders", "retrying", "attempt 2 failed (HTTP 503)",
+		{"replayed", "retrying", nil, "", 10, []*deliveryData{delivery("orders", "retrying", why("retrying"),
 			attempt(204, ""), attempt(503, "http_status"), attempt(503, "http_status"))},
 			"Retrying: *orders* answered 503 in 2 of 10 attempts.", ""},
 		{"unknown policy", "retrying", nil, "", 0, []*deliveryData{retrying},
@@ -67,16 +81,18 @@ func TestEventsAreExplained(t *testing.T) {
 		{"rejected", "rejected", &reason, "rejected: the signature is wrong", 10, nil,
 			"Rejected: the signature is wrong.", ""},
 		{"failed", "failed", nil, "", 1, []*deliveryData{delivery("orders", "failed",
-			"failed: all attempts are used up; attempt 1 failed (HTTP 500)", attempt(500, "http_status"))},
-			"Failed: *orders* answered 500 in 1 of 1 attempt; all attempts are used up.", ""},
+			why("attempts_exhausted", "attempt 1 failed (HTTP 500)"), attempt(500, "http_status"))},
+			"Failed: *orders* answered 500 in 1 of 1 attempt; all attempts of the retry policy are used up.", ""},
 		{"held", "pending", nil, "", 10, []*deliveryData{delivery("orders", "held",
-			"held: the circuit breaker is open; next probe at 2026-08-20T22:30:00.000Z")},
-			"Held: *orders*: the circuit breaker is open; next probe at [20 Aug 22:30:00, due now].", ""},
+			wire.Why{Code: "breaker_open", Until: web.Time(next.AddDate(0, 0, -1))})},
+			"Held: *orders*: the circuit breaker is open after consecutive failures; next probe at " +
+				"[20 Aug 22:30:00, due now].", ""},
 		{"overdue", "retrying", nil, "", 10, []*deliveryData{overdue},
 			"Retrying: *orders* answered 503 in 1 of 10 attempts. The next is at [22:24:34, due now].", ""},
 		{"deleted", "retrying", nil, "", 10, []*deliveryData{halted},
 			"Retrying: *orders* answered 503 in 1 of 10 attempts; " + deleted + ".", ""},
-		{"deleted before its first attempt", "pending", nil, "", 10, []*deliveryData{delivery("orders", "pending", deleted)},
+		{"deleted before its first attempt", "pending", nil, "", 10, []*deliveryData{
+			delivery("orders", "pending", why("endpoint_deleted"))},
 			"Pending: *orders*: " + deleted + ".", ""},
 		{"paused", "pending", nil, "", 10, []*deliveryData{paused},
 			"Held: *orders* answered 503 in 1 of 10 attempts; the destination is paused: nothing is sent until it is " +
@@ -85,9 +101,7 @@ func TestEventsAreExplained(t *testing.T) {
 		t.Run(x.name, func(t *testing.T) {
 			p := &eventPage{eventDetail: &eventDetail{}, MaxAttempts: x.most}
 			p.Status, p.Reason, p.Why, p.Deliveries = x.status, x.reason, x.why, x.deliveries
-			if err := explainStatus(&visit{Dashboard: newRig(t).d}, p); err != nil {
-				t.Fatal(err)
-			}
+			explainStatus(&visit{Dashboard: newRig(t).d}, p)
 			if lead, others := plainPassages(p.Lead), plainPassages(p.Others); lead != x.lead || others != x.others {
 				t.Errorf("%q %q\nwant %q %q", lead, others, x.lead, x.others)
 			}
@@ -100,14 +114,15 @@ func TestHistoryOfAReplayedEvent(t *testing.T) {
 	received := time.Date(2026, 8, 21, 22, 20, 0, 0, time.UTC)
 	made := func(seconds, number int, status string) *attemptData {
 		at := received.Add(time.Duration(seconds) * time.Second)
-		return &attemptData{AttemptNumber: number, Status: status, StartedAt: at}
+		return &attemptData{Attempt: wire.Attempt{AttemptNumber: number, Status: status, StartedAt: web.Time(at)}}
 	}
-	e := &eventDetail{eventRow: eventRow{Deliveries: []*deliveryData{
-		{Name: "orders", Status: "delivered", Made: []*attemptData{made(1, 1, "failed"), made(5, 2, "succeeded"),
+	ended := wire.Delivery{Status: "delivered"}
+	e := &eventDetail{Deliveries: []*deliveryData{
+		{Name: "orders", Delivery: ended, Made: []*attemptData{made(1, 1, "failed"), made(5, 2, "succeeded"),
 			made(39, 1, "succeeded")}},
-		{Name: "crm", Status: "delivered", Made: []*attemptData{made(2, 1, "succeeded")}},
-	}}}
-	e.ReceivedAt, e.Verification, e.Status = received, "verified", "delivered"
+		{Name: "crm", Delivery: ended, Made: []*attemptData{made(2, 1, "succeeded")}},
+	}}
+	e.ReceivedAt, e.Verification, e.Status = web.Time(received), "verified", "delivered"
 	var texts []string
 	for _, s := range e.history(received.Add(time.Hour)) {
 		texts = append(texts, s.Text)
@@ -138,7 +153,8 @@ var rawTime = regexp.MustCompile(`>[^<]*\d{4}-\d{2}-\d{2}T[^<]*<`)
 
 // No page shows a time as the API writes it: it is long, and breaks in its middle.
 func TestTimesOfSentencesAreReadable(t *testing.T) {
-	const why = `"why":"waiting: the rate limit delays it; next attempt at 2026-08-21T22:30:00.000Z"`
+	const why = `"why":"waiting: the rate limit delays it; next attempt at 2026-08-21T22:30:00.000Z",
+		"why_details":{"code":"paced","until":"2026-08-21T22:30:00.000Z","cause":null}`
 	r := eventRig(t, `"why":"next in 6 min"`, why)
 	r.api.on("GET /v1/events", 200, `{"data":[{"id":"evt_1","endpoint_id":"ep_1","status":"pending","destinations":{},
 		"received_at":"2026-08-21T22:20:00.000Z",`+why+`}]}`)
@@ -174,7 +190,7 @@ func TestDestinationsOnOneHostDiffer(t *testing.T) {
 		"https://a.example.com/" + strings.Repeat("p", 100): "a.example.com/" + strings.Repeat("p", 43) + "…",
 		"::": "dst_1",
 	} {
-		if got := (&destinationData{ID: "dst_1", URL: address}).Title(); got != want {
+		if got := (&destinationData{wire.Destination{ID: "dst_1", URL: address}}).Title(); got != want {
 			t.Errorf("%s is shown as %q, want %q", address, got, want)
 		}
 	}

@@ -6,8 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/event"
 )
 
@@ -15,46 +15,51 @@ const eventsPath = "/app/events"
 
 // eventRow is an event in a list, as the API says it.
 type eventRow struct {
-	ID           string
-	EndpointID   string `json:"endpoint_id"`
-	Type         *string
-	Status       string
-	Source       string
-	Processing   string
-	SizeBytes    int       `json:"size_bytes"`
-	ReceivedAt   time.Time `json:"received_at"`
-	Reason       *string
-	Why          string
-	Verification string
-	Deliveries   []*deliveryData
-	// Destinations are numbers of deliveries by their states.
-	Destinations struct{ Total, Delivered, Failed, Pending int }
-
+	wire.EventRow
 	EndpointName string `json:"-"` // empty: the endpoint was deleted, or could not be read
 }
 
+// eventRows returns rows that are a part of another answer.
+func eventRows(of []wire.EventRow) []*eventRow {
+	rows := make([]*eventRow, len(of))
+	for i := range of {
+		rows[i] = &eventRow{EventRow: of[i]}
+	}
+	return rows
+}
+
+func (e *eventRow) why() (string, wire.Why) { return e.Why, e.WhyDetails }
+
 // Captured reports whether the event was stored and had no destination to go to.
-func (e *eventRow) Captured() bool { return len(e.Deliveries) == 0 && isCaptured(e.Status, e.Reason) }
+func (e *eventRow) Captured() bool { return isCaptured(&e.EventBase, len(e.Deliveries)) }
 
 // Held reports whether the event waits at every destination where it is open.
-func (e *eventRow) Held() bool {
-	held := false
-	for _, d := range e.Deliveries {
-		switch d.Status {
-		case "held":
-			held = true
-		case "pending", "retrying":
-			return false
-		}
+func (e *eventRow) Held() bool { return isHeld(&e.EventBase, e.states()) }
+
+func (e *eventRow) states() []event.Status {
+	all := make([]event.Status, len(e.Deliveries))
+	for i, d := range e.Deliveries {
+		all[i] = d.Status
 	}
-	return held && e.Status == "pending"
+	return all
+}
+
+// isCaptured reports whether an event with that many deliveries was stored and had no destination to go to.
+func isCaptured(e *wire.EventBase, deliveries int) bool {
+	return deliveries == 0 && e.Status == event.Skipped && textOf(e.Reason) == string(event.NoDestination)
+}
+
+// isHeld reports whether an event waits at every destination where it is open, from the states of its deliveries.
+func isHeld(e *wire.EventBase, at []event.Status) bool {
+	return e.Status == event.Pending && slices.Contains(at, event.Held) &&
+		!slices.Contains(at, event.Pending) && !slices.Contains(at, event.Retrying)
 }
 
 // Marks are the states of the event at its destinations.
 func (e *eventRow) Marks() marks {
 	all := make([]status, len(e.Deliveries))
 	for i, d := range e.Deliveries {
-		all[i] = newStatus(d.Status)
+		all[i] = newStatus(string(d.Status))
 	}
 	return newMarks(all)
 }
@@ -79,9 +84,9 @@ type eventsPage struct {
 	// Partial says that the search has ended before it reached the end of its time; Scanned is how many events it has
 	// read.
 	Partial bool
-	Scanned int64
+	Scanned int
 	// Warnings are about paths that probably name nothing.
-	Warnings []warningData
+	Warnings []wire.Warning
 	BaseURL  string
 }
 
@@ -186,12 +191,7 @@ func searchIn(query url.Values) bool {
 
 // readEvents reads the events and the endpoints into p. A filter that the API refuses is an error at its field.
 func readEvents(v *visit, query url.Values, p *eventsPage) error {
-	var list struct {
-		apiList[*eventRow]
-		Partial  bool
-		Scanned  int64
-		Warnings []warningData
-	}
+	var list wire.EventSearch
 	err := v.get("/v1/events", query, &list)
 	switch e, refused := badRequest(err); {
 	case isUnavailable(err):
@@ -206,7 +206,7 @@ func readEvents(v *visit, query url.Values, p *eventsPage) error {
 	case err != nil:
 		return err
 	}
-	p.Events, p.Partial, p.Scanned, p.Warnings = list.Data, list.Partial, list.Scanned, list.Warnings
+	p.Events, p.Partial, p.Scanned, p.Warnings = eventRows(list.Data), list.Partial, list.Scanned, list.Warnings
 	if list.NextCursor != "" {
 		p.Next = listPath(query, "cursor", list.NextCursor)
 	}

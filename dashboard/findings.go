@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/web"
@@ -20,61 +21,19 @@ const (
 
 // findingData is a finding of the API.
 type findingData struct {
-	ID          string        `json:"id"`
-	Kind        string        `json:"kind"`
-	Rule        string        `json:"rule"`
-	Name        string        `json:"name"`
-	Provider    *string       `json:"provider"`
-	DocsURL     *string       `json:"docs_url"`
-	Severity    string        `json:"severity"`
-	Status      string        `json:"status"`
-	Masked      *string       `json:"masked"`
-	Fingerprint *string       `json:"fingerprint"`
-	Sources     []string      `json:"sources"`
-	FirstSeen   string        `json:"first_seen"`
-	LastSeen    time.Time     `json:"last_seen"`
-	Occurrences int64         `json:"occurrences"`
-	Unverified  bool          `json:"unverified"`
-	Test        bool          `json:"test"`
-	KeyID       *string       `json:"key_id"`
-	Environment *string       `json:"environment"`
-	Release     *string       `json:"release"`
-	Locations   []findingSpot `json:"locations"`
-	Resolution  *string       `json:"resolution"`
-	Reason      *string       `json:"ignore_reason"`
-	IgnoreUntil string        `json:"ignore_until"`
-	ResolvedAt  *time.Time    `json:"resolved_at"`
-	RegressedAt string        `json:"regressed_at"`
-	Note        *string       `json:"note"`
-	UpdatedBy   *string       `json:"updated_by"`
-	Version     int           `json:"version"`
-	OpenedAt    string        `json:"opened_at"` // in the overview
+	wire.Finding
+	Locations []findingSpot `json:"locations"`
 }
 
 // ProviderName is the name of the provider; empty if any provider may have issued the secret.
 func (f *findingData) ProviderName() string { return secrets.ProviderName(textOf(f.Provider)) }
 
 // findingSpot is a place where a secret was seen.
-type findingSpot struct {
-	Source   string  `json:"source"`
-	Label    string  `json:"label"`
-	File     string  `json:"file"`
-	Line     int     `json:"line"`
-	Lines    []int   `json:"lines"`
-	URL      string  `json:"url"`
-	Pointer  string  `json:"pointer"`
-	Function string  `json:"function"`
-	DrainID  *string `json:"drain_id"`
-	DSNID    *string `json:"dsn_id"`
-	EventID  *string `json:"event_id"`
-	Tripwire string  `json:"tripwire_id"`
-	Count    int64   `json:"count"`
-	LastSeen string  `json:"last_seen"`
-}
+type findingSpot struct{ wire.FindingLocation }
 
 // Text names a place.
 func (s *findingSpot) Text() string {
-	if s.EventID != nil {
+	if s.EventID != "" {
 		return strings.TrimSpace(s.Label + " " + s.Pointer)
 	}
 	for _, text := range []string{s.URL, s.File, s.Pointer} {
@@ -90,9 +49,9 @@ func (s *findingSpot) Place() string {
 	text := s.Text()
 	switch {
 	case text != s.Label:
-	case s.DrainID != nil:
+	case s.DrainID != "":
 		return "the log drain " + text
-	case s.DSNID != nil:
+	case s.DSNID != "":
 		return "the application " + text
 	}
 	return text
@@ -102,18 +61,18 @@ func (s *findingSpot) Place() string {
 const leakingSpan = time.Hour
 
 // Outstanding reports whether somebody has to act.
-func (f *findingData) Outstanding() bool { return finding.Status(f.Status).Outstanding() }
+func (f *findingData) Outstanding() bool { return f.Status.Outstanding() }
 
 // May reports whether the finding can get a status.
 func (f *findingData) May(to string) bool {
-	return finding.Status(f.Status).MayBecome(finding.Status(to))
+	return f.Status.MayBecome(finding.Status(to))
 }
 
 // IsFlood reports whether it stands for all secrets beyond the bounds of a sender.
 func (f *findingData) IsFlood() bool { return f.Rule == finding.RuleFlood }
 
 // IsTripwire reports whether somebody has touched a decoy.
-func (f *findingData) IsTripwire() bool { return f.Kind == string(finding.Tripwire) }
+func (f *findingData) IsTripwire() bool { return f.Kind == finding.Tripwire }
 
 // findingsPage is the data of the list of findings.
 type findingsPage struct {
@@ -170,16 +129,8 @@ type occurrencesPart struct {
 
 // occurrenceData is a hit of a finding.
 type occurrenceData struct {
-	At          time.Time   `json:"at"`
-	Count       int64       `json:"count"`
-	Location    findingSpot `json:"location"`
-	Environment *string     `json:"environment"`
-	Release     *string     `json:"release"`
-	Unverified  bool        `json:"unverified"`
-	Method      *string     `json:"method"` // this and the following: of the use of a tripwire
-	UserAgent   *string     `json:"user_agent"`
-	RemoteIP    *string     `json:"remote_ip"`
-	RemoteNet   *string     `json:"remote_network"`
+	wire.Occurrence
+	Location findingSpot `json:"location"`
 }
 
 // readOccurrences reads the page of occurrences that the address names. The page of a finding is shown without them:
@@ -252,10 +203,5 @@ func setStatus(v *visit, sent *form) error {
 	if x, ok := badRequest(err); ok && x.Type == web.Conflict {
 		x.Message, x.Param = "somebody changed this finding after you opened it; the page shows it as it is now", ""
 	}
-	if v.refused(sent, err) {
-		return renderFinding(v, f, sent)
-	} else if err != nil {
-		return err
-	}
-	return v.redirect(pageOf(f.ID), move.message)
+	return v.answer(sent, err, func() error { return renderFinding(v, f, sent) }, v.to(pageOf(f.ID), move.message))
 }

@@ -11,7 +11,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/fixture"
 )
 
 // Paths of the pages of fixtures.
@@ -37,36 +39,7 @@ func fixtureRoutes() []route {
 }
 
 // fixtureData is a fixture of the API. Lists leave out the last five members.
-type fixtureData struct {
-	ID        string  `json:"id"`
-	Name      string  `json:"name"`
-	Event     string  `json:"source_event_id"`
-	Type      *string `json:"event_type"`
-	Method    string  `json:"method"`
-	Status    int     `json:"expected_status"`
-	Size      int     `json:"size_bytes"`
-	Removed   int     `json:"removed"`
-	Edited    bool    `json:"edited"`
-	ExpiresAt string  `json:"expires_at"`
-	Version   int     `json:"version"`
-
-	Body       json.RawMessage `json:"body"`
-	Redactions []redactionData `json:"redactions"`
-	Keep       []string        `json:"keep"`
-	Required   []requiredData  `json:"required"`
-	Warnings   []warningData   `json:"warnings"`
-}
-
-type redactionData struct {
-	Pointer string `json:"pointer"`
-	Reason  string `json:"reason"`
-}
-
-type requiredData struct {
-	Pointer string          `json:"pointer"`
-	Type    string          `json:"type,omitempty"`
-	Equals  json.RawMessage `json:"equals,omitempty"`
-}
+type fixtureData struct{ wire.Fixture }
 
 var showFixtures = listOf[*fixtureData]("fixtures", "/v1/fixtures", fixturesPath)
 
@@ -134,7 +107,7 @@ func newFixturePage(v *visit, d *fixtureData, f *form) *fixturePage {
 		if reasons[x.Pointer] == nil {
 			pointers = append(pointers, x.Pointer)
 		}
-		reasons[x.Pointer] = append(reasons[x.Pointer], x.Reason)
+		reasons[x.Pointer] = append(reasons[x.Pointer], string(x.Reason))
 	}
 	for _, at := range pointers[:min(len(pointers), maxRedactedRows)] {
 		p.Rows = append(p.Rows, redactedRow{Pointer: at, Why: whyRedacted(reasons[at]), Kept: f.Has("keep", at),
@@ -203,7 +176,7 @@ func fixtureValues(d *fixtureData) url.Values {
 		}
 		lines = append(lines, line)
 	}
-	return url.Values{"name": {d.Name}, "expected_status": {strconv.Itoa(d.Status)}, "expires_at": {""},
+	return url.Values{"name": {d.Name}, "expected_status": {strconv.Itoa(d.ExpectedStatus)}, "expires_at": {""},
 		"required": {strings.Join(lines, "\n")}, "keep": d.Keep, "body": {indented(d.Body)}}
 }
 
@@ -228,7 +201,6 @@ func showFixture(v *visit, d *fixtureData) error {
 
 // saveFixture saves what the form changes.
 func saveFixture(v *visit, f *form, d *fixtureData) error {
-	again := func() error { return v.page("fixture", newFixturePage(v, d, f)) }
 	body, err := fixtureChanges(v, f, d)
 	if err == nil && len(body) == 0 {
 		return v.redirect(pageOf(d.ID), "Nothing was changed.")
@@ -242,12 +214,8 @@ func saveFixture(v *visit, f *form, d *fixtureData) error {
 		f.addVersion(body, d.Version, stored)
 		err = fieldError(v.do("PATCH "+fixtureAPI, f, body, after))
 	}
-	if v.refused(f, err) {
-		return again()
-	} else if err != nil {
-		return err
-	}
-	return v.redirect(pageOf(d.ID), "Saved as version "+strconv.Itoa(after.Version))
+	return v.answer(f, err, func() error { return v.page("fixture", newFixturePage(v, d, f)) },
+		func() error { return v.redirect(pageOf(d.ID), "Saved as version "+strconv.Itoa(after.Version)) })
 }
 
 // fieldError names the field of the form that an error of the API is about.
@@ -275,7 +243,7 @@ func fixtureChanges(v *visit, f *form, d *fixtureData) (map[string]any, error) {
 	if name := strings.TrimSpace(f.Value("name")); name != d.Name {
 		body["name"] = name
 	}
-	if text := strings.TrimSpace(f.Value("expected_status")); text != strconv.Itoa(d.Status) {
+	if text := strings.TrimSpace(f.Value("expected_status")); text != strconv.Itoa(d.ExpectedStatus) {
 		status, err := strconv.Atoi(text)
 		if err != nil {
 			return nil, fault("expected_status", "must be a number from 100 to 599")
@@ -306,22 +274,22 @@ func fixtureChanges(v *visit, f *form, d *fixtureData) (map[string]any, error) {
 }
 
 // requiredOf reads the lines of required fields. n is the number of the first line that is none, 0 if there is none.
-func requiredOf(text string) (all []requiredData, n int) {
-	all = []requiredData{}
+func requiredOf(text string) (all []fixture.Required, n int) {
+	all = []fixture.Required{}
 	for line := range strings.Lines(text) {
 		n++
 		line = strings.TrimSpace(line)
 		if line == "" {
 			continue
 		}
-		var x requiredData
+		var x fixture.Required
 		if pointer, value, ok := strings.Cut(line, " = "); ok {
-			x = requiredData{Pointer: strings.TrimSpace(pointer), Equals: json.RawMessage(strings.TrimSpace(value))}
+			x = fixture.Required{Pointer: strings.TrimSpace(pointer), Equals: json.RawMessage(strings.TrimSpace(value))}
 			if !json.Valid(x.Equals) {
 				return nil, n
 			}
 		} else if i := strings.LastIndex(line, " : "); i >= 0 {
-			x = requiredData{Pointer: strings.TrimSpace(line[:i]), Type: strings.TrimSpace(line[i+len(" : "):])}
+			x = fixture.Required{Pointer: strings.TrimSpace(line[:i]), Type: strings.TrimSpace(line[i+len(" : "):])}
 		} else {
 			x.Pointer = line
 		}

@@ -74,15 +74,15 @@ var lifetimes = []option{
 	{Value: "365", Text: "In a year"},
 }
 
-// listKeys shows the API keys and, to a writer, the form for a new one.
-func listKeys(v *visit) error {
-	return showKeys(v, &keysPage{Form: scopeForm("")})
+// listKeys returns what shows a page with the form of a new key.
+func listKeys(page func(*visit, *form, madeKey) error) func(*visit) error {
+	return func(v *visit) error { return page(v, scopeForm(""), madeKey{}) }
 }
 
-// showKeys fills in the list. It is shown even while the store is unavailable: somebody may have to revoke a key just
-// then.
-func showKeys(v *visit, p *keysPage) error {
-	p.Lifetimes, p.BaseURL = lifetimes, v.cfg.BaseURL
+// showKeys shows the API keys and, to a writer, the form for a new one, even while the store is unavailable: somebody
+// may have to revoke a key just then.
+func showKeys(v *visit, f *form, made madeKey) error {
+	p := &keysPage{Form: f, Lifetimes: lifetimes, BaseURL: v.cfg.BaseURL, madeKey: made}
 	now := v.deps.Now()
 	var ended []keyRow
 	for _, k := range v.deps.Keys.Keys(v.person.Account) {
@@ -121,16 +121,19 @@ func addUses(v *visit, p *keysPage) {
 	}
 }
 
-// createKey creates an API key and shows its text, once: a second submission of the form shows it to nobody.
-func createKey(v *visit, f *form) error {
-	made, ok, err := makeKey(v, f, config.NewKey{Scope: config.Scope(f.Value("scope"))})
-	if err != nil {
-		return err
-	}
-	if ok {
-		f = scopeForm("")
-	}
-	return showKeys(v, &keysPage{Form: f, madeKey: made})
+// createKey returns the handler of the form of a new key. The page shows its text, once: a second submission of the
+// form shows it to nobody. The key of an agent changes nothing by itself.
+func createKey(agent bool, page func(*visit, *form, madeKey) error) func(*visit) error {
+	return submit(func(v *visit, f *form) error {
+		made, ok, err := makeKey(v, f, config.NewKey{Scope: config.Scope(f.Value("scope")), Agent: agent})
+		if err != nil {
+			return err
+		}
+		if ok {
+			f = scopeForm("")
+		}
+		return page(v, f, made)
+	})
 }
 
 // expiryOf returns when a key with a lifetime of the list ends; ok is false for other lifetimes.
@@ -155,7 +158,7 @@ func revokeKey(v *visit) error {
 	k := all[i]
 	if strings.TrimSpace(v.values.Get("confirm")) != k.Name {
 		v.status = http.StatusBadRequest
-		return showKeys(v, &keysPage{Form: scopeForm("To revoke a key, type its name. Nothing was revoked.")})
+		return showKeys(v, scopeForm("To revoke a key, type its name. Nothing was revoked."), madeKey{})
 	}
 	if err := v.deps.Keys.RevokeKey(v.r.Context(), k.ID); err != nil {
 		return err
@@ -264,11 +267,10 @@ func configText(v any) string {
 	return string(text)
 }
 
-// connectAgent shows how agents are connected and, to a writer, the form for a key.
-func connectAgent(v *visit) error { return showAgents(v, &agentsPage{Form: scopeForm("")}) }
-
-func showAgents(v *visit, p *agentsPage) error {
-	p.Lifetimes, p.Clients, p.Variable = lifetimes, agentClients(v.cfg.BaseURL), agentKeyVariable
+// showAgents shows how agents are connected and, to a writer, the form for a key.
+func showAgents(v *visit, f *form, made madeKey) error {
+	p := &agentsPage{Form: f, Lifetimes: lifetimes, Clients: agentClients(v.cfg.BaseURL), Variable: agentKeyVariable,
+		madeKey: made}
 	p.Pending = v.deps.Acts.Pending(v.person.Account)
 	for _, a := range v.deps.Acts.Recent(v.person.Account) {
 		p.Recent = append(p.Recent, newAskedChange(v, a))
@@ -280,16 +282,4 @@ func showAgents(v *visit, p *agentsPage) error {
 		}
 	}
 	return v.page("agents", p)
-}
-
-// createAgentKey creates the key of an agent, which changes nothing by itself, and shows its text once.
-func createAgentKey(v *visit, f *form) error {
-	made, ok, err := makeKey(v, f, config.NewKey{Scope: config.Scope(f.Value("scope")), Agent: true})
-	if err != nil {
-		return err
-	}
-	if ok {
-		f = scopeForm("")
-	}
-	return showAgents(v, &agentsPage{Form: f, madeKey: made})
 }

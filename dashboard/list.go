@@ -7,17 +7,12 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 )
 
-// apiList is a list as the API returns it.
-type apiList[T any] struct {
-	Data       []T    `json:"data"`
-	NextCursor string `json:"next_cursor"`
-}
-
 // readRows reads a list of the API, or its first rows.
-func readRows[T any](v *visit, api string, query url.Values) (l apiList[T], err error) {
+func readRows[T any](v *visit, api string, query url.Values) (l wire.List[T], err error) {
 	return l, v.get(api, query, &l)
 }
 
@@ -192,8 +187,8 @@ func filtersOf(asked url.Values, names []string) url.Values {
 }
 
 // With returns the path of the first page of the list with one filter set to another value.
-func (l *filteredList[T]) With(name, value string) string {
-	return withQuery(l.ListPath, filtersOf(l.Filters.values, l.names), name, value)
+func (l *filteredList[T]) With(name string, value any) string {
+	return withQuery(l.ListPath, filtersOf(l.Filters.values, l.names), name, textOf(value))
 }
 
 // FirstPath returns the path of the first page of the list with its filters.

@@ -7,87 +7,17 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/eventrelay/relay/api/wire"
 )
 
-// overviewData is the answer of GET /v1/overview.
-type overviewData struct {
-	Needs struct {
-		Alerts       countedData[*alertData]             `json:"alerts"`
-		Destinations countedData[waitingDestinationData] `json:"destinations"`
-		Recoveries   countedData[*recoveryData]          `json:"recoveries"`
-		Findings     countedData[*findingData]           `json:"findings"`
-	} `json:"needs"`
-	At      string       `json:"at"`
-	Traffic *trafficData `json:"traffic"`
-}
+// hidden is how many things are not shown.
+func hidden[T any](c *wire.Counted[T]) int { return c.Total - len(c.Data) }
 
-// countedData is the first of Total things.
-type countedData[T any] struct {
-	Total int `json:"total"`
-	Data  []T `json:"data"`
-}
-
-// hidden is how many of them are not shown.
-func (c *countedData[T]) hidden() int { return c.Total - len(c.Data) }
-
-// madeAt is when the overview was made.
-func (o *overviewData) madeAt(v *visit) time.Time {
-	at, err := time.Parse(time.RFC3339, o.At)
-	if err != nil {
-		at = v.deps.Now()
-	}
-	return at.UTC()
-}
-
-type waitingDestinationData struct {
-	EndpointID      string  `json:"endpoint_id"`
-	EndpointName    string  `json:"endpoint_name"`
-	DestinationID   string  `json:"destination_id"`
-	DestinationName *string `json:"destination_name"`
-	Host            string  `json:"host"`
-	State           string  `json:"state"`
-	StateReason     *string `json:"state_reason"`
-	Until           *string `json:"until"`
-}
-
-type trafficData struct {
-	LastHour measuredData          `json:"last_hour"`
-	Minutes  []measuredStepData    `json:"minutes"`
-	Busiest  []endpointTrafficData `json:"busiest"`
-	Worst    []endpointTrafficData `json:"worst"`
-}
-
-// measuredData counts requests to destinations.
-type measuredData struct {
-	Requests       int64 `json:"requests"`
-	Delivered      int64 `json:"delivered"`
-	Failed         int64 `json:"failed"`
-	FirstAttempts  int64 `json:"first_attempts"`
-	FirstDelivered int64 `json:"first_attempts_delivered"`
-	LatencyMS      *struct {
-		P50 int64 `json:"p50"`
-		P95 int64 `json:"p95"`
-		P99 int64 `json:"p99"`
-	} `json:"latency_ms"`
-}
-
-type measuredStepData struct {
-	At time.Time `json:"at"`
-	measuredData
-}
-
+// endpointTrafficData is an endpoint with its traffic.
 type endpointTrafficData struct {
-	EndpointID string             `json:"endpoint_id"`
-	Name       *string            `json:"name"`
-	Provider   *string            `json:"provider"`
-	LastHour   measuredData       `json:"last_hour"`
-	Hours      []measuredStepData `json:"hours"`
-	// Destinations have the requests of the last hour.
-	Destinations []struct {
-		ID string `json:"destination_id"`
-		measuredData
-	} `json:"destinations"`
-	Strip strip `json:"-"`
+	wire.OverviewEndpoint
+	Strip strip
 }
 
 // Title is the name of the endpoint, or its id if it was deleted.
@@ -120,13 +50,12 @@ func perMinute(n int64) string {
 	}
 }
 
-// Problem says how many requests have failed; empty if none has.
-func (m *measuredData) Problem() string {
-	if m.Failed == 0 {
+// problem says how many requests have failed; empty if none has.
+func problem(requests, failed int64) string {
+	if failed == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s of %s in the last hour failed.", number(m.Failed),
-		plural(int(m.Requests), "request", "requests"))
+	return fmt.Sprintf("%s of %s in the last hour failed.", number(failed), plural(int(requests), "request", "requests"))
 }
 
 // milliseconds returns a duration in its unit.
@@ -153,12 +82,12 @@ func percent(part, whole int64) string {
 }
 
 // hourStrip returns the strip of the last 24 hours, of which the last is that of now.
-func hourStrip(name string, hours []measuredStepData, now time.Time) strip {
+func hourStrip(name string, hours []wire.Hour, now time.Time) strip {
 	line := newTimeline(now, time.Hour, 24)
 	s := strip{Classes: slices.Repeat([]string{colourNone}, line.steps)}
 	var requests, failed int64
 	for _, h := range hours {
-		if i, ok := line.index(h.At); ok {
+		if i, ok := line.index(time.Time(h.At)); ok {
 			s.Classes[i] = requestsClass(h.Requests, h.Failed)
 			requests, failed = requests+h.Requests, failed+h.Failed
 		}
@@ -197,8 +126,17 @@ func (t timeline) rows(values int) []chartRow {
 // unknown returns the values of a sparkline, none of which is known.
 func (t timeline) unknown() []float64 { return slices.Repeat([]float64{math.NaN()}, t.steps) }
 
-// latency is the p95, NaN without a request.
-func (m *measuredData) latency() float64 {
+// hoursOf returns steps without what a strip does not show.
+func hoursOf(steps []wire.MeasuredStep) []wire.Hour {
+	hours := make([]wire.Hour, len(steps))
+	for i, s := range steps {
+		hours[i] = wire.Hour{At: s.At, Requests: s.Requests, Delivered: s.Delivered, Failed: s.Failed}
+	}
+	return hours
+}
+
+// latencyOf is the p95, NaN without a request.
+func latencyOf(m *wire.MeasuredRequests) float64 {
 	if m.LatencyMS == nil {
 		return math.NaN()
 	}

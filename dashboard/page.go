@@ -117,12 +117,8 @@ func (v *visit) page(name string, data any) error {
 			block = part
 		}
 	}
-	now, err := v.moment(v.deps.Now())
-	if err != nil {
-		return err
-	}
 	x := view{
-		Now:  now,
+		Now:  v.moment(v.deps.Now()),
 		Data: data, Person: v.person, Bare: v.person == nil || v.person.ChoosePassword, CanWrite: v.canWrite(), Menu: v.menu,
 		Path: v.r.URL.Path, Version: v.cfg.Version,
 		AsOf: v.asOf, Assets: v.assets,

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 )
@@ -163,12 +164,8 @@ func createRecovery(v *visit, f *form) error {
 	if x, ok := errors.AsType[*apiError](err); ok && x.Status == http.StatusNotFound {
 		x.Status = http.StatusBadRequest // it is a field of the form
 	}
-	if v.refused(f, err) {
-		return showRecoveryForm(v, f)
-	} else if err != nil {
-		return err
-	}
-	return v.redirect(pageOf(j.ID), "")
+	return v.answer(f, err, func() error { return showRecoveryForm(v, f) },
+		func() error { return v.redirect(pageOf(j.ID), "") })
 }
 
 // recoveryPageData is the data of the page of one job.
@@ -244,7 +241,7 @@ func destinationName(names map[string]string, id string) string { return cmp.Or(
 
 // readCanary reads the deliveries of the canary, in the order in which they are sent. Without the store there are none.
 func readCanary(v *visit, names map[string]string) ([]*recoveryItem, error) {
-	var list apiList[*recoveryItem]
+	var list wire.List[*recoveryItem]
 	if _, err := v.tryGet(recoveryAPI+"/items", url.Values{"canary": {"true"}}, &list); err != nil {
 		return nil, err
 	}
@@ -276,34 +273,10 @@ func actOnRecovery(action, message string) func(v *visit) error {
 
 // recoveryData is a recovery job of the API.
 type recoveryData struct {
-	ID            string               `json:"id"`
-	EndpointID    string               `json:"endpoint_id"`
-	DestinationID *string              `json:"destination_id"`
-	Since         string               `json:"since"`
-	Until         string               `json:"until"`
-	Rate          int                  `json:"rate_per_second"`
-	State         config.RecoveryState `json:"state"`
-	Total         int64                `json:"total"`
-	Pending       int64                `json:"pending"`
-	Queued        int64                `json:"queued"`
-	Delivered     int64                `json:"delivered"`
-	Failed        int64                `json:"failed"`
-	Skipped       int64                `json:"skipped"`
-	Canary        struct {
-		Total     int64 `json:"total"`
-		Delivered int64 `json:"delivered"`
-		Failed    int64 `json:"failed"`
-	} `json:"canary"`
+	wire.Recovery
 	ByDestination []*recoveryPart `json:"by_destination"`
-	ETASeconds    *int64          `json:"eta_seconds"`
-	StopReason    *string         `json:"stop_reason"`
-	CreatedAt     string          `json:"created_at"`
-	FinishedAt    string          `json:"finished_at"`
-	DeadlineAt    string          `json:"deadline_at"`
-	CreatedBy     string          `json:"created_by"`
-	Warnings      []warningData   `json:"warnings"`
 
-	EndpointName string `json:"endpoint_name"` // in the overview; empty: the endpoint was deleted, or could not be read
+	EndpointName string `json:"-"` // empty: the endpoint was deleted, or could not be read
 	// Held says which destinations of the job are paused, which holds all of it; empty if none is.
 	Held string `json:"-"`
 }
@@ -311,7 +284,7 @@ type recoveryData struct {
 // setHeld puts a sentence with the names of what is paused in place of the warnings about it.
 func (j *recoveryData) setHeld(e *endpointData) {
 	warned := len(j.Warnings)
-	j.Warnings = slices.DeleteFunc(j.Warnings, func(x warningData) bool {
+	j.Warnings = slices.DeleteFunc(j.Warnings, func(x wire.Warning) bool {
 		return x.Param == "endpoint_id" || x.Param == "destination_id"
 	})
 	if len(j.Warnings) == warned {
@@ -337,23 +310,19 @@ func (j *recoveryData) setHeld(e *endpointData) {
 
 // recoveryPart is the part of a job for one destination.
 type recoveryPart struct {
-	ID       string  `json:"id"`
-	Total    int64   `json:"total"`
-	Failed   int64   `json:"failed"`
-	TopError *string `json:"top_error"`
-
+	wire.RecoveryDestination
 	Name string `json:"-"`
 }
 
 // Again is the form of a new job with the same selection.
 func (j *recoveryData) Again() string {
-	query := url.Values{"endpoint_id": {j.EndpointID}, "since": {j.Since}, "rate_per_second": {strconv.Itoa(j.Rate)},
-		"destination_id": {textOf(j.DestinationID)}}
+	query := url.Values{"endpoint_id": {j.EndpointID}, "since": {j.Since.String()},
+		"rate_per_second": {strconv.Itoa(j.RatePerSecond)}, "destination_id": {textOf(j.DestinationID)}}
 	return withQuery(newRecoveryPath, filtersOf(query, slices.Collect(maps.Keys(query))))
 }
 
 // CanarySize is how many deliveries the canary sends.
-func (j *recoveryData) CanarySize() int64 { return min(j.Pending, config.MaxCanaryDeliveries) }
+func (j *recoveryData) CanarySize() int { return min(j.Pending, config.MaxCanaryDeliveries) }
 
 // recoveryMarks are the marks of the states of a job; of others it is pending.
 var recoveryMarks = map[config.RecoveryState]status{
@@ -403,7 +372,7 @@ func (j *recoveryData) Steps() []recoveryStep {
 		steps[i] = recoveryStep{Name: name, Done: i < at, Present: open && i == at}
 	}
 	if j.State != config.RecoveryPreparing {
-		steps[0].Hint = number(j.Total) + " selected"
+		steps[0].Hint = number(int64(j.Total)) + " selected"
 	}
 	if j.Canary.Total > 0 {
 		steps[1].Hint = fmt.Sprintf("%d of %d delivered", j.Canary.Delivered, j.Canary.Total)
@@ -411,33 +380,22 @@ func (j *recoveryData) Steps() []recoveryStep {
 	if j.State == config.RecoveryAwaitingApproval {
 		steps[2].Hint = "waits for you"
 	}
-	steps[3].Hint = fmt.Sprintf("at %d a second", j.Rate)
+	steps[3].Hint = fmt.Sprintf("at %d a second", j.RatePerSecond)
 	return steps
 }
 
 // recoveryItem is a delivery of a job.
 type recoveryItem struct {
-	ID            string  `json:"id"`
-	EventID       string  `json:"event_id"`
-	EventType     *string `json:"event_type"`
-	DestinationID string  `json:"destination_id"`
-	State         string  `json:"state"`
-	SkippedReason *string `json:"skipped_reason"`
-	Canary        bool    `json:"canary"`
-	Attempts      int     `json:"attempts"`
-	LastStatus    *int    `json:"last_response_status"`
-	LastError     *string `json:"last_error_code"`
-	UpdatedAt     string  `json:"updated_at"`
-
+	wire.RecoveryItem
 	Destination string `json:"-"` // its name
 }
 
 // Status is the state of the item with a mark.
 func (x *recoveryItem) Status() status {
-	if x.State == string(event.ItemQueued) {
-		return status{Word: x.State, Mark: "pending"}
+	if x.State == event.ItemQueued {
+		return status{Word: string(x.State), Mark: "pending"}
 	}
-	return newStatus(x.State)
+	return newStatus(string(x.State))
 }
 
 // cause is a reason for which deliveries to a destination have failed.
@@ -455,7 +413,7 @@ func causesOf(events []*eventRow, names map[string]string) []*cause {
 	var causes []*cause
 	for _, e := range events {
 		for _, d := range e.Deliveries {
-			if d.Status != string(event.Failed) {
+			if d.Status != event.Failed {
 				continue
 			}
 			name, reason := destinationName(names, d.DestinationID), textOf(d.Reason)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/event"
 )
 
@@ -35,31 +36,19 @@ func replayRoutes() []route {
 
 // runData is a replay run as the API returns it.
 type runData struct {
-	ID        string          `json:"run_id"`
-	Filter    json.RawMessage `json:"filter"`
-	Since     string          `json:"since"`
-	Until     string          `json:"until"`
-	State     string          `json:"state"`
-	Events    int64           `json:"events"`
-	Queued    int64           `json:"queued"`
-	Delivered int64           `json:"delivered"`
-	Failed    int64           `json:"failed"`
-	Skipped   int64           `json:"skipped"`
-	CreatedAt string          `json:"created_at"`
-	CreatedBy *string         `json:"created_by"`
-
+	wire.ReplayRun
 	endpointName func(id string) string // nil: endpoints are shown by their id
 }
 
 // Open is how many queued deliveries have not ended.
-func (x *runData) Open() int64 { return max(0, x.Queued-x.Delivered-x.Failed-x.Skipped) }
+func (x *runData) Open() int { return max(0, x.Queued-x.Delivered-x.Failed-x.Skipped) }
 
 // GoesOn reports whether the counts will still change.
 func (x *runData) GoesOn() bool { return x.State == "queueing" || x.Open() > 0 }
 
 // Status is the state with a mark.
 func (x *runData) Status() status {
-	s := status{Word: x.State, Mark: "pending"}
+	s := status{Word: string(x.State), Mark: "pending"}
 	switch {
 	case x.State == "cancelled":
 		s.Mark = "skipped"
@@ -73,6 +62,15 @@ func (x *runData) Status() status {
 		s.Word = "sending"
 	}
 	return s
+}
+
+// rawText is the text of a JSON string or number; empty for null.
+func rawText(raw json.RawMessage) string {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		return text
+	}
+	return strings.TrimPrefix(string(raw), "null")
 }
 
 // textsOf returns the values of a filter, which is one value or a list.
@@ -132,9 +130,9 @@ type replayForm struct {
 
 // replayPlan is what a replay will do.
 type replayPlan struct {
-	Events, Queued int64
+	Events, Queued int
 	Time           string // how long it takes to send
-	Warnings       []warningData
+	Warnings       []wire.Warning
 	Fields         []option // of the selection, for the form that starts it
 }
 
@@ -168,7 +166,7 @@ func replayLink(query url.Values, oldest *eventRow) string {
 		return ""
 	}
 	if !query.Has("since") {
-		selected.Set("since", oldest.ReceivedAt.UTC().Truncate(time.Second).Format(time.RFC3339))
+		selected.Set("since", time.Time(oldest.ReceivedAt).UTC().Truncate(time.Second).Format(time.RFC3339))
 	}
 	return newReplayPath + "?" + selected.Encode()
 }
@@ -204,14 +202,16 @@ func dryRun(v *visit, f *form) error {
 	f.ReadOnly = true
 	body := selectionOf(f)
 	body["dry_run"] = true
-	var found struct {
-		Events   int64         `json:"events"`
-		Queued   int64         `json:"queued"`
-		Warnings []warningData `json:"warnings"`
-	}
-	if err := v.send("POST", "/v1/replays", body, "", &found); err != nil {
-		return replayProblem(v, f, err)
-	}
+	var found wire.ReplayResult
+	again := func() error { return showReplayForm(v, f, nil) }
+	return v.answer(f, v.send("POST", "/v1/replays", body, "", &found), again, func() error {
+		f.Nonce = newNonce() // the form that starts the run is another one
+		return showReplayForm(v, f, planOf(f, &found))
+	})
+}
+
+// planOf says what a replay will do, from its dry run.
+func planOf(f *form, found *wire.ReplayResult) *replayPlan {
 	plan := &replayPlan{Events: found.Events, Queued: found.Queued, Warnings: found.Warnings}
 	for _, name := range replayFields() {
 		if text := strings.TrimSpace(f.Value(name)); text != "" {
@@ -221,8 +221,7 @@ func dryRun(v *visit, f *form) error {
 	if rate, err := strconv.Atoi(strings.TrimSpace(f.Value("rate_per_second"))); err == nil && rate > 0 {
 		plan.Time = inWords(time.Duration(found.Queued) * time.Second / time.Duration(rate))
 	}
-	f.Nonce = newNonce() // the form that starts the run is another one
-	return showReplayForm(v, f, plan)
+	return plan
 }
 
 // inWords returns a duration for people: under a second, about 1 min 4 s.
@@ -234,28 +233,17 @@ func inWords(d time.Duration) string {
 		d.Round(time.Second).String())
 }
 
-// replayProblem shows the form again with what was wrong with it.
-func replayProblem(v *visit, f *form, err error) error {
-	if !v.refused(f, err) {
-		return err
-	}
-	return showReplayForm(v, f, nil)
-}
-
 // startReplay queues the deliveries of a selection and opens the page of the run.
 func startReplay(v *visit, f *form) error {
 	f.Refused = "Not sent"
-	var started struct {
-		RunID  *string `json:"run_id"`
-		Queued int64   `json:"queued"`
-	}
-	if err := v.do("POST /v1/replays", f, selectionOf(f), &started); err != nil {
-		return replayProblem(v, f, err)
-	}
-	if started.RunID == nil {
-		return v.redirect(replaysPath, "")
-	}
-	return v.redirect(pageOf(*started.RunID), plural(int(started.Queued), "delivery", "deliveries")+" queued")
+	var started wire.ReplayResult
+	return v.ask("POST /v1/replays", f, selectionOf(f), &started, func() error { return showReplayForm(v, f, nil) },
+		func() error {
+			if started.RunID == nil {
+				return v.redirect(replaysPath, "")
+			}
+			return v.redirect(pageOf(*started.RunID), plural(started.Queued, "delivery", "deliveries")+" queued")
+		})
 }
 
 // replayPageData is the data of the page of one run.
@@ -277,7 +265,7 @@ func showReplay(v *visit, x *runData) error {
 	x.endpointName = v.endpointName
 	p := &replayPageData{runData: x}
 	if x.GoesOn() {
-		p.Polled, v.selfReloading = pageOf(x.ID), true
+		p.Polled, v.selfReloading = pageOf(x.RunID), true
 	}
 	return v.page("replay", p)
 }
@@ -287,6 +275,6 @@ func cancelReplay(v *visit, f *form, x *runData) error {
 	if err := v.do("POST "+replayAPI, f, members{"action": "cancel"}, nil); err != nil {
 		return err
 	}
-	return v.redirect(pageOf(x.ID), fmt.Sprintf("Cancelled. What was not sent of %s is skipped.",
-		plural(int(x.Queued), "delivery", "deliveries")))
+	return v.redirect(pageOf(x.RunID), fmt.Sprintf("Cancelled. What was not sent of %s is skipped.",
+		plural(x.Queued, "delivery", "deliveries")))
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -21,7 +22,7 @@ type startPage struct {
 	Needs        []need
 	Paused       []need     // destinations that a person has paused: nobody has to act
 	More         []menuItem // lists that have more things than are shown
-	At           string     // when the overview was made
+	At           web.Time   // when the overview was made
 	Traffic      *overviewTraffic
 }
 
@@ -30,13 +31,13 @@ type need struct {
 	Class, Icon   string
 	Subject, Text string // the sentence begins with the subject
 	Detail        string
-	Since, Until  string // times; may be empty
+	Since, Until  web.Time // may be zero
 	Path, Button  string
 }
 
 // overviewTraffic is the traffic of the last hour, as the start page shows it.
 type overviewTraffic struct {
-	*trafficData
+	*wire.OverviewTraffic
 	Tables               []endpointTable // the worst and the busiest endpoints
 	Chart                *barChart
 	Rate, First, Latency sparkline
@@ -53,10 +54,8 @@ func openStart(v *visit) error { return v.redirect("/app", "") }
 
 // showStart shows the overview, and what to do first while there is no endpoint.
 func showStart(v *visit) error {
-	var list struct {
-		Data []struct{} `json:"data"`
-	}
-	var o overviewData
+	var list wire.List[struct{}]
+	var o wire.Overview
 	err := v.get("/v1/endpoints", url.Values{"limit": {"1"}}, &list)
 	p := startPage{HasEndpoints: len(list.Data) > 0}
 	if err == nil && p.HasEndpoints {
@@ -68,12 +67,14 @@ func showStart(v *visit) error {
 		return err
 	}
 	if p.HasEndpoints && p.Unavailable == "" {
-		if len(o.Needs.Alerts.Data) > 0 {
-			if err := nameAlerts(v, o.Needs.Alerts.Data); err != nil {
-				return err
-			}
+		alerts := make([]*alertData, len(o.Needs.Alerts.Data))
+		for i, a := range o.Needs.Alerts.Data {
+			alerts[i] = &alertData{Alert: *a}
 		}
-		addOverview(v, &p, &o)
+		if err := nameAlerts(v, alerts); err != nil {
+			return err
+		}
+		addOverview(v, &p, &o, alerts)
 	}
 	return v.page("start", p)
 }
@@ -82,23 +83,23 @@ func showStart(v *visit) error {
 const maxAskedShown = 5
 
 // addOverview adds what the overview says.
-func addOverview(v *visit, p *startPage, o *overviewData) {
+func addOverview(v *visit, p *startPage, o *wire.Overview, alerts []*alertData) {
 	p.At = o.At
 	asked := v.deps.Acts.Pending(v.person.Account)
 	shown := asked[:min(len(asked), maxAskedShown)]
-	addNeeds(v, p, o, shown)
+	addNeeds(v, p, o, shown, alerts)
 	n, total := &o.Needs, len(p.Needs)
-	hidden := n.Destinations.hidden()
+	more := hidden(&n.Destinations)
 	if len(p.Paused) > 0 { // they are last, so those that are left out are paused too
-		p.Paused, hidden = pausedNeeds(p.Paused, len(p.Paused)+hidden), 0
+		p.Paused, more = pausedNeeds(p.Paused, len(p.Paused)+more), 0
 	}
 	for _, x := range []struct {
 		more       int
 		path, name string
 	}{
-		{len(asked) - len(shown), agentsPath, "changes of agents"}, {n.Recoveries.hidden(), recoveriesPath, "recoveries"},
-		{n.Findings.hidden(), findingsPath, "findings"}, {hidden, endpointsPath, "destinations"},
-		{n.Alerts.hidden(), alertsPath, "alerts"},
+		{len(asked) - len(shown), agentsPath, "changes of agents"}, {hidden(&n.Recoveries), recoveriesPath, "recoveries"},
+		{hidden(&n.Findings), findingsPath, "findings"}, {more, endpointsPath, "destinations"},
+		{hidden(&n.Alerts), alertsPath, "alerts"},
 	} {
 		if x.more > 0 {
 			total += x.more
@@ -107,39 +108,38 @@ func addOverview(v *visit, p *startPage, o *overviewData) {
 	}
 	p.Heading = needsHeading(total)
 	if o.Traffic != nil {
-		p.Traffic = newOverviewTraffic(o.Traffic, o.madeAt(v))
+		p.Traffic = newOverviewTraffic(o.Traffic, time.Time(o.At).UTC())
 	}
 }
 
 // addNeeds adds what needs a person, the most urgent first: decisions that something waits for, critical findings,
 // destinations that get nothing, other findings, alerts. What a person has paused comes after that, apart.
-func addNeeds(v *visit, p *startPage, o *overviewData, asked []*config.Act) {
+func addNeeds(v *visit, p *startPage, o *wire.Overview, asked []*config.Act, alerts []*alertData) {
 	for _, a := range asked {
 		p.Needs = append(p.Needs, need{Class: "held", Icon: "held", Subject: a.KeyName, Text: "asks for a change.",
-			Detail: a.Summary, Until: a.ExpiresAt().UTC().Format(web.TimeFormat), Path: pageOf(a.ID), Button: "Decide"})
+			Detail: a.Summary, Until: web.Time(a.ExpiresAt()), Path: pageOf(a.ID), Button: "Decide"})
 	}
 	for _, r := range o.Needs.Recoveries.Data {
-		r.CreatedBy = v.nameOf(r.CreatedBy)
-		p.Needs = append(p.Needs, r.need())
+		p.Needs = append(p.Needs, recoveryNeed(&r, v.nameOf(r.CreatedBy)))
 	}
 	var findings []need // of high severity
 	for _, f := range o.Needs.Findings.Data {
 		if f.Severity == "critical" {
-			p.Needs = append(p.Needs, f.need())
+			p.Needs = append(p.Needs, findingNeed(&f))
 		} else {
-			findings = append(findings, f.need())
+			findings = append(findings, findingNeed(&f))
 		}
 	}
 	shown := map[string]bool{} // destinations whose state is named
 	for _, d := range o.Needs.Destinations.Data {
 		shown[d.DestinationID] = true
 		if d.State == "paused" {
-			p.Paused = append(p.Paused, d.need())
+			p.Paused = append(p.Paused, destinationNeed(&d))
 		} else {
-			p.Needs = append(p.Needs, d.need())
+			p.Needs = append(p.Needs, destinationNeed(&d))
 		}
 	}
-	alerts := slices.DeleteFunc(slices.Clone(o.Needs.Alerts.Data), func(a *alertData) bool {
+	alerts = slices.DeleteFunc(alerts, func(a *alertData) bool {
 		return a.Rule == "destination_state" && shown[textOf(a.DestinationID)]
 	})
 	p.Needs = slices.Concat(p.Needs, findings, alertNeeds(alerts))
@@ -176,7 +176,9 @@ func groupNeed(group []*alertData) need {
 		Path: withQuery(alertHistoryPath, nil, "rule", a.Rule, "state", "firing")}
 	names := make([]string, len(group))
 	for i, other := range group {
-		names[i], x.Since = other.Subject(), min(x.Since, other.FiredAt) // the format sorts by time
+		if names[i] = other.Subject(); time.Time(other.FiredAt).Before(time.Time(x.Since)) {
+			x.Since = other.FiredAt
+		}
 	}
 	x.Detail = firstNames(names, len(names))
 	return x
@@ -201,8 +203,8 @@ func pausedNeeds(shown []need, n int) []need {
 		Text: "are paused by hand. Deliveries wait until they are unpaused.", Detail: firstNames(names, n)}}
 }
 
-// need says what leaked.
-func (f *findingData) need() need {
+// findingNeed says what leaked.
+func findingNeed(f *wire.CriticalFinding) need {
 	return need{Class: "failed", Icon: "finding", Subject: f.Name, Button: "What to do", Path: pageOf(f.ID),
 		Text: "is an open finding of " + f.Severity + " severity.", Detail: textOf(f.Masked), Since: f.OpenedAt}
 }
@@ -220,14 +222,14 @@ func needsHeading(n int) string {
 	return number(int64(n)) + " things need you"
 }
 
-// need says why the deliveries of a destination wait.
-func (d *waitingDestinationData) need() need {
+// destinationNeed says why the deliveries of a destination wait.
+func destinationNeed(d *wire.WaitingDestination) need {
 	x := need{Class: "held", Icon: "held", Subject: cmp.Or(textOf(d.DestinationName), d.Host), Button: "Open",
 		Detail: d.EndpointName + " → " + d.Host, Path: destinationPageOf(d.EndpointID, d.DestinationID)}
 	switch {
 	case d.State == "held":
 		x.Text = "is held: it failed many times in a row. Deliveries wait and leave once a probe succeeds."
-		x.Until = textOf(d.Until)
+		x.Until = d.Until
 	case d.State == "paused":
 		x.Class, x.Text = "", "is paused by hand. Deliveries wait until it is unpaused."
 	case textOf(d.StateReason) == "gone_410":
@@ -239,12 +241,12 @@ func (d *waitingDestinationData) need() need {
 	return x
 }
 
-// need says what a recovery job waits for.
-func (j *recoveryData) need() need {
-	return need{Icon: "recover", Subject: cmp.Or(j.EndpointName, j.EndpointID), Until: j.DeadlineAt,
+// recoveryNeed says what a recovery job waits for, and who has prepared it.
+func recoveryNeed(j *wire.WaitingRecovery, by string) need {
+	return need{Icon: "recover", Subject: cmp.Or(textOf(j.EndpointName), j.EndpointID), Until: j.DeadlineAt,
 		Text: fmt.Sprintf("has a recovery that waits for approval: its canary delivered %d of %d.",
 			j.Canary.Delivered, j.Canary.Total),
-		Detail: "prepared by " + j.CreatedBy, Path: pageOf(j.ID), Button: "Review"}
+		Detail: "prepared by " + by, Path: pageOf(j.ID), Button: "Review"}
 }
 
 // alertNeed says what fires.
@@ -261,39 +263,43 @@ func alertNeed(a *alertData) need {
 }
 
 // newOverviewTraffic draws the traffic of the hour that ends with the minute of at.
-func newOverviewTraffic(t *trafficData, at time.Time) *overviewTraffic {
+func newOverviewTraffic(t *wire.OverviewTraffic, at time.Time) *overviewTraffic {
 	const minutes = 60
 	line := newTimeline(at, time.Minute, minutes)
 	rows, share, latency, delivered := line.rows(2), line.unknown(), line.unknown(), make([]float64, minutes)
 	for _, m := range t.Minutes {
-		i, ok := line.index(m.At)
+		i, ok := line.index(time.Time(m.At))
 		if !ok {
 			continue
 		}
 		rows[i].Values = []int64{m.Delivered, m.Failed}
-		delivered[i], latency[i] = float64(m.Delivered), m.latency()
+		delivered[i], latency[i] = float64(m.Delivered), latencyOf(&m.MeasuredRequests)
 		if m.FirstAttempts > 0 {
 			share[i] = float64(m.FirstDelivered) / float64(m.FirstAttempts)
 		}
 	}
 	title := fmt.Sprintf("Requests a minute, %s to %s UTC: %s delivered, %s failed", rows[0].Label,
 		rows[minutes-1].Label, number(t.LastHour.Delivered), number(t.LastHour.Failed))
-	x := &overviewTraffic{trafficData: t,
+	x := &overviewTraffic{OverviewTraffic: t,
 		Chart:   newBarChart(title, "Minute (UTC)", []series{{"delivered", colourOK}, {"failed", colourBad}}, rows),
 		Rate:    newSparkline("Deliveries a minute in the last hour", delivered),
 		First:   newSparkline("Part of first attempts that succeeded, by the minute", share),
 		Latency: newSparkline("p95 of requests by the minute", latency)}
-	for _, table := range []endpointTable{
-		{"Worst endpoints", "most failed requests in the last hour; the strip is 24 hours", t.Worst},
-		{"Busiest endpoints", "last 24 hours, an hour a bar; figures of the last hour", t.Busiest},
-	} {
-		for i := range table.Rows {
-			x := &table.Rows[i]
-			x.Strip = hourStrip(x.Title(), x.Hours, at)
-		}
-		if len(table.Rows) > 0 {
-			x.Tables = append(x.Tables, table)
-		}
-	}
+	x.addTable("Worst endpoints", "most failed requests in the last hour; the strip is 24 hours", t.Worst, at)
+	x.addTable("Busiest endpoints", "last 24 hours, an hour a bar; figures of the last hour", t.Busiest, at)
 	return x
+}
+
+// addTable adds a list of endpoints unless it is empty.
+func (x *overviewTraffic) addTable(title, note string, endpoints []wire.OverviewEndpoint, at time.Time) {
+	if len(endpoints) == 0 {
+		return
+	}
+	table := endpointTable{Title: title, Note: note}
+	for _, e := range endpoints {
+		row := endpointTrafficData{OverviewEndpoint: e}
+		row.Strip = hourStrip(row.Title(), e.Hours, at)
+		table.Rows = append(table.Rows, row)
+	}
+	x.Tables = append(x.Tables, table)
 }

@@ -5,6 +5,8 @@ import (
 	"net/url"
 	"strconv"
 	"time"
+
+	"github.com/eventrelay/relay/api/wire"
 )
 
 const usagePath = "/app/usage"
@@ -17,47 +19,15 @@ const periodLayout = "2006-01"
 // earlierMonths is how many months before this one the page leads to. The API keeps each of them whole.
 const earlierMonths = 12
 
-// usedCounts are the events that count against the allowance, as the API says them.
-type usedCounts struct {
-	Received int64 `json:"received"`
-	Sent     int64 `json:"sent"`
-	Findings int64 `json:"findings"`
-	Total    int64 `json:"total"`
-}
-
-// usageData is the usage of a month, as the API says it.
+// usageData is the usage of a month.
 type usageData struct {
-	PeriodStart string     `json:"period_start"`
-	PeriodEnd   string     `json:"period_end"`
-	CountedAt   string     `json:"as_of"`
-	Events      usedCounts `json:"events"`
-	Deliveries  int64      `json:"deliveries"`
-	Attempts    int64      `json:"attempts"`
-	Bytes       int        `json:"bytes"`
-	Allowance   *int64     `json:"allowance"`
-	Remaining   *int64     `json:"remaining"`
-	Overage     struct {
-		Events int64 `json:"events"`
-	} `json:"overage"`
-	Projection struct {
-		Events     int64  `json:"events"`
-		Over       int64  `json:"overage_events"`
-		Confidence string `json:"confidence"`
-	} `json:"projection"`
+	wire.Usage
 	ByEndpoint []*endpointUse `json:"by_endpoint"`
-	Daily      []dayUse       `json:"daily"`
 }
 
-// endpointUse is the usage of one endpoint.
+// endpointUse is the usage of one endpoint. Daily is nil for the usage of a month.
 type endpointUse struct {
-	EndpointID string `json:"endpoint_id"`
-	Received   int64  `json:"received"`
-	Sent       int64  `json:"sent"`
-	Total      int64  `json:"total"`
-	Bytes      int    `json:"bytes"`
-	// Daily has the days with any use; nil for the usage of a month.
-	Daily []dayUse `json:"daily"`
-
+	wire.EndpointDays
 	Name string    `json:"-"` // empty: the endpoint was deleted, or is not among those that were read
 	Line sparkline `json:"-"` // its last 30 days
 }
@@ -65,17 +35,9 @@ type endpointUse struct {
 // Title is the name of the endpoint, or its id.
 func (e *endpointUse) Title() string { return cmp.Or(e.Name, e.EndpointID) }
 
-// dayUse is the usage of one day in UTC.
-type dayUse struct {
-	Date string `json:"date"`
-	usedCounts
-	Bytes int `json:"bytes"`
-}
-
-// usageDaysData is the usage of the last 30 days, as the API says it.
+// usageDaysData is the usage of the last 30 days.
 type usageDaysData struct {
-	CountedAt  string         `json:"as_of"`
-	Daily      []dayUse       `json:"daily"`
+	wire.UsageDays
 	ByEndpoint []*endpointUse `json:"by_endpoint"`
 }
 
@@ -89,10 +51,7 @@ type usagePage struct {
 }
 
 // month returns the first moment of the period.
-func (u *usageData) month() time.Time {
-	t, _ := time.Parse(time.RFC3339, u.PeriodStart) // the API writes no other form
-	return t
-}
+func (u *usageData) month() time.Time { return time.Time(u.PeriodStart) }
 
 // Month is the name of the period.
 func (u *usageData) Month() string { return u.month().Format("January 2006") }
@@ -156,7 +115,7 @@ func (u *usageData) Days() *barChart {
 // LastDays is the chart of the last 30 days, of the chosen endpoint or of all.
 func (p *usagePage) LastDays() *barChart {
 	if p.Chosen == nil {
-		last := usageData{Daily: p.Last.Daily}
+		last := usageData{Usage: wire.Usage{Daily: p.Last.Daily}}
 		for _, d := range last.Daily {
 			last.Events.Total += d.Total
 		}
@@ -172,12 +131,12 @@ func (p *usagePage) LastDays() *barChart {
 }
 
 // daysOf returns all days of an endpoint, those without any use too.
-func (u *usageDaysData) daysOf(e *endpointUse) []dayUse {
-	byDate := map[string]dayUse{}
+func (u *usageDaysData) daysOf(e *endpointUse) []wire.EndpointDay {
+	byDate := map[string]wire.EndpointDay{}
 	for _, use := range e.Daily {
 		byDate[use.Date] = use
 	}
-	days := make([]dayUse, len(u.Daily))
+	days := make([]wire.EndpointDay, len(u.Daily))
 	for i, d := range u.Daily {
 		days[i] = byDate[d.Date]
 		days[i].Date = d.Date

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"html/template"
-	"regexp"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,7 +13,9 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -29,28 +31,35 @@ func (d *Dashboard) functions() template.FuncMap {
 		"seconds":      func(n any) string { return durationText(float64(count(n))) },
 		"next":         func(n int) int { return n + 1 },
 		"width":        meterWidth,
-		"capital":      capital,
-		"sentence":     sentence,
+		"capital":      func(text any) string { return capital(textOf(text)) },
+		"sentence":     func(text any) string { return sentence(textOf(text)) },
 		"json":         jsonText,
-		"plain":        plain,
-		"page":         pageOfAny,
+		"plain":        func(text any) string { return plain(textOf(text)) },
+		"page":         func(id any) string { return pageOf(textOf(id)) },
 		"shortID":      shortID,
+		"place":        placeText,
+		"operations":   operationLines,
+		"warning":      warningText,
 		"nonce":        newNonce,
 		"field":        newField,
 		"choice":       newChoice,
 		"options":      newOptions,
 		"filter":       filterChoices,
-		"leaking":      func(at time.Time) bool { return d.deps.Now().Sub(at) < leakingSpan },
-		"word":         wordText,
-		"known":        func(about, word string) string { return words[about][word] },
-		"spaced":       func(word string) string { return strings.ReplaceAll(word, "_", " ") },
+		"leaking":      func(at web.Time) bool { return d.deps.Now().Sub(time.Time(at)) < leakingSpan },
+		"word":         func(about string, word any) string { return wordText(about, textOf(word)) },
+		"known":        func(about string, word any) string { return words[about][textOf(word)] },
+		"spaced":       func(word any) string { return strings.ReplaceAll(textOf(word), "_", " ") },
 		"perMinute":    perMinute,
 		"percent":      percent,
 		"milliseconds": milliseconds,
 		"platforms":    func() []option { return dsnPlatforms },
 		"maxDomains":   func() int { return config.MaxDomains },
-		"status":       newStatus,
-		"prose":        d.prose,
+		"status":       func(word any) status { return newStatus(textOf(word)) },
+		"why":          d.why,
+		"failure":      failureText,
+		"details":      detailsText,
+		"channel":      func(k notify.Kind) string { return cmp.Or(channelTexts[k].Title, string(k)) },
+		"hour":         func(at web.Time) string { return time.Time(at).UTC().Format("2 Jan 15:04") },
 		"shell":        commandLines,
 		"onlyHere":     isOnlyHere,
 	}
@@ -75,29 +84,21 @@ func (m moment) Time() string { _, clock, _ := strings.Cut(m.Exact, " "); return
 // Millis are the milliseconds of the time, which Clock leaves out.
 func (m moment) Millis() string { return strings.TrimSuffix(m.ISO[max(0, len(m.ISO)-4):], "Z") }
 
-// moment returns a time for a page. t is a time.Time or a time of the API; nil, empty and zero give the zero moment.
-func (d *Dashboard) moment(t any) (moment, error) {
+// moment returns a time for a page. t is a time or a text of the API with one; zero and empty give the zero moment.
+func (d *Dashboard) moment(t any) moment {
 	var at time.Time
 	switch t := t.(type) {
-	case nil:
 	case time.Time:
 		at = t
-	case *time.Time:
-		if t != nil {
-			at = *t
-		}
+	case web.Time:
+		at = time.Time(t)
 	case string:
-		if t != "" {
-			var err error
-			if at, err = time.Parse(time.RFC3339, t); err != nil {
-				return moment{}, err
-			}
-		}
+		at, _ = time.Parse(time.RFC3339, t)
 	default:
-		return moment{}, fmt.Errorf("%T is no time", t)
+		panic(fmt.Sprintf("BUG: %T is no time", t))
 	}
 	if at.IsZero() {
-		return moment{}, nil
+		return moment{}
 	}
 	at = at.UTC()
 	now := d.deps.Now().UTC()
@@ -106,17 +107,17 @@ func (d *Dashboard) moment(t any) (moment, error) {
 		clock = at.Format("2\u00a0Jan\u00a015:04:05")
 	}
 	return moment{ISO: at.Format(isoFormat), Exact: at.Format("2006-01-02 15:04:05.000") + "\u00a0UTC",
-		Clock: clock, Relative: relative(now.Sub(at))}, nil
+		Clock: clock, Relative: relative(now.Sub(at))}
 }
 
 // dueMoment is moment for a time at which something is planned. Once it has passed it reads "due now".
-func (d *Dashboard) dueMoment(t any) (moment, error) {
-	m, err := d.moment(t)
+func (d *Dashboard) dueMoment(t any) moment {
+	m := d.moment(t)
 	m.Due = m.ISO != ""
 	if m.Due && m.ISO <= d.deps.Now().UTC().Format(isoFormat) {
 		m.Relative = "due now"
 	}
-	return m, err
+	return m
 }
 
 // passage is a part of a sentence for the template "prose": text, a name, or a time.
@@ -126,28 +127,22 @@ type passage struct {
 	At     moment // zero: the passage is Text
 }
 
-// planned matches the end of a text of the API before the time of what is planned.
-var planned = regexp.MustCompile(`(next attempt|next probe|due) at $`)
+// explained is what the API explains with a sentence.
+type explained interface{ why() (string, wire.Why) }
 
-var isoTime = regexp.MustCompile(`\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?Z`)
+// why is prose for templates.
+func (d *Dashboard) why(x explained) []passage { return d.prose(x.why()) }
 
-// prose splits a sentence of the API, so that its times are shown as the clock and the distance from now.
-func (d *Dashboard) prose(text string) ([]passage, error) {
-	var parts []passage
-	end := 0
-	for _, at := range isoTime.FindAllStringIndex(text, -1) {
-		read := d.moment
-		if planned.MatchString(text[end:at[0]]) {
-			read = d.dueMoment
-		}
-		m, err := read(text[at[0]:at[1]])
-		if err != nil {
-			return []passage{{Text: text}}, nil // not a time, such as hour 99
-		}
-		parts = append(parts, passage{Text: text[end:at[0]]}, passage{At: m})
-		end = at[1]
+// prose splits a sentence of the API, so that its time is shown as the clock and the distance from now.
+func (d *Dashboard) prose(text string, x wire.Why) []passage {
+	before, after, timed := strings.Cut(text, x.Until.String())
+	switch {
+	case x.Until.IsZero() || !timed:
+		return []passage{{Text: text}}
+	case x.Code == wire.HaltPayloadErased:
+		return []passage{{Text: before}, {At: d.moment(x.Until)}, {Text: after}}
 	}
-	return append(parts, passage{Text: text[end:]}), nil
+	return []passage{{Text: before}, {At: d.dueMoment(x.Until)}, {Text: after}}
 }
 
 // commandLine is a line of a command for the template "shell". End are its last characters, which stay on one line, if
@@ -223,6 +218,8 @@ func count(n any) int64 {
 		return int64(n)
 	case int64:
 		return n
+	case uint64:
+		return int64(n)
 	case *int64:
 		if n != nil {
 			return *n
@@ -236,7 +233,7 @@ func count(n any) int64 {
 }
 
 // meterWidth is the width of a part in a meter of 1000 units.
-func meterWidth(part, whole int64) string {
+func meterWidth(part, whole int) string {
 	return decimal(1000 * float64(part) / float64(max(whole, 1)))
 }
 
@@ -353,12 +350,25 @@ func readJSON[T any](name string) (out T) {
 	return out
 }
 
-// textOf returns a text of the API; empty for null.
-func textOf(text *string) string {
-	if text == nil {
+// textOf returns a text or a word of the API; empty for null.
+func textOf(value any) string {
+	switch value := value.(type) {
+	case string:
+		return value
+	case *string:
+		if value == nil {
+			return ""
+		}
+		return *value
+	}
+	v := reflect.ValueOf(value)
+	if v.Kind() == reflect.Pointer {
+		v = v.Elem()
+	}
+	if v.Kind() != reflect.String {
 		return ""
 	}
-	return *text
+	return v.String()
 }
 
 // capital returns a text with a capital letter at its beginning.

@@ -11,7 +11,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/verify"
+	"github.com/eventrelay/relay/pkg/web"
 )
 
 // The workbench edits the transformation of an endpoint and shows, step by step, what it does to a sample. A preview
@@ -33,7 +35,7 @@ type workbenchPage struct {
 	*endpointPage
 	Samples     []option
 	Unavailable string // why no events are offered; empty: they are
-	Versions    []*transformationVersionData
+	Versions    []wire.KeptTransformationVersion
 	Loaded      int // the earlier version whose operations are in the form; 0: none
 	Preview     *previewData
 	Saved       bool   // the previewed operations are those in use
@@ -48,13 +50,13 @@ func workbenchValues(e *endpointData) url.Values {
 }
 
 // operationLines is a transformation as the form shows it.
-func operationLines(x *transformationData) string {
+func operationLines(x *wire.Transformation) string {
 	if x == nil {
 		return ""
 	}
 	lines := make([]string, len(x.Ops))
 	for i, op := range x.Ops {
-		lines[i] = "  " + string(op)
+		lines[i] = "  " + strings.TrimSuffix(string(web.Encode(op)), "\n")
 	}
 	return "[\n" + strings.Join(lines, ",\n") + "\n]"
 }
@@ -103,7 +105,7 @@ func newWorkbenchPage(v *visit, e *endpointData, f *form) (*workbenchPage, error
 	p := &workbenchPage{endpointPage: newEndpointPage(e)}
 	p.Tab, p.Form = e.Path()+"/workbench", f
 	if e.TransformationVersion > 0 {
-		list, err := readRows[*transformationVersionData](v, endpointAPI+"/transformation/versions", nil)
+		list, err := readRows[wire.KeptTransformationVersion](v, endpointAPI+"/transformation/versions", nil)
 		if err != nil {
 			return nil, err
 		}
@@ -119,7 +121,7 @@ func newWorkbenchPage(v *visit, e *endpointData, f *form) (*workbenchPage, error
 // offerEvents offers the last events of the endpoint as samples.
 func (p *workbenchPage) offerEvents(v *visit) error {
 	f := p.Form
-	var list apiList[*eventRow]
+	var list wire.List[*eventRow]
 	var err error
 	query := url.Values{"endpoint_id": {p.ID}, "limit": {fmt.Sprint(maxSamples)}}
 	if p.Unavailable, err = v.tryGet("/v1/events", query, &list); err != nil {
@@ -130,9 +132,7 @@ func (p *workbenchPage) offerEvents(v *visit) error {
 		if ev.Type != nil {
 			text = truncate(*ev.Type, maxSampleType)
 		}
-		if at, err := v.moment(ev.ReceivedAt); err == nil {
-			text = at.Clock + ", " + text
-		}
+		text = v.moment(ev.ReceivedAt).Clock + ", " + text
 		p.Samples = append(p.Samples, option{Value: ev.ID, Text: text})
 	}
 	if !f.values.Has("sample") && len(list.Data) > 0 {
@@ -150,7 +150,7 @@ func (p *workbenchPage) load(version string) {
 	for _, x := range p.Versions {
 		if strconv.Itoa(x.Version) == version && x.Version != p.TransformationVersion && x.Restorable {
 			p.Loaded = x.Version
-			p.Form.values.Set("transformation", x.Text())
+			p.Form.values.Set("transformation", operationLines(x.Transformation))
 		}
 	}
 }
@@ -219,13 +219,11 @@ func (p *workbenchPage) preview(v *visit) error {
 	if err == nil {
 		preview, err = p.requestPreview(v)
 	}
-	if v.refused(p.Form, atOperation(err)) {
+	nothing := func() error { return nil }
+	return v.answer(p.Form, atOperation(err), nothing, func() error {
+		p.show(preview)
 		return nil
-	} else if err != nil {
-		return err
-	}
-	p.show(preview)
-	return nil
+	})
 }
 
 // requestPreview asks the API for a preview of the form.
@@ -303,94 +301,32 @@ func saveWorkbench(v *visit, f *form, e *endpointData) error {
 		}
 		err = atOperation(v.do("PATCH "+endpointAPI, f, members{"transformation": operations(text)}, after))
 	}
-	if v.refused(f, err) {
-		return again()
-	} else if err != nil {
-		return err
-	}
-	if len(after.Warnings) > 0 {
+	return v.answer(f, err, again, func() error {
+		if len(after.Warnings) == 0 {
+			return v.redirect(p.Tab, fmt.Sprintf("Version %d is saved. It applies to every attempt from now on.",
+				after.TransformationVersion))
+		}
 		if p, err = newWorkbenchPage(v, after, editForm(workbenchValues(after))); err != nil {
 			return err
 		}
 		p.Warnings = after.Warnings
 		return again()
-	}
-	return v.redirect(p.Tab, fmt.Sprintf("Version %d is saved. It applies to every attempt from now on.",
-		after.TransformationVersion))
+	})
 }
 
-// What the API says of transformations, their versions and previews.
-
-// transformationData is the transformation of an endpoint as the API returns it.
-type transformationData struct {
-	Ops []json.RawMessage `json:"ops"`
-}
-
-// transformationVersionData says when and by whom a version was made.
-type transformationVersionData struct {
-	Version   int    `json:"version"`
-	CreatedAt string `json:"created_at"`
-	CreatedBy struct {
-		Type string  `json:"type"`
-		ID   *string `json:"id"`
-		Name *string `json:"name"`
-	} `json:"created_by"`
-	Operations     int                 `json:"operations"`
-	Transformation *transformationData `json:"transformation"` // nil: it had none, or they are not kept
-	Restorable     bool                `json:"restorable"`     // its operations are known
-}
-
-// Text is the operations of a version, one a line; empty without any.
-func (x *transformationVersionData) Text() string { return operationLines(x.Transformation) }
-
-// previewData is a preview as the API returns it.
+// previewData is a preview.
 type previewData struct {
-	OK         bool          `json:"ok"`
-	OutputText *string       `json:"output_text"`
-	Steps      []stepData    `json:"steps"`
-	Error      *failureData  `json:"error"`
-	BytesIn    int           `json:"bytes_in"`
-	BytesOut   int           `json:"bytes_out"`
-	Masked     int           `json:"masked"`
-	Warnings   []warningData `json:"warnings"`
+	wire.TransformationPreview
+	Steps []stepData `json:"steps"`
 }
 
 // stepData is what one operation did.
 type stepData struct {
-	Index        int          `json:"index"`
-	Op           string       `json:"op"`
-	Changed      []changeData `json:"changed"`
-	ChangedTotal int          `json:"changed_total"`
-	Warnings     []string     `json:"warnings"`
-	Failure      *failureData `json:"-"` // of this operation
+	wire.TransformationStep
+	Failure *wire.Failure `json:"-"` // of this operation
 }
 
-// changeData is one place that an operation changed.
-type changeData struct {
-	Change  string  `json:"change"`
-	Pointer string  `json:"pointer"`
-	From    *string `json:"from"`
-	Before  *string `json:"before"`
-	After   *string `json:"after"`
-}
-
-type failureData struct {
-	Index   *int   `json:"index"`
-	Pointer string `json:"pointer"`
-	Message string `json:"message"`
-}
-
-// Place is the pointer to the place that changed, with the one where it was if it moved.
-func (c *changeData) Place() string {
-	if c.From != nil {
-		return placeText(*c.From) + " → " + placeText(c.Pointer)
-	}
-	return placeText(c.Pointer)
-}
-
-// Where is the place of a failure.
-func (f *failureData) Where() string { return placeText(f.Pointer) }
-
+// placeText is a place in a document.
 func placeText(pointer string) string {
 	if pointer == "" {
 		return "the whole document"

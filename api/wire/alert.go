@@ -33,6 +33,14 @@ type AlertTestOutcome struct {
 	DurationMS int64            `json:"duration_ms" minimum:"0"`
 }
 
+// AlertTest is the response to a test of all channels.
+type AlertTest struct {
+	Sent     int                `json:"sent"`
+	Failed   int                `json:"failed"`
+	Results  []AlertTestOutcome `json:"results"`
+	Warnings []Warning          `json:"warnings,omitempty"`
+}
+
 // Alert is something that needs attention, or did.
 type Alert struct {
 	ID     string `json:"id" pattern:"^alrt_"`

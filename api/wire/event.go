@@ -35,6 +35,8 @@ type EventBase struct {
 	// Explains the status in one sentence, for people. It says so if no attempt is made at `next_attempt_at`, because the
 	// endpoint or a destination was deleted, disabled, purged or paused since.
 	Why string `json:"why"`
+	// The same as values.
+	WhyDetails Why `json:"why_details"`
 	// When the payload was erased on request.
 	PayloadErasedAt web.Time `json:"payload_erased_at" nullable:"true"`
 	// How far the origin of the event is proved. `verified`: by the provider's signature. `observed`: the signature is
@@ -123,10 +125,13 @@ type Delivery struct {
 	DestinationID string        `json:"destination_id" ref:"DestinationId"`
 	Status        event.Status  `json:"status" enum:"pending,retrying,held,delivered,failed,skipped"`
 	Reason        *event.Reason `json:"reason" ref:"EventReason"`
-	Why           string        `json:"why"`
-	Attempts      int           `json:"attempts" minimum:"0"`
-	NextAttemptAt web.Time      `json:"next_attempt_at" nullable:"true"`
-	RunID         *string       `json:"run_id"`
+	// Explains the status in one sentence, for people.
+	Why string `json:"why"`
+	// The same as values.
+	WhyDetails    Why      `json:"why_details"`
+	Attempts      int      `json:"attempts" minimum:"0"`
+	NextAttemptAt web.Time `json:"next_attempt_at" nullable:"true"`
+	RunID         *string  `json:"run_id"`
 	// Why the body could not be transformed, if `reason` is `transform_failed`. It is found again each time from the body
 	// and the operations of that time: `null` after the payload was erased or the endpoint deleted, and if the operations
 	// are not kept any more.
@@ -195,4 +200,12 @@ type ReceiptResult struct {
 	CreatedAt web.Time  `json:"created_at" nullable:"true"`
 	UpdatedAt web.Time  `json:"updated_at"`
 	Warnings  []Warning `json:"warnings,omitempty" ref:"Warnings"`
+}
+
+// EventSearch is the response to a search, which may end before its page is full.
+type EventSearch struct {
+	List[EventRow]
+	Partial  bool      `json:"partial,omitempty"`
+	Scanned  int       `json:"scanned"` // rows that were compared for this page
+	Warnings []Warning `json:"warnings,omitempty"`
 }

@@ -143,3 +143,25 @@ type Overview struct {
 	// Null while the event store does not answer.
 	Traffic *OverviewTraffic `json:"traffic"`
 }
+
+// WaitingEvents are the newest events with an open delivery.
+type WaitingEvents struct {
+	Data []EventRow `json:"data" maxItems:"5"`
+	More bool       `json:"more"`
+}
+
+// DestinationTraffic is the traffic of one destination, also of one that was removed.
+type DestinationTraffic struct {
+	DestinationID string           `json:"destination_id"`
+	LastHour      MeasuredRequests `json:"last_hour"`
+	// The last 24 hours with any request, oldest first.
+	Hours []MeasuredStep `json:"hours" maxItems:"24"`
+}
+
+// EndpointTraffic is the response to GET /v1/endpoints/{endpoint}/traffic.
+type EndpointTraffic struct {
+	Object       string               `json:"object" const:"endpoint_traffic"`
+	EndpointID   string               `json:"endpoint_id"`
+	Destinations []DestinationTraffic `json:"destinations"`
+	Waiting      WaitingEvents        `json:"waiting"`
+}

@@ -28,3 +28,12 @@ type ReplayRun struct {
 	// An API key or a person. `null`: an earlier version created it.
 	CreatedBy *string `json:"created_by"`
 }
+
+// ReplayResult is the response to a replay.
+type ReplayResult struct {
+	Events    int       `json:"events"`
+	Queued    int       `json:"queued"`
+	RunID     *string   `json:"run_id"` // null for a dry run
+	Truncated bool      `json:"truncated"`
+	Warnings  []Warning `json:"warnings,omitempty"`
+}

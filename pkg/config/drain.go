@@ -9,7 +9,7 @@ import (
 )
 
 // Drain receives the lines of a log and keeps none of them: what a line leaks becomes a finding. Its URL holds its
-// token, which is found by its SHA-256 and sealed so that it can be shown again.
+// token, which is checked against its SHA-256 and sealed so that it can be shown again.
 type Drain struct {
 	Meta
 	Name     string `json:"name"`

@@ -264,9 +264,10 @@ func awaited[P value](ctx context.Context, c *core, v P, w written, err error) (
 	return v, nil
 }
 
-// updateEverywhere is Update for a change after which no node may act on the entity as it was, also when an earlier
+// UpdateEverywhere is Update for a change after which no node may act on the entity as it was, also when an earlier
 // call has made it: the answer to that may have been lost.
-func updateEverywhere[T any, P entity[T]](ctx context.Context, c *core, id string, change func(P) error) (P, error) {
+func UpdateEverywhere[T any, P entity[T]](ctx context.Context, in Access, id string, change func(P) error) (P, error) {
+	c := in.base()
 	v, _, err := update(ctx, c, id, change)
 	if err != nil {
 		return nil, err

@@ -140,7 +140,7 @@ func (c callers) IsSet(k *Key) bool {
 // RevokeKey revokes a key for good. When it returns nil, every node rejects the key. Revoking a revoked key waits in
 // the same way, so that a client can repeat the call after a lost answer.
 func (c callers) RevokeKey(ctx context.Context, key string) error {
-	_, err := updateEverywhere(ctx, c.core, key, func(k *Key) error {
+	_, err := UpdateEverywhere(ctx, c, key, func(k *Key) error {
 		if k.RevokedAt.IsZero() {
 			k.RevokedAt = c.now().UTC()
 		}

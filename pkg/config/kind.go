@@ -83,7 +83,7 @@ var kindTable = [kinds]kindInfo{
 		conflog.Bounds{MaxCount: MaxErasures, ErrCount: ErrTooManyErasures, AllowWhenFull: true, AllowWhenOutboxFull: true}),
 	kindSettings:      row[Settings]("settings", conflog.AuditAll, exported, conflog.Bounds{}),
 	kindServiceSecret: row[ServiceSecret]("service_secret", conflog.AuditAll, exported|holdsSecrets, conflog.Bounds{}),
-	// Changes that the service makes by itself are not audited. A finding can always be moved: it grows by a few bytes.
+	// Changes that the service makes by itself are not audited. The status of a finding can always be changed: it grows by a few bytes.
 	kindFinding: row[Finding]("finding", conflog.AuditRequested, exported,
 		conflog.Bounds{MaxCount: MaxFindings, ErrCount: ErrTooManyFindings, AllowGrowthWhenFull: true,
 			MaxPending: MaxOutstandingFindings, ErrPending: ErrTooManyFindings}),
@@ -212,7 +212,8 @@ func (l *LogSecret) eachSealed(f func(entity, field string, s *Sealed)) {
 	f(l.ID, FieldLogSecret, &l.Secret)
 }
 
-// decodeValue decodes a value and checks the length of its hash, on which apply relies.
+// decodeValue decodes a value and checks the length of its hash, on which the index of pkg/conflog relies. Users of the
+// first versions had no scope.
 func decodeValue(k kind, b []byte) (value, error) {
 	v := kindTable[k].empty()
 	if err := json.Unmarshal(b, v); err != nil {

@@ -146,7 +146,7 @@ func withoutOrigin(ctx context.Context) context.Context { return WithOrigin(ctx,
 // so that none begins to send one of its deliveries. A node whose lease has ended may still do so: dispatchers need no
 // lease. A repeated call waits in the same way.
 func (c jobs) CancelRun(ctx context.Context, id string) (*Run, error) {
-	return updateEverywhere(ctx, c.core, id, func(r *Run) error {
+	return UpdateEverywhere(ctx, c, id, func(r *Run) error {
 		if r.Cancelled() {
 			return nil
 		}

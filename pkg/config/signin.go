@@ -156,7 +156,7 @@ func (c callers) SetPassword(ctx context.Context, userID, password string) (*Use
 
 // replacePassword sets the hash of a password and ends the user's sessions, unless check returns an error.
 func (c callers) replacePassword(ctx context.Context, userID, hash string, check func(*User) error) (*User, error) {
-	return updateEverywhere(ctx, c.core, userID, func(u *User) error {
+	return UpdateEverywhere(ctx, c, userID, func(u *User) error {
 		if err := check(u); err != nil {
 			return err
 		}
@@ -227,7 +227,7 @@ func (c callers) SessionUser(userID, session string, epoch int) (*User, error) {
 
 // EndSession ends one session of a user, which would end by its age at until. When it returns nil, no node accepts it.
 func (c callers) EndSession(ctx context.Context, userID, session string, until time.Time) error {
-	_, err := updateEverywhere(ctx, c.core, userID, func(u *User) error {
+	_, err := UpdateEverywhere(ctx, c, userID, func(u *User) error {
 		u.endSession(EndedSession{ID: session, Until: until.UTC()}, c.now())
 		return nil
 	})
@@ -236,7 +236,7 @@ func (c callers) EndSession(ctx context.Context, userID, session string, until t
 
 // EndSessions ends all sessions of a user. When it returns nil, no node accepts them.
 func (c callers) EndSessions(ctx context.Context, userID string) error {
-	_, err := updateEverywhere(ctx, c.core, userID, func(u *User) error {
+	_, err := UpdateEverywhere(ctx, c, userID, func(u *User) error {
 		u.endSessions()
 		return nil
 	})

@@ -172,7 +172,7 @@ func (c callers) SetUserScope(ctx context.Context, userID string, scope Scope, r
 	if scope != Read && scope != ReadWrite {
 		return nil, errScope()
 	}
-	u, err := updateEverywhere(ctx, c.core, userID, func(u *User) error {
+	u, err := UpdateEverywhere(ctx, c, userID, func(u *User) error {
 		if rev != 0 && u.Rev != rev {
 			return ErrConflict
 		}
@@ -196,7 +196,7 @@ func (c callers) SetUserScope(ctx context.Context, userID string, scope Scope, r
 // returns ErrConflict when rev is not zero and the user has another revision: it has changed since the caller read it.
 func (c callers) ResetUser(ctx context.Context, userID string, rev int64) (token string, u *User, err error) {
 	token, link := c.newLink()
-	u, err = updateEverywhere(ctx, c.core, userID, func(u *User) error {
+	u, err = UpdateEverywhere(ctx, c, userID, func(u *User) error {
 		if rev != 0 && u.Rev != rev {
 			return ErrConflict
 		}

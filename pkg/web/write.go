@@ -17,7 +17,7 @@ type Time time.Time
 
 // MarshalJSON returns the time in TimeFormat, truncated to milliseconds, or null.
 func (t Time) MarshalJSON() ([]byte, error) {
-	if time.Time(t).IsZero() {
+	if t.IsZero() {
 		return []byte("null"), nil
 	}
 	b := make([]byte, 0, len(TimeFormat)+2)
@@ -26,8 +26,19 @@ func (t Time) MarshalJSON() ([]byte, error) {
 	return append(b, '"'), nil
 }
 
-// UnmarshalJSON reads what MarshalJSON returns.
+// UnmarshalJSON reads a time in RFC 3339, or null.
 func (t *Time) UnmarshalJSON(text []byte) error { return (*time.Time)(t).UnmarshalJSON(text) }
+
+// IsZero reports whether there is no time.
+func (t Time) IsZero() bool { return time.Time(t).IsZero() }
+
+// String returns the time in TimeFormat; empty for the zero time.
+func (t Time) String() string {
+	if t.IsZero() {
+		return ""
+	}
+	return time.Time(t).UTC().Format(TimeFormat)
+}
 
 // typicalAnswer is the first size of a response buffer in bytes; one event or an error fits.
 const typicalAnswer = 768
