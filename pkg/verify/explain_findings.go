@@ -43,7 +43,7 @@ func finding(code, format string, args ...any) []Finding {
 
 // formText describes the signature in the header: `v1=` and a SHA-256 in hex.
 func (x *explainer) formText() string {
-	text := "HMAC-" + strings.ToUpper(x.form.algorithm()) + " in " + x.form.encoding
+	text := "HMAC-" + strings.ToUpper(x.form.algorithm) + " in " + x.form.encoding
 	if x.prefix != "" {
 		return "`" + x.prefix + "` and " + text
 	}
@@ -122,9 +122,9 @@ func (x *explainer) missingHeader(name string) []Finding {
 		if !s.Signs() || s == x.scheme {
 			continue
 		}
-		if other := s.layout(Config{}, x.request).header; x.has(other) {
+		if l, _ := (Config{Type: s.Name}).layoutFor(x.request); x.has(l.header) {
 			return finding("other_scheme", "the request has no %s but %s, the header of %s: set `provider` and "+
-				"`verification.type` of the endpoint to `%s`", name, other, s.Title, s.Name)
+				"`verification.type` of the endpoint to `%s`", name, l.header, s.Title, s.Name)
 		}
 	}
 	if other := x.similarHeader(); other != "" && x.configurable {
