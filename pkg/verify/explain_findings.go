@@ -11,15 +11,13 @@ import (
 // findings returns what is probably wrong. The reason is not empty.
 func (x *explainer) findings() []Finding {
 	if x.out.Reason == TimestampOutsideTolerance {
-		return []Finding{x.ageFinding()}
+		return x.ageFinding()
 	}
 	found := x.headerFindings()
 	if x.signsURL {
 		found = append(found, x.twilioFindings()...)
 	}
-	if f, ok := x.search(); ok {
-		found = append(found, f)
-	}
+	found = append(found, x.search()...)
 	if len(found) == 0 {
 		found = x.secretFindings()
 	}
@@ -51,16 +49,16 @@ func (x *explainer) formText() string {
 }
 
 // ageFinding explains a signature whose time is outside the tolerance.
-func (x *explainer) ageFinding() Finding {
+func (x *explainer) ageFinding() []Finding {
 	age := x.request.Now.Sub(x.out.SignedAt)
 	tolerance := x.config.Tolerance / time.Second
 	if age < 0 {
 		return finding("timestamp_future", "the signature is right, but its time is %d seconds after the request came, and "+
-			"the endpoint allows %d: set the clock of the sender or of this service", -age/time.Second, tolerance)[0]
+			"the endpoint allows %d: set the clock of the sender or of this service", -age/time.Second, tolerance)
 	}
 	return finding("timestamp_old", "the signature is right, but it was made %d seconds before the request came, and the "+
 		"endpoint allows %d: set the sender's clock, or raise `verification.tolerance_seconds` if it sends old requests "+
-		"again", age/time.Second, tolerance)[0]
+		"again", age/time.Second, tolerance)
 }
 
 // headerFindings explains headers that are missing, repeated or malformed.

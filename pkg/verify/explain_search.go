@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"bytes"
 	"crypto/subtle"
 	"encoding/base64"
 	"encoding/hex"
@@ -13,10 +14,10 @@ import (
 // signature, of the secret and of the end of the body are tried.
 const maxThorough = 64 << 10
 
-// search makes signatures with the usual mistakes, and returns a finding for the first that the request has.
-func (x *explainer) search() (Finding, bool) {
+// search makes signatures with the usual mistakes, and returns the finding for the first that the request has.
+func (x *explainer) search() []Finding {
 	if len(x.received) == 0 {
-		return Finding{}, false
+		return nil
 	}
 	keys := make([]string, len(x.config.Secrets))
 	for i, secret := range x.config.Secrets {
@@ -28,10 +29,10 @@ func (x *explainer) search() (Finding, bool) {
 	}
 	for _, try := range tries {
 		if found := try(keys); found != nil {
-			return found[0], true
+			return found
 		}
 	}
-	return Finding{}, false
+	return nil
 }
 
 // matchesAny reports whether one of the keys made a signature of the request over one of the messages.
@@ -184,6 +185,9 @@ func (x *explainer) timestamps() []namedTimestamp {
 // tryBodies tries other bodies: what a framework or a proxy makes of a body after it was signed.
 func (x *explainer) tryBodies(keys []string) []Finding {
 	for form := range bodyForms(x.request.Body) {
+		if bytes.Equal(form.body, x.request.Body) {
+			continue
+		}
 		changed := x.request
 		changed.Body = form.body
 		if x.matchesAny(keys, x.messagesOf(changed)...) {

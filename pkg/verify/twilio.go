@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
+	"net/url"
 	"slices"
 	"strings"
 )
@@ -82,13 +83,19 @@ func hashMatches(r Request) bool {
 }
 
 // field is one decoded form parameter.
-type field struct{ name, value []byte }
+type field struct{ name, value string }
 
 func (f field) compare(g field) int {
-	return cmp.Or(bytes.Compare(f.name, g.name), bytes.Compare(f.value, g.value))
+	return cmp.Or(strings.Compare(f.name, g.name), strings.Compare(f.value, g.value))
 }
 
-func (f field) equal(g field) bool { return f.compare(g) == 0 }
+// parseField decodes `name=value`; false for an invalid escape.
+func parseField(text string) (field, bool) {
+	name, value, _ := strings.Cut(text, "=")
+	name, nameErr := url.QueryUnescape(name)
+	value, valueErr := url.QueryUnescape(value)
+	return field{name, value}, nameErr == nil && valueErr == nil
+}
 
 // signedFields returns the text of a form that Twilio signs: all names and values without separators, sorted by name
 // and then by value, equal pairs once. False if the body is not a valid form or has more than maxFormFields parameters.
@@ -97,54 +104,19 @@ func signedFields(body []byte) ([]byte, bool) {
 		return nil, false
 	}
 	fields := make([]field, 0, 32)
-	decoded := make([]byte, 0, len(body)) // holds all fields; decoded text is never longer
-	for item := range bytes.SplitSeq(body, []byte("&")) {
-		name, value, _ := bytes.Cut(item, []byte("="))
-		var f field
-		var nameOK, valueOK bool
-		decoded, f.name, nameOK = unescape(decoded, name)
-		decoded, f.value, valueOK = unescape(decoded, value)
-		if !nameOK || !valueOK {
+	for item := range strings.SplitSeq(string(body), "&") {
+		f, ok := parseField(item)
+		if !ok {
 			return nil, false
 		}
 		fields = append(fields, f)
 	}
 	slices.SortFunc(fields, field.compare)
-	signed := make([]byte, 0, len(decoded))
-	for _, f := range slices.CompactFunc(fields, field.equal) {
+	signed := make([]byte, 0, len(body)) // decoded text is never longer
+	for _, f := range slices.Compact(fields) {
 		signed = append(append(signed, f.name...), f.value...)
 	}
 	return signed, true
-}
-
-// unescape appends a decoded form component to dst. It returns the extended dst and the component; false for an invalid
-// escape.
-func unescape[T string | []byte](dst []byte, s T) (all, component []byte, ok bool) {
-	start := len(dst)
-	for i := 0; i < len(s); i++ {
-		switch c := s[i]; c {
-		case '+':
-			dst = append(dst, ' ')
-		case '%':
-			if i+2 >= len(s) || !isHex(s[i+1]) || !isHex(s[i+2]) {
-				return dst, nil, false
-			}
-			dst = append(dst, unhex(s[i+1])<<4|unhex(s[i+2]))
-			i += 2
-		default:
-			dst = append(dst, c)
-		}
-	}
-	return dst, dst[start:len(dst):len(dst)], true
-}
-
-func isHex(c byte) bool { return isLowerHex(c) || c >= 'A' && c <= 'F' }
-
-func unhex(c byte) byte {
-	if c <= '9' {
-		return c - '0'
-	}
-	return c&^0x20 - 'A' + 10
 }
 
 // signedURLs returns the spellings of an address that Twilio may have signed, at most four. Twilio's servers differ in
@@ -187,38 +159,28 @@ func cutPort(host string) (bare, port string) {
 // legacyQuery returns path with its query escaped as Twilio's older servers do: everything but letters, digits and
 // -_.!~*'() as %XX, and each name followed by `=`. False if that changes nothing or the query has an invalid escape.
 func legacyQuery(path string) (string, bool) {
-	before, query, found := strings.Cut(path, "?")
-	if !found || query == "" {
+	before, query, _ := strings.Cut(path, "?")
+	if query == "" {
 		return "", false
 	}
-	out := append(make([]byte, 0, len(path)+len(path)/2), before...)
-	separator := byte('?')
+	var out strings.Builder
+	out.WriteString(before)
+	separator := "?"
 	for item := range strings.SplitSeq(query, "&") {
 		if item == "" {
 			continue
 		}
-		name, value, _ := strings.Cut(item, "=")
-		_, plainName, nameOK := unescape(nil, name)
-		_, plainValue, valueOK := unescape(nil, value)
-		if !nameOK || !valueOK {
+		f, ok := parseField(item)
+		if !ok {
 			return "", false
 		}
-		out = append(out, separator)
-		out = append(appendLegacyEscaped(out, plainName), '=')
-		out = appendLegacyEscaped(out, plainValue)
-		separator = '&'
+		out.WriteString(separator + legacyEscape(f.name) + "=" + legacyEscape(f.value))
+		separator = "&"
 	}
-	return string(out), string(out) != path
+	return out.String(), out.String() != path
 }
 
-func appendLegacyEscaped(dst, s []byte) []byte {
-	const digits = "0123456789ABCDEF"
-	for _, c := range s {
-		if isAlphanumeric(c) || strings.IndexByte("-_.!~*'()", c) >= 0 {
-			dst = append(dst, c)
-		} else {
-			dst = append(dst, '%', digits[c>>4], digits[c&15])
-		}
-	}
-	return dst
-}
+func legacyEscape(s string) string { return legacyUnescaped.Replace(url.QueryEscape(s)) }
+
+// legacyUnescaped are the differences to url.QueryEscape.
+var legacyUnescaped = strings.NewReplacer("+", "%20", "%21", "!", "%27", "'", "%28", "(", "%29", ")", "%2A", "*")
