@@ -15,7 +15,7 @@ type bodyForm struct {
 	body          []byte
 }
 
-// bodyForms yields the bodies that a sender may have signed before the body became what it is. Some are the body itself.
+// bodyForms yields the bodies that a sender may have signed before the body became what it is. Some are equal to it.
 func bodyForms(body []byte) iter.Seq[bodyForm] {
 	return func(yield func(bodyForm) bool) {
 		for _, form := range lineForms(body) {

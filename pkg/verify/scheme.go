@@ -61,6 +61,16 @@ func (c Config) layoutFor(r Request) (layout, error) {
 	return s.vary(s.layout, c, r)
 }
 
+// BodySignature is a header with one MAC over the body alone, which stands after Prefix.
+type BodySignature struct{ Header, Prefix, Algorithm, Encoding string }
+
+// BodySignature returns how requests are signed; ok is false if that is not a BodySignature.
+func (c Config) BodySignature() (s BodySignature, ok bool) {
+	l, err := c.layoutFor(Request{})
+	return BodySignature{l.header, l.prefix, l.form.algorithm, l.form.encoding},
+		err == nil && l.content == template{} && !l.signsURL
+}
+
 // Providers returns the names of all providers, including [Generic].
 func Providers() []string { return schemeNames(func(*Scheme) bool { return true }) }
 
