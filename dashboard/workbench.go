@@ -85,11 +85,8 @@ func syntaxFault(text string) error {
 // exampleText is what the provider of an endpoint sends, as the text of a sample.
 func exampleText(provider string) string {
 	scheme := verify.ByName(provider)
-	if scheme == nil {
-		scheme = verify.ByName(verify.Generic)
-	}
 	values := verify.SampleValues{Type: scheme.Sample.Type, ID: strings.Repeat("0", 26), At: time.Unix(exampleTime, 0)}
-	body := []byte(scheme.Sample.Body(values))
+	body := []byte(values.Fill(scheme.Sample.Body))
 	if !json.Valid(body) {
 		return exampleText(verify.Generic) // the provider sends no JSON
 	}

@@ -32,21 +32,19 @@ func (g *Ingest) Sample(ep *config.Endpoint, provider, kind string, eventID id.I
 	s := &scheme.Sample
 	x := verify.SampleValues{Type: cmp.Or(kind, s.Type), ID: eventID.String(), At: eventID.Time()}
 	header := http.Header{"Content-Type": {s.ContentType}, "User-Agent": {s.UserAgent}, "Accept": {"*/*"}}
-	if s.Header != nil {
-		for name, value := range s.Header(x) {
-			header.Set(name, value)
-		}
+	for name, value := range s.Header {
+		header.Set(name, x.Fill(value))
 	}
 	e := &event.Event{
 		ID: eventID, Account: ep.Account, Endpoint: ep.ID, Source: event.SourceTest, Verdict: event.VerdictUnverified,
 		Method: http.MethodPost,
-		Dests:  p.dests, Body: []byte(s.Body(x)),
+		Dests:  p.dests, Body: []byte(x.Fill(s.Body)),
 	}
 	if len(e.Dests) == 0 {
 		e.Reason = event.NoDestination
 	}
 	if p.verify != nil && p.verify.Type == provider {
-		if err := g.signSample(ep, p, scheme.IDHeader, e, header); err != nil {
+		if err := g.signSample(ep, p, scheme.IDHeader(), e, header); err != nil {
 			return nil, err
 		}
 		e.Verdict = event.VerdictVerified

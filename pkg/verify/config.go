@@ -72,8 +72,8 @@ func (c Config) Validate() error {
 	}
 	for i, secret := range c.Secrets {
 		fault := secretFault(secret)
-		if fault == "" && scheme.secretFault != nil {
-			fault = scheme.secretFault(secret)
+		if key, _ := scheme.layout.key(secret); fault == "" && key == "" {
+			fault = "must be whsec_ followed by base64"
 		}
 		if fault != "" {
 			add(secretParam(i, len(c.Secrets)), "%s", fault)
@@ -82,8 +82,8 @@ func (c Config) Validate() error {
 	if c.Tolerance < MinTolerance || c.Tolerance > MaxTolerance {
 		add("tolerance_seconds", "must be from %.0f to %.0f", MinTolerance.Seconds(), MaxTolerance.Seconds())
 	}
-	if scheme.validate != nil {
-		scheme.validate(c, add)
+	if scheme.Configurable() {
+		validateCustom(c, add)
 	}
 	return errors.Join(faults...)
 }

@@ -1,8 +1,6 @@
 package verify
 
 import (
-	"crypto/sha256"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -58,23 +56,6 @@ type Finding struct {
 	Message string // one sentence: what is wrong and what to change
 }
 
-// layout describes the signature of a scheme to Explain. Check does not use it.
-type layout struct {
-	header   string // that contains the signature
-	idHeader string // whose value and a full stop begin the signed text; "" for none
-	// optionalHeader is read if the request has it; "" for none.
-	optionalHeader string
-	// separators are the bytes between the items of the header; "" if its value is one signature.
-	separators string
-	prefix     string // of a signature
-	form       macForm
-	content    template // signed text; the zero value is the body alone
-	// decode returns the key of a secret; nil if the secret is the key.
-	decode       func(secret string) (string, error)
-	signsURL     bool // Twilio: see twilioMessages
-	configurable bool // the owner of the endpoint can change the members of Config
-}
-
 // explainer collects an explanation.
 type explainer struct {
 	layout
@@ -82,7 +63,7 @@ type explainer struct {
 	request  Request
 	scheme   *Scheme
 	stamp    string        // text of the timestamp
-	messages []message     // what the scheme signs; several for Twilio, the first is shown; nil if a part is missing
+	messages []message     // what the scheme signs; the first is shown; nil if a part is missing
 	received []receivedMAC // signatures in the header
 	out      *Explanation
 }
@@ -93,15 +74,13 @@ type explainer struct {
 // 64 KiB.
 func Explain(c Config, r Request) *Explanation {
 	out := &Explanation{Scheme: c.Type, Reason: Check(c, r)}
-	x := &explainer{scheme: ByName(c.Type), config: c, request: r, out: out}
-	if x.scheme.Signs() {
-		x.layout = x.scheme.layout(c, r)
-	}
-	if x.form.hash == nil {
+	l, err := c.layoutFor(r)
+	if err != nil {
 		out.Findings = finding("unknown_scheme", "this version does not know the type of the verification or one of its "+
 			"settings: set `verification` again")
 		return out
 	}
+	x := &explainer{layout: l, scheme: ByName(c.Type), config: c, request: r, out: out}
 	x.readHeaders()
 	x.buildMessages()
 	x.checkSecrets()
@@ -135,7 +114,7 @@ func (x *explainer) readHeaders() {
 	case x.content.header != "":
 		x.stamp = x.value(x.content.header)
 	case x.out.TimeSigned:
-		x.stamp = listTimestamp(value)
+		x.stamp, _ = listTimestamp(value, listSeparators)
 	}
 	x.out.Timestamp = x.stamp
 	if x.out.TimeSigned {
@@ -146,11 +125,7 @@ func (x *explainer) readHeaders() {
 // firstSignature returns the first item of the signature header that has the scheme's prefix, without the prefix. If
 // none has it, it returns the first signature in any form, or the value.
 func (x *explainer) firstSignature(value string) string {
-	items := []string{value}
-	if x.separators != "" {
-		items = splitAny(value, x.separators)
-	}
-	for _, item := range items {
+	for item := range items(value, x.separators) {
 		if s, found := strings.CutPrefix(item, x.prefix); found && s != "" {
 			if _, isTimestamp := cutTimestamp(item); !isTimestamp {
 				return s
@@ -166,22 +141,15 @@ func (x *explainer) firstSignature(value string) string {
 	return value
 }
 
-// parseTime parses the timestamp as the scheme does.
-func (x *explainer) parseTime(stamp string) (time.Time, bool) {
-	if x.configurable {
-		return parseCustomTime(stamp, x.content.timestampTouchesBody())
-	}
-	return parseUnixSeconds(stamp)
-}
-
 // buildMessages sets the signed text, unless a part of it is missing.
 func (x *explainer) buildMessages() {
 	if x.signsURL {
 		x.out.URL = x.request.URL
-		x.messages = twilioMessages(x.request.URL, x.request.Body)
-		x.moveShownFirst()
-	} else if m, ok := x.messageOf(x.content, x.request.Body); ok {
-		x.messages = []message{m}
+	}
+	if _, signed, reason := x.check(x.config.Secrets, x.request); reason == "" {
+		x.messages = []message{signed}
+	} else {
+		x.messages = x.messagesOf(x.request)
 	}
 	if len(x.messages) == 0 {
 		return
@@ -195,44 +163,14 @@ func (x *explainer) buildMessages() {
 	}
 }
 
-// moveShownFirst moves the spelling of the address that the explanation shows to the front of the messages: the one
-// that was signed if the signature is accepted, otherwise the one in Explanation.URL.
-func (x *explainer) moveShownFirst() {
-	var keys []string
-	for _, secret := range x.config.Secrets {
-		keys = append(keys, x.keyOf(secret))
-	}
-	for i, m := range x.messages {
-		if x.out.Reason == "" && x.matchesAny(keys, m) || x.out.Reason != "" && m.head == x.request.URL {
-			x.messages[0], x.messages[i] = x.messages[i], x.messages[0]
-			return
-		}
-	}
-}
-
-// messageOf returns the signed text for another template or body. False if the timestamp or the id is missing.
-func (x *explainer) messageOf(content template, body []byte) (message, bool) {
-	m := content.render(x.stamp, body)
-	if content.placeholder != "" && x.stamp == "" {
-		return m, false
-	}
-	if x.idHeader != "" {
-		id := x.value(x.idHeader)
-		m.head = id + "." + m.head
-		return m, id != ""
-	}
-	return m, true
+// messagesOf returns what the scheme signs in a request with the headers of this one. Nil if a part of it is missing.
+func (x *explainer) messagesOf(r Request) []message {
+	return x.appendMessages(nil, r, x.value(x.idHeader), x.stamp)
 }
 
 // keyOf returns the key of a secret, "" if the secret is invalid.
 func (x *explainer) keyOf(secret string) string {
-	if x.decode == nil {
-		return secret
-	}
-	key, err := x.decode(secret)
-	if err != nil {
-		return "" // decoders return the bytes before the invalid character
-	}
+	key, _ := x.key(secret)
 	return key
 }
 
@@ -244,27 +182,12 @@ func (x *explainer) checkSecrets() {
 			result.Last4 = secret[len(secret)-shownSecret:]
 		}
 		if key := x.keyOf(secret); key != "" && len(x.messages) > 0 {
-			result.ExpectedPrefix = firstCharacters(string(x.form.appendMAC(nil, key, x.messages[0])))
+			result.ExpectedPrefix = firstCharacters(x.form.sign(key, x.messages[0]))
 		}
-		one := x.config
-		one.Secrets = []string{secret}
-		result.Matches = CheckIgnoringAge(one, x.request) == ""
+		_, _, reason := x.check([]string{secret}, x.request)
+		result.Matches = reason == ""
 		x.out.Secrets = append(x.out.Secrets, result)
 	}
-}
-
-// SignedContent returns a hash of what the scheme signs in a request that CheckIgnoringAge accepts. Requests with equal
-// hashes are copies of one, whatever was added to their headers.
-func SignedContent(c Config, r Request) [sha256.Size]byte {
-	x := &explainer{scheme: ByName(c.Type), config: c, request: r, out: &Explanation{}}
-	x.layout = x.scheme.layout(c, r)
-	x.readHeaders()
-	x.buildMessages()
-	h := sha256.New()
-	for _, m := range x.messages[:min(len(x.messages), 1)] {
-		fmt.Fprintf(h, "%s%s%s", m.head, m.body, m.tail)
-	}
-	return [sha256.Size]byte(h.Sum(nil))
 }
 
 // firstCharacters returns the part of a signature that an explanation may contain.

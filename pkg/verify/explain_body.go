@@ -15,19 +15,27 @@ type bodyForm struct {
 	body          []byte
 }
 
-// bodyForms yields the bodies that a sender may have signed before the body became what it is.
+// bodyForms yields the bodies that a sender may have signed before the body became what it is. Some are equal to it.
 func bodyForms(body []byte) iter.Seq[bodyForm] {
 	return func(yield func(bodyForm) bool) {
 		for _, form := range lineForms(body) {
-			if !bytes.Equal(form.body, body) && !yield(form) {
+			if !yield(form) {
 				return
 			}
 		}
-		if len(body) > maxThorough {
+		var compact bytes.Buffer
+		if len(body) > maxThorough || json.Compact(&compact, body) != nil {
 			return
 		}
-		for form := range jsonForms(body) {
-			if !bytes.Equal(form.body, body) && !yield(form) {
+		sorted := sortMembers(compact.Bytes())
+		for _, style := range jsonStyles {
+			text := compact.Bytes()
+			if style.sorted {
+				text = sorted
+			}
+			message := fmt.Sprintf("the signature covers the same JSON %s: sign the bytes that are sent, and let no framework "+
+				"or proxy write the JSON again", style.text)
+			if !yield(bodyForm{"body_json", message, style.write(text)}) {
 				return
 			}
 		}
@@ -82,29 +90,6 @@ var jsonStyles = []jsonStyle{
 	{text: "with spaces and sorted members", sorted: true, item: " ", member: " "},
 	{text: "with spaces, sorted members and non-ASCII characters escaped", sorted: true, item: " ", member: " ",
 		ascii: true},
-}
-
-// jsonForms yields the body in the styles of common JSON libraries; nothing if it is not JSON.
-func jsonForms(body []byte) iter.Seq[bodyForm] {
-	return func(yield func(bodyForm) bool) {
-		var compact bytes.Buffer
-		if json.Compact(&compact, body) != nil {
-			return
-		}
-		ordered := compact.Bytes()
-		sorted := sortMembers(ordered)
-		for _, style := range jsonStyles {
-			text := ordered
-			if style.sorted {
-				text = sorted
-			}
-			message := fmt.Sprintf("the signature covers the same JSON %s: sign the bytes that are sent, and let no framework "+
-				"or proxy write the JSON again", style.text)
-			if !yield(bodyForm{"body_json", message, style.write(text)}) {
-				return
-			}
-		}
-	}
 }
 
 // sortMembers returns JSON without spaces with the members of each object sorted by name.

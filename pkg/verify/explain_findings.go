@@ -11,15 +11,13 @@ import (
 // findings returns what is probably wrong. The reason is not empty.
 func (x *explainer) findings() []Finding {
 	if x.out.Reason == TimestampOutsideTolerance {
-		return []Finding{x.ageFinding()}
+		return x.ageFinding()
 	}
 	found := x.headerFindings()
 	if x.signsURL {
 		found = append(found, x.twilioFindings()...)
 	}
-	if f, ok := x.search(); ok {
-		found = append(found, f)
-	}
+	found = append(found, x.search()...)
 	if len(found) == 0 {
 		found = x.secretFindings()
 	}
@@ -43,7 +41,7 @@ func finding(code, format string, args ...any) []Finding {
 
 // formText describes the signature in the header: `v1=` and a SHA-256 in hex.
 func (x *explainer) formText() string {
-	text := "HMAC-" + strings.ToUpper(x.form.algorithm()) + " in " + x.form.encoding
+	text := "HMAC-" + strings.ToUpper(x.form.algorithm) + " in " + x.form.encoding
 	if x.prefix != "" {
 		return "`" + x.prefix + "` and " + text
 	}
@@ -51,16 +49,16 @@ func (x *explainer) formText() string {
 }
 
 // ageFinding explains a signature whose time is outside the tolerance.
-func (x *explainer) ageFinding() Finding {
+func (x *explainer) ageFinding() []Finding {
 	age := x.request.Now.Sub(x.out.SignedAt)
 	tolerance := x.config.Tolerance / time.Second
 	if age < 0 {
 		return finding("timestamp_future", "the signature is right, but its time is %d seconds after the request came, and "+
-			"the endpoint allows %d: set the clock of the sender or of this service", -age/time.Second, tolerance)[0]
+			"the endpoint allows %d: set the clock of the sender or of this service", -age/time.Second, tolerance)
 	}
 	return finding("timestamp_old", "the signature is right, but it was made %d seconds before the request came, and the "+
 		"endpoint allows %d: set the sender's clock, or raise `verification.tolerance_seconds` if it sends old requests "+
-		"again", age/time.Second, tolerance)[0]
+		"again", age/time.Second, tolerance)
 }
 
 // headerFindings explains headers that are missing, repeated or malformed.
@@ -122,9 +120,9 @@ func (x *explainer) missingHeader(name string) []Finding {
 		if !s.Signs() || s == x.scheme {
 			continue
 		}
-		if other := s.layout(Config{}, x.request).header; x.has(other) {
+		if l, _ := (Config{Type: s.Name}).layoutFor(x.request); x.has(l.header) {
 			return finding("other_scheme", "the request has no %s but %s, the header of %s: set `provider` and "+
-				"`verification.type` of the endpoint to `%s`", name, other, s.Title, s.Name)
+				"`verification.type` of the endpoint to `%s`", name, l.header, s.Title, s.Name)
 		}
 	}
 	if other := x.similarHeader(); other != "" && x.configurable {

@@ -28,7 +28,7 @@ type receivedMAC struct {
 // receivedMACs returns the texts in a header that may be MACs, in any form that a sender may use: hex or base64, alone,
 // in a list, after a prefix.
 func receivedMACs(value string) (all []receivedMAC) {
-	for _, item := range splitAny(value, ",; ") {
+	for item := range items(value, listSeparators) {
 		starts := []int{0}
 		if i := strings.IndexAny(item, "=:"); i >= 0 {
 			starts = append(starts, i+1)
@@ -40,11 +40,6 @@ func receivedMACs(value string) (all []receivedMAC) {
 		}
 	}
 	return all
-}
-
-// splitAny splits a value at each of the separators, without empty items.
-func splitAny(value, separators string) []string {
-	return strings.FieldsFunc(value, func(r rune) bool { return strings.ContainsRune(separators, r) })
 }
 
 // decodeMAC decodes a MAC in hex or base64 and returns its encoding; nil if the text is none.
@@ -67,28 +62,4 @@ func decodeMAC(text string) (raw []byte, encoding string) {
 		}
 	}
 	return nil, ""
-}
-
-// listTimestamp returns the timestamp of a header that is a list, "" if it has none or two.
-func listTimestamp(value string) (stamp string) {
-	for _, item := range splitAny(value, listSeparators) {
-		if s, found := cutTimestamp(item); found {
-			if stamp != "" {
-				return ""
-			}
-			stamp = s
-		}
-	}
-	return stamp
-}
-
-// algorithm returns the word of a configuration for the hash.
-func (f macForm) algorithm() string {
-	switch f.size {
-	case sha1.Size:
-		return "sha1"
-	case sha512.Size:
-		return "sha512"
-	}
-	return defaultAlgorithm
 }

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"bytes"
 	"crypto/subtle"
 	"encoding/base64"
 	"encoding/hex"
@@ -13,10 +14,10 @@ import (
 // signature, of the secret and of the end of the body are tried.
 const maxThorough = 64 << 10
 
-// search makes signatures with the usual mistakes, and returns a finding for the first that the request has.
-func (x *explainer) search() (Finding, bool) {
+// search makes signatures with the usual mistakes, and returns the finding for the first that the request has.
+func (x *explainer) search() []Finding {
 	if len(x.received) == 0 {
-		return Finding{}, false
+		return nil
 	}
 	keys := make([]string, len(x.config.Secrets))
 	for i, secret := range x.config.Secrets {
@@ -28,43 +29,43 @@ func (x *explainer) search() (Finding, bool) {
 	}
 	for _, try := range tries {
 		if found := try(keys); found != nil {
-			return found[0], true
+			return found
 		}
 	}
-	return Finding{}, false
+	return nil
 }
 
-// matchesAny reports whether one of the keys made a signature of the request over m.
-func (x *explainer) matchesAny(keys []string, m message) bool {
-	return slices.ContainsFunc(keys, func(key string) bool {
-		_, ok := x.matches(x.form, key, m)
-		return ok
-	})
+// matchesAny reports whether one of the keys made a signature of the request over one of the messages.
+func (x *explainer) matchesAny(keys []string, messages ...message) bool {
+	_, ok := x.match(x.form, keys, messages)
+	return ok
 }
 
 // trySecrets tries other forms of the secrets.
 func (x *explainer) trySecrets([]string) []Finding {
 	for _, secret := range x.config.Secrets {
 		for _, form := range x.secretForms(secret) {
-			for _, m := range x.messages {
-				if x.matchesAny([]string{form.key}, m) {
-					return finding(form.code, "%s", form.message)
-				}
+			if x.matchesAny([]string{form.key}, x.messages...) {
+				return finding(form.code, "%s", form.message)
 			}
 		}
 	}
 	return nil
 }
 
-// matches reports whether a key made a signature of the request over m, in any encoding, and returns that signature.
-func (x *explainer) matches(f macForm, key string, m message) (receivedMAC, bool) {
-	if key == "" {
-		return receivedMAC{}, false
-	}
-	sum := f.appendSum(nil, key, m)
-	for _, got := range x.received {
-		if subtle.ConstantTimeCompare(got.raw, sum) == 1 {
-			return got, true
+// match returns the signature of the request, in any encoding, that one of the keys made over one of the messages.
+func (x *explainer) match(f macForm, keys []string, messages []message) (receivedMAC, bool) {
+	for _, key := range keys {
+		for _, m := range messages {
+			if key == "" {
+				continue
+			}
+			sum := f.appendSum(nil, key, m)
+			for _, got := range x.received {
+				if subtle.ConstantTimeCompare(got.raw, sum) == 1 {
+					return got, true
+				}
+			}
 		}
 	}
 	return receivedMAC{}, false
@@ -72,14 +73,9 @@ func (x *explainer) matches(f macForm, key string, m message) (receivedMAC, bool
 
 // tryForms tries other hashes, encodings and prefixes of the signature.
 func (x *explainer) tryForms(keys []string) []Finding {
-	for _, algorithm := range Algorithms() {
-		form, _ := newMACForm(algorithm, hexText)
-		for _, key := range keys {
-			for _, m := range x.messages {
-				if got, ok := x.matches(form, key, m); ok {
-					return x.formFinding(algorithm, got)
-				}
-			}
+	for _, form := range macForms {
+		if got, ok := x.match(form, keys, x.messages); ok {
+			return x.formFinding(form.algorithm, got)
 		}
 	}
 	return nil
@@ -88,15 +84,15 @@ func (x *explainer) tryForms(keys []string) []Finding {
 // formFinding explains a received signature over the right text with the right key. Nil if its form is right too.
 func (x *explainer) formFinding(algorithm string, got receivedMAC) []Finding {
 	switch {
-	case algorithm != x.form.algorithm() && x.configurable:
+	case algorithm != x.form.algorithm && x.configurable:
 		return finding("algorithm", "the signature is an HMAC-%s: set `verification.algorithm` to `%s`",
 			strings.ToUpper(algorithm), algorithm)
-	case algorithm != x.form.algorithm() && x.signsURL:
+	case algorithm != x.form.algorithm && x.signsURL:
 		return finding("algorithm", "the signature is an HMAC-%s, and by %s it would be an HMAC-%s: let no proxy change "+
-			"this header", strings.ToUpper(algorithm), twilioSettings, strings.ToUpper(x.form.algorithm()))
-	case algorithm != x.form.algorithm():
+			"this header", strings.ToUpper(algorithm), twilioSettings, strings.ToUpper(x.form.algorithm))
+	case algorithm != x.form.algorithm:
 		return finding("algorithm", "the signature is an HMAC-%s, and %s signs with HMAC-%s: change the sender",
-			strings.ToUpper(algorithm), x.scheme.Title, strings.ToUpper(x.form.algorithm()))
+			strings.ToUpper(algorithm), x.scheme.Title, strings.ToUpper(x.form.algorithm))
 	case got.encoding != x.form.encoding && x.configurable && slices.Contains(Encodings(), got.encoding):
 		return finding("encoding", "the signature is in %s: set `verification.encoding` to `%s`", got.encoding, got.encoding)
 	case got.encoding != x.form.encoding:
@@ -175,7 +171,8 @@ const maxTimestamps = 3
 // timestamps returns the possible timestamps of a request: that of the signature header, and headers whose names say
 // so.
 func (x *explainer) timestamps() []namedTimestamp {
-	all := []namedTimestamp{{"{timestamp}", listTimestamp(x.value(x.header))}}
+	stamp, _ := listTimestamp(x.value(x.header), listSeparators)
+	all := []namedTimestamp{{"{timestamp}", stamp}}
 	for _, name := range slices.Sorted(maps.Keys(x.request.Header)) {
 		if strings.Contains(strings.ToLower(name), "timestamp") && len(name) <= maxName && isToken(name) &&
 			len(all) <= maxTimestamps {
@@ -188,11 +185,12 @@ func (x *explainer) timestamps() []namedTimestamp {
 // tryBodies tries other bodies: what a framework or a proxy makes of a body after it was signed.
 func (x *explainer) tryBodies(keys []string) []Finding {
 	for form := range bodyForms(x.request.Body) {
-		m, ok := x.messageOf(x.content, form.body)
-		if !ok {
-			return nil
+		if bytes.Equal(form.body, x.request.Body) {
+			continue
 		}
-		if x.matchesAny(keys, m) {
+		changed := x.request
+		changed.Body = form.body
+		if x.matchesAny(keys, x.messagesOf(changed)...) {
 			return finding(form.code, "%s", form.message)
 		}
 	}
@@ -202,17 +200,15 @@ func (x *explainer) tryBodies(keys []string) []Finding {
 // secretForm is another key that a sender may make from a secret.
 type secretForm struct{ code, key, message string }
 
-const standardPrefixText = "whsec_"
-
 // secretForms returns the keys that a sender may use by mistake, or because the secret was copied wrongly.
 func (x *explainer) secretForms(secret string) []secretForm {
 	bare, prefixed := strings.CutPrefix(secret, standardPrefixText)
 	forms := x.decodedForms(secret, bare)
 	switch {
-	case prefixed && x.decode == nil:
+	case prefixed && !x.base64Secrets:
 		forms = append(forms, secretForm{"secret_prefix", bare, "the sender signs with the secret without `whsec_`: enter " +
 			"the secret without it"})
-	case x.decode == nil:
+	case !x.base64Secrets:
 		forms = append(forms, secretForm{"secret_prefix", standardPrefixText + secret, "the sender signs with `whsec_` in " +
 			"front of the secret: enter the secret with it"})
 	}
@@ -234,7 +230,7 @@ func (x *explainer) secretForms(secret string) []secretForm {
 
 // decodedForms returns the keys of a sender that decodes the secret, or fails to. bare is the secret without whsec_.
 func (x *explainer) decodedForms(secret, bare string) (forms []secretForm) {
-	if x.decode != nil {
+	if x.base64Secrets {
 		const text = "the sender signs with the text of the secret: decode it from base64, without `whsec_`, and sign with " +
 			"these bytes"
 		forms = append(forms, secretForm{"secret_text", secret, text}, secretForm{"secret_text", bare, text})
@@ -255,7 +251,7 @@ func (x *explainer) decodedForms(secret, bare string) (forms []secretForm) {
 }
 
 func (x *explainer) keyText() string {
-	if x.decode != nil {
+	if x.base64Secrets {
 		return "the secret decoded from base64"
 	}
 	return "the text of the secret"

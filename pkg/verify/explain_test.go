@@ -18,13 +18,18 @@ var explained = time.Unix(1760000000, 0)
 // hexBase64 is a secret that can be decoded from hex and from base64.
 const hexBase64 = "whsec_5f4dcc3b5aa765d61d8327deb882cf99"
 
+const (
+	stripeHeader, twilioHeader = "Stripe-Signature", "X-Twilio-Signature"
+	slackTimeHeader            = "X-Slack-Request-Timestamp"
+)
+
 // imitations are configurations of the configurable scheme that sign as the other schemes do, so that a test can change
 // any part of a signature.
 var imitations = map[string]Config{
 	Stripe:  {Header: stripeHeader, Prefix: "v1=", SignedContent: "{timestamp}.{body}"},
-	GitHub:  {Header: githubHeader, Prefix: githubPrefix},
-	Shopify: {Header: shopifyHeader, Encoding: base64Text},
-	Slack:   {Header: slackHeader, Prefix: slackPrefix, SignedContent: "v0:{timestamp:" + slackTimeHeader + "}:{body}"},
+	GitHub:  {Header: "X-Hub-Signature-256", Prefix: "sha256="},
+	Shopify: {Header: "X-Shopify-Hmac-Sha256", Encoding: base64Text},
+	Slack:   {Header: "X-Slack-Signature", Prefix: "v0=", SignedContent: "v0:{timestamp:" + slackTimeHeader + "}:{body}"},
 	StandardWebhooks: {Header: "Webhook-Signature", Prefix: "v1,", Encoding: base64Text,
 		SignedContent: "msg_1.{timestamp:Webhook-Timestamp}.{body}"},
 	HMAC: {},
@@ -186,7 +191,7 @@ func headerOf(scheme string) string {
 	if h := imitations[scheme].Header; h != "" {
 		return h
 	}
-	return defaultHeader
+	return "X-Signature"
 }
 
 // All schemes but Twilio: the body is not the one that was signed.
@@ -239,7 +244,7 @@ func TestExplainHeaders(t *testing.T) {
 			x.change = change
 			x.wantFinding(t, name, code)
 		}
-		other := map[string]string{"Stripe-Signature": githubHeader}[header]
+		other := map[string]string{"Stripe-Signature": "X-Hub-Signature-256"}[header]
 		if other == "" {
 			other = stripeHeader
 		}
@@ -254,7 +259,7 @@ func TestExplainHeaders(t *testing.T) {
 		}
 	}
 	out := imitate(GitHub, hexBase64)
-	out.change = func(h http.Header) { h.Del(githubHeader); h.Set("Svix-Signature", "x") }
+	out.change = func(h http.Header) { h.Del("X-Hub-Signature-256"); h.Set("Svix-Signature", "x") }
 	got := out.wantFinding(t, "Svix", "other_scheme")
 	if !strings.Contains(got.Findings[0].Message, "`standard_webhooks`") {
 		t.Errorf("%v", got.Findings)
@@ -397,7 +402,7 @@ func TestExplainTwilio(t *testing.T) {
 	})
 	f("algorithm", "HMAC-SHA256", assumed, form, func(r *Request, c *Config) {
 		fields, _ := signedFields(r.Body)
-		r.Header.Set(twilioHeader, base64SHA256().sign(*c, message{head: assumed, body: fields}))
+		r.Header.Set(twilioHeader, base64SHA256().sign(c.Secrets[0], message{head: assumed, body: fields}))
 	})
 	f("algorithm", "HMAC-SHA256", assumed, form, func(r *Request, _ *Config) {
 		r.Header.Set(twilioSettings, "key=k,algorithm=HMAC_SHA256") // signed with HMAC-SHA1
@@ -411,7 +416,7 @@ func TestExplainTwilio(t *testing.T) {
 	const plain = "http://relay.example.com/in/token?a=1"
 	f("url", "`http://relay.example.com`", plain, form, func(r *Request, c *Config) {
 		fields, _ := signedFields(r.Body)
-		r.Header.Set(twilioHeader, base64SHA256().sign(*c, message{head: plain, body: fields}))
+		r.Header.Set(twilioHeader, base64SHA256().sign(c.Secrets[0], message{head: plain, body: fields}))
 		r.Header.Set(twilioSettings, "key=k,algorithm=HMAC_SHA256")
 	})
 	f("secret_kind", "`webhooks_sharedkey_`", assumed, form,
@@ -437,11 +442,11 @@ func TestExplainTwilioPort(t *testing.T) {
 		{with, with, with, ""}, {with, without, without, ""}, {with, "https://other.example", with, SignatureMismatch},
 		{without, without + ":443", without + ":443", ""}, {without, "https://other.example", without, SignatureMismatch},
 	} {
-		signature := base64SHA1().sign(c, message{head: x.signed + path, body: []byte("Bodyx")})
+		signature := base64SHA1().sign(c.Secrets[0], message{head: x.signed + path, body: []byte("Bodyx")})
 		r := Request{URL: x.assumed + path, Header: http.Header{twilioHeader: {signature}}, Body: []byte("Body=x"),
 			Now: explained}
 		out := Explain(c, r)
-		expected := base64SHA1().sign(c, message{head: x.shown + path, body: []byte("Bodyx")})
+		expected := base64SHA1().sign(c.Secrets[0], message{head: x.shown + path, body: []byte("Bodyx")})
 		if out.Reason != x.reason || out.URL != r.URL || string(out.Content) != x.shown+path+"Bodyx" ||
 			out.Secrets[0].ExpectedPrefix != expected[:8] || out.Secrets[0].Matches != (x.reason == "") {
 			t.Errorf("%s, signed %s: %q, %q, %s beside %s, %+v", x.assumed, x.signed, out.Reason, out.URL, out.Content,
@@ -471,7 +476,7 @@ func TestExplainSecrets(t *testing.T) {
 	var matches []bool
 	for i, s := range out.Secrets {
 		matches = append(matches, s.Matches)
-		full := hexSHA256().sign(Config{Secrets: c.Secrets[i:]}, message{head: "1760000000.", body: r.Body})
+		full := hexSHA256().sign(c.Secrets[i], message{head: "1760000000.", body: r.Body})
 		if s.ExpectedPrefix != full[:8] || s.Last4 != map[int]string{1: "test", 2: otherSecret[len(otherSecret)-4:]}[i] {
 			t.Errorf("%d: %+v, want %s", i, s, full)
 		}

@@ -5,33 +5,16 @@ import (
 	"strings"
 )
 
-// twilioMessages returns the texts that Twilio may have signed, one for each spelling of the address. Nil if the body
-// is no form and the address has no hash of it.
-func twilioMessages(address string, body []byte) (all []message) {
-	var fields []byte
-	if _, hashed := bodyHash(address); !hashed {
-		var ok bool
-		if fields, ok = signedFields(body); !ok {
-			return nil
-		}
-	}
-	for _, spelling := range signedURLs(address) {
-		all = append(all, message{head: spelling, body: fields})
-	}
-	return all
-}
-
 // twilioFindings explains a body that cannot be the one that Twilio signed, or an unknown algorithm.
 func (x *explainer) twilioFindings() []Finding {
-	want, hashed := bodyHash(x.request.URL)
+	_, hashed := bodyHash(x.request.URL)
 	kind, _, _ := mime.ParseMediaType(x.value("Content-Type"))
 	_, isForm := signedFields(x.request.Body)
-	_, known := twilioForm(x.request)
 	switch {
-	case !known && x.value(twilioSettings) != "":
+	case x.unknown && x.value(twilioSettings) != "":
 		return finding("algorithm", "%s names an algorithm other than HMAC_SHA1 and HMAC_SHA256: choose one of them at "+
 			"Twilio", twilioSettings)
-	case hashed && !hashMatches(x.request.Body, want):
+	case !hashMatches(x.request):
 		return finding("body_changed", "the body is not the one whose hash Twilio put into bodySHA256: let no proxy change "+
 			"the body")
 	case !hashed && (!isForm || kind == jsonType):
@@ -63,12 +46,12 @@ func (x *explainer) tryAddresses(keys []string) []Finding {
 			if address+path.text == x.request.URL {
 				continue
 			}
-			for _, m := range twilioMessages(address+path.text, x.request.Body) {
-				if x.matchesAny(keys, m) {
-					return finding("url", "the signature covers an address that %s, and this service assumes one at `%s://%s`: "+
-						"enter the ingest URL at Twilio as it is shown, or set RELAY_BASE_URL to the address that callers use",
-						path.fault, scheme, host)
-				}
+			called := x.request
+			called.URL = address + path.text
+			if x.matchesAny(keys, x.messagesOf(called)...) {
+				return finding("url", "the signature covers an address that %s, and this service assumes one at `%s://%s`: "+
+					"enter the ingest URL at Twilio as it is shown, or set RELAY_BASE_URL to the address that callers use",
+					path.fault, scheme, host)
 			}
 		}
 	}
@@ -94,5 +77,5 @@ func (x *explainer) origins(scheme, host string) (all []string) {
 const maxHost = 260
 
 func isHostByte(c byte) bool {
-	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || strings.IndexByte(".:-[]_", c) >= 0
+	return isAlphanumeric(c) || strings.IndexByte(".:-[]_", c) >= 0
 }

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"iter"
 	"net/http"
 	"strconv"
 	"strings"
@@ -30,28 +31,35 @@ func singleValue(h http.Header, name string) (string, Reason) {
 	return values[0], ""
 }
 
-// parseSignatureList parses a header with a timestamp and signatures: the value of one item `t=…` or `ts=…`, empty if
-// there is none, and every well-formed MAC after the prefix. Other items are ignored. ok is false if there is no such
-// MAC, or if there are two timestamps: only one of them can be signed.
-func parseSignatureList(value, separators, prefix string, form macForm) (stamp string, signatures []string, ok bool) {
-	signatures = make([]string, 0, 4)
-	for value != "" {
-		end := strings.IndexAny(value, separators)
-		item, rest := value, ""
-		if end >= 0 {
-			item, rest = value[:end], value[end+1:]
-		}
-		value = rest
-		if s, found := cutTimestamp(item); found {
-			if stamp != "" {
-				return "", nil, false
+// items yields the parts of a header value between any of the separators; the value if there are no separators.
+func items(value, separators string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for value != "" {
+			end := strings.IndexAny(value, separators)
+			if end < 0 {
+				yield(value)
+				return
 			}
-			stamp = s
-		} else if s, found := strings.CutPrefix(item, prefix); found && form.wellFormed(s) {
-			signatures = append(signatures, s)
+			if !yield(value[:end]) {
+				return
+			}
+			value = value[end+1:]
 		}
 	}
-	return stamp, signatures, len(signatures) > 0
+}
+
+// listTimestamp returns the value of the one item `t=…` or `ts=…` of a header, empty if there is none. ok is false if
+// there are two: only one of them can be signed.
+func listTimestamp(value, separators string) (stamp string, ok bool) {
+	for item := range items(value, separators) {
+		if s, found := cutTimestamp(item); found {
+			if stamp != "" {
+				return "", false
+			}
+			stamp = s
+		}
+	}
+	return stamp, true
 }
 
 func cutTimestamp(item string) (string, bool) {
@@ -70,29 +78,15 @@ func parseUnixSeconds(s string) (time.Time, bool) {
 	return time.Unix(seconds, 0), err == nil
 }
 
-func isNumber(s string) bool {
-	for i := range len(s) {
-		if s[i] < '0' || s[i] > '9' {
-			return false
-		}
-	}
-	return s != ""
-}
+func isNumber(s string) bool { return s != "" && everyByte(s, isDigit) }
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
+
+func isAlphanumeric(c byte) bool { return isDigit(c) || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
 
 // isToken reports whether s is a valid header name (RFC 9110 §5.6.2).
-func isToken(s string) bool {
-	for i := range len(s) {
-		if !isTokenByte(s[i]) {
-			return false
-		}
-	}
-	return s != ""
-}
+func isToken(s string) bool { return s != "" && everyByte(s, isTokenByte) }
 
 func isTokenByte(c byte) bool {
-	switch c {
-	case '!', '#', '$', '%', '&', '\'', '*', '+', '-', '.', '^', '_', '`', '|', '~':
-		return true
-	}
-	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+	return isAlphanumeric(c) || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0
 }

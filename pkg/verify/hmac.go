@@ -10,55 +10,34 @@ import (
 	"time"
 )
 
-// HMAC is the verification type of the configurable scheme, for providers that have no scheme of their own here.
-const HMAC = "hmac"
-
-var custom = Scheme{
-	Name: HMAC, Title: "the endpoint's HMAC", check: checkCustom, sign: signCustom, layout: customLayout,
-	validate: validateCustom, Sample: plainSample,
-}
-
-// Defaults of the configurable scheme for empty members.
-const (
-	defaultHeader    = "X-Signature"
-	defaultAlgorithm = "sha256"
-	defaultEncoding  = hexText
-	defaultTemplate  = "{body}"
-)
-
 // listSeparators separate the items of a signature header that is a list. Each of them is used by some provider.
 const listSeparators = ",; "
 
-// checkCustom verifies the configurable scheme: one header with prefix and MAC. The MAC covers the text of a template,
-// by default only the body.
+// varyCustom makes the layout of the configurable scheme: one header with prefix and MAC. The MAC covers the text of a
+// template, by default only the body.
 //
 // `{timestamp}` in the template is taken from the signature header itself, which then is a list such as
 // `t=1760000000,v1=<MAC>` (or `ts=`; separated by commas, semicolons or spaces; any item with the prefix may be the
 // signature). `{timestamp:X-Sent-At}` is the value of the header of that name. The MAC covers the timestamp's unchanged
 // text; parseCustomTime parses it to check the age.
-func checkCustom(c Config, r Request) (time.Time, Reason) {
-	form, known := newMACForm(c.algorithm(), c.encoding())
-	t, err := parseTemplate(c.template())
-	if !known || err != nil {
-		return time.Time{}, SignatureMismatch
+func varyCustom(l layout, c Config, _ Request) (_ layout, err error) {
+	var known bool
+	if l.form, known = newMACForm(c.algorithm(), c.encoding()); !known {
+		return l, fmt.Errorf("invalid hmac configuration: unknown algorithm %q or encoding %q", c.algorithm(), c.encoding())
 	}
-	stamp, signatures, reason := t.readHeaders(c, r, form)
-	if reason != "" {
-		return time.Time{}, reason
+	if l.content, err = parseTemplate(c.template()); err != nil {
+		return l, fmt.Errorf("invalid hmac configuration: signed_content %w", err)
 	}
-	var signedAt time.Time
-	if t.placeholder != "" {
-		var ok bool
-		if signedAt, ok = parseCustomTime(stamp, t.timestampTouchesBody()); !ok {
-			return time.Time{}, SignatureMalformed
-		}
+	l.header, l.prefix = http.CanonicalHeaderKey(cmp.Or(c.Header, l.header)), c.Prefix
+	if l.content.timestampInList() {
+		l.separators = listSeparators
 	}
-	return signedAt, form.verify(c.Secrets, t.render(stamp, r.Body), signatures...)
+	return l, nil
 }
 
-func (c Config) algorithm() string { return cmp.Or(c.Algorithm, defaultAlgorithm) }
-func (c Config) encoding() string  { return cmp.Or(c.Encoding, defaultEncoding) }
-func (c Config) template() string  { return cmp.Or(c.SignedContent, defaultTemplate) }
+func (c Config) algorithm() string { return cmp.Or(c.Algorithm, macForms[0].algorithm) }
+func (c Config) encoding() string  { return cmp.Or(c.Encoding, hexText) }
+func (c Config) template() string  { return cmp.Or(c.SignedContent, "{body}") }
 
 // template is a parsed signed_content.
 type template struct {
@@ -87,6 +66,7 @@ func parseTemplate(text string) (template, error) {
 			}
 		}
 	}
+	t.header = http.CanonicalHeaderKey(t.header)
 	for _, part := range []string{t.head, t.tail} {
 		if t.placeholder != "" {
 			part = strings.ReplaceAll(part, t.placeholder, "")
@@ -98,34 +78,17 @@ func parseTemplate(text string) (template, error) {
 	return t, nil
 }
 
+// mustTemplate parses the constant template of a scheme.
+func mustTemplate(text string) template {
+	t, err := parseTemplate(text)
+	if err != nil {
+		panic(text + " " + err.Error())
+	}
+	return t
+}
+
 // timestampInList reports whether the timestamp is an item of the signature header.
 func (t template) timestampInList() bool { return t.placeholder != "" && t.header == "" }
-
-// readHeaders returns the timestamp, if one is signed, and the signatures from the headers. Any of the signatures may
-// be the valid one.
-func (t template) readHeaders(c Config, r Request, form macForm) (stamp string, signatures []string, reason Reason) {
-	value, reason := singleValue(r.Header, cmp.Or(c.Header, defaultHeader))
-	if reason != "" {
-		return "", nil, reason
-	}
-	if t.timestampInList() {
-		stamp, signatures, ok := parseSignatureList(value, listSeparators, c.Prefix, form)
-		if !ok {
-			return "", nil, SignatureMalformed
-		}
-		return stamp, signatures, ""
-	}
-	if t.header != "" {
-		if stamp, reason = singleValue(r.Header, t.header); reason != "" {
-			return "", nil, reason
-		}
-	}
-	signature, found := strings.CutPrefix(value, c.Prefix)
-	if !found || !form.wellFormed(signature) {
-		return "", nil, SignatureMalformed
-	}
-	return stamp, []string{signature}, ""
-}
 
 // render returns the signed text: the template with the timestamp and the body.
 func (t template) render(stamp string, body []byte) message {
@@ -160,43 +123,6 @@ func parseCustomTime(s string, touchesBody bool) (time.Time, bool) {
 	return at, err == nil && !at.IsZero()
 }
 
-func customLayout(c Config, _ Request) layout {
-	form, known := newMACForm(c.algorithm(), c.encoding())
-	t, err := parseTemplate(c.template())
-	if !known || err != nil {
-		return layout{}
-	}
-	t.header = http.CanonicalHeaderKey(t.header)
-	l := layout{
-		header: http.CanonicalHeaderKey(cmp.Or(c.Header, defaultHeader)), prefix: c.Prefix, form: form, content: t,
-		configurable: true,
-	}
-	if t.timestampInList() {
-		l.separators = listSeparators
-	}
-	return l
-}
-
-func signCustom(c Config, r Request, stamp string) error {
-	form, known := newMACForm(c.algorithm(), c.encoding())
-	if !known {
-		return fmt.Errorf("invalid hmac configuration: unknown algorithm %q or encoding %q", c.algorithm(), c.encoding())
-	}
-	t, err := parseTemplate(c.template())
-	if err != nil {
-		return fmt.Errorf("invalid hmac configuration: signed_content %w", err)
-	}
-	value := c.Prefix + form.sign(c, t.render(stamp, r.Body))
-	switch {
-	case t.timestampInList():
-		value = "t=" + stamp + "," + value
-	case t.header != "":
-		setHeader(r, t.header, stamp)
-	}
-	setHeader(r, cmp.Or(c.Header, defaultHeader), strings.TrimSpace(value))
-	return nil
-}
-
 func validateCustom(c Config, add addFault) {
 	if c.Header != "" && (!isToken(c.Header) || len(c.Header) > maxName) {
 		add("header", "must be a header name of at most %d characters", maxName)
@@ -204,7 +130,7 @@ func validateCustom(c Config, add addFault) {
 	if _, known := newMACForm(c.algorithm(), hexText); !known {
 		add("algorithm", "must be sha256, sha1 or sha512")
 	}
-	if _, known := newMACForm(defaultAlgorithm, c.encoding()); !known {
+	if _, known := newMACForm(macForms[0].algorithm, c.encoding()); !known {
 		add("encoding", "must be hex or base64")
 	}
 	if len(c.Prefix) > maxPrefix || !isPrintable(c.Prefix) || strings.HasPrefix(c.Prefix, " ") {

@@ -9,35 +9,15 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"hash"
-	"strings"
 )
 
 // macForm is the algorithm of a MAC and its text encoding.
 type macForm struct {
-	hash     func() hash.Hash
-	size     int // bytes of the MAC
-	encoding string
+	algorithm string // the word of a configuration
+	hash      func() hash.Hash
+	size      int // bytes of the MAC
+	encoding  string
 }
-
-// newMACForm returns the form for the words of a configuration; false if one of them is unknown.
-func newMACForm(algorithm, encoding string) (macForm, bool) {
-	f := macForm{encoding: encoding}
-	switch algorithm {
-	case "sha256":
-		f.hash, f.size = sha256.New, sha256.Size
-	case "sha1":
-		f.hash, f.size = sha1.New, sha1.Size
-	case "sha512":
-		f.hash, f.size = sha512.New, sha512.Size
-	}
-	return f, f.hash != nil && (encoding == hexText || encoding == base64Text)
-}
-
-// Algorithms returns the valid values of Config.Algorithm.
-func Algorithms() []string { return []string{"sha256", "sha1", "sha512"} }
-
-// Encodings returns the valid values of Config.Encoding.
-func Encodings() []string { return []string{hexText, base64Text} }
 
 // The encodings of a MAC.
 const (
@@ -45,11 +25,38 @@ const (
 	base64Text = "base64" // standard alphabet, padded (RFC 4648 §4)
 )
 
-func hexSHA256() macForm { return macForm{hash: sha256.New, size: sha256.Size, encoding: hexText} }
-func base64SHA256() macForm {
-	return macForm{hash: sha256.New, size: sha256.Size, encoding: base64Text}
+// macForms are the algorithms, the default first.
+var macForms = []macForm{
+	{algorithm: "sha256", hash: sha256.New, size: sha256.Size},
+	{algorithm: "sha1", hash: sha1.New, size: sha1.Size},
+	{algorithm: "sha512", hash: sha512.New, size: sha512.Size},
 }
-func base64SHA1() macForm { return macForm{hash: sha1.New, size: sha1.Size, encoding: base64Text} }
+
+// newMACForm returns the form for the words of a configuration; false if one of them is unknown.
+func newMACForm(algorithm, encoding string) (macForm, bool) {
+	for _, f := range macForms {
+		if f.algorithm == algorithm {
+			f.encoding = encoding
+			return f, encoding == hexText || encoding == base64Text
+		}
+	}
+	return macForm{}, false
+}
+
+// Algorithms returns the valid values of Config.Algorithm.
+func Algorithms() (all []string) {
+	for _, f := range macForms {
+		all = append(all, f.algorithm)
+	}
+	return all
+}
+
+// Encodings returns the valid values of Config.Encoding.
+func Encodings() []string { return []string{hexText, base64Text} }
+
+func hexSHA256() macForm    { f, _ := newMACForm("sha256", hexText); return f }
+func base64SHA256() macForm { f, _ := newMACForm("sha256", base64Text); return f }
+func base64SHA1() macForm   { f, _ := newMACForm("sha1", base64Text); return f }
 
 // wellFormed reports whether s has the length and the characters of a MAC of this form.
 func (f macForm) wellFormed(s string) bool {
@@ -68,11 +75,9 @@ func everyByte(s string, is func(byte) bool) bool {
 	return true
 }
 
-func isLowerHex(c byte) bool { return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' }
+func isLowerHex(c byte) bool { return isDigit(c) || c >= 'a' && c <= 'f' }
 
-func isBase64(c byte) bool {
-	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '+' || c == '/' || c == '='
-}
+func isBase64(c byte) bool { return isAlphanumeric(c) || c == '+' || c == '/' || c == '=' }
 
 // message is a signed text, in three parts so that the body is not copied.
 type message struct {
@@ -81,21 +86,22 @@ type message struct {
 	tail string
 }
 
-// verify returns the empty Reason if one of the keys made one of the signatures over the message.
-func (f macForm) verify(keys []string, m message, signatures ...string) Reason {
+func (m message) writeTo(h hash.Hash) {
+	h.Write([]byte(m.head))
+	h.Write(m.body)
+	h.Write([]byte(m.tail))
+}
+
+// verify reports whether the key made one of the signatures over the message.
+func (f macForm) verify(key string, m message, signatures []string) bool {
 	var space [2 * sha512.Size]byte // the longest encoded MAC: SHA-512 in hex
-	for _, key := range keys {
-		if key == "" {
-			continue // anyone can sign with the empty key
-		}
-		want := f.appendMAC(space[:0], key, m)
-		for _, got := range signatures {
-			if subtle.ConstantTimeCompare([]byte(got), want) == 1 {
-				return ""
-			}
+	want := f.appendMAC(space[:0], key, m)
+	for _, got := range signatures {
+		if subtle.ConstantTimeCompare([]byte(got), want) == 1 {
+			return true
 		}
 	}
-	return SignatureMismatch
+	return false
 }
 
 // appendMAC appends the encoded MAC of the message to dst.
@@ -111,24 +117,9 @@ func (f macForm) appendMAC(dst []byte, key string, m message) []byte {
 // appendSum appends the MAC of the message to dst.
 func (f macForm) appendSum(dst []byte, key string, m message) []byte {
 	mac := hmac.New(f.hash, []byte(key))
-	mac.Write([]byte(m.head))
-	mac.Write(m.body)
-	mac.Write([]byte(m.tail))
+	m.writeTo(mac)
 	return mac.Sum(dst)
 }
 
-// sign returns the encoded MAC of the message, made with the first secret.
-func (f macForm) sign(c Config, m message) string { return string(f.appendMAC(nil, c.Secrets[0], m)) }
-
-// checkBodySignature verifies the simplest scheme: one header with a prefix and one MAC over the body alone.
-func checkBodySignature(c Config, r Request, header, prefix string, form macForm) Reason {
-	value, reason := singleValue(r.Header, header)
-	if reason != "" {
-		return reason
-	}
-	signature, found := strings.CutPrefix(value, prefix)
-	if !found || !form.wellFormed(signature) {
-		return SignatureMalformed
-	}
-	return form.verify(c.Secrets, message{body: r.Body}, signature)
-}
+// sign returns the encoded MAC of the message.
+func (f macForm) sign(key string, m message) string { return string(f.appendMAC(nil, key, m)) }

@@ -2,14 +2,10 @@ package verify
 
 import (
 	"fmt"
-	"net/http"
+	"strconv"
+	"strings"
 	"time"
 )
-
-// schemes are all providers, in the order of the documents. To add one, add a file and an entry here. Validation, the
-// API's enums, defaults and samples use this list; tests compare it with the OpenAPI document and the table in
-// README.md.
-var schemes = []*Scheme{&generic, &stripe, &github, &shopify, &slack, &twilio, &standardWebhooks, &custom}
 
 // Scheme describes a provider: how it signs, the defaults of its endpoints, and a sample request.
 type Scheme struct {
@@ -21,34 +17,27 @@ type Scheme struct {
 	Answer *Answer
 	// Sample is an example of its requests.
 	Sample Sample
-	// IDHeader is a signed header that the caller sets before [Sign], "" for none.
-	IDHeader string
 
-	// check verifies the signature without its age and returns the signed time, zero if the scheme signs none. The time is
-	// valid only if the reason is empty. nil if the provider has no known signature.
-	check func(Config, Request) (time.Time, Reason)
-	// sign sets the headers that check reads; stamp is the time of the request in Unix seconds.
-	sign func(c Config, r Request, stamp string) error
+	// layout describes the signature; the zero value if the provider has no known signature.
+	layout layout
+	// vary adapts layout to a configuration and a request; nil if all have the same. It fails if the configuration is
+	// invalid.
+	vary func(layout, Config, Request) (layout, error)
 	// secretsOfOtherUse names, by their prefixes, what the provider's users enter in place of the signing secret.
 	secretsOfOtherUse map[string]string
-	// layout describes the signature to Explain. It is nil if check is nil, and returns the zero value for an invalid
-	// configuration.
-	layout func(Config, Request) layout
-	// secretFault returns what is wrong with a secret, or "", after the common rules; nil if the scheme has no rule of its
-	// own.
-	secretFault func(secret string) string
-	// validate adds the faults of the members that only this scheme uses; nil if there are none.
-	validate func(Config, addFault)
 }
 
 // Answer is the body of a response and its media type.
 type Answer struct{ ContentType, Body string }
 
 // Signs reports whether the provider can be verified, which makes its name a verification type.
-func (s *Scheme) Signs() bool { return s.check != nil }
+func (s *Scheme) Signs() bool { return s.layout.header != "" }
 
 // Configurable reports whether the scheme uses the members of [Config] after Tolerance.
-func (s *Scheme) Configurable() bool { return s.validate != nil }
+func (s *Scheme) Configurable() bool { return s.layout.configurable }
+
+// IDHeader returns the name of a signed header that the caller sets before [Sign], "" for none.
+func (s *Scheme) IDHeader() string { return s.layout.idHeader }
 
 // ByName returns the scheme of a provider, or that of [Generic] for an unknown name.
 func ByName(name string) *Scheme {
@@ -58,6 +47,28 @@ func ByName(name string) *Scheme {
 		}
 	}
 	return &generic
+}
+
+// layoutFor returns how a request is signed, or an error if the scheme is unknown or the configuration is invalid.
+func (c Config) layoutFor(r Request) (layout, error) {
+	s := ByName(c.Type)
+	if !s.Signs() {
+		return layout{}, fmt.Errorf("unknown scheme %q", c.Type)
+	}
+	if s.vary == nil {
+		return s.layout, nil
+	}
+	return s.vary(s.layout, c, r)
+}
+
+// BodySignature is a header with one MAC over the body alone, which stands after Prefix.
+type BodySignature struct{ Header, Prefix, Algorithm, Encoding string }
+
+// BodySignature returns how requests are signed; ok is false if that is not a BodySignature.
+func (c Config) BodySignature() (s BodySignature, ok bool) {
+	l, err := c.layoutFor(Request{})
+	return BodySignature{l.header, l.prefix, l.form.algorithm, l.form.encoding},
+		err == nil && l.content == template{} && !l.signsURL
 }
 
 // Providers returns the names of all providers, including [Generic].
@@ -75,13 +86,14 @@ func schemeNames(include func(*Scheme) bool) (all []string) {
 	return all
 }
 
-// Sample is a small example request of a provider. It contains no personal data.
+// Sample is a small example request of a provider. It contains no personal data. [SampleValues.Fill] replaces the
+// placeholders in Body and in the values of Header.
 type Sample struct {
 	Type        string // default event type
 	UserAgent   string
 	ContentType string
-	Header      func(x SampleValues) map[string]string // further headers; nil for none
-	Body        func(x SampleValues) string
+	Header      map[string]string // further headers
+	Body        string
 }
 
 // SampleValues are the values that differ between two samples.
@@ -91,23 +103,10 @@ type SampleValues struct {
 	At   time.Time
 }
 
-// unix and iso return the time of the sample in Unix seconds and in RFC 3339.
-func (x SampleValues) unix() int64 { return x.At.Unix() }
-
-func (x SampleValues) iso() string { return x.At.UTC().Format(time.RFC3339) }
-
-const jsonType = "application/json"
-
-// plainSample is the sample of schemes that do not define the content of a request.
-var plainSample = Sample{
-	Type: "sample.created", UserAgent: "webhook-sample/1", ContentType: jsonType,
-	Body: func(x SampleValues) string {
-		return fmt.Sprintf(`{"id":"sample_%s","type":%q,"created_at":%q,"data":{"sample":true,"amount":4200}}`,
-			x.ID, x.Type, x.iso())
-	},
-}
-
-// setHeader sets a header of a request and replaces its former values.
-func setHeader(r Request, name, value string) {
-	r.Header[http.CanonicalHeaderKey(name)] = []string{value}
+// Fill replaces the placeholders in a text of a sample: {type}, in quotes too, {id}, {ID} in upper case, and the time
+// as {unix} in seconds, as {millis} and as {iso} in RFC 3339.
+func (x SampleValues) Fill(text string) string {
+	return strings.NewReplacer(`"{type}"`, strconv.Quote(x.Type), "{type}", x.Type, "{id}", x.ID,
+		"{ID}", strings.ToUpper(x.ID), "{unix}", strconv.FormatInt(x.At.Unix(), 10),
+		"{millis}", strconv.FormatInt(x.At.UnixMilli(), 10), "{iso}", x.At.UTC().Format(time.RFC3339)).Replace(text)
 }

@@ -2,91 +2,26 @@ package verify
 
 import (
 	"encoding/base64"
-	"fmt"
+	"net/http"
 	"strings"
-	"time"
 )
 
-// StandardWebhooks is the verification type of providers that follow the Standard Webhooks specification.
-const StandardWebhooks = "standard_webhooks"
+const standardPrefixText = "whsec_"
 
-var standardWebhooks = Scheme{
-	Name: StandardWebhooks, Title: "Standard Webhooks", TypeSource: "body:$.type", IDHeader: "Webhook-Id",
-	check: checkStandard, sign: signStandard, layout: standardLayout, secretFault: standardSecretFault,
-	Sample: Sample{
-		Type: "invoice.paid", UserAgent: "standard-webhooks-sample/1", ContentType: jsonType,
-		Body: func(x SampleValues) string {
-			return fmt.Sprintf(`{"type":%q,"timestamp":%q,"data":{"id":"inv_%s","amount":4200,"currency":"eur","sample":true}}`,
-				x.Type, x.iso(), x.ID)
-		},
-	},
+// varyStandard reads the headers that Svix sends with the same meaning as `svix-…`, if the request has no `webhook-…`
+// header. Otherwise an attacker could add a new webhook-id, by which destinations deduplicate, to a captured request
+// whose svix signature does not cover it.
+func varyStandard(l layout, _ Config, r Request) (layout, error) {
+	if !hasStandardHeader(r.Header, "Webhook-") && hasStandardHeader(r.Header, "Svix-") {
+		l.header, l.idHeader, l.content = "Svix-Signature", "Svix-Id", svixContent
+	}
+	return l, nil
 }
 
-// checkStandard reads `webhook-id`, `webhook-timestamp` and `webhook-signature: v1,<base64> [v1,<base64>…]`,
-// HMAC-SHA256 of `id.timestamp.body`, keyed with the decoded secret (Standard Webhooks 1.0.0). Other versions in the
-// list, such as the asymmetric v1a, are ignored.
-//
-// Svix sends the same headers as `svix-…`. They are read only if the request has no `webhook-…` header. Otherwise an
-// attacker could add a new webhook-id, by which destinations deduplicate, to a captured request whose svix signature
-// does not cover it.
-func checkStandard(c Config, r Request) (time.Time, Reason) {
-	prefix := standardPrefix(r)
-	list, reason := singleValue(r.Header, prefix+"Signature")
-	if reason != "" {
-		return time.Time{}, reason
-	}
-	id, reason := singleValue(r.Header, prefix+"Id")
-	if reason != "" {
-		return time.Time{}, reason
-	}
-	stamp, reason := singleValue(r.Header, prefix+"Timestamp")
-	if reason != "" {
-		return time.Time{}, reason
-	}
-	signedAt, parsed := parseUnixSeconds(stamp)
-	signatures := v1Signatures(list)
-	if !parsed || len(signatures) == 0 || hidesTimestamp(id) {
-		return time.Time{}, SignatureMalformed
-	}
-	keys := make([]string, 0, MaxSecrets)
-	for _, secret := range c.Secrets {
-		if key, err := decodeStandardSecret(secret); err == nil {
-			keys = append(keys, key)
-		}
-	}
-	m := message{head: id + "." + stamp + ".", body: r.Body}
-	return signedAt, base64SHA256().verify(keys, m, signatures...)
-}
+var svixContent = mustTemplate("{timestamp:Svix-Timestamp}.{body}")
 
-// standardPrefix returns how the names of the request's headers begin.
-func standardPrefix(r Request) string {
-	if len(r.Header["Webhook-Id"])+len(r.Header["Webhook-Timestamp"])+len(r.Header["Webhook-Signature"]) == 0 {
-		return "Svix-"
-	}
-	return "Webhook-"
-}
-
-func standardLayout(_ Config, r Request) layout {
-	prefix := standardPrefix(r)
-	if len(r.Header["Svix-Id"])+len(r.Header["Svix-Timestamp"])+len(r.Header["Svix-Signature"]) == 0 {
-		prefix = "Webhook-" // the request has neither; these are the names of the specification
-	}
-	return layout{
-		header: prefix + "Signature", idHeader: prefix + "Id", separators: " ", prefix: "v1,", form: base64SHA256(),
-		content: template{head: "{timestamp}.", placeholder: "{timestamp}", header: prefix + "Timestamp"},
-		decode:  decodeStandardSecret,
-	}
-}
-
-// v1Signatures returns the well-formed v1 signatures of a space-separated list.
-func v1Signatures(list string) []string {
-	signatures := make([]string, 0, 4)
-	for item := range strings.SplitSeq(list, " ") {
-		if s, found := strings.CutPrefix(item, "v1,"); found && base64SHA256().wellFormed(s) {
-			signatures = append(signatures, s)
-		}
-	}
-	return signatures
+func hasStandardHeader(h http.Header, prefix string) bool {
+	return len(h[prefix+"Id"])+len(h[prefix+"Timestamp"])+len(h[prefix+"Signature"]) > 0
 }
 
 // hidesTimestamp reports whether a part of id after its first full stop is a number. The signature covers
@@ -108,25 +43,9 @@ func hidesTimestamp(id string) bool {
 // decodeStandardSecret decodes a secret in base64, with or without the prefix `whsec_`; the vendors' libraries accept
 // both.
 func decodeStandardSecret(secret string) (string, error) {
-	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
-	return string(key), err
-}
-
-func standardSecretFault(secret string) string {
-	if key, err := decodeStandardSecret(secret); err != nil || key == "" {
-		return "must be whsec_ followed by base64"
-	}
-	return ""
-}
-
-func signStandard(c Config, r Request, stamp string) error {
-	key, err := decodeStandardSecret(c.Secrets[0])
+	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, standardPrefixText))
 	if err != nil {
-		return err
+		return "", err // key has the bytes before the invalid character
 	}
-	c.Secrets = []string{key}
-	m := message{head: r.Header.Get("Webhook-Id") + "." + stamp + ".", body: r.Body}
-	setHeader(r, "Webhook-Timestamp", stamp)
-	setHeader(r, "Webhook-Signature", "v1,"+base64SHA256().sign(c, m))
-	return nil
+	return string(key), nil
 }

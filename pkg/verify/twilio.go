@@ -6,119 +6,58 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
-	"errors"
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 )
 
-// Twilio is the name of the provider Twilio and of its verification type.
-const Twilio = "twilio"
-
-var twilio = Scheme{
-	Name: Twilio, Title: "Twilio", check: checkTwilio, sign: signTwilio, layout: twilioLayout,
-	secretsOfOtherUse: map[string]string{"SK": "the id of an API key", "AC": "the id of the account",
-		"webhooks_sharedkey_": "the id of a shared key"},
-	// Twilio parses responses as TwiML and reports an error if they are anything else.
-	Answer: &Answer{ContentType: "text/xml", Body: "<Response/>"},
-	Sample: Sample{
-		UserAgent: "TwilioProxy/1.1", ContentType: "application/x-www-form-urlencoded; charset=UTF-8", Body: twilioSample,
-		Header: func(x SampleValues) map[string]string {
-			return map[string]string{"I-Twilio-Idempotency-Token": x.ID, "X-Home-Region": "us1"}
-		},
-	},
-}
-
-const (
-	twilioHeader = "X-Twilio-Signature"
-	// twilioSettings is a header of signatures that a shared key made: `key=<id>,algorithm=<name>`.
-	twilioSettings = "X-Twilio-Webhooks-Signature-Settings"
-)
+// twilioSettings is a header of signatures that a shared key made: `key=<id>,algorithm=<name>`.
+const twilioSettings = "X-Twilio-Webhooks-Signature-Settings"
 
 // maxFormFields limits the parameters of a Twilio request. Twilio sends some dozens. Without a limit, sorting a body of
 // `a&a&a…` would need thirty times its size in memory.
 const maxFormFields = 1000
 
-// checkTwilio reads `X-Twilio-Signature: <base64>`, an HMAC of the URL followed by the form parameters: HMAC-SHA1 with
-// the account's auth token, or the algorithm in twilioSettings with the secret of a shared key. If the body is not a
-// form, its SHA-256 is in the query parameter bodySHA256 and the signature covers only the URL. No time is signed, so
-// the age cannot be checked.
-//
-// Without bodySHA256 the body is always parsed as a form, whatever its Content-Type. Otherwise the signature of a
-// request without a body would be valid for any JSON body.
-func checkTwilio(c Config, r Request) (time.Time, Reason) {
-	return time.Time{}, twilioReason(c, r)
-}
-
-func twilioReason(c Config, r Request) Reason {
-	signature, reason := singleValue(r.Header, twilioHeader)
-	if reason != "" {
-		return reason
-	}
-	form, known := twilioForm(r)
-	if !known || !form.wellFormed(signature) {
-		return SignatureMalformed
-	}
-	var fields []byte
-	if want, hashed := bodyHash(r.URL); hashed {
-		if !hashMatches(r.Body, want) {
-			return SignatureMismatch
-		}
-	} else {
-		var ok bool
-		if fields, ok = signedFields(r.Body); !ok {
-			return SignatureMismatch
-		}
-	}
-	for _, address := range signedURLs(r.URL) {
-		if form.verify(c.Secrets, message{head: address, body: fields}, signature) == "" {
-			return ""
-		}
-	}
-	return SignatureMismatch
-}
-
-// twilioForm returns the form of a request's signature; false, and the usual form, if the request names an algorithm
-// that is not known.
-func twilioForm(r Request) (macForm, bool) {
+// varyTwilio sets the algorithm that the request names, HMAC-SHA1 if it names none.
+func varyTwilio(l layout, _ Config, r Request) (layout, error) {
 	settings, reason := singleValue(r.Header, twilioSettings)
-	if reason == SignatureMalformed {
-		return base64SHA1(), false
-	}
+	l.unknown = reason == SignatureMalformed
 	for item := range strings.SplitSeq(settings, ",") {
 		name, algorithm, _ := strings.Cut(item, "=")
 		if algorithm = strings.TrimSpace(algorithm); strings.TrimSpace(name) != "algorithm" || algorithm == "" {
 			continue
 		}
 		if strings.EqualFold(algorithm, "HMAC_SHA256") {
-			return base64SHA256(), true
+			l.form = base64SHA256()
+		} else {
+			l.unknown = !strings.EqualFold(algorithm, "HMAC_SHA1")
 		}
-		return base64SHA1(), strings.EqualFold(algorithm, "HMAC_SHA1")
+		break
 	}
-	return base64SHA1(), true
+	return l, nil
 }
 
-func twilioLayout(_ Config, r Request) layout {
-	form, _ := twilioForm(r)
-	return layout{header: twilioHeader, optionalHeader: twilioSettings, form: form, signsURL: true}
-}
-
-func signTwilio(c Config, r Request, _ string) error {
-	fields, ok := signedFields(r.Body)
-	if !ok {
-		return errors.New("body is not a form")
+// appendURLMessages appends the texts that Twilio may have signed to dst: each spelling of the URL, first that of the
+// request, followed by the parameters of the form. If the body is not a form, its SHA-256 is in the query parameter
+// bodySHA256 and the signature covers only the URL. None if the body is no form and the URL has no hash of it.
+//
+// Without bodySHA256 the body is always parsed as a form, whatever its Content-Type. Otherwise the signature of a
+// request without a body would be valid for any JSON body.
+func appendURLMessages(dst []message, r Request) []message {
+	var fields []byte
+	if _, hashed := bodyHash(r.URL); !hashed {
+		var ok bool
+		if fields, ok = signedFields(r.Body); !ok {
+			return dst
+		}
 	}
-	setHeader(r, twilioHeader, base64SHA1().sign(c, message{head: r.URL, body: fields}))
-	return nil
-}
-
-func twilioSample(x SampleValues) string {
-	return url.Values{
-		"AccountSid": {"AC" + strings.Repeat("0", 32)}, "MessageSid": {"SM" + x.ID}, "SmsStatus": {"received"},
-		"NumMedia": {"0"},
-		"From":     {"+15005550006"}, "To": {"+15005550001"}, "Body": {"A sample message"}, "ApiVersion": {"2010-04-01"},
-	}.Encode()
+	dst = append(dst, message{head: r.URL, body: fields})
+	for _, spelling := range signedURLs(r.URL) {
+		if spelling != r.URL {
+			dst = append(dst, message{head: spelling, body: fields})
+		}
+	}
+	return dst
 }
 
 // bodyHash returns the query parameter bodySHA256.
@@ -132,20 +71,31 @@ func bodyHash(address string) (string, bool) {
 	return "", false
 }
 
-func hashMatches(body []byte, want string) bool {
+// hashMatches reports whether the URL's hash, if it has one, is that of the body.
+func hashMatches(r Request) bool {
+	want, hashed := bodyHash(r.URL)
+	if !hashed {
+		return true
+	}
 	var space [2 * sha256.Size]byte
-	sum := sha256.Sum256(body)
+	sum := sha256.Sum256(r.Body)
 	return subtle.ConstantTimeCompare([]byte(want), hex.AppendEncode(space[:0], sum[:])) == 1
 }
 
 // field is one decoded form parameter.
-type field struct{ name, value []byte }
+type field struct{ name, value string }
 
 func (f field) compare(g field) int {
-	return cmp.Or(bytes.Compare(f.name, g.name), bytes.Compare(f.value, g.value))
+	return cmp.Or(strings.Compare(f.name, g.name), strings.Compare(f.value, g.value))
 }
 
-func (f field) equal(g field) bool { return f.compare(g) == 0 }
+// parseField decodes `name=value`; false for an invalid escape.
+func parseField(text string) (field, bool) {
+	name, value, _ := strings.Cut(text, "=")
+	name, nameErr := url.QueryUnescape(name)
+	value, valueErr := url.QueryUnescape(value)
+	return field{name, value}, nameErr == nil && valueErr == nil
+}
 
 // signedFields returns the text of a form that Twilio signs: all names and values without separators, sorted by name
 // and then by value, equal pairs once. False if the body is not a valid form or has more than maxFormFields parameters.
@@ -154,54 +104,19 @@ func signedFields(body []byte) ([]byte, bool) {
 		return nil, false
 	}
 	fields := make([]field, 0, 32)
-	decoded := make([]byte, 0, len(body)) // holds all fields; decoded text is never longer
-	for item := range bytes.SplitSeq(body, []byte("&")) {
-		name, value, _ := bytes.Cut(item, []byte("="))
-		var f field
-		var nameOK, valueOK bool
-		decoded, f.name, nameOK = unescape(decoded, name)
-		decoded, f.value, valueOK = unescape(decoded, value)
-		if !nameOK || !valueOK {
+	for item := range strings.SplitSeq(string(body), "&") {
+		f, ok := parseField(item)
+		if !ok {
 			return nil, false
 		}
 		fields = append(fields, f)
 	}
 	slices.SortFunc(fields, field.compare)
-	signed := make([]byte, 0, len(decoded))
-	for _, f := range slices.CompactFunc(fields, field.equal) {
+	signed := make([]byte, 0, len(body)) // decoded text is never longer
+	for _, f := range slices.Compact(fields) {
 		signed = append(append(signed, f.name...), f.value...)
 	}
 	return signed, true
-}
-
-// unescape appends a decoded form component to dst. It returns the extended dst and the component; false for an invalid
-// escape.
-func unescape[T string | []byte](dst []byte, s T) (all, component []byte, ok bool) {
-	start := len(dst)
-	for i := 0; i < len(s); i++ {
-		switch c := s[i]; c {
-		case '+':
-			dst = append(dst, ' ')
-		case '%':
-			if i+2 >= len(s) || !isHex(s[i+1]) || !isHex(s[i+2]) {
-				return dst, nil, false
-			}
-			dst = append(dst, unhex(s[i+1])<<4|unhex(s[i+2]))
-			i += 2
-		default:
-			dst = append(dst, c)
-		}
-	}
-	return dst, dst[start:len(dst):len(dst)], true
-}
-
-func isHex(c byte) bool { return isLowerHex(c) || c >= 'A' && c <= 'F' }
-
-func unhex(c byte) byte {
-	if c <= '9' {
-		return c - '0'
-	}
-	return c&^0x20 - 'A' + 10
 }
 
 // signedURLs returns the spellings of an address that Twilio may have signed, at most four. Twilio's servers differ in
@@ -244,38 +159,28 @@ func cutPort(host string) (bare, port string) {
 // legacyQuery returns path with its query escaped as Twilio's older servers do: everything but letters, digits and
 // -_.!~*'() as %XX, and each name followed by `=`. False if that changes nothing or the query has an invalid escape.
 func legacyQuery(path string) (string, bool) {
-	before, query, found := strings.Cut(path, "?")
-	if !found || query == "" {
+	before, query, _ := strings.Cut(path, "?")
+	if query == "" {
 		return "", false
 	}
-	out := append(make([]byte, 0, len(path)+len(path)/2), before...)
-	separator := byte('?')
+	var out strings.Builder
+	out.WriteString(before)
+	separator := "?"
 	for item := range strings.SplitSeq(query, "&") {
 		if item == "" {
 			continue
 		}
-		name, value, _ := strings.Cut(item, "=")
-		_, plainName, nameOK := unescape(nil, name)
-		_, plainValue, valueOK := unescape(nil, value)
-		if !nameOK || !valueOK {
+		f, ok := parseField(item)
+		if !ok {
 			return "", false
 		}
-		out = append(out, separator)
-		out = append(appendLegacyEscaped(out, plainName), '=')
-		out = appendLegacyEscaped(out, plainValue)
-		separator = '&'
+		out.WriteString(separator + legacyEscape(f.name) + "=" + legacyEscape(f.value))
+		separator = "&"
 	}
-	return string(out), string(out) != path
+	return out.String(), out.String() != path
 }
 
-func appendLegacyEscaped(dst, s []byte) []byte {
-	const digits = "0123456789ABCDEF"
-	for _, c := range s {
-		if c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || strings.IndexByte("-_.!~*'()", c) >= 0 {
-			dst = append(dst, c)
-		} else {
-			dst = append(dst, '%', digits[c>>4], digits[c&15])
-		}
-	}
-	return dst
-}
+func legacyEscape(s string) string { return legacyUnescaped.Replace(url.QueryEscape(s)) }
+
+// legacyUnescaped are the differences to url.QueryEscape.
+var legacyUnescaped = strings.NewReplacer("+", "%20", "%21", "!", "%27", "'", "%28", "(", "%29", ")", "%2A", "*")

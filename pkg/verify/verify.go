@@ -2,8 +2,8 @@
 //
 // [Check] takes an endpoint's verification ([Config], secrets in clear text) and the received [Request] with its raw
 // body. It returns a [Reason], empty if the signature is valid. All functions are pure: no I/O, no clock, no state,
-// safe for concurrent use. Each scheme has its own file; mac.go and header.go contain what they share. Begin with
-// scheme.go, which lists the schemes.
+// safe for concurrent use. providers.go lists the schemes, and layout.go checks and makes a signature of any of
+// them.
 //
 // Guarantees:
 //   - A request is accepted only if it carries a signature that one of the configured secrets made over exactly these
@@ -22,6 +22,7 @@
 package verify
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net/http"
@@ -62,7 +63,7 @@ type Request struct {
 // Check verifies the signature of a request and its age. Any one of the configured secrets may have made the signature.
 // It returns the empty Reason if the request is accepted.
 func Check(c Config, r Request) Reason {
-	signedAt, reason := c.checkSignature(r)
+	signedAt, _, reason := c.checkSignature(r)
 	if reason == "" && !signedAt.IsZero() && r.Now.Sub(signedAt).Abs() > c.Tolerance {
 		return TimestampOutsideTolerance
 	}
@@ -72,16 +73,26 @@ func Check(c Config, r Request) Reason {
 // CheckIgnoringAge is Check without the check of the age. It is for rejected events that their owner replays: by then
 // every timestamp is old.
 func CheckIgnoringAge(c Config, r Request) Reason {
-	_, reason := c.checkSignature(r)
+	_, _, reason := c.checkSignature(r)
 	return reason
 }
 
-// checkSignature verifies the signature without its age and returns the signed time; see Scheme.check.
-func (c Config) checkSignature(r Request) (time.Time, Reason) {
-	if s := ByName(c.Type); s.Signs() {
-		return s.check(c, r)
+// checkSignature verifies the signature without its age: see layout.check.
+func (c Config) checkSignature(r Request) (time.Time, message, Reason) {
+	l, err := c.layoutFor(r)
+	if err != nil {
+		return time.Time{}, message{}, SignatureMismatch
 	}
-	return time.Time{}, SignatureMismatch
+	return l.check(c.Secrets, r)
+}
+
+// SignedContent returns a hash of what the scheme signs in a request that CheckIgnoringAge accepts. Requests with equal
+// hashes are copies of one, whatever was added to their headers.
+func SignedContent(c Config, r Request) [sha256.Size]byte {
+	_, m, _ := c.checkSignature(r)
+	h := sha256.New()
+	m.writeTo(h)
+	return [sha256.Size]byte(h.Sum(nil))
 }
 
 // Sign adds the provider's signature headers to r.Header, made with the first secret at r.Now, so that Check accepts
@@ -91,11 +102,11 @@ func Sign(c Config, r Request) error {
 	if len(c.Secrets) == 0 {
 		return errors.New("sign: there is no secret")
 	}
-	s := ByName(c.Type)
-	if !s.Signs() {
-		return fmt.Errorf("sign: unknown scheme %q", c.Type)
+	l, err := c.layoutFor(r)
+	if err == nil {
+		err = l.sign(c.Secrets[0], r, strconv.FormatInt(r.Now.Unix(), 10))
 	}
-	if err := s.sign(c, r, strconv.FormatInt(r.Now.Unix(), 10)); err != nil {
+	if err != nil {
 		return fmt.Errorf("sign: %w", err)
 	}
 	return nil
