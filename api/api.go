@@ -332,7 +332,8 @@ func (x *resources) operationRoutes() []route {
 	}
 }
 
-// leakRoutes are those of what leaks are found in. resource.routes makes those of a kind: /v1/drains, /v1/drains/{drain},
+// leakRoutes are those of what leaks are found in. resource.routes makes those of a kind: /v1/drains,
+// /v1/drains/{drain},
 // /v1/drains/{drain}/rotate.
 func (x *resources) leakRoutes() []route {
 	test := x.tripwires.action("test", x.tripwires.test)

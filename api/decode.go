@@ -12,7 +12,8 @@ import (
 // decode reads the members of x that clients may set, and leaves those that the request does not have as they are. x
 // points to a type of package wire, whose tags say what is allowed. It enforces
 // the length of texts, minimum, maximum, the number of items, and enum; a pattern is left to the caller, and so are
-// members with in:"own" and in:"update". null sets a member to that of defaults, a value of the type of x; without defaults to zero.
+// members with in:"own" and in:"update". null sets a member to that of defaults, a value of the type of x; without
+// defaults to zero.
 func (o *object) decode(x any, defaults ...any) {
 	v := reflect.ValueOf(x).Elem()
 	fallback := reflect.Zero(v.Type())

@@ -83,7 +83,8 @@ var kindTable = [kinds]kindInfo{
 		conflog.Bounds{MaxCount: MaxErasures, ErrCount: ErrTooManyErasures, AllowWhenFull: true, AllowWhenOutboxFull: true}),
 	kindSettings:      row[Settings]("settings", conflog.AuditAll, exported, conflog.Bounds{}),
 	kindServiceSecret: row[ServiceSecret]("service_secret", conflog.AuditAll, exported|holdsSecrets, conflog.Bounds{}),
-	// Changes that the service makes by itself are not audited. The status of a finding can always be changed: it grows by a few bytes.
+	// Changes that the service makes by itself are not audited. The status of a finding can always be changed: it grows
+	// by a few bytes.
 	kindFinding: row[Finding]("finding", conflog.AuditRequested, exported,
 		conflog.Bounds{MaxCount: MaxFindings, ErrCount: ErrTooManyFindings, AllowGrowthWhenFull: true,
 			MaxPending: MaxOutstandingFindings, ErrPending: ErrTooManyFindings}),
