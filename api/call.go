@@ -70,7 +70,7 @@ func currentKey(keys Keys, r *http.Request) (*config.Key, error) {
 		}
 		return key, err
 	}
-	text, _ := bearer(r)
+	text, _ := web.Bearer(r)
 	key, err := keys.Authenticate(text)
 	if err != nil && !errors.Is(err, config.ErrLease) {
 		err = errInvalidKey()

@@ -2,9 +2,11 @@ package api_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"mime"
 	"net/http"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -16,6 +18,8 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/eventrelay/relay/api"
+	"github.com/eventrelay/relay/api/wire"
+	"github.com/eventrelay/relay/pkg/web"
 )
 
 // contract checks answers against the OpenAPI document. Its schemas are closed: the document lets responses grow,
@@ -335,6 +339,30 @@ func (a *answer) described(method, path string) {
 	}
 	if err := c.checkAnswer(method, path, a.Status, a.Header, body); err != nil {
 		a.t.Errorf("the document and the API differ: %v\n%s", err, body)
+	}
+	if of := readers[a.Body["object"]]; of != nil && method == http.MethodGet && a.Status == http.StatusOK {
+		a.readInto(of())
+	}
+}
+
+// readers are the types of package wire in which the tools of agents read what the API answers, by member object.
+var readers = map[any]func() any{
+	"endpoint": func() any { return &wire.Endpoint{} }, "finding": func() any { return &wire.Finding{} },
+	"recovery": func() any { return &wire.Recovery{} }, "domain": func() any { return &wire.Domain{} },
+	"event": func() any { return &wire.Event{} },
+}
+
+// readInto fails the test if v, which reads the answer, loses something of it.
+func (a *answer) readInto(v any) {
+	a.t.Helper()
+	if err := json.Unmarshal(a.raw, v); err != nil {
+		a.t.Errorf("%s is not read: %v\n%s", a.call, err, a.raw)
+		return
+	}
+	var read map[string]any
+	again := web.Encode(v)
+	if err := json.Unmarshal(again, &read); err != nil || !reflect.DeepEqual(read, a.Body) {
+		a.t.Errorf("%s is read as %s\nnot as %s", a.call, again, a.raw)
 	}
 }
 

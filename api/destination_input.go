@@ -20,9 +20,6 @@ const (
 	maxURL          = 2048
 	defaultTimeout  = 15 // seconds
 	defaultInFlight = 64
-	minRate         = 0.1   // deliveries a second
-	maxRate         = 10000 // deliveries a second
-	maxBurst        = 10000 // deliveries: a second's worth of the highest rate
 )
 
 // destinations reads the complete list of destinations. An entry matches a current destination by id, else by URL, else
@@ -213,14 +210,13 @@ func (in *endpointInput) rateLimit(o *object, d *config.Destination) {
 		next = *d.RateLimit
 	}
 	chosen := next.Burst != 0 && next.Burst != defaultBurst(next.PerSecond)
-	r.number("per_second", minRate, maxRate, &next.PerSecond)
+	r.decode(&next)
 	if next.PerSecond == 0 {
 		r.fail("per_second", "is required")
 	}
-	if !chosen {
+	if _, given := r.raw("burst"); !given && !chosen {
 		next.Burst = defaultBurst(next.PerSecond)
 	}
-	r.integer("burst", 1, maxBurst, &next.Burst)
 	r.warnUnknown()
 	d.RateLimit = &next
 }

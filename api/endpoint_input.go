@@ -16,8 +16,7 @@ const (
 	maxName         = 100
 	maxDescription  = 500
 	maxDestinations = 50
-	maxResponseBody = 16 << 10 // characters
-	maxMetadata     = 20       // keys
+	maxMetadata     = 20 // keys
 	maxMetadataKey  = 64
 	maxMetadataText = 500
 	maxDaySeconds   = 86400
@@ -115,13 +114,12 @@ func (in *endpointInput) dedup(o *object, e *config.Endpoint) {
 	if e.Dedup != nil {
 		next = *e.Dedup
 	}
-	x.text("key", 1, maxTypeSource, &next.Key)
+	x.decode(&next)
 	if next.Key == "" {
 		x.fail("key", "is required, such as body:$.id or header:X-GitHub-Delivery")
 	} else if _, err := event.ParseDedupKey(next.Key); err != nil {
 		x.fail("key", "is not valid: %v", err)
 	}
-	x.integer("window_seconds", 1, maxDaySeconds, &next.WindowSeconds)
 	x.warnUnknown()
 	e.Dedup = &next
 }
@@ -214,9 +212,7 @@ func (in *endpointInput) response(o *object, provider string, res *config.Respon
 	if r == nil {
 		return
 	}
-	r.integer("status", 200, 299, &res.Status)
-	r.enum("content_type", &res.ContentType, "application/json", "text/plain", "text/xml", "application/xml")
-	r.text("body", 0, maxResponseBody, &res.Body)
+	r.decode(res)
 	r.warnUnknown()
 }
 

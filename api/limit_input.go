@@ -16,8 +16,7 @@ func (in *endpointInput) ingestLimit(o *object, e *config.Endpoint) {
 	if e.IngestLimit != nil {
 		next = *e.IngestLimit
 	}
-	x.integerOrNull("events_per_second", 1, config.MaxIngestEvents, &next.EventsPerSecond)
-	x.integerOrNull("bytes_per_second", config.MinIngestBytes, config.MaxIngestBytes, &next.BytesPerSecond)
+	x.decode(&next)
 	x.warnUnknown()
 	if next == (config.IngestLimit{}) {
 		o.fail(name, "must give events_per_second or bytes_per_second; null is no limit")

@@ -118,6 +118,9 @@ func (c compat) schema(v any) map[string]any {
 	if nullable {
 		out["nullable"] = true
 	}
+	if out["type"] != "array" { // a generator takes whatever has items for a list without a name
+		delete(out, "items")
+	}
 	return out
 }
 

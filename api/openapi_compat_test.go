@@ -74,9 +74,11 @@ func TestCompatSchema(t *testing.T) {
 	}}
 	for schema, want := range map[string]string{
 		`true`: `{}`,
-		`{"type":["string","null"],"enum":["a",null]}`:           `{"type":"string","enum":["a"],"nullable":true}`,
-		`{"type":["string","number","null"]}`:                    `{"nullable":true}`,
-		`{"const":"event"}`:                                      `{"enum":["event"]}`,
+		`{"type":["string","null"],"enum":["a",null]}`: `{"type":"string","enum":["a"],"nullable":true}`,
+		`{"type":["string","number","null"]}`:          `{"nullable":true}`,
+		`{"oneOf":[{"type":"null"},{"type":"object"},{"type":"array"}],"items":{"type":"string"}}`: `{"nullable":true,
+			"oneOf":[{"type":"object"},{"type":"array"}]}`,
+		`{"const":"event"}`: `{"enum":["event"]}`,
 		`{"$ref":"#/components/schemas/Time","description":"d"}`: `{"$ref":"#/components/schemas/Time"}`,
 		`{"description":"d","oneOf":[{"$ref":"#/components/schemas/Time"},{"type":"null"}]}`: `{"description":"d",
 			"type":"string","format":"date-time","nullable":true}`,

@@ -85,7 +85,7 @@ type router struct {
 	refusals   Refusals
 	limits     Limits
 	rates      [classes]int
-	hosts      map[string]bool // see checkHost
+	hosts      web.Hosts
 	public     *public
 	bodies     *bodyBudget
 	deprecated *deprecationTable
@@ -103,7 +103,7 @@ func newRouter(cfg *Config, deps *Deps, routes []route, repeats *idempotentCalls
 	rt := &router{
 		keys: deps.Config, uses: deps.KeyUses, refusals: deps.Refusals, limits: deps.Limits,
 		rates: [classes]int{cfg.RateRead, cfg.RateWrite, cfg.RateSend},
-		hosts: hostsOf(cfg), bodies: newBodyBudget(),
+		hosts: web.HostsOf(cfg.BaseURL, cfg.AllowedHosts), bodies: newBodyBudget(),
 		public: &public{ready: deps.Ready, pages: sync.OnceValues(func() (map[string]*page, error) {
 			pages, err := publicPages(deprecated, cfg)
 			if err == nil {
@@ -218,8 +218,9 @@ func (rt *router) serveFor(w http.ResponseWriter, r *http.Request, key *config.K
 	if err := web.CheckHeader(r); err != nil {
 		return web.Invalid("", "%v", err)
 	}
-	if err := rt.checkHost(r.Host); err != nil {
-		return err
+	if !rt.hosts.Knows(r.Host) {
+		return web.Invalid("host", "unknown host name; use the base URL, or ask the operator to add the name to "+
+			"RELAY_ALLOWED_HOSTS")
 	}
 	if method != http.MethodGet && (r.ContentLength < 0 || r.ContentLength > uncountedBody) {
 		var release func()
@@ -267,7 +268,7 @@ func (rt *router) authenticate(r *http.Request) (*config.Key, error) {
 		return nil, &web.Error{Status: http.StatusUnauthorized, Type: web.AuthenticationRequired,
 			Message: "send an API key: Authorization: Bearer <API_KEY>"}
 	}
-	if text, ok := bearer(r); ok {
+	if text, ok := web.Bearer(r); ok {
 		key, err := rt.keys.Authenticate(text)
 		if !errors.Is(err, config.ErrInvalidKey) {
 			return key, toWebError(err)
@@ -281,16 +282,6 @@ func errInvalidKey() error {
 	return &web.Error{
 		Status: http.StatusUnauthorized, Type: web.InvalidAPIKey, Message: "the API key is unknown, expired or revoked",
 	}
-}
-
-// bearer returns the bearer token of a request.
-func bearer(r *http.Request) (string, bool) {
-	values := r.Header["Authorization"]
-	if len(values) != 1 {
-		return "", false
-	}
-	scheme, text, _ := strings.Cut(values[0], " ")
-	return strings.TrimSpace(text), strings.EqualFold(scheme, "bearer") // RFC 9110, 11.1: schemes are case-insensitive
 }
 
 // authorizeChange returns the 403 of a key or person that may only read. Its caller knows the route alone: no id has

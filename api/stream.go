@@ -106,7 +106,7 @@ func (a *streams) streamEvents(w http.ResponseWriter, r *http.Request, key *conf
 		return web.ServiceUnavailable(err, "the event log cannot be read at the moment; try again")
 	}
 	defer watcher.Close()
-	text, _ := bearer(r)
+	text, _ := web.Bearer(r)
 	s := &sse{streams: a, w: w, out: http.NewResponseController(w), watcher: watcher, endpoint: ep.ID, key: text,
 		by: a.viewerOf(key)}
 	s.writeHeaders()

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/bench/fill"
 	"github.com/eventrelay/relay/pkg/private"
 	"github.com/eventrelay/relay/store/write"
@@ -211,13 +212,7 @@ func createFillEndpoints(ctx context.Context, binary, dir string, n int) (
 // filledEndpoints lists the endpoints of a fill, oldest first. The oldest are the busiest.
 func (r *relay) filledEndpoints(ctx context.Context) (out []fill.Endpoint, err error) {
 	for cursor := ""; ; {
-		var page struct {
-			Data []struct {
-				ID, Name     string
-				Destinations []struct{ ID, URL string }
-			}
-			Next string `json:"next_cursor"`
-		}
+		var page wire.List[wire.Endpoint]
 		path := "/v1/endpoints?limit=100&cursor=" + url.QueryEscape(cursor)
 		if err := r.call(ctx, http.MethodGet, path, nil, &page); err != nil {
 			return nil, err
@@ -232,7 +227,7 @@ func (r *relay) filledEndpoints(ctx context.Context) (out []fill.Endpoint, err e
 			}
 			out = append(out, x)
 		}
-		if cursor = page.Next; cursor == "" {
+		if cursor = page.NextCursor; cursor == "" {
 			break
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/bench/fill"
 	"github.com/eventrelay/relay/pkg/wait"
 )
@@ -197,9 +198,7 @@ func (m *readBench) findData(ctx context.Context) (err error) {
 	if len(m.endpoints) < 2 {
 		return errors.New("the data directory has no endpoints of a fill; run relay-bench fill on it first")
 	}
-	var use struct {
-		Events struct{ Total int64 }
-	}
+	var use wire.Usage
 	if err := m.relay.call(ctx, http.MethodGet, "/v1/usage", nil, &use); err != nil {
 		return err
 	}
@@ -222,15 +221,12 @@ func (m *readBench) findData(ctx context.Context) (err error) {
 
 // page reads a page of the list of events and returns the ids of its rows.
 func (m *readBench) page(ctx context.Context, query string) (ids []string, next string, err error) {
-	var page struct {
-		Data []struct{ ID string }
-		Next string `json:"next_cursor"`
-	}
+	var page wire.List[wire.EventRow]
 	err = m.relay.call(ctx, http.MethodGet, "/v1/events?"+query, nil, &page)
 	for _, x := range page.Data {
 		ids = append(ids, x.ID)
 	}
-	return ids, page.Next, err
+	return ids, page.NextCursor, err
 }
 
 // kinds returns all reads whose requests are independent of each other.
@@ -400,10 +396,7 @@ func (m *readBench) measureRecovery(ctx context.Context) error {
 	var took []time.Duration
 	total, before := 0, m.relay.cpuUsed()
 	for range recoveries {
-		var job struct {
-			ID, State string
-			Total     int
-		}
+		var job wire.Recovery
 		since := time.Now().AddDate(0, 0, -29).UTC().Format(time.RFC3339)
 		start := time.Now()
 		err := m.relay.call(ctx, http.MethodPost, "/v1/recoveries",

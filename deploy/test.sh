@@ -232,7 +232,7 @@ modules() {
 
 lint() {
 	local unformatted
-	unformatted=$(gofmt -l .)
+	unformatted=$(find . -name '*.go' -not -path './bin/*' -not -path '*/node_modules/*' -print0 | xargs -0 gofmt -l)
 	[ -z "$unformatted" ] || { printf 'gofmt would change:\n%s\n' "$unformatted"; exit 1; }
 	make --no-print-directory lint
 }

@@ -1,8 +1,8 @@
 package mcp
 
 import (
-	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -16,13 +16,13 @@ import (
 	"github.com/eventrelay/relay/pkg/nearest"
 )
 
-// argument is an argument of a tool, as the schema of its input describes it.
+// argument is an argument of a tool.
 type argument struct {
 	name, about string
-	kind        reflect.Kind // String, Int or Bool
 	required    bool
-	most        int      // of an integer, which is 1 at least, or of the characters of a string
-	values      []string // that a string may have; nil: any
+	schema      map[string]any             // JSON Schema of its values
+	values      string                     // the same in words
+	accepts     func(json.RawMessage) bool // the same as code
 }
 
 // maxArgument is the number of characters of a string whose tag "most" has no other.
@@ -36,36 +36,50 @@ func argumentsOf[In any]() []argument {
 			continue
 		}
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-		a := argument{name: name, about: f.Tag.Get("jsonschema"), kind: f.Type.Kind(), required: options != "omitempty",
-			most: maxArgument}
-		if most, err := strconv.Atoi(f.Tag.Get("most")); err == nil {
-			a.most = most
+		a := argument{name: name, about: f.Tag.Get("jsonschema"), required: options != "omitempty"}
+		most, err := strconv.Atoi(f.Tag.Get("most"))
+		if err != nil {
+			most = maxArgument
 		}
-		if values := f.Tag.Get("values"); values != "" {
-			a.values = strings.Split(values, ",")
+		switch f.Type.Kind() {
+		case reflect.Int:
+			a.schema = map[string]any{"type": "integer", "minimum": 1, "maximum": most}
+			a.values = fmt.Sprintf("an integer from 1 to %d", most)
+			a.accepts = valid(func(n int) bool { return n >= 1 && n <= most })
+		case reflect.Bool:
+			a.schema, a.values = map[string]any{"type": "boolean"}, "true or false"
+			a.accepts = valid(func(bool) bool { return true })
+		default:
+			a.schema = map[string]any{"type": "string", "maxLength": most}
+			a.values = fmt.Sprintf("a string of at most %d characters", most)
+			var words []string
+			if text := f.Tag.Get("values"); text != "" {
+				words = strings.Split(text, ",")
+				a.schema["enum"], a.values = words, "one of "+strings.Join(words, ", ")
+			}
+			a.accepts = valid(func(text string) bool {
+				return utf8.RuneCountInString(text) <= most && (words == nil || slices.Contains(words, text))
+			})
 		}
+		a.schema["description"] = a.about
 		all = append(all, a)
 	}
 	return all
+}
+
+// valid returns a function that reports whether a JSON value is one of a type, and allowed.
+func valid[T any](allowed func(T) bool) func(json.RawMessage) bool {
+	return func(value json.RawMessage) bool {
+		var v *T
+		return json.Unmarshal(value, &v) == nil && v != nil && allowed(*v)
+	}
 }
 
 // schemaOf returns the JSON Schema of a tool's input.
 func schemaOf(arguments []argument) map[string]any {
 	properties, required := map[string]any{}, []string{}
 	for _, a := range arguments {
-		p := map[string]any{"description": a.about}
-		switch a.kind {
-		case reflect.Int:
-			p["type"], p["minimum"], p["maximum"] = "integer", 1, a.most
-		case reflect.Bool:
-			p["type"] = "boolean"
-		default:
-			p["type"], p["maxLength"] = "string", a.most
-		}
-		if a.values != nil {
-			p["enum"] = a.values
-		}
-		if properties[a.name] = p; a.required {
+		if properties[a.name] = a.schema; a.required {
 			required = append(required, a.name)
 		}
 	}
@@ -76,21 +90,15 @@ func schemaOf(arguments []argument) map[string]any {
 	return schema
 }
 
-// nameArguments says which argument of a refused call is wrong: the SDK's answer is that of its library for schemas,
-// and names no argument that would do.
-func (s *Server) nameArguments(next sdk.MethodHandler) sdk.MethodHandler {
-	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
-		result, err := next(ctx, method, req)
-		call, isCall := req.(*sdk.CallToolRequest)
-		refused, isAnswer := result.(*sdk.CallToolResult)
-		if err != nil || !isCall || !isAnswer || !refused.IsError {
-			return result, err
-		}
-		if problem := problemOf(call.Params.Name, call.Params.Arguments, s.tools[call.Params.Name]); problem != "" {
-			refused.Content = []sdk.Content{&sdk.TextContent{Text: "invalid_request: " + problem}}
-		}
-		return refused, nil
+// decode reads the arguments of a call into those of the tool. The error says which one is wrong.
+func decode(call *sdk.CallToolParamsRaw, arguments []argument, into any) error {
+	if problem := problemOf(call.Name, call.Arguments, arguments); problem != "" {
+		return errors.New("invalid_request: " + problem)
 	}
+	if len(call.Arguments) == 0 {
+		return nil
+	}
+	return json.Unmarshal(call.Arguments, into)
 }
 
 // problemOf says which argument is wrong and what is allowed; empty if none is wrong. A name that is misspelt comes
@@ -113,9 +121,9 @@ func problemOf(tool string, raw json.RawMessage, arguments []argument) string {
 		value, found := given[a.name]
 		switch {
 		case !found && a.required:
-			return a.name + ": is required" + a.hint()
+			return a.name + ": is required: " + a.about
 		case found && !a.accepts(value):
-			return a.name + ": must be " + a.kindText() + a.hint()
+			return a.name + ": must be " + a.values + ": " + a.about
 		}
 	}
 	return ""
@@ -129,41 +137,4 @@ func unknown(tool, name string, names []string) string {
 		text, separator = text+fmt.Sprintf("; did you mean %q", best), "? "
 	}
 	return text + separator + "it has " + strings.Join(names, ", ")
-}
-
-func (a *argument) hint() string {
-	if a.about == "" {
-		return ""
-	}
-	return ": " + a.about
-}
-
-func (a *argument) kindText() string {
-	switch a.kind {
-	case reflect.Int:
-		return fmt.Sprintf("an integer from 1 to %d", a.most)
-	case reflect.Bool:
-		return "true or false"
-	}
-	if a.values != nil {
-		return "one of " + strings.Join(a.values, ", ")
-	}
-	return fmt.Sprintf("a string of at most %d characters", a.most)
-}
-
-// accepts reports whether a JSON value is one of the argument's.
-func (a *argument) accepts(value json.RawMessage) bool {
-	if string(value) == "null" {
-		return false
-	}
-	switch a.kind {
-	case reflect.Int:
-		var n int
-		return json.Unmarshal(value, &n) == nil && n >= 1 && n <= a.most
-	case reflect.Bool:
-		return json.Unmarshal(value, new(bool)) == nil
-	}
-	var text string
-	return json.Unmarshal(value, &text) == nil && utf8.RuneCountInString(text) <= a.most &&
-		(a.values == nil || slices.Contains(a.values, text))
 }

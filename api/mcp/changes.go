@@ -1,13 +1,11 @@
 package mcp
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -20,52 +18,49 @@ import (
 
 // change is a change that an agent asks for.
 type change struct {
-	resource string // path of /v1 that it changes
-	endpoint bool   // the endpoint of the resource matters too
-	path     string // of the POST that makes it
-	note     string // by the agent
-	proposal
+	server    *Server
+	key       *config.Key
+	resources []string // paths of what it is about; when one was changed meanwhile, it is not made
+	answers   [][]byte // these, as they are now
+	path      string   // of the POST that makes it
+	body      any      // of the POST
+	summary   string   // says what will happen
 }
 
-// proposal is what a tool makes of its arguments. v is the resource now; it has its endpoint as member "endpoint" if
-// that matters.
-type proposal interface {
-	check(v map[string]any) error    // why it cannot be done
-	body(v map[string]any) any       // of the POST
-	summary(v map[string]any) string // says what will happen
+// proposer are the arguments of a tool that asks for a change: propose sets path, body and summary of the change, or
+// says why it cannot be done.
+type proposer interface {
+	propose(ctx context.Context, c *change) error
+	givenNote() string // by the agent
 }
-
-// changing are the tools that ask for changes. A key that may only read does not see them.
-var changing = []string{"finding_update", "event_replay", "recovery_action", "scan_start"}
 
 // addChanges adds the tools that ask for changes, and the one that says what became of them.
-func (s *Server) addChanges(server *sdk.Server) {
-	s.addFindingUpdate(server)
-	s.addEventReplay(server)
-	s.addRecoveryAction(server)
-	s.addScanStart(server)
-	s.addStatus(server)
+func (s *Server) addChanges() {
+	addChange[findingUpdateInput](s, false, "finding_update", "Change the status of a finding",
+		"Asks a person to acknowledge, resolve, ignore or open a finding again. resolved needs a resolution, "+
+			"ignored a reason.")
+	addChange[eventReplayInput](s, false, "event_replay", "Deliver an event again",
+		"Asks a person to deliver one stored event again, to all enabled destinations of its endpoint or to one.")
+	addChange[recoveryActionInput](s, true, "recovery_action", "Move a recovery job on",
+		"Asks a person to start the canary of a recovery job, to continue with all its deliveries, or to cancel it.")
+	addChange[scanStartInput](s, false, "scan_start", "Start a leak scan",
+		"Asks a person to start a scan of the website of a verified domain for leaked keys and exposed files. It takes up "+
+			"to two minutes; findings_list with source scan shows what it found. Five scans can be started in 24 hours.")
+	addRead(s, "action_status", "Show what became of a change",
+		"The state of a change that this key asked for: pending, approved, done, failed, declined, expired, "+
+			"refused (result says why) or conflict (the resource was changed meanwhile: read it and ask again).", s.status)
 }
 
 // addChange adds a tool that asks for a change.
-func addChange[In any](s *Server, server *sdk.Server, destructive bool, name, title, description string,
-	of func(context.Context, *config.Key, In) (change, error)) {
-	no := false
-	s.tools[name] = argumentsOf[In]()
-	sdk.AddTool(server, &sdk.Tool{Name: name, Title: title, InputSchema: schemaOf(s.tools[name]),
-		Description: description + " It returns a link for the person; nothing is changed before.",
-		Annotations: &sdk.ToolAnnotations{Title: title, DestructiveHint: &destructive, OpenWorldHint: &no},
-	}, func(ctx context.Context, _ *sdk.CallToolRequest, in In) (*sdk.CallToolResult, any, error) {
-		key, _ := ctx.Value(keyOf{}).(*config.Key)
-		if err := s.mayAsk(ctx, key); err != nil {
-			return nil, nil, err
-		}
-		x, err := of(ctx, key, in)
-		if err != nil {
-			return nil, nil, err
-		}
-		return answerText(s.ask(ctx, key, name, in, x))
-	})
+func addChange[In proposer](s *Server, destructive bool, name, title, description string) {
+	addTool(s, name, title, description+" It returns a link for the person; nothing is changed before.",
+		sdk.ToolAnnotations{DestructiveHint: &destructive},
+		func(ctx context.Context, key *config.Key, in In) (string, error) {
+			if err := s.mayAsk(ctx, key); err != nil {
+				return "", err
+			}
+			return s.ask(ctx, key, name, in)
+		})
 }
 
 // mayAsk returns why a key cannot ask for a change now.
@@ -82,29 +77,16 @@ func (s *Server) mayAsk(ctx context.Context, key *config.Key) error {
 }
 
 // ask creates the act for a change, and returns the text of the result.
-func (s *Server) ask(ctx context.Context, key *config.Key, tool string, in any, x change) (string, error) {
-	resources, answers := []string{x.resource}, make([][]byte, 1, 2)
-	v, body, err := s.read(ctx, key, x.resource)
-	if err != nil {
+func (s *Server) ask(ctx context.Context, key *config.Key, tool string, in proposer) (string, error) {
+	x := &change{server: s, key: key}
+	if err := in.propose(ctx, x); err != nil {
 		return "", err
 	}
-	answers[0] = body
-	if x.endpoint {
-		path := "/v1/endpoints/" + url.PathEscape(fmt.Sprint(v["endpoint_id"]))
-		endpoint, body, err := s.read(ctx, key, path)
-		if err != nil {
-			return "", err
-		}
-		v["endpoint"], resources, answers = endpoint, append(resources, path), append(answers, body)
-	}
-	revision := confirm.Revision(answers...)
+	revision := confirm.Revision(x.answers...)
 	if revision == "" {
 		return "", errUnreadable
 	}
-	if err := x.check(v); err != nil {
-		return "", err
-	}
-	request, err := json.Marshal(x.body(v))
+	request, err := json.Marshal(x.body)
 	if err != nil {
 		return "", err
 	}
@@ -112,12 +94,11 @@ func (s *Server) ask(ctx context.Context, key *config.Key, tool string, in any, 
 	if err != nil {
 		return "", err
 	}
-
 	info := web.InfoFrom(ctx)
 	a := &config.Act{
 		Meta: config.Meta{ID: id.Random(id.Act), Account: key.Account}, Key: key.ID, KeyName: key.Name, Tool: tool,
-		Arguments: string(arguments), Summary: cleanText(x.summary(v), maxText), Note: cleanText(x.note, maxText),
-		Path: x.path, Body: string(request), Resources: resources, Revision: revision, RemoteIP: info.Client.String(),
+		Arguments: string(arguments), Summary: cleanText(x.summary, maxText), Note: cleanText(in.givenNote(), maxText),
+		Path: x.path, Body: string(request), Resources: x.resources, Revision: revision, RemoteIP: info.Client.String(),
 	}
 	if len(a.Arguments)+len(a.Body) > maxArguments {
 		return "", fmt.Errorf("invalid_request: the arguments may have at most %d bytes", maxArguments/2)
@@ -132,21 +113,26 @@ func (s *Server) ask(ctx context.Context, key *config.Key, tool string, in any, 
 	return s.describe(a), nil
 }
 
-// read returns a resource of /v1, decoded and as it came.
-func (s *Server) read(ctx context.Context, key *config.Key, path string) (v map[string]any, body []byte, err error) {
+// concerns reads a resource of /v1 that the change is about into v.
+func (c *change) concerns(ctx context.Context, path string, v any) error {
+	body, err := c.server.read(ctx, c.key, path, v)
+	c.resources, c.answers = append(c.resources, path), append(c.answers, body)
+	return err
+}
+
+// read reads a resource of /v1 into v, and returns it as it came.
+func (s *Server) read(ctx context.Context, key *config.Key, path string, v any) ([]byte, error) {
 	status, header, body := s.deps.API.Call(ctx, key, http.MethodGet, path, nil, nil, "")
-	decoder := json.NewDecoder(bytes.NewReader(body))
-	decoder.UseNumber()
-	if err := decoder.Decode(&v); err != nil {
-		return nil, nil, errUnreadable
-	}
 	if status != http.StatusOK {
-		return nil, nil, failure(v, header)
+		return nil, failure(body, header)
+	}
+	if json.Unmarshal(body, v) != nil {
+		return nil, errUnreadable
 	}
 	if confirm.IsIncomplete(path, header) {
-		return nil, nil, errors.New("unavailable: the newest attempts of the event cannot be read at the moment; try again")
+		return nil, errors.New("unavailable: the newest attempts of the event cannot be read at the moment; try again")
 	}
-	return v, body, nil
+	return body, nil
 }
 
 // maxArguments bounds the arguments and the request of an act together, in bytes.
@@ -163,8 +149,56 @@ func hideChanges(next sdk.MethodHandler) sdk.MethodHandler {
 		}
 		shown := *list
 		shown.Tools = slices.DeleteFunc(slices.Clone(list.Tools), func(t *sdk.Tool) bool {
-			return slices.Contains(changing, t.Name)
+			return !t.Annotations.ReadOnlyHint
 		})
 		return &shown, nil
 	}
+}
+
+type actionStatusInput struct {
+	ID string `json:"action_id" jsonschema:"action_id of an answer (act_…)"`
+}
+
+// status says what became of a change.
+func (s *Server) status(_ context.Context, key *config.Key, in actionStatusInput) (string, error) {
+	a, presence := s.deps.Acts.Act(in.ID)
+	if presence != config.Present || a.Key != key.ID {
+		return "", errors.New("not_found: this key asked for no such change in the last 24 hours")
+	}
+	return s.describe(a), nil
+}
+
+// describe returns the text of a result about an act.
+func (s *Server) describe(a *config.Act) string {
+	state := a.StateAt(s.deps.Now())
+	v := map[string]any{"action_id": a.ID, "state": state, "summary": a.Summary, "result": cleanText(a.Result, maxText),
+		"next": nextSteps[state]}
+	switch state {
+	case config.ActDone:
+		v["next"] = afterwards[a.Tool]
+	case config.ActPending:
+		v["status"], v["confirm_url"] = "confirmation_required", s.cfg.DashboardURL+confirm.Path+a.ID
+		v["expires_at"] = web.Time(a.ExpiresAt())
+	}
+	return string(web.Encode(v))
+}
+
+// nextSteps says what an agent does after it has read the state of an act.
+var nextSteps = map[config.ActState]string{
+	config.ActPending:  "Ask the person to open confirm_url, then call action_status with the action_id.",
+	config.ActApproved: "It is being done: call action_status again in a few seconds.",
+	config.ActFailed:   "Tell the person why it failed. Read what it is about before you ask again.",
+	config.ActDeclined: "The person said no. Do not ask for the same again.",
+	config.ActExpired:  "Nobody decided within ten minutes. Tell the person before you ask again.",
+	config.ActConflict: "What it is about was changed meanwhile: read it, and ask again if it is still needed.",
+	config.ActRefused: "The result says why it was not done. Tell the person, and read what it is about before you ask " +
+		"again.",
+}
+
+// afterwards says where an agent sees the effect of a tool.
+var afterwards = map[string]string{
+	"finding_update":  "finding_get shows the finding.",
+	"event_replay":    "The result is a run: events_list with run_id shows what became of the deliveries.",
+	"recovery_action": "recoveries_list shows how the job goes on; events_list with run_id shows its deliveries.",
+	"scan_start":      "The scan takes up to two minutes; then findings_list with source scan shows what it found.",
 }

@@ -10,7 +10,6 @@ import (
 	"io"
 	"mime"
 	"net/http"
-	"net/netip"
 	"strconv"
 	"strings"
 	"time"
@@ -102,35 +101,27 @@ func (s *Server) run(r *http.Request) (*web.Recorder, error) {
 	return answer, nil
 }
 
-// checkOrigin refuses requests from pages of other websites, and unknown host names, against DNS rebinding (see the
-// API's checkHost). The answer is 403, as the protocol asks (Streamable HTTP, "Security Warning").
+// checkOrigin refuses requests from pages of other websites, and unknown host names, against DNS rebinding. The answer
+// is 403, as the protocol asks (Streamable HTTP, "Security Warning").
 func (s *Server) checkOrigin(r *http.Request) error {
-	name := web.HostName(r.Host)
-	if _, err := netip.ParseAddr(name); err != nil && name != "localhost" && !s.hosts[name] {
-		return forbidden("unknown host name; use the base URL, or ask the operator to add the name to RELAY_ALLOWED_HOSTS")
+	message := ""
+	if !s.hosts.Knows(r.Host) {
+		message = "unknown host name; use the base URL, or ask the operator to add the name to RELAY_ALLOWED_HOSTS"
+	} else if s.origins.Check(r) != nil {
+		message = "requests from pages of other websites are refused"
+	} else {
+		return nil
 	}
-	if err := s.origins.Check(r); err != nil {
-		return forbidden("requests from pages of other websites are refused")
-	}
-	return nil
-}
-
-func forbidden(message string) error {
 	return &web.Error{Status: http.StatusForbidden, Type: web.InsufficientScope, Message: message}
 }
 
 // authenticate returns the API key of a request, or the 401.
 func (s *Server) authenticate(r *http.Request) (*config.Key, error) {
 	const advice = "set the Authorization header to Bearer <API_KEY>"
-	values := r.Header["Authorization"]
-	if len(values) != 1 || values[0] == "" {
+	text, ok := web.Bearer(r)
+	if !ok {
 		return nil, &web.Error{Status: http.StatusUnauthorized, Type: web.AuthenticationRequired, Message: advice}
 	}
-	scheme, text, _ := strings.Cut(values[0], " ")
-	if !strings.EqualFold(scheme, "bearer") {
-		return nil, &web.Error{Status: http.StatusUnauthorized, Type: web.AuthenticationRequired, Message: advice}
-	}
-	text = strings.TrimSpace(text)
 	key, err := s.deps.Keys.Authenticate(text)
 	switch {
 	case errors.Is(err, config.ErrLease):

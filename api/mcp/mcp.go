@@ -23,6 +23,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/eventrelay/relay/api/confirm"
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/secrets"
@@ -50,7 +51,7 @@ type Deps struct {
 	Reads    Window // counts requests by key
 	Writes   Window // counts changes that agents ask for, by key
 	Acts     Acts
-	API      API
+	API      confirm.API
 	Producer audit.Producer // appends the entries of the audit log
 	Now      func() time.Time
 	Metrics  prometheus.Registerer
@@ -82,12 +83,6 @@ type Acts interface {
 	CreateAct(ctx context.Context, a *config.Act) (*config.Act, error)
 }
 
-// API answers requests of /v1 in this process; see api.API.Call.
-type API interface {
-	Call(ctx context.Context, principal *config.Key, method, path string, query url.Values, body []byte,
-		idempotencyKey string) (status int, header http.Header, json []byte)
-}
-
 // What an API key may do in a minute, on all nodes together.
 const (
 	requestsPerMinute = 300
@@ -98,14 +93,15 @@ const (
 type Server struct {
 	cfg     Config
 	deps    Deps
-	hosts   map[string]bool // see checkHost
+	hosts   web.Hosts
 	origins *http.CrossOriginProtection
+	sdk     *sdk.Server
 	rpc     http.Handler // the SDK's
 	handler http.Handler
 	calls   *prometheus.CounterVec
 	leaks   *secrets.Scanner
-	running chan struct{}         // holds an element for each request that is being answered
-	tools   map[string][]argument // by name
+	running chan struct{}   // holds an element for each request that is being answered
+	tools   map[string]bool // their names
 }
 
 // maxRunning bounds the requests that are answered at the same time: an answer of /v1 may have 12 MiB, and twice that
@@ -127,9 +123,8 @@ func New(cfg Config, deps Deps) (*Server, error) {
 		return nil, errors.New("agent server: the base URL is invalid")
 	}
 	if deps.Log == nil || deps.Keys == nil || deps.Uses == nil || deps.Refusals == nil || deps.Reads == nil ||
-		deps.API == nil ||
-		deps.Writes == nil || deps.Acts == nil ||
-		deps.Producer == nil || deps.Now == nil || deps.Metrics == nil {
+		deps.API == nil || deps.Writes == nil || deps.Acts == nil || deps.Producer == nil || deps.Now == nil ||
+		deps.Metrics == nil {
 		return nil, errors.New("agent server: a dependency is missing")
 	}
 	leaks, err := secrets.New(secrets.ForLeaks)
@@ -137,21 +132,17 @@ func New(cfg Config, deps Deps) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		leaks: leaks, running: make(chan struct{}, maxRunning), tools: map[string][]argument{}, cfg: cfg, deps: deps,
-		hosts:   map[string]bool{web.HostName(base.Host): true},
-		origins: http.NewCrossOriginProtection(),
+		leaks: leaks, running: make(chan struct{}, maxRunning), tools: map[string]bool{}, cfg: cfg, deps: deps,
+		hosts: web.HostsOf(cfg.BaseURL, cfg.AllowedHosts), origins: http.NewCrossOriginProtection(),
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "relay_agent_calls_total",
 			Help: "Calls of tools of the agent server, by tool and result (ok, error)."}, []string{"tool", "result"}),
-	}
-	for _, h := range cfg.AllowedHosts {
-		s.hosts[web.HostName(h)] = true
 	}
 	if err := s.origins.AddTrustedOrigin(base.Scheme + "://" + base.Host); err != nil {
 		return nil, err
 	}
 	deps.Metrics.MustRegister(s.calls)
-	server := s.newServer()
-	s.rpc = sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server },
+	s.addServer()
+	s.rpc = sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s.sdk },
 		&sdk.StreamableHTTPOptions{Stateless: true, JSONResponse: true, MaxRequestBodyBytes: maxBody,
 			DisableLocalhostProtection: true, PropagateRequestCancellation: true})
 	front := &web.Front{Log: deps.Log, Proxies: cfg.TrustedProxies, BaseURL: cfg.BaseURL, Respond: writeError}
@@ -165,9 +156,9 @@ func (s *Server) Handler() http.Handler { return s.handler }
 // Serves reports whether a path belongs to the agent server.
 func Serves(path string) bool { return path == Path || strings.HasPrefix(path, Path+"/") }
 
-// newServer creates the server of the SDK with all tools.
-func (s *Server) newServer() *sdk.Server {
-	server := sdk.NewServer(&sdk.Implementation{Name: "eventrelay", Title: "EventRelay", Version: s.cfg.Version,
+// addServer creates the server of the SDK with all tools.
+func (s *Server) addServer() {
+	s.sdk = sdk.NewServer(&sdk.Implementation{Name: "eventrelay", Title: "EventRelay", Version: s.cfg.Version,
 		WebsiteURL: s.cfg.BaseURL}, &sdk.ServerOptions{
 		Instructions: instructions,
 		// No tool comes or goes while the process runs.
@@ -175,8 +166,7 @@ func (s *Server) newServer() *sdk.Server {
 		// The result depends on the key.
 		SetCacheable: func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.CacheScope = "private" },
 	})
-	s.addTools(server)
-	s.addChanges(server)
-	server.AddReceivingMiddleware(s.record, s.nameArguments, hideChanges)
-	return server
+	s.addReads()
+	s.addChanges()
+	s.sdk.AddReceivingMiddleware(s.record, hideChanges)
 }

@@ -30,39 +30,43 @@ const (
 	maxResult   = 128 << 10 // bytes of a result
 )
 
-// shape says how an answer of /v1 is shown.
-type shape struct {
+// request is a read of /v1, whose paths the pages of the dashboard have too, and how the answer is shown.
+type request struct {
+	path    string
+	query   url.Values
+	page    string   // query of the page, from its question mark on
 	body    int      // bytes of the member body; 0: it is left out
 	without []string // members that are left out
 }
 
-// render returns the text of a result, JSON, or an error with what the agent can do.
-func (s *Server) render(x request, status int, header http.Header, body []byte) (string, error) {
+// show reads of /v1, and returns the text of a result, JSON, or an error with what the agent can do.
+func (s *Server) show(ctx context.Context, key *config.Key, x request) (string, error) {
+	status, header, body := s.deps.API.Call(ctx, key, http.MethodGet, "/v1/"+x.path, x.query, nil, "")
+	if status != http.StatusOK {
+		return "", failure(body, header)
+	}
 	var v map[string]any
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.UseNumber()
 	if err := decoder.Decode(&v); err != nil {
 		return "", errUnreadable
 	}
-	if status != http.StatusOK {
-		return "", failure(v, header)
-	}
-	for _, name := range x.shape.without {
+	for _, name := range x.without {
 		delete(v, name)
 	}
 	keepNewestAttempts(v)
 	s.maskCredentials(v)
-	if text, ok := v["body"].(string); ok {
+	if x.body == 0 {
 		delete(v, "body")
-		if n := x.shape.body; n > 0 {
-			masked, encoded := s.maskBody(text, v["body_encoding"])
-			v["body"] = bodyText{masked, n, encoded}
+	} else if body := s.maskBody(v, x.body); body != nil {
+		if text, plain := body.(string); plain { // links are broken up after the cut: that makes it longer
+			first, end := cut(text, x.body)
+			body = verbatim(cleanText(first, math.MaxInt) + end)
 		}
+		v["body"] = body
 	}
 	out, _ := clean(v).(map[string]any)
-	if x.within != "" {
-		out["dashboard_url"] = s.cfg.DashboardURL + x.within
-	}
+	out["dashboard_url"] = s.cfg.DashboardURL + "/app/" + x.path + x.page
 	if asOf := header.Get("Relay-Data-As-Of"); asOf != "" {
 		out["complete_until"] = asOf // newer events may be missing
 	}
@@ -94,14 +98,36 @@ func maskHeaders(v any) {
 	}
 }
 
-// maskBody masks the credentials in a body. One that is not UTF-8 is encoded in base64, in which none would be found.
-func (s *Server) maskBody(text string, encoding any) (masked string, encoded bool) {
-	if body, err := base64.StdEncoding.DecodeString(text); encoding == "base64" && err == nil {
-		out, _ := s.leaks.MaskAll(nil, body)
-		return base64.StdEncoding.EncodeToString(out), true
+// verbatim is a text that is shown as it is.
+type verbatim string
+
+// maskBody returns the member body of an object without its credentials; nil if there is none. One that is not UTF-8 is
+// encoded in base64, in which none would be found. It has no links, and would not be decoded if it were changed like a
+// text, so it is cut to a number of bytes here.
+func (s *Server) maskBody(v map[string]any, most int) any {
+	text, ok := v["body"].(string)
+	if !ok {
+		return nil
 	}
-	out, _ := s.leaks.MaskAll(nil, []byte(text))
-	return string(out), false
+	if body, err := base64.StdEncoding.DecodeString(text); v["body_encoding"] == "base64" && err == nil {
+		masked, _ := s.leaks.MaskAll(nil, body)
+		text = base64.StdEncoding.EncodeToString(masked)
+		if len(text) > most {
+			most -= most % 4 // whole groups can be decoded
+		}
+		text, end := cut(text, most)
+		return verbatim(text + end)
+	}
+	masked, _ := s.leaks.MaskAll(nil, []byte(text))
+	return string(masked)
+}
+
+// cut returns the first bytes of a text, and what shows that there are more.
+func cut(text string, most int) (first, end string) {
+	if len(text) <= most {
+		return text, ""
+	}
+	return strings.ToValidUTF8(text[:most], ""), "…"
 }
 
 // maskCredentials masks credentials in an event: in its headers and query by their names, in what the destinations
@@ -114,11 +140,8 @@ func (s *Server) maskCredentials(v map[string]any) {
 		delete(attempt, "request")
 		response, _ := attempt["response"].(map[string]any)
 		maskHeaders(response["headers"])
-		if text, ok := response["body"].(string); ok {
-			masked, encoded := s.maskBody(text, response["body_encoding"])
-			if response["body"] = masked; encoded {
-				response["body"] = bodyText{masked, maxText, encoded}
-			}
+		if body := s.maskBody(response, maxText); body != nil {
+			response["body"] = body
 		}
 	}
 	if text, ok := v["query"].(string); ok && text != "" {
@@ -135,41 +158,20 @@ func (s *Server) maskCredentials(v map[string]any) {
 }
 
 // failure returns what /v1 says about a request that failed.
-func failure(v map[string]any, header http.Header) error {
-	e, _ := clean(v["error"]).(map[string]any)
-	text := fmt.Sprint(e["type"], ": ")
-	if param, _ := e["param"].(string); param != "" { // arguments have the names of parameters
-		text += param + ": "
+func failure(body []byte, header http.Header) error {
+	var v struct{ Error web.ErrorView }
+	if json.Unmarshal(body, &v) != nil {
+		return errUnreadable
 	}
-	text += fmt.Sprint(e["message"])
+	text := cleanText(v.Error.Type, maxText) + ": "
+	if v.Error.Param != "" { // arguments have the names of parameters
+		text += cleanText(v.Error.Param, maxText) + ": "
+	}
+	text += cleanText(v.Error.Message, maxText)
 	if after := header.Get("Retry-After"); after != "" {
 		text += "; try again after " + after + " s"
 	}
 	return errors.New(text)
-}
-
-// bodyText is a body and how many of its bytes are shown. One that is encoded in base64 has no links, and would not be
-// decoded if it were changed like a text.
-type bodyText struct {
-	text    string
-	most    int
-	encoded bool
-}
-
-// clean returns what is shown of the body. It is cut before its links are broken up, which makes it longer.
-func (b bodyText) clean() string {
-	text, end := b.text, ""
-	if len(text) > b.most {
-		most := b.most
-		if b.encoded {
-			most -= most % 4 // whole groups can be decoded
-		}
-		text, end = strings.ToValidUTF8(text[:most], ""), "…"
-	}
-	if !b.encoded {
-		text = cleanText(text, math.MaxInt)
-	}
-	return text + end
 }
 
 // clean returns a decoded JSON value with texts that are safe to show to a model: see cleanText. Arrays are cut.
@@ -190,8 +192,6 @@ func clean(v any) any {
 		return out
 	case string:
 		return cleanText(v, maxText)
-	case bodyText:
-		return v.clean()
 	}
 	return v
 }

@@ -5,9 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"net/url"
-	"strconv"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -15,7 +13,7 @@ import (
 )
 
 // defaultPage is the number of rows of a page. The most, fifty rows of events, are about 40 KB.
-const defaultPage = 20
+const defaultPage = "20"
 
 // page is the part of a list that a tool asks for.
 type page struct {
@@ -32,13 +30,6 @@ func queryOf(arguments any) url.Values {
 			q.Set(name, fmt.Sprint(v))
 		}
 	}
-	return q
-}
-
-// listOf returns the query of a list, whose page has limited rows.
-func listOf(arguments any, limit int) url.Values {
-	q := queryOf(arguments)
-	q.Set("limit", strconv.Itoa(cmp.Or(limit, defaultPage)))
 	return q
 }
 
@@ -90,91 +81,83 @@ type usageGetInput struct {
 	Period string `json:"period,omitempty" jsonschema:"a month in UTC, such as 2026-10; this month if left out"`
 }
 
-// request is a call of /v1 and how its answer is shown.
-type request struct {
-	path   string
-	query  url.Values
-	shape  shape
-	within string // path of the page of the dashboard that shows the same; may be empty
-}
-
-// addTools adds all tools. Descriptions are constants.
-func (s *Server) addTools(server *sdk.Server) {
-	addRead(s, server, "findings_list", "List leaked secrets",
+// addReads adds the tools that read. Descriptions are constants.
+func (s *Server) addReads() {
+	addList[findingsListInput](s, "findings_list", "List leaked secrets", "findings",
 		"Leaked keys and secrets that log drains, stored events, applications, scans or tripwires have shown, newest first. "+
-			"Each has its severity, status, masked text, and where it was seen. Use finding_get for all locations.",
-		func(in findingsListInput) request {
-			return request{path: "/v1/findings", within: "/app/findings", query: listOf(in, in.Limit)}
-		})
-	addRead(s, server, "finding_get", "Show a leaked secret",
+			"Each has its severity, status, masked text, and where it was seen. Use finding_get for all locations.")
+	addRead(s, "finding_get", "Show a leaked secret",
 		"One finding (fnd_…): what leaked, where, since when, whether it still leaks, and the provider's page on how to "+
 			"rotate the key. The secret itself is never shown.",
-		func(in idInput) request {
-			id := url.PathEscape(in.ID)
-			return request{path: "/v1/findings/" + id, within: "/app/findings/" + id}
+		func(ctx context.Context, key *config.Key, in idInput) (string, error) {
+			return s.show(ctx, key, request{path: "findings/" + url.PathEscape(in.ID)})
 		})
-	addRead(s, server, "events_list", "List events",
+	addList[eventsListInput](s, "events_list", "List events", "events",
 		"Received and sent events, newest first, with the state of each delivery and why it waits or failed. "+
 			"Status failed has been given up and needs a recovery; retrying fails and is tried again, by default for three "+
-			"days; both: failed,retrying.",
-		func(in eventsListInput) request {
-			return request{path: "/v1/events", within: "/app/events", query: listOf(in, in.Limit)}
-		})
-	addRead(s, server, "event_get", "Show an event",
+			"days; both: failed,retrying.")
+	addRead(s, "event_get", "Show an event",
 		"One event (evt_…) with its deliveries, attempts, answers of the destinations and processing receipt. The body is "+
 			"left out unless include_body is true.",
-		func(in eventGetInput) request {
-			id := url.PathEscape(in.ID)
+		func(ctx context.Context, key *config.Key, in eventGetInput) (string, error) {
 			body := 0
 			if in.IncludeBody {
-				body = 4096
-				if in.MaxBytes > 0 {
-					body = in.MaxBytes
-				}
+				body = cmp.Or(in.MaxBytes, 4096)
 			}
-			return request{path: "/v1/events/" + id, within: "/app/events/" + id, shape: shape{body: body,
-				without: []string{"headers_raw", "headers_base64", "data"}}}
+			return s.show(ctx, key, request{path: "events/" + url.PathEscape(in.ID), body: body,
+				without: []string{"headers_raw", "headers_base64", "data"}})
 		})
-	addRead(s, server, "endpoints_list", "List endpoints",
-		"Endpoints with their destinations, filters, retry policy and state. Tokens and secrets are masked.",
-		func(in endpointsListInput) request {
-			return request{path: "/v1/endpoints", within: "/app/endpoints", query: listOf(in, in.Limit)}
-		})
-	addRead(s, server, "usage_get", "Show the usage",
+	addList[endpointsListInput](s, "endpoints_list", "List endpoints", "endpoints",
+		"Endpoints with their destinations, filters, retry policy and state. Tokens and secrets are masked.")
+	addRead(s, "usage_get", "Show the usage",
 		"Events, deliveries and bytes of a month, the allowance, and the projection to the month's end.",
-		func(in usageGetInput) request {
-			q := queryOf(in)
-			page := url.URL{Path: "/app/usage", RawQuery: q.Encode()} // of the same month
-			return request{path: "/v1/usage", within: page.String(), query: q}
+		func(ctx context.Context, key *config.Key, in usageGetInput) (string, error) {
+			x := request{path: "usage", query: queryOf(in)}
+			if in.Period != "" {
+				x.page = "?" + x.query.Encode() // of the same month
+			}
+			return s.show(ctx, key, x)
 		})
-	addRead(s, server, "recoveries_list", "List recovery jobs",
+	addList[recoveriesListInput](s, "recoveries_list", "List recovery jobs", "recoveries",
 		"Jobs that deliver failed deliveries again, newest first: state, counters, canary and deadline. A person "+
-			"prepares them in the dashboard.",
-		func(in recoveriesListInput) request {
-			return request{path: "/v1/recoveries", within: "/app/recoveries",
-				query: listOf(in, in.Limit)}
-		})
+			"prepares them in the dashboard.")
 }
 
-// addRead adds a tool that makes one GET request of /v1.
-func addRead[In any](s *Server, server *sdk.Server, name, title, description string, of func(In) request) {
-	no := false
-	s.tools[name] = argumentsOf[In]()
-	sdk.AddTool(server, &sdk.Tool{Name: name, Title: title, InputSchema: schemaOf(s.tools[name]),
-		Description: description, Annotations: &sdk.ToolAnnotations{
-			Title: title, ReadOnlyHint: true, IdempotentHint: true, DestructiveHint: &no, OpenWorldHint: &no,
-		}}, func(ctx context.Context, _ *sdk.CallToolRequest, in In) (*sdk.CallToolResult, any, error) {
-		key, _ := ctx.Value(keyOf{}).(*config.Key)
-		x := of(in)
-		status, header, body := s.deps.API.Call(ctx, key, http.MethodGet, x.path, x.query, nil, "")
-		return answerText(s.render(x, status, header, body))
+// addList adds a tool that reads a page of a list.
+func addList[In any](s *Server, name, title, path, description string) {
+	addRead(s, name, title, description, func(ctx context.Context, key *config.Key, in In) (string, error) {
+		q := queryOf(in)
+		q.Set("limit", cmp.Or(q.Get("limit"), defaultPage))
+		return s.show(ctx, key, request{path: path, query: q})
 	})
 }
 
-// answerText returns a text as the result of a tool; the SDK makes an error a result with isError.
-func answerText(text string, err error) (*sdk.CallToolResult, any, error) {
-	if err != nil {
-		return nil, nil, err
-	}
-	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text}}}, nil, nil
+// addRead adds a tool that changes nothing.
+func addRead[In any](s *Server, name, title, description string,
+	do func(context.Context, *config.Key, In) (string, error)) {
+	no := false
+	addTool(s, name, title, description,
+		sdk.ToolAnnotations{ReadOnlyHint: true, IdempotentHint: true, DestructiveHint: &no}, do)
+}
+
+// addTool adds a tool whose result is a text.
+func addTool[In any](s *Server, name, title, description string, hints sdk.ToolAnnotations,
+	do func(context.Context, *config.Key, In) (string, error)) {
+	arguments, outside := argumentsOf[In](), false
+	s.tools[name] = true
+	hints.Title, hints.OpenWorldHint = title, &outside
+	s.sdk.AddTool(&sdk.Tool{Name: name, Title: title, Description: description, InputSchema: schemaOf(arguments),
+		Annotations: &hints}, func(ctx context.Context, call *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		key, _ := ctx.Value(keyOf{}).(*config.Key)
+		var in In
+		text := ""
+		err := decode(call.Params, arguments, &in)
+		if err == nil {
+			text, err = do(ctx, key, in)
+		}
+		if err != nil {
+			text = err.Error()
+		}
+		return &sdk.CallToolResult{IsError: err != nil, Content: []sdk.Content{&sdk.TextContent{Text: text}}}, nil
+	})
 }

@@ -2,9 +2,9 @@ package reference
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,43 +12,13 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// samples are values of fields whose schema has no example, by the name of the field.
-var samples = map[string]string{
-	"action": "endpoint.updated", "advice": "Add the DNS record, then verify again.", "after": "Jane", "before": "jane",
-	"body": `{"order_id":"1042"}`, "charset": "alphanumeric", "code": "signature_mismatch", "content": "API_KEY=rk_9f2c",
-	"content_type": "application/json", "created_by": "key_7n5r", "currency": "EUR", "description": "Orders of the shop",
-	"dns_record": "_relay.example.com", "endpoint_name": "Shop", "destination_name": "Billing",
-	"environment": "production", "error": "the mail server refused the message", "event_type": "order.created",
-	"file": "src/orders.js", "function": "createOrder", "header": "X-Signature", "hostname": "www.example.com",
-	"host": "hooks.example.com", "key": "email", "key_name": "deploy", "label": "backup of 2026",
-	"last_error_code": "connection_refused", "masked": "sk_live_****4f8h", "message": "the signature does not match",
-	"method": "POST", "name": "Orders", "node": "relay-1", "note": "rotated", "path": "/orders", "placement": ".env file",
-	"pointer": "/order/id", "prefix": "v1=", "query": "source=shop", "reference": "order-1042",
-	"release": "2026.11.1", "remote_ip": "203.0.113.7", "remote_network": "203.0.113.0/24", "rule": "stripe-key",
-	"sdk": "node/1.4.0", "secret": "whsec_bW9yZSB0aGFuIDI0IGJ5dGVzIGxvbmc=", "seen": "relay-proof", "text": "curl -i",
-	"token": "9f2c7d41e8", "token_masked": "****41e8", "top_error": "connection refused", "type": "order.created",
-	"user_agent": "curl/8.5.0", "version": "1.4.0", "type_source": "body:$.type", "signed_content": "timestamp.body",
-	"trace_id": "4bf92f3577b34da6a3ce929d0e0e4736", "request_id": "req_2gk4m0v6x8ctq1zj5n7rbw3ye9", "param": "url",
-	"account_id": "acc_5n7rbw3ye9d6c8m2v0x4ktq1zj", "idempotency_key": "order-1042", "timestamp": "1795348800",
-	"data": "eyJvcmRlcl9pZCI6IjEwNDIifQ==", "why": "The destination answered 503.", "team": "billing", "last4": "4f8h",
-	"secret_last4": "4f8h", "target": "ops@example.com", "duplicate_of": "evt_01m7w6h6kk00r00w2s1cbs4f8h",
-	"output_text": "order 1042", "state_reason": "too many failures", "fingerprint": "9f2c7d41e8a05b36",
-	"updated_by": "key_7n5r", "ignore_reason": "test key", "resolution": "rotated", "channel": "log",
-	"order_id": "1042", "next_cursor": "b2xkZXIgdGhhbiAxMDQy", "to": "/customer/name", "at": "/order", "retry_on": "5xx",
-	"dsn": "https://9f2c7d41e8@relay.example.com/dsn_5n7rbw3ye9", "dsn_id": "dsn_5n7rbw3ye9d6c8m2v0x4ktq1zj",
-	"third_party": "cdn.example.net", "keep": "/order_id", "status": "active",
-	"delivery_id": "dlv_9d6c8m2v0x4ktq1zj5n7rbw3ye",
-	"value":       "EUR", "threshold": "5", "details": "id", "suite_id": "suite_5n7rbw3ye9d6c8m2",
-	"headers_base64":  "WC1TaWduYXR1cmU=",
-	"test_finding_id": "fnd_01m7w6h6kk00r00w2s1cbs4f8h",
-	"related_id":      "ep_6c8m2v0x4ktq1zj5n7rbw3ye9d", "left": "key", "right": "end", "from": "/customer/name",
-	"detected_platform": "heroku", "received_prefix": "5257a8", "expected_prefix": "91c0de", "id": "rule-1",
-}
-
-// formats are values of the formats.
-var formats = map[string]string{
-	"date": "2026-11-20", "date-time": "2026-11-20T08:00:00.000Z", "uri": "https://example.com/webhooks",
-	"https-url": "https://example.com/webhooks", "email": "ops@example.com",
+// values are those of examples; see values.yaml.
+type values struct {
+	Formats, Texts map[string]string
+	Numbers        []struct {
+		End   string
+		Value float64
+	}
 }
 
 // appendExample writes a value of a schema as JSON: an example of the document if it has one, else one made from types,
@@ -78,19 +48,17 @@ func (d *spec) appendExample(b *bytes.Buffer, s *schema, name string, within ...
 		b.WriteByte(']')
 		return err
 	case "boolean":
-		b.WriteString("true")
+		return appendScalar(b, true)
 	case "integer", "number":
-		b.WriteString(strconv.FormatFloat(s.number(name), 'f', -1, 64))
+		return appendScalar(b, d.number(s, name))
 	case "string":
 		return appendScalar(b, d.text(s, name))
-	default:
-		value := s.AdditionalProperties
-		if value == nil || len(value.Types) == 0 {
-			value = &schema{Types: typeNames{"string"}}
-		}
-		return d.appendObject(b, ordered[*schema]{{"order_id", value}}, within)
 	}
-	return nil
+	value := s.AdditionalProperties
+	if value == nil || len(value.Types) == 0 {
+		value = &schema{Types: typeNames{"string"}}
+	}
+	return d.appendObject(b, ordered[*schema]{{"order_id", value}}, within)
 }
 
 func (d *spec) appendObject(b *bytes.Buffer, fields ordered[*schema], within []*schema) error {
@@ -115,70 +83,66 @@ func (d *spec) appendObject(b *bytes.Buffer, fields ordered[*schema], within []*
 	return nil
 }
 
-// numbers are values of numbers, by the end of their name.
-var numbers = []numberSample{{"status", 200}, {"_seconds", 30}, {"_ms", 120}, {"bytes", 1024}, {"", 3}}
-
-type numberSample struct {
-	end   string
-	value float64
-}
-
 // number is a number within the bounds.
-func (s *schema) number(name string) float64 {
-	i := slices.IndexFunc(numbers, func(n numberSample) bool { return strings.HasSuffix(name, n.end) })
-	n, least, most := numbers[i].value, math.Inf(-1), math.Inf(1)
+func (d *spec) number(s *schema, name string) (n float64) {
+	for _, sample := range d.values.Numbers {
+		if strings.HasSuffix(name, sample.End) {
+			n = sample.Value
+			break
+		}
+	}
 	if s.Minimum != nil {
-		least = *s.Minimum
+		n = max(n, *s.Minimum)
 	}
 	if s.Maximum != nil {
-		most = *s.Maximum
+		n = min(n, *s.Maximum)
 	}
-	return min(max(n, least), most)
+	return n
 }
 
 // text is a string for a field: run_id is an example of the schema RunId.
 func (d *spec) text(s *schema, name string) string {
-	if value := formats[s.Format]; value != "" {
-		return value
-	}
-	var camel strings.Builder
+	camel := ""
 	for word := range strings.SplitSeq(name, "_") {
-		if word != "" {
-			camel.WriteString(strings.ToUpper(word[:1]) + word[1:])
-		}
+		camel += strings.ToUpper(word[:min(1, len(word))]) + word[min(1, len(word)):]
 	}
-	switch id := d.schemas[camel.String()]; {
-	case id != nil && len(id.Examples) > 0 && strings.HasSuffix(name, "_id"):
-		return id.Examples[0].Value
-	case samples[name] != "":
-		return samples[name]
-	case strings.HasSuffix(name, "url"):
-		return formats["uri"]
+	value := d.values.Formats[s.Format]
+	if id := d.schemas[camel]; value == "" && id != nil && len(id.Examples) > 0 && strings.HasSuffix(name, "_id") {
+		value = id.Examples[0].Value
 	}
-	return strings.ReplaceAll(name, "_", " ")
+	value = cmp.Or(value, d.values.Texts[name])
+	if value == "" && strings.HasSuffix(name, "url") {
+		value = d.values.Formats["uri"]
+	}
+	return cmp.Or(value, strings.ReplaceAll(name, "_", " "))
 }
 
 // body is the example of a body, indented: the first of the document, or one made from the schema.
 func (d *spec) body(content ordered[media]) (string, error) {
-	if len(content) == 0 {
+	switch {
+	case len(content) == 0:
+		return "", nil
+	case len(content[0].Value.Examples) > 0:
+		return indented(&content[0].Value.Examples[0].Value.Value)
+	case !strings.HasSuffix(content[0].Name, "json"):
 		return "", nil
 	}
-	var b, indented bytes.Buffer
-	m := content[0].Value
-	if len(m.Examples) == 0 && !strings.HasSuffix(content[0].Name, "json") {
-		return "", nil
+	var b, out bytes.Buffer
+	err := d.appendExample(&b, content[0].Value.Schema, "")
+	if err == nil {
+		err = json.Indent(&out, b.Bytes(), "", "  ")
 	}
-	var err error
-	if len(m.Examples) > 0 {
-		err = AppendJSON(&b, &m.Examples[0].Value.Value)
-	} else {
-		err = d.appendExample(&b, m.Schema, "")
+	return out.String(), err
+}
+
+// indented returns an example of the document as JSON.
+func indented(n *yaml.Node) (string, error) {
+	var b, out bytes.Buffer
+	err := AppendJSON(&b, n)
+	if err == nil {
+		err = json.Indent(&out, b.Bytes(), "", "  ")
 	}
-	if err != nil {
-		return "", err
-	}
-	err = json.Indent(&indented, b.Bytes(), "", "  ")
-	return indented.String(), err
+	return out.String(), err
 }
 
 // parameterExample is a value of a parameter as it stands in a URL or header.

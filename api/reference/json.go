@@ -10,35 +10,11 @@ import (
 
 // AppendJSON writes a YAML value as JSON and keeps the order of members.
 func AppendJSON(buf *bytes.Buffer, n *yaml.Node) error {
+	brackets, step := "[]", 1 // the nodes of an element
 	switch n.Kind {
 	case yaml.MappingNode:
-		buf.WriteByte('{')
-		for i := 0; i < len(n.Content); i += 2 {
-			if i > 0 {
-				buf.WriteByte(',')
-			}
-			if err := appendScalar(buf, n.Content[i].Value); err != nil {
-				return err
-			}
-			buf.WriteByte(':')
-			if err := AppendJSON(buf, n.Content[i+1]); err != nil {
-				return err
-			}
-		}
-		buf.WriteByte('}')
-		return nil
+		brackets, step = "{}", 2
 	case yaml.SequenceNode:
-		buf.WriteByte('[')
-		for i, element := range n.Content {
-			if i > 0 {
-				buf.WriteByte(',')
-			}
-			if err := AppendJSON(buf, element); err != nil {
-				return err
-			}
-		}
-		buf.WriteByte(']')
-		return nil
 	case yaml.ScalarNode:
 		var v any
 		if err := n.Decode(&v); err != nil {
@@ -48,6 +24,23 @@ func AppendJSON(buf *bytes.Buffer, n *yaml.Node) error {
 	default:
 		return fmt.Errorf("line %d: aliases are not supported, because many readers do not support them", n.Line)
 	}
+	buf.WriteByte(brackets[0])
+	for i := 0; i < len(n.Content); i += step {
+		if i > 0 {
+			buf.WriteByte(',')
+		}
+		if step == 2 {
+			if err := appendScalar(buf, n.Content[i].Value); err != nil {
+				return err
+			}
+			buf.WriteByte(':')
+		}
+		if err := AppendJSON(buf, n.Content[i+step-1]); err != nil {
+			return err
+		}
+	}
+	buf.WriteByte(brackets[1])
+	return nil
 }
 
 func appendScalar(buf *bytes.Buffer, v any) error {

@@ -15,7 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-//go:embed page.html page.css samples.tmpl
+//go:embed page.html page.css samples.tmpl values.yaml
 var files embed.FS
 
 var samplesTemplate = texttemplate.Must(texttemplate.ParseFS(files, "samples.tmpl"))
@@ -60,8 +60,12 @@ func New(document *yaml.Node, base, style string, types []*ErrorType) (*Pages, e
 	style += string(css)
 	v := &view{spec: d, Languages: languages, ErrorTypes: types, base: base}
 	v.Style = template.CSS(style) //nolint:gosec // our own files
-	if err := v.joinErrors(); err != nil {
-		return nil, err
+	for _, t := range v.Tags {
+		for _, o := range t.Operations {
+			if err := v.addErrors(o); err != nil {
+				return nil, err
+			}
+		}
 	}
 	t, err := template.New("page.html").Funcs(template.FuncMap{
 		"markdown": markdown, "fields": v.fieldsOf, "parameters": v.parameters, "sample": v.sample, "body": d.body,
@@ -138,57 +142,47 @@ func (d *spec) parameters(o *operation, in string) (fields []field) {
 	return fields
 }
 
-// errorsOf returns the types of errors in the examples of a response.
-func errorsOf(r *response) (kinds []string, err error) {
+// errorsOf returns the types of errors in the examples of a response, each with its first example.
+func errorsOf(r *response) (kinds ordered[*yaml.Node], err error) {
 	for _, c := range r.Content {
-		for _, e := range c.Value.Examples {
+		for i := range c.Value.Examples {
+			e := &c.Value.Examples[i].Value.Value
 			var body struct{ Error struct{ Type string } }
-			if err := e.Value.Value.Decode(&body); err != nil {
+			if err := e.Decode(&body); err != nil {
 				return nil, err
 			}
-			if kind := body.Error.Type; kind != "" && !slices.Contains(kinds, kind) {
-				kinds = append(kinds, kind)
+			kind := body.Error.Type
+			known := func(x entry[*yaml.Node]) bool { return x.Name == kind }
+			if kind != "" && !slices.ContainsFunc(kinds, known) {
+				kinds = append(kinds, entry[*yaml.Node]{kind, e})
 			}
 		}
 	}
 	return kinds, nil
 }
 
-// joinErrors gives each type of error its example and the operations that answer with it.
-func (v *view) joinErrors() error {
-	for _, t := range v.Tags {
-		for _, o := range t.Operations {
-			for _, r := range o.Responses {
-				kinds, err := errorsOf(r.Value)
-				if err != nil {
+// addErrors gives the types of errors their examples, and the operation that answers with them.
+func (v *view) addErrors(o *operation) error {
+	for _, r := range o.Responses {
+		kinds, err := errorsOf(r.Value)
+		if err != nil {
+			return err
+		}
+		for _, kind := range kinds {
+			i := slices.IndexFunc(v.ErrorTypes, func(e *ErrorType) bool { return e.Kind == kind.Name })
+			if i < 0 {
+				return fmt.Errorf("%s answers with %s, which is not explained", o.ID, kind.Name)
+			}
+			e := v.ErrorTypes[i]
+			e.Operations = append(e.Operations, o)
+			if e.Example == "" {
+				if e.Example, err = indented(kind.Value); err != nil {
 					return err
-				}
-				for _, kind := range kinds {
-					i := slices.IndexFunc(v.ErrorTypes, func(e *ErrorType) bool { return e.Kind == kind })
-					if i < 0 {
-						return fmt.Errorf("%s answers with %s, which is not explained", o.ID, kind)
-					}
-					e := v.ErrorTypes[i]
-					e.Operations = append(e.Operations, o)
-					if e.Example == "" {
-						if e.Example, err = v.errorExample(r.Value, kind); err != nil {
-							return err
-						}
-					}
 				}
 			}
 		}
 	}
 	return nil
-}
-
-func (v *view) errorExample(r *response, kind string) (string, error) {
-	for _, e := range r.Content[0].Value.Examples {
-		if e.Name == kind || len(r.Content[0].Value.Examples) == 1 {
-			return v.body(ordered[media]{{"application/json", media{Examples: ordered[example]{e}}}})
-		}
-	}
-	return "", nil
 }
 
 // call is what a code sample does.

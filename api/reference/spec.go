@@ -22,6 +22,7 @@ type spec struct {
 		Responses  map[string]*response
 	}
 	schemas map[string]*schema
+	values  values
 }
 
 type tag struct {
@@ -82,10 +83,10 @@ type schema struct {
 	Enum, Examples       []yaml.Node
 	Extensible           []yaml.Node `yaml:"x-extensible-enum"`
 	Minimum, Maximum     *float64
-	MinLength            *int `yaml:"minLength"`
-	MaxLength            *int `yaml:"maxLength"`
-	MinItems             *int `yaml:"minItems"`
-	MaxItems             *int `yaml:"maxItems"`
+	MinLength            *float64 `yaml:"minLength"`
+	MaxLength            *float64 `yaml:"maxLength"`
+	MinItems             *float64 `yaml:"minItems"`
+	MaxItems             *float64 `yaml:"maxItems"`
 	Items                *schema
 	Properties           ordered[*schema]
 	AdditionalProperties *schema `yaml:"additionalProperties"`
@@ -139,6 +140,13 @@ func (s *schema) UnmarshalYAML(n *yaml.Node) error {
 func read(document *yaml.Node) (*spec, error) {
 	d := &spec{schemas: map[string]*schema{}}
 	if err := document.Decode(d); err != nil {
+		return nil, err
+	}
+	text, err := files.ReadFile("values.yaml")
+	if err == nil {
+		err = yaml.Unmarshal(text, &d.values)
+	}
+	if err != nil {
 		return nil, err
 	}
 	for _, e := range d.Components.Schemas {

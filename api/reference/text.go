@@ -2,7 +2,6 @@ package reference
 
 import (
 	"cmp"
-	"fmt"
 	"html"
 	"html/template"
 	"path"
@@ -81,27 +80,24 @@ func (d *spec) bounds(s *schema) (texts []string) {
 	if alternatives := s.alternatives(); len(s.Types) == 0 && len(alternatives) == 1 {
 		return d.bounds(alternatives[0])
 	}
-	add := func(least, most *int, unit string) {
+	add := func(least, most *float64, unit string) {
+		if unit != "" && least != nil && *least == 0 {
+			least = nil // there are no fewer
+		}
 		switch {
-		case least == nil && most == nil || most == nil && *least == 0:
-		case least == nil || *least == 0 && most != nil:
-			texts = append(texts, fmt.Sprintf("at most %d %s", *most, unit))
-		case most == nil:
-			texts = append(texts, fmt.Sprintf("at least %d %s", *least, strings.TrimSuffix(unit, "s")+plural(*least)))
-		default:
-			texts = append(texts, fmt.Sprintf("%d to %d %s", *least, *most, unit))
+		case least != nil && most != nil:
+			texts = append(texts, number(least)+" to "+number(most)+unit)
+		case most != nil:
+			texts = append(texts, "at most "+number(most)+unit)
+		case least != nil && *least == 1:
+			texts = append(texts, "at least 1"+strings.TrimSuffix(unit, "s"))
+		case least != nil:
+			texts = append(texts, "at least "+number(least)+unit)
 		}
 	}
-	add(s.MinLength, s.MaxLength, "characters")
-	add(s.MinItems, s.MaxItems, "values")
-	switch {
-	case s.Minimum != nil && s.Maximum != nil:
-		texts = append(texts, number(s.Minimum)+" to "+number(s.Maximum))
-	case s.Minimum != nil:
-		texts = append(texts, "at least "+number(s.Minimum))
-	case s.Maximum != nil:
-		texts = append(texts, "at most "+number(s.Maximum))
-	}
+	add(s.MinLength, s.MaxLength, " characters")
+	add(s.MinItems, s.MaxItems, " values")
+	add(s.Minimum, s.Maximum, "")
 	if s.Format != "" {
 		texts = append(texts, "format "+html.EscapeString(s.Format))
 	}
@@ -127,13 +123,6 @@ func (d *spec) bounds(s *schema) (texts []string) {
 
 // longestPattern is the length up to which a regular expression helps a reader.
 const longestPattern = 40
-
-func plural(n int) string {
-	if n == 1 {
-		return ""
-	}
-	return "s"
-}
 
 func number(n *float64) string { return strconv.FormatFloat(*n, 'f', -1, 64) }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// AlertSettings is the response body of GET and PATCH /v1/alerts.
+// AlertSettings says what alerts are about, and where they go.
 type AlertSettings struct {
 	// Every kind; null where none is configured.
 	Channels map[notify.Kind]any `json:"channels" ref:"AlertChannels"`
@@ -41,7 +41,7 @@ type AlertTestResult struct {
 	Warnings []Warning          `json:"warnings,omitempty" ref:"Warnings"`
 }
 
-// Alert is one alert of GET /v1/alerts/history.
+// Alert is something that needs attention, or did.
 type Alert struct {
 	ID     string `json:"id" pattern:"^alrt_"`
 	Object string `json:"object" const:"alert"`

@@ -28,7 +28,7 @@ type KeyUse struct {
 	Node   string `json:"node"`
 }
 
-// AuditEntry is one entry of GET /v1/audit.
+// AuditEntry is one change of the configuration.
 type AuditEntry struct {
 	ID     string     `json:"id" pattern:"^aud_[0-9a-hjkmnp-tv-z]{26}$"`
 	Object string     `json:"object" const:"audit_entry"`

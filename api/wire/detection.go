@@ -11,7 +11,7 @@ type DetectionRule struct {
 	DocsURL *string `json:"docs_url"`
 }
 
-// DetectionSettings is the response body of GET and PATCH /v1/settings/detection.
+// DetectionSettings are the account's own rules for secrets.
 type DetectionSettings struct {
 	Object string          `json:"object" const:"detection_settings"`
 	Rules  []DetectionRule `json:"rules" maxItems:"50" items.ref:"DetectionRule"`
@@ -34,7 +34,7 @@ type TryMatch struct {
 	Line int `json:"line" minimum:"1"`
 }
 
-// DetectionTry is the response to a text that rules were tried on.
+// DetectionTry is what rules have found in a text.
 type DetectionTry struct {
 	Object  string     `json:"object" const:"detection_try"`
 	Matches []TryMatch `json:"matches" maxItems:"50"`

@@ -39,7 +39,7 @@ type Destination struct {
 	TimeoutSeconds int     `json:"timeout_seconds" minimum:"1" maximum:"60"`
 	// Headers that are added to each delivery. Credentials are masked.
 	Headers     map[string]string `json:"headers" maxProperties:"20"`
-	RateLimit   *config.RateLimit `json:"rate_limit" ref:"RateLimit" nullable:"true"`
+	RateLimit   *config.RateLimit `json:"rate_limit"`
 	MaxInFlight int               `json:"max_in_flight" minimum:"1" maximum:"1000"`
 	Filter      *config.Filter    `json:"filter" ref:"Filter" nullable:"true"`
 	Signing     Signing           `json:"signing"`
@@ -60,7 +60,7 @@ type EndpointAlerts struct {
 	MutedUntil          web.Time `json:"muted_until" nullable:"true"`
 }
 
-// Transformation is the transformation of an endpoint in a response.
+// Transformation has the operations that make the bodies of deliveries.
 type Transformation struct {
 	Ops []transform.Op `json:"ops" ref:"TransformationOps"`
 }
@@ -74,8 +74,7 @@ type TransformationVersion struct {
 	Operations int `json:"operations" minimum:"0" maximum:"32"`
 }
 
-// Endpoint is an endpoint. Members of features that this version does not have show their only
-// allowed value, so that a response can be sent back.
+// Endpoint receives the events of a provider or an application, and has the destinations to which they are delivered.
 type Endpoint struct {
 	ID           string              `json:"id" ref:"EndpointId"`
 	Object       string              `json:"object" const:"endpoint"`
@@ -84,14 +83,14 @@ type Endpoint struct {
 	Provider     string              `json:"provider" enum:"@providers"`
 	Verification *Verification       `json:"verification"`
 	TypeSource   *string             `json:"type_source"`
-	Dedup        *config.Dedup       `json:"dedup" ref:"Dedup" nullable:"true"`
-	IngestLimit  *config.IngestLimit `json:"ingest_limit" ref:"IngestLimit" nullable:"true"`
+	Dedup        *config.Dedup       `json:"dedup"`
+	IngestLimit  *config.IngestLimit `json:"ingest_limit"`
 	Destinations []Destination       `json:"destinations" minItems:"1" maxItems:"50"`
 	RetryPolicy  config.RetryPolicy  `json:"retry_policy" ref:"RetryPolicy"`
 	Alerts       EndpointAlerts      `json:"alerts"`
 	// `null`: bodies are delivered as they are stored.
 	Transformation *Transformation `json:"transformation"`
-	Response       config.Response `json:"response" ref:"ProviderResponse"`
+	Response       config.Response `json:"response"`
 	// `false`: the ingest URL gets 404 and sends are refused. Stored events stay, and deliveries that wait go on:
 	// `paused` holds them, and `enabled: false` of a destination ends them.
 	Enabled bool `json:"enabled"`
@@ -123,8 +122,7 @@ type Validation struct {
 }
 
 // KeptTransformationVersion is a version with its operations. Sent back as the transformation of the endpoint, they
-// become its
-// newest version.
+// become its newest version.
 type KeptTransformationVersion struct {
 	TransformationVersion
 	// `null`: it had no operations, or they are not kept any more.

@@ -52,7 +52,7 @@ type DeliveryState struct {
 	Reason        *event.Reason `json:"reason" ref:"EventReason"`
 }
 
-// EventRow is an event in a list, and the response to a send.
+// EventRow is an event in a list, and the answer to a send.
 type EventRow struct {
 	EventBase
 	// Number of HTTP attempts at all destinations.
@@ -152,7 +152,7 @@ type Receipt struct {
 	UpdatedAt web.Time `json:"updated_at"`
 }
 
-// Event is the response to GET /v1/events/{event}.
+// Event is everything that is known of one event.
 type Event struct {
 	EventBase
 	// The newest 200 attempts, oldest first. Response bodies are cut to 1 KiB.

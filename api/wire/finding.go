@@ -5,7 +5,7 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// FindingLocation is a location with its hits.
+// FindingLocation is a place at which a finding was seen, with its hits.
 type FindingLocation struct {
 	finding.Location
 	// The lines of this file and function at which an SDK saw it, ascending; of more than 20 the newest.
@@ -14,7 +14,7 @@ type FindingLocation struct {
 	LastSeen web.Time `json:"last_seen"`
 }
 
-// Finding is a finding.
+// Finding is a leaked secret, an exposed file or a used tripwire, with where it was seen.
 type Finding struct {
 	ID     string       `json:"id" ref:"FindingId"`
 	Object string       `json:"object" const:"finding"`
@@ -101,7 +101,7 @@ type FailedFinding struct {
 	Message string `json:"message"`
 }
 
-// FindingsUpdated is the answer.
+// FindingsUpdated counts the findings that a bulk update has changed.
 type FindingsUpdated struct {
 	Object  string `json:"object" const:"findings_update"`
 	Updated int    `json:"updated"`

@@ -33,7 +33,7 @@ type FixtureSummary struct {
 	UpdatedAt web.Time `json:"updated_at"`
 }
 
-// Fixture is a whole fixture.
+// Fixture is an event without secrets and personal data, for tests, with the answer that is expected.
 type Fixture struct {
 	FixtureSummary
 	// The sanitised JSON.

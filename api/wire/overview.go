@@ -134,7 +134,7 @@ type OverviewTraffic struct {
 	Worst []OverviewEndpoint `json:"worst" maxItems:"10"`
 }
 
-// Overview is the response to GET /v1/overview.
+// Overview is what needs a person now, and the traffic of the last day.
 type Overview struct {
 	Object string `json:"object" const:"overview"`
 	// When it was made.

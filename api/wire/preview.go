@@ -36,7 +36,7 @@ type Failure struct {
 	Message string `json:"message"`
 }
 
-// TransformationPreview is the response to a preview.
+// TransformationPreview is what operations make of a sample.
 type TransformationPreview struct {
 	OK bool `json:"ok"`
 	// The result; `null` if the operations fail, or if it has a number that JSON parsers cannot read, such as 1e400.

@@ -23,7 +23,7 @@ type RecoveryDestination struct {
 	TopError *string `json:"top_error"`
 }
 
-// Recovery is a recovery job. Its five counters always add up to Total.
+// Recovery is a job that delivers failed deliveries again. Its five counters always add up to `total`.
 type Recovery struct {
 	ID            string   `json:"id" ref:"RecoveryId"`
 	Object        string   `json:"object" const:"recovery"`

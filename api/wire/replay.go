@@ -7,7 +7,7 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// ReplayRun is a replay run.
+// ReplayRun is one replay of the events of a selection.
 type ReplayRun struct {
 	RunID  string          `json:"run_id" ref:"RunId"`
 	Object string          `json:"object" const:"replay_run"`

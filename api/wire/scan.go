@@ -4,7 +4,7 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// Scan is a scan.
+// Scan is one search of a website for leaked keys and exposed files.
 type Scan struct {
 	ID       string `json:"id" ref:"ScanId"`
 	Object   string `json:"object" const:"scan"`

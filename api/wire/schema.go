@@ -36,7 +36,8 @@ var (
 		Fixture{}, Recovery{}, List[Recovery]{}, RecoveryItem{}, List[RecoveryItem]{}, ReplayRun{},
 		List[ReplayRun]{}, Overview{}, EndpointTraffic{}, Usage{}, UsageDays{}, AlertTestResult{},
 	}
-	requests = []any{Drain{}, DSN{}, Domain{}, Scan{}, Tripwire{}, config.AlertRules{}}
+	requests = []any{Drain{}, DSN{}, Domain{}, Scan{}, Tripwire{}, config.AlertRules{}, config.Dedup{},
+		config.IngestLimit{}, config.RateLimit{}, config.Response{}}
 )
 
 // Words are enumerations that tables of other packages have, for "@name" in place of an enum.
@@ -206,7 +207,7 @@ func (g *generator) member(s *jsonschema.Schema, f reflect.StructField) {
 		return
 	}
 	if Has(f, "") {
-		s.MinLength, s.MaxLength, s.Pattern, s.Maximum = 0, nil, nil, nil // those of requests
+		s.MinLength, s.MaxLength, s.Pattern = 0, nil, nil // those of requests
 	}
 	if s.Enum != nil {
 		s.WithExtraPropertiesItem("x-extensible-enum", s.Enum)

@@ -26,7 +26,7 @@ type SignatureFinding struct {
 	Message string `json:"message"`
 }
 
-// SignatureExplanation is the response to GET /v1/events/{event}/signature.
+// SignatureExplanation compares the signature of an event with the one that the secrets make.
 type SignatureExplanation struct {
 	Object  string `json:"object" const:"signature"`
 	EventID string `json:"event_id" ref:"EventId"`

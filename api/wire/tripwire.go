@@ -17,7 +17,7 @@ type TripwireSnippet struct {
 	Text string `json:"text"`
 }
 
-// Tripwire is a tripwire. What was counted is null while the store does not answer.
+// Tripwire is a planted secret that nobody uses by right. What was counted is null while the store does not answer.
 type Tripwire struct {
 	ID       string `json:"id" ref:"TripwireId"`
 	Object   string `json:"object" const:"tripwire"`

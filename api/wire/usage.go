@@ -51,7 +51,7 @@ type UsageDay struct {
 	Bytes int64 `json:"bytes" minimum:"0"`
 }
 
-// Usage is the response to GET /v1/usage. Deliveries and attempts are counted at least once.
+// Usage is what the account has used in a month. Deliveries and attempts are counted at least once.
 type Usage struct {
 	PeriodStart web.Time `json:"period_start"`
 	PeriodEnd   web.Time `json:"period_end"`
@@ -92,7 +92,7 @@ type EndpointDays struct {
 	Daily []EndpointDay `json:"daily" maxItems:"31"`
 }
 
-// UsageDays is the response to GET /v1/usage/daily.
+// UsageDays is what the account has used on each day.
 type UsageDays struct {
 	Object string   `json:"object" const:"usage_days"`
 	From   web.Time `json:"from"`

@@ -16,7 +16,7 @@
 //
 // The bounds have the names of JSON Schema: minLength, maxLength, minimum, maximum, minItems, maxItems, pattern, enum,
 // const, format; those that begin with "items." are about the items of a list. Of what clients may set, the bounds of
-// texts and maximum are those of requests. enum is what a request may have and what answers have today: it may grow, so
+// texts are those of requests. enum is what a request may have and what answers have today: it may grow, so
 // answers have x-extensible-enum; that of a table of another package is "@" and its name in [Words]. ref names a
 // component of api/openapi in place of a type. A pointer may be null, a time
 // with nullable:"true"; omitempty says that a member may be missing.

@@ -12,6 +12,7 @@
 package apply
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -84,7 +85,7 @@ func validate(ctx context.Context, c *client, f *file, o Options, changes []*Cha
 	faults := []error{err}
 	for _, change := range changes {
 		if validating {
-			if err := change.validate(ctx, c); err != nil {
+			if _, err := change.send(ctx, c, true); err != nil {
 				faults = append(faults, fmt.Errorf("%s: %w", f.place(o.FileName, change, err), err))
 				r, _ := errors.AsType[*refusal](err)
 				validating = r != nil && r.Status < http.StatusInternalServerError && r.Status != http.StatusTooManyRequests
@@ -107,35 +108,35 @@ func plan(ctx context.Context, c *client, f *file, o Options) ([]*Change, error)
 		name := e.text("name")
 		found := ids[name]
 		delete(ids, name)
-		switch {
-		case len(found) > 1:
-			faults = append(faults, fmt.Errorf("%s:%d:%d: %d endpoints of the service have the name %q: %s; rename or delete "+
-				"all but one", o.FileName, e.at.line, e.at.column, len(found), name, strings.Join(found, ", ")))
-		case len(found) == 0:
+		if len(found) == 0 {
 			changes = append(changes, create(i, e))
-		default:
-			a, err := c.do(ctx, http.MethodGet, "/v1/endpoints/"+found[0], nil, "")
-			if err != nil {
-				return nil, err
-			}
-			change, err := update(i, e, a.body, a.tag, o.Prune)
-			if err != nil {
-				faults = append(faults, fmt.Errorf("%s:%d:%d: %w", o.FileName, e.at.line, e.at.column, err))
-				continue
-			}
-			changes = append(changes, change)
+			continue
 		}
+		have, tag, err := c.endpoint(ctx, found[0])
+		if err != nil {
+			return nil, err
+		}
+		change, err := update(i, e, have, tag, o.Prune)
+		if len(found) > 1 {
+			err = fmt.Errorf("%d endpoints of the service have the name %q: %s; rename or delete all but one", len(found), name,
+				strings.Join(found, ", "))
+		}
+		if err != nil {
+			faults = append(faults, fmt.Errorf("%s:%d:%d: %w", o.FileName, e.at.line, e.at.column, err))
+			continue
+		}
+		changes = append(changes, change)
 	}
 	if !o.Prune {
 		ids = nil
 	}
 	for _, name := range slices.Sorted(maps.Keys(ids)) {
 		for _, id := range ids[name] {
-			a, err := c.do(ctx, http.MethodGet, "/v1/endpoints/"+id, nil, "")
+			_, tag, err := c.endpoint(ctx, id)
 			if err != nil {
 				return nil, err
 			}
-			changes = append(changes, &Change{Action: Delete, Name: name, ID: id, Fields: []Field{}, tag: a.tag, index: -1})
+			changes = append(changes, &Change{Action: Delete, Name: name, ID: id, Fields: []Field{}, tag: tag, index: -1})
 		}
 	}
 	return changes, errors.Join(faults...)
@@ -143,70 +144,48 @@ func plan(ctx context.Context, c *client, f *file, o Options) ([]*Change, error)
 
 // make carries a change out.
 func (x *Change) make(ctx context.Context, c *client) error {
-	var a answer
-	var err error
-	target := "/v1/endpoints/" + x.ID
-	switch {
-	case x.Action == Create:
-		if a, err = c.do(ctx, http.MethodPost, "/v1/endpoints", x.body, ""); err == nil {
-			x.ID = textOf(a.body, "id")
-		}
-	case x.Action == Delete:
-		_, err = c.do(ctx, http.MethodDelete, target, nil, x.tag)
-		if r, ok := errors.AsType[*refusal](err); ok && r.Status == http.StatusNotFound {
-			err = nil // by the try before, whose answer was lost, or by somebody else
-		}
-	case x.Action == Unchanged && !x.hidden:
-		x.Done = true
-		return nil
-	default:
-		a, err = c.do(ctx, http.MethodPatch, target, x.body, x.tag)
+	a, err := x.send(ctx, c, false)
+	if r, ok := errors.AsType[*refusal](err); ok && x.Action == Delete && r.Status == http.StatusNotFound {
+		err = nil // by the try before, whose answer was lost, or by somebody else
 	}
 	if err != nil {
-		return explainConflict(err)
+		return err
 	}
-	x.Done = true
-	if x.Action == Unchanged && a.tag != x.tag {
+	x.Done, x.ID = true, cmp.Or(x.ID, a.ID)
+	if x.Action == Unchanged && x.hidden && a.tag != x.tag {
 		x.Action = Update
 		x.Fields = []Field{{"secrets", "(a secret with the same last four characters)", "(as the file refers to it)"}}
 	}
-	x.warn(a.body)
 	return nil
 }
 
-// validate has the service validate a change.
-func (x *Change) validate(ctx context.Context, c *client) error {
-	target := "/v1/endpoints/" + x.ID + "/validate"
+// send sends the request of a change, or with dryRun the one that validates it, if there is one.
+func (x *Change) send(ctx context.Context, c *client, dryRun bool) (answer, error) {
+	method, path := http.MethodPatch, "/v1/endpoints/"+x.ID
 	switch {
-	case x.Action == Delete, x.Action == Unchanged && !x.hidden:
-		return nil
+	case x.Action == Unchanged && !x.hidden, x.Action == Delete && dryRun:
+		return answer{}, nil
 	case x.Action == Create:
-		target = validatePath
+		method, path = http.MethodPost, "/v1/endpoints"
+	case x.Action == Delete:
+		method = http.MethodDelete
 	}
-	a, err := c.do(ctx, http.MethodPost, target, x.body, x.tag)
-	if err != nil {
-		return explainConflict(err)
+	if dryRun {
+		method, path = http.MethodPost, path+"/validate"
 	}
-	x.warn(a.body)
-	return nil
-}
-
-// explainConflict replaces the error of a failed If-Match by one that says what to do.
-func explainConflict(err error) error {
+	var body any // none of a deletion
+	if x.body != nil {
+		body = x.body
+	}
+	a, err := c.do(ctx, method, path, body, x.tag)
+	for _, w := range a.Warnings {
+		x.Warnings = append(x.Warnings, w.Param+" "+w.Message)
+	}
 	if r, ok := errors.AsType[*refusal](err); ok && r.Type == "conflict" && r.Param == "if-match" {
-		return errors.New("somebody else has changed this endpoint since it was compared; run the command again to see " +
+		err = errors.New("somebody else has changed this endpoint since it was compared; run the command again to see " +
 			"what differs now")
 	}
-	return err
-}
-
-// warn keeps the warnings of an answer.
-func (x *Change) warn(body map[string]any) {
-	list, _ := body["warnings"].([]any)
-	for _, w := range list {
-		warning, _ := w.(map[string]any)
-		x.Warnings = append(x.Warnings, textOf(warning, "param")+" "+textOf(warning, "message"))
-	}
+	return a, err
 }
 
 // place returns where in the file a refused value stands, and the endpoint.

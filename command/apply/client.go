@@ -15,7 +15,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/wait"
+	"github.com/eventrelay/relay/pkg/web"
 )
 
 // Bounds of a request.
@@ -51,16 +53,20 @@ func newClient(base, key string) (*client, error) {
 	}}, nil
 }
 
-// answer is a successful response.
+// answer is what is read of a successful response, of an endpoint or a list of them.
 type answer struct {
-	body map[string]any
-	tag  string // ETag
+	tag      string // ETag
+	raw      []byte
+	ID       string
+	Warnings []wire.Warning
+	Data     []struct{ ID, Name string }
+	Next     string `json:"next_cursor"`
 }
 
 // refusal is an answer of the API that says why a request was not carried out.
 type refusal struct {
-	Status               int
-	Type, Message, Param string
+	Status int
+	web.ErrorView
 }
 
 func (e *refusal) Error() string {
@@ -126,21 +132,16 @@ func (c *client) try(ctx context.Context, method, path string, body []byte, tag,
 		}
 		return answer{}, never, err
 	}
-	a := answer{tag: resp.Header.Get("ETag")}
-	decoder := json.NewDecoder(bytes.NewReader(raw))
-	decoder.UseNumber()
-	if err := decoder.Decode(&a.body); err != nil {
+	a := answer{tag: resp.Header.Get("ETag"), raw: raw}
+	if err := json.Unmarshal(raw, &a); err != nil {
 		return a, never, fmt.Errorf("%s %s: the answer is not JSON; is this the address of a relay? %w", method, path, err)
 	}
 	return a, 0, nil
 }
 
-// validatePath validates a new endpoint.
-const validatePath = "/v1/endpoints/validate"
-
 // withoutValidation says why the service does not validate without making a change; "" = it does.
 func (c *client) withoutValidation(ctx context.Context) (string, error) {
-	_, err := c.do(ctx, http.MethodPost, validatePath, map[string]any{}, "")
+	_, err := c.do(ctx, http.MethodPost, "/v1/endpoints/validate", map[string]any{}, "")
 	r, _ := errors.AsType[*refusal](err)
 	switch {
 	case r == nil:
@@ -159,13 +160,12 @@ func (c *client) withoutValidation(ctx context.Context) (string, error) {
 const maxRefusal = 200
 
 func refusalOf(status int, raw []byte) error {
-	var e struct{ Error refusal }
+	var e struct{ Error web.ErrorView }
 	if json.Unmarshal(raw, &e) != nil || e.Error.Message == "" {
 		return fmt.Errorf("status %d instead of an answer of the API; is this the address of a relay? %.*q", status,
 			maxRefusal, raw)
 	}
-	e.Error.Status = status
-	return &e.Error
+	return &refusal{status, e.Error}
 }
 
 // endpointIDs returns the ids of all endpoints by their names.
@@ -176,14 +176,22 @@ func (c *client) endpointIDs(ctx context.Context) (map[string][]string, error) {
 		if err != nil {
 			return nil, fmt.Errorf("cannot list the endpoints: %w", err)
 		}
-		list, _ := a.body["data"].([]any)
-		for _, x := range list {
-			e, _ := x.(map[string]any)
-			name := textOf(e, "name")
-			out[name] = append(out[name], textOf(e, "id"))
+		for _, e := range a.Data {
+			out[e.Name] = append(out[e.Name], e.ID)
 		}
-		if cursor = textOf(a.body, "next_cursor"); cursor == "" {
+		if cursor = a.Next; cursor == "" {
 			return out, nil
 		}
 	}
+}
+
+// endpoint returns what the service shows of an endpoint.
+func (c *client) endpoint(ctx context.Context, id string) (have map[string]any, tag string, err error) {
+	a, err := c.do(ctx, http.MethodGet, "/v1/endpoints/"+id, nil, "")
+	if err != nil {
+		return nil, "", err
+	}
+	decoder := json.NewDecoder(bytes.NewReader(a.raw))
+	decoder.UseNumber()
+	return have, a.tag, decoder.Decode(&have)
 }

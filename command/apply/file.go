@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -29,12 +30,33 @@ type position struct{ line, column int }
 
 // entry is an endpoint or a destination of the file.
 type entry struct {
-	at      position
-	members map[string]any // JSON values; secrets resolved
-	// references maps the paths of members to the references that stand in the file in place of their values.
-	references   map[string]string
-	destinations []*entry // of an endpoint
+	at           position
+	shape        *shape
+	members      map[string]any // JSON values; secrets resolved
+	leaves       []*leaf        // of members
+	destinations []*entry       // of an endpoint
 }
+
+// from returns the reference that stands in the file at a path; empty: there is none.
+func (e *entry) from(path string) string {
+	for _, l := range e.leaves {
+		if l.path() == path {
+			return l.from
+		}
+	}
+	return ""
+}
+
+// leaf is a value that is compared as a whole, or a member of the service that the file leaves out and --prune removes.
+type leaf struct {
+	keys    []string // names of the members on the way to it
+	kind    kind
+	value   any
+	from    string // the reference that stands in the file in place of the value; of several, the first one
+	removed bool
+}
+
+func (l *leaf) path() string { return strings.Join(l.keys, ".") }
 
 func (e *entry) text(member string) string {
 	s, _ := e.members[member].(string)
@@ -85,7 +107,7 @@ func (r *reader) fail(n *yaml.Node, format string, args ...any) {
 
 func (r *reader) document(root *yaml.Node) {
 	var list *yaml.Node
-	r.eachMember(root, []string{"endpoints"}, func(_ string, _, value *yaml.Node) { list = value })
+	r.eachMember(root, []string{"endpoints"}, func(_ string, value *yaml.Node) { list = value })
 	if list == nil {
 		r.fail(root, "has no member endpoints: a list of endpoints")
 		return
@@ -106,12 +128,12 @@ func (r *reader) document(root *yaml.Node) {
 
 // entry reads an endpoint or a destination.
 func (r *reader) entry(n *yaml.Node, s *shape, path string) *entry {
-	e := &entry{at: position{n.Line, n.Column}, references: map[string]string{}, members: map[string]any{}}
+	e := &entry{at: position{n.Line, n.Column}, shape: s, members: map[string]any{}}
 	if n.Kind == yaml.ScalarNode && s.members["url"] != nil { // the short form of a destination
 		n = &yaml.Node{Kind: yaml.MappingNode, Line: n.Line, Column: n.Column, Content: []*yaml.Node{
 			{Kind: yaml.ScalarNode, Tag: "!!str", Value: "url", Line: n.Line, Column: n.Column}, n}}
 	}
-	r.eachMember(n, slices.Sorted(maps.Keys(s.members)), func(name string, _, value *yaml.Node) {
+	r.eachMember(n, slices.Sorted(maps.Keys(s.members)), func(name string, value *yaml.Node) {
 		if name == "destinations" {
 			e.destinations = r.destinations(value, s.members[name].items, path+".destinations")
 			return
@@ -141,61 +163,62 @@ func (r *reader) destinations(list *yaml.Node, s *shape, path string) []*entry {
 	return out
 }
 
-// value returns a value as JSON. path.name is its place, e the endpoint or destination that it belongs to.
-func (r *reader) value(n *yaml.Node, s *shape, e *entry, path, name string) any {
+// value returns a value as JSON. path.keys is its place, e the endpoint or destination that it belongs to.
+func (r *reader) value(n *yaml.Node, s *shape, e *entry, path string, keys ...string) any {
 	n = r.resolve(n)
-	r.out.positions[path+"."+name] = position{n.Line, n.Column}
-	if n.ShortTag() == "!!null" {
-		if !s.nullable {
-			r.fail(n, "%s cannot be null; leave it out to leave it as it is", name)
-		}
-		return nil
-	}
+	l := &leaf{keys: keys, kind: s.kind}
+	r.out.positions[path+"."+l.path()] = position{n.Line, n.Column}
 	switch {
-	case s.members != nil:
+	case n.ShortTag() == "!!null":
+		if !s.nullable {
+			r.fail(n, "%s cannot be null; leave it out to leave it as it is", l.path())
+		}
+	case s.members != nil, s.values != nil:
 		out := map[string]any{}
-		r.eachMember(n, slices.Sorted(maps.Keys(s.members)), func(member string, _, v *yaml.Node) {
-			out[member] = r.value(v, s.members[member], e, path, name+"."+member)
-		})
-		return out
-	case s.values != nil:
-		out := map[string]any{}
-		r.eachMember(n, nil, func(member string, _, v *yaml.Node) {
-			out[member] = r.value(v, s.values, e, path, name+"."+member)
+		r.eachMember(n, slices.Sorted(maps.Keys(s.members)), func(member string, v *yaml.Node) {
+			out[member] = r.value(v, cmp.Or(s.values, s.members[member]), e, path, append(slices.Clone(keys), member)...)
 		})
 		return out
 	case s.kind == secrets:
 		var out []any
+		below := &entry{} // whose leaves are the items
 		for i, item := range r.items(n) {
-			out = append(out, r.value(item, of(secret), e, path, fmt.Sprintf("%s[%d]", name, i)))
+			out = append(out, r.value(item, &shape{kind: secret}, below, path, fmt.Sprintf("%s[%d]", l.path(), i)))
 		}
-		return out
+		if l.value = out; len(below.leaves) > 0 {
+			l.from = below.leaves[0].from
+		}
 	case s.kind == secret, s.kind == address, s.kind == header:
-		return r.reference(n, s.kind, e, name)
+		r.reference(n, l)
 	case s.kind == operations && n.Kind == yaml.SequenceNode:
-		return map[string]any{"ops": r.json(n, 0)}
+		l.value = map[string]any{"ops": r.json(n, 0)}
+	default:
+		l.value = r.json(n, 0)
 	}
-	return r.json(n, 0)
+	e.leaves = append(e.leaves, l)
+	return l.value
 }
 
 // referenceForm matches env:NAME and file:PATH.
 var referenceForm = regexp.MustCompile(`^(env:[A-Za-z_][A-Za-z0-9_]*|file:.+)$`)
 
 // reference reads a text that may be, or for a secret must be, a reference to where the text is.
-func (r *reader) reference(n *yaml.Node, k kind, e *entry, name string) any {
+func (r *reader) reference(n *yaml.Node, l *leaf) {
 	text, isText := r.json(n, 0).(string)
-	credential := k == secret || k == header && config.CredentialHeader(name[strings.LastIndex(name, ".")+1:])
+	l.value = ""
 	switch {
 	case !isText:
-		r.fail(n, "%s must be a text", name)
-		return ""
-	case !referenceForm.MatchString(text) && credential:
-		r.fail(n, "%s is a secret and must be a reference: env:NAME or file:PATH", name)
-		return ""
+		r.fail(n, "%s must be a text", l.path())
+		return
 	case !referenceForm.MatchString(text):
-		return text
+		if l.kind == secret || l.kind == header && config.CredentialHeader(l.keys[len(l.keys)-1]) {
+			r.fail(n, "%s is a secret and must be a reference: env:NAME or file:PATH", l.path())
+			return
+		}
+		l.value = text
+		return
 	}
-	e.references[name] = text
+	l.from = text
 	from, where, _ := strings.Cut(text, ":")
 	var err error
 	if from == "env" {
@@ -206,13 +229,13 @@ func (r *reader) reference(n *yaml.Node, k kind, e *entry, name string) any {
 		text, err = r.ReadSecret(where)
 	}
 	if err != nil {
-		r.fail(n, "%s: %s: %v", name, e.references[name], err)
+		r.fail(n, "%s: %s: %v", l.path(), l.from, err)
 	}
-	return text
+	l.value = text
 }
 
 // eachMember calls f for each member of an object. known has the names that are allowed; nil = any.
-func (r *reader) eachMember(n *yaml.Node, known []string, f func(name string, key, value *yaml.Node)) {
+func (r *reader) eachMember(n *yaml.Node, known []string, f func(name string, value *yaml.Node)) {
 	n = r.resolve(n)
 	if n.Kind != yaml.MappingNode {
 		r.fail(n, "must be an object")
@@ -233,7 +256,7 @@ func (r *reader) eachMember(n *yaml.Node, known []string, f func(name string, ke
 			}
 			r.fail(key, "unknown member %s; %s", name, advice)
 		default:
-			f(name, key, n.Content[i+1])
+			f(name, n.Content[i+1])
 		}
 		seen[name] = true
 	}
@@ -271,7 +294,7 @@ func (r *reader) json(n *yaml.Node, depth int) any {
 	switch n.Kind {
 	case yaml.MappingNode:
 		out := map[string]any{}
-		r.eachMember(n, nil, func(name string, _, v *yaml.Node) { out[name] = r.json(v, depth+1) })
+		r.eachMember(n, nil, func(name string, v *yaml.Node) { out[name] = r.json(v, depth+1) })
 		return out
 	case yaml.SequenceNode:
 		out := make([]any, len(n.Content))

@@ -47,80 +47,64 @@ type Field struct {
 // absent is shown for a value that is not there.
 const absent = "(none)"
 
-// comparer finds the differences between an entry of the file and what the service shows.
-type comparer struct {
-	entry  *entry
-	label  string // put before the paths of fields
-	prune  bool
-	fields []Field
-	hidden bool
-}
-
 // create returns the change that creates an endpoint.
 func create(index int, e *entry) *Change {
-	c := compare(e, endpointShape(), nil, "", false)
-	change := &Change{Action: Create, Name: e.text("name"), index: index, Fields: c.fields, body: maps.Clone(e.members)}
+	x := &Change{Action: Create, Name: e.text("name"), index: index}
+	x.compare(e, nil, "", false)
+	x.body = maps.Clone(e.members)
 	var list []any
 	for _, d := range e.destinations {
 		list = append(list, d.members)
-		label := "destinations[" + labelOf(d) + "]."
-		change.Fields = append(change.Fields, compare(d, destinationShape(), nil, label, false).fields...)
-		if _, given := d.references["signing.secret"]; !given {
-			change.Warnings = append(change.Warnings, "destinations["+labelOf(d)+"]: its signing secret is generated and not "+
-				"shown here; give one as signing.secret: env:NAME, or rotate it to see a new one")
+		x.compare(d, nil, labelOf(d), false)
+		if d.from("signing.secret") == "" {
+			x.Warnings = append(x.Warnings, labelOf(d)+": its signing secret is generated and not shown here; give one as "+
+				"signing.secret: env:NAME, or rotate it to see a new one")
 		}
 	}
-	change.body["destinations"] = list
-	return change
+	x.hidden, x.body["destinations"] = false, list
+	return x
 }
 
 // update returns the change that makes have, an endpoint of the service, what the entry says.
 func update(index int, e *entry, have map[string]any, tag string, prune bool) (*Change, error) {
-	c := compare(e, endpointShape(), have, "", prune)
-	change := &Change{Action: Update, Name: e.text("name"), ID: textOf(have, "id"), index: index, tag: tag,
-		body: bodyOf(e, c, endpointShape())}
-	change.Fields, change.hidden = c.fields, c.hidden
+	x := &Change{Action: Update, Name: e.text("name"), ID: textOf(have, "id"), index: index, tag: tag}
+	x.body = x.compare(e, have, "", prune)
 	if e.destinations != nil {
-		if err := change.destinations(e, have, prune); err != nil {
+		if err := x.destinations(e.destinations, have, prune); err != nil {
 			return nil, err
 		}
 	}
-	if len(change.Fields) == 0 {
-		change.Action = Unchanged
+	if len(x.Fields) == 0 {
+		x.Action = Unchanged
 	}
-	return change, nil
+	return x, nil
 }
 
 // destinations adds the differences of the destinations, and the complete list to the body.
-func (x *Change) destinations(e *entry, have map[string]any, prune bool) error {
-	left, _ := have["destinations"].([]any)
-	matched, left, err := match(e.destinations, left)
+func (x *Change) destinations(want []*entry, have map[string]any, prune bool) error {
+	matched, left, err := match(want, have)
 	if err != nil {
 		return err
 	}
 	before := len(x.Fields)
 	var list []any
-	for i, d := range e.destinations {
-		label := "destinations[" + labelOf(d) + "]."
+	for i, d := range want {
+		body := x.compare(d, matched[i], labelOf(d), prune)
 		if matched[i] == nil {
-			list = append(list, d.members)
-			x.Fields = append(x.Fields, compare(d, destinationShape(), nil, label, false).fields...)
-			continue
+			body = d.members
+		} else {
+			body["id"] = matched[i]["id"]
 		}
-		found := compare(d, destinationShape(), matched[i], label, prune)
-		x.Fields, x.hidden = append(x.Fields, found.fields...), x.hidden || found.hidden
-		body := bodyOf(d, found, destinationShape())
-		body["id"] = textOf(matched[i], "id")
 		list = append(list, body)
 	}
-	for _, each := range left {
-		other, _ := each.(map[string]any)
+	for _, other := range left {
+		id := textOf(other, "id")
 		if !prune {
-			list = append(list, map[string]any{"id": textOf(other, "id")})
+			list = append(list, map[string]any{"id": id})
 			continue
 		}
 		label := cmp.Or(textOf(other, "name"), origin(textOf(other, "url")))
-		x.Fields = append(x.Fields, Field{"destinations[" + label + "]", textOf(other, "id"), absent})
+		x.Fields = append(x.Fields, Field{"destinations[" + label + "]", id, absent})
 	}
 	if len(x.Fields) > before || x.hidden {
 		x.body["destinations"] = list
@@ -130,159 +114,144 @@ func (x *Change) destinations(e *entry, have map[string]any, prune bool) error {
 
 // match finds the destination of the service for each of the file: by name, else by URL. It also returns those that are
 // left.
-func match(want []*entry, have []any) (matched []map[string]any, left []any, err error) {
-	matched, left = make([]map[string]any, len(want)), slices.Clone(have)
-	take := func(i int, member string, same func(map[string]any) bool) error {
-		var found []int
-		for j, x := range left {
-			if d, ok := x.(map[string]any); ok && same(d) {
-				found = append(found, j)
-			}
-		}
-		if len(found) == 0 {
-			return nil
-		}
-		if len(found) > 1 && member == "name" {
-			first, second := left[found[0]].(map[string]any), left[found[1]].(map[string]any)
-			return fmt.Errorf("two destinations have the name %q: %s and %s; rename or remove one of them",
-				want[i].text("name"), textOf(first, "id"), textOf(second, "id"))
-		}
-		matched[i] = left[found[0]].(map[string]any)
-		left = slices.Delete(left, found[0], found[0]+1)
-		return nil
+func match(want []*entry, have map[string]any) (matched, left []map[string]any, err error) {
+	list, _ := have["destinations"].([]any)
+	for _, each := range list {
+		d, _ := each.(map[string]any)
+		left = append(left, d)
 	}
-	for i, d := range want {
-		if name := d.text("name"); name != "" {
-			err := take(i, "name", func(x map[string]any) bool { return textOf(x, "name") == name })
-			if err != nil {
-				return nil, nil, err
-			}
+	matched = make([]map[string]any, len(want))
+	take := func(i int, same func(map[string]any) bool) {
+		if j := slices.IndexFunc(left, same); j >= 0 && matched[i] == nil {
+			matched[i] = left[j]
+			left = slices.Delete(left, j, j+1)
 		}
 	}
 	for i, d := range want {
-		if matched[i] == nil {
-			_ = take(i, "url", func(x map[string]any) bool { return sameURL(textOf(x, "url"), d.text("url")) })
+		name := d.text("name")
+		named := func(x map[string]any) bool { return textOf(x, "name") == name }
+		if name == "" {
+			continue
 		}
+		take(i, named)
+		if j := slices.IndexFunc(left, named); j >= 0 {
+			return nil, nil, fmt.Errorf("two destinations have the name %q: %s and %s; rename or remove one of them", name,
+				textOf(matched[i], "id"), textOf(left[j], "id"))
+		}
+	}
+	for i, d := range want {
+		take(i, func(x map[string]any) bool { return sameURL(textOf(x, "url"), d.text("url")) })
 	}
 	return matched, left, nil
 }
 
-// bodyOf returns the members that differ, and those with secrets: only the service can compare them.
-func bodyOf(e *entry, c *comparer, s *shape) map[string]any {
-	body := map[string]any{}
-	for name, v := range e.members {
-		differs := slices.ContainsFunc(c.fields, func(f Field) bool {
-			path := strings.TrimPrefix(f.Path, c.label)
-			return path == name || strings.HasPrefix(path, name+".") || strings.HasPrefix(path, name+"[")
-		})
-		refers := slices.ContainsFunc(slices.Collect(maps.Keys(e.references)), func(path string) bool {
-			return strings.HasPrefix(path, name+".")
-		})
-		if !differs && !refers {
-			continue
+// compare adds the differences between an entry and have, what the service shows of it; nil = there is nothing yet. It
+// returns the members that differ, and those with secrets: only the service can compare them.
+func (x *Change) compare(e *entry, have map[string]any, label string, prune bool) (body map[string]any) {
+	if label != "" {
+		label += "."
+	}
+	members, leaves := e.members, slices.Clone(e.leaves)
+	if prune {
+		members, leaves = e.pruned(have)
+	}
+	slices.SortFunc(leaves, func(a, b *leaf) int { return cmp.Compare(a.order(), b.order()) })
+	body = map[string]any{}
+	for _, l := range leaves {
+		shown := l.find(have)
+		differs := l.removed || l.differs(shown)
+		if differs {
+			x.Fields = append(x.Fields, Field{label + l.path(), l.before(shown), l.after()})
 		}
-		body[name] = v
-		free, isObject := v.(map[string]any)
-		if s.members[name].values == nil || !isObject {
-			continue
+		if name := l.keys[0]; differs || l.from != "" && len(l.keys) > 1 {
+			body[name] = members[name]
 		}
-		free = maps.Clone(free) // members that --prune removes
-		for _, f := range c.fields {
-			member, ok := strings.CutPrefix(strings.TrimPrefix(f.Path, c.label), name+".")
-			if _, given := free[member]; ok && !given {
-				free[member] = nil
-			}
-		}
-		body[name] = free
+		x.hidden = x.hidden || l.from != ""
 	}
 	return body
 }
 
-// compare compares what the entry says with have; nil = there is nothing yet.
-func compare(e *entry, s *shape, have map[string]any, label string, prune bool) *comparer {
-	c := &comparer{entry: e, label: label, prune: prune}
-	for _, name := range slices.Sorted(maps.Keys(e.members)) {
-		c.value(e.members[name], have[name], s.members[name], name)
-	}
-	return c
-}
-
-func (c *comparer) value(want, have any, s *shape, path string) {
-	object, isObject := want.(map[string]any)
-	current, _ := have.(map[string]any)
-	switch {
-	case isObject && s.members != nil:
-		for _, name := range slices.Sorted(maps.Keys(object)) {
-			below := current[name]
-			if s.members[name].kind == secret || s.members[name].kind == secrets {
-				below = current["secret_last4"]
-			}
-			c.value(object[name], below, s.members[name], path+"."+name)
+// pruned returns the members and leaves of an entry together with what it removes from have: free names, such as those
+// of headers, that it does not name.
+func (e *entry) pruned(have map[string]any) (members map[string]any, leaves []*leaf) {
+	members, leaves = maps.Clone(e.members), slices.Clone(e.leaves)
+	for name, s := range e.shape.members {
+		given, isObject := e.members[name].(map[string]any)
+		if s.values == nil || !isObject {
+			continue
 		}
-	case isObject && s.values != nil:
-		for _, name := range slices.Sorted(maps.Keys(object)) {
-			c.value(object[name], memberFold(current, name, s.values.kind == header), s.values, path+"."+name)
-		}
-		for _, name := range slices.Sorted(maps.Keys(current)) {
-			if c.prune && !hasFold(object, name, s.values.kind == header) {
-				c.add(path+"."+name, display(current[name]), absent)
+		free := maps.Clone(given)
+		current, _ := have[name].(map[string]any)
+		for other := range current {
+			if _, named := memberFold(given, other, s.values.kind); !named {
+				free[other] = nil
+				leaves = append(leaves, &leaf{keys: []string{name, other}, removed: true})
 			}
 		}
-	case s.kind == secret:
-		c.secret(want, have, path, path)
-	case s.kind == secrets:
-		list, _ := want.([]any)
-		if len(list) > 0 {
-			c.secret(list[0], have, path, path+"[0]")
-		}
-	case !same(want, have, s.kind):
-		c.add(path, c.show(have, s, path), c.show(want, s, path))
-	default:
-		c.hidden = c.hidden || c.entry.references[path] != ""
+		members[name] = free
 	}
+	return members, leaves
 }
 
-// secret compares a secret with the last four characters that the service shows of it.
-func (c *comparer) secret(want, have any, path, reference string) {
-	c.hidden = true
+// order sorts leaves by their names, in each object those last that are removed.
+func (l *leaf) order() string {
+	removed := ""
+	if l.removed {
+		removed = "\x01"
+	}
+	return l.keys[0] + "\x00" + removed + "\x00" + strings.Join(l.keys[1:], "\x00")
+}
+
+// find returns what the service shows of a value; of a secret, its last four characters.
+func (l *leaf) find(have map[string]any) any {
+	last := len(l.keys) - 1
+	for _, name := range l.keys[:last] {
+		have, _ = have[name].(map[string]any)
+	}
+	if l.kind == secret || l.kind == secrets {
+		return have["secret_last4"]
+	}
+	v, _ := memberFold(have, l.keys[last], l.kind)
+	return v
+}
+
+// differs compares a value of the file with what the service shows.
+func (l *leaf) differs(have any) bool {
+	want := l.value
+	if list, _ := want.([]any); l.kind == secrets {
+		if len(list) == 0 {
+			return false
+		}
+		want = list[0]
+	} else if l.kind != secret {
+		return !same(want, have, l.kind)
+	}
 	text, _ := want.(string)
 	shown, known := have.(string)
-	if !known {
-		c.add(path, absent, c.entry.references[reference])
-	} else if tail := maskOf(text); tail != mask+shown && !strings.HasSuffix(text, shown) || shown == "" && tail != mask {
-		c.add(path, mask+shown, c.entry.references[reference])
-	}
+	tail := maskOf(text)
+	return !known || tail != mask+shown && !strings.HasSuffix(text, shown) || shown == "" && tail != mask
 }
 
-func (c *comparer) add(path, before, after string) {
-	c.fields = append(c.fields, Field{c.label + path, before, after})
-}
-
-// show returns a value for people. A reference is shown in place of what it stands for, a URL without its path.
-func (c *comparer) show(v any, s *shape, path string) string {
-	text, isText := v.(string)
-	reference := c.entry.references[path]
+// before returns what the service shows for people: a URL without its path, nothing of what the file only refers to.
+func (l *leaf) before(have any) string {
+	text, isText := have.(string)
 	switch {
-	case v == nil:
-		return absent
-	case reference != "" && reflect.DeepEqual(v, c.wanted(path)):
-		return reference
-	case s.kind == address && isText:
+	case isText && (l.kind == secret || l.kind == secrets):
+		return mask + text
+	case isText && l.kind == address:
 		return origin(text)
-	case reference != "" && isText && !strings.HasPrefix(text, mask):
+	case isText && l.from != "" && !strings.HasPrefix(text, mask):
 		return mask
 	}
-	return display(v)
+	return display(have)
 }
 
-// wanted returns the value of the file at a path.
-func (c *comparer) wanted(path string) any {
-	name, rest, below := strings.Cut(path, ".")
-	v := c.entry.members[name]
-	if object, ok := v.(map[string]any); ok && below {
-		return object[rest]
+// after returns the value of the file for people, or its reference.
+func (l *leaf) after() string {
+	if text, isText := l.value.(string); isText && l.from == "" && l.kind == address {
+		return origin(text)
 	}
-	return v
+	return cmp.Or(l.from, display(l.value))
 }
 
 // mask stands for the hidden part of a secret in answers of the service.
@@ -366,7 +335,7 @@ func origin(text string) string {
 }
 
 func labelOf(d *entry) string {
-	return cmp.Or(d.text("name"), d.references["url"], origin(d.text("url")))
+	return "destinations[" + cmp.Or(d.text("name"), d.from("url"), origin(d.text("url"))) + "]"
 }
 
 // maxShown bounds a value that is shown, in bytes.
@@ -391,24 +360,15 @@ func textOf(object map[string]any, member string) string {
 	return s
 }
 
-// memberFold returns a member whose name may differ in upper and lower case, as those of headers do.
-func memberFold(object map[string]any, name string, fold bool) any {
-	if v, ok := object[name]; ok || !fold {
-		return v
+// memberFold returns a member. Names of headers may differ in upper and lower case.
+func memberFold(object map[string]any, name string, k kind) (v any, found bool) {
+	if v, found = object[name]; found || k != header {
+		return v, found
 	}
 	for other, v := range object {
 		if strings.EqualFold(other, name) {
-			return v
+			return v, true
 		}
 	}
-	return nil
-}
-
-func hasFold(object map[string]any, name string, fold bool) bool {
-	for other := range object {
-		if other == name || fold && strings.EqualFold(other, name) {
-			return true
-		}
-	}
-	return false
+	return nil, false
 }

@@ -24,55 +24,44 @@ const (
 	operations             // a list, or an object with the list as its member ops
 )
 
-func object(members map[string]*shape) *shape { return &shape{members: members} }
-
-// optional marks a value that may be null.
-func optional(s *shape) *shape {
-	s.nullable = true
-	return s
-}
-
-func value() *shape { return &shape{} }
-
-func of(k kind) *shape { return &shape{kind: k} }
-
 // values returns members without any rule of their own, by their names.
 func values(names ...string) map[string]*shape {
 	out := map[string]*shape{}
 	for _, name := range names {
-		out[name] = value()
+		out[name] = &shape{}
 	}
 	return out
 }
 
-// with adds members to others.
-func with(members map[string]*shape, name string, s *shape) map[string]*shape {
-	members[name] = s
+// with adds members that may be null, and others.
+func with(members map[string]*shape, nullable []string, more map[string]*shape) map[string]*shape {
+	for _, name := range nullable {
+		members[name] = &shape{nullable: true}
+	}
+	for name, s := range more {
+		members[name] = s
+	}
 	return members
 }
 
 // endpointShape has every member of an endpoint that can be set. TestFileKnowsEveryMember compares it with the OpenAPI
 // document.
 func endpointShape() *shape {
-	verification := with(with(values("type", "tolerance_seconds", "mode", "header", "algorithm", "encoding", "prefix",
-		"signed_content"), "secret", of(secret)), "secrets", of(secrets))
-	limit := map[string]*shape{"events_per_second": optional(value()), "bytes_per_second": optional(value())}
-	alerts := map[string]*shape{"enabled": value(), "channels": optional(value()),
-		"consecutive_failures": optional(value()), "failure_rate_percent": optional(value()),
-		"muted_until": optional(of(timestamp))}
-	return object(map[string]*shape{
-		"name": value(), "description": optional(value()), "provider": value(),
-		"verification": optional(object(verification)), "type_source": optional(value()),
-		"dedup":          optional(object(values("key", "window_seconds"))),
-		"ingest_limit":   optional(object(limit)),
-		"destinations":   {items: destinationShape()},
-		"retry_policy":   object(retryPolicy()),
-		"alerts":         object(alerts),
-		"transformation": optional(of(operations)),
-		"response":       object(values("status", "content_type", "body")),
-		"enabled":        value(), "paused": value(), "scan_payloads": value(), "keep_method": value(),
-		"metadata": {values: optional(value())},
-	})
+	return &shape{members: with(values("name", "provider", "enabled", "paused", "scan_payloads", "keep_method"),
+		[]string{"description", "type_source"}, map[string]*shape{
+			"verification": {nullable: true, members: with(values("type", "tolerance_seconds", "mode", "header", "algorithm",
+				"encoding", "prefix", "signed_content"), nil,
+				map[string]*shape{"secret": {kind: secret}, "secrets": {kind: secrets}})},
+			"dedup":        {nullable: true, members: values("key", "window_seconds")},
+			"ingest_limit": {nullable: true, members: with(values(), []string{"events_per_second", "bytes_per_second"}, nil)},
+			"destinations": {items: destinationShape()},
+			"retry_policy": {members: retryPolicy()},
+			"alerts": {members: with(values("enabled"), []string{"channels", "consecutive_failures", "failure_rate_percent"},
+				map[string]*shape{"muted_until": {nullable: true, kind: timestamp}})},
+			"transformation": {nullable: true, kind: operations},
+			"response":       {members: values("status", "content_type", "body")},
+			"metadata":       {values: &shape{nullable: true}},
+		})}
 }
 
 // retryPolicy returns the members of all strategies.
@@ -80,19 +69,19 @@ func retryPolicy() map[string]*shape {
 	members := values("strategy", "max_attempts", "jitter", "respect_retry_after", "max_retry_after_seconds", "retry_on")
 	for _, strategy := range config.RetryStrategies() {
 		for _, m := range strategy.Members {
-			members[m.Name] = value()
+			members[m.Name] = &shape{}
 		}
 	}
 	return members
 }
 
 func destinationShape() *shape {
-	return object(map[string]*shape{
-		"name": optional(value()), "url": of(address), "enabled": value(), "paused": value(), "timeout_seconds": value(),
-		"headers":       {values: optional(of(header))},
-		"rate_limit":    optional(object(values("per_second", "burst"))),
-		"max_in_flight": value(),
-		"filter":        optional(object(map[string]*shape{"types": optional(value()), "body": optional(value())})),
-		"signing":       object(with(values("scheme"), "secret", of(secret))),
-	})
+	return &shape{members: with(values("enabled", "paused", "timeout_seconds", "max_in_flight"), []string{"name"},
+		map[string]*shape{
+			"url":        {kind: address},
+			"headers":    {values: &shape{nullable: true, kind: header}},
+			"rate_limit": {nullable: true, members: values("per_second", "burst")},
+			"filter":     {nullable: true, members: with(values(), []string{"types", "body"}, nil)},
+			"signing":    {members: with(values("scheme"), nil, map[string]*shape{"secret": {kind: secret}})},
+		})}
 }

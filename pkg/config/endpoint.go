@@ -101,16 +101,16 @@ func (e *Endpoint) EnabledDestinations() []string {
 // Dedup defines which requests of a provider are duplicates of one event.
 type Dedup struct {
 	// Key selects the value that identifies an event: body:$.id or header:X-GitHub-Delivery, as in a type source.
-	Key string `json:"key"`
+	Key string `json:"key" in:"required" minLength:"1" maxLength:"512" pattern:"^(body:[$]|header:)[^|]+$" description:"What identifies the event: a path in the JSON body, or a header." example:"body:$.id"`
 	// WindowSeconds is how long an event is remembered, at most a day.
-	WindowSeconds int `json:"window_seconds"`
+	WindowSeconds int `json:"window_seconds" in:"" minimum:"1" maximum:"86400" description:"How long a key is remembered, in seconds. Default: a day."`
 }
 
 // IngestLimit is the maximum rate of accepted events of an endpoint, over all nodes. Requests beyond it are answered
 // with 429. nil = unlimited.
 type IngestLimit struct {
-	EventsPerSecond *int `json:"events_per_second"` // 1 to 100,000
-	BytesPerSecond  *int `json:"bytes_per_second"`  // of bodies; 1 KiB to 1 GiB
+	EventsPerSecond *int `json:"events_per_second" in:"null" minimum:"1" maximum:"100000"`
+	BytesPerSecond  *int `json:"bytes_per_second" in:"null" minimum:"1024" maximum:"1073741824" description:"Bytes of bodies per second. A body above the limit is accepted after a second without other events."`
 }
 
 // Verification defines how a provider signs its requests. At most three secrets are valid at once.
@@ -149,8 +149,8 @@ type Destination struct {
 
 // RateLimit is a token bucket for the attempts at one destination.
 type RateLimit struct {
-	PerSecond float64 `json:"per_second"` // 0.1 to 10,000
-	Burst     int     `json:"burst"`      // at least 1: size of the bucket
+	PerSecond float64 `json:"per_second" in:"" minimum:"0.1" maximum:"10000" description:"Deliveries per second. Required if there is no limit yet."`
+	Burst     int     `json:"burst" in:"" minimum:"1" maximum:"10000" description:"Deliveries that may be made at once after a pause. Default: the deliveries of one second, at least 1."`
 }
 
 // credentialName matches names of headers and URL parameters whose values are masked.
@@ -184,9 +184,9 @@ type Filter struct {
 
 // Response is the answer to the provider, sent when its event is durable.
 type Response struct {
-	Status      int    `json:"status"` // 200–299
-	ContentType string `json:"content_type"`
-	Body        string `json:"body"`
+	Status      int    `json:"status" in:"" minimum:"200" maximum:"299" description:"Default 200."`
+	ContentType string `json:"content_type" in:"" enum:"application/json,text/plain,text/xml,application/xml" description:"Default application/json."`
+	Body        string `json:"body" in:"" maxLength:"16384" pattern:"^[^\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f-\\x9f]*$"`
 }
 
 // Key is an API key. Only the SHA-256 of its text is stored.

@@ -3,8 +3,10 @@ package config
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -65,18 +67,10 @@ const (
 	maxDestinations  = 50
 	maxNameText      = 100
 	maxDescription   = 500
-	maxResponseText  = 16 << 10
 	maxMetadataCount = 20
 	maxMetadataText  = 500
 	maxAddedHeaders  = 20
 	maxDay           = 86_400
-)
-
-// Bounds of an ingest limit: events per second, and bytes of bodies per second.
-const (
-	MaxIngestEvents = 100_000
-	MinIngestBytes  = 1 << 10
-	MaxIngestBytes  = 1 << 30
 )
 
 func (e *Endpoint) validateWith(checkURL func(string) error) error {
@@ -87,7 +81,7 @@ func (e *Endpoint) validateWith(checkURL func(string) error) error {
 		requireText("name", e.Name, 1, maxNameText), requireOneOf("provider", e.Provider, verify.Providers()...),
 		requireRange("destinations", len(e.Destinations), 1, maxDestinations),
 		requireRange("metadata", len(e.Metadata), 0, maxMetadataCount),
-		e.RetryPolicy.validate(), e.Response.validate(),
+		e.RetryPolicy.validate(), requireBounds("response", &e.Response),
 	}
 	if e.Description != nil {
 		errs = append(errs, requireText("description", *e.Description, 0, maxDescription))
@@ -101,17 +95,13 @@ func (e *Endpoint) validateWith(checkURL func(string) error) error {
 	}
 	if e.Dedup != nil {
 		_, err := event.ParseDedupKey(e.Dedup.Key)
-		errs = append(errs, err, requireRange("dedup.window_seconds", e.Dedup.WindowSeconds, 1, maxDay))
+		errs = append(errs, err, requireBounds("dedup", e.Dedup))
 	}
 	if v := e.Verification; v != nil {
 		errs = append(errs, v.validate())
 	}
-	if l := e.IngestLimit; l != nil && l.EventsPerSecond != nil {
-		errs = append(errs, requireRange("ingest_limit.events_per_second", *l.EventsPerSecond, 1, MaxIngestEvents))
-	}
-	if l := e.IngestLimit; l != nil && l.BytesPerSecond != nil {
-		errs = append(errs,
-			requireRange("ingest_limit.bytes_per_second", *l.BytesPerSecond, MinIngestBytes, MaxIngestBytes))
+	if e.IngestLimit != nil {
+		errs = append(errs, requireBounds("ingest_limit", e.IngestLimit))
 	}
 	for i := range e.Destinations {
 		d := &e.Destinations[i]
@@ -155,8 +145,7 @@ func (d *Destination) validate(checkURL func(string) error) error {
 		}
 	}
 	if r := d.RateLimit; r != nil {
-		errs = append(errs, requireRange("rate_limit.per_second", r.PerSecond, 0.1, 10_000),
-			requireRange("rate_limit.burst", r.Burst, 1, 10_000))
+		errs = append(errs, requireBounds("rate_limit", r))
 	}
 	if f := d.Filter; f != nil {
 		errs = append(errs, requireRange("filter.types", len(f.Types), 0, 50),
@@ -173,10 +162,36 @@ func (d *Destination) validate(checkURL func(string) error) error {
 	return errors.Join(errs...)
 }
 
-func (r *Response) validate() error {
-	return errors.Join(requireRange("response.status", r.Status, 200, 299),
-		requireText("response.body", r.Body, 0, maxResponseText),
-		requireOneOf("response.content_type", r.ContentType, "application/json", "text/plain", "text/xml", "application/xml"))
+// requireBounds returns the errors of the members of x, a pointer to a struct, that are outside of the bounds in their
+// tags. These are the bounds of the API; see package wire.
+func requireBounds(name string, x any) error {
+	var errs []error
+	v := reflect.ValueOf(x).Elem()
+	for i := range v.NumField() {
+		at, tag := v.Field(i), v.Type().Field(i).Tag
+		if at.Kind() == reflect.Pointer {
+			at = at.Elem() // invalid if it is nil
+		}
+		member, _, _ := strings.Cut(tag.Get("json"), ",")
+		member = name + "." + member
+		bound := func(keyword string) float64 {
+			n, _ := strconv.ParseFloat(tag.Get(keyword), 64)
+			return n
+		}
+		switch at.Kind() {
+		case reflect.Int:
+			errs = append(errs, requireRange(member, int(at.Int()), int(bound("minimum")), int(bound("maximum"))))
+		case reflect.Float64:
+			errs = append(errs, requireRange(member, at.Float(), bound("minimum"), bound("maximum")))
+		case reflect.String:
+			if words := tag.Get("enum"); words != "" {
+				errs = append(errs, requireOneOf(member, at.String(), strings.Split(words, ",")...))
+			} else {
+				errs = append(errs, requireText(member, at.String(), int(bound("minLength")), int(bound("maxLength"))))
+			}
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // requireRange returns an error unless lo <= n <= hi.

@@ -48,14 +48,14 @@ func largestEndpoint(t *testing.T) *Endpoint {
 	t.Helper()
 	keys := must(NewKeyring(GenerateMasterKey("test")))(t)
 	e := endpoint(keys)
-	text, source, events, bytes := long(maxDescription), "body:$.type", MaxIngestEvents, MaxIngestBytes
+	text, source, events, bytes := long(maxDescription), "body:$.type", 100_000, 1<<30
 	name := long(maxNameText)
 	e.Name, e.Description, e.TypeSource, e.Metadata = name, &text, &source, many(maxMetadataCount, long(maxMetadataText))
 	e.Dedup = &Dedup{Key: "body:$.id", WindowSeconds: maxDay}
 	e.Verification = &Verification{Type: verify.HMAC, Mode: "observe", Secrets: make([]Sealed, verify.MaxSecrets),
 		ToleranceSeconds: maxDay, Algorithm: "sha1"}
 	e.IngestLimit = &IngestLimit{&events, &bytes}
-	e.Response.Body = long(maxResponseText)
+	e.Response.Body = long(16 << 10)
 	d := &e.Destinations[0]
 	d.Name, d.TimeoutSeconds, d.MaxInFlight, d.Headers = &name, 60, 1000, many(maxAddedHeaders, Sealed("x"))
 	d.Secrets, d.RateLimit = make([]SigningSecret, 10), &RateLimit{10_000, 10_000}
@@ -104,9 +104,9 @@ func TestImportedEndpointsAreValidated(t *testing.T) {
 		"verification.tolerance_seconds": func(e *Endpoint) { e.Verification.ToleranceSeconds = maxDay + 1 },
 
 		"ingest_limit.events_per_second":  func(e *Endpoint) { *e.IngestLimit.EventsPerSecond = 0 },
-		"ingest_limit.events_per_second#": func(e *Endpoint) { *e.IngestLimit.EventsPerSecond = MaxIngestEvents + 1 },
-		"ingest_limit.bytes_per_second":   func(e *Endpoint) { *e.IngestLimit.BytesPerSecond = MinIngestBytes - 1 },
-		"ingest_limit.bytes_per_second#":  func(e *Endpoint) { *e.IngestLimit.BytesPerSecond = MaxIngestBytes + 1 },
+		"ingest_limit.events_per_second#": func(e *Endpoint) { *e.IngestLimit.EventsPerSecond = 100_001 },
+		"ingest_limit.bytes_per_second":   func(e *Endpoint) { *e.IngestLimit.BytesPerSecond = 1<<10 - 1 },
+		"ingest_limit.bytes_per_second#":  func(e *Endpoint) { *e.IngestLimit.BytesPerSecond = 1<<30 + 1 },
 
 		"response.status":        func(e *Endpoint) { e.Response.Status = 300 },
 		"response.status#":       func(e *Endpoint) { e.Response.Status = 199 },

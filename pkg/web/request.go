@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -125,4 +126,38 @@ func HostName(host string) string {
 		}
 	}
 	return string(name)
+}
+
+// Hosts are the host names, as HostName returns them, under which clients may reach a server.
+type Hosts map[string]bool
+
+// HostsOf returns the hosts of a base URL, and others.
+func HostsOf(baseURL string, others []string) Hosts {
+	hosts := Hosts{}
+	if u, err := url.Parse(baseURL); err == nil {
+		hosts[HostName(u.Host)] = true
+	}
+	for _, h := range others {
+		hosts[HostName(h)] = true
+	}
+	return hosts
+}
+
+// Knows reports whether requests with this host are answered. Others are refused against DNS rebinding: a foreign page
+// whose host name resolves to this server could make a browser call it. The attack needs a host name of the attacker's,
+// so IP addresses and localhost pass.
+func (h Hosts) Knows(host string) bool {
+	name := HostName(host)
+	_, err := netip.ParseAddr(name)
+	return err == nil || name == "localhost" || h[name]
+}
+
+// Bearer returns the bearer token of a request.
+func Bearer(r *http.Request) (string, bool) {
+	values := r.Header["Authorization"]
+	if len(values) != 1 {
+		return "", false
+	}
+	scheme, text, _ := strings.Cut(values[0], " ")
+	return strings.TrimSpace(text), strings.EqualFold(scheme, "bearer") // RFC 9110, 11.1: schemes are case-insensitive
 }

@@ -2,6 +2,7 @@ package read
 
 import (
 	"context"
+	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
@@ -15,24 +16,17 @@ import (
 // the last attempt on the previous page, zero on the first page, which waits for the fence. Errors are
 // event.ErrNotFound, event.ErrUnavailable and event.ErrOverloaded.
 func (r *Reader) Attempts(ctx context.Context, account string, d, before id.ID, limit int) (event.AttemptPage, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
-	defer cancel()
-	var page event.AttemptPage
 	if d.Time().Before(r.Oldest()) {
-		return page, event.ErrNotFound
+		return event.AttemptPage{}, event.ErrNotFound
 	}
-	if before.IsZero() {
-		asOf, err := r.fence.waitPartition(ctx, d.Partition())
-		if err != nil {
-			return page, err
-		}
-		page.AsOf = asOf
-	}
-	release, err := r.acquireSlot(ctx)
+	ctx, end, asOf, err := begin(ctx, r, before.IsZero(), func(ctx context.Context) (time.Time, error) {
+		return r.fence.waitPartition(ctx, d.Partition())
+	})
+	defer end()
+	page := event.AttemptPage{AsOf: asOf}
 	if err != nil {
 		return page, err
 	}
-	defer release()
 	page.Rows, page.More, err = eventReader{r}.attempts(ctx, account, d, attemptRange{before, limit, attemptBody}, nil)
 	if err != nil || len(page.Rows) > 0 {
 		return page, err

@@ -17,21 +17,12 @@ import (
 // Audit returns one page of the audit log. The first page shows every entry that the topic audit held before the call,
 // unless AsOf is set.
 func (r *Reader) Audit(ctx context.Context, q audit.Query) (audit.Page, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
-	defer cancel()
-	var page audit.Page
-	if q.Before.IsZero() {
-		asOf, err := r.fence.waitAudit(ctx)
-		if err != nil {
-			return page, err
-		}
-		page.AsOf = asOf
-	}
-	release, err := r.acquireSlot(ctx)
+	ctx, end, asOf, err := begin(ctx, r, q.Before.IsZero(), r.fence.waitAudit)
+	defer end()
+	page := audit.Page{AsOf: asOf}
 	if err != nil {
 		return page, err
 	}
-	defer release()
 	s := new(ch.Query).Add(
 		`SELECT account, id, at, actor_type, actor, actor_name, action, entity_type, entity, changes, request_id, remote_ip,
 		related, node, count, last_at FROM audit WHERE account = `, q.Account)

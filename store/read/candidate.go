@@ -3,7 +3,6 @@ package read
 import (
 	"cmp"
 	"context"
-	"math/big"
 	"slices"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
@@ -84,21 +83,11 @@ func (r rowReader) addStatuses(ctx context.Context, account string, cands []cand
 		ids[i] = cands[i].ID
 		at[cands[i].ID] = &cands[i]
 	}
-	versions := make(map[deliveryKey]event.Version)
 	q := ch.WhereIDs(selectVersions().Add(" FINAL WHERE account = ", account), ids)
-	err := r.each(ctx, q, func(rows driver.Rows) error {
-		var version big.Int
-		d, of, err := scanDelivery(rows, &version)
-		if c := at[of]; err == nil && c != nil {
-			c.deliveries = append(c.deliveries, d)
-			versions[deliveryKey{of, d.Destination}] = event.VersionOf(&version)
-		}
-		return err
-	})
-	if err != nil {
+	of := func(d id.ID) *[]event.Delivery { return &at[d].deliveries }
+	if err := r.unstored.readDeliveries(ctx, r.Reader, q, of); err != nil {
 		return err
 	}
-	r.unstored.addDeliveries(versions, func(d id.ID) *[]event.Delivery { return &at[d].deliveries })
 	for i := range cands {
 		c := &cands[i]
 		// The first delivery with the deciding status gives the reason; the order makes that the same one each time.

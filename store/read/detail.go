@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"math/big"
 	"slices"
 	"time"
 
@@ -275,15 +274,8 @@ func scanFullEvent(rows driver.Rows, account string) (e *event.Event, size int, 
 
 func (r eventReader) deliveries(ctx context.Context, account string, d id.ID, inMemory *unstoredRows) (
 	ds []event.Delivery, err error) {
-	versions := make(map[deliveryKey]event.Version)
-	err = r.each(ctx, whereEvent(selectVersions().Add(" FINAL"), account, d), func(rows driver.Rows) error {
-		var version big.Int
-		delivery, _, err := scanDelivery(rows, &version)
-		ds = append(ds, delivery)
-		versions[deliveryKey{d, delivery.Destination}] = event.VersionOf(&version)
-		return err
-	})
-	inMemory.addDeliveries(versions, func(id.ID) *[]event.Delivery { return &ds })
+	q := whereEvent(selectVersions().Add(" FINAL"), account, d)
+	err = inMemory.readDeliveries(ctx, r.Reader, q, func(id.ID) *[]event.Delivery { return &ds })
 	slices.SortFunc(ds, func(a, b event.Delivery) int { return cmp.Compare(a.Destination, b.Destination) })
 	return ds, err
 }

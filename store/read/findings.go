@@ -35,18 +35,11 @@ type FindingReader struct{ *Reader }
 // Findings returns one page of findings. The first page shows every hit that was acknowledged before the call, unless
 // AsOf is set.
 func (r FindingReader) Findings(ctx context.Context, q finding.Query) (page finding.Page, err error) {
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
-	defer cancel()
-	if q.After.IsZero() {
-		if page.AsOf, err = r.fence.waitFindings(ctx); err != nil {
-			return page, err
-		}
-	}
-	release, err := r.acquireSlot(ctx)
-	if err != nil {
+	ctx, end, asOf, err := begin(ctx, r.Reader, q.After.IsZero(), r.fence.waitFindings)
+	defer end()
+	if page.AsOf = asOf; err != nil {
 		return page, err
 	}
-	defer release()
 	keys, err := r.walk(ctx, &q)
 	if err != nil {
 		return finding.Page{}, err
@@ -64,16 +57,11 @@ func (r FindingReader) Findings(ctx context.Context, q finding.Query) (page find
 // event.ErrNotFound if the store has no hit of it.
 func (r FindingReader) Finding(ctx context.Context, account, name string) (
 	row finding.Row, asOf time.Time, err error) {
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
-	defer cancel()
-	if asOf, err = r.fence.waitFindings(ctx); err != nil {
-		return row, asOf, err
-	}
-	release, err := r.acquireSlot(ctx)
+	ctx, end, asOf, err := begin(ctx, r.Reader, true, r.fence.waitFindings)
+	defer end()
 	if err != nil {
 		return row, asOf, err
 	}
-	defer release()
 	rows, err := r.rows(ctx, account, []finding.Key{{ID: name}})
 	if err == nil && len(rows) == 0 {
 		err = event.ErrNotFound

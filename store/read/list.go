@@ -216,17 +216,11 @@ func (w *walk) next(ctx context.Context, n int) ([]candidate, error) {
 		return nil, err
 	}
 	if len(found) > 0 && w.has(changingFilters) {
-		w.rows.unstored = unstoredOf(w.unstored, w.Account, idsOf(found)...)
-		if err := w.rows.addStatuses(ctx, w.Account, found); err != nil {
+		if err := w.rows.addStates(ctx, w, found); err != nil {
 			return nil, err
 		}
 		if w.has(byRun) {
 			if err := w.rows.addRuns(ctx, w.Query, found); err != nil {
-				return nil, err
-			}
-		}
-		if w.has(byProcessing) {
-			if err := w.rows.addReceiptStates(ctx, w.Account, found); err != nil {
 				return nil, err
 			}
 		}
@@ -239,6 +233,15 @@ func (w *walk) next(ctx context.Context, n int) ([]candidate, error) {
 		return nil, w.skipEmptyTime(ctx)
 	}
 	return found, nil
+}
+
+// addStates reads the deliveries of candidates, and the states of their receipts if the query asks for them.
+func (r *rowReader) addStates(ctx context.Context, w *walk, found []candidate) error {
+	r.unstored = unstoredOf(w.unstored, w.Account, idsOf(found)...)
+	if err := r.addStatuses(ctx, w.Account, found); err != nil || !w.has(byProcessing) {
+		return err
+	}
+	return r.addReceiptStates(ctx, w.Account, found)
 }
 
 // findable reports whether a search may show an event. An erased event is found by its id only.

@@ -25,20 +25,15 @@ const (
 // acknowledged before the call, unless AsOf is set.
 func (r FindingReader) Occurrences(ctx context.Context, q finding.OccurrenceQuery) (
 	page finding.OccurrencePage, err error) {
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
-	defer cancel()
 	after := q.After
-	if after.At.IsZero() {
-		if page.AsOf, err = r.fence.waitFindings(ctx); err != nil {
-			return page, err
-		}
-		after.At = r.now().AddDate(0, 0, 2) // beyond the clocks of all nodes
-	}
-	release, err := r.acquireSlot(ctx)
-	if err != nil {
+	ctx, end, asOf, err := begin(ctx, r.Reader, after.At.IsZero(), r.fence.waitFindings)
+	defer end()
+	if page.AsOf = asOf; err != nil {
 		return page, err
 	}
-	defer release()
+	if after.At.IsZero() {
+		after.At = r.now().AddDate(0, 0, 2) // beyond the clocks of all nodes
+	}
 	name, err := id.Parse(finding.Prefix, q.Finding)
 	if err != nil {
 		return page, fmt.Errorf("read occurrences: %w", err)

@@ -214,22 +214,20 @@ func (x overviewReader) addDestinations(
 		var d event.DestinationRequests
 		err := rows.Scan(&endpoint, &d.ID, &d.Attempts, &d.Delivered, &d.Failed)
 		g := groupOf(groups, endpoint)
-		g.Destinations = addRequests(g.Destinations, d)
+		g.Destinations = addDestination(g.Destinations, d)
 		return err
 	})
 }
 
-// addRequests adds requests to a destination, sorted by id. Each shard has a row of it.
-func addRequests(all []event.DestinationRequests, d event.DestinationRequests) []event.DestinationRequests {
+// addDestination adds requests to a destination, sorted by id. Each shard has a row of it.
+func addDestination(all []event.DestinationRequests, d event.DestinationRequests) []event.DestinationRequests {
 	i, found := slices.BinarySearchFunc(all, d.ID, func(x event.DestinationRequests, id string) int {
 		return cmp.Compare(x.ID, id)
 	})
 	if !found {
 		return slices.Insert(all, i, d)
 	}
-	all[i].Attempts += d.Attempts
-	all[i].Delivered += d.Delivered
-	all[i].Failed += d.Failed
+	all[i].Requests = addRequests(all[i].Requests, d.Requests)
 	return all
 }
 
@@ -257,13 +255,9 @@ func scanMeasured(rows driver.Rows, keys ...any) (m event.Measured, err error) {
 
 // addMeasured adds the counts of two shards. The latency is the greater one: quantiles cannot be added.
 func addMeasured(a, b event.Measured) event.Measured {
-	sum := func(a, b event.Requests) event.Requests {
-		return event.Requests{Attempts: a.Attempts + b.Attempts, Delivered: a.Delivered + b.Delivered,
-			Failed: a.Failed + b.Failed}
-	}
-	return event.Measured{Requests: sum(a.Requests, b.Requests), First: sum(a.First, b.First), Latency: event.Latency{
-		P50: max(a.Latency.P50, b.Latency.P50), P95: max(a.Latency.P95, b.Latency.P95),
-		P99: max(a.Latency.P99, b.Latency.P99)}}
+	return event.Measured{Requests: addRequests(a.Requests, b.Requests), First: addRequests(a.First, b.First),
+		Latency: event.Latency{P50: max(a.Latency.P50, b.Latency.P50), P95: max(a.Latency.P95, b.Latency.P95),
+			P99: max(a.Latency.P99, b.Latency.P99)}}
 }
 
 // addStep adds the requests of a step of time.

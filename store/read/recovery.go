@@ -167,15 +167,8 @@ func (g *groupSelector) writePage(ctx context.Context, next int, after, end id.I
 }
 
 func (r itemReader) countItems(ctx context.Context, account, name string) (int, error) {
-	var n uint64
 	q := new(ch.Query).Add("SELECT count() FROM recovery_items FINAL WHERE account = ", account)
-	err := r.each(ctx, q.Add(" AND selection = ", name), func(rows driver.Rows) error {
-		var here uint64
-		err := rows.Scan(&here)
-		n += here
-		return err
-	})
-	return int(n), err
+	return count(ctx, r.Reader, q.Add(" AND selection = ", name))
 }
 
 func (r itemReader) countSelected(ctx context.Context, account, name string) (s event.SelectionTotals, err error) {

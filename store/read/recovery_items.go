@@ -29,19 +29,12 @@ const (
 func (r *Reader) RecoveryItems(
 	ctx context.Context, job event.RecoveryJob, before, limit int, states []event.Status,
 ) (page event.RecoveryItemPage, err error) {
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
-	defer cancel()
-	if before == 0 {
-		if page.AsOf, err = r.fence.waitAll(ctx); err != nil {
-			return page, err
-		}
-		before = job.Total
-	}
-	release, err := r.acquireSlot(ctx)
-	if err != nil {
+	ctx, end, asOf, err := begin(ctx, r, before == 0, r.fence.waitAll)
+	defer end()
+	if page.AsOf = asOf; err != nil {
 		return page, err
 	}
-	defer release()
+	before = cmp.Or(before, job.Total)
 	chunk := limit + 1
 	if len(states) > 0 {
 		chunk = itemChunk

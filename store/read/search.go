@@ -80,12 +80,9 @@ func (w *walk) searchChunkStart(ctx context.Context) (lowest id.ID, cut bool, er
 func (w *walk) countScanned(ctx context.Context, lowest id.ID) error {
 	t := w.eventsTable()
 	q := w.where(w.newSearchQuery().Add("SELECT count() FROM ").Add(t.name), t, w.window().above(lowest))
-	return w.r.each(ctx, q, func(rows driver.Rows) error {
-		var n uint64
-		err := rows.Scan(&n)
-		w.scanned += int(n)
-		return err
-	})
+	n, err := count(ctx, w.r, q)
+	w.scanned += n
+	return err
 }
 
 // newSearchQuery returns an empty statement with the settings of a search.

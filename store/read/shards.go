@@ -61,6 +61,17 @@ func byKey[K comparable, V any](
 	return out, err
 }
 
+// count adds up the first column of a statement that yields one row for every shard.
+func count(ctx context.Context, r *Reader, q *ch.Query) (sum int, err error) {
+	err = r.each(ctx, q, func(rows driver.Rows) error {
+		var n uint64
+		err := rows.Scan(&n)
+		sum += int(n)
+		return err
+	})
+	return sum, err
+}
+
 // parallel calls f for every shard and returns the first error. A read fails when one shard does: a list that silently
 // lacks rows would be worse than none.
 func (r *Reader) parallel(ctx context.Context, shards []int, f func(ctx context.Context, shard int) error) error {

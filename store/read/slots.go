@@ -86,6 +86,24 @@ func (r *Reader) acquireSlot(ctx context.Context) (release func(), err error) {
 	return r.reads.acquire(ctx, caller)
 }
 
+// begin bounds the time of a read that answers one request, and waits: for the first page of a list, with a wait of the
+// fence, and then for a slot. end must be called, after an error too. asOf has the meaning of Page.AsOf.
+func begin(ctx context.Context, r *Reader, first bool, wait func(context.Context) (time.Time, error)) (
+	_ context.Context, end func(), asOf time.Time, err error) {
+	ctx, end = context.WithTimeout(ctx, r.cfg.Timeout)
+	if first {
+		if asOf, err = wait(ctx); err != nil {
+			return ctx, end, asOf, err
+		}
+	}
+	release, err := r.acquireSlot(ctx)
+	if err != nil {
+		return ctx, end, asOf, err
+	}
+	cancel := end
+	return ctx, func() { release(); cancel() }, asOf, nil
+}
+
 // acquireSearch waits for the only search of the API key, and then for one of those of its account: one key does not
 // hold all of them.
 func (r *Reader) acquireSearch(ctx context.Context, account string) (release func(), err error) {

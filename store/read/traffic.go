@@ -77,9 +77,12 @@ func sumRequests[K comparable](ctx context.Context, r *Reader, q *ch.Query, into
 		var of K
 		var n event.Requests
 		err := rows.Scan(&of, &n.Attempts, &n.Delivered, &n.Failed)
-		sum := into[of]
-		into[of] = event.Requests{
-			Attempts: sum.Attempts + n.Attempts, Delivered: sum.Delivered + n.Delivered, Failed: sum.Failed + n.Failed}
+		into[of] = addRequests(into[of], n)
 		return err
 	})
+}
+
+func addRequests(a, b event.Requests) event.Requests {
+	return event.Requests{Attempts: a.Attempts + b.Attempts, Delivered: a.Delivered + b.Delivered,
+		Failed: a.Failed + b.Failed}
 }

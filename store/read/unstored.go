@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"iter"
+	"math/big"
 	"slices"
 	"time"
 
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/eventrelay/relay/pkg/event"
@@ -121,11 +123,23 @@ func (u *unstoredRows) event(d id.ID) (*event.Event, int) {
 	return &e, u.events[d].size
 }
 
-// addDeliveries replaces stored deliveries, whose versions are given, by newer ones, and adds those that are missing.
-// of returns the deliveries of an event.
-func (u *unstoredRows) addDeliveries(versions map[deliveryKey]event.Version, of func(id.ID) *[]event.Delivery) {
-	if u == nil {
-		return
+// readDeliveries runs a statement of selectVersions. It adds the deliveries that are stored, or the newer ones of the
+// rows, and those that are missing. of returns the deliveries of an event.
+func (u *unstoredRows) readDeliveries(ctx context.Context, r *Reader, q *ch.Query,
+	of func(id.ID) *[]event.Delivery) error {
+	versions := make(map[deliveryKey]event.Version)
+	err := r.each(ctx, q, func(rows driver.Rows) error {
+		var version big.Int
+		d, e, err := scanDelivery(rows, &version)
+		if err == nil {
+			all := of(e)
+			*all = append(*all, d)
+			versions[deliveryKey{e, d.Destination}] = event.VersionOf(&version)
+		}
+		return err
+	})
+	if err != nil || u == nil {
+		return err
 	}
 	for key, o := range u.deliveries {
 		all := of(key.event)
@@ -139,6 +153,7 @@ func (u *unstoredRows) addDeliveries(versions map[deliveryKey]event.Version, of 
 			(*all)[i] = newest
 		}
 	}
+	return nil
 }
 
 func deliveryOf(o *event.Outcome) event.Delivery {

@@ -213,14 +213,11 @@ func (w unstoredList) read(ctx context.Context, ids []id.ID) ([]candidate, error
 		return nil, err
 	}
 	found = mergeNewestFirst(found, inMemory)
-	w.rows.unstored = unstoredOf(w.unstored, w.Account, idsOf(found)...)
-	if err := w.rows.addStatuses(ctx, w.Account, found); err != nil {
-		return nil, err
+	if len(found) == 0 {
+		return nil, nil
 	}
-	if w.has(byProcessing) && len(found) > 0 {
-		if err := w.rows.addReceiptStates(ctx, w.Account, found); err != nil {
-			return nil, err
-		}
+	if err := w.rows.addStates(ctx, w.walk, found); err != nil {
+		return nil, err
 	}
 	return slices.DeleteFunc(found, func(c candidate) bool { return !w.matches(&c) }), nil
 }
