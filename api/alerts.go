@@ -146,7 +146,7 @@ func (a *alerts) testAlerts(w http.ResponseWriter, r *http.Request, _ *config.Ke
 		}
 		defer end()
 	}
-	answer := wire.AlertTest{Results: a.testChannels(r.Context(), saved), Warnings: in.warnings}
+	answer := wire.AlertTestResult{Results: a.testChannels(r.Context(), saved), Warnings: in.warnings}
 	for _, t := range answer.Results {
 		switch t.Status {
 		case testSent:

@@ -64,6 +64,3 @@ func examine(v *visit) error {
 	p.ExaminedAt = v.deps.Now()
 	return v.page("about", p)
 }
-
-// openSettings leads to the first page of the settings.
-func openSettings(v *visit) error { return v.redirect(keysPath, "") }

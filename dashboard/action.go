@@ -49,6 +49,11 @@ func change[T any](read func(*visit) (T, error), do func(*visit, *form, T) error
 	})
 }
 
+// leadTo returns the handler of a path that leads to another page.
+func leadTo(path string) func(*visit) error {
+	return func(v *visit) error { return v.redirect(path, "") }
+}
+
 // act returns the handler of a button: it makes one call of the API, such as PATCH /v1/drains/{drain}, and opens the
 // page to with a message. Both paths have variables of the route.
 func act(call string, body map[string]any, to, message string) func(*visit) error {
@@ -137,8 +142,8 @@ func (v *visit) ask(call string, f *form, body map[string]any, out any, again, t
 	return v.answer(f, v.do(call, f, body, out), again, then)
 }
 
-// to returns what opens a page with a message.
-func (v *visit) to(path, message string) func() error {
+// opens returns what opens a page with a message.
+func opens(v *visit, path, message string) func() error {
 	return func() error { return v.redirect(path, message) }
 }
 

@@ -154,7 +154,7 @@ func (x channelOnPage) saved(v *visit, after *wire.AlertSettings) func() error {
 
 // testChannels sends a test to every channel and shows each result.
 func testChannels(v *visit, f *form, s *wire.AlertSettings) error {
-	var result wire.AlertTest
+	var result wire.AlertTestResult
 	if err := v.do("POST /v1/alerts/test", f, nil, &result); err != nil {
 		return err
 	}

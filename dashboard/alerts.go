@@ -22,8 +22,6 @@ const (
 	alertChannelsPath = alertsPath + "/channels"
 )
 
-func openAlerts(v *visit) error { return v.redirect(alertHistoryPath, "") }
-
 // alertData is an alert of the API that fires or was resolved lately.
 type alertData struct {
 	wire.Alert
@@ -304,5 +302,5 @@ func saveAlertRules(v *visit, f *form, s *wire.AlertSettings) error {
 	return v.save(saving{form: f, stored: stored, body: ruleTable().changes(f, stored), call: "PATCH /v1/alerts",
 		back: alertRulesPath, again: func() error {
 			return v.page("alert-rules", &rulesPage{Form: f, Rules: alertRules})
-		}, then: v.to(alertRulesPath, "Saved")})
+		}, then: opens(v, alertRulesPath, "Saved")})
 }

@@ -84,5 +84,5 @@ func saveApplication(v *visit, f *form, d *dsnData) error {
 	if x, ok := badRequest(err); ok {
 		x.Param, _, _ = strings.Cut(x.Param, "[") // of a list: its field
 	}
-	return v.answer(f, err, func() error { return showApplicationForm(v, d, f) }, v.to(pageOf(d.ID), "Saved"))
+	return v.answer(f, err, func() error { return showApplicationForm(v, d, f) }, opens(v, pageOf(d.ID), "Saved"))
 }

@@ -39,7 +39,7 @@ func (e *apiError) webError() *web.Error {
 
 // get calls GET path of the API as the person and decodes the answer into out. The error is an [*apiError].
 func (v *visit) get(path string, query url.Values, out any) error {
-	return v.call(http.MethodGet, path, query, nil, "", out)
+	return v.call(v.r.Context(), http.MethodGet, path, query, nil, "", out)
 }
 
 // send calls a changing method of the API with body, encoded as JSON, and decodes the answer into out. body and out may
@@ -52,22 +52,18 @@ func (v *visit) send(method, path string, body any, nonce string, out any) error
 			return fmt.Errorf("encode the body of %s: %w", method, err)
 		}
 	}
-	return v.call(method, path, nil, text, nonce, out)
+	return v.call(v.r.Context(), method, path, nil, text, nonce, out)
 }
 
 // getSoon is get for what a page can do without: it waits a second for the answer.
 func (v *visit) getSoon(path string, out any) error {
 	ctx, cancel := context.WithTimeout(v.r.Context(), time.Second)
 	defer cancel()
-	return v.callWith(ctx, http.MethodGet, path, nil, nil, "", out)
+	return v.call(ctx, http.MethodGet, path, nil, nil, "", out)
 }
 
-func (v *visit) call(method, path string, query url.Values, body []byte, nonce string, out any) error {
-	return v.callWith(v.r.Context(), method, path, query, body, nonce, out)
-}
-
-// callWith calls the API as the person. If the store is behind, the page says as of when its data is.
-func (v *visit) callWith(ctx context.Context, method, path string, query url.Values, body []byte, nonce string,
+// call calls the API as the person. If the store is behind, the page says as of when its data is.
+func (v *visit) call(ctx context.Context, method, path string, query url.Values, body []byte, nonce string,
 	out any) error {
 	path = v.fill(path)
 	ctx = config.WithSessionCheck(ctx, v.checkSession)

@@ -326,5 +326,5 @@ func purgeDestination(v *visit, f *form, at place) error {
 	}
 	f.Refused = "Not purged"
 	return v.ask("POST "+destinationAPI+"/purge", f, body, nil, func() error { return showPurge(v, at, f) },
-		v.to(destinationPageOf(at.e.ID, at.d.ID), "Purged. Open deliveries end as skipped."))
+		opens(v, destinationPageOf(at.e.ID, at.d.ID), "Purged. Open deliveries end as skipped."))
 }

@@ -151,7 +151,7 @@ func saveRule(v *visit, f *form, p *detectionPage) error {
 		x.Param = strings.TrimPrefix(x.Param, fmt.Sprintf("rules[%d].", at))
 	}
 	return v.answer(f, err, func() error { return v.page("detection", p) },
-		v.to(detectionPath, "Saved. It applies to what arrives from now on."))
+		opens(v, detectionPath, "Saved. It applies to what arrives from now on."))
 }
 
 // removeRule removes a rule. The findings that it has made stay.

@@ -74,7 +74,7 @@ func saveDrain(v *visit, f *form, d *drainData) error {
 	}
 	f.addVersion(body, d.Version, d.values())
 	return v.ask("PATCH "+drainAPI, f, body, nil, func() error { return showDrainForm(v, d, f) },
-		v.to(pageOf(d.ID), "Saved"))
+		opens(v, pageOf(d.ID), "Saved"))
 }
 
 // drainPlatforms are the platforms of drains, as people choose them.

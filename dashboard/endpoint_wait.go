@@ -120,7 +120,7 @@ func saveSecret(v *visit, f *form, e *endpointData) error {
 		f.Version = p.Form.Version
 		p.Form = f
 		return v.page("endpoint-wait", p)
-	}, v.to(e.Path()+"/wait", "Secret saved. Signatures are verified from now on."))
+	}, opens(v, e.Path()+"/wait", "Secret saved. Signatures are verified from now on."))
 }
 
 // lineNumber turns an index of the API, from 0, into the number of a line.

@@ -203,5 +203,5 @@ func setStatus(v *visit, sent *form) error {
 	if x, ok := badRequest(err); ok && x.Type == web.Conflict {
 		x.Message, x.Param = "somebody changed this finding after you opened it; the page shows it as it is now", ""
 	}
-	return v.answer(sent, err, func() error { return renderFinding(v, f, sent) }, v.to(pageOf(f.ID), move.message))
+	return v.answer(sent, err, func() error { return renderFinding(v, f, sent) }, opens(v, pageOf(f.ID), move.message))
 }

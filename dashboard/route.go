@@ -43,8 +43,8 @@ type methods map[string]route
 func routes() []route {
 	return slices.Concat([]route{
 		{"GET", "/app", reader, showStart},
-		{"GET", "/", public, openStart},
-		{"GET", "/app/", public, openStart},
+		{"GET", "/", public, leadTo("/app")},
+		{"GET", "/app/", public, leadTo("/app")},
 
 		{"GET", eventsPath, reader, listEvents},
 		{"GET", eventPath, reader, showEvent},
@@ -53,7 +53,7 @@ func routes() []route {
 		{"POST", eventPath + "/replay", writer, submit(replayEvent)},
 		{"POST", eventPath + "/erase", writer, erasePayload},
 
-		{"GET", settingsPath, reader, openSettings},
+		{"GET", settingsPath, reader, leadTo(keysPath)},
 		{"GET", keysPath, reader, listKeys(showKeys)},
 		{"POST", keysPath, writer, createKey(false, showKeys)},
 		{"POST", keysPath + "/{key}/revoke", writer, revokeKey},

@@ -15,7 +15,7 @@ func operationRoutes() []route {
 		{"POST", recoveryPath + "/continue", writer, actOnRecovery("continue", "Sending the other deliveries")},
 		{"POST", recoveryPath + "/cancel", writer, actOnRecovery("cancel", "Cancelled. Nothing more is sent.")},
 		{"GET", csvPath + "/{list}", reader, downloadCSV},
-		{"GET", alertsPath, reader, openAlerts},
+		{"GET", alertsPath, reader, leadTo(alertHistoryPath)},
 		{"GET", alertHistoryPath, reader, listAlerts},
 		{"POST", alertsPath + "/mute", writer, submit(muteAlerts)},
 		{"GET", alertRulesPath, reader, show(readAlertSettings, alertRulesForm)},

@@ -49,9 +49,6 @@ type endpointTable struct {
 	Rows        []endpointTrafficData
 }
 
-// openStart leads to the start page.
-func openStart(v *visit) error { return v.redirect("/app", "") }
-
 // showStart shows the overview, and what to do first while there is no endpoint.
 func showStart(v *visit) error {
 	var list wire.List[struct{}]

@@ -33,12 +33,12 @@ type AlertTestOutcome struct {
 	DurationMS int64            `json:"duration_ms" minimum:"0"`
 }
 
-// AlertTest is the response to a test of all channels.
-type AlertTest struct {
-	Sent     int                `json:"sent"`
-	Failed   int                `json:"failed"`
-	Results  []AlertTestOutcome `json:"results"`
-	Warnings []Warning          `json:"warnings,omitempty"`
+// AlertTestResult is the response to a test of all channels.
+type AlertTestResult struct {
+	Sent     int                `json:"sent" minimum:"0"`
+	Failed   int                `json:"failed" minimum:"0"`
+	Results  []AlertTestOutcome `json:"results" maxItems:"3"`
+	Warnings []Warning          `json:"warnings,omitempty" ref:"Warnings"`
 }
 
 // Alert is something that needs attention, or did.

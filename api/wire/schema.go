@@ -34,7 +34,7 @@ var (
 		KeptTransformationVersion{}, TransformationPreview{}, EventRow{}, List[Attempt]{}, Event{},
 		PayloadErased{}, ReceiptResult{}, SignatureExplanation{}, StreamEvent{}, StreamGap{}, FixtureSummary{},
 		Fixture{}, Recovery{}, List[Recovery]{}, RecoveryItem{}, List[RecoveryItem]{}, ReplayRun{},
-		List[ReplayRun]{}, Overview{}, Usage{}, UsageDays{},
+		List[ReplayRun]{}, Overview{}, EndpointTraffic{}, Usage{}, UsageDays{}, AlertTestResult{},
 	}
 	requests = []any{Drain{}, DSN{}, Domain{}, Scan{}, Tripwire{}, config.AlertRules{}, config.Dedup{},
 		config.IngestLimit{}, config.RateLimit{}, config.Response{}}

@@ -470,6 +470,14 @@ func TestTime(t *testing.T) {
 	if err != nil || string(b) != `[null,"2026-08-21T21:24:36.123Z"]` {
 		t.Fatalf("%s %v", b, err)
 	}
+	var read []web.Time
+	if err := json.Unmarshal(b, &read); err != nil || !read[0].IsZero() || read[0].String() != "" ||
+		read[1].String() != "2026-08-21T21:24:36.123Z" {
+		t.Errorf("%v %v", read, err)
+	}
+	if err := json.Unmarshal([]byte(`["yesterday"]`), &read); err == nil {
+		t.Error("a text that is no time is read")
+	}
 }
 
 // A client that sends all of a body that is too large before it reads the response gets the error, not a broken pipe.
