@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"time"
 
+	"google.golang.org/protobuf/encoding/protowire"
+
 	"github.com/eventrelay/relay/pkg/id"
 )
 
@@ -31,25 +33,97 @@ type Attempt struct {
 	Trace                 string // traceparent of its span, which the request carried; empty: it is not traced
 }
 
-func (a *Attempt) fields(c *codec) {
-	c.id(1, &a.ID)
-	c.time(2, &a.StartedAt)
-	c.trigger(3, &a.Trigger)
-	c.bool(4, &a.OK)
-	c.int(5, &a.Code)
-	text(c, 6, &a.ErrorCode)
-	text(c, 7, &a.ErrorMessage)
-	c.duration(8, &a.Duration, time.Microsecond)
-	c.duration(9, &a.TTFB, time.Microsecond)
-	c.duration(10, &a.RetryAfter, time.Second)
-	c.address(11, &a.RemoteIP)
-	text(c, 12, &a.URL)
-	text(c, 13, &a.Method)
-	// 14 and 15 were the headers as lists of name and value
-	c.data(16, &a.ResponseBody)
-	c.bool(17, &a.Truncated)
-	text(c, 18, &a.RequestHeader)
-	text(c, 19, &a.ResponseHeader)
-	c.int(20, &a.TransformationVersion)
-	text(c, 21, &a.Trace)
+// Field numbers of an attempt within an outcome. As in [Outcome], a number is never reused.
+const (
+	aID = iota + 1
+	aStartedAt
+	aTrigger
+	aOK
+	aCode
+	aErrorCode
+	aErrorMessage
+	aDurationUS
+	aTTFBUS
+	aRetryAfterS
+	aRemoteIP
+	aURL
+	aMethod
+	_ // 14 and 15 were the headers as lists of name and value
+	_
+	aResponseBody
+	aTruncated
+	aRequestHeader
+	aResponseHeader
+	aTransformationVersion
+	aTrace
+)
+
+func (a *Attempt) append(b []byte) []byte {
+	b = appendBytes(b, aID, a.ID[:])
+	b = appendInt(b, aStartedAt, unixMilli(a.StartedAt))
+	b = appendString(b, aTrigger, string(a.Trigger))
+	b = appendInt(b, aOK, int64(protowire.EncodeBool(a.OK)))
+	b = appendInt(b, aCode, int64(a.Code))
+	b = appendString(b, aErrorCode, string(a.ErrorCode))
+	b = appendString(b, aErrorMessage, a.ErrorMessage)
+	b = appendInt(b, aDurationUS, a.Duration.Microseconds())
+	b = appendInt(b, aTTFBUS, a.TTFB.Microseconds())
+	b = appendInt(b, aRetryAfterS, int64(a.RetryAfter/time.Second))
+	if a.RemoteIP.IsValid() {
+		b = appendBytes(b, aRemoteIP, a.RemoteIP.AsSlice())
+	}
+	b = appendString(b, aURL, a.URL)
+	b = appendString(b, aMethod, a.Method)
+	b = appendBytes(b, aResponseBody, a.ResponseBody)
+	b = appendInt(b, aTruncated, int64(protowire.EncodeBool(a.Truncated)))
+	b = appendString(b, aRequestHeader, string(a.RequestHeader))
+	b = appendString(b, aResponseHeader, string(a.ResponseHeader))
+	b = appendInt(b, aTransformationVersion, int64(a.TransformationVersion))
+	return appendString(b, aTrace, a.Trace)
+}
+
+func (a *Attempt) decode(v []byte) error {
+	return eachField(v, func(num protowire.Number, b []byte, n int64) error {
+		switch num {
+		case aID:
+			return readID(&a.ID, b)
+		case aStartedAt:
+			a.StartedAt = fromMilli(n)
+		case aTrigger:
+			a.Trigger = triggerOf(b)
+		case aOK:
+			a.OK = n != 0
+		case aCode:
+			a.Code = int(n)
+		case aErrorCode:
+			a.ErrorCode = ErrorCode(b)
+		case aErrorMessage:
+			a.ErrorMessage = string(b)
+		case aDurationUS:
+			a.Duration = time.Duration(n) * time.Microsecond
+		case aTTFBUS:
+			a.TTFB = time.Duration(n) * time.Microsecond
+		case aRetryAfterS:
+			a.RetryAfter = time.Duration(n) * time.Second
+		case aRemoteIP:
+			a.RemoteIP, _ = netip.AddrFromSlice(b)
+		case aURL:
+			a.URL = string(b)
+		case aMethod:
+			a.Method = string(b)
+		case aRequestHeader:
+			a.RequestHeader = Lines(b)
+		case aResponseHeader:
+			a.ResponseHeader = Lines(b)
+		case aResponseBody:
+			a.ResponseBody = b
+		case aTruncated:
+			a.Truncated = n != 0
+		case aTransformationVersion:
+			a.TransformationVersion = int(n)
+		case aTrace:
+			a.Trace = string(b)
+		}
+		return nil
+	})
 }

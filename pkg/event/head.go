@@ -2,11 +2,12 @@ package event
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
 	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -105,33 +106,68 @@ type OutcomeHead struct {
 	Trigger           Trigger
 }
 
-// DecodeOutcomeHead reads a record of the topic outcomes. See Outcome and Attempt for the numbers of the fields.
+// DecodeOutcomeHead reads a record of the topic outcomes.
 func DecodeOutcomeHead(r *stream.Record) (OutcomeHead, error) {
 	var w OutcomeHead
-	var c codec
-	var attempt []byte
-	c.read(r.Value)
-	c.id(1, &w.Event)
-	c.data(3, &w.Dest)
-	c.status(5, &w.Status)
-	c.data(6, &w.Reason)
-	c.time(8, &w.NextAt)
-	c.time(9, &w.At)
-	c.data(10, &w.Run)
-	c.data(11, &attempt)
-	var inner codec
-	inner.read(attempt)
-	inner.id(1, &w.Attempt)
-	inner.trigger(3, &w.Trigger)
-	inner.bool(4, &w.OK)
-	err := cmp.Or(c.err, inner.err)
+	err := eachField(r.Value, func(num protowire.Number, b []byte, n int64) error {
+		switch num {
+		case oEvent:
+			return readID(&w.Event, b)
+		case oDest:
+			w.Dest = b
+		case oRun:
+			w.Run = b
+		case oStatus:
+			w.Status = statusOf(b)
+		case oReason:
+			w.Reason = b
+		case oNextAt:
+			w.NextAt = fromMilli(n)
+		case oAt:
+			w.At = fromMilli(n)
+		case oAttempt:
+			return w.readAttempt(b)
+		}
+		return nil
+	})
 	if err == nil && (w.Event.IsZero() || len(w.Dest) == 0 || w.Status == "" || len(r.Key) == 0) {
-		err = errIncomplete
+		err = errors.New("event, endpoint, destination or status is missing")
 	}
 	if err != nil {
 		return OutcomeHead{}, fmt.Errorf("decode outcome: %w", err)
 	}
 	return w, nil
+}
+
+// statusOf converts b to a Status without an allocation.
+func statusOf(b []byte) Status { return intern(b, Delivered, Retrying, Failed, Skipped, Pending, Held) }
+
+// triggerOf converts b to a Trigger, without an allocation for the two most frequent ones.
+func triggerOf(b []byte) Trigger { return intern(b, TriggerInitial, TriggerRetry) }
+
+// intern converts b to a string; it allocates only when b is none of words.
+func intern[T ~string](b []byte, words ...T) T {
+	for _, w := range words {
+		if string(b) == string(w) {
+			return w
+		}
+	}
+	return T(b)
+}
+
+// readAttempt reads the id, the trigger and the success of the attempt in an outcome.
+func (w *OutcomeHead) readAttempt(msg []byte) error {
+	return eachField(msg, func(num protowire.Number, b []byte, n int64) error {
+		switch num {
+		case aID:
+			return readID(&w.Attempt, b)
+		case aOK:
+			w.OK = n != 0
+		case aTrigger:
+			w.Trigger = triggerOf(b)
+		}
+		return nil
+	})
 }
 
 // Version returns the version of the outcome when its record has this offset in the topic outcomes.

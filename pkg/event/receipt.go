@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"google.golang.org/protobuf/encoding/protowire"
+
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
 )
@@ -56,29 +58,47 @@ type ReceiptResult struct {
 	Applied bool
 }
 
-func (r *Receipt) fields(c *codec) {
-	c.id(1, &r.Event)
-	text(c, 2, &r.Account)
-	text(c, 3, &r.State)
-	text(c, 4, &r.Reference)
-	text(c, 5, &r.Details)
-	c.time(6, &r.At)
-}
+// Field numbers of the wire format; see outcome.go.
+const (
+	rEvent = iota + 1
+	rAccount
+	rState
+	rReference
+	rDetails
+	rAt
+)
 
 // Record encodes the receipt; its key is the endpoint.
 func (r *Receipt) Record() *stream.Record {
-	c := codec{writing: true}
-	r.fields(&c)
-	return &stream.Record{Key: []byte(r.Endpoint), Value: c.out}
+	b := appendBytes(nil, rEvent, r.Event[:])
+	b = appendString(b, rAccount, r.Account)
+	b = appendString(b, rState, string(r.State))
+	b = appendString(b, rReference, r.Reference)
+	b = appendString(b, rDetails, r.Details)
+	b = appendInt(b, rAt, unixMilli(r.At))
+	return &stream.Record{Key: []byte(r.Endpoint), Value: b}
 }
 
 // DecodeReceipt reads a record of the topic receipts.
 func DecodeReceipt(rec *stream.Record) (*Receipt, error) {
 	r := &Receipt{Endpoint: string(rec.Key)}
-	var c codec
-	c.read(rec.Value)
-	r.fields(&c)
-	err := c.err
+	err := eachField(rec.Value, func(num protowire.Number, b []byte, n int64) error {
+		switch num {
+		case rEvent:
+			return readID(&r.Event, b)
+		case rAccount:
+			r.Account = string(b)
+		case rState:
+			r.State = Processing(b)
+		case rReference:
+			r.Reference = string(b)
+		case rDetails:
+			r.Details = string(b)
+		case rAt:
+			r.At = fromMilli(n)
+		}
+		return nil
+	})
 	if err == nil && (r.Event.IsZero() || r.Endpoint == "" || r.State == "") {
 		err = errors.New("event, endpoint or state is missing")
 	}

@@ -124,10 +124,24 @@ func decodeWorkHeader(r *stream.Record) (workWire, error) {
 	return wire, errors.New("decode work item: header " + hWork + " is missing")
 }
 
+func unixMilli(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
 // unixMilliUp rounds up, so that an attempt is never made before it is due.
 func unixMilliUp(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
 	}
 	return t.Add(time.Millisecond - 1).UnixMilli()
+}
+
+func fromMilli(ms int64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms).UTC()
 }
