@@ -21,14 +21,16 @@ func (in *alertsInput) rules(o *object, r *config.AlertRules) {
 		return
 	}
 	rules.decode(r, defaults)
-	percents := slices.Clone(r.Usage.Percent)
-	for i, n := range percents {
-		if slices.Contains(percents[:i], n) {
-			rules.fail(indexed("usage.percent", i), "is there twice")
+	if usage := rules.object("usage"); usage != nil {
+		percents := slices.Clone(r.Usage.Percent)
+		for i, n := range percents {
+			if slices.Contains(percents[:i], n) {
+				usage.fail(indexed("percent", i), "is there twice")
+			}
 		}
+		slices.Sort(percents)
+		r.Usage.Percent = percents
 	}
-	slices.Sort(percents)
-	r.Usage.Percent = percents
 	rules.warnUnknown()
 }
 

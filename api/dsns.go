@@ -60,8 +60,8 @@ func (a dsns) views(ctx context.Context, key *config.Key, all ...*config.DSN) ([
 func settingsOfDSN(d *config.DSN) *wire.DSN {
 	v := &wire.DSN{ID: d.ID, Object: "dsn", Name: d.Name, Platform: d.Platform,
 		AllowedOrigins: append([]string{}, d.AllowedOrigins...), Versioned: versioned(d.Version, d.CreatedBy, &d.Meta)}
-	if d.DailyQuota > 0 {
-		v.DailyQuota = &d.DailyQuota
+	if quota := d.DailyQuota; quota > 0 {
+		v.DailyQuota = &quota // not that of d, which merge changes
 	}
 	return v
 }
