@@ -39,51 +39,6 @@ type route struct {
 // methods are the routes of one path by method.
 type methods map[string]route
 
-// routes is the table of all pages and actions.
-func routes() []route {
-	return slices.Concat([]route{
-		{"GET", "/app", reader, showStart},
-		{"GET", "/", public, leadTo("/app")},
-		{"GET", "/app/", public, leadTo("/app")},
-
-		{"GET", eventsPath, reader, listEvents},
-		{"GET", eventPath, reader, showEvent},
-		{"GET", eventPath + "/attempts", reader, listAttempts},
-		{"GET", eventPath + "/body", reader, downloadBody},
-		{"POST", eventPath + "/replay", writer, submit(replayEvent)},
-		{"POST", eventPath + "/erase", writer, erasePayload},
-
-		{"GET", settingsPath, reader, leadTo(keysPath)},
-		{"GET", keysPath, reader, listKeys(showKeys)},
-		{"POST", keysPath, writer, createKey(false, showKeys)},
-		{"POST", keysPath + "/{key}/revoke", writer, revokeKey},
-		{"GET", agentsPath, reader, listKeys(showAgents)},
-		{"POST", agentsPath, writer, createKey(true, showAgents)},
-		{"GET", confirmPath, reader, showConfirm},
-		{"POST", confirmPath + "/approve", writer, approveAct},
-		{"POST", confirmPath + "/decline", writer, declineAct},
-		{"GET", peoplePath, reader, listPeople},
-		{"POST", peoplePath, writer, submit(addPerson)},
-		{"POST", peoplePath + "/{person}/scope", writer, show(personInPath, setPersonScope)},
-		{"POST", peoplePath + "/{person}/sign-out", writer, show(personInPath, endPersonSessions)},
-		{"POST", peoplePath + "/{person}/reset", writer, show(personInPath, resetPerson)},
-		{"POST", peoplePath + "/{person}/remove", writer, show(personInPath, removePerson)},
-		{"GET", aboutPath, reader, showAbout},
-		{"POST", aboutPath, writer, examine},
-
-		{"GET", signInPath, public, signInForm},
-		{"POST", signInPath, public, signIn},
-		{"POST", signOutPath, reader, signOut},
-		{"POST", "/app/sign-out-everywhere", reader, signOutEverywhere},
-		{"GET", linkPath + "{token}", public, linkForm},
-		{"POST", linkPath + "{token}", public, redeemLink},
-		{"GET", passwordPath, reader, passwordForm},
-		{"POST", passwordPath, reader, choosePassword},
-		{"GET", changePasswordPath, reader, changePasswordForm},
-		{"POST", changePasswordPath, reader, changePassword},
-	}, endpointRoutes(), leakRoutes(), fixtureRoutes(), operationRoutes(), replayRoutes())
-}
-
 // Serves reports whether a path belongs to the dashboard, or leads to it: whoever types the bare address means it.
 func Serves(path string) bool {
 	return path == "/" || path == "/app" || strings.HasPrefix(path, "/app/") || strings.HasPrefix(path, staticPath)

@@ -1,8 +1,55 @@
 package dashboard
 
 import (
+	"slices"
+
 	"github.com/eventrelay/relay/pkg/config"
 )
+
+// routes is the table of all pages and actions.
+func routes() []route {
+	return slices.Concat([]route{
+		{"GET", "/app", reader, showStart},
+		{"GET", "/", public, leadTo("/app")},
+		{"GET", "/app/", public, leadTo("/app")},
+
+		{"GET", eventsPath, reader, listEvents},
+		{"GET", eventPath, reader, showEvent},
+		{"GET", eventPath + "/attempts", reader, listAttempts},
+		{"GET", eventPath + "/body", reader, downloadBody},
+		{"POST", eventPath + "/replay", writer, submit(replayEvent)},
+		{"POST", eventPath + "/erase", writer, erasePayload},
+
+		{"GET", settingsPath, reader, leadTo(keysPath)},
+		{"GET", keysPath, reader, listKeys(showKeys)},
+		{"POST", keysPath, writer, createKey(false, showKeys)},
+		{"POST", keysPath + "/{key}/revoke", writer, revokeKey},
+		{"GET", agentsPath, reader, listKeys(showAgents)},
+		{"POST", agentsPath, writer, createKey(true, showAgents)},
+		{"GET", confirmPath, reader, showConfirm},
+		{"POST", confirmPath + "/approve", writer, approveAct},
+		{"POST", confirmPath + "/decline", writer, declineAct},
+		{"GET", peoplePath, reader, listPeople},
+		{"POST", peoplePath, writer, submit(addPerson)},
+		{"POST", peoplePath + "/{person}/scope", writer, show(personInPath, setPersonScope)},
+		{"POST", peoplePath + "/{person}/sign-out", writer, show(personInPath, endPersonSessions)},
+		{"POST", peoplePath + "/{person}/reset", writer, show(personInPath, resetPerson)},
+		{"POST", peoplePath + "/{person}/remove", writer, show(personInPath, removePerson)},
+		{"GET", aboutPath, reader, showAbout},
+		{"POST", aboutPath, writer, examine},
+
+		{"GET", signInPath, public, signInForm},
+		{"POST", signInPath, public, signIn},
+		{"POST", signOutPath, reader, signOut},
+		{"POST", "/app/sign-out-everywhere", reader, signOutEverywhere},
+		{"GET", linkPath + "{token}", public, linkForm},
+		{"POST", linkPath + "{token}", public, redeemLink},
+		{"GET", passwordPath, reader, passwordForm},
+		{"POST", passwordPath, reader, choosePassword},
+		{"GET", changePasswordPath, reader, changePasswordForm},
+		{"POST", changePasswordPath, reader, changePassword},
+	}, endpointRoutes(), leakRoutes(), fixtureRoutes(), operationRoutes(), replayRoutes())
+}
 
 // operationRoutes are the pages and actions of daily operation: recoveries, alerts, usage and the audit log.
 func operationRoutes() []route {
