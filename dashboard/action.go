@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// thing returns what reads the thing of the API at path, which has variables of the route.
+// thing returns the function that reads what the API has at path, which has variables of the route.
 func thing[T any](path string) func(*visit) (*T, error) {
 	return func(v *visit) (*T, error) {
 		out := new(T)
@@ -142,7 +142,7 @@ func (v *visit) ask(call string, f *form, body map[string]any, out any, again, t
 	return v.answer(f, v.do(call, f, body, out), again, then)
 }
 
-// opens returns what opens a page with a message.
+// opens returns the function that opens a page with a message.
 func opens(v *visit, path, message string) func() error {
 	return func() error { return v.redirect(path, message) }
 }

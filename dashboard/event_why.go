@@ -61,7 +61,8 @@ func explainStatus(v *visit, p *eventPage) {
 	p.Lead, p.Others = lead.parts, others.parts
 }
 
-// deciding is the delivery that has the state of the event, the one with the next attempt first; nil if there is none.
+// deciding is the delivery that has the state of the event, nil if there is none: one that gets another attempt rather
+// than one that gets none, and the one with the next attempt first. The API decides alike; see decidingDelivery there.
 func (p *eventPage) deciding() (found *deliveryData) {
 	status := p.Status
 	if p.Held() {
@@ -71,6 +72,12 @@ func (p *eventPage) deciding() (found *deliveryData) {
 		if d.Status != status {
 			continue
 		}
+		if found != nil && d.halted() != found.halted() {
+			if found.halted() {
+				found = d
+			}
+			continue
+		}
 		if found == nil || !d.NextAttemptAt.IsZero() && (found.NextAttemptAt.IsZero() ||
 			time.Time(d.NextAttemptAt).Before(time.Time(found.NextAttemptAt))) {
 			found = d
@@ -78,6 +85,8 @@ func (p *eventPage) deciding() (found *deliveryData) {
 	}
 	return found
 }
+
+func (d *deliveryData) halted() bool { return d.WhyDetails.Halt(d.Status) != "" }
 
 // decide says what the delivery d, which decides the state of the event, waits for or came to.
 func (s *sentences) decide(p *eventPage, d *deliveryData) {

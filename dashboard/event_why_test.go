@@ -53,6 +53,8 @@ func TestEventsAreExplained(t *testing.T) {
 	const deleted = "the endpoint was deleted: nothing more is sent"
 	halted := delivery("orders", "retrying", why("endpoint_deleted", "attempt 1 failed (HTTP 503)"),
 		attempt(503, "http_status"))
+	gone := delivery("billing", "retrying", why("destination_deleted", "attempt 1 failed (HTTP 503)"))
+	gone.NextAttemptAt = web.Time(at(59))
 	paused := delivery("orders", "held", why("destination_paused"), attempt(503, "http_status"))
 	delivered := delivery("crm", "delivered", why("delivered"), attempt(204, ""))
 	skipped := delivery("audit", "skipped", why("filtered"))
@@ -66,6 +68,9 @@ func TestEventsAreExplained(t *testing.T) {
 		deliveries   []*deliveryData
 		lead, others string
 	}{
+		{"one gets no more attempts", "retrying", nil, "", 10, []*deliveryData{gone, retrying},
+			"Retrying: *orders* answered 503 or timed out in 2 of 10 attempts. The next is at [22:30:00, in 5 min].",
+			"*billing*: attempt 1 failed (HTTP 503); the destination was deleted: nothing more is sent. "},
 		{"retrying", "retrying", nil, "", 10, []*deliveryData{delivered, retrying, skipped},
 			"Retrying: *orders* answered 503 or timed out in 2 of 10 attempts. The next is at [22:30:00, in 5 min].",
 			"*crm* has it since [22:20:03, 4 min ago]. *audit*: skipped: the destination's filter does not match it. "},

@@ -19,7 +19,7 @@ type eventRow struct {
 	EndpointName string `json:"-"` // empty: the endpoint was deleted, or could not be read
 }
 
-// eventRows returns rows that are a part of another answer.
+// eventRows returns rows of an answer, without the names of their endpoints.
 func eventRows(of []wire.EventRow) []*eventRow {
 	rows := make([]*eventRow, len(of))
 	for i := range of {

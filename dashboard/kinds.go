@@ -9,7 +9,7 @@ import (
 type kind struct {
 	variable  string // of the routes of its pages; empty: the API has no such thing
 	prefix    string // of its ids
-	page, api string // folders of its pages, and of it in the API
+	page, api string // folders of its pages, and of it in the API; api is empty if variable is
 	missing   string // what pages say if it does not exist
 }
 

@@ -33,7 +33,7 @@ type EventBase struct {
 	NextAttemptAt web.Time         `json:"next_attempt_at" nullable:"true"`
 	Reason        *event.Reason    `json:"reason" ref:"EventReason"`
 	// Explains the status in one sentence, for people. It says so if no attempt is made at `next_attempt_at`, because the
-	// endpoint or a destination was deleted, disabled, purged or paused since.
+	// endpoint or a destination was deleted, disabled, purged or paused since. A list does not know the last attempt.
 	Why string `json:"why"`
 	// The same as values.
 	WhyDetails Why `json:"why_details"`
@@ -202,7 +202,8 @@ type ReceiptResult struct {
 	Warnings  []Warning `json:"warnings,omitempty" ref:"Warnings"`
 }
 
-// EventSearch is the response to a search, which may end before its page is full.
+// EventSearch is a list of events. A search may end before its page is full; without one only data and next_cursor are
+// there.
 type EventSearch struct {
 	List[EventRow]
 	Partial  bool      `json:"partial,omitempty"`

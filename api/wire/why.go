@@ -13,8 +13,8 @@ type Why struct {
 	// The reason, or what halts an open delivery: `endpoint_deleted`, `destination_deleted`, `destination_disabled`,
 	// `purged`, `endpoint_paused`, `destination_paused` or `payload_erased`. The status, if there is neither.
 	Code string `json:"code" example:"retrying"`
-	// When something happens next: an attempt, a probe of the circuit breaker, or the end of what is halted. `null` if
-	// nothing is planned.
+	// When something happens next: an attempt, a probe of the circuit breaker, or, for `payload_erased`, the end of the
+	// delivery. `null` if nothing is planned.
 	Until web.Time `json:"until" nullable:"true"`
 	// What happened last, such as `attempt 2 failed (HTTP 503)`; `null` if it is not known.
 	Cause *string `json:"cause" example:"attempt 2 failed (HTTP 503)"`

@@ -25,7 +25,7 @@ const committedPoll = 25 * time.Millisecond
 const askAgain = 200 * time.Millisecond
 
 // fence is the read-your-writes fence: it waits until ClickHouse holds everything that the log held when the read
-// began.
+// began, or returns the rows that ClickHouse lacks.
 type fence struct {
 	topic  *stream.Reader
 	writer store.FlushRequester // nil on a node without one
