@@ -14,8 +14,8 @@ import (
 // view is the answer about an entity.
 type view interface{ SetWarnings([]wire.Warning) }
 
-// resource serves a kind of the configuration: /v1/NAMEs and /v1/NAMEs/{NAME}. A function that is nil means that the
-// kind cannot do it, or does it as all others; a handler in own replaces that of the resource.
+// resource serves one kind of the configuration at /v1/NAMEs and /v1/NAMEs/{NAME}. A nil function means that the kind
+// does not support the operation, or uses the default. Handlers in own replace the defaults.
 type resource[E any, P config.Entity[E], V view] struct {
 	*core
 	config  config.Access

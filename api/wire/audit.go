@@ -20,8 +20,7 @@ type Entity struct {
 	ID   string `json:"id"`
 }
 
-// KeyUse is how often one node saw the key since `at`, within about an hour; only of `key.used`. It is counted in
-// memory and written once a minute.
+// KeyUse counts the requests with a key at one node.
 type KeyUse struct {
 	Count  uint64 `json:"count" minimum:"1"`
 	LastAt string `json:"last_at" ref:"Time"`
@@ -40,13 +39,12 @@ type AuditEntry struct {
 	// Paths of the members that an update changed, such as `destinations.dst_….enabled`. If there are too many, only the
 	// first ones, followed by `…`.
 	Changes []string `json:"changes" maxItems:"50"`
-	// Id of another entity that the change is related to. Of a change that an agent asks for (`act_…`), what it is about;
-	// of the change that was then made, the `act_…`.
+	// Id of a related entity. For an agent's request (`act_…`), the entity that it wants to change; for the change that
+	// was then made, the `act_…`.
 	RelatedID *string `json:"related_id"`
 	// `X-Request-Id` of the request that made the change.
 	RequestID *string `json:"request_id"`
 	RemoteIP  *string `json:"remote_ip"`
-	// Only for `key.used`: how often one node saw the key since `at`, within about an hour. Counted in memory and written
-	// once a minute.
+	// Only for `key.used`: requests with the key at one node since `at`, over about an hour. Written once a minute.
 	Use *KeyUse `json:"use"`
 }

@@ -4,7 +4,7 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// Domain is a host name that is yours, or that you claim to be.
+// Domain is a host name that you own or claim to own.
 type Domain struct {
 	ID     string `json:"id" ref:"DomainId"`
 	Object string `json:"object" const:"domain"`

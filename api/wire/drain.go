@@ -39,7 +39,7 @@ type DSN struct {
 	Name string `json:"name" in:"name" minLength:"1" maxLength:"100"`
 	// Required for a new DSN, and then fixed. Use `browser` for whatever users can download.
 	Platform string `json:"platform" in:"" enum:"server,browser"`
-	// What the application is given. The key of a server's is masked for keys that may only read.
+	// The DSN to configure in the application. For server DSNs, read-only keys see its key masked.
 	DSN string `json:"dsn"`
 	// Origins of the pages that may send reports, such as `https://app.example.com` or `https://*.example.com`. Only for
 	// `browser`; without any (`[]` or `null`), all pages may. It keeps out mistakes only: programs can send any origin.
@@ -68,10 +68,9 @@ type Received struct {
 	Rejected24h *int64 `json:"rejected_24h" minimum:"0"`
 }
 
-// Versioned are the last members of what counts its changes.
+// Versioned has the last members of resources that count their changes.
 type Versioned struct {
-	// Counts the changes. A change with the version that was read is refused (`conflict`) if somebody else has made one
-	// since.
+	// Increases with each change. Send the version that you read: if it is outdated, the change is refused (`conflict`).
 	Version int `json:"version" in:"update" minimum:"1"`
 	Meta
 }

@@ -43,8 +43,8 @@ type Destination struct {
 	MaxInFlight int               `json:"max_in_flight" minimum:"1" maximum:"1000"`
 	Filter      *config.Filter    `json:"filter" ref:"Filter" nullable:"true"`
 	Signing     Signing           `json:"signing"`
-	// What happens to a new delivery: `active`, it is made; `held`, it waits for the next probe of the circuit breaker;
-	// `paused`, it waits until the destination is unpaused; `disabled`, there is none.
+	// What happens to new deliveries. `active`: they are sent; `held`: they wait for the circuit breaker's next probe;
+	// `paused`: they wait until the destination is unpaused; `disabled`: none are created.
 	State       string    `json:"state" enum:"active,disabled,paused,held"`
 	StateReason *string   `json:"state_reason" enum:"breaker_open,gone_410,manual,consecutive_failures"`
 	Warnings    []Warning `json:"warnings,omitempty" ref:"Warnings"`
@@ -114,7 +114,7 @@ type Endpoint struct {
 }
 
 // Validation is the response to a body that the request for the change would accept. It does not say whether that would
-// change something: a secret could be guessed without a trace.
+// change anything: callers could guess secrets without leaving an audit entry.
 type Validation struct {
 	// "validation".
 	Object   string    `json:"object" const:"validation"`

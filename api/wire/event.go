@@ -110,9 +110,7 @@ type Attempt struct {
 	TraceID *string `json:"trace_id"`
 }
 
-// TransformFailure is why the body could not be transformed, if `reason` is `transform_failed`. It is found again
-// each time from the body and the operations of that time: `null` after the payload was erased or the endpoint
-// deleted, and if the operations are not kept any more.
+// TransformFailure says which operation of a transformation failed, and where.
 type TransformFailure struct {
 	// The version of the transformation.
 	TransformationVersion int `json:"transformation_version" minimum:"1"`
@@ -132,9 +130,8 @@ type Delivery struct {
 	Attempts      int      `json:"attempts" minimum:"0"`
 	NextAttemptAt web.Time `json:"next_attempt_at" nullable:"true"`
 	RunID         *string  `json:"run_id"`
-	// Why the body could not be transformed, if `reason` is `transform_failed`. It is found again each time from the body
-	// and the operations of that time: `null` after the payload was erased or the endpoint deleted, and if the operations
-	// are not kept any more.
+	// Why the transformation failed, if `reason` is `transform_failed`. Computed again on each read: `null` if the payload
+	// was erased, the endpoint was deleted, or the operations of that version are no longer kept.
 	TransformFailure *TransformFailure `json:"transform_failure"`
 }
 
@@ -162,7 +159,7 @@ type Event struct {
 	// `[name, value]` pairs as received, with repeats. Bytes of a value that are not UTF-8 are U+FFFD here;
 	// `headers_base64` has them.
 	HeadersRaw [][2]string `json:"headers_raw" ref:"HeaderPairs"`
-	// See base64HeaderValues.
+	// Present only if the value of a header is not UTF-8: for each pair, in its order, the value in base64, or `null`.
 	HeadersBase64  []*string `json:"headers_base64,omitempty" ref:"HeadersBase64"`
 	Body           string    `json:"body"`
 	BodyEncoding   string    `json:"body_encoding" ref:"BodyEncoding"`

@@ -40,7 +40,7 @@ type Finding struct {
 	Occurrences int64 `json:"occurrences" minimum:"0"`
 	// `true` if only browsers or events without a verified signature have reported it.
 	Unverified bool `json:"unverified"`
-	// `true` if only decoys for tests were seen.
+	// `true` if only test keys were seen.
 	Test bool `json:"test"`
 	// Id of the API key of this service that was found.
 	KeyID *string `json:"key_id"`
@@ -105,7 +105,7 @@ type FailedFinding struct {
 type FindingsUpdated struct {
 	Object  string `json:"object" const:"findings_update"`
 	Updated int    `json:"updated"`
-	// Findings that were before as they should become.
+	// Findings that already had the requested state.
 	Unchanged int             `json:"unchanged"`
 	Failed    []FailedFinding `json:"failed"`
 	// There are more findings of the drain and rule. Send the call again.

@@ -4,12 +4,12 @@ import (
 	"encoding/json"
 )
 
-// Change is one place that changed; before and after are the beginnings of the values as JSON.
+// Change is one path that changed.
 type Change struct {
 	Change string `json:"change" enum:"added,removed,moved,replaced"`
 	// JSON Pointer to where it is now or was removed.
 	Pointer string `json:"pointer"`
-	// JSON Pointer to where it was before it moved, also into the place of another value (`replaced`).
+	// JSON Pointer before the value moved, also when it replaced another value (`replaced`).
 	From *string `json:"from"`
 	// The first 200 bytes of the value as JSON.
 	Before *string `json:"before"`
@@ -23,7 +23,7 @@ type TransformationStep struct {
 	Op           string   `json:"op" enum:"rename,pick,drop,wrap,add"`
 	Changed      []Change `json:"changed" maxItems:"50"`
 	ChangedTotal int      `json:"changed_total" minimum:"0"`
-	// Places where there is nothing.
+	// Paths that the document does not have.
 	Warnings []string `json:"warnings" maxItems:"20"`
 }
 

@@ -22,9 +22,9 @@ type Scan struct {
 	FindingsNew int `json:"findings_new" minimum:"0"`
 	// Findings that were known and are still there.
 	FindingsSeen int `json:"findings_seen" minimum:"0"`
-	// What was not looked at. `tripwire`: one of yours still stands there, which is no finding.
+	// Paths that were skipped. `tripwire`: your own tripwire was found where you placed it.
 	Skipped []ScanSkipped `json:"skipped" maxItems:"100"`
-	// How much more was not looked at.
+	// How many more were skipped.
 	SkippedMore int `json:"skipped_more" minimum:"0"`
 	// Other hosts whose scripts the pages load. They were not looked at.
 	ThirdParty []string `json:"third_party" maxItems:"100"`

@@ -15,7 +15,7 @@ type StreamEvent struct {
 	// `[name, value]` as received, repeats kept. Bytes of a value that are not UTF-8 are U+FFFD here; `headers_base64`
 	// has them.
 	Headers [][2]string `json:"headers" ref:"HeaderPairs"`
-	// HeadersBase64 has, for each header, its value in base64 if it is not UTF-8; see base64HeaderValues.
+	// Present only if the value of a header is not UTF-8: for each pair, in its order, the value in base64, or `null`.
 	HeadersBase64 []*string `json:"headers_base64,omitempty" ref:"HeadersBase64"`
 	// Empty when `truncated`.
 	Body []byte `json:"body" ref:"StreamBody"`

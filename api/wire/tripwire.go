@@ -17,7 +17,7 @@ type TripwireSnippet struct {
 	Text string `json:"text"`
 }
 
-// Tripwire is a planted secret that nobody uses by right. What was counted is null while the store does not answer.
+// Tripwire is a honeytoken: a fake key, URL or file. Counts are null while the event store is unavailable.
 type Tripwire struct {
 	ID       string `json:"id" ref:"TripwireId"`
 	Object   string `json:"object" const:"tripwire"`
@@ -28,8 +28,7 @@ type Tripwire struct {
 	Path *string `json:"path" in:"own" enum:"/.env,/.git/config,/credentials.json"`
 	// Printable. Default is the end of the id.
 	Label string `json:"label" in:"name" minLength:"1" maxLength:"100"`
-	// Where you put it. If it names a path of the website, a leak scan that meets the tripwire there makes no hit, and
-	// one that meets it elsewhere does.
+	// Where you put it. If it names a path of the website, leak scans ignore the tripwire there and report it elsewhere.
 	Placement string `json:"placement" in:"" maxLength:"300"`
 	// `tripped`: the present secrets were used, or seen in logs, reports, events or a scan.
 	Status      string `json:"status" enum:"armed,tripped"`

@@ -1,18 +1,17 @@
-// Package wire has the JSON of /v1: each resource is one struct, and each of its members stands here once, with its
-// name, type, bounds and its sentence, which is the comment above it. From these types come the schemas of the OpenAPI
-// document ([Schemas]), the decoding of requests (api.object.decode), the answers of the API, and what the pages and
-// the tools read of them. Lists with members beside data and the bodies of sends and replays stand in api/openapi.
+// Package wire defines the JSON of /v1. Each member of a resource is declared once: its name and type, its bounds in
+// tags, its description in the comment above it. From these types come the schemas of the OpenAPI document ([Schemas]),
+// the decoding of requests (api.object.decode), the answers of the API, and what the pages and the tools read of them.
+// Lists with members beside data and the bodies of sends and replays stand in api/openapi.
 //
-// A member is shown in answers and ignored in requests, unless it has the tag in. Several words of
-// these are separated by commas:
+// A member is shown in answers and ignored in requests, unless it has the tag in, with words separated by commas:
 //
 //	in:""           clients may set it, too
 //	in:"name"       a name: printable characters only
 //	in:"null"       null in a request sets it to its default
 //	in:"only"       write-only: no answer has it; null in a request removes what it sets
-//	in:"update"     only when it is changed; the resource reads it by itself
-//	in:"own"        the resource reads it by itself
-//	in:"required"   it must be there when the resource is created; the resource says so by itself
+//	in:"update"     only for a change; the resource decodes it itself
+//	in:"own"        the resource decodes it itself
+//	in:"required"   required when the resource is created; the resource checks it
 //
 // The bounds have the names of JSON Schema: minLength, maxLength, minimum, maximum, minItems, maxItems, pattern, enum,
 // const, format; those that begin with "items." are about the items of a list. Of what clients may set, the bounds of

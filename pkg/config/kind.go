@@ -122,8 +122,8 @@ func registeredKinds() (all []conflog.KindInfo) {
 	return all
 }
 
-// value is the decoded value of an entity. Meta and plain have the methods of a kind without specialties; a kind has
-// those in which it differs.
+// value is the decoded value of an entity. Meta and plain provide the default methods; a kind overrides those in which it
+// differs.
 type value interface {
 	kind() kind
 	common() commonFields
@@ -163,7 +163,7 @@ type hashedSecret struct {
 	sealed Sealed
 }
 
-// plain has the methods of a value without specialties.
+// plain provides the default methods of a value.
 type plain struct{}
 
 func (*plain) hashed() hashedSecret                    { return hashedSecret{} }

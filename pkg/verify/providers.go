@@ -15,7 +15,7 @@ const (
 )
 
 // schemes are all providers, in the order of the documents. Validation, the API's enums, defaults and samples use this
-// list; tests compare it with the OpenAPI document and the table in README.md.
+// list; tests compare it with the OpenAPI document and the table in docs/start/providers.md.
 var schemes = []*Scheme{&generic, &stripe, &github, &shopify, &slack, &twilio, &standardWebhooks, &custom}
 
 var generic = Scheme{Name: Generic, Title: "a generic provider", Sample: plainSample}
