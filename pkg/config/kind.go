@@ -122,8 +122,8 @@ func registeredKinds() (all []conflog.KindInfo) {
 	return all
 }
 
-// value is the decoded value of an entity. Meta and plain provide the default methods; a kind overrides those in which it
-// differs.
+// value is the decoded value of an entity. Meta and plain provide the default methods; a kind overrides those in which
+// it differs.
 type value interface {
 	kind() kind
 	common() commonFields
