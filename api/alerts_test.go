@@ -66,6 +66,24 @@ func TestAlertDefaults(t *testing.T) {
 	alertsClient(t).as(readKey).do("POST", "/v1/alerts/test", nil).wantError(403, "insufficient_scope", "")
 }
 
+// A stored list of percentages that a request would not be allowed to send is no fault of a change of another rule.
+func TestStoredPercentsAreNoFault(t *testing.T) {
+	c := alertsClient(t)
+	stored, err := configuration.UpdateAlertSettings(t.Context(), func(s *config.AlertSettings) error {
+		s.Rules.Usage.Percent = []int{90, 80, 80}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	after := c.do("PATCH", "/v1/alerts", `{"rules":{"recovery":{"enabled":false}}}`).want(200)
+	if got := after.get("rules.usage.percent"); fmt.Sprint(got) != fmt.Sprint(stored.Rules.Usage.Percent) {
+		t.Errorf("%v", got)
+	}
+	c.do("PATCH", "/v1/alerts", `{"rules":{"usage":{"percent":[80,80]}}}`).
+		wantError(400, "invalid_request", "rules.usage.percent[1]")
+}
+
 // A mask shows the host and not the token, and a mask that is sent back
 // changes nothing.
 func TestAlertURLsAreMasked(t *testing.T) {

@@ -207,7 +207,7 @@ func (g *generator) member(s *jsonschema.Schema, f reflect.StructField) {
 		return
 	}
 	if Has(f, "") {
-		s.MinLength, s.MaxLength, s.Pattern = 0, nil, nil // those of requests
+		s.MinLength, s.MaxLength, s.Pattern, s.UniqueItems = 0, nil, nil, nil // those of requests
 	}
 	if s.Enum != nil {
 		s.WithExtraPropertiesItem("x-extensible-enum", s.Enum)
