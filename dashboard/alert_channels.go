@@ -104,7 +104,7 @@ func readChannel(v *visit) (x channelOnPage, err error) {
 	return x, web.Missing("There is no such channel.")
 }
 
-// saveChannel creates a channel or saves what was changed of it. The answer to a new webhook shows its secret.
+// saveChannel creates or changes a channel. The answer to a new webhook shows its secret.
 func saveChannel(v *visit, f *form, x channelOnPage) error {
 	x.Form = f
 	compared := x.stored

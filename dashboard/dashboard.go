@@ -9,7 +9,7 @@
 //     [visit.redirect]. A returned error becomes a page; [web.Error] says which.
 //  3. templates/pages/NAME.html with the blocks "title" and "main". The data of the page is .Data. The parts in
 //     templates/parts (status, time, field, …) are used with {{template "status" .Status}}.
-//  4. menu in menu.go: a line, if the page belongs into the navigation.
+//  4. menu in menu.go: a line, if the page belongs in the navigation.
 //
 // An htmx request (HX-Request) gets the block "main" alone, or the block "#ID" if the page defines one for the element
 // ID that asks. Every form holds {{template "nonce" .}} and is checked with submit: its nonce is the

@@ -51,7 +51,7 @@ func newDomain(_ *visit, f *form) members {
 // showDomain shows how to prove a domain, what the last check found, and its tripwires.
 func showDomain(v *visit, d *domainData) error { return showDomainPage(v, d, newTripwireForm()) }
 
-// verifyDomain looks for the proof and returns to the page, which says what was found.
+// verifyDomain looks for the proof and returns to the page, which shows the result.
 func verifyDomain(v *visit, f *form) error {
 	var d domainData
 	if err := v.do("POST "+domainAPI+"/verify", f, members{"method": f.Value("method")}, &d); err != nil {
@@ -76,13 +76,13 @@ func (s *scanData) Open() bool {
 // Findings is the number of findings that are there now.
 func (s *scanData) Findings() int { return s.FindingsNew + s.FindingsSeen }
 
-// SkippedGroup is what was not looked at for one reason.
+// SkippedGroup has the paths that a scan skipped for one reason.
 type SkippedGroup struct {
 	Reason string
 	Paths  []string
 }
 
-// SkippedGroups are what was not looked at, by reason, in the order of the first of each.
+// SkippedGroups groups the skipped paths by reason, in the order of first occurrence.
 func (s *scanData) SkippedGroups() (groups []SkippedGroup) {
 	at := map[string]int{}
 	for _, x := range s.Skipped {

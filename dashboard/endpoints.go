@@ -38,7 +38,7 @@ type endpointPage struct {
 	Tab   string // path of the current tab
 	Retry retryView
 	Form  *form
-	// Warnings are those of the API about what was saved just now.
+	// Warnings are the warnings of the API about the settings just saved.
 	Warnings []wire.Warning
 	Choices  map[string][]option
 	Open     bool // show the part of the form that is closed otherwise

@@ -56,7 +56,7 @@ func (p *eventPage) Mismatched() bool {
 	return p.Signature != nil && textOf(p.Signature.Reason) == string(event.SignatureMismatch)
 }
 
-// showEvent shows one event: why it is in its state, what was sent and answered, and what came.
+// showEvent shows one event: the reason for its state, its attempts with their answers, and the request that came.
 func showEvent(v *visit) error {
 	e := &eventDetail{}
 	if err := v.get(eventAPI, nil, e); err != nil {

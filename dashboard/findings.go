@@ -44,7 +44,7 @@ func (s *findingSpot) Text() string {
 	return s.Label
 }
 
-// Place names a place in a sentence: a label says what has it.
+// Place names a location in a sentence; its label names the drain or application.
 func (s *findingSpot) Place() string {
 	text := s.Text()
 	switch {
