@@ -47,6 +47,9 @@ func (o *object) member(name string, f reflect.StructField, at, fallback reflect
 		return
 	}
 	words := f.Tag.Get("enum")
+	if at.Kind() == reflect.String {
+		at = at.Addr().Convert(reflect.TypeFor[*string]()).Elem() // its type may have a name
+	}
 	switch to := at.Addr().Interface().(type) {
 	case *string:
 		switch {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/notify"
+	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/verify"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -39,13 +40,13 @@ var (
 	}
 	requests = []any{Drain{}, DSN{}, Domain{}, Scan{}, Tripwire{}, config.AlertRules{}, config.Dedup{},
 		config.IngestLimit{}, config.RateLimit{}, Endpoint{}, Destination{},
-		Verification{}}
+		Verification{}, DetectionSettings{}}
 )
 
 // Words are enumerations that tables of other packages have, for "@name" in place of an enum.
 var Words = map[string][]string{
 	"schemes": verify.Types(), "providers": verify.Providers(), "channels": notify.KindNames(),
-	"strategies": config.RetryStrategyNames(),
+	"strategies": config.RetryStrategyNames(), "charsets": secrets.Charsets(),
 }
 
 // patterns are those that several members have, for "@name".
