@@ -71,20 +71,20 @@ func (e *Event) Proof() Proof {
 
 // Event is one accepted event. The time inside its id is the time of receipt.
 type Event struct {
-	ID             id.ID
-	Account        string
-	Endpoint       string
-	Source         Source
-	Verdict        Verdict
-	Reason         Reason // why it was rejected, skipped or only observed; empty otherwise
-	Type           string // empty = none
-	Method         string
-	Query          string // raw, without the question mark
-	RemoteIP       netip.Addr
-	Dests          []string // destinations that were enabled when the event was accepted
-	DuplicateOf    string   // evt_… of the first event with the same deduplication value
-	IdempotencyKey string
-	Trace          string // traceparent of the span that accepted it; empty: it is not traced
+	ID             id.ID      `header:"relay-id,Event"`
+	Account        string     `header:"relay-account"`
+	Endpoint       string     // the key of the record
+	Source         Source     `header:"relay-source"`
+	Verdict        Verdict    `header:"relay-verdict"`
+	Reason         Reason     `header:"relay-reason"` // why it was rejected, skipped or only observed; empty otherwise
+	Type           string     `header:"relay-type"`   // empty = none
+	Method         string     `header:"relay-method"`
+	Query          string     `header:"relay-query"` // raw, without the question mark
+	RemoteIP       netip.Addr `header:"relay-remote-ip"`
+	Dests          []string   `header:"relay-dests"`        // destinations that were enabled when the event was accepted
+	DuplicateOf    string     `header:"relay-duplicate-of"` // evt_… of the first event with the same deduplication value
+	IdempotencyKey string     `header:"relay-idempotency-key"`
+	Trace          string     `header:"relay-trace"` // traceparent of the span that accepted it; empty: it is not traced
 	// OnlyGroup is the one consumer group that processes the record, when it was retried from the dead letter topic;
 	// empty: every group. Record does not encode it: records made from this one are for every group.
 	OnlyGroup string
@@ -113,87 +113,69 @@ func (e *Event) HeaderValue(canonical string) string {
 	return ""
 }
 
-// Names of the record headers.
+// Names of the record headers that are no fields. All that are not received ones begin with hOwn.
 const (
-	hOwn         = "relay-" // begins all that are not received ones
-	hVersion     = "relay-v"
-	hID          = "relay-id"
-	hAccount     = "relay-account"
-	hSource      = "relay-source"
-	hVerdict     = "relay-verdict"
-	hReason      = "relay-reason"
-	hType        = "relay-type"
-	hMethod      = "relay-method"
-	hQuery       = "relay-query"
-	hRemoteIP    = "relay-remote-ip"
-	hDests       = "relay-dests"
-	hDuplicateOf = "relay-duplicate-of"
-	hIdempotency = "relay-idempotency-key"
-	hTrace       = "relay-trace"
-	hWork        = "relay-work"
-	hHeader      = "h:"
+	hOwn     = "relay-"
+	hVersion = "relay-v"
+	hWork    = "relay-work"
+	hHeader  = "h:"
 )
 
 const version = "1"
+
+//go:generate go run ../../tools/records
 
 // Record encodes the event for the topic events. The body is not copied.
 //
 // All values share one allocation, and so do all names: an event has about thirty of each, and every event passes here.
 func (e *Event) Record() *stream.Record {
-	headers := make([]stream.Header, 0, 14+len(e.Header)+len(e.Unknown))
 	size, names := recordText+len(e.Type)+len(e.Query)+len(e.IdempotencyKey)+len(e.Trace)+len(e.Dests)*destText, 0
 	for _, f := range e.Header {
 		size += len(f.Value)
 		names += len(hHeader) + len(f.Name)
 	}
-	text := make([]byte, 0, size)
-	addFrom := func(key string, start int) { // the value is everything appended since start
-		if start < len(text) {
-			headers = append(headers, stream.Header{Key: key, Value: text[start:len(text):len(text)]})
-		}
-	}
-	add := func(key, value string) {
-		start := len(text)
-		text = append(text, value...)
-		addFrom(key, start)
-	}
-	add(hVersion, version)
-	start := len(text)
-	text = e.ID.Append(append(text, id.Event...))
-	addFrom(hID, start)
-	add(hAccount, e.Account)
-	add(hSource, string(e.Source))
-	add(hVerdict, string(e.Verdict))
-	add(hReason, string(e.Reason))
-	add(hType, e.Type)
-	add(hMethod, e.Method)
-	add(hQuery, e.Query)
-	start = len(text)
-	text = e.RemoteIP.AppendTo(text)
-	addFrom(hRemoteIP, start)
-	start = len(text)
-	for i, dest := range e.Dests {
-		if i > 0 {
-			text = append(text, ',')
-		}
-		text = append(text, dest...)
-	}
-	addFrom(hDests, start)
-	add(hDuplicateOf, e.DuplicateOf)
-	add(hIdempotency, e.IdempotencyKey)
-	add(hTrace, e.Trace)
+	h := headerText{text: make([]byte, 0, size), headers: make([]stream.Header, 0, 14+len(e.Header)+len(e.Unknown))}
+	h.text = append(h.text, version...)
+	h.end(hVersion)
+	e.addHeaders(&h)
 	var name strings.Builder
 	name.Grow(names)
 	for _, f := range e.Header {
 		from := name.Len()
 		name.WriteString(hHeader)
 		name.WriteString(f.Name)
-		start := len(text)
-		text = append(text, f.Value...)
-		headers = append(headers, stream.Header{Key: name.String()[from:], Value: text[start:len(text):len(text)]})
+		h.text = append(h.text, f.Value...)
+		h.headers = append(h.headers, stream.Header{Key: name.String()[from:], Value: h.text[h.from:len(h.text):len(h.text)]})
+		h.from = len(h.text)
 	}
-	headers = append(headers, e.Unknown...)
-	return &stream.Record{Key: []byte(e.Endpoint), Value: e.Body, Headers: headers, Timestamp: e.ReceivedAt()}
+	h.headers = append(h.headers, e.Unknown...)
+	return &stream.Record{Key: []byte(e.Endpoint), Value: e.Body, Headers: h.headers, Timestamp: e.ReceivedAt()}
+}
+
+// headerText collects headers whose values share one allocation.
+type headerText struct {
+	text    []byte
+	from    int // where the value that is being written begins
+	headers []stream.Header
+}
+
+// end ends the value that was appended to text, and adds its header unless it is empty.
+func (h *headerText) end(name string) {
+	if h.from < len(h.text) {
+		h.headers = append(h.headers, stream.Header{Key: name, Value: h.text[h.from:len(h.text):len(h.text)]})
+		h.from = len(h.text)
+	}
+}
+
+// appendList appends texts with commas between them.
+func appendList(b []byte, all []string) []byte {
+	for i, text := range all {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, text...)
+	}
+	return b
 }
 
 // Sizes for the initial capacity of Record's buffer, in bytes; a longer text costs a second allocation.
@@ -251,37 +233,12 @@ func Decode(r *stream.Record) (*Event, error) {
 			e.Header = append(e.Header, Field{name, v})
 			continue
 		}
-		var err error
-		switch h.Key {
-		case hVersion:
+		known, err := e.setHeader(h.Key, v)
+		switch {
+		case known:
+		case h.Key == hVersion:
 			recordVersion = v
-		case hID:
-			e.ID, err = id.Parse(id.Event, v)
-		case hAccount:
-			e.Account = v
-		case hSource:
-			e.Source = Source(v)
-		case hVerdict:
-			e.Verdict = Verdict(v)
-		case hReason:
-			e.Reason = Reason(v)
-		case hType:
-			e.Type = v
-		case hMethod:
-			e.Method = v
-		case hQuery:
-			e.Query = v
-		case hRemoteIP:
-			e.RemoteIP, err = netip.ParseAddr(v)
-		case hDests:
-			e.Dests = strings.Split(v, ",")
-		case hDuplicateOf:
-			e.DuplicateOf = v
-		case hIdempotency:
-			e.IdempotencyKey = v
-		case hTrace:
-			e.Trace = v
-		case stream.HeaderOnlyGroup:
+		case h.Key == stream.HeaderOnlyGroup:
 			e.OnlyGroup = v
 		default:
 			e.keepUnknown(h.Key, v)

@@ -7,8 +7,6 @@ import (
 	"net/netip"
 	"time"
 
-	"google.golang.org/protobuf/encoding/protowire"
-
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
 )
@@ -97,39 +95,27 @@ func DecodeWorkHead(r *stream.Record) (WorkHead, error) {
 // OutcomeHead is an outcome without the details of the request. DecodeOutcomeHead allocates only for a trigger other
 // than initial and retry; Dest, Run and Reason share the record's memory.
 type OutcomeHead struct {
-	Event             id.ID
-	Dest, Run, Reason []byte
-	Status            Status
-	NextAt, At        time.Time
-	Attempt           id.ID // of the request; zero when none was made
-	OK                bool  // the request succeeded
-	Trigger           Trigger
+	Event       id.ID     `wire:"1"`
+	Dest        []byte    `wire:"3"`
+	Status      Status    `wire:"5,intern"`
+	Reason      []byte    `wire:"6"`
+	NextAt      time.Time `wire:"8"`
+	At          time.Time `wire:"9"`
+	Run         []byte    `wire:"10"`
+	AttemptHead `wire:"11"`
+}
+
+// AttemptHead is the part of an attempt that an OutcomeHead has.
+type AttemptHead struct {
+	Attempt id.ID   `wire:"1"` // of the request; zero when none was made
+	Trigger Trigger `wire:"3,intern"`
+	OK      bool    `wire:"4"` // the request succeeded
 }
 
 // DecodeOutcomeHead reads a record of the topic outcomes.
 func DecodeOutcomeHead(r *stream.Record) (OutcomeHead, error) {
 	var w OutcomeHead
-	err := eachField(r.Value, func(num protowire.Number, b []byte, n int64) error {
-		switch num {
-		case oEvent:
-			return readID(&w.Event, b)
-		case oDest:
-			w.Dest = b
-		case oRun:
-			w.Run = b
-		case oStatus:
-			w.Status = statusOf(b)
-		case oReason:
-			w.Reason = b
-		case oNextAt:
-			w.NextAt = fromMilli(n)
-		case oAt:
-			w.At = fromMilli(n)
-		case oAttempt:
-			return w.readAttempt(b)
-		}
-		return nil
-	})
+	err := w.decodeWire(r.Value)
 	if err == nil && (w.Event.IsZero() || len(w.Dest) == 0 || w.Status == "" || len(r.Key) == 0) {
 		err = errors.New("event, endpoint, destination or status is missing")
 	}
@@ -153,21 +139,6 @@ func intern[T ~string](b []byte, words ...T) T {
 		}
 	}
 	return T(b)
-}
-
-// readAttempt reads the id, the trigger and the success of the attempt in an outcome.
-func (w *OutcomeHead) readAttempt(msg []byte) error {
-	return eachField(msg, func(num protowire.Number, b []byte, n int64) error {
-		switch num {
-		case aID:
-			return readID(&w.Attempt, b)
-		case aOK:
-			w.OK = n != 0
-		case aTrigger:
-			w.Trigger = triggerOf(b)
-		}
-		return nil
-	})
 }
 
 // Version returns the version of the outcome when its record has this offset in the topic outcomes.

@@ -101,7 +101,7 @@ func TestDecodeOutcomeHead(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := event.OutcomeHead{Event: o.Event, Dest: []byte(o.Dest), Status: o.Status, NextAt: o.NextAt, At: o.At,
-			OK: o.Attempt != nil}
+			AttemptHead: event.AttemptHead{OK: o.Attempt != nil}}
 		if o.Run != "" {
 			want.Run = []byte(o.Run)
 		}

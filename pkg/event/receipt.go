@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"google.golang.org/protobuf/encoding/protowire"
-
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
 )
@@ -27,13 +25,13 @@ const ProcessingMissing Processing = "missing"
 
 // Receipt reports the processing of an event, a record of the topic receipts.
 type Receipt struct {
-	Event     id.ID
-	Account   string
-	Endpoint  string
-	State     Processing
-	Reference string
-	Details   string // a JSON string or object, byte for byte as it was sent; empty = none
-	At        time.Time
+	Event     id.ID      `wire:"1"` // field numbers, as in Outcome
+	Account   string     `wire:"2"`
+	Endpoint  string     // the key of the record
+	State     Processing `wire:"3"`
+	Reference string     `wire:"4"`
+	Details   string     `wire:"5"` // a JSON string or object, byte for byte as it was sent; empty = none
+	At        time.Time  `wire:"6"`
 	// FirstAt is when the event got its first receipt. Only reads set it; it is not encoded.
 	FirstAt time.Time
 }
@@ -58,47 +56,15 @@ type ReceiptResult struct {
 	Applied bool
 }
 
-// Field numbers of the wire format; see outcome.go.
-const (
-	rEvent = iota + 1
-	rAccount
-	rState
-	rReference
-	rDetails
-	rAt
-)
-
 // Record encodes the receipt; its key is the endpoint.
 func (r *Receipt) Record() *stream.Record {
-	b := appendBytes(nil, rEvent, r.Event[:])
-	b = appendString(b, rAccount, r.Account)
-	b = appendString(b, rState, string(r.State))
-	b = appendString(b, rReference, r.Reference)
-	b = appendString(b, rDetails, r.Details)
-	b = appendInt(b, rAt, unixMilli(r.At))
-	return &stream.Record{Key: []byte(r.Endpoint), Value: b}
+	return &stream.Record{Key: []byte(r.Endpoint), Value: r.appendWire(nil)}
 }
 
 // DecodeReceipt reads a record of the topic receipts.
 func DecodeReceipt(rec *stream.Record) (*Receipt, error) {
 	r := &Receipt{Endpoint: string(rec.Key)}
-	err := eachField(rec.Value, func(num protowire.Number, b []byte, n int64) error {
-		switch num {
-		case rEvent:
-			return readID(&r.Event, b)
-		case rAccount:
-			r.Account = string(b)
-		case rState:
-			r.State = Processing(b)
-		case rReference:
-			r.Reference = string(b)
-		case rDetails:
-			r.Details = string(b)
-		case rAt:
-			r.At = fromMilli(n)
-		}
-		return nil
-	})
+	err := r.decodeWire(rec.Value)
 	if err == nil && (r.Event.IsZero() || r.Endpoint == "" || r.State == "") {
 		err = errors.New("event, endpoint or state is missing")
 	}
