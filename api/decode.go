@@ -94,7 +94,7 @@ func (o *object) pointed(name string, f reflect.StructField, at reflect.Value) {
 	next := reflect.New(at.Type().Elem())
 	switch isNull := o.isNull(name); {
 	case isNull && wire.Has(f, "only"):
-	case isNull && next.Elem().Kind() == reflect.Struct:
+	case isNull && next.Elem().Kind() == reflect.Struct && next.Type() != reflect.TypeFor[*web.Time]():
 		next = reflect.Zero(at.Type())
 	default:
 		if !at.IsNil() {
