@@ -74,6 +74,9 @@ func (o *object) member(name string, f reflect.StructField, at, fallback reflect
 		o.number(name, least, most, to)
 	case *[]int:
 		o.integers(name, bound("items.minimum"), bound("items.maximum"), bound("maxItems"), to)
+		if f.Tag.Get("uniqueItems") == "true" {
+			o.distinct(name, *to)
+		}
 	case *[]string:
 		o.texts(name, bound("maxItems"), to)
 		if words := f.Tag.Get("items.enum"); words != "" {
@@ -117,6 +120,15 @@ func (o *object) time(name string, orNull bool, to *web.Time) {
 		o.fail(name, "must be a time such as 2026-08-21T22:24:36Z%s", map[bool]string{true: ", or null"}[orNull])
 	}
 	*to = web.Time(t)
+}
+
+// distinct refuses numbers that are there twice.
+func (o *object) distinct(name string, numbers []int) {
+	for i, n := range numbers {
+		if slices.Contains(numbers[:i], n) {
+			o.fail(indexed(name, i), "is there twice")
+		}
+	}
 }
 
 // eachOnce refuses texts that are none of the words or there twice.

@@ -16,7 +16,6 @@ import (
 // Limits of an endpoint's members; texts in characters.
 const (
 	maxName         = 100
-	maxDescription  = 500
 	maxDestinations = 50
 	maxMetadata     = 20 // keys
 	maxMetadataKey  = 64

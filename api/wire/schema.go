@@ -40,7 +40,7 @@ var (
 	}
 	requests = []any{Drain{}, DSN{}, Domain{}, Scan{}, Tripwire{}, config.AlertRules{}, config.Dedup{},
 		config.IngestLimit{}, config.RateLimit{}, Endpoint{}, Destination{},
-		Verification{}, DetectionSettings{}, FixtureChange{}, FindingChange{}}
+		Verification{}, DetectionSettings{}, FixtureChange{}, FindingChange{}, AlertSettings{}}
 )
 
 // Words are enumerations that tables of other packages have, for "@name" in place of an enum.
