@@ -38,7 +38,8 @@ func (a *endpoints) newEndpointInput(creating bool) *endpointInput {
 	return &endpointInput{endpoints: a, creating: creating, revealed: map[string]string{}}
 }
 
-// merge validates a request and merges it into e, which holds the defaults or the current values. key is who changes it.
+// merge validates a request and merges it into e, which holds the defaults or the current values. key is who changes
+// it.
 func (in *endpointInput) merge(key *config.Key, o *object, e *config.Endpoint) {
 	in.provider(o, e)
 	if e.Provider != verify.Generic && e.Verification == nil {

@@ -32,15 +32,18 @@ var (
 		Warning{}, Deleted{}, Drain{}, List[Drain]{}, DSN{}, List[DSN]{}, Domain{}, List[Domain]{}, Scan{},
 		List[Scan]{}, Tripwire{}, List[Tripwire]{}, Finding{}, List[Finding]{}, Occurrence{},
 		List[Occurrence]{}, FindingsUpdated{}, DetectionSettings{}, DetectionTry{}, AlertSettings{},
-		AlertTestOutcome{}, Alert{}, List[Alert]{}, AuditEntry{}, List[AuditEntry]{}, Me{}, Endpoint{}, List[Endpoint]{}, Validation{},
+		AlertTestOutcome{}, Alert{}, List[Alert]{}, AuditEntry{}, List[AuditEntry]{}, Me{},
+		Endpoint{}, List[Endpoint]{}, Validation{},
 		KeptTransformationVersion{}, TransformationPreview{}, EventRow{}, List[Attempt]{}, Event{},
 		PayloadErased{}, ReceiptResult{}, SignatureExplanation{}, StreamEvent{}, StreamGap{}, FixtureSummary{},
 		List[FixtureSummary]{}, EventBatchResult{}, Fixture{}, Recovery{}, List[Recovery]{}, RecoveryItem{}, List[RecoveryItem]{}, ReplayRun{},
 		List[ReplayRun]{}, Overview{}, EndpointTraffic{}, Usage{}, UsageDays{}, AlertTestResult{},
 	}
-	requests = []any{Drain{}, DSN{}, Domain{}, Scan{}, Tripwire{}, config.AlertRules{}, config.Dedup{},
-		config.IngestLimit{}, config.RateLimit{}, Endpoint{}, Destination{},
-		Verification{}, DetectionSettings{}, FixtureChange{}, FindingChange{}, AlertSettings{}}
+	requests = []any{
+		Drain{}, DSN{}, Domain{}, Scan{}, Tripwire{}, config.AlertRules{}, config.Dedup{}, config.IngestLimit{},
+		config.RateLimit{}, Endpoint{}, Destination{}, Verification{}, DetectionSettings{}, FixtureChange{},
+		FindingChange{}, AlertSettings{},
+	}
 )
 
 // Words are enumerations that tables of other packages have, for "@name" in place of an enum.
