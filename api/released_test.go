@@ -301,8 +301,7 @@ func TestAdditionsPass(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds a tool")
 	}
-	const updates = "    EndpointUpdate:\n      description: Endpoint receives the events of a provider or an " +
-		"application, and has the destinations to which they are delivered.\n      properties:\n"
+	const updates = "    EndpointUpdate:\n      properties:\n"
 	additions := []documentChange{
 		{"a path", "\n  /v1/me:\n", "\n  /v1/more:\n    get:\n      operationId: readMore\n      responses: {\"200\": " +
 			"{description: More.}}\n  /v1/me:\n", ""},

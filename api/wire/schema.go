@@ -36,7 +36,8 @@ var (
 		Endpoint{}, List[Endpoint]{}, Validation{},
 		KeptTransformationVersion{}, TransformationPreview{}, EventRow{}, List[Attempt]{}, Event{},
 		PayloadErased{}, ReceiptResult{}, SignatureExplanation{}, StreamEvent{}, StreamGap{}, FixtureSummary{},
-		List[FixtureSummary]{}, EventBatchResult{}, Fixture{}, Recovery{}, List[Recovery]{}, RecoveryItem{}, List[RecoveryItem]{}, ReplayRun{},
+		List[FixtureSummary]{}, EventBatchResult{}, Fixture{},
+		Recovery{}, List[Recovery]{}, RecoveryItem{}, List[RecoveryItem]{}, ReplayRun{},
 		List[ReplayRun]{}, Overview{}, EndpointTraffic{}, Usage{}, UsageDays{}, AlertTestResult{},
 	}
 	requests = []any{
@@ -188,7 +189,8 @@ func (g *generator) finish(p jsonschema.InterceptSchemaParams) (stop bool, err e
 	change := g.suffixOf(t) == update
 	for _, f := range Members(t) {
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if g.input() && (!Has(f, "") || Has(f, "update") && !change) || !g.input() && Has(f, "only") {
+		isElsewhere := !Has(f, "") || Has(f, "update") && !change || f.Tag.Get("inref") == "-"
+		if g.input() && isElsewhere || !g.input() && Has(f, "only") {
 			delete(p.Schema.Properties, name)
 			continue
 		}
@@ -245,7 +247,7 @@ func (g *generator) member(s *jsonschema.Schema, f reflect.StructField) {
 		return
 	}
 	if Has(f, "") {
-		s.MinLength, s.MaxLength, s.Pattern, s.UniqueItems, s.Default = 0, nil, nil, nil, nil // those of requests
+		s.MinLength, s.MaxLength, s.Pattern, s.UniqueItems = 0, nil, nil, nil // those of requests
 	}
 	if s.Enum != nil {
 		s.WithExtraPropertiesItem("x-extensible-enum", s.Enum)
