@@ -7,26 +7,15 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/sign"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// Bounds of alert settings.
-const (
-	// maxMailAddress is the longest path of RFC 5321, 4.5.3.1.3, without its angle brackets.
-	maxMailAddress    = 254 // bytes
-	maxAlertThreshold = 10000
-	minAlertWindow    = 60   // seconds
-	maxAlertWindow    = 3600 // seconds
-	maxAlertAttempts  = 100000
-	minAlertAge       = 10                // seconds
-	maxAlertAge       = 7 * maxDaySeconds // seconds
-	maxUsagePercents  = 10                // thresholds of the rule usage
-	maxUsagePercent   = 1000
-	maxAlertMinutes   = 7 * 24 * 60 // minutes without a receipt
-)
+// maxMailAddress is the longest path of RFC 5321, 4.5.3.1.3, without its angle brackets, in bytes.
+const maxMailAddress = 254
 
 // severities lists the severities of findings, lowest first.
 var severities = []string{"low", "medium", "high", "critical"}
@@ -41,15 +30,15 @@ type alertsInput struct {
 // merge validates body and merges it into s, which holds the current settings.
 func (in *alertsInput) merge(body []byte, s *config.AlertSettings) {
 	o := in.newObject("", body)
-	o.readOnly("object", "updated_at", "warnings")
+	o.readOnly("object")
 	in.channels(o, s)
 	in.flatChannels(o, s)
-	in.rules(o, &s.Rules)
-	if o.isNull("cooldown_seconds") {
-		s.CooldownSeconds = config.DefaultAlertCooldown
-	} else {
-		o.integer("cooldown_seconds", 0, maxDaySeconds, &s.CooldownSeconds)
+	x := wire.AlertSettings{Rules: s.Rules, CooldownSeconds: s.CooldownSeconds}
+	o.decode(&x, wire.AlertSettings{Rules: config.DefaultAlertRules(), CooldownSeconds: config.DefaultAlertCooldown})
+	if percents := x.Rules.Usage.Percent; !slices.Equal(percents, s.Rules.Usage.Percent) {
+		slices.Sort(percents)
 	}
+	s.Rules, s.CooldownSeconds = x.Rules, x.CooldownSeconds
 	o.warnUnknown()
 }
 

@@ -8,30 +8,6 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 )
 
-// rules merges the alert rules one by one; null resets one rule, or all of them, to the defaults.
-func (in *alertsInput) rules(o *object, r *config.AlertRules) {
-	defaults := config.DefaultAlertRules()
-	if o.isNull("rules") {
-		*r = defaults
-	}
-	rules := o.object("rules")
-	if rules == nil {
-		return
-	}
-	rules.decode(r, defaults)
-	if usage := rules.object("usage"); usage != nil {
-		percents := slices.Clone(r.Usage.Percent)
-		for i, n := range percents {
-			if slices.Contains(percents[:i], n) {
-				usage.fail(indexed("percent", i), "is there twice")
-			}
-		}
-		slices.Sort(percents)
-		r.Usage.Percent = percents
-	}
-	rules.warnUnknown()
-}
-
 // alerts reads the settings in which the endpoint differs from its account; null removes all of them. It warns of
 // channels that it adds and that get nothing.
 func (in *endpointInput) alerts(o *object, e *config.Endpoint) {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
@@ -31,14 +32,6 @@ type batchItem struct {
 	status   event.Status
 	err      error
 	repeated bool // the key was used before: read the status of that event
-}
-
-// batchView is the result of one item: its id and status, or its error.
-type batchView struct {
-	Index  int            `json:"index"`
-	ID     string         `json:"id,omitempty"`
-	Status event.Status   `json:"status,omitempty"`
-	Error  *web.ErrorView `json:"error,omitempty"`
 }
 
 // batch is one POST …/events/batch.
@@ -292,10 +285,7 @@ func (b *batch) answer(w http.ResponseWriter, err error) error {
 	if err != nil {
 		return err
 	}
-	out := struct {
-		Data     []batchView `json:"data"`
-		Warnings []warning   `json:"warnings,omitempty"`
-	}{make([]batchView, len(b.items)), b.warnings}
+	out := wire.EventBatchResult{Data: make([]wire.BatchItem, len(b.items)), Warnings: b.warnings}
 	for i := range b.items {
 		x, v := &b.items[i], &out.Data[i]
 		v.Index = i

@@ -66,21 +66,21 @@ func (c *core) body(r *http.Request) ([]byte, error) {
 
 // find returns what has an id, nil if it does not exist. When this node does not know the id, it reads again after it
 // has caught up: another node may have created it a moment ago.
-func find[T any](ctx context.Context, c *core, read func(id string) (*T, config.Presence), name string) *T {
+func find[P any](ctx context.Context, c *core, read func(id string) (P, config.Presence), name string) (none P) {
 	x, presence := read(name)
 	if presence == config.Unknown {
 		c.catchUp(ctx)
 		x, presence = read(name)
 	}
 	if presence != config.Present {
-		return nil
+		return none
 	}
 	return x
 }
 
 // createOnce creates x. If its id exists, the first call with the Idempotency-Key has created it: that is returned.
-func createOnce[T any](ctx context.Context, create func(context.Context, *T) (*T, error), x *T,
-	read func(id string) (*T, config.Presence), name string) (*T, error) {
+func createOnce[P any](ctx context.Context, create func(context.Context, P) (P, error), x P,
+	read func(id string) (P, config.Presence), name string) (P, error) {
 	created, err := create(ctx, x)
 	if errors.Is(err, config.ErrConflict) {
 		if earlier, presence := read(name); presence == config.Present {

@@ -46,6 +46,10 @@ func (o *object) member(name string, f reflect.StructField, at, fallback reflect
 		at.Set(fallback)
 		return
 	}
+	if at.Kind() == reflect.Pointer {
+		o.pointed(name, f, at)
+		return
+	}
 	words := f.Tag.Get("enum")
 	if at.Kind() == reflect.String {
 		at = at.Addr().Convert(reflect.TypeFor[*string]()).Elem() // its type may have a name
@@ -60,20 +64,19 @@ func (o *object) member(name string, f reflect.StructField, at, fallback reflect
 		default:
 			o.text(name, bound("minLength"), cmp.Or(bound("maxLength"), maxName), to)
 		}
-	case **string:
-		o.nullableText(name, f, bound("minLength"), bound("maxLength"), to)
 	case *bool:
 		o.boolean(name, to)
 	case *int:
 		o.integer(name, bound("minimum"), bound("maximum"), to)
-	case **int:
-		o.integerOrNull(name, bound("minimum"), bound("maximum"), to)
 	case *float64:
 		least, _ := strconv.ParseFloat(f.Tag.Get("minimum"), 64)
 		most, _ := strconv.ParseFloat(f.Tag.Get("maximum"), 64)
 		o.number(name, least, most, to)
 	case *[]int:
 		o.integers(name, bound("items.minimum"), bound("items.maximum"), bound("maxItems"), to)
+		if f.Tag.Get("uniqueItems") == "true" {
+			o.distinct(name, *to)
+		}
 	case *[]string:
 		o.texts(name, bound("maxItems"), to)
 		if words := f.Tag.Get("items.enum"); words != "" {
@@ -81,50 +84,28 @@ func (o *object) member(name string, f reflect.StructField, at, fallback reflect
 		}
 	case *web.Time:
 		o.time(name, wire.Has(f, "null"), to)
-	default:
-		o.inner(name, at, fallback)
-	}
-}
-
-// nullableText reads a text that may be null.
-func (o *object) nullableText(name string, f reflect.StructField, lo, hi int, to **string) {
-	switch {
-	case wire.Has(f, "only") && o.isNull(name): // empty: to be removed; nil: not sent
-		*to = new(string)
-	case wire.Has(f, "name"):
-		text := new(string)
-		if *to != nil {
-			*text = **to
+	default: // a struct
+		if inner := o.object(name); inner != nil {
+			inner.decode(to, fallback.Interface())
+			inner.warnUnknown()
 		}
-		o.name(name, lo, text)
-		*to = text
-	default:
-		o.textOrNull(name, lo, hi, to)
 	}
 }
 
-// inner reads an object into at, a struct, or a pointer to one, which is replaced; null sets that to nil.
-func (o *object) inner(name string, at, fallback reflect.Value) {
-	isPointer := at.Kind() == reflect.Pointer
-	if isPointer && o.isNull(name) {
-		at.SetZero()
-	}
-	inner := o.object(name)
-	if inner == nil {
-		return
-	}
-	next := at
-	if isPointer {
-		next, fallback = reflect.New(at.Type().Elem()).Elem(), reflect.Zero(at.Type().Elem())
+// pointed reads a member into a copy of what at points to. null makes it nil, or empty if that says what to remove.
+func (o *object) pointed(name string, f reflect.StructField, at reflect.Value) {
+	next := reflect.New(at.Type().Elem())
+	switch isNull := o.isNull(name); {
+	case isNull && wire.Has(f, "only"):
+	case isNull && next.Elem().Kind() == reflect.Struct && next.Type() != reflect.TypeFor[*web.Time]():
+		next = reflect.Zero(at.Type())
+	default:
 		if !at.IsNil() {
-			next.Set(at.Elem())
+			next.Elem().Set(at.Elem())
 		}
+		o.member(name, f, next.Elem(), reflect.Zero(next.Elem().Type()))
 	}
-	inner.decode(next.Addr().Interface(), fallback.Interface())
-	inner.warnUnknown()
-	if isPointer {
-		at.Set(next.Addr())
-	}
+	at.Set(next)
 }
 
 // time reads a time.
@@ -139,6 +120,15 @@ func (o *object) time(name string, orNull bool, to *web.Time) {
 		o.fail(name, "must be a time such as 2026-08-21T22:24:36Z%s", map[bool]string{true: ", or null"}[orNull])
 	}
 	*to = web.Time(t)
+}
+
+// distinct refuses numbers that are there twice.
+func (o *object) distinct(name string, numbers []int) {
+	for i, n := range numbers {
+		if slices.Contains(numbers[:i], n) {
+			o.fail(indexed(name, i), "is there twice")
+		}
+	}
 }
 
 // eachOnce refuses texts that are none of the words or there twice.

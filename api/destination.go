@@ -22,28 +22,23 @@ type destinations struct {
 	keyring   *config.Keyring
 }
 
-// changeDestination applies merge to one destination and answers with it.
-func (a *destinations) changeDestination(w http.ResponseWriter, r *http.Request, key *config.Key, e *config.Endpoint,
-	name string, merge func(in *endpointInput, d config.Destination) config.Destination,
-) error {
-	after, in, err := a.endpoints.changeEndpoint(r.Context(), e, func(in *endpointInput, e *config.Endpoint) {
-		i := slices.IndexFunc(e.Destinations, func(d config.Destination) bool { return d.ID == name })
-		if i < 0 { // deleted since the path was read
-			in.err = errNoDestination()
-			return
-		}
-		if r.Method == http.MethodPatch { // a rotation may be repeated after the first call has changed the endpoint
-			if in.err = checkRevision(r, e); in.err != nil {
-				return
-			}
-		}
-		e.Destinations = slices.Clone(e.Destinations)
-		e.Destinations[i] = merge(in, e.Destinations[i])
-	})
-	if err != nil {
-		return err
+// changeDestination applies the body of a request to the destination in its path.
+func (a *destinations) changeDestination(r *http.Request, key *config.Key,
+	merge func(in *endpointInput, o *object, d *config.Destination),
+) (after *config.Endpoint, name string, in *endpointInput, err error) {
+	if _, name, err = a.destinationInPath(r, key); err != nil {
+		return nil, name, nil, err
 	}
-	return a.answerDestination(w, r, key, http.StatusOK, after, name, in)
+	after, in, err = a.endpoints.changeEndpoint(r, key, a.endpoints.saved(r),
+		func(in *endpointInput, o *object, e *config.Endpoint) {
+			e.Destinations = slices.Clone(e.Destinations)
+			if d := e.Destination(name); d != nil {
+				merge(in, o, d)
+			} else { // deleted since the path was read
+				in.err = errNoDestination()
+			}
+		})
+	return after, name, in, err
 }
 
 func (a *destinations) answerDestination(w http.ResponseWriter, r *http.Request, key *config.Key, status int,
@@ -66,17 +61,8 @@ func (a *destinations) answerDestination(w http.ResponseWriter, r *http.Request,
 }
 
 func (a *destinations) createDestination(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	e, err := a.endpointInPath(r, key)
-	if err != nil {
-		return err
-	}
-	body, err := a.body(r)
-	if err != nil {
-		return err
-	}
 	created := newID(r, id.Destination)
-	after, in, err := a.endpoints.changeEndpoint(r.Context(), e, func(in *endpointInput, e *config.Endpoint) {
-		o := in.newObject("", body)
+	merge := func(in *endpointInput, o *object, e *config.Endpoint) {
 		d := in.mergeDestination(o, in.newDestination(created))
 		switch {
 		case in.err != nil:
@@ -89,7 +75,8 @@ func (a *destinations) createDestination(w http.ResponseWriter, r *http.Request,
 		default:
 			e.Destinations = append(slices.Clone(e.Destinations), d)
 		}
-	})
+	}
+	after, in, err := a.endpoints.changeEndpoint(r, key, a.endpoints.saved(r), merge)
 	if err != nil {
 		return err
 	}
@@ -97,28 +84,21 @@ func (a *destinations) createDestination(w http.ResponseWriter, r *http.Request,
 }
 
 func (a *destinations) updateDestination(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	e, name, err := a.destinationInPath(r, key)
-	if err != nil {
-		return err
-	}
-	body, err := a.body(r)
-	if err != nil {
-		return err
-	}
-	return a.changeDestination(w, r, key, e, name, func(in *endpointInput, d config.Destination) config.Destination {
-		return in.mergeCurrent(in.newObject("", body), d)
+	after, name, in, err := a.changeDestination(r, key, func(in *endpointInput, o *object, d *config.Destination) {
+		*d = in.mergeCurrent(o, *d)
 	})
+	if err != nil {
+		return err
+	}
+	return a.answerDestination(w, r, key, http.StatusOK, after, name, in)
 }
 
 func (a *destinations) deleteDestination(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	e, name, err := a.destinationInPath(r, key)
+	_, name, err := a.destinationInPath(r, key)
 	if err != nil {
 		return err
 	}
-	_, _, err = a.endpoints.changeEndpoint(r.Context(), e, func(in *endpointInput, e *config.Endpoint) {
-		if in.err = checkRevision(r, e); in.err != nil {
-			return
-		}
+	merge := func(in *endpointInput, _ *object, e *config.Endpoint) {
 		rest := slices.DeleteFunc(slices.Clone(e.Destinations), func(d config.Destination) bool { return d.ID == name })
 		switch len(rest) {
 		case len(e.Destinations):
@@ -129,37 +109,23 @@ func (a *destinations) deleteDestination(w http.ResponseWriter, r *http.Request,
 		default:
 			e.Destinations = rest
 		}
-	})
-	if err != nil {
+	}
+	if _, _, err := a.endpoints.changeEndpoint(r, key, a.endpoints.saved(r), merge); err != nil {
 		return err
 	}
 	writeDeleted(w, name, "destination")
 	return nil
 }
 
-// Limits of a rotation. A week is more than a receiver needs to install a new secret.
-const (
-	defaultOverlap = 86400  // seconds
-	maxOverlap     = 604800 // seconds
-)
+// maxOverlap is more than a receiver needs to install a new secret, in seconds.
+const maxOverlap = 604800
 
 // rotateSecret creates a new signing secret. Deliveries carry the signatures of both secrets until the overlap ends.
 func (a *destinations) rotateSecret(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	e, name, err := a.destinationInPath(r, key)
-	if err != nil {
-		return err
-	}
-	body, err := a.body(r)
-	if err != nil {
-		return err
-	}
-	return a.changeDestination(w, r, key, e, name, func(in *endpointInput, d config.Destination) config.Destination {
-		overlap := defaultOverlap
-		o := in.newObject("", body)
-		o.integer("overlap_seconds", 0, maxOverlap, &overlap)
-		o.warnUnknown()
-		if a.rotatedBefore(r, in, &d) {
-			return d
+	after, name, in, err := a.changeDestination(r, key, func(in *endpointInput, o *object, d *config.Destination) {
+		until := a.endpoints.overlapEnd(o, maxOverlap)
+		if a.rotatedBefore(r, in, d) {
+			return
 		}
 		before := d.Secrets[0]
 		for _, older := range d.Secrets[1:] {
@@ -168,14 +134,16 @@ func (a *destinations) rotateSecret(w http.ResponseWriter, r *http.Request, key 
 					"newest two secrets sign", older.Last4, older.Until.UTC().Format(web.TimeFormat)))
 			}
 		}
-		in.setSecret(&d, sign.NewSecret())
+		in.setSecret(d, sign.NewSecret())
 		d.Secrets[0].RotatedBy = rotatedBy(r)
-		if overlap > 0 {
-			before.Until = a.now().Add(time.Duration(overlap) * time.Second)
+		if before.Until = until; !until.IsZero() {
 			d.Secrets = append(d.Secrets, before)
 		}
-		return d
 	})
+	if err != nil {
+		return err
+	}
+	return a.answerDestination(w, r, key, http.StatusOK, after, name, in)
 }
 
 // rotatedBefore reports whether an earlier call with the request's Idempotency-Key has already rotated the secret.
@@ -201,23 +169,9 @@ func (a *destinations) rotatedBefore(r *http.Request, in *endpointInput, d *conf
 // a moment, now by default. After the answer no node makes such a delivery; their outcomes skipped (purged) follow.
 // A repeat is harmless, and a moment before an earlier purge changes nothing.
 func (a *destinations) purgeDestination(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	e, name, err := a.destinationInPath(r, key)
-	if err != nil {
-		return err
-	}
-	body, err := a.body(r)
-	if err != nil {
-		return err
-	}
-	after, _, err := a.endpoints.changeEndpoint(r.Context(), e, func(in *endpointInput, e *config.Endpoint) {
-		before := a.purgeTime(in.newObject("", body), a.requestTime(r))
-		i := slices.IndexFunc(e.Destinations, func(d config.Destination) bool { return d.ID == name })
-		switch {
-		case in.err != nil:
-		case i < 0: // deleted since the path was read
-			in.err = errNoDestination()
-		case before.After(e.Destinations[i].PurgeBefore):
-			e.Destinations[i].PurgeBefore = before
+	after, name, _, err := a.changeDestination(r, key, func(in *endpointInput, o *object, d *config.Destination) {
+		if before := a.purgeTime(o, a.requestTime(r)); in.err == nil && before.After(d.PurgeBefore) {
+			d.PurgeBefore = before
 		}
 	})
 	if err != nil {

@@ -73,7 +73,7 @@ func (a *endpoints) newEndpoint(r *http.Request, key *config.Key) (*config.Endpo
 	e.Name = e.ID[len(e.ID)-defaultNameLength:]
 	e.Token = a.newToken(e.ID)
 	in := a.newEndpointInput(true)
-	in.merge(key, body, e)
+	in.merge(key, in.newObject("", body), e)
 	return e, in, in.err
 }
 
@@ -208,36 +208,53 @@ func atHost(by viewer, raw, host string) bool {
 	return strings.Contains(unicode, host)
 }
 
-// changeEndpoint applies one change. It calls merge again with the newest endpoint after a write conflict.
-func (a *endpoints) changeEndpoint(ctx context.Context, before *config.Endpoint,
-	merge func(in *endpointInput, e *config.Endpoint),
+// changeEndpoint applies the body of a request to the endpoint in its path by update, and again to the newest endpoint
+// after a write conflict. A PATCH or DELETE of another revision than the one in If-Match changes nothing; a rotation
+// may be repeated after the first call has changed the endpoint.
+func (a *endpoints) changeEndpoint(r *http.Request, key *config.Key, update endpointUpdate,
+	merge func(in *endpointInput, o *object, e *config.Endpoint),
 ) (*config.Endpoint, *endpointInput, error) {
+	before, err := a.endpointInPath(r, key)
+	if err != nil {
+		return nil, nil, err
+	}
+	body := []byte("{}")
+	if r.Method != http.MethodDelete {
+		if body, err = a.body(r); err != nil {
+			return nil, nil, err
+		}
+	}
 	var in *endpointInput
-	after, err := a.config.UpdateEndpoint(ctx, before.ID, func(e *config.Endpoint) error {
+	after, err := update(before, func(e *config.Endpoint) error {
 		in = a.newEndpointInput(false)
-		merge(in, e)
+		if r.Method != http.MethodPost {
+			if err := checkRevision(r, e); err != nil {
+				return err
+			}
+		}
+		merge(in, in.newObject("", body), e)
 		return in.err
 	})
 	if err != nil {
 		return nil, nil, err
 	}
-	a.warnAddresses(ctx, in, before, after)
+	a.warnAddresses(r.Context(), in, before, after)
 	return after, in, nil
 }
 
+// endpointUpdate makes a change of an endpoint, or checks it.
+type endpointUpdate func(e *config.Endpoint, change func(*config.Endpoint) error) (*config.Endpoint, error)
+
+// saved makes changes of endpoints.
+func (a *endpoints) saved(r *http.Request) endpointUpdate {
+	return func(e *config.Endpoint, change func(*config.Endpoint) error) (*config.Endpoint, error) {
+		return a.config.UpdateEndpoint(r.Context(), e.ID, change)
+	}
+}
+
 func (a *endpoints) updateEndpoint(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	e, err := a.endpointInPath(r, key)
-	if err != nil {
-		return err
-	}
-	body, err := a.body(r)
-	if err != nil {
-		return err
-	}
-	after, in, err := a.changeEndpoint(r.Context(), e, func(in *endpointInput, e *config.Endpoint) {
-		if in.err = checkRevision(r, e); in.err == nil {
-			in.merge(key, body, e)
-		}
+	after, in, err := a.changeEndpoint(r, key, a.saved(r), func(in *endpointInput, o *object, e *config.Endpoint) {
+		in.merge(key, o, e)
 	})
 	if err != nil {
 		return err
@@ -274,26 +291,10 @@ const maxTokenOverlap = 86400
 
 // rotateToken gives the endpoint a new ingest URL. The previous URL works until the overlap ends.
 func (a *endpoints) rotateToken(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	e, err := a.endpointInPath(r, key)
-	if err != nil {
-		return err
-	}
-	body, err := a.body(r)
-	if err != nil {
-		return err
-	}
-	after, in, err := a.changeEndpoint(r.Context(), e, func(in *endpointInput, e *config.Endpoint) {
-		overlap := defaultOverlap
-		o := in.newObject("", body)
-		o.integer("overlap_seconds", 0, maxTokenOverlap, &overlap)
-		o.warnUnknown()
-		by := rotatedBy(r)
+	after, in, err := a.changeEndpoint(r, key, a.saved(r), func(in *endpointInput, o *object, e *config.Endpoint) {
+		until, by := a.overlapEnd(o, maxTokenOverlap), rotatedBy(r)
 		if in.err != nil || by != "" && (e.TokenRotatedBy == by || e.FormerToken != nil && e.FormerToken.RotatedBy == by) {
 			return // the first call with the Idempotency-Key has rotated; a second rotation would end the previous token
-		}
-		var until time.Time
-		if overlap > 0 {
-			until = a.now().Add(time.Duration(overlap) * time.Second)
 		}
 		e.RotateToken(a.newToken(e.ID), by, until)
 	})
@@ -301,6 +302,20 @@ func (a *endpoints) rotateToken(w http.ResponseWriter, r *http.Request, key *con
 		return err
 	}
 	return a.answerEndpoint(w, r, key, http.StatusOK, after, in)
+}
+
+// defaultOverlap is how long what was rotated works beside the new one, in seconds.
+const defaultOverlap = 86400
+
+// overlapEnd reads overlap_seconds and returns when the overlap ends; zero: at once.
+func (a *endpoints) overlapEnd(o *object, most int) (until time.Time) {
+	overlap := defaultOverlap
+	o.integer("overlap_seconds", 0, most, &overlap)
+	o.warnUnknown()
+	if overlap > 0 {
+		until = a.now().Add(time.Duration(overlap) * time.Second)
+	}
+	return until
 }
 
 // newToken returns a sealed ingest token of 128 random bits.

@@ -16,7 +16,6 @@ import (
 // Limits of an endpoint's members; texts in characters.
 const (
 	maxName         = 100
-	maxDescription  = 500
 	maxDestinations = 50
 	maxMetadata     = 20 // keys
 	maxMetadataKey  = 64
@@ -39,9 +38,9 @@ func (a *endpoints) newEndpointInput(creating bool) *endpointInput {
 	return &endpointInput{endpoints: a, creating: creating, revealed: map[string]string{}}
 }
 
-// merge validates body and merges it into e, which holds the defaults or the current values. key is who changes it.
-func (in *endpointInput) merge(key *config.Key, body []byte, e *config.Endpoint) {
-	o := in.newObject("", body)
+// merge validates a request and merges it into e, which holds the defaults or the current values. key is who changes
+// it.
+func (in *endpointInput) merge(key *config.Key, o *object, e *config.Endpoint) {
 	in.provider(o, e)
 	if e.Provider != verify.Generic && e.Verification == nil {
 		in.warn("verification", "is not set, so signatures of "+e.Provider+

@@ -205,39 +205,6 @@ func (o *object) name(name string, lo int, dst *string) {
 	}
 }
 
-// textOrNull reads a string that may be null.
-func (o *object) textOrNull(name string, lo, hi int, dst **string) {
-	if o.isNull(name) {
-		*dst = nil
-		return
-	}
-	if _, ok := o.raw(name); !ok {
-		return
-	}
-	var s string
-	if o.text(name, lo, hi, &s); o.in.err == nil {
-		*dst = &s
-	}
-}
-
-// integerOrNull reads an integer that may be null.
-func (o *object) integerOrNull(name string, lo, hi int, dst **int) {
-	if o.isNull(name) {
-		*dst = nil
-		return
-	}
-	raw, ok := o.raw(name)
-	if !ok {
-		return
-	}
-	n, good := integerOf(raw, lo, hi)
-	if !good {
-		o.fail(name, "must be an integer from %d to %d, or null", lo, hi)
-		return
-	}
-	*dst = &n
-}
-
 // textOf decodes a string of lo to hi characters and returns what is wrong with it, "" if nothing.
 func textOf(raw []byte, lo, hi int) (string, string) {
 	s, err := web.DecodeString(raw)

@@ -205,9 +205,7 @@ func (a *findings) updateFinding(w http.ResponseWriter, r *http.Request, key *co
 // readUpdate reads the body of a PATCH. A member that is null stands for none, so that a finding can be sent back.
 func (a *findings) readUpdate(in *input, body []byte) (m config.FindingUpdate) {
 	o := in.newObject("", body)
-	o.readOnly("id", "object", "kind", "rule", "name", "provider", "docs_url", "severity", "masked", "fingerprint",
-		"sources", "first_seen", "last_seen", "occurrences", "unverified", "test", "key_id", "environment", "release",
-		"locations", "resolved_at", "regressed_at", "updated_by", "warnings")
+	o.decode(&wire.Finding{}) // marks its members as known
 	m = a.readChange(o)
 	m.Version = optional(o, "version", func(name string, dst *int) { o.integer(name, 1, 1<<53, dst) })
 	o.warnUnknown()
@@ -215,38 +213,15 @@ func (a *findings) readUpdate(in *input, body []byte) (m config.FindingUpdate) {
 }
 
 // readChange reads the members that change a finding.
-func (a *findings) readChange(o *object) (m config.FindingUpdate) {
-	status := optional(o, "status", func(name string, dst *string) {
-		o.enum(name, dst, event.Convert[string](finding.Statuses...)...)
-	})
-	if status != nil {
-		to := finding.Status(*status)
-		m.Status = &to
+func (a *findings) readChange(o *object) config.FindingUpdate {
+	var x wire.FindingChange
+	o.decode(&x)
+	if x.Note != nil {
+		masked, _ := a.leaks.MaskAll(nil, []byte(*x.Note))
+		*x.Note = string(masked)
 	}
-	m.Resolution = optional(o, "resolution", func(name string, dst *string) { o.enum(name, dst, finding.Resolutions...) })
-	m.IgnoreReason = optional(o, "ignore_reason", func(name string, dst *string) {
-		o.enum(name, dst, finding.IgnoreReasons...)
-	})
-	m.IgnoreUntil = optional(o, "ignore_until", func(name string, dst *time.Time) {
-		var text string
-		o.text(name, 1, maxIDText, &text)
-		var ok bool
-		if *dst, ok = parseTime(text); !ok {
-			o.fail(name, "must be a time such as 2026-08-21T22:24:36Z")
-		}
-	})
-	if o.isNull("ignore_until") {
-		m.IgnoreUntil = &time.Time{}
-	}
-	m.Note = optional(o, "note", func(name string, dst *string) {
-		o.text(name, 0, config.MaxFindingNote, dst)
-		masked, _ := a.leaks.MaskAll(nil, []byte(*dst))
-		*dst = string(masked)
-	})
-	if o.isNull("note") {
-		m.Note = new(string)
-	}
-	return m
+	return config.FindingUpdate{Status: (*finding.Status)(x.Status), Resolution: x.Resolution, Note: x.Note,
+		IgnoreReason: x.IgnoreReason, IgnoreUntil: (*time.Time)(x.IgnoreUntil)}
 }
 
 // updateError translates the errors of UpdateFinding.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/fixture"
@@ -17,63 +18,34 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// fixtureInput has the members of a request; nil: absent.
-type fixtureInput struct {
-	event     string
-	name      *string
-	body      json.RawMessage // compact
-	keep      []string
-	status    *int
-	required  []fixture.Required
-	expiresAt *time.Time
-	version   *int
-	warnings  []warning
-}
-
-// readFixtureInput reads the members that POST and PATCH share.
-func readFixtureInput(body []byte) (*fixtureInput, *input) {
-	in, x := &input{}, &fixtureInput{}
+// readFixtureChange reads the members that POST and PATCH share.
+func readFixtureChange(body []byte) (*wire.FixtureChange, *input) {
+	in, x := &input{}, &wire.FixtureChange{}
 	o := in.newObject("", body)
-	o.text("event_id", 1, maxName, &x.event)
-	if _, ok := o.raw("name"); ok {
-		x.name = new(string)
-		o.text("name", 1, fixture.MaxName, x.name)
-		o.failWith(fixture.CheckName(*x.name))
+	o.decode(x)
+	if x.Name != nil {
+		o.failWith(fixture.CheckName(*x.Name))
 	}
 	if raw, ok := o.raw("body"); ok {
 		var compact bytes.Buffer
 		if err := json.Compact(&compact, raw); err != nil {
 			o.fail("body", "must be JSON")
 		}
-		x.body = compact.Bytes()
-		o.failWith(fixture.CheckBody(x.body))
+		x.Body = compact.Bytes()
+		o.failWith(fixture.CheckBody(x.Body))
 	}
-	x.keep = o.pointers("keep", fixture.MaxRedactions)
-	if _, ok := o.raw("expected_status"); ok {
-		x.status = new(int)
-		if o.integer("expected_status", 100, 599, x.status); *x.status/100 == 1 || *x.status/100 == 3 {
-			o.in.warn("expected_status", "never passes: the runner follows no redirect and fails with each 3xx, and a 1xx is "+
-				"no final answer")
-		}
+	x.Keep = o.pointers("keep", fixture.MaxRedactions)
+	if status := x.ExpectedStatus; status != nil && (*status/100 == 1 || *status/100 == 3) {
+		o.in.warn("expected_status", "never passes: the runner follows no redirect and fails with each 3xx, and a 1xx is "+
+			"no final answer")
 	}
-	x.required = o.requiredFields("required")
-	if _, ok := o.raw("expires_at"); ok {
-		text := ""
-		o.text("expires_at", 1, maxName, &text)
-		at, ok := parseTime(text)
-		if !ok {
-			o.fail("expires_at", "must be a time such as 2026-08-21T22:24:36Z")
-		}
-		x.expiresAt = &at
-	}
+	x.Required = o.requiredFields("required")
 	if _, ok := o.raw("version"); ok {
-		x.version = new(int)
-		o.integer("version", 1, 1<<53, x.version)
+		x.Version = new(int)
+		o.integer("version", 1, 1<<53, x.Version)
 	}
-	o.readOnly("id", "object", "source_event_id", "endpoint_id", "event_type", "method", "redactions", "size_bytes",
-		"removed", "edited", "created_by", "created_at", "updated_at", "warnings")
+	o.decode(&wire.Fixture{}) // its members are read-only
 	o.warnUnknown()
-	x.warnings = in.warnings
 	return x, in
 }
 
@@ -196,18 +168,18 @@ func (a *fixtures) createFixture(w http.ResponseWriter, r *http.Request, key *co
 	if err != nil {
 		return err
 	}
-	x, in := readFixtureInput(body)
-	if x.event == "" {
+	x, in := readFixtureChange(body)
+	if x.EventID == nil {
 		in.fail("event_id", "is required: the id of the event that becomes a fixture")
 		return in.err
 	}
-	ev, err := a.sourceEvent(r.Context(), key, x.event, "event_id")
+	ev, err := a.sourceEvent(r.Context(), key, *x.EventID, "event_id")
 	switch {
 	case err != nil: // an event that does not exist comes before faults of other members
 		return err
 	case in.err != nil:
 		return in.err
-	case x.body != nil && len(x.keep) > 0:
+	case x.Body != nil && len(x.Keep) > 0:
 		return errBodyAndKeep()
 	}
 	end, err := a.startSanitising(r.Context())
@@ -223,7 +195,7 @@ func (a *fixtures) createFixture(w http.ResponseWriter, r *http.Request, key *co
 	if err != nil {
 		return err
 	}
-	return answerFixture(w, http.StatusCreated, created, x.warnings)
+	return answerFixture(w, http.StatusCreated, created, in.warnings)
 }
 
 func errBodyAndKeep() error {
@@ -240,9 +212,9 @@ func answerFixture(w http.ResponseWriter, status int, f *config.Fixture, warning
 }
 
 // fixtureName returns the name that a request gives, or else the type of the event, sanitised.
-func (a *fixtures) fixtureName(x *fixtureInput, ev *event.Event) string {
-	if x.name != nil {
-		return *x.name
+func (a *fixtures) fixtureName(x *wire.FixtureChange, ev *event.Event) string {
+	if x.Name != nil {
+		return *x.Name
 	}
 	name := []rune(strings.Join(strings.Fields(web.SanitizeLine(a.sanitiser.Type(ev.Type))), " "))
 	if len(name) == 0 {
@@ -252,7 +224,7 @@ func (a *fixtures) fixtureName(x *fixtureInput, ev *event.Event) string {
 }
 
 // newFixture returns the fixture of an event that a request asks for.
-func (a *fixtures) newFixture(r *http.Request, key *config.Key, ev *event.Event, x *fixtureInput) (
+func (a *fixtures) newFixture(r *http.Request, key *config.Key, ev *event.Event, x *wire.FixtureChange) (
 	*config.Fixture, error) {
 	now := a.requestTime(r)
 	f := &config.Fixture{
@@ -260,11 +232,11 @@ func (a *fixtures) newFixture(r *http.Request, key *config.Key, ev *event.Event,
 		Event: ev.ID.Text(id.Event), Endpoint: ev.Endpoint, Type: a.sanitiser.Type(ev.Type), Method: ev.Method,
 		Status: fixture.DefaultStatus, ExpiresAt: now.Add(fixture.DefaultLife), Version: 1, CreatedBy: key.ID,
 	}
-	content := &fixture.Content{Keep: x.keep}
+	content := &fixture.Content{Keep: x.Keep}
 	if err := a.sanitise(content, ev, "event_id"); err != nil {
 		return nil, err
 	}
-	if err := a.change(f, content, x, x.body); err != nil {
+	if err := a.change(f, content, x, x.Body); err != nil {
 		return nil, err
 	}
 	return f, nil
@@ -273,22 +245,22 @@ func (a *fixtures) newFixture(r *http.Request, key *config.Key, ev *event.Event,
 // change changes a fixture as a request says, all but keep, and checks the result. body is the new body; nil:
 // unchanged.
 func (a *fixtures) change(
-	f *config.Fixture, content *fixture.Content, x *fixtureInput, body json.RawMessage) error {
-	if x.name != nil {
-		f.Name = *x.name
+	f *config.Fixture, content *fixture.Content, x *wire.FixtureChange, body json.RawMessage) error {
+	if x.Name != nil {
+		f.Name = *x.Name
 	}
-	if x.status != nil {
-		f.Status = *x.status
+	if x.ExpectedStatus != nil {
+		f.Status = *x.ExpectedStatus
 	}
-	if x.required != nil {
-		content.Required = x.required
+	if x.Required != nil {
+		content.Required = x.Required
 	}
-	if x.expiresAt != nil && !x.expiresAt.Equal(f.ExpiresAt) {
-		if err := fixture.CheckExpiry(*x.expiresAt, a.now()); err != nil {
+	if at := (*time.Time)(x.ExpiresAt); at != nil && !at.Equal(f.ExpiresAt) {
+		if err := fixture.CheckExpiry(*at, a.now()); err != nil {
 			e, _ := errors.AsType[*fixture.Error](err)
 			return web.Invalid(e.Param, "%s", e.Message)
 		}
-		f.ExpiresAt = *x.expiresAt
+		f.ExpiresAt = *at
 	}
 	if body != nil && !bytes.Equal(body, content.Body) {
 		content.Body, content.Keep, f.Edited = body, nil, true
@@ -308,11 +280,11 @@ func (a *fixtures) updateFixture(w http.ResponseWriter, r *http.Request, key *co
 	if err != nil {
 		return err
 	}
-	x, in := readFixtureInput(body)
+	x, in := readFixtureChange(body)
 	if in.err != nil {
 		return in.err
 	}
-	if x.event != "" && x.event != f.Event {
+	if x.EventID != nil && *x.EventID != f.Event {
 		return web.Invalid("event_id", "cannot be changed; create another fixture from that event")
 	}
 	end, err := a.startSanitising(r.Context())
@@ -321,15 +293,15 @@ func (a *fixtures) updateFixture(w http.ResponseWriter, r *http.Request, key *co
 	}
 	defer end()
 	after, err := config.Update(r.Context(), a.config, f.ID, func(f *config.Fixture) error {
-		if x.version != nil && *x.version != f.Version {
+		if x.Version != nil && *x.Version != f.Version {
 			return errOtherVersion("fixture", f.Version)
 		}
 		content, err := fixture.Unpack(f.Content)
 		if err != nil {
 			return err
 		}
-		body := x.body
-		if x.keep != nil && !slices.Equal(x.keep, content.Keep) {
+		body := x.Body
+		if x.Keep != nil && !slices.Equal(x.Keep, content.Keep) {
 			if err := a.changeKeep(r.Context(), key, f, content, x); err != nil {
 				return err
 			}
@@ -340,20 +312,20 @@ func (a *fixtures) updateFixture(w http.ResponseWriter, r *http.Request, key *co
 	if err != nil {
 		return err
 	}
-	return answerFixture(w, http.StatusOK, after, x.warnings)
+	return answerFixture(w, http.StatusOK, after, in.warnings)
 }
 
 // changeKeep makes the body anew from the event, with other values kept than before. Another body in the same request
 // is an error.
 func (a *fixtures) changeKeep(
-	ctx context.Context, key *config.Key, f *config.Fixture, content *fixture.Content, x *fixtureInput) error {
-	if x.body != nil && !bytes.Equal(x.body, content.Body) {
+	ctx context.Context, key *config.Key, f *config.Fixture, content *fixture.Content, x *wire.FixtureChange) error {
+	if x.Body != nil && !bytes.Equal(x.Body, content.Body) {
 		return errBodyAndKeep()
 	}
 	ev, err := a.sourceEvent(ctx, key, f.Event, "keep")
 	if err != nil {
 		return err
 	}
-	content.Keep, f.Edited = x.keep, false
+	content.Keep, f.Edited = x.Keep, false
 	return a.sanitise(content, ev, "keep")
 }

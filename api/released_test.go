@@ -205,6 +205,12 @@ var strategies = "          enum:\n" + word + strings.Join(config.RetryStrategyN
 // word precedes a word of an enum.
 const word = "            - "
 
+// keyName and agent are members of an answer in the document.
+const (
+	keyName = "        key_name:\n          type: string\n"
+	agent   = "in the dashboard.'\n          type: boolean\n"
+)
+
 // timeout is the upper bound of a member of a request in the document.
 const timeout = "          maximum: 60\n          minimum: 1\n          type: integer\n        headers:\n          $ref"
 
@@ -263,12 +269,11 @@ func TestBreakingChangesAreFound(t *testing.T) {
 				"StreamItem/properties/event/x-extensible-enum has no gap any more"},
 		},
 		{
-			{"a member of an answer is gone", "        key_name: {type: string}\n", "",
+			{"a member of an answer is gone", keyName, "",
 				"removed the required property `key_name`"},
-			{"a member of an answer may be left out", "required: [account_id, key_id, ", "required: [key_id, ",
+			{"a member of an answer may be left out", "        - account_id\n        - key_id\n", "        - key_id\n",
 				"response property `account_id` became optional"},
-			{"a member of an answer is something else", "        agent:\n          type: boolean",
-				"        agent:\n          type: string",
+			{"a member of an answer is something else", agent, strings.Replace(agent, "boolean", "string", 1),
 				"`agent` response's property `type` changed from `boolean` to `string`"},
 			{"a closed set of an answer has another word", "enum: [pending, retrying, delivered, failed, skipped, rejected]",
 				"enum: [pending, lost, retrying, delivered, failed, skipped, rejected]",
@@ -277,7 +282,7 @@ func TestBreakingChangesAreFound(t *testing.T) {
 				"EventReason is no open set any more"},
 		},
 		{
-			{"a member of an answer may be null", "        key_name: {type: string}\n",
+			{"a member of an answer may be null", keyName,
 				"        key_name: {type: [string, \"null\"]}\n",
 				"response property `key_name` became nullable"},
 		},
@@ -296,13 +301,11 @@ func TestAdditionsPass(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds a tool")
 	}
-	const updates = "    EndpointUpdate:\n      description: Endpoint receives the events of a provider or an " +
-		"application, and has the destinations to which they are delivered.\n      properties:\n"
+	const updates = "    EndpointUpdate:\n      properties:\n"
 	additions := []documentChange{
 		{"a path", "\n  /v1/me:\n", "\n  /v1/more:\n    get:\n      operationId: readMore\n      responses: {\"200\": " +
 			"{description: More.}}\n  /v1/me:\n", ""},
-		{"a member of an answer", "        key_name: {type: string}\n",
-			"        key_name: {type: string}\n        team: {type: string}\n", ""},
+		{"a member of an answer", keyName, keyName + "        team: {type: string}\n", ""},
 		{"a member of a request", updates, updates + "        team: {type: [object, \"null\"]}\n", ""},
 		{"a reason", "x-extensible-enum: [signature_missing, ",
 			"x-extensible-enum: [of_a_later_version, signature_missing, ", ""},

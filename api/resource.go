@@ -3,7 +3,6 @@ package api
 import (
 	"cmp"
 	"context"
-	"errors"
 	"net/http"
 
 	"github.com/eventrelay/relay/api/wire"
@@ -87,11 +86,7 @@ func (c *core) newMeta(r *http.Request, prefix string, by *config.Key) config.Me
 
 // get returns the entity with an id, or the 404 if the account has none.
 func (a *resource[E, P, V]) get(ctx context.Context, name, account string) (P, error) {
-	found := find(ctx, a.core, func(id string) (*E, config.Presence) {
-		x, presence := config.Get[E, P](a.config, id)
-		return x, presence
-	}, name)
-	if x := P(found); x != nil {
+	if x := find(ctx, a.core, a.stored, name); x != nil {
 		if _, owner := x.Owner(); owner == account {
 			return x, nil
 		}
@@ -157,21 +152,19 @@ func (a *resource[E, P, V]) readNew(r *http.Request, x P) (*input, error) {
 	return in, in.err
 }
 
-// once creates x. If its id exists, the first call with the Idempotency-Key has created it: that is returned.
+// once creates x, or returns what the first call with the Idempotency-Key has created; see createOnce.
 func (a *resource[E, P, V]) once(ctx context.Context, x P) (P, error) {
-	var created P
-	var err error
-	if a.insert != nil {
-		created, err = a.insert(ctx, x)
-	} else {
-		created, err = config.Create(ctx, a.config, x)
+	insert := a.insert
+	if insert == nil {
+		insert = func(ctx context.Context, x P) (P, error) { return config.Create(ctx, a.config, x) }
 	}
-	if name, _ := x.Owner(); errors.Is(err, config.ErrConflict) {
-		if earlier, presence := config.Get[E, P](a.config, name); presence == config.Present {
-			return earlier, nil
-		}
-	}
-	return created, err
+	name, _ := x.Owner()
+	return createOnce(ctx, insert, x, a.stored, name)
+}
+
+func (a *resource[E, P, V]) stored(id string) (P, config.Presence) {
+	x, presence := config.Get[E, P](a.config, id)
+	return x, presence
 }
 
 func (a *resource[E, P, V]) read(w http.ResponseWriter, r *http.Request, key *config.Key) error {

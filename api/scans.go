@@ -76,10 +76,8 @@ func (a *scans) createScan(w http.ResponseWriter, r *http.Request, key *config.K
 			return err
 		}
 	}
-	created, err := a.stored.CreateScan(r.Context(), s)
-	switch earlier, _ := a.stored.Scan(s.ID); {
-	case errors.Is(err, config.ErrConflict) && earlier != nil:
-		created = earlier
+	created, err := createOnce(r.Context(), a.stored.CreateScan, s, a.stored.Scan, s.ID)
+	switch {
 	case errors.Is(err, config.ErrScanRunning):
 		return errScanRunning(a.stored.OpenScan())
 	case errors.Is(err, config.ErrTooManyScans):

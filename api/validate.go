@@ -20,36 +20,26 @@ func (a *endpoints) validateEndpoint(w http.ResponseWriter, r *http.Request, key
 	if err := a.config.CheckCreate(e); err != nil {
 		return err
 	}
-	return a.answerValidation(w, r, in, nil, e)
+	a.warnAddresses(r.Context(), in, nil, e)
+	return answerValidation(w, in)
 }
 
 // validateChange validates a body of updateEndpoint.
 func (a *endpoints) validateChange(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	before, err := a.endpointInPath(r, key)
-	if err != nil {
-		return err
-	}
-	body, err := a.body(r)
-	if err != nil {
-		return err
-	}
-	in := a.newEndpointInput(false)
-	after, err := a.config.CheckUpdate(before, func(e *config.Endpoint) error {
-		if in.err = checkRevision(r, e); in.err == nil {
-			in.merge(key, body, e)
+	merge := func(in *endpointInput, o *object, e *config.Endpoint) {
+		if err := checkRevision(r, e); err != nil {
+			in.err = err
 		}
-		return in.err
-	})
+		in.merge(key, o, e)
+	}
+	_, in, err := a.changeEndpoint(r, key, a.config.CheckUpdate, merge)
 	if err != nil {
 		return err
 	}
-	return a.answerValidation(w, r, in, before, after)
+	return answerValidation(w, in)
 }
 
-func (a *endpoints) answerValidation(w http.ResponseWriter, r *http.Request, in *endpointInput,
-	before, after *config.Endpoint,
-) error {
-	a.warnAddresses(r.Context(), in, before, after)
+func answerValidation(w http.ResponseWriter, in *endpointInput) error {
 	web.WriteJSON(w, http.StatusOK, wire.Validation{Object: "validation", Warnings: in.warnings})
 	return nil
 }

@@ -10,10 +10,11 @@ import (
 // AlertSettings says what alerts are about, and where they go.
 type AlertSettings struct {
 	// Every kind; null where none is configured.
-	Channels map[notify.Kind]any `json:"channels" ref:"AlertChannels"`
-	Rules    config.AlertRules   `json:"rules"`
+	Channels map[notify.Kind]any `json:"channels" in:"own" ref:"AlertChannels" inref:"AlertChannelsInput"`
+	// Merged rule by rule; `null` resets one rule, or all of them, to the defaults.
+	Rules config.AlertRules `json:"rules" in:"null"`
 	// Shortest time between two messages about the same subject, in seconds.
-	CooldownSeconds int       `json:"cooldown_seconds" minimum:"0" maximum:"86400"`
+	CooldownSeconds int       `json:"cooldown_seconds" in:"null" minimum:"0" maximum:"86400"`
 	UpdatedAt       web.Time  `json:"updated_at" nullable:"true"`
 	Warnings        []Warning `json:"warnings,omitempty" ref:"Warnings"`
 }

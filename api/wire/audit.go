@@ -2,6 +2,7 @@ package wire
 
 import (
 	"github.com/eventrelay/relay/pkg/audit"
+	"github.com/eventrelay/relay/pkg/config"
 )
 
 // AuditActor is who made a change.
@@ -47,4 +48,16 @@ type AuditEntry struct {
 	RemoteIP  *string `json:"remote_ip"`
 	// Only for `key.used`: requests with the key at one node since `at`, over about an hour. Written once a minute.
 	Use *KeyUse `json:"use"`
+}
+
+// Me is the API key of a request.
+type Me struct {
+	AccountID string       `json:"account_id"`
+	KeyID     string       `json:"key_id" ref:"KeyId"`
+	KeyName   string       `json:"key_name"`
+	Scope     config.Scope `json:"scope" enum:"read,read_write"`
+	// `true` for the key of an agent. It cannot make changes through the API; a person approves them in the dashboard.
+	Agent bool `json:"agent"`
+	// Version of the service.
+	Version string `json:"version"`
 }

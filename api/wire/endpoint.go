@@ -115,7 +115,7 @@ type Endpoint struct {
 	// restart, and a cluster when its Redis starts empty; then a repeated request is delivered again.
 	Dedup        *config.Dedup       `json:"dedup" in:"null"`
 	IngestLimit  *config.IngestLimit `json:"ingest_limit" in:"" inref:"IngestLimitCreate,IngestLimitChange"`
-	Destinations []Destination       `json:"destinations" in:"own" inref:"NewDestinations,DestinationEntries" minItems:"1" maxItems:"50"`
+	Destinations []Destination       `json:"destinations" in:"own" inref:"-" minItems:"1" maxItems:"50"`
 	// When failed deliveries are tried again. Members of another strategy than the resulting one are ignored. `null`
 	// resets the policy to its defaults.
 	RetryPolicy config.RetryPolicy `json:"retry_policy" in:"own,null"`
@@ -132,10 +132,10 @@ type Endpoint struct {
 	Paused bool `json:"paused" in:""`
 	// Look for secrets in the bodies of events, and in headers that carry no credentials. What is found is a finding with
 	// the source `event`.
-	ScanPayloads bool `json:"scan_payloads" in:"" default:"true"`
+	ScanPayloads bool `json:"scan_payloads" in:"" inref:"ScanPayloads"`
 	// Deliver received events with the method they came with (`PUT`, `PATCH` or `DELETE`). Without it every delivery is a
 	// `POST`: no provider signs the method.
-	KeepMethod bool              `json:"keep_method" in:"" default:"false"`
+	KeepMethod bool              `json:"keep_method" in:"" inref:"KeepMethod"`
 	Metadata   map[string]string `json:"metadata" in:"own" inref:"MetadataInput" maxProperties:"20"`
 	// URL to which the provider posts events. Anyone who knows it can send events, so read-only keys and agent keys see
 	// its token as `****` and four characters. `rotate-token` creates a new one. Challenges, with which a provider checks

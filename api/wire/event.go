@@ -207,3 +207,17 @@ type EventSearch struct {
 	Scanned  int       `json:"scanned"` // rows that were compared for this page
 	Warnings []Warning `json:"warnings,omitempty"`
 }
+
+// BatchItem is the result of one event of a batch: its id and status, or its error.
+type BatchItem struct {
+	Index  int            `json:"index" minimum:"0"`
+	ID     string         `json:"id,omitempty" ref:"EventId"`
+	Status event.Status   `json:"status,omitempty" ref:"EventStatus"`
+	Error  *web.ErrorView `json:"error,omitempty" ref:"ErrorDetail"`
+}
+
+// EventBatchResult has the results of a batch, in its order.
+type EventBatchResult struct {
+	Data     []BatchItem `json:"data" maxItems:"1000"`
+	Warnings []Warning   `json:"warnings,omitempty" ref:"Warnings"`
+}

@@ -111,3 +111,19 @@ type FindingsUpdated struct {
 	// There are more findings of the drain and rule. Send the call again.
 	More bool `json:"more"`
 }
+
+// FindingChange is what a request changes of a finding; nil: nothing.
+type FindingChange struct {
+	Status *string `json:"status" in:"null" enum:"open,acknowledged,resolved,ignored"`
+	// Required when the finding becomes `resolved`.
+	Resolution *string `json:"resolution" in:"null" enum:"revoked,removed,false_positive"`
+	// Required when the finding becomes `ignored`.
+	IgnoreReason *string `json:"ignore_reason" in:"null" enum:"false_positive,used_in_tests,accepted_risk"`
+	// Only for an ignored finding: when it is opened again. `null` for never; a finding without `fingerprint` may hold
+	// several secrets and is opened again after a day at the latest.
+	IgnoreUntil *web.Time `json:"ignore_until" in:"only" inref:"InputTime"`
+	// Keys in it are masked.
+	Note *string `json:"note" in:"only" maxLength:"500"`
+	// The version that you have seen.
+	Version *int `json:"version" in:"own,null" minimum:"1"`
+}

@@ -47,3 +47,23 @@ type Fixture struct {
 
 // SetWarnings does nothing: no list has warnings.
 func (f *FixtureSummary) SetWarnings([]Warning) {}
+
+// FixtureChange is what a request says of a fixture; nil: nothing.
+type FixtureChange struct {
+	EventID *string `json:"event_id" in:"required" minLength:"1" ref:"EventId"`
+	// Printable characters.
+	Name *string `json:"name" in:"" minLength:"1" maxLength:"100"`
+	// Any JSON of at most 256 KiB and 64 levels, instead of the sanitised event.
+	Body json.RawMessage `json:"body" in:"own"`
+	// Pointers of `redactions` whose values stay as they are in the event. Not those of secrets, and not together with
+	// `body`.
+	Keep []string `json:"keep" in:"own,null" maxItems:"5000"`
+	// Default 200.
+	ExpectedStatus *int `json:"expected_status" in:"" minimum:"100" maximum:"599"`
+	// What the JSON of the answer must have.
+	Required []fixture.Required `json:"required" in:"own,null" maxItems:"20" items.ref:"RequiredField"`
+	// One hour to 90 days from now, 14 days by default.
+	ExpiresAt *web.Time `json:"expires_at" in:"" inref:"FixtureExpiry"`
+	// The version that was read.
+	Version *int `json:"version" in:"own,update" minimum:"1"`
+}

@@ -32,15 +32,19 @@ var (
 		Warning{}, Deleted{}, Drain{}, List[Drain]{}, DSN{}, List[DSN]{}, Domain{}, List[Domain]{}, Scan{},
 		List[Scan]{}, Tripwire{}, List[Tripwire]{}, Finding{}, List[Finding]{}, Occurrence{},
 		List[Occurrence]{}, FindingsUpdated{}, DetectionSettings{}, DetectionTry{}, AlertSettings{},
-		AlertTestOutcome{}, Alert{}, List[Alert]{}, AuditEntry{}, Endpoint{}, List[Endpoint]{}, Validation{},
+		AlertTestOutcome{}, Alert{}, List[Alert]{}, AuditEntry{}, List[AuditEntry]{}, Me{},
+		Endpoint{}, List[Endpoint]{}, Validation{},
 		KeptTransformationVersion{}, TransformationPreview{}, EventRow{}, List[Attempt]{}, Event{},
 		PayloadErased{}, ReceiptResult{}, SignatureExplanation{}, StreamEvent{}, StreamGap{}, FixtureSummary{},
-		Fixture{}, Recovery{}, List[Recovery]{}, RecoveryItem{}, List[RecoveryItem]{}, ReplayRun{},
+		List[FixtureSummary]{}, EventBatchResult{}, Fixture{},
+		Recovery{}, List[Recovery]{}, RecoveryItem{}, List[RecoveryItem]{}, ReplayRun{},
 		List[ReplayRun]{}, Overview{}, EndpointTraffic{}, Usage{}, UsageDays{}, AlertTestResult{},
 	}
-	requests = []any{Drain{}, DSN{}, Domain{}, Scan{}, Tripwire{}, config.AlertRules{}, config.Dedup{},
-		config.IngestLimit{}, config.RateLimit{}, Endpoint{}, Destination{},
-		Verification{}, DetectionSettings{}}
+	requests = []any{
+		Drain{}, DSN{}, Domain{}, Scan{}, Tripwire{}, config.AlertRules{}, config.Dedup{}, config.IngestLimit{},
+		config.RateLimit{}, Endpoint{}, Destination{}, Verification{}, DetectionSettings{}, FixtureChange{},
+		FindingChange{}, AlertSettings{},
+	}
 )
 
 // Words are enumerations that tables of other packages have, for "@name" in place of an enum.
@@ -185,7 +189,8 @@ func (g *generator) finish(p jsonschema.InterceptSchemaParams) (stop bool, err e
 	change := g.suffixOf(t) == update
 	for _, f := range Members(t) {
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if g.input() && (!Has(f, "") || Has(f, "update") && !change) || !g.input() && Has(f, "only") {
+		isElsewhere := !Has(f, "") || Has(f, "update") && !change || f.Tag.Get("inref") == "-"
+		if g.input() && isElsewhere || !g.input() && Has(f, "only") {
 			delete(p.Schema.Properties, name)
 			continue
 		}
@@ -242,7 +247,7 @@ func (g *generator) member(s *jsonschema.Schema, f reflect.StructField) {
 		return
 	}
 	if Has(f, "") {
-		s.MinLength, s.MaxLength, s.Pattern, s.UniqueItems, s.Default = 0, nil, nil, nil, nil // those of requests
+		s.MinLength, s.MaxLength, s.Pattern, s.UniqueItems = 0, nil, nil, nil // those of requests
 	}
 	if s.Enum != nil {
 		s.WithExtraPropertiesItem("x-extensible-enum", s.Enum)

@@ -18,8 +18,8 @@
 // texts are those of requests. enum is what a request may have and what answers have today: it may grow, so
 // answers have x-extensible-enum; that of a table of another package is "@" and its name in [Words], and so is a
 // pattern that several members have. ref names a component of api/openapi in place of a type, inref one for requests
-// only, or one for what creates and, after a comma, one for changes. A pointer may be null, a time with
-// nullable:"true"; omitempty says that a member may be missing.
+// only, or one for what creates and, after a comma, one for changes; "-" leaves the member to api/openapi. A pointer
+// may be null, a time with nullable:"true"; omitempty says that a member may be missing.
 package wire
 
 import "github.com/eventrelay/relay/pkg/web"
