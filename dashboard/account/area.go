@@ -65,13 +65,13 @@ func Area() frame.Area {
 			{"GET", auditPath, frame.Reader, listAudit},
 		},
 		Lists: map[string]frame.CSVList{
-			"audit": {Api: "/v1/audit", Filters: auditFilters, Columns: "id at actor.type actor.id actor.name action " +
+			"audit": {API: "/v1/audit", Filters: auditFilters, Columns: "id at actor.type actor.id actor.name action " +
 				"entity.type entity.id changes remote_ip request_id use.count use.last_at use.node related_id"},
-			"alerts": {Api: "/v1/alerts/history", Filters: alertFilters, Columns: "id rule state endpoint_id " +
+			"alerts": {API: "/v1/alerts/history", Filters: alertFilters, Columns: "id rule state endpoint_id " +
 				"destination_id recovery_id value threshold fired_at resolved_at"},
-			"usage-days":    {Api: "/v1/usage", Filters: periodFilter, Whole: true, Each: "daily", Columns: usageColumns},
-			"usage-30-days": {Api: "/v1/usage/daily", Whole: true, Each: "daily", Columns: usageColumns},
-			"usage-endpoints": {Api: "/v1/usage", Filters: periodFilter, Whole: true, Each: "by_endpoint",
+			"usage-days":    {API: "/v1/usage", Filters: periodFilter, Whole: true, Each: "daily", Columns: usageColumns},
+			"usage-30-days": {API: "/v1/usage/daily", Whole: true, Each: "daily", Columns: usageColumns},
+			"usage-endpoints": {API: "/v1/usage", Filters: periodFilter, Whole: true, Each: "by_endpoint",
 				Columns: "by_endpoint.endpoint_id by_endpoint.received by_endpoint.sent by_endpoint.total by_endpoint.bytes"},
 		},
 		Functions: func(*frame.Dashboard) template.FuncMap {

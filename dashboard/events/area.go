@@ -21,9 +21,9 @@ func Area() frame.Area {
 			{"POST", frame.EventPath + "/erase", frame.Writer, erasePayload},
 		},
 		Lists: map[string]frame.CSVList{
-			"events": {Api: "/v1/events", Query: csvQuery, Columns: "id received_at endpoint_id type status reason why " +
+			"events": {API: "/v1/events", Query: csvQuery, Columns: "id received_at endpoint_id type status reason why " +
 				"source verification processing size_bytes"},
-			"deliveries": {Api: "/v1/events", Query: csvQuery, Each: "deliveries", Columns: "id received_at endpoint_id " +
+			"deliveries": {API: "/v1/events", Query: csvQuery, Each: "deliveries", Columns: "id received_at endpoint_id " +
 				"type deliveries.destination_id deliveries.status deliveries.reason"},
 		},
 		Functions: func(*frame.Dashboard) template.FuncMap {

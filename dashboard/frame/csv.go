@@ -2,6 +2,7 @@ package frame
 
 import (
 	"encoding/csv"
+	"encoding/json"
 	"errors"
 	"maps"
 	"net/http"
@@ -12,7 +13,9 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/eventrelay/relay/api/wire"
+	"github.com/tidwall/gjson"
+
+	"github.com/eventrelay/relay/pkg/wait"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -31,7 +34,7 @@ const (
 
 // CSVList is a list that can be downloaded: which call of the API has it, with which filters, and what a row is.
 type CSVList struct {
-	Api     string // path of the API; {id} stands for the parameter id of the page
+	API     string // path of the API; {id} stands for the parameter id of the page
 	Filters []string
 	// query makes the query of the API from that of the page; nil: it has the filters alone.
 	Query func(asked url.Values) url.Values
@@ -56,7 +59,7 @@ func downloadCSV(v *Visit) error {
 	}
 	s := &csvStream{CSVList: list, v: v, until: v.Now().Add(maxCSVTime), query: FiltersOf(asked, list.Filters),
 		columns: strings.Fields(list.Columns)}
-	s.api = strings.ReplaceAll(list.Api, "{id}", url.PathEscape(asked.Get("id")))
+	s.api = strings.ReplaceAll(list.API, "{id}", url.PathEscape(asked.Get("id")))
 	if list.Query != nil {
 		s.query = list.Query(asked)
 	}
@@ -87,36 +90,30 @@ type csvStream struct {
 }
 
 // read reads a page of the list. A call beyond the limit of requests is made again when the API allows it.
-func (s *csvStream) read(cursor string) (rows []map[string]any, next string, err error) {
+func (s *csvStream) read(cursor string) (rows []gjson.Result, next string, err error) {
 	query := maps.Clone(s.query)
 	if cursor != "" {
 		query.Set("cursor", cursor)
 	}
 	for {
-		var page wire.List[map[string]any]
-		var whole map[string]any
-		if s.Whole {
-			err = s.v.Get(s.api, s.query, &whole)
-			page.Data = []map[string]any{whole}
-		} else {
-			err = s.v.Get(s.api, query, &page)
-		}
+		var page json.RawMessage
+		err = s.v.Get(s.api, query, &page)
 		x, ok := errors.AsType[*APIError](err)
-		if !ok || x.Status != http.StatusTooManyRequests || cursor == "" || !s.v.Now().Before(s.until) {
-			return page.Data, page.NextCursor, err
+		switch {
+		case ok && x.Status == http.StatusTooManyRequests && cursor != "" && s.v.Now().Before(s.until):
+			if wait.For(s.v.R.Context(), min(max(x.RetryAfter, time.Second), maxCSVWait)) != nil {
+				return nil, "", err
+			}
+			continue
+		case s.Whole:
+			return []gjson.Result{gjson.ParseBytes(page)}, "", err
 		}
-		wait := time.NewTimer(min(max(x.RetryAfter, time.Second), maxCSVWait))
-		select {
-		case <-wait.C:
-		case <-s.v.R.Context().Done():
-			wait.Stop()
-			return nil, "", err
-		}
+		return gjson.GetBytes(page, "data").Array(), gjson.GetBytes(page, "next_cursor").String(), err
 	}
 }
 
 // writeAll writes the rows of the first page and of those after it, as far as the bounds allow.
-func (s *csvStream) writeAll(rows []map[string]any, cursor string) error {
+func (s *csvStream) writeAll(rows []gjson.Result, cursor string) error {
 	s.writeLine(s.columns...)
 	for pages := 1; ; pages++ {
 		whole := s.writeRows(rows)
@@ -144,22 +141,23 @@ func (s *csvStream) writeAll(rows []map[string]any, cursor string) error {
 }
 
 // writeRows writes rows until the file is full; whole is false if some of them are left out.
-func (s *csvStream) writeRows(rows []map[string]any) (whole bool) {
+func (s *csvStream) writeRows(rows []gjson.Result) (whole bool) {
 	for _, row := range rows {
-		lines := []any{nil}
+		lines := []gjson.Result{row}
 		if s.Each != "" {
-			lines, _ = row[s.Each].([]any)
+			lines = row.Get(s.Each).Array()
 		}
 		for _, line := range lines {
 			if s.written == maxCSVRows {
 				return false
 			}
-			if s.Each != "" {
-				row[s.Each] = line
-			}
 			cells := make([]string, len(s.columns))
 			for i, column := range s.columns {
-				cells[i] = csvCell(member(row, column))
+				if inner, ok := strings.CutPrefix(column, s.Each+"."); ok && s.Each != "" {
+					cells[i] = csvCell(line.Get(inner))
+				} else {
+					cells[i] = csvCell(row.Get(column))
+				}
 			}
 			s.writeLine(cells...)
 			s.written++
@@ -187,8 +185,12 @@ var afterSeparator = regexp.MustCompile(`([;\t\r\n][\s\x{a0}"]*)([=+@|%＝＋－
 
 // csvCell is a value of the API as a cell. A spreadsheet would run a text that others wrote as a formula if it began
 // with one of these characters (CWE-1236); behind an apostrophe it is a text. Invisible characters are visible.
-func csvCell(value any) string {
-	text := Truncate(Plain(TextOfJSON(value)), maxCSVCell)
+func csvCell(value gjson.Result) string {
+	text := shownText(value, ", ")
+	if value.Type == gjson.False {
+		text = value.Raw
+	}
+	text = Truncate(Plain(text), maxCSVCell)
 	text = afterSeparator.ReplaceAllString(text, "$1'$2")
 	first, _ := utf8.DecodeRuneInString(strings.TrimLeft(text, " \u00a0"))
 	if strings.ContainsRune("=+-@\t\r\n|%＝＋－＠", first) {

@@ -5,12 +5,13 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/tidwall/gjson"
 
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/web"
@@ -45,67 +46,36 @@ type FieldTable []struct {
 
 // Values returns what the fields show of a thing of the API. A field whose member is missing is empty.
 func (t FieldTable) Values(thing any) url.Values {
-	var object map[string]any
-	text, err := json.Marshal(thing)
-	if err == nil {
-		dec := json.NewDecoder(bytes.NewReader(text))
-		dec.UseNumber()
-		err = dec.Decode(&object)
-	}
-	if err != nil {
-		panic(fmt.Sprintf("values of %T: %v", thing, err)) // it was decoded from JSON
-	}
-	values := url.Values{}
+	text, values := web.Encode(thing), url.Values{}
 	for _, row := range t {
 		for name := range strings.FieldsSeq(row.Names) {
-			values.Set(name, shownText(member(object, name), row.Between))
+			values.Set(name, shownText(gjson.GetBytes(text, name), row.Between))
 		}
 	}
 	return values
 }
 
-// shownText returns a decoded JSON value as its field shows it.
-func shownText(value any, Between string) string {
-	switch value := value.(type) {
-	case bool:
-		return boolText(value)
-	case map[string]any:
-		if len(value) == 0 {
-			return ""
+// shownText returns a JSON value as its field shows it. between separates the elements of a list.
+func shownText(value gjson.Result, between string) string {
+	switch {
+	case value.IsArray():
+		var texts []string
+		for _, x := range value.Array() {
+			texts = append(texts, shownText(x, between))
 		}
-		return jsonText(value)
-	case []any:
-		texts := make([]string, len(value))
-		for i := range value {
-			texts[i] = shownText(value[i], Between)
-		}
-		return strings.Join(texts, Between)
+		return strings.Join(texts, between)
+	case value.Type == gjson.False, value.Raw == "{}":
+		return ""
+	case value.IsObject():
+		return Indented([]byte(value.Raw))
+	case value.Type == gjson.Number:
+		return value.Raw
 	}
-	return TextOfJSON(value)
+	return value.String()
 }
 
 // TextOfJSON is a decoded JSON value as one text; elements of a list are separated by commas.
-func TextOfJSON(value any) string {
-	switch value := value.(type) {
-	case nil:
-		return ""
-	case float64:
-		return strconv.FormatFloat(value, 'f', -1, 64)
-	case []any:
-		return shownText(value, ", ")
-	}
-	return fmt.Sprint(value)
-}
-
-// member returns a member of an object by its path, such as actor.id; nil if there is none.
-func member(object map[string]any, path string) any {
-	name, inside, nested := strings.Cut(path, ".")
-	if !nested {
-		return object[name]
-	}
-	inner, _ := object[name].(map[string]any)
-	return member(inner, inside)
-}
+func TextOfJSON(value any) string { return shownText(gjson.ParseBytes(web.Encode(value)), ", ") }
 
 // Edit makes the body of a PATCH or POST from a form: the members that differ from what is stored, so that a mask that
 // was not touched is not sent, and that a change of somebody else to another member stays.
@@ -184,8 +154,7 @@ func AsTextOrNull(text string) any {
 
 func AsNumber(text string) any {
 	text = strings.TrimSpace(text)
-	var n json.Number
-	if json.Unmarshal([]byte(text), &n) == nil && text != "" && text[0] != '"' && text != "null" {
+	if json.Valid([]byte(text)) && gjson.Parse(text).Type == gjson.Number {
 		return json.RawMessage(text)
 	}
 	return text
@@ -307,7 +276,7 @@ func (f *Form) reject(e *APIError) (status int) {
 }
 
 // fieldOf returns the field for a parameter of the API: the parameter itself, or the one that it is a part of.
-func fieldOf[T any](param string, fields map[string]T) string {
+func fieldOf(param string, fields url.Values) string {
 	found := ""
 	for name := range fields {
 		inside := param == name || strings.HasPrefix(param, name+".") || strings.HasPrefix(param, name+"[")
@@ -318,24 +287,8 @@ func fieldOf[T any](param string, fields map[string]T) string {
 	return found
 }
 
-func boolText(b bool) string {
-	if b {
-		return "true"
-	}
-	return ""
-}
-
 // jsonText returns a value as indented JSON.
-func jsonText(value any) string {
-	var b strings.Builder
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	if err := enc.Encode(value); err != nil {
-		return "" // cannot happen: it was decoded from JSON
-	}
-	return strings.TrimSuffix(b.String(), "\n")
-}
+func jsonText(value any) string { return Indented(bytes.TrimSpace(web.Encode(value))) }
 
 // LineNumber turns an index of the API, from 0, into the number of a line.
 func LineNumber(index string) string {

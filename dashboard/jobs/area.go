@@ -26,12 +26,12 @@ func Area() frame.Area {
 			{"POST", recoveryPath + "/cancel", frame.Writer, actOnRecovery("cancel", "Cancelled. Nothing more is sent.")},
 		},
 		Lists: map[string]frame.CSVList{
-			"replays": {Api: "/v1/replays", Filters: jobFilters, Columns: "run_id state since until events queued " +
+			"replays": {API: "/v1/replays", Filters: jobFilters, Columns: "run_id state since until events queued " +
 				"delivered failed skipped created_at created_by"},
-			"recoveries": {Api: "/v1/recoveries", Filters: jobFilters, Columns: "id endpoint_id destination_id state since " +
+			"recoveries": {API: "/v1/recoveries", Filters: jobFilters, Columns: "id endpoint_id destination_id state since " +
 				"until total pending queued delivered failed skipped stop_reason rate_per_second created_at finished_at " +
 				"created_by"},
-			"recovery-items": {Api: "/v1/recoveries/{id}/items", Filters: []string{"state"}, Columns: "id recovery_id " +
+			"recovery-items": {API: "/v1/recoveries/{id}/items", Filters: []string{"state"}, Columns: "id recovery_id " +
 				"event_id event_type destination_id state skipped_reason canary attempts last_response_status " +
 				"last_error_code updated_at"},
 		},

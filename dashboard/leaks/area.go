@@ -63,7 +63,7 @@ func Area() frame.Area {
 			{"POST", detectionPath + "/try", frame.Writer, frame.Change(readDetection, tryLine)},
 		},
 		Lists: map[string]frame.CSVList{
-			"findings": {Api: "/v1/findings", Filters: findingFilters, Columns: "id name rule severity status masked " +
+			"findings": {API: "/v1/findings", Filters: findingFilters, Columns: "id name rule severity status masked " +
 				"first_seen last_seen occurrences environment release test unverified"},
 		},
 		Functions: func(d *frame.Dashboard) template.FuncMap {
