@@ -82,5 +82,5 @@ func Area() frame.Area {
 	}
 }
 
-//go:embed pages
+//go:embed pages agents.json
 var files embed.FS

@@ -1,7 +1,6 @@
 package account
 
 import (
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -218,50 +217,25 @@ func newAskedChange(v *frame.Visit, a *config.Act) askedChange {
 // agentClient says how a program connects to the agent server.
 type agentClient struct {
 	Name, Place string // Place is a file or "a shell"
-	Text        string
-	Shell       bool // Text is a command
+	Lines       []string
+	Shell       bool // Lines are a command
 	Hint        string
+	Text        string
 }
 
 // agentClients returns the configuration of each program, from its documentation: Claude Code ("MCP"), Cursor ("Model
 // Context Protocol"), VS Code ("MCP configuration reference"), Codex CLI ("MCP"), and mcp-remote for Claude Desktop,
-// which starts local programs only.
+// which starts local programs only; it takes http with a flag.
 func agentClients(base string) []agentClient {
-	type object = map[string]any
-	url := base + "/mcp"
-	header := func(value string) object { return object{"Authorization": value} }
-	bridge := []string{"-y", "mcp-remote", url, "--header", "Authorization:${AUTHORIZATION}"}
+	clients, flag := frame.ReadJSON[[]agentClient](files, "agents.json"), ""
 	if strings.HasPrefix(base, "http://") {
-		bridge = append(bridge, "--allow-http")
+		flag = ",\n        \"--allow-http\""
 	}
-	return []agentClient{
-		{Name: "Claude Code", Place: "a shell", Shell: true,
-			Text: "claude mcp add --transport http eventrelay " + url +
-				" \\\n  --header \"Authorization: Bearer $" + agentKeyVariable + "\""},
-		{Name: "Cursor", Place: ".cursor/mcp.json", Text: configText(object{"mcpServers": object{"eventrelay": object{
-			"url": url, "headers": header("Bearer ${env:" + agentKeyVariable + "}")}}})},
-		{Name: "VS Code", Place: ".vscode/mcp.json", Hint: "VS Code asks for the key once and keeps it.",
-			Text: configText(object{
-				"inputs": []object{{"type": "promptString", "id": "eventrelay-key", "description": "EventRelay API key",
-					"password": true}},
-				"servers": object{"eventrelay": object{"type": "http", "url": url,
-					"headers": header("Bearer ${input:eventrelay-key}")}}})},
-		{Name: "Codex CLI", Place: "~/.codex/config.toml",
-			Text: "[mcp_servers.eventrelay]\nurl = \"" + url + "\"\nbearer_token_env_var = \"" + agentKeyVariable + "\""},
-		{Name: "Claude Desktop", Place: "claude_desktop_config.json",
-			Hint: "Put the key in place of rly_live_…: this file cannot name a variable. It needs Node.js.",
-			Text: configText(object{"mcpServers": object{"eventrelay": object{"command": "npx", "args": bridge,
-				"env": object{"AUTHORIZATION": "Bearer rly_live_…"}}}})},
+	fill := strings.NewReplacer("{base}", base, "{http}", flag)
+	for i := range clients {
+		clients[i].Text = fill.Replace(strings.Join(clients[i].Lines, "\n"))
 	}
-}
-
-// configText returns v as JSON that a person reads.
-func configText(v any) string {
-	text, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		panic(err) // only texts and lists of them are encoded
-	}
-	return string(text)
+	return clients
 }
 
 // showAgents shows how agents are connected and, to a writer, the form for a key.

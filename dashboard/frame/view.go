@@ -33,14 +33,12 @@ func DurationText(seconds float64) string {
 		name    string
 		seconds int64
 	}{{"d", 86400}, {"h", 3600}, {"min", 60}, {"s", 1}} {
-		if n := left / u.seconds; n > 0 || len(parts) > 0 {
-			if n > 0 {
-				parts = append(parts, strconv.FormatInt(n, 10)+"\u00a0"+u.name)
-			}
-			left %= u.seconds
-			if len(parts) == 2 || n == 0 {
-				break
-			}
+		n := left / u.seconds
+		if left %= u.seconds; n > 0 {
+			parts = append(parts, fmt.Sprint(n, "\u00a0", u.name))
+		}
+		if len(parts) == 2 || len(parts) == 1 && n == 0 {
+			break
 		}
 	}
 	return strings.Join(parts, " ")
@@ -213,13 +211,13 @@ func Relative(ago time.Duration) string {
 	case distance < time.Second:
 		return "now"
 	case distance < time.Minute:
-		text = strconv.Itoa(int(distance/time.Second)) + "\u00a0s"
+		text = fmt.Sprint(int(distance.Seconds()), "\u00a0s")
 	case distance < time.Hour:
-		text = strconv.Itoa(int(distance/time.Minute)) + "\u00a0min"
+		text = fmt.Sprint(int(distance.Minutes()), "\u00a0min")
 	case distance < 48*time.Hour:
-		text = strconv.Itoa(int(distance/time.Hour)) + "\u00a0h"
+		text = fmt.Sprint(int(distance.Hours()), "\u00a0h")
 	default:
-		text = strconv.Itoa(int(distance/(24*time.Hour))) + "\u00a0days"
+		text = fmt.Sprint(int(distance.Hours())/24, "\u00a0days")
 	}
 	if ago < 0 {
 		return "in " + text
@@ -242,21 +240,11 @@ func byteSize(n int) string {
 
 // Count returns a number of the API; 0 for null.
 func Count(n any) int64 {
-	switch n := n.(type) {
-	case int:
-		return int64(n)
-	case int64:
-		return n
-	case uint64:
-		return int64(n)
-	case *int64:
-		if n != nil {
-			return *n
-		}
-	case *int:
-		if n != nil {
-			return int64(*n)
-		}
+	switch v := reflect.Indirect(reflect.ValueOf(n)); {
+	case v.CanInt():
+		return v.Int()
+	case v.CanUint():
+		return int64(v.Uint())
 	}
 	return 0
 }
@@ -269,15 +257,10 @@ func meterWidth(part, whole int) string {
 // Number returns a whole number with commas between thousands.
 func Number(n int64) string {
 	text := strconv.FormatInt(n, 10)
-	digits := strings.TrimPrefix(text, "-")
-	var out []byte
-	for i := range len(digits) {
-		if i > 0 && (len(digits)-i)%3 == 0 {
-			out = append(out, ',')
-		}
-		out = append(out, digits[i])
+	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
+		text = text[:i] + "," + text[i:]
 	}
-	return text[:len(text)-len(digits)] + string(out)
+	return text
 }
 
 // Plain makes the characters of an untrusted text visible that are invisible or change how the text around them is
@@ -392,23 +375,13 @@ func ReadJSON[T any](files fs.FS, name string) (out T) {
 
 // TextOf returns a text or a word of the API; empty for null.
 func TextOf(value any) string {
-	switch value := value.(type) {
-	case string:
-		return value
-	case *string:
-		if value == nil {
-			return ""
-		}
-		return *value
+	if text, ok := value.(string); ok {
+		return text
 	}
-	v := reflect.ValueOf(value)
-	if v.Kind() == reflect.Pointer {
-		v = v.Elem()
+	if v := reflect.Indirect(reflect.ValueOf(value)); v.Kind() == reflect.String {
+		return v.String()
 	}
-	if v.Kind() != reflect.String {
-		return ""
-	}
-	return v.String()
+	return ""
 }
 
 // Capital returns a text with a capital letter at its beginning.
