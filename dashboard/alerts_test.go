@@ -59,7 +59,7 @@ func TestAlertHistory(t *testing.T) {
 	if want := `{"alerts":{"muted_until":"2026-08-22T06:24:36Z"}}`; r.sent() != want {
 		t.Errorf("muted by %s, want %s", r.sent(), want)
 	}
-	b.get(frame.AlertHistoryPath).want(200, "None of its alerts fires until the mute ends",
+	b.get(frame.AlertHistoryPath).want(200, "Its alerts pause until the mute ends",
 		"Meanwhile no alert of it fires")
 	form.Set("hours", "0")
 	b.post("/app/alerts"+"/mute", form).wantRedirect(frame.AlertHistoryPath)

@@ -110,7 +110,7 @@ func TestConfirmPage(t *testing.T) {
 	b.get("/app/confirm/act_1").want(200, "Done, approved by ops@example.com", "What was asked for",
 		`<a href="/app/replays/run_1">run_1</a>`)
 	b.post("/app/confirm/act_1/decline", decision).wantRedirect("/app/confirm/act_1")
-	b.get("/app/confirm/act_1").want(200, "decided before", "Done, approved")
+	b.get("/app/confirm/act_1").want(200, "already decided", "Done, approved")
 	b.get("/app/confirm/act_2").want(404, "no such confirmation")
 	if page := b.get(frame.AgentsPath).want(200); strings.Contains(page.body, "Waits for you") {
 		t.Error("a decided act waits")

@@ -142,20 +142,21 @@ func TestFormsAreBounded(t *testing.T) {
 // A page says as of when its data is, and which error of the API it has.
 func TestCallsOfTheAPI(t *testing.T) {
 	rig := newRig(t)
+	rig.api.on("GET /v1/endpoints", 200, `{"data":[{"id":"ep_1"}]}`)
 	b := rig.signedIn()
-	rig.api.responses["GET /v1/endpoints"] = func(apiCall) (int, http.Header, string) {
-		return 200, http.Header{"Relay-Data-As-Of": {"2026-08-21T22:20:36.000Z"}}, `{"data":[{"id":"ep_1"}]}`
+	rig.api.responses["GET /v1/overview"] = func(apiCall) (int, http.Header, string) {
+		return 200, http.Header{"Relay-Data-As-Of": {"2026-08-21T22:20:36.000Z"}}, overviewJSON
 	}
 	b.get("/app").want(200, `Data as of <time datetime="2026-08-21T22:20:36.000Z">`, "4\u00a0min ago")
-	rig.api.on("GET /v1/endpoints", 503, `{"error":{"type":"unavailable","message":"the store is away"}}`)
+	rig.api.on("GET /v1/overview", 503, `{"error":{"type":"unavailable","message":"the store is away"}}`)
 	b.get("/app").want(200, "the store is away", "still accepted")
-	rig.api.responses["GET /v1/endpoints"] = func(apiCall) (int, http.Header, string) {
+	rig.api.responses["GET /v1/overview"] = func(apiCall) (int, http.Header, string) {
 		return 429, http.Header{"Retry-After": {"3"}}, `{"error":{"type":"rate_limited","message":"too many"}}`
 	}
 	if a := b.get("/app").want(429, "Too many.", "Try again", `<span class="nb">22:24:40.000`); a.header.Get(
 		"Retry-After") != "3" {
 		t.Errorf("Retry-After is %q", a.header.Get("Retry-After"))
 	}
-	rig.api.on("GET /v1/endpoints", 500, `not JSON`)
+	rig.api.on("GET /v1/overview", 500, `not JSON`)
 	b.get("/app").want(500, "Something failed")
 }

@@ -150,7 +150,8 @@ func TestForeignTextIsHarmless(t *testing.T) {
 	const script = `<script>alert(1)</script>"'><img src=x onerror=alert(1)>`
 	rig := newRig(t)
 	rig.people.person.Email = script + "@example.com"
-	rig.api.on("GET /v1/endpoints", 503, `{"error":{"type":"unavailable","message":"`+
+	rig.api.on("GET /v1/endpoints", 200, `{"data":[{"id":"ep_1"}]}`)
+	rig.api.on("GET /v1/overview", 503, `{"error":{"type":"unavailable","message":"`+
 		strings.ReplaceAll(script, `"`, `\"`)+`"}}`)
 	rig.addPage(frame.Route{"POST", "/app/test", frame.Writer, func(v *frame.Visit) error {
 		return v.Redirect("/app",

@@ -243,6 +243,7 @@ func TestReadPersonChangesNothing(t *testing.T) {
 		t.Errorf("the calls are %+v", rig.api.calls)
 	}
 	b.get("/app").want(200, "You may read everything and change nothing")
+	b.get("/app/audit")
 	if got := rig.api.calls[0].Principal.Scope; got != config.Read {
 		t.Errorf("the API is called with the scope %s", got)
 	}
@@ -287,7 +288,7 @@ func TestReadPersonReachesNoAction(t *testing.T) {
 // A long call asks again whether its session is still valid.
 func TestCallsCarryTheSession(t *testing.T) {
 	rig := newRig(t)
-	rig.signedIn().get("/app").want(200)
+	rig.signedIn().get("/app/endpoints").want(200)
 	check := rig.api.calls[0].check
 	if check == nil {
 		t.Fatal("the call has no check of its session")

@@ -82,7 +82,7 @@ func muteAlerts(v *frame.Visit, f *frame.Form) error {
 			return web.Invalid("", "Choose for how long the endpoint is muted.")
 		}
 		until = v.Now().Add(time.Duration(hours) * time.Hour).UTC().Format(time.RFC3339)
-		message = "Muted. None of its alerts fires until the mute ends. What is still wrong then fires."
+		message = "Muted. Its alerts pause until the mute ends, then fire for problems that remain."
 	}
 	call := "PATCH /v1/endpoints/" + url.PathEscape(f.Value("endpoint_id"))
 	if err := v.Do(call, f, frame.Object{"alerts": frame.Object{"muted_until": until}}, nil); err != nil {

@@ -85,12 +85,12 @@ func decide(v *frame.Visit, how func(context.Context, *config.Key, *config.Act) 
 	}
 	path := frame.PageOf(a.ID)
 	if subtle.ConstantTimeCompare([]byte(v.Values.Get("nonce")), []byte(decisionNonce(v, a))) != 1 {
-		return v.Redirect(path, "Nothing was done: you have signed in anew since this page was opened. Read it and decide "+
-			"again.")
+		return v.Redirect(path, "Nothing was done: you signed in again after you opened this page. Review the change and "+
+			"decide again.")
 	}
 	_, err = how(config.WithSessionCheck(v.R.Context(), v.CheckSession), v.Principal(), a)
 	if errors.Is(err, config.ErrActDecided) {
-		return v.Redirect(path, "This was decided before, or its time is over. Nothing more was done.")
+		return v.Redirect(path, "This was already decided or has expired. Nothing was changed.")
 	}
 	if e, ok := errors.AsType[*web.Error](err); ok && e.Status < http.StatusInternalServerError {
 		return v.Redirect(path, frame.Sentence(e.Message))

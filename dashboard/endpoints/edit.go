@@ -57,7 +57,7 @@ func (x endpointForm) save(v *frame.Visit, f *frame.Form, e *model.Endpoint) err
 
 // verifyNothing is the choice not to verify signatures.
 var verifyNothing = frame.Option{Value: modeOff, Text: "Do not verify",
-	Hint: "Whoever knows the ingest URL can send events."}
+	Hint: "Anyone who knows the ingest URL can send events."}
 
 // rotateURL gives the endpoint another ingest URL.
 func rotateURL(v *frame.Visit, f *frame.Form, e *model.Endpoint) error {
@@ -124,9 +124,9 @@ func newEndpointForm(v *frame.Visit) error {
 // show makes the page show a form.
 func (p *newEndpoint) show(f *frame.Form) {
 	p.Endpoint, p.Form = newSettings(p.Preset), f
-	p.Choices = settingsChoices(frame.Option{Value: modeOff, Text: "Do not verify yet", Hint: "For a secret " +
-		"that is known only after the URL was entered at the provider: the next page asks for it. Until then whoever knows " +
-		"the ingest URL can send events."})
+	p.Choices = settingsChoices(frame.Option{Value: modeOff, Text: "Do not verify yet", Hint: "For a provider " +
+		"that shows its secret only once it has the URL: the next page asks for it. Until then anyone who knows the ingest " +
+		"URL can send events."})
 	inFront := strings.Fields("name destinations store_only verification.secret verification.mode " +
 		signatureTexts[0].Names)
 	p.Open = f.Param != "" && !slices.Contains(inFront, f.Param)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -298,43 +299,27 @@ func jsonLines(body []byte) (lines [][]token) {
 	return lines
 }
 
+// jsonToken matches a name or string, a number, a literal, or what stands between them.
+var jsonToken = regexp.MustCompile(`("(?:\\.|[^"\\])*":?)|(-?[0-9][-+.0-9eE]*)|([a-z]+)|[^"a-z0-9-]+`)
+
 // jsonTokens splits one line of indented JSON.
 func jsonTokens(line string) (tokens []token) {
-	for line != "" {
-		n, class := 0, ""
-		switch c := line[0]; {
-		case c == '"':
-			n, class = stringEnd(line), "s"
-			if strings.HasPrefix(line[n:], ":") {
-				class = "k"
-			}
-		case c == '-' || c >= '0' && c <= '9':
-			n, class = len(line)-len(strings.TrimLeft(line, "-+.0123456789eE")), "d"
-		case c >= 'a' && c <= 'z':
-			n, class = len(line)-len(strings.TrimLeft(line, "aeflnrstu")), "l"
+	for _, m := range jsonToken.FindAllStringSubmatch(line, -1) {
+		name, isName := strings.CutSuffix(m[1], ":")
+		switch {
+		case isName:
+			tokens = append(tokens, token{"k", name}, token{"", ":"})
+		case m[1] != "":
+			tokens = append(tokens, token{"s", m[1]})
+		case m[2] != "":
+			tokens = append(tokens, token{"d", m[2]})
+		case m[3] != "":
+			tokens = append(tokens, token{"l", m[3]})
 		default:
-			n = strings.IndexAny(line, `"-0123456789abcdefghijklmnopqrstuvwxyz`)
-			if n < 0 {
-				n = len(line)
-			}
+			tokens = append(tokens, token{"", m[0]})
 		}
-		tokens = append(tokens, token{class, line[:n]})
-		line = line[n:]
 	}
 	return tokens
-}
-
-// stringEnd returns the length of the JSON string that a line begins with.
-func stringEnd(line string) int {
-	for i := 1; i < len(line); i++ {
-		switch line[i] {
-		case '\\':
-			i++
-		case '"':
-			return i + 1
-		}
-	}
-	return len(line)
 }
 
 // maxCurlBody bounds the body of a command, in bytes.

@@ -31,7 +31,7 @@ func Area() frame.Area {
 				drainPath,
 				"Unpaused. What arrives is scanned.")},
 			{"POST", drainPath + "/rotate", frame.Writer, frame.Button("POST "+drainAPI+"/rotate", nil, drainPath,
-				"Rotated. The previous URL works no more.")},
+				"Rotated. The previous URL no longer works.")},
 			{"POST", drainPath + "/delete", frame.Writer, frame.Button("DELETE "+drainAPI, nil, drainsPath,
 				"Deleted. Its findings stay.")},
 			{"GET", applicationsPath, frame.Reader, frame.WithNewForm(showApplications)},

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -38,7 +37,7 @@ func (e *endpointTrafficData) Path() string {
 	if e.Name == nil {
 		return ""
 	}
-	return frame.EndpointsPath + "/" + url.PathEscape(e.EndpointID)
+	return frame.PageOf(e.EndpointID)
 }
 
 // startPage is the data of the start page: the overview, or what to do first while there is no endpoint.
@@ -78,19 +77,19 @@ type endpointTable struct {
 
 // showStart shows the overview, and what to do first while there is no endpoint.
 func showStart(v *frame.Visit) error {
-	var list wire.List[struct{}]
-	var o wire.Overview
-	err := v.Get("/v1/endpoints", url.Values{"limit": {"1"}}, &list)
-	p := startPage{HasEndpoints: len(list.Data) > 0}
-	if err == nil && p.HasEndpoints {
-		err = v.Get("/v1/overview", nil, &o)
+	first, _ := v.Deps.Endpoints.Endpoints(v.Person.Account, 0, 1)
+	p := startPage{HasEndpoints: len(first) > 0}
+	if !p.HasEndpoints {
+		return v.Page("start", p)
 	}
+	var o wire.Overview
+	err := v.Get("/v1/overview", nil, &o)
 	if x, ok := errors.AsType[*frame.APIError](err); ok && frame.IsUnavailable(err) {
 		p.Unavailable = x.Message
 	} else if err != nil {
 		return err
 	}
-	if p.HasEndpoints && p.Unavailable == "" {
+	if p.Unavailable == "" {
 		alerts := make([]*model.Alert, len(o.Needs.Alerts.Data))
 		for i, a := range o.Needs.Alerts.Data {
 			alerts[i] = &model.Alert{Alert: *a}
