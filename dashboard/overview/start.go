@@ -1,7 +1,9 @@
+// Package overview has the start page: what needs a person, and the traffic of the last hour.
 package overview
 
 import (
 	"cmp"
+	"embed"
 	"errors"
 	"fmt"
 	"slices"
@@ -329,3 +331,16 @@ func (x *overviewTraffic) addTable(title, note string, endpoints []wire.Overview
 	}
 	x.Tables = append(x.Tables, table)
 }
+
+// Area returns the pages of this package.
+func Area() frame.Area {
+	return frame.Area{
+		Pages: files,
+		Routes: []frame.Route{
+			{"GET", "/app", frame.Reader, showStart},
+		},
+	}
+}
+
+//go:embed pages
+var files embed.FS
