@@ -6,8 +6,8 @@
 //
 // A page is a handler, a line in the table of routes of its area and a template. To add one:
 //
-//  1. A line in Area of its package, with method, path, who may open it, and the handler. A button that makes one call of the API
-//     is a row alone, with [frame.Button].
+//  1. A line in Area of its package, with method, path, who may open it, and the handler. A button that makes one call
+//     of the API is a row alone, with [frame.Button].
 //  2. A file for the family of pages, such as leaks/drains.go. A handler is a func(v *frame.Visit) error: it reads with
 //     [frame.Visit.Get] and changes with [frame.Visit.Do], which call the handlers of /v1 in this process, and ends
 //     with [frame.Visit.Page] or [frame.Visit.Redirect]. A returned error becomes a page; web.Error says which.
