@@ -40,9 +40,9 @@ func TestUsesAreNotStored(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := &event.Event{ID: made, Endpoint: "trw_1", Source: event.SourceTripwire}
-	x, b := &assignment{Partition: stream.Partition{Topic: stream.Events}}, newBatch()
+	x, b := &assignment{Partition: stream.Partition{Topic: stream.Events}}, newBatch(newSinks())
 	b.addRecords(x, []*stream.Record{e.Record()}, time.Now())
-	if b.rows() != 0 || len(b.deadLetters) != 0 || b.ends[x].Offset != 1 {
-		t.Errorf("%d rows, %d dead letters, read to %d", b.rows(), len(b.deadLetters), b.ends[x].Offset)
+	if b.rows != 0 || len(b.deadLetters) != 0 || b.ends[x].Offset != 1 {
+		t.Errorf("%d rows, %d dead letters, read to %d", b.rows, len(b.deadLetters), b.ends[x].Offset)
 	}
 }

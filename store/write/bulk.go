@@ -8,10 +8,8 @@ import (
 
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/eventrelay/relay/pkg/event"
-	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store/internal/ch"
 	"github.com/eventrelay/relay/store/schema"
@@ -23,8 +21,8 @@ const mergeTimeout = 30 * time.Minute
 // Bulk inserts generated rows without Kafka, into the tables and columns of Writer, to fill a store for benchmarks.
 // Nothing is acknowledged, and no relay may run on the store meanwhile. Bulk is not safe for concurrent use.
 type Bulk struct {
-	conn   driver.Conn
-	tables tables
+	conn  driver.Conn
+	sinks []anySink
 }
 
 // NewBulk parses the URL, which has the form of WriterConfig.URL and must name one shard. It does not connect.
@@ -42,7 +40,7 @@ func NewBulk(url string) (*Bulk, error) {
 	if len(conns) > 1 {
 		return nil, errors.Join(errors.New("bulk: only one shard can be filled"), ch.CloseAll(conns))
 	}
-	return &Bulk{conn: conns[0], tables: newTables()}, nil
+	return &Bulk{conn: conns[0], sinks: newSinks()}, nil
 }
 
 // Close closes the connections.
@@ -61,43 +59,33 @@ type BulkRows struct {
 // calling Insert again with the same rows changes nothing there, but usage_minute counts their requests again.
 func (b *Bulk) Insert(ctx context.Context, rows BulkRows) error {
 	records := recordsFrom(rows.Offset, max(len(rows.Events), len(rows.Outcomes), len(rows.Receipts)))
-	events := make([]*eventRow, len(rows.Events))
+	batch := newBatch(b.sinks)
 	for i := range rows.Events {
-		e := &rows.Events[i]
-		row := &eventRow{Event: e, source: source{record: &records[i]}, size: uint32(len(e.Body))}
-		if e.DuplicateOf != "" {
-			var err error
-			if row.duplicate, err = id.Parse(id.Event, e.DuplicateOf); err != nil {
-				return fmt.Errorf("read duplicate_of: %w", err)
-			}
-		}
-		events[i] = row
-	}
-	deliveries, attempts := make([]*deliveryRow, len(rows.Outcomes)), make([]*deliveryRow, 0, len(rows.Outcomes))
-	for i := range rows.Outcomes {
-		o := &rows.Outcomes[i]
-		version, err := o.Version(records[i].Offset)
+		row, err := newEventRow(&rows.Events[i], source{record: &records[i]})
 		if err != nil {
 			return err
 		}
-		deliveries[i] = &deliveryRow{Outcome: o, source: source{record: &records[i]}, version: version}
-		if o.Attempt != nil {
-			attempts = append(attempts, deliveries[i])
+		addRow(batch, row)
+	}
+	for i := range rows.Outcomes {
+		row, err := newDeliveryRow(&rows.Outcomes[i], source{record: &records[i]})
+		if err != nil {
+			return err
 		}
+		addRow(batch, row)
 	}
-	receipts := make([]*receiptRow, len(rows.Receipts))
 	for i := range rows.Receipts {
-		receipts[i] = &receiptRow{Receipt: &rows.Receipts[i], source: source{record: &records[i]}}
+		addRow(batch, &receiptRow{Receipt: &rows.Receipts[i], source: source{record: &records[i]}})
 	}
-	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return writeIfAny(ctx, b.conn, b.tables.events, events) })
-	g.Go(func() error { return writeIfAny(ctx, b.conn, b.tables.deliveries, deliveries) })
-	g.Go(func() error { return writeIfAny(ctx, b.conn, b.tables.attempts, attempts) })
-	g.Go(func() error { return writeIfAny(ctx, b.conn, b.tables.receipts, receipts) })
-	for _, c := range b.tables.candidates {
-		g.Go(func() error { return writeIfAny(ctx, b.conn, c.table, c.filter(deliveries)) })
-	}
-	return g.Wait()
+	_, err := concurrently(ctx, batch.sinks, func(ctx context.Context, k anySink) ([]deadLetter, error) {
+		return nil, k.insertOnce(ctx, b.conn)
+	})
+	return err
+}
+
+func addRow[R row](b *batch, r R) {
+	k := sinkOf[R](b)
+	k.rows = append(k.rows, r)
 }
 
 func recordsFrom(first int64, n int) []stream.Record {
@@ -106,13 +94,6 @@ func recordsFrom(first int64, n int) []stream.Record {
 		records[i].Offset = first + int64(i)
 	}
 	return records
-}
-
-func writeIfAny[R any](ctx context.Context, conn driver.Conn, t *table[R], rows []R) error {
-	if len(rows) == 0 {
-		return nil
-	}
-	return t.write(ctx, conn, rows)
 }
 
 // CountHours counts the usage of every hour of [from, to), as Writer does for the hours of its rows.

@@ -1,36 +1,18 @@
 package write
 
 import (
-	"context"
 	"math/big"
-	"slices"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/store/internal/column"
 )
 
-// candidateTable is a table with one row for each of the few deliveries that failed, wait or belong to a run. Lists
-// read it to find rows that may match, then the table deliveries decides; only run_deliveries is an answer by itself.
-// Most flushes have no row for any of them, so the writer inserts them instead of a materialised view, which would cost
-// time in every insert.
-type candidateTable struct {
-	*table[*deliveryRow]
-	accepts func(*deliveryRow) bool
-}
-
-func (c candidateTable) filter(rows []*deliveryRow) (out []*deliveryRow) {
-	for _, r := range rows {
-		if c.accepts(r) {
-			out = append(out, r)
-		}
-	}
-	return out
-}
-
-func candidateTables() []candidateTable {
+// candidateTables returns the tables with one row for each of the few deliveries that failed, wait or belong to a run.
+// Lists read them to find rows that may match, then the table deliveries decides; only run_deliveries is an answer by
+// itself. Most flushes have no row for any of them, so the writer inserts them instead of a materialised view, which
+// would cost time in every insert.
+func candidateTables() []*table[*deliveryRow] {
 	type r = *deliveryRow
 	account := column.Text("account", func(x r) string { return x.Account })
 	eventID := column.ID("id", func(x r) []byte { return x.Event[:] })
@@ -39,27 +21,21 @@ func candidateTables() []candidateTable {
 	endpoint := column.Text("endpoint", func(x r) string { return x.Endpoint })
 	eventType := column.LowCardinality("type", func(x r) string { return x.Type })
 	status := column.LowCardinality("status", func(x r) string { return string(x.Status) })
-	return []candidateTable{
-		{newTable("failure_candidates_by_endpoint", account, endpoint, eventID, dest, ts), r.isUndelivered},
-		{
-			newTable("failure_candidates", account, eventID, dest, ts, endpoint, eventType, status,
-				column.Typed("ver", "UInt128", func(x r) *big.Int { return x.version.Big() })),
-			func(x r) bool { return !x.isFirstOutcome() || x.isUndelivered() },
-		},
-		{
-			newTable("run_deliveries", account, column.Text("run", func(x r) string { return x.Run }), eventID, dest, ts, status,
-				column.LowCardinality("reason", func(x r) string { return string(x.Reason) }),
-				column.LowCardinality("skipped", func(x r) string { return string(x.SkipReason) }),
-				column.Typed("code", "UInt16", func(x r) uint16 { return uint16(x.Code) }),
-				column.Timestamp("last_at", func(x r) time.Time { return x.At }),
-				column.Typed("ver", "UInt128", r.versionInRun)),
-			r.isOfRun,
-		},
+	return []*table[*deliveryRow]{
+		newTable("failure_candidates_by_endpoint", account, endpoint, eventID, dest, ts).of(r.isUndelivered),
+		newTable("failure_candidates", account, eventID, dest, ts, endpoint, eventType, status,
+			column.Typed("ver", "UInt128", func(x r) *big.Int { return x.version.Big() }),
+		).of(func(x r) bool { return !x.isFirstOutcome() || x.isUndelivered() }),
+		newTable("run_deliveries", account, column.Text("run", func(x r) string { return x.Run }), eventID, dest, ts, status,
+			column.LowCardinality("reason", func(x r) string { return string(x.Reason) }),
+			column.LowCardinality("skipped", func(x r) string { return string(x.SkipReason) }),
+			column.Typed("code", "UInt16", func(x r) uint16 { return uint16(x.Code) }),
+			column.Timestamp("last_at", func(x r) time.Time { return x.At }),
+			column.Typed("ver", "UInt128", r.versionInRun),
+		).of(r.isOfRun),
 		// A replay may send to a destination that the event itself did not have.
-		{
-			newTable("event_keys", account, column.Text("key", func(x r) string { return "dest:" + x.Dest }), eventID, ts),
-			r.isOfRun,
-		},
+		newTable("event_keys", account, column.Text("key", func(x r) string { return "dest:" + x.Dest }), eventID, ts).
+			of(r.isOfRun),
 	}
 }
 
@@ -78,17 +54,4 @@ func (r *deliveryRow) versionInRun() *big.Int {
 		v.Lo |= 1 << 63 // above the offset and below the rank
 	}
 	return v.Big()
-}
-
-// writeCandidates inserts the rows that belong in the candidate tables and returns those that ClickHouse rejects.
-func (l *lane) writeCandidates(ctx context.Context, s *shard, rows []*deliveryRow) ([]deadLetter, error) {
-	rejected := make([][]deadLetter, len(s.tables.candidates))
-	g, gctx := errgroup.WithContext(ctx)
-	for i, c := range s.tables.candidates {
-		g.Go(func() (err error) { rejected[i], err = writeRows(gctx, l, s, c.table, c.filter(rows)); return err })
-	}
-	if err := g.Wait(); err != nil {
-		return nil, err
-	}
-	return slices.Concat(rejected...), nil
 }

@@ -46,59 +46,47 @@ type tally struct {
 	// statement for the number of rows that are counted and the time of the oldest one.
 	counted, oldest ch.SQL
 
-	dirty    *dirtySpans
 	counting sync.Mutex // held while spans are counted
-}
 
-func newTally(length time.Duration, spansOf func(*batch) []time.Time,
-	count func(context.Context, driver.Conn, time.Time, time.Time) error, counted, oldest ch.SQL) *tally {
-	return &tally{length: length, spansOf: spansOf, count: count, counted: counted, oldest: oldest,
-		dirty: &dirtySpans{length: length, spans: make(map[time.Time]bool)}}
+	mu      sync.Mutex         // guards dirty and recount
+	dirty   map[time.Time]bool // the spans with rows that were stored since the span was last counted
+	recount bool               // partitions were taken over whose last owner may have left spans uncounted
 }
 
 // spanOf returns the beginning of the span of a time, in UTC.
 func (t *tally) spanOf(at time.Time) time.Time { return at.UTC().Truncate(t.length) }
 
-// dirtySpans are the spans with rows that were stored since the span was last counted.
-type dirtySpans struct {
-	length time.Duration
-
-	mu      sync.Mutex // guards spans and recount
-	spans   map[time.Time]bool
-	recount bool // partitions were taken over whose last owner may have left spans uncounted
-}
-
-func (d *dirtySpans) mark(spans ...time.Time) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+func (t *tally) mark(spans ...time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	for _, s := range spans {
-		d.spans[s] = true
+		t.dirty[s] = true
 	}
 }
 
-func (d *dirtySpans) requireRecount() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.recount = true
+func (t *tally) requireRecount() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.recount = true
 }
 
-func (d *dirtySpans) needsRecount() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.recount
+func (t *tally) needsRecount() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.recount
 }
 
 // takeDue removes and returns the spans that can be counted now, and whether a recount is required.
-func (d *dirtySpans) takeDue(now time.Time) (due []time.Time, recount bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for s := range d.spans {
-		if !now.Before(s.Add(d.length + countDelay)) {
+func (t *tally) takeDue(now time.Time) (due []time.Time, recount bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for s := range t.dirty {
+		if !now.Before(s.Add(t.length + countDelay)) {
 			due = append(due, s)
-			delete(d.spans, s)
+			delete(t.dirty, s)
 		}
 	}
-	recount, d.recount = d.recount, false
+	recount, t.recount = t.recount, false
 	return due, recount
 }
 
@@ -109,7 +97,7 @@ func (l *lane) updateUsage(ctx context.Context, s *shard, b *batch) error {
 	young := t.spanOf(time.Now()).Add(-t.length)
 	i, _ := slices.BinarySearchFunc(spans, young, time.Time.Compare)
 	old := spans[:i]
-	t.dirty.mark(spans[i:]...)
+	t.mark(spans[i:]...)
 	for try := 0; len(old) > 0; try++ {
 		left, err := t.countOld(ctx, s.conn, old)
 		switch {
@@ -120,7 +108,7 @@ func (l *lane) updateUsage(ctx context.Context, s *shard, b *batch) error {
 		case rowsRejected(err):
 			// It must not block the rows that can be stored: these spans are counted again with the young ones.
 			l.log.LogAttrs(ctx, slog.LevelError, "cannot count usage, counting again later", slog.Any("error", err))
-			t.dirty.mark(left...)
+			t.mark(left...)
 			return nil
 		}
 		l.setUnavailable(ctx, s, err)
@@ -154,7 +142,7 @@ func (w *Writer) CountUsage(ctx context.Context) error {
 func (t *tally) countOld(ctx context.Context, conn driver.Conn, spans []time.Time) (left []time.Time, err error) {
 	t.counting.Lock()
 	defer t.counting.Unlock()
-	if t.dirty.needsRecount() {
+	if t.needsRecount() {
 		if err := t.countDirty(ctx, conn, time.Now()); err != nil {
 			return spans, err
 		}
@@ -169,12 +157,12 @@ func (t *tally) countAll(ctx context.Context, conn driver.Conn, now time.Time) e
 }
 
 func (t *tally) countDirty(ctx context.Context, conn driver.Conn, now time.Time) error {
-	spans, recount := t.dirty.takeDue(now)
+	spans, recount := t.takeDue(now)
 	if recount {
 		since, err := t.recountStart(ctx, conn, now)
 		if err != nil {
-			t.dirty.requireRecount()
-			t.dirty.mark(spans...)
+			t.requireRecount()
+			t.mark(spans...)
 			return err
 		}
 		for s := t.spanOf(since); !s.After(now); s = s.Add(t.length) {
@@ -184,9 +172,9 @@ func (t *tally) countDirty(ctx context.Context, conn driver.Conn, now time.Time)
 	slices.SortFunc(spans, time.Time.Compare)
 	spans = slices.Compact(spans)
 	left, err := t.countSpans(ctx, conn, spans)
-	t.dirty.mark(left...)
+	t.mark(left...)
 	if err != nil && recount {
-		t.dirty.requireRecount() // spans are counted oldest first, so the next recount begins where this one failed
+		t.requireRecount() // spans are counted oldest first, so the next recount begins where this one failed
 	}
 	return err
 }

@@ -22,36 +22,39 @@ import (
 // and not in ClickHouse. Reads leave an erased payload out, the writer inserts rows without it (also when it inserts
 // them again), and the Eraser empties the rows that are stored already.
 
-// stripErased returns the rows of events and attempts without erased payloads. It changes none of the batch: readers
+// stripErased returns the rows of events and deliveries without erased payloads. It changes none of the batch: readers
 // and a scan may have its rows.
-func (b *batch) stripErased(erased func(id.ID) bool) (events []*eventRow, attempts []*deliveryRow) {
-	events, attempts = b.events, b.attempts
+func (b *batch) stripErased(erased func(id.ID) bool) (events []*eventRow, deliveries []*deliveryRow) {
+	events, deliveries = sinkOf[*eventRow](b).rows, sinkOf[*deliveryRow](b).rows
 	if erased == nil {
-		return events, attempts
+		return events, deliveries
 	}
-	for i, r := range events {
-		if erased(r.ID) {
-			events = clonedOnce(events, b.events)
-			events[i] = &eventRow{
-				Event: store.WithoutPayload(r.Event), source: r.source, duplicate: r.duplicate, size: r.size}
+	events = replaced(events, erased, func(r *eventRow) *eventRow {
+		return &eventRow{Event: store.WithoutPayload(r.Event), source: r.source, duplicate: r.duplicate, size: r.size}
+	})
+	deliveries = replaced(deliveries, erased, func(r *deliveryRow) *deliveryRow {
+		if !r.hasAttempt() {
+			return r
 		}
-	}
-	for i, r := range attempts {
-		if erased(r.Event) {
-			attempts = clonedOnce(attempts, b.attempts)
-			attempt, outcome := *r.Attempt, *r.Outcome
-			attempt.RequestHeader, attempt.ResponseHeader, attempt.ResponseBody = "", "", nil
-			outcome.Attempt = &attempt
-			attempts[i] = &deliveryRow{Outcome: &outcome, source: r.source, version: r.version}
-		}
-	}
-	return events, attempts
+		attempt, outcome := *r.Attempt, *r.Outcome
+		attempt.RequestHeader, attempt.ResponseHeader, attempt.ResponseBody = "", "", nil
+		outcome.Attempt = &attempt
+		return &deliveryRow{Outcome: &outcome, source: r.source, version: r.version}
+	})
+	return events, deliveries
 }
 
-// clonedOnce returns rows, or a copy while they are still those of the batch.
-func clonedOnce[R any](rows, ofBatch []R) []R {
-	if &rows[0] == &ofBatch[0] {
-		return slices.Clone(rows)
+// replaced returns rows, or a copy in which the rows of erased events are replaced.
+func replaced[R row](rows []R, erased func(id.ID) bool, replace func(R) R) []R {
+	isErased := func(r R) bool { return erased(r.shardID()) }
+	if !slices.ContainsFunc(rows, isErased) {
+		return rows
+	}
+	rows = slices.Clone(rows)
+	for i, r := range rows {
+		if isErased(r) {
+			rows[i] = replace(r)
+		}
 	}
 	return rows
 }

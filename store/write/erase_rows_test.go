@@ -15,12 +15,13 @@ import (
 // reading.
 func TestStripErasedLeavesTheBatchAlone(t *testing.T) {
 	const n = 4
-	b := &batch{}
+	b := newBatch(newSinks())
+	batchEvents, batchAttempts := sinkOf[*eventRow](b), sinkOf[*deliveryRow](b)
 	for i := range byte(n) {
 		e := &event.Event{ID: id.ID{15: i}, Query: "q", Body: []byte("body"), Header: []event.Field{{Name: "A", Value: "b"}}}
-		b.events = append(b.events, &eventRow{Event: e, size: 4})
-		b.attempts = append(b.attempts, &deliveryRow{Outcome: &event.Outcome{Event: e.ID, Attempt: &event.Attempt{
-			RequestHeader: "A: b\n", ResponseHeader: "C: d\n", ResponseBody: []byte("answer")}}})
+		batchEvents.rows = append(batchEvents.rows, &eventRow{Event: e, size: 4})
+		batchAttempts.rows = append(batchAttempts.rows, &deliveryRow{Outcome: &event.Outcome{Event: e.ID,
+			Attempt: &event.Attempt{RequestHeader: "A: b\n", ResponseHeader: "C: d\n", ResponseBody: []byte("answer")}}})
 	}
 	// sizes are the bytes of payload in a row of an event and in one of an attempt.
 	sizes := func(events []*eventRow, attempts []*deliveryRow, i int) (ofEvent, ofAttempt int) {
@@ -31,11 +32,11 @@ func TestStripErasedLeavesTheBatchAlone(t *testing.T) {
 	erased := func(e id.ID) bool { return e[15] == 1 || e[15] == 2 }
 	events, attempts := b.stripErased(erased)
 	for i := range n {
-		wantEvent, wantAttempt := sizes(b.events, b.attempts, i)
+		wantEvent, wantAttempt := sizes(batchEvents.rows, batchAttempts.rows, i)
 		if wantEvent != 6 || wantAttempt != 16 {
 			t.Errorf("row %d of the batch has %d and %d bytes of payload left", i, wantEvent, wantAttempt)
 		}
-		if erased(b.events[i].ID) {
+		if erased(batchEvents.rows[i].ID) {
 			wantEvent, wantAttempt = 0, 0
 		}
 		if e, a := sizes(events, attempts, i); e != wantEvent || a != wantAttempt || events[i].size != 4 {

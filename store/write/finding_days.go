@@ -16,15 +16,16 @@ import (
 // daysOfFindings counts the usage of findings by the UTC day: one for each finding and source with a billed hit. Reads
 // count today and yesterday themselves (schema.LiveFindings).
 func daysOfFindings() *tally {
-	return newTally(24*time.Hour, (*batch).findingDays, countFindings,
-		"SELECT count(), max(t) FROM usage_day WHERE endpoint = '' AND t <= ",
-		"SELECT count(), toDateTime(min(day), 'UTC') FROM findings_hits WHERE account != ''")
+	return &tally{length: 24 * time.Hour, spansOf: (*batch).findingDays, count: countFindings,
+		counted: "SELECT count(), max(t) FROM usage_day WHERE endpoint = '' AND t <= ",
+		oldest:  "SELECT count(), toDateTime(min(day), 'UTC') FROM findings_hits WHERE account != ''",
+		dirty:   make(map[time.Time]bool)}
 }
 
 // findingDays returns the days of the batch's billed hits, oldest first.
 func (b *batch) findingDays() []time.Time {
 	seen := make(map[time.Time]bool)
-	for _, h := range b.hits {
+	for _, h := range sinkOf[*hitRow](b).rows {
 		if h.Billed {
 			seen[h.day] = true
 		}

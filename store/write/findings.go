@@ -2,7 +2,6 @@ package write
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -27,34 +26,33 @@ type senderRow struct {
 	source
 }
 
-// decodeFindings decodes a record of the topic findings, a hit or the counters of a sender.
-func (b *batch) decodeFindings(s source) error {
+// decodeHit decodes a record of the topic findings, decodeSender one with the counters of a sender.
+func decodeHit(s source) (*hitRow, error) {
 	hit, err := finding.Decode(s.record.Value)
-	if errors.Is(err, finding.ErrNotHit) {
-		counts, err := finding.DecodeCounts(s.record.Value)
-		if err != nil {
-			return err
-		}
-		b.senders = append(b.senders, &senderRow{counts, s})
-		return nil
-	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	row := &hitRow{Hit: hit, source: s}
 	if row.findingID, err = id.Parse(finding.Prefix, hit.Finding); err != nil {
-		return err
+		return nil, err
 	}
 	if row.day, err = time.Parse(time.DateOnly, hit.Day); err != nil {
-		return fmt.Errorf("read the day of a hit: %w", err)
+		return nil, fmt.Errorf("read the day of a hit: %w", err)
 	}
 	location, err := json.Marshal(hit.Location)
 	if err != nil {
-		return fmt.Errorf("encode the location of a hit: %w", err)
+		return nil, fmt.Errorf("encode the location of a hit: %w", err)
 	}
 	row.location = string(location)
-	b.hits = append(b.hits, row)
-	return nil
+	return row, nil
+}
+
+func decodeSender(s source) (*senderRow, error) {
+	counts, err := finding.DecodeCounts(s.record.Value)
+	if err != nil {
+		return nil, err
+	}
+	return &senderRow{counts, s}, nil
 }
 
 // version is greatest for the first record of a hit: a sender that repeats its request does not move the hit in time,

@@ -4,11 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
-	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/wait"
@@ -64,7 +60,7 @@ func (l *lane) takeDueBatch(now time.Time, budget *flushBudget) (*batch, time.Du
 	}
 	if l.flushRequested && wait > 0 {
 		cost := 1 + len(b.days)/manyDays
-		if l.throttle.isActive() {
+		if l.throttled.Load() {
 			cost *= throttledFlushCost
 		}
 		wait = min(wait, budget.spend(now, cost))
@@ -78,10 +74,10 @@ func (l *lane) takeDueBatch(now time.Time, budget *flushBudget) (*batch, time.Du
 // maxWait is how long the rows of a batch may wait for a flush that no reader asks for.
 func (l *lane) maxWait(b *batch) time.Duration {
 	longest := l.cfg.FlushEvery
-	if b.rows() >= fullerBatch {
+	if b.rows >= fullerBatch {
 		longest = min(longest, fullerWait)
 	}
-	if len(b.days) > manyDays || l.throttle.isActive() {
+	if len(b.days) > manyDays || l.throttled.Load() {
 		longest = max(longest, spreadWait)
 	}
 	return longest
@@ -95,7 +91,7 @@ func (l *lane) takeBatch() *batch {
 
 func (l *lane) takeBatchLocked() *batch {
 	b := l.filling
-	l.filling, l.inserting, l.flushRequested = newBatch(), b, false
+	l.filling, l.inserting, l.flushRequested = newBatch(l.sinks), b, false
 	l.flushes.Add(1)
 	l.reportBufferedLocked()
 	l.pos.markFlushing(b.ends)
@@ -143,10 +139,10 @@ func (l *lane) flush(ctx context.Context, b *batch) error {
 
 // stripErased removes erased payloads from the batch that is to be inserted.
 func (l *lane) stripErased(b *batch) {
-	events, attempts := b.stripErased(l.deps.Erased)
+	events, deliveries := b.stripErased(l.deps.Erased)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	b.events, b.attempts = events, attempts
+	sinkOf[*eventRow](b).rows, sinkOf[*deliveryRow](b).rows = events, deliveries
 }
 
 // lag returns the age of the oldest record that was read and is not stored yet, 0 if there is none.
@@ -171,20 +167,18 @@ func (l *lane) writeAll(ctx context.Context, b *batch) ([]deadLetter, error) {
 		}
 	}
 	parts := b.split(len(l.shards))
-	rejected := make([][]deadLetter, len(parts))
-	g, gctx := errgroup.WithContext(ctx)
-	for i, part := range parts {
-		g.Go(func() (err error) {
-			if rejected[i], err = l.writeShard(gctx, l.shards[i], part); err == nil {
-				err = l.updateUsage(gctx, l.shards[i], part)
-			}
-			return err
+	rejected, err := concurrently(ctx, l.shards, func(ctx context.Context, s *shard) ([]deadLetter, error) {
+		part := parts[s.number-1]
+		dead, err := concurrently(ctx, part.sinks, func(ctx context.Context, k anySink) ([]deadLetter, error) {
+			return k.insert(ctx, l, s)
 		})
-	}
-	if err := g.Wait(); err != nil {
-		return nil, err
-	}
-	return append(b.deadLetters, slices.Concat(rejected...)...), nil
+		if err == nil {
+			err = l.updateUsage(ctx, s, part)
+		}
+		return dead, err
+	})
+	// If two tables reject rows of one record, its dead letter names the cause of the first of them.
+	return append(b.deadLetters, rejected...), err
 }
 
 // verifyShard checks the shard's identity once, before the first insert. While ClickHouse is unavailable or relay
@@ -209,46 +203,6 @@ func (l *lane) verifyShard(ctx context.Context, s *shard) error {
 		}
 	}
 	return nil
-}
-
-// writeShard inserts into all tables of a shard concurrently and returns what cannot be stored. Candidates are inserted
-// after attempts, and deliveries after both: no reader may see a delivery without the attempt that led to it, nor one
-// that the list of its status does not find.
-func (l *lane) writeShard(ctx context.Context, s *shard, b *batch) ([]deadLetter, error) {
-	var rejected struct {
-		events, attempts, candidates, deliveries, receipts, audit, hits, senders []deadLetter
-	}
-	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() (err error) {
-		rejected.events, err = writeRows(gctx, l, s, s.tables.events, b.events)
-		return err
-	})
-	g.Go(func() (err error) {
-		if rejected.attempts, err = writeRows(gctx, l, s, s.tables.attempts, b.attempts); err != nil {
-			return err
-		}
-		if rejected.candidates, err = l.writeCandidates(gctx, s, b.deliveries); err != nil {
-			return err
-		}
-		rejected.deliveries, err = writeRows(gctx, l, s, s.tables.deliveries, b.deliveries)
-		return err
-	})
-	g.Go(func() (err error) {
-		rejected.receipts, err = writeRows(gctx, l, s, s.tables.receipts, b.receipts)
-		return err
-	})
-	g.Go(func() (err error) { rejected.audit, err = writeRows(gctx, l, s, s.tables.audit, b.audit); return err })
-	g.Go(func() (err error) { rejected.hits, err = writeRows(gctx, l, s, s.tables.hits, b.hits); return err })
-	g.Go(func() (err error) {
-		rejected.senders, err = writeRows(gctx, l, s, s.tables.senders, b.senders)
-		return err
-	})
-	if err := g.Wait(); err != nil {
-		return nil, err
-	}
-	// If two tables reject rows of one record, its dead letter names the cause of the first of them.
-	return slices.Concat(rejected.events, rejected.attempts, rejected.deliveries, rejected.receipts, rejected.audit,
-		rejected.candidates, rejected.hits, rejected.senders), nil
 }
 
 // writeRows inserts the rows and returns those that ClickHouse rejects, as dead letters. While ClickHouse is
@@ -344,7 +298,6 @@ func (l *lane) setUnavailable(ctx context.Context, s *shard, cause error) {
 	if !l.pos.setFailing(s.number, cause != nil) {
 		return
 	}
-	l.metrics.unavailable.Set(float64(l.outages.set(s.number, cause != nil)))
 	if cause == nil {
 		l.log.LogAttrs(ctx, slog.LevelInfo, "clickhouse accepts inserts again", slog.String("group", l.name),
 			slog.Int("shard", s.number))
@@ -352,24 +305,6 @@ func (l *lane) setUnavailable(ctx context.Context, s *shard, cause error) {
 	}
 	l.log.LogAttrs(ctx, slog.LevelWarn, "clickhouse inserts fail, records stay in Kafka until they succeed",
 		slog.String("group", l.name), slog.Int("shard", s.number), slog.Any("error", cause))
-}
-
-// outages counts by shard the lanes whose last insert failed.
-type outages struct {
-	mu    sync.Mutex // guards lanes
-	lanes map[int]int
-}
-
-// set adds or removes a lane that fails, and returns how many shards any lane fails to write.
-func (o *outages) set(shard int, failing bool) (failingShards int) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if failing {
-		o.lanes[shard]++
-	} else if o.lanes[shard]--; o.lanes[shard] == 0 {
-		delete(o.lanes, shard)
-	}
-	return len(o.lanes)
 }
 
 // produceDeadLetters produces records to the dead letter topic and waits until they are durable there.

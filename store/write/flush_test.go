@@ -70,7 +70,7 @@ func TestWhenAFlushIsDue(t *testing.T) {
 		return func(l *lane, p *assignment) { fill(l, p); l.flushRequested = true }
 	}
 	throttled := func(fill func(*lane, *assignment)) func(*lane, *assignment) {
-		return func(l *lane, p *assignment) { fill(l, p); l.throttle.set(true) }
+		return func(l *lane, p *assignment) { fill(l, p); l.throttled.Store(true) }
 	}
 	slow := WriterConfig{}.withDefaults()
 	f("nothing", cfg, add(0, 0, 1), time.Hour, false)

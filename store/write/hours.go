@@ -21,21 +21,25 @@ import (
 // destinations are summed per hour from usage_minute, where a row inserted twice counts twice; it keeps 35 days: a
 // request that is stored later than that is not counted.
 func hoursOfEvents() *tally {
-	return newTally(time.Hour, (*batch).usageHours, countRange, "SELECT count(), max(t) FROM usage_hour WHERE t <= ",
+	return &tally{length: time.Hour, spansOf: (*batch).usageHours, count: countRange,
+		counted: "SELECT count(), max(t) FROM usage_hour WHERE t <= ",
 		// The row of a probe has no account, and its time is 1970.
-		"SELECT count(), min(ts) FROM events WHERE account != ''")
+		oldest: "SELECT count(), min(ts) FROM events WHERE account != ''",
+		dirty:  make(map[time.Time]bool)}
 }
 
 // usageHours returns the hours of the batch's billed events and of its requests, oldest first.
 func (b *batch) usageHours() []time.Time {
 	seen := make(map[time.Time]bool)
-	for _, e := range b.events {
+	for _, e := range sinkOf[*eventRow](b).rows {
 		if e.billed() == 1 {
 			seen[schema.HourOf(e.ID.Time())] = true
 		}
 	}
-	for _, a := range b.attempts {
-		seen[schema.HourOf(a.Attempt.StartedAt)] = true
+	for _, d := range sinkOf[*deliveryRow](b).rows {
+		if d.hasAttempt() {
+			seen[schema.HourOf(d.Attempt.StartedAt)] = true
+		}
 	}
 	return slices.SortedFunc(maps.Keys(seen), time.Time.Compare)
 }

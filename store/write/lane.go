@@ -27,10 +27,14 @@ type laneConfig struct {
 type lane struct {
 	*shared
 	laneConfig
-	shards   []*shard
-	pos      *positions
-	throttle throttle
-	group    *stream.Group // set by connect, as are the connections of the shards
+	sinks  []anySink
+	shards []*shard
+	pos    *positions
+	// throttled: the lane inserts larger batches, less often, because ClickHouse has more parts than it can merge. Each
+	// insert makes a part in every day partition that it has rows for, reads open all of them, and at 3,000 parts
+	// ClickHouse rejects inserts; the writer throttles well before that.
+	throttled atomic.Bool
+	group     *stream.Group // set by connect, as are the connections of the shards
 
 	flushingSince atomic.Pointer[time.Time] // oldest record of the batch that is being inserted; nil if none is
 
@@ -55,25 +59,8 @@ type lane struct {
 type shard struct {
 	number   int
 	conn     driver.Conn // set by connect
-	tables   tables
 	usage    *tally
 	verified bool // its identity was checked; used by flush only
-}
-
-type tables struct {
-	events     *table[*eventRow]
-	deliveries *table[*deliveryRow]
-	attempts   *table[*deliveryRow]
-	receipts   *table[*receiptRow]
-	audit      *table[*auditRow]
-	hits       *table[*hitRow]
-	senders    *table[*senderRow]
-	candidates []candidateTable
-}
-
-func newTables() tables {
-	return tables{eventsTable(), deliveriesTable(), attemptsTable(), receiptsTable(), auditTable(), hitsTable(),
-		sendersTable(), candidateTables()}
 }
 
 // maxFetchWait bounds the first fetch after an assignment. Partitions whose offsets become known a moment later are not
@@ -105,14 +92,15 @@ func newLanes(c *shared, shards int) []*lane {
 }
 
 func newLane(c *shared, shards int, cfg laneConfig) *lane {
+	sinks := newSinks()
 	l := &lane{
-		shared: c, laneConfig: cfg, pos: newPositions(c.changed), filling: newBatch(),
+		shared: c, laneConfig: cfg, sinks: sinks, pos: newPositions(c.changed), filling: newBatch(sinks),
 		flushWake: make(chan struct{}, 1), batchTaken: make(chan struct{}, 1), pollNow: make(chan struct{}, 1),
 		scanWake: make(chan struct{}, 1),
 		flushing: make(chan struct{}, 1), scanning: make(chan struct{}, 1), committing: make(chan struct{}, 1),
 	}
 	for i := range shards {
-		l.shards = append(l.shards, &shard{number: i + 1, tables: newTables(), usage: cfg.usage()})
+		l.shards = append(l.shards, &shard{number: i + 1, usage: cfg.usage()})
 	}
 	return l
 }
@@ -160,7 +148,7 @@ func (l *lane) disconnect() (err error) {
 // them owned and then calls CountUsage also counts the hours that their last owner left uncounted.
 func (l *lane) assigned(commits map[stream.Partition]stream.Commit) {
 	for _, s := range l.shards {
-		s.usage.dirty.requireRecount()
+		s.usage.requireRecount()
 	}
 	l.pos.assign(commits)
 }
@@ -210,10 +198,10 @@ func (l *lane) isFull() bool {
 
 func (l *lane) isFullLocked() bool {
 	growth := 1
-	if l.throttle.isActive() {
+	if l.throttled.Load() {
 		growth = throttledGrowth
 	}
-	return l.filling.rows() >= growth*l.cfg.FlushRows || l.filling.bytes >= growth*l.cfg.FlushBytes
+	return l.filling.rows >= growth*l.cfg.FlushRows || l.filling.bytes >= growth*l.cfg.FlushBytes
 }
 
 // addRecords adds the records of one partition to the batch and returns their size in bytes.
@@ -235,9 +223,8 @@ func (l *lane) addRecords(p stream.Partition, records []*stream.Record) int {
 
 // reportBufferedLocked adds to the metric what the batch has more or less than at the last call.
 func (l *lane) reportBufferedLocked() {
-	rows := l.filling.rows()
-	l.metrics.buffered.Add(float64(rows - l.buffered))
-	l.buffered = rows
+	l.metrics.buffered.Add(float64(l.filling.rows - l.buffered))
+	l.buffered = l.filling.rows
 }
 
 // requestFlushNow asks for a flush of what is buffered.

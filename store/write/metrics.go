@@ -12,7 +12,6 @@ type writerMetrics struct {
 	insertFailures prometheus.Counter
 	commitFailures prometheus.Counter
 	deadLetters    *prometheus.CounterVec // label: source topic
-	unavailable    prometheus.Gauge
 	parts          prometheus.Gauge
 	throttled      prometheus.Gauge
 	buffered       prometheus.Gauge
@@ -36,9 +35,6 @@ func newWriterMetrics(reg prometheus.Registerer) *writerMetrics {
 			Name: "relay_store_dead_letters_total",
 			Help: "Records that could not be stored and were sent to the dead letter topic."},
 			[]string{"topic"}),
-		unavailable: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "relay_store_unavailable_shards", Help: "ClickHouse shards whose last insert failed because they are " +
-				"unavailable or overloaded."}),
 		parts: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "relay_store_parts",
 			Help: "Parts in the ClickHouse partition that has most of them; ClickHouse rejects inserts at about 3,000."}),
@@ -52,8 +48,8 @@ func newWriterMetrics(reg prometheus.Registerer) *writerMetrics {
 		m.deadLetters.WithLabelValues(topic)
 	}
 	if reg != nil {
-		reg.MustRegister(m.rows, m.flushes, m.insertFailures, m.commitFailures, m.deadLetters, m.unavailable, m.parts,
-			m.throttled, m.buffered)
+		reg.MustRegister(m.rows, m.flushes, m.insertFailures, m.commitFailures, m.deadLetters, m.parts, m.throttled,
+			m.buffered)
 	}
 	return m
 }

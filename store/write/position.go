@@ -1,6 +1,8 @@
 package write
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -235,11 +237,11 @@ func (s *positions) setFailing(shard int, failing bool) (changed bool) {
 	return true
 }
 
-// isFailing reports whether inserts into any shard fail.
-func (s *positions) isFailing() bool {
+// failingShards returns the shards into which inserts fail.
+func (s *positions) failingShards() []int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.failing) > 0
+	return slices.Collect(maps.Keys(s.failing))
 }
 
 // committable returns the ends of the partitions that this writer still owns.

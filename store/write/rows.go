@@ -18,10 +18,12 @@ type source struct {
 }
 
 func (s source) recordSource() source { return s }
+func (source) tableRows() int         { return 1 }
 
 // row is what all kinds of rows have in common.
 type row interface {
 	recordSource() source
+	tableRows() int // how many rows it makes, besides those of candidate tables
 	shardID() id.ID // decides the shard: the id of the row's event, entry or finding, or a hash
 }
 
@@ -48,6 +50,15 @@ type deliveryRow struct {
 	version event.Version
 }
 
+func (r *deliveryRow) hasAttempt() bool { return r.Attempt != nil }
+
+func (r *deliveryRow) tableRows() int {
+	if r.hasAttempt() {
+		return 2
+	}
+	return 1
+}
+
 // isFirstOutcome reports whether this is the first outcome of the delivery, as far as the row can tell.
 func (r *deliveryRow) isFirstOutcome() bool {
 	return r.Attempt != nil && r.Attempt.Trigger == event.TriggerInitial && r.Run == "" && !r.WasParked
@@ -59,13 +70,17 @@ type receiptRow struct {
 	source
 }
 
-// decodeEvent decodes a record of the topic events.
+// decodeEvent decodes a record of the topic events. The use of a tripwire makes no row.
 func decodeEvent(s source) (*eventRow, error) {
 	e, err := event.Decode(s.record)
-	if err != nil {
+	if err != nil || e.Source.IsUse() {
 		return nil, err
 	}
-	row := &eventRow{Event: e, source: s, size: uint32(len(e.Body))}
+	return newEventRow(e, s)
+}
+
+func newEventRow(e *event.Event, s source) (row *eventRow, err error) {
+	row = &eventRow{Event: e, source: s, size: uint32(len(e.Body))}
 	if e.DuplicateOf != "" {
 		if row.duplicate, err = id.Parse(id.Event, e.DuplicateOf); err != nil {
 			return nil, fmt.Errorf("read duplicate_of: %w", err)
@@ -101,6 +116,10 @@ func decodeOutcome(s source) (*deliveryRow, error) {
 	if err != nil {
 		return nil, err
 	}
+	return newDeliveryRow(o, s)
+}
+
+func newDeliveryRow(o *event.Outcome, s source) (*deliveryRow, error) {
 	version, err := o.Version(s.record.Offset)
 	if err != nil {
 		return nil, err

@@ -44,7 +44,7 @@ func (l *lane) unscannedWaiting() []unscannedRow {
 // stop ends it and waits.
 func (l *lane) startScan(ctx context.Context, b *batch) (scanned <-chan error, stop func()) {
 	ended := make(chan error, 1)
-	if l.deps.Scan == nil || len(b.events) == 0 {
+	if l.deps.Scan == nil || len(sinkOf[*eventRow](b).rows) == 0 {
 		ended <- nil
 		return ended, func() {}
 	}
@@ -91,7 +91,7 @@ type unscannedRow struct {
 
 // unscanned returns the rows of events whose payloads were not scanned, without the erased ones. Nil: none is erased.
 func (b *batch) unscanned(erased func(id.ID) bool) (rows []unscannedRow) {
-	for _, r := range b.events {
+	for _, r := range sinkOf[*eventRow](b).rows {
 		if !r.scanned && (erased == nil || !erased(r.ID)) {
 			rows = append(rows, unscannedRow{r, r.Event})
 		}

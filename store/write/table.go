@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/big"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
@@ -14,14 +15,15 @@ import (
 	"github.com/eventrelay/relay/store/internal/column"
 )
 
-// table inserts rows of one kind column by column, which costs the client a fraction of inserting row by row. It is not
+// table inserts rows of one kind column by column, which costs the client a fraction of inserting row by row. It is
 // safe for concurrent use.
 type table[R any] struct {
 	name    string
+	accepts func(R) bool // which rows belong in the table; nil: all
 	columns []column.Column[R]
 	types   []clickhouse.ColumnNameAndType
 	insert  string
-	zeros   []byte // see reserve
+	zeros   atomic.Pointer[[]byte] // see reserve
 }
 
 // maxZeros bounds the zeros that a table keeps between inserts, in bytes: enough for a column at a few thousand events
@@ -36,6 +38,12 @@ func newTable[R any](name string, columns ...column.Column[R]) *table[R] {
 		t.types = append(t.types, clickhouse.ColumnNameAndType{Name: string(c.Name), Type: c.Type})
 	}
 	t.insert = "INSERT INTO " + name + " (" + strings.Join(names, ", ") + ")"
+	return t
+}
+
+// of limits the table to some of the rows.
+func (t *table[R]) of(accepts func(R) bool) *table[R] {
+	t.accepts = accepts
 	return t
 }
 
@@ -56,6 +64,19 @@ func (t *table[R]) write(ctx context.Context, conn driver.Conn, rows []R) error 
 	return nil
 }
 
+// filter returns the rows that belong in the table.
+func (t *table[R]) filter(rows []R) (accepted []R) {
+	if t.accepts == nil {
+		return rows
+	}
+	for _, r := range rows {
+		if t.accepts(r) {
+			accepted = append(accepted, r)
+		}
+	}
+	return accepted
+}
+
 func (t *table[R]) fill(blocks []column.Block, rows []R) error {
 	for i, c := range t.columns {
 		reserve := func(size int) error { return t.reserve(blocks[i], size) }
@@ -70,14 +91,14 @@ func (t *table[R]) fill(blocks []column.Block, rows []R) error {
 // row of that size and removes it again: clickhouse-go keeps the buffer, and has no other way to preallocate. The next
 // insert uses the same row, unless it is large: after large bodies the memory is free again.
 func (t *table[R]) reserve(to column.Block, size int) error {
-	row := t.zeros
-	if size > len(row) {
-		row = make([]byte, size)
+	zeros := t.zeros.Load()
+	if zeros == nil || size > len(*zeros) {
+		zeros = new(make([]byte, size))
 		if size <= maxZeros {
-			t.zeros = row
+			t.zeros.Store(zeros)
 		}
 	}
-	row = row[:size]
+	row := (*zeros)[:size]
 	if err := to.AppendRow(&row); err != nil {
 		return err
 	}
@@ -154,13 +175,13 @@ func deliveriesTable() *table[*deliveryRow] {
 	)
 }
 
-// attemptsTable is for delivery rows that have an attempt.
 func attemptsTable() *table[*deliveryRow] {
+	type r = *deliveryRow
 	var columns []column.Column[*deliveryRow]
 	for _, a := range column.AttemptColumns(func(x *deliveryRow) *event.Outcome { return x.Outcome }) {
 		columns = append(columns, a.Column)
 	}
-	return newTable("attempts", columns...)
+	return newTable("attempts", columns...).of(r.hasAttempt)
 }
 
 func receiptsTable() *table[*receiptRow] {

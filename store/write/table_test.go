@@ -72,12 +72,12 @@ func TestColumnsHoldTheRows(t *testing.T) {
 func TestLargeInsertKeepsNoMemory(t *testing.T) {
 	table, rows := eventsTable(), eventRows(t, 2)
 	fillBlock(t, table, rows)
-	if kept := len(table.zeros); kept == 0 {
+	if kept := len(*table.zeros.Load()); kept == 0 {
 		t.Error("the row of zeros is allocated for every insert")
 	}
 	rows[0].Body = make([]byte, maxZeros)
 	fillBlock(t, table, rows)
-	if kept := len(table.zeros); kept > maxZeros {
+	if kept := len(*table.zeros.Load()); kept > maxZeros {
 		t.Errorf("%d bytes are kept", kept)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
@@ -28,29 +27,6 @@ const (
 	// codeTooManyParts is ClickHouse's error code TOO_MANY_PARTS.
 	codeTooManyParts = 252
 )
-
-// throttle says whether flushes of a lane are throttled because ClickHouse has more parts than it can merge. Each
-// insert makes a part in every day partition that it has rows for, reads open all of them, and at 3,000 parts
-// ClickHouse rejects inserts. So the writer inserts larger batches, less often, well before that.
-type throttle struct {
-	mu     sync.Mutex // guards active
-	active bool
-}
-
-func (t *throttle) isActive() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.active
-}
-
-// set reports whether the state changed.
-func (t *throttle) set(on bool) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	changed := t.active != on
-	t.active = on
-	return changed
-}
 
 // watchParts counts the parts every PartsInterval until ctx ends and throttles or unthrottles the flushes of each lane.
 // It changes nothing if the count fails: whether ClickHouse is available is decided by the inserts.
@@ -80,7 +56,7 @@ func (w *Writer) checkParts(ctx context.Context) error {
 		switch {
 		case parts[i] >= w.cfg.ThrottleParts:
 			l.setThrottled(ctx, true, slog.Int("parts", parts[i]))
-		case parts[i] <= w.cfg.ThrottleParts/2 && !l.pos.isFailing():
+		case parts[i] <= w.cfg.ThrottleParts/2 && len(l.pos.failingShards()) == 0:
 			l.setThrottled(ctx, false, slog.Int("parts", parts[i]))
 		}
 	}
@@ -114,7 +90,7 @@ func (s *shard) countParts(ctx context.Context, ofTables ch.SQL) (int, error) {
 
 // setThrottled logs once when throttling begins and once when it ends.
 func (l *lane) setThrottled(ctx context.Context, on bool, reason slog.Attr) {
-	if !l.throttle.set(on) {
+	if l.throttled.Swap(on) == on {
 		return
 	}
 	if !on {

@@ -24,7 +24,8 @@ func (l *lane) unstored(offsets map[stream.Partition]int64) (rows *store.Unstore
 	var receipts [2][]*receiptRow
 	for i, b := range []*batch{l.inserting, l.filling} {
 		if b != nil {
-			events[i], deliveries[i], receipts[i] = b.events, b.deliveries, b.receipts
+			events[i], deliveries[i] = sinkOf[*eventRow](b).rows, sinkOf[*deliveryRow](b).rows
+			receipts[i] = sinkOf[*receiptRow](b).rows
 		}
 	}
 	flushes := l.flushes.Load()

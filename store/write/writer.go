@@ -75,7 +75,6 @@ type shared struct {
 	deps    WriterDeps
 	log     *slog.Logger
 	metrics *writerMetrics
-	outages outages
 	changed *broadcast // of the progress of any lane
 
 	syncing chan struct{} // capacity 1: a mutex over WriterDeps.Sync; guards syncErr
@@ -84,7 +83,7 @@ type shared struct {
 
 func newShared(cfg WriterConfig, deps WriterDeps) *shared {
 	return &shared{cfg: cfg, deps: deps, log: deps.Log, metrics: newWriterMetrics(deps.Metrics), changed: newBroadcast(),
-		outages: outages{lanes: make(map[int]int)}, syncing: make(chan struct{}, 1)}
+		syncing: make(chan struct{}, 1)}
 }
 
 // NewWriter checks the configuration. It does not connect.
@@ -103,7 +102,10 @@ func NewWriter(cfg WriterConfig, deps WriterDeps) (*Writer, error) {
 		deps.Metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "relay_store_lag_seconds",
 			Help: "Age of the oldest record that was read and is not in ClickHouse yet; 0 if there is none.",
-		}, func() float64 { return w.lag(time.Now()).Seconds() }))
+		}, func() float64 { return w.lag(time.Now()).Seconds() }), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "relay_store_unavailable_shards",
+			Help: "ClickHouse shards whose last insert failed because they are unavailable or overloaded.",
+		}, func() float64 { return float64(w.unavailableShards()) }))
 	}
 	return w, nil
 }
@@ -114,6 +116,17 @@ func (w *Writer) lag(now time.Time) (age time.Duration) {
 		age = max(age, l.lag(now))
 	}
 	return age
+}
+
+// unavailableShards returns how many shards any lane fails to write.
+func (w *Writer) unavailableShards() int {
+	failing := make(map[int]bool)
+	for _, l := range w.lanes {
+		for _, shard := range l.pos.failingShards() {
+			failing[shard] = true
+		}
+	}
+	return len(failing)
 }
 
 // Run copies records until ctx ends. Then it flushes its batches and commits, for at most WriterConfig.Drain, and
