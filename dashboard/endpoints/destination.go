@@ -199,9 +199,7 @@ func saveDestination(v *frame.Visit, f *frame.Form, at place) error {
 	again := func() error { return v.Page("destination", p) }
 	body, err := destinationBody(f, stored, at.d)
 	if err != nil {
-		if status, stale := f.IsStale(stored); stale {
-			v.Status = status
-		} else if !v.Refused(f, err) {
+		if !f.IsStale(v, stored) && !v.Refused(f, err) {
 			return err
 		}
 		return again()

@@ -70,15 +70,6 @@ func (p *endpointPage) Tabs() []frame.MenuItem {
 	}
 }
 
-// showEndpoint shows the destinations of an endpoint with their traffic, what waits, what fires, and the retry policy.
-func showEndpoint(v *frame.Visit, e *model.Endpoint) error {
-	p, err := newEndpointOverview(v, e)
-	if err != nil {
-		return err
-	}
-	return v.Page("endpoint", p)
-}
-
 // testEndpoint sends a test event and shows it, on the page of the set-up if the form asks for that.
 func testEndpoint(v *frame.Visit, f *frame.Form, e *model.Endpoint) error {
 	var sent struct {
@@ -249,19 +240,19 @@ func (t *endpointTraffic) of(d *model.Destination) *destinationTraffic {
 	return out
 }
 
-// newEndpointOverview reads what the page of an endpoint shows.
-func newEndpointOverview(v *frame.Visit, e *model.Endpoint) (*endpointOverview, error) {
+// showEndpoint shows the destinations of an endpoint with their traffic, what waits, what fires, and the retry policy.
+func showEndpoint(v *frame.Visit, e *model.Endpoint) error {
 	p := &endpointOverview{endpointPage: newEndpointPage(e),
 		WaitingPath: frame.WithQuery(frame.EventsPath, nil, "endpoint_id", e.ID, "status", waitingStatuses)}
 	traffic, err := readTraffic(v)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	p.TrafficUnavailable = traffic.Unavailable
 	alerts, err := frame.ReadRows[*model.Alert](v, "/v1/alerts/history",
 		url.Values{"endpoint_id": {e.ID}, "state": {"firing"}})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	p.Waiting, p.WaitingMore, p.Alerts = model.EventRows(traffic.Waiting.Data), traffic.Waiting.More, alerts.Data
 	for _, a := range p.Alerts {
@@ -273,7 +264,7 @@ func newEndpointOverview(v *frame.Visit, e *model.Endpoint) (*endpointOverview, 
 		p.Traffic = append(p.Traffic, traffic.of(&e.Destinations[i]))
 	}
 	p.draw(v.Now().UTC())
-	return p, nil
+	return v.Page("endpoint", p)
 }
 
 // draw draws the requests of the 24 hours of which the last is that of now.

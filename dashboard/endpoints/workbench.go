@@ -286,8 +286,7 @@ func saveWorkbench(v *frame.Visit, f *frame.Form, e *model.Endpoint) error {
 	if text == stored.Get("transformation") {
 		return v.Redirect(p.Tab, f.Unchanged(stored))
 	}
-	if status, stale := f.IsStale(stored); stale {
-		v.Status = status
+	if f.IsStale(v, stored) {
 		return again()
 	}
 	after := &model.Endpoint{}

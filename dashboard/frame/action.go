@@ -1,7 +1,6 @@
 package frame
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -172,8 +171,7 @@ func (v *Visit) Save(s Saving) error {
 	if len(s.Body) == 0 {
 		return v.Redirect(s.Back, s.Form.Unchanged(s.Stored))
 	}
-	if status, stale := s.Form.IsStale(s.Stored); stale {
-		v.Status = status
+	if s.Form.IsStale(v, s.Stored) {
 		return s.Again()
 	}
 	return v.Ask(s.Call, s.Form, s.Body, s.Out, s.Again, s.Then)
@@ -210,7 +208,8 @@ func BadRequest(err error) (*APIError, bool) {
 
 // Fault is what a page itself finds wrong with a field, as the API would say it.
 func Fault(param, format string, args ...any) error {
-	return &APIError{Status: http.StatusBadRequest, Param: param, Message: fmt.Sprintf(format, args...)}
+	return &APIError{ErrorView: web.ErrorView{Param: param, Message: fmt.Sprintf(format, args...)},
+		Status: http.StatusBadRequest}
 }
 
 // MessageOf returns the message of an error of the API as a sentence.
@@ -223,13 +222,9 @@ func MessageOf(err error) string {
 
 // APIError is an error response of a handler of /v1.
 type APIError struct {
-	Status     int
-	Type       string
-	Message    string // without the name of the parameter
-	Param      string // the parameter at fault, for its field in a form; may be empty
-	Code       string
-	RequestID  string
-	RetryAfter time.Duration
+	web.ErrorView // its message is without the name of the parameter, which is that of a field in a form
+	Status        int
+	RetryAfter    time.Duration
 }
 
 func (e *APIError) Error() string { return strconv.Itoa(e.Status) + " " + e.Type + ": " + e.Message }
@@ -284,8 +279,7 @@ func (v *Visit) call(ctx context.Context, method, path string, query url.Values,
 	if out == nil {
 		return nil
 	}
-	dec := json.NewDecoder(bytes.NewReader(text))
-	if err := dec.Decode(out); err != nil {
+	if err := json.Unmarshal(text, out); err != nil {
 		return fmt.Errorf("decode the answer of %s %s: %w", method, web.InfoOf(v.R).Route, err)
 	}
 	return nil
@@ -299,8 +293,7 @@ func decodeError(status int, header http.Header, text []byte) *APIError {
 	if err := json.Unmarshal(text, &body); err != nil {
 		body.Error = web.ErrorView{Type: web.Internal, Message: "the service failed"}
 	}
-	e := &APIError{Status: status, Type: body.Error.Type, Param: body.Error.Param, Code: body.Error.Code,
-		RequestID: body.Error.RequestID, Message: body.Error.Message}
+	e := &APIError{ErrorView: body.Error, Status: status}
 	if e.Param != "" {
 		e.Message = strings.TrimPrefix(e.Message, e.Param+": ")
 	}

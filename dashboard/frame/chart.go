@@ -54,16 +54,13 @@ type BarChart struct {
 func NewBarChart(title, step string, of []Series, rows []ChartRow) *BarChart {
 	c := &BarChart{Title: title, Step: step, Series: of, Rows: rows}
 	for _, row := range rows {
-		c.Max = max(c.Max, sumOf(row.Values))
+		sum := int64(0)
+		for _, n := range row.Values {
+			sum += n
+		}
+		c.Max = max(c.Max, sum)
 	}
 	return c
-}
-
-func sumOf(values []int64) (sum int64) {
-	for _, n := range values {
-		sum += n
-	}
-	return sum
 }
 
 // bar is a rectangle of a chart.

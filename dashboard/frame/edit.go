@@ -222,13 +222,14 @@ func Fingerprint(values url.Values) string {
 func EditForm(values url.Values) *Form { return NewForm(maps.Clone(values), Fingerprint(values)) }
 
 // IsStale reports whether the stored fields have changed since the form was drawn. It then marks the form, which shows
-// both, and returns the status of the page.
-func (f *Form) IsStale(stored url.Values) (status int, stale bool) {
+// both.
+func (f *Form) IsStale(v *Visit, stored url.Values) bool {
 	version := Fingerprint(stored)
 	if f.Version == version {
-		return 0, false
+		return false
 	}
-	return f.SetStale(version, f.textsOf(stored)), true
+	v.Status = f.SetStale(version, f.textsOf(stored))
+	return true
 }
 
 // textsOf returns stored values as one text for each field: that of the form where they are the same.

@@ -84,7 +84,11 @@ func New(cfg Config, deps Deps, of *Site) (*Dashboard, error) {
 	}
 	for _, a := range of.Areas {
 		for _, x := range a.Routes {
-			d.addRoute(x)
+			if d.routes[x.Path] == nil {
+				d.routes[x.Path] = methods{}
+				d.mux.Path(x.Path).Name(x.Path)
+			}
+			d.routes[x.Path][x.Method] = x
 		}
 	}
 	d.pages = &pages{functions: functionsOf(d, of.Areas), parsed: of.parsed, cloned: map[string]*template.Template{}}
@@ -100,7 +104,7 @@ const bodyTimeout = 10 * time.Second
 func (d *Dashboard) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := &Visit{Dashboard: d, Status: http.StatusOK}
-		d.front.ServeHTTP(w, r.WithContext(withVisit(r.Context(), v)))
+		d.front.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), visitKey{}, v)))
 	})
 }
 

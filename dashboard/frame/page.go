@@ -174,7 +174,7 @@ func (d *Dashboard) errorPage(w http.ResponseWriter, r *http.Request, e *web.Err
 	v.W, v.Status = w, e.Status
 	x := v.describe(e)
 	if e.RetryAfter > 0 {
-		x.RetryAt = v.retryTime(e.RetryAfter)
+		x.RetryAt = v.Now().Add(e.RetryAfter).Truncate(time.Second).Add(time.Second)
 	}
 	if err := v.Page("error", x); err != nil {
 		http.Error(w, x.Title+": "+x.Message, e.Status)
@@ -228,11 +228,6 @@ func todoLater(v *Visit) string {
 		return "Nothing was done. Send the form again in some seconds."
 	}
 	return "Reload the page in some seconds. relay doctor says which part does not answer."
-}
-
-// retryTime returns when a request may be repeated, for a page.
-func (d *Dashboard) retryTime(after time.Duration) time.Time {
-	return d.Now().Add(after).Truncate(time.Second).Add(time.Second)
 }
 
 // CodeLink marks the error of a one-time link that does not work.

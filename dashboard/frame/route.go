@@ -2,7 +2,6 @@ package frame
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"maps"
 	"mime"
@@ -67,10 +66,6 @@ type Visit struct {
 
 type visitKey struct{}
 
-func withVisit(ctx context.Context, v *Visit) context.Context {
-	return context.WithValue(ctx, visitKey{}, v)
-}
-
 func visitOf(r *http.Request) *Visit {
 	v, _ := r.Context().Value(visitKey{}).(*Visit)
 	return v
@@ -114,7 +109,7 @@ func (d *Dashboard) serve(w http.ResponseWriter, r *http.Request) error {
 		return web.Missing("There is no such page.")
 	case !ok:
 		w.Header().Set("Allow", strings.Join(slices.Sorted(maps.Keys(found)), ", "))
-		return web.Missing("This page cannot be used with %s.", cleanMethod(r.Method))
+		return web.Missing("This page cannot be used with %s.", web.SanitizeLine(r.Method[:min(len(r.Method), 20)]))
 	}
 	if x.Access != Public {
 		if admitted, err := v.admit(x, sessionErr); err != nil || !admitted {
@@ -138,14 +133,6 @@ func (d *Dashboard) serve(w http.ResponseWriter, r *http.Request) error {
 	return v.webError(x.Handle(v))
 }
 
-func (d *Dashboard) addRoute(x Route) {
-	if d.routes[x.Path] == nil {
-		d.routes[x.Path] = methods{}
-		d.mux.Path(x.Path).Name(x.Path)
-	}
-	d.routes[x.Path][x.Method] = x
-}
-
 // match returns the routes of a path by method; nil if there are none.
 func (d *Dashboard) match(r *http.Request) (methods, mux.RouteMatch) {
 	var m mux.RouteMatch
@@ -154,9 +141,6 @@ func (d *Dashboard) match(r *http.Request) (methods, mux.RouteMatch) {
 	}
 	return d.routes[m.Route.GetName()], m
 }
-
-// cleanMethod returns a method for a message.
-func cleanMethod(method string) string { return web.SanitizeLine(method[:min(len(method), 20)]) }
 
 // setOrigin names the person as the author of changes for the audit log. Who signs in is named by pkg/config.
 func (v *Visit) setOrigin(a Access) {

@@ -84,8 +84,9 @@ type detectionPage struct {
 // Charsets and the lists below are the choices of the form.
 func (*detectionPage) Charsets() []frame.Option {
 	var all []frame.Option
-	hints := map[string]string{"alnum": "letters and digits", "word": "letters, digits and _", "hex": "0–9, a–f, A–F",
-		"urlsafe": "letters, digits, - and _", "base64": "letters, digits, +, / and =", "digit": "digits"}
+	hints := map[string]string{"alnum": "letters and digits", "word": "letters, digits and _",
+		"hex": "0–9, a–f, A–F", "urlsafe": "letters, digits, - and _", "base64": "letters, digits, +, / and =",
+		"digit": "digits"}
 	for _, name := range secrets.Charsets() {
 		text := name
 		if hint := hints[name]; hint != "" {
@@ -131,11 +132,8 @@ func saveRule(v *frame.Visit, f *frame.Form, p *detectionPage) error {
 	}
 	stored := p.Form.Values
 	p.Form = f
-	if p.Changed != nil {
-		if status, stale := f.IsStale(stored); stale {
-			v.Status = status
-			return v.Page("detection", p)
-		}
+	if p.Changed != nil && f.IsStale(v, stored) {
+		return v.Page("detection", p)
 	}
 	rules, at := make([]any, len(p.Rules)), len(p.Rules)
 	for i := range p.Rules {
