@@ -17,9 +17,7 @@ import (
 	"testing/fstest"
 	"time"
 
-	"github.com/eventrelay/relay/dashboard/account"
 	"github.com/eventrelay/relay/dashboard/frame"
-	"github.com/eventrelay/relay/dashboard/overview"
 	"github.com/eventrelay/relay/pkg/config"
 )
 
@@ -225,7 +223,7 @@ func (r *rig) addPage(x frame.Route, name, text string) {
 		files["pages/"+name+".html"] = &fstest.MapFile{
 			Data: []byte(`{{define "title"}}Test{{end}}{{define "main"}}` + text + `{{end}}`)}
 	}
-	pages, err := frame.NewSite(staticFiles, menu, overview.Area(), account.Area(), r.extra)
+	pages, err := frame.NewSite(staticFiles, menu, append(areas(), r.extra)...)
 	if err == nil {
 		r.d, err = frame.New(r.cfg, r.deps, pages)
 	}

@@ -96,12 +96,12 @@ func listEvents(v *frame.Visit) error {
 var eventID = regexp.MustCompile(`^evt_[0-9a-zA-Z]{26}$`)
 
 // findByID opens the page of an event if the search is for its id.
-func findByID(v *frame.Visit, q string) bool {
-	q = strings.TrimSpace(q)
-	if !eventID.MatchString(q) {
+func findByID(v *frame.Visit, search string) bool {
+	search = strings.TrimSpace(search)
+	if !eventID.MatchString(search) {
 		return false
 	}
-	v.SendTo(frame.EventsPath + "/" + q)
+	v.SendTo(frame.EventsPath + "/" + search)
 	return true
 }
 

@@ -269,11 +269,11 @@ func destinationNeed(d *wire.WaitingDestination) need {
 }
 
 // recoveryNeed says what a recovery job waits for, and who has prepared it.
-func recoveryNeed(j *wire.WaitingRecovery, by string) need {
+func recoveryNeed(j *wire.WaitingRecovery, preparer string) need {
 	return need{Icon: "recover", Subject: cmp.Or(frame.TextOf(j.EndpointName), j.EndpointID), Until: j.DeadlineAt,
 		Text: fmt.Sprintf("has a recovery that waits for approval: its canary delivered %d of %d.",
 			j.Canary.Delivered, j.Canary.Total),
-		Detail: "prepared by " + by, Path: frame.PageOf(j.ID), Button: "Review"}
+		Detail: "prepared by " + preparer, Path: frame.PageOf(j.ID), Button: "Review"}
 }
 
 // alertNeed says what fires.
