@@ -141,6 +141,10 @@ func importFault(s source, path string) string {
 			return ""
 		case inner == "api/wire": // the JSON of the API, for those who write and read it
 			return ""
+		case within(s.dir, "dashboard/frame") && within(inner, "dashboard") && !s.test,
+			within(s.dir, "dashboard") && s.dir != "dashboard" && within(inner, "dashboard") &&
+				inner != "dashboard/frame" && inner != "dashboard/model":
+			return "areas of pages know the frame and not each other"
 		case within(s.dir, "dashboard") && !within(inner, "dashboard") && !within(inner, "pkg"):
 			return "pages call the API through an interface, as a person"
 		case within(s.dir, "api/mcp") && s.dir != inner && inner != "api/confirm" && !within(inner, "pkg"):

@@ -1,98 +1,35 @@
 package dashboard
 
 import (
-	"encoding/json"
 	"net/url"
 	"strings"
 	"testing"
 
-	"github.com/BurntSushi/toml"
-
+	"github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/pkg/config"
 )
 
 func TestAgentIsConnected(t *testing.T) {
 	r := newRig(t)
 	b := r.signedIn()
-	page := b.get(agentsPath).want(200, "no key yet", "Claude Code", origin+"/mcp", "action=tool.called")
-	form := url.Values{"nonce": {page.nonceOf(agentsPath)}, "name": {" claude <b>"},
+	page := b.get(frame.AgentsPath).want(200, "no key yet", "Claude Code", origin+"/mcp", "action=tool.called")
+	form := url.Values{"nonce": {page.nonceOf(frame.AgentsPath)}, "name": {" claude <b>"},
 		"scope": {"read_write"}, "expires": {"90"}}
-	b.post(agentsPath, form).want(200, "rly_live_secretkey_1", "claude &lt;b&gt;", "only time it is shown", "1 active key")
+	b.post(frame.AgentsPath, form).want(200, "rly_live_secretkey_1", "claude &lt;b&gt;", "only time it is shown",
+		"1 active key")
 	if k := r.account.keys[0]; !k.Agent || k.Scope != config.ReadWrite || k.Name != "claude <b>" ||
 		!k.ExpiresAt.Equal(r.now.AddDate(0, 0, 90)) {
 		t.Errorf("created %+v", k)
 	}
-	again := b.post(agentsPath, form).want(200, "was sent before")
+	again := b.post(frame.AgentsPath, form).want(200, "was sent before")
 	if strings.Contains(again.body, "rly_live_secret") || len(r.account.keys) != 1 {
 		t.Errorf("the second submission made or showed a key: %s", again.main())
 	}
 	r.now = r.now.AddDate(0, 0, 91)
 	b = r.signedIn()
-	b.get(agentsPath).want(200, "no key yet")
-	form["expires"], form["nonce"] = []string{"31"}, []string{b.get(agentsPath).nonceOf(agentsPath)}
-	b.post(agentsPath, form).want(400, `href="#f-expires"`)
+	b.get(frame.AgentsPath).want(200, "no key yet")
+	form["expires"], form["nonce"] = []string{"31"}, []string{b.get(frame.AgentsPath).nonceOf(frame.AgentsPath)}
+	b.post(frame.AgentsPath, form).want(400, `href="#f-expires"`)
 	form["expires"], form["name"] = []string{""}, []string{" "}
-	b.post(agentsPath, form).want(400, `href="#f-name"`)
-}
-
-// Each configuration is what its program reads, with the address and the key in the right place.
-func TestConfigurationsOfAgents(t *testing.T) {
-	type server struct {
-		Type, URL, Command string
-		Headers, Env       map[string]string
-		Args               []string
-		Variable           string `toml:"bearer_token_env_var"`
-	}
-	for _, base := range []string{"https://relay.example.com", "http://localhost:8080"} {
-		seen := map[string]bool{}
-		for _, c := range agentClients(base) {
-			seen[c.Name] = true
-			var v struct {
-				McpServers, Servers map[string]server
-				Inputs              []struct{ Type, ID string }
-				Codex               map[string]server `toml:"mcp_servers"`
-			}
-			var err error
-			switch {
-			case c.Shell:
-				want := "claude mcp add --transport http eventrelay " + base +
-					"/mcp \\\n  --header \"Authorization: Bearer $EVENTRELAY_API_KEY\""
-				if c.Text != want {
-					t.Errorf("%s: %s", c.Name, c.Text)
-				}
-				continue
-			case strings.HasSuffix(c.Place, ".toml"):
-				err = toml.Unmarshal([]byte(c.Text), &v)
-			default:
-				err = json.Unmarshal([]byte(c.Text), &v)
-			}
-			if err != nil {
-				t.Fatalf("%s: %v", c.Name, err)
-			}
-			ok := false
-			switch c.Name {
-			case "Cursor":
-				s := v.McpServers["eventrelay"]
-				ok = s.URL == base+"/mcp" && s.Headers["Authorization"] == "Bearer ${env:EVENTRELAY_API_KEY}"
-			case "VS Code":
-				s := v.Servers["eventrelay"]
-				ok = s.Type == "http" && s.URL == base+"/mcp" && v.Inputs[0].Type == "promptString" &&
-					s.Headers["Authorization"] == "Bearer ${input:"+v.Inputs[0].ID+"}"
-			case "Codex CLI":
-				ok = v.Codex["eventrelay"].URL == base+"/mcp" && v.Codex["eventrelay"].Variable == "EVENTRELAY_API_KEY"
-			case "Claude Desktop":
-				s := v.McpServers["eventrelay"]
-				all := strings.Join(s.Args, " ")
-				ok = s.Command == "npx" && s.Env["AUTHORIZATION"] == "Bearer rly_live_…" &&
-					strings.Contains(all, base+"/mcp --header Authorization:${AUTHORIZATION}") &&
-					strings.Contains(all, "--allow-http") == strings.HasPrefix(base, "http://")
-			}
-			if !ok {
-				t.Errorf("%s: %s", c.Name, c.Text)
-			}
-		}
-		if len(seen) != 5 {
-			t.Errorf("%d programs", len(seen))
-		}
-	}
+	b.post(frame.AgentsPath, form).want(400, `href="#f-name"`)
 }

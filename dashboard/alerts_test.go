@@ -1,14 +1,12 @@
 package dashboard
 
 import (
-	"encoding/json"
 	"net/http"
 	"net/url"
 	"strings"
 	"testing"
 
-	"github.com/eventrelay/relay/pkg/config"
-	"github.com/eventrelay/relay/pkg/notify"
+	"github.com/eventrelay/relay/dashboard/frame"
 )
 
 const alertSettingsJSON = `{"channels":{"email":null,
@@ -47,46 +45,48 @@ func (r *rig) sent() string { return r.api.calls[len(r.api.calls)-1].Body }
 func TestAlertHistory(t *testing.T) {
 	r := alertRig(t)
 	b := r.signedIn()
-	b.get(alertsPath).wantRedirect(alertHistoryPath)
-	page := b.get(alertHistoryPath+"?state=firing").want(200, "Failed attempts in a row", "23 attempts, threshold 20",
+	b.get("/app/alerts").wantRedirect(frame.AlertHistoryPath)
+	page := b.get(frame.AlertHistoryPath+"?state=firing").want(200, "Failed attempts in a row",
+		"23 attempts, threshold 20",
 		`href="/app/endpoints/ep_1/destinations/dst_1"`, "payments, ledger", `<span class="tag">muted</span>`,
 		`href="/app/recoveries/rec_1"`, "<b>A recovery has ended", "ep_gone", "in 24\u00a0h")
 	if strings.Contains(page.main(), `<td><a href="/app/endpoints/ep_2">`) {
 		t.Error("an endpoint whose mute has ended is shown as muted")
 	}
-	form := page.fields(alertsPath + "/mute")
+	form := page.fields("/app/alerts" + "/mute")
 	form.Set("hours", "8")
-	b.post(alertsPath+"/mute", form).wantRedirect(alertHistoryPath)
+	b.post("/app/alerts"+"/mute", form).wantRedirect(frame.AlertHistoryPath)
 	if want := `{"alerts":{"muted_until":"2026-08-22T06:24:36Z"}}`; r.sent() != want {
 		t.Errorf("muted by %s, want %s", r.sent(), want)
 	}
-	b.get(alertHistoryPath).want(200, "None of its alerts fires until the mute ends", "Meanwhile no alert of it fires")
+	b.get(frame.AlertHistoryPath).want(200, "Its alerts pause until the mute ends",
+		"Meanwhile no alert of it fires")
 	form.Set("hours", "0")
-	b.post(alertsPath+"/mute", form).wantRedirect(alertHistoryPath)
+	b.post("/app/alerts"+"/mute", form).wantRedirect(frame.AlertHistoryPath)
 	if want := `{"alerts":{"muted_until":null}}`; r.sent() != want {
 		t.Errorf("the mute ends by %s, want %s", r.sent(), want)
 	}
 	for _, hours := range []string{"100000", "-1", "x", ""} {
 		form.Set("hours", hours)
-		b.post(alertsPath+"/mute", form).want(400, "Choose for how long")
+		b.post("/app/alerts"+"/mute", form).want(400, "Choose for how long")
 	}
 	r.api.on("GET /v1/alerts/history", http.StatusOK, emptyList)
-	page = b.get(alertHistoryPath).want(200, "Nothing fires")
+	page = b.get(frame.AlertHistoryPath).want(200, "Nothing fires")
 	const silent = "No channel is set up"
 	if strings.Contains(page.body, silent) {
 		t.Error("Slack is on, and the page says that nothing is sent")
 	}
 	r.api.on("GET /v1/alerts", http.StatusOK, strings.Replace(alertSettingsJSON, `"enabled":true,"webhook_url"`,
 		`"enabled":false,"webhook_url"`, 1))
-	b.get(alertHistoryPath).want(200, silent, `href="/app/alerts/channels"`)
+	b.get(frame.AlertHistoryPath).want(200, silent, `href="/app/alerts/channels"`)
 }
 
 // A form of rules sends what was changed alone; an older form saves nothing.
 func TestAlertRules(t *testing.T) {
 	r := alertRig(t)
 	b := r.signedIn()
-	form := b.get(alertRulesPath).want(200, `value="80, 100"`).fields(alertRulesPath)
-	b.post(alertRulesPath, form).wantRedirect(alertRulesPath)
+	form := b.get("/app/alerts/rules").want(200, `value="80, 100"`).fields("/app/alerts/rules")
+	b.post("/app/alerts/rules", form).wantRedirect("/app/alerts/rules")
 	if r.api.calls[len(r.api.calls)-1].Method != "GET" {
 		t.Error("a form without a change changes something")
 	}
@@ -96,7 +96,7 @@ func TestAlertRules(t *testing.T) {
 	form.Set("rules.destination_state.enabled", "true")
 	form.Del("rules.delivery_failed.enabled")
 	form.Set("cooldown_seconds", "60")
-	b.post(alertRulesPath, form).wantRedirect(alertRulesPath)
+	b.post("/app/alerts/rules", form).wantRedirect("/app/alerts/rules")
 	if want := `{"cooldown_seconds":60,"rules":{"delivery_failed":{"enabled":false},` +
 		`"destination_state":{"enabled":true},"failure_rate":{"percent":30},"finding":{"min_severity":"critical"},` +
 		`"usage":{"percent":[50,90]}}}`; r.sent() != want {
@@ -104,49 +104,17 @@ func TestAlertRules(t *testing.T) {
 	}
 	r.api.on("PATCH /v1/alerts", http.StatusBadRequest, `{"error":{"type":"invalid_request",
 		"message":"rules.failure_rate.percent: must be 1 to 100","param":"rules.failure_rate.percent"}}`)
-	b.post(alertRulesPath, form).want(400, "Must be 1 to 100.", `href="#f-rules.failure_rate.percent"`, `value="30"`)
+	b.post("/app/alerts/rules", form).want(400, "Must be 1 to 100.", `href="#f-rules.failure_rate.percent"`, `value="30"`)
 	r.api.on("GET /v1/alerts", http.StatusOK, strings.Replace(alertSettingsJSON, `"seconds":300}`, `"seconds":77}`, 1))
 	before := r.changes()
-	b.post(alertRulesPath, form).want(400, "Somebody changed this", "77")
+	b.post("/app/alerts/rules", form).want(400, "Somebody changed this", "77")
 	if r.changes() != before {
 		t.Error("an older form saved something")
 	}
 	r.api.on("PATCH /v1/alerts", http.StatusOK, alertSettingsJSON)
-	b.post(alertRulesPath+"/reset", url.Values{"nonce": {newNonce()}}).wantRedirect(alertRulesPath)
+	b.post("/app/alerts/rules"+"/reset", url.Values{"nonce": {newNonce()}}).wantRedirect("/app/alerts/rules")
 	if want := `{"cooldown_seconds":900,"rules":null}`; r.sent() != want {
 		t.Errorf("reset by %s, want %s", r.sent(), want)
-	}
-}
-
-// The page has every rule and every setting of the API.
-func TestAlertRulesAreThoseOfTheAPI(t *testing.T) {
-	text, err := json.Marshal(config.DefaultAlertRules())
-	if err != nil {
-		t.Fatal(err)
-	}
-	var want map[string]map[string]any
-	if err := json.Unmarshal(text, &want); err != nil {
-		t.Fatal(err)
-	}
-	for i := range alertRules {
-		r := &alertRules[i]
-		members := want[r.Name]
-		if delete(want, r.Name); len(members) != 1+len(r.Members) {
-			t.Errorf("the rule %s has %v", r.Name, members)
-		}
-		for _, m := range r.Members {
-			if members[m.Name] == nil {
-				t.Errorf("the rule %s has no %s", r.Name, m.Name)
-			}
-		}
-	}
-	if len(want) > 0 {
-		t.Errorf("the page lacks the rules %v", want)
-	}
-	for _, k := range notify.Kinds() {
-		if channelTexts[k.Kind].Title == "" {
-			t.Errorf("the page lacks the channel %s", k.Kind)
-		}
 	}
 }
 
@@ -154,45 +122,46 @@ func TestAlertRulesAreThoseOfTheAPI(t *testing.T) {
 func TestAlertChannels(t *testing.T) {
 	r := alertRig(t)
 	b := r.signedIn()
-	page := b.get(alertChannelsPath).want(200, "https://hooks.example.com/****a1b2", "Set up Email", "Save Slack")
-	slack := page.fields(alertChannelsPath + "/slack")
+	page := b.get("/app/alerts/channels").want(200, "https://hooks.example.com/****a1b2", "Set up Email", "Save Slack")
+	slack := page.fields("/app/alerts/channels" + "/slack")
 	slack.Del("channels.slack.enabled")
-	b.post(alertChannelsPath+"/slack", slack).wantRedirect(alertChannelsPath)
+	b.post("/app/alerts/channels"+"/slack", slack).wantRedirect("/app/alerts/channels")
 	if want := `{"channels":{"slack":{"enabled":false}}}`; r.sent() != want {
 		t.Errorf("disabled by %s, want %s", r.sent(), want)
 	}
-	email := page.fields(alertChannelsPath + "/email")
+	email := page.fields("/app/alerts/channels" + "/email")
 	email.Set("channels.email.to", "a@example.com\r\nb@example.com\r\n")
-	b.post(alertChannelsPath+"/email", email).wantRedirect(alertChannelsPath)
+	b.post("/app/alerts/channels"+"/email", email).wantRedirect("/app/alerts/channels")
 	if want := `{"channels":{"email":{"enabled":true,"to":["a@example.com","b@example.com"]}}}`; r.sent() != want {
 		t.Errorf("set up by %s, want %s", r.sent(), want)
 	}
-	hook := page.fields(alertChannelsPath + "/webhook")
+	hook := page.fields("/app/alerts/channels" + "/webhook")
 	hook.Set("channels.webhook.url", "https://a.example.com")
 	with := strings.Replace(alertSettingsJSON, `"webhook":null`,
 		`"webhook":{"enabled":true,"url":"https://a.example.com/****","secret_set":true,"secret":"whsec_shown"}`, 1)
 	r.api.on("PATCH /v1/alerts", http.StatusOK, with)
-	b.post(alertChannelsPath+"/webhook", hook).want(200, "data-once", "whsec_shown")
+	b.post("/app/alerts/channels"+"/webhook", hook).want(200, "data-once", "whsec_shown")
 	r.api.on("GET /v1/alerts", http.StatusOK, strings.Replace(with, `,"secret":"whsec_shown"`, "", 1))
-	if again := b.post(alertChannelsPath+"/webhook", hook).want(400, "Somebody changed this"); strings.Contains(again.body,
+	if again := b.post("/app/alerts/channels"+"/webhook", hook).want(400,
+		"Somebody changed this"); strings.Contains(again.body,
 		"whsec_shown") {
 		t.Error("a form that is sent twice shows the secret twice")
 	}
-	b.post(alertChannelsPath+"/webhook/rotate", url.Values{"nonce": {newNonce()}}).want(200, "whsec_shown")
+	b.post("/app/alerts/channels"+"/webhook/rotate", url.Values{"nonce": {newNonce()}}).want(200, "whsec_shown")
 	if want := `{"channels":{"webhook":{"rotate_secret":true}}}`; r.sent() != want {
 		t.Errorf("rotated by %s, want %s", r.sent(), want)
 	}
 	r.api.on("PATCH /v1/alerts", http.StatusOK, alertSettingsJSON)
-	b.post(alertChannelsPath+"/slack/remove", url.Values{"nonce": {newNonce()}}).wantRedirect(alertChannelsPath)
+	b.post("/app/alerts/channels"+"/slack/remove", url.Values{"nonce": {newNonce()}}).wantRedirect("/app/alerts/channels")
 	if want := `{"channels":{"slack":null}}`; r.sent() != want {
 		t.Errorf("removed by %s, want %s", r.sent(), want)
 	}
 	r.api.on("PATCH /v1/alerts", http.StatusBadRequest, `{"error":{"type":"invalid_request",
 		"message":"channels.email.to[1]: must be a mail address","param":"channels.email.to[1]"}}`)
-	b.post(alertChannelsPath+"/email", email).want(400, "must be a mail address", "b@example.com",
+	b.post("/app/alerts/channels"+"/email", email).want(400, "must be a mail address", "b@example.com",
 		`href="#f-channels.email.to"`)
-	b.post(alertChannelsPath+"/fax", email).want(404, "no such channel")
-	b.post(alertChannelsPath+"/email/rotate", email).want(404, "no secret")
+	b.post("/app/alerts/channels"+"/fax", email).want(404, "no such channel")
+	b.post("/app/alerts/channels"+"/email/rotate", email).want(404, "no secret")
 }
 
 // A test says what each channel answered; the form's nonce is the Idempotency-Key.
@@ -203,12 +172,13 @@ func TestAlertChannelsAreTested(t *testing.T) {
 		"target":"hooks.example.com","ok":false,"status":"failed","http_status":404,"error":"http_status",
 		"message":"no_service<b>","duration_ms":1234},{"channel":"email","target":"o***@example.com","ok":true,
 		"status":"sent","http_status":null,"error":null,"message":null,"duration_ms":12}]}`)
-	form := b.get(alertChannelsPath).fields(alertChannelsPath + "/test")
-	b.post(alertChannelsPath+"/test", form).want(200, "no_service&lt;b&gt;", "1,234&nbsp;ms", "o***@example.com", "sent")
+	form := b.get("/app/alerts/channels").fields("/app/alerts/channels" + "/test")
+	b.post("/app/alerts/channels"+"/test", form).want(200, "no_service&lt;b&gt;", "1,234&nbsp;ms", "o***@example.com",
+		"sent")
 	if call := r.api.calls[len(r.api.calls)-1]; call.Key != form.Get("nonce") {
 		t.Errorf("the test has the key %q", call.Key)
 	}
 	r.api.on("POST /v1/alerts/test", http.StatusTooManyRequests,
 		`{"error":{"type":"rate_limited","message":"an account may run at most 6 alert tests a minute"}}`)
-	b.post(alertChannelsPath+"/test", form).want(429, "at most 6 alert tests")
+	b.post("/app/alerts/channels"+"/test", form).want(429, "at most 6 alert tests")
 }

@@ -4,12 +4,15 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+
+	"github.com/eventrelay/relay/dashboard/frame"
 )
 
 // What the layout, the session and the checks of a page cost, without its data.
 func BenchmarkPage(b *testing.B) {
 	rig := newRig(b)
-	rig.addPage(route{"GET", "/app/test", reader, func(v *visit) error { return v.page("test", nil) }}, "test", "<p>here")
+	rig.addPage(frame.Route{"GET", "/app/test", frame.Reader, func(v *frame.Visit) error { return v.Page("test", nil) }},
+		"test", "<p>here")
 	cookies := rig.signedIn().cookies
 	handler := rig.d.Handler()
 	for b.Loop() {

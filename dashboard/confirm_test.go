@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -83,7 +84,7 @@ func TestConfirmPage(t *testing.T) {
 	r := newRig(t)
 	r.askFor("act_1")
 	b := r.signedIn()
-	b.get(agentsPath).want(200, "Waits for you", "/app/confirm/act_1", "Deliver the event evt_1 again",
+	b.get(frame.AgentsPath).want(200, "Waits for you", "/app/confirm/act_1", "Deliver the event evt_1 again",
 		`Settings <small class="mute">1 waits</small>`)
 	page := b.get("/app/confirm/act_1").want(200, "What will happen", "Deliver the event evt_1 again", "claude &lt;b&gt;",
 		"key_7", "203.0.113.9", `<a href="/app/events/evt_1">Look at it now</a>`, "Written by the agent", "&lt;script&gt;",
@@ -109,12 +110,12 @@ func TestConfirmPage(t *testing.T) {
 	b.get("/app/confirm/act_1").want(200, "Done, approved by ops@example.com", "What was asked for",
 		`<a href="/app/replays/run_1">run_1</a>`)
 	b.post("/app/confirm/act_1/decline", decision).wantRedirect("/app/confirm/act_1")
-	b.get("/app/confirm/act_1").want(200, "decided before", "Done, approved")
+	b.get("/app/confirm/act_1").want(200, "already decided", "Done, approved")
 	b.get("/app/confirm/act_2").want(404, "no such confirmation")
-	if page := b.get(agentsPath).want(200); strings.Contains(page.body, "Waits for you") {
+	if page := b.get(frame.AgentsPath).want(200); strings.Contains(page.body, "Waits for you") {
 		t.Error("a decided act waits")
 	}
-	b.get(agentsPath).want(200, "What agents asked for", "done", "ops@example.com")
+	b.get(frame.AgentsPath).want(200, "What agents asked for", "done", "ops@example.com")
 }
 
 // decisionOn returns the form with which the page of an act decides.

@@ -1,143 +1,125 @@
 // Package dashboard serves the pages under /app and their files under /static.
 //
-// A page is a handler, a line in the table of routes and a template. To add one:
+// The pages lie in areas, each a package that exports its routes, templates and lists: overview, endpoints, events,
+// jobs, fixtures, leaks and account. Areas know frame, which is what every page needs, and model, which is what several
+// of them show of an endpoint, an event or an alert. They do not know each other.
 //
-//  1. A line in routes.go, with method, path, who may open it, and the handler. A button that makes one call of the API
-//     is a row alone, with act.
-//  2. A file for the family of pages, such as drains.go. A handler is a func(v *visit) error: it reads with [visit.get]
-//     and changes with [visit.do], which call the handlers of /v1 in this process, and ends with [visit.page] or
-//     [visit.redirect]. A returned error becomes a page; [web.Error] says which.
-//  3. templates/pages/NAME.html with the blocks "title" and "main". The data of the page is .Data. The parts in
-//     templates/parts (status, time, field, …) are used with {{template "status" .Status}}.
-//  4. menu in menu.go: a line, if the page belongs in the navigation.
+// A page is a handler, a line in the table of routes of its area and a template. To add one:
+//
+//  1. A line in Area of its package, with method, path, who may open it, and the handler. A button that makes one call
+//     of the API is a row alone, with [frame.Button].
+//  2. A file for the family of pages, such as leaks/drains.go. A handler is a func(v *frame.Visit) error: it reads with
+//     [frame.Visit.Get] and changes with [frame.Visit.Do], which call the handlers of /v1 in this process, and ends
+//     with [frame.Visit.Page] or [frame.Visit.Redirect]. A returned error becomes a page; web.Error says which.
+//  3. pages/NAME.html with the blocks "title" and "main". The data of the page is .Data. The parts in
+//     frame/templates/parts (status, time, field, …) are used with {{template "status" .Status}}.
+//  4. menu below: a line, if the page belongs in the navigation.
 //
 // An htmx request (HX-Request) gets the block "main" alone, or the block "#ID" if the page defines one for the element
-// ID that asks. Every form holds {{template "nonce" .}} and is checked with submit: its nonce is the
+// ID that asks. Every form holds {{template "nonce" .}} and is checked with [frame.Submit]: its nonce is the
 // Idempotency-Key of the call, so that a second submit does nothing twice.
 //
 // Invariants, each with its test in docs/design/dashboard.md: the Host is checked before anything else; a request that
 // is not GET is served only if the browser or its Origin says that it comes from our own page; no GET changes anything;
 // a cookie opens nothing under /v1 and a key opens no page; every response forbids foreign scripts. Text that others
 // wrote reaches a page through html/template alone, and through plain, which makes invisible characters visible.
-//
-// Begin reading at routes and Dashboard.serve in route.go.
 package dashboard
 
 import (
-	"errors"
-	"fmt"
-	"html/template"
-	"log/slog"
-	"net/http"
-	"net/netip"
-	"net/url"
-	"reflect"
+	"embed"
 	"sync"
-	"time"
 
-	"github.com/gorilla/mux"
-
-	"github.com/eventrelay/relay/pkg/web"
+	"github.com/eventrelay/relay/dashboard/account"
+	"github.com/eventrelay/relay/dashboard/endpoints"
+	"github.com/eventrelay/relay/dashboard/events"
+	"github.com/eventrelay/relay/dashboard/fixtures"
+	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/dashboard/jobs"
+	"github.com/eventrelay/relay/dashboard/leaks"
+	"github.com/eventrelay/relay/dashboard/overview"
 )
 
-// Config holds the settings of the dashboard.
-type Config struct {
-	// BaseURL is the public address of the service, without a trailing slash.
-	BaseURL string
-	// BaseURLIsDefault says that nobody has set BaseURL: it is the address of the listener.
-	BaseURLIsDefault bool
-	// Host is the only host name that the dashboard answers under; empty: every name in BaseURL and AllowedHosts.
-	Host         string
-	AllowedHosts []string
-	// Listen is the address that the server listens on. It is accepted as a host; invalid = none.
-	Listen netip.Addr
-	// Dev accepts localhost, 127.0.0.1 and [::1].
-	Dev            bool
-	TrustedProxies []netip.Prefix
-	Version        string // of the program
-}
+// Names of frame for those who start a dashboard.
+type (
+	Config    = frame.Config
+	Deps      = frame.Deps
+	Acts      = frame.Acts
+	Check     = frame.Check
+	Dashboard = frame.Dashboard
+)
 
-// URL returns the address of the dashboard, without a trailing slash: baseURL, with the name host if that is set.
-func URL(baseURL, host string) string {
-	u, err := url.Parse(baseURL)
-	if err != nil || host == "" {
-		return baseURL
+// staticFiles are the style sheets and scripts. make build adds htmx; a program built without it works too, as its
+// pages work without scripts.
+//
+//go:embed static
+var staticFiles embed.FS
+
+// areas are all pages. One that is left out here has no pages, no items in the navigation and no lists.
+func areas() []frame.Area {
+	return []frame.Area{
+		overview.Area(),
+		endpoints.Area(),
+		events.Area(),
+		jobs.Area(),
+		fixtures.Area(),
+		leaks.Area(),
+		account.Area(),
 	}
-	if port := u.Port(); port != "" {
-		host += ":" + port
-	}
-	return u.Scheme + "://" + host
 }
 
-// Dashboard serves /app and /static.
-type Dashboard struct {
-	cfg    Config
-	deps   Deps
-	hosts  *hosts
-	mux    *mux.Router
-	routes map[string]methods // by path, which is also the name of the mux route
-	menu   []menuGroup
-	assets *assets
-	pages  *pages
-	front  http.Handler
+// allPages is made once in a process: it parses the pages and compresses the files.
+var allPages = sync.OnceValues(func() (*frame.Site, error) { return frame.NewSite(staticFiles, menu, areas()...) })
 
-	forms openForms
-
-	examining sync.Mutex // held while deps.Doctor runs
-}
-
-// New validates cfg and deps, and parses the templates. It starts nothing.
+// New validates cfg and deps. It starts nothing.
 func New(cfg Config, deps Deps) (*Dashboard, error) {
-	if err := deps.validate(); err != nil {
+	all, err := allPages()
+	if err != nil {
 		return nil, err
 	}
-	if deps.Now == nil {
-		deps.Now = time.Now
-	}
-	if deps.Log == nil {
-		deps.Log = slog.New(slog.DiscardHandler)
-	}
-	d := &Dashboard{cfg: cfg, deps: deps, routes: make(map[string]methods), forms: openForms{of: map[string]int{}},
-		mux: mux.NewRouter().SkipClean(true).UseEncodedPath()}
-	var err error
-	if d.hosts, err = newHosts(&cfg); err != nil {
-		return nil, fmt.Errorf("dashboard: %w", err)
-	}
-	for _, x := range routes() {
-		d.addRoute(x)
-	}
-	d.menu = menu()
-	if d.assets, err = allAssets(); err != nil {
-		return nil, fmt.Errorf("dashboard: %w", err)
-	}
-	parsed, err := parsedPages()
-	if err != nil {
-		return nil, fmt.Errorf("dashboard: %w", err)
-	}
-	d.pages = &pages{functions: d.functions(), parsed: parsed, cloned: map[string]*template.Template{}}
-	d.front = (&web.Front{Log: deps.Log, Proxies: cfg.TrustedProxies, BaseURL: cfg.BaseURL, BodyTimeout: bodyTimeout,
-		Respond: d.errorPage}).Wrap(d.serve)
-	return d, nil
+	return frame.New(cfg, deps, all)
 }
 
-// bodyTimeout is how long a form may take to arrive.
-const bodyTimeout = 10 * time.Second
+// Style is the look of the product, for pages of other rooms.
+func Style() (string, error) { return frame.StyleOf(staticFiles) }
 
-// Handler serves every path of the dashboard; see [Serves].
-func (d *Dashboard) Handler() http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v := &visit{Dashboard: d, status: http.StatusOK}
-		d.front.ServeHTTP(w, r.WithContext(withVisit(r.Context(), v)))
-	})
-}
+// URL returns the address of the dashboard, without a trailing slash: baseURL, with the name host if that is set.
+func URL(baseURL, host string) string { return frame.URL(baseURL, host) }
 
-// validate reports a dependency that is missing.
-func (d Deps) validate() error {
-	v := reflect.ValueOf(d)
-	for i := range v.NumField() {
-		if name := v.Type().Field(i).Name; name != "Log" && name != "Now" && v.Field(i).IsNil() {
-			return errors.New("dashboard: dependency " + name + " is missing")
-		}
-	}
-	return nil
+// Serves reports whether a path belongs to the dashboard, or leads to it.
+func Serves(path string) bool { return frame.Serves(path) }
+
+// menu is the navigation. What no area has a page for is left out.
+var menu = []frame.MenuGroup{
+	{Items: []frame.MenuItem{{Path: "/app", Name: "Overview", Icon: "overview"}}},
+	{Heading: "Traffic", Items: []frame.MenuItem{
+		{Path: "/app/endpoints", Name: "Endpoints", Icon: "endpoint"},
+		{Path: "/app/events", Name: "Events", Icon: "events"},
+		{Path: "/app/replays", Name: "Replays", Icon: "replay"},
+		{Path: "/app/recoveries", Name: "Recoveries", Icon: "recover"},
+		{Path: "/app/fixtures", Name: "Fixtures", Icon: "fixture"},
+	}},
+	{Heading: "Leaks", Items: []frame.MenuItem{
+		{Path: "/app/findings", Name: "Findings", Icon: "finding"},
+		{Path: "/app/drains", Name: "Log drains", Icon: "drain"},
+		{Path: "/app/applications", Name: "Applications", Icon: "app"},
+		{Path: "/app/domains", Name: "Domains", Icon: "lock"},
+		{Path: "/app/scans", Name: "Leak scans", Icon: "scan"},
+	}},
+	{Heading: "Account", Items: []frame.MenuItem{
+		{Path: "/app/alerts", Name: "Alerts", Icon: "note", Tabs: []frame.MenuItem{
+			{Path: "/app/alerts/history", Name: "Firing and past"},
+			{Path: "/app/alerts/rules", Name: "Rules"},
+			{Path: "/app/alerts/channels", Name: "Channels"},
+		}},
+		{Path: "/app/usage", Name: "Usage", Icon: "usage"},
+		{Path: "/app/audit", Name: "Audit log", Icon: "audit"},
+		{Path: "/app/settings", Name: "Settings", Icon: "settings", Tabs: []frame.MenuItem{
+			{Path: "/app/settings/keys", Name: "API keys"},
+			{Path: "/app/settings/agents", Name: "Agents"},
+			{Path: "/app/settings/people", Name: "People"},
+			{Path: "/app/settings/detection", Name: "Detection rules"},
+			{Path: "/app/settings/password", Name: "Password"},
+			{Path: "/app/settings/about", Name: "About"},
+		}},
+	}},
 }

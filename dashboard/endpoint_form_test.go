@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/dashboard/frame"
 )
 
 // fields returns what a browser sends of the form with that action, unchanged.
@@ -26,7 +28,7 @@ func (a *answer) fields(action string) url.Values {
 		case name == nil:
 		case kind == "textarea":
 			text, _, _ := strings.Cut(strings.TrimPrefix(after, "\n"), "</textarea>")
-			values.Add(name[1], strings.ReplaceAll(unixLines(unescape(text)), "\n", "\r\n")) // as browsers do
+			values.Add(name[1], strings.ReplaceAll(frame.UnixLines(unescape(text)), "\n", "\r\n")) // as browsers do
 		case kind == "select":
 			options, _, _ := strings.Cut(after, "</select>")
 			if chosen := regexp.MustCompile(`value="([^"]*)" selected`).FindStringSubmatch(options); chosen != nil {

@@ -3,6 +3,8 @@ package dashboard
 import (
 	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/dashboard/frame"
 )
 
 // Each row of a list names its endpoint, also with more endpoints than a choice shows, without a call of the API: that
@@ -22,10 +24,10 @@ func TestRowsNameEndpointsBeyondTheChoice(t *testing.T) {
 	r.api.on("GET /v1/alerts", 200, alertSettingsJSON)
 	b := r.signedIn()
 	for path, want := range map[string][]string{
-		eventsPath:       {"· first<", "the 150th", "ep_gone", `placeholder="ep_…"`},
-		recoveriesPath:   {"the 150th", `placeholder="ep_…"`},
-		replaysPath:      {"endpoint first, the 150th", `placeholder="ep_…"`},
-		alertHistoryPath: {"the 150th"},
+		frame.EventsPath:       {"· first<", "the 150th", "ep_gone", `placeholder="ep_…"`},
+		frame.RecoveriesPath:   {"the 150th", `placeholder="ep_…"`},
+		frame.ReplaysPath:      {"endpoint first, the 150th", `placeholder="ep_…"`},
+		frame.AlertHistoryPath: {"the 150th"},
 	} {
 		before := len(r.api.calls)
 		b.get(path).want(200, want...)

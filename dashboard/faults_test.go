@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/pkg/config"
 )
 
@@ -25,15 +26,15 @@ func TestPagesWithoutTheEventStore(t *testing.T) {
 	r.account.usesErr = errors.New("no store")
 	r.account.keys = []*config.Key{{ID: "key_1", Name: "orders", Scope: config.Read}}
 	b := r.signedIn()
-	b.get(eventsPath+"?tail=1").want(503, "The event store is unavailable", "Endpoints and settings can be used",
+	b.get(frame.EventsPath+"?tail=1").want(503, "The event store is unavailable", "Endpoints and settings can be used",
 		`http-equiv="refresh"`, `data-live="/app/events?tail=1"`)
 	for _, path := range []string{eventPath1, eventPath1 + "/attempts"} {
 		b.get(path).want(503, "Unavailable at the moment", "The event store is unavailable", "Reload the page",
 			`class="b" href="/app/events"`)
 	}
 	b.get("/app/endpoints/ep_1/wait").want(200, "Requests are still accepted")
-	b.get(keysPath).want(200, "The last uses cannot be read", "Create key")
-	for _, path := range append(endpointPaths, "/app", peoplePath, aboutPath) {
+	b.get(frame.KeysPath).want(200, "The last uses cannot be read", "Create key")
+	for _, path := range append(endpointPaths, "/app", "/app/settings/people", "/app/settings/about") {
 		b.get(path).want(200)
 	}
 	const path = "/app/endpoints/ep_1/settings"
@@ -55,7 +56,7 @@ func TestOldDataSaysSo(t *testing.T) {
 	r.api.responses["GET /v1/events/evt_1"] = behind(eventJSON)
 	r.api.responses["GET /v1/events/evt_1/attempts"] = behind(emptyList)
 	b := r.signedIn()
-	for _, path := range []string{eventsPath, eventPath1, eventPath1 + "/attempts"} {
+	for _, path := range []string{frame.EventsPath, eventPath1, eventPath1 + "/attempts"} {
 		b.get(path).want(200, `Data as of <time datetime="2026-08-21T22:20:36.000Z">`)
 	}
 }
@@ -114,12 +115,14 @@ func TestSavesWithoutTheLog(t *testing.T) {
 			`class="b" href="/app/endpoints"`)
 	}
 	r.account.err = config.ErrUnavailable
-	key := b.get(keysPath).fields(keysPath)
+	key := b.get(frame.KeysPath).fields(frame.KeysPath)
 	key.Set("name", "a server")
-	b.post(keysPath, key).want(503, "does not answer", "Your change was not confirmed", `class="b" href="`+keysPath)
-	person := b.get(peoplePath).fields(peoplePath)
+	b.post(frame.KeysPath, key).want(503, "does not answer", "Your change was not confirmed",
+		`class="b" href="`+frame.KeysPath)
+	person := b.get("/app/settings/people").fields("/app/settings/people")
 	person.Set("email", "new@example.com")
-	b.post(peoplePath, person).want(503, "does not answer", "Your change was not confirmed", `class="b" href="`+peoplePath)
+	b.post("/app/settings/people", person).want(503, "does not answer", "Your change was not confirmed",
+		`class="b" href="`+"/app/settings/people")
 	if b.get("/app").want(200); len(r.account.keys) > 0 || strings.Contains(b.get("/app").body, `class="toast"`) {
 		t.Error("something is shown as done")
 	}
@@ -146,11 +149,11 @@ func TestNodeThatWasCutOff(t *testing.T) {
 	b := r.signedIn()
 	r.people.err = config.ErrLease
 	before := len(r.api.calls)
-	for _, path := range []string{eventsPath, "/app/endpoints/ep_1", keysPath} {
+	for _, path := range []string{frame.EventsPath, "/app/endpoints/ep_1", frame.KeysPath} {
 		b.get(path).want(503, "cannot confirm sign-ins", "Reload the page")
 	}
 	b.post("/app/endpoints/ep_1/pause", url.Values{"nonce": {newNonce()}}).want(503, "Nothing was done")
-	b.post(keysPath, url.Values{"nonce": {newNonce()}, "name": {"a"}}).want(503, "Nothing was done")
+	b.post(frame.KeysPath, url.Values{"nonce": {newNonce()}, "name": {"a"}}).want(503, "Nothing was done")
 	if len(r.api.calls) > before || len(r.account.keys) > 0 {
 		t.Error("a call was made")
 	}
@@ -165,15 +168,17 @@ func TestDeletedInAnotherTab(t *testing.T) {
 	nonce := url.Values{"nonce": {newNonce()}}
 	const gone = `{"error":{"type":"not_found","message":"there is nothing with this id"}}`
 	for _, x := range []struct{ path, list string }{
-		{"/app/endpoints/ep_9", endpointsPath}, {"/app/endpoints/ep_1/destinations/dst_9", endpointsPath},
-		{eventsPath + "/evt_9", eventsPath},
+		{"/app/endpoints/ep_9", frame.EndpointsPath}, {"/app/endpoints/ep_1/destinations/dst_9", frame.EndpointsPath},
+		{frame.EventsPath + "/evt_9", frame.EventsPath},
 	} {
 		b.get(x.path).want(404, "Not found", `class="b" href="`+x.list+`"`)
 	}
 	for _, x := range []struct{ path, list string }{
-		{"/app/endpoints/ep_9/pause", endpointsPath}, {"/app/endpoints/ep_1/destinations/dst_9/rotate", endpointsPath},
-		{keysPath + "/key_9/revoke", keysPath}, {peoplePath + "/usr_9/scope", peoplePath},
-		{peoplePath + "/usr_9/remove", peoplePath}, {peoplePath + "/usr_9/reset", peoplePath},
+		{"/app/endpoints/ep_9/pause", frame.EndpointsPath}, {"/app/endpoints/ep_1/destinations/dst_9/rotate",
+			frame.EndpointsPath},
+		{frame.KeysPath + "/key_9/revoke", frame.KeysPath}, {"/app/settings/people" + "/usr_9/scope", "/app/settings/people"},
+		{"/app/settings/people" + "/usr_9/remove", "/app/settings/people"}, {"/app/settings/people" + "/usr_9/reset",
+			"/app/settings/people"},
 	} {
 		b.post(x.path, nonce).want(404, "Not found", "othing was changed", `class="b" href="`+x.list+`"`)
 	}
@@ -195,12 +200,12 @@ func TestSecretsLeaveWithTheirPage(t *testing.T) {
 	const secret = `"secret":"whsec_shown","secret_last4":"JCo="`
 	r.api.on("POST /v1/endpoints/ep_1/destinations/dst_1/rotate_secret", 200, `{"id":"dst_1","url":"https://a.example.com",
 		"state":"active","signing":{`+secret+`}}`)
-	key := b.get(keysPath).fields(keysPath)
+	key := b.get(frame.KeysPath).fields(frame.KeysPath)
 	key.Set("name", "a server")
-	person := b.get(peoplePath).fields(peoplePath)
+	person := b.get("/app/settings/people").fields("/app/settings/people")
 	person.Set("email", "new@example.com")
 	for _, a := range []*answer{
-		b.post(keysPath, key), b.post(peoplePath, person),
+		b.post(frame.KeysPath, key), b.post("/app/settings/people", person),
 		b.post("/app/endpoints/ep_1/destinations/dst_1/rotate", url.Values{"nonce": {newNonce()}}),
 	} {
 		if a.want(200, "data-once").header.Get("Cache-Control") != "no-store" {
@@ -217,12 +222,12 @@ func TestBoundsThatAreReached(t *testing.T) {
 		config.ErrTooManyUsers: "Remove one first.", config.ErrStateFull: "The configuration is full.",
 	} {
 		r.account.err = nil
-		invitation := b.get(peoplePath).fields(peoplePath)
+		invitation := b.get("/app/settings/people").fields("/app/settings/people")
 		invitation.Set("email", "new@example.com")
 		r.account.err = fmt.Errorf("add user: %w", err)
-		b.post(peoplePath, invitation).want(400, want)
-		key := b.get(keysPath).fields(keysPath)
+		b.post("/app/settings/people", invitation).want(400, want)
+		key := b.get(frame.KeysPath).fields(frame.KeysPath)
 		key.Set("name", "new")
-		b.post(keysPath, key).want(400, want)
+		b.post(frame.KeysPath, key).want(400, want)
 	}
 }

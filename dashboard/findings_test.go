@@ -23,7 +23,7 @@ func TestResolveAFinding(t *testing.T) {
 	r.api.on("GET /v1/findings", http.StatusOK, `{"data":[`+oneFinding+`]}`)
 	b.get("/app/findings").want(200, `href="/app/findings/fnd_1"`, "Stripe live secret key", "sk_live_***aB3d",
 		"&lt;b&gt;checkout", "Log drain, since", "still leaking")
-	if got := r.api.calls[len(r.api.calls)-1].Query.Get("status"); got != outstanding {
+	if got := r.api.calls[len(r.api.calls)-1].Query.Get("status"); got != "open,acknowledged" {
 		t.Errorf("the list asks for the status %q", got)
 	}
 	r.api.on("GET /v1/findings/fnd_1", http.StatusOK, oneFinding)

@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/dashboard/frame"
 )
 
 const thingForm = `{{with .Data}}<form method="post">{{template "nonce" .}}{{template "problem" .}}` +
@@ -14,55 +16,47 @@ const thingForm = `{{with .Data}}<form method="post">{{template "nonce" .}}{{tem
 
 // addThings adds a form that changes a thing of the API.
 func (r *rig) addThings() {
-	r.addPage(route{"GET", "/app/thing", reader, func(v *visit) error {
-		return v.page("thing", newForm(url.Values{"name": {"before"}}, "1"))
+	r.addPage(frame.Route{"GET", "/app/thing", frame.Reader, func(v *frame.Visit) error {
+		return v.Page("thing", frame.NewForm(url.Values{"name": {"before"}}, "1"))
 	}}, "thing", thingForm)
-	r.addPage(route{"POST", "/app/thing", writer, func(v *visit) error {
-		f, err := v.form()
+	r.addPage(frame.Route{"POST", "/app/thing", frame.Writer, func(v *frame.Visit) error {
+		f, err := v.Form()
 		if err != nil {
 			return err
 		}
 		if f.Version != "1" {
-			v.status = f.setStale("1", map[string]string{"name": "of somebody else", "text": f.Value("text")})
-			return v.page("thing", f)
+			v.Status = f.SetStale("1", map[string]string{"name": "of somebody else", "text": f.Value("text")})
+			return v.Page("thing", f)
 		}
-		err = v.send("POST", "/v1/things", map[string]string{"name": f.Value("name")}, f.Nonce, nil)
-		if e, ok := errors.AsType[*apiError](err); ok {
-			v.status = f.setError(e)
-			return v.page("thing", f)
+		err = v.Send("POST", "/v1/things", map[string]string{"name": f.Value("name")}, f.Nonce, nil)
+		if e, ok := errors.AsType[*frame.APIError](err); ok {
+			v.Status = f.SetError(e)
+			return v.Page("thing", f)
 		}
-		return v.redirect("/app", "Saved "+f.Value("name"))
+		return v.Redirect("/app", "Saved "+f.Value("name"))
 	}}, "", "")
 }
 
-// Large forms of a person that have not been answered are bounded, whoever has the session. Others have their own. A
-// small one, as that which ends all sessions, is always taken.
+// Large forms of a person that have not been answered are bounded. A small one, as that which ends all sessions, is
+// always taken.
 func TestFormsOfAPersonAreBounded(t *testing.T) {
 	rig := newRig(t)
 	rig.addThings()
-	rig.api.on("POST /v1/things", 201, `{}`)
 	b := rig.signedIn()
-	form := url.Values{"nonce": {b.get("/app/thing").nonce()}, "version": {"1"}, "name": {"after"}}
-	var leave func()
-	for range maxForms {
-		var err error
-		if leave, err = rig.d.forms.enter("usr_1"); err != nil {
-			t.Fatal(err)
+	nonce := []string{b.get("/app/thing").nonce()}
+	large := url.Values{"nonce": nonce, "version": {"1"}, "name": {"after"}, "unused": {strings.Repeat("a", 4<<10)}}
+	open := 0 // forms that wait for the answer of the API to the next one
+	rig.api.responses["POST /v1/things"] = func(apiCall) (int, http.Header, string) {
+		if open++; open < 16 {
+			b.post("/app/thing", large).wantRedirect("/app")
+		} else if open == 16 {
+			b.post("/app/thing", large).want(http.StatusTooManyRequests, "Nothing was done")
+			b.post("/app/thing", url.Values{"nonce": nonce, "version": {"1"}, "name": {"small"}}).wantRedirect("/app")
 		}
+		return 201, nil, `{}`
 	}
-	form.Set("unused", strings.Repeat("a", uncountedForm))
-	b.post("/app/thing", form).want(http.StatusTooManyRequests, "Nothing was done")
-	b.post("/app/thing", url.Values{"nonce": form["nonce"], "version": {"1"}, "name": {"small"}}).wantRedirect("/app")
-	if other, err := rig.d.forms.enter("usr_2"); err != nil {
-		t.Error(err)
-	} else {
-		other()
-	}
-	leave()
-	b.post("/app/thing", form).wantRedirect("/app")
-	if rig.d.forms.of["usr_1"] != maxForms-1 || len(rig.d.forms.of) != 1 {
-		t.Errorf("%v", rig.d.forms.of)
-	}
+	b.post("/app/thing", large).wantRedirect("/app")
+	b.post("/app/thing", large).wantRedirect("/app")
 }
 
 // The nonce of a form is the Idempotency-Key of its call: a second submit is a repeat.
@@ -138,8 +132,8 @@ func TestFormsAreBounded(t *testing.T) {
 	rig := newRig(t)
 	rig.addThings()
 	b := rig.signedIn()
-	b.post("/app/thing", url.Values{"name": {strings.Repeat("x", maxForm)}}).want(400, "larger than 1048576 bytes")
-	rig.browser().post("/app/sign-in", url.Values{"email": {strings.Repeat("x", maxPublicForm)}}).
+	b.post("/app/thing", url.Values{"name": {strings.Repeat("x", 1048576)}}).want(400, "larger than 1048576 bytes")
+	rig.browser().post("/app/sign-in", url.Values{"email": {strings.Repeat("x", 16384)}}).
 		want(400, "larger than 16384 bytes")
 	b.post("/app/thing", url.Values{}, "Content-Type", "multipart/form-data").want(400)
 	b.post("/app/thing", url.Values{}, "Content-Type", "text/plain").want(400)
@@ -148,34 +142,21 @@ func TestFormsAreBounded(t *testing.T) {
 // A page says as of when its data is, and which error of the API it has.
 func TestCallsOfTheAPI(t *testing.T) {
 	rig := newRig(t)
+	rig.api.on("GET /v1/endpoints", 200, `{"data":[{"id":"ep_1"}]}`)
 	b := rig.signedIn()
-	rig.api.responses["GET /v1/endpoints"] = func(apiCall) (int, http.Header, string) {
-		return 200, http.Header{"Relay-Data-As-Of": {"2026-08-21T22:20:36.000Z"}}, `{"data":[{"id":"ep_1"}]}`
+	rig.api.responses["GET /v1/overview"] = func(apiCall) (int, http.Header, string) {
+		return 200, http.Header{"Relay-Data-As-Of": {"2026-08-21T22:20:36.000Z"}}, overviewJSON
 	}
 	b.get("/app").want(200, `Data as of <time datetime="2026-08-21T22:20:36.000Z">`, "4\u00a0min ago")
-	rig.api.on("GET /v1/endpoints", 503, `{"error":{"type":"unavailable","message":"the store is away"}}`)
+	rig.api.on("GET /v1/overview", 503, `{"error":{"type":"unavailable","message":"the store is away"}}`)
 	b.get("/app").want(200, "the store is away", "still accepted")
-	rig.api.responses["GET /v1/endpoints"] = func(apiCall) (int, http.Header, string) {
+	rig.api.responses["GET /v1/overview"] = func(apiCall) (int, http.Header, string) {
 		return 429, http.Header{"Retry-After": {"3"}}, `{"error":{"type":"rate_limited","message":"too many"}}`
 	}
 	if a := b.get("/app").want(429, "Too many.", "Try again", `<span class="nb">22:24:40.000`); a.header.Get(
 		"Retry-After") != "3" {
 		t.Errorf("Retry-After is %q", a.header.Get("Retry-After"))
 	}
-	rig.api.on("GET /v1/endpoints", 500, `not JSON`)
+	rig.api.on("GET /v1/overview", 500, `not JSON`)
 	b.get("/app").want(500, "Something failed")
-}
-
-func TestFieldSettingsAreKnown(t *testing.T) {
-	if _, err := newField(nil, "name", "lable=Name"); err == nil {
-		t.Error("a misspelled setting is accepted")
-	}
-	x, err := newChoice(newForm(url.Values{"scope": {"read"}}, ""), "scope", []option{{Value: "read"}, {Value: "write"}})
-	if err != nil || !x.Options[0].Chosen || x.Options[1].Chosen {
-		t.Errorf("%+v, %v", x, err)
-	}
-	if x, err := newField(newForm(url.Values{"password": {"secret"}}, ""), "password", "type=password"); err != nil ||
-		x.Value != "" {
-		t.Errorf("a password is shown again: %+v, %v", x, err)
-	}
 }

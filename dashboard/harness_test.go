@@ -14,8 +14,10 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
+	"github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/pkg/config"
 )
 
@@ -31,6 +33,9 @@ type people struct {
 	verified  int    // calls of SignIn and ChangePassword
 	during    func() // is called during them, unless it is nil
 }
+
+// newNonce makes the nonce of a form that was not drawn.
+var newNonce = frame.NewNonce
 
 const goodPassword = "correct horse battery"
 
@@ -189,10 +194,10 @@ func (a *api) on(route string, status int, body string) {
 // rig is a dashboard with everything that it depends on in memory.
 type rig struct {
 	t      testing.TB
-	d      *Dashboard
+	d      *frame.Dashboard
 	people *people
 	// account has the people and the API keys that the settings show.
-	account *account
+	account *settings
 	api     *api
 	acts    *acts
 	limit   attempts
@@ -201,6 +206,43 @@ type rig struct {
 	log     *strings.Builder
 
 	outstanding, awaiting int // counts of Waiting
+
+	cfg   frame.Config
+	deps  frame.Deps
+	extra frame.Area // pages of a test, see addPage
+}
+
+// addPage adds a page for a test, with the template as its block "main".
+func (r *rig) addPage(x frame.Route, name, text string) {
+	r.t.Helper()
+	if r.extra.Pages == nil {
+		r.extra.Pages = fstest.MapFS{}
+	}
+	r.extra.Routes = append(r.extra.Routes, x)
+	if files, ok := r.extra.Pages.(fstest.MapFS); ok && name != "" {
+		files["pages/"+name+".html"] = &fstest.MapFile{
+			Data: []byte(`{{define "title"}}Test{{end}}{{define "main"}}` + text + `{{end}}`)}
+	}
+	pages, err := frame.NewSite(staticFiles, menu, append(areas(), r.extra)...)
+	if err == nil {
+		r.d, err = frame.New(r.cfg, r.deps, pages)
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// routes are those of all areas.
+func routes(t testing.TB) (all []frame.Route) {
+	t.Helper()
+	pages, err := allPages()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range pages.Areas {
+		all = append(all, a.Routes...)
+	}
+	return all
 }
 
 func (r *rig) OutstandingFindings() int { return r.outstanding }
@@ -273,28 +315,28 @@ func storedEndpoint(t testing.TB, text []byte) *config.Endpoint {
 // origin is the address of the dashboard in tests.
 const origin = "http://relay.example.com"
 
-func newRig(t testing.TB, change ...func(*Config)) *rig {
+func newRig(t testing.TB, change ...func(*frame.Config)) *rig {
 	t.Helper()
 	r := &rig{t: t, people: newPeople(), limit: attempts{}, key: &sessionKey{1, 2, 3}, log: &strings.Builder{},
 		api: &api{responses: map[string]func(apiCall) (int, http.Header, string){}},
 		now: time.Date(2026, 8, 21, 22, 24, 36, 0, time.UTC)}
 	r.acts = &acts{now: func() time.Time { return r.now }}
-	r.account = &account{people: r.people, nonces: map[string]*config.Key{}}
+	r.account = &settings{people: r.people, nonces: map[string]*config.Key{}}
 	r.api.on("GET /v1/endpoints", http.StatusOK, `{"data":[]}`)
 	r.api.on("GET /v1/overview", http.StatusOK, overviewJSON)
-	cfg := Config{BaseURL: origin, Version: "1.2.3"}
+	cfg := frame.Config{BaseURL: origin, Version: "1.2.3"}
 	for _, f := range change {
 		f(&cfg)
 	}
-	var err error
-	r.d, err = New(cfg, Deps{
+	r.cfg, r.deps = cfg, frame.Deps{
 		Log: slog.New(slog.NewTextHandler(r.log, nil)), Now: func() time.Time { return r.now },
 		Account: func() string { return "acc_1" }, API: r.api, People: r.people, Passwords: r.people,
 		SessionKeys: r.key, SignInLimit: r.limit,
 		Members: r.account, Keys: r.account, KeyUses: r.account, Acts: r.acts, Waiting: r, Endpoints: r,
-		Doctor: func(context.Context) ([]Check, error) { return r.account.checks() },
-	})
-	if err != nil {
+		Doctor: func(context.Context) ([]frame.Check, error) { return r.account.checks() },
+	}
+	var err error
+	if r.d, err = New(r.cfg, r.deps); err != nil {
 		t.Fatal(err)
 	}
 	return r

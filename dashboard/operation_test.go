@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/pkg/config"
 )
 
@@ -22,7 +23,7 @@ func TestAuditLog(t *testing.T) {
 	r := newRig(t)
 	r.api.on("GET /v1/audit", http.StatusOK, oneAuditEntry)
 	b := r.signedIn()
-	page := b.get(auditPath+"?action=endpoint.*&actor=+usr_1+&other=x").want(200, "ops&lt;b&gt;@example.com",
+	page := b.get("/app/audit"+"?action=endpoint.*&actor=+usr_1+&other=x").want(200, "ops&lt;b&gt;@example.com",
 		"endpoint.updated", `href="/app/endpoints/ep_1"`, "192.0.2.1", "a8 and 1 more", "1,200\u00a0times until",
 		`href="/app/audit?action=endpoint.%2A&amp;actor=usr_1&amp;cursor=c2"`,
 		`href="/app/audit?action=endpoint.%2A&amp;actor=usr_1&amp;entity_id=ep_1"`,
@@ -35,14 +36,14 @@ func TestAuditLog(t *testing.T) {
 		t.Error("the first page leads to itself")
 	}
 	r.api.on("GET /v1/audit", http.StatusOK, emptyList)
-	b.get(auditPath+"?cursor=c2").want(200, "Nothing more", "Back to the first page")
-	b.get(auditPath+"?actor=usr_9").want(200, "None match", "Remove the filters")
-	b.get(auditPath).want(200, "Nothing yet")
+	b.get("/app/audit"+"?cursor=c2").want(200, "Nothing more", "Back to the first page")
+	b.get("/app/audit"+"?actor=usr_9").want(200, "None match", "Remove the filters")
+	b.get("/app/audit").want(200, "Nothing yet")
 	r.api.on("GET /v1/audit", http.StatusServiceUnavailable, storeAway)
-	b.get(auditPath).want(503, "The event store is unavailable")
+	b.get("/app/audit").want(503, "The event store is unavailable")
 	r.api.on("GET /v1/audit", http.StatusBadRequest,
 		`{"error":{"type":"invalid_request","message":"action: has \"x\", which is not an action","param":"action"}}`)
-	b.get(auditPath+"?action=x").want(400, `href="#f-action"`, "which is not an action", "Nothing was searched")
+	b.get("/app/audit"+"?action=x").want(400, `href="#f-action"`, "which is not an action", "Nothing was searched")
 }
 
 const usageJSON = `{"period_start":"2026-08-01T00:00:00.000Z","period_end":"2026-09-01T00:00:00.000Z",
@@ -70,28 +71,28 @@ func TestUsagePage(t *testing.T) {
 	r.api.on("GET /v1/usage", http.StatusOK, usageJSON)
 	r.api.on("GET /v1/usage/daily", http.StatusOK, usageDaysJSON)
 	b := r.signedIn()
-	b.get(usagePath).want(200, "<b>10,000</b>", "2,000 events above the allowance of 8,000", "125\u00a0% used",
+	b.get("/app/usage").want(200, "<b>10,000</b>", "2,000 events above the allowance of 8,000", "125\u00a0% used",
 		"15,000", "7,000 above the allowance", "at the rate of the last 7 days", "12,345",
 		"<td class=\"nb\">2026-08-20</td><td class=\"r\">4,000</td>", `<rect class="ok"`,
 		"10,000 events and findings in 2\u00a0days",
 		`<a href="/app/endpoints/ep_1">payments</a>`, "<code>ep_gone</code>")
 	// The last 30 days are drawn for all endpoints, or for one of them; each has a table.
-	b.get(usagePath).want(200, "104 events and findings in 3\u00a0days", "payments, events a day in the last 30 days",
+	b.get("/app/usage").want(200, "104 events and findings in 3\u00a0days", "payments, events a day in the last 30 days",
 		`href="/app/usage?endpoint_id=ep_1#h-l"`,
 		`<tr><td class="nb">2026-08-20</td><td class="r">40</td><td class="r">0</td><td class="r">5</td></tr>`)
-	b.get(usagePath+"?endpoint_id=ep_1").want(200, "Last 30 days of payments", "79 events of payments in 3\u00a0days",
+	b.get("/app/usage"+"?endpoint_id=ep_1").want(200, "Last 30 days of payments", "79 events of payments in 3\u00a0days",
 		`<tr><td class="nb">2026-08-20</td><td class="r">0</td><td class="r">0</td></tr>`,
 		`<tr><td class="nb">2026-08-21</td><td class="r">70</td><td class="r">9</td></tr>`)
 	r.api.on("GET /v1/usage/daily", http.StatusServiceUnavailable, storeAway)
-	b.get(usagePath).want(200, "<b>10,000</b>", "The last 30 days cannot be read")
+	b.get("/app/usage").want(200, "<b>10,000</b>", "The last 30 days cannot be read")
 	free := strings.NewReplacer(`"allowance":8000,"remaining":0`, `"allowance":null,"remaining":null`,
 		`"overage":{"events":2000}`, `"overage":{"events":0}`, `"confidence":"ok"`, `"confidence":"low"`).Replace(usageJSON)
 	r.api.on("GET /v1/usage", http.StatusOK, free)
-	if page := b.get(usagePath).want(200, "<b>none</b>", "a rough number"); strings.Contains(page.main(), "% used") {
+	if page := b.get("/app/usage").want(200, "<b>none</b>", "a rough number"); strings.Contains(page.main(), "% used") {
 		t.Error("a share of no allowance is shown")
 	}
 	r.api.on("GET /v1/usage", http.StatusServiceUnavailable, storeAway)
-	b.get(usagePath).want(503, "The event store is unavailable")
+	b.get("/app/usage").want(503, "The event store is unavailable")
 }
 
 // The months before this one have a page, which leads to their neighbours, and their own files.
@@ -102,7 +103,7 @@ func TestUsagePageOfAMonth(t *testing.T) {
 	show := func(month, query string, want ...string) string {
 		t.Helper()
 		r.api.on("GET /v1/usage", http.StatusOK, strings.Replace(usageJSON, "2026-08", month, 1))
-		return r.signedIn().get(usagePath+query).want(200, want...).main()
+		return r.signedIn().get("/app/usage"+query).want(200, want...).main()
 	}
 	main := show("2026-08", "", `href="/app/usage?period=2026-07"`, "Projected for the month")
 	if strings.Contains(main, "Month after") {
@@ -128,8 +129,8 @@ func TestUsagePageOfAMonth(t *testing.T) {
 }
 
 // operationPages are pages of daily operation that every test of the group opens.
-var operationPages = []string{auditPath, usagePath, recoveriesPath, "/app/recoveries/rec_1",
-	alertHistoryPath, alertRulesPath, alertChannelsPath}
+var operationPages = []string{"/app/audit", "/app/usage", frame.RecoveriesPath, "/app/recoveries/rec_1",
+	frame.AlertHistoryPath, "/app/alerts/rules", "/app/alerts/channels"}
 
 // A person with the scope read sees these pages without a control that would be refused.
 func TestReadPersonSeesNoActionOfOperation(t *testing.T) {

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/dashboard/frame"
 )
 
 // lastHourJSON are 120 requests of which 20 failed.
@@ -211,17 +213,6 @@ func TestEndpointPageShowsItsTraffic(t *testing.T) {
 	}
 }
 
-func TestPercent(t *testing.T) {
-	for _, x := range []struct {
-		part, whole int64
-		want        string
-	}{{0, 0, "–"}, {0, 9, "0"}, {1, 1_000_000, "0.1"}, {999_999, 1_000_000, "99.9"}, {7, 7, "100"}, {1, 3, "33.3"}} {
-		if got := strings.TrimSuffix(percent(x.part, x.whole), "\u00a0%"); got != x.want {
-			t.Errorf("%d of %d is %s, want %s", x.part, x.whole, got, x.want)
-		}
-	}
-}
-
 // The list of endpoints shows at a look which of them need somebody, with the figures of the overview: no row costs a
 // read of its own. Without them nothing looks well that may fail.
 func TestListOfEndpointsShowsWhatFails(t *testing.T) {
@@ -248,7 +239,7 @@ func TestListOfEndpointsShowsWhatFails(t *testing.T) {
 	r.api.on("GET /v1/overview", 200, overview)
 	b := r.signedIn()
 	before := len(r.api.calls)
-	page := b.get(endpointsPath).want(200, "dst_1 is held (breaker_open)",
+	page := b.get(frame.EndpointsPath).want(200, "dst_1 is held (breaker_open)",
 		`<svg class="i failed" role="img" aria-label="dst_2: failing">`,
 		"20 of 120\u00a0requests in the last hour failed", "destination held</span>",
 		"<svg class=\"i retrying\" role=\"img\" aria-label=\"dst_4: active, 1 of 60\u00a0requests in the last hour failed\">",
@@ -266,10 +257,11 @@ func TestListOfEndpointsShowsWhatFails(t *testing.T) {
 	many := strings.Repeat(`{"endpoint_id":"ep_x","last_hour":`+noRequestsJSON+`},`, 20)
 	r.api.on("GET /v1/overview", 200, strings.NewReplacer(`"busiest":[`, `"busiest":[`+many[:len(many)-1], `"worst":[`,
 		`"worst":[`+many).Replace(overview))
-	b.get(endpointsPath).want(200, `<svg class="i note" role="img" aria-label="dst_5: active, requests are not known">`)
+	b.get(frame.EndpointsPath).want(200,
+		`<svg class="i note" role="img" aria-label="dst_5: active, requests are not known">`)
 	for status, body := range map[int]string{200: strings.Replace(overview, traffic, "null", 1), 503: storeAway} {
 		r.api.on("GET /v1/overview", status, body)
-		page := b.get(endpointsPath).want(200, "requests are not known at the moment", "dst_1 is held")
+		page := b.get(frame.EndpointsPath).want(200, "requests are not known at the moment", "dst_1 is held")
 		if strings.Contains(page.main(), `class="st delivered"`) {
 			t.Error("an endpoint looks well although nothing is known of it")
 		}

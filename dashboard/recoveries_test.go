@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/pkg/config"
 )
 
@@ -55,22 +56,23 @@ func (a *answer) formOf(path string) url.Values {
 func TestRecoveryWithoutScripts(t *testing.T) {
 	r := recoveryRig(t)
 	b := r.signedIn()
-	b.get(recoveriesPath).want(200, "<small>by ops@example.com</small>", "<small>expires ", `href="/app/recoveries/new"`,
+	b.get(frame.RecoveriesPath).want(200, "<small>by ops@example.com</small>", "<small>expires ",
+		`href="/app/recoveries/new"`,
 		"payments", "1,284", "c2")
-	page := b.get(newRecoveryPath).want(200, `<option value="ep_1"`, `value="2026-08-20T22:24:00Z"`)
+	page := b.get("/app/recoveries/new").want(200, `<option value="ep_1"`, `value="2026-08-20T22:24:00Z"`)
 	if strings.Contains(page.main(), `method="post"`) {
 		t.Error("a job can be prepared before an endpoint is chosen")
 	}
 	r.api.on("GET /v1/events/evt_0000000000000000000000000a", http.StatusOK, `{"deliveries":[{"destination_id":"dst_2",
 		"reason":"attempts_exhausted","why":"of another"},{"destination_id":"dst_1","reason":"attempts_exhausted",
 		"why":"failed: all used up; attempt 3 failed (HTTP 503)"}]}`)
-	b.get(newRecoveryPath+"?endpoint_id=ep_1&since=2026-08-21").want(200, "attempt 3 failed (HTTP 503)")
+	b.get("/app/recoveries/new"+"?endpoint_id=ep_1&since=2026-08-21").want(200, "attempt 3 failed (HTTP 503)")
 	delete(r.api.responses, "GET /v1/events/evt_0000000000000000000000000a")
-	page = b.get(newRecoveryPath+"?endpoint_id=ep_1&since=2026-08-21").want(200, "attempts_exhausted",
+	page = b.get("/app/recoveries/new"+"?endpoint_id=ep_1&since=2026-08-21").want(200, "attempts_exhausted",
 		"held: breaker &lt;open&gt;", "Counted in the newest 1 failed events", "Show the events", "All that are enabled")
-	form := page.formOf(recoveriesPath)
+	form := page.formOf(frame.RecoveriesPath)
 	form.Set("rate_per_second", "20")
-	b.post(recoveriesPath, form).wantRedirect("/app/recoveries/rec_1")
+	b.post(frame.RecoveriesPath, form).wantRedirect("/app/recoveries/rec_1")
 	call := r.api.calls[len(r.api.calls)-1]
 	if want := `{"endpoint_id":"ep_1","rate_per_second":20,"since":"2026-08-21"}`; call.Body != want ||
 		call.Key != form.Get("nonce") {
@@ -205,15 +207,15 @@ func TestRecoveryThatMovedOn(t *testing.T) {
 func TestRecoveryFormErrors(t *testing.T) {
 	r := recoveryRig(t)
 	b := r.signedIn()
-	form := b.get(newRecoveryPath + "?endpoint_id=ep_1").formOf(recoveriesPath)
+	form := b.get("/app/recoveries/new" + "?endpoint_id=ep_1").formOf(frame.RecoveriesPath)
 	form.Set("rate_per_second", "500")
 	r.api.on("POST /v1/recoveries", http.StatusBadRequest,
 		`{"error":{"type":"invalid_request","message":"rate_per_second: must be 1 to 100","param":"rate_per_second"}}`)
-	b.post(recoveriesPath, form).want(400, `role="alert">Not prepared. `, "Must be 1 to 100.", `value="500"`,
+	b.post(frame.RecoveriesPath, form).want(400, `role="alert">Not prepared. `, "Must be 1 to 100.", `value="500"`,
 		`href="#f-rate_per_second"`)
 	r.api.on("GET /v1/events", http.StatusServiceUnavailable, storeAway)
-	b.get(newRecoveryPath+"?endpoint_id=ep_1").want(200, "The event store is unavailable", "Recover orders")
-	b.get(newRecoveryPath+"?endpoint_id=ep_9").want(400, `role="alert"><a href`, "it may have been deleted")
+	b.get("/app/recoveries/new"+"?endpoint_id=ep_1").want(200, "The event store is unavailable", "Recover orders")
+	b.get("/app/recoveries/new"+"?endpoint_id=ep_9").want(400, `role="alert"><a href`, "it may have been deleted")
 	r.people.person.Scope = config.Read
-	b.get(newRecoveryPath).want(403)
+	b.get("/app/recoveries/new").want(403)
 }

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/dashboard/frame"
 )
 
 const runJSON = `{"run_id":"run_1","object":"replay_run","filter":{"endpoint_id":"ep_1","status":["failed"],
@@ -25,29 +27,30 @@ func TestReplayFromSelectionToRun(t *testing.T) {
 	b := r.signedIn()
 	named := "endpoint orders · status failed"
 	b.get("/app/replays/run_1").want(200, named)
-	b.get(replaysPath+"?state=queued").want(200, named, "sending", "order&lt;b&gt;", "1,200", "ops@example.com",
+	b.get(frame.ReplaysPath+"?state=queued").want(200, named, "sending", "order&lt;b&gt;", "1,200", "ops@example.com",
 		`href="/app/replays/run_1"`, "cursor=c2", `href="/app/csv/replays?state=queued"`)
 	r.api.on("POST /v1/replays", 200, `{"events":1000,"queued":1200,"run_id":null,"truncated":false,
 "warnings":[{"param":"status","message":"3 of these events are delivered unchecked"}]}`)
-	form := b.get(newReplayPath+"?endpoint_id=ep_1&status=failed&unknown=1").want(200, `value="2026-08-20T22:24:00Z"`).
-		fields(dryRunPath)
+	form := b.get(frame.NewReplayPath+"?endpoint_id=ep_1&status=failed&unknown=1").want(200,
+		`value="2026-08-20T22:24:00Z"`).
+		fields("/app/replays/dry-run")
 	if form.Get("endpoint_id") != "ep_1" || form.Get("status") != "failed" || form.Get("rate_per_second") != "50" {
 		t.Errorf("the form begins with %v", form)
 	}
 	form.Set("rate_per_second", "20")
-	page := b.post(dryRunPath, form).want(200, "1,000 events are selected", "1,200 deliveries",
+	page := b.post("/app/replays/dry-run", form).want(200, "1,000 events are selected", "1,200 deliveries",
 		"about 1\u00a0min 0\u00a0s", "delivered unchecked", "Send 1,200 deliveries")
 	sent := r.api.calls[len(r.api.calls)-1]
 	if want := `{"dry_run":true,"endpoint_id":"ep_1","rate_per_second":20,"since":"2026-08-20T22:24:00Z",` +
 		`"status":"failed"}`; string(sent.Body) != want {
 		t.Errorf("the dry run sends %s, want %s", sent.Body, want)
 	}
-	start := page.fields(replaysPath)
+	start := page.fields(frame.ReplaysPath)
 	if start.Get("nonce") == form.Get("nonce") || start.Get("status") != "failed" || start.Has("until") {
 		t.Errorf("the run begins with %v", start)
 	}
 	r.api.on("POST /v1/replays", 200, `{"events":1000,"queued":1200,"run_id":"run_1","truncated":false}`)
-	b.post(replaysPath, start).wantRedirect("/app/replays/run_1")
+	b.post(frame.ReplaysPath, start).wantRedirect("/app/replays/run_1")
 	if last := r.api.calls[len(r.api.calls)-1]; strings.Contains(string(last.Body), "dry_run") ||
 		last.Key != start.Get("nonce") {
 		t.Errorf("the run is started with %s under %q", last.Body, last.Key)
@@ -56,12 +59,13 @@ func TestReplayFromSelectionToRun(t *testing.T) {
 		`{"error":{"type":"invalid_request","message":"rate_per_second: must be an integer from 1 to 100",`+
 			`"param":"rate_per_second"}}`)
 	form.Set("rate_per_second", "500")
-	b.post(dryRunPath, form).want(400, `value="500"`, `role="alert"><a href="#f-rate_per_second">`,
+	b.post("/app/replays/dry-run", form).want(400, `value="500"`, `role="alert"><a href="#f-rate_per_second">`,
 		"Must be an integer from 1 to 100")
 	r.api.on("POST /v1/replays", http.StatusServiceUnavailable, storeAway)
-	b.post(replaysPath, start).want(503, "The event store is unavailable")
+	b.post(frame.ReplaysPath, start).want(503, "The event store is unavailable")
 	r.api.on("POST /v1/replays", 200, `{"events":0,"queued":0,"run_id":null,"truncated":false}`)
-	if nothing := b.post(dryRunPath, form).want(200, "No event is selected"); strings.Contains(nothing.body, "do-replay") {
+	if nothing := b.post("/app/replays/dry-run", form).want(200, "No event is selected"); strings.Contains(nothing.body,
+		"do-replay") {
 		t.Error("there is a button that sends nothing")
 	}
 }
@@ -96,15 +100,15 @@ func TestReplayProgressAndCancel(t *testing.T) {
 	r.api.on("GET /v1/replays/run_1", 200, runJSON)
 	r.people.person.Scope = "read"
 	reader := r.signedIn()
-	for _, path := range []string{replaysPath, "/app/replays/run_1"} {
+	for _, path := range []string{frame.ReplaysPath, "/app/replays/run_1"} {
 		if main := reader.get(path).want(200).main(); strings.Contains(main, `method="post"`) ||
 			strings.Contains(main, "New replay") {
 			t.Errorf("%s shows actions to a person who may only read", path)
 		}
 	}
-	reader.get(newReplayPath).want(403)
+	reader.get(frame.NewReplayPath).want(403)
 	r.api.on("GET /v1/replays/run_1", 404, `{"error":{"type":"not_found","message":"there is no such run"}}`)
 	b.get("/app/replays/run_1").want(404, "no such replay")
 	r.api.on("GET /v1/replays", http.StatusServiceUnavailable, storeAway)
-	b.get(replaysPath).want(503, "The event store is unavailable")
+	b.get(frame.ReplaysPath).want(503, "The event store is unavailable")
 }

@@ -4,10 +4,13 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/dashboard/frame"
 )
 
 var pathVariable = regexp.MustCompile(`\{\w+\}`)
@@ -15,7 +18,7 @@ var pathVariable = regexp.MustCompile(`\{\w+\}`)
 // A page that forgets a header would be open to what the header prevents.
 func TestEveryPageSetsTheHeaders(t *testing.T) {
 	rig := newRig(t)
-	b := rig.signedIn()
+	b, folder := rig.signedIn(), path.Dir(assetPaths(t)[0])+"/"
 	check := func(name string, a *answer) {
 		t.Helper()
 		for header, want := range map[string]string{
@@ -31,7 +34,7 @@ func TestEveryPageSetsTheHeaders(t *testing.T) {
 		}
 		policy := a.header.Get("Content-Security-Policy")
 		for _, part := range []string{
-			"default-src 'none';", "script-src " + origin + rig.d.assets.folder + ";", "style-src 'self';",
+			"default-src 'none';", "script-src " + origin + folder + ";", "style-src 'self';",
 			"img-src 'self' data:;", "connect-src 'self';", "form-action 'self';", "frame-ancestors 'none';",
 			"base-uri 'none';", "require-trusted-types-for 'script';", "trusted-types default",
 		} {
@@ -46,15 +49,15 @@ func TestEveryPageSetsTheHeaders(t *testing.T) {
 			t.Errorf("%s: no Permissions-Policy or request id", name)
 		}
 	}
-	for _, x := range routes() {
-		path := pathVariable.ReplaceAllString(x.path, "x")
-		if x.method == http.MethodGet {
-			check(x.path, b.get(path))
-			check(x.path+" signed out", rig.browser().get(path))
-			check(x.path+" fragment", b.get(path, "HX-Request", "true"))
+	for _, x := range routes(t) {
+		page := pathVariable.ReplaceAllString(x.Path, "x")
+		if x.Method == http.MethodGet {
+			check(x.Path, b.get(page))
+			check(x.Path+" signed out", rig.browser().get(page))
+			check(x.Path+" fragment", b.get(page, "HX-Request", "true"))
 		} else {
-			check("POST "+x.path+" of another site", b.post(path, url.Values{}, "Sec-Fetch-Site", "cross-site"))
-			check("POST "+x.path+" signed out", rig.browser().post(path, url.Values{}))
+			check("POST "+x.Path+" of another site", b.post(page, url.Values{}, "Sec-Fetch-Site", "cross-site"))
+			check("POST "+x.Path+" signed out", rig.browser().post(page, url.Values{}))
 		}
 	}
 	check("404", b.get("/app/nothing"))
@@ -66,7 +69,7 @@ func TestOpenerPolicyWhereBrowsersObeyIt(t *testing.T) {
 		"http://relay.example.com": "", "https://relay.example.com": "same-origin", "http://localhost:8080": "same-origin",
 		"http://127.0.0.1:8080": "same-origin", "http://[::1]:8080": "same-origin", "http://a.localhost": "same-origin",
 	} {
-		b := newRig(t, func(c *Config) { c.BaseURL = address }).browser()
+		b := newRig(t, func(c *frame.Config) { c.BaseURL = address }).browser()
 		b.origin = address
 		if got := b.get("/app/sign-in").want(200).header.Get("Cross-Origin-Opener-Policy"); got != want {
 			t.Errorf("%s gets %q, want %q", address, got, want)
@@ -81,33 +84,36 @@ func TestOpenerPolicyWhereBrowsersObeyIt(t *testing.T) {
 func TestHostIsCheckedFirst(t *testing.T) {
 	lan := netip.MustParseAddr("192.0.2.7")
 	for name, c := range map[string]struct {
-		change          func(*Config)
+		change          func(*frame.Config)
 		accept, decline []string
 	}{
-		"base URL": {func(*Config) {}, []string{"relay.example.com", "relay.example.com:80", "RELAY.example.com."},
+		"base URL": {func(*frame.Config) {}, []string{"relay.example.com", "relay.example.com:80", "RELAY.example.com."},
 			[]string{"localhost", "127.0.0.1", "192.0.2.7", "evil.example", "relay.example.com.evil.example",
 				"relay.example.com:80;script-src", "relay.example.com:80/x", ""}},
-		"dev": {func(c *Config) { c.BaseURL, c.Dev = "http://127.0.0.1:8080", true },
+		"dev": {func(c *frame.Config) { c.BaseURL, c.Dev = "http://127.0.0.1:8080", true },
 			[]string{"localhost:8080", "127.0.0.1:8080", "[::1]:8080"}, []string{"192.0.2.7", "evil.example", "127.0.0.2"}},
-		"allowed": {func(c *Config) { c.AllowedHosts = []string{"inside"} },
+		"allowed": {func(c *frame.Config) { c.AllowedHosts = []string{"inside"} },
 			[]string{"inside", "relay.example.com"}, []string{"outside"}},
-		"listens on an address": {func(c *Config) { c.Listen = lan },
+		"listens on an address": {func(c *frame.Config) { c.Listen = lan },
 			[]string{"192.0.2.7:8080", "relay.example.com"}, []string{"192.0.2.8"}},
-		"listens on all addresses, without a base URL": {func(c *Config) {
+		"listens on all addresses, without a base URL": {func(c *frame.Config) {
 			c.BaseURL, c.BaseURLIsDefault, c.Listen = "http://localhost:8080", true, netip.IPv4Unspecified()
 		}, []string{"192.0.2.7:8080", "[2001:db8::1]:8080", "localhost:8080"}, []string{"evil.example"}},
-		"listens on all addresses, with a base URL": {func(c *Config) { c.Listen = netip.IPv4Unspecified() },
+		"listens on all addresses, with a base URL": {func(c *frame.Config) { c.Listen = netip.IPv4Unspecified() },
 			[]string{"relay.example.com"}, []string{"192.0.2.7"}},
-		"dashboard host": {func(c *Config) { c.Host, c.Dev, c.AllowedHosts = "app.example.com", true, []string{"inside"} },
+		"dashboard host": {func(c *frame.Config) {
+			c.Host, c.Dev, c.AllowedHosts = "app.example.com", true,
+				[]string{"inside"}
+		},
 			[]string{"app.example.com"}, []string{"relay.example.com", "localhost", "inside"}},
 	} {
-		rig := newRig(t, c.change)
+		rig, style := newRig(t, c.change), assetPaths(t)[0]
 		for _, host := range c.accept {
 			rig.browser().get("/app/sign-in", "Host", host).want(200, "Sign in")
-			rig.browser().get(rig.d.assets.Styles[0], "Host", host).want(200)
+			rig.browser().get(style, "Host", host).want(200)
 		}
 		for _, host := range c.decline {
-			for _, path := range []string{"/app", "/app/sign-in", "/app/nothing", rig.d.assets.Styles[0]} {
+			for _, path := range []string{"/app", "/app/sign-in", "/app/nothing", style} {
 				a := rig.browser().get(path, "Host", host)
 				if a.code != 400 || !strings.Contains(a.body, "Unknown host name") ||
 					!strings.Contains(a.header.Get("Content-Security-Policy"), "script-src 'none'") {
@@ -125,9 +131,9 @@ func TestHostIsCheckedFirst(t *testing.T) {
 
 // The page of an unknown host names the address that works.
 func TestDashboardHostIsWhatLinksName(t *testing.T) {
-	rig := newRig(t, func(c *Config) { c.BaseURL, c.Host = "https://relay.example.com:8443", "app.example.com" })
+	rig := newRig(t, func(c *frame.Config) { c.BaseURL, c.Host = "https://relay.example.com:8443", "app.example.com" })
 	rig.browser().get("/app", "Host", "relay.example.com:8443").want(400, `href="https://app.example.com:8443/app"`)
-	if got := URL("https://relay.example.com", ""); got != "https://relay.example.com" {
+	if got := frame.URL("https://relay.example.com", ""); got != "https://relay.example.com" {
 		t.Errorf("without a name of its own the dashboard is at %s", got)
 	}
 }
@@ -169,14 +175,14 @@ func TestForeignRequestsDoNothing(t *testing.T) {
 
 // Behind a proxy that rewrites Host, the origin of the base URL is ours; scripts come from there.
 func TestProxyThatRewritesTheHost(t *testing.T) {
-	rig := newRig(t, func(c *Config) {
+	rig := newRig(t, func(c *frame.Config) {
 		c.BaseURL, c.Listen = "https://relay.example.com", netip.MustParseAddr("127.0.0.1")
 	})
 	b := rig.browser()
 	inside := []string{"Host", "127.0.0.1:8080", "Sec-Fetch-Site", "", "Origin", "https://relay.example.com"}
 	a := b.get("/app/sign-in", inside...).want(200)
 	if policy := a.header.Get("Content-Security-Policy"); !strings.Contains(policy,
-		"script-src https://relay.example.com"+rig.d.assets.folder+" ") {
+		"script-src https://relay.example.com"+path.Dir(assetPaths(t)[0])+"/ ") {
 		t.Errorf("the policy is %s", policy)
 	}
 	form := url.Values{"email": {"ops@example.com"}, "password": {goodPassword}}
@@ -185,9 +191,9 @@ func TestProxyThatRewritesTheHost(t *testing.T) {
 
 // A GET that changes something could be made by a link or an image.
 func TestOnlyPostsChangeAnything(t *testing.T) {
-	for _, x := range routes() {
-		if !slices.Contains([]string{"GET", "POST"}, x.method) {
-			t.Errorf("%s has the method %s", x.path, x.method)
+	for _, x := range routes(t) {
+		if !slices.Contains([]string{"GET", "POST"}, x.Method) {
+			t.Errorf("%s has the method %s", x.Path, x.Method)
 		}
 	}
 	rig := newRig(t)

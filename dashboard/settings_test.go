@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/config"
 )
@@ -20,11 +21,11 @@ import (
 func TestKeyThatIsNotSetIsNotActive(t *testing.T) {
 	r := newRig(t)
 	r.account.keys = []*config.Key{{ID: "key_1", Name: "bootstrap", Bootstrap: true}}
-	r.signedIn().get(keysPath).want(200, "not in the settings: gets 401", "0 active", `id="revoke-key_1"`)
+	r.signedIn().get(frame.KeysPath).want(200, "not in the settings: gets 401", "0 active", `id="revoke-key_1"`)
 }
 
-// account is the API keys and the people of a dashboard in memory. Its person usr_1 is that of people.
-type account struct {
+// settings are the API keys and the people of a dashboard in memory. Its person usr_1 is that of people.
+type settings struct {
 	people  *people
 	others  []*config.User
 	keys    []*config.Key
@@ -32,16 +33,16 @@ type account struct {
 	uses    map[string]audit.Use
 	usesErr error
 	asked   []string // the keys whose uses were asked for last
-	checks  func() ([]Check, error)
+	checks  func() ([]frame.Check, error)
 	resets  int
 	err     error // of CreateKey and AddUser, unless it is nil
 }
 
-func (a *account) Keys(string) []*config.Key { return a.keys }
+func (a *settings) Keys(string) []*config.Key { return a.keys }
 
-func (a *account) IsSet(k *config.Key) bool { return !k.Bootstrap }
+func (a *settings) IsSet(k *config.Key) bool { return !k.Bootstrap }
 
-func (a *account) CreateKey(_ context.Context, n config.NewKey) (string, *config.Key, error) {
+func (a *settings) CreateKey(_ context.Context, n config.NewKey) (string, *config.Key, error) {
 	if n.Name == "" {
 		return "", nil, &config.InvalidError{Param: "name", Message: "must have 1 to 100 printable characters"}
 	}
@@ -57,7 +58,7 @@ func (a *account) CreateKey(_ context.Context, n config.NewKey) (string, *config
 	return "rly_live_secret" + k.ID, k, nil
 }
 
-func (a *account) RevokeKey(_ context.Context, key string) error {
+func (a *settings) RevokeKey(_ context.Context, key string) error {
 	for _, k := range a.keys {
 		if k.ID == key {
 			k.RevokedAt = time.Date(2026, 8, 21, 0, 0, 0, 0, time.UTC)
@@ -66,14 +67,14 @@ func (a *account) RevokeKey(_ context.Context, key string) error {
 	return nil
 }
 
-func (a *account) KeyUses(_ context.Context, _ string, keys []string) (map[string]audit.Use, error) {
+func (a *settings) KeyUses(_ context.Context, _ string, keys []string) (map[string]audit.Use, error) {
 	a.asked = keys
 	return a.uses, a.usesErr
 }
 
-func (a *account) Users() []*config.User { return append(a.others, a.people.current()) }
+func (a *settings) Users() []*config.User { return append(a.others, a.people.current()) }
 
-func (a *account) AddUser(_ context.Context, email string, scope config.Scope) (string, *config.User, error) {
+func (a *settings) AddUser(_ context.Context, email string, scope config.Scope) (string, *config.User, error) {
 	for _, u := range a.Users() {
 		if u.Email == email {
 			return "", nil, config.ErrConflict
@@ -88,7 +89,7 @@ func (a *account) AddUser(_ context.Context, email string, scope config.Scope) (
 	return "invitation-token", u, nil
 }
 
-func (a *account) ResetUser(_ context.Context, userID string, rev int64) (string, *config.User, error) {
+func (a *settings) ResetUser(_ context.Context, userID string, rev int64) (string, *config.User, error) {
 	for _, u := range a.Users() {
 		if u.ID == userID {
 			if u.Rev != rev {
@@ -102,7 +103,7 @@ func (a *account) ResetUser(_ context.Context, userID string, rev int64) (string
 	return "", nil, config.ErrNotFound
 }
 
-func (a *account) SetUserScope(_ context.Context, userID string, scope config.Scope, rev int64) (*config.User,
+func (a *settings) SetUserScope(_ context.Context, userID string, scope config.Scope, rev int64) (*config.User,
 	error) {
 	writers := 0
 	for _, u := range a.Users() {
@@ -126,7 +127,7 @@ func (a *account) SetUserScope(_ context.Context, userID string, scope config.Sc
 	return nil, nil
 }
 
-func (a *account) RemoveUser(_ context.Context, userID string) error {
+func (a *settings) RemoveUser(_ context.Context, userID string) error {
 	if userID == a.people.person.ID {
 		return config.ErrLastWriter
 	}
@@ -135,7 +136,8 @@ func (a *account) RemoveUser(_ context.Context, userID string) error {
 }
 
 // nonceOf returns the nonce of the form that posts to action, and versionOf its version.
-func (a *answer) nonceOf(action string) string   { a.t.Helper(); return a.hidden(action, "nonce") }
+func (a *answer) nonceOf(action string) string { a.t.Helper(); return a.hidden(action, "nonce") }
+
 func (a *answer) versionOf(action string) string { a.t.Helper(); return a.hidden(action, "version") }
 
 // hidden returns the value of a hidden field of the form that posts to action.
@@ -153,9 +155,9 @@ func (a *answer) hidden(action, name string) string {
 func TestKeyIsMadeShownOnceAndRevoked(t *testing.T) {
 	r := newRig(t)
 	b := r.signedIn()
-	form := url.Values{"nonce": {b.get(keysPath).want(200, "No key yet").nonceOf(keysPath)},
+	form := url.Values{"nonce": {b.get(frame.KeysPath).want(200, "No key yet").nonceOf(frame.KeysPath)},
 		"name": {"orders <b>"}, "scope": {"read"}, "expires": {"30"}}
-	made := b.post(keysPath, form).want(200, "rly_live_secretkey_1", "orders &lt;b&gt;", "only time it is shown")
+	made := b.post(frame.KeysPath, form).want(200, "rly_live_secretkey_1", "orders &lt;b&gt;", "only time it is shown")
 	if got := made.header.Get("Cache-Control"); got != "no-store" {
 		t.Errorf("a page with a secret may be cached: %q", got)
 	}
@@ -163,35 +165,36 @@ func TestKeyIsMadeShownOnceAndRevoked(t *testing.T) {
 		t.Errorf("created %+v", k)
 	}
 
-	again := b.post(keysPath, form).want(200, "was sent before")
+	again := b.post(frame.KeysPath, form).want(200, "was sent before")
 	if strings.Contains(again.body, "rly_live_secret") || len(r.account.keys) != 1 {
 		t.Errorf("the second submission made or showed a key: %s", again.main())
 	}
-	if list := b.get(keysPath).want(200, "key_1", "zzzz", "1 active"); strings.Contains(list.body, "rly_live_secret") {
+	if list := b.get(frame.KeysPath).want(200, "key_1", "zzzz", "1 active"); strings.Contains(list.body,
+		"rly_live_secret") {
 		t.Error("the list shows the key")
 	}
 
-	revoke := keysPath + "/key_1/revoke"
+	revoke := frame.KeysPath + "/key_1/revoke"
 	b.post(revoke, url.Values{"confirm": {"orders"}}).want(400, "type its name")
 	if !r.account.keys[0].RevokedAt.IsZero() {
 		t.Error("revoked without the name")
 	}
-	b.post(revoke, url.Values{"confirm": {"orders <b>"}}).wantRedirect(keysPath)
-	b.get(keysPath).want(200, "Revoked.", "0 active")
+	b.post(revoke, url.Values{"confirm": {"orders <b>"}}).wantRedirect(frame.KeysPath)
+	b.get(frame.KeysPath).want(200, "Revoked.", "0 active")
 	r.people.person.Scope = config.Read
-	b.get(keysPath).want(200, "revoked <time")
+	b.get(frame.KeysPath).want(200, "revoked <time")
 	r.people.person.Scope = config.ReadWrite
-	b.post(keysPath+"/key_9/revoke", url.Values{"confirm": {"x"}}).want(404)
+	b.post(frame.KeysPath+"/key_9/revoke", url.Values{"confirm": {"x"}}).want(404)
 }
 
 func TestKeyFormSaysWhatToChange(t *testing.T) {
 	b := newRig(t).signedIn()
-	nonce := b.get(keysPath).nonceOf(keysPath)
-	b.post(keysPath, url.Values{"nonce": {nonce}, "scope": {"read"}, "name": {" "}}).want(400, `href="#f-name"`,
+	nonce := b.get(frame.KeysPath).nonceOf(frame.KeysPath)
+	b.post(frame.KeysPath, url.Values{"nonce": {nonce}, "scope": {"read"}, "name": {" "}}).want(400, `href="#f-name"`,
 		"Must have 1 to 100")
-	b.post(keysPath, url.Values{"nonce": {nonce}, "scope": {"read"}, "name": {"a"}, "expires": {"31"}}).want(400,
+	b.post(frame.KeysPath, url.Values{"nonce": {nonce}, "scope": {"read"}, "name": {"a"}, "expires": {"31"}}).want(400,
 		`href="#f-expires"`)
-	b.post(keysPath, url.Values{"scope": {"read"}, "name": {"a"}}).want(400, "incomplete")
+	b.post(frame.KeysPath, url.Values{"scope": {"read"}, "name": {"a"}}).want(400, "incomplete")
 }
 
 // A key may have to be revoked just while the store is unavailable.
@@ -201,9 +204,9 @@ func TestKeysAreListedWithoutTheStore(t *testing.T) {
 	r.account.uses = map[string]audit.Use{"key_1": {At: r.now.Add(-3 * time.Minute), Node: "n1",
 		RemoteIP: netip.MustParseAddr("203.0.113.9")}}
 	b := r.signedIn()
-	b.get(keysPath).want(200, "3\u00a0min ago", "203.0.113.9", "n1")
+	b.get(frame.KeysPath).want(200, "3\u00a0min ago", "203.0.113.9", "n1")
 	r.account.uses, r.account.usesErr = nil, errors.New("no store")
-	b.get(keysPath).want(200, "cannot be read at the moment", "unknown", "key_1/revoke")
+	b.get(frame.KeysPath).want(200, "cannot be read at the moment", "unknown", "key_1/revoke")
 }
 
 // The list marks keys that a web page has sent, and no others.
@@ -211,12 +214,12 @@ func TestKeysOfWebPagesAreMarked(t *testing.T) {
 	r := newRig(t)
 	r.account.keys = []*config.Key{{ID: "key_1", Name: "orders"}, {ID: "key_2", Name: "shop", UsedFromBrowser: true}}
 	b := r.signedIn()
-	page := b.get(keysPath).want(200, "a web page has sent it")
+	page := b.get(frame.KeysPath).want(200, "a web page has sent it")
 	if n := strings.Count(page.body, "a web page has sent it"); n != 1 {
 		t.Errorf("%d of two keys are marked, want one", n)
 	}
 	r.account.keys[1].UsedFromBrowser = false
-	if page := b.get(keysPath).want(200); strings.Contains(page.body, "a web page has sent it") {
+	if page := b.get(frame.KeysPath).want(200); strings.Contains(page.body, "a web page has sent it") {
 		t.Error("a key is marked that no web page has sent")
 	}
 }
@@ -243,50 +246,57 @@ func TestListsOfSettingsHavePages(t *testing.T) {
 		return a
 	}
 	const keyRow, personRow = "ends in <code>", `popovertarget="person-`
-	first := f(keysPath, keyRow, 50, "key_010", "key_059", "110 active", "1–50 of 120", `href="/app/settings/keys?page=2"`)
+	first := f(frame.KeysPath, keyRow, 50, "key_010", "key_059", "110 active", "1–50 of 120",
+		`href="/app/settings/keys?page=2"`)
 	if strings.Contains(first.body, "key_000") || strings.Contains(first.body, "Previous page") {
 		t.Error("the first page has a revoked key, or a page before it")
 	}
 	if len(r.account.asked) != 50 || r.account.asked[0] != "key_010" {
 		t.Errorf("the uses of %d keys were asked for", len(r.account.asked))
 	}
-	f(keysPath+"?page=2", keyRow, 50, "key_060", "key_109", `href="/app/settings/keys?page=1"`,
+	f(frame.KeysPath+"?page=2", keyRow, 50, "key_060", "key_109", `href="/app/settings/keys?page=1"`,
 		`href="/app/settings/keys?page=3"`)
-	last := f(keysPath+"?page=3", keyRow, 20, "key_110", "key_000", "101–120 of 120", `href="/app/settings/keys?page=2"`)
+	last := f(frame.KeysPath+"?page=3", keyRow, 20, "key_110", "key_000", "101–120 of 120",
+		`href="/app/settings/keys?page=2"`)
 	if strings.Contains(last.body, "Next page") {
 		t.Error("there is a page after the last one")
 	}
 	for _, beyond := range []string{"4", "999999999999", "-1", "x", ""} {
-		b.get(keysPath+"?page="+beyond).want(200, "of 120")
+		b.get(frame.KeysPath+"?page="+beyond).want(200, "of 120")
 	}
-	f(peoplePath, personRow, 100, "121 may sign in", "1–50 of 121") // two controls each
-	f(peoplePath+"?page=3", personRow, 42, "p119@example.com", "101–121 of 121")
+	f("/app/settings/people", personRow, 100, "121 may sign in", "1–50 of 121") // two controls each
+	f("/app/settings/people"+"?page=3", personRow, 42, "p119@example.com", "101–121 of 121")
 }
 
 func TestPersonIsInvitedResetAndRemoved(t *testing.T) {
 	r := newRig(t)
 	b := r.signedIn()
-	form := url.Values{"nonce": {b.get(peoplePath).want(200, "ops@example.com", "you").nonceOf(peoplePath)},
+	form := url.Values{"nonce": {b.get("/app/settings/people").want(200, "ops@example.com",
+		"you").nonceOf("/app/settings/people")},
 		"email": {"new@example.com"}, "scope": {"read"}}
-	b.post(peoplePath, form).want(200, origin+linkPath+"invitation-token", "Send this link to new@example.com")
-	if again := b.post(peoplePath, form).want(400, "belongs to a person"); strings.Contains(again.body, "-token") {
+	b.post("/app/settings/people", form).want(200, origin+"/app/link/"+"invitation-token",
+		"Send this link to new@example.com")
+	if again := b.post("/app/settings/people", form).want(400, "belongs to a person"); strings.Contains(again.body,
+		"-token") {
 		t.Error("the second submission shows a link")
 	}
 
 	reset := url.Values{"version": {"1"}}
-	b.post(peoplePath+"/usr_2/reset", reset).want(200, "reset-token-1")
-	b.post(peoplePath+"/usr_2/reset", reset).want(400, "Nothing was done")
+	b.post("/app/settings/people"+"/usr_2/reset", reset).want(200, "reset-token-1")
+	b.post("/app/settings/people"+"/usr_2/reset", reset).want(400, "Nothing was done")
 	if r.account.resets != 1 {
 		t.Errorf("%d resets", r.account.resets)
 	}
-	b.post(peoplePath+"/usr_2/reset", url.Values{"version": {"x"}}).want(400)
+	b.post("/app/settings/people"+"/usr_2/reset", url.Values{"version": {"x"}}).want(400)
 
-	b.post(peoplePath+"/usr_2/remove", url.Values{"confirm": {"old@example.com"}}).want(400, "Nobody was removed")
-	b.post(peoplePath+"/usr_2/remove", url.Values{"confirm": {"New@example.com"}}).wantRedirect(peoplePath)
+	b.post("/app/settings/people"+"/usr_2/remove", url.Values{"confirm": {"old@example.com"}}).want(400,
+		"Nobody was removed")
+	b.post("/app/settings/people"+"/usr_2/remove",
+		url.Values{"confirm": {"New@example.com"}}).wantRedirect("/app/settings/people")
 	if len(r.account.others) != 0 {
 		t.Error("the person was not removed")
 	}
-	b.post(peoplePath+"/usr_2/remove", url.Values{"confirm": {"new@example.com"}}).want(404)
+	b.post("/app/settings/people"+"/usr_2/remove", url.Values{"confirm": {"new@example.com"}}).want(404)
 }
 
 // A form for the scope that was drawn before another change of the person changes nothing, shows what is stored, and
@@ -296,8 +306,8 @@ func TestStaleScopeForms(t *testing.T) {
 	u := &config.User{Meta: config.Meta{ID: "usr_2", Rev: 5}, Email: "new@example.com", Scope: config.Read}
 	r.account.others = []*config.User{u}
 	b := r.signedIn()
-	scope := peoplePath + "/usr_2/scope"
-	form := url.Values{"scope": {"read_write"}, "version": {b.get(peoplePath).want(200).versionOf(scope)}}
+	scope := "/app/settings/people" + "/usr_2/scope"
+	form := url.Values{"scope": {"read_write"}, "version": {b.get("/app/settings/people").want(200).versionOf(scope)}}
 	u.Rev, u.LastSignInAt = 6, r.now
 	asked := b.post(scope, form).want(400, "new@example.com has changed", "Nothing was saved",
 		"Stored now: reads, last signed")
@@ -305,7 +315,7 @@ func TestStaleScopeForms(t *testing.T) {
 		t.Fatal("the scope was changed")
 	}
 	form.Set("version", asked.versionOf(scope))
-	b.post(scope, form).wantRedirect(peoplePath)
+	b.post(scope, form).wantRedirect("/app/settings/people")
 	if u.Scope != config.ReadWrite {
 		t.Error("the scope was not changed")
 	}
@@ -318,22 +328,22 @@ func TestStaleScopeForms(t *testing.T) {
 func TestLastWriterStays(t *testing.T) {
 	r := newRig(t)
 	b := r.signedIn()
-	page := b.get(peoplePath).want(200, "Nobody else may change anything")
+	page := b.get("/app/settings/people").want(200, "Nobody else may change anything")
 	if strings.Contains(page.body, "usr_1/remove") || strings.Contains(page.body, "usr_1/scope") {
 		t.Error("the last writer can be removed or made a reader")
 	}
-	b.post(peoplePath+"/usr_1/scope", url.Values{"scope": {"read"}, "version": {"1"}}).want(400,
+	b.post("/app/settings/people"+"/usr_1/scope", url.Values{"scope": {"read"}, "version": {"1"}}).want(400,
 		"Nobody else may change anything")
-	b.post(peoplePath+"/usr_1/remove", url.Values{"confirm": {"ops@example.com"}}).want(400, "Nobody else")
+	b.post("/app/settings/people"+"/usr_1/remove", url.Values{"confirm": {"ops@example.com"}}).want(400, "Nobody else")
 }
 
 func TestOwnResetEndsTheSession(t *testing.T) {
 	r := newRig(t)
 	b := r.signedIn()
-	b.post(peoplePath+"/usr_1/reset", url.Values{"version": {"1"}}).want(200, "reset-token-1")
-	b.get(peoplePath).want(http.StatusSeeOther)
+	b.post("/app/settings/people"+"/usr_1/reset", url.Values{"version": {"1"}}).want(200, "reset-token-1")
+	b.get("/app/settings/people").want(http.StatusSeeOther)
 	b = r.signedIn()
-	b.post(peoplePath+"/usr_1/sign-out", url.Values{}).wantRedirect(signInPath)
+	b.post("/app/settings/people"+"/usr_1/sign-out", url.Values{}).wantRedirect(frame.SignInPath)
 	if r.people.ended != 1 {
 		t.Error("the sessions were not ended")
 	}
@@ -344,32 +354,33 @@ func TestReaderSeesNoControlsOfSettings(t *testing.T) {
 	r.people.person.Scope = config.Read
 	r.account.keys = []*config.Key{{ID: "key_1", Name: "orders", Scope: config.ReadWrite}}
 	b := r.signedIn()
-	for _, path := range []string{keysPath, peoplePath, agentsPath} {
+	for _, path := range []string{frame.KeysPath, "/app/settings/people", frame.AgentsPath} {
 		page := b.get(path).want(200)
 		if strings.Contains(page.main(), "<form") || strings.Contains(page.main(), "popovertarget") {
 			t.Errorf("%s shows a reader a control: %s", path, page.main())
 		}
 	}
-	b.post(keysPath, url.Values{"name": {"a"}}).want(403)
-	b.post(agentsPath, url.Values{"name": {"a"}}).want(403)
-	b.post(peoplePath, url.Values{"email": {"a@example.com"}}).want(403)
-	b.get(settingsPath).wantRedirect(keysPath)
+	b.post(frame.KeysPath, url.Values{"name": {"a"}}).want(403)
+	b.post(frame.AgentsPath, url.Values{"name": {"a"}}).want(403)
+	b.post("/app/settings/people", url.Values{"email": {"a@example.com"}}).want(403)
+	b.get("/app/settings").wantRedirect(frame.KeysPath)
 }
 
 func TestAboutExaminesOnRequest(t *testing.T) {
 	r := newRig(t)
 	b := r.signedIn()
-	if page := b.get(aboutPath).want(200, "1.2.3", origin); strings.Contains(page.body, "kafka") {
+	if page := b.get("/app/settings/about").want(200, "1.2.3", origin); strings.Contains(page.body, "kafka") {
 		t.Error("opening the page examined the engines")
 	}
-	r.account.checks = func() ([]Check, error) {
-		b.post(aboutPath, url.Values{}).want(200, "Another examination is running")
-		return []Check{{Name: "kafka", State: "warn", Text: "one <b>broker", Advice: "add one",
+	r.account.checks = func() ([]frame.Check, error) {
+		b.post("/app/settings/about", url.Values{}).want(200, "Another examination is running")
+		return []frame.Check{{Name: "kafka", State: "warn", Text: "one <b>broker", Advice: "add one",
 			Details: make([]string, 100)}}, nil
 	}
-	page := b.post(aboutPath, url.Values{}).want(200, "kafka", `class="full">one &lt;b&gt;broker`, "add one", "warn")
-	if n := strings.Count(page.main(), "<br><small></small>"); n != maxCheckDetails {
-		t.Errorf("%d lines of details, want %d", n, maxCheckDetails)
+	page := b.post("/app/settings/about", url.Values{}).want(200, "kafka", `class="full">one &lt;b&gt;broker`, "add one",
+		"warn")
+	if n := strings.Count(page.main(), "<br><small></small>"); n != 20 {
+		t.Errorf("%d lines of details, want %d", n, 20)
 	}
 }
 
@@ -384,7 +395,7 @@ func TestAuthorsAreShownByName(t *testing.T) {
 		r.api.on("GET /v1/replays", http.StatusOK, `{"data":[`+by(runJSON)+`]}`)
 		r.api.on("GET /v1/overview", http.StatusOK, by(overviewJSON))
 		b := r.signedIn()
-		for _, path := range []string{recoveriesPath, recoveriesPath + "/rec_1", replaysPath, "/app"} {
+		for _, path := range []string{frame.RecoveriesPath, frame.RecoveriesPath + "/rec_1", frame.ReplaysPath, "/app"} {
 			b.get(path).want(http.StatusOK, "by "+want)
 		}
 	}

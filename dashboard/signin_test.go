@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/pkg/config"
 )
 
@@ -25,22 +26,6 @@ func TestSignInAndOut(t *testing.T) {
 		b.get(bare).wantRedirect("/app")
 	}
 	b.get("/app").wantRedirect("/app/sign-in?next=%2Fapp")
-}
-
-// A sign-in leads to our own pages only.
-func TestNextIsAPageOfTheDashboard(t *testing.T) {
-	for next, want := range map[string]string{
-		"": "/app", "/app": "/app", "/app/events?q=a%20b&x=1": "/app/events?q=a%20b&x=1", "/app/x/%2F": "/app",
-		"https://evil.example/app": "/app", "//evil.example/app": "/app", "/\\evil.example": "/app",
-		"/app\\..\\..": "/app", "/app/x\\y": "/app/x%5Cy", "/app/../v1/me": "/app", "/application": "/app", "/v1/me": "/app",
-		"app":                 "/app",
-		"javascript:alert(1)": "/app", "/app\r\nSet-Cookie: x": "/app", "/app//evil.example": "/app", "/app?\x00": "/app",
-		"/app/sign-in": "/app", "/app/link/token": "/app", "/app#x": "/app", "http:/app": "/app", "/app/%2e%2e/v1": "/app",
-	} {
-		if got := localPath(next); got != want {
-			t.Errorf("%q leads to %q, want %q", next, got, want)
-		}
-	}
 }
 
 func TestWrongPasswordsAreLimited(t *testing.T) {
@@ -100,22 +85,22 @@ func TestRightPasswordsAreNotLimited(t *testing.T) {
 // Nobody guesses why ingest URLs do not work: the page says so.
 func TestSignInPageNamesAnUnsetBaseURL(t *testing.T) {
 	const text = "RELAY_BASE_URL is not set"
-	open := func(host string, change func(*Config)) string {
-		rig := newRig(t, func(c *Config) {
+	open := func(host string, change func(*frame.Config)) string {
+		rig := newRig(t, func(c *frame.Config) {
 			c.BaseURL, c.Listen = "http://localhost:8080", netip.IPv4Unspecified()
 			c.BaseURLIsDefault = true
 			change(c)
 		})
 		return rig.browser().get("/app/sign-in", "Host", host).want(200).main()
 	}
-	if got := open("192.0.2.7:8080", func(*Config) {}); !strings.Contains(got, text) ||
+	if got := open("192.0.2.7:8080", func(*frame.Config) {}); !strings.Contains(got, text) ||
 		!strings.Contains(got, "http://localhost:8080") || !strings.Contains(got, "192.0.2.7:8080") {
 		t.Errorf("the page is %s", got)
 	}
-	if got := open("localhost:8080", func(*Config) {}); strings.Contains(got, text) {
+	if got := open("localhost:8080", func(*frame.Config) {}); strings.Contains(got, text) {
 		t.Error("it says so under the base URL")
 	}
-	set := func(c *Config) { c.BaseURLIsDefault, c.AllowedHosts = false, []string{"inside"} }
+	set := func(c *frame.Config) { c.BaseURLIsDefault, c.AllowedHosts = false, []string{"inside"} }
 	if got := open("inside", set); strings.Contains(got, text) {
 		t.Error("it says so of a base URL that is set")
 	}
@@ -189,28 +174,28 @@ func TestChangePassword(t *testing.T) {
 		return url.Values{"current": {current}, "password": {password}, "again": {again}}
 	}
 	b.get("/app").want(200, `href="/app/settings/password"`)
-	page := b.get(changePasswordPath).want(200, "Change your password", `autocomplete="current-password"`)
+	page := b.get("/app/settings/password").want(200, "Change your password", `autocomplete="current-password"`)
 	if strings.Contains(page.body, goodPassword) {
 		t.Error("the page shows a password")
 	}
-	b.post(changePasswordPath, form(goodPassword, changed, "another")).want(400, "The two passwords differ")
-	b.post(changePasswordPath, form(goodPassword, "short", "short")).want(400, "Must have 12 to 1000 bytes")
-	a := b.post(changePasswordPath, form("wrong-secret", changed, changed)).want(403, `id="f-current-err"`)
+	b.post("/app/settings/password", form(goodPassword, changed, "another")).want(400, "The two passwords differ")
+	b.post("/app/settings/password", form(goodPassword, "short", "short")).want(400, "Must have 12 to 1000 bytes")
+	a := b.post("/app/settings/password", form("wrong-secret", changed, changed)).want(403, `id="f-current-err"`)
 	if strings.Contains(a.body, "wrong-secret") || strings.Contains(a.body, changed) {
 		t.Error("the page shows a password")
 	}
 	other.get("/app").want(200) // nothing has happened
 
-	b.post(changePasswordPath, form(goodPassword, changed, changed)).wantRedirect(changePasswordPath)
-	b.get(changePasswordPath).want(200, "Your password is changed")
+	b.post("/app/settings/password", form(goodPassword, changed, changed)).wantRedirect("/app/settings/password")
+	b.get("/app/settings/password").want(200, "Your password is changed")
 	other.get("/app").want(303)
 
 	for range 4 { // the fifth was above
-		b.post(changePasswordPath, form("wrong", goodPassword, goodPassword)).want(403)
+		b.post("/app/settings/password", form("wrong", goodPassword, goodPassword)).want(403)
 	}
 	before := rig.people.verified
-	b.post(changePasswordPath, form(changed, goodPassword, goodPassword)).want(429, "too many wrong passwords")
-	b.post(signInPath, url.Values{"email": {"ops@example.com"}, "password": {changed}}).want(429)
+	b.post("/app/settings/password", form(changed, goodPassword, goodPassword)).want(429, "too many wrong passwords")
+	b.post(frame.SignInPath, url.Values{"email": {"ops@example.com"}, "password": {changed}}).want(429)
 	if rig.people.verified != before || rig.people.password != changed {
 		t.Error("a password was verified beyond the limit")
 	}

@@ -120,7 +120,7 @@ test('changes of an agent: approved, declined, in two tabs', { skip }, async () 
   await other.goto(third.confirm_url)
   await approve(other)
   await page.getByRole('button', { name: 'Decline' }).click()
-  await page.getByText('This was decided before').waitFor()
+  await page.getByText('This was already decided').waitFor()
   assert.equal(await state(third), 'done')
 
   // The page stays open until the time is over (in the long form: ten minutes).

@@ -1,0 +1,62 @@
+package account
+
+import (
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/eventrelay/relay/dashboard/frame"
+)
+
+const (
+	settingsPath = "/app/settings"
+	aboutPath    = settingsPath + "/about"
+)
+
+// maxCheckDetails bounds the detail lines of a check on the page.
+const maxCheckDetails = 20
+
+// aboutPage is the data of the page about this installation.
+type aboutPage struct {
+	Version, GoVersion, Platform   string
+	BaseURL, DashboardURL, Account string
+	BaseURLIsDefault               bool
+	// Checks are the results of an examination that ended at ExaminedAt; empty before one.
+	Checks     []frame.Check
+	ExaminedAt time.Time
+	Busy       bool // another examination is running on this node
+}
+
+func newAboutPage(v *frame.Visit) aboutPage {
+	return aboutPage{
+		Version: v.Config.Version, GoVersion: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
+		BaseURL: v.Config.BaseURL, DashboardURL: frame.URL(v.Config.BaseURL, v.Config.Host), Account: v.Person.Account,
+		BaseURLIsDefault: v.Config.BaseURLIsDefault,
+	}
+}
+
+// showAbout shows the version and the addresses of this installation.
+func showAbout(v *frame.Visit) error { return v.Page("about", newAboutPage(v)) }
+
+// examiner checks the engines and the ledger as relay doctor does, one examination at a time: it reads the log of the
+// last hour.
+type examiner struct{ running sync.Mutex }
+
+func (x *examiner) examine(v *frame.Visit) error {
+	p := newAboutPage(v)
+	if !x.running.TryLock() {
+		p.Busy = true
+		return v.Page("about", p)
+	}
+	defer x.running.Unlock()
+	checks, err := v.Deps.Doctor(v.R.Context())
+	if err != nil {
+		return err
+	}
+	for _, c := range checks {
+		c.Details = c.Details[:min(len(c.Details), maxCheckDetails)]
+		p.Checks = append(p.Checks, c)
+	}
+	p.ExaminedAt = v.Now()
+	return v.Page("about", p)
+}

@@ -1,0 +1,281 @@
+package account
+
+import (
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/eventrelay/relay/api/wire"
+	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/dashboard/model"
+	"github.com/eventrelay/relay/pkg/notify"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// Paths of the pages of alerts.
+const (
+	alertsPath        = "/app/alerts"
+	alertRulesPath    = alertsPath + "/rules"
+	alertChannelsPath = alertsPath + "/channels"
+)
+
+// alertHistory is the data of the list of alerts.
+type alertHistory struct {
+	*frame.FilteredList[*model.Alert]
+	frame.EndpointChoices
+	Rules  []frame.Option
+	Muted  []mutedEndpoint // endpoints of which no alert fires at the moment
+	Spans  []frame.Option  // for how long an endpoint can be muted
+	Silent bool            // no channel is on, so nothing is sent
+}
+
+var alertFilters = []string{"state", "rule", "endpoint_id"}
+
+// muteSpans are for how long an endpoint can be muted, in hours.
+var muteSpans = []frame.Option{{Value: "1", Text: "1\u00a0hour"}, {Value: "8", Text: "8\u00a0hours"},
+	{Value: "24", Text: "1\u00a0day"}, {Value: "168", Text: "7\u00a0days"}}
+
+// listAlerts shows the alerts that fire now and those of the last day.
+func listAlerts(v *frame.Visit) error {
+	p := &alertHistory{Spans: muteSpans}
+	var err error
+	p.FilteredList, err = frame.ListRows[*model.Alert](v, "/v1/alerts/history", frame.AlertHistoryPath, alertFilters)
+	if err != nil {
+		return err
+	}
+	p.CSV = frame.CSVLink("alerts", p.Filters.Values)
+	for i := range model.AlertRules {
+		if name := model.AlertRules[i].Name; name != "finding" { // findings have a list of their own
+			p.Rules = append(p.Rules, frame.Option{Value: name, Text: model.AlertRules[i].Title})
+		}
+	}
+	if err := model.NameAlerts(v, p.Rows); err != nil {
+		return err
+	}
+	p.EndpointChoices = frame.NewEndpointChoices(v, "")
+	for _, x := range p.Endpoints {
+		if until := model.MutedUntil(v, x.Value); !until.IsZero() {
+			p.Muted = append(p.Muted, mutedEndpoint{x.Value, x.Text, until})
+		}
+	}
+	settings, err := readAlertSettings(v)
+	if err != nil {
+		return err
+	}
+	p.Silent = !newChannelsPage(settings).Sends()
+	return v.Page("alerts", p)
+}
+
+// mutedEndpoint is an endpoint of which no alert fires at the moment.
+type mutedEndpoint struct {
+	ID, Name string
+	Until    time.Time
+}
+
+// muteAlerts mutes an endpoint for some hours; 0 hours end it.
+func muteAlerts(v *frame.Visit, f *frame.Form) error {
+	var until any
+	message := "Its alerts fire again"
+	if span := f.Value("hours"); span != "0" {
+		hours, err := strconv.Atoi(span)
+		if err != nil || !slices.ContainsFunc(muteSpans, func(o frame.Option) bool { return o.Value == span }) {
+			return web.Invalid("", "Choose for how long the endpoint is muted.")
+		}
+		until = v.Now().Add(time.Duration(hours) * time.Hour).UTC().Format(time.RFC3339)
+		message = "Muted. Its alerts pause until the mute ends, then fire for problems that remain."
+	}
+	call := "PATCH /v1/endpoints/" + url.PathEscape(f.Value("endpoint_id"))
+	if err := v.Do(call, f, frame.Object{"alerts": frame.Object{"muted_until": until}}, nil); err != nil {
+		return err
+	}
+	return v.Redirect(frame.AlertHistoryPath, message)
+}
+
+// ruleTable returns the fields of the form of the rules.
+func ruleTable() frame.FieldTable {
+	t := frame.FieldTable{{frame.NumberField, "cooldown_seconds"}}
+	for i := range model.AlertRules {
+		r := &model.AlertRules[i]
+		t = append(t, frame.FieldTable{{frame.Checkbox, r.Field("enabled")}}...)
+		for _, m := range r.Members {
+			kind := frame.NumberField
+			switch {
+			case m.Choices != nil:
+				kind = frame.TextField
+			case r.Name == "usage":
+				kind = frame.NumbersField
+			}
+			t = append(t, frame.FieldTable{{kind, r.Field(m.Name)}}...)
+		}
+	}
+	return t
+}
+
+// rulesPage is the data of the page of the rules.
+type rulesPage struct {
+	Form     *frame.Form
+	Rules    []model.AlertRule
+	Warnings []wire.Warning
+}
+
+var readAlertSettings = frame.ReadAt[wire.AlertSettings]("/v1/alerts")
+
+func alertRulesForm(v *frame.Visit, s *wire.AlertSettings) error {
+	return v.Page("alert-rules", &rulesPage{Form: frame.EditForm(ruleTable().Values(s)), Rules: model.AlertRules})
+}
+
+// saveAlertRules saves the settings of rules that were changed.
+func saveAlertRules(v *frame.Visit, f *frame.Form, s *wire.AlertSettings) error {
+	stored := ruleTable().Values(s)
+	return v.Save(frame.Saving{Form: f, Stored: stored, Body: ruleTable().Changes(f, stored), Call: "PATCH /v1/alerts",
+		Back: alertRulesPath, Again: func() error {
+			return v.Page("alert-rules", &rulesPage{Form: f, Rules: model.AlertRules})
+		}, Then: frame.Opens(v, alertRulesPath, "Saved")})
+}
+
+// alertChannel is a kind of channel with its form.
+type alertChannel struct {
+	notify.ChannelKind
+	model.ChannelText
+	Form *frame.Form
+	Set  bool // it is configured
+	On   bool // it is enabled
+}
+
+// Field is the name of a field of the channel's form: that of the API's parameter.
+func (c *alertChannel) Field(member string) string { return channelField(c.ChannelKind, member) }
+
+func channelField(k notify.ChannelKind, member string) string {
+	return "channels." + string(k.Kind) + "." + member
+}
+
+// Path is where the form of the channel is sent.
+func (c *alertChannel) Path() string { return alertChannelsPath + "/" + string(c.Kind) }
+
+// channelsPage is the data of the page of the channels.
+type channelsPage struct {
+	Channels []*alertChannel
+	Secret   string // of the webhook, in the one answer that shows it
+	Tested   []wire.AlertTestOutcome
+	Warnings []wire.Warning
+}
+
+// Sends reports whether a test would reach a channel.
+func (p *channelsPage) Sends() bool {
+	return slices.ContainsFunc(p.Channels, func(c *alertChannel) bool { return c.On })
+}
+
+// channelFields are the fields of the form of a channel.
+func channelFields(k notify.ChannelKind) frame.FieldTable {
+	target := frame.TextField
+	if k.Mails {
+		target = frame.LineField
+	}
+	return frame.FieldTable{{frame.Checkbox, channelField(k, "enabled")}, {target, channelField(k, k.Member)}}
+}
+
+// channelValues are the values of the fields of a channel. A new one is enabled.
+func channelValues(s *wire.AlertSettings, k notify.ChannelKind) url.Values {
+	values := channelFields(k).Values(s)
+	if s.Channels[k.Kind] == nil {
+		values.Set(channelField(k, "enabled"), "true")
+	}
+	return values
+}
+
+func newChannelsPage(s *wire.AlertSettings) *channelsPage {
+	p := &channelsPage{Warnings: s.Warnings}
+	for _, k := range notify.Kinds() {
+		stored, _ := s.Channels[k.Kind].(map[string]any)
+		p.Channels = append(p.Channels, &alertChannel{ChannelKind: k, ChannelText: model.ChannelTexts[k.Kind],
+			Form: frame.EditForm(channelValues(s, k)), Set: stored != nil, On: stored != nil && stored["enabled"] == true})
+	}
+	return p
+}
+
+func listChannels(v *frame.Visit, s *wire.AlertSettings) error {
+	return v.Page("alert-channels", newChannelsPage(s))
+}
+
+// channelOnPage is the channel in the path with the page of all channels.
+type channelOnPage struct {
+	*channelsPage
+	*alertChannel
+	stored url.Values
+}
+
+func readChannel(v *frame.Visit) (x channelOnPage, err error) {
+	s, err := readAlertSettings(v)
+	if err != nil {
+		return x, err
+	}
+	p := newChannelsPage(s)
+	for _, c := range p.Channels {
+		if string(c.Kind) == v.Vars["channel"] {
+			return channelOnPage{p, c, channelValues(s, c.ChannelKind)}, nil
+		}
+	}
+	return x, web.Missing("There is no such channel.")
+}
+
+// saveChannel creates or changes a channel. The answer to a new webhook shows its secret.
+func saveChannel(v *frame.Visit, f *frame.Form, x channelOnPage) error {
+	x.Form = f
+	compared := x.stored
+	if !x.Set {
+		compared = nil // all is sent
+	}
+	after := &wire.AlertSettings{}
+	return v.Save(frame.Saving{Form: f, Stored: x.stored, Body: channelFields(x.ChannelKind).Changes(f, compared),
+		Call: "PATCH /v1/alerts", Out: after, Back: alertChannelsPath, Again: x.show(v), Then: x.saved(v, after)})
+}
+
+// show returns what shows the page of the channels.
+func (x channelOnPage) show(v *frame.Visit) func() error {
+	return func() error { return v.Page("alert-channels", x.channelsPage) }
+}
+
+// rotateChannel makes a new secret of the webhook and shows it once.
+func rotateChannel(v *frame.Visit, f *frame.Form, x channelOnPage) error {
+	if !x.Signed || !x.Set {
+		return web.Missing("This channel has no secret.")
+	}
+	return changeChannel(v, f, x, frame.Object{"rotate_secret": true})
+}
+
+// removeChannel removes a channel: it gets no more alerts.
+func removeChannel(v *frame.Visit, f *frame.Form, x channelOnPage) error {
+	return changeChannel(v, f, x, nil)
+}
+
+// changeChannel changes a channel without its form.
+func changeChannel(v *frame.Visit, f *frame.Form, x channelOnPage, change any) error {
+	x.Form.Nonce = f.Nonce
+	after := &wire.AlertSettings{}
+	body := frame.Object{"channels": frame.Object{string(x.Kind): change}}
+	return v.Ask("PATCH /v1/alerts", x.Form, body, after, x.show(v), x.saved(v, after))
+}
+
+// saved returns what shows the secret of a channel if the answer has it, and warnings.
+func (x channelOnPage) saved(v *frame.Visit, after *wire.AlertSettings) func() error {
+	return func() error {
+		p := newChannelsPage(after)
+		stored, _ := after.Channels[x.Kind].(map[string]any)
+		if p.Secret = frame.TextOfJSON(stored["secret"]); p.Secret == "" && len(after.Warnings) == 0 {
+			return v.Redirect(alertChannelsPath, "Saved")
+		}
+		return v.Page("alert-channels", p)
+	}
+}
+
+// testChannels sends a test to every channel and shows each result.
+func testChannels(v *frame.Visit, f *frame.Form, s *wire.AlertSettings) error {
+	var result wire.AlertTestResult
+	if err := v.Do("POST /v1/alerts/test", f, nil, &result); err != nil {
+		return err
+	}
+	p := newChannelsPage(s)
+	p.Tested, p.Warnings = result.Results, result.Warnings
+	return v.Page("alert-channels", p)
+}

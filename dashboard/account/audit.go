@@ -1,0 +1,45 @@
+package account
+
+import (
+	"strings"
+
+	"github.com/eventrelay/relay/api/wire"
+	"github.com/eventrelay/relay/dashboard/frame"
+)
+
+const auditPath = "/app/audit"
+
+// auditFilters are the filters of the audit log, as the API names them.
+var auditFilters = []string{"actor", "action", "entity_id", "since", "until"}
+
+// auditEntry is an entry of the audit log of the API.
+type auditEntry struct{ wire.AuditEntry }
+
+// maxShownChanges is how many changed members an entry shows in the list.
+const maxShownChanges = 8
+
+// Changed are the names of the changed members; More is how many are left out.
+func (e *auditEntry) Changed() string { return strings.Join(e.Changes[:e.shown()], ", ") }
+
+// More is the number of changed members that Changed leaves out.
+func (e *auditEntry) More() int { return len(e.Changes) - e.shown() }
+
+func (e *auditEntry) shown() int { return min(len(e.Changes), maxShownChanges) }
+
+// EntityPath is the page of the changed entity; empty if it has none of its own.
+func (e *auditEntry) EntityPath() string {
+	if k := frame.KindOf(e.Entity.ID); k == nil || k.Page == frame.EventsPath || k.Page == frame.ReplaysPath {
+		return ""
+	}
+	return frame.PageOf(e.Entity.ID)
+}
+
+// listAudit shows who changed what, newest first.
+func listAudit(v *frame.Visit) error {
+	p, err := frame.ListRows[*auditEntry](v, "/v1/audit", auditPath, auditFilters)
+	if err != nil {
+		return err
+	}
+	p.CSV = frame.CSVLink("audit", p.Filters.Values)
+	return v.Page("audit", p)
+}

@@ -1,0 +1,102 @@
+package account
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// confirmPath is the page of one change that an agent asks for.
+const confirmPath = "/app/confirm/{act}"
+
+// confirmPage is the data of that page.
+type confirmPage struct {
+	askedChange
+	Args  string      // arguments of the tool but its note, indented
+	Stuck bool        // approved a while ago and not done
+	Form  *frame.Form // its nonce is that of decisionNonce
+	// Refusal is why it waits and cannot be approved, a sentence; empty if it can be.
+	Refusal string
+}
+
+// actInPath returns the act in the path.
+func actInPath(v *frame.Visit) (*config.Act, error) {
+	if a := v.Deps.Acts.Act(v.Person.Account, v.Vars["act"]); a != nil {
+		return a, nil
+	}
+	return nil, web.Missing("There is no such confirmation. They are remembered for a day; the audit log has what was " +
+		"done.")
+}
+
+// showConfirm shows what an agent asks for. Opening the page decides nothing.
+func showConfirm(v *frame.Visit) error {
+	a, err := actInPath(v)
+	if err != nil {
+		return err
+	}
+	now := v.Now()
+	v.SelfReloading = a.State == config.ActApproved
+	p := &confirmPage{askedChange: newAskedChange(v, a), Args: frame.Indented(withoutNote(a.Arguments)),
+		Stuck: a.State == config.ActApproved && now.Sub(a.DecidedAt) > time.Minute, Form: &frame.Form{Nonce: decisionNonce(v,
+			a)}}
+	if p.State == config.ActPending {
+		p.Refusal = frame.Sentence(v.Deps.Acts.Refusal(a))
+	}
+	return v.Page("confirm", p)
+}
+
+// decisionNonce returns the nonce of the page of an act in this session: who decides has opened the page. Only the
+// sealed cookie has the id of the session.
+func decisionNonce(v *frame.Visit, a *config.Act) string {
+	sum := sha256.Sum256([]byte("decide " + v.Session.ID + " " + a.ID))
+	return base64.RawURLEncoding.EncodeToString(sum[:16])
+}
+
+// withoutNote returns the arguments of a tool without the agent's note, which the page shows apart.
+func withoutNote(arguments string) []byte {
+	var members map[string]json.RawMessage
+	if json.Unmarshal([]byte(arguments), &members) != nil {
+		return []byte(arguments)
+	}
+	delete(members, "note")
+	return web.Encode(members)
+}
+
+// approveAct does what an agent asks for.
+func approveAct(v *frame.Visit) error { return decide(v, v.Deps.Acts.Approve) }
+
+// declineAct ends it without doing it.
+func declineAct(v *frame.Visit) error { return decide(v, v.Deps.Acts.Decline) }
+
+// decide records a decision and shows how the act ended.
+func decide(v *frame.Visit, how func(context.Context, *config.Key, *config.Act) (*config.Act, error)) error {
+	a, err := actInPath(v)
+	if err != nil {
+		return err
+	}
+	path := frame.PageOf(a.ID)
+	if subtle.ConstantTimeCompare([]byte(v.Values.Get("nonce")), []byte(decisionNonce(v, a))) != 1 {
+		return v.Redirect(path, "Nothing was done: you signed in again after you opened this page. Review the change and "+
+			"decide again.")
+	}
+	_, err = how(config.WithSessionCheck(v.R.Context(), v.CheckSession), v.Principal(), a)
+	if errors.Is(err, config.ErrActDecided) {
+		return v.Redirect(path, "This was already decided or has expired. Nothing was changed.")
+	}
+	if e, ok := errors.AsType[*web.Error](err); ok && e.Status < http.StatusInternalServerError {
+		return v.Redirect(path, frame.Sentence(e.Message))
+	}
+	if err != nil {
+		return err
+	}
+	return v.Redirect(path, "")
+}

@@ -1,0 +1,352 @@
+package endpoints
+
+import (
+	"maps"
+	"math"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/eventrelay/relay/api/wire"
+	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/dashboard/model"
+)
+
+// destinationPage is the data of the pages of one destination.
+type destinationPage struct {
+	*endpointPage
+	Destination *model.Destination  // nil: a new one
+	Traffic     *destinationTraffic // nil: not read
+}
+
+func newDestinationPage(e *model.Endpoint, d *model.Destination, f *frame.Form) *destinationPage {
+	p := &destinationPage{endpointPage: newEndpointPage(e), Destination: d}
+	p.Form = f
+	return p
+}
+
+// Self is the path of the destination's page.
+func (p *destinationPage) Self() string { return frame.DestinationPageOf(p.ID, p.Destination.ID) }
+
+// destinationFields are the settings of a destination.
+var destinationFields = frame.FieldTable{
+	{frame.OptionalText, "name"}, {frame.TrimmedField, "url"}, {frame.Checkbox, "enabled"}, {frame.NumberField,
+		"timeout_seconds max_in_flight"},
+}
+
+// Fields of a destination that destinationBody reads one by one.
+var (
+	filterFields = frame.FieldTable{{frame.LineField, "filter.types"}, {frame.JSONField, "filter.body"}}
+	rateFields   = frame.FieldTable{{frame.NumberField, "rate_limit.per_second rate_limit.burst"}}
+)
+
+// destinationValues returns what the fields of a destination show. Their names are the API's parameters.
+func destinationValues(d *model.Destination) url.Values {
+	values := destinationFields.Values(d)
+	maps.Copy(values, filterFields.Values(d))
+	maps.Copy(values, rateFields.Values(d))
+	var lines []string
+	for _, name := range slices.Sorted(maps.Keys(d.Headers)) {
+		lines = append(lines, name+": "+d.Headers[name])
+	}
+	values.Set("headers", strings.Join(lines, "\n"))
+	values.Set("signing.secret", "") // write-only
+	return values
+}
+
+// newDestination has the defaults of the API.
+func newDestination() *model.Destination {
+	return &model.Destination{Destination: wire.Destination{Enabled: true, TimeoutSeconds: 15,
+		MaxInFlight: 64}}
+}
+
+// destinationBody returns the members of a destination that a form changes, or what is wrong with it.
+func destinationBody(f *frame.Form, stored url.Values, d *model.Destination) (map[string]any, error) {
+	x := frame.NewEdit(f, stored)
+	x.Set(destinationFields)
+	setRateLimit(x)
+	if x.Changed("headers") {
+		headers, err := headersOf(x.Value("headers"), d.Headers)
+		if err != nil {
+			return nil, err
+		}
+		x.Body["headers"] = headers
+	}
+	if x.Changed("filter.types", "filter.body") {
+		maps.Copy(x.Body, filterFields.All(f))
+		if len(frame.AsLines(x.Value("filter.types"))) == 0 && strings.TrimSpace(x.Value("filter.body")) == "" {
+			x.Body["filter"] = nil
+		}
+	}
+	if secret := strings.TrimSpace(x.Value("signing.secret")); secret != "" {
+		x.Put("signing.secret", secret)
+	}
+	return x.Body, nil
+}
+
+// setRateLimit sets the rate limit. Without a burst it is that of one second.
+func setRateLimit(x *frame.Edit) {
+	const name = "rate_limit"
+	if !x.Changed(name+".per_second", name+".burst") {
+		return
+	}
+	rate, burst := strings.TrimSpace(x.Value(name+".per_second")), x.Value(name+".burst")
+	if rate == "" {
+		x.Body[name] = nil
+		return
+	}
+	x.Put(name+".per_second", frame.AsNumber(rate))
+	n, err := strconv.ParseFloat(rate, 64)
+	switch {
+	case strings.TrimSpace(burst) != "":
+		x.Put(name+".burst", frame.AsNumber(burst))
+	case x.Stored.Get(name+".burst") != "" && err == nil && n > 0 && n <= 1e6:
+		x.Put(name+".burst", int(math.Ceil(n)))
+	}
+}
+
+// headersOf returns the headers in lines of the form Name: value, and null for the stored ones that are gone.
+func headersOf(text string, stored map[string]string) (map[string]any, error) {
+	headers := map[string]any{}
+	for i, line := range frame.AsLines(text) {
+		name, value, ok := strings.Cut(line, ":")
+		name = strings.TrimSpace(name)
+		if _, twice := headers[name]; !ok || twice {
+			if twice {
+				return nil, frame.Fault("headers", "line %d repeats the header %s", i+1, name)
+			}
+			return nil, frame.Fault("headers", "line %d must be a name, a colon and a value, such as X-Team: billing", i+1)
+		}
+		headers[name] = strings.TrimSpace(value)
+	}
+	for name := range stored {
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(headers)), func(kept string) bool {
+			return strings.EqualFold(kept, name)
+		}) {
+			headers[name] = nil
+		}
+	}
+	return headers, nil
+}
+
+// newDestinationForm shows the form of a new destination.
+func newDestinationForm(v *frame.Visit, e *model.Endpoint) error {
+	return v.Page("destination", newDestinationPage(e, nil, frame.NewForm(destinationValues(newDestination()), "")))
+}
+
+// addDestination adds a destination and shows its signing secret, once.
+func addDestination(v *frame.Visit, f *frame.Form, e *model.Endpoint) error {
+	d := &model.Destination{}
+	body, err := destinationBody(f, destinationValues(newDestination()), newDestination())
+	if err == nil {
+		err = v.Do("POST "+endpointAPI+"/destinations", f, body, d)
+	}
+	return v.Answer(f, err, func() error {
+		p := newDestinationPage(e, nil, f)
+		p.Open = true
+		return v.Page("destination", p)
+	}, func() error { return showSecret(v, e, d, "Added "+d.Title()) })
+}
+
+// showSecret shows the signing secret of one destination.
+func showSecret(v *frame.Visit, e *model.Endpoint, d *model.Destination, title string) error {
+	p := newEndpointPage(e)
+	p.Warnings = d.Warnings
+	return v.Page("endpoint-created", created{endpointPage: p, Title: title, Secrets: []model.Destination{*d},
+		Repeated: v.Replayed, Next: frame.DestinationPageOf(e.ID, d.ID), NextText: "Go on to the destination"})
+}
+
+// showDestination shows one destination and the form of its settings.
+func showDestination(v *frame.Visit, at place) error {
+	traffic, err := readTraffic(v)
+	if err != nil {
+		return err
+	}
+	p := newDestinationPage(at.e, at.d, frame.EditForm(destinationValues(at.d)))
+	p.Traffic = traffic.of(at.d)
+	return v.Page("destination", p)
+}
+
+// DestinationStatus is the state of the destination, with what its requests of the last hour say of it.
+func (p *destinationPage) DestinationStatus() frame.Status {
+	if p.Traffic != nil {
+		return p.Traffic.Status()
+	}
+	return p.Destination.Status()
+}
+
+// DestinationState explains it.
+func (p *destinationPage) DestinationState() string {
+	d, x := p.Destination, p.Traffic
+	switch {
+	case x == nil:
+		return d.Why()
+	case x.Why() != "":
+		return x.Why()
+	case !x.Known:
+		return "Whether its requests succeed is not known at the moment."
+	}
+	return "Events are delivered to it as they arrive."
+}
+
+// saveDestination saves the settings of a destination.
+func saveDestination(v *frame.Visit, f *frame.Form, at place) error {
+	stored, p := destinationValues(at.d), newDestinationPage(at.e, at.d, f)
+	p.Open = true
+	again := func() error { return v.Page("destination", p) }
+	body, err := destinationBody(f, stored, at.d)
+	if err != nil {
+		if !f.IsStale(v, stored) && !v.Refused(f, err) {
+			return err
+		}
+		return again()
+	}
+	after := &model.Destination{}
+	return v.Save(frame.Saving{Form: f, Stored: stored, Body: body, Call: "PATCH " + destinationAPI, Out: after,
+		Back: p.Self(), Again: again, Then: func() error {
+			if len(after.Warnings) == 0 {
+				return v.Redirect(p.Self(), "Saved")
+			}
+			p = newDestinationPage(at.e, after, frame.EditForm(destinationValues(after)))
+			p.Warnings = after.Warnings
+			return again()
+		}})
+}
+
+// rotateSecret gives a destination another signing secret and shows it, once.
+func rotateSecret(v *frame.Visit, f *frame.Form, at place) error {
+	after := &model.Destination{}
+	body := frame.Object{"overlap_seconds": frame.AsNumber(f.Value("overlap_seconds"))}
+	if err := v.Do("POST "+destinationAPI+"/rotate_secret", f, body, after); err != nil {
+		return err
+	}
+	return showSecret(v, at.e, after, "New signing secret of "+after.Title())
+}
+
+// removeDestination removes a destination from its endpoint.
+func removeDestination(v *frame.Visit, f *frame.Form, at place) error {
+	if err := v.Do("DELETE "+destinationAPI, f, nil, nil); err != nil {
+		return err
+	}
+	return v.Redirect(at.e.Path(), "Removed "+frame.Truncate(at.d.Title(), 100))
+}
+
+// purgePage is the data of the page that asks before open deliveries are ended.
+type purgePage struct {
+	*destinationPage
+	Open        int    // deliveries that are open
+	More        bool   // there are more than Open
+	Unavailable string // why they could not be counted
+	Before      string // time of the form; empty: now
+}
+
+// maxCountedPages bounds the reads of a count: each page has 100 events.
+const maxCountedPages = 10
+
+// Count is the number of open deliveries in words.
+func (p *purgePage) Count() string {
+	if p.More {
+		return "more than " + frame.Plural(p.Open, "delivery", "deliveries")
+	}
+	return frame.Plural(p.Open, "delivery", "deliveries")
+}
+
+// Nothing reports whether it is certain that no delivery is open.
+func (p *purgePage) Nothing() bool { return p.Unavailable == "" && p.Open == 0 && !p.More }
+
+// localTime matches a time without a zone, to the minute.
+var localTime = regexp.MustCompile(`^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}$`)
+
+// purgeTime returns the time in a form as the API takes it.
+func purgeTime(f *frame.Form) string {
+	before := strings.TrimSpace(f.Value("before"))
+	if localTime.MatchString(before) {
+		before += ":00Z"
+	}
+	return before
+}
+
+// confirmPurge counts the deliveries that a purge would end. It ends none.
+func confirmPurge(v *frame.Visit, at place) error {
+	return showPurge(v, at, frame.NewForm(url.Values{"before": {v.R.URL.Query().Get("before")}}, ""))
+}
+
+// showPurge shows the number of deliveries that the form ends, and asks.
+func showPurge(v *frame.Visit, at place, f *frame.Form) error {
+	p := &purgePage{destinationPage: newDestinationPage(at.e, at.d, f), Before: purgeTime(f)}
+	if f.Error == "" {
+		if err := p.count(v); err != nil {
+			return err
+		}
+	}
+	return v.Page("destination-purge", p)
+}
+
+// count counts the open deliveries of the events that were received before the time of the form.
+func (p *purgePage) count(v *frame.Visit) error {
+	query := url.Values{"destination_id": {p.Destination.ID}, "status": {waitingStatuses},
+		"limit": {"100"}}
+	if p.Before != "" {
+		query.Set("until", p.Before)
+	}
+	for range maxCountedPages {
+		list, err := frame.ReadRows[model.EventRow](v, "/v1/events", query)
+		if frame.IsUnavailable(err) || frame.StatusOf(err) == http.StatusTooManyRequests {
+			p.Unavailable = frame.MessageOf(err)
+			return nil
+		}
+		if x, ok := frame.BadRequest(err); ok {
+			x.Param, p.Form.ReadOnly = "before", true
+			v.Status = p.Form.SetError(x)
+			return nil
+		} else if err != nil {
+			return err
+		}
+		for _, e := range list.Data {
+			if slices.ContainsFunc(e.Deliveries, func(d wire.DeliveryState) bool {
+				return d.DestinationID == p.Destination.ID && model.IsOpen(d.Status)
+			}) {
+				p.Open++
+			}
+		}
+		if p.More = list.NextCursor != ""; !p.More {
+			return nil
+		}
+		query.Set("cursor", list.NextCursor)
+	}
+	return nil
+}
+
+// purgeDestination ends the open deliveries of a destination.
+func purgeDestination(v *frame.Visit, f *frame.Form, at place) error {
+	body := map[string]any{}
+	if before := purgeTime(f); before != "" {
+		body["before"] = before
+	}
+	f.Refused = "Not purged"
+	return v.Ask("POST "+destinationAPI+"/purge", f, body, nil, func() error { return showPurge(v, at, f) },
+		frame.Opens(v, frame.DestinationPageOf(at.e.ID, at.d.ID), "Purged. Open deliveries end as skipped."))
+}
+
+// place is a destination with its endpoint.
+type place struct {
+	e *model.Endpoint
+	d *model.Destination
+}
+
+// readDestination reads the endpoint and the destination in the path. A destination that does not exist is a
+// [*web.Error].
+func readDestination(v *frame.Visit) (place, error) {
+	e, err := readEndpoint(v)
+	if err != nil {
+		return place{}, err
+	}
+	d := e.Destination(v.Vars["destination"])
+	if d == nil {
+		return place{}, frame.NoDestination(e.Name)
+	}
+	return place{e, d}, nil
+}

@@ -1,0 +1,483 @@
+package endpoints
+
+import (
+	"encoding/json"
+	"errors"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/eventrelay/relay/api/wire"
+	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/dashboard/model"
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/notify"
+	"github.com/eventrelay/relay/pkg/verify"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// endpointForm is a form of an endpoint that is saved on its own page.
+type endpointForm struct {
+	page, tab string // name of the template, and path of the page below that of the endpoint
+	values    func(*model.Endpoint) url.Values
+	body      func(*frame.Form, url.Values, *model.Endpoint) map[string]any
+}
+
+var (
+	settingsForm = endpointForm{"endpoint-settings", "/settings", settingsValues, settingsBody}
+	retriesForm  = endpointForm{"endpoint-retries", "/retries", retryValues, retryBody}
+)
+
+// show shows the page with the stored values.
+func (x endpointForm) show(v *frame.Visit, e *model.Endpoint) error {
+	return x.draw(v, e, frame.EditForm(x.values(e)))
+}
+
+// draw shows the page with a form.
+func (x endpointForm) draw(v *frame.Visit, e *model.Endpoint, f *frame.Form) error {
+	p := newEndpointPage(e)
+	p.Tab, p.Form, p.Choices = e.Path()+x.tab, f, settingsChoices(verifyNothing)
+	p.Open, p.Warnings = f.Param == "confirm", e.Warnings
+	return v.Page(x.page, p)
+}
+
+// save saves the form and shows its page again if it is stale, rejected, or saved with warnings.
+func (x endpointForm) save(v *frame.Visit, f *frame.Form, e *model.Endpoint) error {
+	stored, after, back := x.values(e), &model.Endpoint{}, e.Path()+x.tab
+	e.Warnings = nil
+	return v.Save(frame.Saving{Form: f, Stored: stored, Body: x.body(f, stored, e), Call: "PATCH " + endpointAPI,
+		Out: after, Back: back, Again: func() error { return x.draw(v, e, f) }, Then: func() error {
+			if len(after.Warnings) > 0 {
+				return x.show(v, after)
+			}
+			return v.Redirect(back, "Saved")
+		}})
+}
+
+// verifyNothing is the choice not to verify signatures.
+var verifyNothing = frame.Option{Value: modeOff, Text: "Do not verify",
+	Hint: "Anyone who knows the ingest URL can send events."}
+
+// rotateURL gives the endpoint another ingest URL.
+func rotateURL(v *frame.Visit, f *frame.Form, e *model.Endpoint) error {
+	body := frame.Object{"overlap_seconds": frame.AsNumber(f.Value("overlap_seconds"))}
+	if err := v.Do("POST "+endpointAPI+"/rotate-token", f, body, nil); err != nil {
+		return err
+	}
+	message := "The ingest URL is new. The old one has ended."
+	if n, err := strconv.ParseFloat(f.Value("overlap_seconds"), 64); err == nil && n > 0 {
+		message = "The ingest URL is new. The old one works for " + frame.DurationText(n) + " more."
+	}
+	return v.Redirect(e.Path(), message)
+}
+
+// deleteEndpoint deletes the endpoint in the path if its name was typed.
+func deleteEndpoint(v *frame.Visit, f *frame.Form, e *model.Endpoint) error {
+	if strings.TrimSpace(f.Value("confirm")) != strings.TrimSpace(frame.Plain(e.Name)) {
+		shown := frame.EditForm(settingsValues(e))
+		v.Refused(shown, frame.Fault("confirm", "The endpoint was not deleted: the name differs from %s",
+			frame.Plain(e.Name)))
+		return settingsForm.draw(v, e, shown)
+	}
+	if err := v.Do("DELETE "+endpointAPI, f, nil, nil); err != nil {
+		return err
+	}
+	return v.Redirect(frame.EndpointsPath, "Endpoint deleted. Its events stay listed until their retention ends.")
+}
+
+// ProviderSigns reports whether the provider signs its requests.
+func (p *endpointPage) ProviderSigns() bool {
+	preset := presetOf(p.Provider)
+	return preset != nil && preset.Signs()
+}
+
+// Confirm is the form that deletes the endpoint.
+func (p *endpointPage) Confirm() *frame.Form {
+	if p.Form != nil && p.Form.Param == "confirm" {
+		return p.Form
+	}
+	return nil
+}
+
+// newEndpoint is the data of the pages that create an endpoint.
+type newEndpoint struct {
+	*endpointPage
+	Presets []preset
+	Preset  *preset // the chosen one; nil: first choose one
+}
+
+// newEndpointForm shows the providers, and when one is chosen its form.
+func newEndpointForm(v *frame.Visit) error {
+	p := newEndpoint{Presets: presets, endpointPage: &endpointPage{}}
+	provider := v.R.URL.Query().Get("provider")
+	if provider == "" {
+		return v.Page("endpoint-new", p)
+	}
+	if p.Preset = presetOf(provider); p.Preset == nil {
+		return web.Missing("There is no such provider. Choose one of the list, or the one for another signature.")
+	}
+	p.show(frame.NewForm(createValues(p.Preset), ""))
+	return v.Page("endpoint-new", p)
+}
+
+// show makes the page show a form.
+func (p *newEndpoint) show(f *frame.Form) {
+	p.Endpoint, p.Form = newSettings(p.Preset), f
+	p.Choices = settingsChoices(frame.Option{Value: modeOff, Text: "Do not verify yet", Hint: "For a provider " +
+		"that shows its secret only once it has the URL: the next page asks for it. Until then anyone who knows the ingest " +
+		"URL can send events."})
+	inFront := strings.Fields("name destinations store_only verification.secret verification.mode " +
+		signatureTexts[0].Names)
+	p.Open = f.Param != "" && !slices.Contains(inFront, f.Param)
+}
+
+// createValues returns the defaults of a new endpoint's form.
+func createValues(p *preset) url.Values {
+	values := settingsValues(newSettings(p))
+	values.Set("destinations", "")
+	return values
+}
+
+// created is the data of the page that shows secrets: after an endpoint or a destination was created, or a secret
+// rotated.
+type created struct {
+	*endpointPage
+	Title   string
+	Preset  *preset
+	Secrets []model.Destination // with Signing.Secret
+	// Repeated says that the form was sent before, so its secrets have been shown.
+	Repeated bool
+	Next     string // path of the page to go on with
+	NextText string
+}
+
+// createEndpoint creates an endpoint and shows the signing secrets of its destinations, once.
+func createEndpoint(v *frame.Visit, f *frame.Form) error {
+	p := newEndpoint{Presets: presets, Preset: presetOf(f.Value("provider")), endpointPage: &endpointPage{}}
+	if p.Preset == nil {
+		return web.Invalid("", "The form names no provider. Open the page again and choose one.")
+	}
+	e := &model.Endpoint{}
+	err := unusableSecret(f, p.Preset)
+	if err == nil {
+		body := settingsBody(f, createValues(p.Preset), newSettings(p.Preset))
+		body["provider"], body["destinations"] = p.Preset.Provider, newDestinations(f)
+		err = nameLine(v.Do("POST /v1/endpoints", f, body, e))
+	}
+	return v.Answer(f, err, func() error {
+		p.show(f)
+		return v.Page("endpoint-new", p)
+	}, func() error {
+		page := newEndpointPage(e)
+		page.Warnings = e.Warnings
+		return v.Page("endpoint-created", created{endpointPage: page, Title: "Created " + e.Name, Preset: p.Preset,
+			Secrets: e.Destinations, Repeated: v.Replayed, Next: e.Path() + "/wait", NextText: "Next: connect the provider"})
+	})
+}
+
+// unusableSecret says why a new endpoint would not verify signatures although nobody has chosen that, nil if it would:
+// a page that is shown again has lost the secret that was entered.
+func unusableSecret(f *frame.Form, p *preset) error {
+	given, off := f.Value("verification.secret") != "", f.Value("verification.mode") == modeOff
+	switch {
+	case !p.Signs() || given != off:
+		return nil
+	case off:
+		return frame.Fault("verification.mode", "With a secret choose enforce or observe, or leave the secret empty")
+	}
+	return frame.Fault("verification.secret", "The secret is missing. Enter it, or choose Do not verify yet")
+}
+
+// newDestinations are the destinations of a new endpoint, one a line, disabled if it only stores events.
+func newDestinations(f *frame.Form) []any {
+	all := []any{}
+	for _, address := range frame.AsLines(f.Value("destinations")) {
+		if f.Value("store_only") == "true" {
+			all = append(all, map[string]any{"url": address, "enabled": false})
+		} else {
+			all = append(all, address)
+		}
+	}
+	return all
+}
+
+// nameLine makes an error at a destination name the line of the field that holds all of them.
+func nameLine(err error) error {
+	const list = "destinations["
+	if e, ok := errors.AsType[*frame.APIError](err); ok && strings.HasPrefix(e.Param, list) {
+		index, _, _ := strings.Cut(e.Param[len(list):], "]")
+		e.Param, e.Message = "destinations", "line "+frame.LineNumber(index)+": "+e.Message
+	}
+	return err
+}
+
+// preset says what a person must do at a provider so that its webhooks arrive and are verified.
+type preset struct {
+	Provider string // as the API names it
+	Name     string
+	About    string // one line for the list of providers
+	Menu     string // where the provider's settings are; empty: it differs
+	// Steps are what to do at the provider, in order. The ingest URL is shown beside them.
+	Steps []string
+	// Secret says where the secret is found or entered, SecretForm what it looks like. Empty: there is none.
+	Secret, SecretForm string
+	Test               string // what the provider sends to try the URL, and what becomes of it
+	// Mistake is what is usually wrong if a signature does not match.
+	Mistake string
+	Docs    string // the provider's own page about webhooks
+}
+
+// presets are in the order in which the page shows them: there is one for each provider of the API. The file names the
+// pages of the provider that each was compared with, in November 2026.
+var presets = frame.ReadJSON[[]preset](files, "presets.json")
+
+// presetOf returns the preset of a provider, nil if there is none.
+func presetOf(provider string) *preset {
+	for i := range presets {
+		if presets[i].Provider == provider {
+			return &presets[i]
+		}
+	}
+	return nil
+}
+
+// Signs reports whether the provider signs its requests.
+func (p *preset) Signs() bool { return verify.ByName(p.Provider).Signs() }
+
+// Configurable reports whether header, algorithm and signed text of the signature are settings.
+func (p *preset) Configurable() bool { return verify.ByName(p.Provider).Configurable() }
+
+// modeOff is the choice not to verify signatures, beside the modes of the API.
+const modeOff = "off"
+
+// settingsFields are the settings of an endpoint.
+var settingsFields = frame.FieldTable{
+	{frame.TextField, "name provider response.content_type response.body"},
+	{frame.OptionalText, "description type_source alerts.muted_until"},
+	{frame.Checkbox, "enabled paused scan_payloads keep_method alerts.enabled"},
+	{frame.NumberField, "response.status"},
+	{frame.OptionalNumber, "ingest_limit.events_per_second ingest_limit.bytes_per_second alerts.consecutive_failures " +
+		"alerts.failure_rate_percent"},
+}
+
+// dedupFields are the settings of the search for duplicates.
+var dedupFields = frame.FieldTable{{frame.TextField, "dedup.key"}, {frame.NumberField, "dedup.window_seconds"}}
+
+// signatureTexts are the settings of a configurable signature.
+var signatureTexts = frame.FieldTable{{frame.TextField,
+	"verification.header verification.algorithm verification.encoding " +
+		"verification.prefix verification.signed_content"}}
+
+// otherSettings are the fields that settingsBody reads one by one. The secret and the box beside it are shown empty.
+var otherSettings = frame.FieldTable{
+	{frame.TextField, "verification.mode verification.secret verification.keep"},
+	{frame.NumberField, "verification.tolerance_seconds"}, {frame.JSONField, "metadata"},
+}
+
+// settingsValues returns what the fields of an endpoint's settings show. Their names are the API's parameters.
+func settingsValues(e *model.Endpoint) url.Values {
+	shown := *e
+	if shown.Verification == nil {
+		shown.Verification = &wire.Verification{Mode: modeOff, ToleranceSeconds: int(verify.DefaultTolerance.Seconds())}
+	}
+	if shown.Dedup == nil {
+		shown.Dedup = &config.Dedup{WindowSeconds: 86400}
+	}
+	values := url.Values{}
+	for _, t := range []frame.FieldTable{settingsFields, dedupFields, signatureTexts, otherSettings} {
+		for name, value := range t.Values(&shown) {
+			values[name] = value
+		}
+	}
+	if values["alerts.channels"] = e.Alerts.Channels; e.Alerts.Channels == nil {
+		values["alerts.channels"] = notify.KindNames()
+	}
+	return values
+}
+
+// newSettings are the defaults of an endpoint of that provider.
+func newSettings(p *preset) *model.Endpoint {
+	scheme := verify.ByName(p.Provider)
+	e := &model.Endpoint{Endpoint: wire.Endpoint{Provider: p.Provider, Enabled: true, ScanPayloads: true,
+		Alerts:   wire.EndpointAlerts{Enabled: true},
+		Response: config.Response{Status: 200, ContentType: "application/json", Body: `{"received":true}`}}}
+	if scheme.TypeSource != "" {
+		e.TypeSource = &scheme.TypeSource
+	}
+	if a := scheme.Answer; a != nil {
+		e.Response.ContentType, e.Response.Body = a.ContentType, a.Body
+	}
+	if p.Signs() {
+		e.Verification = &wire.Verification{Mode: "enforce", ToleranceSeconds: int(verify.DefaultTolerance.Seconds())}
+		if p.Configurable() {
+			e.Verification.Mode = "observe"
+		}
+	}
+	return e
+}
+
+// settingsBody returns the members of an endpoint that a form changes.
+func settingsBody(f *frame.Form, stored url.Values, e *model.Endpoint) map[string]any {
+	x := frame.NewEdit(f, stored)
+	x.Set(settingsFields)
+	if limit, ok := x.Body["ingest_limit"]; ok && limit != nil && x.Value("ingest_limit.events_per_second") == "" &&
+		x.Value("ingest_limit.bytes_per_second") == "" {
+		x.Body["ingest_limit"] = nil
+	}
+	switch is, was := x.Value("dedup.key") != "", stored.Get("dedup.key") != ""; {
+	case is && was:
+		x.Set(dedupFields)
+	case is:
+		x.Body["dedup"] = dedupFields.All(f)["dedup"]
+	case was:
+		x.Body["dedup"] = nil
+	}
+	if x.Changed("metadata") {
+		x.Body["metadata"] = withNulls(frame.AsJSONOrNull(x.Value("metadata")), e.Metadata)
+	}
+	if x.Changed("alerts.channels") {
+		chosen := []string{}
+		for _, name := range notify.KindNames() {
+			if f.Has("alerts.channels", name) {
+				chosen = append(chosen, name)
+			}
+		}
+		if x.Put("alerts.channels", chosen); len(chosen) == len(notify.KindNames()) {
+			x.Put("alerts.channels", nil) // also those that come later
+		}
+	}
+	setVerification(x, e)
+	return x.Body
+}
+
+// setVerification sets how signatures are verified. A stored secret stays unless the form has another. The API refuses
+// a secret beside "do not verify", which would be lost.
+func setVerification(x *frame.Edit, e *model.Endpoint) {
+	const name = "verification"
+	provider, mode, secret := x.Value("provider"), x.Value(name+".mode"), x.Value(name+".secret")
+	if mode == modeOff && secret == "" || !verify.ByName(provider).Signs() {
+		if e.Verification != nil && e.ID != "" {
+			x.Body[name] = nil
+		}
+		return
+	}
+	texts := map[string]any{}
+	if verify.ByName(provider).Configurable() {
+		texts, _ = signatureTexts.Changes(x.F, x.Stored)[name].(map[string]any)
+	}
+	if len(texts) == 0 && secret == "" && !x.Changed("provider", name+".mode", name+".tolerance_seconds") {
+		return
+	}
+	v := map[string]any{"type": provider, "mode": mode,
+		"tolerance_seconds": frame.AsNumber(x.Value(name + ".tolerance_seconds"))}
+	switch {
+	case secret == "":
+	case x.Value(name+".keep") == "true" && e.Verification != nil:
+		v["secrets"] = []string{secret, mask + e.Verification.SecretLast4}
+	default:
+		v["secret"] = secret
+	}
+	for text, value := range texts {
+		v[text] = value
+	}
+	x.Body[name] = v
+}
+
+// mask stands before the last characters of a secret that the API does not show.
+const mask = "****"
+
+// withNulls adds null for every stored key that an object does not have: a merge removes it.
+func withNulls[T any](object any, stored map[string]T) any {
+	raw, _ := object.(json.RawMessage)
+	members := map[string]json.RawMessage{}
+	if json.Unmarshal(raw, &members) != nil || members == nil {
+		return object
+	}
+	for name := range stored {
+		if _, kept := members[name]; !kept {
+			members[name] = json.RawMessage("null")
+		}
+	}
+	return members
+}
+
+// choices are the options of the selects of an endpoint's forms. The choice not to verify signatures is the last of its
+// field: off says it in other words, or leaves it out if it is the zero option.
+func settingsChoices(off frame.Option) map[string][]frame.Option {
+	modes := []frame.Option{
+		{Value: "enforce", Text: "Enforce", Hint: "A request without a valid signature gets 401. It is stored as rejected " +
+			"and not delivered."},
+		{Value: "observe", Text: "Observe", Hint: "Every request is delivered, marked with what its signature came to."},
+	}
+	if off.Value != "" {
+		modes = append(modes, off)
+	}
+	providers := make([]frame.Option, len(presets))
+	for i, p := range presets {
+		providers[i] = frame.Option{Value: p.Provider, Text: p.Name}
+	}
+	return map[string][]frame.Option{
+		"provider":          providers,
+		"verification.mode": modes,
+		"verification.algorithm": append([]frame.Option{{Value: "", Text: "sha256 (default)"}},
+			frame.PlainOptions(verify.Algorithms()...)...),
+		"verification.encoding": append([]frame.Option{{Value: "", Text: "hex (default)"}},
+			frame.PlainOptions(verify.Encodings()...)...),
+		"response.content_type": frame.PlainOptions("application/json", "text/plain", "text/xml", "application/xml"),
+		"alerts.channels":       channelOptions(),
+		"retry_policy.strategy": frame.PlainOptions(config.RetryStrategyNames()...),
+	}
+}
+
+// channelOptions are the kinds of channels with their names on pages.
+func channelOptions() (options []frame.Option) {
+	for _, k := range notify.Kinds() {
+		options = append(options, frame.Option{Value: string(k.Kind), Text: model.ChannelTexts[k.Kind].Title})
+	}
+	return options
+}
+
+// retryFields are the members of every retry policy, strategyFields those of one strategy.
+var retryFields = frame.FieldTable{
+	{frame.TextField, "retry_policy.strategy"}, {frame.Checkbox, "retry_policy.respect_retry_after"},
+	{frame.NumberField, "retry_policy.max_attempts retry_policy.jitter retry_policy.max_retry_after_seconds"},
+	{frame.WordField, "retry_policy.retry_on"},
+}
+
+func strategyFields(s config.RetryStrategy) (t frame.FieldTable) {
+	for _, m := range s.Members {
+		read := frame.NumberField
+		if _, isList := m.Field(&config.RetryPolicy{}).(*[]int); isList {
+			read = frame.NumbersField
+		}
+		t = append(t, frame.FieldTable{{read, "retry_policy." + m.Name}}...)
+	}
+	return t
+}
+
+// retryValues returns what the fields of a retry policy show.
+func retryValues(e *model.Endpoint) url.Values {
+	t := retryFields
+	for _, s := range config.RetryStrategies() {
+		t = append(t[:len(t):len(t)], strategyFields(s)...)
+	}
+	return t.Values(e)
+}
+
+// retryBody returns the members of a retry policy that a form changes. An empty field of another strategy is not sent:
+// the strategy then begins with its defaults.
+func retryBody(f *frame.Form, stored url.Values, _ *model.Endpoint) map[string]any {
+	x := frame.NewEdit(f, stored)
+	x.Set(retryFields)
+	chosen := x.Value("retry_policy.strategy")
+	for _, s := range config.RetryStrategies() {
+		for _, row := range strategyFields(s) {
+			kept := s.Name == chosen && s.Name == stored.Get("retry_policy.strategy")
+			if strings.TrimSpace(x.Value(row.Names)) != "" || kept {
+				x.Set(frame.FieldTable{row})
+			}
+		}
+	}
+	return x.Body
+}

@@ -1,0 +1,385 @@
+package endpoints
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/eventrelay/relay/api/wire"
+	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/dashboard/model"
+	"github.com/eventrelay/relay/pkg/config"
+)
+
+// Paths of an endpoint and of one of its destinations in the API.
+const (
+	endpointAPI    = "/v1/endpoints/{endpoint}"
+	destinationAPI = endpointAPI + "/destinations/{destination}"
+)
+
+var readEndpoint = frame.ReadAt[model.Endpoint](endpointAPI)
+
+// endpointsPage is the data of the list of endpoints.
+type endpointsPage struct {
+	*frame.FilteredList[*endpointRow]
+	NoTraffic bool // the requests could not be read
+	BaseURL   string
+}
+
+// listEndpoints shows the endpoints that contain a text, newest first.
+func listEndpoints(v *frame.Visit) (err error) {
+	p := endpointsPage{BaseURL: v.Config.BaseURL}
+	if p.FilteredList, err = frame.ListRows[*endpointRow](v, "/v1/endpoints", frame.EndpointsPath,
+		[]string{"q"}); err != nil {
+		return err
+	}
+	if len(p.Rows) > 0 {
+		if p.NoTraffic, err = addTraffic(v, p.Rows); err != nil {
+			return err
+		}
+	}
+	return v.Page("endpoints", p)
+}
+
+// endpointPage is what every page of one endpoint shows.
+type endpointPage struct {
+	*model.Endpoint
+	Tab   string // path of the current tab
+	Retry retryView
+	Form  *frame.Form
+	// Warnings are the warnings of the API about the settings just saved.
+	Warnings []wire.Warning
+	Choices  map[string][]frame.Option
+	Open     bool // show the part of the form that is closed otherwise
+}
+
+func newEndpointPage(e *model.Endpoint) *endpointPage {
+	return &endpointPage{Endpoint: e, Tab: e.Path(), Retry: newRetryView(&e.RetryPolicy)}
+}
+
+// Tabs are the pages of an endpoint.
+func (p *endpointPage) Tabs() []frame.MenuItem {
+	return []frame.MenuItem{
+		{Path: p.Path(), Name: "Destinations"}, {Path: p.Path() + "/retries", Name: "Retries"},
+		{Path: p.Path() + "/workbench", Name: "Workbench"},
+		{Path: p.Path() + "/settings", Name: "Settings"}, {Path: p.Path() + "/wait", Name: "Set-up"},
+	}
+}
+
+// testEndpoint sends a test event and shows it, on the page of the set-up if the form asks for that.
+func testEndpoint(v *frame.Visit, f *frame.Form, e *model.Endpoint) error {
+	var sent struct {
+		ID string `json:"id"`
+	}
+	if err := v.Do("POST "+endpointAPI+"/test", f, nil, &sent); err != nil {
+		return err
+	}
+	to := e.Path() + "/wait"
+	if f.Value("then") != "wait" {
+		to = frame.PageOf(sent.ID)
+	}
+	return v.Redirect(to, "Test event sent")
+}
+
+// endpointRow is an endpoint in the list of endpoints, with what the overview knows of it.
+type endpointRow struct {
+	model.Endpoint
+
+	Known    bool // LastHour and Strip are known
+	LastHour wire.MeasuredRequests
+	Strip    frame.Strip
+	unknown  bool // whether its requests fail
+	// sent are the requests of the last hour by destination.
+	sent    map[string]wire.DestinationRequests
+	failing map[string]bool // destinations for whose failures an alert fires
+}
+
+// How many endpoints the overview has as the busiest and the worst. If it has fewer, no other endpoint has had a
+// request in the last day, and none a failed one in the last hour.
+const (
+	busiestEndpoints = 20
+	worstEndpoints   = 10
+)
+
+// addTraffic adds to the endpoints of a page what the overview knows: it reads the store at most once in ten seconds,
+// however many pages ask. Without an answer within a second nothing is added: missing is true.
+func addTraffic(v *frame.Visit, rows []*endpointRow) (missing bool, err error) {
+	var o wire.Overview
+	err = v.GetSoon("/v1/overview", &o)
+	if err != nil && !frame.IsUnavailable(err) && frame.StatusOf(err) != http.StatusTooManyRequests {
+		return false, err
+	}
+	failing := map[string]bool{}
+	for _, a := range o.Needs.Alerts.Data {
+		if a.DestinationID != nil && (a.Rule == "consecutive_failures" || a.Rule == "failure_rate") {
+			failing[*a.DestinationID] = true
+		}
+	}
+	traffic, all, allBad := map[string]wire.OverviewEndpoint{}, false, false
+	if o.Traffic != nil {
+		for _, x := range slices.Concat(o.Traffic.Busiest, o.Traffic.Worst) {
+			traffic[x.EndpointID] = x
+		}
+		all, allBad = len(o.Traffic.Busiest) < busiestEndpoints, len(o.Traffic.Worst) < worstEndpoints
+	}
+	at := time.Time(o.At)
+	if o.At.IsZero() {
+		at = v.Now()
+	}
+	for _, e := range rows {
+		x, found := traffic[e.ID]
+		e.failing, e.LastHour, e.Known, e.unknown = failing, x.LastHour, found || all, !found && !all && !allBad
+		e.sent = make(map[string]wire.DestinationRequests, len(x.Destinations))
+		for _, d := range x.Destinations {
+			e.sent[d.DestinationID] = d
+		}
+		e.Strip = model.HourStrip(e.Name, x.Hours, at)
+	}
+	return o.Traffic == nil, nil
+}
+
+// Status is the state of the endpoint. One that is active looks well only if nothing is held and its requests succeed.
+func (e *endpointRow) Status() frame.Status {
+	s := e.Endpoint.Status()
+	if s.Word != "active" {
+		return s
+	}
+	for i := range e.Destinations {
+		if d := &e.Destinations[i]; d.Status().On {
+			return frame.Status{Word: "destination " + d.State, Mark: d.Status().Mark, On: true}
+		}
+	}
+	switch n := &e.LastHour; {
+	case e.unknown:
+		s.Mark = "note"
+	case n.Failed > 0 && n.Delivered == 0:
+		return frame.Status{Word: "failing", Mark: "failed", On: true}
+	case frame.RequestsClass(n.Requests, n.Failed) == frame.ColourBad || slices.ContainsFunc(e.Destinations, e.fails):
+		return frame.Status{Word: "failing", Mark: "retrying", On: true}
+	}
+	return s
+}
+
+// Problem says how many requests of the last hour have failed; empty if none has.
+func (e *endpointRow) Problem() string { return model.Problem(e.LastHour.Requests, e.LastHour.Failed) }
+
+func (e *endpointRow) fails(d model.Destination) bool { return e.failing[d.ID] }
+
+// Marks are the states of the destinations, with their names, as the endpoint's page shows them. One that is active
+// looks well only if it is certain that its requests succeed.
+func (e *endpointRow) Marks() frame.Marks {
+	all := make([]frame.Status, len(e.Destinations))
+	for i := range e.Destinations {
+		d := &e.Destinations[i]
+		n := e.sent[d.ID]
+		switch all[i] = d.Status(); {
+		case d.State != "active":
+		case e.fails(*d), n.Failed > 0 && n.Delivered == 0:
+			all[i] = frame.Status{Word: "failing", Mark: "failed"}
+		case n.Failed > 0:
+			all[i] = frame.Status{Word: "active, " + strings.TrimSuffix(model.Problem(n.Requests, n.Failed), "."),
+				Mark: "retrying"}
+		case e.unknown:
+			all[i] = frame.Status{Word: "active, requests are not known", Mark: "note"}
+		}
+		all[i].Word = d.Title() + ": " + all[i].Word
+	}
+	return frame.NewMarks(all)
+}
+
+// endpointOverview is what the page of an endpoint shows besides its settings: traffic, what waits, and what fires.
+type endpointOverview struct {
+	*endpointPage
+	TrafficUnavailable string // why the traffic could not be read
+	Chart              *frame.BarChart
+	Traffic            []*destinationTraffic // one for each destination, in their order
+	Waiting            []*model.EventRow     // the newest events with an open delivery
+	WaitingMore        bool
+	WaitingPath        string // of the list of all of them
+	Alerts             []*model.Alert
+}
+
+// destinationTraffic is a destination with its requests of the last hour and the last day.
+type destinationTraffic struct {
+	*model.Destination
+	Known    bool // its requests could be read
+	LastHour wire.MeasuredRequests
+	Hours    []wire.MeasuredStep
+	Strip    frame.Strip
+	Latency  frame.Sparkline // p95 of requests by the hour
+}
+
+// waitingStatuses are the states of events with an open delivery: one that is held makes its event pending.
+const waitingStatuses = "pending,retrying"
+
+// endpointTraffic is the traffic of an endpoint.
+type endpointTraffic struct {
+	wire.EndpointTraffic
+	Unavailable string `json:"-"` // why it could not be read
+}
+
+// readTraffic reads the traffic of the endpoint in the path.
+func readTraffic(v *frame.Visit) (t *endpointTraffic, err error) {
+	t = &endpointTraffic{}
+	t.Unavailable, err = v.TryGet(endpointAPI+"/traffic", nil, t)
+	return t, err
+}
+
+// of returns a destination of the endpoint with its requests.
+func (t *endpointTraffic) of(d *model.Destination) *destinationTraffic {
+	out := &destinationTraffic{Destination: d, Known: t.Unavailable == ""}
+	for _, x := range t.Destinations {
+		if x.DestinationID == d.ID {
+			out.LastHour, out.Hours = x.LastHour, x.Hours
+		}
+	}
+	return out
+}
+
+// showEndpoint shows the destinations of an endpoint with their traffic, what waits, what fires, and the retry policy.
+func showEndpoint(v *frame.Visit, e *model.Endpoint) error {
+	p := &endpointOverview{endpointPage: newEndpointPage(e),
+		WaitingPath: frame.WithQuery(frame.EventsPath, nil, "endpoint_id", e.ID, "status", waitingStatuses)}
+	traffic, err := readTraffic(v)
+	if err != nil {
+		return err
+	}
+	p.TrafficUnavailable = traffic.Unavailable
+	alerts, err := frame.ReadRows[*model.Alert](v, "/v1/alerts/history",
+		url.Values{"endpoint_id": {e.ID}, "state": {"firing"}})
+	if err != nil {
+		return err
+	}
+	p.Waiting, p.WaitingMore, p.Alerts = model.EventRows(traffic.Waiting.Data), traffic.Waiting.More, alerts.Data
+	for _, a := range p.Alerts {
+		if d := e.Destination(frame.TextOf(a.DestinationID)); d != nil {
+			a.Destination = d.Title()
+		}
+	}
+	for i := range e.Destinations {
+		p.Traffic = append(p.Traffic, traffic.of(&e.Destinations[i]))
+	}
+	p.draw(v.Now().UTC())
+	return v.Page("endpoint", p)
+}
+
+// draw draws the requests of the 24 hours of which the last is that of now.
+func (p *endpointOverview) draw(now time.Time) {
+	line := frame.NewTimeline(now, time.Hour, 24)
+	rows := line.Rows(2)
+	var delivered, failed int64
+	for _, d := range p.Traffic {
+		latency := line.Unknown()
+		for _, h := range d.Hours {
+			i, ok := line.Index(time.Time(h.At))
+			if !ok {
+				continue
+			}
+			rows[i].Values[0] += h.Delivered
+			rows[i].Values[1] += h.Failed
+			delivered, failed = delivered+h.Delivered, failed+h.Failed
+			latency[i] = frame.LatencyOf(&h.MeasuredRequests)
+		}
+		d.Strip = model.HourStrip(d.Title(), model.HoursOf(d.Hours), now)
+		d.Latency = frame.NewSparkline("p95 of requests to "+d.Title()+" by the hour", latency)
+	}
+	if p.TrafficUnavailable == "" {
+		p.Chart = frame.NewBarChart(fmt.Sprintf("Requests by the hour, last 24 h: %s delivered, %s failed",
+			frame.Number(delivered),
+			frame.Number(failed)), "Hour (UTC)", []frame.Series{{Name: "delivered", Class: frame.ColourOK}, {Name: "failed",
+			Class: frame.ColourBad}}, rows)
+	}
+}
+
+// Status is the state of the destination. One that is active looks well only if its requests succeed, or if there were
+// none; a warning means that they cannot be read.
+func (d *destinationTraffic) Status() frame.Status {
+	s := d.Destination.Status()
+	if d.State != "active" {
+		return s
+	}
+	switch n := &d.LastHour; {
+	case !d.Known:
+		s.Mark = "note"
+	case n.Failed > 0 && n.Delivered == 0:
+		return frame.Status{Word: "failing", Mark: "failed", On: true}
+	case n.Failed > 0:
+		s.Mark, s.On = "retrying", true
+	}
+	return s
+}
+
+// Why explains the state, and says how many requests have failed.
+func (d *destinationTraffic) Why() string {
+	return strings.TrimSpace(d.Destination.Why() + " " + model.Problem(d.LastHour.Requests, d.LastHour.Failed))
+}
+
+// retryStep is one attempt in a retry policy.
+type retryStep struct {
+	Attempt int
+	Wait    string // after the attempt before it; "at once" for the first
+	Since   string // after the first attempt
+	Gap     bool   // it stands for the attempts that are left out before the last
+}
+
+// retryView shows a retry policy as time.
+type retryView struct {
+	Steps   []retryStep
+	Summary string
+	Hint    string
+}
+
+// maxSteps is how many attempts a retry policy shows.
+const maxSteps = 11
+
+func newRetryView(p *config.RetryPolicy) retryView {
+	n, since := p.Attempts(), 0.0
+	all := []retryStep{{Attempt: 1, Wait: "at once"}}
+	for failed := 1; failed < n; failed++ {
+		delay := p.DelaySeconds(failed)
+		since += delay
+		all = append(all, retryStep{Attempt: failed + 1, Wait: "+" + frame.DurationText(delay),
+			Since: frame.DurationText(since)})
+	}
+	r := retryView{Steps: all}
+	if len(all) > maxSteps {
+		r.Steps = append(all[:maxSteps-2:maxSteps-2], retryStep{Gap: true, Attempt: n - maxSteps + 1}, all[n-1])
+	}
+	if n == 1 {
+		r.Summary = "one attempt at once, no retry"
+		r.Hint = "A delivery that fails is not repeated. You can replay its event."
+		return r
+	}
+	r.Summary = "at once"
+	for _, s := range all[1:min(3, n)] {
+		r.Summary += ", " + s.Wait[1:]
+	}
+	if n > 3 {
+		r.Summary += ", …"
+	}
+	r.Summary += "; gives up " + frame.DurationText(since) + " after the first attempt"
+	r.Hint = retryHint(p)
+	return r
+}
+
+func retryHint(p *config.RetryPolicy) string {
+	hint := "Retried: network errors, timeouts, 408, 409, 425, 429 and every 5xx"
+	if len(p.RetryOn) > 0 {
+		hint += "; further " + strings.Join(p.RetryOn, ", ")
+	}
+	hint += ". 410 ends the delivery."
+	if p.Jitter > 0 {
+		percent := strconv.FormatFloat(p.Jitter*100, 'f', -1, 64)
+		hint += " Each wait varies by up to " + percent + "\u00a0% (jitter)."
+	}
+	if p.RespectRetryAfter {
+		hint += " A longer Retry-After is respected up to " + frame.DurationText(float64(p.MaxRetryAfterSeconds)) + "."
+	} else {
+		hint += " Retry-After is ignored."
+	}
+	return hint
+}

@@ -1,0 +1,160 @@
+package endpoints
+
+import (
+	"net/http"
+	"net/url"
+	"regexp"
+
+	"github.com/eventrelay/relay/api/wire"
+	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/dashboard/model"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/verify"
+)
+
+// waitPage is the data of the page that waits for the first request of a provider.
+type waitPage struct {
+	*endpointPage
+	Preset      *preset
+	NeedsSecret bool            // the provider signs, but nothing is verified yet
+	Event       *model.EventRow // the newest one; nil: nothing has arrived
+	Findings    []string        // what is wrong with its signature
+	Mend        string          // what to do about it
+	Unavailable string          // why the events could not be read
+}
+
+// waitForEvent shows what to do at the provider, and the newest event as soon as there is one.
+func waitForEvent(v *frame.Visit, e *model.Endpoint) error {
+	p, err := newWaitPage(v, e)
+	if err != nil {
+		return err
+	}
+	return v.Page("endpoint-wait", p)
+}
+
+func newWaitPage(v *frame.Visit, e *model.Endpoint) (*waitPage, error) {
+	p := &waitPage{endpointPage: newEndpointPage(e), Preset: presetOf(e.Provider)}
+	p.Tab = e.Path() + "/wait"
+	if p.Preset == nil {
+		p.Preset = presetOf(verify.Generic)
+	}
+	p.NeedsSecret = p.Preset.Signs() && e.Verification == nil
+	p.Form = frame.EditForm(url.Values{"verification.mode": {modeOf(newSettings(p.Preset))}})
+	p.Choices = settingsChoices(frame.Option{})
+	var list wire.List[*model.EventRow]
+	var err error
+	p.Unavailable, err = v.TryGet("/v1/events", url.Values{"endpoint_id": {e.ID}, "limit": {"1"}}, &list)
+	if err == nil && len(list.Data) > 0 {
+		p.Event = list.Data[0]
+		err = explainSignature(v, p)
+	}
+	return p, err
+}
+
+// modeOf is how an endpoint verifies signatures.
+func modeOf(e *model.Endpoint) string {
+	if e.Verification == nil {
+		return modeOff
+	}
+	return e.Verification.Mode
+}
+
+// Explanation is what became of the newest event, in one sentence.
+func (p *waitPage) Explanation() (string, wire.Why) {
+	e, text := p.Event, ""
+	switch {
+	case e.Status == event.Rejected:
+		_, reason := e.WhyDetails.Parts(e.Status)
+		text = "It arrived and was rejected: " + reason + "."
+	case e.Captured():
+		text = "It arrived and was captured. The endpoint has no enabled destination, so nothing is sent."
+	case e.Status == event.Delivered && !p.badSignature():
+		text = "It arrived and was delivered."
+	default:
+		text = "It arrived. " + frame.Sentence(e.Why)
+	}
+	return text, e.WhyDetails
+}
+
+// badSignature reports whether the reason of the newest event is that of a signature, rejected or observed.
+func (p *waitPage) badSignature() bool {
+	return frame.KnownText("signature", frame.TextOf(p.Event.Reason)) != ""
+}
+
+// explainSignature sets what is wrong with the signature of the newest event.
+func explainSignature(v *frame.Visit, p *waitPage) error {
+	if !p.badSignature() {
+		return nil
+	}
+	p.Mend = frame.KnownText("signature", frame.TextOf(p.Event.Reason))
+	if *p.Event.Reason == event.SignatureMismatch && p.Preset.Mistake != "" {
+		p.Mend += " " + p.Preset.Mistake
+	}
+	var answer wire.SignatureExplanation
+	err := v.Get(frame.APIOf(p.Event.ID)+"/signature", nil, &answer)
+	if status := frame.StatusOf(err); err != nil && !frame.IsUnavailable(err) && status != http.StatusNotFound &&
+		status != http.StatusBadRequest { // otherwise what is known of the reason is shown
+		return err
+	}
+	for _, x := range answer.Findings {
+		p.Findings = append(p.Findings, frame.Sentence(x.Message))
+	}
+	return nil
+}
+
+// saveSecret saves the provider's secret, which is often known only after the ingest URL was entered there.
+func saveSecret(v *frame.Visit, f *frame.Form, e *model.Endpoint) error {
+	if e.Verification != nil { // the form is drawn while there is none: somebody was first, or this is a repeat
+		return v.Redirect(e.Path()+"/settings", "A secret is stored already. Nothing was changed; it can be replaced here.")
+	}
+	body := frame.Object{"verification": frame.Object{
+		"type": e.Provider, "mode": f.Value("verification.mode"), "secret": f.Value("verification.secret")}}
+	return v.Ask("PATCH "+endpointAPI, f, body, nil, func() error {
+		p, err := newWaitPage(v, e)
+		if err != nil {
+			return err
+		}
+		f.Version = p.Form.Version
+		p.Form = f
+		return v.Page("endpoint-wait", p)
+	}, frame.Opens(v, e.Path()+"/wait", "Secret saved. Signatures are verified from now on."))
+}
+
+// exampleBody is the body of the example of a request.
+const exampleBody = `{"type":"order.paid","id":1}`
+
+// harmlessText matches what can stand in double quotes of a shell. Headers and prefixes are texts of people.
+var harmlessText = regexp.MustCompile(`^[A-Za-z0-9=_:. -]*$`)
+
+// bodySignature returns how requests to the endpoint are signed. ok is false if a shell cannot do it in a line.
+func (p *waitPage) bodySignature() (s verify.BodySignature, ok bool) {
+	v := p.Verification
+	if v == nil {
+		return s, false
+	}
+	s, ok = verify.Config{Type: v.Type, Header: v.Header, Algorithm: v.Algorithm, Encoding: v.Encoding, Prefix: v.Prefix,
+		SignedContent: v.SignedContent}.BodySignature()
+	return s, ok && harmlessText.MatchString(s.Header+s.Prefix)
+}
+
+// Curl is a request from a shell that the endpoint accepts, with the provider's secret in the variable SECRET if it
+// verifies signatures. Empty if it would be rejected.
+func (p *waitPage) Curl() string {
+	curl := "curl " + frame.Plain(p.IngestURL) + " \\\n  -H \"Content-Type: application/json\" \\\n"
+	s, ok := p.bodySignature()
+	switch {
+	case ok:
+		encode := map[string]string{"hex": `-r | cut -d " " -f 1`, "base64": "-binary | openssl base64 -A"}[s.Encoding]
+		return "BODY='" + exampleBody + "'\n" + curl + "  -H \"" + s.Header + ": " + s.Prefix +
+			"$(printf %s \"$BODY\" | openssl dgst -" + s.Algorithm + " -hmac \"$SECRET\" " + encode + ")\" \\\n  -d \"$BODY\""
+	case p.Verification != nil && p.Verification.Mode == "enforce":
+		return ""
+	}
+	return curl + "  -d '" + exampleBody + "'"
+}
+
+// CurlNeedsSecret reports whether the example signs its body.
+func (p *waitPage) CurlNeedsSecret() bool {
+	_, ok := p.bodySignature()
+	return ok
+}

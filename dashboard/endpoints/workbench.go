@@ -1,0 +1,322 @@
+package endpoints
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/eventrelay/relay/api/wire"
+	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/dashboard/model"
+	"github.com/eventrelay/relay/pkg/verify"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// The workbench edits the transformation of an endpoint and shows, step by step, what it does to a sample. A preview
+// stores nothing and sends nothing, so a read person may use it.
+
+const workbenchPath = frame.EndpointPath + "/workbench"
+
+// maxSamples is how many events of the endpoint are offered as samples.
+const maxSamples = 20
+
+// maxSampleType bounds the type of an event in the list of samples, in bytes: the list must fit into a narrow window.
+const maxSampleType = 16
+
+// maxShownOutput is how much of a result the page shows, in bytes.
+const maxShownOutput = 64 << 10
+
+// workbenchPage is the page of an endpoint's transformation.
+type workbenchPage struct {
+	*endpointPage
+	Samples     []frame.Option
+	Unavailable string // why no events are offered; empty: they are
+	Versions    []wire.KeptTransformationVersion
+	Loaded      int // the earlier version whose operations are in the form; 0: none
+	Preview     *previewData
+	Saved       bool   // the previewed operations are those in use
+	Output      string // of the preview, indented
+	OutputCut   bool
+	Confirm     string // what a save must repeat, because the sample fails; empty: nothing
+}
+
+// workbenchValues are the stored values of the form: one operation a line.
+func workbenchValues(e *model.Endpoint) url.Values {
+	return url.Values{"transformation": {operationLines(e.Transformation)}}
+}
+
+// operationLines is a transformation as the form shows it.
+func operationLines(x *wire.Transformation) string {
+	if x == nil {
+		return ""
+	}
+	lines := make([]string, len(x.Ops))
+	for i, op := range x.Ops {
+		lines[i] = "  " + strings.TrimSuffix(string(web.Encode(op)), "\n")
+	}
+	return "[\n" + strings.Join(lines, ",\n") + "\n]"
+}
+
+// operations is the entered text as JSON; null without text.
+func operations(text string) json.RawMessage {
+	if text = strings.TrimSpace(text); text == "" {
+		return json.RawMessage("null")
+	}
+	return json.RawMessage(text)
+}
+
+// syntaxFault says where a text is no JSON.
+func syntaxFault(text string) error {
+	var v any
+	err := json.Unmarshal(operations(text), &v)
+	at, ok := errors.AsType[*json.SyntaxError](err)
+	if !ok {
+		return nil
+	}
+	before := strings.TrimSpace(text)
+	before = before[:min(int(at.Offset), len(before))]
+	return frame.Fault("transformation", "the text is no JSON: line %d: %s", 1+strings.Count(before, "\n"), at.Error())
+}
+
+// exampleText is what the provider of an endpoint sends, as the text of a sample.
+func exampleText(provider string) string {
+	scheme := verify.ByName(provider)
+	values := verify.SampleValues{Type: scheme.Sample.Type, ID: strings.Repeat("0", 26), At: time.Unix(exampleTime, 0)}
+	body := []byte(values.Fill(scheme.Sample.Body))
+	if !json.Valid(body) {
+		return exampleText(verify.Generic) // the provider sends no JSON
+	}
+	return frame.Indented(body)
+}
+
+// exampleTime is the time in an example, in Unix seconds: 2026-01-01.
+const exampleTime = 1_767_225_600
+
+// newWorkbenchPage returns the page with the newest events as samples. In a new form the newest is chosen, or an
+// example of the provider if there is none.
+func newWorkbenchPage(v *frame.Visit, e *model.Endpoint, f *frame.Form) (*workbenchPage, error) {
+	p := &workbenchPage{endpointPage: newEndpointPage(e)}
+	p.Tab, p.Form = e.Path()+"/workbench", f
+	if e.TransformationVersion > 0 {
+		list, err := frame.ReadRows[wire.KeptTransformationVersion](v, endpointAPI+"/transformation/versions", nil)
+		if err != nil {
+			return nil, err
+		}
+		p.Versions = list.Data
+	}
+	if !f.Values.Has("sample_text") {
+		f.Values.Set("sample_text", exampleText(e.Provider))
+	}
+	p.Samples = []frame.Option{{Value: "", Text: "the text below"}}
+	return p, p.offerEvents(v)
+}
+
+// offerEvents offers the last events of the endpoint as samples.
+func (p *workbenchPage) offerEvents(v *frame.Visit) error {
+	f := p.Form
+	var list wire.List[*model.EventRow]
+	var err error
+	query := url.Values{"endpoint_id": {p.ID}, "limit": {fmt.Sprint(maxSamples)}}
+	if p.Unavailable, err = v.TryGet("/v1/events", query, &list); err != nil {
+		return err
+	}
+	for _, ev := range list.Data {
+		text := frame.ShortID(ev.ID)
+		if ev.Type != nil {
+			text = frame.Truncate(*ev.Type, maxSampleType)
+		}
+		text = v.Moment(ev.ReceivedAt).Clock + ", " + text
+		p.Samples = append(p.Samples, frame.Option{Value: ev.ID, Text: text})
+	}
+	if !f.Values.Has("sample") && len(list.Data) > 0 {
+		f.Values.Set("sample", list.Data[0].ID)
+	}
+	chosen := f.Value("sample")
+	if chosen != "" && !slices.ContainsFunc(p.Samples, func(o frame.Option) bool { return o.Value == chosen }) {
+		p.Samples = append(p.Samples, frame.Option{Value: chosen, Text: frame.ShortID(chosen)})
+	}
+	return nil
+}
+
+// load puts the operations of an earlier version into the form: saving them makes a new version.
+func (p *workbenchPage) load(version string) {
+	for _, x := range p.Versions {
+		if strconv.Itoa(x.Version) == version && x.Version != p.TransformationVersion && x.Restorable {
+			p.Loaded = x.Version
+			p.Form.Values.Set("transformation", operationLines(x.Transformation))
+		}
+	}
+}
+
+// operationAt matches a parameter of one operation.
+var operationAt = regexp.MustCompile(`^transformation(?:\.ops)?\[(\d+)\]\.?(.*)$`)
+
+// atOperation makes an error of the API about one operation one of the field with all of them. Operations are counted
+// from 1, as on the page.
+func atOperation(err error) error {
+	x, ok := errors.AsType[*frame.APIError](err)
+	if !ok {
+		return err
+	}
+	if rest, ok := strings.CutPrefix(x.Param, "ops"); ok {
+		x.Param = "transformation" + rest
+	}
+	if m := operationAt.FindStringSubmatch(x.Param); m != nil {
+		x.Param, x.Message = "transformation", "operation "+frame.LineNumber(m[1])+": "+strings.TrimSpace(m[2]+" "+x.Message)
+	}
+	return err
+}
+
+// showWorkbench shows the saved operations, or with ?version= those of an earlier version. With ?sample= it previews
+// them with that event, such as one whose delivery has failed.
+func showWorkbench(v *frame.Visit, e *model.Endpoint) error {
+	values := workbenchValues(e)
+	f := frame.EditForm(values)
+	sample := v.R.URL.Query().Get("sample")
+	if sample != "" {
+		f.Values.Set("sample", sample)
+	}
+	p, err := newWorkbenchPage(v, e, f)
+	if err != nil {
+		return err
+	}
+	p.load(v.R.URL.Query().Get("version"))
+	if sample != "" {
+		if err := p.preview(v); err != nil {
+			return err
+		}
+	}
+	return v.Page("endpoint-workbench", p)
+}
+
+// previewWorkbench previews what is entered and keeps it in the form.
+func previewWorkbench(v *frame.Visit, f *frame.Form, e *model.Endpoint) error {
+	p, err := newWorkbenchPage(v, e, f)
+	if err != nil {
+		return err
+	}
+	if err := p.preview(v); err != nil {
+		return err
+	}
+	return v.Page("endpoint-workbench", p)
+}
+
+// preview asks the API for a preview of the form and shows its errors at their field.
+func (p *workbenchPage) preview(v *frame.Visit) error {
+	p.Form.ReadOnly = true
+	var preview *previewData
+	err := syntaxFault(p.Form.Value("transformation"))
+	if err == nil {
+		preview, err = p.requestPreview(v)
+	}
+	nothing := func() error { return nil }
+	return v.Answer(p.Form, atOperation(err), nothing, func() error {
+		p.show(preview)
+		return nil
+	})
+}
+
+// requestPreview asks the API for a preview of the form.
+func (p *workbenchPage) requestPreview(v *frame.Visit) (*previewData, error) {
+	text := strings.TrimSpace(p.Form.Value("transformation"))
+	body := map[string]any{"ops": operations(text)}
+	if text == "" || text == "null" {
+		body["ops"] = []any{}
+	}
+	if sample := p.Form.Value("sample"); sample != "" {
+		body["sample"] = sample
+	} else {
+		body["sample_text"] = frame.UnixLines(p.Form.Value("sample_text"))
+	}
+	preview := &previewData{}
+	return preview, v.Send("POST", endpointAPI+"/transformation/preview", body, "", preview)
+}
+
+// asksAgain reports whether the operations fail on the sample, and nobody has confirmed that they are to be saved all
+// the same. It shows the failure. A preview that cannot be made stops nobody from saving.
+func (p *workbenchPage) asksAgain(v *frame.Visit) bool {
+	f := p.Form
+	text := strings.TrimSpace(f.Value("transformation"))
+	noSample := f.Value("sample") == "" && strings.TrimSpace(f.Value("sample_text")) == ""
+	if noSample || text == "" || text == "null" || text == "[]" {
+		return false
+	}
+	preview, err := p.requestPreview(v)
+	if err != nil || preview.Error == nil {
+		return false
+	}
+	confirm := frame.Fingerprint(url.Values{"transformation": {frame.UnixLines(f.Value("transformation"))},
+		"sample": {f.Value("sample")}, "sample_text": {frame.UnixLines(f.Value("sample_text"))}})
+	if f.Value("confirmed") == confirm {
+		return false
+	}
+	p.show(preview)
+	p.Confirm = confirm
+	return true
+}
+
+// show puts a preview on the page: a failure at its operation.
+func (p *workbenchPage) show(preview *previewData) {
+	p.Preview = preview
+	p.Saved = frame.UnixLines(p.Form.Value("transformation")) == operationLines(p.Transformation)
+	if f := preview.Error; f != nil && f.Index != nil && *f.Index < len(preview.Steps) {
+		preview.Steps[*f.Index].Failure = f
+	}
+	if preview.OutputText != nil {
+		text := frame.Indented([]byte(*preview.OutputText))
+		p.Output, p.OutputCut = frame.Truncate(text, maxShownOutput), len(text) > maxShownOutput
+	}
+}
+
+// saveWorkbench saves the operations as a new version.
+func saveWorkbench(v *frame.Visit, f *frame.Form, e *model.Endpoint) error {
+	p, err := newWorkbenchPage(v, e, f)
+	if err != nil {
+		return err
+	}
+	again := func() error { return v.Page("endpoint-workbench", p) }
+	stored := workbenchValues(e)
+	text := frame.UnixLines(f.Value("transformation"))
+	if text == stored.Get("transformation") {
+		return v.Redirect(p.Tab, f.Unchanged(stored))
+	}
+	if f.IsStale(v, stored) {
+		return again()
+	}
+	after := &model.Endpoint{}
+	if err = syntaxFault(text); err == nil {
+		if p.asksAgain(v) {
+			return again()
+		}
+		err = atOperation(v.Do("PATCH "+endpointAPI, f, frame.Object{"transformation": operations(text)}, after))
+	}
+	return v.Answer(f, err, again, func() error {
+		if len(after.Warnings) == 0 {
+			return v.Redirect(p.Tab, fmt.Sprintf("Version %d is saved. It applies to every attempt from now on.",
+				after.TransformationVersion))
+		}
+		if p, err = newWorkbenchPage(v, after, frame.EditForm(workbenchValues(after))); err != nil {
+			return err
+		}
+		p.Warnings = after.Warnings
+		return again()
+	})
+}
+
+// previewData is a preview.
+type previewData struct {
+	wire.TransformationPreview
+	Steps []stepData `json:"steps"`
+}
+
+// stepData is what one operation did.
+type stepData struct {
+	wire.TransformationStep
+	Failure *wire.Failure `json:"-"` // of this operation
+}

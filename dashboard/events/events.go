@@ -1,0 +1,244 @@
+// Package events has the list of events and the page of one.
+package events
+
+import (
+	"embed"
+	"html/template"
+	"maps"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/eventrelay/relay/api/wire"
+	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/dashboard/model"
+	"github.com/eventrelay/relay/pkg/event"
+)
+
+// chip is a filter that is on, with the page without it.
+type chip struct{ Text, Path string }
+
+// eventsPage is the data of the list of events.
+type eventsPage struct {
+	Events      []*model.EventRow
+	Unavailable string      // why the list could not be read
+	Form        *frame.Form // the filters
+	frame.EndpointChoices
+	Chips           []chip
+	Live            string // path of this list, for the script; empty: it is not followed
+	Follow, Pause   string // paths of this list, followed and not
+	Next            string // path of the older events; empty: there are none
+	CSV, Deliveries string // paths of the same list as CSV, and of its deliveries
+	Replay          string // path of the form that replays the list; empty: a replay cannot select it
+	First           bool   // this is the first page
+	Search          bool   // texts in bodies and headers are searched
+	// Partial says that the search has ended before it reached the end of its time; Scanned is how many events it has
+	// read.
+	Partial bool
+	Scanned int
+	// Warnings are about paths that probably name nothing.
+	Warnings []wire.Warning
+	BaseURL  string
+}
+
+// Marks are the states that an event can have at a destination.
+func (p *eventsPage) Marks() []string { return frame.Statuses }
+
+// Hidden are the filters that are on and have no field.
+func (p *eventsPage) Hidden() (names []string) {
+	for _, name := range []string{"destination_id", "run_id"} {
+		if p.Form.Value(name) != "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Last is the oldest event of the page; nil if there is none.
+func (p *eventsPage) Last() *model.EventRow {
+	if len(p.Events) == 0 {
+		return nil
+	}
+	return p.Events[len(p.Events)-1]
+}
+
+// filters are the parameters of the API that the page passes on.
+func filters() []string {
+	names := []string{"since", "until", "q"}
+	for _, f := range event.Filters {
+		names = append(names, f.Name)
+	}
+	return names
+}
+
+// searchPrefixes are the filters whose names have the path in a body or the name of a header: body[order.id]=42.
+var searchPrefixes = []string{"body", "header"}
+
+// listEvents shows the events that match the filters in the query, newest first.
+func listEvents(v *frame.Visit) error {
+	asked := v.R.URL.Query()
+	if findByID(v, asked.Get("q")) {
+		return nil
+	}
+	query, shown := eventsQuery(asked)
+	p := &eventsPage{
+		Form: frame.NewForm(shown, ""), First: query.Get("cursor") == "",
+		Search: query.Get("q") != "" || searchIn(query), BaseURL: v.Config.BaseURL,
+	}
+	if err := readEvents(v, query, p); err != nil {
+		return err
+	}
+	setListLinks(v, query, asked.Get("tail") == "1", p)
+	return v.Page("events", p)
+}
+
+var eventID = regexp.MustCompile(`^evt_[0-9a-zA-Z]{26}$`)
+
+// findByID opens the page of an event if the search is for its id.
+func findByID(v *frame.Visit, search string) bool {
+	search = strings.TrimSpace(search)
+	if !eventID.MatchString(search) {
+		return false
+	}
+	v.SendTo(frame.EventsPath + "/" + search)
+	return true
+}
+
+// eventsQuery returns the query of the API, and the values of the form's fields. The form has the path and the value of
+// a search in separate fields: body_path and body_value, header_path and header_value.
+func eventsQuery(asked url.Values) (query, shown url.Values) {
+	query = url.Values{"limit": {"50"}}
+	shown = frame.FiltersOf(asked, filters())
+	maps.Copy(query, shown)
+	for _, prefix := range searchPrefixes {
+		path, value := strings.TrimSpace(asked.Get(prefix+"_path")), asked.Get(prefix+"_value")
+		if path != "" {
+			query.Set(prefix+"["+path+"]", value)
+			shown.Set(prefix+"_path", path)
+			shown.Set(prefix+"_value", value)
+		}
+	}
+	if cursor := asked.Get("cursor"); cursor != "" {
+		query.Set("cursor", cursor)
+	}
+	return query, shown
+}
+
+// csvQuery is the query of the list as CSV.
+func csvQuery(asked url.Values) url.Values {
+	query, _ := eventsQuery(asked)
+	query.Del("cursor")
+	return query
+}
+
+// searchIn reports whether a query has a filter by a body or a header.
+func searchIn(query url.Values) bool {
+	for name := range query {
+		if strings.HasSuffix(name, "]") {
+			return true
+		}
+	}
+	return false
+}
+
+// readEvents reads the events and the endpoints into p. A filter that the API refuses is an error at its field.
+func readEvents(v *frame.Visit, query url.Values, p *eventsPage) error {
+	var list wire.EventSearch
+	err := v.Get("/v1/events", query, &list)
+	switch e, refused := frame.BadRequest(err); {
+	case frame.IsUnavailable(err):
+		p.Unavailable, v.Status = frame.MessageOf(err), frame.StatusOf(err)
+	case refused:
+		for _, prefix := range searchPrefixes {
+			if strings.HasPrefix(e.Param, prefix+"[") {
+				e.Param = prefix + "_path"
+			}
+		}
+		v.Status = p.Form.SetError(e)
+	case err != nil:
+		return err
+	}
+	p.Events, p.Partial, p.Scanned, p.Warnings = model.EventRows(list.Data), list.Partial, list.Scanned, list.Warnings
+	if list.NextCursor != "" {
+		p.Next = listPath(query, "cursor", list.NextCursor)
+	}
+	p.EndpointChoices = frame.NewEndpointChoices(v, p.Form.Value("endpoint_id"))
+	for _, e := range p.Events {
+		e.EndpointName = v.EndpointName(e.EndpointID)
+	}
+	return nil
+}
+
+// setListLinks sets the paths that lead from the list to others. Only the first page can be followed: later ones do not
+// change.
+func setListLinks(v *frame.Visit, query url.Values, tail bool, p *eventsPage) {
+	first := maps.Clone(query)
+	first.Del("cursor")
+	p.Pause = listPath(first)
+	filter := strings.TrimPrefix(p.Pause, frame.EventsPath)
+	p.CSV, p.Deliveries = frame.CSVLink("events", nil)+filter, frame.CSVLink("deliveries", nil)+filter
+	p.Follow = listPath(first, "tail", "1")
+	if p.First {
+		p.Replay = model.ReplayLink(first, p.Last())
+	}
+	if tail && p.First && p.Form.Error == "" { // also while the store is unavailable, which ends
+		p.Live, v.SelfReloading = p.Follow, true
+	}
+	for _, name := range slices.Sorted(maps.Keys(first)) {
+		if name == "limit" {
+			continue
+		}
+		label := strings.TrimSuffix(name, "_id")
+		if name == "q" {
+			label = "text"
+		}
+		without, text := maps.Clone(first), label+" "+first.Get(name)
+		without.Del(name)
+		p.Chips = append(p.Chips, chip{Text: frame.Truncate(text, 60), Path: listPath(without)})
+	}
+}
+
+// listPath returns the path of the list for a query of the API and further parameters of the page.
+func listPath(query url.Values, more ...string) string {
+	page := url.Values{}
+	for name, values := range query {
+		prefix, path, search := strings.Cut(strings.TrimSuffix(name, "]"), "[")
+		switch {
+		case name == "limit":
+		case search:
+			page.Set(prefix+"_path", path)
+			page.Set(prefix+"_value", values[0])
+		default:
+			page[name] = values
+		}
+	}
+	return frame.WithQuery(frame.EventsPath, page, more...)
+}
+
+// Area returns the pages of this package.
+func Area() frame.Area {
+	return frame.Area{
+		Pages: files,
+		Routes: []frame.Route{
+			{"GET", frame.EventsPath, frame.Reader, listEvents},
+			{"GET", frame.EventPath, frame.Reader, showEvent},
+			{"GET", frame.EventPath + "/attempts", frame.Reader, listAttempts},
+			{"GET", frame.EventPath + "/body", frame.Reader, downloadBody},
+			{"POST", frame.EventPath + "/replay", frame.Writer, frame.Submit(replayEvent)},
+			{"POST", frame.EventPath + "/erase", frame.Writer, erasePayload},
+		},
+		Lists: map[string]frame.CSVList{
+			"events": {API: "/v1/events", Query: csvQuery, Columns: "id received_at endpoint_id type status reason why " +
+				"source verification processing size_bytes"},
+			"deliveries": {API: "/v1/events", Query: csvQuery, Each: "deliveries", Columns: "id received_at endpoint_id " +
+				"type deliveries.destination_id deliveries.status deliveries.reason"},
+		},
+		Functions: func(*frame.Dashboard) template.FuncMap {
+			return template.FuncMap{"failure": failureText, "details": detailsText}
+		},
+	}
+}
+
+//go:embed pages
+var files embed.FS

@@ -1,0 +1,252 @@
+package frame
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/eventrelay/relay/api/wire"
+)
+
+// Charts are SVG, drawn by the templates "bars", "spark" and "strip". Their geometry is in attributes and their
+// colours are classes of dashboard.css, so that they need neither script nor inline style. Figures stand in the title,
+// and those of a bar chart in a table behind it.
+
+// Classes of a chart's colours.
+const (
+	ColourOK   = "ok"
+	ColourBad  = "bad"
+	ColourWait = "wait"
+	ColourUse  = "use"
+	ColourNone = "none" // no data
+)
+
+// Size of a bar chart in units of its viewBox, and the lowest bar that can be seen.
+const (
+	barsWidth  = 600
+	barsHeight = 100
+	barsLowest = 1.5
+)
+
+// axisLabels is how many labels the axis of a bar chart has at most.
+const axisLabels = 5
+
+// Series is one colour of a bar chart and one column of its table.
+type Series = struct{ Name, Class string }
+
+// ChartRow is one step of a bar chart and one row of its table. Values has a number for each series.
+type ChartRow = struct {
+	Label  string // of the step, such as 08:13
+	Values []int64
+}
+
+// BarChart is data of the template "bars": stacked bars, the first series at the bottom.
+type BarChart struct {
+	Title  string // in words and figures, for who does not see the chart
+	Step   string // heading of the labels in the table, such as "Minute (UTC)"
+	Series []Series
+	Rows   []ChartRow
+	Max    int64 // the highest sum of a row
+}
+
+func NewBarChart(title, step string, of []Series, rows []ChartRow) *BarChart {
+	c := &BarChart{Title: title, Step: step, Series: of, Rows: rows}
+	for _, row := range rows {
+		sum := int64(0)
+		for _, n := range row.Values {
+			sum += n
+		}
+		c.Max = max(c.Max, sum)
+	}
+	return c
+}
+
+// bar is a rectangle of a chart.
+type bar struct{ Class, X, Y, Width, Height string }
+
+// Bars returns the rectangles of the chart. A value above 0 is always visible.
+func (c *BarChart) Bars() (bars []bar) {
+	step := float64(barsWidth) / float64(max(len(c.Rows), 1))
+	tallest := barsHeight - barsLowest*float64(len(c.Series)) // leaves room for values that are drawn higher than they are
+	for i, row := range c.Rows {
+		top := float64(barsHeight)
+		for j, n := range row.Values {
+			if n <= 0 {
+				continue
+			}
+			height := max(float64(n)/float64(c.Max)*tallest, barsLowest)
+			top -= height
+			x := (float64(i) + 0.1) * step
+			bars = append(bars, bar{c.Series[j].Class, decimal(x), decimal(top), decimal(0.8 * step), decimal(height)})
+		}
+	}
+	return bars
+}
+
+// Axis returns the labels below the chart, of the first row, the last, and some between them at equal distances.
+func (c *BarChart) Axis() (labels []string) {
+	n := min(len(c.Rows), axisLabels)
+	for i := range n {
+		labels = append(labels, c.Rows[i*(len(c.Rows)-1)/max(n-1, 1)].Label)
+	}
+	return labels
+}
+
+// Size of a sparkline in units of its viewBox.
+const (
+	sparkWidth  = 100
+	sparkHeight = 24
+)
+
+// Sparkline is data of the template "spark": a line. Empty if there are fewer than two values.
+type Sparkline struct {
+	Title string
+	Line  string // path of the line
+	Area  string // path of what lies below the line
+}
+
+// NewSparkline draws values at equal distances, from 0 to the greatest. NaN is a step without a value; it is left out.
+func NewSparkline(title string, values []float64) Sparkline {
+	known := slices.DeleteFunc(slices.Clone(values), math.IsNaN)
+	if len(known) < 2 {
+		return Sparkline{}
+	}
+	greatest := max(slices.Max(known), math.SmallestNonzeroFloat64)
+	var path []string
+	var ends []string // x of each point
+	for i, v := range values {
+		if math.IsNaN(v) {
+			continue
+		}
+		x := decimal(float64(i) / float64(len(values)-1) * sparkWidth)
+		ends = append(ends, x)
+		path = append(path, x+" "+decimal(sparkHeight-v/greatest*(sparkHeight-2)))
+	}
+	line, bottom := "M"+strings.Join(path, " "), " "+strconv.Itoa(sparkHeight)
+	return Sparkline{title, line, line + " " + ends[len(ends)-1] + bottom + " " + ends[0] + bottom + "z"}
+}
+
+// Strip is data of the template "strip": the state of one step after the other.
+type Strip struct {
+	Title   string
+	Classes []string // colour of each step, the oldest first
+}
+
+// Size of a step of a strip in units of its viewBox.
+const (
+	stripStep   = 5
+	stripWidth  = 4
+	stripHeight = 20
+	stripEmpty  = 6 // height of a step without data
+)
+
+// Width of the strip's viewBox.
+func (s Strip) Width() int { return max(len(s.Classes)*stripStep-1, 1) }
+
+// Bars returns the rectangles of the strip.
+func (s Strip) Bars() []bar {
+	bars := make([]bar, len(s.Classes))
+	for i, class := range s.Classes {
+		height := stripHeight
+		if class == ColourNone {
+			height = stripEmpty
+		}
+		bars[i] = bar{class, strconv.Itoa(i * stripStep), strconv.Itoa(stripHeight - height), strconv.Itoa(stripWidth),
+			strconv.Itoa(height)}
+	}
+	return bars
+}
+
+// RequestsClass is the colour of a step with that many requests, of which some failed: bad from a tenth of them on.
+func RequestsClass(attempts, failed int64) string {
+	switch {
+	case attempts == 0:
+		return ColourNone
+	case failed*10 >= attempts:
+		return ColourBad
+	case failed > 0:
+		return ColourWait
+	}
+	return ColourOK
+}
+
+// decimal writes a coordinate with at most one digit after the point.
+func decimal(v float64) string {
+	return strconv.FormatFloat(math.Round(v*10)/10, 'f', -1, 64)
+}
+
+// perMinute returns a number of an hour as an average of its minutes.
+func perMinute(n int64) string {
+	switch rate := float64(n) / 60; {
+	case rate == 0:
+		return "0"
+	case rate < 0.1:
+		return "< 0.1"
+	case rate < 10:
+		return strconv.FormatFloat(rate, 'f', 1, 64)
+	default:
+		return Number(int64(math.Round(rate)))
+	}
+}
+
+// milliseconds returns a duration in its unit.
+func milliseconds(ms int64) string {
+	if ms < 10_000 {
+		return Number(ms) + "\u00a0ms"
+	}
+	return strconv.FormatFloat(float64(ms)/1000, 'f', 1, 64) + "\u00a0s"
+}
+
+// percent returns a part of a whole. It is 100 % only if nothing is missing, and 0 % only if nothing is there.
+func percent(part, whole int64) string {
+	if whole == 0 {
+		return "–"
+	}
+	tenths := math.Round(1000 * float64(part) / float64(whole))
+	if part < whole {
+		tenths = min(tenths, 999)
+	}
+	if part > 0 {
+		tenths = max(tenths, 1)
+	}
+	return strconv.FormatFloat(tenths/10, 'f', -1, 64) + "\u00a0%"
+}
+
+// timeline is a number of steps of time, of which the last is that of now.
+type timeline struct {
+	first time.Time
+	step  time.Duration
+	Steps int
+}
+
+func NewTimeline(now time.Time, step time.Duration, steps int) timeline {
+	return timeline{now.UTC().Truncate(step).Add(-time.Duration(steps-1) * step), step, steps}
+}
+
+// Index returns the step of a time.
+func (t timeline) Index(at time.Time) (i int, ok bool) {
+	i = int(at.Sub(t.first) / t.step)
+	return i, !at.Before(t.first) && i < t.Steps
+}
+
+// Rows returns the rows of a bar chart, with a number of values that are 0.
+func (t timeline) Rows(values int) []ChartRow {
+	rows := make([]ChartRow, t.Steps)
+	for i := range rows {
+		rows[i] = ChartRow{t.first.Add(time.Duration(i) * t.step).Format("15:04"), make([]int64, values)}
+	}
+	return rows
+}
+
+// Unknown returns the values of a sparkline, none of which is known.
+func (t timeline) Unknown() []float64 { return slices.Repeat([]float64{math.NaN()}, t.Steps) }
+
+// LatencyOf is the p95, NaN without a request.
+func LatencyOf(m *wire.MeasuredRequests) float64 {
+	if m.LatencyMS == nil {
+		return math.NaN()
+	}
+	return float64(m.LatencyMS.P95)
+}

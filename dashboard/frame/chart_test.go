@@ -1,0 +1,100 @@
+package frame
+
+import (
+	"html/template"
+	"math"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// drawn renders a template of the charts.
+func drawn(t *testing.T, name string, data any) string {
+	t.Helper()
+	all, err := template.New("").Funcs((&Dashboard{}).functions()).ParseFS(templateFiles, "templates/parts/chart.html")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	if err := all.ExecuteTemplate(&b, name, data); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// A bar chart shows every value above 0, within its box, and all values in the table behind it. Labels are text.
+func TestBarsHaveATable(t *testing.T) {
+	c := NewBarChart("Requests <a minute>", "Minute (UTC)", []Series{{"delivered", ColourOK}, {"failed", ColourBad}},
+		[]ChartRow{{"08:13", []int64{999_999, 1}}, {"08:14", []int64{0, 0}}, {"<08:15>", []int64{12_345, 1}}})
+	if c.Max != 1_000_000 || len(c.Bars()) != 4 {
+		t.Fatalf("%d, %v", c.Max, c.Bars())
+	}
+	for _, b := range c.Bars() {
+		var v [4]float64
+		for i, text := range []string{b.X, b.Y, b.Width, b.Height} {
+			var err error
+			if v[i], err = strconv.ParseFloat(text, 64); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if v[0] < 0 || v[1] < 0 || v[3] < 1 || v[0]+v[2] > barsWidth || v[1]+v[3] > barsHeight+0.1 {
+			t.Errorf("%v is not within the chart", b)
+		}
+	}
+	page := drawn(t, "bars", c)
+	for _, want := range []string{"<title>Requests &lt;a minute&gt;</title>", `<td class="r">999,999</td>`,
+		`<td class="r">12,345</td>`, "<th class=\"r\">failed</th>", "&lt;08:15&gt;", "<span>08:14</span>"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %s in %s", want, page)
+		}
+	}
+	if strings.Contains(page, "style=") || strings.Contains(page, "ZgotmplZ") {
+		t.Error(page)
+	}
+	empty := drawn(t, "bars", NewBarChart("", "", []Series{{"events", ColourUse}}, nil))
+	if strings.Contains(empty, "<rect") {
+		t.Error(empty)
+	}
+}
+
+// A time to come is the nearest one: what was made to last 14 days does not end in 13.
+func TestRelative(t *testing.T) {
+	const day = 24 * time.Hour
+	for ago, want := range map[time.Duration]string{
+		0: "now", 59 * time.Second: "59 s ago", 119 * time.Second: "1 min ago", 47 * time.Hour: "47 h ago",
+		71 * time.Hour:        "2 days ago",
+		-14*day + time.Second: "in 14 days", -day + time.Second: "in 24 h", -10*time.Minute + time.Second: "in 10 min",
+		-59*time.Minute - 40*time.Second: "in 1 h", -48*time.Hour + time.Second: "in 2 days", -59 * time.Second: "in 59 s",
+	} {
+		if got := strings.ReplaceAll(Relative(ago), "\u00a0", " "); got != want {
+			t.Errorf("%v: %s, want %s", ago, got, want)
+		}
+	}
+}
+
+func TestSparklinesAndStrips(t *testing.T) {
+	if s := NewSparkline("few", []float64{1}); drawn(t, "spark", s) != "" {
+		t.Error("one value is no line")
+	}
+	line := drawn(t, "spark", NewSparkline("load", []float64{0, math.NaN(), 5, 10}))
+	if !strings.Contains(line, `d="M0 24 66.7 13 100 2"`) || strings.Contains(line, "NaN") {
+		t.Error(line)
+	}
+	ends := drawn(t, "spark", NewSparkline("load", []float64{math.NaN(), 10, 5, math.NaN()}))
+	if !strings.Contains(ends, `d="M33.3 2 66.7 13 66.7 24 33.3 24z"`) {
+		t.Error("the area is not that below the line", ends)
+	}
+	if flat := drawn(t, "spark", NewSparkline("none", []float64{0, 0})); !strings.Contains(flat, `d="M0 24 100 24"`) {
+		t.Error(flat)
+	}
+	s := Strip{"last 2 h", []string{RequestsClass(0, 0), RequestsClass(100, 9), RequestsClass(100, 10),
+		RequestsClass(1, 0)}}
+	page := drawn(t, "strip", s)
+	for _, want := range []string{`viewBox="0 0 19 20"`, `class="none" x="0" y="14"`, `class="wait" x="5" y="0"`,
+		`class="bad" x="10"`, `class="ok" x="15"`} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %s in %s", want, page)
+		}
+	}
+}

@@ -1,0 +1,256 @@
+// Package frame is what every page of the dashboard needs: the checks before a page, sessions, calls of the API, forms,
+// lists, templates, charts and CSV. It knows no page: those come as areas, see [Area].
+//
+// Begin reading at Dashboard.serve in route.go.
+package frame
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"html/template"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"reflect"
+	"time"
+
+	"github.com/gorilla/mux"
+
+	"github.com/eventrelay/relay/pkg/audit"
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// Config holds the settings of the dashboard.
+type Config struct {
+	// BaseURL is the public address of the service, without a trailing slash.
+	BaseURL string
+	// BaseURLIsDefault says that nobody has set BaseURL: it is the address of the listener.
+	BaseURLIsDefault bool
+	// Host is the only host name that the dashboard answers under; empty: every name in BaseURL and AllowedHosts.
+	Host         string
+	AllowedHosts []string
+	// Listen is the address that the server listens on. It is accepted as a host; invalid = none.
+	Listen netip.Addr
+	// Dev accepts localhost, 127.0.0.1 and [::1].
+	Dev            bool
+	TrustedProxies []netip.Prefix
+	Version        string // of the program
+}
+
+// URL returns the address of the dashboard, without a trailing slash: baseURL, with the name host if that is set.
+func URL(baseURL, host string) string {
+	u, err := url.Parse(baseURL)
+	if err != nil || host == "" {
+		return baseURL
+	}
+	if port := u.Port(); port != "" {
+		host += ":" + port
+	}
+	return u.Scheme + "://" + host
+}
+
+// Dashboard serves /app and /static.
+type Dashboard struct {
+	*Site
+	Config Config
+	Deps   Deps
+	hosts  *hosts
+	mux    *mux.Router
+	routes map[string]methods // by path, which is also the name of the mux route
+	pages  *pages
+	front  http.Handler
+	forms  openForms
+}
+
+// New returns a dashboard of the site. It starts nothing.
+func New(cfg Config, deps Deps, of *Site) (*Dashboard, error) {
+	if err := deps.validate(); err != nil {
+		return nil, err
+	}
+	if deps.Now == nil {
+		deps.Now = time.Now
+	}
+	if deps.Log == nil {
+		deps.Log = slog.New(slog.DiscardHandler)
+	}
+	d := &Dashboard{Site: of, Config: cfg, Deps: deps, routes: make(map[string]methods),
+		forms: openForms{of: map[string]int{}}, mux: mux.NewRouter().SkipClean(true).UseEncodedPath()}
+	var err error
+	if d.hosts, err = newHosts(&cfg); err != nil {
+		return nil, fmt.Errorf("dashboard: %w", err)
+	}
+	for _, a := range of.Areas {
+		for _, x := range a.Routes {
+			if d.routes[x.Path] == nil {
+				d.routes[x.Path] = methods{}
+				d.mux.Path(x.Path).Name(x.Path)
+			}
+			d.routes[x.Path][x.Method] = x
+		}
+	}
+	d.pages = &pages{functions: functionsOf(d, of.Areas), parsed: of.parsed, cloned: map[string]*template.Template{}}
+	d.front = (&web.Front{Log: deps.Log, Proxies: cfg.TrustedProxies, BaseURL: cfg.BaseURL, BodyTimeout: bodyTimeout,
+		Respond: d.errorPage}).Wrap(d.serve)
+	return d, nil
+}
+
+// bodyTimeout is how long a form may take to arrive.
+const bodyTimeout = 10 * time.Second
+
+// Handler serves every path of the dashboard; see [Serves].
+func (d *Dashboard) Handler() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		v := &Visit{Dashboard: d, Status: http.StatusOK}
+		d.front.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), visitKey{}, v)))
+	})
+}
+
+// validate reports a dependency that is missing.
+func (d Deps) validate() error {
+	v := reflect.ValueOf(d)
+	for i := range v.NumField() {
+		if name := v.Type().Field(i).Name; name != "Log" && name != "Now" && v.Field(i).IsNil() {
+			return errors.New("dashboard: dependency " + name + " is missing")
+		}
+	}
+	return nil
+}
+
+// Now is the time.
+func (d *Dashboard) Now() time.Time { return d.Deps.Now() }
+
+// Deps are the dependencies of the dashboard. Now and Log may be nil: time.Now and no log.
+type Deps struct {
+	Log         *slog.Logger
+	Now         func() time.Time
+	Account     func() string // id of the account
+	API         Caller
+	People      People
+	Passwords   Passwords
+	SessionKeys SessionKeys
+	SignInLimit SignInLimit
+	Members     Members
+	Keys        Keys
+	KeyUses     KeyUses
+	Acts        Acts
+	Waiting     Waiting
+	Endpoints   Endpoints
+	// Doctor examines this node and its engines, for up to half a minute.
+	Doctor func(ctx context.Context) ([]Check, error)
+}
+
+// Check is the result of one check of an engine, of the configuration or of the ledger.
+type Check struct {
+	Name    string
+	State   string // ok, warn (needs attention within a day) or fail
+	Text    string
+	Advice  string // what to do next; may be empty
+	Details []string
+}
+
+// Waiting counts what waits for a person, in memory and fast enough for the menu of every page.
+type Waiting interface {
+	// OutstandingFindings returns the number of findings that are neither resolved nor ignored.
+	OutstandingFindings() int
+	// AwaitingApproval returns the number of recovery jobs that wait for approval.
+	AwaitingApproval(account string) int
+}
+
+// Endpoints reads the endpoints as they are stored, in memory and without opening a secret. Their URLs hold what people
+// who may only read must not see: pages take names and states from here, and the rest from the API.
+type Endpoints interface {
+	// Endpoints returns at most limit endpoints of an account, newest first, and whether there are more.
+	Endpoints(account string, beforeSeq int64, limit int) (page []*config.Endpoint, more bool)
+	// Endpoint returns an endpoint of any account; nil unless it is Present.
+	Endpoint(id string) (*config.Endpoint, config.Presence)
+}
+
+// Caller calls a handler of /v1 in this process, after its authentication: all rules, limits and the audit apply to
+// principal. The body of an error is the JSON error of the API. idempotencyKey may be empty.
+type Caller interface {
+	Call(ctx context.Context, principal *config.Key, method, path string, query url.Values, body []byte,
+		idempotencyKey string) (status int, header http.Header, json []byte)
+}
+
+// People signs people in and out.
+type People interface {
+	// SignIn returns the person with that email address and password, or ErrSignIn.
+	SignIn(ctx context.Context, email, password string) (*config.User, error)
+	// RedeemLink uses up a one-time link and returns its person, or ErrLink.
+	RedeemLink(ctx context.Context, token string) (*config.User, error)
+	// SessionUser returns the person of a session, ErrSessionEnded, or ErrLease when this node cannot know.
+	SessionUser(userID, session string, epoch int) (*config.User, error)
+	// EndSession ends one session, which would end by its age at until. When it returns nil, no node accepts it.
+	EndSession(ctx context.Context, userID, session string, until time.Time) error
+	// EndSessions ends all sessions of the person. When it returns nil, no node accepts one.
+	EndSessions(ctx context.Context, userID string) error
+}
+
+// Passwords sets passwords. Both calls end all sessions of the person, on every node, and return the person with the
+// epoch for a new one.
+type Passwords interface {
+	// SetPassword sets the password of a person who has used a one-time link.
+	SetPassword(ctx context.Context, userID, password string) (*config.User, error)
+	// ChangePassword replaces the password current, or returns ErrSignIn if that is not the person's.
+	ChangePassword(ctx context.Context, userID, current, password string) (*config.User, error)
+}
+
+// SessionKeys returns the key that seals the cookies of sessions, the same on every node.
+type SessionKeys interface {
+	SessionKey(ctx context.Context) ([32]byte, error)
+}
+
+// SignInLimit limits wrong passwords per email address and client address, and per client address.
+type SignInLimit interface {
+	// Claim counts an attempt before its password is verified, and returns 0; or it counts nothing, and returns how long
+	// the client must wait.
+	Claim(ctx context.Context, email string, from netip.Addr) time.Duration
+	// Release takes back an attempt: the password was right, or was not verified.
+	Release(ctx context.Context, email string, from netip.Addr)
+}
+
+// Members reads and changes who may sign in. A change returns when every node acts on it. The errors are
+// [config.InvalidError], [config.ErrConflict], [config.ErrLastWriter] and [config.ErrNotFound].
+type Members interface {
+	Users() []*config.User
+	// AddUser and ResetUser return the token of a one-time link. ResetUser and SetUserScope return ErrConflict if the
+	// person has another revision than rev.
+	AddUser(ctx context.Context, email string, scope config.Scope) (token string, u *config.User, err error)
+	ResetUser(ctx context.Context, userID string, rev int64) (token string, u *config.User, err error)
+	SetUserScope(ctx context.Context, userID string, scope config.Scope, rev int64) (*config.User, error)
+	RemoveUser(ctx context.Context, userID string) error
+}
+
+// Keys reads and changes the API keys, as relay keys does.
+type Keys interface {
+	// Keys returns all keys of an account, newest first, revoked and expired ones included.
+	Keys(account string) []*config.Key
+	// CreateKey returns ErrAlreadyCreated and the key, without its text, if a call with the same nonce has created it.
+	CreateKey(ctx context.Context, n config.NewKey) (text string, k *config.Key, err error)
+	RevokeKey(ctx context.Context, key string) error
+	// IsSet is false for a bootstrap key that this node's settings do not name. It gets 401.
+	IsSet(k *config.Key) bool
+}
+
+// KeyUses returns the last uses of some API keys of an account, by the key's id.
+type KeyUses interface {
+	KeyUses(ctx context.Context, account string, keys []string) (map[string]audit.Use, error)
+}
+
+// Acts reads and decides on changes that agents ask for; see package confirm.
+type Acts interface {
+	// Act returns an act of an account; nil if there is none.
+	Act(account, id string) *config.Act
+	// Pending returns the acts of an account that wait for a person, newest first.
+	Pending(account string) []*config.Act
+	// Recent returns the newest settled acts of an account.
+	Recent(account string) []*config.Act
+	// Refusal returns why a pending act cannot be approved any more, as a clause; empty if it can be.
+	Refusal(a *config.Act) string
+	// Approve does what an act asks for, as the person. It returns config.ErrActDecided after another decision.
+	Approve(ctx context.Context, person *config.Key, a *config.Act) (*config.Act, error)
+	Decline(ctx context.Context, person *config.Key, a *config.Act) (*config.Act, error)
+}

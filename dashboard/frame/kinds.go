@@ -1,0 +1,83 @@
+package frame
+
+import (
+	"net/url"
+	"strings"
+)
+
+// Paths of pages that pages of other areas lead to.
+const (
+	EndpointsPath    = "/app/endpoints"
+	EndpointPath     = EndpointsPath + "/{endpoint}"
+	DestinationPath  = EndpointPath + "/destinations/{destination}"
+	EventsPath       = "/app/events"
+	EventPath        = EventsPath + "/{event}"
+	ReplaysPath      = "/app/replays"
+	NewReplayPath    = ReplaysPath + "/new"
+	RecoveriesPath   = "/app/recoveries"
+	FindingsPath     = "/app/findings"
+	AlertHistoryPath = "/app/alerts/history"
+	KeysPath         = "/app/settings/keys"
+	AgentsPath       = "/app/settings/agents"
+	SignInPath       = "/app/sign-in"
+	SignOutPath      = "/app/sign-out"
+	PasswordPath     = "/app/password" // for people who come by a one-time link
+)
+
+// kind is a kind of thing of the API that has a page of its own.
+type kind struct {
+	variable  string // of the routes of its pages; empty: the API has no such thing
+	prefix    string // of its ids
+	Page, api string // folders of its pages, and of it in the API; api is empty if variable is
+	missing   string // what pages say if it does not exist
+}
+
+var kinds = []kind{
+	{"endpoint", "ep_", EndpointsPath, "/v1/endpoints", "There is no such endpoint. If it was deleted, in another tab " +
+		"or by somebody else, nothing was changed now, and its events stay listed until their retention ends."},
+	{"event", "evt_", EventsPath, "/v1/events", "There is no such event, or its retention has ended."},
+	{"run", "run_", ReplaysPath, "/v1/replays", "There is no such replay, or it is older than 30 days."},
+	{"recovery", "rec_", RecoveriesPath, "/v1/recoveries", "There is no such recovery, or it is older than 30 days."},
+	{"fixture", "fix_", "/app/fixtures", "/v1/fixtures",
+		"There is no such fixture. It may have expired or been deleted, " +
+			"or the payload of its event was erased."},
+	{"finding", "fnd_", FindingsPath, "/v1/findings", "There is no such finding. It is forgotten 400 days after it was " +
+		"seen last."},
+	{"drain", "drn_", "/app/drains", "/v1/drains", "There is no such drain."},
+	{"dsn", "dsn_", "/app/applications", "/v1/dsns", "There is no such application."},
+	{"domain", "dom_", "/app/domains", "/v1/domains", "There is no such domain."},
+	{"tripwire", "trw_", "/app/tripwires", "/v1/tripwires", "There is no such tripwire. It may have been deleted."},
+	{"scan", "scn_", "/app/scans", "/v1/scans", "There is no such scan. The newest hundred are kept."},
+	{"", "act_", "/app/confirm", "", ""},
+}
+
+// KindOf returns the kind of the thing with that id; nil if it has no page of its own.
+func KindOf(id string) *kind {
+	for i := range kinds {
+		if strings.HasPrefix(id, kinds[i].prefix) {
+			return &kinds[i]
+		}
+	}
+	return nil
+}
+
+// PageOf returns the page of the thing with that id; empty without an id, or if it has no page.
+func PageOf(id string) string {
+	if k := KindOf(id); k != nil {
+		return k.Page + "/" + url.PathEscape(id)
+	}
+	return ""
+}
+
+// DestinationPageOf returns the page of a destination.
+func DestinationPageOf(endpoint, destination string) string {
+	return PageOf(endpoint) + "/destinations/" + url.PathEscape(destination)
+}
+
+// APIOf returns the path in the API of the thing with that id.
+func APIOf(id string) string {
+	if k := KindOf(id); k != nil {
+		return k.api + "/" + url.PathEscape(id)
+	}
+	return ""
+}

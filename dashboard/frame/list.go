@@ -1,0 +1,231 @@
+package frame
+
+import (
+	"cmp"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/eventrelay/relay/api/wire"
+	"github.com/eventrelay/relay/pkg/config"
+)
+
+// ReadRows reads a list of the API, or its first rows.
+func ReadRows[T any](v *Visit, api string, query url.Values) (l wire.List[T], err error) {
+	return l, v.Get(api, query, &l)
+}
+
+// ListPage is a page of a list of the API.
+type ListPage[T any] struct {
+	Rows  []T
+	First bool   // it is the first page
+	Next  string // path of the next page; empty: there is none
+}
+
+// ReadList reads the page of the list at api that the person asks for. query are further parameters of the API, shown
+// those of the page, which is at path.
+func ReadList[T any](v *Visit, api, path string, query, shown url.Values) (p ListPage[T], err error) {
+	asked, cursor := url.Values{"limit": {"50"}}, v.R.URL.Query().Get("cursor")
+	maps.Copy(asked, query)
+	if p.First = cursor == ""; !p.First {
+		asked.Set("cursor", cursor)
+	}
+	rows, err := ReadRows[T](v, api, asked)
+	if p.Rows = rows.Data; rows.NextCursor != "" {
+		p.Next = WithQuery(path, shown, "cursor", rows.NextCursor)
+	}
+	return p, err
+}
+
+// formList is a page of a list with a form beside it, such as that of a new thing.
+type formList[T any] struct {
+	ListPage[T]
+	Form *Form
+}
+
+// ListOf returns what shows the list at api on a page of that name, which is at path, with a form.
+func ListOf[T any](page, api, path string) func(*Visit, *Form) error {
+	return func(v *Visit, f *Form) error {
+		list, err := ReadList[T](v, api, path, nil, nil)
+		if err != nil {
+			return err
+		}
+		return v.Page(page, formList[T]{list, f})
+	}
+}
+
+// WithNewForm returns the handler of a page with an empty form.
+func WithNewForm(page func(*Visit, *Form) error) func(*Visit) error {
+	return func(v *Visit) error { return page(v, NewForm(url.Values{}, "")) }
+}
+
+// WithQuery returns a path with parameters and further ones, which are names and values.
+func WithQuery(path string, parameters url.Values, more ...string) string {
+	query := url.Values{}
+	maps.Copy(query, parameters)
+	for i := 0; i < len(more); i += 2 {
+		query.Set(more[i], more[i+1])
+	}
+	if len(query) == 0 {
+		return path
+	}
+	return path + "?" + query.Encode()
+}
+
+// FilteredList is a list of the API with its filters, all of which are in the page's URL, so that a link shows the same
+// list to everybody.
+type FilteredList[T any] struct {
+	ListPage[T]
+	// Filters has the values of the filter's fields, and the error of one that the API refuses.
+	Filters     *Form
+	Filtered    bool   // a filter is on
+	CSV         string // path of the same list as CSV
+	Unavailable string // why the list could not be read
+	ListPath    string // of the list without filters
+
+	names []string
+}
+
+// ListRows reads a page of the list at api. names are the filters: parameters of the page, which is at path, and of the
+// API.
+func ListRows[T any](v *Visit, api, path string, names []string) (*FilteredList[T], error) {
+	shown := FiltersOf(v.R.URL.Query(), names)
+	return ListFiltered[T](v, api, path, names, shown, shown)
+}
+
+// ListFiltered is ListRows with filters whose values in the page's URL, shown, are others than those of the API. A
+// filter that the API refuses and a store that is unavailable are no error: the page says so.
+func ListFiltered[T any](v *Visit, api, path string, names []string, query, shown url.Values) (*FilteredList[T],
+	error) {
+	l := &FilteredList[T]{Filters: NewForm(shown, ""), Filtered: len(shown) > 0, ListPath: path, names: names}
+	var err error
+	l.ListPage, err = ReadList[T](v, api, path, query, shown)
+	switch x, refused := BadRequest(err); {
+	case IsUnavailable(err):
+		l.Unavailable, v.Status = MessageOf(err), StatusOf(err)
+	case refused && (x.Param == "cursor" || slices.Contains(names, x.Param)):
+		v.Status = l.Filters.SetError(x)
+	case err != nil:
+		return nil, err
+	}
+	return l, nil
+}
+
+// EndpointChoices are the endpoints that a form offers.
+type EndpointChoices struct {
+	Endpoints []Option
+	TooMany   bool // endpoints are chosen by their id, because there are more than a choice can show
+}
+
+// maxEndpointChoices is how many endpoints a choice shows.
+const maxEndpointChoices = 100
+
+// NewEndpointChoices returns the newest endpoints and chosen, the id of an endpoint or "", even if it was deleted: its
+// events stay.
+func NewEndpointChoices(v *Visit, chosen string) (c EndpointChoices) {
+	page, more := v.Deps.Endpoints.Endpoints(v.Person.Account, 0, maxEndpointChoices)
+	for _, e := range page {
+		c.Endpoints = append(c.Endpoints, Option{Value: e.ID, Text: e.Name})
+	}
+	if c.TooMany = more; chosen != "" && !more && v.EndpointName(chosen) == "" {
+		c.Endpoints = append(c.Endpoints, Option{Value: chosen, Text: chosen})
+	}
+	return c
+}
+
+// EndpointOf returns an endpoint of the person's account as it is stored; nil if there is none.
+func EndpointOf(v *Visit, id string) *config.Endpoint {
+	if e, _ := v.Deps.Endpoints.Endpoint(id); e != nil && e.Account == v.Person.Account {
+		return e
+	}
+	return nil
+}
+
+// EndpointName returns the name of an endpoint; empty if it was deleted.
+func (v *Visit) EndpointName(id string) string {
+	if e := EndpointOf(v, id); e != nil {
+		return e.Name
+	}
+	return ""
+}
+
+// FiltersOf returns the filters that a query has, without the spaces around them.
+func FiltersOf(asked url.Values, names []string) url.Values {
+	out := url.Values{}
+	for _, name := range names {
+		if text := strings.TrimSpace(asked.Get(name)); text != "" {
+			out.Set(name, text)
+		}
+	}
+	return out
+}
+
+// With returns the path of the first page of the list with one filter set to another value.
+func (l *FilteredList[T]) With(name string, value any) string {
+	return WithQuery(l.ListPath, FiltersOf(l.Filters.Values, l.names), name, TextOf(value))
+}
+
+// FirstPath returns the path of the first page of the list with its filters.
+func (l *FilteredList[T]) FirstPath() string {
+	return WithQuery(l.ListPath, FiltersOf(l.Filters.Values, l.names))
+}
+
+// maxRows is how many rows a page of a list shows whose things are in memory.
+const maxRows = 50
+
+// Pager is where a page stands in its list, for the template "pager".
+type Pager struct {
+	First, Last, Total int64  // number of the first and the last row of the page, and of all
+	Previous, Next     string // paths of the pages before and after; empty: there is none
+}
+
+// Paginate returns the rows of the page that ?page= names, of the list at path. What names no page is the first one,
+// and what lies behind the end the last.
+func Paginate[T any](v *Visit, path string, rows []T) ([]T, Pager) {
+	pages := max(1, (len(rows)+maxRows-1)/maxRows)
+	page := 1
+	if n, err := strconv.Atoi(v.R.URL.Query().Get("page")); err == nil {
+		page = max(1, min(n, pages))
+	}
+	from, to := (page-1)*maxRows, min(page*maxRows, len(rows))
+	p := Pager{First: int64(from + 1), Last: int64(to), Total: int64(len(rows))}
+	if page > 1 {
+		p.Previous = path + "?page=" + strconv.Itoa(page-1)
+	}
+	if page < pages {
+		p.Next = path + "?page=" + strconv.Itoa(page+1)
+	}
+	return rows[from:to], p
+}
+
+// NameOf returns the email address of a person or the name of a key, or the id itself, of a person who was removed.
+func (v *Visit) NameOf(actor string) string {
+	switch {
+	case strings.HasPrefix(actor, "usr_"):
+		for _, u := range v.Deps.Members.Users() {
+			if u.ID == actor {
+				return u.Email
+			}
+		}
+	case strings.HasPrefix(actor, "key_"):
+		if v.keyNames == nil { // once for all rows of a page
+			v.keyNames = map[string]string{}
+			for _, k := range v.Deps.Keys.Keys(v.Person.Account) {
+				v.keyNames[k.ID] = k.Name
+			}
+		}
+		return cmp.Or(v.keyNames[actor], actor)
+	}
+	return actor
+}
+
+// NameOfAny is nameOf for an actor that the API may not know.
+func (v *Visit) NameOfAny(actor *string) *string {
+	if actor == nil {
+		return nil
+	}
+	name := v.NameOf(*actor)
+	return &name
+}

@@ -1,0 +1,234 @@
+package frame
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"html/template"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// SendFile sends a file.
+func SendFile(v *Visit, name, mediaType string, body []byte) {
+	h := v.W.Header()
+	h.Set("Content-Type", mediaType)
+	h.Set("Content-Disposition", `attachment; filename="`+name+`"`)
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	_, _ = v.W.Write(body) // the client may have left
+}
+
+// templateFiles are layout.html, the parts that pages share, and the pages.
+//
+//go:embed templates
+var templateFiles embed.FS
+
+// view is what the templates see.
+type view struct {
+	Data     any // of the page
+	Person   *config.User
+	CanWrite bool
+	Menu     []MenuGroup
+	Waiting  map[string]*menuCount // by the path of the menu's item
+	Path     string                // of the request
+	Bare     bool                  // the page stands alone, without navigation
+	Version  string
+	Toast    string
+	Now      moment
+	AsOf     string // time of the data in RFC 3339; empty: it is current
+	Assets   *assets
+	Asked    int // changes of agents that wait for a person
+}
+
+// pages are the templates that a dashboard executes, with its own functions.
+type pages struct {
+	functions template.FuncMap
+	parsed    map[string]*template.Template
+
+	mu     sync.Mutex // guards cloned
+	cloned map[string]*template.Template
+}
+
+// template returns the template of a page. The first call clones it.
+func (p *pages) template(name string) (*template.Template, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if t, ok := p.cloned[name]; ok {
+		return t, nil
+	}
+	parsed, ok := p.parsed[name]
+	if !ok {
+		return nil, fmt.Errorf("there is no page %q", name)
+	}
+	t, err := parsed.Clone()
+	if err != nil {
+		return nil, fmt.Errorf("page %s: %w", name, err)
+	}
+	p.cloned[name] = t.Funcs(p.functions)
+	return t, nil
+}
+
+// IsFragment reports whether htmx asks for a part of a page. When it restores a page from the history it needs all of
+// it.
+func (v *Visit) IsFragment() bool {
+	h := v.R.Header
+	return h.Get("HX-Request") == "true" && h.Get("HX-History-Restore-Request") != "true" && h.Get("HX-Boosted") != "true"
+}
+
+// Page writes the page templates/pages/NAME.html with data and v.status, or the part of it that htmx asks for.
+func (v *Visit) Page(name string, data any) error {
+	t, err := v.pages.template(name)
+	if err != nil {
+		return err
+	}
+	block := "layout"
+	if v.IsFragment() {
+		block = "fragment"
+		if part := "#" + v.R.Header.Get("HX-Target"); t.Lookup(part) != nil {
+			block = part
+		}
+	}
+	x := view{
+		Now:  v.Moment(v.Now()),
+		Data: data, Person: v.Person, Bare: v.Person == nil || v.Person.ChoosePassword, CanWrite: v.canWrite(), Menu: v.menu,
+		Path: v.R.URL.Path, Version: v.Config.Version,
+		AsOf: v.AsOf, Assets: v.assets,
+	}
+	if block == "layout" {
+		if !x.Bare {
+			x.Asked = len(v.Deps.Acts.Pending(v.Person.Account))
+			x.Waiting = v.waiting(v.Person.Account)
+		}
+		x.Toast = v.takeToast()
+		if err := v.renewSession(); err != nil {
+			return err
+		}
+	}
+	var buf bytes.Buffer
+	if v.Status >= http.StatusBadRequest { // the message above a refused form needs labels of fields that are drawn later
+		if err := t.ExecuteTemplate(io.Discard, block, x); err != nil {
+			return fmt.Errorf("page %s: %w", name, err)
+		}
+	}
+	if err := t.ExecuteTemplate(&buf, block, x); err != nil {
+		return fmt.Errorf("page %s: %w", name, err)
+	}
+	h := v.W.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Length", strconv.Itoa(buf.Len()))
+	v.W.WriteHeader(v.Status)
+	_, _ = v.W.Write(buf.Bytes()) // the client may have left
+	return nil
+}
+
+// setHeaders sets the security headers of every response. Scripts are allowed from the folder of static files alone:
+// other paths of this host serve scripts and customers' bytes too.
+func (v *Visit) setHeaders() {
+	var scripts strings.Builder
+	if v.hosts.check(v.R) == nil {
+		for _, origin := range v.hosts.origins(v.R) {
+			scripts.WriteString(" " + origin + v.assets.folder)
+		}
+	} else {
+		scripts.WriteString(" 'none'")
+	}
+	h := v.W.Header()
+	h.Set("Content-Security-Policy", "default-src 'none'; script-src"+scripts.String()+"; style-src 'self'; "+
+		"img-src 'self' data:; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'; "+
+		"require-trusted-types-for 'script'; trusted-types default")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Referrer-Policy", "same-origin")
+	if v.hosts.isTrustworthy(v.R) {
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	}
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=(), payment=(), usb=()")
+}
+
+// errorView is the data of the page of an error.
+type errorView struct {
+	Title, Message, Works, Todo string
+	RetryAt                     time.Time // zero: not known
+	RequestID                   string
+	SignIn                      string    // path of the sign-in page, if that is what to do
+	List                        *MenuItem // where the person can go on; nil: nobody is signed in
+	DashboardURL                string    // if that is what to open instead
+}
+
+// errorPage writes the page of an error; see [web.Front].Respond.
+func (d *Dashboard) errorPage(w http.ResponseWriter, r *http.Request, e *web.Error) {
+	v := visitOf(r)
+	if v.R == nil { // it did not come as far as serve
+		v.W, v.R = w, r
+		v.setHeaders()
+	}
+	v.W, v.Status = w, e.Status
+	x := v.describe(e)
+	if e.RetryAfter > 0 {
+		x.RetryAt = v.Now().Add(e.RetryAfter).Truncate(time.Second).Add(time.Second)
+	}
+	if err := v.Page("error", x); err != nil {
+		http.Error(w, x.Title+": "+x.Message, e.Status)
+	}
+}
+
+// describe says what an error means for the person, what still works, and what to do.
+func (v *Visit) describe(e *web.Error) errorView {
+	x := errorView{Message: Sentence(e.Message), RequestID: web.InfoOf(v.R).ID}
+	if v.Person != nil {
+		x.List = v.listOf(v.R.URL.Path)
+	}
+	switch {
+	case e.Code == codeHost:
+		x.Title, x.Todo = "Unknown host name", "To allow this name, add it to RELAY_ALLOWED_HOSTS or set "+
+			"RELAY_DASHBOARD_HOST on the server."
+		x.DashboardURL = v.hosts.publicURL + "/app"
+	case e.Code == codeOrigin:
+		x.Title = "Request from another site"
+		x.Todo = "Open the page here and send its form again. If you did that, check that RELAY_BASE_URL is the address in " +
+			"your browser, and that no extension removes the Origin header."
+	case e.Status == http.StatusUnauthorized:
+		x.Title, x.SignIn = "Signed out", SignInPath
+	case e.Status == http.StatusForbidden:
+		x.Title, x.Works = "Not allowed", "You may open every page."
+	case e.Code == CodeLink:
+		x.Title, x.Todo = "The link does not work", "On the server, relay users reset EMAIL prints a new one."
+	case e.Status == http.StatusNotFound:
+		x.Title, x.Todo = "Not found", "It may have been deleted in the meantime, or its retention has ended."
+	case e.Status == http.StatusTooManyRequests:
+		x.Title, x.Todo = "Too many requests", "Wait, then try again."
+	case e.Status == http.StatusServiceUnavailable, e.Status == http.StatusGatewayTimeout:
+		x.Title, x.Works = "Unavailable at the moment", "Events are still accepted and delivered as far as the log allows. "+
+			"Pages of endpoints and settings do not need the event store."
+		x.Todo = todoLater(v)
+	case e.Status >= http.StatusInternalServerError:
+		x.Title = "Something failed"
+		x.Todo = todoLater(v) + " The log names the request id."
+	default:
+		x.Title, x.Todo = "Not possible", "Go back, change what it names, and try again."
+	}
+	return x
+}
+
+// todoLater says what to do when a part of the service has not answered.
+func todoLater(v *Visit) string {
+	switch {
+	case v.acting:
+		return "Your change was not confirmed. Open the page again and see what is stored before you repeat it."
+	case v.R.Method != http.MethodGet && v.R.Method != http.MethodHead:
+		return "Nothing was done. Send the form again in some seconds."
+	}
+	return "Reload the page in some seconds. relay doctor says which part does not answer."
+}
+
+// CodeLink marks the error of a one-time link that does not work.
+const CodeLink = "link"

@@ -1,0 +1,224 @@
+package frame
+
+import (
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/config"
+)
+
+// session is what the cookie of a person who is signed in holds.
+type session struct {
+	ID     string `json:"id"` // random
+	User   string `json:"user"`
+	Began  int64  `json:"began"`  // when the person signed in, Unix time in seconds
+	Issued int64  `json:"issued"` // when the cookie was written, Unix time in seconds
+	Epoch  int    `json:"epoch"`  // of the person; a higher one ends the session
+}
+
+const (
+	// sessionLife is how long a session lasts after the sign-in, whatever happens.
+	sessionLife = 30 * 24 * time.Hour
+	// sessionIdle is how long a session lasts after the last page that the person opened.
+	sessionIdle = 12 * time.Hour
+	// sessionRenewal is the age at which a page replaces the cookie.
+	sessionRenewal = 5 * time.Minute
+	// clockSkew is by how much the clock of the node that issued a cookie may be ahead of this one's.
+	clockSkew = 2 * time.Minute
+)
+
+// cookieName returns the name of a cookie. It differs between relays, since browsers send the cookies of a host to all
+// of its ports. With https the prefix __Host- keeps other hosts of the domain from setting it.
+func (d *Dashboard) cookieName(suffix string) string {
+	sum := sha256.Sum256([]byte(d.Deps.Account() + " " + d.Config.BaseURL))
+	name := "relay-" + hex.EncodeToString(sum[:4]) + suffix
+	if d.isSecure() {
+		return "__Host-" + name
+	}
+	return name
+}
+
+func (d *Dashboard) isSecure() bool { return d.hosts.scheme == "https" }
+
+// setCookie writes a cookie that lasts for life; a life of 0 or less deletes it.
+func (v *Visit) setCookie(suffix, value string, life time.Duration) {
+	age := int(life / time.Second)
+	if life <= 0 {
+		age = -1
+	}
+	http.SetCookie(v.W, &http.Cookie{Name: v.cookieName(suffix), Value: value, Path: "/", MaxAge: age,
+		Secure: v.isSecure(), HttpOnly: true, SameSite: http.SameSiteLaxMode})
+}
+
+// setSealed writes a cookie whose value is content, sealed: AES-256-GCM under the session key, with the name of the
+// cookie as additional data, so that no cookie is taken for another.
+func (v *Visit) setSealed(suffix string, content any, life time.Duration) error {
+	seal, err := v.sealer(v.R.Context())
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(content)
+	if err != nil {
+		return fmt.Errorf("encode a cookie: %w", err)
+	}
+	sealed := seal.Seal(nil, nil, text, []byte(v.cookieName(suffix)))
+	v.setCookie(suffix, base64.RawURLEncoding.EncodeToString(sealed), life)
+	return nil
+}
+
+// maxCookies bounds how many cookies of one name are tried: on plain http another program on the host can add some.
+const maxCookies = 4
+
+// openSealed reads a cookie into content and reports whether there is one that opens. Others are ignored: a new data
+// directory meets the cookies of the old one.
+func (v *Visit) openSealed(suffix string, content any) (bool, error) {
+	name := v.cookieName(suffix)
+	cookies := v.R.CookiesNamed(name)
+	if len(cookies) == 0 {
+		return false, nil
+	}
+	seal, err := v.sealer(v.R.Context())
+	if err != nil {
+		return false, err
+	}
+	for _, c := range cookies[:min(len(cookies), maxCookies)] {
+		sealed, err := base64.RawURLEncoding.DecodeString(c.Value)
+		if err != nil || len(sealed) < seal.Overhead() {
+			continue
+		}
+		text, err := seal.Open(nil, nil, sealed, []byte(name))
+		if err == nil && json.Unmarshal(text, content) == nil {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+func (d *Dashboard) sealer(ctx context.Context) (cipher.AEAD, error) {
+	key, err := d.Deps.SessionKeys.SessionKey(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("session key: %w", toWebError(err))
+	}
+	block, err := aes.NewCipher(key[:])
+	if err != nil {
+		return nil, err
+	}
+	return cipher.NewGCMWithRandomNonce(block)
+}
+
+// openSession sets the person whose session the cookie holds, if there is one. An error means that the session cannot
+// be confirmed at the moment.
+func (v *Visit) openSession() error {
+	var s session
+	found, err := v.openSealed("", &s)
+	if !found || err != nil {
+		return err
+	}
+	if !s.lasts(v.Now()) {
+		return nil
+	}
+	person, err := v.Deps.People.SessionUser(s.User, s.ID, s.Epoch)
+	switch {
+	case errors.Is(err, config.ErrSessionEnded):
+		return nil
+	case err != nil:
+		return toWebError(err)
+	}
+	v.Person, v.Session = person, s
+	return nil
+}
+
+// lasts reports whether the session has ended neither by its age nor since nobody used it.
+func (s session) lasts(now time.Time) bool {
+	age, idle := now.Sub(time.Unix(s.Began, 0)), now.Sub(time.Unix(s.Issued, 0))
+	return age < sessionLife && idle < sessionIdle && min(age, idle) >= -clockSkew
+}
+
+// Ends is when the session ends whatever happens.
+func (s session) Ends() time.Time { return time.Unix(s.Began, 0).Add(sessionLife) }
+
+// BeginSession writes the cookie of a person who has just signed in.
+func (v *Visit) BeginSession(person *config.User) error {
+	now := v.Now().Unix()
+	return v.setSession(session{ID: rand.Text(), User: person.ID, Began: now, Issued: now, Epoch: person.Epoch})
+}
+
+// renewSession replaces the cookie of a session when the person opens a page. Nothing that a script or a page asks for
+// by itself counts: an open tab would keep the session for ever, and an answer that arrives after the sign-out would
+// begin it again.
+func (v *Visit) renewSession() error {
+	now := v.Now()
+	if v.Person == nil || v.SelfReloading || !v.isNavigation() ||
+		now.Sub(time.Unix(v.Session.Issued, 0)) < sessionRenewal {
+		return nil
+	}
+	renewed := v.Session
+	renewed.Issued = now.Unix()
+	return v.setSession(renewed)
+}
+
+// isNavigation reports whether the browser opens a page with GET, as opposed to a script. Over plain http on a LAN
+// browsers do not say so themselves, but htmx and live.js do.
+func (v *Visit) isNavigation() bool {
+	h := v.R.Header
+	return v.R.Method == http.MethodGet && h.Get("HX-Request") == "" &&
+		(h.Get("Sec-Fetch-Mode") == "" || h.Get("Sec-Fetch-Mode") == "navigate")
+}
+
+func (v *Visit) setSession(s session) error {
+	return v.setSealed("", s, min(sessionIdle, s.Ends().Sub(v.Now())))
+}
+
+// DeleteCookie deletes the cookie of the session.
+func (v *Visit) DeleteCookie() { v.setCookie("", "", 0) }
+
+// Principal returns the person as a caller of the API.
+func (v *Visit) Principal() *config.Key { return principalOf(v.Person) }
+
+func principalOf(person *config.User) *config.Key {
+	return &config.Key{ID: person.ID, Account: person.Account, Name: person.Email, Scope: person.Scope}
+}
+
+// CheckSession returns the person as a caller of the API, as the configuration says now; see [config.WithSessionCheck].
+func (v *Visit) CheckSession() (*config.Key, error) {
+	person, err := v.Deps.People.SessionUser(v.Person.ID, v.Session.ID, v.Session.Epoch)
+	if err != nil {
+		return nil, err
+	}
+	return principalOf(person), nil
+}
+
+// toastLife is how long a message waits for the page that shows it.
+const toastLife = time.Minute
+
+// toastCookie is the suffix of the cookie that holds the message of a redirect.
+const toastCookie = "-toast"
+
+// setToast makes the next page show a message of at most 300 bytes.
+func (v *Visit) setToast(message string) error {
+	const most = 300
+	if len(message) > most {
+		message = Truncate(message, most)
+	}
+	return v.setSealed(toastCookie, message, toastLife)
+}
+
+// takeToast returns the message for this page, once.
+func (v *Visit) takeToast() string {
+	var message string
+	if found, err := v.openSealed(toastCookie, &message); !found || err != nil {
+		return ""
+	}
+	v.setCookie(toastCookie, "", 0)
+	return message
+}

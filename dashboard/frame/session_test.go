@@ -1,0 +1,61 @@
+package frame
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/config"
+)
+
+// anybody is the person of every session.
+type anybody struct{ People }
+
+func (anybody) SessionUser(string, string, int) (*config.User, error) { return &config.User{}, nil }
+
+type fixedKey struct{}
+
+func (fixedKey) SessionKey(context.Context) ([32]byte, error) { return [32]byte{1}, nil }
+
+// A cookie of another purpose is no session, even if it holds one.
+func TestCookieOfAMessageIsNoSession(t *testing.T) {
+	now := time.Now()
+	d := &Dashboard{hosts: &hosts{}, Deps: Deps{Now: func() time.Time { return now }, Account: func() string { return "" },
+		People: anybody{}, SessionKeys: fixedKey{}}}
+	for suffix, want := range map[string]bool{"": true, toastCookie: false} {
+		w := httptest.NewRecorder()
+		v := &Visit{Dashboard: d, W: w, R: httptest.NewRequest(http.MethodGet, "/app", nil)}
+		if err := v.setSealed(suffix, session{"s", "usr_1", now.Unix(), now.Unix(), 7}, time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		v.R.AddCookie(&http.Cookie{Name: d.cookieName(""), Value: w.Result().Cookies()[0].Value})
+		if err := v.openSession(); err != nil || (v.Person != nil) != want {
+			t.Errorf("%q: %v, %v", suffix, v.Person, err)
+		}
+	}
+}
+
+// Large forms of a person are counted, whoever has the session. Others have their own.
+func TestFormsOfAPersonAreCounted(t *testing.T) {
+	open := openForms{of: map[string]int{}}
+	var leave func()
+	for range maxForms {
+		var err error
+		if leave, err = open.enter("usr_1"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := open.enter("usr_1"); err == nil {
+		t.Error("there is no bound")
+	}
+	if other, err := open.enter("usr_2"); err != nil {
+		t.Error(err)
+	} else {
+		other()
+	}
+	if leave(); open.of["usr_1"] != maxForms-1 || len(open.of) != 1 {
+		t.Errorf("%v", open.of)
+	}
+}

@@ -1,0 +1,239 @@
+package jobs
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/eventrelay/relay/api/wire"
+	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/dashboard/model"
+)
+
+// Paths of the pages of replays.
+const (
+	dryRunPath = frame.ReplaysPath + "/dry-run"
+	replayPath = frame.ReplaysPath + "/{run}"
+	replayAPI  = "/v1/replays/{run}"
+)
+
+// runData is a replay run as the API returns it.
+type runData struct {
+	wire.ReplayRun
+	endpointName func(id string) string // nil: endpoints are shown by their id
+}
+
+// Open is how many queued deliveries have not ended.
+func (x *runData) Open() int { return max(0, x.Queued-x.Delivered-x.Failed-x.Skipped) }
+
+// GoesOn reports whether the counts will still change.
+func (x *runData) GoesOn() bool { return x.State == "queueing" || x.Open() > 0 }
+
+// Status is the state with a mark.
+func (x *runData) Status() frame.Status {
+	s := frame.Status{Word: string(x.State), Mark: "pending"}
+	switch {
+	case x.State == "cancelled":
+		s.Mark = "skipped"
+	case x.State == "interrupted":
+		s.Mark, s.On = "failed", true
+	case x.State == "queued" && x.Open() == 0 && x.Failed > 0:
+		s.Word, s.Mark, s.On = "ended", "failed", true
+	case x.State == "queued" && x.Open() == 0:
+		s.Word, s.Mark = "ended", "delivered"
+	case x.State == "queued":
+		s.Word = "sending"
+	}
+	return s
+}
+
+// rawText is the text of a JSON string or number; empty for null.
+func rawText(raw json.RawMessage) string {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		return text
+	}
+	return strings.TrimPrefix(string(raw), "null")
+}
+
+// textsOf returns the values of a filter, which is one value or a list.
+func textsOf(raw json.RawMessage) []string {
+	var many []string
+	if json.Unmarshal(raw, &many) != nil {
+		return []string{rawText(raw)}
+	}
+	return many
+}
+
+// FilterText is the filter in words.
+func (x *runData) FilterText() string {
+	var filter map[string]json.RawMessage
+	if json.Unmarshal(x.Filter, &filter) != nil {
+		return string(x.Filter)
+	}
+	var parts []string
+	for _, name := range append([]string{"event_id"}, model.ReplayFilters()...) {
+		raw, ok := filter[name]
+		if !ok {
+			continue
+		}
+		many := textsOf(raw)
+		for i, id := range many {
+			if name == "endpoint_id" && x.endpointName != nil {
+				many[i] = cmp.Or(x.endpointName(id), id)
+			}
+		}
+		parts = append(parts, strings.ReplaceAll(strings.TrimSuffix(name, "_id"), "_", " ")+" "+strings.Join(many, ", "))
+	}
+	return strings.Join(parts, " · ")
+}
+
+// runStates are the states of a run.
+var runStates = []string{"queueing", "queued", "interrupted", "cancelled"}
+
+// listReplays shows the runs of the last 30 days, newest first.
+func listReplays(v *frame.Visit) error {
+	p, err := listJobs[*runData](v, "replays", runStates)
+	if err != nil {
+		return err
+	}
+	for _, x := range p.Rows {
+		x.endpointName = v.EndpointName
+		x.CreatedBy = v.NameOfAny(x.CreatedBy)
+	}
+	return v.Page("replays", p)
+}
+
+// replayForm is the data of the form of a new replay, and of its dry run.
+type replayForm struct {
+	Form *frame.Form
+	frame.EndpointChoices
+	Plan *replayPlan // what a dry run has found; nil: there was none
+}
+
+// replayPlan is what a replay will do.
+type replayPlan struct {
+	Events, Queued int
+	Time           string // how long it takes to send
+	Warnings       []wire.Warning
+	Fields         []frame.Option // of the selection, for the form that starts it
+}
+
+// replayFields are the fields of the form.
+func replayFields() []string {
+	return append(model.ReplayFilters(), "since", "until", "rate_per_second")
+}
+
+// defaultReplayRate is the rate of a replay unless somebody chooses another, in deliveries a second.
+const defaultReplayRate = "50"
+
+// newReplayForm shows the form with the selection of the URL, such as that of a list of events.
+func newReplayForm(v *frame.Visit) error {
+	shown := frame.FiltersOf(v.R.URL.Query(), replayFields())
+	if shown.Get("since") == "" {
+		shown.Set("since", v.Now().Add(-24*time.Hour).UTC().Truncate(time.Minute).Format(time.RFC3339))
+	}
+	if shown.Get("rate_per_second") == "" {
+		shown.Set("rate_per_second", defaultReplayRate)
+	}
+	return showReplayForm(v, frame.NewForm(shown, ""), nil)
+}
+
+func showReplayForm(v *frame.Visit, f *frame.Form, plan *replayPlan) error {
+	p := &replayForm{Form: f, Plan: plan, EndpointChoices: frame.NewEndpointChoices(v, f.Value("endpoint_id"))}
+	return v.Page("replay-new", p)
+}
+
+// selectionOf returns the body of POST /v1/replays for a form: only what was entered.
+func selectionOf(f *frame.Form) map[string]any {
+	body := f.Entered(replayFields()...)
+	if rate := f.Value("rate_per_second"); strings.TrimSpace(rate) != "" {
+		body["rate_per_second"] = frame.AsNumber(rate)
+	}
+	return body
+}
+
+// dryRun says what a replay would do. It sends nothing.
+func dryRun(v *frame.Visit, f *frame.Form) error {
+	f.ReadOnly = true
+	body := selectionOf(f)
+	body["dry_run"] = true
+	var found wire.ReplayResult
+	again := func() error { return showReplayForm(v, f, nil) }
+	return v.Answer(f, v.Send("POST", "/v1/replays", body, "", &found), again, func() error {
+		f.Nonce = frame.NewNonce() // the form that starts the run is another one
+		return showReplayForm(v, f, planOf(f, &found))
+	})
+}
+
+// planOf says what a replay will do, from its dry run.
+func planOf(f *frame.Form, found *wire.ReplayResult) *replayPlan {
+	plan := &replayPlan{Events: found.Events, Queued: found.Queued, Warnings: found.Warnings}
+	for _, name := range replayFields() {
+		if text := strings.TrimSpace(f.Value(name)); text != "" {
+			plan.Fields = append(plan.Fields, frame.Option{Value: text, Text: name})
+		}
+	}
+	if rate, err := strconv.Atoi(strings.TrimSpace(f.Value("rate_per_second"))); err == nil && rate > 0 {
+		plan.Time = inWords(time.Duration(found.Queued) * time.Second / time.Duration(rate))
+	}
+	return plan
+}
+
+// inWords returns a duration for people: under a second, about 1 min 4 s.
+func inWords(d time.Duration) string {
+	if d < time.Second {
+		return "under a second"
+	}
+	return "about " + strings.NewReplacer("h", "\u00a0h ", "m", "\u00a0min ", "s", "\u00a0s").Replace(
+		d.Round(time.Second).String())
+}
+
+// startReplay queues the deliveries of a selection and opens the page of the run.
+func startReplay(v *frame.Visit, f *frame.Form) error {
+	f.Refused = "Not sent"
+	var started wire.ReplayResult
+	return v.Ask("POST /v1/replays", f, selectionOf(f), &started, func() error { return showReplayForm(v, f, nil) },
+		func() error {
+			if started.RunID == nil {
+				return v.Redirect(frame.ReplaysPath, "")
+			}
+			return v.Redirect(frame.PageOf(*started.RunID), frame.Plural(started.Queued, "delivery", "deliveries")+" queued")
+		})
+}
+
+// replayPageData is the data of the page of one run.
+type replayPageData struct {
+	*runData
+	Polled string // path that the page is fetched from again while the run goes on; empty: it has ended
+}
+
+// readRun reads the run in the path.
+func readRun(v *frame.Visit) (*runData, error) {
+	x := &runData{}
+	err := v.Get(replayAPI, nil, x)
+	x.CreatedBy = v.NameOfAny(x.CreatedBy)
+	return x, err
+}
+
+// showReplay shows how far a run is.
+func showReplay(v *frame.Visit, x *runData) error {
+	x.endpointName = v.EndpointName
+	p := &replayPageData{runData: x}
+	if x.GoesOn() {
+		p.Polled, v.SelfReloading = frame.PageOf(x.RunID), true
+	}
+	return v.Page("replay", p)
+}
+
+// cancelReplay cancels the run in the path.
+func cancelReplay(v *frame.Visit, f *frame.Form, x *runData) error {
+	if err := v.Do("POST "+replayAPI, f, frame.Object{"action": "cancel"}, nil); err != nil {
+		return err
+	}
+	return v.Redirect(frame.PageOf(x.RunID), fmt.Sprintf("Cancelled. What was not sent of %s is skipped.",
+		frame.Plural(x.Queued, "delivery", "deliveries")))
+}

@@ -1,0 +1,185 @@
+package model
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/eventrelay/relay/api/wire"
+	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/notify"
+)
+
+// ChannelText describes a kind of channel in its form.
+type ChannelText struct{ Title, Label, Hint, Placeholder string }
+
+var ChannelTexts = map[notify.Kind]ChannelText{
+	notify.Email: {"Email", "Addresses, one a line", "At most 20. All of them get each alert.", "ops@example.com"},
+	notify.Slack: {"Slack", "Webhook URL", "Of an incoming webhook in Slack.", "https://hooks.slack.com/services/…"},
+	notify.Webhook: {"Webhook", "URL", "Gets each alert as signed JSON, as a destination gets an event.",
+		"https://example.com/alerts"},
+}
+
+// Alert is an alert of the API that fires or was resolved lately.
+type Alert struct {
+	wire.Alert
+	Endpoint    string `json:"-"` // name of the endpoint; empty if it is not known
+	Destination string `json:"-"`
+	Muted       bool   `json:"-"` // no alert of the endpoint fires at the moment
+}
+
+// Title is the rule in words.
+func (a *Alert) Title() string { return cmp.Or(ruleOf(a.Rule).Title, a.Rule) }
+
+// Found is what the rule has found; empty for a rule that finds nothing but that.
+func (a *Alert) Found() string {
+	value, threshold, unit := frame.TextOfJSON(a.Value), frame.TextOfJSON(a.Threshold), ruleOf(a.Rule).Unit
+	if value == "" {
+		return ""
+	}
+	if a.Rule == "delivery_failed" {
+		value = strings.ReplaceAll(value, "_", " ") // the reason's code
+	}
+	if value == "1" {
+		unit = strings.TrimSuffix(unit, "s")
+	}
+	value += unit
+	if threshold == "" {
+		return value
+	}
+	if unit == percentUnit {
+		threshold += unit
+	}
+	return value + ", threshold " + threshold
+}
+
+// percentUnit is the unit of a rule that compares shares.
+const percentUnit = "\u00a0%"
+
+// Path is the page of what the alert is about; empty if it is about the account.
+func (a *Alert) Path() string {
+	switch {
+	case a.RecoveryID != nil:
+		return frame.PageOf(*a.RecoveryID)
+	case a.EndpointID == nil:
+		return ""
+	case a.DestinationID != nil:
+		return frame.DestinationPageOf(*a.EndpointID, *a.DestinationID)
+	}
+	return frame.PageOf(*a.EndpointID)
+}
+
+// FailedPath is the list of the events whose deliveries failed for good; empty if the alert is about something else.
+func (a *Alert) FailedPath() string {
+	if a.Rule != "delivery_failed" || a.EndpointID == nil {
+		return ""
+	}
+	return frame.WithQuery(frame.EventsPath, nil, "endpoint_id", *a.EndpointID, "status", "failed")
+}
+
+// Subject names what the alert is about.
+func (a *Alert) Subject() string {
+	switch {
+	case a.EndpointID == nil:
+		return "the account"
+	case a.Endpoint == "":
+		return *a.EndpointID
+	case a.Destination != "":
+		return a.Endpoint + ", " + a.Destination
+	}
+	return a.Endpoint
+}
+
+// MutedUntil returns until when no alert of an endpoint fires; zero if it is not muted.
+func MutedUntil(v *frame.Visit, endpoint string) time.Time {
+	if e := frame.EndpointOf(v, endpoint); e != nil {
+		if until := e.AlertsOrDefault().MutedUntil; until.After(v.Now()) {
+			return until
+		}
+	}
+	return time.Time{}
+}
+
+// NameAlerts sets the names of what the alerts are about. A destination without a name is shown by its URL, which the
+// API may have to mask.
+func NameAlerts(v *frame.Visit, alerts []*Alert) error {
+	read := map[string]*Endpoint{}
+	for _, a := range alerts {
+		id, destination := frame.TextOf(a.EndpointID), frame.TextOf(a.DestinationID)
+		e := frame.EndpointOf(v, id)
+		if e == nil {
+			continue
+		}
+		a.Endpoint, a.Muted = e.Name, !MutedUntil(v, id).IsZero()
+		i := slices.IndexFunc(e.Destinations, func(d config.Destination) bool { return d.ID == destination })
+		if i < 0 {
+			continue
+		}
+		if a.Destination = frame.TextOf(e.Destinations[i].Name); a.Destination != "" {
+			continue
+		}
+		if read[id] == nil {
+			var err error
+			if read[id], err = FindEndpoint(v, id); err != nil {
+				return err
+			}
+		}
+		if d := read[id].Destination(destination); d != nil {
+			a.Destination = d.Title()
+		}
+	}
+	return nil
+}
+
+// AlertRule describes a rule for its form.
+type AlertRule struct {
+	Name, Title string
+	Unit        string // of what it finds, with the space before it
+	Members     []alertMember
+}
+
+// alertMember is a setting of a rule.
+type alertMember struct {
+	Name, Label string
+	Choices     []frame.Option // nil: a number, or a list of numbers
+}
+
+// AlertRules are the rules of the API in the order in which they are shown; a test compares them with it.
+var AlertRules = []AlertRule{
+	{Name: "delivery_failed", Title: "A delivery failed for good"},
+	{Name: "consecutive_failures", Title: "Failed attempts in a row at a destination", Unit: " attempts",
+		Members: []alertMember{{Name: "threshold", Label: "Attempts"}}},
+	{Name: "failure_rate", Title: "Failure rate of a destination", Unit: percentUnit, Members: []alertMember{
+		{Name: "percent", Label: "Percent"}, {Name: "window_seconds", Label: "Within seconds"},
+		{Name: "min_attempts", Label: "With at least attempts"}}},
+	{Name: "backlog_age", Title: "A delivery waits too long", Unit: " seconds",
+		Members: []alertMember{{Name: "seconds", Label: "Seconds"}}},
+	{Name: "destination_state", Title: "A destination is held or disabled by the service"},
+	{Name: "verification_failed", Title: "Invalid signatures at an endpoint", Unit: " requests",
+		Members: []alertMember{{Name: "threshold", Label: "Requests"}}},
+	{Name: "usage", Title: "The allowance is used up", Unit: percentUnit,
+		Members: []alertMember{{Name: "percent", Label: "At percent of it, such as 80, 100"}}},
+	{Name: "finding", Title: "A leaked key is found", Members: []alertMember{
+		{Name: "min_severity", Label: "From severity", Choices: findingSeverities}}},
+	{Name: "recovery", Title: "A recovery has ended"},
+	{Name: "processing_missing", Title: "An event has no receipt",
+		Members: []alertMember{{Name: "minutes", Label: "Minutes after its delivery"}}},
+}
+
+// Field is the name of a field of a rule's form: that of the API's parameter.
+func (r *AlertRule) Field(member string) string { return "rules." + r.Name + "." + member }
+
+// ruleOf returns a rule; an empty one if it is not known.
+func ruleOf(name string) AlertRule {
+	for _, r := range AlertRules {
+		if r.Name == name {
+			return r
+		}
+	}
+	return AlertRule{}
+}
+
+// findingSeverities are the choices of a least severity.
+var findingSeverities = frame.NewOptions("critical=Critical", "high=High", "medium=Medium", "low=Low")

@@ -1,0 +1,94 @@
+package model
+
+import (
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/eventrelay/relay/api/wire"
+	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/pkg/event"
+)
+
+// IsOpen reports whether a delivery with that status has not ended.
+func IsOpen(s event.Status) bool { return s == event.Pending || s == event.Retrying || s == event.Held }
+
+// EventRow is an event in a list, as the API says it.
+type EventRow struct {
+	wire.EventRow
+	EndpointName string `json:"-"` // empty: the endpoint was deleted, or could not be read
+}
+
+// EventRows returns rows of an answer, without the names of their endpoints.
+func EventRows(of []wire.EventRow) []*EventRow {
+	rows := make([]*EventRow, len(of))
+	for i := range of {
+		rows[i] = &EventRow{EventRow: of[i]}
+	}
+	return rows
+}
+
+func (e *EventRow) Explanation() (string, wire.Why) { return e.Why, e.WhyDetails }
+
+// Captured reports whether the event was stored and had no destination to go to.
+func (e *EventRow) Captured() bool { return IsCaptured(&e.EventBase, len(e.Deliveries)) }
+
+// Held reports whether the event waits at every destination where it is open.
+func (e *EventRow) Held() bool { return IsHeld(&e.EventBase, e.states()) }
+
+func (e *EventRow) states() []event.Status {
+	all := make([]event.Status, len(e.Deliveries))
+	for i, d := range e.Deliveries {
+		all[i] = d.Status
+	}
+	return all
+}
+
+// IsCaptured reports whether an event with that many deliveries was stored and had no destination to go to.
+func IsCaptured(e *wire.EventBase, deliveries int) bool {
+	return deliveries == 0 && e.Status == event.Skipped && frame.TextOf(e.Reason) == string(event.NoDestination)
+}
+
+// IsHeld reports whether an event waits at every destination where it is open, from the states of its deliveries.
+func IsHeld(e *wire.EventBase, at []event.Status) bool {
+	return e.Status == event.Pending && slices.Contains(at, event.Held) &&
+		!slices.Contains(at, event.Pending) && !slices.Contains(at, event.Retrying)
+}
+
+// Marks are the states of the event at its destinations.
+func (e *EventRow) Marks() frame.Marks {
+	all := make([]frame.Status, len(e.Deliveries))
+	for i, d := range e.Deliveries {
+		all[i] = frame.NewStatus(string(d.Status))
+	}
+	return frame.NewMarks(all)
+}
+
+// ReplayFilters are the filters by which a replay selects.
+func ReplayFilters() (names []string) {
+	for _, f := range event.Filters {
+		if f.Replay {
+			names = append(names, f.Name)
+		}
+	}
+	return names
+}
+
+// ReplayLink returns the path of the form of a new replay with the selection of a list of events, or "" if a replay
+// selects by none of its filters, or cannot select by one of them. oldest is the last event of the list.
+func ReplayLink(query url.Values, oldest *EventRow) string {
+	selected := frame.FiltersOf(query, ReplayFilters())
+	n := len(selected)
+	for _, name := range []string{"since", "until"} {
+		if query.Has(name) {
+			selected.Set(name, query.Get(name))
+		}
+	}
+	if n == 0 || oldest == nil || len(selected) < len(query)-1 { // a query has a limit too
+		return ""
+	}
+	if !query.Has("since") {
+		selected.Set("since", time.Time(oldest.ReceivedAt).UTC().Truncate(time.Second).Format(time.RFC3339))
+	}
+	return frame.NewReplayPath + "?" + selected.Encode()
+}

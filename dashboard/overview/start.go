@@ -1,0 +1,346 @@
+// Package overview has the start page: what needs a person, and the traffic of the last hour.
+package overview
+
+import (
+	"cmp"
+	"embed"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/eventrelay/relay/api/wire"
+	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/dashboard/model"
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// hidden is how many things are not shown.
+func hidden[T any](c *wire.Counted[T]) int { return c.Total - len(c.Data) }
+
+// endpointTrafficData is an endpoint with its traffic.
+type endpointTrafficData struct {
+	wire.OverviewEndpoint
+	Strip frame.Strip
+}
+
+// Title is the name of the endpoint, or its id if it was deleted.
+func (e *endpointTrafficData) Title() string {
+	if e.Name == nil {
+		return e.EndpointID
+	}
+	return *e.Name
+}
+
+// Path is the page of the endpoint, empty if it was deleted.
+func (e *endpointTrafficData) Path() string {
+	if e.Name == nil {
+		return ""
+	}
+	return frame.PageOf(e.EndpointID)
+}
+
+// startPage is the data of the start page: the overview, or what to do first while there is no endpoint.
+type startPage struct {
+	HasEndpoints bool
+	Unavailable  string // why nothing could be read
+	Heading      string
+	Needs        []need
+	Paused       []need           // destinations that a person has paused: nobody has to act
+	More         []frame.MenuItem // lists that have more things than are shown
+	At           web.Time         // when the overview was made
+	Traffic      *overviewTraffic
+}
+
+// need is one thing that needs a person.
+type need struct {
+	Class, Icon   string
+	Subject, Text string // the sentence begins with the subject
+	Detail        string
+	Since, Until  web.Time // may be zero
+	Path, Button  string
+}
+
+// overviewTraffic is the traffic of the last hour, as the start page shows it.
+type overviewTraffic struct {
+	*wire.OverviewTraffic
+	Tables               []endpointTable // the worst and the busiest endpoints
+	Chart                *frame.BarChart
+	Rate, First, Latency frame.Sparkline
+}
+
+// endpointTable is a list of endpoints with their traffic.
+type endpointTable struct {
+	Title, Note string
+	Rows        []endpointTrafficData
+}
+
+// showStart shows the overview, and what to do first while there is no endpoint.
+func showStart(v *frame.Visit) error {
+	first, _ := v.Deps.Endpoints.Endpoints(v.Person.Account, 0, 1)
+	p := startPage{HasEndpoints: len(first) > 0}
+	if !p.HasEndpoints {
+		return v.Page("start", p)
+	}
+	var o wire.Overview
+	err := v.Get("/v1/overview", nil, &o)
+	if x, ok := errors.AsType[*frame.APIError](err); ok && frame.IsUnavailable(err) {
+		p.Unavailable = x.Message
+	} else if err != nil {
+		return err
+	}
+	if p.Unavailable == "" {
+		alerts := make([]*model.Alert, len(o.Needs.Alerts.Data))
+		for i, a := range o.Needs.Alerts.Data {
+			alerts[i] = &model.Alert{Alert: *a}
+		}
+		if err := model.NameAlerts(v, alerts); err != nil {
+			return err
+		}
+		addOverview(v, &p, &o, alerts)
+	}
+	return v.Page("start", p)
+}
+
+// maxAskedShown is how many changes that agents ask for the overview shows.
+const maxAskedShown = 5
+
+// addOverview adds what the overview says.
+func addOverview(v *frame.Visit, p *startPage, o *wire.Overview, alerts []*model.Alert) {
+	p.At = o.At
+	asked := v.Deps.Acts.Pending(v.Person.Account)
+	shown := asked[:min(len(asked), maxAskedShown)]
+	addNeeds(v, p, o, shown, alerts)
+	n, total := &o.Needs, len(p.Needs)
+	more := hidden(&n.Destinations)
+	if len(p.Paused) > 0 { // they are last, so those that are left out are paused too
+		p.Paused, more = pausedNeeds(p.Paused, len(p.Paused)+more), 0
+	}
+	for _, x := range []struct {
+		more       int
+		path, name string
+	}{
+		{len(asked) - len(shown), frame.AgentsPath, "changes of agents"}, {hidden(&n.Recoveries), frame.RecoveriesPath,
+			"recoveries"},
+		{hidden(&n.Findings), frame.FindingsPath, "findings"}, {more, frame.EndpointsPath, "destinations"},
+		{hidden(&n.Alerts), "/app/alerts", "alerts"},
+	} {
+		if x.more > 0 {
+			total += x.more
+			p.More = append(p.More, frame.MenuItem{Path: x.path, Name: frame.Number(int64(x.more)) + " more " + x.name})
+		}
+	}
+	p.Heading = needsHeading(total)
+	if o.Traffic != nil {
+		p.Traffic = newOverviewTraffic(o.Traffic, time.Time(o.At).UTC())
+	}
+}
+
+// addNeeds adds what needs a person, the most urgent first: decisions that something waits for, critical findings,
+// destinations that get nothing, other findings, alerts. What a person has paused comes after that, apart.
+func addNeeds(v *frame.Visit, p *startPage, o *wire.Overview, asked []*config.Act, alerts []*model.Alert) {
+	for _, a := range asked {
+		p.Needs = append(p.Needs, need{Class: "held", Icon: "held", Subject: a.KeyName, Text: "asks for a change.",
+			Detail: a.Summary, Until: web.Time(a.ExpiresAt()), Path: frame.PageOf(a.ID), Button: "Decide"})
+	}
+	for _, r := range o.Needs.Recoveries.Data {
+		p.Needs = append(p.Needs, recoveryNeed(&r, v.NameOf(r.CreatedBy)))
+	}
+	var findings []need // of high severity
+	for _, f := range o.Needs.Findings.Data {
+		if f.Severity == "critical" {
+			p.Needs = append(p.Needs, findingNeed(&f))
+		} else {
+			findings = append(findings, findingNeed(&f))
+		}
+	}
+	shown := map[string]bool{} // destinations whose state is named
+	for _, d := range o.Needs.Destinations.Data {
+		shown[d.DestinationID] = true
+		if d.State == "paused" {
+			p.Paused = append(p.Paused, destinationNeed(&d))
+		} else {
+			p.Needs = append(p.Needs, destinationNeed(&d))
+		}
+	}
+	alerts = slices.DeleteFunc(alerts, func(a *model.Alert) bool {
+		return a.Rule == "destination_state" && shown[frame.TextOf(a.DestinationID)]
+	})
+	p.Needs = slices.Concat(p.Needs, findings, alertNeeds(alerts))
+}
+
+// maxDestinationLines is how many lines the destinations of one alert rule, or those that are paused, have. More are
+// named in one line.
+const maxDestinationLines = 3
+
+// alertNeeds are the lines of alerts, in their order.
+func alertNeeds(alerts []*model.Alert) (needs []need) {
+	byRule := map[string][]*model.Alert{} // of destinations
+	for _, a := range alerts {
+		if a.DestinationID != nil {
+			byRule[a.Rule] = append(byRule[a.Rule], a)
+		}
+	}
+	for _, a := range alerts {
+		switch group := byRule[a.Rule]; {
+		case a.DestinationID == nil || len(group) <= maxDestinationLines:
+			needs = append(needs, alertNeed(a))
+		case a == group[0]:
+			needs = append(needs, groupNeed(group))
+		}
+	}
+	return needs
+}
+
+// groupNeed says what fires at several destinations.
+func groupNeed(group []*model.Alert) need {
+	a := group[0]
+	x := need{Class: "failed", Icon: "failed", Subject: a.Title() + ":",
+		Text: frame.Plural(len(group), "destination", "destinations") + ".", Since: a.FiredAt, Button: "Open",
+		Path: frame.WithQuery(frame.AlertHistoryPath, nil, "rule", a.Rule, "state", "firing")}
+	names := make([]string, len(group))
+	for i, other := range group {
+		if names[i] = other.Subject(); time.Time(other.FiredAt).Before(time.Time(x.Since)) {
+			x.Since = other.FiredAt
+		}
+	}
+	x.Detail = firstNames(names, len(names))
+	return x
+}
+
+// firstNames are the first of n names in a line.
+func firstNames(names []string, n int) string {
+	names = names[:min(len(names), maxDestinationLines)]
+	return fmt.Sprintf("%s and %d more", strings.Join(names, "; "), n-len(names))
+}
+
+// pausedNeeds are the lines of n destinations that a person has paused, of which some are shown.
+func pausedNeeds(shown []need, n int) []need {
+	if n <= maxDestinationLines && n == len(shown) {
+		return shown
+	}
+	names := make([]string, len(shown))
+	for i, x := range shown {
+		names[i] = x.Subject
+	}
+	return []need{{Icon: "held", Subject: frame.Plural(n, "destination", "destinations"), Path: frame.EndpointsPath,
+		Button: "Open",
+		Text:   "are paused by hand. Deliveries wait until they are unpaused.", Detail: firstNames(names, n)}}
+}
+
+// findingNeed says what leaked.
+func findingNeed(f *wire.CriticalFinding) need {
+	return need{Class: "failed", Icon: "finding", Subject: f.Name, Button: "What to do", Path: frame.PageOf(f.ID),
+		Text: "is an open finding of " + f.Severity + " severity.", Detail: frame.TextOf(f.Masked), Since: f.OpenedAt}
+}
+
+// needsHeading says how many things need a person.
+func needsHeading(n int) string {
+	words := []string{"Nothing", "One thing", "Two things", "Three things", "Four things", "Five things", "Six things",
+		"Seven things", "Eight things", "Nine things"}
+	switch {
+	case n < 2:
+		return words[n] + " needs you"
+	case n < len(words):
+		return words[n] + " need you"
+	}
+	return frame.Number(int64(n)) + " things need you"
+}
+
+// destinationNeed says why the deliveries of a destination wait.
+func destinationNeed(d *wire.WaitingDestination) need {
+	x := need{Class: "held", Icon: "held", Subject: cmp.Or(frame.TextOf(d.DestinationName), d.Host), Button: "Open",
+		Detail: d.EndpointName + " → " + d.Host, Path: frame.DestinationPageOf(d.EndpointID, d.DestinationID)}
+	switch {
+	case d.State == "held":
+		x.Text = "is held: it failed many times in a row. Deliveries wait and leave once a probe succeeds."
+		x.Until = d.Until
+	case d.State == "paused":
+		x.Class, x.Text = "", "is paused by hand. Deliveries wait until it is unpaused."
+	case frame.TextOf(d.StateReason) == "gone_410":
+		x.Class, x.Icon = "failed", "failed"
+		x.Text = "was disabled: three events in a row were answered 410 Gone. Nothing is sent to it."
+	default:
+		x.Class, x.Icon, x.Text = "failed", "failed", "was disabled ("+frame.TextOf(d.StateReason)+"). Nothing is sent to it."
+	}
+	return x
+}
+
+// recoveryNeed says what a recovery job waits for, and who has prepared it.
+func recoveryNeed(j *wire.WaitingRecovery, preparer string) need {
+	return need{Icon: "recover", Subject: cmp.Or(frame.TextOf(j.EndpointName), j.EndpointID), Until: j.DeadlineAt,
+		Text: fmt.Sprintf("has a recovery that waits for approval: its canary delivered %d of %d.",
+			j.Canary.Delivered, j.Canary.Total),
+		Detail: "prepared by " + preparer, Path: frame.PageOf(j.ID), Button: "Review"}
+}
+
+// alertNeed says what fires.
+func alertNeed(a *model.Alert) need {
+	x := need{Class: "failed", Icon: "failed", Subject: a.Title() + ".", Detail: a.Subject(), Since: a.FiredAt,
+		Path: cmp.Or(a.FailedPath(), a.Path(), frame.AlertHistoryPath), Button: "Open"}
+	if a.FailedPath() != "" {
+		x.Button = "Show the events"
+	}
+	if found := a.Found(); found != "" {
+		x.Detail += ": " + found
+	}
+	return x
+}
+
+// newOverviewTraffic draws the traffic of the hour that ends with the minute of at.
+func newOverviewTraffic(t *wire.OverviewTraffic, at time.Time) *overviewTraffic {
+	const minutes = 60
+	line := frame.NewTimeline(at, time.Minute, minutes)
+	rows, share, latency, delivered := line.Rows(2), line.Unknown(), line.Unknown(), make([]float64, minutes)
+	for _, m := range t.Minutes {
+		i, ok := line.Index(time.Time(m.At))
+		if !ok {
+			continue
+		}
+		rows[i].Values = []int64{m.Delivered, m.Failed}
+		delivered[i], latency[i] = float64(m.Delivered), frame.LatencyOf(&m.MeasuredRequests)
+		if m.FirstAttempts > 0 {
+			share[i] = float64(m.FirstDelivered) / float64(m.FirstAttempts)
+		}
+	}
+	title := fmt.Sprintf("Requests a minute, %s to %s UTC: %s delivered, %s failed", rows[0].Label,
+		rows[minutes-1].Label, frame.Number(t.LastHour.Delivered), frame.Number(t.LastHour.Failed))
+	x := &overviewTraffic{OverviewTraffic: t,
+		Chart: frame.NewBarChart(title, "Minute (UTC)", []frame.Series{{"delivered", frame.ColourOK},
+			{"failed", frame.ColourBad}}, rows),
+		Rate:    frame.NewSparkline("Deliveries a minute in the last hour", delivered),
+		First:   frame.NewSparkline("Part of first attempts that succeeded, by the minute", share),
+		Latency: frame.NewSparkline("p95 of requests by the minute", latency)}
+	x.addTable("Worst endpoints", "most failed requests in the last hour; the strip is 24 hours", t.Worst, at)
+	x.addTable("Busiest endpoints", "last 24 hours, an hour a bar; figures of the last hour", t.Busiest, at)
+	return x
+}
+
+// addTable adds a list of endpoints unless it is empty.
+func (x *overviewTraffic) addTable(title, note string, endpoints []wire.OverviewEndpoint, at time.Time) {
+	if len(endpoints) == 0 {
+		return
+	}
+	table := endpointTable{Title: title, Note: note}
+	for _, e := range endpoints {
+		row := endpointTrafficData{OverviewEndpoint: e}
+		row.Strip = model.HourStrip(row.Title(), e.Hours, at)
+		table.Rows = append(table.Rows, row)
+	}
+	x.Tables = append(x.Tables, table)
+}
+
+// Area returns the pages of this package.
+func Area() frame.Area {
+	return frame.Area{
+		Pages: files,
+		Routes: []frame.Route{
+			{"GET", "/app", frame.Reader, showStart},
+		},
+	}
+}
+
+//go:embed pages
+var files embed.FS
