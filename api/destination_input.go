@@ -143,21 +143,6 @@ func (in *endpointInput) setSecret(d *config.Destination, s sign.Secret) {
 	in.revealed[d.ID] = s.Reveal()
 }
 
-// destinationName reads the name of a destination, which may be null or empty.
-func (in *endpointInput) destinationName(o *object, d *config.Destination) {
-	const name = "name"
-	if o.isNull(name) {
-		d.Name = nil
-	} else if _, ok := o.raw(name); ok {
-		var text string
-		if d.Name != nil {
-			text = *d.Name
-		}
-		o.name(name, 0, &text)
-		d.Name = &text
-	}
-}
-
 // mergeCurrent merges an entry into a destination that exists. Disabling it ends deliveries, which enabling it does not
 // bring back and recovery jobs do not select.
 func (in *endpointInput) mergeCurrent(o *object, d config.Destination) config.Destination {
@@ -171,22 +156,20 @@ func (in *endpointInput) mergeCurrent(o *object, d config.Destination) config.De
 
 // mergeDestination returns d with the members of an entry. It does not modify the maps and slices of d.
 func (in *endpointInput) mergeDestination(o *object, d config.Destination) config.Destination {
-	o.readOnly("id", "object", "state", "state_reason", "created_at", "updated_at", "warnings")
-	before := d
-	in.destinationName(o, &d)
+	o.readOnly("created_at", "updated_at")
+	before, x := d, settingsOfDestination(&d)
+	o.decode(&x)
+	d.Name, d.Enabled, d.Paused = x.Name, x.Enabled, x.Paused
+	d.TimeoutSeconds, d.MaxInFlight = x.TimeoutSeconds, x.MaxInFlight
 	if u := in.destinationURL(o, d); u != "" {
 		d.URL = u
 	}
 	if _, ok := o.raw("enabled"); ok {
-		o.boolean("enabled", &d.Enabled)
 		d.StateReason = "" // the reason for which the service disabled it no longer applies
 	}
-	o.integer("timeout_seconds", 1, 60, &d.TimeoutSeconds)
-	o.integer("max_in_flight", 1, 1000, &d.MaxInFlight)
 	in.refuseMovedCredentials(o, &before, &d, in.headers(o, &d))
 	in.filter(o, &d)
 	in.signing(o, &d)
-	o.boolean("paused", &d.Paused)
 	in.rateLimit(o, &d)
 	o.warnMisplaced("it is a member of the endpoint, for all its destinations",
 		"retry_policy", "transformation", "dedup", "alerts", "response", "ingest_limit", "verification")

@@ -41,7 +41,7 @@ func (a *detection) answer(w http.ResponseWriter, s *config.Settings, warnings [
 	v := wire.DetectionSettings{Object: "detection_settings", Rules: []wire.DetectionRule{}, Version: s.Detection.Version,
 		UpdatedAt: web.Time(s.Detection.UpdatedAt), UpdatedBy: orNull(s.Detection.UpdatedBy), Warnings: warnings}
 	for _, r := range s.Detection.Rules {
-		v.Rules = append(v.Rules, wire.DetectionRule{Custom: r, DocsURL: orNull(r.Docs)})
+		v.Rules = append(v.Rules, wire.DetectionRule{CustomRule: wire.CustomRule(r), DocsURL: orNull(r.Docs)})
 	}
 	web.WriteJSON(w, http.StatusOK, v)
 }
@@ -95,7 +95,7 @@ func (a *detection) merge(in *input, body []byte, d *config.Detection) {
 	} else if _, ok := o.raw("rules"); ok {
 		d.Rules = a.rules(in, o, d.Rules)
 	}
-	o.readOnly("object", "updated_at", "updated_by", "warnings")
+	o.decode(&wire.DetectionSettings{})
 	o.warnUnknown()
 }
 
@@ -124,31 +124,22 @@ func (in *input) failCustom(err error) {
 
 // rule reads one rule, which replaces the saved one with its id.
 func (a *detection) rule(in *input, path string, raw []byte, saved []secrets.Custom) secrets.Custom {
-	r := secrets.Custom{Charset: defaultCharset, Min: defaultMin, Max: defaultMax, Left: defaultBeside,
-		Right: defaultBeside, Severity: secrets.Medium}
+	x := wire.DetectionRule{CustomRule: wire.CustomRule{Charset: defaultCharset, Min: defaultMin, Max: defaultMax,
+		Left: defaultBeside, Right: defaultBeside, Severity: secrets.Medium}}
 	o := in.newObject(path, raw)
 	for _, name := range []string{"id", "name", "prefixes"} {
 		o.require(name)
 	}
-	o.text("id", 1, len(secrets.CustomPrefix)+secrets.MaxCustomPrefix, &r.ID)
-	if i := slices.IndexFunc(saved, func(s secrets.Custom) bool { return s.ID == r.ID }); i >= 0 {
-		r.Name = saved[i].Name
+	o.text("id", 1, len(secrets.CustomPrefix)+secrets.MaxCustomPrefix, &x.ID)
+	if i := slices.IndexFunc(saved, func(s secrets.Custom) bool { return s.ID == x.ID }); i >= 0 {
+		x.Name = saved[i].Name
 	}
-	o.name("name", 1, &r.Name)
-	in.maskName(a.scanners.Base(), o.param("name"), &r.Name)
+	o.decode(&x)
+	in.maskName(a.scanners.Base(), o.param("name"), &x.Name)
+	r := secrets.Custom(x.CustomRule)
 	a.prefixes(o, &r)
-	o.enum("charset", &r.Charset, secrets.Charsets()...)
-	o.integer("min", secrets.MinCustomLength, secrets.MaxCustomLength, &r.Min)
-	o.integer("max", secrets.MinCustomLength, secrets.MaxCustomLength, &r.Max)
-	o.enum("left", &r.Left, secrets.LeftBoundaries...)
-	o.enum("right", &r.Right, secrets.RightBoundaries...)
-	o.number("entropy", 0, secrets.MaxCustomEntropy, &r.Entropy)
-	severity := string(r.Severity)
-	o.enum("severity", &severity, severities...)
-	r.Severity = secrets.Severity(severity)
-	if !o.isNull("docs_url") {
-		o.text("docs_url", 0, secrets.MaxCustomDocs, &r.Docs)
-		if a.scanners.Base().Find(r.Docs) != nil {
+	if x.DocsURL != nil {
+		if r.Docs = *x.DocsURL; a.scanners.Base().Find(r.Docs) != nil {
 			o.fail("docs_url", "must not contain a secret")
 		}
 	}

@@ -1,14 +1,16 @@
 package api
 
 import (
+	"cmp"
 	"maps"
+	"reflect"
 	"regexp"
 	"unicode/utf8"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/verify"
-	"github.com/eventrelay/relay/pkg/web"
 )
 
 // Limits of an endpoint's members; texts in characters.
@@ -40,29 +42,24 @@ func (a *endpoints) newEndpointInput(creating bool) *endpointInput {
 // merge validates body and merges it into e, which holds the defaults or the current values. key is who changes it.
 func (in *endpointInput) merge(key *config.Key, body []byte, e *config.Endpoint) {
 	o := in.newObject("", body)
-	o.readOnly("id", "object", "ingest_url", "created_at", "updated_at", "warnings", "transformation_version",
-		"transformation_versions")
-	o.name("name", 1, &e.Name)
-	o.textOrNull("description", 0, maxDescription, &e.Description)
 	in.provider(o, e)
 	if e.Provider != verify.Generic && e.Verification == nil {
 		in.warn("verification", "is not set, so signatures of "+e.Provider+
 			" are not checked: anyone who knows ingest_url can send events in its name")
 	}
+	x := settingsOfEndpoint(e)
+	o.decode(x, wire.Endpoint{Response: config.DefaultResponse(e.Provider)})
+	e.Name, e.Description, e.Response, e.Enabled, e.Paused = x.Name, x.Description, x.Response, x.Enabled, x.Paused
+	e.PayloadsUnscanned, e.KeepMethod = !x.ScanPayloads, x.KeepMethod
 	in.destinations(o, e)
 	in.retryPolicy(o, &e.RetryPolicy)
-	in.response(o, e.Provider, &e.Response)
-	o.boolean("enabled", &e.Enabled)
 	in.metadata(o, e)
 	in.alerts(o, e)
-	in.dedup(o, e)
-	in.ingestLimit(o, e)
+	in.dedup(x.Dedup, e)
+	if e.IngestLimit = x.IngestLimit; e.IngestLimit != nil && *e.IngestLimit == (config.IngestLimit{}) {
+		in.fail("ingest_limit", "must give events_per_second or bytes_per_second; null is no limit")
+	}
 	in.transformation(o, key, e)
-	o.boolean("paused", &e.Paused)
-	scan := !e.PayloadsUnscanned
-	o.boolean("scan_payloads", &scan)
-	e.PayloadsUnscanned = !scan
-	o.boolean("keep_method", &e.KeepMethod)
 	if !in.creating { // when creating, it stands for the only destination
 		o.warnMisplaced("it is a member of a destination: send destinations[].url beside the id of the destination", "url")
 	}
@@ -100,28 +97,17 @@ func (in *endpointInput) provider(o *object, e *config.Endpoint) {
 	}
 }
 
-// dedup reads the deduplication key; null turns deduplication off. The default window is the longest, one day.
-func (in *endpointInput) dedup(o *object, e *config.Endpoint) {
-	const name = "dedup"
-	if o.isNull(name) {
-		e.Dedup = nil
+// dedup sets the deduplication key of a request. The default window is the longest, one day.
+func (in *endpointInput) dedup(next *config.Dedup, e *config.Endpoint) {
+	if next != nil && next != e.Dedup {
+		next.WindowSeconds = cmp.Or(next.WindowSeconds, maxDaySeconds)
+		if next.Key == "" {
+			in.fail("dedup.key", "is required, such as body:$.id or header:X-GitHub-Delivery")
+		} else if _, err := event.ParseDedupKey(next.Key); err != nil {
+			in.fail("dedup.key", "is not valid: %v", err)
+		}
 	}
-	x := o.object(name)
-	if x == nil {
-		return
-	}
-	next := config.Dedup{WindowSeconds: maxDaySeconds}
-	if e.Dedup != nil {
-		next = *e.Dedup
-	}
-	x.decode(&next)
-	if next.Key == "" {
-		x.fail("key", "is required, such as body:$.id or header:X-GitHub-Delivery")
-	} else if _, err := event.ParseDedupKey(next.Key); err != nil {
-		x.fail("key", "is not valid: %v", err)
-	}
-	x.warnUnknown()
-	e.Dedup = &next
+	e.Dedup = next
 }
 
 func defaultTypeSource(provider string) *string {
@@ -145,76 +131,30 @@ func (in *endpointInput) retryPolicy(o *object, p *config.RetryPolicy) {
 	if r.enum("strategy", &strategy, config.RetryStrategyNames()...); strategy != p.Strategy {
 		p.SetStrategy(strategy)
 	}
-	for _, m := range p.Members() {
-		r.retryMember(p, m)
-	}
 	for _, s := range config.RetryStrategies() {
 		for _, m := range s.Members {
-			r.readOnly(m.Name)
+			if s.Name != p.Strategy {
+				r.ignore(m.Name)
+			}
 		}
 	}
-	r.integer("max_attempts", 1, 50, &p.MaxAttempts)
-	r.number("jitter", 0, 1, &p.Jitter)
-	r.boolean("respect_retry_after", &p.RespectRetryAfter)
-	r.integer("max_retry_after_seconds", 0, maxDaySeconds, &p.MaxRetryAfterSeconds)
-	in.retryOn(r, p)
+	r.decode(p)
+	for _, m := range p.Members() {
+		if reflect.ValueOf(m.Field(p)).Elem().IsZero() {
+			r.fail(m.Name, "is required for the strategy %s", p.Strategy)
+		}
+	}
+	for i, word := range p.RetryOn {
+		if !retryOnWord.MatchString(word) {
+			r.fail(indexed("retry_on", i), `must be "3xx", "4xx" or a status from "300" to "499"`)
+		}
+	}
 	r.warnUnknown()
-}
-
-// retryMember reads one member of the policy's strategy.
-func (o *object) retryMember(p *config.RetryPolicy, m config.RetryMember) {
-	missing := false
-	switch at := m.Field(p).(type) {
-	case *int:
-		o.integer(m.Name, m.Min, m.Max, at)
-		missing = *at == 0
-	case *float64:
-		o.number(m.Name, float64(m.Min), float64(m.Max), at)
-	case *[]int:
-		o.integers(m.Name, m.Min, m.Max, config.MaxRetryDelays, at)
-	}
-	if missing {
-		o.fail(m.Name, "is required for the strategy %s", p.Strategy)
-	}
 }
 
 // retryOnWord matches a class of statuses or one status. 2xx means success and 5xx is always retried, so neither is
 // allowed.
 var retryOnWord = regexp.MustCompile(`^([34]xx|[34][0-9][0-9])$`)
-
-func (in *endpointInput) retryOn(r *object, p *config.RetryPolicy) {
-	const name = "retry_on"
-	if _, ok := r.raw(name); !ok {
-		return
-	}
-	elements := r.array(name, 50)
-	if elements == nil {
-		r.fail(name, "must be an array")
-		return
-	}
-	p.RetryOn = make([]string, len(elements))
-	for i, raw := range elements {
-		if kindOf(raw) == kindString {
-			p.RetryOn[i], _ = web.DecodeString(raw)
-		}
-		if !retryOnWord.MatchString(p.RetryOn[i]) {
-			r.fail(indexed(name, i), `must be "3xx", "4xx" or a status from "300" to "499"`)
-			return
-		}
-	}
-}
-
-func (in *endpointInput) response(o *object, provider string, res *config.Response) {
-	if o.isNull("response") {
-		*res = config.DefaultResponse(provider)
-	}
-	r := o.object("response")
-	if r == nil {
-		return
-	}
-	r.decode(res)
-	r.warnUnknown()
-}
 
 // metadata merges key by key; null removes a key.
 func (in *endpointInput) metadata(o *object, e *config.Endpoint) {

@@ -44,21 +44,14 @@ func breakersOf(ctx context.Context, store LimiterStore, endpoints ...*config.En
 	return all
 }
 
-// wire.Endpoint renders e; revealed holds the signing secrets that this response may show.
-func (a *endpoints) endpointView(by viewer, e *config.Endpoint, revealed map[string]string,
-	held heldUntil,
-) (*wire.Endpoint, error) {
-	token, err := a.keyring.OpenString(e.ID, config.FieldToken, e.Token)
-	if err != nil {
-		return nil, fmt.Errorf("open ingest token of %s: %w", e.ID, err)
-	}
+// settingsOfEndpoint is what the configuration says of an endpoint, without its destinations and secrets.
+func settingsOfEndpoint(e *config.Endpoint) *wire.Endpoint {
 	v := &wire.Endpoint{
 		ID: e.ID, Object: "endpoint", Name: e.Name, Description: e.Description, Provider: e.Provider,
 		TypeSource: e.TypeSource, RetryPolicy: e.RetryPolicy, Alerts: endpointAlerts(e.AlertsOrDefault()),
 		Response: e.Response, Enabled: e.Enabled, Paused: e.Paused, Dedup: e.Dedup, IngestLimit: e.IngestLimit,
 		ScanPayloads: !e.PayloadsUnscanned, KeepMethod: e.KeepMethod, Metadata: e.Metadata,
-		IngestURL: by.ingestURL(a.baseURL, token), CreatedAt: web.Time(e.CreatedAt), UpdatedAt: web.Time(e.UpdatedAt),
-		Destinations: make([]wire.Destination, len(e.Destinations)), Transformation: transformationOf(e),
+		CreatedAt: web.Time(e.CreatedAt), UpdatedAt: web.Time(e.UpdatedAt), Transformation: transformationOf(e),
 		TransformationVersion: e.TransformationVersion(), TransformationVersions: transformationVersions(e),
 	}
 	if x := e.Verification; x != nil {
@@ -69,6 +62,19 @@ func (a *endpoints) endpointView(by viewer, e *config.Endpoint, revealed map[str
 			SignedContent: x.SignedContent,
 		}
 	}
+	return v
+}
+
+// endpointView is the answer about e; revealed holds the signing secrets that this response may show.
+func (a *endpoints) endpointView(by viewer, e *config.Endpoint, revealed map[string]string,
+	held heldUntil,
+) (*wire.Endpoint, error) {
+	token, err := a.keyring.OpenString(e.ID, config.FieldToken, e.Token)
+	if err != nil {
+		return nil, fmt.Errorf("open ingest token of %s: %w", e.ID, err)
+	}
+	v := settingsOfEndpoint(e)
+	v.IngestURL, v.Destinations = by.ingestURL(a.baseURL, token), make([]wire.Destination, len(e.Destinations))
 	for i := range e.Destinations {
 		if v.Destinations[i], err = a.destinationView(by, e, &e.Destinations[i], revealed, held); err != nil {
 			return nil, err
@@ -77,16 +83,18 @@ func (a *endpoints) endpointView(by viewer, e *config.Endpoint, revealed map[str
 	return v, nil
 }
 
+// settingsOfDestination is what the configuration says of a destination, without its headers and secrets.
+func settingsOfDestination(d *config.Destination) wire.Destination {
+	return wire.Destination{ID: d.ID, Object: "destination", Name: d.Name, Enabled: d.Enabled, Paused: d.Paused,
+		TimeoutSeconds: d.TimeoutSeconds, RateLimit: d.RateLimit, MaxInFlight: d.MaxInFlight, Filter: d.Filter}
+}
+
 func (a *endpoints) destinationView(by viewer, e *config.Endpoint, d *config.Destination, revealed map[string]string,
 	held heldUntil,
 ) (wire.Destination, error) {
-	v := wire.Destination{
-		ID: d.ID, Object: "destination", Name: d.Name, URL: by.destinationURL(d.URL), Enabled: d.Enabled, Paused: d.Paused,
-		TimeoutSeconds: d.TimeoutSeconds,
-		Headers:        make(map[string]string, len(d.Headers)), RateLimit: d.RateLimit, MaxInFlight: d.MaxInFlight,
-		Filter:  d.Filter,
-		Signing: wire.Signing{Scheme: sign.Scheme, Secret: revealed[d.ID], SecretLast4: d.Secrets[0].Last4},
-	}
+	v := settingsOfDestination(d)
+	v.URL, v.Headers = by.destinationURL(d.URL), make(map[string]string, len(d.Headers))
+	v.Signing = wire.Signing{Scheme: sign.Scheme, Secret: revealed[d.ID], SecretLast4: d.Secrets[0].Last4}
 	v.State, v.StateReason = stateOf(e, d, held)
 	for name, sealed := range d.Headers {
 		value, err := a.keyring.OpenString(d.ID, config.FieldHeader(name), sealed)

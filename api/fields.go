@@ -408,6 +408,12 @@ func (o *object) fixedValue(name string, values ...string) {
 // readOnly declares members of a response that a request may repeat; they are ignored.
 func (o *object) readOnly(names ...string) { o.known = append(o.known, names...) }
 
+// ignore makes a member absent, whatever its value is.
+func (o *object) ignore(name string) {
+	o.readOnly(name)
+	o.members = slices.DeleteFunc(o.members, func(m web.Member) bool { return m.Name == name })
+}
+
 // ignoreNulls makes the named members absent where they are null. A member that selects what is sent is not among them.
 func (o *object) ignoreNulls(names ...string) {
 	o.members = slices.DeleteFunc(o.members, func(m web.Member) bool {

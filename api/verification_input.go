@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/verify"
 )
@@ -35,9 +36,9 @@ func (in *endpointInput) verification(o *object, e *config.Endpoint) {
 	if old := e.Verification; old != nil && old.Type == next.Type {
 		next = *old
 	}
-	v.readOnly("secret_set", "secret_last4")
-	v.enum("mode", &next.Mode, "enforce", "observe")
-	v.integer("tolerance_seconds", 1, maxDaySeconds, &next.ToleranceSeconds)
+	x := wire.Verification{Mode: next.Mode, ToleranceSeconds: next.ToleranceSeconds}
+	v.decode(&x)
+	next.Mode, next.ToleranceSeconds = x.Mode, x.ToleranceSeconds
 	if verify.ByName(next.Type).Configurable() { // other types would ignore them, so there they are unknown members
 		v.text("header", 1, maxSignatureText, &next.Header)
 		v.enum("algorithm", &next.Algorithm, verify.Algorithms()...)

@@ -49,7 +49,7 @@ func (r *ruleData) values() url.Values {
 }
 
 // newRule has the values of the form for a new rule.
-var newRule = ruleData{wire.DetectionRule{Custom: secrets.Custom{Charset: "alnum", Min: 16, Max: 128, Left: "word",
+var newRule = ruleData{wire.DetectionRule{CustomRule: wire.CustomRule{Charset: "alnum", Min: 16, Max: 128, Left: "word",
 	Right: "word", Severity: "medium"}}}
 
 // ruleBody is the rule that a form asks for, as the API takes it.

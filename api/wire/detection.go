@@ -5,18 +5,47 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
+// CustomRule has the members of secrets.Custom, without its page.
+type CustomRule struct {
+	// Unique among your rules.
+	ID string `json:"id" in:"own,required" pattern:"^custom:[a-z0-9-]{1,40}$"`
+	// Printable. Shown with its findings.
+	Name string `json:"name" in:"name,required" minLength:"1" maxLength:"100"`
+	// With which the keys begin. All rules together have at most 150; a prefix begins with at most three others.
+	Prefixes []string `json:"prefixes" in:"own,required" minItems:"1" maxItems:"10" items.minLength:"3" items.maxLength:"40" items.pattern:"^[A-Za-z0-9_.~-]{3,40}$"`
+	// The characters behind the prefix. Default `alnum`: ASCII letters and digits; `word` has `_` too, `urlsafe` `-` and
+	// `_`, `base64` `+`, `/` and `=`.
+	Charset string `json:"charset" in:"" enum:"@charsets"`
+	// Characters behind the prefix. Default 16.
+	Min int `json:"min" in:"" minimum:"8" maximum:"1024"`
+	// Default 128, which is the most with `base64`, `token68` and `value`.
+	Max int `json:"max" in:"" minimum:"8" maximum:"1024"`
+	// What may not stand before the prefix: `word`, the default, a letter, a digit or `_`; `charset` a character of the
+	// charset.
+	Left string `json:"left" in:"" enum:"word,charset"`
+	// What may not stand behind the key: `word`, the default, a letter, a digit or `_`; `charset` a character of the
+	// charset. With `any` a longer key is found by its first `max` characters.
+	Right string `json:"right" in:"" enum:"word,charset,any"`
+	// Least Shannon entropy of the characters behind the prefix, in bits a character. Default 0.
+	Entropy float64 `json:"entropy" in:"" minimum:"0" maximum:"6"`
+	// Of its findings, at most `high`. Default `medium`.
+	Severity secrets.Severity `json:"severity" in:"" enum:"critical,high,medium,low"`
+	Docs     string           `json:"-"`
+}
+
 // DetectionRule is one of the account's own rules.
 type DetectionRule struct {
-	secrets.Custom
-	DocsURL *string `json:"docs_url"`
+	CustomRule
+	// An https page that says what to do about a leaked key.
+	DocsURL *string `json:"docs_url" in:"null" maxLength:"300"`
 }
 
 // DetectionSettings are the account's own rules for secrets.
 type DetectionSettings struct {
 	Object string          `json:"object" const:"detection_settings"`
-	Rules  []DetectionRule `json:"rules" maxItems:"50" items.ref:"DetectionRule"`
-	// Counts the changes; 0 before the first one.
-	Version   int      `json:"version" minimum:"0"`
+	Rules  []DetectionRule `json:"rules" in:"own,null" maxItems:"50"`
+	// Counts the changes; 0 before the first one. A change with another version than the current one is refused.
+	Version   int      `json:"version" in:"own" minimum:"0"`
 	UpdatedAt web.Time `json:"updated_at" nullable:"true"`
 	// The API key or person that changed the rules last.
 	UpdatedBy *string   `json:"updated_by"`

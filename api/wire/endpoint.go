@@ -6,43 +6,63 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// Verification is how the signatures of an endpoint's events are checked.
+// Verification is how the provider signs its requests. `null`: signatures are not verified.
 type Verification struct {
-	Type             string `json:"type" enum:"@schemes"`
-	Mode             string `json:"mode" enum:"enforce,observe"`
-	ToleranceSeconds int    `json:"tolerance_seconds"`
+	// The same as `provider`.
+	Type string `json:"type" in:"own" enum:"@schemes"`
+	// `enforce`: events without a valid signature are stored as `rejected` and not delivered. `observe`: they are
+	// delivered and marked in `relay-verification`. Default `enforce`.
+	Mode string `json:"mode" in:"" enum:"enforce,observe"`
+	// How far the signed time may be from the time of receipt, in seconds. For types that sign a timestamp (stripe, slack,
+	// standard_webhooks, hmac with `{timestamp}`). Default `300`.
+	ToleranceSeconds int    `json:"tolerance_seconds" in:"" minimum:"1" maximum:"86400"`
 	SecretSet        bool   `json:"secret_set"`
 	SecretLast4      string `json:"secret_last4" maxLength:"4"`
-	Header           string `json:"header,omitempty"`
-	Algorithm        string `json:"algorithm,omitempty" enum:"sha256,sha1,sha512"`
-	Encoding         string `json:"encoding,omitempty" enum:"hex,base64"`
-	Prefix           string `json:"prefix,omitempty"`
-	SignedContent    string `json:"signed_content,omitempty"`
+	// The provider's signing secret. Write-only: responses show `secret_last4`. Its mask means unchanged.
+	Secret string `json:"secret,omitempty" in:"own,only" minLength:"1" maxLength:"512" pattern:"@secret"`
+	// Up to three secrets, instead of `secret`: a signature is valid if one of them matches.
+	Secrets []string `json:"secrets,omitempty" in:"own,only" minItems:"1" maxItems:"3" items.minLength:"1" items.maxLength:"512" items.pattern:"@secret"`
+	// Header that carries the signature. For `hmac` only; default `X-Signature`.
+	Header string `json:"header,omitempty" in:"own" minLength:"1" maxLength:"128" pattern:"@header"`
+	// Hash of the HMAC. For `hmac` only; default `sha256`.
+	Algorithm string `json:"algorithm,omitempty" in:"own" enum:"sha256,sha1,sha512"`
+	// Encoding of the signature. For `hmac` only; default `hex`.
+	Encoding string `json:"encoding,omitempty" in:"own" enum:"hex,base64"`
+	// Text in front of the signature in the header, such as `sha256=`. For `hmac` only; default none.
+	Prefix string `json:"prefix,omitempty" in:"own" maxLength:"64" pattern:"^([!-~][ -~]*)?$"`
+	// What is signed: text with the placeholders `{timestamp}` and `{body}`. For `hmac` only; default `{body}`.
+	SignedContent string `json:"signed_content,omitempty" in:"own" minLength:"1" maxLength:"256" pattern:"@text" example:"{timestamp}.{body}"`
 }
 
 // Signing is how the deliveries to a destination are signed.
 type Signing struct {
-	Scheme string `json:"scheme" enum:"standard_webhooks"`
+	Scheme string `json:"scheme" in:"own" enum:"standard_webhooks"`
 	// Only in the response that created it.
-	Secret      string `json:"secret,omitempty"`
+	Secret      string `json:"secret,omitempty" in:"own"`
 	SecretLast4 string `json:"secret_last4"`
 }
 
 // Destination is where the events of an endpoint are delivered.
 type Destination struct {
-	ID             string  `json:"id" ref:"DestinationId"`
-	Object         string  `json:"object" const:"destination"`
-	Name           *string `json:"name"`
-	URL            string  `json:"url"`
-	Enabled        bool    `json:"enabled"`
-	Paused         bool    `json:"paused"`
-	TimeoutSeconds int     `json:"timeout_seconds" minimum:"1" maximum:"60"`
+	ID     string `json:"id" ref:"DestinationId"`
+	Object string `json:"object" const:"destination"`
+	// Printable characters: no line breaks, tabs, direction marks or other invisible characters. The pattern allows more;
+	// what it allows beyond that is refused.
+	Name *string `json:"name" in:"name,null" maxLength:"100" pattern:"@text"`
+	URL  string  `json:"url" in:"own" inref:"DestinationURL"`
+	// Default `true`.
+	Enabled bool `json:"enabled" in:""`
+	// Default `false`.
+	Paused bool `json:"paused" in:""`
+	// Time limit of one attempt, in seconds. Default `15`.
+	TimeoutSeconds int `json:"timeout_seconds" in:"" minimum:"1" maximum:"60"`
 	// Headers that are added to each delivery. Credentials are masked.
-	Headers     map[string]string `json:"headers" maxProperties:"20"`
-	RateLimit   *config.RateLimit `json:"rate_limit"`
-	MaxInFlight int               `json:"max_in_flight" minimum:"1" maximum:"1000"`
-	Filter      *config.Filter    `json:"filter" ref:"Filter" nullable:"true"`
-	Signing     Signing           `json:"signing"`
+	Headers   map[string]string `json:"headers" in:"own" inref:"DestinationHeadersInput" maxProperties:"20"`
+	RateLimit *config.RateLimit `json:"rate_limit" in:"own,null"`
+	// Concurrent requests at most. Default `64`.
+	MaxInFlight int            `json:"max_in_flight" in:"" minimum:"1" maximum:"1000"`
+	Filter      *config.Filter `json:"filter" in:"own" inref:"FilterInput" ref:"Filter" nullable:"true"`
+	Signing     Signing        `json:"signing" in:"own" inref:"SigningInput"`
 	// What happens to new deliveries. `active`: they are sent; `held`: they wait for the circuit breaker's next probe;
 	// `paused`: they wait until the destination is unpaused; `disabled`: none are created.
 	State       string    `json:"state" enum:"active,disabled,paused,held"`
@@ -52,12 +72,13 @@ type Destination struct {
 
 // EndpointAlerts are the settings in which an endpoint differs from the account; `null` means as in the account.
 type EndpointAlerts struct {
-	Enabled bool `json:"enabled"`
-	// Null = all.
-	Channels            []string `json:"channels" nullable:"true" items.enum:"@channels"`
-	ConsecutiveFailures *int     `json:"consecutive_failures"`
-	FailureRatePercent  *int     `json:"failure_rate_percent"`
-	MutedUntil          web.Time `json:"muted_until" nullable:"true"`
+	// Default `true`.
+	Enabled bool `json:"enabled" in:""`
+	// Channels that get the endpoint's alerts: all if `null`, none if empty.
+	Channels            []string `json:"channels" in:"null" nullable:"true" maxItems:"3" uniqueItems:"true" items.enum:"@channels"`
+	ConsecutiveFailures *int     `json:"consecutive_failures" in:"null" minimum:"1" maximum:"10000"`
+	FailureRatePercent  *int     `json:"failure_rate_percent" in:"null" minimum:"1" maximum:"100"`
+	MutedUntil          web.Time `json:"muted_until" in:"null" inref:"InputTime" nullable:"true"`
 }
 
 // Transformation has the operations that make the bodies of deliveries.
@@ -76,29 +97,46 @@ type TransformationVersion struct {
 
 // Endpoint receives the events of a provider or an application, and has the destinations to which they are delivered.
 type Endpoint struct {
-	ID           string              `json:"id" ref:"EndpointId"`
-	Object       string              `json:"object" const:"endpoint"`
-	Name         string              `json:"name"`
-	Description  *string             `json:"description"`
-	Provider     string              `json:"provider" enum:"@providers"`
-	Verification *Verification       `json:"verification"`
-	TypeSource   *string             `json:"type_source"`
-	Dedup        *config.Dedup       `json:"dedup"`
-	IngestLimit  *config.IngestLimit `json:"ingest_limit"`
-	Destinations []Destination       `json:"destinations" minItems:"1" maxItems:"50"`
-	RetryPolicy  config.RetryPolicy  `json:"retry_policy" ref:"RetryPolicy"`
-	Alerts       EndpointAlerts      `json:"alerts"`
+	ID     string `json:"id" ref:"EndpointId"`
+	Object string `json:"object" const:"endpoint"`
+	// Printable characters: no line breaks, tabs, direction marks or other invisible characters. The pattern allows more;
+	// what it allows beyond that is refused. Default: the last eight characters of the id.
+	Name        string  `json:"name" in:"name" minLength:"1" maxLength:"100" pattern:"@text"`
+	Description *string `json:"description" in:"null" maxLength:"500" pattern:"@text"`
+	// Default `generic`.
+	Provider     string        `json:"provider" in:"own" enum:"@providers"`
+	Verification *Verification `json:"verification" in:"own" inref:"VerificationCreate,VerificationChange"`
+	// Where the type of a received event comes from: `body:$.type`, `header:X-GitHub-Event` or `const:order.created`.
+	// Up to four alternatives, separated by `|`; the first one that yields a type is used. Values of more than 128 bytes,
+	// or with spaces or characters that cannot be seen, are no types. The default depends on the provider.
+	TypeSource *string `json:"type_source" in:"own,null" minLength:"1" maxLength:"512" pattern:"^(body:[$]|header:|const:)[^|]+([|](body:[$]|header:|const:)[^|]+){0,3}$" example:"body:$.type"`
+	// Recognises repeated requests of the provider. A request with the key of an earlier one is stored as `skipped`
+	// (`duplicate`) and not delivered. Keys are as durable as the service's Redis: `relay dev` forgets them at every
+	// restart, and a cluster when its Redis starts empty; then a repeated request is delivered again.
+	Dedup        *config.Dedup       `json:"dedup" in:"null"`
+	IngestLimit  *config.IngestLimit `json:"ingest_limit" in:"" inref:"IngestLimitCreate,IngestLimitChange"`
+	Destinations []Destination       `json:"destinations" in:"own" inref:"NewDestinations,DestinationEntries" minItems:"1" maxItems:"50"`
+	// When failed deliveries are tried again. Members of another strategy than the resulting one are ignored. `null`
+	// resets the policy to its defaults.
+	RetryPolicy config.RetryPolicy `json:"retry_policy" in:"own,null"`
+	// Settings in which the endpoint differs from the account. `null` removes all of them.
+	Alerts EndpointAlerts `json:"alerts" in:"own,null"`
 	// `null`: bodies are delivered as they are stored.
-	Transformation *Transformation `json:"transformation"`
-	Response       config.Response `json:"response"`
+	Transformation *Transformation `json:"transformation" in:"own" inref:"TransformationInput"`
+	// Response to the provider after an event was stored. `null` resets it to the default.
+	Response config.Response `json:"response" in:"null"`
 	// `false`: the ingest URL gets 404 and sends are refused. Stored events stay, and deliveries that wait go on:
-	// `paused` holds them, and `enabled: false` of a destination ends them.
-	Enabled bool `json:"enabled"`
-	// `true`: events are stored and held until the endpoint is unpaused.
-	Paused       bool              `json:"paused"`
-	ScanPayloads bool              `json:"scan_payloads"`
-	KeepMethod   bool              `json:"keep_method"`
-	Metadata     map[string]string `json:"metadata" maxProperties:"20"`
+	// `paused` holds them, and `enabled: false` of a destination ends them. Default `true`.
+	Enabled bool `json:"enabled" in:""`
+	// `true`: events are stored and held until the endpoint is unpaused. Default `false`.
+	Paused bool `json:"paused" in:""`
+	// Look for secrets in the bodies of events, and in headers that carry no credentials. What is found is a finding with
+	// the source `event`.
+	ScanPayloads bool `json:"scan_payloads" in:"" default:"true"`
+	// Deliver received events with the method they came with (`PUT`, `PATCH` or `DELETE`). Without it every delivery is a
+	// `POST`: no provider signs the method.
+	KeepMethod bool              `json:"keep_method" in:"" default:"false"`
+	Metadata   map[string]string `json:"metadata" in:"own" inref:"MetadataInput" maxProperties:"20"`
 	// URL to which the provider posts events. Anyone who knows it can send events, so read-only keys and agent keys see
 	// its token as `****` and four characters. `rotate-token` creates a new one. Challenges, with which a provider checks
 	// the URL (Slack's `url_verification`, `hub.challenge`, Dropbox's `challenge`), are answered before any check and not

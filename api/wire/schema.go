@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"encoding/json"
 	"fmt"
@@ -18,13 +19,14 @@ import (
 
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/notify"
+	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/verify"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
 // answers and requests are the types of which the OpenAPI document has schemas: NAME is what the API answers, NAMEInput
-// what clients send, and NAMEUpdate what they send for a change, if a member is only for that. The types of their
-// members follow them.
+// what clients send. A change that has another member is NAMEUpdate, and if it differs by more, NAMECreate is the other
+// one. The types of their members follow them.
 var (
 	answers = []any{
 		Warning{}, Deleted{}, Drain{}, List[Drain]{}, DSN{}, List[DSN]{}, Domain{}, List[Domain]{}, Scan{},
@@ -37,13 +39,21 @@ var (
 		List[ReplayRun]{}, Overview{}, EndpointTraffic{}, Usage{}, UsageDays{}, AlertTestResult{},
 	}
 	requests = []any{Drain{}, DSN{}, Domain{}, Scan{}, Tripwire{}, config.AlertRules{}, config.Dedup{},
-		config.IngestLimit{}, config.RateLimit{}, config.Response{}}
+		config.IngestLimit{}, config.RateLimit{}, Endpoint{}, Destination{},
+		Verification{}, DetectionSettings{}}
 )
 
 // Words are enumerations that tables of other packages have, for "@name" in place of an enum.
 var Words = map[string][]string{
 	"schemes": verify.Types(), "providers": verify.Providers(), "channels": notify.KindNames(),
-	"strategies": config.RetryStrategyNames(),
+	"strategies": config.RetryStrategyNames(), "charsets": secrets.Charsets(),
+}
+
+// patterns are those that several members have, for "@name".
+var patterns = map[string]string{
+	"text":   `^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]*$`,
+	"header": "^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$",
+	"secret": `^[^\x00-\x20\x7f-\x9f]+([ ]+[^\x00-\x20\x7f-\x9f]+)*$`,
 }
 
 // WordsOf returns the words of the tag enum.
@@ -62,7 +72,7 @@ func Schemas() (map[string]json.RawMessage, error) {
 	out := map[string]json.RawMessage{}
 	for suffix, types := range map[string][]any{"": answers, input: requests, update: requests} {
 		for _, x := range types {
-			if suffix == update && !slices.ContainsFunc(Members(reflect.TypeOf(x)), isForUpdates) {
+			if suffix == update && !hasUpdate(reflect.TypeOf(x)) {
 				continue
 			}
 			if err := addSchemas(out, x, suffix); err != nil {
@@ -71,6 +81,16 @@ func Schemas() (map[string]json.RawMessage, error) {
 		}
 	}
 	return out, nil
+}
+
+// hasUpdate reports whether requests for a change have another schema than those that create.
+func hasUpdate(t reflect.Type) bool { return hasTag(t, "in", "update") || hasTag(t, "inref", ",") }
+
+// hasTag reports whether that tag of a member has a text.
+func hasTag(t reflect.Type, tag, text string) bool {
+	return t.Kind() == reflect.Struct && slices.ContainsFunc(Members(t), func(f reflect.StructField) bool {
+		return strings.Contains(f.Tag.Get(tag), text)
+	})
 }
 
 // Ends of the names of schemas of requests.
@@ -128,9 +148,20 @@ func (g *generator) name(t reflect.Type) string {
 	if outer, item, generic := strings.Cut(name, "["); generic {
 		name = strings.TrimSuffix(item[strings.LastIndexByte(item, '.')+1:], "]") + outer
 	}
-	name += g.suffix
+	name += g.suffixOf(t)
 	g.types[name] = t
 	return name
+}
+
+// suffixOf returns that of the name of a type: what is the same in every request has one schema.
+func (g *generator) suffixOf(t reflect.Type) string {
+	switch {
+	case g.suffix == input && hasTag(t, "inref", ","):
+		return "Create"
+	case g.suffix == update && !hasUpdate(t):
+		return input
+	}
+	return g.suffix
 }
 
 // finish makes the schema of a time, and completes those of structs.
@@ -151,13 +182,14 @@ func (g *generator) finish(p jsonschema.InterceptSchemaParams) (stop bool, err e
 	if text := comments()[t.Name()]; text != "" {
 		p.Schema.WithDescription(text)
 	}
+	change := g.suffixOf(t) == update
 	for _, f := range Members(t) {
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if g.input() && (!Has(f, "") || Has(f, "update") && g.suffix == input) || !g.input() && Has(f, "only") {
+		if g.input() && (!Has(f, "") || Has(f, "update") && !change) || !g.input() && Has(f, "only") {
 			delete(p.Schema.Properties, name)
 			continue
 		}
-		if !g.input() && options == "" || g.suffix == input && Has(f, "required") {
+		if !g.input() && options == "" || g.input() && !change && Has(f, "required") {
 			p.Schema.Required = append(p.Schema.Required, name)
 		}
 		if s := p.Schema.Properties[name].TypeObject; s != nil {
@@ -176,13 +208,16 @@ func (g *generator) member(s *jsonschema.Schema, f reflect.StructField) {
 	if s.Items != nil && s.Items.SchemaOrBool != nil {
 		g.item(s.Items.SchemaOrBool.TypeObject, tag)
 	}
-	if ref := tag.Get("ref"); ref != "" {
+	if ref := g.refOf(tag); ref != "" {
 		g.refer(s, ref)
 	}
 	missing := strings.HasSuffix(tag.Get("json"), ",omitempty")
 	nullable := tag.Get("nullable") == "true" || f.Type.Kind() == reflect.Pointer && !missing
 	if g.input() {
-		nullable = Has(f, "null") || Has(f, "only")
+		nullable = Has(f, "null") || Has(f, "only") && f.Type.Kind() == reflect.Pointer
+	}
+	if name, ok := strings.CutPrefix(tag.Get("pattern"), "@"); ok {
+		s.WithPattern(patterns[name])
 	}
 	s.RemoveType(jsonschema.Null)
 	switch {
@@ -207,12 +242,24 @@ func (g *generator) member(s *jsonschema.Schema, f reflect.StructField) {
 		return
 	}
 	if Has(f, "") {
-		s.MinLength, s.MaxLength, s.Pattern, s.UniqueItems = 0, nil, nil, nil // those of requests
+		s.MinLength, s.MaxLength, s.Pattern, s.UniqueItems, s.Default = 0, nil, nil, nil, nil // those of requests
 	}
 	if s.Enum != nil {
 		s.WithExtraPropertiesItem("x-extensible-enum", s.Enum)
 		s.Enum = nil
 	}
+}
+
+// refOf returns the component that a member refers to, "" for none.
+func (g *generator) refOf(tag reflect.StructTag) string {
+	create, change, differs := strings.Cut(tag.Get("inref"), ",")
+	switch {
+	case g.input() && differs && g.suffix == update:
+		return change
+	case g.input() && create != "":
+		return create
+	}
+	return tag.Get("ref")
 }
 
 // refer makes a schema a reference to one that is written in api/openapi.
@@ -227,6 +274,7 @@ func (g *generator) item(s *jsonschema.Schema, tag reflect.StructTag) {
 		g.refer(s, ref)
 	}
 	for keyword, set := range map[string]func(int64){
+		"minLength": func(n int64) { s.WithMinLength(n) },
 		"maxLength": func(n int64) { s.WithMaxLength(n) },
 		"minimum":   func(n int64) { s.WithMinimum(float64(n)) },
 		"maximum":   func(n int64) { s.WithMaximum(float64(n)) },
@@ -234,6 +282,9 @@ func (g *generator) item(s *jsonschema.Schema, tag reflect.StructTag) {
 		if n, err := strconv.ParseInt(tag.Get("items."+keyword), 10, 64); err == nil && g.input() {
 			set(n)
 		}
+	}
+	if pattern := tag.Get("items.pattern"); pattern != "" && g.input() {
+		s.WithPattern(cmp.Or(patterns[strings.TrimPrefix(pattern, "@")], pattern))
 	}
 	if words := tag.Get("items.enum"); words != "" {
 		var values []any
@@ -263,8 +314,6 @@ func Has(f reflect.StructField, word string) bool {
 	words, ok := f.Tag.Lookup("in")
 	return ok && (word == "" || slices.Contains(strings.Split(words, ","), word))
 }
-
-func isForUpdates(f reflect.StructField) bool { return Has(f, "update") }
 
 // declaredIn returns the struct, t or one that it embeds, in which a member stands.
 func declaredIn(t reflect.Type, f reflect.StructField) reflect.Type {

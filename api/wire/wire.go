@@ -8,7 +8,7 @@
 //	in:""           clients may set it, too
 //	in:"name"       a name: printable characters only
 //	in:"null"       null in a request sets it to its default
-//	in:"only"       write-only: no answer has it; null in a request removes what it sets
+//	in:"only"       write-only: no answer has it; null in a request removes what a pointer sets
 //	in:"update"     only for a change; the resource decodes it itself
 //	in:"own"        the resource decodes it itself
 //	in:"required"   required when the resource is created; the resource checks it
@@ -16,9 +16,10 @@
 // The bounds have the names of JSON Schema: minLength, maxLength, minimum, maximum, minItems, maxItems, pattern, enum,
 // const, format; those that begin with "items." are about the items of a list. Of what clients may set, the bounds of
 // texts are those of requests. enum is what a request may have and what answers have today: it may grow, so
-// answers have x-extensible-enum; that of a table of another package is "@" and its name in [Words]. ref names a
-// component of api/openapi in place of a type. A pointer may be null, a time
-// with nullable:"true"; omitempty says that a member may be missing.
+// answers have x-extensible-enum; that of a table of another package is "@" and its name in [Words], and so is a
+// pattern that several members have. ref names a component of api/openapi in place of a type, inref one for requests
+// only, or one for what creates and, after a comma, one for changes. A pointer may be null, a time with
+// nullable:"true"; omitempty says that a member may be missing.
 package wire
 
 import "github.com/eventrelay/relay/pkg/web"

@@ -126,7 +126,7 @@ func TestFileKnowsEveryMember(t *testing.T) {
 		}
 		properties, _ := schema["properties"].(map[string]any)
 		if s.items != nil {
-			properties = schemas["DestinationUpdate"].(map[string]any)["properties"].(map[string]any)
+			properties = schemas["DestinationInput"].(map[string]any)["properties"].(map[string]any)
 			s = s.items
 		}
 		if s.members == nil {

@@ -1,6 +1,12 @@
 package apply
 
-import "github.com/eventrelay/relay/pkg/config"
+import (
+	"reflect"
+	"strings"
+
+	"github.com/eventrelay/relay/api/wire"
+	"github.com/eventrelay/relay/pkg/web"
+)
 
 // shape says which members a value of the file may have, and how it is compared with what the service shows.
 type shape struct {
@@ -24,64 +30,48 @@ const (
 	operations             // a list, or an object with the list as its member ops
 )
 
-// values returns members without any rule of their own, by their names.
-func values(names ...string) map[string]*shape {
-	out := map[string]*shape{}
-	for _, name := range names {
-		out[name] = &shape{}
+// shapeOf returns the shape of a type of the API: the members that requests may set.
+func shapeOf(t reflect.Type) *shape {
+	s := &shape{nullable: t.Kind() == reflect.Pointer}
+	if s.nullable {
+		t = t.Elem()
 	}
-	return out
+	switch {
+	case t == reflect.TypeFor[web.Time]():
+		s.kind = timestamp
+	case t == reflect.TypeFor[wire.Transformation]():
+		s.kind = operations
+	case t == reflect.TypeFor[map[string]string]():
+		s.values = &shape{nullable: true}
+	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct:
+		s.items = shapeOf(t.Elem())
+	case t.Kind() == reflect.Struct:
+		s.members = map[string]*shape{}
+		for _, f := range wire.Members(t) {
+			if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); wire.Has(f, "") {
+				s.members[name] = shapeOfMember(name, f)
+			}
+		}
+	}
+	return s
 }
 
-// with adds members that may be null, and others.
-func with(members map[string]*shape, nullable []string, more map[string]*shape) map[string]*shape {
-	for _, name := range nullable {
-		members[name] = &shape{nullable: true}
+func shapeOfMember(name string, f reflect.StructField) *shape {
+	s := shapeOf(f.Type)
+	s.nullable = s.nullable || f.Tag.Get("nullable") == "true"
+	switch name {
+	case "url":
+		s.kind = address
+	case "headers":
+		s.values.kind = header
+	case "secret":
+		s.kind = secret
+	case "secrets":
+		s.kind = secrets
 	}
-	for name, s := range more {
-		members[name] = s
-	}
-	return members
+	return s
 }
 
 // endpointShape has every member of an endpoint that can be set. TestFileKnowsEveryMember compares it with the OpenAPI
 // document.
-func endpointShape() *shape {
-	return &shape{members: with(values("name", "provider", "enabled", "paused", "scan_payloads", "keep_method"),
-		[]string{"description", "type_source"}, map[string]*shape{
-			"verification": {nullable: true, members: with(values("type", "tolerance_seconds", "mode", "header", "algorithm",
-				"encoding", "prefix", "signed_content"), nil,
-				map[string]*shape{"secret": {kind: secret}, "secrets": {kind: secrets}})},
-			"dedup":        {nullable: true, members: values("key", "window_seconds")},
-			"ingest_limit": {nullable: true, members: with(values(), []string{"events_per_second", "bytes_per_second"}, nil)},
-			"destinations": {items: destinationShape()},
-			"retry_policy": {members: retryPolicy()},
-			"alerts": {members: with(values("enabled"), []string{"channels", "consecutive_failures", "failure_rate_percent"},
-				map[string]*shape{"muted_until": {nullable: true, kind: timestamp}})},
-			"transformation": {nullable: true, kind: operations},
-			"response":       {members: values("status", "content_type", "body")},
-			"metadata":       {values: &shape{nullable: true}},
-		})}
-}
-
-// retryPolicy returns the members of all strategies.
-func retryPolicy() map[string]*shape {
-	members := values("strategy", "max_attempts", "jitter", "respect_retry_after", "max_retry_after_seconds", "retry_on")
-	for _, strategy := range config.RetryStrategies() {
-		for _, m := range strategy.Members {
-			members[m.Name] = &shape{}
-		}
-	}
-	return members
-}
-
-func destinationShape() *shape {
-	return &shape{members: with(values("enabled", "paused", "timeout_seconds", "max_in_flight"), []string{"name"},
-		map[string]*shape{
-			"url":        {kind: address},
-			"headers":    {values: &shape{nullable: true, kind: header}},
-			"rate_limit": {nullable: true, members: values("per_second", "burst")},
-			"filter":     {nullable: true, members: with(values(), []string{"types", "body"}, nil)},
-			"signing":    {members: with(values("scheme"), nil, map[string]*shape{"secret": {kind: secret}})},
-		})}
-}
+func endpointShape() *shape { return shapeOf(reflect.TypeFor[wire.Endpoint]()) }

@@ -178,8 +178,8 @@ type SigningSecret struct {
 
 // Filter selects events. An event must match every part that is set.
 type Filter struct {
-	Types []string       `json:"types,omitempty"` // exact, or a prefix followed by ".*"
-	Body  map[string]any `json:"body,omitempty"`  // dotted path → JSON scalar
+	Types []string       `json:"types,omitempty" in:"own" nullable:"true"` // exact, or a prefix followed by ".*"
+	Body  map[string]any `json:"body,omitempty" in:"own" nullable:"true"`  // dotted path → JSON scalar
 }
 
 // Response is the answer to the provider, sent when its event is durable.

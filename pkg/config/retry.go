@@ -2,23 +2,25 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"math"
+	"reflect"
 	"slices"
 )
 
 // RetryPolicy defines when a failed delivery is tried again. Only the members of its strategy are used.
 type RetryPolicy struct {
-	Strategy             string   `json:"strategy"` // a name in retryStrategies
-	ScheduleSeconds      []int    `json:"schedule_seconds,omitempty"`
-	InitialSeconds       int      `json:"initial_seconds,omitempty"`
-	Multiplier           float64  `json:"multiplier,omitempty"`
-	MaxSeconds           int      `json:"max_seconds,omitempty"`
-	IntervalSeconds      int      `json:"interval_seconds,omitempty"`
-	MaxAttempts          int      `json:"max_attempts"`
-	Jitter               float64  `json:"jitter"`
-	RespectRetryAfter    bool     `json:"respect_retry_after"`
-	MaxRetryAfterSeconds int      `json:"max_retry_after_seconds"`
-	RetryOn              []string `json:"retry_on"` // "3xx", "4xx", or three-digit codes
+	Strategy             string   `json:"strategy" in:"own" enum:"@strategies" description:"Default schedule."`
+	ScheduleSeconds      []int    `json:"schedule_seconds,omitempty" in:"" minItems:"1" maxItems:"50" items.minimum:"1" items.maximum:"86400" description:"Delays between attempts in seconds. The last one repeats. For schedule."`
+	InitialSeconds       int      `json:"initial_seconds,omitempty" in:"" minimum:"1" maximum:"3600" description:"First delay in seconds. For exponential. Default 5."`
+	Multiplier           float64  `json:"multiplier,omitempty" in:"" minimum:"1" maximum:"10" description:"Growth of the delay. For exponential. Default 2."`
+	MaxSeconds           int      `json:"max_seconds,omitempty" in:"" minimum:"1" maximum:"86400" description:"Longest delay in seconds. For exponential. Default 43200."`
+	IntervalSeconds      int      `json:"interval_seconds,omitempty" in:"" minimum:"1" maximum:"86400" description:"Delay in seconds. For linear, required."`
+	MaxAttempts          int      `json:"max_attempts" in:"" minimum:"1" maximum:"50" description:"Attempts in total, including the first one. Default 10."`
+	Jitter               float64  `json:"jitter" in:"" minimum:"0" maximum:"1" description:"Random share by which a delay varies; 0.1 is up to 10 %. Default 0.1."`
+	RespectRetryAfter    bool     `json:"respect_retry_after" in:"" description:"Whether Retry-After of a response delays the retry. Default true."`
+	MaxRetryAfterSeconds int      `json:"max_retry_after_seconds" in:"" minimum:"0" maximum:"86400" description:"Longest Retry-After that is followed, in seconds. Default 86400."`
+	RetryOn              []string `json:"retry_on" in:"" maxItems:"50" items.pattern:"^([34]xx|[34][0-9][0-9])$" description:"Further statuses to retry: 3xx, 4xx or a status such as 404. Network errors, timeouts, 408, 409, 425, 429 and 5xx are always retried."`
 }
 
 // Strategies that the program itself sets.
@@ -33,7 +35,7 @@ var retryStrategies = []RetryStrategy{
 	{
 		Name: RetrySchedule,
 		Members: []RetryMember{
-			{"schedule_seconds", 1, maxDay, func(p *RetryPolicy) any { return &p.ScheduleSeconds }},
+			{"schedule_seconds", func(p *RetryPolicy) any { return &p.ScheduleSeconds }},
 		},
 		defaults: RetryPolicy{ScheduleSeconds: []int{5, 300, 1800, 7200, 18000, 36000, 50400, 72000, 86400}},
 		delay: func(p RetryPolicy, failed int) float64 {
@@ -46,9 +48,9 @@ var retryStrategies = []RetryStrategy{
 	{
 		Name: "exponential",
 		Members: []RetryMember{
-			{"initial_seconds", 1, 3600, func(p *RetryPolicy) any { return &p.InitialSeconds }},
-			{"multiplier", 1, 10, func(p *RetryPolicy) any { return &p.Multiplier }},
-			{"max_seconds", 1, maxDay, func(p *RetryPolicy) any { return &p.MaxSeconds }},
+			{"initial_seconds", func(p *RetryPolicy) any { return &p.InitialSeconds }},
+			{"multiplier", func(p *RetryPolicy) any { return &p.Multiplier }},
+			{"max_seconds", func(p *RetryPolicy) any { return &p.MaxSeconds }},
 		},
 		defaults: RetryPolicy{InitialSeconds: 5, Multiplier: 2, MaxSeconds: 43200},
 		delay: func(p RetryPolicy, failed int) float64 {
@@ -58,7 +60,7 @@ var retryStrategies = []RetryStrategy{
 	{
 		Name: "linear",
 		Members: []RetryMember{
-			{"interval_seconds", 1, maxDay, func(p *RetryPolicy) any { return &p.IntervalSeconds }},
+			{"interval_seconds", func(p *RetryPolicy) any { return &p.IntervalSeconds }},
 		},
 		delay: func(p RetryPolicy, _ int) float64 { return float64(p.IntervalSeconds) },
 	},
@@ -76,14 +78,10 @@ type RetryStrategy struct {
 
 // RetryMember is a member of a policy: a number or a list of numbers.
 type RetryMember struct {
-	Name     string
-	Min, Max int // bounds of each number
+	Name string
 	// Field returns a pointer to the member: *int, *float64 or *[]int.
 	Field func(p *RetryPolicy) any
 }
-
-// MaxRetryDelays is the maximum length of a list.
-const MaxRetryDelays = 50
 
 // RetryStrategies returns all strategies.
 func RetryStrategies() []RetryStrategy { return retryStrategies }
@@ -158,24 +156,11 @@ func DefaultRetryPolicy() RetryPolicy {
 }
 
 func (p *RetryPolicy) validate() error {
-	errs := []error{
-		requireOneOf("retry_policy.strategy", p.Strategy, RetryStrategyNames()...),
-		requireRange("retry_policy.max_attempts", p.MaxAttempts, 1, 50), requireRange("retry_policy.jitter", p.Jitter, 0, 1),
-		requireRange("retry_policy.max_retry_after_seconds", p.MaxRetryAfterSeconds, 0, maxDay),
-		requireRange("retry_policy.retry_on", len(p.RetryOn), 0, 50),
-	}
+	errs := []error{requireOneOf("retry_policy.strategy", p.Strategy, RetryStrategyNames()...),
+		requireBounds("retry_policy", p)}
 	for _, m := range p.Members() {
-		name := "retry_policy." + m.Name
-		switch at := m.Field(p).(type) {
-		case *int:
-			errs = append(errs, requireRange(name, *at, m.Min, m.Max))
-		case *float64:
-			errs = append(errs, requireRange(name, *at, float64(m.Min), float64(m.Max)))
-		case *[]int:
-			errs = append(errs, requireRange(name, len(*at), 1, MaxRetryDelays))
-			for _, n := range *at {
-				errs = append(errs, requireRange(name, n, m.Min, m.Max))
-			}
+		if reflect.ValueOf(m.Field(p)).Elem().IsZero() {
+			errs = append(errs, fmt.Errorf("retry_policy.%s is missing", m.Name))
 		}
 	}
 	return errors.Join(errs...)

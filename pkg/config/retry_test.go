@@ -19,7 +19,7 @@ func TestRetryStrategies(t *testing.T) {
 			if fault := p.validate(); fault != nil { // a member without a default
 				switch at := m.Field(&p).(type) {
 				case *int:
-					*at = m.Min
+					*at = 1
 				default:
 					t.Errorf("%s: %v", s.Name, fault)
 				}

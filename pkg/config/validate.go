@@ -163,7 +163,7 @@ func (d *Destination) validate(checkURL func(string) error) error {
 }
 
 // requireBounds returns the errors of the members of x, a pointer to a struct, that are outside of the bounds in their
-// tags. These are the bounds of the API; see package wire.
+// tags. These are the bounds of the API; see package wire. Those of a member that omitempty leaves out do not count.
 func requireBounds(name string, x any) error {
 	var errs []error
 	v := reflect.ValueOf(x).Elem()
@@ -172,7 +172,10 @@ func requireBounds(name string, x any) error {
 		if at.Kind() == reflect.Pointer {
 			at = at.Elem() // invalid if it is nil
 		}
-		member, _, _ := strings.Cut(tag.Get("json"), ",")
+		member, options, _ := strings.Cut(tag.Get("json"), ",")
+		if options == "omitempty" && at.IsZero() {
+			continue
+		}
 		member = name + "." + member
 		bound := func(keyword string) float64 {
 			n, _ := strconv.ParseFloat(tag.Get(keyword), 64)
@@ -183,10 +186,18 @@ func requireBounds(name string, x any) error {
 			errs = append(errs, requireRange(member, int(at.Int()), int(bound("minimum")), int(bound("maximum"))))
 		case reflect.Float64:
 			errs = append(errs, requireRange(member, at.Float(), bound("minimum"), bound("maximum")))
+		case reflect.Slice:
+			errs = append(errs, requireRange(member, at.Len(), int(bound("minItems")), int(bound("maxItems"))))
+			numbers, _ := at.Interface().([]int)
+			for _, n := range numbers {
+				errs = append(errs, requireRange(member, n, int(bound("items.minimum")), int(bound("items.maximum"))))
+			}
 		case reflect.String:
-			if words := tag.Get("enum"); words != "" {
+			switch words := tag.Get("enum"); {
+			case strings.HasPrefix(words, "@"): // a table, which the caller has
+			case words != "":
 				errs = append(errs, requireOneOf(member, at.String(), strings.Split(words, ",")...))
-			} else {
+			default:
 				errs = append(errs, requireText(member, at.String(), int(bound("minLength")), int(bound("maxLength"))))
 			}
 		}
