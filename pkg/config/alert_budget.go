@@ -16,7 +16,7 @@ const (
 // alert.
 type AlertBudget struct {
 	Sent []AlertSent `json:"sent,omitempty"` // within the last hour, oldest first
-	// Holder is the node that runs the digest or test, which must not run twice. Its lease ends at HeldUntil.
+	// Holder is the node that sends the notices of all nodes, or runs a test. Its lease ends at HeldUntil.
 	Holder    string    `json:"holder,omitempty"`
 	HeldUntil time.Time `json:"held_until,omitzero"`
 	NextAt    time.Time `json:"next_at,omitzero"` // earliest time of the next digest
@@ -50,7 +50,7 @@ func (b *AlertBudget) SentWithin(now time.Time, window time.Duration) []AlertSen
 	return b.Sent[i:]
 }
 
-// Held reports whether a digest or test is running. b may be nil.
+// Held reports whether a node has the lease. b may be nil.
 func (b *AlertBudget) Held(now time.Time) bool { return b != nil && now.Before(b.HeldUntil) }
 
 // ChangeBudget calls alter with the budget of the alert, which is empty at first.

@@ -221,11 +221,12 @@ type AlertNotice struct {
 	// targets that have not accepted it: a channel, or "email:" and an address
 	PendingTargets []string  `json:"to"`
 	Merged         int       `json:"earlier,omitempty"` // number of earlier messages that were merged into this one
-	Tries          int       `json:"tries,omitempty"`
-	NextAt         time.Time `json:"next_at"` // the earliest time of the next try
+	Tries          int       `json:"tries,omitempty"`   // failed ones; nodes of an earlier version read it
+	NextAt         time.Time `json:"next_at"`           // the time of the first try
 	// DueAt are the times of the next try by target; NextAt for a target that is not in it.
 	DueAt map[string]time.Time `json:"due_at,omitempty"`
-	// LeaseNode sends the message until LeaseUntil; after that any node may.
+	// LeaseNode is set when the message is being sent by a node of an earlier version, which sends it alone until
+	// LeaseUntil, or is a digest of findings that has begun to be sent.
 	LeaseNode  string    `json:"node"`
 	LeaseUntil time.Time `json:"until"`
 }

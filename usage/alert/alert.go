@@ -6,10 +6,10 @@
 // after each outcome that may change their result, and once a second for what time alone changes.
 //
 // An alert is an entity of the configuration log. Its transitions, firing and resolved, are conditional records, so
-// exactly one node makes each. The record carries the notice: what to send, to which targets, and which node has
-// the lease for it. That node sends the notice and removes each target that received it. Failed sends are retried with
-// growing pauses for 24 hours. If the node dies, any other node takes the notice over once the lease has expired. So
-// each target receives a notice once, or a second time with the same id after a crash between sending and recording.
+// exactly one node makes each. The record carries the notice: what to send, and to which targets. One node has the
+// lease of the sender: it sends the notices of all nodes and removes each target that received one. Failed sends are
+// retried with growing pauses for 24 hours. If the node dies, another one goes on once the lease has expired. So each
+// target receives a notice once, or a second time with the same id after a crash between sending and recording.
 //
 // Offsets are committed after the transitions that their records caused. A new owner reads the last outcomes again to
 // rebuild its state, without evaluating them, and evaluates from the committed offset on. Records that are evaluated

@@ -209,9 +209,6 @@ func (a *Alerts) applyEvaluation(
 	}
 }
 
-// leaseTime is how long the node that holds the lease of a notice may send it alone. It is longer than one send takes.
-const leaseTime = 3 * notify.Timeout
-
 // writeTransition writes a transition into the alert.
 func writeTransition(
 	x *config.Alert, about subject, f evaluation, change transition, at logPosition, now time.Time) {
@@ -235,11 +232,12 @@ func (a *Alerts) addNotice(x *config.Alert, f evaluation, change transition, to 
 	x.Notices = append(x.Notices, a.newNotice(noticeType, f, to, now))
 }
 
-// newNotice returns a notice that is due at once and leased to this node.
+// newNotice returns a notice that is due at once. Nodes of earlier versions, which send the notices without a lease
+// themselves, leave it to the sender for leaseTime.
 func (a *Alerts) newNotice(noticeType string, f evaluation, to []string, now time.Time) config.AlertNotice {
 	return config.AlertNotice{
 		ID: id.Random("alrt_"), Type: noticeType, At: now, Value: f.value, Threshold: f.threshold, PendingTargets: to,
-		NextAt: now, LeaseNode: a.cfg.Node, LeaseUntil: now.Add(leaseTime),
+		NextAt: now, LeaseUntil: now.Add(leaseTime),
 	}
 }
 

@@ -123,7 +123,6 @@ func countInDigest(x *config.Alert, n config.AlertNotice, group config.FindingGr
 	if due := x.FiredAt.Add(findingEvery); due.After(n.NextAt) {
 		n.NextAt = due
 	}
-	n.LeaseNode, n.LeaseUntil = "", time.Time{}
 	x.Rule, x.Since, x.FiredAt = findingRule, now, n.NextAt
 	x.Notices = append(x.Notices, n)
 }
@@ -148,7 +147,7 @@ func addToGroups(groups []config.FindingGroup, added config.FindingGroup) []conf
 	return groups
 }
 
-// gathers reports whether a notice is a digest that no node has begun to send: its count may still grow.
+// gathers reports whether a notice is a digest that is not being sent yet: its count may still grow.
 func gathers(n config.AlertNotice) bool { return n.Type == manyType && n.LeaseNode == "" }
 
 // isAboutFinding reports whether a notice is about findings.

@@ -232,15 +232,29 @@ func TestDigestKeepsTheOrderOfAnAlert(t *testing.T) {
 		r := newRig(t)
 		first := r.fireTwice("rec_1")
 		r.fireAlert("rec_2")
-		r.notifier.markBusy(first)
-		all, release, ok := r.notifier.leaseDigest(t.Context())
-		if !ok || len(all) != 1 || all[0].alert.ID != alertID(recoveryEnded, subject{other: "rec_2"}) {
-			t.Errorf("%t, %d notices in the digest: %+v", ok, len(all), all)
+		r.config.set(func(m *fakeConfig) {
+			n := m.alerts[alertID(recoveryEnded, subject{other: "rec_1"})].Notices
+			n[1].PendingTargets = slices.Clone(n[0].PendingTargets)
+		})
+		r.spendBudget()
+		time.Sleep(digestDelay)
+		r.notifier.sending[first+"/"+string(notify.Email)] = true
+		due := r.notifier.dueRequests()
+		i := slices.IndexFunc(due, func(r request) bool { return r.digest })
+		if i < 0 || len(due[i].parts) != 1 || due[i].parts[0].alert.ID != alertID(recoveryEnded, subject{other: "rec_2"}) {
+			t.Errorf("in the digest: %+v", due)
 		}
-		release()
-		if !r.notifier.isBusy(first) || len(r.notifier.busy) != 1 {
-			t.Errorf("busy after it: %v", r.notifier.busy)
+	})
+}
+
+// spendBudget lets the limit of mails be reached.
+func (r *rig) spendBudget() {
+	r.config.set(func(m *fakeConfig) {
+		b := &config.AlertBudget{}
+		for i := range maxMails {
+			b.RecordSent(config.AlertSent{ID: fmt.Sprint("alrt_other", i), At: time.Now()})
 		}
+		m.alerts[config.AlertMailBudget] = &config.Alert{Meta: config.Meta{ID: config.AlertMailBudget}, Budget: b}
 	})
 }
 
@@ -248,11 +262,11 @@ func TestDigestKeepsTheOrderOfAnAlert(t *testing.T) {
 func TestDigestIsBounded(t *testing.T) {
 	r := newRig(t)
 	now := time.Now()
-	var all []waitingNotice
+	var all []part
 	for i := range 1000 {
 		x := &config.Alert{Meta: config.Meta{ID: alertID(deliveryFailed, subject{endpoint: testEndpoint,
 			destination: testDest})}, Endpoint: testEndpoint, Destination: testDest}
-		all = append(all, waitingNotice{x, config.AlertNotice{ID: fmt.Sprint(i), Type: "alert.delivery.failed", At: now,
+		all = append(all, part{x, config.AlertNotice{ID: fmt.Sprint(i), Type: "alert.delivery.failed", At: now,
 			Merged: i % 2}, nil})
 	}
 	r.config.set(func(m *fakeConfig) { m.endpoint.Name = strings.Repeat("a\n", 50) })

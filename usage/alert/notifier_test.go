@@ -148,12 +148,13 @@ func TestNotifierGivesUpAfterADay(t *testing.T) {
 	})
 }
 
-// The node with the lease dies before it sends, or after sending and before recording: exactly one other node takes the
-// notice over once the lease has expired.
+// The node with the lease dies before it sends, or after sending and before recording: exactly one other node sends the
+// notice once the lease has expired.
 func TestNoticeIsTakenOverWhenItsLeaseExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		failDelivery(r) // this node runs no notifier
+		r.notifier.isSender(t.Context())
 		b, c := rigOn(t, "b", r.deps.Keyring, r.config, r.sender), rigOn(t, "c", r.deps.Keyring, r.config, r.sender)
 		runNotifiers(t, b, c)
 		time.Sleep(leaseTime - time.Second)
@@ -167,40 +168,40 @@ func TestNoticeIsTakenOverWhenItsLeaseExpires(t *testing.T) {
 	})
 }
 
-// A node that takes a notice over sends it only to the targets that have not received it from another node meanwhile.
-func TestNotifierSkipsTargetsThatAnotherNodeServed(t *testing.T) {
+// A notice that a node of an earlier version sends is left to it while it has the lease of the notice.
+func TestNotifierLeavesNoticesToEarlierVersions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		failDelivery(r)
 		name := alertID(deliveryFailed, subject{endpoint: testEndpoint, destination: testDest})
-		seen := r.config.Alert(name)
 		r.config.set(func(m *fakeConfig) {
 			n := &m.alerts[name].Notices[0]
-			n.PendingTargets, n.LeaseNode, n.Tries, n.NextAt, n.LeaseUntil = []string{string(notify.Slack)}, "b", 1,
-				n.NextAt.Add(firstPause),
-				n.NextAt.Add(firstPause+leaseTime)
+			n.PendingTargets, n.LeaseNode, n.LeaseUntil = []string{string(notify.Slack)}, "b", time.Now().Add(leaseTime)
 		})
-		time.Sleep(firstPause + leaseTime + time.Second)
-		notice, c := r.notifier.claimSlots(seen)
-		r.notifier.sendOpen(t.Context(), seen, notice, c)
+		runNotifiers(t, r)
+		time.Sleep(leaseTime - time.Second)
+		if got := r.sender.all(); len(got) > 0 {
+			t.Errorf("sent %+v", got)
+		}
+		time.Sleep(3 * time.Second)
 		if got := r.sender.all(); len(got) != 1 || got[0].kind != notify.Slack {
 			t.Errorf("sent %+v", got)
 		}
 	})
 }
 
-// Who sends the second notice of an alert to those that have received the first does not send the first to others: both
-// use the slot of the same channel, and another goroutine may be sending it.
+// The second notice of an alert is sent to those that have received the first, while that is being sent to others.
 func TestNoticesOfAnAlertAreSentApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		first := r.fireTwice("rec_1")
-		r.notifier.markBusy(first)
+		r.notifier.sending[first+"/"+string(notify.Email)] = true
+		due := r.notifier.dueRequests()
 		x := r.config.Alert(alertID(recoveryEnded, subject{other: "rec_1"}))
-		notice, c := r.notifier.claimSlots(x)
-		if notice != x.Notices[1].ID || !r.notifier.sendOpen(t.Context(), x, notice, c) {
-			t.Errorf("%s is sent, not the second notice", notice)
+		if len(due) != 1 || due[0].parts[0].notice.ID != x.Notices[1].ID {
+			t.Fatalf("due: %+v", due)
 		}
+		r.notifier.deliver(t.Context(), due[0])
 		if got := r.sender.all(); len(got) != 1 || !slices.Equal(got[0].to, []string{"b@example.com"}) {
 			t.Errorf("sent %+v", got)
 		}

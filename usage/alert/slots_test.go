@@ -4,13 +4,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/notify"
 )
@@ -35,6 +33,17 @@ func slowWebhook(r *rig) *atomic.Int64 {
 		return notify.Result{OK: true}
 	}
 	return &most
+}
+
+// occupy takes slots of a channel, and returns a function that gives one back.
+func (r *rig) occupy(channel notify.Kind, slots int) (free func()) {
+	change := func(n int) {
+		r.notifier.mu.Lock()
+		defer r.notifier.mu.Unlock()
+		r.notifier.running[string(channel)] += n
+	}
+	change(slots)
+	return func() { change(-1) }
 }
 
 // slackTimes returns when Slack received each message; a message that it received twice is an error.
@@ -123,22 +132,19 @@ func TestWaitingNoticesAreSentInOrder(t *testing.T) {
 func TestNoticeStaysDueForASlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
-		occupied := r.notifier.channelSlots(string(notify.Slack))
-		for range channelSends {
-			occupied <- struct{}{}
-		}
+		free := r.occupy(notify.Slack, channelSends)
 		runNotifiers(t, r)
 		r.fireAlert("rec_1")
-		time.Sleep(slotWait + pollEvery)
+		time.Sleep(2 * pollEvery)
 		if n := len(r.sender.all()); n != 2 {
 			t.Errorf("%d messages without a slot of Slack", n)
 		}
-		<-occupied
+		free()
 		time.Sleep(pollEvery + time.Millisecond)
 		if n := len(slackTimes(t, r.sender)); n != 1 || r.openNotices() > 0 {
 			t.Errorf("%d messages in Slack, %d notices left over", n, r.openNotices())
 		}
-		occupied <- struct{}{}
+		free = r.occupy(notify.Slack, 1)
 		r.sender.mu.Lock()
 		r.sender.SendFunc = func(c notify.Channel, _ notify.Message) notify.Result {
 			return notify.Result{OK: c.Kind == notify.Slack, Error: event.CodeConnectionRefused}
@@ -150,28 +156,10 @@ func TestNoticeStaysDueForASlot(t *testing.T) {
 		if n := len(r.sender.types(notify.Webhook)) - webhooks; n < 8 || n > 9 {
 			t.Errorf("%d requests to the webhook in an hour", n)
 		}
-		<-occupied
+		free()
 		time.Sleep(pollEvery + time.Millisecond)
 		if n := len(slackTimes(t, r.sender)); n != 2 {
 			t.Errorf("%d messages in Slack", n)
-		}
-	})
-}
-
-// Another node sends a notice to a channel for which this one has no slot, at once.
-func TestAnotherNodeHasASlot(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
-		other := rigOn(t, "b", r.deps.Keyring, r.config, r.sender)
-		occupied := r.notifier.channelSlots(string(notify.Slack))
-		for range channelSends {
-			occupied <- struct{}{}
-		}
-		runNotifiers(t, r, other)
-		r.fireAlert("rec_1")
-		time.Sleep(slotWait + 3*pollEvery)
-		if n := len(slackTimes(t, r.sender)); n != 1 || len(r.sender.all()) != 3 || r.openNotices() > 0 {
-			t.Errorf("%d messages in Slack, %d in all, %d notices left over", n, len(r.sender.all()), r.openNotices())
 		}
 	})
 }
@@ -211,50 +199,28 @@ func TestSlowChannelDelaysNotTheSameAlert(t *testing.T) {
 		}
 		r.notifier.mu.Lock()
 		defer r.notifier.mu.Unlock()
-		if len(r.notifier.busy)+len(r.notifier.settled) > 0 {
-			t.Errorf("busy %v, settled %v", r.notifier.busy, r.notifier.settled)
+		if len(r.notifier.sending) > 0 {
+			t.Errorf("sending %v", r.notifier.sending)
 		}
 	})
 }
 
-// What is settled while a result is recorded stays settled: the configuration log does not have it yet.
-func TestForgetSettledKeepsPendingTargets(t *testing.T) {
-	r := newRig(t)
-	r.notifier.markSettled("alrt_1", "slack", "webhook")
-	r.notifier.markSettled("alrt_2", "slack")
-	x := &config.Alert{Notices: []config.AlertNotice{{ID: "alrt_1", PendingTargets: []string{"webhook"}}}}
-	r.notifier.forgetSettled(x, "alrt_1", "alrt_2")
-	if !r.notifier.isSettled("alrt_1", "webhook") || r.notifier.isSettled("alrt_1", "slack") ||
-		len(r.notifier.settled) != 1 {
-		t.Errorf("settled: %v", r.notifier.settled)
-	}
-	if r.notifier.forgetSettled(nil, "alrt_1"); len(r.notifier.settled) > 0 {
-		t.Errorf("settled: %v", r.notifier.settled)
-	}
-}
-
-// A digest uses slots of the mail channel: a mail server gets eight messages at a time, whoever sends them.
+// A digest uses a slot of the mail channel: a mail server gets eight messages at a time, whoever sends them.
 func TestDigestWaitsForASlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
-		slots := r.notifier.channelSlots(string(notify.Email))
-		for range channelSends {
-			slots <- struct{}{}
-		}
-		var sends sync.WaitGroup
-		sends.Go(func() {
-			r.notifier.mailDigest(t.Context(), []notify.SavedChannel{{Enabled: true, Channel: notify.Channel{
-				Kind: notify.Email, To: []string{"a@example.com"}}}}, []waitingNotice{{&config.Alert{}, config.AlertNotice{
-				ID: "alrt_1", Type: "alert.delivery.failed"}, []string{mailTarget + "a@example.com"}}})
-		})
-		synctest.Wait()
-		if n := len(r.sender.all()); n > 0 {
+		r.spendBudget()
+		free := r.occupy(notify.Email, channelSends)
+		runNotifiers(t, r)
+		r.fireAlert("rec_1")
+		time.Sleep(2 * digestDelay)
+		if n := len(r.sender.types(notify.Email)); n > 0 {
 			t.Errorf("%d mails without a slot", n)
 		}
-		<-slots
-		sends.Wait()
-		if len(r.sender.all()) != 1 || len(slots) != channelSends-1 {
-			t.Errorf("%d mails, %d slots taken", len(r.sender.all()), len(slots))
+		free()
+		time.Sleep(pollEvery + time.Millisecond)
+		if n := len(r.sender.types(notify.Email)); n != 1 || r.notifier.running[string(notify.Email)] != channelSends-1 {
+			t.Errorf("%d mails, %d slots taken", n, r.notifier.running[string(notify.Email)])
 		}
 	})
 }
@@ -291,14 +257,14 @@ func TestLongestDueAlertIsFirst(t *testing.T) {
 			r.fireAlert(fmt.Sprintf("rec_%d", i))
 			time.Sleep(time.Second)
 		}
-		due := r.notifier.dueAlerts()
+		due := r.notifier.dueRequests()
 		for i, x := range due {
-			if i > 0 && x.Notices[0].NextAt.Before(due[i-1].Notices[0].NextAt) {
-				t.Fatalf("alert %d of %d is due before the one ahead of it", i, len(due))
+			if i > 0 && x.parts[0].notice.NextAt.Before(due[i-1].parts[0].notice.NextAt) {
+				t.Fatalf("request %d of %d is due before the one ahead of it", i, len(due))
 			}
 		}
-		if len(due) != 20 {
-			t.Errorf("%d alerts are due", len(due))
+		if len(due) != 3*20 {
+			t.Errorf("%d requests are due", len(due))
 		}
 	})
 }
