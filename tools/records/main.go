@@ -168,8 +168,8 @@ func closing(condition string) string {
 // units are those of durations.
 var units = map[string]string{"us": "time.Microsecond", "s": "time.Second"}
 
-// encoder returns the name of the function that appends a field, and its value for it. ok is the beginning of a block in
-// which it is called; empty: always.
+// encoder returns the name of the function that appends a field, and its value for it. ok is the beginning of the block
+// in which it is called; empty: always.
 func (g *generator) encoder(f field) (call, value, ok string) {
 	x := "x." + f.name
 	switch {
