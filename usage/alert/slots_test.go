@@ -219,8 +219,11 @@ func TestDigestWaitsForASlot(t *testing.T) {
 		}
 		free()
 		time.Sleep(pollEvery + time.Millisecond)
-		if n := len(r.sender.types(notify.Email)); n != 1 || r.notifier.running[string(notify.Email)] != channelSends-1 {
-			t.Errorf("%d mails, %d slots taken", n, r.notifier.running[string(notify.Email)])
+		r.notifier.mu.Lock()
+		defer r.notifier.mu.Unlock()
+		taken := r.notifier.running[string(notify.Email)]
+		if n := len(r.sender.types(notify.Email)); n != 1 || taken != channelSends-1 {
+			t.Errorf("%d mails, %d slots taken", n, taken)
 		}
 	})
 }
