@@ -41,6 +41,7 @@ import (
 
 // Names of frame for those who start a dashboard.
 type (
+	// Config is the configuration of a dashboard.
 	Config    = frame.Config
 	Deps      = frame.Deps
 	Acts      = frame.Acts

@@ -51,6 +51,7 @@ type BarChart struct {
 	Max    int64 // the highest sum of a row
 }
 
+// NewBarChart returns a chart with a bar for each row.
 func NewBarChart(title, step string, of []Series, rows []ChartRow) *BarChart {
 	c := &BarChart{Title: title, Step: step, Series: of, Rows: rows}
 	for _, row := range rows {
@@ -221,6 +222,7 @@ type timeline struct {
 	Steps int
 }
 
+// NewTimeline returns that many steps of time up to now.
 func NewTimeline(now time.Time, step time.Duration, steps int) timeline {
 	return timeline{now.UTC().Truncate(step).Add(-time.Duration(steps-1) * step), step, steps}
 }

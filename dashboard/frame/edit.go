@@ -85,6 +85,7 @@ type Edit struct {
 	Body   map[string]any
 }
 
+// NewEdit returns a change without members yet. stored is what the fields showed before.
 func NewEdit(f *Form, stored url.Values) *Edit { return &Edit{f, stored, map[string]any{}} }
 
 // Changes returns the members that a form changes.
@@ -100,6 +101,7 @@ func (t FieldTable) All(f *Form) map[string]any { return t.Changes(f, url.Values
 // Value returns the text of a field. Browsers send new lines as CR LF.
 func (x *Edit) Value(name string) string { return UnixLines(x.F.Value(name)) }
 
+// UnixLines replaces the line ends of browsers, CR LF, by LF.
 func UnixLines(text string) string { return strings.ReplaceAll(text, "\r\n", "\n") }
 
 // Changed reports whether one of the fields differs from what is stored.
@@ -145,6 +147,7 @@ func (x *Edit) Put(path string, value any) {
 	}
 }
 
+// AsTextOrNull returns a text, and null for an empty one.
 func AsTextOrNull(text string) any {
 	if text == "" {
 		return nil
@@ -152,6 +155,7 @@ func AsTextOrNull(text string) any {
 	return text
 }
 
+// AsNumber returns a number as it was typed. Other text stays text, so that the API names it in its error.
 func AsNumber(text string) any {
 	text = strings.TrimSpace(text)
 	if json.Valid([]byte(text)) && gjson.Parse(text).Type == gjson.Number {
@@ -167,6 +171,7 @@ func asNumberOrNull(text string) any {
 	return AsNumber(text)
 }
 
+// AsJSONOrNull returns the JSON that was typed, and null for none.
 func AsJSONOrNull(text string) any {
 	text = strings.TrimSpace(text)
 	switch {

@@ -50,6 +50,7 @@ func NewForm(values url.Values, version string) *Form {
 	return &Form{Nonce: NewNonce(), Version: version, Values: values}
 }
 
+// NewNonce returns a random text that no other form has.
 func NewNonce() string {
 	var b [16]byte
 	rand.Read(b[:]) // never fails: crypto/rand ends the process instead
@@ -180,6 +181,7 @@ func NewOptions(choices ...string) []Option {
 	return options
 }
 
+// PlainOptions returns options that show their values.
 func PlainOptions(values ...string) []Option {
 	options := make([]Option, len(values))
 	for i, value := range values {

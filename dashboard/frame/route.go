@@ -21,6 +21,7 @@ import (
 // Access says who may use a route.
 type Access int
 
+// Who may use a route.
 const (
 	Public Access = iota // everybody: no session is needed
 	Reader               // everybody who is signed in

@@ -286,6 +286,7 @@ func Plain(text string) string {
 	return b.String()
 }
 
+// IsHidden reports whether a character cannot be seen. New lines and tabs can.
 func IsHidden(r rune) bool { return r != '\n' && r != '\t' && web.IsInvisible(r) }
 
 // Statuses are the states that have a mark and a colour of their own.
@@ -298,6 +299,7 @@ type Status struct {
 	On   bool   // somebody is needed: it gets a tint
 }
 
+// NewStatus returns how a status of the API is shown.
 func NewStatus(word string) Status {
 	s := Status{Word: word, Mark: word, On: slices.Contains([]string{"retrying", "held", "failed", "rejected"}, word)}
 	if !slices.Contains(Statuses, word) {
@@ -321,6 +323,7 @@ const (
 // urgency is the order in which marks are shown if there are too many: what needs somebody first.
 var urgency = []string{"failed", "retrying", "held", "rejected", "pending", "note", "skipped", "delivered"}
 
+// NewMarks returns the marks to show: all of a few, else the most urgent ones.
 func NewMarks(all []Status) Marks {
 	if len(all) <= maxMarks {
 		return Marks{Shown: all}

@@ -15,6 +15,7 @@ import (
 // ChannelText describes a kind of channel in its form.
 type ChannelText struct{ Title, Label, Hint, Placeholder string }
 
+// ChannelTexts are those of all kinds.
 var ChannelTexts = map[notify.Kind]ChannelText{
 	notify.Email: {"Email", "Addresses, one a line", "At most 20. All of them get each alert.", "ops@example.com"},
 	notify.Slack: {"Slack", "Webhook URL", "Of an incoming webhook in Slack.", "https://hooks.slack.com/services/…"},

@@ -199,4 +199,5 @@ func DestinationNames(e *Endpoint) map[string]string {
 	return names
 }
 
+// DestinationName returns the name of a destination, or its id if it has none.
 func DestinationName(names map[string]string, id string) string { return cmp.Or(names[id], id) }

@@ -28,6 +28,7 @@ func EventRows(of []wire.EventRow) []*EventRow {
 	return rows
 }
 
+// Explanation returns why the event has its status, as text and as data.
 func (e *EventRow) Explanation() (string, wire.Why) { return e.Why, e.WhyDetails }
 
 // Captured reports whether the event was stored and had no destination to go to.
