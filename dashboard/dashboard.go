@@ -42,10 +42,14 @@ import (
 // Names of frame for those who start a dashboard.
 type (
 	// Config is the configuration of a dashboard.
-	Config    = frame.Config
-	Deps      = frame.Deps
-	Acts      = frame.Acts
-	Check     = frame.Check
+	Config = frame.Config
+	// Deps is what a dashboard needs of other packages.
+	Deps = frame.Deps
+	// Acts records what people do.
+	Acts = frame.Acts
+	// Check is a check of the service.
+	Check = frame.Check
+	// Dashboard serves the pages.
 	Dashboard = frame.Dashboard
 )
 
