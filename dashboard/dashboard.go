@@ -45,9 +45,9 @@ type (
 	Config = frame.Config
 	// Deps is what a dashboard needs of other packages.
 	Deps = frame.Deps
-	// Acts records what people do.
+	// Acts reads and decides on changes that agents ask for.
 	Acts = frame.Acts
-	// Check is a check of the service.
+	// Check is the result of one check.
 	Check = frame.Check
 	// Dashboard serves the pages.
 	Dashboard = frame.Dashboard
