@@ -117,7 +117,11 @@ func (o *object) time(name string, orNull bool, to *web.Time) {
 	text, err := web.DecodeString(raw)
 	t, good := parseTime(text)
 	if err != nil || !good {
-		o.fail(name, "must be a time such as 2026-08-21T22:24:36Z%s", map[bool]string{true: ", or null"}[orNull])
+		null := ""
+		if orNull {
+			null = ", or null"
+		}
+		o.fail(name, "must be a time such as 2026-08-21T22:24:36Z%s", null)
 	}
 	*to = web.Time(t)
 }

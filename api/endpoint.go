@@ -304,7 +304,7 @@ func (a *endpoints) rotateToken(w http.ResponseWriter, r *http.Request, key *con
 	return a.answerEndpoint(w, r, key, http.StatusOK, after, in)
 }
 
-// defaultOverlap is how long what was rotated works beside the new one, in seconds.
+// defaultOverlap is how long a secret or token stays valid after its rotation, in seconds.
 const defaultOverlap = 86400
 
 // overlapEnd reads overlap_seconds and returns when the overlap ends; zero: at once.

@@ -37,8 +37,8 @@ func (r *rig) addThings() {
 	}}, "", "")
 }
 
-// Large forms of a person that have not been answered are bounded. A small one, as that which ends all sessions, is
-// always taken.
+// A user has at most a few unanswered large forms. A small form, such as the one that ends all sessions, is always
+// accepted.
 func TestFormsOfAPersonAreBounded(t *testing.T) {
 	rig := newRig(t)
 	rig.addThings()

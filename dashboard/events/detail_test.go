@@ -9,7 +9,7 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// The history keeps what was delivered before a replay.
+// A replay leaves earlier deliveries in the history.
 func TestHistoryOfAReplayedEvent(t *testing.T) {
 	received := time.Date(2026, 8, 21, 22, 20, 0, 0, time.UTC)
 	made := func(seconds, number int, status string) *attemptData {

@@ -24,7 +24,7 @@ type Site struct {
 	Areas  []Area
 	menu   []MenuGroup
 	Lists  map[string]CSVList
-	parsed map[string]*template.Template // only cloned: what was executed cannot be cloned
+	parsed map[string]*template.Template // never executed itself: an executed template cannot be cloned
 	assets *assets
 }
 

@@ -19,7 +19,7 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// csvPath is below which lists can be downloaded as CSV: /app/csv/audit?actor=usr_…, with the filters of the list.
+// csvPath is the parent path of all CSV downloads: /app/csv/audit?actor=usr_…, with the filters of the list.
 const csvPath = "/app/csv"
 
 // Bounds of a file. What is beyond maxCSVRows is left out, and the last line says so.
@@ -32,7 +32,7 @@ const (
 	maxCSVWait  = 2 * time.Second // for the API's limit of requests
 )
 
-// CSVList is a list that can be downloaded: which call of the API has it, with which filters, and what a row is.
+// CSVList describes the download of a list: its API call, its filters and its rows.
 type CSVList struct {
 	API     string // path of the API; {id} stands for the parameter id of the page
 	Filters []string
@@ -50,7 +50,7 @@ type CSVList struct {
 func CSVLink(name string, query url.Values) string { return WithQuery(csvPath+"/"+name, query) }
 
 // downloadCSV streams a list with the filters in the query as CSV. If a page after the first cannot be read, the
-// connection is closed, so that nobody takes the beginning for the whole.
+// connection is closed, so that a partial file is not taken for the whole list.
 func downloadCSV(v *Visit) error {
 	name, asked := v.Vars["list"], v.R.URL.Query()
 	list, ok := v.Lists[name]
@@ -169,7 +169,7 @@ func (s *csvStream) writeRows(rows []gjson.Result) (whole bool) {
 // writeLine keeps an error for flush.
 func (s *csvStream) writeLine(cells ...string) { _ = s.out.Write(cells) }
 
-// flush sends what was written to the client.
+// flush sends buffered output to the client.
 func (s *csvStream) flush() error {
 	s.out.Flush()
 	_ = http.NewResponseController(s.v.W).Flush() // without it the last part is sent at the end

@@ -27,7 +27,7 @@ import (
 type Config struct {
 	// BaseURL is the public address of the service, without a trailing slash.
 	BaseURL string
-	// BaseURLIsDefault says that nobody has set BaseURL: it is the address of the listener.
+	// BaseURLIsDefault is true when BaseURL is not configured: it is the address of the listener then.
 	BaseURLIsDefault bool
 	// Host is the only host name that the dashboard answers under; empty: every name in BaseURL and AllowedHosts.
 	Host         string

@@ -12,7 +12,7 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// isOnlyHere reports whether a URL names this machine alone, so nobody on the internet reaches it.
+// isOnlyHere reports whether a URL names this machine alone, unreachable from the internet.
 func isOnlyHere(address string) bool {
 	u, err := url.Parse(address)
 	return err == nil && (isLoopback(u.Hostname()) || strings.HasSuffix(u.Hostname(), ".localhost"))
@@ -96,7 +96,7 @@ func errHost(h *hosts) error {
 		Message: "The dashboard does not answer under this host name. Open " + h.publicURL + "/app instead."}
 }
 
-// HasForeignName reports whether the page was opened under another name than RELAY_BASE_URL's, which nobody has set.
+// HasForeignName reports whether the page was opened under another name than that of the default base URL.
 func (v *Visit) HasForeignName() bool {
 	h := v.hosts
 	return h.explainBase && !h.onlyName && web.HostName(v.R.Host) != h.baseHost

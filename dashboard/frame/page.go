@@ -160,7 +160,7 @@ type errorView struct {
 	RetryAt                     time.Time // zero: not known
 	RequestID                   string
 	SignIn                      string    // path of the sign-in page, if that is what to do
-	List                        *MenuItem // where the person can go on; nil: nobody is signed in
+	List                        *MenuItem // the list to return to; nil without a session
 	DashboardURL                string    // if that is what to open instead
 }
 

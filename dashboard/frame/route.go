@@ -23,8 +23,8 @@ type Access int
 
 // Who may use a route.
 const (
-	Public Access = iota // everybody: no session is needed
-	Reader               // everybody who is signed in
+	Public Access = iota // no session needed
+	Reader               // all signed-in users
 	Writer               // people with the scope read_write
 )
 
@@ -49,7 +49,7 @@ type Visit struct {
 	*Dashboard
 	W       http.ResponseWriter
 	R       *http.Request
-	Person  *config.User      // who is signed in; nil = nobody
+	Person  *config.User      // the signed-in user; nil = none
 	Session session           // of person
 	Vars    map[string]string // variables of the path, as they were sent: escaped, to be used in paths of the API
 	Values  url.Values        // of the form in a POST

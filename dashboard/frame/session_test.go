@@ -37,7 +37,7 @@ func TestCookieOfAMessageIsNoSession(t *testing.T) {
 	}
 }
 
-// Large forms of a person are counted, whoever has the session. Others have their own.
+// Large forms are counted by user, over all sessions of the user.
 func TestFormsOfAPersonAreCounted(t *testing.T) {
 	open := openForms{of: map[string]int{}}
 	var leave func()

@@ -48,7 +48,7 @@ type startPage struct {
 	Unavailable  string // why nothing could be read
 	Heading      string
 	Needs        []need
-	Paused       []need           // destinations that a person has paused: nobody has to act
+	Paused       []need           // destinations paused by a user: no action needed
 	More         []frame.MenuItem // lists that have more things than are shown
 	At           web.Time         // when the overview was made
 	Traffic      *overviewTraffic
