@@ -226,6 +226,13 @@ func TestHead(t *testing.T) {
 	newRig(t).signedIn().send(http.MethodHead, "/app", nil).want(200)
 }
 
+// Two areas with a page of the same name are refused: one would hide the other.
+func TestPagesHaveOneName(t *testing.T) {
+	if _, err := frame.NewSite(staticFiles, menu, append(areas(), areas()[0])...); err == nil {
+		t.Error("an area was taken twice")
+	}
+}
+
 // An area that is not registered has no pages and no items in the navigation, and the others work without it. All need
 // that of the account, the last one, which has the sign-in.
 func TestAreasCanBeLeftOut(t *testing.T) {

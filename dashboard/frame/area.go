@@ -1,6 +1,7 @@
 package frame
 
 import (
+	"fmt"
 	"html/template"
 	"io/fs"
 	"maps"
@@ -64,6 +65,9 @@ func NewSite(static fs.FS, menu []MenuGroup, areas ...Area) (*Site, error) {
 				return nil, err
 			}
 			name := strings.TrimSuffix(path.Base(file), ".html")
+			if s.parsed[name] != nil {
+				return nil, fmt.Errorf("two areas have a page %s", name)
+			}
 			if s.parsed[name], err = page.ParseFS(a.Pages, file); err != nil {
 				return nil, err
 			}
