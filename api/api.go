@@ -33,6 +33,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/secrets"
+	"github.com/eventrelay/relay/pkg/wait"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -92,7 +93,7 @@ func New(cfg Config, deps Deps) (*API, error) {
 	}
 	c := &core{
 		maxBody: cfg.MaxBody, retentionDays: cfg.RetentionDays, clock: deps.Now, ids: deps.IDs,
-		configReader: deps.Config,
+		configReader: deps.Config, waiting: wait.NewRoom(maxWaitingRequests),
 	}
 	x, err := newResources(&cfg, &deps, c)
 	if err != nil {

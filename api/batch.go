@@ -9,10 +9,10 @@ import (
 	"strings"
 
 	"github.com/eventrelay/relay/api/wire"
+	"github.com/eventrelay/relay/pkg/claim"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
-	"github.com/eventrelay/relay/pkg/limit"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -238,22 +238,22 @@ func (b *batch) storeIdempotent(w http.ResponseWriter, key string, body []byte, 
 		return err
 	}
 	o := b.sender.newIdempotentSend(b.r, b.ep, key, body, d)
-	o.key += "\x00" // keeps the batch's key apart from the keys of items, which contain no NUL
-	claim, err := o.claim(b.r.Context())
+	o.request.Key += "\x00" // keeps the batch's key apart from the keys of items, which contain no NUL
+	held, err := o.claim(b.r.Context())
 	if err != nil {
 		return err
 	}
 	switch {
-	case claim.State == limit.ClaimStored:
+	case held.State == claim.Stored:
 		w.Header().Set("Idempotent-Replayed", "true")
 		// the endpoint was disabled at the first call
-		if wasRefused := strings.HasPrefix(claim.Note, refusedMark); wasRefused && refusal == nil {
+		if wasRefused := strings.HasPrefix(held.Note, refusedMark); wasRefused && refusal == nil {
 			return errDisabled()
 		}
-	case claim.State == limit.ClaimUnavailable:
+	case held.State == claim.Unavailable:
 		b.idempotencyUnavailable = true
 	case refusal != nil:
-		o.remember(w, refusedMark+o.bodyHash)
+		o.refuse(w, b.r)
 	}
 	if refusal != nil {
 		if b.idempotencyUnavailable {
@@ -268,11 +268,11 @@ func (b *batch) storeIdempotent(w http.ResponseWriter, key string, body []byte, 
 	}
 	err = b.store()
 	switch {
-	case claim.State != limit.ClaimNew:
+	case held.State != claim.New:
 	case err == nil:
-		o.remember(w, o.bodyHash)
-	default:
-		b.sender.limiterStore.Release(context.WithoutCancel(b.r.Context()), o.key, o.id)
+		o.finish(w, b.r, nil)
+	default: // a repeat stores what is missing: each item has a claim of its own
+		b.sender.claims.Store.Release(context.WithoutCancel(b.r.Context()), o.request.Key, d)
 	}
 	return b.answer(w, err)
 }

@@ -8,10 +8,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/eventrelay/relay/pkg/claim"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
-	"github.com/eventrelay/relay/pkg/limit"
-	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -115,28 +114,20 @@ func (b *batch) storeOnce(ctx, limited context.Context, x *batchItem) (remembere
 		return true
 	}
 	o := b.sender.newIdempotentSend(b.r, b.ep, x.key, x.raw, d)
-	claim, err := o.claim(limited)
+	held, err := o.claim(limited)
 	switch {
 	case err != nil:
 		x.err = err
 		return true
-	case claim.State == limit.ClaimStored:
-		x.id, x.status, x.repeated = claim.Event, event.Pending, true
+	case held.State == claim.Stored:
+		x.id, x.status, x.repeated = held.Event, event.Pending, true
 		return true
 	}
 	e := b.template.newEvent(d, &x.parsedEvent)
 	e.IdempotencyKey = x.key
 	err = b.sender.accept.Accept(ctx, e, b.ep)
 	x.setResult(e, err)
-	switch {
-	case claim.State == limit.ClaimUnavailable:
-		return false
-	case err == nil:
-		return b.sender.limiterStore.MarkStored(ctx, o.key, o.id, o.bodyHash, idempotencyWindow) == nil
-	case errors.Is(err, stream.ErrBufferFull), errors.Is(err, id.ErrClock):
-		b.sender.limiterStore.Release(ctx, o.key, o.id)
-	}
-	return true // after any other error the event may still become durable, so its claim stays
+	return held.State == claim.New && b.sender.claims.Finish(ctx, o.request, err) == nil
 }
 
 // readStatuses reads the current status of events that an earlier call stored. An event that cannot be read now is

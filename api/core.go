@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"sync/atomic"
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
@@ -22,9 +21,9 @@ type core struct {
 	clock         func() time.Time
 	ids           *id.Generator
 	configReader  configReader
-	// waitingRequests counts repeats that wait for the first call with their Idempotency-Key, and replays that wait
+	// waiting is the room for repeats that wait for the first call with their Idempotency-Key, and for replays that wait
 	// for another replay.
-	waitingRequests atomic.Int64
+	waiting *wait.Room
 }
 
 // configReader finds in the configuration what a path or a body may name. A resource has the rest of the configuration
@@ -157,21 +156,12 @@ func (c *core) pastWindow(q *query, sinceNames, untilNames []string) window {
 
 // retryUntilDone calls try with growing pauses until it is done, for at most idempotencyWait (5 s), and returns the
 // error of the last call. When maxWaitingRequests already wait, it does not wait.
-func (c *core) retryUntilDone(ctx context.Context, try func() (done bool, err error)) error {
-	done, err := try()
-	if done {
-		return err
-	}
-	defer c.waitingRequests.Add(-1)
-	if c.waitingRequests.Add(1) > maxWaitingRequests {
-		return err
-	}
-	limited, cancel := context.WithTimeout(ctx, idempotencyWait)
+func (c *core) retryUntilDone(ctx context.Context, try func() (done bool, err error)) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, idempotencyWait)
 	defer cancel()
-	for n := 0; wait.For(limited, claimBackoff.After(n)) == nil; n++ {
-		if done, err = try(); done {
-			return err
-		}
-	}
+	c.waiting.Retry(ctx, 1, claimBackoff, func() (done bool) {
+		done, err = try()
+		return done
+	})
 	return err
 }

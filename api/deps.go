@@ -14,12 +14,12 @@ import (
 
 	"github.com/eventrelay/relay/api/feed"
 	"github.com/eventrelay/relay/pkg/audit"
+	"github.com/eventrelay/relay/pkg/claim"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/id"
-	"github.com/eventrelay/relay/pkg/limit"
 	"github.com/eventrelay/relay/pkg/verify"
 )
 
@@ -240,10 +240,7 @@ type Usage interface {
 type LimiterStore interface {
 	// HeldUntil returns, for those of up to 1,000 destinations that an open circuit breaker holds, until when.
 	HeldUntil(ctx context.Context, dests []string) map[string]time.Time
-	// Claim, MarkStored and Release are the steps of a send with an Idempotency-Key; see limit.Limiter.
-	Claim(ctx context.Context, key string, event id.ID, note string) limit.Claim
-	MarkStored(ctx context.Context, key string, event id.ID, note string, window time.Duration) error
-	Release(ctx context.Context, key string, event id.ID)
+	claim.Store // of sends with an Idempotency-Key
 }
 
 // AuditLog reads the audit log.

@@ -32,6 +32,7 @@ import (
 	"github.com/eventrelay/relay/api/feed"
 	"github.com/eventrelay/relay/dashboard"
 	"github.com/eventrelay/relay/pkg/audit"
+	"github.com/eventrelay/relay/pkg/claim"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/finding"
@@ -229,7 +230,7 @@ func (f *fake) HeldUntil(_ context.Context, dests []string) map[string]time.Time
 }
 
 // Claim, MarkStored and Release behave like an unavailable limiter store.
-func (f *fake) Claim(context.Context, string, id.ID, string) limit.Claim { return limit.Claim{} }
+func (f *fake) Claim(context.Context, string, id.ID, string) claim.Claim { return claim.Claim{} }
 
 func (f *fake) MarkStored(context.Context, string, id.ID, string, time.Duration) error {
 	return errors.New("unavailable")

@@ -202,8 +202,7 @@ func (a *idempotentCalls) tryClaim(ctx context.Context, mine *config.Answer, cal
 	case err != nil:
 		return nil, false, err
 	case !bytes.Equal(held.BodyHash, mine.BodyHash):
-		return nil, false, &web.Error{Status: http.StatusBadRequest, Type: web.IdempotencyMismatch, Param: idempotencyHeader,
-			Message: "was used before with another body; use a new key for a new request"}
+		return nil, false, errOtherBody()
 	case held.Status != 0 || held.CallID == mine.CallID:
 		return held, false, nil
 	case a.now().Before(held.ClaimedUntil):

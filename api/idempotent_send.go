@@ -4,16 +4,14 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
-	"errors"
 	"net/http"
 	"strings"
 	"time"
 
 	"github.com/eventrelay/relay/api/wire"
+	"github.com/eventrelay/relay/pkg/claim"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/id"
-	"github.com/eventrelay/relay/pkg/limit"
-	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/wait"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -55,17 +53,13 @@ func setIdempotencyUnavailable(w http.ResponseWriter) {
 	w.Header().Set("Idempotency-Status", "unavailable")
 }
 
-// idempotentSend is one send under an Idempotency-Key. The first call claims the key in the limiter store (Redis),
-// stores the event and marks the claim as stored. A repeat is answered with the event's current row. A refusal is
-// remembered as well: a repeat has the same body, so it is validated again and gets the same 400. While the limiter
-// store is unavailable a send is processed without a claim: a repeat may then store a second event, but none is
-// lost.
+// idempotentSend is one send under an Idempotency-Key. The first call claims the key, stores the event and marks the
+// claim as stored. A repeat is answered with the event's current row. A refusal is remembered as well: a repeat has the
+// same body, so it is validated again and gets the same 400. While the limiter store is unavailable a send is processed
+// without a claim: a repeat may then store a second event, but none is lost.
 type idempotentSend struct {
-	sender   *sender
-	account  string
-	key      string // key of the claim: account, path and Idempotency-Key
-	bodyHash string // SHA-256 of the body, in base64
-	id       id.ID  // id of the event if this call is the first
+	sender  *sender
+	request *claim.Request // its note is the SHA-256 of the body, in base64, behind refusedMark if it was answered 400
 }
 
 // refusedMark begins the note of a claim whose request was answered 400.
@@ -74,10 +68,12 @@ const refusedMark = "!"
 func (a *sender) newIdempotentSend(
 	r *http.Request, ep *config.Endpoint, key string, body []byte, d id.ID) *idempotentSend {
 	sum := sha256.Sum256(body)
-	return &idempotentSend{
-		sender: a, account: ep.Account, key: strings.Join([]string{"idempotency", ep.Account, r.URL.Path, key}, "\x00"),
-		bodyHash: base64.RawURLEncoding.EncodeToString(sum[:]), id: d,
-	}
+	hash := base64.RawURLEncoding.EncodeToString(sum[:])
+	return &idempotentSend{sender: a, request: &claim.Request{
+		Account: ep.Account, Key: strings.Join([]string{"idempotency", ep.Account, r.URL.Path, key}, "\x00"),
+		Event: d, Note: hash, Size: 1, Window: idempotencyWindow,
+		Differs: func(note string) bool { return strings.TrimPrefix(note, refusedMark) != hash },
+	}}
 }
 
 // send stores the event with accept, unless refusal is set, and returns its row. For a repeat it returns the result
@@ -85,14 +81,14 @@ func (a *sender) newIdempotentSend(
 func (o *idempotentSend) send(w http.ResponseWriter, r *http.Request, refusal error, accept func() (wire.EventRow,
 	error)) (
 	wire.EventRow, error) {
-	claim, err := o.claim(r.Context())
+	held, err := o.claim(r.Context())
 	if err != nil {
 		return wire.EventRow{}, err
 	}
-	switch claim.State {
-	case limit.ClaimStored:
-		return o.answerRepeat(w, r, refusal, claim)
-	case limit.ClaimUnavailable:
+	switch held.State {
+	case claim.Stored:
+		return o.answerRepeat(w, r, refusal, held)
+	case claim.Unavailable:
 		setIdempotencyUnavailable(w)
 		if refusal != nil {
 			return wire.EventRow{}, refusal
@@ -100,71 +96,45 @@ func (o *idempotentSend) send(w http.ResponseWriter, r *http.Request, refusal er
 		return accept()
 	}
 	if refusal != nil {
-		o.remember(w, refusedMark+o.bodyHash)
+		o.refuse(w, r)
 		return wire.EventRow{}, refusal
 	}
 	row, err := accept()
-	switch {
-	case err == nil:
-		o.remember(w, o.bodyHash)
-	case errors.Is(err, stream.ErrBufferFull), errors.Is(err, id.ErrClock):
-		o.sender.limiterStore.Release(context.WithoutCancel(r.Context()), o.key, o.id)
-	}
-	// After any other error the event may still become durable, so the claim stays until it expires.
+	o.finish(w, r, err)
 	return row, err
 }
 
-// remember records the result of the first call. The event is stored even if this fails.
-func (o *idempotentSend) remember(w http.ResponseWriter, note string) {
-	if o.sender.limiterStore.MarkStored(context.Background(), o.key, o.id, note, idempotencyWindow) != nil {
+// refuse remembers that the first call was answered 400.
+func (o *idempotentSend) refuse(w http.ResponseWriter, r *http.Request) {
+	o.request.Note = refusedMark + o.request.Note
+	o.finish(w, r, nil)
+}
+
+// finish records the result of the first call. The event is stored even if this fails.
+func (o *idempotentSend) finish(w http.ResponseWriter, r *http.Request, err error) {
+	if o.sender.claims.Finish(r.Context(), o.request, err) != nil {
 		setIdempotencyUnavailable(w)
 	}
 }
 
-// claim claims the key, and waits while another call with the same key and body is running.
-func (o *idempotentSend) claim(ctx context.Context) (limit.Claim, error) {
-	// Without the client's context: a client that leaves must not look like a limiter store that fails.
-	tryClaim := func() (limit.Claim, bool, error) {
-		c := o.sender.limiterStore.Claim(context.WithoutCancel(ctx), o.key, o.id, o.bodyHash)
-		if (c.State == limit.ClaimPending || c.State == limit.ClaimStored) &&
-			strings.TrimPrefix(c.Note, refusedMark) != o.bodyHash {
-			return c, false, &web.Error{Status: http.StatusBadRequest, Type: web.IdempotencyMismatch, Param: idempotencyHeader,
-				Message: "was used before with another body; use a new key for a new request"}
-		}
-		return c, c.State == limit.ClaimPending, nil
-	}
-	c, pending, err := tryClaim()
-	if !pending {
-		return c, err
-	}
-	defer o.sender.waitingRequests.Add(-1)
-	if o.sender.waitingRequests.Add(1) > maxWaitingRequests {
-		return c, errStillRunning()
-	}
-	limited, cancel := context.WithTimeout(ctx, idempotencyWait)
+// claim claims the key, and waits for another call with the same key and body.
+func (o *idempotentSend) claim(ctx context.Context) (claim.Claim, error) {
+	ctx, cancel := context.WithTimeout(ctx, idempotencyWait)
 	defer cancel()
-	for try := 0; pending; try++ {
-		if wait.For(limited, claimBackoff.After(try)) != nil {
-			if ctx.Err() != nil {
-				return c, errStillRunning() // the client has left
-			}
-			return o.findStored(ctx, c)
-		}
-		c, pending, err = tryClaim()
+	held := o.sender.claims.Begin(ctx, o.request)
+	switch {
+	case (held.State == claim.Pending || held.State == claim.Stored) && o.request.Differs(held.Note):
+		return held, errOtherBody()
+	case held.State == claim.Pending:
+		return held, errStillRunning()
 	}
-	return c, err
+	return held, nil
 }
 
-// findStored looks for the event of a claim that is still pending after the wait. It exists if the first call's node
-// died after it stored the event.
-func (o *idempotentSend) findStored(ctx context.Context, c limit.Claim) (limit.Claim, error) {
-	if _, err := o.sender.events.Event(ctx, o.account, c.Event); err != nil {
-		return c, errStillRunning()
-	}
-	c.State = limit.ClaimStored
-	// If this fails, the next repeat finds the event in the same way.
-	_ = o.sender.limiterStore.MarkStored(ctx, o.key, c.Event, c.Note, idempotencyWindow)
-	return c, nil
+// errOtherBody is the answer to an Idempotency-Key that another request has.
+func errOtherBody() error {
+	return &web.Error{Status: http.StatusBadRequest, Type: web.IdempotencyMismatch, Param: idempotencyHeader,
+		Message: "was used before with another body; use a new key for a new request"}
 }
 
 func errStillRunning() error {
@@ -174,7 +144,7 @@ func errStillRunning() error {
 }
 
 // answerRepeat returns the result of the first call: its 400, or the current row of its event.
-func (o *idempotentSend) answerRepeat(w http.ResponseWriter, r *http.Request, refusal error, first limit.Claim) (
+func (o *idempotentSend) answerRepeat(w http.ResponseWriter, r *http.Request, refusal error, first claim.Claim) (
 	wire.EventRow, error) {
 	if strings.HasPrefix(first.Note, refusedMark) {
 		w.Header().Set("Idempotent-Replayed", "true")
@@ -183,7 +153,7 @@ func (o *idempotentSend) answerRepeat(w http.ResponseWriter, r *http.Request, re
 		}
 		return wire.EventRow{}, refusal
 	}
-	d, err := o.sender.events.Event(r.Context(), o.account, first.Event)
+	d, err := o.sender.events.Event(r.Context(), o.request.Account, first.Event)
 	if err != nil {
 		return wire.EventRow{}, web.FromError(toWebError(err))
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"github.com/eventrelay/relay/api"
+	"github.com/eventrelay/relay/pkg/claim"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
@@ -223,8 +224,8 @@ type stillRunning struct {
 	kept  atomic.Int64
 }
 
-func (m *stillRunning) Claim(_ context.Context, _ string, _ id.ID, note string) limit.Claim {
-	return limit.Claim{State: limit.ClaimPending, Event: m.event, Note: note}
+func (m *stillRunning) Claim(_ context.Context, _ string, _ id.ID, note string) claim.Claim {
+	return claim.Claim{State: claim.Pending, Event: m.event, Note: note}
 }
 
 func (m *stillRunning) MarkStored(_ context.Context, _ string, event id.ID, _ string, _ time.Duration) error {

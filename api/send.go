@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/eventrelay/relay/api/wire"
+	"github.com/eventrelay/relay/pkg/claim"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
@@ -32,10 +33,10 @@ type parsedEvent struct {
 // sender accepts events of the account's own applications, single or in batches, and test events.
 type sender struct {
 	*core
-	accept       Accepter
-	limiterStore LimiterStore
-	events       EventReader // for repeats
-	sample       func(ep *config.Endpoint, provider, kind string, d id.ID) (*event.Event, error)
+	accept Accepter
+	claims claim.Claims // of Idempotency-Keys
+	events EventReader  // for repeats
+	sample func(ep *config.Endpoint, provider, kind string, d id.ID) (*event.Event, error)
 	// bodies pools *bytes.Buffer for request bodies; a buffer is returned when nothing refers to it any more.
 	bodies  sync.Pool
 	batches *batchSlots
@@ -43,7 +44,14 @@ type sender struct {
 
 func newSender(c *core, deps *Deps) *sender {
 	return &sender{
-		core: c, accept: deps.Accept, limiterStore: deps.LimiterStore, events: deps.Events, sample: deps.Sample,
+		core: c, accept: deps.Accept, events: deps.Events, sample: deps.Sample,
+		claims: claim.Claims{
+			Store: deps.LimiterStore, Now: c.clock, Pause: claimBackoff, Room: c.waiting,
+			IsStored: func(ctx context.Context, account string, e id.ID) bool {
+				_, err := deps.Events.Event(ctx, account, e)
+				return err == nil
+			},
+		},
 		bodies:  sync.Pool{New: func() any { return new(bytes.Buffer) }},
 		batches: newBatchSlots(),
 	}

@@ -21,10 +21,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/eventrelay/relay/pkg/claim"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
-	"github.com/eventrelay/relay/pkg/limit"
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
@@ -177,20 +177,20 @@ type memoryClaims struct {
 	down atomic.Bool
 
 	mu     sync.Mutex // guards claims
-	claims map[string]limit.Claim
+	claims map[string]claim.Claim
 }
 
-func (m *memoryClaims) Claim(_ context.Context, key string, event id.ID, note string) limit.Claim {
+func (m *memoryClaims) Claim(_ context.Context, key string, event id.ID, note string) claim.Claim {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch held, ok := m.claims[key]; {
 	case m.down.Load():
-		return limit.Claim{}
+		return claim.Claim{}
 	case ok:
 		return held
 	}
-	m.claims[key] = limit.Claim{State: limit.ClaimPending, Event: event, Note: note}
-	return limit.Claim{State: limit.ClaimNew, Event: event, Note: note}
+	m.claims[key] = claim.Claim{State: claim.Pending, Event: event, Note: note}
+	return claim.Claim{State: claim.New, Event: event, Note: note}
 }
 
 func (m *memoryClaims) MarkStored(_ context.Context, key string, event id.ID, note string, _ time.Duration) error {
@@ -199,7 +199,7 @@ func (m *memoryClaims) MarkStored(_ context.Context, key string, event id.ID, no
 	if m.down.Load() {
 		return errors.New("unavailable")
 	}
-	m.claims[key] = limit.Claim{State: limit.ClaimStored, Event: event, Note: note}
+	m.claims[key] = claim.Claim{State: claim.Stored, Event: event, Note: note}
 	return nil
 }
 
@@ -213,11 +213,11 @@ func (m *memoryClaims) Release(_ context.Context, key string, _ id.ID) {
 // normal answer, also if Redis fails meanwhile. It does not wait when the log takes too long, or beside many that wait.
 func TestDuplicateWaitsForTheFirst(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
-		claims := &memoryClaims{claims: map[string]limit.Claim{}}
+		claims := &memoryClaims{claims: map[string]claim.Claim{}}
 		node := func(claimWait time.Duration) *world {
 			n := newIngest(t, options{maxBody: maxBody, endpoint: deduplicated("body:$.id")}, w.log)
 			n.cluster, n.reader = w.cluster, w.reader
-			n.ingest.deps.Claims, n.ingest.claimWait = claims, claimWait
+			n.ingest.claims.Store, n.ingest.claimWait = claims, claimWait
 			return n
 		}
 		nodes := []*world{node(time.Minute), node(time.Minute)}
@@ -235,15 +235,15 @@ func TestDuplicateWaitsForTheFirst(t *testing.T) {
 		send(nodes[0])
 		for _, n := range nodes {
 			send(n)
-			if got := n.ingest.waiting.Load(); got != int64(waitingOverhead+len(body)) {
+			if got := n.ingest.claims.Room.Used(); got != int64(waitingOverhead+len(body)) {
 				t.Errorf("%d bytes wait", got)
 			}
 		}
-		nodes[0].ingest.waiting.Add(maxClaimWaitBytes)
+		nodes[0].ingest.claims.Room.Take(maxClaimWaitBytes - int64(waitingOverhead+len(body)))
 		if a, took := nodes[0].serve(token, body); a.StatusCode != 503 || a.Header.Get("Retry-After") != "1" || took > 0 {
 			t.Errorf("beside many that wait: %d %v after %v", a.StatusCode, a.Header, took)
 		}
-		nodes[0].ingest.waiting.Add(-maxClaimWaitBytes)
+		nodes[0].ingest.claims.Room.Give(maxClaimWaitBytes - int64(waitingOverhead+len(body)))
 		if a, took := node(time.Second/2).serve(token, body); a.StatusCode != 503 || took != time.Second/2 {
 			t.Errorf("%d after %v", a.StatusCode, took)
 		}
@@ -254,7 +254,7 @@ func TestDuplicateWaitsForTheFirst(t *testing.T) {
 		wg.Wait()
 		nodes[0].wantDuplicates(-1, 0, 0)
 		for _, n := range nodes {
-			if waiting := n.ingest.waiting.Load(); waiting != 0 || n.dedups("duplicate") != 1 {
+			if waiting := n.ingest.claims.Room.Used(); waiting != 0 || n.dedups("duplicate") != 1 {
 				t.Errorf("%d bytes wait, %v duplicates", waiting, n.dedups("duplicate"))
 			}
 		}

@@ -25,16 +25,17 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/eventrelay/relay/pkg/claim"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/spans"
 	"github.com/eventrelay/relay/pkg/verify"
+	"github.com/eventrelay/relay/pkg/wait"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -71,7 +72,7 @@ type Deps struct {
 	Endpoints Endpoints
 	Keyring   *config.Keyring
 	Producer  Producer
-	Claims    Claims
+	Claims    claim.Store
 	Limits    Limits
 	Rejected  Window // bytes of rejected requests that are stored
 	// EventInLog reports whether the log holds an event that was received in the last minutes.
@@ -97,8 +98,8 @@ type Ingest struct {
 	bodies   bodyReader
 	preparer preparer
 
+	claims    claim.Claims  // deduplication; the room is of bytes
 	claimWait time.Duration // for an equal event that is being stored; only tests change it
-	waiting   atomic.Int64  // bytes of the events that wait for one
 }
 
 // New returns an Ingest and registers its metrics.
@@ -107,7 +108,7 @@ func New(cfg Config, deps Deps) *Ingest {
 	front := *deps.Front
 	front.BodyTimeout = cmp.Or(front.BodyTimeout, bodyGrace)
 	deps.Front = &front
-	return &Ingest{
+	g := &Ingest{
 		cfg: cfg, deps: deps, metrics: m,
 		acceptor: &Acceptor{
 			producer: deps.Producer, ids: deps.IDs, clockSkew: deps.ClockSkew, checkCapacity: deps.CheckCapacity,
@@ -115,7 +116,13 @@ func New(cfg Config, deps Deps) *Ingest {
 		},
 		bodies:   bodyReader{maxBytes: cfg.MaxBody, budget: maxReadingBytes, grace: front.BodyTimeout},
 		preparer: preparer{keyring: deps.Keyring}, claimWait: claimWait,
+		claims: claim.Claims{Store: deps.Claims, Now: deps.Now, Pause: claimPause, Room: wait.NewRoom(maxClaimWaitBytes)},
 	}
+	g.claims.IsStored = func(ctx context.Context, account string, e id.ID) bool {
+		found, err := g.deps.EventInLog(ctx, account, e)
+		return err == nil && found
+	}
+	return g
 }
 
 // Acceptor returns the acceptor, which the API uses for events that are sent through it.

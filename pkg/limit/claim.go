@@ -9,34 +9,12 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/eventrelay/relay/pkg/claim"
 	"github.com/eventrelay/relay/pkg/id"
 )
 
 // maxNoteBytes bounds the note of a claim; a SHA-256 hash fits.
 const maxNoteBytes = 128
-
-// ClaimState is the result of a claim.
-type ClaimState uint8
-
-const (
-	// ClaimUnavailable means that Redis is unavailable and nothing is known. Continue without the claim.
-	ClaimUnavailable ClaimState = iota
-	// ClaimNew means that the caller holds the key for Config.PendingTTL. The caller ends the claim with MarkStored or
-	// Release.
-	ClaimNew
-	// ClaimPending means that another event holds the key and is not stored yet.
-	ClaimPending
-	// ClaimStored means that an event was stored under the key.
-	ClaimStored
-)
-
-// Claim is the answer to Limiter.Claim. Event and Note belong to the event that holds the key: the caller's own for
-// ClaimNew, zero for ClaimUnavailable.
-type Claim struct {
-	State ClaimState
-	Event id.ID
-	Note  string
-}
 
 // releaseScript deletes a claim only while the caller holds it. With GET and DEL, the claim could expire in between and
 // the DEL would delete another event's claim.
@@ -44,10 +22,10 @@ var releaseScript = redis.NewScript(
 	`if string.sub(redis.call('GET', KEYS[1]) or '', 1, #ARGV[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) ` +
 		`end return 0`)
 
-// Claim reserves the key for an event that is about to be stored, unless another event holds it; MarkStored is the
-// second step. The note (at most 128 bytes; the hash of a body) is kept with the key. Claim takes at most
-// Config.Timeout, by default 50 ms. Its only failure is ClaimUnavailable.
-func (l *Limiter) Claim(ctx context.Context, key string, event id.ID, note string) Claim {
+// Claim reserves the key for an event that is about to be stored, unless another event holds it, for Config.PendingTTL.
+// MarkStored or Release is the second step. The note (at most 128 bytes; the hash of a body) is kept with the key.
+// Claim takes at most Config.Timeout, by default 50 ms. Its only failure is claim.Unavailable.
+func (l *Limiter) Claim(ctx context.Context, key string, event id.ID, note string) claim.Claim {
 	var found string
 	err := l.call(ctx, "claim", func(ctx context.Context) error {
 		var get *redis.StringCmd
@@ -62,11 +40,11 @@ func (l *Limiter) Claim(ctx context.Context, key string, event id.ID, note strin
 		return ignoreNil(err)
 	})
 	if err != nil {
-		return Claim{}
+		return claim.Claim{}
 	}
 	c := parseClaim(found)
-	if c.State == ClaimPending && c.Event == event {
-		c.State = ClaimNew // an earlier request arrived, but its answer was lost
+	if c.State == claim.Pending && c.Event == event {
+		c.State = claim.New // an earlier request arrived, but its answer was lost
 	}
 	return c
 }
@@ -101,15 +79,15 @@ func claimValue(state string, event id.ID, note string) string {
 	return state + ":" + event.String() + ":" + note[:min(len(note), maxNoteBytes)]
 }
 
-func parseClaim(value string) Claim {
+func parseClaim(value string) claim.Claim {
 	state, event, note := split3(value)
 	parsed, err := id.Parse("", event)
 	switch {
 	case err != nil:
-		return Claim{} // written by another program
+		return claim.Claim{} // written by another program
 	case state == "stored":
-		return Claim{State: ClaimStored, Event: parsed, Note: note}
+		return claim.Claim{State: claim.Stored, Event: parsed, Note: note}
 	default:
-		return Claim{State: ClaimPending, Event: parsed, Note: note}
+		return claim.Claim{State: claim.Pending, Event: parsed, Note: note}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	goredis "github.com/redis/go-redis/v9"
 
+	"github.com/eventrelay/relay/pkg/claim"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/test/kit"
 )
@@ -30,25 +31,25 @@ func TestClaim(t *testing.T) {
 	eachEngine(t, func(t *testing.T, url string) {
 		a, b := node(t, url), node(t, url)
 		ctx, first, second := t.Context(), newID(t), newID(t)
-		f := func(l *Limiter, event id.ID, want Claim) {
+		f := func(l *Limiter, event id.ID, want claim.Claim) {
 			t.Helper()
 			if diff := cmp.Diff(want, l.Claim(ctx, "k", event, "n:2")); diff != "" {
 				t.Error(diff)
 			}
 		}
-		f(a, first, Claim{ClaimNew, first, "n:2"})
-		f(b, second, Claim{ClaimPending, first, "n:2"})
-		f(a, first, Claim{ClaimNew, first, "n:2"}) // requested again because the answer was lost
-		b.Release(ctx, "k", second)                // a claim of another event
-		f(b, second, Claim{ClaimPending, first, "n:2"})
+		f(a, first, claim.Claim{claim.New, first, "n:2"})
+		f(b, second, claim.Claim{claim.Pending, first, "n:2"})
+		f(a, first, claim.Claim{claim.New, first, "n:2"}) // requested again because the answer was lost
+		b.Release(ctx, "k", second)                       // a claim of another event
+		f(b, second, claim.Claim{claim.Pending, first, "n:2"})
 		a.Release(ctx, "k", first)
-		f(b, second, Claim{ClaimNew, second, "n:2"})
+		f(b, second, claim.Claim{claim.New, second, "n:2"})
 		if err := b.MarkStored(ctx, "k", second, "hash", time.Minute); err != nil {
 			t.Fatal(err)
 		}
 		b.Release(ctx, "k", second) // Release leaves stored keys alone
-		f(a, first, Claim{ClaimStored, second, "hash"})
-		if got := a.Claim(ctx, "other", first, "").State; got != ClaimNew {
+		f(a, first, claim.Claim{claim.Stored, second, "hash"})
+		if got := a.Claim(ctx, "other", first, "").State; got != claim.New {
 			t.Errorf("another key is in state %d", got)
 		}
 		// Redis keeps a key without a window for ever.
@@ -69,10 +70,10 @@ func TestClaimOnRedis6(t *testing.T) {
 		t.Fatal("the hook does not refuse the command")
 	}
 	first, second := newID(t), newID(t)
-	if got := l.Claim(t.Context(), "k", first, ""); got.State != ClaimNew {
+	if got := l.Claim(t.Context(), "k", first, ""); got.State != claim.New {
 		t.Errorf("%+v", got)
 	}
-	if got := l.Claim(t.Context(), "k", second, ""); got.State != ClaimPending || got.Event != first {
+	if got := l.Claim(t.Context(), "k", second, ""); got.State != claim.Pending || got.Event != first {
 		t.Errorf("%+v", got)
 	}
 }
@@ -114,9 +115,9 @@ func TestClaimRace(t *testing.T) {
 		for i := range 40 {
 			wg.Go(func() {
 				switch nodes[i%2].Claim(t.Context(), "k", newID(t), "").State {
-				case ClaimNew:
+				case claim.New:
 					won.Add(1)
-				case ClaimPending:
+				case claim.Pending:
 					pending.Add(1)
 				}
 			})
@@ -149,7 +150,7 @@ func TestClaimsExpire(t *testing.T) {
 		if err := l.client.Set(ctx, claimKey("odd"), "something else", 0).Err(); err != nil {
 			t.Fatal(err)
 		}
-		if got := l.Claim(ctx, "odd", newID(t), ""); got != (Claim{}) {
+		if got := l.Claim(ctx, "odd", newID(t), ""); got != (claim.Claim{}) {
 			t.Errorf("a value of another program was parsed as %+v", got)
 		}
 	})
@@ -161,7 +162,7 @@ func TestClaimWithoutRedis(t *testing.T) {
 	refused := node(t, "redis://127.0.0.1:1")
 	for name, l := range map[string]*Limiter{"none": none, "refused": refused} {
 		for range breakAfter + 1 {
-			if got := l.Claim(t.Context(), "k", newID(t), ""); got != (Claim{}) {
+			if got := l.Claim(t.Context(), "k", newID(t), ""); got != (claim.Claim{}) {
 				t.Errorf("%s: %+v", name, got)
 			}
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/eventrelay/relay/pkg/claim"
 	"github.com/eventrelay/relay/pkg/embedded/redis"
 	"github.com/eventrelay/relay/test/kit"
 )
@@ -124,7 +125,7 @@ func TestRedisUnavailableInTraffic(t *testing.T) {
 				kit.WaitFor(t, "the breaker is open", func() bool { return value(t, reg, "relay_limit_breaker_open") == 1 })
 				tr.goesOn(t, "with an open breaker")
 				for range 100 { // no exchange with Redis
-					if got := l.Claim(t.Context(), "k", newID(t), ""); got.State != ClaimUnavailable {
+					if got := l.Claim(t.Context(), "k", newID(t), ""); got.State != claim.Unavailable {
 						t.Fatalf("claim is in state %d", got.State)
 					}
 				}
@@ -139,7 +140,7 @@ func TestRedisUnavailableInTraffic(t *testing.T) {
 				t.Error("no metric counted it")
 			}
 			kit.WaitFor(t, "claims work again", func() bool {
-				return l.Claim(t.Context(), "k", newID(t), "").State != ClaimUnavailable
+				return l.Claim(t.Context(), "k", newID(t), "").State != claim.Unavailable
 			})
 			tr.bounded(t, 1)
 		})
@@ -212,7 +213,7 @@ func TestCancelledCallersDoNotOpenTheBreaker(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 2 * breakAfter {
-		if got := l.Claim(ctx, "k", newID(t), ""); got.State != ClaimUnavailable {
+		if got := l.Claim(ctx, "k", newID(t), ""); got.State != claim.Unavailable {
 			t.Fatal(got)
 		}
 	}

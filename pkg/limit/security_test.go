@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/claim"
 	"github.com/eventrelay/relay/test/kit"
 )
 
@@ -24,7 +25,7 @@ func TestRedisWithTLS(t *testing.T) {
 	own := ca.Issue(t, "relay", tomorrow)
 	right := with(mutual.URL, ca, own)
 	l := node(t, right.URL, func(c *Config, _ *Deps) { *c = right })
-	for _, want := range []ClaimState{ClaimNew, ClaimPending} {
+	for _, want := range []claim.State{claim.New, claim.Pending} {
 		if c := l.Claim(t.Context(), "key", newID(t), ""); c.State != want {
 			t.Errorf("%+v, want %v", c, want)
 		}

@@ -46,3 +46,31 @@ func TestBackoff(t *testing.T) {
 		t.Errorf("after countless attempts %s", got)
 	}
 }
+
+// Retry takes its room only while it pauses, and without room it tries once.
+func TestRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		room := wait.NewRoom(5)
+		pause := wait.Backoff{First: time.Millisecond, Longest: time.Second}
+		tries := 0
+		room.Retry(t.Context(), 3, pause, func() bool {
+			if tries++; tries == 2 {
+				inner := 0
+				room.Retry(t.Context(), 3, pause, func() bool { inner++; return false })
+				if inner != 1 || room.Used() != 3 {
+					t.Errorf("%d tries without room, %d taken", inner, room.Used())
+				}
+			}
+			return tries == 4
+		})
+		if tries != 4 || room.Used() != 0 {
+			t.Errorf("%d tries, %d taken", tries, room.Used())
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		began := time.Now()
+		if room.Retry(ctx, 5, pause, func() bool { return false }); time.Since(began) != time.Minute || room.Used() != 0 {
+			t.Errorf("ended after %v, %d taken", time.Since(began), room.Used())
+		}
+	})
+}

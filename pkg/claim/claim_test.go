@@ -1,0 +1,152 @@
+package claim_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/claim"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/pkg/wait"
+)
+
+// script is a store that answers each claim with the next of its states, the last one forever, and notes the other
+// calls.
+type script struct {
+	states []claim.Claim
+	asked  int
+	calls  []string
+	failed error // of MarkStored
+}
+
+func (s *script) Claim(context.Context, string, id.ID, string) claim.Claim {
+	s.asked++
+	return s.states[min(s.asked, len(s.states))-1]
+}
+
+func (s *script) MarkStored(ctx context.Context, key string, _ id.ID, note string, window time.Duration) error {
+	s.calls = append(s.calls, fmt.Sprint("stored ", key, " ", note, " ", window, " ", ctx.Err()))
+	return s.failed
+}
+
+func (s *script) Release(ctx context.Context, key string, _ id.ID) {
+	s.calls = append(s.calls, fmt.Sprint("released ", key, " ", ctx.Err()))
+}
+
+func at(t *testing.T, when time.Time) id.ID {
+	t.Helper()
+	ids := id.NewGenerator(func() time.Time { return when })
+	d, err := ids.New(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+const (
+	atOnce = iota
+	briefly
+	toTheEnd
+)
+
+// Begin waits for another request that holds the key, but only for one that may still end it.
+func TestBegin(t *testing.T) {
+	const wide = 8
+	for name, x := range map[string]struct {
+		states   string // the states of the key in order, by the letters of held
+		room     int64
+		isStored bool // the event of the pending claim is durable
+		want     claim.State
+		waits    int
+		lookups  int
+	}{
+		"first":                        {states: "n", room: wide, want: claim.New},
+		"repeat":                       {states: "s", room: wide, want: claim.Stored},
+		"store away":                   {states: "u", room: wide, want: claim.Unavailable},
+		"waits for the first":          {states: "pps", room: wide, want: claim.Stored, waits: briefly},
+		"the first gave up":            {states: "pn", room: wide, want: claim.New, waits: briefly},
+		"store away meanwhile":         {states: "pus", room: wide, want: claim.Stored, waits: briefly},
+		"store away from then on":      {states: "pu", room: wide, want: claim.Pending, waits: toTheEnd},
+		"no room":                      {states: "p", room: 1, want: claim.Pending},
+		"another body":                 {states: "o", room: wide, want: claim.Pending},
+		"in flight":                    {states: "P", room: wide, want: claim.Pending, waits: toTheEnd, lookups: 1},
+		"the node of the first failed": {states: "P", room: 1, isStored: true, want: claim.Stored, lookups: 1},
+		"it fails meanwhile": {states: "p", room: wide, isStored: true, want: claim.Stored, waits: briefly,
+			lookups: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				fresh, old := at(t, began), at(t, began.Add(-2*time.Second))
+				held := map[rune]claim.Claim{
+					'n': {State: claim.New, Event: fresh, Note: "mine"}, 'p': {State: claim.Pending, Event: fresh, Note: "mine"},
+					'P': {State: claim.Pending, Event: old, Note: "mine"}, 'o': {State: claim.Pending, Event: fresh, Note: "other"},
+					's': {State: claim.Stored, Event: fresh, Note: "mine"}, 'u': {},
+				}
+				s := &script{}
+				for _, state := range x.states {
+					s.states = append(s.states, held[state])
+				}
+				lookups := 0
+				c := claim.Claims{
+					Store: s, Now: time.Now, Room: wait.NewRoom(x.room),
+					Pause: wait.Backoff{First: 10 * time.Millisecond, Longest: 100 * time.Millisecond},
+					IsStored: func(ctx context.Context, account string, e id.ID) bool {
+						if lookups++; account != "acc_1" || e != s.states[0].Event || ctx.Err() != nil {
+							t.Errorf("looks for %s of %s", e, account)
+						}
+						return x.isStored
+					},
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+				defer cancel()
+				got := c.Begin(ctx, &claim.Request{
+					Account: "acc_1", Key: "k", Note: "mine", Size: 2, Window: time.Hour,
+					Differs: func(note string) bool { return note != "mine" },
+				})
+				if got.State != x.want || lookups != x.lookups || c.Room.Used() != 0 {
+					t.Errorf("%+v after %d lookups; %d of the room is taken", got, lookups, c.Room.Used())
+				}
+				waits := atOnce
+				if waited := time.Since(began); waited == 3*time.Second {
+					waits = toTheEnd
+				} else if waited > 0 {
+					waits = briefly
+				}
+				if waits != x.waits {
+					t.Errorf("waited %v", time.Since(began))
+				}
+				if want := []string{"stored k mine 1h0m0s <nil>"}; x.isStored && !slices.Equal(s.calls, want) {
+					t.Errorf("then %q", s.calls)
+				}
+			})
+		})
+	}
+}
+
+// Finish ends a claim also for a client that has left.
+func TestFinish(t *testing.T) {
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, x := range []struct {
+		stored error
+		want   []string
+	}{
+		{nil, []string{"stored k note 1m0s <nil>"}},
+		{fmt.Errorf("produce: %w", stream.ErrBufferFull), []string{"released k <nil>"}},
+		{id.ErrClock, []string{"released k <nil>"}},
+		{context.DeadlineExceeded, nil}, // it may still become durable
+	} {
+		s := &script{failed: errors.New("away")}
+		c := claim.Claims{Store: s}
+		err := c.Finish(gone, &claim.Request{Key: "k", Note: "note", Window: time.Minute}, x.stored)
+		if !slices.Equal(s.calls, x.want) || (x.stored == nil) != errors.Is(err, s.failed) {
+			t.Errorf("%v: %v, then %q", x.stored, err, s.calls)
+		}
+	}
+}
