@@ -12,11 +12,11 @@ ARG BASE_IMAGE=debian:bookworm-slim
 # What browsers load, and the package of the SDK, embedded in the program.
 FROM ${NODE_IMAGE} AS browser
 WORKDIR /src
-COPY deploy/browser deploy/browser
-COPY deploy/sdk deploy/sdk
+COPY tools/htmx tools/htmx
+COPY tools/sdk tools/sdk
 COPY sdk sdk
 COPY LICENSE VERSION ./
-RUN mkdir -p dashboard/static && deploy/browser/fetch.sh && deploy/sdk/build.sh
+RUN mkdir -p dashboard/static && tools/htmx/fetch.sh && tools/sdk/build.sh
 
 FROM ${GO_IMAGE} AS build
 ARG COMMIT=
@@ -27,7 +27,7 @@ RUN go mod download
 COPY . .
 COPY --from=browser /src/api api
 COPY --from=browser /src/sdk/bin sdk/bin
-RUN COMMIT="${COMMIT}" GOARCH="${TARGETARCH:-$(go env GOARCH)}" deploy/release/build.sh /out/relay && mkdir -m 700 /out/data
+RUN COMMIT="${COMMIT}" GOARCH="${TARGETARCH:-$(go env GOARCH)}" tools/release/build.sh /out/relay && mkdir -m 700 /out/data
 
 FROM ${BASE_IMAGE} AS relay
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
@@ -45,8 +45,8 @@ CMD ["serve"]
 
 FROM ${NODE_IMAGE} AS chdb
 WORKDIR /src
-COPY deploy/chdb deploy/chdb
-RUN deploy/chdb/fetch.sh
+COPY tools/chdb tools/chdb
+RUN tools/chdb/fetch.sh
 
 FROM relay AS relay-dev
 COPY --from=chdb /src/bin/lib/libchdb.so /usr/local/bin/lib/libchdb.so

@@ -13,9 +13,9 @@ export GOFLAGS := $(shell go env GOFLAGS 2>/dev/null) -trimpath
 .PHONY: build generate run test check fuzz bench bench-compare bench-go torture screenshots lint vuln vendors engines image release secrets need-go need-npm
 
 build: need-go need-npm
-	@deploy/chdb/fetch.sh
-	@deploy/browser/fetch.sh
-	@deploy/sdk/build.sh
+	@tools/chdb/fetch.sh
+	@tools/htmx/fetch.sh
+	@tools/sdk/build.sh
 	@echo "relay: building bin/relay and bin/relay-bench (the first build takes a minute or two)"
 	@CGO_ENABLED=0 go build -ldflags '$(LDFLAGS)' -o bin/relay .
 	@CGO_ENABLED=0 go build -o bin/relay-bench ./bench/relay-bench
@@ -26,7 +26,7 @@ run: build
 
 # Go tests, the suites on real engines where available, the race detector, the linters.
 test: need-go need-npm
-	@deploy/test.sh
+	@test/run.sh
 
 # The quick loop, at most 90 s: formatting, linters and short tests of the packages that a change concerns.
 check: need-go
@@ -34,30 +34,30 @@ check: need-go
 
 # The vendors' own signature libraries, with which tests compare ours.
 vendors:
-	@deploy/vendors.sh
+	@test/vendors.sh
 
 # Apache Kafka for the suites on real engines; install redis-server with the system's package manager.
 engines:
-	@deploy/engines/fetch.sh
+	@test/engines/fetch.sh
 
 # The same engines as a Docker image, from the system's packages (root, debootstrap).
 image:
-	@deploy/engines/image.sh
+	@test/engines/image.sh
 
 # Binaries, bill of materials, licences, Helm chart and checksums of the current commit, in dist.
 release: need-go need-npm
-	@deploy/release/release.sh
+	@tools/release/release.sh
 
 # Random secrets for docker-compose.yml, in secrets; docker compose up does it too.
 secrets:
 	@deploy/compose/secrets.sh secrets
 
 fuzz:
-	@deploy/fuzz.sh
+	@test/fuzz.sh
 
-# Long forms of tests, by hand, in parts: make torture PART=kills; PART=list names them. Hours add up in deploy/torture.md.
+# Long forms of tests, by hand, in parts: make torture PART=kills; PART=list names them. Hours add up in test/torture.md.
 torture: build engines
-	@deploy/torture.sh $(PART)
+	@test/torture.sh $(PART)
 
 # Pictures of the dashboard: those of the documents in docs/pictures, with a quarter of an hour of traffic, and unless
 # PART=documents is given, all pages in bin/screenshots.
@@ -67,11 +67,11 @@ screenshots: build
 
 # Runs every scenario of relay-bench for some seconds.
 bench: build
-	@deploy/bench/run.sh
+	@bench/run.sh
 
 # Compares the working tree with another revision, in alternating runs: make bench-compare BASE=main~5
 bench-compare: build
-	@BASE='$(BASE)' deploy/bench/compare.sh
+	@BASE='$(BASE)' bench/compare.sh
 
 # Go benchmarks of single functions.
 bench-go:
@@ -82,14 +82,14 @@ bench-go:
 generate: need-go
 	@CGO_ENABLED=0 go test ./node -count=1 -run '^TestMetricsTable$$' -update
 	@CGO_ENABLED=0 go test ./pkg/capacity -count=1 -run '^TestCapacityTable$$' -update
-	@CGO_ENABLED=0 go run ./deploy/grafana deploy/grafana/dashboards
-	@CGO_ENABLED=0 go run ./deploy/pictures docs/pictures deploy/bench/delivery.md
+	@CGO_ENABLED=0 go run ./tools/grafana deploy/grafana/dashboards
+	@CGO_ENABLED=0 go run ./tools/pictures docs/pictures bench/delivery.md
 	@CGO_ENABLED=0 go test ./pkg/secrets -count=1 -run '^TestScriptRulesAreCurrent$$' -update
-	@CGO_ENABLED=0 go test ./deploy/chart -count=1 -update
+	@CGO_ENABLED=0 go test ./test/chart -count=1 -update
 
 # The linters include go vet.
 lint: need-go
-	@go tool -modfile=deploy/lint/go.mod golangci-lint run ./...
+	@go tool -modfile=tools/lint/go.mod golangci-lint run -c tools/lint/golangci.yml ./...
 
 # Needs access to the vulnerability database.
 vuln: need-go

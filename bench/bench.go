@@ -317,7 +317,7 @@ func (d definition) options(args []string, stderr io.Writer) (options, error) {
 	fs := newFlags(d.name, "[flags]", d.summary)
 	o.flags(fs)
 	if d.peers {
-		fs.Func("peer", "file that describes another, running webhook service, see deploy/bench/README.md",
+		fs.Func("peer", "file that describes another, running webhook service, see bench/README.md",
 			func(file string) (err error) {
 				o.peer, err = readPeer(file)
 				return err

@@ -10,7 +10,7 @@ import (
 	"os"
 
 	"github.com/eventrelay/relay/command/apply"
-	"github.com/eventrelay/relay/doctor"
+	"github.com/eventrelay/relay/node/doctor"
 )
 
 // apiKeyEnv is the API key of commands that call a relay's API from anywhere; apiKeyFileEnv names a file with it.

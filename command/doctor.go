@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/eventrelay/relay/doctor"
+	"github.com/eventrelay/relay/node/doctor"
 	"github.com/eventrelay/relay/node"
 )
 

@@ -9,7 +9,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/eventrelay/relay/doctor"
+	"github.com/eventrelay/relay/node/doctor"
 )
 
 // maxSecretFile bounds a file that holds a secret, in bytes; dozens of master keys fit.

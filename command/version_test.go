@@ -50,8 +50,8 @@ func TestVersionFile(t *testing.T) {
 	for file, want := range map[string]string{
 		"Dockerfile":               `COMMIT="${COMMIT}"`,
 		"docker-compose.yml":       `args: {COMMIT: "${COMMIT:-}"}`,
-		"deploy/release/build.sh":  "-X main.commit=${COMMIT:-}",
-		"deploy/compose/images.sh": `--build-arg COMMIT="$commit"`,
+		"tools/release/build.sh":  "-X main.commit=${COMMIT:-}",
+		"test/docker/images.sh": `--build-arg COMMIT="$commit"`,
 		"docs/operate/install.md":  "--build-arg COMMIT=$(git describe --always --dirty --exclude '*')",
 	} {
 		if !strings.Contains(text(file), want) {

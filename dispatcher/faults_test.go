@@ -28,7 +28,7 @@ const (
 // and starts another one. Every event ends as delivered, and only what was not committed is repeated.
 func TestCrashPoints(t *testing.T) {
 	if !crash.Built {
-		t.Skip("needs the tag faults: the step faults of deploy/test.sh runs it")
+		t.Skip("needs the tag faults: the step faults of test/run.sh runs it")
 	}
 	if os.Getenv(envBroker) != "" {
 		t.Skip("this is the process that is to die")

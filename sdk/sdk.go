@@ -19,7 +19,7 @@ var forwarder []byte
 //go:embed fixture-run/relay-fixture-run.mjs
 var fixtureRunner []byte
 
-// built has the package of the SDK, if deploy/sdk/build.sh has made it.
+// built has the package of the SDK, if tools/sdk/build.sh has made it.
 //
 //go:embed bin
 var built embed.FS

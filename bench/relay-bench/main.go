@@ -1,4 +1,4 @@
-// Command relay-bench measures a relay on this machine: see deploy/bench/README.md.
+// Command relay-bench measures a relay on this machine: see bench/README.md.
 package main
 
 import (

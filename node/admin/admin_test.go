@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/dispatcher"
-	"github.com/eventrelay/relay/doctor"
+	"github.com/eventrelay/relay/node/doctor"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/stream"
 )

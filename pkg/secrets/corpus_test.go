@@ -133,11 +133,11 @@ func eachFile(t *testing.T, archive string, do func(name string, b []byte)) {
 	}
 }
 
-// TestWriteVectors writes credentials in contexts for the comparison with another scanner: deploy/oracle/run.sh.
+// TestWriteVectors writes credentials in contexts for the comparison with another scanner: test/oracle/run.sh.
 func TestWriteVectors(t *testing.T) {
 	name := os.Getenv("RELAY_VECTORS")
 	if name == "" {
-		t.Skip("deploy/oracle/run.sh sets RELAY_VECTORS")
+		t.Skip("test/oracle/run.sh sets RELAY_VECTORS")
 	}
 	s := newLeaks(t)
 	var lines strings.Builder

@@ -242,13 +242,13 @@ func formText(body string) string {
 func TestVectorsMatchProviderLibraries(t *testing.T) {
 	t.Run("node", func(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(vendors, "node_modules")); err != nil {
-			kit.SkipMissing(t, "the providers' Node libraries are not installed; run deploy/vendors.sh")
+			kit.SkipMissing(t, "the providers' Node libraries are not installed; run test/vendors.sh")
 		}
 		regenerate(t, "vectors.json", "node", "generate.mjs")
 	})
 	t.Run("python", func(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(vendors, "python", "twilio")); err != nil {
-			kit.SkipMissing(t, "the providers' Python libraries are not installed; run deploy/vendors.sh")
+			kit.SkipMissing(t, "the providers' Python libraries are not installed; run test/vendors.sh")
 		}
 		regenerate(t, "python.json", "python3", "generate.py")
 	})

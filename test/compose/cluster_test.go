@@ -36,13 +36,13 @@ type cluster struct {
 	received map[int]bool
 }
 
-// newCluster is for a profile of the file. It needs a Docker engine of its own with the images: deploy/compose/test.sh
+// newCluster is for a profile of the file. It needs a Docker engine of its own with the images: test/compose/test.sh
 // makes it.
 func newCluster(t *testing.T, profile string) *cluster {
 	t.Helper()
 	program, clone := os.Getenv("RELAY_TEST_COMPOSE"), os.Getenv("RELAY_TEST_CLONE")
 	if program == "" || clone == "" {
-		t.Skip("deploy/compose/test.sh runs this (make torture PART=compose)")
+		t.Skip("test/compose/test.sh runs this (make torture PART=compose)")
 	}
 	port, receiver, prometheus := kit.FreePort(t), kit.FreePort(t), kit.FreePort(t)
 	c := &cluster{
@@ -75,7 +75,7 @@ func (c *cluster) run(ctx context.Context, args ...string) ([]byte, error) {
 
 func (c *cluster) command(ctx context.Context, args ...string) *exec.Cmd {
 	args = append([]string{
-		"-f", "docker-compose.yml", "-f", "deploy/compose/standins/override.yml", "--profile", c.profile}, args...)
+		"-f", "docker-compose.yml", "-f", "test/docker/standins/override.yml", "--profile", c.profile}, args...)
 	cmd := exec.CommandContext(ctx, c.program, args...)
 	cmd.Dir, cmd.Env = c.clone, c.env
 	return cmd

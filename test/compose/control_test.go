@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// controlAddress is that of the API server of deploy/kubernetes/cluster.sh, where the test runs too.
+// controlAddress is that of the API server of test/kubernetes/cluster.sh, where the test runs too.
 const controlAddress = "10.99.0.1"
 
 // controlPlane is a Kubernetes cluster without nodes: objects are made and followed, pods never start.
@@ -17,12 +17,12 @@ type controlPlane struct {
 	root string // of the repository
 }
 
-// newControlPlane is for the cluster that deploy/kubernetes/chart.sh makes.
+// newControlPlane is for the cluster that test/kubernetes/chart.sh makes.
 func newControlPlane(t *testing.T) *controlPlane {
 	t.Helper()
 	dir := os.Getenv("RELAY_TEST_CONTROL_PLANE")
 	if dir == "" {
-		t.Skip("deploy/kubernetes/chart.sh runs this (make torture PART=chart)")
+		t.Skip("test/kubernetes/chart.sh runs this (make torture PART=chart)")
 	}
 	root, err := filepath.Abs("../..")
 	if err != nil {

@@ -26,12 +26,12 @@ type kubernetes struct {
 }
 
 // newKubernetes is for a cluster with Kafka, ClickHouse, Redis and a receiver, and the images of two versions:
-// deploy/kubernetes/test.sh makes it.
+// test/kubernetes/test.sh makes it.
 func newKubernetes(t *testing.T) *kubernetes {
 	t.Helper()
 	dir := os.Getenv("RELAY_TEST_KUBERNETES")
 	if dir == "" {
-		t.Skip("deploy/kubernetes/test.sh runs this (make torture PART=kubernetes)")
+		t.Skip("test/kubernetes/test.sh runs this (make torture PART=kubernetes)")
 	}
 	k := &kubernetes{dir: dir, chart: os.Getenv("RELAY_TEST_CHART"), values: filepath.Join(dir, "values.yaml")}
 	k.cluster = &cluster{t: t, accepted: map[int]string{}, received: map[int]bool{}}

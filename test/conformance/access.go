@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// sendingCases test the "Rules for sending and receipts". One function because it is one table.
+// sendingCases test the "Rules for sending and receipts".
 func sendingCases() []testCase {
 	return []testCase{
 		{"Sending 1", "sending needs a key that may write", func(c *C) {

@@ -75,7 +75,7 @@ func (c *C) doAction(job object, action string) object {
 	return c.must(200, "POST", "/v1/recoveries/"+text(job, "id"), object{"action": action})
 }
 
-// stateCases test the sentences of "States and transitions". One function because it is one table.
+// stateCases test the sentences of "States and transitions".
 func stateCases() []testCase {
 	return []testCase{
 		{"Receipt states 1", "a completed receipt is not downgraded by a late failure", func(c *C) {
@@ -188,7 +188,7 @@ func stateCases() []testCase {
 	}
 }
 
-// recoveryCases test the "Rules for recovery" and the fields of jobs and items. One function because it is one table.
+// recoveryCases test the "Rules for recovery" and the fields of jobs and items.
 func recoveryCases() []testCase {
 	return []testCase{
 		{"Recovery rules 1", "rate_per_second must be an integer from 1 to 100", func(c *C) {

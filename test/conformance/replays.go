@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// replayCases test the "Rules for POST /v1/replays" and the fields of its result. One function because it is one table.
+// replayCases test the "Rules for POST /v1/replays" and the fields of its result.
 func replayCases() []testCase {
 	return []testCase{
 		{"Replay 1", "every matching event of the range goes to each destination that is enabled now", func(c *C) {

@@ -9,7 +9,7 @@ import (
 
 var utc = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$`)
 
-// resourceCases test the sentences of "Resources and their fields". One function because it is one table.
+// resourceCases test the sentences of "Resources and their fields".
 func resourceCases() []testCase {
 	return []testCase{
 		{"Resources 1", "ids are a prefix and an opaque text, times are ISO 8601 in UTC", func(c *C) {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// routeCases test the rows of "Endpoints" that no other group tests. One function because it is one table.
+// routeCases test the rows of "Endpoints" that no other group tests.
 func routeCases() []testCase {
 	return []testCase{
 		{"Route 1", "GET /v1/endpoints lists the endpoints, newest first", func(c *C) {

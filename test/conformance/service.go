@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// serviceCases test the sentences of "What the service does" and of "Events". One function because it is one table.
+// serviceCases test the sentences of "What the service does" and of "Events".
 func serviceCases() []testCase {
 	return []testCase{
 		{"Service 1", "an endpoint receives events from a provider", func(c *C) {

@@ -7,7 +7,6 @@ import (
 )
 
 // strangerCases test what a client meets that knows nothing of the service, as far as no other group does.
-// One function because it is one table.
 func strangerCases() []testCase {
 	return []testCase{
 		{"Stranger 3", "an endpoint is made without DNS", func(c *C) {

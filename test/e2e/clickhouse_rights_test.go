@@ -12,7 +12,7 @@ import (
 
 	"github.com/ClickHouse/clickhouse-go/v2"
 
-	"github.com/eventrelay/relay/doctor"
+	"github.com/eventrelay/relay/node/doctor"
 	"github.com/eventrelay/relay/store/schema"
 	"github.com/eventrelay/relay/test/kit"
 )

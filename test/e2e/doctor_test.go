@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/command"
-	"github.com/eventrelay/relay/doctor"
+	"github.com/eventrelay/relay/node/doctor"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/stream"
 )

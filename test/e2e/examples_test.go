@@ -23,7 +23,7 @@ type example struct {
 	dir           string
 	send, receive []string // their command lines
 	env           []string
-	installed     string // what deploy/vendors.sh installs for them; "" = nothing
+	installed     string // what test/vendors.sh installs for them; "" = nothing
 }
 
 // The example programs send an event, verify its delivery, refuse a forged one, and handle a repeated one once.
@@ -52,7 +52,7 @@ func TestExamples(t *testing.T) {
 				kit.SkipMissing(t, "examples in %s: %v", e.language, err)
 			}
 			if _, err := os.Stat(filepath.Join(root, e.installed)); err != nil {
-				kit.SkipMissing(t, "examples in %s: run deploy/vendors.sh: %v", e.language, err)
+				kit.SkipMissing(t, "examples in %s: run test/vendors.sh: %v", e.language, err)
 			}
 			c := p.forTest(t)
 			e.refuse(t, c)

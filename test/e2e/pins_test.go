@@ -42,24 +42,24 @@ func TestFetchedFilesAreCompared(t *testing.T) {
 		}
 		return string(out)
 	}
-	lock := readFile(t, "deploy/chdb/package-lock.json")
+	lock := readFile(t, "tools/chdb/package-lock.json")
 	version := regexp.MustCompile(`"version": "(26[^"]*)",\s+"integrity": "([^"]*)"`).FindStringSubmatch(string(lock))
 	if version == nil {
 		t.Fatal("the lock file pins no libchdb")
 	}
 	put("bin/lib/libchdb.version", "@chdb/lib-linux-x64-gnu "+version[1]+" "+version[2]+"\n")
 	put("bin/lib/libchdb.so", "something else")
-	if out := fetch("deploy/chdb/fetch.sh"); !strings.Contains(out, "is not what was fetched") {
+	if out := fetch("tools/chdb/fetch.sh"); !strings.Contains(out, "is not what was fetched") {
 		t.Errorf("%s", out)
 	}
 
-	sum, err := exec.Command("sh", "-c", "cksum <deploy/engines/pom.xml").Output()
+	sum, err := exec.Command("sh", "-c", "cksum <test/engines/pom.xml").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
 	put("bin/engines/kafka/pom.sum", string(sum))
 	put("bin/engines/kafka/kafka_2.13-4.1.0.jar", "something else")
-	if out := fetch("deploy/engines/fetch.sh"); !strings.Contains(out, "are not what was fetched") {
+	if out := fetch("test/engines/fetch.sh"); !strings.Contains(out, "are not what was fetched") {
 		t.Errorf("%s", out)
 	}
 }
@@ -71,7 +71,7 @@ func TestUnpinnedLibrary(t *testing.T) {
 		"Linux aarch64": "linux-arm64-gnu", "Darwin arm64": "darwin-arm64", "Darwin x86_64": "darwin-x64",
 	} {
 		root, tools := t.TempDir(), t.TempDir()
-		if err := os.CopyFS(filepath.Join(root, "deploy/chdb"), os.DirFS("deploy/chdb")); err != nil {
+		if err := os.CopyFS(filepath.Join(root, "tools/chdb"), os.DirFS("tools/chdb")); err != nil {
 			t.Fatal(err)
 		}
 		kernel, processor, _ := strings.Cut(system, " ")
@@ -87,7 +87,7 @@ func TestUnpinnedLibrary(t *testing.T) {
 		}
 		fetch := func(library, want string) {
 			t.Helper()
-			cmd := exec.Command("sh", filepath.Join(root, "deploy/chdb/fetch.sh"))
+			cmd := exec.Command("sh", filepath.Join(root, "tools/chdb/fetch.sh"))
 			cmd.Env = append(os.Environ(), "PATH="+tools+":"+os.Getenv("PATH"), "LIBRARY="+library)
 			if out, _ := cmd.CombinedOutput(); !strings.Contains(string(out), want) {
 				t.Errorf("%s: %s, want %s", system, out, want)
@@ -110,9 +110,9 @@ func TestUnpinnedLibrary(t *testing.T) {
 // pip installs only packages whose checksums are in the repository, and runs no set-up scripts of packages.
 func TestPythonPackagesArePinned(t *testing.T) {
 	for requirements, script := range map[string]string{
-		"pkg/verify/testdata/vendors/requirements.txt": "deploy/vendors.sh",
-		"examples/python/requirements.txt":             "deploy/vendors.sh",
-		"deploy/contract/requirements.txt":             "deploy/contract/schemathesis.sh",
+		"pkg/verify/testdata/vendors/requirements.txt": "test/vendors.sh",
+		"examples/python/requirements.txt":             "test/vendors.sh",
+		"test/contract/requirements.txt":               "test/contract/schemathesis.sh",
 	} {
 		text := string(readFile(t, script))
 		for _, flag := range []string{"--require-hashes", "--only-binary=:all:", "--no-deps"} {

@@ -127,7 +127,7 @@ func flushRedis(t *testing.T, addr string) {
 // changes.
 //
 // The long form ends after RELAY_FAULTS faults, or after ten minutes without it. Runs add up: each is a row of
-// deploy/torture.md with the number of its faults.
+// test/torture.md with the number of its faults.
 func TestRandomFaults(t *testing.T) {
 	t.Parallel()
 	skipShort(t)

@@ -154,7 +154,7 @@ func (p *process) installSDK(t *testing.T) string {
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode == http.StatusNotFound {
-		kit.SkipMissing(t, "the program was built without the SDK: run deploy/sdk/build.sh")
+		kit.SkipMissing(t, "the program was built without the SDK: run tools/sdk/build.sh")
 	}
 	tarball, err := io.ReadAll(resp.Body)
 	if err != nil {

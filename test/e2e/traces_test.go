@@ -23,7 +23,7 @@ func startCollector(t *testing.T, to string) string {
 	dir := t.TempDir()
 	path, conf := filepath.Join(dir, "collector"), filepath.Join(dir, "collector.yaml")
 	build := exec.Command("go", "build", "-trimpath", "-o", path, ".")
-	build.Dir = filepath.Join(kit.Root(t), "deploy/collector")
+	build.Dir = filepath.Join(kit.Root(t), "test/collector")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build the collector: %v\n%s", err, out)

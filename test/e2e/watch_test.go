@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/eventrelay/relay/doctor"
+	"github.com/eventrelay/relay/node/doctor"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/kit"
 )

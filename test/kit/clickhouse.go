@@ -27,7 +27,7 @@ func findChdb() (string, error) {
 			return path, nil
 		}
 	}
-	return "", errors.New("libchdb is missing: run `make build` or deploy/chdb/fetch.sh")
+	return "", errors.New("libchdb is missing: run `make build` or tools/chdb/fetch.sh")
 }
 
 // ClickHouse runs libchdb in this process while run runs, and passes run the engine's address for clickhouse-go's HTTP

@@ -73,7 +73,7 @@ func removeStaleContainers(ctx context.Context, cl *testcontainers.DockerClient)
 }
 
 // engineImage returns the name of an engine's image: the value of the environment variable env, or the image that
-// deploy/engines/image.sh built. It fails if there is no Docker engine, or if the built image is not in it.
+// test/engines/image.sh built. It fails if there is no Docker engine, or if the built image is not in it.
 func engineImage(t testing.TB, env string) (string, error) {
 	t.Helper()
 	cl, err := dockerClient()
@@ -85,12 +85,12 @@ func engineImage(t testing.TB, env string) (string, error) {
 	}
 	stamp, err := os.ReadFile(filepath.Join(Root(t), "bin", "engines", "image"))
 	if err != nil {
-		return "", fmt.Errorf("%s names no image, and deploy/engines/image.sh has built none", env)
+		return "", fmt.Errorf("%s names no image, and test/engines/image.sh has built none", env)
 	}
 	defer cl.Close()
 	name := strings.TrimSpace(string(stamp))
 	if _, err := cl.ImageInspect(t.Context(), name); err != nil {
-		return "", fmt.Errorf("image %s: %w; deploy/engines/image.sh builds it", name, err)
+		return "", fmt.Errorf("image %s: %w; test/engines/image.sh builds it", name, err)
 	}
 	return name, nil
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // Kafka returns an Apache Kafka broker: the one at RELAY_TEST_KAFKA_BROKERS; else a container of RELAY_TEST_KAFKA_IMAGE
-// or of the image that deploy/engines/image.sh builds; else a process that runs the jars of deploy/engines/fetch.sh.
+// or of the image that test/engines/image.sh builds; else a process that runs the jars of test/engines/fetch.sh.
 func Kafka(t testing.TB) *Engine {
 	t.Helper()
 	if addrs := os.Getenv("RELAY_TEST_KAFKA_BROKERS"); addrs != "" {
@@ -99,7 +99,7 @@ func kafkaProcess(t testing.TB, properties []string) *process {
 	t.Helper()
 	root := Root(t)
 	if _, err := os.Stat(filepath.Join(root, "bin", "engines", "kafka", "pom.sum")); err != nil {
-		SkipMissing(t, "Apache Kafka has no jars here; run deploy/engines/fetch.sh")
+		SkipMissing(t, "Apache Kafka has no jars here; run test/engines/fetch.sh")
 	}
 	if _, err := exec.LookPath("java"); err != nil {
 		SkipMissing(t, "Apache Kafka needs java")

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Promtool returns the path of promtool, which deploy/prometheus/fetch.sh puts into bin/prometheus; see [Prometheus].
+// Promtool returns the path of promtool, which test/prometheus/fetch.sh puts into bin/prometheus; see [Prometheus].
 func Promtool(t testing.TB) string {
 	t.Helper()
 	return prometheusProgram(t, "promtool")
@@ -26,6 +26,6 @@ func prometheusProgram(t testing.TB, name string) string {
 			return found
 		}
 	}
-	SkipMissing(t, "%s: run deploy/prometheus/fetch.sh, or install it", name)
+	SkipMissing(t, "%s: run test/prometheus/fetch.sh, or install it", name)
 	return ""
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // Redis returns a redis-server: the one at RELAY_TEST_REDIS_URL; else a container of RELAY_TEST_REDIS_IMAGE or of the
-// image that deploy/engines/image.sh builds; else a process of the installed redis-server.
+// image that test/engines/image.sh builds; else a process of the installed redis-server.
 func Redis(t testing.TB) *Engine {
 	t.Helper()
 	if text := os.Getenv("RELAY_TEST_REDIS_URL"); text != "" {

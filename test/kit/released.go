@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// freezing names the version whose files Freeze writes; deploy/release/freeze.sh sets it.
+// freezing names the version whose files Freeze writes; tools/release/freeze.sh sets it.
 const freezing = "RELAY_FREEZE"
 
 // Freeze writes a file of the version that is being released into released/VERSION. At any other time it does nothing.

@@ -15,8 +15,8 @@ func TestFuzzingAddsUp(t *testing.T) {
 	const header = "# Fuzzing\n\n| target | minutes | commit |\n|---|---|---|\n"
 	root := repository(t, map[string]string{
 		"go.mod":           goMod,
-		"deploy/fuzz.sh":   readFile(t, "../../deploy/fuzz.sh"),
-		"deploy/fuzz.md":   header + "| ./a FuzzOld | 2 | abc |\n",
+		"test/fuzz.sh":     readFile(t, "../../test/fuzz.sh"),
+		"test/fuzz.md":     header + "| ./a FuzzOld | 2 | abc |\n",
 		"a/a_test.go":      "package a\n\nfunc FuzzOld(f *testing.F) {}\n\nfunc FuzzNew(f *testing.F) {}\n",
 		"b/c/fuzz_test.go": "package c\n\nfunc FuzzFails(f *testing.F) {}\n",
 		"bin/go":           "#!/bin/sh\ncase \"$*\" in *FuzzFails*) exit 1;; esac\n",
@@ -30,16 +30,16 @@ func TestFuzzingAddsUp(t *testing.T) {
 	}
 	commit := strings.TrimSpace(string(head))
 	for _, run := range []struct{ pattern, minutes string }{{".", "1.5"}, {"./a FuzzNew|Fails", "3.0"}} {
-		cmd := exec.Command("bash", "deploy/fuzz.sh", "90", run.pattern)
+		cmd := exec.Command("bash", "test/fuzz.sh", "90", run.pattern)
 		cmd.Dir = root
-		cmd.Env = append(os.Environ(), "RELAY_FUZZ_TABLE=deploy/fuzz.md",
+		cmd.Env = append(os.Environ(), "RELAY_FUZZ_TABLE=test/fuzz.md",
 			"PATH="+filepath.Join(root, "bin")+":"+os.Getenv("PATH"))
 		text, err := cmd.CombinedOutput()
 		if err == nil {
 			t.Fatalf("no target has failed:\n%s", text)
 		}
 		want := header + "| ./a FuzzNew | " + run.minutes + " | " + commit + " |\n| ./a FuzzOld | 3.5 | " + commit + " |\n"
-		if got := readFile(t, filepath.Join(root, "deploy/fuzz.md")); got != want {
+		if got := readFile(t, filepath.Join(root, "test/fuzz.md")); got != want {
 			t.Fatalf("the table is\n%s\nwant\n%s\n%s", got, want, text)
 		}
 	}

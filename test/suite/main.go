@@ -1,4 +1,4 @@
-// Command suite is what make check, deploy/test.sh and deploy/torture.sh do with tests beyond running them: it prints a
+// Command suite is what make check, test/run.sh and test/torture.sh do with tests beyond running them: it prints a
 // run of go test -json for a reader and records each test, finds tests that no step ran, and runs the tests of the
 // packages that a change concerns.
 package main

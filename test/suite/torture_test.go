@@ -15,8 +15,8 @@ func tortured(t *testing.T, body string) (root string) {
 		"go.mod":                 goMod,
 		".gitignore":             "/bin/\n",
 		"README.md":              "",
-		"deploy/torture.sh":      readFile(t, "../../deploy/torture.sh"),
-		"deploy/torture.md":      "| part |\n|---|\n",
+		"test/torture.sh":        readFile(t, "../../test/torture.sh"),
+		"test/torture.md":        "| part |\n|---|\n",
 		"pkg/limit/long_test.go": testFile("limit", "TestMinuteOfTraffic:"+body),
 	}
 	sources, err := filepath.Glob("*.go")
@@ -34,10 +34,10 @@ func tortured(t *testing.T, body string) (root string) {
 // torture runs the script and returns what it prints and the rows that it has added.
 func torture(t *testing.T, root, part string, env ...string) (out string, rows []string, err error) {
 	t.Helper()
-	cmd := exec.Command("bash", "deploy/torture.sh", part)
+	cmd := exec.Command("bash", "test/torture.sh", part)
 	cmd.Dir, cmd.Env = root, append(os.Environ(), env...)
 	text, err := cmd.CombinedOutput()
-	lines := strings.Split(strings.TrimSpace(readFile(t, filepath.Join(root, "deploy/torture.md"))), "\n")
+	lines := strings.Split(strings.TrimSpace(readFile(t, filepath.Join(root, "test/torture.md"))), "\n")
 	return string(text), lines[2:], err
 }
 
@@ -92,10 +92,10 @@ func TestFailedTortureIsRunAgain(t *testing.T) {
 func TestFailedProgramHasARow(t *testing.T) {
 	t.Parallel()
 	root := tortured(t, "")
-	if err := os.MkdirAll(filepath.Join(root, "deploy/release"), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(root, "tools/release"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	program := filepath.Join(root, "deploy/release/test.sh")
+	program := filepath.Join(root, "tools/release/test.sh")
 	if err := os.WriteFile(program, []byte("#!/bin/sh\nexit 1\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}

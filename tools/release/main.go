@@ -1,0 +1,219 @@
+// Command release writes what goes with a binary of the relay: its bill of materials in CycloneDX, and the licences of
+// the modules in it. It takes the modules from the binary itself, and their files from the module cache.
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"debug/buildinfo"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	cdx "github.com/CycloneDX/cyclonedx-go"
+	"github.com/google/licensecheck"
+)
+
+// minCovered is the share of a file in percent that must be text of known licences.
+const minCovered = 75
+
+// licenceFile matches the names of files with licences, copyright notices and patent grants.
+var licenceFile = regexp.MustCompile(`(?i)^(un)?(licen[cs]e|copying|notice|patents|copyright)([-._].*)?$`)
+
+func main() {
+	binary := flag.String("binary", "", "the built program")
+	version := flag.String("version", "", "its version")
+	sbom := flag.String("sbom", "", "file for the bill of materials")
+	licences := flag.String("licences", "", "file for the texts of all licences")
+	tree := flag.String("tree", "", "the repository, in which the files for browsers are")
+	flag.Parse()
+	if err := run(*binary, *version, *sbom, *licences, *tree); err != nil {
+		fmt.Fprintln(os.Stderr, "release:", err)
+		os.Exit(1)
+	}
+}
+
+// module is one module of Go or package of npm in the binary.
+type module struct {
+	name, version, purl string
+	checksum            cdx.Property
+	ids                 []string          // SPDX ids of its licences
+	texts               map[string][]byte // of its licences, by file name
+}
+
+func run(binary, version, sbom, licences, tree string) error {
+	info, err := buildinfo.ReadFile(binary)
+	if err != nil {
+		return err
+	}
+	modules, err := standardLibrary(info)
+	if err != nil {
+		return err
+	}
+	for _, dep := range info.Deps {
+		m, err := readModule(cmp.Or(dep.Replace, dep))
+		if err != nil {
+			return err
+		}
+		modules = append(modules, m)
+	}
+	packages, err := browserPackages(tree)
+	if err != nil {
+		return err
+	}
+	modules = append(modules, packages...)
+	if err := writeLicences(licences, modules); err != nil {
+		return err
+	}
+	return writeSBOM(sbom, info, version, modules)
+}
+
+// standardLibrary returns the library of Go, whose licence is beside the compiler.
+func standardLibrary(info *debug.BuildInfo) ([]module, error) {
+	root, err := exec.Command("go", "env", "GOROOT").Output()
+	if err != nil {
+		return nil, err
+	}
+	text, err := os.ReadFile(filepath.Join(string(bytes.TrimSpace(root)), "LICENSE"))
+	return []module{{
+		name: "std", version: info.GoVersion, purl: "pkg:golang/std@" + info.GoVersion,
+		checksum: cdx.Property{Name: "go:version", Value: info.GoVersion},
+		ids:      []string{"BSD-3-Clause"}, texts: map[string][]byte{"LICENSE": text},
+	}}, err
+}
+
+// browserPackages returns the packages of npm whose files the binary embeds for browsers.
+func browserPackages(tree string) (packages []module, err error) {
+	text, err := os.ReadFile(filepath.Join(tree, "tools/htmx/package-lock.json"))
+	if err != nil {
+		return nil, err
+	}
+	var lock struct {
+		Packages map[string]struct{ Version, Integrity, License string }
+	}
+	if err := json.Unmarshal(text, &lock); err != nil {
+		return nil, err
+	}
+	for name, licence := range map[string]string{"htmx.org": "dashboard/static/htmx.LICENSE"} {
+		p, ok := lock.Packages["node_modules/"+name]
+		if !ok || p.License == "" {
+			return nil, fmt.Errorf("package-lock.json has no licence of %s", name)
+		}
+		text, err := os.ReadFile(filepath.Join(tree, licence))
+		if err != nil {
+			return nil, err
+		}
+		packages = append(packages, module{
+			name: name, version: p.Version, purl: "pkg:npm/" + name + "@" + p.Version,
+			checksum: cdx.Property{Name: "npm:integrity", Value: p.Integrity},
+			ids:      []string{p.License}, texts: map[string][]byte{filepath.Base(licence): text},
+		})
+	}
+	slices.SortFunc(packages, func(a, b module) int { return cmp.Compare(a.name, b.name) })
+	return packages, nil
+}
+
+// readModule finds a module in the module cache and reads its licences. A module without one is an error.
+func readModule(dep *debug.Module) (module, error) {
+	m := module{
+		name: dep.Path, version: dep.Version, purl: "pkg:golang/" + dep.Path + "@" + dep.Version,
+		checksum: cdx.Property{Name: "go:sum", Value: dep.Sum}, texts: make(map[string][]byte),
+	}
+	out, err := exec.Command("go", "mod", "download", "-json", dep.Path+"@"+dep.Version).Output()
+	if err != nil {
+		return m, fmt.Errorf("%s: %w: %s", dep.Path, err, out)
+	}
+	var found struct{ Dir, Sum string }
+	if err := json.Unmarshal(out, &found); err != nil {
+		return m, err
+	}
+	if found.Sum != dep.Sum {
+		return m, fmt.Errorf("%s: the module cache has %s, the binary %s", dep.Path, found.Sum, dep.Sum)
+	}
+	ids := make(map[string]bool)
+	err = filepath.WalkDir(found.Dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !licenceFile.MatchString(d.Name()) || filepath.Ext(path) == ".go" {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(found.Dir, path)
+		if err != nil {
+			return err
+		}
+		m.texts[name] = text
+		if cover := licensecheck.Scan(text); cover.Percent >= minCovered {
+			for _, match := range cover.Match {
+				ids[match.ID] = true
+			}
+			delete(ids, "GooglePatentsFile") // a grant beside a licence, without an SPDX id
+		}
+		return nil
+	})
+	m.ids = slices.Sorted(maps.Keys(ids))
+	if err == nil && len(m.ids) == 0 {
+		err = fmt.Errorf("%s: no known licence in %s", dep.Path, found.Dir)
+	}
+	return m, err
+}
+
+func writeLicences(path string, modules []module) error {
+	var b bytes.Buffer
+	for _, m := range modules {
+		for _, name := range slices.Sorted(maps.Keys(m.texts)) {
+			fmt.Fprintf(&b, "==== %s %s: %s\n\n%s\n\n", m.name, m.version, name, bytes.TrimSpace(m.texts[name]))
+		}
+	}
+	return os.WriteFile(path, b.Bytes(), 0o644)
+}
+
+func writeSBOM(path string, info *debug.BuildInfo, version string, modules []module) error {
+	seconds, err := strconv.ParseInt(os.Getenv("SOURCE_DATE_EPOCH"), 10, 64)
+	if err != nil {
+		return errors.New("SOURCE_DATE_EPOCH must be the Unix time of the commit")
+	}
+	bom := cdx.NewBOM()
+	bom.Metadata = &cdx.Metadata{
+		Timestamp: time.Unix(seconds, 0).UTC().Format(time.RFC3339),
+		Component: &cdx.Component{
+			BOMRef: info.Main.Path, Type: cdx.ComponentTypeApplication, Name: "relay", Version: version,
+			PackageURL: "pkg:golang/" + info.Main.Path + "@" + strings.ReplaceAll(version, "+", "%2B"),
+			Licenses:   &cdx.Licenses{{License: &cdx.License{ID: "Apache-2.0"}}},
+		},
+	}
+	var components []cdx.Component
+	var refs []string
+	for _, m := range modules {
+		var ids cdx.Licenses
+		for _, id := range m.ids {
+			ids = append(ids, cdx.LicenseChoice{License: &cdx.License{ID: id}})
+		}
+		refs = append(refs, m.purl)
+		components = append(components, cdx.Component{
+			BOMRef: m.purl, Type: cdx.ComponentTypeLibrary, Name: m.name, Version: m.version, PackageURL: m.purl,
+			Licenses: &ids, Properties: &[]cdx.Property{m.checksum},
+		})
+	}
+	bom.Components = &components
+	bom.Dependencies = &[]cdx.Dependency{{Ref: info.Main.Path, Dependencies: &refs}}
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	encoder := cdx.NewBOMEncoder(f, cdx.BOMFileFormatJSON).SetPretty(true)
+	return errors.Join(encoder.EncodeVersion(bom, cdx.SpecVersion1_6), f.Close())
+}

@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# Fills dist/ from the last commit (make release): programs, images, Helm chart, package of the SDK and tools, bills of
+# materials, licences, release notes and checksums. Everything is made twice, the second time in another directory with
+# an empty build cache: the release ends unless both are the same. docs/contribute/release.md says when to run it.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+architectures=${RELAY_RELEASE_ARCHITECTURES:-amd64 arm64}
+
+die() { echo "release: $*" >&2; exit 1; }
+
+[ -z "$(git status --porcelain)" ] || die "commit your changes first: a release is built from a commit"
+COMMIT=$(git describe --always --exclude '*')
+SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
+export COMMIT SOURCE_DATE_EPOCH
+number=$(cat VERSION)
+version=$number
+section=$number
+case $number in
+*-*) # a rehearsal: the program says of which commit it is
+	version+=+$COMMIT
+	section=Unreleased
+	;;
+*)
+	tagged=$(git rev-parse -q --verify "refs/tags/v$number^{commit}" || true)
+	[ -z "$tagged" ] || [ "$tagged" = "$(git rev-parse HEAD)" ] || die "v$number is another commit, $tagged"
+	echo "release: checking CHANGELOG.md, released/$number and the deprecations"
+	CGO_ENABLED=0 go test -count=1 -run '^Test(Changelog|Released|Frozen|Deprecations)' . ./test/released ./api
+	;;
+esac
+
+work=$(mktemp -d)
+trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
+mkdir "$work/again" "$work/tools" "$work/dist"
+git archive HEAD | tar -x -C "$work/again"
+(cd tools/release && export CGO_ENABLED=0 GOFLAGS= && go test ./... && go build -o "$work/tools" . ./image)
+
+# fill TREE DIRECTORY makes everything but the checksums.
+fill() {
+	local tree=$1 out=$2 arch name
+	"$tree/tools/htmx/fetch.sh"
+	"$tree/tools/sdk/build.sh"
+	for arch in $architectures; do
+		name=relay-$version-linux-$arch
+		echo "release: building $name"
+		GOARCH=$arch "$tree/tools/release/build.sh" "$out/$name"
+		"$work/tools/release" -binary "$out/$name" -version "$version" -sbom "$out/$name.cdx.json" \
+			-licences "$out/LICENCES.txt" -tree "$tree"
+		GOARCH=$arch TAGS=relay_static "$tree/tools/release/build.sh" "$work/relay"
+		"$work/tools/image" -program "$work/relay" -arch "$arch" -version "$version" -tag "eventrelay/relay:$number" \
+			-out "$out/$name.oci.tar"
+	done
+	"$tree/tools/chart/package.sh" "$out"
+	(cd "$tree" && CGO_ENABLED=0 GOFLAGS=-trimpath go run ./sdk/pack "$out" "$version")
+	awk -v section="$section" '/^## / {on = $2 == section} on' "$tree/CHANGELOG.md" >"$out/RELEASE-NOTES.txt"
+	[ -s "$out/RELEASE-NOTES.txt" ] || die "CHANGELOG.md has no section $section"
+	cp "$tree/LICENSE" "$tree/CHANGELOG.md" "$out"
+	(cd "$out" && find . -type f -printf '%P\n' | LC_ALL=C sort | xargs -d '\n' sha256sum) >"$out.sums"
+}
+
+rm -rf dist
+mkdir dist
+fill "$PWD" "$PWD/dist"
+mv dist.sums dist/SHA256SUMS
+echo "release: the same again, without a cache"
+GOCACHE=$work/cache fill "$work/again" "$work/dist"
+diff -u dist/SHA256SUMS "$work/dist.sums" || die "two builds differ"
+(cd dist && ls -l | sed 1d)
+echo "release: $(wc -l <dist/SHA256SUMS) files made twice with equal checksums, $version"
