@@ -18,7 +18,7 @@ build: need-go need-npm
 	@tools/sdk/build.sh
 	@echo "relay: building bin/relay and bin/relay-bench (the first build takes a minute or two)"
 	@CGO_ENABLED=0 go build -ldflags '$(LDFLAGS)' -o bin/relay .
-	@CGO_ENABLED=0 go build -o bin/relay-bench ./bench/relay-bench
+	@CGO_ENABLED=0 go build -C bench -o ../bin/relay-bench ./relay-bench
 	@echo "relay: built bin/relay, version $$(bin/relay version), and bin/relay-bench"
 
 run: build
@@ -90,6 +90,7 @@ generate: need-go
 # The linters include go vet.
 lint: need-go
 	@go tool -modfile=tools/lint/go.mod golangci-lint run -c tools/lint/golangci.yml ./...
+	@cd bench && go tool -modfile=../tools/lint/go.mod golangci-lint run -c ../tools/lint/golangci.yml ./...
 
 # Needs access to the vulnerability database.
 vuln: need-go

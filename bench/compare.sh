@@ -32,7 +32,7 @@ build() {
 }
 build "$work/base" "$work/relay-base"
 build . "$work/relay"
-CGO_ENABLED=0 go build -o "$work/relay-bench" ./bench/relay-bench
+CGO_ENABLED=0 go build -C bench -o "$work/relay-bench" ./relay-bench
 
 read -ra words <<<"$scenario"
 "$work/relay-bench" compare --base "$work/relay-base" --turns "$turns" "${words[@]}"

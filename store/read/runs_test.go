@@ -156,12 +156,12 @@ func TestRunIsPaged(t *testing.T) {
 		"unhex(concat(leftPad(hex(toUInt64(%d + number)), 12, '0'), leftPad(hex(number), 20, '0'))), 'dst_a', "+
 		"fromUnixTimestamp64Milli(%d + toInt64(number), 'UTC'), 'failed', now(), 1 FROM numbers(200000)",
 		storetest.Account, first, ms, ms))
-	before := b.queryCost()
+	before := b.QueryCost()
 	page, err := r.Events(t.Context(), event.Query{Account: storetest.Account, Limit: 50, Runs: []string{first}})
 	if err != nil || len(page.Rows) != 50 || page.Rows[49].ID != all[49] {
 		t.Fatalf("%d rows, %v", len(page.Rows), err)
 	}
-	if rows := b.queryCost().rows - before.rows; rows > 40_000 {
+	if rows := b.QueryCost().Rows - before.Rows; rows > 40_000 {
 		t.Errorf("a page of a large run read %d rows", rows)
 	} else {
 		t.Logf("a page of a large run read %d rows", rows)

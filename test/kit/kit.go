@@ -35,7 +35,7 @@ func SkipMissing(t testing.TB, format string, args ...any) {
 	t.Skipf("skipped: %s", why)
 }
 
-// Root returns the directory of the module, found by its go.mod above the working directory.
+// Root returns the root directory of the project, found by its file VERSION above the working directory.
 func Root(t testing.TB) string {
 	t.Helper()
 	dir, err := os.Getwd()
@@ -43,12 +43,12 @@ func Root(t testing.TB) string {
 		t.Fatal(err)
 	}
 	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+		if _, err := os.Stat(filepath.Join(dir, "VERSION")); err == nil { // modules below have a go.mod of their own
 			return dir
 		}
 		parent := filepath.Dir(dir)
 		if parent == dir {
-			t.Fatal("no go.mod above the working directory")
+			t.Fatal("no file VERSION above the working directory")
 		}
 		dir = parent
 	}

@@ -268,3 +268,18 @@ func Migrate(ctx context.Context, url string, days int) error {
 	_, err := schema.Migrate(ctx, schema.Config{URL: url, RetentionDays: days})
 	return err
 }
+
+// Cost is the work of statements in ClickHouse.
+type Cost struct{ Statements, Rows, Marks, Bytes, Micros uint64 }
+
+// QueryCost returns the cost of all statements since the engine started. It runs one statement itself.
+func (b *Bench) QueryCost() (c Cost) {
+	b.Helper()
+	b.ForEachShard(func(conn driver.Conn) error {
+		return conn.QueryRow(b.Context(), "SELECT sumIf(value, event = 'SelectQuery'), sumIf(value, event = "+
+			"'SelectedRows'), sumIf(value, event = 'SelectedMarks'), "+
+			"sumIf(value, event = 'SelectedBytes'), sumIf(value, event = 'OSCPUVirtualTimeMicroseconds') FROM system.events").
+			Scan(&c.Statements, &c.Rows, &c.Marks, &c.Bytes, &c.Micros)
+	})
+	return c
+}

@@ -1,4 +1,4 @@
-package read_test
+package plans
 
 import (
 	"context"
@@ -16,20 +16,9 @@ import (
 	"github.com/eventrelay/relay/test/storetest"
 )
 
-// cost is the work of statements in ClickHouse.
-type cost struct{ statements, rows, marks, bytes, micros uint64 }
+func TestMain(m *testing.M) { storetest.Main(m) }
 
-// queryCost returns the cost of all statements since the engine started. It runs one statement itself.
-func (b *bench) queryCost() (c cost) {
-	b.Helper()
-	b.ForEachShard(func(conn driver.Conn) error {
-		return conn.QueryRow(b.Context(), "SELECT sumIf(value, event = 'SelectQuery'), sumIf(value, event = "+
-			"'SelectedRows'), sumIf(value, event = 'SelectedMarks'), "+
-			"sumIf(value, event = 'SelectedBytes'), sumIf(value, event = 'OSCPUVirtualTimeMicroseconds') FROM system.events").
-			Scan(&c.statements, &c.rows, &c.marks, &c.bytes, &c.micros)
-	})
-	return c
-}
+type bench struct{ *storetest.Bench }
 
 // boundedRead is one kind of read, with the maximum of rows that ClickHouse may read for it.
 type boundedRead struct {
@@ -149,7 +138,7 @@ func TestPlans(t *testing.T) {
 	if testing.Short() {
 		t.Skip("measures, which says nothing of a short run")
 	}
-	b := newBench(t)
+	b := &bench{storetest.NewBench(t)}
 	cfg := planStore()
 	of, busy, rare := storetest.Account, cfg.Endpoints[0], cfg.Endpoints[len(cfg.Endpoints)-1]
 	foreign := os.Getenv("RELAY_PLAN_URL")
@@ -170,16 +159,16 @@ func TestPlans(t *testing.T) {
 		reads = append(reads, boundedFindingReads()...)
 	}
 	for _, l := range reads {
-		before, began := b.queryCost(), time.Now()
+		before, began := b.QueryCost(), time.Now()
 		n, err := l.do(t.Context(), r)
 		if err != nil {
 			t.Fatalf("%s: %v", l.name, err)
 		}
-		took, c := time.Since(began), b.queryCost()
-		rows := c.rows - before.rows
+		took, c := time.Since(began), b.QueryCost()
+		rows := c.Rows - before.Rows
 		t.Logf("%-20s %3d rows of %8d read, %4d granules, %3d statements, %8.1f ms CPU, %8.1f ms", l.name, n, rows,
-			c.marks-before.marks,
-			c.statements-before.statements-1, float64(c.micros-before.micros)/1000, float64(took.Microseconds())/1000)
+			c.Marks-before.Marks,
+			c.Statements-before.Statements-1, float64(c.Micros-before.Micros)/1000, float64(took.Microseconds())/1000)
 		if foreign == "" && rows > l.most {
 			t.Errorf("%s: %d rows were read, want at most %d", l.name, rows, l.most)
 		}

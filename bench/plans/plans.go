@@ -1,0 +1,3 @@
+// Package plans bounds the rows that ClickHouse reads for each kind of list, on a store that package fill has filled.
+// It has tests alone.
+package plans
