@@ -82,15 +82,16 @@ bench-go:
 generate: need-go
 	@CGO_ENABLED=0 go test ./node -count=1 -run '^TestMetricsTable$$' -update
 	@CGO_ENABLED=0 go test ./pkg/capacity -count=1 -run '^TestCapacityTable$$' -update
-	@CGO_ENABLED=0 go run ./tools/grafana deploy/grafana/dashboards
-	@CGO_ENABLED=0 go run ./tools/pictures docs/pictures bench/delivery.md
+	@CGO_ENABLED=0 go run -C tools ./grafana ../deploy/grafana/dashboards
+	@CGO_ENABLED=0 go run -C tools ./pictures ../docs/pictures ../bench/delivery.md
 	@CGO_ENABLED=0 go test ./pkg/secrets -count=1 -run '^TestScriptRulesAreCurrent$$' -update
 	@CGO_ENABLED=0 go test ./test/chart -count=1 -update
 
 # The linters include go vet.
 lint: need-go
-	@go tool -modfile=tools/lint/go.mod golangci-lint run -c tools/lint/golangci.yml ./...
-	@cd bench && go tool -modfile=../tools/lint/go.mod golangci-lint run -c ../tools/lint/golangci.yml ./...
+	@for module in . bench tools; do \
+		(cd $$module && go tool -modfile=$(CURDIR)/tools/go.mod golangci-lint run -c $(CURDIR)/tools/golangci.yml ./...) || exit 1; \
+	done
 
 # Needs access to the vulnerability database.
 vuln: need-go

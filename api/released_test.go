@@ -25,7 +25,7 @@ const released = "openapi.yaml"
 
 // oasdiffPath builds the tool that finds breaking changes between two OpenAPI documents.
 var oasdiffPath = sync.OnceValues(func() (string, error) {
-	cmd := exec.Command("go", "tool", "-n", "-modfile=../tools/openapi/go.mod", "oasdiff")
+	cmd := exec.Command("go", "tool", "-n", "-modfile=../tools/go.mod", "oasdiff")
 	var output bytes.Buffer
 	cmd.Stderr = &output // includes the progress of downloads
 	out, err := cmd.Output()

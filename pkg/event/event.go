@@ -123,7 +123,7 @@ const (
 
 const version = "1"
 
-//go:generate go run ../../tools/records
+//go:generate go run -C ../../tools ./records ../pkg/event
 
 // Record encodes the event for the topic events. The body is not copied.
 //

@@ -20,8 +20,8 @@ import (
 const checkLimit = 85 * time.Second
 
 // lint is the command that checks the directories which follow it.
-var lint = []string{"go", "tool", "-modfile=tools/lint/go.mod", "golangci-lint", "run", "-c",
-	"tools/lint/golangci.yml", "--allow-parallel-runners"}
+var lint = []string{"go", "tool", "-modfile=tools/go.mod", "golangci-lint", "run", "-c",
+	"tools/golangci.yml", "--allow-parallel-runners"}
 
 // bootPackages start whole processes in each test, for minutes: make check leaves them out.
 var bootPackages = []string{"test/e2e"}

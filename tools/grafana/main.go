@@ -1,6 +1,6 @@
 // Command grafana writes the dashboards for Grafana, which are made of the few kinds of panels in panel.go:
 //
-//	go run ./tools/grafana deploy/grafana/dashboards
+//	go run -C tools ./grafana ../deploy/grafana/dashboards
 //
 // `make generate` calls it. boards.go says what each dashboard shows. Files that are in the directory already are
 // overwritten.
@@ -14,7 +14,7 @@ import (
 
 func main() {
 	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "grafana: which directory? go run ./tools/grafana deploy/grafana/dashboards")
+		fmt.Fprintln(os.Stderr, "grafana: which directory? go run -C tools ./grafana ../deploy/grafana/dashboards")
 		os.Exit(2)
 	}
 	for _, b := range boards() {

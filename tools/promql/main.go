@@ -1,5 +1,5 @@
 // Command promql reads PromQL expressions, a JSON list of texts, and prints for each which series and labels it names.
-// It is a module of its own: the parser of Prometheus requires libraries that the relay does not need.
+// The parser of Prometheus requires libraries that the relay does not need.
 package main
 
 import (

@@ -26,9 +26,13 @@ import (
 )
 
 func main() {
-	code, err := generate(".")
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "records: which folder has the tagged structs?")
+		os.Exit(2)
+	}
+	code, err := generate(os.Args[1])
 	if err == nil {
-		err = os.WriteFile("codec_generated.go", code, 0o644)
+		err = os.WriteFile(filepath.Join(os.Args[1], "codec_generated.go"), code, 0o644)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "records:", err)

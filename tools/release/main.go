@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"debug/buildinfo"
 	"encoding/json"
 	"errors"
@@ -82,7 +83,7 @@ func run(binary, version, sbom, licences, tree string) error {
 
 // standardLibrary returns the library of Go, whose licence is beside the compiler.
 func standardLibrary(info *debug.BuildInfo) ([]module, error) {
-	root, err := exec.Command("go", "env", "GOROOT").Output()
+	root, err := exec.CommandContext(context.Background(), "go", "env", "GOROOT").Output()
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +132,8 @@ func readModule(dep *debug.Module) (module, error) {
 		name: dep.Path, version: dep.Version, purl: "pkg:golang/" + dep.Path + "@" + dep.Version,
 		checksum: cdx.Property{Name: "go:sum", Value: dep.Sum}, texts: make(map[string][]byte),
 	}
-	out, err := exec.Command("go", "mod", "download", "-json", dep.Path+"@"+dep.Version).Output()
+	out, err := exec.CommandContext(context.Background(),
+		"go", "mod", "download", "-json", dep.Path+"@"+dep.Version).Output()
 	if err != nil {
 		return m, fmt.Errorf("%s: %w: %s", dep.Path, err, out)
 	}

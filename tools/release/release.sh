@@ -32,7 +32,7 @@ work=$(mktemp -d)
 trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
 mkdir "$work/again" "$work/tools" "$work/dist"
 git archive HEAD | tar -x -C "$work/again"
-(cd tools/release && export CGO_ENABLED=0 GOFLAGS= && go test ./... && go build -o "$work/tools" . ./image)
+(cd tools && export CGO_ENABLED=0 GOFLAGS= && go test ./release/... && go build -o "$work/tools" ./release ./release/image)
 
 # fill TREE DIRECTORY makes everything but the checksums.
 fill() {
