@@ -112,7 +112,7 @@ func New(cfg Config, deps Deps) (*API, error) {
 	}
 	a.front = &web.Front{Log: deps.Log, Proxies: cfg.TrustedProxies, BaseURL: cfg.BaseURL,
 		Done: newMetrics(deps.Metrics).done}
-	routes := x.routes()
+	routes := x.routes(deps.Leaks != nil)
 	deprecated, err := newDeprecationTable(deprecations, func() (*yaml.Node, error) { return joinParts(routes) })
 	if err != nil {
 		return nil, err
@@ -178,11 +178,15 @@ func newScanners() (s scanners, err error) {
 }
 
 func newResources(cfg *Config, deps *Deps, c *core) (*resources, error) {
+	served := *deps
+	if deps = &served; deps.Leaks == nil {
+		deps.Leaks = &Leaks{}
+	}
 	scan, err := newScanners()
 	if err != nil {
 		return nil, err
 	}
-	who := senders{core: c, config: deps.Config, received: deps.Senders, keyring: deps.Keyring, leaks: scan.leaks,
+	who := senders{core: c, config: deps.Config, received: deps.Leaks.Senders, keyring: deps.Keyring, leaks: scan.leaks,
 		baseURL: cfg.BaseURL}
 	x := &resources{
 		core:   c,
@@ -239,9 +243,12 @@ func newResources(cfg *Config, deps *Deps, c *core) (*resources, error) {
 }
 
 // routes is the table of /v1. The router tries the paths in this order, the busiest first.
-func (x *resources) routes() []route {
-	return slices.Concat(x.eventRoutes(), x.fixtureRoutes(), x.endpointRoutes(), x.operationRoutes(), x.leakRoutes(),
-		x.detectionRoutes())
+func (x *resources) routes(leaks bool) []route {
+	all := slices.Concat(x.eventRoutes(), x.fixtureRoutes(), x.endpointRoutes(), x.operationRoutes())
+	if !leaks {
+		return all
+	}
+	return slices.Concat(all, x.leakRoutes(), x.detectionRoutes())
 }
 
 func (x *resources) eventRoutes() []route {

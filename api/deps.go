@@ -23,8 +23,8 @@ import (
 	"github.com/eventrelay/relay/pkg/verify"
 )
 
-// Deps are the dependencies of the API. All but Resolver, Metrics and Ready are required; the zero Egress allows
-// public addresses only.
+// Deps are the dependencies of the API. All but Leaks, Refusals, Resolver, Metrics and Ready are required; the zero
+// Egress allows public addresses only.
 type Deps struct {
 	Replays
 	Log          *slog.Logger
@@ -39,15 +39,13 @@ type Deps struct {
 	Erasures     Erasures
 	Usage        Usage
 	Traffic      TrafficReader
-	Senders      Senders
-	Domains      DomainVerifier
+	Leaks        *Leaks // nil: the routes of leaks are not served
 	Limits       Limits
 	LimiterStore LimiterStore
 	Notifier     Notifier
 	Audit        AuditLog
-	Findings     FindingReader
 	KeyUses      KeyUses
-	Refusals     Refusals
+	Refusals     Refusals // may be nil
 	Egress       egress.Policy
 	// Resolver resolves the hosts of saved destinations, to warn about internal addresses; nil turns the warnings
 	// off.
@@ -70,6 +68,13 @@ type Deps struct {
 	Sample func(ep *config.Endpoint, provider, kind string, d id.ID) (*event.Event, error)
 }
 
+// Leaks is what the routes of log drains, DSNs, domains, scans, tripwires and findings need beside the configuration.
+type Leaks struct {
+	Senders  Senders
+	Domains  DomainVerifier
+	Findings FindingReader
+}
+
 // validate returns the missing dependencies as one error.
 func (d Deps) validate() error {
 	var errs []error
@@ -78,10 +83,10 @@ func (d Deps) validate() error {
 		"Log": d.Log != nil, "Config": d.Config != nil, "Keyring": d.Keyring != nil, "Events": d.Events != nil,
 		"Recovery": d.Recovery != nil, "Accept": d.Accept != nil, "Feed": d.Feed != nil, "Commands": d.Commands != nil,
 		"Receipts": d.Receipts != nil, "Erasures": d.Erasures != nil, "Usage": d.Usage != nil,
-		"Traffic": d.Traffic != nil, "Senders": d.Senders != nil, "Domains": d.Domains != nil,
-		"Limits": d.Limits != nil, "LimiterStore": d.LimiterStore != nil, "Notifier": d.Notifier != nil,
-		"Audit": d.Audit != nil, "Findings": d.Findings != nil, "KeyUses": d.KeyUses != nil,
-		"Refusals": d.Refusals != nil, "IDs": d.IDs != nil, "Now": d.Now != nil,
+		"Traffic": d.Traffic != nil,
+		"Limits":  d.Limits != nil, "LimiterStore": d.LimiterStore != nil, "Notifier": d.Notifier != nil,
+		"Audit": d.Audit != nil, "KeyUses": d.KeyUses != nil,
+		"IDs": d.IDs != nil, "Now": d.Now != nil,
 		"ValidateVerification": d.ValidateVerification != nil, "Reverify": d.Reverify != nil,
 		"Explain": d.Explain != nil, "Sample": d.Sample != nil,
 	} {

@@ -23,7 +23,7 @@ type domains struct {
 }
 
 func newDomains(c *core, deps *Deps) *domains {
-	a := &domains{verifier: deps.Domains, egress: deps.Egress}
+	a := &domains{verifier: deps.Leaks.Domains, egress: deps.Egress}
 	a.domainResource = &domainResource{
 		core: c, config: deps.Config, object: "domain", merge: a.merge, fixed: true,
 		fresh: func(r *http.Request, by *config.Key) *config.Domain {

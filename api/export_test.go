@@ -27,7 +27,7 @@ func joinTestParts() (*yaml.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	return joinParts(x.routes())
+	return joinParts(x.routes(true))
 }
 
 // OpenAPIDocument returns the merged document as it is served.

@@ -29,8 +29,8 @@ type findings struct {
 }
 
 func newFindings(c *core, deps *Deps, leaks *secrets.Scanner) *findings {
-	f := &findings{core: c, states: deps.Config, hits: deps.Findings, leaks: leaks, rules: map[string]*secrets.Rule{},
-		own: deps.Config, erasures: deps.Erasures}
+	f := &findings{core: c, states: deps.Config, hits: deps.Leaks.Findings, leaks: leaks,
+		rules: map[string]*secrets.Rule{}, own: deps.Config, erasures: deps.Erasures}
 	rules := leaks.Rules()
 	for i := range rules {
 		f.rules[rules[i].ID] = &rules[i]

@@ -493,8 +493,8 @@ func newClient(t testing.TB, setup ...func(*api.Config, *api.Deps)) *client {
 		Keyring: keyring(), Recovery: f,
 		Events: f, Accept: f, Feed: watched, Commands: f, Receipts: f, Erasures: configuration, Usage: f, LimiterStore: f,
 		Traffic: f,
-		Senders: f, Domains: f, Notifier: f, IDs: id.NewGenerator(nil), Now: time.Now,
-		Audit: f, KeyUses: f, Refusals: f, Findings: f,
+		Leaks:   &api.Leaks{Senders: f, Domains: f, Findings: f}, Notifier: f, IDs: id.NewGenerator(nil), Now: time.Now,
+		Audit: f, KeyUses: f, Refusals: f,
 		Replays:              api.Replays{Selection: selector{f}, Runs: configuration, Answers: configuration},
 		ValidateVerification: func(config.Verification, []string) (string, string) { return "", "" },
 		Sample: func(ep *config.Endpoint, provider, kind string, d id.ID) (*event.Event, error) {

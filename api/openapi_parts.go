@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"embed"
 	"fmt"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -22,18 +23,26 @@ var partNames = []string{"info", "endpoints", "verification", "destinations", "s
 	"processing", "replays", "recoveries", "drains", "domains", "scans", "tripwires", "dsns", "leaks", "detection",
 	"fixtures", "alerts", "overview", "usage", "me", "audit", "service", "webhooks", "common"}
 
+// leakParts are those whose operations are left out with the routes of leaks.
+var leakParts = []string{"drains", "domains", "scans", "tripwires", "dsns", "leaks", "detection"}
+
 // joinParts merges the parts into one document: mappings with the same name, such as schemas, become one mapping. The
 // operations are written for the routes.
 func joinParts(routes []route) (*yaml.Node, error) {
 	whole, operations := mapping(), &operationWriter{}
+	servesLeaks := slices.ContainsFunc(routes, func(r route) bool { return r.path == "/v1/drains" })
 	for _, name := range partNames {
 		text, err := openapiParts.ReadFile("openapi/" + name + ".yaml")
 		if err != nil {
 			return nil, err
 		}
 		var part yaml.Node
+		into := operations
+		if !servesLeaks && slices.Contains(leakParts, name) {
+			into = &operationWriter{}
+		}
 		if err = yaml.Unmarshal(text, &part); err == nil {
-			err = addText(whole, operations, part.Content[0])
+			err = addText(whole, into, part.Content[0])
 		}
 		if err != nil {
 			return nil, fmt.Errorf("openapi/%s.yaml: %w", name, err)

@@ -273,7 +273,9 @@ func (rt *router) authenticate(r *http.Request) (*config.Key, error) {
 		if !errors.Is(err, config.ErrInvalidKey) {
 			return key, toWebError(err)
 		}
-		rt.refusals.CheckKey(text, r)
+		if rt.refusals != nil {
+			rt.refusals.CheckKey(text, r)
+		}
 	}
 	return nil, errInvalidKey()
 }

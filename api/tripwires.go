@@ -28,7 +28,7 @@ type tripwires struct {
 }
 
 func newTripwires(c *core, deps *Deps, leaks *secrets.Scanner, baseURL string) *tripwires {
-	a := &tripwires{stored: deps.Config, hits: deps.Findings, leaks: leaks, baseURL: baseURL}
+	a := &tripwires{stored: deps.Config, hits: deps.Leaks.Findings, leaks: leaks, baseURL: baseURL}
 	a.tripwireResource = &tripwireResource{
 		core: c, config: deps.Config, object: "tripwire", merge: a.merge, fixed: true, views: a.views,
 		fresh: func(r *http.Request, by *config.Key) *config.Tripwire {

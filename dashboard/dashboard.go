@@ -27,6 +27,7 @@ package dashboard
 
 import (
 	"embed"
+	"slices"
 	"sync"
 
 	"github.com/eventrelay/relay/dashboard/account"
@@ -35,7 +36,6 @@ import (
 	"github.com/eventrelay/relay/dashboard/fixtures"
 	"github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/dashboard/jobs"
-	"github.com/eventrelay/relay/dashboard/leaks"
 	"github.com/eventrelay/relay/dashboard/overview"
 )
 
@@ -61,15 +61,13 @@ var staticFiles embed.FS
 
 // areas are all pages. One that is left out here has no pages, no items in the navigation and no lists.
 func areas() []frame.Area {
-	return []frame.Area{
+	return slices.Concat([]frame.Area{
 		overview.Area(),
 		endpoints.Area(),
 		events.Area(),
 		jobs.Area(),
 		fixtures.Area(),
-		leaks.Area(),
-		account.Area(),
-	}
+	}, leakAreas(), []frame.Area{account.Area()})
 }
 
 // allPages is made once in a process: it parses the pages and compresses the files.

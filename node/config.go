@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/eventrelay/relay/leaks/scan"
 	"github.com/eventrelay/relay/pkg/apikey"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/limit"
@@ -187,13 +186,6 @@ func (s Config) Limit() limit.Config {
 	cfg.CAFile, cfg.CertFile, cfg.KeyFile = s.RedisCAFile, s.RedisCertFile, s.RedisKeyFile
 	cfg.PendingTTL = cmp.Or(s.Waits.PendingClaim, cfg.PendingTTL)
 	return cfg
-}
-
-// scanBudget returns the budget of every leak scan.
-func (s Config) scanBudget() scan.Budget {
-	b := scan.DefaultBudget()
-	b.Interval = cmp.Or(s.Waits.ScanInterval, b.Interval)
-	return b
 }
 
 // baseURL returns the public address without a trailing slash. listening is the address of the listener.

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/eventrelay/relay/node/doctor"
 	"github.com/eventrelay/relay/ledger"
+	"github.com/eventrelay/relay/node/doctor"
 	"github.com/eventrelay/relay/pkg/certfile"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/crash"
@@ -39,7 +39,7 @@ func (n *Node) doctor(ctx context.Context) (doctor.Report, error) {
 		Redis: n.settings.pingRedis(), Ledger: auditLedger(n.stream, n.now), DataDir: n.settings.DataDir,
 		BaseURL: n.url, WeakKeys: n.settings.WeakKeys(), Now: n.now, Retention: n.settings.retention(),
 		RedisSettings: n.settings.redisSettings(), OpenFiles: openFiles(), WantFiles: fewFiles,
-		CertFile: n.settings.TLSCertFile, DroppedHits: n.droppedHits, Endpoints: n.settings.endpoints(),
+		CertFile: n.settings.TLSCertFile, DroppedHits: n.leaks.droppedHits, Endpoints: n.settings.endpoints(),
 	})
 }
 

@@ -14,9 +14,6 @@ import (
 	"github.com/eventrelay/relay/api/mcp"
 	"github.com/eventrelay/relay/dashboard"
 	"github.com/eventrelay/relay/ingest"
-	"github.com/eventrelay/relay/leaks/drain"
-	"github.com/eventrelay/relay/leaks/report"
-	"github.com/eventrelay/relay/leaks/scan"
 	"github.com/eventrelay/relay/node/admin"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/egress"
@@ -38,7 +35,7 @@ func newIngest(n *Node) (runFunc, error) {
 		Metrics: n.registry, Endpoints: n.control, Keyring: n.keyring, Producer: n.producer, IDs: n.ids, Now: n.now,
 		ClockSkew: n.control.ClockSkew, Claims: n.limiter, Limits: n.limiter, EventInLog: n.reader.LogHasEvent,
 		Rejected:      n.limiter.NewWindow("rejected-bytes", time.Minute),
-		CheckCapacity: n.guard.Refusal, Tripwires: n.tripwires, Front: n.front, Spans: n.spans,
+		CheckCapacity: n.guard.Refusal, Tripwires: n.leaks.tripwires, Front: n.front, Spans: n.spans,
 	})
 	return nil, nil
 }
@@ -55,7 +52,7 @@ func newAPI(n *Node) (runFunc, error) {
 		TrustedProxies: n.proxies, AllowedHosts: n.settings.AllowedHosts,
 		AlertDomains: n.notifier.Domains(),
 		Style:        dashboard.Style,
-		Pages:        map[string][]byte{scan.AboutPath: scan.About(n.settings.scanBudget())},
+		Pages:        n.leaks.pages,
 		RateRead:     n.settings.rate(n.settings.APIRateRead, 500),
 		RateWrite:    n.settings.rate(n.settings.APIRateWrite, 200),
 		RateSend:     n.settings.rate(n.settings.APIRateSend, 5000),
@@ -66,10 +63,9 @@ func newAPI(n *Node) (runFunc, error) {
 			Log: n.log, Config: n.control, Keyring: n.keyring, Events: n.reader,
 			Feed: n.feed, Accept: n.ingest.Acceptor(), Commands: commander{n.producer},
 			Receipts: receipts{n.reader, n.producer}, Erasures: n.control, Usage: n.usage, Traffic: n.reader,
-			Senders: read.FindingReader{Reader: n.reader}, Findings: read.FindingReader{Reader: n.reader},
-			Domains: n.domains, Limits: n.limiter, LimiterStore: n.limiter, Notifier: n.notifier,
+			Leaks: n.leaks.api, Limits: n.limiter, LimiterStore: n.limiter, Notifier: n.notifier,
 			Replays:  api.Replays{Selection: n.reader, Runs: n.control, Answers: n.control},
-			Recovery: n.reader, Audit: auditLog{n.reader, n.control}, KeyUses: n.uses, Refusals: n.tripwires,
+			Recovery: n.reader, Audit: auditLog{n.reader, n.control}, KeyUses: n.uses, Refusals: n.leaks.tripwires,
 			Egress: n.policy, Resolver: resolver, IDs: n.ids, Now: n.now, Metrics: n.registry, Ready: n.readiness,
 			ValidateVerification: ingest.CheckVerification, Reverify: n.ingest.Reverify, Explain: n.ingest.Explain,
 			Sample: n.ingest.Sample,
@@ -121,8 +117,9 @@ func newAgentServer(n *Node) (runFunc, error) {
 		BaseURL: n.url, DashboardURL: n.dashboardURL(), Version: n.settings.Version, TrustedProxies: n.proxies,
 		AllowedHosts: n.settings.AllowedHosts,
 	}, mcp.Deps{
-		Log: n.log, Keys: n.control, Uses: n.uses, Refusals: n.tripwires, Reads: n.limiter.NewWindow("tools", time.Minute),
-		Writes: n.limiter.NewWindow("changes", time.Minute), Acts: n.control, API: n.api,
+		Log: n.log, Keys: n.control, Uses: n.uses, Refusals: n.leaks.tripwires,
+		Reads: n.limiter.NewWindow("tools", time.Minute), Writes: n.limiter.NewWindow("changes", time.Minute),
+		Acts: n.control, API: n.api,
 		Producer: n.producer, Now: n.now, Metrics: n.registry,
 	})
 	return nil, err
@@ -173,17 +170,9 @@ func newServer(n *Node) (runFunc, error) {
 	notServed := n.front.Wrap(func(http.ResponseWriter, *http.Request) error {
 		return web.Missing("this node does not serve this path: RELAY_ROLES leaves it out")
 	})
-	lines := notServed
-	if n.drains != nil {
-		lines = n.drains.Handler()
-	}
 	agents := notServed
 	if n.agents != nil {
 		agents = n.agents.Handler()
-	}
-	reports := report.AllowAnyOrigin(notServed)
-	if n.reports != nil {
-		reports = n.reports.Handler()
 	}
 	pages := notServed
 	if n.dashboard != nil {
@@ -197,15 +186,15 @@ func newServer(n *Node) (runFunc, error) {
 			ingestHandler.ServeHTTP(w, r)
 		case isIngest || v1 && !n.settings.hasRole(roles.API):
 			notServed.ServeHTTP(w, r)
-		case strings.HasPrefix(r.URL.Path, drain.PathPrefix):
-			lines.ServeHTTP(w, r)
 		case mcp.Serves(r.URL.Path):
 			agents.ServeHTTP(w, r)
-		case strings.HasPrefix(r.URL.Path, report.PathPrefix):
-			reports.ServeHTTP(w, r)
 		case dashboard.Serves(r.URL.Path):
 			pages.ServeHTTP(w, r)
 		default:
+			if leaks := n.leakHandler(r.URL.Path, notServed); leaks != nil {
+				leaks.ServeHTTP(w, r)
+				return
+			}
 			apiHandler.ServeHTTP(w, r)
 		}
 	})

@@ -1,19 +1,63 @@
+//go:build !core
+
 package node
 
 import (
+	"cmp"
 	"context"
+	"net/http"
+	"strings"
 	"time"
 
+	"github.com/eventrelay/relay/api"
 	"github.com/eventrelay/relay/leaks/decider"
+	"github.com/eventrelay/relay/leaks/domain"
 	"github.com/eventrelay/relay/leaks/drain"
 	"github.com/eventrelay/relay/leaks/intake"
 	"github.com/eventrelay/relay/leaks/payload"
 	"github.com/eventrelay/relay/leaks/report"
+	"github.com/eventrelay/relay/leaks/scan"
+	"github.com/eventrelay/relay/leaks/tripwire"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/egress"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/roles"
 	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/store/write"
 )
+
+// This file is the registration of package leaks: nothing else of the relay knows it. A build with the tag core has
+// core.go instead, and everything but leaks.
+
+// leakHooks start before the dispatcher, which asks them.
+var leakHooks = []start{{name: "tripwires", new: newTripwires}}
+
+// leakStages start after ingest.
+var leakStages = []start{
+	{name: "decider of findings", role: roles.Dispatch, new: newDecider},
+	{name: "log drains", role: roles.Ingest, new: newDrain},
+	{name: "domains", new: newDomains},
+	{name: "reports of the SDK", role: roles.Ingest, new: newReports},
+	{name: "leak scans", role: roles.Dispatch, new: newScans},
+}
+
+// leakHandler returns what serves a path of package leaks, nil for any other path.
+func (n *Node) leakHandler(path string, notServed http.Handler) http.Handler {
+	switch {
+	case strings.HasPrefix(path, drain.PathPrefix):
+		if n.leaks.lines != nil {
+			return n.leaks.lines
+		}
+		return notServed
+	case strings.HasPrefix(path, report.PathPrefix):
+		if n.leaks.reports != nil {
+			return n.leaks.reports
+		}
+		return report.AllowAnyOrigin(notServed)
+	}
+	return nil
+}
 
 // newDrain creates the stage behind the URLs of log drains, whose handler newServer serves.
 func newDrain(n *Node) (runFunc, error) {
@@ -21,13 +65,14 @@ func newDrain(n *Node) (runFunc, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.drains = drain.New(drain.Config{Node: n.settings.NodeName, Partitions: n.partitions}, drain.Deps{
+	d := drain.New(drain.Config{Node: n.settings.NodeName, Partitions: n.partitions}, drain.Deps{
 		Metrics: n.registry, Config: leakConfig{n.control}, Scanner: scanner, Producer: n.producer, Tokens: n.limiter,
 		Records:  n.limiter.NewWindow("drain-records", time.Minute),
 		Findings: n.limiter.NewDistinct("drain-findings", intake.NewFindingsSpan),
 		Now:      n.now, Front: n.front,
 	})
-	return n.drains.Run, nil
+	n.leaks.lines = d.Handler()
+	return d.Run, nil
 }
 
 // newReports creates the stage behind the URLs of DSNs, whose handler newServer serves.
@@ -36,22 +81,30 @@ func newReports(n *Node) (runFunc, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.reports = report.New(report.Config{Node: n.settings.NodeName, Partitions: n.partitions}, report.Deps{
+	r := report.New(report.Config{Node: n.settings.NodeName, Partitions: n.partitions}, report.Deps{
 		Metrics: n.registry, Config: leakConfig{n.control}, Scanner: scanner, Producer: n.producer,
 		Minutes:  n.limiter.NewWindow("report-requests", time.Minute),
 		Days:     n.limiter.NewWindow("report-quota", report.DaySpan),
 		Findings: n.limiter.NewDistinct("report-findings", intake.NewFindingsSpan),
 		Now:      n.now, Front: n.front,
 	})
-	return n.reports.Run, nil
+	n.leaks.reports = r.Handler()
+	return r.Run, nil
 }
 
-// newPayloadScanner creates the stage that finds secrets in stored events.
-func newPayloadScanner(n *Node) (*payload.Scanner, error) {
-	return payload.New(payload.Deps{
+// leakProofs checks again that a domain belongs to the account.
+type leakProofs = scan.Rechecker
+
+// payloadScan returns what finds secrets in stored events.
+func payloadScan(n *Node) (func(context.Context, []*event.Event) error, error) {
+	s, err := payload.New(payload.Deps{
 		Log: n.log, Metrics: n.registry, Config: leakConfig{n.control}, Producer: n.producer,
 		Findings: n.limiter.NewDistinct("payload-findings", intake.NewFindingsSpan), Partitions: n.partitions,
 	})
+	if err != nil {
+		return nil, err
+	}
+	return s.Scan, nil
 }
 
 // leakConfig answers what the stages that find secrets ask of the configuration.
@@ -86,7 +139,7 @@ func newDecider(n *Node) (runFunc, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.droppedHits = d.DroppedHits
+	n.leaks.droppedHits = d.DroppedHits
 	return d.Run, nil
 }
 
@@ -102,4 +155,81 @@ func (f findingTable) LastHits(ctx context.Context, ids []string) (map[string]ti
 
 func (f findingTable) DeleteFindings(ctx context.Context, ids []string) error {
 	return f.table.DeleteFindings(ctx, f.config.Account().ID, ids)
+}
+
+// newTripwires creates what recognises the tripwires that are used: the API, the agent server, ingest and the
+// dispatcher ask it.
+func newTripwires(n *Node) (runFunc, error) {
+	scanner, err := secrets.New(secrets.ForLeaks)
+	if err != nil {
+		return nil, err
+	}
+	wires := tripwire.New(tripwire.Deps{
+		Log: n.log, Metrics: n.registry, Config: n.control, Producer: n.producer, Scanner: scanner,
+		Partitions: n.partitions, Now: n.now,
+	})
+	n.leaks.tripwires, n.leaks.useHit = wires, wires.Hit
+	return wires.Run, nil
+}
+
+// newDomains creates the checks of domains. The node that owns the first partition makes the daily ones.
+func newDomains(n *Node) (runFunc, error) {
+	scanner, err := secrets.New(secrets.ForLeaks)
+	if err != nil {
+		return nil, err
+	}
+	transport, err := egress.NewTransport(n.outbound())
+	if err != nil {
+		return nil, err
+	}
+	resolver, err := egress.NewResolver(n.settings.DNSServer)
+	if err != nil {
+		return nil, err
+	}
+	domains := domain.New(domain.Deps{
+		Log: n.log, Config: n.control, Resolver: resolver, Transport: transport, Scanner: scanner,
+		Attempts:  n.limiter.NewWindow("domain-attempts", domain.AttemptsSpan),
+		UserAgent: "EventRelay/" + n.settings.Version, Now: n.control.Now, IsOwner: n.ownsFirstPartition.Load,
+	})
+	n.leaks.proofs = domains
+	n.leaks.api = &api.Leaks{
+		Domains: domains, Senders: read.FindingReader{Reader: n.reader}, Findings: read.FindingReader{Reader: n.reader},
+	}
+	n.leaks.pages = map[string][]byte{scan.AboutPath: scan.About(scanBudget(n.settings))}
+	return domains.Run, nil
+}
+
+// newScans creates the runner of leak scans.
+func newScans(n *Node) (runFunc, error) {
+	rules, err := intake.NewScanner(n.control)
+	if err != nil {
+		return nil, err
+	}
+	transport, err := egress.NewTransport(n.outbound())
+	if err != nil {
+		return nil, err
+	}
+	scanner := scan.New(scan.Deps{
+		Metrics: n.registry, Transport: transport, Budget: scanBudget(n.settings), Now: n.control.Now,
+		UserAgent: "RelayLeakScan/1 (+" + n.url + scan.AboutPath + ")",
+	})
+	runner := scan.NewRunner(scan.RunnerDeps{
+		Log: n.log, Node: n.settings.NodeName, Config: leakConfig{n.control}, Proofs: n.leaks.proofs, Scanner: scanner,
+		Rules:      secrets.NewScanners(rules),
+		Producer:   n.producer,
+		Findings:   n.limiter.NewDistinct("scan-findings", intake.NewFindingsSpan),
+		Partitions: n.partitions, Now: n.control.Now, IsOwner: n.ownsFirstPartition.Load,
+		MayScan: func(hostname string) bool {
+			_, err := n.policy.CheckHostname(hostname)
+			return err == nil
+		},
+	})
+	return runner.Run, nil
+}
+
+// scanBudget returns the budget of every leak scan.
+func scanBudget(s Config) scan.Budget {
+	b := scan.DefaultBudget()
+	b.Interval = cmp.Or(s.Waits.ScanInterval, b.Interval)
+	return b
 }

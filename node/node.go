@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"net/netip"
 	"slices"
 	"sync/atomic"
@@ -29,15 +30,12 @@ import (
 	"github.com/eventrelay/relay/dispatcher"
 	"github.com/eventrelay/relay/dispatcher/recovery"
 	"github.com/eventrelay/relay/ingest"
-	"github.com/eventrelay/relay/leaks/domain"
-	"github.com/eventrelay/relay/leaks/drain"
-	"github.com/eventrelay/relay/leaks/report"
-	"github.com/eventrelay/relay/leaks/tripwire"
 	"github.com/eventrelay/relay/ledger"
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/crash"
 	"github.com/eventrelay/relay/pkg/egress"
+	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/limit"
 	"github.com/eventrelay/relay/pkg/notify"
@@ -94,21 +92,31 @@ type Node struct {
 	ownsFirstPartition atomic.Bool      // this node owns the first partition
 	notifier           *notify.Sender
 	alerts             *alert.Alerts // nil without the role dispatch
-	droppedHits        func() int64  // hits without a finding; nil without the role dispatch
 	guard              *stream.RetentionGuard
 	front              *web.Front
 	proxies            []netip.Prefix
 	ingest             *ingest.Ingest
-	drains             *drain.Drain   // nil without the role ingest
-	reports            *report.Intake // nil without the role ingest
-	domains            *domain.Domains
-	tripwires          *tripwire.Wires
+	leaks              leaks
 	feed               *feed.Feed
 	readiness          *api.Readiness
 	api                *api.API
 	dashboard          *dashboard.Dashboard // nil without the role api
 	confirmer          *confirm.Confirmer   // nil without the role api
 	agents             *mcp.Server          // nil without the role api
+}
+
+// leaks is what package leaks gives the core. In a build with the tag core everything is nil.
+type leaks struct {
+	tripwires interface {
+		ingest.Tripwires
+		api.Refusals
+	}
+	useHit         func(context.Context, *event.Event) (partition int32, hit *stream.Record, err error) // of a tripwire
+	api            *api.Leaks
+	pages          map[string][]byte
+	lines, reports http.Handler // nil without the role ingest
+	proofs         leakProofs
+	droppedHits    func() int64 // hits without a finding; nil without the role dispatch
 }
 
 // URL is the public address of the node.
@@ -129,7 +137,7 @@ type start struct {
 }
 
 // starts are the components of a node, each on those above it. They stop in reverse.
-var starts = []start{
+var starts = slices.Concat([]start{
 	{name: "heap", new: newHeap},
 	{name: "listener", new: newListener},
 	{
@@ -154,17 +162,13 @@ var starts = []start{
 		name: "clock", role: roles.Dispatch, new: func(*Node) (runFunc, error) { return nil, nil },
 		ready: func(n *Node) <-chan struct{} { return n.control.ClockKnown() },
 	},
-	{name: "tripwires", new: newTripwires},
+}, leakHooks, []start{
 	{name: "dispatcher", role: roles.Dispatch, new: newDispatcher},
 	{name: "notifier", new: newNotifier},
 	{name: "alerts", role: roles.Dispatch, new: newAlerts},
-	{name: "decider of findings", role: roles.Dispatch, new: newDecider},
 	{name: "guard of the log", new: newGuard},
 	{name: "ingest", new: newIngest},
-	{name: "log drains", role: roles.Ingest, new: newDrain},
-	{name: "domains", new: newDomains},
-	{name: "reports of the SDK", role: roles.Ingest, new: newReports},
-	{name: "leak scans", role: roles.Dispatch, new: newScans},
+}, leakStages, []start{
 	{name: "event feed", new: newFeed},
 	{
 		name: "readiness", new: newReadiness,
@@ -177,7 +181,7 @@ var starts = []start{
 	{name: "http server", new: newServer},
 	{name: "command socket", new: newSocket},
 	{name: "admin server", new: newAdminServer},
-}
+})
 
 // Start starts the components that the roles ask for, in their order, and returns when the node takes requests. After
 // an error the caller stops the stack.
@@ -295,13 +299,13 @@ func newUses(n *Node) (runFunc, error) {
 
 func newWriter(n *Node) (runFunc, error) {
 	cfg := write.WriterConfig{URL: n.settings.ClickHouseURL}
-	payloads, err := newPayloadScanner(n)
+	scan, err := payloadScan(n)
 	if err != nil {
 		return nil, err
 	}
 	n.writer, err = write.NewWriter(cfg, write.WriterDeps{
 		Log: n.log, Stream: n.stream, Producer: n.producer, Metrics: n.registry, InstanceID: n.instanceID(),
-		Erased: n.control.Erased, Sync: n.settings.SyncTables, Scan: payloads.Scan,
+		Erased: n.control.Erased, Sync: n.settings.SyncTables, Scan: scan,
 	})
 	if err != nil {
 		return nil, err
@@ -385,7 +389,7 @@ func newDispatcher(n *Node) (runFunc, error) {
 		Log: n.log, Stream: n.stream, Producer: n.producer, Config: n.control, Updater: n.control, Keyring: n.keyring,
 		Transport: transport, IDs: n.ids, Now: n.control.Now, Metrics: n.registry, OnOwned: n.setOwnedPartitions,
 		Limiter: n.limiter,
-		Held:    n.limiter, Erased: n.control.Erased, UseHit: n.tripwires.Hit, Spans: n.spans,
+		Held:    n.limiter, Erased: n.control.Erased, UseHit: n.leaks.useHit, Spans: n.spans,
 	})
 	if err != nil {
 		return nil, err

@@ -127,7 +127,9 @@ func (s *Server) authenticate(r *http.Request) (*config.Key, error) {
 	case errors.Is(err, config.ErrLease):
 		return nil, web.ServiceUnavailable(nil, "this node cannot confirm API keys at the moment; try again")
 	case err != nil:
-		s.deps.Refusals.CheckKey(text, r)
+		if s.deps.Refusals != nil {
+			s.deps.Refusals.CheckKey(text, r)
+		}
 		return nil, &web.Error{Status: http.StatusUnauthorized, Type: web.InvalidAPIKey,
 			Message: "the API key is unknown, expired or revoked; " + advice}
 	}

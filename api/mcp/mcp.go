@@ -47,9 +47,9 @@ type Deps struct {
 	Log      *slog.Logger
 	Keys     Keys
 	Uses     KeyUses
-	Refusals Refusals
-	Reads    Window // counts requests by key
-	Writes   Window // counts changes that agents ask for, by key
+	Refusals Refusals // may be nil
+	Reads    Window   // counts requests by key
+	Writes   Window   // counts changes that agents ask for, by key
 	Acts     Acts
 	API      confirm.API
 	Producer audit.Producer // appends the entries of the audit log
@@ -122,7 +122,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	if err != nil || base.Host == "" {
 		return nil, errors.New("agent server: the base URL is invalid")
 	}
-	if deps.Log == nil || deps.Keys == nil || deps.Uses == nil || deps.Refusals == nil || deps.Reads == nil ||
+	if deps.Log == nil || deps.Keys == nil || deps.Uses == nil || deps.Reads == nil ||
 		deps.API == nil || deps.Writes == nil || deps.Acts == nil || deps.Producer == nil || deps.Now == nil ||
 		deps.Metrics == nil {
 		return nil, errors.New("agent server: a dependency is missing")

@@ -1,0 +1,36 @@
+package e2e
+
+import (
+	"net/http"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/eventrelay/relay/test/kit"
+)
+
+// The relay does its work without package leaks, which only its registration knows.
+func TestCoreWithoutLeaks(t *testing.T) {
+	t.Parallel()
+	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-tags", "core", ".")
+	list.Dir = kit.Root(t)
+	packages, err := list.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range strings.Lines(string(packages)) {
+		if strings.Contains(name, "/relay/leaks") || strings.Contains(name, "/dashboard/leaks") {
+			t.Errorf("the core imports %s", strings.TrimSpace(name))
+		}
+	}
+	dir := t.TempDir()
+	p := newDevProcess(t, dir)
+	p.binary = buildRelay(t, "core")
+	p.start()
+	testPipeline(t, p, p, 5)
+	for _, path := range []string{"/v1/drains", "/v1/findings", "/v1/settings/detection", "/drain/x"} {
+		if status, answer, _ := p.call("GET", path, nil); status != http.StatusNotFound {
+			t.Errorf("%s is answered %d %v", path, status, answer)
+		}
+	}
+}
