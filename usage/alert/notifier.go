@@ -34,8 +34,8 @@ const (
 	stopTimeout, recordTimeout = 3 * time.Second, 5 * time.Second
 )
 
-// notifier sends the notices of the account's alerts. One node, the sender, sends those of all nodes: it holds the lease
-// in the budget of mails. Per channel, the notice that has been due longest is sent first.
+// notifier sends the notices of the account's alerts. One node, the sender, sends those of all nodes: it holds the
+// lease in the budget of mails. Per channel, the notice that has been due longest is sent first.
 type notifier struct {
 	cfg     Config
 	deps    Deps
