@@ -81,7 +81,7 @@ func TextOfJSON(value any) string { return shownText(gjson.ParseBytes(web.Encode
 // was not touched is not sent, and that a change of somebody else to another member stays.
 type Edit struct {
 	F      *Form
-	Stored url.Values // what the fields showed of the stored thing
+	Stored url.Values // the values that the fields showed for the stored resource
 	Body   map[string]any
 }
 
