@@ -11,11 +11,10 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// decode reads the members of x that clients may set, and leaves those that the request does not have as they are. x
-// points to a type of package wire, whose tags say what is allowed. It enforces
-// the length of texts, minimum, maximum, the number of items, and enum; a pattern is left to the caller, and so are
-// members with in:"own" and in:"update". null sets a member to that of defaults, a value of the type of x; without
-// defaults to zero.
+// decode reads the members of x that clients may set; members that the request does not have stay unchanged. x points
+// to a type of package wire, whose tags say what is allowed. decode enforces the length of texts, minimum, maximum, the
+// number of items, and enum. The caller checks patterns, and reads members with in:"own" and in:"update". null sets a
+// member to its value in defaults, which has the type that x points to, or to zero without defaults.
 func (o *object) decode(x any, defaults ...any) {
 	v := reflect.ValueOf(x).Elem()
 	fallback := reflect.Zero(v.Type())
@@ -126,7 +125,7 @@ func (o *object) time(name string, orNull bool, to *web.Time) {
 	*to = web.Time(t)
 }
 
-// distinct refuses numbers that are there twice.
+// distinct rejects a list that has a number twice.
 func (o *object) distinct(name string, numbers []int) {
 	for i, n := range numbers {
 		if slices.Contains(numbers[:i], n) {
@@ -135,7 +134,7 @@ func (o *object) distinct(name string, numbers []int) {
 	}
 }
 
-// eachOnce refuses texts that are none of the words or there twice.
+// eachOnce rejects a list that has a text twice, or one that is not among words.
 func (o *object) eachOnce(name string, texts, words []string) {
 	for i, text := range texts {
 		if !slices.Contains(words, text) || slices.Contains(texts[:i], text) {

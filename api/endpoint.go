@@ -208,9 +208,9 @@ func atHost(by viewer, raw, host string) bool {
 	return strings.Contains(unicode, host)
 }
 
-// changeEndpoint applies the body of a request to the endpoint in its path by update, and again to the newest endpoint
-// after a write conflict. A PATCH or DELETE of another revision than the one in If-Match changes nothing; a rotation
-// may be repeated after the first call has changed the endpoint.
+// changeEndpoint applies a request to the endpoint in its path by calling update, and calls it again with the newest
+// endpoint after a write conflict. A PATCH or DELETE changes nothing if If-Match names another revision; a rotation may
+// be repeated after the first call has changed the endpoint.
 func (a *endpoints) changeEndpoint(r *http.Request, key *config.Key, update endpointUpdate,
 	merge func(in *endpointInput, o *object, e *config.Endpoint),
 ) (*config.Endpoint, *endpointInput, error) {

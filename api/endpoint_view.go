@@ -44,7 +44,7 @@ func breakersOf(ctx context.Context, store LimiterStore, endpoints ...*config.En
 	return all
 }
 
-// settingsOfEndpoint is what the configuration says of an endpoint, without its destinations and secrets.
+// settingsOfEndpoint returns the settings of an endpoint, without its destinations and secrets.
 func settingsOfEndpoint(e *config.Endpoint) *wire.Endpoint {
 	v := &wire.Endpoint{
 		ID: e.ID, Object: "endpoint", Name: e.Name, Description: e.Description, Provider: e.Provider,
@@ -65,7 +65,7 @@ func settingsOfEndpoint(e *config.Endpoint) *wire.Endpoint {
 	return v
 }
 
-// endpointView is the answer about e; revealed holds the signing secrets that this response may show.
+// endpointView returns the view of e. revealed holds the signing secrets that this response may show.
 func (a *endpoints) endpointView(by viewer, e *config.Endpoint, revealed map[string]string,
 	held heldUntil,
 ) (*wire.Endpoint, error) {
@@ -83,7 +83,7 @@ func (a *endpoints) endpointView(by viewer, e *config.Endpoint, revealed map[str
 	return v, nil
 }
 
-// settingsOfDestination is what the configuration says of a destination, without its headers and secrets.
+// settingsOfDestination returns the settings of a destination, without its headers and secrets.
 func settingsOfDestination(d *config.Destination) wire.Destination {
 	return wire.Destination{ID: d.ID, Object: "destination", Name: d.Name, Enabled: d.Enabled, Paused: d.Paused,
 		TimeoutSeconds: d.TimeoutSeconds, RateLimit: d.RateLimit, MaxInFlight: d.MaxInFlight, Filter: d.Filter}

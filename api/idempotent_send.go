@@ -59,7 +59,7 @@ func setIdempotencyUnavailable(w http.ResponseWriter) {
 // without a claim: a repeat may then store a second event, but none is lost.
 type idempotentSend struct {
 	sender  *sender
-	request *claim.Request // its note is the SHA-256 of the body, in base64, behind refusedMark if it was answered 400
+	request *claim.Request // its note is the base64 SHA-256 of the body, after refusedMark if the answer was 400
 }
 
 // refusedMark begins the note of a claim whose request was answered 400.
@@ -131,7 +131,7 @@ func (o *idempotentSend) claim(ctx context.Context) (claim.Claim, error) {
 	return held, nil
 }
 
-// errOtherBody is the answer to an Idempotency-Key that another request has.
+// errOtherBody is the error for an Idempotency-Key that a different request has used.
 func errOtherBody() error {
 	return &web.Error{Status: http.StatusBadRequest, Type: web.IdempotencyMismatch, Param: idempotencyHeader,
 		Message: "was used before with another body; use a new key for a new request"}

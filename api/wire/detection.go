@@ -11,24 +11,23 @@ type CustomRule struct {
 	ID string `json:"id" in:"own,required" pattern:"^custom:[a-z0-9-]{1,40}$"`
 	// Printable. Shown with its findings.
 	Name string `json:"name" in:"name,required" minLength:"1" maxLength:"100"`
-	// With which the keys begin. All rules together have at most 150; a prefix begins with at most three others.
+	// Prefixes of the keys. All rules together have at most 150. A prefix begins with at most three other prefixes.
 	Prefixes []string `json:"prefixes" in:"own,required" minItems:"1" maxItems:"10" items.minLength:"3" items.maxLength:"40" items.pattern:"^[A-Za-z0-9_.~-]{3,40}$"`
-	// The characters behind the prefix. Default `alnum`: ASCII letters and digits; `word` has `_` too, `urlsafe` `-` and
-	// `_`, `base64` `+`, `/` and `=`.
+	// Characters after the prefix. Default `alnum`: ASCII letters and digits. `word` adds `_`, `urlsafe` adds `-` and
+	// `_`, `base64` adds `+`, `/` and `=`.
 	Charset string `json:"charset" in:"" enum:"@charsets"`
-	// Characters behind the prefix. Default 16.
+	// Minimum number of characters after the prefix. Default 16.
 	Min int `json:"min" in:"" minimum:"8" maximum:"1024"`
-	// Default 128, which is the most with `base64`, `token68` and `value`.
+	// Maximum number of characters after the prefix. Default 128, the highest for `base64`, `token68` and `value`.
 	Max int `json:"max" in:"" minimum:"8" maximum:"1024"`
-	// What may not stand before the prefix: `word`, the default, a letter, a digit or `_`; `charset` a character of the
-	// charset.
+	// What must not precede the prefix. Default `word`: a letter, a digit or `_`. `charset`: a character of the charset.
 	Left string `json:"left" in:"" enum:"word,charset"`
-	// What may not stand behind the key: `word`, the default, a letter, a digit or `_`; `charset` a character of the
-	// charset. With `any` a longer key is found by its first `max` characters.
+	// What must not follow the key. Default `word`: a letter, a digit or `_`. `charset`: a character of the charset.
+	// With `any` a longer key is found by its first `max` characters.
 	Right string `json:"right" in:"" enum:"word,charset,any"`
-	// Least Shannon entropy of the characters behind the prefix, in bits a character. Default 0.
+	// Minimum Shannon entropy of the characters after the prefix, in bits per character. Default 0.
 	Entropy float64 `json:"entropy" in:"" minimum:"0" maximum:"6"`
-	// Of its findings, at most `high`. Default `medium`.
+	// Severity of its findings, at most `high`. Default `medium`.
 	Severity secrets.Severity `json:"severity" in:"" enum:"critical,high,medium,low"`
 	Docs     string           `json:"-"`
 }
@@ -36,7 +35,7 @@ type CustomRule struct {
 // DetectionRule is one of the account's own rules.
 type DetectionRule struct {
 	CustomRule
-	// An https page that says what to do about a leaked key.
+	// URL (https) of a page with instructions for a leaked key.
 	DocsURL *string `json:"docs_url" in:"null" maxLength:"300"`
 }
 

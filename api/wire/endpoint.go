@@ -13,8 +13,8 @@ type Verification struct {
 	// `enforce`: events without a valid signature are stored as `rejected` and not delivered. `observe`: they are
 	// delivered and marked in `relay-verification`. Default `enforce`.
 	Mode string `json:"mode" in:"" enum:"enforce,observe"`
-	// How far the signed time may be from the time of receipt, in seconds. For types that sign a timestamp (stripe, slack,
-	// standard_webhooks, hmac with `{timestamp}`). Default `300`.
+	// Maximum difference between the signed time and the time of receipt, in seconds. For types that sign a timestamp
+	// (stripe, slack, standard_webhooks, hmac with `{timestamp}`). Default `300`.
 	ToleranceSeconds int    `json:"tolerance_seconds" in:"" minimum:"1" maximum:"86400"`
 	SecretSet        bool   `json:"secret_set"`
 	SecretLast4      string `json:"secret_last4" maxLength:"4"`
@@ -28,9 +28,9 @@ type Verification struct {
 	Algorithm string `json:"algorithm,omitempty" in:"own" enum:"sha256,sha1,sha512"`
 	// Encoding of the signature. For `hmac` only; default `hex`.
 	Encoding string `json:"encoding,omitempty" in:"own" enum:"hex,base64"`
-	// Text in front of the signature in the header, such as `sha256=`. For `hmac` only; default none.
+	// Text before the signature in the header, such as `sha256=`. For `hmac` only; default none.
 	Prefix string `json:"prefix,omitempty" in:"own" maxLength:"64" pattern:"^([!-~][ -~]*)?$"`
-	// What is signed: text with the placeholders `{timestamp}` and `{body}`. For `hmac` only; default `{body}`.
+	// Template of the signed text, with the placeholders `{timestamp}` and `{body}`. For `hmac` only; default `{body}`.
 	SignedContent string `json:"signed_content,omitempty" in:"own" minLength:"1" maxLength:"256" pattern:"@text" example:"{timestamp}.{body}"`
 }
 
@@ -59,7 +59,7 @@ type Destination struct {
 	// Headers that are added to each delivery. Credentials are masked.
 	Headers   map[string]string `json:"headers" in:"own" inref:"DestinationHeadersInput" maxProperties:"20"`
 	RateLimit *config.RateLimit `json:"rate_limit" in:"own,null"`
-	// Concurrent requests at most. Default `64`.
+	// Maximum number of concurrent requests. Default `64`.
 	MaxInFlight int            `json:"max_in_flight" in:"" minimum:"1" maximum:"1000"`
 	Filter      *config.Filter `json:"filter" in:"own" inref:"FilterInput" ref:"Filter" nullable:"true"`
 	Signing     Signing        `json:"signing" in:"own" inref:"SigningInput"`
@@ -108,7 +108,7 @@ type Endpoint struct {
 	Verification *Verification `json:"verification" in:"own" inref:"VerificationCreate,VerificationChange"`
 	// Where the type of a received event comes from: `body:$.type`, `header:X-GitHub-Event` or `const:order.created`.
 	// Up to four alternatives, separated by `|`; the first one that yields a type is used. Values of more than 128 bytes,
-	// or with spaces or characters that cannot be seen, are no types. The default depends on the provider.
+	// or with spaces or invisible characters, are not types. The default depends on the provider.
 	TypeSource *string `json:"type_source" in:"own,null" minLength:"1" maxLength:"512" pattern:"^(body:[$]|header:|const:)[^|]+([|](body:[$]|header:|const:)[^|]+){0,3}$" example:"body:$.type"`
 	// Recognises repeated requests of the provider. A request with the key of an earlier one is stored as `skipped`
 	// (`duplicate`) and not delivered. Keys are as durable as the service's Redis: `relay dev` forgets them at every

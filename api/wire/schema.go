@@ -24,9 +24,9 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// answers and requests are the types of which the OpenAPI document has schemas: NAME is what the API answers, NAMEInput
-// what clients send. A change that has another member is NAMEUpdate, and if it differs by more, NAMECreate is the other
-// one. The types of their members follow them.
+// answers and requests are the types with schemas in the OpenAPI document: NAME is an answer, NAMEInput a request. If a
+// request to change has a further field, its schema is NAMEUpdate. If it differs by more, the request to create has the
+// schema NAMECreate. The types of fields get schemas too.
 var (
 	answers = []any{
 		Warning{}, Deleted{}, Drain{}, List[Drain]{}, DSN{}, List[DSN]{}, Domain{}, List[Domain]{}, Scan{},
@@ -47,13 +47,13 @@ var (
 	}
 )
 
-// Words are enumerations that tables of other packages have, for "@name" in place of an enum.
+// Words are the enumerations that are tables of other packages, for enum:"@NAME".
 var Words = map[string][]string{
 	"schemes": verify.Types(), "providers": verify.Providers(), "channels": notify.KindNames(),
 	"strategies": config.RetryStrategyNames(), "charsets": secrets.Charsets(),
 }
 
-// patterns are those that several members have, for "@name".
+// patterns are the patterns that several fields share, for pattern:"@NAME".
 var patterns = map[string]string{
 	"text":   `^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]*$`,
 	"header": "^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$",
@@ -68,7 +68,7 @@ func WordsOf(tag string) []string {
 	return strings.Split(tag, ",")
 }
 
-// refs is where a schema of the OpenAPI document finds another one.
+// refs is the prefix of references between the schemas of the OpenAPI document.
 const refs = "#/components/schemas/"
 
 // Schemas returns the schemas of the OpenAPI document that come from types, as JSON by name.

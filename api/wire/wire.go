@@ -1,25 +1,30 @@
-// Package wire defines the JSON of /v1. Each member of a resource is declared once: its name and type, its bounds in
-// tags, its description in the comment above it. From these types come the schemas of the OpenAPI document ([Schemas]),
-// the decoding of requests (api.object.decode), the answers of the API, and what the pages and the tools read of them.
-// Lists with members beside data and the bodies of sends and replays stand in api/openapi.
+// Package wire defines the JSON of /v1. Each field of a resource is declared once: its name and type, its bounds in
+// tags, its description in the comment above it. These types are the source of the schemas in the OpenAPI document
+// ([Schemas]) and of the decoding of requests (api.object.decode). The API encodes its answers from them, and pages and
+// tools decode answers into them. The schemas of lists with fields other than data, and of the bodies of sends and
+// replays, are in api/openapi.
 //
-// A member is shown in answers and ignored in requests, unless it has the tag in, with words separated by commas:
+// A field is shown in answers and ignored in requests, unless it has the tag in, with words separated by commas:
 //
-//	in:""           clients may set it, too
+//	in:""           clients may set it
 //	in:"name"       a name: printable characters only
 //	in:"null"       null in a request sets it to its default
-//	in:"only"       write-only: no answer has it; null in a request removes what a pointer sets
+//	in:"only"       write-only: no answer has it; null in a request unsets a pointer
 //	in:"update"     only for a change; the resource decodes it itself
 //	in:"own"        the resource decodes it itself
 //	in:"required"   required when the resource is created; the resource checks it
 //
-// The bounds have the names of JSON Schema: minLength, maxLength, minimum, maximum, minItems, maxItems, pattern, enum,
-// const, format; those that begin with "items." are about the items of a list. Of what clients may set, the bounds of
-// texts are those of requests. enum is what a request may have and what answers have today: it may grow, so
-// answers have x-extensible-enum; that of a table of another package is "@" and its name in [Words], and so is a
-// pattern that several members have. ref names a component of api/openapi in place of a type, inref one for requests
-// only, or one for what creates and, after a comma, one for changes; "-" leaves the member to api/openapi. A pointer
-// may be null, a time with nullable:"true"; omitempty says that a member may be missing.
+// Bounds are tags with the names of JSON Schema: minLength, maxLength, minimum, maximum, minItems, maxItems, pattern,
+// enum, const, format. With the prefix "items." they apply to the items of a list. Bounds of texts that clients may set
+// apply to requests only.
+//
+// enum lists the values of requests and of answers. New values may be added, so schemas of answers have
+// x-extensible-enum instead. enum:"@NAME" takes the list from [Words], and pattern:"@NAME" a pattern that several
+// fields share.
+//
+// ref names a component of api/openapi that replaces the schema of the type. inref does so for requests only; with two
+// names, the first is for creating and the second for changes. "-" leaves the field to api/openapi. A pointer may be
+// null, a time only with nullable:"true". A field with omitempty may be missing.
 package wire
 
 import "github.com/eventrelay/relay/pkg/web"

@@ -19,7 +19,7 @@ type waitPage struct {
 	NeedsSecret bool            // the provider signs, but nothing is verified yet
 	Event       *model.EventRow // the newest one; nil: nothing has arrived
 	Findings    []string        // what is wrong with its signature
-	Mend        string          // what to do about it
+	Mend        string          // how to fix it
 	Unavailable string          // why the events could not be read
 }
 

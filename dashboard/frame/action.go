@@ -15,7 +15,7 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// ReadAt returns the function that reads what the API has at path, which has variables of the route.
+// ReadAt returns a function that reads the resource at path in the API. path may contain variables of the route.
 func ReadAt[T any](path string) func(*Visit) (*T, error) {
 	return func(v *Visit) (*T, error) {
 		out := new(T)
@@ -23,7 +23,7 @@ func ReadAt[T any](path string) func(*Visit) (*T, error) {
 	}
 }
 
-// Show returns the handler of a page about the thing that read returns.
+// Show returns the handler of a page about the resource that read returns.
 func Show[T any](read func(*Visit) (T, error), page func(*Visit, T) error) func(*Visit) error {
 	return func(v *Visit) error {
 		x, err := read(v)
@@ -45,7 +45,7 @@ func Submit(do func(*Visit, *Form) error) func(*Visit) error {
 	}
 }
 
-// Change returns the handler of a form about the thing that read returns.
+// Change returns the handler of a form about the resource that read returns.
 func Change[T any](read func(*Visit) (T, error), do func(*Visit, *Form, T) error) func(*Visit) error {
 	return Submit(func(v *Visit, f *Form) error {
 		x, err := read(v)
@@ -56,13 +56,13 @@ func Change[T any](read func(*Visit) (T, error), do func(*Visit, *Form, T) error
 	})
 }
 
-// LeadTo returns the handler of a path that leads to another page.
+// LeadTo returns a handler that redirects to another page.
 func LeadTo(path string) func(*Visit) error {
 	return func(v *Visit) error { return v.Redirect(path, "") }
 }
 
 // Button returns the handler of a button: it makes one call of the API, such as PATCH /v1/drains/{drain}, and opens the
-// page to with a message. Both paths have variables of the route.
+// page at path to with a message. Both paths may contain variables of the route.
 func Button(call string, body map[string]any, to, message string) func(*Visit) error {
 	return Submit(func(v *Visit, f *Form) error {
 		if err := v.Do(call, f, body, nil); err != nil {
@@ -72,8 +72,8 @@ func Button(call string, body map[string]any, to, message string) func(*Visit) e
 	})
 }
 
-// Create returns the handler of a form that makes a thing with a page of its own, and opens that page with a message.
-// again shows the form with what is wrong with it; without it, that is an error.
+// Create returns the handler of a form that creates a resource, and opens the resource's page with a message. again
+// shows a rejected form with its errors; nil: the error is returned.
 func Create(call string, body func(*Visit, *Form) Object, again func(*Visit, *Form) error,
 	message string) func(*Visit) error {
 	return Submit(func(v *Visit, f *Form) error {
@@ -120,8 +120,8 @@ func (v *Visit) Fill(path string) string {
 	return strings.NewReplacer(pairs...).Replace(path)
 }
 
-// Refused reports whether the API has refused what a form asks for, or has not confirmed it, and shows that in the
-// form. That somebody may not do it, or that the thing does not exist, is a page of its own.
+// Refused reports whether the API has refused or not confirmed the call of a form, and shows the reason in the form. It
+// returns false for 401, 403 and 404, which have pages of their own.
 func (v *Visit) Refused(f *Form, err error) bool {
 	switch x, ok := errors.AsType[*APIError](err); {
 	case !ok, x.Status == http.StatusUnauthorized, x.Status == http.StatusForbidden, x.Status == http.StatusNotFound:
@@ -132,8 +132,8 @@ func (v *Visit) Refused(f *Form, err error) bool {
 	}
 }
 
-// Answer answers a form whose call has ended with err: again shows the form with what is wrong with it, and then what
-// follows if it is done.
+// Answer answers a form whose call has returned err. It calls again if the call was refused, to show the form with its
+// errors, and then if it succeeded.
 func (v *Visit) Answer(f *Form, err error, again, then func() error) error {
 	switch {
 	case v.Refused(f, err):
@@ -144,26 +144,26 @@ func (v *Visit) Answer(f *Form, err error, again, then func() error) error {
 	return then()
 }
 
-// Ask makes the call that a form asks for, and answers the form.
+// Ask makes the call of a form with [Visit.Do], and answers the form with [Visit.Answer].
 func (v *Visit) Ask(call string, f *Form, body map[string]any, out any, again, then func() error) error {
 	return v.Answer(f, v.Do(call, f, body, out), again, then)
 }
 
-// Opens returns the function that opens a page with a message.
+// Opens returns a function that opens a page with a message.
 func Opens(v *Visit, path, message string) func() error {
 	return func() error { return v.Redirect(path, message) }
 }
 
-// Saving is a form that changes a stored thing.
+// Saving is a form that changes a stored resource.
 type Saving struct {
 	Form   *Form
-	Stored url.Values     // what its fields show of the stored thing
-	Body   map[string]any // the members that it changes
+	Stored url.Values     // the values of the fields for the stored resource
+	Body   map[string]any // the members to change
 	Call   string         // of the API, such as PATCH /v1/alerts
 	Out    any            // gets the answer
 	Back   string         // path of the page
 	Again  func() error   // shows the page with the form
-	Then   func() error   // what follows if it is saved
+	Then   func() error   // answers the request once the form is saved
 }
 
 // Save saves a form. If nothing was changed, or the form is stale, nothing is saved.
@@ -177,7 +177,7 @@ func (v *Visit) Save(s Saving) error {
 	return v.Ask(s.Call, s.Form, s.Body, s.Out, s.Again, s.Then)
 }
 
-// TryGet is get for a part of a page: while the service cannot answer, the page says why and shows the rest.
+// TryGet is [Visit.Get] for a part of a page: while the service cannot answer, the page says why and shows the rest.
 func (v *Visit) TryGet(path string, query url.Values, out any) (unavailable string, err error) {
 	if err = v.Get(path, query, out); IsUnavailable(err) {
 		return MessageOf(err), nil
@@ -206,7 +206,7 @@ func BadRequest(err error) (*APIError, bool) {
 	return x, ok && x.Status == http.StatusBadRequest
 }
 
-// Fault is what a page itself finds wrong with a field, as the API would say it.
+// Fault returns an error of a field that the page found itself, in the form of an error of the API.
 func Fault(param, format string, args ...any) error {
 	return &APIError{ErrorView: web.ErrorView{Param: param, Message: fmt.Sprintf(format, args...)},
 		Status: http.StatusBadRequest}
@@ -256,14 +256,14 @@ func (v *Visit) Send(method, path string, body any, nonce string, out any) error
 	return v.call(v.R.Context(), method, path, nil, text, nonce, out)
 }
 
-// GetSoon is get for what a page can do without: it waits a second for the answer.
+// GetSoon is [Visit.Get] for data that a page can do without: it waits one second for the answer.
 func (v *Visit) GetSoon(path string, out any) error {
 	ctx, cancel := context.WithTimeout(v.R.Context(), time.Second)
 	defer cancel()
 	return v.call(ctx, http.MethodGet, path, nil, nil, "", out)
 }
 
-// call calls the API as the person. If the store is behind, the page says as of when its data is.
+// call calls the API as the person. If the store is behind, it sets v.AsOf, the time of the data.
 func (v *Visit) call(ctx context.Context, method, path string, query url.Values, body []byte, nonce string,
 	out any) error {
 	path = v.Fill(path)

@@ -115,7 +115,7 @@ type MenuItem struct {
 	Tabs             []MenuItem // pages that the page shows as tabs; the item leads to the first of them
 }
 
-// menuCount is how many things wait for a person at an item of the navigation.
+// menuCount is the number of things at an item of the navigation that need a person.
 type menuCount struct {
 	Class, Text string // Text says what they are
 	N           int

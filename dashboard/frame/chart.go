@@ -44,7 +44,7 @@ type ChartRow = struct {
 
 // BarChart is data of the template "bars": stacked bars, the first series at the bottom.
 type BarChart struct {
-	Title  string // in words and figures, for who does not see the chart
+	Title  string // in words and figures, for screen readers
 	Step   string // heading of the labels in the table, such as "Minute (UTC)"
 	Series []Series
 	Rows   []ChartRow

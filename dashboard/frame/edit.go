@@ -17,8 +17,8 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// FieldKind is how a value of the API is entered in a field. read returns the entered text as JSON; a text that has not
-// the form goes to the API as a string, and its error says what it must be.
+// FieldKind is how a value of the API is entered in a field. read returns the entered text as JSON. Invalid
+// text goes to the API as a string, so that the API's error says what the value must be.
 type FieldKind struct {
 	Read    func(text string) any
 	Between string // elements of a list, in the field
@@ -44,7 +44,7 @@ type FieldTable []struct {
 	Names string
 }
 
-// Values returns what the fields show of a thing of the API. A field whose member is missing is empty.
+// Values returns the values of the fields for a resource of the API. A field whose member is missing is empty.
 func (t FieldTable) Values(thing any) url.Values {
 	text, values := web.Encode(thing), url.Values{}
 	for _, row := range t {
@@ -81,7 +81,7 @@ func TextOfJSON(value any) string { return shownText(gjson.ParseBytes(web.Encode
 // was not touched is not sent, and that a change of somebody else to another member stays.
 type Edit struct {
 	F      *Form
-	Stored url.Values // what the fields showed of the stored thing
+	Stored url.Values // the values that the fields showed for the stored resource
 	Body   map[string]any
 }
 
@@ -216,8 +216,8 @@ func (f *Form) Entered(names ...string) map[string]any {
 	return body
 }
 
-// Fingerprint identifies what a form shows of a stored thing. A form whose fingerprint is another was drawn before
-// somebody changed one of its fields.
+// Fingerprint identifies the stored values that a form was drawn from. If the fingerprint of a form differs from the
+// current one, somebody has changed one of its fields since.
 func Fingerprint(values url.Values) string {
 	sum := sha256.Sum256([]byte(values.Encode()))
 	return hex.EncodeToString(sum[:8])

@@ -24,7 +24,7 @@ func filterChoices(name string) []Option {
 type Form struct {
 	// Nonce is the Idempotency-Key of the call that the form leads to.
 	Nonce string
-	// Version is the state of the thing when the form was drawn, such as its updated_at; empty for a new thing.
+	// Version is the state of the resource when the form was drawn, such as its updated_at; empty for a new one.
 	Version string
 	// Error is why the form was not accepted; empty for a new form. Param is the field at fault, and Label its label:
 	// known once the field is drawn.
@@ -35,11 +35,11 @@ type Form struct {
 	Refused  string
 	// Unconfirmed says that the service did not confirm what the form asked for.
 	Unconfirmed bool
-	// Stale says that somebody has changed the thing since the form was drawn; see setStale.
+	// Stale says that somebody has changed the resource since the form was drawn; see SetStale.
 	Stale  bool
 	Values url.Values
 	stored map[string]string // what is stored now, by field, where it differs from the value in the form
-	// now and present are what addVersion was told.
+	// now and present are the arguments of AddVersion.
 	now     url.Values
 	present string
 }

@@ -24,11 +24,11 @@ const (
 	PasswordPath     = "/app/password" // for people who come by a one-time link
 )
 
-// kind is a kind of thing of the API that has a page of its own.
+// kind is a kind of resource of the API that has a page of its own.
 type kind struct {
-	variable  string // of the routes of its pages; empty: the API has no such thing
+	variable  string // in the routes of its pages; empty: the API has no such resource
 	prefix    string // of its ids
-	Page, api string // folders of its pages, and of it in the API; api is empty if variable is
+	Page, api string // parent paths of its pages, and in the API; api is empty if variable is
 	missing   string // what pages say if it does not exist
 }
 
@@ -51,7 +51,7 @@ var kinds = []kind{
 	{"", "act_", "/app/confirm", "", ""},
 }
 
-// KindOf returns the kind of the thing with that id; nil if it has no page of its own.
+// KindOf returns the kind of the resource with that id; nil if it has no page of its own.
 func KindOf(id string) *kind {
 	for i := range kinds {
 		if strings.HasPrefix(id, kinds[i].prefix) {
@@ -61,7 +61,7 @@ func KindOf(id string) *kind {
 	return nil
 }
 
-// PageOf returns the page of the thing with that id; empty without an id, or if it has no page.
+// PageOf returns the page of the resource with that id; empty without an id, or if it has no page.
 func PageOf(id string) string {
 	if k := KindOf(id); k != nil {
 		return k.Page + "/" + url.PathEscape(id)
@@ -74,7 +74,7 @@ func DestinationPageOf(endpoint, destination string) string {
 	return PageOf(endpoint) + "/destinations/" + url.PathEscape(destination)
 }
 
-// APIOf returns the path in the API of the thing with that id.
+// APIOf returns the path in the API of the resource with that id.
 func APIOf(id string) string {
 	if k := KindOf(id); k != nil {
 		return k.api + "/" + url.PathEscape(id)

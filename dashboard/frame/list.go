@@ -39,7 +39,7 @@ func ReadList[T any](v *Visit, api, path string, query, shown url.Values) (p Lis
 	return p, err
 }
 
-// formList is a page of a list with a form beside it, such as that of a new thing.
+// formList is a page of a list with a form beside it, such as the form of a new resource.
 type formList[T any] struct {
 	ListPage[T]
 	Form *Form
@@ -95,8 +95,8 @@ func ListRows[T any](v *Visit, api, path string, names []string) (*FilteredList[
 	return ListFiltered[T](v, api, path, names, shown, shown)
 }
 
-// ListFiltered is ListRows with filters whose values in the page's URL, shown, are others than those of the API. A
-// filter that the API refuses and a store that is unavailable are no error: the page says so.
+// ListFiltered is ListRows with filters whose values in the page's URL, shown, differ from those of the API. A filter
+// that the API refuses and an unavailable store are not errors: the page shows them.
 func ListFiltered[T any](v *Visit, api, path string, names []string, query, shown url.Values) (*FilteredList[T],
 	error) {
 	l := &FilteredList[T]{Filters: NewForm(shown, ""), Filtered: len(shown) > 0, ListPath: path, names: names}
@@ -172,7 +172,7 @@ func (l *FilteredList[T]) FirstPath() string {
 	return WithQuery(l.ListPath, FiltersOf(l.Filters.Values, l.names))
 }
 
-// maxRows is how many rows a page of a list shows whose things are in memory.
+// maxRows is the number of rows on a page of a list that is in memory.
 const maxRows = 50
 
 // Pager is where a page stands in its list, for the template "pager".
@@ -181,8 +181,8 @@ type Pager struct {
 	Previous, Next     string // paths of the pages before and after; empty: there is none
 }
 
-// Paginate returns the rows of the page that ?page= names, of the list at path. What names no page is the first one,
-// and what lies behind the end the last.
+// Paginate returns the rows of the page that ?page= names, of the list at path. An invalid number
+// means the first page, a number beyond the end the last.
 func Paginate[T any](v *Visit, path string, rows []T) ([]T, Pager) {
 	pages := max(1, (len(rows)+maxRows-1)/maxRows)
 	page := 1
@@ -221,7 +221,7 @@ func (v *Visit) NameOf(actor string) string {
 	return actor
 }
 
-// NameOfAny is nameOf for an actor that the API may not know.
+// NameOfAny is NameOf for an actor that the API may not know.
 func (v *Visit) NameOfAny(actor *string) *string {
 	if actor == nil {
 		return nil

@@ -82,7 +82,7 @@ func (v *Visit) IsFragment() bool {
 	return h.Get("HX-Request") == "true" && h.Get("HX-History-Restore-Request") != "true" && h.Get("HX-Boosted") != "true"
 }
 
-// Page writes the page templates/pages/NAME.html with data and v.status, or the part of it that htmx asks for.
+// Page writes the page pages/NAME.html of an area with data and v.Status, or the part of it that htmx asks for.
 func (v *Visit) Page(name string, data any) error {
 	t, err := v.pages.template(name)
 	if err != nil {

@@ -28,7 +28,8 @@ const (
 	Writer               // people with the scope read_write
 )
 
-// Route is one page, or one action of a page. It is no named type, so that rows of tables need no names of fields.
+// Route is one page, or one action of a page. It is an alias of an unnamed struct, because go vet lets other packages
+// write those without field names.
 type Route = struct {
 	Method string // GET or POST
 	Path   string // with variables such as {endpoint}
@@ -310,7 +311,7 @@ func (v *Visit) webError(err error) error {
 	return toWebError(err)
 }
 
-// NoDestination says that an endpoint has not the destination in the path.
+// NoDestination is the 404 for a destination that the endpoint in the path does not have.
 func NoDestination(endpoint string) error {
 	return web.Missing("The endpoint %s has no such destination. If it was removed, in another tab or by "+
 		"somebody else, nothing was changed now.", Plain(Truncate(endpoint, 100)))

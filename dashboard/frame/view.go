@@ -111,7 +111,7 @@ func (m moment) Time() string { _, clock, _ := strings.Cut(m.Exact, " "); return
 // Millis are the milliseconds of the time, which Clock leaves out.
 func (m moment) Millis() string { return strings.TrimSuffix(m.ISO[max(0, len(m.ISO)-4):], "Z") }
 
-// Moment returns a time for a page. t is a time or a text of the API with one; zero and empty give the zero moment.
+// Moment returns a time for a page. t is a time, or a text of the API with one. Zero or empty: the zero moment.
 func (d *Dashboard) Moment(t any) moment {
 	var at time.Time
 	switch t := t.(type) {
@@ -137,7 +137,7 @@ func (d *Dashboard) Moment(t any) moment {
 		Clock: clock, Relative: Relative(now.Sub(at))}
 }
 
-// DueMoment is moment for a time at which something is planned. Once it has passed it reads "due now".
+// DueMoment is [Moment] for a planned time. Once it has passed it reads "due now".
 func (d *Dashboard) DueMoment(t any) moment {
 	m := d.Moment(t)
 	m.Due = m.ISO != ""

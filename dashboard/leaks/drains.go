@@ -32,7 +32,7 @@ func newDrain(_ *frame.Visit, f *frame.Form) frame.Object { return f.Entered("na
 type drainPageData struct {
 	*drainData
 	Form      *frame.Form
-	Decoy     string // a key that is marked as a test wherever it is found
+	Decoy     string // a key that opens nothing, to try the drain with; its finding is marked as a test
 	Platforms []frame.Option
 	// URL in parts, for the settings of log shippers.
 	Host, Port, Path string

@@ -1,11 +1,9 @@
-// Package claim stores an event once although several equal requests bring it, to one node or to several: the first
-// claims the key that they share, the others wait for it. Deduplication and the Idempotency-Keys of sends use it; the
-// Idempotency-Keys of other requests are claimed in the configuration log, which remembers their answers.
+// Package claim stores one event for several equal requests, on one node or on many: the first request claims the key
+// that they share, the others wait for it. Deduplication and the Idempotency-Keys of sends use it. The Idempotency-Keys
+// of other requests are claimed in the configuration log, which remembers their answers.
 //
-//	Begin, store the event, Finish
-//
-// A crash between the steps loses nothing: a claim without an event expires, and one whose event is durable is found
-// out once it is StaleAfter old.
+// A request calls Begin, stores the event, and calls Finish. A crash in between loses nothing: a claim without an event
+// expires, and for a claim older than StaleAfter, Begin checks whether its event is stored.
 package claim
 
 import (
@@ -24,7 +22,7 @@ type State uint8
 const (
 	// Unavailable means that nothing is known, because the store does not answer. Continue without the claim.
 	Unavailable State = iota
-	// New means that the caller holds the key, until it ends the claim or the store forgets it.
+	// New means that the caller holds the key, until it calls Finish or the claim expires.
 	New
 	// Pending means that another request holds the key and has not stored its event yet.
 	Pending
@@ -48,39 +46,39 @@ type Store interface {
 }
 
 const (
-	// StaleAfter is the age of a pending claim at which its event is looked for. Storing rarely takes that long; more
-	// likely the node failed between storing the event and saying so.
+	// StaleAfter is the age of a pending claim at which Begin checks whether its event is stored. Storing rarely takes
+	// that long; more likely the node failed between storing the event and marking the claim as stored.
 	StaleAfter = time.Second
-	// lookupTimeout limits this search.
+	// lookupTimeout limits this check.
 	lookupTimeout = 2 * time.Second
 )
 
-// Claims are those that this node makes for one purpose.
+// Claims makes this node's claims for one purpose, such as deduplication.
 type Claims struct {
 	Store Store
-	// IsStored reports whether an event of an account is durable. One that it does not find may still be in flight.
+	// IsStored reports whether an event of an account is durable. If false, the event may still be in flight.
 	IsStored func(ctx context.Context, account string, event id.ID) bool
 	Now      func() time.Time
-	Pause    wait.Backoff // between two tries to claim a key that another request holds
+	Pause    wait.Backoff // between attempts to claim a key that another request holds
 	Room     *wait.Room   // for the requests that wait
 }
 
 // Request is one of the requests that share a key.
 type Request struct {
 	Account, Key string
-	Event        id.ID         // what this request would store
-	Note         string        // is kept with the claim; at most 128 bytes
-	Size         int64         // how much of the room it takes while it waits
-	Window       time.Duration // how long the key of a stored event is held
-	// Differs reports whether the request that holds the key, known by its note, is another one than this. Begin does not
-	// wait for such a request. Nil: it never is.
+	Event        id.ID         // the event that this request would store
+	Note         string        // stored with the claim; at most 128 bytes
+	Size         int64         // what it takes of Claims.Room while it waits, in the room's unit
+	Window       time.Duration // how long the key is held after the event is stored
+	// Differs reports whether the claim with this note belongs to a different request, for which Begin does not wait.
+	// Nil: all requests with the key are equal.
 	Differs func(note string) bool
 }
 
 // Begin claims the key. While another request holds it and has not stored its event, Begin waits until ctx ends, if
 // there is room.
 func (c *Claims) Begin(ctx context.Context, r *Request) (held Claim) {
-	// Without the end of ctx: a client that leaves must not look like a store that fails.
+	// Not canceled with ctx: a client that disconnects must not look like an unavailable store.
 	lasting := context.WithoutCancel(ctx)
 	isSearched := false
 	c.Room.Retry(ctx, r.Size, c.Pause, func() (done bool) {
@@ -112,15 +110,15 @@ func (c *Claims) isStored(ctx context.Context, account string, event id.ID) bool
 	return c.IsStored(ctx, account, event)
 }
 
-// Finish ends a claim that is New by the error of storing its event: it records that the event is stored, or releases
-// the key of one that certainly is not. After any other error the event may still become durable, so the claim stays
-// until it expires. The error says that a later request may store its event a second time.
-func (c *Claims) Finish(ctx context.Context, r *Request, stored error) error {
+// Finish ends a New claim; storeErr is the result of storing its event. Finish marks the claim as stored, or releases
+// the key if the event was certainly not stored. After any other error the event may still become durable, so the claim
+// stays until it expires. If Finish returns an error, a later request may store its event a second time.
+func (c *Claims) Finish(ctx context.Context, r *Request, storeErr error) error {
 	ctx = context.WithoutCancel(ctx)
 	switch {
-	case stored == nil:
+	case storeErr == nil:
 		return c.Store.MarkStored(ctx, r.Key, r.Event, r.Note, r.Window)
-	case errors.Is(stored, stream.ErrBufferFull), errors.Is(stored, id.ErrClock):
+	case errors.Is(storeErr, stream.ErrBufferFull), errors.Is(storeErr, id.ErrClock):
 		c.Store.Release(ctx, r.Key, r.Event)
 	}
 	return nil

@@ -16,7 +16,7 @@ const (
 // alert.
 type AlertBudget struct {
 	Sent []AlertSent `json:"sent,omitempty"` // within the last hour, oldest first
-	// Holder is the node that sends the notices of all nodes, or runs a test. Its lease ends at HeldUntil.
+	// Holder is the node that has the lease until HeldUntil: the sender of notices, or the node that runs a test.
 	Holder    string    `json:"holder,omitempty"`
 	HeldUntil time.Time `json:"held_until,omitzero"`
 	NextAt    time.Time `json:"next_at,omitzero"` // earliest time of the next digest

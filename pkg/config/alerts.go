@@ -206,7 +206,7 @@ type Alert struct {
 	Budget  *AlertBudget  `json:"budget,omitempty"` // of the alerts AlertMailBudget and AlertTestBudget only
 }
 
-// AlertNotice is one message that is being sent to the channels.
+// AlertNotice is one message to the channels, until all targets have received it.
 type AlertNotice struct {
 	ID       string `json:"id"`                // the same in every try
 	Finding  string `json:"finding,omitempty"` // fnd_… when the message is about one
@@ -220,13 +220,13 @@ type AlertNotice struct {
 	Threshold any            `json:"threshold"`
 	// targets that have not accepted it: a channel, or "email:" and an address
 	PendingTargets []string  `json:"to"`
-	Merged         int       `json:"earlier,omitempty"` // number of earlier messages that were merged into this one
-	Tries          int       `json:"tries,omitempty"`   // failed ones; nodes of an earlier version read it
-	NextAt         time.Time `json:"next_at"`           // the time of the first try
-	// DueAt are the times of the next try by target; NextAt for a target that is not in it.
+	Merged         int       `json:"earlier,omitempty"` // number of earlier notices that were merged into this one
+	Tries          int       `json:"tries,omitempty"`   // number of failed sends, for nodes of an earlier version
+	NextAt         time.Time `json:"next_at"`           // when the first send is due
+	// DueAt is when the next send is due, by target; NextAt for a target that is not in it.
 	DueAt map[string]time.Time `json:"due_at,omitempty"`
-	// LeaseNode is set when the message is being sent by a node of an earlier version, which sends it alone until
-	// LeaseUntil, or is a digest of findings that has begun to be sent.
+	// LeaseNode is set while a node of an earlier version sends the notice, which no other node may do until LeaseUntil.
+	// It is also set once the sending of a digest of findings has begun.
 	LeaseNode  string    `json:"node"`
 	LeaseUntil time.Time `json:"until"`
 }

@@ -22,8 +22,8 @@ var releaseScript = redis.NewScript(
 	`if string.sub(redis.call('GET', KEYS[1]) or '', 1, #ARGV[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) ` +
 		`end return 0`)
 
-// Claim reserves the key for an event that is about to be stored, unless another event holds it, for Config.PendingTTL.
-// MarkStored or Release is the second step. The note (at most 128 bytes; the hash of a body) is kept with the key.
+// Claim reserves the key for Config.PendingTTL for an event that is about to be stored, unless another event holds it.
+// Call MarkStored or Release next. The note, such as the hash of a body, has at most 128 bytes.
 // Claim takes at most Config.Timeout, by default 50 ms. Its only failure is claim.Unavailable.
 func (l *Limiter) Claim(ctx context.Context, key string, event id.ID, note string) claim.Claim {
 	var found string

@@ -38,32 +38,32 @@ func (b Backoff) After(attempt int) time.Duration {
 // Jitter returns a random time between 0.5 and 1.5 times d, so that clients that failed together do not retry together.
 func Jitter(d time.Duration) time.Duration { return d/2 + rand.N(d) }
 
-// Room bounds what waits at the same time on this node, in a unit of its owner: requests, bytes.
+// Room limits how much may wait at the same time on this node. Its owner chooses the unit, such as requests or bytes.
 type Room struct {
-	most int64
-	used atomic.Int64
+	limit int64
+	used  atomic.Int64
 }
 
 // NewRoom returns an empty Room.
-func NewRoom(most int64) *Room { return &Room{most: most} }
+func NewRoom(limit int64) *Room { return &Room{limit: limit} }
 
 // Used returns how much of the room is taken.
 func (r *Room) Used() int64 { return r.used.Load() }
 
-// Take takes some of the room, unless that much is not left. Give it back with Give.
+// Take takes size of the room and reports whether that much was left. Return it with Give.
 func (r *Room) Take(size int64) bool {
-	if r.used.Add(size) <= r.most {
+	if r.used.Add(size) <= r.limit {
 		return true
 	}
 	r.Give(size)
 	return false
 }
 
-// Give gives back what Take took.
+// Give returns size to the room.
 func (r *Room) Give(size int64) { r.used.Add(-size) }
 
-// Retry calls try until it is done or ctx ends, with pauses in which the caller takes size of the room. Without room it
-// calls try once.
+// Retry calls try until it is done or ctx ends. From the first pause on it takes size of the room. If that much is not
+// left, it calls try only once.
 func (r *Room) Retry(ctx context.Context, size int64, pause Backoff, try func() (done bool)) {
 	if try() || !r.Take(size) {
 		return

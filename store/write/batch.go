@@ -13,7 +13,7 @@ import (
 
 // batch holds the rows of one flush. It is not safe for concurrent use.
 type batch struct {
-	sinks         []anySink // with the rows
+	sinks         []anySink // they hold the rows
 	deadLetters   []deadLetter
 	ends          map[*assignment]partitionEnd
 	rows, bytes   int                // see row.tableRows; size of the records
@@ -40,7 +40,7 @@ func newBatch(sinks []anySink) *batch {
 		days: make(map[int64]struct{})}
 }
 
-// withRows returns sinks of the same kinds with some of the rows.
+// withRows returns sinks of the same kinds with the rows for which keep returns true.
 func withRows(sinks []anySink, keep func(row) bool) []anySink {
 	out := make([]anySink, len(sinks))
 	for i, k := range sinks {

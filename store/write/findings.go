@@ -26,7 +26,8 @@ type senderRow struct {
 	source
 }
 
-// decodeHit decodes a record of the topic findings, decodeSender one with the counters of a sender.
+// decodeHit decodes a record of the topic findings. It returns finding.ErrNotHit for the counters of a sender, which
+// decodeSender decodes.
 func decodeHit(s source) (*hitRow, error) {
 	hit, err := finding.Decode(s.record.Value)
 	if err != nil {

@@ -12,9 +12,9 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// newSinks returns a sink for each kind of rows; they are inserted concurrently. Deliveries are inserted after attempts
-// and candidates: no reader may see a delivery without the attempt that led to it, nor one that the list of its status
-// does not find.
+// newSinks returns a sink for each kind of rows; sinks are inserted concurrently. Deliveries are inserted after
+// attempts and candidates: a reader who sees a delivery must also see its attempt, and find the delivery in the list of
+// its status.
 func newSinks() []anySink {
 	const byDay = true
 	return []anySink{
@@ -28,34 +28,34 @@ func newSinks() []anySink {
 	}
 }
 
-// sink holds the rows of one kind in a batch, and says which records they are made of and where they are inserted. A
-// reader may have the rows: they only grow or are replaced.
+// sink holds the rows of one kind in a batch, with their decoders and tables. Readers may hold the slice of rows, so
+// its elements never change: rows are appended, or the slice is replaced.
 type sink[R row] struct {
-	byDay    bool // row.shardID is that of an event, and its day is a partition of the tables
+	byDay    bool // the tables are partitioned by the day of the event whose id is row.shardID
 	decoders decoders[R]
-	tables   [][]*table[R] // the lists are inserted one after the other, the tables of a list concurrently
+	tables   [][]*table[R] // groups are inserted one after the other, the tables of a group concurrently
 	rows     []R
 }
 
-// decoders make rows of records, by topic. No row: the record makes none. finding.ErrNotHit: it belongs to another
-// sink.
+// decoders decode rows from records, by topic. A nil row means that the record makes none, finding.ErrNotHit that it
+// belongs to another sink.
 type decoders[R row] map[string]func(source) (R, error)
 
 func newSink[R row](byDay bool, d decoders[R], last *table[R], before ...[]*table[R]) anySink {
 	return &sink[R]{byDay: byDay, decoders: d, tables: append(before, []*table[R]{last})}
 }
 
-// anySink is a sink of any rows.
+// anySink is a sink of any kind of rows.
 type anySink interface {
-	// decode adds the row of a record to the batch, and reports whether records of its kind belong here.
+	// decode adds the row of a record to the batch. mine is false if the record belongs to another sink.
 	decode(*batch, source) (mine bool, err error)
-	// with returns a sink of the same kind with some of the rows.
+	// with returns a sink of the same kind with the rows for which keep returns true.
 	with(keep func(row) bool) anySink
 	insert(context.Context, *lane, *shard) ([]deadLetter, error)
 	insertOnce(context.Context, driver.Conn) error
 }
 
-// sinkOf returns the batch's sink of a kind of rows.
+// sinkOf returns the batch's sink for rows of type R.
 func sinkOf[R row](b *batch) *sink[R] {
 	for _, k := range b.sinks {
 		if k, ok := k.(*sink[R]); ok {
@@ -97,7 +97,7 @@ func (k *sink[R]) with(keep func(row) bool) anySink {
 	return &kept
 }
 
-// insert inserts the rows into the tables of a shard and returns what cannot be stored.
+// insert inserts the rows into the tables of a shard and returns those that cannot be stored.
 func (k *sink[R]) insert(ctx context.Context, l *lane, s *shard) (dead []deadLetter, err error) {
 	for _, tables := range k.tables {
 		rejected, err := concurrently(ctx, tables, func(ctx context.Context, t *table[R]) ([]deadLetter, error) {
@@ -111,7 +111,7 @@ func (k *sink[R]) insert(ctx context.Context, l *lane, s *shard) (dead []deadLet
 	return dead, nil
 }
 
-// insertOnce inserts the rows into the tables, without retries and in no order.
+// insertOnce inserts the rows into all tables concurrently, without retries.
 func (k *sink[R]) insertOnce(ctx context.Context, conn driver.Conn) error {
 	_, err := concurrently(ctx, slices.Concat(k.tables...), func(ctx context.Context, t *table[R]) ([]deadLetter, error) {
 		if rows := t.filter(k.rows); len(rows) > 0 {
@@ -122,7 +122,7 @@ func (k *sink[R]) insertOnce(ctx context.Context, conn driver.Conn) error {
 	return err
 }
 
-// concurrently calls insert for each of the targets and returns the dead letters in their order.
+// concurrently calls insert for all targets and returns the dead letters in the order of the targets.
 func concurrently[T any](ctx context.Context, targets []T, insert func(context.Context, T) ([]deadLetter, error)) (
 	[]deadLetter, error,
 ) {

@@ -19,7 +19,7 @@ import (
 // safe for concurrent use.
 type table[R any] struct {
 	name    string
-	accepts func(R) bool // which rows belong in the table; nil: all
+	accepts func(R) bool // reports whether a row belongs in the table; nil: all do
 	columns []column.Column[R]
 	types   []clickhouse.ColumnNameAndType
 	insert  string
@@ -41,7 +41,7 @@ func newTable[R any](name string, columns ...column.Column[R]) *table[R] {
 	return t
 }
 
-// of limits the table to some of the rows.
+// of limits the table to the rows that accepts returns true for, and returns the table.
 func (t *table[R]) of(accepts func(R) bool) *table[R] {
 	t.accepts = accepts
 	return t

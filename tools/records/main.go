@@ -2,12 +2,16 @@
 //
 //	go generate
 //
-// A field of a protocol buffers message has the tag wire:"NUMBER". An option may follow: the unit of a duration (us or
-// s), the usual size of a message, or the word intern, when a function that is named after the type of the field, such
-// as statusOf, converts its text. Types whose name ends in Head are only decoded.
+// A field of a protocol buffers message has the tag wire:"NUMBER" or wire:"NUMBER,OPTION". OPTION is one of:
 //
-// A field with the tag header:"NAME" is a text header of an event's record. NAME is also written as a constant. The
-// option of an id is its kind.
+//	us, s            the unit of a duration
+//	typicalAttempt   initial capacity for encoding a nested message, in bytes: any Go expression
+//	intern           convert the bytes with the function named after the field's type, such as statusOf
+//
+// Types whose name ends in Head get a decoder only.
+//
+// A field with the tag header:"NAME" is a text header of an event's record. Its name becomes a constant. An id has the
+// tag header:"NAME,KIND", with a kind of package id, such as Event.
 package main
 
 import (
@@ -43,7 +47,7 @@ func main() {
 // field is a tagged field of a struct.
 type field struct{ name, kind, tag, option string }
 
-// imports are those of the generated file.
+// imports are the imports of the generated file.
 const imports = `"net/netip"
 "strings"
 "time"
@@ -106,7 +110,7 @@ func typeSpecs(file *ast.File) func(yield func(*ast.TypeSpec) bool) {
 	}
 }
 
-// fieldsOf returns the fields of a struct that have a tag, in their order.
+// fieldsOf returns the fields of a struct that have the tag key, in order of declaration.
 func fieldsOf(spec *ast.TypeSpec, key string) (all []field) {
 	s, ok := spec.Type.(*ast.StructType)
 	if !ok {
@@ -133,7 +137,7 @@ func fieldsOf(spec *ast.TypeSpec, key string) (all []field) {
 }
 
 type generator struct {
-	text map[string]bool // types that are strings
+	text map[string]bool // names of the string types
 	fset *token.FileSet
 	out  bytes.Buffer
 	err  error
@@ -147,8 +151,8 @@ func (g *generator) message(name string, fields []field) {
 		g.printf("\n// appendWire appends the encoded fields; those that are zero are left out.\n")
 		g.printf("func (x *%s) appendWire(b []byte) []byte {\n", name)
 		for _, f := range fields {
-			call, value, ok := g.encoder(f)
-			g.printf("%sb = append%s(b, %s, %s)%s\n", ok, call, f.tag, value, closing(ok))
+			call, value, guard := g.encoder(f)
+			g.printf("%sb = append%s(b, %s, %s)%s\n", guard, call, f.tag, value, closing(guard))
 		}
 		g.printf("return b\n}\n")
 	}
@@ -161,20 +165,20 @@ func (g *generator) message(name string, fields []field) {
 	g.printf("}\nreturn nil\n})\n}\n")
 }
 
-// closing ends the block that a condition has begun.
-func closing(condition string) string {
-	if condition == "" {
+// closing returns the end of the if block that guard opens.
+func closing(guard string) string {
+	if guard == "" {
 		return ""
 	}
 	return "\n}"
 }
 
-// units are those of durations.
+// units are the units of durations by tag option.
 var units = map[string]string{"us": "time.Microsecond", "s": "time.Second"}
 
-// encoder returns the name of the function that appends a field, and its value for it. ok is the beginning of the block
-// in which it is called; empty: always.
-func (g *generator) encoder(f field) (call, value, ok string) {
+// encoder returns the suffix of the append function for a field, and the value to pass. guard opens an if block around
+// the call; empty: the call is unconditional.
+func (g *generator) encoder(f field) (call, value, guard string) {
 	x := "x." + f.name
 	switch {
 	case f.kind == "id.ID":
@@ -234,10 +238,10 @@ func (g *generator) decoder(f field) string {
 }
 
 func (g *generator) unknown(f field) {
-	g.err = cmp.Or(g.err, fmt.Errorf("no code for field %s of type %s with option %q", f.name, f.kind, f.option))
+	g.err = cmp.Or(g.err, fmt.Errorf("unsupported field %s of type %s with option %q", f.name, f.kind, f.option))
 }
 
-// headers writes the names of the headers, addHeaders and setHeader.
+// headers writes the constants with the header names, and the functions addHeaders and setHeader.
 func (g *generator) headers(name string, fields []field) {
 	g.printf("\n// Names of the headers.\nconst (\n")
 	for _, f := range fields {

@@ -6,9 +6,9 @@
 // after each outcome that may change their result, and once a second for what time alone changes.
 //
 // An alert is an entity of the configuration log. Its transitions, firing and resolved, are conditional records, so
-// exactly one node makes each. The record carries the notice: what to send, and to which targets. One node has the
-// lease of the sender: it sends the notices of all nodes and removes each target that received one. Failed sends are
-// retried with growing pauses for 24 hours. If the node dies, another one goes on once the lease has expired. So each
+// exactly one node makes each. The record carries the notice: what to send, and to which targets. One node, the sender,
+// holds a lease: it sends the notices of all nodes and removes each target that received one. Failed sends are retried
+// with growing pauses for 24 hours. If the sender dies, another node takes over once the lease has expired. So each
 // target receives a notice once, or a second time with the same id after a crash between sending and recording.
 //
 // Offsets are committed after the transitions that their records caused. A new owner reads the last outcomes again to

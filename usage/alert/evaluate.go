@@ -232,8 +232,8 @@ func (a *Alerts) addNotice(x *config.Alert, f evaluation, change transition, to 
 	x.Notices = append(x.Notices, a.newNotice(noticeType, f, to, now))
 }
 
-// newNotice returns a notice that is due at once. Nodes of earlier versions, which send the notices without a lease
-// themselves, leave it to the sender for leaseTime.
+// newNotice returns a notice that is due at once. Its LeaseUntil keeps nodes of earlier versions, which do not know the
+// sender, from sending it for leaseTime.
 func (a *Alerts) newNotice(noticeType string, f evaluation, to []string, now time.Time) config.AlertNotice {
 	return config.AlertNotice{
 		ID: id.Random("alrt_"), Type: noticeType, At: now, Value: f.value, Threshold: f.threshold, PendingTargets: to,

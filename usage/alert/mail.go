@@ -29,7 +29,7 @@ const (
 
 func isMail(target string) bool { return strings.HasPrefix(target, mailTarget) }
 
-// mailBudget returns the budget of mails; nil if no notice was sent lately.
+// mailBudget returns the budget of mails; nil if it has not changed for 25 hours.
 func (nf *notifier) mailBudget() *config.AlertBudget {
 	if a := nf.deps.Config.Alert(config.AlertMailBudget); a != nil {
 		return a.Budget
@@ -85,8 +85,8 @@ func (nf *notifier) reserveMail(ctx context.Context, r request) bool {
 	})
 }
 
-// sendDigest sends each address the notices that wait for it. Addresses with the same notices share one message;
-// usually all do.
+// sendDigest sends each address a digest of the notices that are pending for it. Addresses with the same notices share
+// one message; usually all do.
 func (nf *notifier) sendDigest(ctx context.Context, channels []notify.SavedChannel, parts []part,
 	done map[string]bool) {
 	lists, groups := map[string][]part{}, map[string][]string{}
@@ -114,14 +114,14 @@ func (nf *notifier) digestMessage(list []part) notify.Message {
 	since, count := list[0].notice.At.Format(layout), 0
 	var lines strings.Builder
 	more := map[string]int{}
-	for i, w := range list {
-		count += 1 + w.notice.Merged
+	for i, p := range list {
+		count += 1 + p.notice.Merged
 		if i >= maxDigestLines {
-			more[headline(w.alert, w.notice)] += 1 + w.notice.Merged
+			more[headline(p.alert, p.notice)] += 1 + p.notice.Merged
 			continue
 		}
-		m := nf.message(w.alert, w.notice)
-		fmt.Fprintf(&lines, "%s  %s", w.notice.At.Format(layout), web.SanitizeLine(m.Title))
+		m := nf.message(p.alert, p.notice)
+		fmt.Fprintf(&lines, "%s  %s", p.notice.At.Format(layout), web.SanitizeLine(m.Title))
 		for _, f := range m.Facts {
 			if f.Name == factDestination || f.Name == factEarlier {
 				fmt.Fprintf(&lines, "; %s: %s", f.Name, web.SanitizeLine(f.Value))

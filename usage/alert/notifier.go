@@ -26,16 +26,16 @@ const (
 	channelSends = 8
 	// pollEvery is how often the notifier checks for due notices: retries, and notices that another node has written.
 	pollEvery = time.Second
-	// leaseTime is how long a node that has died keeps the others from sending. A send begins only while more than half
-	// of it is left, and takes no longer than that with the recording of its result.
+	// leaseTime is the duration of the sender's lease: after a crash no other node sends until it has expired. A send
+	// begins only while more than half of it is left. The other half suffices for one send and one recording.
 	leaseTime = 3 * notify.Timeout
 	// stopTimeout is how long a stop waits for sends in progress: the dispatcher stops only after them, and all must end
 	// within 30 s (node/node.go). recordTimeout bounds the recording of one result, also after stopTimeout.
 	stopTimeout, recordTimeout = 3 * time.Second, 5 * time.Second
 )
 
-// notifier sends the notices of the account's alerts. One node sends those of all nodes: the one that has the lease in
-// the budget of mails. For each channel it sends what is due the longest, one message for each notice.
+// notifier sends the notices of the account's alerts. One node, the sender, sends those of all nodes: it holds the
+// lease in the budget of mails. Per channel, the notice that has been due longest is sent first.
 type notifier struct {
 	cfg     Config
 	deps    Deps
@@ -43,8 +43,8 @@ type notifier struct {
 	wake    chan struct{} // capacity 1
 
 	mu      sync.Mutex      // guards sending and running
-	sending map[string]bool // what a goroutine sends or records now, see part.key
-	running map[string]int  // goroutines, by channel
+	sending map[string]bool // keys of the parts that are being sent or recorded; see part.key
+	running map[string]int  // number of goroutines by channel
 }
 
 func newNotifier(cfg Config, deps Deps, m *metrics) *notifier {
@@ -52,7 +52,7 @@ func newNotifier(cfg Config, deps Deps, m *metrics) *notifier {
 		running: map[string]int{}}
 }
 
-// part is a notice, and targets of one channel that it goes to.
+// part is a notice with its targets in one channel.
 type part struct {
 	alert  *config.Alert
 	notice config.AlertNotice
@@ -87,8 +87,7 @@ func (nf *notifier) wakeUp() {
 }
 
 // run sends due notices until ctx ends. Then it waits up to stopTimeout for the sends that are in progress, and up to
-// recordTimeout for their results to be recorded: an unrecorded notice would be sent a second time by another node. It
-// waits no longer, even if a send ignores its context.
+// recordTimeout for their results to be recorded: another node would send an unrecorded notice a second time.
 func (nf *notifier) run(ctx context.Context) error {
 	sending, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -104,7 +103,7 @@ func (nf *notifier) run(ctx context.Context) error {
 					sends.Go(func() {
 						recorded := nf.deliver(sending, r)
 						if nf.release(r); recorded {
-							nf.wakeUp() // what waits for the channel, or for this notice, may be due
+							nf.wakeUp() // notices that waited for the channel, or for this notice, may be due
 						}
 					})
 				}
@@ -119,8 +118,8 @@ func (nf *notifier) run(ctx context.Context) error {
 	}
 }
 
-// stop waits until all sends have ended and are recorded, but no longer than that can take when they heed their
-// context. Then another node may send.
+// stop waits until all sends have ended and are recorded, then gives back the lease, so that another node may send at
+// once. It waits at most stopTimeout + recordTimeout, even if a send ignores its context.
 func (nf *notifier) stop(sends *sync.WaitGroup) {
 	ended := make(chan struct{})
 	var waiting sync.WaitGroup // nobody waits for it: the goroutine ends with the last send
@@ -131,7 +130,7 @@ func (nf *notifier) stop(sends *sync.WaitGroup) {
 	select {
 	case <-ended:
 	case <-time.After(stopTimeout + recordTimeout):
-		nf.deps.Log.Warn("cannot wait any longer for alert notices that are being sent; they may be sent twice")
+		nf.deps.Log.Warn("alert notices were still being sent at shutdown; they may be sent twice")
 		return // the lease expires by itself
 	}
 	if b := nf.mailBudget(); b.Held(nf.deps.Now()) && b.Holder == nf.cfg.Node {
@@ -144,8 +143,8 @@ func (nf *notifier) stop(sends *sync.WaitGroup) {
 	}
 }
 
-// isSender reports whether this node sends the notices of all nodes now. A node that takes the lease looks for due
-// notices again first: the node before it may have sent some.
+// isSender reports whether this node may send now. If it has to take or extend the lease, it returns false and wakes
+// run, which reads the due notices again: the previous sender may have sent some.
 func (nf *notifier) isSender(ctx context.Context) bool {
 	b, now := nf.mailBudget(), nf.deps.Now()
 	if b.Held(now) && (b.Holder != nf.cfg.Node || b.HeldUntil.Sub(now) > leaseTime/2) {
@@ -163,16 +162,16 @@ func (nf *notifier) isSender(ctx context.Context) bool {
 	return false
 }
 
-// dueRequests returns what may be sent now and is not being sent, the longest due first. A target gets no notice while
-// an earlier one of the alert is pending for it: nobody reads "resolved" before "firing".
+// dueRequests returns the requests that are due and not in progress, the longest due first. A target gets no notice
+// while an earlier one of the alert is pending for it, so that "resolved" never arrives before "firing".
 func (nf *notifier) dueRequests() (all []request) {
 	nf.mu.Lock()
-	sending := maps.Clone(nf.sending) // before the alerts are read: what ends now is recorded in them, or left out
+	sending := maps.Clone(nf.sending) // before the alerts are read: they have the results of all sends that are not in it
 	nf.mu.Unlock()
 	now, budget := nf.deps.Now(), nf.mailBudget()
 	var forDigest []part
 	for _, x := range nf.deps.Notices.AlertsWithNotices(nil) {
-		var earlier, apart []string // targets of earlier notices; those of them that no digest serves
+		var earlier, direct []string // targets of earlier notices; those whose notice is sent outside of the digest
 		for _, n := range x.Notices {
 			if gathers(n) && now.Before(n.NextAt) {
 				earlier = append(earlier, n.PendingTargets...)
@@ -182,13 +181,13 @@ func (nf *notifier) dueRequests() (all []request) {
 				p := part{x, n, to}
 				switch {
 				case sending[p.key()] || n.LeaseNode != nf.cfg.Node && n.LeaseNode != "" && now.Before(n.LeaseUntil):
-					apart = append(apart, to...)
+					direct = append(direct, to...)
 				case channel == string(notify.Email) && isBudgetSpent(budget, now) && !hasOwnMail(budget, n.ID, now):
-					if p.to = without(to, apart); len(p.to) > 0 {
+					if p.to = without(to, direct); len(p.to) > 0 {
 						forDigest = append(forDigest, p)
 					}
 				default:
-					apart = append(apart, to...)
+					direct = append(direct, to...)
 					p.to = slices.DeleteFunc(without(to, earlier), func(to string) bool { return now.Before(n.TargetDue(to)) })
 					if len(p.to) > 0 {
 						all = append(all, request{parts: []part{p}, due: n.TargetDue(p.to[0])})
@@ -218,7 +217,7 @@ func without(targets, others []string) []string {
 	return slices.DeleteFunc(slices.Clone(targets), func(to string) bool { return slices.Contains(others, to) })
 }
 
-// claim reserves a request for a goroutine. It returns false while the channel has no room.
+// claim takes a slot of the channel for a request. It returns false while the channel has none free.
 func (nf *notifier) claim(r request) bool {
 	nf.mu.Lock()
 	defer nf.mu.Unlock()
@@ -269,7 +268,8 @@ func (nf *notifier) deliver(ctx context.Context, r request) (recorded bool) {
 	return recorded
 }
 
-// stopGathering ends the counting of findings in a notice that is a digest of them, and reads it again.
+// stopGathering stops the counting of findings in a digest of findings, and reads the final counts. It returns false if
+// the configuration log does not take the change.
 func (nf *notifier) stopGathering(ctx context.Context, p *part) bool {
 	if !gathers(p.notice) {
 		return true
@@ -280,8 +280,8 @@ func (nf *notifier) stopGathering(ctx context.Context, p *part) bool {
 	})
 }
 
-// send sends a message to targets of one channel and marks those as done that received it. Targets whose channel or
-// address is no longer configured or enabled, and addresses that were refused for good, are done too.
+// send sends a message to targets of one channel and marks the targets that received it as done. Targets whose channel
+// or address is no longer configured or enabled, and addresses that were refused permanently, are marked too.
 func (nf *notifier) send(ctx context.Context, channels []notify.SavedChannel, targets []string, m notify.Message,
 	done map[string]bool) {
 	kind := notify.Kind(channelOf(targets[0]))
@@ -319,9 +319,9 @@ func (nf *notifier) send(ctx context.Context, channels []notify.SavedChannel, ta
 	}
 }
 
-// record removes the targets that are done from a notice in the configuration log, and the others when the notice's 24
-// hours are over; without targets, the notice goes. Otherwise those that failed pause, unless the next digest is their
-// pause. While the log takes no record it tries again, so that this node does not send the notice a second time.
+// record removes the targets that are done from a notice in the configuration log, and failed targets giveUpAfter after
+// the notice was made. Other failed targets pause; those of a digest wait for the next one. record retries until the
+// log takes the change or ctx ends, so that this node does not send the notice a second time.
 func (nf *notifier) record(ctx context.Context, p part, done map[string]bool, digest bool) (recorded bool) {
 	failed := slices.DeleteFunc(slices.Clone(p.to), func(to string) bool { return done[to] })
 	if len(failed) > 0 && nf.deps.Now().Sub(p.notice.At) >= giveUpAfter {
@@ -342,8 +342,8 @@ func (nf *notifier) record(ctx context.Context, p part, done map[string]bool, di
 	return true
 }
 
-// pause sets when targets that failed are tried next: the pause of each is as long as it has been due, which doubles
-// it. The other targets stay due as they are.
+// pause sets when failed targets are tried next. The pause is firstPause longer than all earlier pauses of the target
+// together, at most longestPause: 10 s, 20 s, 40 s and so on.
 func pause(n *config.AlertNotice, failed []string, now time.Time) {
 	due := map[string]time.Time{}
 	maps.Copy(due, n.DueAt)
@@ -355,8 +355,8 @@ func pause(n *config.AlertNotice, failed []string, now time.Time) {
 	n.DueAt = due
 }
 
-// changeNotice changes a notice in the configuration log and removes it once it has no target. It reports whether the
-// log has the change, or has the notice no more.
+// changeNotice changes a notice in the configuration log and removes it once it has no pending target. It returns true
+// if the change was recorded or the notice no longer exists.
 func (nf *notifier) changeNotice(ctx context.Context, p *part, alter func(*config.AlertNotice)) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
@@ -371,7 +371,7 @@ func (nf *notifier) changeNotice(ctx context.Context, p *part, alter func(*confi
 		return nil
 	})
 	if err != nil {
-		nf.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot record the result of an alert notice",
+		nf.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot change an alert notice",
 			slog.String("alert", p.alert.ID), slog.Any("error", err))
 	}
 	return err == nil
