@@ -81,8 +81,8 @@ func BenchmarkCommitBehindAHungRequest(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		p.retryCommit()
-		if _, holes, _, _ := p.nextCommit(); holes != 6 {
-			b.Fatal(holes)
+		if _, gaps, _, _ := p.nextCommit(); gaps != 6 {
+			b.Fatal(gaps)
 		}
 	}
 }

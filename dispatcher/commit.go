@@ -94,14 +94,14 @@ func (c *committer) commit(ctx context.Context, parts []*partition) {
 		return
 	}
 	commits := make(map[stream.Partition]stream.Commit)
-	holes, omitted := 0, int64(0)
+	gaps, omitted := 0, int64(0)
 	for _, p := range parts {
 		if c.assignment.partition(p.id) != p {
 			continue // it has left the node during the wait
 		}
 		if commit, n, left, ok := p.nextCommit(); ok {
 			commits[p.id] = commit
-			holes += n
+			gaps += n
 			omitted += left
 		}
 	}
@@ -115,7 +115,7 @@ func (c *committer) commit(ctx context.Context, parts []*partition) {
 		c.reportError(ctx, err)
 		return
 	}
-	c.metrics.holes.Set(float64(holes))
+	c.metrics.gaps.Set(float64(gaps))
 	c.metrics.omittedRecords.Set(float64(omitted))
 	crash.At(crashCommit)
 }
@@ -125,10 +125,10 @@ func (c *committer) reportError(ctx context.Context, err error) {
 	c.log.LogAttrs(ctx, slog.LevelWarn, "cannot commit offsets", slog.Any("error", err))
 }
 
-// onMetadataRejected is called when brokers rejected the holes of these partitions as too large. Until a commit has
+// onMetadataRejected is called when brokers rejected the gaps of these partitions as too large. Until a commit has
 // room for them again, a crash would repeat the finished records above the committed offset.
 func (c *committer) onMetadataRejected(ids []stream.Partition) {
-	c.metrics.commitsWithoutHoles.Add(float64(len(ids)))
+	c.metrics.commitsWithoutGaps.Add(float64(len(ids)))
 	c.log.LogAttrs(context.Background(), slog.LevelWarn,
 		"brokers reject commit metadata as too large, committed without it",
 		slog.Int("partitions", len(ids)), slog.String("topic", ids[0].Topic), slog.Int("partition", int(ids[0].Index)))

@@ -14,7 +14,7 @@
 //	classify.go   classifies the answer
 //	next.go       decides the next step: delivered, failed, or another attempt (retry.go)
 //	finish.go     produces the follow-up, then the outcome, then completes the slot
-//	commit.go     commits the lowest unfinished offset, with the finished records above it as holes in the metadata
+//	commit.go     commits the lowest unfinished offset, with the finished records above it as gaps in the metadata
 //
 // A slot stands for one record. It is done when for each destination Kafka has acknowledged the follow-up, if there is
 // one, and then the outcome. A retry is the same delivery with the next attempt number, in the retry topic (tier) of
@@ -46,8 +46,8 @@
 //     faults TestCrashPoints).
 //  2. The follow-up is in the log before its outcome, and both are before the offset is committed
 //     (TestFollowUpComesBeforeItsOutcome, TestOutcomeIsRetriedUntilProduced).
-//  3. After a crash only these are repeated: records finished since the last commit, running deliveries, and holes that
-//     did not fit into the commit metadata (TestHolesSurviveRestart, TestNextOwnerRepeatsNothing). Of two records
+//  3. After a crash only these are repeated: records finished since the last commit, running deliveries, and gaps that
+//     did not fit into the commit metadata (TestGapsSurviveRestart, TestNextOwnerRepeatsNothing). Of two records
 //     of one delivery that a crash has left, the second ends while the first is queued, sent or being recorded, and
 //     once the first has delivered (TestCrashWhilePacedReplayQueues, TestCopiesOfWaitingDeliveriesEnd).
 //  4. No attempt is early. It is late by at most max(1 s, 5 %) of its wait as long as the node keeps up

@@ -96,7 +96,7 @@ func TestRebalanceInMidFlight(t *testing.T) {
 }
 
 // A process ends with one request unanswered and later records done. The next one repeats only that request.
-func TestHolesSurviveRestart(t *testing.T) {
+func TestGapsSurviveRestart(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		hang := true
 		s := &sink{}

@@ -22,8 +22,8 @@ type metrics struct {
 	produceErrors        prometheus.Counter
 	rejectedRecords      *prometheus.CounterVec // by topic
 	commitErrors         prometheus.Counter
-	commitsWithoutHoles  prometheus.Counter
-	holes                prometheus.Gauge
+	commitsWithoutGaps  prometheus.Counter
+	gaps                prometheus.Gauge
 	omittedRecords       prometheus.Gauge
 	destinationsDisabled prometheus.Counter
 	filterEvaluations    prometheus.Counter
@@ -66,9 +66,9 @@ func newMetrics(reg prometheus.Registerer, now func() time.Time) (*metrics, erro
 		rejectedRecords: counters("rejected_records_total",
 			"Records that brokers rejected permanently and that were replaced, by topic.", "topic"),
 		commitErrors: counter("commit_errors_total", "Failed commits of offsets."),
-		commitsWithoutHoles: counter("commits_without_holes_total",
+		commitsWithoutGaps: counter("commits_without_gaps_total",
 			"Partitions committed without metadata because brokers rejected it as too large."),
-		holes: gauge("commit_holes", "Gaps (holes) above the committed offsets in the metadata of the last commit."),
+		gaps: gauge("commit_gaps", "Gaps above the committed offsets in the metadata of the last commit."),
 		omittedRecords: gauge("commit_omitted_records",
 			"Completed records that did not fit into the metadata of the last commit; a crash now would repeat them."),
 		destinationsDisabled: counter(

@@ -89,8 +89,8 @@ func newPartition(
 ) (*partition, error) {
 	p := &partition{id: id, delay: delay, group: group, memory: memory, wakeTimer: wake, drained: make(chan struct{})}
 	p.lanePartition = lane.Partition{ID: id, AddStalls: p.addStalls}
-	holes, err := commit.Holes()
-	p.tracker.start(commit.Offset, commit.LeaderEpoch, holes)
+	gaps, err := commit.Gaps()
+	p.tracker.start(commit.Offset, commit.LeaderEpoch, gaps)
 	return p, err
 }
 
@@ -267,19 +267,19 @@ func (p *partition) updatePause() {
 	}
 }
 
-// nextCommit returns the offset to commit if there is something new, the number of holes in its metadata, and how many
+// nextCommit returns the offset to commit if there is something new, the number of gaps in its metadata, and how many
 // finished records did not fit into it.
-func (p *partition) nextCommit() (commit stream.Commit, holeCount int, omitted int64, ok bool) {
+func (p *partition) nextCommit() (commit stream.Commit, gapCount int, omitted int64, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.dirty || p.tracker.commitOffset < 0 {
 		return stream.Commit{}, 0, 0, false
 	}
 	p.dirty = false
-	holes := p.tracker.holes()
+	gaps := p.tracker.gaps()
 	commit = stream.Commit{Offset: p.tracker.commitOffset, LeaderEpoch: p.tracker.leaderEpoch()}
-	commit.Metadata, omitted = stream.EncodeHoles(commit.Offset, holes)
-	return commit, len(holes), omitted, true
+	commit.Metadata, omitted = stream.EncodeGaps(commit.Offset, gaps)
+	return commit, len(gaps), omitted, true
 }
 
 // retryCommit makes the next commit include this partition again.

@@ -153,7 +153,7 @@ func TestStoppedPartitionIsNotPaused(t *testing.T) {
 // A record that was done before this assignment is skipped, and committed.
 func TestRecordsDoneBeforeAreCommitted(t *testing.T) {
 	p, _ := testPartition(t, stream.Events, 0)
-	p.tracker.start(0, 1, holes(0, 1))
+	p.tracker.start(0, 1, gaps(0, 1))
 	if p.beginRecord(0, 1) != nil {
 		t.Error("it begins again")
 	}

@@ -70,7 +70,7 @@ func TestReleaseIsBounded(t *testing.T) {
 }
 
 // When brokers accept less metadata than usual, the offset is committed alone, and a metric counts it.
-func TestCommitWithoutHoles(t *testing.T) {
+func TestCommitWithoutGaps(t *testing.T) {
 	for _, refusal := range []*kerr.Error{kerr.OffsetMetadataTooLarge, kerr.InvalidCommitOffsetSize} {
 		t.Run(refusal.Message, func(t *testing.T) {
 			bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
@@ -102,20 +102,20 @@ func TestCommitWithoutHoles(t *testing.T) {
 				if n := w.committed(stream.Partition{Topic: stream.Events}); n != 1 {
 					t.Errorf("committed %d, want 1", n)
 				}
-				if w.metric("relay_dispatch_commits_without_holes_total", "") == 0 ||
+				if w.metric("relay_dispatch_commits_without_gaps_total", "") == 0 ||
 					w.metric("relay_dispatch_commit_errors_total", "") != 0 {
-					t.Error("the metrics do not count commits without holes, or count failures")
+					t.Error("the metrics do not count commits without gaps, or count failures")
 				}
 				time.Sleep(15 * time.Second)
 				if n := w.committed(stream.Partition{Topic: stream.Events}); n != 3 || len(s.all()) != 3 {
 					t.Errorf("committed %d, want 3; %d requests", n, len(s.all()))
 				}
-				counted := w.metric("relay_dispatch_commits_without_holes_total", "")
+				counted := w.metric("relay_dispatch_commits_without_gaps_total", "")
 				for i := range 20 {
 					w.accept(w.newEvent(fmt.Sprint(i)))
 					time.Sleep(200 * time.Millisecond)
 				}
-				if w.metric("relay_dispatch_commits_without_holes_total", "") != counted {
+				if w.metric("relay_dispatch_commits_without_gaps_total", "") != counted {
 					t.Error("commits that need no metadata are counted as well")
 				}
 			})

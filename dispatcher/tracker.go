@@ -12,7 +12,7 @@ const (
 )
 
 // tracker knows which records of one partition are done. Records are added in offset order and finish in any order.
-// commitOffset is the lowest offset that is not done. The ranges above it that are done are the holes. They go into the
+// commitOffset is the lowest offset that is not done. The ranges above it that are done are the gaps. They go into the
 // commit metadata, so that the next owner skips them.
 //
 // It uses one bit per offset: a delivery that hangs for a minute while 10,000 a second pass it costs 75 KB.
@@ -21,7 +21,7 @@ type tracker struct {
 	next         int64 // lowest offset that the next record may have
 	words        []uint64
 	commitOffset int64         // lowest offset that is not done; base ≤ commitOffset ≤ next
-	priorHoles   []stream.Hole // done before this assignment, ascending, not read yet
+	priorGaps   []stream.Gap // done before this assignment, ascending, not read yet
 	firstAdded   int64         // offset of the first added record, -1 until then
 
 	epochs []epoch // leader epochs by first offset, newest last; from that of the record before commitOffset on
@@ -32,10 +32,10 @@ type epoch struct {
 	epoch int32
 }
 
-// start begins at the committed offset with the holes of its metadata. A negative offset means that nothing was
+// start begins at the committed offset with the gaps of its metadata. A negative offset means that nothing was
 // committed yet: the first record sets it.
-func (t *tracker) start(offset int64, leaderEpoch int32, holes []stream.Hole) {
-	*t = tracker{base: offset, next: offset, commitOffset: offset, priorHoles: holes, firstAdded: -1}
+func (t *tracker) start(offset int64, leaderEpoch int32, gaps []stream.Gap) {
+	*t = tracker{base: offset, next: offset, commitOffset: offset, priorGaps: gaps, firstAdded: -1}
 	if offset >= 0 {
 		t.epochs = []epoch{{0, leaderEpoch}}
 	}
@@ -60,10 +60,10 @@ func (t *tracker) add(offset int64, leaderEpoch int32) bool {
 	if n := len(t.epochs); n == 0 || t.epochs[n-1].epoch != leaderEpoch {
 		t.epochs = append(t.epochs, epoch{offset, leaderEpoch})
 	}
-	for len(t.priorHoles) > 0 && offset >= t.priorHoles[0].To {
-		t.priorHoles = t.priorHoles[1:]
+	for len(t.priorGaps) > 0 && offset >= t.priorGaps[0].To {
+		t.priorGaps = t.priorGaps[1:]
 	}
-	if len(t.priorHoles) > 0 && offset >= t.priorHoles[0].From {
+	if len(t.priorGaps) > 0 && offset >= t.priorGaps[0].From {
 		t.done(offset)
 		return false
 	}
@@ -143,28 +143,28 @@ func (t *tracker) leaderEpoch() int32 {
 	return t.epochs[0].epoch
 }
 
-// holes are the finished ranges above commitOffset, lowest first, and those of an earlier owner that were not read
-// yet. Between two holes lies an unfinished record. Since the partition pauses at maxUnfinished, there are at most some
+// gaps are the finished ranges above commitOffset, lowest first, and those of an earlier owner that were not read
+// yet. Between two gaps lies an unfinished record. Since the partition pauses at maxUnfinished, there are at most some
 // thousands of its own.
-func (t *tracker) holes() []stream.Hole {
-	var holes []stream.Hole
+func (t *tracker) gaps() []stream.Gap {
+	var gaps []stream.Gap
 	for o := t.nextOffset(true, t.commitOffset); o < t.next; {
-		r := stream.Hole{From: o, To: t.nextOffset(false, o)}
-		holes = append(holes, r)
+		r := stream.Gap{From: o, To: t.nextOffset(false, o)}
+		gaps = append(gaps, r)
 		o = t.nextOffset(true, r.To)
 	}
-	for _, s := range t.priorHoles {
+	for _, s := range t.priorGaps {
 		s.From = max(s.From, t.next)
 		if s.From >= s.To {
 			continue
 		}
-		if n := len(holes); n > 0 && holes[n-1].To == s.From {
-			holes[n-1].To = s.To
+		if n := len(gaps); n > 0 && gaps[n-1].To == s.From {
+			gaps[n-1].To = s.To
 			continue
 		}
-		holes = append(holes, s)
+		gaps = append(gaps, s)
 	}
-	return holes
+	return gaps
 }
 
 // nextOffset is the first offset from o on that is done, or that is not done if done is false; t.next if there is none.

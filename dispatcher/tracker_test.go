@@ -10,17 +10,17 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// holes makes holes [from, to) of pairs.
-func holes(pairs ...int64) []stream.Hole {
-	var out []stream.Hole
+// gaps makes gaps [from, to) of pairs.
+func gaps(pairs ...int64) []stream.Gap {
+	var out []stream.Gap
 	for pair := range slices.Chunk(pairs, 2) {
-		out = append(out, stream.Hole{From: pair[0], To: pair[1]})
+		out = append(out, stream.Gap{From: pair[0], To: pair[1]})
 	}
 	return out
 }
 
-func TestTrackerCommitOffsetAndHoles(t *testing.T) {
-	f := func(name string, start int64, added, done []int64, wantOffset int64, want []stream.Hole) {
+func TestTrackerCommitOffsetAndGaps(t *testing.T) {
+	f := func(name string, start int64, added, done []int64, wantOffset int64, want []stream.Gap) {
 		t.Helper()
 		var tr tracker
 		tr.start(start, 1, nil)
@@ -33,8 +33,8 @@ func TestTrackerCommitOffsetAndHoles(t *testing.T) {
 		if tr.commitOffset != wantOffset {
 			t.Errorf("%s: commit offset %d, want %d", name, tr.commitOffset, wantOffset)
 		}
-		if d := cmp.Diff(want, tr.holes()); d != "" {
-			t.Errorf("%s: holes: %s", name, d)
+		if d := cmp.Diff(want, tr.gaps()); d != "" {
+			t.Errorf("%s: gaps: %s", name, d)
 		}
 	}
 	f("nothing read", 7, nil, nil, 7, nil)
@@ -42,10 +42,10 @@ func TestTrackerCommitOffsetAndHoles(t *testing.T) {
 	f("first record decides", -1, []int64{5, 6}, nil, 5, nil)
 	f("in order", 0, []int64{0, 1, 2}, []int64{0, 1}, 2, nil)
 	f("all", 0, []int64{0, 1, 2}, []int64{2, 0, 1}, 3, nil)
-	f("out of order", 10, []int64{10, 11, 12, 13, 14}, []int64{11, 12, 14}, 10, holes(11, 13, 14, 15))
-	f("the log left offsets out", 0, []int64{0, 5, 6}, []int64{5}, 0, holes(1, 6))
+	f("out of order", 10, []int64{10, 11, 12, 13, 14}, []int64{11, 12, 14}, 10, gaps(11, 13, 14, 15))
+	f("the log left offsets out", 0, []int64{0, 5, 6}, []int64{5}, 0, gaps(1, 6))
 	f("the log was trimmed beyond the commit offset", 3, []int64{100, 101}, []int64{100}, 101, nil)
-	f("the log begins later and the head is open", 3, []int64{100, 101}, []int64{101}, 100, holes(101, 102))
+	f("the log begins later and the head is open", 3, []int64{100, 101}, []int64{101}, 100, gaps(101, 102))
 }
 
 func TestTrackerAcrossWords(t *testing.T) {
@@ -58,12 +58,12 @@ func TestTrackerAcrossWords(t *testing.T) {
 	for o := int64(n); o > 1; o-- {
 		tr.done(o)
 	}
-	if d := cmp.Diff(holes(2, n+1), tr.holes()); tr.commitOffset != 1 || d != "" {
-		t.Fatalf("commit offset %d, holes %s", tr.commitOffset, d)
+	if d := cmp.Diff(gaps(2, n+1), tr.gaps()); tr.commitOffset != 1 || d != "" {
+		t.Fatalf("commit offset %d, gaps %s", tr.commitOffset, d)
 	}
 	tr.done(1)
-	if tr.commitOffset != n+1 || tr.holes() != nil {
-		t.Fatalf("commit offset %d, holes %v", tr.commitOffset, tr.holes())
+	if tr.commitOffset != n+1 || tr.gaps() != nil {
+		t.Fatalf("commit offset %d, gaps %v", tr.commitOffset, tr.gaps())
 	}
 	if len(tr.words) > minWords {
 		t.Fatalf("%d words are kept for nothing", len(tr.words))
@@ -93,33 +93,33 @@ func TestTrackerGivesMemoryBack(t *testing.T) {
 	for o := lowest(n); o < n; o += 10 {
 		tr.done(o)
 	}
-	if tr.commitOffset != n || tr.holes() != nil {
-		t.Errorf("commit offset %d, holes %v", tr.commitOffset, tr.holes())
+	if tr.commitOffset != n || tr.gaps() != nil {
+		t.Errorf("commit offset %d, gaps %v", tr.commitOffset, tr.gaps())
 	}
 }
 
-// A record that is done before an earlier one makes one hole with the hole of an earlier owner behind it.
-func TestTrackerJoinsHoles(t *testing.T) {
+// A record that is done before an earlier one makes one gap with the gap of an earlier owner behind it.
+func TestTrackerJoinsGaps(t *testing.T) {
 	var tr tracker
-	tr.start(0, 1, holes(2, 4, 6, 8))
+	tr.start(0, 1, gaps(2, 4, 6, 8))
 	for o := range int64(2) {
 		tr.add(o, 1)
 	}
 	tr.done(1)
-	if d := cmp.Diff(holes(1, 4, 6, 8), tr.holes()); d != "" {
+	if d := cmp.Diff(gaps(1, 4, 6, 8), tr.gaps()); d != "" {
 		t.Error(d)
 	}
 	for o := int64(2); o < 8; o++ {
 		tr.add(o, 1)
 	}
-	if d := cmp.Diff(holes(1, 4, 6, 8), tr.holes()); d != "" {
+	if d := cmp.Diff(gaps(1, 4, 6, 8), tr.gaps()); d != "" {
 		t.Error(d)
 	}
 }
 
-func TestTrackerSkipsHolesOfThePreviousOwner(t *testing.T) {
+func TestTrackerSkipsGapsOfThePreviousOwner(t *testing.T) {
 	var tr tracker
-	tr.start(10, 3, holes(11, 13, 20, 21))
+	tr.start(10, 3, gaps(11, 13, 20, 21))
 	var work []int64
 	for o := int64(10); o < 16; o++ {
 		if tr.add(o, 3) {
@@ -129,8 +129,8 @@ func TestTrackerSkipsHolesOfThePreviousOwner(t *testing.T) {
 	if d := cmp.Diff([]int64{10, 13, 14, 15}, work); d != "" {
 		t.Fatal(d)
 	}
-	// Holes above the records that were read so far must survive the next commit.
-	if d := cmp.Diff(holes(11, 13, 20, 21), tr.holes()); d != "" {
+	// Gaps above the records that were read so far must survive the next commit.
+	if d := cmp.Diff(gaps(11, 13, 20, 21), tr.gaps()); d != "" {
 		t.Fatal(d)
 	}
 	if tr.add(12, 3) {
@@ -159,7 +159,7 @@ func TestTrackerLeaderEpoch(t *testing.T) {
 	want(1)
 }
 
-// Against a model: commitOffset is the lowest offset that is not done, and the holes are exactly what is done above
+// Against a model: commitOffset is the lowest offset that is not done, and the gaps are exactly what is done above
 // it.
 func TestCommitNeverPassesUnfinished(t *testing.T) {
 	for seed := range uint64(200) {
@@ -192,14 +192,14 @@ func TestCommitNeverPassesUnfinished(t *testing.T) {
 			}
 		}
 		skipped := make([]bool, len(isDone))
-		for _, h := range tr.holes() {
+		for _, h := range tr.gaps() {
 			for o := h.From; o < h.To; o++ {
 				skipped[o-start] = true
 			}
 		}
 		for i, done := range isDone[tr.commitOffset-start:] {
 			if o := int(tr.commitOffset-start) + i; done != skipped[o] {
-				t.Fatalf("seed %d: offset %d done %v, hole %v", seed, o, done, skipped[o])
+				t.Fatalf("seed %d: offset %d done %v, gap %v", seed, o, done, skipped[o])
 			}
 		}
 	}
@@ -216,7 +216,7 @@ func TestRandomCompletionsSurviveCrashes(t *testing.T) {
 		metadata := ""
 		redone, allowed := 0, 0
 		for times[records-1] == 0 || slices.Contains(times, 0) || committed < records {
-			before, err := stream.Commit{Offset: committed, Metadata: metadata}.Holes()
+			before, err := stream.Commit{Offset: committed, Metadata: metadata}.Gaps()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -227,7 +227,7 @@ func TestRandomCompletionsSurviveCrashes(t *testing.T) {
 				switch {
 				case r.IntN(50) == 0:
 					committed, sinceCommit = tr.commitOffset, 0
-					metadata, _ = stream.EncodeHoles(committed, tr.holes())
+					metadata, _ = stream.EncodeGaps(committed, tr.gaps())
 				case next < records && (len(open) == 0 || r.IntN(2) == 0):
 					if tr.add(next, 1) {
 						open = append(open, next)

@@ -30,7 +30,7 @@ const DefaultLimit = 1_000_000
 const clockSlack = 2 * time.Minute
 
 // Audit counts what became of the events of a span, from the log alone. It may run under load: what it counts as
-// residue is lost, whenever it runs (see cut).
+// lost is lost, whenever it runs (see cut).
 //
 // It reads the events of the span, all commands, outcomes and dead letters since, and the retry topics if deliveries
 // are open, one partition after the other. ErrTooMany means that the span must be shorter. stream.ErrTrimmed means
@@ -125,7 +125,7 @@ func (a *auditor) partition(ctx context.Context, partition int32) error {
 	}
 	r.reconcileAll()
 	a.report.add(r.counts)
-	a.report.Lost = append(a.report.Lost, r.lost[:min(len(r.lost), maxLost-len(a.report.Lost))]...)
+	a.report.Losses = append(a.report.Losses, r.lost[:min(len(r.lost), maxLost-len(a.report.Losses))]...)
 	a.report.UndecodableOutcomes += b.undecodable
 	a.report.UnidentifiedDead += b.unidentified
 	return nil

@@ -51,8 +51,8 @@ func TestAuditOfRandomHistories(t *testing.T) {
 				m.step()
 			}
 			m.whileTrafficFlows(func() {
-				if r := m.mustAudit(Span{}); r.Residue != 0 {
-					t.Fatalf("false residue while traffic flows: %v\n%v\n%v", r.Counts, r.Lost, m)
+				if r := m.mustAudit(Span{}); r.Lost != 0 {
+					t.Fatalf("false loss while traffic flows: %v\n%v\n%v", r.Counts, r.Losses, m)
 				}
 			})
 			m.wantNaiveCounts(m.mustAudit(Span{}))
@@ -74,9 +74,9 @@ func (m *model) wantNaiveCounts(r Report) {
 	got.InFlight, want.InFlight = got.InFlight+got.Dead, want.InFlight+want.Dead
 	got.Dead, want.Dead = 0, 0
 	if d := cmp.Diff(want, got); d != "" {
-		m.t.Fatalf("counts differ: %s\nlost: %v\n%v", d, r.Lost, m)
+		m.t.Fatalf("counts differ: %s\nlost: %v\n%v", d, r.Losses, m)
 	}
-	if got.Accepted != got.Delivered+got.Failed+got.Skipped+got.Rejected+got.InFlight+got.Residue {
+	if got.Accepted != got.Delivered+got.Failed+got.Skipped+got.Rejected+got.InFlight+got.Lost {
 		m.t.Fatalf("the equation does not hold: %v", r.Counts)
 	}
 }
@@ -177,16 +177,16 @@ func TestLostWorkIsNamed(t *testing.T) {
 			t.Helper()
 			r := m.mustAudit(Span{})
 			got := map[chain]bool{}
-			for _, l := range r.Lost {
+			for _, l := range r.Losses {
 				got[chain{l.Event, l.Dest, l.Run}] = true
 			}
 			for c := range want {
 				if !got[c] && !m.deadLettered(c.event) {
-					t.Errorf("%s: %v was lost and is not named; lost: %v", when, c, r.Lost)
+					t.Errorf("%s: %v was lost and is not named; lost: %v", when, c, r.Losses)
 				}
 			}
-			if r.Residue > len(r.Lost) {
-				t.Errorf("%s: residue %d, %d named", when, r.Residue, len(r.Lost))
+			if r.Lost > len(r.Losses) {
+				t.Errorf("%s: lost %d, %d named", when, r.Lost, len(r.Losses))
 			}
 		}
 		check("at once")

@@ -104,11 +104,11 @@ func (b *logFixture) retry(topic string, e *event.Event, dest string) (offset in
 }
 
 // commit commits offsets as the dispatchers do.
-func (b *logFixture) commit(topic string, partition int32, offset int64, holes ...stream.Hole) {
+func (b *logFixture) commit(topic string, partition int32, offset int64, gaps ...stream.Gap) {
 	b.t.Helper()
 	p := stream.Partition{Topic: topic, Index: partition}
 	committed := stream.Commit{Offset: offset, LeaderEpoch: -1}
-	committed.Metadata, _ = stream.EncodeHoles(offset, holes)
+	committed.Metadata, _ = stream.EncodeGaps(offset, gaps)
 	g, err := stream.NewGroup(b.stream, stream.GroupConfig{Name: stream.DispatchGroup, Topics: []string{topic}})
 	if err != nil {
 		b.t.Fatal(err)
@@ -150,7 +150,7 @@ func auditOneOfEachKind(t *testing.T, b *logFixture) {
 	b.retry("retry.5s", hop, "a")
 	b.retry("retry.1h", hop, "a")
 	b.commit(stream.Events, 0, 5)
-	b.commit("retry.5s", 0, 1, stream.Hole{From: 2, To: 3})
+	b.commit("retry.5s", 0, 1, stream.Gap{From: 2, To: 3})
 
 	want := ledger.Counts{Accepted: 7, Delivered: 2, Failed: 1, Skipped: 1, InFlight: 3, Duplicates: 1}
 	if d := cmp.Diff(want, b.audit(ledger.Span{}).Counts); d != "" {
@@ -169,12 +169,12 @@ func auditOneOfEachKind(t *testing.T, b *logFixture) {
 	b.commit("retry.5s", 0, 3)
 	b.produceOutcome(waiting, "a", event.Skipped, time.Time{})
 	r := b.audit(ledger.Span{Since: began.Add(-time.Minute)})
-	want = ledger.Counts{Accepted: 7, Delivered: 2, Failed: 1, Skipped: 2, InFlight: 1, Residue: 1, Duplicates: 1}
+	want = ledger.Counts{Accepted: 7, Delivered: 2, Failed: 1, Skipped: 2, InFlight: 1, Lost: 1, Duplicates: 1}
 	if d := cmp.Diff(want, r.Counts); d != "" {
 		t.Error(d)
 	}
 	lost := []ledger.Lost{{Event: later.ID, Dest: "a", Status: event.Retrying, Offset: 4}}
-	if d := cmp.Diff(lost, r.Lost); d != "" {
+	if d := cmp.Diff(lost, r.Losses); d != "" {
 		t.Error(d)
 	}
 }
@@ -227,13 +227,13 @@ func runShowsCounts(t *testing.T, b *logFixture) {
 		}
 		t.Fatalf("the metrics are %v, want %v\n%s", got, want, errs.String())
 	}
-	wantMetrics(map[string]float64{"accepted": 3, "delivered": 1, "in_flight": 2, "residue": 0, "unproven": 0})
+	wantMetrics(map[string]float64{"accepted": 3, "delivered": 1, "in_flight": 2, "lost": 0, "unproven": 0})
 	b.produceOutcome(waiting, "a", event.Failed, time.Time{})
 	b.accept(0)
 	wantMetrics(map[string]float64{
-		"accepted": 4, "delivered": 1, "failed": 1, "skipped": 1, "in_flight": 1, "residue": 0, "unaudited_total": 0})
+		"accepted": 4, "delivered": 1, "failed": 1, "skipped": 1, "in_flight": 1, "lost": 0, "unaudited_total": 0})
 	b.commit(stream.Events, 0, 3)
-	wantMetrics(map[string]float64{"accepted": 4, "in_flight": 0, "residue": 1})
+	wantMetrics(map[string]float64{"accepted": 4, "in_flight": 0, "lost": 1})
 	if want := waiting.ID.Text(id.Event) +
 		" to b: no outcome since it was accepted"; strings.Count(errs.String(), want) != 1 {
 		t.Errorf("the log must name %q once:\n%s", want, errs.String())

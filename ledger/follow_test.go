@@ -62,14 +62,14 @@ func TestFollowRandomHistories(t *testing.T) {
 				m.step()
 			}
 			m.whileTrafficFlows(func() {
-				if l := m.mustRun(f, 0, 1); l.Residue != 0 || l.retryAfter != 0 {
+				if l := m.mustRun(f, 0, 1); l.Lost != 0 || l.retryAfter != 0 {
 					t.Fatalf("while traffic flows: %+v\n%v", l, m)
 				}
 			})
 		}
 		m.settle()
 		l := m.mustRun(f, 0, 1)
-		if l.Residue != 0 || l.InFlight != 0 || l.Accepted != l.Delivered+l.Failed+l.Skipped+l.Rejected+l.Dead {
+		if l.Lost != 0 || l.InFlight != 0 || l.Accepted != l.Delivered+l.Failed+l.Skipped+l.Rejected+l.Dead {
 			t.Fatalf("after everything has come to its end: %+v; lost: %v", l, lost)
 		}
 		want := m.mustAudit(Span{}).Counts
@@ -107,7 +107,7 @@ func TestFollowSamplesFastTraffic(t *testing.T) {
 			wanted := [][]int32{{0, 1}, {0, 1}, {0, 1}, {0}, {1}, {}}[m.r.IntN(6)] // partitions come and go
 			m.whileTrafficFlows(func() {
 				l := m.mustRun(f, wanted...)
-				if l.Residue != 0 {
+				if l.Lost != 0 {
 					t.Fatalf("%+v\n%v", l, m)
 				}
 				if l.retryAfter != 0 {
@@ -150,8 +150,8 @@ func TestFollowFindsLostWork(t *testing.T) {
 		m.crash()
 		m.now = m.now.Add(24 * time.Hour)
 		for range 3 {
-			if l := m.mustRun(f, 0, 1); l.Residue == 0 || l.Residue > lost {
-				t.Fatalf("residue %d, reported %d", l.Residue, lost)
+			if l := m.mustRun(f, 0, 1); l.Lost == 0 || l.Lost > lost {
+				t.Fatalf("lost %d, reported %d", l.Lost, lost)
 			}
 		}
 		for _, c := range candidates {

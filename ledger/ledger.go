@@ -4,12 +4,12 @@
 // It reads the topics events, commands, outcomes and dead, the retry topics, and the dispatchers' committed offsets.
 // Per event and destination (an event without a delivery counts once) it computes
 //
-//	accepted = delivered + failed + skipped + rejected + dead + in flight + residue
+//	accepted = delivered + failed + skipped + rejected + dead + in flight + lost
 //
 // The latest outcome of a delivery decides, by the versions that the store uses too (event.Version). A delivery has
 // one chain of attempts for the automatic delivery and one for each replay. A chain without a final outcome must be
 // in flight: a record that continues it (its work) is uncommitted in events, commands or a retry topic. A chain with
-// neither is lost, and its delivery is residue. Residue must be 0 at every moment, also under load; the comment of cut
+// neither is lost, and so is its delivery. The number of lost ones must be 0 at every moment, also under load; the comment of cut
 // proves why.
 //
 // Nothing is written, and no memory of a dispatcher and no table is trusted. Audit counts a span once and exactly. A

@@ -9,10 +9,10 @@ import (
 
 // metrics are the counts of this node's partitions.
 type metrics struct {
-	accepted, delivered, failed, skipped, rejected, dead, inFlight, residue prometheus.Gauge
-	unproven                                                                prometheus.Gauge
-	last, seconds                                                           prometheus.Gauge
-	records, unaudited, failures                                            prometheus.Counter
+	accepted, delivered, failed, skipped, rejected, dead, inFlight, lost prometheus.Gauge
+	unproven                                                             prometheus.Gauge
+	last, seconds                                                        prometheus.Gauge
+	records, unaudited, failures                                         prometheus.Counter
 }
 
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {
@@ -44,7 +44,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		rejected: gauge("rejected", "Events that were rejected"+of),
 		dead:     gauge("dead", "Deliveries in the dead letter topic"+of),
 		inFlight: gauge("in_flight", "Deliveries that have not ended, however old"+here),
-		residue:  gauge("residue", "Lost deliveries (neither ended nor in flight), must be 0"+here),
+		lost:     gauge("lost", "Lost deliveries (neither ended nor in flight), must be 0"+here),
 		unproven: gauge("unproven", "Deliveries that count as in flight although no record was found in the log "+
 			"that proves it."),
 		last:    gauge("last_run_timestamp_seconds", "Unix time of the last complete run of the ledger."),
@@ -60,7 +60,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 func (m *metrics) show(c Counts, unproven int, at time.Time, took time.Duration) {
 	for g, n := range map[prometheus.Gauge]int{
 		m.accepted: c.Accepted, m.delivered: c.Delivered, m.failed: c.Failed, m.skipped: c.Skipped, m.rejected: c.Rejected,
-		m.dead: c.Dead, m.inFlight: c.InFlight, m.residue: c.Residue, m.unproven: unproven,
+		m.dead: c.Dead, m.inFlight: c.InFlight, m.lost: c.Lost, m.unproven: unproven,
 	} {
 		g.Set(float64(n))
 	}

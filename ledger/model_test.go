@@ -331,18 +331,18 @@ func (m *model) commitOne(p stream.Partition, room int) {
 	for t.done[mark] && mark < t.next {
 		mark++
 	}
-	var holes []stream.Hole
-	for o := mark; o < t.next && len(holes) < room; o++ {
+	var gaps []stream.Gap
+	for o := mark; o < t.next && len(gaps) < room; o++ {
 		if !t.done[o] {
 			continue
 		}
-		if n := len(holes); n > 0 && holes[n-1].To == o {
-			holes[n-1].To++
+		if n := len(gaps); n > 0 && gaps[n-1].To == o {
+			gaps[n-1].To++
 		} else {
-			holes = append(holes, stream.Hole{From: o, To: o + 1})
+			gaps = append(gaps, stream.Gap{From: o, To: o + 1})
 		}
 	}
-	metadata, _ := stream.EncodeHoles(mark, holes)
+	metadata, _ := stream.EncodeGaps(mark, gaps)
 	m.log.commits[p] = stream.Commit{Offset: mark, Metadata: metadata}
 }
 

@@ -56,7 +56,7 @@ func (r *reconciler) countPoison(offset int64, p *poison) (ended bool) {
 	case !r.eventsDone.Contains(offset):
 		r.counts.count(classInFlight)
 	default:
-		r.counts.count(classResidue)
+		r.counts.count(classLost)
 		r.reportLost(Lost{Partition: r.partition, Offset: offset}, &p.reported)
 	}
 	return false
@@ -114,7 +114,7 @@ func (r *reconciler) countDelivery(event id.ID, chains []uint32) (class, bool) {
 	}
 	switch {
 	case lost:
-		return classResidue, false
+		return classLost, false
 	case newest.status == delivered:
 		return classDelivered, ended
 	case newest.status == failed:

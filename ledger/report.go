@@ -20,7 +20,7 @@ type Counts struct {
 	Rejected  int
 	Dead      int // in the dead letter topic
 	InFlight  int // an uncommitted record continues it
-	Residue   int // neither ended nor in flight: lost
+	Lost      int // neither ended nor in flight: lost
 
 	Duplicates int // successful requests after the first one of a chain
 }
@@ -35,14 +35,14 @@ const (
 	classRejected
 	classDead
 	classInFlight
-	classResidue
+	classLost
 )
 
 func (c *Counts) count(k class) {
 	c.Accepted++
 	*[...]*int{
 		classSkipped: &c.Skipped, classDelivered: &c.Delivered, classFailed: &c.Failed, classRejected: &c.Rejected,
-		classDead: &c.Dead, classInFlight: &c.InFlight, classResidue: &c.Residue,
+		classDead: &c.Dead, classInFlight: &c.InFlight, classLost: &c.Lost,
 	}[k]++
 }
 
@@ -54,7 +54,7 @@ func (c *Counts) add(d Counts) {
 	c.Rejected += d.Rejected
 	c.Dead += d.Dead
 	c.InFlight += d.InFlight
-	c.Residue += d.Residue
+	c.Lost += d.Lost
 	c.Duplicates += d.Duplicates
 }
 
@@ -63,7 +63,7 @@ func (c Counts) minus(before Counts) Counts {
 	return Counts{
 		Accepted: c.Accepted - before.Accepted, Delivered: c.Delivered - before.Delivered, Failed: c.Failed - before.Failed,
 		Skipped: c.Skipped - before.Skipped, Rejected: c.Rejected - before.Rejected, Dead: c.Dead - before.Dead,
-		InFlight: c.InFlight - before.InFlight, Residue: c.Residue - before.Residue,
+		InFlight: c.InFlight - before.InFlight, Lost: c.Lost - before.Lost,
 		Duplicates: c.Duplicates - before.Duplicates,
 	}
 }
@@ -71,8 +71,8 @@ func (c Counts) minus(before Counts) Counts {
 // String returns the equation of the counts in one line.
 func (c Counts) String() string {
 	return fmt.Sprintf("%d accepted = %d delivered + %d failed + %d skipped + %d rejected + %d dead + %d in flight, "+
-		"residue %d, duplicates %d",
-		c.Accepted, c.Delivered, c.Failed, c.Skipped, c.Rejected, c.Dead, c.InFlight, c.Residue, c.Duplicates)
+		"lost %d, duplicates %d",
+		c.Accepted, c.Delivered, c.Failed, c.Skipped, c.Rejected, c.Dead, c.InFlight, c.Lost, c.Duplicates)
 }
 
 // Lost describes one lost delivery.
@@ -112,22 +112,22 @@ func (l Lost) String() string {
 	return b.String()
 }
 
-// maxLost bounds the lost deliveries that a report lists; Counts.Residue counts all.
+// maxLost bounds the lost deliveries that a report lists; Counts.Lost counts all.
 const maxLost = 1000
 
 // Report is the result of an audit.
 type Report struct {
 	Counts
 	// Since is where the audit began: later than requested if retention has deleted outcomes of older events.
-	Since time.Time
-	Lost  []Lost // 1,000 of them at most, sorted by event id
+	Since  time.Time
+	Losses []Lost // 1,000 of them at most, sorted by event id
 
-	// Outcomes that cannot be decoded, and dead letters that do not name their event, may explain residue: the ledger
+	// Outcomes that cannot be decoded, and dead letters that do not name their event, may explain lost ones: the ledger
 	// cannot tell to which delivery they belong.
 	UndecodableOutcomes, UnidentifiedDead int
 	Records                               int // records that were read
 }
 
 func (r *Report) sort() {
-	slices.SortFunc(r.Lost, func(a, b Lost) int { return a.Event.Compare(b.Event) })
+	slices.SortFunc(r.Losses, func(a, b Lost) int { return a.Event.Compare(b.Event) })
 }

@@ -180,10 +180,10 @@ func auditLedger(conf stream.Config, now func() time.Time) func(context.Context)
 			return doctor.Check{State: doctor.StateWarn, Text: err.Error(), Advice: "run relay doctor again"}
 		}
 		c := doctor.Check{State: doctor.StateOK, Text: r.Counts.String()}
-		for _, l := range r.Lost {
+		for _, l := range r.Losses {
 			c.Details = append(c.Details, l.String())
 		}
-		if r.Residue > 0 {
+		if r.Lost > 0 {
 			c.State, c.Advice = doctor.StateFail, "deliveries are lost: keep the log as it is, and replay the events of "+
 				"these deliveries"
 		}

@@ -12,7 +12,7 @@ import (
 // Backlog is the records of one partition that a group has not completed.
 type Backlog struct {
 	Partition
-	Records int64   // not counting holes, which are completed
+	Records int64   // not counting gaps, which are completed
 	Head    *Record // the first incomplete record; nil if there is none
 }
 
@@ -45,11 +45,11 @@ func (r *Reader) Backlogs(ctx context.Context, group string, topics ...string) (
 		commit := commits[p]
 		commit.Offset = max(commit.Offset, starts[p])
 		b := Backlog{Partition: p, Records: max(0, end-commit.Offset)}
-		holes, err := commit.Holes()
+		gaps, err := commit.Gaps()
 		if err != nil {
-			holes = nil // metadata of another program: nothing above the committed offset counts as completed
+			gaps = nil // metadata of another program: nothing above the committed offset counts as completed
 		}
-		for _, h := range holes {
+		for _, h := range gaps {
 			b.Records -= max(0, min(h.To, end)-max(h.From, commit.Offset))
 		}
 		if b.Records > 0 {

@@ -11,7 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// A group's backlog does not count holes, and has the first incomplete record.
+// A group's backlog does not count gaps, and has the first incomplete record.
 func TestBacklogs(t *testing.T) {
 	_, c, p := broker(t)
 	r := reader(t, c)
@@ -46,16 +46,16 @@ func TestBacklogs(t *testing.T) {
 	if n, err := r.MemberCount(t.Context(), "nobody"); err != nil || n != 0 {
 		t.Errorf("%d members of a group that never existed, %v", n, err)
 	}
-	commit := func(committed int64, holes ...Hole) {
+	commit := func(committed int64, gaps ...Gap) {
 		t.Helper()
 		if err := m.Commit(t.Context(), map[Partition]Commit{
-			{Topic: Events}: {Offset: committed, LeaderEpoch: -1, Metadata: metadata(t, committed, holes...)}}); err != nil {
+			{Topic: Events}: {Offset: committed, LeaderEpoch: -1, Metadata: metadata(t, committed, gaps...)}}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	commit(3, Hole{4, 6}, Hole{8, 20})
+	commit(3, Gap{4, 6}, Gap{8, 20})
 	if b := backlogs()[Events]; b.Records != 10-3-2-2 || b.Head.Offset != 3 || b.Head.Value[0] != 3 {
-		t.Errorf("with holes: %+v", b)
+		t.Errorf("with gaps: %+v", b)
 	}
 	commit(10)
 	if b := backlogs()[Events]; b.Records != 0 || b.Head != nil {

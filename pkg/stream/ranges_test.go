@@ -64,7 +64,7 @@ func TestCommits(t *testing.T) {
 	m := join(t, c, GroupConfig{})
 	poll(t, m, func([]*Record) bool { return true })
 	at := Partition{Topic: Events}
-	want := Commit{Offset: 3, LeaderEpoch: -1, Metadata: metadata(t, 3, Hole{5, 6})}
+	want := Commit{Offset: 3, LeaderEpoch: -1, Metadata: metadata(t, 3, Gap{5, 6})}
 	if err := m.Commit(t.Context(), map[Partition]Commit{at: want}); err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@
 //
 // The caller chooses the partition of every record: the endpoint's own, which is kept in the configuration. Nothing
 // here hashes a key. A record counts as durable with acks=all; the embedded broker answers that after its group fsync.
-// Commits carry their holes as metadata (holes.go), so a new owner of a partition repeats no completed record.
+// Commits carry their gaps as metadata (gaps.go), so a new owner of a partition repeats no completed record.
 package stream
 
 import (

@@ -174,7 +174,7 @@ func TestKubernetes(t *testing.T) {
 	t.Run("restore", func(t *testing.T) { k.stopForRestore(t) })
 	k.upgrade()
 	k.awaitStored()
-	if ledger := relay("doctor"); !strings.Contains(ledger, "residue 0") {
+	if ledger := relay("doctor"); !strings.Contains(ledger, "lost 0") {
 		t.Errorf("doctor says %s", ledger)
 	}
 	k.must("helm", "uninstall", "eventrelay", "--namespace", "hooks", "--wait")

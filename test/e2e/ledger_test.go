@@ -41,17 +41,17 @@ func (p *process) streamConfig() stream.Config {
 // auditLimit is enough for the long forms at the speed of a fast machine: 400 MB.
 const auditLimit = 4_000_000
 
-// checkNothingLost reconciles the log of a relay now, with deliveries in flight. There must be no residue.
+// checkNothingLost reconciles the log of a relay now, with deliveries in flight. Nothing may be lost.
 func checkNothingLost(t *testing.T, c stream.Config) ledger.Report {
 	t.Helper()
 	r, err := ledger.Audit(t.Context(), c, ledger.Span{Limit: auditLimit})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Residue > 0 || r.UndecodableOutcomes > 0 || r.UnidentifiedDead > 0 {
-		t.Errorf("the ledger has a residue: %v; %d outcomes cannot be decoded, %d dead letters name no event", r.Counts,
+	if r.Lost > 0 || r.UndecodableOutcomes > 0 || r.UnidentifiedDead > 0 {
+		t.Errorf("deliveries are lost: %v; %d outcomes cannot be decoded, %d dead letters name no event", r.Counts,
 			r.UndecodableOutcomes, r.UnidentifiedDead)
-		for _, l := range r.Lost[:min(len(r.Lost), 20)] {
+		for _, l := range r.Losses[:min(len(r.Losses), 20)] {
 			t.Errorf("lost: %v", l)
 		}
 		t.FailNow()
@@ -126,10 +126,10 @@ func (p *process) metric(name string) float64 {
 func (p *process) awaitLedgerMetrics(t *testing.T, want ledger.Report) {
 	t.Helper()
 	eventually(t, time.Minute, func() string {
-		accepted, residue, inFlight := p.metric("relay_ledger_accepted"), p.metric("relay_ledger_residue"),
+		accepted, lost, inFlight := p.metric("relay_ledger_accepted"), p.metric("relay_ledger_lost"),
 			p.metric("relay_ledger_in_flight")
-		if residue > 0 {
-			t.Fatalf("the node's own ledger shows a residue of %v\n%s", residue, p.logs)
+		if lost > 0 {
+			t.Fatalf("the node's own ledger shows %v lost deliveries\n%s", lost, p.logs)
 		}
 		// the node had more records than it may read, and counts only later ones
 		if p.metric("relay_ledger_unaudited_total") > 0 {

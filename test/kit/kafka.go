@@ -68,7 +68,7 @@ func kafkaPlacement(t testing.TB, n int) brokerPlacement {
 	if n > 1 {
 		net = dockerNetwork(t)
 	}
-	script := filepath.Join(Root(t), "deploy", "engines", "kafka.sh")
+	script := filepath.Join(Root(t), "test", "engines", "kafka.sh")
 	s.newRunner = func(id, port int, properties []string) runner {
 		return &containerRunner{
 			image: image, command: append([]string{"/kafka.sh", "/tmp/relay-kafka"}, properties...), ports: []int{port},
@@ -105,7 +105,7 @@ func kafkaProcess(t testing.TB, properties []string) *process {
 		SkipMissing(t, "Apache Kafka needs java")
 	}
 	return &process{command: append(
-		[]string{filepath.Join(root, "deploy", "engines", "kafka.sh"), t.TempDir()}, properties...)}
+		[]string{filepath.Join(root, "test", "engines", "kafka.sh"), t.TempDir()}, properties...)}
 }
 
 // startBrokers starts n brokers at once and waits until they are one cluster.

@@ -335,8 +335,8 @@ func TestReleasedHeadersOfDeadLetters(t *testing.T) {
 		for _, h := range r.Headers {
 			fmt.Fprintf(&b, "%s: %s\n", h.Key, h.Value)
 		}
-		holes, _ := stream.EncodeHoles(100, []stream.Hole{{From: 103, To: 120}, {From: 4000, To: 9000}})
-		fmt.Fprintf(&b, "metadata of a commit: %s\n", holes)
+		gaps, _ := stream.EncodeGaps(100, []stream.Gap{{From: 103, To: 120}, {From: 4000, To: 9000}})
+		fmt.Fprintf(&b, "metadata of a commit: %s\n", gaps)
 		return b.Bytes()
 	}
 	kit.Freeze(t, "headers.txt", letter)

@@ -18,7 +18,7 @@ func overview() board {
 					[]query{{`sum(rate(relay_ingest_refused_total{$i}[$__rate_interval]))`, ""}}},
 				{number, "Backlog", "Age of the event that the dispatcher reads next.", seconds,
 					[]query{{`max(relay_dispatch_backlog_age_seconds{$i})`, ""}}},
-				{number, "Lost deliveries", "Of the ledger; must be 0.", count, []query{{`sum(relay_ledger_residue{$i})`, ""}}},
+				{number, "Lost deliveries", "Of the ledger; must be 0.", count, []query{{`sum(relay_ledger_lost{$i})`, ""}}},
 			}},
 			{"Events", []panel{
 				{lines, "Accepted events by source", "", perSecond,
@@ -174,7 +174,7 @@ func logBoard() board {
 			{"Clocks and ledger", []panel{
 				{lines, "Clock skew to the broker", "", seconds, []query{{`abs(relay_clock_skew_seconds{$i})`, "{{instance}}"}}},
 				{lines, "Accepted, in flight and lost", "Of the ledger. Lost must be 0.", count, []query{
-					{`sum(relay_ledger_in_flight{$i})`, "in flight"}, {`sum(relay_ledger_residue{$i})`, "lost"}}},
+					{`sum(relay_ledger_in_flight{$i})`, "in flight"}, {`sum(relay_ledger_lost{$i})`, "lost"}}},
 				{lines, "Free share of the data directory's disk", "", ratio,
 					[]query{{`relay_data_dir_free_bytes{$i} / relay_data_dir_size_bytes{$i}`, "{{instance}}"}}},
 			}},

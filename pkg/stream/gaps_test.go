@@ -11,27 +11,27 @@ import (
 	"github.com/eventrelay/relay/test/kit"
 )
 
-// metadata encodes holes, all of which must fit.
-func metadata(t testing.TB, committed int64, holes ...Hole) string {
+// metadata encodes gaps, all of which must fit.
+func metadata(t testing.TB, committed int64, gaps ...Gap) string {
 	t.Helper()
-	text, omitted := EncodeHoles(committed, holes)
+	text, omitted := EncodeGaps(committed, gaps)
 	if omitted != 0 {
 		t.Fatalf("%d completed records do not fit", omitted)
 	}
 	return text
 }
 
-func TestHolesRoundTrip(t *testing.T) {
+func TestGapsRoundTrip(t *testing.T) {
 	random := kit.Rand(t)
 	for range 500 {
 		committed := random.Int64N(1 << 40)
-		var runs []Hole
+		var runs []Gap
 		for at := committed; len(runs) < random.IntN(50); {
 			from := at + 1 + random.Int64N(1<<random.IntN(20))
 			at = from + 1 + random.Int64N(1<<random.IntN(20))
-			runs = append(runs, Hole{from, at})
+			runs = append(runs, Gap{from, at})
 		}
-		got, err := Commit{Offset: committed, Metadata: metadata(t, committed, runs...)}.Holes()
+		got, err := Commit{Offset: committed, Metadata: metadata(t, committed, runs...)}.Gaps()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -41,19 +41,19 @@ func TestHolesRoundTrip(t *testing.T) {
 	}
 }
 
-// regular returns n holes of done records each, with open incomplete records between them.
-func regular(n int, open, done int64) (holes []Hole) {
-	for at := open; len(holes) < n; at += open + done {
-		holes = append(holes, Hole{at, at + done})
+// regular returns n gaps of done records each, with open incomplete records between them.
+func regular(n int, open, done int64) (gaps []Gap) {
+	for at := open; len(gaps) < n; at += open + done {
+		gaps = append(gaps, Gap{at, at + done})
 	}
-	return holes
+	return gaps
 }
 
-// How many holes fit, in bytes of the bitmap; of those that do not fit the highest are dropped.
-func TestHolesKeepTheLowestThatFit(t *testing.T) {
-	one := func(from, to int64) []Hole { return []Hole{{from, to}} }
+// How many gaps fit, in bytes of the bitmap; of those that do not fit the highest are dropped.
+func TestGapsKeepTheLowestThatFit(t *testing.T) {
+	one := func(from, to int64) []Gap { return []Gap{{from, to}} }
 	for name, c := range map[string]struct {
-		holes   []Hole
+		gaps   []Gap
 		size    int
 		omitted int64
 	}{
@@ -71,89 +71,89 @@ func TestHolesKeepTheLowestThatFit(t *testing.T) {
 		"two of three":                           {regular(8000, 1, 2), 3003, 0},
 		"one of a hundred open, 50,000 done":     {regular(505, 1, 99), 1012, 0},
 		"one of a thousand open, a million done": {regular(1000, 1, 999), 3001, 0},
-		"half open as long as there is room":     {regular(12_264, 1, 1), maxHolesBytes, 0},
-		"half open, more than there is room":     {regular(12_264+1000, 1, 1), maxHolesBytes, 1000},
-		"far apart, more than there is room":     {regular(2000, 1<<20, 1<<20), maxHolesBytes - 1, 1 << 20 * (2000 - 383)},
+		"half open as long as there is room":     {regular(12_264, 1, 1), maxGapsBytes, 0},
+		"half open, more than there is room":     {regular(12_264+1000, 1, 1), maxGapsBytes, 1000},
+		"far apart, more than there is room":     {regular(2000, 1<<20, 1<<20), maxGapsBytes - 1, 1 << 20 * (2000 - 383)},
 		"no room for the number of the last ones": {
-			append(regular(12_264, 1, 1), Hole{1 << 20, 1 << 30}), maxHolesBytes, 1<<30 - 1<<20},
+			append(regular(12_264, 1, 1), Gap{1 << 20, 1 << 30}), maxGapsBytes, 1<<30 - 1<<20},
 	} {
-		text, omitted := EncodeHoles(0, c.holes)
-		if len(text) > maxHolesEncoded {
-			t.Errorf("%s: %d bytes of metadata, want at most %d", name, len(text), maxHolesEncoded)
+		text, omitted := EncodeGaps(0, c.gaps)
+		if len(text) > maxGapsEncoded {
+			t.Errorf("%s: %d bytes of metadata, want at most %d", name, len(text), maxGapsEncoded)
 		}
-		if n := base64.RawStdEncoding.DecodedLen(max(len(text)-len(holesPrefix), 0)); n != c.size || omitted != c.omitted {
+		if n := base64.RawStdEncoding.DecodedLen(max(len(text)-len(gapsPrefix), 0)); n != c.size || omitted != c.omitted {
 			t.Errorf("%s: %d bytes, %d left out; want %d and %d", name, n, omitted, c.size, c.omitted)
 		}
-		got, err := Commit{Metadata: text}.Holes()
+		got, err := Commit{Metadata: text}.Gaps()
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if !slices.Equal(lowest(c.holes, omitted), got) {
-			t.Errorf("%s: %d holes were decoded, and they are not the lowest of %d", name, len(got), len(c.holes))
+		if !slices.Equal(lowest(c.gaps, omitted), got) {
+			t.Errorf("%s: %d gaps were decoded, and they are not the lowest of %d", name, len(got), len(c.gaps))
 		}
 	}
 }
 
-// lowest are holes without their last n records.
-func lowest(holes []Hole, n int64) []Hole {
-	holes = slices.Clone(holes)
+// lowest are gaps without their last n records.
+func lowest(gaps []Gap, n int64) []Gap {
+	gaps = slices.Clone(gaps)
 	for n > 0 {
-		last := &holes[len(holes)-1]
+		last := &gaps[len(gaps)-1]
 		cut := min(n, last.To-last.From)
 		if n, last.To = n-cut, last.To-cut; last.From == last.To {
-			holes = holes[:len(holes)-1]
+			gaps = gaps[:len(gaps)-1]
 		}
 	}
-	return holes
+	return gaps
 }
 
 // Every bitmap that fits is decoded unchanged.
-func FuzzHoles(f *testing.F) {
+func FuzzGaps(f *testing.F) {
 	f.Add(int64(0), []byte{1}, uint16(1))
 	f.Add(int64(7), []byte{0xff, 0, 3}, uint16(40))
 	f.Add(int64(1<<40), []byte("0123456789abcdef"), uint16(300))
 	f.Fuzz(func(t *testing.T, committed int64, pattern []byte, times uint16) {
 		committed &= 1<<50 - 1
-		var holes []Hole
+		var gaps []Gap
 		for i, b := range slices.Repeat(pattern, int(times%1000)+1) {
 			for bit := range 8 {
 				o := committed + int64(i*8+bit)
-				if n := len(holes); b>>bit&1 == 0 {
+				if n := len(gaps); b>>bit&1 == 0 {
 					continue
-				} else if n > 0 && holes[n-1].To == o {
-					holes[n-1].To++
+				} else if n > 0 && gaps[n-1].To == o {
+					gaps[n-1].To++
 				} else {
-					holes = append(holes, Hole{o, o + 1})
+					gaps = append(gaps, Gap{o, o + 1})
 				}
 			}
 		}
-		text, omitted := EncodeHoles(committed, holes)
-		if len(text) > maxHolesEncoded {
+		text, omitted := EncodeGaps(committed, gaps)
+		if len(text) > maxGapsEncoded {
 			t.Fatalf("%d bytes of metadata", len(text))
 		}
-		got, err := Commit{Offset: committed, Metadata: text}.Holes()
+		got, err := Commit{Offset: committed, Metadata: text}.Gaps()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !slices.Equal(lowest(holes, omitted), got) {
-			t.Fatalf("%d holes were decoded, and they are not the lowest of %d", len(got), len(holes))
+		if !slices.Equal(lowest(gaps, omitted), got) {
+			t.Fatalf("%d gaps were decoded, and they are not the lowest of %d", len(got), len(gaps))
 		}
-		if len(holes) > 0 && omitted > 0 && holes[len(holes)-1].To-omitted-committed < 20_000 {
-			t.Fatalf("%d of %d offsets dropped", omitted, holes[len(holes)-1].To-committed)
+		if len(gaps) > 0 && omitted > 0 && gaps[len(gaps)-1].To-omitted-committed < 20_000 {
+			t.Fatalf("%d of %d offsets dropped", omitted, gaps[len(gaps)-1].To-committed)
 		}
 	})
 }
 
-func FuzzDecodeHoles(f *testing.F) {
+func FuzzDecodeGaps(f *testing.F) {
 	f.Add(int64(0), "")
-	f.Add(int64(5), metadata(f, 5, Hole{7, 9}, Hole{20, 21}))
+	f.Add(int64(5), metadata(f, 5, Gap{7, 9}, Gap{20, 21}))
 	f.Add(int64(0), "h1:AAAA")
 	f.Add(int64(0), "h2:AAAA")
 	f.Add(int64(0), "h2://////////////////")
-	f.Add(int64(0), holesPrefix+base64.RawStdEncoding.EncodeToString(slices.Repeat([]byte{0xff}, 20)))
+	f.Add(int64(0), gapsPrefix+base64.RawStdEncoding.EncodeToString(slices.Repeat([]byte{0xff}, 20)))
 	f.Fuzz(func(t *testing.T, committed int64, text string) {
 		committed &= 1<<50 - 1
-		runs, err := Commit{Offset: committed, Metadata: text}.Holes()
+		runs, err := Commit{Offset: committed, Metadata: text}.Gaps()
 		if err != nil {
 			return
 		}
@@ -164,15 +164,15 @@ func FuzzDecodeHoles(f *testing.F) {
 			}
 			at = r.To
 		}
-		if len(text) <= maxHolesEncoded && len(runs) > 0 && !strings.HasPrefix(text, holesPrefix) {
-			t.Fatal("holes without metadata")
+		if len(text) <= maxGapsEncoded && len(runs) > 0 && !strings.HasPrefix(text, gapsPrefix) {
+			t.Fatal("gaps without metadata")
 		}
 	})
 }
 
 // A decoded commit says the same as counting the completed offsets one by one.
 func TestCompleted(t *testing.T) {
-	m := Commit{Offset: 5, Metadata: metadata(t, 5, Hole{7, 9}, Hole{20, 21})}
+	m := Commit{Offset: 5, Metadata: metadata(t, 5, Gap{7, 9}, Gap{20, 21})}
 	var incomplete []int64
 	for o := range int64(25) {
 		if !m.Completed().Contains(o) {

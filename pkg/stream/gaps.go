@@ -10,18 +10,18 @@ import (
 	"strings"
 )
 
-// Hole is a range of offsets [From, To) above the committed offset that a group has completed.
-type Hole struct{ From, To int64 }
+// Gap is a range of offsets [From, To) above the committed offset that a group has completed.
+type Gap struct{ From, To int64 }
 
 // Kafka brokers accept 4,096 bytes of metadata with a commit (offset.metadata.max.bytes).
 const (
-	maxHolesEncoded = 4096
-	holesPrefix     = "h2:" // names the encoding
-	maxHolesBytes   = (maxHolesEncoded - len(holesPrefix)) * 6 / 8
+	maxGapsEncoded = 4096
+	gapsPrefix     = "h2:" // names the encoding
+	maxGapsBytes   = (maxGapsEncoded - len(gapsPrefix)) * 6 / 8
 )
 
-// Holes are encoded as a bitmap of completed offsets that begins at the committed offset, one bit an offset, lowest bit
-// first. Runs of equal bytes, all completed or none, are stored as a count. So long holes cost as much as pairs of
+// Gaps are encoded as a bitmap of completed offsets that begins at the committed offset, one bit an offset, lowest bit
+// first. Runs of equal bytes, all completed or none, are stored as a count. So long gaps cost as much as pairs of
 // numbers would, and mixed stretches one bit an offset: the first 21,800 offsets above the committed one always fit,
 // and millions where few are incomplete.
 //
@@ -37,16 +37,16 @@ const (
 	maxRun          = 1 << 37 // bytes; more offsets than any log has
 )
 
-// EncodeHoles encodes holes above the committed offset, ascending and not touching, as metadata of a commit. It keeps
+// EncodeGaps encodes gaps above the committed offset, ascending and not touching, as metadata of a commit. It keeps
 // as many of the lowest offsets as fit; omitted is the number of completed records that did not fit. After a crash
 // these are processed again; no record is lost.
-func EncodeHoles(committed int64, holes []Hole) (metadata string, omitted int64) {
-	if len(holes) == 0 {
+func EncodeGaps(committed int64, gaps []Gap) (metadata string, omitted int64) {
+	if len(gaps) == 0 {
 		return "", 0
 	}
 	var w bitmapWriter
 	index, open := int64(0), byte(0) // the byte that is being filled, and its bits
-	for _, h := range holes {
+	for _, h := range gaps {
 		omitted += h.To - h.From
 		for from, to := h.From-committed, h.To-committed; from < to; {
 			if next := from / 8; next > index {
@@ -69,7 +69,7 @@ func EncodeHoles(committed int64, holes []Hole) (metadata string, omitted int64)
 		w.appendBytes(open, 1)
 	}
 	w.flushGroup()
-	return holesPrefix + base64.RawStdEncoding.EncodeToString(w.out), omitted - w.completed
+	return gapsPrefix + base64.RawStdEncoding.EncodeToString(w.out), omitted - w.completed
 }
 
 // bitmapWriter encodes the bytes of a bitmap as groups until the metadata is full.
@@ -106,7 +106,7 @@ func (w *bitmapWriter) flushGroup() {
 	if w.full || w.run == 0 && len(w.literals) == 0 {
 		return
 	}
-	room := maxHolesBytes - len(w.out)
+	room := maxGapsBytes - len(w.out)
 	head := groupHead(w.fill, w.run, len(w.literals))
 	if len(head) > room {
 		w.full = true
@@ -138,27 +138,27 @@ func groupHead(fill byte, run int64, literals int) []byte {
 	return head
 }
 
-// Holes decodes the metadata of a commit. Metadata of another program is an error; without holes the caller processes
+// Gaps decodes the metadata of a commit. Metadata of another program is an error; without gaps the caller processes
 // completed records again, and loses none.
-func (m Commit) Holes() ([]Hole, error) {
+func (m Commit) Gaps() ([]Gap, error) {
 	if m.Metadata == "" {
 		return nil, nil
 	}
-	text, ours := strings.CutPrefix(m.Metadata, holesPrefix)
+	text, ours := strings.CutPrefix(m.Metadata, gapsPrefix)
 	if !ours {
-		return nil, errors.New("decode holes: unknown encoding of the commit metadata")
+		return nil, errors.New("decode gaps: unknown encoding of the commit metadata")
 	}
 	b, err := base64.RawStdEncoding.DecodeString(text)
 	if err != nil {
-		return nil, fmt.Errorf("decode holes: %w", err)
+		return nil, fmt.Errorf("decode gaps: %w", err)
 	}
-	var holes []Hole
+	var gaps []Gap
 	at := m.Offset
-	addHole := func(from, to int64) {
-		if n := len(holes); n > 0 && holes[n-1].To == from {
-			holes[n-1].To = to
+	addGap := func(from, to int64) {
+		if n := len(gaps); n > 0 && gaps[n-1].To == from {
+			gaps[n-1].To = to
 		} else if from < to {
-			holes = append(holes, Hole{from, to})
+			gaps = append(gaps, Gap{from, to})
 		}
 	}
 	for len(b) > 0 {
@@ -167,18 +167,18 @@ func (m Commit) Holes() ([]Hole, error) {
 			return nil, err
 		}
 		if b = rest; fill == headCompleted {
-			addHole(at, at+run*8)
+			addGap(at, at+run*8)
 		}
 		at += run * 8
 		for _, set := range literals {
 			for ; set != 0; set &= set - 1 {
 				o := at + int64(bits.TrailingZeros8(set))
-				addHole(o, o+1)
+				addGap(o, o+1)
 			}
 			at += 8
 		}
 	}
-	return holes, nil
+	return gaps, nil
 }
 
 // readGroup decodes the first group of the bitmap.
@@ -191,7 +191,7 @@ func readGroup(b []byte) (fill byte, run int64, literals, rest []byte, err error
 		}
 		more, n := binary.Uvarint(b)
 		if n <= 0 || more > maxRun {
-			err = errors.New("decode holes: invalid number")
+			err = errors.New("decode gaps: invalid number")
 			return 0
 		}
 		b = b[n:]
@@ -200,7 +200,7 @@ func readGroup(b []byte) (fill byte, run int64, literals, rest []byte, err error
 	run = int64(number(head>>literalBits&maxHeadRun, maxHeadRun))
 	size := number(head&maxHeadLiterals, maxHeadLiterals)
 	if err == nil && size > uint64(len(b)) {
-		err = errors.New("decode holes: the metadata is cut off")
+		err = errors.New("decode gaps: the metadata is cut off")
 	}
 	if err != nil {
 		return 0, 0, nil, nil, err
@@ -211,16 +211,16 @@ func readGroup(b []byte) (fill byte, run int64, literals, rest []byte, err error
 // Completed says which records of one partition a group has completed. The zero value says none.
 type Completed struct {
 	committed int64
-	holes     []Hole
+	gaps     []Gap
 }
 
 // Completed decodes the commit. If its metadata cannot be decoded, only offsets below the committed one are completed.
 func (m Commit) Completed() Completed {
-	holes, err := m.Holes()
+	gaps, err := m.Gaps()
 	if err != nil {
-		holes = nil
+		gaps = nil
 	}
-	return Completed{committed: m.Offset, holes: holes}
+	return Completed{committed: m.Offset, gaps: gaps}
 }
 
 // Contains reports whether the record at the offset is completed.
@@ -228,8 +228,8 @@ func (d Completed) Contains(offset int64) bool {
 	if offset < d.committed {
 		return true
 	}
-	i := sort.Search(len(d.holes), func(i int) bool { return offset < d.holes[i].To })
-	return i < len(d.holes) && offset >= d.holes[i].From
+	i := sort.Search(len(d.gaps), func(i int) bool { return offset < d.gaps[i].To })
+	return i < len(d.gaps) && offset >= d.gaps[i].From
 }
 
 // FirstIncomplete returns the lowest offset that is not completed.

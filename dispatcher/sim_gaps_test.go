@@ -10,7 +10,7 @@ import (
 
 // Thousands of records finish out of order while the first hangs and every third is unfinished. Whether the partition
 // is released in order or its owner dies, the next owner repeats no finished record and skips no unfinished one. Where
-// more holes exist than fit into a commit, it repeats exactly as many as the metric has counted.
+// more gaps exist than fit into a commit, it repeats exactly as many as the metric has counted.
 func TestNextOwnerRepeatsNothing(t *testing.T) {
 	stop := func(_ *Dispatcher, stop func()) { stop() }
 	crash := func(d *Dispatcher, stop func()) {
