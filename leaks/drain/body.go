@@ -17,6 +17,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
+	"github.com/eventrelay/relay/leaks/intake"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/inflate"
 	"github.com/eventrelay/relay/pkg/secrets"
@@ -386,18 +387,18 @@ func bodyError(r *http.Request, err error) error {
 	switch {
 	case errors.Is(err, errTooLarge):
 		web.Discard(r)
-		return tooLarge("the body is larger than %d MiB, or %d MiB of gzip; send fewer lines in each request",
+		return intake.TooLarge("the body is larger than %d MiB, or %d MiB of gzip; send fewer lines in each request",
 			maxBody>>20, maxCompressed>>20)
 	case errors.Is(err, errExpanded):
-		return tooLarge("the body is larger than %d MiB when it is decompressed; send fewer lines in each request",
-			maxScanned>>20)
+		return intake.TooLarge(
+			"the body is larger than %d MiB when it is decompressed; send fewer lines in each request", maxScanned>>20)
 	case errors.Is(err, errSlow):
 		return &web.Error{Status: http.StatusRequestTimeout, Type: web.Timeout, Message: fmt.Sprintf(
 			"the body did not arrive in time, at %d KiB a second and within %d s; send fewer lines in each request",
 			minRate>>10, int(maxTime.Seconds()))}
 	case errors.Is(err, errOutOfBytes):
-		return rateLimited(time.Second,
-			fmt.Sprintf("takes at most %d MiB a second; send the lines again after a second", maxBytesPerSecond>>20))
+		return intake.RateLimited(time.Second,
+			"the drain takes at most %d MiB a second; send the lines again after a second", maxBytesPerSecond>>20)
 	case errors.Is(err, errBusy):
 		return web.ServiceUnavailable(nil, "this node scans as many bodies as it can; send the lines again")
 	case errors.Is(err, inflate.ErrEmpty):
@@ -409,9 +410,4 @@ func bodyError(r *http.Request, err error) error {
 	default:
 		return web.Invalid("", "the body did not arrive completely; send it again")
 	}
-}
-
-func tooLarge(format string, args ...any) error {
-	return &web.Error{Status: http.StatusRequestEntityTooLarge, Type: web.PayloadTooLarge,
-		Message: fmt.Sprintf(format, args...)}
 }
