@@ -52,12 +52,17 @@ func (in *Intake) store(ctx context.Context, r *http.Request, to *config.DSN, b 
 		valid++
 	}
 	room := in.takeQuota(ctx, to, valid)
-	if valid == 0 || room == 0 {
-		for i, x := range checked {
-			if x != nil {
-				reject(i, overQuota)
-			}
+	for i, x := range checked {
+		switch {
+		case x == nil:
+		case got.Accepted == room:
+			reject(i, overQuota)
+			checked[i] = nil
+		default:
+			got.Accepted++
 		}
+	}
+	if got.Accepted == 0 {
 		return got, 0, nil
 	}
 	keys, err := in.deps.Config.FindingKeys(ctx)
@@ -68,12 +73,7 @@ func (in *Intake) store(ctx context.Context, r *http.Request, to *config.DSN, b 
 	var all []*finding.Hit
 	total := uint64(0)
 	for i, x := range checked {
-		switch {
-		case x == nil:
-		case got.Accepted == room:
-			reject(i, overQuota)
-		default:
-			got.Accepted++
+		if x != nil {
 			total += uint64(x.count)
 			all = append(all, h.hit(x, i))
 		}
