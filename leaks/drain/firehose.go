@@ -209,9 +209,9 @@ func (f *firehose) readByte() (byte, error) {
 func (f *firehose) next() (byte, error) {
 	c, err := f.readByte()
 	if err != nil {
-		return 0, f.failed(err)
+		err = f.failed(err)
 	}
-	return c, nil
+	return c, err
 }
 
 // end expects nothing more.
