@@ -9,7 +9,8 @@
 // The latest outcome of a delivery decides, by the versions that the store uses too (event.Version). A delivery has
 // one chain of attempts for the automatic delivery and one for each replay. A chain without a final outcome must be
 // in flight: a record that continues it (its work) is uncommitted in events, commands or a retry topic. A chain with
-// neither is lost, and so is its delivery. The number of lost ones must be 0 at every moment, also under load; the comment of cut
+// neither is lost, and so is its delivery. The number of lost ones must be 0 at every
+// moment, also under load; the comment of cut
 // proves why.
 //
 // Nothing is written, and no memory of a dispatcher and no table is trusted. Audit counts a span once and exactly. A

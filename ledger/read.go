@@ -24,7 +24,8 @@ type log interface {
 // cut is a consistent cut of the log: first the dispatchers' commits are read, then the ends of the topics that hold
 // outcomes, then the ends of the topics that hold work (the records that make or continue a delivery).
 //
-// Reading the commits first means that nothing is called lost by mistake while traffic flows. A chain is a sequence of records:
+// Reading the commits first means that nothing is called lost by mistake while traffic flows.
+// A chain is a sequence of records:
 // each is durable before the one before it is committed, and the final outcome is durable before the last of them is
 // committed. Suppose that an audit finds all these records committed. The first was covered by the commits that were
 // read, so the second was in the log before all commits had been read, below the ends that were read later; the audit

@@ -59,17 +59,23 @@ func (n *Node) leakHandler(path string, notServed http.Handler) http.Handler {
 	return nil
 }
 
+// stageDeps returns what a stage needs that takes hits. findings is the name of its counts of new findings.
+func (n *Node) stageDeps(findings string) intake.Deps {
+	return intake.Deps{
+		Node: n.settings.NodeName, Partitions: n.partitions, Metrics: n.registry, Producer: n.producer,
+		Findings: n.limiter.NewDistinct(findings, intake.NewFindingsSpan), Now: n.now, Front: n.front,
+	}
+}
+
 // newDrain creates the stage behind the URLs of log drains, whose handler newServer serves.
 func newDrain(n *Node) (runFunc, error) {
 	scanner, err := intake.NewScanner(n.control)
 	if err != nil {
 		return nil, err
 	}
-	d := drain.New(drain.Config{Node: n.settings.NodeName, Partitions: n.partitions}, drain.Deps{
-		Metrics: n.registry, Config: leakConfig{n.control}, Scanner: scanner, Producer: n.producer, Tokens: n.limiter,
-		Records:  n.limiter.NewWindow("drain-records", time.Minute),
-		Findings: n.limiter.NewDistinct("drain-findings", intake.NewFindingsSpan),
-		Now:      n.now, Front: n.front,
+	d := drain.New(drain.Deps{
+		Deps: n.stageDeps("drain-findings"), Config: leakConfig{n.control}, Scanner: scanner, Tokens: n.limiter,
+		Records: n.limiter.NewWindow("drain-records", time.Minute),
 	})
 	n.leaks.lines = d.Handler()
 	return d.Run, nil
@@ -81,12 +87,10 @@ func newReports(n *Node) (runFunc, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := report.New(report.Config{Node: n.settings.NodeName, Partitions: n.partitions}, report.Deps{
-		Metrics: n.registry, Config: leakConfig{n.control}, Scanner: scanner, Producer: n.producer,
-		Minutes:  n.limiter.NewWindow("report-requests", time.Minute),
-		Days:     n.limiter.NewWindow("report-quota", report.DaySpan),
-		Findings: n.limiter.NewDistinct("report-findings", intake.NewFindingsSpan),
-		Now:      n.now, Front: n.front,
+	r := report.New(report.Deps{
+		Deps: n.stageDeps("report-findings"), Config: leakConfig{n.control}, Scanner: scanner,
+		Minutes: n.limiter.NewWindow("report-requests", time.Minute),
+		Days:    n.limiter.NewWindow("report-quota", report.DaySpan),
 	})
 	n.leaks.reports = r.Handler()
 	return r.Run, nil

@@ -17,6 +17,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
+	"github.com/eventrelay/relay/leaks/intake"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/inflate"
 	"github.com/eventrelay/relay/pkg/secrets"
@@ -36,13 +37,19 @@ const (
 	maxTime   = 2 * time.Minute
 )
 
+// Errors of reading a body, as the sender gets them.
 var (
-	errTooLarge   = errors.New("the body is too large")
-	errExpanded   = errors.New("the decompressed body is too large")
-	errCorrupt    = errors.New("the gzip data is corrupt")
-	errSlow       = errors.New("the body did not arrive in time")
-	errOutOfBytes = errors.New("the drain's rate is used up")
-	errBusy       = errors.New("too many bodies are being scanned")
+	errTooLarge = intake.TooLarge("the body is larger than %d MiB, or %d MiB of gzip; send fewer lines in each request",
+		maxBody>>20, maxCompressed>>20)
+	errExpanded = intake.TooLarge(
+		"the body is larger than %d MiB when it is decompressed; send fewer lines in each request", maxScanned>>20)
+	errCorrupt = web.Invalid("", "the gzip data of the body is corrupt or incomplete; send it again")
+	errSlow    = &web.Error{Status: http.StatusRequestTimeout, Type: web.Timeout, Message: fmt.Sprintf(
+		"the body did not arrive in time, at %d KiB a second and within %d s; send fewer lines in each request",
+		minRate>>10, int(maxTime.Seconds()))}
+	errOutOfBytes = intake.RateLimited(time.Second,
+		"the drain takes at most %d MiB a second; send the lines again after a second", maxBytesPerSecond>>20)
+	errBusy = web.ServiceUnavailable(nil, "this node scans as many bodies as it can; send the lines again")
 )
 
 // scan reads the whole body through the scanner. It returns what it has read and the hash of the scanned bytes, which
@@ -350,7 +357,7 @@ func (r *wireReader) reason(err error) error {
 	case errors.Is(err, errExpanded), errors.Is(err, inflate.ErrEmpty), errors.Is(err, errMalformed):
 		return err
 	default:
-		return fmt.Errorf("%w: %w", errCorrupt, err)
+		return errCorrupt
 	}
 }
 
@@ -381,37 +388,20 @@ func (d *Drain) pace(ctx context.Context, drain string, n int, wire *wireReader)
 	}
 }
 
-// bodyError maps an error of reading a body to a response.
+// bodyError returns the response to an error of reading a body.
 func bodyError(r *http.Request, err error) error {
+	answer, known := errors.AsType[*web.Error](err)
 	switch {
 	case errors.Is(err, errTooLarge):
 		web.Discard(r)
-		return tooLarge("the body is larger than %d MiB, or %d MiB of gzip; send fewer lines in each request",
-			maxBody>>20, maxCompressed>>20)
-	case errors.Is(err, errExpanded):
-		return tooLarge("the body is larger than %d MiB when it is decompressed; send fewer lines in each request",
-			maxScanned>>20)
-	case errors.Is(err, errSlow):
-		return &web.Error{Status: http.StatusRequestTimeout, Type: web.Timeout, Message: fmt.Sprintf(
-			"the body did not arrive in time, at %d KiB a second and within %d s; send fewer lines in each request",
-			minRate>>10, int(maxTime.Seconds()))}
-	case errors.Is(err, errOutOfBytes):
-		return rateLimited(time.Second,
-			fmt.Sprintf("takes at most %d MiB a second; send the lines again after a second", maxBytesPerSecond>>20))
-	case errors.Is(err, errBusy):
-		return web.ServiceUnavailable(nil, "this node scans as many bodies as it can; send the lines again")
+		return errTooLarge
 	case errors.Is(err, inflate.ErrEmpty):
 		return web.Invalid("", "most of the gzip data of the body stands for nothing; compress the lines in one go")
 	case errors.Is(err, errMalformed):
 		return web.Invalid("", "%v; send what Firehose sends", err)
-	case errors.Is(err, errCorrupt):
-		return web.Invalid("", "the gzip data of the body is corrupt or incomplete; send it again")
+	case known:
+		return answer
 	default:
 		return web.Invalid("", "the body did not arrive completely; send it again")
 	}
-}
-
-func tooLarge(format string, args ...any) error {
-	return &web.Error{Status: http.StatusRequestEntityTooLarge, Type: web.PayloadTooLarge,
-		Message: fmt.Sprintf(format, args...)}
 }

@@ -80,10 +80,10 @@ func TestBombsAreRefused(t *testing.T) {
 	twice := gzipped(string(once[:1<<20]))
 	for name, body := range map[string][]byte{"once": once, "twice": []byte(twice)} {
 		from := &countingReader{Reader: bytes.NewReader(body)}
-		scanned, before := testutil.ToFloat64(w.drain.metrics.bytes), kit.CPUTime(t)
+		scanned, before := testutil.ToFloat64(w.drain.bytes), kit.CPUTime(t)
 		status, answer := w.send(http.MethodPost, path, from)
 		took := kit.CPUTime(t) - before
-		scanned = testutil.ToFloat64(w.drain.metrics.bytes) - scanned
+		scanned = testutil.ToFloat64(w.drain.bytes) - scanned
 		t.Logf("%s: %d bytes of %d read, %v scanned in %v of a processor; 64 MiB of text in %v", name, from.n, len(body),
 			scanned, took, text)
 		if status != 413 || !strings.Contains(answer, "decompressed") || from.n > 256<<10 || scanned > 64<<20 {

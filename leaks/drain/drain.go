@@ -20,7 +20,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"time"
 
@@ -28,7 +27,6 @@ import (
 
 	"github.com/eventrelay/relay/leaks/intake"
 	"github.com/eventrelay/relay/pkg/config"
-	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -36,23 +34,13 @@ import (
 // PathPrefix precedes the id and the token of a drain in its URL.
 const PathPrefix = "/drain/"
 
-// Config configures a Drain.
-type Config struct {
-	Node       string // name of this node
-	Partitions int32  // of the topic findings
-}
-
 // Configuration is the part of the configuration that drains need.
 type Configuration interface {
 	// DrainByToken returns the drain with that id and token; see config.Control.
 	DrainByToken(id, token string) (*config.Drain, config.Presence)
 	// DrainSecrets opens the secrets of a drain.
 	DrainSecrets(d *config.Drain) (config.DrainSecrets, error)
-	// FindingKeys returns the keys of the account's findings.
-	FindingKeys(ctx context.Context) (finding.Keys, error)
 	intake.Configuration
-	intake.LeakedKeys
-	intake.Tripwires
 	// CustomRules returns the account's own rules, and a revision that changes with them.
 	CustomRules() (rules []secrets.Custom, revision int64)
 }
@@ -71,37 +59,32 @@ type Window interface {
 
 // Deps are the dependencies of a Drain. All are required.
 type Deps struct {
-	Metrics  prometheus.Registerer
-	Config   Configuration
-	Scanner  *secrets.Scanner // of built-in rules; those of the account are added
-	Producer intake.Producer
-	Tokens   Tokens
-	Records  Window          // hit records of each drain
-	Findings intake.Distinct // new findings of each drain and day
-	Now      func() time.Time
-	Front    *web.Front
+	intake.Deps
+	Config  Configuration
+	Scanner *secrets.Scanner // of built-in rules; those of the account are added
+	Tokens  Tokens
+	Records Window // hit records of each drain
 }
 
 // Drain serves the URLs of all drains.
 type Drain struct {
-	cfg      Config
 	deps     Deps
 	front    *web.Front
-	metrics  *metrics
-	counters *intake.Counters
-	bounds   intake.Bounds
+	stage    *intake.Stage
+	bytes    prometheus.Counter // scanned
 	running  *slots
 	scanners *secrets.Scanners
 }
 
 // New returns a Drain and registers its metrics. Run reports what it receives.
-func New(cfg Config, deps Deps) *Drain {
+func New(deps Deps) *Drain {
 	front := *deps.Front
 	front.BodyTimeout = cmp.Or(front.BodyTimeout, bodyGrace)
 	d := &Drain{
-		cfg: cfg, deps: deps, front: &front, metrics: newMetrics(deps.Metrics),
-		counters: intake.NewCounters(cfg.Node, cfg.Partitions, deps.Producer), running: newSlots(),
-		bounds: intake.Bounds{Config: deps.Config, Findings: deps.Findings}, scanners: secrets.NewScanners(deps.Scanner),
+		deps: deps, front: &front, stage: newStage(deps), running: newSlots(),
+		scanners: secrets.NewScanners(deps.Scanner),
+		bytes: intake.NewCounter(deps.Metrics, "relay_drain_scanned_bytes_total",
+			"Decompressed bytes that were scanned."),
 	}
 	front.Respond = d.respond
 	return d
@@ -158,12 +141,14 @@ func (d *Drain) serve(w http.ResponseWriter, r *http.Request) error {
 func (d *Drain) serveLines(w http.ResponseWriter, r *http.Request, x *request) error {
 	if x.to.Paused {
 		web.Discard(r)
-		d.metrics.requests.WithLabelValues("paused").Inc()
+		d.stage.Requests.WithLabelValues("paused").Inc()
 		x.answer(w, d.deps.Now(), received{Paused: true})
 		return nil
 	}
 	got, err := d.receive(w, r, x)
-	d.count(x, got, err)
+	d.bytes.Add(float64(got.Bytes))
+	d.stage.Count(x.to.Account, x.to.ID, intake.Counted{Lines: got.Lines, Bytes: got.Bytes, Hits: got.Hits,
+		Platform: x.detected}, err)
 	if err != nil {
 		return err
 	}
@@ -181,8 +166,9 @@ type received struct {
 
 // receive scans the body and produces its hits.
 func (d *Drain) receive(w http.ResponseWriter, r *http.Request, x *request) (received, error) {
-	if err := d.admit(x.to.ID); err != nil {
-		return received{}, err
+	if wait, _ := d.deps.Tokens.TakeSharedToken(limitRequests, x.to.ID, maxRequestsPerSecond); wait > 0 {
+		return received{}, intake.RateLimited(wait, "the drain takes at most %d requests a second; send more lines in each",
+			maxRequestsPerSecond)
 	}
 	if err := x.checkSigned(r); err != nil {
 		return received{}, err
@@ -223,58 +209,5 @@ const (
 	limitBytes    = "drain-bytes"
 )
 
-// admit takes the token of a request, or returns the 429.
-func (d *Drain) admit(id string) error {
-	if wait, _ := d.deps.Tokens.TakeSharedToken(limitRequests, id, maxRequestsPerSecond); wait > 0 {
-		return rateLimited(wait, fmt.Sprintf("takes at most %d requests a second; send more lines in each",
-			maxRequestsPerSecond))
-	}
-	return nil
-}
-
-func rateLimited(wait time.Duration, what string) error {
-	return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: max(wait, time.Second),
-		Message: "the drain " + what}
-}
-
-// count counts a request for the drain's page and in the metrics.
-func (d *Drain) count(x *request, got received, err error) {
-	result := resultOf(err)
-	d.metrics.requests.WithLabelValues(result).Inc()
-	d.metrics.bytes.Add(float64(got.Bytes))
-	c := intake.Counted{Requests: 1, Lines: got.Lines, Bytes: got.Bytes, Hits: got.Hits, Platform: x.detected}
-	if err != nil {
-		c.Rejected, c.LastError = 1, result
-	}
-	d.counters.Add(x.to.Account, x.to.ID, d.deps.Now(), c)
-}
-
 // Run reports what drains received, every two seconds, and once more when ctx ends.
-func (d *Drain) Run(ctx context.Context) error { return d.counters.Run(ctx, d.deps.Now) }
-
-// resultOf returns the word for the outcome of a request, in the metrics and as last_error of a drain.
-func resultOf(err error) string {
-	e, ok := errors.AsType[*web.Error](err)
-	switch {
-	case err == nil:
-		return "accepted"
-	case !ok:
-		return "failed"
-	}
-	switch e.Status {
-	case http.StatusTooManyRequests:
-		return "rate_limited"
-	case http.StatusForbidden:
-		return "bad_signature"
-	case http.StatusRequestEntityTooLarge:
-		return "too_large"
-	case http.StatusRequestTimeout:
-		return "too_slow"
-	case http.StatusUnsupportedMediaType:
-		return "unsupported_encoding"
-	case http.StatusServiceUnavailable:
-		return "unavailable"
-	default:
-		return "unreadable"
-	}
-}
+func (d *Drain) Run(ctx context.Context) error { return d.stage.Run(ctx, d.deps.Now) }

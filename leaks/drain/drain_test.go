@@ -316,8 +316,8 @@ func TestRates(t *testing.T) {
 			taken = append(taken, one)
 		}
 		w.post(429, "line")
-		for range maxRunning - maxRunningOfDrain {
-			if _, err := w.drain.running.enter(fmt.Sprint(len(w.drain.running.byDrain), w.drain.running.all)); err != nil {
+		for i := range maxRunning - maxRunningOfDrain {
+			if _, err := w.drain.running.enter(fmt.Sprint(i)); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -196,31 +196,33 @@ func (f *firehose) failed(err error) error {
 	}
 }
 
-// next returns the next byte that is no white space.
-func (f *firehose) next() (byte, error) {
+// readByte returns the next byte that is no white space.
+func (f *firehose) readByte() (byte, error) {
 	for {
-		c, err := f.r.ReadByte()
-		if err != nil {
-			return 0, f.failed(err)
-		}
-		if strings.IndexByte(" \t\r\n", c) < 0 {
-			return c, nil
+		if c, err := f.r.ReadByte(); err != nil || strings.IndexByte(" \t\r\n", c) < 0 {
+			return c, err
 		}
 	}
 }
 
+// next is readByte inside the JSON.
+func (f *firehose) next() (byte, error) {
+	c, err := f.readByte()
+	if err != nil {
+		err = f.failed(err)
+	}
+	return c, err
+}
+
 // end expects nothing more.
 func (f *firehose) end() error {
-	for {
-		c, err := f.r.ReadByte()
-		switch {
-		case errors.Is(err, io.EOF) && f.wire.err == nil:
-			return nil
-		case err != nil:
-			return f.failed(err)
-		case strings.IndexByte(" \t\r\n", c) < 0:
-			return fmt.Errorf("%w: something follows the JSON object", errMalformed)
-		}
+	switch _, err := f.readByte(); {
+	case err == nil:
+		return fmt.Errorf("%w: something follows the JSON object", errMalformed)
+	case errors.Is(err, io.EOF) && f.wire.err == nil:
+		return nil
+	default:
+		return f.failed(err)
 	}
 }
 

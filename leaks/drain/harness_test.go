@@ -97,11 +97,13 @@ func newWorld(tb testing.TB) *world {
 }
 
 func (w *world) newDrain(registry *prometheus.Registry) *Drain {
-	return New(Config{Node: "node-1", Partitions: 4}, Deps{
-		Metrics: registry, Config: w, Scanner: scanner(), Producer: w, Tokens: w.limiter,
-		Records:  w.limiter.NewWindow("drain-records", time.Minute),
-		Findings: w.limiter.NewDistinct("drain-findings", intake.NewFindingsSpan),
-		Now:      time.Now, Front: &web.Front{Log: slog.New(slog.NewTextHandler(&w.logs, nil))},
+	return New(Deps{
+		Deps: intake.Deps{
+			Node: "node-1", Partitions: 4, Metrics: registry, Producer: w,
+			Findings: w.limiter.NewDistinct("drain-findings", intake.NewFindingsSpan),
+			Now:      time.Now, Front: &web.Front{Log: slog.New(slog.NewTextHandler(&w.logs, nil))},
+		},
+		Config: w, Scanner: scanner(), Tokens: w.limiter, Records: w.limiter.NewWindow("drain-records", time.Minute),
 	})
 }
 
@@ -268,7 +270,7 @@ func (w *world) post(want int, body string, headers ...string) string {
 
 // metric returns the number of requests with a result.
 func (w *world) metric(result string) float64 {
-	return testutil.ToFloat64(w.drain.metrics.requests.WithLabelValues(result))
+	return testutil.ToFloat64(w.drain.stage.Requests.WithLabelValues(result))
 }
 
 // everything returns all that is stored, logged and counted.

@@ -3,7 +3,6 @@ package drain
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -159,8 +158,9 @@ func (h *hits) begin() error {
 	}
 	h.keys = &keys
 	if h.drain.deps.Records.AddMany(h.ctx, h.of.to.ID, 0) > maxRecordsPerMinute {
-		return rateLimited(time.Minute, fmt.Sprintf(
-			"takes secrets from at most %d locations a minute; send the lines again after a minute", maxRecordsPerMinute))
+		return intake.RateLimited(time.Minute,
+			"the drain takes secrets from at most %d locations a minute; send the lines again after a minute",
+			maxRecordsPerMinute)
 	}
 	return nil
 }
@@ -271,13 +271,19 @@ func (h *hits) isTripwire(x secretKey, isTest bool) bool {
 
 // newHit returns the hit of a secret, without what depends on its fingerprint.
 func (h *hits) newHit(f secrets.Found, source line) *hit {
-	return &hit{offset: f.Offset, Hit: finding.Hit{
-		Account: h.of.to.Account, At: h.at, ObservedAt: source.at, N: 1, Kind: finding.Secret, Rule: f.Rule.ID,
-		RuleName: f.Rule.CustomName(), Source: finding.Drain, Channel: h.of.detected, Sender: h.of.to.ID,
-		Test: f.Rule.Test, Billed: !f.Rule.Test, Masked: f.Rule.Mask(f.Secret),
-		Environment: h.clean(source.environment), Release: h.clean(source.release),
+	x := &hit{h.base(), f.Offset}
+	x.ObservedAt, x.N, x.Kind, x.Masked = source.at, 1, finding.Secret, f.Rule.Mask(f.Secret)
+	x.Rule, x.RuleName, x.Test, x.Billed = f.Rule.ID, f.Rule.CustomName(), f.Rule.Test, !f.Rule.Test
+	x.Environment, x.Release = h.clean(source.environment), h.clean(source.release)
+	return x
+}
+
+// base returns what all hits of the request have.
+func (h *hits) base() finding.Hit {
+	return finding.Hit{
+		Account: h.of.to.Account, At: h.at, Source: finding.Drain, Channel: h.of.detected, Sender: h.of.to.ID, Billed: true,
 		Method: h.method, Agent: h.clean(h.agent), RemoteIP: h.remoteIP,
-	}}
+	}
 }
 
 func (h *hits) clean(text string) string { return intake.CleanText(h.scanner, text) }

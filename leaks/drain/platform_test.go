@@ -157,7 +157,7 @@ func TestPlatformsAreRecognised(t *testing.T) {
 			if h.Channel != x.platform || h.Location.Label != x.label || h.ObservedAt.Format(time.RFC3339) != x.observed {
 				t.Errorf("hit of %s at %q, %v", h.Channel, h.Location.Label, h.ObservedAt)
 			}
-			w.drain.counters.Report(now)
+			w.drain.stage.Report(now)
 			if c := w.counts()[0]; c.Platform != x.platform || c.Lines != x.lines || c.Hits != 1 {
 				t.Errorf("counted %+v", c)
 			}
@@ -222,7 +222,7 @@ func TestSignaturesOfVercel(t *testing.T) {
 	f(200, "POST", packed, vercelSignature, signature("the secret", packed), "Content-Encoding", "gzip")
 	f(200, "POST", body, vercelSignature, strings.ToUpper(signature("the secret", body)))
 	w.only()
-	w.drain.counters.Report(now)
+	w.drain.stage.Report(now)
 	if c := w.counts()[0]; c.Rejected != 7 || w.metric("bad_signature") != 7 {
 		t.Errorf("%+v, %v", c, w.metric("bad_signature"))
 	}

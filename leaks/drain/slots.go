@@ -1,11 +1,10 @@
 package drain
 
 import (
-	"fmt"
 	"runtime"
-	"sync"
 	"time"
 
+	"github.com/eventrelay/relay/leaks/intake"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -24,54 +23,30 @@ const maxTurn = time.Millisecond
 // node's line.
 type slots struct {
 	scans   chan struct{} // holds one element for each turn of this node
-	mu      sync.Mutex    // guards what follows
-	byDrain map[string]*drainSlots
-	all     int
+	running intake.Slots
 }
 
-type drainSlots struct {
-	n    int
-	scan chan struct{} // holds one element while a request of the drain has the turn or waits for the node
-}
-
-func newSlots() *slots {
-	return &slots{scans: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)), byDrain: map[string]*drainSlots{}}
-}
+func newSlots() *slots { return &slots{scans: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))} }
 
 // slot is that of one request.
 type slot struct {
-	all   *slots
 	drain string
-	scans *drainSlots
+	leave func()
+	scan  chan struct{} // holds one element while a request of the drain has the turn or waits for the node
+	scans chan struct{} // of slots
 }
+
+var (
+	errDrainFull = intake.RateLimited(time.Second,
+		"the drain takes at most %d requests at the same time; send more lines in each", maxRunningOfDrain)
+	errNodeFull = web.ServiceUnavailable(nil, "this node reads as many bodies as it can; send the lines again")
+)
 
 // enter takes a slot, or returns the 429 of the drain or the 503 of the node.
 func (s *slots) enter(drain string) (*slot, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	of := s.byDrain[drain]
-	switch {
-	case of != nil && of.n >= maxRunningOfDrain:
-		return nil, rateLimited(time.Second, fmt.Sprintf(
-			"takes at most %d requests at the same time; send more lines in each", maxRunningOfDrain))
-	case s.all >= maxRunning:
-		return nil, web.ServiceUnavailable(nil, "this node reads as many bodies as it can; send the lines again")
-	case of == nil:
-		of = &drainSlots{scan: make(chan struct{}, 1)}
-		s.byDrain[drain] = of
-	}
-	s.all++
-	of.n++
-	return &slot{s, drain, of}, nil
-}
-
-func (s *slot) leave() {
-	s.all.mu.Lock()
-	defer s.all.mu.Unlock()
-	s.all.all--
-	if s.scans.n--; s.scans.n == 0 {
-		delete(s.all.byDrain, s.drain)
-	}
+	scan, leave, err := s.running.Enter(intake.Bound{Of: drain, Most: maxRunningOfDrain, Full: errDrainFull},
+		intake.Bound{Of: "node", Most: maxRunning, Full: errNodeFull})
+	return &slot{drain, leave, scan, s.scans}, err
 }
 
 // turn is a request's right to use the CPU. It is given back while the request waits for its client or for tokens.
@@ -90,14 +65,14 @@ func (t *turn) take() error {
 	}
 	asked := time.Now()
 	select {
-	case t.in.scans.scan <- struct{}{}:
+	case t.in.scan <- struct{}{}:
 	case <-t.done:
 		return errBusy
 	}
 	select {
-	case t.in.all.scans <- struct{}{}:
+	case t.in.scans <- struct{}{}:
 	case <-t.done:
-		<-t.in.scans.scan
+		<-t.in.scan
 		return errBusy
 	}
 	t.held, t.since = true, time.Now()
@@ -109,8 +84,8 @@ func (t *turn) take() error {
 func (t *turn) give() {
 	if t.held {
 		t.held = false
-		<-t.in.all.scans
-		<-t.in.scans.scan
+		<-t.in.scans
+		<-t.in.scan
 	}
 }
 

@@ -27,11 +27,24 @@ type Bounds struct {
 	Findings Distinct // new findings of each sender and day
 }
 
-// Admit returns the findings whose hits are produced, of one sender and request: those that are known, those of our own
-// API keys, and new ones within the limits. Severe ones come first, then those of rules with few of them. The caller
-// counts the hits of others in the one finding of the sender whose rule is flood.
-func (b Bounds) Admit(ctx context.Context, most Limits, hits []*finding.Hit) (admitted map[string]bool) {
-	admitted = make(map[string]bool, len(hits))
+// Admit returns the hits to produce, of one sender and request: those of known findings, of our own API keys, and of
+// new findings within the limits. Severe ones come first, then those of rules with few of them. beyond is the number of
+// the other secrets, which the caller counts in the one finding of the sender whose rule is flood.
+func (b Bounds) Admit(ctx context.Context, most Limits, hits []*finding.Hit) (records []*finding.Hit, beyond uint64) {
+	admitted := b.admitted(ctx, most, hits)
+	for _, x := range hits {
+		if admitted[x.Finding] {
+			records = append(records, x)
+		} else {
+			beyond += uint64(x.N)
+		}
+	}
+	return records, beyond
+}
+
+// admitted returns the findings whose hits are produced.
+func (b Bounds) admitted(ctx context.Context, most Limits, hits []*finding.Hit) map[string]bool {
+	admitted := make(map[string]bool, len(hits))
 	type newFinding struct {
 		*finding.Hit
 		nth int // of its rule

@@ -1,24 +1,24 @@
 package payload
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/eventrelay/relay/leaks/intake"
+)
 
 type metrics struct {
 	bytes, records, flooded, dropped prometheus.Counter
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
-	counter := func(name, help string) prometheus.Counter {
-		c := prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
-		r.MustRegister(c)
-		return c
-	}
 	return &metrics{
-		bytes: counter("relay_payload_scanned_bytes_total", "Bytes of stored events that were scanned for secrets."),
-		records: counter("relay_payload_hit_records_total",
+		bytes: intake.NewCounter(r, "relay_payload_scanned_bytes_total",
+			"Bytes of stored events that were scanned for secrets."),
+		records: intake.NewCounter(r, "relay_payload_hit_records_total",
 			"Hits of secrets in stored events that the log has acknowledged."),
-		flooded: counter("relay_payload_flooded_secrets_total",
+		flooded: intake.NewCounter(r, "relay_payload_flooded_secrets_total",
 			"Secrets in stored events that belong to the finding flood, because the endpoint or the account has too many."),
-		dropped: counter("relay_payload_dropped_secrets_total",
+		dropped: intake.NewCounter(r, "relay_payload_dropped_secrets_total",
 			"Secrets in stored events that made no hit, because the keys of findings could not be read."),
 	}
 }

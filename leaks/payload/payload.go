@@ -29,13 +29,9 @@ import (
 type Configuration interface {
 	// ScansPayloads reports whether the payloads of an endpoint's events are scanned, and returns the endpoint's name.
 	ScansPayloads(endpoint string) (name string, scans bool)
-	// FindingKeys returns the keys of the account's findings.
-	FindingKeys(ctx context.Context) (finding.Keys, error)
 	// CustomRules returns the account's own rules, and a revision that changes with them.
 	CustomRules() (rules []secrets.Custom, revision int64)
 	intake.Configuration
-	intake.LeakedKeys
-	intake.Tripwires
 	// TripwireByToken returns the tripwire whose ingest URL has a token; nil if none has it.
 	TripwireByToken(token string) *config.Tripwire
 }
@@ -236,7 +232,7 @@ func (x *scan) record(m match, pointer string) {
 	}
 	h := x.newHit(m, name)
 	h.Fingerprint, h.Location, h.LocationHash = fingerprint, location, hash
-	x.setSeverity(h, m.Rule)
+	intake.SetSeverity(x.s.deps.Config, &h.Hit, finding.ContextOf(m.Rule))
 	intake.SeenTripwire(x.s.deps.Config, &h.Hit, &x.keys)
 	if h.KeyID == "" && h.Kind != finding.Tripwire { // nobody can make those up, and made-up keys must not hide them
 		if x.bounded == maxRecords {
@@ -277,14 +273,6 @@ func (x *scan) location(pointer string) finding.Location {
 	}
 }
 
-// setSeverity sets the severity of a hit, and the id of our own API key that it shows.
-func (x *scan) setSeverity(h *hit, rule *secrets.Rule) {
-	c := finding.ContextOf(rule)
-	c.Source = finding.Event
-	h.KeyID, c.KeyWorks = intake.OwnKey(x.s.deps.Config, h.Fingerprint)
-	h.Severity = finding.SeverityOf(c)
-}
-
 // countBeyond counts a secret that has no record of its own.
 func (x *scan) countBeyond() {
 	if x.beyond == nil {
@@ -297,12 +285,11 @@ func (x *scan) countBeyond() {
 // floodHit returns the hit of secrets beyond the bounds. There is one for each minute: what comes later in the minute
 // is not counted, so that made-up keys make no rows.
 func (x *scan) floodHit(n uint32) *hit {
-	location := x.location("")
-	hash := location.Hash()
-	h := x.hit(finding.RuleFlood, x.keys.ID(finding.RuleFlood, "", hash))
-	h.beyond, h.N, h.Channel, h.Location, h.LocationHash = true, n, "body", location, hash
+	h := x.hit(finding.RuleFlood, "")
+	h.beyond, h.Channel, h.Location = true, "body", x.location("")
+	h.LocationHash = h.Location.Hash()
+	intake.SetFlood(&h.Hit, uint64(n), &x.keys)
 	h.ID = finding.HitID(x.e.Endpoint, "flood "+h.At.Truncate(time.Minute).Format(time.RFC3339), 0)
-	h.Severity = finding.SeverityOf(finding.Context{Rule: finding.RuleFlood, Kind: finding.Secret, Source: finding.Event})
 	return h
 }
 

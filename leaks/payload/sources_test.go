@@ -43,10 +43,13 @@ func TestOneKeyIsOneFinding(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	drains := drain.New(drain.Config{Node: "node-1", Partitions: 4}, drain.Deps{
-		Metrics: prometheus.NewRegistry(), Config: drainConfig{w}, Scanner: scanner, Producer: w, Tokens: limiter,
-		Records:  limiter.NewWindow("drain-records", time.Minute),
-		Findings: limiter.NewDistinct("drain-findings", intake.NewFindingsSpan), Now: time.Now, Front: &web.Front{},
+	drains := drain.New(drain.Deps{
+		Deps: intake.Deps{
+			Node: "node-1", Partitions: 4, Metrics: prometheus.NewRegistry(), Producer: w,
+			Findings: limiter.NewDistinct("drain-findings", intake.NewFindingsSpan), Now: time.Now, Front: &web.Front{},
+		},
+		Config: drainConfig{w}, Scanner: scanner, Tokens: limiter,
+		Records: limiter.NewWindow("drain-records", time.Minute),
 	})
 	message := "<40>1 2026-03-04T05:05:00+00:00 host app web.1 - key " + leak(1) + "\n"
 	for _, x := range []struct{ id, header, value, body string }{

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"regexp"
@@ -13,6 +12,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/eventrelay/relay/leaks/intake"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/inflate"
@@ -36,8 +36,7 @@ func (in *Intake) readBody(r *http.Request, platform string) ([]byte, error) {
 		limit = maxBrowserBody
 	}
 	if r.ContentLength > limit {
-		web.Discard(r)
-		return nil, tooLarge(limit)
+		return nil, tooLarge(r, limit)
 	}
 	compressed := false
 	switch strings.ToLower(strings.Join(r.Header.Values("Content-Encoding"), ",")) {
@@ -47,15 +46,9 @@ func (in *Intake) readBody(r *http.Request, platform string) ([]byte, error) {
 	default:
 		return nil, web.Invalid("content-encoding", "must be gzip or absent")
 	}
-	var buf bytes.Buffer // grows with what arrives, not with Content-Length
-	switch n, err := buf.ReadFrom(io.LimitReader(r.Body, limit+1)); {
-	case n > limit:
-		web.Discard(r)
-		return nil, tooLarge(limit)
-	case err != nil:
-		return nil, web.Invalid("", "the body did not arrive completely and in time; send it again")
-	case !compressed:
-		return buf.Bytes(), nil
+	body, err := readUpTo(r, r.Body, limit, "the body did not arrive completely and in time; send it again")
+	if err != nil || !compressed {
+		return body, err
 	}
 	select {
 	case in.unzipping <- struct{}{}:
@@ -63,28 +56,28 @@ func (in *Intake) readBody(r *http.Request, platform string) ([]byte, error) {
 	case <-r.Context().Done():
 		return nil, web.ServiceUnavailable(nil, "this node reads as many reports as it can; send the batch again")
 	}
-	return unzip(buf.Bytes(), limit)
-}
-
-// unzip decompresses a body.
-func unzip(body []byte, limit int64) ([]byte, error) {
 	unzipped, err := inflate.NewReader(bytes.NewReader(body))
 	if err != nil {
 		return nil, web.Invalid("", "the body is not gzip, though Content-Encoding says so")
 	}
-	var buf bytes.Buffer
-	switch n, err := buf.ReadFrom(io.LimitReader(unzipped, limit+1)); {
+	return readUpTo(r, unzipped, limit, "the gzip data of the body is corrupt or incomplete; send it again")
+}
+
+// readUpTo reads the body of a request, compressed or not. failed is why it cannot be read.
+func readUpTo(r *http.Request, from io.Reader, limit int64, failed string) ([]byte, error) {
+	var buf bytes.Buffer // grows with what arrives, not with Content-Length
+	switch n, err := buf.ReadFrom(io.LimitReader(from, limit+1)); {
 	case n > limit:
-		return nil, tooLarge(limit)
+		return nil, tooLarge(r, limit)
 	case err != nil:
-		return nil, web.Invalid("", "the gzip data of the body is corrupt or incomplete; send it again")
+		return nil, web.Invalid("", "%s", failed)
 	}
 	return buf.Bytes(), nil
 }
 
-func tooLarge(limit int64) error {
-	return &web.Error{Status: http.StatusRequestEntityTooLarge, Type: web.PayloadTooLarge,
-		Message: fmt.Sprintf("the body is longer than %d bytes; send fewer reports in each", limit)}
+func tooLarge(r *http.Request, limit int64) error {
+	web.Discard(r)
+	return intake.TooLarge("the body is longer than %d bytes; send fewer reports in each", limit)
 }
 
 // batch is the body of a request.

@@ -67,11 +67,14 @@ func newWorld(tb testing.TB, platform string) *world {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	w.in = New(Config{Node: "node-1", Partitions: 4}, Deps{
-		Metrics: prometheus.NewRegistry(), Config: w, Scanner: scanner(), Producer: w,
+	w.in = New(Deps{
+		Deps: intake.Deps{
+			Node: "node-1", Partitions: 4, Metrics: prometheus.NewRegistry(), Producer: w,
+			Findings: limiter.NewDistinct("report-findings", intake.NewFindingsSpan),
+			Now:      func() time.Time { return w.now }, Front: &web.Front{Log: slog.New(slog.NewTextHandler(&w.logs, nil))},
+		},
+		Config: w, Scanner: scanner(),
 		Minutes: limiter.NewWindow("report-requests", time.Minute), Days: limiter.NewWindow("report-quota", DaySpan),
-		Findings: limiter.NewDistinct("report-findings", intake.NewFindingsSpan),
-		Now:      func() time.Time { return w.now }, Front: &web.Front{Log: slog.New(slog.NewTextHandler(&w.logs, nil))},
 	})
 	return w
 }

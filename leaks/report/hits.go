@@ -10,7 +10,6 @@ import (
 	"github.com/eventrelay/relay/leaks/intake"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/finding"
-	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -53,12 +52,17 @@ func (in *Intake) store(ctx context.Context, r *http.Request, to *config.DSN, b 
 		valid++
 	}
 	room := in.takeQuota(ctx, to, valid)
-	if valid == 0 || room == 0 {
-		for i, x := range checked {
-			if x != nil {
-				reject(i, overQuota)
-			}
+	for i, x := range checked {
+		switch {
+		case x == nil:
+		case got.Accepted == room:
+			reject(i, overQuota)
+			checked[i] = nil
+		default:
+			got.Accepted++
 		}
+	}
+	if got.Accepted == 0 {
 		return got, 0, nil
 	}
 	keys, err := in.deps.Config.FindingKeys(ctx)
@@ -69,22 +73,15 @@ func (in *Intake) store(ctx context.Context, r *http.Request, to *config.DSN, b 
 	var all []*finding.Hit
 	total := uint64(0)
 	for i, x := range checked {
-		switch {
-		case x == nil:
-		case got.Accepted == room:
-			reject(i, overQuota)
-		default:
-			got.Accepted++
+		if x != nil {
 			total += uint64(x.count)
 			all = append(all, h.hit(x, i))
 		}
 	}
 	records, beyond := h.bound(ctx, all)
-	if intake.Produce(ctx, in.deps.Producer, in.cfg.Partitions, records) != nil {
-		// Without a cause, which would log a line for each request while the log is unavailable.
-		return answer{}, 0, web.ServiceUnavailable(nil, "the log did not confirm the reports; send the batch again")
+	if err := in.stage.Store(ctx, records, "the log did not confirm the reports; send the batch again"); err != nil {
+		return answer{}, 0, err
 	}
-	in.metrics.records.Add(float64(len(records)))
 	if len(beyond) > 0 {
 		in.produceSums(ctx, h.count(beyond))
 	}
@@ -102,19 +99,10 @@ func (in *Intake) takeQuota(ctx context.Context, to *config.DSN, n int) int {
 // bound returns the hits to produce, and those that are only counted: in the finding of the flood if their own is not
 // admitted.
 func (h *hits) bound(ctx context.Context, all []*finding.Hit) (records, beyond []*finding.Hit) {
-	admitted := h.in.bounds.Admit(ctx, newFindings[h.to.Platform], all)
-	var candidates []*finding.Hit
-	flooded := uint64(0) // 50 reports of a million at most
-	for _, x := range all {
-		if admitted[x.Finding] {
-			candidates = append(candidates, x)
-		} else {
-			flooded += uint64(x.N)
-		}
-	}
-	records, beyond = h.rows(ctx, candidates)
+	admitted, flooded := h.in.stage.Admit(ctx, newFindings[h.to.Platform], all)
+	records, beyond = h.rows(ctx, admitted)
 	if flooded > 0 {
-		beyond = append(beyond, h.flood(uint32(flooded)))
+		beyond = append(beyond, h.flood(flooded))
 	}
 	return records, beyond
 }
@@ -137,7 +125,12 @@ func (h *hits) hit(r *report, i int) *finding.Hit {
 		x.Fingerprint = h.keys.Fingerprint(*r.fingerprint1)
 	}
 	x.Finding = h.keys.ID(r.rule, x.Fingerprint, x.LocationHash)
-	h.setSeverity(x, r)
+	about := finding.Context{Rule: r.rule, Severity: finding.Medium, Kind: finding.Secret}
+	if r.known != nil {
+		about = finding.ContextOf(r.known)
+	}
+	about.Public = r.kind == typeResponse && !h.isBrowser()
+	intake.SetSeverity(h.in.deps.Config, x, about) // nobody can make up a key of ours: its hash needs the key
 	intake.SeenTripwire(h.in.deps.Config, x, &h.keys)
 	return x
 }
@@ -182,31 +175,14 @@ func (h *hits) location(r *report) finding.Location {
 	return l
 }
 
-// setSeverity sets the severity of a hit, and the id of our own API key that it shows.
-func (h *hits) setSeverity(x *finding.Hit, r *report) {
-	of := finding.Context{Rule: r.rule, Severity: finding.Medium, Kind: finding.Secret, Source: finding.SDK, Test: x.Test,
-		Public: r.kind == typeResponse && !h.isBrowser()}
-	if r.known != nil {
-		var err error
-		if of.Severity, err = finding.ParseSeverity(string(r.known.Severity)); err != nil {
-			panic("BUG: rule " + r.known.ID + ": " + err.Error()) // package secrets checks its rules
-		}
-		of.Server = r.known.Exposure == secrets.Server
-	}
-	// It cannot be made up: nobody knows the hash of a key without the key.
-	x.KeyID, of.KeyWorks = intake.OwnKey(h.in.deps.Config, x.Fingerprint)
-	x.Severity = finding.SeverityOf(of)
-}
-
 // flood returns the hit of n secrets in the finding of the flood.
-func (h *hits) flood(n uint32) *finding.Hit {
+func (h *hits) flood(n uint64) *finding.Hit {
 	x := h.newHit(finding.RuleFlood, offsetOfSum)
-	x.N, x.Channel = n, typeLog
+	x.Channel = typeLog
 	x.Location = finding.Location{Source: finding.SDK, Label: h.clean(h.to.Name), DSNID: h.to.ID}
 	// The location of reports does not depend on the DSN; each DSN has a flood of its own.
 	x.LocationHash = finding.Location{Source: finding.SDK, File: h.to.ID}.Hash()
-	x.Finding = h.keys.ID(finding.RuleFlood, "", x.LocationHash)
-	x.Severity = finding.SeverityOf(finding.Context{Rule: finding.RuleFlood, Kind: finding.Secret, Source: finding.SDK})
+	intake.SetFlood(x, n, &h.keys)
 	return x
 }
 

@@ -15,18 +15,14 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"runtime"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/eventrelay/relay/leaks/intake"
 	"github.com/eventrelay/relay/pkg/config"
-	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -37,21 +33,11 @@ const (
 	pathSuffix = "/reports"
 )
 
-// Config configures an Intake.
-type Config struct {
-	Node       string // name of this node
-	Partitions int32  // of the topic findings
-}
-
 // Configuration is the part of the configuration that reports need.
 type Configuration interface {
 	// DSNByKey returns the DSN with that id and public key; nil if there is none.
 	DSNByKey(id, publicKey string) *config.DSN
-	// FindingKeys returns the keys of the account's findings.
-	FindingKeys(ctx context.Context) (finding.Keys, error)
 	intake.Configuration
-	intake.LeakedKeys
-	intake.Tripwires
 }
 
 // Window counts occurrences of keys within a span; see limit.Window.
@@ -62,15 +48,11 @@ type Window interface {
 
 // Deps are the dependencies of an Intake. All are required.
 type Deps struct {
-	Metrics  prometheus.Registerer
-	Config   Configuration
-	Scanner  *secrets.Scanner
-	Producer intake.Producer
-	Minutes  Window          // requests and rows of each DSN, in a minute
-	Days     Window          // reports and rows of each DSN and day, for DaySpan
-	Findings intake.Distinct // new findings of each DSN and day
-	Now      func() time.Time
-	Front    *web.Front
+	intake.Deps
+	Config  Configuration
+	Scanner *secrets.Scanner
+	Minutes Window // requests and rows of each DSN, in a minute
+	Days    Window // reports and rows of each DSN and day, for DaySpan
 }
 
 // DaySpan is how long Deps.Days counts: longer than the day that is part of its keys.
@@ -78,13 +60,11 @@ const DaySpan = 25 * time.Hour
 
 // Intake serves the URLs of all DSNs.
 type Intake struct {
-	cfg      Config
-	deps     Deps
-	front    *web.Front
-	rules    map[string]*secrets.Rule
-	bounds   intake.Bounds
-	counters *intake.Counters
-	running  slots
+	deps    Deps
+	front   *web.Front
+	stage   *intake.Stage
+	rules   map[string]*secrets.Rule
+	running slots
 	// unzipping holds one element for each body that is decompressed, of half the node's cores.
 	unzipping chan struct{}
 	rows      map[string]rowBounds // by platform
@@ -100,16 +80,16 @@ const (
 )
 
 // New returns an Intake and registers its metrics. Run reports what it receives.
-func New(cfg Config, deps Deps) *Intake {
+func New(deps Deps) *Intake {
 	front := *deps.Front
 	front.BodyTimeout = cmp.Or(front.BodyTimeout, bodyTimeout)
 	in := &Intake{
-		cfg: cfg, deps: deps, front: &front, rules: map[string]*secrets.Rule{},
-		bounds:   intake.Bounds{Config: deps.Config, Findings: deps.Findings},
-		counters: intake.NewCounters(cfg.Node, cfg.Partitions, deps.Producer),
-		running:  newSlots(), unzipping: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)), rows: maxRows,
-		metrics: newMetrics(deps.Metrics),
-		sums:    sums{node: cfg.Node, byFinding: map[string]*sum{}, ofSender: map[string]int{}},
+		deps: deps, front: &front, stage: newStage(deps), rules: map[string]*secrets.Rule{},
+		running:   slots{most: maxRunning, ofDSN: maxRunningOfDSN, ofClient: maxRunningOfClient},
+		unzipping: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
+		rows:      maxRows,
+		metrics:   newMetrics(deps.Metrics),
+		sums:      sums{node: deps.Node, byFinding: map[string]*sum{}, ofSender: map[string]int{}},
 	}
 	rules := deps.Scanner.Rules()
 	for i := range rules {
@@ -123,7 +103,7 @@ func (in *Intake) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	running.Go(func() { in.runSums(ctx) })
 	defer running.Wait()
-	return in.counters.Run(ctx, in.deps.Now)
+	return in.stage.Run(ctx, in.deps.Now)
 }
 
 // Handler answers requests at PathPrefix.
@@ -181,18 +161,12 @@ type rejection struct {
 func (in *Intake) serveBatch(w http.ResponseWriter, r *http.Request, id string) error {
 	to := in.deps.Config.DSNByKey(id, r.URL.Query().Get("k"))
 	if to == nil {
-		in.metrics.requests.WithLabelValues("unknown_dsn").Inc()
+		in.stage.Requests.WithLabelValues("unknown_dsn").Inc()
 		return &web.Error{Status: http.StatusUnauthorized, Type: web.InvalidAPIKey,
 			Message: "the DSN is unknown or revoked; copy it from the page of the application again"}
 	}
 	got, counted, err := in.receive(r, to)
-	result := resultOf(err)
-	in.metrics.requests.WithLabelValues(result).Inc()
-	counted.Requests = 1
-	if err != nil {
-		counted.Rejected, counted.LastError = 1, result
-	}
-	in.counters.Add(to.Account, to.ID, in.deps.Now(), counted)
+	in.stage.Count(to.Account, to.ID, counted, err)
 	if err != nil {
 		return err
 	}
@@ -213,10 +187,9 @@ func (in *Intake) receive(r *http.Request, to *config.DSN) (answer, intake.Count
 			Message: "the DSN does not allow reports from pages of this origin; add it to allowed_origins"}
 	}
 	if wait := in.deps.Minutes.Claim(r.Context(), to.ID, maxRequests); wait > 0 {
-		return answer{}, intake.Counted{}, &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited,
-			RetryAfter: max(wait, time.Second), Message: "the DSN takes at most 600 requests a minute"}
+		return answer{}, intake.Counted{}, intake.RateLimited(wait, "the DSN takes at most %d requests a minute", maxRequests)
 	}
-	leave, err := in.running.enter(to.ID, web.InfoOf(r).Client)
+	_, leave, err := in.running.enter(to.ID, web.InfoOf(r).Client)
 	if err != nil {
 		return answer{}, intake.Counted{}, err
 	}
@@ -247,27 +220,4 @@ func (in *Intake) countDropped(d dropped) (maskingFailed bool) {
 		in.metrics.dropped.WithLabelValues(why).Add(float64(min(n, maxCount)))
 	}
 	return d.MaskingFailed > 0
-}
-
-// resultOf returns the word for the outcome of a request, in the metrics and as last_error of a DSN.
-func resultOf(err error) string {
-	e, ok := errors.AsType[*web.Error](err)
-	switch {
-	case err == nil:
-		return "accepted"
-	case !ok:
-		return "failed"
-	}
-	switch e.Status {
-	case http.StatusForbidden:
-		return "wrong_origin"
-	case http.StatusTooManyRequests:
-		return "rate_limited"
-	case http.StatusRequestEntityTooLarge:
-		return "too_large"
-	case http.StatusServiceUnavailable:
-		return "unavailable"
-	default:
-		return "unreadable"
-	}
 }

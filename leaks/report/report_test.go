@@ -17,6 +17,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/eventrelay/relay/leaks/intake"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -391,7 +392,7 @@ func TestReportsAreCounted(t *testing.T) {
 	w.report(reportOf(1), reportOf(2).with("count", 0))
 	last := func() *finding.Counts {
 		t.Helper()
-		w.in.counters.Report(w.now)
+		w.in.stage.Report(w.now)
 		c, err := finding.DecodeCounts(w.records[len(w.records)-1].Value)
 		if err != nil {
 			t.Fatal(err)
@@ -450,13 +451,17 @@ func status(t *testing.T, conn net.Conn) (int, string) {
 func TestSlowBodiesHoldOneShare(t *testing.T) {
 	w := newWorld(t, config.DSNServer)
 	w.anyDSN = true
-	w.in.running.most, w.in.running.mostOfDSN, w.in.running.mostOfClient = 4, 3, 2
+	w.in.running.most, w.in.running.ofDSN, w.in.running.ofClient = 4, 3, 2
 	srv := httptest.NewServer(w.in.Handler())
 	t.Cleanup(srv.Close)
 	running := func() int {
-		w.in.running.mu.Lock()
-		defer w.in.running.mu.Unlock()
-		return w.in.running.all
+		for n := 0; ; n++ {
+			_, leave, err := w.in.running.Enter(intake.Bound{Of: "node", Most: n + 1, Full: errNodeFull})
+			if err == nil {
+				leave()
+				return n
+			}
+		}
 	}
 	await := func(n int) {
 		t.Helper()
@@ -494,9 +499,6 @@ func TestSlowBodiesHoldOneShare(t *testing.T) {
 	await(0)
 	f("127.0.0.1", dsnID, 202)
 	await(0)
-	if len(w.in.running.dsns)+len(w.in.running.clients) > 0 {
-		t.Errorf("left in memory: %v %v", w.in.running.dsns, w.in.running.clients)
-	}
 }
 
 // A body that arrives byte by byte is given up at the deadline of the whole body.

@@ -92,7 +92,7 @@ func (h *hits) count(beyond []*finding.Hit) (rows []*finding.Hit) {
 			rows = append(rows, row)
 		}
 		if flooded {
-			h.in.metrics.flooded.Add(float64(x.N))
+			h.in.stage.Flooded.Add(float64(x.N))
 		}
 	}
 	return rows
@@ -170,11 +170,9 @@ func (s *sums) putBack(rows []*finding.Hit) {
 
 // produceSums produces rows. What the log does not confirm is counted again.
 func (in *Intake) produceSums(ctx context.Context, rows []*finding.Hit) {
-	if intake.Produce(ctx, in.deps.Producer, in.cfg.Partitions, rows) != nil {
+	if in.stage.Store(ctx, rows, "the log did not confirm the sums") != nil {
 		in.sums.putBack(rows)
-		return
 	}
-	in.metrics.records.Add(float64(len(rows)))
 }
 
 // runSums produces the rows of earlier minutes until ctx ends, and then what is left.

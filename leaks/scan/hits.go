@@ -2,7 +2,6 @@ package scan
 
 import (
 	"context"
-	"math"
 	"net/url"
 	"slices"
 	"strings"
@@ -111,20 +110,20 @@ func (h *hits) hit(f Found) *finding.Hit {
 	x.Location.File = h.clean(x.Location.File)
 	x.Location.URL = h.clean(x.Location.URL)
 	x.LocationHash = x.Location.Hash()
-	about := finding.Context{Server: true, Severity: finding.High}
+	var about finding.Context
 	if f.Probe != "" {
 		x.Kind, x.Rule, x.RuleName, x.Billed = finding.ExposedFile, ruleExposed+f.Probe, "Exposed "+f.Name, true
+		about = finding.Context{Rule: x.Rule, Kind: x.Kind, Server: true, Severity: finding.High}
 	} else {
 		about = finding.ContextOf(f.Rule)
 		x.Kind, x.Rule, x.RuleName, x.Masked = finding.Secret, f.Rule.ID, f.Rule.CustomName(), f.Rule.Mask(f.Secret)
 		x.Test, x.Billed = f.Rule.Test, !f.Rule.Test
 		if f.Rule.Fingerprint {
 			x.Fingerprint = h.keys.Fingerprint(h.keys.SaltedHash(f.Rule.Canonical(f.Secret)))
-			x.KeyID, about.KeyWorks = intake.OwnKey(h.runner.deps.Config, x.Fingerprint)
 		}
 	}
-	about.Rule, about.Kind, about.Source, about.Public = x.Rule, x.Kind, finding.Scan, true
-	x.Severity = finding.SeverityOf(about)
+	about.Public = true
+	intake.SetSeverity(h.runner.deps.Config, x, about)
 	x.Finding = h.keys.ID(x.Rule, x.Fingerprint, x.LocationHash)
 	x.ID = finding.HitID(h.scan.ID, x.Finding+string(x.LocationHash[:]), 0)
 	return x
@@ -149,15 +148,10 @@ func (h *hits) clean(path string) string {
 func (h *hits) store(ctx context.Context) (added, known int, err error) {
 	deps := &h.runner.deps
 	bounds := intake.Bounds{Config: deps.Config, Findings: deps.Findings}
-	admitted := bounds.Admit(ctx, newFindings, h.list)
+	records, beyond := bounds.Admit(ctx, newFindings, h.list)
+	h.beyond += beyond
 	counted := map[string]bool{}
-	var records []*finding.Hit
-	for _, x := range h.list {
-		if !admitted[x.Finding] {
-			h.beyond += uint64(x.N)
-			continue
-		}
-		records = append(records, x)
+	for _, x := range records {
 		if counted[x.Finding] {
 			continue
 		}
@@ -178,9 +172,8 @@ func (h *hits) flood() *finding.Hit {
 	x := h.base()
 	x.Location.URL = "https://" + h.scan.Hostname
 	x.LocationHash = x.Location.Hash()
-	x.Kind, x.Rule, x.N, x.Billed = finding.Secret, finding.RuleFlood, uint32(min(h.beyond, math.MaxUint32)), true
-	x.Severity = finding.SeverityOf(finding.Context{Rule: x.Rule, Kind: x.Kind, Source: finding.Scan})
-	x.Finding = h.keys.ID(x.Rule, "", x.LocationHash)
+	x.Billed = true
+	intake.SetFlood(x, h.beyond, h.keys)
 	x.ID = finding.HitID(h.scan.ID, "flood", 0)
 	return x
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/eventrelay/relay/leaks/intake"
 	"github.com/eventrelay/relay/pkg/config"
 )
 
@@ -28,28 +29,20 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		running: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "relay_scan_running", Help: "Leak scans that this node runs now: 0 or 1.",
 		}),
-		ended: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "relay_scan_ended_total",
-			Help: "Leak scans that this node has ended, by result: completed, failed (its report says why).",
-		}, []string{"result"}),
+		ended: intake.NewCounterVec(r, "relay_scan_ended_total",
+			"Leak scans that this node has ended, by result: completed, failed (its report says why).", "result",
+			config.ScanCompleted, config.ScanFailed),
 		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "relay_scan_duration_seconds",
 			Help:    "Time from the first start of a leak scan to its report, on all nodes that have begun it.",
 			Buckets: []float64{5, 10, 20, 40, 60, 90, 120, 180, 300},
 		}),
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "relay_scan_requests_total",
-			Help: "Requests of leak scans to websites, by result: answered, refused (429 or 503), blocked (an address that is " +
-				"not public), failed (no answer).",
-		}, []string{"result"}),
+		requests: intake.NewCounterVec(r, "relay_scan_requests_total",
+			"Requests of leak scans to websites, by result: answered, refused (429 or 503), blocked (an address that is "+
+				"not public), failed (no answer).", "result",
+			requestAnswered, requestRefused, requestBlocked, requestFailed),
 	}
-	for _, status := range []string{config.ScanCompleted, config.ScanFailed} {
-		m.ended.WithLabelValues(status) // from the start, so that an alert on increase() sees the first one
-	}
-	for _, result := range []string{requestAnswered, requestRefused, requestBlocked, requestFailed} {
-		m.requests.WithLabelValues(result)
-	}
-	r.MustRegister(m.running, m.ended, m.duration, m.requests)
+	r.MustRegister(m.running, m.duration)
 	return m
 }
 

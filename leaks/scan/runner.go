@@ -11,7 +11,6 @@ import (
 
 	"github.com/eventrelay/relay/leaks/intake"
 	"github.com/eventrelay/relay/pkg/config"
-	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/wait"
@@ -35,12 +34,9 @@ const (
 // Configuration has the scans and what they need to know.
 type Configuration interface {
 	intake.Configuration
-	intake.LeakedKeys
-	intake.Tripwires
 	config.Access
 	Account() *config.Account
 	Scans
-	FindingKeys(ctx context.Context) (finding.Keys, error)
 	// CustomRules returns the account's own rules, and a revision that changes with them.
 	CustomRules() (rules []secrets.Custom, revision int64)
 }

@@ -1,6 +1,10 @@
 package tripwire
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/eventrelay/relay/leaks/intake"
+)
 
 type metrics struct {
 	uses    *prometheus.CounterVec
@@ -8,23 +12,11 @@ type metrics struct {
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
-	m := &metrics{
-		uses: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "relay_tripwire_uses_total",
-			Help: "Requests with the secret of a tripwire, by secret: key, url. Tests are counted too.",
-		}, []string{"secret"}),
-		dropped: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "relay_tripwire_dropped_total",
-			Help: "Uses of tripwires without a hit, by cause: queue_full, log (it did not confirm the hit), " +
-				"no_keys (of findings).",
-		}, []string{"cause"}),
+	return &metrics{
+		uses: intake.NewCounterVec(r, "relay_tripwire_uses_total",
+			"Requests with the secret of a tripwire, by secret: key, url. Tests are counted too.", "secret", "key", "url"),
+		dropped: intake.NewCounterVec(r, "relay_tripwire_dropped_total",
+			"Uses of tripwires without a hit, by cause: queue_full, log (it did not confirm the hit), no_keys (of findings).",
+			"cause", "queue_full", "log", "no_keys"),
 	}
-	for _, secret := range []string{"key", "url"} {
-		m.uses.WithLabelValues(secret)
-	}
-	for _, cause := range []string{"queue_full", "log", "no_keys"} {
-		m.dropped.WithLabelValues(cause)
-	}
-	r.MustRegister(m.uses, m.dropped)
-	return m
 }
