@@ -226,7 +226,7 @@ type AlertNotice struct {
 	// DueAt are the times of the next try by target; NextAt for a target that is not in it.
 	DueAt map[string]time.Time `json:"due_at,omitempty"`
 	// LeaseNode is set when the message is being sent by a node of an earlier version, which sends it alone until
-	// LeaseUntil, or is a digest of findings that has begun to be sent.
+	// LeaseUntil, or when the sender has begun to send it.
 	LeaseNode  string    `json:"node"`
 	LeaseUntil time.Time `json:"until"`
 }
