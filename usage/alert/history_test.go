@@ -312,3 +312,23 @@ func TestEveryAlertIsAnnounced(t *testing.T) {
 		})
 	}
 }
+
+// A node that gives a notice its mail so slowly that its lease is nearly over does not begin to send it: another node
+// takes the lease before the result is recorded.
+func TestSlowRecordsEndTheLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		run := func(ctx context.Context, r *rig) { _ = r.notifier.run(ctx) }
+		w.start("a", run)
+		w.announce(0, func(*config.AlertNotice) {})
+		time.Sleep(leaseTime/2 - time.Second/2)
+		w.start("b", run)
+		w.live["a"].delay.Store(int64(recordTimeout - time.Millisecond))
+		w.modes[notify.Email] = isSlow
+		w.announce(1, func(*config.AlertNotice) {})
+		w.live["a"].rig.notifier.wakeUp()
+		time.Sleep(time.Minute)
+		w.settle()
+		w.check()
+	})
+}

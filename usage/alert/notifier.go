@@ -261,6 +261,9 @@ func (nf *notifier) deliver(ctx context.Context, r request) (recorded bool) {
 			return false
 		}
 	}
+	if !nf.hasLease() {
+		return false // these records took so long that another node may soon send
+	}
 	channels, err := notify.OpenChannels(nf.deps.Keyring, nf.deps.Config.AlertSettings())
 	done := map[string]bool{}
 	switch {
