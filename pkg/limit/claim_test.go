@@ -64,18 +64,18 @@ func TestClaim(t *testing.T) {
 				t.Error(diff)
 			}
 		}
-		f(a, first, claim.Claim{claim.New, first, "n:2"})
-		f(b, second, claim.Claim{claim.Pending, first, "n:2"})
-		f(a, first, claim.Claim{claim.New, first, "n:2"}) // requested again because the answer was lost
-		b.Release(ctx, "k", second)                       // a claim of another event
-		f(b, second, claim.Claim{claim.Pending, first, "n:2"})
+		f(a, first, claim.Claim{State: claim.New, Event: first, Note: "n:2"})
+		f(b, second, claim.Claim{State: claim.Pending, Event: first, Note: "n:2"})
+		f(a, first, claim.Claim{State: claim.New, Event: first, Note: "n:2"}) // requested again because the answer was lost
+		b.Release(ctx, "k", second)                                           // a claim of another event
+		f(b, second, claim.Claim{State: claim.Pending, Event: first, Note: "n:2"})
 		a.Release(ctx, "k", first)
-		f(b, second, claim.Claim{claim.New, second, "n:2"})
+		f(b, second, claim.Claim{State: claim.New, Event: second, Note: "n:2"})
 		if err := b.MarkStored(ctx, "k", second, "hash", time.Minute); err != nil {
 			t.Fatal(err)
 		}
 		b.Release(ctx, "k", second) // Release leaves stored keys alone
-		f(a, first, claim.Claim{claim.Stored, second, "hash"})
+		f(a, first, claim.Claim{State: claim.Stored, Event: second, Note: "hash"})
 		if got := a.Claim(ctx, "other", first, "").State; got != claim.New {
 			t.Errorf("another key is in state %d", got)
 		}
