@@ -235,6 +235,35 @@ func (m *stillRunning) MarkStored(_ context.Context, _ string, event id.ID, _ st
 	return nil
 }
 
+// keyStore is a limiter store that notes the keys that are claimed.
+type keyStore struct {
+	*fake
+	mu   sync.Mutex // guards keys
+	keys []string
+}
+
+func (m *keyStore) Claim(_ context.Context, key string, event id.ID, note string) claim.Claim {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.keys = append(m.keys, key)
+	return claim.Claim{State: claim.New, Event: event, Note: note}
+}
+
+// A node of an earlier version finds the claims under the same keys, or a repeat would be stored again there.
+func TestIdempotencyClaimsHaveTheKeysOfEarlierVersions(t *testing.T) {
+	memory := &keyStore{}
+	c := newClient(t, func(_ *api.Config, d *api.Deps) { d.LimiterStore = memory })
+	memory.fake = c.fake
+	events := "/v1/endpoints/" + c.endpoint(nil).text("id") + "/events"
+	c.sendOnce(events, "k", paid).want(202)
+	c.sendOnce(events+"/batch", "k", `{"events":[`+paid+`]}`).want(202)
+	prefix := "idempotency\x00" + configuration.Account().ID + "\x00" + events
+	if want := []string{prefix + "\x00k", prefix + "/batch\x00k\x00", prefix + "/batch\x00k/0"}; !slices.Equal(
+		memory.keys, want) {
+		t.Errorf("%q, want %q", memory.keys, want)
+	}
+}
+
 // frozenConfiguration is a copy of the configuration, for tests in fake time.
 type frozenConfiguration struct {
 	*config.Control

@@ -75,6 +75,10 @@ func (g *Ingest) store(ctx context.Context, ep *config.Endpoint, p *prepared, e 
 	case claim.Pending:
 		return pendingError()
 	case claim.Stored:
+		if first != nil { // the node that stored it failed to do so
+			first.Event = held.Event
+			_ = g.claims.Finish(ctx, first, nil)
+		}
 		e.Reason, e.DuplicateOf, e.Dests = event.Duplicate, held.Event.Text(id.Event), nil
 		return g.acceptor.Accept(ctx, e, ep)
 	case claim.Unavailable:

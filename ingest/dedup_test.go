@@ -153,6 +153,60 @@ func TestEventsWithoutDestinationHideNoLaterOnes(t *testing.T) {
 	}
 }
 
+// The node crashes after it has stored the event that is delivered: it takes the first one's place nevertheless.
+func TestEventsWithoutDestinationAreReplacedAfterACrash(t *testing.T) {
+	var dests []config.Destination
+	var crashes atomic.Bool
+	var ahead atomic.Int64
+	redis := miniredis.RunT(t)
+	w := newWorld(t, options{
+		redis: redis.Addr(), now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) },
+		endpoint: func(w *world, ep *config.Endpoint) {
+			deduplicated("body:$.id")(w, ep)
+			dests, ep.Destinations = ep.Destinations, nil
+		},
+		produce: func(next Producer) Producer {
+			return producerFunc(func(topic string, partition int32, r *record, done func(*record, error)) {
+				next.Produce(topic, partition, r, func(r *record, err error) {
+					if crashes.Load() {
+						err = errArrives
+					}
+					done(r, err)
+				})
+			})
+		},
+	})
+	w.want(w.post(`{"id":"a"}`), 200)
+	redis.FastForward(50 * time.Minute)
+	w.change(func(ep *config.Endpoint) { ep.Destinations = dests })
+	crashes.Store(true)
+	w.want(w.post(`{"id":"a"}`), 503)
+	crashes.Store(false)
+	ahead.Store(int64(2 * time.Second))
+	w.want(w.post(`{"id":"a"}`), 200)
+	redis.FastForward(20 * time.Minute) // longer than the window after the first, not after the one that was delivered
+	w.want(w.post(`{"id":"a"}`), 200)
+	events := w.stored()
+	for _, e := range events[2:] {
+		if e.DuplicateOf != events[1].ID.Text(id.Event) || len(e.Dests) > 0 {
+			t.Errorf("an event repeats %q, to %v", e.DuplicateOf, e.Dests)
+		}
+	}
+}
+
+// A node of an earlier version finds the claims under the same keys, or it would store what this one has stored.
+func TestClaimKeysAreThoseOfEarlierVersions(t *testing.T) {
+	ep := &config.Endpoint{ID: "ep_1", Dedup: &config.Dedup{Key: "body:$.id"}}
+	hash := sha256.Sum256([]byte("a"))
+	want := "dedup\x00ep_1\x00body:$.id\x00" + string(hash[:])
+	if got := claimKey(ep, event.VerdictVerified, "a"); got != want {
+		t.Errorf("verified: %q", got)
+	}
+	if got := claimKey(ep, event.VerdictObserved, "a"); got != want+"\x00observed" {
+		t.Errorf("observed: %q", got)
+	}
+}
+
 // The reason duplicate takes precedence over a failed verification in observe mode and over no_destination.
 func TestDuplicateReasonTakesPrecedence(t *testing.T) {
 	w := newWorld(t, options{redis: miniredis.RunT(t).Addr(), endpoint: func(w *world, ep *config.Endpoint) {

@@ -226,7 +226,7 @@ type AlertNotice struct {
 	// DueAt is when the next send is due, by target; NextAt for a target that is not in it.
 	DueAt map[string]time.Time `json:"due_at,omitempty"`
 	// LeaseNode is set while a node of an earlier version sends the notice, which no other node may do until LeaseUntil.
-	// It is also set once the sending of a digest of findings has begun.
+	// It is also set once the sender has begun to send it.
 	LeaseNode  string    `json:"node"`
 	LeaseUntil time.Time `json:"until"`
 }

@@ -27,6 +27,33 @@ func newID(t testing.TB) id.ID {
 	return d
 }
 
+// Nodes of two versions read each other's claims.
+func TestClaimsAreThoseOfEarlierVersions(t *testing.T) {
+	if got := claimKey("k\x00"); got != "claim:MDijIW-6HpVdkK3c4Kd9Rr3ve1HP63Oic5iaaOCT8iU" {
+		t.Errorf("key %q", got)
+	}
+	const event = "01m7w6h6kk00r00w2s1cbs4f8h"
+	d, err := id.Parse("", event)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for value, want := range map[string]claim.Claim{
+		"pending:" + event + ":hash": {State: claim.Pending, Event: d, Note: "hash"},
+		"stored:" + event + ":!a:b":  {State: claim.Stored, Event: d, Note: "!a:b"},
+		"stored:" + event + ":":      {State: claim.Stored, Event: d},
+		"lease:1:2":                  {},
+	} {
+		got := parseClaim(value)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+		if state, _, _ := strings.Cut(value, ":"); want.State != claim.Unavailable &&
+			claimValue(state, got.Event, got.Note) != value {
+			t.Errorf("%q is written as %q", value, claimValue(state, got.Event, got.Note))
+		}
+	}
+}
+
 func TestClaim(t *testing.T) {
 	eachEngine(t, func(t *testing.T, url string) {
 		a, b := node(t, url), node(t, url)

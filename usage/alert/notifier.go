@@ -1,7 +1,6 @@
 package alert
 
 import (
-	"cmp"
 	"context"
 	"log/slog"
 	"maps"
@@ -29,6 +28,9 @@ const (
 	// leaseTime is the duration of the sender's lease: after a crash no other node sends until it has expired. A send
 	// begins only while more than half of it is left. The other half suffices for one send and one recording.
 	leaseTime = 3 * notify.Timeout
+	// senderLease is the LeaseNode of notices that the sender, whichever node it is, keeps those of earlier versions from
+	// sending.
+	senderLease = "*"
 	// stopTimeout is how long a stop waits for sends in progress: the dispatcher stops only after them, and all must end
 	// within 30 s (node/node.go). recordTimeout bounds the recording of one result, also after stopTimeout.
 	stopTimeout, recordTimeout = 3 * time.Second, 5 * time.Second
@@ -146,9 +148,11 @@ func (nf *notifier) stop(sends *sync.WaitGroup) {
 // isSender reports whether this node may send now. If it has to take or extend the lease, it returns false and wakes
 // run, which reads the due notices again: the previous sender may have sent some.
 func (nf *notifier) isSender(ctx context.Context) bool {
-	b, now := nf.mailBudget(), nf.deps.Now()
-	if b.Held(now) && (b.Holder != nf.cfg.Node || b.HeldUntil.Sub(now) > leaseTime/2) {
-		return b.Holder == nf.cfg.Node
+	if nf.hasLease() {
+		return true
+	}
+	if b := nf.mailBudget(); b.Held(nf.deps.Now()) && b.Holder != nf.cfg.Node {
+		return false
 	}
 	if nf.changeBudget(ctx, func(b *config.AlertBudget, now time.Time) bool {
 		if b.Held(now) && b.Holder != nf.cfg.Node {
@@ -160,6 +164,12 @@ func (nf *notifier) isSender(ctx context.Context) bool {
 		nf.wakeUp()
 	}
 	return false
+}
+
+// hasLease reports whether this node has the lease for as long as a send takes.
+func (nf *notifier) hasLease() bool {
+	b, now := nf.mailBudget(), nf.deps.Now()
+	return b.Held(now) && b.Holder == nf.cfg.Node && b.HeldUntil.Sub(now) > leaseTime/2
 }
 
 // dueRequests returns the requests that are due and not in progress, the longest due first. A target gets no notice
@@ -180,7 +190,7 @@ func (nf *notifier) dueRequests() (all []request) {
 			for channel, to := range byChannel(n.PendingTargets) {
 				p := part{x, n, to}
 				switch {
-				case sending[p.key()] || n.LeaseNode != nf.cfg.Node && n.LeaseNode != "" && now.Before(n.LeaseUntil):
+				case sending[p.key()] || nf.isLeased(n):
 					direct = append(direct, to...)
 				case channel == string(notify.Email) && isBudgetSpent(budget, now) && !hasOwnMail(budget, n.ID, now):
 					if p.to = without(to, direct); len(p.to) > 0 {
@@ -246,9 +256,12 @@ func (nf *notifier) deliver(ctx context.Context, r request) (recorded bool) {
 		return false
 	}
 	for i := range r.parts {
-		if !nf.stopGathering(ctx, &r.parts[i]) {
+		if !nf.hold(ctx, &r.parts[i], r.digest) {
 			return false
 		}
+	}
+	if !nf.hasLease() {
+		return false // these records took so long that another node may soon send
 	}
 	channels, err := notify.OpenChannels(nf.deps.Keyring, nf.deps.Config.AlertSettings())
 	done := map[string]bool{}
@@ -268,16 +281,27 @@ func (nf *notifier) deliver(ctx context.Context, r request) (recorded bool) {
 	return recorded
 }
 
-// stopGathering stops the counting of findings in a digest of findings, and reads the final counts. It returns false if
-// the configuration log does not take the change.
-func (nf *notifier) stopGathering(ctx context.Context, p *part) bool {
-	if !gathers(p.notice) {
+// isLeased reports whether a node of an earlier version sends a notice alone now.
+func (nf *notifier) isLeased(n config.AlertNotice) bool {
+	return n.LeaseNode != "" && n.LeaseNode != senderLease && n.LeaseNode != nf.cfg.Node &&
+		nf.deps.Now().Before(n.LeaseUntil)
+}
+
+// hold leases a notice for as long as a send takes, unless a node of an earlier version sends it: these take whatever
+// has no lease. They leave what waits for a digest to the sender. It reads the notice again, which counts no more
+// findings if it is a digest of them.
+func (nf *notifier) hold(ctx context.Context, p *part, digest bool) (held bool) {
+	if !gathers(p.notice) && (digest || p.notice.LeaseUntil.Sub(nf.deps.Now()) > leaseTime/2) {
 		return true
 	}
 	return nf.changeNotice(ctx, p, func(n *config.AlertNotice) {
-		n.LeaseNode, n.LeaseUntil = cmp.Or(n.LeaseNode, nf.cfg.Node), nf.deps.Now().UTC().Add(leaseTime)
-		p.notice = *n
-	})
+		to := slices.DeleteFunc(slices.Clone(p.to), func(to string) bool { return !slices.Contains(n.PendingTargets, to) })
+		if held = len(to) > 0 && !nf.isLeased(*n); held {
+			p.to = to
+			n.LeaseNode, n.LeaseUntil = senderLease, nf.deps.Now().UTC().Add(leaseTime)
+			p.notice = *n
+		}
+	}) && held
 }
 
 // send sends a message to targets of one channel and marks the targets that received it as done. Targets whose channel
@@ -332,7 +356,7 @@ func (nf *notifier) record(ctx context.Context, p part, done map[string]bool, di
 	for !nf.changeNotice(ctx, &p, func(n *config.AlertNotice) {
 		n.PendingTargets = without(n.PendingTargets, settled)
 		if !digest {
-			pause(n, failed, nf.deps.Now().UTC())
+			nf.pause(n, failed)
 		}
 	}) {
 		if wait.For(ctx, pollEvery) != nil {
@@ -343,14 +367,17 @@ func (nf *notifier) record(ctx context.Context, p part, done map[string]bool, di
 }
 
 // pause sets when failed targets are tried next. The pause is firstPause longer than all earlier pauses of the target
-// together, at most longestPause: 10 s, 20 s, 40 s and so on.
-func pause(n *config.AlertNotice, failed []string, now time.Time) {
+// together, at most longestPause: 10 s, 20 s, 40 s and so on. The other targets stay due as they are.
+func (nf *notifier) pause(n *config.AlertNotice, failed []string) {
+	now, leased := nf.deps.Now().UTC(), nf.isLeased(*n)
 	due := map[string]time.Time{}
 	maps.Copy(due, n.DueAt)
 	for _, to := range failed {
 		due[to] = now.Add(min(n.TargetDue(to).Sub(n.NextAt)+firstPause, longestPause))
-		n.LeaseUntil = due[to].Add(leaseTime) // see newNotice
 		n.Tries++
+		if !leased {
+			n.LeaseNode, n.LeaseUntil = senderLease, due[to].Add(leaseTime) // see newNotice
+		}
 	}
 	n.DueAt = due
 }

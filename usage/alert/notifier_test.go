@@ -201,6 +201,7 @@ func TestNoticesOfAnAlertAreSentApart(t *testing.T) {
 		if len(due) != 1 || due[0].parts[0].notice.ID != x.Notices[1].ID {
 			t.Fatalf("due: %+v", due)
 		}
+		r.notifier.isSender(t.Context())
 		r.notifier.deliver(t.Context(), due[0])
 		if got := r.sender.all(); len(got) != 1 || !slices.Equal(got[0].to, []string{"b@example.com"}) {
 			t.Errorf("sent %+v", got)
