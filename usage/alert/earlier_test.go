@@ -79,7 +79,6 @@ func (o *earlierNode) next(x *config.Alert, b *config.AlertBudget) (config.Alert
 			return now.Before(n.TargetDue(to)) || isMail(to) && !mayMail
 		})
 		if len(open) > 0 && (n.LeaseNode == o.cfg.Node || now.After(n.LeaseUntil)) {
-			before = append(before, n.PendingTargets...)
 			n.PendingTargets = open
 			return n, true
 		}
