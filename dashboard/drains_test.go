@@ -16,7 +16,7 @@ const oneDrain = `{"id":"drn_1","name":"production","status":"active","url":"htt
 "platform":"generic","detected_platform":null,"last_received_at":null,"requests_24h":0,"lines_24h":0,"bytes_24h":0,
 "hits_24h":0,"rejected_24h":0,"last_error":null,"version":1,"created_at":"2026-08-21T20:00:00.000Z"}`
 
-// A person creates a drain and opens its page, which has its URL, a decoy to try it with, and the proof of life.
+// A person creates a drain and opens its page, which has its URL, a test key to try it with, and the proof of life.
 func TestSetUpADrain(t *testing.T) {
 	r := newRig(t)
 	b := r.signedIn()
@@ -37,8 +37,8 @@ func TestSetUpADrain(t *testing.T) {
 		t.Error("the page says of a public host name that nobody reaches it")
 	}
 	_, key, _ := strings.Cut(page.body, "key=rly_test_")
-	if !apikey.IsDecoy("rly_test_" + key[:38]) {
-		t.Errorf("the page has no decoy: %s", page.main())
+	if !apikey.IsTestKey("rly_test_" + key[:38]) {
+		t.Errorf("the page has no test key: %s", page.main())
 	}
 	local := strings.Replace(oneDrain, "https://relay.example.com", "http://127.0.0.1:8080", 1)
 	r.api.on("GET /v1/drains/drn_1", http.StatusOK, local)

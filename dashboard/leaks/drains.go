@@ -32,7 +32,7 @@ func newDrain(_ *frame.Visit, f *frame.Form) frame.Object { return f.Entered("na
 type drainPageData struct {
 	*drainData
 	Form      *frame.Form
-	Decoy     string // a key that opens nothing, to try the drain with; its finding is marked as a test
+	TestKey   string // a key that opens nothing, to try the drain with; its finding is marked as a test
 	Platforms []frame.Option
 	// URL in parts, for the settings of log shippers.
 	Host, Port, Path string
@@ -53,7 +53,7 @@ func (d *drainData) values() url.Values {
 
 // showDrainForm shows the page of a drain; f holds its settings.
 func showDrainForm(v *frame.Visit, d *drainData, f *frame.Form) error {
-	p := &drainPageData{drainData: d, Form: f, Decoy: apikey.NewDecoy(), Platforms: drainPlatforms}
+	p := &drainPageData{drainData: d, Form: f, TestKey: apikey.NewTestKey(), Platforms: drainPlatforms}
 	if u, err := url.Parse(d.URL); err == nil {
 		p.TLS = u.Scheme == "https"
 		p.Host, p.Path = u.Hostname(), strings.TrimPrefix(u.Path, "/")

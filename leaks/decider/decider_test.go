@@ -466,7 +466,7 @@ func TestSeverityAndTrustRise(t *testing.T) {
 	})
 }
 
-// Our own API keys are recognised by their fingerprint; one that works is critical. A decoy is none.
+// Our own API keys are recognised by their fingerprint; one that works is critical. A test key is none.
 func TestOwnKeysAreRecognised(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		d := r.decider(0)
@@ -491,10 +491,10 @@ func TestOwnKeysAreRecognised(t *testing.T) {
 		if f := r.finding(h.Finding); f.KeyID != revoked.ID || f.Severity != finding.High {
 			t.Errorf("a revoked key: %+v", f)
 		}
-		h = r.hit("decoy", func(h *finding.Hit) { h.Test, h.Severity = true, finding.Low })
+		h = r.hit("test key", func(h *finding.Hit) { h.Test, h.Severity = true, finding.Low })
 		r.decideHits(d, h, h)
 		if f := r.finding(h.Finding); f.KeyID != "" || !f.Test || f.Severity != finding.Low {
-			t.Errorf("a decoy: %+v", f)
+			t.Errorf("a test key: %+v", f)
 		}
 	})
 }

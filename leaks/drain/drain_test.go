@@ -280,10 +280,10 @@ func TestWhoMaySend(t *testing.T) {
 	w.mustNotHold(token, "tokenofanother")
 }
 
-// One of our own keys is named; while it is accepted the hit is critical. A decoy is a test, low, and costs nothing.
+// One of our own keys is named; while it is accepted the hit is critical. A test key is a test, low, and costs nothing.
 func TestOwnKeys(t *testing.T) {
 	w := newWorld(t)
-	works, revoked, fake := apikey.New(), apikey.New(), decoy()
+	works, revoked, fake := apikey.New(), apikey.New(), testKey()
 	w.addKey(works, &config.Key{ID: "key_1"})
 	w.addKey(revoked, &config.Key{ID: "key_2", RevokedAt: time.Now()})
 	w.post(202, works+"\n"+revoked+"\n"+fake+"\n"+apikey.New())

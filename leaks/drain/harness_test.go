@@ -36,7 +36,7 @@ const (
 )
 
 var scanner = sync.OnceValue(func() *secrets.Scanner {
-	s, err := intake.NewScanner(decoys{})
+	s, err := intake.NewScanner(tripwires{})
 	if err != nil {
 		panic(err)
 	}
@@ -46,9 +46,9 @@ var scanner = sync.OnceValue(func() *secrets.Scanner {
 // canaryToken is the token of the ingest URL of a tripwire.
 const canaryToken = "3vtestq2mfx8h5n7k0w9c4r6da"
 
-type decoys struct{}
+type tripwires struct{}
 
-func (decoys) TripwireByToken(token string) *config.Tripwire {
+func (tripwires) TripwireByToken(token string) *config.Tripwire {
 	if token != canaryToken {
 		return nil
 	}
@@ -313,5 +313,5 @@ func gzipped(text string) string {
 	return b.String()
 }
 
-// decoy is a secret that is marked as a test.
-func decoy() string { return apikey.NewDecoy() }
+// testKey is a secret that is marked as a test.
+func testKey() string { return apikey.NewTestKey() }

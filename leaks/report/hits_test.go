@@ -33,7 +33,7 @@ func TestPlatformDecides(t *testing.T) {
 	}
 }
 
-// Decoys are tests, unknown rules and those of the application medium.
+// Test keys are tests, unknown rules and those of the application medium.
 func TestSeverityOfRules(t *testing.T) {
 	w := newWorld(t, config.DSNServer)
 	one := reportOf(1)

@@ -18,8 +18,8 @@ import (
 
 const (
 	prefix = "rly_live_"
-	// decoyPrefix is of keys that open nothing: with one, a person tries whether leaks are found.
-	decoyPrefix = "rly_test_"
+	// testPrefix is of keys that open nothing: with one, a person tries whether leaks are found.
+	testPrefix = "rly_test_"
 	base62      = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 )
 
@@ -27,8 +27,8 @@ const (
 // characters. The checksum lets a secret scanner recognise a leaked key offline.
 func New() string { return withPrefix(prefix) }
 
-// NewDecoy makes a key that opens nothing: rly_test_ and the rest as New. A search for leaked keys finds it as a test.
-func NewDecoy() string { return withPrefix(decoyPrefix) }
+// NewTestKey makes a key that opens nothing: rly_test_ and the rest as New. A search for leaked keys finds it as a test.
+func NewTestKey() string { return withPrefix(testPrefix) }
 
 func withPrefix(prefix string) string {
 	random := make([]byte, 32)
@@ -57,8 +57,8 @@ func checksum(random string) string {
 // it. Authentication must not use it: bootstrap keys may be any text.
 func HasFormat(s string) bool { return hasFormat(s, prefix) }
 
-// IsDecoy reports whether s has the form and the checksum of a key from NewDecoy.
-func IsDecoy(s string) bool { return hasFormat(s, decoyPrefix) }
+// IsTestKey reports whether s has the form and the checksum of a key from NewTestKey.
+func IsTestKey(s string) bool { return hasFormat(s, testPrefix) }
 
 func hasFormat(s, prefix string) bool {
 	rest, ok := strings.CutPrefix(s, prefix)

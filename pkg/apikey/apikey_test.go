@@ -37,9 +37,9 @@ func TestNewKeyHasFormat(t *testing.T) {
 	f("")
 	f(text[:len(text)-1])
 	f(text + "0")
-	f(NewDecoy())
-	if decoy := NewDecoy(); !IsDecoy(decoy) || IsDecoy(text) || IsDecoy(decoy[:len(decoy)-1]) {
-		t.Errorf("decoy %s", decoy)
+	f(NewTestKey())
+	if fake := NewTestKey(); !IsTestKey(fake) || IsTestKey(text) || IsTestKey(fake[:len(fake)-1]) {
+		t.Errorf("fake %s", fake)
 	}
 	f(strings.Replace(text, text[9:10], map[bool]string{true: "b", false: "a"}[text[9] == 'a'], 1))
 	f(text[:9] + "-" + text[10:])

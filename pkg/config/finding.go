@@ -21,7 +21,7 @@ type Finding struct {
 	Severity   finding.Severity `json:"severity"`            // the highest of its hits
 	Status     finding.Status   `json:"status"`
 	Unverified bool             `json:"unverified,omitempty"` // no hit was verified
-	Test       bool             `json:"test,omitempty"`       // only decoys were found
+	Test       bool             `json:"test,omitempty"`       // only test keys were found
 	Version    int              `json:"version"`              // counts the changes, from 1 on
 
 	Masked      string `json:"masked,omitempty"`

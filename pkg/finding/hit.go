@@ -33,7 +33,7 @@ type Hit struct {
 	Severity Severity
 	// Unverified: only a browser's DSN or an event without a verified signature says so. Anybody could have sent it.
 	Unverified bool
-	Test       bool // a decoy, made for tests
+	Test       bool // a key made for tests
 	Billed     bool // counts for the usage of findings
 	// Masked shows enough of the secret to recognise it, at most maxMasked bytes. Fingerprint is fpr_…, or empty.
 	Masked, Fingerprint string

@@ -66,7 +66,7 @@ type Context struct {
 	Public bool
 	// Server is false for what clients may know, such as publishable keys (the rule's exposure is "public").
 	Server bool
-	// Test marks keys of a provider's test mode, and decoys.
+	// Test marks keys of a provider's test mode, and our own.
 	Test bool
 	// KeyWorks means that it is one of our own API keys, and that it is accepted now.
 	KeyWorks bool

@@ -4,7 +4,7 @@ package secrets
 // white space. A fingerprint is one of this text, so that a key in JSON and the same key in a URL are one secret. The
 // result shares memory with secret if nothing is escaped.
 func (r *Rule) Canonical(secret []byte) []byte {
-	if r.isDecoy != nil { // the URL before the token may be written in many ways
+	if r.isTripwire != nil { // the URL before the token may be written in many ways
 		return secret[max(0, len(secret)-tokenLength):]
 	}
 	body := 0

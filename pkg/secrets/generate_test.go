@@ -23,8 +23,8 @@ func (g generator) secret(r *Rule, longest bool) string {
 	switch {
 	case r.Check == checkRelay:
 		return apikey.New()
-	case r.Check == checkDecoy:
-		return apikey.NewDecoy()
+	case r.Check == checkTestKey:
+		return apikey.NewTestKey()
 	}
 	switch r.Kind {
 	case KindJWT:

@@ -155,8 +155,8 @@ func containsAny(b []byte, set *charset) bool {
 // accepts applies what is no matter of shape: checksums and, for leaks, known examples, stop words and entropy. All of
 // them read the secret's own characters only: no text beside a secret can hide it.
 func (s *Scanner) accepts(r *Rule, b []byte, m span) bool {
-	if r.isDecoy != nil {
-		return r.isDecoy(string(b[m.from:m.to]))
+	if r.isTripwire != nil {
+		return r.isTripwire(string(b[m.from:m.to]))
 	}
 	if !r.hasChecksum(b[m.start:m.end]) {
 		return false
@@ -173,8 +173,8 @@ func (r *Rule) hasChecksum(secret []byte) bool {
 	switch r.Check {
 	case checkRelay:
 		return apikey.HasFormat(string(secret))
-	case checkDecoy:
-		return apikey.IsDecoy(string(secret))
+	case checkTestKey:
+		return apikey.IsTestKey(string(secret))
 	}
 	return true
 }

@@ -62,7 +62,7 @@ type Rule struct {
 	// Fingerprint allows to group matches by a keyed hash of the secret. It is false where that can be guessed:
 	// values of assignments and passwords of URIs.
 	Fingerprint bool `json:"fingerprint"`
-	// Test marks credentials that open nothing: decoys and keys of test modes.
+	// Test marks credentials that open nothing: our test keys and keys of test modes.
 	Test bool `json:"test"`
 	// Generic rules lose against every specific one that overlaps.
 	Generic bool `json:"generic"`
@@ -71,8 +71,8 @@ type Rule struct {
 
 	order  int  // in rules.json
 	custom bool // a customer's
-	// isDecoy accepts the characters after the prefix, in place of all that is no matter of shape; nil = see accepts.
-	isDecoy func(text string) bool
+	// isTripwire accepts the characters after the prefix, in place of all that is no matter of shape; nil = see accepts.
+	isTripwire func(text string) bool
 }
 
 // shape is how a rule's credentials look.
@@ -131,7 +131,7 @@ const (
 	boundaryAny     = "any"
 
 	checkRelay = "relay"
-	checkDecoy = "relay-decoy"
+	checkTestKey = "relay-decoy"
 )
 
 // prepare validates the rule and fills in what rules.json leaves out.
@@ -160,7 +160,7 @@ func (r *Rule) prepare() error {
 		return errors.New("a value that can be guessed must not have a fingerprint")
 	case len(r.Claim) > 0 && r.Max > maxClaims:
 		return fmt.Errorf("max must be at most %d because of the claim", maxClaims)
-	case !slices.Contains([]string{"", checkRelay, checkDecoy}, r.Check):
+	case !slices.Contains([]string{"", checkRelay, checkTestKey}, r.Check):
 		return fmt.Errorf("check %q is unknown", r.Check)
 	}
 	return r.prepareShape()

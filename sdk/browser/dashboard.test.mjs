@@ -114,7 +114,7 @@ async function makeKey(page, name) {
   assert.equal((await call({ ...relay, key }, 'GET', '/v1/me')).status, 401)
 }
 
-// leak sets a log drain up, sends a line with a decoy to it, sees that it arrived, finds the leak, and resolves it with
+// leak sets a log drain up, sends a line with a test key to it, sees that it arrived, finds the leak, and resolves it with
 // two clicks from the list.
 async function leak(page, name) {
   await page.goto(`${relay.url}/app/drains`)
@@ -123,8 +123,8 @@ async function leak(page, name) {
   await page.getByText('Waiting for the first line.').waitFor()
   await page.getByText('the present URL then answers 404 at once').waitFor() // said before somebody rotates it
   const drain = await page.locator('code.url').innerText()
-  const decoy = /rly_test_\w+/.exec(await page.locator('figure.code').filter({ hasText: 'rly_test_' }).innerText())[0]
-  const line = JSON.stringify({ app: name, level: 'error', msg: `failed with ${decoy}` })
+  const testKey = /rly_test_\w+/.exec(await page.locator('figure.code').filter({ hasText: 'rly_test_' }).innerText())[0]
+  const line = JSON.stringify({ app: name, level: 'error', msg: `failed with ${testKey}` })
   const { status } = await fetch(drain, { method: 'POST', body: line })
   assert.equal(status, 202)
   await follow(page, page.getByRole('link', { name: 'Show what leaked' }))
@@ -133,7 +133,7 @@ async function leak(page, name) {
   await row.getByRole('link').click()
   await page.getByText('Still leaking', { exact: true }).waitFor()
   await page.locator('#occurrences tbody tr').filter({ hasText: name }).waitFor()
-  assert.ok(!(await page.content()).includes(decoy), 'the page shows the secret')
+  assert.ok(!(await page.content()).includes(testKey), 'the page shows the secret')
   await page.getByRole('button', { name: 'Resolve as revoked' }).click()
   await page.getByText('Resolved. It reopens by itself').waitFor()
   assert.equal(await page.getByText('Still leaking', { exact: true }).count(), 0)
