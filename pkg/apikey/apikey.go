@@ -20,7 +20,7 @@ const (
 	prefix = "rly_live_"
 	// testPrefix is of keys that open nothing: with one, a person tries whether leaks are found.
 	testPrefix = "rly_test_"
-	base62      = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	base62     = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 )
 
 // New makes an API key: rly_live_, 32 random base62 characters (190 bits), and their CRC32 (IEEE) as 6 base62

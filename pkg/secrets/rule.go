@@ -130,7 +130,7 @@ const (
 	boundaryCharset = "charset"
 	boundaryAny     = "any"
 
-	checkRelay = "relay"
+	checkRelay   = "relay"
 	checkTestKey = "relay-decoy"
 )
 

@@ -211,7 +211,7 @@ func readGroup(b []byte) (fill byte, run int64, literals, rest []byte, err error
 // Completed says which records of one partition a group has completed. The zero value says none.
 type Completed struct {
 	committed int64
-	gaps     []Gap
+	gaps      []Gap
 }
 
 // Completed decodes the commit. If its metadata cannot be decoded, only offsets below the committed one are completed.

@@ -53,7 +53,7 @@ func regular(n int, open, done int64) (gaps []Gap) {
 func TestGapsKeepTheLowestThatFit(t *testing.T) {
 	one := func(from, to int64) []Gap { return []Gap{{from, to}} }
 	for name, c := range map[string]struct {
-		gaps   []Gap
+		gaps    []Gap
 		size    int
 		omitted int64
 	}{
