@@ -1,6 +1,7 @@
 package api
 
 import (
+	"encoding/json"
 	"errors"
 	"net/http"
 	"slices"
@@ -13,7 +14,7 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// replayEvent queues an event again for each enabled destination of its endpoint, or for the one in the request.
+// replayEvent queues an event again for each enabled destination of its endpoint, or for those in the request.
 func (a *replays) replayEvent(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	if err := refuseLoop(r); err != nil {
 		return err
@@ -28,8 +29,14 @@ func (a *replays) replayEvent(w http.ResponseWriter, r *http.Request, key *confi
 	}
 	in := &input{}
 	o := in.newObject("", body)
-	var only string
-	o.text("destination_id", 1, maxHeaderName, &only)
+	var only []string
+	if raw, ok := o.raw("destination_id"); ok {
+		if only = o.oneOrMore("destination_id", raw); in.err == nil && len(only) == 0 {
+			o.fail("destination_id", "must not be empty; leave it out for every destination")
+		}
+	}
+	undelivered := false
+	o.boolean(onlyUndelivered, &undelivered)
 	o.refuseUnknown()
 	if in.err != nil {
 		return in.err
@@ -44,22 +51,31 @@ func (a *replays) replayEvent(w http.ResponseWriter, r *http.Request, key *confi
 	if !a.erasures.ErasedAt(d.ID).IsZero() {
 		return web.WrongState("", "the event's payload was erased, so there is nothing to deliver")
 	}
-	if only != "" && ep.Destination(only) == nil {
-		return web.Invalid("destination_id", "is not a destination of the event's endpoint")
+	for _, dest := range only {
+		if ep.Destination(dest) == nil {
+			return web.Invalid("destination_id", "is not a destination of the event's endpoint")
+		}
 	}
 	if err := a.replayable(ep, d.Event, in); err != nil {
 		return err
 	}
 	d.Event = withCurrentVerdict(ep, d.Event)
 	targets := ep.EnabledDestinations()
-	if only != "" {
-		targets = slices.DeleteFunc(targets, func(dest string) bool { return dest != only })
+	if len(only) > 0 {
+		targets = slices.DeleteFunc(targets, func(dest string) bool { return !slices.Contains(only, dest) })
 	}
-	if len(targets) == 0 {
+	enabled := len(targets)
+	if undelivered {
+		targets = slices.DeleteFunc(targets, func(dest string) bool { return hasOrAwaits(d.Deliveries, dest) })
+	}
+	switch {
+	case enabled == 0:
 		in.warn("destination_id", "nothing was queued: no such destination is enabled; enable one and replay again")
+	case len(targets) == 0:
+		in.warn(onlyUndelivered, "nothing was queued: every such destination has the event, or it is on its way there")
 	}
 	warnOfFilters(in, ep, d.Event, targets)
-	run, err := a.queueEvent(r, d, only, targets)
+	run, err := a.queueEvent(r, d, filterOfRun(d, only, undelivered), targets)
 	if err != nil {
 		return a.answerAfterConflict(w, r, err)
 	}
@@ -116,20 +132,33 @@ func withCurrentVerdict(ep *config.Endpoint, e *event.Event) *event.Event {
 	return &current
 }
 
+// filterOfRun returns the filter of the run of one event, as it is shown: one destination, or a list.
+func filterOfRun(d *event.Detail, only []string, undelivered bool) json.RawMessage {
+	shown := struct {
+		Event       string `json:"event_id"`
+		Destination any    `json:"destination_id,omitempty"`
+		Undelivered bool   `json:"only_undelivered,omitempty"`
+	}{Event: d.Event.ID.Text(id.Event), Undelivered: undelivered}
+	switch len(only) {
+	case 0:
+	case 1:
+		shown.Destination = only[0]
+	default:
+		shown.Destination = only
+	}
+	return filterText(shown)
+}
+
 // queueEvent queues a run of one event; its commands are a single page.
-func (a *replays) queueEvent(r *http.Request, d *event.Detail, only string, targets []string) (*config.Run, error) {
+func (a *replays) queueEvent(r *http.Request, d *event.Detail, filter json.RawMessage, targets []string) (
+	*config.Run, error) {
 	name, err := a.runID(r)
 	if err != nil {
 		return nil, err
 	}
-	eventID := d.Event.ID.Text(id.Event)
 	run := &config.Run{
 		Meta: config.Meta{ID: name, Account: d.Event.Account}, Endpoints: []string{d.Event.Endpoint}, Single: true,
-		Filter: filterText(struct {
-			Event       string `json:"event_id"`
-			Destination string `json:"destination_id,omitempty"`
-		}{eventID, only}),
-		Since: d.Event.ReceivedAt(), Until: d.Event.ReceivedAt().Add(time.Millisecond), State: config.RunQueueing, Events: 1,
+		Filter: filter, Since: d.Event.ReceivedAt(), Until: d.Event.ReceivedAt().Add(time.Millisecond), State: config.RunQueueing, Events: 1,
 	}
 	q := a.newQueuer(run)
 	switch _, err = a.runs.AddRun(r.Context(), run); {

@@ -34,6 +34,7 @@ const (
 type selection struct {
 	query        event.Query // Destinations is empty: they restrict where events go, not which events
 	destinations []string    // ids; empty = all enabled destinations
+	undelivered  bool        // only destinations that have not got the event, see awaits
 	rate         int
 	dryRun       bool
 	filter       json.RawMessage // the filter as the run shows it
@@ -68,6 +69,7 @@ func (a *planner) newSelection(body []byte, account string) (*selection, *select
 	in.readTimes(a.now(), a.ids.Ahead(), &s.query)
 	in.top.integer("rate_per_second", 1, maxReplayRate, &s.rate)
 	in.top.boolean("dry_run", &s.dryRun)
+	in.top.boolean(onlyUndelivered, &s.undelivered)
 	in.top.refuseUnknown()
 	if in.inner != nil {
 		in.inner.refuseUnknown()
@@ -79,8 +81,21 @@ func (a *planner) newSelection(body []byte, account string) (*selection, *select
 	if s.filter = filterJSON(filters, &s.query); len(s.filter) == len("{}") {
 		in.fail("", "send at least one of %s: without one, every event would be replayed", strings.Join(names, ", "))
 	}
+	if s.undelivered {
+		s.filter = append(s.filter[:len(s.filter)-1], `,"`+onlyUndelivered+`":true}`...)
+	}
 	s.destinations, s.query.Destinations = s.query.Destinations, nil
 	return s, in
+}
+
+// onlyUndelivered is the parameter that leaves out destinations which have the event, or which it is on its way to.
+const onlyUndelivered = "only_undelivered"
+
+// hasOrAwaits reports whether a destination has the event, or whether its delivery goes on.
+func hasOrAwaits(deliveries []event.Delivery, dest string) bool {
+	return slices.ContainsFunc(deliveries, func(d event.Delivery) bool {
+		return d.Destination == dest && (d.Status == event.Delivered || !d.Status.Terminal())
+	})
 }
 
 // member finds a member by any of its names, at the top or inside filter.
@@ -111,6 +126,14 @@ func (in *selectionInput) list(names ...string) (values []string) {
 	if o == nil {
 		return nil
 	}
+	if values = o.oneOrMore(name, raw); in.err == nil && len(values) == 0 {
+		o.fail(name, "must not be empty; leave it out to select by the other filters")
+	}
+	return values
+}
+
+// oneOrMore reads one value, several separated by commas, or an array; see list.
+func (o *object) oneOrMore(name string, raw []byte) (values []string) {
 	isArray, elements := kindOf(raw) == kindArray, [][]byte{raw}
 	if isArray {
 		elements = o.array(name, maxFilterValues)
@@ -132,11 +155,7 @@ func (in *selectionInput) list(names ...string) (values []string) {
 	if slices.ContainsFunc(values, func(v string) bool { return v == "" || len(v) > maxFilterValue }) {
 		o.fail(name, "must have values of 1 to %d bytes; leave it out to select by the other filters", maxFilterValue)
 	}
-	switch {
-	case in.err != nil:
-	case len(values) == 0:
-		o.fail(name, "must not be empty; leave it out to select by the other filters")
-	case len(values) > maxFilterValues:
+	if len(values) > maxFilterValues {
 		o.fail(name, "may have at most %d values", maxFilterValues)
 	}
 	return values

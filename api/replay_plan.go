@@ -82,7 +82,8 @@ func (p *plan) countBodyRead(e *event.Match) error {
 	if p.bodiesRead > maxReplayRead || p.bodyBytesRead > maxReplayReadBytes {
 		return errSelectionTooLarge("", fmt.Sprintf(
 			"more than %d events or 1 GiB of bodies would have to be read to decide what to send: rejected events, "+
-				"and events of destinations with body filters; a status other than rejected leaves rejected ones out",
+				"events of destinations with body filters, and all with only_undelivered; a status other than rejected leaves "+
+				"rejected ones out",
 			maxReplayRead))
 	}
 	return nil
@@ -202,6 +203,9 @@ func (a *planner) classify(s *selection, e *event.Match) selectionChoice {
 	case rejected && !askedFor:
 		return notSelected
 	}
+	if s.undelivered {
+		return decidedByBody // its deliveries are read with the body
+	}
 	for i := range ep.Destinations {
 		if d := &ep.Destinations[i]; s.includes(d) && d.Filter.MatchesType(e.Type) && d.Filter.NeedsBody() {
 			return decidedByBody
@@ -247,7 +251,8 @@ func (a *planner) destinationCountByBody(ctx context.Context, s *selection, p *p
 		if err != nil {
 			return nil, err
 		}
-		for _, e := range stored {
+		for i := range stored {
+			e := &stored[i]
 			ep := a.presentEndpoint(e.Endpoint, s.query.Account)
 			if ep == nil {
 				continue
@@ -261,7 +266,9 @@ func (a *planner) destinationCountByBody(ctx context.Context, s *selection, p *p
 					continue
 				}
 			}
-			destinationCounts[e.ID] = len(s.targets(ep, e.Event))
+			if n := len(s.targets(ep, e)); n > 0 || !s.undelivered {
+				destinationCounts[e.ID] = n
+			}
 		}
 	}
 	return destinationCounts, nil
@@ -278,10 +285,11 @@ func (p *plan) isCopy(c signedContent) bool {
 }
 
 // targets returns the destinations that an event goes to.
-func (s *selection) targets(ep *config.Endpoint, e *event.Event) (dests []string) {
-	takes := filterOf(ep, e)
+func (s *selection) targets(ep *config.Endpoint, e *event.Stored) (dests []string) {
+	takes := filterOf(ep, e.Event)
 	for i := range ep.Destinations {
-		if d := &ep.Destinations[i]; s.includes(d) && takes(i) {
+		d := &ep.Destinations[i]
+		if s.includes(d) && takes(i) && !(s.undelivered && hasOrAwaits(e.Deliveries, d.ID)) {
 			dests = append(dests, d.ID)
 		}
 	}

@@ -238,7 +238,7 @@ func (q *runQueuer) commandsOf(ctx context.Context, page []selectedEvent) ([]*ev
 			continue
 		}
 		e.Event = withCurrentVerdict(ep, e.Event)
-		for _, dest := range q.selection.targets(ep, e.Event) {
+		for _, dest := range q.selection.targets(ep, e) {
 			due := q.startedAt.Add(time.Duration(q.commandCount) * time.Second / time.Duration(q.selection.rate))
 			works = append(works, commandOf(e.Event, e.Deliveries, dest, q.run.ID, due))
 			q.commandCount++

@@ -449,6 +449,72 @@ func TestReplayOfOldSignedRequests(t *testing.T) {
 	c.do("POST", "/v1/events/"+other+"/replay", `{}`).wantCounts(1, 1) // by its id
 }
 
+// With only_undelivered no destination gets an event that it has, or that is on its way there: not of a selection, not
+// of one event. What nobody lacks is not selected.
+func TestReplayOnlyUndelivered(t *testing.T) {
+	c := newClient(t)
+	created := c.endpoint(map[string]any{"destinations": []any{"https://a.example", "https://b.example",
+		"https://c.example", "https://d.example"}})
+	ep := created.text("id")
+	var dests []string
+	for i := range 4 {
+		dests = append(dests, created.text(fmt.Sprintf("destinations.%d.id", i)))
+	}
+	some, all := c.send(ep), c.send(ep)
+	c.fake.details[mustID(t, some)] = func(d *event.Detail) {
+		d.Deliveries = []event.Delivery{ // the last destination is younger than the event
+			{Destination: dests[0], Status: event.Delivered}, {Destination: dests[1], Status: event.Failed},
+			{Destination: dests[2], Status: event.Retrying},
+		}
+	}
+	c.fake.details[mustID(t, all)] = func(d *event.Detail) {
+		d.Deliveries = nil
+		for _, dest := range dests {
+			d.Deliveries = append(d.Deliveries, event.Delivery{Destination: dest, Status: event.Delivered})
+		}
+	}
+	sent := func(want ...string) {
+		t.Helper()
+		var got []string
+		for _, w := range c.fake.commands {
+			got = append(got, w.Dest)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("sent to %v, want %v", got, want)
+		}
+		c.fake.commands = nil
+	}
+	body := map[string]any{"endpoint_id": ep, "since": since(), "only_undelivered": true, "dry_run": true}
+	c.do("POST", "/v1/replays", body).wantCounts(1, 2)
+	body["dry_run"] = false
+	a := c.do("POST", "/v1/replays", body).wantCounts(1, 2)
+	sent(dests[1], dests[3])
+	if run := c.do("GET", "/v1/replays/"+a.text("run_id"), nil); run.get("filter.only_undelivered") != true {
+		t.Errorf("%s", run.raw)
+	}
+	body["destination_id"] = dests[1]
+	c.do("POST", "/v1/replays", body).wantCounts(1, 1)
+	sent(dests[1])
+
+	one := "/v1/events/" + some + "/replay"
+	c.do("POST", one, `{"only_undelivered":true}`).wantCounts(1, 2)
+	sent(dests[1], dests[3])
+	run := c.do("POST", one, map[string]any{"destination_id": []string{dests[0], dests[1]}}).wantCounts(1, 2)
+	sent(dests[0], dests[1])
+	shown := c.do("GET", "/v1/replays/"+run.text("run_id"), nil)
+	if shown.text("filter.destination_id.1") != dests[1] || shown.get("filter.only_undelivered") != nil {
+		t.Errorf("%s", shown.raw)
+	}
+	none := c.do("POST", "/v1/events/"+all+"/replay", `{"only_undelivered":true}`).wantCounts(1, 0)
+	if sent(); none.text("warnings.0.param") != "only_undelivered" {
+		t.Errorf("%s", none.raw)
+	}
+	c.do("POST", one, `{"only_undelivered":1}`).wantError(400, "invalid_request", "only_undelivered")
+	c.do("POST", one, `{"destination_id":[]}`).wantError(400, "invalid_request", "destination_id")
+	c.do("POST", one, map[string]any{"destination_id": []string{dests[0], "dst_nope"}}).
+		wantError(400, "invalid_request", "destination_id")
+}
+
 // A rejected event that no destination takes is not said to be delivered.
 func TestReplayDoesNotNameRejectedEventsWithoutDeliveries(t *testing.T) {
 	c := newClient(t, func(_ *api.Config, d *api.Deps) {
