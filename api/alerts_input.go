@@ -17,9 +17,6 @@ import (
 // maxMailAddress is the longest path of RFC 5321, 4.5.3.1.3, without its angle brackets, in bytes.
 const maxMailAddress = 254
 
-// severities lists the severities of findings, lowest first.
-var severities = []string{"low", "medium", "high", "critical"}
-
 // alertsInput validates a PATCH /v1/alerts and merges it into the alert settings.
 type alertsInput struct {
 	input

@@ -112,13 +112,16 @@ func New(cfg Config, deps Deps) (*API, error) {
 	}
 	a.front = &web.Front{Log: deps.Log, Proxies: cfg.TrustedProxies, BaseURL: cfg.BaseURL,
 		Done: newMetrics(deps.Metrics).done}
-	routes := x.routes(deps.Leaks != nil)
+	routes := x.routes()
 	deprecated, err := newDeprecationTable(deprecations, func() (*yaml.Node, error) { return joinParts(routes) })
 	if err != nil {
 		return nil, err
 	}
-	a.router = newRouter(&cfg, &deps, routes, a.idempotent, deprecated)
-	a.router.isToken = c.isToken
+	a.router = newRouter(routerConfig{
+		keys: deps.Config, uses: deps.KeyUses, refusals: deps.Refusals, limits: deps.Limits,
+		rates: [...]int{cfg.RateRead, cfg.RateWrite, cfg.RateSend}, hosts: web.HostsOf(cfg.BaseURL, cfg.AllowedHosts),
+		public: newPublic(&cfg, deps.Ready, deprecated).servePublic, announce: deprecated.announce,
+	}, routes, a.idempotent)
 	a.handler = a.front.Wrap(a.router.serve)
 	return a, nil
 }
@@ -148,18 +151,12 @@ type resources struct {
 	alerts       *alerts
 	streams      *streams
 	recoveries   *recoveries
-	drains       *drainResource
-	domains      *domains
-	scans        *scans
-	dsns         *dsnResource
-	tripwires    *tripwires
 	usage        *usage
 	keys         *keyInfo
 	audit        *auditLog
-	findings     *findings
 	fixtures     *fixtures
 	overviews    *overviews
-	detection    *detection
+	leaks        []route
 }
 
 // scanners find secrets in texts, with the rules of each use.
@@ -178,16 +175,10 @@ func newScanners() (s scanners, err error) {
 }
 
 func newResources(cfg *Config, deps *Deps, c *core) (*resources, error) {
-	served := *deps
-	if deps = &served; deps.Leaks == nil {
-		deps.Leaks = &Leaks{}
-	}
 	scan, err := newScanners()
 	if err != nil {
 		return nil, err
 	}
-	who := senders{core: c, config: deps.Config, received: deps.Leaks.Senders, keyring: deps.Keyring, leaks: scan.leaks,
-		baseURL: cfg.BaseURL}
 	x := &resources{
 		core:   c,
 		sender: newSender(c, deps),
@@ -213,18 +204,9 @@ func newResources(cfg *Config, deps *Deps, c *core) (*resources, error) {
 			open: openStreams{draining: make(chan struct{}), count: make(map[string]int)},
 		},
 		recoveries: &recoveries{core: c, config: deps.Config, recovery: deps.Recovery},
-		drains:     newDrains(&who),
-		domains:    newDomains(c, deps),
-		scans:      newScans(c, deps),
-		dsns:       newDSNs(&who),
-		tripwires:  newTripwires(c, deps, scan.leaks, cfg.BaseURL),
 		usage:      newUsage(c, deps.Usage),
 		keys:       &keyInfo{cfg.Version},
 		audit:      &auditLog{core: c, audit: deps.Audit},
-		findings:   newFindings(c, deps, scan.leaks),
-		detection: &detection{
-			core: c, config: deps.Config, limits: deps.Limits, scanners: secrets.NewScanners(scan.leaks),
-		},
 	}
 	x.signatures = &signatures{events: x.events, explain: deps.Explain, turns: newTurns(maxExplanations, explanationWait)}
 	x.previews = &previews{
@@ -237,18 +219,16 @@ func newResources(cfg *Config, deps *Deps, c *core) (*resources, error) {
 		erasures: deps.Erasures, runs: deps.Runs, selection: deps.Selection, commands: deps.Commands, keys: deps.Config,
 		reverify: deps.Reverify,
 	}
-	x.overviews = newOverviews(c, deps, x.findings, x.events)
+	var findings addFindings
+	x.leaks, findings = newLeaks(cfg, deps, c, scan.leaks)
+	x.overviews = newOverviews(c, deps, findings, x.events)
 	x.fixtures, err = newFixtures(x.events, deps)
 	return x, err
 }
 
 // routes is the table of /v1. The router tries the paths in this order, the busiest first.
-func (x *resources) routes(leaks bool) []route {
-	all := slices.Concat(x.eventRoutes(), x.fixtureRoutes(), x.endpointRoutes(), x.operationRoutes())
-	if !leaks {
-		return all
-	}
-	return slices.Concat(all, x.leakRoutes(), x.detectionRoutes())
+func (x *resources) routes() []route {
+	return slices.Concat(x.eventRoutes(), x.fixtureRoutes(), x.endpointRoutes(), x.operationRoutes(), x.leaks)
 }
 
 func (x *resources) eventRoutes() []route {
@@ -337,28 +317,5 @@ func (x *resources) operationRoutes() []route {
 		{path: "/v1/usage/daily", methods: methods{"GET": x.usage.readUsageDays}},
 		{path: "/v1/me", methods: methods{"GET": x.keys.me}},
 		{path: "/v1/audit", methods: methods{"GET": x.audit.listAudit}},
-	}
-}
-
-// leakRoutes are those of what leaks are found in. resource.routes makes those of a kind: /v1/drains,
-// /v1/drains/{drain},
-// /v1/drains/{drain}/rotate.
-func (x *resources) leakRoutes() []route {
-	test := x.tripwires.action("test", x.tripwires.test)
-	test.resumable = false // a second one would be answered by the first
-	return slices.Concat(x.drains.routes(), x.domains.routes(x.domains.action("verify", x.domains.verifyDomain)),
-		x.scans.routes(), x.tripwires.routes(x.tripwires.action("rotate", x.tripwires.rotate), test), x.dsns.routes())
-}
-
-func (x *resources) detectionRoutes() []route {
-	return []route{
-		{path: "/v1/settings/detection",
-			methods: methods{"GET": x.detection.readDetection, "PATCH": x.detection.updateDetection}},
-		{path: "/v1/settings/detection/try", methods: methods{"POST": x.detection.tryRules}, computes: true},
-		{path: "/v1/findings", methods: methods{"GET": x.findings.listFindings}},
-		// a finding that has the status already is not changed
-		{path: "/v1/findings/update", methods: methods{"POST": x.findings.updateFindings}, resumable: true},
-		{path: "/v1/findings/{finding}", methods: methods{"GET": x.findings.readFinding, "PATCH": x.findings.updateFinding}},
-		{path: "/v1/findings/{finding}/occurrences", methods: methods{"GET": x.findings.listOccurrences}},
 	}
 }

@@ -31,6 +31,20 @@ func newBodyBudget() *bodyBudget {
 	return &bodyBudget{most: maxBodyBytes, mostOfKey: maxBodyBytesOfKey, keys: map[string]int64{}}
 }
 
+// bound sets how many bytes the bodies of all requests hold, and those of one key.
+func (b *bodyBudget) bound(all, ofKey int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.most, b.mostOfKey = all, ofKey
+}
+
+// held returns how many bytes the bodies hold now, and one for each key that has any.
+func (b *bodyBudget) held() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.all + int64(len(b.keys))
+}
+
 // track counts the body of a request of a key. keep is called with each part of it, and returns the 429 of the key or
 // the 503 of the node. Call release when the request is answered.
 func (b *bodyBudget) track(key string) (keep func(n int) error, release func()) {

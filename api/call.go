@@ -3,7 +3,6 @@ package api
 import (
 	"bytes"
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"net/url"
@@ -57,23 +56,4 @@ func newCall(ctx context.Context, method, path string, query url.Values, body []
 		r.Header[idempotencyHeader] = []string{idempotencyKey}
 	}
 	return r.WithContext(ctx)
-}
-
-// currentKey returns who makes a long request, as the configuration says now: the session of a Call, otherwise the API
-// key. The error is config.ErrLease while this node cannot confirm it, otherwise the 401.
-func currentKey(keys Keys, r *http.Request) (*config.Key, error) {
-	if check := config.SessionCheck(r.Context()); check != nil {
-		key, err := check()
-		if _, answered := errors.AsType[*web.Error](err); err != nil && !answered && !errors.Is(err, config.ErrLease) {
-			err = &web.Error{Status: http.StatusUnauthorized, Type: web.AuthenticationRequired,
-				Message: "the session has ended; sign in again", Err: err}
-		}
-		return key, err
-	}
-	text, _ := web.Bearer(r)
-	key, err := keys.Authenticate(text)
-	if err != nil && !errors.Is(err, config.ErrLease) {
-		err = errInvalidKey()
-	}
-	return key, err
 }

@@ -14,6 +14,10 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
+// preparationWait is how long the answer to a new job waits for the job to become ready, and how long catchUp waits for
+// the configuration log.
+const preparationWait = 2 * time.Second
+
 // core is shared by the handlers of all resources: the clock, request bodies, and the lookup of what a path names.
 type core struct {
 	maxBody       int64
@@ -165,3 +169,5 @@ func (c *core) retryUntilDone(ctx context.Context, try func() (done bool, err er
 	})
 	return err
 }
+
+func errNoDestination() error { return web.Missing("there is no such destination") }

@@ -84,10 +84,10 @@ func deprecatedAPI(t *testing.T, entries ...deprecation) (*deprecationTable, fun
 		return nil
 	}
 	missing := func(http.ResponseWriter, *http.Request, *config.Key) error { return web.Missing("no such thing") }
-	rt := newRouter(&Config{BaseURL: "http://localhost"}, &Deps{}, []route{
+	rt := newRouter(routerConfig{hosts: web.HostsOf("http://localhost", nil), announce: table.announce}, []route{
 		{path: "/v1/old/{thing}", methods: methods{"GET": missing}},
 		{path: "/v1/things", methods: methods{"GET": fine, "POST": fine}},
-	}, &idempotentCalls{}, table)
+	}, &idempotentCalls{})
 	front := &web.Front{BaseURL: "http://localhost"}
 	key := &config.Key{ID: "usr_1", Scope: config.Read}
 	return table, func(method, target string) *web.Recorder {

@@ -6,19 +6,15 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
-	"net/netip"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/eventrelay/relay/api/feed"
 	"github.com/eventrelay/relay/pkg/audit"
-	"github.com/eventrelay/relay/pkg/claim"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
-	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/verify"
 )
@@ -68,13 +64,6 @@ type Deps struct {
 	Sample func(ep *config.Endpoint, provider, kind string, d id.ID) (*event.Event, error)
 }
 
-// Leaks is what the routes of log drains, DSNs, domains, scans, tripwires and findings need beside the configuration.
-type Leaks struct {
-	Senders  Senders
-	Domains  DomainVerifier
-	Findings FindingReader
-}
-
 // validate returns the missing dependencies as one error.
 func (d Deps) validate() error {
 	var errs []error
@@ -103,22 +92,11 @@ type Configuration interface {
 	Endpoints
 	AlertSettings
 	Recoveries
-	Scans
-	DSNs
-	Tripwires
-	Findings
 	Fixtures
-	DetectionSettings
+	leaksConfiguration
 	// Sync waits until this node has applied all records that are in the log now.
 	Sync(ctx context.Context) error
 	config.Access // for config.Get, List, Create, Update and Delete
-}
-
-// Keys authenticates API keys.
-type Keys interface {
-	Authenticate(key string) (*config.Key, error)
-	// MarkUsedFromBrowser records that a browser has sent the key. It does not wait.
-	MarkUsedFromBrowser(k *config.Key)
 }
 
 // Endpoints reads and changes endpoints. A change returns after this node has applied it.
@@ -143,63 +121,9 @@ type Endpoints interface {
 	DeleteEndpoint(ctx context.Context, id string, rev int64) error
 }
 
-// Scans creates leak scans.
-type Scans interface {
-	Scan(id string) (*config.Scan, config.Presence)
-	Scans(account string, domains []string, beforeSeq int64, limit int) ([]*config.Scan, bool)
-	OpenScan() *config.Scan
-	CreateScan(ctx context.Context, s *config.Scan) (*config.Scan, error)
-}
-
-// Tripwires issues the secrets of tripwires. A change returns after this node has applied it.
-type Tripwires interface {
-	Tripwire(id string) (*config.Tripwire, config.Presence)
-	// CreateTripwire and RotateTripwire return the secrets, which are stored nowhere.
-	CreateTripwire(ctx context.Context, t *config.Tripwire) (*config.Tripwire, config.TripwireText, error)
-	RotateTripwire(ctx context.Context, id, by string) (*config.Tripwire, config.TripwireText, error)
-	ExpectTripwireTest(ctx context.Context, id string, from netip.Addr) (*config.Tripwire, error)
-	// FindingKeys returns the keys from which the ids of their findings derive.
-	FindingKeys(ctx context.Context) (finding.Keys, error)
-	Finding(id string) (*config.Finding, config.Presence)
-}
-
-// DomainVerifier looks for the proofs of domains.
-type DomainVerifier interface {
-	// Verify returns the domain with the result; or, after too many attempts, for how long none is made.
-	Verify(ctx context.Context, d *config.Domain, method string) (after *config.Domain, pause time.Duration, err error)
-}
-
-// DSNs opens the keys of DSNs.
-type DSNs interface {
-	// PublicKey returns the public key of a DSN.
-	PublicKey(ctx context.Context, d *config.DSN) (string, error)
-}
-
-// DetectionSettings reads and changes what the account looks for beside the built-in rules.
-type DetectionSettings interface {
-	Settings() *config.Settings
-	// UpdateDetection calls change with a copy of the newest settings, and again after a write conflict.
-	UpdateDetection(ctx context.Context, change func(*config.Detection) error) (*config.Settings, error)
-}
-
 // Fixtures creates fixtures, as many as there may be.
 type Fixtures interface {
 	CreateFixture(ctx context.Context, f *config.Fixture) (*config.Fixture, error)
-}
-
-// Senders reads what drains and DSNs have received.
-type Senders interface {
-	// Received returns what came from the senders since a time, by sender. Senders without a report are left out.
-	Received(ctx context.Context, account string, senders []string, since time.Time) (map[string]finding.Received, error)
-}
-
-// EventReader reads events from the store.
-type EventReader interface {
-	Events(ctx context.Context, q event.Query) (event.Page, error)
-	Event(ctx context.Context, account string, id id.ID) (*event.Detail, error)
-	Attempts(ctx context.Context, account string, event, before id.ID, limit int) (event.AttemptPage, error)
-	// Summaries returns the list rows of up to 1,000 events, by id, without those that are not stored.
-	Summaries(ctx context.Context, account string, ids []id.ID) (map[id.ID]event.Summary, error)
 }
 
 // Accepter writes events, complete with their ids, to the log. It returns when they are durable or after its time
@@ -219,15 +143,6 @@ type Receipts interface {
 	Report(ctx context.Context, r *event.Receipt) (event.ReceiptResult, error)
 }
 
-// Erasures erases payloads on request.
-type Erasures interface {
-	// ErasePayload erases the payload of an event and returns when it was erased first. From then on no node shows
-	// the payload, sends it or stores it again.
-	ErasePayload(ctx context.Context, d id.ID) (time.Time, error)
-	// ErasedAt returns when the payload of an event was erased, zero if it was not.
-	ErasedAt(d id.ID) time.Time
-}
-
 // Usage returns what an account has used.
 type Usage interface {
 	// Usage returns the use of this month.
@@ -240,29 +155,10 @@ type Usage interface {
 	LastDays(ctx context.Context, account string) (*event.UsageDays, error)
 }
 
-// LimiterStore holds short-lived state that all nodes share (Redis). The state may be lost; no request fails because
-// of that.
-type LimiterStore interface {
-	// HeldUntil returns, for those of up to 1,000 destinations that an open circuit breaker holds, until when.
-	HeldUntil(ctx context.Context, dests []string) map[string]time.Time
-	claim.Store // of sends with an Idempotency-Key
-}
-
 // AuditLog reads the audit log.
 type AuditLog interface {
 	// Audit returns the entries in the store.
 	Audit(ctx context.Context, q audit.Query) (audit.Page, error)
 	// Outbox returns the newest matching entries that the store may not have yet, at most one more than the limit.
 	Outbox(q audit.Query) []audit.Entry
-}
-
-// Refusals learns of every request with a wrong API key: it may be that of a tripwire.
-type Refusals interface {
-	// CheckKey does not wait, and takes as long for every key.
-	CheckKey(text string, r *http.Request)
-}
-
-// KeyUses counts every request with a valid API key, for the audit log.
-type KeyUses interface {
-	RecordUse(account, key, name string, from netip.Addr)
 }

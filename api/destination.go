@@ -13,8 +13,6 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-func errNoDestination() error { return web.Missing("there is no such destination") }
-
 // destinations serves the destinations of endpoints. A change of a destination is a change of its endpoint.
 type destinations struct {
 	*core

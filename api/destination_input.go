@@ -17,7 +17,6 @@ import (
 
 // Bounds of a destination's members.
 const (
-	maxURL          = 2048
 	defaultTimeout  = 15 // seconds
 	defaultInFlight = 64
 )

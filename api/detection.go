@@ -108,13 +108,13 @@ func (a *detection) rules(in *input, o *object, saved []secrets.Custom) (rules [
 		return nil
 	}
 	if err := secrets.ValidateCustom(rules); err != nil {
-		in.failCustom(err)
+		failCustom(in, err)
 	}
 	return rules
 }
 
 // failCustom records an error of package secrets.
-func (in *input) failCustom(err error) {
+func failCustom(in *input, err error) {
 	if e, ok := errors.AsType[*secrets.CustomError](err); ok {
 		in.fail(e.Param, "%s", e.Message)
 	} else if in.err == nil {

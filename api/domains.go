@@ -22,12 +22,12 @@ type domains struct {
 	egress   egress.Policy
 }
 
-func newDomains(c *core, deps *Deps) *domains {
-	a := &domains{verifier: deps.Leaks.Domains, egress: deps.Egress}
+func newDomains(d *leakDeps) *domains {
+	a := &domains{verifier: d.Domains, egress: d.egress}
 	a.domainResource = &domainResource{
-		core: c, config: deps.Config, object: "domain", merge: a.merge, fixed: true,
+		core: d.core, config: d.config, object: "domain", merge: a.merge, fixed: true,
 		fresh: func(r *http.Request, by *config.Key) *config.Domain {
-			return &config.Domain{Meta: c.newMeta(r, id.Domain, by), CreatedBy: by.ID}
+			return &config.Domain{Meta: a.newMeta(r, id.Domain, by), CreatedBy: by.ID}
 		},
 		insert: a.insert, removable: a.hasNoTripwires,
 		views: func(_ context.Context, _ *config.Key, all ...*config.Domain) ([]*wire.Domain, error) {

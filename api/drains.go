@@ -19,7 +19,7 @@ import (
 // senders is what drains and DSNs have in common: a name, a sealed token in their address, and what they have received.
 type senders struct {
 	*core
-	config   Configuration
+	config   leakConfiguration
 	received Senders
 	keyring  *config.Keyring
 	leaks    *secrets.Scanner // masks secrets in names
@@ -100,7 +100,7 @@ func (a drains) views(ctx context.Context, key *config.Key, all ...*config.Drain
 			return nil, fmt.Errorf("open the token of %s: %w", d.ID, err)
 		}
 		out[i] = settingsOfDrain(d)
-		out[i].URL = viewerOf(key).drainURL(a.baseURL, d.ID, token)
+		out[i].URL = drainURL(viewerOf(key), a.baseURL, d.ID, token)
 	}
 	addReceived(ctx, a.senders, all, func(i int, x *finding.Received, view wire.Received) {
 		v := out[i]
@@ -122,7 +122,7 @@ func settingsOfDrain(d *config.Drain) *wire.Drain {
 }
 
 // drainURL returns the URL to which lines are sent.
-func (v viewer) drainURL(base, drain, token string) string {
+func drainURL(v viewer, base, drain, token string) string {
 	if !v.capabilities {
 		token = maskText(token)
 	}

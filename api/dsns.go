@@ -47,7 +47,7 @@ func (a dsns) views(ctx context.Context, key *config.Key, all ...*config.DSN) ([
 			return nil, err
 		}
 		out[i] = settingsOfDSN(d)
-		out[i].DSN = viewerOf(key).dsn(a.baseURL, public, d)
+		out[i].DSN = addressOf(viewerOf(key), a.baseURL, public, d)
 	}
 	addReceived(ctx, a.senders, all, func(i int, x *finding.Received, view wire.Received) {
 		v := out[i]
@@ -66,9 +66,9 @@ func settingsOfDSN(d *config.DSN) *wire.DSN {
 	return v
 }
 
-// dsn returns what an application is given. Reports of servers are believed, so their DSNs are shown only to those who
+// addressOf returns what an application is given. Reports of servers are believed, so their DSNs are shown only to those who
 // may change something; everybody who opens a page can read that of a browser.
-func (v viewer) dsn(base, public string, d *config.DSN) string {
+func addressOf(v viewer, base, public string, d *config.DSN) string {
 	if !v.capabilities && d.Platform != config.DSNBrowser {
 		public = maskText(public)
 	}

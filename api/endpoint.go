@@ -21,9 +21,6 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// defaultNameLength is how many characters at the end of its id name an endpoint that was created without a name.
-const defaultNameLength = 8
-
 // maxSearches is how many searches of endpoints a node runs at a time.
 const maxSearches = 2
 

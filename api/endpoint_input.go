@@ -15,7 +15,6 @@ import (
 
 // Limits of an endpoint's members; texts in characters.
 const (
-	maxName         = 100
 	maxDestinations = 50
 	maxMetadata     = 20 // keys
 	maxMetadataKey  = 64

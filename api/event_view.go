@@ -41,14 +41,6 @@ func baseOf(s *event.Summary) wire.EventBase {
 
 func setWhy(v *wire.EventBase, x explained) { v.Why, v.WhyDetails = x.text(), x.Why }
 
-// orNull returns nil for the empty text.
-func orNull[T ~string](s T) *T {
-	if s == "" {
-		return nil
-	}
-	return &s
-}
-
 // detailOf renders an event; failures are those of transformations by destination.
 func (a *events) detailOf(by viewer, d *event.Detail, failures map[string]*wire.TransformFailure) wire.Event {
 	e, erasedAt := d.Event, a.erasures.ErasedAt(d.ID)

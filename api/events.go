@@ -2,7 +2,6 @@ package api
 
 import (
 	"net/http"
-	"time"
 
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
@@ -66,18 +65,11 @@ func (a *events) eventQuery(q *query, account string) event.Query {
 	readFilters(q, event.Filters, &out)
 	span := a.pastWindow(q, sinceNames, untilNames)
 	out.Since, out.Until = span.since, span.until
-	if out.Search = q.search(); out.Search != nil {
+	if out.Search = search(q); out.Search != nil {
 		a.searchTime(q, &out, span.sinceName)
 	}
 	q.refuseUnknown()
 	return out
-}
-
-// setAsOf sets Relay-Data-As-Of, the time up to which the answer is complete. t is zero when the answer is current.
-func setAsOf(w http.ResponseWriter, t time.Time) {
-	if !t.IsZero() {
-		w.Header().Set("Relay-Data-As-Of", t.UTC().Format(web.TimeFormat))
-	}
 }
 
 func (a *events) readEvent(w http.ResponseWriter, r *http.Request, key *config.Key) error {

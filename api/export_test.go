@@ -23,11 +23,11 @@ var (
 
 // joinTestParts joins the parts of the document with the routes of an API that cannot be used.
 func joinTestParts() (*yaml.Node, error) {
-	x, err := newResources(&Config{}, &Deps{Config: struct{ Configuration }{}}, &core{})
+	x, err := newResources(&Config{}, &Deps{Config: struct{ Configuration }{}, Leaks: &Leaks{}}, &core{})
 	if err != nil {
 		return nil, err
 	}
-	return joinParts(x.routes(true))
+	return joinParts(x.routes())
 }
 
 // OpenAPIDocument returns the merged document as it is served.
@@ -81,13 +81,6 @@ func Remembered(a *API, account, path string, work func() error) func(key string
 
 // BoundBodies sets how many bytes the bodies of all requests hold, and those of one key. It returns how many they hold.
 func BoundBodies(a *API, all, ofKey int64) (held func() int64) {
-	b := a.router.bodies
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.most, b.mostOfKey = all, ofKey
-	return func() int64 {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		return b.all + int64(len(b.keys))
-	}
+	a.router.bodies.bound(all, ofKey)
+	return a.router.bodies.held
 }

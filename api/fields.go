@@ -18,6 +18,18 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
+// Limits of members that several resources have: the characters of a name, of a URL and of other texts, the bytes of a
+// header. Ids and times in bodies are bounded so that an error does not repeat a megabyte.
+const (
+	maxName        = 100
+	maxURL         = 2048
+	maxHeaderValue = 2048
+	maxIDText      = 200
+)
+
+// defaultNameLength is how many characters at the end of its id name what was created without a name.
+const defaultNameLength = 8
+
 // warning says that a member was ignored, or that a setting will not work as it is.
 type warning = wire.Warning
 

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"net/http"
@@ -28,10 +27,10 @@ type findings struct {
 	erasures Erasures
 }
 
-func newFindings(c *core, deps *Deps, leaks *secrets.Scanner) *findings {
-	f := &findings{core: c, states: deps.Config, hits: deps.Leaks.Findings, leaks: leaks,
-		rules: map[string]*secrets.Rule{}, own: deps.Config, erasures: deps.Erasures}
-	rules := leaks.Rules()
+func newFindings(d *leakDeps) *findings {
+	f := &findings{core: d.core, states: d.config, hits: d.Findings, leaks: d.leaks,
+		rules: map[string]*secrets.Rule{}, own: d.config, erasures: d.erasures}
+	rules := d.leaks.Rules()
 	for i := range rules {
 		f.rules[rules[i].ID] = &rules[i]
 	}
@@ -80,6 +79,9 @@ func (a *findings) listFindings(w http.ResponseWriter, r *http.Request, key *con
 	web.WriteJSON(w, http.StatusOK, out)
 	return nil
 }
+
+// severities lists the severities of findings, lowest first.
+var severities = []string{"low", "medium", "high", "critical"}
 
 // findingQuery reads the filters of the list: those that the store knows, and those that the configuration knows.
 func (a *findings) findingQuery(q *query, account string) (finding.Query, config.FindingFilter) {
@@ -271,19 +273,4 @@ func timedKey(h filterHash, text string) (at time.Time, d id.ID, err error) {
 	}
 	copy(d[:], b[8:])
 	return time.UnixMilli(int64(binary.BigEndian.Uint64(b))).UTC(), d, nil
-}
-
-// Findings reads and changes findings of the configuration.
-type Findings interface {
-	Finding(id string) (*config.Finding, config.Presence)
-	FindingIDs(filter config.FindingFilter) []string
-	UpdateFinding(ctx context.Context, id string, m config.FindingUpdate) (*config.Finding, error)
-}
-
-// FindingReader reads the hits of findings from the store.
-type FindingReader interface {
-	Findings(ctx context.Context, q finding.Query) (finding.Page, error)
-	// Finding also returns the time up to which the answer is complete; zero: now.
-	Finding(ctx context.Context, account, id string) (finding.Row, time.Time, error)
-	Occurrences(ctx context.Context, q finding.OccurrenceQuery) (finding.OccurrencePage, error)
 }

@@ -24,7 +24,7 @@ func readFixtureChange(body []byte) (*wire.FixtureChange, *input) {
 	o := in.newObject("", body)
 	o.decode(x)
 	if x.Name != nil {
-		o.failWith(fixture.CheckName(*x.Name))
+		failWith(o, fixture.CheckName(*x.Name))
 	}
 	if raw, ok := o.raw("body"); ok {
 		var compact bytes.Buffer
@@ -32,14 +32,14 @@ func readFixtureChange(body []byte) (*wire.FixtureChange, *input) {
 			o.fail("body", "must be JSON")
 		}
 		x.Body = compact.Bytes()
-		o.failWith(fixture.CheckBody(x.Body))
+		failWith(o, fixture.CheckBody(x.Body))
 	}
-	x.Keep = o.pointers("keep", fixture.MaxRedactions)
+	x.Keep = pointers(o, "keep", fixture.MaxRedactions)
 	if status := x.ExpectedStatus; status != nil && (*status/100 == 1 || *status/100 == 3) {
 		o.in.warn("expected_status", "never passes: the runner follows no redirect and fails with each 3xx, and a 1xx is "+
 			"no final answer")
 	}
-	x.Required = o.requiredFields("required")
+	x.Required = requiredFields(o, "required")
 	if _, ok := o.raw("version"); ok {
 		x.Version = new(int)
 		o.integer("version", 1, 1<<53, x.Version)
@@ -50,14 +50,14 @@ func readFixtureChange(body []byte) (*wire.FixtureChange, *input) {
 }
 
 // failWith reports a fault of package fixture.
-func (o *object) failWith(err error) {
+func failWith(o *object, err error) {
 	if e, ok := errors.AsType[*fixture.Error](err); ok {
 		o.fail(e.Param, "%s", e.Message)
 	}
 }
 
 // pointers reads an array of pointers, sorted and each once; nil if it is absent.
-func (o *object) pointers(name string, limit int) []string {
+func pointers(o *object, name string, limit int) []string {
 	if _, ok := o.raw(name); !ok {
 		return nil
 	}
@@ -75,7 +75,7 @@ func (o *object) pointers(name string, limit int) []string {
 }
 
 // requiredFields reads what the answer to a fixture must have; nil if it is absent.
-func (o *object) requiredFields(name string) []fixture.Required {
+func requiredFields(o *object, name string) []fixture.Required {
 	if _, ok := o.raw(name); !ok {
 		return nil
 	}
@@ -101,7 +101,7 @@ func (o *object) requiredFields(name string) []fixture.Required {
 		field.warnUnknown()
 		all = append(all, x)
 	}
-	o.failWith((&fixture.Expect{Status: fixture.DefaultStatus, Required: all}).Check())
+	failWith(o, (&fixture.Expect{Status: fixture.DefaultStatus, Required: all}).Check())
 	return all
 }
 

@@ -11,11 +11,10 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// Limits of the headers that a destination adds: their number, and the bytes of a name and a value.
+// Limits of the headers that a destination adds: their number, and the bytes of a name.
 const (
-	maxHeaders     = 20
-	maxHeaderName  = 128
-	maxHeaderValue = 2048
+	maxHeaders    = 20
+	maxHeaderName = 128
 )
 
 // reservedHeader says why a destination cannot add that header, "" if it can.

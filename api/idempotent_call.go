@@ -81,15 +81,6 @@ func rotatedBy(r *http.Request) string {
 	return c.claim.IDSeed
 }
 
-// runID is newID for a replay run.
-func (a *replays) runID(r *http.Request) (string, error) {
-	if c := callOf(r); c != nil {
-		return c.subject.Text(id.Run), nil
-	}
-	d, err := a.ids.New(0)
-	return d.Text(id.Run), err
-}
-
 // idempotentCalls remembers the answers of requests with an Idempotency-Key.
 type idempotentCalls struct {
 	*core
@@ -379,4 +370,23 @@ func (a *idempotentCalls) answerRepeat(
 	w.WriteHeader(first.Status)
 	_, _ = w.Write(answer.Body)
 	return nil
+}
+
+// currentKey returns who makes a long request, as the configuration says now: the session of a Call, otherwise the API
+// key. The error is config.ErrLease while this node cannot confirm it, otherwise the 401.
+func currentKey(keys Keys, r *http.Request) (*config.Key, error) {
+	if check := config.SessionCheck(r.Context()); check != nil {
+		key, err := check()
+		if _, answered := errors.AsType[*web.Error](err); err != nil && !answered && !errors.Is(err, config.ErrLease) {
+			err = &web.Error{Status: http.StatusUnauthorized, Type: web.AuthenticationRequired,
+				Message: "the session has ended; sign in again", Err: err}
+		}
+		return key, err
+	}
+	text, _ := web.Bearer(r)
+	key, err := keys.Authenticate(text)
+	if err != nil && !errors.Is(err, config.ErrLease) {
+		err = errInvalidKey()
+	}
+	return key, err
 }

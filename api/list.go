@@ -56,15 +56,6 @@ func writeConfigPage[T interface{ CreationSeq() int64 }, V any](w http.ResponseW
 	return nil
 }
 
-// viewsOf returns the view of each row.
-func viewsOf[T, V any](rows []T, view func(T) V) []V {
-	out := make([]V, len(rows))
-	for i, x := range rows {
-		out[i] = view(x)
-	}
-	return out
-}
-
 func (q *query) limit() int {
 	value := q.single("limit")
 	if value == "" {

@@ -10,7 +10,6 @@ import (
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
-	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -41,12 +40,15 @@ func measuredStepViews(steps []event.MeasuredStep) []wire.MeasuredStep {
 	return views
 }
 
+// addFindings adds the findings that need a person.
+type addFindings = func(to *wire.Counted[wire.CriticalFinding], account string)
+
 // overviews serves the overview of an account and the traffic of its endpoints. Answers are remembered for recentTime.
 type overviews struct {
 	*core
 	alerts     AlertSettings
 	recoveries Recoveries
-	findings   *findings
+	findings   addFindings // nil: none
 	limits     LimiterStore
 	events     *events
 	traffic    TrafficReader
@@ -54,7 +56,7 @@ type overviews struct {
 	ofEndpoint recent[endpointTrafficAnswer]
 }
 
-func newOverviews(c *core, deps *Deps, f *findings, e *events) *overviews {
+func newOverviews(c *core, deps *Deps, f addFindings, e *events) *overviews {
 	return &overviews{
 		core: c, alerts: deps.Config, recoveries: deps.Config, findings: f, limits: deps.LimiterStore, events: e,
 		traffic: deps.Traffic,
@@ -108,7 +110,9 @@ func (a *overviews) overview(ctx context.Context, account string) (overviewAnswe
 		}
 		v.Needs.Recoveries.Add(x)
 	}
-	a.addFindings(&v.Needs.Findings, account)
+	if a.findings != nil {
+		a.findings(&v.Needs.Findings, account)
+	}
 	o, err := a.traffic.Overview(ctx, account, now)
 	switch {
 	case errors.Is(err, event.ErrUnavailable):
@@ -119,24 +123,6 @@ func (a *overviews) overview(ctx context.Context, account string) (overviewAnswe
 	v.Traffic = &wire.OverviewTraffic{LastHour: newMeasuredView(o.Hour), Minutes: measuredStepViews(o.Minutes),
 		Busiest: a.endpointTraffics(account, o.Busiest), Worst: a.endpointTraffics(account, o.Worst)}
 	return overviewAnswer{v, o.AsOf}, nil
-}
-
-// addFindings adds the open findings of critical severity, then those of high severity, each newest first. They are
-// those that alerts report by default.
-func (a *overviews) addFindings(to *wire.Counted[wire.CriticalFinding], account string) {
-	for _, severity := range []finding.Severity{finding.Critical, finding.High} {
-		for _, name := range a.findings.states.FindingIDs(config.FindingFilter{
-			Statuses: []finding.Status{finding.Open}, Severities: []finding.Severity{severity}}) {
-			f, presence := a.findings.states.Finding(name)
-			if presence != config.Present || f.Account != account {
-				continue
-			}
-			x := wire.CriticalFinding{ID: f.ID, Rule: f.Rule, Masked: orNull(f.Masked), Severity: f.Severity.String(),
-				OpenedAt: web.Time(f.OpenedAt)}
-			x.Name, _, _ = a.findings.describeRule(f)
-			to.Add(x)
-		}
-	}
 }
 
 // waitingDestinations returns the destinations that are held or paused, and those that the service has disabled.

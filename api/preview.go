@@ -97,7 +97,7 @@ func (a *previews) previewInput(in *input, body []byte, e *config.Endpoint) (*tr
 	o := in.newObject("", body)
 	var program *transform.Program
 	if raw, ok := o.raw("ops"); ok && kindOf(raw) != kindNull {
-		_, program = in.transformationOps("ops", raw)
+		_, program = transformationOps(in, "ops", raw)
 	} else if in.err == nil {
 		var saved []transform.Op
 		if e.Transformation != nil {
@@ -161,14 +161,6 @@ func (a *previews) loadSample(ctx context.Context, key *config.Key, e *config.En
 		masked += n
 	}
 	return masked, nil
-}
-
-func failureViewOf(f *transform.Failure) *wire.Failure {
-	view := &wire.Failure{Pointer: f.Pointer, Message: f.Message}
-	if f.Op != transform.NoOp {
-		view.Index = &f.Op
-	}
-	return view
 }
 
 func previewViewOf(p *transform.Preview) *wire.TransformationPreview {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/eventrelay/relay/api/reference"
 	"github.com/eventrelay/relay/pkg/web"
@@ -18,6 +19,21 @@ import (
 type public struct {
 	ready *Readiness
 	pages func() (map[string]*page, error) // by path; built at the first request
+}
+
+// newPublic makes the pages of a version.
+func newPublic(cfg *Config, ready *Readiness, deprecated *deprecationTable) *public {
+	return &public{ready: ready, pages: sync.OnceValues(func() (map[string]*page, error) {
+		pages, err := publicPages(deprecated, cfg)
+		if err == nil {
+			err = addTools(pages, cfg.Version)
+		}
+		for path, html := range cfg.Pages {
+			p := newPage("text/html; charset=utf-8", html)
+			pages[path] = &p
+		}
+		return pages, err
+	})}
 }
 
 // servePublic answers a path outside of /v1.

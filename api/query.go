@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/web"
@@ -17,6 +18,9 @@ const (
 	maxFilterValues = 100
 	maxFilterValue  = 256
 )
+
+// maxSearchText bounds q, in characters.
+const maxSearchText = 200
 
 // query reads the parameters of a list. It collects their names, the hash of the filters for cursors, and the first
 // error.
@@ -203,4 +207,21 @@ func readWindow(from filterSource, sinceNames, untilNames []string) (w window) {
 		from.fail(w.untilName, "must be later than since")
 	}
 	return w
+}
+
+// text reads q, the text that rows have to contain; notUTF8 says what to do about other bytes.
+func (q *query) text(notUTF8 string) string {
+	q.names = append(q.names, "q")
+	text := q.single("q")
+	if text == "" {
+		return ""
+	}
+	switch {
+	case !utf8.ValidString(text):
+		q.fail("q", "%s", notUTF8)
+	case utf8.RuneCountInString(text) > maxSearchText:
+		q.fail("q", "may have at most %d characters", maxSearchText)
+	}
+	q.hash.add("q:" + text)
+	return text
 }

@@ -16,15 +16,8 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-const (
-	// preparationWait is how long the answer to a new job waits for the job to become ready, and how long catchUp
-	// waits for the configuration log.
-	preparationWait = 2 * time.Second
-	// maxRecoveryRate is the maximum of rate_per_second, in deliveries.
-	maxRecoveryRate = 100
-	// maxIDText bounds ids and since in request bodies, in characters, so that an error does not repeat a megabyte.
-	maxIDText = 200
-)
+// maxRecoveryRate is the maximum of rate_per_second, in deliveries.
+const maxRecoveryRate = 100
 
 // RecoveryReader reads the items of recovery jobs from the store.
 type RecoveryReader interface {

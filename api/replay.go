@@ -31,7 +31,7 @@ func (a *replays) replayEvent(w http.ResponseWriter, r *http.Request, key *confi
 	o := in.newObject("", body)
 	var only []string
 	if raw, ok := o.raw("destination_id"); ok {
-		if only = o.oneOrMore("destination_id", raw); in.err == nil && len(only) == 0 {
+		if only = oneOrMore(o, "destination_id", raw); in.err == nil && len(only) == 0 {
 			o.fail("destination_id", "must not be empty; leave it out for every destination")
 		}
 	}

@@ -51,12 +51,3 @@ type Runs interface {
 	// QueueingRuns returns the runs of all accounts that were created at since or later and are queueing.
 	QueueingRuns(since time.Time) []*config.Run
 }
-
-// Answers stores the claims and answers of Idempotency-Keys in the configuration log.
-type Answers interface {
-	// ClaimAnswer creates the claim, or returns the existing claim or answer. optional marks a claim that the call can
-	// do without; it gets config.ErrAnswersFull earlier.
-	ClaimAnswer(ctx context.Context, claim *config.Answer, optional bool) (*config.Answer, error)
-	ChangeAnswer(ctx context.Context, id string, alter func(*config.Answer) error) (*config.Answer, error)
-	ReleaseClaim(ctx context.Context, claim *config.Answer) error
-}

@@ -126,14 +126,14 @@ func (in *selectionInput) list(names ...string) (values []string) {
 	if o == nil {
 		return nil
 	}
-	if values = o.oneOrMore(name, raw); in.err == nil && len(values) == 0 {
+	if values = oneOrMore(o, name, raw); in.err == nil && len(values) == 0 {
 		o.fail(name, "must not be empty; leave it out to select by the other filters")
 	}
 	return values
 }
 
 // oneOrMore reads one value, several separated by commas, or an array; see list.
-func (o *object) oneOrMore(name string, raw []byte) (values []string) {
+func oneOrMore(o *object, name string, raw []byte) (values []string) {
 	isArray, elements := kindOf(raw) == kindArray, [][]byte{raw}
 	if isArray {
 		elements = o.array(name, maxFilterValues)

@@ -97,8 +97,3 @@ func (a *replays) acquireScope(ctx context.Context, scope []string) (release fun
 	})
 	return func() { a.scopes.release(scope) }, err
 }
-
-func errBusy() error {
-	return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: time.Second,
-		Message: "another replay is queueing deliveries of the same endpoint; nothing was queued, send it again"}
-}

@@ -370,3 +370,12 @@ func (a *replays) answerAfterConflict(w http.ResponseWriter, r *http.Request, er
 	}
 	return err
 }
+
+// runID is newID for a replay run.
+func (a *replays) runID(r *http.Request) (string, error) {
+	if c := callOf(r); c != nil {
+		return c.subject.Text(id.Run), nil
+	}
+	d, err := a.ids.New(0)
+	return d.Text(id.Run), err
+}

@@ -232,7 +232,3 @@ func (a *resource[E, P, V]) remove(w http.ResponseWriter, r *http.Request, key *
 	writeDeleted(w, name, a.object)
 	return nil
 }
-
-func writeDeleted(w http.ResponseWriter, name, object string) {
-	web.WriteJSON(w, http.StatusOK, wire.Deleted{ID: name, Object: object, Deleted: true})
-}

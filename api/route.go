@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/gorilla/mux"
@@ -77,46 +76,37 @@ func finds[T any](lookUp func(*http.Request, *config.Key) (T, error)) pathCheck 
 	}
 }
 
+// routerConfig says who may use the routes, and what is not theirs.
+type routerConfig struct {
+	keys     Keys
+	uses     KeyUses
+	refusals Refusals // may be nil
+	limits   Limits
+	rates    [classes]int // read, write and send: requests a second of one key, on all nodes together; 0 = no limit
+	hosts    web.Hosts
+	// public answers every path outside of /v1, announce sets the headers of a deprecated call.
+	public   func(w http.ResponseWriter, r *http.Request) error
+	announce func(h http.Header, r *http.Request, method, path string)
+}
+
 // router finds the handler of a request and checks who may use it. mux only matches paths, because handlers here
 // return errors.
 type router struct {
-	keys       Keys
-	uses       KeyUses
-	refusals   Refusals
-	limits     Limits
-	rates      [classes]int
-	hosts      web.Hosts
-	public     *public
-	bodies     *bodyBudget
-	deprecated *deprecationTable
-	mux        *mux.Router
-	routes     map[string]route       // by path, which is also the name of the mux route
-	isToken    func(text string) bool // see core.isToken
+	routerConfig
+	bodies  *bodyBudget
+	mux     *mux.Router
+	routes  map[string]route       // by path, which is also the name of the mux route
+	isToken func(text string) bool // see core.isToken
 
 	beforeEndpoint, afterEndpoint string // the parts of sendPath around its variable
 }
 
 // newRouter builds the routes. Paths are matched as they were sent: an escaped slash does not separate segments, and
 // no path is cleaned by a redirect.
-func newRouter(cfg *Config, deps *Deps, routes []route, repeats *idempotentCalls, deprecated *deprecationTable,
-) *router {
+func newRouter(cfg routerConfig, routes []route, repeats *idempotentCalls) *router {
 	rt := &router{
-		keys: deps.Config, uses: deps.KeyUses, refusals: deps.Refusals, limits: deps.Limits,
-		rates: [classes]int{cfg.RateRead, cfg.RateWrite, cfg.RateSend},
-		hosts: web.HostsOf(cfg.BaseURL, cfg.AllowedHosts), bodies: newBodyBudget(),
-		public: &public{ready: deps.Ready, pages: sync.OnceValues(func() (map[string]*page, error) {
-			pages, err := publicPages(deprecated, cfg)
-			if err == nil {
-				err = addTools(pages, cfg.Version)
-			}
-			for path, html := range cfg.Pages {
-				p := newPage("text/html; charset=utf-8", html)
-				pages[path] = &p
-			}
-			return pages, err
-		})},
-		deprecated: deprecated,
-		mux:        mux.NewRouter().SkipClean(true).UseEncodedPath(), routes: map[string]route{},
+		routerConfig: cfg, bodies: newBodyBudget(), mux: mux.NewRouter().SkipClean(true).UseEncodedPath(),
+		routes: map[string]route{}, isToken: repeats.isToken,
 	}
 	for _, x := range routes {
 		if post := x.methods["POST"]; post != nil && !x.sends && !x.computes {
@@ -174,7 +164,7 @@ func (rt *router) match(r *http.Request) (route, map[string]string) {
 // serve answers a request from the network: public pages, 401 for an invalid key, and everything else as serveFor does.
 func (rt *router) serve(w http.ResponseWriter, r *http.Request) error {
 	if path := r.URL.Path; path != "/v1" && !strings.HasPrefix(path, "/v1/") {
-		return rt.public.servePublic(w, r)
+		return rt.public(w, r)
 	}
 	key, err := rt.authenticate(r)
 	if err != nil {
@@ -209,7 +199,7 @@ func (rt *router) serveFor(w http.ResponseWriter, r *http.Request, key *config.K
 		return web.Missing("%s is not allowed here; use %s", r.Method, found.allowHeader())
 	}
 	info.Route, info.Vars = found.path, vars // only now: a method that the client invented must not become a metric label
-	rt.deprecated.announce(w.Header(), r, method, found.path)
+	rt.announce(w.Header(), r, method, found.path)
 	if found.needsWriteAccess(method) {
 		if err := authorizeChange(key); err != nil {
 			return err
@@ -371,4 +361,9 @@ func toWebError(err error) error {
 func errTooManyReads() error {
 	return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: time.Second,
 		Message: "as many event reads are running as one API key or person may have; wait for one to finish"}
+}
+
+func errBusy() error {
+	return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: time.Second,
+		Message: "another replay is queueing deliveries of the same endpoint; nothing was queued, send it again"}
 }

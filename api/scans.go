@@ -22,10 +22,10 @@ type scans struct {
 	stored Scans
 }
 
-func newScans(c *core, deps *Deps) *scans {
-	a := &scans{stored: deps.Config}
+func newScans(d *leakDeps) *scans {
+	a := &scans{stored: d.config}
 	a.scanResource = &scanResource{
-		core: c, config: deps.Config, object: "scan", kept: true, own: methods{"POST": a.createScan},
+		core: d.core, config: d.config, object: "scan", kept: true, own: methods{"POST": a.createScan},
 		missing: fmt.Sprintf("there is no such scan; the newest %d are kept", config.MaxScans),
 		keep: func(q *query) func(*config.Scan) bool {
 			domains := q.list("domain_id")

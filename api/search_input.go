@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"golang.org/x/net/http/httpguts"
 
@@ -19,8 +18,6 @@ import (
 )
 
 const (
-	// maxSearchText bounds q, in characters.
-	maxSearchText = 200
 	// maxSearchTerms bounds the body[…] and header[…] filters of one search, together.
 	maxSearchTerms = 10
 	// searchWindow is the time window of a search without since, maxSearchWindow the longest window.
@@ -35,7 +32,7 @@ func searchTerm(name string) (kind, of string, ok bool) {
 }
 
 // search reads the search terms; nil if the request has none.
-func (q *query) search() *event.Search {
+func search(q *query) *event.Search {
 	s := &event.Search{Text: q.text("must be UTF-8; header[name] and body[path] also search for other bytes")}
 	q.names = append(q.names, "body", "header")
 	terms := 0
@@ -49,7 +46,7 @@ func (q *query) search() *event.Search {
 			continue
 		}
 		q.aliases = append(q.aliases, name)
-		values := q.searchValues(name)
+		values := searchValues(q, name)
 		if len(values) == 0 {
 			continue
 		}
@@ -81,25 +78,8 @@ func (q *query) search() *event.Search {
 	return s
 }
 
-// text reads q, the text that rows have to contain; notUTF8 says what to do about other bytes.
-func (q *query) text(notUTF8 string) string {
-	q.names = append(q.names, "q")
-	text := q.single("q")
-	if text == "" {
-		return ""
-	}
-	switch {
-	case !utf8.ValidString(text):
-		q.fail("q", "%s", notUTF8)
-	case utf8.RuneCountInString(text) > maxSearchText:
-		q.fail("q", "may have at most %d characters", maxSearchText)
-	}
-	q.hash.add("q:" + text)
-	return text
-}
-
 // searchValues returns the values of a term as sent, because they may contain commas.
-func (q *query) searchValues(name string) []string {
+func searchValues(q *query, name string) []string {
 	values := slices.DeleteFunc(slices.Clone(q.values[name]), func(v string) bool { return v == "" })
 	if len(values) > maxFilterValues {
 		q.fail(name, "may have at most %d values", maxFilterValues)
@@ -145,7 +125,8 @@ func (a *events) clampSince(since, until time.Time) time.Time {
 // while the client pages.
 func (a *events) searchEvents(w http.ResponseWriter, r *http.Request, params *query, q event.Query) error {
 	q.Limit = params.limit()
-	if position := readCursor(params, params.hash.searchPosition); position != (searchPosition{}) {
+	decode := func(text string) (searchPosition, error) { return readSearchPosition(params.hash, text) }
+	if position := readCursor(params, decode); position != (searchPosition{}) {
 		q.Before, q.Since = position.before, a.clampSince(position.since, q.Until)
 	}
 	if params.err != nil {
@@ -169,9 +150,9 @@ func (a *events) searchEvents(w http.ResponseWriter, r *http.Request, params *qu
 			Warnings: params.warnings}
 		switch {
 		case page.Partial:
-			out.NextCursor = params.hash.searchCursor(searchPosition{page.ResumeBefore, q.Since})
+			out.NextCursor = searchCursor(params.hash, searchPosition{page.ResumeBefore, q.Since})
 		case page.More && len(page.Rows) > 0:
-			out.NextCursor = params.hash.searchCursor(searchPosition{page.Rows[len(page.Rows)-1].ID, q.Since})
+			out.NextCursor = searchCursor(params.hash, searchPosition{page.Rows[len(page.Rows)-1].ID, q.Since})
 		}
 		return out
 	})
@@ -187,11 +168,11 @@ type searchPosition struct {
 const searchVersion = 2
 
 // searchCursor encodes a cursor whose position is an id and the milliseconds of since.
-func (f filterHash) searchCursor(p searchPosition) string {
+func searchCursor(f filterHash, p searchPosition) string {
 	return f.encode(searchVersion, binary.BigEndian.AppendUint64(p.before[:], uint64(p.since.UnixMilli())))
 }
 
-func (f filterHash) searchPosition(text string) (searchPosition, error) {
+func readSearchPosition(f filterHash, text string) (searchPosition, error) {
 	b, err := f.decode(text, searchVersion, keyLen+8)
 	if err != nil {
 		return searchPosition{}, err

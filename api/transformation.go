@@ -78,14 +78,14 @@ func (in *endpointInput) transformation(o *object, key *config.Key, e *config.En
 	if !ok || in.err != nil {
 		return
 	}
-	ops, _ := in.transformationOps(o.param("transformation"), raw)
+	ops, _ := transformationOps(&in.input, o.param("transformation"), raw)
 	if in.err == nil {
 		e.SetTransformation(ops, in.endpoints.now(), key.ID, key.Name)
 	}
 }
 
 // transformationOps reads and compiles the operations in a member of a request.
-func (in *input) transformationOps(path string, raw []byte) ([]transform.Op, *transform.Program) {
+func transformationOps(in *input, path string, raw []byte) ([]transform.Op, *transform.Program) {
 	switch kindOf(raw) {
 	case kindNull:
 		return nil, nil
@@ -97,16 +97,16 @@ func (in *input) transformationOps(path string, raw []byte) ([]transform.Op, *tr
 			return nil, nil
 		}
 		o.warnUnknown()
-		return in.ops(o.param("ops"), list)
+		return readOps(in, o.param("ops"), list)
 	case kindArray:
-		return in.ops(path, raw)
+		return readOps(in, path, raw)
 	}
 	in.fail(path, "must be null, an object with ops, or an array of operations")
 	return nil, nil
 }
 
-// ops reads an array of operations.
-func (in *input) ops(path string, raw []byte) ([]transform.Op, *transform.Program) {
+// readOps reads an array of operations.
+func readOps(in *input, path string, raw []byte) ([]transform.Op, *transform.Program) {
 	elements, err := web.ParseArray(raw, transform.MaxOps)
 	if err != nil {
 		in.fail(path, "must have at most %d operations", transform.MaxOps)
@@ -114,7 +114,7 @@ func (in *input) ops(path string, raw []byte) ([]transform.Op, *transform.Progra
 	}
 	ops := make([]transform.Op, len(elements))
 	for i, element := range elements {
-		in.op(indexed(path, i), element, &ops[i])
+		readOp(in, indexed(path, i), element, &ops[i])
 	}
 	if in.err != nil {
 		return nil, nil
@@ -132,8 +132,8 @@ func isReadable(value []byte) bool {
 	return json.Unmarshal(value, &v) == nil
 }
 
-// op reads one operation. What it lacks, and what does not belong to its kind, is found by transform.Compile.
-func (in *input) op(path string, raw []byte, op *transform.Op) {
+// readOp reads one operation. What it lacks, and what does not belong to its kind, is found by transform.Compile.
+func readOp(in *input, path string, raw []byte, op *transform.Op) {
 	o := in.newObject(path, raw)
 	o.enum("op", &op.Op, transform.Kinds()...)
 	o.text("from", 1, transform.MaxPath, &op.From)

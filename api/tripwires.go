@@ -27,12 +27,12 @@ type tripwires struct {
 	baseURL string
 }
 
-func newTripwires(c *core, deps *Deps, leaks *secrets.Scanner, baseURL string) *tripwires {
-	a := &tripwires{stored: deps.Config, hits: deps.Leaks.Findings, leaks: leaks, baseURL: baseURL}
+func newTripwires(d *leakDeps) *tripwires {
+	a := &tripwires{stored: d.config, hits: d.Findings, leaks: d.leaks, baseURL: d.baseURL}
 	a.tripwireResource = &tripwireResource{
-		core: c, config: deps.Config, object: "tripwire", merge: a.merge, fixed: true, views: a.views,
+		core: d.core, config: d.config, object: "tripwire", merge: a.merge, fixed: true, views: a.views,
 		fresh: func(r *http.Request, by *config.Key) *config.Tripwire {
-			return &config.Tripwire{Meta: c.newMeta(r, id.Tripwire, by), CreatedBy: by.ID}
+			return &config.Tripwire{Meta: a.newMeta(r, id.Tripwire, by), CreatedBy: by.ID}
 		},
 		keep: func(q *query) func(*config.Tripwire) bool {
 			q.single("domain_id")

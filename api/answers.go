@@ -1,0 +1,46 @@
+package api
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/eventrelay/relay/api/wire"
+	"github.com/eventrelay/relay/pkg/transform"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// orNull returns nil for the empty text.
+func orNull[T ~string](s T) *T {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// setAsOf sets Relay-Data-As-Of, the time up to which the answer is complete. t is zero when the answer is current.
+func setAsOf(w http.ResponseWriter, t time.Time) {
+	if !t.IsZero() {
+		w.Header().Set("Relay-Data-As-Of", t.UTC().Format(web.TimeFormat))
+	}
+}
+
+// viewsOf returns the view of each row.
+func viewsOf[T, V any](rows []T, view func(T) V) []V {
+	out := make([]V, len(rows))
+	for i, x := range rows {
+		out[i] = view(x)
+	}
+	return out
+}
+
+func writeDeleted(w http.ResponseWriter, name, object string) {
+	web.WriteJSON(w, http.StatusOK, wire.Deleted{ID: name, Object: object, Deleted: true})
+}
+
+func failureViewOf(f *transform.Failure) *wire.Failure {
+	view := &wire.Failure{Pointer: f.Pointer, Message: f.Message}
+	if f.Op != transform.NoOp {
+		view.Index = &f.Op
+	}
+	return view
+}

@@ -1,0 +1,16 @@
+//go:build core
+
+package api
+
+import (
+	"github.com/eventrelay/relay/pkg/secrets"
+)
+
+// This file takes the place of leaks.go in a build without package leaks.
+
+// Leaks are not served.
+type Leaks struct{ Senders, Domains, Findings any }
+
+type leaksConfiguration = any
+
+func newLeaks(*Config, *Deps, *core, *secrets.Scanner) ([]route, addFindings) { return nil, nil }
