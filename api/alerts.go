@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/egress"
@@ -36,7 +37,7 @@ type Notifier interface {
 
 // alerts serves an account's alert settings.
 type alerts struct {
-	*core
+	*frame.Core
 	config       AlertSettings
 	keyring      *config.Keyring
 	notifier     Notifier
@@ -58,7 +59,7 @@ func (a *alerts) alertsView(s *config.AlertSettings, revealed string) (*wire.Ale
 		if i := slices.IndexFunc(saved, func(c notify.SavedChannel) bool { return c.Kind == k.Kind }); i >= 0 {
 			v.Channels[k.Kind] = channelView(k, saved[i], revealed)
 			if k.Mails && saved[i].Enabled && !a.notifier.CanMail() {
-				v.Warnings = append(v.Warnings, warning{Param: "channels." + string(k.Kind),
+				v.Warnings = append(v.Warnings, frame.Warning{Param: "channels." + string(k.Kind),
 					Message: "no mail server is configured (RELAY_SMTP_URL), so no mail is sent"})
 			}
 		}
@@ -82,7 +83,7 @@ func channelView(k notify.ChannelKind, c notify.SavedChannel, revealed string) m
 }
 
 func (a *alerts) readAlerts(w http.ResponseWriter, r *http.Request, _ *config.Key) error {
-	a.catchUp(r.Context())
+	a.CatchUp(r.Context())
 	view, err := a.alertsView(a.config.AlertSettings(), "")
 	if err != nil {
 		return err
@@ -92,7 +93,7 @@ func (a *alerts) readAlerts(w http.ResponseWriter, r *http.Request, _ *config.Ke
 }
 
 func (a *alerts) updateAlerts(w http.ResponseWriter, r *http.Request, _ *config.Key) error {
-	body, err := a.body(r)
+	body, err := a.Body(r)
 	if err != nil {
 		return err
 	}
@@ -100,7 +101,7 @@ func (a *alerts) updateAlerts(w http.ResponseWriter, r *http.Request, _ *config.
 	after, err := a.config.UpdateAlertSettings(r.Context(), func(s *config.AlertSettings) error {
 		in = &alertsInput{alerts: a}
 		in.merge(body, s)
-		return in.err
+		return in.Err
 	})
 	if err != nil {
 		return err
@@ -109,7 +110,7 @@ func (a *alerts) updateAlerts(w http.ResponseWriter, r *http.Request, _ *config.
 	if err != nil {
 		return err
 	}
-	view.Warnings = append(view.Warnings, in.warnings...)
+	view.Warnings = append(view.Warnings, in.Warnings...)
 	web.WriteJSON(w, http.StatusOK, view)
 	return nil
 }
@@ -123,22 +124,22 @@ const (
 
 // testAlerts sends a test message through every configured channel at the same time and reports the result of each.
 func (a *alerts) testAlerts(w http.ResponseWriter, r *http.Request, _ *config.Key) error {
-	body, err := a.body(r)
+	body, err := a.Body(r)
 	if err != nil {
 		return err
 	}
-	var in input
-	o := in.newObject("", body)
-	o.warnUnknown()
-	if in.err != nil {
-		return in.err
+	var in frame.Input
+	o := in.NewObject("", body)
+	o.WarnUnknown()
+	if in.Err != nil {
+		return in.Err
 	}
 	saved, err := notify.OpenChannels(a.keyring, a.config.AlertSettings())
 	if err != nil {
 		return err
 	}
 	if len(saved) == 0 {
-		in.warn("channels", "no alert channel is configured, so nothing was sent; add one with PATCH /v1/alerts")
+		in.Warn("channels", "no alert channel is configured, so nothing was sent; add one with PATCH /v1/alerts")
 	} else {
 		end, err := a.startAlertTest(r.Context(), countMails(saved))
 		if err != nil {
@@ -146,7 +147,7 @@ func (a *alerts) testAlerts(w http.ResponseWriter, r *http.Request, _ *config.Ke
 		}
 		defer end()
 	}
-	answer := wire.AlertTestResult{Results: a.testChannels(r.Context(), saved), Warnings: in.warnings}
+	answer := wire.AlertTestResult{Results: a.testChannels(r.Context(), saved), Warnings: in.Warnings}
 	for _, t := range answer.Results {
 		switch t.Status {
 		case testSent:
@@ -190,7 +191,7 @@ func (a *alerts) testChannels(ctx context.Context, saved []notify.SavedChannel) 
 func (a *alerts) testMessage() notify.Message {
 	link := a.dashboardURL + "/app"
 	return notify.Message{
-		ID: id.Random("alrt_"), Type: "alert.test", At: a.now(), Link: link,
+		ID: id.Random("alrt_"), Type: "alert.test", At: a.Now(), Link: link,
 		Title: "Test alert from EventRelay",
 		Text:  "A test of every alert channel was requested through the API. Nothing is wrong.",
 		Data:  notify.AlertData{Rule: "test", DashboardURL: link},

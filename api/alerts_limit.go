@@ -36,7 +36,7 @@ func (a *alerts) startAlertTest(ctx context.Context, mails int) (end func(), err
 	var refused error
 	_, err = a.config.ChangeAlert(ctx, config.AlertTestBudget, func(x *config.Alert) error {
 		return x.ChangeBudget(func(b *config.AlertBudget) error {
-			now := a.now().UTC()
+			now := a.Now().UTC()
 			if refused = testRefusal(b, now, mails); refused != nil {
 				return config.ErrAlertUnchanged
 			}

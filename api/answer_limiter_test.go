@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/web"
@@ -119,7 +120,7 @@ func TestLargeAnswersOfAKeyAreBounded(t *testing.T) {
 
 // No response is larger than the bound it was counted with.
 func TestAnswerSizeBoundHolds(t *testing.T) {
-	a := &events{core: &core{configReader: oneEndpoint{}}, erasures: noErasures{}}
+	a := &events{Core: &frame.Core{ConfigReader: oneEndpoint{}}, erasures: noErasures{}}
 	for _, text := range []string{"\x01", "<", "ü", "\xff", "\xff\xff\xff\xff", "\u2028", "\"", ""} {
 		many := strings.Repeat(text, 50_000)
 		d := &event.Detail{Event: &event.Event{
@@ -137,12 +138,12 @@ func TestAnswerSizeBoundHolds(t *testing.T) {
 			d.Deliveries = append(d.Deliveries,
 				event.Delivery{Destination: "dst_01jd0000000000000000000000", Run: "run_01jd0000000000000000000000"})
 		}
-		v := a.detailOf(viewer{capabilities: true}, d, nil)
+		v := a.detailOf(frame.Viewer{Capabilities: true}, d, nil)
 		v.Data = nil // invalid JSON cannot be encoded; data is counted with the size of the body
 		if got, most := len(web.Encode(v))+len(d.Event.Body), detailBytes(d); got > most {
 			t.Errorf("%q: an event of %d bytes is counted for %d", text, got, most)
 		}
-		if got, most := len(web.Encode(attemptsOf(viewer{capabilities: true}, d.ID, d.Attempts))),
+		if got, most := len(web.Encode(attemptsOf(frame.Viewer{Capabilities: true}, d.ID, d.Attempts))),
 			attemptBytes(d.Attempts); got > most {
 			t.Errorf("%q: attempts of %d bytes are counted for %d", text, got, most)
 		}
@@ -151,7 +152,7 @@ func TestAnswerSizeBoundHolds(t *testing.T) {
 
 // No page of a list is larger than the bound it was counted with.
 func TestRowSizeBoundHolds(t *testing.T) {
-	a := &events{core: &core{}, erasures: noErasures{}}
+	a := &events{Core: &frame.Core{}, erasures: noErasures{}}
 	at := time.Date(2026, 8, 21, 0, 0, 0, 0, time.UTC)
 	for _, text := range []string{"\x01", "<", "ü", "\xff", ""} {
 		rows := make([]event.Summary, 100)
@@ -174,6 +175,6 @@ func TestRowSizeBoundHolds(t *testing.T) {
 }
 
 // noErasures reports that no payload was erased.
-type noErasures struct{ Erasures }
+type noErasures struct{ frame.Erasures }
 
 func (noErasures) ErasedAt(id.ID) time.Time { return time.Time{} }

@@ -1,12 +1,12 @@
 // Package api serves the HTTP API under /v1, the health checks /healthz and /readyz, and the documentation.
 //
 // Requests carry an API key. Configuration is read from memory and changed through the configuration log. Events are
-// read from the store; sent events, replays and receipts are written to Kafka. Handlers return errors; toWebError
+// read from the store; sent events, replays and receipts are written to Kafka. Handlers return errors; frame.ToWebError
 // (route.go) turns each of them into the JSON error of the contract.
 //
 // Guarantees: every input is validated once, before it takes effect, and an error names its parameter. A write is
 // answered with 2xx only after the log has stored it durably. A signing secret appears only in the response that
-// creates it, and in repeats of that response; never in an error or a log line. router.serveFor has the order in which
+// creates it, and in repeats of that response; never in an error or a log line. router.ServeFor has the order in which
 // errors are checked.
 //
 // Backpressure: when the log accepts no records, the store is unavailable or the configuration lease has expired,
@@ -30,6 +30,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/secrets"
@@ -53,7 +54,7 @@ type Config struct {
 	// Requests per second for one API key, on all nodes together; 0 = no limit.
 	RateRead, RateWrite, RateSend int
 	// ClaimLife is how long a call with an Idempotency-Key may run before its claim may be taken over; 0 =
-	// defaultClaimLife. RunProgressTimeout is that of config.Config; 0 = config.DefaultRunProgressTimeout.
+	// frame.DefaultClaimLife. RunProgressTimeout is that of config.Config; 0 = config.DefaultRunProgressTimeout.
 	ClaimLife, RunProgressTimeout time.Duration
 }
 
@@ -79,9 +80,9 @@ func (c Config) Validate() error {
 // API serves /v1.
 type API struct {
 	front      *web.Front
-	router     *router
+	router     *frame.Router
 	handler    http.Handler
-	idempotent *idempotentCalls
+	idempotent *frame.IdempotentCalls
 	streams    *streams
 	watch      runWatch
 }
@@ -91,38 +92,38 @@ func New(cfg Config, deps Deps) (*API, error) {
 	if err := errors.Join(cfg.Validate(), deps.validate()); err != nil {
 		return nil, err
 	}
-	c := &core{
-		maxBody: cfg.MaxBody, retentionDays: cfg.RetentionDays, clock: deps.Now, ids: deps.IDs,
-		configReader: deps.Config, waiting: wait.NewRoom(maxWaitingRequests),
+	c := &frame.Core{
+		MaxBody: cfg.MaxBody, RetentionDays: cfg.RetentionDays, Clock: deps.Now, IDs: deps.IDs,
+		ConfigReader: deps.Config, Waiting: wait.NewRoom(frame.MaxWaitingRequests),
 	}
 	x, err := newResources(&cfg, &deps, c)
 	if err != nil {
 		return nil, err
 	}
 	a := &API{
-		idempotent: &idempotentCalls{
-			core: c, answers: deps.Answers, keyring: deps.Keyring, log: deps.Log,
-			claimLife: cmp.Or(cfg.ClaimLife, defaultClaimLife),
+		idempotent: &frame.IdempotentCalls{
+			Core: c, Answers: deps.Answers, Keyring: deps.Keyring, Log: deps.Log,
+			ClaimLife: cmp.Or(cfg.ClaimLife, frame.DefaultClaimLife),
 		},
 		streams: x.streams,
 		watch: runWatch{
-			core: c, runs: deps.Runs, selection: deps.Selection, log: deps.Log,
+			Core: c, runs: deps.Runs, selection: deps.Selection, log: deps.Log,
 			timeout: cmp.Or(cfg.RunProgressTimeout, config.DefaultRunProgressTimeout),
 		},
 	}
 	a.front = &web.Front{Log: deps.Log, Proxies: cfg.TrustedProxies, BaseURL: cfg.BaseURL,
-		Done: newMetrics(deps.Metrics).done}
+		Done: frame.NewMetrics(deps.Metrics).Done}
 	routes := x.routes()
 	deprecated, err := newDeprecationTable(deprecations, func() (*yaml.Node, error) { return joinParts(routes) })
 	if err != nil {
 		return nil, err
 	}
-	a.router = newRouter(routerConfig{
-		keys: deps.Config, uses: deps.KeyUses, refusals: deps.Refusals, limits: deps.Limits,
-		rates: [...]int{cfg.RateRead, cfg.RateWrite, cfg.RateSend}, hosts: web.HostsOf(cfg.BaseURL, cfg.AllowedHosts),
-		public: newPublic(&cfg, deps.Ready, deprecated).servePublic, announce: deprecated.announce,
+	a.router = frame.NewRouter(frame.RouterConfig{
+		Keys: deps.Config, Uses: deps.KeyUses, Refusals: deps.Refusals, Limits: deps.Limits,
+		Rates: [...]int{cfg.RateRead, cfg.RateWrite, cfg.RateSend}, Hosts: web.HostsOf(cfg.BaseURL, cfg.AllowedHosts),
+		Public: newPublic(&cfg, deps.Ready, deprecated).servePublic, Announce: deprecated.announce,
 	}, routes, a.idempotent)
-	a.handler = a.front.Wrap(a.router.serve)
+	a.handler = a.front.Wrap(a.router.Serve)
 	return a, nil
 }
 
@@ -137,7 +138,7 @@ func (a *API) Run(ctx context.Context) error { return a.watch.run(ctx) }
 
 // resources holds one handler for each resource of /v1, each with only the dependencies it needs.
 type resources struct {
-	core         *core
+	core         *frame.Core
 	sender       *sender
 	events       *events
 	signatures   *signatures
@@ -156,7 +157,7 @@ type resources struct {
 	audit        *auditLog
 	fixtures     *fixtures
 	overviews    *overviews
-	leaks        []route
+	leaks        []frame.Route
 }
 
 // scanners find secrets in texts, with the rules of each use.
@@ -174,7 +175,7 @@ func newScanners() (s scanners, err error) {
 	return s, err
 }
 
-func newResources(cfg *Config, deps *Deps, c *core) (*resources, error) {
+func newResources(cfg *Config, deps *Deps, c *frame.Core) (*resources, error) {
 	scan, err := newScanners()
 	if err != nil {
 		return nil, err
@@ -183,39 +184,40 @@ func newResources(cfg *Config, deps *Deps, c *core) (*resources, error) {
 		core:   c,
 		sender: newSender(c, deps),
 		events: &events{
-			core: c, events: deps.Events, erasures: deps.Erasures, answers: newAnswerLimiter(),
+			Core: c, events: deps.Events, erasures: deps.Erasures, answers: newAnswerLimiter(),
 			failures: newTransformFailures(c),
 		},
-		payloads: &payloads{core: c, receipts: deps.Receipts, erasures: deps.Erasures},
-		receipts: &receipts{core: c, receipts: deps.Receipts, secrets: scan.receipts},
-		runs:     &runs{core: c, runs: deps.Runs, selection: deps.Selection},
+		payloads: &payloads{Core: c, receipts: deps.Receipts, erasures: deps.Erasures},
+		receipts: &receipts{Core: c, receipts: deps.Receipts, secrets: scan.receipts},
+		runs:     &runs{Core: c, runs: deps.Runs, selection: deps.Selection},
 		endpoints: &endpoints{
-			core: c, config: deps.Config, keyring: deps.Keyring, limiterStore: deps.LimiterStore, egress: deps.Egress,
+			Core: c, config: deps.Config, keyring: deps.Keyring, limiterStore: deps.LimiterStore, egress: deps.Egress,
 			alertSettings: deps.Config.AlertSettings, resolver: deps.Resolver, baseURL: cfg.BaseURL,
 			validateVerification: deps.ValidateVerification,
 			searching:            make(chan struct{}, maxSearches),
 		},
 		alerts: &alerts{
-			core: c, config: deps.Config, keyring: deps.Keyring, notifier: deps.Notifier, egress: deps.Egress,
+			Core: c, config: deps.Config, keyring: deps.Keyring, notifier: deps.Notifier, egress: deps.Egress,
 			dashboardURL: cmp.Or(cfg.DashboardURL, cfg.BaseURL), domains: cfg.AlertDomains,
 		},
 		streams: &streams{
-			core: c, feed: deps.Feed, keys: deps.Config, keepAlive: cfg.KeepAlive,
+			Core: c, feed: deps.Feed, keys: deps.Config, keepAlive: cfg.KeepAlive,
 			open: openStreams{draining: make(chan struct{}), count: make(map[string]int)},
 		},
-		recoveries: &recoveries{core: c, config: deps.Config, recovery: deps.Recovery},
+		recoveries: &recoveries{Core: c, config: deps.Config, recovery: deps.Recovery},
 		usage:      newUsage(c, deps.Usage),
 		keys:       &keyInfo{cfg.Version},
-		audit:      &auditLog{core: c, audit: deps.Audit},
+		audit:      &auditLog{Core: c, audit: deps.Audit},
 	}
-	x.signatures = &signatures{events: x.events, explain: deps.Explain, turns: newTurns(maxExplanations, explanationWait)}
+	x.signatures = &signatures{events: x.events, explain: deps.Explain,
+		turns: frame.NewTurns(maxExplanations, explanationWait)}
 	x.previews = &previews{
 		events: x.events, limits: deps.Limits, secrets: []*secrets.Scanner{scan.receipts, scan.leaks},
-		turns: newTurns(maxPreviews, previewWait),
+		turns: frame.NewTurns(maxPreviews, previewWait),
 	}
-	x.destinations = &destinations{core: c, endpoints: x.endpoints, keyring: deps.Keyring}
+	x.destinations = &destinations{Core: c, endpoints: x.endpoints, keyring: deps.Keyring}
 	x.replays = &replays{
-		core: c, planner: &planner{core: c, selection: deps.Selection, reverify: deps.Reverify}, events: x.events,
+		Core: c, planner: &planner{Core: c, selection: deps.Selection, reverify: deps.Reverify}, events: x.events,
 		erasures: deps.Erasures, runs: deps.Runs, selection: deps.Selection, commands: deps.Commands, keys: deps.Config,
 		reverify: deps.Reverify,
 	}
@@ -227,95 +229,97 @@ func newResources(cfg *Config, deps *Deps, c *core) (*resources, error) {
 }
 
 // routes is the table of /v1. The router tries the paths in this order, the busiest first.
-func (x *resources) routes() []route {
+func (x *resources) routes() []frame.Route {
 	return slices.Concat(x.eventRoutes(), x.fixtureRoutes(), x.endpointRoutes(), x.operationRoutes(), x.leaks)
 }
 
-func (x *resources) eventRoutes() []route {
+func (x *resources) eventRoutes() []frame.Route {
 	event := func(r *http.Request, _ *config.Key) error {
-		_, err := x.core.eventInPath(r)
+		_, err := x.core.EventInPath(r)
 		return err
 	}
-	return []route{
-		{path: sendPath, methods: methods{"POST": x.sender.sendEvent}, sends: true},
-		{path: sendPath + "/batch", methods: methods{"POST": x.sender.sendBatch}, sends: true},
-		{path: "/v1/events", methods: methods{"GET": x.events.listEvents}},
-		{path: "/v1/events/{event}", methods: methods{"GET": x.events.readEvent}},
-		{path: "/v1/events/{event}/attempts", methods: methods{"GET": x.events.listAttempts}},
-		{path: "/v1/events/{event}/signature", methods: methods{"GET": x.signatures.explainSignature}},
-		{path: "/v1/events/{event}/payload", methods: methods{"DELETE": x.payloads.erasePayload}},
+	return []frame.Route{
+		{Path: frame.SendPath, Methods: frame.Methods{"POST": x.sender.sendEvent}, Sends: true},
+		{Path: frame.SendPath + "/batch", Methods: frame.Methods{"POST": x.sender.sendBatch}, Sends: true},
+		{Path: "/v1/events", Methods: frame.Methods{"GET": x.events.listEvents}},
+		{Path: "/v1/events/{event}", Methods: frame.Methods{"GET": x.events.readEvent}},
+		{Path: "/v1/events/{event}/attempts", Methods: frame.Methods{"GET": x.events.listAttempts}},
+		{Path: "/v1/events/{event}/signature", Methods: frame.Methods{"GET": x.signatures.explainSignature}},
+		{Path: "/v1/events/{event}/payload", Methods: frame.Methods{"DELETE": x.payloads.erasePayload}},
 		// the id of its run derives from the claim, and the run is written first
-		{path: "/v1/events/{event}/replay", methods: methods{"POST": x.replays.replayEvent},
-			inPath: event, bodySelects: true, resumable: true},
+		{Path: "/v1/events/{event}/replay", Methods: frame.Methods{"POST": x.replays.replayEvent},
+			InPath: event, BodySelects: true, Resumable: true},
 		// the newest receipt wins, and processed is final
-		{path: "/v1/events/{event}/processing", methods: methods{"POST": x.receipts.receiveProcessing},
-			inPath: event, resumable: true, keyOptional: true},
-		{path: "/v1/replays", methods: methods{"GET": x.runs.listRuns, "POST": x.replays.replayEvents},
-			bodySelects: true, resumable: true},
-		{path: "/v1/replays/{run}", methods: methods{"GET": x.runs.readRun, "POST": x.runs.actOnRun},
-			inPath: finds(x.runs.inPath), bodySelects: true, resumable: true},
+		{Path: "/v1/events/{event}/processing", Methods: frame.Methods{"POST": x.receipts.receiveProcessing},
+			InPath: event, Resumable: true, KeyOptional: true},
+		{Path: "/v1/replays", Methods: frame.Methods{"GET": x.runs.listRuns, "POST": x.replays.replayEvents},
+			BodySelects: true, Resumable: true},
+		{Path: "/v1/replays/{run}", Methods: frame.Methods{"GET": x.runs.readRun, "POST": x.runs.actOnRun},
+			InPath: frame.Finds(x.runs.inPath), BodySelects: true, Resumable: true},
 	}
 }
 
-func (x *resources) fixtureRoutes() []route {
+func (x *resources) fixtureRoutes() []frame.Route {
 	// before /v1/fixtures/{fixture}, which it matches
-	export := route{path: "/v1/fixtures/export", methods: methods{"GET": x.fixtures.exportFixtures}}
-	all := append([]route{export}, x.fixtures.routes()...)
-	all[1].recheck = x.fixtures.recheckAnswer
+	export := frame.Route{Path: "/v1/fixtures/export", Methods: frame.Methods{"GET": x.fixtures.exportFixtures}}
+	all := append([]frame.Route{export}, x.fixtures.Routes()...)
+	all[1].Recheck = x.fixtures.recheckAnswer
 	return all
 }
 
-func (x *resources) endpointRoutes() []route {
+func (x *resources) endpointRoutes() []frame.Route {
 	const one = "/v1/endpoints/{endpoint}"
 	const oneDestination = one + "/destinations/{destination}"
-	endpoint := finds(x.core.endpointInPath)
+	endpoint := frame.Finds(x.core.EndpointInPath)
 	destination := func(r *http.Request, key *config.Key) error {
-		_, _, err := x.core.destinationInPath(r, key)
+		_, _, err := x.core.DestinationInPath(r, key)
 		return err
 	}
-	return []route{
-		{path: "/v1/endpoints", methods: methods{"GET": x.endpoints.listEndpoints, "POST": x.endpoints.createEndpoint},
-			resumable: true},
-		{path: "/v1/endpoints/validate", methods: methods{"POST": x.endpoints.validateEndpoint}, computes: true},
-		{path: one + "/validate", methods: methods{"POST": x.endpoints.validateChange}, computes: true},
-		{path: one, methods: methods{"GET": x.endpoints.readEndpoint, "PATCH": x.endpoints.updateEndpoint,
+	return []frame.Route{
+		{Path: "/v1/endpoints", Methods: frame.Methods{"GET": x.endpoints.listEndpoints, "POST": x.endpoints.createEndpoint},
+			Resumable: true},
+		{Path: "/v1/endpoints/validate", Methods: frame.Methods{"POST": x.endpoints.validateEndpoint}, Computes: true},
+		{Path: one + "/validate", Methods: frame.Methods{"POST": x.endpoints.validateChange}, Computes: true},
+		{Path: one, Methods: frame.Methods{"GET": x.endpoints.readEndpoint, "PATCH": x.endpoints.updateEndpoint,
 			"DELETE": x.endpoints.deleteEndpoint}},
 		// the stored token or secret names the claim that created it
-		{path: one + "/rotate-token", methods: methods{"POST": x.endpoints.rotateToken}, inPath: endpoint, resumable: true},
-		{path: one + "/transformation/preview", methods: methods{"POST": x.previews.previewTransformation},
-			computes: true, readable: true},
-		{path: one + "/transformation/versions", methods: methods{"GET": x.endpoints.listTransformationVersions}},
-		{path: one + "/destinations", methods: methods{"POST": x.destinations.createDestination},
-			inPath: endpoint, resumable: true},
-		{path: oneDestination,
-			methods: methods{"PATCH": x.destinations.updateDestination, "DELETE": x.destinations.deleteDestination}},
-		{path: oneDestination + "/rotate_secret", methods: methods{"POST": x.destinations.rotateSecret},
-			inPath: destination, resumable: true},
+		{Path: one + "/rotate-token", Methods: frame.Methods{"POST": x.endpoints.rotateToken}, InPath: endpoint,
+			Resumable: true},
+		{Path: one + "/transformation/preview", Methods: frame.Methods{"POST": x.previews.previewTransformation},
+			Computes: true, Readable: true},
+		{Path: one + "/transformation/versions", Methods: frame.Methods{"GET": x.endpoints.listTransformationVersions}},
+		{Path: one + "/destinations", Methods: frame.Methods{"POST": x.destinations.createDestination},
+			InPath: endpoint, Resumable: true},
+		{Path: oneDestination,
+			Methods: frame.Methods{"PATCH": x.destinations.updateDestination, "DELETE": x.destinations.deleteDestination}},
+		{Path: oneDestination + "/rotate_secret", Methods: frame.Methods{"POST": x.destinations.rotateSecret},
+			InPath: destination, Resumable: true},
 		// the default moment is the time of the claim
-		{path: oneDestination + "/purge", methods: methods{"POST": x.destinations.purgeDestination},
-			inPath: destination, bodySelects: true, resumable: true},
-		{path: one + "/test", methods: methods{"POST": x.sender.testEndpoint}, inPath: endpoint},
-		{path: one + "/stream", methods: methods{"GET": x.streams.streamEvents}, endless: true},
-		{path: one + "/traffic", methods: methods{"GET": x.overviews.readTraffic}},
+		{Path: oneDestination + "/purge", Methods: frame.Methods{"POST": x.destinations.purgeDestination},
+			InPath: destination, BodySelects: true, Resumable: true},
+		{Path: one + "/test", Methods: frame.Methods{"POST": x.sender.testEndpoint}, InPath: endpoint},
+		{Path: one + "/stream", Methods: frame.Methods{"GET": x.streams.streamEvents}, Endless: true},
+		{Path: one + "/traffic", Methods: frame.Methods{"GET": x.overviews.readTraffic}},
 	}
 }
 
-func (x *resources) operationRoutes() []route {
-	return []route{
-		{path: "/v1/alerts", methods: methods{"GET": x.alerts.readAlerts, "PATCH": x.alerts.updateAlerts}},
-		{path: "/v1/alerts/history", methods: methods{"GET": x.alerts.listAlerts}},
-		{path: "/v1/alerts/test", methods: methods{"POST": x.alerts.testAlerts}},
-		{path: "/v1/recoveries", methods: methods{"GET": x.recoveries.listRecoveries, "POST": x.recoveries.createRecovery},
-			bodySelects: true, resumable: true},
+func (x *resources) operationRoutes() []frame.Route {
+	return []frame.Route{
+		{Path: "/v1/alerts", Methods: frame.Methods{"GET": x.alerts.readAlerts, "PATCH": x.alerts.updateAlerts}},
+		{Path: "/v1/alerts/history", Methods: frame.Methods{"GET": x.alerts.listAlerts}},
+		{Path: "/v1/alerts/test", Methods: frame.Methods{"POST": x.alerts.testAlerts}},
+		{Path: "/v1/recoveries", Methods: frame.Methods{"GET": x.recoveries.listRecoveries,
+			"POST": x.recoveries.createRecovery},
+			BodySelects: true, Resumable: true},
 		// an action that is in effect already changes nothing
-		{path: "/v1/recoveries/{recovery}", methods: methods{"GET": x.recoveries.readRecovery,
+		{Path: "/v1/recoveries/{recovery}", Methods: frame.Methods{"GET": x.recoveries.readRecovery,
 			"POST": x.recoveries.actOnRecovery},
-			inPath: finds(x.recoveries.recoveryInPath), bodySelects: true, resumable: true},
-		{path: "/v1/recoveries/{recovery}/items", methods: methods{"GET": x.recoveries.listRecoveryItems}},
-		{path: "/v1/overview", methods: methods{"GET": x.overviews.readOverview}},
-		{path: "/v1/usage", methods: methods{"GET": x.usage.readUsage}},
-		{path: "/v1/usage/daily", methods: methods{"GET": x.usage.readUsageDays}},
-		{path: "/v1/me", methods: methods{"GET": x.keys.me}},
-		{path: "/v1/audit", methods: methods{"GET": x.audit.listAudit}},
+			InPath: frame.Finds(x.recoveries.recoveryInPath), BodySelects: true, Resumable: true},
+		{Path: "/v1/recoveries/{recovery}/items", Methods: frame.Methods{"GET": x.recoveries.listRecoveryItems}},
+		{Path: "/v1/overview", Methods: frame.Methods{"GET": x.overviews.readOverview}},
+		{Path: "/v1/usage", Methods: frame.Methods{"GET": x.usage.readUsage}},
+		{Path: "/v1/usage/daily", Methods: frame.Methods{"GET": x.usage.readUsageDays}},
+		{Path: "/v1/me", Methods: frame.Methods{"GET": x.keys.me}},
+		{Path: "/v1/audit", Methods: frame.Methods{"GET": x.audit.listAudit}},
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 
+	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/config"
@@ -15,15 +16,16 @@ import (
 func auditViewOf(e *audit.Entry) wire.AuditEntry {
 	v := wire.AuditEntry{
 		ID: e.ID.Text(audit.Prefix), Object: "audit_entry", At: e.At.UTC().Format(web.TimeFormat),
-		Actor: wire.AuditActor{Type: e.Actor.Type, ID: orNull(e.Actor.ID), Name: orNull(e.Actor.Name)}, Action: e.Action,
-		Entity: wire.Entity{Type: e.EntityType, ID: e.Entity}, Changes: e.Changes, RequestID: orNull(e.RequestID),
-		RelatedID: orNull(e.Related),
+		Actor:  wire.AuditActor{Type: e.Actor.Type, ID: frame.OrNull(e.Actor.ID), Name: frame.OrNull(e.Actor.Name)},
+		Action: e.Action,
+		Entity: wire.Entity{Type: e.EntityType, ID: e.Entity}, Changes: e.Changes, RequestID: frame.OrNull(e.RequestID),
+		RelatedID: frame.OrNull(e.Related),
 	}
 	if v.Changes == nil {
 		v.Changes = []string{}
 	}
 	if e.RemoteIP.IsValid() {
-		v.RemoteIP = orNull(e.RemoteIP.String())
+		v.RemoteIP = frame.OrNull(e.RemoteIP.String())
 	}
 	if e.Action == audit.KeyUsed {
 		v.Use = &wire.KeyUse{Count: e.Count, LastAt: e.LastAt.UTC().Format(web.TimeFormat), Node: e.Node}
@@ -36,18 +38,18 @@ var auditAction = regexp.MustCompile(`^[a-z_]{1,64}\.([a-z_]{1,64}|\*)$`)
 
 // auditLog serves the audit log.
 type auditLog struct {
-	*core
+	*frame.Core
 	audit AuditLog
 }
 
 // listAudit lists who changed what. Entries that the store does not have yet come from the outbox in memory, so an
 // entry is visible as soon as its change was answered.
 func (a *auditLog) listAudit(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	params := newQuery(r, "audit "+key.Account)
+	params := frame.NewQuery(r, "audit "+key.Account)
 	q := a.auditQuery(params, key.Account)
-	limit, last := params.page()
-	if params.err != nil {
-		return params.err
+	limit, last := params.Page()
+	if params.Err != nil {
+		return params.Err
 	}
 	q.Limit, q.Before = limit, id.ID(last)
 	// The outbox is read before the store: an entry that leaves the outbox in between is then in the store.
@@ -57,14 +59,14 @@ func (a *auditLog) listAudit(w http.ResponseWriter, r *http.Request, key *config
 		return err
 	}
 	rows := mergeAudit(outbox, page.Rows)
-	out := list[wire.AuditEntry]{Data: make([]wire.AuditEntry, min(len(rows), limit))}
+	out := frame.List[wire.AuditEntry]{Data: make([]wire.AuditEntry, min(len(rows), limit))}
 	for i := range out.Data {
 		out.Data[i] = auditViewOf(&rows[i])
 	}
 	if page.More || len(rows) > limit {
-		out.NextCursor = params.hash.cursor(rowKey(rows[len(out.Data)-1].ID))
+		out.NextCursor = params.Hash.Cursor(frame.RowKey(rows[len(out.Data)-1].ID))
 	}
-	setAsOf(w, page.AsOf)
+	frame.SetAsOf(w, page.AsOf)
 	web.WriteJSON(w, http.StatusOK, out)
 	return nil
 }
@@ -77,16 +79,16 @@ func mergeAudit(outbox, rows []audit.Entry) []audit.Entry {
 }
 
 // auditQuery reads the filters of the audit log.
-func (a *auditLog) auditQuery(q *query, account string) audit.Query {
-	out := audit.Query{Account: account, Actors: q.list("actor"), Actions: q.list("action"), Entities: q.list("entity_id")}
+func (a *auditLog) auditQuery(q *frame.Query, account string) audit.Query {
+	out := audit.Query{Account: account, Actors: q.List("actor"), Actions: q.List("action"), Entities: q.List("entity_id")}
 	for _, action := range out.Actions {
 		if !auditAction.MatchString(action) {
 			const text = "has %q, which is not an action; use one such as endpoint.updated, or a prefix such as endpoint.*"
-			q.fail("action", text, action)
+			q.Fail("action", text, action)
 		}
 	}
-	span := a.pastWindow(q, sinceNames[:1], untilNames[:1])
-	out.Since, out.Until = span.since, span.until
-	q.refuseUnknown()
+	span := a.PastWindow(q, frame.SinceNames[:1], frame.UntilNames[:1])
+	out.Since, out.Until = span.Since, span.Until
+	q.RefuseUnknown()
 	return out
 }

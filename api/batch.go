@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/claim"
 	"github.com/eventrelay/relay/pkg/config"
@@ -41,18 +42,18 @@ type batch struct {
 	ep                     *config.Endpoint
 	template               eventTemplate
 	items                  []batchItem
-	warnings               []warning
+	warnings               []frame.Warning
 	idempotencyUnavailable bool // the limiter store failed: repeats may not be recognised
 }
 
 // sendBatch stores up to 1,000 events. Each item is validated and stored on its own; only an error in the request
 // itself refuses the whole batch.
 func (a *sender) sendBatch(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	ep, err := a.endpointInPath(r, key)
+	ep, err := a.EndpointInPath(r, key)
 	if err != nil {
 		return err
 	}
-	repeatable, err := idempotencyKey(r)
+	repeatable, err := frame.IdempotencyKey(r)
 	if err != nil {
 		return err
 	}
@@ -111,16 +112,16 @@ func (b *batch) parse(body []byte, lines bool) error {
 	for i := range raw {
 		x := &b.items[i]
 		x.raw = raw[i]
-		if b.parseItem(x, indexed("events", i)); x.refusal != nil {
-			x.err = withParamPrefix(indexed("events", i), x.refusal)
+		if b.parseItem(x, frame.Indexed("events", i)); x.refusal != nil {
+			x.err = withParamPrefix(frame.Indexed("events", i), x.refusal)
 		}
 	}
 	return nil
 }
 
 func (b *batch) warnUnknown(param, name string, known ...string) {
-	if len(b.warnings) < maxUnknownMembers {
-		b.warnings = append(b.warnings, unknownMember(param, name, known))
+	if len(b.warnings) < frame.MaxUnknownMembers {
+		b.warnings = append(b.warnings, frame.UnknownMember(param, name, known))
 	}
 }
 
@@ -144,7 +145,7 @@ func (b *batch) readEnvelope(body []byte) ([][]byte, error) {
 	switch {
 	case events == nil:
 		return nil, web.Invalid("events", "is required")
-	case kindOf(events) != kindArray:
+	case frame.KindOf(events) != frame.KindArray:
 		return nil, web.Invalid("events", "must be an array of 1 to %d events", maxBatch)
 	}
 	items, err := web.ParseEnvelopeArray(events, maxBatch)
@@ -174,7 +175,7 @@ func splitLines(body []byte) (out [][]byte) {
 
 // parseItem validates {type, data, idempotency_key?}; path is its place in the request, such as events[3].
 func (b *batch) parseItem(x *batchItem, path string) {
-	if maxBody := b.sender.maxBody; int64(len(x.raw)) > maxBody {
+	if maxBody := b.sender.MaxBody; int64(len(x.raw)) > maxBody {
 		x.refusal = &web.Error{Status: http.StatusBadRequest, Type: web.PayloadTooLarge, Message: "is larger than " +
 			strconv.FormatInt(maxBody, 10) + " bytes"}
 		return
@@ -204,14 +205,15 @@ func (b *batch) parseItem(x *batchItem, path string) {
 
 // setKey reads the idempotency_key of an item; null means none.
 func (x *batchItem) setKey(raw []byte) error {
-	if kindOf(raw) == kindNull {
+	if frame.KindOf(raw) == frame.KindNull {
 		return nil
 	}
-	if kindOf(raw) == kindString {
+	if frame.KindOf(raw) == frame.KindString {
 		x.key, _ = web.DecodeString(raw)
 	}
-	if !validIdempotencyKey(x.key) {
-		return web.Invalid("idempotency_key", "must be a string of 1 to %d printable ASCII characters", maxIdempotencyKey)
+	if !frame.ValidIdempotencyKey(x.key) {
+		return web.Invalid("idempotency_key", "must be a string of 1 to %d printable ASCII characters",
+			frame.MaxIdempotencyKey)
 	}
 	return nil
 }
@@ -233,7 +235,7 @@ func withParamPrefix(path string, err error) error {
 // storeIdempotent stores a batch under an Idempotency-Key. The key is bound to the first body. An item without its
 // own key uses the request's key and its index, so a repeat stores what the first call could not, and nothing twice.
 func (b *batch) storeIdempotent(w http.ResponseWriter, key string, body []byte, refusal error) error {
-	d, err := b.sender.ids.New(b.ep.Partition)
+	d, err := b.sender.IDs.New(b.ep.Partition)
 	if err != nil {
 		return err
 	}
@@ -257,7 +259,7 @@ func (b *batch) storeIdempotent(w http.ResponseWriter, key string, body []byte, 
 	}
 	if refusal != nil {
 		if b.idempotencyUnavailable {
-			setIdempotencyUnavailable(w)
+			frame.SetIdempotencyUnavailable(w)
 		}
 		return refusal
 	}
@@ -280,7 +282,7 @@ func (b *batch) storeIdempotent(w http.ResponseWriter, key string, body []byte, 
 // answer writes one result for each item, in the order of the request.
 func (b *batch) answer(w http.ResponseWriter, err error) error {
 	if b.idempotencyUnavailable {
-		setIdempotencyUnavailable(w)
+		frame.SetIdempotencyUnavailable(w)
 	}
 	if err != nil {
 		return err
@@ -302,10 +304,10 @@ func (b *batch) answer(w http.ResponseWriter, err error) error {
 
 // itemError returns the error of an item with its position in the request.
 func itemError(i int, err error) *web.Error {
-	path := indexed("events", i)
-	e := *web.FromError(toWebError(err))
+	path := frame.Indexed("events", i)
+	e := *web.FromError(frame.ToWebError(err))
 	switch {
-	case e.Param == idempotencyHeader:
+	case e.Param == frame.IdempotencyHeader:
 		e.Param = web.JoinPath(path, "idempotency_key")
 	case !strings.HasPrefix(e.Param, path):
 		e.Param = strings.TrimSuffix(web.JoinPath(path, e.Param), ".")

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/pkg/claim"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
@@ -45,7 +46,7 @@ func (b *batch) storeWithoutKeys(ctx context.Context) {
 		if x.err != nil || x.key != "" {
 			continue
 		}
-		d, err := b.sender.ids.New(b.ep.Partition)
+		d, err := b.sender.IDs.New(b.ep.Partition)
 		if err != nil {
 			x.err = acceptError(err)
 			continue
@@ -75,7 +76,7 @@ func (x *batchItem) setResult(e *event.Event, err error) {
 // of the batch uses, as index → index of that item.
 func (b *batch) storeWithKeys(ctx context.Context) map[int]int {
 	repeats, firsts := map[int]int{}, map[string]int{}
-	limited, cancel := context.WithTimeout(ctx, idempotencyWait)
+	limited, cancel := context.WithTimeout(ctx, frame.IdempotencyWait)
 	defer cancel()
 	var g errgroup.Group
 	g.SetLimit(maxBatchClaims)
@@ -108,7 +109,7 @@ func (b *batch) storeWithKeys(ctx context.Context) map[int]int {
 // storeOnce stores an item unless its key was used before. It returns false when the limiter store failed, so a repeat
 // may be stored again. limited bounds the time that all items of a batch together wait for claims of other calls.
 func (b *batch) storeOnce(ctx, limited context.Context, x *batchItem) (remembered bool) {
-	d, err := b.sender.ids.New(b.ep.Partition)
+	d, err := b.sender.IDs.New(b.ep.Partition)
 	if err != nil {
 		x.err = acceptError(err)
 		return true

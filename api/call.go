@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 
+	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -30,10 +31,10 @@ func (a *API) Call(ctx context.Context, principal *config.Key, method, path stri
 	}
 	rec := a.front.Call(newCall(ctx, method, path, query, body, idempotencyKey),
 		func(w http.ResponseWriter, r *http.Request) error {
-			if found, _ := a.router.match(r); found.endless {
+			if found, _ := a.router.Match(r); found.Endless {
 				return web.Invalid("", "a stream can only be read over HTTP, with an API key; list the events instead")
 			}
-			return a.router.serveFor(w, r, principal)
+			return a.router.ServeFor(w, r, principal)
 		})
 	return rec.Status, rec.Header(), rec.Body.Bytes()
 }
@@ -53,7 +54,7 @@ func newCall(ctx context.Context, method, path string, query url.Values, body []
 		r.Body = io.NopCloser(bytes.NewReader(body))
 	}
 	if idempotencyKey != "" {
-		r.Header[idempotencyHeader] = []string{idempotencyKey}
+		r.Header[frame.IdempotencyHeader] = []string{idempotencyKey}
 	}
 	return r.WithContext(ctx)
 }

@@ -13,6 +13,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -84,15 +85,16 @@ func deprecatedAPI(t *testing.T, entries ...deprecation) (*deprecationTable, fun
 		return nil
 	}
 	missing := func(http.ResponseWriter, *http.Request, *config.Key) error { return web.Missing("no such thing") }
-	rt := newRouter(routerConfig{hosts: web.HostsOf("http://localhost", nil), announce: table.announce}, []route{
-		{path: "/v1/old/{thing}", methods: methods{"GET": missing}},
-		{path: "/v1/things", methods: methods{"GET": fine, "POST": fine}},
-	}, &idempotentCalls{})
+	rt := frame.NewRouter(frame.RouterConfig{Hosts: web.HostsOf("http://localhost", nil), Announce: table.announce},
+		[]frame.Route{
+			{Path: "/v1/old/{thing}", Methods: frame.Methods{"GET": missing}},
+			{Path: "/v1/things", Methods: frame.Methods{"GET": fine, "POST": fine}},
+		}, &frame.IdempotentCalls{})
 	front := &web.Front{BaseURL: "http://localhost"}
 	key := &config.Key{ID: "usr_1", Scope: config.Read}
 	return table, func(method, target string) *web.Recorder {
 		r := httptest.NewRequestWithContext(t.Context(), method, "http://localhost"+target, nil)
-		return front.Call(r, func(w http.ResponseWriter, r *http.Request) error { return rt.serveFor(w, r, key) })
+		return front.Call(r, func(w http.ResponseWriter, r *http.Request) error { return rt.ServeFor(w, r, key) })
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/eventrelay/relay/api/feed"
+	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/egress"
@@ -26,22 +27,22 @@ type Deps struct {
 	Log          *slog.Logger
 	Config       Configuration
 	Keyring      *config.Keyring
-	Events       EventReader
+	Events       frame.EventReader
 	Recovery     RecoveryReader
 	Accept       Accepter
 	Feed         *feed.Feed // for GET …/stream
 	Commands     Commander
 	Receipts     Receipts
-	Erasures     Erasures
+	Erasures     frame.Erasures
 	Usage        Usage
 	Traffic      TrafficReader
 	Leaks        *Leaks // nil: the routes of leaks are not served
-	Limits       Limits
-	LimiterStore LimiterStore
+	Limits       frame.Limits
+	LimiterStore frame.LimiterStore
 	Notifier     Notifier
 	Audit        AuditLog
-	KeyUses      KeyUses
-	Refusals     Refusals // may be nil
+	KeyUses      frame.KeyUses
+	Refusals     frame.Refusals // may be nil
 	Egress       egress.Policy
 	// Resolver resolves the hosts of saved destinations, to warn about internal addresses; nil turns the warnings
 	// off.
@@ -88,7 +89,7 @@ func (d Deps) validate() error {
 
 // Configuration is the configuration log as far as the API uses it.
 type Configuration interface {
-	Keys
+	frame.Keys
 	Endpoints
 	AlertSettings
 	Recoveries

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/sign"
@@ -15,25 +16,25 @@ import (
 
 // destinations serves the destinations of endpoints. A change of a destination is a change of its endpoint.
 type destinations struct {
-	*core
+	*frame.Core
 	endpoints *endpoints
 	keyring   *config.Keyring
 }
 
 // changeDestination applies the body of a request to the destination in its path.
 func (a *destinations) changeDestination(r *http.Request, key *config.Key,
-	merge func(in *endpointInput, o *object, d *config.Destination),
+	merge func(in *endpointInput, o *frame.Object, d *config.Destination),
 ) (after *config.Endpoint, name string, in *endpointInput, err error) {
-	if _, name, err = a.destinationInPath(r, key); err != nil {
+	if _, name, err = a.DestinationInPath(r, key); err != nil {
 		return nil, name, nil, err
 	}
 	after, in, err = a.endpoints.changeEndpoint(r, key, a.endpoints.saved(r),
-		func(in *endpointInput, o *object, e *config.Endpoint) {
+		func(in *endpointInput, o *frame.Object, e *config.Endpoint) {
 			e.Destinations = slices.Clone(e.Destinations)
 			if d := e.Destination(name); d != nil {
 				merge(in, o, d)
 			} else { // deleted since the path was read
-				in.err = errNoDestination()
+				in.Err = frame.ErrNoDestination()
 			}
 		})
 	return after, name, in, err
@@ -43,11 +44,11 @@ func (a *destinations) answerDestination(w http.ResponseWriter, r *http.Request,
 	e *config.Endpoint, name string, in *endpointInput,
 ) error {
 	held := a.endpoints.openBreakers(r.Context(), e)
-	view, err := a.endpoints.destinationView(viewerOf(key), e, e.Destination(name), in.revealed, held)
+	view, err := a.endpoints.destinationView(frame.ViewerOf(key), e, e.Destination(name), in.revealed, held)
 	if err != nil {
 		return err
 	}
-	view.Warnings = in.warnings
+	view.Warnings = in.Warnings
 	for i := range view.Warnings { // parameters are relative to the one destination in the request
 		_, member, inside := strings.Cut(view.Warnings[i].Param, "].")
 		if inside && strings.HasPrefix(view.Warnings[i].Param, "destinations[") {
@@ -59,17 +60,17 @@ func (a *destinations) answerDestination(w http.ResponseWriter, r *http.Request,
 }
 
 func (a *destinations) createDestination(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	created := newID(r, id.Destination)
-	merge := func(in *endpointInput, o *object, e *config.Endpoint) {
+	created := frame.NewID(r, id.Destination)
+	merge := func(in *endpointInput, o *frame.Object, e *config.Endpoint) {
 		d := in.mergeDestination(o, in.newDestination(created))
 		switch {
-		case in.err != nil:
+		case in.Err != nil:
 		case e.Destination(created) != nil: // by the first call with the Idempotency-Key
-			in.err = a.endpoints.revealSecrets(in, e)
+			in.Err = a.endpoints.revealSecrets(in, e)
 		case d.URL == "":
-			in.fail("url", "is required")
+			in.Fail("url", "is required")
 		case len(e.Destinations) >= maxDestinations:
-			in.fail("destinations", "an endpoint may have at most %d destinations; delete one first", maxDestinations)
+			in.Fail("destinations", "an endpoint may have at most %d destinations; delete one first", maxDestinations)
 		default:
 			e.Destinations = append(slices.Clone(e.Destinations), d)
 		}
@@ -82,7 +83,7 @@ func (a *destinations) createDestination(w http.ResponseWriter, r *http.Request,
 }
 
 func (a *destinations) updateDestination(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	after, name, in, err := a.changeDestination(r, key, func(in *endpointInput, o *object, d *config.Destination) {
+	after, name, in, err := a.changeDestination(r, key, func(in *endpointInput, o *frame.Object, d *config.Destination) {
 		*d = in.mergeCurrent(o, *d)
 	})
 	if err != nil {
@@ -92,17 +93,17 @@ func (a *destinations) updateDestination(w http.ResponseWriter, r *http.Request,
 }
 
 func (a *destinations) deleteDestination(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	_, name, err := a.destinationInPath(r, key)
+	_, name, err := a.DestinationInPath(r, key)
 	if err != nil {
 		return err
 	}
-	merge := func(in *endpointInput, _ *object, e *config.Endpoint) {
+	merge := func(in *endpointInput, _ *frame.Object, e *config.Endpoint) {
 		rest := slices.DeleteFunc(slices.Clone(e.Destinations), func(d config.Destination) bool { return d.ID == name })
 		switch len(rest) {
 		case len(e.Destinations):
-			in.err = errNoDestination()
+			in.Err = frame.ErrNoDestination()
 		case 0:
-			in.fail("destinations", "must keep at least one destination; delete the endpoint, or disable the destination "+
+			in.Fail("destinations", "must keep at least one destination; delete the endpoint, or disable the destination "+
 				"instead")
 		default:
 			e.Destinations = rest
@@ -111,7 +112,7 @@ func (a *destinations) deleteDestination(w http.ResponseWriter, r *http.Request,
 	if _, _, err := a.endpoints.changeEndpoint(r, key, a.endpoints.saved(r), merge); err != nil {
 		return err
 	}
-	writeDeleted(w, name, "destination")
+	frame.WriteDeleted(w, name, "destination")
 	return nil
 }
 
@@ -120,20 +121,20 @@ const maxOverlap = 604800
 
 // rotateSecret creates a new signing secret. Deliveries carry the signatures of both secrets until the overlap ends.
 func (a *destinations) rotateSecret(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	after, name, in, err := a.changeDestination(r, key, func(in *endpointInput, o *object, d *config.Destination) {
+	after, name, in, err := a.changeDestination(r, key, func(in *endpointInput, o *frame.Object, d *config.Destination) {
 		until := a.endpoints.overlapEnd(o, maxOverlap)
 		if a.rotatedBefore(r, in, d) {
 			return
 		}
 		before := d.Secrets[0]
 		for _, older := range d.Secrets[1:] {
-			if older.Until.After(a.now()) {
-				in.warn("overlap_seconds", fmt.Sprintf("the overlap of the secret that ends with %s, until %s, ends now: only the "+
+			if older.Until.After(a.Now()) {
+				in.Warn("overlap_seconds", fmt.Sprintf("the overlap of the secret that ends with %s, until %s, ends now: only the "+
 					"newest two secrets sign", older.Last4, older.Until.UTC().Format(web.TimeFormat)))
 			}
 		}
 		in.setSecret(d, sign.NewSecret())
-		d.Secrets[0].RotatedBy = rotatedBy(r)
+		d.Secrets[0].RotatedBy = frame.RotatedBy(r)
 		if before.Until = until; !until.IsZero() {
 			d.Secrets = append(d.Secrets, before)
 		}
@@ -147,7 +148,7 @@ func (a *destinations) rotateSecret(w http.ResponseWriter, r *http.Request, key 
 // rotatedBefore reports whether an earlier call with the request's Idempotency-Key has already rotated the secret.
 // The answer then shows that secret: a second rotation would end the one that receivers still use.
 func (a *destinations) rotatedBefore(r *http.Request, in *endpointInput, d *config.Destination) bool {
-	by := rotatedBy(r)
+	by := frame.RotatedBy(r)
 	if by == "" {
 		return false
 	}
@@ -156,8 +157,8 @@ func (a *destinations) rotatedBefore(r *http.Request, in *endpointInput, d *conf
 		return false
 	}
 	secret, err := a.keyring.OpenString(d.ID, config.FieldSecret, d.Secrets[i].Secret)
-	if in.err == nil {
-		in.err = err
+	if in.Err == nil {
+		in.Err = err
 	}
 	in.revealed[d.ID] = secret
 	return true
@@ -167,8 +168,8 @@ func (a *destinations) rotatedBefore(r *http.Request, in *endpointInput, d *conf
 // a moment, now by default. After the answer no node makes such a delivery; their outcomes skipped (purged) follow.
 // A repeat is harmless, and a moment before an earlier purge changes nothing.
 func (a *destinations) purgeDestination(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	after, name, _, err := a.changeDestination(r, key, func(in *endpointInput, o *object, d *config.Destination) {
-		if before := a.purgeTime(o, a.requestTime(r)); in.err == nil && before.After(d.PurgeBefore) {
+	after, name, _, err := a.changeDestination(r, key, func(in *endpointInput, o *frame.Object, d *config.Destination) {
+		if before := a.purgeTime(o, a.RequestTime(r)); in.Err == nil && before.After(d.PurgeBefore) {
 			d.PurgeBefore = before
 		}
 	})
@@ -183,21 +184,21 @@ func (a *destinations) purgeDestination(w http.ResponseWriter, r *http.Request, 
 	return nil
 }
 
-// purgeTime reads the member before. Ids have millisecond precision, so the default is the end of the current
+// purgeTime reads the member before. IDs have millisecond precision, so the default is the end of the current
 // millisecond: it includes everything that was acknowledged before the call.
-func (a *destinations) purgeTime(o *object, now time.Time) time.Time {
+func (a *destinations) purgeTime(o *frame.Object, now time.Time) time.Time {
 	before := now.Add(time.Millisecond)
-	if raw, ok := o.rawOfKind("before", kindString); ok {
+	if raw, ok := o.RawOfKind("before", frame.KindString); ok {
 		text, err := web.DecodeString(raw)
-		t, good := parseTime(text)
+		t, good := frame.ParseTime(text)
 		switch {
 		case err != nil || !good:
-			o.fail("before", "must be a time such as 2026-08-21T22:24:36Z")
-		case t.After(a.clock()):
-			o.fail("before", "must not be later than now")
+			o.Fail("before", "must be a time such as 2026-08-21T22:24:36Z")
+		case t.After(a.Clock()):
+			o.Fail("before", "must not be later than now")
 		}
 		before = t
 	}
-	o.refuseUnknown() // a misspelled time must not purge everything
+	o.RefuseUnknown() // a misspelled time must not purge everything
 	return before
 }

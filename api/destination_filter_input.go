@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/web"
@@ -24,12 +25,12 @@ func validTypeFilter(s string) bool {
 	return event.ValidType(s) && !strings.Contains(prefix, "*") && (prefix != "" || !isPrefix)
 }
 
-func (in *endpointInput) filter(o *object, d *config.Destination) {
+func (in *endpointInput) filter(o *frame.Object, d *config.Destination) {
 	const name = "filter"
-	if o.isNull(name) {
+	if o.IsNull(name) {
 		d.Filter = nil
 	}
-	f := o.object(name)
+	f := o.Object(name)
 	if f == nil {
 		return
 	}
@@ -37,24 +38,24 @@ func (in *endpointInput) filter(o *object, d *config.Destination) {
 	if d.Filter != nil {
 		next = *d.Filter
 	}
-	if _, ok := f.raw("types"); ok {
-		elements := f.array("types", maxFilterTypes)
+	if _, ok := f.Raw("types"); ok {
+		elements := f.Array("types", maxFilterTypes)
 		next.Types = make([]string, 0, len(elements))
 		for i, raw := range elements {
 			var t string
-			if kindOf(raw) == kindString {
+			if frame.KindOf(raw) == frame.KindString {
 				t, _ = web.DecodeString(raw)
 			}
 			if !validTypeFilter(t) {
-				f.fail(indexed("types", i), `must be an event type such as "order.paid", or a prefix such as "order.*"; leave `+
-					`types out to deliver all types`)
+				f.Fail(frame.Indexed("types", i), `must be an event type such as "order.paid", or a prefix such as "order.*"; `+
+					`leave types out to deliver all types`)
 				return
 			}
 			next.Types = append(next.Types, t)
 		}
 	}
 	in.filterBody(f, &next)
-	f.warnUnknown()
+	f.WarnUnknown()
 	d.Filter = &next
 	if len(next.Types) == 0 && len(next.Body) == 0 {
 		d.Filter = nil
@@ -63,32 +64,32 @@ func (in *endpointInput) filter(o *object, d *config.Destination) {
 
 // filterBody replaces the whole body filter. It cannot merge path by path: null is a value to compare with, not a
 // removal.
-func (in *endpointInput) filterBody(f *object, next *config.Filter) {
-	if f.isNull("body") {
+func (in *endpointInput) filterBody(f *frame.Object, next *config.Filter) {
+	if f.IsNull("body") {
 		next.Body = nil
 	}
-	b := f.object("body")
+	b := f.Object("body")
 	if b == nil {
 		return
 	}
-	next.Body = make(map[string]any, len(b.members))
-	if len(b.members) > maxFilterBody {
-		f.fail("body", "must have at most %d members", maxFilterBody)
+	next.Body = make(map[string]any, len(b.Members))
+	if len(b.Members) > maxFilterBody {
+		f.Fail("body", "must have at most %d members", maxFilterBody)
 	}
 	warned := false // one warning is enough to make somebody look
-	for _, m := range b.members {
+	for _, m := range b.Members {
 		if _, err := event.ParseBodyPath(m.Name); err != nil {
-			b.fail(m.Name, "is not a path in a JSON body: %v", err)
+			b.Fail(m.Name, "is not a path in a JSON body: %v", err)
 			return
 		}
 		v, ok := scalar(m.Value)
 		if !ok {
-			b.fail(m.Name, "must be a string of at most %d bytes, a number below 2^53, true, false or null", maxFilterText)
+			b.Fail(m.Name, "must be a string of at most %d bytes, a number below 2^53, true, false or null", maxFilterText)
 			return
 		}
 		next.Body[m.Name] = v
 		if doubt := event.PathDoubt(m.Name); doubt != "" && !warned {
-			b.in.warn(b.param(m.Name), doubt)
+			b.In.Warn(b.Param(m.Name), doubt)
 			warned = true
 		}
 	}

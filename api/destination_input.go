@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/sign"
@@ -23,28 +24,28 @@ const (
 
 // destinations reads the complete list of destinations. An entry matches a current destination by id, else by URL, else
 // it is new. A current destination that no entry matches is removed.
-func (in *endpointInput) destinations(o *object, e *config.Endpoint) {
+func (in *endpointInput) destinations(o *frame.Object, e *config.Endpoint) {
 	const name = "destinations"
 	entries := in.destinationEntries(o)
 	if entries == nil {
 		if in.creating {
-			o.fail(name, "is required: at least one destination, such as [{\"url\":\"https://example.com/hook\"}]")
+			o.Fail(name, "is required: at least one destination, such as [{\"url\":\"https://example.com/hook\"}]")
 		}
 		return
 	}
 	if len(entries) == 0 {
-		o.fail(name, "must name at least one destination")
+		o.Fail(name, "must name at least one destination")
 		return
 	}
 	next := make([]config.Destination, 0, len(entries))
 	taken := map[string]int{}
 	for i, entry := range entries {
 		d := in.destination(entry, e)
-		if in.err != nil {
+		if in.Err != nil {
 			return
 		}
 		if j, twice := taken[d.ID]; twice {
-			in.fail(entry.path, "is the same destination as %s; list each destination once", indexed(name, j))
+			in.Fail(entry.Path, "is the same destination as %s; list each destination once", frame.Indexed(name, j))
 			return
 		}
 		taken[d.ID] = i
@@ -52,7 +53,7 @@ func (in *endpointInput) destinations(o *object, e *config.Endpoint) {
 	}
 	for _, d := range e.Destinations {
 		if _, kept := taken[d.ID]; !kept {
-			in.warn(name, d.ID+" was left out and is removed; its queued deliveries end skipped (destination_deleted)")
+			in.Warn(name, d.ID+" was left out and is removed; its queued deliveries end skipped (destination_deleted)")
 		}
 	}
 	e.Destinations = next
@@ -60,59 +61,59 @@ func (in *endpointInput) destinations(o *object, e *config.Endpoint) {
 
 // destinationEntries returns the elements of destinations, or one for a top-level url; nil when the request has
 // neither.
-func (in *endpointInput) destinationEntries(o *object) []*object {
+func (in *endpointInput) destinationEntries(o *frame.Object) []*frame.Object {
 	if in.creating {
-		if raw, ok := o.rawOfKind("url", kindString); ok {
-			if _, both := o.raw("destinations"); both {
-				o.fail("url", "cannot be sent together with destinations; send one of them")
+		if raw, ok := o.RawOfKind("url", frame.KindString); ok {
+			if _, both := o.Raw("destinations"); both {
+				o.Fail("url", "cannot be sent together with destinations; send one of them")
 			}
-			return []*object{urlEntry(&in.input, "", raw)}
+			return []*frame.Object{urlEntry(&in.Input, "", raw)}
 		}
 	}
-	if _, ok := o.raw("destinations"); !ok {
+	if _, ok := o.Raw("destinations"); !ok {
 		return nil
 	}
-	elements := o.array("destinations", maxDestinations)
+	elements := o.Array("destinations", maxDestinations)
 	if elements == nil {
-		o.fail("destinations", "must be an array of 1 to %d destinations", maxDestinations)
+		o.Fail("destinations", "must be an array of 1 to %d destinations", maxDestinations)
 	}
-	entries := make([]*object, 0, len(elements))
+	entries := make([]*frame.Object, 0, len(elements))
 	for i, raw := range elements {
-		path := indexed("destinations", i)
-		switch kindOf(raw) {
-		case kindString:
-			entries = append(entries, urlEntry(&in.input, path, raw))
-		case kindObject:
-			entries = append(entries, in.newObject(path, raw))
+		path := frame.Indexed("destinations", i)
+		switch frame.KindOf(raw) {
+		case frame.KindString:
+			entries = append(entries, urlEntry(&in.Input, path, raw))
+		case frame.KindObject:
+			entries = append(entries, in.NewObject(path, raw))
 		default:
-			in.fail(path, "must be an object or a URL")
+			in.Fail(path, "must be an object or a URL")
 		}
 	}
 	return entries
 }
 
 // urlEntry returns the object that a bare URL stands for.
-func urlEntry(in *input, path string, raw []byte) *object {
-	return &object{in: in, path: path, members: []web.Member{{Name: "url", Value: raw}}}
+func urlEntry(in *frame.Input, path string, raw []byte) *frame.Object {
+	return &frame.Object{In: in, Path: path, Members: []web.Member{{Name: "url", Value: raw}}}
 }
 
 // destination finds the current destination that an entry matches and merges the entry into it.
-func (in *endpointInput) destination(o *object, e *config.Endpoint) config.Destination {
+func (in *endpointInput) destination(o *frame.Object, e *config.Endpoint) config.Destination {
 	var given string
 	if !in.creating {
-		o.text("id", 0, maxHeaderName, &given)
+		o.Text("id", 0, maxHeaderName, &given)
 	}
-	o.readOnly("id")
+	o.ReadOnly("id")
 	if given != "" {
 		if d := e.Destination(given); d != nil {
 			return in.mergeCurrent(o, *d)
 		}
-		o.fail("id", "is not a destination of this endpoint; leave id out to add a new one")
+		o.Fail("id", "is not a destination of this endpoint; leave id out to add a new one")
 		return config.Destination{}
 	}
 	u := in.destinationURL(o, e.Destinations...)
 	if u == "" {
-		o.fail("url", "is required")
+		o.Fail("url", "is required")
 		return config.Destination{}
 	}
 	if !in.creating {
@@ -144,46 +145,46 @@ func (in *endpointInput) setSecret(d *config.Destination, s sign.Secret) {
 
 // mergeCurrent merges an entry into a destination that exists. Disabling it ends deliveries, which enabling it does not
 // bring back and recovery jobs do not select.
-func (in *endpointInput) mergeCurrent(o *object, d config.Destination) config.Destination {
+func (in *endpointInput) mergeCurrent(o *frame.Object, d config.Destination) config.Destination {
 	after := in.mergeDestination(o, d)
 	if d.Enabled && !after.Enabled {
-		in.warn(o.param("enabled"), "deliveries that wait for it end as skipped (destination_disabled), and enabling it "+
+		in.Warn(o.Param("enabled"), "deliveries that wait for it end as skipped (destination_disabled), and enabling it "+
 			"does not bring them back: replay the events with the status skipped to send them; paused would keep them")
 	}
 	return after
 }
 
 // mergeDestination returns d with the members of an entry. It does not modify the maps and slices of d.
-func (in *endpointInput) mergeDestination(o *object, d config.Destination) config.Destination {
-	o.readOnly("created_at", "updated_at")
+func (in *endpointInput) mergeDestination(o *frame.Object, d config.Destination) config.Destination {
+	o.ReadOnly("created_at", "updated_at")
 	before, x := d, settingsOfDestination(&d)
-	o.decode(&x)
+	o.Decode(&x)
 	d.Name, d.Enabled, d.Paused = x.Name, x.Enabled, x.Paused
 	d.TimeoutSeconds, d.MaxInFlight = x.TimeoutSeconds, x.MaxInFlight
 	if u := in.destinationURL(o, d); u != "" {
 		d.URL = u
 	}
-	if _, ok := o.raw("enabled"); ok {
+	if _, ok := o.Raw("enabled"); ok {
 		d.StateReason = "" // the reason for which the service disabled it no longer applies
 	}
 	in.refuseMovedCredentials(o, &before, &d, in.headers(o, &d))
 	in.filter(o, &d)
 	in.signing(o, &d)
 	in.rateLimit(o, &d)
-	o.warnMisplaced("it is a member of the endpoint, for all its destinations",
+	o.WarnMisplaced("it is a member of the endpoint, for all its destinations",
 		"retry_policy", "transformation", "dedup", "alerts", "response", "ingest_limit", "verification")
-	o.warnUnknown()
+	o.WarnUnknown()
 	return d
 }
 
 // rateLimit reads the token bucket; null removes it. The default burst is the deliveries of one second, at least
 // one. It follows the rate until a request sets another burst.
-func (in *endpointInput) rateLimit(o *object, d *config.Destination) {
+func (in *endpointInput) rateLimit(o *frame.Object, d *config.Destination) {
 	const name = "rate_limit"
-	if o.isNull(name) {
+	if o.IsNull(name) {
 		d.RateLimit = nil
 	}
-	r := o.object(name)
+	r := o.Object(name)
 	if r == nil {
 		return
 	}
@@ -192,14 +193,14 @@ func (in *endpointInput) rateLimit(o *object, d *config.Destination) {
 		next = *d.RateLimit
 	}
 	chosen := next.Burst != 0 && next.Burst != defaultBurst(next.PerSecond)
-	r.decode(&next)
+	r.Decode(&next)
 	if next.PerSecond == 0 {
-		r.fail("per_second", "is required")
+		r.Fail("per_second", "is required")
 	}
-	if _, given := r.raw("burst"); !given && !chosen {
+	if _, given := r.Raw("burst"); !given && !chosen {
 		next.Burst = defaultBurst(next.PerSecond)
 	}
-	r.warnUnknown()
+	r.WarnUnknown()
 	d.RateLimit = &next
 }
 
@@ -207,42 +208,42 @@ func defaultBurst(perSecond float64) int { return int(math.Ceil(perSecond)) }
 
 // destinationURL returns the URL to store, empty when it is absent or invalid. The mask of the URL of a current
 // destination stands for that URL.
-func (in *endpointInput) destinationURL(o *object, current ...config.Destination) string {
-	raw, ok := o.rawOfKind("url", kindString)
+func (in *endpointInput) destinationURL(o *frame.Object, current ...config.Destination) string {
+	raw, ok := o.RawOfKind("url", frame.KindString)
 	if !ok {
 		return ""
 	}
 	text, err := web.DecodeString(raw)
-	if err != nil || len(text) > maxURL {
-		o.fail("url", "must be a URL of at most %d characters", maxURL)
+	if err != nil || len(text) > frame.MaxURL {
+		o.Fail("url", "must be a URL of at most %d characters", frame.MaxURL)
 		return ""
 	}
-	if strings.Contains(text, mask) {
+	if strings.Contains(text, frame.Mask) {
 		return in.maskedURL(o, text, current)
 	}
 	u, err := in.endpoints.egress.CheckURL(text)
 	if err != nil {
-		o.fail("url", "%v", err)
+		o.Fail("url", "%v", err)
 		return ""
 	}
 	return u.String()
 }
 
 // maskedURL returns the URL that a mask stands for, empty unless exactly one matches.
-func (in *endpointInput) maskedURL(o *object, text string, current []config.Destination) string {
+func (in *endpointInput) maskedURL(o *frame.Object, text string, current []config.Destination) string {
 	found := ""
 	for _, d := range current {
 		switch {
-		case d.URL == "" || maskCapabilities(d.URL) != text:
+		case d.URL == "" || frame.MaskCapabilities(d.URL) != text:
 		case found != "" && found != d.URL:
-			o.fail("url", "is the mask of several destinations; name the destination by its id")
+			o.Fail("url", "is the mask of several destinations; name the destination by its id")
 			return ""
 		default:
 			found = d.URL
 		}
 	}
 	if found == "" {
-		o.fail("url", "contains %s but matches no existing destination; send the full URL", mask)
+		o.Fail("url", "contains %s but matches no existing destination; send the full URL", frame.Mask)
 	}
 	return found
 }
@@ -250,9 +251,10 @@ func (in *endpointInput) maskedURL(o *object, text string, current []config.Dest
 // refuseMovedCredentials refuses a new origin while stored credential headers would be sent to it: a caller who may
 // change the URL does not know their values, and could have them sent to its own server. given holds the headers in
 // the request.
-func (in *endpointInput) refuseMovedCredentials(o *object, before, after *config.Destination, given map[string]bool) {
+func (in *endpointInput) refuseMovedCredentials(o *frame.Object, before, after *config.Destination,
+	given map[string]bool) {
 	was, is := originOf(before.URL), originOf(after.URL)
-	if in.err != nil || before.URL == "" || was == is {
+	if in.Err != nil || before.URL == "" || was == is {
 		return
 	}
 	var kept []string
@@ -262,7 +264,7 @@ func (in *endpointInput) refuseMovedCredentials(o *object, before, after *config
 		}
 	}
 	if len(kept) > 0 {
-		o.fail("headers."+kept[0], "is a credential for %s and is not sent to %s by itself; send %s again with its value, "+
+		o.Fail("headers."+kept[0], "is a credential for %s and is not sent to %s by itself; send %s again with its value, "+
 			"or null to remove it",
 			was, is, strings.Join(kept, ", "))
 	}
@@ -283,27 +285,27 @@ func originOf(text string) string {
 
 // signing reads the scheme, which has one value, and a secret from another relay. That secret replaces the current
 // one at once; rotate_secret keeps both for a while.
-func (in *endpointInput) signing(o *object, d *config.Destination) {
-	s := o.object("signing")
+func (in *endpointInput) signing(o *frame.Object, d *config.Destination) {
+	s := o.Object("signing")
 	if s == nil {
 		return
 	}
-	s.fixedValue("scheme", strconv.Quote(sign.Scheme))
-	s.readOnly("secret_last4", "secret_set")
+	s.FixedValue("scheme", strconv.Quote(sign.Scheme))
+	s.ReadOnly("secret_last4", "secret_set")
 	var text string
-	s.text("secret", 1, maxHeaderValue, &text)
-	s.warnUnknown()
-	if text == "" || in.err != nil || text == sign.Prefix+mask+d.Secrets[0].Last4 {
+	s.Text("secret", 1, frame.MaxHeaderValue, &text)
+	s.WarnUnknown()
+	if text == "" || in.Err != nil || text == sign.Prefix+frame.Mask+d.Secrets[0].Last4 {
 		return
 	}
 	secret, err := sign.ParseSecret(text)
 	if err != nil {
-		s.fail("secret", "%v", err)
+		s.Fail("secret", "%v", err)
 		return
 	}
 	old, err := in.endpoints.keyring.OpenString(d.ID, config.FieldSecret, d.Secrets[0].Secret)
 	if err != nil {
-		in.err = err
+		in.Err = err
 		return
 	}
 	if old != text {

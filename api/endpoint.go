@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/net/idna"
 
+	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/egress"
@@ -26,11 +27,11 @@ const maxSearches = 2
 
 // endpoints serves endpoints: it validates, stores and shows their configuration.
 type endpoints struct {
-	*core
+	*frame.Core
 	config               Endpoints
 	alertSettings        func() *config.AlertSettings
 	keyring              *config.Keyring
-	limiterStore         LimiterStore // circuit breakers, for the state of destinations
+	limiterStore         frame.LimiterStore // circuit breakers, for the state of destinations
 	egress               egress.Policy
 	resolver             *net.Resolver
 	lookups              lookups
@@ -59,19 +60,20 @@ func (a *endpoints) createEndpoint(w http.ResponseWriter, r *http.Request, key *
 
 // newEndpoint returns the endpoint of a request to create one: the body over the defaults.
 func (a *endpoints) newEndpoint(r *http.Request, key *config.Key) (*config.Endpoint, *endpointInput, error) {
-	body, err := a.body(r)
+	body, err := a.Body(r)
 	if err != nil {
 		return nil, nil, err
 	}
 	e := &config.Endpoint{
-		ID: newID(r, id.Endpoint), Account: key.Account, Provider: verify.Generic, RetryPolicy: config.DefaultRetryPolicy(),
-		Response: config.DefaultResponse(verify.Generic), Enabled: true, Metadata: map[string]string{}, CreatedAt: a.now(),
+		ID: frame.NewID(r, id.Endpoint), Account: key.Account, Provider: verify.Generic,
+		RetryPolicy: config.DefaultRetryPolicy(),
+		Response:    config.DefaultResponse(verify.Generic), Enabled: true, Metadata: map[string]string{}, CreatedAt: a.Now(),
 	}
-	e.Name = e.ID[len(e.ID)-defaultNameLength:]
+	e.Name = e.ID[len(e.ID)-frame.DefaultNameLength:]
 	e.Token = a.newToken(e.ID)
 	in := a.newEndpointInput(true)
-	in.merge(key, in.newObject("", body), e)
-	return e, in, in.err
+	in.merge(key, in.NewObject("", body), e)
+	return e, in, in.Err
 }
 
 // revealSecrets puts the signing secrets that an earlier call with the same Idempotency-Key created into the answer:
@@ -92,19 +94,19 @@ func (a *endpoints) revealSecrets(in *endpointInput, e *config.Endpoint) error {
 func (a *endpoints) answerEndpoint(w http.ResponseWriter, r *http.Request, key *config.Key, status int,
 	e *config.Endpoint, in *endpointInput,
 ) error {
-	view, err := a.endpointView(viewerOf(key), e, in.revealed, a.openBreakers(r.Context(), e))
+	view, err := a.endpointView(frame.ViewerOf(key), e, in.revealed, a.openBreakers(r.Context(), e))
 	if err != nil {
 		return err
 	}
-	view.Warnings = in.warnings
-	w.Header().Set("ETag", revisionTag(e))
+	view.Warnings = in.Warnings
+	w.Header().Set("ETag", frame.RevisionTag(e))
 	web.WriteJSON(w, status, view)
 	return nil
 }
 
 func (a *endpoints) readEndpoint(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	a.catchUp(r.Context())
-	e, err := a.endpointInPath(r, key)
+	a.CatchUp(r.Context())
+	e, err := a.EndpointInPath(r, key)
 	if err != nil {
 		return err
 	}
@@ -112,24 +114,24 @@ func (a *endpoints) readEndpoint(w http.ResponseWriter, r *http.Request, key *co
 }
 
 func (a *endpoints) listEndpoints(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	q := newQuery(r, "endpoints "+key.Account)
-	text := q.text("must be UTF-8")
-	p, err := a.configPage(r, q)
+	q := frame.NewQuery(r, "endpoints "+key.Account)
+	text := q.Text("must be UTF-8")
+	p, err := a.ConfigPage(r, q)
 	if err != nil {
 		return err
 	}
-	endpoints, more, err := a.findEndpoints(r.Context(), text, key, p.before, p.limit)
+	endpoints, more, err := a.findEndpoints(r.Context(), text, key, p.Before, p.Limit)
 	if err != nil {
 		return err
 	}
 	views := make([]*wire.Endpoint, len(endpoints))
 	held := a.openBreakers(r.Context(), endpoints...)
 	for i, e := range endpoints {
-		if views[i], err = a.endpointView(viewerOf(key), e, nil, held); err != nil {
+		if views[i], err = a.endpointView(frame.ViewerOf(key), e, nil, held); err != nil {
 			return err
 		}
 	}
-	return writeConfigPage(w, p, endpoints, more, views)
+	return frame.WriteConfigPage(w, p, endpoints, more, views)
 }
 
 // findEndpoints returns a page of the endpoints that contain text, ignoring case, in their name, their description or a
@@ -145,7 +147,7 @@ func (a *endpoints) findEndpoints(ctx context.Context, text string, key *config.
 	}
 	address, _, _ := strings.Cut(text, "#")
 	// Who knows all of a token can send to the endpoint anyway.
-	if token := urlToken(strings.TrimRight(address, "/")); token != "" {
+	if token := frame.URLToken(strings.TrimRight(address, "/")); token != "" {
 		if e := a.config.EndpointByToken(token); e != nil && e.Account == key.Account && (before == 0 || e.Seq < before) {
 			return []*config.Endpoint{e}, false, nil
 		}
@@ -156,7 +158,7 @@ func (a *endpoints) findEndpoints(ctx context.Context, text string, key *config.
 	default:
 		return nil, false, errTooManySearches()
 	}
-	contains := containsText(a.viewerOf(key), text)
+	contains := containsText(a.ViewerOf(key), text)
 	page, more = a.config.EndpointsWhere(key.Account, before, limit, func(e *config.Endpoint) (yes, stop bool) {
 		return contains(e), ctx.Err() != nil
 	})
@@ -164,7 +166,7 @@ func (a *endpoints) findEndpoints(ctx context.Context, text string, key *config.
 }
 
 // containsText matches endpoints that contain text, which is in lower case, where findEndpoints searches.
-func containsText(by viewer, text string) func(*config.Endpoint) bool {
+func containsText(by frame.Viewer, text string) func(*config.Endpoint) bool {
 	host := text
 	if u, err := url.Parse(text); err == nil && u.Host != "" {
 		host = u.Host
@@ -173,7 +175,7 @@ func containsText(by viewer, text string) func(*config.Endpoint) bool {
 		}
 	}
 	found := func(in string) bool {
-		return strings.Contains(strings.ToLower(string(by.maskTokens([]byte(in)))), text)
+		return strings.Contains(strings.ToLower(string(by.MaskTokens([]byte(in)))), text)
 	}
 	return func(e *config.Endpoint) bool {
 		if e.ID == text || found(e.Name) || e.Description != nil && found(*e.Description) {
@@ -192,12 +194,12 @@ func containsText(by viewer, text string) func(*config.Endpoint) bool {
 
 // atHost reports whether host, which is in lower case, is in the host and port of a URL, or in their form with letters
 // beyond ASCII.
-func atHost(by viewer, raw, host string) bool {
+func atHost(by frame.Viewer, raw, host string) bool {
 	u, err := url.Parse(raw)
 	if err != nil {
 		return false // cannot happen: stored URLs were parsed when they were saved
 	}
-	at := strings.ToLower(string(by.maskTokens([]byte(u.Host))))
+	at := strings.ToLower(string(by.MaskTokens([]byte(u.Host))))
 	if strings.Contains(at, host) {
 		return true
 	}
@@ -209,15 +211,15 @@ func atHost(by viewer, raw, host string) bool {
 // endpoint after a write conflict. A PATCH or DELETE changes nothing if If-Match names another revision; a rotation may
 // be repeated after the first call has changed the endpoint.
 func (a *endpoints) changeEndpoint(r *http.Request, key *config.Key, update endpointUpdate,
-	merge func(in *endpointInput, o *object, e *config.Endpoint),
+	merge func(in *endpointInput, o *frame.Object, e *config.Endpoint),
 ) (*config.Endpoint, *endpointInput, error) {
-	before, err := a.endpointInPath(r, key)
+	before, err := a.EndpointInPath(r, key)
 	if err != nil {
 		return nil, nil, err
 	}
 	body := []byte("{}")
 	if r.Method != http.MethodDelete {
-		if body, err = a.body(r); err != nil {
+		if body, err = a.Body(r); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -225,12 +227,12 @@ func (a *endpoints) changeEndpoint(r *http.Request, key *config.Key, update endp
 	after, err := update(before, func(e *config.Endpoint) error {
 		in = a.newEndpointInput(false)
 		if r.Method != http.MethodPost {
-			if err := checkRevision(r, e); err != nil {
+			if err := frame.CheckRevision(r, e); err != nil {
 				return err
 			}
 		}
-		merge(in, in.newObject("", body), e)
-		return in.err
+		merge(in, in.NewObject("", body), e)
+		return in.Err
 	})
 	if err != nil {
 		return nil, nil, err
@@ -250,7 +252,7 @@ func (a *endpoints) saved(r *http.Request) endpointUpdate {
 }
 
 func (a *endpoints) updateEndpoint(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	after, in, err := a.changeEndpoint(r, key, a.saved(r), func(in *endpointInput, o *object, e *config.Endpoint) {
+	after, in, err := a.changeEndpoint(r, key, a.saved(r), func(in *endpointInput, o *frame.Object, e *config.Endpoint) {
 		in.merge(key, o, e)
 	})
 	if err != nil {
@@ -260,25 +262,25 @@ func (a *endpoints) updateEndpoint(w http.ResponseWriter, r *http.Request, key *
 }
 
 func (a *endpoints) deleteEndpoint(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	e, err := a.endpointInPath(r, key)
+	e, err := a.EndpointInPath(r, key)
 	if err != nil {
 		return err
 	}
 	rev := int64(0)
-	if len(r.Header.Values(ifMatch)) > 0 {
-		if err := checkRevision(r, e); err != nil {
+	if len(r.Header.Values(frame.IfMatch)) > 0 {
+		if err := frame.CheckRevision(r, e); err != nil {
 			return err
 		}
 		rev = e.Rev
 	}
 	err = a.config.DeleteEndpoint(r.Context(), e.ID, rev)
 	if errors.Is(err, config.ErrConflict) { // another node has changed it since this one read it
-		return errRevision
+		return frame.ErrRevision
 	}
 	if err != nil {
 		return err
 	}
-	writeDeleted(w, e.ID, "endpoint")
+	frame.WriteDeleted(w, e.ID, "endpoint")
 	return nil
 }
 
@@ -288,9 +290,9 @@ const maxTokenOverlap = 86400
 
 // rotateToken gives the endpoint a new ingest URL. The previous URL works until the overlap ends.
 func (a *endpoints) rotateToken(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	after, in, err := a.changeEndpoint(r, key, a.saved(r), func(in *endpointInput, o *object, e *config.Endpoint) {
-		until, by := a.overlapEnd(o, maxTokenOverlap), rotatedBy(r)
-		if in.err != nil || by != "" && (e.TokenRotatedBy == by || e.FormerToken != nil && e.FormerToken.RotatedBy == by) {
+	after, in, err := a.changeEndpoint(r, key, a.saved(r), func(in *endpointInput, o *frame.Object, e *config.Endpoint) {
+		until, by := a.overlapEnd(o, maxTokenOverlap), frame.RotatedBy(r)
+		if in.Err != nil || by != "" && (e.TokenRotatedBy == by || e.FormerToken != nil && e.FormerToken.RotatedBy == by) {
 			return // the first call with the Idempotency-Key has rotated; a second rotation would end the previous token
 		}
 		e.RotateToken(a.newToken(e.ID), by, until)
@@ -305,12 +307,12 @@ func (a *endpoints) rotateToken(w http.ResponseWriter, r *http.Request, key *con
 const defaultOverlap = 86400
 
 // overlapEnd reads overlap_seconds and returns when the overlap ends; zero: at once.
-func (a *endpoints) overlapEnd(o *object, most int) (until time.Time) {
+func (a *endpoints) overlapEnd(o *frame.Object, most int) (until time.Time) {
 	overlap := defaultOverlap
-	o.integer("overlap_seconds", 0, most, &overlap)
-	o.warnUnknown()
+	o.Integer("overlap_seconds", 0, most, &overlap)
+	o.WarnUnknown()
 	if overlap > 0 {
-		until = a.now().Add(time.Duration(overlap) * time.Second)
+		until = a.Now().Add(time.Duration(overlap) * time.Second)
 	}
 	return until
 }

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"unicode/utf8"
 
+	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
@@ -25,9 +26,9 @@ const (
 
 // endpointInput validates a request and merges it into an endpoint or one of its destinations.
 type endpointInput struct {
-	input
+	frame.Input
 	endpoints *endpoints
-	// creating is true for POST. Ids in such a request are copies from another endpoint and are ignored.
+	// creating is true for POST. IDs in such a request are copies from another endpoint and are ignored.
 	creating bool
 	// revealed holds the signing secrets that this change created, by destination. Only its own answer shows them.
 	revealed map[string]string
@@ -39,14 +40,14 @@ func (a *endpoints) newEndpointInput(creating bool) *endpointInput {
 
 // merge validates a request and merges it into e, which holds the defaults or the current values. key is who changes
 // it.
-func (in *endpointInput) merge(key *config.Key, o *object, e *config.Endpoint) {
+func (in *endpointInput) merge(key *config.Key, o *frame.Object, e *config.Endpoint) {
 	in.provider(o, e)
 	if e.Provider != verify.Generic && e.Verification == nil {
-		in.warn("verification", "is not set, so signatures of "+e.Provider+
+		in.Warn("verification", "is not set, so signatures of "+e.Provider+
 			" are not checked: anyone who knows ingest_url can send events in its name")
 	}
 	x := settingsOfEndpoint(e)
-	o.decode(x, wire.Endpoint{Response: config.DefaultResponse(e.Provider)})
+	o.Decode(x, wire.Endpoint{Response: config.DefaultResponse(e.Provider)})
 	e.Name, e.Description, e.Response, e.Enabled, e.Paused = x.Name, x.Description, x.Response, x.Enabled, x.Paused
 	e.PayloadsUnscanned, e.KeepMethod = !x.ScanPayloads, x.KeepMethod
 	in.destinations(o, e)
@@ -55,33 +56,33 @@ func (in *endpointInput) merge(key *config.Key, o *object, e *config.Endpoint) {
 	in.alerts(o, e)
 	in.dedup(x.Dedup, e)
 	if e.IngestLimit = x.IngestLimit; e.IngestLimit != nil && *e.IngestLimit == (config.IngestLimit{}) {
-		in.fail("ingest_limit", "must give events_per_second or bytes_per_second; null is no limit")
+		in.Fail("ingest_limit", "must give events_per_second or bytes_per_second; null is no limit")
 	}
 	in.transformation(o, key, e)
 	if !in.creating { // when creating, it stands for the only destination
-		o.warnMisplaced("it is a member of a destination: send destinations[].url beside the id of the destination", "url")
+		o.WarnMisplaced("it is a member of a destination: send destinations[].url beside the id of the destination", "url")
 	}
-	o.warnUnknown()
+	o.WarnUnknown()
 }
 
 // commaBetween finds a comma in front of a second alternative. Other commas may be part of a member's name.
 var commaBetween = regexp.MustCompile(`,\s*(?:\$|body:|header:|const:)`)
 
 // provider reads provider and what depends on it: verification, type_source and the default response.
-func (in *endpointInput) provider(o *object, e *config.Endpoint) {
+func (in *endpointInput) provider(o *frame.Object, e *config.Endpoint) {
 	before := e.Provider
-	o.enum("provider", &e.Provider, verify.Providers()...)
+	o.Enum("provider", &e.Provider, verify.Providers()...)
 	in.verification(o, e)
 	if e.Provider != before && e.Response == config.DefaultResponse(before) {
 		e.Response = config.DefaultResponse(e.Provider)
 	}
-	if raw, ok := o.raw("type_source"); ok && kindOf(raw) != kindNull {
+	if raw, ok := o.Raw("type_source"); ok && frame.KindOf(raw) != frame.KindNull {
 		var source string
-		o.text("type_source", 1, maxTypeSource, &source)
+		o.Text("type_source", 1, maxTypeSource, &source)
 		if _, err := event.ParseTypeSource(source); err != nil {
-			o.fail("type_source", "is not valid: %v", err)
+			o.Fail("type_source", "is not valid: %v", err)
 		} else if commaBetween.MatchString(source) {
-			o.fail("type_source", "separates alternatives with a comma; separate them with | instead")
+			o.Fail("type_source", "separates alternatives with a comma; separate them with | instead")
 		}
 		e.TypeSource = &source
 		return
@@ -100,16 +101,16 @@ func (in *endpointInput) dedup(next *config.Dedup, e *config.Endpoint) {
 	if next != nil && next != e.Dedup {
 		next.WindowSeconds = cmp.Or(next.WindowSeconds, maxDaySeconds)
 		if next.Key == "" {
-			in.fail("dedup.key", "is required, such as body:$.id or header:X-GitHub-Delivery")
+			in.Fail("dedup.key", "is required, such as body:$.id or header:X-GitHub-Delivery")
 		} else if _, err := event.ParseDedupKey(next.Key); err != nil {
-			in.fail("dedup.key", "is not valid: %v", err)
+			in.Fail("dedup.key", "is not valid: %v", err)
 		}
 	}
 	e.Dedup = next
 }
 
 func defaultTypeSource(provider string) *string {
-	return orNull(verify.ByName(provider).TypeSource)
+	return frame.OrNull(verify.ByName(provider).TypeSource)
 }
 
 func equalText(a, b *string) bool {
@@ -117,37 +118,37 @@ func equalText(a, b *string) bool {
 }
 
 // retryPolicy reads the members of the resulting strategy and ignores those of the other strategies.
-func (in *endpointInput) retryPolicy(o *object, p *config.RetryPolicy) {
-	if o.isNull("retry_policy") {
+func (in *endpointInput) retryPolicy(o *frame.Object, p *config.RetryPolicy) {
+	if o.IsNull("retry_policy") {
 		*p = config.DefaultRetryPolicy()
 	}
-	r := o.object("retry_policy")
+	r := o.Object("retry_policy")
 	if r == nil {
 		return
 	}
 	strategy := p.Strategy
-	if r.enum("strategy", &strategy, config.RetryStrategyNames()...); strategy != p.Strategy {
+	if r.Enum("strategy", &strategy, config.RetryStrategyNames()...); strategy != p.Strategy {
 		p.SetStrategy(strategy)
 	}
 	for _, s := range config.RetryStrategies() {
 		for _, m := range s.Members {
 			if s.Name != p.Strategy {
-				r.ignore(m.Name)
+				r.Ignore(m.Name)
 			}
 		}
 	}
-	r.decode(p)
+	r.Decode(p)
 	for _, m := range p.Members() {
 		if reflect.ValueOf(m.Field(p)).Elem().IsZero() {
-			r.fail(m.Name, "is required for the strategy %s", p.Strategy)
+			r.Fail(m.Name, "is required for the strategy %s", p.Strategy)
 		}
 	}
 	for i, word := range p.RetryOn {
 		if !retryOnWord.MatchString(word) {
-			r.fail(indexed("retry_on", i), `must be "3xx", "4xx" or a status from "300" to "499"`)
+			r.Fail(frame.Indexed("retry_on", i), `must be "3xx", "4xx" or a status from "300" to "499"`)
 		}
 	}
-	r.warnUnknown()
+	r.WarnUnknown()
 }
 
 // retryOnWord matches a class of statuses or one status. 2xx means success and 5xx is always retried, so neither is
@@ -155,29 +156,29 @@ func (in *endpointInput) retryPolicy(o *object, p *config.RetryPolicy) {
 var retryOnWord = regexp.MustCompile(`^([34]xx|[34][0-9][0-9])$`)
 
 // metadata merges key by key; null removes a key.
-func (in *endpointInput) metadata(o *object, e *config.Endpoint) {
-	if o.isNull("metadata") {
+func (in *endpointInput) metadata(o *frame.Object, e *config.Endpoint) {
+	if o.IsNull("metadata") {
 		e.Metadata = map[string]string{}
 	}
-	m := o.object("metadata")
+	m := o.Object("metadata")
 	if m == nil {
 		return
 	}
 	merged := maps.Clone(e.Metadata)
-	for _, member := range m.members {
-		if kindOf(member.Value) == kindNull {
+	for _, member := range m.Members {
+		if frame.KindOf(member.Value) == frame.KindNull {
 			delete(merged, member.Name)
 			continue
 		}
 		if n := utf8.RuneCountInString(member.Name); n < 1 || n > maxMetadataKey {
-			o.fail("metadata", "must have keys of 1 to %d characters", maxMetadataKey)
+			o.Fail("metadata", "must have keys of 1 to %d characters", maxMetadataKey)
 		}
 		var text string
-		m.text(member.Name, 0, maxMetadataText, &text)
+		m.Text(member.Name, 0, maxMetadataText, &text)
 		merged[member.Name] = text
 	}
 	if len(merged) > maxMetadata {
-		o.fail("metadata", "must have at most %d members", maxMetadata)
+		o.Fail("metadata", "must have at most %d members", maxMetadata)
 	}
 	e.Metadata = merged
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
@@ -30,7 +31,7 @@ func (a *endpoints) openBreakers(ctx context.Context, endpoints ...*config.Endpo
 	return breakersOf(ctx, a.limiterStore, endpoints...)
 }
 
-func breakersOf(ctx context.Context, store LimiterStore, endpoints ...*config.Endpoint) heldUntil {
+func breakersOf(ctx context.Context, store frame.LimiterStore, endpoints ...*config.Endpoint) heldUntil {
 	var dests []string
 	for _, e := range endpoints {
 		for i := range e.Destinations {
@@ -66,7 +67,7 @@ func settingsOfEndpoint(e *config.Endpoint) *wire.Endpoint {
 }
 
 // endpointView returns the view of e. revealed holds the signing secrets that this response may show.
-func (a *endpoints) endpointView(by viewer, e *config.Endpoint, revealed map[string]string,
+func (a *endpoints) endpointView(by frame.Viewer, e *config.Endpoint, revealed map[string]string,
 	held heldUntil,
 ) (*wire.Endpoint, error) {
 	token, err := a.keyring.OpenString(e.ID, config.FieldToken, e.Token)
@@ -74,7 +75,7 @@ func (a *endpoints) endpointView(by viewer, e *config.Endpoint, revealed map[str
 		return nil, fmt.Errorf("open ingest token of %s: %w", e.ID, err)
 	}
 	v := settingsOfEndpoint(e)
-	v.IngestURL, v.Destinations = by.ingestURL(a.baseURL, token), make([]wire.Destination, len(e.Destinations))
+	v.IngestURL, v.Destinations = by.IngestURL(a.baseURL, token), make([]wire.Destination, len(e.Destinations))
 	for i := range e.Destinations {
 		if v.Destinations[i], err = a.destinationView(by, e, &e.Destinations[i], revealed, held); err != nil {
 			return nil, err
@@ -89,11 +90,12 @@ func settingsOfDestination(d *config.Destination) wire.Destination {
 		TimeoutSeconds: d.TimeoutSeconds, RateLimit: d.RateLimit, MaxInFlight: d.MaxInFlight, Filter: d.Filter}
 }
 
-func (a *endpoints) destinationView(by viewer, e *config.Endpoint, d *config.Destination, revealed map[string]string,
+func (a *endpoints) destinationView(by frame.Viewer, e *config.Endpoint, d *config.Destination,
+	revealed map[string]string,
 	held heldUntil,
 ) (wire.Destination, error) {
 	v := settingsOfDestination(d)
-	v.URL, v.Headers = by.destinationURL(d.URL), make(map[string]string, len(d.Headers))
+	v.URL, v.Headers = by.DestinationURL(d.URL), make(map[string]string, len(d.Headers))
 	v.Signing = wire.Signing{Scheme: sign.Scheme, Secret: revealed[d.ID], SecretLast4: d.Secrets[0].Last4}
 	v.State, v.StateReason = stateOf(e, d, held)
 	for name, sealed := range d.Headers {
@@ -124,11 +126,11 @@ func stateOf(e *config.Endpoint, d *config.Destination, held heldUntil) (state s
 	case !d.Enabled && d.StateReason != "":
 		return stateDisabled, &d.StateReason
 	case !d.Enabled:
-		return stateDisabled, orNull(string(event.Manual))
+		return stateDisabled, frame.OrNull(string(event.Manual))
 	case e.Paused || d.Paused:
-		return statePaused, orNull(string(event.Manual))
+		return statePaused, frame.OrNull(string(event.Manual))
 	case open:
-		return stateHeld, orNull(string(event.BreakerOpen))
+		return stateHeld, frame.OrNull(string(event.BreakerOpen))
 	}
 	return stateActive, nil
 }

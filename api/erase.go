@@ -3,6 +3,7 @@ package api
 import (
 	"net/http"
 
+	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/id"
@@ -11,16 +12,16 @@ import (
 
 // payloads erases the payloads of events.
 type payloads struct {
-	*core
+	*frame.Core
 	receipts Receipts
-	erasures Erasures
+	erasures frame.Erasures
 }
 
 // erasePayload erases body, headers and query of an event, and headers and bodies of its attempts. The event stays
 // listed with its outcomes. After the answer no node shows the payload or starts to send it; the rows in the store
 // and the records in the log are removed later.
 func (a *payloads) erasePayload(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	d, err := a.eventInPath(r)
+	d, err := a.EventInPath(r)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
@@ -20,17 +21,17 @@ func rowOf(s *event.Summary) wire.EventRow {
 		len(s.Deliveries))}
 	for i := range s.Deliveries {
 		x := &s.Deliveries[i]
-		row.Deliveries[i] = wire.DeliveryState{DestinationID: x.Destination, Status: x.Status, Reason: orNull(x.Reason)}
+		row.Deliveries[i] = wire.DeliveryState{DestinationID: x.Destination, Status: x.Status, Reason: frame.OrNull(x.Reason)}
 	}
 	return row
 }
 
 func baseOf(s *event.Summary) wire.EventBase {
 	base := wire.EventBase{
-		ID: s.ID.Text(id.Event), Object: "event", EndpointID: s.Endpoint, Type: orNull(s.Type), Status: s.Status,
+		ID: s.ID.Text(id.Event), Object: "event", EndpointID: s.Endpoint, Type: frame.OrNull(s.Type), Status: s.Status,
 		Source: s.Source, Verification: s.Proof, Destinations: wire.EventCounts(s.Counts), Processing: s.Processing,
 		SizeBytes: s.Size, ReceivedAt: web.Time(s.ID.Time()), LastAttemptAt: web.Time(s.LastAttemptAt),
-		NextAttemptAt: web.Time(s.NextAttemptAt), Reason: orNull(s.Reason),
+		NextAttemptAt: web.Time(s.NextAttemptAt), Reason: frame.OrNull(s.Reason),
 	}
 	setWhy(&base, summaryWhy(s))
 	if base.Processing == "" {
@@ -42,7 +43,7 @@ func baseOf(s *event.Summary) wire.EventBase {
 func setWhy(v *wire.EventBase, x explained) { v.Why, v.WhyDetails = x.text(), x.Why }
 
 // detailOf renders an event; failures are those of transformations by destination.
-func (a *events) detailOf(by viewer, d *event.Detail, failures map[string]*wire.TransformFailure) wire.Event {
+func (a *events) detailOf(by frame.Viewer, d *event.Detail, failures map[string]*wire.TransformFailure) wire.Event {
 	e, erasedAt := d.Event, a.erasures.ErasedAt(d.ID)
 	var halts map[string]string
 	if erasedAt.IsZero() {
@@ -51,12 +52,13 @@ func (a *events) detailOf(by viewer, d *event.Detail, failures map[string]*wire.
 	v := wire.Event{
 		EventBase: baseOf(&d.Summary), Headers: joinHeaders(e.Header), HeadersRaw: headerLines(e.Header),
 		HeadersBase64: base64HeaderValues(by, e.Header),
-		ContentType:   orNull(e.ContentType()), Method: e.Method, Query: e.Query, RemoteIP: addrOrNull(e.RemoteIP),
-		IdempotencyKey: orNull(e.IdempotencyKey), DuplicateOf: orNull(e.DuplicateOf), ExpiresAt: web.Time(a.expiry(e.ID)),
-		TraceID:    orNull(event.TraceID(e.Trace)),
+		ContentType:   frame.OrNull(e.ContentType()), Method: e.Method, Query: e.Query, RemoteIP: addrOrNull(e.RemoteIP),
+		IdempotencyKey: frame.OrNull(e.IdempotencyKey), DuplicateOf: frame.OrNull(e.DuplicateOf),
+		ExpiresAt:  web.Time(a.Expiry(e.ID)),
+		TraceID:    frame.OrNull(event.TraceID(e.Trace)),
 		Deliveries: deliveriesOf(d, failures, halts, !erasedAt.IsZero()), AttemptsTruncated: d.AttemptsTruncated,
 	}
-	v.Body, v.BodyEncoding = bodyText(by.maskTokens(e.Body))
+	v.Body, v.BodyEncoding = bodyText(by.MaskTokens(e.Body))
 	v.Attempts = attemptsOf(by, d.ID, d.Attempts)
 	why := eventWhy(d, failures, halts)
 	if !erasedAt.IsZero() {
@@ -84,26 +86,27 @@ func deliveriesOf(d *event.Detail, failures map[string]*wire.TransformFailure, h
 			why = why.erased(web.Time(x.NextAttemptAt))
 		}
 		out[i] = wire.Delivery{
-			ID: id.DeliveryOf(d.ID, x.Destination), DestinationID: x.Destination, Status: x.Status, Reason: orNull(x.Reason),
-			Why: why.text(), WhyDetails: why.Why, Attempts: x.Attempts, NextAttemptAt: web.Time(x.NextAttemptAt),
-			RunID: orNull(x.Run), TransformFailure: failed,
+			ID: id.DeliveryOf(d.ID, x.Destination), DestinationID: x.Destination, Status: x.Status,
+			Reason: frame.OrNull(x.Reason),
+			Why:    why.text(), WhyDetails: why.Why, Attempts: x.Attempts, NextAttemptAt: web.Time(x.NextAttemptAt),
+			RunID: frame.OrNull(x.Run), TransformFailure: failed,
 		}
 	}
 	return out
 }
 
-func attemptsOf(by viewer, ev id.ID, rows []event.AttemptRow) []wire.Attempt {
+func attemptsOf(by frame.Viewer, ev id.ID, rows []event.AttemptRow) []wire.Attempt {
 	out := make([]wire.Attempt, len(rows))
 	for i := range rows {
 		r := &rows[i]
 		v := wire.Attempt{
 			ID: r.ID.Text(id.Attempt), EventID: ev.Text(id.Event), EndpointID: r.Endpoint, DestinationID: r.Destination,
 			DeliveryID: id.DeliveryOf(ev, r.Destination), AttemptNumber: r.Number, Trigger: r.Trigger, Status: "succeeded",
-			ErrorCode: orNull(r.ErrorCode), ErrorMessage: orNull(r.ErrorMessage), StartedAt: web.Time(r.StartedAt),
+			ErrorCode: frame.OrNull(r.ErrorCode), ErrorMessage: frame.OrNull(r.ErrorMessage), StartedAt: web.Time(r.StartedAt),
 			DurationMS: r.Duration.Milliseconds(), TTFBMS: r.TTFB.Milliseconds(), RemoteIP: addrOrNull(r.RemoteIP),
 			NextAttemptAt: web.Time(r.NextAt), TransformationVersion: r.TransformationVersion,
-			TraceID: orNull(event.TraceID(r.Trace)),
-			Request: wire.AttemptRequest{URL: by.requestURL(r.URL), Method: r.Method,
+			TraceID: frame.OrNull(event.TraceID(r.Trace)),
+			Request: wire.AttemptRequest{URL: by.RequestURL(r.URL), Method: r.Method,
 				Headers: joinHeaders(r.RequestHeader.Fields())},
 		}
 		if !r.OK {
@@ -112,7 +115,7 @@ func attemptsOf(by viewer, ev id.ID, rows []event.AttemptRow) []wire.Attempt {
 		if strings.HasPrefix(r.Run, id.Recovery) {
 			v.RecoveryID = &r.Run
 		} else {
-			v.RunID = orNull(r.Run)
+			v.RunID = frame.OrNull(r.Run)
 		}
 		if r.RetryAfter > 0 {
 			seconds := int64(r.RetryAfter / time.Second)
@@ -123,10 +126,10 @@ func attemptsOf(by viewer, ev id.ID, rows []event.AttemptRow) []wire.Attempt {
 			v.Response = &wire.AttemptResponse{Headers: joinHeaders(r.ResponseHeader.Fields()), Truncated: r.Truncated}
 			for _, name := range []string{"Location", "Content-Location"} { // they may repeat the destination's own URL
 				if to, ok := v.Response.Headers[name]; ok {
-					v.Response.Headers[name] = by.requestURL(to)
+					v.Response.Headers[name] = by.RequestURL(to)
 				}
 			}
-			v.Response.Body, v.Response.BodyEncoding = bodyText(by.maskTokens(r.ResponseBody))
+			v.Response.Body, v.Response.BodyEncoding = bodyText(by.MaskTokens(r.ResponseBody))
 		}
 		out[i] = v
 	}
@@ -157,7 +160,7 @@ func headerLines(fields []event.Field) [][2]string {
 
 // base64HeaderValues returns, for each header line, its value in base64 if the value is not UTF-8, else nil. It returns
 // no list if all values are UTF-8. Some providers send Latin-1, and JSON has U+FFFD in place of its bytes.
-func base64HeaderValues(by viewer, fields []event.Field) (values []*string) {
+func base64HeaderValues(by frame.Viewer, fields []event.Field) (values []*string) {
 	for i, f := range fields {
 		if utf8.ValidString(f.Value) {
 			continue
@@ -166,7 +169,7 @@ func base64HeaderValues(by viewer, fields []event.Field) (values []*string) {
 			values = make([]*string, len(fields))
 		}
 		// Masked before it is encoded, because the masker of the answer cannot see tokens in base64
-		values[i] = new(base64.StdEncoding.EncodeToString(by.maskTokens([]byte(f.Value))))
+		values[i] = new(base64.StdEncoding.EncodeToString(by.MaskTokens([]byte(f.Value))))
 	}
 	return values
 }
@@ -193,5 +196,5 @@ func addrOrNull(a netip.Addr) *string {
 	if !a.IsValid() {
 		return nil
 	}
-	return orNull(a.String())
+	return frame.OrNull(a.String())
 }

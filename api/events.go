@@ -3,6 +3,7 @@ package api
 import (
 	"net/http"
 
+	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
@@ -12,33 +13,33 @@ import (
 
 // events serves stored events and their attempts.
 type events struct {
-	*core
-	events   EventReader
-	erasures Erasures
+	*frame.Core
+	events   frame.EventReader
+	erasures frame.Erasures
 	answers  answerLimiter
 	failures *transformFailures
 }
 
 func (a *events) listEvents(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	params := newQuery(r, "events "+key.Account)
+	params := frame.NewQuery(r, "events "+key.Account)
 	q := a.eventQuery(params, key.Account)
 	if q.Search != nil {
 		return a.searchEvents(w, r, params, q)
 	}
-	limit, last := params.page()
-	if params.err != nil {
-		return params.err
+	limit, last := params.Page()
+	if params.Err != nil {
+		return params.Err
 	}
 	q.Limit, q.Before = limit, id.ID(last)
 	page, err := a.events.Events(r.Context(), q)
 	if err != nil {
 		return err
 	}
-	setAsOf(w, page.AsOf)
+	frame.SetAsOf(w, page.AsOf)
 	return a.answers.write(r.Context(), w, rowBytes(page.Rows), func() any {
-		out := list[wire.EventRow]{Data: a.rowsOf(page.Rows)}
+		out := frame.List[wire.EventRow]{Data: a.rowsOf(page.Rows)}
 		if page.More && len(page.Rows) > 0 {
-			out.NextCursor = params.hash.cursor(rowKey(page.Rows[len(page.Rows)-1].ID))
+			out.NextCursor = params.Hash.Cursor(frame.RowKey(page.Rows[len(page.Rows)-1].ID))
 		}
 		return out
 	})
@@ -60,15 +61,15 @@ func (a *events) rowsOf(all []event.Summary) []wire.EventRow {
 }
 
 // eventQuery reads the filters of GET /v1/events.
-func (a *events) eventQuery(q *query, account string) event.Query {
+func (a *events) eventQuery(q *frame.Query, account string) event.Query {
 	out := event.Query{Account: account}
-	readFilters(q, event.Filters, &out)
-	span := a.pastWindow(q, sinceNames, untilNames)
-	out.Since, out.Until = span.since, span.until
+	frame.ReadFilters(q, event.Filters, &out)
+	span := a.PastWindow(q, frame.SinceNames, frame.UntilNames)
+	out.Since, out.Until = span.Since, span.Until
 	if out.Search = search(q); out.Search != nil {
-		a.searchTime(q, &out, span.sinceName)
+		a.searchTime(q, &out, span.SinceName)
 	}
-	q.refuseUnknown()
+	q.RefuseUnknown()
 	return out
 }
 
@@ -81,15 +82,15 @@ func (a *events) readEvent(w http.ResponseWriter, r *http.Request, key *config.K
 	if a.erasures.ErasedAt(d.ID).IsZero() {
 		failures = a.failures.of(r.Context(), d)
 	}
-	setAsOf(w, d.AsOf)
+	frame.SetAsOf(w, d.AsOf)
 	return a.answers.write(r.Context(), w, detailBytes(d), func() any {
-		return a.detailOf(a.viewerOf(key), d, failures)
+		return a.detailOf(a.ViewerOf(key), d, failures)
 	})
 }
 
 // detail reads the event that the path names.
 func (a *events) detail(r *http.Request, key *config.Key) (*event.Detail, error) {
-	d, err := a.eventInPath(r)
+	d, err := a.EventInPath(r)
 	if err != nil {
 		return nil, err
 	}
@@ -97,26 +98,26 @@ func (a *events) detail(r *http.Request, key *config.Key) (*event.Detail, error)
 }
 
 func (a *events) listAttempts(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	d, err := a.eventInPath(r)
+	d, err := a.EventInPath(r)
 	if err != nil {
 		return err
 	}
-	q := newQuery(r, "attempts "+key.Account)
-	q.hash.add(d.String())
-	limit, last := q.page()
-	q.refuseUnknown()
-	if q.err != nil {
-		return q.err
+	q := frame.NewQuery(r, "attempts "+key.Account)
+	q.Hash.Add(d.String())
+	limit, last := q.Page()
+	q.RefuseUnknown()
+	if q.Err != nil {
+		return q.Err
 	}
 	page, err := a.events.Attempts(r.Context(), key.Account, d, id.ID(last), limit)
 	if err != nil {
 		return err
 	}
-	setAsOf(w, page.AsOf)
+	frame.SetAsOf(w, page.AsOf)
 	return a.answers.write(r.Context(), w, attemptBytes(page.Rows), func() any {
-		out := list[wire.Attempt]{Data: attemptsOf(a.viewerOf(key), d, page.Rows)}
+		out := frame.List[wire.Attempt]{Data: attemptsOf(a.ViewerOf(key), d, page.Rows)}
 		if page.More && len(page.Rows) > 0 {
-			out.NextCursor = q.hash.cursor(rowKey(page.Rows[len(page.Rows)-1].ID))
+			out.NextCursor = q.Hash.Cursor(frame.RowKey(page.Rows[len(page.Rows)-1].ID))
 		}
 		return out
 	})

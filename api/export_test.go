@@ -11,19 +11,26 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
 // MaskCapabilities and MaskCredentials are the masks of URLs.
 var (
-	MaskCapabilities = maskCapabilities
-	MaskCredentials  = maskCredentials
+	MaskCapabilities = frame.MaskCapabilities
+	MaskCredentials  = frame.MaskCredentials
+)
+
+// What tests put in place of dependencies.
+type (
+	Answers     = frame.Answers
+	EventReader = frame.EventReader
 )
 
 // joinTestParts joins the parts of the document with the routes of an API that cannot be used.
 func joinTestParts() (*yaml.Node, error) {
-	x, err := newResources(&Config{}, &Deps{Config: struct{ Configuration }{}, Leaks: &Leaks{}}, &core{})
+	x, err := newResources(&Config{}, &Deps{Config: struct{ Configuration }{}, Leaks: &Leaks{}}, &frame.Core{})
 	if err != nil {
 		return nil, err
 	}
@@ -46,8 +53,8 @@ func OpenAPIDocument() ([]byte, error) {
 // Routes returns the methods of each path of /v1.
 func Routes(a *API) map[string][]string {
 	routes := map[string][]string{}
-	for path, route := range a.router.routes {
-		routes[path] = slices.Sorted(maps.Keys(route.methods))
+	for path, route := range a.router.Routes {
+		routes[path] = slices.Sorted(maps.Keys(route.Methods))
 	}
 	return routes
 }
@@ -58,12 +65,12 @@ func RememberedAnswer(a *API, account, path string, answer func() []byte) func(k
 		_, err := w.Write(answer())
 		return err
 	}
-	handle := a.idempotent.withIdempotency(&route{path: path}, call)
+	handle := a.idempotent.WithIdempotency(&frame.Route{Path: path}, call)
 	return func(key string) (int, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond) // the client's time limit
 		defer cancel()
 		r := httptest.NewRequestWithContext(ctx, "POST", path, strings.NewReader("{}"))
-		r.Header.Set(idempotencyHeader, key)
+		r.Header.Set(frame.IdempotencyHeader, key)
 		w := httptest.NewRecorder()
 		err := handle(w, r, &config.Key{Account: account})
 		if err != nil {
@@ -81,6 +88,6 @@ func Remembered(a *API, account, path string, work func() error) func(key string
 
 // BoundBodies sets how many bytes the bodies of all requests hold, and those of one key. It returns how many they hold.
 func BoundBodies(a *API, all, ofKey int64) (held func() int64) {
-	a.router.bodies.bound(all, ofKey)
-	return a.router.bodies.held
+	a.router.Bodies.Bound(all, ofKey)
+	return a.router.Bodies.Held
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
@@ -19,52 +20,52 @@ import (
 )
 
 // readFixtureChange reads the members that POST and PATCH share.
-func readFixtureChange(body []byte) (*wire.FixtureChange, *input) {
-	in, x := &input{}, &wire.FixtureChange{}
-	o := in.newObject("", body)
-	o.decode(x)
+func readFixtureChange(body []byte) (*wire.FixtureChange, *frame.Input) {
+	in, x := &frame.Input{}, &wire.FixtureChange{}
+	o := in.NewObject("", body)
+	o.Decode(x)
 	if x.Name != nil {
 		failWith(o, fixture.CheckName(*x.Name))
 	}
-	if raw, ok := o.raw("body"); ok {
+	if raw, ok := o.Raw("body"); ok {
 		var compact bytes.Buffer
 		if err := json.Compact(&compact, raw); err != nil {
-			o.fail("body", "must be JSON")
+			o.Fail("body", "must be JSON")
 		}
 		x.Body = compact.Bytes()
 		failWith(o, fixture.CheckBody(x.Body))
 	}
 	x.Keep = pointers(o, "keep", fixture.MaxRedactions)
 	if status := x.ExpectedStatus; status != nil && (*status/100 == 1 || *status/100 == 3) {
-		o.in.warn("expected_status", "never passes: the runner follows no redirect and fails with each 3xx, and a 1xx is "+
+		o.In.Warn("expected_status", "never passes: the runner follows no redirect and fails with each 3xx, and a 1xx is "+
 			"no final answer")
 	}
 	x.Required = requiredFields(o, "required")
-	if _, ok := o.raw("version"); ok {
+	if _, ok := o.Raw("version"); ok {
 		x.Version = new(int)
-		o.integer("version", 1, 1<<53, x.Version)
+		o.Integer("version", 1, 1<<53, x.Version)
 	}
-	o.decode(&wire.Fixture{}) // its members are read-only
-	o.warnUnknown()
+	o.Decode(&wire.Fixture{}) // its members are read-only
+	o.WarnUnknown()
 	return x, in
 }
 
 // failWith reports a fault of package fixture.
-func failWith(o *object, err error) {
+func failWith(o *frame.Object, err error) {
 	if e, ok := errors.AsType[*fixture.Error](err); ok {
-		o.fail(e.Param, "%s", e.Message)
+		o.Fail(e.Param, "%s", e.Message)
 	}
 }
 
 // pointers reads an array of pointers, sorted and each once; nil if it is absent.
-func pointers(o *object, name string, limit int) []string {
-	if _, ok := o.raw(name); !ok {
+func pointers(o *frame.Object, name string, limit int) []string {
+	if _, ok := o.Raw(name); !ok {
 		return nil
 	}
 	all := []string{}
-	for i, raw := range o.array(name, limit) {
-		if kindOf(raw) != kindString {
-			o.fail(indexed(name, i), "must be the pointer of a redacted value, as redactions has it")
+	for i, raw := range o.Array(name, limit) {
+		if frame.KindOf(raw) != frame.KindString {
+			o.Fail(frame.Indexed(name, i), "must be the pointer of a redacted value, as redactions has it")
 			return all
 		}
 		pointer, _ := web.DecodeString(raw) // it was validated
@@ -75,30 +76,30 @@ func pointers(o *object, name string, limit int) []string {
 }
 
 // requiredFields reads what the answer to a fixture must have; nil if it is absent.
-func requiredFields(o *object, name string) []fixture.Required {
-	if _, ok := o.raw(name); !ok {
+func requiredFields(o *frame.Object, name string) []fixture.Required {
+	if _, ok := o.Raw(name); !ok {
 		return nil
 	}
 	all := []fixture.Required{}
-	for i, raw := range o.array(name, fixture.MaxRequired) {
-		at := indexed(name, i)
-		if kindOf(raw) != kindObject {
-			o.fail(at, "must be an object such as {\"pointer\":\"/ok\",\"equals\":true}")
+	for i, raw := range o.Array(name, fixture.MaxRequired) {
+		at := frame.Indexed(name, i)
+		if frame.KindOf(raw) != frame.KindObject {
+			o.Fail(at, "must be an object such as {\"pointer\":\"/ok\",\"equals\":true}")
 			return all
 		}
-		field := o.in.newObject(o.param(at), raw)
+		field := o.In.NewObject(o.Param(at), raw)
 		var x fixture.Required
-		if _, ok := field.raw("pointer"); !ok {
-			field.fail("pointer", "is required: a JSON Pointer, such as /data/id")
+		if _, ok := field.Raw("pointer"); !ok {
+			field.Fail("pointer", "is required: a JSON Pointer, such as /data/id")
 		}
-		field.text("pointer", 0, fixture.MaxPointer, &x.Pointer)
-		if !field.isNull("type") {
-			field.enum("type", &x.Type, fixture.Types()...)
+		field.Text("pointer", 0, fixture.MaxPointer, &x.Pointer)
+		if !field.IsNull("type") {
+			field.Enum("type", &x.Type, fixture.Types()...)
 		}
-		if equals, ok := field.raw("equals"); ok {
+		if equals, ok := field.Raw("equals"); ok {
 			x.Equals = slices.Clone(equals)
 		}
-		field.warnUnknown()
+		field.WarnUnknown()
 		all = append(all, x)
 	}
 	failWith(o, (&fixture.Expect{Status: fixture.DefaultStatus, Required: all}).Check())
@@ -114,7 +115,7 @@ func errNoSourceEvent() error {
 // sourceEvent reads the event that a fixture is made of. param is the member that asks for it.
 func (a *fixtures) sourceEvent(ctx context.Context, key *config.Key, name, param string) (*event.Event, error) {
 	d, err := id.Parse(id.Event, name)
-	if err != nil || !a.now().Before(a.expiry(d)) {
+	if err != nil || !a.Now().Before(a.Expiry(d)) {
 		err = event.ErrNotFound
 	}
 	var detail *event.Detail
@@ -164,21 +165,21 @@ func setContent(f *config.Fixture, content *fixture.Content) error {
 }
 
 func (a *fixtures) createFixture(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	body, err := a.body(r)
+	body, err := a.Body(r)
 	if err != nil {
 		return err
 	}
 	x, in := readFixtureChange(body)
 	if x.EventID == nil {
-		in.fail("event_id", "is required: the id of the event that becomes a fixture")
-		return in.err
+		in.Fail("event_id", "is required: the id of the event that becomes a fixture")
+		return in.Err
 	}
 	ev, err := a.sourceEvent(r.Context(), key, *x.EventID, "event_id")
 	switch {
 	case err != nil: // an event that does not exist comes before faults of other members
 		return err
-	case in.err != nil:
-		return in.err
+	case in.Err != nil:
+		return in.Err
 	case x.Body != nil && len(x.Keep) > 0:
 		return errBodyAndKeep()
 	}
@@ -191,18 +192,18 @@ func (a *fixtures) createFixture(w http.ResponseWriter, r *http.Request, key *co
 	if err != nil {
 		return err
 	}
-	created, err := a.once(r.Context(), f)
+	created, err := a.Once(r.Context(), f)
 	if err != nil {
 		return err
 	}
-	return answerFixture(w, http.StatusCreated, created, in.warnings)
+	return answerFixture(w, http.StatusCreated, created, in.Warnings)
 }
 
 func errBodyAndKeep() error {
 	return web.Invalid("keep", "cannot be combined with body; keep copies members of the event's body, body replaces it")
 }
 
-func answerFixture(w http.ResponseWriter, status int, f *config.Fixture, warnings []warning) error {
+func answerFixture(w http.ResponseWriter, status int, f *config.Fixture, warnings []frame.Warning) error {
 	v, err := fixtureViewOf(f, warnings)
 	if err != nil {
 		return err
@@ -226,9 +227,9 @@ func (a *fixtures) fixtureName(x *wire.FixtureChange, ev *event.Event) string {
 // newFixture returns the fixture of an event that a request asks for.
 func (a *fixtures) newFixture(r *http.Request, key *config.Key, ev *event.Event, x *wire.FixtureChange) (
 	*config.Fixture, error) {
-	now := a.requestTime(r)
+	now := a.RequestTime(r)
 	f := &config.Fixture{
-		Meta: config.Meta{ID: newID(r, id.Fixture), Account: key.Account, CreatedAt: now}, Name: a.fixtureName(x, ev),
+		Meta: config.Meta{ID: frame.NewID(r, id.Fixture), Account: key.Account, CreatedAt: now}, Name: a.fixtureName(x, ev),
 		Event: ev.ID.Text(id.Event), Endpoint: ev.Endpoint, Type: a.sanitiser.Type(ev.Type), Method: ev.Method,
 		Status: fixture.DefaultStatus, ExpiresAt: now.Add(fixture.DefaultLife), Version: 1, CreatedBy: key.ID,
 	}
@@ -256,7 +257,7 @@ func (a *fixtures) change(
 		content.Required = x.Required
 	}
 	if at := (*time.Time)(x.ExpiresAt); at != nil && !at.Equal(f.ExpiresAt) {
-		if err := fixture.CheckExpiry(*at, a.now()); err != nil {
+		if err := fixture.CheckExpiry(*at, a.Now()); err != nil {
 			e, _ := errors.AsType[*fixture.Error](err)
 			return web.Invalid(e.Param, "%s", e.Message)
 		}
@@ -272,17 +273,17 @@ func (a *fixtures) change(
 }
 
 func (a *fixtures) updateFixture(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	f, err := a.inPath(r, key)
+	f, err := a.InPath(r, key)
 	if err != nil {
 		return err
 	}
-	body, err := a.body(r)
+	body, err := a.Body(r)
 	if err != nil {
 		return err
 	}
 	x, in := readFixtureChange(body)
-	if in.err != nil {
-		return in.err
+	if in.Err != nil {
+		return in.Err
 	}
 	if x.EventID != nil && *x.EventID != f.Event {
 		return web.Invalid("event_id", "cannot be changed; create another fixture from that event")
@@ -292,9 +293,9 @@ func (a *fixtures) updateFixture(w http.ResponseWriter, r *http.Request, key *co
 		return err
 	}
 	defer end()
-	after, err := config.Update(r.Context(), a.config, f.ID, func(f *config.Fixture) error {
+	after, err := config.Update(r.Context(), a.Config, f.ID, func(f *config.Fixture) error {
 		if x.Version != nil && *x.Version != f.Version {
-			return errOtherVersion("fixture", f.Version)
+			return frame.ErrOtherVersion("fixture", f.Version)
 		}
 		content, err := fixture.Unpack(f.Content)
 		if err != nil {
@@ -312,7 +313,7 @@ func (a *fixtures) updateFixture(w http.ResponseWriter, r *http.Request, key *co
 	if err != nil {
 		return err
 	}
-	return answerFixture(w, http.StatusOK, after, in.warnings)
+	return answerFixture(w, http.StatusOK, after, in.Warnings)
 }
 
 // changeKeep makes the body anew from the event, with other values kept than before. Another body in the same request

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/fixture"
@@ -21,10 +22,10 @@ type fixtures struct {
 	*fixtureResource
 	events    *events
 	sanitiser *fixture.Sanitiser
-	turns     turns
+	turns     frame.Turns
 }
 
-type fixtureResource = resource[config.Fixture, *config.Fixture, *wire.FixtureSummary]
+type fixtureResource = frame.Resource[config.Fixture, *config.Fixture, *wire.FixtureSummary]
 
 const (
 	// maxSanitising is how many requests of a node sanitise or export at the same time; a further one waits for
@@ -37,13 +38,13 @@ const (
 // newFixtures builds the sanitiser, which takes some milliseconds.
 func newFixtures(e *events, deps *Deps) (*fixtures, error) {
 	s, err := fixture.New()
-	a := &fixtures{events: e, sanitiser: s, turns: newTurns(maxSanitising, sanitisingWait)}
+	a := &fixtures{events: e, sanitiser: s, turns: frame.NewTurns(maxSanitising, sanitisingWait)}
 	a.fixtureResource = &fixtureResource{
-		core: e.core, config: deps.Config, object: "fixture", insert: deps.Config.CreateFixture,
-		missing: "there is no such fixture: it may have expired, or the payload of its event was erased",
-		own:     methods{"POST": a.createFixture, "one GET": a.readFixture, "one PATCH": a.updateFixture},
-		views: func(_ context.Context, _ *config.Key, all ...*config.Fixture) ([]*wire.FixtureSummary, error) {
-			return viewsOf(all, fixtureRowOf), nil
+		Core: e.Core, Config: deps.Config, Object: "fixture", Insert: deps.Config.CreateFixture,
+		Missing: "there is no such fixture: it may have expired, or the payload of its event was erased",
+		Own:     frame.Methods{"POST": a.createFixture, "one GET": a.readFixture, "one PATCH": a.updateFixture},
+		Views: func(_ context.Context, _ *config.Key, all ...*config.Fixture) ([]*wire.FixtureSummary, error) {
+			return frame.ViewsOf(all, fixtureRowOf), nil
 		},
 	}
 	return a, err
@@ -51,7 +52,7 @@ func newFixtures(e *events, deps *Deps) (*fixtures, error) {
 
 // startSanitising waits for its turn. The returned function ends it.
 func (a *fixtures) startSanitising(ctx context.Context) (end func(), err error) {
-	end, ok := a.turns.take(ctx)
+	end, ok := a.turns.Take(ctx)
 	if !ok {
 		return nil, web.ServiceUnavailable(nil, "this node is busy with other fixtures; retry after a second")
 	}
@@ -61,13 +62,13 @@ func (a *fixtures) startSanitising(ctx context.Context) (end func(), err error) 
 func fixtureRowOf(f *config.Fixture) *wire.FixtureSummary {
 	return &wire.FixtureSummary{
 		ID: f.ID, Object: "fixture", Name: f.Name, SourceEventID: f.Event, EndpointID: f.Endpoint,
-		EventType: orNull(f.Type), Method: f.Method, ExpectedStatus: f.Status, SizeBytes: f.Size, Removed: f.Removed,
+		EventType: frame.OrNull(f.Type), Method: f.Method, ExpectedStatus: f.Status, SizeBytes: f.Size, Removed: f.Removed,
 		Edited: f.Edited, ExpiresAt: web.Time(f.ExpiresAt), Version: f.Version, CreatedBy: f.CreatedBy,
 		CreatedAt: web.Time(f.CreatedAt), UpdatedAt: web.Time(f.UpdatedAt),
 	}
 }
 
-func fixtureViewOf(f *config.Fixture, warnings []warning) (*wire.Fixture, error) {
+func fixtureViewOf(f *config.Fixture, warnings []frame.Warning) (*wire.Fixture, error) {
 	content, err := fixture.Unpack(f.Content)
 	if err != nil {
 		return nil, err
@@ -87,14 +88,14 @@ func (a *fixtures) recheckAnswer(ctx context.Context, key *config.Key, body []by
 	if err := json.Unmarshal(body, &shown); err != nil {
 		return fmt.Errorf("read a remembered fixture: %w", err)
 	}
-	a.catchUp(ctx)
-	_, err := a.get(ctx, shown.ID, key.Account)
+	a.CatchUp(ctx)
+	_, err := a.Get(ctx, shown.ID, key.Account)
 	return err
 }
 
 func (a *fixtures) readFixture(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	a.catchUp(r.Context())
-	f, err := a.inPath(r, key)
+	a.CatchUp(r.Context())
+	f, err := a.InPath(r, key)
 	if err != nil {
 		return err
 	}
@@ -123,11 +124,11 @@ func maxFixtureBytes(v *wire.Fixture) int {
 
 // exportFixtures sends fixtures as one file for the runner. It reads the configuration and nothing else.
 func (a *fixtures) exportFixtures(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	q := newQuery(r, "")
-	ids := q.list("ids")
-	q.refuseUnknownParameters()
-	if q.err != nil {
-		return q.err
+	q := frame.NewQuery(r, "")
+	ids := q.List("ids")
+	q.RefuseUnknownParameters()
+	if q.Err != nil {
+		return q.Err
 	}
 	end, err := a.startSanitising(r.Context())
 	if err != nil {
@@ -147,7 +148,7 @@ func (a *fixtures) suiteOf(ctx context.Context, key *config.Key, ids []string) (
 	all := make([]fixture.Fixture, len(ids))
 	size := 0
 	for i, name := range ids {
-		f, err := a.get(ctx, name, key.Account)
+		f, err := a.Get(ctx, name, key.Account)
 		if err != nil {
 			return nil, &web.Error{Status: http.StatusNotFound, Type: web.NotFound, Param: "ids",
 				Message: "must name fixtures that exist, but " + web.TruncateParam(name) + " does not: it may have expired, or " +
@@ -166,7 +167,7 @@ func (a *fixtures) suiteOf(ctx context.Context, key *config.Key, ids []string) (
 		return nil, web.Invalid("ids", "name fixtures of more than %d MiB together; export them in parts",
 			fixture.MaxSuite>>20)
 	}
-	file, err := a.sanitiser.Export(id.Random(suitePrefix), a.now(), all)
+	file, err := a.sanitiser.Export(id.Random(suitePrefix), a.Now(), all)
 	if e, ok := errors.AsType[*fixture.Error](err); ok {
 		err = web.Invalid(e.Param, "%s", e.Message)
 	}
@@ -176,14 +177,14 @@ func (a *fixtures) suiteOf(ctx context.Context, key *config.Key, ids []string) (
 // exportedFixture is a fixture as the exported file has it.
 func exportedFixture(f *config.Fixture, content *fixture.Content) fixture.Fixture {
 	return fixture.Fixture{
-		ID: f.ID, Name: f.Name, Type: orNull(f.Type), Method: f.Method, Body: content.Body,
+		ID: f.ID, Name: f.Name, Type: frame.OrNull(f.Type), Method: f.Method, Body: content.Body,
 		ExpiresAt: web.Time(f.ExpiresAt), Expect: fixture.Expect{Status: f.Status, Required: content.Required},
 	}
 }
 
 // checkExport returns the error of a fixture that could not be exported as it is: a secret anywhere in it.
 func (a *fixtures) checkExport(f *config.Fixture, content *fixture.Content) error {
-	_, err := a.sanitiser.Export(suitePrefix, a.now(), []fixture.Fixture{exportedFixture(f, content)})
+	_, err := a.sanitiser.Export(suitePrefix, a.Now(), []fixture.Fixture{exportedFixture(f, content)})
 	e, ok := errors.AsType[*fixture.Error](err)
 	if !ok {
 		return err

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
+	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -42,28 +43,28 @@ func reservedHeader(canonical string) string {
 
 // headers merges header by header; null removes one, the mask of the current value keeps it. It returns the names of
 // the headers whose values are in the request.
-func (in *endpointInput) headers(o *object, d *config.Destination) map[string]bool {
+func (in *endpointInput) headers(o *frame.Object, d *config.Destination) map[string]bool {
 	const name = "headers"
-	if o.isNull(name) {
+	if o.IsNull(name) {
 		d.Headers = map[string]config.Sealed{}
 	}
-	h := o.object(name)
+	h := o.Object(name)
 	if h == nil {
 		return nil
 	}
 	merged := maps.Clone(d.Headers)
 	seen, given := map[string]bool{}, map[string]bool{}
-	for _, m := range h.members {
+	for _, m := range h.Members {
 		canonical := http.CanonicalHeaderKey(m.Name)
 		why := reservedHeader(canonical)
 		switch {
 		case !httpguts.ValidHeaderFieldName(m.Name) || len(m.Name) > maxHeaderName:
-			o.fail(name, "must have header names of 1 to %d letters, digits and hyphens", maxHeaderName)
+			o.Fail(name, "must have header names of 1 to %d letters, digits and hyphens", maxHeaderName)
 		case why != "":
-			h.fail(m.Name, "%s", why)
+			h.Fail(m.Name, "%s", why)
 		case seen[canonical]:
-			h.fail(m.Name, "is given twice; header names are case-insensitive")
-		case kindOf(m.Value) == kindNull:
+			h.Fail(m.Name, "is given twice; header names are case-insensitive")
+		case frame.KindOf(m.Value) == frame.KindNull:
 			delete(merged, canonical)
 		default:
 			given[canonical] = in.header(h, m, d, canonical, merged)
@@ -71,27 +72,27 @@ func (in *endpointInput) headers(o *object, d *config.Destination) map[string]bo
 		seen[canonical] = true
 	}
 	if len(merged) > maxHeaders {
-		o.fail(name, "must have at most %d members", maxHeaders)
+		o.Fail(name, "must have at most %d members", maxHeaders)
 	}
 	d.Headers = merged
 	return given
 }
 
 // header reads one header and reports whether the request contains its value rather than its mask.
-func (in *endpointInput) header(h *object, m web.Member, d *config.Destination, canonical string,
+func (in *endpointInput) header(h *frame.Object, m web.Member, d *config.Destination, canonical string,
 	merged map[string]config.Sealed,
 ) bool {
 	var value string
-	if kindOf(m.Value) == kindString {
+	if frame.KindOf(m.Value) == frame.KindString {
 		value, _ = web.DecodeString(m.Value)
 	} else {
-		h.fail(m.Name, "must be a string")
+		h.Fail(m.Name, "must be a string")
 	}
 	if !httpguts.ValidHeaderFieldValue(value) || !isASCII(value) || strings.TrimSpace(value) != value ||
-		len(value) > maxHeaderValue {
-		h.fail(m.Name, "must be at most %d printable ASCII characters without spaces at the ends", maxHeaderValue)
+		len(value) > frame.MaxHeaderValue {
+		h.Fail(m.Name, "must be at most %d printable ASCII characters without spaces at the ends", frame.MaxHeaderValue)
 	}
-	if in.err != nil {
+	if in.Err != nil {
 		return false
 	}
 	// A mask is compared with the current mask alone, which responses show, never with the value.
@@ -99,7 +100,7 @@ func (in *endpointInput) header(h *object, m web.Member, d *config.Destination, 
 	if sealed, ok := merged[canonical]; ok {
 		old, err := in.endpoints.keyring.OpenString(d.ID, config.FieldHeader(canonical), sealed)
 		if err != nil {
-			in.err = err
+			in.Err = err
 			return false
 		}
 		if value == shownHeader(canonical, old) || value == old && !masked {
@@ -107,7 +108,7 @@ func (in *endpointInput) header(h *object, m web.Member, d *config.Destination, 
 		}
 	}
 	if masked {
-		h.fail(m.Name, "is masked and matches no existing value; send the value itself")
+		h.Fail(m.Name, "is masked and matches no existing value; send the value itself")
 		return false
 	}
 	merged[canonical] = in.endpoints.keyring.SealString(d.ID, config.FieldHeader(canonical), value)
@@ -121,7 +122,7 @@ func isASCII(s string) bool {
 // shownHeader returns a header's value as responses show it: masked if it is a credential.
 func shownHeader(name, value string) string {
 	if config.CredentialHeader(name) {
-		return maskText(value)
+		return frame.MaskText(value)
 	}
 	return value
 }

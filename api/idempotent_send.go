@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/claim"
 	"github.com/eventrelay/relay/pkg/config"
@@ -32,7 +33,7 @@ func (a *sender) newIdempotentSend(
 	hash := base64.RawURLEncoding.EncodeToString(sum[:])
 	return &idempotentSend{sender: a, request: &claim.Request{
 		Account: ep.Account, Key: strings.Join([]string{"idempotency", ep.Account, r.URL.Path, key}, "\x00"),
-		Event: d, Note: hash, Size: 1, Window: idempotencyWindow,
+		Event: d, Note: hash, Size: 1, Window: frame.IdempotencyWindow,
 		Differs: func(note string) bool { return strings.TrimPrefix(note, refusedMark) != hash },
 	}}
 }
@@ -50,7 +51,7 @@ func (o *idempotentSend) send(w http.ResponseWriter, r *http.Request, refusal er
 	case claim.Stored:
 		return o.answerRepeat(w, r, refusal, held)
 	case claim.Unavailable:
-		setIdempotencyUnavailable(w)
+		frame.SetIdempotencyUnavailable(w)
 		if refusal != nil {
 			return wire.EventRow{}, refusal
 		}
@@ -74,20 +75,20 @@ func (o *idempotentSend) refuse(w http.ResponseWriter, r *http.Request) {
 // finish records the result of the first call. The event is stored even if this fails.
 func (o *idempotentSend) finish(w http.ResponseWriter, r *http.Request, err error) {
 	if o.sender.claims.Finish(r.Context(), o.request, err) != nil {
-		setIdempotencyUnavailable(w)
+		frame.SetIdempotencyUnavailable(w)
 	}
 }
 
 // claim claims the key, and waits for another call with the same key and body.
 func (o *idempotentSend) claim(ctx context.Context) (claim.Claim, error) {
-	ctx, cancel := context.WithTimeout(ctx, idempotencyWait)
+	ctx, cancel := context.WithTimeout(ctx, frame.IdempotencyWait)
 	defer cancel()
 	held := o.sender.claims.Begin(ctx, o.request)
 	switch {
 	case (held.State == claim.Pending || held.State == claim.Stored) && o.request.Differs(held.Note):
-		return held, errOtherBody()
+		return held, frame.ErrOtherBody()
 	case held.State == claim.Pending:
-		return held, errStillRunning()
+		return held, frame.ErrStillRunning()
 	}
 	return held, nil
 }
@@ -104,9 +105,9 @@ func (o *idempotentSend) answerRepeat(w http.ResponseWriter, r *http.Request, re
 	}
 	d, err := o.sender.events.Event(r.Context(), o.request.Account, first.Event)
 	if err != nil {
-		return wire.EventRow{}, web.FromError(toWebError(err))
+		return wire.EventRow{}, web.FromError(frame.ToWebError(err))
 	}
-	setAsOf(w, d.AsOf)
+	frame.SetAsOf(w, d.AsOf)
 	w.Header().Set("Idempotent-Replayed", "true")
 	return rowOf(&d.Summary), nil
 }

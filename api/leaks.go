@@ -2,21 +2,25 @@
 
 package api
 
-import "github.com/eventrelay/relay/pkg/secrets"
+import (
+	"github.com/eventrelay/relay/api/frame"
+	"github.com/eventrelay/relay/api/leaks"
+	"github.com/eventrelay/relay/pkg/secrets"
+)
 
 // Leaks is what the routes of leaks need beside the configuration.
-type Leaks = leakSources
+type Leaks = leaks.Sources
 
-type leaksConfiguration = leakConfiguration
+type leaksConfiguration = leaks.Configuration
 
 // newLeaks returns the routes of leaks, none without deps.Leaks, and what the overview shows of findings.
-func newLeaks(cfg *Config, deps *Deps, c *core, scanner *secrets.Scanner) ([]route, addFindings) {
-	d := leakDeps{core: c, config: deps.Config, keyring: deps.Keyring, erasures: deps.Erasures, limits: deps.Limits,
-		egress: deps.Egress, leaks: scanner, baseURL: cfg.BaseURL}
+func newLeaks(cfg *Config, deps *Deps, c *frame.Core, scanner *secrets.Scanner) ([]frame.Route, addFindings) {
+	d := leaks.Deps{Core: c, Config: deps.Config, Keyring: deps.Keyring, Erasures: deps.Erasures, Limits: deps.Limits,
+		Egress: deps.Egress, Leaks: scanner, BaseURL: cfg.BaseURL}
 	if deps.Leaks == nil {
-		return nil, newLeakArea(&d).addFindings
+		return nil, leaks.New(&d).AddFindings
 	}
-	d.leakSources = *deps.Leaks
-	area := newLeakArea(&d)
-	return area.routes(), area.addFindings
+	d.Sources = *deps.Leaks
+	area := leaks.New(&d)
+	return area.Routes(), area.AddFindings
 }

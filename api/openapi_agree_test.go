@@ -12,6 +12,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/pkg/event"
 )
 
@@ -76,7 +77,7 @@ func (d described) calls(t *testing.T) map[string]operation {
 
 // Every route is described once, and every description is of a route or a public page, without misspelled fields.
 func TestOperationsAreOfTheRoutes(t *testing.T) {
-	routes := []route{{path: "/v1/things/{thing}", methods: methods{"GET": nil, "DELETE": nil}}}
+	routes := []frame.Route{{Path: "/v1/things/{thing}", Methods: frame.Methods{"GET": nil, "DELETE": nil}}}
 	const read, remove = "GET /v1/things/{thing_id}: {operationId: readThing, answer: {Thing: A thing.}}\n",
 		"DELETE /v1/things/{thing_id}: "
 	for operations, want := range map[string]string{
@@ -117,11 +118,11 @@ func TestDocumentHasTheFilters(t *testing.T) {
 		names = append(names, p.Name)
 		aliases = append(aliases, p.Aliases...)
 	}
-	q := newQuery(httptest.NewRequestWithContext(t.Context(), "GET", "/", nil), "")
-	a := &events{core: &core{clock: time.Now}}
+	q := frame.NewQuery(httptest.NewRequestWithContext(t.Context(), "GET", "/", nil), "")
+	a := &events{Core: &frame.Core{Clock: time.Now}}
 	a.eventQuery(q, "")
-	others := slices.DeleteFunc(q.aliases, func(name string) bool { return strings.HasSuffix(name, "[]") })
-	for _, list := range [][2][]string{{q.names, names}, {others, aliases}} {
+	others := slices.DeleteFunc(q.Aliases, func(name string) bool { return strings.HasSuffix(name, "[]") })
+	for _, list := range [][2][]string{{q.Names, names}, {others, aliases}} {
 		want, got := slices.Sorted(slices.Values(list[0])), slices.Sorted(slices.Values(list[1]))
 		if diff := gocmp.Diff(want, got); diff != "" {
 			t.Errorf("code (-) and document (+):\n%s", diff)

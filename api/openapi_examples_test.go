@@ -119,7 +119,7 @@ func (c *client) fill(path, body string) (string, string) {
 	return path, body
 }
 
-// Ids and the day in the request examples.
+// IDs and the day in the request examples.
 const (
 	exampleEndpoint    = "ep_6c8m2v0x4ktq1zj5n7rbw3ye9d"
 	exampleEvent       = "evt_01m7w6h6kk00r00w2s1cbs4f8h"

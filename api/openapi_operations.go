@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/eventrelay/relay/api/frame"
 )
 
 // operationText is what a part of the document says of an operation, under its method and path. All else follows from
@@ -70,11 +72,11 @@ func (w *operationWriter) read(tag string, operations *yaml.Node) error {
 }
 
 // write adds all operations to the document. Each route has one, and each operation has a route or is a public page.
-func (w *operationWriter) write(document *yaml.Node, routes []route) error {
-	byCall := map[string]*route{}
+func (w *operationWriter) write(document *yaml.Node, routes []frame.Route) error {
+	byCall := map[string]*frame.Route{}
 	for i := range routes {
-		for method := range routes[i].methods {
-			byCall[callName(method+" "+routes[i].path)] = &routes[i]
+		for method := range routes[i].Methods {
+			byCall[callName(method+" "+routes[i].Path)] = &routes[i]
 		}
 	}
 	components, paths := member(document, "components"), mapping()
@@ -103,11 +105,11 @@ func (w *operationWriter) write(document *yaml.Node, routes []route) error {
 }
 
 // operation writes an operation. x is nil for a public page, which needs no key.
-func (w *operationWriter) operation(op *operationText, x *route) (*yaml.Node, error) {
+func (w *operationWriter) operation(op *operationText, x *frame.Route) (*yaml.Node, error) {
 	headers, security := rateHeaders, (*yaml.Node)(nil)
 	if x == nil {
 		headers, security = rateHeaders[:1], sequence()
-	} else if op.method == http.MethodPost && !x.computes {
+	} else if op.method == http.MethodPost && !x.Computes {
 		headers = slices.Concat(headers, repeatHeaders)
 		op.Parameters = append(op.Parameters, "IdempotencyKey")
 	}

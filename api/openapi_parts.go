@@ -9,6 +9,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 )
 
@@ -28,9 +29,9 @@ var leakParts = []string{"drains", "domains", "scans", "tripwires", "dsns", "lea
 
 // joinParts merges the parts into one document: mappings with the same name, such as schemas, become one mapping. The
 // operations are written for the routes.
-func joinParts(routes []route) (*yaml.Node, error) {
+func joinParts(routes []frame.Route) (*yaml.Node, error) {
 	whole, operations := mapping(), &operationWriter{}
-	servesLeaks := slices.ContainsFunc(routes, func(r route) bool { return r.path == "/v1/drains" })
+	servesLeaks := slices.ContainsFunc(routes, func(r frame.Route) bool { return r.Path == "/v1/drains" })
 	for _, name := range partNames {
 		text, err := openapiParts.ReadFile("openapi/" + name + ".yaml")
 		if err != nil {

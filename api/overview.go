@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
@@ -45,22 +46,22 @@ type addFindings = func(to *wire.Counted[wire.CriticalFinding], account string)
 
 // overviews serves the overview of an account and the traffic of its endpoints. Answers are remembered for recentTime.
 type overviews struct {
-	*core
+	*frame.Core
 	alerts     AlertSettings
 	recoveries Recoveries
 	findings   addFindings // nil: none
-	limits     LimiterStore
+	limits     frame.LimiterStore
 	events     *events
 	traffic    TrafficReader
-	recent     recent[overviewAnswer]
-	ofEndpoint recent[endpointTrafficAnswer]
+	recent     frame.Recent[overviewAnswer]
+	ofEndpoint frame.Recent[endpointTrafficAnswer]
 }
 
-func newOverviews(c *core, deps *Deps, f addFindings, e *events) *overviews {
+func newOverviews(c *frame.Core, deps *Deps, f addFindings, e *events) *overviews {
 	return &overviews{
-		core: c, alerts: deps.Config, recoveries: deps.Config, findings: f, limits: deps.LimiterStore, events: e,
+		Core: c, alerts: deps.Config, recoveries: deps.Config, findings: f, limits: deps.LimiterStore, events: e,
 		traffic: deps.Traffic,
-		recent:  recent[overviewAnswer]{now: c.now}, ofEndpoint: recent[endpointTrafficAnswer]{now: c.now},
+		recent:  frame.Recent[overviewAnswer]{Now: c.Now}, ofEndpoint: frame.Recent[endpointTrafficAnswer]{Now: c.Now},
 	}
 }
 
@@ -71,24 +72,24 @@ type overviewAnswer struct {
 }
 
 func (a *overviews) readOverview(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	q := newQuery(r, "overview")
-	if q.refuseUnknownParameters(); q.err != nil {
-		return q.err
+	q := frame.NewQuery(r, "overview")
+	if q.RefuseUnknownParameters(); q.Err != nil {
+		return q.Err
 	}
-	x, err := a.recent.get(r.Context(), key.Account, func(ctx context.Context) (overviewAnswer, error) {
+	x, err := a.recent.Get(r.Context(), key.Account, func(ctx context.Context) (overviewAnswer, error) {
 		return a.overview(ctx, key.Account)
 	})
 	if err != nil {
 		return err
 	}
-	setAsOf(w, x.asOf)
+	frame.SetAsOf(w, x.asOf)
 	web.WriteJSON(w, http.StatusOK, x.view)
 	return nil
 }
 
 // overview reads what needs a person from memory, and the traffic from the store.
 func (a *overviews) overview(ctx context.Context, account string) (overviewAnswer, error) {
-	now := a.now()
+	now := a.Now()
 	v := &wire.Overview{Object: "overview", At: web.Time(now), Needs: wire.OverviewNeeds{
 		Alerts: wire.Counted[*wire.Alert]{Data: []*wire.Alert{}}, Destinations: a.waitingDestinations(ctx, account),
 		Recoveries: wire.Counted[wire.WaitingRecovery]{Data: []wire.WaitingRecovery{}},
@@ -103,9 +104,10 @@ func (a *overviews) overview(ctx context.Context, account string) (overviewAnswe
 		return j.State == config.RecoveryAwaitingApproval
 	})
 	for _, j := range waiting {
-		x := wire.WaitingRecovery{ID: j.ID, EndpointID: j.Endpoint, DestinationID: orNull(j.Destination), Total: j.Total,
+		x := wire.WaitingRecovery{ID: j.ID, EndpointID: j.Endpoint, DestinationID: frame.OrNull(j.Destination),
+			Total:  j.Total,
 			Canary: viewOfCanary(j.Canary), DeadlineAt: web.Time(j.Deadline), CreatedBy: j.CreatedBy}
-		if e := a.presentEndpoint(j.Endpoint, account); e != nil {
+		if e := a.PresentEndpoint(j.Endpoint, account); e != nil {
 			x.EndpointName = &e.Name
 		}
 		v.Needs.Recoveries.Add(x)
@@ -128,7 +130,7 @@ func (a *overviews) overview(ctx context.Context, account string) (overviewAnswe
 // waitingDestinations returns the destinations that are held or paused, and those that the service has disabled.
 // Those that a person has disabled wait for nothing. Those that a person has paused are last.
 func (a *overviews) waitingDestinations(ctx context.Context, account string) wire.Counted[wire.WaitingDestination] {
-	endpoints, _ := a.configReader.Endpoints(account, 0, math.MaxInt)
+	endpoints, _ := a.ConfigReader.Endpoints(account, 0, math.MaxInt)
 	held := breakersOf(ctx, a.limits, endpoints...)
 	out := wire.Counted[wire.WaitingDestination]{Data: []wire.WaitingDestination{}}
 	var paused []wire.WaitingDestination
@@ -170,7 +172,7 @@ func (a *overviews) endpointTraffics(account string, groups []event.MeasuredGrou
 		for j, s := range g.Day {
 			out[i].Hours[j] = wire.Hour{At: web.Time(s.At), Requests: s.Attempts, Delivered: s.Delivered, Failed: s.Failed}
 		}
-		if e := a.presentEndpoint(g.ID, account); e != nil {
+		if e := a.PresentEndpoint(g.ID, account); e != nil {
 			provider := string(e.Provider)
 			out[i].Name, out[i].Provider = &e.Name, &provider
 		}
@@ -190,21 +192,21 @@ const maxWaitingEvents = 5
 
 // readTraffic returns the traffic of an endpoint by destination, and its newest events with an open delivery.
 func (a *overviews) readTraffic(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	e, err := a.endpointInPath(r, key)
+	e, err := a.EndpointInPath(r, key)
 	if err != nil {
 		return err
 	}
-	q := newQuery(r, "traffic")
-	if q.refuseUnknownParameters(); q.err != nil {
-		return q.err
+	q := frame.NewQuery(r, "traffic")
+	if q.RefuseUnknownParameters(); q.Err != nil {
+		return q.Err
 	}
-	x, err := a.ofEndpoint.get(r.Context(), e.ID, func(ctx context.Context) (endpointTrafficAnswer, error) {
+	x, err := a.ofEndpoint.Get(r.Context(), e.ID, func(ctx context.Context) (endpointTrafficAnswer, error) {
 		return a.trafficOf(ctx, e)
 	})
 	if err != nil {
 		return err
 	}
-	setAsOf(w, x.asOf)
+	frame.SetAsOf(w, x.asOf)
 	web.WriteJSON(w, http.StatusOK, wire.EndpointTraffic{Object: "endpoint_traffic", EndpointID: e.ID,
 		Destinations: x.destinations, Waiting: x.waiting})
 	return nil
@@ -212,7 +214,7 @@ func (a *overviews) readTraffic(w http.ResponseWriter, r *http.Request, key *con
 
 // trafficOf reads the traffic of an endpoint, and what waits, from the store.
 func (a *overviews) trafficOf(ctx context.Context, e *config.Endpoint) (x endpointTrafficAnswer, err error) {
-	t, err := a.traffic.DestinationTraffic(ctx, e.Account, e.ID, a.now())
+	t, err := a.traffic.DestinationTraffic(ctx, e.Account, e.ID, a.Now())
 	if err != nil {
 		return x, err
 	}

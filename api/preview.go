@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
@@ -30,13 +31,13 @@ const (
 // previews shows what operations do to a sample. It stores nothing and sends nothing.
 type previews struct {
 	*events
-	limits  Limits
+	limits  frame.Limits
 	secrets []*secrets.Scanner
-	turns   turns
+	turns   frame.Turns
 }
 
 func (a *previews) previewTransformation(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	e, err := a.endpointInPath(r, key)
+	e, err := a.EndpointInPath(r, key)
 	if err != nil {
 		return err
 	}
@@ -48,13 +49,13 @@ func (a *previews) previewTransformation(w http.ResponseWriter, r *http.Request,
 		return err
 	}
 	var body bytes.Buffer
-	if err := web.ReadBody(r, &body, a.maxBody+previewOpsBytes); err != nil {
+	if err := web.ReadBody(r, &body, a.MaxBody+previewOpsBytes); err != nil {
 		return err
 	}
-	in := &input{}
+	in := &frame.Input{}
 	program, sample := a.previewInput(in, body.Bytes(), e)
-	if in.err != nil {
-		return in.err
+	if in.Err != nil {
+		return in.Err
 	}
 	masked := 0
 	if sample.event != (id.ID{}) {
@@ -67,7 +68,7 @@ func (a *previews) previewTransformation(w http.ResponseWriter, r *http.Request,
 		return err
 	}
 	view := previewViewOf(&preview)
-	view.BytesIn, view.Masked, view.Warnings = len(sample.Body), masked, in.warnings
+	view.BytesIn, view.Masked, view.Warnings = len(sample.Body), masked, in.Warnings
 	web.WriteJSON(w, http.StatusOK, view)
 	return nil
 }
@@ -77,12 +78,12 @@ func (a *previews) previewTransformation(w http.ResponseWriter, r *http.Request,
 func (a *previews) previewSoon(
 	ctx context.Context, p *transform.Program, in transform.Input,
 ) (transform.Preview, error) {
-	end, ok := a.turns.take(ctx)
+	end, ok := a.turns.Take(ctx)
 	if !ok {
 		return transform.Preview{}, web.ServiceUnavailable(nil, "this node is making other previews; try again")
 	}
 	defer end()
-	return p.Preview(ctx, in, int(2*a.maxBody))
+	return p.Preview(ctx, in, int(2*a.MaxBody))
 }
 
 // sampleInput is the document of a preview: pasted, or of an event that is not read yet.
@@ -93,48 +94,48 @@ type sampleInput struct {
 }
 
 // previewInput reads {ops?, sample | sample_text}. Without ops it takes those of the endpoint.
-func (a *previews) previewInput(in *input, body []byte, e *config.Endpoint) (*transform.Program, *sampleInput) {
-	o := in.newObject("", body)
+func (a *previews) previewInput(in *frame.Input, body []byte, e *config.Endpoint) (*transform.Program, *sampleInput) {
+	o := in.NewObject("", body)
 	var program *transform.Program
-	if raw, ok := o.raw("ops"); ok && kindOf(raw) != kindNull {
+	if raw, ok := o.Raw("ops"); ok && frame.KindOf(raw) != frame.KindNull {
 		_, program = transformationOps(in, "ops", raw)
-	} else if in.err == nil {
+	} else if in.Err == nil {
 		var saved []transform.Op
 		if e.Transformation != nil {
 			saved = e.Transformation.Ops
 		}
 		var err error
 		if program, err = transform.Compile(saved); err != nil {
-			in.fail("ops", "is required: this version cannot read the saved operations: %v", err)
+			in.Fail("ops", "is required: this version cannot read the saved operations: %v", err)
 		}
 	}
 	sample := &sampleInput{Input: transform.Input{
-		EventID: id.ID{}.Text(id.Event), ReceivedAt: a.now(), EndpointID: e.ID, Attempt: 1,
+		EventID: id.ID{}.Text(id.Event), ReceivedAt: a.Now(), EndpointID: e.ID, Attempt: 1,
 	}}
-	value, pasted := o.raw("sample")
-	text, typed := o.rawOfKind("sample_text", kindString)
+	value, pasted := o.Raw("sample")
+	text, typed := o.RawOfKind("sample_text", frame.KindString)
 	switch {
-	case in.err != nil:
+	case in.Err != nil:
 	case pasted == typed:
-		o.fail("sample", "is required: a JSON document, or the id of an event; or sample_text, the text of a body")
+		o.Fail("sample", "is required: a JSON document, or the id of an event; or sample_text, the text of a body")
 	case typed:
 		decoded, err := web.DecodeString(text)
 		if err != nil {
-			o.fail("sample_text", "must be a JSON string")
+			o.Fail("sample_text", "must be a JSON string")
 		}
 		sample.Body = []byte(decoded)
 	default:
 		sample.Body, sample.param = value, "sample"
-		if kindOf(value) != kindString {
+		if frame.KindOf(value) != frame.KindString {
 			break
 		}
 		if name, err := web.DecodeString(value); err == nil && strings.HasPrefix(name, id.Event) {
-			if sample.event, err = id.Parse(id.Event, name); err != nil || !a.now().Before(a.expiry(sample.event)) {
-				o.fail("sample", "there is no such event")
+			if sample.event, err = id.Parse(id.Event, name); err != nil || !a.Now().Before(a.Expiry(sample.event)) {
+				o.Fail("sample", "there is no such event")
 			}
 		}
 	}
-	o.warnUnknown()
+	o.WarnUnknown()
 	return program, sample
 }
 
@@ -150,11 +151,11 @@ func (a *previews) loadSample(ctx context.Context, key *config.Key, e *config.En
 		return 0, web.WrongState(s.param, "the payload of the event was erased; choose another event")
 	}
 	ev := detail.Event
-	by := a.viewerOf(key) // operations may cut a token into parts
-	s.EventID, s.EventType, s.ReceivedAt = ev.ID.Text(id.Event), string(by.maskTokens([]byte(ev.Type))), ev.ReceivedAt()
+	by := a.ViewerOf(key) // operations may cut a token into parts
+	s.EventID, s.EventType, s.ReceivedAt = ev.ID.Text(id.Event), string(by.MaskTokens([]byte(ev.Type))), ev.ReceivedAt()
 	s.Sent = ev.Source == event.SourceAPI
 	masked := 0
-	s.Body = by.maskTokens(ev.Body)
+	s.Body = by.MaskTokens(ev.Body)
 	for _, scanner := range a.secrets {
 		var n int
 		s.Body, n = scanner.MaskAll(nil, s.Body)
@@ -166,9 +167,9 @@ func (a *previews) loadSample(ctx context.Context, key *config.Key, e *config.En
 func previewViewOf(p *transform.Preview) *wire.TransformationPreview {
 	view := &wire.TransformationPreview{OK: p.Failure == nil, BytesOut: len(p.Output), Steps: []wire.TransformationStep{}}
 	if p.Failure != nil {
-		view.Error = failureViewOf(p.Failure)
+		view.Error = frame.FailureViewOf(p.Failure)
 	} else {
-		view.OutputText = orNull(string(p.Output))
+		view.OutputText = frame.OrNull(string(p.Output))
 		if isReadable(p.Output) {
 			view.Output = p.Output
 		}
@@ -177,7 +178,7 @@ func previewViewOf(p *transform.Preview) *wire.TransformationPreview {
 		step := wire.TransformationStep{Index: s.Index, Op: s.Op, Changed: []wire.Change{}, ChangedTotal: s.Total,
 			Warnings: s.Warnings}
 		for _, c := range s.Changed {
-			x := wire.Change{Change: c.Kind, Pointer: c.Pointer, Before: orNull(c.Before), After: orNull(c.After)}
+			x := wire.Change{Change: c.Kind, Pointer: c.Pointer, Before: frame.OrNull(c.Before), After: frame.OrNull(c.After)}
 			if c.Kind == transform.Moved || c.Kind == transform.Replaced && c.From != "" {
 				x.From = &c.From
 			}

@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
@@ -29,7 +30,7 @@ const (
 const reportTimeout = 10 * time.Second
 
 func receiptFieldsOf(r *event.Receipt) wire.ReceiptFields {
-	return wire.ReceiptFields{State: r.State, Reference: orNull(r.Reference), Details: details(r.Details)}
+	return wire.ReceiptFields{State: r.State, Reference: frame.OrNull(r.Reference), Details: details(r.Details)}
 }
 
 // details returns the JSON that was sent, or null if nothing was sent.
@@ -42,7 +43,7 @@ func details(sent string) json.RawMessage {
 
 // receipts accepts what receivers report about the processing of events.
 type receipts struct {
-	*core
+	*frame.Core
 	receipts Receipts
 	secrets  *secrets.Scanner
 }
@@ -50,7 +51,7 @@ type receipts struct {
 // receiveProcessing records a processing receipt. Every state may follow every other, but processed is final: a
 // later receipt with another state is recorded without effect.
 func (a *receipts) receiveProcessing(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	d, err := a.eventInPath(r)
+	d, err := a.EventInPath(r)
 	if err != nil {
 		return err
 	}
@@ -58,14 +59,14 @@ func (a *receipts) receiveProcessing(w http.ResponseWriter, r *http.Request, key
 	if err != nil {
 		return err
 	}
-	body, err := a.body(r)
+	body, err := a.Body(r)
 	if err != nil {
 		return err
 	}
-	receipt := &event.Receipt{Event: d, Account: key.Account, Endpoint: endpoint, At: a.now()}
+	receipt := &event.Receipt{Event: d, Account: key.Account, Endpoint: endpoint, At: a.Now()}
 	in := a.readReceipt(body, receipt)
-	if in.err != nil {
-		return in.err
+	if in.Err != nil {
+		return in.Err
 	}
 	// It continues when the client leaves: a receipt in the log takes effect.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), reportTimeout)
@@ -81,43 +82,43 @@ func (a *receipts) receiveProcessing(w http.ResponseWriter, r *http.Request, key
 	}
 	web.WriteJSON(w, http.StatusOK, wire.ReceiptResult{
 		EventID: d.Text(id.Event), ReceiptFields: receiptFieldsOf(&s.Receipt), Applied: s.Applied,
-		CreatedAt: web.Time(s.FirstAt), UpdatedAt: web.Time(s.At), Warnings: in.warnings,
+		CreatedAt: web.Time(s.FirstAt), UpdatedAt: web.Time(s.At), Warnings: in.Warnings,
 	})
 	return nil
 }
 
 // readReceipt validates the body of a receipt.
-func (a *receipts) readReceipt(body []byte, to *event.Receipt) *input {
-	in := &input{}
-	o := in.newObject("", body)
+func (a *receipts) readReceipt(body []byte, to *event.Receipt) *frame.Input {
+	in := &frame.Input{}
+	o := in.NewObject("", body)
 	var state string
-	if _, present := o.raw("state"); !present {
-		o.fail("state", "is required: one of processing, processed, failed")
+	if _, present := o.Raw("state"); !present {
+		o.Fail("state", "is required: one of processing, processed, failed")
 	}
-	o.enum("state", &state, string(event.ProcessingRunning), string(event.ProcessingDone), string(event.ProcessingFailed))
+	o.Enum("state", &state, string(event.ProcessingRunning), string(event.ProcessingDone), string(event.ProcessingFailed))
 	to.State = event.Processing(state)
-	if !o.isNull("reference") {
+	if !o.IsNull("reference") {
 		a.readReference(o, to)
 	}
-	if !o.isNull("details") {
+	if !o.IsNull("details") {
 		a.readDetails(o, to)
 	}
-	o.readOnly("event_id", "applied", "created_at", "updated_at")
-	o.warnUnknown()
+	o.ReadOnly("event_id", "applied", "created_at", "updated_at")
+	o.WarnUnknown()
 	return in
 }
 
-func (a *receipts) readReference(o *object, to *event.Receipt) {
-	raw, ok := o.rawOfKind("reference", kindString)
+func (a *receipts) readReference(o *frame.Object, to *event.Receipt) {
+	raw, ok := o.RawOfKind("reference", frame.KindString)
 	if !ok {
 		return
 	}
 	s, err := web.DecodeString(raw)
 	switch {
 	case err != nil || !web.IsPrintable(s):
-		o.fail("reference", "must be printable text")
+		o.Fail("reference", "must be printable text")
 	case utf8.RuneCountInString(s) > maxReference:
-		o.fail("reference", "must have at most %d characters", maxReference)
+		o.Fail("reference", "must have at most %d characters", maxReference)
 	default:
 		a.refuseSecret(o, "reference", s)
 		warnOfPersonalData(o, "reference", s)
@@ -125,27 +126,27 @@ func (a *receipts) readReference(o *object, to *event.Receipt) {
 	}
 }
 
-func (a *receipts) readDetails(o *object, to *event.Receipt) {
-	raw, ok := o.raw("details")
+func (a *receipts) readDetails(o *frame.Object, to *event.Receipt) {
+	raw, ok := o.Raw("details")
 	if !ok {
 		return
 	}
-	switch kindOf(raw) {
-	case kindString:
+	switch frame.KindOf(raw) {
+	case frame.KindString:
 		if s, err := web.DecodeString(raw); err != nil || len(s) > maxDetailsText {
-			o.fail("details", "must have at most %d bytes as text", maxDetailsText)
+			o.Fail("details", "must have at most %d bytes as text", maxDetailsText)
 		}
-	case kindObject:
+	case frame.KindObject:
 		if len(raw) > maxDetailsObject {
-			o.fail("details", "must have at most %d bytes as an object", maxDetailsObject)
+			o.Fail("details", "must have at most %d bytes as an object", maxDetailsObject)
 		}
 		if event.JSONDepth(raw) > maxDetailsDepth {
-			o.fail("details", "must not be nested deeper than %d", maxDetailsDepth)
+			o.Fail("details", "must not be nested deeper than %d", maxDetailsDepth)
 		}
 	default:
-		o.fail("details", "must be a string or an object")
+		o.Fail("details", "must be a string or an object")
 	}
-	if o.in.err == nil {
+	if o.In.Err == nil {
 		texts := []string{string(raw)} // with its numbers
 		eachString(raw, func(s string) {
 			a.refuseSecret(o, "details", s)
@@ -157,9 +158,9 @@ func (a *receipts) readDetails(o *object, to *event.Receipt) {
 }
 
 // refuseSecret refuses text that contains a credential. The error names the kind of credential, never its text.
-func (a *receipts) refuseSecret(o *object, name, text string) {
+func (a *receipts) refuseSecret(o *frame.Object, name, text string) {
 	if rule := a.secrets.Find(text); rule != nil {
-		o.fail(name, "must not contain secrets, but seems to contain one: %s; remove it", rule.Name)
+		o.Fail(name, "must not contain secrets, but seems to contain one: %s; remove it", rule.Name)
 	}
 }
 
@@ -174,7 +175,7 @@ var personalData = []struct {
 
 // warnOfPersonalData warns once of each kind of personal data in the texts. It does not refuse them: a shape proves
 // nothing, and the receipt would be lost.
-func warnOfPersonalData(o *object, name string, texts ...string) {
+func warnOfPersonalData(o *frame.Object, name string, texts ...string) {
 	found := map[personal.Kind]bool{}
 	for _, text := range texts {
 		for _, m := range personal.Scan(text) {
@@ -183,7 +184,7 @@ func warnOfPersonalData(o *object, name string, texts ...string) {
 	}
 	for _, x := range personalData {
 		if found[x.kind] {
-			o.in.warn(o.param(name), "must not hold personal data, but seems to contain "+x.name+"; leave it out")
+			o.In.Warn(o.Param(name), "must not hold personal data, but seems to contain "+x.name+"; leave it out")
 		}
 	}
 }

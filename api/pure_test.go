@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
@@ -127,7 +128,7 @@ func (erasedAlways) ErasedAt(id.ID) time.Time { return time.Unix(1, 0) }
 func TestWhyOfAnErasedEvent(t *testing.T) {
 	next := time.Date(2026, 8, 21, 22, 24, 36, 0, time.UTC)
 	const open = "the payload was erased: nothing more is sent; it ends as failed at 2026-08-21T22:24:36.000Z"
-	a := &events{erasures: erasedAlways{}, core: &core{retentionDays: 30}}
+	a := &events{erasures: erasedAlways{}, Core: &frame.Core{RetentionDays: 30}}
 	for status, want := range map[event.Status]string{
 		event.Pending: open, event.Retrying: open, event.Held: open, event.Delivered: "delivered",
 		event.Failed: "failed: the payload was erased",
@@ -137,7 +138,7 @@ func TestWhyOfAnErasedEvent(t *testing.T) {
 		if status == event.Failed {
 			d.Reason, d.Deliveries[0].Reason = event.PayloadExpired, event.PayloadExpired
 		}
-		v := a.detailOf(viewer{}, d, nil)
+		v := a.detailOf(frame.Viewer{}, d, nil)
 		for _, got := range []string{a.rowsOf([]event.Summary{d.Summary})[0].Why, v.Why, v.Deliveries[0].Why} {
 			if got != want {
 				t.Errorf("%s: %q, want %q", status, got, want)
@@ -148,7 +149,7 @@ func TestWhyOfAnErasedEvent(t *testing.T) {
 
 // oneEndpoint is a configuration with this endpoint only, or with a tombstone if it is nil.
 type oneEndpoint struct {
-	configReader
+	frame.ConfigReader
 	endpoint *config.Endpoint
 }
 
@@ -167,7 +168,7 @@ func TestWhyOfHaltedDeliveries(t *testing.T) {
 	run := id.Lowest(at.Add(2 * time.Minute)).Text(id.Run)
 	f := func(ep *config.Endpoint, status event.Status, run, want string) {
 		t.Helper()
-		a := &events{erasures: noErasures{}, core: &core{retentionDays: 30, configReader: oneEndpoint{endpoint: ep}}}
+		a := &events{erasures: noErasures{}, Core: &frame.Core{RetentionDays: 30, ConfigReader: oneEndpoint{endpoint: ep}}}
 		next := at.Add(5 * time.Minute)
 		if status.Terminal() {
 			next = time.Time{}
@@ -179,7 +180,7 @@ func TestWhyOfHaltedDeliveries(t *testing.T) {
 			d.Attempts = []event.AttemptRow{{Destination: "a", Number: 1,
 				Attempt: event.Attempt{Code: 503, ErrorCode: event.CodeHTTPStatus}}}
 		}
-		v := a.detailOf(viewer{}, d, nil)
+		v := a.detailOf(frame.Viewer{}, d, nil)
 		row := strings.Replace(a.rowsOf([]event.Summary{d.Summary})[0].Why, "the last attempt failed; ", failed, 1)
 		for _, got := range []string{row, v.Why, v.Deliveries[0].Why} {
 			if got != want {
@@ -212,13 +213,13 @@ func TestWhyOfHaltedDeliveries(t *testing.T) {
 // Of several destinations, one that gets an attempt decides.
 func TestWhyOfAHaltedDeliveryBesideAnother(t *testing.T) {
 	at := time.Date(2026, 8, 21, 22, 24, 36, 0, time.UTC)
-	a := &events{erasures: noErasures{}, core: &core{retentionDays: 30, configReader: oneEndpoint{
+	a := &events{erasures: noErasures{}, Core: &frame.Core{RetentionDays: 30, ConfigReader: oneEndpoint{
 		endpoint: &config.Endpoint{Destinations: []config.Destination{{ID: "b", Enabled: true}}}}}}
 	d := &event.Detail{Event: &event.Event{}, Summary: event.Summary{ID: id.Lowest(at), Status: event.Retrying,
 		NextAttemptAt: at, Deliveries: []event.Delivery{{Destination: "a", Status: event.Retrying, NextAttemptAt: at},
 			{Destination: "b", Status: event.Retrying, NextAttemptAt: at.Add(time.Hour)}}}}
 	const want = "the last attempt failed; next attempt at 2026-08-21T23:24:36.000Z"
-	if got := a.detailOf(viewer{}, d, nil).Why; got != "2 of 2 destinations: "+want {
+	if got := a.detailOf(frame.Viewer{}, d, nil).Why; got != "2 of 2 destinations: "+want {
 		t.Errorf("%q", got)
 	}
 	if got := a.rowsOf([]event.Summary{d.Summary})[0].Why; got != want {

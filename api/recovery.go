@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
@@ -38,17 +39,17 @@ type Recoveries interface {
 
 // recoveries serves recovery jobs.
 type recoveries struct {
-	*core
+	*frame.Core
 	config   Recoveries
 	recovery RecoveryReader
 }
 
 // createRecovery creates a job. The node that owns the endpoint's partition prepares it.
 func (a *recoveries) createRecovery(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	if err := refuseLoop(r); err != nil {
+	if err := frame.RefuseLoop(r); err != nil {
 		return err
 	}
-	body, err := a.body(r)
+	body, err := a.Body(r)
 	if err != nil {
 		return err
 	}
@@ -56,10 +57,10 @@ func (a *recoveries) createRecovery(w http.ResponseWriter, r *http.Request, key 
 	if err != nil {
 		return err
 	}
-	if c := callOf(r); c != nil {
-		job.ID = c.subject.Text(id.Recovery)
+	if c := frame.CallOf(r); c != nil {
+		job.ID = c.Subject.Text(id.Recovery)
 	}
-	job, err = createOnce(r.Context(), a.config.AddRecovery, job, a.config.Recovery, job.ID)
+	job, err = frame.CreateOnce(r.Context(), a.config.AddRecovery, job, a.config.Recovery, job.ID)
 	switch {
 	case errors.Is(err, config.ErrTooManyOpenRecoveries):
 		return web.WrongState("", "too many recovery jobs are open; cancel some of them or wait until they end")
@@ -71,37 +72,37 @@ func (a *recoveries) createRecovery(w http.ResponseWriter, r *http.Request, key 
 
 // readRecoveryInput validates the body of a new job.
 func (a *recoveries) readRecoveryInput(body []byte, key *config.Key) (*config.Recovery, error) {
-	in := &input{}
-	o := in.newObject("", body)
-	now := a.now()
+	in := &frame.Input{}
+	o := in.NewObject("", body)
+	now := a.Now()
 	job := &config.Recovery{
 		Meta: config.Meta{Account: key.Account, CreatedAt: now}, Until: now, State: config.RecoveryPreparing,
 		Deadline: now.Add(config.MaxRecoveryDuration), CreatedBy: key.ID,
 	}
 	var since string
-	o.ignoreNulls("endpoint_id", "since", "rate_per_second", "destination_id")
-	o.text("endpoint_id", 1, maxIDText, &job.Endpoint)
-	o.text("since", 1, maxIDText, &since)
-	o.integer("rate_per_second", 1, maxRecoveryRate, &job.RatePerSecond)
-	o.text("destination_id", 1, maxIDText, &job.Destination)
-	o.refuseUnknown()
+	o.IgnoreNulls("endpoint_id", "since", "rate_per_second", "destination_id")
+	o.Text("endpoint_id", 1, frame.MaxIDText, &job.Endpoint)
+	o.Text("since", 1, frame.MaxIDText, &since)
+	o.Integer("rate_per_second", 1, maxRecoveryRate, &job.RatePerSecond)
+	o.Text("destination_id", 1, frame.MaxIDText, &job.Destination)
+	o.RefuseUnknown()
 	for _, name := range []string{"endpoint_id", "since", "rate_per_second"} {
-		if _, ok := o.raw(name); !ok {
-			o.fail(name, "is required")
+		if _, ok := o.Raw(name); !ok {
+			o.Fail(name, "is required")
 		}
 	}
 	var ok bool
-	if job.Since, ok = parseTime(since); !ok {
-		o.fail("since", "must be a time such as 2026-08-21T22:24:36Z or a day such as 2026-08-21")
+	if job.Since, ok = frame.ParseTime(since); !ok {
+		o.Fail("since", "must be a time such as 2026-08-21T22:24:36Z or a day such as 2026-08-21")
 	} else if job.Since.Unix() < 0 {
-		o.fail("since", "must not be before 1970")
+		o.Fail("since", "must not be before 1970")
 	} else if !job.Since.Before(now) {
-		o.fail("since", "must be in the past: the selection ends now")
+		o.Fail("since", "must be in the past: the selection ends now")
 	}
-	if in.err != nil {
-		return nil, in.err
+	if in.Err != nil {
+		return nil, in.Err
 	}
-	ep, presence := a.configReader.Endpoint(job.Endpoint)
+	ep, presence := a.ConfigReader.Endpoint(job.Endpoint)
 	if presence != config.Present || ep.Account != key.Account {
 		return nil, &web.Error{
 			Status: http.StatusNotFound, Type: web.NotFound, Param: "endpoint_id", Message: "there is no such endpoint",
@@ -114,14 +115,14 @@ func (a *recoveries) readRecoveryInput(body []byte, key *config.Key) (*config.Re
 			return nil, web.Invalid("destination_id", "is disabled; enable it first")
 		}
 	}
-	d, err := a.ids.New(ep.Partition)
+	d, err := a.IDs.New(ep.Partition)
 	job.ID, job.Partition = d.Text(id.Recovery), ep.Partition
 	return job, err
 }
 
-// awaitPrepared waits up to preparationWait for a new job to become ready, and returns its newest state.
+// awaitPrepared waits up to frame.PreparationWait for a new job to become ready, and returns its newest state.
 func (a *recoveries) awaitPrepared(ctx context.Context, job *config.Recovery) *config.Recovery {
-	timeout := time.NewTimer(preparationWait)
+	timeout := time.NewTimer(frame.PreparationWait)
 	defer timeout.Stop()
 	for {
 		changed := a.config.RecoveriesChanged()
@@ -148,7 +149,7 @@ func (a *recoveries) answerRecovery(w http.ResponseWriter, r *http.Request, stat
 	if err != nil {
 		p = progress{asOf: job.CreatedAt}
 	}
-	setAsOf(w, p.asOf)
+	frame.SetAsOf(w, p.asOf)
 	web.WriteJSON(w, status, a.view(p, job))
 	return nil
 }
@@ -162,31 +163,31 @@ func (a *recoveries) readRecovery(w http.ResponseWriter, r *http.Request, key *c
 	if err != nil {
 		return err
 	}
-	setAsOf(w, p.asOf)
+	frame.SetAsOf(w, p.asOf)
 	web.WriteJSON(w, http.StatusOK, a.view(p, job))
 	return nil
 }
 
 // recoveryInPath returns the job that the path names, or the 404.
 func (a *recoveries) recoveryInPath(r *http.Request, key *config.Key) (*config.Recovery, error) {
-	a.catchUp(r.Context())
+	a.CatchUp(r.Context())
 	job, presence := a.config.Recovery(web.InfoOf(r).Vars["recovery"])
-	if presence != config.Present || job.Account != key.Account || a.now().Sub(job.CreatedAt) >= config.RecoveryRetention {
+	if presence != config.Present || job.Account != key.Account || a.Now().Sub(job.CreatedAt) >= config.RecoveryRetention {
 		return nil, web.Missing("there is no such recovery job, or it is older than 30 days")
 	}
 	return job, nil
 }
 
 func (a *recoveries) listRecoveries(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	q := newQuery(r, "recoveries "+key.Account)
-	states := enumFilter(q, "state", config.RecoveryStates()...)
-	endpoints := q.list("endpoint_id")
-	page, err := a.configPage(r, q)
+	q := frame.NewQuery(r, "recoveries "+key.Account)
+	states := frame.EnumFilter(q, "state", config.RecoveryStates()...)
+	endpoints := q.List("endpoint_id")
+	page, err := a.ConfigPage(r, q)
 	if err != nil {
 		return err
 	}
-	oldest := a.now().Add(-config.RecoveryRetention)
-	jobs, more := a.config.Recoveries(key.Account, page.before, page.limit, func(j *config.Recovery) bool {
+	oldest := a.Now().Add(-config.RecoveryRetention)
+	jobs, more := a.config.Recoveries(key.Account, page.Before, page.Limit, func(j *config.Recovery) bool {
 		return j.CreatedAt.After(oldest) && (len(states) == 0 || slices.Contains(states, j.State)) &&
 			(len(endpoints) == 0 || slices.Contains(endpoints, j.Endpoint))
 	})
@@ -194,9 +195,9 @@ func (a *recoveries) listRecoveries(w http.ResponseWriter, r *http.Request, key 
 	if err != nil {
 		return err
 	}
-	setAsOf(w, p.asOf)
-	return writeConfigPage(w, page, jobs, more,
-		viewsOf(jobs, func(j *config.Recovery) wire.Recovery { return a.view(p, j) }))
+	frame.SetAsOf(w, p.asOf)
+	return frame.WriteConfigPage(w, page, jobs, more,
+		frame.ViewsOf(jobs, func(j *config.Recovery) wire.Recovery { return a.view(p, j) }))
 }
 
 // itemStates are the states of an item of a job.
@@ -207,23 +208,23 @@ func (a *recoveries) listRecoveryItems(w http.ResponseWriter, r *http.Request, k
 	if err != nil {
 		return err
 	}
-	q := newQuery(r, "recovery items "+job.ID)
-	states := enumFilter(q, "state", itemStates...)
+	q := frame.NewQuery(r, "recovery items "+job.ID)
+	states := frame.EnumFilter(q, "state", itemStates...)
 	first, items := 0, job.Total
-	if len(enumFilter(q, "canary", "true")) > 0 {
+	if len(frame.EnumFilter(q, "canary", "true")) > 0 {
 		first, items = job.Canary.From, job.Canary.End()
 	}
-	limit, last := q.page()
-	q.refuseUnknown()
-	if q.err != nil {
-		return q.err
+	limit, last := q.Page()
+	q.RefuseUnknown()
+	if q.Err != nil {
+		return q.Err
 	}
-	out := list[wire.RecoveryItem]{Data: []wire.RecoveryItem{}}
+	out := frame.List[wire.RecoveryItem]{Data: []wire.RecoveryItem{}}
 	if items > 0 {
 		page, err := a.recovery.RecoveryItems(r.Context(), event.RecoveryJob{
 			Account: job.Account, ID: job.ID, Selection: job.Selection, From: first, Total: items,
 			Reserved: job.Reserved, UnsentReason: job.State.UnsentReason(),
-		}, int(min(last.seq(), int64(items))), limit, states)
+		}, int(min(last.Seq(), int64(items))), limit, states)
 		if err != nil {
 			return err
 		}
@@ -231,9 +232,9 @@ func (a *recoveries) listRecoveryItems(w http.ResponseWriter, r *http.Request, k
 			out.Data = append(out.Data, itemOf(job, &page.Rows[i]))
 		}
 		if page.More {
-			out.NextCursor = q.hash.cursor(seqKey(page.Rows[len(page.Rows)-1].Seq))
+			out.NextCursor = q.Hash.Cursor(frame.SeqKey(page.Rows[len(page.Rows)-1].Seq))
 		}
-		setAsOf(w, page.AsOf)
+		frame.SetAsOf(w, page.AsOf)
 	}
 	web.WriteJSON(w, http.StatusOK, out)
 	return nil
@@ -248,37 +249,37 @@ const (
 
 // actOnRecovery applies an action to a job if the job's state allows it.
 func (a *recoveries) actOnRecovery(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	if err := refuseLoop(r); err != nil {
+	if err := frame.RefuseLoop(r); err != nil {
 		return err
 	}
 	job, err := a.recoveryInPath(r, key)
 	if err != nil {
 		return err
 	}
-	body, err := a.body(r)
+	body, err := a.Body(r)
 	if err != nil {
 		return err
 	}
-	in := &input{}
-	o := in.newObject("", body)
+	in := &frame.Input{}
+	o := in.NewObject("", body)
 	var x jobAction
-	o.enum("action", &x.action, actionCanary, actionContinue, actionCancel)
-	x.state = optional(o, "state", func(name string, dst *string) {
-		o.enum(name, dst, event.Convert[string](config.RecoveryStates()...)...)
+	o.Enum("action", &x.action, actionCanary, actionContinue, actionCancel)
+	x.state = frame.Optional(o, "state", func(name string, dst *string) {
+		o.Enum(name, dst, event.Convert[string](config.RecoveryStates()...)...)
 	})
-	o.refuseUnknown()
+	o.RefuseUnknown()
 	if x.action == "" {
-		o.fail("action", "is required: one of canary, continue, cancel")
+		o.Fail("action", "is required: one of canary, continue, cancel")
 	}
-	if in.err != nil {
-		return in.err
+	if in.Err != nil {
+		return in.Err
 	}
 	// Another node may have shown the client a state that this node has not applied yet.
-	if err := a.configReader.Sync(r.Context()); err != nil {
+	if err := a.ConfigReader.Sync(r.Context()); err != nil {
 		return err
 	}
-	if c := callOf(r); c != nil {
-		x.call = c.subject.String()
+	if c := frame.CallOf(r); c != nil {
+		x.call = c.Subject.String()
 	}
 	act := func(j *config.Recovery) error { return a.applyAction(j, x) }
 	job, err = a.config.UpdateRecovery(r.Context(), job.ID, act)
@@ -313,7 +314,7 @@ func (a *recoveries) applyAction(j *config.Recovery, x jobAction) error {
 		}
 		return web.WrongState("action", "%s is not allowed while the job is %s; %s", action, j.State, may)
 	}
-	now := a.now()
+	now := a.Now()
 	j.ActedBy = x.call
 	switch action {
 	case actionCancel:

@@ -6,6 +6,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
@@ -62,11 +63,12 @@ func (p progress) view(j *config.Recovery) wire.Recovery {
 	reserved := max(j.Reserved, c.Ended())
 	unsent := max(j.Sendable-reserved, 0)
 	v := wire.Recovery{
-		ID: j.ID, Object: "recovery", EndpointID: j.Endpoint, DestinationID: orNull(j.Destination), Since: web.Time(j.Since),
+		ID: j.ID, Object: "recovery", EndpointID: j.Endpoint, DestinationID: frame.OrNull(j.Destination),
+		Since:         web.Time(j.Since),
 		Until:         web.Time(j.Until),
 		RatePerSecond: j.RatePerSecond, State: j.State, Total: j.Total, Queued: reserved - c.Ended(), Delivered: c.Delivered,
 		Failed:  c.Failed,
-		Skipped: c.Skipped + j.Total - j.Sendable, Canary: viewOfCanary(j.Canary), StopReason: orNull(j.StopReason),
+		Skipped: c.Skipped + j.Total - j.Sendable, Canary: viewOfCanary(j.Canary), StopReason: frame.OrNull(j.StopReason),
 		CreatedAt: web.Time(j.CreatedAt),
 		StartedAt: web.Time(j.StartedAt), FinishedAt: web.Time(j.FinishedAt), DeadlineAt: web.Time(j.Deadline),
 		CreatedBy:     j.CreatedBy,
@@ -86,22 +88,23 @@ func (p progress) view(j *config.Recovery) wire.Recovery {
 			d.Failed, d.TopError = f.Failed, f.TopError
 		}
 		v.ByDestination[i] = wire.RecoveryDestination{ID: d.ID, Total: d.Total, Failed: d.Failed,
-			TopError: orNull(d.TopError)}
+			TopError: frame.OrNull(d.TopError)}
 	}
 	if !j.State.Ended() && j.State != config.RecoveryPreparing {
 		eta := int(math.Ceil(float64(v.Pending+v.Queued) / float64(j.RatePerSecond)))
 		v.ETASeconds = &eta
 	}
 	if perDay := j.RatePerSecond * int(config.MaxRecoveryDuration/time.Second); perDay < j.Total {
-		v.Warnings = []warning{{Param: "rate_per_second", Message: fmt.Sprintf(
+		v.Warnings = []frame.Warning{{Param: "rate_per_second", Message: fmt.Sprintf(
 			"at %d a second the job can send %d deliveries before its deadline, but %d are selected; the rest will be skipped",
 			j.RatePerSecond, perDay, j.Total)}}
 	}
 	if j.Total == 0 && j.State == config.RecoveryReady {
-		v.Warnings = []warning{{Param: "since", Message: "no delivery of the events received since then has failed for " +
-			"good; those " +
-			"that are being retried are not selected. To send them now, replay the events with the status retrying, and " +
-			"name the destination_id"}}
+		v.Warnings = []frame.Warning{{Param: "since",
+			Message: "no delivery of the events received since then has failed for " +
+				"good; those " +
+				"that are being retried are not selected. To send them now, replay the events with the status retrying, and " +
+				"name the destination_id"}}
 	}
 	return v
 }
@@ -110,19 +113,19 @@ func (p progress) view(j *config.Recovery) wire.Recovery {
 // paused destination holds the whole job, because the next page waits for the results of the last one.
 func (a *recoveries) view(p progress, j *config.Recovery) wire.Recovery {
 	v := p.view(j)
-	ep := a.presentEndpoint(j.Endpoint, j.Account)
+	ep := a.PresentEndpoint(j.Endpoint, j.Account)
 	if ep == nil || j.State.Ended() || j.Sendable == 0 {
 		return v
 	}
 	const consequence = " is paused, so the job waits until it is unpaused; deliveries that are not sent by deadline_at " +
 		"are skipped"
 	if ep.Paused {
-		v.Warnings = append(v.Warnings, warning{Param: "endpoint_id", Message: "the endpoint" + consequence})
+		v.Warnings = append(v.Warnings, frame.Warning{Param: "endpoint_id", Message: "the endpoint" + consequence})
 		return v
 	}
 	for _, part := range j.Destinations {
 		if d := ep.Destination(part.ID); part.Sendable > 0 && d != nil && d.Paused {
-			v.Warnings = append(v.Warnings, warning{Param: "destination_id", Message: d.ID + consequence})
+			v.Warnings = append(v.Warnings, frame.Warning{Param: "destination_id", Message: d.ID + consequence})
 		}
 	}
 	return v
@@ -130,10 +133,10 @@ func (a *recoveries) view(p progress, j *config.Recovery) wire.Recovery {
 
 func itemOf(j *config.Recovery, x *event.RecoveryItem) wire.RecoveryItem {
 	v := wire.RecoveryItem{
-		ID: id.ItemOf(j.ID, x.Seq), RecoveryID: j.ID, EventID: x.Event.Text(id.Event), EventType: orNull(x.Type),
+		ID: id.ItemOf(j.ID, x.Seq), RecoveryID: j.ID, EventID: x.Event.Text(id.Event), EventType: frame.OrNull(x.Type),
 		DestinationID: x.Destination, DeliveryID: id.DeliveryOf(x.Event, x.Destination), State: x.State,
-		SkippedReason: orNull(x.SkipReason), Canary: j.Canary.Contains(x.Seq),
-		Attempts: x.Attempts, LastErrorCode: orNull(x.Error), UpdatedAt: web.Time(x.At),
+		SkippedReason: frame.OrNull(x.SkipReason), Canary: j.Canary.Contains(x.Seq),
+		Attempts: x.Attempts, LastErrorCode: frame.OrNull(x.Error), UpdatedAt: web.Time(x.At),
 	}
 	if x.Code != 0 {
 		v.LastResponseStatus = &x.Code

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
@@ -16,35 +17,35 @@ import (
 
 // replayEvent queues an event again for each enabled destination of its endpoint, or for those in the request.
 func (a *replays) replayEvent(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	if err := refuseLoop(r); err != nil {
+	if err := frame.RefuseLoop(r); err != nil {
 		return err
 	}
 	d, err := a.events.detail(r, key)
 	if err != nil {
 		return err
 	}
-	body, err := a.body(r)
+	body, err := a.Body(r)
 	if err != nil {
 		return err
 	}
-	in := &input{}
-	o := in.newObject("", body)
+	in := &frame.Input{}
+	o := in.NewObject("", body)
 	var only []string
-	if raw, ok := o.raw("destination_id"); ok {
-		if only = oneOrMore(o, "destination_id", raw); in.err == nil && len(only) == 0 {
-			o.fail("destination_id", "must not be empty; leave it out for every destination")
+	if raw, ok := o.Raw("destination_id"); ok {
+		if only = oneOrMore(o, "destination_id", raw); in.Err == nil && len(only) == 0 {
+			o.Fail("destination_id", "must not be empty; leave it out for every destination")
 		}
 	}
 	undelivered := false
-	o.boolean(onlyUndelivered, &undelivered)
-	o.refuseUnknown()
-	if in.err != nil {
-		return in.err
+	o.Boolean(onlyUndelivered, &undelivered)
+	o.RefuseUnknown()
+	if in.Err != nil {
+		return in.Err
 	}
 	if answered, err := a.answerEarlierRun(w, r, false); answered || err != nil {
 		return err
 	}
-	ep, presence := a.configReader.Endpoint(d.Endpoint)
+	ep, presence := a.ConfigReader.Endpoint(d.Endpoint)
 	if presence != config.Present {
 		return web.WrongState("", "the event's endpoint was deleted, so there is no destination to deliver to")
 	}
@@ -70,9 +71,9 @@ func (a *replays) replayEvent(w http.ResponseWriter, r *http.Request, key *confi
 	}
 	switch {
 	case enabled == 0:
-		in.warn("destination_id", "nothing was queued: no such destination is enabled; enable one and replay again")
+		in.Warn("destination_id", "nothing was queued: no such destination is enabled; enable one and replay again")
 	case len(targets) == 0:
-		in.warn(onlyUndelivered, "nothing was queued: every such destination has the event, or it is on its way there")
+		in.Warn(onlyUndelivered, "nothing was queued: every such destination has the event, or it is on its way there")
 	}
 	warnOfFilters(in, ep, d.Event, targets)
 	run, err := a.queueEvent(r, d, filterOfRun(d, only, undelivered), targets)
@@ -80,17 +81,17 @@ func (a *replays) replayEvent(w http.ResponseWriter, r *http.Request, key *confi
 		return a.answerAfterConflict(w, r, err)
 	}
 	web.WriteJSON(w, http.StatusOK, wire.ReplayResult{Events: 1, Queued: run.Queued, RunID: &run.ID,
-		Warnings: in.warnings})
+		Warnings: in.Warnings})
 	return nil
 }
 
 // warnOfFilters names the destinations whose filters leave the event out: their deliveries are queued, which records
 // why nothing is sent.
-func warnOfFilters(in *input, ep *config.Endpoint, e *event.Event, targets []string) {
+func warnOfFilters(in *frame.Input, ep *config.Endpoint, e *event.Event, targets []string) {
 	takes := filterOf(ep, e)
 	for i := range ep.Destinations {
 		if d := &ep.Destinations[i]; slices.Contains(targets, d.ID) && !takes(i) {
-			in.warn("destination_id", "the filter of "+d.ID+" leaves this event out: its delivery ends as skipped (filtered); "+
+			in.Warn("destination_id", "the filter of "+d.ID+" leaves this event out: its delivery ends as skipped (filtered); "+
 				"change the filter and replay again to deliver it")
 		}
 	}
@@ -98,12 +99,12 @@ func warnOfFilters(in *input, ep *config.Endpoint, e *event.Event, targets []str
 
 // replayable accepts a rejected event only if its signature is valid with the current secrets. If its endpoint no
 // longer verifies signatures, the event is accepted with a warning, because the request names it by its id.
-func (a *replays) replayable(ep *config.Endpoint, e *event.Event, in *input) error {
+func (a *replays) replayable(ep *config.Endpoint, e *event.Event, in *frame.Input) error {
 	if e.Verdict != event.VerdictRejected {
 		return nil
 	}
 	if ep.Verification == nil {
-		in.warn("id", "the event was rejected for its signature, and its endpoint no longer verifies signatures: "+
+		in.Warn("id", "the event was rejected for its signature, and its endpoint no longer verifies signatures: "+
 			"the event is delivered unchecked")
 		return nil
 	}
@@ -158,7 +159,8 @@ func (a *replays) queueEvent(r *http.Request, d *event.Detail, filter json.RawMe
 	}
 	run := &config.Run{
 		Meta: config.Meta{ID: name, Account: d.Event.Account}, Endpoints: []string{d.Event.Endpoint}, Single: true,
-		Filter: filter, Since: d.Event.ReceivedAt(), Until: d.Event.ReceivedAt().Add(time.Millisecond), State: config.RunQueueing, Events: 1,
+		Filter: filter, Since: d.Event.ReceivedAt(), Until: d.Event.ReceivedAt().Add(time.Millisecond),
+		State: config.RunQueueing, Events: 1,
 	}
 	q := a.newQueuer(run)
 	switch _, err = a.runs.AddRun(r.Context(), run); {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
@@ -13,7 +14,7 @@ import (
 type Replays struct {
 	Selection Selector
 	Runs      Runs
-	Answers   Answers
+	Answers   frame.Answers
 }
 
 // Commander writes delivery commands to the partitions of their events. It returns when all are durable or ctx ends,

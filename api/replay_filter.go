@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/web"
@@ -42,44 +43,44 @@ type selection struct {
 
 // selectionInput reads the body of a replay. Filters may be at its top or inside filter.
 type selectionInput struct {
-	input
-	top, inner *object // inner is nil without a filter member
+	frame.Input
+	top, inner *frame.Object // inner is nil without a filter member
 }
 
 // planner validates what a replay selects and counts what it will send.
 type planner struct {
-	*core
+	*frame.Core
 	selection Selector
 	reverify  reverifier
 }
 
 func (a *planner) newSelection(body []byte, account string) (*selection, *selectionInput) {
 	in := &selectionInput{}
-	in.top = in.newObject("", body)
-	in.inner = in.top.object("filter")
+	in.top = in.NewObject("", body)
+	in.inner = in.top.Object("filter")
 	// A filter or dry_run that is null stays an error: without it, more would be sent.
-	times := slices.Concat(sinceNames, untilNames)
-	in.top.ignoreNulls(append(times, "rate_per_second")...)
+	times := slices.Concat(frame.SinceNames, frame.UntilNames)
+	in.top.IgnoreNulls(append(times, "rate_per_second")...)
 	if in.inner != nil {
-		in.inner.ignoreNulls(times...)
+		in.inner.IgnoreNulls(times...)
 	}
 	s := &selection{rate: defaultReplayRate, query: event.Query{Account: account}}
 	filters := slices.DeleteFunc(slices.Clone(event.Filters), func(f event.Filter) bool { return !f.Replay })
-	readFilters(in, filters, &s.query)
-	in.readTimes(a.now(), a.ids.Ahead(), &s.query)
-	in.top.integer("rate_per_second", 1, maxReplayRate, &s.rate)
-	in.top.boolean("dry_run", &s.dryRun)
-	in.top.boolean(onlyUndelivered, &s.undelivered)
-	in.top.refuseUnknown()
+	frame.ReadFilters(in, filters, &s.query)
+	in.readTimes(a.Now(), a.IDs.Ahead(), &s.query)
+	in.top.Integer("rate_per_second", 1, maxReplayRate, &s.rate)
+	in.top.Boolean("dry_run", &s.dryRun)
+	in.top.Boolean(onlyUndelivered, &s.undelivered)
+	in.top.RefuseUnknown()
 	if in.inner != nil {
-		in.inner.refuseUnknown()
+		in.inner.RefuseUnknown()
 	}
 	var names []string
 	for _, f := range filters {
 		names = append(names, f.Name)
 	}
 	if s.filter = filterJSON(filters, &s.query); len(s.filter) == len("{}") {
-		in.fail("", "send at least one of %s: without one, every event would be replayed", strings.Join(names, ", "))
+		in.Fail("", "send at least one of %s: without one, every event would be replayed", strings.Join(names, ", "))
 	}
 	if s.undelivered {
 		s.filter = append(s.filter[:len(s.filter)-1], `,"`+onlyUndelivered+`":true}`...)
@@ -99,17 +100,17 @@ func hasOrAwaits(deliveries []event.Delivery, dest string) bool {
 }
 
 // member finds a member by any of its names, at the top or inside filter.
-func (in *selectionInput) member(names ...string) (o *object, name string, raw []byte) {
-	for _, at := range []*object{in.top, in.inner} {
+func (in *selectionInput) member(names ...string) (o *frame.Object, name string, raw []byte) {
+	for _, at := range []*frame.Object{in.top, in.inner} {
 		if at == nil {
 			continue
 		}
 		for _, n := range names {
-			value, ok := at.raw(n)
+			value, ok := at.Raw(n)
 			switch {
 			case !ok:
 			case o != nil:
-				at.fail(n, "means the same as %s; send only one of them", o.param(name))
+				at.Fail(n, "means the same as %s; send only one of them", o.Param(name))
 			default:
 				o, name, raw = at, n, value
 			}
@@ -118,30 +119,30 @@ func (in *selectionInput) member(names ...string) (o *object, name string, raw [
 	return o, name, raw
 }
 
-// list reads one value, several separated by commas, or an array. The elements of an array are values as they are: the
+// List reads one value, several separated by commas, or an array. The elements of an array are values as they are: the
 // type of an event may contain a comma. An empty value is refused: if it counted as absent, as in a list, the replay
 // would send more than the client meant.
-func (in *selectionInput) list(names ...string) (values []string) {
+func (in *selectionInput) List(names ...string) (values []string) {
 	o, name, raw := in.member(names...)
 	if o == nil {
 		return nil
 	}
-	if values = oneOrMore(o, name, raw); in.err == nil && len(values) == 0 {
-		o.fail(name, "must not be empty; leave it out to select by the other filters")
+	if values = oneOrMore(o, name, raw); in.Err == nil && len(values) == 0 {
+		o.Fail(name, "must not be empty; leave it out to select by the other filters")
 	}
 	return values
 }
 
 // oneOrMore reads one value, several separated by commas, or an array; see list.
-func oneOrMore(o *object, name string, raw []byte) (values []string) {
-	isArray, elements := kindOf(raw) == kindArray, [][]byte{raw}
+func oneOrMore(o *frame.Object, name string, raw []byte) (values []string) {
+	isArray, elements := frame.KindOf(raw) == frame.KindArray, [][]byte{raw}
 	if isArray {
-		elements = o.array(name, maxFilterValues)
+		elements = o.Array(name, frame.MaxFilterValues)
 	}
 	for _, element := range elements {
 		text, good := stringOf(element)
 		if !good {
-			o.fail(name, "must be a string or an array of strings")
+			o.Fail(name, "must be a string or an array of strings")
 			return nil
 		}
 		if isArray {
@@ -152,63 +153,63 @@ func oneOrMore(o *object, name string, raw []byte) (values []string) {
 			values = append(values, strings.TrimSpace(part))
 		}
 	}
-	if slices.ContainsFunc(values, func(v string) bool { return v == "" || len(v) > maxFilterValue }) {
-		o.fail(name, "must have values of 1 to %d bytes; leave it out to select by the other filters", maxFilterValue)
+	if slices.ContainsFunc(values, func(v string) bool { return v == "" || len(v) > frame.MaxFilterValue }) {
+		o.Fail(name, "must have values of 1 to %d bytes; leave it out to select by the other filters", frame.MaxFilterValue)
 	}
-	if len(values) > maxFilterValues {
-		o.fail(name, "may have at most %d values", maxFilterValues)
+	if len(values) > frame.MaxFilterValues {
+		o.Fail(name, "may have at most %d values", frame.MaxFilterValues)
 	}
 	return values
 }
 
 // stringOf decodes a JSON string; false for any other kind.
 func stringOf(raw []byte) (string, bool) {
-	if kindOf(raw) != kindString {
+	if frame.KindOf(raw) != frame.KindString {
 		return "", false
 	}
 	text, err := web.DecodeString(raw)
 	return text, err == nil
 }
 
-// param returns the name by which a member was sent, or its first name if it was not.
-func (in *selectionInput) param(names ...string) string {
+// Param returns the name by which a member was sent, or its first name if it was not.
+func (in *selectionInput) Param(names ...string) string {
 	if o, name, _ := in.member(names...); o != nil {
-		return o.param(name)
+		return o.Param(name)
 	}
 	return names[0]
 }
 
-func (in *selectionInput) time(names ...string) (t time.Time, sent string) {
+func (in *selectionInput) Time(names ...string) (t time.Time, sent string) {
 	o, name, raw := in.member(names...)
 	if o == nil {
 		return t, ""
 	}
 	text, _ := stringOf(raw)
-	t, good := parseTime(text)
+	t, good := frame.ParseTime(text)
 	if !good {
-		o.fail(name, "must be a time such as 2026-08-21T22:24:36Z or a day such as 2026-08-21")
+		o.Fail(name, "must be a time such as 2026-08-21T22:24:36Z or a day such as 2026-08-21")
 	}
-	return t, o.param(name)
+	return t, o.Param(name)
 }
 
 // readTimes reads the window. The upper end is fixed here, at the end of the current millisecond or of the highest
 // id of this node, so that everything acknowledged before the call is inside.
 func (in *selectionInput) readTimes(now time.Time, ahead time.Duration, q *event.Query) {
 	edge := now.Add(max(ahead, 0)).Truncate(time.Millisecond).Add(time.Millisecond)
-	span := readWindow(in, sinceNames, untilNames)
-	q.Since, q.Until = span.since, span.until
+	span := frame.ReadWindow(in, frame.SinceNames, frame.UntilNames)
+	q.Since, q.Until = span.Since, span.Until
 	longest := maxReplayWindow
 	switch {
-	case span.sinceName == "":
-		in.fail("since", "is required")
+	case span.SinceName == "":
+		in.Fail("since", "is required")
 	case !q.Since.Before(edge):
-		in.fail(span.sinceName, "must not be in the future")
-	case span.untilName == "" || q.Until.After(edge):
+		in.Fail(span.SinceName, "must not be in the future")
+	case span.UntilName == "" || q.Until.After(edge):
 		q.Until = edge
 		longest += windowGrace
 	}
-	if in.err == nil && q.Until.Sub(q.Since) > longest {
-		in.err = errSelectionTooLarge(span.sinceName, "the window is longer than 31 days")
+	if in.Err == nil && q.Until.Sub(q.Since) > longest {
+		in.Err = errSelectionTooLarge(span.SinceName, "the window is longer than 31 days")
 	}
 }
 
@@ -259,9 +260,9 @@ func (a *planner) resolveDestinations(ctx context.Context, s *selection, in *sel
 		return len(missing) < before
 	}
 	for _, name := range s.query.Endpoints {
-		e := a.presentEndpoint(name, s.query.Account)
+		e := a.PresentEndpoint(name, s.query.Account)
 		if e == nil {
-			in.warn(in.param("endpoint_id", "endpoint"), "endpoint "+name+" does not exist; its events are not delivered")
+			in.Warn(in.Param("endpoint_id", "endpoint"), "endpoint "+name+" does not exist; its events are not delivered")
 			continue
 		}
 		ownsMissing(e)
@@ -277,7 +278,7 @@ func (a *planner) resolveDestinations(ctx context.Context, s *selection, in *sel
 	}
 	if len(missing) > 0 {
 		const text = "has %q, which is not a destination of the selected endpoints"
-		return web.Invalid(in.param("destination_id"), text, missing[0])
+		return web.Invalid(in.Param("destination_id"), text, missing[0])
 	}
 	return nil
 }
@@ -295,7 +296,7 @@ func (a *planner) endpointsWhere(
 			return nil, ctx.Err()
 		}
 		var page []*config.Endpoint
-		page, more = a.configReader.Endpoints(account, before, endpointsPage)
+		page, more = a.ConfigReader.Endpoints(account, before, endpointsPage)
 		for _, e := range page {
 			yes, enough := match(e)
 			if yes {

@@ -186,7 +186,7 @@ const (
 // that no longer verifies signatures are selected only if the request asks for the status rejected: there is no
 // secret to check them with. So are those that were refused for their age, which the current secrets would accept.
 func (a *planner) classify(s *selection, e *event.Match) selectionChoice {
-	ep := a.presentEndpoint(e.Endpoint, s.query.Account)
+	ep := a.PresentEndpoint(e.Endpoint, s.query.Account)
 	rejected := e.Verdict == event.VerdictRejected
 	askedFor := slices.Contains(s.query.Statuses, event.Rejected)
 	switch {
@@ -216,13 +216,13 @@ func (a *planner) classify(s *selection, e *event.Match) selectionChoice {
 
 // unverified reports whether an endpoint exists and does not verify signatures.
 func (a *planner) unverified(endpoint string) bool {
-	ep, presence := a.configReader.Endpoint(endpoint)
+	ep, presence := a.ConfigReader.Endpoint(endpoint)
 	return presence == config.Present && ep.Verification == nil
 }
 
 // destinationCount returns to how many destinations an event goes whose body need not be read.
 func (a *planner) destinationCount(s *selection, e *event.Match) (n int) {
-	ep := a.presentEndpoint(e.Endpoint, s.query.Account)
+	ep := a.PresentEndpoint(e.Endpoint, s.query.Account)
 	if ep == nil {
 		return 0
 	}
@@ -253,7 +253,7 @@ func (a *planner) destinationCountByBody(ctx context.Context, s *selection, p *p
 		}
 		for i := range stored {
 			e := &stored[i]
-			ep := a.presentEndpoint(e.Endpoint, s.query.Account)
+			ep := a.PresentEndpoint(e.Endpoint, s.query.Account)
 			if ep == nil {
 				continue
 			}

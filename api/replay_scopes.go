@@ -71,7 +71,7 @@ func (s *activeScopes) endPlan(account string) {
 // planWithinLimit counts a selection as soon as one of the account's maxPlans is free.
 func (a *replays) planWithinLimit(ctx context.Context, s *selection) (*plan, error) {
 	account := s.query.Account
-	err := a.retryUntilDone(ctx, func() (bool, error) {
+	err := a.RetryUntilDone(ctx, func() (bool, error) {
 		if a.scopes.startPlan(account) {
 			return true, nil
 		}
@@ -89,7 +89,7 @@ func (a *replays) planWithinLimit(ctx context.Context, s *selection) (*plan, err
 // acquireScope waits until no other selection on this node shares an endpoint with the scope. The caller calls
 // release.
 func (a *replays) acquireScope(ctx context.Context, scope []string) (release func(), err error) {
-	err = a.retryUntilDone(ctx, func() (bool, error) {
+	err = a.RetryUntilDone(ctx, func() (bool, error) {
 		if a.scopes.tryAcquire(scope) {
 			return true, nil
 		}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
@@ -28,14 +29,14 @@ type reverifier = func(ep *config.Endpoint, e *event.Event) (signed [sha256.Size
 
 // replays delivers stored events again.
 type replays struct {
-	*core
+	*frame.Core
 	planner   *planner
 	events    *events
-	erasures  Erasures
+	erasures  frame.Erasures
 	runs      Runs
 	selection Selector
 	commands  Commander
-	keys      Keys
+	keys      frame.Keys
 	reverify  reverifier
 	scopes    activeScopes
 }
@@ -43,16 +44,16 @@ type replays struct {
 // replayEvents replays a selection in three steps: it counts the selection behind a read-your-writes fence, writes
 // the run to the configuration log, and queues the deliveries page by page.
 func (a *replays) replayEvents(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	if err := refuseLoop(r); err != nil {
+	if err := frame.RefuseLoop(r); err != nil {
 		return err
 	}
-	body, err := a.body(r)
+	body, err := a.Body(r)
 	if err != nil {
 		return err
 	}
 	s, in := a.planner.newSelection(body, key.Account)
-	if in.err != nil {
-		return in.err
+	if in.Err != nil {
+		return in.Err
 	}
 	if err := a.planner.resolveDestinations(r.Context(), s, in); err != nil {
 		return err
@@ -72,7 +73,7 @@ func (a *replays) replayEvents(w http.ResponseWriter, r *http.Request, key *conf
 		return err
 	}
 	warnOfPlan(in, s, p)
-	result := wire.ReplayResult{Events: p.events, Queued: p.deliveries, Warnings: in.warnings}
+	result := wire.ReplayResult{Events: p.events, Queued: p.deliveries, Warnings: in.Warnings}
 	if s.dryRun {
 		web.WriteJSON(w, http.StatusOK, result)
 		return nil
@@ -92,22 +93,22 @@ func (a *replays) replayEvents(w http.ResponseWriter, r *http.Request, key *conf
 // warnOfPlan says what of a selection a caller may not expect.
 func warnOfPlan(in *selectionInput, s *selection, p *plan) {
 	if p.events > 0 && p.deliveries == 0 {
-		in.warn(in.param("destination_id"), "none of the enabled destinations takes any of these events")
+		in.Warn(in.Param("destination_id"), "none of the enabled destinations takes any of these events")
 	}
 	if p.unverified > 0 {
-		in.warn(in.param("status"), fmt.Sprintf("%d of these events were rejected for their signatures, and their "+
+		in.Warn(in.Param("status"), fmt.Sprintf("%d of these events were rejected for their signatures, and their "+
 			"endpoints no longer verify signatures: they are delivered unchecked", p.unverified))
 	}
 	if p.tooOld > 0 {
-		in.warn(in.param("status"), fmt.Sprintf("%d events are left out because they were refused for their age; the "+
+		in.Warn(in.Param("status"), fmt.Sprintf("%d events are left out because they were refused for their age; the "+
 			"status rejected selects them if their signatures are valid", p.tooOld))
 	}
 	if p.copies > 0 {
-		in.warn(in.param("status"), fmt.Sprintf("%d rejected events are left out because they are copies of one that is "+
+		in.Warn(in.Param("status"), fmt.Sprintf("%d rejected events are left out because they are copies of one that is "+
 			"selected: the same content with the same signature", p.copies))
 	}
 	if p.reverified > 0 && len(s.query.Statuses) == 0 {
-		in.warn(in.param("status"), fmt.Sprintf("%d of these events were rejected for their signatures; they are "+
+		in.Warn(in.Param("status"), fmt.Sprintf("%d of these events were rejected for their signatures; they are "+
 			"selected because the current secrets accept them, and are delivered as verified. A status that "+
 			"does not contain rejected leaves them out", p.reverified))
 	}
@@ -124,7 +125,7 @@ func (a *replays) createRun(ctx context.Context, r *http.Request, s *selection, 
 		Since: s.query.Since, Until: s.query.Until, State: config.RunQueueing, Events: p.events,
 	}
 	var added *config.Run
-	err = a.retryUntilDone(ctx, func() (bool, error) {
+	err = a.RetryUntilDone(ctx, func() (bool, error) {
 		added, err = a.runs.AddRun(ctx, run)
 		return !errors.Is(err, config.ErrEndpointBusy), err
 	})
@@ -144,7 +145,7 @@ type runQueuer struct {
 
 func (a *replays) newQueuer(run *config.Run) *runQueuer {
 	own := *run
-	return &runQueuer{replays: a, run: &own, startedAt: a.now()}
+	return &runQueuer{replays: a, run: &own, startedAt: a.Now()}
 }
 
 // queuePlan queues all pages. After an error the answer says how many deliveries were queued, and so does the run once
@@ -169,12 +170,12 @@ func (a *replays) queuePlan(ctx context.Context, r *http.Request, s *selection, 
 // reauthenticate checks the API key or the session of a long request again. It waits up to 5 s while this node cannot
 // confirm it.
 func (a *replays) reauthenticate(ctx context.Context, r *http.Request) error {
-	return a.retryUntilDone(ctx, func() (bool, error) {
-		key, err := currentKey(a.keys, r)
+	return a.RetryUntilDone(ctx, func() (bool, error) {
+		key, err := frame.CurrentKey(a.keys, r)
 		if err != nil {
 			return !errors.Is(err, config.ErrLease), err
 		}
-		return true, authorizeChange(key)
+		return true, frame.AuthorizeChange(key)
 	})
 }
 
@@ -233,7 +234,7 @@ func (q *runQueuer) commandsOf(ctx context.Context, page []selectedEvent) ([]*ev
 	var works []*event.Work
 	for i := range stored {
 		e := &stored[i]
-		ep := q.replays.presentEndpoint(e.Endpoint, q.selection.query.Account)
+		ep := q.replays.PresentEndpoint(e.Endpoint, q.selection.query.Account)
 		if ep == nil { // deleted after it was counted
 			continue
 		}
@@ -295,7 +296,7 @@ func errCancelledRun(run *config.Run) error {
 // errPartialRun is the error of a replay that stopped half-way.
 func errPartialRun(run *config.Run, cause error) error {
 	var e *web.Error
-	if !errors.As(toWebError(cause), &e) {
+	if !errors.As(frame.ToWebError(cause), &e) {
 		e = web.FromError(cause)
 	}
 	partial := *e
@@ -326,17 +327,17 @@ func priorOutcome(deliveries []event.Delivery, dest string) (event.Status, event
 // answerEarlierRun answers a repeat whose first call has started a run, so that nothing is queued twice. A dry run
 // has no run.
 func (a *replays) answerEarlierRun(w http.ResponseWriter, r *http.Request, dry bool) (answered bool, err error) {
-	c := callOf(r)
-	if c == nil || !c.takenOver || dry {
+	c := frame.CallOf(r)
+	if c == nil || !c.TakenOver || dry {
 		return false, nil
 	}
-	err = a.retryUntilDone(r.Context(), func() (bool, error) {
-		run, _ := a.runs.ReplayRun(c.subject.Text(id.Run))
+	err = a.RetryUntilDone(r.Context(), func() (bool, error) {
+		run, _ := a.runs.ReplayRun(c.Subject.Text(id.Run))
 		switch {
 		case run == nil:
 			return true, nil // creating the run is conditional: of two concurrent calls one succeeds
 		case run.State == config.RunQueueing:
-			return false, errStillRunning()
+			return false, frame.ErrStillRunning()
 		}
 		answered = true
 		return true, answerRun(w, run)
@@ -348,7 +349,7 @@ func (a *replays) answerEarlierRun(w http.ResponseWriter, r *http.Request, dry b
 func answerRun(w http.ResponseWriter, run *config.Run) error {
 	switch run.State {
 	case config.RunQueueing:
-		return errStillRunning()
+		return frame.ErrStillRunning()
 	case config.RunCancelled:
 		return errCancelledRun(run)
 	case config.RunInterrupted:
@@ -361,21 +362,21 @@ func answerRun(w http.ResponseWriter, run *config.Run) error {
 // answerAfterConflict answers when the run could not be created. If another call with the same Idempotency-Key has
 // created it, the answer is that of the run; any other error is returned.
 func (a *replays) answerAfterConflict(w http.ResponseWriter, r *http.Request, err error) error {
-	c := callOf(r)
+	c := frame.CallOf(r)
 	if c == nil || !errors.Is(err, config.ErrConflict) {
 		return err
 	}
-	if run, _ := a.runs.ReplayRun(c.subject.Text(id.Run)); run != nil {
+	if run, _ := a.runs.ReplayRun(c.Subject.Text(id.Run)); run != nil {
 		return answerRun(w, run)
 	}
 	return err
 }
 
-// runID is newID for a replay run.
+// runID is frame.NewID for a replay run.
 func (a *replays) runID(r *http.Request) (string, error) {
-	if c := callOf(r); c != nil {
-		return c.subject.Text(id.Run), nil
+	if c := frame.CallOf(r); c != nil {
+		return c.Subject.Text(id.Run), nil
 	}
-	d, err := a.ids.New(0)
+	d, err := a.IDs.New(0)
 	return d.Text(id.Run), err
 }

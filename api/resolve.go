@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/pkg/config"
 )
 
@@ -52,13 +53,13 @@ func (a *endpoints) warnAddresses(ctx context.Context, in *endpointInput, before
 	n := 0
 	for i, d := range after.Destinations {
 		host := hostOf(d.URL)
-		if seen[host] || n == maxLookups || !a.lookups.allow(after.Account, a.now()) {
+		if seen[host] || n == maxLookups || !a.lookups.allow(after.Account, a.Now()) {
 			continue
 		}
 		seen[host] = true
 		n++
 		if text := a.egress.LookupWarning(ctx, a.resolver, host); text != "" {
-			in.warn(indexed("destinations", i)+".url", text)
+			in.Warn(frame.Indexed("destinations", i)+".url", text)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/id"
 )
@@ -22,7 +23,7 @@ const (
 
 // runWatch interrupts the runs that make no progress.
 type runWatch struct {
-	*core
+	*frame.Core
 	runs      Runs
 	selection Selector
 	log       *slog.Logger
@@ -61,7 +62,7 @@ func (w *runWatch) run(ctx context.Context) error {
 // checkRuns compares the queueing runs with those of the last check and interrupts the silent ones.
 func (w *runWatch) checkRuns(ctx context.Context, last observed) observed {
 	now := time.Now()
-	next := observed{w.now().Add(-config.MaxRunDuration), map[string]observedRun{}}
+	next := observed{w.Now().Add(-config.MaxRunDuration), map[string]observedRun{}}
 	for _, run := range w.runs.QueueingRuns(last.since) {
 		s, known := last.runs[run.ID]
 		if !known || s.rev != run.Rev {

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/web"
@@ -11,20 +12,21 @@ import (
 
 // runs serves replay runs.
 type runs struct {
-	*core
+	*frame.Core
 	runs      Runs
 	selection Selector
 }
 
 func (a *runs) listRuns(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	q := newQuery(r, "replays "+key.Account)
-	endpoints := q.list("endpoint_id", "endpoint")
-	states := enumFilter(q, "state", config.RunQueueing, config.RunQueued, config.RunInterrupted, config.RunCancelled)
-	p, err := a.configPage(r, q)
+	q := frame.NewQuery(r, "replays "+key.Account)
+	endpoints := q.List("endpoint_id", "endpoint")
+	states := frame.EnumFilter(q, "state", config.RunQueueing, config.RunQueued, config.RunInterrupted,
+		config.RunCancelled)
+	p, err := a.ConfigPage(r, q)
 	if err != nil {
 		return err
 	}
-	runs, more := a.runs.ReplayRuns(key.Account, p.before, p.limit, func(run *config.Run) bool {
+	runs, more := a.runs.ReplayRuns(key.Account, p.Before, p.Limit, func(run *config.Run) bool {
 		asked := func(endpoint string) bool { return slices.Contains(endpoints, endpoint) }
 		return (len(states) == 0 || slices.Contains(states, run.ReportedState())) &&
 			(len(endpoints) == 0 || slices.ContainsFunc(run.Endpoints, asked))
@@ -33,12 +35,12 @@ func (a *runs) listRuns(w http.ResponseWriter, r *http.Request, key *config.Key)
 	if err != nil {
 		return err
 	}
-	return writeConfigPage(w, p, runs, more, views)
+	return frame.WriteConfigPage(w, p, runs, more, views)
 }
 
 // inPath returns the run that the path names, or the 404.
 func (a *runs) inPath(r *http.Request, key *config.Key) (*config.Run, error) {
-	run := find(r.Context(), a.core, a.runs.ReplayRun, web.InfoOf(r).Vars["run"])
+	run := frame.Find(r.Context(), a.Core, a.runs.ReplayRun, web.InfoOf(r).Vars["run"])
 	if run == nil || run.Account != key.Account {
 		return nil, web.Missing("there is no such run, or it is older than 30 days")
 	}
@@ -46,7 +48,7 @@ func (a *runs) inPath(r *http.Request, key *config.Key) (*config.Run, error) {
 }
 
 func (a *runs) readRun(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	a.catchUp(r.Context())
+	a.CatchUp(r.Context())
 	run, err := a.inPath(r, key)
 	if err != nil {
 		return err
@@ -61,20 +63,20 @@ func (a *runs) actOnRun(w http.ResponseWriter, r *http.Request, key *config.Key)
 	if err != nil {
 		return err
 	}
-	body, err := a.body(r)
+	body, err := a.Body(r)
 	if err != nil {
 		return err
 	}
-	in := &input{}
-	o := in.newObject("", body)
+	in := &frame.Input{}
+	o := in.NewObject("", body)
 	var action string
-	o.enum("action", &action, actionCancel)
-	o.refuseUnknown()
+	o.Enum("action", &action, actionCancel)
+	o.RefuseUnknown()
 	if action == "" {
-		o.fail("action", "is required: cancel")
+		o.Fail("action", "is required: cancel")
 	}
-	if in.err != nil {
-		return in.err
+	if in.Err != nil {
+		return in.Err
 	}
 	if run, err = a.runs.CancelRun(r.Context(), run.ID); err != nil {
 		return err
@@ -106,7 +108,7 @@ func (a *runs) runViews(w http.ResponseWriter, r *http.Request, runs []*config.R
 	if err != nil {
 		return nil, err
 	}
-	setAsOf(w, asOf)
+	frame.SetAsOf(w, asOf)
 	for i, run := range runs {
 		n := counts[run.ID]
 		state := run.ReportedState()
@@ -114,7 +116,7 @@ func (a *runs) runViews(w http.ResponseWriter, r *http.Request, runs []*config.R
 			RunID: run.ID, Object: "replay_run", Filter: run.Filter, Since: web.Time(run.Since), Until: web.Time(run.Until),
 			State: state, Ended: state != config.RunQueueing && n.Delivered+n.Failed+n.Skipped >= run.Queued,
 			Events: run.Events, Queued: run.Queued, Delivered: n.Delivered, Failed: n.Failed, Skipped: n.Skipped,
-			CreatedAt: web.Time(run.CreatedAt), CreatedBy: orNull(run.CreatedBy),
+			CreatedAt: web.Time(run.CreatedAt), CreatedBy: frame.OrNull(run.CreatedBy),
 		}
 	}
 	return views, nil

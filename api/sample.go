@@ -5,6 +5,7 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
@@ -16,11 +17,11 @@ import (
 // testEndpoint stores a test event as the provider would send it. It is delivered like every event and is not
 // billed.
 func (a *sender) testEndpoint(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	ep, err := a.endpointInPath(r, key)
+	ep, err := a.EndpointInPath(r, key)
 	if err != nil {
 		return err
 	}
-	repeatable, err := idempotencyKey(r)
+	repeatable, err := frame.IdempotencyKey(r)
 	if err != nil {
 		return err
 	}
@@ -28,42 +29,42 @@ func (a *sender) testEndpoint(w http.ResponseWriter, r *http.Request, key *confi
 		return err
 	}
 	var body bytes.Buffer
-	if err := web.ReadBody(r, &body, a.maxBody); err != nil {
+	if err := web.ReadBody(r, &body, a.MaxBody); err != nil {
 		return err
 	}
-	in := &input{}
+	in := &frame.Input{}
 	provider, kind := readSample(in, body.Bytes(), ep.Provider)
-	if in.err == nil && !ep.Enabled {
-		in.err = errDisabled()
+	if in.Err == nil && !ep.Enabled {
+		in.Err = errDisabled()
 	}
-	if in.err != nil && repeatable == "" {
-		return in.err
+	if in.Err != nil && repeatable == "" {
+		return in.Err
 	}
-	parsed := parsedEvent{warnings: in.warnings, refusal: in.err}
+	parsed := parsedEvent{warnings: in.Warnings, refusal: in.Err}
 	return a.answerSend(w, r, ep, repeatable, body.Bytes(), &parsed, func(d id.ID) (wire.EventRow, error) {
 		return a.acceptSample(r, ep, d, provider, kind)
 	})
 }
 
 // readSample reads {provider?, type?}.
-func readSample(in *input, body []byte, provider string) (string, string) {
+func readSample(in *frame.Input, body []byte, provider string) (string, string) {
 	kind := ""
 	if len(body) == 0 {
 		body = []byte("{}")
 	}
-	o := in.newObject("", body)
-	if !o.isNull("provider") {
-		o.enum("provider", &provider, verify.Providers()...)
+	o := in.NewObject("", body)
+	if !o.IsNull("provider") {
+		o.Enum("provider", &provider, verify.Providers()...)
 	}
-	if raw, ok := o.raw("type"); ok && kindOf(raw) != kindNull {
-		if kindOf(raw) == kindString {
+	if raw, ok := o.Raw("type"); ok && frame.KindOf(raw) != frame.KindNull {
+		if frame.KindOf(raw) == frame.KindString {
 			kind, _ = web.DecodeString(raw) // after an error it is empty, which is not a valid type
 		}
 		if !event.ValidType(kind) {
-			o.fail("type", event.TypeRule)
+			o.Fail("type", event.TypeRule)
 		}
 	}
-	o.warnUnknown()
+	o.WarnUnknown()
 	return provider, kind
 }
 
@@ -73,8 +74,8 @@ func (a *sender) acceptSample(r *http.Request, ep *config.Endpoint, d id.ID, pro
 	if err != nil {
 		return wire.EventRow{}, web.FromError(err)
 	}
-	e.RemoteIP, e.IdempotencyKey = web.InfoOf(r).Client, r.Header.Get(idempotencyHeader)
-	e.Header = append(e.Header, loopHeaders(r.Header)...)
+	e.RemoteIP, e.IdempotencyKey = web.InfoOf(r).Client, r.Header.Get(frame.IdempotencyHeader)
+	e.Header = append(e.Header, frame.LoopHeaders(r.Header)...)
 	e.SkipIfLoop(ep.ID)
 	if err := a.accept.Accept(context.WithoutCancel(r.Context()), e, ep); err != nil {
 		return wire.EventRow{}, err

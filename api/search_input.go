@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
+	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
@@ -32,42 +33,43 @@ func searchTerm(name string) (kind, of string, ok bool) {
 }
 
 // search reads the search terms; nil if the request has none.
-func search(q *query) *event.Search {
-	s := &event.Search{Text: q.text("must be UTF-8; header[name] and body[path] also search for other bytes")}
-	q.names = append(q.names, "body", "header")
+func search(q *frame.Query) *event.Search {
+	s := &event.Search{Text: q.Text("must be UTF-8; header[name] and body[path] also search for other bytes")}
+	q.Names = append(q.Names, "body", "header")
 	terms := 0
-	for _, name := range slices.Sorted(maps.Keys(q.values)) {
+	for _, name := range slices.Sorted(maps.Keys(q.Values)) {
 		if base := strings.TrimSuffix(name, "[]"); base == "body" || base == "header" {
-			q.aliases = append(q.aliases, name)
-			q.fail(name, "needs a path or a name: body[<path>]=value, header[<name>]=value")
+			q.Aliases = append(q.Aliases, name)
+			q.Fail(name, "needs a path or a name: body[<path>]=value, header[<name>]=value")
 		}
 		kind, of, ok := searchTerm(name)
 		if !ok {
 			continue
 		}
-		q.aliases = append(q.aliases, name)
+		q.Aliases = append(q.Aliases, name)
 		values := searchValues(q, name)
 		if len(values) == 0 {
 			continue
 		}
 		if terms++; terms > maxSearchTerms {
-			q.fail(name, "is one filter too many: a search may have at most %d body[…] and header[…] filters", maxSearchTerms)
+			q.Fail(name, "is one filter too many: a search may have at most %d body[…] and header[…] filters",
+				maxSearchTerms)
 		}
 		if kind == "header" {
 			if !httpguts.ValidHeaderFieldName(of) {
-				q.fail(name, "must name a header, as in header[x-request-id]")
+				q.Fail(name, "must name a header, as in header[x-request-id]")
 			}
 			if slices.ContainsFunc(values, func(v string) bool { return !httpguts.ValidHeaderFieldValue(v) }) {
-				q.fail(name, "has a value that contains a control character, which no header can have")
+				q.Fail(name, "has a value that contains a control character, which no header can have")
 			}
 			s.Header = append(s.Header, event.HeaderMatch{Name: of, Values: values})
 			continue
 		}
 		if _, err := event.ParseBodyPath(of); err != nil {
-			q.fail(name, "must contain a path, as in body[data.order.id]: %v", err)
+			q.Fail(name, "must contain a path, as in body[data.order.id]: %v", err)
 		}
 		if doubt := event.PathDoubt(of); doubt != "" {
-			q.warnings = append(q.warnings, warning{Param: name, Message: doubt})
+			q.Warnings = append(q.Warnings, frame.Warning{Param: name, Message: doubt})
 		}
 		members := strings.Split(strings.TrimPrefix(of, "$."), ".")
 		s.Body = append(s.Body, event.BodyMatch{Members: members, Values: values})
@@ -79,25 +81,25 @@ func search(q *query) *event.Search {
 }
 
 // searchValues returns the values of a term as sent, because they may contain commas.
-func searchValues(q *query, name string) []string {
-	values := slices.DeleteFunc(slices.Clone(q.values[name]), func(v string) bool { return v == "" })
-	if len(values) > maxFilterValues {
-		q.fail(name, "may have at most %d values", maxFilterValues)
+func searchValues(q *frame.Query, name string) []string {
+	values := slices.DeleteFunc(slices.Clone(q.Values[name]), func(v string) bool { return v == "" })
+	if len(values) > frame.MaxFilterValues {
+		q.Fail(name, "may have at most %d values", frame.MaxFilterValues)
 	}
 	for _, v := range values {
-		if len(v) > maxFilterValue {
-			q.fail(name, "has a value longer than %d bytes", maxFilterValue)
+		if len(v) > frame.MaxFilterValue {
+			q.Fail(name, "has a value longer than %d bytes", frame.MaxFilterValue)
 		}
 	}
-	q.hash.add(append(slices.Clone(values), name+":")...)
+	q.Hash.Add(append(slices.Clone(values), name+":")...)
 	return values
 }
 
 // searchTime limits the time window of a search. sinceName is the name by which since was sent, empty if it was not.
-func (a *events) searchTime(q *query, out *event.Query, sinceName string) {
+func (a *events) searchTime(q *frame.Query, out *event.Query, sinceName string) {
 	until := out.Until
 	if until.IsZero() {
-		until = a.now()
+		until = a.Now()
 	}
 	if sinceName == "" {
 		out.Since = until.Add(-searchWindow)
@@ -105,7 +107,7 @@ func (a *events) searchTime(q *query, out *event.Query, sinceName string) {
 	// Rounded up to a millisecond, as in the cursor and in ids.
 	out.Since = out.Since.Add(time.Millisecond - 1).Truncate(time.Millisecond)
 	if until.Sub(out.Since) > maxSearchWindow {
-		q.fail(sinceName, "is more than %d days before the end of the search; use a later time",
+		q.Fail(sinceName, "is more than %d days before the end of the search; use a later time",
 			int(maxSearchWindow.Hours()/24))
 	}
 }
@@ -113,7 +115,7 @@ func (a *events) searchTime(q *query, out *event.Query, sinceName string) {
 // clampSince limits the since of a cursor: cursors are not signed, and a forged one must not search a longer window.
 func (a *events) clampSince(since, until time.Time) time.Time {
 	if until.IsZero() {
-		until = a.now()
+		until = a.Now()
 	}
 	if first := until.Add(-maxSearchWindow); since.Before(first) {
 		return first
@@ -123,14 +125,14 @@ func (a *events) clampSince(since, until time.Time) time.Time {
 
 // searchEvents answers a list with search terms. Its cursors contain since: a default since would otherwise move on
 // while the client pages.
-func (a *events) searchEvents(w http.ResponseWriter, r *http.Request, params *query, q event.Query) error {
-	q.Limit = params.limit()
-	decode := func(text string) (searchPosition, error) { return readSearchPosition(params.hash, text) }
-	if position := readCursor(params, decode); position != (searchPosition{}) {
+func (a *events) searchEvents(w http.ResponseWriter, r *http.Request, params *frame.Query, q event.Query) error {
+	q.Limit = params.Limit()
+	decode := func(text string) (searchPosition, error) { return readSearchPosition(params.Hash, text) }
+	if position := frame.ReadCursor(params, decode); position != (searchPosition{}) {
 		q.Before, q.Since = position.before, a.clampSince(position.since, q.Until)
 	}
-	if params.err != nil {
-		return params.err
+	if params.Err != nil {
+		return params.Err
 	}
 	page, err := a.events.Events(r.Context(), q)
 	if errors.Is(err, event.ErrOverloaded) {
@@ -143,16 +145,16 @@ func (a *events) searchEvents(w http.ResponseWriter, r *http.Request, params *qu
 	if err != nil {
 		return err
 	}
-	setAsOf(w, page.AsOf)
+	frame.SetAsOf(w, page.AsOf)
 	return a.answers.write(r.Context(), w, rowBytes(page.Rows), func() any {
-		out := wire.EventSearch{List: list[wire.EventRow]{Data: a.rowsOf(page.Rows)}, Partial: page.Partial,
+		out := wire.EventSearch{List: frame.List[wire.EventRow]{Data: a.rowsOf(page.Rows)}, Partial: page.Partial,
 			Scanned:  page.Scanned,
-			Warnings: params.warnings}
+			Warnings: params.Warnings}
 		switch {
 		case page.Partial:
-			out.NextCursor = searchCursor(params.hash, searchPosition{page.ResumeBefore, q.Since})
+			out.NextCursor = searchCursor(params.Hash, searchPosition{page.ResumeBefore, q.Since})
 		case page.More && len(page.Rows) > 0:
-			out.NextCursor = searchCursor(params.hash, searchPosition{page.Rows[len(page.Rows)-1].ID, q.Since})
+			out.NextCursor = searchCursor(params.Hash, searchPosition{page.Rows[len(page.Rows)-1].ID, q.Since})
 		}
 		return out
 	})
@@ -168,15 +170,15 @@ type searchPosition struct {
 const searchVersion = 2
 
 // searchCursor encodes a cursor whose position is an id and the milliseconds of since.
-func searchCursor(f filterHash, p searchPosition) string {
-	return f.encode(searchVersion, binary.BigEndian.AppendUint64(p.before[:], uint64(p.since.UnixMilli())))
+func searchCursor(f frame.FilterHash, p searchPosition) string {
+	return f.Encode(searchVersion, binary.BigEndian.AppendUint64(p.before[:], uint64(p.since.UnixMilli())))
 }
 
-func readSearchPosition(f filterHash, text string) (searchPosition, error) {
-	b, err := f.decode(text, searchVersion, keyLen+8)
+func readSearchPosition(f frame.FilterHash, text string) (searchPosition, error) {
+	b, err := f.Decode(text, searchVersion, frame.KeyLen+8)
 	if err != nil {
 		return searchPosition{}, err
 	}
-	since := time.UnixMilli(int64(binary.BigEndian.Uint64(b[keyLen:])))
-	return searchPosition{before: id.ID(b[:keyLen]), since: since.UTC()}, nil
+	since := time.UnixMilli(int64(binary.BigEndian.Uint64(b[frame.KeyLen:])))
+	return searchPosition{before: id.ID(b[:frame.KeyLen]), since: since.UTC()}, nil
 }

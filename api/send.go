@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/claim"
 	"github.com/eventrelay/relay/pkg/config"
@@ -26,27 +27,27 @@ const maxPooledBody = 64 << 10
 type parsedEvent struct {
 	eventType string
 	data      []byte // the bytes in the body; syntax and depth are valid
-	warnings  []warning
+	warnings  []frame.Warning
 	refusal   error // the 400, nil if the body is valid
 }
 
 // sender accepts events of the account's own applications, single or in batches, and test events.
 type sender struct {
-	*core
+	*frame.Core
 	accept Accepter
-	claims claim.Claims // of Idempotency-Keys
-	events EventReader  // for repeats
+	claims claim.Claims      // of Idempotency-Keys
+	events frame.EventReader // for repeats
 	sample func(ep *config.Endpoint, provider, kind string, d id.ID) (*event.Event, error)
 	// bodies pools *bytes.Buffer for request bodies; a buffer is returned when nothing refers to it any more.
 	bodies  sync.Pool
 	batches *batchSlots
 }
 
-func newSender(c *core, deps *Deps) *sender {
+func newSender(c *frame.Core, deps *Deps) *sender {
 	return &sender{
-		core: c, accept: deps.Accept, events: deps.Events, sample: deps.Sample,
+		Core: c, accept: deps.Accept, events: deps.Events, sample: deps.Sample,
 		claims: claim.Claims{
-			Store: deps.LimiterStore, Now: c.clock, Pause: claimBackoff, Room: c.waiting,
+			Store: deps.LimiterStore, Now: c.Clock, Pause: frame.ClaimBackoff, Room: c.Waiting,
 			IsStored: func(ctx context.Context, account string, e id.ID) bool {
 				_, err := deps.Events.Event(ctx, account, e)
 				return err == nil
@@ -60,11 +61,11 @@ func newSender(c *core, deps *Deps) *sender {
 // sendEvent stores one event. The answer to a first call needs no read from the store: it shows the event as it was
 // accepted, before any delivery.
 func (a *sender) sendEvent(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	ep, err := a.endpointInPath(r, key)
+	ep, err := a.EndpointInPath(r, key)
 	if err != nil {
 		return err
 	}
-	repeatable, err := idempotencyKey(r)
+	repeatable, err := frame.IdempotencyKey(r)
 	if err != nil {
 		return err
 	}
@@ -78,7 +79,7 @@ func (a *sender) sendEvent(w http.ResponseWriter, r *http.Request, key *config.K
 			a.bodies.Put(buf)
 		}
 	}()
-	if err := web.ReadBody(r, buf, a.maxBody); err != nil {
+	if err := web.ReadBody(r, buf, a.MaxBody); err != nil {
 		return err
 	}
 	s := parseSend(buf.Bytes())
@@ -97,7 +98,7 @@ func (a *sender) sendEvent(w http.ResponseWriter, r *http.Request, key *config.K
 // with its row.
 func (a *sender) answerSend(w http.ResponseWriter, r *http.Request, ep *config.Endpoint, key string, body []byte,
 	s *parsedEvent, accept func(id.ID) (wire.EventRow, error)) error {
-	d, err := a.ids.New(ep.Partition)
+	d, err := a.IDs.New(ep.Partition)
 	if err != nil {
 		return acceptError(err)
 	}
@@ -114,7 +115,7 @@ func (a *sender) answerSend(w http.ResponseWriter, r *http.Request, ep *config.E
 	}
 	web.WriteJSON(w, http.StatusAccepted, struct {
 		wire.EventRow
-		Warnings []warning `json:"warnings,omitempty"`
+		Warnings []frame.Warning `json:"warnings,omitempty"`
 	}{row, s.warnings})
 	return nil
 }
@@ -165,8 +166,8 @@ func parseSend(body []byte) (s parsedEvent) {
 				"repeats safe")
 			return s
 		default:
-			if len(s.warnings) < maxUnknownMembers {
-				s.warnings = append(s.warnings, unknownMember(m.Name, m.Name, []string{"type", "data"}))
+			if len(s.warnings) < frame.MaxUnknownMembers {
+				s.warnings = append(s.warnings, frame.UnknownMember(m.Name, m.Name, []string{"type", "data"}))
 			}
 		}
 	}
@@ -185,7 +186,7 @@ func (s *parsedEvent) validate(members []web.Member) {
 			s.data = m.Value
 		}
 	}
-	if kindOf(kind) == kindString {
+	if frame.KindOf(kind) == frame.KindString {
 		s.eventType, _ = web.DecodeString(kind) // after an error it is empty, which is not a valid type
 	}
 	switch {
@@ -195,7 +196,7 @@ func (s *parsedEvent) validate(members []web.Member) {
 		s.refusal = web.Invalid("type", event.TypeRule)
 	case s.data == nil:
 		s.refusal = web.Invalid("data", "is required")
-	case kindOf(s.data) != kindObject:
+	case frame.KindOf(s.data) != frame.KindObject:
 		s.refusal = web.Invalid("data", "must be an object")
 	}
 }
@@ -203,7 +204,7 @@ func (s *parsedEvent) validate(members []web.Member) {
 // newSentEvent builds the event; its envelope is its body from now on.
 func newSentEvent(r *http.Request, ep *config.Endpoint, d id.ID, s *parsedEvent) *event.Event {
 	template := newEventTemplate(r, ep)
-	template.IdempotencyKey = r.Header.Get(idempotencyHeader)
+	template.IdempotencyKey = r.Header.Get(frame.IdempotencyHeader)
 	return template.newEvent(d, s)
 }
 
@@ -262,7 +263,7 @@ func keptHeaders(h http.Header) []event.Field {
 	}
 	for name, values := range h {
 		own := strings.HasPrefix(name, "X-") && !transportHeader(name)
-		if name != "Content-Type" && name != "User-Agent" && !own && !loopHeader(name) {
+		if name != "Content-Type" && name != "User-Agent" && !own && !frame.LoopHeader(name) {
 			continue
 		}
 		for _, v := range values {

@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
@@ -24,7 +25,7 @@ const maxExplanations, explanationWait = 2, 2 * time.Second
 type signatures struct {
 	*events
 	explain func(ep *config.Endpoint, e *event.Event) (*verify.Explanation, error)
-	turns   turns
+	turns   frame.Turns
 }
 
 // explainSignature shows how the signature of an event compares with the endpoint's current verification, and what is
@@ -42,16 +43,16 @@ func (a *signatures) explainSignature(w http.ResponseWriter, r *http.Request, ke
 	if err != nil {
 		return err
 	}
-	setAsOf(w, d.AsOf)
+	frame.SetAsOf(w, d.AsOf)
 	return a.answers.write(r.Context(), w, explanationBytes(d.Event, out), func() any {
-		return explanationViewOf(a.viewerOf(key), ep, d.Event, out)
+		return explanationViewOf(a.ViewerOf(key), ep, d.Event, out)
 	})
 }
 
 // explainSoon explains a signature when fewer than maxExplanations are being explained.
 func (a *signatures) explainSoon(ctx context.Context, ep *config.Endpoint, e *event.Event) (
 	*verify.Explanation, error) {
-	end, ok := a.turns.take(ctx)
+	end, ok := a.turns.Take(ctx)
 	if !ok {
 		return nil, web.ServiceUnavailable(nil, "this node is explaining other signatures; try again")
 	}
@@ -73,7 +74,7 @@ func (a *signatures) verifiedEndpoint(e *event.Event) (*config.Endpoint, error) 
 		return nil, web.WrongState("", "the payload of the event was erased, and its signature with it; let the provider "+
 			"send the event again")
 	}
-	ep := a.presentEndpoint(e.Endpoint, e.Account)
+	ep := a.PresentEndpoint(e.Endpoint, e.Account)
 	switch {
 	case ep == nil:
 		return nil, web.WrongState("", "the endpoint of the event was deleted, and its secrets with it; let the provider "+
@@ -88,12 +89,12 @@ func errNoVerification() error {
 	return web.WrongState("", "the endpoint verifies no signatures; set its verification with the provider's secret")
 }
 
-func explanationViewOf(by viewer, ep *config.Endpoint, e *event.Event,
+func explanationViewOf(by frame.Viewer, ep *config.Endpoint, e *event.Event,
 	out *verify.Explanation) wire.SignatureExplanation {
 	v := wire.SignatureExplanation{
 		Object: "signature", EventID: e.ID.Text(id.Event), Scheme: out.Scheme, Verdict: event.VerdictVerified,
-		Reason: orNull(event.Reason(out.Reason)), Headers: make([]wire.Header, len(out.Headers)),
-		ReceivedPrefix: orNull(out.ReceivedPrefix), Secrets: make([]wire.SecretResult, len(out.Secrets)),
+		Reason: frame.OrNull(event.Reason(out.Reason)), Headers: make([]wire.Header, len(out.Headers)),
+		ReceivedPrefix: frame.OrNull(out.ReceivedPrefix), Secrets: make([]wire.SecretResult, len(out.Secrets)),
 		Findings: []wire.SignatureFinding{},
 	}
 	switch {
@@ -111,7 +112,8 @@ func explanationViewOf(by viewer, ep *config.Endpoint, e *event.Event,
 		}
 	}
 	for i, s := range out.Secrets {
-		v.Secrets[i] = wire.SecretResult{Last4: orNull(s.Last4), ExpectedPrefix: orNull(s.ExpectedPrefix), Matches: s.Matches}
+		v.Secrets[i] = wire.SecretResult{Last4: frame.OrNull(s.Last4), ExpectedPrefix: frame.OrNull(s.ExpectedPrefix),
+			Matches: s.Matches}
 	}
 	for _, f := range out.Findings {
 		v.Findings = append(v.Findings, wire.SignatureFinding(f))
@@ -127,22 +129,22 @@ func explanationViewOf(by viewer, ep *config.Endpoint, e *event.Event,
 }
 
 // addContent sets the signed text and the URL. The token in the URL is masked for readers.
-func addContent(v *wire.SignatureExplanation, by viewer, out *verify.Explanation) {
+func addContent(v *wire.SignatureExplanation, by frame.Viewer, out *verify.Explanation) {
 	v.SignedContentEncoding = "utf8"
 	content, url := out.Content, out.URL
 	if v.SignedContentTruncated = len(content) < out.ContentSize; v.SignedContentTruncated {
 		content = wholeRunes(content)
 	}
-	if token := urlToken(url); token != "" && !by.capabilities {
-		masked := maskText(token)
+	if token := frame.URLToken(url); token != "" && !by.Capabilities {
+		masked := frame.MaskText(token)
 		url = strings.ReplaceAll(url, token, masked)
 		content = bytes.ReplaceAll(content, []byte(token), []byte(masked))
 		v.SignedContentMasked = true
 	}
-	if masked := by.maskTokens(content); !bytes.Equal(masked, content) { // in what the provider sent
+	if masked := by.MaskTokens(content); !bytes.Equal(masked, content) { // in what the provider sent
 		content, v.SignedContentMasked = masked, true
 	}
-	v.URL = orNull(url)
+	v.URL = frame.OrNull(url)
 	if out.Content == nil {
 		return
 	}
@@ -155,7 +157,7 @@ func addTime(v *wire.SignatureExplanation, ep *config.Endpoint, e *event.Event, 
 	if !out.TimeSigned {
 		return
 	}
-	v.Timestamp, v.ToleranceSeconds = orNull(out.Timestamp), &ep.Verification.ToleranceSeconds
+	v.Timestamp, v.ToleranceSeconds = frame.OrNull(out.Timestamp), &ep.Verification.ToleranceSeconds
 	if !out.SignedAt.IsZero() {
 		age := int64(e.ReceivedAt().Sub(out.SignedAt) / time.Second)
 		v.SignedAt, v.AgeSeconds = web.Time(out.SignedAt), &age

@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/verify"
@@ -15,11 +16,12 @@ import (
 func TestExplanationsAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		finish, ended := make(chan struct{}), make(chan error)
-		a := &signatures{turns: newTurns(maxExplanations, explanationWait), explain: func(*config.Endpoint, *event.Event) (
-			*verify.Explanation, error) {
-			<-finish
-			return &verify.Explanation{}, nil
-		}}
+		a := &signatures{turns: frame.NewTurns(maxExplanations, explanationWait),
+			explain: func(*config.Endpoint, *event.Event) (
+				*verify.Explanation, error) {
+				<-finish
+				return &verify.Explanation{}, nil
+			}}
 		for range maxExplanations {
 			go func() { _, err := a.explainSoon(t.Context(), nil, nil); ended <- err }()
 		}

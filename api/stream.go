@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/api/feed"
+	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/id"
@@ -75,9 +76,9 @@ func (s *openStreams) release(key string) {
 
 // streams serves events as they are accepted.
 type streams struct {
-	*core
+	*frame.Core
 	feed      *feed.Feed
-	keys      Keys
+	keys      frame.Keys
 	keepAlive time.Duration // longest time without data; 0 = 15 s
 	open      openStreams
 }
@@ -86,7 +87,7 @@ type streams struct {
 // leaves, its key is revoked, the endpoint is deleted or the node stops. Each event has a cursor, from which the next
 // stream can resume.
 func (a *streams) streamEvents(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	ep, err := a.endpointInPath(r, key)
+	ep, err := a.EndpointInPath(r, key)
 	if err != nil {
 		return err
 	}
@@ -108,7 +109,7 @@ func (a *streams) streamEvents(w http.ResponseWriter, r *http.Request, key *conf
 	defer watcher.Close()
 	text, _ := web.Bearer(r)
 	s := &sse{streams: a, w: w, out: http.NewResponseController(w), watcher: watcher, endpoint: ep.ID, key: text,
-		by: a.viewerOf(key)}
+		by: a.ViewerOf(key)}
 	s.writeHeaders()
 	if r.Method == http.MethodHead {
 		return nil
@@ -162,7 +163,7 @@ type sse struct {
 	watcher   *feed.Watcher
 	endpoint  string
 	key       string // the key as text, for repeated checks
-	by        viewer
+	by        frame.Viewer
 	lastWrite time.Time
 	buf       bytes.Buffer
 }
@@ -246,7 +247,7 @@ func (s *sse) endReason(ctx context.Context) string {
 
 // followEndpoint follows the endpoint to a new partition, and returns the reason to end if the endpoint was deleted.
 func (s *sse) followEndpoint(ctx context.Context) string {
-	ep, presence := s.streams.configReader.Endpoint(s.endpoint)
+	ep, presence := s.streams.ConfigReader.Endpoint(s.endpoint)
 	if presence != config.Present {
 		return endEndpointDeleted
 	}
@@ -267,13 +268,14 @@ func (s *sse) writeItem(x *feed.Item) {
 		return
 	}
 	v := streamViewOf(x.Event)
-	v.HeadersBase64, v.Body = base64HeaderValues(s.by, x.Event.Header), s.by.maskTokens(v.Body)
+	v.HeadersBase64, v.Body = base64HeaderValues(s.by, x.Event.Header), s.by.MaskTokens(v.Body)
 	s.writeFrame("event", cursor, v)
 }
 
 func streamViewOf(e *feed.Event) wire.StreamEvent {
 	v := wire.StreamEvent{
-		ID: e.ID.Text(id.Event), ReceivedAt: web.Time(e.ReceivedAt()), Type: orNull(e.Type), Method: e.Method, Path: "/",
+		ID: e.ID.Text(id.Event), ReceivedAt: web.Time(e.ReceivedAt()), Type: frame.OrNull(e.Type), Method: e.Method,
+		Path:    "/",
 		Headers: headerLines(e.Header), Body: e.Body, Size: e.Size, Truncated: e.Truncated(),
 	}
 	if v.Body == nil {
@@ -291,7 +293,7 @@ func (s *sse) writeFrame(kind, cursor string, data any) {
 		s.buf.WriteString("id: " + cursor + "\n")
 	}
 	s.buf.WriteString("event: " + kind + "\ndata: ")
-	s.buf.Write(s.by.maskTokens(web.Encode(data))) // ends with a line break
+	s.buf.Write(s.by.MaskTokens(web.Encode(data))) // ends with a line break
 	s.buf.WriteString("\n")
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
@@ -32,12 +33,12 @@ func failedOperation(x *wire.TransformFailure) string {
 
 // transformFailures finds out why bodies could not be transformed.
 type transformFailures struct {
-	*core
-	turns turns
+	*frame.Core
+	turns frame.Turns
 }
 
-func newTransformFailures(c *core) *transformFailures {
-	return &transformFailures{c, newTurns(maxFailureSearches, failureWait)}
+func newTransformFailures(c *frame.Core) *transformFailures {
+	return &transformFailures{c, frame.NewTurns(maxFailureSearches, failureWait)}
 }
 
 // of returns the failures of an event's deliveries by destination. It leaves out those that cannot be found any more:
@@ -52,11 +53,11 @@ func (a *transformFailures) of(ctx context.Context, d *event.Detail) map[string]
 	if len(failed) == 0 {
 		return nil
 	}
-	e := a.presentEndpoint(d.Event.Endpoint, d.Event.Account)
+	e := a.PresentEndpoint(d.Event.Endpoint, d.Event.Account)
 	if e == nil || e.Transformation == nil {
 		return nil
 	}
-	end, ok := a.turns.take(ctx)
+	end, ok := a.turns.Take(ctx)
 	if !ok {
 		return nil
 	}
@@ -95,9 +96,9 @@ func (a *transformFailures) find(
 		if err != nil { // a newer version of the relay wrote it
 			continue
 		}
-		_, err = program.Apply(ctx, in, int(2*a.maxBody))
+		_, err = program.Apply(ctx, in, int(2*a.MaxBody))
 		if failure, ok := errors.AsType[*transform.Failure](err); ok {
-			return &wire.TransformFailure{TransformationVersion: v, Failure: *failureViewOf(failure)}
+			return &wire.TransformFailure{TransformationVersion: v, Failure: *frame.FailureViewOf(failure)}
 		}
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/config"
@@ -42,21 +43,22 @@ func transformationVersions(e *config.Endpoint) []wire.TransformationVersion {
 func transformationVersionOf(v *config.TransformationVersion) wire.TransformationVersion {
 	by := audit.ActorOf(v.By, v.Name)
 	return wire.TransformationVersion{Version: v.Version, CreatedAt: web.Time(v.At),
-		CreatedBy: wire.AuditActor{Type: by.Type, ID: orNull(by.ID), Name: orNull(by.Name)}, Operations: v.Operations}
+		CreatedBy:  wire.AuditActor{Type: by.Type, ID: frame.OrNull(by.ID), Name: frame.OrNull(by.Name)},
+		Operations: v.Operations}
 }
 
 // listTransformationVersions returns all versions that the endpoint keeps, newest first: at most 50 on one page.
 func (a *endpoints) listTransformationVersions(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	a.catchUp(r.Context())
-	e, err := a.endpointInPath(r, key)
+	a.CatchUp(r.Context())
+	e, err := a.EndpointInPath(r, key)
 	if err != nil {
 		return err
 	}
-	q := newQuery(r, "transformation versions "+key.Account)
-	if q.refuseUnknown(); q.err != nil {
-		return q.err
+	q := frame.NewQuery(r, "transformation versions "+key.Account)
+	if q.RefuseUnknown(); q.Err != nil {
+		return q.Err
 	}
-	out := list[wire.KeptTransformationVersion]{Data: []wire.KeptTransformationVersion{}}
+	out := frame.List[wire.KeptTransformationVersion]{Data: []wire.KeptTransformationVersion{}}
 	if e.Transformation != nil {
 		for i := range e.Transformation.Versions {
 			v := wire.KeptTransformationVersion{TransformationVersion: transformationVersionOf(&e.Transformation.Versions[i])}
@@ -73,55 +75,55 @@ func (a *endpoints) listTransformationVersions(w http.ResponseWriter, r *http.Re
 
 // transformation reads the member of an endpoint: {"ops": […]}, the array alone, or null for none. It replaces the
 // operations as a whole. key makes the new version.
-func (in *endpointInput) transformation(o *object, key *config.Key, e *config.Endpoint) {
-	raw, ok := o.raw("transformation")
-	if !ok || in.err != nil {
+func (in *endpointInput) transformation(o *frame.Object, key *config.Key, e *config.Endpoint) {
+	raw, ok := o.Raw("transformation")
+	if !ok || in.Err != nil {
 		return
 	}
-	ops, _ := transformationOps(&in.input, o.param("transformation"), raw)
-	if in.err == nil {
-		e.SetTransformation(ops, in.endpoints.now(), key.ID, key.Name)
+	ops, _ := transformationOps(&in.Input, o.Param("transformation"), raw)
+	if in.Err == nil {
+		e.SetTransformation(ops, in.endpoints.Now(), key.ID, key.Name)
 	}
 }
 
 // transformationOps reads and compiles the operations in a member of a request.
-func transformationOps(in *input, path string, raw []byte) ([]transform.Op, *transform.Program) {
-	switch kindOf(raw) {
-	case kindNull:
+func transformationOps(in *frame.Input, path string, raw []byte) ([]transform.Op, *transform.Program) {
+	switch frame.KindOf(raw) {
+	case frame.KindNull:
 		return nil, nil
-	case kindObject:
-		o := in.newObject(path, raw)
-		list, ok := o.rawOfKind("ops", kindArray)
+	case frame.KindObject:
+		o := in.NewObject(path, raw)
+		list, ok := o.RawOfKind("ops", frame.KindArray)
 		if !ok {
-			o.fail("ops", "is required: an array of operations")
+			o.Fail("ops", "is required: an array of operations")
 			return nil, nil
 		}
-		o.warnUnknown()
-		return readOps(in, o.param("ops"), list)
-	case kindArray:
+		o.WarnUnknown()
+		return readOps(in, o.Param("ops"), list)
+	case frame.KindArray:
 		return readOps(in, path, raw)
 	}
-	in.fail(path, "must be null, an object with ops, or an array of operations")
+	in.Fail(path, "must be null, an object with ops, or an array of operations")
 	return nil, nil
 }
 
 // readOps reads an array of operations.
-func readOps(in *input, path string, raw []byte) ([]transform.Op, *transform.Program) {
+func readOps(in *frame.Input, path string, raw []byte) ([]transform.Op, *transform.Program) {
 	elements, err := web.ParseArray(raw, transform.MaxOps)
 	if err != nil {
-		in.fail(path, "must have at most %d operations", transform.MaxOps)
+		in.Fail(path, "must have at most %d operations", transform.MaxOps)
 		return nil, nil
 	}
 	ops := make([]transform.Op, len(elements))
 	for i, element := range elements {
-		readOp(in, indexed(path, i), element, &ops[i])
+		readOp(in, frame.Indexed(path, i), element, &ops[i])
 	}
-	if in.err != nil {
+	if in.Err != nil {
 		return nil, nil
 	}
 	program, err := transform.Compile(ops)
 	if spec, ok := errors.AsType[*transform.SpecError](err); ok {
-		in.fail(path+strings.TrimPrefix(spec.Param, "ops"), "%s", spec.Message)
+		in.Fail(path+strings.TrimPrefix(spec.Param, "ops"), "%s", spec.Message)
 	}
 	return ops, program
 }
@@ -133,33 +135,33 @@ func isReadable(value []byte) bool {
 }
 
 // readOp reads one operation. What it lacks, and what does not belong to its kind, is found by transform.Compile.
-func readOp(in *input, path string, raw []byte, op *transform.Op) {
-	o := in.newObject(path, raw)
-	o.enum("op", &op.Op, transform.Kinds()...)
-	o.text("from", 1, transform.MaxPath, &op.From)
-	o.text("to", 1, transform.MaxPath, &op.To)
-	o.text("at", 1, transform.MaxPath, &op.At)
-	o.text("path", 1, transform.MaxPath, &op.Path)
-	o.text("key", 1, transform.MaxName, &op.Key)
-	o.enum("on_conflict", &op.OnConflict, transform.ConflictError, transform.ConflictReplace)
-	o.boolean("required", &op.Required)
-	for i, path := range o.array("paths", transform.MaxPaths) {
+func readOp(in *frame.Input, path string, raw []byte, op *transform.Op) {
+	o := in.NewObject(path, raw)
+	o.Enum("op", &op.Op, transform.Kinds()...)
+	o.Text("from", 1, transform.MaxPath, &op.From)
+	o.Text("to", 1, transform.MaxPath, &op.To)
+	o.Text("at", 1, transform.MaxPath, &op.At)
+	o.Text("path", 1, transform.MaxPath, &op.Path)
+	o.Text("key", 1, transform.MaxName, &op.Key)
+	o.Enum("on_conflict", &op.OnConflict, transform.ConflictError, transform.ConflictReplace)
+	o.Boolean("required", &op.Required)
+	for i, path := range o.Array("paths", transform.MaxPaths) {
 		name := "paths[" + strconv.Itoa(i) + "]"
-		if kindOf(path) != kindString {
-			o.fail(name, "must be %s", kindString)
+		if frame.KindOf(path) != frame.KindString {
+			o.Fail(name, "must be %s", frame.KindString)
 			return
 		}
-		text, problem := textOf(path, 1, transform.MaxPath)
+		text, problem := frame.TextOf(path, 1, transform.MaxPath)
 		if problem != "" {
-			o.fail(name, "%s", problem)
+			o.Fail(name, "%s", problem)
 		}
 		op.Paths = append(op.Paths, text)
 	}
-	if value, ok := o.raw("value"); ok {
+	if value, ok := o.Raw("value"); ok {
 		op.Value = slices.Clone(value)
 		if !isReadable(value) {
-			o.fail("value", "has a number that is larger than JSON parsers can read")
+			o.Fail("value", "has a number that is larger than JSON parsers can read")
 		}
 	}
-	o.warnUnknown()
+	o.WarnUnknown()
 }

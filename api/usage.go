@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
@@ -19,13 +20,13 @@ const projectionMethod = "last_7_days"
 type usage struct {
 	usage   Usage
 	now     func() time.Time
-	days    recent[*event.UsageDays]
-	periods recent[*event.Usage]
+	days    frame.Recent[*event.UsageDays]
+	periods frame.Recent[*event.Usage]
 }
 
-func newUsage(c *core, u Usage) *usage {
-	return &usage{usage: u, now: c.now, days: recent[*event.UsageDays]{now: c.now},
-		periods: recent[*event.Usage]{now: c.now}}
+func newUsage(c *frame.Core, u Usage) *usage {
+	return &usage{usage: u, now: c.Now, days: frame.Recent[*event.UsageDays]{Now: c.Now},
+		periods: frame.Recent[*event.Usage]{Now: c.Now}}
 }
 
 // periodLayout is how a period is written: a month in UTC.
@@ -33,9 +34,9 @@ const periodLayout = "2006-01"
 
 // period reads the parameter of that name: the first moment of a month that has ended. It returns the zero time for
 // this month, which is the default.
-func (a *usage) period(q *query) time.Time {
-	q.single("period")
-	sent := q.list("period")
+func (a *usage) period(q *frame.Query) time.Time {
+	q.Single("period")
+	sent := q.List("period")
 	if len(sent) == 0 {
 		return time.Time{}
 	}
@@ -43,11 +44,11 @@ func (a *usage) period(q *query) time.Time {
 	now, oldest := a.now().UTC(), a.usage.OldestPeriod()
 	switch {
 	case err != nil || len(sent) > 1:
-		q.fail("period", "must be one month, such as %s", now.AddDate(0, 0, -now.Day()).Format(periodLayout))
+		q.Fail("period", "must be one month, such as %s", now.AddDate(0, 0, -now.Day()).Format(periodLayout))
 	case from.After(now):
-		q.fail("period", "has not begun yet; this month is %s", now.Format(periodLayout))
+		q.Fail("period", "has not begun yet; this month is %s", now.Format(periodLayout))
 	case from.Before(oldest):
-		q.fail("period", "is not kept any more; the oldest month is %s", oldest.Format(periodLayout))
+		q.Fail("period", "is not kept any more; the oldest month is %s", oldest.Format(periodLayout))
 	case from.Year() != now.Year() || from.Month() != now.Month():
 		return from
 	}
@@ -55,10 +56,10 @@ func (a *usage) period(q *query) time.Time {
 }
 
 func (a *usage) readUsage(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	q := newQuery(r, "usage")
+	q := frame.NewQuery(r, "usage")
 	from := a.period(q)
-	if q.refuseUnknownParameters(); q.err != nil {
-		return q.err
+	if q.RefuseUnknownParameters(); q.Err != nil {
+		return q.Err
 	}
 	u, err := a.read(r.Context(), key.Account, from)
 	if err != nil {
@@ -73,7 +74,7 @@ func (a *usage) read(ctx context.Context, account string, from time.Time) (*even
 	if from.IsZero() {
 		return a.usage.Usage(ctx, account)
 	}
-	return a.periods.get(ctx, account+" "+from.Format(periodLayout), func(ctx context.Context) (*event.Usage, error) {
+	return a.periods.Get(ctx, account+" "+from.Format(periodLayout), func(ctx context.Context) (*event.Usage, error) {
 		return a.usage.Period(ctx, account, from)
 	})
 }
@@ -106,11 +107,11 @@ func usageOf(u *event.Usage) wire.Usage {
 
 // readUsageDays returns the usage of the last 30 days.
 func (a *usage) readUsageDays(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	q := newQuery(r, "usage")
-	if q.refuseUnknownParameters(); q.err != nil {
-		return q.err
+	q := frame.NewQuery(r, "usage")
+	if q.RefuseUnknownParameters(); q.Err != nil {
+		return q.Err
 	}
-	u, err := a.days.get(r.Context(), key.Account, func(ctx context.Context) (*event.UsageDays, error) {
+	u, err := a.days.Get(r.Context(), key.Account, func(ctx context.Context) (*event.UsageDays, error) {
 		return a.usage.LastDays(ctx, key.Account)
 	})
 	if err != nil {

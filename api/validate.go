@@ -3,6 +3,7 @@ package api
 import (
 	"net/http"
 
+	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/web"
@@ -26,9 +27,9 @@ func (a *endpoints) validateEndpoint(w http.ResponseWriter, r *http.Request, key
 
 // validateChange validates a body of updateEndpoint.
 func (a *endpoints) validateChange(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	merge := func(in *endpointInput, o *object, e *config.Endpoint) {
-		if err := checkRevision(r, e); err != nil {
-			in.err = err
+	merge := func(in *endpointInput, o *frame.Object, e *config.Endpoint) {
+		if err := frame.CheckRevision(r, e); err != nil {
+			in.Err = err
 		}
 		in.merge(key, o, e)
 	}
@@ -40,6 +41,6 @@ func (a *endpoints) validateChange(w http.ResponseWriter, r *http.Request, key *
 }
 
 func answerValidation(w http.ResponseWriter, in *endpointInput) error {
-	web.WriteJSON(w, http.StatusOK, wire.Validation{Object: "validation", Warnings: in.warnings})
+	web.WriteJSON(w, http.StatusOK, wire.Validation{Object: "validation", Warnings: in.Warnings})
 	return nil
 }

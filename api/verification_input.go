@@ -6,56 +6,57 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/verify"
 )
 
 // verification reads how the provider signs its requests. Members that are left out keep their current value.
-func (in *endpointInput) verification(o *object, e *config.Endpoint) {
+func (in *endpointInput) verification(o *frame.Object, e *config.Endpoint) {
 	const name = "verification"
-	if o.isNull(name) {
+	if o.IsNull(name) {
 		e.Verification = nil
 	}
-	v := o.object(name)
+	v := o.Object(name)
 	if v == nil {
 		if e.Verification != nil && e.Verification.Type != e.Provider {
-			o.fail("provider", "is %s, but verification is of type %s; change both", e.Provider, e.Verification.Type)
+			o.Fail("provider", "is %s, but verification is of type %s; change both", e.Provider, e.Verification.Type)
 		}
 		return
 	}
 	next := config.Verification{Type: e.Provider, Mode: "enforce", ToleranceSeconds: 300}
-	v.enum("type", &next.Type, verify.Types()...)
-	if _, given := o.raw("provider"); !given && in.creating {
+	v.Enum("type", &next.Type, verify.Types()...)
+	if _, given := o.Raw("provider"); !given && in.creating {
 		e.Provider = next.Type
 	}
 	if next.Type != e.Provider || next.Type == verify.Generic {
-		v.fail("type", "must be the same as the provider, which is %s", e.Provider)
+		v.Fail("type", "must be the same as the provider, which is %s", e.Provider)
 		return
 	}
 	if old := e.Verification; old != nil && old.Type == next.Type {
 		next = *old
 	}
 	x := wire.Verification{Mode: next.Mode, ToleranceSeconds: next.ToleranceSeconds}
-	v.decode(&x)
+	v.Decode(&x)
 	next.Mode, next.ToleranceSeconds = x.Mode, x.ToleranceSeconds
 	if verify.ByName(next.Type).Configurable() { // other types would ignore them, so there they are unknown members
-		v.text("header", 1, maxSignatureText, &next.Header)
-		v.enum("algorithm", &next.Algorithm, verify.Algorithms()...)
-		v.enum("encoding", &next.Encoding, verify.Encodings()...)
-		v.text("prefix", 0, maxSignatureText, &next.Prefix)
-		v.text("signed_content", 1, maxSignatureText, &next.SignedContent)
+		v.Text("header", 1, maxSignatureText, &next.Header)
+		v.Enum("algorithm", &next.Algorithm, verify.Algorithms()...)
+		v.Enum("encoding", &next.Encoding, verify.Encodings()...)
+		v.Text("prefix", 0, maxSignatureText, &next.Prefix)
+		v.Text("signed_content", 1, maxSignatureText, &next.SignedContent)
 	}
 	secrets := in.verificationSecrets(v, e, &next)
-	v.warnUnknown()
+	v.WarnUnknown()
 	if len(secrets) == 0 {
-		v.fail("secret", "is required")
+		v.Fail("secret", "is required")
 	}
-	if in.err != nil {
+	if in.Err != nil {
 		return
 	}
 	if param, message := in.endpoints.validateVerification(next, secrets); message != "" {
-		v.fail(param, "%s", message)
+		v.Fail(param, "%s", message)
 		return
 	}
 	e.Verification = &next
@@ -71,18 +72,18 @@ const (
 // verificationSecrets reads secret or secrets into next and returns all resulting secrets in clear. In secrets, a
 // mask stands for the current secret with that mask; in secret, the mask that responses show leaves all secrets
 // unchanged.
-func (in *endpointInput) verificationSecrets(v *object, e *config.Endpoint, next *config.Verification) []string {
+func (in *endpointInput) verificationSecrets(v *frame.Object, e *config.Endpoint, next *config.Verification) []string {
 	var old []string
 	for _, sealed := range next.Secrets {
 		text, err := in.endpoints.keyring.OpenString(e.ID, config.FieldVerification, sealed)
 		if err != nil {
-			in.err = err
+			in.Err = err
 			return nil
 		}
 		old = append(old, text)
 	}
 	secrets := in.givenSecrets(v)
-	if _, one := v.raw("secret"); one && len(old) > 0 && secrets[0] == maskText(old[0]) {
+	if _, one := v.Raw("secret"); one && len(old) > 0 && secrets[0] == frame.MaskText(old[0]) {
 		return old
 	}
 	for i, s := range secrets {
@@ -91,14 +92,14 @@ func (in *endpointInput) verificationSecrets(v *object, e *config.Endpoint, next
 		}
 	}
 	secrets = resolveMasks(v, secrets, old)
-	if in.err != nil || secrets == nil || slices.Equal(secrets, old) {
+	if in.Err != nil || secrets == nil || slices.Equal(secrets, old) {
 		return old
 	}
 	next.Secrets = nil
 	for _, s := range secrets {
 		next.Secrets = append(next.Secrets, in.endpoints.keyring.SealString(e.ID, config.FieldVerification, s))
 	}
-	next.SecretLast4 = strings.TrimPrefix(maskText(secrets[0]), mask)
+	next.SecretLast4 = strings.TrimPrefix(frame.MaskText(secrets[0]), frame.Mask)
 	return secrets
 }
 
@@ -106,38 +107,38 @@ func (in *endpointInput) verificationSecrets(v *object, e *config.Endpoint, next
 // request.
 const minSecretLength = 16
 
-func (in *endpointInput) warnWeak(v *object, i int, secret string) {
+func (in *endpointInput) warnWeak(v *frame.Object, i int, secret string) {
 	if utf8.RuneCountInString(secret) >= minSecretLength {
 		return
 	}
 	name := "secret"
-	if _, many := v.raw("secrets"); many {
-		name = indexed("secrets", i)
+	if _, many := v.Raw("secrets"); many {
+		name = frame.Indexed("secrets", i)
 	}
-	in.warn(v.param(name), "has fewer than "+strconv.Itoa(minSecretLength)+
+	in.Warn(v.Param(name), "has fewer than "+strconv.Itoa(minSecretLength)+
 		" characters: anyone who sees one signed request can guess it; "+
 		"create a longer one at the provider")
 }
 
 func isMask(secret string) bool {
-	return strings.HasPrefix(secret, mask) && len(secret) <= len(mask)+visibleTail
+	return strings.HasPrefix(secret, frame.Mask) && len(secret) <= len(frame.Mask)+frame.VisibleTail
 }
 
 // resolveMasks replaces masks with the current secrets, in order, so that a client can add a secret next to one that
 // it does not know: ["****abcd", "new"].
-func resolveMasks(v *object, given, old []string) []string {
+func resolveMasks(v *frame.Object, given, old []string) []string {
 	rest := slices.Clone(old)
 	for i, s := range given {
 		if !isMask(s) {
 			continue
 		}
-		j := slices.IndexFunc(rest, func(secret string) bool { return maskText(secret) == s })
+		j := slices.IndexFunc(rest, func(secret string) bool { return frame.MaskText(secret) == s })
 		if j < 0 {
 			name := "secret"
-			if _, many := v.raw("secrets"); many {
-				name = indexed("secrets", i)
+			if _, many := v.Raw("secrets"); many {
+				name = frame.Indexed("secrets", i)
 			}
-			v.fail(name, "is masked and matches no existing secret; send the secret itself")
+			v.Fail(name, "is masked and matches no existing secret; send the secret itself")
 			return nil
 		}
 		given[i] = rest[j]
@@ -147,31 +148,31 @@ func resolveMasks(v *object, given, old []string) []string {
 }
 
 // givenSecrets returns the secrets in the request, nil if it has none.
-func (in *endpointInput) givenSecrets(v *object) []string {
-	_, one := v.raw("secret")
-	_, many := v.raw("secrets")
+func (in *endpointInput) givenSecrets(v *frame.Object) []string {
+	_, one := v.Raw("secret")
+	_, many := v.Raw("secrets")
 	switch {
 	case one && many:
-		v.fail("secrets", "cannot be sent together with secret; send one of them")
+		v.Fail("secrets", "cannot be sent together with secret; send one of them")
 	case one:
 		var s string
-		v.text("secret", 1, verify.MaxSecret, &s)
+		v.Text("secret", 1, verify.MaxSecret, &s)
 		return []string{s}
 	case many:
-		elements := v.array("secrets", maxSecrets)
+		elements := v.Array("secrets", maxSecrets)
 		if len(elements) == 0 {
-			v.fail("secrets", "must be an array of 1 to %d strings", maxSecrets)
+			v.Fail("secrets", "must be an array of 1 to %d strings", maxSecrets)
 			return nil
 		}
 		var secrets []string
 		for i, raw := range elements {
-			if kindOf(raw) != kindString {
-				v.fail(indexed("secrets", i), "must be a string")
+			if frame.KindOf(raw) != frame.KindString {
+				v.Fail(frame.Indexed("secrets", i), "must be a string")
 				return nil
 			}
-			s, problem := textOf(raw, 1, verify.MaxSecret)
+			s, problem := frame.TextOf(raw, 1, verify.MaxSecret)
 			if problem != "" {
-				v.fail(indexed("secrets", i), "%s", problem)
+				v.Fail(frame.Indexed("secrets", i), "%s", problem)
 			}
 			secrets = append(secrets, s)
 		}

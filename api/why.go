@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
@@ -26,7 +27,7 @@ func (x explained) text() string { return x.of + x.Text(x.status) }
 // explain explains the status of an event or a delivery. next is when the next attempt is due, zero if none is planned;
 // cause describes the last attempt, empty if unknown.
 func explain(status event.Status, reason event.Reason, next time.Time, cause string) explained {
-	x := explained{wire.Why{Code: cmp.Or(string(reason), string(status)), Cause: orNull(cause)}, status, ""}
+	x := explained{wire.Why{Code: cmp.Or(string(reason), string(status)), Cause: frame.OrNull(cause)}, status, ""}
 	if reason != event.LaneFull && reason != event.Manual { // their time is an internal re-check, not a promise
 		x.Until = web.Time(next)
 	}
@@ -79,7 +80,7 @@ func (a *events) halts(s *event.Summary) map[string]string {
 }
 
 func (a *events) haltOf(s *event.Summary, x *event.Delivery) string {
-	ep, presence := a.configReader.Endpoint(s.Endpoint)
+	ep, presence := a.ConfigReader.Endpoint(s.Endpoint)
 	switch presence {
 	case config.Deleted:
 		return string(event.EndpointDeleted)

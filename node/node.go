@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/api"
+	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/confirm"
 	"github.com/eventrelay/relay/api/feed"
 	"github.com/eventrelay/relay/api/mcp"
@@ -109,7 +110,7 @@ type Node struct {
 type leaks struct {
 	tripwires interface {
 		ingest.Tripwires
-		api.Refusals
+		frame.Refusals
 	}
 	useHit         func(context.Context, *event.Event) (partition int32, hit *stream.Record, err error) // of a tripwire
 	api            *api.Leaks

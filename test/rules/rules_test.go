@@ -147,6 +147,10 @@ func importFault(s source, path string) string {
 			within(s.dir, "dashboard") && s.dir != "dashboard" && within(inner, "dashboard") &&
 				inner != "dashboard/frame" && inner != "dashboard/model":
 			return "areas of pages know the frame and not each other"
+		case s.dir == "api/frame" && within(inner, "api") && inner != s.dir,
+			within(s.dir, "api") && s.dir != "api" && within(inner, "api") && inner != s.dir &&
+				!slices.Contains([]string{"api/frame", "api/feed", "api/confirm"}, inner):
+			return "areas of the API know the frame and not each other"
 		case within(s.dir, "dashboard") && !within(inner, "dashboard") && !within(inner, "pkg"):
 			return "pages call the API through an interface, as a person"
 		case within(s.dir, "api/mcp") && s.dir != inner && inner != "api/confirm" && !within(inner, "pkg"):

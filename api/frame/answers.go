@@ -1,0 +1,48 @@
+package frame
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/eventrelay/relay/api/wire"
+	"github.com/eventrelay/relay/pkg/transform"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// OrNull returns nil for the empty text.
+func OrNull[T ~string](s T) *T {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// SetAsOf sets Relay-Data-As-Of, the time up to which the answer is complete. t is zero when the answer is current.
+func SetAsOf(w http.ResponseWriter, t time.Time) {
+	if !t.IsZero() {
+		w.Header().Set("Relay-Data-As-Of", t.UTC().Format(web.TimeFormat))
+	}
+}
+
+// ViewsOf returns the view of each row.
+func ViewsOf[T, V any](rows []T, view func(T) V) []V {
+	out := make([]V, len(rows))
+	for i, x := range rows {
+		out[i] = view(x)
+	}
+	return out
+}
+
+// WriteDeleted answers that something is deleted.
+func WriteDeleted(w http.ResponseWriter, name, object string) {
+	web.WriteJSON(w, http.StatusOK, wire.Deleted{ID: name, Object: object, Deleted: true})
+}
+
+// FailureViewOf shows why operations failed on a body.
+func FailureViewOf(f *transform.Failure) *wire.Failure {
+	view := &wire.Failure{Pointer: f.Pointer, Message: f.Message}
+	if f.Op != transform.NoOp {
+		view.Index = &f.Op
+	}
+	return view
+}

@@ -1,0 +1,181 @@
+// Package frame is what every resource of /v1 needs, and it knows none of them: the router with authentication, scopes,
+// rates and errors; Idempotency-Keys; the reading of bodies, filters and cursors; masks; and Resource, which serves a
+// kind of the configuration. Begin reading at Router.ServeFor, which has the order in which errors are checked.
+//
+// ToWebError turns what a handler returns into the error of the contract. Tokens and URLs that a key may not see are
+// masked before an answer leaves the process.
+package frame
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/wait"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// PreparationWait is how long the answer to a new job waits for the job to become ready, and how long CatchUp waits for
+// the configuration log.
+const PreparationWait = 2 * time.Second
+
+// Core is shared by the handlers of all resources: the clock, request bodies, and the lookup of what a path names.
+type Core struct {
+	MaxBody       int64
+	RetentionDays int
+	Clock         func() time.Time
+	IDs           *id.Generator
+	ConfigReader  ConfigReader
+	// Waiting is the room for repeats that wait for the first call with their Idempotency-Key, and for replays that wait
+	// for another replay.
+	Waiting *wait.Room
+}
+
+// ConfigReader finds in the configuration what a path or a body may name. A resource has the rest of the configuration
+// that it needs as a field of its own.
+type ConfigReader interface {
+	Endpoint(id string) (*config.Endpoint, config.Presence)
+	EndpointByToken(token string) *config.Endpoint
+	Endpoints(account string, beforeSeq int64, limit int) ([]*config.Endpoint, bool)
+	Sync(ctx context.Context) error
+}
+
+// Now is the time in milliseconds, as in ids and answers.
+func (c *Core) Now() time.Time { return c.Clock().UTC().Truncate(time.Millisecond) }
+
+// RequestTime returns the time of the request; for a repeat, that of the first call with its Idempotency-Key.
+func (c *Core) RequestTime(r *http.Request) time.Time {
+	if x := CallOf(r); x != nil {
+		return x.claim.CreatedAt.UTC().Truncate(time.Millisecond)
+	}
+	return c.Now()
+}
+
+// Body validates Idempotency-Key and Content-Type of a write and reads its JSON body. An empty body is returned as {}.
+func (c *Core) Body(r *http.Request) ([]byte, error) {
+	if _, err := IdempotencyKey(r); err != nil {
+		return nil, err
+	}
+	if err := web.CheckContentType(r); err != nil {
+		return nil, err
+	}
+	var buf bytes.Buffer
+	if err := web.ReadBody(r, &buf, c.MaxBody); err != nil {
+		return nil, err
+	}
+	if buf.Len() == 0 {
+		return []byte("{}"), nil
+	}
+	return buf.Bytes(), nil
+}
+
+// Find returns what has an id, nil if it does not exist. When this node does not know the id, it reads again after it
+// has caught up: another node may have created it a moment ago.
+func Find[P any](ctx context.Context, c *Core, read func(id string) (P, config.Presence), name string) (none P) {
+	x, presence := read(name)
+	if presence == config.Unknown {
+		c.CatchUp(ctx)
+		x, presence = read(name)
+	}
+	if presence != config.Present {
+		return none
+	}
+	return x
+}
+
+// CreateOnce creates x. If its id exists, the first call with the Idempotency-Key has created it: that is returned.
+func CreateOnce[P any](ctx context.Context, create func(context.Context, P) (P, error), x P,
+	read func(id string) (P, config.Presence), name string) (P, error) {
+	created, err := create(ctx, x)
+	if errors.Is(err, config.ErrConflict) {
+		if earlier, presence := read(name); presence == config.Present {
+			return earlier, nil
+		}
+	}
+	return created, err
+}
+
+// EndpointInPath returns the endpoint that the path names, or the 404.
+func (c *Core) EndpointInPath(r *http.Request, key *config.Key) (*config.Endpoint, error) {
+	e := Find(r.Context(), c, c.ConfigReader.Endpoint, web.InfoOf(r).Vars["endpoint"])
+	if e == nil || e.Account != key.Account {
+		return nil, web.Missing("there is no such endpoint")
+	}
+	return e, nil
+}
+
+// DestinationInPath returns the endpoint and the id of the destination that the path names, or the 404.
+func (c *Core) DestinationInPath(r *http.Request, key *config.Key) (*config.Endpoint, string, error) {
+	e, err := c.EndpointInPath(r, key)
+	if err != nil {
+		return nil, "", err
+	}
+	name := web.InfoOf(r).Vars["destination"]
+	if e.Destination(name) == nil {
+		return nil, "", ErrNoDestination()
+	}
+	return e, name, nil
+}
+
+// PresentEndpoint returns the account's endpoint with that id, or nil if it does not exist or was deleted.
+func (c *Core) PresentEndpoint(name, account string) *config.Endpoint {
+	e, presence := c.ConfigReader.Endpoint(name)
+	if presence != config.Present || e.Account != account {
+		return nil
+	}
+	return e
+}
+
+// CatchUp waits until this node has applied the configuration log up to now. A load balancer may send each request
+// to another node, and a client must not see an older state than before. After PreparationWait (2 s) the node
+// answers with what it has.
+func (c *Core) CatchUp(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, PreparationWait)
+	defer cancel()
+	_ = c.ConfigReader.Sync(ctx)
+}
+
+// EventInPath returns the id of the event that the path names, or the 404 when the id is malformed or the event's
+// retention has ended. It does not check that the event exists.
+func (c *Core) EventInPath(r *http.Request) (id.ID, error) {
+	d, err := id.Parse(id.Event, web.InfoOf(r).Vars["event"])
+	if err != nil || !c.Now().Before(c.Expiry(d)) {
+		return d, ToWebError(event.ErrNotFound)
+	}
+	return d, nil
+}
+
+// Expiry returns when the retention of an event ends.
+func (c *Core) Expiry(d id.ID) time.Time { return d.Time().AddDate(0, 0, c.RetentionDays) }
+
+// PastWindow reads the time window of a list. An end in the future means now, for which it has the zero time (no end).
+func (c *Core) PastWindow(q *Query, sinceNames, untilNames []string) Window {
+	w := ReadWindow(q, sinceNames, untilNames)
+	if now := c.Now(); w.Until.After(now) {
+		if !w.Since.Before(now) {
+			q.Fail(w.UntilName, "is in the future, so it means now; send a since in the past")
+		}
+		w.Until = time.Time{}
+	}
+	return w
+}
+
+// RetryUntilDone calls try with growing pauses until it is done, for at most IdempotencyWait (5 s), and returns the
+// error of the last call. When MaxWaitingRequests already wait, it does not wait.
+func (c *Core) RetryUntilDone(ctx context.Context, try func() (done bool, err error)) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, IdempotencyWait)
+	defer cancel()
+	c.Waiting.Retry(ctx, 1, ClaimBackoff, func() (done bool) {
+		done, err = try()
+		return done
+	})
+	return err
+}
+
+// ErrNoDestination is the 404 of a destination.
+func ErrNoDestination() error { return web.Missing("there is no such destination") }

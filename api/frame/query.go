@@ -1,0 +1,229 @@
+package frame
+
+import (
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// Limits of a filter: the number of its values, and the bytes of one value.
+const (
+	MaxFilterValues = 100
+	MaxFilterValue  = 256
+)
+
+// maxSearchText bounds q, in characters.
+const maxSearchText = 200
+
+// Query reads the parameters of a list. It collects their names, the hash of the filters for cursors, and the first
+// error.
+type Query struct {
+	Values  url.Values
+	Hash    FilterHash
+	Names   []string // names of the parameters, for error messages
+	Aliases []string // alternative names of the parameters
+	Err     error
+
+	Warnings []Warning // about search terms
+}
+
+// NewQuery parses the query string and refuses a malformed one. url.URL.Query would silently drop the malformed part,
+// and the list would ignore that filter.
+func NewQuery(r *http.Request, list string) *Query {
+	values, err := url.ParseQuery(r.URL.RawQuery)
+	q := &Query{Values: values, Hash: newFilterHash(list)}
+	if err != nil {
+		q.Values = nil
+		q.Fail("", "the query string cannot be read: check its percent-encoding, and separate parameters by &")
+	}
+	return q
+}
+
+// List returns the values of a filter. Repeats, commas and name[] all give alternatives; an empty value counts as
+// absent.
+func (q *Query) List(names ...string) []string {
+	var out []string
+	q.Names, q.Aliases = append(q.Names, names[0]), append(q.Aliases, names[1:]...)
+	for _, name := range names {
+		q.Aliases = append(q.Aliases, name+"[]")
+		for _, sent := range []string{name, name + "[]"} {
+			for _, value := range q.Values[sent] {
+				for part := range strings.SplitSeq(value, ",") {
+					if part = strings.TrimSpace(part); part != "" {
+						out = append(out, part)
+					}
+					if len(part) > MaxFilterValue {
+						q.Fail(sent, "has a value longer than %d bytes", MaxFilterValue)
+					}
+				}
+			}
+			if len(out) > MaxFilterValues {
+				q.Fail(sent, "may have at most %d values", MaxFilterValues)
+			}
+		}
+	}
+	q.Hash.Add(append(out, names[0]+":")...)
+	return out
+}
+
+// Single returns the value of a parameter that may be sent once, "" if it is absent.
+func (q *Query) Single(name string) string {
+	values := q.Values[name]
+	if len(values) > 1 {
+		q.Fail(name, "is sent %d times; send it once", len(values))
+	}
+	return strings.Join(values[:min(len(values), 1)], "")
+}
+
+// Time returns the time of a filter and the name by which it was sent.
+func (q *Query) Time(names ...string) (t time.Time, sent string) {
+	q.Names, q.Aliases = append(q.Names, names[0]), append(q.Aliases, names[1:]...)
+	for _, name := range names {
+		value := q.Single(name)
+		if value == "" {
+			continue
+		}
+		if sent != "" {
+			q.Fail(name, "means the same as %s; send only one of them", sent)
+		}
+		var ok bool
+		if t, ok = ParseTime(value); !ok {
+			q.Fail(name, "must be a time such as 2026-08-21T22:24:36Z or a day such as 2026-08-21")
+		}
+		sent = name
+	}
+	if sent != "" {
+		q.Hash.Add(names[0] + ":" + t.Format(time.RFC3339Nano))
+	} else {
+		q.Hash.Add(names[0] + ":")
+	}
+	return t, sent
+}
+
+// Param returns the name of a filter in error messages.
+func (q *Query) Param(names ...string) string { return names[0] }
+
+// Fail records the error of a parameter, if it is the first.
+func (q *Query) Fail(param, format string, args ...any) {
+	if q.Err == nil {
+		q.Err = web.Invalid(param, format, args...)
+	}
+}
+
+// RefuseUnknown refuses parameters that no filter has read: a list that ignores a filter shows the wrong rows.
+func (q *Query) RefuseUnknown() {
+	q.Names = append(q.Names, "limit", "cursor")
+	for _, name := range slices.Sorted(maps.Keys(q.Values)) {
+		if !slices.Contains(q.Names, name) && !slices.Contains(q.Aliases, name) {
+			hint := didYouMean(strings.TrimSuffix(name, "[]"), q.Names)
+			// before any error of a filter: what is misspelled may be the filter that was meant
+			q.Err = web.Invalid(name, "is not a filter of this list%s; the filters are %s", hint, strings.Join(q.Names, ", "))
+			return
+		}
+	}
+}
+
+// RefuseUnknownParameters is RefuseUnknown for a read that is no list.
+func (q *Query) RefuseUnknownParameters() {
+	known := "the parameters are " + strings.Join(q.Names, ", ")
+	if len(q.Names) == 0 {
+		known = "there are none"
+	}
+	for _, name := range slices.Sorted(maps.Keys(q.Values)) {
+		if !slices.Contains(q.Names, name) && !slices.Contains(q.Aliases, name) {
+			q.Fail(name, "is not a parameter%s; %s", didYouMean(name, q.Names), known)
+		}
+	}
+}
+
+// FilterSource provides filters: the parameters of a list, or the body of a replay.
+type FilterSource interface {
+	List(names ...string) []string
+	// Time also returns the name by which the time was sent, empty if it was not.
+	Time(names ...string) (t time.Time, sent string)
+	// Param returns the name of a filter for error messages.
+	Param(names ...string) string
+	Fail(param, format string, args ...any)
+}
+
+// ReadFilters reads filters into a query of the store.
+func ReadFilters(from FilterSource, filters []event.Filter, to *event.Query) {
+	for i := range filters {
+		f := &filters[i]
+		names := append([]string{f.Name}, f.Aliases...)
+		values := from.List(names...)
+		if f.AllowedValues != nil {
+			CheckEnum(from, from.Param(names...), values, f.AllowedValues)
+		}
+		for _, v := range values {
+			if f.Prefix && strings.Contains(strings.TrimSuffix(v, ".*"), "*") {
+				from.Fail(from.Param(names...), "has %q; a star is allowed only after the last dot, as in order.*", v)
+			}
+		}
+		if len(values) > 0 {
+			f.Set(to, values)
+		}
+	}
+}
+
+// CheckEnum refuses values that are not among words.
+func CheckEnum(from FilterSource, param string, values, words []string) {
+	for _, v := range values {
+		if !slices.Contains(words, v) {
+			from.Fail(param, "has %q, which is not one of %s%s", v, strings.Join(words, ", "), didYouMean(v, words))
+		}
+	}
+}
+
+// EnumFilter reads a filter whose values are an enum.
+func EnumFilter[T ~string](q *Query, name string, known ...T) []T {
+	values := q.List(name)
+	CheckEnum(q, name, values, event.Convert[string](known...))
+	return event.Convert[T](values...)
+}
+
+// Names of the two ends of a time window.
+var (
+	SinceNames = []string{"since", "from", "start"}
+	UntilNames = []string{"until", "to", "end"}
+)
+
+// Window is the requested time window, with the names by which its ends were sent.
+type Window struct {
+	Since, Until         time.Time
+	SinceName, UntilName string
+}
+
+// ReadWindow reads a time window, whose end must be later than its beginning.
+func ReadWindow(from FilterSource, sinceNames, untilNames []string) (w Window) {
+	w.Since, w.SinceName = from.Time(sinceNames...)
+	w.Until, w.UntilName = from.Time(untilNames...)
+	if w.UntilName != "" && !w.Since.Before(w.Until) {
+		from.Fail(w.UntilName, "must be later than since")
+	}
+	return w
+}
+
+// Text reads q, the text that rows have to contain; notUTF8 says what to do about other bytes.
+func (q *Query) Text(notUTF8 string) string {
+	q.Names = append(q.Names, "q")
+	text := q.Single("q")
+	if text == "" {
+		return ""
+	}
+	switch {
+	case !utf8.ValidString(text):
+		q.Fail("q", "%s", notUTF8)
+	case utf8.RuneCountInString(text) > maxSearchText:
+		q.Fail("q", "may have at most %d characters", maxSearchText)
+	}
+	q.Hash.Add("q:" + text)
+	return text
+}
