@@ -30,7 +30,9 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/eventrelay/relay/api/account"
 	"github.com/eventrelay/relay/api/frame"
+	"github.com/eventrelay/relay/api/jobs"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/secrets"
@@ -84,7 +86,7 @@ type API struct {
 	handler    http.Handler
 	idempotent *frame.IdempotentCalls
 	streams    *streams
-	watch      runWatch
+	jobs       *jobs.Area
 }
 
 // New validates cfg and deps and builds the API. It opens no connection and starts no goroutine.
@@ -106,10 +108,7 @@ func New(cfg Config, deps Deps) (*API, error) {
 			ClaimLife: cmp.Or(cfg.ClaimLife, frame.DefaultClaimLife),
 		},
 		streams: x.streams,
-		watch: runWatch{
-			Core: c, runs: deps.Runs, selection: deps.Selection, log: deps.Log,
-			timeout: cmp.Or(cfg.RunProgressTimeout, config.DefaultRunProgressTimeout),
-		},
+		jobs:    x.jobs,
 	}
 	a.front = &web.Front{Log: deps.Log, Proxies: cfg.TrustedProxies, BaseURL: cfg.BaseURL,
 		Done: frame.NewMetrics(deps.Metrics).Done}
@@ -134,7 +133,7 @@ func (a *API) Drain() { a.streams.open.drain() }
 func (a *API) Handler() http.Handler { return a.handler }
 
 // Run marks replay runs as interrupted when their node died while it queued them. It returns when ctx ends.
-func (a *API) Run(ctx context.Context) error { return a.watch.run(ctx) }
+func (a *API) Run(ctx context.Context) error { return a.jobs.Run(ctx) }
 
 // resources holds one handler for each resource of /v1, each with only the dependencies it needs.
 type resources struct {
@@ -145,16 +144,11 @@ type resources struct {
 	previews     *previews
 	payloads     *payloads
 	receipts     *receipts
-	replays      *replays
-	runs         *runs
+	jobs         *jobs.Area
 	endpoints    *endpoints
 	destinations *destinations
-	alerts       *alerts
 	streams      *streams
-	recoveries   *recoveries
-	usage        *usage
-	keys         *keyInfo
-	audit        *auditLog
+	account      *account.Area
 	fixtures     *fixtures
 	overviews    *overviews
 	leaks        []frame.Route
@@ -189,25 +183,27 @@ func newResources(cfg *Config, deps *Deps, c *frame.Core) (*resources, error) {
 		},
 		payloads: &payloads{Core: c, receipts: deps.Receipts, erasures: deps.Erasures},
 		receipts: &receipts{Core: c, receipts: deps.Receipts, secrets: scan.receipts},
-		runs:     &runs{Core: c, runs: deps.Runs, selection: deps.Selection},
 		endpoints: &endpoints{
 			Core: c, config: deps.Config, keyring: deps.Keyring, limiterStore: deps.LimiterStore, egress: deps.Egress,
 			alertSettings: deps.Config.AlertSettings, resolver: deps.Resolver, baseURL: cfg.BaseURL,
 			validateVerification: deps.ValidateVerification,
 			searching:            make(chan struct{}, maxSearches),
 		},
-		alerts: &alerts{
-			Core: c, config: deps.Config, keyring: deps.Keyring, notifier: deps.Notifier, egress: deps.Egress,
-			dashboardURL: cmp.Or(cfg.DashboardURL, cfg.BaseURL), domains: cfg.AlertDomains,
-		},
+		account: account.New(&account.Deps{
+			Core: c, Alerts: deps.Config, Keyring: deps.Keyring, Notifier: deps.Notifier, Egress: deps.Egress,
+			Usage: deps.Usage, Audit: deps.Audit, DashboardURL: cmp.Or(cfg.DashboardURL, cfg.BaseURL),
+			AlertDomains: cfg.AlertDomains, Version: cfg.Version,
+		}),
 		streams: &streams{
 			Core: c, feed: deps.Feed, keys: deps.Config, keepAlive: cfg.KeepAlive,
 			open: openStreams{draining: make(chan struct{}), count: make(map[string]int)},
 		},
-		recoveries: &recoveries{Core: c, config: deps.Config, recovery: deps.Recovery},
-		usage:      newUsage(c, deps.Usage),
-		keys:       &keyInfo{cfg.Version},
-		audit:      &auditLog{Core: c, audit: deps.Audit},
+		jobs: jobs.New(&jobs.Deps{
+			Core: c, Events: deps.Events, Erasures: deps.Erasures, Runs: deps.Runs, Selection: deps.Selection,
+			Commands: deps.Commands, Keys: deps.Config, Reverify: deps.Reverify, Recoveries: deps.Config,
+			Recovery: deps.Recovery, Log: deps.Log,
+			RunTimeout: cmp.Or(cfg.RunProgressTimeout, config.DefaultRunProgressTimeout),
+		}),
 	}
 	x.signatures = &signatures{events: x.events, explain: deps.Explain,
 		turns: frame.NewTurns(maxExplanations, explanationWait)}
@@ -216,21 +212,18 @@ func newResources(cfg *Config, deps *Deps, c *frame.Core) (*resources, error) {
 		turns: frame.NewTurns(maxPreviews, previewWait),
 	}
 	x.destinations = &destinations{Core: c, endpoints: x.endpoints, keyring: deps.Keyring}
-	x.replays = &replays{
-		Core: c, planner: &planner{Core: c, selection: deps.Selection, reverify: deps.Reverify}, events: x.events,
-		erasures: deps.Erasures, runs: deps.Runs, selection: deps.Selection, commands: deps.Commands, keys: deps.Config,
-		reverify: deps.Reverify,
-	}
-	var findings addFindings
-	x.leaks, findings = newLeaks(cfg, deps, c, scan.leaks)
-	x.overviews = newOverviews(c, deps, findings, x.events)
+	needs := []addNeeds{x.account.AddNeeds, x.jobs.AddNeeds}
+	var ofLeaks []addNeeds
+	x.leaks, ofLeaks = newLeaks(cfg, deps, c, scan.leaks)
+	x.overviews = newOverviews(c, deps, append(needs, ofLeaks...), x.events)
 	x.fixtures, err = newFixtures(x.events, deps)
 	return x, err
 }
 
 // routes is the table of /v1. The router tries the paths in this order, the busiest first.
 func (x *resources) routes() []frame.Route {
-	return slices.Concat(x.eventRoutes(), x.fixtureRoutes(), x.endpointRoutes(), x.operationRoutes(), x.leaks)
+	return slices.Concat(x.eventRoutes(), x.fixtureRoutes(), x.endpointRoutes(), x.operationRoutes(),
+		x.jobs.Routes(), x.account.Routes(), x.leaks)
 }
 
 func (x *resources) eventRoutes() []frame.Route {
@@ -246,16 +239,9 @@ func (x *resources) eventRoutes() []frame.Route {
 		{Path: "/v1/events/{event}/attempts", Methods: frame.Methods{"GET": x.events.listAttempts}},
 		{Path: "/v1/events/{event}/signature", Methods: frame.Methods{"GET": x.signatures.explainSignature}},
 		{Path: "/v1/events/{event}/payload", Methods: frame.Methods{"DELETE": x.payloads.erasePayload}},
-		// the id of its run derives from the claim, and the run is written first
-		{Path: "/v1/events/{event}/replay", Methods: frame.Methods{"POST": x.replays.replayEvent},
-			InPath: event, BodySelects: true, Resumable: true},
 		// the newest receipt wins, and processed is final
 		{Path: "/v1/events/{event}/processing", Methods: frame.Methods{"POST": x.receipts.receiveProcessing},
 			InPath: event, Resumable: true, KeyOptional: true},
-		{Path: "/v1/replays", Methods: frame.Methods{"GET": x.runs.listRuns, "POST": x.replays.replayEvents},
-			BodySelects: true, Resumable: true},
-		{Path: "/v1/replays/{run}", Methods: frame.Methods{"GET": x.runs.readRun, "POST": x.runs.actOnRun},
-			InPath: frame.Finds(x.runs.inPath), BodySelects: true, Resumable: true},
 	}
 }
 
@@ -304,22 +290,5 @@ func (x *resources) endpointRoutes() []frame.Route {
 }
 
 func (x *resources) operationRoutes() []frame.Route {
-	return []frame.Route{
-		{Path: "/v1/alerts", Methods: frame.Methods{"GET": x.alerts.readAlerts, "PATCH": x.alerts.updateAlerts}},
-		{Path: "/v1/alerts/history", Methods: frame.Methods{"GET": x.alerts.listAlerts}},
-		{Path: "/v1/alerts/test", Methods: frame.Methods{"POST": x.alerts.testAlerts}},
-		{Path: "/v1/recoveries", Methods: frame.Methods{"GET": x.recoveries.listRecoveries,
-			"POST": x.recoveries.createRecovery},
-			BodySelects: true, Resumable: true},
-		// an action that is in effect already changes nothing
-		{Path: "/v1/recoveries/{recovery}", Methods: frame.Methods{"GET": x.recoveries.readRecovery,
-			"POST": x.recoveries.actOnRecovery},
-			InPath: frame.Finds(x.recoveries.recoveryInPath), BodySelects: true, Resumable: true},
-		{Path: "/v1/recoveries/{recovery}/items", Methods: frame.Methods{"GET": x.recoveries.listRecoveryItems}},
-		{Path: "/v1/overview", Methods: frame.Methods{"GET": x.overviews.readOverview}},
-		{Path: "/v1/usage", Methods: frame.Methods{"GET": x.usage.readUsage}},
-		{Path: "/v1/usage/daily", Methods: frame.Methods{"GET": x.usage.readUsageDays}},
-		{Path: "/v1/me", Methods: frame.Methods{"GET": x.keys.me}},
-		{Path: "/v1/audit", Methods: frame.Methods{"GET": x.audit.listAudit}},
-	}
+	return []frame.Route{{Path: "/v1/overview", Methods: frame.Methods{"GET": x.overviews.readOverview}}}
 }

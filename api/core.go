@@ -14,6 +14,6 @@ type Leaks struct{ Senders, Domains, Findings any }
 
 type leaksConfiguration = any
 
-func newLeaks(*Config, *Deps, *frame.Core, *secrets.Scanner) ([]frame.Route, addFindings) {
+func newLeaks(*Config, *Deps, *frame.Core, *secrets.Scanner) ([]frame.Route, []addNeeds) {
 	return nil, nil
 }

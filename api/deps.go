@@ -10,9 +10,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/eventrelay/relay/api/account"
 	"github.com/eventrelay/relay/api/feed"
 	"github.com/eventrelay/relay/api/frame"
-	"github.com/eventrelay/relay/pkg/audit"
+	"github.com/eventrelay/relay/api/jobs"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
@@ -28,19 +29,19 @@ type Deps struct {
 	Config       Configuration
 	Keyring      *config.Keyring
 	Events       frame.EventReader
-	Recovery     RecoveryReader
+	Recovery     jobs.RecoveryReader
 	Accept       Accepter
 	Feed         *feed.Feed // for GET …/stream
-	Commands     Commander
+	Commands     jobs.Commander
 	Receipts     Receipts
 	Erasures     frame.Erasures
-	Usage        Usage
+	Usage        account.Usage
 	Traffic      TrafficReader
 	Leaks        *Leaks // nil: the routes of leaks are not served
 	Limits       frame.Limits
 	LimiterStore frame.LimiterStore
-	Notifier     Notifier
-	Audit        AuditLog
+	Notifier     account.Notifier
+	Audit        account.AuditLog
 	KeyUses      frame.KeyUses
 	Refusals     frame.Refusals // may be nil
 	Egress       egress.Policy
@@ -56,7 +57,7 @@ type Deps struct {
 	// member and what is wrong with it, or empty texts.
 	ValidateVerification func(v config.Verification, secrets []string) (param, message string)
 	// Reverify checks the signature of a rejected event again.
-	Reverify reverifier
+	Reverify jobs.Reverifier
 	// Explain explains the signature of an event with the endpoint's current secrets, nil if the endpoint verifies none.
 	// The explanation may contain the token of the ingest URL.
 	Explain func(ep *config.Endpoint, e *event.Event) (*verify.Explanation, error)
@@ -91,8 +92,8 @@ func (d Deps) validate() error {
 type Configuration interface {
 	frame.Keys
 	Endpoints
-	AlertSettings
-	Recoveries
+	account.AlertSettings
+	jobs.Recoveries
 	Fixtures
 	leaksConfiguration
 	// Sync waits until this node has applied all records that are in the log now.
@@ -144,22 +145,9 @@ type Receipts interface {
 	Report(ctx context.Context, r *event.Receipt) (event.ReceiptResult, error)
 }
 
-// Usage returns what an account has used.
-type Usage interface {
-	// Usage returns the use of this month.
-	Usage(ctx context.Context, account string) (*event.Usage, error)
-	// Period returns the use of a month that has ended, given its first moment. OldestPeriod returns that of the oldest
-	// month that is kept.
-	Period(ctx context.Context, account string, from time.Time) (*event.Usage, error)
-	OldestPeriod() time.Time
-	// LastDays returns the use of the last 30 days, by day, and by day and endpoint.
-	LastDays(ctx context.Context, account string) (*event.UsageDays, error)
-}
-
-// AuditLog reads the audit log.
-type AuditLog interface {
-	// Audit returns the entries in the store.
-	Audit(ctx context.Context, q audit.Query) (audit.Page, error)
-	// Outbox returns the newest matching entries that the store may not have yet, at most one more than the limit.
-	Outbox(q audit.Query) []audit.Entry
+// Replays are the dependencies of replays and of the Idempotency-Key.
+type Replays struct {
+	Selection jobs.Selector
+	Runs      jobs.Runs
+	Answers   frame.Answers
 }

@@ -12,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/eventrelay/relay/api/frame"
+	"github.com/eventrelay/relay/api/jobs"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -26,6 +27,7 @@ var (
 type (
 	Answers     = frame.Answers
 	EventReader = frame.EventReader
+	Runs        = jobs.Runs
 )
 
 // joinTestParts joins the parts of the document with the routes of an API that cannot be used.

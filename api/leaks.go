@@ -14,13 +14,13 @@ type Leaks = leaks.Sources
 type leaksConfiguration = leaks.Configuration
 
 // newLeaks returns the routes of leaks, none without deps.Leaks, and what the overview shows of findings.
-func newLeaks(cfg *Config, deps *Deps, c *frame.Core, scanner *secrets.Scanner) ([]frame.Route, addFindings) {
+func newLeaks(cfg *Config, deps *Deps, c *frame.Core, scanner *secrets.Scanner) ([]frame.Route, []addNeeds) {
 	d := leaks.Deps{Core: c, Config: deps.Config, Keyring: deps.Keyring, Erasures: deps.Erasures, Limits: deps.Limits,
 		Egress: deps.Egress, Leaks: scanner, BaseURL: cfg.BaseURL}
 	if deps.Leaks == nil {
-		return nil, leaks.New(&d).AddFindings
+		return nil, []addNeeds{leaks.New(&d).AddNeeds}
 	}
 	d.Sources = *deps.Leaks
 	area := leaks.New(&d)
-	return area.Routes(), area.AddFindings
+	return area.Routes(), []addNeeds{area.AddNeeds}
 }

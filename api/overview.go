@@ -41,15 +41,13 @@ func measuredStepViews(steps []event.MeasuredStep) []wire.MeasuredStep {
 	return views
 }
 
-// addFindings adds the findings that need a person.
-type addFindings = func(to *wire.Counted[wire.CriticalFinding], account string)
+// addNeeds adds what of an area needs a person.
+type addNeeds = func(to *wire.OverviewNeeds, account string)
 
 // overviews serves the overview of an account and the traffic of its endpoints. Answers are remembered for recentTime.
 type overviews struct {
 	*frame.Core
-	alerts     AlertSettings
-	recoveries Recoveries
-	findings   addFindings // nil: none
+	needs      []addNeeds
 	limits     frame.LimiterStore
 	events     *events
 	traffic    TrafficReader
@@ -57,9 +55,9 @@ type overviews struct {
 	ofEndpoint frame.Recent[endpointTrafficAnswer]
 }
 
-func newOverviews(c *frame.Core, deps *Deps, f addFindings, e *events) *overviews {
+func newOverviews(c *frame.Core, deps *Deps, needs []addNeeds, e *events) *overviews {
 	return &overviews{
-		Core: c, alerts: deps.Config, recoveries: deps.Config, findings: f, limits: deps.LimiterStore, events: e,
+		Core: c, needs: needs, limits: deps.LimiterStore, events: e,
 		traffic: deps.Traffic,
 		recent:  frame.Recent[overviewAnswer]{Now: c.Now}, ofEndpoint: frame.Recent[endpointTrafficAnswer]{Now: c.Now},
 	}
@@ -95,25 +93,8 @@ func (a *overviews) overview(ctx context.Context, account string) (overviewAnswe
 		Recoveries: wire.Counted[wire.WaitingRecovery]{Data: []wire.WaitingRecovery{}},
 		Findings:   wire.Counted[wire.CriticalFinding]{Data: []wire.CriticalFinding{}},
 	}}
-	const all = math.MaxInt
-	firing, _ := a.alerts.AlertPage(account, 0, all, func(x *config.Alert) bool { return x.Firing })
-	for _, x := range firing {
-		v.Needs.Alerts.Add(newAlertView(x))
-	}
-	waiting, _ := a.recoveries.Recoveries(account, 0, all, func(j *config.Recovery) bool {
-		return j.State == config.RecoveryAwaitingApproval
-	})
-	for _, j := range waiting {
-		x := wire.WaitingRecovery{ID: j.ID, EndpointID: j.Endpoint, DestinationID: frame.OrNull(j.Destination),
-			Total:  j.Total,
-			Canary: viewOfCanary(j.Canary), DeadlineAt: web.Time(j.Deadline), CreatedBy: j.CreatedBy}
-		if e := a.PresentEndpoint(j.Endpoint, account); e != nil {
-			x.EndpointName = &e.Name
-		}
-		v.Needs.Recoveries.Add(x)
-	}
-	if a.findings != nil {
-		a.findings(&v.Needs.Findings, account)
+	for _, add := range a.needs {
+		add(&v.Needs, account)
 	}
 	o, err := a.traffic.Overview(ctx, account, now)
 	switch {

@@ -50,7 +50,7 @@ func appendAll[T any](ctx context.Context, log appender, topic string, all []T,
 	return acknowledged, err
 }
 
-// commander appends the deliveries of replays to the topic commands; see api.Commander.
+// commander appends the deliveries of replays to the topic commands; see jobs.Commander.
 type commander struct{ producer appender }
 
 func (c commander) Commands(ctx context.Context, works []*event.Work) (acknowledged int, err error) {

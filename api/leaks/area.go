@@ -37,8 +37,8 @@ type Deps struct {
 	BaseURL  string
 }
 
-// leakArea serves drains, DSNs, domains, scans, tripwires, findings, and the account's own rules.
-type leakArea struct {
+// Area serves drains, DSNs, domains, scans, tripwires, findings, and the account's own rules.
+type Area struct {
 	drains    *drainResource
 	dsns      *dsnResource
 	domains   *domains
@@ -49,10 +49,10 @@ type leakArea struct {
 }
 
 // New builds the area.
-func New(d *Deps) *leakArea {
+func New(d *Deps) *Area {
 	who := senders{Core: d.Core, config: d.Config, received: d.Senders, keyring: d.Keyring, leaks: d.Leaks,
 		baseURL: d.BaseURL}
-	return &leakArea{
+	return &Area{
 		drains: newDrains(&who), dsns: newDSNs(&who), domains: newDomains(d), scans: newScans(d),
 		tripwires: newTripwires(d), findings: newFindings(d),
 		detection: &detection{
@@ -63,7 +63,7 @@ func New(d *Deps) *leakArea {
 
 // Routes are those of what leaks are found in, of findings, and of the account's own rules. resource.routes makes those
 // of a kind: /v1/drains, /v1/drains/{drain}, /v1/drains/{drain}/rotate.
-func (a *leakArea) Routes() []frame.Route {
+func (a *Area) Routes() []frame.Route {
 	test := a.tripwires.Action("test", a.tripwires.test)
 	test.Resumable = false // a second one would be answered by the first
 	return slices.Concat(a.drains.Routes(), a.domains.Routes(a.domains.Action("verify", a.domains.verifyDomain)),
@@ -151,9 +151,9 @@ type FindingReader interface {
 	Occurrences(ctx context.Context, q finding.OccurrenceQuery) (finding.OccurrencePage, error)
 }
 
-// AddFindings adds the open findings of critical severity, then those of high severity, each newest first. They are
-// those that alerts report by default.
-func (a *leakArea) AddFindings(to *wire.Counted[wire.CriticalFinding], account string) {
+// AddNeeds adds to what needs a person the open findings of critical severity, then those of high severity, each newest
+// first. They are those that alerts report by default.
+func (a *Area) AddNeeds(to *wire.OverviewNeeds, account string) {
 	for _, severity := range []finding.Severity{finding.Critical, finding.High} {
 		for _, name := range a.findings.states.FindingIDs(config.FindingFilter{
 			Statuses: []finding.Status{finding.Open}, Severities: []finding.Severity{severity}}) {
@@ -164,7 +164,7 @@ func (a *leakArea) AddFindings(to *wire.Counted[wire.CriticalFinding], account s
 			x := wire.CriticalFinding{ID: f.ID, Rule: f.Rule, Masked: frame.OrNull(f.Masked), Severity: f.Severity.String(),
 				OpenedAt: web.Time(f.OpenedAt)}
 			x.Name, _, _ = a.findings.describeRule(f)
-			to.Add(x)
+			to.Findings.Add(x)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package api
+package jobs
 
 import (
 	"context"
@@ -19,23 +19,6 @@ import (
 
 // maxRecoveryRate is the maximum of rate_per_second, in deliveries.
 const maxRecoveryRate = 100
-
-// RecoveryReader reads the items of recovery jobs from the store.
-type RecoveryReader interface {
-	RecoveryCounts(ctx context.Context, account string, jobs ...string) (map[string]event.RecoveryCounts, time.Time, error)
-	RecoveryFailures(ctx context.Context, account, job string) (map[string]event.RecoveryFailures, error)
-	RecoveryItems(ctx context.Context, job event.RecoveryJob, before, limit int, states []event.Status,
-	) (event.RecoveryItemPage, error)
-}
-
-// Recoveries reads and changes recovery jobs in the configuration log.
-type Recoveries interface {
-	Recovery(id string) (*config.Recovery, config.Presence)
-	Recoveries(account string, beforeSeq int64, limit int, keep func(*config.Recovery) bool) ([]*config.Recovery, bool)
-	AddRecovery(ctx context.Context, j *config.Recovery) (*config.Recovery, error)
-	UpdateRecovery(ctx context.Context, id string, change func(*config.Recovery) error) (*config.Recovery, error)
-	RecoveriesChanged() <-chan struct{}
-}
 
 // recoveries serves recovery jobs.
 type recoveries struct {

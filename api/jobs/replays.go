@@ -1,8 +1,7 @@
-package api
+package jobs
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net/http"
@@ -23,21 +22,17 @@ const (
 	pageTimeout, readTimeout = 15 * time.Second, 10 * time.Second
 )
 
-// reverifier checks the signature of a rejected event again, with the current secrets and regardless of its age. An
-// empty reason means that the signature is valid now; then signed is a hash of the signed content.
-type reverifier = func(ep *config.Endpoint, e *event.Event) (signed [sha256.Size]byte, reason event.Reason, err error)
-
 // replays delivers stored events again.
 type replays struct {
 	*frame.Core
 	planner   *planner
-	events    *events
+	events    frame.EventReader
 	erasures  frame.Erasures
 	runs      Runs
 	selection Selector
 	commands  Commander
 	keys      frame.Keys
-	reverify  reverifier
+	reverify  Reverifier
 	scopes    activeScopes
 }
 

@@ -1,4 +1,4 @@
-package api
+package jobs
 
 import (
 	"encoding/json"
@@ -20,7 +20,11 @@ func (a *replays) replayEvent(w http.ResponseWriter, r *http.Request, key *confi
 	if err := frame.RefuseLoop(r); err != nil {
 		return err
 	}
-	d, err := a.events.detail(r, key)
+	asked, err := a.EventInPath(r)
+	if err != nil {
+		return err
+	}
+	d, err := a.events.Event(r.Context(), key.Account, asked)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package api
+package jobs
 
 import (
 	"context"
@@ -13,6 +13,21 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/web"
 )
+
+// addNeeds adds the jobs that wait for an approval to what needs a person.
+func (a *recoveries) addNeeds(to *wire.OverviewNeeds, account string) {
+	waiting, _ := a.config.Recoveries(account, 0, math.MaxInt, func(j *config.Recovery) bool {
+		return j.State == config.RecoveryAwaitingApproval
+	})
+	for _, j := range waiting {
+		x := wire.WaitingRecovery{ID: j.ID, EndpointID: j.Endpoint, DestinationID: frame.OrNull(j.Destination),
+			Total: j.Total, Canary: viewOfCanary(j.Canary), DeadlineAt: web.Time(j.Deadline), CreatedBy: j.CreatedBy}
+		if e := a.PresentEndpoint(j.Endpoint, account); e != nil {
+			x.EndpointName = &e.Name
+		}
+		to.Recoveries.Add(x)
+	}
+}
 
 func viewOfCanary(c config.CanaryResult) wire.Canary {
 	return wire.Canary{Total: c.Total, Delivered: c.Delivered, Failed: c.Failed}

@@ -1,4 +1,4 @@
-package api
+package jobs
 
 import (
 	"context"
@@ -51,7 +51,7 @@ type selectionInput struct {
 type planner struct {
 	*frame.Core
 	selection Selector
-	reverify  reverifier
+	reverify  Reverifier
 }
 
 func (a *planner) newSelection(body []byte, account string) (*selection, *selectionInput) {

@@ -1,4 +1,4 @@
-package api
+package account
 
 import (
 	"context"
@@ -14,26 +14,6 @@ import (
 	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/web"
 )
-
-// AlertSettings reads and changes the alert settings of the account.
-type AlertSettings interface {
-	AlertSettings() *config.AlertSettings
-	// UpdateAlertSettings calls change with a copy of the newest settings, and again after a write conflict.
-	UpdateAlertSettings(ctx context.Context, change func(*config.AlertSettings) error) (*config.AlertSettings, error)
-	// ChangeAlert creates or changes an alert record with optimistic concurrency. When alter returns
-	// config.ErrAlertUnchanged, nothing is written.
-	ChangeAlert(ctx context.Context, id string, alter func(*config.Alert) error) (*config.Alert, error)
-	// AlertPage returns the alerts created before that sequence (0 = all) for which keep returns true, newest first, and
-	// whether more follow.
-	AlertPage(account string, beforeSeq int64, limit int, keep func(*config.Alert) bool) ([]*config.Alert, bool)
-}
-
-// Notifier makes one attempt to send a message. Each call ends within notify.Timeout.
-type Notifier interface {
-	Send(ctx context.Context, c notify.Channel, m notify.Message) notify.Result
-	// CanMail reports whether a mail server is configured.
-	CanMail() bool
-}
 
 // alerts serves an account's alert settings.
 type alerts struct {

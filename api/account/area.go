@@ -1,0 +1,111 @@
+// Package account serves what belongs to the account as a whole: its alerts, its usage, its audit log, and the API key
+// of a request.
+package account
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/eventrelay/relay/api/frame"
+	"github.com/eventrelay/relay/api/wire"
+	"github.com/eventrelay/relay/pkg/audit"
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/egress"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/notify"
+)
+
+// Deps are the dependencies of the area.
+type Deps struct {
+	Core         *frame.Core
+	Alerts       AlertSettings
+	Keyring      *config.Keyring
+	Notifier     Notifier
+	Egress       egress.Policy
+	Usage        Usage
+	Audit        AuditLog
+	DashboardURL string
+	AlertDomains notify.Domains // mail domains that alerts may be sent to
+	Version      string
+}
+
+// Area serves the routes of the account.
+type Area struct {
+	alerts *alerts
+	usage  *usage
+	keys   *keyInfo
+	audit  *auditLog
+}
+
+// New builds the area.
+func New(d *Deps) *Area {
+	return &Area{
+		alerts: &alerts{
+			Core: d.Core, config: d.Alerts, keyring: d.Keyring, notifier: d.Notifier, egress: d.Egress,
+			dashboardURL: d.DashboardURL, domains: d.AlertDomains,
+		},
+		usage: newUsage(d.Core, d.Usage), keys: &keyInfo{d.Version}, audit: &auditLog{Core: d.Core, audit: d.Audit},
+	}
+}
+
+// Routes returns the routes of the area.
+func (a *Area) Routes() []frame.Route {
+	return []frame.Route{
+		{Path: "/v1/alerts", Methods: frame.Methods{"GET": a.alerts.readAlerts, "PATCH": a.alerts.updateAlerts}},
+		{Path: "/v1/alerts/history", Methods: frame.Methods{"GET": a.alerts.listAlerts}},
+		{Path: "/v1/alerts/test", Methods: frame.Methods{"POST": a.alerts.testAlerts}},
+		{Path: "/v1/usage", Methods: frame.Methods{"GET": a.usage.readUsage}},
+		{Path: "/v1/usage/daily", Methods: frame.Methods{"GET": a.usage.readUsageDays}},
+		{Path: "/v1/me", Methods: frame.Methods{"GET": a.keys.me}},
+		{Path: "/v1/audit", Methods: frame.Methods{"GET": a.audit.listAudit}},
+	}
+}
+
+// AddNeeds adds the alerts that fire to what needs a person.
+func (a *Area) AddNeeds(to *wire.OverviewNeeds, account string) {
+	firing, _ := a.alerts.config.AlertPage(account, 0, math.MaxInt, func(x *config.Alert) bool { return x.Firing })
+	for _, x := range firing {
+		to.Alerts.Add(newAlertView(x))
+	}
+}
+
+// Usage returns what an account has used.
+type Usage interface {
+	// Usage returns the use of this month.
+	Usage(ctx context.Context, account string) (*event.Usage, error)
+	// Period returns the use of a month that has ended, given its first moment. OldestPeriod returns that of the oldest
+	// month that is kept.
+	Period(ctx context.Context, account string, from time.Time) (*event.Usage, error)
+	OldestPeriod() time.Time
+	// LastDays returns the use of the last 30 days, by day, and by day and endpoint.
+	LastDays(ctx context.Context, account string) (*event.UsageDays, error)
+}
+
+// AuditLog reads the audit log.
+type AuditLog interface {
+	// Audit returns the entries in the store.
+	Audit(ctx context.Context, q audit.Query) (audit.Page, error)
+	// Outbox returns the newest matching entries that the store may not have yet, at most one more than the limit.
+	Outbox(q audit.Query) []audit.Entry
+}
+
+// AlertSettings reads and changes the alert settings of the account.
+type AlertSettings interface {
+	AlertSettings() *config.AlertSettings
+	// UpdateAlertSettings calls change with a copy of the newest settings, and again after a write conflict.
+	UpdateAlertSettings(ctx context.Context, change func(*config.AlertSettings) error) (*config.AlertSettings, error)
+	// ChangeAlert creates or changes an alert record with optimistic concurrency. When alter returns
+	// config.ErrAlertUnchanged, nothing is written.
+	ChangeAlert(ctx context.Context, id string, alter func(*config.Alert) error) (*config.Alert, error)
+	// AlertPage returns the alerts created before that sequence (0 = all) for which keep returns true, newest first, and
+	// whether more follow.
+	AlertPage(account string, beforeSeq int64, limit int, keep func(*config.Alert) bool) ([]*config.Alert, bool)
+}
+
+// Notifier makes one attempt to send a message. Each call ends within notify.Timeout.
+type Notifier interface {
+	Send(ctx context.Context, c notify.Channel, m notify.Message) notify.Result
+	// CanMail reports whether a mail server is configured.
+	CanMail() bool
+}
