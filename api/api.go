@@ -31,6 +31,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/eventrelay/relay/api/account"
+	"github.com/eventrelay/relay/api/events"
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/jobs"
 	"github.com/eventrelay/relay/pkg/config"
@@ -85,7 +86,7 @@ type API struct {
 	router     *frame.Router
 	handler    http.Handler
 	idempotent *frame.IdempotentCalls
-	streams    *streams
+	events     *events.Area
 	jobs       *jobs.Area
 }
 
@@ -107,8 +108,8 @@ func New(cfg Config, deps Deps) (*API, error) {
 			Core: c, Answers: deps.Answers, Keyring: deps.Keyring, Log: deps.Log,
 			ClaimLife: cmp.Or(cfg.ClaimLife, frame.DefaultClaimLife),
 		},
-		streams: x.streams,
-		jobs:    x.jobs,
+		events: x.events,
+		jobs:   x.jobs,
 	}
 	a.front = &web.Front{Log: deps.Log, Proxies: cfg.TrustedProxies, BaseURL: cfg.BaseURL,
 		Done: frame.NewMetrics(deps.Metrics).Done}
@@ -127,7 +128,7 @@ func New(cfg Config, deps Deps) (*API, error) {
 }
 
 // Drain ends all event streams, which would otherwise never finish. Call it when the process stops.
-func (a *API) Drain() { a.streams.open.drain() }
+func (a *API) Drain() { a.events.Drain() }
 
 // Handler serves /v1, /healthz, /readyz and the documentation, and answers every other path with 404.
 func (a *API) Handler() http.Handler { return a.handler }
@@ -138,18 +139,12 @@ func (a *API) Run(ctx context.Context) error { return a.jobs.Run(ctx) }
 // resources holds one handler for each resource of /v1, each with only the dependencies it needs.
 type resources struct {
 	core         *frame.Core
-	sender       *sender
-	events       *events
-	signatures   *signatures
+	events       *events.Area
 	previews     *previews
-	payloads     *payloads
-	receipts     *receipts
 	jobs         *jobs.Area
 	endpoints    *endpoints
 	destinations *destinations
-	streams      *streams
 	account      *account.Area
-	fixtures     *fixtures
 	overviews    *overviews
 	leaks        []frame.Route
 }
@@ -175,14 +170,7 @@ func newResources(cfg *Config, deps *Deps, c *frame.Core) (*resources, error) {
 		return nil, err
 	}
 	x := &resources{
-		core:   c,
-		sender: newSender(c, deps),
-		events: &events{
-			Core: c, events: deps.Events, erasures: deps.Erasures, answers: newAnswerLimiter(),
-			failures: newTransformFailures(c),
-		},
-		payloads: &payloads{Core: c, receipts: deps.Receipts, erasures: deps.Erasures},
-		receipts: &receipts{Core: c, receipts: deps.Receipts, secrets: scan.receipts},
+		core: c,
 		endpoints: &endpoints{
 			Core: c, config: deps.Config, keyring: deps.Keyring, limiterStore: deps.LimiterStore, egress: deps.Egress,
 			alertSettings: deps.Config.AlertSettings, resolver: deps.Resolver, baseURL: cfg.BaseURL,
@@ -194,10 +182,6 @@ func newResources(cfg *Config, deps *Deps, c *frame.Core) (*resources, error) {
 			Usage: deps.Usage, Audit: deps.Audit, DashboardURL: cmp.Or(cfg.DashboardURL, cfg.BaseURL),
 			AlertDomains: cfg.AlertDomains, Version: cfg.Version,
 		}),
-		streams: &streams{
-			Core: c, feed: deps.Feed, keys: deps.Config, keepAlive: cfg.KeepAlive,
-			open: openStreams{draining: make(chan struct{}), count: make(map[string]int)},
-		},
 		jobs: jobs.New(&jobs.Deps{
 			Core: c, Events: deps.Events, Erasures: deps.Erasures, Runs: deps.Runs, Selection: deps.Selection,
 			Commands: deps.Commands, Keys: deps.Config, Reverify: deps.Reverify, Recoveries: deps.Config,
@@ -205,52 +189,27 @@ func newResources(cfg *Config, deps *Deps, c *frame.Core) (*resources, error) {
 			RunTimeout: cmp.Or(cfg.RunProgressTimeout, config.DefaultRunProgressTimeout),
 		}),
 	}
-	x.signatures = &signatures{events: x.events, explain: deps.Explain,
-		turns: frame.NewTurns(maxExplanations, explanationWait)}
+	x.events, err = events.New(&events.Deps{
+		Core: c, Config: deps.Config, Events: deps.Events, Erasures: deps.Erasures, Accept: deps.Accept,
+		Claims: deps.LimiterStore, Receipts: deps.Receipts, Feed: deps.Feed, KeepAlive: cfg.KeepAlive,
+		Secrets: scan.receipts, Explain: deps.Explain, Sample: deps.Sample,
+	})
 	x.previews = &previews{
-		events: x.events, limits: deps.Limits, secrets: []*secrets.Scanner{scan.receipts, scan.leaks},
-		turns: frame.NewTurns(maxPreviews, previewWait),
+		Core: c, events: deps.Events, erasures: deps.Erasures, limits: deps.Limits,
+		secrets: []*secrets.Scanner{scan.receipts, scan.leaks}, turns: frame.NewTurns(maxPreviews, previewWait),
 	}
 	x.destinations = &destinations{Core: c, endpoints: x.endpoints, keyring: deps.Keyring}
 	needs := []addNeeds{x.account.AddNeeds, x.jobs.AddNeeds}
 	var ofLeaks []addNeeds
 	x.leaks, ofLeaks = newLeaks(cfg, deps, c, scan.leaks)
-	x.overviews = newOverviews(c, deps, append(needs, ofLeaks...), x.events)
-	x.fixtures, err = newFixtures(x.events, deps)
+	x.overviews = newOverviews(c, deps, append(needs, ofLeaks...), x.events.Rows)
 	return x, err
 }
 
 // routes is the table of /v1. The router tries the paths in this order, the busiest first.
 func (x *resources) routes() []frame.Route {
-	return slices.Concat(x.eventRoutes(), x.fixtureRoutes(), x.endpointRoutes(), x.operationRoutes(),
+	return slices.Concat(x.events.Routes(), x.endpointRoutes(), x.operationRoutes(),
 		x.jobs.Routes(), x.account.Routes(), x.leaks)
-}
-
-func (x *resources) eventRoutes() []frame.Route {
-	event := func(r *http.Request, _ *config.Key) error {
-		_, err := x.core.EventInPath(r)
-		return err
-	}
-	return []frame.Route{
-		{Path: frame.SendPath, Methods: frame.Methods{"POST": x.sender.sendEvent}, Sends: true},
-		{Path: frame.SendPath + "/batch", Methods: frame.Methods{"POST": x.sender.sendBatch}, Sends: true},
-		{Path: "/v1/events", Methods: frame.Methods{"GET": x.events.listEvents}},
-		{Path: "/v1/events/{event}", Methods: frame.Methods{"GET": x.events.readEvent}},
-		{Path: "/v1/events/{event}/attempts", Methods: frame.Methods{"GET": x.events.listAttempts}},
-		{Path: "/v1/events/{event}/signature", Methods: frame.Methods{"GET": x.signatures.explainSignature}},
-		{Path: "/v1/events/{event}/payload", Methods: frame.Methods{"DELETE": x.payloads.erasePayload}},
-		// the newest receipt wins, and processed is final
-		{Path: "/v1/events/{event}/processing", Methods: frame.Methods{"POST": x.receipts.receiveProcessing},
-			InPath: event, Resumable: true, KeyOptional: true},
-	}
-}
-
-func (x *resources) fixtureRoutes() []frame.Route {
-	// before /v1/fixtures/{fixture}, which it matches
-	export := frame.Route{Path: "/v1/fixtures/export", Methods: frame.Methods{"GET": x.fixtures.exportFixtures}}
-	all := append([]frame.Route{export}, x.fixtures.Routes()...)
-	all[1].Recheck = x.fixtures.recheckAnswer
-	return all
 }
 
 func (x *resources) endpointRoutes() []frame.Route {
@@ -283,8 +242,6 @@ func (x *resources) endpointRoutes() []frame.Route {
 		// the default moment is the time of the claim
 		{Path: oneDestination + "/purge", Methods: frame.Methods{"POST": x.destinations.purgeDestination},
 			InPath: destination, BodySelects: true, Resumable: true},
-		{Path: one + "/test", Methods: frame.Methods{"POST": x.sender.testEndpoint}, InPath: endpoint},
-		{Path: one + "/stream", Methods: frame.Methods{"GET": x.streams.streamEvents}, Endless: true},
 		{Path: one + "/traffic", Methods: frame.Methods{"GET": x.overviews.readTraffic}},
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/eventrelay/relay/api/account"
+	"github.com/eventrelay/relay/api/events"
 	"github.com/eventrelay/relay/api/feed"
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/jobs"
@@ -30,10 +31,10 @@ type Deps struct {
 	Keyring      *config.Keyring
 	Events       frame.EventReader
 	Recovery     jobs.RecoveryReader
-	Accept       Accepter
+	Accept       events.Accepter
 	Feed         *feed.Feed // for GET …/stream
 	Commands     jobs.Commander
-	Receipts     Receipts
+	Receipts     events.Receipts
 	Erasures     frame.Erasures
 	Usage        account.Usage
 	Traffic      TrafficReader
@@ -94,7 +95,7 @@ type Configuration interface {
 	Endpoints
 	account.AlertSettings
 	jobs.Recoveries
-	Fixtures
+	events.Fixtures
 	leaksConfiguration
 	// Sync waits until this node has applied all records that are in the log now.
 	Sync(ctx context.Context) error
@@ -121,28 +122,6 @@ type Endpoints interface {
 	CheckUpdate(e *config.Endpoint, change func(*config.Endpoint) error) (*config.Endpoint, error)
 	// DeleteEndpoint returns config.ErrConflict if rev is not 0 and not the endpoint's revision.
 	DeleteEndpoint(ctx context.Context, id string, rev int64) error
-}
-
-// Fixtures creates fixtures, as many as there may be.
-type Fixtures interface {
-	CreateFixture(ctx context.Context, f *config.Fixture) (*config.Fixture, error)
-}
-
-// Accepter writes events, complete with their ids, to the log. It returns when they are durable or after its time
-// limit; then an event may still become durable later.
-type Accepter interface {
-	Accept(ctx context.Context, e *event.Event, ep *config.Endpoint) error
-	// AcceptAll writes several events at the same time and returns an error or nil for each.
-	AcceptAll(ctx context.Context, es []*event.Event, ep *config.Endpoint) []error
-}
-
-// Receipts stores what receivers report about the processing of events.
-type Receipts interface {
-	// EventEndpoint returns the endpoint that an event belongs to.
-	EventEndpoint(ctx context.Context, account string, d id.ID) (string, error)
-	// Report writes a receipt to the log and returns the resulting state. event.ErrUnavailable means that the receipt
-	// is in the log, but the store is too far behind to return its effect.
-	Report(ctx context.Context, r *event.Receipt) (event.ReceiptResult, error)
 }
 
 // Replays are the dependencies of replays and of the Idempotency-Key.

@@ -30,9 +30,14 @@ type (
 	Runs        = jobs.Runs
 )
 
-// joinTestParts joins the parts of the document with the routes of an API that cannot be used.
+// newTestResources returns the routes of an API that cannot be used.
+func newTestResources() (*resources, error) {
+	return newResources(&Config{}, &Deps{Config: struct{ Configuration }{}, Leaks: &Leaks{}}, &frame.Core{Clock: time.Now})
+}
+
+// joinTestParts joins the parts of the document with those routes.
 func joinTestParts() (*yaml.Node, error) {
-	x, err := newResources(&Config{}, &Deps{Config: struct{ Configuration }{}, Leaks: &Leaks{}}, &frame.Core{})
+	x, err := newTestResources()
 	if err != nil {
 		return nil, err
 	}

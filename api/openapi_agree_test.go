@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v3"
@@ -119,8 +118,11 @@ func TestDocumentHasTheFilters(t *testing.T) {
 		aliases = append(aliases, p.Aliases...)
 	}
 	q := frame.NewQuery(httptest.NewRequestWithContext(t.Context(), "GET", "/", nil), "")
-	a := &events{Core: &frame.Core{Clock: time.Now}}
-	a.eventQuery(q, "")
+	x, err := newTestResources()
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.events.Query(q, "")
 	others := slices.DeleteFunc(q.Aliases, func(name string) bool { return strings.HasSuffix(name, "[]") })
 	for _, list := range [][2][]string{{q.Names, names}, {others, aliases}} {
 		want, got := slices.Sorted(slices.Values(list[0])), slices.Sorted(slices.Values(list[1]))

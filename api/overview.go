@@ -49,15 +49,16 @@ type overviews struct {
 	*frame.Core
 	needs      []addNeeds
 	limits     frame.LimiterStore
-	events     *events
+	events     frame.EventReader
+	rows       func([]event.Summary) []wire.EventRow
 	traffic    TrafficReader
 	recent     frame.Recent[overviewAnswer]
 	ofEndpoint frame.Recent[endpointTrafficAnswer]
 }
 
-func newOverviews(c *frame.Core, deps *Deps, needs []addNeeds, e *events) *overviews {
+func newOverviews(c *frame.Core, deps *Deps, needs []addNeeds, rows func([]event.Summary) []wire.EventRow) *overviews {
 	return &overviews{
-		Core: c, needs: needs, limits: deps.LimiterStore, events: e,
+		Core: c, needs: needs, limits: deps.LimiterStore, events: deps.Events, rows: rows,
 		traffic: deps.Traffic,
 		recent:  frame.Recent[overviewAnswer]{Now: c.Now}, ofEndpoint: frame.Recent[endpointTrafficAnswer]{Now: c.Now},
 	}
@@ -204,8 +205,8 @@ func (a *overviews) trafficOf(ctx context.Context, e *config.Endpoint) (x endpoi
 		x.destinations[i] = wire.DestinationTraffic{DestinationID: g.ID, LastHour: newMeasuredView(g.Hour),
 			Hours: measuredStepViews(g.Day)}
 	}
-	page, err := a.events.events.Events(ctx, event.Query{Account: e.Account, Endpoints: []string{e.ID},
+	page, err := a.events.Events(ctx, event.Query{Account: e.Account, Endpoints: []string{e.ID},
 		Statuses: []event.Status{event.Pending, event.Retrying}, Limit: maxWaitingEvents})
-	x.waiting = wire.WaitingEvents{Data: a.events.rowsOf(page.Rows), More: page.More}
+	x.waiting = wire.WaitingEvents{Data: a.rows(page.Rows), More: page.More}
 	return x, err
 }

@@ -30,10 +30,12 @@ const (
 
 // previews shows what operations do to a sample. It stores nothing and sends nothing.
 type previews struct {
-	*events
-	limits  frame.Limits
-	secrets []*secrets.Scanner
-	turns   frame.Turns
+	*frame.Core
+	events   frame.EventReader
+	erasures frame.Erasures
+	limits   frame.Limits
+	secrets  []*secrets.Scanner
+	turns    frame.Turns
 }
 
 func (a *previews) previewTransformation(w http.ResponseWriter, r *http.Request, key *config.Key) error {
@@ -141,7 +143,7 @@ func (a *previews) previewInput(in *frame.Input, body []byte, e *config.Endpoint
 
 // loadSample reads the event of a sample and masks the credentials in its body. It returns their number.
 func (a *previews) loadSample(ctx context.Context, key *config.Key, e *config.Endpoint, s *sampleInput) (int, error) {
-	detail, err := a.events.events.Event(ctx, key.Account, s.event)
+	detail, err := a.events.Event(ctx, key.Account, s.event)
 	switch {
 	case errors.Is(err, event.ErrNotFound), err == nil && detail.Event.Endpoint != e.ID:
 		return 0, web.Invalid(s.param, "this endpoint has no such event")

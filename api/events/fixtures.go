@@ -1,4 +1,4 @@
-package api
+package events
 
 import (
 	"context"
@@ -36,11 +36,11 @@ const (
 )
 
 // newFixtures builds the sanitiser, which takes some milliseconds.
-func newFixtures(e *events, deps *Deps) (*fixtures, error) {
+func newFixtures(e *events, c eventConfiguration) (*fixtures, error) {
 	s, err := fixture.New()
 	a := &fixtures{events: e, sanitiser: s, turns: frame.NewTurns(maxSanitising, sanitisingWait)}
 	a.fixtureResource = &fixtureResource{
-		Core: e.Core, Config: deps.Config, Object: "fixture", Insert: deps.Config.CreateFixture,
+		Core: e.Core, Config: c, Object: "fixture", Insert: c.CreateFixture,
 		Missing: "there is no such fixture: it may have expired, or the payload of its event was erased",
 		Own:     frame.Methods{"POST": a.createFixture, "one GET": a.readFixture, "one PATCH": a.updateFixture},
 		Views: func(_ context.Context, _ *config.Key, all ...*config.Fixture) ([]*wire.FixtureSummary, error) {

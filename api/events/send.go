@@ -1,4 +1,4 @@
-package api
+package events
 
 import (
 	"bytes"
@@ -43,13 +43,13 @@ type sender struct {
 	batches *batchSlots
 }
 
-func newSender(c *frame.Core, deps *Deps) *sender {
+func newSender(d *Deps) *sender {
 	return &sender{
-		Core: c, accept: deps.Accept, events: deps.Events, sample: deps.Sample,
+		Core: d.Core, accept: d.Accept, events: d.Events, sample: d.Sample,
 		claims: claim.Claims{
-			Store: deps.LimiterStore, Now: c.Clock, Pause: frame.ClaimBackoff, Room: c.Waiting,
+			Store: d.Claims, Now: d.Core.Clock, Pause: frame.ClaimBackoff, Room: d.Core.Waiting,
 			IsStored: func(ctx context.Context, account string, e id.ID) bool {
-				_, err := deps.Events.Event(ctx, account, e)
+				_, err := d.Events.Event(ctx, account, e)
 				return err == nil
 			},
 		},

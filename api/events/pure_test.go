@@ -1,4 +1,4 @@
-package api
+package events
 
 import (
 	"bytes"
@@ -76,7 +76,7 @@ func TestWhy(t *testing.T) {
 
 // The set of reasons is closed, and each has a text.
 func TestEveryReasonHasAText(t *testing.T) {
-	file, err := parser.ParseFile(token.NewFileSet(), "../pkg/event/status.go", nil, 0)
+	file, err := parser.ParseFile(token.NewFileSet(), "../../pkg/event/status.go", nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,136 @@
+// Package events serves events: sending them one by one and in batches, reading them, why a delivery ended as it did,
+// the explanation of a signature, streams, receipts, the erasure of payloads, and fixtures made of events. An event is
+// acknowledged when the log has stored it. Answers that show much are written when there is memory for them.
+package events
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/eventrelay/relay/api/feed"
+	"github.com/eventrelay/relay/api/frame"
+	"github.com/eventrelay/relay/api/wire"
+	"github.com/eventrelay/relay/pkg/claim"
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/secrets"
+	"github.com/eventrelay/relay/pkg/verify"
+)
+
+// Deps are the dependencies of the area.
+type Deps struct {
+	Core      *frame.Core
+	Config    eventConfiguration
+	Events    frame.EventReader
+	Erasures  frame.Erasures
+	Accept    Accepter
+	Claims    claim.Store // of Idempotency-Keys of sends
+	Receipts  Receipts
+	Feed      *feed.Feed
+	KeepAlive time.Duration    // longest time without data in a stream; 0 = 15 s
+	Secrets   *secrets.Scanner // with the rules for receipts
+	// Explain explains a signature, sample makes a test event; see Deps of package api.
+	Explain func(ep *config.Endpoint, e *event.Event) (*verify.Explanation, error)
+	Sample  func(ep *config.Endpoint, provider, kind string, d id.ID) (*event.Event, error)
+}
+
+// eventConfiguration is the configuration log as far as the area uses it.
+type eventConfiguration interface {
+	config.Access
+	frame.Keys
+	Fixtures
+}
+
+// Area serves events.
+type Area struct {
+	sender     *sender
+	events     *events
+	signatures *signatures
+	payloads   *payloads
+	receipts   *receipts
+	streams    *streams
+	fixtures   *fixtures
+}
+
+// New builds the area.
+func New(d *Deps) (*Area, error) {
+	x := &events{
+		Core: d.Core, events: d.Events, erasures: d.Erasures, answers: newAnswerLimiter(),
+		failures: newTransformFailures(d.Core),
+	}
+	fixtures, err := newFixtures(x, d.Config)
+	return &Area{
+		sender: newSender(d), events: x, fixtures: fixtures,
+		signatures: &signatures{events: x, explain: d.Explain, turns: frame.NewTurns(maxExplanations, explanationWait)},
+		payloads:   &payloads{Core: d.Core, receipts: d.Receipts, erasures: d.Erasures},
+		receipts:   &receipts{Core: d.Core, receipts: d.Receipts, secrets: d.Secrets},
+		streams: &streams{
+			Core: d.Core, feed: d.Feed, keys: d.Config, keepAlive: d.KeepAlive,
+			open: openStreams{draining: make(chan struct{}), count: make(map[string]int)},
+		},
+	}, err
+}
+
+// Routes returns the routes of the area, the busiest first.
+func (a *Area) Routes() []frame.Route {
+	const one = "/v1/endpoints/{endpoint}"
+	event := func(r *http.Request, _ *config.Key) error {
+		_, err := a.events.EventInPath(r)
+		return err
+	}
+	routes := []frame.Route{
+		{Path: frame.SendPath, Methods: frame.Methods{"POST": a.sender.sendEvent}, Sends: true},
+		{Path: frame.SendPath + "/batch", Methods: frame.Methods{"POST": a.sender.sendBatch}, Sends: true},
+		{Path: "/v1/events", Methods: frame.Methods{"GET": a.events.listEvents}},
+		{Path: "/v1/events/{event}", Methods: frame.Methods{"GET": a.events.readEvent}},
+		{Path: "/v1/events/{event}/attempts", Methods: frame.Methods{"GET": a.events.listAttempts}},
+		{Path: "/v1/events/{event}/signature", Methods: frame.Methods{"GET": a.signatures.explainSignature}},
+		{Path: "/v1/events/{event}/payload", Methods: frame.Methods{"DELETE": a.payloads.erasePayload}},
+		// the newest receipt wins, and processed is final
+		{Path: "/v1/events/{event}/processing", Methods: frame.Methods{"POST": a.receipts.receiveProcessing},
+			InPath: event, Resumable: true, KeyOptional: true},
+		{Path: one + "/test", Methods: frame.Methods{"POST": a.sender.testEndpoint},
+			InPath: frame.Finds(a.events.EndpointInPath)},
+		{Path: one + "/stream", Methods: frame.Methods{"GET": a.streams.streamEvents}, Endless: true},
+		// before /v1/fixtures/{fixture}, which it matches
+		{Path: "/v1/fixtures/export", Methods: frame.Methods{"GET": a.fixtures.exportFixtures}},
+	}
+	fixtures := a.fixtures.Routes()
+	fixtures[0].Recheck = a.fixtures.recheckAnswer
+	return append(routes, fixtures...)
+}
+
+// Query reads the filters of GET /v1/events.
+func (a *Area) Query(q *frame.Query, account string) event.Query {
+	return a.events.eventQuery(q, account)
+}
+
+// Rows renders events as the rows of a list.
+func (a *Area) Rows(all []event.Summary) []wire.EventRow { return a.events.rowsOf(all) }
+
+// Drain ends all streams, which would otherwise never finish.
+func (a *Area) Drain() { a.streams.open.drain() }
+
+// Accepter writes events, complete with their ids, to the log. It returns when they are durable or after its time
+// limit; then an event may still become durable later.
+type Accepter interface {
+	Accept(ctx context.Context, e *event.Event, ep *config.Endpoint) error
+	// AcceptAll writes several events at the same time and returns an error or nil for each.
+	AcceptAll(ctx context.Context, es []*event.Event, ep *config.Endpoint) []error
+}
+
+// Receipts stores what receivers report about the processing of events.
+type Receipts interface {
+	// EventEndpoint returns the endpoint that an event belongs to.
+	EventEndpoint(ctx context.Context, account string, d id.ID) (string, error)
+	// Report writes a receipt to the log and returns the resulting state. event.ErrUnavailable means that the receipt
+	// is in the log, but the store is too far behind to return its effect.
+	Report(ctx context.Context, r *event.Receipt) (event.ReceiptResult, error)
+}
+
+// Fixtures creates fixtures, as many as there may be.
+type Fixtures interface {
+	CreateFixture(ctx context.Context, f *config.Fixture) (*config.Fixture, error)
+}
