@@ -1,12 +1,16 @@
 // Package api serves the HTTP API under /v1, the health checks /healthz and /readyz, and the documentation.
 //
+// It connects the areas of the API with what they need, and has the documents and readiness. Each area is a package that
+// returns its routes: events, endpoints, jobs (replays and recovery jobs), account and leaks. Package frame is what they
+// have in common; areas know the frame and not each other. Package wire has their JSON.
+//
 // Requests carry an API key. Configuration is read from memory and changed through the configuration log. Events are
 // read from the store; sent events, replays and receipts are written to Kafka. Handlers return errors; frame.ToWebError
-// (route.go) turns each of them into the JSON error of the contract.
+// turns each of them into the JSON error of the contract.
 //
 // Guarantees: every input is validated once, before it takes effect, and an error names its parameter. A write is
 // answered with 2xx only after the log has stored it durably. A signing secret appears only in the response that
-// creates it, and in repeats of that response; never in an error or a log line. router.ServeFor has the order in which
+// creates it, and in repeats of that response; never in an error or a log line. frame.Router.ServeFor has the order in which
 // errors are checked.
 //
 // Backpressure: when the log accepts no records, the store is unavailable or the configuration lease has expired,
@@ -14,8 +18,8 @@
 // another replay is queueing, wait for at most 5 s and in a bounded number. Batches wait up to 5 s for a slot, large
 // responses up to 2 s for memory.
 //
-// Run ends replay runs whose node died while it queued them. Begin reading at resources.routes (all routes), then
-// router.serve (what happens to every request). API.Call is the way of the dashboard's pages.
+// Run ends replay runs whose node died while it queued them. Begin reading at newAreas, then at
+// frame.Router.Serve (what happens to every request). API.Call is the way of the dashboard's pages.
 package api
 
 import (
@@ -31,6 +35,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/eventrelay/relay/api/account"
+	"github.com/eventrelay/relay/api/endpoints"
 	"github.com/eventrelay/relay/api/events"
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/jobs"
@@ -99,7 +104,7 @@ func New(cfg Config, deps Deps) (*API, error) {
 		MaxBody: cfg.MaxBody, RetentionDays: cfg.RetentionDays, Clock: deps.Now, IDs: deps.IDs,
 		ConfigReader: deps.Config, Waiting: wait.NewRoom(frame.MaxWaitingRequests),
 	}
-	x, err := newResources(&cfg, &deps, c)
+	x, err := newAreas(&cfg, &deps, c)
 	if err != nil {
 		return nil, err
 	}
@@ -113,8 +118,7 @@ func New(cfg Config, deps Deps) (*API, error) {
 	}
 	a.front = &web.Front{Log: deps.Log, Proxies: cfg.TrustedProxies, BaseURL: cfg.BaseURL,
 		Done: frame.NewMetrics(deps.Metrics).Done}
-	routes := x.routes()
-	deprecated, err := newDeprecationTable(deprecations, func() (*yaml.Node, error) { return joinParts(routes) })
+	deprecated, err := newDeprecationTable(deprecations, func() (*yaml.Node, error) { return joinParts(x.routes) })
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +126,7 @@ func New(cfg Config, deps Deps) (*API, error) {
 		Keys: deps.Config, Uses: deps.KeyUses, Refusals: deps.Refusals, Limits: deps.Limits,
 		Rates: [...]int{cfg.RateRead, cfg.RateWrite, cfg.RateSend}, Hosts: web.HostsOf(cfg.BaseURL, cfg.AllowedHosts),
 		Public: newPublic(&cfg, deps.Ready, deprecated).servePublic, Announce: deprecated.announce,
-	}, routes, a.idempotent)
+	}, x.routes, a.idempotent)
 	a.handler = a.front.Wrap(a.router.Serve)
 	return a, nil
 }
@@ -136,17 +140,11 @@ func (a *API) Handler() http.Handler { return a.handler }
 // Run marks replay runs as interrupted when their node died while it queued them. It returns when ctx ends.
 func (a *API) Run(ctx context.Context) error { return a.jobs.Run(ctx) }
 
-// resources holds one handler for each resource of /v1, each with only the dependencies it needs.
-type resources struct {
-	core         *frame.Core
-	events       *events.Area
-	previews     *previews
-	jobs         *jobs.Area
-	endpoints    *endpoints
-	destinations *destinations
-	account      *account.Area
-	overviews    *overviews
-	leaks        []frame.Route
+// areas are the areas that New needs itself, and the routes of all.
+type areas struct {
+	events *events.Area
+	jobs   *jobs.Area
+	routes []frame.Route
 }
 
 // scanners find secrets in texts, with the rules of each use.
@@ -164,88 +162,39 @@ func newScanners() (s scanners, err error) {
 	return s, err
 }
 
-func newResources(cfg *Config, deps *Deps, c *frame.Core) (*resources, error) {
+// newAreas builds the areas, each with only the dependencies it needs. The router tries their routes in this order, the
+// busiest first.
+func newAreas(cfg *Config, deps *Deps, c *frame.Core) (*areas, error) {
 	scan, err := newScanners()
 	if err != nil {
 		return nil, err
 	}
-	x := &resources{
-		core: c,
-		endpoints: &endpoints{
-			Core: c, config: deps.Config, keyring: deps.Keyring, limiterStore: deps.LimiterStore, egress: deps.Egress,
-			alertSettings: deps.Config.AlertSettings, resolver: deps.Resolver, baseURL: cfg.BaseURL,
-			validateVerification: deps.ValidateVerification,
-			searching:            make(chan struct{}, maxSearches),
-		},
-		account: account.New(&account.Deps{
-			Core: c, Alerts: deps.Config, Keyring: deps.Keyring, Notifier: deps.Notifier, Egress: deps.Egress,
-			Usage: deps.Usage, Audit: deps.Audit, DashboardURL: cmp.Or(cfg.DashboardURL, cfg.BaseURL),
-			AlertDomains: cfg.AlertDomains, Version: cfg.Version,
-		}),
-		jobs: jobs.New(&jobs.Deps{
-			Core: c, Events: deps.Events, Erasures: deps.Erasures, Runs: deps.Runs, Selection: deps.Selection,
-			Commands: deps.Commands, Keys: deps.Config, Reverify: deps.Reverify, Recoveries: deps.Config,
-			Recovery: deps.Recovery, Log: deps.Log,
-			RunTimeout: cmp.Or(cfg.RunProgressTimeout, config.DefaultRunProgressTimeout),
-		}),
-	}
-	x.events, err = events.New(&events.Deps{
+	x := &areas{jobs: jobs.New(&jobs.Deps{
+		Core: c, Events: deps.Events, Erasures: deps.Erasures, Runs: deps.Runs, Selection: deps.Selection,
+		Commands: deps.Commands, Keys: deps.Config, Reverify: deps.Reverify, Recoveries: deps.Config,
+		Recovery: deps.Recovery, Log: deps.Log,
+		RunTimeout: cmp.Or(cfg.RunProgressTimeout, config.DefaultRunProgressTimeout),
+	})}
+	if x.events, err = events.New(&events.Deps{
 		Core: c, Config: deps.Config, Events: deps.Events, Erasures: deps.Erasures, Accept: deps.Accept,
 		Claims: deps.LimiterStore, Receipts: deps.Receipts, Feed: deps.Feed, KeepAlive: cfg.KeepAlive,
 		Secrets: scan.receipts, Explain: deps.Explain, Sample: deps.Sample,
+	}); err != nil {
+		return nil, err
+	}
+	ofAccount := account.New(&account.Deps{
+		Core: c, Alerts: deps.Config, Keyring: deps.Keyring, Notifier: deps.Notifier, Egress: deps.Egress,
+		Usage: deps.Usage, Audit: deps.Audit, DashboardURL: cmp.Or(cfg.DashboardURL, cfg.BaseURL),
+		AlertDomains: cfg.AlertDomains, Version: cfg.Version,
 	})
-	x.previews = &previews{
-		Core: c, events: deps.Events, erasures: deps.Erasures, limits: deps.Limits,
-		secrets: []*secrets.Scanner{scan.receipts, scan.leaks}, turns: frame.NewTurns(maxPreviews, previewWait),
-	}
-	x.destinations = &destinations{Core: c, endpoints: x.endpoints, keyring: deps.Keyring}
-	needs := []addNeeds{x.account.AddNeeds, x.jobs.AddNeeds}
-	var ofLeaks []addNeeds
-	x.leaks, ofLeaks = newLeaks(cfg, deps, c, scan.leaks)
-	x.overviews = newOverviews(c, deps, append(needs, ofLeaks...), x.events.Rows)
-	return x, err
-}
-
-// routes is the table of /v1. The router tries the paths in this order, the busiest first.
-func (x *resources) routes() []frame.Route {
-	return slices.Concat(x.events.Routes(), x.endpointRoutes(), x.operationRoutes(),
-		x.jobs.Routes(), x.account.Routes(), x.leaks)
-}
-
-func (x *resources) endpointRoutes() []frame.Route {
-	const one = "/v1/endpoints/{endpoint}"
-	const oneDestination = one + "/destinations/{destination}"
-	endpoint := frame.Finds(x.core.EndpointInPath)
-	destination := func(r *http.Request, key *config.Key) error {
-		_, _, err := x.core.DestinationInPath(r, key)
-		return err
-	}
-	return []frame.Route{
-		{Path: "/v1/endpoints", Methods: frame.Methods{"GET": x.endpoints.listEndpoints, "POST": x.endpoints.createEndpoint},
-			Resumable: true},
-		{Path: "/v1/endpoints/validate", Methods: frame.Methods{"POST": x.endpoints.validateEndpoint}, Computes: true},
-		{Path: one + "/validate", Methods: frame.Methods{"POST": x.endpoints.validateChange}, Computes: true},
-		{Path: one, Methods: frame.Methods{"GET": x.endpoints.readEndpoint, "PATCH": x.endpoints.updateEndpoint,
-			"DELETE": x.endpoints.deleteEndpoint}},
-		// the stored token or secret names the claim that created it
-		{Path: one + "/rotate-token", Methods: frame.Methods{"POST": x.endpoints.rotateToken}, InPath: endpoint,
-			Resumable: true},
-		{Path: one + "/transformation/preview", Methods: frame.Methods{"POST": x.previews.previewTransformation},
-			Computes: true, Readable: true},
-		{Path: one + "/transformation/versions", Methods: frame.Methods{"GET": x.endpoints.listTransformationVersions}},
-		{Path: one + "/destinations", Methods: frame.Methods{"POST": x.destinations.createDestination},
-			InPath: endpoint, Resumable: true},
-		{Path: oneDestination,
-			Methods: frame.Methods{"PATCH": x.destinations.updateDestination, "DELETE": x.destinations.deleteDestination}},
-		{Path: oneDestination + "/rotate_secret", Methods: frame.Methods{"POST": x.destinations.rotateSecret},
-			InPath: destination, Resumable: true},
-		// the default moment is the time of the claim
-		{Path: oneDestination + "/purge", Methods: frame.Methods{"POST": x.destinations.purgeDestination},
-			InPath: destination, BodySelects: true, Resumable: true},
-		{Path: one + "/traffic", Methods: frame.Methods{"GET": x.overviews.readTraffic}},
-	}
-}
-
-func (x *resources) operationRoutes() []frame.Route {
-	return []frame.Route{{Path: "/v1/overview", Methods: frame.Methods{"GET": x.overviews.readOverview}}}
+	ofLeaks, needs := newLeaks(cfg, deps, c, scan.leaks)
+	ofEndpoints := endpoints.New(&endpoints.Deps{
+		Core: c, Config: deps.Config, Keyring: deps.Keyring, LimiterStore: deps.LimiterStore, Limits: deps.Limits,
+		Egress: deps.Egress, Resolver: deps.Resolver, Events: deps.Events, Erasures: deps.Erasures,
+		Traffic: deps.Traffic, Secrets: []*secrets.Scanner{scan.receipts, scan.leaks}, BaseURL: cfg.BaseURL,
+		ValidateVerification: deps.ValidateVerification, Rows: x.events.Rows,
+		Needs: append(needs, ofAccount.AddNeeds, x.jobs.AddNeeds),
+	})
+	x.routes = slices.Concat(x.events.Routes(), ofEndpoints.Routes(), x.jobs.Routes(), ofAccount.Routes(), ofLeaks)
+	return x, nil
 }

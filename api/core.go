@@ -3,6 +3,7 @@
 package api
 
 import (
+	"github.com/eventrelay/relay/api/endpoints"
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/pkg/secrets"
 )
@@ -14,6 +15,6 @@ type Leaks struct{ Senders, Domains, Findings any }
 
 type leaksConfiguration = any
 
-func newLeaks(*Config, *Deps, *frame.Core, *secrets.Scanner) ([]frame.Route, []addNeeds) {
+func newLeaks(*Config, *Deps, *frame.Core, *secrets.Scanner) ([]frame.Route, []endpoints.AddNeeds) {
 	return nil, nil
 }

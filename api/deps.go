@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/eventrelay/relay/api/account"
+	"github.com/eventrelay/relay/api/endpoints"
 	"github.com/eventrelay/relay/api/events"
 	"github.com/eventrelay/relay/api/feed"
 	"github.com/eventrelay/relay/api/frame"
@@ -37,7 +38,7 @@ type Deps struct {
 	Receipts     events.Receipts
 	Erasures     frame.Erasures
 	Usage        account.Usage
-	Traffic      TrafficReader
+	Traffic      endpoints.TrafficReader
 	Leaks        *Leaks // nil: the routes of leaks are not served
 	Limits       frame.Limits
 	LimiterStore frame.LimiterStore
@@ -92,7 +93,7 @@ func (d Deps) validate() error {
 // Configuration is the configuration log as far as the API uses it.
 type Configuration interface {
 	frame.Keys
-	Endpoints
+	endpoints.Endpoints
 	account.AlertSettings
 	jobs.Recoveries
 	events.Fixtures
@@ -100,28 +101,6 @@ type Configuration interface {
 	// Sync waits until this node has applied all records that are in the log now.
 	Sync(ctx context.Context) error
 	config.Access // for config.Get, List, Create, Update and Delete
-}
-
-// Endpoints reads and changes endpoints. A change returns after this node has applied it.
-type Endpoints interface {
-	Endpoint(id string) (*config.Endpoint, config.Presence)
-	// EndpointByToken returns the endpoint whose ingest URL has that token, or had it and accepts it still; or nil.
-	EndpointByToken(token string) *config.Endpoint
-	// Endpoints returns the endpoints created before that sequence (0 = all), newest first, and whether more follow.
-	Endpoints(account string, beforeSeq int64, limit int) ([]*config.Endpoint, bool)
-	// EndpointsWhere returns those that match. If match says stop, it returns what it has found, and false.
-	EndpointsWhere(account string, beforeSeq int64, limit int, match func(*config.Endpoint) (yes, stop bool),
-	) ([]*config.Endpoint, bool)
-	CreateEndpoint(ctx context.Context, e *config.Endpoint) (*config.Endpoint, error)
-	// UpdateEndpoint calls change with a copy of the newest endpoint, and again after a write conflict. If change
-	// alters nothing, nothing is written.
-	UpdateEndpoint(ctx context.Context, id string, change func(*config.Endpoint) error) (*config.Endpoint, error)
-	// CheckCreate returns the error of a bound that CreateEndpoint would return.
-	CheckCreate(e *config.Endpoint) error
-	// CheckUpdate returns what UpdateEndpoint would make of an endpoint, or its error.
-	CheckUpdate(e *config.Endpoint, change func(*config.Endpoint) error) (*config.Endpoint, error)
-	// DeleteEndpoint returns config.ErrConflict if rev is not 0 and not the endpoint's revision.
-	DeleteEndpoint(ctx context.Context, id string, rev int64) error
 }
 
 // Replays are the dependencies of replays and of the Idempotency-Key.

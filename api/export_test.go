@@ -31,8 +31,8 @@ type (
 )
 
 // newTestResources returns the routes of an API that cannot be used.
-func newTestResources() (*resources, error) {
-	return newResources(&Config{}, &Deps{Config: struct{ Configuration }{}, Leaks: &Leaks{}}, &frame.Core{Clock: time.Now})
+func newTestResources() (*areas, error) {
+	return newAreas(&Config{}, &Deps{Config: struct{ Configuration }{}, Leaks: &Leaks{}}, &frame.Core{Clock: time.Now})
 }
 
 // joinTestParts joins the parts of the document with those routes.
@@ -41,7 +41,7 @@ func joinTestParts() (*yaml.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	return joinParts(x.routes())
+	return joinParts(x.routes)
 }
 
 // OpenAPIDocument returns the merged document as it is served.

@@ -22,7 +22,7 @@ import (
 // Deps are the dependencies of the area.
 type Deps struct {
 	Core      *frame.Core
-	Config    eventConfiguration
+	Config    Configuration
 	Events    frame.EventReader
 	Erasures  frame.Erasures
 	Accept    Accepter
@@ -36,8 +36,8 @@ type Deps struct {
 	Sample  func(ep *config.Endpoint, provider, kind string, d id.ID) (*event.Event, error)
 }
 
-// eventConfiguration is the configuration log as far as the area uses it.
-type eventConfiguration interface {
+// Configuration is the configuration log as far as the area uses it.
+type Configuration interface {
 	config.Access
 	frame.Keys
 	Fixtures

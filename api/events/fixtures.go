@@ -36,7 +36,7 @@ const (
 )
 
 // newFixtures builds the sanitiser, which takes some milliseconds.
-func newFixtures(e *events, c eventConfiguration) (*fixtures, error) {
+func newFixtures(e *events, c Configuration) (*fixtures, error) {
 	s, err := fixture.New()
 	a := &fixtures{events: e, sanitiser: s, turns: frame.NewTurns(maxSanitising, sanitisingWait)}
 	a.fixtureResource = &fixtureResource{

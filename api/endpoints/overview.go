@@ -1,4 +1,4 @@
-package api
+package endpoints
 
 import (
 	"context"
@@ -13,14 +13,6 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/web"
 )
-
-// TrafficReader reads counts of requests to destinations from the store.
-type TrafficReader interface {
-	// Overview returns the traffic of the hour and the day that end with the minute of now.
-	Overview(ctx context.Context, account string, now time.Time) (event.Overview, error)
-	// DestinationTraffic returns the traffic of one endpoint in the same hour and day, by destination.
-	DestinationTraffic(ctx context.Context, account, endpoint string, now time.Time) (event.DestinationTraffic, error)
-}
 
 func newMeasuredView(m event.Measured) wire.MeasuredRequests {
 	v := wire.MeasuredRequests{Requests: m.Attempts, Delivered: m.Delivered, Failed: m.Failed,
@@ -41,13 +33,10 @@ func measuredStepViews(steps []event.MeasuredStep) []wire.MeasuredStep {
 	return views
 }
 
-// addNeeds adds what of an area needs a person.
-type addNeeds = func(to *wire.OverviewNeeds, account string)
-
 // overviews serves the overview of an account and the traffic of its endpoints. Answers are remembered for recentTime.
 type overviews struct {
 	*frame.Core
-	needs      []addNeeds
+	needs      []AddNeeds
 	limits     frame.LimiterStore
 	events     frame.EventReader
 	rows       func([]event.Summary) []wire.EventRow
@@ -56,11 +45,11 @@ type overviews struct {
 	ofEndpoint frame.Recent[endpointTrafficAnswer]
 }
 
-func newOverviews(c *frame.Core, deps *Deps, needs []addNeeds, rows func([]event.Summary) []wire.EventRow) *overviews {
+func newOverviews(d *Deps) *overviews {
 	return &overviews{
-		Core: c, needs: needs, limits: deps.LimiterStore, events: deps.Events, rows: rows,
-		traffic: deps.Traffic,
-		recent:  frame.Recent[overviewAnswer]{Now: c.Now}, ofEndpoint: frame.Recent[endpointTrafficAnswer]{Now: c.Now},
+		Core: d.Core, needs: d.Needs, limits: d.LimiterStore, events: d.Events, rows: d.Rows, traffic: d.Traffic,
+		recent:     frame.Recent[overviewAnswer]{Now: d.Core.Now},
+		ofEndpoint: frame.Recent[endpointTrafficAnswer]{Now: d.Core.Now},
 	}
 }
 
