@@ -1,8 +1,8 @@
 // Package api serves the HTTP API under /v1, the health checks /healthz and /readyz, and the documentation.
 //
-// It connects the areas of the API with what they need, and has the documents and readiness. Each area is a package that
-// returns its routes: events, endpoints, jobs (replays and recovery jobs), account and leaks. Package frame is what they
-// have in common; areas know the frame and not each other. Package wire has their JSON.
+// It connects the areas of the API with what they need, and has the documents and readiness. Each area is a package
+// that returns its routes: events, endpoints, jobs (replays and recovery jobs), account and leaks. Package frame is what
+// they have in common; areas know the frame and not each other. Package wire has their JSON.
 //
 // Requests carry an API key. Configuration is read from memory and changed through the configuration log. Events are
 // read from the store; sent events, replays and receipts are written to Kafka. Handlers return errors; frame.ToWebError
@@ -10,8 +10,8 @@
 //
 // Guarantees: every input is validated once, before it takes effect, and an error names its parameter. A write is
 // answered with 2xx only after the log has stored it durably. A signing secret appears only in the response that
-// creates it, and in repeats of that response; never in an error or a log line. frame.Router.ServeFor has the order in which
-// errors are checked.
+// creates it, and in repeats of that response; never in an error or a log line. frame.Router.ServeFor has the order in
+// which errors are checked.
 //
 // Backpressure: when the log accepts no records, the store is unavailable or the configuration lease has expired,
 // the answer is 503 with Retry-After. Repeats of a request that is still running, and replays of an endpoint that

@@ -5,6 +5,7 @@ package account
 import (
 	"context"
 	"math"
+	"net/http"
 	"time"
 
 	"github.com/eventrelay/relay/api/frame"
@@ -14,6 +15,7 @@ import (
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/notify"
+	"github.com/eventrelay/relay/pkg/web"
 )
 
 // Deps are the dependencies of the area.
@@ -108,4 +110,14 @@ type Notifier interface {
 	Send(ctx context.Context, c notify.Channel, m notify.Message) notify.Result
 	// CanMail reports whether a mail server is configured.
 	CanMail() bool
+}
+
+// keyInfo serves GET /v1/me.
+type keyInfo struct{ version string }
+
+// me describes the API key of the request.
+func (a *keyInfo) me(w http.ResponseWriter, _ *http.Request, key *config.Key) error {
+	web.WriteJSON(w, http.StatusOK, wire.Me{AccountID: key.Account, KeyID: key.ID, KeyName: key.Name, Scope: key.Scope,
+		Agent: key.Agent, Version: a.version})
+	return nil
 }
