@@ -39,6 +39,17 @@ function nameChoice(choice) {
 document.querySelectorAll('[data-go]:checked').forEach(nameChoice);
 document.addEventListener('change', (event) => nameChoice(event.target));
 
+// The button of a form with several choices says how many are chosen: one|several, with # for the number|none.
+document.addEventListener('change', ({ target }) => {
+  if (target.dataset.count) {
+    const chosen = target.form.querySelectorAll('[data-count]:checked');
+    const [one, several, none] = (chosen[0] ?? target).dataset.count.split('|');
+    const button = target.form.querySelector('.go');
+    button.textContent = [none, one][chosen.length] ?? several.replace('#', chosen.length);
+    button.disabled = chosen.length === 0;
+  }
+});
+
 // A page that is left does not keep the secret that it has shown once: browsers can bring it back from memory.
 window.addEventListener('pagehide', () => {
   for (const value of document.querySelectorAll('[data-once]')) {
