@@ -69,7 +69,7 @@ func TestOpenEventIsFollowedAsAWhole(t *testing.T) {
 	r.now = time.Date(2026, 8, 21, 22, 30, 2, 0, time.UTC) // the next attempt is due
 	b := r.signedIn()
 	ids := []string{"why", "history", "deliveries", "receipt"}
-	part := b.get(eventPath1, "HX-Request", "true", "HX-Target", strings.Join(ids, " ")).want(200, "orders retrying",
+	part := b.get(eventPath1, "Relay-Part", strings.Join(ids, " ")).want(200, "orders retrying",
 		"orders, next attempt due now", "2 destinations, 1 attempt", `<details id="att_1">`, "order-9",
 		"UTC\">22:30:00</time>, <time data-relative=\"due\"")
 	if n := strings.Count(part.body, ">due now</time>"); n != 2 || strings.Contains(part.body, `id="h-b"`) {

@@ -14,7 +14,8 @@ func firingAlert(rule string) string {
 		"value":13,"threshold":10,"fired_at":"2026-08-21T22:00:00Z"}]}`
 }
 
-// An alert leads to the events that it is about, on its endpoint's page and in the list, and what failed to its recovery.
+// An alert leads to the events that it is about, on its endpoint's page and in the list, and what failed to its
+// recovery.
 func TestAlertsLeadToTheirEvents(t *testing.T) {
 	const recover = `href="/app/recoveries/new?endpoint_id=ep_1&amp;since=2026-08-21T21%3A00%3A00Z"`
 	for rule, x := range map[string]struct {

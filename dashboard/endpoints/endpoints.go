@@ -64,7 +64,8 @@ func newEndpointPage(e *model.Endpoint) *endpointPage {
 // Tabs are the pages of an endpoint.
 func (p *endpointPage) Tabs() []frame.MenuItem {
 	return []frame.MenuItem{
-		{Path: p.Path(), Name: "Overview"}, {Path: frame.WithQuery(frame.EventsPath, nil, "endpoint_id", p.ID), Name: "Events"},
+		{Path: p.Path(), Name: "Overview"},
+		{Path: frame.WithQuery(frame.EventsPath, nil, "endpoint_id", p.ID), Name: "Events"},
 		{Path: p.Path() + "/settings", Name: "Settings"}, {Path: p.Path() + "/retries", Name: "Retries"},
 		{Path: p.Path() + "/workbench", Name: "Workbench"}, {Path: p.Path() + "/wait", Name: "Set-up"},
 	}

@@ -194,7 +194,7 @@ func showJob(v *frame.Visit, j *recoveryData, problem string) error {
 			return err
 		}
 	}
-	if part := v.R.Header.Get("HX-Target"); v.IsFragment() && part == "job" {
+	if v.Part() == "job" {
 		p.FilteredList = &frame.FilteredList[*recoveryItem]{Filters: frame.NewForm(url.Values{}, "")}
 	} else if p.FilteredList, err = frame.ListRows[*recoveryItem](v, recoveryAPI+"/items", frame.PageOf(j.ID),
 		[]string{"state"}); err != nil {

@@ -101,8 +101,8 @@ const recoverBefore = time.Hour
 
 // RecoverPath is the form that recovers what failed; empty if the alert is not about failures.
 func (a *Alert) RecoverPath() string {
-	if !slices.Contains([]string{"delivery_failed", "consecutive_failures", "failure_rate", "destination_state"}, a.Rule) ||
-		a.EndpointID == nil {
+	failures := []string{"delivery_failed", "consecutive_failures", "failure_rate", "destination_state"}
+	if !slices.Contains(failures, a.Rule) || a.EndpointID == nil {
 		return ""
 	}
 	since := time.Time(a.FiredAt).Add(-recoverBefore).UTC().Truncate(time.Minute).Format(time.RFC3339)

@@ -1,7 +1,7 @@
 'use strict';
 // The first script of every page. All pages work without it.
 
-// The page's policy (require-trusted-types-for) lets no other script turn text into HTML. htmx inserts the parts that our
+// The page's policy (require-trusted-types-for) lets no other script turn text into HTML. live.js reads the parts that our
 // own server sends; the policy of the page forbids scripts in them.
 if (window.trustedTypes) {
   window.trustedTypes.createPolicy('default', { createHTML: (html) => html });
@@ -20,14 +20,12 @@ document.addEventListener('submit', (event) => {
   form.dataset.sent = 'yes';
 }, true);
 
-// A page that comes back from the history, or an answer that leaves the form, can send it again.
-function release() {
+// A page that comes back from the history can send its form again.
+window.addEventListener('pageshow', () => {
   for (const form of document.querySelectorAll('form[data-sent]')) {
     delete form.dataset.sent;
   }
-}
-window.addEventListener('pageshow', release);
-document.addEventListener('htmx:afterRequest', release);
+});
 
 // The button of a form with a choice says what is chosen: Replay to warehouse.
 function nameChoice(choice) {

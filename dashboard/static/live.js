@@ -48,8 +48,8 @@ const replacement = (old, now) => {
 
 // refresh throws if the answer lacks one of the parts, such as the page of an error.
 const refresh = async (ids, path) => {
-  const response = await fetch(path, { headers: { 'HX-Request': 'true', 'HX-Target': ids.join(' ') } });
-  if (response.headers.get('HX-Redirect')) { // signed out
+  const response = await fetch(path, { headers: { 'Relay-Part': ids.join(' ') } });
+  if (response.headers.has('Relay-Redirect')) { // signed out
     window.location.reload();
     return;
   }
