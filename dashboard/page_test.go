@@ -105,7 +105,7 @@ func TestStaticFilesAreCachedAndCompressed(t *testing.T) {
 
 // What a first visit loads, compressed: style sheets, scripts and a page.
 func TestFirstLoadIsSmall(t *testing.T) {
-	const most, mostStyles = 90 << 10, 20480
+	const most, mostStyles = 40 << 10, 22 << 10
 	rig := newRig(t)
 	size, styles := len(rig.signedIn().get("/app").want(200).body), 0
 	for _, path := range assetPaths(t) {

@@ -82,23 +82,27 @@ function advance() {
 }
 setInterval(advance, 10_000);
 
-// A value to take away gets a button that copies it. Browsers allow that on https and on this machine only.
-if (navigator.clipboard) {
-  for (const value of document.querySelectorAll('[data-copy]')) {
+// Code, and a value to take away, get a button that copies them. Browsers allow that on https and on this machine only.
+// live.js calls this for the parts that it replaces.
+function addCopyButtons(part) {
+  for (const value of navigator.clipboard ? part.querySelectorAll('figure.code > pre, .pick:not(pre .pick)') : []) {
+    if (value.nextElementSibling?.matches('.copy')) {
+      continue;
+    }
     const button = document.createElement('button');
     button.type = 'button';
-    button.className = 'b';
+    button.className = 'copy';
     button.textContent = 'Copy';
+    const what = value.closest('figure')?.querySelector('figcaption') ?? value;
+    button.setAttribute('aria-label', `Copy ${what.innerText.trim().slice(0, 30)}`);
     button.addEventListener('click', async () => {
-      await navigator.clipboard.writeText(value.textContent);
+      await navigator.clipboard.writeText(value.innerText);
       button.textContent = 'Copied';
     });
-    const row = document.createElement('div');
-    row.className = 'row';
-    row.append(button);
-    value.after(row);
+    value.after(button);
   }
 }
+addCopyButtons(document);
 
 // Keys for lists. They do nothing while somebody types or a question is open, and can be turned off in this browser:
 // speech input types letters (WCAG 2.1.4).

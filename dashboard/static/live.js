@@ -64,8 +64,11 @@ const refresh = async (ids, path) => {
     for (const details of now.querySelectorAll('details[id]')) { // those that a person has opened or closed stay so
       details.open = document.getElementById(details.id)?.open ?? details.open;
     }
-    if (old && !now.isEqualNode(old)) {
-      steps.push(replacement(old, document.adoptNode(now)));
+    const shown = old?.cloneNode(true);
+    shown?.querySelectorAll('.copy').forEach((button) => button.remove());
+    if (old && !now.isEqualNode(shown)) {
+      addCopyButtons(document.adoptNode(now));
+      steps.push(replacement(old, now));
     }
   }
   if (steps.every(Boolean)) {
