@@ -9,14 +9,13 @@ ARG GO_IMAGE=golang:1.26-bookworm
 ARG NODE_IMAGE=node:22-bookworm
 ARG BASE_IMAGE=debian:bookworm-slim
 
-# What browsers load, and the package of the SDK, embedded in the program.
-FROM ${NODE_IMAGE} AS browser
+# The package of the SDK, embedded in the program.
+FROM ${NODE_IMAGE} AS sdk
 WORKDIR /src
-COPY tools/htmx tools/htmx
 COPY tools/sdk tools/sdk
 COPY sdk sdk
 COPY LICENSE VERSION ./
-RUN mkdir -p dashboard/static && tools/htmx/fetch.sh && tools/sdk/build.sh
+RUN tools/sdk/build.sh
 
 FROM ${GO_IMAGE} AS build
 ARG COMMIT=
@@ -25,8 +24,7 @@ WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
-COPY --from=browser /src/api api
-COPY --from=browser /src/sdk/bin sdk/bin
+COPY --from=sdk /src/sdk/bin sdk/bin
 RUN COMMIT="${COMMIT}" GOARCH="${TARGETARCH:-$(go env GOARCH)}" tools/release/build.sh /out/relay && mkdir -m 700 /out/data
 
 FROM ${BASE_IMAGE} AS relay

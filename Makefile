@@ -14,7 +14,6 @@ export GOFLAGS := $(shell go env GOFLAGS 2>/dev/null) -trimpath
 
 build: need-go need-npm
 	@tools/chdb/fetch.sh
-	@tools/htmx/fetch.sh
 	@tools/sdk/build.sh
 	@echo "relay: building bin/relay and bin/relay-bench (the first build takes a minute or two)"
 	@CGO_ENABLED=0 go build -ldflags '$(LDFLAGS)' -o bin/relay .

@@ -285,8 +285,7 @@ func TestOpenTabsOfTheOverviewShareReads(t *testing.T) {
 func (p *pages) poll(path string, ids []string) {
 	p.t.Helper()
 	r := p.request("GET", path)
-	r.Header.Set("HX-Request", "true")
-	r.Header.Set("HX-Target", strings.Join(ids, " "))
+	r.Header.Set("Relay-Part", strings.Join(ids, " "))
 	w := httptest.NewRecorder()
 	p.handler.ServeHTTP(w, r)
 	for _, id := range ids {

@@ -17,9 +17,6 @@ work=$(mktemp -d)
 trap 'git worktree remove --force "$work/base" 2>/dev/null || true; rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
 git worktree add --quiet --detach "$work/base" "$revision"
-for static in "$work/base/dashboard/static" "$work/base/api/dashboard/static"; do # where older revisions have it
-	[ ! -d "$static" ] || cp -n dashboard/static/htmx* "$static"                     # what the build fetched once
-done
 mkdir -p "$work/base/bin"
 ln -s "$PWD/bin/lib" "$work/base/bin/lib"
 export RELAY_CHDB_LIB=${RELAY_CHDB_LIB:-$PWD/bin/lib/libchdb.so}

@@ -15,8 +15,8 @@
 //     frame/templates/parts (status, time, field, …) are used with {{template "status" .Status}}.
 //  4. menu below: a line, if the page belongs in the navigation.
 //
-// An htmx request (HX-Request) gets the block "main" alone, or the block "#ID" if the page defines one for the element
-// ID that asks. Every form holds {{template "nonce" .}} and is checked with [frame.Submit]: its nonce is the
+// A request of live.js (Relay-Part) gets the block "main" alone, or the block "#ID" if the page defines one for the
+// part ID that it asks for. Every form holds {{template "nonce" .}} and is checked with [frame.Submit]: its nonce is the
 // Idempotency-Key of the call, so that a second submit does nothing twice.
 //
 // Invariants, each with its test in docs/design/dashboard.md: the Host is checked before anything else; a request that
@@ -53,8 +53,7 @@ type (
 	Dashboard = frame.Dashboard
 )
 
-// staticFiles are the style sheets and scripts. make build adds htmx; a program built without it works too, as its
-// pages work without scripts.
+// staticFiles are the style sheets and scripts; all pages work without scripts.
 //
 //go:embed static
 var staticFiles embed.FS

@@ -336,7 +336,7 @@ func TestWaitForTheFirstRequest(t *testing.T) {
 	const path = "/app/endpoints/ep_1/wait"
 	b.get(path).want(200, "Waiting for the first request", `data-live="`+path+`"`,
 		`<a href="`+path+`">Reload this page</a>`)
-	if a := b.get(path, "HX-Request", "true", "HX-Target", "first").want(200); !strings.HasPrefix(a.body, "<section") ||
+	if a := b.get(path, "Relay-Part", "first").want(200); !strings.HasPrefix(a.body, "<section") ||
 		strings.Contains(a.body, "refresh") {
 		t.Errorf("the part is %s", a.body)
 	}

@@ -69,7 +69,7 @@ func TestOpenEventIsFollowedAsAWhole(t *testing.T) {
 	r.now = time.Date(2026, 8, 21, 22, 30, 2, 0, time.UTC) // the next attempt is due
 	b := r.signedIn()
 	ids := []string{"why", "history", "deliveries", "receipt"}
-	part := b.get(eventPath1, "HX-Request", "true", "HX-Target", strings.Join(ids, " ")).want(200, "orders retrying",
+	part := b.get(eventPath1, "Relay-Part", strings.Join(ids, " ")).want(200, "orders retrying",
 		"orders, next attempt due now", "2 destinations, 1 attempt", `<details id="att_1">`, "order-9",
 		"UTC\">22:30:00</time>, <time data-relative=\"due\"")
 	if n := strings.Count(part.body, ">due now</time>"); n != 2 || strings.Contains(part.body, `id="h-b"`) {
@@ -174,7 +174,7 @@ func TestReplayAndErase(t *testing.T) {
 	form := url.Values{"nonce": {b.get(eventPath1).nonceOf(eventPath1 + "/replay")}, "destination_id": {"dst_3"}}
 	r.api.on("POST /v1/events/evt_1/replay", 200, `{"queued":1}`)
 	b.post(eventPath1+"/replay", form).wantRedirect(eventPath1)
-	if c := r.api.calls[len(r.api.calls)-1]; c.Key != form.Get("nonce") || c.Body != `{"destination_id":"dst_3"}` {
+	if c := r.api.calls[len(r.api.calls)-1]; c.Key != form.Get("nonce") || c.Body != `{"destination_id":["dst_3"]}` {
 		t.Errorf("%+v", c)
 	}
 	b.get(eventPath1).want(200, "Queued one delivery.")
@@ -197,8 +197,17 @@ func TestReplayAndErase(t *testing.T) {
 func TestReplayIsAskedWithItsDestinations(t *testing.T) {
 	r := eventRig(t)
 	b := r.signedIn()
-	b.get(eventPath1).want(200, `value="" data-go="Replay to 2 destinations" checked`,
-		`value="dst_3" data-go="Replay to new.example.com/a"`, `<button class="b go">Replay</button>`)
+	// What the event is on its way to is not chosen; a destination that it was not sent to is.
+	page := b.get(eventPath1).want(200, `<button class="b go">Replay to new.example.com/a</button>`)
+	for dest, chosen := range map[string]bool{"dst_1": false, "dst_3": true} {
+		box := regexp.MustCompile(`<input type="checkbox" name="destination_id" value="` + dest + `"[^>]*>`).
+			FindString(page.main())
+		if box == "" || strings.Contains(box, " checked") != chosen {
+			t.Errorf("%s: %q, want chosen %v", dest, box, chosen)
+		}
+	}
+	form := url.Values{"nonce": {page.nonceOf(eventPath1 + "/replay")}}
+	b.post(eventPath1+"/replay", form).want(400, "choose at least one destination")
 	for destinations, want := range map[string]string{
 		`{"id":"dst_1","url":"https://orders.example.com/h","name":"orders","enabled":true}`: `<button class="b go">` +
 			"Replay to orders</button>",

@@ -137,7 +137,7 @@ func TestTailFollowsTheFirstPage(t *testing.T) {
 	b := eventsRig(t).signedIn()
 	b.get(frame.EventsPath+"?tail=1&status=failed").want(200, `data-live="/app/events?status=failed&amp;tail=1"`,
 		`<noscript><meta http-equiv="refresh"`, "Following", "Pause")
-	part := b.get(frame.EventsPath+"?tail=1", "HX-Request", "true", "HX-Target", "rows").want(200, `id="rows"`)
+	part := b.get(frame.EventsPath+"?tail=1", "Relay-Part", "rows").want(200, `id="rows"`)
 	if strings.Contains(part.body, "<html") || strings.Contains(part.body, `id="filter"`) {
 		t.Errorf("the part is a page: %s", part.body)
 	}

@@ -105,7 +105,7 @@ func TestStaticFilesAreCachedAndCompressed(t *testing.T) {
 
 // What a first visit loads, compressed: style sheets, scripts and a page.
 func TestFirstLoadIsSmall(t *testing.T) {
-	const most, mostStyles = 90 << 10, 20480
+	const most, mostStyles = 40 << 10, 22 << 10
 	rig := newRig(t)
 	size, styles := len(rig.signedIn().get("/app").want(200).body), 0
 	for _, path := range assetPaths(t) {
@@ -129,19 +129,18 @@ func TestFragments(t *testing.T) {
 		`<p>all</p>{{template "#rows" .}}{{end}}{{define "#rows"}}<p id="rows">{{.Data}}</p>`)
 	b := rig.signedIn()
 	b.get("/app/test").want(200, "<!doctype html>", "<p>all</p>", `<p id="rows">here</p>`)
-	if got := b.get("/app/test", "HX-Request", "true").want(200).body; strings.Contains(got, "<nav") ||
+	if got := b.get("/app/test", "Relay-Part", "main").want(200).body; strings.Contains(got, "<nav") ||
 		!strings.Contains(got, "<title>Test · EventRelay</title>") || !strings.Contains(got, "<p>all</p>") {
 		t.Errorf("the fragment is %s", got)
 	}
-	if got := b.get("/app/test", "HX-Request", "true", "HX-Target", "rows").want(200).
+	if got := b.get("/app/test", "Relay-Part", "rows").want(200).
 		body; got != `<p id="rows">here</p>` {
 		t.Errorf("the part is %s", got)
 	}
-	b.get("/app/test", "HX-Request", "true", "HX-Target", "nothing").want(200, "<p>all</p>")
-	b.get("/app/test", "HX-Request", "true", "HX-History-Restore-Request", "true").want(200, "<!doctype html>")
-	a := rig.browser().get("/app/test", "HX-Request", "true").want(200)
-	if got := a.header.Get("HX-Redirect"); got != "/app/sign-in?next=%2Fapp%2Ftest" {
-		t.Errorf("signed out, htmx is sent to %q", got)
+	b.get("/app/test", "Relay-Part", "nothing").want(200, "<p>all</p>")
+	a := rig.browser().get("/app/test", "Relay-Part", "main").want(200)
+	if got := a.header.Get("Relay-Redirect"); got != "/app/sign-in?next=%2Fapp%2Ftest" {
+		t.Errorf("signed out, live.js is sent to %q", got)
 	}
 }
 

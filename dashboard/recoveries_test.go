@@ -151,7 +151,7 @@ func TestRecoveryShowsEveryCounter(t *testing.T) {
 		"\n\"pending\":1267,\"queued\":0,\"delivered\":0,\"failed\":0",
 		"\n\"pending\":1000,\"queued\":60,\"delivered\":205,\"failed\":2", `"canary":{"total":0,"delivered":0`,
 		`"canary":{"total":5,"delivered":5`))
-	page := b.get("/app/recoveries/rec_1", "HX-Request", "true", "HX-Target", "job").want(200,
+	page := b.get("/app/recoveries/rec_1", "Relay-Part", "job").want(200,
 		`data-counter="total">1,284<`, `data-counter="pending">1,000<`, `data-counter="queued">60<`,
 		`data-counter="delivered">205<`, `data-counter="failed">2<`, `data-counter="skipped">17<`, "5 of 5",
 		"205 delivered and 2 failed of 1,284")

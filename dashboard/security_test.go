@@ -54,7 +54,7 @@ func TestEveryPageSetsTheHeaders(t *testing.T) {
 		if x.Method == http.MethodGet {
 			check(x.Path, b.get(page))
 			check(x.Path+" signed out", rig.browser().get(page))
-			check(x.Path+" fragment", b.get(page, "HX-Request", "true"))
+			check(x.Path+" fragment", b.get(page, "Relay-Part", "rows"))
 		} else {
 			check("POST "+x.Path+" of another site", b.post(page, url.Values{}, "Sec-Fetch-Site", "cross-site"))
 			check("POST "+x.Path+" signed out", rig.browser().post(page, url.Values{}))

@@ -157,8 +157,7 @@ func TestOnlyOpenedPagesRenewSessions(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"/app", frame.EventsPath, frame.KeysPath} {
-		ask(path, "HX-Request", "true")
-		ask(path, "HX-Request", "true", "HX-History-Restore-Request", "true")
+		ask(path, "Relay-Part", "rows")
 		ask(path, "Sec-Fetch-Mode", "cors")
 	}
 	ask(frame.EventsPath + "?tail=1") // reloads by itself without scripts
@@ -214,7 +213,7 @@ func TestOpenTabAfterSigningOut(t *testing.T) {
 	form := url.Values{"nonce": {b.get("/app/thing").nonce()}, "version": {"1"}, "name": {"x"}}
 	rig.people.person.Epoch++
 	b.post("/app/thing", form).want(401, "Signed out", "Nothing was done", `href="/app/sign-in"`)
-	b.post("/app/thing", form, "HX-Request", "true").want(401, "Nothing was done")
+	b.post("/app/thing", form, "Relay-Part", "rows").want(401, "Nothing was done")
 	if len(rig.api.calls) > 0 {
 		t.Errorf("the calls are %+v", rig.api.calls)
 	}

@@ -64,9 +64,10 @@ func newEndpointPage(e *model.Endpoint) *endpointPage {
 // Tabs are the pages of an endpoint.
 func (p *endpointPage) Tabs() []frame.MenuItem {
 	return []frame.MenuItem{
-		{Path: p.Path(), Name: "Destinations"}, {Path: p.Path() + "/retries", Name: "Retries"},
-		{Path: p.Path() + "/workbench", Name: "Workbench"},
-		{Path: p.Path() + "/settings", Name: "Settings"}, {Path: p.Path() + "/wait", Name: "Set-up"},
+		{Path: p.Path(), Name: "Overview"},
+		{Path: frame.WithQuery(frame.EventsPath, nil, "endpoint_id", p.ID), Name: "Events"},
+		{Path: p.Path() + "/settings", Name: "Settings"}, {Path: p.Path() + "/retries", Name: "Retries"},
+		{Path: p.Path() + "/workbench", Name: "Workbench"}, {Path: p.Path() + "/wait", Name: "Set-up"},
 	}
 }
 
@@ -201,6 +202,30 @@ type endpointOverview struct {
 	WaitingMore        bool
 	WaitingPath        string // of the list of all of them
 	Alerts             []*model.Alert
+	Diagnosis          *diagnosis // of the newest rejected event, while an alert about signatures fires
+}
+
+// diagnosis is why the signature of an event is not accepted, and what to change.
+type diagnosis struct{ EventID, Message string }
+
+// diagnose explains the newest rejected event of an endpoint; nil if there is none, or if it cannot be read.
+func diagnose(v *frame.Visit, endpoint string) (*diagnosis, error) {
+	rejected, err := frame.ReadRows[*model.EventRow](v, "/v1/events",
+		url.Values{"endpoint_id": {endpoint}, "status": {"rejected"}, "limit": {"1"}})
+	if err != nil || len(rejected.Data) == 0 {
+		return nil, err
+	}
+	d := &diagnosis{EventID: rejected.Data[0].ID}
+	explained := &wire.SignatureExplanation{}
+	_, err = v.TryGet(frame.APIOf(d.EventID)+"/signature", nil, explained)
+	if frame.StatusOf(err) == http.StatusBadRequest { // such as one whose payload was erased
+		err = nil
+	}
+	if err != nil || len(explained.Findings) == 0 {
+		return nil, err
+	}
+	d.Message = explained.Findings[0].Message
+	return d, nil
 }
 
 // destinationTraffic is a destination with its requests of the last hour and the last day.
@@ -258,6 +283,11 @@ func showEndpoint(v *frame.Visit, e *model.Endpoint) error {
 	for _, a := range p.Alerts {
 		if d := e.Destination(frame.TextOf(a.DestinationID)); d != nil {
 			a.Destination = d.Title()
+		}
+		if a.Rule == "verification_failed" {
+			if p.Diagnosis, err = diagnose(v, e.ID); err != nil {
+				return err
+			}
 		}
 	}
 	for i := range e.Destinations {

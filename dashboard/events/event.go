@@ -25,7 +25,7 @@ type eventPage struct {
 	*eventDetail
 	Endpoint    string // its name; empty: it was deleted
 	HasEndpoint bool
-	Targets     []frame.Option // destinations that a replay can go to
+	Targets     []replayTarget // destinations that a replay can go to
 	History     []step
 	Shown       bodyView
 	Curl        string
@@ -41,6 +41,42 @@ type eventPage struct {
 	Live         bool // its state can still change
 	Unknown      bool // what became of it cannot be read at the moment; see hasNoOutcome
 	Fixable      bool // a fixture can be made of it
+}
+
+// replayTarget is a destination that a replay can go to.
+type replayTarget struct {
+	frame.Option
+	Status *frame.Status // of the event's delivery there; nil: it was not sent there
+}
+
+// ChosenText names the destination that a replay goes to unless a person chooses others, or says how many they are.
+func (p *eventPage) ChosenText() string {
+	chosen := slices.DeleteFunc(slices.Clone(p.Targets), func(t replayTarget) bool { return !t.Chosen })
+	if len(chosen) == 1 {
+		return frame.Plain(chosen[0].Text)
+	}
+	return frame.Plural(len(chosen), "destination", "destinations")
+}
+
+// chooseTargets chooses the destinations that do not have the event and that it is not on its way to; if there is none,
+// all of them: a person who opens the dialog then wants it again.
+func (p *eventPage) chooseTargets() {
+	for i := range p.Targets {
+		t := &p.Targets[i]
+		t.Chosen = true
+		for _, d := range p.Deliveries {
+			if d.DestinationID == t.Value {
+				status := frame.NewStatus(frame.TextOf(d.Status))
+				t.Status = &status
+				t.Chosen = d.Status == "failed" || d.Status == "skipped"
+			}
+		}
+	}
+	if !slices.ContainsFunc(p.Targets, func(t replayTarget) bool { return t.Chosen }) {
+		for i := range p.Targets {
+			p.Targets[i].Chosen = true
+		}
+	}
 }
 
 // CanReplay reports whether the API replays the event, as far as the page knows.
@@ -119,7 +155,7 @@ func nameDestinations(v *frame.Visit, p *eventPage) error {
 			address = ""
 		}
 		if d.Enabled {
-			p.Targets = append(p.Targets, frame.Option{Value: d.ID, Text: names[d.ID], Hint: address})
+			p.Targets = append(p.Targets, replayTarget{Option: frame.Option{Value: d.ID, Text: names[d.ID], Hint: address}})
 		}
 		for _, x := range p.Deliveries {
 			if x.DestinationID == d.ID {
@@ -127,6 +163,7 @@ func nameDestinations(v *frame.Visit, p *eventPage) error {
 			}
 		}
 	}
+	p.chooseTargets()
 	for _, d := range p.Deliveries {
 		d.Name = model.DestinationName(names, d.DestinationID)
 		d.Open = d.Status != "delivered" && d.Status != "skipped" || len(p.Deliveries) == 1
@@ -184,10 +221,14 @@ func addSignature(v *frame.Visit, p *eventPage) error {
 	return err
 }
 
-// replayEvent delivers the event again, to one destination or to all that are enabled.
+// replayEvent delivers the event again, to the destinations that are chosen.
 func replayEvent(v *frame.Visit, f *frame.Form) error {
+	chosen := f.Values["destination_id"]
+	if len(chosen) == 0 {
+		return web.Invalid("destination_id", "Nothing was sent: choose at least one destination.")
+	}
 	var queued wire.ReplayResult
-	if err := v.Do("POST "+eventAPI+"/replay", f, f.Entered("destination_id"), &queued); err != nil {
+	if err := v.Do("POST "+eventAPI+"/replay", f, map[string]any{"destination_id": chosen}, &queued); err != nil {
 		return err
 	}
 	message := "Queued " + strconv.Itoa(queued.Queued) + " deliveries."

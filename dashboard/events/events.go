@@ -2,6 +2,7 @@
 package events
 
 import (
+	"cmp"
 	"embed"
 	"html/template"
 	"maps"
@@ -9,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/dashboard/frame"
@@ -31,6 +33,8 @@ type eventsPage struct {
 	Next            string // path of the older events; empty: there are none
 	CSV, Deliveries string // paths of the same list as CSV, and of its deliveries
 	Replay          string // path of the form that replays the list; empty: a replay cannot select it
+	Recover         string // path of the form that recovers what failed at the endpoint; empty: the list is not about that
+	Endpoint        string // name of the only endpoint of the list
 	First           bool   // this is the first page
 	Search          bool   // texts in bodies and headers are searched
 	// Partial says that the search has ended before it reached the end of its time; Scanned is how many events it has
@@ -181,6 +185,13 @@ func setListLinks(v *frame.Visit, query url.Values, tail bool, p *eventsPage) {
 	p.Follow = listPath(first, "tail", "1")
 	if p.First {
 		p.Replay = model.ReplayLink(first, p.Last())
+	}
+	if endpoint := first.Get("endpoint_id"); endpoint != "" && !strings.Contains(endpoint, ",") {
+		p.Endpoint = v.EndpointName(endpoint)
+		if oldest := p.Last(); first.Get("status") == "failed" && oldest != nil {
+			since := cmp.Or(first.Get("since"), time.Time(oldest.ReceivedAt).UTC().Truncate(time.Second).Format(time.RFC3339))
+			p.Recover = frame.WithQuery(frame.NewRecoveryPath, nil, "endpoint_id", endpoint, "since", since)
+		}
 	}
 	if tail && p.First && p.Form.Error == "" { // also while the store is unavailable, which ends
 		p.Live, v.SelfReloading = p.Follow, true

@@ -19,7 +19,7 @@ const staticPath = "/static/"
 // styles and scripts are the files that every page loads, in this order. The policy for trusted types is in app.js.
 var (
 	styles  = []string{"tokens.css", "dashboard.css"}
-	scripts = []string{"app.js", "htmx.min.js", "live.js"}
+	scripts = []string{"app.js", "live.js"}
 )
 
 // staticTypes maps file extensions to media types. The system's table differs between machines.
@@ -49,9 +49,6 @@ func newAssets(static fs.FS) (*assets, error) {
 	}
 	sum, contents := sha256.New(), map[string][]byte{}
 	for _, e := range entries {
-		if staticTypes[path.Ext(e.Name())] == "" {
-			continue // licence and version stamp
-		}
 		body, err := fs.ReadFile(static, "static/"+e.Name())
 		if err != nil {
 			return nil, err
@@ -64,7 +61,7 @@ func newAssets(static fs.FS) (*assets, error) {
 	for name, body := range contents {
 		a.files[a.folder+name] = &asset{staticTypes[path.Ext(name)], body, web.Gzip(body)}
 	}
-	a.Styles, a.Scripts, a.Icon = a.existing(styles), a.existing(scripts), a.folder+"icon.svg"
+	a.Styles, a.Scripts, a.Icon = a.paths(styles), a.paths(scripts), a.folder+"icon.svg"
 	return a, nil
 }
 
@@ -81,12 +78,10 @@ func StyleOf(static fs.FS) (string, error) {
 	return style.String(), nil
 }
 
-// existing returns the paths of those files that the program has.
-func (a *assets) existing(names []string) (paths []string) {
+// paths returns the paths of files.
+func (a *assets) paths(names []string) (paths []string) {
 	for _, name := range names {
-		if a.files[a.folder+name] != nil {
-			paths = append(paths, a.folder+name)
-		}
+		paths = append(paths, a.folder+name)
 	}
 	return paths
 }

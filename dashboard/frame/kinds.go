@@ -15,6 +15,7 @@ const (
 	ReplaysPath      = "/app/replays"
 	NewReplayPath    = ReplaysPath + "/new"
 	RecoveriesPath   = "/app/recoveries"
+	NewRecoveryPath  = RecoveriesPath + "/new"
 	FindingsPath     = "/app/findings"
 	AlertHistoryPath = "/app/alerts/history"
 	KeysPath         = "/app/settings/keys"

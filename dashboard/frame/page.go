@@ -75,24 +75,27 @@ func (p *pages) template(name string) (*template.Template, error) {
 	return t, nil
 }
 
-// IsFragment reports whether htmx asks for a part of a page. When it restores a page from the history it needs all of
-// it.
-func (v *Visit) IsFragment() bool {
-	h := v.R.Header
-	return h.Get("HX-Request") == "true" && h.Get("HX-History-Restore-Request") != "true" && h.Get("HX-Boosted") != "true"
-}
+// partHeader names the parts of a page that live.js asks for, by their ids. If they must be opened anew, such as after
+// signing out, the answer has redirectHeader.
+const (
+	partHeader     = "Relay-Part"
+	redirectHeader = "Relay-Redirect"
+)
 
-// Page writes the page pages/NAME.html of an area with data and v.Status, or the part of it that htmx asks for.
+// Part is the id of the part of the page that live.js asks for, or several ids; empty for a whole page.
+func (v *Visit) Part() string { return v.R.Header.Get(partHeader) }
+
+// Page writes the page pages/NAME.html of an area with data and v.Status, or the part of it that live.js asks for.
 func (v *Visit) Page(name string, data any) error {
 	t, err := v.pages.template(name)
 	if err != nil {
 		return err
 	}
 	block := "layout"
-	if v.IsFragment() {
+	if part := v.Part(); part != "" {
 		block = "fragment"
-		if part := "#" + v.R.Header.Get("HX-Target"); t.Lookup(part) != nil {
-			block = part
+		if t.Lookup("#"+part) != nil {
+			block = "#" + part
 		}
 	}
 	x := view{

@@ -246,11 +246,10 @@ func (v *Visit) Redirect(path, message string) error {
 	return nil
 }
 
-// SendTo makes the browser open path with GET, htmx by a header: it would follow a redirect and show its page as a
-// part.
+// SendTo makes the browser open path with GET, live.js by a header: it would follow a redirect and look for its part.
 func (v *Visit) SendTo(path string) {
-	if v.IsFragment() {
-		v.W.Header().Set("HX-Redirect", path)
+	if v.Part() != "" {
+		v.W.Header().Set(redirectHeader, path)
 		v.W.WriteHeader(http.StatusOK)
 		return
 	}

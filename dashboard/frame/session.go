@@ -168,10 +168,10 @@ func (v *Visit) renewSession() error {
 }
 
 // isNavigation reports whether the browser opens a page with GET, as opposed to a script. Over plain http on a LAN
-// browsers do not say so themselves, but htmx and live.js do.
+// browsers do not say so themselves, but live.js does.
 func (v *Visit) isNavigation() bool {
 	h := v.R.Header
-	return v.R.Method == http.MethodGet && h.Get("HX-Request") == "" &&
+	return v.R.Method == http.MethodGet && v.Part() == "" &&
 		(h.Get("Sec-Fetch-Mode") == "" || h.Get("Sec-Fetch-Mode") == "navigate")
 }
 

@@ -20,7 +20,7 @@ func Area() frame.Area {
 			{"GET", replayPath, frame.Reader, frame.Show(readRun, showReplay)},
 			{"POST", replayPath + "/cancel", frame.Writer, frame.Change(readRun, cancelReplay)},
 			{"GET", frame.RecoveriesPath, frame.Reader, listRecoveries},
-			{"GET", newRecoveryPath, frame.Writer, newRecoveryForm},
+			{"GET", frame.NewRecoveryPath, frame.Writer, newRecoveryForm},
 			{"POST", frame.RecoveriesPath, frame.Writer, frame.Submit(createRecovery)},
 			{"GET", recoveryPath, frame.Reader, frame.Show(readRecovery, showRecovery)},
 			{"POST", recoveryPath + "/canary", frame.Writer, actOnRecovery("canary", "The canary is sent")},

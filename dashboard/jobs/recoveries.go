@@ -21,9 +21,8 @@ import (
 
 // Paths of the pages of recoveries.
 const (
-	newRecoveryPath = frame.RecoveriesPath + "/new"
-	recoveryPath    = frame.RecoveriesPath + "/{recovery}"
-	recoveryAPI     = "/v1/recoveries/{recovery}"
+	recoveryPath = frame.RecoveriesPath + "/{recovery}"
+	recoveryAPI  = "/v1/recoveries/{recovery}"
 )
 
 // listRecoveries shows the recoveries of the last 30 days, newest first.
@@ -195,7 +194,7 @@ func showJob(v *frame.Visit, j *recoveryData, problem string) error {
 			return err
 		}
 	}
-	if part := v.R.Header.Get("HX-Target"); v.IsFragment() && part == "job" {
+	if v.Part() == "job" {
 		p.FilteredList = &frame.FilteredList[*recoveryItem]{Filters: frame.NewForm(url.Values{}, "")}
 	} else if p.FilteredList, err = frame.ListRows[*recoveryItem](v, recoveryAPI+"/items", frame.PageOf(j.ID),
 		[]string{"state"}); err != nil {
@@ -309,7 +308,7 @@ type recoveryPart struct {
 func (j *recoveryData) Again() string {
 	query := url.Values{"endpoint_id": {j.EndpointID}, "since": {j.Since.String()},
 		"rate_per_second": {strconv.Itoa(j.RatePerSecond)}, "destination_id": {frame.TextOf(j.DestinationID)}}
-	return frame.WithQuery(newRecoveryPath, frame.FiltersOf(query, slices.Collect(maps.Keys(query))))
+	return frame.WithQuery(frame.NewRecoveryPath, frame.FiltersOf(query, slices.Collect(maps.Keys(query))))
 }
 
 // CanarySize is how many deliveries the canary sends.

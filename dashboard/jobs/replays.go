@@ -118,13 +118,18 @@ type replayForm struct {
 type replayPlan struct {
 	Events, Queued int
 	Time           string // how long it takes to send
-	Warnings       []wire.Warning
-	Fields         []frame.Option // of the selection, for the form that starts it
+	// OnlyUndelivered says that destinations are left out which have the event.
+	OnlyUndelivered bool
+	Warnings        []wire.Warning
+	Fields          []frame.Option // of the selection, for the form that starts it
 }
+
+// onlyUndelivered is the field that leaves out destinations which have the event.
+const onlyUndelivered = "only_undelivered"
 
 // replayFields are the fields of the form.
 func replayFields() []string {
-	return append(model.ReplayFilters(), "since", "until", "rate_per_second")
+	return append(model.ReplayFilters(), "since", "until", "rate_per_second", onlyUndelivered)
 }
 
 // defaultReplayRate is the rate of a replay unless somebody chooses another, in deliveries a second.
@@ -135,6 +140,9 @@ func newReplayForm(v *frame.Visit) error {
 	shown := frame.FiltersOf(v.R.URL.Query(), replayFields())
 	if shown.Get("since") == "" {
 		shown.Set("since", v.Now().Add(-24*time.Hour).UTC().Truncate(time.Minute).Format(time.RFC3339))
+	}
+	if shown.Get("status") == "failed" {
+		shown.Set(onlyUndelivered, "true")
 	}
 	if shown.Get("rate_per_second") == "" {
 		shown.Set("rate_per_second", defaultReplayRate)
@@ -150,6 +158,10 @@ func showReplayForm(v *frame.Visit, f *frame.Form, plan *replayPlan) error {
 // selectionOf returns the body of POST /v1/replays for a form: only what was entered.
 func selectionOf(f *frame.Form) map[string]any {
 	body := f.Entered(replayFields()...)
+	delete(body, onlyUndelivered)
+	if f.Value(onlyUndelivered) == "true" {
+		body[onlyUndelivered] = true
+	}
 	if rate := f.Value("rate_per_second"); strings.TrimSpace(rate) != "" {
 		body["rate_per_second"] = frame.AsNumber(rate)
 	}
@@ -171,7 +183,8 @@ func dryRun(v *frame.Visit, f *frame.Form) error {
 
 // planOf says what a replay will do, from its dry run.
 func planOf(f *frame.Form, found *wire.ReplayResult) *replayPlan {
-	plan := &replayPlan{Events: found.Events, Queued: found.Queued, Warnings: found.Warnings}
+	plan := &replayPlan{Events: found.Events, Queued: found.Queued, Warnings: found.Warnings,
+		OnlyUndelivered: f.Value(onlyUndelivered) == "true"}
 	for _, name := range replayFields() {
 		if text := strings.TrimSpace(f.Value(name)); text != "" {
 			plan.Fields = append(plan.Fields, frame.Option{Value: text, Text: name})

@@ -72,12 +72,41 @@ func (a *Alert) Path() string {
 	return frame.PageOf(*a.EndpointID)
 }
 
-// FailedPath is the list of the events whose deliveries failed for good; empty if the alert is about something else.
-func (a *Alert) FailedPath() string {
-	if a.Rule != "delivery_failed" || a.EndpointID == nil {
+// aboutEvents are the filters of the events that a rule is about, by rule.
+var aboutEvents = map[string][]string{
+	"delivery_failed":      {"status", "failed"},
+	"consecutive_failures": {"status", "failed,retrying"},
+	"failure_rate":         {"status", "failed,retrying"},
+	"backlog_age":          {"status", "pending,retrying"},
+	"destination_state":    {"status", "pending,retrying,failed"},
+	"verification_failed":  {"status", "rejected"},
+	"processing_missing":   {"processing", "missing"},
+}
+
+// EventsPath is the list of the events that the alert is about; empty if it is about something else.
+func (a *Alert) EventsPath() string {
+	filter := aboutEvents[a.Rule]
+	if filter == nil || a.EndpointID == nil {
 		return ""
 	}
-	return frame.WithQuery(frame.EventsPath, nil, "endpoint_id", *a.EndpointID, "status", "failed")
+	filter = append([]string{"endpoint_id", *a.EndpointID}, filter...)
+	if a.DestinationID != nil {
+		filter = append(filter, "destination_id", *a.DestinationID)
+	}
+	return frame.WithQuery(frame.EventsPath, nil, filter...)
+}
+
+// recoverBefore is how long before an alert fired the deliveries may have failed that it is about.
+const recoverBefore = time.Hour
+
+// RecoverPath is the form that recovers what failed; empty if the alert is not about failures.
+func (a *Alert) RecoverPath() string {
+	failures := []string{"delivery_failed", "consecutive_failures", "failure_rate", "destination_state"}
+	if !slices.Contains(failures, a.Rule) || a.EndpointID == nil {
+		return ""
+	}
+	since := time.Time(a.FiredAt).Add(-recoverBefore).UTC().Truncate(time.Minute).Format(time.RFC3339)
+	return frame.WithQuery(frame.NewRecoveryPath, nil, "endpoint_id", *a.EndpointID, "since", since)
 }
 
 // Subject names what the alert is about.

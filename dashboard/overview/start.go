@@ -279,8 +279,8 @@ func recoveryNeed(j *wire.WaitingRecovery, preparer string) need {
 // alertNeed says what fires.
 func alertNeed(a *model.Alert) need {
 	x := need{Class: "failed", Icon: "failed", Subject: a.Title() + ".", Detail: a.Subject(), Since: a.FiredAt,
-		Path: cmp.Or(a.FailedPath(), a.Path(), frame.AlertHistoryPath), Button: "Open"}
-	if a.FailedPath() != "" {
+		Path: cmp.Or(a.EventsPath(), a.Path(), frame.AlertHistoryPath), Button: "Open"}
+	if a.EventsPath() != "" {
 		x.Button = "Show the events"
 	}
 	if found := a.Found(); found != "" {

@@ -1,7 +1,7 @@
 'use strict';
 // The first script of every page. All pages work without it.
 
-// The page's policy (require-trusted-types-for) lets no other script turn text into HTML. htmx inserts the parts that our
+// The page's policy (require-trusted-types-for) lets no other script turn text into HTML. live.js reads the parts that our
 // own server sends; the policy of the page forbids scripts in them.
 if (window.trustedTypes) {
   window.trustedTypes.createPolicy('default', { createHTML: (html) => html });
@@ -20,14 +20,12 @@ document.addEventListener('submit', (event) => {
   form.dataset.sent = 'yes';
 }, true);
 
-// A page that comes back from the history, or an answer that leaves the form, can send it again.
-function release() {
+// A page that comes back from the history can send its form again.
+window.addEventListener('pageshow', () => {
   for (const form of document.querySelectorAll('form[data-sent]')) {
     delete form.dataset.sent;
   }
-}
-window.addEventListener('pageshow', release);
-document.addEventListener('htmx:afterRequest', release);
+});
 
 // The button of a form with a choice says what is chosen: Replay to warehouse.
 function nameChoice(choice) {
@@ -38,6 +36,17 @@ function nameChoice(choice) {
 }
 document.querySelectorAll('[data-go]:checked').forEach(nameChoice);
 document.addEventListener('change', (event) => nameChoice(event.target));
+
+// The button of a form with several choices says how many are chosen: one|several, with # for the number|none.
+document.addEventListener('change', ({ target }) => {
+  if (target.dataset.count) {
+    const chosen = target.form.querySelectorAll('[data-count]:checked');
+    const [one, several, none] = (chosen[0] ?? target).dataset.count.split('|');
+    const button = target.form.querySelector('.go');
+    button.textContent = [none, one][chosen.length] ?? several.replace('#', chosen.length);
+    button.disabled = chosen.length === 0;
+  }
+});
 
 // A page that is left does not keep the secret that it has shown once: browsers can bring it back from memory.
 window.addEventListener('pagehide', () => {
@@ -73,23 +82,27 @@ function advance() {
 }
 setInterval(advance, 10_000);
 
-// A value to take away gets a button that copies it. Browsers allow that on https and on this machine only.
-if (navigator.clipboard) {
-  for (const value of document.querySelectorAll('[data-copy]')) {
+// Code, and a value to take away, get a button that copies them. Browsers allow that on https and on this machine only.
+// live.js calls this for the parts that it replaces.
+function addCopyButtons(part) {
+  for (const value of navigator.clipboard ? part.querySelectorAll('figure.code > pre, .pick:not(pre .pick)') : []) {
+    if (value.nextElementSibling?.matches('.copy')) {
+      continue;
+    }
     const button = document.createElement('button');
     button.type = 'button';
-    button.className = 'b';
+    button.className = 'copy';
     button.textContent = 'Copy';
+    const what = value.closest('figure')?.querySelector('figcaption') ?? value;
+    button.setAttribute('aria-label', `Copy ${what.innerText.trim().slice(0, 30)}`);
     button.addEventListener('click', async () => {
-      await navigator.clipboard.writeText(value.textContent);
+      await navigator.clipboard.writeText(value.innerText);
       button.textContent = 'Copied';
     });
-    const row = document.createElement('div');
-    row.className = 'row';
-    row.append(button);
-    value.after(row);
+    value.after(button);
   }
 }
+addCopyButtons(document);
 
 // Keys for lists. They do nothing while somebody types or a question is open, and can be turned off in this browser:
 // speech input types letters (WCAG 2.1.4).

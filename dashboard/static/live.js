@@ -48,8 +48,8 @@ const replacement = (old, now) => {
 
 // refresh throws if the answer lacks one of the parts, such as the page of an error.
 const refresh = async (ids, path) => {
-  const response = await fetch(path, { headers: { 'HX-Request': 'true', 'HX-Target': ids.join(' ') } });
-  if (response.headers.get('HX-Redirect')) { // signed out
+  const response = await fetch(path, { headers: { 'Relay-Part': ids.join(' ') } });
+  if (response.headers.has('Relay-Redirect')) { // signed out
     window.location.reload();
     return;
   }
@@ -64,8 +64,11 @@ const refresh = async (ids, path) => {
     for (const details of now.querySelectorAll('details[id]')) { // those that a person has opened or closed stay so
       details.open = document.getElementById(details.id)?.open ?? details.open;
     }
-    if (old && !now.isEqualNode(old)) {
-      steps.push(replacement(old, document.adoptNode(now)));
+    const shown = old?.cloneNode(true);
+    shown?.querySelectorAll('.copy').forEach((button) => button.remove());
+    if (old && !now.isEqualNode(shown)) {
+      addCopyButtons(document.adoptNode(now));
+      steps.push(replacement(old, now));
     }
   }
   if (steps.every(Boolean)) {

@@ -27,7 +27,8 @@ const (
 // characters. The checksum lets a secret scanner recognise a leaked key offline.
 func New() string { return withPrefix(prefix) }
 
-// NewTestKey makes a key that opens nothing: rly_test_ and the rest as New. A search for leaked keys finds it as a test.
+// NewTestKey makes a key that opens nothing: rly_test_ and the rest as New. A search for leaked keys finds it as
+// a test.
 func NewTestKey() string { return withPrefix(testPrefix) }
 
 func withPrefix(prefix string) string {

@@ -9,7 +9,7 @@ import (
 // tokenLength is the number of characters of the token of an ingest URL; see id.Random.
 const tokenLength = 26
 
-// WithIngestURLs returns a scanner that also finds the ingest URLs whose token isTripwire accepts. Other ones are no leak:
+// WithIngestURLs returns a scanner that also finds the ingest URLs whose token isTripwire accepts. Others are no leak:
 // providers have them. It is called for each text that looks like a token, and must be safe for concurrent use.
 func (s *Scanner) WithIngestURLs(isTripwire func(token string) bool) (*Scanner, error) {
 	rule := Rule{

@@ -14,7 +14,6 @@ work=$(mktemp -d "${TMPDIR:-/var/tmp}/relay-images.XXXXXX")
 trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
 
 test/engines/fetch.sh
-tools/htmx/fetch.sh
 tools/sdk/build.sh
 if [ ! -f "$packed" ]; then
 	echo "compose: making a system with debootstrap (some minutes, once)"
@@ -40,8 +39,6 @@ GOMODCACHE=$work/modules GOPROXY=$proxies GOFLAGS=-modcacherw go mod download
 cp -r "$work"/modules/cache/download/. "$context/modules"
 cp -rL bin/lib "$context/lib"
 cp -r sdk/bin "$context/package"
-mkdir -p "$context/dashboard/static"
-cp dashboard/static/htmx* "$context/dashboard/static"
 mkdir "$context/kafka"
 cp bin/engines/kafka/*.jar "$context/kafka"
 

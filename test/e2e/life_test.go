@@ -414,9 +414,6 @@ func buildOldRelay(t *testing.T) string {
 	root, dir := kit.Root(t), t.TempDir()
 	path := filepath.Join(dir, "relay-old")
 	build := `git archive "$COMMIT" | tar -x -C "$DIR"
-		for static in "$DIR/dashboard/static" "$DIR/api/dashboard/static"; do # where releases before 0.2 have it
-			[ ! -d "$static" ] || cp dashboard/static/htmx* "$static" # what the build fetches
-		done
 		cd "$DIR" && go build -trimpath -ldflags "-X main.commit=$COMMIT" -o "$OUT" .`
 	cmd := exec.Command("bash", "-euo", "pipefail", "-c", build)
 	cmd.Dir = root

@@ -4,8 +4,6 @@
 # TAGS=relay_static leaves the embedded ClickHouse out: then the program needs no glibc, as that of the image.
 set -eu
 cd "$(dirname "$0")/../.."
-for file in dashboard/static/htmx.min.js sdk/bin/package/package.json; do
-	[ -f $file ] || { echo "release: $file is missing: run tools/htmx/fetch.sh and tools/sdk/build.sh" >&2; exit 1; }
-done
+[ -f sdk/bin/package/package.json ] || { echo "release: the package of the SDK is missing: run tools/sdk/build.sh" >&2; exit 1; }
 export CGO_ENABLED=0 GOOS=linux GOFLAGS= GOAMD64=v1 GOARM64=v8.0 GOEXPERIMENT= GOTOOLCHAIN=local
 exec go build -trimpath -buildvcs=false -tags "${TAGS:-}" -ldflags "-s -w -buildid= -X main.commit=${COMMIT:-}" -o "$1" .

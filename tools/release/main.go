@@ -38,15 +38,14 @@ func main() {
 	version := flag.String("version", "", "its version")
 	sbom := flag.String("sbom", "", "file for the bill of materials")
 	licences := flag.String("licences", "", "file for the texts of all licences")
-	tree := flag.String("tree", "", "the repository, in which the files for browsers are")
 	flag.Parse()
-	if err := run(*binary, *version, *sbom, *licences, *tree); err != nil {
+	if err := run(*binary, *version, *sbom, *licences); err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
 		os.Exit(1)
 	}
 }
 
-// module is one module of Go or package of npm in the binary.
+// module is one module of Go in the binary.
 type module struct {
 	name, version, purl string
 	checksum            cdx.Property
@@ -54,7 +53,7 @@ type module struct {
 	texts               map[string][]byte // of its licences, by file name
 }
 
-func run(binary, version, sbom, licences, tree string) error {
+func run(binary, version, sbom, licences string) error {
 	info, err := buildinfo.ReadFile(binary)
 	if err != nil {
 		return err
@@ -70,11 +69,6 @@ func run(binary, version, sbom, licences, tree string) error {
 		}
 		modules = append(modules, m)
 	}
-	packages, err := browserPackages(tree)
-	if err != nil {
-		return err
-	}
-	modules = append(modules, packages...)
 	if err := writeLicences(licences, modules); err != nil {
 		return err
 	}
@@ -93,37 +87,6 @@ func standardLibrary(info *debug.BuildInfo) ([]module, error) {
 		checksum: cdx.Property{Name: "go:version", Value: info.GoVersion},
 		ids:      []string{"BSD-3-Clause"}, texts: map[string][]byte{"LICENSE": text},
 	}}, err
-}
-
-// browserPackages returns the packages of npm whose files the binary embeds for browsers.
-func browserPackages(tree string) (packages []module, err error) {
-	text, err := os.ReadFile(filepath.Join(tree, "tools/htmx/package-lock.json"))
-	if err != nil {
-		return nil, err
-	}
-	var lock struct {
-		Packages map[string]struct{ Version, Integrity, License string }
-	}
-	if err := json.Unmarshal(text, &lock); err != nil {
-		return nil, err
-	}
-	for name, licence := range map[string]string{"htmx.org": "dashboard/static/htmx.LICENSE"} {
-		p, ok := lock.Packages["node_modules/"+name]
-		if !ok || p.License == "" {
-			return nil, fmt.Errorf("package-lock.json has no licence of %s", name)
-		}
-		text, err := os.ReadFile(filepath.Join(tree, licence))
-		if err != nil {
-			return nil, err
-		}
-		packages = append(packages, module{
-			name: name, version: p.Version, purl: "pkg:npm/" + name + "@" + p.Version,
-			checksum: cdx.Property{Name: "npm:integrity", Value: p.Integrity},
-			ids:      []string{p.License}, texts: map[string][]byte{filepath.Base(licence): text},
-		})
-	}
-	slices.SortFunc(packages, func(a, b module) int { return cmp.Compare(a.name, b.name) })
-	return packages, nil
 }
 
 // readModule finds a module in the module cache and reads its licences. A module without one is an error.

@@ -37,14 +37,13 @@ git archive HEAD | tar -x -C "$work/again"
 # fill TREE DIRECTORY makes everything but the checksums.
 fill() {
 	local tree=$1 out=$2 arch name
-	"$tree/tools/htmx/fetch.sh"
 	"$tree/tools/sdk/build.sh"
 	for arch in $architectures; do
 		name=relay-$version-linux-$arch
 		echo "release: building $name"
 		GOARCH=$arch "$tree/tools/release/build.sh" "$out/$name"
 		"$work/tools/release" -binary "$out/$name" -version "$version" -sbom "$out/$name.cdx.json" \
-			-licences "$out/LICENCES.txt" -tree "$tree"
+			-licences "$out/LICENCES.txt"
 		GOARCH=$arch TAGS=relay_static "$tree/tools/release/build.sh" "$work/relay"
 		"$work/tools/image" -program "$work/relay" -arch "$arch" -version "$version" -tag "eventrelay/relay:$number" \
 			-out "$out/$name.oci.tar"

@@ -1,0 +1,75 @@
+package dashboard
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/eventrelay/relay/dashboard/frame"
+)
+
+// firingAlert is an alert of a rule at a destination of ep_1.
+func firingAlert(rule string) string {
+	return `{"data":[{"id":"alrt_1","rule":"` + rule + `","endpoint_id":"ep_1","destination_id":"dst_1","state":"firing",
+		"value":13,"threshold":10,"fired_at":"2026-08-21T22:00:00Z"}]}`
+}
+
+// An alert leads to the events that it is about, on its endpoint's page and in the list, and what failed to its
+// recovery.
+func TestAlertsLeadToTheirEvents(t *testing.T) {
+	const recover = `href="/app/recoveries/new?endpoint_id=ep_1&amp;since=2026-08-21T21%3A00%3A00Z"`
+	for rule, x := range map[string]struct {
+		filter  string
+		recover bool
+	}{
+		"delivery_failed": {"status=failed", true}, "failure_rate": {"status=failed%2Cretrying", true},
+		"backlog_age": {"status=pending%2Cretrying", false}, "verification_failed": {"status=rejected", false},
+		"processing_missing": {"processing=missing", false}, "usage": {"", false},
+	} {
+		r := newEndpointRig(t)
+		r.api.on("GET /v1/alerts/history", http.StatusOK, firingAlert(rule))
+		r.api.on("GET /v1/alerts", http.StatusOK, `{}`)
+		b := r.signedIn()
+		for _, path := range []string{"/app/endpoints/ep_1", frame.AlertHistoryPath} {
+			page := b.get(path).want(200).main()
+			links := strings.Contains(page, "/app/events?destination_id=dst_1&amp;endpoint_id=ep_1") &&
+				strings.Contains(page, x.filter+`">Show events`)
+			if links != (x.filter != "") || strings.Contains(page, recover) != x.recover {
+				t.Errorf("%s on %s: leads to events %v, to a recovery %v", rule, path, links, strings.Contains(page, recover))
+			}
+		}
+	}
+}
+
+// An alert about signatures says what is wrong with the newest request.
+func TestAlertHasTheNewestDiagnosis(t *testing.T) {
+	r := newEndpointRig(t)
+	r.api.on("GET /v1/alerts/history", http.StatusOK, firingAlert("verification_failed"))
+	r.api.on("GET /v1/events", http.StatusOK, `{"data":[{"id":"evt_1","status":"rejected"}]}`)
+	r.api.on("GET /v1/events/evt_1/signature", http.StatusOK,
+		`{"object":"signature","findings":[{"code":"body_json","message":"A proxy wrote the <JSON> again."}]}`)
+	b := r.signedIn()
+	b.get("/app/endpoints/ep_1").want(200, `href="/app/events/evt_1"`, "A proxy wrote the &lt;JSON&gt; again.")
+	r.api.on("GET /v1/events/evt_1/signature", http.StatusBadRequest,
+		`{"error":{"type":"invalid_state","message":"the payload was erased"}}`)
+	b.get("/app/endpoints/ep_1").want(200, "Invalid signatures")
+	r.api.on("GET /v1/events", http.StatusOK, emptyList)
+	b.get("/app/endpoints/ep_1").want(200, "Invalid signatures")
+}
+
+// The events of one endpoint lead back to it, and those that failed to their recovery.
+func TestEventsOfAnEndpointLeadOn(t *testing.T) {
+	r := eventsRig(t)
+	b := r.signedIn()
+	const back, recover = `<a href="/app/endpoints/ep_1">payments</a>`, "/app/recoveries/new?endpoint_id=ep_1"
+	b.get(frame.EventsPath+"?endpoint_id=ep_1&status=failed").want(200, back,
+		`href="`+recover+`&amp;since=2026-08-21T22%3A24%3A35Z">Recover these`)
+	if page := b.get(frame.EventsPath + "?status=failed").want(200).main(); strings.Contains(page, back) ||
+		strings.Contains(page, recover) {
+		t.Error("the events of all endpoints lead to one")
+	}
+	if page := b.get(frame.EventsPath+"?endpoint_id=ep_1").want(200, back); strings.Contains(page.main(), recover) {
+		t.Error("what did not fail leads to a recovery")
+	}
+	newEndpointRig(t).signedIn().get("/app/endpoints/ep_1").want(200, `href="/app/events?endpoint_id=ep_1">Events</a>`)
+}
