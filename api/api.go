@@ -1,8 +1,8 @@
 // Package api serves the HTTP API under /v1, the health checks /healthz and /readyz, and the documentation.
 //
 // It connects the areas of the API with what they need, and has the documents and readiness. Each area is a package
-// that returns its routes: events, endpoints, jobs (replays and recovery jobs), account and leaks. Package frame is what
-// they have in common; areas know the frame and not each other. Package wire has their JSON.
+// that returns its routes: events, endpoints, jobs (replays and recovery jobs), account and leaks. Package frame is
+// what they have in common; areas know the frame and not each other. Package wire has their JSON.
 //
 // Requests carry an API key. Configuration is read from memory and changed through the configuration log. Events are
 // read from the store; sent events, replays and receipts are written to Kafka. Handlers return errors; frame.ToWebError
