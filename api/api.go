@@ -188,13 +188,13 @@ func newAreas(cfg *Config, deps *Deps, c *frame.Core) (*areas, error) {
 		AlertDomains: cfg.AlertDomains, Version: cfg.Version,
 	})
 	ofLeaks, needs := newLeaks(cfg, deps, c, scan.leaks)
-	ofEndpoints := endpoints.New(&endpoints.Deps{
+	ofEndpoints := endpoints.Routes(&endpoints.Deps{
 		Core: c, Config: deps.Config, Keyring: deps.Keyring, LimiterStore: deps.LimiterStore, Limits: deps.Limits,
 		Egress: deps.Egress, Resolver: deps.Resolver, Events: deps.Events, Erasures: deps.Erasures,
 		Traffic: deps.Traffic, Secrets: []*secrets.Scanner{scan.receipts, scan.leaks}, BaseURL: cfg.BaseURL,
 		ValidateVerification: deps.ValidateVerification, Rows: x.events.Rows,
 		Needs: append(needs, ofAccount.AddNeeds, x.jobs.AddNeeds),
 	})
-	x.routes = slices.Concat(x.events.Routes(), ofEndpoints.Routes(), x.jobs.Routes(), ofAccount.Routes(), ofLeaks)
+	x.routes = slices.Concat(x.events.Routes(), ofEndpoints, x.jobs.Routes(), ofAccount.Routes(), ofLeaks)
 	return x, nil
 }

@@ -23,9 +23,9 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/api"
-	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/confirm"
 	"github.com/eventrelay/relay/api/feed"
+	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/mcp"
 	"github.com/eventrelay/relay/dashboard"
 	"github.com/eventrelay/relay/dispatcher"

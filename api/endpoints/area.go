@@ -44,65 +44,48 @@ type Configuration interface {
 	AlertSettings() *config.AlertSettings
 }
 
-// Area serves endpoints.
-type Area struct {
-	endpoints    *endpoints
-	destinations *destinations
-	previews     *previews
-	overviews    *overviews
-}
-
-// New builds the area.
-func New(d *Deps) *Area {
+// Routes builds the area and returns its routes.
+func Routes(d *Deps) []frame.Route {
 	x := &endpoints{
 		Core: d.Core, config: d.Config, keyring: d.Keyring, limiterStore: d.LimiterStore, egress: d.Egress,
 		alertSettings: d.Config.AlertSettings, resolver: d.Resolver, baseURL: d.BaseURL,
 		validateVerification: d.ValidateVerification,
 		searching:            make(chan struct{}, maxSearches),
 	}
-	return &Area{
-		endpoints: x, destinations: &destinations{Core: d.Core, endpoints: x, keyring: d.Keyring},
-		previews: &previews{
-			Core: d.Core, events: d.Events, erasures: d.Erasures, limits: d.Limits, secrets: d.Secrets,
-			turns: frame.NewTurns(maxPreviews, previewWait),
-		},
-		overviews: newOverviews(d),
+	dests, overviews := &destinations{Core: d.Core, endpoints: x, keyring: d.Keyring}, newOverviews(d)
+	previews := &previews{
+		Core: d.Core, events: d.Events, erasures: d.Erasures, limits: d.Limits, secrets: d.Secrets,
+		turns: frame.NewTurns(maxPreviews, previewWait),
 	}
-}
-
-// Routes returns the routes of the area.
-func (a *Area) Routes() []frame.Route {
 	const one = "/v1/endpoints/{endpoint}"
 	const oneDestination = one + "/destinations/{destination}"
-	endpoint := frame.Finds(a.endpoints.EndpointInPath)
+	endpoint := frame.Finds(d.Core.EndpointInPath)
 	destination := func(r *http.Request, key *config.Key) error {
-		_, _, err := a.endpoints.DestinationInPath(r, key)
+		_, _, err := d.Core.DestinationInPath(r, key)
 		return err
 	}
 	return []frame.Route{
-		{Path: "/v1/endpoints", Methods: frame.Methods{"GET": a.endpoints.listEndpoints, "POST": a.endpoints.createEndpoint},
+		{Path: "/v1/endpoints", Methods: frame.Methods{"GET": x.listEndpoints, "POST": x.createEndpoint},
 			Resumable: true},
-		{Path: "/v1/endpoints/validate", Methods: frame.Methods{"POST": a.endpoints.validateEndpoint}, Computes: true},
-		{Path: one + "/validate", Methods: frame.Methods{"POST": a.endpoints.validateChange}, Computes: true},
-		{Path: one, Methods: frame.Methods{"GET": a.endpoints.readEndpoint, "PATCH": a.endpoints.updateEndpoint,
-			"DELETE": a.endpoints.deleteEndpoint}},
+		{Path: "/v1/endpoints/validate", Methods: frame.Methods{"POST": x.validateEndpoint}, Computes: true},
+		{Path: one + "/validate", Methods: frame.Methods{"POST": x.validateChange}, Computes: true},
+		{Path: one, Methods: frame.Methods{"GET": x.readEndpoint, "PATCH": x.updateEndpoint,
+			"DELETE": x.deleteEndpoint}},
 		// the stored token or secret names the claim that created it
-		{Path: one + "/rotate-token", Methods: frame.Methods{"POST": a.endpoints.rotateToken}, InPath: endpoint,
-			Resumable: true},
-		{Path: one + "/transformation/preview", Methods: frame.Methods{"POST": a.previews.previewTransformation},
+		{Path: one + "/rotate-token", Methods: frame.Methods{"POST": x.rotateToken}, InPath: endpoint, Resumable: true},
+		{Path: one + "/transformation/preview", Methods: frame.Methods{"POST": previews.previewTransformation},
 			Computes: true, Readable: true},
-		{Path: one + "/transformation/versions", Methods: frame.Methods{"GET": a.endpoints.listTransformationVersions}},
-		{Path: one + "/destinations", Methods: frame.Methods{"POST": a.destinations.createDestination},
+		{Path: one + "/transformation/versions", Methods: frame.Methods{"GET": x.listTransformationVersions}},
+		{Path: one + "/destinations", Methods: frame.Methods{"POST": dests.createDestination},
 			InPath: endpoint, Resumable: true},
-		{Path: oneDestination,
-			Methods: frame.Methods{"PATCH": a.destinations.updateDestination, "DELETE": a.destinations.deleteDestination}},
-		{Path: oneDestination + "/rotate_secret", Methods: frame.Methods{"POST": a.destinations.rotateSecret},
+		{Path: oneDestination, Methods: frame.Methods{"PATCH": dests.updateDestination, "DELETE": dests.deleteDestination}},
+		{Path: oneDestination + "/rotate_secret", Methods: frame.Methods{"POST": dests.rotateSecret},
 			InPath: destination, Resumable: true},
 		// the default moment is the time of the claim
-		{Path: oneDestination + "/purge", Methods: frame.Methods{"POST": a.destinations.purgeDestination},
+		{Path: oneDestination + "/purge", Methods: frame.Methods{"POST": dests.purgeDestination},
 			InPath: destination, BodySelects: true, Resumable: true},
-		{Path: one + "/traffic", Methods: frame.Methods{"GET": a.overviews.readTraffic}},
-		{Path: "/v1/overview", Methods: frame.Methods{"GET": a.overviews.readOverview}},
+		{Path: one + "/traffic", Methods: frame.Methods{"GET": overviews.readTraffic}},
+		{Path: "/v1/overview", Methods: frame.Methods{"GET": overviews.readOverview}},
 	}
 }
 

@@ -29,7 +29,7 @@ import (
 //
 // A call whose node dies leaves its claim. After ClaimLife a repeat takes it over and continues, on routes where this
 // cannot do the work twice: the ids of what it creates derive from the claim, or repeating the work changes nothing
-// (see route.Resumable). On other routes the effect of the first call is unknown, and the repeat gets a 400 conflict.
+// (see Route.Resumable). On other routes the effect of the first call is unknown, and the repeat gets a 400 conflict.
 
 const (
 	// DefaultClaimLife is how long a call may run before its claim may be taken over. It is longer than any call but a

@@ -28,7 +28,7 @@ type HandlerFunc func(w http.ResponseWriter, r *http.Request, key *config.Key) e
 // Methods maps the methods of one path to their handlers.
 type Methods map[string]HandlerFunc
 
-// SendPath is the busiest path; see router.Match.
+// SendPath is the busiest path; see Router.Match.
 const SendPath = "/v1/endpoints/{endpoint}/events"
 
 // Route is one path with its handlers and what the router must know of them. It is one route of mux, so that a wrong
@@ -98,7 +98,7 @@ type Router struct {
 	Bodies  *bodyBudget
 	mux     *mux.Router
 	Routes  map[string]Route       // by path, which is also the name of the mux route
-	isToken func(text string) bool // see core.isToken
+	isToken func(text string) bool // see Core.isToken
 
 	beforeEndpoint, afterEndpoint string // the parts of SendPath around its variable
 }

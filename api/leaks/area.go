@@ -61,7 +61,7 @@ func New(d *Deps) *Area {
 	}
 }
 
-// Routes are those of what leaks are found in, of findings, and of the account's own rules. resource.routes makes those
+// Routes are those of what leaks are found in, of findings, and of the account's own rules. Resource.Routes makes those
 // of a kind: /v1/drains, /v1/drains/{drain}, /v1/drains/{drain}/rotate.
 func (a *Area) Routes() []frame.Route {
 	test := a.tripwires.Action("test", a.tripwires.test)

@@ -1,7 +1,7 @@
 // Package wire defines the JSON of /v1. Each field of a resource is declared once: its name and type, its bounds in
 // tags, its description in the comment above it. These types are the source of the schemas in the OpenAPI document
-// ([Schemas]) and of the decoding of requests (api.object.decode). The API encodes its answers from them, and pages and
-// tools decode answers into them. The schemas of lists with fields other than data, and of the bodies of sends and
+// ([Schemas]) and of the decoding of requests (frame.Object.Decode). The API encodes its answers from them, and pages
+// and tools decode answers into them. The schemas of lists with fields other than data, and of the bodies of sends and
 // replays, are in api/openapi.
 //
 // A field is shown in answers and ignored in requests, unless it has the tag in, with words separated by commas:
