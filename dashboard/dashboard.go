@@ -16,8 +16,8 @@
 //  4. menu below: a line, if the page belongs in the navigation.
 //
 // A request of live.js (Relay-Part) gets the block "main" alone, or the block "#ID" if the page defines one for the
-// part ID that it asks for. Every form holds {{template "nonce" .}} and is checked with [frame.Submit]: its nonce is the
-// Idempotency-Key of the call, so that a second submit does nothing twice.
+// part ID that it asks for. Every form holds {{template "nonce" .}} and is checked with [frame.Submit]: its nonce is
+// the Idempotency-Key of the call, so that a second submit does nothing twice.
 //
 // Invariants, each with its test in docs/design/dashboard.md: the Host is checked before anything else; a request that
 // is not GET is served only if the browser or its Origin says that it comes from our own page; no GET changes anything;
