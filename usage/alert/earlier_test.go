@@ -292,8 +292,11 @@ func TestNoticeOfAGoneNodeIsSentApart(t *testing.T) {
 		rigOn(t, "b", w.keys, w.config, &fakeSender{}).spendBudget()
 		w.start("b", func(ctx context.Context, r *rig) { _ = r.notifier.run(ctx) })
 		time.Sleep(digestDelay + 3*time.Second)
-		if got := w.got["n0 "+mailTarget+"a@example.com"]; len(got) != 1 {
-			t.Errorf("%d mails", len(got))
+		w.mu.Lock()
+		mails := len(w.got["n0 "+mailTarget+"a@example.com"])
+		w.mu.Unlock()
+		if mails != 1 {
+			t.Errorf("%d mails", mails)
 		}
 		w.settle()
 		w.check()

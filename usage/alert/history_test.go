@@ -324,7 +324,9 @@ func TestSlowRecordsEndTheLease(t *testing.T) {
 		time.Sleep(leaseTime/2 - time.Second/2)
 		w.start("b", run)
 		w.live["a"].delay.Store(int64(recordTimeout - time.Millisecond))
+		w.mu.Lock()
 		w.modes[notify.Email] = isSlow
+		w.mu.Unlock()
 		w.announce(1, func(*config.AlertNotice) {})
 		w.live["a"].rig.notifier.wakeUp()
 		time.Sleep(time.Minute)
