@@ -13,9 +13,9 @@ function load({ times = [], forms = [], values = [], elapsed = 0, navigator = {}
     documentElement: { dataset: { now: '2026-08-21T22:24:36.000Z' } },
     addEventListener: (name, listener) => { page.listeners[name] = listener },
     querySelector: () => null, // nobody is signed in
-    querySelectorAll: (selector) => (selector.startsWith('time') ? times : selector === '[data-copy]' ? values : forms),
+    querySelectorAll: (selector) => (selector.startsWith('time') ? times : selector.startsWith('figure') ? values : forms),
     createElement: () => ({
-      addEventListener(name, listener) { this[name] = listener }, append(child) { this.child = child },
+      addEventListener(name, listener) { this[name] = listener }, setAttribute(name, text) { this[name] = text },
     }),
   }
   const window = {
@@ -65,12 +65,17 @@ test('relative times go on by the clock of the server', () => {
 })
 
 test('a value to take away gets a button where the browser can copy', async () => {
-  const value = { textContent: 'https://relay.example.com/in/x', after(row) { this.row = row } }
+  const value = {
+    innerText: 'https://relay.example.com/in/x', nextElementSibling: null, closest: () => null,
+    after(button) { this.nextElementSibling = button },
+  }
   load({ values: [value] })
-  assert.equal(value.row, undefined)
+  assert.equal(value.nextElementSibling, null)
   const copied = []
   load({ values: [value], navigator: { clipboard: { writeText: async (text) => copied.push(text) } } })
-  await value.row.child.click()
+  const button = value.nextElementSibling
+  await button.click()
   assert.deepEqual(copied, ['https://relay.example.com/in/x'])
-  assert.equal(value.row.child.textContent, 'Copied')
+  assert.equal(button.textContent, 'Copied')
+  assert.equal(button['aria-label'], 'Copy https://relay.example.com/in/x')
 })
