@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/eventrelay/relay/node/doctor"
 	"github.com/eventrelay/relay/node"
+	"github.com/eventrelay/relay/node/doctor"
 )
 
 // askDoctor prints the report of the running process. It returns an error if a check fails.

@@ -48,11 +48,11 @@ func TestVersionFile(t *testing.T) {
 		t.Error("make does not set main.commit")
 	}
 	for file, want := range map[string]string{
-		"Dockerfile":               `COMMIT="${COMMIT}"`,
-		"docker-compose.yml":       `args: {COMMIT: "${COMMIT:-}"}`,
+		"Dockerfile":              `COMMIT="${COMMIT}"`,
+		"docker-compose.yml":      `args: {COMMIT: "${COMMIT:-}"}`,
 		"tools/release/build.sh":  "-X main.commit=${COMMIT:-}",
-		"test/docker/images.sh": `--build-arg COMMIT="$commit"`,
-		"docs/operate/install.md":  "--build-arg COMMIT=$(git describe --always --dirty --exclude '*')",
+		"test/docker/images.sh":   `--build-arg COMMIT="$commit"`,
+		"docs/operate/install.md": "--build-arg COMMIT=$(git describe --always --dirty --exclude '*')",
 	} {
 		if !strings.Contains(text(file), want) {
 			t.Errorf("%s does not pass the commit on: want %s", file, want)

@@ -22,8 +22,8 @@ type metrics struct {
 	produceErrors        prometheus.Counter
 	rejectedRecords      *prometheus.CounterVec // by topic
 	commitErrors         prometheus.Counter
-	commitsWithoutGaps  prometheus.Counter
-	gaps                prometheus.Gauge
+	commitsWithoutGaps   prometheus.Counter
+	gaps                 prometheus.Gauge
 	omittedRecords       prometheus.Gauge
 	destinationsDisabled prometheus.Counter
 	filterEvaluations    prometheus.Counter

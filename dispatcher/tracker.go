@@ -20,9 +20,9 @@ type tracker struct {
 	base         int64 // offset of the first bit
 	next         int64 // lowest offset that the next record may have
 	words        []uint64
-	commitOffset int64         // lowest offset that is not done; base ≤ commitOffset ≤ next
-	priorGaps   []stream.Gap // done before this assignment, ascending, not read yet
-	firstAdded   int64         // offset of the first added record, -1 until then
+	commitOffset int64        // lowest offset that is not done; base ≤ commitOffset ≤ next
+	priorGaps    []stream.Gap // done before this assignment, ascending, not read yet
+	firstAdded   int64        // offset of the first added record, -1 until then
 
 	epochs []epoch // leader epochs by first offset, newest last; from that of the record before commitOffset on
 }
