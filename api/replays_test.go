@@ -450,7 +450,7 @@ func TestReplayOfOldSignedRequests(t *testing.T) {
 }
 
 // With only_undelivered no destination gets an event that it has, or that is on its way there: not of a selection, not
-// of one event. What nobody lacks is not selected.
+// of one event. An event that every destination has is not selected.
 func TestReplayOnlyUndelivered(t *testing.T) {
 	c := newClient(t)
 	created := c.endpoint(map[string]any{"destinations": []any{"https://a.example", "https://b.example",

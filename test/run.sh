@@ -170,7 +170,7 @@ whole='^Test(DevPipeline|KillEverything|Serve)$'
 twice='^TestHostileClients$'
 
 # Packages that start no goroutine, in which the race detector finds nothing.
-pure='^[.](/(dashboard(/[a-z]+)?|test/(chart|prometheus)|dispatcher/lane|node/admin|sdk|store|'
+pure='^[.](/(dashboard(/[a-z]+)?|test/(chart|prometheus|rules)|dispatcher/lane|node/admin|sdk|store|'
 pure+='pkg/(apikey|capacity|crash|event|finding|fixture|id|inflate|nearest|personal|secrets|sign|transform|verify|web)|'
 pure+='store/(internal/column|schema)|test/(released|suite)))?$'
 

@@ -1,4 +1,4 @@
-// Package leaks serves what leaks are found in, and what was found: drains, DSNs, domains, scans, tripwires, findings,
+// Package leaks serves sources of leaks and what was found in them: drains, DSNs, domains, scans, tripwires, findings,
 // and the account's own rules. Secrets appear as masks only.
 package leaks
 
