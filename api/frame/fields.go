@@ -27,7 +27,7 @@ const (
 	MaxIDText      = 200
 )
 
-// DefaultNameLength is how many characters at the end of its id name what was created without a name.
+// DefaultNameLength is the length of a default name: the last characters of the id.
 const DefaultNameLength = 8
 
 // Warning says that a member was ignored, or that a setting will not work as it is.

@@ -200,7 +200,7 @@ func (o *earlierNode) isBusy(notice string) bool {
 	return o.busy[notice]
 }
 
-// sendDigest sends what has no mail of its own.
+// sendDigest mails the notices that have no mail of their own.
 func (o *earlierNode) sendDigest(ctx context.Context) {
 	if !o.changeBudget(ctx, func(b *config.AlertBudget, now time.Time) bool {
 		if b.Held(now) || now.Before(b.NextAt) {
