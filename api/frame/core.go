@@ -76,8 +76,8 @@ func (c *Core) Body(r *http.Request) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-// Find returns the entity with an id; nil if it does not exist. When this node does not know the id, it reads again after it
-// has caught up: another node may have created it a moment ago.
+// Find returns the entity with an id; nil if it does not exist. When this node does not know the id, it
+// reads again after it has caught up: another node may have created it a moment ago.
 func Find[P any](ctx context.Context, c *Core, read func(id string) (P, config.Presence), name string) (none P) {
 	x, presence := read(name)
 	if presence == config.Unknown {
