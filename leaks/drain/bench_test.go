@@ -60,7 +60,7 @@ func BenchmarkDrain(b *testing.B) {
 		if status, answer := w.send(http.MethodPost, path, bytes.NewReader(body)); status != 202 {
 			b.Fatal(status, answer)
 		}
-		w.records = w.records[:0]
+		w.Records = w.Records[:0]
 	}
 	run("scanner-plain", func() { scan(bytes.NewReader(text)) })
 	run("drain-plain", func() { send(text) })

@@ -214,17 +214,17 @@ func TestBodiesAreBounded(t *testing.T) {
 	f("corrupt", 400, whole[:20]+"xx"+whole[22:])
 	f("wrong checksum", 400, whole[:len(whole)-5]+"x"+whole[len(whole)-4:])
 	f("another encoding", 415, "x", "Content-Encoding", "br")
-	if n := len(w.hits()); n != 0 {
+	if n := len(w.Hits()); n != 0 {
 		t.Errorf("%d hits of refused bodies", n)
 	}
 	f("empty", 202, "")
 	f("three levels", 202, gzipped(gzipped(gzipped(leak(1)))))
-	if n := len(w.hits()); n != 0 {
+	if n := len(w.Hits()); n != 0 {
 		t.Errorf("%d hits of a third level", n)
 	}
 	f("400 to 1", 202, gzipped(strings.Repeat(strings.Repeat("a", 100)+"\n", 100_000)), "Content-Encoding", "gzip")
 	f("declared, but plain", 202, leak(1), "Content-Encoding", "gzip")
-	w.only()
+	w.Only()
 }
 
 // A compressed body has its own bound on the wire.

@@ -73,7 +73,7 @@ func TestPrivateKeysOfSeveralRecords(t *testing.T) {
 	key := newPrivateKey(t)
 	whole := newWorld(t)
 	whole.post(202, key+"\n")
-	want := whole.only().Fingerprint
+	want := whole.Only().Fingerprint
 	printed := "config {\n  key: '" + strings.ReplaceAll(key, "\n", `\n' +`+"\n    '") + `\n'` + "\n}"
 	for name, s := range shippers {
 		for form, text := range map[string]string{
@@ -87,7 +87,7 @@ func TestPrivateKeysOfSeveralRecords(t *testing.T) {
 			w := newWorld(t)
 			w.send("POST", path, strings.NewReader(body), s.headers...)
 			w.send("POST", path, iotest.OneByteReader(strings.NewReader(body)), s.headers...)
-			if h := w.only(); h.Fingerprint != want || h.N != 1 || h.Rule != "private-key-block" {
+			if h := w.Only(); h.Fingerprint != want || h.N != 1 || h.Rule != "private-key-block" {
 				t.Errorf("%s, %s: %+v", name, form, h)
 			}
 			if text := w.everything(); strings.Contains(text, key[40:60]) {
@@ -113,10 +113,10 @@ func TestPrivateKeysOfTwoProcesses(t *testing.T) {
 		w.send("POST", path, strings.NewReader(s.of+strings.Join(records, s.between)+s.end), s.headers...)
 		apart.post(202, one+"\n\n"+other+"\n")
 		want, got := map[string]bool{}, map[string]bool{}
-		for _, h := range apart.hits() {
+		for _, h := range apart.Hits() {
 			want[h.Fingerprint] = true
 		}
-		for _, h := range w.hits() {
+		for _, h := range w.Hits() {
 			got[h.Fingerprint] = true
 		}
 		if fmt.Sprint(got) != fmt.Sprint(want) || len(want) != 2 {
@@ -138,8 +138,8 @@ func TestJoinedKeysAreBounded(t *testing.T) {
 	for n, want := range map[int]int{maxRecordsLate - 1: 1, maxRecordsLate + 1: 0} {
 		w := newWorld(t)
 		w.post(202, withOthers(n))
-		if len(w.hits()) != want {
-			t.Errorf("with %d records between two lines: %d hits, want %d", n, len(w.hits()), want)
+		if len(w.Hits()) != want {
+			t.Errorf("with %d records between two lines: %d hits, want %d", n, len(w.Hits()), want)
 		}
 	}
 	j := newJoiner(&request{}, scanner(), false)

@@ -49,7 +49,7 @@ func TestManyMatchesAreBoundedWork(t *testing.T) {
 	w.drain.deps.Tokens = tokens
 	answer := w.post(202, packed.String())
 	total := 0
-	for _, h := range w.hits() {
+	for _, h := range w.Hits() {
 		total += int(h.N)
 	}
 	if packed.Len() > 32<<10 || total != n || !strings.Contains(answer, fmt.Sprintf(`"hits":%d`, n)) {
@@ -280,7 +280,7 @@ func BenchmarkMatches(b *testing.B) {
 	}
 	run("drain", func() {
 		w.post(202, body)
-		w.records = w.records[:0]
+		w.Records = w.Records[:0]
 	})
 	run("scanner", func() {
 		s := scanner().NewStream(func(secrets.Found) bool { return true })

@@ -65,7 +65,7 @@ func TestOneKeyIsOneFinding(t *testing.T) {
 		}
 	}
 	w.scan(received(`{"meta":{"note":"` + leak(1) + `"}}`))
-	all := w.hits()
+	all := w.Hits()
 	senders, locations := map[string]finding.Source{}, map[[16]byte]bool{}
 	for _, h := range all {
 		senders[h.Sender] = h.Source

@@ -120,8 +120,8 @@ func TestImportRules(t *testing.T) {
 func importFault(s source, path string) string {
 	if inner, ok := strings.CutPrefix(path, module+"/"); ok {
 		switch {
-		case slices.Contains([]string{"test/kit", "test/storetest", "test/websites", "test/spanstest", "test/streamtest"},
-			inner) && (s.test || within(s.dir, "test")):
+		case slices.Contains([]string{"test/kit", "test/leaktest", "test/storetest", "test/websites", "test/spanstest",
+			"test/streamtest"}, inner) && (s.test || within(s.dir, "test")):
 			return ""
 		case within(inner, "test") && !within(s.dir, "test"):
 			return "it and its libraries are for tests, no part of the binary"
