@@ -15,7 +15,7 @@ parts=(
 	"cluster ./test/e2e TestCluster|CutOff|OneOwner|BrokerRestart|MoveEndpoint|TestServe$"
 	"life ./test/e2e TestLife$"
 	"restore ./test/e2e TestRestore"
-	"outages ./test/e2e Down|Frozen|Hung|Unavailable"
+	"outages ./test/e2e Frozen|Hung|Unavailable"
 	"faults ./test/e2e RandomFaults"
 	"broker-faults ./test/e2e BrokerFaults"
 	"dashboards ./test/e2e AlertsAndDashboards|OverviewCounts"

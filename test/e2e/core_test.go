@@ -27,7 +27,8 @@ func TestCoreWithoutLeaks(t *testing.T) {
 	p := newDevProcess(t, dir)
 	p.binary = buildRelay(t, "core")
 	p.start()
-	testPipeline(t, p, p, 5)
+	retriedDelivery(t, p.forTest(t), p.forTest(t))
+	replayedEvent(t, p.forTest(t), p.forTest(t))
 	for _, path := range []string{"/v1/drains", "/v1/findings", "/v1/settings/detection", "/drain/x"} {
 		if status, answer, _ := p.call("GET", path, nil); status != http.StatusNotFound {
 			t.Errorf("%s is answered %d %v", path, status, answer)

@@ -306,61 +306,12 @@ func childOf(t *testing.T, pid int) int {
 	return 0
 }
 
-// A destination that is down, not long enough for its circuit breaker to open, gets every event afterwards, and no
-// retry is early. The dispatcher's tests check in fake time that none is late.
-func TestDestinationDown(t *testing.T) {
-	t.Parallel()
-	var down atomic.Bool
-	dest := newSink(t, func(received) int {
-		if down.Load() {
-			return http.StatusServiceUnavailable
-		}
-		return http.StatusOK
-	})
-	p := startDevProcess(t, t.TempDir())
-	const interval = 2 * time.Second
-	endpoint, in, _ := p.endpoint(map[string]any{
-		"destinations": []any{dest.URL},
-		"retry_policy": map[string]any{
-			"strategy": "linear", "interval_seconds": interval.Seconds(), "max_attempts": 20, "jitter": 0},
-	})
-	tr := startTraffic(4, 10*time.Millisecond, in)
-	tr.awaitCount(t, 50)
-	down.Store(true)
-	back := time.After(time.Duration(rounds(3, 5, 30)) * time.Second) // the breaker opens after 30 s
-	tr.awaitCount(t, tr.count()+200)
-	accepted := tr.finish()
-	if r := checkNothingLost(t, p.streamConfig()); r.InFlight == 0 {
-		t.Errorf("nothing is in flight while the destination is down: %v", r.Counts)
-	}
-	<-back
-	down.Store(false)
-	awaitDelivered(t, p.client, dest, "&endpoint_id="+endpoint, accepted, time.Minute)
-	awaitAllDelivered(t, p.streamConfig(), len(accepted), dest)
-	last := map[string]time.Time{}
-	early := 0
-	var latest time.Duration
-	for _, r := range dest.received() {
-		id := r.header.Get("Webhook-Id")
-		if before, again := last[id]; again {
-			gap := r.at.Sub(before)
-			if gap < interval {
-				early++
-			}
-			latest = max(latest, gap-interval)
-		}
-		last[id] = r.at
-	}
-	t.Logf("%d events, latest retry %v behind its time", len(accepted), latest.Round(time.Millisecond))
-	if early > 0 {
-		t.Errorf("%d retries were early", early)
-	}
-}
-
 // A recent event can always be read by its id while ClickHouse is frozen; lists answer 503 or what they have.
 func TestReadByIDWhileClickHouseIsFrozen(t *testing.T) {
 	t.Parallel()
-	skipShort(t)
+	if rounds(0, 0, 1) == 0 {
+		t.Skip("store/read tests it with a store that does not answer; set RELAY_TORTURE")
+	}
 	p := startDevProcess(t, t.TempDir())
 	endpoint, _, _ := p.endpoint(
 		map[string]any{"destinations": []any{map[string]any{"url": "https://example.com/h", "enabled": false}}})

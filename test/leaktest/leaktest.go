@@ -1,4 +1,5 @@
-// Package leaktest is what stages that find secrets need of the configuration and of the log, in memory, for their tests.
+// Package leaktest has what stages that find secrets need of the configuration and of the log, in memory, for their
+// tests.
 package leaktest
 
 import (
