@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // TestContract01 and the tests below check what every client relies on, one promise each, as far as this package can
@@ -21,9 +22,7 @@ func TestContract01EveryCallNeedsAKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.as(text).do("GET", "/v1/me", nil).want(200)
-	if err := configuration.RevokeKey(t.Context(), key.ID); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, configuration.RevokeKey(t.Context(), key.ID))
 	for _, target := range []string{"/v1", "/v1/", "/v1/me", "/v1/endpoints", "/v1/events/evt_nope", "/v1/nope"} {
 		for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"} {
 			c.as("").do(method, target, nil).wantError(401, "authentication_required", "")
@@ -315,15 +314,9 @@ func TestHeadIsGetWithoutABody(t *testing.T) {
 	srv := httptest.NewServer(c.api.Handler())
 	defer srv.Close()
 	for target, want := range map[string]int{"/v1/me": 200, "/healthz": 200, "/v1/nope": 404} {
-		r, err := http.NewRequestWithContext(t.Context(), "HEAD", srv.URL+target, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(http.NewRequestWithContext(t.Context(), "HEAD", srv.URL+target, nil))(t)
 		r.Header.Set("Authorization", "Bearer "+readKey)
-		res, err := srv.Client().Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		res := must.Get(srv.Client().Do(r))(t)
 		if res.Body.Close(); res.StatusCode != want || res.ContentLength <= 0 {
 			t.Errorf("HEAD %s: %d, length %d", target, res.StatusCode, res.ContentLength)
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/sign"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // What was read can be sent back: nothing changes and there is no warning.
@@ -46,10 +47,7 @@ func TestReadThenPatchIsHarmless(t *testing.T) {
 			t.Errorf("%s: %v", name, patched.get("warnings"))
 		}
 		for i, d := range read.get("destinations").([]any) {
-			b, err := json.Marshal(d)
-			if err != nil {
-				t.Fatal(err)
-			}
+			b := must.Get(json.Marshal(d))(t)
 			c.do("PATCH", target+"/destinations/"+read.text(fmt.Sprintf("destinations.%d.id", i)), string(b)).want(200)
 		}
 		if after, _ := configuration.Endpoint(created.text("id")); after.Rev != before.Rev {
@@ -66,10 +64,7 @@ func TestSecretsAreShownOnceAndSealed(t *testing.T) {
 		t.Errorf("created with %s", got)
 	}
 	e, _ := configuration.Endpoint(created.text("id"))
-	stored, err := json.Marshal(e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	stored := must.Get(json.Marshal(e))(t)
 	list := c.do("GET", "/v1/endpoints", nil).want(200)
 	read := c.do("GET", target, nil).want(200)
 	patched := c.do("PATCH", target, `{"name":"other"}`).want(200)

@@ -6,15 +6,14 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // Every URL in the table of the egress guard is checked when it is saved, in every member that takes a URL. The
 // guard checks again when it connects.
 func TestHostileTargetsAreNotSaved(t *testing.T) {
-	text, err := os.ReadFile("../pkg/egress/testdata/targets.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../pkg/egress/testdata/targets.txt"))(t)
 	c := newClient(t)
 	known := c.endpoint(nil)
 	ep := "/v1/endpoints/" + known.text("id")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/eventrelay/relay/api"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // makeKey creates a key in the shared configuration.
@@ -58,9 +59,7 @@ func TestKeyExpiryAndRevocation(t *testing.T) {
 	text, k := makeKey(t, config.Read, false, time.Now().Add(time.Hour))
 	other, _ := makeKey(t, config.Read, false, time.Time{})
 	c.as(text).do("GET", "/v1/me", nil).want(200)
-	if err := configuration.RevokeKey(t.Context(), k.ID); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, configuration.RevokeKey(t.Context(), k.ID))
 	c.as(text).do("GET", "/v1/me", nil).wantError(401, "invalid_api_key", "")
 	c.as(other).do("GET", "/v1/me", nil).want(200)
 }

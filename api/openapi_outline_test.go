@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 var update = flag.Bool("update", false, "write testdata/openapi.txt")
@@ -19,21 +21,13 @@ var update = flag.Bool("update", false, "write testdata/openapi.txt")
 // does not.
 func TestDocumentOutline(t *testing.T) {
 	const file = "testdata/openapi.txt"
-	c, err := loadContract()
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(loadContract())(t)
 	got := []string{"# Made by: go test ./api -run TestDocumentOutline -update"}
 	outline(c.source, "", func(line string) { got = append(got, line) })
 	if *update {
-		if err := os.WriteFile(file, []byte(strings.Join(got, "\n")+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte(strings.Join(got, "\n")+"\n"), 0o600))
 	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(os.ReadFile(file))(t)
 	if diff := gocmp.Diff(strings.Split(strings.TrimSuffix(string(want), "\n"), "\n"), got); diff != "" {
 		t.Errorf("the document has changed (-before +now):\n%s", diff)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/limit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // runs runs a component until the test ends or calls stop.
@@ -36,20 +37,14 @@ func runs(t *testing.T, run func(context.Context) error) (stop func()) {
 // and each node limits on its own.
 func TestRatesAreSharedByNodes(t *testing.T) {
 	const rate = 50
-	store, err := redis.New(redis.Config{Listen: "127.0.0.1:0"}, redis.Deps{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(redis.New(redis.Config{Listen: "127.0.0.1:0"}, redis.Deps{}))(t)
 	stop := runs(t, store.Run)
 	<-store.Ready()
 	var nodes [2]*client
 	for i := range nodes {
 		reg, cfg := prometheus.NewRegistry(), limit.DefaultConfig()
 		cfg.URL, cfg.Timeout = "redis://"+store.Addr(), 5*time.Second // this test does not check the timeout
-		limits, err := limit.New(cfg, limit.Deps{Log: slog.New(slog.DiscardHandler), Now: time.Now, Metrics: reg})
-		if err != nil {
-			t.Fatal(err)
-		}
+		limits := must.Get(limit.New(cfg, limit.Deps{Log: slog.New(slog.DiscardHandler), Now: time.Now, Metrics: reg}))(t)
 		runs(t, limits.Run)
 		nodes[i] = newClient(t, withRates(rate, 0, 0), func(_ *api.Config, d *api.Deps) { d.Limits = limits })
 		nodes[i].do("GET", "/v1/me", nil).want(200)
@@ -92,10 +87,7 @@ func countAllowed(t *testing.T, nodes []*client, rate int, d time.Duration, leas
 }
 
 func leased(t *testing.T, reg *prometheus.Registry) bool {
-	families, err := reg.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	families := must.Get(reg.Gather())(t)
 	for _, f := range families {
 		if f.GetName() == "relay_limit_tokens_granted_total" {
 			return f.GetMetric()[0].GetCounter().GetValue() > 0

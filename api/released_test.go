@@ -17,6 +17,7 @@ import (
 	"github.com/eventrelay/relay/api"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // released is the file of the document that clients rely on, in the folder released. It grows with the service; nothing
@@ -53,10 +54,8 @@ func TestDocumentIsValid(t *testing.T) {
 		t.Errorf("%v\n%s", err, out)
 	}
 	broken := filepath.Join(t.TempDir(), "broken.yaml")
-	if err := os.WriteFile(broken, []byte("openapi: 3.1.1\ninfo: {title: x}\npaths: {/a: {get: {responses: 7}}}\n"),
-		0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(broken, []byte("openapi: 3.1.1\ninfo: {title: x}\npaths: {/a: {get: {responses: 7}}}\n"),
+		0o600))
 	if out, err := oasdiff(t, "validate", "--fail-on", "WARN", broken); err == nil {
 		t.Errorf("a broken document passes:\n%s", out)
 	}
@@ -83,14 +82,9 @@ func breakingChanges(t *testing.T, before, after string) string {
 	found := removals(old, now, "")
 	var files []string
 	for i, document := range []map[string]any{old, now} {
-		text, err := yaml.Marshal(document)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(yaml.Marshal(document))(t)
 		files = append(files, filepath.Join(t.TempDir(), fmt.Sprintf("%d.yaml", i)))
-		if err := os.WriteFile(files[i], text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(files[i], text, 0o600))
 	}
 	// A parameter of a path applies to each of its operations.
 	if out, err := oasdiff(t, "breaking", "--flatten-allof", "--flatten-params", "--fail-on", "WARN", files[0],
@@ -158,10 +152,7 @@ func joined(of, more map[string]any) map[string]any {
 // servedDocument returns the document as it is served.
 func servedDocument(t *testing.T) string {
 	t.Helper()
-	text, err := api.OpenAPIDocument()
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(api.OpenAPIDocument())(t)
 	return string(text)
 }
 
@@ -169,9 +160,7 @@ func servedDocument(t *testing.T) string {
 func documentFile(t *testing.T) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "openapi.yaml")
-	if err := os.WriteFile(path, []byte(servedDocument(t)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(servedDocument(t)), 0o600))
 	return path
 }
 
@@ -193,9 +182,7 @@ func changed(t *testing.T, changes []documentChange) (path string) {
 		text = after
 	}
 	path = filepath.Join(t.TempDir(), "openapi.yaml")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
@@ -327,14 +314,9 @@ func TestAdditionsPass(t *testing.T) {
 
 func readYAML(t *testing.T, path string) map[string]any {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(path))(t)
 	var doc map[string]any
-	if err := yaml.Unmarshal(text, &doc); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yaml.Unmarshal(text, &doc))
 	return doc
 }
 

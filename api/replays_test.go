@@ -20,6 +20,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // since returns the start of a window of one hour.
@@ -128,10 +129,7 @@ func TestReplaySelection(t *testing.T) {
 
 func mustID(t testing.TB, name string) id.ID {
 	t.Helper()
-	d, err := id.Parse(id.Event, name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(id.Parse(id.Event, name))(t)
 	return d
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/must"
 )
 
 func (w *world) wantBusy(a answer) {
@@ -138,24 +139,13 @@ func bubble(t *testing.T, f func(t *testing.T, w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		var network kfake.VirtualNetwork
-		cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(9092), kfake.ListenFn(network.Listen))
-		if err != nil {
-			t.Fatal(err)
-		}
+		cluster := must.Get(kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(9092), kfake.ListenFn(network.Listen)))(t)
 		defer cluster.Close()
 		sc := stream.Config{Brokers: cluster.ListenAddrs(), DialFunc: network.DialContext, Prefix: "t."}
-		if _, err := stream.Migrate(t.Context(), sc, 2, 1); err != nil {
-			t.Fatal(err)
-		}
-		producer, err := stream.NewProducer(sc, "test")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Get(stream.Migrate(t.Context(), sc, 2, 1))(t)
+		producer := must.Get(stream.NewProducer(sc, "test"))(t)
 		defer producer.Close()
-		reader, err := stream.NewReader(sc, "test")
-		if err != nil {
-			t.Fatal(err)
-		}
+		reader := must.Get(stream.NewReader(sc, "test"))(t)
 		defer reader.Close()
 		w := newIngest(t, options{maxBody: maxBody}, producer)
 		w.cluster, w.reader, w.log = cluster, reader, producer
@@ -363,15 +353,10 @@ func TestPartitionBreaker(t *testing.T) {
 func TestAcceptOfSentEvents(t *testing.T) {
 	w := newWorld(t, options{})
 	ep := w.EndpointByToken(token)
-	given, err := id.NewGenerator(nil).New(ep.Partition)
-	if err != nil {
-		t.Fatal(err)
-	}
+	given := must.Get(id.NewGenerator(nil).New(ep.Partition))(t)
 	e := &event.Event{ID: given, Source: event.SourceAPI, Verdict: event.VerdictUnverified, Method: http.MethodPost,
 		Body: []byte("{}")}
-	if err := w.ingest.Acceptor().Accept(t.Context(), e, ep); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.ingest.Acceptor().Accept(t.Context(), e, ep))
 	if got := w.only(); got.ID != given || got.Account != "acc_1" || got.Endpoint != "ep_1" ||
 		got.Source != event.SourceAPI {
 		t.Errorf("%+v", got)

@@ -18,6 +18,7 @@ import (
 	"github.com/eventrelay/relay/api/confirm"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/web"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // world is the configuration, the people and the API of a test.
@@ -441,9 +442,7 @@ func TestLeftActsAreFinished(t *testing.T) {
 func TestLeftActIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, c, a := newWorld(t, answer{status: 503, body: `{}`})
-		if _, err := c.Approve(t.Context(), person, a); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(c.Approve(t.Context(), person, a))(t)
 		ctx, stop := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() { _ = c.Run(ctx) })
@@ -551,9 +550,7 @@ func TestLeftActOfARemovedPerson(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w, c, a := newWorld(t, answer{status: 503, body: `{}`})
-			if _, err := c.Approve(t.Context(), person, a); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(c.Approve(t.Context(), person, a))(t)
 			remove(w)
 			ctx, stop := context.WithCancel(t.Context())
 			var running sync.WaitGroup

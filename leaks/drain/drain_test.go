@@ -18,6 +18,7 @@ import (
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // A secret in each kind of body becomes one hit with its location, and its text is nowhere.
@@ -309,23 +310,16 @@ func TestRates(t *testing.T) {
 		time.Sleep(time.Second)
 		var taken []*slot
 		for range maxRunningOfDrain {
-			one, err := w.drain.running.enter(drainID)
-			if err != nil {
-				t.Fatal(err)
-			}
+			one := must.Get(w.drain.running.enter(drainID))(t)
 			taken = append(taken, one)
 		}
 		w.post(429, "line")
 		for i := range maxRunning - maxRunningOfDrain {
-			if _, err := w.drain.running.enter(fmt.Sprint(i)); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(w.drain.running.enter(fmt.Sprint(i)))(t)
 		}
 		taken[0].leave()
 		w.post(202, "line")
-		if _, err := w.drain.running.enter("another"); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(w.drain.running.enter("another"))(t)
 		w.post(503, "line")
 	})
 }
@@ -382,9 +376,7 @@ func TestReports(t *testing.T) {
 func TestAnswer(t *testing.T) {
 	w := newWorld(t)
 	var got received
-	if err := json.Unmarshal([]byte(w.post(202, gzipped("one\n\ntwo"))), &got); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(w.post(202, gzipped("one\n\ntwo"))), &got))
 	if want := (received{Lines: 3, Bytes: 8}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}

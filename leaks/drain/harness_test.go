@@ -23,6 +23,7 @@ import (
 	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/web"
 	"github.com/eventrelay/relay/test/leaktest"
+	"github.com/eventrelay/relay/test/must"
 )
 
 const (
@@ -170,10 +171,7 @@ func (w *world) everything() string {
 	}
 	w.Mu.Unlock()
 	all.Write(w.logs.Bytes())
-	families, err := w.registry.Gather()
-	if err != nil {
-		w.TB.Fatal(err)
-	}
+	families := must.Get(w.registry.Gather())(w.TB)
 	for _, f := range families {
 		all.WriteString(f.String())
 	}

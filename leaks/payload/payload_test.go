@@ -24,6 +24,7 @@ import (
 	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/leaktest"
+	"github.com/eventrelay/relay/test/must"
 )
 
 const endpointID = "ep_1"
@@ -45,13 +46,10 @@ func newWorld(tb testing.TB) *world {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	w.scanner, err = New(Deps{
+	w.scanner = must.Get(New(Deps{
 		Log: slog.New(slog.DiscardHandler), Metrics: w.registry, Config: w, Producer: w, Partitions: leaktest.Partitions,
 		Findings: limiter.NewDistinct("payload-findings", intake.NewFindingsSpan),
-	})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	}))(tb)
 	return w
 }
 
@@ -64,9 +62,7 @@ func (w *world) RemainingFindings(_ string, _ finding.Severity) int { return w.r
 // scan scans events.
 func (w *world) scan(events ...*event.Event) {
 	w.TB.Helper()
-	if err := w.scanner.Scan(w.TB.Context(), events); err != nil {
-		w.TB.Fatal(err)
-	}
+	must.Do(w.TB, w.scanner.Scan(w.TB.Context(), events))
 }
 
 // only scans an event and returns its one hit.

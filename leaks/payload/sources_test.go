@@ -17,6 +17,7 @@ import (
 	"github.com/eventrelay/relay/pkg/limit"
 	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/web"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // drainConfig is the configuration of drains whose token is their id.
@@ -39,10 +40,7 @@ func TestOneKeyIsOneFinding(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	scanner, err := secrets.New(secrets.ForLeaks)
-	if err != nil {
-		t.Fatal(err)
-	}
+	scanner := must.Get(secrets.New(secrets.ForLeaks))(t)
 	drains := drain.New(drain.Deps{
 		Deps: intake.Deps{
 			Node: "node-1", Partitions: 4, Metrics: prometheus.NewRegistry(), Producer: w,

@@ -22,6 +22,7 @@ import (
 	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/web"
 	"github.com/eventrelay/relay/test/leaktest"
+	"github.com/eventrelay/relay/test/must"
 )
 
 const (
@@ -160,8 +161,6 @@ func (o object) String() string {
 func (w *world) report(reports ...object) (got answer) {
 	w.TB.Helper()
 	rec := w.send(202, w.batchOf(reports...).String())
-	if err := json.Unmarshal(rec.Body.Bytes(), &got); err != nil {
-		w.TB.Fatal(err)
-	}
+	must.Do(w.TB, json.Unmarshal(rec.Body.Bytes(), &got))
 	return got
 }

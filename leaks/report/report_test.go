@@ -22,6 +22,7 @@ import (
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/leaktest"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // A report becomes a hit, whose finding is the one that a drain makes of the same secret.
@@ -394,10 +395,7 @@ func TestReportsAreCounted(t *testing.T) {
 	last := func() *finding.Counts {
 		t.Helper()
 		w.in.stage.Report(w.now)
-		c, err := finding.DecodeCounts(w.Records[len(w.Records)-1].Value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(finding.DecodeCounts(w.Records[len(w.Records)-1].Value))(t)
 		return c
 	}
 	if c := last(); c.Sender != dsnID || c.Requests != 1 || c.Lines != 2 || c.Hits != 3 || c.Rejected != 0 ||
@@ -423,26 +421,17 @@ func TestReportsAreCounted(t *testing.T) {
 func dial(t *testing.T, srv *httptest.Server, from, dsn string, length int, body string) net.Conn {
 	t.Helper()
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
-	conn, err := d.Dial("tcp", srv.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(d.Dial("tcp", srv.Listener.Addr().String()))(t)
 	t.Cleanup(func() { _ = conn.Close() })
 	target := strings.Replace(path, dsnID, dsn, 1)
 	const head = "POST %s HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 192.0.2.1\r\nContent-Length: %d\r\n\r\n%s"
-	_, err = fmt.Fprintf(conn, head, target, length, body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(fmt.Fprintf(conn, head, target, length, body))(t)
 	return conn
 }
 
 func status(t *testing.T, conn net.Conn) (int, string) {
 	t.Helper()
-	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must.Get(http.ReadResponse(bufio.NewReader(conn), nil))(t)
 	text, _ := io.ReadAll(res.Body) // the server may close the connection while we send
 	return res.StatusCode, string(text)
 }

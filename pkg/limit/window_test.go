@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // clock is a time that a test sets.
@@ -120,9 +122,7 @@ func TestWindowIsShared(t *testing.T) {
 			t.Errorf("%s lives for %s", keys[0], ttl)
 		}
 		// When Redis loses its data, each node still knows what it has counted itself.
-		if err := one.limiter.client.FlushAll(ctx).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, one.limiter.client.FlushAll(ctx).Err())
 		if wait := one.Claim(ctx, "a", 3); wait <= 0 {
 			t.Error("nothing is known after the loss")
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/store/write"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/storetest"
 )
 
@@ -56,10 +57,7 @@ func (b *lanesBench) list(findings bool) (n int, complete bool) {
 		}
 		return len(page.Rows), page.AsOf.IsZero()
 	}
-	page, err := b.reader.Events(b.Context(), event.Query{Account: storetest.Account, Limit: 100})
-	if err != nil {
-		b.Fatal(err)
-	}
+	page := must.Get(b.reader.Events(b.Context(), event.Query{Account: storetest.Account, Limit: 100}))(b)
 	return len(page.Rows), page.AsOf.IsZero()
 }
 

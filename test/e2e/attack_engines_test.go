@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // TestAttacksOnEngines attacks the engines directly, as another user of the machine, a web page in its browser, or a
@@ -29,10 +31,7 @@ func TestAttacksOnEngines(t *testing.T) {
 // sendRequest sends an HTTP request with any Host and headers to an address. Status 0 means that there was no answer.
 func sendRequest(t *testing.T, method, address, host, body string, header ...string) (status int, text string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	req := must.Get(http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(body)))(t)
 	if host != "" {
 		req.Host = host
 	}
@@ -135,9 +134,7 @@ func attackRedis(t *testing.T) {
 			t.Fatalf("the engine takes no connections: %v", err)
 		}
 		defer conn.Close()
-		if _, err := io.WriteString(conn, text); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(io.WriteString(conn, text))(t)
 		_ = conn.SetReadDeadline(time.Now().Add(time.Second))
 		answer := make([]byte, 64)
 		n, _ := conn.Read(answer) // no answer is accepted too
@@ -163,10 +160,7 @@ func forgedConfiguration(t *testing.T) {
 	on := sharedEngines(t)
 	c := newCluster(t, on, "forged")
 	node := c.start("a")[0]
-	client, err := kgo.NewClient(kgo.SeedBrokers(on.kafka), kgo.DefaultProduceTopic(c.prefix+"control"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(kgo.NewClient(kgo.SeedBrokers(on.kafka), kgo.DefaultProduceTopic(c.prefix+"control")))(t)
 	defer client.Close()
 	const hash = "n4bQgYhMfWWaL+qgxVrQFaO/TxsrC4Is0V1sFbDwCgg=" // SHA-256 of "test", the key that would be valid
 	for _, record := range []string{
@@ -176,9 +170,7 @@ func forgedConfiguration(t *testing.T) {
 			`"value":{"id":"key_x","account":"acc_x","name":"x","scope":"read_write","hash":"` + hash + `"}}`,
 		`{"v":99}`, `{`, ``,
 	} {
-		if err := client.ProduceSync(t.Context(), &kgo.Record{Value: []byte(record)}).FirstErr(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, client.ProduceSync(t.Context(), &kgo.Record{Value: []byte(record)}).FirstErr())
 	}
 	still := func() {
 		t.Helper()

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // traffic posts numbered events to ingest URLs in turn and records which were answered 2xx.
@@ -269,9 +270,7 @@ func TestKillClickHouse(t *testing.T) {
 	random := kit.Rand(t)
 	for range kills {
 		time.Sleep(time.Duration(300+random.IntN(900)) * time.Millisecond)
-		if err := syscall.Kill(childOf(t, p.cmd.Process.Pid), syscall.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, syscall.Kill(childOf(t, p.cmd.Process.Pid), syscall.SIGKILL))
 	}
 	accepted := tr.finish()
 	duplicates := awaitDelivered(t, p.client, dest, "&endpoint_id="+endpoint, accepted, time.Minute)
@@ -287,17 +286,11 @@ func childOf(t *testing.T, pid int) int {
 	t.Helper()
 	for deadline := time.Now().Add(busy * 10 * time.Second); time.Now().Before(deadline); time.Sleep(
 		10 * time.Millisecond) {
-		tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
-		if err != nil {
-			t.Fatal(err)
-		}
+		tasks := must.Get(os.ReadDir(fmt.Sprintf("/proc/%d/task", pid)))(t)
 		for _, task := range tasks {
 			b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/children", pid, task.Name()))
 			if fields := strings.Fields(string(b)); len(fields) > 0 {
-				child, err := strconv.Atoi(fields[0])
-				if err != nil {
-					t.Fatal(err)
-				}
+				child := must.Get(strconv.Atoi(fields[0]))(t)
 				return child
 			}
 		}
@@ -316,9 +309,7 @@ func TestReadByIDWhileClickHouseIsFrozen(t *testing.T) {
 	endpoint, _, _ := p.endpoint(
 		map[string]any{"destinations": []any{map[string]any{"url": "https://example.com/h", "enabled": false}}})
 	child := childOf(t, p.cmd.Process.Pid)
-	if err := syscall.Kill(child, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Kill(child, syscall.SIGSTOP))
 	defer func() { _ = syscall.Kill(child, syscall.SIGCONT) }()
 	for i := range rounds(1, 1, 500) {
 		id := p.must(http.StatusAccepted, "POST", "/v1/endpoints/"+endpoint+"/events",
@@ -335,9 +326,7 @@ func TestReadByIDWhileClickHouseIsFrozen(t *testing.T) {
 	if status, answer, _ := p.call("GET", "/v1/events", nil); status != http.StatusServiceUnavailable {
 		t.Errorf("a list without ClickHouse was answered %d %v", status, answer)
 	}
-	if err := syscall.Kill(child, syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Kill(child, syscall.SIGCONT))
 	for deadline := time.Now().Add(busy * 20 * time.Second); ; time.Sleep(100 * time.Millisecond) {
 		status, answer, _ := p.call("GET", "/v1/events?limit=1", nil)
 		if status == http.StatusOK && len(answer["data"].([]any)) == 1 {

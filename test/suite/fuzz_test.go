@@ -5,6 +5,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // The minutes of fuzz targets add up over runs. One that finds something gets none, makes the run fail, and keeps no
@@ -20,9 +22,7 @@ func TestFuzzingAddsUp(t *testing.T) {
 		"b/c/fuzz_test.go": "package c\n\nfunc FuzzFails(f *testing.F) {}\n",
 		"bin/go":           "#!/bin/sh\ncase \"$*\" in *FuzzFails*) exit 1;; esac\n",
 	})
-	if err := os.Chmod(filepath.Join(root, "bin/go"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(filepath.Join(root, "bin/go"), 0o755))
 	commit := git(t, root, "rev-parse", "--short", "HEAD")
 	for _, run := range []struct{ pattern, minutes string }{{".", "1.5"}, {"./a FuzzNew|Fails", "3.0"}} {
 		cmd := exec.Command("bash", "test/fuzz.sh", "90", run.pattern)

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // make torture adds a row for each run of a part. A part that has passed is not run again with the same code: hours add
@@ -27,9 +29,7 @@ func TestTorture(t *testing.T) {
 		files["test/suite/"+name] = readFile(t, name)
 	}
 	root := repository(t, files)
-	if err := os.Chmod(filepath.Join(root, program), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(filepath.Join(root, program), 0o755))
 	commit(t, root)
 	for i, c := range []struct {
 		file, text string // what is changed before, and committed unless the case says otherwise
@@ -55,9 +55,7 @@ func TestTorture(t *testing.T) {
 		{open: true, part: "limits", rows: 9, last: " | passed |"},
 	} {
 		if c.file != "" {
-			if err := os.WriteFile(filepath.Join(root, c.file), []byte(c.text), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(filepath.Join(root, c.file), []byte(c.text), 0o644))
 		}
 		if !c.open {
 			commit(t, root)
