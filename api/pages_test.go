@@ -46,10 +46,8 @@ type pages struct {
 // newPages signs a new person in to the dashboard.
 func newPages(c *client) *pages {
 	c.t.Helper()
-	limits, err := limit.New(limit.DefaultConfig(), limit.Deps{Log: slog.New(slog.DiscardHandler), Now: time.Now})
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	limits := must.Get(
+		limit.New(limit.DefaultConfig(), limit.Deps{Log: slog.New(slog.DiscardHandler), Now: time.Now}))(c.t)
 	d := must.Get(dashboard.New(dashboard.Config{BaseURL: baseURL, Version: "test"}, dashboard.Deps{
 		Account: func() string { return configuration.Account().ID }, API: c.api, People: configuration,
 		Passwords: configuration, SessionKeys: configuration, SignInLimit: limits.NewSignIns(), Members: configuration,

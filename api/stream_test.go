@@ -419,10 +419,7 @@ func TestStreamFollowsAMovedEndpoint(t *testing.T) {
 	w := s.open(ep.ID, readKey).ready()
 	first := s.put(ep, nil)
 	last := w.want(first).id
-	moved, err := configuration.MoveEndpoint(t.Context(), ep.ID, (ep.Partition+1)%4, time.Now().Add(time.Minute))
-	if err != nil {
-		t.Fatal(err)
-	}
+	moved := must.Get(configuration.MoveEndpoint(t.Context(), ep.ID, (ep.Partition+1)%4, time.Now().Add(time.Minute)))(t)
 	var ids []string
 	for range 3 {
 		ids = append(ids, s.put(moved, nil))

@@ -87,10 +87,8 @@ func (b *logFixture) produceOutcome(e *event.Event, dest string, status event.St
 }
 
 func (b *logFixture) retry(topic string, e *event.Event, dest string) (offset int64) {
-	r, err := (&event.Work{Event: e, Dest: dest, Trigger: event.TriggerRetry, Attempt: 2, Due: time.Now()}).Record()
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	r := must.Get(
+		(&event.Work{Event: e, Dest: dest, Trigger: event.TriggerRetry, Attempt: 2, Due: time.Now()}).Record())(b.t)
 	return b.put(topic, e.ID.Partition(), r)
 }
 
@@ -100,10 +98,7 @@ func (b *logFixture) commit(topic string, partition int32, offset int64, gaps ..
 	p := stream.Partition{Topic: topic, Index: partition}
 	committed := stream.Commit{Offset: offset, LeaderEpoch: -1}
 	committed.Metadata, _ = stream.EncodeGaps(offset, gaps)
-	g, err := stream.NewGroup(b.stream, stream.GroupConfig{Name: stream.DispatchGroup, Topics: []string{topic}})
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	g := must.Get(stream.NewGroup(b.stream, stream.GroupConfig{Name: stream.DispatchGroup, Topics: []string{topic}}))(b.t)
 	defer g.Close()
 	must.Do(b.t, g.Poll(b.t.Context(), func(stream.Partition, []*stream.Record) {}))
 	must.Do(b.t, g.Commit(b.t.Context(), map[stream.Partition]stream.Commit{p: committed}))
@@ -172,11 +167,8 @@ func runShowsCounts(t *testing.T, b *logFixture) {
 	cfg := ledger.DefaultConfig()
 	cfg.Every = time.Second
 	var errs kit.Buffer
-	l, err := ledger.New(cfg,
-		ledger.Deps{Log: slog.New(slog.NewTextHandler(&errs, nil)), Stream: b.stream, Metrics: registry, Now: time.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(ledger.New(cfg,
+		ledger.Deps{Log: slog.New(slog.NewTextHandler(&errs, nil)), Stream: b.stream, Metrics: registry, Now: time.Now}))(t)
 	before, waiting := b.accept(0, "a"), b.accept(0, "a", "b")
 	b.produceOutcome(before, "a", event.Delivered, time.Time{})
 	b.accept(1, "a") // followed by another node

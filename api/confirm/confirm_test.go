@@ -185,10 +185,8 @@ func newWorld(t *testing.T, answers ...answer) (*world, *confirm.Confirmer, *con
 		Revision: confirm.Revision([]byte(finding))}
 	w := &world{acts: map[string]*config.Act{a.ID: a}, resource: finding, answers: answers, people: []*config.User{
 		{Meta: config.Meta{ID: "usr_1", Account: "acc_1"}, Email: "ops@example.com", Scope: config.ReadWrite}}}
-	c, err := confirm.New(confirm.Deps{Log: slog.New(slog.DiscardHandler), Acts: w, People: w, API: w, Now: time.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(
+		confirm.New(confirm.Deps{Log: slog.New(slog.DiscardHandler), Acts: w, People: w, API: w, Now: time.Now}))(t)
 	return w, c, c.Act("acc_1", "act_1")
 }
 

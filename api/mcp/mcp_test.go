@@ -158,13 +158,10 @@ func start(t testing.TB, f *fake) (string, *prometheus.Registry) {
 	registry := prometheus.NewRegistry()
 	listener := httptest.NewUnstartedServer(nil)
 	base := "http://" + listener.Listener.Addr().String()
-	s, err := mcp.New(mcp.Config{BaseURL: base, DashboardURL: "https://desk.example.com", Version: "1.2.3",
+	s := must.Get(mcp.New(mcp.Config{BaseURL: base, DashboardURL: "https://desk.example.com", Version: "1.2.3",
 		AllowedHosts: []string{"relay.internal"}}, mcp.Deps{Log: slog.New(slog.DiscardHandler), Keys: f, Uses: f, Refusals: f,
 		Reads:  f,
-		Writes: &f.writes, Acts: f, API: f, Producer: f, Now: func() time.Time { return now }, Metrics: registry})
-	if err != nil {
-		t.Fatal(err)
-	}
+		Writes: &f.writes, Acts: f, API: f, Producer: f, Now: func() time.Time { return now }, Metrics: registry}))(t)
 	handler := s.Handler()
 	listener.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		handler.ServeHTTP(sendingWriter{w, f}, r)

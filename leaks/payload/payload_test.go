@@ -42,10 +42,8 @@ type world struct {
 
 func newWorld(tb testing.TB) *world {
 	w := &world{World: leaktest.New(tb), room: 1000, registry: prometheus.NewRegistry()}
-	limiter, err := limit.New(limit.DefaultConfig(), limit.Deps{Log: slog.New(slog.DiscardHandler), Now: time.Now})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	limiter := must.Get(
+		limit.New(limit.DefaultConfig(), limit.Deps{Log: slog.New(slog.DiscardHandler), Now: time.Now}))(tb)
 	w.scanner = must.Get(New(Deps{
 		Log: slog.New(slog.DiscardHandler), Metrics: w.registry, Config: w, Producer: w, Partitions: leaktest.Partitions,
 		Findings: limiter.NewDistinct("payload-findings", intake.NewFindingsSpan),

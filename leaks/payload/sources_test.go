@@ -36,10 +36,7 @@ func (drainConfig) DrainSecrets(*config.Drain) (s config.DrainSecrets, err error
 // The same key in the lines of two platforms and in a stored event is one finding with three senders.
 func TestOneKeyIsOneFinding(t *testing.T) {
 	w := newWorld(t)
-	limiter, err := limit.New(limit.DefaultConfig(), limit.Deps{Log: slog.New(slog.DiscardHandler), Now: time.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	limiter := must.Get(limit.New(limit.DefaultConfig(), limit.Deps{Log: slog.New(slog.DiscardHandler), Now: time.Now}))(t)
 	scanner := must.Get(secrets.New(secrets.ForLeaks))(t)
 	drains := drain.New(drain.Deps{
 		Deps: intake.Deps{

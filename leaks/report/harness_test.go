@@ -54,10 +54,8 @@ func newWorld(tb testing.TB, platform string) *world {
 	w := &world{World: leaktest.New(tb),
 		now: time.Date(2026, 8, 21, 22, 24, 36, 0, time.UTC),
 		to:  config.DSN{Meta: config.Meta{ID: dsnID, Account: "acc_1"}, Name: "shop", Version: 1, Platform: platform}}
-	limiter, err := limit.New(limit.DefaultConfig(), limit.Deps{Log: slog.New(slog.DiscardHandler), Now: time.Now})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	limiter := must.Get(
+		limit.New(limit.DefaultConfig(), limit.Deps{Log: slog.New(slog.DiscardHandler), Now: time.Now}))(tb)
 	w.in = New(Deps{
 		Deps: intake.Deps{
 			Node: "node-1", Partitions: leaktest.Partitions, Metrics: prometheus.NewRegistry(), Producer: w,

@@ -104,11 +104,8 @@ func mustJSON(t *testing.T, v any) []byte {
 // transaction writes a record in a Kafka transaction, whose end marker takes an offset.
 func transaction(t *testing.T, conf stream.Config, topic string, end kgo.TransactionEndTry) {
 	t.Helper()
-	cl, err := kgo.NewClient(
-		kgo.SeedBrokers(conf.Brokers...), kgo.TransactionalID("stranger"), kgo.RecordPartitioner(kgo.ManualPartitioner()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	cl := must.Get(kgo.NewClient(
+		kgo.SeedBrokers(conf.Brokers...), kgo.TransactionalID("stranger"), kgo.RecordPartitioner(kgo.ManualPartitioner())))(t)
 	defer cl.Close()
 	must.Do(t, cl.BeginTransaction())
 	must.Do(t, cl.ProduceSync(t.Context(), &kgo.Record{Topic: conf.Prefix + topic, Value: []byte(`{}`)}).

@@ -24,10 +24,8 @@ type clock struct{ now time.Time }
 func alone(t *testing.T) (*Limiter, *clock) {
 	t.Helper()
 	c := &clock{time.Unix(1e9, 0)}
-	l, err := New(DefaultConfig(), Deps{Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return c.now }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(
+		New(DefaultConfig(), Deps{Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return c.now }}))(t)
 	return l, c
 }
 
@@ -172,10 +170,7 @@ func TestSignInsOfClientsThatHangUp(t *testing.T) {
 func TestWindowWithoutRedis(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.URL = "redis://127.0.0.1:1"
-	l, err := New(cfg, Deps{Log: slog.New(slog.DiscardHandler), Now: time.Now, Metrics: prometheus.NewRegistry()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(New(cfg, Deps{Log: slog.New(slog.DiscardHandler), Now: time.Now, Metrics: prometheus.NewRegistry()}))(t)
 	w := l.NewWindow("test", time.Hour)
 	for range 3 {
 		wantWait(t, w, "a", 3, 0)

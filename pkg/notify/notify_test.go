@@ -41,11 +41,8 @@ func newServers(t *testing.T) *servers {
 
 func (w *servers) sender(smtpURL string) *Sender {
 	w.t.Helper()
-	transport, err := egress.NewTransport(
-		egress.Config{Policy: egress.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, CAFile: w.ca})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	transport := must.Get(egress.NewTransport(
+		egress.Config{Policy: egress.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, CAFile: w.ca}))(w.t)
 	w.t.Cleanup(transport.CloseIdleConnections)
 	operator := must.Get(egress.NewOperatorDialer(w.ca, ""))(w.t)
 	s := must.Get(New(Config{SMTPURL: smtpURL, Version: "test"},

@@ -28,11 +28,8 @@ func TestWriters(t *testing.T) {
 	))(t)
 	defer cluster.Close()
 	as := func(user string) *Reader {
-		r, err := NewReader(Config{Brokers: cluster.ListenAddrs(), Prefix: "relay.", SASL: "plain:" + user + ":password"},
-			"test")
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(NewReader(Config{Brokers: cluster.ListenAddrs(), Prefix: "relay.", SASL: "plain:" + user + ":password"},
+			"test"))(t)
 		t.Cleanup(r.Close)
 		return r
 	}

@@ -50,11 +50,8 @@ func (b *lanesBench) produce(hit bool) {
 func (b *lanesBench) list(findings bool) (n int, complete bool) {
 	b.Helper()
 	if findings {
-		page, err := read.FindingReader{Reader: b.reader}.Findings(b.Context(), finding.Query{Account: storetest.Account,
-			Limit: 100, Keep: func(string) bool { return true }})
-		if err != nil {
-			b.Fatal(err)
-		}
+		page := must.Get(read.FindingReader{Reader: b.reader}.Findings(b.Context(), finding.Query{Account: storetest.Account,
+			Limit: 100, Keep: func(string) bool { return true }}))(b)
 		return len(page.Rows), page.AsOf.IsZero()
 	}
 	page := must.Get(b.reader.Events(b.Context(), event.Query{Account: storetest.Account, Limit: 100}))(b)

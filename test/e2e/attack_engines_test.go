@@ -112,10 +112,8 @@ func attackKafka(t *testing.T) {
 	if status, text := sendRequest(t, "POST", "http://"+p.url+"/", "", "x"); status != 0 {
 		t.Errorf("an HTTP request is answered: %d %s", status, text)
 	}
-	client, err := kgo.NewClient(kgo.SeedBrokers(p.url), kgo.RetryTimeout(300*time.Millisecond), kgo.RequestRetries(0))
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(
+		kgo.NewClient(kgo.SeedBrokers(p.url), kgo.RetryTimeout(300*time.Millisecond), kgo.RequestRetries(0)))(t)
 	defer client.Close()
 	if err := client.Ping(t.Context()); err == nil {
 		t.Error("a client without the secret can list topics")

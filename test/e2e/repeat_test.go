@@ -148,10 +148,7 @@ func repeatedEvents(t *testing.T, write, read client) {
 	retryRound(t, func(n int) string {
 		send := func(c client, data string) (*http.Response, string) {
 			t.Helper()
-			req, err := http.NewRequest(http.MethodPost, c.url+"/v1/endpoints/"+ep+"/events", strings.NewReader(data))
-			if err != nil {
-				t.Fatal(err)
-			}
+			req := must.Get(http.NewRequest(http.MethodPost, c.url+"/v1/endpoints/"+ep+"/events", strings.NewReader(data)))(t)
 			req.Header.Set("Authorization", "Bearer "+c.key)
 			req.Header.Set("Idempotency-Key", fmt.Sprint("key-", n))
 			resp := must.Get(http.DefaultClient.Do(req))(t)

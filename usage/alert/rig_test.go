@@ -279,14 +279,11 @@ func newRig(t *testing.T) *rig {
 // rigOn returns another node that shares the configuration.
 func rigOn(t *testing.T, node string, k *config.Keyring, m *fakeConfig, o *fakeSender) *rig {
 	t.Helper()
-	a, err := New(Config{Node: node, BaseURL: "https://relay.example.com"}, Deps{
+	a := must.Get(New(Config{Node: node, BaseURL: "https://relay.example.com"}, Deps{
 		Log: slog.New(slog.DiscardHandler), Stream: stream.Config{Brokers: []string{"localhost:1"}}, Config: m, Notices: m,
 		History: m, Keyring: k, Sender: o,
 		Now: time.Now, Metrics: prometheus.NewRegistry(),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	a.partitions[0] = newPartitionState(0)
 	return &rig{Alerts: a, t: t, config: m, sender: o, ids: id.NewGenerator(nil)}
 }

@@ -266,10 +266,7 @@ func TestExceptions(t *testing.T) {
 // sendRequest sends a request as curl does.
 func sendRequest(t *testing.T, method string, values url.Values, body io.Reader) (int, string, http.Header) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), method, "http://"+address+"/?"+values.Encode(), body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	request := must.Get(http.NewRequestWithContext(t.Context(), method, "http://"+address+"/?"+values.Encode(), body))(t)
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	response := must.Get(client.Do(request))(t)
 	text, err := io.ReadAll(response.Body)
