@@ -285,24 +285,6 @@ func TestAlertUnknownMembersWarn(t *testing.T) {
 		400, "invalid_request", "cooldown_seconds")
 }
 
-// Concurrent changes of the settings are serialised and none is lost.
-func TestConcurrentAlertSettingChangesAllApply(t *testing.T) {
-	c := alertsClient(t)
-	var all sync.WaitGroup
-	members := []string{`"delivery_failed":{"enabled":false}`, `"recovery":{"enabled":false}`, `"usage":{"enabled":false}`,
-		`"finding":{"enabled":false}`}
-	for _, m := range members {
-		all.Go(func() { c.do("PATCH", "/v1/alerts", `{"rules":{`+m+`}}`).want(200) })
-	}
-	all.Wait()
-	a := c.do("GET", "/v1/alerts", nil)
-	for _, rule := range []string{"delivery_failed", "recovery", "usage", "finding"} {
-		if a.get("rules."+rule+".enabled") != false {
-			t.Errorf("%s is lost", rule)
-		}
-	}
-}
-
 // POST /v1/alerts/test against real servers: one that accepts, one that refuses, one that never answers, and a mail
 // server.
 func TestAlertTestReportsEachChannel(t *testing.T) {

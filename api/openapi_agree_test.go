@@ -187,33 +187,6 @@ func TestDocumentHasTheErrors(t *testing.T) {
 	}
 }
 
-// Every id that an operation needs in its path is linked from the answer of another operation, so that tools can
-// reach all of them.
-func TestDocumentLinksReachEveryOperation(t *testing.T) {
-	needs, reached := map[string][]string{}, map[string]bool{}
-	calls := document(t).calls(t)
-	for call, op := range calls {
-		for name := range strings.SplitSeq(call, "/") {
-			if strings.HasPrefix(name, "{") {
-				needs[op.OperationID] = append(needs[op.OperationID], strings.Trim(name, "{}"))
-			}
-		}
-	}
-	for _, op := range calls {
-		for _, answer := range op.Responses {
-			for _, l := range answer.Links {
-				whole := !slices.ContainsFunc(needs[l.OperationID], func(name string) bool { return l.Parameters[name] == "" })
-				reached[l.OperationID] = reached[l.OperationID] || whole
-			}
-		}
-	}
-	for op, names := range needs {
-		if !reached[op] {
-			t.Errorf("no answer links to %s with its %v", op, names)
-		}
-	}
-}
-
 // A value that two parts define is refused, because one of them would be lost.
 func TestDocumentPartsMustNotOverlap(t *testing.T) {
 	read := func(text string) *yaml.Node {

@@ -64,29 +64,6 @@ func TestLogRefuses(t *testing.T) {
 	}
 }
 
-func TestProducerIsFull(t *testing.T) {
-	full := true
-	w := newWorld(t, options{produce: func(next Producer) Producer {
-		return producerFunc(func(topic string, p int32, r *record, done func(*record, error)) {
-			if full {
-				done(r, stream.ErrBufferFull)
-				return
-			}
-			next.Produce(topic, p, r, done)
-		})
-	}})
-	w.wantBusy(w.post("x"))
-	full = false
-	w.want(w.post("x"), 200)
-	w.only()
-	if got := w.metric(w.ingest.metrics.refused.WithLabelValues("full")); got != 1 {
-		t.Errorf("%v refusals are counted", got)
-	}
-	if log := w.logs.String(); log != "" {
-		t.Errorf("refusals are logged: %s", log)
-	}
-}
-
 // After the clock has stepped back by more than id.MaxAhead no ids are created: their time would be wrong.
 func TestClockSteppedBack(t *testing.T) {
 	var offset atomic.Int64
@@ -265,35 +242,6 @@ func TestStalledPartitionDoesNotDelayOthers(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		if a, _ := w.serve("bad", "x"); a.StatusCode != 200 {
 			t.Errorf("the bad partition after it is back: %d %s", a.StatusCode, a.body)
-		}
-	})
-}
-
-// During an hour without a log no backlog builds up, and the first request afterwards succeeds.
-func TestLogUnavailableForAnHour(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
-		w.serve(token, "x")
-		h := w.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.NotLeaderForPartition, Count: -1})
-		waited, calls, long := time.Duration(0), 0, time.Hour
-		if testing.Short() {
-			long /= 6
-		}
-		for end := time.Now().Add(long); time.Now().Before(end); time.Sleep(10 * time.Second) {
-			a, took := w.serve(token, "x")
-			w.wantBusy(a)
-			waited += took
-			calls++
-			if n := w.waiting(0); n > 2 {
-				t.Fatalf("%d events wait", n)
-			}
-		}
-		if mean := waited / time.Duration(calls); mean > time.Second {
-			t.Errorf("%d calls waited %v in the mean", calls, mean)
-		}
-		h.Remove()
-		time.Sleep(3 * time.Second)
-		if a, _ := w.serve(token, "x"); a.StatusCode != 200 {
-			t.Errorf("%d %s", a.StatusCode, a.body)
 		}
 	})
 }

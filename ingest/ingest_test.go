@@ -230,30 +230,6 @@ func TestTypeOfEachProvider(t *testing.T) {
 	f("twilio", `MessageSid=SM1`, "")
 }
 
-// A change of the endpoint applies from the next request on.
-func TestChangedEndpointIsPreparedAgain(t *testing.T) {
-	w := newWorld(t, options{})
-	w.want(w.post(`{"kind":"a"}`), 200)
-	source := "body:$.kind"
-	w.change(func(ep *config.Endpoint) {
-		ep.TypeSource, ep.Destinations = &source, nil
-		ep.Response.Body = "new"
-	})
-	if a := w.want(w.post(`{"kind":"a"}`), 200); a.body != "new" {
-		t.Errorf("answered %q", a.body)
-	}
-	w.change(func(ep *config.Endpoint) { ep.Verification = w.verification("github", "secret") })
-	w.want(w.post(`{"kind":"a"}`), 401)
-	broken := "body:" // written by a newer version of the relay
-	w.change(func(ep *config.Endpoint) { ep.Verification, ep.TypeSource = nil, &broken })
-	w.want(w.post(`{"kind":"a"}`), 200)
-	events := w.stored()
-	if len(events) != 4 || events[0].Type != "" || len(events[0].Dests) != 2 || events[1].Type != "a" ||
-		events[1].Dests != nil || events[3].Type != "" {
-		t.Errorf("%+v", events)
-	}
-}
-
 // With more endpoints than maxPrepared all are served, and the cache does not exceed the limit.
 func TestPreparedEndpointsAreBounded(t *testing.T) {
 	p := &preparer{}
