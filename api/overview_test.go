@@ -200,6 +200,10 @@ func TestEndpointTraffic(t *testing.T) {
 		a.text("waiting.data.0.why") == "" || a.get("waiting.more") != false {
 		t.Errorf("%s", a.raw)
 	}
+	if a.text("range") != "24h" || c.do("GET", path+"?range=7d", nil).want(200).get("step_seconds") != 21600.0 {
+		t.Errorf("%s", a.raw)
+	}
+	c.do("GET", path+"?range=2h", nil).wantError(400, "invalid_request", "range")
 	c.do("GET", path+"?since=now", nil).wantError(400, "invalid_request", "since")
 	c.do("GET", "/v1/endpoints/ep_none/traffic", nil).wantError(404, "not_found", "")
 	other := newClient(t)
