@@ -380,6 +380,7 @@ func TestEndpointActions(t *testing.T) {
 		{ep + "/unpause", "", "PATCH", ep, `{"paused":false}`, false},
 		{ep + "/enable", "", "PATCH", ep, `{"enabled":true}`, false},
 		{ep + "/test", "", "POST", ep + "/test", `{}`, false},
+		{ep + "/test", "destination_id=dst_1", "POST", ep + "/test", `{"destination_id":"dst_1"}`, false},
 		{ep + "/rotate-url", "overlap_seconds=3600", "POST", ep + "/rotate-token", `{"overlap_seconds":3600}`, false},
 		{dst + "/pause", "", "PATCH", dst, `{"paused":true}`, false},
 		{dst + "/unpause", "", "PATCH", dst, `{"paused":false}`, false},

@@ -52,9 +52,9 @@ func TestAlertHasTheNewestDiagnosis(t *testing.T) {
 	b.get("/app/endpoints/ep_1").want(200, `href="/app/events/evt_1"`, "A proxy wrote the &lt;JSON&gt; again.")
 	r.api.on("GET /v1/events/evt_1/signature", http.StatusBadRequest,
 		`{"error":{"type":"invalid_state","message":"the payload was erased"}}`)
-	b.get("/app/endpoints/ep_1").want(200, "Invalid signatures")
+	b.get("/app/endpoints/ep_1").want(200, "with an invalid signature")
 	r.api.on("GET /v1/events", http.StatusOK, emptyList)
-	b.get("/app/endpoints/ep_1").want(200, "Invalid signatures")
+	b.get("/app/endpoints/ep_1").want(200, "with an invalid signature")
 }
 
 // The events of one endpoint lead back to it, and those that failed to their recovery.

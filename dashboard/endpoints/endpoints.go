@@ -76,7 +76,7 @@ func testEndpoint(v *frame.Visit, f *frame.Form, e *model.Endpoint) error {
 	var sent struct {
 		ID string `json:"id"`
 	}
-	if err := v.Do("POST "+endpointAPI+"/test", f, nil, &sent); err != nil {
+	if err := v.Do("POST "+endpointAPI+"/test", f, f.Entered("destination_id"), &sent); err != nil {
 		return err
 	}
 	to := e.Path() + "/wait"

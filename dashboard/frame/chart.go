@@ -200,8 +200,8 @@ func milliseconds(ms int64) string {
 	return strconv.FormatFloat(float64(ms)/1000, 'f', 1, 64) + "\u00a0s"
 }
 
-// percent returns a part of a whole. It is 100 % only if nothing is missing, and 0 % only if nothing is there.
-func percent(part, whole int64) string {
+// Percent returns a part of a whole. It is 100 % only if nothing is missing, and 0 % only if nothing is there.
+func Percent(part, whole int64) string {
 	if whole == 0 {
 		return "–"
 	}
