@@ -1,7 +1,6 @@
 package endpoints
 
 import (
-	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -195,14 +194,13 @@ func (e *endpointRow) Marks() frame.Marks {
 // endpointOverview is what the page of an endpoint shows besides its settings: traffic, what waits, and what fires.
 type endpointOverview struct {
 	*endpointPage
-	TrafficUnavailable string // why the traffic could not be read
-	Chart              *frame.BarChart
-	Traffic            []*destinationTraffic // one for each destination, in their order
-	Waiting            []*model.EventRow     // the newest events with an open delivery
-	WaitingMore        bool
-	WaitingPath        string // of the list of all of them
-	Alerts             []*model.Alert
-	Diagnosis          *diagnosis // of the newest rejected event, while an alert about signatures fires
+	All         *trafficView
+	Traffic     []*destinationTraffic // one for each destination, in their order
+	Waiting     []*model.EventRow     // the newest events with an open delivery
+	WaitingMore bool
+	WaitingPath string // of the list of all of them
+	Alerts      []*model.Alert
+	Diagnosis   *diagnosis // of the newest rejected event, while an alert about signatures fires
 }
 
 // diagnosis is why the signature of an event is not accepted, and what to change.
@@ -231,39 +229,13 @@ func diagnose(v *frame.Visit, endpoint string) (*diagnosis, error) {
 // destinationTraffic is a destination with its requests of the last hour and the last day.
 type destinationTraffic struct {
 	*model.Destination
-	Known    bool // its requests could be read
-	LastHour wire.MeasuredRequests
-	Hours    []wire.MeasuredStep
-	Strip    frame.Strip
-	Latency  frame.Sparkline // p95 of requests by the hour
+	wire.DestinationTraffic
+	Known bool // its requests could be read
+	Strip frame.Strip
 }
 
 // waitingStatuses are the states of events with an open delivery: one that is held makes its event pending.
 const waitingStatuses = "pending,retrying"
-
-// endpointTraffic is the traffic of an endpoint.
-type endpointTraffic struct {
-	wire.EndpointTraffic
-	Unavailable string `json:"-"` // why it could not be read
-}
-
-// readTraffic reads the traffic of the endpoint in the path.
-func readTraffic(v *frame.Visit) (t *endpointTraffic, err error) {
-	t = &endpointTraffic{}
-	t.Unavailable, err = v.TryGet(endpointAPI+"/traffic", nil, t)
-	return t, err
-}
-
-// of returns a destination of the endpoint with its requests.
-func (t *endpointTraffic) of(d *model.Destination) *destinationTraffic {
-	out := &destinationTraffic{Destination: d, Known: t.Unavailable == ""}
-	for _, x := range t.Destinations {
-		if x.DestinationID == d.ID {
-			out.LastHour, out.Hours = x.LastHour, x.Hours
-		}
-	}
-	return out
-}
 
 // showEndpoint shows the destinations of an endpoint with their traffic, what waits, what fires, and the retry policy.
 func showEndpoint(v *frame.Visit, e *model.Endpoint) error {
@@ -273,7 +245,6 @@ func showEndpoint(v *frame.Visit, e *model.Endpoint) error {
 	if err != nil {
 		return err
 	}
-	p.TrafficUnavailable = traffic.Unavailable
 	alerts, err := frame.ReadRows[*model.Alert](v, "/v1/alerts/history",
 		url.Values{"endpoint_id": {e.ID}, "state": {"firing"}})
 	if err != nil {
@@ -290,39 +261,12 @@ func showEndpoint(v *frame.Visit, e *model.Endpoint) error {
 			}
 		}
 	}
+	now := v.Now().UTC()
 	for i := range e.Destinations {
-		p.Traffic = append(p.Traffic, traffic.of(&e.Destinations[i]))
+		p.Traffic = append(p.Traffic, traffic.of(&e.Destinations[i], now))
 	}
-	p.draw(v.Now().UTC())
+	p.All = traffic.view(e.Path(), url.Values{"endpoint_id": {e.ID}}, now, p.Traffic...)
 	return v.Page("endpoint", p)
-}
-
-// draw draws the requests of the 24 hours of which the last is that of now.
-func (p *endpointOverview) draw(now time.Time) {
-	line := frame.NewTimeline(now, time.Hour, 24)
-	rows := line.Rows(2)
-	var delivered, failed int64
-	for _, d := range p.Traffic {
-		latency := line.Unknown()
-		for _, h := range d.Hours {
-			i, ok := line.Index(time.Time(h.At))
-			if !ok {
-				continue
-			}
-			rows[i].Values[0] += h.Delivered
-			rows[i].Values[1] += h.Failed
-			delivered, failed = delivered+h.Delivered, failed+h.Failed
-			latency[i] = frame.LatencyOf(&h.MeasuredRequests)
-		}
-		d.Strip = model.HourStrip(d.Title(), model.HoursOf(d.Hours), now)
-		d.Latency = frame.NewSparkline("p95 of requests to "+d.Title()+" by the hour", latency)
-	}
-	if p.TrafficUnavailable == "" {
-		p.Chart = frame.NewBarChart(fmt.Sprintf("Requests by the hour, last 24 h: %s delivered, %s failed",
-			frame.Number(delivered),
-			frame.Number(failed)), "Hour (UTC)", []frame.Series{{Name: "delivered", Class: frame.ColourOK}, {Name: "failed",
-			Class: frame.ColourBad}}, rows)
-	}
 }
 
 // Status is the state of the destination. One that is active looks well only if its requests succeed, or if there were
