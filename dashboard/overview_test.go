@@ -66,7 +66,7 @@ func TestOverviewPage(t *testing.T) {
 	b := r.signedIn()
 	page := b.get("/app").want(200, "25 things need you", "Stripe live secret key", "sk_live_***aB3d",
 		`href="/app/findings/fnd_1"`,
-		"<b>orders&lt;b&gt; → billing</b>: held after repeated failures; 22\u00a0failed attempts in a row; "+
+		"orders&lt;b&gt; → billing</a></b>: held after repeated failures; 22\u00a0failed attempts in a row; "+
 			"5\u00a0% of 20\u00a0requests delivered in the last hour.", `href="/app/endpoints/ep_1/destinations/dst_1"`,
 		"next try", "Try now", `name="destination_id" value="dst_1"`, "Show events", "Recover these",
 		"22:24:50", "410 Gone", `href="/app/recoveries/rec_1"`, "its canary delivered 5 of 5.",
@@ -76,7 +76,7 @@ func TestOverviewPage(t *testing.T) {
 		"ep_gone <small>deleted",
 		`<rect class="bad" x="115"`, `<rect class="ok" x="25"`, "Requests a minute, 21:25 to 22:24",
 		`<tr><td class="nb">22:23</td><td class="r">60</td><td class="r">10</td></tr>`)
-	if n := strings.Count(page.main(), "billing</b>"); n != 1 {
+	if n := strings.Count(page.main(), "billing</a></b>"); n != 1 {
 		t.Errorf("a held destination is named %d times", n)
 	}
 	r.askFor("act_1")
@@ -137,8 +137,8 @@ func TestOverviewBeginsWithTheMostUrgent(t *testing.T) {
 		want                   []string
 	}{
 		{1, 0, 1, []string{"Four things need you", "waits for approval", "2\u00a0leaked keys", "critical key; high key",
-			"stuck", "orders → archive.example.net/put</b>: a delivery has waited for 5\u00a0min 1\u00a0s.",
-			`aria-label="Paused by hand"`, "idle</b> is paused by hand"}},
+			"stuck", "orders → archive.example.net/put</a></b>: a delivery has waited for 5\u00a0min 1\u00a0s.",
+			`aria-label="Paused by hand"`, "idle</a></b> is paused by hand"}},
 		{4, 16, 12, []string{"15 things need you", "waits for approval", "stuck", "10 more</summary>",
 			`aria-label="Paused by hand"`, "20\u00a0destinations</b> are paused by hand",
 			"orders → idle; orders → idle; orders → idle and 17 more"}},
@@ -167,7 +167,7 @@ func TestEndpointPageShowsItsTraffic(t *testing.T) {
 "fired_at":"2026-08-21T22:00:00.000Z","resolved_at":null}]}`)
 	b := r.signedIn()
 	page := b.get("/app/endpoints/ep_1").want(200, "20 of 120\u00a0requests in the last hour failed", "83.3\u00a0%",
-		"81\u00a0ms", "<b>billing:</b> 22\u00a0failed attempts in a row.", "order&lt;b&gt;", "waits for attempt 3",
+		"81\u00a0ms", "billing</a></b>: 22\u00a0failed attempts in a row.", "order&lt;b&gt;", "waits for attempt 3",
 		"All that wait", "None: destinations get the body",
 		`href="/app/endpoints/ep_1/workbench"`, "Requests in the last 24h: 107 delivered, 20 failed",
 		`<tr><td class="nb">21:00</td><td class="r">7</td><td class="r">0</td></tr>`, `href="/app/endpoints/ep_1?range=7d"`)

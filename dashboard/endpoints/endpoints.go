@@ -12,6 +12,7 @@ import (
 	"github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/dashboard/model"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/event"
 )
 
 // Paths of an endpoint and of one of its destinations in the API.
@@ -198,32 +199,27 @@ type endpointOverview struct {
 	Traffic     []*destinationTraffic // one for each destination, in their order
 	Waiting     []*model.EventRow     // the newest events with an open delivery
 	WaitingMore bool
-	WaitingPath string // of the list of all of them
-	Alerts      []*model.Alert
-	Diagnosis   *diagnosis // of the newest rejected event, while an alert about signatures fires
+	WaitingPath string       // of the list of all of them
+	Needs       []model.Need // what fires, by destination
 }
 
-// diagnosis is why the signature of an event is not accepted, and what to change.
-type diagnosis struct{ EventID, Message string }
-
-// diagnose explains the newest rejected event of an endpoint; nil if there is none, or if it cannot be read.
-func diagnose(v *frame.Visit, endpoint string) (*diagnosis, error) {
+// diagnose adds to a need why the signature of the newest rejected event of an endpoint is not accepted, and what to
+// change; nothing if there is none, or if it cannot be read.
+func diagnose(v *frame.Visit, endpoint string, need *model.Need) error {
 	rejected, err := frame.ReadRows[*model.EventRow](v, "/v1/events",
 		url.Values{"endpoint_id": {endpoint}, "status": {"rejected"}, "limit": {"1"}})
 	if err != nil || len(rejected.Data) == 0 {
-		return nil, err
+		return err
 	}
-	d := &diagnosis{EventID: rejected.Data[0].ID}
 	explained := &wire.SignatureExplanation{}
-	_, err = v.TryGet(frame.APIOf(d.EventID)+"/signature", nil, explained)
+	_, err = v.TryGet(frame.APIOf(rejected.Data[0].ID)+"/signature", nil, explained)
 	if frame.StatusOf(err) == http.StatusBadRequest { // such as one whose payload was erased
-		err = nil
+		return nil
 	}
-	if err != nil || len(explained.Findings) == 0 {
-		return nil, err
+	if err == nil && len(explained.Findings) > 0 {
+		need.Newest, need.NewestText = rejected.Data[0].ID, explained.Findings[0].Message
 	}
-	d.Message = explained.Findings[0].Message
-	return d, nil
+	return err
 }
 
 // destinationTraffic is a destination with its requests of the last hour and the last day.
@@ -250,23 +246,41 @@ func showEndpoint(v *frame.Visit, e *model.Endpoint) error {
 	if err != nil {
 		return err
 	}
-	p.Waiting, p.WaitingMore, p.Alerts = model.EventRows(traffic.Waiting.Data), traffic.Waiting.More, alerts.Data
-	for _, a := range p.Alerts {
-		if d := e.Destination(frame.TextOf(a.DestinationID)); d != nil {
-			a.Destination = d.Title()
-		}
-		if a.Rule == "verification_failed" {
-			if p.Diagnosis, err = diagnose(v, e.ID); err != nil {
-				return err
-			}
-		}
-	}
+	p.Waiting, p.WaitingMore = model.EventRows(traffic.Waiting.Data), traffic.Waiting.More
 	now := v.Now().UTC()
 	for i := range e.Destinations {
 		p.Traffic = append(p.Traffic, traffic.of(&e.Destinations[i], now))
 	}
+	if p.Needs, err = needsOf(v, e, alerts.Data); err != nil {
+		return err
+	}
 	p.All = traffic.view(e.Path(), url.Values{"endpoint_id": {e.ID}}, now, p.Traffic...)
 	return v.Page("endpoint", p)
+}
+
+// needsOf are the alerts that fire for an endpoint, and its destinations that the service has held or disabled.
+func needsOf(v *frame.Visit, e *model.Endpoint, alerts []*model.Alert) ([]model.Need, error) {
+	x := model.NewCauses(v)
+	for i := range e.Destinations {
+		d := &e.Destinations[i]
+		if d.State == "held" || d.State == "disabled" && frame.TextOf(d.StateReason) != string(event.Manual) {
+			w := wire.WaitingDestination{EndpointID: e.ID, DestinationID: d.ID, State: d.State, StateReason: d.StateReason}
+			x.AddWaiting(d.Title(), &w)
+		}
+	}
+	for _, a := range alerts {
+		subject := e.Name
+		if d := e.Destination(frame.TextOf(a.DestinationID)); d != nil {
+			subject = d.Title()
+		}
+		need := x.AddAlert(a, subject)
+		if a.Rule == "verification_failed" {
+			if err := diagnose(v, e.ID, need); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return x.Needs(), nil
 }
 
 // Status is the state of the destination. One that is active looks well only if its requests succeed, or if there were

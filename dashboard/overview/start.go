@@ -47,9 +47,9 @@ type startPage struct {
 	HasEndpoints bool
 	Unavailable  string // why nothing could be read
 	Heading      string
-	Needs        []need           // the first maxNeeds
-	Further      []need           // those behind them
-	Paused       []need           // destinations paused by a user: no action needed
+	Needs        []model.Need     // the first maxNeeds
+	Further      []model.Need     // those behind them
+	Paused       []model.Need     // destinations paused by a user: no action needed
 	More         []frame.MenuItem // lists that have more things than are shown
 	At           web.Time         // when the overview was made
 	Traffic      *overviewTraffic
@@ -57,18 +57,6 @@ type startPage struct {
 
 // maxNeeds is how many lines are shown before the others are folded.
 const maxNeeds = 5
-
-// need is one thing that needs a person.
-type need struct {
-	Class, Icon   string
-	Subject, Text string // the sentence begins with the subject
-	Detail        string
-	Since, Until  web.Time // may be zero
-	Ends          string   // what happens at Until
-	Links         []frame.MenuItem
-	// Try is where a test event is sent from, to the destination alone; empty: no destination is to be tried.
-	Try, DestinationID string
-}
 
 // overviewTraffic is the traffic of the last hour, as the start page shows it.
 type overviewTraffic struct {
@@ -152,7 +140,7 @@ func addOverview(v *frame.Visit, p *startPage, o *wire.Overview, alerts []*model
 // after that, apart.
 func addNeeds(v *frame.Visit, p *startPage, o *wire.Overview, asked []*config.Act, alerts []*model.Alert) {
 	for _, a := range asked {
-		p.Needs = append(p.Needs, need{Class: "held", Icon: "held", Subject: a.KeyName, Text: "asks for a change.",
+		p.Needs = append(p.Needs, model.Need{Class: "held", Icon: "held", Subject: a.KeyName, Text: "asks for a change.",
 			Detail: a.Summary, Until: web.Time(a.ExpiresAt()), Links: []frame.MenuItem{{Path: frame.PageOf(a.ID),
 				Name: "Decide"}}})
 	}
@@ -166,124 +154,28 @@ func addNeeds(v *frame.Visit, p *startPage, o *wire.Overview, asked []*config.Ac
 	if critical {
 		p.Needs = append(p.Needs, leaks...)
 	}
-	x := causes{v: v, requests: map[string]wire.DestinationRequests{}}
+	x := model.NewCauses(v)
 	if o.Traffic != nil {
 		for _, e := range slices.Concat(o.Traffic.Busiest, o.Traffic.Worst) {
-			for _, d := range e.Destinations {
-				x.requests[d.DestinationID] = d
-			}
+			x.AddRequests(e.Destinations)
 		}
 	}
 	for _, d := range o.Needs.Destinations.Data {
 		if d.State == "paused" {
-			p.Paused = append(p.Paused, need{Icon: "held", Subject: nameOfWaiting(&d),
-				Text:  "is paused by hand. Deliveries wait until it is unpaused.",
-				Links: []frame.MenuItem{{Path: frame.DestinationPageOf(d.EndpointID, d.DestinationID), Name: "Open"}}})
+			p.Paused = append(p.Paused, model.Need{Icon: "held", Subject: model.NameOfWaiting(&d),
+				Text: "is paused by hand. Deliveries wait until it is unpaused.",
+				Path: frame.DestinationPageOf(d.EndpointID, d.DestinationID)})
 			continue
 		}
-		x.addWaiting(&d)
+		x.AddWaiting(model.NameOfWaiting(&d), &d)
 	}
 	for _, a := range alerts {
-		x.addAlert(a)
+		x.AddAlert(a, a.Subject())
 	}
-	p.Needs = append(p.Needs, x.needs()...)
+	p.Needs = append(p.Needs, x.Needs()...)
 	if !critical {
 		p.Needs = append(p.Needs, leaks...)
 	}
-}
-
-// causes are what is wrong, by destination: its state, and each alert that fires for it. An alert that is about no
-// destination is a cause of its own.
-type causes struct {
-	v        *frame.Visit
-	requests map[string]wire.DestinationRequests // of the last hour, by destination
-	all      []*cause
-}
-
-// cause is a need with the facts that its sentence is made of.
-type cause struct {
-	need
-	key   string
-	facts []string
-}
-
-// at returns the cause of a key.
-func (x *causes) at(key, subject string) *cause {
-	i := slices.IndexFunc(x.all, func(c *cause) bool { return key != "" && c.key == key })
-	if i < 0 {
-		i, x.all = len(x.all), append(x.all, &cause{key: key, need: need{Class: "failed", Icon: "failed", Subject: subject}})
-	}
-	return x.all[i]
-}
-
-// nameOfWaiting is the endpoint and the destination.
-func nameOfWaiting(d *wire.WaitingDestination) string {
-	return d.EndpointName + " → " + cmp.Or(frame.TextOf(d.DestinationName), d.Host)
-}
-
-// addWaiting says why the deliveries of a destination wait.
-func (x *causes) addWaiting(d *wire.WaitingDestination) {
-	c := x.at(d.DestinationID, nameOfWaiting(d))
-	c.destination(d.EndpointID, d.DestinationID)
-	switch {
-	case d.State == "held":
-		c.Class, c.Icon, c.Until, c.Ends = "held", "held", d.Until, "next try"
-		c.facts = append(c.facts, "held after repeated failures")
-		if x.v.CanWrite() {
-			c.Try = frame.PageOf(d.EndpointID) + "/test"
-		}
-	case frame.TextOf(d.StateReason) == "gone_410":
-		c.facts = append(c.facts, "disabled: three events in a row were answered 410 Gone")
-	default:
-		c.facts = append(c.facts, "disabled ("+frame.TextOf(d.StateReason)+")")
-	}
-}
-
-// destination adds the way to a destination.
-func (c *cause) destination(endpoint, destination string) {
-	c.DestinationID = destination
-	c.link(frame.DestinationPageOf(endpoint, destination), "Open")
-}
-
-// addAlert adds what an alert says to its destination.
-func (x *causes) addAlert(a *model.Alert) {
-	c := x.at(frame.TextOf(a.DestinationID), strings.Replace(a.Subject(), ", ", " → ", 1))
-	if a.DestinationID != nil && a.EndpointID != nil {
-		c.destination(*a.EndpointID, *a.DestinationID)
-	}
-	if c.Since.IsZero() || time.Time(a.FiredAt).Before(time.Time(c.Since)) {
-		c.Since = a.FiredAt
-	}
-	if a.Rule != "destination_state" || len(c.facts) == 0 {
-		c.facts = append(c.facts, a.Text())
-	}
-	c.link(a.EventsPath(), "Show events")
-	if x.v.CanWrite() {
-		c.link(a.RecoverPath(), "Recover these")
-	}
-	if len(c.Links) == 0 {
-		c.link(cmp.Or(a.Path(), frame.AlertHistoryPath), "Open")
-	}
-}
-
-// link adds a link, unless the cause has one of that name; an empty path is none.
-func (c *cause) link(path, name string) {
-	if path != "" && !slices.ContainsFunc(c.Links, func(x frame.MenuItem) bool { return x.Name == name }) {
-		c.Links = append(c.Links, frame.MenuItem{Path: path, Name: name})
-	}
-}
-
-// needs are the causes as sentences, with the requests of the last hour where those are known.
-func (x *causes) needs() (needs []need) {
-	for _, c := range x.all {
-		if n := x.requests[c.DestinationID]; n.Failed > 0 {
-			c.facts = append(c.facts, fmt.Sprintf("%s of %s delivered in the last hour",
-				frame.Percent(n.Delivered, n.Requests), frame.Plural(int(n.Requests), "request", "requests")))
-		}
-		c.Text = strings.Join(c.facts, "; ") + "."
-		needs = append(needs, c.need)
-	}
-	return needs
 }
 
 // maxNames is how many names a line has.
@@ -296,7 +188,7 @@ func firstNames(names []string, n int) string {
 }
 
 // pausedNeeds are the lines of n destinations that a person has paused, of which some are shown.
-func pausedNeeds(shown []need, n int) []need {
+func pausedNeeds(shown []model.Need, n int) []model.Need {
 	if n <= maxNames && n == len(shown) {
 		return shown
 	}
@@ -304,18 +196,18 @@ func pausedNeeds(shown []need, n int) []need {
 	for i, x := range shown {
 		names[i] = x.Subject
 	}
-	return []need{{Icon: "held", Subject: frame.Plural(n, "destination", "destinations"),
+	return []model.Need{{Icon: "held", Subject: frame.Plural(n, "destination", "destinations"),
 		Links: []frame.MenuItem{{Path: frame.EndpointsPath, Name: "Open"}},
 		Text:  "are paused by hand. Deliveries wait until they are unpaused.", Detail: firstNames(names, n)}}
 }
 
 // findingNeeds say in one line what leaked.
-func findingNeeds(c *wire.Counted[wire.CriticalFinding]) []need {
+func findingNeeds(c *wire.Counted[wire.CriticalFinding]) []model.Need {
 	if c.Total == 0 || len(c.Data) == 0 {
 		return nil
 	}
 	f := &c.Data[0]
-	x := need{Class: "failed", Icon: "finding", Subject: f.Name, Text: "has leaked: severity " + f.Severity + ".",
+	x := model.Need{Class: "failed", Icon: "finding", Subject: f.Name, Text: "has leaked: severity " + f.Severity + ".",
 		Detail: frame.TextOf(f.Masked), Since: f.OpenedAt,
 		Links: []frame.MenuItem{{Path: frame.PageOf(f.ID), Name: "What to do"}}}
 	if c.Total > 1 {
@@ -330,7 +222,7 @@ func findingNeeds(c *wire.Counted[wire.CriticalFinding]) []need {
 			x.Detail = firstNames(names, c.Total)
 		}
 	}
-	return []need{x}
+	return []model.Need{x}
 }
 
 // needsHeading says how many things need a person.
@@ -347,8 +239,8 @@ func needsHeading(n int) string {
 }
 
 // recoveryNeed says what a recovery job waits for, and who has prepared it.
-func recoveryNeed(j *wire.WaitingRecovery, preparer string) need {
-	return need{Icon: "recover", Subject: cmp.Or(frame.TextOf(j.EndpointName), j.EndpointID), Until: j.DeadlineAt,
+func recoveryNeed(j *wire.WaitingRecovery, preparer string) model.Need {
+	return model.Need{Icon: "recover", Subject: cmp.Or(frame.TextOf(j.EndpointName), j.EndpointID), Until: j.DeadlineAt,
 		Text: fmt.Sprintf("has a recovery that waits for approval: its canary delivered %d of %d.",
 			j.Canary.Delivered, j.Canary.Total),
 		Detail: "prepared by " + preparer, Links: []frame.MenuItem{{Path: frame.PageOf(j.ID), Name: "Review"}}}
