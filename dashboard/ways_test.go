@@ -84,7 +84,7 @@ func TestDestinationIsAPlaceToWork(t *testing.T) {
 		{"id":"evt_1","status":"pending","received_at":"2026-08-21T22:00:00Z","why":"x",
 		"deliveries":[{"destination_id":"dst_1","status":"held"}]}]}`)
 	b := r.signedIn()
-	b.get(path+"?range=7d").want(200, "79\u00a0ms", "107 delivered", "15.7\u00a0%", "2\u00a0events wait",
+	b.get(path+"?range=7d").want(200, "79\u00a0ms", "107 delivered", "15.7\u00a0%", "Waiting events</dt><dd><b>2</b>",
 		`datetime="2026-08-21T22:00:00.000Z"`, `href="/app/events/evt_2"`, "Recover these",
 		`href="/app/recoveries/new?destination_id=dst_1&amp;endpoint_id=ep_1&amp;since=`,
 		`href="/app/events?destination_id=dst_1&amp;endpoint_id=ep_1&amp;status=failed%2Cretrying"`,

@@ -27,7 +27,6 @@ type destinationPage struct {
 // destinationOverview is what the page of a destination shows of its deliveries.
 type destinationOverview struct {
 	All         *trafficView
-	Backlog     *backlog
 	Failures    []*model.EventRow // the newest events with a failed or retrying delivery
 	FailedPath  string            // list of them
 	RecoverPath string            // form that recovers what has failed
@@ -189,11 +188,11 @@ func showDestination(v *frame.Visit, at place) error {
 	now := v.Now().UTC()
 	p.Traffic = traffic.of(at.d, now)
 	about := url.Values{"endpoint_id": {at.e.ID}, "destination_id": {at.d.ID}}
-	p.destinationOverview = destinationOverview{All: traffic.view(p.Self(), about, now, p.Traffic),
+	p.destinationOverview = destinationOverview{All: traffic.view(p.Self(), now, p.Traffic),
 		FailedPath: frame.WithQuery(frame.EventsPath, about, "status", failedStatuses),
 		RecoverPath: frame.WithQuery(frame.NewRecoveryPath, about, "since",
 			now.Add(-recoverSince).Truncate(time.Minute).Format(time.RFC3339))}
-	if p.Backlog, err = readBacklog(v, about, at.d); err != nil {
+	if p.All.Backlog, err = readBacklog(v, about, at.d); err != nil {
 		return err
 	}
 	failed := maps.Clone(about)
