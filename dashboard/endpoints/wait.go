@@ -39,7 +39,11 @@ func newWaitPage(v *frame.Visit, e *model.Endpoint) (*waitPage, error) {
 		p.Preset = presetOf(verify.Generic)
 	}
 	p.NeedsSecret = p.Preset.Signs() && e.Verification == nil
-	p.Form = frame.EditForm(url.Values{"verification.mode": {modeOf(newSettings(p.Preset))}})
+	values := url.Values{"verification.mode": {modeOf(newSettings(p.Preset))}}
+	if p.Preset.SecretIsOurs {
+		values.Set(generatedSecret, newProviderSecret())
+	}
+	p.Form = frame.EditForm(values)
 	p.Choices = settingsChoices(frame.Option{})
 	var list wire.List[*model.EventRow]
 	var err error
@@ -107,17 +111,25 @@ func saveSecret(v *frame.Visit, f *frame.Form, e *model.Endpoint) error {
 	if e.Verification != nil { // the form is drawn while there is none: somebody was first, or this is a repeat
 		return v.Redirect(e.Path()+"/settings", "A secret is stored already. Nothing was changed; it can be replaced here.")
 	}
+	generated := takeGenerated(f)
+	p := presetOf(e.Provider)
 	body := frame.Object{"verification": frame.Object{
 		"type": e.Provider, "mode": f.Value("verification.mode"), "secret": f.Value("verification.secret")}}
 	return v.Ask("PATCH "+endpointAPI, f, body, nil, func() error {
-		p, err := newWaitPage(v, e)
+		again, err := newWaitPage(v, e)
 		if err != nil {
 			return err
 		}
-		f.Version = p.Form.Version
-		p.Form = f
-		return v.Page("endpoint-wait", p)
-	}, frame.Opens(v, e.Path()+"/wait", "Secret saved. Signatures are verified from now on."))
+		f.Version = again.Form.Version
+		again.Form = f
+		return v.Page("endpoint-wait", again)
+	}, func() error {
+		if generated == "" {
+			return v.Redirect(e.Path()+"/wait", "Secret saved. Signatures are verified from now on.")
+		}
+		return v.Page("endpoint-created", created{endpointPage: newEndpointPage(e), Title: "Secret for " + p.Name, Preset: p,
+			ProviderSecret: generated, Repeated: v.Replayed, Next: e.Path() + "/wait", NextText: "Next: enter it at " + p.Name})
+	})
 }
 
 // exampleBody is the body of the example of a request.
