@@ -18,8 +18,8 @@ type waitPage struct {
 	Preset      *preset
 	NeedsSecret bool            // the provider signs, but nothing is verified yet
 	Event       *model.EventRow // the newest one; nil: nothing has arrived
-	Findings    []string        // what is wrong with its signature
-	Mend        string          // how to fix it
+	Mend        string          // what is wrong with its signature, and how to fix it
+	Findings    []string        // what else is wrong
 	Unavailable string          // why the events could not be read
 }
 
@@ -91,17 +91,23 @@ func explainSignature(v *frame.Visit, p *waitPage) error {
 		return nil
 	}
 	p.Mend = frame.KnownText("signature", frame.TextOf(p.Event.Reason))
-	if *p.Event.Reason == event.SignatureMismatch && p.Preset.Mistake != "" {
-		p.Mend += " " + p.Preset.Mistake
-	}
+	unexplained := *p.Event.Reason == event.SignatureMismatch
 	var answer wire.SignatureExplanation
 	err := v.Get(frame.APIOf(p.Event.ID)+"/signature", nil, &answer)
 	if status := frame.StatusOf(err); err != nil && !frame.IsUnavailable(err) && status != http.StatusNotFound &&
 		status != http.StatusBadRequest { // otherwise what is known of the reason is shown
 		return err
 	}
-	for _, x := range answer.Findings {
-		p.Findings = append(p.Findings, frame.Sentence(x.Message))
+	for i, x := range answer.Findings {
+		switch {
+		case i > 0:
+			p.Findings = append(p.Findings, frame.Sentence(x.Message))
+		default: // it says more than the reason
+			p.Mend, unexplained = frame.Sentence(x.Message), x.Code == "no_cause"
+		}
+	}
+	if unexplained && p.Preset.Mistake != "" {
+		p.Mend += " " + p.Preset.Mistake
 	}
 	return nil
 }
