@@ -407,7 +407,7 @@ func setVerification(x *frame.Edit, e *model.Endpoint) {
 		return
 	}
 	v := map[string]any{"type": provider, "mode": mode,
-		"tolerance_seconds": frame.AsNumber(x.Value(name + ".tolerance_seconds"))}
+		"tolerance_seconds": frame.AsNumber(frame.SecondsOf(x.Value(name + ".tolerance_seconds")))}
 	switch {
 	case secret == "":
 	case x.Value(name+".keep") == "true" && e.Verification != nil:

@@ -182,10 +182,10 @@ var AlertRules = []AlertRule{
 	{Name: "consecutive_failures", Title: "Failed attempts in a row at a destination",
 		Members: []alertMember{{Name: "threshold", Label: "Attempts"}}},
 	{Name: "failure_rate", Title: "Failure rate of a destination", Members: []alertMember{
-		{Name: "percent", Label: "Percent"}, {Name: "window_seconds", Label: "Within seconds"},
+		{Name: "percent", Label: "Percent"}, {Name: "window_seconds", Label: "Within"},
 		{Name: "min_attempts", Label: "With at least attempts"}}},
 	{Name: "backlog_age", Title: "A delivery waits too long",
-		Members: []alertMember{{Name: "seconds", Label: "Seconds"}}},
+		Members: []alertMember{{Name: "seconds", Label: "Longer than"}}},
 	{Name: "destination_state", Title: "A destination is held or disabled by the service"},
 	{Name: "verification_failed", Title: "Invalid signatures at an endpoint",
 		Members: []alertMember{{Name: "threshold", Label: "Requests"}}},
