@@ -300,6 +300,7 @@ func Area() frame.Area {
 		Pages: files,
 		Routes: []frame.Route{
 			{"GET", "/app", frame.Reader, showStart},
+			{"GET", "/app/search", frame.Reader, search},
 		},
 	}
 }
