@@ -229,3 +229,23 @@ func TestListOfEndpointsDoesNotWaitForTheStore(t *testing.T) {
 		t.Errorf("the list is %s", page)
 	}
 }
+
+// Lists, replays and recoveries take a time that is told by how long ago it was, also on the next page of a list.
+func TestTimesAgo(t *testing.T) {
+	c := newClient(t)
+	ep := c.endpoint(nil).text("id")
+	for range 3 {
+		c.send(ep)
+	}
+	first := c.do("GET", "/v1/events?since=1h&limit=2", nil).want(200)
+	next := c.do("GET", "/v1/events?since=1h&limit=2&cursor="+first.text("next_cursor"), nil).want(200)
+	if next.text("data.0.id") == "" {
+		t.Errorf("the second page is %s", next.raw)
+	}
+	c.do("GET", "/v1/events?since=1w", nil).wantError(400, "invalid_request", "since")
+	c.do("POST", "/v1/replays", map[string]any{"endpoint_id": ep, "since": "yesterday", "dry_run": true}).want(200)
+	job := c.do("POST", "/v1/recoveries", map[string]any{"endpoint_id": ep, "since": "24h", "rate_per_second": 1})
+	if at, err := time.Parse(time.RFC3339, job.text("since")); err != nil || time.Since(at).Round(time.Hour) != 24*time.Hour {
+		t.Errorf("%s", job.raw)
+	}
+}
