@@ -75,7 +75,7 @@ func TestOverviewPage(t *testing.T) {
 		"orders&lt;b&gt;",
 		"ep_gone <small>deleted",
 		`<rect class="bad" x="115"`, `<rect class="ok" x="25"`, "Requests a minute, 21:25 to 22:24",
-		`<tr><td class="nb">22:23</td><td class="r">60</td><td class="r">10</td></tr>`)
+		`22:23</a></td><td class="r">60</td><td class="r">10</td></tr>`)
 	if n := strings.Count(page.main(), "billing</a></b>"); n != 1 {
 		t.Errorf("a held destination is named %d times", n)
 	}
@@ -170,7 +170,7 @@ func TestEndpointPageShowsItsTraffic(t *testing.T) {
 		"81\u00a0ms", "billing</a></b>: 22\u00a0failed attempts in a row.", "order&lt;b&gt;", "waits for attempt 3",
 		"All that wait", "None: destinations get the body",
 		`href="/app/endpoints/ep_1/workbench"`, "Requests in the last 24h: 107 delivered, 20 failed",
-		`<tr><td class="nb">21:00</td><td class="r">7</td><td class="r">0</td></tr>`, `href="/app/endpoints/ep_1?range=7d"`)
+		`until=2026-08-21T22%3A00%3A00Z">21:00</a></td><td class="r">7</td><td class="r">0</td></tr>`, `href="/app/endpoints/ep_1?range=7d"`)
 	if strings.Contains(page.main(), "Show the events") {
 		t.Error("attempts that fail lead to the events that have failed for good")
 	}

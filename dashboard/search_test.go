@@ -25,7 +25,7 @@ func TestSearchOverEverything(t *testing.T) {
 		"…p_1":    `href="/app/endpoints/ep_1"`,
 		"audit":   `href="/app/audit"`, "": "Type an id",
 	} {
-		b.get("/app/search?q=" + text).want(200, want)
+		b.get("/app/search?q="+text).want(200, want)
 	}
 	const id = "evt_01m8f2y1ct00r01b6j0ncztkkj"
 	b.get("/app/search?q=+" + id + "+").wantRedirect("/app/events/" + id)

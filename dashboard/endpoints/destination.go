@@ -188,7 +188,7 @@ func showDestination(v *frame.Visit, at place) error {
 	now := v.Now().UTC()
 	p.Traffic = traffic.of(at.d, now)
 	about := url.Values{"endpoint_id": {at.e.ID}, "destination_id": {at.d.ID}}
-	p.destinationOverview = destinationOverview{All: traffic.view(p.Self(), now, p.Traffic),
+	p.destinationOverview = destinationOverview{All: traffic.view(p.Self(), about, now, p.Traffic),
 		FailedPath: frame.WithQuery(frame.EventsPath, about, "status", failedStatuses),
 		RecoverPath: frame.WithQuery(frame.NewRecoveryPath, about, "since",
 			now.Add(-recoverSince).Truncate(time.Minute).Format(time.RFC3339))}

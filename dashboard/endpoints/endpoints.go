@@ -254,7 +254,7 @@ func showEndpoint(v *frame.Visit, e *model.Endpoint) error {
 	if p.Needs, err = needsOf(v, e, alerts.Data); err != nil {
 		return err
 	}
-	p.All = traffic.view(e.Path(), now, p.Traffic...)
+	p.All = traffic.view(e.Path(), url.Values{"endpoint_id": {e.ID}}, now, p.Traffic...)
 	return v.Page("endpoint", p)
 }
 

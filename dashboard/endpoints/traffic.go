@@ -58,8 +58,8 @@ type trafficView struct {
 	Latency     frame.Sparkline       // p95, of one destination
 }
 
-// view draws the requests to some destinations of the endpoint.
-func (t *traffic) view(page string, now time.Time, of ...*destinationTraffic) *trafficView {
+// view draws the requests to some destinations of the endpoint. A bar leads to the events of its step.
+func (t *traffic) view(page string, events url.Values, now time.Time, of ...*destinationTraffic) *trafficView {
 	x := &trafficView{Unavailable: t.Unavailable, Path: page, Span: t.span.Name,
 		Range: frame.WithQuery(page, nil, "range", t.span.Name)}
 	for _, span := range event.TrafficRanges {
@@ -70,6 +70,7 @@ func (t *traffic) view(page string, now time.Time, of ...*destinationTraffic) *t
 	}
 	line := frame.NewTimeline(now, t.span.Step, t.span.Steps)
 	rows, p95 := line.Rows(2), line.Unknown()
+	line.LinkEvents(rows, events)
 	for _, d := range of {
 		x.Total.Requests += d.Total.Requests
 		x.Total.Delivered += d.Total.Delivered

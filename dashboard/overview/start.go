@@ -262,6 +262,7 @@ func newOverviewTraffic(t *wire.OverviewTraffic, at time.Time) *overviewTraffic 
 			share[i] = float64(m.FirstDelivered) / float64(m.FirstAttempts)
 		}
 	}
+	line.LinkEvents(rows, nil)
 	title := fmt.Sprintf("Requests a minute, %s to %s UTC: %s delivered, %s failed", rows[0].Label,
 		rows[minutes-1].Label, frame.Number(t.LastHour.Delivered), frame.Number(t.LastHour.Failed))
 	x := &overviewTraffic{OverviewTraffic: t,
