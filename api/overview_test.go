@@ -230,8 +230,26 @@ func TestListOfEndpointsDoesNotWaitForTheStore(t *testing.T) {
 	}
 }
 
+// Counts are those of the newest events that match, by status and by time.
+func TestCountEvents(t *testing.T) {
+	c := newClient(t)
+	ep := c.endpoint(nil).text("id")
+	for range 3 {
+		c.send(ep)
+	}
+	a := c.as(readKey).do("GET", "/v1/events/counts?since=1h&endpoint_id="+ep, nil).want(200)
+	if a.get("counted") != 3.0 || a.get("more") != false || a.get("statuses.pending") != 3.0 ||
+		a.get("statuses.failed") != 0.0 || a.get("steps.0.pending") == 0.0 {
+		t.Errorf("%s", a.raw)
+	}
+	c.do("GET", "/v1/events/counts?q=x", nil).wantError(400, "invalid_request", "q")
+	c.do("GET", "/v1/events/counts?since=x", nil).wantError(400, "invalid_request", "since")
+	c.do("GET", "/v1/events/counts?stat=failed", nil).wantError(400, "invalid_request", "stat")
+}
+
 // Lists, replays and recoveries take a time that is told by how long ago it was, also on the next page of a list.
 func TestTimesAgo(t *testing.T) {
+	t.Parallel()
 	c := newClient(t)
 	ep := c.endpoint(nil).text("id")
 	for range 3 {
