@@ -215,7 +215,7 @@ func (f *fake) Overview(_ context.Context, account string, now time.Time) (event
 	return event.Overview{}, nil
 }
 
-func (f *fake) DestinationTraffic(_ context.Context, _, endpoint string, _ time.Time) (
+func (f *fake) DestinationTraffic(_ context.Context, _, endpoint string, _ event.TrafficRange, _ time.Time) (
 	event.DestinationTraffic, error) {
 	if f.TrafficFunc != nil {
 		return f.TrafficFunc(endpoint)

@@ -200,6 +200,10 @@ func TestEndpointTraffic(t *testing.T) {
 		a.text("waiting.data.0.why") == "" || a.get("waiting.more") != false {
 		t.Errorf("%s", a.raw)
 	}
+	if a.text("range") != "24h" || c.do("GET", path+"?range=7d", nil).want(200).get("step_seconds") != 21600.0 {
+		t.Errorf("%s", a.raw)
+	}
+	c.do("GET", path+"?range=2h", nil).wantError(400, "invalid_request", "range")
 	c.do("GET", path+"?since=now", nil).wantError(400, "invalid_request", "since")
 	c.do("GET", "/v1/endpoints/ep_none/traffic", nil).wantError(404, "not_found", "")
 	other := newClient(t)
@@ -223,5 +227,43 @@ func TestListOfEndpointsDoesNotWaitForTheStore(t *testing.T) {
 	page := newPages(c).open("GET", "/app/endpoints", 200)
 	if !strings.Contains(page, name) || !strings.Contains(page, "requests are not known at the moment") {
 		t.Errorf("the list is %s", page)
+	}
+}
+
+// Counts are those of the newest events that match, by status and by time.
+func TestCountEvents(t *testing.T) {
+	c := newClient(t)
+	ep := c.endpoint(nil).text("id")
+	for range 3 {
+		c.send(ep)
+	}
+	a := c.as(readKey).do("GET", "/v1/events/counts?since=1h&endpoint_id="+ep, nil).want(200)
+	if a.get("counted") != 3.0 || a.get("more") != false || a.get("statuses.pending") != 3.0 ||
+		a.get("statuses.failed") != 0.0 || a.get("steps.0.pending") == 0.0 {
+		t.Errorf("%s", a.raw)
+	}
+	c.do("GET", "/v1/events/counts?q=x", nil).wantError(400, "invalid_request", "q")
+	c.do("GET", "/v1/events/counts?since=x", nil).wantError(400, "invalid_request", "since")
+	c.do("GET", "/v1/events/counts?stat=failed", nil).wantError(400, "invalid_request", "stat")
+}
+
+// Lists, replays and recoveries take a time that is told by how long ago it was, also on the next page of a list.
+func TestTimesAgo(t *testing.T) {
+	t.Parallel()
+	c := newClient(t)
+	ep := c.endpoint(nil).text("id")
+	for range 3 {
+		c.send(ep)
+	}
+	first := c.do("GET", "/v1/events?since=1h&limit=2", nil).want(200)
+	next := c.do("GET", "/v1/events?since=1h&limit=2&cursor="+first.text("next_cursor"), nil).want(200)
+	if next.text("data.0.id") == "" {
+		t.Errorf("the second page is %s", next.raw)
+	}
+	c.do("GET", "/v1/events?since=1w", nil).wantError(400, "invalid_request", "since")
+	c.do("POST", "/v1/replays", map[string]any{"endpoint_id": ep, "since": "yesterday", "dry_run": true}).want(200)
+	job := c.do("POST", "/v1/recoveries", map[string]any{"endpoint_id": ep, "since": "24h", "rate_per_second": 1})
+	if at, err := time.Parse(time.RFC3339, job.text("since")); err != nil || time.Since(at).Round(time.Hour) != 24*time.Hour {
+		t.Errorf("%s", job.raw)
 	}
 }

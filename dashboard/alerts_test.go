@@ -47,9 +47,9 @@ func TestAlertHistory(t *testing.T) {
 	b := r.signedIn()
 	b.get("/app/alerts").wantRedirect(frame.AlertHistoryPath)
 	page := b.get(frame.AlertHistoryPath+"?state=firing").want(200, "Failed attempts in a row",
-		"23 attempts, threshold 20",
+		"23\u00a0failed attempts in a row",
 		`href="/app/endpoints/ep_1/destinations/dst_1"`, "payments, ledger", `<span class="tag">muted</span>`,
-		`href="/app/recoveries/rec_1"`, "<b>A recovery has ended", "ep_gone", "in 24\u00a0h")
+		`href="/app/recoveries/rec_1"`, "A recovery has ended: ready", "ep_gone", "in 24\u00a0h")
 	if strings.Contains(page.main(), `<td><a href="/app/endpoints/ep_2">`) {
 		t.Error("an endpoint whose mute has ended is shown as muted")
 	}

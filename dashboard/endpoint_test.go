@@ -288,8 +288,12 @@ func TestNewEndpointIsNotUnverifiedByAccident(t *testing.T) {
 	b := r.signedIn()
 	const path, again = "/app/endpoints/new", `id="f-verification.secret-again"`
 	form := b.get(path+"?provider=stripe").want(200, "Do not verify yet").fields(path)
+	if form.Get("verification.mode") != "off" {
+		t.Error("the form asks for a secret that Stripe shows only once it has the ingest URL")
+	}
 	form.Set("destinations", "https://a.example.com")
 	form.Set("verification.secret", "whsec_mine")
+	form.Set("verification.mode", "enforce")
 	a := b.post(path, form).want(400, again, "Enter it again")
 	if form = a.fields(path); form.Get("verification.secret") != "" || r.changes() != 1 {
 		t.Fatalf("the page holds the secret, or there were %d calls, want 1", r.changes())
@@ -307,6 +311,36 @@ func TestNewEndpointIsNotUnverifiedByAccident(t *testing.T) {
 	r.api.on("POST /v1/endpoints", 201, sampleEndpoint)
 	if b.post(path, form).want(200); r.lastBody("POST", "/v1/endpoints")["verification"] != nil {
 		t.Error("the endpoint verifies signatures")
+	}
+}
+
+// Where people choose the provider's secret, a form makes a random one if they ask for that, and shows it once: a form
+// that is sent again sends the same.
+func TestSecretOfAProviderIsGenerated(t *testing.T) {
+	r := newEndpointRig(t)
+	r.api.on("POST /v1/endpoints", 201, sampleEndpoint)
+	r.api.on("GET /v1/endpoints/ep_1", 200, strings.NewReplacer(`"provider":"shopify"`, `"provider":"github"`,
+		`"verification":{`, `"verification":null,"was":{`).Replace(sampleEndpoint))
+	b := r.signedIn()
+	for _, x := range []struct{ page, path, call string }{
+		{"/app/endpoints/new?provider=github", "/app/endpoints/new", "POST /v1/endpoints"},
+		{"/app/endpoints/ep_1/wait", "/app/endpoints/ep_1/secret", "PATCH /v1/endpoints/ep_1"},
+	} {
+		method, call, _ := strings.Cut(x.call, " ")
+		r.api.on(x.call, 200, sampleEndpoint)
+		form := b.get(x.page).want(200, "Generate a secret").fields(x.path)
+		secret := form.Get("generated")
+		if other := b.get(x.page).fields(x.path).Get("generated"); len(secret) != 64 || other == secret {
+			t.Fatalf("%s offers %q, then %q", x.page, secret, other)
+		}
+		form.Set("destinations", "https://a.example.com")
+		form.Set("generate", "true")
+		for range 2 {
+			b.post(x.path, form).want(200, secret, "Secret for GitHub")
+			if v := r.lastBody(method, call)["verification"].(map[string]any); v["secret"] != secret || v["mode"] != "enforce" {
+				t.Errorf("%s sends %v", x.page, v)
+			}
+		}
 	}
 }
 
@@ -380,6 +414,7 @@ func TestEndpointActions(t *testing.T) {
 		{ep + "/unpause", "", "PATCH", ep, `{"paused":false}`, false},
 		{ep + "/enable", "", "PATCH", ep, `{"enabled":true}`, false},
 		{ep + "/test", "", "POST", ep + "/test", `{}`, false},
+		{ep + "/test", "destination_id=dst_1", "POST", ep + "/test", `{"destination_id":"dst_1"}`, false},
 		{ep + "/rotate-url", "overlap_seconds=3600", "POST", ep + "/rotate-token", `{"overlap_seconds":3600}`, false},
 		{dst + "/pause", "", "PATCH", dst, `{"paused":true}`, false},
 		{dst + "/unpause", "", "PATCH", dst, `{"paused":false}`, false},

@@ -108,6 +108,7 @@ func TestSavesWithoutTheLog(t *testing.T) {
 	form := b.get("/app/endpoints/new?provider=stripe").fields("/app/endpoints/new")
 	form.Set("destinations", "https://a.example.com")
 	form.Set("verification.secret", "whsec_mine")
+	form.Set("verification.mode", "enforce")
 	b.post("/app/endpoints/new", form).want(503, "Not confirmed", "https://a.example.com", form.Get("nonce"))
 	nonce := url.Values{"nonce": {newNonce()}, "overlap_seconds": {"0"}}
 	for _, action := range []string{"/pause", "/rotate-url"} {

@@ -73,16 +73,16 @@ func TestUsagePage(t *testing.T) {
 	b := r.signedIn()
 	b.get("/app/usage").want(200, "<b>10,000</b>", "2,000 events above the allowance of 8,000", "125\u00a0% used",
 		"15,000", "7,000 above the allowance", "at the rate of the last 7 days", "12,345",
-		"<td class=\"nb\">2026-08-20</td><td class=\"r\">4,000</td>", `<rect class="ok"`,
+		"2026-08-20</a></td><td class=\"r\">4,000</td>", `<rect class="ok"`,
 		"10,000 events and findings in 2\u00a0days",
 		`<a href="/app/endpoints/ep_1">payments</a>`, "<code>ep_gone</code>")
 	// The last 30 days are drawn for all endpoints, or for one of them; each has a table.
 	b.get("/app/usage").want(200, "104 events and findings in 3\u00a0days", "payments, events a day in the last 30 days",
 		`href="/app/usage?endpoint_id=ep_1#h-l"`,
-		`<tr><td class="nb">2026-08-20</td><td class="r">40</td><td class="r">0</td><td class="r">5</td></tr>`)
+		`2026-08-20</a></td><td class="r">40</td><td class="r">0</td><td class="r">5</td></tr>`)
 	b.get("/app/usage"+"?endpoint_id=ep_1").want(200, "Last 30 days of payments", "79 events of payments in 3\u00a0days",
-		`<tr><td class="nb">2026-08-20</td><td class="r">0</td><td class="r">0</td></tr>`,
-		`<tr><td class="nb">2026-08-21</td><td class="r">70</td><td class="r">9</td></tr>`)
+		`2026-08-20</a></td><td class="r">0</td><td class="r">0</td></tr>`,
+		`2026-08-21</a></td><td class="r">70</td><td class="r">9</td></tr>`)
 	r.api.on("GET /v1/usage/daily", http.StatusServiceUnavailable, storeAway)
 	b.get("/app/usage").want(200, "<b>10,000</b>", "The last 30 days cannot be read")
 	free := strings.NewReplacer(`"allowance":8000,"remaining":0`, `"allowance":null,"remaining":null`,

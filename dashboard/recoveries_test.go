@@ -59,16 +59,13 @@ func TestRecoveryWithoutScripts(t *testing.T) {
 	b.get(frame.RecoveriesPath).want(200, "<small>by ops@example.com</small>", "<small>expires ",
 		`href="/app/recoveries/new"`,
 		"payments", "1,284", "c2")
-	page := b.get("/app/recoveries/new").want(200, `<option value="ep_1"`, `value="2026-08-20T22:24:00Z"`)
-	if strings.Contains(page.main(), `method="post"`) {
-		t.Error("a job can be prepared before an endpoint is chosen")
-	}
+	b.get("/app/recoveries/new").want(200, `<option value="ep_1"`, `value="2026-08-20T22:24:00Z"`)
 	r.api.on("GET /v1/events/evt_0000000000000000000000000a", http.StatusOK, `{"deliveries":[{"destination_id":"dst_2",
 		"reason":"attempts_exhausted","why":"of another"},{"destination_id":"dst_1","reason":"attempts_exhausted",
 		"why":"failed: all used up; attempt 3 failed (HTTP 503)"}]}`)
 	b.get("/app/recoveries/new"+"?endpoint_id=ep_1&since=2026-08-21").want(200, "attempt 3 failed (HTTP 503)")
 	delete(r.api.responses, "GET /v1/events/evt_0000000000000000000000000a")
-	page = b.get("/app/recoveries/new"+"?endpoint_id=ep_1&since=2026-08-21").want(200, "attempts_exhausted",
+	page := b.get("/app/recoveries/new"+"?endpoint_id=ep_1&since=2026-08-21").want(200, "attempts_exhausted",
 		"held: breaker &lt;open&gt;", "Counted in the newest 1 failed events", "Show the events", "All that are enabled")
 	form := page.formOf(frame.RecoveriesPath)
 	form.Set("rate_per_second", "20")
@@ -218,4 +215,42 @@ func TestRecoveryFormErrors(t *testing.T) {
 	b.get("/app/recoveries/new"+"?endpoint_id=ep_9").want(400, `role="alert"><a href`, "it may have been deleted")
 	r.people.person.Scope = config.Read
 	b.get("/app/recoveries/new").want(403)
+}
+
+// A recovery of several endpoints is a job for each, with a key of its own, so that a second submit prepares none twice.
+// One that is refused does not keep the others from theirs.
+func TestRecoverSeveralEndpoints(t *testing.T) {
+	r := recoveryRig(t)
+	failed := func(endpoint string) string {
+		return `{"id":"evt_1","endpoint_id":"` + endpoint + `","status":"failed","deliveries":[]}`
+	}
+	r.api.on("GET /v1/events", http.StatusOK, `{"data":[`+failed("ep_1")+","+failed("ep_2")+","+failed("ep_1")+","+
+		failed("ep_gone")+`]}`)
+	r.api.on("GET /v1/endpoints/ep_2", http.StatusOK, strings.NewReplacer(`"ep_1"`, `"ep_2"`, `"orders"`, `"<b>refunds"`).
+		Replace(sampleEndpoint))
+	b := r.signedIn()
+	form := b.get("/app/recoveries/new?since=2026-08-21").want(200, "payments</a> <small>2\u00a0failed events", "&lt;b&gt;refunds",
+		"Recover several endpoints").formOf(frame.RecoveriesPath)
+	if got := form["endpoint_id"]; len(got) != 2 || got[0] != "ep_1" || got[1] != "ep_2" {
+		t.Fatalf("the form has the endpoints %v", got)
+	}
+	r.api.responses["POST /v1/recoveries"] = func(c apiCall) (int, http.Header, string) {
+		if strings.Contains(c.Body, "ep_2") {
+			return 400, nil, `{"error":{"type":"invalid_state","message":"nothing has failed"}}`
+		}
+		return 201, nil, recoveryJSON
+	}
+	b.post(frame.RecoveriesPath, form).wantRedirect(frame.RecoveriesPath)
+	keys := map[string]bool{}
+	for _, c := range r.api.calls {
+		if c.Method == http.MethodPost {
+			keys[c.Key] = true
+		}
+	}
+	if b.get(frame.RecoveriesPath).want(200, "Prepared 1\u00a0recovery. Not prepared: &lt;b&gt;refunds: Nothing has failed."); len(
+		keys) != 2 {
+		t.Errorf("the keys are %v", keys)
+	}
+	form["endpoint_id"] = []string{"ep_2", "ep_2"}
+	b.post(frame.RecoveriesPath, form).want(400, "Nothing has failed")
 }

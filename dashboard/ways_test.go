@@ -52,9 +52,9 @@ func TestAlertHasTheNewestDiagnosis(t *testing.T) {
 	b.get("/app/endpoints/ep_1").want(200, `href="/app/events/evt_1"`, "A proxy wrote the &lt;JSON&gt; again.")
 	r.api.on("GET /v1/events/evt_1/signature", http.StatusBadRequest,
 		`{"error":{"type":"invalid_state","message":"the payload was erased"}}`)
-	b.get("/app/endpoints/ep_1").want(200, "Invalid signatures")
+	b.get("/app/endpoints/ep_1").want(200, "with an invalid signature")
 	r.api.on("GET /v1/events", http.StatusOK, emptyList)
-	b.get("/app/endpoints/ep_1").want(200, "Invalid signatures")
+	b.get("/app/endpoints/ep_1").want(200, "with an invalid signature")
 }
 
 // The events of one endpoint lead back to it, and those that failed to their recovery.
@@ -72,4 +72,29 @@ func TestEventsOfAnEndpointLeadOn(t *testing.T) {
 		t.Error("what did not fail leads to a recovery")
 	}
 	newEndpointRig(t).signedIn().get("/app/endpoints/ep_1").want(200, `href="/app/events?endpoint_id=ep_1">Events</a>`)
+}
+
+// The page of a destination shows its requests in a range, what waits for it, its newest failures with the ways on from
+// them, and sends a test event to it alone: that is how one that is held is tried.
+func TestDestinationIsAPlaceToWork(t *testing.T) {
+	const path = "/app/endpoints/ep_1/destinations/dst_1"
+	r := newEndpointRig(t)
+	r.api.on("GET /v1/events", http.StatusOK, `{"data":[{"id":"evt_2","type":"a.b","status":"retrying",
+		"received_at":"2026-08-21T22:20:00Z","why":"x","deliveries":[{"destination_id":"dst_1","status":"retrying"}]},
+		{"id":"evt_1","status":"pending","received_at":"2026-08-21T22:00:00Z","why":"x",
+		"deliveries":[{"destination_id":"dst_1","status":"held"}]}]}`)
+	b := r.signedIn()
+	b.get(path+"?range=7d").want(200, "79\u00a0ms", "107 delivered", "15.7\u00a0%", "Waiting events</dt><dd><b>2</b>",
+		`datetime="2026-08-21T22:00:00.000Z"`, `href="/app/events/evt_2"`, "Recover these",
+		`href="/app/recoveries/new?destination_id=dst_1&amp;endpoint_id=ep_1&amp;since=`,
+		`href="/app/events?destination_id=dst_1&amp;endpoint_id=ep_1&amp;status=failed%2Cretrying"`,
+		`name="destination_id" value="dst_1"`, "Send test event")
+	for _, call := range r.api.calls {
+		if strings.HasSuffix(call.Path, "/traffic") && call.Query.Get("range") != "7d" {
+			t.Errorf("the traffic is asked for with %s", call.Query.Encode())
+		}
+	}
+	held := strings.Replace(sampleEndpoint, `"state":"active"`, `"state":"held"`, 1)
+	r.api.on("GET /v1/endpoints/ep_1", http.StatusOK, held)
+	b.get(path).want(200, "Try now")
 }

@@ -115,8 +115,9 @@ type Endpoints interface {
 type TrafficReader interface {
 	// Overview returns the traffic of the hour and the day that end with the minute of now.
 	Overview(ctx context.Context, account string, now time.Time) (event.Overview, error)
-	// DestinationTraffic returns the traffic of one endpoint in the same hour and day, by destination.
-	DestinationTraffic(ctx context.Context, account, endpoint string, now time.Time) (event.DestinationTraffic, error)
+	// DestinationTraffic returns the traffic of one endpoint in the same hour and day, and in a range, by destination.
+	DestinationTraffic(ctx context.Context, account, endpoint string, span event.TrafficRange, now time.Time) (
+		event.DestinationTraffic, error)
 }
 
 // AddNeeds adds what of an area needs a person.

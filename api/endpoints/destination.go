@@ -190,10 +190,10 @@ func (a *destinations) purgeTime(o *frame.Object, now time.Time) time.Time {
 	before := now.Add(time.Millisecond)
 	if raw, ok := o.RawOfKind("before", frame.KindString); ok {
 		text, err := web.DecodeString(raw)
-		t, good := frame.ParseTime(text)
+		t, good := frame.ParseMoment(text, now)
 		switch {
 		case err != nil || !good:
-			o.Fail("before", "must be a time such as 2026-08-21T22:24:36Z")
+			o.Fail("before", frame.MomentForms)
 		case t.After(a.Clock()):
 			o.Fail("before", "must not be later than now")
 		}

@@ -1,10 +1,12 @@
 package endpoints
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/eventrelay/relay/api/frame"
@@ -168,31 +170,45 @@ func (a *overviews) readTraffic(w http.ResponseWriter, r *http.Request, key *con
 		return err
 	}
 	q := frame.NewQuery(r, "traffic")
+	span := trafficRange(q)
 	if q.RefuseUnknownParameters(); q.Err != nil {
 		return q.Err
 	}
-	x, err := a.ofEndpoint.Get(r.Context(), e.ID, func(ctx context.Context) (endpointTrafficAnswer, error) {
-		return a.trafficOf(ctx, e)
+	x, err := a.ofEndpoint.Get(r.Context(), e.ID+span.Name, func(ctx context.Context) (endpointTrafficAnswer, error) {
+		return a.trafficOf(ctx, e, span)
 	})
 	if err != nil {
 		return err
 	}
 	frame.SetAsOf(w, x.asOf)
 	web.WriteJSON(w, http.StatusOK, wire.EndpointTraffic{Object: "endpoint_traffic", EndpointID: e.ID,
-		Destinations: x.destinations, Waiting: x.waiting})
+		Range: span.Name, StepSeconds: int64(span.Step / time.Second), Destinations: x.destinations, Waiting: x.waiting})
 	return nil
 }
 
+// trafficRange reads the range of time, a day by default.
+func trafficRange(q *frame.Query) event.TrafficRange {
+	names := make([]string, len(event.TrafficRanges))
+	for i, x := range event.TrafficRanges {
+		names[i] = x.Name
+	}
+	q.Names = append(q.Names, "range")
+	name := cmp.Or(q.Single("range"), event.TrafficDay.Name)
+	frame.CheckEnum(q, "range", []string{name}, names)
+	return event.TrafficRanges[max(slices.Index(names, name), 0)]
+}
+
 // trafficOf reads the traffic of an endpoint, and what waits, from the store.
-func (a *overviews) trafficOf(ctx context.Context, e *config.Endpoint) (x endpointTrafficAnswer, err error) {
-	t, err := a.traffic.DestinationTraffic(ctx, e.Account, e.ID, a.Now())
+func (a *overviews) trafficOf(ctx context.Context, e *config.Endpoint, span event.TrafficRange) (
+	x endpointTrafficAnswer, err error) {
+	t, err := a.traffic.DestinationTraffic(ctx, e.Account, e.ID, span, a.Now())
 	if err != nil {
 		return x, err
 	}
 	x.asOf, x.destinations = t.AsOf, make([]wire.DestinationTraffic, len(t.Destinations))
 	for i, g := range t.Destinations {
 		x.destinations[i] = wire.DestinationTraffic{DestinationID: g.ID, LastHour: newMeasuredView(g.Hour),
-			Hours: measuredStepViews(g.Day)}
+			Hours: measuredStepViews(g.Day), Total: newMeasuredView(g.Total), Steps: measuredStepViews(g.Steps)}
 	}
 	page, err := a.events.Events(ctx, event.Query{Account: e.Account, Endpoints: []string{e.ID},
 		Statuses: []event.Status{event.Pending, event.Retrying}, Limit: maxWaitingEvents})

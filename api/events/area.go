@@ -58,7 +58,7 @@ type Area struct {
 func New(d *Deps) (*Area, error) {
 	x := &events{
 		Core: d.Core, events: d.Events, erasures: d.Erasures, answers: newAnswerLimiter(),
-		failures: newTransformFailures(d.Core),
+		failures: newTransformFailures(d.Core), counts: frame.Recent[countsAnswer]{Now: d.Core.Now},
 	}
 	fixtures, err := newFixtures(x, d.Config)
 	return &Area{
@@ -84,6 +84,8 @@ func (a *Area) Routes() []frame.Route {
 		{Path: frame.SendPath, Methods: frame.Methods{"POST": a.sender.sendEvent}, Sends: true},
 		{Path: frame.SendPath + "/batch", Methods: frame.Methods{"POST": a.sender.sendBatch}, Sends: true},
 		{Path: "/v1/events", Methods: frame.Methods{"GET": a.events.listEvents}},
+		// before /v1/events/{event}, which it matches
+		{Path: "/v1/events/counts", Methods: frame.Methods{"GET": a.events.countEvents}},
 		{Path: "/v1/events/{event}", Methods: frame.Methods{"GET": a.events.readEvent}},
 		{Path: "/v1/events/{event}/attempts", Methods: frame.Methods{"GET": a.events.listAttempts}},
 		{Path: "/v1/events/{event}/signature", Methods: frame.Methods{"GET": a.signatures.explainSignature}},

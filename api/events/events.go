@@ -18,6 +18,7 @@ type events struct {
 	erasures frame.Erasures
 	answers  answerLimiter
 	failures *transformFailures
+	counts   frame.Recent[countsAnswer]
 }
 
 func (a *events) listEvents(w http.ResponseWriter, r *http.Request, key *config.Key) error {

@@ -33,7 +33,7 @@ func (a *sender) testEndpoint(w http.ResponseWriter, r *http.Request, key *confi
 		return err
 	}
 	in := &frame.Input{}
-	provider, kind := readSample(in, body.Bytes(), ep.Provider)
+	s := readSample(in, body.Bytes(), ep)
 	if in.Err == nil && !ep.Enabled {
 		in.Err = errDisabled()
 	}
@@ -42,37 +42,54 @@ func (a *sender) testEndpoint(w http.ResponseWriter, r *http.Request, key *confi
 	}
 	parsed := parsedEvent{warnings: in.Warnings, refusal: in.Err}
 	return a.answerSend(w, r, ep, repeatable, body.Bytes(), &parsed, func(d id.ID) (wire.EventRow, error) {
-		return a.acceptSample(r, ep, d, provider, kind)
+		return a.acceptSample(r, ep, d, &s)
 	})
 }
 
-// readSample reads {provider?, type?}.
-func readSample(in *frame.Input, body []byte, provider string) (string, string) {
-	kind := ""
+// sample says which test event is sent.
+type sample struct {
+	provider, kind string
+	destination    string // the only one that gets it; empty: all
+}
+
+// readSample reads {provider?, type?, destination_id?}.
+func readSample(in *frame.Input, body []byte, ep *config.Endpoint) sample {
+	s := sample{provider: ep.Provider}
 	if len(body) == 0 {
 		body = []byte("{}")
 	}
 	o := in.NewObject("", body)
 	if !o.IsNull("provider") {
-		o.Enum("provider", &provider, verify.Providers()...)
+		o.Enum("provider", &s.provider, verify.Providers()...)
 	}
 	if raw, ok := o.Raw("type"); ok && frame.KindOf(raw) != frame.KindNull {
 		if frame.KindOf(raw) == frame.KindString {
-			kind, _ = web.DecodeString(raw) // after an error it is empty, which is not a valid type
+			s.kind, _ = web.DecodeString(raw) // after an error it is empty, which is not a valid type
 		}
-		if !event.ValidType(kind) {
+		if !event.ValidType(s.kind) {
 			o.Fail("type", event.TypeRule)
 		}
 	}
+	if !o.IsNull("destination_id") {
+		switch o.Text("destination_id", 1, 64, &s.destination); {
+		case s.destination == "":
+		case ep.Destination(s.destination) == nil:
+			o.Fail("destination_id", "is not a destination of this endpoint")
+		case !ep.Destination(s.destination).Enabled:
+			o.Fail("destination_id", "is disabled; enable it first")
+		}
+	}
 	o.WarnUnknown()
-	return provider, kind
+	return s
 }
 
-func (a *sender) acceptSample(r *http.Request, ep *config.Endpoint, d id.ID, provider, kind string) (wire.EventRow,
-	error) {
-	e, err := a.sample(ep, provider, kind, d)
+func (a *sender) acceptSample(r *http.Request, ep *config.Endpoint, d id.ID, s *sample) (wire.EventRow, error) {
+	e, err := a.sample(ep, s.provider, s.kind, d)
 	if err != nil {
 		return wire.EventRow{}, web.FromError(err)
+	}
+	if s.destination != "" {
+		e.Dests = []string{s.destination}
 	}
 	e.RemoteIP, e.IdempotencyKey = web.InfoOf(r).Client, r.Header.Get(frame.IdempotencyHeader)
 	e.Header = append(e.Header, frame.LoopHeaders(r.Header)...)

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -85,6 +86,7 @@ func (q *Query) Single(name string) string {
 // Time returns the time of a filter and the name by which it was sent.
 func (q *Query) Time(names ...string) (t time.Time, sent string) {
 	q.Names, q.Aliases = append(q.Names, names[0]), append(q.Aliases, names[1:]...)
+	hashed := ""
 	for _, name := range names {
 		value := q.Single(name)
 		if value == "" {
@@ -94,16 +96,15 @@ func (q *Query) Time(names ...string) (t time.Time, sent string) {
 			q.Fail(name, "means the same as %s; send only one of them", sent)
 		}
 		var ok bool
-		if t, ok = ParseTime(value); !ok {
-			q.Fail(name, "must be a time such as 2026-08-21T22:24:36Z or a day such as 2026-08-21")
+		if t, ok = ParseMoment(value, time.Now()); !ok {
+			q.Fail(name, MomentForms)
 		}
-		sent = name
+		sent, hashed = name, t.Format(time.RFC3339Nano)
+		if _, fixed := ParseTime(value); !fixed {
+			hashed = strings.ToLower(value) // 24h is another time on each page of a list
+		}
 	}
-	if sent != "" {
-		q.Hash.Add(names[0] + ":" + t.Format(time.RFC3339Nano))
-	} else {
-		q.Hash.Add(names[0] + ":")
-	}
+	q.Hash.Add(names[0] + ":" + hashed)
 	return t, sent
 }
 
@@ -245,4 +246,44 @@ func ParseTime(s string) (time.Time, bool) {
 		}
 	}
 	return time.Time{}, false
+}
+
+// minuteLayouts are what people and date fields of browsers write, in UTC.
+var minuteLayouts = [...]string{"2006-01-02T15:04", "2006-01-02 15:04", "2006-01-02 15:04:05"}
+
+// agoUnits are the units in which a filter says how long ago something was.
+var agoUnits = map[byte]time.Duration{'s': time.Second, 'm': time.Minute, 'h': time.Hour, 'd': 24 * time.Hour}
+
+// maxAgo is the longest time ago that a filter names, in its unit: four digits.
+const maxAgo = 9_999
+
+// MomentForms says which texts ParseMoment reads, for error messages.
+const MomentForms = "must be a time such as 2026-08-21T22:24:36Z, a day such as 2026-08-21, or how long ago, such as " +
+	"15m, 24h, 7d or yesterday"
+
+// ParseMoment parses a time of a filter: all that ParseTime reads, a time to the minute, how long ago it was in one unit
+// (s, m, h or d), now, today and yesterday, which begin at midnight UTC.
+func ParseMoment(text string, now time.Time) (t time.Time, ok bool) {
+	today := now.UTC().Truncate(24 * time.Hour)
+	switch lower := strings.ToLower(text); lower {
+	case "":
+		return t, false
+	case "now":
+		return now.UTC(), true
+	case "today":
+		return today, true
+	case "yesterday":
+		return today.AddDate(0, 0, -1), true
+	default:
+		unit := agoUnits[lower[len(lower)-1]]
+		if n, err := strconv.ParseUint(lower[:len(lower)-1], 10, 32); err == nil && unit > 0 && n <= maxAgo {
+			return now.UTC().Add(-time.Duration(n) * unit), true
+		}
+	}
+	for _, layout := range minuteLayouts {
+		if t, err := time.Parse(layout, text); err == nil {
+			return t, t.Year() >= 1
+		}
+	}
+	return ParseTime(text)
 }

@@ -75,8 +75,8 @@ func (a *recoveries) readRecoveryInput(body []byte, key *config.Key) (*config.Re
 		}
 	}
 	var ok bool
-	if job.Since, ok = frame.ParseTime(since); !ok {
-		o.Fail("since", "must be a time such as 2026-08-21T22:24:36Z or a day such as 2026-08-21")
+	if job.Since, ok = frame.ParseMoment(since, now); !ok {
+		o.Fail("since", frame.MomentForms)
 	} else if job.Since.Unix() < 0 {
 		o.Fail("since", "must not be before 1970")
 	} else if !job.Since.Before(now) {

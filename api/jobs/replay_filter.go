@@ -45,6 +45,7 @@ type selection struct {
 type selectionInput struct {
 	frame.Input
 	top, inner *frame.Object // inner is nil without a filter member
+	now        time.Time
 }
 
 // planner validates what a replay selects and counts what it will send.
@@ -55,7 +56,7 @@ type planner struct {
 }
 
 func (a *planner) newSelection(body []byte, account string) (*selection, *selectionInput) {
-	in := &selectionInput{}
+	in := &selectionInput{now: a.Now()}
 	in.top = in.NewObject("", body)
 	in.inner = in.top.Object("filter")
 	// A filter or dry_run that is null stays an error: without it, more would be sent.
@@ -67,7 +68,7 @@ func (a *planner) newSelection(body []byte, account string) (*selection, *select
 	s := &selection{rate: defaultReplayRate, query: event.Query{Account: account}}
 	filters := slices.DeleteFunc(slices.Clone(event.Filters), func(f event.Filter) bool { return !f.Replay })
 	frame.ReadFilters(in, filters, &s.query)
-	in.readTimes(a.Now(), a.IDs.Ahead(), &s.query)
+	in.readTimes(in.now, a.IDs.Ahead(), &s.query)
 	in.top.Integer("rate_per_second", 1, maxReplayRate, &s.rate)
 	in.top.Boolean("dry_run", &s.dryRun)
 	in.top.Boolean(onlyUndelivered, &s.undelivered)
@@ -185,9 +186,9 @@ func (in *selectionInput) Time(names ...string) (t time.Time, sent string) {
 		return t, ""
 	}
 	text, _ := stringOf(raw)
-	t, good := frame.ParseTime(text)
+	t, good := frame.ParseMoment(text, in.now)
 	if !good {
-		o.Fail(name, "must be a time such as 2026-08-21T22:24:36Z or a day such as 2026-08-21")
+		o.Fail(name, frame.MomentForms)
 	}
 	return t, o.Param(name)
 }

@@ -156,12 +156,18 @@ type DestinationTraffic struct {
 	LastHour      MeasuredRequests `json:"last_hour"`
 	// The last 24 hours with any request, oldest first.
 	Hours []MeasuredStep `json:"hours" maxItems:"24"`
+	// The requests of the range.
+	Total MeasuredRequests `json:"total"`
+	// The steps of the range with any request, oldest first.
+	Steps []MeasuredStep `json:"steps" maxItems:"60"`
 }
 
 // EndpointTraffic is the response to GET /v1/endpoints/{endpoint}/traffic.
 type EndpointTraffic struct {
 	Object       string               `json:"object" const:"endpoint_traffic"`
 	EndpointID   string               `json:"endpoint_id"`
+	Range        string               `json:"range" enum:"1h,24h,7d"`
+	StepSeconds  int64                `json:"step_seconds" minimum:"1"`
 	Destinations []DestinationTraffic `json:"destinations"`
 	Waiting      WaitingEvents        `json:"waiting"`
 }

@@ -38,7 +38,7 @@ var (
 		PayloadErased{}, ReceiptResult{}, SignatureExplanation{}, StreamEvent{}, StreamGap{}, FixtureSummary{},
 		List[FixtureSummary]{}, EventBatchResult{}, Fixture{},
 		Recovery{}, List[Recovery]{}, RecoveryItem{}, List[RecoveryItem]{}, ReplayRun{},
-		List[ReplayRun]{}, Overview{}, EndpointTraffic{}, Usage{}, UsageDays{}, AlertTestResult{},
+		List[ReplayRun]{}, Overview{}, EndpointTraffic{}, CountedEvents{}, Usage{}, UsageDays{}, AlertTestResult{},
 	}
 	requests = []any{
 		Drain{}, DSN{}, Domain{}, Scan{}, Tripwire{}, config.AlertRules{}, config.Dedup{}, config.IngestLimit{},

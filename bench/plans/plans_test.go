@@ -102,7 +102,7 @@ func boundedReads(account string, busy, rare fill.Endpoint, one id.ID, ago time.
 			return len(o.Busiest), err
 		}},
 		{"traffic of an endpoint", 60_000, func(ctx context.Context, r *read.Reader) (int, error) {
-			d, err := r.DestinationTraffic(ctx, account, busy.ID, time.Now())
+			d, err := r.DestinationTraffic(ctx, account, busy.ID, event.TrafficDay, time.Now())
 			return len(d.Destinations), err
 		}},
 		{"usage", 90_000, func(ctx context.Context, r *read.Reader) (int, error) {

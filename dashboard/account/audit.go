@@ -34,6 +34,12 @@ func (e *auditEntry) EntityPath() string {
 	return frame.PageOf(e.Entity.ID)
 }
 
+// auditPage is the data of the list: the filters offer names for the ids that they take.
+type auditPage struct {
+	*frame.FilteredList[*auditEntry]
+	Actors, Endpoints []frame.Option
+}
+
 // listAudit shows who changed what, newest first.
 func listAudit(v *frame.Visit) error {
 	p, err := frame.ListRows[*auditEntry](v, "/v1/audit", auditPath, auditFilters)
@@ -41,5 +47,5 @@ func listAudit(v *frame.Visit) error {
 		return err
 	}
 	p.CSV = frame.CSVLink("audit", p.Filters.Values)
-	return v.Page("audit", p)
+	return v.Page("audit", auditPage{p, v.ActorChoices(), frame.NewEndpointChoices(v, "").Endpoints})
 }

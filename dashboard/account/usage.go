@@ -106,11 +106,20 @@ func (u *usageData) UsedPercent() string {
 func (u *usageData) Days() *frame.BarChart {
 	rows := make([]frame.ChartRow, len(u.Daily))
 	for i, d := range u.Daily {
-		rows[i] = frame.ChartRow{d.Date, []int64{d.Received, d.Sent, d.Findings}}
+		rows[i] = frame.ChartRow{Label: d.Date, Values: []int64{d.Received, d.Sent, d.Findings}, Path: eventsOfDay(d.Date)}
 	}
 	title := frame.Number(u.Events.Total) + " events and findings in " + frame.Plural(len(rows), "day", "days")
 	return frame.NewBarChart(title, "Day (UTC)",
 		[]frame.Series{{"Received", frame.ColourOK}, {"Sent", frame.ColourUse}, {"Findings", frame.ColourWait}}, rows)
+}
+
+// eventsOfDay is the list of the events of a day in UTC, such as 2026-08-21.
+func eventsOfDay(date string) string {
+	day, err := time.Parse(time.DateOnly, date)
+	if err != nil {
+		return ""
+	}
+	return frame.WithQuery(frame.EventsPath, nil, "since", date, "until", day.AddDate(0, 0, 1).Format(time.DateOnly))
 }
 
 // LastDays is the chart of the last 30 days, of the chosen endpoint or of all.
@@ -125,7 +134,7 @@ func (p *usagePage) LastDays() *frame.BarChart {
 	uses := p.Last.daysOf(p.Chosen)
 	rows := make([]frame.ChartRow, len(uses))
 	for i, d := range uses {
-		rows[i] = frame.ChartRow{d.Date, []int64{d.Received, d.Sent}}
+		rows[i] = frame.ChartRow{Label: d.Date, Values: []int64{d.Received, d.Sent}, Path: eventsOfDay(d.Date)}
 	}
 	title := frame.Number(p.Chosen.Total) + " events of " + p.Chosen.Title() + " in " +
 		frame.Plural(len(rows), "day", "days")

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/dashboard/frame"
@@ -20,7 +21,25 @@ type destinationPage struct {
 	*endpointPage
 	Destination *model.Destination  // nil: a new one
 	Traffic     *destinationTraffic // nil: not read
+	destinationOverview
 }
+
+// destinationOverview is what the page of a destination shows of its deliveries.
+type destinationOverview struct {
+	All         *trafficView
+	Failures    []*model.EventRow // the newest events with a failed or retrying delivery
+	FailedPath  string            // list of them
+	RecoverPath string            // form that recovers what has failed
+}
+
+// failedStatuses are the states of events of which a delivery has failed.
+const failedStatuses = "failed,retrying"
+
+// recoverSince is how long ago the time begins that a recovery of a destination selects from.
+const recoverSince = 24 * time.Hour
+
+// shownFailures is how many failures the page of a destination shows.
+const shownFailures = 5
 
 func newDestinationPage(e *model.Endpoint, d *model.Destination, f *frame.Form) *destinationPage {
 	p := &destinationPage{endpointPage: newEndpointPage(e), Destination: d}
@@ -166,7 +185,23 @@ func showDestination(v *frame.Visit, at place) error {
 		return err
 	}
 	p := newDestinationPage(at.e, at.d, frame.EditForm(destinationValues(at.d)))
-	p.Traffic = traffic.of(at.d)
+	now := v.Now().UTC()
+	p.Traffic = traffic.of(at.d, now)
+	about := url.Values{"endpoint_id": {at.e.ID}, "destination_id": {at.d.ID}}
+	p.destinationOverview = destinationOverview{All: traffic.view(p.Self(), about, now, p.Traffic),
+		FailedPath: frame.WithQuery(frame.EventsPath, about, "status", failedStatuses),
+		RecoverPath: frame.WithQuery(frame.NewRecoveryPath, about, "since",
+			now.Add(-recoverSince).Truncate(time.Minute).Format(time.RFC3339))}
+	if p.All.Backlog, err = readBacklog(v, about, at.d); err != nil {
+		return err
+	}
+	failed := maps.Clone(about)
+	failed["status"], failed["limit"] = []string{failedStatuses}, []string{strconv.Itoa(shownFailures)}
+	var list wire.List[*model.EventRow]
+	if _, err = v.TryGet("/v1/events", failed, &list); err != nil {
+		return err
+	}
+	p.Failures = list.Data
 	return v.Page("destination", p)
 }
 

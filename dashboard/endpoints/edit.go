@@ -1,6 +1,8 @@
 package endpoints
 
 import (
+	"crypto/rand"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"net/url"
@@ -136,7 +138,37 @@ func (p *newEndpoint) show(f *frame.Form) {
 func createValues(p *preset) url.Values {
 	values := settingsValues(newSettings(p))
 	values.Set("destinations", "")
+	if p.SecretLater {
+		values.Set("verification.mode", modeOff)
+	}
+	if p.SecretIsOurs {
+		values.Set(generatedSecret, newProviderSecret())
+	}
 	return values
+}
+
+// A form for a secret that people choose themselves holds a random one, which is used if they ask for that: a form that
+// is sent twice then sends the same.
+const (
+	generatedSecret = "generated"
+	useGenerated    = "generate"
+)
+
+// newProviderSecret returns a random secret of 256 bits in hexadecimal digits.
+func newProviderSecret() string {
+	secret := make([]byte, 32)
+	rand.Read(secret)
+	return hex.EncodeToString(secret)
+}
+
+// takeGenerated puts the random secret into a form that asks for it, and returns it.
+func takeGenerated(f *frame.Form) string {
+	secret := f.Value(generatedSecret)
+	if f.Value(useGenerated) != "true" || secret == "" {
+		return ""
+	}
+	f.Values.Set("verification.secret", secret)
+	return secret
 }
 
 // created is the data of the page that shows secrets: after an endpoint or a destination was created, or a secret
@@ -146,6 +178,8 @@ type created struct {
 	Title   string
 	Preset  *preset
 	Secrets []model.Destination // with Signing.Secret
+	// ProviderSecret is the one to enter at the provider, if it was generated.
+	ProviderSecret string
 	// Repeated says that the form was sent before, so its secrets have been shown.
 	Repeated bool
 	Next     string // path of the page to go on with
@@ -159,6 +193,7 @@ func createEndpoint(v *frame.Visit, f *frame.Form) error {
 		return web.Invalid("", "The form names no provider. Open the page again and choose one.")
 	}
 	e := &model.Endpoint{}
+	generated := takeGenerated(f)
 	err := unusableSecret(f, p.Preset)
 	if err == nil {
 		body := settingsBody(f, createValues(p.Preset), newSettings(p.Preset))
@@ -172,7 +207,7 @@ func createEndpoint(v *frame.Visit, f *frame.Form) error {
 		page := newEndpointPage(e)
 		page.Warnings = e.Warnings
 		return v.Page("endpoint-created", created{endpointPage: page, Title: "Created " + e.Name, Preset: p.Preset,
-			Secrets: e.Destinations, Repeated: v.Replayed, Next: e.Path() + "/wait", NextText: "Next: connect the provider"})
+			Secrets: e.Destinations, ProviderSecret: generated, Repeated: v.Replayed, Next: e.Path() + "/wait", NextText: "Next: connect the provider"})
 	})
 }
 
@@ -222,6 +257,8 @@ type preset struct {
 	Steps []string
 	// Secret says where the secret is found or entered, SecretForm what it looks like. Empty: there is none.
 	Secret, SecretForm string
+	SecretLater        bool   // the provider shows it once the ingest URL was saved there
+	SecretIsOurs       bool   // whoever sets the webhook up chooses it
 	Test               string // what the provider sends to try the URL, and what becomes of it
 	// Mistake is what is usually wrong if a signature does not match.
 	Mistake string
@@ -370,7 +407,7 @@ func setVerification(x *frame.Edit, e *model.Endpoint) {
 		return
 	}
 	v := map[string]any{"type": provider, "mode": mode,
-		"tolerance_seconds": frame.AsNumber(x.Value(name + ".tolerance_seconds"))}
+		"tolerance_seconds": frame.AsNumber(frame.SecondsOf(x.Value(name + ".tolerance_seconds")))}
 	switch {
 	case secret == "":
 	case x.Value(name+".keep") == "true" && e.Verification != nil:

@@ -1,7 +1,6 @@
 package endpoints
 
 import (
-	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	"github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/dashboard/model"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/event"
 )
 
 // Paths of an endpoint and of one of its destinations in the API.
@@ -76,7 +76,7 @@ func testEndpoint(v *frame.Visit, f *frame.Form, e *model.Endpoint) error {
 	var sent struct {
 		ID string `json:"id"`
 	}
-	if err := v.Do("POST "+endpointAPI+"/test", f, nil, &sent); err != nil {
+	if err := v.Do("POST "+endpointAPI+"/test", f, f.Entered("destination_id"), &sent); err != nil {
 		return err
 	}
 	to := e.Path() + "/wait"
@@ -195,75 +195,43 @@ func (e *endpointRow) Marks() frame.Marks {
 // endpointOverview is what the page of an endpoint shows besides its settings: traffic, what waits, and what fires.
 type endpointOverview struct {
 	*endpointPage
-	TrafficUnavailable string // why the traffic could not be read
-	Chart              *frame.BarChart
-	Traffic            []*destinationTraffic // one for each destination, in their order
-	Waiting            []*model.EventRow     // the newest events with an open delivery
-	WaitingMore        bool
-	WaitingPath        string // of the list of all of them
-	Alerts             []*model.Alert
-	Diagnosis          *diagnosis // of the newest rejected event, while an alert about signatures fires
+	All         *trafficView
+	Traffic     []*destinationTraffic // one for each destination, in their order
+	Waiting     []*model.EventRow     // the newest events with an open delivery
+	WaitingMore bool
+	WaitingPath string       // of the list of all of them
+	Needs       []model.Need // what fires, by destination
 }
 
-// diagnosis is why the signature of an event is not accepted, and what to change.
-type diagnosis struct{ EventID, Message string }
-
-// diagnose explains the newest rejected event of an endpoint; nil if there is none, or if it cannot be read.
-func diagnose(v *frame.Visit, endpoint string) (*diagnosis, error) {
+// diagnose adds to a need why the signature of the newest rejected event of an endpoint is not accepted, and what to
+// change; nothing if there is none, or if it cannot be read.
+func diagnose(v *frame.Visit, endpoint string, need *model.Need) error {
 	rejected, err := frame.ReadRows[*model.EventRow](v, "/v1/events",
 		url.Values{"endpoint_id": {endpoint}, "status": {"rejected"}, "limit": {"1"}})
 	if err != nil || len(rejected.Data) == 0 {
-		return nil, err
+		return err
 	}
-	d := &diagnosis{EventID: rejected.Data[0].ID}
 	explained := &wire.SignatureExplanation{}
-	_, err = v.TryGet(frame.APIOf(d.EventID)+"/signature", nil, explained)
+	_, err = v.TryGet(frame.APIOf(rejected.Data[0].ID)+"/signature", nil, explained)
 	if frame.StatusOf(err) == http.StatusBadRequest { // such as one whose payload was erased
-		err = nil
+		return nil
 	}
-	if err != nil || len(explained.Findings) == 0 {
-		return nil, err
+	if err == nil && len(explained.Findings) > 0 {
+		need.Newest, need.NewestText = rejected.Data[0].ID, explained.Findings[0].Message
 	}
-	d.Message = explained.Findings[0].Message
-	return d, nil
+	return err
 }
 
 // destinationTraffic is a destination with its requests of the last hour and the last day.
 type destinationTraffic struct {
 	*model.Destination
-	Known    bool // its requests could be read
-	LastHour wire.MeasuredRequests
-	Hours    []wire.MeasuredStep
-	Strip    frame.Strip
-	Latency  frame.Sparkline // p95 of requests by the hour
+	wire.DestinationTraffic
+	Known bool // its requests could be read
+	Strip frame.Strip
 }
 
 // waitingStatuses are the states of events with an open delivery: one that is held makes its event pending.
 const waitingStatuses = "pending,retrying"
-
-// endpointTraffic is the traffic of an endpoint.
-type endpointTraffic struct {
-	wire.EndpointTraffic
-	Unavailable string `json:"-"` // why it could not be read
-}
-
-// readTraffic reads the traffic of the endpoint in the path.
-func readTraffic(v *frame.Visit) (t *endpointTraffic, err error) {
-	t = &endpointTraffic{}
-	t.Unavailable, err = v.TryGet(endpointAPI+"/traffic", nil, t)
-	return t, err
-}
-
-// of returns a destination of the endpoint with its requests.
-func (t *endpointTraffic) of(d *model.Destination) *destinationTraffic {
-	out := &destinationTraffic{Destination: d, Known: t.Unavailable == ""}
-	for _, x := range t.Destinations {
-		if x.DestinationID == d.ID {
-			out.LastHour, out.Hours = x.LastHour, x.Hours
-		}
-	}
-	return out
-}
 
 // showEndpoint shows the destinations of an endpoint with their traffic, what waits, what fires, and the retry policy.
 func showEndpoint(v *frame.Visit, e *model.Endpoint) error {
@@ -273,56 +241,46 @@ func showEndpoint(v *frame.Visit, e *model.Endpoint) error {
 	if err != nil {
 		return err
 	}
-	p.TrafficUnavailable = traffic.Unavailable
 	alerts, err := frame.ReadRows[*model.Alert](v, "/v1/alerts/history",
 		url.Values{"endpoint_id": {e.ID}, "state": {"firing"}})
 	if err != nil {
 		return err
 	}
-	p.Waiting, p.WaitingMore, p.Alerts = model.EventRows(traffic.Waiting.Data), traffic.Waiting.More, alerts.Data
-	for _, a := range p.Alerts {
-		if d := e.Destination(frame.TextOf(a.DestinationID)); d != nil {
-			a.Destination = d.Title()
-		}
-		if a.Rule == "verification_failed" {
-			if p.Diagnosis, err = diagnose(v, e.ID); err != nil {
-				return err
-			}
-		}
-	}
+	p.Waiting, p.WaitingMore = model.EventRows(traffic.Waiting.Data), traffic.Waiting.More
+	now := v.Now().UTC()
 	for i := range e.Destinations {
-		p.Traffic = append(p.Traffic, traffic.of(&e.Destinations[i]))
+		p.Traffic = append(p.Traffic, traffic.of(&e.Destinations[i], now))
 	}
-	p.draw(v.Now().UTC())
+	if p.Needs, err = needsOf(v, e, alerts.Data); err != nil {
+		return err
+	}
+	p.All = traffic.view(e.Path(), url.Values{"endpoint_id": {e.ID}}, now, p.Traffic...)
 	return v.Page("endpoint", p)
 }
 
-// draw draws the requests of the 24 hours of which the last is that of now.
-func (p *endpointOverview) draw(now time.Time) {
-	line := frame.NewTimeline(now, time.Hour, 24)
-	rows := line.Rows(2)
-	var delivered, failed int64
-	for _, d := range p.Traffic {
-		latency := line.Unknown()
-		for _, h := range d.Hours {
-			i, ok := line.Index(time.Time(h.At))
-			if !ok {
-				continue
-			}
-			rows[i].Values[0] += h.Delivered
-			rows[i].Values[1] += h.Failed
-			delivered, failed = delivered+h.Delivered, failed+h.Failed
-			latency[i] = frame.LatencyOf(&h.MeasuredRequests)
+// needsOf are the alerts that fire for an endpoint, and its destinations that the service has held or disabled.
+func needsOf(v *frame.Visit, e *model.Endpoint, alerts []*model.Alert) ([]model.Need, error) {
+	x := model.NewCauses(v)
+	for i := range e.Destinations {
+		d := &e.Destinations[i]
+		if d.State == "held" || d.State == "disabled" && frame.TextOf(d.StateReason) != string(event.Manual) {
+			w := wire.WaitingDestination{EndpointID: e.ID, DestinationID: d.ID, State: d.State, StateReason: d.StateReason}
+			x.AddWaiting(d.Title(), &w)
 		}
-		d.Strip = model.HourStrip(d.Title(), model.HoursOf(d.Hours), now)
-		d.Latency = frame.NewSparkline("p95 of requests to "+d.Title()+" by the hour", latency)
 	}
-	if p.TrafficUnavailable == "" {
-		p.Chart = frame.NewBarChart(fmt.Sprintf("Requests by the hour, last 24 h: %s delivered, %s failed",
-			frame.Number(delivered),
-			frame.Number(failed)), "Hour (UTC)", []frame.Series{{Name: "delivered", Class: frame.ColourOK}, {Name: "failed",
-			Class: frame.ColourBad}}, rows)
+	for _, a := range alerts {
+		subject := e.Name
+		if d := e.Destination(frame.TextOf(a.DestinationID)); d != nil {
+			subject = d.Title()
+		}
+		need := x.AddAlert(a, subject)
+		if a.Rule == "verification_failed" {
+			if err := diagnose(v, e.ID, need); err != nil {
+				return nil, err
+			}
+		}
 	}
+	return x.Needs(), nil
 }
 
 // Status is the state of the destination. One that is active looks well only if its requests succeed, or if there were

@@ -18,8 +18,8 @@ type waitPage struct {
 	Preset      *preset
 	NeedsSecret bool            // the provider signs, but nothing is verified yet
 	Event       *model.EventRow // the newest one; nil: nothing has arrived
-	Findings    []string        // what is wrong with its signature
-	Mend        string          // how to fix it
+	Mend        string          // what is wrong with its signature, and how to fix it
+	Findings    []string        // what else is wrong
 	Unavailable string          // why the events could not be read
 }
 
@@ -39,7 +39,11 @@ func newWaitPage(v *frame.Visit, e *model.Endpoint) (*waitPage, error) {
 		p.Preset = presetOf(verify.Generic)
 	}
 	p.NeedsSecret = p.Preset.Signs() && e.Verification == nil
-	p.Form = frame.EditForm(url.Values{"verification.mode": {modeOf(newSettings(p.Preset))}})
+	values := url.Values{"verification.mode": {modeOf(newSettings(p.Preset))}}
+	if p.Preset.SecretIsOurs {
+		values.Set(generatedSecret, newProviderSecret())
+	}
+	p.Form = frame.EditForm(values)
 	p.Choices = settingsChoices(frame.Option{})
 	var list wire.List[*model.EventRow]
 	var err error
@@ -87,17 +91,23 @@ func explainSignature(v *frame.Visit, p *waitPage) error {
 		return nil
 	}
 	p.Mend = frame.KnownText("signature", frame.TextOf(p.Event.Reason))
-	if *p.Event.Reason == event.SignatureMismatch && p.Preset.Mistake != "" {
-		p.Mend += " " + p.Preset.Mistake
-	}
+	unexplained := *p.Event.Reason == event.SignatureMismatch
 	var answer wire.SignatureExplanation
 	err := v.Get(frame.APIOf(p.Event.ID)+"/signature", nil, &answer)
 	if status := frame.StatusOf(err); err != nil && !frame.IsUnavailable(err) && status != http.StatusNotFound &&
 		status != http.StatusBadRequest { // otherwise what is known of the reason is shown
 		return err
 	}
-	for _, x := range answer.Findings {
-		p.Findings = append(p.Findings, frame.Sentence(x.Message))
+	for i, x := range answer.Findings {
+		switch {
+		case i > 0:
+			p.Findings = append(p.Findings, frame.Sentence(x.Message))
+		default: // it says more than the reason
+			p.Mend, unexplained = frame.Sentence(x.Message), x.Code == "no_cause"
+		}
+	}
+	if unexplained && p.Preset.Mistake != "" {
+		p.Mend += " " + p.Preset.Mistake
 	}
 	return nil
 }
@@ -107,17 +117,25 @@ func saveSecret(v *frame.Visit, f *frame.Form, e *model.Endpoint) error {
 	if e.Verification != nil { // the form is drawn while there is none: somebody was first, or this is a repeat
 		return v.Redirect(e.Path()+"/settings", "A secret is stored already. Nothing was changed; it can be replaced here.")
 	}
+	generated := takeGenerated(f)
+	p := presetOf(e.Provider)
 	body := frame.Object{"verification": frame.Object{
 		"type": e.Provider, "mode": f.Value("verification.mode"), "secret": f.Value("verification.secret")}}
 	return v.Ask("PATCH "+endpointAPI, f, body, nil, func() error {
-		p, err := newWaitPage(v, e)
+		again, err := newWaitPage(v, e)
 		if err != nil {
 			return err
 		}
-		f.Version = p.Form.Version
-		p.Form = f
-		return v.Page("endpoint-wait", p)
-	}, frame.Opens(v, e.Path()+"/wait", "Secret saved. Signatures are verified from now on."))
+		f.Version = again.Form.Version
+		again.Form = f
+		return v.Page("endpoint-wait", again)
+	}, func() error {
+		if generated == "" {
+			return v.Redirect(e.Path()+"/wait", "Secret saved. Signatures are verified from now on.")
+		}
+		return v.Page("endpoint-created", created{endpointPage: newEndpointPage(e), Title: "Secret for " + p.Name, Preset: p,
+			ProviderSecret: generated, Repeated: v.Replayed, Next: e.Path() + "/wait", NextText: "Next: enter it at " + p.Name})
+	})
 }
 
 // exampleBody is the body of the example of a request.

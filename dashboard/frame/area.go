@@ -133,6 +133,14 @@ func (d *Dashboard) waiting(account string) map[string]*menuCount {
 	return counts
 }
 
+// MenuItems are the items of the navigation.
+func (v *Visit) MenuItems() (all []MenuItem) {
+	for _, g := range v.menu {
+		all = append(all, g.Items...)
+	}
+	return all
+}
+
 // Target is the path that the item leads to.
 func (x MenuItem) Target() string {
 	if len(x.Tabs) > 0 {

@@ -2,6 +2,7 @@ package frame
 
 import (
 	"math"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,9 +38,10 @@ const axisLabels = 5
 type Series = struct{ Name, Class string }
 
 // ChartRow is one step of a bar chart and one row of its table. Values has a number for each series.
-type ChartRow = struct {
+type ChartRow struct {
 	Label  string // of the step, such as 08:13
 	Values []int64
+	Path   string // page of what the step counts; may be empty
 }
 
 // BarChart is data of the template "bars": stacked bars, the first series at the bottom.
@@ -49,6 +51,8 @@ type BarChart struct {
 	Series []Series
 	Rows   []ChartRow
 	Max    int64 // the highest sum of a row
+	Top    int64 // the number at the upper end of the axis: even, at least Max
+	Linked bool  // steps lead to pages
 }
 
 // NewBarChart returns a chart with a bar for each row.
@@ -59,13 +63,43 @@ func NewBarChart(title, step string, of []Series, rows []ChartRow) *BarChart {
 		for _, n := range row.Values {
 			sum += n
 		}
-		c.Max = max(c.Max, sum)
+		c.Max, c.Linked = max(c.Max, sum), c.Linked || row.Path != ""
 	}
+	c.Top = roundUp(c.Max)
 	return c
 }
 
+// roundUp returns the next even number with one digit that is not 0: 2, 4, 6, 8, 10, 20, 40 and so on.
+func roundUp(n int64) int64 {
+	unit := int64(2)
+	for n > 5*unit {
+		unit *= 10
+	}
+	return max((n+unit-1)/unit*unit, 2)
+}
+
+// Half is the number in the middle of the axis.
+func (c *BarChart) Half() int64 { return c.Top / 2 }
+
 // bar is a rectangle of a chart.
 type bar struct{ Class, X, Y, Width, Height string }
+
+// step is the part of a chart that answers a pointer, with what it counts in words.
+type step struct{ X, Width, Text, Path string }
+
+// Steps are the parts of the chart that answer a pointer.
+func (c *BarChart) Steps() (steps []step) {
+	width := float64(barsWidth) / float64(max(len(c.Rows), 1))
+	for i, row := range c.Rows {
+		facts := make([]string, len(row.Values))
+		for j, n := range row.Values {
+			facts[j] = Number(n) + " " + strings.ToLower(c.Series[j].Name)
+		}
+		steps = append(steps, step{decimal(float64(i) * width), decimal(width), row.Label + ": " + strings.Join(facts, ", "),
+			row.Path})
+	}
+	return steps
+}
 
 // Bars returns the rectangles of the chart. A value above 0 is always visible.
 func (c *BarChart) Bars() (bars []bar) {
@@ -77,7 +111,7 @@ func (c *BarChart) Bars() (bars []bar) {
 			if n <= 0 {
 				continue
 			}
-			height := max(float64(n)/float64(c.Max)*tallest, barsLowest)
+			height := max(float64(n)/float64(c.Top)*tallest, barsLowest)
 			top -= height
 			x := (float64(i) + 0.1) * step
 			bars = append(bars, bar{c.Series[j].Class, decimal(x), decimal(top), decimal(0.8 * step), decimal(height)})
@@ -200,8 +234,8 @@ func milliseconds(ms int64) string {
 	return strconv.FormatFloat(float64(ms)/1000, 'f', 1, 64) + "\u00a0s"
 }
 
-// percent returns a part of a whole. It is 100 % only if nothing is missing, and 0 % only if nothing is there.
-func percent(part, whole int64) string {
+// Percent returns a part of a whole. It is 100 % only if nothing is missing, and 0 % only if nothing is there.
+func Percent(part, whole int64) string {
 	if whole == 0 {
 		return "–"
 	}
@@ -235,11 +269,25 @@ func (t timeline) Index(at time.Time) (i int, ok bool) {
 
 // Rows returns the rows of a bar chart, with a number of values that are 0.
 func (t timeline) Rows(values int) []ChartRow {
-	rows := make([]ChartRow, t.Steps)
+	rows, layout := make([]ChartRow, t.Steps), "15:04"
+	if time.Duration(t.Steps)*t.step > 24*time.Hour {
+		layout = "Jan 2, 15:04"
+	}
 	for i := range rows {
-		rows[i] = ChartRow{t.first.Add(time.Duration(i) * t.step).Format("15:04"), make([]int64, values)}
+		rows[i] = ChartRow{Label: t.at(i).Format(layout), Values: make([]int64, values)}
 	}
 	return rows
+}
+
+// at is when a step begins.
+func (t timeline) at(i int) time.Time { return t.first.Add(time.Duration(i) * t.step) }
+
+// LinkEvents makes each row lead to the events of its step that match the parameters.
+func (t timeline) LinkEvents(rows []ChartRow, parameters url.Values) {
+	for i := range rows {
+		rows[i].Path = WithQuery(EventsPath, parameters, "since", t.at(i).Format(time.RFC3339), "until",
+			t.at(i+1).Format(time.RFC3339))
+	}
 }
 
 // Unknown returns the values of a sparkline, none of which is known.

@@ -26,8 +26,8 @@ func drawn(t *testing.T, name string, data any) string {
 // A bar chart shows every value above 0, within its box, and all values in the table behind it. Labels are text.
 func TestBarsHaveATable(t *testing.T) {
 	c := NewBarChart("Requests <a minute>", "Minute (UTC)", []Series{{"delivered", ColourOK}, {"failed", ColourBad}},
-		[]ChartRow{{"08:13", []int64{999_999, 1}}, {"08:14", []int64{0, 0}}, {"<08:15>", []int64{12_345, 1}}})
-	if c.Max != 1_000_000 || len(c.Bars()) != 4 {
+		[]ChartRow{{"08:13", []int64{999_999, 1}, "/a?b"}, {"08:14", []int64{0, 0}, ""}, {"<08:15>", []int64{12_345, 1}, ""}})
+	if c.Max != 1_000_000 || c.Top != 1_000_000 || len(c.Bars()) != 4 {
 		t.Fatalf("%d, %v", c.Max, c.Bars())
 	}
 	for _, b := range c.Bars() {
@@ -43,7 +43,8 @@ func TestBarsHaveATable(t *testing.T) {
 		}
 	}
 	page := drawn(t, "bars", c)
-	for _, want := range []string{"<title>Requests &lt;a minute&gt;</title>", `<td class="r">999,999</td>`,
+	for _, want := range []string{`aria-label="Requests &lt;a minute&gt;"`, "<span>500,000</span>",
+		`<a href="/a?b" tabindex="-1"><rect class="hit" x="0" width="200" height="100"><title>08:13: 999,999 delivered, 1 failed`, `<td class="r">999,999</td>`,
 		`<td class="r">12,345</td>`, "<th class=\"r\">failed</th>", "&lt;08:15&gt;", "<span>08:14</span>"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %s in %s", want, page)

@@ -49,7 +49,11 @@ func (t FieldTable) Values(thing any) url.Values {
 	text, values := web.Encode(thing), url.Values{}
 	for _, row := range t {
 		for name := range strings.FieldsSeq(row.Names) {
-			values.Set(name, shownText(gjson.GetBytes(text, name), row.Between))
+			shown := shownText(gjson.GetBytes(text, name), row.Between)
+			if isSeconds(name) {
+				shown = eachWord(shown, shortDuration)
+			}
+			values.Set(name, shown)
 		}
 	}
 	return values
@@ -101,6 +105,62 @@ func (t FieldTable) All(f *Form) map[string]any { return t.Changes(f, url.Values
 // Value returns the text of a field. Browsers send new lines as CR LF.
 func (x *Edit) Value(name string) string { return UnixLines(x.F.Value(name)) }
 
+// entered is the text of a field as the API takes it.
+func (x *Edit) entered(name string) string {
+	if isSeconds(name) {
+		return eachWord(x.Value(name), SecondsOf)
+	}
+	return x.Value(name)
+}
+
+// isSeconds reports whether a member is a number of seconds, which its field shows and takes as 90s, 5m, 12h or 7d.
+func isSeconds(name string) bool { return strings.HasSuffix(name, "seconds") }
+
+// durationUnits are the units of durations in fields, the longest first.
+var durationUnits = []struct {
+	name    string
+	seconds int64
+}{{"d", 86400}, {"h", 3600}, {"m", 60}, {"s", 1}}
+
+// shortDuration returns a number of seconds in the longest unit that it is a multiple of, such as 12h. Other text
+// stays.
+func shortDuration(text string) string {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n <= 0 {
+		return text
+	}
+	for _, u := range durationUnits {
+		if n%u.seconds == 0 {
+			return strconv.FormatInt(n/u.seconds, 10) + u.name
+		}
+	}
+	return text
+}
+
+// SecondsOf returns a duration such as 12h or 1h30m as its number of seconds. Other text stays as it is.
+func SecondsOf(text string) string {
+	rest, sum := strings.TrimSpace(text), int64(0)
+	for _, u := range durationUnits {
+		digits, after, found := strings.Cut(rest, u.name)
+		if n, err := strconv.ParseInt(digits, 10, 32); found && err == nil && n >= 0 {
+			sum, rest = sum+n*u.seconds, after
+		}
+	}
+	if rest != "" || strings.TrimSpace(text) == "" {
+		return text
+	}
+	return strconv.FormatInt(sum, 10)
+}
+
+// eachWord changes the words of a list that are separated by commas or spaces.
+func eachWord(text string, change func(string) string) string {
+	words := asList(text)
+	for i, word := range words {
+		words[i] = change(word)
+	}
+	return strings.Join(words, ", ")
+}
+
 // UnixLines replaces the line ends of browsers, CR LF, by LF.
 func UnixLines(text string) string { return strings.ReplaceAll(text, "\r\n", "\n") }
 
@@ -110,7 +170,9 @@ func (x *Edit) Changed(names ...string) bool {
 		sent, stored := slices.Clone(x.F.Values[name]), slices.Clone(x.Stored[name])
 		for _, list := range [][]string{sent, stored} {
 			for i := range list {
-				list[i] = UnixLines(list[i])
+				if list[i] = UnixLines(list[i]); isSeconds(name) {
+					list[i] = eachWord(list[i], SecondsOf)
+				}
 			}
 			slices.Sort(list)
 		}
@@ -123,7 +185,7 @@ func (x *Edit) Set(t FieldTable) {
 	for _, row := range t {
 		for name := range strings.FieldsSeq(row.Names) {
 			if len(x.Stored) == 0 || x.Changed(name) {
-				x.Put(name, row.Read(x.Value(name)))
+				x.Put(name, row.Read(x.entered(name)))
 			}
 		}
 	}

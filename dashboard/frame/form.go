@@ -104,7 +104,7 @@ type field struct {
 	Stored                              *string // what is stored now, if it differs
 	Again                               bool    // a secret was entered, and the page that is shown again does not have it
 	Type, Autocomplete, Placeholder     string
-	Max, Min, Pattern, Rows             string
+	Max, Min, Pattern, Rows, List       string // List is the id of a datalist
 	Required, Focus, ReadOnly           bool
 	Options                             []Option
 	Empty                               string // text of the empty option; "" = none
@@ -118,7 +118,7 @@ type Option struct {
 }
 
 // newField returns a field of f. Each setting is a word ("required", "focus", "readonly") or name=value with the names
-// label, hint, type, autocomplete, placeholder, max (characters), min, pattern, rows.
+// label, hint, type, autocomplete, placeholder, max (characters), min, pattern, rows, list.
 func newField(f *Form, name string, settings ...string) (field, error) {
 	x := field{ID: "f-" + name, Name: name, Label: name, Type: "text"}
 	if f != nil {
@@ -132,7 +132,7 @@ func newField(f *Form, name string, settings ...string) (field, error) {
 	}
 	texts := map[string]*string{"label": &x.Label, "hint": &x.Hint, "type": &x.Type, "autocomplete": &x.Autocomplete,
 		"placeholder": &x.Placeholder, "max": &x.Max, "min": &x.Min, "pattern": &x.Pattern, "rows": &x.Rows,
-		"empty": &x.Empty}
+		"empty": &x.Empty, "list": &x.List}
 	words := map[string]*bool{"required": &x.Required, "focus": &x.Focus, "readonly": &x.ReadOnly, "many": &x.Many}
 	for _, s := range settings {
 		name, value, ok := strings.Cut(s, "=")

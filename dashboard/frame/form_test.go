@@ -2,7 +2,10 @@ package frame
 
 import (
 	"net/url"
+	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/pkg/web"
 )
 
 func TestFieldSettingsAreKnown(t *testing.T) {
@@ -16,5 +19,31 @@ func TestFieldSettingsAreKnown(t *testing.T) {
 	if x, err := newField(NewForm(url.Values{"password": {"secret"}}, ""), "password", "type=password"); err != nil ||
 		x.Value != "" {
 		t.Errorf("a password is shown again: %+v, %v", x, err)
+	}
+}
+
+// A duration is entered and shown in its unit; what is none stays, for the API to refuse.
+func TestDurationsOfFields(t *testing.T) {
+	for text, want := range map[string]string{
+		"12h": "43200", "1h30m": "5400", " 7d ": "604800", "90": "90", "0": "0", "5s": "5", "1d 2": "1d 2", "m": "m",
+		"-5s": "-5s", "": "", "30m1h": "30m1h", "99999999999d": "99999999999d",
+	} {
+		if got := SecondsOf(text); got != want {
+			t.Errorf("%q is %q seconds, want %q", text, got, want)
+		}
+	}
+	table := FieldTable{{NumberField, "a_seconds"}, {NumbersField, "b.seconds"}, {NumberField, "n"}}
+	shown := table.Values(map[string]any{"a_seconds": 43200, "b": map[string]any{"seconds": []int{5, 90, 300}}, "n": 60})
+	if shown.Get("a_seconds") != "12h" || shown.Get("b.seconds") != "5s, 90s, 5m" || shown.Get("n") != "60" {
+		t.Errorf("shown as %v", shown)
+	}
+	same := url.Values{"a_seconds": {"43200"}, "b.seconds": {"5, 90, 300"}, "n": {"60"}}
+	if body := table.Changes(NewForm(same, ""), shown); len(body) != 0 {
+		t.Errorf("the same in seconds changes %v", body)
+	}
+	same.Set("b.seconds", "1m, x")
+	body := strings.TrimSpace(string(web.Encode(table.Changes(NewForm(same, ""), shown))))
+	if body != `{"b":{"seconds":[60,"x"]}}` {
+		t.Errorf("the change is %s", body)
 	}
 }

@@ -115,8 +115,9 @@ func ListFiltered[T any](v *Visit, api, path string, names []string, query, show
 
 // EndpointChoices are the endpoints that a form offers.
 type EndpointChoices struct {
-	Endpoints []Option
-	TooMany   bool // endpoints are chosen by their id, because there are more than a choice can show
+	Endpoints    []Option
+	Destinations []Option // of these endpoints
+	TooMany      bool     // both are chosen by their ids, because there are more endpoints than a choice can show
 }
 
 // maxEndpointChoices is how many endpoints a choice shows.
@@ -128,11 +129,35 @@ func NewEndpointChoices(v *Visit, chosen string) (c EndpointChoices) {
 	page, more := v.Deps.Endpoints.Endpoints(v.Person.Account, 0, maxEndpointChoices)
 	for _, e := range page {
 		c.Endpoints = append(c.Endpoints, Option{Value: e.ID, Text: e.Name})
+		for i := range e.Destinations {
+			d := &e.Destinations[i]
+			c.Destinations = append(c.Destinations, Option{Value: d.ID, Text: e.Name + " → " + NameOfDestination(d)})
+		}
 	}
 	if c.TooMany = more; chosen != "" && !more && v.EndpointName(chosen) == "" {
 		c.Endpoints = append(c.Endpoints, Option{Value: chosen, Text: chosen})
 	}
 	return c
+}
+
+// NameOfDestination is the destination's name, without one the host of its URL: the rest of that may be a secret.
+func NameOfDestination(d *config.Destination) string {
+	u, err := url.Parse(d.URL)
+	if name := TextOf(d.Name); name != "" || err != nil {
+		return name
+	}
+	return u.Host
+}
+
+// ActorChoices are the people and API keys of the account, for a filter of who did something.
+func (v *Visit) ActorChoices() (all []Option) {
+	for _, u := range v.Deps.Members.Users() {
+		all = append(all, Option{Value: u.ID, Text: u.Email})
+	}
+	for _, k := range v.Deps.Keys.Keys(v.Person.Account) {
+		all = append(all, Option{Value: k.ID, Text: k.Name})
+	}
+	return append(all[:min(len(all), maxEndpointChoices)], Option{Value: "operator", Text: "operator"})
 }
 
 // EndpointOf returns an endpoint of the person's account as it is stored; nil if there is none.

@@ -100,7 +100,7 @@ func (v *Visit) Page(name string, data any) error {
 	}
 	x := view{
 		Now:  v.Moment(v.Now()),
-		Data: data, Person: v.Person, Bare: v.Person == nil || v.Person.ChoosePassword, CanWrite: v.canWrite(), Menu: v.menu,
+		Data: data, Person: v.Person, Bare: v.Person == nil || v.Person.ChoosePassword, CanWrite: v.CanWrite(), Menu: v.menu,
 		Path: v.R.URL.Path, Version: v.Config.Version,
 		AsOf: v.AsOf, Assets: v.assets,
 	}

@@ -170,7 +170,7 @@ func (v *Visit) admit(x Route, sessionErr error) (admitted bool, err error) {
 	case v.Person.ChoosePassword && x.Path != PasswordPath && x.Path != SignOutPath:
 		v.SendTo(PasswordPath) // nothing of an action has been done
 		return false, nil
-	case x.Access == Writer && !v.canWrite():
+	case x.Access == Writer && !v.CanWrite():
 		return false, &web.Error{Status: http.StatusForbidden, Type: web.InsufficientScope,
 			Message: "You may only read. Ask a person with the scope read_write to do this or to change your scope."}
 	}
@@ -232,7 +232,7 @@ func (v *Visit) readForm(a Access) error {
 }
 
 // canWrite reports whether the person may change anything.
-func (v *Visit) canWrite() bool { return v.Person != nil && v.Person.Scope == config.ReadWrite }
+func (v *Visit) CanWrite() bool { return v.Person != nil && v.Person.Scope == config.ReadWrite }
 
 // Redirect answers an action: the browser opens path, which shows message once. path is one of ours, with ids in it
 // escaped.

@@ -81,7 +81,7 @@ func (d *Dashboard) functions() template.FuncMap {
 		"known":        func(about string, word any) string { return KnownText(about, TextOf(word)) },
 		"spaced":       func(word any) string { return strings.ReplaceAll(TextOf(word), "_", " ") },
 		"perMinute":    perMinute,
-		"percent":      percent,
+		"percent":      Percent,
 		"milliseconds": milliseconds,
 		"status":       func(word any) Status { return NewStatus(TextOf(word)) },
 		"why":          d.why,

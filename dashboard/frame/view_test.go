@@ -51,7 +51,7 @@ func TestPercent(t *testing.T) {
 		part, whole int64
 		want        string
 	}{{0, 0, "–"}, {0, 9, "0"}, {1, 1_000_000, "0.1"}, {999_999, 1_000_000, "99.9"}, {7, 7, "100"}, {1, 3, "33.3"}} {
-		if got := strings.TrimSuffix(percent(x.part, x.whole), "\u00a0%"); got != x.want {
+		if got := strings.TrimSuffix(Percent(x.part, x.whole), "\u00a0%"); got != x.want {
 			t.Errorf("%d of %d is %s, want %s", x.part, x.whole, got, x.want)
 		}
 	}

@@ -50,6 +50,55 @@ type recoveryForm struct {
 	More         bool // more events have failed
 	Unavailable  string
 	FailedPath   string // list of the failed events
+	// Failing are the endpoints with failed events, while none is chosen.
+	Failing []*failingEndpoint
+}
+
+// failingEndpoint is an endpoint in the form of a recovery of several.
+type failingEndpoint struct {
+	ID, Name string
+	Events   int // failed ones
+	Chosen   bool
+}
+
+// maxFailedPages bounds the reads that look for endpoints with failed events: each page has 100 events.
+const maxFailedPages = 5
+
+// readFailing reads which endpoints have failed events since the time of the form.
+func readFailing(v *frame.Visit, p *recoveryForm) error {
+	query := url.Values{"status": {"failed"}, "since": {p.Form.Value("since")}}
+	p.FailedPath = frame.WithQuery(frame.EventsPath, query)
+	query.Set("limit", "100")
+	chosen := p.Form.Values["endpoint_id"]
+	for range maxFailedPages {
+		list, err := frame.ReadRows[*model.EventRow](v, "/v1/events", query)
+		switch x, refused := frame.BadRequest(err); {
+		case frame.IsUnavailable(err):
+			p.Unavailable = frame.MessageOf(err)
+			return nil
+		case refused && p.Form.Error == "":
+			v.Status = p.Form.SetError(x)
+			return nil
+		case err != nil:
+			return err
+		}
+		for _, e := range list.Data {
+			i := slices.IndexFunc(p.Failing, func(x *failingEndpoint) bool { return x.ID == e.EndpointID })
+			if name := v.EndpointName(e.EndpointID); i < 0 && name != "" {
+				i, p.Failing = len(p.Failing), append(p.Failing, &failingEndpoint{ID: e.EndpointID, Name: name,
+					Chosen: len(chosen) == 0 || slices.Contains(chosen, e.EndpointID)})
+			}
+			if i >= 0 {
+				p.Failing[i].Events++
+			}
+		}
+		p.Events += len(list.Data)
+		if p.More = list.NextCursor != ""; !p.More {
+			break
+		}
+		query.Set("cursor", list.NextCursor)
+	}
+	return nil
 }
 
 // defaultSince is how long ago the time begins that a new recovery selects from, if nobody chooses another.
@@ -77,7 +126,10 @@ func showRecoveryForm(v *frame.Visit, f *frame.Form) error {
 		f.ReadOnly = true
 	}
 	endpoint := f.Value("endpoint_id")
-	if endpoint == "" {
+	if endpoint == "" || len(f.Values["endpoint_id"]) > 1 {
+		if err := readFailing(v, p); err != nil {
+			return err
+		}
 		return v.Page("recovery-new", p)
 	}
 	e := &model.Endpoint{}
@@ -148,6 +200,9 @@ func explainCauses(v *frame.Visit, causes []*cause) error {
 // createRecovery prepares a job and opens its page. Preparing sends nothing.
 func createRecovery(v *frame.Visit, f *frame.Form) error {
 	f.Refused = "Not prepared"
+	if endpoints := f.Values["endpoint_id"]; len(endpoints) > 1 {
+		return createRecoveries(v, f, endpoints)
+	}
 	body := f.Entered("destination_id")
 	body["endpoint_id"], body["since"] = f.Value("endpoint_id"), strings.TrimSpace(f.Value("since"))
 	body["rate_per_second"] = frame.AsNumber(f.Value("rate_per_second"))
@@ -158,6 +213,38 @@ func createRecovery(v *frame.Visit, f *frame.Form) error {
 	}
 	return v.Answer(f, err, func() error { return showRecoveryForm(v, f) },
 		func() error { return v.Redirect(frame.PageOf(j.ID), "") })
+}
+
+// maxPreparedAtOnce is how many jobs one form prepares.
+const maxPreparedAtOnce = 50
+
+// createRecoveries prepares a job for each of several endpoints, and opens the list of jobs. An endpoint whose job is
+// refused, for example because nothing has failed there, does not keep the others from theirs.
+func createRecoveries(v *frame.Visit, f *frame.Form, endpoints []string) error {
+	prepared, refused := 0, error(nil)
+	var without []string
+	for _, id := range endpoints[:min(len(endpoints), maxPreparedAtOnce)] {
+		one := *f
+		one.Nonce += "-" + id
+		err := v.Do("POST /v1/recoveries", &one, frame.Object{"endpoint_id": id,
+			"since": strings.TrimSpace(f.Value("since")), "rate_per_second": frame.AsNumber(f.Value("rate_per_second"))}, nil)
+		switch _, bad := frame.BadRequest(err); {
+		case err == nil:
+			prepared++
+		case bad:
+			refused, without = err, append(without, cmp.Or(v.EndpointName(id), id)+": "+frame.MessageOf(err))
+		default:
+			return v.Answer(f, err, func() error { return showRecoveryForm(v, f) }, nil)
+		}
+	}
+	if prepared == 0 {
+		return v.Answer(f, refused, func() error { return showRecoveryForm(v, f) }, nil)
+	}
+	message := "Prepared " + frame.Plural(prepared, "recovery", "recoveries")
+	if len(without) > 0 {
+		message += ". Not prepared: " + frame.Truncate(strings.Join(without, "; "), 200)
+	}
+	return v.Redirect(frame.RecoveriesPath, message)
 }
 
 // recoveryPageData is the data of the page of one job.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -152,6 +153,10 @@ func newReplayForm(v *frame.Visit) error {
 
 func showReplayForm(v *frame.Visit, f *frame.Form, plan *replayPlan) error {
 	p := &replayForm{Form: f, Plan: plan, EndpointChoices: frame.NewEndpointChoices(v, f.Value("endpoint_id"))}
+	chosen := f.Value("destination_id")
+	if !slices.ContainsFunc(p.Destinations, func(o frame.Option) bool { return o.Value == chosen }) && chosen != "" {
+		p.Destinations = append(p.Destinations, frame.Option{Value: chosen, Text: chosen})
+	}
 	return v.Page("replay-new", p)
 }
 

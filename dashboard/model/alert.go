@@ -3,6 +3,7 @@ package model
 import (
 	"cmp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -34,26 +35,26 @@ type Alert struct {
 // Title is the rule in words.
 func (a *Alert) Title() string { return cmp.Or(ruleOf(a.Rule).Title, a.Rule) }
 
-// Found is what the rule has found; empty for a rule that finds nothing but that.
-func (a *Alert) Found() string {
-	value, threshold, unit := frame.TextOfJSON(a.Value), frame.TextOfJSON(a.Threshold), ruleOf(a.Rule).Unit
-	if value == "" {
-		return ""
+// Text says what the rule has found, such as "22 failed attempts in a row".
+func (a *Alert) Text() string {
+	value, threshold := frame.TextOfJSON(a.Value), frame.TextOfJSON(a.Threshold)
+	n, _ := strconv.ParseFloat(value, 64)
+	switch {
+	case value == "":
+	case a.Rule == "consecutive_failures":
+		return frame.Plural(int(n), "failed attempt", "failed attempts") + " in a row"
+	case a.Rule == "failure_rate":
+		return value + percentUnit + " of requests failed (limit " + threshold + percentUnit + ")"
+	case a.Rule == "backlog_age":
+		return "a delivery has waited for " + frame.DurationText(n)
+	case a.Rule == "verification_failed":
+		return frame.Plural(int(n), "request", "requests") + " with an invalid signature"
+	case a.Rule == "usage":
+		return value + percentUnit + " of the allowance are used"
+	case a.Rule == "delivery_failed", a.Rule == "destination_state", a.Rule == "recovery":
+		return a.Title() + ": " + strings.ReplaceAll(value, "_", " ") // the reason's code
 	}
-	if a.Rule == "delivery_failed" {
-		value = strings.ReplaceAll(value, "_", " ") // the reason's code
-	}
-	if value == "1" {
-		unit = strings.TrimSuffix(unit, "s")
-	}
-	value += unit
-	if threshold == "" {
-		return value
-	}
-	if unit == percentUnit {
-		threshold += unit
-	}
-	return value + ", threshold " + threshold
+	return a.Title()
 }
 
 // percentUnit is the unit of a rule that compares shares.
@@ -166,7 +167,6 @@ func NameAlerts(v *frame.Visit, alerts []*Alert) error {
 // AlertRule describes a rule for its form.
 type AlertRule struct {
 	Name, Title string
-	Unit        string // of what it finds, with the space before it
 	Members     []alertMember
 }
 
@@ -179,17 +179,17 @@ type alertMember struct {
 // AlertRules are the rules of the API in the order in which they are shown; a test compares them with it.
 var AlertRules = []AlertRule{
 	{Name: "delivery_failed", Title: "A delivery failed for good"},
-	{Name: "consecutive_failures", Title: "Failed attempts in a row at a destination", Unit: " attempts",
+	{Name: "consecutive_failures", Title: "Failed attempts in a row at a destination",
 		Members: []alertMember{{Name: "threshold", Label: "Attempts"}}},
-	{Name: "failure_rate", Title: "Failure rate of a destination", Unit: percentUnit, Members: []alertMember{
-		{Name: "percent", Label: "Percent"}, {Name: "window_seconds", Label: "Within seconds"},
+	{Name: "failure_rate", Title: "Failure rate of a destination", Members: []alertMember{
+		{Name: "percent", Label: "Percent"}, {Name: "window_seconds", Label: "Within"},
 		{Name: "min_attempts", Label: "With at least attempts"}}},
-	{Name: "backlog_age", Title: "A delivery waits too long", Unit: " seconds",
-		Members: []alertMember{{Name: "seconds", Label: "Seconds"}}},
+	{Name: "backlog_age", Title: "A delivery waits too long",
+		Members: []alertMember{{Name: "seconds", Label: "Longer than"}}},
 	{Name: "destination_state", Title: "A destination is held or disabled by the service"},
-	{Name: "verification_failed", Title: "Invalid signatures at an endpoint", Unit: " requests",
+	{Name: "verification_failed", Title: "Invalid signatures at an endpoint",
 		Members: []alertMember{{Name: "threshold", Label: "Requests"}}},
-	{Name: "usage", Title: "The allowance is used up", Unit: percentUnit,
+	{Name: "usage", Title: "The allowance is used up",
 		Members: []alertMember{{Name: "percent", Label: "At percent of it, such as 80, 100"}}},
 	{Name: "finding", Title: "A leaked key is found", Members: []alertMember{
 		{Name: "min_severity", Label: "From severity", Choices: findingSeverities}}},

@@ -47,21 +47,16 @@ type startPage struct {
 	HasEndpoints bool
 	Unavailable  string // why nothing could be read
 	Heading      string
-	Needs        []need
-	Paused       []need           // destinations paused by a user: no action needed
+	Needs        []model.Need     // the first maxNeeds
+	Further      []model.Need     // those behind them
+	Paused       []model.Need     // destinations paused by a user: no action needed
 	More         []frame.MenuItem // lists that have more things than are shown
 	At           web.Time         // when the overview was made
 	Traffic      *overviewTraffic
 }
 
-// need is one thing that needs a person.
-type need struct {
-	Class, Icon   string
-	Subject, Text string // the sentence begins with the subject
-	Detail        string
-	Since, Until  web.Time // may be zero
-	Path, Button  string
-}
+// maxNeeds is how many lines are shown before the others are folded.
+const maxNeeds = 5
 
 // overviewTraffic is the traffic of the last hour, as the start page shows it.
 type overviewTraffic struct {
@@ -122,10 +117,9 @@ func addOverview(v *frame.Visit, p *startPage, o *wire.Overview, alerts []*model
 		more       int
 		path, name string
 	}{
-		{len(asked) - len(shown), frame.AgentsPath, "changes of agents"}, {hidden(&n.Recoveries), frame.RecoveriesPath,
-			"recoveries"},
-		{hidden(&n.Findings), frame.FindingsPath, "findings"}, {more, frame.EndpointsPath, "destinations"},
-		{hidden(&n.Alerts), "/app/alerts", "alerts"},
+		{len(asked) - len(shown), frame.AgentsPath, "changes of agents"},
+		{hidden(&n.Recoveries), frame.RecoveriesPath, "recoveries"}, {more, frame.EndpointsPath, "destinations"},
+		{hidden(&n.Alerts), frame.AlertHistoryPath, "alerts"},
 	} {
 		if x.more > 0 {
 			total += x.more
@@ -133,107 +127,102 @@ func addOverview(v *frame.Visit, p *startPage, o *wire.Overview, alerts []*model
 		}
 	}
 	p.Heading = needsHeading(total)
+	if len(p.Needs) > maxNeeds {
+		p.Needs, p.Further = p.Needs[:maxNeeds], p.Needs[maxNeeds:]
+	}
 	if o.Traffic != nil {
 		p.Traffic = newOverviewTraffic(o.Traffic, time.Time(o.At).UTC())
 	}
 }
 
-// addNeeds adds what needs a person, the most urgent first: decisions that something waits for, critical findings,
-// destinations that get nothing, other findings, alerts. What a person has paused comes after that, apart.
+// addNeeds adds what needs a person, the most urgent first: decisions that something waits for, leaked keys if one is
+// critical, destinations with everything that is wrong with them, other leaked keys. What a person has paused comes
+// after that, apart.
 func addNeeds(v *frame.Visit, p *startPage, o *wire.Overview, asked []*config.Act, alerts []*model.Alert) {
 	for _, a := range asked {
-		p.Needs = append(p.Needs, need{Class: "held", Icon: "held", Subject: a.KeyName, Text: "asks for a change.",
-			Detail: a.Summary, Until: web.Time(a.ExpiresAt()), Path: frame.PageOf(a.ID), Button: "Decide"})
+		p.Needs = append(p.Needs, model.Need{Class: "held", Icon: "held", Subject: a.KeyName, Text: "asks for a change.",
+			Detail: a.Summary, Until: web.Time(a.ExpiresAt()), Links: []frame.MenuItem{{Path: frame.PageOf(a.ID),
+				Name: "Decide"}}})
 	}
 	for _, r := range o.Needs.Recoveries.Data {
 		p.Needs = append(p.Needs, recoveryNeed(&r, v.NameOf(r.CreatedBy)))
 	}
-	var findings []need // of high severity
-	for _, f := range o.Needs.Findings.Data {
-		if f.Severity == "critical" {
-			p.Needs = append(p.Needs, findingNeed(&f))
-		} else {
-			findings = append(findings, findingNeed(&f))
-		}
-	}
-	shown := map[string]bool{} // destinations whose state is named
-	for _, d := range o.Needs.Destinations.Data {
-		shown[d.DestinationID] = true
-		if d.State == "paused" {
-			p.Paused = append(p.Paused, destinationNeed(&d))
-		} else {
-			p.Needs = append(p.Needs, destinationNeed(&d))
-		}
-	}
-	alerts = slices.DeleteFunc(alerts, func(a *model.Alert) bool {
-		return a.Rule == "destination_state" && shown[frame.TextOf(a.DestinationID)]
+	leaks := findingNeeds(&o.Needs.Findings)
+	critical := slices.ContainsFunc(o.Needs.Findings.Data, func(f wire.CriticalFinding) bool {
+		return f.Severity == "critical"
 	})
-	p.Needs = slices.Concat(p.Needs, findings, alertNeeds(alerts))
-}
-
-// maxDestinationLines is how many lines the destinations of one alert rule, or those that are paused, have. More are
-// named in one line.
-const maxDestinationLines = 3
-
-// alertNeeds are the lines of alerts, in their order.
-func alertNeeds(alerts []*model.Alert) (needs []need) {
-	byRule := map[string][]*model.Alert{} // of destinations
-	for _, a := range alerts {
-		if a.DestinationID != nil {
-			byRule[a.Rule] = append(byRule[a.Rule], a)
+	if critical {
+		p.Needs = append(p.Needs, leaks...)
+	}
+	x := model.NewCauses(v)
+	if o.Traffic != nil {
+		for _, e := range slices.Concat(o.Traffic.Busiest, o.Traffic.Worst) {
+			x.AddRequests(e.Destinations)
 		}
+	}
+	for _, d := range o.Needs.Destinations.Data {
+		if d.State == "paused" {
+			p.Paused = append(p.Paused, model.Need{Icon: "held", Subject: model.NameOfWaiting(&d),
+				Text: "is paused by hand. Deliveries wait until it is unpaused.",
+				Path: frame.DestinationPageOf(d.EndpointID, d.DestinationID)})
+			continue
+		}
+		x.AddWaiting(model.NameOfWaiting(&d), &d)
 	}
 	for _, a := range alerts {
-		switch group := byRule[a.Rule]; {
-		case a.DestinationID == nil || len(group) <= maxDestinationLines:
-			needs = append(needs, alertNeed(a))
-		case a == group[0]:
-			needs = append(needs, groupNeed(group))
-		}
+		x.AddAlert(a, a.Subject())
 	}
-	return needs
+	p.Needs = append(p.Needs, x.Needs()...)
+	if !critical {
+		p.Needs = append(p.Needs, leaks...)
+	}
 }
 
-// groupNeed says what fires at several destinations.
-func groupNeed(group []*model.Alert) need {
-	a := group[0]
-	x := need{Class: "failed", Icon: "failed", Subject: a.Title() + ":",
-		Text: frame.Plural(len(group), "destination", "destinations") + ".", Since: a.FiredAt, Button: "Open",
-		Path: frame.WithQuery(frame.AlertHistoryPath, nil, "rule", a.Rule, "state", "firing")}
-	names := make([]string, len(group))
-	for i, other := range group {
-		if names[i] = other.Subject(); time.Time(other.FiredAt).Before(time.Time(x.Since)) {
-			x.Since = other.FiredAt
-		}
-	}
-	x.Detail = firstNames(names, len(names))
-	return x
-}
+// maxNames is how many names a line has.
+const maxNames = 3
 
 // firstNames are the first of n names in a line.
 func firstNames(names []string, n int) string {
-	names = names[:min(len(names), maxDestinationLines)]
+	names = names[:min(len(names), maxNames)]
 	return fmt.Sprintf("%s and %d more", strings.Join(names, "; "), n-len(names))
 }
 
 // pausedNeeds are the lines of n destinations that a person has paused, of which some are shown.
-func pausedNeeds(shown []need, n int) []need {
-	if n <= maxDestinationLines && n == len(shown) {
+func pausedNeeds(shown []model.Need, n int) []model.Need {
+	if n <= maxNames && n == len(shown) {
 		return shown
 	}
 	names := make([]string, len(shown))
 	for i, x := range shown {
 		names[i] = x.Subject
 	}
-	return []need{{Icon: "held", Subject: frame.Plural(n, "destination", "destinations"), Path: frame.EndpointsPath,
-		Button: "Open",
-		Text:   "are paused by hand. Deliveries wait until they are unpaused.", Detail: firstNames(names, n)}}
+	return []model.Need{{Icon: "held", Subject: frame.Plural(n, "destination", "destinations"),
+		Links: []frame.MenuItem{{Path: frame.EndpointsPath, Name: "Open"}},
+		Text:  "are paused by hand. Deliveries wait until they are unpaused.", Detail: firstNames(names, n)}}
 }
 
-// findingNeed says what leaked.
-func findingNeed(f *wire.CriticalFinding) need {
-	return need{Class: "failed", Icon: "finding", Subject: f.Name, Button: "What to do", Path: frame.PageOf(f.ID),
-		Text: "is an open finding of " + f.Severity + " severity.", Detail: frame.TextOf(f.Masked), Since: f.OpenedAt}
+// findingNeeds say in one line what leaked.
+func findingNeeds(c *wire.Counted[wire.CriticalFinding]) []model.Need {
+	if c.Total == 0 || len(c.Data) == 0 {
+		return nil
+	}
+	f := &c.Data[0]
+	x := model.Need{Class: "failed", Icon: "finding", Subject: f.Name, Text: "has leaked: severity " + f.Severity + ".",
+		Detail: frame.TextOf(f.Masked), Since: f.OpenedAt,
+		Links: []frame.MenuItem{{Path: frame.PageOf(f.ID), Name: "What to do"}}}
+	if c.Total > 1 {
+		names := make([]string, len(c.Data))
+		for i := range c.Data {
+			names[i] = c.Data[i].Name
+		}
+		x.Subject = frame.Plural(c.Total, "leaked key", "leaked keys")
+		x.Text = "are open findings of high or critical severity."
+		x.Links[0] = frame.MenuItem{Path: frame.FindingsPath, Name: "What to do"}
+		if x.Detail = strings.Join(names, "; "); c.Total > maxNames {
+			x.Detail = firstNames(names, c.Total)
+		}
+	}
+	return []model.Need{x}
 }
 
 // needsHeading says how many things need a person.
@@ -249,44 +238,12 @@ func needsHeading(n int) string {
 	return frame.Number(int64(n)) + " things need you"
 }
 
-// destinationNeed says why the deliveries of a destination wait.
-func destinationNeed(d *wire.WaitingDestination) need {
-	x := need{Class: "held", Icon: "held", Subject: cmp.Or(frame.TextOf(d.DestinationName), d.Host), Button: "Open",
-		Detail: d.EndpointName + " → " + d.Host, Path: frame.DestinationPageOf(d.EndpointID, d.DestinationID)}
-	switch {
-	case d.State == "held":
-		x.Text = "is held: it failed many times in a row. Deliveries wait and leave once a probe succeeds."
-		x.Until = d.Until
-	case d.State == "paused":
-		x.Class, x.Text = "", "is paused by hand. Deliveries wait until it is unpaused."
-	case frame.TextOf(d.StateReason) == "gone_410":
-		x.Class, x.Icon = "failed", "failed"
-		x.Text = "was disabled: three events in a row were answered 410 Gone. Nothing is sent to it."
-	default:
-		x.Class, x.Icon, x.Text = "failed", "failed", "was disabled ("+frame.TextOf(d.StateReason)+"). Nothing is sent to it."
-	}
-	return x
-}
-
 // recoveryNeed says what a recovery job waits for, and who has prepared it.
-func recoveryNeed(j *wire.WaitingRecovery, preparer string) need {
-	return need{Icon: "recover", Subject: cmp.Or(frame.TextOf(j.EndpointName), j.EndpointID), Until: j.DeadlineAt,
+func recoveryNeed(j *wire.WaitingRecovery, preparer string) model.Need {
+	return model.Need{Icon: "recover", Subject: cmp.Or(frame.TextOf(j.EndpointName), j.EndpointID), Until: j.DeadlineAt,
 		Text: fmt.Sprintf("has a recovery that waits for approval: its canary delivered %d of %d.",
 			j.Canary.Delivered, j.Canary.Total),
-		Detail: "prepared by " + preparer, Path: frame.PageOf(j.ID), Button: "Review"}
-}
-
-// alertNeed says what fires.
-func alertNeed(a *model.Alert) need {
-	x := need{Class: "failed", Icon: "failed", Subject: a.Title() + ".", Detail: a.Subject(), Since: a.FiredAt,
-		Path: cmp.Or(a.EventsPath(), a.Path(), frame.AlertHistoryPath), Button: "Open"}
-	if a.EventsPath() != "" {
-		x.Button = "Show the events"
-	}
-	if found := a.Found(); found != "" {
-		x.Detail += ": " + found
-	}
-	return x
+		Detail: "prepared by " + preparer, Links: []frame.MenuItem{{Path: frame.PageOf(j.ID), Name: "Review"}}}
 }
 
 // newOverviewTraffic draws the traffic of the hour that ends with the minute of at.
@@ -305,6 +262,7 @@ func newOverviewTraffic(t *wire.OverviewTraffic, at time.Time) *overviewTraffic 
 			share[i] = float64(m.FirstDelivered) / float64(m.FirstAttempts)
 		}
 	}
+	line.LinkEvents(rows, nil)
 	title := fmt.Sprintf("Requests a minute, %s to %s UTC: %s delivered, %s failed", rows[0].Label,
 		rows[minutes-1].Label, frame.Number(t.LastHour.Delivered), frame.Number(t.LastHour.Failed))
 	x := &overviewTraffic{OverviewTraffic: t,
@@ -314,9 +272,14 @@ func newOverviewTraffic(t *wire.OverviewTraffic, at time.Time) *overviewTraffic 
 		First:   frame.NewSparkline("Part of first attempts that succeeded, by the minute", share),
 		Latency: frame.NewSparkline("p95 of requests by the minute", latency)}
 	x.addTable("Worst endpoints", "most failed requests in the last hour; the strip is 24 hours", t.Worst, at)
-	x.addTable("Busiest endpoints", "last 24 hours, an hour a bar; figures of the last hour", t.Busiest, at)
+	if len(t.Busiest) > fewEndpoints {
+		x.addTable("Busiest endpoints", "last 24 hours, an hour a bar; figures of the last hour", t.Busiest, at)
+	}
 	return x
 }
+
+// fewEndpoints is how many endpoints the list of endpoints shows as well as a table of the busiest.
+const fewEndpoints = 5
 
 // addTable adds a list of endpoints unless it is empty.
 func (x *overviewTraffic) addTable(title, note string, endpoints []wire.OverviewEndpoint, at time.Time) {
@@ -338,6 +301,7 @@ func Area() frame.Area {
 		Pages: files,
 		Routes: []frame.Route{
 			{"GET", "/app", frame.Reader, showStart},
+			{"GET", "/app/search", frame.Reader, search},
 		},
 	}
 }

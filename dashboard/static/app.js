@@ -106,7 +106,7 @@ addCopyButtons(document);
 
 // Keys for lists. They do nothing while somebody types or a question is open, and can be turned off in this browser:
 // speech input types letters (WCAG 2.1.4).
-const keys = [['j', 'next row'], ['k', 'previous row'], ['Enter', 'open the row'], ['/', 'search'], ['?', 'this list']];
+const keys = [['j', 'next row'], ['k', 'previous row'], ['Enter', 'open the row'], ['/', 'search the list'], ['Ctrl K', 'search everything'], ['?', 'this list']];
 const keysOff = 'relay-keys-off';
 
 // step focuses the first link of the next row that has one, or of the row before.
@@ -163,6 +163,11 @@ const actions = { j: () => step(1), k: () => step(-1), '/': search, '?': () => h
 
 document.addEventListener('keydown', (event) => {
   const { key, target, ctrlKey, altKey, metaKey, isComposing } = event;
+  if ((ctrlKey || metaKey) && key === 'k') { // no letter, so that it works while somebody types
+    event.preventDefault();
+    document.querySelector('.top input[type=search]')?.select();
+    return;
+  }
   const typing = isComposing || target.matches?.('input, textarea, select, [contenteditable]');
   if (ctrlKey || altKey || metaKey || typing || !actions[key] || document.querySelector(':popover-open') ||
     localStorage.getItem(keysOff)) {

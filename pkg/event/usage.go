@@ -115,6 +115,27 @@ type MeasuredGroup struct {
 	Day  []MeasuredStep // without latency and First for endpoints
 	// Destinations are the requests of the last hour by destination, of an endpoint in an Overview only.
 	Destinations []DestinationRequests
+	// Total and Steps are the requests of a TrafficRange, of a destination only.
+	Total Measured
+	Steps []MeasuredStep
+}
+
+// TrafficRange is a span of time that ends with the step of now.
+type TrafficRange struct {
+	Name  string // such as 24h
+	Step  time.Duration
+	Steps int
+}
+
+// TrafficDay is the range that has the hours of a day.
+var TrafficDay = TrafficRange{"24h", time.Hour, 24}
+
+// TrafficRanges are the ranges of an endpoint's traffic, the shortest first.
+var TrafficRanges = []TrafficRange{{"1h", time.Minute, 60}, TrafficDay, {"7d", 6 * time.Hour, 28}}
+
+// Start is when the range begins; end is the end of the current minute.
+func (r TrafficRange) Start(end time.Time) time.Time {
+	return end.Add(-time.Minute).Truncate(r.Step).Add(-time.Duration(r.Steps-1) * r.Step)
 }
 
 // DestinationRequests are requests to one destination.

@@ -46,9 +46,11 @@ func (r *Reader) Overview(ctx context.Context, account string, now time.Time) (e
 	return o, x.addDetails(ctx, &o)
 }
 
-// DestinationTraffic returns the traffic of one endpoint in the last day, by destination and hour with latencies.
-func (r *Reader) DestinationTraffic(ctx context.Context, account, endpoint string, now time.Time) (
-	event.DestinationTraffic, error) {
+// DestinationTraffic returns the traffic of one endpoint in a range, in the last day, and in the last hour, by
+// destination.
+func (r *Reader) DestinationTraffic(
+	ctx context.Context, account, endpoint string, span event.TrafficRange, now time.Time,
+) (event.DestinationTraffic, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
 	var d event.DestinationTraffic
@@ -58,26 +60,49 @@ func (r *Reader) DestinationTraffic(ctx context.Context, account, endpoint strin
 	}
 	x := overviewReader{usageReader{r}, account, now.UTC().Truncate(time.Minute).Add(time.Minute)}
 	groups := map[string]*event.MeasuredGroup{}
-	q := new(ch.Query).Add("SELECT dest, toStartOfHour(t) AS hour" + measuredSums)
-	q = x.since(q, x.firstHour()).Add(" AND endpoint = ", endpoint).Add(" GROUP BY dest, hour")
-	err = r.each(ctx, q, func(rows driver.Rows) error {
-		var dest string
-		var at time.Time
-		m, err := scanMeasured(rows, &dest, &at)
-		g := groupOf(groups, dest)
-		g.Day = addStep(g.Day, at, m)
-		return err
-	})
-	if err != nil {
+	if err := x.addSteps(ctx, endpoint, event.TrafficDay, groups); err != nil {
 		return d, err
 	}
-	q = x.since(new(ch.Query).Add("SELECT dest"+measuredSums), x.end.Add(-time.Hour))
+	for _, g := range groups {
+		g.Day = g.Steps
+	}
+	if span != event.TrafficDay {
+		for _, g := range groups {
+			g.Total, g.Steps = event.Measured{}, nil
+		}
+		if err := x.addSteps(ctx, endpoint, span, groups); err != nil {
+			return d, err
+		}
+	}
+	q := x.since(new(ch.Query).Add("SELECT dest"+measuredSums), x.end.Add(-time.Hour))
 	q.Add(" AND endpoint = ", endpoint).Add(" GROUP BY dest")
 	if err := x.lastHours(ctx, q, groups); err != nil {
 		return d, err
 	}
 	d.Destinations = sortedGroups(groups)
 	return d, nil
+}
+
+// addSteps adds the requests of a range to the destinations of an endpoint.
+func (x overviewReader) addSteps(
+	ctx context.Context, endpoint string, span event.TrafficRange, groups map[string]*event.MeasuredGroup,
+) error {
+	q := new(ch.Query).Add("SELECT dest, toUInt8(grouping(at)) AS in_all, toStartOfInterval(t, toIntervalSecond(",
+		int(span.Step/time.Second)).Add(")) AS at" + measuredSums)
+	q = x.since(q, span.Start(x.end)).Add(" AND endpoint = ", endpoint).
+		Add(" GROUP BY GROUPING SETS ((dest, at), (dest))")
+	return x.each(ctx, q, func(rows driver.Rows) error {
+		var dest string
+		var inAll uint8
+		var at time.Time
+		m, err := scanMeasured(rows, &dest, &inAll, &at)
+		if g := groupOf(groups, dest); inAll == 1 {
+			g.Total = addMeasured(g.Total, m)
+		} else {
+			g.Steps = addStep(g.Steps, at, m)
+		}
+		return err
+	})
 }
 
 // overviewReader reads the traffic of one account up to end, a whole minute.
@@ -88,9 +113,7 @@ type overviewReader struct {
 }
 
 // firstHour is the first of the 24 hours of the last day; the current hour is the last of them.
-func (x overviewReader) firstHour() time.Time {
-	return x.end.Add(-time.Minute).Truncate(time.Hour).Add(-23 * time.Hour)
-}
+func (x overviewReader) firstHour() time.Time { return event.TrafficDay.Start(x.end) }
 
 // since appends the condition of the rows of usage_minute from a time on.
 func (x overviewReader) since(q *ch.Query, from time.Time) *ch.Query {

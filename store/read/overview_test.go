@@ -2,6 +2,7 @@ package read_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -75,13 +76,31 @@ func TestOverviewCountsRequests(t *testing.T) {
 	if got := fmt.Sprint(o.Busiest[0].Destinations); got != "[{dst_a {2 1 1}} {dst_b {2 2 0}}]" {
 		t.Errorf("the destinations of the busiest endpoint have %s", got)
 	}
-	d, err := r.DestinationTraffic(t.Context(), storetest.Account, "ep_0", now)
+	d, err := r.DestinationTraffic(t.Context(), storetest.Account, "ep_0", event.TrafficDay, now)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{"dst_a 2 1 1 2 1, 2 h ago 0 of 1, 0 h ago 1 of 2", "dst_b 2 2 0 0 0, 0 h ago 0 of 2"},
 		list(d.Destinations)); diff != "" {
 		t.Error(diff)
+	}
+	for span, want := range map[event.TrafficRange]string{
+		event.TrafficRanges[0]: "dst_a 2 1 1 2 1 in 1 steps, dst_b 2 2 0 0 0 in 2 steps", // two minutes
+		event.TrafficDay:       "dst_a 3 2 1 3 2 in 2 steps, dst_b 2 2 0 0 0 in 1 steps",
+		event.TrafficRanges[2]: "dst_c 2 1 1 2 1 in 2 steps",
+	} {
+		endpoint := "ep_0"
+		if span == event.TrafficRanges[2] {
+			endpoint = "ep_1"
+		}
+		d, err := r.DestinationTraffic(t.Context(), storetest.Account, endpoint, span, now)
+		var got []string
+		for _, g := range d.Destinations {
+			got = append(got, fmt.Sprintf("%s %s in %d steps", g.ID, show(g.Total), len(g.Steps)))
+		}
+		if text := strings.Join(got, ", "); err != nil || text != want {
+			t.Errorf("%s: %s, %v; want %s", span.Name, text, err, want)
+		}
 	}
 	if none, err := r.Overview(t.Context(), "acc_2", now); err != nil || none.Hour.Attempts != 0 || none.Busiest == nil ||
 		len(none.Busiest)+len(none.Worst)+len(none.Minutes) != 0 {

@@ -1,0 +1,122 @@
+package model
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/eventrelay/relay/api/wire"
+	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// Need is one thing that needs a person, shown by the template "need".
+type Need struct {
+	Class, Icon   string
+	Subject, Text string // the sentence begins with the subject
+	Path          string // page of the subject; empty: none
+	Detail        string
+	Since, Until  web.Time         // may be zero
+	Ends          string           // what happens at Until
+	Links         []frame.MenuItem // buttons
+	// Try is where a test event is sent from, to the destination alone; empty: no destination is to be tried.
+	Try, DestinationID string
+	// Newest is the newest event that it is about, and NewestText what is wrong with that; may be empty.
+	Newest, NewestText string
+
+	facts []string
+}
+
+// Causes are what is wrong, by destination: its state, and each alert that fires for it. An alert that is about no
+// destination is a cause of its own.
+type Causes struct {
+	v        *frame.Visit
+	requests map[string]wire.DestinationRequests // of the last hour, by destination
+	all      []*Need
+}
+
+// NewCauses returns causes that a visitor sees, none yet.
+func NewCauses(v *frame.Visit) *Causes {
+	return &Causes{v: v, requests: map[string]wire.DestinationRequests{}}
+}
+
+// AddRequests adds the requests of the last hour to destinations.
+func (x *Causes) AddRequests(to []wire.DestinationRequests) {
+	for _, d := range to {
+		x.requests[d.DestinationID] = d
+	}
+}
+
+// at returns the cause of a destination, and a new one for what is about none.
+func (x *Causes) at(destination, subject string) *Need {
+	i := slices.IndexFunc(x.all, func(c *Need) bool { return destination != "" && c.DestinationID == destination })
+	if i < 0 {
+		i = len(x.all)
+		x.all = append(x.all, &Need{Class: "failed", Icon: "failed", Subject: subject, DestinationID: destination})
+	}
+	return x.all[i]
+}
+
+// NameOfWaiting is the endpoint and the destination.
+func NameOfWaiting(d *wire.WaitingDestination) string {
+	return d.EndpointName + " → " + cmp.Or(frame.TextOf(d.DestinationName), d.Host)
+}
+
+// AddWaiting says why the deliveries of a destination wait.
+func (x *Causes) AddWaiting(subject string, d *wire.WaitingDestination) {
+	c := x.at(d.DestinationID, subject)
+	c.Path = frame.DestinationPageOf(d.EndpointID, d.DestinationID)
+	switch {
+	case d.State == "held":
+		c.Class, c.Icon, c.Until, c.Ends = "held", "held", d.Until, "next try"
+		c.facts = append(c.facts, "held after repeated failures")
+		if x.v.CanWrite() {
+			c.Try = frame.PageOf(d.EndpointID) + "/test"
+		}
+	case frame.TextOf(d.StateReason) == "gone_410":
+		c.facts = append(c.facts, "disabled: three events in a row were answered 410 Gone")
+	default:
+		c.facts = append(c.facts, "disabled ("+frame.TextOf(d.StateReason)+")")
+	}
+}
+
+// AddAlert adds what an alert says to its destination, and returns the need.
+func (x *Causes) AddAlert(a *Alert, subject string) *Need {
+	c := x.at(frame.TextOf(a.DestinationID), strings.Replace(subject, ", ", " → ", 1))
+	c.Path = cmp.Or(c.Path, a.Path(), frame.AlertHistoryPath)
+	if c.Since.IsZero() || time.Time(a.FiredAt).Before(time.Time(c.Since)) {
+		c.Since = a.FiredAt
+	}
+	stateIsKnown := a.Rule == "destination_state" && len(c.facts) > 0
+	rateIsKnown := a.Rule == "failure_rate" && x.requests[c.DestinationID].Failed > 0
+	if text := a.Text(); !stateIsKnown && !rateIsKnown {
+		c.facts = append(c.facts, strings.ToLower(text[:1])+text[1:])
+	}
+	if x.v.CanWrite() {
+		c.link(a.RecoverPath(), "Recover these")
+	}
+	c.link(a.EventsPath(), "Show events")
+	return c
+}
+
+// link adds a link, unless the cause has one of that name; an empty path is none.
+func (c *Need) link(path, name string) {
+	if path != "" && !slices.ContainsFunc(c.Links, func(x frame.MenuItem) bool { return x.Name == name }) {
+		c.Links = append(c.Links, frame.MenuItem{Path: path, Name: name})
+	}
+}
+
+// Needs are the causes as sentences, with the requests of the last hour where those are known.
+func (x *Causes) Needs() (needs []Need) {
+	for _, c := range x.all {
+		if n := x.requests[c.DestinationID]; n.Failed > 0 {
+			c.facts = append(c.facts, fmt.Sprintf("%s of %s delivered in the last hour",
+				frame.Percent(n.Delivered, n.Requests), frame.Plural(int(n.Requests), "request", "requests")))
+		}
+		c.Text = strings.Join(c.facts, "; ") + "."
+		needs = append(needs, *c)
+	}
+	return needs
+}

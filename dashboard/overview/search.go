@@ -1,0 +1,131 @@
+package overview
+
+import (
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+
+	"github.com/eventrelay/relay/api/wire"
+	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/dashboard/model"
+)
+
+// searchPage is what a search over everything has found.
+type searchPage struct {
+	Text         string
+	Pages        []frame.MenuItem
+	Endpoints    []frame.Option // the id as Value
+	Destinations []frame.MenuItem
+	Findings     []wire.Finding
+	Events       []*model.EventRow
+	EventsPath   string // list of all events with the text
+	EventsError  string // why events could not be searched
+}
+
+// Nothing reports whether nothing was found.
+func (p *searchPage) Nothing() bool {
+	return len(p.Pages)+len(p.Endpoints)+len(p.Destinations)+len(p.Findings)+len(p.Events) == 0 && p.EventsError == ""
+}
+
+// How many endpoints, destinations, findings and events a search shows, and how many endpoints it looks at.
+const (
+	maxFound    = 10
+	maxSearched = 10_000
+)
+
+// wholeID is an id as it stands in URLs and answers.
+var wholeID = regexp.MustCompile(`^[a-z]+_[0-9a-z]{26}$`)
+
+// search opens the page of an id, and shows what has a text in its name: endpoints, destinations, pages, findings, and
+// events with it in their bodies or headers. A part of an id that was copied from a page with its … finds endpoints and
+// destinations too.
+func search(v *frame.Visit) error {
+	text := strings.Trim(strings.TrimSpace(v.R.URL.Query().Get("q")), "….")
+	if to := frame.PageOf(text); to != "" && wholeID.MatchString(text) {
+		v.SendTo(to)
+		return nil
+	}
+	p := &searchPage{Text: text, EventsPath: frame.WithQuery(frame.EventsPath, nil, "q", text)}
+	if text == "" {
+		return v.Page("search", p)
+	}
+	p.addPages(v.MenuItems())
+	if to := p.addEndpoints(v); to != "" {
+		v.SendTo(to)
+		return nil
+	}
+	if err := p.addFindings(v); err != nil {
+		return err
+	}
+	return p.addEvents(v)
+}
+
+// has reports whether one of the texts contains what is searched for.
+func (p *searchPage) has(texts ...string) bool {
+	for _, text := range texts {
+		if strings.Contains(strings.ToLower(text), strings.ToLower(p.Text)) {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *searchPage) addPages(items []frame.MenuItem) {
+	for _, x := range items {
+		if p.has(x.Name) {
+			p.Pages = append(p.Pages, frame.MenuItem{Path: x.Target(), Name: x.Name})
+		}
+		p.addPages(x.Tabs)
+	}
+}
+
+// addEndpoints adds endpoints and destinations. It returns the page of a destination whose id was searched for.
+func (p *searchPage) addEndpoints(v *frame.Visit) (to string) {
+	all, _ := v.Deps.Endpoints.Endpoints(v.Person.Account, 0, maxSearched)
+	for _, e := range all {
+		if len(p.Endpoints) < maxFound && p.has(e.Name, e.ID) {
+			p.Endpoints = append(p.Endpoints, frame.Option{Value: e.ID, Text: e.Name})
+		}
+		for i := range e.Destinations {
+			d := &e.Destinations[i]
+			page := frame.DestinationPageOf(e.ID, d.ID)
+			if d.ID == p.Text {
+				return page
+			}
+			if name := frame.NameOfDestination(d); len(p.Destinations) < maxFound && p.has(name, d.ID) {
+				p.Destinations = append(p.Destinations, frame.MenuItem{Path: page, Name: e.Name + " → " + name})
+			}
+		}
+	}
+	return ""
+}
+
+// addFindings adds findings of the newest hundred. A relay without the search for leaks has none.
+func (p *searchPage) addFindings(v *frame.Visit) error {
+	var list wire.List[wire.Finding]
+	_, err := v.TryGet("/v1/findings", url.Values{"limit": {"100"}}, &list)
+	if err != nil && frame.StatusOf(err) != http.StatusNotFound {
+		return err
+	}
+	for _, f := range list.Data {
+		if len(p.Findings) < maxFound && p.has(f.Name, frame.TextOf(f.Masked)) {
+			p.Findings = append(p.Findings, f)
+		}
+	}
+	return nil
+}
+
+func (p *searchPage) addEvents(v *frame.Visit) error {
+	list, err := frame.ReadRows[*model.EventRow](v, "/v1/events", url.Values{"q": {p.Text}, "limit": {"10"}})
+	if x, refused := frame.BadRequest(err); refused || frame.IsUnavailable(err) {
+		p.EventsError = frame.MessageOf(err)
+		if refused {
+			p.EventsError = frame.Sentence(x.Message)
+		}
+	} else if err != nil {
+		return err
+	}
+	p.Events = list.Data
+	return v.Page("search", p)
+}
