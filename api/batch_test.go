@@ -13,6 +13,7 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/web"
+	"github.com/eventrelay/relay/test/must"
 )
 
 const lines = "application/x-ndjson"
@@ -42,10 +43,7 @@ func TestBatch(t *testing.T) {
 			if a.get(line+"index") != float64(i) || a.get(line+"status") != "pending" || a.get(line+"error") != nil {
 				t.Errorf("%s: %s", name, a.raw)
 			}
-			d, err := id.Parse(id.Event, a.text(line+"id"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := must.Get(id.Parse(id.Event, a.text(line+"id")))(t)
 			e := c.fake.events[d]
 			if e == nil || !strings.HasSuffix(string(e.Body), `,"data":`+want+`}`) ||
 				!strings.HasPrefix(string(e.Body), `{"id":"`+d.Text(id.Event)+`"`) {

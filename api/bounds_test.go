@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // values of every JSON kind, and some that only look right.
@@ -126,10 +128,7 @@ func with(t *testing.T, m map[string]any, path []string, v string) json.RawMessa
 	} else {
 		out[path[0]] = with(t, m[path[0]].(map[string]any), path[1:], v)
 	}
-	b, err := json.Marshal(out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(json.Marshal(out))(t)
 	return b
 }
 

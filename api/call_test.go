@@ -19,6 +19,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/web"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // person returns a user of the shared configuration in the form in which a session passes it to Call.
@@ -46,17 +47,11 @@ func (c *client) callCtx(ctx context.Context, who *config.Key, method, target st
 	c.t.Helper()
 	text, isText := body.(string)
 	if !isText && body != nil {
-		raw, err := json.Marshal(body)
-		if err != nil {
-			c.t.Fatal(err)
-		}
+		raw := must.Get(json.Marshal(body))(c.t)
 		text = string(raw)
 	}
 	path, rawQuery, _ := strings.Cut(target, "?")
-	query, err := url.ParseQuery(rawQuery)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	query := must.Get(url.ParseQuery(rawQuery))(c.t)
 	a := &answer{t: c.t, call: "Call " + method + " " + path}
 	front := &web.Front{}
 	w := httptest.NewRecorder()
@@ -296,10 +291,7 @@ func BenchmarkCall(b *testing.B) {
 	b.Run("ServeHTTP", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			r, err := http.NewRequestWithContext(b.Context(), "GET", "/v1/me", nil)
-			if err != nil {
-				b.Fatal(err)
-			}
+			r := must.Get(http.NewRequestWithContext(b.Context(), "GET", "/v1/me", nil))(b)
 			r.Host, r.RemoteAddr = "relay.example.com", "192.0.2.1:1234"
 			r.Header.Set("Authorization", "Bearer "+writeKey)
 			w := httptest.NewRecorder()

@@ -16,6 +16,7 @@ import (
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/web"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // madeUp is a part of the document that exists in tests only.
@@ -76,10 +77,7 @@ var (
 // deprecatedAPI answers calls of the made-up routes, some of which are deprecated.
 func deprecatedAPI(t *testing.T, entries ...deprecation) (*deprecationTable, func(method, path string) *web.Recorder) {
 	t.Helper()
-	table, err := newDeprecationTable(entries, withMadeUp)
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := must.Get(newDeprecationTable(entries, withMadeUp))(t)
 	fine := func(w http.ResponseWriter, _ *http.Request, _ *config.Key) error {
 		w.WriteHeader(http.StatusNoContent)
 		return nil
@@ -135,18 +133,10 @@ func TestDeprecatedCallsSaySo(t *testing.T) {
 
 func TestDocumentMarksDeprecations(t *testing.T) {
 	table, _ := deprecatedAPI(t, oldRoute, oldParameter, oldMember)
-	node, err := table.document()
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := writeYAML(node)
-	if err != nil {
-		t.Fatal(err)
-	}
+	node := must.Get(table.document())(t)
+	text := must.Get(writeYAML(node))(t)
 	var document map[string]any
-	if err := yaml.Unmarshal(text, &document); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yaml.Unmarshal(text, &document))
 	at := func(path string) map[string]any {
 		var x any = document
 		for name := range strings.SplitSeq(path, " ") {
@@ -182,10 +172,7 @@ func TestDocumentMarksDeprecations(t *testing.T) {
 			t.Errorf("%s: describes the headers: %v; it has %v", path, got, slices.Collect(maps.Keys(headers)))
 		}
 	}
-	pages, err := publicPages(table, &Config{BaseURL: "https://relay.example.com"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	pages := must.Get(publicPages(table, &Config{BaseURL: "https://relay.example.com"}))(t)
 	for _, want := range []string{"<code>GET /v1/old/{thing_id}</code>", "since 2026-12-01, until 2027-03-15. Use GET",
 		"<code>GET /v1/things?colour</code>", "since 2026-11-01. Filter", "<code>Thing.size</code>"} {
 		if !strings.Contains(string(pages[deprecationsPath].body), want) {
@@ -221,10 +208,7 @@ func TestInvalidDeprecations(t *testing.T) {
 
 // CHANGELOG.md announces what is deprecated, in a list "Deprecated", with the date from which it may be missing.
 func TestDeprecationsAreAnnounced(t *testing.T) {
-	text, err := os.ReadFile("../CHANGELOG.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../CHANGELOG.md"))(t)
 	for _, problem := range unannounced(deprecations, string(text)) {
 		t.Error(problem)
 	}

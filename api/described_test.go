@@ -20,6 +20,7 @@ import (
 	"github.com/eventrelay/relay/api"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/web"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // contract checks answers against the OpenAPI document. Its schemas are closed: the document lets responses grow,
@@ -329,10 +330,7 @@ func validate(schema *jsonschema.Schema, body []byte) error {
 // described fails the test if the document does not describe the answer.
 func (a *answer) described(method, path string) {
 	a.t.Helper()
-	c, err := loadContract()
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	c := must.Get(loadContract())(a.t)
 	body := a.raw
 	if method == http.MethodHead {
 		return
@@ -368,18 +366,13 @@ func (a *answer) readInto(v any) {
 
 // checkAnswer must refuse answers that the document does not describe.
 func TestDocumentCheckFindsViolations(t *testing.T) {
-	c, err := loadContract()
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(loadContract())(t)
 	good := func() (http.Header, string) {
 		return http.Header{"X-Request-Id": {"req_1"}, "Content-Type": {"application/json"}},
 			`{"account_id":"acc_1","key_id":"key_1","key_name":"x","scope":"read","agent":false,"version":"1"}`
 	}
 	h, body := good()
-	if err := c.checkAnswer("GET", "/v1/me", 200, h, []byte(body)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.checkAnswer("GET", "/v1/me", 200, h, []byte(body)))
 	refused := func(method, path string, status int, change func(http.Header), body string) {
 		t.Helper()
 		h, _ := good()

@@ -18,6 +18,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/must"
 )
 
 func TestSendBuildsTheEnvelope(t *testing.T) {
@@ -28,10 +29,7 @@ func TestSendBuildsTheEnvelope(t *testing.T) {
 		"Content-Type", "application/json; charset=utf-8", "User-Agent", "shop/1", "X-Tenant", "de", "Cookie", "session=1",
 		"Idempotency-Key", "key-1", "X-Forwarded-For", "1.2.3.4", "Accept", "*/*").want(202)
 	name := sent.text("id")
-	d, err := id.Parse(id.Event, name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(id.Parse(id.Event, name))(t)
 	e := c.fake.events[d]
 	want := `{"id":"` + name + `","type":"order.paid","timestamp":"` + sent.text("received_at") + `","data":` + data + `}`
 	if string(e.Body) != want {
@@ -119,10 +117,7 @@ func TestRowsShowVerificationAndDeliveries(t *testing.T) {
 	if diff := gocmp.Diff(queued, sent.get("deliveries")); diff != "" || sent.text("verification") != "sent" {
 		t.Errorf("%s\n%s", diff, sent.raw)
 	}
-	d, err := id.Parse(id.Event, sent.text("id"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(id.Parse(id.Event, sent.text("id")))(t)
 	f := func(want string, source event.Source, verdict event.Verdict, ds ...event.Delivery) {
 		t.Helper()
 		c.fake.events[d].Source, c.fake.events[d].Verdict = source, verdict
@@ -335,10 +330,7 @@ func TestRetentionEnds(t *testing.T) {
 	now := time.Now()
 	c := newClient(t, func(_ *api.Config, d *api.Deps) { d.Now = func() time.Time { return now } })
 	name := c.send(c.endpoint(nil).text("id"))
-	expires, err := time.Parse(time.RFC3339, c.do("GET", "/v1/events/"+name, nil).want(200).text("expires_at"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expires := must.Get(time.Parse(time.RFC3339, c.do("GET", "/v1/events/"+name, nil).want(200).text("expires_at")))(t)
 	now = expires.Add(-time.Millisecond)
 	c.do("GET", "/v1/events/"+name, nil).want(200)
 	now = expires

@@ -15,16 +15,14 @@ import (
 	"github.com/eventrelay/relay/pkg/fixture"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/web"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // received returns the id of a new event with that body.
 func (c *client) received(body string) string {
 	c.t.Helper()
 	ev := c.send(c.endpoint(nil).text("id"))
-	d, err := id.Parse(id.Event, ev)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	d := must.Get(id.Parse(id.Event, ev))(c.t)
 	c.fake.mu.Lock()
 	defer c.fake.mu.Unlock()
 	was := *c.fake.events[d]
@@ -124,18 +122,13 @@ func TestExportFixtures(t *testing.T) {
 func TestLargeSuitesAreRefused(t *testing.T) {
 	c := newClient(t)
 	content := fixture.Content{Body: json.RawMessage(`"` + strings.Repeat("x", fixture.MaxBody-2) + `"`)}
-	packed, err := content.Pack()
-	if err != nil {
-		t.Fatal(err)
-	}
+	packed := must.Get(content.Pack())(t)
 	small, _ := config.Get[config.Fixture](configuration, c.fixture(`{}`).text("id"))
 	var ids []string
 	for range fixture.MaxSuite/fixture.MaxBody + 1 {
 		large := *small
 		large.ID, large.Content, large.Size = id.Random(id.Fixture), packed, len(content.Body)
-		if _, err := configuration.CreateFixture(t.Context(), &large); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(configuration.CreateFixture(t.Context(), &large))(t)
 		ids = append(ids, large.ID)
 	}
 	a := c.do("GET", "/v1/fixtures/export?ids="+strings.Join(ids, ","), nil).wantError(400, "invalid_request", "ids")
@@ -233,10 +226,7 @@ func TestFixtureInput(t *testing.T) {
 	f(`"body":"`+stripeKey()+`"`, "body")
 	f(`"body":"`+strings.Repeat("x", fixture.MaxBody)+`"`, "body")
 	f(`"keep":{}`, "keep")
-	named, err := id.Parse(id.Event, ev)
-	if err != nil {
-		t.Fatal(err)
-	}
+	named := must.Get(id.Parse(id.Event, ev))(t)
 	was := *c.fake.events[named]
 	was.Type = "invite jane@acme.io"
 	c.fake.events[named] = &was
@@ -347,18 +337,12 @@ func TestNothingOfAnEventIsStored(t *testing.T) {
 	members := map[string]any{"password": "correct horse", "customer": map[string]any{"full_name": "Jane Roe"},
 		"cardNumber": json.Number("4012888888881881")}
 	for i, p := range planted {
-		inner, err := json.Marshal(map[string]any{"deep": "x " + p, p: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		inner := must.Get(json.Marshal(map[string]any{"deep": "x " + p, p: 1}))(t)
 		at := string(rune('a' + i))
 		members["nested "+at], members["url "+at] = string(inner), "https://acme.io/u/"+url.PathEscape(p)+"?q="+p
 		members["list "+at], members[p] = [][]string{{p}}, 1
 	}
-	body, err := json.Marshal(members)
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := must.Get(json.Marshal(members))(t)
 	c := newClient(t)
 	ev := c.received(string(body))
 	request := map[string]any{"event_id": ev, "name": "x"}
@@ -382,18 +366,12 @@ func TestNothingOfAnEventIsStored(t *testing.T) {
 func stored(t *testing.T, name string) []byte {
 	t.Helper()
 	f, _ := config.Get[config.Fixture](configuration, name)
-	content, err := fixture.Unpack(f.Content)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(fixture.Unpack(f.Content))(t)
 	entries := configuration.Outbox(audit.Query{Account: f.Account, Entities: []string{name}, Limit: 10})
 	if len(entries) == 0 || entries[0].Action != "fixture.created" {
 		t.Fatalf("audit entries %v", entries)
 	}
-	text, err := json.Marshal([]any{f, content, entries})
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.Marshal([]any{f, content, entries}))(t)
 	return text
 }
 

@@ -41,6 +41,7 @@ import (
 	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/verify"
+	"github.com/eventrelay/relay/test/must"
 )
 
 const (
@@ -513,16 +514,10 @@ func newClient(t testing.TB, setup ...func(*api.Config, *api.Deps)) *client {
 		s(&cfg, &deps)
 	}
 	if deps.Limits == nil {
-		limits, err := limit.New(limit.DefaultConfig(), limit.Deps{Log: deps.Log, Now: deps.Now})
-		if err != nil {
-			t.Fatal(err)
-		}
+		limits := must.Get(limit.New(limit.DefaultConfig(), limit.Deps{Log: deps.Log, Now: deps.Now}))(t)
 		deps.Limits = limits
 	}
-	a, err := api.New(cfg, deps)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(api.New(cfg, deps))(t)
 	return &client{t: t, api: a, fake: f, log: log, key: writeKey}
 }
 
@@ -575,10 +570,7 @@ func (c *client) doCtx(ctx context.Context, method, target string, body any, hea
 	case string:
 		reader = strings.NewReader(b)
 	default:
-		text, err := json.Marshal(b)
-		if err != nil {
-			c.t.Fatal(err)
-		}
+		text := must.Get(json.Marshal(b))(c.t)
 		reader = bytes.NewReader(text)
 	}
 	r := httptest.NewRequestWithContext(ctx, method, target, reader)

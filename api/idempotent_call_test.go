@@ -20,6 +20,7 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/web"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // endpoints returns the number of endpoints of the account.
@@ -498,9 +499,7 @@ func TestRepeatOfUnknownOutcomeConflicts(t *testing.T) {
 		return handle("unknown")
 	}
 	dead.Store(true)
-	if err := once(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, once())
 	dead.Store(false)
 	ahead.Store(int64(20 * time.Second))
 	if err := once(); err == nil || !strings.Contains(err.Error(), "rate_limited") {
@@ -557,10 +556,7 @@ func TestTooLargeAnswerIsNotRemembered(t *testing.T) {
 		for range 12_000 { // incompressible
 			text = append(text, id.Random("")...)
 		}
-		b, err := json.Marshal(string(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(json.Marshal(string(text)))(t)
 		return b
 	})
 	if status, err := handle("large answer"); err != nil || status != 200 {

@@ -24,6 +24,7 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/limit"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // withRedis gives the API a limiter on a Redis of its own.
@@ -35,10 +36,7 @@ func withRedis(t testing.TB) (*miniredis.Miniredis, func(*api.Config, *api.Deps)
 func withRedisAt(t testing.TB, address string) func(*api.Config, *api.Deps) {
 	cfg := limit.DefaultConfig()
 	cfg.URL, cfg.Timeout = "redis://"+address, 10*time.Second // a loaded machine may pause for longer than 50 ms
-	l, err := limit.New(cfg, limit.Deps{Log: slog.New(slog.DiscardHandler), Now: time.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(limit.New(cfg, limit.Deps{Log: slog.New(slog.DiscardHandler), Now: time.Now}))(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = l.Run(ctx) })

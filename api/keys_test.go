@@ -45,26 +45,6 @@ func TestAgentKeysAreReadOnly(t *testing.T) {
 	}
 }
 
-// A key is valid until it expires or is revoked.
-func TestKeyExpiryAndRevocation(t *testing.T) {
-	c := newClient(t)
-	end := time.Now().Add(300 * time.Millisecond)
-	text, _ := makeKey(t, config.Read, false, end)
-	if c.as(text).do("GET", "/v1/me", nil).Status != 200 && time.Now().Before(end) {
-		t.Error("it is refused before its end")
-	}
-	time.Sleep(time.Until(end))
-	c.as(text).do("GET", "/v1/me", nil).wantError(401, "invalid_api_key", "")
-	text, k := makeKey(t, config.Read, false, time.Now().Add(time.Hour))
-	other, _ := makeKey(t, config.Read, false, time.Time{})
-	c.as(text).do("GET", "/v1/me", nil).want(200)
-	if err := configuration.RevokeKey(t.Context(), k.ID); err != nil {
-		t.Fatal(err)
-	}
-	c.as(text).do("GET", "/v1/me", nil).wantError(401, "invalid_api_key", "")
-	c.as(other).do("GET", "/v1/me", nil).want(200)
-}
-
 // Each class of requests has its own token bucket per key, with a burst of one second, and its headers on every
 // answer. A 429 comes before the scope, the id and the body are checked.
 func TestRatesByClass(t *testing.T) {

@@ -18,6 +18,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/test/must"
 )
 
 func TestMaskedURLs(t *testing.T) {
@@ -100,10 +101,7 @@ func (c *client) createWithCapabilities() (ep *answer, evt string, x capabilitie
 	ep = c.endpoint(map[string]any{"destinations": []any{map[string]any{"url": x.url()}}})
 	_, x.token, _ = strings.Cut(ep.text("ingest_url"), "/in/")
 	evt = c.send(ep.text("id"))
-	ev, err := id.Parse(id.Event, evt)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	ev := must.Get(id.Parse(id.Event, evt))(c.t)
 	dst := ep.text("destinations.0.id")
 	e := c.fake.events[ev] // a provider and a destination may repeat the URL that was called
 	e.Type, e.Query, e.IdempotencyKey = "a."+x.token, "callback=https%3A%2F%2Frelay%2Fin%2F"+x.token, x.ingest()
@@ -175,10 +173,7 @@ func TestCapabilitiesAreMaskedForReaders(t *testing.T) {
 	// Twilio signs the ingest URL, so the explanation of a signature contains it.
 	c.do("PATCH", "/v1/endpoints/"+name,
 		`{"provider":"twilio","verification":{"secret":"a secret of the test"}}`).want(200)
-	received, err := id.Parse(id.Event, evt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	received := must.Get(id.Parse(id.Event, evt))(t)
 	c.fake.events[received].Source = event.SourceProvider
 	c.fake.entries = append(c.fake.entries,
 		audit.Entry{Action: "endpoint.updated", Changes: []string{"destinations"}, EntityType: "endpoint", Entity: name})
@@ -215,10 +210,7 @@ func TestCapabilitiesAreMaskedForReaders(t *testing.T) {
 	}
 	// A preview is a POST that a reader may make, and its operations may cut a text.
 	source := c.send(name)
-	sent, err := id.Parse(id.Event, source)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sent := must.Get(id.Parse(id.Event, source))(t)
 	c.fake.events[sent].Body = []byte(`{"a":"` + strings.Repeat("-", 158) + x.ingest() + `"}`) // 200 bytes are shown
 	preview := map[string]any{"sample": source, "ops": []any{map[string]any{"op": "drop", "paths": []any{"/a"}}}}
 	for _, key := range []string{readKey, agent} {
@@ -255,15 +247,9 @@ func (s *streamServer) readStreamStart(endpoint, key, content string) string {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), 10*time.Second)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, "GET", s.url+"/v1/endpoints/"+endpoint+"/stream", nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	r := must.Get(http.NewRequestWithContext(ctx, "GET", s.url+"/v1/endpoints/"+endpoint+"/stream", nil))(s.t)
 	r.Header.Set("Authorization", "Bearer "+key)
-	resp, err := s.http.Do(r)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	resp := must.Get(s.http.Do(r))(s.t)
 	defer resp.Body.Close()
 	var text strings.Builder
 	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {

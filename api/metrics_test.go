@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/eventrelay/relay/api"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // Requests are counted by route template: ids, unknown paths and unknown methods do not become labels.
@@ -19,10 +20,7 @@ func TestRequestsAreCountedByRoute(t *testing.T) {
 	c.do("BREW", "/v1/unknown-path", nil).want(404)
 	c.do("BREW", "/v1/me", nil).want(404)
 	c.as("").do("GET", "/v1/me", nil).want(401)
-	families, err := reg.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	families := must.Get(reg.Gather())(t)
 	got := map[string]float64{}
 	for _, f := range families {
 		for _, m := range f.GetMetric() {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // described is the part of the document that these tests read.
@@ -41,14 +42,8 @@ type parameter struct {
 // servedPages returns the public pages.
 func servedPages(t *testing.T) map[string]*page {
 	t.Helper()
-	deprecated, err := newDeprecationTable(deprecations, joinTestParts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pages, err := publicPages(deprecated, &Config{BaseURL: "https://relay.example.com"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	deprecated := must.Get(newDeprecationTable(deprecations, joinTestParts))(t)
+	pages := must.Get(publicPages(deprecated, &Config{BaseURL: "https://relay.example.com"}))(t)
 	return pages
 }
 
@@ -56,9 +51,7 @@ func document(t *testing.T) described {
 	t.Helper()
 	pages := servedPages(t)
 	var d described
-	if err := json.Unmarshal(pages["/openapi.json"].body, &d); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(pages["/openapi.json"].body, &d))
 	return d
 }
 
@@ -90,12 +83,8 @@ func TestOperationsAreOfTheRoutes(t *testing.T) {
 		read + remove + "{links: {undo: undoDeletion}}": "link to undoDeletion",
 	} {
 		var texts, document yaml.Node
-		if err := yaml.Unmarshal([]byte(operations), &texts); err != nil {
-			t.Fatal(err)
-		}
-		if err := yaml.Unmarshal([]byte("components: {schemas: {ThingId: {}}}"), &document); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, yaml.Unmarshal([]byte(operations), &texts))
+		must.Do(t, yaml.Unmarshal([]byte("components: {schemas: {ThingId: {}}}"), &document))
 		w := &operationWriter{}
 		err := w.read("Things", texts.Content[0])
 		if err == nil {
@@ -118,10 +107,7 @@ func TestDocumentHasTheFilters(t *testing.T) {
 		aliases = append(aliases, p.Aliases...)
 	}
 	q := frame.NewQuery(httptest.NewRequestWithContext(t.Context(), "GET", "/", nil), "")
-	x, err := newTestResources()
-	if err != nil {
-		t.Fatal(err)
-	}
+	x := must.Get(newTestResources())(t)
 	x.events.Query(q, "")
 	others := slices.DeleteFunc(q.Aliases, func(name string) bool { return strings.HasSuffix(name, "[]") })
 	for _, list := range [][2][]string{{q.Names, names}, {others, aliases}} {
@@ -136,9 +122,7 @@ func TestDocumentHasTheFilters(t *testing.T) {
 func TestDocumentHasTheFilterTable(t *testing.T) {
 	pages := servedPages(t)
 	var doc any
-	if err := json.Unmarshal(pages["/openapi.json"].body, &doc); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(pages["/openapi.json"].body, &doc))
 	at := func(x any, path ...string) any { // nil if it does not exist
 		for _, name := range path {
 			members, _ := x.(map[string]any)
@@ -191,9 +175,7 @@ func TestDocumentHasTheErrors(t *testing.T) {
 		}
 	}
 	pages := servedPages(t)
-	if err := json.Unmarshal(pages["/openapi.json"].body, &doc); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(pages["/openapi.json"].body, &doc))
 	var explained []string
 	for _, d := range errorDocs {
 		explained = append(explained, d.kind)
@@ -205,40 +187,11 @@ func TestDocumentHasTheErrors(t *testing.T) {
 	}
 }
 
-// Every id that an operation needs in its path is linked from the answer of another operation, so that tools can
-// reach all of them.
-func TestDocumentLinksReachEveryOperation(t *testing.T) {
-	needs, reached := map[string][]string{}, map[string]bool{}
-	calls := document(t).calls(t)
-	for call, op := range calls {
-		for name := range strings.SplitSeq(call, "/") {
-			if strings.HasPrefix(name, "{") {
-				needs[op.OperationID] = append(needs[op.OperationID], strings.Trim(name, "{}"))
-			}
-		}
-	}
-	for _, op := range calls {
-		for _, answer := range op.Responses {
-			for _, l := range answer.Links {
-				whole := !slices.ContainsFunc(needs[l.OperationID], func(name string) bool { return l.Parameters[name] == "" })
-				reached[l.OperationID] = reached[l.OperationID] || whole
-			}
-		}
-	}
-	for op, names := range needs {
-		if !reached[op] {
-			t.Errorf("no answer links to %s with its %v", op, names)
-		}
-	}
-}
-
 // A value that two parts define is refused, because one of them would be lost.
 func TestDocumentPartsMustNotOverlap(t *testing.T) {
 	read := func(text string) *yaml.Node {
 		var n yaml.Node
-		if err := yaml.Unmarshal([]byte(text), &n); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, yaml.Unmarshal([]byte(text), &n))
 		return n.Content[0]
 	}
 	whole := read("components: {schemas: {A: {type: string}}}")

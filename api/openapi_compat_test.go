@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // The document in OpenAPI 3.0 has the operations and schemas of the one in 3.1, and no schema that only 3.1 knows.
@@ -14,9 +16,7 @@ func TestCompatDocument(t *testing.T) {
 	pages := servedPages(t)
 	var whole, compatible map[string]any
 	for name, v := range map[string]*map[string]any{"/openapi.json": &whole, "/openapi-compat.json": &compatible} {
-		if err := json.Unmarshal(pages[name].body, v); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(pages[name].body, v))
 	}
 	schemasOf := func(d map[string]any) map[string]any {
 		return d["components"].(map[string]any)["schemas"].(map[string]any)
@@ -95,12 +95,8 @@ func TestCompatSchema(t *testing.T) {
 			"items":{"type":"integer","nullable":true}}`,
 	} {
 		var in, expected any
-		if err := json.Unmarshal([]byte(schema), &in); err != nil {
-			t.Fatal(err)
-		}
-		if err := json.Unmarshal([]byte(want), &expected); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(schema), &in))
+		must.Do(t, json.Unmarshal([]byte(want), &expected))
 		if diff := gocmp.Diff(expected, any(c.schema(in))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", schema, diff)
 		}

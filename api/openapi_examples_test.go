@@ -8,15 +8,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // Every request example of the document is sent, on an endpoint and an event of its own, and succeeds as the
 // document says. The harness compares the answer with its schema.
 func TestExamplesOfTheDocument(t *testing.T) {
-	doc, err := loadContract()
-	if err != nil {
-		t.Fatal(err)
-	}
+	doc := must.Get(loadContract())(t)
 	sent := 0
 	for template, item := range members(doc.source["paths"]) {
 		for method, op := range members(item) {
@@ -41,10 +40,7 @@ func TestExamplesOfTheDocument(t *testing.T) {
 					t.Run(at(op, "operationId").(string)+"/"+name, func(t *testing.T) {
 						body, isText := at(example, "value").(string)
 						if !isText {
-							text, err := json.Marshal(at(example, "value"))
-							if err != nil {
-								t.Fatal(err)
-							}
+							text := must.Get(json.Marshal(at(example, "value")))(t)
 							body = string(text)
 						}
 						c := newClient(t, withJobsOf(3))

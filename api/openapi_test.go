@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 func TestDocumentIsServed(t *testing.T) {
@@ -37,19 +39,10 @@ func TestDocumentIsServed(t *testing.T) {
 func TestDocumentFormsAreEqual(t *testing.T) {
 	var want, got any
 	c := newClient(t)
-	if err := yaml.Unmarshal(c.do("GET", "/openapi.yaml", nil).want(200).raw, &want); err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(c.do("GET", "/openapi.json", nil).want(200).raw, &got); err != nil {
-		t.Fatal(err)
-	}
-	text, err := json.Marshal(want)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(text, &want); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yaml.Unmarshal(c.do("GET", "/openapi.yaml", nil).want(200).raw, &want))
+	must.Do(t, json.Unmarshal(c.do("GET", "/openapi.json", nil).want(200).raw, &got))
+	text := must.Get(json.Marshal(want))(t)
+	must.Do(t, json.Unmarshal(text, &want))
 	if !reflect.DeepEqual(want, got) {
 		t.Error("the JSON differs from the YAML")
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/limit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // noUses are the uses of keys that were never used.
@@ -45,19 +46,14 @@ type pages struct {
 // newPages signs a new person in to the dashboard.
 func newPages(c *client) *pages {
 	c.t.Helper()
-	limits, err := limit.New(limit.DefaultConfig(), limit.Deps{Log: slog.New(slog.DiscardHandler), Now: time.Now})
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	d, err := dashboard.New(dashboard.Config{BaseURL: baseURL, Version: "test"}, dashboard.Deps{
+	limits := must.Get(
+		limit.New(limit.DefaultConfig(), limit.Deps{Log: slog.New(slog.DiscardHandler), Now: time.Now}))(c.t)
+	d := must.Get(dashboard.New(dashboard.Config{BaseURL: baseURL, Version: "test"}, dashboard.Deps{
 		Account: func() string { return configuration.Account().ID }, API: c.api, People: configuration,
 		Passwords: configuration, SessionKeys: configuration, SignInLimit: limits.NewSignIns(), Members: configuration,
 		Keys: configuration, KeyUses: noUses{}, Acts: noActs{}, Waiting: configuration, Endpoints: configuration,
 		Doctor: func(context.Context) ([]dashboard.Check, error) { return nil, nil },
-	})
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	}))(c.t)
 	p := &pages{c, d.Handler(), map[string]*http.Cookie{}}
 	email := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(c.t.Name())) + "@example.com"
 	token, u, err := configuration.AddUser(c.t.Context(), email, config.ReadWrite)

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // /readyz answers from one check per second, shows a change within a second, or within 2.5 s if a check hangs, and
@@ -46,9 +48,7 @@ func TestReadiness(t *testing.T) {
 			w := httptest.NewRecorder()
 			a.serveReadiness(w)
 			var answer struct{ Checks []checkView }
-			if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, json.Unmarshal(w.Body.Bytes(), &answer))
 			if w.Code != status || len(answer.Checks) != 2 || answer.Checks[1].OK != store ||
 				strings.Contains(w.Body.String(), "db.internal") {
 				t.Errorf("%s: %d %s", when, w.Code, w.Body)
@@ -118,9 +118,7 @@ func TestReadyWithoutOptionalParts(t *testing.T) {
 		w := httptest.NewRecorder()
 		(&public{ready: r}).serveReadiness(w)
 		var got, want any
-		if err := errors.Join(json.Unmarshal(w.Body.Bytes(), &got), json.Unmarshal([]byte(c.answer), &want)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(json.Unmarshal(w.Body.Bytes(), &got), json.Unmarshal([]byte(c.answer), &want)))
 		if w.Code != c.status || !reflect.DeepEqual(got, want) {
 			t.Errorf("%d %s, want %d %s", w.Code, w.Body, c.status, c.answer)
 		}
@@ -186,10 +184,7 @@ func TestStoppingNodeIsNotReady(t *testing.T) {
 		w := httptest.NewRecorder()
 		(&public{ready: r}).serveReadiness(w)
 		var got, expected any
-		err := errors.Join(json.Unmarshal(w.Body.Bytes(), &got), json.Unmarshal([]byte(want.answer), &expected))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(json.Unmarshal(w.Body.Bytes(), &got), json.Unmarshal([]byte(want.answer), &expected)))
 		if w.Code != want.status || !reflect.DeepEqual(got, expected) {
 			t.Errorf("%d %s, want %d %s", w.Code, w.Body, want.status, want.answer)
 		}
@@ -205,10 +200,7 @@ func failedChecks(t *testing.T, r *Readiness) map[string]float64 {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(r)
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	families := must.Get(registry.Gather())(t)
 	failed := map[string]float64{}
 	for _, m := range families[0].GetMetric() {
 		failed[m.GetLabel()[0].GetValue()] = m.GetGauge().GetValue() // labels are sorted by name: check, required

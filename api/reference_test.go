@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 var (
@@ -67,10 +69,7 @@ func TestReferenceLoadsNothing(t *testing.T) {
 // Every operation, webhook, tag, schema and type of error of the document has its anchor, once, and every link leads
 // to an anchor.
 func TestReferenceHasEveryAnchor(t *testing.T) {
-	doc, err := loadContract()
-	if err != nil {
-		t.Fatal(err)
-	}
+	doc := must.Get(loadContract())(t)
 	pages, anchors := reference(newClient(t).as(""))
 	want := slices.Collect(maps.Keys(members(at(doc.source, "components", "schemas"))))
 	for i := range want {
@@ -156,10 +155,7 @@ func TestReferenceIsCompressed(t *testing.T) {
 			plain.Header.Get("Vary") != "Accept-Encoding" || sent.Header.Get("ETag") == plain.Header.Get("ETag") {
 			t.Errorf("%s: %v and %v", path, plain.Header, sent.Header)
 		}
-		z, err := gzip.NewReader(bytes.NewReader(sent.raw))
-		if err != nil {
-			t.Fatal(err)
-		}
+		z := must.Get(gzip.NewReader(bytes.NewReader(sent.raw)))(t)
 		if text, err := io.ReadAll(z); err != nil || !bytes.Equal(text, plain.raw) {
 			t.Errorf("%s differs when it is decompressed: %v", path, err)
 		}
@@ -172,10 +168,7 @@ func TestReferenceIsCompressed(t *testing.T) {
 
 // The examples of the document are valid answers: the closed schemas, which checks of answers use, accept them.
 func TestExamplesOfSchemas(t *testing.T) {
-	doc, err := loadContract()
-	if err != nil {
-		t.Fatal(err)
-	}
+	doc := must.Get(loadContract())(t)
 	checked := 0
 	for name, s := range members(at(doc.source, "components", "schemas")) {
 		examples, _ := at(s, "examples").([]any)

@@ -20,6 +20,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // since returns the start of a window of one hour.
@@ -128,10 +129,7 @@ func TestReplaySelection(t *testing.T) {
 
 func mustID(t testing.TB, name string) id.ID {
 	t.Helper()
-	d, err := id.Parse(id.Event, name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(id.Parse(id.Event, name))(t)
 	return d
 }
 
@@ -529,49 +527,6 @@ func TestReplayDoesNotNameRejectedEventsWithoutDeliveries(t *testing.T) {
 	a := c.do("POST", "/v1/replays", map[string]any{"endpoint_id": ep, "since": since(), "dry_run": true}).wantCounts(1, 0)
 	if a.text("warnings.0.param") != "destination_id" || a.get("warnings.1") != nil {
 		t.Errorf("%s", a.raw)
-	}
-}
-
-// Pages are acknowledged one after the other, and the run records the progress.
-func TestReplayPages(t *testing.T) {
-	c := newClient(t)
-	ep := c.endpoint(nil).text("id")
-	const events = 1203
-	for range events {
-		c.send(ep)
-	}
-	var noted []int
-	var last string
-	c.fake.CommandFunc = func(_ context.Context, w *event.Work) error {
-		if run, _ := configuration.ReplayRun(w.Run); run.Queued != len(c.fake.commands)/500*500 ||
-			run.State != config.RunQueueing {
-			t.Fatalf("before command %d the run says %d, %s", len(c.fake.commands), run.Queued, run.State)
-		} else if run.LastQueuedEvent != last {
-			last = run.LastQueuedEvent
-			noted = append(noted, run.Queued)
-		}
-		return nil
-	}
-	a := c.do("POST", "/v1/replays", map[string]any{"filter": map[string]any{"endpoint_id": ep}, "since": since()}).
-		wantCounts(events, events)
-	if !slices.Equal(noted, []int{500, 1000}) {
-		t.Errorf("noted %v", noted)
-	}
-	c.fake.RunCountsFunc = func(runs []string) (map[string]event.RecoveryCounts, time.Time, error) {
-		return map[string]event.RecoveryCounts{a.text("run_id"): {Delivered: 200, Failed: 2, Skipped: 1}}, time.Time{}, nil
-	}
-	run := c.do("GET", "/v1/replays/"+a.text("run_id"), nil).want(200)
-	for name, want := range map[string]any{
-		"run_id": a.text("run_id"), "object": "replay_run", "state": "queued", "events": float64(events),
-		"ended": false, "queued": float64(events),
-		"delivered": 200.0, "failed": 2.0, "skipped": 1.0, "filter.endpoint_id": ep,
-	} {
-		if run.get(name) != want {
-			t.Errorf("%s: %v, want %v", name, run.get(name), want)
-		}
-	}
-	if len(run.Body) != 14 || run.text("since") > run.text("until") || run.text("created_at") < run.text("until")[:19] {
-		t.Errorf("%s", run.raw)
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // A change of one member leaves all others as they are, and one of none writes nothing.
@@ -20,12 +22,8 @@ func TestAChangeOfOneMember(t *testing.T) {
 			t.Errorf("%s: changed nothing: %s\nbefore: %s", one, same.raw, created.raw)
 		}
 		var before, after map[string]any
-		if err := json.Unmarshal(created.raw, &before); err != nil {
-			t.Fatal(err)
-		}
-		if err := json.Unmarshal(c.do("PATCH", one, `{"name":"web"}`).want(200).raw, &after); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(created.raw, &before))
+		must.Do(t, json.Unmarshal(c.do("PATCH", one, `{"name":"web"}`).want(200).raw, &after))
 		before["name"], before["version"], before["updated_at"] = "web", 2.0, after["updated_at"]
 		if diff := gocmp.Diff(before, after); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", one, diff)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/test/must"
 )
 
 func TestSearchFilters(t *testing.T) {
@@ -160,10 +161,7 @@ func TestSearchHostileInput(t *testing.T) {
 
 func TestSearchPages(t *testing.T) {
 	c := newClient(t)
-	edge, err := id.NewGenerator(nil).New(1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	edge := must.Get(id.NewGenerator(nil).New(1))(t)
 	page := event.Page{Partial: true, ResumeBefore: edge, Scanned: 12_345}
 	c.fake.EventsFunc = func(context.Context, event.Query) (event.Page, error) { return page, nil }
 	target := "/v1/events?q=x&since=" + time.Now().UTC().Add(-time.Hour).Format("2006-01-02T15:04:05") + ".0004Z"
@@ -187,10 +185,7 @@ func TestSearchPages(t *testing.T) {
 		c.do("GET", other, nil).wantError(400, "invalid_request", "cursor")
 	}
 	// A forged cursor without a time limit searches no longer window than any other.
-	forged, err := base64.RawURLEncoding.DecodeString(cursor)
-	if err != nil {
-		t.Fatal(err)
-	}
+	forged := must.Get(base64.RawURLEncoding.DecodeString(cursor))(t)
 	binary.BigEndian.PutUint64(forged[len(forged)-8:], 0)
 	c.do("GET", target+"&cursor="+base64.RawURLEncoding.EncodeToString(forged), nil).want(200)
 	if since := c.fake.queries[len(c.fake.queries)-1].Since; time.Since(since) > 31*24*time.Hour+time.Minute {

@@ -10,6 +10,7 @@ import (
 	"github.com/eventrelay/relay/api"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // discardingAccepter accepts events and drops them.
@@ -32,10 +33,8 @@ func BenchmarkSend1KB(b *testing.B) {
 	b.SetBytes(int64(len(body)))
 	b.ReportAllocs()
 	for b.Loop() {
-		r, err := http.NewRequestWithContext(b.Context(), "POST", "/v1/endpoints/"+ep+"/events", strings.NewReader(body))
-		if err != nil {
-			b.Fatal(err)
-		}
+		r := must.Get(
+			http.NewRequestWithContext(b.Context(), "POST", "/v1/endpoints/"+ep+"/events", strings.NewReader(body)))(b)
 		r.Host, r.RemoteAddr = "relay.example.com", "192.0.2.1:1234"
 		r.Header.Set("Authorization", "Bearer "+writeKey)
 		r.Header.Set("Content-Type", "application/json")

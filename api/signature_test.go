@@ -11,6 +11,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/verify"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // providerSecret is the secret with which the requests of these tests are signed.
@@ -144,10 +145,7 @@ func TestExplainSignatureRefusals(t *testing.T) {
 			t.Errorf("want %q: %s", text, a.raw)
 		}
 	}
-	sent, err := id.Parse(id.Event, c.send(c.endpoint(nil).text("id")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	sent := must.Get(id.Parse(id.Event, c.send(c.endpoint(nil).text("id"))))(t)
 	refused(sent, "sent through the API")
 	ep, d := c.receive("github", time.Now(), "{}", func(*event.Event) {})
 	c.do("PATCH", "/v1/endpoints/"+ep.text("id"), `{"verification":null}`).want(200)

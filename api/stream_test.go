@@ -20,6 +20,7 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // streamServer is an API behind a real HTTP server, with access to the log that it follows.
@@ -57,10 +58,7 @@ func newStreamServer(t *testing.T, setup ...func(*api.Config, *api.Deps)) *strea
 // put writes an event to the log and returns its id; alter may change it.
 func (s *streamServer) put(ep *config.Endpoint, body []byte, alter ...func(*event.Event)) string {
 	s.t.Helper()
-	d, err := s.ids.New(ep.Partition)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	d := must.Get(s.ids.New(ep.Partition))(s.t)
 	e := &event.Event{
 		ID: d, Account: ep.Account, Endpoint: ep.ID, Source: event.SourceProvider, Verdict: event.VerdictVerified,
 		Method: "POST",
@@ -83,9 +81,7 @@ func (s *streamServer) produce(r *stream.Record, partition int32) {
 
 func (s *streamServer) flush() {
 	s.t.Helper()
-	if err := s.producer.Flush(s.t.Context()); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, s.producer.Flush(s.t.Context()))
 }
 
 func (s *streamServer) createEndpoint(members map[string]any) *config.Endpoint {
@@ -117,18 +113,12 @@ type openStream struct {
 func (s *streamServer) open(endpoint, key string, headers ...string) *openStream {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(s.t.Context())
-	r, err := http.NewRequestWithContext(ctx, "GET", s.url+"/v1/endpoints/"+endpoint+"/stream", nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	r := must.Get(http.NewRequestWithContext(ctx, "GET", s.url+"/v1/endpoints/"+endpoint+"/stream", nil))(s.t)
 	r.Header.Set("Authorization", "Bearer "+key)
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
-	resp, err := s.http.Do(r)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	resp := must.Get(s.http.Do(r))(s.t)
 	w := &openStream{t: s.t.(*testing.T), resp: resp, cancel: cancel, lines: bufio.NewScanner(resp.Body)}
 	w.lines.Buffer(nil, 4<<20)
 	s.t.Cleanup(w.close)
@@ -173,10 +163,7 @@ func (w *openStream) next() (f frame) {
 
 func (w *openStream) described(item string) {
 	w.t.Helper()
-	c, err := loadContract()
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	c := must.Get(loadContract())(w.t)
 	if err := c.checkAnswer("GET", w.resp.Request.URL.Path, w.resp.StatusCode, w.resp.Header, []byte(item)); err != nil {
 		w.t.Errorf("the document and the stream differ: %v", err)
 	}
@@ -234,10 +221,7 @@ func TestStreamSendsAcceptedEvents(t *testing.T) {
 	})
 	s.put(ep, nil, func(e *event.Event) { e.Verdict, e.Reason = event.VerdictRejected, event.SignatureMissing })
 	s.put(ep, nil, func(e *event.Event) { e.Reason, e.DuplicateOf = event.Duplicate, first })
-	again, err := s.ids.New(ep.Partition)
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := must.Get(s.ids.New(ep.Partition))(t)
 	back := (&event.Event{ID: again, Account: ep.Account, Endpoint: ep.ID, Source: event.SourceAPI,
 		Verdict: event.VerdictUnverified}).Record()
 	back.Headers = append(back.Headers, stream.Header{Key: stream.HeaderOnlyGroup, Value: []byte("store")})
@@ -398,18 +382,14 @@ func TestStreamEnds(t *testing.T) {
 	}
 	expires.ready()
 	revoked, stays := s.open(ep.ID, text).ready(), s.open(ep.ID, readKey).ready()
-	if err := configuration.RevokeKey(t.Context(), key.ID); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, configuration.RevokeKey(t.Context(), key.ID))
 	hidden := s.put(ep, []byte("after the revocation")) // it must not be sent
 	if f := revoked.next(); f.kind != "end" || f.data["reason"] != "key_revoked" {
 		t.Errorf("got %+v", f)
 	}
 	stays.want(hidden)
 	expires.end("key_revoked")
-	if err := configuration.DeleteEndpoint(t.Context(), ep.ID, 0); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, configuration.DeleteEndpoint(t.Context(), ep.ID, 0))
 	stays.end("endpoint_deleted")
 	w := s.open(s.createEndpoint(nil).ID, readKey).ready()
 	s.api.Drain()
@@ -439,10 +419,7 @@ func TestStreamFollowsAMovedEndpoint(t *testing.T) {
 	w := s.open(ep.ID, readKey).ready()
 	first := s.put(ep, nil)
 	last := w.want(first).id
-	moved, err := configuration.MoveEndpoint(t.Context(), ep.ID, (ep.Partition+1)%4, time.Now().Add(time.Minute))
-	if err != nil {
-		t.Fatal(err)
-	}
+	moved := must.Get(configuration.MoveEndpoint(t.Context(), ep.ID, (ep.Partition+1)%4, time.Now().Add(time.Minute)))(t)
 	var ids []string
 	for range 3 {
 		ids = append(ids, s.put(moved, nil))

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/eventrelay/relay/api"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // Each tool has a plain and a versioned name and a checksum beside each; a browser saves it and never runs it.
@@ -20,10 +21,7 @@ func TestToolsAreServed(t *testing.T) {
 		"relay-fixture-run.mjs":           "../sdk/fixture-run/relay-fixture-run.mjs",
 		"relay-fixture-run-1.2.3-dev.mjs": "../sdk/fixture-run/relay-fixture-run.mjs",
 	} {
-		want, err := os.ReadFile(source)
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := must.Get(os.ReadFile(source))(t)
 		sum := fmt.Sprintf("%x  %s\n", sha256.Sum256(want), file)
 		for name, content := range map[string]string{file: string(want), file + ".sha256": sum} {
 			a := c.do("GET", "/tools/"+name, nil).want(http.StatusOK)

@@ -13,6 +13,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/transform"
+	"github.com/eventrelay/relay/test/must"
 )
 
 type obj = map[string]any
@@ -118,10 +119,7 @@ func TestPreviewOfAnEvent(t *testing.T) {
 	path := "/v1/endpoints/" + ep + "/transformation/preview"
 	secret := "sk_" + "live_" + strings.Repeat("4eC39HqLyjWDarjt", 2)
 	name := c.send(ep)
-	d, err := id.Parse(id.Event, name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(id.Parse(id.Event, name))(t)
 	leak := "postgres://app:" + "Hunter2Hunter2@db.example.com/app" // only the rules for leaks have it
 	stored := `{"key":"` + secret + `","db":"` + leak + `"}`
 	c.fake.details[d] = func(x *event.Detail) { x.Event.Body = []byte(stored) }
@@ -179,10 +177,7 @@ func TestTransformFailureIsExplained(t *testing.T) {
 		obj{"op": "rename", "from": "/data", "to": "/type", "required": true}}})
 	ep := e.text("id")
 	name := c.send(ep)
-	d, err := id.Parse(id.Event, name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(id.Parse(id.Event, name))(t)
 	body, failedAt := `{"type":"order.paid","data":{}}`, time.Now()
 	c.fake.details[d] = func(x *event.Detail) {
 		x.Event.Body = []byte(body)

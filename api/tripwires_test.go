@@ -10,6 +10,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/web"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // tripwire creates a tripwire of a domain that has room for it. It is deleted at the end of the test.
@@ -148,13 +149,8 @@ func TestTrippedTripwire(t *testing.T) {
 	c := newClient(t)
 	name := c.tripwire("key").text("id")
 	at := time.Now().UTC().Truncate(time.Millisecond).Add(time.Millisecond)
-	if err := configuration.RecordTrip(t.Context(), name, at); err != nil {
-		t.Fatal(err)
-	}
-	keys, err := configuration.FindingKeys(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, configuration.RecordTrip(t.Context(), name, at))
+	keys := must.Get(configuration.FindingKeys(t.Context()))(t)
 	last := at.Add(10 * time.Second)
 	row := finding.Row{ID: keys.TripwireID(name, false), Occurrences: 7, LastSeen: last}
 	c.fake.findings = append(c.fake.findings, row)

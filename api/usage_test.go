@@ -10,6 +10,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/test/must"
 )
 
 func TestUsage(t *testing.T) {
@@ -45,9 +46,7 @@ func TestUsage(t *testing.T) {
 		"daily":[{"date":"2026-08-01","received":0,"sent":0,"findings":0,"total":0,"bytes":0},
 			{"date":"2026-08-02","received":7,"sent":4,"findings":1,"total":12,"bytes":900}]}`
 	var want map[string]any
-	if err := json.Unmarshal([]byte(plain), &want); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(plain), &want))
 	f := func() {
 		t.Helper()
 		if diff := gocmp.Diff(want, c.as(readKey).do("GET", "/v1/usage", nil).want(200).Body); diff != "" {
@@ -153,9 +152,7 @@ func TestUsageDays(t *testing.T) {
 		"by_endpoint":[{"endpoint_id":"ep_a","received":7,"sent":0,"total":7,"bytes":800,
 			"daily":[{"date":"2026-08-02","received":7,"sent":0,"total":7,"bytes":800}]}]}`
 	var want map[string]any
-	if err := json.Unmarshal([]byte(text), &want); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(text), &want))
 	for range 3 {
 		if diff := gocmp.Diff(want, c.as(readKey).do("GET", "/v1/usage/daily", nil).want(200).Body); diff != "" {
 			t.Errorf("(-want +got)\n%s", diff)

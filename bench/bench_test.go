@@ -27,6 +27,7 @@ import (
 	"github.com/eventrelay/relay/bench/count"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // TestMain is also the binaries that scenarios start: their own, and a relay.
@@ -403,20 +404,10 @@ func TestLateDuplicateIsFoundAndTheStoreWaitedFor(t *testing.T) {
 func TestChildProcessesAreCounted(t *testing.T) {
 	t.Parallel()
 	cmd := exec.Command("sh", "-c", "sh -c 'i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; echo done; read x; :'; :")
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := out.Read(make([]byte, 1)); err != nil {
-		t.Fatal(err)
-	}
+	in := must.Get(cmd.StdinPipe())(t)
+	out := must.Get(cmd.StdoutPipe())(t)
+	must.Do(t, cmd.Start())
+	must.Get(out.Read(make([]byte, 1)))(t)
 	pids := withChildren(cmd.Process.Pid)
 	if own, all := cpu(pids[0]), cpu(pids...); len(pids) != 2 || all-own < 20*time.Millisecond ||
 		rss(pids...) <= rss(pids[0]) {
@@ -452,25 +443,14 @@ func TestRefusedEventHidesNoLoss(t *testing.T) {
 // runPosts measures one stream to a fake relay, waiting so long for the last event.
 func runPosts(t *testing.T, f *fakeRelay, name string, set func(*options), wait time.Duration) *benchRun {
 	t.Helper()
-	own, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	own := must.Get(os.Executable())(t)
 	o := options{self: own, target: f.URL, key: "secret", posters: 4, duration: 500 * time.Millisecond,
 		sinkListen: "127.0.0.1:0", quiet: true}
 	set(&o)
-	b, err := newBenchRun(t.Context(), o, name, io.Discard, startRelay)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(newBenchRun(t.Context(), o, name, io.Discard, startRelay))(t)
 	t.Cleanup(b.close)
-	posts, err := b.endpointPosts(t.Context(), b.destinations("ok"), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := b.measure(t.Context(), posts, wait, nil); err != nil {
-		t.Fatal(err)
-	}
+	posts := must.Get(b.endpointPosts(t.Context(), b.destinations("ok"), 0))(t)
+	must.Do(t, b.measure(t.Context(), posts, wait, nil))
 	return b
 }
 
@@ -533,10 +513,7 @@ func TestScenariosAddUp(t *testing.T) {
 // What was posted while no dispatcher ran is delivered by the next process.
 func TestDrainOfAStoppedDispatcher(t *testing.T) {
 	t.Parallel()
-	own, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	own := must.Get(os.Executable())(t)
 	r, said, err := runScenario(t, "drain", "--stopped", "--relay", own, "--events", "30", "--batch", "10", "--quiet")
 	if err != nil || r.Accepted != 30 || r.Delivered != 30 || r.Lost+r.Duplicates != 0 || r.AllSeconds <= 0 ||
 		len(r.Figures) != 3 || r.Figures[2].Value <= 0 {
@@ -548,10 +525,7 @@ func TestDrainOfAStoppedDispatcher(t *testing.T) {
 // Every node of a cluster gets its share of the load, and its processes are counted.
 func TestServeNodesShareTheLoad(t *testing.T) {
 	t.Parallel()
-	own, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	own := must.Get(os.Executable())(t)
 	r, said, err := runScenario(t, "steady", "--relay", own, "--serve", "2", "--rate", "200")
 	if err != nil {
 		t.Fatal(err, said)
@@ -575,10 +549,7 @@ func TestServeNodesShareTheLoad(t *testing.T) {
 // Two binaries are run in turns, each as often, and what they cost is set side by side.
 func TestCompareAlternatesBinaries(t *testing.T) {
 	t.Parallel()
-	own, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	own := must.Get(os.Executable())(t)
 	run := func(args ...string) (string, string, error) {
 		var out, said kit.Buffer
 		err := compare(t.Context(), args, &out, &said)
@@ -666,14 +637,9 @@ func TestPeerReceivesPosts(t *testing.T) {
 	description := fmt.Sprintf(
 		`{"name":"other","url":"%s/peer/0","headers":{"X-Number":"{{n}}"},"body":{"mark":"{{mark}}","text":"{{filler}}"}}`,
 		f.URL)
-	if err := os.WriteFile(file, []byte(description), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(description), 0o600))
 	// Its set-up is the person's: here it delivers to where the sink will listen.
-	addr, err := freeAddress(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	addr := must.Get(freeAddress(t.Context()))(t)
 	f.endpoints["0"] = &fakeEndpoint{urls: []string{"http://" + addr + "/any"}}
 	r, said, err := runScenario(t, "steady", "--peer", file, "--rate", "100", "--sink-listen", addr)
 	if err != nil || r.Accepted < 10 || r.Delivered != r.Accepted || r.Lost != 0 ||
@@ -742,14 +708,8 @@ func TestBackgroundPostsStop(t *testing.T) {
 	b := runPosts(t, f, "steady", func(o *options) { o.rate = 100 }, time.Second)
 	before := arrived.Load()
 	b.o.duration = time.Hour
-	posts, err := b.endpointPosts(t.Context(), b.destinations("ok"), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	g, err := b.startBackground(t.Context(), posts[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	posts := must.Get(b.endpointPosts(t.Context(), b.destinations("ok"), 0))(t)
+	g := must.Get(b.startBackground(t.Context(), posts[0]))(t)
 	kit.WaitFor(t, "30 events arrive", func() bool { return arrived.Load() >= before+30 })
 	if rate, refused, err := g.stop(); err != nil || rate <= 0 || rate > 110 || refused != 0 {
 		t.Errorf("%.0f events a second, %d refused: %v", rate, refused, err)

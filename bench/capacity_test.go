@@ -5,26 +5,18 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // A node that has its roles in the command line is counted by itself.
 func TestNodesAreCountedByRole(t *testing.T) {
 	t.Parallel()
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", "echo begun; read x; :", "relay", "--roles", "dispatch")
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := out.Read(make([]byte, 1)); err != nil {
-		t.Fatal(err)
-	}
+	in := must.Get(cmd.StdinPipe())(t)
+	out := must.Get(cmd.StdoutPipe())(t)
+	must.Do(t, cmd.Start())
+	must.Get(out.Read(make([]byte, 1)))(t)
 	if kind := processKind(cmd.Process.Pid); kind != nodeKinds[1] {
 		t.Errorf("a node that dispatches is counted as %q, want %q", kind, nodeKinds[1])
 	}

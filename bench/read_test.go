@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/eventrelay/relay/bench/fill"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // The rows of a list are counted; an event's own data are none, whatever they are.
@@ -26,10 +27,7 @@ func TestOnlyRowsOfListsAreCounted(t *testing.T) {
 
 // One status that the list does not know would end the whole run.
 func TestReadStatusesExistInTheAPI(t *testing.T) {
-	document, err := os.ReadFile("../api/openapi/events.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	document := must.Get(os.ReadFile("../api/openapi/events.yaml"))(t)
 	enum := regexp.MustCompile(`EventStatus:\n\s+type: string\n\s+enum: \[(.*)\]`).FindSubmatch(document)
 	if enum == nil {
 		t.Fatal("the document has no statuses: this test looks for the wrong text")
@@ -38,10 +36,7 @@ func TestReadStatusesExistInTheAPI(t *testing.T) {
 	one := fill.Endpoint{ID: "ep_1", Dests: []fill.Destination{{ID: "dst_1"}}}
 	m := &readBench{endpoints: []fill.Endpoint{one, one}, eventIDs: []string{"evt_1"}}
 	for _, k := range m.kinds() {
-		u, err := url.Parse(k.path(0))
-		if err != nil {
-			t.Fatal(err)
-		}
+		u := must.Get(url.Parse(k.path(0)))(t)
 		if status := u.Query().Get("status"); status != "" {
 			asked++
 			if !slices.Contains(known, status) {

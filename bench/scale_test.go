@@ -21,6 +21,7 @@ import (
 	"github.com/eventrelay/relay/bench/count"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // exportOfOne is an export with an account and one idle endpoint.
@@ -79,10 +80,7 @@ func fakeConfig(args []string) error {
 // Busy endpoints in turn, idle ones besides and a backlog in front: all that is accepted arrives, and is counted once.
 func TestEndpointsAndBacklogAddUp(t *testing.T) {
 	t.Parallel()
-	own, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	own := must.Get(os.Executable())(t)
 	r, said, err := runScenario(t, "flat", "--relay", own, "--endpoints", "3", "--configured", "5", "--backlog", "20",
 		"--partitions", "8", "--rate", "200", "--quiet")
 	if err != nil || r.Accepted == 0 || r.Delivered != r.Accepted || r.Lost+r.Duplicates+r.Refused != 0 {
@@ -148,10 +146,7 @@ func TestIdleCopiesAreDistinct(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	one, err := exportOfOne(keys)
-	if err != nil {
-		t.Fatal(err)
-	}
+	one := must.Get(exportOfOne(keys))(t)
 	document, made, err := addIdleCopies(one, keys, 9)
 	if err != nil || made != 8 {
 		t.Fatalf("%d made: %v", made, err)
@@ -193,10 +188,7 @@ func TestIdleCopiesAreDistinct(t *testing.T) {
 // Little and much run in turns, each with the flags of both.
 func TestGrowthAlternatesScenarios(t *testing.T) {
 	t.Parallel()
-	own, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	own := must.Get(os.Executable())(t)
 	run := func(args ...string) (string, error) {
 		var out, said kit.Buffer
 		err := growth(t.Context(), args, &out, &said)
@@ -301,10 +293,7 @@ func TestAllocationsByStage(t *testing.T) {
 // The parts of the bare pipeline count what they have done.
 func TestFloorParts(t *testing.T) {
 	t.Parallel()
-	own, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	own := must.Get(os.Executable())(t)
 	for _, name := range []string{"floor-http", "floor-log", "floor-row"} {
 		r, said, err := runScenario(t, name, "--posters", "4", "--relay", own, "--quiet")
 		if err != nil || r.Accepted == 0 || r.Delivered != r.Accepted || r.Lost != 0 || r.PostSeconds < 0.4 {

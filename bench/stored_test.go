@@ -8,16 +8,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // TestMergesPerInsertedRow: the rows that ClickHouse merged and inserted during a run come from its own counters.
 func TestMergesPerInsertedRow(t *testing.T) {
 	t.Parallel()
 	socket := filepath.Join(t.TempDir(), "clickhouse.sock")
-	l, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("unix", socket))(t)
 	merged := 5
 	s := &httptest.Server{Listener: l, Config: &http.Server{Handler: http.HandlerFunc(
 		func(w http.ResponseWriter, r *http.Request) {
@@ -30,14 +29,8 @@ func TestMergesPerInsertedRow(t *testing.T) {
 	s.Start()
 	defer s.Close()
 	r := &relay{tables: socket}
-	before, err := r.readCost(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	after, err := r.readCost(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := must.Get(r.readCost(t.Context()))(t)
+	after := must.Get(r.readCost(t.Context()))(t)
 	got := batches(after.since(before).metrics, 1)
 	if len(got) != 1 || got[0] != (Batch{"rows merged per row inserted", 7.5}) {
 		t.Errorf("the batches are %v", got)

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // Names in a file, and those that the service has, hide nothing from who reads the differences in a terminal: they are
@@ -22,9 +24,7 @@ func TestApplyPrintsForeignTextOnItsLine(t *testing.T) {
     metadata: {"cHIDES": "dHIDES"}
     destinations: [{name: "eHIDES", url: "https://example.com"}]
 `, "HIDES", hides)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(text), 0o600))
 	relay := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {
 			fmt.Fprint(w, `{"data":[]}`)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/eventrelay/relay/node"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // service is what the tests read of a service in docker-compose.yml.
@@ -33,14 +34,9 @@ func (s service) isRelay() bool { return strings.HasPrefix(s.Image, "eventrelay/
 
 func readCompose(t *testing.T) map[string]service {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(kit.Root(t), "docker-compose.yml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join(kit.Root(t), "docker-compose.yml")))(t)
 	var file struct{ Services map[string]service }
-	if err := yaml.Unmarshal(text, &file); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yaml.Unmarshal(text, &file))
 	if len(file.Services) < 15 {
 		t.Fatalf("%d services", len(file.Services))
 	}
@@ -49,10 +45,7 @@ func readCompose(t *testing.T) map[string]service {
 
 // Each image has a version; the relay's is that of this tree. Nothing is reachable from outside of the machine.
 func TestComposeImagesAndPorts(t *testing.T) {
-	version, err := os.ReadFile(filepath.Join(kit.Root(t), "VERSION"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	version := must.Get(os.ReadFile(filepath.Join(kit.Root(t), "VERSION")))(t)
 	own := "eventrelay/relay:" + strings.TrimSpace(string(version))
 	pinned := regexp.MustCompile(`^[a-z/-]+:v?\d+\.\d+(\.\d+)?(-alpine)?$`)
 	for name, s := range readCompose(t) {
@@ -143,7 +136,7 @@ func TestComposeSecrets(t *testing.T) {
 	dir := writeSecrets(t)
 	read := func() map[string]string {
 		files := map[string]string{}
-		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		must.Do(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() {
 				return err
 			}
@@ -154,10 +147,7 @@ func TestComposeSecrets(t *testing.T) {
 			text, err := os.ReadFile(path)
 			files[strings.TrimPrefix(path, dir+"/")] = string(text)
 			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 		return files
 	}
 	first := read()
@@ -183,10 +173,7 @@ func TestComposeSecrets(t *testing.T) {
 // What services mount from the repository is there, and the load balancer knows every node that takes requests.
 func TestComposeFilesExist(t *testing.T) {
 	root := kit.Root(t)
-	proxy, err := os.ReadFile(filepath.Join(root, "deploy/compose/haproxy.cfg"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	proxy := must.Get(os.ReadFile(filepath.Join(root, "deploy/compose/haproxy.cfg")))(t)
 	for name, s := range readCompose(t) {
 		for _, volume := range s.Volumes {
 			source, _, _ := strings.Cut(volume, ":")

@@ -8,6 +8,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // relay ready exits with 0 if the node at RELAY_LISTEN is ready, otherwise with 1, and names what is missing. It needs
@@ -71,10 +73,7 @@ func TestReady(t *testing.T) {
 
 // A caller that gives up ends the question.
 func TestReadyEnds(t *testing.T) {
-	silent, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	silent := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer silent.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -19,6 +19,7 @@ import (
 
 	"github.com/eventrelay/relay/node"
 	"github.com/eventrelay/relay/pkg/apikey"
+	"github.com/eventrelay/relay/test/must"
 )
 
 func settingsOf(t *testing.T, args []string, env map[string]string) (settings, error) {
@@ -32,9 +33,7 @@ func TestSecretsFromFiles(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	good, empty, large := write("good", "  the secret\n"), write("empty", "\n"),
@@ -74,13 +73,8 @@ func TestSecretsFromFiles(t *testing.T) {
 func TestOpenSecretFileWarns(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "key")
 	for mode, warned := range map[os.FileMode]bool{0o600: false, 0o640: false, 0o644: true} {
-		if err := errors.Join(os.WriteFile(path, []byte("hidden"), 0o600), os.Chmod(path, mode)); err != nil {
-			t.Fatal(err)
-		}
-		s, err := settingsOf(t, nil, map[string]string{"RELAY_KAFKA_SASL_FILE": path})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(os.WriteFile(path, []byte("hidden"), 0o600), os.Chmod(path, mode)))
+		s := must.Get(settingsOf(t, nil, map[string]string{"RELAY_KAFKA_SASL_FILE": path}))(t)
 		var out bytes.Buffer
 		s.logWarnings(slog.New(slog.NewTextHandler(&out, nil)))
 		if strings.Contains(out.String(), path) != warned || strings.Contains(out.String(), "hidden") {
@@ -157,9 +151,7 @@ func TestDevIgnoresEngines(t *testing.T) {
 		"RELAY_CLICKHOUSE_URL": "nonsense", "RELAY_REDIS_CA_FILE": "/none",
 	})
 	s.ignoreEngines()
-	if err := errors.Join(err, s.Validate("dev")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(err, s.Validate("dev")))
 	if s.KafkaSASL+s.KafkaTLS+s.RedisURL+s.ClickHouseURL != "" {
 		t.Errorf("kept: %+v", s)
 	}
@@ -211,10 +203,7 @@ func TestErrorOfStartCutShort(t *testing.T) {
 func TestSettingsWarnings(t *testing.T) {
 	f := func(args string, want ...string) {
 		t.Helper()
-		s, err := settingsOf(t, strings.Fields(args), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(settingsOf(t, strings.Fields(args), nil))(t)
 		var out bytes.Buffer
 		s.logWarnings(slog.New(slog.NewTextHandler(&out, nil)))
 		if strings.Count(out.String(), "\n") != len(want) || strings.Contains(out.String(), "hidden") {
@@ -284,10 +273,7 @@ func TestNumbersHaveBounds(t *testing.T) {
 			return
 		}
 		for _, value := range []string{"-1", "-2"} {
-			s, err := settingsOf(t, []string{"--" + f.flag, value}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := must.Get(settingsOf(t, []string{"--" + f.flag, value}, nil))(t)
 			if err := s.Validate("dev"); err == nil || !strings.Contains(err.Error(), f.env+": must be") {
 				t.Errorf("%s takes %s: %v", f.env, value, err)
 			}
@@ -299,18 +285,12 @@ func TestNumbersHaveBounds(t *testing.T) {
 func TestSettingsAreRead(t *testing.T) {
 	read := map[string]bool{}
 	for _, pattern := range []string{"*.go", "../node/*.go"} {
-		files, err := filepath.Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
+		files := must.Get(filepath.Glob(pattern))(t)
 		for _, path := range files {
 			if strings.HasSuffix(path, "_test.go") || strings.HasPrefix(path, "settings") {
 				continue
 			}
-			file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			file := must.Get(parser.ParseFile(token.NewFileSet(), path, nil, 0))(t)
 			ast.Inspect(file, func(n ast.Node) bool {
 				if x, ok := n.(*ast.SelectorExpr); ok {
 					switch types.ExprString(x.X) {
@@ -333,10 +313,7 @@ func TestAddressesSettings(t *testing.T) {
 	f := func(address string, ok bool) {
 		t.Helper()
 		for _, env := range []string{"RELAY_LISTEN", "RELAY_ADMIN_LISTEN"} {
-			s, err := settingsOf(t, nil, map[string]string{env: address})
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := must.Get(settingsOf(t, nil, map[string]string{env: address}))(t)
 			if err := s.Validate("dev"); (err == nil) != ok || err != nil && !strings.Contains(err.Error(), env) {
 				t.Errorf("%s=%q: %v", env, address, err)
 			}
@@ -356,12 +333,9 @@ func TestHostsSettings(t *testing.T) {
 	f := func(hosts string, ok bool, settings ...string) {
 		t.Helper()
 		for _, env := range settings {
-			s, err := loadSettings("dev", nil, func(name string) string {
+			s := must.Get(loadSettings("dev", nil, func(name string) string {
 				return map[string]string{env: hosts}[name]
-			}, &bytes.Buffer{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			}, &bytes.Buffer{}))(t)
 			if err := s.Validate("dev"); (err == nil) != ok || err != nil && !strings.Contains(err.Error(), env) {
 				t.Errorf("%s=%q: %v", env, hosts, err)
 			}
@@ -382,10 +356,7 @@ func TestHostsSettings(t *testing.T) {
 // The tables of docs/operate/settings.md are made from the settings, so that they cannot drift.
 func TestSettingsTables(t *testing.T) {
 	const begin, end = "<!-- settings -->\n", "<!-- /settings -->"
-	document, err := os.ReadFile("../docs/operate/settings.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	document := must.Get(os.ReadFile("../docs/operate/settings.md"))(t)
 	_, rest, ok := bytes.Cut(document, []byte(begin))
 	table, _, ok2 := bytes.Cut(rest, []byte(end))
 	if !ok || !ok2 {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 func TestVersion(t *testing.T) {
@@ -34,10 +35,7 @@ func TestVersion(t *testing.T) {
 // The file VERSION is the only place of the version: one semantic version in one line. make sets main.commit.
 func TestVersionFile(t *testing.T) {
 	text := func(name string) string {
-		b, err := os.ReadFile("../" + name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(os.ReadFile("../" + name))(t)
 		return string(b)
 	}
 	if v := text("VERSION"); !regexp.MustCompile(`^\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?\n$`).MatchString(v) {
@@ -66,10 +64,7 @@ func TestMakeFindsTheCommit(t *testing.T) {
 	if _, err := exec.LookPath("git"); err != nil {
 		kit.SkipMissing(t, "Git is not installed")
 	}
-	makefile, err := os.ReadFile("../Makefile")
-	if err != nil {
-		t.Fatal(err)
-	}
+	makefile := must.Get(os.ReadFile("../Makefile"))(t)
 	m := regexp.MustCompile(`(?m)^COMMIT := \$\(shell (.*)\)$`).FindSubmatch(makefile)
 	if m == nil {
 		t.Fatal("the Makefile sets no COMMIT: this test looks for the wrong text")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/verify"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // discard is a response writer that discards the response.
@@ -31,10 +32,7 @@ func BenchmarkHandler(b *testing.B) {
 			w := newIngest(b, options{maxBody: maxBody, endpoint: alter}, confirm)
 			handler := w.ingest.Handler()
 			reader := bytes.NewReader(body)
-			r, err := http.NewRequest("POST", baseURL+PathPrefix+token, io.NopCloser(reader))
-			if err != nil {
-				b.Fatal(err)
-			}
+			r := must.Get(http.NewRequest("POST", baseURL+PathPrefix+token, io.NopCloser(reader)))(b)
 			r.ContentLength, r.RequestURI, r.RemoteAddr = int64(len(body)), PathPrefix+token, "203.0.113.7:4711"
 			for name, value := range map[string]string{
 				"Content-Type": "application/json", "Content-Length": "1055", "User-Agent": "Hookshot/1.0", "Accept": "*/*",

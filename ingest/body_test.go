@@ -15,6 +15,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // slowClient is a client that sends slower than the connection allows: a pipe whose read deadline the server sets.
@@ -123,10 +125,7 @@ func TestStalledBodiesHoldOneShare(t *testing.T) {
 	w.mu.Unlock()
 	dialFrom := func(address string) net.Conn {
 		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
-		conn, err := d.Dial("tcp", strings.TrimPrefix(w.url, "http://"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := must.Get(d.Dial("tcp", strings.TrimPrefix(w.url, "http://")))(t)
 		t.Cleanup(func() { conn.Close() })
 		return conn
 	}
@@ -135,16 +134,11 @@ func TestStalledBodiesHoldOneShare(t *testing.T) {
 		t.Helper()
 		head := "POST %s%s HTTP/1.1\r\nHost: relay.example.com\r\nContent-Length: %d\r\n\r\n"
 		fmt.Fprintf(conn, head, PathPrefix, token, length)
-		if _, err := conn.Write(make([]byte, send)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(conn.Write(make([]byte, send)))(t)
 		if send < length && length == maxBody {
 			return nil
 		}
-		res, err := http.ReadResponse(bufio.NewReader(conn), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		res := must.Get(http.ReadResponse(bufio.NewReader(conn), nil))(t)
 		res.Body.Close()
 		return res
 	}

@@ -7,14 +7,12 @@ import (
 	"testing"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/test/must"
 )
 
 func mustURL(t *testing.T, text string) *url.URL {
 	t.Helper()
-	u, err := url.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := must.Get(url.Parse(text))(t)
 	return u
 }
 

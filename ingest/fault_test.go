@@ -21,6 +21,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/must"
 )
 
 func (w *world) wantBusy(a answer) {
@@ -60,29 +61,6 @@ func TestLogRefuses(t *testing.T) {
 	}
 	if got := w.metric(w.ingest.metrics.refused.WithLabelValues("unknown")); got != 8 {
 		t.Errorf("%v refusals are counted", got)
-	}
-}
-
-func TestProducerIsFull(t *testing.T) {
-	full := true
-	w := newWorld(t, options{produce: func(next Producer) Producer {
-		return producerFunc(func(topic string, p int32, r *record, done func(*record, error)) {
-			if full {
-				done(r, stream.ErrBufferFull)
-				return
-			}
-			next.Produce(topic, p, r, done)
-		})
-	}})
-	w.wantBusy(w.post("x"))
-	full = false
-	w.want(w.post("x"), 200)
-	w.only()
-	if got := w.metric(w.ingest.metrics.refused.WithLabelValues("full")); got != 1 {
-		t.Errorf("%v refusals are counted", got)
-	}
-	if log := w.logs.String(); log != "" {
-		t.Errorf("refusals are logged: %s", log)
 	}
 }
 
@@ -138,24 +116,13 @@ func bubble(t *testing.T, f func(t *testing.T, w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		var network kfake.VirtualNetwork
-		cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(9092), kfake.ListenFn(network.Listen))
-		if err != nil {
-			t.Fatal(err)
-		}
+		cluster := must.Get(kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(9092), kfake.ListenFn(network.Listen)))(t)
 		defer cluster.Close()
 		sc := stream.Config{Brokers: cluster.ListenAddrs(), DialFunc: network.DialContext, Prefix: "t."}
-		if _, err := stream.Migrate(t.Context(), sc, 2, 1); err != nil {
-			t.Fatal(err)
-		}
-		producer, err := stream.NewProducer(sc, "test")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Get(stream.Migrate(t.Context(), sc, 2, 1))(t)
+		producer := must.Get(stream.NewProducer(sc, "test"))(t)
 		defer producer.Close()
-		reader, err := stream.NewReader(sc, "test")
-		if err != nil {
-			t.Fatal(err)
-		}
+		reader := must.Get(stream.NewReader(sc, "test"))(t)
 		defer reader.Close()
 		w := newIngest(t, options{maxBody: maxBody}, producer)
 		w.cluster, w.reader, w.log = cluster, reader, producer
@@ -279,35 +246,6 @@ func TestStalledPartitionDoesNotDelayOthers(t *testing.T) {
 	})
 }
 
-// During an hour without a log no backlog builds up, and the first request afterwards succeeds.
-func TestLogUnavailableForAnHour(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
-		w.serve(token, "x")
-		h := w.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.NotLeaderForPartition, Count: -1})
-		waited, calls, long := time.Duration(0), 0, time.Hour
-		if testing.Short() {
-			long /= 6
-		}
-		for end := time.Now().Add(long); time.Now().Before(end); time.Sleep(10 * time.Second) {
-			a, took := w.serve(token, "x")
-			w.wantBusy(a)
-			waited += took
-			calls++
-			if n := w.waiting(0); n > 2 {
-				t.Fatalf("%d events wait", n)
-			}
-		}
-		if mean := waited / time.Duration(calls); mean > time.Second {
-			t.Errorf("%d calls waited %v in the mean", calls, mean)
-		}
-		h.Remove()
-		time.Sleep(3 * time.Second)
-		if a, _ := w.serve(token, "x"); a.StatusCode != 200 {
-			t.Errorf("%d %s", a.StatusCode, a.body)
-		}
-	})
-}
-
 func TestPartitionBreaker(t *testing.T) {
 	start := time.Now()
 	at := func(d time.Duration) time.Time { return start.Add(d) }
@@ -363,15 +301,10 @@ func TestPartitionBreaker(t *testing.T) {
 func TestAcceptOfSentEvents(t *testing.T) {
 	w := newWorld(t, options{})
 	ep := w.EndpointByToken(token)
-	given, err := id.NewGenerator(nil).New(ep.Partition)
-	if err != nil {
-		t.Fatal(err)
-	}
+	given := must.Get(id.NewGenerator(nil).New(ep.Partition))(t)
 	e := &event.Event{ID: given, Source: event.SourceAPI, Verdict: event.VerdictUnverified, Method: http.MethodPost,
 		Body: []byte("{}")}
-	if err := w.ingest.Acceptor().Accept(t.Context(), e, ep); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.ingest.Acceptor().Accept(t.Context(), e, ep))
 	if got := w.only(); got.ID != given || got.Account != "acc_1" || got.Endpoint != "ep_1" ||
 		got.Source != event.SourceAPI {
 		t.Errorf("%+v", got)

@@ -28,6 +28,7 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/web"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 func TestMain(m *testing.M) { kit.Main(m) }
@@ -90,27 +91,16 @@ func (w *world) change(alter func(*config.Endpoint)) {
 
 func newWorld(tb testing.TB, o options) *world {
 	tb.Helper()
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	cluster := must.Get(kfake.NewCluster(kfake.NumBrokers(1)))(tb)
 	tb.Cleanup(cluster.Close)
 	if o.maxBody == 0 {
 		o.maxBody = maxBody
 	}
 	sc := stream.Config{Brokers: cluster.ListenAddrs(), Prefix: "t."}
-	if _, err := stream.Migrate(tb.Context(), sc, max(o.partitions, 1), 1); err != nil {
-		tb.Fatal(err)
-	}
-	producer, err := stream.NewProducer(sc, "test")
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must.Get(stream.Migrate(tb.Context(), sc, max(o.partitions, 1), 1))(tb)
+	producer := must.Get(stream.NewProducer(sc, "test"))(tb)
 	tb.Cleanup(producer.Close)
-	reader, err := stream.NewReader(sc, "test")
-	if err != nil {
-		tb.Fatal(err)
-	}
+	reader := must.Get(stream.NewReader(sc, "test"))(tb)
 	tb.Cleanup(reader.Close)
 	w := newIngest(tb, o, producer)
 	w.cluster, w.reader, w.log = cluster, reader, producer
@@ -190,10 +180,7 @@ func limiter(tb testing.TB, address string) *limit.Limiter {
 	if cfg.Timeout = 10 * time.Second; address != "" {
 		cfg.URL = "redis://" + address
 	}
-	l, err := limit.New(cfg, limit.Deps{Log: slog.New(slog.DiscardHandler), Now: time.Now})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	l := must.Get(limit.New(cfg, limit.Deps{Log: slog.New(slog.DiscardHandler), Now: time.Now}))(tb)
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = l.Run(ctx) })
@@ -204,10 +191,7 @@ func limiter(tb testing.TB, address string) *limit.Limiter {
 // limits returns a limiter without Redis, on the clock of the Ingest.
 func limits(tb testing.TB, now func() time.Time) *limit.Limiter {
 	tb.Helper()
-	l, err := limit.New(limit.DefaultConfig(), limit.Deps{Log: slog.New(slog.DiscardHandler), Now: now})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	l := must.Get(limit.New(limit.DefaultConfig(), limit.Deps{Log: slog.New(slog.DiscardHandler), Now: now}))(tb)
 	return l
 }
 
@@ -230,16 +214,13 @@ func (w *world) stored() (events []*event.Event) {
 	w.tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	ends, err := w.reader.Ends(ctx, stream.Events)
-	if err != nil {
-		w.tb.Fatal(err)
-	}
+	ends := must.Get(w.reader.Ends(ctx, stream.Events))(w.tb)
 	for p := range int32(len(ends)) {
 		at := stream.Partition{Topic: stream.Events, Index: p}
 		if ends[at] == 0 {
 			continue
 		}
-		err := w.reader.Read(ctx, at, 0, func(r *stream.Record) error {
+		must.Do(w.tb, w.reader.Read(ctx, at, 0, func(r *stream.Record) error {
 			e, err := event.Decode(r)
 			if err != nil {
 				return err
@@ -249,10 +230,7 @@ func (w *world) stored() (events []*event.Event) {
 				return stream.ErrStop
 			}
 			return nil
-		})
-		if err != nil {
-			w.tb.Fatal(err)
-		}
+		}))
 	}
 	return events
 }
@@ -276,22 +254,13 @@ type answer struct {
 // do sends a request to the endpoint's URL; headers are name, value pairs.
 func (w *world) do(method, query string, body io.Reader, headers ...string) answer {
 	w.tb.Helper()
-	req, err := http.NewRequest(method, w.url+PathPrefix+token+query, body)
-	if err != nil {
-		w.tb.Fatal(err)
-	}
+	req := must.Get(http.NewRequest(method, w.url+PathPrefix+token+query, body))(w.tb)
 	for i := 0; i < len(headers); i += 2 {
 		req.Header.Add(headers[i], headers[i+1])
 	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		w.tb.Fatal(err)
-	}
+	res := must.Get(http.DefaultClient.Do(req))(w.tb)
 	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		w.tb.Fatal(err)
-	}
+	text := must.Get(io.ReadAll(res.Body))(w.tb)
 	return answer{res, string(text)}
 }
 
@@ -312,10 +281,7 @@ func (w *world) want(a answer, status int) answer {
 // dial opens a connection to the server that ends with the test.
 func (w *world) dial() net.Conn {
 	w.tb.Helper()
-	conn, err := net.Dial("tcp", strings.TrimPrefix(w.url, "http://"))
-	if err != nil {
-		w.tb.Fatal(err)
-	}
+	conn := must.Get(net.Dial("tcp", strings.TrimPrefix(w.url, "http://")))(w.tb)
 	w.tb.Cleanup(func() { conn.Close() })
 	conn.SetReadDeadline(time.Now().Add(20 * time.Second))
 	return conn
@@ -325,22 +291,14 @@ func (w *world) dial() net.Conn {
 func (w *world) raw(text string) (answers []answer) {
 	w.tb.Helper()
 	conn := w.dial()
-	if _, err := io.WriteString(conn, text); err != nil {
-		w.tb.Fatal(err)
-	}
+	must.Get(io.WriteString(conn, text))(w.tb)
 	conn.(*net.TCPConn).CloseWrite()
 	for r := bufio.NewReader(conn); ; {
 		if _, err := r.Peek(1); err != nil {
 			return answers
 		}
-		res, err := http.ReadResponse(r, nil)
-		if err != nil {
-			w.tb.Fatal(err)
-		}
-		body, err := io.ReadAll(res.Body)
-		if err != nil {
-			w.tb.Fatal(err)
-		}
+		res := must.Get(http.ReadResponse(r, nil))(w.tb)
+		body := must.Get(io.ReadAll(res.Body))(w.tb)
 		answers = append(answers, answer{res, string(body)})
 	}
 }

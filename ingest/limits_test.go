@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 func TestBodyLimit(t *testing.T) {
@@ -211,16 +213,10 @@ func TestHTTP2(t *testing.T) {
 	}
 	post := func(body io.Reader, length int64) *http.Response {
 		t.Helper()
-		req, err := http.NewRequest("POST", srv.URL+PathPrefix+token, body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		req := must.Get(http.NewRequest("POST", srv.URL+PathPrefix+token, body))(t)
 		req.ContentLength = length
 		req.Header["X-A"] = []string{"2", "1"}
-		res, err := srv.Client().Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		res := must.Get(srv.Client().Do(req))(t)
 		res.Body.Close()
 		if res.ProtoMajor != 2 {
 			t.Fatalf("spoke %s", res.Proto)

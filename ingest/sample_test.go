@@ -13,6 +13,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/verify"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // A sample passes the verification of its endpoint, like the provider's own requests. A sample of another provider is
@@ -67,14 +68,8 @@ func TestSamplesVerify(t *testing.T) {
 // sample builds a sample with the current time.
 func (w *world) sample(ep *config.Endpoint, provider, kind string) *event.Event {
 	w.tb.Helper()
-	d, err := id.NewGenerator(nil).New(ep.Partition)
-	if err != nil {
-		w.tb.Fatal(err)
-	}
-	e, err := w.ingest.Sample(ep, provider, kind, d)
-	if err != nil {
-		w.tb.Fatal(err)
-	}
+	d := must.Get(id.NewGenerator(nil).New(ep.Partition))(w.tb)
+	e := must.Get(w.ingest.Sample(ep, provider, kind, d))(w.tb)
 	return e
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/verify"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // vector is a request that a provider's own library signed; see pkg/verify/testdata/vendors.
@@ -33,17 +34,12 @@ const otherSecret = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX"
 func vectors(t *testing.T) (all []vector, now time.Time) {
 	t.Helper()
 	for _, name := range []string{"vectors.json", "python.json"} {
-		text, err := os.ReadFile("../pkg/verify/testdata/vendors/" + name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile("../pkg/verify/testdata/vendors/" + name))(t)
 		var file struct {
 			Now     int64
 			Vectors []vector
 		}
-		if err := json.Unmarshal(text, &file); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(text, &file))
 		now = time.Unix(file.Now, 0)
 		for _, v := range file.Vectors {
 			if v.Method != http.MethodGet {
@@ -360,10 +356,7 @@ func TestExplain(t *testing.T) {
 		base, rest, _ := strings.Cut(v.URL, PathPrefix+token)
 		w.ingest.cfg.BaseURL = base
 		ep := *w.EndpointByToken(token)
-		received, err := id.NewGenerator(func() time.Time { return now.Add(time.Hour) }).New(0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		received := must.Get(id.NewGenerator(func() time.Time { return now.Add(time.Hour) }).New(0))(t)
 		e := &event.Event{ID: received, Method: v.Method, Query: strings.TrimPrefix(rest, "?"), Body: []byte(v.Body)}
 		for name, value := range v.Headers {
 			e.Header = append(e.Header, event.Field{Name: http.CanonicalHeaderKey(name), Value: value})

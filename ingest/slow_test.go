@@ -5,7 +5,6 @@ import (
 	"io"
 	"net"
 	"runtime"
-	"sync"
 	"testing"
 	"time"
 )
@@ -51,35 +50,6 @@ func TestSlowClientsUseLittleMemory(t *testing.T) {
 	})
 	if n := len(w.stored()); n != 2 {
 		t.Errorf("%d events are stored, want 2", n)
-	}
-}
-
-// The events of many concurrent clients are each stored exactly once.
-func TestConcurrentEventsAreStoredOnce(t *testing.T) {
-	w := newWorld(t, options{partitions: 1})
-	const clients, each = 32, 50
-	var wg sync.WaitGroup
-	for c := range clients {
-		wg.Go(func() {
-			for i := range each {
-				if a := w.post(fmt.Sprintf("%d-%d", c, i)); a.StatusCode != 200 {
-					t.Errorf("answered %d %s", a.StatusCode, a.body)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	seen := map[string]int{}
-	for _, e := range w.stored() {
-		seen[string(e.Body)]++
-	}
-	if len(seen) != clients*each {
-		t.Errorf("%d events are stored, want %d", len(seen), clients*each)
-	}
-	for body, n := range seen {
-		if n != 1 {
-			t.Errorf("%s is stored %d times", body, n)
-		}
 	}
 }
 

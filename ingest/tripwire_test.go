@@ -19,6 +19,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // decoy is the token of the tripwire in these tests, as long as that of the endpoint.
@@ -58,22 +59,13 @@ func (x *wires) take() []event.Source {
 // request to request: times and ids, of which the form stays.
 func (w *world) send(token, method, path, body string, headers ...string) string {
 	w.tb.Helper()
-	req, err := http.NewRequest(method, w.url+PathPrefix+token+path, strings.NewReader(body))
-	if err != nil {
-		w.tb.Fatal(err)
-	}
+	req := must.Get(http.NewRequest(method, w.url+PathPrefix+token+path, strings.NewReader(body)))(w.tb)
 	for i := 0; i < len(headers); i += 2 {
 		req.Header.Add(headers[i], headers[i+1])
 	}
-	res, err := http.DefaultTransport.RoundTrip(req)
-	if err != nil {
-		w.tb.Fatal(err)
-	}
+	res := must.Get(http.DefaultTransport.RoundTrip(req))(w.tb)
 	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		w.tb.Fatal(err)
-	}
+	text := must.Get(io.ReadAll(res.Body))(w.tb)
 	res.Header.Del("Date")
 	seen := string(text)
 	for name, prefix := range map[string]string{"X-Request-Id": "req_", "Relay-Event-Id": id.Event} {

@@ -13,15 +13,13 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // mustAudit audits everything in the model's log.
 func (m *model) mustAudit(span Span) Report {
 	m.t.Helper()
-	r, err := audit(m.t.Context(), m.log, span, m.now.Add(time.Second))
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	r := must.Get(audit(m.t.Context(), m.log, span, m.now.Add(time.Second)))(m.t)
 	return r
 }
 
@@ -119,10 +117,7 @@ func (m *model) soleOpenWork() (all []work) {
 	ended := map[chain]bool{}
 	for i := range m.log.partitions {
 		for _, r := range m.log.records[stream.Partition{Topic: stream.Outcomes, Index: i}] {
-			o, err := event.DecodeOutcome(r)
-			if err != nil {
-				m.t.Fatal(err)
-			}
+			o := must.Get(event.DecodeOutcome(r))(m.t)
 			if o.Status.Terminal() {
 				ended[chain{o.Event, o.Dest, o.Run}] = true
 			}

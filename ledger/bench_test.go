@@ -12,6 +12,7 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/streamtest"
 )
 
@@ -36,10 +37,7 @@ func BenchmarkAudit(b *testing.B) {
 
 // fill writes delivered events of a usual size into the log.
 func fill(b *testing.B, c stream.Config, n int) {
-	p, err := stream.NewProducer(c, "bench")
-	if err != nil {
-		b.Fatal(err)
-	}
+	p := must.Get(stream.NewProducer(c, "bench"))(b)
 	defer p.Close()
 	ids := id.NewGenerator(time.Now)
 	var wg sync.WaitGroup
@@ -58,14 +56,8 @@ func fill(b *testing.B, c stream.Config, n int) {
 	}
 	body := []byte(strings.Repeat("x", 1000))
 	for i := range n {
-		eventID, err := ids.New(0)
-		if err != nil {
-			b.Fatal(err)
-		}
-		attempt, err := ids.New(0)
-		if err != nil {
-			b.Fatal(err)
-		}
+		eventID := must.Get(ids.New(0))(b)
+		attempt := must.Get(ids.New(0))(b)
 		e := &event.Event{
 			ID: eventID, Account: "acc_1", Endpoint: "ep_01jd0000000000000000000000", Source: event.SourceProvider,
 			Verdict: event.VerdictVerified,

@@ -9,6 +9,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // A book takes no more memory than Span.Limit promises.
@@ -23,19 +24,12 @@ func TestBookIsCompact(t *testing.T) {
 	}
 	before, b := heap(), newBook(2*events)
 	for range events {
-		eventID, err := ids.New(0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		eventID := must.Get(ids.New(0))(t)
 		e := &event.Event{ID: eventID, Endpoint: "ep_1", Dests: []string{"dst_a"}}
-		if err := b.addEvent(e.Record()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, b.addEvent(e.Record()))
 		o := &event.Outcome{Event: eventID, Endpoint: "ep_1", Dest: "dst_a", Status: event.Delivered, At: time.Now(),
 			Attempt: &event.Attempt{ID: eventID, OK: true}}
-		if err := b.addOutcome(o.Record()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, b.addOutcome(o.Record()))
 	}
 	each := (heap() - before) / b.size()
 	t.Logf("%d bytes for each event and each delivery", each)

@@ -19,6 +19,7 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 func TestMain(m *testing.M) { kit.Main(m) }
@@ -33,10 +34,7 @@ type logFixture struct {
 
 // onEmbedded runs a test on the embedded log.
 func onEmbedded(t *testing.T, f func(*testing.T, *logFixture)) {
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	cluster := must.Get(kfake.NewCluster(kfake.NumBrokers(1)))(t)
 	t.Cleanup(cluster.Close)
 	f(t, newLogFixture(t, cluster.ListenAddrs()))
 }
@@ -52,9 +50,7 @@ func TestOnApacheKafka(t *testing.T) {
 func newLogFixture(t *testing.T, brokers []string) *logFixture {
 	b := &logFixture{t: t, stream: stream.Config{Brokers: brokers, Prefix: id.Random("ledger.") + "."},
 		ids: id.NewGenerator(time.Now)}
-	if _, err := stream.Migrate(t.Context(), b.stream, 2, 1); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(stream.Migrate(t.Context(), b.stream, 2, 1))(t)
 	var err error
 	if b.producer, err = stream.NewProducer(b.stream, "test"); err != nil {
 		t.Fatal(err)
@@ -65,17 +61,12 @@ func newLogFixture(t *testing.T, brokers []string) *logFixture {
 
 func (b *logFixture) put(topic string, partition int32, r *stream.Record) (offset int64) {
 	b.t.Helper()
-	if err := b.producer.ProduceSync(b.t.Context(), topic, partition, r); err != nil {
-		b.t.Fatal(err)
-	}
+	must.Do(b.t, b.producer.ProduceSync(b.t.Context(), topic, partition, r))
 	return r.Offset
 }
 
 func (b *logFixture) newID(partition int32) id.ID {
-	d, err := b.ids.New(partition)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	d := must.Get(b.ids.New(partition))(b.t)
 	return d
 }
 
@@ -96,10 +87,8 @@ func (b *logFixture) produceOutcome(e *event.Event, dest string, status event.St
 }
 
 func (b *logFixture) retry(topic string, e *event.Event, dest string) (offset int64) {
-	r, err := (&event.Work{Event: e, Dest: dest, Trigger: event.TriggerRetry, Attempt: 2, Due: time.Now()}).Record()
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	r := must.Get(
+		(&event.Work{Event: e, Dest: dest, Trigger: event.TriggerRetry, Attempt: 2, Due: time.Now()}).Record())(b.t)
 	return b.put(topic, e.ID.Partition(), r)
 }
 
@@ -109,25 +98,15 @@ func (b *logFixture) commit(topic string, partition int32, offset int64, gaps ..
 	p := stream.Partition{Topic: topic, Index: partition}
 	committed := stream.Commit{Offset: offset, LeaderEpoch: -1}
 	committed.Metadata, _ = stream.EncodeGaps(offset, gaps)
-	g, err := stream.NewGroup(b.stream, stream.GroupConfig{Name: stream.DispatchGroup, Topics: []string{topic}})
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	g := must.Get(stream.NewGroup(b.stream, stream.GroupConfig{Name: stream.DispatchGroup, Topics: []string{topic}}))(b.t)
 	defer g.Close()
-	if err := g.Poll(b.t.Context(), func(stream.Partition, []*stream.Record) {}); err != nil {
-		b.t.Fatal(err)
-	}
-	if err := g.Commit(b.t.Context(), map[stream.Partition]stream.Commit{p: committed}); err != nil {
-		b.t.Fatal(err)
-	}
+	must.Do(b.t, g.Poll(b.t.Context(), func(stream.Partition, []*stream.Record) {}))
+	must.Do(b.t, g.Commit(b.t.Context(), map[stream.Partition]stream.Commit{p: committed}))
 }
 
 func (b *logFixture) audit(span ledger.Span) ledger.Report {
 	b.t.Helper()
-	r, err := ledger.Audit(b.t.Context(), b.stream, span)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	r := must.Get(ledger.Audit(b.t.Context(), b.stream, span))(b.t)
 	return r
 }
 
@@ -188,11 +167,8 @@ func runShowsCounts(t *testing.T, b *logFixture) {
 	cfg := ledger.DefaultConfig()
 	cfg.Every = time.Second
 	var errs kit.Buffer
-	l, err := ledger.New(cfg,
-		ledger.Deps{Log: slog.New(slog.NewTextHandler(&errs, nil)), Stream: b.stream, Metrics: registry, Now: time.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(ledger.New(cfg,
+		ledger.Deps{Log: slog.New(slog.NewTextHandler(&errs, nil)), Stream: b.stream, Metrics: registry, Now: time.Now}))(t)
 	before, waiting := b.accept(0, "a"), b.accept(0, "a", "b")
 	b.produceOutcome(before, "a", event.Delivered, time.Time{})
 	b.accept(1, "a") // followed by another node
@@ -211,10 +187,7 @@ func runShowsCounts(t *testing.T, b *logFixture) {
 		got := map[string]float64{}
 		for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 			got = map[string]float64{}
-			families, err := registry.Gather()
-			if err != nil {
-				t.Fatal(err)
-			}
+			families := must.Get(registry.Gather())(t)
 			for _, f := range families {
 				name := strings.TrimPrefix(f.GetName(), "relay_ledger_")
 				if _, ok := want[name]; ok {

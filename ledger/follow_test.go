@@ -8,6 +8,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // follow returns followers of the model's log that read everything at once.
@@ -19,10 +20,7 @@ func (m *model) follow(change func(*Config)) *followers {
 
 func (m *model) mustRun(f *followers, wanted ...int32) runResult {
 	m.t.Helper()
-	l, err := f.run(m.t.Context(), wanted)
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	l := must.Get(f.run(m.t.Context(), wanted))(m.t)
 	return l
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // model plays the service on a fakeLog, one step at a time: ingest, the dispatchers of all partitions, and faults. It
@@ -69,10 +70,7 @@ func (m *model) workPartitions() (all []stream.Partition) {
 }
 
 func (m *model) newID(partition int32) id.ID {
-	d, err := m.ids.New(partition)
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	d := must.Get(m.ids.New(partition))(m.t)
 	return d
 }
 
@@ -148,10 +146,7 @@ func (m *model) replay() {
 }
 
 func mustRecord(t testing.TB, w *event.Work) *stream.Record {
-	r, err := w.Record()
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(w.Record())(t)
 	return r
 }
 

@@ -4,6 +4,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // naiveCounts counts in the simplest way: of all outcomes of a delivery the latest one decides.
@@ -17,10 +18,7 @@ func (m *model) naiveCounts() Counts {
 	latest := map[chain]result{} // by event and destination
 	offer := func(c chain, run string, w result) {
 		if run != "" {
-			d, err := id.Parse(id.Run, run)
-			if err != nil {
-				m.t.Fatal(err)
-			}
+			d := must.Get(id.Parse(id.Run, run))(m.t)
 			w.ms = max(w.ms, d.UnixMilli())
 		}
 		have, ok := latest[c]
@@ -39,10 +37,7 @@ func (m *model) naiveCounts() Counts {
 	ended := map[chain]bool{}
 	for i := range m.log.partitions {
 		for _, r := range m.log.records[stream.Partition{Topic: stream.Commands, Index: i}] {
-			w, err := event.DecodeWork(r)
-			if err != nil {
-				m.t.Fatal(err)
-			}
+			w := must.Get(event.DecodeWork(r))(m.t)
 			c := chain{w.Event.ID, w.Dest, ""}
 			deliveries[c] = true
 			if w.Run != "" {
@@ -50,10 +45,7 @@ func (m *model) naiveCounts() Counts {
 			}
 		}
 		for offset, r := range m.log.records[stream.Partition{Topic: stream.Outcomes, Index: i}] {
-			o, err := event.DecodeOutcome(r)
-			if err != nil {
-				m.t.Fatal(err)
-			}
+			o := must.Get(event.DecodeOutcome(r))(m.t)
 			c := chain{o.Event, o.Dest, ""}
 			deliveries[c] = true
 			w := result{offset: int64(offset), class: classInFlight}

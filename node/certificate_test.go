@@ -22,25 +22,17 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // pairFor returns a new certificate for a name, and its key, as PEM.
 func pairFor(t *testing.T, name string) (cert, key []byte) {
 	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	private := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()), DNSNames: []string{name}, NotAfter: time.Now().Add(time.Hour)}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	encoded, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := must.Get(x509.CreateCertificate(rand.Reader, template, template, private.Public(), private))(t)
+	encoded := must.Get(x509.MarshalPKCS8PrivateKey(private))(t)
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
 		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: encoded})
 }
@@ -53,27 +45,17 @@ func TestCertificateIsReloaded(t *testing.T) {
 	write := func(path string, b []byte) {
 		t.Helper()
 		next := path + ".next" // replaced by rename, as programs that renew certificates do
-		if err := os.WriteFile(next, b, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(next, path); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(next, b, 0o600))
+		must.Do(t, os.Rename(next, path))
 	}
 	cert, key := pairFor(t, "one.test")
 	write(certFile, cert)
 	write(keyFile, key)
 	var logged kit.Tail
 	log := slog.New(slog.NewTextHandler(&logged, nil))
-	c, err := newCertificate(certFile, keyFile, log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(newCertificate(certFile, keyFile, log))(t)
 	c.every = 5 * time.Millisecond
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	srv := &server{listener: listener, certificate: c, log: log, drain: time.Minute,
 		handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.WriteString(w, r.Proto)
@@ -93,15 +75,9 @@ func TestCertificateIsReloaded(t *testing.T) {
 	defer persistent.CloseIdleConnections()
 	served := func() string {
 		t.Helper()
-		conn, err := tls.Dial("tcp", listener.Addr().String(), &tls.Config{InsecureSkipVerify: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := must.Get(tls.Dial("tcp", listener.Addr().String(), &tls.Config{InsecureSkipVerify: true}))(t)
 		defer conn.Close()
-		resp, err := persistent.Get("https://" + listener.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := must.Get(persistent.Get("https://" + listener.Addr().String()))(t)
 		defer resp.Body.Close()
 		if proto, _ := io.ReadAll(resp.Body); string(proto) != "HTTP/2.0" {
 			t.Errorf("the persistent connection speaks %q", proto)
@@ -144,9 +120,7 @@ func TestCertificateIsReloaded(t *testing.T) {
 	warned(1)
 	write(certFile, other[:len(other)/2])
 	warned(2)
-	if err := os.Remove(keyFile); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(keyFile))
 	warned(3)
 	write(certFile, other)
 	write(keyFile, otherKey)
@@ -166,9 +140,7 @@ func TestServeRefusesBrokenCertificate(t *testing.T) {
 			if b == nil {
 				continue
 			}
-			if err := os.WriteFile(filepath.Join(dir, file), b, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(filepath.Join(dir, file), b, 0o600))
 		}
 		_, err := newCertificate(filepath.Join(dir, "cert"), filepath.Join(dir, "key"), slog.New(slog.DiscardHandler))
 		if err == nil || !strings.Contains(err.Error(), "RELAY_TLS_CERT_FILE") {

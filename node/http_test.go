@@ -10,16 +10,15 @@ import (
 	"net/netip"
 	"testing"
 	"time"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // A server keeps at most as many connections as its limit. One more replaces the connection that has had no request for
 // the longest time: one that has sent nothing, half a header, or a request that was answered. A connection whose
 // request is being answered is not replaced.
 func TestConnectionsAreBounded(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	ctx, stop := context.WithCancel(t.Context())
 	ended, release := make(chan error, 1), make(chan struct{})
 	srv := &server{
@@ -34,20 +33,13 @@ func TestConnectionsAreBounded(t *testing.T) {
 	}
 	go func() { ended <- srv.Run(ctx) }()
 	send := func(text string) net.Conn {
-		c, err := net.Dial("tcp", listener.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(net.Dial("tcp", listener.Addr().String()))(t)
 		t.Cleanup(func() { _ = c.Close() })
-		if _, err := io.WriteString(c, text); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(io.WriteString(c, text))(t)
 		return c
 	}
 	answered := func(c net.Conn, wait time.Duration) bool {
-		if err := c.SetReadDeadline(time.Now().Add(wait)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.SetReadDeadline(time.Now().Add(wait)))
 		_, err := io.ReadAtLeast(c, make([]byte, 1<<10), 1)
 		return err == nil
 	}
@@ -91,10 +83,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 // Until clients have left, a server that stops takes requests, and closes each connection with its next answer, so that
 // no client sends a request on a connection that is just being closed.
 func TestServerTakesRequestsUntilClientsHaveLeft(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	ctx, stop := context.WithCancel(t.Context())
 	leaving, left, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	srv := &server{
@@ -108,10 +97,7 @@ func TestServerTakesRequestsUntilClientsHaveLeft(t *testing.T) {
 	clients := []*http.Client{{Transport: &http.Transport{}}, {Transport: &http.Transport{}}}
 	f := func(cl *http.Client, closes bool) {
 		t.Helper()
-		resp, err := cl.Get("http://" + listener.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := must.Get(cl.Get("http://" + listener.Addr().String()))(t)
 		_ = resp.Body.Close()
 		if resp.Close != closes {
 			t.Errorf("the answer closes its connection: %t", resp.Close)
@@ -138,10 +124,7 @@ func TestStopIsBounded(t *testing.T) {
 		drain  time.Duration
 		cutOff bool
 	}{{time.Minute, false}, {50 * time.Millisecond, true}} {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 		ctx, stop := context.WithCancel(t.Context())
 		arrived, release, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 		srv := &server{
@@ -184,10 +167,7 @@ func TestStopIsBounded(t *testing.T) {
 
 // A server that fails does not wait for clients to leave.
 func TestFailedServerEndsAtOnce(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	_ = listener.Close()
 	srv := &server{
 		listener: listener, log: slog.New(slog.DiscardHandler), handler: http.NotFoundHandler(),
@@ -259,10 +239,7 @@ func TestConnectionsOfAnAddressAreBounded(t *testing.T) {
 	l.ofPeer = 2
 	accept := func() net.Conn {
 		t.Helper()
-		c, err := l.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(l.Accept())(t)
 		return c
 	}
 	f := func(from string, want bool) (c *limitedConn) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/eventrelay/relay/api"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // The clock steps forward and is set back. That no event is accepted is logged once, with the time until which, and the
@@ -44,10 +45,7 @@ func TestClockThatWasAhead(t *testing.T) {
 		if got, err := testutil.GatherAndCount(reg, "relay_id_ahead_seconds"); got != 1 || err != nil {
 			t.Fatal(got, err)
 		}
-		families, err := reg.Gather()
-		if err != nil {
-			t.Fatal(err)
-		}
+		families := must.Get(reg.Gather())(t)
 		if got := families[0].GetMetric()[0].GetGauge().GetValue(); got != ahead {
 			t.Errorf("%s: %v s ahead, want %v", moment, got, ahead)
 		}

@@ -24,6 +24,7 @@ import (
 	"github.com/eventrelay/relay/pkg/roles"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 var update = flag.Bool("update", false, "write the table of metrics to docs/operate/metrics.md")
@@ -90,9 +91,7 @@ func (r *recorder) metrics(t *testing.T) map[string]metric {
 
 func unquote(t *testing.T, text string) (out string) {
 	t.Helper()
-	if _, err := fmt.Sscanf(text, "%q", &out); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(fmt.Sscanf(text, "%q", &out))(t)
 	return out
 }
 
@@ -105,9 +104,7 @@ func kindsOf(t *testing.T, c prometheus.Collector) map[string]dto.MetricType {
 	kinds := map[string]dto.MetricType{}
 	for m := range series {
 		var out dto.Metric
-		if err := m.Write(&out); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, m.Write(&out))
 		switch {
 		case out.Counter != nil:
 			kinds[m.Desc().String()] = dto.MetricType_COUNTER
@@ -168,21 +165,14 @@ func allMetrics(t *testing.T) []metric {
 	cfg := kafka.DefaultConfig()
 	cfg.Listen, cfg.DataDir, cfg.Fsync, cfg.MaxMessageBytes = "127.0.0.1:0", t.TempDir(), false, stream.MaxMessageBytes
 	log := slog.New(slog.DiscardHandler)
-	server, err := kafka.New(cfg, kafka.Deps{Log: log, Metrics: embedded})
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := must.Get(kafka.New(cfg, kafka.Deps{Log: log, Metrics: embedded}))(t)
 	stack := NewStack(t.Context(), log)
 	stack.Start("kafka", server.Run)
 	t.Cleanup(func() { _ = stack.Stop() })
-	if err := stack.Ready(server.Ready()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, stack.Ready(server.Ready()))
 	broker := stream.Config{Brokers: []string{server.Addr()}, Prefix: "t."}
 	keys := config.GenerateMasterKey("test")
-	if _, err := stream.Migrate(t.Context(), broker, 2, 1); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(stream.Migrate(t.Context(), broker, 2, 1))(t)
 	all := map[string]metric{}
 	add := func(role string, of map[string]metric) {
 		for name, m := range of {
@@ -208,19 +198,14 @@ func TestMetricsTable(t *testing.T) {
 	for _, m := range all {
 		families = append(families, m.family())
 	}
-	problems, err := promlint.NewWithMetricFamilies(families).Lint()
-	if err != nil {
-		t.Fatal(err)
-	}
+	problems := must.Get(promlint.NewWithMetricFamilies(families).Lint())(t)
 	for _, p := range problems {
 		t.Errorf("%s: %s", p.Metric, p.Text)
 	}
 	path := filepath.Join(kit.Root(t), "docs", "operate", "metrics.md")
 	want := metricsDocument(all)
 	if *update {
-		if err := os.WriteFile(path, []byte(want), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(want), 0o600))
 	}
 	got, err := os.ReadFile(path)
 	if diff := gocmp.Diff(want, string(got)); err != nil || diff != "" {

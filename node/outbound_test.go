@@ -3,6 +3,8 @@ package node
 import (
 	"syscall"
 	"testing"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // Connections to destinations use at most half of the files that the process may open.
@@ -19,9 +21,7 @@ func TestOutboundFiles(t *testing.T) {
 // Package os raises the soft limit of open files to the hard one.
 func TestOpenFilesAreRaised(t *testing.T) {
 	var limit syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit))
 	if n := openFiles(); n != int(min(uint64(limit.Max), maxFiles)) {
 		t.Errorf("%d open files, the hard limit is %d", n, limit.Max)
 	}

@@ -14,15 +14,13 @@ import (
 
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // A node that starts while its broker is stopping waits for the next broker.
 func TestAwaitLog(t *testing.T) {
 	t.Parallel()
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.DefaultNumPartitions(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	cluster := must.Get(kfake.NewCluster(kfake.NumBrokers(1), kfake.DefaultNumPartitions(1)))(t)
 	t.Cleanup(cluster.Close)
 	var cut atomic.Int64 // connections that are closed at once
 	dialer := func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -34,9 +32,7 @@ func TestAwaitLog(t *testing.T) {
 		return c, err
 	}
 	c := stream.Config{Brokers: cluster.ListenAddrs(), Prefix: "t."}
-	if _, err := stream.Migrate(t.Context(), c, 3, 1); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(stream.Migrate(t.Context(), c, 3, 1))(t)
 	c.DialFunc = dialer
 	var log strings.Builder
 	n := &Node{stream: c, settings: Config{Replication: 1}, log: slog.New(slog.NewTextHandler(&log, nil))}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // TestStatementsAreConstant checks that no text made at run time becomes part of a SQL statement. The compiler already
@@ -43,10 +45,7 @@ func TestStatementsAreConstant(t *testing.T) {
 			continue
 		}
 		fset := token.NewFileSet()
-		f, err := parser.ParseFile(fset, file, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must.Get(parser.ParseFile(fset, file, nil, 0))(t)
 		for _, d := range f.Decls {
 			fn, ok := d.(*ast.FuncDecl)
 			if !ok {

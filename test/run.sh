@@ -166,9 +166,6 @@ contained='^TestRedisRestartsAtTheSameAddress$'
 # restarted. The tests of their packages run under it too.
 whole='^Test(DevPipeline|KillEverything|Serve)$'
 
-# Under the race detector this test does not check the bounds of memory: it runs with it and without.
-twice='^TestHostileClients$'
-
 # Packages that start no goroutine, in which the race detector finds nothing.
 pure='^[.](/(dashboard(/[a-z]+)?|test/(chart|prometheus|rules)|dispatcher/lane|node/admin|sdk|store|'
 pure+='pkg/(apikey|capacity|crash|event|finding|fixture|id|inflate|nearest|personal|secrets|sign|transform|verify|web)|'
@@ -206,7 +203,7 @@ without_race() { tests ${containers:+-skip "$contained"} $(packages); }
 processes() { tests ${detector:+-skip "$whole"} ./test/e2e; }
 
 whole_race() {
-	CGO_ENABLED=1 RELAY_TEST_WITH=$(await_images) tests -race -run "$whole|$twice" ./test/e2e
+	CGO_ENABLED=1 RELAY_TEST_WITH=$(await_images) tests -race -run "$whole" ./test/e2e
 }
 
 in_containers() { RELAY_TEST_WITH=$(await_images) tests -run "$contained" ./test/kit; }

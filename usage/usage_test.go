@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/usage"
 )
 
@@ -54,10 +55,7 @@ func newUsage(t *testing.T, f *fakeStore, now func() time.Time,
 	for _, c := range change {
 		c(&cfg, &deps)
 	}
-	u, err := usage.New(cfg, deps)
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := must.Get(usage.New(cfg, deps))(t)
 	return u
 }
 
@@ -74,10 +72,7 @@ func TestPeriodIsACalendarMonthInUTC(t *testing.T) {
 	f := func(now time.Time, from, to, recent string) {
 		t.Helper()
 		store := &fakeStore{}
-		r, err := newUsage(t, store, func() time.Time { return now }).Usage(t.Context(), "acc_1")
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(newUsage(t, store, func() time.Time { return now }).Usage(t.Context(), "acc_1"))(t)
 		want := event.UsageSpan{From: utc(from), To: utc(to), Recent: utc(recent)}
 		if diff := cmp.Diff(want, store.span); diff != "" || !r.From.Equal(want.From) || !r.To.Equal(want.To) {
 			t.Errorf("%v: %s", now, diff)
@@ -101,10 +96,7 @@ func TestPeriod(t *testing.T) {
 	store := &fakeStore{daily: []event.DayUse{{Day: utc("2026-02-03T00:00:00"), Use: event.Use{Received: 7, Sent: 2}}}}
 	at := utc("2026-08-21T22:24:36")
 	u := newUsage(t, store, func() time.Time { return at }, func(c *usage.Config, _ *usage.Deps) { c.Allowance = 5 })
-	r, err := u.Period(t.Context(), "acc_1", utc("2026-02-01T00:00:00"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(u.Period(t.Context(), "acc_1", utc("2026-02-01T00:00:00")))(t)
 	to := utc("2026-03-01T00:00:00")
 	if diff := cmp.Diff(event.UsageSpan{From: utc("2026-02-01T00:00:00"), To: to, Recent: to}, store.span); diff != "" {
 		t.Error(diff)
@@ -144,10 +136,7 @@ func TestDaysAddUpToTheTotal(t *testing.T) {
 		u := newUsage(t, store, func() time.Time { return at }, func(c *usage.Config, _ *usage.Deps) {
 			c.Allowance = allowance
 		})
-		r, err := u.Usage(t.Context(), "acc_1")
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(u.Usage(t.Context(), "acc_1"))(t)
 		if r.Use != (event.Use{Received: 3, Sent: 1, Findings: 2, Bytes: 15}) || r.Total() != 6 || r.Over(r.Total()) != over {
 			t.Errorf("%+v", r)
 		}
@@ -184,10 +173,7 @@ func TestProjection(t *testing.T) {
 		u := newUsage(t, store, func() time.Time { return utc(now) }, func(_ *usage.Config, d *usage.Deps) {
 			d.Created = func(string) time.Time { return utc(created) }
 		})
-		r, err := u.Usage(t.Context(), "acc_1")
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(u.Usage(t.Context(), "acc_1"))(t)
 		if r.Projection != (event.Projection{Events: want, Certain: certain}) {
 			t.Errorf("%s, account of %s: %+v, want %d", now, created, r.Projection, want)
 		}
@@ -211,10 +197,7 @@ func TestLastDays(t *testing.T) {
 	store := &fakeStore{daily: []event.DayUse{{Day: utc("2026-08-20T00:00:00"), Use: event.Use{Sent: 7}}}}
 	zone := time.FixedZone("", 5*60*60)
 	u := newUsage(t, store, func() time.Time { return utc("2026-08-21T22:24:36").In(zone) })
-	d, err := u.LastDays(t.Context(), "acc_1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(u.LastDays(t.Context(), "acc_1"))(t)
 	from, to := utc("2026-07-23T00:00:00"), utc("2026-08-22T00:00:00")
 	want := event.UsageSpan{From: from, To: to, Recent: from, EndpointDays: true}
 	if diff := cmp.Diff(want, store.span); diff != "" || !d.From.Equal(from) || !d.To.Equal(to) {

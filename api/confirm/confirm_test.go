@@ -18,6 +18,7 @@ import (
 	"github.com/eventrelay/relay/api/confirm"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/web"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // world is the configuration, the people and the API of a test.
@@ -184,10 +185,8 @@ func newWorld(t *testing.T, answers ...answer) (*world, *confirm.Confirmer, *con
 		Revision: confirm.Revision([]byte(finding))}
 	w := &world{acts: map[string]*config.Act{a.ID: a}, resource: finding, answers: answers, people: []*config.User{
 		{Meta: config.Meta{ID: "usr_1", Account: "acc_1"}, Email: "ops@example.com", Scope: config.ReadWrite}}}
-	c, err := confirm.New(confirm.Deps{Log: slog.New(slog.DiscardHandler), Acts: w, People: w, API: w, Now: time.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(
+		confirm.New(confirm.Deps{Log: slog.New(slog.DiscardHandler), Acts: w, People: w, API: w, Now: time.Now}))(t)
 	return w, c, c.Act("acc_1", "act_1")
 }
 
@@ -441,9 +440,7 @@ func TestLeftActsAreFinished(t *testing.T) {
 func TestLeftActIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, c, a := newWorld(t, answer{status: 503, body: `{}`})
-		if _, err := c.Approve(t.Context(), person, a); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(c.Approve(t.Context(), person, a))(t)
 		ctx, stop := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() { _ = c.Run(ctx) })
@@ -551,9 +548,7 @@ func TestLeftActOfARemovedPerson(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w, c, a := newWorld(t, answer{status: 503, body: `{}`})
-			if _, err := c.Approve(t.Context(), person, a); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(c.Approve(t.Context(), person, a))(t)
 			remove(w)
 			ctx, stop := context.WithCancel(t.Context())
 			var running sync.WaitGroup

@@ -18,6 +18,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/web"
+	"github.com/eventrelay/relay/test/must"
 )
 
 func TestWhy(t *testing.T) {
@@ -76,10 +77,7 @@ func TestWhy(t *testing.T) {
 
 // The set of reasons is closed, and each has a text.
 func TestEveryReasonHasAText(t *testing.T) {
-	file, err := parser.ParseFile(token.NewFileSet(), "../../pkg/event/status.go", nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(parser.ParseFile(token.NewFileSet(), "../../pkg/event/status.go", nil, 0))(t)
 	found := 0
 	ast.Inspect(file, func(n ast.Node) bool {
 		spec, ok := n.(*ast.ValueSpec)
@@ -90,10 +88,7 @@ func TestEveryReasonHasAText(t *testing.T) {
 			return true
 		}
 		found++
-		word, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		word := must.Get(strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value))(t)
 		if wire.Reasons[event.Reason(word)] == "" && event.Reason(word) != event.Queued {
 			t.Errorf("%s has no text", word)
 		}
@@ -290,10 +285,7 @@ func TestWhyDetails(t *testing.T) {
 }
 
 func TestEnvelopeKeepsData(t *testing.T) {
-	d, err := id.NewGenerator(nil).New(3)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(id.NewGenerator(nil).New(3))(t)
 	data := []byte("{ \"data\" : {\"a\":1.0,\"a\":2}, \"x\":\",\\\"data\\\":\" }")
 	body := appendEnvelope(nil, d, "a.b", data)
 	if cap(body) != len(body) {

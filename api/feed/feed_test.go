@@ -18,6 +18,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/streamtest"
 )
 
@@ -55,17 +56,11 @@ func newHarness(t testing.TB) *harness {
 		t.Fatal(err)
 	}
 	t.Cleanup(w.producer.Close)
-	reader, err := stream.NewReader(conf, "test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	reader := must.Get(stream.NewReader(conf, "test"))(t)
 	t.Cleanup(reader.Close)
-	w.feed, err = feed.New(feed.Deps{
+	w.feed = must.Get(feed.New(feed.Deps{
 		Log: slog.New(slog.DiscardHandler), Topic: trimmedLog{reader, w}, Store: w, Now: time.Now, Retention: 30 * day,
-		Erased: func(d id.ID) bool { return w.erased[d] }})
-	if err != nil {
-		t.Fatal(err)
-	}
+		Erased: func(d id.ID) bool { return w.erased[d] }}))(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -136,10 +131,7 @@ func (w *harness) EventsByOffset(_ context.Context, q event.OffsetQuery) (event.
 // put writes an event of an endpoint to a partition.
 func (w *harness) put(endpoint string, partition int32, body []byte) {
 	w.Helper()
-	d, err := w.ids.New(partition)
-	if err != nil {
-		w.Fatal(err)
-	}
+	d := must.Get(w.ids.New(partition))(w)
 	e := &event.Event{ID: d, Account: account, Endpoint: endpoint, Source: event.SourceAPI,
 		Verdict: event.VerdictUnverified, Body: body}
 	w.producer.Produce(stream.Events, partition, e.Record(), func(r *stream.Record, err error) {
@@ -154,17 +146,12 @@ func (w *harness) put(endpoint string, partition int32, body []byte) {
 
 func (w *harness) flush() {
 	w.Helper()
-	if err := w.producer.Flush(w.Context()); err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, w.producer.Flush(w.Context()))
 }
 
 func (w *harness) watch(endpoint string, from *feed.Cursor, partitions ...int32) *feed.Watcher {
 	w.Helper()
-	x, err := w.feed.Watch(w.Context(), account, endpoint, partitions, from)
-	if err != nil {
-		w.Fatal(err)
-	}
+	x := must.Get(w.feed.Watch(w.Context(), account, endpoint, partitions, from))(w)
 	w.Cleanup(x.Close)
 	return x
 }
@@ -309,30 +296,20 @@ func TestEachEventOnce(t *testing.T) {
 					w.mu.Unlock()
 				}
 				if total > 800 {
-					if err := x.Follow(t.Context(), 2); err != nil {
-						t.Fatal(err)
-					}
+					must.Do(t, x.Follow(t.Context(), 2))
 				}
 				for range rnd.IntN(4) {
-					items, err := x.Next(t.Context(), time.Millisecond)
-					if err != nil {
-						t.Fatal(err)
-					}
+					items := must.Get(x.Next(t.Context(), time.Millisecond))(t)
 					items = items[:rnd.IntN(len(items)+1)] // and the client leaves
 					if got = append(got, items...); len(items) > 0 {
 						last = items[len(items)-1].Cursor
 					}
 					x.Close()
-					cursor, err := feed.ParseCursor("ep_a", last.Encode("ep_a"))
-					if err != nil {
-						t.Fatal(err)
-					}
+					cursor := must.Get(feed.ParseCursor("ep_a", last.Encode("ep_a")))(t)
 					x = w.watch("ep_a", &cursor, all[:2]...)
 				}
 			}
-			if err := x.Follow(t.Context(), 2); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, x.Follow(t.Context(), 2))
 			w.wantAll("ep_a", append(got, w.next(x, total-len(got))...), nil)
 		})
 	}
@@ -385,9 +362,7 @@ func TestForgedCursor(t *testing.T) {
 	if items, err := x.Next(t.Context(), 10*time.Millisecond); err != nil || len(items) > 0 || w.feed.Tails() != 1 {
 		t.Fatalf("%d events from %d partitions, %v", len(items), w.feed.Tails(), err)
 	}
-	if err := x.Follow(t.Context(), 1); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, x.Follow(t.Context(), 1))
 	w.wantAll("ep_a", w.next(x, 2), map[int32]int64{1: 1})
 }
 
@@ -469,10 +444,7 @@ func TestErasedEventsAreSkipped(t *testing.T) {
 func TestUsesAreSkipped(t *testing.T) {
 	w := newHarness(t)
 	x := w.watch("ep_a", nil, 0)
-	made, err := w.ids.New(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	made := must.Get(w.ids.New(0))(t)
 	use := &event.Event{ID: made, Account: account, Endpoint: "ep_a", Source: event.SourceTripwire}
 	w.producer.Produce(stream.Events, 0, use.Record(), func(*stream.Record, error) {})
 	w.flush()

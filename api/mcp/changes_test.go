@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // resources answers reads of one finding, event and recovery job.
@@ -182,10 +183,7 @@ func TestReadKeyAsksForNoChange(t *testing.T) {
 	f := &fake{answer: resources}
 	endpoint, _ := start(t, f)
 	count := func(key string) int {
-		tools, err := connectWith(t, endpoint, key).ListTools(t.Context(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		tools := must.Get(connectWith(t, endpoint, key).ListTools(t.Context(), nil))(t)
 		return len(tools.Tools)
 	}
 	if read, write := count("rly_live_read"), count("rly_live_write"); read != 8 || write != 12 {

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // Any message gets an answer below 500, and only tools of changes write anything.
@@ -22,10 +24,7 @@ func FuzzMessage(f *testing.F) {
 	server := &fake{}
 	endpoint, _ := start(f, server)
 	f.Fuzz(func(t *testing.T, version, contentType string, body []byte) {
-		req, err := http.NewRequestWithContext(t.Context(), "POST", endpoint, strings.NewReader(string(body)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		req := must.Get(http.NewRequestWithContext(t.Context(), "POST", endpoint, strings.NewReader(string(body))))(t)
 		req.Header.Set("Authorization", "Bearer rly_live_read")
 		req.Header.Set("Accept", "application/json, text/event-stream")
 		req.Header.Set("Content-Type", contentType)

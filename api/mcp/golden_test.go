@@ -16,6 +16,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/test/must"
 )
 
 var update = flag.Bool("update", false, "write the golden files and the transcript in docs/start/agents.md")
@@ -87,14 +88,9 @@ func compareGolden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
 	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(got), 0o644))
 	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(os.ReadFile(path))(t)
 	if string(want) != got {
 		t.Errorf("%s is not what is sent now; look at the difference after: go test ./api/mcp -update\n%s", path, got)
 	}
@@ -109,14 +105,9 @@ func TestGoldenOfTheSDKsClient(t *testing.T) {
 		endpoint, _ := start(t, f)
 		x := &tape{key: key}
 		client := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil)
-		session, err := client.Connect(t.Context(), &sdk.StreamableClientTransport{Endpoint: endpoint,
-			HTTPClient: &http.Client{Transport: x}, DisableStandaloneSSE: true}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := session.ListTools(t.Context(), nil); err != nil {
-			t.Fatal(err)
-		}
+		session := must.Get(client.Connect(t.Context(), &sdk.StreamableClientTransport{Endpoint: endpoint,
+			HTTPClient: &http.Client{Transport: x}, DisableStandaloneSSE: true}, nil))(t)
+		must.Get(session.ListTools(t.Context(), nil))(t)
 		call(t, session, "event_get", map[string]any{"id": "evt_1"})
 		text, _ := call(t, session, "event_replay", map[string]any{"id": "evt_1"})
 		if i := strings.Index(text, "act_"); i >= 0 {
@@ -171,10 +162,7 @@ func TestGoldenMessages(t *testing.T) {
 		var all strings.Builder
 		for _, m := range messages {
 			x := &tape{key: m.key}
-			r, err := http.NewRequestWithContext(t.Context(), "POST", endpoint, strings.NewReader(m.body))
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := must.Get(http.NewRequestWithContext(t.Context(), "POST", endpoint, strings.NewReader(m.body)))(t)
 			r.Header.Set("Content-Type", "application/json")
 			r.Header.Set("Accept", "application/json, text/event-stream")
 			for i := 0; i < len(m.header); i += 2 {
@@ -183,10 +171,7 @@ func TestGoldenMessages(t *testing.T) {
 					r.Host = m.header[i+1]
 				}
 			}
-			res, err := (&http.Client{Transport: x}).Do(r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			res := must.Get((&http.Client{Transport: x}).Do(r))(t)
 			_ = res.Body.Close()
 			all.WriteString(x.log.String())
 		}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // injected is what somebody has put into the answer of a destination, hoping that an agent obeys it.
@@ -57,10 +58,7 @@ func TestAgentLoop(t *testing.T) {
 	endpoint, _ := start(t, f)
 	session := connectWith(t, endpoint, "rly_live_write")
 	texts := session.InitializeResult().Instructions
-	tools, err := session.ListTools(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tools := must.Get(session.ListTools(t.Context(), nil))(t)
 	for _, tool := range tools.Tools {
 		texts += "\n" + tool.Name + " " + tool.Description
 	}
@@ -74,10 +72,7 @@ func TestAgentLoop(t *testing.T) {
 		if x.arguments["action_id"] == "" {
 			x.arguments["action_id"] = act
 		}
-		arguments, err := json.Marshal(x.arguments)
-		if err != nil {
-			t.Fatal(err)
-		}
+		arguments := must.Get(json.Marshal(x.arguments))(t)
 		text, failed := call(t, session, x.tool, x.arguments)
 		var v map[string]any
 		if err := json.Unmarshal([]byte(text), &v); err != nil || failed {
@@ -92,10 +87,7 @@ func TestAgentLoop(t *testing.T) {
 		}
 		texts += "\n" + text
 		fmt.Fprintf(&out, "Agent: %s\n\n    %s %s\n\n", x.says, x.tool, arguments)
-		pretty, err := json.MarshalIndent(v, "    ", "  ")
-		if err != nil {
-			t.Fatal(err)
-		}
+		pretty := must.Get(json.MarshalIndent(v, "    ", "  "))(t)
 		fmt.Fprintf(&out, "    %s\n\n", pretty)
 	}
 	run(step{"I begin with the deliveries that fail.", "events_list",
@@ -134,16 +126,11 @@ func TestAgentLoop(t *testing.T) {
 func compareTranscript(t *testing.T, got string) {
 	t.Helper()
 	const path, heading = "../../docs/start/agents.md", "## A transcript\n\n"
-	doc, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	doc := must.Get(os.ReadFile(path))(t)
 	before, _, _ := strings.Cut(string(doc), heading)
 	want := before + heading + got
 	if *update {
-		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(want), 0o644))
 	} else if string(doc) != want {
 		t.Errorf("%s has another transcript; look at the difference after: go test ./api/mcp -update\n%s", path, got)
 	}

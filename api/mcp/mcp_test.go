@@ -30,6 +30,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // fake is everything that the agent server needs. Its API answers with what answer returns.
@@ -157,13 +158,10 @@ func start(t testing.TB, f *fake) (string, *prometheus.Registry) {
 	registry := prometheus.NewRegistry()
 	listener := httptest.NewUnstartedServer(nil)
 	base := "http://" + listener.Listener.Addr().String()
-	s, err := mcp.New(mcp.Config{BaseURL: base, DashboardURL: "https://desk.example.com", Version: "1.2.3",
+	s := must.Get(mcp.New(mcp.Config{BaseURL: base, DashboardURL: "https://desk.example.com", Version: "1.2.3",
 		AllowedHosts: []string{"relay.internal"}}, mcp.Deps{Log: slog.New(slog.DiscardHandler), Keys: f, Uses: f, Refusals: f,
 		Reads:  f,
-		Writes: &f.writes, Acts: f, API: f, Producer: f, Now: func() time.Time { return now }, Metrics: registry})
-	if err != nil {
-		t.Fatal(err)
-	}
+		Writes: &f.writes, Acts: f, API: f, Producer: f, Now: func() time.Time { return now }, Metrics: registry}))(t)
 	handler := s.Handler()
 	listener.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		handler.ServeHTTP(sendingWriter{w, f}, r)
@@ -209,11 +207,8 @@ func connect(t *testing.T, endpoint string) *sdk.ClientSession {
 func connectWith(t *testing.T, endpoint, key string) *sdk.ClientSession {
 	t.Helper()
 	client := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil)
-	session, err := client.Connect(t.Context(), &sdk.StreamableClientTransport{Endpoint: endpoint,
-		HTTPClient: &http.Client{Transport: withKey{key}}, DisableStandaloneSSE: true}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	session := must.Get(client.Connect(t.Context(), &sdk.StreamableClientTransport{Endpoint: endpoint,
+		HTTPClient: &http.Client{Transport: withKey{key}}, DisableStandaloneSSE: true}, nil))(t)
 	t.Cleanup(func() { _ = session.Close() })
 	return session
 }
@@ -239,10 +234,7 @@ func TestEachToolAsksTheAPI(t *testing.T) {
 	f := &fake{}
 	endpoint, registry := start(t, f)
 	session := connect(t, endpoint)
-	tools, err := session.ListTools(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tools := must.Get(session.ListTools(t.Context(), nil))(t)
 	cases := map[string]struct {
 		arguments map[string]any
 		asks      string
@@ -313,10 +305,7 @@ func TestUsageLeadsToItsMonth(t *testing.T) {
 // A new filter of events is an argument of the tool too.
 func TestEventsHaveAllFilters(t *testing.T) {
 	endpoint, _ := start(t, &fake{})
-	tools, err := connect(t, endpoint).ListTools(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tools := must.Get(connect(t, endpoint).ListTools(t.Context(), nil))(t)
 	for _, tool := range tools.Tools {
 		if tool.Name != "events_list" {
 			continue
@@ -553,10 +542,7 @@ func TestSlowClientsHoldNoSlot(t *testing.T) {
 	const list = `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`
 	var all sync.WaitGroup
 	for range 20 {
-		req, err := http.NewRequest("POST", endpoint, strings.NewReader(list))
-		if err != nil {
-			t.Fatal(err)
-		}
+		req := must.Get(http.NewRequest("POST", endpoint, strings.NewReader(list)))(t)
 		req.Header.Set("Content-Type", "application/json")
 		all.Go(func() {
 			if res, err := (withKey{"rly_live_read"}).RoundTrip(req); err == nil {
@@ -610,10 +596,7 @@ func TestRefusals(t *testing.T) {
 	endpoint, _ := start(t, f)
 	do := func(method, target, body string, header ...string) (*http.Response, string) {
 		t.Helper()
-		r, err := http.NewRequestWithContext(t.Context(), method, target, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(http.NewRequestWithContext(t.Context(), method, target, strings.NewReader(body)))(t)
 		r.Header.Set("Authorization", "Bearer rly_live_read")
 		r.Header.Set("Content-Type", "application/json")
 		for i := 0; i < len(header); i += 2 {
@@ -622,15 +605,9 @@ func TestRefusals(t *testing.T) {
 				r.Host = header[i+1]
 			}
 		}
-		res, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		res := must.Get(http.DefaultClient.Do(r))(t)
 		defer func() { _ = res.Body.Close() }()
-		text, err := io.ReadAll(res.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(io.ReadAll(res.Body))(t)
 		return res, string(text)
 	}
 	type want struct {
@@ -719,18 +696,12 @@ func TestMethodsThatAreNotOffered(t *testing.T) {
 		{"", `"id":{"a":1},`, 200, `"id":null,`}, {"", `"id":"` + strings.Repeat("a", 300) + `",`, 200, `"id":null,`},
 	} {
 		for _, method := range []string{"resources/list", "logging/setLevel", "subscriptions/listen", "a\u003cb"} {
-			r, err := http.NewRequestWithContext(t.Context(), "POST", endpoint,
-				strings.NewReader(`{"jsonrpc":"2.0",`+x.id+`"method":"`+method+`"}`))
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := must.Get(http.NewRequestWithContext(t.Context(), "POST", endpoint,
+				strings.NewReader(`{"jsonrpc":"2.0",`+x.id+`"method":"`+method+`"}`)))(t)
 			r.Header.Set("Authorization", "Bearer rly_live_read")
 			r.Header.Set("Content-Type", "application/json")
 			r.Header.Set("Mcp-Protocol-Version", x.version)
-			res, err := http.DefaultClient.Do(r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			res := must.Get(http.DefaultClient.Do(r))(t)
 			text, _ := io.ReadAll(res.Body)
 			_ = res.Body.Close()
 			if res.StatusCode != x.status || !strings.Contains(string(text), x.gets) ||
@@ -747,17 +718,11 @@ func TestOlderRevisions(t *testing.T) {
 	for _, version := range []string{"2025-03-26", "2025-06-18", "2025-11-25"} {
 		ask := func(body string) (status int, answer string) {
 			t.Helper()
-			r, err := http.NewRequestWithContext(t.Context(), "POST", endpoint, strings.NewReader(body))
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := must.Get(http.NewRequestWithContext(t.Context(), "POST", endpoint, strings.NewReader(body)))(t)
 			r.Header.Set("Authorization", "bearer rly_live_read")
 			r.Header.Set("Content-Type", "application/json; charset=utf-8")
 			r.Header.Set("Accept", "application/json")
-			res, err := http.DefaultClient.Do(r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			res := must.Get(http.DefaultClient.Do(r))(t)
 			defer func() { _ = res.Body.Close() }()
 			text, _ := io.ReadAll(res.Body)
 			if res.Header.Get("Mcp-Session-Id") != "" {
@@ -804,25 +769,17 @@ func TestIDsAreAnsweredUnchanged(t *testing.T) {
 	} {
 		for _, method := range []string{"ping", "resources/list"} {
 			body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":%q}`, id, method)
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, endpoint, strings.NewReader(body))
-			if err != nil {
-				t.Fatal(err)
-			}
+			req := must.Get(http.NewRequestWithContext(t.Context(), http.MethodPost, endpoint, strings.NewReader(body)))(t)
 			req.Header.Set("Authorization", "Bearer rly_live_write")
 			req.Header.Set("Content-Type", "application/json")
-			res, err := http.DefaultClient.Do(req)
-			if err != nil {
-				t.Fatal(err)
-			}
+			res := must.Get(http.DefaultClient.Do(req))(t)
 			text, err := io.ReadAll(res.Body)
 			res.Body.Close()
 			var v struct {
 				ID    json.RawMessage
 				Error struct{ Code int }
 			}
-			if err := errors.Join(err, json.Unmarshal(text, &v)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, errors.Join(err, json.Unmarshal(text, &v)))
 			want, status := strings.TrimSuffix(id, ".0"), http.StatusOK
 			if !ok {
 				want, status = "null", http.StatusBadRequest

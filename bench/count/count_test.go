@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 func TestMarksSurviveEncodings(t *testing.T) {
@@ -46,14 +47,9 @@ func TestQuantiles(t *testing.T) {
 	d.Add(-time.Second)
 	all = append(all, 0)
 	slices.Sort(all)
-	raw, err := json.Marshal(d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := must.Get(json.Marshal(d))(t)
 	d = Durations{}
-	if err := json.Unmarshal(raw, &d); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(raw, &d))
 	if d.N() != int64(len(all)) {
 		t.Errorf("%d durations, want %d", d.N(), len(all))
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/store/schema"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 var address string // of the engine; set once by TestMain
@@ -50,22 +51,13 @@ var sharedFill = sync.OnceValues(func() (f shared, err error) {
 // filled returns a connection to the shared database, and the result of its fill.
 func filled(t *testing.T) (driver.Conn, fill.Result) {
 	t.Helper()
-	f, err := sharedFill()
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(sharedFill())(t)
 	r := f.result
 	if f.reported != events || r.Events != events {
 		t.Errorf("reported %d events, wrote %d, want %d", f.reported, r.Events, events)
 	}
-	opts, err := clickhouse.ParseDSN(f.url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, err := clickhouse.Open(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	opts := must.Get(clickhouse.ParseDSN(f.url))(t)
+	conn := must.Get(clickhouse.Open(opts))(t)
 	t.Cleanup(func() { conn.Close() })
 	return conn, r
 }
@@ -88,9 +80,7 @@ func TestFillLooksLikeABusyService(t *testing.T) {
 	conn, r := filled(t)
 	number := func(statement string) (n float64) {
 		t.Helper()
-		if err := conn.QueryRow(t.Context(), "SELECT toFloat64("+statement+")").Scan(&n); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, conn.QueryRow(t.Context(), "SELECT toFloat64("+statement+")").Scan(&n))
 		return n
 	}
 	between := func(what, statement string, least, most float64) {
@@ -144,10 +134,7 @@ func TestFillLooksLikeABusyService(t *testing.T) {
 // Every body is JSON, and every event has the common headers.
 func TestBodiesAreJSON(t *testing.T) {
 	conn, _ := filled(t)
-	rows, err := conn.Query(t.Context(), "SELECT type, body, headers FROM events ORDER BY id")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := must.Get(conn.Query(t.Context(), "SELECT type, body, headers FROM events ORDER BY id"))(t)
 	defer rows.Close()
 	seen := 0
 	for rows.Next() {
@@ -156,9 +143,7 @@ func TestBodiesAreJSON(t *testing.T) {
 			ID, Type string
 			Number   *int
 		}
-		if err := rows.Scan(&kind, &body, &headers); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, rows.Scan(&kind, &body, &headers))
 		if err := json.Unmarshal([]byte(body), &is); err != nil || is.Type != kind || is.Number == nil ||
 			*is.Number != seen ||
 			len(is.ID) != 12 {
@@ -198,9 +183,7 @@ func TestValidate(t *testing.T) {
 func TestFillStopsWithItsContext(t *testing.T) {
 	t.Parallel()
 	url := "http://" + address + "/s" + strings.ToLower(id.Random("")[:16])
-	if _, err := schema.Migrate(t.Context(), schema.Config{URL: url, RetentionDays: 30}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(schema.Migrate(t.Context(), schema.Config{URL: url, RetentionDays: 30}))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	if _, err := fill.Run(ctx, url, config(), func(fill.Progress) { cancel() }); err == nil {

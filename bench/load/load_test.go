@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/bench/count"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // received records the requests of a server.
@@ -58,15 +59,11 @@ func post(t *testing.T, handler http.HandlerFunc, s Stream) Tally {
 		s.Expect = []int{202}
 	}
 	var out bytes.Buffer
-	if err := Run(t.Context(), Plan{Streams: []Stream{s}}, &out); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Run(t.Context(), Plan{Streams: []Stream{s}}, &out))
 	var r Report
 	for in := json.NewDecoder(&out); !r.Done; {
 		r = Report{}
-		if err := in.Decode(&r); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, in.Decode(&r))
 	}
 	return r.Streams[0]
 }
@@ -241,10 +238,7 @@ func TestOldConnectionIsNotUsedAgain(t *testing.T) {
 	}
 	server.Start()
 	defer server.Close()
-	s, err := newStream(Stream{URL: server.URL, Body: markPlaceholder, Expect: []int{202}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(newStream(Stream{URL: server.URL, Body: markPlaceholder, Expect: []int{202}}))(t)
 	c := s.connection()
 	defer c.close()
 	for i, want := range []int64{1, 1, 2} {
@@ -324,9 +318,7 @@ func TestLoadEndsWithItsInput(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- Main(context.Background(), in, io.Discard) }()
 	endless := Stream{URL: server.URL, Body: "{{mark}}", Conns: 2, For: time.Hour, Expect: []int{202}}
-	if err := json.NewEncoder(hold).Encode(Plan{Streams: []Stream{endless}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.NewEncoder(hold).Encode(Plan{Streams: []Stream{endless}}))
 	hold.Close()
 	select {
 	case <-ended:

@@ -13,6 +13,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/store/read"
+	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/storetest"
 )
 
@@ -143,9 +144,7 @@ func TestPlans(t *testing.T) {
 	of, busy, rare := storetest.Account, cfg.Endpoints[0], cfg.Endpoints[len(cfg.Endpoints)-1]
 	foreign := os.Getenv("RELAY_PLAN_URL")
 	if foreign == "" {
-		if _, err := fill.Run(t.Context(), b.URL, cfg, func(fill.Progress) {}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(fill.Run(t.Context(), b.URL, cfg, func(fill.Progress) {}))(t)
 	} else {
 		b.URL = foreign
 		of, busy, rare = b.extremes()

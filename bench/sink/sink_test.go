@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/bench/count"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // run runs a sink as its command does, and returns its URL and a function that sends queries.
@@ -38,17 +39,11 @@ func run(t *testing.T, args ...string) (url string, ask func(Query) Report) {
 	})
 	out, in := json.NewDecoder(outR), json.NewEncoder(inW)
 	var hello Hello
-	if err := out.Decode(&hello); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, out.Decode(&hello))
 	return hello.URL, func(q Query) (r Report) {
 		t.Helper()
-		if err := in.Encode(q); err != nil {
-			t.Fatal(err)
-		}
-		if err := out.Decode(&r); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, in.Encode(q))
+		must.Do(t, out.Decode(&r))
 		return r
 	}
 }
@@ -60,19 +55,12 @@ func mark(run int, n int64) string {
 // exchange writes text to the sink in pieces and returns the statuses of that many answers.
 func exchange(t *testing.T, url string, answers int, pieces ...string) (statuses []string) {
 	t.Helper()
-	c, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(net.Dial("tcp", strings.TrimPrefix(url, "http://")))(t)
 	defer c.Close()
-	if err := c.SetDeadline(time.Now().Add(time.Minute)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.SetDeadline(time.Now().Add(time.Minute)))
 	in := bufio.NewReader(c)
 	for _, piece := range pieces {
-		if _, err := io.WriteString(c, piece); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(io.WriteString(c, piece))(t)
 	}
 	for range answers {
 		resp, err := http.ReadResponse(in, nil)
@@ -136,10 +124,7 @@ func TestPathsChooseBehaviours(t *testing.T) {
 	}
 	url, ask := run(t)
 	post := func(path string, n int64) int {
-		resp, err := http.Post(url+path, "text/plain", strings.NewReader(mark(0, n)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := must.Get(http.Post(url+path, "text/plain", strings.NewReader(mark(0, n))))(t)
 		resp.Body.Close()
 		return resp.StatusCode
 	}
@@ -156,10 +141,7 @@ func TestPathsChooseBehaviours(t *testing.T) {
 		t.Errorf("slow50 took %v", time.Since(began))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/3/hang", strings.NewReader(mark(0, 0)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	req := must.Get(http.NewRequestWithContext(ctx, http.MethodPost, url+"/3/hang", strings.NewReader(mark(0, 0))))(t)
 	hung := make(chan error, 1)
 	go func() {
 		resp, err := http.DefaultClient.Do(req)
@@ -191,11 +173,8 @@ func TestSlowAfterQuickRequests(t *testing.T) {
 	url, _ := run(t)
 	post := func(destination, number int) time.Duration {
 		began := time.Now()
-		resp, err := http.Post(fmt.Sprintf("%s/%d/slow200after2", url, destination), "text/plain",
-			strings.NewReader(mark(0, int64(number))))
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := must.Get(http.Post(fmt.Sprintf("%s/%d/slow200after2", url, destination), "text/plain",
+			strings.NewReader(mark(0, int64(number)))))(t)
 		resp.Body.Close()
 		return time.Since(began)
 	}

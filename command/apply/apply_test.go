@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // service stands for the API: it lists two endpoints, and records what is changed.
@@ -215,9 +217,7 @@ func TestAnOverloadedServiceIsAskedAgain(t *testing.T) {
 		s := &service{answers: map[string][]int{"POST /v1/endpoints": {503, 429}}}
 		c := &client{base: "http://relay", http: &http.Client{Transport: transport{s}}}
 		began := time.Now()
-		if _, err := c.do(t.Context(), http.MethodPost, "/v1/endpoints", map[string]any{}, ""); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(c.do(t.Context(), http.MethodPost, "/v1/endpoints", map[string]any{}, ""))(t)
 		if took := time.Since(began); took != 6*time.Second || len(s.calls) != 3 {
 			t.Errorf("%v, %q", took, s.calls)
 		}
@@ -241,10 +241,7 @@ func TestProxyIsIgnored(t *testing.T) {
 	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY"} {
 		t.Setenv(name, proxy.URL) // net/http reads it once in a process
 	}
-	c, err := newClient("http://relay.invalid", "key")
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(newClient("http://relay.invalid", "key"))(t)
 	if _, _, err := c.try(t.Context(), http.MethodGet, "/v1/endpoints", nil, "", ""); err == nil || len(asked) > 0 {
 		t.Errorf("%v, %d requests to the proxy", err, len(asked))
 	}

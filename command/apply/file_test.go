@@ -12,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/eventrelay/relay/api/wire"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // sources has one variable and one file.
@@ -91,27 +92,17 @@ func bomb() string {
 func TestFileKnowsEveryMember(t *testing.T) {
 	schemas := map[string]any{}
 	for _, name := range []string{"endpoints", "destinations", "verification"} {
-		raw, err := os.ReadFile("../../api/openapi/" + name + ".yaml")
-		if err != nil {
-			t.Fatal(err)
-		}
+		raw := must.Get(os.ReadFile("../../api/openapi/" + name + ".yaml"))(t)
 		var part struct {
 			Components struct{ Schemas map[string]any }
 		}
-		if err := yaml.Unmarshal(raw, &part); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, yaml.Unmarshal(raw, &part))
 		maps.Copy(schemas, part.Components.Schemas)
 	}
-	generated, err := wire.Schemas()
-	if err != nil {
-		t.Fatal(err)
-	}
+	generated := must.Get(wire.Schemas())(t)
 	for name, text := range generated {
 		var schema map[string]any
-		if err := json.Unmarshal(text, &schema); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(text, &schema))
 		if part, ok := schemas[name].(map[string]any); ok { // some of its members are written by hand
 			maps.Copy(schema["properties"].(map[string]any), part["properties"].(map[string]any))
 		}

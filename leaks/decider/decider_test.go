@@ -21,6 +21,7 @@ import (
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/streamtest"
 )
 
@@ -118,10 +119,7 @@ func TestNewRequiresDependencies(t *testing.T) {
 			t.Error("no partitions are enough")
 		}
 		deps.Metrics = prometheus.NewRegistry()
-		d, err := New(Config{Partitions: 1}, deps)
-		if err != nil {
-			t.Fatal(err)
-		}
+		d = must.Get(New(Config{Partitions: 1}, deps))(t)
 		p := stream.Partition{Topic: stream.Findings}
 		if d.owns("fnd_1") {
 			t.Error("a finding is owned before a partition is")
@@ -138,12 +136,9 @@ func TestNewRequiresDependencies(t *testing.T) {
 // decider returns a decider on a node. Its notifier writes each message into an alert of the finding.
 func (r *rig) decider(node int) *Decider {
 	r.Helper()
-	d, err := New(Config{Partitions: partitions}, Deps{Log: slog.New(slog.DiscardHandler), Stream: r.conf,
+	d := must.Get(New(Config{Partitions: partitions}, Deps{Log: slog.New(slog.DiscardHandler), Stream: r.conf,
 		Config: r.nodes[node], History: r.nodes[node], Store: r.store, Notifier: fakeNotifier{}, Now: time.Now,
-		Metrics: prometheus.NewRegistry()})
-	if err != nil {
-		r.Fatal(err)
-	}
+		Metrics: prometheus.NewRegistry()}))(r)
 	for p := range int32(partitions) {
 		d.owned[p] = true
 	}
@@ -166,9 +161,7 @@ func (fakeNotifier) Announce(t finding.Transition) config.Announcer {
 // messages returns the transitions of a finding about which people are notified.
 func (r *rig) messages(id string) string {
 	r.Helper()
-	if err := r.nodes[1].Sync(r.Context()); err != nil {
-		r.Fatal(err)
-	}
+	must.Do(r, r.nodes[1].Sync(r.Context()))
 	a := r.nodes[1].Alert("of/" + id)
 	if a == nil {
 		return ""
@@ -204,18 +197,14 @@ func (r *rig) hit(secret string, alter ...func(*finding.Hit)) *finding.Hit {
 func (r *rig) decideHits(d *Decider, hits ...*finding.Hit) {
 	r.Helper()
 	for _, h := range hits {
-		if err := d.decideHit(r.Context(), h); err != nil {
-			r.Fatal(err)
-		}
+		must.Do(r, d.decideHit(r.Context(), h))
 	}
 }
 
 func (r *rig) finding(id string) *config.Finding {
 	r.Helper()
 	for _, n := range r.nodes {
-		if err := n.Sync(r.Context()); err != nil {
-			r.Fatal(err)
-		}
+		must.Do(r, n.Sync(r.Context()))
 	}
 	f, _ := r.nodes[0].Finding(id)
 	return f
@@ -223,9 +212,7 @@ func (r *rig) finding(id string) *config.Finding {
 
 func (r *rig) update(id string, u config.FindingUpdate) {
 	r.Helper()
-	if _, err := r.nodes[0].UpdateFinding(r.Context(), id, u); err != nil {
-		r.Fatal(err)
-	}
+	must.Get(r.nodes[0].UpdateFinding(r.Context(), id, u))(r)
 	r.finding(id)
 }
 
@@ -294,16 +281,12 @@ func TestHitsThatAreReadTwiceChangeNothing(t *testing.T) {
 				h := r.hit(fmt.Sprint(i))
 				rec := &stream.Record{Key: []byte(h.Finding), Value: h.Encode()}
 				p := finding.PartitionOf(h.Finding, partitions)
-				if err := r.producer.ProduceSync(t.Context(), stream.Findings, p, rec); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, r.producer.ProduceSync(t.Context(), stream.Findings, p, rec))
 			}
 		}
 		counts := &finding.Counts{Account: "acc_1", Sender: "drn_1", Minute: time.Now(), Node: "a"}
 		for _, value := range [][]byte{counts.Encode(), []byte("{")} {
-			if err := r.producer.ProduceSync(t.Context(), stream.Findings, 0, &stream.Record{Value: value}); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, r.producer.ProduceSync(t.Context(), stream.Findings, 0, &stream.Record{Value: value}))
 		}
 		produce(0, 30)
 		until := func(d *Decider, opened, read float64) {
@@ -395,9 +378,7 @@ func TestIgnoredFindingsReopen(t *testing.T) {
 			t.Helper()
 			for _, d := range on {
 				d.deps.Now = func() time.Time { return time.Now().Add(after) }
-				if err := d.reopenIgnored(t.Context(), d.now()); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, d.reopenIgnored(t.Context(), d.now()))
 			}
 		}
 		b := r.decider(1)
@@ -510,9 +491,7 @@ func TestOldFindingsAreForgotten(t *testing.T) {
 		r.store.last[gone.Finding], r.store.last[hit.Finding] = gone.At, day(200)
 		forget := func(now time.Time) {
 			t.Helper()
-			if err := d.forgetOld(t.Context(), now); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, d.forgetOld(t.Context(), now))
 		}
 		forget(day(0)) // the first time only begins the wait
 		forget(day(399))
@@ -528,9 +507,7 @@ func TestOldFindingsAreForgotten(t *testing.T) {
 		}
 		other := r.decider(1)
 		clear(other.owned)
-		if err := errors.Join(other.forgetOld(t.Context(), day(0)), other.forgetOld(t.Context(), day(402))); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(other.forgetOld(t.Context(), day(0)), other.forgetOld(t.Context(), day(402))))
 		if r.finding(gone.Finding) == nil {
 			t.Fatal("forgotten by a node that does not own it")
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/secrets"
+	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/websites"
 )
 
@@ -44,14 +45,8 @@ func newRig(t *testing.T) *rig {
 	}))
 	r.domain = &config.Domain{Meta: config.Meta{ID: "dom_1", CreatedAt: time.Now()}, Token: token,
 		Hostname: "shop.example.com:" + r.site.Port}
-	resolver, err := egress.NewResolver(r.dns.Address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	scanner, err := secrets.New(secrets.ForLeaks)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resolver := must.Get(egress.NewResolver(r.dns.Address))(t)
+	scanner := must.Get(secrets.New(secrets.ForLeaks))(t)
 	r.dns.SetAddrs("shop.example.com", "127.0.0.1")
 	r.Domains = New(Deps{Log: slog.New(slog.DiscardHandler), Resolver: resolver, Scanner: scanner, UserAgent: "test",
 		Transport: websites.Transport(t, r.dns, r.site), Now: time.Now})
@@ -252,10 +247,7 @@ func TestSilence(t *testing.T) {
 }
 
 func masks(t *testing.T) *secrets.Scanner {
-	s, err := secrets.New(secrets.ForLeaks)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(secrets.New(secrets.ForLeaks))(t)
 	return s
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // logText returns about 16 MiB of lines as services write them, with a secret in one of 10,000.
@@ -37,9 +38,7 @@ func BenchmarkDrain(b *testing.B) {
 	w.drain.deps.Tokens = unlimited{}
 	scan := func(from io.Reader) {
 		s := scanner().NewStream(func(secrets.Found) bool { return true })
-		if _, err := io.CopyBuffer(struct{ io.Writer }{s}, struct{ io.Reader }{from}, make([]byte, 32<<10)); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(io.CopyBuffer(struct{ io.Writer }{s}, struct{ io.Reader }{from}, make([]byte, 32<<10)))(b)
 		_ = s.Close()
 	}
 	rates := map[string]float64{}
@@ -60,15 +59,12 @@ func BenchmarkDrain(b *testing.B) {
 		if status, answer := w.send(http.MethodPost, path, bytes.NewReader(body)); status != 202 {
 			b.Fatal(status, answer)
 		}
-		w.records = w.records[:0]
+		w.Records = w.Records[:0]
 	}
 	run("scanner-plain", func() { scan(bytes.NewReader(text)) })
 	run("drain-plain", func() { send(text) })
 	run("scanner-gzip", func() {
-		z, err := gzip.NewReader(bytes.NewReader(packed))
-		if err != nil {
-			b.Fatal(err)
-		}
+		z := must.Get(gzip.NewReader(bytes.NewReader(packed)))(b)
 		scan(z)
 	})
 	run("drain-gzip", func() { send(packed) })

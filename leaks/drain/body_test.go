@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // run starts the reports of a world's Drain.
@@ -56,16 +57,9 @@ func (r *inPieces) Read(p []byte) (int, error) { return r.Reader.Read(p[:min(len
 func bomb(t *testing.T) []byte {
 	t.Helper()
 	var member bytes.Buffer
-	z, err := gzip.NewWriterLevel(&member, gzip.BestCompression)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := z.Write(make([]byte, 16<<20)); err != nil {
-		t.Fatal(err)
-	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	z := must.Get(gzip.NewWriterLevel(&member, gzip.BestCompression))(t)
+	must.Get(z.Write(make([]byte, 16<<20)))(t)
+	must.Do(t, z.Close())
 	return bytes.Repeat(member.Bytes(), 10<<30/(16<<20))[:10_000_000]
 }
 
@@ -214,27 +208,24 @@ func TestBodiesAreBounded(t *testing.T) {
 	f("corrupt", 400, whole[:20]+"xx"+whole[22:])
 	f("wrong checksum", 400, whole[:len(whole)-5]+"x"+whole[len(whole)-4:])
 	f("another encoding", 415, "x", "Content-Encoding", "br")
-	if n := len(w.hits()); n != 0 {
+	if n := len(w.Hits()); n != 0 {
 		t.Errorf("%d hits of refused bodies", n)
 	}
 	f("empty", 202, "")
 	f("three levels", 202, gzipped(gzipped(gzipped(leak(1)))))
-	if n := len(w.hits()); n != 0 {
+	if n := len(w.Hits()); n != 0 {
 		t.Errorf("%d hits of a third level", n)
 	}
 	f("400 to 1", 202, gzipped(strings.Repeat(strings.Repeat("a", 100)+"\n", 100_000)), "Content-Encoding", "gzip")
 	f("declared, but plain", 202, leak(1), "Content-Encoding", "gzip")
-	w.only()
+	w.Only()
 }
 
 // A compressed body has its own bound on the wire.
 func TestCompressedBodiesAreBounded(t *testing.T) {
 	w := newWorld(t)
 	var b bytes.Buffer
-	z, err := gzip.NewWriterLevel(&b, gzip.NoCompression)
-	if err != nil {
-		t.Fatal(err)
-	}
+	z := must.Get(gzip.NewWriterLevel(&b, gzip.NoCompression))(t)
 	_, _ = io.CopyN(z, &repeated{text: "line\n"}, maxCompressed) // a buffer takes everything
 	_ = z.Close()
 	w.post(413, b.String())

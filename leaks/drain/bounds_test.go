@@ -14,8 +14,8 @@ import (
 func TestFloodIsBounded(t *testing.T) {
 	w := newWorld(t)
 	w.post(202, leak(0))
-	known := w.only().Finding
-	w.known[known] = true
+	known := w.Only().Finding
+	w.Known[known] = true
 	for from := 0; from < 10_000; from += 500 {
 		var body strings.Builder
 		for i := range 500 {
@@ -25,7 +25,7 @@ func TestFloodIsBounded(t *testing.T) {
 	}
 	w.post(202, "again "+leak(0))
 	findings, total, floods := map[string]bool{}, 0, map[string]int{}
-	for _, h := range w.hits() {
+	for _, h := range w.Hits() {
 		findings[h.Finding] = true
 		total += int(h.N)
 		if h.Rule == finding.RuleFlood {
@@ -45,7 +45,7 @@ func TestOutstandingFindingsAreBounded(t *testing.T) {
 	w := newWorld(t)
 	w.room = map[finding.Severity]int{finding.High: 1}
 	w.post(202, leak(1)+"\n"+leak(2)+"\n"+leak(1))
-	all := w.hits()
+	all := w.Hits()
 	if len(all) != 2 || all[0].N != 2 || all[1].Rule != finding.RuleFlood || all[1].N != 1 {
 		t.Errorf("%d hits, the last %+v", len(all), all[len(all)-1])
 	}
@@ -69,9 +69,9 @@ func github(n int) string { return "gh" + "p_" + strings.Repeat(leak(n)[8:], 2)[
 
 // rules counts the findings of each rule, and names what our own keys are.
 func (w *world) rules() string {
-	w.tb.Helper()
+	w.TB.Helper()
 	findings := map[string]string{}
-	for _, h := range w.hits() {
+	for _, h := range w.Hits() {
 		findings[h.Finding] = h.Rule + " " + h.KeyID
 	}
 	count := map[string]int{}
@@ -95,7 +95,7 @@ func TestFakesHideNothing(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)
 			ours := apikey.New()
-			w.addKey(ours, &config.Key{ID: "key_1"})
+			w.AddKey(ours, &config.Key{ID: "key_1"})
 			body, n := "", 2000/c.requests
 			for request := range c.requests {
 				if body = leaks(request*n, n, false) + leaks(request*n, n, true); c.requests > 1 {
@@ -112,7 +112,7 @@ func TestFakesHideNothing(t *testing.T) {
 				t.Errorf("findings %s, want %s", got, want)
 			}
 			total := 0
-			for _, h := range w.hits() {
+			for _, h := range w.Hits() {
 				total += int(h.N)
 			}
 			if total != 4003 {
@@ -127,7 +127,7 @@ func TestOwnKeysNeedNoRoom(t *testing.T) {
 	w := newWorld(t)
 	w.room = map[finding.Severity]int{}
 	ours := apikey.New()
-	w.addKey(ours, &config.Key{ID: "key_1"})
+	w.AddKey(ours, &config.Key{ID: "key_1"})
 	w.post(202, leaks(0, 20, false)+ours)
 	if got := w.rules(); got != "map[flood:1 relay-api-key key_1:1]" {
 		t.Errorf("findings %s", got)
@@ -138,9 +138,9 @@ func TestOwnKeysNeedNoRoom(t *testing.T) {
 func TestMatchesOfARequestAreBounded(t *testing.T) {
 	w := newWorld(t)
 	ours := apikey.New()
-	w.addKey(ours, &config.Key{ID: "key_1"})
+	w.AddKey(ours, &config.Key{ID: "key_1"})
 	w.post(202, strings.Repeat(leak(1)+"\n", maxMatches+maxMatchesOfRule+5)+ours)
-	all, most := w.hits(), uint32(maxMatches+maxMatchesOfRule)
+	all, most := w.Hits(), uint32(maxMatches+maxMatchesOfRule)
 	if len(all) != 3 || all[0].N != most || all[1].KeyID != "key_1" || all[2].Rule != finding.RuleFlood || all[2].N != 5 {
 		t.Errorf("%d hits: %+v", len(all), all)
 	}
@@ -155,9 +155,9 @@ func TestEvictedHitsAreTheSameEachTime(t *testing.T) {
 		fmt.Fprintf(&body, `{"app":"a%d","m":"%s"}`+"\n", i, github(i/2))
 	}
 	w.post(202, body.String())
-	want := len(w.hits())
+	want := len(w.Hits())
 	w.post(202, body.String())
-	if got := len(w.hits()); got != want {
+	if got := len(w.Hits()); got != want {
 		t.Errorf("%d hits, after the second request %d", want, got)
 	}
 }

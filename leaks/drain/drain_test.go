@@ -18,6 +18,7 @@ import (
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // A secret in each kind of body becomes one hit with its location, and its text is nowhere.
@@ -34,7 +35,7 @@ func TestSecretsBecomeHits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			answer := w.post(202, body, "User-Agent", "shipper/1.0 "+leak(2))
-			h := w.only()
+			h := w.Only()
 			if h.N != 1 || h.Rule != "stripe-secret-live" || h.Sender != drainID || h.Account != "acc_1" || !h.Billed ||
 				h.Source != finding.Drain || h.Severity != finding.High || h.Unverified || h.RemoteIP.String() != "192.0.2.7" ||
 				!strings.HasPrefix(h.Masked, "sk_live_***") || h.Location.DrainID != drainID || h.Fingerprint == "" {
@@ -69,13 +70,13 @@ func TestOwnRulesApply(t *testing.T) {
 	secret := "acme_" + leak(1)[8:]
 	body := `{"app":"a","msg":"` + secret + `"}` + "\n" + `{"app":"b","msg":"` + secret + " " + leak(2) + `"}`
 	w.post(202, `{"app":"a","msg":"`+secret+`"}`)
-	if n := len(w.hits()); n != 0 {
+	if n := len(w.Hits()); n != 0 {
 		t.Fatalf("%d hits before there is a rule", n)
 	}
 	w.own, w.revision = []secrets.Custom{ownRule(secrets.Critical)}, 1
 	w.post(202, body, "User-Agent", "shipper "+secret)
 	byApp := map[string]*finding.Hit{}
-	for _, h := range w.hits() {
+	for _, h := range w.Hits() {
 		if h.Rule == "stripe-secret-live" {
 			continue
 		}
@@ -84,27 +85,27 @@ func TestOwnRulesApply(t *testing.T) {
 			t.Errorf("%+v", h)
 		}
 	}
-	if len(w.hits()) != 3 || len(byApp) != 2 || byApp["a"].Finding == byApp["b"].Finding {
-		t.Errorf("%d hits; of the rule: %v", len(w.hits()), byApp)
+	if len(w.Hits()) != 3 || len(byApp) != 2 || byApp["a"].Finding == byApp["b"].Finding {
+		t.Errorf("%d hits; of the rule: %v", len(w.Hits()), byApp)
 	}
 	w.mustNotHold(secret)
 	w.own, w.revision = nil, 2
 	w.post(202, body+" again")
-	if n := len(w.hits()); n != 4 { // the built-in rule's alone
+	if n := len(w.Hits()); n != 4 { // the built-in rule's alone
 		t.Errorf("%d hits after the rule was removed", n)
 	}
 }
 
 // mustNotHold fails the test if anything that is stored, logged or counted has a text.
 func (w *world) mustNotHold(texts ...string) {
-	w.tb.Helper()
+	w.TB.Helper()
 	all := w.everything()
 	if !strings.Contains(all, drainID) {
-		w.tb.Fatal("the searched text is not what was written")
+		w.TB.Fatal("the searched text is not what was written")
 	}
 	for _, text := range texts {
 		if strings.Contains(all, text) || strings.Contains(all, text[3:]) {
-			w.tb.Errorf("%s is stored, logged or counted", text)
+			w.TB.Errorf("%s is stored, logged or counted", text)
 		}
 	}
 }
@@ -120,7 +121,7 @@ func TestSecretsAreFoundAtEveryCut(t *testing.T) {
 		}
 	}
 	ids := map[string]bool{}
-	for _, h := range w.hits() {
+	for _, h := range w.Hits() {
 		ids[h.Finding] = true
 	}
 	if len(ids) != 1 {
@@ -136,7 +137,7 @@ func TestEqualHitsMerge(t *testing.T) {
 		fmt.Fprintf(&body, `{"app":"app-%d","msg":"%s"}`+"\n", i%2, leak(i%3))
 	}
 	w.post(202, body.String())
-	all := w.hits()
+	all := w.Hits()
 	total := 0
 	for _, h := range all {
 		total += int(h.N)
@@ -161,7 +162,7 @@ func TestManyLocationsMerge(t *testing.T) {
 		w.post(202, lines(request, 150))
 	}
 	w.post(202, lines(0, 150))
-	all, total := w.hits(), 0
+	all, total := w.Hits(), 0
 	for _, h := range all {
 		total += int(h.N)
 	}
@@ -176,7 +177,7 @@ func TestRecordsOfAMinuteAreBounded(t *testing.T) {
 	w.drain.deps.Records.AddMany(t.Context(), drainID, maxRecordsPerMinute+1)
 	w.post(429, leak(1))
 	w.post(202, "no secret")
-	if n := len(w.hits()); n != 0 {
+	if n := len(w.Hits()); n != 0 {
 		t.Errorf("%d hits", n)
 	}
 }
@@ -184,13 +185,13 @@ func TestRecordsOfAMinuteAreBounded(t *testing.T) {
 // A request makes at most 1,000 records, and those beyond it are counted in the finding flood.
 func TestRecordsOfARequestAreBounded(t *testing.T) {
 	w := newWorld(t)
-	w.knowsAll = true
+	w.KnowsAll = true
 	var body strings.Builder
 	for i := range maxRecords + 20 {
 		body.WriteString(leak(i) + "\n")
 	}
 	w.post(202, body.String())
-	all := w.hits()
+	all := w.Hits()
 	if last := all[len(all)-1]; len(all) != maxRecords+1 || last.Rule != finding.RuleFlood || last.N != 20 {
 		t.Errorf("%d records, the last one is %+v", len(all), last)
 	}
@@ -204,7 +205,7 @@ func TestARetryCountsOnce(t *testing.T) {
 		fmt.Fprintf(&body, "line %d %s\n", i, leak(i%20))
 	}
 	n := 0
-	w.answer = func(*stream.Record) error {
+	w.Answer = func(*stream.Record) error {
 		if n++; n%3 == 0 {
 			return errors.New("the broker is away")
 		}
@@ -212,13 +213,13 @@ func TestARetryCountsOnce(t *testing.T) {
 	}
 	w.post(503, body.String())
 	w.post(503, gzipped(body.String()))
-	if stored := len(w.hits()); stored == 0 || stored > 20 {
+	if stored := len(w.Hits()); stored == 0 || stored > 20 {
 		t.Fatalf("%d hits are stored in part", stored)
 	}
-	w.answer = nil
+	w.Answer = nil
 	w.post(202, body.String())
 	w.post(202, gzipped(body.String()))
-	all, total := w.hits(), 0
+	all, total := w.Hits(), 0
 	for _, h := range all {
 		total += int(h.N)
 	}
@@ -231,16 +232,16 @@ func TestARetryCountsOnce(t *testing.T) {
 func TestLogIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.silent = true
+		w.Silent = true
 		began := time.Now()
 		w.post(503, leak(1))
 		if took := time.Since(began); took != intake.ProduceTimeout {
 			t.Errorf("answered after %v", took)
 		}
 		w.post(202, "nothing to store")
-		w.silent, w.keysErr = false, errors.New("no keys")
+		w.Silent, w.KeysErr = false, errors.New("no keys")
 		w.post(503, leak(1))
-		if n := len(w.hits()); n != 0 {
+		if n := len(w.Hits()); n != 0 {
 			t.Errorf("%d hits", n)
 		}
 	})
@@ -264,7 +265,7 @@ func TestWhoMaySend(t *testing.T) {
 	f("GET", path, 405)
 	f("HEAD", path, 200)
 	f("POST", PathPrefix+drainID, 404, "Authorization", "Bearer wrong")
-	if n := len(w.hits()); n != 0 {
+	if n := len(w.Hits()); n != 0 {
 		t.Fatalf("%d hits", n)
 	}
 	f("PUT", path, 202)
@@ -273,7 +274,7 @@ func TestWhoMaySend(t *testing.T) {
 	f("POST", path, 200)
 	w.deleted = true
 	f("POST", path, 410)
-	w.only() // the same body twice counts once
+	w.Only() // the same body twice counts once
 	if got := w.metric("paused"); got != 1 {
 		t.Errorf("%v paused requests are counted", got)
 	}
@@ -284,11 +285,11 @@ func TestWhoMaySend(t *testing.T) {
 func TestOwnKeys(t *testing.T) {
 	w := newWorld(t)
 	works, revoked, fake := apikey.New(), apikey.New(), testKey()
-	w.addKey(works, &config.Key{ID: "key_1"})
-	w.addKey(revoked, &config.Key{ID: "key_2", RevokedAt: time.Now()})
+	w.AddKey(works, &config.Key{ID: "key_1"})
+	w.AddKey(revoked, &config.Key{ID: "key_2", RevokedAt: time.Now()})
 	w.post(202, works+"\n"+revoked+"\n"+fake+"\n"+apikey.New())
 	var got []string
-	for _, h := range w.hits() {
+	for _, h := range w.Hits() {
 		got = append(got, fmt.Sprint(h.KeyID, " ", h.Severity, " ", h.Test, " ", h.Billed))
 	}
 	want := []string{"key_1 critical false true", "key_2 high false true", " low true false", " high false true"}
@@ -309,23 +310,16 @@ func TestRates(t *testing.T) {
 		time.Sleep(time.Second)
 		var taken []*slot
 		for range maxRunningOfDrain {
-			one, err := w.drain.running.enter(drainID)
-			if err != nil {
-				t.Fatal(err)
-			}
+			one := must.Get(w.drain.running.enter(drainID))(t)
 			taken = append(taken, one)
 		}
 		w.post(429, "line")
 		for i := range maxRunning - maxRunningOfDrain {
-			if _, err := w.drain.running.enter(fmt.Sprint(i)); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(w.drain.running.enter(fmt.Sprint(i)))(t)
 		}
 		taken[0].leave()
 		w.post(202, "line")
-		if _, err := w.drain.running.enter("another"); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(w.drain.running.enter("another"))(t)
 		w.post(503, "line")
 	})
 }
@@ -353,12 +347,12 @@ func TestReports(t *testing.T) {
 			c.Platform != "generic" || c.LastAt.IsZero() || c.LastError != "" || c.Node != "node-1" {
 			t.Errorf("%+v", c)
 		}
-		w.setAnswer(func(*stream.Record) error { return errors.New("away") })
+		w.SetAnswer(func(*stream.Record) error { return errors.New("away") })
 		w.post(202, "four")
 		w.post(413, strings.Repeat("x", maxBody+1))
 		time.Sleep(2 * intake.ReportInterval)
 		synctest.Wait()
-		w.setAnswer(nil)
+		w.SetAnswer(nil)
 		time.Sleep(intake.ReportInterval)
 		synctest.Wait()
 		if c := last(); c.Requests != 3 || c.Lines < 4 || c.Rejected != 1 || c.LastError != "too_large" || c.Version < 3 {
@@ -382,9 +376,7 @@ func TestReports(t *testing.T) {
 func TestAnswer(t *testing.T) {
 	w := newWorld(t)
 	var got received
-	if err := json.Unmarshal([]byte(w.post(202, gzipped("one\n\ntwo"))), &got); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(w.post(202, gzipped("one\n\ntwo"))), &got))
 	if want := (received{Lines: 3, Bytes: 8}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}

@@ -37,7 +37,7 @@ func FuzzDrain(f *testing.F) {
 		if rec.Code < 300 && given != token {
 			t.Fatalf("%q opens the drain: %d", given, rec.Code)
 		}
-		w.hits()
+		w.Hits()
 		r.URL.Path = PathPrefix + drainID
 		r.Header.Set(firehoseAccessKey, value)
 		if _, key := credentials(r); len(key) > maxAccessKey {

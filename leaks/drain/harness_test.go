@@ -3,8 +3,6 @@ package drain
 import (
 	"bytes"
 	"compress/gzip"
-	"context"
-	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -23,8 +21,9 @@ import (
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/limit"
 	"github.com/eventrelay/relay/pkg/secrets"
-	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/web"
+	"github.com/eventrelay/relay/test/leaktest"
+	"github.com/eventrelay/relay/test/must"
 )
 
 const (
@@ -36,54 +35,33 @@ const (
 )
 
 var scanner = sync.OnceValue(func() *secrets.Scanner {
-	s, err := intake.NewScanner(tripwires{})
+	s, err := intake.NewScanner(&leaktest.World{})
 	if err != nil {
 		panic(err)
 	}
 	return s
 })
 
-// canaryToken is the token of the ingest URL of a tripwire.
-const canaryToken = "3vtestq2mfx8h5n7k0w9c4r6da"
-
-type tripwires struct{}
-
-func (tripwires) TripwireByToken(token string) *config.Tripwire {
-	if token != canaryToken {
-		return nil
-	}
-	return &config.Tripwire{}
-}
-
 // world is a Drain with a configuration and a log in memory.
 type world struct {
-	canary   string // fingerprint of the secret of a tripwire
-	tb       testing.TB
+	*leaktest.World
 	drain    *Drain
 	limiter  *limit.Limiter
 	registry *prometheus.Registry
 	logs     bytes.Buffer
 	to       config.Drain
 	deleted  bool
-	keys     map[string]*config.Key // by fingerprint
-	keysErr  error                  // of FindingKeys
 	secrets  config.DrainSecrets
 
 	own      []secrets.Custom
 	revision int64
 
-	mu       sync.Mutex // guards what follows
-	known    map[string]bool
-	knowsAll bool                     // all findings are known
-	room     map[finding.Severity]int // for new findings; nil = enough
-	records  []*stream.Record
-	answer   func(r *stream.Record) error // of the log; nil = acknowledge
-	silent   bool                         // the log does not answer
+	room map[finding.Severity]int // for new findings; nil = enough
 }
 
 func newWorld(tb testing.TB) *world {
 	w := &world{
-		tb: tb, registry: prometheus.NewRegistry(), keys: map[string]*config.Key{}, known: map[string]bool{},
+		World: leaktest.New(tb), registry: prometheus.NewRegistry(),
 		to: config.Drain{Meta: config.Meta{ID: drainID, Account: "acc_1"}, Name: "production", Version: 1,
 			Platform: config.PlatformAuto},
 	}
@@ -99,7 +77,7 @@ func newWorld(tb testing.TB) *world {
 func (w *world) newDrain(registry *prometheus.Registry) *Drain {
 	return New(Deps{
 		Deps: intake.Deps{
-			Node: "node-1", Partitions: 4, Metrics: registry, Producer: w,
+			Node: "node-1", Partitions: leaktest.Partitions, Metrics: registry, Producer: w,
 			Findings: w.limiter.NewDistinct("drain-findings", intake.NewFindingsSpan),
 			Now:      time.Now, Front: &web.Front{Log: slog.New(slog.NewTextHandler(&w.logs, nil))},
 		},
@@ -123,39 +101,11 @@ func (w *world) DrainByToken(id, given string) (*config.Drain, config.Presence) 
 // DrainSecrets implements Configuration.
 func (w *world) DrainSecrets(*config.Drain) (config.DrainSecrets, error) { return w.secrets, nil }
 
-func (w *world) FindingKeys(context.Context) (finding.Keys, error) {
-	return finding.Keys{Salt: []byte("0123456789abcdef"), Key: [32]byte{1}}, w.keysErr
-}
-
-// TripwireByFingerprint implements intake.Tripwires.
-func (w *world) TripwireByFingerprint(fingerprint string) *config.Tripwire {
-	if w.canary == "" || w.canary != fingerprint {
-		return nil
-	}
-	return &config.Tripwire{Meta: config.Meta{ID: "trw_1"}, Domain: "dom_1"}
-}
-
-func (w *world) LeakedKey(fingerprint string) (*config.Key, bool) {
-	key := w.keys[fingerprint]
-	return key, key != nil && key.RevokedAt.IsZero()
-}
-
-// addKey adds an API key with that text.
-func (w *world) addKey(text string, key *config.Key) {
-	keys, err := w.FindingKeys(w.tb.Context())
-	if err != nil {
-		w.tb.Fatal(err)
-	}
-	w.keys[keys.Fingerprint(keys.SaltedHash([]byte(text)))] = key
-}
-
 func (w *world) CustomRules() ([]secrets.Custom, int64) { return w.own, w.revision }
-
-func (w *world) HasFinding(id string) bool { return w.knowsAll || w.known[id] }
 
 func (w *world) RemainingFindings(sender string, severity finding.Severity) int {
 	if sender != drainID {
-		w.tb.Errorf("asked for the room of %s", sender)
+		w.TB.Errorf("asked for the room of %s", sender)
 	}
 	if w.room == nil {
 		return 10_000
@@ -163,74 +113,11 @@ func (w *world) RemainingFindings(sender string, severity finding.Severity) int 
 	return w.room[severity]
 }
 
-// setAnswer sets what the log answers while the drain runs.
-func (w *world) setAnswer(answer func(*stream.Record) error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.answer = answer
-}
-
-// ProduceUnordered implements Producer.
-func (w *world) ProduceUnordered(topic string, partition int32, r *stream.Record, done func(*stream.Record, error)) {
-	if topic != stream.Findings || partition != finding.PartitionOf(string(r.Key), 4) {
-		w.tb.Errorf("a record of %s goes to %s-%d", r.Key, topic, partition)
-	}
-	w.mu.Lock()
-	if w.silent {
-		w.mu.Unlock()
-		return
-	}
-	var err error
-	if w.answer != nil {
-		err = w.answer(r)
-	}
-	if err == nil {
-		w.records = append(w.records, r)
-	}
-	w.mu.Unlock()
-	done(r, err)
-}
-
-// hits returns the hits in the log, without those that were stored twice.
-func (w *world) hits() (all []*finding.Hit) {
-	w.tb.Helper()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	seen := map[string]int{}
-	for _, r := range w.records {
-		h, err := finding.Decode(r.Value)
-		if errors.Is(err, finding.ErrNotHit) {
-			continue
-		}
-		if err != nil {
-			w.tb.Fatal(err)
-		}
-		key := h.Finding + string(h.ID[:])
-		if i, twice := seen[key]; twice {
-			all[i] = h
-			continue
-		}
-		seen[key] = len(all)
-		all = append(all, h)
-	}
-	return all
-}
-
-// only returns the one hit of the log.
-func (w *world) only() *finding.Hit {
-	w.tb.Helper()
-	all := w.hits()
-	if len(all) != 1 {
-		w.tb.Fatalf("%d hits, want one", len(all))
-	}
-	return all[0]
-}
-
 // counts returns the reports in the log.
 func (w *world) counts() (all []*finding.Counts) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, r := range w.records {
+	w.Mu.Lock()
+	defer w.Mu.Unlock()
+	for _, r := range w.Records {
 		if c, err := finding.DecodeCounts(r.Value); err == nil {
 			all = append(all, c)
 		}
@@ -240,15 +127,15 @@ func (w *world) counts() (all []*finding.Counts) {
 
 // send sends a body and returns the status and the body of the answer. headers are pairs of name and value.
 func (w *world) send(method, path string, body io.Reader, headers ...string) (int, string) {
-	w.tb.Helper()
+	w.TB.Helper()
 	answer := w.answered(method, path, body, headers...)
 	return answer.Code, answer.Body.String()
 }
 
 // answered sends a body and returns the answer.
 func (w *world) answered(method, path string, body io.Reader, headers ...string) *httptest.ResponseRecorder {
-	w.tb.Helper()
-	r := httptest.NewRequestWithContext(w.tb.Context(), method, path, body)
+	w.TB.Helper()
+	r := httptest.NewRequestWithContext(w.TB.Context(), method, path, body)
 	r.RemoteAddr = "192.0.2.7:1234"
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
@@ -260,10 +147,10 @@ func (w *world) answered(method, path string, body io.Reader, headers ...string)
 
 // post sends lines and expects a status.
 func (w *world) post(want int, body string, headers ...string) string {
-	w.tb.Helper()
+	w.TB.Helper()
 	status, text := w.send(http.MethodPost, path, strings.NewReader(body), headers...)
 	if status != want {
-		w.tb.Fatalf("answered %d %s, want %d", status, text, want)
+		w.TB.Fatalf("answered %d %s, want %d", status, text, want)
 	}
 	return text
 }
@@ -275,19 +162,16 @@ func (w *world) metric(result string) float64 {
 
 // everything returns all that is stored, logged and counted.
 func (w *world) everything() string {
-	w.tb.Helper()
+	w.TB.Helper()
 	var all strings.Builder
-	w.mu.Lock()
-	for _, r := range w.records {
+	w.Mu.Lock()
+	for _, r := range w.Records {
 		all.Write(r.Key)
 		all.Write(r.Value)
 	}
-	w.mu.Unlock()
+	w.Mu.Unlock()
 	all.Write(w.logs.Bytes())
-	families, err := w.registry.Gather()
-	if err != nil {
-		w.tb.Fatal(err)
-	}
+	families := must.Get(w.registry.Gather())(w.TB)
 	for _, f := range families {
 		all.WriteString(f.String())
 	}

@@ -11,19 +11,15 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // newPrivateKey returns a private key in PEM.
 func newPrivateKey(t *testing.T) string {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+	der := must.Get(x509.MarshalPKCS8PrivateKey(key))(t)
 	return strings.TrimSuffix(string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})), "\n")
 }
 
@@ -73,7 +69,7 @@ func TestPrivateKeysOfSeveralRecords(t *testing.T) {
 	key := newPrivateKey(t)
 	whole := newWorld(t)
 	whole.post(202, key+"\n")
-	want := whole.only().Fingerprint
+	want := whole.Only().Fingerprint
 	printed := "config {\n  key: '" + strings.ReplaceAll(key, "\n", `\n' +`+"\n    '") + `\n'` + "\n}"
 	for name, s := range shippers {
 		for form, text := range map[string]string{
@@ -87,7 +83,7 @@ func TestPrivateKeysOfSeveralRecords(t *testing.T) {
 			w := newWorld(t)
 			w.send("POST", path, strings.NewReader(body), s.headers...)
 			w.send("POST", path, iotest.OneByteReader(strings.NewReader(body)), s.headers...)
-			if h := w.only(); h.Fingerprint != want || h.N != 1 || h.Rule != "private-key-block" {
+			if h := w.Only(); h.Fingerprint != want || h.N != 1 || h.Rule != "private-key-block" {
 				t.Errorf("%s, %s: %+v", name, form, h)
 			}
 			if text := w.everything(); strings.Contains(text, key[40:60]) {
@@ -113,10 +109,10 @@ func TestPrivateKeysOfTwoProcesses(t *testing.T) {
 		w.send("POST", path, strings.NewReader(s.of+strings.Join(records, s.between)+s.end), s.headers...)
 		apart.post(202, one+"\n\n"+other+"\n")
 		want, got := map[string]bool{}, map[string]bool{}
-		for _, h := range apart.hits() {
+		for _, h := range apart.Hits() {
 			want[h.Fingerprint] = true
 		}
-		for _, h := range w.hits() {
+		for _, h := range w.Hits() {
 			got[h.Fingerprint] = true
 		}
 		if fmt.Sprint(got) != fmt.Sprint(want) || len(want) != 2 {
@@ -138,8 +134,8 @@ func TestJoinedKeysAreBounded(t *testing.T) {
 	for n, want := range map[int]int{maxRecordsLate - 1: 1, maxRecordsLate + 1: 0} {
 		w := newWorld(t)
 		w.post(202, withOthers(n))
-		if len(w.hits()) != want {
-			t.Errorf("with %d records between two lines: %d hits, want %d", n, len(w.hits()), want)
+		if len(w.Hits()) != want {
+			t.Errorf("with %d records between two lines: %d hits, want %d", n, len(w.Hits()), want)
 		}
 	}
 	j := newJoiner(&request{}, scanner(), false)

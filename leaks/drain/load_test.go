@@ -17,6 +17,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // countedTokens has no limit and counts what is taken of the drains' bytes.
@@ -38,10 +39,7 @@ func TestManyMatchesAreBoundedWork(t *testing.T) {
 	const n = 80_000
 	line := `{"app":"web","msg":"` + leak(1) + `"}` + "\n"
 	var packed bytes.Buffer
-	z, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
-	if err != nil {
-		t.Fatal(err)
-	}
+	z := must.Get(gzip.NewWriterLevel(&packed, gzip.BestCompression))(t)
 	_, _ = io.CopyN(z, &repeated{text: line}, int64(n*len(line))) // a buffer takes everything
 	_ = z.Close()
 	w := newWorld(t)
@@ -49,7 +47,7 @@ func TestManyMatchesAreBoundedWork(t *testing.T) {
 	w.drain.deps.Tokens = tokens
 	answer := w.post(202, packed.String())
 	total := 0
-	for _, h := range w.hits() {
+	for _, h := range w.Hits() {
 		total += int(h.N)
 	}
 	if packed.Len() > 32<<10 || total != n || !strings.Contains(answer, fmt.Sprintf(`"hits":%d`, n)) {
@@ -75,9 +73,7 @@ func TestWorkOfARequestIsBounded(t *testing.T) {
 		stream := scanner().NewStream(h.add)
 		const n = maxMatches + 2_000
 		for i := range n {
-			if _, err := io.WriteString(stream, secret(i)+"\n"); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(io.WriteString(stream, secret(i)+"\n"))(t)
 		}
 		_ = stream.Close()
 		total := h.beyond
@@ -95,10 +91,7 @@ func TestWorkOfARequestIsBounded(t *testing.T) {
 
 // newHits returns the hits of a request without a body.
 func (w *world) newHits(t *testing.T) *hits {
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(http.NewRequestWithContext(t.Context(), http.MethodPost, path, nil))(t)
 	return w.drain.newHits(r, newRequest(r, &w.to, ""))
 }
 
@@ -115,10 +108,7 @@ func TestScansWaitForTheirTurn(t *testing.T) {
 		var order []string
 		var wg sync.WaitGroup
 		enter := func(drain string) {
-			in, err := all.enter(drain)
-			if err != nil {
-				t.Fatal(err)
-			}
+			in := must.Get(all.enter(drain))(t)
 			wg.Go(func() {
 				defer in.leave()
 				cpu := &turn{in: in, done: t.Context().Done(), waited: func(time.Duration) {}}
@@ -152,10 +142,7 @@ func TestScansWaitForTheirTurn(t *testing.T) {
 		began := time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second/2)
 		defer cancel()
-		in, err := all.enter("busy-2")
-		if err != nil {
-			t.Fatal(err)
-		}
+		in := must.Get(all.enter("busy-2"))(t)
 		cpu := &turn{in: in, done: ctx.Done(), waited: func(time.Duration) {}}
 		if err := cpu.take(); !errors.Is(err, errBusy) || time.Since(began) != time.Second/2 {
 			t.Errorf("%v after %v", err, time.Since(began))
@@ -181,16 +168,11 @@ func TestTurnsAreShort(t *testing.T) {
 		all := newSlots()
 		all.scans = make(chan struct{}, 1)
 		turnOf := func(drain string) *turn {
-			in, err := all.enter(drain)
-			if err != nil {
-				t.Fatal(err)
-			}
+			in := must.Get(all.enter(drain))(t)
 			return &turn{in: in, done: t.Context().Done(), waited: func(time.Duration) {}}
 		}
 		one, other := turnOf("one"), turnOf("other")
-		if err := one.take(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, one.take())
 		var wg sync.WaitGroup
 		wg.Go(func() {
 			if err := other.take(); err != nil {
@@ -280,13 +262,11 @@ func BenchmarkMatches(b *testing.B) {
 	}
 	run("drain", func() {
 		w.post(202, body)
-		w.records = w.records[:0]
+		w.Records = w.Records[:0]
 	})
 	run("scanner", func() {
 		s := scanner().NewStream(func(secrets.Found) bool { return true })
-		if _, err := io.WriteString(s, body); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(io.WriteString(s, body))(b)
 		_ = s.Close()
 	})
 }

@@ -153,7 +153,7 @@ func TestPlatformsAreRecognised(t *testing.T) {
 				method = "POST"
 			}
 			x.check(t, w.answered(method, path, strings.NewReader(x.body), x.headers...))
-			h := w.only()
+			h := w.Only()
 			if h.Channel != x.platform || h.Location.Label != x.label || h.ObservedAt.Format(time.RFC3339) != x.observed {
 				t.Errorf("hit of %s at %q, %v", h.Channel, h.Location.Label, h.ObservedAt)
 			}
@@ -197,7 +197,7 @@ func TestSignaturesOfVercel(t *testing.T) {
 	w := newGoldenWorld(t)
 	body := `[{"message":"` + leak(1) + `"}]`
 	w.post(200, body, vercelSignature, "not checked") // Vercel shows its secret after it has tried the URL
-	w.records = nil
+	w.Records = nil
 	w.secrets = config.DrainSecrets{Signing: "the secret", VerifyCode: "code"}
 	f := func(want int, method, body string, headers ...string) {
 		t.Helper()
@@ -213,7 +213,7 @@ func TestSignaturesOfVercel(t *testing.T) {
 	f(403, "POST", body+" ", vercelSignature, signature("the secret", body))
 	f(403, "POST", body, herokuFrame, "1")
 	f(403, "POST", records("1", leak(1)), firehoseRequest, "1")
-	if n := len(w.hits()); n != 0 {
+	if n := len(w.Hits()); n != 0 {
 		t.Fatalf("%d hits of refused requests", n)
 	}
 	f(200, "GET", "")
@@ -221,7 +221,7 @@ func TestSignaturesOfVercel(t *testing.T) {
 	packed := gzipped(body)
 	f(200, "POST", packed, vercelSignature, signature("the secret", packed), "Content-Encoding", "gzip")
 	f(200, "POST", body, vercelSignature, strings.ToUpper(signature("the secret", body)))
-	w.only()
+	w.Only()
 	w.drain.stage.Report(now)
 	if c := w.counts()[0]; c.Rejected != 7 || w.metric("bad_signature") != 7 {
 		t.Errorf("%+v, %v", c, w.metric("bad_signature"))
@@ -244,7 +244,7 @@ func TestDeliveriesCountOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newGoldenWorld(t)
 			n := 0
-			w.answer = func(*stream.Record) error {
+			w.Answer = func(*stream.Record) error {
 				if n++; n == 2 {
 					return errors.New("the broker is away")
 				}
@@ -252,11 +252,11 @@ func TestDeliveriesCountOnce(t *testing.T) {
 			}
 			w.post(503, x.first, x.header, "1")
 			w.post(200, x.again, x.header, "1")
-			if n := len(w.hits()); n != 2 {
+			if n := len(w.Hits()); n != 2 {
 				t.Errorf("%d hits, want 2", n)
 			}
 			w.post(200, x.again, x.header, "2")
-			if n := len(w.hits()); n != 4 {
+			if n := len(w.Hits()); n != 4 {
 				t.Errorf("%d hits of two deliveries, want 4", n)
 			}
 		})
@@ -273,7 +273,7 @@ func TestPausedDrainsAnswerPlatforms(t *testing.T) {
 			strings.Contains(got.Body.String(), "requestId") != (x.platform == "firehose") {
 			t.Errorf("%s: %d %s", name, got.Code, got.Body)
 		}
-		if n := len(w.records); n != 0 {
+		if n := len(w.Records); n != 0 {
 			t.Errorf("%s: %d records", name, n)
 		}
 	}
@@ -326,7 +326,7 @@ func TestErrorsOfFirehose(t *testing.T) {
 	f(400, "too early", path, gzipped(whole)[:60])
 	w.deleted = true
 	f(410, "deleted", path, whole)
-	if n := len(w.hits()); n != 0 {
+	if n := len(w.Hits()); n != 0 {
 		t.Errorf("%d hits of refused requests", n)
 	}
 }
@@ -346,7 +346,7 @@ func TestAccessKeyOfFirehose(t *testing.T) {
 			t.Errorf("%d %s", status, text)
 		}
 	}
-	w.only()
+	w.Only()
 	w.to.Platform = config.PlatformFirehose
 	if text := w.post(200, odd); !strings.Contains(text, firehoseID) { // without its headers
 		t.Errorf("%s", text)
@@ -364,7 +364,7 @@ func TestFirehoseIsReadAtEveryCut(t *testing.T) {
 			t.Errorf("cut at %d: %d %s", cut, status, text)
 		}
 	}
-	w.only()
+	w.Only()
 }
 
 // 64 MiB of plain Firehose need little memory; gzip inside counts against the bound of decompressed bytes.
@@ -396,8 +396,8 @@ func TestSendersThatStop(t *testing.T) {
 		w := newGoldenWorld(t)
 		body := io.MultiReader(strings.NewReader(x.body[:len(x.body)-1]), errReader{io.ErrUnexpectedEOF})
 		status, text := w.send("POST", path, body, x.headers...)
-		if status != 400 || len(w.hits()) != 0 {
-			t.Errorf("%s: %d %s, %d hits", name, status, text, len(w.hits()))
+		if status != 400 || len(w.Hits()) != 0 {
+			t.Errorf("%s: %d %s, %d hits", name, status, text, len(w.Hits()))
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/eventrelay/relay/pkg/finding"
+	"github.com/eventrelay/relay/test/leaktest"
 )
 
 // The key of a tripwire in a log, or its ingest URL, is a hit of the tripwire: seen, and high. The URL of an endpoint
@@ -17,14 +18,14 @@ func TestTripwireIsSeenInLogs(t *testing.T) {
 	}
 	for _, c := range []struct{ canary, line string }{
 		{leak(1), `{"app":"shop","msg":"` + leak(1) + `"}`},
-		{canaryToken, `{"app":"shop","msg":"POST ` + url + canaryToken + `"}`},
-		{canaryToken, "GET /in/" + canaryToken + "/info/refs 404 a.example"},
+		{leaktest.CanaryToken, `{"app":"shop","msg":"POST ` + url + leaktest.CanaryToken + `"}`},
+		{leaktest.CanaryToken, "GET /in/" + leaktest.CanaryToken + "/info/refs 404 a.example"},
 	} {
 		w := newWorld(t)
-		keys, _ := w.FindingKeys(t.Context())
-		w.canary = keys.Fingerprint(keys.SaltedHash([]byte(c.canary)))
+		keys := leaktest.Keys
+		w.Canary = leaktest.Fingerprint(c.canary)
 		w.post(202, c.line+"\nGET "+url+"7b1xz0f3s8m5qk2v9rw4tn6hjc\n")
-		h := w.only()
+		h := w.Only()
 		if h.Kind != finding.Tripwire || h.Severity != finding.High || h.Billed || h.Channel != "seen" ||
 			h.Location.TripwireID != "trw_1" || h.Location.DrainID != drainID || h.Source != finding.Drain ||
 			h.Finding != keys.TripwireID("trw_1", false) || strings.Contains(h.Masked, c.canary) {
@@ -33,7 +34,7 @@ func TestTripwireIsSeenInLogs(t *testing.T) {
 		w.post(202, c.line+"\n"+flood.String())
 		w.post(202, flood.String()+c.line+"\n")
 		seen := 0
-		for _, x := range w.hits() {
+		for _, x := range w.Hits() {
 			if x.Kind == finding.Tripwire {
 				seen++
 			}

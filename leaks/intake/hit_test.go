@@ -6,6 +6,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/secrets"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // leakedKey is the API key with every fingerprint but one.
@@ -37,10 +38,7 @@ func TestOwnKey(t *testing.T) {
 }
 
 func TestCleanText(t *testing.T) {
-	rules, err := secrets.New(secrets.ForLeaks)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rules := must.Get(secrets.New(secrets.ForLeaks))(t)
 	secret := "ghp_" + "q8ZkT2vN4xW7yR1mB5cJ9dL3fH6gS0pAaEuX"
 	for text, want := range map[string]string{
 		"":                  "",

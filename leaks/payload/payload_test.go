@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,132 +23,53 @@ import (
 	"github.com/eventrelay/relay/pkg/limit"
 	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/leaktest"
+	"github.com/eventrelay/relay/test/must"
 )
 
 const endpointID = "ep_1"
 
 // world is a Scanner with a configuration and a log in memory.
 type world struct {
-	canary   string // fingerprint of the secret of a tripwire
-	tb       testing.TB
+	*leaktest.World
 	scanner  *Scanner
 	off      bool // payloads are not scanned
-	keys     map[string]*config.Key
-	keysErr  error
-	known    map[string]bool
 	room     int
 	registry *prometheus.Registry
 	own      []secrets.Custom
 	revision int64
-
-	mu      sync.Mutex // guards what follows
-	records []*stream.Record
-	answer  func(*stream.Record) error
 }
 
 func newWorld(tb testing.TB) *world {
-	w := &world{tb: tb, keys: map[string]*config.Key{}, known: map[string]bool{}, room: 1000,
-		registry: prometheus.NewRegistry()}
-	limiter, err := limit.New(limit.DefaultConfig(), limit.Deps{Log: slog.New(slog.DiscardHandler), Now: time.Now})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	w.scanner, err = New(Deps{
-		Log: slog.New(slog.DiscardHandler), Metrics: w.registry, Config: w, Producer: w, Partitions: 4,
+	w := &world{World: leaktest.New(tb), room: 1000, registry: prometheus.NewRegistry()}
+	limiter := must.Get(
+		limit.New(limit.DefaultConfig(), limit.Deps{Log: slog.New(slog.DiscardHandler), Now: time.Now}))(tb)
+	w.scanner = must.Get(New(Deps{
+		Log: slog.New(slog.DiscardHandler), Metrics: w.registry, Config: w, Producer: w, Partitions: leaktest.Partitions,
 		Findings: limiter.NewDistinct("payload-findings", intake.NewFindingsSpan),
-	})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	}))(tb)
 	return w
 }
 
 func (w *world) ScansPayloads(endpoint string) (string, bool) { return "shop " + endpoint, !w.off }
 
-func (w *world) FindingKeys(context.Context) (finding.Keys, error) {
-	return finding.Keys{Salt: []byte("0123456789abcdef"), Key: [32]byte{1}}, w.keysErr
-}
-
-// TripwireByFingerprint implements intake.Tripwires.
-func (w *world) TripwireByFingerprint(fingerprint string) *config.Tripwire {
-	if w.canary == "" || w.canary != fingerprint {
-		return nil
-	}
-	return &config.Tripwire{Meta: config.Meta{ID: "trw_1"}, Domain: "dom_1"}
-}
-
-// canaryToken is the token of the ingest URL of a tripwire.
-const canaryToken = "3vtestq2mfx8h5n7k0w9c4r6da"
-
-// TripwireByToken implements Configuration.
-func (w *world) TripwireByToken(token string) *config.Tripwire {
-	if token != canaryToken {
-		return nil
-	}
-	return &config.Tripwire{}
-}
-
-func (w *world) LeakedKey(fingerprint string) (*config.Key, bool) {
-	key := w.keys[fingerprint]
-	return key, key != nil
-}
-
 func (w *world) CustomRules() ([]secrets.Custom, int64) { return w.own, w.revision }
 
-func (w *world) HasFinding(id string) bool                          { return w.known[id] }
 func (w *world) RemainingFindings(_ string, _ finding.Severity) int { return w.room }
-
-// ProduceUnordered implements Producer.
-func (w *world) ProduceUnordered(topic string, partition int32, r *stream.Record, done func(*stream.Record, error)) {
-	if topic != stream.Findings || partition != finding.PartitionOf(string(r.Key), 4) {
-		w.tb.Errorf("a record of %s goes to %s-%d", r.Key, topic, partition)
-	}
-	w.mu.Lock()
-	var err error
-	if w.answer != nil {
-		err = w.answer(r)
-	}
-	if err == nil {
-		w.records = append(w.records, r)
-	}
-	w.mu.Unlock()
-	done(r, err)
-}
-
-// hits returns the hits in the log, without those that were stored twice.
-func (w *world) hits() (all []*finding.Hit) {
-	w.tb.Helper()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	seen := map[string]bool{}
-	for _, r := range w.records {
-		h, err := finding.Decode(r.Value)
-		if err != nil {
-			w.tb.Fatal(err)
-		}
-		if key := h.Finding + string(h.ID[:]); !seen[key] {
-			seen[key] = true
-			all = append(all, h)
-		}
-	}
-	return all
-}
 
 // scan scans events.
 func (w *world) scan(events ...*event.Event) {
-	w.tb.Helper()
-	if err := w.scanner.Scan(w.tb.Context(), events); err != nil {
-		w.tb.Fatal(err)
-	}
+	w.TB.Helper()
+	must.Do(w.TB, w.scanner.Scan(w.TB.Context(), events))
 }
 
 // only scans an event and returns its one hit.
 func (w *world) only(e *event.Event) *finding.Hit {
-	w.tb.Helper()
+	w.TB.Helper()
 	w.scan(e)
-	all := w.hits()
+	all := w.Hits()
 	if len(all) != 1 {
-		w.tb.Fatalf("%d hits, want one", len(all))
+		w.TB.Fatalf("%d hits, want one", len(all))
 	}
 	return all[0]
 }
@@ -205,7 +125,7 @@ func TestBodiesAreScanned(t *testing.T) {
 	if h.Location != want {
 		t.Errorf("location %+v, want %+v", h.Location, want)
 	}
-	for _, r := range w.records {
+	for _, r := range w.Records {
 		if strings.Contains(string(r.Value), leak(1)[8:]) {
 			t.Error("a record has the secret")
 		}
@@ -216,7 +136,7 @@ func TestBodiesAreScanned(t *testing.T) {
 func TestOwnRulesApplyToEvents(t *testing.T) {
 	w := newWorld(t)
 	e := received(`{"a":"acme_` + leak(1)[8:] + `"}`)
-	if w.scan(e); len(w.hits()) != 0 {
+	if w.scan(e); len(w.Hits()) != 0 {
 		t.Fatal("a hit before there is a rule")
 	}
 	w.revision, w.own = 1, []secrets.Custom{{ID: "custom:acme", Name: "Acme key", Prefixes: []string{"acme_"},
@@ -265,7 +185,7 @@ func TestWhatIsScanned(t *testing.T) {
 		w := newWorld(t)
 		w.scan(x.e)
 		got := ""
-		for _, h := range w.hits() {
+		for _, h := range w.Hits() {
 			got += h.Channel + " " + h.Location.Pointer
 		}
 		if got != x.want {
@@ -282,7 +202,7 @@ func TestWhatIsSkipped(t *testing.T) {
 	w.scan(again, received(""))
 	w.off = true
 	w.scan(received(leak(1)))
-	if n := len(w.records); n != 0 {
+	if n := len(w.Records); n != 0 {
 		t.Errorf("%d records", n)
 	}
 }
@@ -292,9 +212,9 @@ func TestScanningAgainCountsOnce(t *testing.T) {
 	w := newWorld(t)
 	e := received(fmt.Sprintf(`{"list":["%s","%s"],"other":"%s"}`, leak(1), leak(1), leak(2)), "X-Debug", leak(1))
 	w.scan(e)
-	first := w.hits()
+	first := w.Hits()
 	w.scan(e, e)
-	again := w.hits()
+	again := w.Hits()
 	if len(first) != 3 || len(again) != 3 || first[0].N != 2 {
 		t.Errorf("%d hits, then %d; the first counts %d", len(first), len(again), first[0].N)
 	}
@@ -314,7 +234,7 @@ func TestUnverifiedEventsAreBounded(t *testing.T) {
 	w.scan(events[30:]...)
 	w.scan(events...)
 	findings, floods := map[string]bool{}, 0
-	for _, h := range w.hits() {
+	for _, h := range w.Hits() {
 		if !h.Unverified {
 			t.Errorf("%+v", h)
 		}
@@ -327,11 +247,11 @@ func TestUnverifiedEventsAreBounded(t *testing.T) {
 	if len(findings) != maxNewUnverified || floods != 1 {
 		t.Errorf("%d findings and %d rows of the flood", len(findings), floods)
 	}
-	w.records = nil
+	w.Records = nil
 	large := received(strings.Repeat(" ", maxUnverified) + leak(99))
 	large.Verdict = event.VerdictObserved
 	w.scan(large)
-	if n := len(w.records); n != 0 {
+	if n := len(w.Records); n != 0 {
 		t.Errorf("%d records of the end of a large body", n)
 	}
 }
@@ -341,8 +261,7 @@ func TestUnverifiedEventsAreBounded(t *testing.T) {
 func TestVerifiedEventsAreBounded(t *testing.T) {
 	w := newWorld(t)
 	own := apikey.New()
-	keys, _ := w.FindingKeys(t.Context())
-	w.keys[keys.Fingerprint(keys.SaltedHash([]byte(own)))] = &config.Key{ID: "key_1"}
+	w.AddKey(own, &config.Key{ID: "key_1"})
 	var events []*event.Event
 	for i := range maxNewVerified + 10 {
 		events = append(events, received(leak(i)))
@@ -350,7 +269,7 @@ func TestVerifiedEventsAreBounded(t *testing.T) {
 	}
 	w.scan(events...)
 	count := func() (n int) {
-		for _, h := range w.hits() {
+		for _, h := range w.Hits() {
 			if h.Rule != finding.RuleFlood {
 				n++
 			}
@@ -360,11 +279,11 @@ func TestVerifiedEventsAreBounded(t *testing.T) {
 	if got := count(); got != maxNewVerified {
 		t.Errorf("%d findings", got)
 	}
-	w.records, w.room = nil, 0
+	w.Records, w.room = nil, 0
 	other := received(own + " " + leak(1000))
 	other.Endpoint = "ep_2"
 	w.scan(other)
-	all := w.hits()
+	all := w.Hits()
 	if len(all) != 2 || all[0].KeyID != "key_1" || all[0].Severity != finding.Critical ||
 		all[1].Rule != finding.RuleFlood {
 		t.Errorf("%+v", all)
@@ -379,7 +298,7 @@ func TestHitsOfAnEventAreBounded(t *testing.T) {
 		body.WriteString(leak(i) + "\n")
 	}
 	w.scan(received(body.String()))
-	all := w.hits()
+	all := w.Hits()
 	last := all[len(all)-1]
 	if len(all) != maxRecords+1 || last.Rule != finding.RuleFlood || last.N != maxMatches-maxRecords {
 		t.Errorf("%d hits, the last is %+v", len(all), last)
@@ -391,7 +310,7 @@ func TestScanWaitsForTheLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		fails := 5
-		w.answer = func(*stream.Record) error {
+		w.Answer = func(*stream.Record) error {
 			if fails--; fails >= 0 {
 				return errors.New("the broker is away")
 			}
@@ -399,10 +318,10 @@ func TestScanWaitsForTheLog(t *testing.T) {
 		}
 		began := time.Now()
 		w.scan(received(leak(1) + " " + leak(2)))
-		if n, took := len(w.hits()), time.Since(began); n != 2 || took < 2*retryAfter {
+		if n, took := len(w.Hits()), time.Since(began); n != 2 || took < 2*retryAfter {
 			t.Errorf("%d hits after %v", n, took)
 		}
-		w.answer = func(*stream.Record) error { return errors.New("the broker is away") }
+		w.Answer = func(*stream.Record) error { return errors.New("the broker is away") }
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		if err := w.scanner.Scan(ctx, []*event.Event{received(leak(3))}); !errors.Is(err, context.DeadlineExceeded) {
@@ -415,10 +334,10 @@ func TestScanWaitsForTheLog(t *testing.T) {
 func TestKeysAreAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.keysErr = errors.New("no keys")
+		w.KeysErr = errors.New("no keys")
 		w.scan(received(leak(1)))
-		if got := testutil.ToFloat64(w.scanner.metrics.dropped); got != 1 || len(w.records) != 0 {
-			t.Errorf("%v dropped, %d records", got, len(w.records))
+		if got := testutil.ToFloat64(w.scanner.metrics.dropped); got != 1 || len(w.Records) != 0 {
+			t.Errorf("%v dropped, %d records", got, len(w.Records))
 		}
 	})
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/eventrelay/relay/pkg/limit"
 	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/web"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // drainConfig is the configuration of drains whose token is their id.
@@ -35,14 +36,8 @@ func (drainConfig) DrainSecrets(*config.Drain) (s config.DrainSecrets, err error
 // The same key in the lines of two platforms and in a stored event is one finding with three senders.
 func TestOneKeyIsOneFinding(t *testing.T) {
 	w := newWorld(t)
-	limiter, err := limit.New(limit.DefaultConfig(), limit.Deps{Log: slog.New(slog.DiscardHandler), Now: time.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
-	scanner, err := secrets.New(secrets.ForLeaks)
-	if err != nil {
-		t.Fatal(err)
-	}
+	limiter := must.Get(limit.New(limit.DefaultConfig(), limit.Deps{Log: slog.New(slog.DiscardHandler), Now: time.Now}))(t)
+	scanner := must.Get(secrets.New(secrets.ForLeaks))(t)
 	drains := drain.New(drain.Deps{
 		Deps: intake.Deps{
 			Node: "node-1", Partitions: 4, Metrics: prometheus.NewRegistry(), Producer: w,
@@ -65,7 +60,7 @@ func TestOneKeyIsOneFinding(t *testing.T) {
 		}
 	}
 	w.scan(received(`{"meta":{"note":"` + leak(1) + `"}}`))
-	all := w.hits()
+	all := w.Hits()
 	senders, locations := map[string]finding.Source{}, map[[16]byte]bool{}
 	for _, h := range all {
 		senders[h.Sender] = h.Source

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/eventrelay/relay/pkg/finding"
+	"github.com/eventrelay/relay/test/leaktest"
 )
 
 // The key of a tripwire in an event, or its ingest URL, is a hit of the tripwire: seen, and high, wherever it stands
@@ -13,12 +14,12 @@ func TestTripwireIsSeenInEvents(t *testing.T) {
 	const url = "https://relay.example.com/in/"
 	for _, c := range []struct{ canary, body, query, channel string }{
 		{leak(1), `{"log":["` + leak(1) + `"]}`, "", "/log/0"},
-		{canaryToken, `{"log":["` + strings.ReplaceAll(url, "/", `\/`) + canaryToken + `"]}`, "", "/log/0"},
-		{canaryToken, "", "next=" + url + canaryToken, "/query/next"},
+		{leaktest.CanaryToken, `{"log":["` + strings.ReplaceAll(url, "/", `\/`) + leaktest.CanaryToken + `"]}`, "", "/log/0"},
+		{leaktest.CanaryToken, "", "next=" + url + leaktest.CanaryToken, "/query/next"},
 	} {
 		w := newWorld(t)
-		keys, _ := w.FindingKeys(t.Context())
-		w.canary = keys.Fingerprint(keys.SaltedHash([]byte(c.canary)))
+		keys := leaktest.Keys
+		w.Canary = leaktest.Fingerprint(c.canary)
 		e := queried(c.query)
 		e.Body = []byte(c.body)
 		h := w.only(e)
@@ -28,7 +29,7 @@ func TestTripwireIsSeenInEvents(t *testing.T) {
 			t.Errorf("%s%s: %+v", c.body, c.query, h)
 		}
 		w.scan(received(`{"url":"` + url + `7b1xz0f3s8m5qk2v9rw4tn6hjc"}`))
-		if n := len(w.hits()); n != 1 {
+		if n := len(w.Hits()); n != 1 {
 			t.Errorf("%d hits with the URL of an endpoint", n)
 		}
 	}
@@ -38,15 +39,14 @@ func TestTripwireIsSeenInEvents(t *testing.T) {
 func TestTripwireIsSeenBesideManySecrets(t *testing.T) {
 	w := newWorld(t)
 	canary := leak(maxRecords + 1)
-	keys, _ := w.FindingKeys(t.Context())
-	w.canary = keys.Fingerprint(keys.SaltedHash([]byte(canary)))
+	w.Canary = leaktest.Fingerprint(canary)
 	var body strings.Builder
 	for i := range maxRecords + 3 {
 		body.WriteString(leak(i) + "\n")
 	}
 	w.scan(received(body.String()))
 	seen, beyond := 0, uint32(0)
-	for _, h := range w.hits() {
+	for _, h := range w.Hits() {
 		if h.Kind == finding.Tripwire {
 			seen++
 		}
@@ -54,7 +54,7 @@ func TestTripwireIsSeenBesideManySecrets(t *testing.T) {
 			beyond += h.N
 		}
 	}
-	if n := len(w.hits()); n != maxRecords+2 || seen != 1 || beyond != 2 {
+	if n := len(w.Hits()); n != maxRecords+2 || seen != 1 || beyond != 2 {
 		t.Errorf("%d hits, %d of the tripwire, %d beyond, want %d, 1 and 2", n, seen, beyond, maxRecords+2)
 	}
 }

@@ -32,6 +32,6 @@ func FuzzReports(f *testing.F) {
 		if rec := w.request(r); rec.Code >= 500 {
 			t.Fatalf("%d: %s", rec.Code, rec.Body)
 		}
-		w.hits()
+		w.Hits()
 	})
 }

@@ -2,10 +2,8 @@ package report
 
 import (
 	"bytes"
-	"context"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -22,8 +20,9 @@ import (
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/limit"
 	"github.com/eventrelay/relay/pkg/secrets"
-	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/web"
+	"github.com/eventrelay/relay/test/leaktest"
+	"github.com/eventrelay/relay/test/must"
 )
 
 const (
@@ -42,34 +41,24 @@ var scanner = sync.OnceValue(func() *secrets.Scanner {
 
 // world is an Intake with a configuration and a log in memory.
 type world struct {
-	canary string // fingerprint of the secret of a tripwire
-	tb     testing.TB
+	*leaktest.World
 	in     *Intake
 	to     config.DSN
-	anyDSN bool                   // every id is one of a DSN
-	keys   map[string]*config.Key // by fingerprint
+	anyDSN bool // every id is one of a DSN
 	logs   bytes.Buffer
 	batch  int // number of the last one
 	now    time.Time
-
-	mu       sync.Mutex // guards what follows
-	known    map[string]bool
-	knowsAll bool // all findings are known
-	records  []*stream.Record
-	answer   func(r *stream.Record) error // of the log; nil = acknowledge
 }
 
 func newWorld(tb testing.TB, platform string) *world {
-	w := &world{tb: tb, keys: map[string]*config.Key{}, known: map[string]bool{},
+	w := &world{World: leaktest.New(tb),
 		now: time.Date(2026, 8, 21, 22, 24, 36, 0, time.UTC),
 		to:  config.DSN{Meta: config.Meta{ID: dsnID, Account: "acc_1"}, Name: "shop", Version: 1, Platform: platform}}
-	limiter, err := limit.New(limit.DefaultConfig(), limit.Deps{Log: slog.New(slog.DiscardHandler), Now: time.Now})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	limiter := must.Get(
+		limit.New(limit.DefaultConfig(), limit.Deps{Log: slog.New(slog.DiscardHandler), Now: time.Now}))(tb)
 	w.in = New(Deps{
 		Deps: intake.Deps{
-			Node: "node-1", Partitions: 4, Metrics: prometheus.NewRegistry(), Producer: w,
+			Node: "node-1", Partitions: leaktest.Partitions, Metrics: prometheus.NewRegistry(), Producer: w,
 			Findings: limiter.NewDistinct("report-findings", intake.NewFindingsSpan),
 			Now:      func() time.Time { return w.now }, Front: &web.Front{Log: slog.New(slog.NewTextHandler(&w.logs, nil))},
 		},
@@ -89,96 +78,28 @@ func (w *world) DSNByKey(id, key string) *config.DSN {
 	return &to
 }
 
-func (w *world) FindingKeys(context.Context) (finding.Keys, error) {
-	return finding.Keys{Salt: []byte("0123456789abcdef"), Key: [32]byte{1}}, nil
-}
-
-// TripwireByFingerprint implements intake.Tripwires.
-func (w *world) TripwireByFingerprint(fingerprint string) *config.Tripwire {
-	if w.canary == "" || w.canary != fingerprint {
-		return nil
-	}
-	return &config.Tripwire{Meta: config.Meta{ID: "trw_1"}, Domain: "dom_1"}
-}
-
-func (w *world) LeakedKey(fingerprint string) (*config.Key, bool) {
-	key := w.keys[fingerprint]
-	return key, key != nil
-}
-
-func (w *world) HasFinding(id string) bool { return w.knowsAll || w.known[id] }
-
 func (w *world) RemainingFindings(string, finding.Severity) int { return 10_000 }
-
-// ProduceUnordered implements intake.Producer.
-func (w *world) ProduceUnordered(topic string, partition int32, r *stream.Record, done func(*stream.Record, error)) {
-	if topic != stream.Findings || partition != finding.PartitionOf(string(r.Key), 4) {
-		w.tb.Errorf("a record of %s goes to %s-%d", r.Key, topic, partition)
-	}
-	w.mu.Lock()
-	var err error
-	if w.answer != nil {
-		err = w.answer(r)
-	}
-	if err == nil {
-		w.records = append(w.records, r)
-	}
-	w.mu.Unlock()
-	done(r, err)
-}
-
-// hits returns the hits in the log, without those that were stored twice.
-func (w *world) hits() (all []*finding.Hit) {
-	w.tb.Helper()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	seen := map[string]bool{}
-	for _, r := range w.records {
-		h, err := finding.Decode(r.Value)
-		if errors.Is(err, finding.ErrNotHit) {
-			continue
-		}
-		if err != nil {
-			w.tb.Fatal(err)
-		}
-		if key := h.Finding + string(h.ID[:]); !seen[key] {
-			seen[key] = true
-			all = append(all, h)
-		}
-	}
-	return all
-}
-
-// only returns the one hit of the log.
-func (w *world) only() *finding.Hit {
-	w.tb.Helper()
-	all := w.hits()
-	if len(all) != 1 {
-		w.tb.Fatalf("%d hits, want one", len(all))
-	}
-	return all[0]
-}
 
 // request sends a request and returns its answer, which any origin may read.
 func (w *world) request(r *http.Request) *httptest.ResponseRecorder {
-	w.tb.Helper()
+	w.TB.Helper()
 	rec := httptest.NewRecorder()
 	w.in.Handler().ServeHTTP(rec, r)
 	if h := rec.Header(); h.Get("Access-Control-Allow-Origin") != "*" ||
 		h.Get("Access-Control-Expose-Headers") != "Retry-After" {
-		w.tb.Errorf("%s %s: %d without CORS: %v", r.Method, r.URL, rec.Code, h)
+		w.TB.Errorf("%s %s: %d without CORS: %v", r.Method, r.URL, rec.Code, h)
 	}
 	return rec
 }
 
 // send sends a body and returns the answer, whose status must be want.
 func (w *world) send(want int, body string) *httptest.ResponseRecorder {
-	w.tb.Helper()
+	w.TB.Helper()
 	r := httptest.NewRequest("POST", path, strings.NewReader(body))
 	r.Header.Set("Content-Type", "text/plain;charset=UTF-8")
 	rec := w.request(r)
 	if rec.Code != want {
-		w.tb.Fatalf("%d, want %d: %s", rec.Code, want, rec.Body)
+		w.TB.Fatalf("%d, want %d: %s", rec.Code, want, rec.Body)
 	}
 	return rec
 }
@@ -186,7 +107,7 @@ func (w *world) send(want int, body string) *httptest.ResponseRecorder {
 // leak returns a made-up secret, and its salted hash as the SDK sends it.
 func leak(n int) (text, fp1 string) {
 	text = fmt.Sprintf("sk_li"+"ve_q8ZkT2vN4xW7yR1mB5cJ%06d", n)
-	keys, _ := (*world)(nil).FindingKeys(context.Background())
+	keys := leaktest.Keys
 	sum := keys.SaltedHash([]byte(text))
 	return text, base64.RawURLEncoding.EncodeToString(sum[:])
 }
@@ -236,10 +157,8 @@ func (o object) String() string {
 
 // report sends reports and returns what the 202 says.
 func (w *world) report(reports ...object) (got answer) {
-	w.tb.Helper()
+	w.TB.Helper()
 	rec := w.send(202, w.batchOf(reports...).String())
-	if err := json.Unmarshal(rec.Body.Bytes(), &got); err != nil {
-		w.tb.Fatal(err)
-	}
+	must.Do(w.TB, json.Unmarshal(rec.Body.Bytes(), &got))
 	return got
 }

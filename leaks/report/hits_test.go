@@ -13,6 +13,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/leaktest"
 )
 
 // Reports of browsers are unverified, high at most, and cost nothing, whatever headers say. A server's response that
@@ -25,7 +26,7 @@ func TestPlatformDecides(t *testing.T) {
 	} {
 		w := newWorld(t, platform)
 		w.report(response)
-		h := w.only()
+		h := w.Only()
 		if h.Severity != want.Severity || h.Billed != want.Billed || h.Unverified != want.Unverified ||
 			h.Location.URL != "/api/me" || h.Method != "GET" || h.Channel != "response" {
 			t.Errorf("%s: %+v", platform, h)
@@ -40,7 +41,7 @@ func TestSeverityOfRules(t *testing.T) {
 	w.report(one.with("rule", "relay-test-key", "masked", "rly_test***1234"),
 		reportOf(2).with("rule", "newer", "masked", "***"),
 		one.with("rule", "custom:own", "masked", "own_***", "fp1", nil))
-	all := w.hits()
+	all := w.Hits()
 	if len(all) != 3 || all[0].Severity != finding.Low || !all[0].Test || all[0].Billed ||
 		all[1].Severity != finding.Medium || all[1].Rule != "other" || all[1].Fingerprint == "" ||
 		all[2].Severity != finding.Medium || all[2].Rule != "custom:own" || all[2].Fingerprint != "" {
@@ -55,7 +56,7 @@ func TestMasksOfWebAddressesNameNoHost(t *testing.T) {
 	w.report(reportOf(1).with("rule", "web-uri", "masked", mask), reportOf(2).with("rule", "newer", "masked", mask),
 		reportOf(3).with("rule", "database-uri", "masked", "postgres://app:***@db/orders"))
 	want := []string{"https://help:***@***", "https://help:***@***", "postgres://app:***@db/orders"}
-	for i, h := range w.hits() {
+	for i, h := range w.Hits() {
 		if h.Masked != want[i] {
 			t.Errorf("%q, want %q", h.Masked, want[i])
 		}
@@ -77,7 +78,7 @@ func TestLocationsWithoutFingerprint(t *testing.T) {
 		of("file", "a.js", "function", "g"), of("path", "/users/1"), of("path", "/users/2"), of("path", "/me"))
 	var got []int
 	index := map[string]int{}
-	for _, h := range w.hits() {
+	for _, h := range w.Hits() {
 		if _, seen := index[h.Finding]; !seen {
 			index[h.Finding] = len(index)
 		}
@@ -95,13 +96,12 @@ func TestLocationsWithoutFingerprint(t *testing.T) {
 func TestOwnKeyInAReport(t *testing.T) {
 	w := newWorld(t, config.DSNBrowser)
 	text, _ := leak(1)
-	keys, _ := w.FindingKeys(t.Context())
-	w.keys[keys.Fingerprint(keys.SaltedHash([]byte(text)))] = &config.Key{ID: "key_1"}
+	w.AddKey(text, &config.Key{ID: "key_1"})
 	for i := 2; i < 60; i++ {
 		w.report(reportOf(i))
 	}
 	w.report(reportOf(1))
-	all := w.hits()
+	all := w.Hits()
 	if h := all[len(all)-1]; h.KeyID != "key_1" || h.Severity != finding.Critical || h.Billed {
 		t.Errorf("%+v", h)
 	}
@@ -112,7 +112,7 @@ func TestOwnKeyInAReport(t *testing.T) {
 func TestForgedReportsAreBounded(t *testing.T) {
 	w := newWorld(t, config.DSNBrowser)
 	w.report(reportOf(0))
-	w.known[w.only().Finding] = true
+	w.Known[w.Only().Finding] = true
 	for from := 1; from <= 10_000; from += maxReports {
 		if from%2500 == 1 {
 			w.now = w.now.Add(time.Minute)
@@ -131,7 +131,7 @@ func TestForgedReportsAreBounded(t *testing.T) {
 	}
 	w.report(reportOf(0))
 	findings, floods := map[string]bool{}, map[string]int{}
-	for _, h := range w.hits() {
+	for _, h := range w.Hits() {
 		findings[h.Finding] = true
 		if h.Billed || !h.Unverified || h.Severity > finding.High {
 			t.Fatalf("%+v", h)
@@ -150,7 +150,7 @@ func TestForgedReportsAreBounded(t *testing.T) {
 	}
 	w.now = w.now.Add(24 * time.Hour)
 	w.report(reportOf(20_000))
-	if all := w.hits(); all[len(all)-1].Rule == finding.RuleFlood {
+	if all := w.Hits(); all[len(all)-1].Rule == finding.RuleFlood {
 		t.Error("the next day has no room")
 	}
 }
@@ -161,7 +161,7 @@ func TestFloodIsOfTheDSN(t *testing.T) {
 	for _, id := range []string{"dsn_1", "dsn_2"} {
 		w := newWorld(t, config.DSNServer)
 		w.to.ID = id
-		keys, _ := w.FindingKeys(t.Context())
+		keys := leaktest.Keys
 		h := hits{in: w.in, to: &w.to, batch: &batch{}, keys: keys, at: w.now}
 		x := h.flood(7)
 		floods[x.Finding] = true
@@ -180,7 +180,7 @@ func TestObservedAt(t *testing.T) {
 		t.Helper()
 		w := newWorld(t, config.DSNServer)
 		w.send(202, w.batchOf(reportOf(1).with("last_at", last)).with("sent_at", sent).String())
-		if got := w.now.Sub(w.only().ObservedAt); got != want {
+		if got := w.now.Sub(w.Only().ObservedAt); got != want {
 			t.Errorf("sent %s, seen %s: %v before the arrival, want %v", sent, last, got, want)
 		}
 	}
@@ -237,10 +237,10 @@ func TestAgentIsCleaned(t *testing.T) {
 func TestTripwireIsSeen(t *testing.T) {
 	w := newWorld(t, config.DSNServer)
 	text, _ := leak(1)
-	keys, _ := w.FindingKeys(t.Context())
-	w.canary = keys.Fingerprint(keys.SaltedHash([]byte(text)))
+	keys := leaktest.Keys
+	w.Canary = leaktest.Fingerprint(text)
 	w.report(reportOf(1))
-	all := w.hits()
+	all := w.Hits()
 	if h := all[len(all)-1]; h.Kind != finding.Tripwire || h.Severity != finding.High || h.Billed || h.Channel != "seen" ||
 		h.Location.TripwireID != "trw_1" || h.Finding != keys.TripwireID("trw_1", false) || h.Source != finding.SDK {
 		t.Errorf("%+v", h)
@@ -249,7 +249,7 @@ func TestTripwireIsSeen(t *testing.T) {
 
 // total returns the rows of a log and how often its secrets were seen, without and in the flood.
 func (w *world) total() (rows int, seen, flooded uint64) {
-	for _, h := range w.hits() {
+	for _, h := range w.Hits() {
 		if rows++; h.Rule == finding.RuleFlood {
 			flooded += uint64(h.N)
 		} else {
@@ -266,7 +266,7 @@ func TestRowsOfADSNAreBounded(t *testing.T) {
 		const minutes, batches, findings = 5, 10, maxSums + 3
 		for platform := range maxRows {
 			w := newWorld(t, platform)
-			w.in.deps.Now, w.knowsAll = time.Now, true
+			w.in.deps.Now, w.KnowsAll = time.Now, true
 			w.in.rows = map[string]rowBounds{platform: {minute: 2*findings + 1, day: 8*findings + 1}}
 			ctx, stop := context.WithCancel(t.Context())
 			ended := make(chan error, 1)
@@ -292,7 +292,7 @@ func TestRowsOfADSNAreBounded(t *testing.T) {
 				t.Errorf("%s: %d rows of a day, seen %d times and %d in the flood", platform, rows, seen, flooded)
 			}
 			w.in.deps.Now = func() time.Time { return time.Now().Add(24 * time.Hour) }
-			if w.report(all...); len(w.hits()) != rows+findings {
+			if w.report(all...); len(w.Hits()) != rows+findings {
 				t.Errorf("%s: the next day has no room", platform)
 			}
 		}
@@ -304,15 +304,14 @@ func TestKnownSecretsHideNoNewOnes(t *testing.T) {
 	w := newWorld(t, config.DSNServer)
 	w.in.rows = map[string]rowBounds{config.DSNServer: {minute: 2, day: 2}}
 	text, _ := leak(9)
-	keys, _ := w.FindingKeys(t.Context())
-	w.knowsAll = true
+	w.KnowsAll = true
 	w.report(reportOf(1), reportOf(2), reportOf(3), reportOf(3))
-	w.keys[keys.Fingerprint(keys.SaltedHash([]byte(text)))] = &config.Key{ID: "key_1"}
+	w.AddKey(text, &config.Key{ID: "key_1"})
 	w.report(reportOf(9), reportOf(9))
-	w.knowsAll = false
+	w.KnowsAll = false
 	w.report(reportOf(4), reportOf(4))
 	var got []string
-	for _, h := range w.hits() {
+	for _, h := range w.Hits() {
 		got = append(got, fmt.Sprint(h.Masked, " ", h.KeyID, " ", h.N))
 	}
 	want := []string{"sk_live_***0001  3", "sk_live_***0002  3", "sk_live_***0003  3", "sk_live_***0009 key_1 3",
@@ -326,17 +325,17 @@ func TestKnownSecretsHideNoNewOnes(t *testing.T) {
 func TestSumsOutlastTheLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, config.DSNServer)
-		w.in.deps.Now, w.knowsAll = time.Now, true
+		w.in.deps.Now, w.KnowsAll = time.Now, true
 		w.in.rows = map[string]rowBounds{config.DSNServer: {}}
-		w.answer = func(*stream.Record) error { return errors.New("away") }
+		w.Answer = func(*stream.Record) error { return errors.New("away") }
 		w.report(reportOf(1), reportOf(2))
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- w.in.Run(ctx) }()
 		time.Sleep(90 * time.Second)
-		w.mu.Lock()
-		w.answer = nil
-		w.mu.Unlock()
+		w.Mu.Lock()
+		w.Answer = nil
+		w.Mu.Unlock()
 		time.Sleep(time.Minute)
 		if rows, seen, _ := w.total(); rows != 2 || seen != 6 {
 			t.Errorf("%d rows, seen %d times", rows, seen)

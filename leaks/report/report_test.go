@@ -21,6 +21,8 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/leaktest"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // A report becomes a hit, whose finding is the one that a drain makes of the same secret.
@@ -29,10 +31,10 @@ func TestReportBecomesAHit(t *testing.T) {
 	if got := w.report(reportOf(1)); got.Accepted != 1 || len(got.Rejected) != 0 || got.Rejected == nil {
 		t.Errorf("%+v", got)
 	}
-	h := w.only()
+	h := w.Only()
 	text, _ := leak(1)
-	keys, _ := w.FindingKeys(t.Context())
-	fingerprint := keys.Fingerprint(keys.SaltedHash([]byte(text)))
+	keys := leaktest.Keys
+	fingerprint := leaktest.Fingerprint(text)
 	if h.Fingerprint != fingerprint || h.Finding != keys.ID("stripe-secret-live", fingerprint, [16]byte{}) {
 		t.Errorf("%+v", h)
 	}
@@ -44,7 +46,7 @@ func TestReportBecomesAHit(t *testing.T) {
 		h.Masked != "sk_live_***0001" || !h.At.Equal(w.now) || !h.ObservedAt.Equal(w.now.Add(-time.Second)) {
 		t.Errorf("%+v", h)
 	}
-	if strings.Contains(string(w.records[0].Value), text[8:16]) {
+	if strings.Contains(string(w.Records[0].Value), text[8:16]) {
 		t.Error("the record has a piece of the secret")
 	}
 }
@@ -56,11 +58,11 @@ func TestRepeatedBatchCountsOnce(t *testing.T) {
 	w.send(202, again)
 	w.now = w.now.Add(30 * time.Second)
 	w.send(202, again)
-	if n := len(w.hits()); n != 2 || len(w.records) != 4 {
-		t.Errorf("%d hits of %d records", n, len(w.records))
+	if n := len(w.Hits()); n != 2 || len(w.Records) != 4 {
+		t.Errorf("%d hits of %d records", n, len(w.Records))
 	}
 	w.report(reportOf(1))
-	if n := len(w.hits()); n != 3 {
+	if n := len(w.Hits()); n != 3 {
 		t.Errorf("%d hits", n)
 	}
 }
@@ -69,13 +71,13 @@ func TestRepeatedBatchCountsOnce(t *testing.T) {
 func TestAnswerWaitsForTheLog(t *testing.T) {
 	w := newWorld(t, config.DSNServer)
 	body := w.batchOf(reportOf(1)).String()
-	w.answer = func(*stream.Record) error { return errors.New("away") }
+	w.Answer = func(*stream.Record) error { return errors.New("away") }
 	if rec := w.send(503, body); rec.Header().Get("Retry-After") != "1" || w.logs.Len() > 0 {
 		t.Errorf("%v, log %s", rec.Header(), &w.logs)
 	}
-	w.answer = nil
+	w.Answer = nil
 	w.send(202, body)
-	w.only()
+	w.Only()
 }
 
 // leftClient is the response of a client that has left.
@@ -88,7 +90,7 @@ func TestClientLeavesBeforeTheAnswer(t *testing.T) {
 	w := newWorld(t, config.DSNServer)
 	r := httptest.NewRequest("POST", path, strings.NewReader(w.batchOf(reportOf(1)).String()))
 	w.in.Handler().ServeHTTP(leftClient{httptest.NewRecorder()}, r)
-	if w.only(); w.logs.Len() > 0 {
+	if w.Only(); w.logs.Len() > 0 {
 		t.Errorf("log %s", &w.logs)
 	}
 }
@@ -101,13 +103,13 @@ func TestReportsAreChecked(t *testing.T) {
 	response := func(members ...any) object { return at(members...).with("type", "response") }
 	f := func(r object, want reason) {
 		t.Helper()
-		before := len(w.records)
+		before := len(w.Records)
 		got := w.report(r, reportOf(2))
 		if want == accepted && (got.Accepted != 2 || len(got.Rejected) > 0) || want != accepted &&
 			(got.Accepted != 1 || len(got.Rejected) != 1 || got.Rejected[0] != rejection{0, want}) {
 			t.Errorf("%s: %+v, want %q", r, got, want)
 		}
-		for _, record := range w.records[before:] {
+		for _, record := range w.Records[before:] {
 			if bytes.Contains(record.Value, []byte(secret[12:20])) {
 				t.Errorf("%s: stored: %s", r, record.Value)
 			}
@@ -197,7 +199,7 @@ func TestBatchesAreChecked(t *testing.T) {
 		w.send(400, body)
 	}
 	w.send(202, w.batchOf().with("dropped", "nonsense", "more", 1).String())
-	if len(w.hits()) > 0 {
+	if len(w.Hits()) > 0 {
 		t.Error("a refused batch has made hits")
 	}
 }
@@ -284,13 +286,13 @@ func TestLocationHasItsMembers(t *testing.T) {
 	w := newWorld(t, config.DSNServer)
 	all := object{"method": "GET", "path": "/a", "status": 200, "file": "pay.js", "function": "charge", "line": 4}
 	w.report(reportOf(1).with("type", "response", "where", all))
-	if h := w.only(); h.Location.File != "" || h.Location.Function != "" || h.Location.Line != 0 ||
+	if h := w.Only(); h.Location.File != "" || h.Location.Function != "" || h.Location.Line != 0 ||
 		h.Location.URL != "/a" || h.Method != "GET" {
 		t.Errorf("%+v", h)
 	}
 	w = newWorld(t, config.DSNServer)
 	w.report(reportOf(1).with("type", "error", "where", all))
-	if h := w.only(); h.Location.File != "pay.js" || h.Location.URL != "" || h.Method != "" {
+	if h := w.Only(); h.Location.File != "pay.js" || h.Location.URL != "" || h.Method != "" {
 		t.Errorf("%+v", h)
 	}
 }
@@ -377,8 +379,8 @@ func TestDailyQuota(t *testing.T) {
 		got.Rejected[1] != (rejection{3, overQuota}) {
 		t.Errorf("%+v", got)
 	}
-	if got := w.report(reportOf(6)); got.Accepted != 0 || len(w.hits()) != 3 {
-		t.Errorf("%+v, %d hits", got, len(w.hits()))
+	if got := w.report(reportOf(6)); got.Accepted != 0 || len(w.Hits()) != 3 {
+		t.Errorf("%+v, %d hits", got, len(w.Hits()))
 	}
 	w.now = w.now.Add(24 * time.Hour)
 	if got := w.report(reportOf(6)); got.Accepted != 1 {
@@ -393,10 +395,7 @@ func TestReportsAreCounted(t *testing.T) {
 	last := func() *finding.Counts {
 		t.Helper()
 		w.in.stage.Report(w.now)
-		c, err := finding.DecodeCounts(w.records[len(w.records)-1].Value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(finding.DecodeCounts(w.Records[len(w.Records)-1].Value))(t)
 		return c
 	}
 	if c := last(); c.Sender != dsnID || c.Requests != 1 || c.Lines != 2 || c.Hits != 3 || c.Rejected != 0 ||
@@ -422,26 +421,17 @@ func TestReportsAreCounted(t *testing.T) {
 func dial(t *testing.T, srv *httptest.Server, from, dsn string, length int, body string) net.Conn {
 	t.Helper()
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
-	conn, err := d.Dial("tcp", srv.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(d.Dial("tcp", srv.Listener.Addr().String()))(t)
 	t.Cleanup(func() { _ = conn.Close() })
 	target := strings.Replace(path, dsnID, dsn, 1)
 	const head = "POST %s HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 192.0.2.1\r\nContent-Length: %d\r\n\r\n%s"
-	_, err = fmt.Fprintf(conn, head, target, length, body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(fmt.Fprintf(conn, head, target, length, body))(t)
 	return conn
 }
 
 func status(t *testing.T, conn net.Conn) (int, string) {
 	t.Helper()
-	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must.Get(http.ReadResponse(bufio.NewReader(conn), nil))(t)
 	text, _ := io.ReadAll(res.Body) // the server may close the connection while we send
 	return res.StatusCode, string(text)
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/streamtest"
 	"github.com/eventrelay/relay/test/websites"
 )
@@ -152,9 +153,7 @@ func (s *service) await(t *testing.T, id string) *config.Scan {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	for {
-		if err := s.runner(t).runOpen(ctx); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.runner(t).runOpen(ctx))
 		if x, _ := s.Scan(id); x.Ended() {
 			return x
 		}
@@ -198,9 +197,7 @@ func TestOwnRulesInScans(t *testing.T) {
 	s.site.html("/", `acme_q8ZkT2vN4xW7 <a href="/of/acme_q8ZkT2vN4xW7?x=1">a</a>`)
 	s.start(t, "scn_1")
 	r := s.runner(t)
-	if err := r.runOpen(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.runOpen(t.Context()))
 	got, _ := s.Scan("scn_1")
 	if len(s.hits) != 1 || s.hits[0].Rule != "custom:acme" || s.hits[0].RuleName != "Acme key" ||
 		s.hits[0].Severity != finding.Low || s.hits[0].Fingerprint != "" {
@@ -261,13 +258,9 @@ func TestScanOfARestartedNode(t *testing.T) {
 	s := newService(t)
 	s.site.html("/", "nothing")
 	s.start(t, "scn_1")
-	if _, err := s.BeginScan(t.Context(), "scn_1", "a", time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.BeginScan(t.Context(), "scn_1", "a", time.Hour))(t)
 	r := s.runnerOf(t, "a")
-	if err := r.runOpen(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.runOpen(t.Context()))
 	if x, _ := s.Scan("scn_1"); x.Status != config.ScanCompleted || x.Try != 2 || x.Node != "" {
 		t.Errorf("%+v", x)
 	}
@@ -302,9 +295,7 @@ func TestScanNeedsAProof(t *testing.T) {
 	s.proof = ""
 	s.start(t, "scn_tries")
 	for range maxScanTries {
-		if _, err := s.BeginScan(t.Context(), "scn_tries", "a", 0); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(s.BeginScan(t.Context(), "scn_tries", "a", 0))(t)
 	}
 	if got := s.await(t, "scn_tries"); got.Error != config.ScanInterrupted {
 		t.Errorf("%+v", got)
@@ -320,9 +311,7 @@ func TestWeeklyScan(t *testing.T) {
 	r := s.runner(t)
 	queue := func() *config.Scan {
 		t.Helper()
-		if err := r.queueWeekly(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, r.queueWeekly(t.Context()))
 		return s.OpenScan()
 	}
 	if x := queue(); x != nil {

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // scripts returns the paths of the scripts that a script names.
@@ -64,8 +66,6 @@ func TestTableCostsByItsLength(t *testing.T) {
 func threadTime(t *testing.T) time.Duration {
 	t.Helper()
 	var used unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &used); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &used))
 	return time.Duration(used.Nano())
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/eventrelay/relay/pkg/secrets"
+	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/websites"
 )
 
@@ -125,10 +126,7 @@ func newScanner(t testing.TB, transport http.RoundTripper, budget Budget) *Scann
 // rules are those of customers without rules of their own.
 func rules(t testing.TB) *secrets.Scanner {
 	t.Helper()
-	s, err := secrets.New(secrets.ForLeaks)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(secrets.New(secrets.ForLeaks))(t)
 	return s
 }
 
@@ -144,7 +142,7 @@ func (s *site) scanWhile(budget Budget, verified func(string) bool) *scan {
 	s.t.Helper()
 	out := &scan{secrets: map[string]string{}}
 	last := Progress{}
-	report, err := newScanner(s.t, websites.Transport(s.t, s.dns, s.Site), budget).Run(s.t.Context(),
+	report := must.Get(newScanner(s.t, websites.Transport(s.t, s.dns, s.Site), budget).Run(s.t.Context(),
 		Target{Hostname: "shop.example.com:" + s.port, Rules: rules(s.t), Verified: verified},
 		func(f Found) {
 			url := strings.ReplaceAll(f.URL, ".example.com:"+s.port, "")
@@ -159,10 +157,7 @@ func (s *site) scanWhile(budget Budget, verified func(string) bool) *scan {
 				url = before + ", " + url
 			}
 			out.secrets[string(f.Secret)] = url
-		}, func(p Progress) { last = p })
-	if err != nil {
-		s.t.Fatal(err)
-	}
+		}, func(p Progress) { last = p }))(s.t)
 	if last.Pages != report.Pages || last.Resources != report.Resources || last.Bytes != report.Bytes {
 		s.t.Errorf("the last progress is %+v, the report %+v", last, report)
 	}
@@ -191,10 +186,7 @@ func zipped(content []byte) []byte {
 
 func mapOf(t testing.TB, source, content string) string {
 	t.Helper()
-	out, err := json.Marshal(map[string]any{
-		"version": 3, "sources": []string{source}, "sourcesContent": []string{content}, "mappings": ""})
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(json.Marshal(map[string]any{
+		"version": 3, "sources": []string{source}, "sourcesContent": []string{content}, "mappings": ""}))(t)
 	return string(out)
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/web"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // account is a configuration with one tripwire, whose key is "canary" and whose token is "token".
@@ -121,10 +122,7 @@ type rig struct {
 func bubble(t *testing.T, test func(t *testing.T, r *rig)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		scanner, err := secrets.New(secrets.ForLeaks)
-		if err != nil {
-			t.Fatal(err)
-		}
+		scanner := must.Get(secrets.New(secrets.ForLeaks))(t)
 		secret := func(last4 string) *config.TripwireSecret {
 			return &config.TripwireSecret{Fingerprint: "fpr_" + last4, Last4: last4}
 		}

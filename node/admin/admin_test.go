@@ -17,6 +17,7 @@ import (
 	"github.com/eventrelay/relay/node/doctor"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // moving is a configuration with one endpoint in partition 0 of two, and a log in which some of it is open.
@@ -69,10 +70,7 @@ func serve(t *testing.T, some func(*Deps)) http.Handler {
 		Doctor:     func(context.Context) (doctor.Report, error) { return doctor.Report{}, nil },
 	}
 	some(&d)
-	h, err := New(d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := must.Get(New(d))(t)
 	return h
 }
 

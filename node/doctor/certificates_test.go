@@ -16,6 +16,7 @@ import (
 	"github.com/eventrelay/relay/pkg/certfile"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // Certificates that Kafka, ClickHouse and Redis present are checked, whether they are accepted or not. The doctor names
@@ -26,10 +27,7 @@ func TestCertificatesOfEnginesAreChecked(t *testing.T) {
 	serving := func(left time.Duration) *tls.Config {
 		issued++
 		p := ca.Issue(t, fmt.Sprint("engine", issued), time.Now().Add(left))
-		pair, err := tls.LoadX509KeyPair(p.CertFile, p.KeyFile)
-		if err != nil {
-			t.Fatal(err)
-		}
+		pair := must.Get(tls.LoadX509KeyPair(p.CertFile, p.KeyFile))(t)
 		return &tls.Config{Certificates: []tls.Certificate{pair}}
 	}
 	at := func(engine string, trusted *kit.CA, conf *tls.Config) Endpoint {
@@ -37,18 +35,12 @@ func TestCertificatesOfEnginesAreChecked(t *testing.T) {
 		server.TLS, server.Config.ErrorLog = conf, log.New(io.Discard, "", 0)
 		server.StartTLS()
 		t.Cleanup(server.Close)
-		roots, err := certfile.Roots(trusted.File)
-		if err != nil {
-			t.Fatal(err)
-		}
+		roots := must.Get(certfile.Roots(trusted.File))(t)
 		return Endpoint{engine, certfile.Endpoint{Addr: server.Listener.Addr().String(), TLS: &tls.Config{RootCAs: roots}}}
 	}
 	const day = 24 * time.Hour
 	brokers := func(left time.Duration) stream.Config {
-		cluster, err := kfake.NewCluster(kfake.NumBrokers(2), kfake.TLS(serving(left)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		cluster := must.Get(kfake.NewCluster(kfake.NumBrokers(2), kfake.TLS(serving(left))))(t)
 		t.Cleanup(cluster.Close)
 		return stream.Config{Brokers: cluster.ListenAddrs()[:1], TLS: ca.File}
 	}
@@ -75,10 +67,7 @@ func TestCertificatesOfEnginesAreChecked(t *testing.T) {
 		if len(f.kafka.Brokers) == 0 {
 			f.kafka.Brokers = []string{"127.0.0.1:1"}
 		}
-		reader, err := stream.NewReader(f.kafka, "test")
-		if err != nil {
-			t.Fatal(err)
-		}
+		reader := must.Get(stream.NewReader(f.kafka, "test"))(t)
 		x := checker{Target: Target{Stream: f.kafka, Endpoints: f.others, Now: time.Now}, log: reader}
 		c := x.engineCertificates(t.Context())
 		reader.Close()

@@ -25,6 +25,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/limit"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // Each planted fault is found: with its state, what is wrong, and what to do.
@@ -127,35 +128,21 @@ func TestEachPlantedFaultIsFound(t *testing.T) {
 // writeCertificate writes a self-signed certificate and returns its file.
 func writeCertificate(t *testing.T, from, until time.Time) string {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "relay"}, NotBefore: from,
 		NotAfter: until}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := must.Get(x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key))(t)
 	file := filepath.Join(t.TempDir(), "cert.pem")
 	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, text, 0o600))
 	return file
 }
 
 // Faults of the topics, each planted in a Kafka of three brokers.
 func TestFaultsOfTopicsAreFound(t *testing.T) {
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(3))
-	if err != nil {
-		t.Fatal(err)
-	}
+	cluster := must.Get(kfake.NewCluster(kfake.NumBrokers(3)))(t)
 	defer cluster.Close()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	cl := must.Get(kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...)))(t)
 	defer cl.Close()
 	adm := kadm.NewClient(cl)
 	for i, f := range []struct {
@@ -183,9 +170,7 @@ func TestFaultsOfTopicsAreFound(t *testing.T) {
 		}, StateFail, "topic settings", "partitions is 4, want 7", "relay migrate"},
 	} {
 		conf := stream.Config{Brokers: cluster.ListenAddrs(), Prefix: fmt.Sprintf("relay%d.", i)}
-		if _, err := stream.Migrate(t.Context(), conf, 4, 3); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(stream.Migrate(t.Context(), conf, 4, 3))(t)
 		if err := f.plant(conf.Prefix); err != nil {
 			t.Fatal(f.name, err)
 		}
@@ -197,9 +182,7 @@ func TestFaultsOfTopicsAreFound(t *testing.T) {
 		}
 	}
 	conf := stream.Config{Brokers: cluster.ListenAddrs(), Prefix: "single."}
-	if _, err := stream.Migrate(t.Context(), conf, 4, 1); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(stream.Migrate(t.Context(), conf, 4, 1))(t)
 	x := checker{Target: Target{Stream: conf, ReplicationFactor: 3}}
 	if c := x.topics(t.Context()); c.State != StateFail || !strings.Contains(c.Text+join(c.Details), "replication") {
 		t.Errorf("one replica: %+v", c)

@@ -5,24 +5,17 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/streamtest"
 )
 
 // A backlog as old as half of the retention is a warning, one of nearly all of it a failure.
 func TestUnreadWarnsBeforeRetention(t *testing.T) {
 	_, conf := streamtest.Broker(t, 1)
-	p, err := stream.NewProducer(conf, "test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(stream.NewProducer(conf, "test"))(t)
 	t.Cleanup(p.Close)
-	if err := p.ProduceSync(t.Context(), stream.Receipts, 0, &stream.Record{Value: []byte("x")}); err != nil {
-		t.Fatal(err)
-	}
-	log, err := stream.NewReader(conf, "test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.ProduceSync(t.Context(), stream.Receipts, 0, &stream.Record{Value: []byte("x")}))
+	log := must.Get(stream.NewReader(conf, "test"))(t)
 	t.Cleanup(log.Close)
 	for days, want := range map[int]string{4: StateOK, 6: StateWarn, 10: StateFail} {
 		x := &checker{log: log, Target: Target{

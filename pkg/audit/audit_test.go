@@ -14,6 +14,7 @@ import (
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 func TestMain(m *testing.M) { kit.Main(m) }
@@ -27,10 +28,7 @@ func TestRecordRoundTrip(t *testing.T) {
 		RemoteIP: netip.MustParseAddr("2001:db8::1"), Node: "a",
 		Count: 3, LastAt: at.Add(time.Second),
 	}
-	r, err := e.Record()
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(e.Record())(t)
 	got, err := audit.Decode(r)
 	if err != nil || !reflect.DeepEqual(*got, e) {
 		t.Errorf("%+v, %v\nwant %+v", got, err, e)
@@ -107,10 +105,7 @@ func (p *topic) counts(key string) (counts []uint64) {
 func TestUsesAreWrittenOncePerMinuteAndKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &topic{}
-		u, err := audit.NewUses("a", audit.UsesDeps{Producer: log, Now: time.Now})
-		if err != nil {
-			t.Fatal(err)
-		}
+		u := must.Get(audit.NewUses("a", audit.UsesDeps{Producer: log, Now: time.Now}))(t)
 		ctx, stop := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		wg.Go(func() { _ = u.Run(ctx) })
@@ -171,16 +166,11 @@ func TestRestartKeepsEarlierUses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &topic{}
 		for range 2 {
-			u, err := audit.NewUses("a", audit.UsesDeps{Producer: log, Now: time.Now})
-			if err != nil {
-				t.Fatal(err)
-			}
+			u := must.Get(audit.NewUses("a", audit.UsesDeps{Producer: log, Now: time.Now}))(t)
 			ctx, stop := context.WithCancel(t.Context())
 			stop()
 			u.RecordUse("acc_1", "key_1", "ci", netip.Addr{})
-			if err := u.Run(ctx); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, u.Run(ctx))
 		}
 		if len(log.entries) != 2 || log.entries[0].ID == log.entries[1].ID {
 			t.Errorf("%+v", log.entries)

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 var update = flag.Bool("update", false, "write the table of docs/operate/operate.md")
@@ -26,10 +28,7 @@ type run struct {
 
 func text(t *testing.T, name string) string {
 	t.Helper()
-	b, err := os.ReadFile("../../" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile("../../" + name))(t)
 	return string(b)
 }
 
@@ -41,10 +40,7 @@ func runs(t *testing.T) (all []run) {
 	for _, m := range row.FindAllStringSubmatch(text(t, measurements), -1) {
 		var v []float64
 		for _, cell := range strings.Split(strings.Trim(m[3], " |"), "|") {
-			f, err := strconv.ParseFloat(strings.ReplaceAll(strings.TrimSpace(cell), ",", ""), 64)
-			if err != nil {
-				t.Fatal(err)
-			}
+			f := must.Get(strconv.ParseFloat(strings.ReplaceAll(strings.TrimSpace(cell), ",", ""), 64))(t)
 			v = append(v, f)
 		}
 		r := run{name: m[1], fitted: m[2] == "yes", work: Usual(), events: v[3], logged: v[10], stored: v[11],
@@ -165,9 +161,7 @@ func TestCapacityTable(t *testing.T) {
 	if !*update {
 		t.Fatalf("the table in %s is not that of the model; make generate writes it:\n%s", name, table())
 	}
-	if err := os.WriteFile("../../"+name, []byte(want), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile("../../"+name, []byte(want), 0o644))
 }
 
 // table is the capacity table: a row for each of several kinds of work.

@@ -13,6 +13,7 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/wait"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // script is a store that answers each claim with the next of its states, the last one forever, and notes the other
@@ -41,10 +42,7 @@ func (s *script) Release(ctx context.Context, key string, _ id.ID) {
 func at(t *testing.T, when time.Time) id.ID {
 	t.Helper()
 	ids := id.NewGenerator(func() time.Time { return when })
-	d, err := ids.New(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(ids.New(0))(t)
 	return d
 }
 

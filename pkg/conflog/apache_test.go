@@ -9,6 +9,7 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // TestApacheKafka checks with a real broker what the log relies on: offsets without gaps, end offsets that include
@@ -19,48 +20,33 @@ func TestApacheKafka(t *testing.T) {
 	}
 	ctx := t.Context()
 	conf := stream.Config{Brokers: []string{kit.Kafka(t).Addr}, Prefix: id.Random("test.") + "."}
-	if _, err := stream.Migrate(ctx, conf, 4, 1); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(stream.Migrate(ctx, conf, 4, 1))(t)
 	concurrentUpdates(t, conf)
 
 	a, b := node(t, conf, Config{Node: "a"}), node(t, conf, Config{Node: "b"})
 	text, k := a.createKey(t)
-	if err := b.Sync(ctx); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.authenticate(text); err != nil {
-		t.Fatal(err)
-	}
-	if err := a.revoke(ctx, k.ID); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, b.Sync(ctx))
+	must.Do(t, b.authenticate(text))
+	must.Do(t, a.revoke(ctx, k.ID))
 	if err := b.authenticate(text); !errors.Is(err, errRevoked) && !errors.Is(err, ErrLease) {
 		t.Fatalf("revoked on a, on b: %v", err)
 	}
 
-	err := b.reader.Read(ctx, stream.Partition{Topic: stream.Nodes}, 0, func(r *stream.Record) error {
+	must.Do(t, b.reader.Read(ctx, stream.Partition{Topic: stream.Nodes}, 0, func(r *stream.Record) error {
 		if r.Attrs.TimestampType() != logAppendTime {
 			t.Error("a heartbeat without the broker's time")
 		}
 		return stream.ErrStop
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	if skew := a.ClockSkew().Abs(); skew > time.Second {
 		t.Fatalf("the clock of a broker on the same machine is off by %s", skew)
 	}
 
 	e := a.create(t)
 	v := a.view.Load()
-	if _, err := a.writeSnapshot(ctx, v); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(a.writeSnapshot(ctx, v))(t)
 	a.create(t)
-	if err := a.reader.Trim(ctx, recordLog, v.nextOffset); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, a.reader.Trim(ctx, recordLog, v.nextOffset))
 	want := stateText(t, a.Log)
 	a.stop()
 	a = node(t, conf, Config{Node: "a"})

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // BenchmarkApply measures apply for one record of another node, with 20,000 entities in the state.
@@ -17,10 +19,7 @@ func BenchmarkApply(b *testing.B) {
 		if r.Value, err = json.Marshal(Thing{ID: name, Name: strings.Repeat("n", 1000), Hash: hash(name)}); err != nil {
 			b.Fatal(err)
 		}
-		raw, err := json.Marshal(r)
-		if err != nil {
-			b.Fatal(err)
-		}
+		raw := must.Get(json.Marshal(r))(b)
 		return raw
 	}
 	do := func(raw []byte) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // sizedRecord returns a record that puts an endpoint whose JSON has about that many bytes.
@@ -106,17 +107,11 @@ func TestSizesSurviveASnapshot(t *testing.T) {
 		for i, open := range []bool{true, false} {
 			name := fmt.Sprint("later_", i)
 			raw := mustJSON(t, Thing{ID: name, Open: open})
-			if _, err := n.Create(t.Context(), kindLater, name, raw); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(n.Create(t.Context(), kindLater, name, raw))(t)
 		}
 		v := n.view.Load()
-		if _, err := n.writeSnapshot(t.Context(), v); err != nil {
-			t.Fatal(err)
-		}
-		if err := n.reader.Trim(t.Context(), recordLog, v.nextOffset); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(n.writeSnapshot(t.Context(), v))(t)
+		must.Do(t, n.reader.Trim(t.Context(), recordLog, v.nextOffset))
 		n.stop()
 		n = node(t, conf, Config{Node: "a"})
 		again := n.view.Load()

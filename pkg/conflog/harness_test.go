@@ -21,6 +21,7 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/streamtest"
 )
 
@@ -160,7 +161,7 @@ func newTestLog(t testing.TB, conf stream.Config, cfg Config, log *slog.Logger) 
 	t.Helper()
 	var l *Log
 	cfg.Kinds, cfg.CompressionDict = testKinds, []byte(`{"id":"ep_","name":"text"} and so on`)
-	l, err := New(cfg, Deps{
+	l = must.Get(New(cfg, Deps{
 		Stream: conf, Entities: testEntities{}, Keys: testSealer{}, Log: log,
 		StartSteps: []Step{{"create the account", func(ctx context.Context) error {
 			if l.View().Newest(kindAccount) != nil {
@@ -173,10 +174,7 @@ func newTestLog(t testing.TB, conf stream.Config, cfg Config, log *slog.Logger) 
 			}
 			return err
 		}}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	return l
 }
 
@@ -238,10 +236,7 @@ func (n *testNode) make(ctx context.Context, k Kind, name string) (*Thing, error
 // create creates an endpoint.
 func (n *testNode) create(t testing.TB) *Thing {
 	t.Helper()
-	v, err := n.make(context.Background(), kindEndpoint, id.Random(id.Endpoint))
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(n.make(context.Background(), kindEndpoint, id.Random(id.Endpoint)))(t)
 	return v
 }
 
@@ -341,9 +336,7 @@ func encoded(t testing.TB, p *parser, s *state) []byte {
 	for _, set := range s.sets {
 		for _, tr := range []trie[*Entity]{set.bySeq, set.tombstones} {
 			for e := range tr.below(math.MaxUint64) {
-				if err := p.writeLines(&text, e); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, p.writeLines(&text, e))
 			}
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // TestRevocationIsKnownEverywhere: once a revocation is answered, every node rejects the key. The answer is quick when
@@ -24,9 +25,7 @@ func TestRevocationIsKnownEverywhere(t *testing.T) {
 				t.Fatalf("new key on the other node: %v", err)
 			}
 			began := time.Now()
-			if err := a.revoke(t.Context(), k.ID); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, a.revoke(t.Context(), k.ID))
 			if err := b.authenticate(text); !errors.Is(err, errRevoked) {
 				t.Fatalf("revoked on a, on b: %v", err)
 			}
@@ -58,9 +57,7 @@ func TestRevocationOutlastsAFrozenNode(t *testing.T) {
 					if err := b.authenticate(text); err != nil {
 						t.Fatalf("1 s after it froze, the node should still accept the key: %v", err)
 					}
-					if err := <-answered; err != nil {
-						t.Fatal(err)
-					}
+					must.Do(t, <-answered)
 					if err := b.authenticate(text); !errors.Is(err, ErrLease) {
 						t.Fatalf("revocation answered after %s, and the frozen node returns %v", time.Since(began), err)
 					}
@@ -89,18 +86,14 @@ func TestRevocationOutlastsAFrozenNode(t *testing.T) {
 func TestLeavingNodeIsNotAwaited(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
 		a, b := pair(t, conf, conf)
-		if err := b.stop(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, b.stop())
 		if err := b.authenticate("any"); !errors.Is(err, ErrLease) {
 			t.Fatalf("a stopped node authenticates: %v", err)
 		}
 		time.Sleep(10 * time.Millisecond)
 		e := a.create(t)
 		began := time.Now()
-		if err := a.remove(t.Context(), e.ID); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, a.remove(t.Context(), e.ID))
 		if took := time.Since(began); took > time.Second {
 			t.Fatalf("waited %s for a node that has left", took)
 		}
@@ -117,9 +110,7 @@ func TestBarrierWaitsForEveryNode(t *testing.T) {
 				e := a.create(t)
 				cold.Freeze(t)
 				began := time.Now()
-				if err := change(t.Context(), a, e.ID); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, change(t.Context(), a, e.ID))
 				if took := time.Since(began); (took > time.Second) != strict {
 					t.Fatalf("took %s", took)
 				}

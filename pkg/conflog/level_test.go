@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // Every node reaches the same result for records at each level of the log.
@@ -63,14 +64,9 @@ func TestLevelGatesKinds(t *testing.T) {
 // putRecord appends a record as another program would.
 func putRecord(t *testing.T, conf stream.Config, topic string, r *stream.Record) {
 	t.Helper()
-	p, err := stream.NewProducer(conf, "test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(stream.NewProducer(conf, "test"))(t)
 	defer p.Close()
-	if err := p.ProduceSync(t.Context(), topic, 0, r); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.ProduceSync(t.Context(), topic, 0, r))
 }
 
 // oldLog returns a log that a program of level 1 has started, and its MAC keys.
@@ -139,9 +135,7 @@ func TestLevelIsRaisedByFinalize(t *testing.T) {
 	if before, err := finalize(t, conf); err != nil || before != 1 {
 		t.Fatalf("finalized from %d: %v", before, err)
 	}
-	if err := n.Sync(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, n.Sync(t.Context()))
 	if err := addRun(); err != nil {
 		t.Fatalf("a run after it: %v", err)
 	}
@@ -153,9 +147,7 @@ func TestLevelIsRaisedByFinalize(t *testing.T) {
 		t.Fatalf("finalizing again wrote a record: %v", err)
 	}
 
-	if _, err := n.writeSnapshot(t.Context(), n.view.Load()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(n.writeSnapshot(t.Context(), n.view.Load()))(t)
 	n.create(t)
 	b := node(t, conf, Config{Node: "b"})
 	if now, _ := b.Level(); now != newestLevel {

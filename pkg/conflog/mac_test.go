@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // forgedKeyRecord returns a record that would create an API key with that text.
@@ -27,7 +28,7 @@ func forgedKeyRecord(text string) string {
 // can read and write the topic would.
 func appendAgain(t *testing.T, n *testNode, fits func(record) bool) (count int) {
 	t.Helper()
-	err := n.readRange(t.Context(), recordLog, 0, endOf(t, n, recordLog), func(r *stream.Record) error {
+	must.Do(t, n.readRange(t.Context(), recordLog, 0, endOf(t, n, recordLog), func(r *stream.Record) error {
 		var old record
 		if json.Unmarshal(r.Value, &old) != nil || !fits(old) {
 			return nil
@@ -35,10 +36,7 @@ func appendAgain(t *testing.T, n *testNode, fits func(record) bool) (count int) 
 		count++
 		return n.producer.ProduceSync(
 			t.Context(), stream.Control, 0, &stream.Record{Key: r.Key, Value: r.Value, Headers: r.Headers})
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return count
 }
 
@@ -73,9 +71,7 @@ func TestForgedRecords(t *testing.T) {
 	transaction(t, conf, stream.Control, kgo.TryCommit)
 	transaction(t, conf, stream.Control, kgo.TryAbort)
 	transaction(t, conf, stream.ControlSnapshots, kgo.TryCommit)
-	if err := n.Sync(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, n.Sync(t.Context()))
 	if !bytes.Equal(stateText(t, n.Log), before) {
 		t.Error("the configuration has changed")
 	}
@@ -83,9 +79,7 @@ func TestForgedRecords(t *testing.T) {
 	if lines := strings.Count(n.log.String(), "without a valid MAC"); counted < 11 || lines != 1 {
 		t.Errorf("counted %v records, logged %d lines", counted, lines)
 	}
-	if _, err := n.writeSnapshot(t.Context(), n.view.Load()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(n.writeSnapshot(t.Context(), n.view.Load()))(t)
 	putRecord(t, conf, stream.Control, &stream.Record{Value: []byte(`{"v":99}`)})
 	for _, name := range []string{"b", "c"} { // with the snapshot, and without
 		again := node(t, conf, Config{Node: name})
@@ -96,41 +90,27 @@ func TestForgedRecords(t *testing.T) {
 			t.Errorf("node %s has a different configuration", name)
 		}
 		again.stop()
-		if err := n.reader.Trim(t.Context(), snapshotLog, endOf(t, n, snapshotLog)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, n.reader.Trim(t.Context(), snapshotLog, endOf(t, n, snapshotLog)))
 	}
 	n.create(t)
 }
 
 func mustJSON(t *testing.T, v any) []byte {
 	t.Helper()
-	raw, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := must.Get(json.Marshal(v))(t)
 	return raw
 }
 
 // transaction writes a record in a Kafka transaction, whose end marker takes an offset.
 func transaction(t *testing.T, conf stream.Config, topic string, end kgo.TransactionEndTry) {
 	t.Helper()
-	cl, err := kgo.NewClient(
-		kgo.SeedBrokers(conf.Brokers...), kgo.TransactionalID("stranger"), kgo.RecordPartitioner(kgo.ManualPartitioner()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	cl := must.Get(kgo.NewClient(
+		kgo.SeedBrokers(conf.Brokers...), kgo.TransactionalID("stranger"), kgo.RecordPartitioner(kgo.ManualPartitioner())))(t)
 	defer cl.Close()
-	if err := cl.BeginTransaction(); err != nil {
-		t.Fatal(err)
-	}
-	if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: conf.Prefix + topic, Value: []byte(`{}`)}).
-		FirstErr(); err != nil {
-		t.Fatal(err)
-	}
-	if err := cl.EndTransaction(t.Context(), end); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cl.BeginTransaction())
+	must.Do(t, cl.ProduceSync(t.Context(), &kgo.Record{Topic: conf.Prefix + topic, Value: []byte(`{}`)}).
+		FirstErr())
+	must.Do(t, cl.EndTransaction(t.Context(), end))
 }
 
 // TestRepeatedRecords: a record that is appended again is refused, by nodes that have read the first one and by nodes
@@ -139,30 +119,19 @@ func TestRepeatedRecords(t *testing.T) {
 	conf := broker(t)
 	ctx := t.Context()
 	n := node(t, conf, Config{Node: "a"})
-	user, err := n.make(ctx, kindLater, "usr_gone")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := n.Delete(ctx, kindLater, user.ID, 0); err != nil {
-		t.Fatal(err)
-	}
+	user := must.Get(n.make(ctx, kindLater, "usr_gone"))(t)
+	must.Get(n.Delete(ctx, kindLater, user.ID, 0))(t)
 	e := n.create(t)
 	account := n.account()
-	if err := n.Adopt(ctx, kindAccount, "acc_other", []byte(`{"id":"acc_other"}`)); err != nil {
-		t.Fatal(err)
-	}
-	if err := n.Adopt(ctx, kindAccount, account, []byte(`{"id":"`+account+`"}`)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, n.Adopt(ctx, kindAccount, "acc_other", []byte(`{"id":"acc_other"}`)))
+	must.Do(t, n.Adopt(ctx, kindAccount, account, []byte(`{"id":"`+account+`"}`)))
 	before := n.view.Load()
 	if count := appendAgain(t, n, func(record) bool { return true }); count < 5 {
 		t.Fatalf("only %d records: the test proves nothing", count)
 	}
 	check := func(n *testNode) {
 		t.Helper()
-		if err := n.Sync(ctx); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, n.Sync(ctx))
 		if n.View().Len(kindLater) > 0 || n.get(e.ID) == nil || n.account() != account {
 			t.Errorf("users %d, account %v, endpoint %v", n.View().Len(kindLater), n.account(), n.get(e.ID))
 		}
@@ -172,9 +141,7 @@ func TestRepeatedRecords(t *testing.T) {
 	if v.seq == before.seq {
 		t.Error("the repeated records were not read")
 	}
-	if _, err := n.writeSnapshot(ctx, v); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(n.writeSnapshot(ctx, v))(t)
 	again := node(t, conf, Config{Node: "b"})
 	if again.view.Load().ops[0].len != v.ops[0].len {
 		t.Errorf("%d op_ids from the snapshot, want %d", again.view.Load().ops[0].len, v.ops[0].len)
@@ -227,20 +194,14 @@ func TestForgedSnapshots(t *testing.T) {
 	n := node(t, conf, Config{Node: "a"})
 	n.create(t)
 	v := n.view.Load()
-	if _, err := n.writeSnapshot(t.Context(), v); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(n.writeSnapshot(t.Context(), v))(t)
 	records := recordsFrom(t, n, 0)
 	n.create(t)
 	newer := n.view.Load()
 	begin := endOf(t, n, snapshotLog)
-	if _, err := n.writeSnapshot(t.Context(), newer); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(n.writeSnapshot(t.Context(), newer))(t)
 	forged := recordsFrom(t, n, begin)
-	if err := n.reader.Trim(t.Context(), snapshotLog, endOf(t, n, snapshotLog)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, n.reader.Trim(t.Context(), snapshotLog, endOf(t, n, snapshotLog)))
 	rewrite(t, n, records)
 	foot := forged[len(forged)-1]
 	for name, change := range map[string]func(*stream.Record){
@@ -312,9 +273,7 @@ func TestRestartReplacesItsHeartbeats(t *testing.T) {
 // new log.
 func TestNoLogBeginsBehindItsStart(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
-	if err := n.reader.Trim(context.Background(), recordLog, endOf(t, n, recordLog)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, n.reader.Trim(context.Background(), recordLog, endOf(t, n, recordLog)))
 	n.stop()
 	refusesToStart(t, n.stream)
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // TestMessages: a message reaches the other nodes and not its sender. A forged one reaches nobody.
@@ -19,16 +20,12 @@ func TestMessages(t *testing.T) {
 		putRecord(t, conf, stream.Nodes, &stream.Record{Value: forged})
 		putRecord(t, conf, stream.Nodes, stranger.sign(macHeartbeat, &stream.Record{Value: forged}))
 		for _, m := range []string{"one", "two"} {
-			if err := a.Messages.Send(t.Context(), []byte(m)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, a.Messages.Send(t.Context(), []byte(m)))
 		}
 		if one, two := <-atB, <-atB; one != "one" || two != "two" {
 			t.Errorf("node b got %q and %q", one, two)
 		}
-		if err := b.Messages.Send(t.Context(), []byte("three")); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, b.Messages.Send(t.Context(), []byte("three")))
 		if m := <-atA; m != "three" {
 			t.Errorf("node a got %q", m)
 		}

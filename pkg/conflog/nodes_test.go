@@ -12,6 +12,7 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // pair starts two nodes and waits until each has a heartbeat of the other.
@@ -72,9 +73,7 @@ func concurrentUpdates(t *testing.T, conf stream.Config) {
 	}
 	wg.Wait()
 	for _, n := range []*testNode{a, b} {
-		if err := n.Sync(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, n.Sync(t.Context()))
 		got := n.get(e.ID)
 		if got.Count != 15+2*each {
 			t.Fatalf("node %s counts %d of %d", n.cfg.Node, got.Count-15, 2*each)

@@ -15,18 +15,16 @@ import (
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // auditEntries returns the entries in the topic audit, each once, by id.
 func auditEntries(t *testing.T, n *testNode) (entries []*audit.Entry, records int) {
 	t.Helper()
 	log := stream.Partition{Topic: stream.AuditLog}
-	ends, err := n.reader.Ends(t.Context(), stream.AuditLog)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ends := must.Get(n.reader.Ends(t.Context(), stream.AuditLog))(t)
 	seen := make(map[string]bool)
-	err = n.readRange(t.Context(), log, 0, ends[log], func(r *stream.Record) error {
+	must.Do(t, n.readRange(t.Context(), log, 0, ends[log], func(r *stream.Record) error {
 		e, err := audit.Decode(r)
 		if err == nil && !seen[e.ID.String()] {
 			entries = append(entries, e)
@@ -34,10 +32,7 @@ func auditEntries(t *testing.T, n *testNode) (entries []*audit.Entry, records in
 		}
 		records++
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	slices.SortFunc(entries, func(x, y *audit.Entry) int { return bytes.Compare(x.ID[:], y.ID[:]) })
 	return entries, records
 }
@@ -58,26 +53,15 @@ func TestOutboxIsCopiedOnce(t *testing.T) {
 		a := node(t, conf, Config{Node: "a"})
 		_, k := a.createKey(t)
 		ctx := WithOrigin(t.Context(), Origin{Actor: k.ID, RequestID: "req_1", RemoteIP: netip.MustParseAddr("192.0.2.1")})
-		ep, err := a.make(ctx, kindEndpoint, "ep_1")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := a.update(ctx, ep.ID, func(e *Thing) { e.Name = "planted-name" }); err != nil {
-			t.Fatal(err)
-		}
+		ep := must.Get(a.make(ctx, kindEndpoint, "ep_1"))(t)
+		must.Get(a.update(ctx, ep.ID, func(e *Thing) { e.Name = "planted-name" }))(t)
 		if _, err := a.make(ctx, kindEndpoint, ep.ID); !errors.Is(err, ErrConflict) {
 			t.Fatal(err)
 		}
-		if err := a.revoke(WithOrigin(t.Context(), Origin{Actor: audit.Operator}), k.ID); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, a.revoke(WithOrigin(t.Context(), Origin{Actor: audit.Operator}), k.ID))
 		// Internal state is not audited, nor the progress of a run.
-		if _, err := a.make(ctx, kindAlert, "alert_1"); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := a.make(ctx, kindRun, "run_1"); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(a.make(ctx, kindAlert, "alert_1"))(t)
+		must.Get(a.make(ctx, kindRun, "run_1"))(t)
 		if _, _, _, err := a.change(ctx, kindRun, "run_1", func(v *Thing) { v.Count = 1 }); err != nil {
 			t.Fatal(err)
 		}
@@ -119,19 +103,13 @@ func TestOutboxSurvivesItsNode(t *testing.T) {
 		a := node(t, conf, Config{Node: "a"})
 		ep := a.create(t)
 		// it dies before the record that removes them
-		if _, err := (outbox{a.Log}).copyBatches(t.Context(), 0); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := a.update(t.Context(), ep.ID, func(e *Thing) { e.Name = "x" }); err != nil {
-			t.Fatal(err)
-		}
+		must.Get((outbox{a.Log}).copyBatches(t.Context(), 0))(t)
+		must.Get(a.update(t.Context(), ep.ID, func(e *Thing) { e.Name = "x" }))(t)
 		v := a.view.Load()
 		if _, err := a.writeSnapshot(context.Background(), v); err != nil { // also when the log before it is gone
 			t.Fatal(err)
 		}
-		if err := a.reader.Trim(t.Context(), recordLog, v.nextOffset); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, a.reader.Trim(t.Context(), recordLog, v.nextOffset))
 		a.stop()
 		b := node(t, conf, Config{Node: "b"}) // there is no owner: after a while this node copies all the same
 		kit.WaitFor(t, "the outbox is empty", func() bool { return b.outboxLen() == 0 })
@@ -155,9 +133,7 @@ func TestFullOutboxRefusesChanges(t *testing.T) {
 		}
 		n.SetOwner(true)
 		kit.WaitFor(t, "the outbox is empty", func() bool { return n.outboxLen() == 0 })
-		if _, err := n.update(t.Context(), ep.ID, rename); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(n.update(t.Context(), ep.ID, rename))(t)
 	})
 }
 

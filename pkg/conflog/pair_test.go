@@ -7,14 +7,12 @@ import (
 	"testing"
 
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/must"
 )
 
 func rawThing(t testing.TB, v Thing) json.RawMessage {
 	t.Helper()
-	b, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(json.Marshal(v))(t)
 	return b
 }
 
@@ -112,9 +110,7 @@ func TestPairHasOneWriter(t *testing.T) {
 		}
 		all.Wait()
 		for range 2 {
-			if err := <-errs; err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, <-errs)
 		}
 		if len(wins) != 1 {
 			t.Errorf("%d nodes wrote the pair", len(wins))

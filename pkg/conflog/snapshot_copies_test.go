@@ -10,16 +10,14 @@ import (
 
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // appendCopies appends copies of a record to the snapshots, as fast as the broker accepts them.
 func appendCopies(t *testing.T, conf stream.Config, copies int, records ...*stream.Record) {
 	t.Helper()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(conf.Brokers...), kgo.RecordPartitioner(kgo.ManualPartitioner()),
-		kgo.DefaultProduceTopic(conf.Prefix+stream.ControlSnapshots), kgo.MaxBufferedRecords(copies*len(records)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	cl := must.Get(kgo.NewClient(kgo.SeedBrokers(conf.Brokers...), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.DefaultProduceTopic(conf.Prefix+stream.ControlSnapshots), kgo.MaxBufferedRecords(copies*len(records))))(t)
 	defer cl.Close()
 	var all []*kgo.Record
 	for range copies {
@@ -27,9 +25,7 @@ func appendCopies(t *testing.T, conf stream.Config, copies int, records ...*stre
 			all = append(all, &kgo.Record{Key: r.Key, Value: r.Value, Headers: r.Headers})
 		}
 	}
-	if err := cl.ProduceSync(t.Context(), all...).FirstErr(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cl.ProduceSync(t.Context(), all...).FirstErr())
 }
 
 // footerRecord returns the footer record of a snapshot.
@@ -44,10 +40,7 @@ func footerRecord(t *testing.T, n *testNode, f storedFooter) *stream.Record {
 
 func writeTestSnapshot(t *testing.T, n *testNode) storedFooter {
 	t.Helper()
-	f, err := n.writeSnapshot(t.Context(), n.view.Load())
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(n.writeSnapshot(t.Context(), n.view.Load()))(t)
 	return f
 }
 
@@ -67,9 +60,7 @@ func TestRepeatedFooters(t *testing.T) {
 		"unusable": {footer, foreignRecord(footer)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if err := n.reader.Trim(t.Context(), snapshotLog, newer.Parts[0].Offset); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, n.reader.Trim(t.Context(), snapshotLog, newer.Parts[0].Offset))
 			appendCopies(t, conf, 3000, copies...)
 			if _, _, from, err := n.load(t.Context()); err != nil || from.Seq != newer.Seq {
 				t.Errorf("loaded the snapshot of sequence %d, want %d: %v", from.Seq, newer.Seq, err)
@@ -102,9 +93,7 @@ func TestLoadsAreBounded(t *testing.T) {
 	e := n.create(t)
 	f := writeTestSnapshot(t, n)
 	records := recordsFrom(t, n, f.Parts[0].Offset)
-	if err := n.reader.Trim(t.Context(), snapshotLog, endOf(t, n, snapshotLog)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, n.reader.Trim(t.Context(), snapshotLog, endOf(t, n, snapshotLog)))
 	for range 3 * maxFailedLoads {
 		torn := append([]*stream.Record{foreignRecord(records[0])}, records[1:]...)
 		rewrite(t, n, torn)
@@ -155,10 +144,7 @@ func TestTrimKeepsAReadableSnapshot(t *testing.T) {
 	}
 	logStart := func() int64 {
 		t.Helper()
-		starts, err := n.reader.Starts(t.Context(), stream.Control)
-		if err != nil {
-			t.Fatal(err)
-		}
+		starts := must.Get(n.reader.Starts(t.Context(), stream.Control))(t)
 		return starts[recordLog]
 	}
 	torn := kept[1]

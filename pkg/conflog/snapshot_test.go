@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/must"
 )
 
 func snapshotsWritten(n *testNode) float64 {
@@ -44,9 +45,7 @@ func TestRestartFromSnapshot(t *testing.T) {
 		n := node(t, conf, Config{Node: "a", SnapshotEvery: 10}, snapshotOften)
 		first := n.create(t)
 		deleted := n.create(t)
-		if err := n.remove(ctx, deleted.ID); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, n.remove(ctx, deleted.ID))
 		text, _ := n.createKey(t)
 		for range 8 {
 			n.create(t)
@@ -58,13 +57,9 @@ func TestRestartFromSnapshot(t *testing.T) {
 		ownerWrites(t, n)
 		next := n.view.Load().nextOffset
 		last := n.create(t) // only in the log
-		if err := n.reader.Trim(ctx, recordLog, next); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, n.reader.Trim(ctx, recordLog, next))
 		want := stateText(t, n.Log)
-		if err := n.stop(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, n.stop())
 		n = node(t, conf, Config{Node: "a"})
 		if !bytes.Equal(stateText(t, n.Log), want) {
 			t.Fatal("the state differs after the restart")
@@ -79,9 +74,7 @@ func TestRestartFromSnapshot(t *testing.T) {
 		if e := n.View().Find(kindEndpoint, deleted.ID); e == nil || e.Living() {
 			t.Fatalf("tombstone: %+v", e)
 		}
-		if err := n.authenticate(text); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, n.authenticate(text))
 		checkIndexes(t, n.parser, n.view.Load().state)
 	})
 }
@@ -96,22 +89,16 @@ func TestTornSnapshots(t *testing.T) {
 		n.create(t)
 	}
 	whole := n.view.Load()
-	if _, err := n.writeSnapshot(ctx, whole); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(n.writeSnapshot(ctx, whole))(t)
 	n.create(t)
 	newer := n.view.Load()
 	begin := endOf(t, n, snapshotLog)
-	if _, err := n.writeSnapshot(ctx, newer); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(n.writeSnapshot(ctx, newer))(t)
 	records := recordsFrom(t, n, begin)
 	if len(records) < 5 {
 		t.Fatalf("only %d records: the test proves nothing", len(records))
 	}
-	if err := n.reader.Trim(ctx, snapshotLog, begin); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, n.reader.Trim(ctx, snapshotLog, begin))
 	loaded := func() int64 {
 		t.Helper()
 		s, _, _, err := n.load(ctx)
@@ -125,14 +112,9 @@ func TestTornSnapshots(t *testing.T) {
 	}
 	again := func(name string, records []*stream.Record) {
 		t.Helper()
-		before, err := n.writeSnapshot(ctx, whole)
-		if err != nil {
-			t.Fatal(err)
-		}
+		before := must.Get(n.writeSnapshot(ctx, whole))(t)
 		// The torn snapshots so far would use up the number of tries.
-		if err := n.reader.Trim(ctx, snapshotLog, before.Parts[0].Offset); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, n.reader.Trim(ctx, snapshotLog, before.Parts[0].Offset))
 		rewrite(t, n, records)
 		if got := loaded(); got != whole.seq {
 			t.Fatalf("%s: loaded sequence %d, want %d", name, got, whole.seq)
@@ -169,21 +151,16 @@ func foreignRecord(r *stream.Record) *stream.Record {
 
 func endOf(t *testing.T, n *testNode, p stream.Partition) int64 {
 	t.Helper()
-	ends, err := n.reader.Ends(t.Context(), p.Topic)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ends := must.Get(n.reader.Ends(t.Context(), p.Topic))(t)
 	return ends[p]
 }
 
 func recordsFrom(t *testing.T, n *testNode, from int64) (records []*stream.Record) {
 	t.Helper()
-	if err := n.readRange(t.Context(), snapshotLog, from, endOf(t, n, snapshotLog), func(r *stream.Record) error {
+	must.Do(t, n.readRange(t.Context(), snapshotLog, from, endOf(t, n, snapshotLog), func(r *stream.Record) error {
 		records = append(records, r)
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return records
 }
 
@@ -196,9 +173,7 @@ func rewrite(t *testing.T, n *testNode, records []*stream.Record) {
 		copied := &stream.Record{Key: r.Key, Value: bytes.Clone(r.Value), Headers: r.Headers}
 		if partOf(r) == partFooter { // signed, so that only the content is wrong
 			var footer snapshotFooter
-			if err := json.Unmarshal(r.Value, &footer); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, json.Unmarshal(r.Value, &footer))
 			extra := i - len(footer.Parts) // these stand in between, after the first
 			at = slices.Delete(at, 1, 1+extra)
 			for part := range footer.Parts {
@@ -207,9 +182,7 @@ func rewrite(t *testing.T, n *testNode, records []*stream.Record) {
 			copied.Value, copied.Headers = mustJSON(t, footer), r.Headers[:1:1]
 			n.macKeys.Load().sign(macSnapshot, copied)
 		}
-		if err := n.producer.ProduceSync(t.Context(), stream.ControlSnapshots, 0, copied); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, n.producer.ProduceSync(t.Context(), stream.ControlSnapshots, 0, copied))
 		at = append(at, copied.Offset)
 	}
 }
@@ -221,9 +194,7 @@ func TestSnapshotOfAnotherCluster(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
 	e := n.create(t)
 	view := n.view.Load()
-	if _, err := n.writeSnapshot(ctx, view); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(n.writeSnapshot(ctx, view))(t)
 	other := broker(t, kfake.ClusterID("other"))
 	mirror(t, n, other, func(r *stream.Record) bool { return true })
 	m := node(t, other, Config{Node: "b"})
@@ -235,17 +206,14 @@ func TestSnapshotOfAnotherCluster(t *testing.T) {
 // mirror copies the records of the log and the snapshots for which pass returns true to another cluster.
 func mirror(t *testing.T, n *testNode, to stream.Config, pass func(*stream.Record) bool) {
 	t.Helper()
-	p, err := stream.NewProducer(to, "mirror")
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(stream.NewProducer(to, "mirror"))(t)
 	defer p.Close()
 	for _, part := range []stream.Partition{recordLog, snapshotLog} {
 		end := endOf(t, n, part)
 		if end == 0 {
 			continue
 		}
-		err := n.reader.Read(t.Context(), part, 0, func(r *stream.Record) error {
+		must.Do(t, n.reader.Read(t.Context(), part, 0, func(r *stream.Record) error {
 			if pass(r) {
 				copied := &stream.Record{Key: r.Key, Value: r.Value, Headers: r.Headers}
 				if err := p.ProduceSync(t.Context(), part.Topic, 0, copied); err != nil {
@@ -256,10 +224,7 @@ func mirror(t *testing.T, n *testNode, to stream.Config, pass func(*stream.Recor
 				return stream.ErrStop
 			}
 			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 }
 
@@ -275,9 +240,7 @@ func TestGapInTheLogRefusesToStart(t *testing.T) {
 		refusesToStart(t, other)
 	}
 	conf := n.stream
-	if err := n.reader.Trim(t.Context(), recordLog, 3); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, n.reader.Trim(t.Context(), recordLog, 3))
 	n.stop()
 	refusesToStart(t, conf)
 }
@@ -288,9 +251,7 @@ func TestLogShorterThanSnapshot(t *testing.T) {
 	for range 3 {
 		n.create(t)
 	}
-	if _, err := n.writeSnapshot(t.Context(), n.view.Load()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(n.writeSnapshot(t.Context(), n.view.Load()))(t)
 	bounds := logBounds{cluster: "c", topic: "t", logEnd: 9, snapStart: 3, snapEnd: 20}
 	footer := storedFooter{offset: 9}
 	footer.Cluster, footer.Log, footer.NextOffset, footer.Parts = "c", "t", 10, []snapshotPart{{Offset: 3}, {Offset: 7}}
@@ -302,9 +263,7 @@ func TestLogShorterThanSnapshot(t *testing.T) {
 		t.Fatalf("log begins after the snapshot: %v", err)
 	}
 	bounds.logStart, bounds.logEnd = 10, 10
-	if err := bounds.checkUsable(footer); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, bounds.checkUsable(footer))
 	for _, offsets := range [][]int64{{}, {2, 7}, {7, 3}, {3, 3}, {3, 9}, {3, 12}} {
 		footer.Parts = nil
 		for _, at := range offsets {
@@ -353,10 +312,7 @@ func TestSnapshotAfterTheInterval(t *testing.T) {
 			n.create(t)
 			f(75*time.Second, float64(2+i))
 		}
-		starts, err := n.reader.Starts(t.Context(), stream.Control, stream.ControlSnapshots)
-		if err != nil {
-			t.Fatal(err)
-		}
+		starts := must.Get(n.reader.Starts(t.Context(), stream.Control, stream.ControlSnapshots))(t)
 		// Five snapshots after 3, 5, 7, 9 and 11 records: the first one, then one for each change and the record that
 		// removes it from the outbox. The third is the oldest that is kept.
 		if starts[recordLog] != 7 || starts[snapshotLog] != 6 {
@@ -384,9 +340,7 @@ func TestFailedAppendFindsItsRecord(t *testing.T) {
 		Value: []byte(
 			`{"v":1,"op_id":"op_elsewhere","seq_seen":1,"kind":"endpoint","id":"ep_1","pre":"exists","op":"delete"}`),
 	})
-	if err := n.producer.ProduceSync(t.Context(), stream.Control, 0, rec); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, n.producer.ProduceSync(t.Context(), stream.Control, 0, rec))
 	if res, err := (writer{n.Log}).resolveFailedAppend(t.Context(), found, failed); err != nil || res.result != conflict ||
 		res.nextOffset != rec.Offset+1 {
 		t.Fatalf("record that is in the log: %+v, %v", res, err)
@@ -408,7 +362,5 @@ func TestOffsetGapStopsTheNode(t *testing.T) {
 			t.Fatalf("offset %d after 6: %v", offset, err)
 		}
 	}
-	if err := c.applyRecord(&stream.Record{Offset: 7}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.applyRecord(&stream.Record{Offset: 7}))
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // TestTrie compares a trie with a map through random changes, and checks that earlier versions do not change.
@@ -91,20 +92,14 @@ func compareTrie(t *testing.T, tr trie[int], model map[uint64]int, limit uint64)
 func rawEndpoint(t testing.TB, id, token, name string) json.RawMessage {
 	t.Helper()
 	h := hashOf(token)
-	b, err := json.Marshal(&Thing{ID: id, Hash: h[:], Name: name})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(json.Marshal(&Thing{ID: id, Hash: h[:], Name: name}))(t)
 	return b
 }
 
 func parsed(t testing.TB, c *parser, r record) record {
 	t.Helper()
 	r.V, r.OpID = recordVersion, cmp.Or(r.OpID, id.Random("op_")) // no op_id is applied twice
-	b, err := json.Marshal(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(json.Marshal(r))(t)
 	return c.parse(b)
 }
 
@@ -220,9 +215,7 @@ func TestValueIsOneLine(t *testing.T) {
 		t.Fatal(res, err)
 	}
 	var lines bytes.Buffer
-	if err := c.writeLines(&lines, s.sets[kindAccount].newest()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.writeLines(&lines, s.sets[kindAccount].newest()))
 	if back, err := c.readLines(lines.Bytes()); err != nil || len(back) != 1 || thing(c, back[0]).ID != "acc_1" {
 		t.Fatalf("read back: %v, %v", back, err)
 	}
@@ -294,15 +287,12 @@ func randomRecords(t testing.TB, data []byte) [][]byte {
 			h := hashOf(fmt.Sprint(r.IntN(5)))
 			value, _ = json.Marshal(Thing{ID: id, Hash: h[:]})
 		}
-		rec, err := json.Marshal(record{
+		rec := must.Get(json.Marshal(record{
 			V: recordVersion, OpID: fmt.Sprint(i), SeqSeen: int64(r.IntN(i + 1)), Kind: k, ID: id,
 			Pre: pick(preAbsent, preAbsent, preExists, preRev, preRev, ""), Rev: int64(r.IntN(i + 1)),
 			Op: pick(opPut, opPut, opPut, opDelete, opForget, "merge"), Value: value,
 			At: time.Unix(int64(i)*int64(r.IntN(40*86400)), 0).UTC(),
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 		out = append(out, rec)
 	}
 	return out

@@ -21,6 +21,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // discardLog discards what net/http's servers log about the errors that the tests cause.
@@ -29,10 +30,7 @@ var discardLog = log.New(io.Discard, "", 0)
 // rawServer accepts connections on 127.0.0.1 and calls serve for each, which is closed when serve returns.
 func rawServer(t *testing.T, serve func(net.Conn)) (address string) {
 	t.Helper()
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp4", "127.0.0.1:0"))(t)
 	ended := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -73,10 +71,7 @@ func reset(c net.Conn) { c.(*net.TCPConn).SetLinger(0) }
 
 func refusedAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp4", "127.0.0.1:0"))(t)
 	defer l.Close()
 	return l.Addr().String()
 }
@@ -107,10 +102,7 @@ func TestClassifyPlain(t *testing.T) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), requestTimeout(want))
 		defer cancel()
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader("{}"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		req := must.Get(http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader("{}")))(t)
 		res, err := tr.RoundTrip(req)
 		if err == nil {
 			_, err = io.Copy(io.Discard, res.Body)
@@ -205,10 +197,7 @@ func TestClassifyTLS(t *testing.T) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), requestTimeout(want))
 		defer cancel()
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader("{}"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		req := must.Get(http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader("{}")))(t)
 		res, err := tr.RoundTrip(req)
 		if err == nil {
 			_, err = io.Copy(io.Discard, res.Body)

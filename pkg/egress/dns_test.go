@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"golang.org/x/net/dns/dnsmessage"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // answerFunc returns the addresses of a name, which is in lower case and without a dot at its end. n counts the
@@ -27,10 +29,7 @@ type dnsServer struct {
 // startDNS starts a name server for the test and returns its address.
 func startDNS(tb testing.TB, answer answerFunc) string {
 	tb.Helper()
-	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
+	conn := must.Get(net.ListenPacket("udp", "127.0.0.1:0"))(tb)
 	s := &dnsServer{conn: conn, answer: answer, asked: map[string]int{}}
 	var wg sync.WaitGroup
 	wg.Go(s.serve)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // A receiver that sends PING frames after its response is cut off, and the next delivery succeeds on a new connection.
@@ -118,14 +119,8 @@ func TestLargeResponsesKeepTheConnection(t *testing.T) {
 			defer tr.CloseIdleConnections()
 			opened := countDials(tr)
 			for range requests {
-				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, http.NoBody)
-				if err != nil {
-					t.Fatal(err)
-				}
-				res, err := tr.RoundTrip(req)
-				if err != nil {
-					t.Fatal(err)
-				}
+				req := must.Get(http.NewRequestWithContext(t.Context(), http.MethodPost, url, http.NoBody))(t)
+				res := must.Get(tr.RoundTrip(req))(t)
 				if isRead {
 					if n, err := io.Copy(io.Discard, res.Body); n != int64(size) || err != nil {
 						t.Errorf("%d bytes are read: %v", n, err)

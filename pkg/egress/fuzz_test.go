@@ -10,6 +10,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // notPublic checks addresses independently of specialPrefixes, with the standard library's predicates and the
@@ -84,10 +86,7 @@ type recorder struct {
 func newRecorder(tb testing.TB, p Policy, dnsServer string) *recorder {
 	tb.Helper()
 	r := &recorder{Transport: newTransport(tb, Config{Policy: p, DNSServer: dnsServer})}
-	resolver, err := NewResolver(dnsServer)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	resolver := must.Get(NewResolver(dnsServer))(tb)
 	g := newGuard(p, resolver)
 	for _, d := range []*net.Dialer{&g.dottedNames, &g.allowedOnly} {
 		control := d.ControlContext

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/net/http2"
 
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // frameServer returns a Transport that connects to a server, and its URL. The server calls answer for each request,
@@ -32,10 +33,7 @@ func deliver(t *testing.T, tr *Transport, url string, limit time.Duration) (*htt
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader([]byte("{}")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	req := must.Get(http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader([]byte("{}"))))(t)
 	res, err := tr.RoundTrip(req)
 	if err == nil {
 		read(t, res)
@@ -93,10 +91,7 @@ func TestGoAwayWithError(t *testing.T) {
 func TestHalfClosedAndSlowResponses(t *testing.T) {
 	var mode atomic.Value
 	mode.Store("half-close")
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	answerOne := func(conn net.Conn) {
 		defer conn.Close()
 		_ = conn.SetDeadline(time.Now().Add(20 * time.Second))

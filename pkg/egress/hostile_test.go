@@ -19,16 +19,14 @@ import (
 
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // targets reads testdata/targets.txt: URLs that CheckURL rejects, and URLs that it accepts but whose names resolve to
 // blocked addresses.
 func targets(tb testing.TB) (refused, rebound []string) {
 	tb.Helper()
-	text, err := os.ReadFile("testdata/targets.txt")
-	if err != nil {
-		tb.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("testdata/targets.txt"))(tb)
 	for line := range strings.Lines(string(text)) {
 		line = strings.TrimSuffix(line, "\n")
 		if line == "" || line[0] == '#' {
@@ -55,10 +53,7 @@ func targets(tb testing.TB) (refused, rebound []string) {
 func canary(t *testing.T) (port string, connections *atomic.Int64) {
 	t.Helper()
 	connections = new(atomic.Int64)
-	v4, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	v4 := must.Get(net.Listen("tcp4", "127.0.0.1:0"))(t)
 	_, port, _ = net.SplitHostPort(v4.Addr().String())
 	listeners := []net.Listener{v4}
 	if v6, err := net.Listen("tcp6", "[::1]:"+port); err == nil { // IPv6 may be disabled
@@ -88,10 +83,7 @@ func canary(t *testing.T) (port string, connections *atomic.Int64) {
 
 func newTransport(tb testing.TB, cfg Config) *Transport {
 	tb.Helper()
-	tr, err := NewTransport(cfg)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	tr := must.Get(NewTransport(cfg))(tb)
 	tb.Cleanup(tr.CloseIdleConnections)
 	return tr
 }
@@ -242,14 +234,8 @@ func TestBlockedCandidateIsSkipped(t *testing.T) {
 	defer l.Close()
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	p := Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.2/32")}}
-	resolver, err := NewResolver(startDNS(t, always("10.0.0.1", "127.0.0.1", "127.0.0.2", "::1")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, err := newGuard(p, resolver).dial(t.Context(), "tcp", "mixed.example.com:"+port)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resolver := must.Get(NewResolver(startDNS(t, always("10.0.0.1", "127.0.0.1", "127.0.0.2", "::1"))))(t)
+	conn := must.Get(newGuard(p, resolver).dial(t.Context(), "tcp", "mixed.example.com:"+port))(t)
 	defer conn.Close()
 	if got := conn.RemoteAddr().String(); got != l.Addr().String() {
 		t.Errorf("connected to %s, want %s", got, l.Addr())
@@ -291,10 +277,7 @@ func TestLookupWarning(t *testing.T) {
 			"mapped.example.com": {netip.MustParseAddr("::ffff:127.0.0.1")},
 		}[name]
 	})
-	resolver, err := NewResolver(server)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resolver := must.Get(NewResolver(server))(t)
 	f := func(p Policy, host, want string) {
 		t.Helper()
 		got := p.LookupWarning(t.Context(), resolver, host)
@@ -381,10 +364,7 @@ func TestSwitchingProtocols(t *testing.T) {
 	defer s.Close()
 	policy := loopbackAllowed
 	policy.AllowHTTP = true
-	res, err := get(t, newTransport(t, Config{Policy: policy}), s.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must.Get(get(t, newTransport(t, Config{Policy: policy}), s.URL))(t)
 	if res.StatusCode != http.StatusSwitchingProtocols || res.Body != http.NoBody {
 		t.Errorf("%s with a body", res.Status)
 	}

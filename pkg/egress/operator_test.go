@@ -5,6 +5,8 @@ import (
 	"net"
 	"path/filepath"
 	"testing"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // An operator's host is resolved by the configured server and reached although it is not public, with the configured
@@ -12,14 +14,8 @@ import (
 func TestOperatorDialer(t *testing.T) {
 	srv, _ := startTLS(t, false, nil)
 	_, port, _ := net.SplitHostPort(srv.Listener.Addr().String())
-	o, err := NewOperatorDialer(caFile(t, srv), startDNS(t, always("127.0.0.1")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, err := o.Dial(t.Context(), "tcp", "example.com:"+port)
-	if err != nil {
-		t.Fatal(err)
-	}
+	o := must.Get(NewOperatorDialer(caFile(t, srv), startDNS(t, always("127.0.0.1"))))(t)
+	conn := must.Get(o.Dial(t.Context(), "tcp", "example.com:"+port))(t)
 	defer conn.Close()
 	conf := o.TLS().Clone()
 	conf.ServerName = "example.com"

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // ownOf returns an OwnAddrs with fixed addresses.
@@ -23,12 +25,9 @@ func ownOf(texts ...string) *OwnAddrs {
 }
 
 func TestInterfaceAddrsAreOwn(t *testing.T) {
-	own, err := NewOwnAddrs(t.Context(), slog.New(slog.DiscardHandler), func(context.Context) []string {
+	own := must.Get(NewOwnAddrs(t.Context(), slog.New(slog.DiscardHandler), func(context.Context) []string {
 		return []string{"8.8.4.4"}
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	if !own.contains(netip.MustParseAddr("127.0.0.1")) || !own.contains(netip.MustParseAddr("8.8.4.4")) ||
 		own.contains(netip.MustParseAddr("8.8.8.8")) {
 		t.Errorf("own addresses: %v", *own.addrs.Load())
@@ -64,9 +63,7 @@ func TestEngineAddrsAreOwn(t *testing.T) {
 		}
 		blocked("93.184.215.14", false)
 		at("::ffff:93.184.215.14")
-		if err := own.refresh(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, own.refresh(t.Context()))
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- own.Run(ctx) }()

@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // In dev mode the relay's own URL begins with http://. The error says that the URL points to the relay, not that https
@@ -35,15 +37,9 @@ func TestOwnURLsAreRefused(t *testing.T) {
 		if !own {
 			return
 		}
-		transport, err := NewTransport(Config{Policy: policy})
-		if err != nil {
-			t.Fatal(err)
-		}
+		transport := must.Get(NewTransport(Config{Policy: policy}))(t)
 		body := &closeRecorder{Reader: strings.NewReader("x")}
-		req, err := http.NewRequest("POST", target, body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		req := must.Get(http.NewRequest("POST", target, body))(t)
 		_, err = transport.RoundTrip(req)
 		var blocked *AddressBlockedError
 		if !errors.As(err, &blocked) || blocked.Class != OwnURL || !body.closed {

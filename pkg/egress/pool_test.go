@@ -18,6 +18,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // gateway is one host with many destinations, each with its own path.
@@ -90,9 +92,7 @@ func TestHangingDestinationDoesNotSlowNeighbours(t *testing.T) {
 		tr := transportTo(t, g.Server)
 		ctx, cancel := context.WithCancel(t.Context())
 		body := make([]byte, 8<<10)
-		if err := postAs(ctx, tr, "a", g.url+"/", body); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, postAs(ctx, tr, "a", g.url+"/", body))
 		var a sync.WaitGroup
 		for range hanging {
 			a.Go(func() { _ = postAs(ctx, tr, "a", g.url+"/hang", body) })
@@ -129,9 +129,7 @@ func TestQuietDestinationsShareConnections(t *testing.T) {
 		g := startGateway(t, streams)
 		tr := transportTo(t, g.Server)
 		for n := range 200 {
-			if err := postAs(t.Context(), tr, fmt.Sprint("dst_", n), g.url+"/", []byte("{}")); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, postAs(t.Context(), tr, fmt.Sprint("dst_", n), g.url+"/", []byte("{}")))
 		}
 		if n := g.opened.Load(); n != 1 {
 			t.Errorf("%d streams: %d connections for 200 destinations in turn, want 1", streams, n)
@@ -183,9 +181,7 @@ func TestPoolsWithTimeoutsAreNotReused(t *testing.T) {
 	if err := postAs(ctx, tr, "a", g.url+"/hang", nil); Classify(err) != "timeout" {
 		t.Fatalf("the hanging one: %v", err)
 	}
-	if err := postAs(t.Context(), tr, "b", g.url+"/", nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, postAs(t.Context(), tr, "b", g.url+"/", nil))
 	if n := g.opened.Load(); n != 2 {
 		t.Errorf("%d connections, want one for each destination", n)
 	}
@@ -232,9 +228,7 @@ func TestAnnouncedTimeOutsAreHeeded(t *testing.T) {
 		w.Header().Set("Keep-Alive", "timeout=5, max=1000")
 	})
 	tr := transportTo(t, g.Server)
-	if err := postAs(t.Context(), tr, "a", g.url+"/", nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, postAs(t.Context(), tr, "a", g.url+"/", nil))
 	for _, o := range tr.pools.origins {
 		kept = o.free[0].keepFor
 	}
@@ -366,15 +360,9 @@ func TestRequestsInFlight(t *testing.T) {
 		})
 		tr := transportTo(t, srv)
 		for host, want := range map[string]string{"": strings.TrimPrefix(url, "https://"), "other.example": "other.example"} {
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			req := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil))(t)
 			req.Host = host
-			res, err := tr.RoundTrip(req)
-			if err != nil {
-				t.Fatal(err)
-			}
+			res := must.Get(tr.RoundTrip(req))(t)
 			if got := <-hosts; got != want || inFlight(tr) != 1 {
 				t.Errorf("the receiver sees %q, want %q; %d in flight", got, want, inFlight(tr))
 			}
@@ -390,9 +378,6 @@ func TestRequestsInFlight(t *testing.T) {
 
 func mustParse(t *testing.T, text string) *url.URL {
 	t.Helper()
-	u, err := url.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := must.Get(url.Parse(text))(t)
 	return u
 }

@@ -6,15 +6,14 @@ import (
 	"regexp"
 	"slices"
 	"testing"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // The tools that run on a developer's machine refuse what specialPrefixes has, but private networks: a developer's
 // target is there. Node.js checks an IPv4-mapped address as the IPv4 address that it holds.
 func TestToolsRefuseTheSameAddresses(t *testing.T) {
-	text, err := os.ReadFile("../../sdk/shared/target.mjs")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../../sdk/shared/target.mjs"))(t)
 	list := func(name string) (all []netip.Prefix) {
 		statement := regexp.MustCompile(`(?s)const ` + name + ` = addressList\((.*?)\)`).FindSubmatch(text)
 		if statement == nil {

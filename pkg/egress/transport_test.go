@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/test/must"
 )
 
 var loopbackAllowed = Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
@@ -45,9 +46,7 @@ func caFile(t *testing.T, srv *httptest.Server) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "ca.pem")
 	block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw})
-	if err := os.WriteFile(file, block, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, block, 0o600))
 	return file
 }
 
@@ -61,10 +60,7 @@ func transportTo(t *testing.T, srv *httptest.Server) *Transport {
 // read reads and closes the body of a response and returns it.
 func read(t *testing.T, res *http.Response) string {
 	t.Helper()
-	body, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := must.Get(io.ReadAll(res.Body))(t)
 	res.Body.Close()
 	return string(body)
 }
@@ -87,15 +83,9 @@ func TestConnectionsAreReused(t *testing.T) {
 		defer tr.CloseIdleConnections()
 		_, port, _ := net.SplitHostPort(srv.Listener.Addr().String())
 		for range 5 {
-			req, err := http.NewRequestWithContext(
-				t.Context(), http.MethodPost, "https://example.com:"+port, strings.NewReader("body"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			res, err := tr.RoundTrip(req)
-			if err != nil {
-				t.Fatal(err)
-			}
+			req := must.Get(http.NewRequestWithContext(
+				t.Context(), http.MethodPost, "https://example.com:"+port, strings.NewReader("body")))(t)
+			res := must.Get(tr.RoundTrip(req))(t)
 			if got := read(t, res); got != "body" || res.Proto != proto || res.TLS.Version < tls.VersionTLS12 {
 				t.Errorf("%s: body %q over %s", proto, got, res.Proto)
 			}
@@ -113,10 +103,7 @@ func TestTLSSessionsAreResumed(t *testing.T) {
 	srv, url := startTLS(t, false, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Connection", "close") })
 	tr := transportTo(t, srv)
 	for i, want := range []bool{false, true} {
-		res, err := get(t, tr, url)
-		if err != nil {
-			t.Fatal(err)
-		}
+		res := must.Get(get(t, tr, url))(t)
 		read(t, res)
 		if res.TLS.DidResume != want {
 			t.Errorf("connection %d: resumed is %t", i, res.TLS.DidResume)
@@ -136,10 +123,7 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 	})
 	tr := transportTo(t, srv)
 	for query, want := range map[string]int{"a": 302, "b": 307, "c": 301} {
-		res, err := get(t, tr, url+"/?"+query)
-		if err != nil {
-			t.Fatal(err)
-		}
+		res := must.Get(get(t, tr, url+"/?"+query))(t)
 		if res.StatusCode != want {
 			t.Errorf("status %d, want %d", res.StatusCode, want)
 		}
@@ -150,10 +134,7 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 }
 
 func TestProxyIsIgnored(t *testing.T) {
-	req, err := http.NewRequest(http.MethodGet, "https://example.com/", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	req := must.Get(http.NewRequest(http.MethodGet, "https://example.com/", nil))(t)
 	if proxy, err := http.ProxyFromEnvironment(req); err != nil || proxy.String() != deadProxy {
 		t.Fatalf("the environment names the proxy %v, %v", proxy, err)
 	}
@@ -171,10 +152,7 @@ func TestResponsesAreNotDecompressed(t *testing.T) {
 		w.Header().Set("Content-Encoding", "gzip")
 		io.WriteString(w, "not gzip at all")
 	})
-	res, err := get(t, transportTo(t, srv), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must.Get(get(t, transportTo(t, srv), url))(t)
 	if got := read(t, res); got != "not gzip at all" {
 		t.Errorf("body %q", got)
 	}
@@ -186,10 +164,7 @@ func TestPlainHTTP(t *testing.T) {
 	defer srv.Close()
 	body := &closeRecorder{Reader: strings.NewReader("x")}
 	send := func(p Policy) (*http.Response, error) {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, srv.URL, body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		req := must.Get(http.NewRequestWithContext(t.Context(), http.MethodPost, srv.URL, body))(t)
 		return newTransport(t, Config{Policy: p}).RoundTrip(req)
 	}
 	if _, err := send(loopbackAllowed); err == nil || !strings.Contains(err.Error(), "only https") {
@@ -198,10 +173,7 @@ func TestPlainHTTP(t *testing.T) {
 	if !body.closed {
 		t.Error("the body of a blocked request is not closed")
 	}
-	res, err := send(Policy{Allow: loopbackAllowed.Allow, AllowHTTP: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must.Get(send(Policy{Allow: loopbackAllowed.Allow, AllowHTTP: true}))(t)
 	if got := read(t, res); got != "x" {
 		t.Errorf("body %q", got)
 	}
@@ -289,9 +261,7 @@ func TestHTTP2OpensFurtherConnections(t *testing.T) {
 	url := "https://example.com:" + port
 	tr := transportTo(t, srv)
 	// Without a first connection each request would open one, and their handshakes at once could take too long.
-	if _, err := get(t, tr, url); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(get(t, tr, url))(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // only for hangs
 	defer cancel()
 	var wg sync.WaitGroup
@@ -337,9 +307,7 @@ func TestStreamWindow(t *testing.T) {
 			}
 		}
 	})
-	if _, err := get(t, transportTo(t, srv), url); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(get(t, transportTo(t, srv), url))(t)
 	if n := <-sent; n > 4*streamWindow {
 		t.Errorf("the receiver could send %d bytes unread", n)
 	}
@@ -500,9 +468,7 @@ func (c *mutedConn) Write(p []byte) (int, error) {
 func TestCAFile(t *testing.T) {
 	dir := t.TempDir()
 	empty := filepath.Join(dir, "empty.pem")
-	if err := os.WriteFile(empty, []byte("no certificate here"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(empty, []byte("no certificate here"), 0o600))
 	f := func(file, want string) {
 		t.Helper()
 		if _, err := NewTransport(Config{CAFile: file}); err == nil || !strings.Contains(err.Error(), want) {
@@ -513,10 +479,7 @@ func TestCAFile(t *testing.T) {
 	f(empty, "no certificate in PEM form")
 	// The CA file is added to the system's root certificates.
 	srv, _ := startTLS(t, false, func(http.ResponseWriter, *http.Request) {})
-	pool, err := rootCAs(caFile(t, srv))
-	if err != nil {
-		t.Fatal(err)
-	}
+	pool := must.Get(rootCAs(caFile(t, srv)))(t)
 	subjects := pool.Subjects() //nolint:staticcheck // only the added certificate is checked
 	if !bytes.Contains(bytes.Join(subjects, nil), srv.Certificate().RawSubject) {
 		t.Error("the file's certificate is not in the pool")
@@ -540,14 +503,8 @@ func BenchmarkRoundTrip(b *testing.B) {
 			b.ReportAllocs()
 			for n := 0; b.Loop(); n++ {
 				ctx := contexts[n%destinations]
-				req, err := http.NewRequestWithContext(ctx, http.MethodPost, srv.URL, bytes.NewReader(body))
-				if err != nil {
-					b.Fatal(err)
-				}
-				res, err := tr.RoundTrip(req)
-				if err != nil {
-					b.Fatal(err)
-				}
+				req := must.Get(http.NewRequestWithContext(ctx, http.MethodPost, srv.URL, bytes.NewReader(body)))(b)
+				res := must.Get(tr.RoundTrip(req))(b)
 				io.Copy(io.Discard, res.Body)
 				res.Body.Close()
 			}

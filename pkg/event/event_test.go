@@ -14,14 +14,12 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/must"
 )
 
 func newID(t testing.TB) id.ID {
 	t.Helper()
-	d, err := id.NewGenerator(nil).New(3)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(id.NewGenerator(nil).New(3))(t)
 	return d
 }
 
@@ -45,10 +43,7 @@ func TestEventRecordRoundTrip(t *testing.T) {
 	if !r.Timestamp.Equal(e.ReceivedAt()) || string(r.Key) != "ep_1" || !bytes.Equal(r.Value, e.Body) {
 		t.Fatalf("record %v", r)
 	}
-	got, err := event.Decode(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(event.Decode(r))(t)
 	if d := cmp.Diff(e, got, cmpIP); d != "" {
 		t.Fatal(d)
 	}
@@ -80,14 +75,8 @@ func TestHeadersOfANewerVersionAreKept(t *testing.T) {
 		t.Errorf("the dead letter is for group %q, %v", e.OnlyGroup, err)
 	}
 	for range 2 {
-		e, err := event.Decode(first)
-		if err != nil {
-			t.Fatal(err)
-		}
-		work, err := (&event.Work{Event: e, Dest: "dst_1", Attempt: 1}).Record()
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := must.Get(event.Decode(first))(t)
+		work := must.Get((&event.Work{Event: e, Dest: "dst_1", Attempt: 1}).Record())(t)
 		kept := 0
 		for _, h := range work.Headers {
 			if h.Key == "relay-newer" && string(h.Value) == "x" {
@@ -135,19 +124,13 @@ func TestWorkRoundTrip(t *testing.T) {
 	}
 	everyFieldIsSet(t, *w)
 	for _, w := range []*event.Work{w, {Event: w.Event, Dest: "dst_2", Attempt: 1}} {
-		r, err := w.Record()
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(w.Record())(t)
 		// With the time of the event, its retention would end in the middle of a delivery.
 		if !r.Timestamp.IsZero() {
 			t.Errorf("the record has the time %v", r.Timestamp)
 		}
 		r.Headers = append(r.Headers, stream.Header{Key: "of-a-tool", Value: []byte("x")})
-		got, err := event.DecodeWork(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(event.DecodeWork(r))(t)
 		if d := cmp.Diff(w, got, cmpIP); d != "" {
 			t.Fatal(d)
 		}
@@ -220,10 +203,7 @@ func TestWorkWasParked(t *testing.T) {
 func TestWorkIsNeverDueEarlier(t *testing.T) {
 	due := time.Unix(1_800_000_000, 123_000_001)
 	w := &event.Work{Event: sample(t), Dest: "dst_2", Attempt: 1, Due: due}
-	r, err := w.Record()
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(w.Record())(t)
 	got, err := event.DecodeWork(r)
 	if err != nil || got.Due.Before(due) || got.Due.Sub(due) >= time.Millisecond {
 		t.Fatalf("due %v came back as %v, %v", due, got.Due, err)
@@ -308,8 +288,6 @@ func BenchmarkOutcome(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := event.DecodeOutcome(o.Record()); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(event.DecodeOutcome(o.Record()))(b)
 	}
 }

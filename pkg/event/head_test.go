@@ -11,6 +11,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/must"
 )
 
 func destsOf(h event.Head) (dests []string) {
@@ -24,10 +25,7 @@ func TestDecodeHead(t *testing.T) {
 		e := sample(t)
 		e.DuplicateOf = ""
 		change(e)
-		h, err := event.DecodeHead(e.Record())
-		if err != nil {
-			t.Fatal(err)
-		}
+		h := must.Get(event.DecodeHead(e.Record()))(t)
 		if h.ID != e.ID || h.Delivers() != delivers {
 			t.Errorf("%s: %+v", name, h)
 		}
@@ -96,10 +94,7 @@ func TestDecodeOutcomeHead(t *testing.T) {
 	}
 	f := func() {
 		t.Helper()
-		w, err := event.DecodeOutcomeHead(o.Record())
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := must.Get(event.DecodeOutcomeHead(o.Record()))(t)
 		want := event.OutcomeHead{Event: o.Event, Dest: []byte(o.Dest), Status: o.Status, NextAt: o.NextAt, At: o.At,
 			AttemptHead: event.AttemptHead{OK: o.Attempt != nil}}
 		if o.Run != "" {
@@ -114,10 +109,7 @@ func TestDecodeOutcomeHead(t *testing.T) {
 		if d := cmp.Diff(want, w); d != "" {
 			t.Error(d)
 		}
-		headVersion, err := w.Version(7)
-		if err != nil {
-			t.Fatal(err)
-		}
+		headVersion := must.Get(w.Version(7))(t)
 		if version, err := o.Version(7); err != nil || headVersion != version {
 			t.Errorf("version %v of the head, %v of the outcome, %v", headVersion, version, err)
 		}
@@ -195,16 +187,10 @@ func TestVersionOrder(t *testing.T) {
 	run := id.Lowest(at.Add(time.Hour)).Text(id.Run)
 	version := func(run string, status event.Status, at time.Time, offset int64) event.Version {
 		t.Helper()
-		v, err := (&event.Outcome{Run: run, Status: status, At: at}).Version(offset)
-		if err != nil {
-			t.Fatal(err)
-		}
+		v := must.Get((&event.Outcome{Run: run, Status: status, At: at}).Version(offset))(t)
 		return v
 	}
-	queued, err := event.QueuedVersion(run)
-	if err != nil {
-		t.Fatal(err)
-	}
+	queued := must.Get(event.QueuedVersion(run))(t)
 	ascending := []event.Version{
 		{},
 		version("", event.Pending, at, 0),
@@ -255,9 +241,7 @@ func BenchmarkDecode(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := c.decode(); err != nil {
-					b.Fatal(err)
-				}
+				must.Do(b, c.decode())
 			}
 		})
 	}

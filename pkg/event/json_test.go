@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/test/must"
 )
 
 func TestValidJSON(t *testing.T) {
@@ -38,17 +39,11 @@ func TestValidJSON(t *testing.T) {
 // Parsing ten million nested brackets would need more stack than a process may have.
 func TestDeeplyNestedBodyIsNotJSON(t *testing.T) {
 	body := []byte(strings.Repeat("[", 10<<20))
-	source, err := event.ParseTypeSource("body:$.type")
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := must.Get(event.ParseTypeSource("body:$.type"))(t)
 	if got := source.Of(http.Header{}, body); got != "" {
 		t.Errorf("the type is %q, want none", got)
 	}
-	key, err := event.ParseDedupKey("body:$.id")
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(event.ParseDedupKey("body:$.id"))(t)
 	body = append([]byte(`{"id":"x","a":`), body...)
 	if value, ok := key.Of(http.Header{}, body); ok {
 		t.Errorf("the deduplication value is %q, want none", value)

@@ -10,6 +10,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/must"
 )
 
 func TestReceiptRoundTrip(t *testing.T) {
@@ -18,10 +19,7 @@ func TestReceiptRoundTrip(t *testing.T) {
 		Details: `{"a":1}`,
 		At:      time.UnixMilli(1_800_000_000_001).UTC(),
 	}
-	got, err := event.DecodeReceipt(r.Record())
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(event.DecodeReceipt(r.Record()))(t)
 	if d := cmp.Diff(r, got); d != "" {
 		t.Fatal(d)
 	}

@@ -7,16 +7,14 @@ import (
 	"testing"
 
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/test/must"
 )
 
 func TestTypeSource(t *testing.T) {
 	header := http.Header{"X-Github-Event": {"push"}, "X-Bad": {"a\x00b"}, "X-Wide": {"a\u00a0b"}}
 	f := func(source, body, want string) {
 		t.Helper()
-		s, err := event.ParseTypeSource(source)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(event.ParseTypeSource(source))(t)
 		if got := s.Of(header, []byte(body)); got != want {
 			t.Errorf("%s of %s is %q, want %q", source, body, got, want)
 		}
@@ -112,10 +110,7 @@ func TestPathDoubt(t *testing.T) {
 
 // A text is a valid type exactly if it is the type of an event that a provider sends.
 func TestValidTypeIsTheRuleOfReceivedTypes(t *testing.T) {
-	source, err := event.ParseTypeSource("body:$.type")
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := must.Get(event.ParseTypeSource("body:$.type"))(t)
 	for text, want := range map[string]bool{
 		"order.paid": true, "orders/create": true, "app/uninstalled": true, "customer.subscription.updated": true,
 		"com.github:push-1_x": true, "a,b": true, "order.*": true, `a"b\c`: true, "größe": true,
@@ -123,10 +118,7 @@ func TestValidTypeIsTheRuleOfReceivedTypes(t *testing.T) {
 		"": false, "a b": false, "a\tb": false, "a\n": false, "a\u00a0b": false, "a\u200bb": false, "a\u202eb": false,
 		"a\x7f": false, "a\ufffd": false, "a\xff": false,
 	} {
-		body, err := json.Marshal(map[string]string{"type": text})
-		if err != nil {
-			t.Fatal(err)
-		}
+		body := must.Get(json.Marshal(map[string]string{"type": text}))(t)
 		received := source.Of(nil, body) != ""
 		if got := event.ValidType(text); got != want || received != want {
 			t.Errorf("%q: valid %v, received %v, want %v", text, got, received, want)

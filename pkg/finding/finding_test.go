@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 var arrival = time.Date(2026, 3, 1, 23, 59, 59, 5e6, time.UTC)
@@ -45,10 +47,7 @@ func TestHitRoundTrip(t *testing.T) {
 func TestEncodeCompletes(t *testing.T) {
 	h := fullHit()
 	h.Day, h.N, h.LocationHash, h.ObservedAt = "", 0, [16]byte{}, arrival.Add(time.Hour)
-	got, err := Decode(h.Encode())
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(Decode(h.Encode()))(t)
 	if got.Day != "2026-03-01" || got.N != 1 || got.LocationHash != h.Location.Hash() || !got.ObservedAt.Equal(arrival) {
 		t.Errorf("completed: %+v", got)
 	}
@@ -119,10 +118,7 @@ func TestUntrustedTextIsCleaned(t *testing.T) {
 	if len(b) > 4000 {
 		t.Errorf("the record has %d bytes", len(b))
 	}
-	got, err := Decode(b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(Decode(b))(t)
 	for _, text := range []string{got.Rule, got.Channel, got.Masked, got.Environment, got.Release, got.Method, got.Agent,
 		got.Location.Label, got.Location.File, got.Location.Function, got.Location.URL, got.Location.Pointer} {
 		if !strings.HasPrefix(text, "xabc[31mdefgh j<b>y") {

@@ -7,15 +7,13 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/test/must"
 )
 
 func TestGeneratorCarriesTimeAndPartition(t *testing.T) {
 	now := time.Date(2026, 8, 21, 22, 24, 36, 123e6, time.UTC)
 	g := id.NewGenerator(func() time.Time { return now })
-	d, err := g.New(31)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(g.New(31))(t)
 	if !d.Time().Equal(now) || d.Partition() != 31 {
 		t.Fatalf("time %v partition %d", d.Time(), d.Partition())
 	}
@@ -33,10 +31,7 @@ func TestGeneratorNeverGoesBack(t *testing.T) {
 		if i == 5_000 {
 			now = now.Add(-20 * time.Second)
 		}
-		d, err := g.New(1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Get(g.New(1))(t)
 		texts = append(texts, d.String())
 	}
 	if !sort.StringsAreSorted(texts) {
@@ -87,10 +82,7 @@ func TestCompareOrdersAsTexts(t *testing.T) {
 	g := id.NewGenerator(func() time.Time { return at })
 	ids := []id.ID{{}, id.Lowest(at), {15: 1}, {0: 0xff}}
 	for range 3 {
-		d, err := g.New(7)
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Get(g.New(7))(t)
 		ids = append(ids, d)
 	}
 	for _, a := range ids {
@@ -132,10 +124,7 @@ func TestDeliveryOfIsStable(t *testing.T) {
 
 func TestLowestBounds(t *testing.T) {
 	now := time.UnixMilli(1_800_000_000_123)
-	d, err := id.NewGenerator(func() time.Time { return now }).New(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(id.NewGenerator(func() time.Time { return now }).New(0))(t)
 	if lo, hi := id.Lowest(now), id.Lowest(now.Add(time.Millisecond)); d.String() < lo.String() ||
 		d.String() >= hi.String() {
 		t.Fatalf("%s is not in [%s, %s)", d, lo, hi)
@@ -157,8 +146,6 @@ func FuzzParse(f *testing.F) {
 func BenchmarkNew(b *testing.B) {
 	g := id.NewGenerator(nil)
 	for b.Loop() {
-		if _, err := g.New(1); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(g.New(1))(b)
 	}
 }

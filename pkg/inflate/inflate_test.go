@@ -8,16 +8,15 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // compressed returns text as gzip of that level, with an empty block after each piece of that many bytes.
 func compressed(t testing.TB, text string, level, piece int) string {
 	t.Helper()
 	var b bytes.Buffer
-	z, err := gzip.NewWriterLevel(&b, level)
-	if err != nil {
-		t.Fatal(err)
-	}
+	z := must.Get(gzip.NewWriterLevel(&b, level))(t)
 	for text != "" {
 		n := min(piece, len(text))
 		_, _ = io.WriteString(z, text[:n]) // a buffer takes everything
@@ -37,10 +36,7 @@ func TestHonestDataIsRead(t *testing.T) {
 		for _, piece := range []int{10, 1 << 10, 1 << 20} {
 			for name, text := range map[string]string{"noise": string(noise[:min(len(noise), 10_000*piece)]),
 				"lines": strings.Repeat("GET /index.html 200\n", 10_000)} {
-				z, err := NewReader(strings.NewReader(compressed(t, text, level, piece)))
-				if err != nil {
-					t.Fatal(err)
-				}
+				z := must.Get(NewReader(strings.NewReader(compressed(t, text, level, piece))))(t)
 				if got, err := io.ReadAll(z); err != nil || string(got) != text {
 					t.Errorf("%s, level %d, pieces of %d: %d bytes, %v", name, level, piece, len(got), err)
 				}
@@ -60,10 +56,7 @@ func TestEmptyDataIsRefused(t *testing.T) {
 	for name, data := range map[string]string{
 		"alone": b.String(), "behind a line": compressed(t, "line", 9, 9) + b.String()} {
 		from := strings.NewReader(data)
-		unzipped, err := NewReader(from)
-		if err != nil {
-			t.Fatal(err)
-		}
+		unzipped := must.Get(NewReader(from))(t)
 		n, err := io.Copy(io.Discard, unzipped)
 		if used := len(data) - from.Len(); !errors.Is(err, ErrEmpty) || used > grace+8<<10 {
 			t.Errorf("%s: %d bytes of %d, %v", name, n, used, err)

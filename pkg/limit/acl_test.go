@@ -13,14 +13,12 @@ import (
 
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // The ACL in docs/operate/security.md allows what the relay does in Redis, and each command that it names is used.
 func TestDocumentedACLIsEnoughAndMinimal(t *testing.T) {
-	text, err := os.ReadFile("../../docs/operate/security.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../../docs/operate/security.md"))(t)
 	documented := regexp.MustCompile(`(?m)^ACL SETUSER relay on >PASSWORD resetkeys resetchannels -@all (.*)$`)
 	line := documented.FindSubmatch(text)
 	if line == nil {
@@ -34,27 +32,17 @@ func TestDocumentedACLIsEnoughAndMinimal(t *testing.T) {
 	for _, rule := range rules {
 		args = append(args, rule)
 	}
-	if err := admin.Do(t.Context(), args...).Err(); err != nil {
-		t.Fatal(err)
-	}
-	if err := admin.ConfigResetStat(t.Context()).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, admin.Do(t.Context(), args...).Err())
+	must.Do(t, admin.ConfigResetStat(t.Context()).Err())
 	useEverything(t, "redis://relay:pw@"+engine.Addr)
 
-	refused, err := admin.ACLLog(t.Context(), 100).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	refused := must.Get(admin.ACLLog(t.Context(), 100).Result())(t)
 	for _, r := range refused {
 		if !strings.HasPrefix(r.Object, "client|") { // the library names itself, and goes on when it may not
 			t.Errorf("the ACL refuses %s of %s", r.Object, r.Context)
 		}
 	}
-	stats, err := admin.Info(t.Context(), "commandstats").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	stats := must.Get(admin.Info(t.Context(), "commandstats").Result())(t)
 	var used []string
 	for _, found := range regexp.MustCompile(`(?m)^cmdstat_([^:]+):calls=([1-9])`).FindAllStringSubmatch(stats, -1) {
 		used = append(used, found[1])

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // BenchmarkTake is the hot path: it may cost 200 ns and no allocation.
@@ -60,9 +61,7 @@ func BenchmarkLease(b *testing.B) {
 	} {
 		c := redis.NewClient(&redis.Options{Addr: addr(), Protocol: 2})
 		b.Cleanup(func() { c.Close() })
-		if err := leaseScript.Load(b.Context(), c).Err(); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, leaseScript.Load(b.Context(), c).Err())
 		requests := make([]leaseRequest, maxLeaseBatch)
 		for i := range requests {
 			requests[i] = leaseRequest{
@@ -84,14 +83,12 @@ func BenchmarkLease(b *testing.B) {
 			}
 			b.Run(name+"/"+kind, func(b *testing.B) {
 				for b.Loop() {
-					if _, err := exec(context.Background(), func(p redis.Pipeliner) error {
+					must.Get(exec(context.Background(), func(p redis.Pipeliner) error {
 						for _, a := range requests {
 							send(p, a)
 						}
 						return nil
-					}); err != nil {
-						b.Fatal(err)
-					}
+					}))(b)
 				}
 				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(requests)), "ns/lease")
 			})

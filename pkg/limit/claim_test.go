@@ -16,14 +16,12 @@ import (
 	"github.com/eventrelay/relay/pkg/claim"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 func newID(t testing.TB) id.ID {
 	t.Helper()
-	d, err := id.Parse("x_", id.Random("x_"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(id.Parse("x_", id.Random("x_")))(t)
 	return d
 }
 
@@ -33,10 +31,7 @@ func TestClaimsAreThoseOfEarlierVersions(t *testing.T) {
 		t.Errorf("key %q", got)
 	}
 	const event = "01m7w6h6kk00r00w2s1cbs4f8h"
-	d, err := id.Parse("", event)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(id.Parse("", event))(t)
 	for value, want := range map[string]claim.Claim{
 		"pending:" + event + ":hash": {State: claim.Pending, Event: d, Note: "hash"},
 		"stored:" + event + ":!a:b":  {State: claim.Stored, Event: d, Note: "!a:b"},
@@ -71,18 +66,14 @@ func TestClaim(t *testing.T) {
 		f(b, second, claim.Claim{State: claim.Pending, Event: first, Note: "n:2"})
 		a.Release(ctx, "k", first)
 		f(b, second, claim.Claim{State: claim.New, Event: second, Note: "n:2"})
-		if err := b.MarkStored(ctx, "k", second, "hash", time.Minute); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, b.MarkStored(ctx, "k", second, "hash", time.Minute))
 		b.Release(ctx, "k", second) // Release leaves stored keys alone
 		f(a, first, claim.Claim{State: claim.Stored, Event: second, Note: "hash"})
 		if got := a.Claim(ctx, "other", first, "").State; got != claim.New {
 			t.Errorf("another key is in state %d", got)
 		}
 		// Redis keeps a key without a window for ever.
-		if err := b.MarkStored(ctx, "brief", second, "", 0); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, b.MarkStored(ctx, "brief", second, "", 0))
 		if left := b.client.PTTL(ctx, claimKey("brief")).Val(); left > time.Second || left == -1 {
 			t.Errorf("a key without a window is kept for %v", left)
 		}
@@ -161,9 +152,7 @@ func TestClaimsExpire(t *testing.T) {
 	eachEngine(t, func(t *testing.T, url string) {
 		l, ctx := node(t, url), t.Context()
 		l.Claim(ctx, "secret", newID(t), "")
-		if err := l.MarkStored(ctx, "secret2", newID(t), "", time.Hour); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, l.MarkStored(ctx, "secret2", newID(t), "", time.Hour))
 		keys, err := l.client.Keys(ctx, "*").Result()
 		if err != nil || len(keys) != 2 {
 			t.Fatal(keys, err)
@@ -174,9 +163,7 @@ func TestClaimsExpire(t *testing.T) {
 				t.Errorf("%s lives for %v, want %v", key, ttl, most)
 			}
 		}
-		if err := l.client.Set(ctx, claimKey("odd"), "something else", 0).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, l.client.Set(ctx, claimKey("odd"), "something else", 0).Err())
 		if got := l.Claim(ctx, "odd", newID(t), ""); got != (claim.Claim{}) {
 			t.Errorf("a value of another program was parsed as %+v", got)
 		}

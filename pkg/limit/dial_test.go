@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // A failed dial whose caller has given up does not count as a failure once Redis is available again.
@@ -73,10 +74,7 @@ func TestDialTLS(t *testing.T) {
 	defer server.Close()
 	d, cancelDials := newDialer(server.Client().Transport.(*http.Transport).TLSClientConfig, nil, 0)
 	defer cancelDials()
-	conn, err := d.dial(t.Context(), "tcp", server.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(d.dial(t.Context(), "tcp", server.Listener.Addr().String()))(t)
 	defer conn.Close()
 	c, ok := conn.(secureConn)
 	if !ok {

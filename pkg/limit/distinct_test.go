@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // A set takes members up to its bound, in their order, knows those that it has, and ends with its span.
@@ -96,9 +98,7 @@ func TestDistinctOutlastsRedis(t *testing.T) {
 		}
 		f([]string{"a", "b"}, true, true)
 		names := d.limiter.client.Keys(t.Context(), "distinct:*").Val()
-		if err := d.limiter.client.Del(t.Context(), names...).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, d.limiter.client.Del(t.Context(), names...).Err())
 		f([]string{"c", "d", "a"}, true, false, true)
 		f([]string{"e"}, false)
 	})
@@ -135,10 +135,7 @@ func idle(t *testing.T, url string) *Limiter {
 	t.Helper()
 	cfg := DefaultConfig()
 	cfg.URL, cfg.Timeout = url, longTimeout
-	l, err := New(cfg, Deps{Log: slog.New(slog.DiscardHandler), Now: time.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(New(cfg, Deps{Log: slog.New(slog.DiscardHandler), Now: time.Now}))(t)
 	t.Cleanup(func() { _ = l.client.Close() })
 	return l
 }

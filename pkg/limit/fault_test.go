@@ -14,6 +14,7 @@ import (
 	"github.com/eventrelay/relay/pkg/claim"
 	"github.com/eventrelay/relay/pkg/embedded/redis"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // traffic takes all tokens that one owner gets, and waits as long as each answer says.
@@ -81,10 +82,7 @@ func quick(reg prometheus.Registerer) func(*Config, *Deps) {
 // value returns a metric's value, summed over its labels.
 func value(t testing.TB, reg *prometheus.Registry, name string) (sum float64) {
 	t.Helper()
-	families, err := reg.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	families := must.Get(reg.Gather())(t)
 	for _, f := range families {
 		if f.GetName() != name {
 			continue
@@ -149,10 +147,7 @@ func TestRedisUnavailableInTraffic(t *testing.T) {
 
 // An embedded Redis is empty after a restart.
 func TestEmbeddedRestartsInTraffic(t *testing.T) {
-	first, err := redis.New(redis.Config{Listen: "127.0.0.1:0"}, redis.Deps{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := must.Get(redis.New(redis.Config{Listen: "127.0.0.1:0"}, redis.Deps{}))(t)
 	stop := background(t, "embedded redis", first.Run)
 	<-first.Ready()
 	reg := prometheus.NewRegistry()
@@ -164,10 +159,7 @@ func TestEmbeddedRestartsInTraffic(t *testing.T) {
 		stop()
 		kit.WaitFor(t, "it limits for itself", func() bool { return l.leasePeriod.Load() == 0 })
 	})
-	again, err := redis.New(redis.Config{Listen: first.Addr()}, redis.Deps{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := must.Get(redis.New(redis.Config{Listen: first.Addr()}, redis.Deps{}))(t)
 	background(t, "embedded redis", again.Run)
 	before := value(t, reg, "relay_limit_tokens_granted_total")
 	tr.during(t, "back", func() {
@@ -187,9 +179,7 @@ func TestFlushedAndMovedInTraffic(t *testing.T) {
 		tr := startTraffic(t, old)
 		tr.during(t, "before", func() {})
 		tr.during(t, "flushed", func() {
-			if err := old.client.FlushAll(t.Context()).Err(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, old.client.FlushAll(t.Context()).Err())
 		})
 		next := node(t, url, quick(reg))
 		tr.owner.Store(next)

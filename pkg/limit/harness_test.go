@@ -9,6 +9,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/embedded/redis"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 func TestMain(m *testing.M) { kit.Main(m) }
@@ -29,10 +30,7 @@ func eachEngine(t *testing.T, test func(t *testing.T, url string)) {
 // embedded runs an embedded Redis for the length of a test and returns its address.
 func embedded(t testing.TB) string {
 	t.Helper()
-	s, err := redis.New(redis.Config{Listen: "127.0.0.1:0"}, redis.Deps{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(redis.New(redis.Config{Listen: "127.0.0.1:0"}, redis.Deps{}))(t)
 	background(t, "embedded redis", s.Run)
 	<-s.Ready()
 	return s.Addr()
@@ -63,10 +61,7 @@ func node(t testing.TB, url string, setup ...func(*Config, *Deps)) *Limiter {
 	for _, f := range setup {
 		f(&cfg, &deps)
 	}
-	l, err := New(cfg, deps)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(New(cfg, deps))(t)
 	background(t, "limiter", l.Run)
 	return l
 }

@@ -3,6 +3,8 @@ package limit
 import (
 	"testing"
 	"time"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // An idle limiter makes a round a second. Whatever needs an exchange with Redis causes a round at once, and those that
@@ -48,10 +50,7 @@ func TestIdleLimiterIsWoken(t *testing.T) {
 	s.run(time.Minute+2*maxProbeWait, func() {})
 	idle("when it answers again", true)
 
-	alone, err := New(DefaultConfig(), Deps{Log: n.log, Now: n.now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	alone := must.Get(New(DefaultConfig(), Deps{Log: n.log, Now: n.now}))(t)
 	alone.runRound(t.Context())
 	alone.TakeToken("dst", 10, 5)
 	alone.SetHeldUntil("dst", s.now.Add(time.Minute))

@@ -4,16 +4,15 @@ import (
 	"log/slog"
 	"testing"
 	"time"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // Several tokens are taken together or not at all. More than a bucket holds requires a full one, and the next caller
 // waits until the debt is refilled. Over an hour the rate is kept whatever the sizes.
 func TestTakeSharedTokens(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
-	l, err := New(DefaultConfig(), Deps{Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(New(DefaultConfig(), Deps{Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now }}))(t)
 	f := func(n int, want time.Duration) {
 		t.Helper()
 		if got := l.TakeSharedTokens("bytes", "ep_1", n, 1000); (got - want).Abs() > time.Microsecond {

@@ -6,6 +6,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // What Redis evicts and forgets is read from a real one; one whose ACL hides it is no fault.
@@ -15,9 +16,7 @@ func TestReadSettings(t *testing.T) {
 	defer client.Close()
 	set := func(name, value string) {
 		t.Helper()
-		if err := client.ConfigSet(t.Context(), name, value).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, client.ConfigSet(t.Context(), name, value).Err())
 	}
 	cfg := Config{URL: "redis://" + engine.Addr}
 	read := func(want Settings) {
@@ -33,9 +32,7 @@ func TestReadSettings(t *testing.T) {
 	set("maxmemory-policy", "noeviction")
 	set("save", "60 1")
 	read(Settings{Eviction: "noeviction"})
-	if err := client.Do(t.Context(), "ACL", "SETUSER", "limited", "on", ">pw", "~*", "+ping").Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, client.Do(t.Context(), "ACL", "SETUSER", "limited", "on", ">pw", "~*", "+ping").Err())
 	cfg.URL = "redis://limited:pw@" + engine.Addr
 	read(Settings{})
 }

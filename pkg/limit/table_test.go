@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // With far more keys than MaxBuckets memory is bounded, no call fails, and the buckets in use keep their rate.
@@ -16,11 +18,8 @@ func TestBucketsAreBounded(t *testing.T) {
 	const room = 2 * shardCount
 	reg := prometheus.NewRegistry()
 	now := time.Unix(1e9, 0)
-	l, err := New(Config{MaxBuckets: room, Timeout: time.Second, PendingTTL: time.Second},
-		Deps{Log: slog.New(slog.DiscardHandler), Metrics: reg, Now: func() time.Time { return now }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(New(Config{MaxBuckets: room, Timeout: time.Second, PendingTTL: time.Second},
+		Deps{Log: slog.New(slog.DiscardHandler), Metrics: reg, Now: func() time.Time { return now }}))(t)
 	for i := range 100 * room {
 		now = now.Add(time.Microsecond)
 		if wait := l.TakeToken("dst_"+strconv.Itoa(i), 1, 1); wait != 0 {
@@ -63,11 +62,8 @@ func TestIdleBucketsAreRemoved(t *testing.T) {
 // Without Redis the bucket itself is the only record of its level.
 func TestBucketsAreNotRemovedBeforeTheyAreFull(t *testing.T) {
 	now := time.Unix(1e9, 0)
-	l, err := New(Config{MaxBuckets: shardCount, Timeout: time.Second, PendingTTL: time.Second},
-		Deps{Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(New(Config{MaxBuckets: shardCount, Timeout: time.Second, PendingTTL: time.Second},
+		Deps{Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now }}))(t)
 	taken := func() (n int) {
 		for l.TakeToken("dst_a", 0.1, 60) == 0 {
 			n++

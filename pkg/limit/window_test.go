@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // clock is a time that a test sets.
@@ -22,10 +24,8 @@ type clock struct{ now time.Time }
 func alone(t *testing.T) (*Limiter, *clock) {
 	t.Helper()
 	c := &clock{time.Unix(1e9, 0)}
-	l, err := New(DefaultConfig(), Deps{Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return c.now }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(
+		New(DefaultConfig(), Deps{Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return c.now }}))(t)
 	return l, c
 }
 
@@ -120,9 +120,7 @@ func TestWindowIsShared(t *testing.T) {
 			t.Errorf("%s lives for %s", keys[0], ttl)
 		}
 		// When Redis loses its data, each node still knows what it has counted itself.
-		if err := one.limiter.client.FlushAll(ctx).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, one.limiter.client.FlushAll(ctx).Err())
 		if wait := one.Claim(ctx, "a", 3); wait <= 0 {
 			t.Error("nothing is known after the loss")
 		}
@@ -172,10 +170,7 @@ func TestSignInsOfClientsThatHangUp(t *testing.T) {
 func TestWindowWithoutRedis(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.URL = "redis://127.0.0.1:1"
-	l, err := New(cfg, Deps{Log: slog.New(slog.DiscardHandler), Now: time.Now, Metrics: prometheus.NewRegistry()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(New(cfg, Deps{Log: slog.New(slog.DiscardHandler), Now: time.Now, Metrics: prometheus.NewRegistry()}))(t)
 	w := l.NewWindow("test", time.Hour)
 	for range 3 {
 		wantWait(t, w, "a", 3, 0)

@@ -22,6 +22,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/sign"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 func TestMain(m *testing.M) { kit.Main(m) }
@@ -40,21 +41,12 @@ func newServers(t *testing.T) *servers {
 
 func (w *servers) sender(smtpURL string) *Sender {
 	w.t.Helper()
-	transport, err := egress.NewTransport(
-		egress.Config{Policy: egress.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, CAFile: w.ca})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	transport := must.Get(egress.NewTransport(
+		egress.Config{Policy: egress.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, CAFile: w.ca}))(w.t)
 	w.t.Cleanup(transport.CloseIdleConnections)
-	operator, err := egress.NewOperatorDialer(w.ca, "")
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	s, err := New(Config{SMTPURL: smtpURL, Version: "test"},
-		Deps{Transport: transport, Dial: operator.Dial, TLS: operator.TLS(), Now: time.Now})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	operator := must.Get(egress.NewOperatorDialer(w.ca, ""))(w.t)
+	s := must.Get(New(Config{SMTPURL: smtpURL, Version: "test"},
+		Deps{Transport: transport, Dial: operator.Dial, TLS: operator.TLS(), Now: time.Now}))(w.t)
 	return s
 }
 
@@ -358,10 +350,7 @@ func TestMailWithoutServerIsNotConfigured(t *testing.T) {
 // A server that does not answer is given up when the caller's context ends, for every kind of channel.
 func TestHungServersAreGivenUp(t *testing.T) {
 	w := newServers(t)
-	hung, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	hung := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer hung.Close()
 	for _, c := range []Channel{
 		{Kind: Email, To: []string{"ops@example.com"}}, {Kind: Slack, URL: "https://" + hung.Addr().String()}} {
@@ -433,11 +422,8 @@ func TestSendIsBoundedByTimeout(t *testing.T) {
 			return nil, r.Context().Err()
 		})
 		nowhere := func(ctx context.Context, _, _ string) (net.Conn, error) { <-ctx.Done(); return nil, ctx.Err() }
-		s, err := New(Config{SMTPURL: "smtp://h?from=a@b.c"},
-			Deps{Transport: silent, Dial: nowhere, TLS: &tls.Config{}, Now: time.Now})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(New(Config{SMTPURL: "smtp://h?from=a@b.c"},
+			Deps{Transport: silent, Dial: nowhere, TLS: &tls.Config{}, Now: time.Now}))(t)
 		for _, c := range []Channel{{Kind: Slack, URL: "https://h"}, {Kind: Email, To: []string{"a@b.c"}}} {
 			r := s.Send(t.Context(), c, message())
 			if r.OK || r.Error != event.CodeTimeout || r.Duration != Timeout ||

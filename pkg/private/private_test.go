@@ -15,22 +15,17 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/private"
+	"github.com/eventrelay/relay/test/must"
 )
 
 func makeDir(t *testing.T, mode os.FileMode, files ...string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "d")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(dir, 0o700))
 	for _, name := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
 	}
-	if err := os.Chmod(dir, mode); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(dir, mode))
 	return dir
 }
 
@@ -60,9 +55,7 @@ func TestEnsureDir(t *testing.T) {
 	}
 	asRoot(t)
 	foreign := makeDir(t, 0o700)
-	if err := os.Chown(foreign, nobody, nobody); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chown(foreign, nobody, nobody))
 	if err := private.EnsureDir(foreign, "mark"); err == nil || !strings.Contains(err.Error(), "belongs to user 65534") {
 		t.Errorf("directory of another user: %v", err)
 	}
@@ -89,16 +82,12 @@ func TestLockDir(t *testing.T) {
 
 func TestReadFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(path, []byte("s"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte("s"), 0o600))
 	if got, err := private.ReadFile(path); err != nil || string(got) != "s" {
 		t.Fatal(string(got), err)
 	}
 	for _, mode := range []os.FileMode{0o640, 0o604, 0o620} {
-		if err := os.Chmod(path, mode); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chmod(path, mode))
 		if _, err := private.ReadFile(path); err == nil || !strings.Contains(err.Error(), "chmod 600") {
 			t.Errorf("mode %v: %v", mode, err)
 		}
@@ -107,9 +96,7 @@ func TestReadFile(t *testing.T) {
 		t.Error(err)
 	}
 	asRoot(t)
-	if err := errors.Join(os.Chmod(path, 0o600), os.Chown(path, nobody, nobody)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.Chmod(path, 0o600), os.Chown(path, nobody, nobody)))
 	if _, err := private.ReadFile(path); err == nil || !strings.Contains(err.Error(), "belongs to user 65534") {
 		t.Errorf("file of another user: %v", err)
 	}
@@ -165,23 +152,16 @@ func greeting(t *testing.T, path string) (string, error) {
 // abandon creates a socket at path that nobody listens on.
 func abandon(t *testing.T, path string) {
 	t.Helper()
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"}))(t)
 	l.SetUnlinkOnClose(false)
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.Close())
 }
 
 // Listen does not replace a regular file, and Close does not remove a socket that has replaced its own.
 func TestListenReplacesOnlyUnusedSockets(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "s.sock")
-	if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte("mine"), 0o600))
 	if _, err := private.Listen(path); err == nil || !strings.Contains(err.Error(), "is not a socket: remove it") {
 		t.Errorf("Listen where a file exists: %v", err)
 	}
@@ -192,9 +172,7 @@ func TestListenReplacesOnlyUnusedSockets(t *testing.T) {
 		!strings.Contains(err.Error(), "mkdir -p -m 700") {
 		t.Errorf("without a directory: %v", err)
 	}
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(path))
 	l, err := private.Listen(path)
 	if err == nil {
 		err = os.Remove(path)
@@ -214,10 +192,7 @@ func TestListenReplacesOnlyUnusedSockets(t *testing.T) {
 // Listen waits for a process that listens at the path to end, and then replaces its socket.
 func TestListenWaitsForDyingProcess(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.sock")
-	first, err := private.Listen(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := must.Get(private.Listen(path))(t)
 	taken := make(chan error, 1)
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -248,9 +223,7 @@ func TestLinkOfOtherUserIsRefused(t *testing.T) {
 	if err := errors.Join(os.Symlink(ours, link), private.EnsureDir(link, "")); err != nil {
 		t.Errorf("our own link: %v", err)
 	}
-	if err := os.Lchown(link, nobody, nobody); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Lchown(link, nobody, nobody))
 	if err := private.EnsureDir(link, ""); err == nil ||
 		!strings.Contains(err.Error(), "a symbolic link that belongs to user 65534; remove") {
 		t.Errorf("the link of another user: %v", err)
@@ -286,14 +259,9 @@ func TestListen(t *testing.T) {
 
 func TestLongPath(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), strings.Repeat("d", 150))
-	if err := private.EnsureDir(dir, ""); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, private.EnsureDir(dir, ""))
 	path := filepath.Join(dir, "s.sock")
-	l, err := private.Listen(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(private.Listen(path))(t)
 	serve(t, l)
 	if got, err := greeting(t, path); got != "hello" {
 		t.Errorf("%q, %v", got, err)
@@ -330,16 +298,11 @@ func TestMain(m *testing.M) {
 func TestPeer(t *testing.T) {
 	asRoot(t)
 	// Not in $TMPDIR: it may be a directory that the other user cannot enter.
-	dir, err := os.MkdirTemp("/tmp", "peer")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must.Get(os.MkdirTemp("/tmp", "peer"))(t)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	binary := filepath.Join(dir, "test") // a copy: os.Args[0] is in a directory that others cannot enter
 	text, err := os.ReadFile(os.Args[0])
-	if err := errors.Join(err, os.Chmod(dir, 0o777), os.WriteFile(binary, text, 0o755)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(err, os.Chmod(dir, 0o777), os.WriteFile(binary, text, 0o755)))
 	other := func(env string) *exec.Cmd {
 		cmd := exec.Command(binary)
 		cmd.Env = []string{env}
@@ -383,9 +346,7 @@ func TestPeer(t *testing.T) {
 	if err := cmd.Wait(); err != nil {
 		t.Error(err)
 	}
-	if err := os.Remove(theirs); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(theirs))
 	cmd = listening()
 	if got, err := greeting(t, theirs); !errors.Is(err, private.ErrOtherUser) {
 		t.Errorf("spoke to another user's process: %q, %v", got, err)
@@ -393,13 +354,9 @@ func TestPeer(t *testing.T) {
 	if err := cmd.Wait(); err != nil {
 		t.Error(err)
 	}
-	if err := errors.Join(os.Remove(theirs), os.Chown(dir, nobody, nobody)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.Remove(theirs), os.Chown(dir, nobody, nobody)))
 	cmd = listening()
-	if err := os.Chmod(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(dir, 0o700))
 	conn, err := private.DialOwner(t.Context(), theirs)
 	if err != nil {
 		t.Fatalf("root cannot dial a process in a directory that only its user can enter: %v", err)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // logLines returns lines as services write them, without a credential, of n bytes at least.
@@ -40,10 +41,7 @@ func sources(t testing.TB) []byte {
 			t.Fatalf("%s: %v", pattern, err)
 		}
 		for _, name := range names {
-			b, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			b := must.Get(os.ReadFile(name))(t)
 			if !strings.HasSuffix(name, "_test.go") {
 				text = append(text, b...)
 			}
@@ -110,9 +108,7 @@ func TestHostileTextIsReadABoundedNumberOfTimes(t *testing.T) {
 		for _, unit := range hostile {
 			text := bytes.Repeat([]byte(unit), window/len(unit))
 			stream := s.NewStream(func(Found) bool { return true })
-			if _, err := stream.Write(text[:window/2]); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(stream.Write(text[:window/2]))(t)
 			stream.scan(stream.n)
 			if read := stream.pending.known.read; read > 125*stream.n {
 				t.Errorf("%q: %d bytes were read of %d", unit, read, stream.n)
@@ -124,10 +120,7 @@ func TestHostileTextIsReadABoundedNumberOfTimes(t *testing.T) {
 
 func newReceipts(t testing.TB) *Scanner {
 	t.Helper()
-	s, err := New(ForReceipts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(New(ForReceipts))(t)
 	return s
 }
 

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // packages are npm packages with large bundles, sources and documentation, at fixed versions.
@@ -108,15 +110,9 @@ func fetchPackages(t *testing.T) []string {
 
 func eachFile(t *testing.T, archive string, do func(name string, b []byte)) {
 	t.Helper()
-	f, err := os.Open(archive)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Open(archive))(t)
 	defer f.Close()
-	unzipped, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	unzipped := must.Get(gzip.NewReader(f))(t)
 	for files := tar.NewReader(unzipped); ; {
 		header, err := files.Next()
 		if errors.Is(err, io.EOF) {
@@ -125,10 +121,7 @@ func eachFile(t *testing.T, archive string, do func(name string, b []byte)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, err := io.ReadAll(files)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(io.ReadAll(files))(t)
 		do(strings.TrimSuffix(filepath.Base(archive), ".tgz")+"/"+header.Name, b)
 	}
 }
@@ -144,7 +137,5 @@ func TestWriteVectors(t *testing.T) {
 	for i, p := range wrapped(s, newGenerator(13), 40*len(s.rules)) {
 		fmt.Fprintf(&lines, "%s\t%q\t%q\t%q\n", s.rules[i%len(s.rules)].ID, p.before, p.secret, p.after)
 	}
-	if err := os.WriteFile(name, []byte(lines.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(name, []byte(lines.String()), 0o600))
 }

@@ -6,6 +6,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // acme returns a valid rule of a customer.
@@ -24,13 +26,8 @@ func ownRules(n int) (rules []Custom) {
 
 func with(t testing.TB, s *Scanner, rules ...Custom) *Scanner {
 	t.Helper()
-	if err := ValidateCustom(rules); err != nil {
-		t.Fatal(err)
-	}
-	extended, err := s.With(rules)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, ValidateCustom(rules))
+	extended := must.Get(s.With(rules))(t)
 	return extended
 }
 
@@ -91,18 +88,14 @@ func TestCustomRulesLoseAgainstBuiltInOnes(t *testing.T) {
 // Errors name the member.
 func TestCustomRulesAreValidated(t *testing.T) {
 	many := ownRules
-	if err := ValidateCustom(many(MaxCustomRules)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, ValidateCustom(many(MaxCustomRules)))
 	nested := func(n int) (rules []Custom) {
 		for i := range n {
 			rules = append(rules, acme(fmt.Sprint("r", i), "nest"+strings.Repeat("e", i)))
 		}
 		return rules
 	}
-	if err := ValidateCustom(nested(maxNested)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, ValidateCustom(nested(maxNested)))
 	full := many(15)
 	for i := range full {
 		full[i].Prefixes = nil
@@ -213,9 +206,7 @@ func TestCustomRulesAreBoundedWork(t *testing.T) {
 	s := with(t, newLeaks(t), rules...)
 	for _, unit := range []string{"aaa+", "aaa%2B", "aaa=", "aaaaaaaaaaa ", "aaa/"} {
 		stream := s.NewStream(func(Found) bool { return true })
-		if _, err := stream.Write([]byte(strings.Repeat(unit, window/len(unit)/2))); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(stream.Write([]byte(strings.Repeat(unit, window/len(unit)/2))))(t)
 		stream.scan(stream.n)
 		if read := stream.pending.known.read; read > maxNested*maxSpacedLength/3*stream.n {
 			t.Errorf("%q: %d bytes were read of %d", unit, read, stream.n)

@@ -7,20 +7,16 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // The ingest URL of a tripwire is found however it is written, its canonical form is the token, and a mask hides it.
 // Ingest URLs of endpoints are not found.
 func TestIngestURLs(t *testing.T) {
 	const decoy, other = "3vtestq2mfx8h5n7k0w9c4r6da", "7b1xz0f3s8m5qk2v9rw4tn6hjc"
-	leaks, err := New(ForLeaks)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := leaks.WithIngestURLs(func(token string) bool { return token == decoy })
-	if err != nil {
-		t.Fatal(err)
-	}
+	leaks := must.Get(New(ForLeaks))(t)
+	s := must.Get(leaks.WithIngestURLs(func(token string) bool { return token == decoy }))(t)
 	for _, text := range []string{
 		"POST https://relay.example.com/in/%s HTTP/1.1", `{"url":"https:\/\/relay.example.com\/in\/%s"}`,
 		"next=https%%3A%%2F%%2Frelay.example.com%%2Fin%%2F%s&a=b", "next=%%2fin%%2f%s", "/in/%s/info/refs", "/in/%s",
@@ -37,9 +33,7 @@ func TestIngestURLs(t *testing.T) {
 		for i := range line {
 			_, _ = stream.Write(line[i : i+1])
 		}
-		if err := stream.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, stream.Close())
 		if want := "decoy-ingest-url " + decoy; strings.Join(found, "|") != want+"|"+want {
 			t.Errorf("%s: %q", line, found)
 		}

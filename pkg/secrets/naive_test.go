@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // naiveScan does what Scan does without the automaton: it tries every prefix at every position.
@@ -188,14 +190,10 @@ func scanStream(t *testing.T, s *Scanner, b []byte, seed uint64) (out []Match) {
 	})
 	for left := b; len(left) > 0; {
 		n := min(len(left), 1+random.IntN(1<<random.IntN(18)))
-		if _, err := stream.Write(left[:n]); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(stream.Write(left[:n]))(t)
 		left = left[n:]
 	}
-	if err := stream.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, stream.Close())
 	return out
 }
 

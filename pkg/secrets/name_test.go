@@ -4,14 +4,13 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // The service and the fixture runner, which is one file, have the same patterns of names.
 func TestNamesAreThoseOfTheRunner(t *testing.T) {
-	text, err := os.ReadFile("../../sdk/fixture-run/relay-fixture-run.mjs")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../../sdk/fixture-run/relay-fixture-run.mjs"))(t)
 	script := strings.ReplaceAll(string(text), "' +\n  '", "")
 	for _, pattern := range []string{
 		credentialWord, credentialEnd, joinedName, harmlessName, addedWord, identifiedWord,

@@ -5,14 +5,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // The rules of receipts are a list of their own: a rule that is added for leaks must not refuse receipts.
 func TestReceiptsHaveTheirOwnRules(t *testing.T) {
-	s, err := New(ForReceipts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(New(ForReceipts))(t)
 	var ids []string
 	for _, r := range s.Rules() {
 		ids = append(ids, r.ID)
@@ -112,9 +111,7 @@ func TestRuleIsValidated(t *testing.T) {
 			Prefixes: []string{"a_"}, part: part{Charset: "alnum", Min: 1, Max: 9},
 		}}
 	}
-	if err := valid().prepare(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, valid().prepare())
 	for want, change := range map[string]func(r *Rule){
 		"id and name are required":     func(r *Rule) { r.Name = "" },
 		`severity "" is unknown`:       func(r *Rule) { r.Severity = "" },
@@ -203,9 +200,7 @@ func TestStreamClearsItsWindow(t *testing.T) {
 	key := "ghp" + "_" + newGenerator(6).run(charsets["alnum"], 36)
 	stream := newLeaks(t).NewStream(func(Found) bool { return true })
 	for range 3 * window / len(key) {
-		if _, err := stream.Write([]byte(key + "\n")); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(stream.Write([]byte(key + "\n")))(t)
 	}
 	bytesOfWindow := stream.window
 	if i := bytes.IndexFunc(bytesOfWindow[stream.n:], func(c rune) bool { return c != 0 }); i >= 0 {

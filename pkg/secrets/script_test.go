@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 var update = flag.Bool("update", false, "write the rules of the SDK")
@@ -24,9 +25,7 @@ const scriptRules = "../../sdk/js/src/rules.gen.js"
 func TestScriptRulesAreCurrent(t *testing.T) {
 	want := generateScript(t)
 	if *update {
-		if err := os.WriteFile(scriptRules, want, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(scriptRules, want, 0o644))
 	}
 	if got, err := os.ReadFile(scriptRules); err != nil || !bytes.Equal(got, want) {
 		t.Errorf("%s is not made from rules.json: run make generate (%v)", scriptRules, err)
@@ -42,9 +41,7 @@ type scriptFile struct {
 func newScriptFile(t *testing.T) scriptFile {
 	t.Helper()
 	var file scriptFile
-	if err := json.Unmarshal(rulesFile, &file); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(rulesFile, &file))
 	file.Rules = slices.DeleteFunc(file.Rules, func(rule map[string]any) bool {
 		uses, hasUse := rule["use"].([]any)
 		return hasUse && !slices.Contains(uses, any(string(ForLeaks)))
@@ -185,14 +182,9 @@ func TestScriptReadsItsRules(t *testing.T) {
 	if _, err := exec.LookPath("node"); err != nil {
 		kit.SkipMissing(t, "Node.js is not installed")
 	}
-	out, err := exec.CommandContext(t.Context(), "node", "../../sdk/js/test/rules.mjs").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(exec.CommandContext(t.Context(), "node", "../../sdk/js/test/rules.mjs").Output())(t)
 	var got []map[string]any
-	if err := json.Unmarshal(out, &got); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(out, &got))
 	want := newScriptFile(t).Rules
 	if len(got) != len(want) {
 		t.Fatalf("%d rules, want %d", len(got), len(want))
@@ -211,10 +203,7 @@ func TestScriptReadsItsRules(t *testing.T) {
 
 func script(t *testing.T, value any) string {
 	t.Helper()
-	text, err := json.Marshal(value)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.Marshal(value))(t)
 	return string(text)
 }
 
@@ -318,10 +307,7 @@ func compareWithScript(t *testing.T, s *Scanner, texts []string) {
 	}
 	command := exec.CommandContext(t.Context(), "node", "../../sdk/js/test/agree.mjs")
 	command.Stdin, command.Stderr = &in, os.Stderr
-	out, err := command.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(command.Output())(t)
 	lines := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
 	if len(lines) != len(texts) {
 		t.Fatalf("%d answers to %d texts", len(lines), len(texts))

@@ -6,14 +6,12 @@ import (
 
 	"github.com/eventrelay/relay/pkg/apikey"
 	"github.com/eventrelay/relay/pkg/secrets"
+	"github.com/eventrelay/relay/test/must"
 )
 
 func scanner(t testing.TB) *secrets.Scanner {
 	t.Helper()
-	s, err := secrets.New(secrets.ForReceipts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(secrets.New(secrets.ForReceipts))(t)
 	return s
 }
 

@@ -8,14 +8,12 @@ import (
 
 	"github.com/eventrelay/relay/pkg/apikey"
 	"github.com/eventrelay/relay/pkg/secrets"
+	"github.com/eventrelay/relay/test/must"
 )
 
 func leaks(t testing.TB) *secrets.Scanner {
 	t.Helper()
-	s, err := secrets.New(secrets.ForLeaks)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(secrets.New(secrets.ForLeaks))(t)
 	return s
 }
 
@@ -58,9 +56,7 @@ func TestStreamGoesOnBehindASecret(t *testing.T) {
 		offsets = append(offsets, f.Offset)
 		return true
 	})
-	if _, err := io.WriteString(stream, apikey.New()+strings.Repeat(" \n", 1<<20)+apikey.New()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.WriteString(stream, apikey.New()+strings.Repeat(" \n", 1<<20)+apikey.New()))(t)
 	if err := stream.Close(); err != nil || len(offsets) != 2 || offsets[0] != 0 {
 		t.Errorf("secrets at %v, %v", offsets, err)
 	}

@@ -4,14 +4,13 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 func newLeaks(t testing.TB) *Scanner {
 	t.Helper()
-	s, err := New(ForLeaks)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(New(ForLeaks))(t)
 	return s
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // nodeCase is what testdata/node/verify.cjs reads.
@@ -32,10 +33,7 @@ func TestSignVerifiesWithOfficialJavaScriptLibrary(t *testing.T) {
 	}
 
 	cases := nodeCases(t)
-	in, err := json.Marshal(cases)
-	if err != nil {
-		t.Fatal(err)
-	}
+	in := must.Get(json.Marshal(cases))(t)
 	cmd := exec.CommandContext(t.Context(), node, "verify.cjs")
 	cmd.Dir = dir
 	cmd.Stdin = bytes.NewReader(in)

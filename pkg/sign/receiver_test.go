@@ -16,6 +16,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/sign"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // delivery is a request to a receiver; Valid says whether the receiver must accept it.
@@ -56,10 +57,7 @@ func deliveries(t *testing.T) []delivery {
 			d.Headers["webhook-signature"] = "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
 		}
 	}
-	raw, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(current.Reveal(), sign.Prefix))
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := must.Get(base64.StdEncoding.DecodeString(strings.TrimPrefix(current.Reveal(), sign.Prefix)))(t)
 	stamped := func(timestamp string) func(*delivery) { return signedWith(string(raw), timestamp) }
 	secret := func(text, key string) func(*delivery) {
 		return func(d *delivery) {
@@ -131,10 +129,7 @@ func deliveries(t *testing.T) []delivery {
 // readmeBlock returns the first code block of a language in docs/start/clients.md.
 func readmeBlock(t *testing.T, language string) string {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/start/clients.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../../docs/start/clients.md"))(t)
 	_, rest, ok := strings.Cut(string(text), "```"+language+"\n")
 	block, _, ended := strings.Cut(rest, "```\n")
 	if !ok || !ended {
@@ -154,10 +149,7 @@ func TestReceiverInGo(t *testing.T) {
 			t.Errorf("%s: %v", d.Name, err)
 		}
 	}
-	source, err := os.ReadFile("receiver_go_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := must.Get(os.ReadFile("receiver_go_test.go"))(t)
 	if want := strings.TrimPrefix(string(source), "package sign_test\n\n"); readmeBlock(t, "go") != want {
 		t.Errorf("docs/start/clients.md does not show the receiver of receiver_go_test.go:\n%s", want)
 	}
@@ -214,9 +206,7 @@ func TestReceiversInOtherLanguages(t *testing.T) {
 				}
 			}
 			source := readmeBlock(t, r.language) + r.harness
-			if err := os.WriteFile(filepath.Join(dir, r.file), []byte(source), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(filepath.Join(dir, r.file), []byte(source), 0o600))
 			if line := strings.Fields(r.compile); len(line) > 0 {
 				compile := exec.CommandContext(t.Context(), line[0], line[1:]...)
 				compile.Dir = dir
@@ -247,15 +237,10 @@ func startReceiver(t *testing.T, dir, run, secret string) string {
 	port := strconv.Itoa(kit.FreePort(t))
 	line := strings.Fields(strings.ReplaceAll(run, "$PORT", port))
 	cmd := exec.CommandContext(t.Context(), line[0], line[1:]...)
-	printed, err := os.Create(filepath.Join(dir, port+".log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	printed := must.Get(os.Create(filepath.Join(dir, port+".log")))(t)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, printed, printed
 	cmd.Env = append(os.Environ(), "PORT="+port, "RELAY_SIGNING_SECRET="+secret)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Wait() // it was killed with the test's context
 		if out, err := os.ReadFile(printed.Name()); t.Failed() {
@@ -277,17 +262,11 @@ func startReceiver(t *testing.T, dir, run, secret string) string {
 // post sends the delivery to a receiver and returns the status of the answer.
 func (d delivery) post(t *testing.T, url string) int {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(d.Body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	req := must.Get(http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(d.Body)))(t)
 	for name, value := range d.Headers {
 		req.Header.Set(name, value)
 	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(http.DefaultClient.Do(req))(t)
 	_ = resp.Body.Close()
 	return resp.StatusCode
 }

@@ -9,6 +9,8 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 func TestNewSecret(t *testing.T) {
@@ -84,10 +86,7 @@ func TestSecretIsNeverPrinted(t *testing.T) {
 	var log bytes.Buffer
 	slog.New(slog.NewJSONHandler(&log, nil)).Info("x", "s", s, "p", &s, "h", holder{s, s})
 	slog.New(slog.NewTextHandler(&log, nil)).Info("x", "s", s, "p", &s, "h", holder{s, s})
-	asJSON, err := json.Marshal(holder{s, s})
-	if err != nil {
-		t.Fatal(err)
-	}
+	asJSON := must.Get(json.Marshal(holder{s, s}))(t)
 	for _, out := range []string{
 		s.String(), fmt.Sprint(s), fmt.Sprintf("%v", s), fmt.Sprintf("%+v", s), fmt.Sprintf("%#v", s), fmt.Sprintf("%q", s),
 		log.String(), string(asJSON), s.LogValue().String(),

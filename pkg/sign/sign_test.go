@@ -12,6 +12,8 @@ import (
 	"time"
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // The known answer is that of the standard's own libraries (TestWebhookSign in Go; the JavaScript and Python ones use
@@ -26,10 +28,7 @@ const (
 
 func mustParse(tb testing.TB, text string) Secret {
 	tb.Helper()
-	s, err := ParseSecret(text)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	s := must.Get(ParseSecret(text))(tb)
 	return s
 }
 
@@ -45,10 +44,7 @@ func TestSignKnownAnswer(t *testing.T) {
 // verifyGo verifies with the official Go library, which also refuses timestamps that are too far from now.
 func verifyGo(t *testing.T, secret Secret, id string, ts time.Time, signature string, body []byte) error {
 	t.Helper()
-	wh, err := standardwebhooks.NewWebhook(secret.Reveal())
-	if err != nil {
-		t.Fatal(err)
-	}
+	wh := must.Get(standardwebhooks.NewWebhook(secret.Reveal()))(t)
 	h := http.Header{}
 	h.Set("webhook-id", id)
 	h.Set("webhook-timestamp", strconv.FormatInt(ts.Unix(), 10))
@@ -130,14 +126,8 @@ func TestSignOddIDsAndTimes(t *testing.T) {
 	s := mustParse(t, knownSecret)
 	f := func(id string, unix int64) {
 		t.Helper()
-		wh, err := standardwebhooks.NewWebhook(knownSecret)
-		if err != nil {
-			t.Fatal(err)
-		}
-		want, err := wh.Sign(id, time.Unix(unix, 0), []byte(knownBody))
-		if err != nil {
-			t.Fatal(err)
-		}
+		wh := must.Get(standardwebhooks.NewWebhook(knownSecret))(t)
+		want := must.Get(wh.Sign(id, time.Unix(unix, 0), []byte(knownBody)))(t)
 		if got := Sign([]Secret{s}, id, time.Unix(unix, 0), []byte(knownBody)); got != want {
 			t.Errorf("id of %d bytes, time %d: got %q, want %q", len(id), unix, got, want)
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/spans"
+	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/spanstest"
 )
 
@@ -48,10 +49,7 @@ func start(t testing.TB, cfg spans.Config) (r *spans.Recorder, registry *prometh
 
 func newEvent(t testing.TB, source event.Source) *event.Event {
 	t.Helper()
-	d, err := id.NewGenerator(nil).New(3)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(id.NewGenerator(nil).New(3))(t)
 	return &event.Event{
 		ID: d, Account: "acc_1", Endpoint: "ep_1", Source: source, Verdict: event.VerdictVerified, Method: "POST",
 		Query: "key=query-secret", Header: []event.Field{{Name: "Authorization", Value: "header-secret"}},
@@ -203,10 +201,7 @@ func checkExport(t *testing.T, c *spanstest.Collector, registry *prometheus.Regi
 
 func counted(t *testing.T, registry *prometheus.Registry, result string) int {
 	t.Helper()
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	families := must.Get(registry.Gather())(t)
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
 			if m.GetLabel()[0].GetValue() == result {
@@ -234,11 +229,8 @@ func TestSentEventContinuesTheTraceOfItsCaller(t *testing.T) {
 			t.Errorf("%q becomes %q", caller, e.Trace)
 		}
 	}
-	quiet, err := spans.New(spans.Config{URL: c.URL, Sample: "0"},
-		spans.Deps{Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Now: time.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	quiet := must.Get(spans.New(spans.Config{URL: c.URL, Sample: "0"},
+		spans.Deps{Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Now: time.Now}))(t)
 	for name, r := range map[string]*spans.Recorder{"off": nil, "not sampled": quiet} {
 		e := newEvent(t, event.SourceAPI)
 		e.Trace = callers[:53] + "01"
@@ -264,11 +256,8 @@ func path(r *spans.Recorder, e *event.Event, work *event.Work, h http.Header, ho
 }
 
 func TestUntracedEventsCostNothing(t *testing.T) {
-	quiet, err := spans.New(spans.Config{URL: "http://127.0.0.1:1", Sample: "0"},
-		spans.Deps{Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Now: time.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	quiet := must.Get(spans.New(spans.Config{URL: "http://127.0.0.1:1", Sample: "0"},
+		spans.Deps{Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Now: time.Now}))(t)
 	off, err := spans.New(spans.Config{Sample: "1"}, spans.Deps{})
 	if err != nil || off != nil {
 		t.Fatalf("%v, %v: want no recorder", off, err)

@@ -9,6 +9,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // All forms of ACLs are read. Brokers without ACLs and brokers that do not show them are distinguished.
@@ -17,23 +19,17 @@ func TestWriters(t *testing.T) {
 		return kfake.ACL{Resource: kmsg.ACLResourceTypeTopic, Name: name, Pattern: pattern, Operation: op, Allow: true}
 	}
 	literal, prefixed := kmsg.ACLResourcePatternTypeLiteral, kmsg.ACLResourcePatternTypePrefixed
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.EnableSASL(), kfake.EnableACLs(),
+	cluster := must.Get(kfake.NewCluster(kfake.NumBrokers(1), kfake.EnableSASL(), kfake.EnableACLs(),
 		kfake.Superuser("PLAIN", "relay", "password"),
 		kfake.User("PLAIN", "reader", "password", rule("relay.events", literal, kmsg.ACLOperationRead)),
 		kfake.User("PLAIN", "other", "password", rule("relay.control", literal, kmsg.ACLOperationWrite)),
 		kfake.User("PLAIN", "wide", "password", rule("relay.retry", prefixed, kmsg.ACLOperationAll)),
 		kfake.User("PLAIN", "elsewhere", "password", rule("shop.", prefixed, kmsg.ACLOperationAll)),
-	)
-	if err != nil {
-		t.Fatal(err)
-	}
+	))(t)
 	defer cluster.Close()
 	as := func(user string) *Reader {
-		r, err := NewReader(Config{Brokers: cluster.ListenAddrs(), Prefix: "relay.", SASL: "plain:" + user + ":password"},
-			"test")
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(NewReader(Config{Brokers: cluster.ListenAddrs(), Prefix: "relay.", SASL: "plain:" + user + ":password"},
+			"test"))(t)
 		t.Cleanup(r.Close)
 		return r
 	}

@@ -9,6 +9,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // A group's backlog does not count gaps, and has the first incomplete record.
@@ -31,9 +33,7 @@ func TestBacklogs(t *testing.T) {
 		t.Errorf("empty topics: %+v", b)
 	}
 	for i := range byte(10) {
-		if err := p.ProduceSync(t.Context(), Events, 0, &Record{Value: []byte{i}}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.ProduceSync(t.Context(), Events, 0, &Record{Value: []byte{i}}))
 	}
 	if b := backlogs(); b[Events].Records != 10 || b[Events].Head.Offset != 0 || b[Commands].Records != 0 {
 		t.Errorf("before the first commit: %+v", b)
@@ -48,10 +48,8 @@ func TestBacklogs(t *testing.T) {
 	}
 	commit := func(committed int64, gaps ...Gap) {
 		t.Helper()
-		if err := m.Commit(t.Context(), map[Partition]Commit{
-			{Topic: Events}: {Offset: committed, LeaderEpoch: -1, Metadata: metadata(t, committed, gaps...)}}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, m.Commit(t.Context(), map[Partition]Commit{
+			{Topic: Events}: {Offset: committed, LeaderEpoch: -1, Metadata: metadata(t, committed, gaps...)}}))
 	}
 	commit(3, Gap{4, 6}, Gap{8, 20})
 	if b := backlogs()[Events]; b.Records != 10-3-2-2 || b.Head.Offset != 3 || b.Head.Value[0] != 3 {
@@ -63,9 +61,7 @@ func TestBacklogs(t *testing.T) {
 	}
 	// The committed offset may be below the start of the log, as with a new broker and an old group.
 	commit(2)
-	if err := r.Trim(t.Context(), Partition{Topic: Events}, 5); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Trim(t.Context(), Partition{Topic: Events}, 5))
 	if b := backlogs()[Events]; b.Records != 5 || b.Head.Offset != 5 {
 		t.Errorf("after a trim: %+v", b)
 	}
@@ -104,10 +100,7 @@ func TestStartWaitsForCoordinators(t *testing.T) {
 
 func reader(t *testing.T, c Config) *Reader {
 	t.Helper()
-	r, err := NewReader(c, "test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(NewReader(c, "test"))(t)
 	t.Cleanup(r.Close)
 	return r
 }
@@ -116,24 +109,17 @@ func reader(t *testing.T, c Config) *Reader {
 func TestDeadLettersAreListedAndRetriedOnce(t *testing.T) {
 	_, c, p := broker(t)
 	c.Prefix = "letters."
-	if _, err := Migrate(t.Context(), c, 2, 1); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(Migrate(t.Context(), c, 2, 1))(t)
 	p.prefix = c.Prefix
 	ctx, r := t.Context(), reader(t, c)
 	produce := func(partition int32, rec *Record) int64 {
 		t.Helper()
-		if err := p.ProduceSync(ctx, Dead, partition, rec); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.ProduceSync(ctx, Dead, partition, rec))
 		return rec.Offset
 	}
 	deadLetters := func(topic string, limit int) (offsets []int64) {
 		t.Helper()
-		found, err := r.ListDeadLetters(ctx, topic, limit, 3)
-		if err != nil {
-			t.Fatal(err)
-		}
+		found := must.Get(r.ListDeadLetters(ctx, topic, limit, 3))(t)
 		for _, g := range found {
 			offsets = append(offsets, int64(g.Partition)*100_000+g.Offset)
 		}

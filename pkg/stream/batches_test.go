@@ -5,6 +5,8 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // A group that polls for a while gets what came, or nothing without an error, and keeps offsets that it could not
@@ -13,9 +15,7 @@ func TestPollForAndCommitAll(t *testing.T) {
 	_, c, p := broker(t)
 	at := Partition{Topic: Events}
 	for range 3 {
-		if err := p.ProduceSync(t.Context(), Events, 0, &Record{Value: []byte("x")}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.ProduceSync(t.Context(), Events, 0, &Record{Value: []byte("x")}))
 	}
 	m := join(t, c, GroupConfig{})
 	var commits map[Partition]Commit

@@ -9,6 +9,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // fetchCounter counts the fetches of a cluster, and those that name a partition of the retry topics. Without sessions a
@@ -44,30 +46,18 @@ func (a *fetchCounter) count() (all, tiers int) {
 // read within half a second, from every broker.
 func TestDelayTolerantTopicsArePaused(t *testing.T) {
 	t.Parallel()
-	cluster, err := kfake.NewCluster(
-		kfake.NumBrokers(3), kfake.BrokerConfigs(map[string]string{"max.incremental.fetch.session.cache.slots": "0"}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	cluster := must.Get(kfake.NewCluster(
+		kfake.NumBrokers(3), kfake.BrokerConfigs(map[string]string{"max.incremental.fetch.session.cache.slots": "0"})))(t)
 	t.Cleanup(cluster.Close)
 	c := Config{Brokers: cluster.ListenAddrs(), Prefix: "t."}
-	if _, err := Migrate(t.Context(), c, 3, 1); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(Migrate(t.Context(), c, 3, 1))(t)
 	for p := range int32(3) { // broker 2 has only a partition of the delay-tolerant topic
-		if err := cluster.MoveTopicPartition("t.events", p, 0); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, cluster.MoveTopicPartition("t.events", p, 0))
 	}
-	if err := cluster.MoveTopicPartition("t.retry.1s", 1, 2); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cluster.MoveTopicPartition("t.retry.1s", 1, 2))
 	var seen fetchCounter
 	seen.watch(cluster)
-	p, err := NewProducer(c, "test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(NewProducer(c, "test"))(t)
 	t.Cleanup(p.Close)
 	m := tolerantGroup(t, c)
 
@@ -86,20 +76,16 @@ func TestDelayTolerantTopicsArePaused(t *testing.T) {
 	for polls := 0; len(late) < rounds; polls++ {
 		if sent.IsZero() && polls >= apart {
 			sent, polls = time.Now(), 0
-			if err := p.ProduceSync(ctx, "retry.1s", int32(len(late)%3), &Record{Value: []byte{byte(len(late))}}); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, p.ProduceSync(ctx, "retry.1s", int32(len(late)%3), &Record{Value: []byte{byte(len(late))}}))
 		}
-		if err := m.Poll(ctx, func(from Partition, rs []*Record) {
+		must.Do(t, m.Poll(ctx, func(from Partition, rs []*Record) {
 			if from.Topic == "retry.1s" {
 				if len(rs) != 1 || int(rs[0].Value[0]) != len(late) {
 					t.Errorf("%d records, the first %v, want number %d", len(rs), rs[0].Value, len(late))
 				}
 				late, sent = append(late, time.Since(sent)), time.Time{}
 			}
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	rest()
 	writers.Wait()
@@ -112,12 +98,9 @@ func TestDelayTolerantTopicsArePaused(t *testing.T) {
 
 func tolerantGroup(t *testing.T, c Config) *Group {
 	t.Helper()
-	m, err := NewGroup(c, GroupConfig{
+	m := must.Get(NewGroup(c, GroupConfig{
 		Name: "group", Topics: []string{Events, "retry.1s"}, DelayTolerant: []string{"retry.1s"},
-		MaxWait: 50 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+		MaxWait: 50 * time.Millisecond}))(t)
 	t.Cleanup(m.Close)
 	return m
 }

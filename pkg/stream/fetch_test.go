@@ -7,38 +7,26 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // However many records other topics have, one poll returns at most MaxBytes of them, plus one record of each partition:
 // an event waits for no more than that.
 func TestFetchIsBounded(t *testing.T) {
 	t.Parallel()
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	cluster := must.Get(kfake.NewCluster(kfake.NumBrokers(1)))(t)
 	t.Cleanup(cluster.Close)
 	c := Config{Brokers: cluster.ListenAddrs(), Prefix: "t."}
-	if _, err := Migrate(t.Context(), c, 4, 1); err != nil {
-		t.Fatal(err)
-	}
-	p, err := NewProducer(c, "test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(Migrate(t.Context(), c, 4, 1))(t)
+	p := must.Get(NewProducer(c, "test"))(t)
 	t.Cleanup(p.Close)
 	const size, many, limit = 1000, 400, 64 << 10
 	for i := range many { // in batches of their own: the broker hands over whole batches
-		err := p.ProduceInOwnBatch(t.Context(), Tiers()[i%3].Topic, int32(i%4), &Record{Value: make([]byte, size)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.ProduceInOwnBatch(t.Context(), Tiers()[i%3].Topic, int32(i%4), &Record{Value: make([]byte, size)}))
 	}
-	g, err := NewGroup(c, GroupConfig{
-		Name: "g", Topics: []string{Events, Tiers()[0].Topic, Tiers()[1].Topic, Tiers()[2].Topic}, MaxBytes: limit})
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := must.Get(NewGroup(c, GroupConfig{
+		Name: "g", Topics: []string{Events, Tiers()[0].Topic, Tiers()[1].Topic, Tiers()[2].Topic}, MaxBytes: limit}))(t)
 	t.Cleanup(g.Close)
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
@@ -70,10 +58,7 @@ func TestFetchIsFair(t *testing.T) {
 		"large beside a full fetch":     {GroupConfig{MaxBytes: limit, MaxPartitionBytes: limit}, 3 * limit},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
-			if err != nil {
-				t.Fatal(err)
-			}
+			cluster := must.Get(kfake.NewCluster(kfake.NumBrokers(1)))(t)
 			t.Cleanup(cluster.Close)
 			// No sessions, as the embedded broker has none: see pkg/embedded/kafka.
 			cluster.ControlKey(int16(kmsg.Fetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
@@ -81,41 +66,29 @@ func TestFetchIsFair(t *testing.T) {
 				return nil, nil, false
 			})
 			conf := Config{Brokers: cluster.ListenAddrs(), Prefix: "t."}
-			if _, err := Migrate(t.Context(), conf, 4, 1); err != nil {
-				t.Fatal(err)
-			}
-			producer, err := NewProducer(conf, "test")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Get(Migrate(t.Context(), conf, 4, 1))(t)
+			producer := must.Get(NewProducer(conf, "test"))(t)
 			t.Cleanup(producer.Close)
 			produce := func(topic string, index int32, size int) {
 				t.Helper()
-				if err := producer.ProduceInOwnBatch(t.Context(), topic, index, &Record{Value: make([]byte, size)}); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, producer.ProduceInOwnBatch(t.Context(), topic, index, &Record{Value: make([]byte, size)}))
 			}
 			for range many {
 				produce(Commands, 0, limit/2)
 			}
 			c.cfg.Name, c.cfg.Topics = "g", []string{Commands, Events, Outcomes, Receipts, Tiers()[0].Topic}
-			g, err := NewGroup(conf, c.cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
+			g := must.Get(NewGroup(conf, c.cfg))(t)
 			t.Cleanup(g.Close)
 			ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 			defer stop()
 			busy := 0
 			poll := func() (quiet bool) {
 				t.Helper()
-				if err := g.Poll(ctx, func(p Partition, records []*Record) {
+				must.Do(t, g.Poll(ctx, func(p Partition, records []*Record) {
 					if quiet = quiet || p.Topic == Outcomes; p.Topic == Commands {
 						busy += len(records)
 					}
-				}); err != nil {
-					t.Fatal(err)
-				}
+				}))
 				return quiet
 			}
 			for index := range int32(4) {

@@ -11,6 +11,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // The wait is changed in fetch requests of all versions, as the client writes them, and in nothing else.
@@ -136,29 +138,18 @@ func (f *fetchWaits) awaitMore(t *testing.T, kind fetchKind, before int) {
 // paused, fetches are short, so that it is read soon after it is resumed.
 func TestQuietGroupWaitsLongAndReadsAtOnce(t *testing.T) {
 	t.Parallel()
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	cluster := must.Get(kfake.NewCluster(kfake.NumBrokers(1)))(t)
 	t.Cleanup(cluster.Close)
 	c := Config{Brokers: cluster.ListenAddrs(), Prefix: "t."}
-	if _, err := Migrate(t.Context(), c, 4, 1); err != nil {
-		t.Fatal(err)
-	}
-	p, err := NewProducer(c, "test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(Migrate(t.Context(), c, 4, 1))(t)
+	p := must.Get(NewProducer(c, "test"))(t)
 	t.Cleanup(p.Close)
 	var seen fetchWaits
 	seen.watch(cluster)
 	c.DialFunc, c.QuietFetchWait = new(net.Dialer).DialContext, time.Hour
 	const topic, all = "retry.1s", 8
-	g, err := NewGroup(c, GroupConfig{
-		Name: "g", Topics: []string{Events, topic}, DelayTolerant: []string{topic}, MaxWait: 10 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := must.Get(NewGroup(c, GroupConfig{
+		Name: "g", Topics: []string{Events, topic}, DelayTolerant: []string{topic}, MaxWait: 10 * time.Millisecond}))(t)
 	closed := make(chan struct{})
 	t.Cleanup(func() { <-closed })
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
@@ -171,9 +162,7 @@ func TestQuietGroupWaitsLongAndReadsAtOnce(t *testing.T) {
 	}()
 	send := func(to Partition) {
 		t.Helper()
-		if err := p.ProduceSync(ctx, to.Topic, to.Index, &Record{Value: []byte("x")}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.ProduceSync(ctx, to.Topic, to.Index, &Record{Value: []byte("x")}))
 	}
 	read := func(want Partition) {
 		t.Helper()

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // metadata encodes gaps, all of which must fit.
@@ -31,10 +32,7 @@ func TestGapsRoundTrip(t *testing.T) {
 			at = from + 1 + random.Int64N(1<<random.IntN(20))
 			runs = append(runs, Gap{from, at})
 		}
-		got, err := Commit{Offset: committed, Metadata: metadata(t, committed, runs...)}.Gaps()
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(Commit{Offset: committed, Metadata: metadata(t, committed, runs...)}.Gaps())(t)
 		if d := cmp.Diff(runs, got); d != "" {
 			t.Fatal(d)
 		}
@@ -131,10 +129,7 @@ func FuzzGaps(f *testing.F) {
 		if len(text) > maxGapsEncoded {
 			t.Fatalf("%d bytes of metadata", len(text))
 		}
-		got, err := Commit{Offset: committed, Metadata: text}.Gaps()
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(Commit{Offset: committed, Metadata: text}.Gaps())(t)
 		if !slices.Equal(lowest(gaps, omitted), got) {
 			t.Fatalf("%d gaps were decoded, and they are not the lowest of %d", len(got), len(gaps))
 		}

@@ -13,24 +13,17 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // broker starts a broker with one partition of each topic.
 func broker(t *testing.T) (*kfake.Cluster, Config, *Producer) {
 	t.Helper()
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	cluster := must.Get(kfake.NewCluster(kfake.NumBrokers(1)))(t)
 	t.Cleanup(cluster.Close)
 	c := Config{Brokers: cluster.ListenAddrs(), Prefix: "t."}
-	if _, err := Migrate(t.Context(), c, 1, 1); err != nil {
-		t.Fatal(err)
-	}
-	p, err := NewProducer(c, "test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(Migrate(t.Context(), c, 1, 1))(t)
+	p := must.Get(NewProducer(c, "test"))(t)
 	t.Cleanup(p.Close)
 	return cluster, c, p
 }
@@ -38,10 +31,7 @@ func broker(t *testing.T) (*kfake.Cluster, Config, *Producer) {
 func join(t *testing.T, c Config, g GroupConfig) *Group {
 	t.Helper()
 	g.Name, g.Topics, g.MaxWait = "group", []string{Events}, 100*time.Millisecond
-	m, err := NewGroup(c, g)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(NewGroup(c, g))(t)
 	t.Cleanup(m.Close)
 	return m
 }
@@ -52,9 +42,7 @@ func poll(t *testing.T, m *Group, enough func([]*Record) bool) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	for done := false; !done; {
-		if err := m.Poll(ctx, func(_ Partition, rs []*Record) { done = enough(rs) }); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, m.Poll(ctx, func(_ Partition, rs []*Record) { done = enough(rs) }))
 	}
 }
 
@@ -64,16 +52,12 @@ func TestTruncatedLogIsReadAgain(t *testing.T) {
 	at := Partition{Topic: Events}
 	produce := func() {
 		t.Helper()
-		if err := p.ProduceSync(t.Context(), Events, 0, &Record{Value: []byte("x")}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.ProduceSync(t.Context(), Events, 0, &Record{Value: []byte("x")}))
 	}
 	produce()
 	before := join(t, c, GroupConfig{})
 	poll(t, before, func([]*Record) bool { return true })
-	if err := before.Commit(t.Context(), map[Partition]Commit{at: {Offset: 50, LeaderEpoch: -1}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, before.Commit(t.Context(), map[Partition]Commit{at: {Offset: 50, LeaderEpoch: -1}}))
 	before.Close()
 	produce()
 
@@ -108,9 +92,7 @@ func TestFetchErrorIsLoggedAndRetried(t *testing.T) {
 	}
 	var log kit.Buffer
 	c.Log = slog.New(slog.NewTextHandler(&log, nil))
-	if err := p.ProduceSync(t.Context(), Events, 0, &Record{Value: []byte("x")}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.ProduceSync(t.Context(), Events, 0, &Record{Value: []byte("x")}))
 	poll(t, join(t, c, GroupConfig{}), func([]*Record) bool { return true })
 	if n := strings.Count(log.String(), "GROUP_AUTHORIZATION_FAILED"); n != 1 {
 		t.Errorf("the error was logged %d times, want once:\n%s", n, log.String())
@@ -136,9 +118,7 @@ func TestFailedRecordCanBeProducedAgain(t *testing.T) {
 // If metadata is too large, the offset is committed without it; other errors are returned.
 func TestCommitMetadataTooLarge(t *testing.T) {
 	cluster, c, p := broker(t)
-	if err := p.ProduceSync(t.Context(), Events, 0, &Record{Value: []byte("x")}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.ProduceSync(t.Context(), Events, 0, &Record{Value: []byte("x")}))
 	at := Partition{Topic: Events}
 	var dropped []Partition
 	var commits []Commit
@@ -162,9 +142,7 @@ func TestCommitMetadataTooLarge(t *testing.T) {
 	}
 	m.Close()
 	next := join(t, c, GroupConfig{Assigned: func(all map[Partition]Commit) { commits = append(commits, all[at]) }})
-	if err := p.ProduceSync(t.Context(), Events, 0, &Record{Value: []byte("y")}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.ProduceSync(t.Context(), Events, 0, &Record{Value: []byte("y")}))
 	poll(t, next, func([]*Record) bool { return true })
 	if len(commits) != 1 || commits[0].Offset != 1 || commits[0].Metadata != "" {
 		t.Errorf("%+v", commits)

@@ -8,31 +8,23 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // Outcomes and retries linger, and so do unordered records while they arrive fast. All other records are sent at once.
 func TestRecordsThatLinger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var network kfake.VirtualNetwork
-		cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(9092), kfake.ListenFn(network.Listen))
-		if err != nil {
-			t.Fatal(err)
-		}
+		cluster := must.Get(kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(9092), kfake.ListenFn(network.Listen)))(t)
 		defer cluster.Close()
 		c := Config{Brokers: cluster.ListenAddrs(), DialFunc: network.DialContext}
-		if _, err := Migrate(t.Context(), c, 1, 1); err != nil {
-			t.Fatal(err)
-		}
-		p, err := NewProducer(c, "test")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Get(Migrate(t.Context(), c, 1, 1))(t)
+		p := must.Get(NewProducer(c, "test"))(t)
 		defer p.Close()
 		took := func(topic string) time.Duration {
 			began := time.Now()
-			if err := p.ProduceSync(t.Context(), topic, 0, &Record{Value: []byte("x")}); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, p.ProduceSync(t.Context(), topic, 0, &Record{Value: []byte("x")}))
 			return time.Since(began)
 		}
 		for topic, want := range map[string]time.Duration{
@@ -73,9 +65,7 @@ func TestRecordsThatLinger(t *testing.T) {
 		lone := func() time.Duration {
 			began, done := time.Now(), make(chan error, 1)
 			p.ProduceUnordered(Events, 0, &Record{Value: []byte("x")}, func(_ *Record, err error) { done <- err })
-			if err := <-done; err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, <-done)
 			return time.Since(began)
 		}
 		if lone(); lone() != 0 {

@@ -9,6 +9,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // A broker rejects whole batches. With a batch of its own the error is about one record.
@@ -46,10 +48,7 @@ func TestProduceInOwnBatch(t *testing.T) {
 func TestWaitForRoom(t *testing.T) {
 	cluster, c, _ := broker(t)
 	c.ProducerBufferBytes = 1000
-	p, err := NewProducer(c, "small")
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(NewProducer(c, "small"))(t)
 	defer p.Close()
 	hasRoom := func(r *Record) {
 		t.Helper()

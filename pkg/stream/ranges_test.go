@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // Ranges of several partitions are read to their ends and not beyond, whatever else the log contains.
@@ -12,15 +14,10 @@ func TestReadRanges(t *testing.T) {
 	_, c, p := broker(t)
 	for i := range byte(30) {
 		for _, topic := range []string{Events, Outcomes} {
-			if err := p.ProduceSync(t.Context(), topic, 0, &Record{Value: []byte{i}}); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, p.ProduceSync(t.Context(), topic, 0, &Record{Value: []byte{i}}))
 		}
 	}
-	r, err := NewReader(c, "test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(NewReader(c, "test"))(t)
 	defer r.Close()
 	events, outcomes := Partition{Topic: Events}, Partition{Topic: Outcomes}
 	var got map[Partition][]int64
@@ -34,9 +31,7 @@ func TestReadRanges(t *testing.T) {
 		})
 	}
 	on := func() error { return nil }
-	if err := read(on, Range{events, 27, 30}, Range{outcomes, 3, 5}, Range{Partition{Commands, 0}, 0, 0}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, read(on, Range{events, 27, 30}, Range{outcomes, 3, 5}, Range{Partition{Commands, 0}, 0, 0}))
 	if d := cmp.Diff(map[Partition][]int64{events: {27, 28, 29}, outcomes: {3, 4}}, got); d != "" {
 		t.Error(d)
 	}
@@ -47,9 +42,7 @@ func TestReadRanges(t *testing.T) {
 	if err := read(func() error { return ErrStop }, Range{events, 0, 30}); err != nil {
 		t.Errorf("ended with %v", err)
 	}
-	if err := r.Trim(t.Context(), events, 10); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Trim(t.Context(), events, 10))
 	if err := read(on, Range{events, 5, 30}); !errors.Is(err, ErrTrimmed) {
 		t.Errorf("deleted records were not reported: %v, read %v", err, got)
 	}
@@ -58,25 +51,15 @@ func TestReadRanges(t *testing.T) {
 // A commit is read with its metadata.
 func TestCommits(t *testing.T) {
 	_, c, p := broker(t)
-	if err := p.ProduceSync(t.Context(), Events, 0, &Record{Value: []byte("x")}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.ProduceSync(t.Context(), Events, 0, &Record{Value: []byte("x")}))
 	m := join(t, c, GroupConfig{})
 	poll(t, m, func([]*Record) bool { return true })
 	at := Partition{Topic: Events}
 	want := Commit{Offset: 3, LeaderEpoch: -1, Metadata: metadata(t, 3, Gap{5, 6})}
-	if err := m.Commit(t.Context(), map[Partition]Commit{at: want}); err != nil {
-		t.Fatal(err)
-	}
-	r, err := NewReader(c, "test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, m.Commit(t.Context(), map[Partition]Commit{at: want}))
+	r := must.Get(NewReader(c, "test"))(t)
 	defer r.Close()
-	got, err := r.Commits(t.Context(), "group", Events, Commands)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(r.Commits(t.Context(), "group", Events, Commands))(t)
 	if d := cmp.Diff(map[Partition]Commit{at: want}, got); d != "" {
 		t.Error(d)
 	}

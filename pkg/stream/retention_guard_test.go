@@ -9,35 +9,30 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/twmb/franz-go/pkg/kadm"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // A group that is behind by half of retention is reported; at 90 % new events are refused.
 func TestRetentionGuard(t *testing.T) {
 	_, c, p := broker(t)
 	for range 3 {
-		if err := p.ProduceSync(t.Context(), Events, 0, &Record{Value: []byte("x")}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.ProduceSync(t.Context(), Events, 0, &Record{Value: []byte("x")}))
 	}
 	for _, group := range Groups() {
 		commitAs(t, c, group, Events, 3)
 	}
 	const day = 24 * time.Hour
 	later := time.Duration(0)
-	g, err := NewRetentionGuard(RetentionGuardDeps{
+	g := must.Get(NewRetentionGuard(RetentionGuardDeps{
 		Log: slog.New(slog.DiscardHandler), Stream: c, Metrics: prometheus.NewRegistry(), Retention: 10 * day,
 		Now: func() time.Time { return time.Now().Add(later) },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	r := reader(t, c)
 	f := func(name string, after time.Duration, group string, share float64) {
 		t.Helper()
 		later = after
-		if err := g.check(t.Context(), r); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, g.check(t.Context(), r))
 		if refused := g.Refusal(); (refused != nil) != (share == refuseShare) || refused != nil &&
 			!errors.Is(refused, ErrBufferFull) {
 			t.Errorf("%s: refused with %v", name, refused)
@@ -78,12 +73,8 @@ func TestRetentionGuard(t *testing.T) {
 
 	hours := "3600000"
 	alter := []kadm.AlterConfig{{Op: kadm.SetConfig, Name: retentionMS, Value: &hours}}
-	if _, err := r.adm.AlterTopicConfigs(t.Context(), alter, c.Prefix+Receipts); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.ProduceSync(t.Context(), Receipts, 0, &Record{Value: []byte("x")}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(r.adm.AlterTopicConfigs(t.Context(), alter, c.Prefix+Receipts))(t)
+	must.Do(t, p.ProduceSync(t.Context(), Receipts, 0, &Record{Value: []byte("x")}))
 	f("a topic that somebody has given a limit", 31*time.Minute, StoreGroup, warnShare)
 	f("and nobody has ever read", 55*time.Minute, StoreGroup, refuseShare)
 }

@@ -9,6 +9,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // found is what brokers report of topics.
@@ -129,18 +131,13 @@ func TestMissingTopicsAreReportedFirst(t *testing.T) {
 func fixWrongSettings(t *testing.T, c Config, alter map[string]map[string]string) {
 	t.Helper()
 	ctx := t.Context()
-	if _, err := Migrate(ctx, c, 2, 1); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(Migrate(ctx, c, 2, 1))(t)
 	always := func(TopicsReport) bool { return true }
 	a, err := AwaitTopics(ctx, c, 1, always)
 	if err != nil || a.Err() != nil {
 		t.Fatal(err, a.Err())
 	}
-	cl, err := c.newClient("test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	cl := must.Get(c.newClient("test"))(t)
 	defer cl.Close()
 	adm, n := kadm.NewClient(cl), 0
 	for topic, settings := range alter {
@@ -165,9 +162,7 @@ func fixWrongSettings(t *testing.T, c Config, alter map[string]map[string]string
 	if err != nil || len(more.WrongSettings()) != n+len(more.Topics) {
 		t.Fatalf("%v, wrong are %v", err, more.WrongSettings())
 	}
-	if err := FixSettings(ctx, c, more.WrongSettings()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, FixSettings(ctx, c, more.WrongSettings()))
 	if a, err = AwaitTopics(ctx, c, 1, func(a TopicsReport) bool { return a.Err() == nil }); err != nil || a.Err() != nil {
 		t.Fatal(err, a.Err())
 	}
@@ -242,10 +237,7 @@ func TestCheckTopicsWithoutPermission(t *testing.T) {
 }
 
 func TestMoreReplicasThanBrokers(t *testing.T) {
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	cluster := must.Get(kfake.NewCluster(kfake.NumBrokers(1)))(t)
 	defer cluster.Close()
 	if _, err := Migrate(t.Context(), Config{Brokers: cluster.ListenAddrs()}, 1, 3); err == nil ||
 		!strings.Contains(err.Error(), "fewer brokers than RELAY_REPLICATION_FACTOR (3)") {

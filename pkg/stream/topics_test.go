@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // withTopic has one more topic in the table until the test ends. Tests that run in parallel run after those that do
@@ -80,9 +82,7 @@ func TestTopicIsAddedInOnePlace(t *testing.T) {
 		t.Fatalf("it was not created, or is not checked: %+v", a.Topics)
 	}
 	for range 3 {
-		if err := p.ProduceSync(t.Context(), name, 0, &Record{Value: []byte("x")}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.ProduceSync(t.Context(), name, 0, &Record{Value: []byte("x")}))
 	}
 	r := reader(t, c)
 	commitAs(t, c, StoreGroup, name, 3)
@@ -95,13 +95,10 @@ func TestTopicIsAddedInOnePlace(t *testing.T) {
 	}
 
 	const day = 24 * time.Hour
-	g, err := NewRetentionGuard(RetentionGuardDeps{
+	g := must.Get(NewRetentionGuard(RetentionGuardDeps{
 		Log: slog.New(slog.DiscardHandler), Stream: c, Metrics: prometheus.NewRegistry(), Retention: 10 * day,
 		Now: func() time.Time { return time.Now().Add(20 * day) },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	all, _, err := r.ExpiringBacklogs(t.Context(), g.deps.Now(), 10*day)
 	if err != nil || len(all) != 1 || all[0].Topic != name || all[0].Group != group {
 		t.Errorf("expiring backlogs: %v, %v", all, err)

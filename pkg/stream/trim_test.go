@@ -18,6 +18,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 func refuse(context.Context, string, string) (net.Conn, error) { return nil, errors.New("refused") }
@@ -41,9 +42,7 @@ func commitAs(t *testing.T, c Config, group, topic string, at int64) {
 	r := reader(t, c)
 	offsets := make(kadm.Offsets)
 	offsets.AddOffset(c.Prefix+topic, 0, at, -1)
-	if err := r.adm.CommitAllOffsets(t.Context(), c.Prefix+group, offsets); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.adm.CommitAllOffsets(t.Context(), c.Prefix+group, offsets))
 }
 
 // The log is deleted up to what every group that reads it has committed, whatever else reads it. The last record stays.
@@ -60,13 +59,8 @@ func TestOnApacheKafka(t *testing.T) {
 	brokers := []string{kit.Kafka(t).Addr}
 	t.Run("trim", func(t *testing.T) {
 		c := Config{Brokers: brokers, Prefix: id.Random("trim.") + "."}
-		if _, err := Migrate(t.Context(), c, 1, 1); err != nil {
-			t.Fatal(err)
-		}
-		p, err := NewProducer(c, "test")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Get(Migrate(t.Context(), c, 1, 1))(t)
+		p := must.Get(NewProducer(c, "test"))(t)
 		t.Cleanup(p.Close)
 		trimGoesByCommits(t, c, p)
 		sizesFollowRecords(t, c, p)
@@ -84,16 +78,11 @@ func TestOnApacheKafka(t *testing.T) {
 // sizesFollowRecords checks that a topic takes as many bytes as were written to it, and that others take no more.
 func sizesFollowRecords(t *testing.T, c Config, p *Producer) {
 	sizes := func() map[string]int64 {
-		sizes, err := TopicSizes(t.Context(), c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		sizes := must.Get(TopicSizes(t.Context(), c))(t)
 		return sizes
 	}
 	before := sizes()
-	if err := p.ProduceSync(t.Context(), Commands, 0, &Record{Value: make([]byte, 5000)}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.ProduceSync(t.Context(), Commands, 0, &Record{Value: make([]byte, 5000)}))
 	after := sizes()
 	if grown := after[Commands] - before[Commands]; grown < 5000 || grown > 5300 || after[Receipts] != before[Receipts] ||
 		len(after) != len(specs()) {
@@ -104,21 +93,14 @@ func sizesFollowRecords(t *testing.T, c Config, p *Producer) {
 func trimGoesByCommits(t *testing.T, c Config, p *Producer) {
 	for range 10 {
 		for _, topic := range []string{Events, Receipts, Dead, Tiers()[0].Topic} {
-			if err := p.ProduceSync(t.Context(), topic, 0, &Record{Value: []byte("x")}); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, p.ProduceSync(t.Context(), topic, 0, &Record{Value: []byte("x")}))
 		}
 	}
 	tr, r := trimmer(t, c, DefaultTrimConfig()), reader(t, c)
 	begins := func(topic string) int64 {
 		t.Helper()
-		if err := tr.trimOnce(t.Context(), r); err != nil {
-			t.Fatal(err)
-		}
-		starts, err := r.Starts(t.Context(), topic)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, tr.trimOnce(t.Context(), r))
+		starts := must.Get(r.Starts(t.Context(), topic))(t)
 		return starts[Partition{Topic: topic}]
 	}
 	commitAs(t, c, DispatchGroup, Events, 8)
@@ -204,9 +186,7 @@ func TestTrimReadsPartitionSizes(t *testing.T) {
 	_, c, p := broker(t)
 	for range 100 {
 		for _, topic := range []string{Events, Receipts} {
-			if err := p.ProduceSync(t.Context(), topic, 0, &Record{Value: make([]byte, 1000)}); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, p.ProduceSync(t.Context(), topic, 0, &Record{Value: make([]byte, 1000)}))
 		}
 	}
 	for _, group := range Groups() {
@@ -215,13 +195,8 @@ func TestTrimReadsPartitionSizes(t *testing.T) {
 	commitAs(t, c, StoreGroup, Receipts, 100)
 	tr, r := trimmer(t, c, TrimConfig{Every: time.Minute, KeepAge: time.Hour, MaxBytes: 100 * 1000}), reader(t, c)
 	tr.deps.Now = time.Now
-	if err := tr.trimOnce(t.Context(), r); err != nil {
-		t.Fatal(err)
-	}
-	starts, err := r.Starts(t.Context(), Events, Receipts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, tr.trimOnce(t.Context(), r))
+	starts := must.Get(r.Starts(t.Context(), Events, Receipts))(t)
 	for p, at := range starts {
 		if at < 50 || at > 60 {
 			t.Errorf("log of %s starts at %d, want slightly more than half", p.Topic, at)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // document returns an order with n items, about 200 bytes each.
@@ -37,12 +39,8 @@ func BenchmarkTransform(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				var v any
-				if err := json.Unmarshal([]byte(body), &v); err != nil {
-					b.Fatal(err)
-				}
-				if _, err := json.Marshal(v); err != nil {
-					b.Fatal(err)
-				}
+				must.Do(b, json.Unmarshal([]byte(body), &v))
+				must.Get(json.Marshal(v))(b)
 			}
 		})
 		p := program(b, fiveOps)
@@ -50,9 +48,7 @@ func BenchmarkTransform(b *testing.B) {
 			b.SetBytes(int64(len(body)))
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := p.Apply(b.Context(), input(body), 2<<20); err != nil {
-					b.Fatal(err)
-				}
+				must.Get(p.Apply(b.Context(), input(body), 2<<20))(b)
 			}
 		})
 	}
@@ -63,9 +59,7 @@ func BenchmarkTransform(b *testing.B) {
 		b.Run("escaped-names/"+name, func(b *testing.B) {
 			b.SetBytes(int64(len(body)))
 			for b.Loop() {
-				if _, err := p.Apply(b.Context(), input(body), 2<<20); err != nil {
-					b.Fatal(err)
-				}
+				must.Get(p.Apply(b.Context(), input(body), 2<<20))(b)
 			}
 		})
 	}
@@ -77,9 +71,7 @@ func BenchmarkTransform(b *testing.B) {
 	p := program(b, "["+strings.Replace(strings.Join(many, ","), "n0", "name", 1)+"]")
 	b.Run(fmt.Sprintf("32ops/%d", len(body)), func(b *testing.B) {
 		for b.Loop() {
-			if _, err := p.Apply(b.Context(), input(body), 2<<20); err != nil {
-				b.Fatal(err)
-			}
+			must.Get(p.Apply(b.Context(), input(body), 2<<20))(b)
 		}
 	})
 }

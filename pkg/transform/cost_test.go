@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // escapedNames returns an object with n names of size characters, each written as an escape.
@@ -36,9 +38,7 @@ func TestNamesAreDecodedOnce(t *testing.T) {
 	few, many := program(t, manyPaths(1, 1)), program(t, manyPaths(8, MaxPaths))
 	for name, run := range map[string]func(*Program){
 		"apply": func(p *Program) {
-			if _, err := p.Apply(t.Context(), input(body), 1<<20); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(p.Apply(t.Context(), input(body), 1<<20))(t)
 		},
 		"preview": func(p *Program) { previewOf(t, p, body, 1<<20) },
 	} {
@@ -54,9 +54,7 @@ func TestPreviewMakesNoPointersInVain(t *testing.T) {
 	body := `{"l":[` + strings.TrimSuffix(strings.Repeat(`{"a":1},`, 5000), ",") + `]}`
 	p := program(t, `[{"op":"drop","paths":["/l/*/x","/l/*/y","/l/*/z"]},{"op":"drop","paths":["/l/*/a"]}]`)
 	apply := testing.AllocsPerRun(1, func() {
-		if _, err := p.Apply(t.Context(), input(body), 1<<20); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(p.Apply(t.Context(), input(body), 1<<20))(t)
 	})
 	if preview := testing.AllocsPerRun(1, func() { previewOf(t, p, body, 1<<20) }); preview > apply+2000 {
 		t.Errorf("%v allocations, %v without a preview", preview, apply)

@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // What parsers could read in different ways is refused, wherever it is, and the failure belongs to no operation.
@@ -161,15 +163,9 @@ func TestResultsAreBounded(t *testing.T) {
 func TestStoredValuesKeepTheirBytes(t *testing.T) {
 	const value = `{"h":"<&>\u003C\\\\u003c\n","u":"` + "\u2028\u2029" + `","n":1e400}`
 	ops := []Op{{Op: Add, Path: "/v", Value: json.RawMessage(value)}}
-	text, err := json.Marshal(ops)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.Marshal(ops))(t)
 	for _, all := range [][]Op{ops, parse(t, string(text))} {
-		p, err := Compile(all)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(Compile(all))(t)
 		out, err := p.Apply(t.Context(), input(`{}`), 1<<20)
 		if want := `{"v":` + strings.Replace(value, `\u003C`, "<", 1) + `}`; err != nil || string(out) != want {
 			t.Errorf("%s, %v; want %s", out, err, want)
@@ -332,9 +328,7 @@ func TestPropertiesOfPickAndDrop(t *testing.T) {
 func modelDrop(t *testing.T, body, paths string) any {
 	v := decoded(t, []byte(body))
 	var all []string
-	if err := json.Unmarshal([]byte(paths), &all); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(paths), &all))
 	for _, path := range all {
 		v = dropped(v, strings.Split(path[1:], "/"))
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // vector is one operation, a document, and the result or the failure.
@@ -164,10 +166,7 @@ func program(t testing.TB, ops string) *Program {
 
 func previewOf(t testing.TB, p *Program, body string, most int) Preview {
 	t.Helper()
-	preview, err := p.Preview(t.Context(), input(body), most)
-	if err != nil {
-		t.Fatal(err)
-	}
+	preview := must.Get(p.Preview(t.Context(), input(body), most))(t)
 	return preview
 }
 

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // explained is the time of the requests that are explained.
@@ -64,9 +66,7 @@ func (x *imitation) explain(t testing.TB) *Explanation {
 	if x.scheme != StandardWebhooks {
 		r.Header = http.Header{}
 	}
-	if err := Sign(x.signing, r); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Sign(x.signing, r))
 	if x.change != nil {
 		x.change(r.Header)
 	}
@@ -81,10 +81,7 @@ func (x *imitation) wantFinding(t *testing.T, name, code string) *Explanation {
 	if out.Reason == "" || len(out.Findings) != 1 || out.Findings[0].Code != code {
 		t.Errorf("%s, %s: %q %v, want %s", x.scheme, name, out.Reason, out.Findings, code)
 	}
-	shown, err := json.Marshal(out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	shown := must.Get(json.Marshal(out))(t)
 	for _, secret := range []string{x.secret, x.signing.Secrets[0], strings.TrimPrefix(x.secret, "whsec_")} {
 		if strings.Contains(string(shown), secret) {
 			t.Errorf("%s, %s: the explanation contains the secret: %s", x.scheme, name, shown)
@@ -326,9 +323,7 @@ func TestExplainConfigurable(t *testing.T) {
 			c.Type, c.Secrets, c.Tolerance = HMAC, []string{"a secret of the test"}, DefaultTolerance
 		}
 		r := Request{Header: http.Header{}, Body: body, Now: explained}
-		if err := Sign(signing, r); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, Sign(signing, r))
 		out := Explain(configured, r)
 		if len(out.Findings) != 1 || out.Findings[0].Code != code || !strings.Contains(out.Findings[0].Message, names) {
 			t.Errorf("%q %v, want %s with %s", out.Reason, out.Findings, code, names)

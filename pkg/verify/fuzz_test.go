@@ -14,6 +14,8 @@ import (
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 	stripewebhook "github.com/stripe/stripe-go/v82/webhook"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // For any header, an accepted request contains the signature that Stripe's own library computes.
@@ -39,10 +41,7 @@ func FuzzStripe(f *testing.F) {
 // For any headers, the reference library of Standard Webhooks accepts each request that Check accepts.
 func FuzzStandardWebhooks(f *testing.F) {
 	c, r := pick(f, StandardWebhooks)
-	library, err := standardwebhooks.NewWebhook(c.Secrets[0])
-	if err != nil {
-		f.Fatal(err)
-	}
+	library := must.Get(standardwebhooks.NewWebhook(c.Secrets[0]))(f)
 	id, stamp, list := r.Header.Get("Webhook-Id"), r.Header.Get("Webhook-Timestamp"), r.Header.Get("Webhook-Signature")
 	f.Add(id, stamp, list, r.Body)
 	f.Add(id, stamp, "v1a,x v1,"+strings.Repeat("A", 44)+" "+list, r.Body)
@@ -103,10 +102,7 @@ func FuzzMutation(f *testing.F) {
 func signed(t testing.TB, scheme string, body []byte) (Config, Request) {
 	t.Helper()
 	const secret, stamp = otherSecret, "1760000000"
-	key, err := decodeStandardSecret(secret)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(decodeStandardSecret(secret))(t)
 	sum := sha256.Sum256(body)
 	r := Request{URL: "https://h/?bodySHA256=" + hex.EncodeToString(sum[:]), Body: body, Now: time.Unix(1760000000, 0)}
 	mac := func(form macForm, key, head string) string {

@@ -7,22 +7,19 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // RFC 4231 and RFC 2202, test case 2, with the key "Jefe" and the data below.
 func TestHMACKnownAnswers(t *testing.T) {
 	f := func(algorithm, mac string) {
 		t.Helper()
-		raw, err := hex.DecodeString(mac)
-		if err != nil {
-			t.Fatal(err)
-		}
+		raw := must.Get(hex.DecodeString(mac))(t)
 		for encoding, text := range map[string]string{"hex": mac, "base64": base64.StdEncoding.EncodeToString(raw)} {
 			c := Config{Type: HMAC, Secrets: []string{"Jefe"}, Tolerance: DefaultTolerance, Algorithm: algorithm,
 				Encoding: encoding}
-			if err := c.Validate(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, c.Validate())
 			r := Request{Body: []byte("what do ya want for nothing?"), Header: http.Header{"X-Signature": {text}}}
 			want(t, c, r, "")
 			r.Body[0] ^= 1

@@ -17,6 +17,7 @@ import (
 	stripewebhook "github.com/stripe/stripe-go/v82/webhook"
 
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 const vendors = "testdata/vendors"
@@ -56,17 +57,12 @@ var signatureHeaders = map[string][]string{
 func vectors(t testing.TB) (all []vector, now time.Time) {
 	t.Helper()
 	for _, name := range []string{"vectors.json", "python.json"} {
-		text, err := os.ReadFile(filepath.Join(vendors, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(filepath.Join(vendors, name)))(t)
 		var file struct {
 			Now     int64
 			Vectors []vector
 		}
-		if err := json.Unmarshal(text, &file); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(text, &file))
 		now = time.Unix(file.Now, 0)
 		all = append(all, file.Vectors...)
 	}
@@ -89,14 +85,8 @@ func goVectors(t testing.TB, now time.Time) []vector {
 			Headers: map[string]string{"Stripe-Signature": signed.Header},
 		})
 		const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
-		wh, err := standardwebhooks.NewWebhook(secret)
-		if err != nil {
-			t.Fatal(err)
-		}
-		signature, err := wh.Sign("msg_1", now, []byte(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		wh := must.Get(standardwebhooks.NewWebhook(secret))(t)
+		signature := must.Get(wh.Sign("msg_1", now, []byte(body)))(t)
 		out = append(out, vector{
 			Name: "standard_webhooks/go-" + name, Type: StandardWebhooks, Secret: secret, Method: http.MethodPost, URL: hook,
 			Body: body,
@@ -113,9 +103,7 @@ func TestVendorSignaturesAreAccepted(t *testing.T) {
 	for _, v := range all {
 		t.Run(v.Name, func(t *testing.T) {
 			c, r := v.config(), v.request(now)
-			if err := c.Validate(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, c.Validate())
 			want(t, c, r, "")
 			c.Secrets = []string{otherSecret, v.Secret}
 			want(t, c, r, "")
@@ -256,10 +244,7 @@ func TestVectorsMatchProviderLibraries(t *testing.T) {
 
 func regenerate(t *testing.T, file, program, script string) {
 	t.Helper()
-	want, err := os.ReadFile(filepath.Join(vendors, file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(os.ReadFile(filepath.Join(vendors, file)))(t)
 	cmd := exec.CommandContext(t.Context(), program, script)
 	cmd.Dir = vendors
 	cmd.Env = append(os.Environ(), "PYTHONPATH=python", "PYTHONDONTWRITEBYTECODE=1")

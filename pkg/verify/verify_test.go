@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }
@@ -230,10 +232,7 @@ func TestStandardWebhooksSpellingsDoNotMix(t *testing.T) {
 
 func TestStandardWebhooksIDs(t *testing.T) {
 	c, r := pick(t, StandardWebhooks)
-	key, err := decodeStandardSecret(c.Secrets[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(decodeStandardSecret(c.Secrets[0]))(t)
 	id := "evt.order.created" // not recommended, but unambiguous
 	m := message{head: id + ".1760000000.", body: r.Body}
 	r.Header.Set("Webhook-Id", id)

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/eventrelay/relay/pkg/web"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // members returns an object of n members with names of equal length.
@@ -103,9 +104,7 @@ func cost(t *testing.T, body []byte, read func()) float64 {
 func threadTime(t *testing.T) time.Duration {
 	t.Helper()
 	var used unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &used); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &used))
 	return time.Duration(used.Nano())
 }
 

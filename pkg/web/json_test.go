@@ -10,16 +10,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/eventrelay/relay/pkg/web"
+	"github.com/eventrelay/relay/test/must"
 )
 
 func nested(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
 
 func TestParseObjectKeepsTheBytes(t *testing.T) {
 	body := " {\t\"a\" : [1, 2 ,{\"x\":1,\"x\":2}],\r\n\"\\u0062\":1.50e+1 , \"c\":\"\\ud800 é\",\"d\":{} } \n"
-	got, err := web.ParseObject(nil, []byte(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(web.ParseObject(nil, []byte(body)))(t)
 	want := []web.Member{
 		{Name: "a", Value: []byte(`[1, 2 ,{"x":1,"x":2}]`)}, {Name: "b", Value: []byte("1.50e+1")},
 		{Name: "c", Value: []byte(`"\ud800 é"`)}, {Name: "d", Value: []byte("{}")},
@@ -137,10 +135,7 @@ func TestParseEnvelope(t *testing.T) {
 }
 
 func TestParseArray(t *testing.T) {
-	got, err := web.ParseArray([]byte(` [1, "a" ,[ ], {"b":2}] `), 4)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(web.ParseArray([]byte(` [1, "a" ,[ ], {"b":2}] `), 4))(t)
 	if diff := cmp.Diff([]string{"1", `"a"`, "[ ]", `{"b":2}`}, toStrings(got)); diff != "" {
 		t.Error(diff)
 	}
@@ -204,9 +199,7 @@ func BenchmarkParseObject1KB(b *testing.B) {
 	b.SetBytes(int64(len(body)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := web.ParseObject(make([]web.Member, 0, 4), body); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(web.ParseObject(make([]web.Member, 0, 4), body))(b)
 	}
 }
 

@@ -23,6 +23,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/web"
+	"github.com/eventrelay/relay/test/must"
 )
 
 func TestClientAddr(t *testing.T) {
@@ -396,10 +397,7 @@ func TestUnreadSlowBodyTimesOut(t *testing.T) {
 	srv := httptest.NewServer(front.Wrap(func(http.ResponseWriter, *http.Request) error { return web.Missing("x") }))
 	defer srv.Close()
 	for _, framing := range []string{"Content-Length: 10", "Transfer-Encoding: chunked"} {
-		conn, err := net.Dial("tcp", srv.Listener.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := must.Get(net.Dial("tcp", srv.Listener.Addr().String()))(t)
 		defer conn.Close()
 		fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: a\r\n%s\r\n\r\n", framing)
 		conn.SetReadDeadline(time.Now().Add(10 * time.Second))
@@ -426,10 +424,7 @@ func TestBodyDeadlineEndsWithTheBody(t *testing.T) {
 		return nil
 	}))
 	defer srv.Close()
-	res, err := srv.Client().Post(srv.URL, "application/json", strings.NewReader("{}"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must.Get(srv.Client().Post(srv.URL, "application/json", strings.NewReader("{}")))(t)
 	res.Body.Close()
 	if res.StatusCode != http.StatusOK {
 		t.Fatal(res.Status)
@@ -492,20 +487,12 @@ func TestErrorReachesClientThatSendsWholeBody(t *testing.T) {
 	}
 	srv.Start()
 	defer srv.Close()
-	conn, err := net.Dial("tcp", srv.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(net.Dial("tcp", srv.Listener.Addr().String()))(t)
 	defer conn.Close()
 	const size = 8 << 20
 	fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", size)
-	if _, err := io.CopyN(conn, zeros{}, size); err != nil {
-		t.Fatal(err)
-	}
-	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.CopyN(conn, zeros{}, size))(t)
+	res := must.Get(http.ReadResponse(bufio.NewReader(conn), nil))(t)
 	defer res.Body.Close()
 	if res.StatusCode != 400 {
 		t.Errorf("status %d", res.StatusCode)

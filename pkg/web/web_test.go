@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // pipes is a listener for in-memory connections, which synctest needs for its fake clock.
@@ -39,9 +41,7 @@ func exchange(t *testing.T, handler http.Handler) net.Conn {
 		_ = client.Close()
 		<-ended
 	})
-	if _, err := io.WriteString(client, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.WriteString(client, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"))(t)
 	return client
 }
 
@@ -71,10 +71,7 @@ func TestWriteDeadline(t *testing.T) {
 				WriteJSON(w, http.StatusOK, "done")
 				return nil
 			}))
-			resp, err := http.ReadResponse(bufio.NewReader(client), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			resp := must.Get(http.ReadResponse(bufio.NewReader(client), nil))(t)
 			if body, err := io.ReadAll(resp.Body); err != nil || string(body) != "\"done\"\n" {
 				t.Errorf("%q, %v", body, err)
 			}
@@ -98,10 +95,7 @@ func TestWriteDeadline(t *testing.T) {
 				}
 				return nil
 			}))
-			resp, err := http.ReadResponse(bufio.NewReader(client), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			resp := must.Get(http.ReadResponse(bufio.NewReader(client), nil))(t)
 			if body, err := io.ReadAll(resp.Body); err != nil || string(body) != "xxxxx" {
 				t.Errorf("%q, %v", body, err)
 			}

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 func TestValidateCluster(t *testing.T) {
@@ -29,10 +31,7 @@ func TestValidateCluster(t *testing.T) {
 // TestChecksumIsOfStatements: comments are not part of a step's checksum, so they may change.
 func TestChecksumIsOfStatements(t *testing.T) {
 	sum := func(text string) string {
-		steps, err := readSteps(fstest.MapFS{"tables/a.sql": {Data: []byte(text)}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		steps := must.Get(readSteps(fstest.MapFS{"tables/a.sql": {Data: []byte(text)}}))(t)
 		return steps[0].checksum
 	}
 	const table = "CREATE TABLE IF NOT EXISTS {db}.a (a String) ENGINE = MergeTree ORDER BY a;\n"

@@ -14,6 +14,7 @@ import (
 
 	"github.com/eventrelay/relay/store/schema"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/storetest"
 )
 
@@ -34,14 +35,9 @@ func filesWithMigrations(t *testing.T, n int) fs.FS {
 	all := fstest.MapFS{}
 	tables, err := fs.Glob(schema.Files, "tables/*.sql")
 	own, errOwn := fs.Glob(schema.Files, "migrations/*.sql")
-	if err := errors.Join(err, errOwn); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(err, errOwn))
 	for _, name := range slices.Concat(tables, own) {
-		text, err := fs.ReadFile(schema.Files, name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(fs.ReadFile(schema.Files, name))(t)
 		all[name] = &fstest.MapFile{Data: text}
 	}
 	for i, name := range slices.Sorted(maps.Keys(fakeMigrations)) {
@@ -54,10 +50,7 @@ func filesWithMigrations(t *testing.T, n int) fs.FS {
 
 // steps returns how many steps bring an empty database to the schema of the files.
 func steps(t *testing.T, files fs.FS) uint64 {
-	names, err := fs.Glob(files, "migrations/*.sql")
-	if err != nil {
-		t.Fatal(err)
-	}
+	names := must.Get(fs.Glob(files, "migrations/*.sql"))(t)
 	return uint64(1 + len(names)) // the baseline is one step
 }
 
@@ -115,9 +108,7 @@ func TestExpandThenFinalize(t *testing.T) {
 func TestInterruptedMigrationIsCompleted(t *testing.T) {
 	b := newBench(t)
 	all := filesWithMigrations(t, len(fakeMigrations))
-	if _, err := migrate(t, b.URL, all, false); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(migrate(t, b.URL, all, false))(t)
 	want := b.TableDefinitions()
 	g := storetest.NewFaultProxy(b.Bench)
 	faults := [][2]storetest.Fault{{storetest.Cut, storetest.Lost}, {storetest.Lost, storetest.Cut}}
@@ -154,9 +145,7 @@ func TestInterruptedMigrationIsCompleted(t *testing.T) {
 func TestOvertakenMigration(t *testing.T) {
 	b := newBench(t)
 	all := filesWithMigrations(t, len(fakeMigrations))
-	if _, err := migrate(t, b.URL, all, false); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(migrate(t, b.URL, all, false))(t)
 	want := b.TableDefinitions()
 	migrateAndFinalize := func(url string) error {
 		_, err := migrate(t, url, all, true)

@@ -6,15 +6,13 @@ import (
 	"testing"
 
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // TestReleasedStepsDoNotChange: a released step must not change. Databases that ran it refuse the changed one and lack
 // the change.
 func TestReleasedStepsDoNotChange(t *testing.T) {
-	steps, err := readSteps(files)
-	if err != nil {
-		t.Fatal(err)
-	}
+	steps := must.Get(readSteps(files))(t)
 	var now strings.Builder
 	for i, s := range steps {
 		if int(s.number) != i+1 {
@@ -33,10 +31,7 @@ func TestReleasedStepsDoNotChange(t *testing.T) {
 
 // TestReleasedTablesAreMade: an empty server still gets each statement that a release has run.
 func TestReleasedTablesAreMade(t *testing.T) {
-	statements, err := DDL(Config{URL: "http://localhost:8123/relay", RetentionDays: 30, SearchIndex: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	statements := must.Get(DDL(Config{URL: "http://localhost:8123/relay", RetentionDays: 30, SearchIndex: true}))(t)
 	now := map[string]bool{}
 	for _, s := range statements {
 		now[s] = true
@@ -58,10 +53,7 @@ var destructive = regexp.MustCompile(`(?i)\b(DROP|RENAME|TRUNCATE|DELETE|CLEAR|E
 // TestMigrationsOnlyAdd: nodes of the previous version go on while a migration has run. What only they need is removed
 // in a file .final.sql.
 func TestMigrationsOnlyAdd(t *testing.T) {
-	steps, err := readSteps(files)
-	if err != nil {
-		t.Fatal(err)
-	}
+	steps := must.Get(readSteps(files))(t)
 	for _, s := range steps {
 		for _, statement := range s.statements {
 			if s.number > baselineNumber && !s.final && destructive.MatchString(statement) {

@@ -17,6 +17,7 @@ import (
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/store/schema"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/storetest"
 )
 
@@ -30,20 +31,12 @@ func clusterConfig() schema.Config {
 
 // TestClusterDDL compares the DDL of a cluster with testdata/cluster.sql.
 func TestClusterDDL(t *testing.T) {
-	statements, err := schema.DDL(clusterConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
+	statements := must.Get(schema.DDL(clusterConfig()))(t)
 	got := strings.Join(statements, ";\n\n") + ";\n"
 	if *update {
-		if err := os.WriteFile(goldenDDL, []byte(got), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(goldenDDL, []byte(got), 0o600))
 	}
-	want, err := os.ReadFile(goldenDDL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(os.ReadFile(goldenDDL))(t)
 	if diff := gocmp.Diff(string(want), got); diff != "" {
 		t.Errorf("check the difference, then run go test ./store/schema -run ClusterDDL -update (-want +got):\n%s", diff)
 	}
@@ -55,10 +48,7 @@ func TestClusterDDLRules(t *testing.T) {
 	b := newBench(t)
 	cfg := clusterConfig()
 	cfg.URL = "http://ch1:8123/" + b.Database() + ",http://ch2:8123/" + b.Database()
-	statements, err := schema.DDL(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	statements := must.Get(schema.DDL(cfg))(t)
 	local, distributed := map[string]string{}, map[string]bool{}
 	for _, s := range statements {
 		first, _, _ := strings.Cut(s, "\n")
@@ -141,10 +131,7 @@ func TestShardingKeyIsThePartition(t *testing.T) {
 		b.ProduceEvents(b.Event(endpoint))
 	}
 	b.WaitCaughtUp(r)
-	statements, err := schema.DDL(clusterConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
+	statements := must.Get(schema.DDL(clusterConfig()))(t)
 	for _, s := range statements {
 		if _, key, ok := strings.Cut(s, "'relay', 'events', "); ok {
 			key = strings.TrimSuffix(key, ")")
@@ -184,10 +171,7 @@ func TestConcurrentMigrations(t *testing.T) {
 func TestMigrateChecksHistory(t *testing.T) {
 	b := newBench(t)
 	cfg := schema.Config{URL: b.DropDatabase(), RetentionDays: 30, Program: "v9"}
-	first, err := schema.Migrate(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := must.Get(schema.Migrate(t.Context(), cfg))(t)
 	if len(first.Ran) == 0 ||
 		uint64(first.Schema) != b.QuerySum("SELECT countIf(program = 'v9' AND at > now() - 600) FROM schema_version") {
 		t.Errorf("the first migration returned %+v", first)
@@ -214,9 +198,7 @@ func TestMigrateChecksHistory(t *testing.T) {
 func TestWrongShardOrderIsRefused(t *testing.T) {
 	b := newBench(t)
 	cfg := schema.Config{URL: b.URL + "_1," + b.URL + "_2", RetentionDays: 30}
-	if _, err := schema.Migrate(t.Context(), cfg); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(schema.Migrate(t.Context(), cfg))(t)
 	b.ProduceEvents(b.Event(0))
 	for url, want := range map[string]string{
 		b.URL + "_2," + b.URL + "_1": "of 2 was set up as number",
@@ -234,12 +216,9 @@ func TestWrongShardOrderIsRefused(t *testing.T) {
 		_, err := r.Events(t.Context(), event.Query{Account: storetest.Account, Limit: 1})
 		check("reader", err)
 		check("ping", r.Ping(t.Context()))
-		w, err := write.NewWriter(
+		w := must.Get(write.NewWriter(
 			write.WriterConfig{URL: url, FlushEvery: time.Second},
-			write.WriterDeps{Log: b.Logger, Stream: b.Stream, Producer: b.Producer})
-		if err != nil {
-			t.Fatal(err)
-		}
+			write.WriterDeps{Log: b.Logger, Stream: b.Stream, Producer: b.Producer}))(t)
 		check("writer", w.Run(t.Context()))
 	}
 	b.URL = cfg.URL

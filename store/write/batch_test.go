@@ -8,6 +8,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // TestRevokedPartitionsFreeTheBatch: a batch whose partitions were all revoked is empty again. Full but without rows it
@@ -35,10 +36,7 @@ func TestRevokedPartitionsFreeTheBatch(t *testing.T) {
 
 // TestUsesAreNotStored: the use of a tripwire among the events makes no row, and does not stop the offset.
 func TestUsesAreNotStored(t *testing.T) {
-	made, err := id.NewGenerator(nil).New(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	made := must.Get(id.NewGenerator(nil).New(0))(t)
 	e := &event.Event{ID: made, Endpoint: "trw_1", Source: event.SourceTripwire}
 	x, b := &assignment{Partition: stream.Partition{Topic: stream.Events}}, newBatch(newSinks())
 	b.addRecords(x, []*stream.Record{e.Record()}, time.Now())

@@ -16,6 +16,7 @@ import (
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/store/write"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/storetest"
 )
 
@@ -71,9 +72,7 @@ func TestChoresUnderFaults(t *testing.T) {
 		old := b.storeFailedEvent(time.Now().AddDate(0, 0, -20), 1)
 		e := b.storeFailedEvent(time.Now().Add(-time.Hour), 1)
 		b.ProduceOutcomes(b.Outcome(e, "dst_b", event.Failed, func(o *event.Outcome) { o.Attempt.RequestHeader = "A: b\n" }))
-		if err := r.CaughtUp(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, r.CaughtUp(t.Context()))
 		erased.erase(e.ID)
 		failed := make([]bool, len(kinds)) // guarded by the proxy
 		hits := 0
@@ -128,9 +127,7 @@ func TestErasureWaitsForStoppedMerges(t *testing.T) {
 	e, o := b.newEventWithPayload()
 	b.ProduceEvents(half, e)
 	b.ProduceOutcomes(halfOutcome, o)
-	if err := r.CaughtUp(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.CaughtUp(t.Context()))
 	b.Exec("ALTER TABLE events UPDATE body = '', headers = '', query = '' WHERE id = unhex('" +
 		fmt.Sprintf("%x", half.ID[:]) + "') SETTINGS mutations_sync = 2")
 	b.Exec("SYSTEM STOP MERGES events")

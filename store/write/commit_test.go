@@ -16,6 +16,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/storetest"
 )
 
@@ -37,19 +38,13 @@ func (d *fakeDisk) sync() error {
 // committedOffset returns the committed offset of the writer's group in a partition.
 func (b *bench) committedOffset(topic string, index int32) int64 {
 	b.Helper()
-	r, err := stream.NewReader(b.Stream, "test")
-	if err != nil {
-		b.Fatal(err)
-	}
+	r := must.Get(stream.NewReader(b.Stream, "test"))(b)
 	defer r.Close()
 	group := stream.StoreGroup
 	if topic == stream.Findings {
 		group = stream.StoreFindingsGroup
 	}
-	marks, err := r.Committed(context.WithoutCancel(b.Context()), group, topic)
-	if err != nil {
-		b.Fatal(err)
-	}
+	marks := must.Get(r.Committed(context.WithoutCancel(b.Context()), group, topic))(b)
 	return max(0, marks[stream.Partition{Topic: topic, Index: index}]) // -1: nothing is committed yet
 }
 

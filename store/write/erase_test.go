@@ -20,6 +20,7 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/storetest"
 )
 
@@ -148,11 +149,8 @@ func erasedPayload(t *testing.T, b *bench) {
 	b.ProduceOutcomes(o)
 	search := func(text string) (ids []id.ID) {
 		t.Helper()
-		page, err := r.Events(t.Context(),
-			event.Query{Account: storetest.Account, Limit: 10, Search: &event.Search{Text: text}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		page := must.Get(r.Events(t.Context(),
+			event.Query{Account: storetest.Account, Limit: 10, Search: &event.Search{Text: text}}))(t)
 		for _, row := range page.Rows {
 			ids = append(ids, row.ID)
 		}
@@ -168,10 +166,7 @@ func erasedPayload(t *testing.T, b *bench) {
 	erasures.erase(e.ID)
 	checkReads := func(r *read.Reader) {
 		t.Helper()
-		d, err := r.Event(t.Context(), storetest.Account, e.ID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Get(r.Event(t.Context(), storetest.Account, e.ID))(t)
 		if len(d.Event.Body)+len(d.Event.Header)+len(d.Event.Query) > 0 || d.Size != len(e.Body) || d.Type != e.Type {
 			t.Errorf("the event is read as %+v, of %d bytes", d.Event, d.Size)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/storetest"
 )
 
@@ -42,9 +43,7 @@ func TestExpiredDaysAreDropped(t *testing.T) {
 	if n := b.QuerySum("SELECT count() FROM events"); n < 2 {
 		t.Fatalf("%d rows are stored", n) // the TTL of 30 days may have dropped the two older events
 	}
-	if err := storetest.Migrate(t.Context(), b.URL, 7); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, storetest.Migrate(t.Context(), b.URL, 7))
 	if n := b.QuerySum("SELECT count() FROM system.tables WHERE database = currentDatabase() AND engine_full LIKE '%TTL " +
 		"toStartOfDay(toDateTime(ts)) + toIntervalDay(8) %'"); n != 9*uint64(shards) {
 		t.Errorf("%d tables follow the retention, want 9 on each shard", n)

@@ -9,6 +9,7 @@ import (
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/storetest"
 )
 
@@ -36,9 +37,7 @@ func TestForgottenFindingsAreDeleted(t *testing.T) {
 		}
 	}
 	want("at first", old, young)
-	if err := table.DeleteFindings(t.Context(), storetest.Account, ids[1:]); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, table.DeleteFindings(t.Context(), storetest.Account, ids[1:]))
 	want("after the deletion", old)
 	b.ProduceHits(b.Hit(2, at(old)))
 	want("hit again", old, old)

@@ -14,6 +14,7 @@ import (
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/store/write"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/storetest"
 )
 
@@ -49,17 +50,11 @@ func (b *lanesBench) produce(hit bool) {
 func (b *lanesBench) list(findings bool) (n int, complete bool) {
 	b.Helper()
 	if findings {
-		page, err := read.FindingReader{Reader: b.reader}.Findings(b.Context(), finding.Query{Account: storetest.Account,
-			Limit: 100, Keep: func(string) bool { return true }})
-		if err != nil {
-			b.Fatal(err)
-		}
+		page := must.Get(read.FindingReader{Reader: b.reader}.Findings(b.Context(), finding.Query{Account: storetest.Account,
+			Limit: 100, Keep: func(string) bool { return true }}))(b)
 		return len(page.Rows), page.AsOf.IsZero()
 	}
-	page, err := b.reader.Events(b.Context(), event.Query{Account: storetest.Account, Limit: 100})
-	if err != nil {
-		b.Fatal(err)
-	}
+	page := must.Get(b.reader.Events(b.Context(), event.Query{Account: storetest.Account, Limit: 100}))(b)
 	return len(page.Rows), page.AsOf.IsZero()
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/store/write"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/storetest"
 )
 
@@ -39,10 +40,7 @@ func newOutcomeProducer(b *bench, days int, partitions int32) *outcomeProducer {
 func (a *outcomeProducer) produce(n int) {
 	a.Helper()
 	for range n {
-		d, err := a.days[a.rnd.IntN(len(a.days))].New(a.rnd.Int32N(a.partitions))
-		if err != nil {
-			a.Fatal(err)
-		}
+		d := must.Get(a.days[a.rnd.IntN(len(a.days))].New(a.rnd.Int32N(a.partitions)))(a)
 		o := a.Outcome(&event.Event{ID: d, Account: storetest.Account, Endpoint: "ep_1", Type: "order.created"}, "dst_a",
 			event.Delivered)
 		a.Producer.Produce(stream.Outcomes, d.Partition(), o.Record(), func(_ *stream.Record, err error) {
@@ -51,9 +49,7 @@ func (a *outcomeProducer) produce(n int) {
 			}
 		})
 	}
-	if err := a.Producer.Flush(a.Context()); err != nil {
-		a.Fatal(err)
-	}
+	must.Do(a, a.Producer.Flush(a.Context()))
 }
 
 // mostParts returns the number of parts in the partition that has most of them.
@@ -66,10 +62,7 @@ func (b *bench) mostParts() uint64 {
 // flushCount returns the number of flushes so far.
 func flushCount(t *testing.T, reg *prometheus.Registry) int {
 	t.Helper()
-	families, err := reg.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	families := must.Get(reg.Gather())(t)
 	for _, f := range families {
 		if f.GetName() == "relay_store_flush_seconds" {
 			return int(f.GetMetric()[0].GetHistogram().GetSampleCount())
@@ -163,9 +156,7 @@ func TestWriterCatchesUp(t *testing.T) {
 				})
 			}
 		}
-		if err := b.Producer.Flush(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, b.Producer.Flush(t.Context()))
 		return last
 	}
 	for sent := 0; sent < n; sent += live {

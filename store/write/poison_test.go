@@ -16,6 +16,7 @@ import (
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/storetest"
 )
 
@@ -74,10 +75,7 @@ func (p *poisonedBench) produceRecords(rejecting string) {
 	at := time.Now().UTC()
 	a := audit.Entry{ID: audit.NewID(at, uint32(len(p.dead)+p.rows["events"]), "p"), Account: storetest.Account, At: at,
 		Actor: audit.ActorOf("key_1", word("audit")), Action: "endpoint.updated"}
-	r, err := a.Record()
-	if err != nil {
-		p.Fatal(err)
-	}
+	r = must.Get(a.Record())(p)
 	p.Produce(stream.AuditLog, 0, r)
 	expectDeadLetter("audit", stream.AuditLog, r.Offset)
 
@@ -169,9 +167,7 @@ func TestPoisonIsFoundByBisection(t *testing.T) {
 			}
 		})
 	}
-	if err := b.Producer.Flush(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, b.Producer.Flush(t.Context()))
 	inserts := g.CountInserts("events")
 	w, _ := b.Writer(g.WriterConfig(write.WriterConfig{FlushEvery: time.Hour, FlushRows: n}))
 	b.WaitCaughtUp(b.Reader(w))

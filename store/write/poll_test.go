@@ -9,6 +9,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/storetest"
 )
 
@@ -31,10 +32,7 @@ func TestRecordsStayInKafkaUntilAReaderAsks(t *testing.T) {
 	}
 	r := b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: 30}, w)
 	for n := 6; n <= 7; n++ {
-		page, err := r.Events(t.Context(), event.Query{Account: storetest.Account, Limit: 10})
-		if err != nil {
-			t.Fatal(err)
-		}
+		page := must.Get(r.Events(t.Context(), event.Query{Account: storetest.Account, Limit: 10}))(t)
 		if len(page.Rows) != n || !page.AsOf.IsZero() {
 			t.Fatalf("%d events as of %v, want %d", len(page.Rows), page.AsOf, n)
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/storetest"
 )
 
@@ -208,9 +209,7 @@ func TestRetentionShowsWholeDays(t *testing.T) {
 	w, _ := b.Writer(write.WriterConfig{})
 	migrate := func(days int) {
 		t.Helper()
-		if err := storetest.Migrate(t.Context(), b.URL, days); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, storetest.Migrate(t.Context(), b.URL, days))
 	}
 	migrate(7)
 	// One part for each of these times: the first and the last second of the day in which the retention ends, and of
@@ -292,9 +291,7 @@ func TestChoresWithAnUnavailableShard(t *testing.T) {
 	b := newBench(t)
 	p := storetest.NewProxy(t)
 	b.URL = b.URL + "_1," + p.URL(b.Bench) + "_2"
-	if err := storetest.Migrate(t.Context(), b.URL, 30); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, storetest.Migrate(t.Context(), b.URL, 30))
 	erasures := newErasures()
 	b.Erased = erasures.erased
 	w, _ := b.Writer(write.WriterConfig{})
@@ -374,9 +371,7 @@ func TestChoresWithAnUnavailableShard(t *testing.T) {
 func TestBatchOfManyDays(t *testing.T) {
 	const days = 101
 	b := newBench(t)
-	if err := storetest.Migrate(t.Context(), b.URL, 365); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, storetest.Migrate(t.Context(), b.URL, 365))
 	g := storetest.NewFaultProxy(b.Bench)
 	var mu sync.Mutex // guards limits
 	limits := map[string]string{}

@@ -11,16 +11,14 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store/internal/column"
+	"github.com/eventrelay/relay/test/must"
 )
 
 func eventRows(tb testing.TB, n int) []*eventRow {
 	ids := id.NewGenerator(nil)
 	rows := make([]*eventRow, n)
 	for i := range rows {
-		d, err := ids.New(1)
-		if err != nil {
-			tb.Fatal(err)
-		}
+		d := must.Get(ids.New(1))(tb)
 		rows[i] = &eventRow{
 			Event: &event.Event{
 				ID: d, Account: "acc_01jd0000000000000000000000", Endpoint: "ep_01jd0000000000000000000000",
@@ -40,13 +38,9 @@ func eventRows(tb testing.TB, n int) []*eventRow {
 func fillBlock[R any](tb testing.TB, t *table[R], rows []R) []column.Block {
 	b := proto.NewBlock()
 	for _, c := range t.types {
-		if err := b.AddColumn(c.Name, chcolumn.Type(c.Type)); err != nil {
-			tb.Fatal(err)
-		}
+		must.Do(tb, b.AddColumn(c.Name, chcolumn.Type(c.Type)))
 	}
-	if err := t.fill(b.Columns, rows); err != nil {
-		tb.Fatal(err)
-	}
+	must.Do(tb, t.fill(b.Columns, rows))
 	return b.Columns
 }
 

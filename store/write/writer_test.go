@@ -18,6 +18,7 @@ import (
 	"github.com/eventrelay/relay/store"
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/storetest"
 )
 
@@ -26,10 +27,7 @@ func TestDeliveryVersions(t *testing.T) {
 	w, _ := b.Writer(write.WriterConfig{})
 	r := b.Reader(w)
 	run := func() string {
-		d, err := b.IDs.New(0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Get(b.IDs.New(0))(t)
 		return d.Text(id.Run)
 	}
 	older := run()
@@ -38,10 +36,7 @@ func TestDeliveryVersions(t *testing.T) {
 	in := func(run string) func(*event.Outcome) { return func(o *event.Outcome) { o.Run = run } }
 	before := func(run string) func(*event.Outcome) {
 		return func(o *event.Outcome) {
-			d, err := id.Parse(id.Run, run)
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := must.Get(id.Parse(id.Run, run))(t)
 			o.At = d.Time().Add(-time.Millisecond)
 		}
 	}
@@ -50,10 +45,7 @@ func TestDeliveryVersions(t *testing.T) {
 		e := b.Event(1)
 		b.ProduceEvents(e)
 		produce(e)
-		d, err := r.Event(t.Context(), storetest.Account, e.ID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Get(r.Event(t.Context(), storetest.Account, e.ID))(t)
 		if got := d.Deliveries[0]; got.Status != want || got.Run != wantRun {
 			t.Errorf("got %s of run %q, want %s of %q", got.Status, got.Run, want, wantRun)
 		}
@@ -149,9 +141,7 @@ func TestClickHouseUnavailable(t *testing.T) {
 	r := b.ReaderWith(read.ReaderConfig{URL: p.URL(b.Bench), RetentionDays: 30}, w)
 	before := b.Event(1)
 	b.ProduceEvents(before)
-	if _, err := r.Event(t.Context(), storetest.Account, before.ID); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(r.Event(t.Context(), storetest.Account, before.ID))(t)
 
 	p.Cut()
 	const n = 20_000
@@ -164,13 +154,8 @@ func TestClickHouseUnavailable(t *testing.T) {
 			}
 		})
 	}
-	if err := b.Producer.Flush(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	d, err := r.Event(t.Context(), storetest.Account, last.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, b.Producer.Flush(t.Context()))
+	d := must.Get(r.Event(t.Context(), storetest.Account, last.ID))(t)
 	if diff := gocmp.Diff(last, d.Event, storetest.CompareIPs, cmpopts.EquateEmpty()); diff != "" || d.AsOf.IsZero() ||
 		d.Status != event.Pending || d.Counts.Pending != 1 {
 		t.Fatalf("event from the log: %+v %s", d, diff)
@@ -221,10 +206,7 @@ func TestReadAfterWrite(t *testing.T) {
 				t.Fatalf("read %d: %v", i, err)
 			}
 		}
-		page, err := r.Events(t.Context(), event.Query{Account: storetest.Account, Limit: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		page := must.Get(r.Events(t.Context(), event.Query{Account: storetest.Account, Limit: 1}))(t)
 		if len(page.Rows) != 1 || page.Rows[0].ID != e.ID || !page.AsOf.IsZero() {
 			t.Fatalf("list %d lacks the event: %+v", i, page)
 		}
@@ -237,7 +219,7 @@ func TestReadOnNodeWithoutWriter(t *testing.T) {
 	b := newBench(t)
 	w, _ := b.Writer(write.WriterConfig{FlushEvery: time.Hour, PollEvery: time.Hour})
 	lost := 0
-	r, err := read.NewReader(
+	r := must.Get(read.NewReader(
 		read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: time.Minute, Timeout: 2 * time.Minute},
 		read.ReaderDeps{Log: b.Logger, Stream: b.Stream,
 			AskOthers: func(_ context.Context, targets map[stream.Partition]int64) error {
@@ -247,18 +229,12 @@ func TestReadOnNodeWithoutWriter(t *testing.T) {
 				targets, err := store.DecodeTargets(store.EncodeTargets(targets))
 				w.RequestFlush(targets)
 				return err
-			}})
-	if err != nil {
-		t.Fatal(err)
-	}
+			}}))(t)
 	defer r.Close()
 	for i := range 10 {
 		e := b.Event(i)
 		b.ProduceEvents(e)
-		page, err := r.Events(t.Context(), event.Query{Account: storetest.Account, Limit: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		page := must.Get(r.Events(t.Context(), event.Query{Account: storetest.Account, Limit: 1}))(t)
 		if len(page.Rows) != 1 || page.Rows[0].ID != e.ID || !page.AsOf.IsZero() {
 			t.Fatalf("list %d lacks the event: %+v", i, page)
 		}
@@ -273,24 +249,16 @@ func TestReadWithoutAnyWriter(t *testing.T) {
 	old := b.Event(1)
 	b.ProduceEvents(old)
 	r := b.Reader(w)
-	if _, err := r.Event(t.Context(), storetest.Account, old.ID); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(r.Event(t.Context(), storetest.Account, old.ID))(t)
 	stop()
 	e := b.Event(1)
 	b.ProduceEvents(e)
 	r = b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 200 * time.Millisecond}, nil)
-	page, err := r.Events(t.Context(), event.Query{Account: storetest.Account, Limit: 5})
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(r.Events(t.Context(), event.Query{Account: storetest.Account, Limit: 5}))(t)
 	if len(page.Rows) != 1 || page.AsOf.IsZero() {
 		t.Fatalf("%+v", page)
 	}
-	d, err := r.Event(t.Context(), storetest.Account, e.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(r.Event(t.Context(), storetest.Account, e.ID))(t)
 	if d.Event.ID != e.ID || d.AsOf.IsZero() {
 		t.Fatalf("%+v", d)
 	}

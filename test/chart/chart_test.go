@@ -16,6 +16,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 var update = flag.Bool("update", false, "write the version, the rules and the settings into the chart")
@@ -33,10 +35,7 @@ var byChart = []string{
 // read returns a file relative to this folder.
 func read(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(name))(t)
 	return string(text)
 }
 
@@ -44,9 +43,7 @@ func read(t *testing.T, name string) string {
 func compare(t *testing.T, name, want string) {
 	t.Helper()
 	if *update {
-		if err := os.WriteFile(name, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(name, []byte(want), 0o644))
 	}
 	if read(t, name) != want {
 		t.Errorf("%s is not what it is made from: run make generate", name)
@@ -80,10 +77,7 @@ func settings(t *testing.T) (plain, secret map[string]any) {
 		if !ok || field.Tag == nil {
 			return true
 		}
-		text, err := strconv.Unquote(field.Tag.Value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(strconv.Unquote(field.Tag.Value))(t)
 		tag := reflect.StructTag(text)
 		name := "RELAY_" + strings.ToUpper(strings.ReplaceAll(tag.Get("flag"), "-", "_"))
 		switch {
@@ -126,9 +120,7 @@ func TestChartHasTheSettings(t *testing.T) {
 		encoder.SetEscapeHTML(false)
 		encoder.SetIndent("    ", "  ")
 		definition := map[string]any{"type": "object", "additionalProperties": false, "properties": properties}
-		if err := encoder.Encode(definition); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, encoder.Encode(definition))
 		// The last member of that name, with four spaces: that of definitions.
 		start := strings.LastIndex(text, "\n    \""+name+"\": {") + len("\n    \""+name+"\": ")
 		end := start + strings.Index(text[start:], "\n    }") + len("\n    }")

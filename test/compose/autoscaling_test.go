@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 const (
@@ -103,9 +104,7 @@ func (k *controlPlane) awaitScale(active, reason string, replicas int) {
 			}
 		}
 		out := k.kubectl("get", "hpa", "eventrelay-write", "-o", "json")
-		if err := json.Unmarshal([]byte(out), &scaler); err != nil {
-			k.t.Fatal(err)
-		}
+		must.Do(k.t, json.Unmarshal([]byte(out), &scaler))
 		var pods int
 		if _, err := fmt.Sscan(k.kubectl("get", "statefulset", "eventrelay-write", "-o", "jsonpath={.spec.replicas}"),
 			&pods); err != nil || pods > replicas {
@@ -147,9 +146,7 @@ func nodesWithLag(t *testing.T, root string) (lag *atomic.Int64, address string)
 	settings := "global: {scrape_interval: 1s}\nscrape_configs:\n  - job_name: relay\n    static_configs:\n" +
 		targets.String()
 	file := filepath.Join(dir, "prometheus.yml")
-	if err := os.WriteFile(file, []byte(settings), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(settings), 0o600))
 	address = "127.0.0.1:9091"
 	background(t, exec.Command(filepath.Join(root, "bin/prometheus/prometheus"), "--config.file="+file,
 		"--storage.tsdb.path="+dir, "--web.listen-address="+address))
@@ -160,10 +157,7 @@ func nodesWithLag(t *testing.T, root string) (lag *atomic.Int64, address string)
 func (k *controlPlane) startAdapter(prometheus string) {
 	t := k.t
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join(k.root, "docs/operate/kubernetes.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(os.ReadFile(filepath.Join(k.root, "docs/operate/kubernetes.md")))(t)
 	_, rule, found := strings.Cut(string(page), "```yaml\nexternalRules:")
 	rule, _, ended := strings.Cut(rule, "```")
 	if !found || !ended {
@@ -171,9 +165,7 @@ func (k *controlPlane) startAdapter(prometheus string) {
 	}
 	dir := t.TempDir()
 	rules := filepath.Join(dir, "rules.yaml")
-	if err := os.WriteFile(rules, []byte("externalRules:"+rule), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(rules, []byte("externalRules:"+rule), 0o600))
 	access := filepath.Join(k.dir, "kubeconfig")
 	background(t, exec.Command(k.program("adapter"), "--prometheus-url=http://"+prometheus,
 		"--config="+rules, "--metrics-relist-interval=5s", "--secure-port=6444",

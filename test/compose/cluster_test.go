@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // cluster is docker-compose.yml, brought up from a clone.
@@ -102,10 +103,7 @@ func (c *cluster) up() {
 	}
 	c.compose(up...)
 	c.awaitReady(true)
-	key, err := os.ReadFile(filepath.Join(c.clone, "secrets/relay/bootstrap_key"))
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	key := must.Get(os.ReadFile(filepath.Join(c.clone, "secrets/relay/bootstrap_key")))(c.t)
 	c.key = strings.TrimSpace(string(key))
 }
 

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // controlAddress is that of the API server of test/kubernetes/cluster.sh, where the test runs too.
@@ -24,10 +26,7 @@ func newControlPlane(t *testing.T) *controlPlane {
 	if dir == "" {
 		t.Skip("test/kubernetes/chart.sh runs this (make torture PART=chart)")
 	}
-	root, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := must.Get(filepath.Abs("../.."))(t)
 	chart := filepath.Join(root, "deploy/chart/eventrelay")
 	return &controlPlane{&kubernetes{cluster: &cluster{t: t}, dir: dir, chart: chart}, root}
 }
@@ -51,9 +50,7 @@ func (k *controlPlane) installArgs(settings ...string) []string {
 func (k *controlPlane) apply(objects string) {
 	k.t.Helper()
 	file := filepath.Join(k.t.TempDir(), "objects.yaml")
-	if err := os.WriteFile(file, []byte(objects), 0o600); err != nil {
-		k.t.Fatal(err)
-	}
+	must.Do(k.t, os.WriteFile(file, []byte(objects), 0o600))
 	k.must("kubectl", "apply", "-f", file)
 }
 
@@ -62,9 +59,7 @@ func background(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
 	var log strings.Builder
 	cmd.Stdout, cmd.Stderr = &log, &log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // gateways are what administrators have made: classes of Ingresses, gateways and the settings of HAProxy.
@@ -106,10 +108,7 @@ func byGateway(name string) []string {
 // traefik serves Ingresses with TLS at one entry point, and the gateway at the other.
 func traefik(t *testing.T, k *controlPlane) {
 	pki := filepath.Join(k.dir, "pki")
-	tokens, err := os.ReadFile(filepath.Join(pki, "tokens"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	tokens := must.Get(os.ReadFile(filepath.Join(pki, "tokens")))(t)
 	token, _, _ := strings.Cut(string(tokens), ",")
 	args := []string{"--global.checknewversion=false", "--global.sendanonymoususage=false",
 		"--entrypoints.web.address=" + controlAddress + ":8000",
@@ -135,9 +134,7 @@ func contourGateway(t *testing.T, k *controlPlane) {
 func (k *controlPlane) contour(t *testing.T, settings string, port int) {
 	dir := t.TempDir()
 	file, bootstrap := filepath.Join(dir, "contour.yaml"), filepath.Join(dir, "envoy.json")
-	if err := os.WriteFile(file, []byte(settings), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(settings), 0o600))
 	args := []string{"serve", "--config-path", file, "--kubeconfig", filepath.Join(k.dir, "kubeconfig"),
 		"--insecure", "--xds-address=127.0.0.1", "--xds-port=8101", "--disable-leader-election",
 		"--http-address=127.0.0.1", "--health-address=127.0.0.1", "--stats-address=127.0.0.1",
@@ -160,13 +157,9 @@ func (k *controlPlane) contour(t *testing.T, settings string, port int) {
 func haproxy(t *testing.T, k *controlPlane) {
 	dir := t.TempDir()
 	for _, d := range []string{"etc/haproxy", "var/run/haproxy", "var/lib/haproxy"} {
-		if err := os.MkdirAll(filepath.Join(dir, d), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Join(dir, d), 0o700))
 	}
-	if err := os.CopyFS(filepath.Join(dir, "etc/haproxy/lua"), os.DirFS(k.program("rootfs/etc/lua"))); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.CopyFS(filepath.Join(dir, "etc/haproxy/lua"), os.DirFS(k.program("rootfs/etc/lua"))))
 	t.Cleanup(func() {
 		var pid int
 		text, err := os.ReadFile(filepath.Join(dir, "var/run/haproxy/haproxy.pid"))

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // scaleByCPU gives "ingest" an autoscaler. It adds a pod while many events come in, and removes it when they are few
@@ -61,9 +62,7 @@ func (k *kubernetes) awaitPods(t *testing.T, within time.Duration, wanted func(p
 			}
 		}
 		out := k.kubectl("get", "hpa", "eventrelay-ingest", "-o", "json")
-		if err := json.Unmarshal([]byte(out), &scaler); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(out), &scaler))
 		percent := -1 // not known yet
 		for _, m := range scaler.Status.CurrentMetrics {
 			if u := m.Resource.Current.AverageUtilization; u != nil {

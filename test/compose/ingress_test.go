@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // serviceEndpoint makes a test server an endpoint of a Service of the release: name, name, address and port.
@@ -85,10 +86,7 @@ func TestIngress(t *testing.T) {
 
 // docs/operate/kubernetes.md names the settings with which TestIngress passes.
 func TestSettingsOfControllersAreDocumented(t *testing.T) {
-	page, err := os.ReadFile("../../docs/operate/kubernetes.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(os.ReadFile("../../docs/operate/kubernetes.md"))(t)
 	found := 0
 	for _, c := range controllers {
 		for _, setting := range c.settings {
@@ -177,10 +175,7 @@ func (k *controlPlane) passes(t *testing.T, client *http.Client, ways []string) 
 // and returns the objects that put it behind that Service.
 func (k *controlPlane) serviceOf(name string) string {
 	k.t.Helper()
-	listener, err := net.Listen("tcp", controlAddress+":0")
-	if err != nil {
-		k.t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", controlAddress+":0"))(k.t)
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/in/slow":

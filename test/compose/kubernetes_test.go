@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // kubernetes is the Helm chart on a Kubernetes cluster of two nodes, in whose network the test runs.
@@ -93,10 +94,7 @@ func (k *kubernetes) address(namespace, service string, port int) string {
 func (k *kubernetes) serve() {
 	k.t.Helper()
 	parse := func(service string) *url.URL {
-		u, err := url.Parse(k.address("hooks", service, 80))
-		if err != nil {
-			k.t.Fatal(err)
-		}
+		u := must.Get(url.Parse(k.address("hooks", service, 80)))(k.t)
 		return u
 	}
 	ingest, api := parse("eventrelay-ingest"), parse("eventrelay-api")

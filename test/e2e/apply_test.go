@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/eventrelay/relay/command"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // everyMember is a file with every member of an endpoint and of a destination.
@@ -51,17 +52,13 @@ func TestApply(t *testing.T) {
 	relay := startDevProcess(t, t.TempDir(), "RELAY_BOOTSTRAP_KEY="+key)
 	dir := t.TempDir()
 	token := filepath.Join(dir, "token")
-	if err := os.WriteFile(token, []byte("Bearer planted-header-token\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(token, []byte("Bearer planted-header-token\n"), 0o600))
 	text := strings.ReplaceAll(everyMember, "TOKENFILE", token)
 	provider := "planted-provider-secret"
 	apply := func(code int, want string, flags ...string) {
 		t.Helper()
 		file := filepath.Join(dir, "endpoints.yaml")
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte(text), 0o600))
 		cmd := relay.command(append([]string{"apply", "-f", file}, flags...)...)
 		cmd.Env = append(cmd.Env, "RELAY_BASE_URL="+relay.url, "RELAY_API_KEY="+key, "PROVIDER_SECRET="+provider,
 			"SIGNING_SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // TestAttacksOnEngines attacks the engines directly, as another user of the machine, a web page in its browser, or a
@@ -29,10 +31,7 @@ func TestAttacksOnEngines(t *testing.T) {
 // sendRequest sends an HTTP request with any Host and headers to an address. Status 0 means that there was no answer.
 func sendRequest(t *testing.T, method, address, host, body string, header ...string) (status int, text string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	req := must.Get(http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(body)))(t)
 	if host != "" {
 		req.Host = host
 	}
@@ -113,10 +112,8 @@ func attackKafka(t *testing.T) {
 	if status, text := sendRequest(t, "POST", "http://"+p.url+"/", "", "x"); status != 0 {
 		t.Errorf("an HTTP request is answered: %d %s", status, text)
 	}
-	client, err := kgo.NewClient(kgo.SeedBrokers(p.url), kgo.RetryTimeout(300*time.Millisecond), kgo.RequestRetries(0))
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(
+		kgo.NewClient(kgo.SeedBrokers(p.url), kgo.RetryTimeout(300*time.Millisecond), kgo.RequestRetries(0)))(t)
 	defer client.Close()
 	if err := client.Ping(t.Context()); err == nil {
 		t.Error("a client without the secret can list topics")
@@ -135,9 +132,7 @@ func attackRedis(t *testing.T) {
 			t.Fatalf("the engine takes no connections: %v", err)
 		}
 		defer conn.Close()
-		if _, err := io.WriteString(conn, text); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(io.WriteString(conn, text))(t)
 		_ = conn.SetReadDeadline(time.Now().Add(time.Second))
 		answer := make([]byte, 64)
 		n, _ := conn.Read(answer) // no answer is accepted too
@@ -163,10 +158,7 @@ func forgedConfiguration(t *testing.T) {
 	on := sharedEngines(t)
 	c := newCluster(t, on, "forged")
 	node := c.start("a")[0]
-	client, err := kgo.NewClient(kgo.SeedBrokers(on.kafka), kgo.DefaultProduceTopic(c.prefix+"control"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(kgo.NewClient(kgo.SeedBrokers(on.kafka), kgo.DefaultProduceTopic(c.prefix+"control")))(t)
 	defer client.Close()
 	const hash = "n4bQgYhMfWWaL+qgxVrQFaO/TxsrC4Is0V1sFbDwCgg=" // SHA-256 of "test", the key that would be valid
 	for _, record := range []string{
@@ -176,9 +168,7 @@ func forgedConfiguration(t *testing.T) {
 			`"value":{"id":"key_x","account":"acc_x","name":"x","scope":"read_write","hash":"` + hash + `"}}`,
 		`{"v":99}`, `{`, ``,
 	} {
-		if err := client.ProduceSync(t.Context(), &kgo.Record{Value: []byte(record)}).FirstErr(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, client.ProduceSync(t.Context(), &kgo.Record{Value: []byte(record)}).FirstErr())
 	}
 	still := func() {
 		t.Helper()

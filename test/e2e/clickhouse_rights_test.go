@@ -15,6 +15,7 @@ import (
 	"github.com/eventrelay/relay/node/doctor"
 	"github.com/eventrelay/relay/store/schema"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // clickhouseServer as the first argument makes this binary a ClickHouse server: clickhouse-server LIBRARY DIRECTORY
@@ -47,9 +48,7 @@ func startRightsServer(t *testing.T) *rightsServer {
 	cmd := exec.Command(newProcess(t, "", nil).binary, clickhouseServer, kit.ChdbLibrary(t), t.TempDir(), port, s.db)
 	var out tail
 	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -138,14 +137,8 @@ func TestDocumentedClickHouseRightsAreEnoughAndMinimal(t *testing.T) {
 // dropDay drops the day of the events, as a node does when their retention has ended.
 func (s *rightsServer) dropDay() {
 	s.t.Helper()
-	opts, err := clickhouse.ParseDSN(s.url(schema.RoleWrite))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	conn, err := clickhouse.Open(opts)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	opts := must.Get(clickhouse.ParseDSN(s.url(schema.RoleWrite)))(s.t)
+	conn := must.Get(clickhouse.Open(opts))(s.t)
 	defer conn.Close()
 	n, err := schema.DropExpired(s.t.Context(), conn, "", "attempts", time.Now().AddDate(0, 0, 2))
 	if err != nil || n == 0 {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // client calls the API of a relay. It fails its test on an unexpected answer.
@@ -65,16 +67,10 @@ func (c client) request(method, path string, body any) (status int, answer []byt
 	case string:
 		reader = strings.NewReader(b)
 	default:
-		raw, err := json.Marshal(b)
-		if err != nil {
-			c.t.Fatal(err)
-		}
+		raw := must.Get(json.Marshal(b))(c.t)
 		reader = bytes.NewReader(raw)
 	}
-	req, err := http.NewRequest(method, c.url+path, reader)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	req := must.Get(http.NewRequest(method, c.url+path, reader))(c.t)
 	req.Header.Set("Authorization", "Bearer "+c.key)
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := (&http.Client{Transport: c.transport}).Do(req)
@@ -125,21 +121,13 @@ func (c client) send(endpoint string, n int) string {
 // post sends a request to an ingest URL, as a webhook provider does.
 func (c client) post(url string, header map[string]string, body []byte) *http.Response {
 	c.t.Helper()
-	req, err := http.NewRequest(http.MethodPost, url, bytes.NewReader(body))
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	req := must.Get(http.NewRequest(http.MethodPost, url, bytes.NewReader(body)))(c.t)
 	for k, v := range header {
 		req.Header.Set(k, v)
 	}
-	resp, err := (&http.Client{Transport: c.transport}).Do(req)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	resp := must.Get((&http.Client{Transport: c.transport}).Do(req))(c.t)
 	defer resp.Body.Close()
-	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
-		c.t.Fatal(err)
-	}
+	must.Get(io.Copy(io.Discard, resp.Body))(c.t)
 	return resp
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/eventrelay/relay/command"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // Disaster recovery: an export that is imported into a new log with the same master keys restores the service, with the
@@ -63,9 +64,7 @@ func TestConfigMovesToANewLog(t *testing.T) {
 		}
 	}
 	damaged := filepath.Join(t.TempDir(), "damaged.json")
-	if err := os.WriteFile(damaged, []byte(strings.Replace(string(doc), "kept", "Kept", 1)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(damaged, []byte(strings.Replace(string(doc), "kept", "Kept", 1)), 0o600))
 	load(command.ExitRefused, "checksum", damaged)
 	load(command.ExitDone, fmt.Sprintf("imported %d entities", said.Entities), file)
 	as, before := young.withKey(app[2]), old.withKey(app[2])

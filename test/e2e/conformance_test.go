@@ -12,6 +12,7 @@ import (
 
 	"github.com/eventrelay/relay/test/conformance"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // TestConformance checks the documents against three nodes behind a round-robin load balancer. With RELAY_TORTURE=1 it
@@ -75,10 +76,7 @@ func roundRobin(t *testing.T, addresses []string) http.Handler {
 	t.Helper()
 	proxies := make([]*httputil.ReverseProxy, len(addresses))
 	for i, address := range addresses {
-		to, err := url.Parse(address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		to := must.Get(url.Parse(address))(t)
 		proxies[i] = &httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(to)
 			r.Out.Host = r.In.Host

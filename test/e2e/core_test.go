@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // The relay does its work without package leaks, which only its registration knows.
@@ -14,10 +15,7 @@ func TestCoreWithoutLeaks(t *testing.T) {
 	t.Parallel()
 	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-tags", "core", ".")
 	list.Dir = kit.Root(t)
-	packages, err := list.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	packages := must.Get(list.Output())(t)
 	for name := range strings.Lines(string(packages)) {
 		if strings.Contains(name, "/relay/leaks") || strings.Contains(name, "/dashboard/leaks") {
 			t.Errorf("the core imports %s", strings.TrimSpace(name))
@@ -27,7 +25,8 @@ func TestCoreWithoutLeaks(t *testing.T) {
 	p := newDevProcess(t, dir)
 	p.binary = buildRelay(t, "core")
 	p.start()
-	testPipeline(t, p, p, 5)
+	retriedDelivery(t, p.forTest(t), p.forTest(t))
+	replayedEvent(t, p.forTest(t), p.forTest(t))
 	for _, path := range []string{"/v1/drains", "/v1/findings", "/v1/settings/detection", "/drain/x"} {
 		if status, answer, _ := p.call("GET", path, nil); status != http.StatusNotFound {
 			t.Errorf("%s is answered %d %v", path, status, answer)

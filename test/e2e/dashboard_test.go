@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/command"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // browser is a person's browser: it keeps cookies, and sends forms as a browser on a LAN does, which leaves
@@ -29,10 +30,7 @@ func newBrowser(t *testing.T, base string) *browser {
 func (b *browser) send(to client, method, path string, form url.Values, header ...string) (*http.Response, string,
 	error) {
 	b.t.Helper()
-	r, err := http.NewRequestWithContext(b.t.Context(), method, to.url+path, strings.NewReader(form.Encode()))
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	r := must.Get(http.NewRequestWithContext(b.t.Context(), method, to.url+path, strings.NewReader(form.Encode())))(b.t)
 	r.Host = strings.TrimPrefix(b.base, "http://")
 	if method == http.MethodPost {
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")

@@ -15,6 +15,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // deadLetterNode is a node to whose topics the test produces records.
@@ -40,9 +41,7 @@ func newDeadLetterNode(t *testing.T) *deadLetterNode {
 
 func (b *deadLetterNode) produce(topic string, partition int32, r *stream.Record) {
 	b.t.Helper()
-	if err := b.producer.ProduceSync(b.t.Context(), topic, partition, r); err != nil {
-		b.t.Fatal(err)
-	}
+	must.Do(b.t, b.producer.ProduceSync(b.t.Context(), topic, partition, r))
 }
 
 // addDeadLetter produces a dead letter as a node does whose consumer group could not decode the record.
@@ -67,9 +66,7 @@ func (b *deadLetterNode) list(want int, args ...string) (records []admin.DeadRec
 	eventually(b.t, arrival, func() string {
 		out := b.runDead(command.ExitDone, append([]string{"list", "--json"}, args...)...)
 		records = nil
-		if err := json.Unmarshal([]byte(out), &records); err != nil {
-			b.t.Fatal(err)
-		}
+		must.Do(b.t, json.Unmarshal([]byte(out), &records))
 		if len(records) != want {
 			return fmt.Sprintf("%d dead letters, want %d: %s", len(records), want, out)
 		}
@@ -81,10 +78,7 @@ func (b *deadLetterNode) list(want int, args ...string) (records []admin.DeadRec
 // event returns an event for the endpoint's destination that this relay never accepted.
 func (b *deadLetterNode) event(ep string, partition int32, body string) *event.Event {
 	b.t.Helper()
-	eventID, err := b.ids.New(partition)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	eventID := must.Get(b.ids.New(partition))(b.t)
 	e := b.must(http.StatusOK, "GET", "/v1/endpoints/"+ep, nil)
 	me := b.must(http.StatusOK, "GET", "/v1/me", nil)
 	return &event.Event{
@@ -149,11 +143,8 @@ func TestDeadLettersAreListedAndRedelivered(t *testing.T) {
 
 	// A record that only the store could not read is not delivered again. A parked delivery is.
 	b.addDeadLetter(stream.Events, 1, stream.StoreGroup, second.Record())
-	work, err := (&event.Work{
-		Event: third, Dest: third.Dests[0], Trigger: event.TriggerRetry, Attempt: 2, Due: time.Now()}).Record()
-	if err != nil {
-		t.Fatal(err)
-	}
+	work := must.Get((&event.Work{
+		Event: third, Dest: third.Dests[0], Trigger: event.TriggerRetry, Attempt: 2, Due: time.Now()}).Record())(t)
 	b.addDeadLetter("retry.1s", 1, stream.DispatchGroup, work)
 	b.list(4)
 	out := b.runDead(command.ExitRefused, "retry", "--all", "--yes", "--json")

@@ -15,6 +15,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/apikey"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // compareDecoys sends what a thief would try to a decoy and to the real thing. The answers are equal, byte for byte.
@@ -165,18 +166,12 @@ func (p *process) timeRequests(t *testing.T, name, method string, urls, keys [2]
 	random := kit.Rand(t)
 	for range requests {
 		i := random.IntN(2)
-		req, err := http.NewRequest(method, urls[i], strings.NewReader(`{"type":"ping"}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		req := must.Get(http.NewRequest(method, urls[i], strings.NewReader(`{"type":"ping"}`)))(t)
 		if keys[i] != "" {
 			req.Header.Set("Authorization", "Bearer "+keys[i])
 		}
 		begin := time.Now()
-		res, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		res := must.Get(http.DefaultClient.Do(req))(t)
 		_, _ = io.Copy(io.Discard, res.Body)
 		_ = res.Body.Close()
 		times[i] = append(times[i], time.Since(begin))

@@ -20,7 +20,7 @@ import (
 func TestDevPipeline(t *testing.T) {
 	t.Parallel()
 	p := startDevProcess(t, t.TempDir(), "RELAY_ALLOWANCE_EVENTS=5")
-	testPipeline(t, p, p, 5) // TestReadYourWrites runs more rounds
+	testPipeline(t, p, p, rounds(5, 5, 500))
 	t.Run("allowance is used up", func(t *testing.T) { allowanceIsUsedUp(t, p.forTest(t)) })
 	t.Run("what comes twice is delivered once", func(t *testing.T) { repeatedEvents(t, p.forTest(t), p.forTest(t)) })
 	t.Run("events are streamed", func(t *testing.T) { eventStreams(t, p, p) })
@@ -117,12 +117,6 @@ func (p *process) signInLink(n int) string {
 		return ""
 	})
 	return found[n-1][1]
-}
-
-func TestReadYourWrites(t *testing.T) {
-	t.Parallel()
-	p := sharedDev(t)
-	readYourWrites(t, p.client, p.client, rounds(25, 25, 500))
 }
 
 func TestSecondProcessOnTheSameDataIsRefused(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"github.com/eventrelay/relay/node/doctor"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // runDoctor runs relay doctor and returns its checks by name, and its exit code.
@@ -96,14 +97,9 @@ func TestDoctorFindsFaults(t *testing.T) {
 	n.awaitFindings(nil)
 
 	conf := stream.Config{Brokers: []string{c.kafka}, Prefix: c.prefix}
-	producer, err := stream.NewProducer(conf, "test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	producer := must.Get(stream.NewProducer(conf, "test"))(t)
 	defer producer.Close()
-	if err := producer.ProduceSync(t.Context(), stream.Events, 0, &stream.Record{Value: []byte("poison")}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, producer.ProduceSync(t.Context(), stream.Events, 0, &stream.Record{Value: []byte("poison")}))
 	deadLetters := "warn: 2 records in the dead letter topic: they could not be read or stored → " +
 		"run relay dead list" // by both groups
 	n.awaitFindings(map[string]string{"dead": deadLetters})

@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // startEngine starts `relay engine` on a new directory, without fsync: these tests cut no power.
@@ -30,10 +32,7 @@ func TestEngineRunsAlone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := startEngine(t, name)
-			conn, err := net.DialTimeout("tcp", p.url, time.Second)
-			if err != nil {
-				t.Fatal(err)
-			}
+			conn := must.Get(net.DialTimeout("tcp", p.url, time.Second))(t)
 			conn.Close()
 			// ClickHouse waits ten seconds for a holder that may be ending; clickhouse.TestLockedDirectoryIsRefused shows it.
 			if name != "clickhouse" || rounds(0, 0, 1) > 0 {
@@ -59,9 +58,7 @@ func TestEngineReadsItsKeyFile(t *testing.T) {
 	t.Parallel()
 	const secret = "a-key-of-32-characters-or-more-00"
 	dir, key := t.TempDir(), filepath.Join(t.TempDir(), "engine.key")
-	if err := os.WriteFile(key, []byte(secret+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(key, []byte(secret+"\n"), 0o600))
 	p := newProcess(t, dir, []string{"engine", "clickhouse", "--data", dir, "--fsync=false", "--key-file", key})
 	p.start()
 	address := "http://" + p.url + "/"

@@ -11,19 +11,18 @@ import (
 
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/twmb/franz-go/pkg/kadm"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // countRowsWith counts the rows of a database that contain the text in a payload column.
 func countRowsWith(t *testing.T, url, text string) (n uint64) {
 	t.Helper()
 	conn := openStore(t, url)
-	err := conn.QueryRow(t.Context(),
+	must.Do(t, conn.QueryRow(t.Context(),
 		`SELECT (SELECT count() FROM events WHERE position(concat(body, headers, query), {text:String}) > 0)
 		+ (SELECT count() FROM attempts WHERE position(concat(req_headers, resp_headers, resp_body), {text:String}) > 0)`,
-		clickhouse.Named("text", text)).Scan(&n)
-	if err != nil {
-		t.Fatal(err)
-	}
+		clickhouse.Named("text", text)).Scan(&n))
 	return n
 }
 
@@ -145,9 +144,7 @@ func TestErasePayloadOnShards(t *testing.T) {
 	defer brokers.Close()
 	upTo := make(kadm.Offsets) // deletes the first event from the log
 	upTo.AddOffset(c.prefix+"events", home, 1, -1)
-	if _, err := brokers.DeleteRecords(t.Context(), upTo); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(brokers.DeleteRecords(t.Context(), upTo))(t)
 	nodes[0].move(0, x.endpoint, int(home+1)%4, "--wait", "60s")
 	other := x.failedEvent("planted-other")
 	if partitionOf(t, other)%2 != near {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/sign"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // example is the pair of programs in examples that docs/start/clients.md shows for one language.
@@ -102,9 +103,7 @@ func (e example) sendAndReceive(t *testing.T, c client) {
 	printed := &tail{}
 	receiver := e.command(t, e.receive, "PORT="+port, "RELAY_SIGNING_SECRET="+secret)
 	receiver.Stdout, receiver.Stderr = printed, printed
-	if err := receiver.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, receiver.Start())
 	t.Cleanup(func() { _ = receiver.Wait() }) // it was killed with the test's context
 	eventually(t, arrival, func() string {
 		if !strings.Contains(printed.String(), "listening on 127.0.0.1:"+port) {
@@ -131,10 +130,7 @@ func (e example) sendAndReceive(t *testing.T, c client) {
 			"webhook-signature": sign.Sign([]sign.Secret{secret}, id, now, body),
 		}, body).StatusCode
 	}
-	own, err := sign.ParseSecret(secret)
-	if err != nil {
-		t.Fatal(err)
-	}
+	own := must.Get(sign.ParseSecret(secret))(t)
 	if status := again(own); status != http.StatusNoContent {
 		t.Errorf("a delivery that is repeated is answered %d", status)
 	}

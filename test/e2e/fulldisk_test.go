@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // With a full disk, requests are answered 503, never a false 2xx. When there is room again the same process continues,
@@ -79,9 +80,7 @@ func TestFullDiskAnswers503(t *testing.T) {
 	if statuses[http.StatusServiceUnavailable] == 0 || len(statuses) != 2 {
 		t.Errorf("wrong answers with a full disk: %v", statuses)
 	}
-	if err := os.Remove(filler); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(filler))
 	for freed := time.Now(); send() != http.StatusOK; time.Sleep(100 * time.Millisecond) {
 		if time.Since(freed) > busy*20*time.Second {
 			t.Fatalf("nothing is accepted after there is room again\n%s", p.logs)
@@ -118,10 +117,7 @@ func TestFullDiskAnswers503(t *testing.T) {
 // fillDisk writes a file until the file system is full.
 func fillDisk(t *testing.T, path string) {
 	t.Helper()
-	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Create(path))(t)
 	defer f.Close()
 	for block := make([]byte, 1<<20); ; {
 		if _, err := f.Write(block); errors.Is(err, syscall.ENOSPC) {
@@ -140,9 +136,7 @@ func TestFullDiskOfTheStore(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	tables := filepath.Join(dir, "clickhouse")
 	// a non-empty directory that others can enter is refused
-	if err := os.MkdirAll(tables, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(tables, 0o700))
 	if err := syscall.Mount("relay-test", tables, "tmpfs", 0, "size=64m"); err != nil {
 		kit.SkipMissing(t, "cannot mount a small file system to fill: %v", err)
 	}
@@ -189,9 +183,7 @@ func TestFullDiskOfTheStore(t *testing.T) {
 		}
 		return ""
 	})
-	if err := os.Remove(filler); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(filler))
 	accepted := tr.finish()
 	duplicates := awaitDelivered(t, p.client, dest, "&endpoint_id="+endpoint+"&source=provider", accepted, time.Minute)
 	t.Logf("%d accepted, %d before the store's disk was full, %d duplicates; lists meanwhile: %v", len(accepted), full,

@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // quantile returns the q-quantile of sorted values, 0 if there are none.
@@ -27,10 +29,7 @@ func (p *process) rss() int {
 	p.t.Helper()
 	for line := range strings.Lines(string(readFile(p.t, fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid)))) {
 		if fields := strings.Fields(line); len(fields) == 3 && fields[0] == "VmRSS:" {
-			kb, err := strconv.Atoi(fields[1])
-			if err != nil {
-				p.t.Fatal(err)
-			}
+			kb := must.Get(strconv.Atoi(fields[1]))(p.t)
 			return kb << 10
 		}
 	}
@@ -41,10 +40,7 @@ func (p *process) rss() int {
 // openFiles returns how many file descriptors the process has open.
 func (p *process) openFiles() int {
 	p.t.Helper()
-	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", p.cmd.Process.Pid))
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	entries := must.Get(os.ReadDir(fmt.Sprintf("/proc/%d/fd", p.cmd.Process.Pid)))(p.t)
 	return len(entries)
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/eventrelay/relay/node/doctor"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // documentedACL is a row of the table of ACLs in docs/operate/security.md.
@@ -71,10 +72,8 @@ func TestDocumentedKafkaACLsAreEnoughAndMinimal(t *testing.T) {
 	asMigrate = append(asMigrate, "--partitions", "5")
 	c.migrate(asMigrate...)
 	value := "1000"
-	if _, err := broker.Admin.AlterTopicConfigs(t.Context(), []kadm.AlterConfig{
-		{Op: kadm.SetConfig, Name: "retention.ms", Value: &value}}, c.prefix+stream.Outcomes); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(broker.Admin.AlterTopicConfigs(t.Context(), []kadm.AlterConfig{
+		{Op: kadm.SetConfig, Name: "retention.ms", Value: &value}}, c.prefix+stream.Outcomes))(t)
 	c.migrate(append(asMigrate, "--fix")...)
 
 	n := c.node("a")
@@ -121,10 +120,7 @@ func TestDocumentedKafkaACLsAreEnoughAndMinimal(t *testing.T) {
 // trim deletes no record of a partition, which needs the right to delete.
 func trim(t *testing.T, conf stream.Config) {
 	t.Helper()
-	r, err := stream.NewReader(conf, "test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(stream.NewReader(conf, "test"))(t)
 	defer r.Close()
 	if err := r.Trim(t.Context(), stream.Partition{Topic: stream.Events}, 0); err != nil {
 		t.Error(err)

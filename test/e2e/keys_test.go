@@ -16,6 +16,7 @@ import (
 	"github.com/eventrelay/relay/command"
 	"github.com/eventrelay/relay/node/admin"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/test/must"
 )
 
 func TestKeysCommands(t *testing.T) {
@@ -159,9 +160,7 @@ func TestMasterKeyRotation(t *testing.T) {
 	restart(young)
 	deliver(4)
 	// With the old key alone the configuration log cannot be opened: the process does not start, and changes nothing.
-	if err := p.stop(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.stop(syscall.SIGTERM))
 	p.env = append(env[:len(env):len(env)], "RELAY_MASTER_KEYS="+old)
 	if out, code := runToEnd(t, p.command(append(p.args, "--listen", "127.0.0.1:0")...)); code == command.ExitDone ||
 		!strings.Contains(out, "add that key to RELAY_MASTER_KEYS") {

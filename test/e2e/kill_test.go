@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // traffic posts numbered events to ingest URLs in turn and records which were answered 2xx.
@@ -269,9 +270,7 @@ func TestKillClickHouse(t *testing.T) {
 	random := kit.Rand(t)
 	for range kills {
 		time.Sleep(time.Duration(300+random.IntN(900)) * time.Millisecond)
-		if err := syscall.Kill(childOf(t, p.cmd.Process.Pid), syscall.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, syscall.Kill(childOf(t, p.cmd.Process.Pid), syscall.SIGKILL))
 	}
 	accepted := tr.finish()
 	duplicates := awaitDelivered(t, p.client, dest, "&endpoint_id="+endpoint, accepted, time.Minute)
@@ -287,17 +286,11 @@ func childOf(t *testing.T, pid int) int {
 	t.Helper()
 	for deadline := time.Now().Add(busy * 10 * time.Second); time.Now().Before(deadline); time.Sleep(
 		10 * time.Millisecond) {
-		tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
-		if err != nil {
-			t.Fatal(err)
-		}
+		tasks := must.Get(os.ReadDir(fmt.Sprintf("/proc/%d/task", pid)))(t)
 		for _, task := range tasks {
 			b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/children", pid, task.Name()))
 			if fields := strings.Fields(string(b)); len(fields) > 0 {
-				child, err := strconv.Atoi(fields[0])
-				if err != nil {
-					t.Fatal(err)
-				}
+				child := must.Get(strconv.Atoi(fields[0]))(t)
 				return child
 			}
 		}
@@ -306,68 +299,17 @@ func childOf(t *testing.T, pid int) int {
 	return 0
 }
 
-// A destination that is down, not long enough for its circuit breaker to open, gets every event afterwards, and no
-// retry is early. The dispatcher's tests check in fake time that none is late.
-func TestDestinationDown(t *testing.T) {
-	t.Parallel()
-	var down atomic.Bool
-	dest := newSink(t, func(received) int {
-		if down.Load() {
-			return http.StatusServiceUnavailable
-		}
-		return http.StatusOK
-	})
-	p := startDevProcess(t, t.TempDir())
-	const interval = 2 * time.Second
-	endpoint, in, _ := p.endpoint(map[string]any{
-		"destinations": []any{dest.URL},
-		"retry_policy": map[string]any{
-			"strategy": "linear", "interval_seconds": interval.Seconds(), "max_attempts": 20, "jitter": 0},
-	})
-	tr := startTraffic(4, 10*time.Millisecond, in)
-	tr.awaitCount(t, 50)
-	down.Store(true)
-	back := time.After(time.Duration(rounds(3, 5, 30)) * time.Second) // the breaker opens after 30 s
-	tr.awaitCount(t, tr.count()+200)
-	accepted := tr.finish()
-	if r := checkNothingLost(t, p.streamConfig()); r.InFlight == 0 {
-		t.Errorf("nothing is in flight while the destination is down: %v", r.Counts)
-	}
-	<-back
-	down.Store(false)
-	awaitDelivered(t, p.client, dest, "&endpoint_id="+endpoint, accepted, time.Minute)
-	awaitAllDelivered(t, p.streamConfig(), len(accepted), dest)
-	last := map[string]time.Time{}
-	early := 0
-	var latest time.Duration
-	for _, r := range dest.received() {
-		id := r.header.Get("Webhook-Id")
-		if before, again := last[id]; again {
-			gap := r.at.Sub(before)
-			if gap < interval {
-				early++
-			}
-			latest = max(latest, gap-interval)
-		}
-		last[id] = r.at
-	}
-	t.Logf("%d events, latest retry %v behind its time", len(accepted), latest.Round(time.Millisecond))
-	if early > 0 {
-		t.Errorf("%d retries were early", early)
-	}
-}
-
 // A recent event can always be read by its id while ClickHouse is frozen; lists answer 503 or what they have.
 func TestReadByIDWhileClickHouseIsFrozen(t *testing.T) {
 	t.Parallel()
-	skipShort(t)
+	if rounds(0, 0, 1) == 0 {
+		t.Skip("store/read tests it with a store that does not answer; set RELAY_TORTURE")
+	}
 	p := startDevProcess(t, t.TempDir())
 	endpoint, _, _ := p.endpoint(
 		map[string]any{"destinations": []any{map[string]any{"url": "https://example.com/h", "enabled": false}}})
 	child := childOf(t, p.cmd.Process.Pid)
-	if err := syscall.Kill(child, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Kill(child, syscall.SIGSTOP))
 	defer func() { _ = syscall.Kill(child, syscall.SIGCONT) }()
 	for i := range rounds(1, 1, 500) {
 		id := p.must(http.StatusAccepted, "POST", "/v1/endpoints/"+endpoint+"/events",
@@ -384,9 +326,7 @@ func TestReadByIDWhileClickHouseIsFrozen(t *testing.T) {
 	if status, answer, _ := p.call("GET", "/v1/events", nil); status != http.StatusServiceUnavailable {
 		t.Errorf("a list without ClickHouse was answered %d %v", status, answer)
 	}
-	if err := syscall.Kill(child, syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Kill(child, syscall.SIGCONT))
 	for deadline := time.Now().Add(busy * 20 * time.Second); ; time.Sleep(100 * time.Millisecond) {
 		status, answer, _ := p.call("GET", "/v1/events?limit=1", nil)
 		if status == http.StatusOK && len(answer["data"].([]any)) == 1 {

@@ -14,6 +14,7 @@ import (
 	"github.com/eventrelay/relay/ledger"
 	"github.com/eventrelay/relay/pkg/private"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // streamConfig returns how to reach the log of a relay: of a cluster's node from its settings, of `relay dev` through
@@ -44,10 +45,7 @@ const auditLimit = 4_000_000
 // checkNothingLost reconciles the log of a relay now, with deliveries in flight. Nothing may be lost.
 func checkNothingLost(t *testing.T, c stream.Config) ledger.Report {
 	t.Helper()
-	r, err := ledger.Audit(t.Context(), c, ledger.Span{Limit: auditLimit})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(ledger.Audit(t.Context(), c, ledger.Span{Limit: auditLimit}))(t)
 	if r.Lost > 0 || r.UndecodableOutcomes > 0 || r.UnidentifiedDead > 0 {
 		t.Errorf("deliveries are lost: %v; %d outcomes cannot be decoded, %d dead letters name no event", r.Counts,
 			r.UndecodableOutcomes, r.UnidentifiedDead)
@@ -111,10 +109,7 @@ func (p *process) metric(name string) float64 {
 	p.t.Helper()
 	for line := range strings.Lines(p.admin("/metrics")) {
 		if value, ok := strings.CutPrefix(line, name+" "); ok {
-			n, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
-			if err != nil {
-				p.t.Fatal(err)
-			}
+			n := must.Get(strconv.ParseFloat(strings.TrimSpace(value), 64))(p.t)
 			return n
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // lifeDrill is a cluster under steady load to which happens what happens to clusters: three nodes behind a load
@@ -327,10 +328,7 @@ func (d *lifeDrill) query(t *testing.T, sql string) (rows string, err error) {
 			address = value
 		}
 	}
-	u, err := url.Parse(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := must.Get(url.Parse(address))(t)
 	u.RawQuery = url.Values{"database": {strings.TrimPrefix(u.Path, "/")}, "query": {sql}}.Encode()
 	u.Path = "/"
 	via := d.c.network.Hub.Transport()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/eventrelay/relay/command"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // `relay dev` and its children listen on two TCP ports, the main one and the admin server's. A process that could reach
@@ -50,12 +51,8 @@ func TestEngineBeyondLoopbackNeedsASecret(t *testing.T) {
 	key := filepath.Join(t.TempDir(), "key")
 	write := func(text string, mode os.FileMode) {
 		t.Helper()
-		if err := os.WriteFile(key, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(key, mode); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(key, []byte(text), 0o600))
+		must.Do(t, os.Chmod(key, mode))
 	}
 	// The command ends before it starts anything: the library is missing, or the context has ended.
 	try := func(args ...string) (code int, said string) {
@@ -113,24 +110,16 @@ func TestDevRefusesOpenSecretsAndDirectories(t *testing.T) {
 	}
 	for _, name := range []string{"master.keys", "api.key"} {
 		dir := filepath.Join(t.TempDir(), "data")
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("dev:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n"),
-			0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Mkdir(dir, 0o700))
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte("dev:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n"),
+			0o644))
 		if said := try(dir); !strings.Contains(said, name) || !strings.Contains(said, "chmod 600") {
 			t.Errorf("%s that others can read: %s", name, said)
 		}
 	}
 	open := t.TempDir()
-	if err := os.WriteFile(filepath.Join(open, "x"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(open, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(open, "x"), nil, 0o600))
+	must.Do(t, os.Chmod(open, 0o755))
 	if said := try(open); !strings.Contains(said, "chmod 700") {
 		t.Errorf("a directory that others can enter: %s", said)
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/eventrelay/relay/command"
 	"github.com/eventrelay/relay/node"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // The test binary is also the relay binary: called with a relay command, it runs that. So the tests start and kill real
@@ -86,10 +87,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 
 func readFile(t *testing.T, path string) []byte {
 	t.Helper()
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(path))(t)
 	return b
 }
 
@@ -197,17 +195,12 @@ func (p *process) start() {
 	p.cmd = p.command(append(p.args, "--listen", listen)...)
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	p.cmd.Stderr = p.logs
-	stdout, err := p.cmd.StdoutPipe()
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	stdout := must.Get(p.cmd.StdoutPipe())(p.t)
 	launch := p.cmd.Start
 	if p.host != nil {
 		launch = func() error { return p.host.Start(p.cmd) }
 	}
-	if err := launch(); err != nil {
-		p.t.Fatal(err)
-	}
+	must.Do(p.t, launch())
 	ready, over := make(chan string, 1), make(chan struct{})
 	p.done = over
 	p.wg.Go(func() {
@@ -284,15 +277,9 @@ func (p *process) adminAddress() string {
 // admin reads a page of the admin server.
 func (p *process) admin(path string) string {
 	p.t.Helper()
-	res, err := http.Get("http://" + p.adminAddress() + path)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	res := must.Get(http.Get("http://" + p.adminAddress() + path))(p.t)
 	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	text := must.Get(io.ReadAll(res.Body))(p.t)
 	return string(text)
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/eventrelay/relay/command"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // runToEnd runs a command and returns its output and exit code.
@@ -95,9 +96,7 @@ func testMigrate(t *testing.T, c *cluster) {
 			Differs []setting
 		}
 	}
-	if err := json.Unmarshal([]byte(migrate(command.ExitDone, "--fix", "--json")), &answer); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(migrate(command.ExitDone, "--fix", "--json")), &answer))
 	if first := answer.Topics[0]; answer.Tables != "ready" || first.State != "fixed" || len(first.Differs) != 1 ||
 		first.Differs[0] != (setting{"retention.ms", "1000", "-1", true}) {
 		t.Errorf("fixed: %+v", answer)
@@ -163,10 +162,7 @@ func TestMigratePrintTouchesNothing(t *testing.T) {
 }
 
 func (c *cluster) admin() *kadm.Client {
-	cl, err := kgo.NewClient(kgo.SeedBrokers(c.kafka))
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	cl := must.Get(kgo.NewClient(kgo.SeedBrokers(c.kafka)))(c.t)
 	c.t.Cleanup(cl.Close)
 	return kadm.NewClient(cl)
 }
@@ -187,10 +183,7 @@ func (c *cluster) setTopicConfig(topic, name, value string) {
 // usedPartitions counts the partitions of a topic that hold records.
 func (c *cluster) usedPartitions(topic string) (n int) {
 	c.t.Helper()
-	ends, err := c.admin().ListEndOffsets(c.t.Context(), c.prefix+topic)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	ends := must.Get(c.admin().ListEndOffsets(c.t.Context(), c.prefix+topic))(c.t)
 	ends.Each(func(o kadm.ListedOffset) {
 		if o.Offset > 0 {
 			n++

@@ -15,6 +15,7 @@ import (
 	"github.com/eventrelay/relay/command"
 	"github.com/eventrelay/relay/node/admin"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // move runs relay endpoints move, expects the exit code want, and returns the steps that it reports.
@@ -39,14 +40,8 @@ func (p *process) move(want int, ep string, partition int, flags ...string) (ste
 // openStore connects to a database until the test ends.
 func openStore(t *testing.T, url string) driver.Conn {
 	t.Helper()
-	opts, err := clickhouse.ParseDSN(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, err := clickhouse.Open(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	opts := must.Get(clickhouse.ParseDSN(url))(t)
+	conn := must.Get(clickhouse.Open(opts))(t)
 	t.Cleanup(func() { _ = conn.Close() }) // nothing is pending on the connection
 	return conn
 }
@@ -55,33 +50,23 @@ func openStore(t *testing.T, url string) driver.Conn {
 func countStoredOn(t *testing.T, url string, shard int32) (n int) {
 	t.Helper()
 	conn := openStore(t, url)
-	rows, err := conn.Query(t.Context(), "SELECT DISTINCT id FROM events")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := must.Get(conn.Query(t.Context(), "SELECT DISTINCT id FROM events"))(t)
 	defer rows.Close()
 	for ; rows.Next(); n++ {
 		var d id.ID
-		if err := rows.Scan((*[16]byte)(&d)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, rows.Scan((*[16]byte)(&d)))
 		if d.Partition()%2 != shard {
 			t.Errorf("an event of partition %d is on shard %d", d.Partition(), shard+1)
 		}
 	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, rows.Err())
 	return n
 }
 
 // partitionOf returns the partition in which an event was accepted.
 func partitionOf(t *testing.T, event string) int32 {
 	t.Helper()
-	e, err := id.Parse(id.Event, event)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(id.Parse(id.Event, event))(t)
 	return e.Partition()
 }
 

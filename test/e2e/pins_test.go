@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // Downloaded files are compared with the repository's checksums at every build. A replaced file is downloaded again,
@@ -14,25 +16,17 @@ import (
 func TestFetchedFilesAreCompared(t *testing.T) {
 	root := t.TempDir()
 	for _, dir := range []string{"tools/chdb", "test/engines"} {
-		if err := os.CopyFS(filepath.Join(root, dir), os.DirFS(dir)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.CopyFS(filepath.Join(root, dir), os.DirFS(dir)))
 	}
 	tools := t.TempDir() // contains download tools that fail, so that nothing is downloaded
 	for _, name := range []string{"npm", "mvn", "java"} {
-		if err := os.WriteFile(filepath.Join(tools, name), []byte("#!/bin/sh\nexit 7\n"), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(tools, name), []byte("#!/bin/sh\nexit 7\n"), 0o700))
 	}
 	put := func(name, text string) {
 		t.Helper()
 		path := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	fetch := func(script string) string {
 		t.Helper()
@@ -55,10 +49,7 @@ func TestFetchedFilesAreCompared(t *testing.T) {
 		t.Errorf("%s", out)
 	}
 
-	sum, err := exec.Command("sh", "-c", "cksum <test/engines/pom.xml").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	sum := must.Get(exec.Command("sh", "-c", "cksum <test/engines/pom.xml").Output())(t)
 	put("bin/engines/kafka/pom.sum", string(sum))
 	put("bin/engines/kafka/kafka_2.13-4.1.0.jar", "something else")
 	if out := fetch("test/engines/fetch.sh"); !strings.Contains(out, "are not what was fetched") {
@@ -73,9 +64,7 @@ func TestUnpinnedLibrary(t *testing.T) {
 		"Linux aarch64": "linux-arm64-gnu", "Darwin arm64": "darwin-arm64", "Darwin x86_64": "darwin-x64",
 	} {
 		root, tools := t.TempDir(), t.TempDir()
-		if err := os.CopyFS(filepath.Join(root, "tools/chdb"), os.DirFS("tools/chdb")); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.CopyFS(filepath.Join(root, "tools/chdb"), os.DirFS("tools/chdb")))
 		kernel, processor, _ := strings.Cut(system, " ")
 		for program, script := range map[string]string{
 			"uname": `[ "$1" = -m ] && echo ` + processor + ` || echo ` + kernel,
@@ -83,9 +72,7 @@ func TestUnpinnedLibrary(t *testing.T) {
 				for last; do case $last in @chdb/*) package=${last%@*} version=${last##*@}; esac; done
 				mkdir -p "node_modules/$package" && echo "$version $LIBRARY" >"node_modules/$package/libchdb.so"`,
 		} {
-			if err := os.WriteFile(filepath.Join(tools, program), []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(filepath.Join(tools, program), []byte("#!/bin/sh\n"+script+"\n"), 0o700))
 		}
 		fetch := func(library, want string) {
 			t.Helper()
@@ -101,9 +88,7 @@ func TestUnpinnedLibrary(t *testing.T) {
 			t.Errorf("%s: installed %s", system, got)
 		}
 		fetch("second", "already in")
-		if err := os.WriteFile(installed, []byte("something else"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(installed, []byte("something else"), 0o600))
 		fetch("second", "is not what was fetched first")
 		fetch("first", "done")
 	}

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // testPipeline tests the main path, on embedded and on real engines: it writes on one node and reads on another, which
@@ -121,10 +123,7 @@ func providerEvent(t *testing.T, write, read client) {
 // verifyDelivery checks a delivery's signature with the official Standard Webhooks library.
 func verifyDelivery(t *testing.T, secret string, got received) {
 	t.Helper()
-	verifier, err := standardwebhooks.NewWebhook(secret)
-	if err != nil {
-		t.Fatal(err)
-	}
+	verifier := must.Get(standardwebhooks.NewWebhook(secret))(t)
 	if err := verifier.Verify(got.body, got.header); err != nil {
 		t.Fatalf("the delivery does not verify: %v", err)
 	}
@@ -220,9 +219,7 @@ func pagedList(t *testing.T, write, read client) {
 func randomBytes(t *testing.T, n int) []byte {
 	t.Helper()
 	b := make([]byte, n)
-	if _, err := rand.Read(b); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(rand.Read(b))(t)
 	return b
 }
 

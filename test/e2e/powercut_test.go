@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // syncedDisk is a file system in a file that contains only what was synced: the kernel writes nothing back by itself
@@ -21,16 +22,11 @@ type syncedDisk struct {
 
 func newDisk(t *testing.T) *syncedDisk {
 	d := &syncedDisk{t: t, image: filepath.Join(t.TempDir(), "image"), dir: filepath.Join(t.TempDir(), "disk")}
-	f, err := os.Create(d.image)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Create(d.image))(t)
 	if err := f.Truncate(1 << 30); err != nil { // sparse
 		t.Fatal(err)
 	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.Close())
 	if out, err := exec.Command("mkfs.ext4", "-q", d.image).CombinedOutput(); err != nil {
 		kit.SkipMissing(t, "cannot create a file system for a power cut: mkfs.ext4: %v %s", err, out)
 	}
@@ -40,9 +36,7 @@ func newDisk(t *testing.T) *syncedDisk {
 
 func (d *syncedDisk) mount() {
 	d.t.Helper()
-	if err := os.MkdirAll(d.dir, 0o700); err != nil {
-		d.t.Fatal(err)
-	}
+	must.Do(d.t, os.MkdirAll(d.dir, 0o700))
 	if out, err := exec.Command("mount", "-o", "loop,commit=600", d.image, d.dir).CombinedOutput(); err != nil {
 		kit.SkipMissing(d.t, "cannot mount a file system for a power cut: %v %s", err, out)
 	}
@@ -79,9 +73,7 @@ func TestPowerCut(t *testing.T) {
 	time.Sleep(1500 * time.Millisecond)                  // and their offsets are committed
 	child := childOf(t, p.cmd.Process.Pid)
 	for _, pid := range []int{child, p.cmd.Process.Pid} {
-		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, syscall.Kill(pid, syscall.SIGSTOP))
 	}
 	time.Sleep(500 * time.Millisecond) // a running sync ends
 	after := d.cutPower()

@@ -22,6 +22,7 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // shownAnswer matches the line below a command that shows its status and a part of its answer.
@@ -79,28 +80,15 @@ type shell struct {
 func newShell(t *testing.T, env ...string) *shell {
 	t.Helper()
 	bin := t.TempDir()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(self, filepath.Join(bin, "relay")); err != nil {
-		t.Fatal(err)
-	}
+	self := must.Get(os.Executable())(t)
+	must.Do(t, os.Symlink(self, filepath.Join(bin, "relay")))
 	cmd := exec.Command("bash")
 	cmd.Dir = t.TempDir()
 	cmd.Env = append(append(os.Environ(), env...), "PATH="+bin+":"+os.Getenv("PATH"))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	in := must.Get(cmd.StdinPipe())(t)
+	out := must.Get(cmd.StdoutPipe())(t)
+	must.Do(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		_ = cmd.Wait() // it was killed
@@ -115,9 +103,7 @@ func newShell(t *testing.T, env ...string) *shell {
 func (s *shell) run(command string) (output, code string) {
 	s.t.Helper()
 	const end = "== exit "
-	if _, err := fmt.Fprintf(s.in, "%s\nprintf '\\n%s%%d\\n' $?\n", command, end); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Get(fmt.Fprintf(s.in, "%s\nprintf '\\n%s%%d\\n' $?\n", command, end))(s.t)
 	var text strings.Builder
 	for s.out.Scan() {
 		if code, over := strings.CutPrefix(s.out.Text(), end); over {
@@ -402,22 +388,14 @@ func (r *readmeRunner) produceDeadLetter(command string) {
 	r.t.Helper()
 	if r.dead == "" {
 		conf := stream.Config{Brokers: []string{r.cluster.kafka}, Prefix: r.cluster.prefix}
-		producer, err := stream.NewProducer(conf, "test")
-		if err != nil {
-			r.t.Fatal(err)
-		}
+		producer := must.Get(stream.NewProducer(conf, "test"))(r.t)
 		defer producer.Close()
-		eventID, err := id.NewGenerator(time.Now).New(0)
-		if err != nil {
-			r.t.Fatal(err)
-		}
+		eventID := must.Get(id.NewGenerator(time.Now).New(0))(r.t)
 		record := (&event.Event{ID: eventID, Account: "acc_x", Endpoint: "ep_x", Source: event.SourceProvider,
 			Verdict: event.VerdictUnverified, Method: "POST"}).Record()
 		record.Topic = conf.Prefix + stream.Events
 		dead := conf.DeadLetterRecord(record, stream.StoreGroup, errors.New("unreadable"))
-		if err := producer.ProduceSync(r.t.Context(), stream.Dead, 0, dead); err != nil {
-			r.t.Fatal(err)
-		}
+		must.Do(r.t, producer.ProduceSync(r.t.Context(), stream.Dead, 0, dead))
 		eventually(r.t, arrival, func() string {
 			out, _ := r.onNode.run("relay dead list")
 			r.dead = regexp.MustCompile(`\b\d+:\d+\b`).FindString(out)

@@ -94,41 +94,6 @@ func (c client) doAction(job map[string]any, action string) map[string]any {
 	return c.must(http.StatusOK, "POST", "/v1/recoveries/"+job["id"].(string), map[string]any{"action": action})
 }
 
-// A recovery job selects failed deliveries, sends a canary, and sends the rest after approval.
-func TestRecoveryJobWithCanary(t *testing.T) {
-	t.Parallel()
-	p := sharedDev(t)
-	endpoint, dest, repair := p.failedEvents(t, 12)
-	job := p.prepareRecovery(t, endpoint, 100)
-	if n := len(dest.received()); n != 12 || job["total"] != 12.0 || job["pending"] != 12.0 {
-		t.Fatalf("after the preparation the destination has received %d requests, and the job is %v", n, job)
-	}
-	repair()
-	p.doAction(job, "canary")
-	job = p.awaitJob(t, job, 20*time.Second, "awaiting_approval")
-	if n := len(dest.received()); n != 17 || job["delivered"] != 5.0 || job["pending"] != 7.0 {
-		t.Fatalf("after the canary the destination has received %d requests, and the job is %v", n, job)
-	}
-	p.doAction(job, "continue")
-	job = p.awaitJob(t, job, 20*time.Second, "completed")
-	if n := len(dest.received()); n != 24 || job["delivered"] != 12.0 {
-		t.Fatalf("at the end the destination has received %d requests, and the job is %v", n, job)
-	}
-	triggers := map[any]int{}
-	for _, row := range p.list("&endpoint_id="+endpoint, 100) {
-		e := p.event(row["id"].(string))
-		last := e["attempts"].([]any)[1].(map[string]any)
-		if e["status"] != "delivered" || last["recovery_id"] != job["id"] || last["run_id"] != nil {
-			t.Fatalf("an event of the job is %v", e)
-		}
-		triggers[last["trigger"]]++
-	}
-	if triggers["canary"] != 5 || triggers["recovery"] != 7 {
-		t.Errorf("triggers of the attempts: %v", triggers)
-	}
-	checkNothingLost(t, p.streamConfig())
-}
-
 // TestRecoverySurvivesKills kills the whole process tree in every state transition of a job. The counters add up at
 // every poll, every delivery is made, and a kill repeats at most one page of deliveries.
 func TestRecoverySurvivesKills(t *testing.T) {

@@ -14,15 +14,13 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // isSignedBy reports whether the official Standard Webhooks library accepts a delivery's signature with the secret.
 func isSignedBy(t *testing.T, secret string, got received) bool {
 	t.Helper()
-	verifier, err := standardwebhooks.NewWebhook(secret)
-	if err != nil {
-		t.Fatal(err)
-	}
+	verifier := must.Get(standardwebhooks.NewWebhook(secret))(t)
 	return verifier.Verify(got.body, got.header) == nil
 }
 
@@ -150,21 +148,12 @@ func repeatedEvents(t *testing.T, write, read client) {
 	retryRound(t, func(n int) string {
 		send := func(c client, data string) (*http.Response, string) {
 			t.Helper()
-			req, err := http.NewRequest(http.MethodPost, c.url+"/v1/endpoints/"+ep+"/events", strings.NewReader(data))
-			if err != nil {
-				t.Fatal(err)
-			}
+			req := must.Get(http.NewRequest(http.MethodPost, c.url+"/v1/endpoints/"+ep+"/events", strings.NewReader(data)))(t)
 			req.Header.Set("Authorization", "Bearer "+c.key)
 			req.Header.Set("Idempotency-Key", fmt.Sprint("key-", n))
-			resp, err := http.DefaultClient.Do(req)
-			if err != nil {
-				t.Fatal(err)
-			}
+			resp := must.Get(http.DefaultClient.Do(req))(t)
 			defer resp.Body.Close()
-			text, err := io.ReadAll(resp.Body)
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := must.Get(io.ReadAll(resp.Body))(t)
 			return resp, string(text)
 		}
 		first, firstText := send(write, `{"type":"a","data":{}}`)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/eventrelay/relay/command"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // restoreDrill is a relay of one node on Apache Kafka, which loses what docs/operate/upgrade.md says how to restore.
@@ -249,9 +250,7 @@ func TestRestoreStore(t *testing.T) {
 
 	d.stop()
 	server.kill()
-	if err := os.RemoveAll(data); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.RemoveAll(data))
 	server.start()
 	script("restore")
 	d.migrate()
@@ -296,10 +295,7 @@ func TestRestoreTopics(t *testing.T) {
 	d.awaitFailed(waiting)
 	d.stop()
 	var tiers []string
-	found, err := d.admin().ListTopics(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	found := must.Get(d.admin().ListTopics(t.Context()))(t)
 	for _, topic := range found.Names() {
 		if name, is := strings.CutPrefix(topic, d.prefix); is && strings.HasPrefix(name, "retry.") {
 			tiers = append(tiers, name)

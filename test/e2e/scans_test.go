@@ -16,6 +16,7 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/websites"
 )
 
@@ -264,15 +265,9 @@ func TestLeakScan(t *testing.T) {
 // page reads a page that needs no key.
 func (p *process) page(url string) (status int, text string) {
 	p.t.Helper()
-	res, err := http.Get(url)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	res := must.Get(http.Get(url))(p.t)
 	defer res.Body.Close()
-	body, err := io.ReadAll(res.Body)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	body := must.Get(io.ReadAll(res.Body))(p.t)
 	return res.StatusCode, string(body)
 }
 

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // sdkApplication logs a key, which comes in two parts because no file may hold one.
@@ -88,11 +89,8 @@ func (p *process) forgeReports(t *testing.T, messages *messages) {
 		for k := range 50 {
 			reports = append(reports, forgedReport(k))
 		}
-		body, err := json.Marshal(map[string]any{"id": fmt.Sprintf("%022d", i), "sent_at": "2026-08-21T22:24:36.123Z",
-			"sdk": map[string]any{"name": "relay.javascript", "version": "0.1.0"}, "reports": reports})
-		if err != nil {
-			t.Fatal(err)
-		}
+		body := must.Get(json.Marshal(map[string]any{"id": fmt.Sprintf("%022d", i), "sent_at": "2026-08-21T22:24:36.123Z",
+			"sdk": map[string]any{"name": "relay.javascript", "version": "0.1.0"}, "reports": reports}))(t)
 		resp := p.post(url, map[string]string{"Origin": "https://any.example"}, body)
 		if resp.StatusCode != http.StatusAccepted || resp.Header.Get("Access-Control-Allow-Origin") != "*" {
 			t.Fatalf("%d %v", resp.StatusCode, resp.Header)
@@ -148,24 +146,16 @@ func (p *process) installSDK(t *testing.T) string {
 			kit.SkipMissing(t, "%s is not installed", program)
 		}
 	}
-	resp, err := http.Get(p.url + "/tools/eventrelay-sdk.tgz")
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(http.Get(p.url + "/tools/eventrelay-sdk.tgz"))(t)
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode == http.StatusNotFound {
 		kit.SkipMissing(t, "the program was built without the SDK: run tools/sdk/build.sh")
 	}
-	tarball, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tarball := must.Get(io.ReadAll(resp.Body))(t)
 	dir := t.TempDir()
 	for name, text := range map[string]string{"eventrelay-sdk.tgz": string(tarball), "app.mjs": sdkApplication,
 		"package.json": `{"name":"shop","version":"1.0.0"}`} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	install := exec.CommandContext(t.Context(), "npm", "install", "--offline", "--no-audit", "--no-fund",
 		"./eventrelay-sdk.tgz")

@@ -16,6 +16,8 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // planted holds the planted secrets by their names.
@@ -115,10 +117,7 @@ func TestPlantedSecretsAreNowhere(t *testing.T) {
 	dst := made["destinations"].([]any)[0].(map[string]any)["id"].(string)
 	rotated := n.must(http.StatusOK, "POST", "/v1/endpoints/"+ep+"/destinations/"+dst+"/rotate_secret", map[string]any{})
 	fresh, _ := strings.CutPrefix(rotated["signing"].(map[string]any)["secret"].(string), "whsec_")
-	raw, err := base64.StdEncoding.DecodeString(fresh)
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := must.Get(base64.StdEncoding.DecodeString(fresh))(t)
 	secrets["rotated signing secret"] = hex.EncodeToString(raw)
 	eventually(t, arrival, func() string {
 		e := n.event(delivered)
@@ -188,15 +187,9 @@ func TestPlantedSecretsAreNowhere(t *testing.T) {
 // everyRecord calls check for every record of every topic and returns their number.
 func everyRecord(t *testing.T, brokers string, check func(where, text string)) (n int) {
 	t.Helper()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers), kgo.ConsumeRegex(), kgo.ConsumeTopics(".*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	cl := must.Get(kgo.NewClient(kgo.SeedBrokers(brokers), kgo.ConsumeRegex(), kgo.ConsumeTopics(".*")))(t)
 	defer cl.Close()
-	ends, err := kadm.NewClient(cl).ListEndOffsets(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	ends := must.Get(kadm.NewClient(cl).ListEndOffsets(t.Context()))(t)
 	want := 0
 	ends.Each(func(o kadm.ListedOffset) { want += int(o.Offset) })
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -226,32 +219,22 @@ func everyRow(t *testing.T, address, database string, check func(where, text str
 		t.Fatal(err)
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	tables, err := conn.Query(
-		t.Context(), "SELECT name FROM system.tables WHERE database = $1 AND engine LIKE '%MergeTree'", database)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tables := must.Get(conn.Query(
+		t.Context(), "SELECT name FROM system.tables WHERE database = $1 AND engine LIKE '%MergeTree'", database))(t)
 	var names []string
 	for tables.Next() {
 		var name string
-		if err := tables.Scan(&name); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, tables.Scan(&name))
 		names = append(names, name)
 	}
 	if err := errors.Join(tables.Err(), tables.Close()); err != nil && !errors.Is(err, io.EOF) {
 		t.Fatal(err)
 	}
 	for _, name := range names {
-		rows, err := conn.Query(t.Context(), "SELECT toString(tuple(*)) FROM "+name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rows := must.Get(conn.Query(t.Context(), "SELECT toString(tuple(*)) FROM "+name))(t)
 		for rows.Next() {
 			var text string
-			if err := rows.Scan(&text); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, rows.Scan(&text))
 			n++
 			check("table "+name, text)
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/eventrelay/relay/command"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // engines holds the addresses of Kafka, Redis and ClickHouse.
@@ -68,10 +69,7 @@ func (c *cluster) node(name string, flags ...string) *process {
 // contains the name of the test.
 func nodeDir(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "node")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must.Get(os.MkdirTemp("", "node"))(t)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // runs after the process has ended
 	return dir
 }
@@ -104,10 +102,7 @@ func (c *cluster) brokers() *kadm.Client {
 	if c.network != nil {
 		options = append(options, kgo.Dialer(c.network.Hub.DialContext))
 	}
-	cl, err := kadm.NewOptClient(options...)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	cl := must.Get(kadm.NewOptClient(options...))(c.t)
 	return cl
 }
 

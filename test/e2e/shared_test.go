@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // shared holds the processes that several tests use at the same time. The first test that needs one starts it, and
@@ -70,9 +71,7 @@ func startShared(t *testing.T, name string, args func(dir string) []string) *pro
 	}
 	dir := filepath.Join(shared.dir, name)
 	dir = filepath.Join(dir, strings.Repeat("d", max(1, longestDataDir-1-len(dir))))
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(dir, 0o700))
 	p := unmanagedProcess(t, dir, args(dir))
 	if name == "dev" {
 		p.adminAt = fmt.Sprintf("127.0.0.1:%d", kit.FreePort(t))

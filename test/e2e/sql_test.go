@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // apiDocument is the part of the OpenAPI document that describes GET requests.
@@ -66,14 +68,9 @@ func TestSQLInEveryParameter(t *testing.T) {
 
 func (p *process) readAPIDocument() (d apiDocument) {
 	p.t.Helper()
-	resp, err := http.Get(p.url + "/openapi.json")
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	resp := must.Get(http.Get(p.url + "/openapi.json"))(p.t)
 	defer resp.Body.Close()
-	if err := json.NewDecoder(resp.Body).Decode(&d); err != nil {
-		p.t.Fatal(err)
-	}
+	must.Do(p.t, json.NewDecoder(resp.Body).Decode(&d))
 	return d
 }
 
@@ -125,10 +122,7 @@ func (p *process) checkHarmless(target string) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.t.Context(), time.Minute)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url+target, http.NoBody)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	req := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, p.url+target, http.NoBody))(p.t)
 	req.Header.Set("Authorization", "Bearer "+p.key)
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {

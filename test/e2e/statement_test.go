@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // statementKiller is a proxy between a relay and ClickHouse. It kills ClickHouse during the next statement that
@@ -182,9 +183,7 @@ func TestKillClickHouseInAStatement(t *testing.T) {
 	p.awaitJob(t, job, 2*time.Minute, "completed")
 
 	s.killDuring("INSERT INTO usage_hour ") // the new owner of a partition counts its hours again
-	if err := p.stop(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.stop(syscall.SIGTERM))
 	p.start()
 	s.awaitKillAndRestart("INSERT INTO usage_hour ")
 	awaitDelivered(t, p.client, dest, "&endpoint_id="+endpoint, accepted, 2*time.Minute)

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // streamLine is one message of an event stream, with the fields that tests need.
@@ -29,19 +31,13 @@ type eventStream struct {
 func (c client) openStream(endpoint, last string) *eventStream {
 	c.t.Helper()
 	ctx, cancel := context.WithCancel(c.t.Context())
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url+"/v1/endpoints/"+endpoint+"/stream", nil)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	r := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, c.url+"/v1/endpoints/"+endpoint+"/stream", nil))(c.t)
 	r.Header.Set("Authorization", "Bearer "+c.key)
 	r.Header.Set("Accept", "text/event-stream")
 	if last != "" {
 		r.Header.Set("Last-Event-ID", last)
 	}
-	resp, err := (&http.Client{Transport: c.transport}).Do(r)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	resp := must.Get((&http.Client{Transport: c.transport}).Do(r))(c.t)
 	c.t.Cleanup(func() { cancel(); resp.Body.Close() })
 	w := &eventStream{t: c.t, lines: bufio.NewScanner(resp.Body), cancel: cancel}
 	w.lines.Buffer(nil, 4<<20)

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // syslogConfig makes syslog-ng follow a file and send its lines to a drain, in batches that it sends again until they
@@ -39,20 +41,13 @@ func TestSyslogNGSendsAnHourOfLogs(t *testing.T) {
 	dir := t.TempDir()
 	log, conf := filepath.Join(dir, "app.log"), filepath.Join(dir, "syslog-ng.conf")
 	text := fmt.Sprintf(syslogConfig, log, p.url+p.drain("syslog-ng"))
-	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	file, err := os.Create(log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(conf, []byte(text), 0o600))
+	file := must.Get(os.Create(log))(t)
 	at := func(name string) string { return filepath.Join(dir, name) }
 	sender := exec.Command(program, "--foreground", "--no-caps", "--cfgfile", conf, "--persist-file", at("persist"),
 		"--control", at("control"), "--pidfile", at("pid"))
 	sender.Stdout, sender.Stderr = os.Stderr, os.Stderr
-	if err := sender.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, sender.Start())
 	defer func() {
 		_ = sender.Process.Signal(syscall.SIGTERM)
 		_ = sender.Wait()
@@ -69,17 +64,13 @@ func TestSyslogNGSendsAnHourOfLogs(t *testing.T) {
 		}
 		_ = out.WriteByte('\n')
 		if i == lines/2 {
-			if err := out.Flush(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, out.Flush())
 			occurrences(t, p, 1) // some lines have arrived, others are on the way
 			p.kill()
 			p.start()
 		}
 	}
-	if err := out.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, out.Flush())
 	found := occurrences(t, p, lines/every)
 	total := 0.0
 	for mask, n := range planted {

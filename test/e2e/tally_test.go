@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // tally is a destination for heavy traffic. It records when and how often each numbered event arrived, and its answers.
@@ -44,10 +46,7 @@ const allowHTTP = "RELAY_EGRESS_ALLOW_HTTP=true"
 
 func newTally(t *testing.T, answer func(hit) int) *tally {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	return newTallyOn(t, listener, answer)
 }
 

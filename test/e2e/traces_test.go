@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/spanstest"
 )
 
@@ -35,15 +36,11 @@ service:
   telemetry: {metrics: {level: none}}
   pipelines: {traces: {receivers: [otlp], exporters: [otlphttp]}}
 `, address, to)
-	if err := os.WriteFile(conf, []byte(settings), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(conf, []byte(settings), 0o600))
 	cmd := exec.CommandContext(t.Context(), path, "--config", conf)
 	var logs kit.Tail
 	cmd.Stdout, cmd.Stderr = &logs, &logs
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	kit.Eventually(t, time.Minute, func() string {

@@ -21,6 +21,7 @@ import (
 	"github.com/eventrelay/relay/node/doctor"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // monitor is a Prometheus that reads one node each second and evaluates the alert rules.
@@ -43,18 +44,14 @@ rule_files: [alerts.yml]
 scrape_configs: [{job_name: relay, scrape_timeout: 1s, static_configs: [{targets: [%q]}]}]
 `, target)
 	for name, text := range map[string][]byte{"alerts.yml": rules, "prometheus.yml": []byte(config)} {
-		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), text, 0o600))
 	}
 	address := fmt.Sprintf("127.0.0.1:%d", kit.FreePort(t))
 	var log tail
 	cmd := exec.Command(binary, "--config.file="+filepath.Join(dir, "prometheus.yml"),
 		"--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+address)
 	cmd.Stdout, cmd.Stderr = &log, &log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -98,9 +95,7 @@ func (m *monitor) get(path string, data any) error {
 func (m *monitor) series(query string) int {
 	m.t.Helper()
 	var data struct{ Result []any }
-	if err := m.get("/api/v1/query?query="+url.QueryEscape(query), &data); err != nil {
-		m.t.Fatal(err)
-	}
+	must.Do(m.t, m.get("/api/v1/query?query="+url.QueryEscape(query), &data))
 	return len(data.Result)
 }
 
@@ -113,9 +108,7 @@ func (m *monitor) firing() (names []string) {
 			State  string
 		}
 	}
-	if err := m.get("/api/v1/alerts", &data); err != nil {
-		m.t.Fatal(err)
-	}
+	must.Do(m.t, m.get("/api/v1/alerts", &data))
 	for _, a := range data.Alerts {
 		if a.State == "firing" {
 			names = append(names, a.Labels["alertname"])
@@ -198,9 +191,7 @@ func startWatched(t *testing.T) *watched {
 	t.Helper()
 	w := &watched{kafka: startEngine(t, "kafka"), redis: startEngine(t, "redis"), clickhouse: startEngine(t, "clickhouse")}
 	w.ca, w.caFile = kit.NewCA(t), filepath.Join(t.TempDir(), "roots.pem")
-	if err := os.WriteFile(w.caFile, readFile(t, sinkCA), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(w.caFile, readFile(t, sinkCA), 0o600))
 	c := newCluster(t, engines{w.kafka.url, w.redis.url, w.clickhouse.url}, "watched", "RELAY_LEDGER_SECONDS=1",
 		"RELAY_LOG_FORMAT=json", "RELAY_EGRESS_CA_FILE="+w.caFile)
 	c.migrate()
@@ -309,16 +300,12 @@ func TestAlertsAndDashboards(t *testing.T) {
 	}
 	t.Run("the volume is full", func(t *testing.T) {
 		path := filepath.Join(w.node.dir, "full")
-		if err := os.WriteFile(path, make([]byte, 15<<20), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, make([]byte, 15<<20), 0o600))
 		w.awaitFiring("RelayDiskSpaceLow")
 		if found, _ := w.node.runDoctor(); found["disk"].State == doctor.StateOK {
 			t.Errorf("relay doctor finds nothing wrong: %+v", found["disk"])
 		}
-		if err := os.Remove(path); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Remove(path))
 		fired = append(fired, "RelayDiskSpaceLow")
 	})
 	t.Run("certificates expire, and others write", func(t *testing.T) { fired = append(fired, w.spoilFiles(t)...) })
@@ -343,23 +330,16 @@ func (w *watched) spoilFiles(t *testing.T) (fired []string) {
 		t.Helper()
 		chain := readFile(t, w.ca.Issue(t, "root", time.Now().Add(in)).CertFile)
 		root, _ := pem.Decode(chain) // without the issuer, which is valid longer
-		if err := os.WriteFile(w.caFile, pem.EncodeToMemory(root), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(w.caFile, pem.EncodeToMemory(root), 0o600))
 	}
 	expiring(5 * 24 * time.Hour)
 	w.awaitFiring("RelayCertificateExpires")
 	w.awaitSilent("RelayCertificateExpiryCritical")
 	expiring(-time.Hour)
-	producer, err := stream.NewProducer(w.node.streamConfig(), "test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	producer := must.Get(stream.NewProducer(w.node.streamConfig(), "test"))(t)
 	defer producer.Close()
 	for _, topic := range []string{stream.Events, stream.Control} {
-		if err := producer.ProduceSync(t.Context(), topic, 0, &stream.Record{Value: []byte("poison")}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, producer.ProduceSync(t.Context(), topic, 0, &stream.Record{Value: []byte("poison")}))
 	}
 	alerts := []string{"RelayCertificateExpiryCritical", "RelayDeadLetters", "RelayTopicsWrittenByOthers"}
 	w.awaitFiring(alerts...)
@@ -380,9 +360,7 @@ func (w *watched) spoilFiles(t *testing.T) (fired []string) {
 			t.Errorf("relay doctor finds nothing wrong: %+v", found[name])
 		}
 	}
-	if err := os.WriteFile(w.caFile, readFile(t, sinkCA), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(w.caFile, readFile(t, sinkCA), 0o600))
 	return append(alerts, "RelayCertificateExpires")
 }
 

@@ -5,6 +5,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 func TestMain(m *testing.M) { Main(m) }
@@ -50,9 +52,7 @@ func TestKafkaClusterSurvivesABrokerKill(t *testing.T) {
 	t.Logf("started in %v", time.Since(began).Round(time.Millisecond))
 	topic := fmt.Sprintf("kit-%d", time.Now().UnixNano())
 	cl := b.Client(t)
-	if _, err := cl.CreateTopic(t.Context(), 1, 3, nil, topic); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(cl.CreateTopic(t.Context(), 1, 3, nil, topic))(t)
 	leader := b.Leader(t, topic, 0)
 	leader.Kill(t)
 	killed := time.Now()

@@ -5,6 +5,8 @@ import (
 	"net/http/httptest"
 	"testing"
 	"time"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // A host that is cut off reaches no other host until Heal; one that is cut from another host reaches the others; and no
@@ -27,9 +29,7 @@ func TestHostIsUnreachableWhileCutOff(t *testing.T) {
 		return err
 	}
 	for _, h := range []*Host{a, b, n.Hub} {
-		if err := reaches(h); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, reaches(h))
 	}
 	a.CutFrom(t, n.Hub)
 	if reaches(a) == nil {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net"
 	"testing"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 func TestReservedPortsAreExclusive(t *testing.T) {
@@ -26,10 +28,7 @@ func TestReservedPortsAreExclusive(t *testing.T) {
 		t.Fatal("a port is still reserved after its test has ended: ", err)
 	}
 	release()
-	foreign, err := net.Listen("tcp", fmt.Sprintf("0.0.0.0:%d", mine))
-	if err != nil {
-		t.Fatal(err)
-	}
+	foreign := must.Get(net.Listen("tcp", fmt.Sprintf("0.0.0.0:%d", mine)))(t)
 	defer foreign.Close()
 	if _, err := reservePort(mine); err == nil {
 		t.Error("a port on which another program listens can be reserved")

@@ -12,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // rule is an alert in alerts.yml.
@@ -38,10 +39,7 @@ func readRules(t *testing.T) (rules []rule) {
 
 func readYAML(t *testing.T, name string, to any) {
 	t.Helper()
-	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(name))(t)
 	if err := yaml.Unmarshal(text, to); err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
@@ -97,10 +95,7 @@ var runbookLines = []string{"Means", "Users notice", "Look at", "Do", "Over when
 // Each alert has a severity, a summary, a description, and a part in the runbooks, and each part belongs to an alert.
 func TestEveryAlertHasARunbook(t *testing.T) {
 	const document = "docs/operate/runbooks.md"
-	text, err := os.ReadFile(filepath.Join(kit.Root(t), document))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join(kit.Root(t), document)))(t)
 	parts := map[string]string{} // text by alert
 	for _, part := range strings.Split(string(text), "\n### ")[1:] {
 		name, content, _ := strings.Cut(part, "\n")

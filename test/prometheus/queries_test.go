@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // expression is a PromQL query of an alert, a dashboard or a runbook.
@@ -28,10 +29,7 @@ func expressions(t *testing.T) (all []expression) {
 		t.Fatalf("%d dashboards, %v", len(files), err)
 	}
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(file))(t)
 		var board struct {
 			Panels []struct {
 				Title   string
@@ -48,10 +46,7 @@ func expressions(t *testing.T) (all []expression) {
 			}
 		}
 	}
-	runbooks, err := os.ReadFile(filepath.Join(kit.Root(t), "docs", "operate", "runbooks.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	runbooks := must.Get(os.ReadFile(filepath.Join(kit.Root(t), "docs", "operate", "runbooks.md")))(t)
 	for _, span := range regexp.MustCompile("`([^`]*\\brelay_[^`]*)`").FindAllSubmatch(runbooks, -1) {
 		all = append(all, expression{"docs/operate/runbooks.md", strings.Join(strings.Fields(string(span[1])), " ")})
 	}
@@ -78,10 +73,7 @@ func parse(t *testing.T, all []expression) (out []named) {
 	for i, e := range all {
 		texts[i] = e.text
 	}
-	in, err := json.Marshal(texts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	in := must.Get(json.Marshal(texts))(t)
 	cmd := exec.CommandContext(t.Context(), "go", "run", ".")
 	cmd.Dir, cmd.Stdin = "../../tools/promql", bytes.NewReader(in)
 	var failure bytes.Buffer
@@ -100,10 +92,7 @@ func parse(t *testing.T, all []expression) (out []named) {
 // code.
 func knownLabels(t *testing.T) map[string][]string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(kit.Root(t), "docs", "operate", "metrics.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join(kit.Root(t), "docs", "operate", "metrics.md")))(t)
 	labels := map[string][]string{
 		"up": nil, "process_cpu_seconds_total": nil, "process_resident_memory_bytes": nil, // of Prometheus and its library
 	}

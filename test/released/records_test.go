@@ -20,6 +20,7 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 const recordsFile = "records.json"
@@ -186,10 +187,7 @@ func TestReleasedSamplesAreComplete(t *testing.T) {
 				t.Errorf("the sample of %s has no %s: it would not be frozen", name, empty)
 			}
 		}
-		r, err := f.encode(f.sample)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(f.encode(f.sample))(t)
 		for _, problem := range f.problems(fileRecord(r)) {
 			t.Errorf("%s: %s", name, problem)
 		}
@@ -223,23 +221,15 @@ func TestReleasedRecordsAreRead(t *testing.T) {
 	kit.Freeze(t, recordsFile, func() []byte {
 		all := map[string]record{}
 		for name, f := range samples {
-			r, err := f.encode(f.sample)
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := must.Get(f.encode(f.sample))(t)
 			all[name] = fileRecord(r)
 		}
-		text, err := json.MarshalIndent(all, "", "  ")
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(json.MarshalIndent(all, "", "  "))(t)
 		return append(text, '\n')
 	})
 	for version, text := range kit.Released(t, recordsFile) {
 		var all map[string]record
-		if err := json.Unmarshal(text, &all); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(text, &all))
 		for name, r := range all {
 			for _, problem := range samples[name].problems(r) {
 				t.Errorf("%s of %s: %s", name, version, problem)
@@ -296,10 +286,7 @@ func missing(before, after record) (lost []string) {
 // has in addition. A release that had one more member looks to this version as if it had removed it.
 func TestReleasedMembersAreMissed(t *testing.T) {
 	encoded := func(name string) record {
-		r, err := samples[name].encode(samples[name].sample)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(samples[name].encode(samples[name].sample))(t)
 		return fileRecord(r)
 	}
 	const madeUp = `{"made_up":1,`

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // document is one Markdown file of the project.
@@ -33,7 +35,7 @@ var (
 // documents are all Markdown files of the project, with what a check needs of each.
 func documents(t *testing.T) (all []document) {
 	t.Helper()
-	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+	must.Do(t, filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -45,10 +47,7 @@ func documents(t *testing.T) (all []document) {
 			all = append(all, newDocument(filepath.ToSlash(name), text(t, name)))
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	for _, name := range []string{"README.md", "DESIGN.md", "CHANGELOG.md", "docs/design/log.md", "sdk/README.md"} {
 		if !slices.ContainsFunc(all, func(d document) bool { return d.name == name }) {
 			t.Fatalf("%s is missing: this test looks in the wrong place", name)
@@ -123,7 +122,7 @@ func readCode(t *testing.T) *code {
 		t.Fatalf("%d targets, %d subcommands, %d flags: this test looks for the wrong text",
 			len(c.makeTargets), len(c.relayCommand), len(c.flags))
 	}
-	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+	must.Do(t, filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -140,10 +139,7 @@ func readCode(t *testing.T) *code {
 			}
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return c
 }
 

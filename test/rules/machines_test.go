@@ -13,6 +13,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // The relay compiles for the machines on which no test runs. Only types are checked, without the function bodies of
@@ -28,13 +30,8 @@ func TestCompilesForOtherMachines(t *testing.T) {
 			cmd := exec.CommandContext(t.Context(), "go", "list", "-deps",
 				"-json=ImportPath,Dir,GoFiles,ImportMap,Module", "./...")
 			cmd.Env = append(os.Environ(), "GOOS="+machine[0], "GOARCH="+machine[1], "CGO_ENABLED=0")
-			out, err := cmd.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			out := must.Get(cmd.StdoutPipe())(t)
+			must.Do(t, cmd.Start())
 			checked := map[string]*types.Package{"unsafe": types.Unsafe}
 			for list := json.NewDecoder(out); ; {
 				var p listedPackage
@@ -47,9 +44,7 @@ func TestCompilesForOtherMachines(t *testing.T) {
 					checked[p.ImportPath] = p.check(t, machine[1], checked)
 				}
 			}
-			if err := cmd.Wait(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, cmd.Wait())
 		})
 	}
 }
@@ -66,10 +61,7 @@ type listedPackage struct {
 func (p listedPackage) check(t *testing.T, arch string, checked map[string]*types.Package) *types.Package {
 	files, fset := make([]*ast.File, len(p.GoFiles)), token.NewFileSet()
 	for i, name := range p.GoFiles {
-		file, err := parser.ParseFile(fset, filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := must.Get(parser.ParseFile(fset, filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution))(t)
 		files[i] = file
 	}
 	config := types.Config{IgnoreFuncBodies: !p.Module.Main, Sizes: types.SizesFor("gc", arch), Error: func(err error) {

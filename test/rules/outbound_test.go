@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // opensConnections matches what opens connections or looks up names.
@@ -17,10 +19,7 @@ var opensConnections = regexp.MustCompile(`\b(egress\.(NewTransport|NewOperatorD
 
 // docs/operate/security.md names each file of the program that opens connections, and no other.
 func TestOutboundConnectionsAreDocumented(t *testing.T) {
-	text, err := os.ReadFile("docs/operate/security.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("docs/operate/security.md"))(t)
 	_, section, found := strings.Cut(string(text), "\n## What leaves your machines\n")
 	if !found {
 		t.Fatal("docs/operate/security.md has no part about what leaves the machines")
@@ -34,15 +33,9 @@ func TestOutboundConnectionsAreDocumented(t *testing.T) {
 	apart := regexp.MustCompile(`^(test|bench|deploy|bin|sdk|examples)/|_test\.go$|/testdata/|` +
 		`^command/settings_connections\.go$`)
 	for _, pattern := range []string{"*.go", "*/*.go", "*/*/*.go", "*/*/*/*.go"} {
-		files, err := filepath.Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
+		files := must.Get(filepath.Glob(pattern))(t)
 		for _, name := range files {
-			source, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			source := must.Get(os.ReadFile(name))(t)
 			at := slices.Index(documented, name)
 			opens := opensConnections.Find(comment.ReplaceAll(source, nil))
 			switch {

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // releasedDir has a directory for each release: what later versions must read.
@@ -119,10 +121,7 @@ func TestFrozenFilesDoNotChange(t *testing.T) {
 			}
 		}
 	}
-	entries, err := os.ReadDir(releasedDir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must.Get(os.ReadDir(releasedDir))(t)
 	for _, e := range entries {
 		want := text(t, path.Join(releasedDir, e.Name(), sumsFile))
 		if got := sumsOf(t, filepath.Join(releasedDir, e.Name())); got != want {
@@ -147,20 +146,14 @@ var frozenFiles = []string{
 // sumsOf returns what sha256sum prints of the files of a directory.
 func sumsOf(t *testing.T, dir string) string {
 	t.Helper()
-	files, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(os.ReadDir(dir))(t)
 	slices.SortFunc(files, func(a, b os.DirEntry) int { return cmp.Compare(a.Name(), b.Name()) })
 	var out bytes.Buffer
 	for _, f := range files {
 		if f.Name() == sumsFile {
 			continue
 		}
-		content, err := os.ReadFile(filepath.Join(dir, f.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		content := must.Get(os.ReadFile(filepath.Join(dir, f.Name())))(t)
 		sum := sha256.Sum256(content)
 		fmt.Fprintf(&out, "%s  %s\n", hex.EncodeToString(sum[:]), f.Name())
 	}

@@ -6,16 +6,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // The runbooks name checks of relay doctor and messages of the log as the code has them. TestDocumentsNameWhatExists
 // looks for commands, flags, settings and metrics, and deploy/prometheus reads the queries.
 func TestRunbooksQuoteTheCode(t *testing.T) {
 	c := readCode(t)
-	source, err := os.ReadFile("node/doctor/doctor.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := must.Get(os.ReadFile("node/doctor/doctor.go"))(t)
 	var checks []string
 	for _, m := range regexp.MustCompile(`\{"([\w ]+)", (?:x\.|single\()`).FindAllSubmatch(source, -1) {
 		checks = append(checks, string(m[1]))
@@ -42,10 +41,7 @@ func TestRunbooksQuoteTheCode(t *testing.T) {
 			t.Errorf("docs/operate/runbooks.md quotes %q, which no part of the program says", span)
 		}
 	}
-	rules, err := os.ReadFile("deploy/prometheus/alerts.yml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rules := must.Get(os.ReadFile("deploy/prometheus/alerts.yml"))(t)
 	for _, d := range all {
 		for _, alert := range regexp.MustCompile(`\bRelay[A-Z][A-Za-z]+\b`).FindAllString(d.prose, -1) {
 			if !strings.Contains(string(rules), "alert: "+alert+"\n") && !d.isHistory() {

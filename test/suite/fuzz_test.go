@@ -4,8 +4,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // The minutes of fuzz targets add up over runs. One that finds something gets none, makes the run fail, and keeps no
@@ -20,15 +21,9 @@ func TestFuzzingAddsUp(t *testing.T) {
 		"a/a_test.go":      "package a\n\nfunc FuzzOld(f *testing.F) {}\n\nfunc FuzzNew(f *testing.F) {}\n",
 		"b/c/fuzz_test.go": "package c\n\nfunc FuzzFails(f *testing.F) {}\n",
 		"bin/go":           "#!/bin/sh\ncase \"$*\" in *FuzzFails*) exit 1;; esac\n",
-	}, nil)
-	if err := os.Chmod(filepath.Join(root, "bin/go"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	head, err := output(t.Context(), root, "git", "rev-parse", "--short", "HEAD")
-	if err != nil {
-		t.Fatal(err)
-	}
-	commit := strings.TrimSpace(string(head))
+	})
+	must.Do(t, os.Chmod(filepath.Join(root, "bin/go"), 0o755))
+	commit := git(t, root, "rev-parse", "--short", "HEAD")
 	for _, run := range []struct{ pattern, minutes string }{{".", "1.5"}, {"./a FuzzNew|Fails", "3.0"}} {
 		cmd := exec.Command("bash", "test/fuzz.sh", "90", run.pattern)
 		cmd.Dir = root

@@ -1,37 +1,29 @@
-// Command suite is what make check, test/run.sh and test/torture.sh do with tests beyond running them: it prints a
-// run of go test -json for a reader and records each test, finds tests that no step ran, and runs the tests of the
-// packages that a change concerns.
+// Command suite is what test/run.sh and test/torture.sh do with tests beyond running them: it prints a run of
+// go test -json for a reader and records each test, and finds tests that no step ran.
 package main
 
 import (
-	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"syscall"
 )
 
 const usage = `pass one of the subcommands
   suite report -step NAME -records FILE   print go test -json from stdin; append a line for each test to FILE
     [-figures FILE]                       and write what passing tests log at their end
-  suite unrun -records FILE [-strict]     fail if a test is not in FILE, or an invariant's test did not pass
-  suite check [-limit DURATION] [-list]   lint and test what changed; -list prints the packages only`
+  suite unrun -records FILE [-strict]     fail if a test is not in FILE, or an invariant's test did not pass`
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:], os.Stdin, os.Stdout)
-	stop()
-	if err != nil {
+	if err := run(os.Args[1:], os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "suite:", err)
 		os.Exit(1)
 	}
 }
 
 // run carries out one subcommand in the module of the working directory.
-func run(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer) error {
+func run(args []string, stdin io.Reader, stdout io.Writer) error {
 	if len(args) == 0 {
 		return errors.New(usage)
 	}
@@ -40,8 +32,6 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer) 
 	records := flags.String("records", "", "the file of records")
 	figures := flags.String("figures", "", "the file for what passing tests log")
 	strict := flags.Bool("strict", false, "no invariant's test may be skipped")
-	limit := flags.Duration("limit", checkLimit, "how long the check may take")
-	list := flags.Bool("list", false, "print the packages and run nothing")
 	if err := flags.Parse(args[1:]); err != nil {
 		return err
 	}
@@ -50,8 +40,6 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer) 
 		return reportRun(*step, *records, *figures, stdin, stdout)
 	case "unrun":
 		return checkAllRan(".", *records, *strict, stdout)
-	case "check":
-		return check{".", lint, stdout}.run(ctx, *limit, *list)
 	}
 	return errors.New(usage)
 }

@@ -24,14 +24,6 @@ type reporter struct {
 	records io.Writer
 	figures io.Writer                  // gets the last thing that each passing test logged: its figures; nil = none
 	running map[string]*runningPackage // by import path
-
-	ended  map[string]bool // packages with a result
-	failed bool            // a package failed
-}
-
-func newReporter(step string, out, records io.Writer) *reporter {
-	return &reporter{step: step, out: out, records: records,
-		running: map[string]*runningPackage{}, ended: map[string]bool{}}
 }
 
 // runningPackage is what a package has printed and not yet got a result for.
@@ -55,7 +47,7 @@ func reportRun(step, records, figures string, in io.Reader, out io.Writer) error
 		return err
 	}
 	defer file.Close() // each line was written at once
-	r := newReporter(step, out, file)
+	r := &reporter{step: step, out: out, records: file, running: map[string]*runningPackage{}}
 	if figures != "" {
 		file, err := os.Create(figures)
 		if err != nil {
@@ -185,11 +177,9 @@ func (p *runningPackage) printFailed(out io.Writer, selected func(test string) b
 
 func (r *reporter) endPackage(e testEvent, p *runningPackage) error {
 	delete(r.running, e.Package)
-	r.ended[e.Package] = true
 	took := time.Duration(e.Elapsed * float64(time.Second)).Round(100 * time.Millisecond)
 	switch {
 	case e.Action == "fail":
-		r.failed = true
 		p.printFailed(r.out, func(string) bool { return true }) // also the tests that a panic or the timeout ended
 		fmt.Fprintf(r.out, "FAIL %s %v\n", e.Package, took)
 	case p.passed+len(p.skipped) > 0:

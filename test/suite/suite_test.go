@@ -2,18 +2,13 @@ package main
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
-	"time"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // tree writes files below a new directory. A name ends with .go, .md or .mod; a directory is made for each.
@@ -22,12 +17,8 @@ func tree(t *testing.T, files map[string]string) (root string) {
 	root = t.TempDir()
 	for name, text := range files {
 		path := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must.Do(t, os.WriteFile(path, []byte(text), 0o644))
 	}
 	return root
 }
@@ -61,10 +52,7 @@ func report(t *testing.T, root string) (shown, records, figures string) {
 
 func readFile(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(name))(t)
 	return string(text)
 }
 
@@ -151,141 +139,30 @@ func TestTestsThatNoStepRanAreFound(t *testing.T) {
 	}
 }
 
-func TestSelectedPackagesAreThoseThatAChangeConcerns(t *testing.T) {
-	t.Parallel()
-	pkg := func(dir string, imports, testImports []string) *goPackage {
-		return &goPackage{ImportPath: "m/" + dir, Imports: imports, TestImports: testImports, dir: dir}
-	}
-	packages := []*goPackage{
-		pkg(".", []string{"m/app"}, nil), pkg("app", []string{"m/store"}, nil), pkg("store", []string{"m/id"}, nil),
-		pkg("id", nil, nil), pkg("kit", nil, nil), pkg("web", nil, []string{"m/kit"}), pkg("api", []string{"m/web"}, nil),
-	}
-	for _, c := range []struct {
-		files []string
-		want  string
-	}{
-		{[]string{"id/id.go", "id/id_test.go"}, ".0 id0 store1 app2"},
-		{[]string{"app/testdata/deep/x.json"}, ".0 app0"},
-		{[]string{"kit/kit.go"}, ".0 kit0 web1"}, // web's tests alone: they concern api no more
-		{[]string{"README.md"}, ".0"},
-		{[]string{"go.mod"}, ".0 app0 store0 id0 kit0 web0 api0"},
-		{nil, ""},
-	} {
-		var got []string
-		for _, s := range selectPackages(packages, c.files) {
-			got = append(got, s.dir+string(rune('0'+s.distance)))
-		}
-		if strings.Join(got, " ") != c.want {
-			t.Errorf("%v concern %v, want %s", c.files, got, c.want)
-		}
-	}
-}
-
-// repository commits files on main and then writes changes into the working tree.
-func repository(t *testing.T, files, changes map[string]string) (root string) {
+// repository commits files.
+func repository(t *testing.T, files map[string]string) (root string) {
 	t.Helper()
 	root = tree(t, files)
-	if _, err := output(t.Context(), root, "git", "init", "-q", "-b", "main"); err != nil {
-		t.Fatal(err)
-	}
+	git(t, root, "init", "-q", "-b", "main")
 	commit(t, root)
-	if _, err := output(t.Context(), root, "git", "checkout", "-qb", "branch"); err != nil {
-		t.Fatal(err)
-	}
-	for name, text := range changes {
-		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
 	return root
 }
 
 // commit commits all files.
 func commit(t *testing.T, root string) {
 	t.Helper()
-	for _, args := range [][]string{
-		{"add", "."}, {"-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "files"},
-	} {
-		if _, err := output(t.Context(), root, "git", args...); err != nil {
-			t.Fatal(err)
-		}
-	}
+	git(t, root, "add", ".")
+	git(t, root, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "files", "--allow-empty")
 }
 
-func TestCheckRunsWhatAChangeConcerns(t *testing.T) {
-	t.Parallel()
-	const length, sameLength = "package id\n\nconst Length = 8\n", "package id\n\nconst Length = 8 // bytes\n"
-	const manyMinutes = time.Hour
-	files := map[string]string{
-		"go.mod":        goMod,
-		"id/id.go":      length,
-		"api/api.go":    "package api\n\nimport \"example.test/m/id\"\n\nconst Length = id.Length\n",
-		"api/a_test.go": testFile("api", "TestLength:\n\tif Length != 8 {\n\t\tt.Error(Length)\n\t}\n"),
-		"web/w_test.go": testFile("web", "TestAlwaysFails:\n\tt.Error()\n"),
+// git runs a command in root and returns what it prints.
+func git(t *testing.T, root string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command("git", args...)
+	cmd.Dir = root
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("git %v: %v", args, err)
 	}
-	for _, c := range []struct {
-		name, file, text string
-		lint             string
-		limit            time.Duration
-		fails            bool
-		has, lacks       string
-	}{
-		{"a comment", "id/id.go", sameLength, "true", manyMinutes, false, "ok   example.test/m/api", "web"},
-		{"an importer fails", "id/id.go", strings.ReplaceAll(length, "8", "9"), "true", manyMinutes, true,
-			"FAIL example.test/m/api", "web"},
-		{"a linter fails", "id/id.go", sameLength, "false", manyMinutes, true, "ok   example.test/m/api", "left to"},
-		{"the format", "id/id.go", strings.ReplaceAll(length, "const ", "const  "), "true", manyMinutes, true, "", "api"},
-		{"no time", "id/id.go", sameLength, "true", time.Nanosecond, true, "", "passed"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			root := repository(t, files, map[string]string{c.file: c.text})
-			var out bytes.Buffer
-			err := check{root, []string{c.lint}, &out}.run(t.Context(), c.limit, false)
-			if (err != nil) != c.fails || !strings.Contains(out.String(), c.has) || strings.Contains(out.String(), c.lacks) {
-				t.Errorf("%v\n%s", err, out.String())
-			}
-		})
-	}
-}
-
-// A package that does not end in time is left to make test, and named.
-func TestCheckEndsInTime(t *testing.T) {
-	t.Parallel()
-	root := repository(t, map[string]string{"go.mod": goMod, "hang/hang.go": "package hang\n"}, map[string]string{
-		"hang/h_test.go": "package hang\n\nimport (\n\t\"os\"\n\t\"testing\"\n)\n\n" +
-			"func TestHang(t *testing.T) {\n\t_ = os.WriteFile(\"begun\", nil, 0o644)\n\t<-t.Context().Done()\n}\n",
-	})
-	ctx, timeIsOver := context.WithCancel(t.Context())
-	var wg sync.WaitGroup
-	linted := func() bool { // the linter has ended, and its parent knows it
-		text, _ := os.ReadFile(filepath.Join(root, "linted"))
-		pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
-		return err == nil && errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
-	}
-	wg.Go(func() {
-		defer timeIsOver()
-		for !(linted() && isFile(filepath.Join(root, "hang/begun"))) && t.Context().Err() == nil {
-			time.Sleep(100 * time.Millisecond)
-		}
-	})
-	var out bytes.Buffer
-	err := check{root, []string{"sh", "-c", "echo $$ >linted"}, &out}.run(ctx, time.Hour, false)
-	if wg.Wait(); err != nil || !strings.Contains(out.String(), "left to make test: hang, the race detector") {
-		t.Errorf("%v\n%s", err, out.String())
-	}
-}
-
-func isFile(name string) bool {
-	_, err := os.Stat(name)
-	return err == nil
-}
-
-func TestLongPackagesExist(t *testing.T) {
-	t.Parallel()
-	for _, dir := range slices.Concat(bootPackages, engineWaiters) {
-		if _, err := os.Stat(filepath.Join("../..", dir)); err != nil {
-			t.Error(err)
-		}
-	}
+	return strings.TrimSpace(string(out))
 }

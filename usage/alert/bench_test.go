@@ -8,6 +8,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // BenchmarkOutcome measures an outcome of a healthy destination that carries an attempt of usual size.
@@ -15,10 +16,7 @@ func BenchmarkOutcome(b *testing.B) {
 	ids := id.NewGenerator(nil)
 	records := make([]*stream.Record, 1000)
 	for i := range records {
-		e, err := ids.New(0)
-		if err != nil {
-			b.Fatal(err)
-		}
+		e := must.Get(ids.New(0))(b)
 		o := event.Outcome{Event: e, Endpoint: testEndpoint, Dest: fmt.Sprint("dst_", i%50), Status: event.Delivered,
 			At: time.Now(),
 			Attempt: &event.Attempt{ID: ids.NewUnbounded(0), Trigger: event.TriggerInitial, OK: true, Code: 200,

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/eventrelay/relay/pkg/finding"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // The API's document names every type of message that the webhook channel receives.
@@ -21,10 +22,7 @@ func TestDocumentNamesEveryMessageType(t *testing.T) {
 			want = append(want, "alert."+r.messageType()+resolvedSuffix)
 		}
 	}
-	document, err := os.ReadFile("../../api/openapi/webhooks.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	document := must.Get(os.ReadFile("../../api/openapi/webhooks.yaml"))(t)
 	var got []string
 	for _, line := range regexp.MustCompile(`(?m)^ +- (alert[.].+)$`).FindAllSubmatch(document, -1) {
 		got = append(got, string(line[1]))

@@ -13,6 +13,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // newOutcome returns a record of an outcome at the current time, without processing it.
@@ -27,11 +28,9 @@ func (r *rig) newOutcome(e id.ID, status event.Status, reason event.Reason, atte
 // process processes records that newOutcome returned.
 func (r *rig) process(records ...*stream.Record) {
 	r.t.Helper()
-	if err := r.processBatch(
+	must.Do(r.t, r.processBatch(
 		r.t.Context(), stream.Batch{Partition: testOutcomes, Records: records},
-		map[stream.Partition]stream.Commit{}); err != nil {
-		r.t.Fatal(err)
-	}
+		map[stream.Partition]stream.Commit{}))
 }
 
 // Outcomes that are read late are evaluated at their own timestamp: here the delivery succeeded in a record that
@@ -110,20 +109,13 @@ func TestOutcomesOlderThanADayAreIgnored(t *testing.T) {
 // Records that were put back for another consumer group are copies: the original was processed before.
 func TestRebuildSkipsCopies(t *testing.T) {
 	r, cluster, _ := rigOnLog(t, 10)
-	producer, err := stream.NewProducer(stream.Config{Brokers: cluster.ListenAddrs(), Prefix: "relay."}, "test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	producer := must.Get(stream.NewProducer(stream.Config{Brokers: cluster.ListenAddrs(), Prefix: "relay."}, "test"))(t)
 	defer producer.Close()
 	rec := r.newOutcome(r.ids.NewUnbounded(0), event.Failed, event.NotRetryable, r.attempt(false))
 	rec.Headers = append(rec.Headers, stream.Header{Key: stream.HeaderOnlyGroup, Value: []byte(stream.StoreGroup)})
-	if err := producer.ProduceSync(t.Context(), stream.Outcomes, 0, rec); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.rebuild(t.Context(), map[stream.Partition]stream.Commit{testOutcomes: {Offset: 11}},
-		map[stream.Partition]*stream.Range{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, producer.ProduceSync(t.Context(), stream.Outcomes, 0, rec))
+	must.Do(t, r.rebuild(t.Context(), map[stream.Partition]stream.Commit{testOutcomes: {Offset: 11}},
+		map[stream.Partition]*stream.Range{}))
 	if k := r.partitions[0].destinations[testDest]; k.failures != 10 || k.failedReason != "" {
 		t.Errorf("%d failures in a row, failed for good by %q", k.failures, k.failedReason)
 	}
@@ -134,10 +126,8 @@ func TestRebuildFromATruncatedLog(t *testing.T) {
 	r, _, _ := rigOnLog(t, 10)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	if err := r.rebuild(ctx, map[stream.Partition]stream.Commit{testOutcomes: {Offset: 25}},
-		map[stream.Partition]*stream.Range{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.rebuild(ctx, map[stream.Partition]stream.Commit{testOutcomes: {Offset: 25}},
+		map[stream.Partition]*stream.Range{}))
 	if n := r.partitions[0].destinations[testDest].failures; n != 10 {
 		t.Errorf("%d failures in a row", n)
 	}
@@ -148,12 +138,9 @@ func TestLostPartitionsAreNotCommitted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cluster, conf := logInBubble(t)
 		r := newRig(t)
-		group, err := stream.NewGroup(
+		group := must.Get(stream.NewGroup(
 			conf, stream.GroupConfig{
-				Name: stream.AlertGroup, Topics: []string{stream.Outcomes}, Assigned: r.onAssigned, Lost: r.onLost})
-		if err != nil {
-			t.Fatal(err)
-		}
+				Name: stream.AlertGroup, Topics: []string{stream.Outcomes}, Assigned: r.onAssigned, Lost: r.onLost}))(t)
 		defer group.Close()
 		r.group = group
 		joining, joined := context.WithTimeout(t.Context(), 10*time.Second)
@@ -166,15 +153,9 @@ func TestLostPartitionsAreNotCommitted(t *testing.T) {
 			return map[stream.Partition]stream.Commit{testOutcomes: {Offset: 7}}
 		}
 		committed := func() int64 {
-			reader, err := stream.NewReader(conf, "test")
-			if err != nil {
-				t.Fatal(err)
-			}
+			reader := must.Get(stream.NewReader(conf, "test"))(t)
 			defer reader.Close()
-			done, err := reader.Committed(t.Context(), stream.AlertGroup, stream.Outcomes)
-			if err != nil {
-				t.Fatal(err)
-			}
+			done := must.Get(reader.Committed(t.Context(), stream.AlertGroup, stream.Outcomes))(t)
 			return done[testOutcomes]
 		}
 		r.commit(t.Context(), ours()) // commits of an earlier assignment

@@ -9,6 +9,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // A backlog is read without pauses between fetches. A group that stays behind would keep the log from being trimmed.
@@ -16,18 +17,12 @@ func TestConsumeReadsABacklogWithoutPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const events = 4_000
 		_, conf := logInBubble(t)
-		producer, err := stream.NewProducer(conf, "test")
-		if err != nil {
-			t.Fatal(err)
-		}
+		producer := must.Get(stream.NewProducer(conf, "test"))(t)
 		defer producer.Close()
 		r := newRig(t)
 		r.partitions, r.deps.Stream = map[int32]*partitionState{}, conf
 		for i := range events {
-			e, err := r.ids.New(0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			e := must.Get(r.ids.New(0))(t)
 			accepted := event.Event{ID: e, Endpoint: testEndpoint, Verdict: event.VerdictVerified, Body: make([]byte, 2_000)}
 			producer.Produce(stream.Events, 0, accepted.Record(), func(_ *stream.Record, err error) {
 				if err != nil {
@@ -38,17 +33,10 @@ func TestConsumeReadsABacklogWithoutPauses(t *testing.T) {
 				continue
 			}
 			// A fetch returns a batch whole, even if it is larger than its limit.
-			if err := producer.Flush(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, producer.Flush(t.Context()))
 		}
-		if err := producer.Flush(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		reader, err := stream.NewReader(conf, "test")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, producer.Flush(t.Context()))
+		reader := must.Get(stream.NewReader(conf, "test"))(t)
 		defer reader.Close()
 		ctx, cancel := context.WithCancel(t.Context())
 		var all sync.WaitGroup

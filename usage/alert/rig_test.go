@@ -20,6 +20,7 @@ import (
 	"github.com/eventrelay/relay/pkg/sign"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 func TestMain(m *testing.M) { kit.Main(m) }
@@ -278,14 +279,11 @@ func newRig(t *testing.T) *rig {
 // rigOn returns another node that shares the configuration.
 func rigOn(t *testing.T, node string, k *config.Keyring, m *fakeConfig, o *fakeSender) *rig {
 	t.Helper()
-	a, err := New(Config{Node: node, BaseURL: "https://relay.example.com"}, Deps{
+	a := must.Get(New(Config{Node: node, BaseURL: "https://relay.example.com"}, Deps{
 		Log: slog.New(slog.DiscardHandler), Stream: stream.Config{Brokers: []string{"localhost:1"}}, Config: m, Notices: m,
 		History: m, Keyring: k, Sender: o,
 		Now: time.Now, Metrics: prometheus.NewRegistry(),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	a.partitions[0] = newPartitionState(0)
 	return &rig{Alerts: a, t: t, config: m, sender: o, ids: id.NewGenerator(nil)}
 }
@@ -295,15 +293,10 @@ func rigOn(t *testing.T, node string, k *config.Keyring, m *fakeConfig, o *fakeS
 func logInBubble(t *testing.T) (*kfake.Cluster, stream.Config) {
 	t.Helper()
 	var network kfake.VirtualNetwork
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(9092), kfake.ListenFn(network.Listen))
-	if err != nil {
-		t.Fatal(err)
-	}
+	cluster := must.Get(kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(9092), kfake.ListenFn(network.Listen)))(t)
 	t.Cleanup(cluster.Close)
 	conf := stream.Config{Brokers: cluster.ListenAddrs(), DialFunc: network.DialContext, Prefix: "relay."}
-	if _, err := stream.Migrate(t.Context(), conf, 1, 1); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(stream.Migrate(t.Context(), conf, 1, 1))(t)
 	return cluster, conf
 }
 
@@ -327,9 +320,7 @@ func (r *rig) processRecord(topic string, rec *stream.Record, offset *int64) {
 	rec.Topic, rec.Offset, rec.Timestamp = topic, *offset, time.Now()
 	*offset++
 	batch := stream.Batch{Partition: stream.Partition{Topic: topic}, Records: []*stream.Record{rec}}
-	if err := r.processBatch(r.t.Context(), batch, map[stream.Partition]stream.Commit{}); err != nil {
-		r.t.Fatal(err)
-	}
+	must.Do(r.t, r.processBatch(r.t.Context(), batch, map[stream.Partition]stream.Commit{}))
 }
 
 func (r *rig) attempt(ok bool) *event.Attempt {
@@ -351,16 +342,12 @@ func (r *rig) advance(d time.Duration) {
 	r.t.Helper()
 	for end := time.Now().Add(d); time.Now().Before(end); {
 		time.Sleep(min(tickEvery, time.Until(end)))
-		if err := r.tick(r.t.Context()); err != nil {
-			r.t.Fatal(err)
-		}
+		must.Do(r.t, r.tick(r.t.Context()))
 		if time.Since(r.accountRunAt) < accountEvery {
 			continue
 		}
 		r.accountRunAt = time.Now()
-		if err := r.evaluateAccount(r.t.Context()); err != nil {
-			r.t.Fatal(err)
-		}
+		must.Do(r.t, r.evaluateAccount(r.t.Context()))
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // Each rule has a row in the table, and the settings have its name.
@@ -410,10 +411,7 @@ func TestVerificationFailed(t *testing.T) {
 		r.enableOnly(func(rules *config.AlertRules) { rules.VerificationFailed.Enabled = true })
 		reject := func(n int, v event.Verdict) {
 			for range n {
-				e, err := r.ids.New(0)
-				if err != nil {
-					t.Fatal(err)
-				}
+				e := must.Get(r.ids.New(0))(t)
 				r.processRecord(stream.Events, (&event.Event{ID: e, Endpoint: testEndpoint, Verdict: v}).Record(), &r.events)
 			}
 		}
@@ -574,10 +572,7 @@ func TestRestartRepeatsNoTransition(t *testing.T) {
 			if attempt.OK {
 				status = event.Delivered
 			}
-			e, err := first.ids.New(0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			e := must.Get(first.ids.New(0))(t)
 			rec := (&event.Outcome{Event: e, Endpoint: testEndpoint, Dest: testDest, Status: status, At: time.Now(),
 				Attempt: attempt}).Record()
 			rec.Topic, rec.Offset, rec.Timestamp = stream.Outcomes, int64(i), time.Now()
@@ -592,9 +587,7 @@ func TestRestartRepeatsNoTransition(t *testing.T) {
 				}
 			}
 			batch := stream.Batch{Partition: testOutcomes, Records: log[committed:to]}
-			if err := r.processBatch(t.Context(), batch, map[stream.Partition]stream.Commit{}); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, r.processBatch(t.Context(), batch, map[stream.Partition]stream.Commit{}))
 		}
 		read(first, 0, 20)
 		for back := range 20 { // killed before it committed the last records

@@ -14,6 +14,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // After a restart the state is rebuilt without announcing anything again, and outcomes from in between are evaluated.
@@ -21,22 +22,14 @@ import (
 func TestRunContinuesAfterARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var network kfake.VirtualNetwork
-		cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(9092), kfake.ListenFn(network.Listen))
-		if err != nil {
-			t.Fatal(err)
-		}
+		cluster := must.Get(kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(9092), kfake.ListenFn(network.Listen)))(t)
 		t.Cleanup(func() {
 			cluster.Close()
 			synctest.Wait()
 		})
 		conf := stream.Config{Brokers: cluster.ListenAddrs(), Prefix: "relay.", DialFunc: network.DialContext}
-		if _, err := stream.Migrate(t.Context(), conf, 2, 1); err != nil {
-			t.Fatal(err)
-		}
-		producer, err := stream.NewProducer(conf, "test")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Get(stream.Migrate(t.Context(), conf, 2, 1))(t)
+		producer := must.Get(stream.NewProducer(conf, "test"))(t)
 		t.Cleanup(producer.Close)
 		k := testKeyring(t)
 		m, o := newFakeConfig(k), &fakeSender{}
@@ -51,29 +44,19 @@ func TestRunContinuesAfterARestart(t *testing.T) {
 			{Meta: config.Meta{ID: "rec_1"}, Endpoint: testEndpoint, State: config.RecoveryCompleted, FinishedAt: time.Now()}}
 		produceOutcome := func(ok bool) {
 			t.Helper()
-			e, err := writer.ids.New(1)
-			if err != nil {
-				t.Fatal(err)
-			}
+			e := must.Get(writer.ids.New(1))(t)
 			out := event.Outcome{Event: e, Endpoint: testEndpoint, Dest: testDest, Status: event.Retrying, At: time.Now(),
 				Attempt: writer.attempt(ok)}
 			if ok {
 				out.Status = event.Delivered
 			}
-			if err := producer.ProduceSync(t.Context(), stream.Outcomes, 1, out.Record()); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, producer.ProduceSync(t.Context(), stream.Outcomes, 1, out.Record()))
 		}
 		reject := func() {
 			t.Helper()
-			e, err := writer.ids.New(1)
-			if err != nil {
-				t.Fatal(err)
-			}
+			e := must.Get(writer.ids.New(1))(t)
 			rejected := event.Event{ID: e, Endpoint: testEndpoint, Verdict: event.VerdictRejected}
-			if err := producer.ProduceSync(t.Context(), stream.Events, 1, rejected.Record()); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, producer.ProduceSync(t.Context(), stream.Events, 1, rejected.Record()))
 		}
 		run := func() (stop func()) {
 			r := rigOn(t, "a", k, m, o)
@@ -91,10 +74,7 @@ func TestRunContinuesAfterARestart(t *testing.T) {
 				all.Wait()
 			}
 		}
-		reader, err := stream.NewReader(conf, "test")
-		if err != nil {
-			t.Fatal(err)
-		}
+		reader := must.Get(stream.NewReader(conf, "test"))(t)
 		t.Cleanup(reader.Close)
 		committed := func(n int64) {
 			t.Helper()

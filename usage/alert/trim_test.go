@@ -11,6 +11,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/must"
 )
 
 var testOutcomes = stream.Partition{Topic: stream.Outcomes}
@@ -76,17 +77,13 @@ func TestRebuildFromATrimmedLog(t *testing.T) {
 	completeSince := func() time.Time {
 		t.Helper()
 		r.partitions[0] = newPartitionState(0)
-		if err := r.rebuild(t.Context(), map[stream.Partition]stream.Commit{testOutcomes: {Offset: 10}}, unread); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, r.rebuild(t.Context(), map[stream.Partition]stream.Commit{testOutcomes: {Offset: 10}}, unread))
 		return r.partitions[0].completeSince
 	}
 	if at := completeSince(); !at.IsZero() {
 		t.Errorf("complete since %v, though nothing was deleted", at)
 	}
-	if err := r.reader.Trim(t.Context(), testOutcomes, 6); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.reader.Trim(t.Context(), testOutcomes, 6))
 	clear(unread)
 	if at := completeSince(); at.UnixMilli() != written[6].UnixMilli() {
 		t.Errorf("complete since %v, want %v", at, written[6])
@@ -118,14 +115,10 @@ func TestRebuildContinuesAfterAnError(t *testing.T) {
 		}
 		failures := 10
 		if trim > 0 {
-			if err := r.reader.Trim(t.Context(), testOutcomes, trim); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, r.reader.Trim(t.Context(), testOutcomes, trim))
 			failures = int(read + 10 - trim)
 		}
-		if err := r.rebuild(t.Context(), arrived, unread); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, r.rebuild(t.Context(), arrived, unread))
 		if got := r.partitions[0].destinations[testDest].failures; got != failures {
 			t.Errorf("trimmed to %d: %d failures in a row, want %d", trim, got, failures)
 		}
@@ -150,10 +143,7 @@ func TestRebuildOfALostPartitionEnds(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	commits := map[stream.Partition]stream.Commit{testOutcomes: {Offset: 3}}
-	reassigned, err := r.applyAssignment(ctx, commits)
-	if err != nil {
-		t.Fatal(err)
-	}
+	reassigned := must.Get(r.applyAssignment(ctx, commits))(t)
 	if len(r.partitions) > 0 || len(commits) > 0 || !reassigned[testOutcomes] {
 		t.Errorf("%d partition states, commits %v, reassigned %v", len(r.partitions), commits, reassigned)
 	}

@@ -4,15 +4,14 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // The embedded engine has the disk that docs/operate/upgrade.md configures on a server: one location names a backup
 // on both, and the tests here cover the documented configuration.
 func TestDocumentedBackupDisk(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/operate/upgrade.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(os.ReadFile("../../../docs/operate/upgrade.md"))(t)
 	settings := serverSettings(Config{Backups: "/backups"}, "")
 	for _, element := range []string{
 		"<storage_configuration><disks><backups><type>local</type><path>/backups/</path></backups></disks>",

@@ -10,16 +10,14 @@ import (
 	"testing"
 
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // niceness returns the nice value of each thread of a process, except for threads whose priority the engine itself
 // sets.
 func niceness(t *testing.T, process string) (all []int) {
 	t.Helper()
-	stats, err := filepath.Glob("/proc/" + process + "/task/*/stat")
-	if err != nil {
-		t.Fatal(err)
-	}
+	stats := must.Get(filepath.Glob("/proc/" + process + "/task/*/stat"))(t)
 	for _, stat := range stats {
 		b, err := os.ReadFile(stat)
 		if err != nil {
@@ -30,10 +28,7 @@ func niceness(t *testing.T, process string) (all []int) {
 			continue
 		}
 		// proc_pid_stat(5): nice is field 19, and these begin with field 3
-		n, err := strconv.Atoi(strings.Fields(string(b[end+1:]))[16])
-		if err != nil {
-			t.Fatal(err)
-		}
+		n := must.Get(strconv.Atoi(strings.Fields(string(b[end+1:]))[16]))(t)
 		all = append(all, n)
 	}
 	return all

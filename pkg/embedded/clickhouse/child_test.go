@@ -17,6 +17,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/embedded/clickhouse"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // startChild runs a Child and waits until the engine answers. The returned function stops it and checks that Run
@@ -90,9 +91,7 @@ func TestKillsLoseNothing(t *testing.T) {
 		}
 		<-time.After(time.Duration(i*7) * time.Millisecond) // kills at a different point of an insert each time
 		pid, began := child.PID(), time.Now()
-		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, syscall.Kill(pid, syscall.SIGKILL))
 		kit.WaitFor(t, "a new engine answers", func() bool { return child.PID() != pid && conn.Ping(t.Context()) == nil })
 		t.Logf("kill %d: answers again after %v", i, time.Since(began).Round(time.Millisecond))
 		select {
@@ -124,9 +123,7 @@ func TestRequestsWaitForRestart(t *testing.T) {
 	child, _ := startChild(t, childConfig(t.TempDir(), kit.ChdbLibrary(t)))
 	for range 2 {
 		pid := child.PID()
-		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, syscall.Kill(pid, syscall.SIGKILL))
 		kit.WaitFor(t, "the engine is gone", func() bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) })
 		if err := connect(t, child.Socket()).Ping(t.Context()); err != nil {
 			t.Errorf("connection made during a restart: %v", err)
@@ -141,29 +138,17 @@ func TestEngineDiesWithParent(t *testing.T) {
 	parent := exec.CommandContext(t.Context(), os.Args[0], data, kit.ChdbLibrary(t))
 	parent.Env = append(os.Environ(), processRole+"=supervisor")
 	parent.Stderr = os.Stderr
-	out, err := parent.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := parent.Start(); err != nil {
-		t.Fatal(err)
-	}
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(parent.StdoutPipe())(t)
+	must.Do(t, parent.Start())
+	line := must.Get(bufio.NewReader(out).ReadString('\n'))(t)
 	var pid int
 	var addr string
-	if _, err := fmt.Sscan(line, &pid, &addr); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(fmt.Sscan(line, &pid, &addr))(t)
 	conn := connect(t, addr)
 	mustExec(t, conn, "CREATE DATABASE d")
 	mustExec(t, conn, "CREATE TABLE d.t (n UInt64) ENGINE = MergeTree ORDER BY n")
 	mustExec(t, conn, "INSERT INTO d.t VALUES (42)")
-	if err := parent.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, parent.Process.Kill())
 	began := time.Now()
 	child, _ := startChild(t, childConfig(data, kit.ChdbLibrary(t)))
 	if n := count(t, connect(t, child.Socket()), "SELECT n FROM d.t"); n != 42 {
@@ -225,10 +210,7 @@ func TestSilentStartIsKilled(t *testing.T) {
 	cfg := childConfig(t.TempDir(), kit.ChdbLibrary(t))
 	cfg.Executable, cfg.Args = "/bin/sh", []string{"-c", "exec sleep 1000"}
 	cfg.StartTimeout, cfg.StartAttempts = 100*time.Millisecond, 1
-	child, err := clickhouse.NewChild(cfg, clickhouse.ChildDeps{Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	child := must.Get(clickhouse.NewChild(cfg, clickhouse.ChildDeps{Log: slog.New(slog.DiscardHandler)}))(t)
 	if err := child.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "killed") {
 		t.Errorf("got %v, want a killed process", err)
 	}
@@ -317,9 +299,7 @@ func TestMemoryStaysFlat(t *testing.T) {
 			for i := range 100 {
 				err = errors.Join(err, batch.Append(uint64(i), body))
 			}
-			if err := errors.Join(err, batch.Send()); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, errors.Join(err, batch.Send()))
 			mustExec(t, conn, "SELECT repeat('x', 1000) FROM numbers(10_000)") // 10 MB: what is not freed is seen soon
 			if err := conn.Exec(t.Context(), "SELECT * FROM d.nope"); err == nil {
 				t.Fatal("the statement returned no error")
@@ -339,14 +319,9 @@ func TestMemoryStaysFlat(t *testing.T) {
 // residentMemory returns the resident memory of a process, in bytes.
 func residentMemory(t *testing.T, pid int) int {
 	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid)))(t)
 	var size, pages int
-	if _, err := fmt.Sscan(string(text), &size, &pages); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(fmt.Sscan(string(text), &size, &pages))(t)
 	return pages * os.Getpagesize()
 }
 

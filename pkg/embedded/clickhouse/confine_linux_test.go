@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // reachOutside does in the engine's process what a statement could do if nothing checked it.
@@ -45,13 +46,8 @@ func TestConfined(t *testing.T) {
 		t.SkipNow()
 	}
 	outside := t.TempDir()
-	if err := os.WriteFile(filepath.Join(outside, "secret"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	server, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(outside, "secret"), nil, 0o600))
+	server := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer server.Close()
 	cfg := childConfig(filepath.Join(t.TempDir(), "data"), kit.ChdbLibrary(t))
 	cfg.Env = append(cfg.Env, "ENGINE_TEST_OUTSIDE="+outside, "ENGINE_TEST_ADDRESS="+server.Addr().String())

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 const planted = "planted secret"
@@ -58,9 +60,7 @@ func TestDisguisedCallsAreRefused(t *testing.T) {
 	db := newDatabase(t, conn)
 	mustExec(t, conn, "CREATE TABLE "+db+".t (a Int64, s String) ENGINE = MergeTree ORDER BY a")
 	file := filepath.Join(t.TempDir(), "f")
-	if err := os.WriteFile(file, []byte(planted), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(planted), 0o600))
 	calls := disguisedCalls(file)
 	rnd := rand.New(rand.NewPCG(26, 7))
 	ran := 0

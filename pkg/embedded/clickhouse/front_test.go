@@ -22,16 +22,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // createSchema creates the tables of testdata/statements.sql in a database of the test's own.
 func createSchema(t testing.TB, conn driver.Conn) string {
 	t.Helper()
 	db := newDatabase(t, conn)
-	text, err := os.ReadFile("testdata/statements.sql")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("testdata/statements.sql"))(t)
 	bare := regexp.MustCompile(`(?m)^\s*--.*\n`).ReplaceAllString(string(text), "")
 	for statement := range strings.SplitSeq(strings.NewReplacer("{db}", db, "{days}", "30").Replace(bare), ";\n") {
 		if strings.TrimSpace(statement) != "" {
@@ -75,14 +73,9 @@ func TestSchemaInsertAndRead(t *testing.T) {
 	const rows = 20_000
 	body := strings.Repeat("0123456789abcdef", 64)
 	for round := range 3 {
-		batch, err := eventBatch(t.Context(), conn, db, 0, rows, body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		batch := must.Get(eventBatch(t.Context(), conn, db, 0, rows, body))(t)
 		began := time.Now()
-		if err := batch.Send(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, batch.Send())
 		t.Logf("round %d: %d rows of 1 KiB in %v", round, rows, time.Since(began).Round(time.Millisecond))
 	}
 	if n := count(t, conn, "SELECT count() FROM "+db+".events FINAL WHERE account = {a:String}",
@@ -142,22 +135,13 @@ func TestColumnTypes(t *testing.T) {
 			M: map[string]string{},
 		},
 	}
-	batch, err := conn.PrepareBatch(t.Context(), "INSERT INTO "+db+".t")
-	if err != nil {
-		t.Fatal(err)
-	}
+	batch := must.Get(conn.PrepareBatch(t.Context(), "INSERT INTO "+db+".t"))(t)
 	for i := range want {
-		if err := batch.AppendStruct(&want[i]); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, batch.AppendStruct(&want[i]))
 	}
-	if err := batch.Send(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, batch.Send())
 	var got []row
-	if err := conn.Select(t.Context(), &got, "SELECT * FROM "+db+".t ORDER BY u32"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, conn.Select(t.Context(), &got, "SELECT * FROM "+db+".t ORDER BY u32"))
 	equal := cmp.Options{
 		cmp.Comparer(func(a, b *big.Int) bool { return a.Cmp(b) == 0 }),
 		cmp.Comparer(func(a, b netip.Addr) bool { return a.Unmap() == b.Unmap() }),
@@ -182,12 +166,9 @@ func TestParameters(t *testing.T) {
 	var at time.Time
 	want := "it's \\ a \"test\"\t\n{x:String}"
 	wantAt := time.Date(2026, 2, 3, 4, 5, 6, 789e6, time.UTC)
-	err := conn.QueryRow(t.Context(), "SELECT {s:String}, {l:Array(String)}, {t:DateTime64(3,'UTC')}",
+	must.Do(t, conn.QueryRow(t.Context(), "SELECT {s:String}, {l:Array(String)}, {t:DateTime64(3,'UTC')}",
 		driver.Named("s", want), driver.Named("l", "['a','b']"), driver.Named("t", "2026-02-03 04:05:06.789")).
-		Scan(&s, &list, &at)
-	if err != nil {
-		t.Fatal(err)
-	}
+		Scan(&s, &list, &at))
 	if s != want || cmp.Diff([]string{"a", "b"}, list) != "" || !at.Equal(wantAt) {
 		t.Errorf("got %q, %q, %v", s, list, at)
 	}
@@ -204,28 +185,16 @@ func TestLargeResult(t *testing.T) {
 			mustExec(t, conn, "CREATE TABLE "+db+".t (n UInt64, l LowCardinality(String), s String) ENGINE = MergeTree "+
 				"ORDER BY n")
 			const rows = 150_000 // three blocks
-			batch, err := conn.PrepareBatch(t.Context(), "INSERT INTO "+db+".t")
-			if err != nil {
-				t.Fatal(err)
-			}
+			batch := must.Get(conn.PrepareBatch(t.Context(), "INSERT INTO "+db+".t"))(t)
 			for i := range rows {
-				if err := batch.Append(uint64(i), fmt.Sprintf("kind %d", i%1000), fmt.Sprintf("row %d", i)); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, batch.Append(uint64(i), fmt.Sprintf("kind %d", i%1000), fmt.Sprintf("row %d", i)))
 			}
-			if err := batch.Send(); err != nil {
-				t.Fatal(err)
-			}
-			result, err := conn.Query(t.Context(), "SELECT n, l, s FROM "+db+".t ORDER BY n")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, batch.Send())
+			result := must.Get(conn.Query(t.Context(), "SELECT n, l, s FROM "+db+".t ORDER BY n"))(t)
 			var i, n uint64
 			var l, s string
 			for ; result.Next(); i++ {
-				if err := result.Scan(&n, &l, &s); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, result.Scan(&n, &l, &s))
 				if n != i || l != fmt.Sprintf("kind %d", i%1000) || s != fmt.Sprintf("row %d", i) {
 					t.Fatalf("row %d is %d, %q, %q", i, n, l, s)
 				}
@@ -297,19 +266,11 @@ func TestExceptions(t *testing.T) {
 // sendRequest sends a request as curl does.
 func sendRequest(t *testing.T, method string, values url.Values, body io.Reader) (int, string, http.Header) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), method, "http://"+address+"/?"+values.Encode(), body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	request := must.Get(http.NewRequestWithContext(t.Context(), method, "http://"+address+"/?"+values.Encode(), body))(t)
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	response, err := client.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := must.Get(client.Do(request))(t)
 	text, err := io.ReadAll(response.Body)
-	if err := errors.Join(err, response.Body.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(err, response.Body.Close()))
 	return response.StatusCode, string(text), response.Header
 }
 
@@ -368,10 +329,7 @@ func TestPlainRequests(t *testing.T) {
 			}
 		})
 	}
-	response, err := http.Get("http://" + address + "/ping")
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := must.Get(http.Get("http://" + address + "/ping"))(t)
 	text, err := io.ReadAll(response.Body)
 	if err := errors.Join(err, response.Body.Close()); err != nil || string(text) != "Ok.\n" {
 		t.Errorf("ping: %q, %v", text, err)

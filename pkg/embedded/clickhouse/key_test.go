@@ -14,6 +14,7 @@ import (
 	driver "github.com/ClickHouse/clickhouse-go/v2"
 
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // TestKeyAndBackups: the driver sends the key as password, and BACKUP and RESTORE work only below the operator's path.
@@ -26,9 +27,7 @@ func TestKeyAndBackups(t *testing.T) {
 	engine.Env = append(os.Environ(), processRole+"=engine", "ENGINE_TEST_KEY="+key, "ENGINE_TEST_BACKUPS="+backups)
 	var output bytes.Buffer
 	engine.Stdout, engine.Stderr = &output, &output
-	if err := engine.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, engine.Start())
 	t.Cleanup(func() {
 		if err := errors.Join(engine.Process.Signal(syscall.SIGTERM), engine.Wait()); err != nil {
 			t.Errorf("%v\n%s", err, &output)

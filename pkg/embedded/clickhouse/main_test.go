@@ -21,6 +21,7 @@ import (
 	"github.com/eventrelay/relay/pkg/embedded/clickhouse"
 	"github.com/eventrelay/relay/pkg/private"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // processRole is the environment variable that makes this test binary an engine or a supervisor.
@@ -121,10 +122,7 @@ func connect(t testing.TB, addr string, change ...func(*driver.Options)) driver.
 	for _, f := range change {
 		f(options)
 	}
-	conn, err := driver.Open(options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(driver.Open(options))(t)
 	t.Cleanup(func() {
 		if err := conn.Close(); err != nil {
 			t.Error(err)
@@ -137,9 +135,7 @@ func connect(t testing.TB, addr string, change ...func(*driver.Options)) driver.
 func newDatabase(t testing.TB, conn driver.Conn) string {
 	t.Helper()
 	name := strings.NewReplacer("/", "_", "#", "_").Replace(strings.ToLower(t.Name()))
-	if err := conn.Exec(t.Context(), "CREATE DATABASE "+name); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, conn.Exec(t.Context(), "CREATE DATABASE "+name))
 	t.Cleanup(func() {
 		if err := conn.Exec(context.Background(), "DROP DATABASE "+name+" SYNC"); err != nil {
 			t.Error(err)

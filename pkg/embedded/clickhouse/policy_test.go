@@ -15,6 +15,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/embedded/clickhouse"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // TestStatementsStayInside: no statement reads or writes a file outside the data directory or connects to an address.
@@ -25,13 +26,8 @@ func TestStatementsStayInside(t *testing.T) {
 	mustExec(t, conn, "CREATE TABLE "+db+".t (a Int64, s String) ENGINE = MergeTree ORDER BY a")
 	mustExec(t, conn, "INSERT INTO "+db+".t VALUES (1, '/etc/hosts')")
 	secret := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(secret, []byte("planted secret"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(secret, []byte("planted secret"), 0o600))
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	var reached atomic.Int32
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -166,9 +162,7 @@ func TestGetReadsOnly(t *testing.T) {
 // the socket is in a directory closed to others, however long its path is.
 func TestChildListensOnSocketOnly(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), strings.Repeat("d", 90))
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(dir, 0o755))
 	cfg := childConfig(filepath.Join(dir, "clickhouse"), kit.ChdbLibrary(t))
 	cfg.Socket = filepath.Join(dir, "run", "clickhouse.sock")
 	child, _ := startChild(t, cfg)
@@ -189,9 +183,7 @@ func TestChildListensOnSocketOnly(t *testing.T) {
 // TestChildRefusesOpenDirectory: a directory that other users can enter is refused for the socket.
 func TestChildRefusesOpenDirectory(t *testing.T) {
 	dir := t.TempDir()
-	if err := errors.Join(os.WriteFile(filepath.Join(dir, "x"), nil, 0o600), os.Chmod(dir, 0o755)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.WriteFile(filepath.Join(dir, "x"), nil, 0o600), os.Chmod(dir, 0o755)))
 	cfg := childConfig(filepath.Join(dir, "data"), kit.ChdbLibrary(t))
 	cfg.Socket = filepath.Join(dir, "clickhouse.sock")
 	_, err := clickhouse.NewChild(cfg, clickhouse.ChildDeps{Log: slog.New(slog.DiscardHandler)})

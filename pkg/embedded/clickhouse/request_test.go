@@ -6,6 +6,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 func TestReadRequest(t *testing.T) {
@@ -64,10 +66,7 @@ func TestReadRequest(t *testing.T) {
 			}
 			rows := ""
 			if q.insert != nil {
-				text, err := io.ReadAll(q.insert)
-				if err != nil {
-					t.Fatal(err)
-				}
+				text := must.Get(io.ReadAll(q.insert))(t)
 				rows = string(text)
 			}
 			if q.query != c.query || q.format != c.format || rows != c.rows {

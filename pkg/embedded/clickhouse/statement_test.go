@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 func testPolicy(backups bool) policy {
@@ -155,8 +157,6 @@ func BenchmarkCheck(b *testing.B) {
 		strings.Repeat("unhex('0123456789abcdef'), ", 40)+"'x') ORDER BY id DESC LIMIT 50"
 	b.SetBytes(int64(len(statement)))
 	for b.Loop() {
-		if err := p.check(statement); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, p.check(statement))
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // BenchmarkProduce measures acknowledged records of 1 KB on the topic events with four partitions. Each goroutine waits
@@ -116,9 +117,7 @@ func BenchmarkAckLatency(b *testing.B) {
 				<-tick.C
 				at := time.Now()
 				r := &kgo.Record{Topic: "relay.events", Partition: int32(n % 4), Value: value}
-				if err := cl.ProduceSync(context.Background(), r).FirstErr(); err != nil {
-					b.Fatal(err)
-				}
+				must.Do(b, cl.ProduceSync(context.Background(), r).FirstErr())
 				all = append(all, time.Since(at))
 				n++
 			}

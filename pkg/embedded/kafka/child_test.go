@@ -10,6 +10,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // childEnv names the variable that tells a child process of a test what to run.
@@ -64,17 +66,9 @@ func startChild(tb testing.TB, task string) *process {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), childEnv+"="+task)
 	cmd.Stderr = tb.Output()
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		tb.Fatal(err)
-	}
+	stdin := must.Get(cmd.StdinPipe())(tb)
+	out := must.Get(cmd.StdoutPipe())(tb)
+	must.Do(tb, cmd.Start())
 	tb.Cleanup(func() { stdin.Close() })
 	return &process{cmd, bufio.NewScanner(out)}
 }
@@ -96,8 +90,6 @@ func startBroker(tb testing.TB, addr, dir string) *process {
 // kill ends the child with SIGKILL.
 func (p *process) kill(tb testing.TB) {
 	tb.Helper()
-	if err := p.Process.Kill(); err != nil {
-		tb.Fatal(err)
-	}
+	must.Do(tb, p.Process.Kill())
 	p.Wait() // returns the signal as an error
 }

@@ -6,17 +6,15 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // createSegment creates an empty segment and sets the time at which its directory changed.
 func createSegment(t testing.TB, dir string, base int64, changed time.Time) {
 	t.Helper()
-	if err := os.WriteFile(segmentPath(dir, base), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chtimes(dir, changed, changed); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(segmentPath(dir, base), nil, 0o600))
+	must.Do(t, os.Chtimes(dir, changed, changed))
 }
 
 func TestSegmentsAreRemembered(t *testing.T) {
@@ -48,9 +46,7 @@ func TestSegmentsAreRemembered(t *testing.T) {
 	l.wall += int64(time.Minute) // the clock was set back since
 	expect("after the clock was set", 0, 10, 20, 30, 40, 50)
 
-	if err := os.RemoveAll(dir); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.RemoveAll(dir))
 	if _, err := l.segments(dir); !os.IsNotExist(err) {
 		t.Errorf("removed directory: %v", err)
 	}
@@ -58,23 +54,17 @@ func TestSegmentsAreRemembered(t *testing.T) {
 
 func BenchmarkSegments(b *testing.B) {
 	dir := b.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "0.idx"), nil, 0o600); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, os.WriteFile(filepath.Join(dir, "0.idx"), nil, 0o600))
 	createSegment(b, dir, 0, time.Now().Add(-time.Hour))
 	b.Run("listed", func(b *testing.B) {
 		for b.Loop() {
-			if _, err := segments(dir); err != nil {
-				b.Fatal(err)
-			}
+			must.Get(segments(dir))(b)
 		}
 	})
 	b.Run("remembered", func(b *testing.B) {
 		var l listing
 		for b.Loop() {
-			if _, err := l.segments(dir); err != nil {
-				b.Fatal(err)
-			}
+			must.Get(l.segments(dir))(b)
 		}
 	})
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // An acknowledgement of a durable topic waits for the sync of its own partition's file. Meanwhile the record can be
@@ -47,9 +48,7 @@ func TestAckWaitsForSync(t *testing.T) {
 	default:
 	}
 	hold.open()
-	if err := <-acked; err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, <-acked)
 }
 
 // Records that arrive while a barrier runs share the next one.
@@ -138,9 +137,7 @@ func TestCommitWaitsForRecords(t *testing.T) {
 			})
 			consume(t, cl, 1)
 			if !stream.DurableTopic(topic) { // a commit need not wait for it before it is acknowledged
-				if err := <-acked; err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, <-acked)
 			}
 			var wg sync.WaitGroup
 			wg.Go(func() { commit(t, client(t, s.Addr()), "dispatch", topic, 0, 1, "") })
@@ -319,9 +316,7 @@ func checkImage(t *testing.T, dir string, want map[record]string, commits map[re
 	if len(commits) > 0 {
 		t.Errorf("commits are lost: %v", commits)
 	}
-	if err := s.stop(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.stop())
 }
 
 func groupsOf(commits map[record]int64) []string {
@@ -383,9 +378,7 @@ func (l *powerLog) image(t *testing.T) string {
 			switch {
 			case err != nil: // a temporary file that is gone
 			case info.IsDir():
-				if err := os.Mkdir(dst, 0o755); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.Mkdir(dst, 0o755))
 				copyDir(src, dst)
 			case strings.HasSuffix(name, ".json"):
 				copyFile(t, src, dst, info.Size())
@@ -400,21 +393,11 @@ func (l *powerLog) image(t *testing.T) string {
 
 func copyFile(t *testing.T, from, to string, size int64) {
 	t.Helper()
-	src, err := os.Open(from)
-	if err != nil {
-		t.Fatal(err)
-	}
+	src := must.Get(os.Open(from))(t)
 	defer src.Close()
-	dst, err := os.Create(to)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.CopyN(dst, src, size); err != nil {
-		t.Fatal(err)
-	}
-	if err := dst.Close(); err != nil {
-		t.Fatal(err)
-	}
+	dst := must.Get(os.Create(to))(t)
+	must.Get(io.CopyN(dst, src, size))(t)
+	must.Do(t, dst.Close())
 }
 
 // heldSync blocks the syncs of one partition's files.

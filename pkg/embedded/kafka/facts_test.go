@@ -18,6 +18,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // The tests of this file check what the rest of the service expects of any Kafka broker.
@@ -50,14 +52,9 @@ func TestListOffsetsByTime(t *testing.T) {
 	start := time.UnixMilli(1_800_000_000_000)
 	for i := range 10 {
 		r := &kgo.Record{Topic: "relay.events", Timestamp: start.Add(time.Duration(i) * time.Second), Value: []byte("x")}
-		if err := cl.ProduceSync(t.Context(), r).FirstErr(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, cl.ProduceSync(t.Context(), r).FirstErr())
 	}
-	listed, err := kadm.NewClient(cl).ListOffsetsAfterMilli(t.Context(), start.UnixMilli()+4500, "relay.events")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listed := must.Get(kadm.NewClient(cl).ListOffsetsAfterMilli(t.Context(), start.UnixMilli()+4500, "relay.events"))(t)
 	if o, _ := listed.Lookup("relay.events", 0); o.Offset != 5 {
 		t.Errorf("offset after 4.5 s = %d, want 5", o.Offset)
 	}
@@ -82,21 +79,13 @@ func TestRestart(t *testing.T) {
 	if err != nil || deleted.Error() != nil {
 		t.Fatal(err, deleted.Error())
 	}
-	if err := s.stop(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.stop())
 
 	s = serve(t, cfg)
 	cl = client(t, s.Addr())
 	adm := kadm.NewClient(cl)
-	ends, err := adm.ListEndOffsets(t.Context(), "relay.events")
-	if err != nil {
-		t.Fatal(err)
-	}
-	starts, err := adm.ListStartOffsets(t.Context(), "relay.events")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ends := must.Get(adm.ListEndOffsets(t.Context(), "relay.events"))(t)
+	starts := must.Get(adm.ListStartOffsets(t.Context(), "relay.events"))(t)
 	for p, start := range []int64{0, 0, 24, 10} {
 		if o, _ := ends.Lookup("relay.events", int32(p)); o.Offset != 25 {
 			t.Errorf("end of partition %d = %d, want 25", p, o.Offset)
@@ -106,10 +95,7 @@ func TestRestart(t *testing.T) {
 		}
 	}
 	checkCommitted(t, cl, "dispatch", "relay.events", 1, 17, metadata)
-	configs, err := adm.DescribeTopicConfigs(t.Context(), "relay.events")
-	if err != nil {
-		t.Fatal(err)
-	}
+	configs := must.Get(adm.DescribeTopicConfigs(t.Context(), "relay.events"))(t)
 	for _, c := range configs[0].Configs {
 		if c.Key == "max.message.bytes" && c.MaybeValue() != limit {
 			t.Errorf("max.message.bytes = %s, want %s", c.MaybeValue(), limit)
@@ -141,9 +127,7 @@ func TestGroupMetadata(t *testing.T) {
 		t.Fatal(failed)
 	}
 	member.Close()
-	if err := s.stop(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.stop())
 
 	s = serve(t, cfg)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -178,16 +162,11 @@ func TestProducerOutlivesBroker(t *testing.T) {
 		if crash {
 			cfg.DataDir = crashCopy(t, dir)
 		}
-		if err := s.stop(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.stop())
 		s = serve(t, cfg)
 	}
 	produce(t, cl, "relay.events", 1, []byte("first of its partition"))
-	ends, err := kadm.NewClient(cl).ListEndOffsets(t.Context(), "relay.events")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ends := must.Get(kadm.NewClient(cl).ListEndOffsets(t.Context(), "relay.events"))(t)
 	if o, _ := ends.Lookup("relay.events", 0); o.Offset != 50 {
 		t.Errorf("end = %d, want 50", o.Offset)
 	}
@@ -201,26 +180,17 @@ func TestRepairedOffsets(t *testing.T) {
 	createTopics(t, s.Addr(), 1, nil, "relay.events")
 	commit(t, client(t, s.Addr()), "dispatch", "relay.events", 0, 1, "one")
 	cfg.DataDir = crashCopy(t, cfg.DataDir)
-	if err := s.stop(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.stop())
 	path := filepath.Join(cfg.DataDir, "groups.log")
-	log, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, append(log, log[:len(log)/3]...), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	log := must.Get(os.ReadFile(path))(t)
+	must.Do(t, os.WriteFile(path, append(log, log[:len(log)/3]...), 0o644))
 
 	s = serve(t, cfg)
 	cl := client(t, s.Addr())
 	checkCommitted(t, cl, "dispatch", "relay.events", 0, 1, "one")
 	commit(t, cl, "dispatch", "relay.events", 0, 2, "two")
 	cfg.DataDir = crashCopy(t, cfg.DataDir)
-	if err := s.stop(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.stop())
 	s = serve(t, cfg)
 	checkCommitted(t, client(t, s.Addr()), "dispatch", "relay.events", 0, 2, "two")
 }
@@ -229,9 +199,7 @@ func TestRepairedOffsets(t *testing.T) {
 func crashCopy(tb testing.TB, dir string) string {
 	tb.Helper()
 	to := tb.TempDir()
-	if err := os.CopyFS(to, os.DirFS(dir)); err != nil {
-		tb.Fatal(err)
-	}
+	must.Do(tb, os.CopyFS(to, os.DirFS(dir)))
 	return to
 }
 
@@ -276,10 +244,7 @@ func commit(tb testing.TB, cl *kgo.Client, group, topic string, partition int32,
 
 func checkCommitted(tb testing.TB, cl *kgo.Client, group, topic string, partition int32, at int64, metadata string) {
 	tb.Helper()
-	resp, err := kadm.NewClient(cl).FetchOffsets(tb.Context(), group)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	resp := must.Get(kadm.NewClient(cl).FetchOffsets(tb.Context(), group))(tb)
 	o, _ := resp.Lookup(topic, partition)
 	if o.At != at || o.Metadata != metadata {
 		tb.Errorf("committed offset %d with %d bytes of metadata, want %d with %d", o.At, len(o.Metadata), at, len(metadata))
@@ -331,10 +296,7 @@ func TestNoFetchSessions(t *testing.T) {
 	body := make([]byte, 1000)
 	produce(t, cl, "relay.events", 0, body)
 	produce(t, cl, "relay.commands", 0, body)
-	topics, err := kadm.NewClient(cl).ListTopics(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	topics := must.Get(kadm.NewClient(cl).ListTopics(t.Context()))(t)
 	req := kmsg.NewPtrFetchRequest()
 	req.MaxWaitMillis, req.MinBytes, req.MaxBytes, req.SessionID, req.SessionEpoch = 100, 1, 1, 0, 0
 	for _, name := range []string{"relay.commands", "relay.events"} {
@@ -345,10 +307,7 @@ func TestNoFetchSessions(t *testing.T) {
 		req.Topics = append(req.Topics, topic)
 	}
 	for range 2 { // a client without a session sends the same request again
-		resp, err := req.RequestWith(t.Context(), cl)
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := must.Get(req.RequestWith(t.Context(), cl))(t)
 		if resp.SessionID != 0 || resp.ErrorCode != 0 || len(resp.Topics) == 0 ||
 			resp.Topics[0].TopicID != topics["relay.commands"].ID || len(resp.Topics[0].Partitions[0].RecordBatches) == 0 {
 			t.Fatalf("session %d, error %d, %d topics", resp.SessionID, resp.ErrorCode, len(resp.Topics))

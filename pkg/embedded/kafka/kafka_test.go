@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // TestMain runs the tests or, in a child process of a test, the broker that the test kills.
@@ -35,10 +36,7 @@ type running struct {
 // serve starts a broker on dir and stops it when the test ends. change may adjust it before the start.
 func serve(tb testing.TB, cfg Config, change ...func(*Server)) running {
 	tb.Helper()
-	s, err := New(cfg, Deps{Log: testLog(tb)})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	s := must.Get(New(cfg, Deps{Log: testLog(tb)}))(tb)
 	for _, f := range change {
 		f(s)
 	}
@@ -81,10 +79,7 @@ func client(tb testing.TB, addr string, opts ...kgo.Opt) *kgo.Client {
 		kgo.RetryBackoffFn(func(int) time.Duration { return 20 * time.Millisecond }),
 		kgo.MetadataMinAge(50 * time.Millisecond),
 	}, opts...)
-	c, err := kgo.NewClient(opts...)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	c := must.Get(kgo.NewClient(opts...))(tb)
 	tb.Cleanup(c.Close)
 	return c
 }
@@ -97,13 +92,8 @@ func createTopics(tb testing.TB, addr string, partitions int32, configs map[stri
 func createTopicsBy(tb testing.TB, cl *kgo.Client, partitions int32, configs map[string]*string, topics ...string) {
 	tb.Helper()
 	adm := kadm.NewClient(cl)
-	resp, err := adm.CreateTopics(tb.Context(), partitions, 1, configs, topics...)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	if err := resp.Error(); err != nil {
-		tb.Fatal(err)
-	}
+	resp := must.Get(adm.CreateTopics(tb.Context(), partitions, 1, configs, topics...))(tb)
+	must.Do(tb, resp.Error())
 }
 
 // fixedAddr returns a loopback address that stays the same when a broker restarts.
@@ -114,10 +104,7 @@ func fixedAddr(tb testing.TB) string {
 
 func endOf(tb testing.TB, cl *kgo.Client, topic string, partition int32) int64 {
 	tb.Helper()
-	ends, err := kadm.NewClient(cl).ListEndOffsets(tb.Context(), topic)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	ends := must.Get(kadm.NewClient(cl).ListEndOffsets(tb.Context(), topic))(tb)
 	o, _ := ends.Lookup(topic, partition)
 	return o.Offset
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // A broker in a process of its own is killed five times at random moments, while clients that outlive it produce,
@@ -136,10 +137,7 @@ func (c *committer) run(ctx context.Context) {
 
 func (c *committer) check(t *testing.T, cl *kgo.Client) {
 	t.Helper()
-	offsets, err := kadm.NewClient(cl).FetchOffsets(t.Context(), "dispatch")
-	if err != nil {
-		t.Fatal(err)
-	}
+	offsets := must.Get(kadm.NewClient(cl).FetchOffsets(t.Context(), "dispatch"))(t)
 	for p, want := range c.last {
 		got, _ := offsets.Lookup("relay.events", p)
 		if got.At < want.At {

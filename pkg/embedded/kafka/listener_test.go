@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // Clients in this process and clients over TCP see one log, and answers to clients in this process wait for syncs too.
@@ -18,10 +20,8 @@ func TestDialInProcess(t *testing.T) {
 	inside := client(t, s.Addr(), kgo.Dialer(s.DialContext), kgo.ConsumeTopics("relay.events"))
 	outside := client(t, s.Addr(), kgo.ConsumeTopics("relay.events"))
 	for i, from := range []*kgo.Client{inside, outside} {
-		if err := from.ProduceSync(t.Context(), &kgo.Record{Topic: "relay.events", Value: []byte{byte(i)}}).
-			FirstErr(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, from.ProduceSync(t.Context(), &kgo.Record{Topic: "relay.events", Value: []byte{byte(i)}}).
+			FirstErr())
 	}
 	for name, to := range map[string]*kgo.Client{"inside": inside, "outside": outside} {
 		for i, r := range consume(t, to, 2) {
@@ -30,10 +30,7 @@ func TestDialInProcess(t *testing.T) {
 			}
 		}
 	}
-	c, err := s.DialContext(t.Context(), "tcp", s.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(s.DialContext(t.Context(), "tcp", s.Addr()))(t)
 	defer c.Close()
 	if network := c.RemoteAddr().Network(); network != "pipe" {
 		t.Errorf("dialled through %s", network)

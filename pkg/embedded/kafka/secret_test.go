@@ -14,6 +14,8 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // Without the secret a client neither lists topics nor reads or writes them; with it every SASL mechanism works.
@@ -63,10 +65,8 @@ func TestListenOnSocket(t *testing.T) {
 	})
 	createTopicsBy(t, client(t, s.Addr(), dial), 1, nil, "relay.events")
 	inside := client(t, s.Addr(), kgo.Dialer(s.DialContext))
-	if err := inside.ProduceSync(t.Context(), &kgo.Record{Topic: "relay.events", Value: []byte("x")}).
-		FirstErr(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, inside.ProduceSync(t.Context(), &kgo.Record{Topic: "relay.events", Value: []byte("x")}).
+		FirstErr())
 	if got := consume(t, client(t, s.Addr(), dial, kgo.ConsumeTopics("relay.events")), 1); string(got[0].Value) != "x" {
 		t.Errorf("read %q", got[0].Value)
 	}

@@ -20,6 +20,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 func TestValidate(t *testing.T) {
@@ -63,26 +65,18 @@ func TestValidate(t *testing.T) {
 func TestDataDirIsLocked(t *testing.T) {
 	cfg := testConfig(t)
 	first := serve(t, cfg)
-	second, err := New(cfg, Deps{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	second := must.Get(New(cfg, Deps{}))(t)
 	if err := second.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "used by another process") {
 		t.Errorf("second broker on the directory: %v", err)
 	}
-	if err := first.stop(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, first.stop())
 	serve(t, cfg)
 }
 
 func TestAddressInUse(t *testing.T) {
 	cfg := testConfig(t)
 	cfg.Listen = serve(t, testConfig(t)).Addr()
-	s, err := New(cfg, Deps{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(New(cfg, Deps{}))(t)
 	if err := s.Run(t.Context()); err == nil {
 		t.Error("two brokers on one address")
 	}
@@ -98,9 +92,7 @@ func TestUnknownLayout(t *testing.T) {
 	})
 	createTopics(t, s.Addr(), 1, nil, "relay.events")
 	produce(t, client(t, s.Addr()), "relay.events", 0, []byte("x"))
-	if err := s.stop(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.stop())
 	if !strings.Contains(log.String(), "no such layout") || !strings.Contains(log.String(), "fsync per batch") {
 		t.Errorf("log: %s", &log)
 	}
@@ -115,9 +107,7 @@ func TestLayout(t *testing.T) {
 		t.Error("a missing directory passed")
 	}
 	for _, name := range []string{"0.dat", "1.dat"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("something else"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte("something else"), 0o600))
 	}
 	if err := checkLayout(dir); err == nil || !strings.Contains(err.Error(), "does not hold its record") {
 		t.Errorf("files without the records: %v", err)
@@ -141,9 +131,7 @@ func TestWhenFilesAreSynced(t *testing.T) {
 	syncs.check(t, "with the new topic", ".")
 	produce(t, client(t, s.Addr()), "relay.retry.2s", 0, []byte("x"))
 	syncs.check(t, "with a record of a topic that is not durable")
-	if err := s.stop(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.stop())
 	syncs.check(t, "at the end", "partitions/relay.retry.2s-0/0.dat", "partitions/relay.retry.2s-0", "partitions", ".",
 		"groups.log")
 }
@@ -216,9 +204,7 @@ func TestRecreatedTopicIsSynced(t *testing.T) {
 		syncs.check(t, "with the new topic", ".")
 		produce(t, client(t, s.Addr()), "relay.events", 0, []byte("x"))
 		syncs.check(t, "before the acknowledgement", "partitions/relay.events-0/0.dat")
-		if _, err := kadm.NewClient(cl).DeleteTopics(t.Context(), "relay.events"); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(kadm.NewClient(cl).DeleteTopics(t.Context(), "relay.events"))(t)
 	}
 }
 
@@ -229,9 +215,7 @@ func TestRemovedDataDirEndsTheBroker(t *testing.T) {
 	createTopics(t, s.Addr(), 1, nil, "relay.events")
 	cl := client(t, s.Addr())
 	produce(t, cl, "relay.events", 0, []byte("x"))
-	if err := os.RemoveAll(cfg.DataDir); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.RemoveAll(cfg.DataDir))
 	result := make(chan error, 1)
 	cl.Produce(context.Background(), &kgo.Record{Topic: "relay.events", Value: []byte("y")},
 		func(_ *kgo.Record, err error) { result <- err })
@@ -260,13 +244,8 @@ func TestBadRequests(t *testing.T) {
 		"another protocol":    []byte("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"),
 		"a body that is none": frame(34, uint16(kmsg.Produce)),
 	} {
-		c, err := net.Dial("tcp", s.Addr())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := c.Write(bytes); err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(net.Dial("tcp", s.Addr()))(t)
+		must.Get(c.Write(bytes))(t)
 		if n, _ := io.Copy(io.Discard, c); n > 0 {
 			t.Errorf("%s: %d bytes of answer", name, n)
 		}

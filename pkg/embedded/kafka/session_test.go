@@ -12,6 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // Fetch requests of all versions, as the client writes them, lose their session and nothing else.
@@ -51,9 +53,7 @@ func TestDeclineSession(t *testing.T) {
 		if declined {
 			req.SessionID, req.SessionEpoch = 0, -1
 		}
-		if err := want.ReadFrom(req.AppendTo(nil)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, want.ReadFrom(req.AppendTo(nil)))
 		if d := cmp.Diff(want, got, cmpopts.EquateEmpty(), cmp.AllowUnexported(kmsg.Tags{})); d != "" {
 			t.Errorf("version %d, client %.10q (-want +got):\n%s", version, client, d)
 		}
@@ -80,15 +80,10 @@ func TestClosedConnectionsAreForgotten(t *testing.T) {
 	}
 	before := inUse()
 	for range clients {
-		cl, err := kgo.NewClient(kgo.SeedBrokers(s.Addr()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		cl := must.Get(kgo.NewClient(kgo.SeedBrokers(s.Addr())))(t)
 		req := kmsg.NewPtrFetchRequest()
 		req.Rack = strings.Repeat("x", each)
-		if _, err := req.RequestWith(t.Context(), cl); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(req.RequestWith(t.Context(), cl))(t)
 		cl.Close()
 	}
 	var grown int64

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // Deleted records leave the disk except for the segment of the last one. A broker that is killed after that forgets the
@@ -38,10 +40,7 @@ func TestDeletedLeavesTheDisk(t *testing.T) {
 	cfg.DataDir = crashCopy(t, cfg.DataDir)
 	s = serve(t, cfg)
 	cl = client(t, s.Addr())
-	starts, err := kadm.NewClient(cl).ListStartOffsets(t.Context(), topic)
-	if err != nil {
-		t.Fatal(err)
-	}
+	starts := must.Get(kadm.NewClient(cl).ListStartOffsets(t.Context(), topic))(t)
 	if o, _ := starts.Lookup(topic, 0); o.Offset < records-segmentBytes>>19-2 {
 		t.Errorf("the log starts at %d after a kill", o.Offset)
 	}
@@ -55,15 +54,9 @@ func TestDeletedLeavesTheDisk(t *testing.T) {
 
 func bytesIn(t *testing.T, dir string) (n int64) {
 	t.Helper()
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must.Get(os.ReadDir(dir))(t)
 	for _, e := range entries {
-		info, err := e.Info()
-		if err != nil {
-			t.Fatal(err)
-		}
+		info := must.Get(e.Info())(t)
 		n += info.Size()
 	}
 	return n

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -20,10 +22,7 @@ func serve(t *testing.T) (*Server, func() error) { return serveOn(t, "127.0.0.1:
 
 func serveOn(t *testing.T, listen string) (*Server, func() error) {
 	t.Helper()
-	s, err := New(Config{Listen: listen}, Deps{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(New(Config{Listen: listen}, Deps{}))(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
@@ -61,10 +60,7 @@ func call(t *testing.T, c net.Conn, r *bufio.Reader, args ...string) string {
 
 func TestKeysExpire(t *testing.T) {
 	s, stop := serve(t)
-	c, err := net.Dial("tcp", s.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(net.Dial("tcp", s.Addr()))(t)
 	defer c.Close()
 	r := bufio.NewReader(c)
 
@@ -86,9 +82,7 @@ func TestKeysExpire(t *testing.T) {
 			t.Errorf("key %s answered %s", key, got)
 		}
 	}
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, stop())
 	if _, err := net.Dial("tcp", s.Addr()); err == nil {
 		t.Error("still listening after Run")
 	}
@@ -96,16 +90,11 @@ func TestKeysExpire(t *testing.T) {
 
 func TestListenError(t *testing.T) {
 	s, stop := serve(t)
-	other, err := New(Config{Listen: s.Addr()}, Deps{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := must.Get(New(Config{Listen: s.Addr()}, Deps{}))(t)
 	if err := other.Run(t.Context()); err == nil {
 		t.Error("two servers on one address")
 	}
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, stop())
 	if _, err := New(Config{Listen: "nowhere"}, Deps{}); err == nil {
 		t.Error("an address without a port was accepted")
 	}
@@ -166,15 +155,10 @@ func TestListenOnSocket(t *testing.T) {
 	if s.Addr() != "unix:"+path {
 		t.Errorf("address %s", s.Addr())
 	}
-	c, err := net.Dial("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(net.Dial("unix", path))(t)
 	defer c.Close()
 	if got := call(t, c, bufio.NewReader(c), "PING"); got != "+PONG" {
 		t.Errorf("PING answered %s", got)
 	}
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, stop())
 }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 func TestParseURL(t *testing.T) {
@@ -72,10 +74,7 @@ func TestParseURLsOfShards(t *testing.T) {
 
 // A connection that is made after its request was cancelled is closed.
 func TestConnectionOfACancelledRequestIsClosed(t *testing.T) {
-	o, err := parseURL("http://ch.example.com:8123")
-	if err != nil {
-		t.Fatal(err)
-	}
+	o := must.Get(parseURL("http://ch.example.com:8123"))(t)
 	dials, dialed := make(chan struct{}), make(chan net.Conn)
 	rt, err := o.TransportFunc(&http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
 		close(dials)
@@ -88,10 +87,7 @@ func TestConnectionOfACancelledRequestIsClosed(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://ch.example.com:8123", http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, "http://ch.example.com:8123", http.NoBody))(t)
 	go func() {
 		<-dials
 		cancel()

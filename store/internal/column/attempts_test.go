@@ -9,15 +9,13 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // TestAttemptColumnsMatchSchema: the table attempts has exactly the columns that are written and read, with these
 // types.
 func TestAttemptColumnsMatchSchema(t *testing.T) {
-	schema, err := os.ReadFile("../../schema/testdata/cluster.sql")
-	if err != nil {
-		t.Fatal(err)
-	}
+	schema := must.Get(os.ReadFile("../../schema/testdata/cluster.sql"))(t)
 	table := regexp.MustCompile(`(?s)CREATE TABLE IF NOT EXISTS relay\.attempts ON CLUSTER 'relay' \((.*?)\) ENGINE`).
 		FindSubmatch(schema)
 	if table == nil {
