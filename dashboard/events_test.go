@@ -42,6 +42,39 @@ func TestEventsSayWhy(t *testing.T) {
 		`href="/app/events/evt_0000000000000000000000000a"`)
 }
 
+// Tabs have the number of events of each status, within the other filters; the chart has them by time, and its bars lead
+// to their events. What destinations have answered stands in the row.
+func TestListOfEventsHasCounts(t *testing.T) {
+	r := eventsRig(t)
+	r.api.on("GET /v1/events/counts", http.StatusOK, `{"counted":1000,"more":true,"statuses":{"delivered":900,"failed":100},
+		"step_seconds":60,"steps":[{"at":"2026-08-21T22:20:00Z","delivered":900},{"at":"2026-08-21T22:22:00Z","failed":100}]}`)
+	r.api.on("GET /v1/events", http.StatusOK, strings.NewReplacer(`"held","reason":"breaker_open"`,
+		`"failed","reason":"attempts_exhausted","last_response_status":503`, `"a<b>"`, `"a.<b>"`).Replace(oneEvent))
+	r.api.on("GET /v1/endpoints", http.StatusOK, `{"data":[{"id":"ep_1","name":"payments","destinations":[{"id":"dst_1",
+		"name":"<ledger>","url":"https://a.example.com"}]}]}`)
+	b := r.signedIn()
+	b.get(frame.EventsPath+"?type=a.*&status=failed&since=1h").want(200,
+		`href="/app/events?since=1h&amp;type=a.%2A">All`,
+		`href="/app/events?since=1h&amp;status=delivered&amp;type=a.%2A">delivered <small class="num">900&#43;</small>`,
+		`href="/app/events?since=1h&amp;status=failed&amp;type=a.%2A" aria-current="page">failed`, "newest 1,000",
+		`<span class="chip">1 h</span>`, `href="/app/events?since=24h&amp;status=failed&amp;type=a.%2A">24 h</a>`,
+		`<title>22:20: 900 delivered, 0 open or skipped, 0 failed or rejected</title>`, "until=2026-08-21T22%3A23%3A00Z",
+		"<b>&lt;ledger&gt; answered 503</b>: ", `aria-label="&lt;ledger&gt;: failed"`, "a.<wbr>&lt;b&gt;")
+	for _, c := range r.api.calls {
+		if c.Path == "/v1/events/counts" && (c.Query.Has("status") || c.Query.Get("type") != "a.*" || c.Query.Has("limit")) {
+			t.Errorf("counted are %s", c.Query.Encode())
+		}
+	}
+	if page := b.get(frame.EventsPath + "?q=x").want(200).main(); strings.Contains(page, `aria-label="Status"`) {
+		t.Error("a search has counts")
+	}
+	page := b.get(frame.EventsPath).main()
+	if strings.Contains(page, "<th>Receipt") || strings.Contains(page, "<details open>") {
+		t.Error("receipts that nobody uses have a column, or filters that are off are shown")
+	}
+	b.get(frame.EventsPath+"?source=api").want(200, "<details open><summary class=\"b q\">More filters")
+}
+
 // An event with many destinations has the marks that matter most and a number, so that its row is as wide as others.
 func TestMarksAreBounded(t *testing.T) {
 	r := eventsRig(t)

@@ -184,10 +184,13 @@ func TestEndpointPageShowsItsTraffic(t *testing.T) {
 	b.get("/app/endpoints/ep_1").want(200, `class="st delivered"`) // nothing was sent: that is no warning
 	r.api.on("GET /v1/endpoints/ep_1/traffic", 200, strings.Replace(trafficJSON, `"status":"retrying"`,
 		`"status":"pending","deliveries":[{"destination_id":"dst_1","status":"held"}]`, 1))
-	b.get("/app/endpoints/ep_1").want(200, "pending, held</span>")
-	query := r.api.calls[len(r.api.calls)-1].Query
-	if query.Get("endpoint_id") != "ep_1" || query.Get("state") != "firing" {
-		t.Errorf("alerts are asked for with %s", query.Encode())
+	r.api.on("GET /v1/events/counts", 200, `{"statuses":{"failed":25,"rejected":13}}`)
+	b.get("/app/endpoints/ep_1").want(200, "pending, held</span>",
+		`href="/app/events?endpoint_id=ep_1&amp;since=24h&amp;status=failed">failed 25</a>`, ">rejected 13</a>")
+	for _, c := range r.api.calls {
+		if c.Path == "/v1/alerts/history" && (c.Query.Get("endpoint_id") != "ep_1" || c.Query.Get("state") != "firing") {
+			t.Errorf("alerts are asked for with %s", c.Query.Encode())
+		}
 	}
 	for _, x := range []struct{ traffic, mark string }{
 		{strings.ReplaceAll(trafficJSON, `"delivered":100`, `"delivered":0`), `class="st failed on"`},

@@ -21,7 +21,8 @@ func rowOf(s *event.Summary) wire.EventRow {
 		len(s.Deliveries))}
 	for i := range s.Deliveries {
 		x := &s.Deliveries[i]
-		row.Deliveries[i] = wire.DeliveryState{DestinationID: x.Destination, Status: x.Status, Reason: frame.OrNull(x.Reason)}
+		row.Deliveries[i] = wire.DeliveryState{DestinationID: x.Destination, Status: x.Status, Reason: frame.OrNull(x.Reason),
+			LastResponseStatus: frame.OrNull(x.Code)}
 	}
 	return row
 }

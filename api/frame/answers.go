@@ -9,9 +9,10 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// OrNull returns nil for the empty text.
-func OrNull[T ~string](s T) *T {
-	if s == "" {
+// OrNull returns nil for the empty text, and for 0.
+func OrNull[T comparable](s T) *T {
+	var none T
+	if s == none {
 		return nil
 	}
 	return &s

@@ -50,6 +50,8 @@ type DeliveryState struct {
 	DestinationID string        `json:"destination_id" ref:"DestinationId"`
 	Status        event.Status  `json:"status" enum:"pending,retrying,held,delivered,failed,skipped"`
 	Reason        *event.Reason `json:"reason" ref:"EventReason"`
+	// HTTP status of the last attempt; `null` without a response.
+	LastResponseStatus *int `json:"last_response_status"`
 }
 
 // EventRow is an event in a list, and the answer to a send.

@@ -110,7 +110,7 @@ const (
 // however many pages ask. Without an answer within a second nothing is added: missing is true.
 func addTraffic(v *frame.Visit, rows []*endpointRow) (missing bool, err error) {
 	var o wire.Overview
-	err = v.GetSoon("/v1/overview", &o)
+	err = v.GetSoon("/v1/overview", nil, &o)
 	if err != nil && !frame.IsUnavailable(err) && frame.StatusOf(err) != http.StatusTooManyRequests {
 		return false, err
 	}
@@ -199,8 +199,9 @@ type endpointOverview struct {
 	Traffic     []*destinationTraffic // one for each destination, in their order
 	Waiting     []*model.EventRow     // the newest events with an open delivery
 	WaitingMore bool
-	WaitingPath string       // of the list of all of them
-	Needs       []model.Need // what fires, by destination
+	WaitingPath string              // of the list of all of them
+	Needs       []model.Need        // what fires, by destination
+	Counts      []model.StatusCount // events of the last day by status, those that there are
 }
 
 // diagnose adds to a need why the signature of the newest rejected event of an endpoint is not accepted, and what to
@@ -253,6 +254,18 @@ func showEndpoint(v *frame.Visit, e *model.Endpoint) error {
 	}
 	if p.Needs, err = needsOf(v, e, alerts.Data); err != nil {
 		return err
+	}
+	about := url.Values{"endpoint_id": {e.ID}, "since": {event.TrafficDay.Name}}
+	counted, err := model.CountEvents(v, about)
+	if err != nil {
+		return err
+	}
+	if counted != nil {
+		for _, c := range counted.ByStatus() {
+			if c.Path = frame.WithQuery(frame.EventsPath, about, "status", c.Name); c.Count != "" {
+				p.Counts = append(p.Counts, c)
+			}
+		}
 	}
 	p.All = traffic.view(e.Path(), url.Values{"endpoint_id": {e.ID}}, now, p.Traffic...)
 	return v.Page("endpoint", p)

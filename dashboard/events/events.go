@@ -44,6 +44,79 @@ type eventsPage struct {
 	// Warnings are about paths that probably name nothing.
 	Warnings []wire.Warning
 	BaseURL  string
+	Tabs     []model.StatusCount // nil: the list is a search
+	Spans    []frame.MenuItem    // the time menu
+	Span     string              // path of the current one
+	Chart    *frame.BarChart     // of the newest events that match; nil: there is none
+	Receipts bool                // an event of the page has a receipt
+	More     bool                // a filter is on whose field is folded
+}
+
+// timeMenu are the choices of the time menu beside any time.
+var timeMenu = []struct{ since, name string }{{"15m", "15 min"}, {"1h", "1 h"}, {"24h", "24 h"}, {"7d", "7 days"}}
+
+// addCounts adds the tabs, the time menu and the chart. Searches have neither tabs nor chart: what they would cost is not
+// known before.
+func (p *eventsPage) addCounts(v *frame.Visit, query url.Values) error {
+	first := maps.Clone(query)
+	first.Del("cursor")
+	for _, x := range timeMenu {
+		p.Spans = append(p.Spans, frame.MenuItem{Path: with(first, "since", x.since), Name: x.name})
+	}
+	p.Spans = append(p.Spans, frame.MenuItem{Path: with(first, "since", ""), Name: "any time"})
+	p.Span = listPath(first)
+	if p.Search || p.Live != "" || p.Form.Error != "" {
+		return nil
+	}
+	all := maps.Clone(first)
+	all.Del("status")
+	all.Del("limit")
+	n, err := model.CountEvents(v, all)
+	if n == nil {
+		return err
+	}
+	p.Tabs = []model.StatusCount{{Name: "All", Path: with(first, "status", ""), Current: first.Get("status") == ""}}
+	for _, s := range n.ByStatus() {
+		s.Path, s.Current = with(first, "status", s.Name), first.Get("status") == s.Name
+		p.Tabs = append(p.Tabs, s)
+	}
+	p.draw(all, n)
+	return nil
+}
+
+// with returns the list with another value of a parameter; empty: without it.
+func with(query url.Values, name, value string) string {
+	query = maps.Clone(query)
+	if query.Set(name, value); value == "" {
+		query.Del(name)
+	}
+	if name == "since" {
+		query.Del("until")
+	}
+	return listPath(query)
+}
+
+// draw draws the counted events by the time at which they were received.
+func (p *eventsPage) draw(query url.Values, n *model.EventCounts) {
+	if len(n.Steps) < 2 {
+		return
+	}
+	step := time.Duration(n.StepSeconds) * time.Second
+	from, to := time.Time(n.Steps[0].At), time.Time(n.Steps[len(n.Steps)-1].At)
+	line := frame.NewTimeline(to, step, int(to.Sub(from)/step)+1)
+	rows := line.Rows(3)
+	for _, s := range n.Steps {
+		if i, ok := line.Index(time.Time(s.At)); ok {
+			rows[i].Values = []int64{int64(s.Delivered), int64(s.Pending + s.Retrying + s.Skipped), int64(s.Failed + s.Rejected)}
+		}
+	}
+	line.LinkEvents(rows, query)
+	title := frame.Plural(n.Counted, "event", "events") + " by the time of receipt"
+	if n.More {
+		title = "The newest " + title
+	}
+	p.Chart = frame.NewBarChart(title, "Received", []frame.Series{{Name: "delivered", Class: frame.ColourOK},
+		{Name: "open or skipped", Class: frame.ColourWait}, {Name: "failed or rejected", Class: frame.ColourBad}}, rows)
 }
 
 // Marks are the states that an event can have at a destination.
@@ -94,8 +167,18 @@ func listEvents(v *frame.Visit) error {
 		return err
 	}
 	setListLinks(v, query, asked.Get("tail") == "1", p)
+	p.Receipts = slices.ContainsFunc(p.Events, func(e *model.EventRow) bool { return e.Processing != "none" })
+	p.More = slices.ContainsFunc(foldedFilters, func(name string) bool { return p.Form.Value(name) != "" })
+	if p.First && v.Part() == "" {
+		if err := p.addCounts(v, query); err != nil {
+			return err
+		}
+	}
 	return v.Page("events", p)
 }
+
+// foldedFilters have their fields behind More filters.
+var foldedFilters = []string{"processing", "source", "until", "body_path", "header_path"}
 
 var eventID = regexp.MustCompile(`^evt_[0-9a-zA-Z]{26}$`)
 
@@ -169,7 +252,7 @@ func readEvents(v *frame.Visit, query url.Values, p *eventsPage) error {
 	}
 	p.EndpointChoices = frame.NewEndpointChoices(v, p.Form.Value("endpoint_id"))
 	for _, e := range p.Events {
-		e.EndpointName = v.EndpointName(e.EndpointID)
+		e.SetNames(v)
 	}
 	return nil
 }

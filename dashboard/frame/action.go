@@ -257,10 +257,10 @@ func (v *Visit) Send(method, path string, body any, nonce string, out any) error
 }
 
 // GetSoon is [Visit.Get] for data that a page can do without: it waits one second for the answer.
-func (v *Visit) GetSoon(path string, out any) error {
+func (v *Visit) GetSoon(path string, query url.Values, out any) error {
 	ctx, cancel := context.WithTimeout(v.R.Context(), time.Second)
 	defer cancel()
-	return v.call(ctx, http.MethodGet, path, nil, nil, "", out)
+	return v.call(ctx, http.MethodGet, path, query, nil, "", out)
 }
 
 // call calls the API as the person. If the store is behind, it sets v.AsOf, the time of the data.

@@ -270,7 +270,12 @@ func (t timeline) Index(at time.Time) (i int, ok bool) {
 // Rows returns the rows of a bar chart, with a number of values that are 0.
 func (t timeline) Rows(values int) []ChartRow {
 	rows, layout := make([]ChartRow, t.Steps), "15:04"
-	if time.Duration(t.Steps)*t.step > 24*time.Hour {
+	switch {
+	case t.step < time.Minute:
+		layout = "15:04:05"
+	case t.step >= 24*time.Hour:
+		layout = "Jan 2"
+	case time.Duration(t.Steps)*t.step > 24*time.Hour:
 		layout = "Jan 2, 15:04"
 	}
 	for i := range rows {

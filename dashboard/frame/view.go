@@ -68,6 +68,7 @@ func (d *Dashboard) functions() template.FuncMap {
 		"sentence":     func(text any) string { return Sentence(TextOf(text)) },
 		"json":         jsonText,
 		"plain":        func(text any) string { return Plain(TextOf(text)) },
+		"breaks":       breaks,
 		"page":         func(id any) string { return PageOf(TextOf(id)) },
 		"shortID":      ShortID,
 		"place":        PlaceText,
@@ -403,6 +404,12 @@ func Truncate(text string, most int) string {
 		return text
 	}
 	return strings.ToValidUTF8(text[:most-len(mark)], "") + mark
+}
+
+// breaks returns a text of others that may break after its dots, slashes and underscores, and nowhere else.
+func breaks(text any) template.HTML {
+	escaped := template.HTMLEscapeString(Plain(TextOf(text)))
+	return template.HTML(strings.NewReplacer(".", ".<wbr>", "/", "/<wbr>", "_", "_<wbr>").Replace(escaped))
 }
 
 // ShortID is the end of an id, by which people tell events of one list apart.

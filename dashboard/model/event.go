@@ -1,6 +1,7 @@
 package model
 
 import (
+	"fmt"
 	"net/url"
 	"slices"
 	"time"
@@ -16,7 +17,8 @@ func IsOpen(s event.Status) bool { return s == event.Pending || s == event.Retry
 // EventRow is an event in a list, as the API says it.
 type EventRow struct {
 	wire.EventRow
-	EndpointName string `json:"-"` // empty: the endpoint was deleted, or could not be read
+	EndpointName string            `json:"-"` // empty: the endpoint was deleted, or could not be read
+	names        map[string]string // of its destinations
 }
 
 // EventRows returns rows of an answer, without the names of their endpoints.
@@ -56,13 +58,41 @@ func IsHeld(e *wire.EventBase, at []event.Status) bool {
 		!slices.Contains(at, event.Pending) && !slices.Contains(at, event.Retrying)
 }
 
-// Marks are the states of the event at its destinations.
+// Marks are the states of the event at its destinations, with their names where those are known.
 func (e *EventRow) Marks() frame.Marks {
 	all := make([]frame.Status, len(e.Deliveries))
 	for i, d := range e.Deliveries {
 		all[i] = frame.NewStatus(string(d.Status))
+		if name := e.names[d.DestinationID]; name != "" {
+			all[i].Word = name + ": " + all[i].Word
+		}
 	}
 	return frame.NewMarks(all)
+}
+
+// Answered says what a destination answered last that does not have the event, such as "ledger answered 500"; empty if
+// none did.
+func (e *EventRow) Answered() string {
+	for _, d := range e.Deliveries {
+		if name := e.names[d.DestinationID]; name != "" && d.LastResponseStatus != nil && d.Status != event.Delivered &&
+			d.Status != event.Skipped {
+			return fmt.Sprintf("%s answered %d", name, *d.LastResponseStatus)
+		}
+	}
+	return ""
+}
+
+// SetNames adds the names of the event's endpoint and destinations, from memory.
+func (e *EventRow) SetNames(v *frame.Visit) {
+	endpoint := frame.EndpointOf(v, e.EndpointID)
+	if endpoint == nil {
+		return
+	}
+	e.EndpointName, e.names = endpoint.Name, make(map[string]string, len(endpoint.Destinations))
+	for i := range endpoint.Destinations {
+		d := &endpoint.Destinations[i]
+		e.names[d.ID] = frame.NameOfDestination(d)
+	}
 }
 
 // ReplayFilters are the filters by which a replay selects.

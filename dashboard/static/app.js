@@ -96,6 +96,9 @@ function addCopyButtons(part) {
     const what = value.closest('figure')?.querySelector('figcaption') ?? value;
     button.setAttribute('aria-label', `Copy ${what.innerText.trim().slice(0, 30)}`);
     button.addEventListener('click', async () => {
+      value.querySelectorAll('details').forEach((fold) => {
+        fold.open = true; // what is folded has no text to copy
+      });
       await navigator.clipboard.writeText(value.innerText);
       button.textContent = 'Copied';
     });
