@@ -82,6 +82,7 @@ test('a value to take away gets a button where the browser can copy', async () =
   const value = {
     innerText: 'https://relay.example.com/in/x', nextElementSibling: null, closest: () => null,
     after(button) { this.nextElementSibling = button },
+    querySelectorAll: () => [],
   }
   load({ values: [value] })
   assert.equal(value.nextElementSibling, null)
