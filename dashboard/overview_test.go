@@ -248,7 +248,7 @@ func TestListOfEndpointsShowsWhatFails(t *testing.T) {
 	r.api.on("GET /v1/overview", 200, overview)
 	b := r.signedIn()
 	before := len(r.api.calls)
-	page := b.get(frame.EndpointsPath).want(200, "dst_1 is held (breaker_open)",
+	page := b.get(frame.EndpointsPath).want(200, "dst_1 is held after repeated failures",
 		`<svg class="i failed" role="img" aria-label="dst_2: failing">`,
 		"20 of 120\u00a0requests in the last hour failed", "destination held</span>",
 		"<svg class=\"i retrying\" role=\"img\" aria-label=\"dst_4: active, 1 of 60\u00a0requests in the last hour failed\">",
