@@ -17,6 +17,7 @@ import (
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/jobs"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
@@ -29,7 +30,7 @@ type Deps struct {
 	Replays
 	Log          *slog.Logger
 	Config       Configuration
-	Keyring      *config.Keyring
+	Keyring      *seal.Keyring
 	Events       frame.EventReader
 	Recovery     jobs.RecoveryReader
 	Accept       events.Accepter

@@ -16,6 +16,7 @@ import (
 
 	"github.com/eventrelay/relay/api"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/sign"
 	"github.com/eventrelay/relay/test/must"
@@ -306,7 +307,7 @@ func TestRotateSecret(t *testing.T) {
 	secrets := func() (texts []string, until []time.Time) {
 		e, _ := configuration.Endpoint(ep)
 		for _, s := range e.Destination(dst).Secrets {
-			text, err := keyring().OpenString(dst, config.FieldSecret, s.Secret)
+			text, err := keyring().OpenString(dst, seal.FieldSecret, s.Secret)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -34,6 +34,7 @@ import (
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/claim"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/id"
@@ -142,8 +143,8 @@ func (nothingStored) EventsByOffset(context.Context, event.OffsetQuery) (event.O
 	return event.OffsetPage{}, event.ErrUnavailable
 }
 
-func keyring() *config.Keyring {
-	k, err := config.NewKeyring("test:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=")
+func keyring() *seal.Keyring {
+	k, err := seal.NewKeyring("test:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=")
 	if err != nil {
 		panic(err)
 	}
@@ -525,13 +526,13 @@ func newClient(t testing.TB, setup ...func(*api.Config, *api.Deps)) *client {
 func explainStored(ep *config.Endpoint, e *event.Event) (*verify.Explanation, error) {
 	conf := verify.Config{Type: ep.Verification.Type, Tolerance: verify.DefaultTolerance}
 	for _, sealed := range ep.Verification.Secrets {
-		secret, err := keyring().OpenString(ep.ID, config.FieldVerification, sealed)
+		secret, err := keyring().OpenString(ep.ID, seal.FieldVerification, sealed)
 		if err != nil {
 			return nil, err
 		}
 		conf.Secrets = append(conf.Secrets, secret)
 	}
-	token, err := keyring().OpenString(ep.ID, config.FieldToken, ep.Token)
+	token, err := keyring().OpenString(ep.ID, seal.FieldToken, ep.Token)
 	req := verify.Request{URL: baseURL + "/in/" + token + "?" + e.Query, Header: http.Header{}, Body: e.Body,
 		Now: e.ReceivedAt()}
 	for _, f := range e.Header {

@@ -16,6 +16,7 @@ import (
 	"github.com/eventrelay/relay/api"
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/test/must"
@@ -326,7 +327,7 @@ func TestRotateToken(t *testing.T) {
 		if e.FormerToken == nil {
 			return
 		}
-		text, err := keyring().OpenString(name, config.FieldToken, e.FormerToken.Token)
+		text, err := keyring().OpenString(name, seal.FieldToken, e.FormerToken.Token)
 		if err != nil || text != old || !e.FormerToken.Until.Equal(want) {
 			t.Errorf("%s goes on until %v (%v), want %s until %v", text, e.FormerToken.Until, err, old, want)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/eventrelay/relay/api"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/seal"
 )
 
 func TestRateLimitMerges(t *testing.T) {
@@ -175,7 +176,7 @@ func TestVerificationSecretMasks(t *testing.T) {
 		e, _ := configuration.Endpoint(ep)
 		var got []string
 		for _, sealed := range e.Verification.Secrets {
-			text, err := keyring().OpenString(ep, config.FieldVerification, sealed)
+			text, err := keyring().OpenString(ep, seal.FieldVerification, sealed)
 			if err != nil {
 				t.Fatal(err)
 			}

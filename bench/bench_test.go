@@ -25,7 +25,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/bench/count"
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -94,7 +94,7 @@ func fakeProcess(what string) error {
 	held := ""
 	if i := slices.Index(os.Args, "--data-dir"); i > 0 && what == "dev" {
 		held = filepath.Join(os.Args[i+1], "held")
-		file, key := filepath.Join(os.Args[i+1], "master.keys"), config.GenerateMasterKey("fake")
+		file, key := filepath.Join(os.Args[i+1], "master.keys"), seal.GenerateKey("fake")
 		if err := os.WriteFile(file, []byte(key), 0o600); err != nil {
 			return err
 		}

@@ -10,7 +10,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/seal"
 )
 
 // maxNodes bounds --serve, because all nodes run on this machine.
@@ -48,7 +48,7 @@ func startCluster(ctx context.Context, o options) (_ *relay, err error) {
 	}
 	// A unique name: a running Kafka may still have the topics of an earlier run.
 	name := fmt.Sprintf("bench%d", os.Getpid())
-	r.masterKeys = config.GenerateMasterKey("bench")
+	r.masterKeys = seal.GenerateKey("bench")
 	r.broker, r.topicPrefix, r.store = addresses["kafka"], name+".", clickhouseURL(addresses["clickhouse"], name)
 	env := append(o.environment(),
 		"RELAY_KAFKA_BROKERS="+addresses["kafka"], "RELAY_REDIS_URL="+redisURL(addresses["redis"]),

@@ -16,6 +16,7 @@ import (
 
 	"github.com/eventrelay/relay/bench/load"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/wait"
 )
@@ -50,7 +51,7 @@ func (b *benchRun) createIdleEndpoints(ctx context.Context) error {
 		}
 		spec = strings.TrimSpace(string(raw))
 	}
-	keys, err := config.NewKeyring(spec)
+	keys, err := seal.NewKeyring(spec)
 	if err != nil {
 		return err
 	}
@@ -92,7 +93,7 @@ func (b *benchRun) runRelay(ctx context.Context, words ...string) ([]byte, error
 }
 
 // addIdleCopies returns an export with wanted idle endpoints, and how many of them are new.
-func addIdleCopies(export []byte, keys *config.Keyring, wanted int) (document []byte, made int, err error) {
+func addIdleCopies(export []byte, keys *seal.Keyring, wanted int) (document []byte, made int, err error) {
 	var lines []exportLine
 	var model *config.Endpoint
 	head, err := config.ReadExport(bytes.NewReader(export), func(kind string, value json.RawMessage) error {
@@ -146,22 +147,22 @@ type exportLine struct {
 }
 
 // copyEndpoint returns a copy of an endpoint in a partition, with its own ids, token and secrets.
-func copyEndpoint(model *config.Endpoint, keys *config.Keyring, partition int32) (*config.Endpoint, error) {
+func copyEndpoint(model *config.Endpoint, keys *seal.Keyring, partition int32) (*config.Endpoint, error) {
 	e, token := *model, id.Random("")
 	hash := sha256.Sum256([]byte(token))
 	e.ID, e.Partition, e.TokenHash = id.Random(id.Endpoint), partition, hash[:]
-	e.Token = keys.SealString(e.ID, config.FieldToken, token)
+	e.Token = keys.SealString(e.ID, seal.FieldToken, token)
 	e.Destinations = slices.Clone(model.Destinations)
 	for i := range e.Destinations {
 		d := &e.Destinations[i]
 		was := d.ID
 		d.ID, d.Secrets = id.Random(id.Destination), slices.Clone(d.Secrets)
 		for k, s := range d.Secrets {
-			text, err := keys.OpenString(was, config.FieldSecret, s.Secret)
+			text, err := keys.OpenString(was, seal.FieldSecret, s.Secret)
 			if err != nil {
 				return nil, err
 			}
-			d.Secrets[k].Secret = keys.SealString(d.ID, config.FieldSecret, text)
+			d.Secrets[k].Secret = keys.SealString(d.ID, seal.FieldSecret, text)
 		}
 	}
 	return &e, nil

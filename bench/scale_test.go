@@ -20,16 +20,17 @@ import (
 
 	"github.com/eventrelay/relay/bench/count"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
 
 // exportOfOne is an export with an account and one idle endpoint.
-func exportOfOne(keys *config.Keyring) ([]byte, error) {
+func exportOfOne(keys *seal.Keyring) ([]byte, error) {
 	e := config.Endpoint{
-		ID: "ep_1", Name: idleName, Token: keys.SealString("ep_1", config.FieldToken, "token"),
+		ID: "ep_1", Name: idleName, Token: keys.SealString("ep_1", seal.FieldToken, "token"),
 		Destinations: []config.Destination{
-			{ID: "dst_1", Secrets: []config.SigningSecret{{Secret: keys.SealString("dst_1", config.FieldSecret, "whsec_x")}}}},
+			{ID: "dst_1", Secrets: []config.SigningSecret{{Secret: keys.SealString("dst_1", seal.FieldSecret, "whsec_x")}}}},
 	}
 	value, err := json.Marshal(e)
 	if err != nil {
@@ -51,7 +52,7 @@ func fakeConfig(args []string) error {
 	if err != nil {
 		return err
 	}
-	keys, err := config.NewKeyring(string(spec))
+	keys, err := seal.NewKeyring(string(spec))
 	if err != nil {
 		return err
 	}
@@ -142,7 +143,7 @@ func TestManyMisusesAreNamed(t *testing.T) {
 // Every copy is an endpoint of its own: its ids, its token and secrets that open under its name.
 func TestIdleCopiesAreDistinct(t *testing.T) {
 	t.Parallel()
-	keys, err := config.NewKeyring(config.GenerateMasterKey("k"))
+	keys, err := seal.NewKeyring(seal.GenerateKey("k"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,12 +161,12 @@ func TestIdleCopiesAreDistinct(t *testing.T) {
 		if err := json.Unmarshal(value, &e); err != nil {
 			return err
 		}
-		token, err := keys.OpenString(e.ID, config.FieldToken, e.Token)
+		token, err := keys.OpenString(e.ID, seal.FieldToken, e.Token)
 		if hash := sha256.Sum256([]byte(token)); err != nil || e.ID != "ep_1" && !bytes.Equal(e.TokenHash, hash[:]) {
 			t.Errorf("%s: token %q, %v", e.ID, token, err)
 		}
 		d := e.Destinations[0]
-		if secret, err := keys.OpenString(d.ID, config.FieldSecret, d.Secrets[0].Secret); err != nil || secret != "whsec_x" {
+		if secret, err := keys.OpenString(d.ID, seal.FieldSecret, d.Secrets[0].Secret); err != nil || secret != "whsec_x" {
 			t.Errorf("%s: secret %q, %v", d.ID, secret, err)
 		}
 		for _, id := range []string{e.ID, d.ID, token} {

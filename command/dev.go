@@ -17,7 +17,7 @@ import (
 
 	"github.com/eventrelay/relay/node"
 	"github.com/eventrelay/relay/pkg/apikey"
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/embedded/clickhouse"
 	"github.com/eventrelay/relay/pkg/embedded/redis"
 	"github.com/eventrelay/relay/pkg/private"
@@ -67,7 +67,7 @@ func devDefaults(s *settings) error {
 	var err error
 	if s.MasterKeys == "" {
 		s.MasterKeys, err = loadOrCreateSecret(filepath.Join(s.DataDir, masterKeysFile), func() string {
-			return config.GenerateMasterKey("dev")
+			return seal.GenerateKey("dev")
 		})
 	}
 	if err == nil && s.BootstrapKey == "" {

@@ -4,7 +4,7 @@ import (
 	"crypto/tls"
 	"log/slog"
 
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/store/schema"
 )
@@ -13,7 +13,7 @@ import (
 // nothing.
 func (s settings) validateConnections(fault faultFunc) {
 	if s.MasterKeys != "" {
-		if _, err := config.NewKeyring(s.MasterKeys); err != nil {
+		if _, err := seal.NewKeyring(s.MasterKeys); err != nil {
 			fault("RELAY_MASTER_KEYS", "%w", err)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/argon"
 )
 
 var goodSignIn = url.Values{"email": {"ops@example.com"}, "password": {goodPassword}}
@@ -46,7 +47,7 @@ func TestWrongPasswordsAreLimited(t *testing.T) {
 	b.post("/app/sign-in", unknown).want(403, "No person has this email and password")
 	b.post("/app/sign-in", url.Values{"email": {"no address"}}).want(400, "The email must be an address")
 
-	rig.people.err = config.ErrSignInBusy
+	rig.people.err = argon.ErrBusy
 	b.post("/app/sign-in", unknown).want(503, "Too many people sign in")
 	rig.people.err = config.ErrLease
 	b.post("/app/sign-in", unknown).want(503, "cannot confirm sign-ins at the moment")

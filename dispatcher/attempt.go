@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/eventrelay/relay/dispatcher/lane"
+	"github.com/eventrelay/relay/dispatcher/request"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
@@ -38,7 +39,7 @@ type client struct {
 	now            func() time.Time
 	requestSlots   *semaphore.Weighted // bounds concurrent requests
 	connectionWait prometheus.Observer // seconds that a request waited for a slot and for an HTTP/2 stream
-	names          headerNames
+	names          request.Names
 	spans          *spans.Recorder // nil: no traces
 }
 
@@ -51,36 +52,18 @@ func newClient(
 	}
 }
 
-// content is the body of an attempt: the stored one, or what a transformation made of it.
-type content struct {
-	body      []byte
-	version   int    // of the endpoint's transformation; 0: it is the stored body
-	signature string // canonical name of the received header with the provider's signature, if the endpoint names one
-}
-
-// stored is the body as it was received or sent.
-func stored(work *event.Work) content { return content{body: work.Event.Body} }
-
-// made is the number of bytes that the transformation made.
-func (c content) made() int {
-	if c.version == 0 {
-		return 0
-	}
-	return len(c.body)
-}
-
 // send makes one HTTP request and returns the attempt. A status code means that the receiver answered, however its
 // body ended; without one, ErrorCode says what went wrong. The attempt starts when there is a slot for its request:
 // waiting for one does not count against the destination.
 func (c *client) send(
-	ctx context.Context, attemptID id.ID, target *lane.Target, work *event.Work, content content,
+	ctx context.Context, attemptID id.ID, target *lane.Target, work *event.Work, content request.Content,
 ) *event.Attempt {
 	queuedAt := c.now()
 	acquireErr := c.requestSlots.Acquire(ctx, 1)
 	start := c.now()
 	attempt := &event.Attempt{
 		ID: attemptID, StartedAt: start, Trigger: work.Trigger, URL: target.URLText, Method: methodOf(work.Event, target),
-		TransformationVersion: content.version,
+		TransformationVersion: content.Version,
 	}
 	if acquireErr != nil { // the node stops
 		attempt.ErrorCode, attempt.ErrorMessage = event.CodeInternal, "the node stopped before the request was made"
@@ -90,12 +73,12 @@ func (c *client) send(
 	ctx, cancel := context.WithCancel(egress.WithDestination(ctx, work.Dest))
 	trace := newTrace(c.now, start, target.Timeout, cancel)
 	defer trace.end()
-	header := requestHeader(work, content, target, c.userAgent, start)
+	header := request.Header(work, content, target, c.userAgent, start)
 	span := c.spans.Attempt(work, attempt.Method, start)
 	attempt.Trace = span.Propagate(header)
 	span.Hook(&trace.hooks)
-	req := newRequest(httptrace.WithClientTrace(ctx, &trace.hooks), target, attempt.Method, content.body, header)
-	attempt.RequestHeader = c.recordedHeader(req.Header, target.Header)
+	req := newRequest(httptrace.WithClientTrace(ctx, &trace.hooks), target, attempt.Method, content.Body, header)
+	attempt.RequestHeader = c.names.Recorded(req.Header, target.Header)
 	resp, err := c.transport.RoundTrip(req)
 	switch {
 	case err != nil && trace.tooManyConnections():
@@ -108,7 +91,7 @@ func (c *client) send(
 		attempt.ErrorCode, attempt.ErrorMessage = egress.Classify(err), egress.Message(err)
 	default:
 		attempt.Code = resp.StatusCode
-		attempt.ResponseHeader = c.recordedHeader(resp.Header, nil)
+		attempt.ResponseHeader = c.names.Recorded(resp.Header, nil)
 		attempt.ResponseBody, attempt.Truncated = readBody(resp)
 		attempt.RetryAfter = parseRetryAfter(resp.Header.Get("Retry-After"), c.now()) // it counts from the end of the attempt
 	}

@@ -26,6 +26,7 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"github.com/eventrelay/relay/dispatcher/lane"
+	"github.com/eventrelay/relay/dispatcher/request"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
@@ -88,7 +89,7 @@ func send(t *testing.T, h http.HandlerFunc, work *event.Work, change ...func(*la
 	for _, f := range change {
 		f(target)
 	}
-	return testClient(t, loopback()).send(t.Context(), work.Event.ID, target, work, stored(work))
+	return testClient(t, loopback()).send(t.Context(), work.Event.ID, target, work, request.Stored(work))
 }
 
 func TestBodyArrivesByteForByte(t *testing.T) {
@@ -225,7 +226,7 @@ func TestAttemptsCanHaveEveryField(t *testing.T) {
 	}, testWork(t, []byte("x")))
 	failed := send(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, testWork(t, []byte("x")))
 	answered.Trace = "x" // TestAttemptOfATracedEvent
-	answered.TransformationVersion = newTransformed(t, `[{"op":"wrap","key":"k"}]`, `{}`).version
+	answered.TransformationVersion = newTransformed(t, `[{"op":"wrap","key":"k"}]`, `{}`).Version
 	for f := range reflect.TypeFor[event.Attempt]().Fields() {
 		set := func(attempt *event.Attempt) bool { return !reflect.ValueOf(*attempt).FieldByIndex(f.Index).IsZero() }
 		if f.Name != "OK" && !set(answered) && !set(failed) {
@@ -239,7 +240,7 @@ func TestUnreachableDestinations(t *testing.T) {
 		t.Helper()
 		work := testWork(t, []byte("x"))
 		target := testTarget(t, address, sign.NewSecret())
-		attempt := testClient(t, policy).send(t.Context(), work.Event.ID, target, work, stored(work))
+		attempt := testClient(t, policy).send(t.Context(), work.Event.ID, target, work, request.Stored(work))
 		if attempt.ErrorCode != want || attempt.Code != 0 {
 			t.Errorf("%s: %+v, want %s", name, attempt, want)
 		}
@@ -294,11 +295,11 @@ func TestOneAttemptIsOneRequest(t *testing.T) {
 		work := testWork(t, []byte(body), event.Field{Name: "Idempotency-Key", Value: "k1"},
 			event.Field{Name: "X-Idempotency-Key", Value: "k2"})
 		hangUp <- false
-		if attempt := c.send(t.Context(), work.Event.ID, target, work, stored(work)); attempt.Code != 200 {
+		if attempt := c.send(t.Context(), work.Event.ID, target, work, request.Stored(work)); attempt.Code != 200 {
 			t.Fatalf("first attempt: %+v", attempt)
 		}
 		hangUp <- true
-		if attempt := c.send(t.Context(), work.Event.ID, target, work, stored(work)); attempt.Code != 0 {
+		if attempt := c.send(t.Context(), work.Event.ID, target, work, request.Stored(work)); attempt.Code != 0 {
 			t.Fatalf("second attempt: %+v", attempt)
 		}
 		if n := requests.Load(); n != 2 {
@@ -309,7 +310,7 @@ func TestOneAttemptIsOneRequest(t *testing.T) {
 
 func headerOf(t *testing.T, work *event.Work, target *lane.Target) http.Header {
 	t.Helper()
-	return requestHeader(work, stored(work), target, "EventRelay/test", time.Unix(1_800_000_000, 0))
+	return request.Header(work, request.Stored(work), target, "EventRelay/test", time.Unix(1_800_000_000, 0))
 }
 
 func TestForwardedHeaders(t *testing.T) {
@@ -422,7 +423,7 @@ func TestMethodOfReceivedEvents(t *testing.T) {
 		defer server.Close()
 		target := testTarget(t, server.URL, sign.NewSecret())
 		target.KeepMethod = keep
-		attempt := testClient(t, loopback()).send(t.Context(), work.Event.ID, target, work, stored(work))
+		attempt := testClient(t, loopback()).send(t.Context(), work.Event.ID, target, work, request.Stored(work))
 		if got := s.all(); len(got) != 1 || got[0].method != want || attempt.Method != want {
 			t.Errorf("%s %s, kept %t: the destination got %+v, the attempt says %s", source, method, keep, got, attempt.Method)
 		}
@@ -466,7 +467,7 @@ func TestTwoSecretsTwoSignatures(t *testing.T) {
 	target := testTarget(t, "https://example.com/")
 	target.Secrets = []lane.LiveSecret{{Secret: fresh}, {Secret: old, Until: now.Add(time.Hour)},
 		{Secret: gone, Until: now.Add(-time.Second)}}
-	h := requestHeader(testWork(t, body), content{body: body}, target, "EventRelay/test", now)
+	h := request.Header(testWork(t, body), request.Content{Body: body}, target, "EventRelay/test", now)
 	if n := len(strings.Fields(h.Get("Webhook-Signature"))); n != 2 {
 		t.Fatalf("%d signatures: %s", n, h.Get("Webhook-Signature"))
 	}
@@ -521,7 +522,7 @@ func TestCancelledRequestHasNoStatus(t *testing.T) {
 	defer cancel()
 	work := testWork(t, []byte("x"))
 	target := testTarget(t, srv.URL)
-	if attempt := testClient(t, loopback()).send(ctx, work.Event.ID, target, work, stored(work)); attempt.Code != 0 ||
+	if attempt := testClient(t, loopback()).send(ctx, work.Event.ID, target, work, request.Stored(work)); attempt.Code != 0 ||
 		ctx.Err() == nil {
 		t.Errorf("%+v", attempt)
 	}
@@ -535,8 +536,8 @@ func TestRecordedHeadersHideCredentials(t *testing.T) {
 		"Webhook-Signature": {"v1,shown"}, "X-Hub-Signature-256": {"sha256=shown"},
 	}
 	added := []event.Field{{Name: "X-Signature"}, {Name: "Ocp-Apim-Subscription-Key"}, {Name: "X-Plain"}}
-	for _, f := range new(client).recordedHeader(h, added).Fields() {
-		if hidden := f.Value == mask; hidden != (h.Get(f.Name) == "s3cret") {
+	for _, f := range new(request.Names).Recorded(h, added).Fields() {
+		if hidden := f.Value == request.Mask; hidden != (h.Get(f.Name) == "s3cret") {
 			t.Errorf("%s is recorded as %s", f.Name, f.Value)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/dispatcher/lane"
+	"github.com/eventrelay/relay/dispatcher/request"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/sign"
@@ -112,7 +113,8 @@ func BenchmarkHeaders(b *testing.B) {
 	work, target := benchWork(b), testTarget(b, "https://example.com/h", sign.NewSecret())
 	b.ReportAllocs()
 	for b.Loop() {
-		if h := requestHeader(work, stored(work), target, c.userAgent, time.Now()); c.recordedHeader(h, target.Header) == "" {
+		h := request.Header(work, request.Stored(work), target, c.userAgent, time.Now())
+		if c.names.Recorded(h, target.Header) == "" {
 			b.Fatal("no headers")
 		}
 	}
@@ -127,7 +129,7 @@ func BenchmarkAttempt(b *testing.B) {
 	work, target := benchWork(b), testTarget(b, srv.URL, sign.NewSecret())
 	b.ReportAllocs()
 	for b.Loop() {
-		if attempt := c.send(b.Context(), work.Event.ID, target, work, stored(work)); attempt.Code != 200 {
+		if attempt := c.send(b.Context(), work.Event.ID, target, work, request.Stored(work)); attempt.Code != 200 {
 			b.Fatal(attempt)
 		}
 	}

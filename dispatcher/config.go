@@ -11,6 +11,7 @@ import (
 
 	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/spans"
@@ -116,7 +117,7 @@ type Deps struct {
 	Producer  Producer
 	Config    ConfigView
 	Updater   EndpointUpdater
-	Keyring   *config.Keyring
+	Keyring   *seal.Keyring
 	Transport http.RoundTripper // the egress guard; it must follow no redirect
 	IDs       *id.Generator
 	Now       func() time.Time

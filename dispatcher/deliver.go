@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/dispatcher/lane"
+	"github.com/eventrelay/relay/dispatcher/request"
 	"github.com/eventrelay/relay/pkg/crash"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
@@ -55,8 +56,8 @@ func (d *Dispatcher) sendDelivery(ctx context.Context, l *lane.Lane, decision la
 	case err != nil:
 		d.failTransformation(delivery, decision.Eligibility.Endpoint, err)
 		return lane.Result{Delivery: delivery}
-	case content.made() != delivery.Reserved:
-		l.Reserve(delivery, content.made())
+	case content.Made() != delivery.Reserved:
+		l.Reserve(delivery, content.Made())
 	}
 	attempt := d.makeAttempt(ctx, l, decision, content)
 	if ctx.Err() != nil && attempt.Code == 0 { // the node stops and has cancelled it: the next owner delivers
@@ -80,7 +81,7 @@ func (d *Dispatcher) sendDelivery(ctx context.Context, l *lane.Lane, decision la
 // makeAttempt sends the request. If the secrets of the destination cannot be opened, the attempt fails with an
 // internal error, so that users see it.
 func (d *Dispatcher) makeAttempt(
-	ctx context.Context, l *lane.Lane, decision lane.Decision, content content,
+	ctx context.Context, l *lane.Lane, decision lane.Decision, content request.Content,
 ) *event.Attempt {
 	work := decision.Delivery.Work
 	attemptID := d.ids.NewUnbounded(decision.Delivery.Slot.Partition().ID.Index)
@@ -92,7 +93,7 @@ func (d *Dispatcher) makeAttempt(
 		slog.Any("error", err))
 	return &event.Attempt{
 		ID: attemptID, StartedAt: d.now(), Trigger: work.Trigger, URL: decision.Eligibility.Destination.URL,
-		TransformationVersion: content.version,
+		TransformationVersion: content.Version,
 		ErrorCode:             event.CodeInternal,
 		ErrorMessage: "the URL, headers or secrets of the destination could not be opened; " +
 			"set them again",

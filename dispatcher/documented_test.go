@@ -9,13 +9,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/eventrelay/relay/dispatcher/request"
 	"github.com/eventrelay/relay/pkg/sign"
 )
 
 // docs/start/clients.md and the OpenAPI document name every header that a delivery adds, and no other.
 func TestDeliveryHeadersAreDocumented(t *testing.T) {
 	header := headerOf(t, testWork(t, []byte("x")), testTarget(t, "https://example.com/", sign.NewSecret()))
-	delete(header, headerUserAgent)
+	delete(header, request.HeaderUserAgent)
 	var sent []string
 	for name := range header {
 		sent = append(sent, strings.ToLower(name))

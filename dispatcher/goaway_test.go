@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/net/http2"
 
+	"github.com/eventrelay/relay/dispatcher/request"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/sign"
@@ -45,7 +46,7 @@ func TestRefusedConnectionsAreBounded(t *testing.T) {
 		target := testTarget(t, fmt.Sprintf("https://127.0.0.1:%d/hook", port), sign.NewSecret())
 		target.Timeout = 20 * time.Second
 		began := time.Now()
-		attempt := c.send(t.Context(), work.Event.ID, target, work, stored(work))
+		attempt := c.send(t.Context(), work.Event.ID, target, work, request.Stored(work))
 		if attempt.Code != 0 || attempt.ErrorCode != event.CodeConnectionReset || requests.Load() > maxConnections ||
 			time.Since(began) > 15*time.Second {
 			t.Errorf("body %q: %s %q after %v and %d requests, at most %d", body, attempt.ErrorCode, attempt.ErrorMessage,

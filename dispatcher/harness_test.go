@@ -18,6 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
@@ -34,7 +35,7 @@ const (
 type world struct {
 	tb       testing.TB
 	stream   stream.Config
-	keyring  *config.Keyring
+	keyring  *seal.Keyring
 	producer *stream.Producer
 	ids      *id.Generator
 	view     *view
@@ -70,7 +71,7 @@ func newWorldOn(tb testing.TB, sc stream.Config, rt http.RoundTripper, partition
 	if _, err := stream.Migrate(tb.Context(), sc, int32(partitions), 1); err != nil {
 		tb.Fatal(err)
 	}
-	keyring, err := config.NewKeyring(config.GenerateMasterKey("test"))
+	keyring, err := seal.NewKeyring(seal.GenerateKey("test"))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -118,7 +119,7 @@ func (w *world) endpoint(urls ...string) *config.Endpoint {
 		dest := fmt.Sprintf("dst_%d", i+1)
 		endpoint.Destinations = append(endpoint.Destinations, config.Destination{
 			ID: dest, URL: u, Enabled: true, TimeoutSeconds: 15, MaxInFlight: 64,
-			Secrets: []config.SigningSecret{{Secret: w.keyring.SealString(dest, config.FieldSecret, w.secret.Reveal())}},
+			Secrets: []config.SigningSecret{{Secret: w.keyring.SealString(dest, seal.FieldSecret, w.secret.Reveal())}},
 		})
 	}
 	w.view.put(endpoint)

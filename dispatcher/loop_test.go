@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/eventrelay/relay/dispatcher/request"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/sign"
 	"github.com/eventrelay/relay/pkg/web"
@@ -93,7 +94,7 @@ func TestOurHeadersAreNotForged(t *testing.T) {
 		"Webhook_id", "Webhook~Timestamp", "Relay-Anything"}
 	var header []event.Field
 	for _, name := range names {
-		header = append(header, event.Field{Name: canonical(name), Value: "5"})
+		header = append(header, event.Field{Name: request.Canonical(name), Value: "5"})
 	}
 	header = append(header, event.Field{Name: "X_other", Value: "x"})
 	for _, verdict := range []event.Verdict{event.VerdictVerified, event.VerdictObserved, event.VerdictUnverified} {
@@ -101,7 +102,7 @@ func TestOurHeadersAreNotForged(t *testing.T) {
 		work.Event.Verdict = verdict
 		got := headerOf(t, work, testTarget(t, "https://example.com/", sign.NewSecret()))
 		for _, name := range names {
-			if got[canonical(name)] != nil {
+			if got[request.Canonical(name)] != nil {
 				t.Errorf("%s: %s is forwarded", verdict, name)
 			}
 		}

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/eventrelay/relay/dispatcher/lane"
+	"github.com/eventrelay/relay/dispatcher/request"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/sign"
@@ -214,7 +215,7 @@ func TestStreamWaitIsNoTimeout(t *testing.T) {
 			target := testTarget(t, "https://example.com/h", sign.NewSecret())
 			target.Timeout = 10 * time.Second
 			began := time.Now()
-			attempt := newTestClient(h2(connect, stream, answer)).send(t.Context(), work.Event.ID, target, work, stored(work))
+			attempt := newTestClient(h2(connect, stream, answer)).send(t.Context(), work.Event.ID, target, work, request.Stored(work))
 			if attempt.ErrorCode != code || attempt.ErrorMessage != message || attempt.Duration != duration ||
 				time.Since(began) != total {
 				t.Errorf("connect %v, stream %v, answer %v: %q %q, %v of %v, want %q, %v of %v", connect, stream, answer,
@@ -243,7 +244,7 @@ func TestWaitForOpenFilesIsNoTimeout(t *testing.T) {
 		for range 3 {
 			work := testWork(t, []byte("{}"))
 			wg.Go(func() {
-				if attempt := c.send(t.Context(), work.Event.ID, target, work, stored(work)); attempt.Code != 200 ||
+				if attempt := c.send(t.Context(), work.Event.ID, target, work, request.Stored(work)); attempt.Code != 200 ||
 					attempt.Duration != 8*time.Second {
 					t.Errorf("%d %s after %v", attempt.Code, attempt.ErrorCode, attempt.Duration)
 				}
@@ -262,7 +263,7 @@ func TestWaitForOpenFilesIsNoTimeout(t *testing.T) {
 		stop, cancel := context.WithCancel(t.Context())
 		cancel()
 		work := testWork(t, []byte("{}"))
-		if attempt := c.send(stop, work.Event.ID, target, work, stored(work)); attempt.Code != 0 ||
+		if attempt := c.send(stop, work.Event.ID, target, work, request.Stored(work)); attempt.Code != 0 ||
 			attempt.ErrorCode != event.CodeInternal {
 			t.Errorf("while the node stops: %d %s", attempt.Code, attempt.ErrorCode)
 		}
@@ -292,7 +293,7 @@ func TestHostsThatDoNotAnswer(t *testing.T) {
 		if code == event.CodeTimeout {
 			target.Timeout = 100 * time.Millisecond
 		}
-		attempt := c.send(t.Context(), work.Event.ID, target, work, stored(work))
+		attempt := c.send(t.Context(), work.Event.ID, target, work, request.Stored(work))
 		if attempt.ErrorCode != code || code == event.CodeTimeout && attempt.Duration < target.Timeout ||
 			attempt.Duration > time.Minute {
 			t.Errorf("%s: %q %q after %v", address, attempt.ErrorCode, attempt.ErrorMessage, attempt.Duration)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -30,7 +31,7 @@ type quiet struct {
 
 func newQuiet(t *testing.T) *quiet {
 	t.Helper()
-	keyring, err := config.NewKeyring(config.GenerateMasterKey("test"))
+	keyring, err := seal.NewKeyring(seal.GenerateKey("test"))
 	if err != nil {
 		t.Fatal(err)
 	}

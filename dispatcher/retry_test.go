@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/dispatcher/lane"
+	"github.com/eventrelay/relay/dispatcher/request"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -114,7 +115,7 @@ func TestRetryAfterDateOfASlowRequest(t *testing.T) {
 		})
 		work := testWork(t, []byte("x"))
 		attempt := newTestClient(transport).send(
-			t.Context(), work.Event.ID, testTarget(t, "http://receiver.test"), work, stored(work))
+			t.Context(), work.Event.ID, testTarget(t, "http://receiver.test"), work, request.Stored(work))
 		if due := time.Now().Add(attempt.RetryAfter); !due.Equal(at) {
 			t.Errorf("the next attempt is due %v after the date", due.Sub(at))
 		}

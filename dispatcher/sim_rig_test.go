@@ -17,6 +17,7 @@ import (
 
 	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/sign"
@@ -53,7 +54,7 @@ type sim struct {
 func simulate(t *testing.T, cfg Config, eps []*config.Endpoint, f func(*sim)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		keyring, err := config.NewKeyring(config.GenerateMasterKey("test"))
+		keyring, err := seal.NewKeyring(seal.GenerateKey("test"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -67,7 +68,7 @@ func simulate(t *testing.T, cfg Config, eps []*config.Endpoint, f func(*sim)) {
 		for _, endpoint := range eps {
 			for i := range endpoint.Destinations {
 				dest := &endpoint.Destinations[i]
-				dest.Secrets = []config.SigningSecret{{Secret: keyring.SealString(dest.ID, config.FieldSecret, secret)}}
+				dest.Secrets = []config.SigningSecret{{Secret: keyring.SealString(dest.ID, seal.FieldSecret, secret)}}
 			}
 			s.view.put(endpoint)
 		}

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/eventrelay/relay/dispatcher/lane"
+	"github.com/eventrelay/relay/dispatcher/request"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
@@ -104,17 +105,17 @@ func (t *transformations) reserve(view ConfigView, delivery *lane.Delivery) {
 // apply returns the body of an attempt. Its error says why there is none; ctx.Err is set if the node stops.
 func (t *transformations) apply(
 	ctx context.Context, endpoint *config.Endpoint, work *event.Work,
-) (content, error) {
+) (request.Content, error) {
 	if !endpoint.Transforms() {
-		return stored(work), nil
+		return request.Stored(work), nil
 	}
 	program, err := t.program(endpoint)
 	if err != nil {
-		return content{}, err
+		return request.Content{}, err
 	}
 	memory := min(transformFactor*int64(len(work.Event.Body)), transformMemory)
 	if err := t.memory.Acquire(ctx, memory); err != nil {
-		return content{}, err
+		return request.Content{}, err
 	}
 	defer t.memory.Release(memory)
 	body, err := program.Apply(ctx, transform.Input{
@@ -122,9 +123,9 @@ func (t *transformations) apply(
 		ReceivedAt: work.Event.ReceivedAt(), EndpointID: work.Event.Endpoint, Attempt: work.Attempt,
 		Sent: work.Event.Source == event.SourceAPI,
 	}, t.maxOutput)
-	made := content{body: body, version: endpoint.TransformationVersion()}
+	made := request.Content{Body: body, Version: endpoint.TransformationVersion()}
 	if v := endpoint.Verification; v != nil && v.Header != "" {
-		made.signature = canonical(v.Header)
+		made.Signature = request.Canonical(v.Header)
 	}
 	return made, err
 }
@@ -146,19 +147,4 @@ func (d *Dispatcher) failTransformation(delivery *lane.Delivery, endpoint *confi
 	d.endDelivery(lane.Decision{
 		Delivery: delivery, DecidedAt: d.now(), Status: event.Failed, Reason: event.TransformFailed,
 	})
-}
-
-// describesStoredBody reports whether a received header says something about the bytes of the stored body, which a
-// transformed one does not have: its signature, its digest or its encoding.
-func describesStoredBody(name string) bool {
-	switch name {
-	case "Content-Encoding", "Content-Md5", headerWebhookID, headerWebhookTimestamp:
-		return true
-	}
-	for _, part := range []string{"Signature", "Hmac", "Digest"} {
-		if strings.Contains(name, part) {
-			return true
-		}
-	}
-	return false
 }

@@ -14,6 +14,7 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"github.com/eventrelay/relay/dispatcher/lane"
+	"github.com/eventrelay/relay/dispatcher/request"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
@@ -37,7 +38,7 @@ func newTransformations(maxOutput int) *transformations {
 }
 
 // newTransformed applies operations to a body.
-func newTransformed(t testing.TB, ops, body string) content {
+func newTransformed(t testing.TB, ops, body string) request.Content {
 	t.Helper()
 	e := &config.Endpoint{ID: testEndpoint, Verification: &config.Verification{Header: "X-Acme-Sig"}}
 	transformed(t, e, ops)
@@ -119,15 +120,15 @@ func TestHeadersOfTheStoredBody(t *testing.T) {
 		fields = append(fields, event.Field{Name: name, Value: "v"})
 	}
 	work := testWork(t, []byte(`{"a":1}`), fields...)
-	for _, made := range []content{stored(work), newTransformed(t, `[{"op":"drop","paths":["a"]}]`, `{"a":1}`)} {
-		h := requestHeader(work, made, testTarget(t, "http://localhost"), "test", time.Now())
+	for _, made := range []request.Content{request.Stored(work), newTransformed(t, `[{"op":"drop","paths":["a"]}]`, `{"a":1}`)} {
+		h := request.Header(work, made, testTarget(t, "http://localhost"), "test", time.Now())
 		for _, name := range about {
-			if _, there := h[name]; there != (made.version == 0) {
-				t.Errorf("version %d: %s forwarded: %v", made.version, name, there)
+			if _, there := h[name]; there != (made.Version == 0) {
+				t.Errorf("version %d: %s forwarded: %v", made.Version, name, there)
 			}
 		}
 		if h.Get("X-Slack-Request-Timestamp") != "v" || h.Get("Content-Type") != "v" {
-			t.Errorf("version %d: %v", made.version, h)
+			t.Errorf("version %d: %v", made.Version, h)
 		}
 	}
 }
@@ -195,8 +196,8 @@ func TestWithoutTransformationNothingIsDone(t *testing.T) {
 	work := &event.Work{Event: &event.Event{Endpoint: testEndpoint, Body: []byte("no JSON")}}
 	allocations := testing.AllocsPerRun(10, func() {
 		body, err := transformations.apply(t.Context(), endpoint, work)
-		if err != nil || &body.body[0] != &work.Event.Body[0] || body.version != 0 {
-			t.Errorf("%s, version %d, %v", body.body, body.version, err)
+		if err != nil || &body.Body[0] != &work.Event.Body[0] || body.Version != 0 {
+			t.Errorf("%s, version %d, %v", body.Body, body.Version, err)
 		}
 	})
 	if allocations > 0 {
@@ -263,8 +264,8 @@ func TestOperationsAreCompiledOnce(t *testing.T) {
 		}
 	}
 	e.ID, e.Transformation = "ep_newer", &config.Transformation{Version: 1, Ops: []transform.Op{{Op: "sort"}}}
-	if body, err := made.apply(t.Context(), e, testWork(t, []byte(`{}`))); err == nil || body.body != nil {
-		t.Errorf("an operation of a newer version made %s", body.body)
+	if body, err := made.apply(t.Context(), e, testWork(t, []byte(`{}`))); err == nil || body.Body != nil {
+		t.Errorf("an operation of a newer version made %s", body.Body)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/verify"
 )
@@ -28,7 +29,7 @@ type prepared struct {
 
 // preparer caches prepared endpoints.
 type preparer struct {
-	keyring *config.Keyring
+	keyring *seal.Keyring
 
 	mu         sync.RWMutex // guards byEndpoint
 	byEndpoint map[string]*prepared
@@ -72,7 +73,7 @@ func (p *preparer) prepare(ep *config.Endpoint) (*prepared, error) {
 	}
 	conf := verifyConfig(*ep.Verification)
 	for _, sealed := range ep.Verification.Secrets {
-		secret, err := p.keyring.OpenString(ep.ID, config.FieldVerification, sealed)
+		secret, err := p.keyring.OpenString(ep.ID, seal.FieldVerification, sealed)
 		if err != nil {
 			return nil, fmt.Errorf("decrypt verification secret of %s: %w", ep.ID, err)
 		}
@@ -155,8 +156,8 @@ func (g *Ingest) storedRequest(ep *config.Endpoint, p *prepared, e *event.Event)
 }
 
 // signedURL returns the ingest URL with the decrypted token, as the provider calls and signs it.
-func (g *Ingest) signedURL(endpoint string, sealed config.Sealed, query string) (string, error) {
-	token, err := g.deps.Keyring.OpenString(endpoint, config.FieldToken, sealed)
+func (g *Ingest) signedURL(endpoint string, sealed seal.Secret, query string) (string, error) {
+	token, err := g.deps.Keyring.OpenString(endpoint, seal.FieldToken, sealed)
 	if err != nil {
 		return "", fmt.Errorf("decrypt token of %s: %w", endpoint, err)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/limit"
@@ -58,7 +59,7 @@ type world struct {
 	tb       testing.TB
 	cluster  *kfake.Cluster
 	reader   *stream.Reader
-	keyring  *config.Keyring
+	keyring  *seal.Keyring
 	log      Producer
 	registry *prometheus.Registry
 	logs     *kit.Buffer
@@ -134,7 +135,7 @@ func (w *world) listen() {
 // newIngest creates an Ingest and its endpoint with the given producer, without an HTTP server.
 func newIngest(tb testing.TB, o options, log Producer) *world {
 	tb.Helper()
-	keyring, err := config.NewKeyring(config.GenerateMasterKey("test"))
+	keyring, err := seal.NewKeyring(seal.GenerateKey("test"))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -150,7 +151,7 @@ func newIngest(tb testing.TB, o options, log Producer) *world {
 	w := &world{tb: tb, keyring: keyring, registry: prometheus.NewRegistry(), logs: &kit.Buffer{}}
 	ep := &config.Endpoint{
 		ID: "ep_1", Account: "acc_1", Provider: "generic", Enabled: true, Rev: 1,
-		Token:        keyring.SealString("ep_1", config.FieldToken, token),
+		Token:        keyring.SealString("ep_1", seal.FieldToken, token),
 		Destinations: []config.Destination{{ID: "dst_1", Enabled: true}, {ID: "dst_2"}, {ID: "dst_3", Enabled: true}},
 		Response:     config.Response{Status: 200, ContentType: "application/json", Body: `{"received":true}`},
 	}
@@ -204,7 +205,7 @@ func (w *world) eventInLog(_ context.Context, account string, d id.ID) (bool, er
 func (w *world) verification(scheme string, secrets ...string) *config.Verification {
 	v := &config.Verification{Type: scheme, Mode: "enforce", ToleranceSeconds: 300}
 	for _, s := range secrets {
-		v.Secrets = append(v.Secrets, w.keyring.SealString("ep_1", config.FieldVerification, s))
+		v.Secrets = append(v.Secrets, w.keyring.SealString("ep_1", seal.FieldVerification, s))
 	}
 	return v
 }

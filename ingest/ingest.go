@@ -31,6 +31,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/claim"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/spans"
@@ -70,7 +71,7 @@ type Tripwires interface {
 type Deps struct {
 	Metrics   prometheus.Registerer
 	Endpoints Endpoints
-	Keyring   *config.Keyring
+	Keyring   *seal.Keyring
 	Producer  Producer
 	Claims    claim.Store
 	Limits    Limits

@@ -15,6 +15,7 @@ import (
 	stripewebhook "github.com/stripe/stripe-go/v82/webhook"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/verify"
@@ -301,7 +302,7 @@ func TestReverify(t *testing.T) {
 				}
 			}
 			rotated := ep // requests from before a rotation were signed for the former URL
-			rotated.RotateToken(w.keyring.SealString(ep.ID, config.FieldToken, "another"), "", time.Now())
+			rotated.RotateToken(w.keyring.SealString(ep.ID, seal.FieldToken, "another"), "", time.Now())
 			if _, again, err := w.ingest.Reverify(&rotated, e); err != nil || (again == "") != (reason == "") {
 				t.Errorf("%s, after a rotation: %q %v", v.Name, again, err)
 			}
@@ -313,9 +314,9 @@ func TestReverify(t *testing.T) {
 // finds nothing wrong with a stored event.
 func TestReverifyWithoutSecrets(t *testing.T) {
 	w := newWorld(t, options{})
-	broken := config.Sealed("other:AAAA")
+	broken := seal.Secret("other:AAAA")
 	for name, change := range map[string]func(*config.Endpoint){
-		"secret": func(ep *config.Endpoint) { ep.Verification.Secrets = []config.Sealed{broken} },
+		"secret": func(ep *config.Endpoint) { ep.Verification.Secrets = []seal.Secret{broken} },
 		"token":  func(ep *config.Endpoint) { ep.Token = broken },
 		"former token": func(ep *config.Endpoint) {
 			ep.RotateToken(ep.Token, "", time.Now())
@@ -365,7 +366,7 @@ func TestExplain(t *testing.T) {
 		ep.Verification.Secrets = append(ep.Verification.Secrets, w.verification(v.Type, v.Secret).Secrets...)
 		ep.Verification.ToleranceSeconds = 60
 		ep.Rev += int64(i) + 1
-		ep.RotateToken(w.keyring.SealString(ep.ID, config.FieldToken, "another"), "", now)
+		ep.RotateToken(w.keyring.SealString(ep.ID, seal.FieldToken, "another"), "", now)
 		out, err := w.ingest.Explain(&ep, e)
 		if err != nil || len(out.Secrets) != 2 || out.Secrets[0].Matches || !out.Secrets[1].Matches {
 			t.Fatalf("%s: %v %+v", v.Name, err, out)
@@ -400,7 +401,7 @@ func TestCheckVerification(t *testing.T) {
 // contains the secret.
 func TestUndecryptableSecretAnswers500(t *testing.T) {
 	w := newWorld(t, options{endpoint: func(_ *world, ep *config.Endpoint) {
-		ep.Verification = &config.Verification{Type: "github", Secrets: []config.Sealed{"old:c2VjcmV0"}}
+		ep.Verification = &config.Verification{Type: "github", Secrets: []seal.Secret{"old:c2VjcmV0"}}
 	}})
 	if a := w.want(w.post("x"), 500); strings.Contains(a.body, "secret") || strings.Contains(a.body, "old") {
 		t.Errorf("answered %s", a.body)

@@ -10,6 +10,7 @@ import (
 	"github.com/eventrelay/relay/node/doctor"
 	"github.com/eventrelay/relay/pkg/certfile"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/crash"
 	"github.com/eventrelay/relay/pkg/limit"
 	"github.com/eventrelay/relay/pkg/roles"
@@ -73,7 +74,7 @@ func ExamineEngines(ctx context.Context, s Config) (doctor.Report, error) {
 
 // Inspect reads the configuration log within InspectTime. Without RELAY_MASTER_KEYS it can neither open secrets nor
 // authenticate records; it still shows which entities there are and which master keys sealed them.
-func Inspect(ctx context.Context, s Config) (*config.Control, *config.Keyring, error) {
+func Inspect(ctx context.Context, s Config) (*config.Control, *seal.Keyring, error) {
 	cfg, deps, err := Inspection(s)
 	if err != nil {
 		return nil, nil, err
@@ -91,9 +92,9 @@ func Inspect(ctx context.Context, s Config) (*config.Control, *config.Keyring, e
 func Inspection(s Config) (config.Config, config.Deps, error) {
 	spec := s.MasterKeys
 	if spec == "" {
-		spec = config.GenerateMasterKey("doctor")
+		spec = seal.GenerateKey("doctor")
 	}
-	keyring, err := config.NewKeyring(spec)
+	keyring, err := seal.NewKeyring(spec)
 	if err != nil {
 		return config.Config{}, config.Deps{}, fmt.Errorf("RELAY_MASTER_KEYS: %w", err)
 	}

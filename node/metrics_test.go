@@ -19,7 +19,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/embedded/kafka"
 	"github.com/eventrelay/relay/pkg/roles"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -171,7 +171,7 @@ func allMetrics(t *testing.T) []metric {
 	t.Cleanup(func() { _ = stack.Stop() })
 	must.Do(t, stack.Ready(server.Ready()))
 	broker := stream.Config{Brokers: []string{server.Addr()}, Prefix: "t."}
-	keys := config.GenerateMasterKey("test")
+	keys := seal.GenerateKey("test")
 	must.Get(stream.Migrate(t.Context(), broker, 2, 1))(t)
 	all := map[string]metric{}
 	add := func(role string, of map[string]metric) {

@@ -34,6 +34,7 @@ import (
 	"github.com/eventrelay/relay/ledger"
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/crash"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
@@ -71,7 +72,7 @@ type Node struct {
 	stack    *Stack
 	registry Metrics
 	stream   stream.Config
-	keyring  *config.Keyring
+	keyring  *seal.Keyring
 	ids      *id.Generator
 	now      func() time.Time
 	policy   egress.Policy
@@ -187,7 +188,7 @@ var starts = slices.Concat([]start{
 // Start starts the components that the roles ask for, in their order, and returns when the node takes requests. After
 // an error the caller stops the stack.
 func Start(stack *Stack, settings Config, log *slog.Logger, registry Metrics) (*Node, error) {
-	keyring, err := config.NewKeyring(settings.MasterKeys)
+	keyring, err := seal.NewKeyring(settings.MasterKeys)
 	if err != nil {
 		return nil, fmt.Errorf("RELAY_MASTER_KEYS: %w", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/notify"
@@ -20,7 +21,7 @@ import (
 type alerts struct {
 	*frame.Core
 	config       AlertSettings
-	keyring      *config.Keyring
+	keyring      *seal.Keyring
 	notifier     Notifier
 	egress       egress.Policy
 	dashboardURL string

@@ -10,6 +10,7 @@ import (
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/sign"
 	"github.com/eventrelay/relay/pkg/web"
@@ -209,7 +210,7 @@ func (in *alertsInput) channelSecret(o *frame.Object, entity string, next *confi
 
 // channelURL reads a channel's URL and seals it, because its path is often the only credential. The mask of the
 // current URL leaves it unchanged.
-func (in *alertsInput) channelURL(o *frame.Object, name, entity, field string, current config.Sealed) config.Sealed {
+func (in *alertsInput) channelURL(o *frame.Object, name, entity, field string, current seal.Secret) seal.Secret {
 	raw, ok := o.Raw(name)
 	if !ok {
 		if current == "" {

@@ -12,6 +12,7 @@ import (
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/notify"
@@ -22,7 +23,7 @@ import (
 type Deps struct {
 	Core         *frame.Core
 	Alerts       AlertSettings
-	Keyring      *config.Keyring
+	Keyring      *seal.Keyring
 	Notifier     Notifier
 	Egress       egress.Policy
 	Usage        Usage

@@ -12,6 +12,7 @@ import (
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/secrets"
@@ -21,7 +22,7 @@ import (
 type Deps struct {
 	Core         *frame.Core
 	Config       Configuration
-	Keyring      *config.Keyring
+	Keyring      *seal.Keyring
 	LimiterStore frame.LimiterStore
 	Limits       frame.Limits
 	Egress       egress.Policy

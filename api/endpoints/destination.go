@@ -9,6 +9,7 @@ import (
 
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/sign"
 	"github.com/eventrelay/relay/pkg/web"
@@ -18,7 +19,7 @@ import (
 type destinations struct {
 	*frame.Core
 	endpoints *endpoints
-	keyring   *config.Keyring
+	keyring   *seal.Keyring
 }
 
 // changeDestination applies the body of a request to the destination in its path.
@@ -156,7 +157,7 @@ func (a *destinations) rotatedBefore(r *http.Request, in *endpointInput, d *conf
 	if i < 0 {
 		return false
 	}
-	secret, err := a.keyring.OpenString(d.ID, config.FieldSecret, d.Secrets[i].Secret)
+	secret, err := a.keyring.OpenString(d.ID, seal.FieldSecret, d.Secrets[i].Secret)
 	if in.Err == nil {
 		in.Err = err
 	}

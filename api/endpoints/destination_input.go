@@ -11,6 +11,7 @@ import (
 
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/sign"
 	"github.com/eventrelay/relay/pkg/web"
@@ -129,7 +130,7 @@ func (in *endpointInput) destination(o *frame.Object, e *config.Endpoint) config
 func (in *endpointInput) newDestination(name string) config.Destination {
 	d := config.Destination{
 		ID: name, Enabled: true, TimeoutSeconds: defaultTimeout, MaxInFlight: defaultInFlight,
-		Headers: map[string]config.Sealed{},
+		Headers: map[string]seal.Secret{},
 	}
 	in.setSecret(&d, sign.NewSecret())
 	return d
@@ -138,7 +139,7 @@ func (in *endpointInput) newDestination(name string) config.Destination {
 // setSecret replaces all signing secrets and keeps the new one for the answer.
 func (in *endpointInput) setSecret(d *config.Destination, s sign.Secret) {
 	d.Secrets = []config.SigningSecret{{
-		Secret: in.endpoints.keyring.SealString(d.ID, config.FieldSecret, s.Reveal()), Last4: s.Last4(),
+		Secret: in.endpoints.keyring.SealString(d.ID, seal.FieldSecret, s.Reveal()), Last4: s.Last4(),
 	}}
 	in.revealed[d.ID] = s.Reveal()
 }
@@ -303,7 +304,7 @@ func (in *endpointInput) signing(o *frame.Object, d *config.Destination) {
 		s.Fail("secret", "%v", err)
 		return
 	}
-	old, err := in.endpoints.keyring.OpenString(d.ID, config.FieldSecret, d.Secrets[0].Secret)
+	old, err := in.endpoints.keyring.OpenString(d.ID, seal.FieldSecret, d.Secrets[0].Secret)
 	if err != nil {
 		in.Err = err
 		return

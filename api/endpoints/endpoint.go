@@ -16,6 +16,7 @@ import (
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/verify"
@@ -30,7 +31,7 @@ type endpoints struct {
 	*frame.Core
 	config               Endpoints
 	alertSettings        func() *config.AlertSettings
-	keyring              *config.Keyring
+	keyring              *seal.Keyring
 	limiterStore         frame.LimiterStore // circuit breakers, for the state of destinations
 	egress               egress.Policy
 	resolver             *net.Resolver
@@ -82,7 +83,7 @@ func (a *endpoints) revealSecrets(in *endpointInput, e *config.Endpoint) error {
 	clear(in.revealed) // drop the secrets that this call generated but did not store
 	for i := range e.Destinations {
 		d := &e.Destinations[i]
-		secret, err := a.keyring.OpenString(d.ID, config.FieldSecret, d.Secrets[0].Secret)
+		secret, err := a.keyring.OpenString(d.ID, seal.FieldSecret, d.Secrets[0].Secret)
 		if err != nil {
 			return err
 		}
@@ -318,8 +319,8 @@ func (a *endpoints) overlapEnd(o *frame.Object, most int) (until time.Time) {
 }
 
 // newToken returns a sealed ingest token of 128 random bits.
-func (a *endpoints) newToken(endpoint string) config.Sealed {
-	return a.keyring.SealString(endpoint, config.FieldToken, id.Random(""))
+func (a *endpoints) newToken(endpoint string) seal.Secret {
+	return a.keyring.SealString(endpoint, seal.FieldToken, id.Random(""))
 }
 
 // errTooManySearches is the 429 of a node that already searches as many endpoints as it may at a time.

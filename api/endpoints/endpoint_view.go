@@ -10,6 +10,7 @@ import (
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/sign"
 	"github.com/eventrelay/relay/pkg/web"
@@ -70,7 +71,7 @@ func settingsOfEndpoint(e *config.Endpoint) *wire.Endpoint {
 func (a *endpoints) endpointView(by frame.Viewer, e *config.Endpoint, revealed map[string]string,
 	held heldUntil,
 ) (*wire.Endpoint, error) {
-	token, err := a.keyring.OpenString(e.ID, config.FieldToken, e.Token)
+	token, err := a.keyring.OpenString(e.ID, seal.FieldToken, e.Token)
 	if err != nil {
 		return nil, fmt.Errorf("open ingest token of %s: %w", e.ID, err)
 	}
@@ -99,7 +100,7 @@ func (a *endpoints) destinationView(by frame.Viewer, e *config.Endpoint, d *conf
 	v.Signing = wire.Signing{Scheme: sign.Scheme, Secret: revealed[d.ID], SecretLast4: d.Secrets[0].Last4}
 	v.State, v.StateReason = stateOf(e, d, held)
 	for name, sealed := range d.Headers {
-		value, err := a.keyring.OpenString(d.ID, config.FieldHeader(name), sealed)
+		value, err := a.keyring.OpenString(d.ID, seal.FieldHeader(name), sealed)
 		if err != nil {
 			return v, fmt.Errorf("open header of %s: %w", d.ID, err)
 		}

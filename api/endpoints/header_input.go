@@ -9,6 +9,7 @@ import (
 
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -46,7 +47,7 @@ func reservedHeader(canonical string) string {
 func (in *endpointInput) headers(o *frame.Object, d *config.Destination) map[string]bool {
 	const name = "headers"
 	if o.IsNull(name) {
-		d.Headers = map[string]config.Sealed{}
+		d.Headers = map[string]seal.Secret{}
 	}
 	h := o.Object(name)
 	if h == nil {
@@ -80,7 +81,7 @@ func (in *endpointInput) headers(o *frame.Object, d *config.Destination) map[str
 
 // header reads one header and reports whether the request contains its value rather than its mask.
 func (in *endpointInput) header(h *frame.Object, m web.Member, d *config.Destination, canonical string,
-	merged map[string]config.Sealed,
+	merged map[string]seal.Secret,
 ) bool {
 	var value string
 	if frame.KindOf(m.Value) == frame.KindString {
@@ -98,7 +99,7 @@ func (in *endpointInput) header(h *frame.Object, m web.Member, d *config.Destina
 	// A mask is compared with the current mask alone, which responses show, never with the value.
 	masked := config.CredentialHeader(canonical) && isMask(value)
 	if sealed, ok := merged[canonical]; ok {
-		old, err := in.endpoints.keyring.OpenString(d.ID, config.FieldHeader(canonical), sealed)
+		old, err := in.endpoints.keyring.OpenString(d.ID, seal.FieldHeader(canonical), sealed)
 		if err != nil {
 			in.Err = err
 			return false
@@ -111,7 +112,7 @@ func (in *endpointInput) header(h *frame.Object, m web.Member, d *config.Destina
 		h.Fail(m.Name, "is masked and matches no existing value; send the value itself")
 		return false
 	}
-	merged[canonical] = in.endpoints.keyring.SealString(d.ID, config.FieldHeader(canonical), value)
+	merged[canonical] = in.endpoints.keyring.SealString(d.ID, seal.FieldHeader(canonical), value)
 	return true
 }
 

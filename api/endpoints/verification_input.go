@@ -9,6 +9,7 @@ import (
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/verify"
 )
 
@@ -75,7 +76,7 @@ const (
 func (in *endpointInput) verificationSecrets(v *frame.Object, e *config.Endpoint, next *config.Verification) []string {
 	var old []string
 	for _, sealed := range next.Secrets {
-		text, err := in.endpoints.keyring.OpenString(e.ID, config.FieldVerification, sealed)
+		text, err := in.endpoints.keyring.OpenString(e.ID, seal.FieldVerification, sealed)
 		if err != nil {
 			in.Err = err
 			return nil
@@ -97,7 +98,7 @@ func (in *endpointInput) verificationSecrets(v *frame.Object, e *config.Endpoint
 	}
 	next.Secrets = nil
 	for _, s := range secrets {
-		next.Secrets = append(next.Secrets, in.endpoints.keyring.SealString(e.ID, config.FieldVerification, s))
+		next.Secrets = append(next.Secrets, in.endpoints.keyring.SealString(e.ID, seal.FieldVerification, s))
 	}
 	next.SecretLast4 = strings.TrimPrefix(frame.MaskText(secrets[0]), frame.Mask)
 	return secrets

@@ -17,6 +17,7 @@ import (
 	"github.com/klauspost/compress/s2"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/crash"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/wait"
@@ -86,7 +87,7 @@ func RotatedBy(r *http.Request) string {
 type IdempotentCalls struct {
 	*Core
 	Answers Answers
-	Keyring *config.Keyring
+	Keyring *seal.Keyring
 	Log     *slog.Logger
 	// ClaimLife is how long a call may run before its claim may be taken over.
 	ClaimLife time.Duration
@@ -296,7 +297,7 @@ func (a *IdempotentCalls) remember(
 	if err != nil {
 		return err
 	}
-	finish := func(with config.Sealed) error {
+	finish := func(with seal.Secret) error {
 		_, err := a.Answers.ChangeAnswer(ctx, c.claim.ID, func(x *config.Answer) error {
 			if x.Status == 0 { // otherwise a repeat that took over the claim was faster
 				x.Status, x.Answer = status, with
@@ -313,7 +314,7 @@ func (a *IdempotentCalls) remember(
 }
 
 // seal encodes, compresses and encrypts an answer. It returns an empty text for an answer that is too large.
-func (a *IdempotentCalls) seal(name string, answer rememberedAnswer) (config.Sealed, error) {
+func (a *IdempotentCalls) seal(name string, answer rememberedAnswer) (seal.Secret, error) {
 	raw, err := json.Marshal(answer)
 	if err != nil {
 		return "", fmt.Errorf("encode an answer: %w", err)

@@ -11,6 +11,7 @@ import (
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/secrets"
@@ -29,7 +30,7 @@ type Deps struct {
 	Sources
 	Core     *frame.Core
 	Config   Configuration
-	Keyring  *config.Keyring
+	Keyring  *seal.Keyring
 	Erasures frame.Erasures
 	Limits   frame.Limits
 	Egress   egress.Policy

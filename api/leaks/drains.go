@@ -11,6 +11,7 @@ import (
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/secrets"
@@ -22,7 +23,7 @@ type senders struct {
 	*frame.Core
 	config   Configuration
 	received Senders
-	keyring  *config.Keyring
+	keyring  *seal.Keyring
 	leaks    *secrets.Scanner // masks secrets in names
 	baseURL  string
 }
@@ -89,14 +90,14 @@ type drains struct{ *senders }
 // rotate gives the drain a new URL with a token of 128 random bits.
 func (a drains) rotate(d *config.Drain, call string) {
 	if call == "" || d.TokenRotatedBy != call { // otherwise the first call with the Idempotency-Key has rotated
-		d.Sealed.Token, d.TokenRotatedBy = a.keyring.SealString(d.ID, config.FieldToken, id.Random("")), call
+		d.Sealed.Token, d.TokenRotatedBy = a.keyring.SealString(d.ID, seal.FieldToken, id.Random("")), call
 	}
 }
 
 func (a drains) views(ctx context.Context, key *config.Key, all ...*config.Drain) ([]*wire.Drain, error) {
 	out := make([]*wire.Drain, len(all))
 	for i, d := range all {
-		token, err := a.keyring.OpenString(d.ID, config.FieldToken, d.Sealed.Token)
+		token, err := a.keyring.OpenString(d.ID, seal.FieldToken, d.Sealed.Token)
 		if err != nil {
 			return nil, fmt.Errorf("open the token of %s: %w", d.ID, err)
 		}
@@ -138,8 +139,8 @@ func (a drains) merge(in *frame.Input, o *frame.Object, d *config.Drain) {
 	d.Name, d.Platform, d.Paused = cmp.Or(x.Name, d.ID[len(d.ID)-frame.DefaultNameLength:]), x.Platform,
 		x.Status == drainPaused
 	o.SameVersion("drain", d.Version)
-	a.secret(o, "signing_secret", d.ID, config.FieldSigningSecret, x.SigningSecret, &d.Sealed.SigningSecret)
-	a.secret(o, "verify_code", d.ID, config.FieldVerifyCode, x.VerifyCode, &d.Sealed.VerifyCode)
+	a.secret(o, "signing_secret", d.ID, seal.FieldSigningSecret, x.SigningSecret, &d.Sealed.SigningSecret)
+	a.secret(o, "verify_code", d.ID, seal.FieldVerifyCode, x.VerifyCode, &d.Sealed.VerifyCode)
 	if d.Sealed.SigningSecret != "" && d.Platform != config.PlatformAuto && d.Platform != config.PlatformVercel {
 		in.Fail("signing_secret", "can only be set while platform is auto or vercel: no other platform signs; send null")
 	}
@@ -147,7 +148,7 @@ func (a drains) merge(in *frame.Input, o *frame.Object, d *config.Drain) {
 }
 
 // secret seals a secret that a platform gives to its customer, printable ASCII; nil keeps it, empty removes it.
-func (a drains) secret(o *frame.Object, name, drain, field string, text *string, to *config.Sealed) {
+func (a drains) secret(o *frame.Object, name, drain, field string, text *string, to *seal.Secret) {
 	switch {
 	case text == nil:
 	case *text == "":

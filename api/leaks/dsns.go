@@ -11,6 +11,7 @@ import (
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/id"
 )
@@ -36,7 +37,7 @@ type dsns struct{ *senders }
 // rotate gives the DSN a new key of 128 random bits.
 func (a dsns) rotate(d *config.DSN, call string) {
 	if call == "" || d.KeyRotatedBy != call { // otherwise the first call with the Idempotency-Key has rotated
-		d.Sealed.Key, d.KeyRotatedBy = a.keyring.SealString(d.ID, config.FieldDSNKey, config.NewDSNKey()), call
+		d.Sealed.Key, d.KeyRotatedBy = a.keyring.SealString(d.ID, seal.FieldDSNKey, config.NewDSNKey()), call
 	}
 }
 

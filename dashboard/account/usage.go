@@ -138,7 +138,8 @@ func (p *usagePage) LastDays() *frame.BarChart {
 	}
 	title := frame.Number(p.Chosen.Total) + " events of " + p.Chosen.Title() + " in " +
 		frame.Plural(len(rows), "day", "days")
-	c := frame.NewBarChart(title, "Day (UTC)", []frame.Series{{"Received", frame.ColourOK}, {"Sent", frame.ColourUse}}, rows)
+	c := frame.NewBarChart(title, "Day (UTC)",
+		[]frame.Series{{"Received", frame.ColourOK}, {"Sent", frame.ColourUse}}, rows)
 	c.ID = "figures-days"
 	return c
 }

@@ -36,7 +36,8 @@ func TestTreeFoldsAndLeads(t *testing.T) {
 	if depth != 0 || folds != 4 { // data, object, n, and the object in n; a.b has two lines
 		t.Errorf("%d folds, %d of them without an end", folds, depth)
 	}
-	want := map[string]string{"data.object.customer": "cus_é", "data.object.n.0": "1", "data.object.n.1.y": "-2.5e3", "s": "é"}
+	want := map[string]string{"data.object.customer": "cus_é", "data.object.n.0": "1", "data.object.n.1.y": "-2.5e3",
+		"s": "é"}
 	if len(links) != len(want) {
 		t.Errorf("linked are %v", links)
 	}
@@ -45,7 +46,8 @@ func TestTreeFoldsAndLeads(t *testing.T) {
 			t.Errorf("%s leads to %q, want %q", path, links[path], value)
 		}
 	}
-	for _, text := range []string{`1`, `"a"`, `[]`, `{}`, `[1]`, `[[],{}]`, strings.Repeat("[", 64) + strings.Repeat("]", 64)} {
+	for _, text := range []string{`1`, `"a"`, `[]`, `{}`, `[1]`, `[[],{}]`,
+		strings.Repeat("[", 64) + strings.Repeat("]", 64)} {
 		depth := 0
 		for _, l := range jsonLines([]byte(text)) {
 			for at, n := range map[bool]int{l.Opens: 1, l.Closes: -1} {

@@ -15,6 +15,7 @@ import (
 	"github.com/gorilla/mux"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/argon"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -231,7 +232,7 @@ func (v *Visit) readForm(a Access) error {
 	return nil
 }
 
-// canWrite reports whether the person may change anything.
+// CanWrite reports whether the person may change anything.
 func (v *Visit) CanWrite() bool { return v.Person != nil && v.Person.Scope == config.ReadWrite }
 
 // Redirect answers an action: the browser opens path, which shows message once. path is one of ours, with ids in it
@@ -264,7 +265,7 @@ func toWebError(err error) error {
 		return nil
 	case errors.Is(err, config.ErrLease):
 		return web.ServiceUnavailable(nil, "This node cannot confirm sign-ins at the moment: it does not reach the log.")
-	case errors.Is(err, config.ErrSignInBusy):
+	case errors.Is(err, argon.ErrBusy):
 		return web.ServiceUnavailable(nil, "Too many people sign in at the moment. Try again in some seconds.")
 	case errors.Is(err, config.ErrNotFound):
 		return web.Missing("It does not exist any more.")

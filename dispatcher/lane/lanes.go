@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
 )
@@ -31,7 +31,7 @@ type Lanes struct {
 	now                     func() time.Time
 	rules                   Rules
 	limiter                 Limiter
-	keyring                 *config.Keyring
+	keyring                 *seal.Keyring
 	setHeld                 func(string, time.Time) // see HeldMarker
 	wakeTimer               func()
 	onGone                  func(*event.Work, string)
@@ -67,7 +67,7 @@ type Deps struct {
 	Rules   Rules
 	Limiter Limiter
 	Held    HeldMarker
-	Keyring *config.Keyring
+	Keyring *seal.Keyring
 	Wake    func() // asks for EnforceLimits to be called soon
 	// OnGone is called for each 410 of a destination that has answered 410 to several events in a row, with the URL of
 	// the request. It must not wait.

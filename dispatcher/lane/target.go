@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/sign"
 )
@@ -31,7 +32,7 @@ type LiveSecret struct {
 }
 
 // openTarget parses the URL and decrypts the headers and secrets of the destination.
-func openTarget(k *config.Keyring, e *config.Endpoint, d *config.Destination) (*Target, error) {
+func openTarget(k *seal.Keyring, e *config.Endpoint, d *config.Destination) (*Target, error) {
 	u, err := url.Parse(d.URL)
 	if err != nil {
 		return nil, fmt.Errorf("parse url of %s: %w", d.ID, err)
@@ -42,14 +43,14 @@ func openTarget(k *config.Keyring, e *config.Endpoint, d *config.Destination) (*
 		Timeout: time.Duration(d.TimeoutSeconds) * time.Second,
 	}
 	for name, sealed := range d.Headers {
-		value, err := k.OpenString(d.ID, config.FieldHeader(name), sealed)
+		value, err := k.OpenString(d.ID, seal.FieldHeader(name), sealed)
 		if err != nil {
 			return nil, fmt.Errorf("open header: %w", err)
 		}
 		target.Header = append(target.Header, event.Field{Name: textproto.CanonicalMIMEHeaderKey(name), Value: value})
 	}
 	for _, s := range d.Secrets {
-		text, err := k.OpenString(d.ID, config.FieldSecret, s.Secret)
+		text, err := k.OpenString(d.ID, seal.FieldSecret, s.Secret)
 		if err != nil {
 			return nil, fmt.Errorf("open signing secret: %w", err)
 		}

@@ -9,13 +9,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/sign"
 )
 
-func testKeyring(t *testing.T) *config.Keyring {
+func testKeyring(t *testing.T) *seal.Keyring {
 	t.Helper()
-	keyring, err := config.NewKeyring(config.GenerateMasterKey("test"))
+	keyring, err := seal.NewKeyring(seal.GenerateKey("test"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,8 +30,8 @@ func TestOpenTarget(t *testing.T) {
 	dest := func() *config.Destination {
 		return &config.Destination{
 			ID: "d", URL: "https://user:password@example.com/hook?a=1#part", TimeoutSeconds: 7,
-			Headers: map[string]config.Sealed{"x-key": keyring.SealString("d", config.FieldHeader("x-key"), "value")},
-			Secrets: []config.SigningSecret{{Secret: keyring.SealString("d", config.FieldSecret, secret.Reveal())}},
+			Headers: map[string]seal.Secret{"x-key": keyring.SealString("d", seal.FieldHeader("x-key"), "value")},
+			Secrets: []config.SigningSecret{{Secret: keyring.SealString("d", seal.FieldSecret, secret.Reveal())}},
 		}
 	}
 	target, err := openTarget(keyring, &config.Endpoint{Rev: 5, KeepMethod: true}, dest())
@@ -52,7 +53,7 @@ func TestOpenTarget(t *testing.T) {
 		"open header":         func(d *config.Destination) { d.Headers["x-other"] = "test:AAAA" },
 		"open signing secret": func(d *config.Destination) { d.Secrets[0].Secret = d.Headers["x-key"] },
 		"read signing secret of d": func(d *config.Destination) {
-			d.Secrets[0].Secret = keyring.SealString("d", config.FieldSecret, "?")
+			d.Secrets[0].Secret = keyring.SealString("d", seal.FieldSecret, "?")
 		},
 	} {
 		d := dest()

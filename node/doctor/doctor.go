@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/limit"
 	"github.com/eventrelay/relay/pkg/stream"
 )
@@ -41,7 +42,7 @@ type Target struct {
 	// Node is the name of the running node; empty if the engines are asked directly.
 	Node string
 	// Keyring holds the master keys; nil if none were given.
-	Keyring *config.Keyring
+	Keyring *seal.Keyring
 
 	// Store asks every shard of ClickHouse and checks its tables; nil if ClickHouse is not configured.
 	Store func(context.Context) error

@@ -7,6 +7,7 @@ import (
 	"path"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config/require"
 	"github.com/eventrelay/relay/pkg/conflog"
 )
 
@@ -338,8 +339,8 @@ func (c jobs) EndAct(ctx context.Context, id string, to ActState, result string)
 }
 
 func (a *Act) validate() error {
-	return errors.Join(requireOneOf("state", string(a.State), actStates...),
-		requireRange("summary", len(a.Summary), 0, maxActText), requireRange("note", len(a.Note), 0, maxActText),
-		requireRange("result", len(a.Result), 0, maxActText), requireRange("arguments", len(a.Arguments), 0, maxActJSON),
-		requireRange("body", len(a.Body), 0, maxActJSON))
+	return errors.Join(require.OneOf("state", string(a.State), actStates...),
+		require.Range("summary", len(a.Summary), 0, maxActText), require.Range("note", len(a.Note), 0, maxActText),
+		require.Range("result", len(a.Result), 0, maxActText), require.Range("arguments", len(a.Arguments), 0, maxActJSON),
+		require.Range("body", len(a.Body), 0, maxActJSON))
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config/require"
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/finding"
 )
 
@@ -19,11 +21,11 @@ type AlertSettings struct {
 
 // AlertChannel is a saved channel. The table of package notify says which members its kind needs; the others are empty.
 type AlertChannel struct {
-	Kind    string   `json:"kind"`
-	Enabled bool     `json:"enabled"`
-	To      []string `json:"to,omitempty"`     // mail addresses
-	URL     Sealed   `json:"url,omitempty"`    // sealed: the path is often its only protection
-	Secret  Sealed   `json:"secret,omitempty"` // signs the requests
+	Kind    string      `json:"kind"`
+	Enabled bool        `json:"enabled"`
+	To      []string    `json:"to,omitempty"`     // mail addresses
+	URL     seal.Secret `json:"url,omitempty"`    // sealed: the path is often its only protection
+	Secret  seal.Secret `json:"secret,omitempty"` // signs the requests
 }
 
 // FieldAlertURL returns the field under which the URL of a channel is sealed; the entity is the account.
@@ -175,7 +177,7 @@ func (c alerts) UpdateAlertSettings(ctx context.Context, alter func(*AlertSettin
 	return awaited(ctx, c.core, s, w, err)
 }
 
-func (s *AlertSettings) eachSealed(f func(entity, field string, s *Sealed)) {
+func (s *AlertSettings) eachSealed(f func(entity, field string, s *seal.Secret)) {
 	for i := range s.Channels {
 		c := &s.Channels[i]
 		f(s.ID, FieldAlertURL(c.Kind), &c.URL)
@@ -233,7 +235,7 @@ type AlertNotice struct {
 
 // isPending: it has messages to send.
 func (a *Alert) isPending() bool { return len(a.Notices) > 0 }
-func (a *Alert) validate() error { return requireRange("notices", len(a.Notices), 0, maxAlertNotices) }
+func (a *Alert) validate() error { return require.Range("notices", len(a.Notices), 0, maxAlertNotices) }
 
 // TargetDue returns when a pending target is tried next.
 func (n *AlertNotice) TargetDue(to string) time.Time {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/conflog"
 )
 
@@ -27,11 +28,13 @@ type Answer struct {
 	// Status is the HTTP status of the answer; 0 while there is none.
 	Status int `json:"status,omitempty"`
 	// Answer is sealed, because an answer may contain a secret. It is empty when the answer was too large.
-	Answer    Sealed    `json:"answer,omitempty"`
-	ExpiresAt time.Time `json:"expires"`
+	Answer    seal.Secret `json:"answer,omitempty"`
+	ExpiresAt time.Time   `json:"expires"`
 }
 
-func (a *Answer) eachSealed(f func(entity, field string, s *Sealed)) { f(a.ID, FieldAnswer, &a.Answer) }
+func (a *Answer) eachSealed(f func(entity, field string, s *seal.Secret)) {
+	f(a.ID, FieldAnswer, &a.Answer)
+}
 
 // onlyRestricts: the call has ended, without its answer.
 func (a *Answer) onlyRestricts(next value) bool { return next.(*Answer).Answer == "" }

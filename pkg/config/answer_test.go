@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/conflog"
 	"github.com/eventrelay/relay/pkg/id"
 )
@@ -141,7 +142,7 @@ func TestAnswersAreBounded(t *testing.T) {
 	fillTo(MaxAnswersBytes - answersReserve)
 	try("ans_4", false, ErrAnswersFull)
 	try("ans_3", true, nil) // it exists already
-	keep := func(name string, answer Sealed) error {
+	keep := func(name string, answer seal.Secret) error {
 		_, err := n.ChangeAnswer(t.Context(), name, func(a *Answer) error { a.Status, a.Answer = 201, answer; return nil })
 		return err
 	}

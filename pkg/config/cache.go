@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"sync/atomic"
 
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/conflog"
 	"github.com/eventrelay/relay/pkg/verify"
 )
@@ -28,7 +29,7 @@ func compressionDict() []byte {
 		Endpoint{
 			Name: text, Description: &text, Provider: verify.Generic, TypeSource: &text, Enabled: true,
 			Verification: &Verification{
-				Type: verify.StandardWebhooks, Mode: "enforce", Secrets: []Sealed{"key:"}, ToleranceSeconds: 300},
+				Type: verify.StandardWebhooks, Mode: "enforce", Secrets: []seal.Secret{"key:"}, ToleranceSeconds: 300},
 			Destinations: []Destination{{
 				URL: "https://example.com/webhooks", Enabled: true, TimeoutSeconds: 15, MaxInFlight: 64,
 				Secrets: []SigningSecret{{Secret: "key:"}},

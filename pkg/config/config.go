@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/conflog"
 	"github.com/eventrelay/relay/pkg/stream"
 )
@@ -43,7 +44,7 @@ type Config struct {
 type Deps struct {
 	Log     *slog.Logger // nil = none
 	Stream  stream.Config
-	Keyring *Keyring
+	Keyring *seal.Keyring
 	Now     func() time.Time      // nil = time.Now
 	Metrics prometheus.Registerer // nil = none
 }

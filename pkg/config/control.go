@@ -14,7 +14,7 @@
 //   - a node loads 200,000 endpoints in 5 s and keeps them in less than 300 MB (TestCeiling).
 //
 // Begin with Control and with kindTable in kind.go, which lists all kinds. entity.go has the functions that all kinds
-// share, seal.go the secrets, export.go and import.go relay config export and import.
+// share, package seal the secrets, export.go and import.go relay config export and import.
 package config
 
 import (
@@ -28,6 +28,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/eventrelay/relay/pkg/config/argon"
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/conflog"
 )
 
@@ -51,9 +53,6 @@ type InvalidError struct {
 }
 
 func (e *InvalidError) Error() string { return e.Param + " " + e.Message }
-
-// Sealed is a secret that is encrypted with a master key: "key name:base64(nonce, AES-GCM ciphertext)".
-type Sealed string
 
 // Node is a node whose last heartbeat is younger than 5 s.
 type Node = conflog.Node
@@ -98,11 +97,11 @@ type core struct {
 	*conflog.Log
 	cfg             Config
 	log             *slog.Logger
-	keyring         *Keyring
+	keyring         *seal.Keyring
 	now             func() time.Time
 	bootstrapScopes map[[conflog.HashLen]byte]Scope // of the bootstrap keys in the environment, by the hash of the key
 	sweepInterval   time.Duration                   // between two removals of expired entities
-	passwords       *passwords
+	passwords       *argon.Hasher
 	cache           cache
 	keyIndex        atomic.Pointer[keyIndex]
 	senderCounts    atomic.Pointer[senderCounts]
@@ -125,7 +124,7 @@ func build(cfg Config, deps Deps, log conflog.Config) (*Control, error) {
 	}
 	core := &core{
 		cfg: cfg, log: deps.Log, keyring: deps.Keyring, now: deps.Now, bootstrapScopes: cfg.bootstrapScopes(),
-		sweepInterval: time.Minute, passwords: newPasswords(), usedKeys: make(chan usedKey, 16),
+		sweepInterval: time.Minute, passwords: argon.NewHasher(), usedKeys: make(chan usedKey, 16),
 	}
 	c := &Control{core, endpoints{core}, callers{core}, jobs{core}, reports{core}, tripwires{core}, alerts{core},
 		documents{core}}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/apikey"
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/conflog"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -42,9 +43,9 @@ func bubbleBroker(t *testing.T) stream.Config {
 	return conf
 }
 
-func keyring(t testing.TB) *Keyring {
+func keyring(t testing.TB) *seal.Keyring {
 	t.Helper()
-	k := must(NewKeyring("test:" + "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="))(t)
+	k := must(seal.NewKeyring("test:" + "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="))(t)
 	return k
 }
 
@@ -164,15 +165,15 @@ func mustJSON(t testing.TB, v any) []byte {
 }
 
 // endpoint returns a valid new endpoint with one destination.
-func endpoint(k *Keyring) *Endpoint {
+func endpoint(k *seal.Keyring) *Endpoint {
 	ep, dst := id.Random(id.Endpoint), id.Random(id.Destination)
 	return &Endpoint{
 		ID: ep, Name: ep[len(ep)-6:], Provider: "generic", Enabled: true, Metadata: map[string]string{},
-		Token: k.SealString(ep, FieldToken, "tok_"+ep),
+		Token: k.SealString(ep, seal.FieldToken, "tok_"+ep),
 		Destinations: []Destination{{
 			ID: dst, URL: "https://example.com/hook", Enabled: true, TimeoutSeconds: 15, MaxInFlight: 64,
-			Headers: map[string]Sealed{},
-			Secrets: []SigningSecret{{Secret: k.SealString(dst, FieldSecret, "whsec_"+dst), Last4: "abcd"}},
+			Headers: map[string]seal.Secret{},
+			Secrets: []SigningSecret{{Secret: k.SealString(dst, seal.FieldSecret, "whsec_"+dst), Last4: "abcd"}},
 		}},
 		RetryPolicy: DefaultRetryPolicy(),
 		Response:    Response{Status: 200, ContentType: "application/json", Body: `{"received":true}`},
@@ -209,18 +210,18 @@ func TestCreateRefusesTakenIDAndToken(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
 	e := n.create(t)
 	again := endpoint(n.keyring)
-	again.ID, again.Token = e.ID, n.keyring.SealString(e.ID, FieldToken, "tok_other")
+	again.ID, again.Token = e.ID, n.keyring.SealString(e.ID, seal.FieldToken, "tok_other")
 	if _, err := n.CreateEndpoint(ctx, again); !errors.Is(err, ErrConflict) {
 		t.Fatalf("same id: %v", err)
 	}
 	other := endpoint(n.keyring)
-	other.Token = n.keyring.SealString(other.ID, FieldToken, "tok_"+e.ID)
+	other.Token = n.keyring.SealString(other.ID, seal.FieldToken, "tok_"+e.ID)
 	if _, err := n.CreateEndpoint(ctx, other); !errors.Is(err, ErrConflict) {
 		t.Fatalf("same token: %v", err)
 	}
 	foreign := endpoint(n.keyring)
 	foreign.Token = e.Token
-	if _, err := n.CreateEndpoint(ctx, foreign); !errors.Is(err, ErrUnseal) {
+	if _, err := n.CreateEndpoint(ctx, foreign); !errors.Is(err, seal.ErrOpen) {
 		t.Fatalf("token sealed for another endpoint: %v", err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"github.com/eventrelay/relay/pkg/config/require"
 	"net"
 	"slices"
 	"strings"
@@ -191,9 +192,9 @@ func (d *Domain) validate() error {
 	if !prefixed || len(text) != domainTokenLength {
 		wrong = errors.Join(wrong, errors.New("token is not one of a domain"))
 	}
-	return errors.Join(wrong, requireText("hostname", d.Hostname, 1, maxNameText),
-		requireOneOf("method", d.Method, append([]string{""}, DomainMethods...)...),
-		requireOneOf("checked.method", d.Checked.Method, append([]string{""}, DomainMethods...)...),
-		requireOneOf("checked.error", d.Checked.Error, slices.Concat([]string{""}, DomainErrors)...),
-		requireRange("checked.seen", len(d.Checked.Seen), 0, maxDomainSeen))
+	return errors.Join(wrong, require.Text("hostname", d.Hostname, 1, maxNameText),
+		require.OneOf("method", d.Method, append([]string{""}, DomainMethods...)...),
+		require.OneOf("checked.method", d.Checked.Method, append([]string{""}, DomainMethods...)...),
+		require.OneOf("checked.error", d.Checked.Error, slices.Concat([]string{""}, DomainErrors)...),
+		require.Range("checked.seen", len(d.Checked.Seen), 0, maxDomainSeen))
 }

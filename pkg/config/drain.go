@@ -5,6 +5,8 @@ import (
 	"cmp"
 	"errors"
 
+	"github.com/eventrelay/relay/pkg/config/require"
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/verify"
 )
 
@@ -19,18 +21,18 @@ type Drain struct {
 	Version int    `json:"version"`
 	Hash    []byte `json:"hash"` // SHA-256 of the token; see hashed
 	Sealed  struct {
-		Token Sealed `json:"token"`
+		Token seal.Secret `json:"token"`
 		// SigningSecret is the key of Vercel's signatures. While it is set, requests without a valid one are refused.
-		SigningSecret Sealed `json:"signing_secret,omitempty"`
+		SigningSecret seal.Secret `json:"signing_secret,omitempty"`
 		// VerifyCode proves to Vercel that the URL belongs to its customer: every answer has it.
-		VerifyCode Sealed `json:"verify_code,omitempty"`
+		VerifyCode seal.Secret `json:"verify_code,omitempty"`
 	} `json:"sealed"`
 	// TokenRotatedBy is Answer.IDSeed of the call that rotated to this token, if it had an Idempotency-Key.
 	TokenRotatedBy string `json:"token_by,omitempty"`
 	CreatedBy      string `json:"created_by"` // key_… or usr_…
 }
 
-func (d *Drain) hashed() hashedSecret { return hashedSecret{&d.Hash, FieldToken, d.Sealed.Token} }
+func (d *Drain) hashed() hashedSecret { return hashedSecret{&d.Hash, seal.FieldToken, d.Sealed.Token} }
 
 // Platforms of drains. PlatformAuto recognises the platform from the request.
 const (
@@ -70,7 +72,7 @@ type DrainSecrets struct{ Signing, VerifyCode string }
 
 // DrainSecrets opens the secrets of a drain.
 func (c reports) DrainSecrets(d *Drain) (s DrainSecrets, err error) {
-	open := func(field string, from Sealed, to *string) error {
+	open := func(field string, from seal.Secret, to *string) error {
 		if from == "" {
 			return nil
 		}
@@ -78,8 +80,8 @@ func (c reports) DrainSecrets(d *Drain) (s DrainSecrets, err error) {
 		*to = text
 		return err
 	}
-	err = errors.Join(open(FieldSigningSecret, d.Sealed.SigningSecret, &s.Signing),
-		open(FieldVerifyCode, d.Sealed.VerifyCode, &s.VerifyCode))
+	err = errors.Join(open(seal.FieldSigningSecret, d.Sealed.SigningSecret, &s.Signing),
+		open(seal.FieldVerifyCode, d.Sealed.VerifyCode, &s.VerifyCode))
 	return s, err
 }
 
@@ -100,10 +102,10 @@ func (d *Drain) onlyRestricts(next value) bool {
 	return sameJSON(&want, now)
 }
 
-func (d *Drain) eachSealed(f func(entity, field string, s *Sealed)) {
-	f(d.ID, FieldToken, &d.Sealed.Token)
-	f(d.ID, FieldSigningSecret, &d.Sealed.SigningSecret)
-	f(d.ID, FieldVerifyCode, &d.Sealed.VerifyCode)
+func (d *Drain) eachSealed(f func(entity, field string, s *seal.Secret)) {
+	f(d.ID, seal.FieldToken, &d.Sealed.Token)
+	f(d.ID, seal.FieldSigningSecret, &d.Sealed.SigningSecret)
+	f(d.ID, seal.FieldVerifyCode, &d.Sealed.VerifyCode)
 }
 
 func (d *Drain) validate() error {
@@ -111,6 +113,6 @@ func (d *Drain) validate() error {
 	if d.Sealed.SigningSecret != "" && d.Platform != PlatformAuto && d.Platform != PlatformVercel {
 		unsigned = ErrUnsigned
 	}
-	return errors.Join(requireHash(d.Hash), unsigned, requireText("name", d.Name, 1, maxNameText),
-		requireOneOf("platform", d.Platform, DrainPlatforms...), requireRange("version", d.Version, 1, 1<<53))
+	return errors.Join(requireHash(d.Hash), unsigned, require.Text("name", d.Name, 1, maxNameText),
+		require.OneOf("platform", d.Platform, DrainPlatforms...), require.Range("version", d.Version, 1, 1<<53))
 }

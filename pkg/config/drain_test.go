@@ -3,12 +3,14 @@ package config
 import (
 	"errors"
 	"testing"
+
+	"github.com/eventrelay/relay/pkg/config/seal"
 )
 
 // drain returns a drain with that token, as the API would make it.
-func drain(k *Keyring, name, token string) *Drain {
+func drain(k *seal.Keyring, name, token string) *Drain {
 	d := &Drain{Meta: Meta{ID: "drn_" + name}, Name: name, Platform: PlatformAuto, CreatedBy: "key_1"}
-	d.Sealed.Token = k.SealString(d.ID, FieldToken, token)
+	d.Sealed.Token = k.SealString(d.ID, seal.FieldToken, token)
 	return d
 }
 
@@ -31,7 +33,7 @@ func TestDrainByToken(t *testing.T) {
 	f("drn_none", "token-one", Unknown)
 	f("drn_none", "", Unknown)
 	must(Update(ctx, n, "drn_one", func(d *Drain) error {
-		d.Sealed.Token = n.keyring.SealString(d.ID, FieldToken, "rotated")
+		d.Sealed.Token = n.keyring.SealString(d.ID, seal.FieldToken, "rotated")
 		return nil
 	}))(t)
 	f("drn_one", "token-one", Unknown)
@@ -46,14 +48,14 @@ func TestDrainSecrets(t *testing.T) {
 	ctx := t.Context()
 	n := node(t, broker(t), Config{Node: "a"})
 	d := drain(n.keyring, "one", "token-one")
-	d.Sealed.SigningSecret = n.keyring.SealString(d.ID, FieldSigningSecret, "signs")
-	d.Sealed.VerifyCode = n.keyring.SealString(d.ID, FieldVerifyCode, "proves")
+	d.Sealed.SigningSecret = n.keyring.SealString(d.ID, seal.FieldSigningSecret, "signs")
+	d.Sealed.VerifyCode = n.keyring.SealString(d.ID, seal.FieldVerifyCode, "proves")
 	d = must(Create(ctx, n, d))(t)
 	if s, err := n.DrainSecrets(d); err != nil || s != (DrainSecrets{"signs", "proves"}) {
 		t.Errorf("%+v, %v", s, err)
 	}
 	sealed := 0
-	eachSealed(d, func(entity, field string, s *Sealed) {
+	eachSealed(d, func(entity, field string, s *seal.Secret) {
 		sealed++
 		if _, err := n.keyring.OpenString(entity, field, *s); err != nil {
 			t.Error(err)
@@ -64,7 +66,7 @@ func TestDrainSecrets(t *testing.T) {
 	}
 	swapped := *d
 	swapped.Sealed.SigningSecret = d.Sealed.VerifyCode
-	if _, err := n.DrainSecrets(&swapped); !errors.Is(err, ErrUnseal) {
+	if _, err := n.DrainSecrets(&swapped); !errors.Is(err, seal.ErrOpen) {
 		t.Errorf("a secret under another field: %v", err)
 	}
 	other := *d

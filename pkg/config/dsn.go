@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/eventrelay/relay/pkg/config/require"
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"math/big"
 	"net/url"
 	"strings"
@@ -27,14 +29,14 @@ type DSN struct {
 	Hash    []byte `json:"hash"` // SHA-256 of the key; see hashed
 	Sealed  struct {
 		// Key has 22 characters of base62. PublicKey joins it with the salt of the account.
-		Key Sealed `json:"key"`
+		Key seal.Secret `json:"key"`
 	} `json:"sealed"`
 	// KeyRotatedBy is Answer.IDSeed of the call that rotated to this key, if it had an Idempotency-Key.
 	KeyRotatedBy string `json:"key_by,omitempty"`
 	CreatedBy    string `json:"created_by"` // key_… or usr_…
 }
 
-func (d *DSN) hashed() hashedSecret { return hashedSecret{&d.Hash, FieldDSNKey, d.Sealed.Key} }
+func (d *DSN) hashed() hashedSecret { return hashedSecret{&d.Hash, seal.FieldDSNKey, d.Sealed.Key} }
 
 // Platforms of DSNs. Reports of browsers are unverified: everybody who opens the page can send some.
 const (
@@ -71,7 +73,7 @@ const (
 
 // PublicKey returns the public key of a DSN, which has the salt of the account's fingerprints.
 func (c reports) PublicKey(ctx context.Context, d *DSN) (string, error) {
-	key, err := c.keyring.OpenString(d.ID, FieldDSNKey, d.Sealed.Key)
+	key, err := c.keyring.OpenString(d.ID, seal.FieldDSNKey, d.Sealed.Key)
 	if err != nil {
 		return "", fmt.Errorf("open the key of %s: %w", d.ID, err)
 	}
@@ -125,8 +127,8 @@ func (d *DSN) onlyRestricts(next value) bool {
 	return sameJSON(&want, now)
 }
 
-func (d *DSN) eachSealed(f func(entity, field string, s *Sealed)) {
-	f(d.ID, FieldDSNKey, &d.Sealed.Key)
+func (d *DSN) eachSealed(f func(entity, field string, s *seal.Secret)) {
+	f(d.ID, seal.FieldDSNKey, &d.Sealed.Key)
 }
 
 func (d *DSN) validate() error {
@@ -139,10 +141,10 @@ func (d *DSN) validate() error {
 	if d.Platform != DSNBrowser && len(d.AllowedOrigins) > 0 {
 		errs = append(errs, errors.New("only browsers have origins"))
 	}
-	return errors.Join(append(errs, requireHash(d.Hash), requireText("name", d.Name, 1, maxNameText),
-		requireOneOf("platform", d.Platform, DSNPlatforms...), requireRange("version", d.Version, 1, 1<<53),
-		requireRange("origins", len(d.AllowedOrigins), 0, MaxOrigins),
-		requireRange("quota", d.DailyQuota, 0, MaxDailyQuota))...)
+	return errors.Join(append(errs, requireHash(d.Hash), require.Text("name", d.Name, 1, maxNameText),
+		require.OneOf("platform", d.Platform, DSNPlatforms...), require.Range("version", d.Version, 1, 1<<53),
+		require.Range("origins", len(d.AllowedOrigins), 0, MaxOrigins),
+		require.Range("quota", d.DailyQuota, 0, MaxDailyQuota))...)
 }
 
 // anySubdomain stands for one or more labels at the start of the host of an allowed origin.

@@ -3,12 +3,14 @@ package config
 import (
 	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/pkg/config/seal"
 )
 
 // dsn returns a DSN with that key, as the API would make it.
-func dsn(k *Keyring, name, key string) *DSN {
+func dsn(k *seal.Keyring, name, key string) *DSN {
 	d := &DSN{Meta: Meta{ID: "dsn_" + name}, Name: name, Platform: DSNServer, CreatedBy: "key_1"}
-	d.Sealed.Key = k.SealString(d.ID, FieldDSNKey, key)
+	d.Sealed.Key = k.SealString(d.ID, seal.FieldDSNKey, key)
 	return d
 }
 
@@ -33,7 +35,7 @@ func TestDSNs(t *testing.T) {
 		}
 	}
 	d, err = Update(ctx, n, d.ID, func(d *DSN) error {
-		d.Sealed.Key = n.keyring.SealString(d.ID, FieldDSNKey, NewDSNKey())
+		d.Sealed.Key = n.keyring.SealString(d.ID, seal.FieldDSNKey, NewDSNKey())
 		return nil
 	})
 	if err != nil || n.DSNByKey("dsn_one", text) != nil {

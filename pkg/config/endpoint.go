@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/conflog"
 	leaks "github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/verify"
@@ -25,7 +26,7 @@ type Endpoint struct {
 	// nil unless the endpoint is being moved to another partition
 	Move        *PartitionMove `json:"moving,omitempty"`
 	TokenHash   []byte         `json:"token_hash"`
-	Token       Sealed         `json:"token"` // ingest token, part of the ingest URL
+	Token       seal.Secret    `json:"token"` // ingest token, part of the ingest URL
 	FormerToken *FormerToken   `json:"former_token,omitempty"`
 	// TokenRotatedBy is Answer.IDSeed of the call that rotated to this token, if it had an Idempotency-Key.
 	TokenRotatedBy string          `json:"token_by,omitempty"`
@@ -63,7 +64,7 @@ func (e *Endpoint) common() commonFields {
 	return commonFields{&e.ID, &e.Account, &e.CreatedAt, &e.UpdatedAt, &e.Rev, &e.Seq}
 }
 
-func (e *Endpoint) hashed() hashedSecret { return hashedSecret{&e.TokenHash, FieldToken, e.Token} }
+func (e *Endpoint) hashed() hashedSecret { return hashedSecret{&e.TokenHash, seal.FieldToken, e.Token} }
 
 // PartitionMove describes a move to another partition. Deliveries of earlier events may still be open in the old
 // partition. Until they are done, or Until has passed, deliveries of new events wait, so that two nodes never deliver
@@ -115,30 +116,30 @@ type IngestLimit struct {
 
 // Verification defines how a provider signs its requests. At most three secrets are valid at once.
 type Verification struct {
-	Type             string   `json:"type"`
-	Mode             string   `json:"mode"` // enforce or observe
-	Secrets          []Sealed `json:"secrets"`
-	SecretLast4      string   `json:"secret_last4"`
-	ToleranceSeconds int      `json:"tolerance_seconds"`
-	Header           string   `json:"header,omitempty"`
-	Algorithm        string   `json:"algorithm,omitempty"`
-	Encoding         string   `json:"encoding,omitempty"`
-	Prefix           string   `json:"prefix,omitempty"`
-	SignedContent    string   `json:"signed_content,omitempty"`
+	Type             string        `json:"type"`
+	Mode             string        `json:"mode"` // enforce or observe
+	Secrets          []seal.Secret `json:"secrets"`
+	SecretLast4      string        `json:"secret_last4"`
+	ToleranceSeconds int           `json:"tolerance_seconds"`
+	Header           string        `json:"header,omitempty"`
+	Algorithm        string        `json:"algorithm,omitempty"`
+	Encoding         string        `json:"encoding,omitempty"`
+	Prefix           string        `json:"prefix,omitempty"`
+	SignedContent    string        `json:"signed_content,omitempty"`
 }
 
 // Destination is a URL that the events of an endpoint are delivered to.
 type Destination struct {
-	ID             string            `json:"id"`
-	Name           *string           `json:"name"`
-	URL            string            `json:"url"`
-	Enabled        bool              `json:"enabled"`
-	TimeoutSeconds int               `json:"timeout_seconds"`
-	Headers        map[string]Sealed `json:"headers"`
-	MaxInFlight    int               `json:"max_in_flight"`
-	Filter         *Filter           `json:"filter"`
-	Paused         bool              `json:"paused,omitempty"` // its deliveries wait
-	RateLimit      *RateLimit        `json:"rate_limit,omitempty"`
+	ID             string                 `json:"id"`
+	Name           *string                `json:"name"`
+	URL            string                 `json:"url"`
+	Enabled        bool                   `json:"enabled"`
+	TimeoutSeconds int                    `json:"timeout_seconds"`
+	Headers        map[string]seal.Secret `json:"headers"`
+	MaxInFlight    int                    `json:"max_in_flight"`
+	Filter         *Filter                `json:"filter"`
+	Paused         bool                   `json:"paused,omitempty"` // its deliveries wait
+	RateLimit      *RateLimit             `json:"rate_limit,omitempty"`
 	// PurgeBefore ends open deliveries of events received before it, and of replay runs created before it.
 	PurgeBefore time.Time `json:"purge_before,omitzero"`
 	// Secrets sign the deliveries, newest first.
@@ -169,9 +170,9 @@ func CredentialParameter(name string) bool {
 
 // SigningSecret is one whsec_ secret of Standard Webhooks. It signs until Until; zero means for ever.
 type SigningSecret struct {
-	Secret Sealed    `json:"secret"`
-	Last4  string    `json:"last4"`
-	Until  time.Time `json:"until,omitzero"`
+	Secret seal.Secret `json:"secret"`
+	Last4  string      `json:"last4"`
+	Until  time.Time   `json:"until,omitzero"`
 	// RotatedBy is Answer.IDSeed of the call that rotated to this secret, if it had an Idempotency-Key.
 	RotatedBy string `json:"by,omitempty"`
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/conflog"
 )
 
@@ -128,9 +129,11 @@ func testLife[T any, P entity[T]](t *testing.T, create func(n *testNode, name st
 func TestSourcesAreRestrictedInAFullConfiguration(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
 	testRestriction(t, n, drain(n.keyring, "one", "token"), func(d *Drain) { d.Name = strings.Repeat("n", 100) },
-		func(d *Drain) { d.Paused, d.Sealed.Token = true, n.keyring.SealString(d.ID, FieldToken, "another") })
+		func(d *Drain) {
+			d.Paused, d.Sealed.Token = true, n.keyring.SealString(d.ID, seal.FieldToken, "another")
+		})
 	testRestriction(t, n, dsn(n.keyring, "one", "key"), func(d *DSN) { d.Name = strings.Repeat("n", 100) },
-		func(d *DSN) { d.Sealed.Key = n.keyring.SealString(d.ID, FieldDSNKey, "another") })
+		func(d *DSN) { d.Sealed.Key = n.keyring.SealString(d.ID, seal.FieldDSNKey, "another") })
 }
 
 func testRestriction[T any, P entity[T]](t *testing.T, n *testNode, v P, grow, restrict func(P)) {

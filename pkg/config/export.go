@@ -18,6 +18,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/conflog"
 )
 
@@ -68,16 +69,16 @@ var ErrUnsignedExport = errors.New(
 	"the document has no MAC: an older version wrote it, or something other than the relay")
 
 // verifyMAC returns an error unless a holder of one of the master keys wrote the document.
-func (h *ExportHeader) verifyMAC(keys *Keyring) error {
+func (h *ExportHeader) verifyMAC(keys *seal.Keyring) error {
 	if h.Version == unsignedVersion {
 		return ErrUnsignedExport
 	}
 	name, _, _ := strings.Cut(h.footer.MACKey, ":")
-	if !slices.Contains(keys.ids, h.footer.MACKey) {
+	if !slices.Contains(keys.IDs(), h.footer.MACKey) {
 		return missingMasterKey(keys, h.footer.MACKey)
 	}
 	got, err := hex.DecodeString(h.footer.MAC)
-	if err != nil || !hmac.Equal(got, mac(keys.keys[name].mac, []byte(h.footer.SHA256))) {
+	if err != nil || !hmac.Equal(got, mac(keys.MACKey(name), []byte(h.footer.SHA256))) {
 		return fmt.Errorf("%w: its MAC does not match: it was changed by somebody without the master key %s",
 			ErrInvalidExport, name)
 	}
@@ -121,7 +122,9 @@ func (c documents) Export(ctx context.Context, to io.Writer) error {
 
 // WriteExport writes a document that [ReadExport] reads. entities must yield exactly header.Entities pairs of kind and
 // value. The MAC is made with the first of the keys.
-func WriteExport(to io.Writer, head ExportHeader, keys *Keyring, entities iter.Seq2[string, json.RawMessage]) error {
+func WriteExport(
+	to io.Writer, head ExportHeader, keys *seal.Keyring, entities iter.Seq2[string, json.RawMessage],
+) error {
 	sum := sha256.New()
 	w := bufio.NewWriterSize(io.MultiWriter(to, sum), 64<<10)
 	first, err := json.Marshal(head)
@@ -144,8 +147,8 @@ func WriteExport(to io.Writer, head ExportHeader, keys *Keyring, entities iter.S
 	if err := w.Flush(); err != nil {
 		return fmt.Errorf("write the export: %w", err)
 	}
-	foot := exportFooter{SHA256: hex.EncodeToString(sum.Sum(nil)), MACKey: keys.ids[0]}
-	foot.MAC = hex.EncodeToString(mac(keys.keys[keys.first].mac, []byte(foot.SHA256)))
+	foot := exportFooter{SHA256: hex.EncodeToString(sum.Sum(nil)), MACKey: keys.IDs()[0]}
+	foot.MAC = hex.EncodeToString(mac(keys.MACKey(keys.First()), []byte(foot.SHA256)))
 	last, err := json.Marshal(foot)
 	if err != nil {
 		return fmt.Errorf("encode the end of the export: %w", err)
@@ -160,11 +163,11 @@ func WriteExport(to io.Writer, head ExportHeader, keys *Keyring, entities iter.S
 // its name and a colon.
 func (c documents) sealingKeys(v *conflog.View) ([]string, error) {
 	ids := []string{}
-	err := c.eachSecret(v, func(e *conflog.Entity, s Sealed) {
+	err := c.eachSecret(v, func(e *conflog.Entity, s seal.Secret) {
 		if !has(e.Kind, exported) {
 			return
 		}
-		id := cmp.Or(c.keyring.keys[s.keyName()].id, s.keyName()+":")
+		id := cmp.Or(c.keyring.ID(s.KeyName()), s.KeyName()+":")
 		if !slices.Contains(ids, id) {
 			ids = append(ids, id)
 		}

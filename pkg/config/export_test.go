@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/audit"
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/conflog"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/id"
@@ -39,7 +40,7 @@ func oneOfEach(t *testing.T, n *testNode) {
 		case *Drain:
 			v.Name, v.Platform, v.Version = "app", PlatformAuto, 1
 			hash := hashOf("token of a drain")
-			v.Hash, v.Sealed.Token = hash[:], n.keyring.SealString(v.ID, FieldToken, "token of a drain")
+			v.Hash, v.Sealed.Token = hash[:], n.keyring.SealString(v.ID, seal.FieldToken, "token of a drain")
 		case *Scan:
 			v.Status, v.Trigger = ScanCompleted, ScanManual
 		case *Domain:
@@ -48,7 +49,7 @@ func oneOfEach(t *testing.T, n *testNode) {
 		case *DSN:
 			v.Name, v.Platform, v.Version = "web", DSNServer, 1
 			hash := hashOf("key of a DSN")
-			v.Hash, v.Sealed.Key = hash[:], n.keyring.SealString(v.ID, FieldDSNKey, "key of a DSN")
+			v.Hash, v.Sealed.Key = hash[:], n.keyring.SealString(v.ID, seal.FieldDSNKey, "key of a DSN")
 		case *Tripwire:
 			hash := hashOf("key of a tripwire")
 			v.Kind, v.Label, v.Key = TripwireKey, "decoy", &TripwireSecret{Hash: hash[:]}
@@ -149,7 +150,7 @@ func TestImportRestoresTheExport(t *testing.T) {
 				t.Errorf("a key that must be rejected: %v", err)
 			}
 		}
-		token, err := b.keyring.OpenString(endpoints[0].ID, FieldToken, endpoints[0].Token)
+		token, err := b.keyring.OpenString(endpoints[0].ID, seal.FieldToken, endpoints[0].Token)
 		if e := b.EndpointByToken(token); err != nil || e == nil || e.ID != endpoints[0].ID {
 			t.Errorf("its ingest token: %v, %v", e, err)
 		}
@@ -271,7 +272,7 @@ func TestImportRefuses(t *testing.T) {
 	if err != nil || !slices.Equal(head.MasterKeys, a.keyring.IDs()) || head.ExportedAt.IsZero() || head.Partitions != 4 {
 		t.Errorf("%+v, %v", head, err)
 	}
-	b := node(t, broker(t), Config{Node: "b"}, withKeys(newKeyring(t, GenerateMasterKey("test"))))
+	b := node(t, broker(t), Config{Node: "b"}, withKeys(newKeyring(t, seal.GenerateKey("test"))))
 	was := exportedEntities(b)
 	f := func(n *testNode, doc string, want error, words string) {
 		t.Helper()

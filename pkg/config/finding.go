@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config/require"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/id"
 )
@@ -151,17 +152,17 @@ func (f *Finding) validate() error {
 		severity = errors.New("severity is missing")
 	}
 	errs := []error{idErr, severity,
-		requireOneOf("kind", string(f.Kind), string(finding.Secret), string(finding.ExposedFile), string(finding.Tripwire)),
-		requireOneOf("status", string(f.Status), texts(finding.Statuses)...),
-		requireText("rule", f.Rule, 1, maxNameText), requireText("masked", f.Masked, 0, maxNameText),
-		requireText("note", f.Note, 0, MaxFindingNote), requireText("label", f.First.Label, 0, maxNameText),
-		requireRange("version", f.Version, 1, 1<<53),
+		require.OneOf("kind", string(f.Kind), string(finding.Secret), string(finding.ExposedFile), string(finding.Tripwire)),
+		require.OneOf("status", string(f.Status), texts(finding.Statuses)...),
+		require.Text("rule", f.Rule, 1, maxNameText), require.Text("masked", f.Masked, 0, maxNameText),
+		require.Text("note", f.Note, 0, MaxFindingNote), require.Text("label", f.First.Label, 0, maxNameText),
+		require.Range("version", f.Version, 1, 1<<53),
 	}
 	if f.Status == finding.Resolved {
-		errs = append(errs, requireOneOf("resolution", f.Resolution, finding.Resolutions...))
+		errs = append(errs, require.OneOf("resolution", f.Resolution, finding.Resolutions...))
 	}
 	if f.Status == finding.Ignored {
-		errs = append(errs, requireOneOf("ignore_reason", f.IgnoreReason, finding.IgnoreReasons...))
+		errs = append(errs, require.OneOf("ignore_reason", f.IgnoreReason, finding.IgnoreReasons...))
 	}
 	return errors.Join(errs...)
 }

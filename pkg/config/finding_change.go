@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/eventrelay/relay/pkg/config/require"
 	"github.com/eventrelay/relay/pkg/conflog"
 	"github.com/eventrelay/relay/pkg/finding"
 )
@@ -235,7 +236,7 @@ func setReason(name string, at *string, to *string, is, requires finding.Status,
 	if to != nil && is == requires {
 		*at = *to
 	}
-	if is == requires && requireOneOf(name, *at, words...) != nil {
+	if is == requires && require.OneOf(name, *at, words...) != nil {
 		return &InvalidError{name, "must be one of " + strings.Join(words, ", ")}
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config/require"
 	"github.com/eventrelay/relay/pkg/fixture"
 	"github.com/eventrelay/relay/pkg/id"
 )
@@ -72,7 +73,7 @@ func (f *Fixture) validate() error {
 	}
 	expect := fixture.Expect{Status: f.Status, Required: content.Required}
 	return errors.Join(prefix, fixture.CheckName(f.Name), fixture.CheckMethod(f.Method), fixture.CheckBody(content.Body),
-		expect.Check(), requireRange("size", f.Size, len(content.Body), len(content.Body)),
-		requireRange("redactions", len(content.Redactions), 0, 2*fixture.MaxRedactions),
-		requireRange("version", f.Version, 1, 1<<53))
+		expect.Check(), require.Range("size", f.Size, len(content.Body), len(content.Body)),
+		require.Range("redactions", len(content.Redactions), 0, 2*fixture.MaxRedactions),
+		require.Range("version", f.Version, 1, 1<<53))
 }

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/conflog"
 )
 
@@ -229,7 +230,7 @@ func (im *importing) warn(format string, args ...any) {
 func (im *importing) checkMasterKey(key string) error {
 	name, fingerprint, _ := strings.Cut(key, ":")
 	if fingerprint == "" { // the exporting node did not have the key
-		key = cmp.Or(im.keyring.keys[name].id, key)
+		key = cmp.Or(im.keyring.ID(name), key)
 	}
 	if !slices.Contains(im.keyring.IDs(), key) {
 		return missingMasterKey(im.keyring, key)
@@ -239,12 +240,12 @@ func (im *importing) checkMasterKey(key string) error {
 
 // missingMasterKey returns an error that says how to provide the master key id, a name and a fingerprint or a name
 // alone, which the document needs and this node lacks.
-func missingMasterKey(here *Keyring, id string) error {
+func missingMasterKey(here *seal.Keyring, id string) error {
 	name, fingerprint, _ := strings.Cut(id, ":")
 	if fingerprint != "" {
 		fingerprint = ", fingerprint " + fingerprint
 	}
-	if here.has(name) {
+	if here.Has(name) {
 		return fmt.Errorf("%w: the document needs another master key named %.100s than this node has%.100s; start with a "+
 			"new data directory that contains the old master.keys, or with the old RELAY_MASTER_KEYS, then import",
 			ErrMissingMasterKey, name, fingerprint)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/conflog"
 )
 
@@ -133,7 +134,7 @@ type value interface {
 	formerHash() []byte
 	// eachSealed calls f with every secret of the value, and with the entity and field under which it is sealed. f may
 	// change the secret in the value. The secret may be empty: not set.
-	eachSealed(f func(entity, field string, s *Sealed))
+	eachSealed(f func(entity, field string, s *seal.Secret))
 	// version returns the number of the value's changes, from 1, which the functions of entity.go count; nil: they do not.
 	version() *int
 	// derive sets the fields that follow from others, or that an update keeps. was is the value before; nil: it is new.
@@ -160,56 +161,56 @@ type value interface {
 type hashedSecret struct {
 	hash   *[]byte // SHA-256; nil: the value has none
 	field  string  // empty: the kind sets the hash by itself
-	sealed Sealed
+	sealed seal.Secret
 }
 
 // plain provides the default methods of a value.
 type plain struct{}
 
-func (*plain) hashed() hashedSecret                    { return hashedSecret{} }
-func (*plain) formerHash() []byte                      { return nil }
-func (*plain) eachSealed(func(_, _ string, _ *Sealed)) {}
-func (*plain) version() *int                           { return nil }
-func (*plain) derive(*core, value) error               { return nil }
-func (*plain) restricts(next value) bool               { return next == nil }
-func (*plain) onlyRestricts(value) bool                { return false }
-func (*plain) endsAt(*core) time.Time                  { return time.Time{} }
-func (*plain) isPending() bool                         { return false }
-func (*plain) attributes() uint64                      { return 0 }
-func (*plain) madeAtStart() bool                       { return false }
-func (*plain) validate() error                         { return nil }
-func (*LogSecret) kind() kind                          { return kindLog }
-func (*Account) kind() kind                            { return kindAccount }
-func (*Endpoint) kind() kind                           { return kindEndpoint }
-func (*Key) kind() kind                                { return kindKey }
-func (*Run) kind() kind                                { return kindRun }
-func (*Answer) kind() kind                             { return kindAnswer }
-func (*Recovery) kind() kind                           { return kindRecovery }
-func (*AlertSettings) kind() kind                      { return kindAlertSettings }
-func (*Alert) kind() kind                              { return kindAlert }
-func (*User) kind() kind                               { return kindUser }
-func (*Erasure) kind() kind                            { return kindErasure }
-func (*Settings) kind() kind                           { return kindSettings }
-func (*ServiceSecret) kind() kind                      { return kindServiceSecret }
-func (*Finding) kind() kind                            { return kindFinding }
-func (*Drain) kind() kind                              { return kindDrain }
-func (*DSN) kind() kind                                { return kindDSN }
-func (*Domain) kind() kind                             { return kindDomain }
-func (*Scan) kind() kind                               { return kindScan }
-func (*Tripwire) kind() kind                           { return kindTripwire }
-func (*Act) kind() kind                                { return kindAct }
-func (*Fixture) kind() kind                            { return kindFixture }
+func (*plain) hashed() hashedSecret                         { return hashedSecret{} }
+func (*plain) formerHash() []byte                           { return nil }
+func (*plain) eachSealed(func(_, _ string, _ *seal.Secret)) {}
+func (*plain) version() *int                                { return nil }
+func (*plain) derive(*core, value) error                    { return nil }
+func (*plain) restricts(next value) bool                    { return next == nil }
+func (*plain) onlyRestricts(value) bool                     { return false }
+func (*plain) endsAt(*core) time.Time                       { return time.Time{} }
+func (*plain) isPending() bool                              { return false }
+func (*plain) attributes() uint64                           { return 0 }
+func (*plain) madeAtStart() bool                            { return false }
+func (*plain) validate() error                              { return nil }
+func (*LogSecret) kind() kind                               { return kindLog }
+func (*Account) kind() kind                                 { return kindAccount }
+func (*Endpoint) kind() kind                                { return kindEndpoint }
+func (*Key) kind() kind                                     { return kindKey }
+func (*Run) kind() kind                                     { return kindRun }
+func (*Answer) kind() kind                                  { return kindAnswer }
+func (*Recovery) kind() kind                                { return kindRecovery }
+func (*AlertSettings) kind() kind                           { return kindAlertSettings }
+func (*Alert) kind() kind                                   { return kindAlert }
+func (*User) kind() kind                                    { return kindUser }
+func (*Erasure) kind() kind                                 { return kindErasure }
+func (*Settings) kind() kind                                { return kindSettings }
+func (*ServiceSecret) kind() kind                           { return kindServiceSecret }
+func (*Finding) kind() kind                                 { return kindFinding }
+func (*Drain) kind() kind                                   { return kindDrain }
+func (*DSN) kind() kind                                     { return kindDSN }
+func (*Domain) kind() kind                                  { return kindDomain }
+func (*Scan) kind() kind                                    { return kindScan }
+func (*Tripwire) kind() kind                                { return kindTripwire }
+func (*Act) kind() kind                                     { return kindAct }
+func (*Fixture) kind() kind                                 { return kindFixture }
 
 // LogSecret is the value of the first record of the configuration log, which pkg/conflog creates. The secret is sealed.
 type LogSecret struct {
 	plain
-	ID     string `json:"id"`
-	Secret Sealed `json:"secret"`
+	ID     string      `json:"id"`
+	Secret seal.Secret `json:"secret"`
 }
 
 func (l *LogSecret) common() commonFields { return commonFields{id: &l.ID} }
 
-func (l *LogSecret) eachSealed(f func(entity, field string, s *Sealed)) {
+func (l *LogSecret) eachSealed(f func(entity, field string, s *seal.Secret)) {
 	f(l.ID, FieldLogSecret, &l.Secret)
 }
 

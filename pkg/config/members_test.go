@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/conflog"
 )
 
@@ -72,7 +73,7 @@ func TestUnknownMembersSurvive(t *testing.T) {
 	for k := conflog.FirstCallerKind; k < kinds; k++ {
 		t.Run(n.KindName(k), func(t *testing.T) {
 			v := kindTable[k].empty()
-			fill(reflect.ValueOf(v).Elem(), n.KindName(k), map[Sealed]bool{})
+			fill(reflect.ValueOf(v).Elem(), n.KindName(k), map[seal.Secret]bool{})
 			name := n.KindName(k) + "_planted"
 			reflect.ValueOf(v).Elem().FieldByName("ID").SetString(name)
 			hash := hashOf(name)

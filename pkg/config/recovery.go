@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config/require"
 	"github.com/eventrelay/relay/pkg/event"
 )
 
@@ -152,8 +153,8 @@ func (j *Recovery) validate() error {
 	if !slices.Contains(RecoveryStates(), j.State) {
 		return fmt.Errorf("state %.100q is unknown", j.State)
 	}
-	return errors.Join(requireRange("rate_per_second", j.RatePerSecond, 1, 100),
-		requireRange("destinations", len(j.Destinations), 0, maxDestinations))
+	return errors.Join(require.Range("rate_per_second", j.RatePerSecond, 1, 100),
+		require.Range("destinations", len(j.Destinations), 0, maxDestinations))
 }
 
 // End sets a final state; a job that has ended stays as it is.

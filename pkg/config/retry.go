@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"github.com/eventrelay/relay/pkg/config/require"
 	"math"
 	"reflect"
 	"slices"
@@ -156,8 +157,8 @@ func DefaultRetryPolicy() RetryPolicy {
 }
 
 func (p *RetryPolicy) validate() error {
-	errs := []error{requireOneOf("retry_policy.strategy", p.Strategy, RetryStrategyNames()...),
-		requireBounds("retry_policy", p)}
+	errs := []error{require.OneOf("retry_policy.strategy", p.Strategy, RetryStrategyNames()...),
+		require.Bounds("retry_policy", p)}
 	for _, m := range p.Members() {
 		if reflect.ValueOf(m.Field(p)).Elem().IsZero() {
 			errs = append(errs, fmt.Errorf("retry_policy.%s is missing", m.Name))

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/conflog"
 )
 
@@ -89,7 +90,7 @@ func (c documents) checkPeerKeys(keyID string) error {
 
 // sealedByOtherKeys returns the entities with a secret that is not sealed with the first key.
 func (c documents) sealedByOtherKeys() (found []*conflog.Entity, err error) {
-	err = c.eachSecret(c.View(), func(e *conflog.Entity, s Sealed) {
+	err = c.eachSecret(c.View(), func(e *conflog.Entity, s seal.Secret) {
 		if !c.keyring.SealedByFirst(s) && (len(found) == 0 || found[len(found)-1] != e) {
 			found = append(found, e)
 		}
@@ -98,7 +99,7 @@ func (c documents) sealedByOtherKeys() (found []*conflog.Entity, err error) {
 }
 
 // eachSecret calls f with every secret of the entities of a view, and its entity.
-func (c documents) eachSecret(v *conflog.View, f func(*conflog.Entity, Sealed)) error {
+func (c documents) eachSecret(v *conflog.View, f func(*conflog.Entity, seal.Secret)) error {
 	for k := range kinds {
 		if !has(k, holdsSecrets) {
 			continue
@@ -108,7 +109,7 @@ func (c documents) eachSecret(v *conflog.View, f func(*conflog.Entity, Sealed)) 
 			if err != nil {
 				return err
 			}
-			eachSealed(x, func(_, _ string, s *Sealed) { f(e, *s) })
+			eachSealed(x, func(_, _ string, s *seal.Secret) { f(e, *s) })
 		}
 	}
 	return nil
@@ -117,7 +118,7 @@ func (c documents) eachSecret(v *conflog.View, f func(*conflog.Entity, Sealed)) 
 // SecretsByMasterKey returns the number of secrets that each master key seals, by the name of the key.
 func (c documents) SecretsByMasterKey() (map[string]int, error) {
 	n := make(map[string]int)
-	err := c.eachSecret(c.View(), func(_ *conflog.Entity, s Sealed) { n[s.keyName()]++ })
+	err := c.eachSecret(c.View(), func(_ *conflog.Entity, s seal.Secret) { n[s.KeyName()]++ })
 	return n, err
 }
 
@@ -146,7 +147,7 @@ func (c documents) rewrapAll(
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
-			case errors.Is(err, ErrUnseal):
+			case errors.Is(err, seal.ErrOpen):
 				unopened, n = append(unopened, e.ID), 0
 			case err != nil && !errors.Is(err, ErrNotFound): // deleted meanwhile
 				return fmt.Errorf("rewrap %s: %w", e.ID, err)
@@ -163,7 +164,7 @@ func (c documents) rewrapAll(
 }
 
 func (c documents) reseal(v value) (n int, err error) {
-	eachSealed(v, func(entity, field string, s *Sealed) {
+	eachSealed(v, func(entity, field string, s *seal.Secret) {
 		if err != nil || c.keyring.SealedByFirst(*s) {
 			return
 		}
@@ -177,34 +178,34 @@ func (c documents) reseal(v value) (n int, err error) {
 }
 
 // eachSealed calls f with the secrets of a value that are set; see value.eachSealed.
-func eachSealed(v value, f func(entity, field string, s *Sealed)) {
-	v.eachSealed(func(entity, field string, s *Sealed) {
+func eachSealed(v value, f func(entity, field string, s *seal.Secret)) {
+	v.eachSealed(func(entity, field string, s *seal.Secret) {
 		if *s != "" {
 			f(entity, field, s)
 		}
 	})
 }
 
-func (e *Endpoint) eachSealed(f func(entity, field string, s *Sealed)) {
-	f(e.ID, FieldToken, &e.Token)
+func (e *Endpoint) eachSealed(f func(entity, field string, s *seal.Secret)) {
+	f(e.ID, seal.FieldToken, &e.Token)
 	if e.FormerToken != nil {
-		f(e.ID, FieldToken, &e.FormerToken.Token)
+		f(e.ID, seal.FieldToken, &e.FormerToken.Token)
 	}
 	if e.Verification != nil {
 		for i := range e.Verification.Secrets {
-			f(e.ID, FieldVerification, &e.Verification.Secrets[i])
+			f(e.ID, seal.FieldVerification, &e.Verification.Secrets[i])
 		}
 	}
 	for i := range e.Destinations {
 		d := &e.Destinations[i]
 		for name, s := range d.Headers {
 			was := s
-			if f(d.ID, FieldHeader(name), &s); s != was {
+			if f(d.ID, seal.FieldHeader(name), &s); s != was {
 				d.Headers[name] = s
 			}
 		}
 		for j := range d.Secrets {
-			f(d.ID, FieldSecret, &d.Secrets[j].Secret)
+			f(d.ID, seal.FieldSecret, &d.Secrets[j].Secret)
 		}
 	}
 }

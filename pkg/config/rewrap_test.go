@@ -13,22 +13,23 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/conflog"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/kit"
 )
 
-func newKeyring(t testing.TB, spec ...string) *Keyring {
+func newKeyring(t testing.TB, spec ...string) *seal.Keyring {
 	t.Helper()
-	k := must(NewKeyring(strings.Join(spec, ",")))(t)
+	k := must(seal.NewKeyring(strings.Join(spec, ",")))(t)
 	return k
 }
 
 // fill sets every field of type Sealed in a value, at any depth, to a unique secret.
-func fill(v reflect.Value, path string, planted map[Sealed]bool) {
-	if v.Type() == reflect.TypeFor[Sealed]() {
+func fill(v reflect.Value, path string, planted map[seal.Secret]bool) {
+	if v.Type() == reflect.TypeFor[seal.Secret]() {
 		v.SetString(path)
-		planted[Sealed(path)] = true
+		planted[seal.Secret(path)] = true
 		return
 	}
 	switch v.Kind() {
@@ -70,10 +71,10 @@ func TestEachSealedFindsAll(t *testing.T) {
 			continue // belongs to the log itself
 		}
 		v := kindTable[k].empty()
-		planted := make(map[Sealed]bool)
+		planted := make(map[seal.Secret]bool)
 		fill(reflect.ValueOf(v).Elem(), fmt.Sprintf("%T", v), planted)
 		holds := len(planted) > 0
-		eachSealed(v, func(_, _ string, s *Sealed) {
+		eachSealed(v, func(_, _ string, s *seal.Secret) {
 			if !planted[*s] {
 				t.Errorf("%s is found twice, or is no secret", *s)
 			}
@@ -87,7 +88,7 @@ func TestEachSealedFindsAll(t *testing.T) {
 			t.Errorf("%s: has secrets: %v, holdsSecrets is not set: %v", kindTable[k].Name, holds, !has(k, holdsSecrets))
 		}
 		left := 0
-		eachSealed(v, func(_, _ string, s *Sealed) {
+		eachSealed(v, func(_, _ string, s *seal.Secret) {
 			if *s != "sealed again" {
 				left++
 			}
@@ -99,28 +100,30 @@ func TestEachSealedFindsAll(t *testing.T) {
 }
 
 // endpointWithSecrets returns an endpoint with a secret in every place.
-func endpointWithSecrets(k *Keyring) *Endpoint {
+func endpointWithSecrets(k *seal.Keyring) *Endpoint {
 	e := endpoint(k)
 	d := &e.Destinations[0]
-	d.Headers = map[string]Sealed{"Authorization": k.SealString(d.ID, FieldHeader("Authorization"), "header of "+d.ID)}
+	d.Headers = map[string]seal.Secret{
+		"Authorization": k.SealString(d.ID, seal.FieldHeader("Authorization"), "header of "+d.ID)}
 	e.Verification = &Verification{
-		Type: "stripe", Mode: "enforce", Secrets: []Sealed{k.SealString(e.ID, FieldVerification, "provider of "+e.ID)}}
+		Type: "stripe", Mode: "enforce",
+		Secrets: []seal.Secret{k.SealString(e.ID, seal.FieldVerification, "provider of "+e.ID)}}
 	return e
 }
 
 const secretiveSecrets = 4
 
 // checkSecrets returns an error unless every secret of an endpoint opens with these keys and has its value.
-func checkSecrets(k *Keyring, e *Endpoint) error {
+func checkSecrets(k *seal.Keyring, e *Endpoint) error {
 	d := e.Destinations[0]
 	for _, s := range []struct {
 		entity, field, want string
-		sealed              Sealed
+		sealed              seal.Secret
 	}{
-		{e.ID, FieldToken, "tok_" + e.ID, e.Token},
-		{e.ID, FieldVerification, "provider of " + e.ID, e.Verification.Secrets[0]},
-		{d.ID, FieldSecret, "whsec_" + d.ID, d.Secrets[0].Secret},
-		{d.ID, FieldHeader("Authorization"), "header of " + d.ID, d.Headers["Authorization"]},
+		{e.ID, seal.FieldToken, "tok_" + e.ID, e.Token},
+		{e.ID, seal.FieldVerification, "provider of " + e.ID, e.Verification.Secrets[0]},
+		{d.ID, seal.FieldSecret, "whsec_" + d.ID, d.Secrets[0].Secret},
+		{d.ID, seal.FieldHeader("Authorization"), "header of " + d.ID, d.Headers["Authorization"]},
 	} {
 		if got, err := k.OpenString(s.entity, s.field, s.sealed); err != nil || got != s.want {
 			return fmt.Errorf("%s %s: %q, %w", s.entity, s.field, got, err)
@@ -129,13 +132,13 @@ func checkSecrets(k *Keyring, e *Endpoint) error {
 	return nil
 }
 
-func withKeys(k *Keyring) func(*options) { return func(o *options) { o.deps.Keyring = k } }
+func withKeys(k *seal.Keyring) func(*options) { return func(o *options) { o.deps.Keyring = k } }
 
 // After a rewrap all secrets are sealed with the new key, although nodes change the same endpoints meanwhile, and the
 // old key can be removed. After an interruption another call finishes the work.
 func TestRewrap(t *testing.T) {
 	ctx, conf := t.Context(), broker(t)
-	old, young := GenerateMasterKey("old"), GenerateMasterKey("young")
+	old, young := seal.GenerateKey("old"), seal.GenerateKey("young")
 	before := node(t, conf, Config{Node: "a"}, withKeys(newKeyring(t, old)))
 	const endpoints = 60
 	var created []*Endpoint
@@ -206,7 +209,7 @@ func TestRewrap(t *testing.T) {
 
 func TestRewrapRefuses(t *testing.T) {
 	ctx, conf := t.Context(), broker(t)
-	old, young := GenerateMasterKey("old"), GenerateMasterKey("young")
+	old, young := seal.GenerateKey("old"), seal.GenerateKey("young")
 	b := node(t, conf, Config{Node: "b"}, withKeys(newKeyring(t, old))) // its key seals the secret of the log
 	a := node(t, conf, Config{Node: "a"}, withKeys(newKeyring(t, young, old)))
 	kit.WaitFor(t, "the nodes hear of each other", func() bool { return len(a.Nodes()) == 2 })
@@ -219,7 +222,7 @@ func TestRewrapRefuses(t *testing.T) {
 	}
 	// A key with the same name and other bytes is not the same key.
 	b.stop()
-	b = node(t, conf, Config{Node: "b"}, withKeys(newKeyring(t, old, GenerateMasterKey("young"))))
+	b = node(t, conf, Config{Node: "b"}, withKeys(newKeyring(t, old, seal.GenerateKey("young"))))
 	kit.WaitFor(t, "a heartbeat of the restarted b", func() bool {
 		return slices.ContainsFunc(a.Nodes(), func(n Node) bool { return n.Name == "b" && len(n.Keys) == 2 })
 	})
@@ -298,8 +301,8 @@ func TestAnotherMasterKeyIsRefused(t *testing.T) {
 	refused := func() {
 		t.Helper()
 		for spec, want := range map[string]string{
-			GenerateMasterKey("other"): `sealed with the master key "test", and this node has other:`,
-			GenerateMasterKey("test"):  `this node's master key "test" differs`,
+			seal.GenerateKey("other"): `sealed with the master key "test", and this node has other:`,
+			seal.GenerateKey("test"):  `this node's master key "test" differs`,
 		} {
 			err := stoppedWith(t, start(t, conf, Config{Node: "b"}, withKeys(newKeyring(t, spec))))
 			if !errors.Is(err, ErrLogSecret) || !strings.Contains(err.Error(), want) ||
@@ -319,7 +322,7 @@ func TestAnotherMasterKeyIsRefused(t *testing.T) {
 // how to distinguish that from a lost master key, and what to do.
 func TestForeignFirstRecord(t *testing.T) {
 	conf := broker(t)
-	node(t, conf, Config{Node: "foreign"}, withKeys(newKeyring(t, GenerateMasterKey("foreign")))).stop()
+	node(t, conf, Config{Node: "foreign"}, withKeys(newKeyring(t, seal.GenerateKey("foreign")))).stop()
 	err := stoppedWith(t, start(t, conf, Config{Node: "a"}))
 	const want = "add that key to RELAY_MASTER_KEYS. If this service never had another master key, the relay did " +
 		"not write the first record of the topic relay.control: allow only the relay's principal to write to it, " +
@@ -333,7 +336,7 @@ func TestForeignFirstRecord(t *testing.T) {
 // does not.
 func TestRewrapSealsTheLogSecret(t *testing.T) {
 	ctx, conf := t.Context(), broker(t)
-	old, young := GenerateMasterKey("old"), GenerateMasterKey("young")
+	old, young := seal.GenerateKey("old"), seal.GenerateKey("young")
 	node(t, conf, Config{Node: "a"}, withKeys(newKeyring(t, old))).stop()
 	n := node(t, conf, Config{Node: "a"}, withKeys(newKeyring(t, young, old)))
 	if done, err := n.Rewrap(ctx, func(RewrapProgress) {}); err != nil || done.Secrets != 1 {

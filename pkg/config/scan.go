@@ -3,6 +3,7 @@ package config
 import (
 	"context"
 	"errors"
+	"github.com/eventrelay/relay/pkg/config/require"
 	"slices"
 	"time"
 )
@@ -162,6 +163,6 @@ func (c *core) sweepScans(ctx context.Context) error {
 }
 
 func (s *Scan) validate() error {
-	return errors.Join(requireOneOf("status", s.Status, ScanQueued, ScanRunning, ScanCompleted, ScanFailed),
-		requireOneOf("trigger", s.Trigger, ScanManual, ScanWeekly))
+	return errors.Join(require.OneOf("status", s.Status, ScanQueued, ScanRunning, ScanCompleted, ScanFailed),
+		require.OneOf("trigger", s.Trigger, ScanManual, ScanWeekly))
 }

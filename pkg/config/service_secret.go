@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/eventrelay/relay/pkg/config/require"
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/finding"
 )
 
@@ -17,16 +19,16 @@ import (
 type ServiceSecret struct {
 	Meta
 	Sealed struct {
-		Secret Sealed `json:"secret"` // 32 random bytes
+		Secret seal.Secret `json:"secret"` // 32 random bytes
 	} `json:"sealed"`
 }
 
-func (s *ServiceSecret) eachSealed(f func(entity, field string, s *Sealed)) {
+func (s *ServiceSecret) eachSealed(f func(entity, field string, s *seal.Secret)) {
 	f(s.ID, FieldServiceSecret, &s.Sealed.Secret)
 }
 
 func (s *ServiceSecret) madeAtStart() bool { return true }
-func (s *ServiceSecret) validate() error   { return requireOneOf("id", s.ID, serviceSecretID) }
+func (s *ServiceSecret) validate() error   { return require.OneOf("id", s.ID, serviceSecretID) }
 
 const (
 	serviceSecretID = "service_secret"

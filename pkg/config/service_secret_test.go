@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
@@ -52,7 +53,7 @@ func TestNodesAgreeOnTheServiceSecret(t *testing.T) {
 // Changing the master keys changes no derived key: rewrapping changes the seal, not the secret.
 func TestDerivedKeysOutlastMasterKeys(t *testing.T) {
 	conf := broker(t)
-	old, young := GenerateMasterKey("old"), GenerateMasterKey("young")
+	old, young := seal.GenerateKey("old"), seal.GenerateKey("young")
 	a := node(t, conf, Config{Node: "a"}, withKeys(newKeyring(t, old)))
 	keys := derivedKeys(t, a)
 	text, k, err := a.CreateKey(t.Context(), NewKey{Name: "ci", Scope: Read})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config/require"
 	leaks "github.com/eventrelay/relay/pkg/secrets"
 )
 
@@ -75,6 +76,6 @@ func (c endpoints) UpdateDetection(ctx context.Context, alter func(*Detection) e
 }
 
 func (s *Settings) validate() error {
-	return errors.Join(requireRange("detection.version", s.Detection.Version, 0, 1<<53),
+	return errors.Join(require.Range("detection.version", s.Detection.Version, 0, 1<<53),
 		leaks.ValidateCustom(s.Detection.Rules))
 }

@@ -11,6 +11,12 @@ import (
 	"github.com/eventrelay/relay/pkg/conflog"
 )
 
+// Length of a password in bytes. The maximum bounds the work of hashing.
+const (
+	MinPassword = 12
+	MaxPassword = 1000
+)
+
 // Errors of sign-ins and sessions.
 var (
 	ErrSignIn           = errors.New("the email address or the password is wrong")
@@ -40,7 +46,7 @@ func (c callers) SignIn(ctx context.Context, email, password string) (*User, err
 		}
 	}
 	matches := false
-	if err := c.passwords.signIns.do(ctx, func() { matches = c.passwords.matches(hash, password) }); err != nil {
+	if err := c.passwords.SignIns.Do(ctx, func() { matches = c.passwords.Matches(hash, password) }); err != nil {
 		return nil, err
 	}
 	if !matches {
@@ -148,7 +154,7 @@ func (c callers) SetPassword(ctx context.Context, userID, password string) (*Use
 		return nil, err
 	}
 	var hash string
-	if err := c.passwords.chosen.do(ctx, func() { hash = c.passwords.hash(password) }); err != nil {
+	if err := c.passwords.Chosen.Do(ctx, func() { hash = c.passwords.Hash(password) }); err != nil {
 		return nil, err
 	}
 	return c.replacePassword(ctx, userID, hash, mayChoose) // mayChoose fails if another call was first
@@ -192,9 +198,9 @@ func (c callers) ChangePassword(ctx context.Context, userID, current, password s
 		return nil, ErrSignIn
 	}
 	var hash string // of the new password; empty: the current one is wrong
-	err := c.passwords.chosen.do(ctx, func() {
-		if c.passwords.matches(u.Password, current) {
-			hash = c.passwords.hash(password)
+	err := c.passwords.Chosen.Do(ctx, func() {
+		if c.passwords.Matches(u.Password, current) {
+			hash = c.passwords.Hash(password)
 		}
 	})
 	if err != nil {

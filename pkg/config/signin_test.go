@@ -20,7 +20,7 @@ import (
 func cheapHashes(nodes ...*testNode) *atomic.Int64 {
 	var n atomic.Int64
 	for _, node := range nodes {
-		node.passwords.sum = func(password, salt []byte, _, _ uint32, _ uint8, length uint32) []byte {
+		node.passwords.Sum = func(password, salt []byte, _, _ uint32, _ uint8, length uint32) []byte {
 			n.Add(1)
 			return mac(salt, password)[:length]
 		}
@@ -136,14 +136,14 @@ func TestSignInWithAPasswordThatChanges(t *testing.T) {
 	cheapHashes(n)
 	u := withPassword(t, n, "ops@example.com", goodPassword)
 	addUser(t, n, "other@example.com", ReadWrite)
-	sum := n.passwords.sum
+	sum := n.passwords.Sum
 	signIn := func() error {
 		_, err := n.SignIn(t.Context(), "ops@example.com", goodPassword)
 		return err
 	}
 	during := func(verify, change func() error) error {
-		n.passwords.sum = func(password, salt []byte, passes, memory uint32, threads uint8, length uint32) []byte {
-			n.passwords.sum = sum
+		n.passwords.Sum = func(password, salt []byte, passes, memory uint32, threads uint8, length uint32) []byte {
+			n.passwords.Sum = sum
 			if err := change(); err != nil {
 				t.Error(err)
 			}

@@ -1,19 +1,22 @@
 package config
 
-import "time"
+import (
+	"github.com/eventrelay/relay/pkg/config/seal"
+	"time"
+)
 
 // FormerToken is the ingest token before the last rotation. It is accepted, together with the current one, until Until.
 type FormerToken struct {
-	Hash      []byte    `json:"hash"`
-	Token     Sealed    `json:"token"`
-	Until     time.Time `json:"until"`
-	RotatedBy string    `json:"by,omitempty"` // see Endpoint.TokenRotatedBy
+	Hash      []byte      `json:"hash"`
+	Token     seal.Secret `json:"token"`
+	Until     time.Time   `json:"until"`
+	RotatedBy string      `json:"by,omitempty"` // see Endpoint.TokenRotatedBy
 }
 
 // RotateToken sets another token. Call it in the change function of UpdateEndpoint. The current token stays valid until
 // the given time, zero for not at all; an earlier former token ends at once. by is Answer.IDSeed of the call, if it has
 // an Idempotency-Key.
-func (e *Endpoint) RotateToken(token Sealed, by string, until time.Time) {
+func (e *Endpoint) RotateToken(token seal.Secret, by string, until time.Time) {
 	e.FormerToken = nil
 	if !until.IsZero() {
 		e.FormerToken = &FormerToken{Hash: e.TokenHash, Token: e.Token, Until: until, RotatedBy: e.TokenRotatedBy}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
@@ -12,7 +13,7 @@ import (
 func (n *testNode) rotateToken(t *testing.T, endpoint, token string, until time.Time) {
 	t.Helper()
 	must(n.UpdateEndpoint(t.Context(), endpoint, func(e *Endpoint) error {
-		e.RotateToken(n.keyring.SealString(e.ID, FieldToken, token), "", until)
+		e.RotateToken(n.keyring.SealString(e.ID, seal.FieldToken, token), "", until)
 		return nil
 	}))(t)
 }
@@ -61,7 +62,7 @@ func TestTokenRotation(t *testing.T) {
 	n.rotateToken(t, e.ID, "tok_8", later)
 	if former := n.EndpointByToken("tok_8").FormerToken; !former.Until.Equal(later) {
 		t.Errorf("%+v", former)
-	} else if text, err := n.keyring.OpenString(e.ID, FieldToken, former.Token); err != nil || text != "tok_7" {
+	} else if text, err := n.keyring.OpenString(e.ID, seal.FieldToken, former.Token); err != nil || text != "tok_7" {
 		t.Errorf("the former token is %q, %v", text, err)
 	}
 	noError(t, n.DeleteEndpoint(t.Context(), e.ID, 0))
@@ -73,9 +74,9 @@ func TestTokenOfAnotherEndpoint(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
 	e := n.create(t)
 	if _, err := n.UpdateEndpoint(t.Context(), e.ID, func(e *Endpoint) error {
-		e.RotateToken(n.keyring.SealString("ep_other", FieldToken, "tok"), "", time.Time{})
+		e.RotateToken(n.keyring.SealString("ep_other", seal.FieldToken, "tok"), "", time.Time{})
 		return nil
-	}); !errors.Is(err, ErrUnseal) {
+	}); !errors.Is(err, seal.ErrOpen) {
 		t.Fatalf("token sealed for another endpoint: %v", err)
 	}
 }
@@ -85,7 +86,7 @@ func TestFormerTokenIsNotReused(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
 	first, second := n.create(t), endpoint(n.keyring)
 	n.rotateToken(t, first.ID, "tok_2", time.Now().Add(time.Hour))
-	second.Token = n.keyring.SealString(second.ID, FieldToken, "tok_"+first.ID)
+	second.Token = n.keyring.SealString(second.ID, seal.FieldToken, "tok_"+first.ID)
 	if _, err := n.CreateEndpoint(t.Context(), second); !errors.Is(err, ErrConflict) {
 		t.Errorf("a token that was replaced: %v", err)
 	}

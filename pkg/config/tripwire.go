@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/apikey"
+	"github.com/eventrelay/relay/pkg/config/require"
 	"github.com/eventrelay/relay/pkg/conflog"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/verify"
@@ -280,7 +281,7 @@ func (t *Tripwire) validate() error {
 	if t.Kind == TripwireFile {
 		files = DecoyFiles
 	}
-	return errors.Join(append(errs, requireOneOf("kind", t.Kind, TripwireKinds...),
-		requireOneOf("file", t.File, files...), requireText("label", t.Label, 1, maxNameText),
-		requireText("placement", t.Placement, 0, MaxPlacement))...)
+	return errors.Join(append(errs, require.OneOf("kind", t.Kind, TripwireKinds...),
+		require.OneOf("file", t.File, files...), require.Text("label", t.Label, 1, maxNameText),
+		require.Text("placement", t.Placement, 0, MaxPlacement))...)
 }

@@ -279,7 +279,7 @@ func (c callers) ensureAdmin(ctx context.Context) error {
 		return err
 	}
 	u := newUser(email, ReadWrite)
-	u.Password, u.FromEnvironment = c.passwords.hash(c.cfg.AdminPassword), true
+	u.Password, u.FromEnvironment = c.passwords.Hash(c.cfg.AdminPassword), true
 	if u, err = complete(c.core, u); err != nil {
 		return err
 	}

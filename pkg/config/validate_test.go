@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/finding"
 	leaks "github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/verify"
@@ -46,18 +47,18 @@ func many[V any](n int, v V) map[string]V {
 // largestEndpoint returns an endpoint whose members have the largest values that are valid.
 func largestEndpoint(t *testing.T) *Endpoint {
 	t.Helper()
-	keys := must(NewKeyring(GenerateMasterKey("test")))(t)
+	keys := must(seal.NewKeyring(seal.GenerateKey("test")))(t)
 	e := endpoint(keys)
 	text, source, events, bytes := long(maxDescription), "body:$.type", 100_000, 1<<30
 	name := long(maxNameText)
 	e.Name, e.Description, e.TypeSource, e.Metadata = name, &text, &source, many(maxMetadataCount, long(maxMetadataText))
 	e.Dedup = &Dedup{Key: "body:$.id", WindowSeconds: maxDay}
-	e.Verification = &Verification{Type: verify.HMAC, Mode: "observe", Secrets: make([]Sealed, verify.MaxSecrets),
+	e.Verification = &Verification{Type: verify.HMAC, Mode: "observe", Secrets: make([]seal.Secret, verify.MaxSecrets),
 		ToleranceSeconds: maxDay, Algorithm: "sha1"}
 	e.IngestLimit = &IngestLimit{&events, &bytes}
 	e.Response.Body = long(16 << 10)
 	d := &e.Destinations[0]
-	d.Name, d.TimeoutSeconds, d.MaxInFlight, d.Headers = &name, 60, 1000, many(maxAddedHeaders, Sealed("x"))
+	d.Name, d.TimeoutSeconds, d.MaxInFlight, d.Headers = &name, 60, 1000, many(maxAddedHeaders, seal.Secret("x"))
 	d.Secrets, d.RateLimit = make([]SigningSecret, 10), &RateLimit{10_000, 10_000}
 	d.Filter = &Filter{Types: make([]string, 50), Body: many(20, any(nil))}
 	e.Destinations = slices.Repeat(e.Destinations, maxDestinations)
@@ -100,7 +101,7 @@ func TestImportedEndpointsAreValidated(t *testing.T) {
 		"verification: signed_content":   func(e *Endpoint) { e.Verification.SignedContent = "x" },
 		"verification.mode":              func(e *Endpoint) { e.Verification.Mode = "off" },
 		"verification.secrets":           func(e *Endpoint) { e.Verification.Secrets = nil },
-		"verification.secrets#many":      func(e *Endpoint) { e.Verification.Secrets = make([]Sealed, 4) },
+		"verification.secrets#many":      func(e *Endpoint) { e.Verification.Secrets = make([]seal.Secret, 4) },
 		"verification.tolerance_seconds": func(e *Endpoint) { e.Verification.ToleranceSeconds = maxDay + 1 },
 
 		"ingest_limit.events_per_second":  func(e *Endpoint) { *e.IngestLimit.EventsPerSecond = 0 },
@@ -127,10 +128,10 @@ func TestImportedEndpointsAreValidated(t *testing.T) {
 		"timeout_seconds#":         first(func(d *Destination) { d.TimeoutSeconds = 61 }),
 		"max_in_flight":            first(func(d *Destination) { d.MaxInFlight = 1001 }),
 		"headers":                  first(func(d *Destination) { d.Headers["x"] = "" }),
-		"not a valid header name":  first(func(d *Destination) { d.Headers = many(1, Sealed("")); d.Headers["a:b"] = "" }),
-		"not a valid header name#": first(func(d *Destination) { d.Headers = map[string]Sealed{"a\nb": ""} }),
+		"not a valid header name":  first(func(d *Destination) { d.Headers = map[string]seal.Secret{"": "", "a:b": ""} }),
+		"not a valid header name#": first(func(d *Destination) { d.Headers = map[string]seal.Secret{"a\nb": ""} }),
 		"not a valid header name#long": first(func(d *Destination) {
-			d.Headers = map[string]Sealed{strings.Repeat("a", 129): ""}
+			d.Headers = map[string]seal.Secret{strings.Repeat("a", 129): ""}
 		}),
 		"signing secrets":           first(func(d *Destination) { d.Secrets = nil }),
 		"signing secrets#many":      first(func(d *Destination) { d.Secrets = make([]SigningSecret, 11) }),

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/sign"
 )
 
@@ -58,7 +59,7 @@ type SavedChannel struct {
 }
 
 // OpenChannels returns the configured channels with decrypted secrets, in the order of [Kinds].
-func OpenChannels(k *config.Keyring, s *config.AlertSettings) ([]SavedChannel, error) {
+func OpenChannels(k *seal.Keyring, s *config.AlertSettings) ([]SavedChannel, error) {
 	var all []SavedChannel
 	for _, kind := range kinds {
 		name := string(kind.Kind)

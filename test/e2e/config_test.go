@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/eventrelay/relay/command"
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -21,7 +21,7 @@ import (
 func TestConfigMovesToANewLog(t *testing.T) {
 	t.Parallel()
 	skipShort(t)
-	master := "RELAY_MASTER_KEYS=" + config.GenerateMasterKey("main")
+	master := "RELAY_MASTER_KEYS=" + seal.GenerateKey("main")
 	old := startDevProcess(t, t.TempDir(), master)
 	dest := newSink(t, nil)
 	ep, in, secret := old.endpoint(map[string]any{

@@ -9,7 +9,7 @@ import (
 
 	"github.com/eventrelay/relay/command"
 	"github.com/eventrelay/relay/node/doctor"
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -111,7 +111,7 @@ func TestDoctorFindsFaults(t *testing.T) {
 	if err := n.stop(syscall.SIGTERM); err != nil {
 		t.Fatalf("SIGTERM ended with %v\n%s", err, n.logs)
 	}
-	young := config.GenerateMasterKey("young")
+	young := seal.GenerateKey("young")
 	for i, e := range n.env {
 		if name, keys, _ := strings.Cut(e, "="); name == "RELAY_MASTER_KEYS" {
 			n.env[i] = "RELAY_MASTER_KEYS=" + young + "," + keys

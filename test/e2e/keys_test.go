@@ -15,7 +15,7 @@ import (
 
 	"github.com/eventrelay/relay/command"
 	"github.com/eventrelay/relay/node/admin"
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -104,7 +104,7 @@ func TestKeysRejectsMisuse(t *testing.T) {
 func TestMasterKeyRotation(t *testing.T) {
 	t.Parallel()
 	skipShort(t)
-	old, young := config.GenerateMasterKey("old"), config.GenerateMasterKey("young")
+	old, young := seal.GenerateKey("old"), seal.GenerateKey("young")
 	p := newDevProcess(t, t.TempDir())
 	env := p.env
 	restart := func(keys ...string) {

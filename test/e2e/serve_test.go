@@ -16,7 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/eventrelay/relay/command"
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -44,7 +44,7 @@ func newCluster(t *testing.T, e engines, name string, env ...string) *cluster {
 		"RELAY_KAFKA_BROKERS=" + e.kafka, "RELAY_REDIS_URL=redis://" + e.redis, "RELAY_CLICKHOUSE_URL=http://" +
 			e.clickhouse +
 			"/" + name,
-		"RELAY_TOPIC_PREFIX=" + c.prefix, "RELAY_MASTER_KEYS=" + config.GenerateMasterKey("test"),
+		"RELAY_TOPIC_PREFIX=" + c.prefix, "RELAY_MASTER_KEYS=" + seal.GenerateKey("test"),
 		"RELAY_PARTITIONS=4", "RELAY_REPLICATION_FACTOR=1",
 	}, env...)
 	return c

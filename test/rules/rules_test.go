@@ -155,7 +155,7 @@ func importFault(s source, path string) string {
 			return "it recognises texts; it needs no configuration and no Kafka"
 		case s.dir == "dispatcher/lane" && !within(inner, "pkg"):
 			return "a lane knows no stage, the dispatcher neither: it decides, and the dispatcher carries out"
-		case inner == "dispatcher/lane" && s.dir != "dispatcher" && s.dir != "dispatcher/lane":
+		case inner == "dispatcher/lane" && !within(s.dir, "dispatcher"):
 			return "lanes are the dispatcher's alone"
 		case (within(s.dir, "test/kit") || within(s.dir, "test/conformance")) && !within(inner, "pkg"):
 			return "it knows the relay from outside"

@@ -45,6 +45,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -104,7 +105,7 @@ type Deps struct {
 	Config  Configuration
 	Notices Notices
 	History History
-	Keyring *config.Keyring
+	Keyring *seal.Keyring
 	Sender  Sender
 	Usage   Usage  // nil = there is no allowance
 	Events  Events // nil = the rule processing_missing is not evaluated

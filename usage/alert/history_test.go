@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/notify"
 )
@@ -22,7 +23,7 @@ import (
 type world struct {
 	t      *testing.T
 	rand   *rand.Rand
-	keys   *config.Keyring
+	keys   *seal.Keyring
 	config *fakeConfig
 	live   map[string]*worldNode
 

@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/notify"
@@ -44,7 +45,7 @@ type fakeConfig struct {
 	unavailable bool // takes no record
 }
 
-func newFakeConfig(k *config.Keyring) *fakeConfig {
+func newFakeConfig(k *seal.Keyring) *fakeConfig {
 	m := &fakeConfig{
 		endpoint: &config.Endpoint{ID: testEndpoint, Name: "orders", Destinations: []config.Destination{
 			{ID: testDest, Enabled: true, URL: "https://example.com/hush"},
@@ -261,9 +262,9 @@ type rig struct {
 	accountRunAt time.Time // when the account rules were evaluated last
 }
 
-func testKeyring(t *testing.T) *config.Keyring {
+func testKeyring(t *testing.T) *seal.Keyring {
 	t.Helper()
-	k, err := config.NewKeyring(config.GenerateMasterKey("test"))
+	k, err := seal.NewKeyring(seal.GenerateKey("test"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -277,7 +278,7 @@ func newRig(t *testing.T) *rig {
 }
 
 // rigOn returns another node that shares the configuration.
-func rigOn(t *testing.T, node string, k *config.Keyring, m *fakeConfig, o *fakeSender) *rig {
+func rigOn(t *testing.T, node string, k *seal.Keyring, m *fakeConfig, o *fakeSender) *rig {
 	t.Helper()
 	a := must.Get(New(Config{Node: node, BaseURL: "https://relay.example.com"}, Deps{
 		Log: slog.New(slog.DiscardHandler), Stream: stream.Config{Brokers: []string{"localhost:1"}}, Config: m, Notices: m,

@@ -1,4 +1,5 @@
-package dispatcher
+// Package request makes the headers of the HTTP request that delivers an event, and what is recorded of headers.
+package request
 
 import (
 	"net/http"
@@ -14,6 +15,24 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/sign"
 )
+
+// Content is the body of an attempt: the stored one, or what a transformation made of it.
+type Content struct {
+	Body      []byte
+	Version   int    // of the endpoint's transformation; 0: it is the stored body
+	Signature string // canonical name of the received header with the provider's signature, if the endpoint names one
+}
+
+// Stored is the body as it was received or sent.
+func Stored(work *event.Work) Content { return Content{Body: work.Event.Body} }
+
+// Made is the number of bytes that the transformation made.
+func (c Content) Made() int {
+	if c.Version == 0 {
+		return 0
+	}
+	return len(c.Body)
+}
 
 // neverForwarded are received headers that are not forwarded: hop-by-hop headers (RFC 9110, 7.6.1), headers of one
 // request, and headers by which a proxy describes its client.
@@ -50,7 +69,7 @@ func variableName(name string) string {
 	if !strings.ContainsFunc(name, isPunctuation) {
 		return name
 	}
-	return canonical(strings.Map(func(r rune) rune {
+	return Canonical(strings.Map(func(r rune) rune {
 		if isPunctuation(r) {
 			return '-'
 		}
@@ -92,17 +111,17 @@ const (
 	headerVerification     = "Relay-Verification"
 	headerHops             = event.HeaderHops
 	headerPath             = event.HeaderPath
-	headerUserAgent        = "User-Agent"
+	HeaderUserAgent        = "User-Agent"
 )
 
 // maxOwnHeaders is how many headers the relay adds to a request, at most.
 const maxOwnHeaders = 15
 
-// requestHeader builds the headers of one attempt: the received ones, then those of the destination, then the relay's
+// Header builds the headers of one attempt: the received ones, then those of the destination, then the relay's
 // own. Nothing overrides these, except that a destination may set its User-Agent. The signature covers the body as it
 // is sent. Beside a transformed body, received headers that describe the stored one are left out.
-func requestHeader(
-	work *event.Work, content content, target *lane.Target, userAgent string, now time.Time,
+func Header(
+	work *event.Work, content Content, target *lane.Target, userAgent string, now time.Time,
 ) http.Header {
 	ev := work.Event
 	n := len(ev.Header) + len(target.Header) + maxOwnHeaders
@@ -126,13 +145,13 @@ func requestHeader(
 			path = append(path, f.Value)
 		}
 		read := variableName(f.Name)
-		if content.version > 0 && (describesStoredBody(read) || f.Name == content.signature) {
+		if content.Version > 0 && (describesStoredBody(read) || f.Name == content.Signature) {
 			continue
 		}
 		if forgesOwnHeader(f.Name, read) || received && impersonates(f.Name, read) {
 			continue
 		}
-		signed = signed || content.version == 0 && (f.Name == headerWebhookID || f.Name == headerWebhookSignature)
+		signed = signed || content.Version == 0 && (f.Name == headerWebhookID || f.Name == headerWebhookSignature)
 		name := safeName(f.Name)
 		if before := h[name]; before != nil {
 			h[name] = append(before, f.Value)
@@ -140,13 +159,13 @@ func requestHeader(
 			set(name, f.Value)
 		}
 	}
-	set(headerUserAgent, userAgent) // a header of the destination may replace it
+	set(HeaderUserAgent, userAgent) // a header of the destination may replace it
 	for _, f := range target.Header {
 		set(safeName(f.Name), f.Value)
 	}
 	eventID := ev.ID.Text(id.Event)
 	timestamp := strconv.FormatInt(now.Unix(), 10)
-	signature := sign.Sign(target.SigningSecrets(now), eventID, now, content.body)
+	signature := sign.Sign(target.SigningSecrets(now), eventID, now, content.Body)
 	set(prefixRelay+headerWebhookID, eventID)
 	set(prefixRelay+headerWebhookTimestamp, timestamp)
 	set(prefixRelay+headerWebhookSignature, signature)
@@ -188,7 +207,7 @@ func connectionNames(fields []event.Field) map[string]bool {
 			if names == nil {
 				names = make(map[string]bool)
 			}
-			names[canonical(strings.TrimSpace(name))] = true
+			names[Canonical(strings.TrimSpace(name))] = true
 		}
 	}
 	return names
@@ -204,19 +223,19 @@ func safeName(name string) string {
 	return name
 }
 
-// recordedHeader returns headers for the recorded attempt, sorted by name, with credentials masked. Headers of the
+// Recorded returns headers for the recorded attempt, sorted by name, with credentials masked. Headers of the
 // destination (added) are masked by the rule of the configuration, so that a value that is hidden there is hidden
 // here.
-func (c *client) recordedHeader(h http.Header, added []event.Field) event.Lines {
+func (n *Names) Recorded(h http.Header, added []event.Field) event.Lines {
 	fields := make([]event.Field, 0, typicalHeaders)
 	for key, values := range h {
-		name := c.names.lookup(key)
+		name := n.lookup(key)
 		hidden := name.credential || slices.ContainsFunc(added, func(f event.Field) bool {
 			return f.Name == name.canonical && config.CredentialHeader(f.Name)
 		})
 		for _, v := range values {
 			if hidden {
-				v = mask
+				v = Mask
 			}
 			fields = append(fields, event.Field{Name: name.canonical, Value: v})
 		}
@@ -226,9 +245,24 @@ func (c *client) recordedHeader(h http.Header, added []event.Field) event.Lines 
 }
 
 const (
-	mask = "****"
+	Mask = "****"
 	// typicalHeaders is the initial capacity of recorded headers.
 	typicalHeaders = 32
 )
 
-func canonical(name string) string { return textproto.CanonicalMIMEHeaderKey(name) }
+func Canonical(name string) string { return textproto.CanonicalMIMEHeaderKey(name) }
+
+// describesStoredBody reports whether a received header says something about the bytes of the stored body, which a
+// transformed one does not have: its signature, its digest or its encoding.
+func describesStoredBody(name string) bool {
+	switch name {
+	case "Content-Encoding", "Content-Md5", headerWebhookID, headerWebhookTimestamp:
+		return true
+	}
+	for _, part := range []string{"Signature", "Hmac", "Digest"} {
+		if strings.Contains(name, part) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,4 +1,4 @@
-package config
+package argon
 
 import (
 	"context"
@@ -7,13 +7,15 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 func TestPasswordHash(t *testing.T) {
-	p := newPasswords()
-	text := p.hash("correct horse")
-	if !p.matches(text, "correct horse") || p.matches(text, "correct horsf") || p.matches(text, "") ||
-		p.hash("correct horse") == text {
+	p := NewHasher()
+	text := p.Hash("correct horse")
+	if !p.Matches(text, "correct horse") || p.Matches(text, "correct horsf") || p.Matches(text, "") ||
+		p.Hash("correct horse") == text {
 		t.Errorf("%s", text)
 	}
 	if !strings.HasPrefix(text, "$argon2id$v=19$m=19456,t=2,p=1$") {
@@ -21,23 +23,23 @@ func TestPasswordHash(t *testing.T) {
 	}
 	// made by the reference implementation of argon2 with other parameters
 	const foreign = "$argon2id$v=19$m=256,t=2,p=2$c29tZXNhbHQ$bQk8UB/VmZZF4Oo79iDXuL5/0ttZwg2f/5U52iv1cDc"
-	if !p.matches(foreign, "password") || p.matches(foreign, "passwort") {
+	if !p.Matches(foreign, "password") || p.Matches(foreign, "passwort") {
 		t.Error("a hash with other parameters does not match")
 	}
-	if p.matches("", "") || p.matches("", "x") {
+	if p.Matches("", "") || p.Matches("", "x") {
 		t.Error("a user without a password matches")
 	}
 }
 
 func TestParseHashRefuses(t *testing.T) {
 	const good = "$argon2id$v=19$m=256,t=2,p=2$c29tZXNhbHQ$bQk8UB/VmZZF4Oo79iDXuL5/0ttZwg2f/5U52iv1cDc"
-	must(parseHash(good))(t)
+	must.Get(Parse(good))(t)
 	for from, to := range map[string]string{
 		good: "", "$argon2id": "x$argon2id", "argon2id": "argon2i", "v=19": "v=16", "m=256": "m=8", "t=2": "t=0",
 		"p=2": "p=0", "m=256,": "m=1000000000,", "t=2,": "t=1000000,", ",p=2$": ",p=2 $", "c29tZXNhbHQ$": "c29t$",
 		"$bQk8": "$!Qk8", "m=256,t": "m=0256,t", "HQ$bQk8UB/VmZZF4Oo79iDXuL5/0ttZwg2f/5U52iv1cDc": "HQ$",
 	} {
-		if _, err := parseHash(strings.Replace(good, from, to, 1)); err == nil {
+		if _, err := Parse(strings.Replace(good, from, to, 1)); err == nil {
 			t.Errorf("accepted with %q instead of %q", to, from)
 		}
 	}
@@ -46,29 +48,29 @@ func TestParseHashRefuses(t *testing.T) {
 // At most four passwords are hashed at once. Others wait for at most three seconds, or until their caller gives up.
 func TestHashesAtOnceAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPasswords()
+		p := NewHasher()
 		for range maxHashes {
-			p.signIns <- struct{}{}
+			p.SignIns <- struct{}{}
 		}
 		began := time.Now()
-		if err := p.signIns.do(t.Context(), func() { t.Error("a fifth hash runs") }); !errors.Is(err, ErrSignInBusy) ||
+		if err := p.SignIns.Do(t.Context(), func() { t.Error("a fifth hash runs") }); !errors.Is(err, ErrBusy) ||
 			time.Since(began) != maxHashWait {
 			t.Errorf("%v after %s", err, time.Since(began))
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		began = time.Now()
-		if err := p.signIns.do(ctx, func() {}); !errors.Is(err, ErrSignInBusy) || time.Since(began) != time.Second {
+		if err := p.SignIns.Do(ctx, func() {}); !errors.Is(err, ErrBusy) || time.Since(began) != time.Second {
 			t.Errorf("%v after %s", err, time.Since(began))
 		}
 		ran := false
-		if err := p.chosen.do(t.Context(), func() { ran = true }); err != nil || !ran {
+		if err := p.Chosen.Do(t.Context(), func() { ran = true }); err != nil || !ran {
 			t.Errorf("a person who is signed in waits for sign-ins: %v", err)
 		}
-		<-p.signIns
+		<-p.SignIns
 		ran = false
-		if err := p.signIns.do(t.Context(), func() { ran = len(p.signIns) == maxHashes }); err != nil || !ran ||
-			len(p.signIns) != maxHashes-1 {
+		if err := p.SignIns.Do(t.Context(), func() { ran = len(p.SignIns) == maxHashes }); err != nil || !ran ||
+			len(p.SignIns) != maxHashes-1 {
 			t.Errorf("%v, %v", err, ran)
 		}
 	})

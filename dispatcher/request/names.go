@@ -1,4 +1,4 @@
-package dispatcher
+package request
 
 import (
 	"maps"
@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 )
 
-// headerNames caches the properties of header names, since the same names come with every request. The zero value is
+// Names caches the properties of header names, since the same names come with every request. The zero value is
 // an empty cache.
-type headerNames struct {
+type Names struct {
 	known atomic.Pointer[map[string]headerName] // replaced, never changed
 	mu    sync.Mutex                            // held while it is replaced
 }
@@ -28,7 +28,7 @@ const (
 )
 
 // lookup returns the properties of a name.
-func (n *headerNames) lookup(name string) headerName {
+func (n *Names) lookup(name string) headerName {
 	if known := n.known.Load(); known != nil {
 		if cached, ok := (*known)[name]; ok {
 			return cached
@@ -37,8 +37,8 @@ func (n *headerNames) lookup(name string) headerName {
 	return n.add(strings.Clone(name)) // the name is part of a message that must not stay in memory
 }
 
-func (n *headerNames) add(name string) headerName {
-	computed := headerName{canonical(name), isCredential(name)}
+func (n *Names) add(name string) headerName {
+	computed := headerName{Canonical(name), isCredential(name)}
 	if len(name) > maxHeaderNameSize {
 		return computed
 	}

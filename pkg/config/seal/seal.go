@@ -1,4 +1,6 @@
-package config
+// Package seal encrypts the secrets of the configuration that must be shown or used again, with AES-256-GCM under the
+// master keys. A sealed secret opens only for the entity and field that it was sealed for.
+package seal
 
 import (
 	"crypto/aes"
@@ -40,9 +42,12 @@ const (
 // FieldHeader returns the field under which the value of an added header is sealed.
 func FieldHeader(name string) string { return "header/" + name }
 
-// ErrUnseal is returned for a secret that cannot be opened: it belongs to another entity or field, was changed, or is
+// Secret is a secret that is encrypted with a master key: "key name:base64(nonce, AES-GCM ciphertext)".
+type Secret string
+
+// ErrOpen is returned for a secret that cannot be opened: it belongs to another entity or field, was changed, or is
 // sealed with a master key that this node lacks.
-var ErrUnseal = errors.New("cannot open the sealed secret")
+var ErrOpen = errors.New("cannot open the sealed secret")
 
 // Keyring holds the master keys. The first key seals, all keys open.
 type Keyring struct {
@@ -71,7 +76,7 @@ func NewKeyring(spec string) (*Keyring, error) {
 		if err != nil || len(key) != 32 {
 			return nil, fmt.Errorf("master key %q: after its name and a colon must stand the base64 of 32 bytes", name)
 		}
-		if k.has(name) {
+		if k.Has(name) {
 			return nil, fmt.Errorf("master key %q is named twice", name)
 		}
 		aead, err := newGCM(key)
@@ -95,16 +100,26 @@ func fingerprint(key []byte) string {
 	return hex.EncodeToString(sum[:4])
 }
 
-// has reports whether the keyring has a key with that name.
-func (k *Keyring) has(name string) bool { return k.keys[name].id != "" }
+// Has reports whether the keyring has a key with that name.
+func (k *Keyring) Has(name string) bool { return k.keys[name].id != "" }
+
+// ID returns the id of a key, see IDs; empty if the keyring does not have it.
+func (k *Keyring) ID(name string) string { return k.keys[name].id }
+
+// First returns the name of the key that seals.
+func (k *Keyring) First() string { return k.first }
+
+// MACKey returns the key of the MACs of exports that is derived from a master key; nil if the keyring does not have it.
+func (k *Keyring) MACKey(name string) []byte { return k.keys[name].mac }
 
 // IDs returns the ids of the keys as "name:fingerprint", the key that seals first.
 func (k *Keyring) IDs() []string { return k.ids }
 
 // SealedByFirst reports whether s is sealed with the first key, according to the key name in s.
-func (k *Keyring) SealedByFirst(s Sealed) bool { return s.keyName() == k.first }
+func (k *Keyring) SealedByFirst(s Secret) bool { return s.KeyName() == k.first }
 
-func (s Sealed) keyName() string {
+// KeyName returns the name of the master key with which the secret is sealed.
+func (s Secret) KeyName() string {
 	name, _, _ := strings.Cut(string(s), ":")
 	return name
 }
@@ -117,8 +132,8 @@ func newGCM(key []byte) (cipher.AEAD, error) {
 	return cipher.NewGCMWithRandomNonce(block)
 }
 
-// GenerateMasterKey returns a new random key in the form that NewKeyring parses.
-func GenerateMasterKey(name string) string {
+// GenerateKey returns a new random key in the form that NewKeyring parses.
+func GenerateKey(name string) string {
 	var key [32]byte
 	rand.Read(key[:]) // never fails: crypto/rand ends the process instead
 	return name + ":" + base64.StdEncoding.EncodeToString(key[:])
@@ -126,65 +141,35 @@ func GenerateMasterKey(name string) string {
 
 // Seal encrypts with AES-256-GCM under the first key and a random 96-bit nonce, which is safe for 2^32 secrets per key
 // (NIST SP 800-38D, 8.3).
-func (k *Keyring) Seal(aad string, plain []byte) Sealed {
+func (k *Keyring) Seal(aad string, plain []byte) Secret {
 	ciphertext := k.keys[k.first].aead.Seal(nil, nil, plain, []byte(aad))
-	return Sealed(k.first + ":" + base64.RawStdEncoding.EncodeToString(ciphertext))
+	return Secret(k.first + ":" + base64.RawStdEncoding.EncodeToString(ciphertext))
 }
 
 // Open decrypts what Seal has encrypted with the same additional data.
-func (k *Keyring) Open(aad string, s Sealed) ([]byte, error) {
+func (k *Keyring) Open(aad string, s Secret) ([]byte, error) {
 	name, text, _ := strings.Cut(string(s), ":")
-	if !k.has(name) {
-		return nil, fmt.Errorf("open %s: %w: no master key %q", aad, ErrUnseal, name)
+	if !k.Has(name) {
+		return nil, fmt.Errorf("open %s: %w: no master key %q", aad, ErrOpen, name)
 	}
 	ciphertext, err := base64.RawStdEncoding.DecodeString(text)
 	if err != nil {
-		return nil, fmt.Errorf("open %s: %w: not base64", aad, ErrUnseal)
+		return nil, fmt.Errorf("open %s: %w: not base64", aad, ErrOpen)
 	}
 	plain, err := k.keys[name].aead.Open(nil, nil, ciphertext, []byte(aad))
 	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", aad, ErrUnseal)
+		return nil, fmt.Errorf("open %s: %w", aad, ErrOpen)
 	}
 	return plain, nil
 }
 
 // SealString seals a secret of an entity; see FieldToken for the fields.
-func (k *Keyring) SealString(entity, field, plain string) Sealed {
+func (k *Keyring) SealString(entity, field, plain string) Secret {
 	return k.Seal(entity+"/"+field, []byte(plain))
 }
 
 // OpenString opens a secret that SealString has sealed for the same entity and field.
-func (k *Keyring) OpenString(entity, field string, s Sealed) (string, error) {
+func (k *Keyring) OpenString(entity, field string, s Secret) (string, error) {
 	plain, err := k.Open(entity+"/"+field, s)
 	return string(plain), err
-}
-
-// FieldLogSecret is the field under which the secret of the configuration log is sealed.
-const FieldLogSecret = "secret"
-
-// ErrLogSecret means that the master keys are not those of the configuration log.
-var ErrLogSecret = errors.New("cannot open the secret of the configuration log")
-
-// logKeys implements conflog.Sealer.
-type logKeys struct{ *Keyring }
-
-// Seal seals the secret of the log under the first key.
-func (k logKeys) Seal(secret []byte) string {
-	return string(k.SealString(conflog.LogID, FieldLogSecret, string(secret)))
-}
-
-// Open opens the secret of the log. Its errors say which master key is missing.
-func (k logKeys) Open(sealed string) ([]byte, error) {
-	s := Sealed(sealed)
-	secret, err := k.OpenString(conflog.LogID, FieldLogSecret, s)
-	if err == nil {
-		return []byte(secret), nil
-	}
-	name := s.keyName()
-	if k.has(name) {
-		return nil, fmt.Errorf("%w: this node's master key %q differs from the one that sealed it; "+
-			"set RELAY_MASTER_KEYS to the keys with which this configuration was created", ErrLogSecret, name)
-	}
-	return nil, fmt.Errorf("%w: it is sealed with the master key %.64q, and this node has %s; add that key to "+
-		"RELAY_MASTER_KEYS", ErrLogSecret, name, strings.Join(k.IDs(), ", "))
 }

@@ -1,4 +1,4 @@
-package dispatcher
+package request
 
 import (
 	"fmt"
@@ -8,7 +8,7 @@ import (
 
 // A sender of ever new header names fills the cache, and no more memory. Long names are not kept.
 func TestHeaderNamesAreBounded(t *testing.T) {
-	var names headerNames
+	var names Names
 	long := strings.Repeat("X", maxHeaderNameSize-4)
 	if x := names.lookup(long + "-Auth"); !x.credential || names.known.Load() != nil {
 		t.Errorf("a name of %d bytes is remembered, credential: %v", len(long)+5, x.credential)
