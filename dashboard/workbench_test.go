@@ -126,14 +126,17 @@ func TestWorkbenchErrors(t *testing.T) {
 func TestWorkbenchRows(t *testing.T) {
 	r := newWorkbenchRig(t)
 	b := r.signedIn()
-	form := b.get(workbenchOf).want(200, "<code>drop /a</code>", "<code>wrap  in k</code>", `value="raise 1"`).fields(workbenchOf)
+	form := b.get(workbenchOf).want(200, "<code>drop /a</code>", "<code>wrap  in k</code>", `value="raise 1"`).
+		fields(workbenchOf)
 	form.Del("row")
 	ops := func() string {
 		return string(web.Encode(r.lastBody("POST", "/v1/endpoints/ep_1/transformation/preview")["ops"]))
 	}
 	for _, x := range []struct{ op, place, to, want string }{
-		{"rename", "/x", "/y", `{"from":"/x","op":"rename","to":"/y"}`}, {"pick", "/a, /b", "", `{"op":"pick","paths":["/a","/b"]}`},
-		{"add", "/n", "1.50", `{"op":"add","path":"/n","value":1.50}`}, {"add", "/s", "<t>", `{"op":"add","path":"/s","value":"<t>"}`},
+		{"rename", "/x", "/y", `{"from":"/x","op":"rename","to":"/y"}`},
+		{"pick", "/a, /b", "", `{"op":"pick","paths":["/a","/b"]}`},
+		{"add", "/n", "1.50", `{"op":"add","path":"/n","value":1.50}`},
+		{"add", "/s", "<t>", `{"op":"add","path":"/s","value":"<t>"}`},
 		{"wrap", "", "data", `{"key":"data","op":"wrap"}`},
 	} {
 		added := maps.Clone(form)

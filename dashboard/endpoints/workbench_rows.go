@@ -23,10 +23,10 @@ const (
 	raiseRow  = "raise "
 )
 
-// maxOfferedPaths bounds the places of the sample that the form offers.
+// maxOfferedPaths bounds the paths of the sample that the form offers.
 const maxOfferedPaths = 100
 
-// operationRow is an operation in words.
+// operationRow is one operation as a sentence.
 type operationRow struct {
 	Index int
 	Text  string
@@ -114,7 +114,7 @@ func (p *workbenchPage) Rows() (rows []operationRow) {
 	return rows
 }
 
-// Paths are the places of the result, or of the text of the sample, as JSON Pointers; * stands for every element of an
+// Paths are the paths of the result, or of the text of the sample, as JSON Pointers; * stands for every element of an
 // array.
 func (p *workbenchPage) Paths() []string {
 	var value any
@@ -124,7 +124,7 @@ func (p *workbenchPage) Paths() []string {
 		}
 	}
 	found := map[string]bool{}
-	addPlaces(value, "", found)
+	addPaths(value, "", found)
 	all := slices.Sorted(maps.Keys(found))
 	return all[:min(len(all), maxOfferedPaths)]
 }
@@ -132,7 +132,7 @@ func (p *workbenchPage) Paths() []string {
 // pointerText escapes a member in a JSON Pointer (RFC 6901, 3).
 var pointerText = strings.NewReplacer("~", "~0", "/", "~1")
 
-func addPlaces(value any, at string, found map[string]bool) {
+func addPaths(value any, at string, found map[string]bool) {
 	if at != "" {
 		found[at] = true
 	}
@@ -140,12 +140,12 @@ func addPlaces(value any, at string, found map[string]bool) {
 	case map[string]any:
 		for name, inner := range value {
 			if len(found) < 10*maxOfferedPaths {
-				addPlaces(inner, at+"/"+pointerText.Replace(name), found)
+				addPaths(inner, at+"/"+pointerText.Replace(name), found)
 			}
 		}
 	case []any:
 		for _, inner := range value[:min(len(value), 10)] {
-			addPlaces(inner, at+"/*", found)
+			addPaths(inner, at+"/*", found)
 		}
 	}
 }
