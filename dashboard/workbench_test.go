@@ -121,8 +121,8 @@ func TestWorkbenchErrors(t *testing.T) {
 	}
 }
 
-// Operations are added from fields, moved and removed without JSON, and each of these previews; places of the sample are
-// offered as JSON Pointers.
+// Operations are added from fields, moved and removed without JSON, and each of these previews; paths of the sample
+// are offered as JSON Pointers.
 func TestWorkbenchRows(t *testing.T) {
 	r := newWorkbenchRig(t)
 	b := r.signedIn()
