@@ -137,7 +137,7 @@ func TestAuditFilters(t *testing.T) {
 	g("action", "action=created")
 	g("action", "action=*")
 	g("action", "action=key.us*")
-	g("since", "since=yesterday")
+	g("since", "since=tomorrow")
 	g("until", "since=2020-01-02&until=2020-01-02")
 	g("until", "since=2099-01-02&until=2099-01-03")
 	g("limit", "limit=0")

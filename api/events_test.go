@@ -227,7 +227,7 @@ func TestEventFilters(t *testing.T) {
 	for query, param := range map[string]string{
 		"status=broken": "status", "status=held": "status", "status=Failed": "status", "source=web": "source",
 		"type=*": "type", "type=a.*.b": "type",
-		"since=yesterday": "since", "from=x": "from", "end=2026-99-99": "end", "since=2026-08-21&until=2026-08-21": "until",
+		"since=tomorrow": "since", "from=x": "from", "end=2026-99-99": "end", "since=2026-08-21&until=2026-08-21": "until",
 		"start=2026-08-22&to=2026-08-21":   "to",
 		"from=2099-01-01&end=2099-01-02":   "end", // an until in the future means now
 		"since=2026-08-01&from=2026-08-02": "from", "until=2026-08-01&until=2026-08-02": "until",

@@ -263,7 +263,8 @@ func TestTimesAgo(t *testing.T) {
 	c.do("GET", "/v1/events?since=1w", nil).wantError(400, "invalid_request", "since")
 	c.do("POST", "/v1/replays", map[string]any{"endpoint_id": ep, "since": "yesterday", "dry_run": true}).want(200)
 	job := c.do("POST", "/v1/recoveries", map[string]any{"endpoint_id": ep, "since": "24h", "rate_per_second": 1})
-	if at, err := time.Parse(time.RFC3339, job.text("since")); err != nil || time.Since(at).Round(time.Hour) != 24*time.Hour {
+	at, err := time.Parse(time.RFC3339, job.text("since"))
+	if err != nil || time.Since(at).Round(time.Hour) != 24*time.Hour {
 		t.Errorf("%s", job.raw)
 	}
 }

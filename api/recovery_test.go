@@ -125,7 +125,7 @@ func TestRecoveryInput(t *testing.T) {
 	f(400, "invalid_request", "rate_per_second", `{"endpoint_id":"`+endpoint+`","since":"2020-01-01"}`)
 	f(400, "invalid_request", "since", `{"endpoint_id":"`+endpoint+`","rate_per_second":5}`)
 	f(400, "invalid_request", "endpoint_id", `{"since":"2020-01-01","rate_per_second":5}`)
-	f(400, "invalid_request", "since", `{"endpoint_id":"`+endpoint+`","since":"yesterday","rate_per_second":5}`)
+	f(400, "invalid_request", "since", `{"endpoint_id":"`+endpoint+`","since":"tomorrow","rate_per_second":5}`)
 	f(400, "invalid_request", "since", `{"endpoint_id":"`+endpoint+`","since":5,"rate_per_second":5}`)
 	f(400, "invalid_request", "since", `{"endpoint_id":"`+endpoint+`","since":"0001-01-01","rate_per_second":5}`)
 	f(400, "invalid_request", "since", `{"endpoint_id":"`+endpoint+`","since":"2999-01-01","rate_per_second":5}`)

@@ -107,6 +107,9 @@ func alike(document map[string]any, part any) any {
 	case map[string]any:
 		whole := map[string]any{}
 		for name, x := range part {
+			if text, ok := x.(string); ok && name == "pattern" { // a further alternative only accepts more
+				x, _, _ = strings.Cut(text, "|^")
+			}
 			whole[name] = alike(document, x)
 		}
 		if ref, ok := whole["$ref"].(string); ok {

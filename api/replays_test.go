@@ -213,7 +213,7 @@ func TestReplayFilter(t *testing.T) {
 	bad(`{"since":"NOW","status":["failed,pending"]}`, invalid, "status")
 	bad(`{"since":"NOW","type":"*"}`, invalid, "type")
 	bad(`{"since":"NOW","type":"or*er.*"}`, invalid, "type")
-	bad(`{"since":"yesterday","endpoint_id":"EP"}`, invalid, "since")
+	bad(`{"since":"last week","endpoint_id":"EP"}`, invalid, "since")
 	bad(`{"since":5,"endpoint_id":"EP"}`, invalid, "since")
 	bad(`{"since":"2100-01-01","endpoint_id":"EP"}`, invalid, "since")
 	bad(`{"since":"NOW","until":"NOW","endpoint_id":"EP"}`, invalid, "until")

@@ -42,12 +42,12 @@ func TestTestEvents(t *testing.T) {
 		c.do("POST", target, body).wantError(400, "invalid_request", param)
 	}
 	add := func(enabled bool) string {
-		return c.do("POST", "/v1/endpoints/"+ep+"/destinations", map[string]any{"url": "https://x.example/", "enabled": enabled}).
-			want(201).text("id")
+		return c.do("POST", "/v1/endpoints/"+ep+"/destinations",
+			map[string]any{"url": "https://x.example/", "enabled": enabled}).want(201).text("id")
 	}
 	dest, off := add(true), add(false)
-	if a := c.do("POST", target, map[string]any{"destination_id": dest}).want(202); a.text("deliveries.0.destination_id") !=
-		dest || a.get("destinations.total") != 1.0 {
+	a := c.do("POST", target, map[string]any{"destination_id": dest}).want(202)
+	if a.text("deliveries.0.destination_id") != dest || a.get("destinations.total") != 1.0 {
 		t.Errorf("%s", a.raw)
 	}
 	for _, x := range []any{off, "dst_nope", "", 7} {

@@ -51,10 +51,11 @@ func TestEventPageTellsTheWholeStory(t *testing.T) {
 		"<time class=\"nb\" datetime=\"2026-08-21T22:30:00.000Z\" title=\"2026-08-21 22:30:00.000\u00a0UTC\">22:30:00<",
 		"<b>dst_2</b>: the filter does not match. ", "order.&lt;b&gt;", "payments",
 		"&#43;1.2\u00a0s", "orders retrying", "dst_2 skipped: filtered", "application reports processed", "next attempt",
-		"503 Service Unavailable", "1,200&nbsp;ms", "answered &lt;503&gt;", "asked to wait 120&nbsp;s", // attempts
+		"503 Service Unavailable", "1,200\u00a0ms", "answered &lt;503&gt;", "asked to wait 120&nbsp;s", // attempts
 		"POST https://orders.example.com/h", "X-A: 1", "upstream &lt;down&gt;", "(cut)", eventPath1+"/attempts",
 		"No request was made. the filter does not match",
-		`<span class="k">&#34;n&#34;</span>: <span class="d">1.50</span>`, "&lt;i&gt;", // body
+		`<span class="k">&#34;n&#34;</span>: <a class="d" href="/app/events?body_path=n&amp;body_value=1.50&amp;since=7d"`,
+		"&lt;i&gt;", // body
 		"&lt;script&gt;alert(1)&lt;/script&gt;", "?a=&lt;1&gt;", "203.0.113.9",
 		"order-9", "2 &lt;lines&gt;", `data-live="/app/events/evt_1"`, "?signature=1",
 		`value="dst_3"`, "new.example.com/a<") // a replay can go to a destination that was added later
@@ -70,7 +71,7 @@ func TestOpenEventIsFollowedAsAWhole(t *testing.T) {
 	b := r.signedIn()
 	ids := []string{"why", "history", "deliveries", "receipt"}
 	part := b.get(eventPath1, "Relay-Part", strings.Join(ids, " ")).want(200, "orders retrying",
-		"orders, next attempt due now", "2 destinations, 1 attempt", `<details id="att_1">`, "order-9",
+		"orders, next attempt due now", "2 destinations, 1 attempt", `<details id="att_1" open>`, "order-9",
 		"UTC\">22:30:00</time>, <time data-relative=\"due\"")
 	if n := strings.Count(part.body, ">due now</time>"); n != 2 || strings.Contains(part.body, `id="h-b"`) {
 		t.Errorf("%d times due now, want 2: %s", n, part.body)
@@ -155,12 +156,12 @@ func TestSignatureIsExplained(t *testing.T) {
 	page := b.get(eventPath1).want(200, "The secret ends with a line feed.",
 		`a·b<span class="tag">CR</span><span class="tag">LF</span>`, "deadbeef…", "cafebabe…", "9f3c",
 		"&lt;sig&gt;", "400&nbsp;s old", "300&nbsp;s are accepted", "signature_mismatch",
-		`It can be replayed once its signature is accepted. <a href="/app/endpoints/ep_1/settings">Correct the secret</a>`)
+		`once its signature is accepted. The secret ends with a line feed. <a href="/app/endpoints/ep_1/settings">Secret of`)
 	if strings.Contains(page.main(), "/replay") || strings.Contains(page.main(), "dlg-replay") {
 		t.Error("the page offers a replay that is refused")
 	}
 	r.api.on("GET /v1/events/evt_1/signature", 200, `{"scheme":"hmac","verdict":"rejected","reason":"signature_missing"}`)
-	b.get(eventPath1).want(200, "Check <a href=\"/app/endpoints/ep_1/settings\">how signatures are verified</a> first")
+	b.get(eventPath1).want(200, `<a href="/app/endpoints/ep_1/settings">How signatures are verified</a>`)
 	r.api.on("GET /v1/events/evt_1/signature", 200, `{"scheme":"hmac","verdict":"verified",
 		"findings":[{"code":"valid_for_replay","message":"Replay it."}]}`)
 	b.get(eventPath1).want(200, "Replay it.", `popovertarget="dlg-replay"`, "/v1/events/evt_1/replay")
@@ -262,5 +263,5 @@ func TestAllAttempts(t *testing.T) {
 	r.api.on("GET /v1/events/evt_1/attempts", 200, `{"data":[{"id":"att_1","destination_id":"dst_1","attempt_number":7,
 		"status":"succeeded","response_status":200,"started_at":"2026-08-21T22:20:00.010Z",
 		"request":{"url":"https://h","method":"POST","headers":{}}}],"next_cursor":"c2"}`)
-	r.signedIn().get(eventPath1+"/attempts").want(200, "Attempt 7", "200 OK", "dst_1", "cursor=c2")
+	r.signedIn().get(eventPath1+"/attempts").want(200, "Attempt 7", "200 OK", "<code>orders</code>", "cursor=c2")
 }

@@ -42,8 +42,8 @@ func TestEventsSayWhy(t *testing.T) {
 		`href="/app/events/evt_0000000000000000000000000a"`)
 }
 
-// Tabs have the number of events of each status, within the other filters; the chart has them by time, and its bars lead
-// to their events. What destinations have answered stands in the row.
+// Tabs have the number of events of each status, within the other filters; the chart has them by time, and its bars
+// lead to their events. What destinations have answered stands in the row.
 func TestListOfEventsHasCounts(t *testing.T) {
 	r := eventsRig(t)
 	r.api.on("GET /v1/events/counts", http.StatusOK, `{"counted":1000,"more":true,"statuses":{"delivered":900,"failed":100},

@@ -170,7 +170,8 @@ func TestEndpointPageShowsItsTraffic(t *testing.T) {
 		"81\u00a0ms", "billing</a></b>: 22\u00a0failed attempts in a row.", "order&lt;b&gt;", "waits for attempt 3",
 		"All that wait", "None: destinations get the body",
 		`href="/app/endpoints/ep_1/workbench"`, "Requests in the last 24h: 107 delivered, 20 failed",
-		`until=2026-08-21T22%3A00%3A00Z">21:00</a></td><td class="r">7</td><td class="r">0</td></tr>`, `href="/app/endpoints/ep_1?range=7d"`)
+		`until=2026-08-21T22%3A00%3A00Z">21:00</a></td><td class="r">7</td><td class="r">0</td></tr>`,
+		`href="/app/endpoints/ep_1?range=7d"`)
 	if strings.Contains(page.main(), "Show the events") {
 		t.Error("attempts that fail lead to the events that have failed for good")
 	}
@@ -248,7 +249,7 @@ func TestListOfEndpointsShowsWhatFails(t *testing.T) {
 	r.api.on("GET /v1/overview", 200, overview)
 	b := r.signedIn()
 	before := len(r.api.calls)
-	page := b.get(frame.EndpointsPath).want(200, "dst_1 is held (breaker_open)",
+	page := b.get(frame.EndpointsPath).want(200, "dst_1 is held after repeated failures",
 		`<svg class="i failed" role="img" aria-label="dst_2: failing">`,
 		"20 of 120\u00a0requests in the last hour failed", "destination held</span>",
 		"<svg class=\"i retrying\" role=\"img\" aria-label=\"dst_4: active, 1 of 60\u00a0requests in the last hour failed\">",

@@ -229,8 +229,8 @@ func TestRecoverSeveralEndpoints(t *testing.T) {
 	r.api.on("GET /v1/endpoints/ep_2", http.StatusOK, strings.NewReplacer(`"ep_1"`, `"ep_2"`, `"orders"`, `"<b>refunds"`).
 		Replace(sampleEndpoint))
 	b := r.signedIn()
-	form := b.get("/app/recoveries/new?since=2026-08-21").want(200, "payments</a> <small>2\u00a0failed events", "&lt;b&gt;refunds",
-		"Recover several endpoints").formOf(frame.RecoveriesPath)
+	form := b.get("/app/recoveries/new?since=2026-08-21").want(200, "payments</a> <small>2\u00a0failed events",
+		"&lt;b&gt;refunds", "Recover several endpoints").formOf(frame.RecoveriesPath)
 	if got := form["endpoint_id"]; len(got) != 2 || got[0] != "ep_1" || got[1] != "ep_2" {
 		t.Fatalf("the form has the endpoints %v", got)
 	}
@@ -247,8 +247,8 @@ func TestRecoverSeveralEndpoints(t *testing.T) {
 			keys[c.Key] = true
 		}
 	}
-	if b.get(frame.RecoveriesPath).want(200, "Prepared 1\u00a0recovery. Not prepared: &lt;b&gt;refunds: Nothing has failed."); len(
-		keys) != 2 {
+	b.get(frame.RecoveriesPath).want(200, "Prepared 1\u00a0recovery. Not prepared: &lt;b&gt;refunds: Nothing has failed.")
+	if len(keys) != 2 {
 		t.Errorf("the keys are %v", keys)
 	}
 	form["endpoint_id"] = []string{"ep_2", "ep_2"}

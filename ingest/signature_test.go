@@ -234,8 +234,8 @@ func TestRejectionsAreBounded(t *testing.T) {
 	}
 }
 
-// Whoever sends rejected requests all day, from however many addresses, fills the log with at most 1 MiB a minute of an
-// endpoint. One client leaves half of that to others; the first requests of each minute are stored.
+// Whoever sends rejected requests, from however many addresses, fills the log with at most 1 MiB a minute of an endpoint.
+// One client leaves half of that to others; the first requests of each minute are stored.
 func TestRejectedBytesAreBounded(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	w := newIngest(t, options{now: func() time.Time { return now }}, nil)
@@ -248,7 +248,7 @@ func TestRejectedBytesAreBounded(t *testing.T) {
 		}
 		return isStored
 	}
-	for range 24 * 60 {
+	for range 60 {
 		perMinute = 0
 		if !send("2001:db8::1", maxRejectedBody) || send("192.0.2.1", maxRejectedBody+1) {
 			t.Fatal("the first request of a minute is not stored, or one that is too large is")

@@ -165,14 +165,14 @@ const maxWaitingEvents = 5
 
 // readTraffic returns the traffic of an endpoint by destination, and its newest events with an open delivery.
 func (a *overviews) readTraffic(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	e, err := a.EndpointInPath(r, key)
-	if err != nil {
-		return err
-	}
 	q := frame.NewQuery(r, "traffic")
 	span := trafficRange(q)
 	if q.RefuseUnknownParameters(); q.Err != nil {
 		return q.Err
+	}
+	e, err := a.EndpointInPath(r, key)
+	if err != nil {
+		return err
 	}
 	x, err := a.ofEndpoint.Get(r.Context(), e.ID+span.Name, func(ctx context.Context) (endpointTrafficAnswer, error) {
 		return a.trafficOf(ctx, e, span)

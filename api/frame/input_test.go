@@ -40,11 +40,13 @@ func TestParseTime(t *testing.T) {
 func TestParseMoment(t *testing.T) {
 	now := time.Date(2026, 8, 21, 22, 24, 36, 0, time.FixedZone("", 3600))
 	for text, want := range map[string]string{
-		"15m": "2026-08-21T21:09:36Z", "1H": "2026-08-21T20:24:36Z", "7d": "2026-08-14T21:24:36Z", "0s": "2026-08-21T21:24:36Z",
+		"15m": "2026-08-21T21:09:36Z", "1H": "2026-08-21T20:24:36Z", "7d": "2026-08-14T21:24:36Z",
+		"0s":  "2026-08-21T21:24:36Z",
 		"now": "2026-08-21T21:24:36Z", "today": "2026-08-21T00:00:00Z", "Yesterday": "2026-08-20T00:00:00Z",
 		"2026-08-21T22:24": "2026-08-21T22:24:00Z", "2026-08-21 22:24": "2026-08-21T22:24:00Z",
 		"2026-08-21 22:24:36": "2026-08-21T22:24:36Z", "2026-08-22T00:24:36 02:00": "2026-08-21T22:24:36Z",
-		"2026-08-21": "2026-08-21T00:00:00Z", "": "", "h": "", "-1h": "", "1.5h": "", "1h30m": "", "10000s": "", "9999d": "1999-04-06T21:24:36Z", "1w": "",
+		"2026-08-21": "2026-08-21T00:00:00Z", "": "", "h": "", "-1h": "", "1.5h": "", "1h30m": "", "10000s": "",
+		"9999d": "1999-04-06T21:24:36Z", "1w": "",
 		"tomorrow": "", "2026-02-30 10:00": "", "+1h": "",
 	} {
 		got, ok := ParseMoment(text, now)
@@ -63,7 +65,8 @@ func TestTimesAgoOfACursor(t *testing.T) {
 	}
 	first := hash("since=1h")
 	time.Sleep(2 * time.Millisecond)
-	if first != hash("since=1H") || first == hash("since=2h") || hash("since=2026-08-21") != hash("since=2026-08-21T00:00:00Z") {
+	if first != hash("since=1H") || first == hash("since=2h") ||
+		hash("since=2026-08-21") != hash("since=2026-08-21T00:00:00Z") {
 		t.Error("the filters of two pages differ")
 	}
 }

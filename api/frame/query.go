@@ -261,8 +261,8 @@ const maxAgo = 9_999
 const MomentForms = "must be a time such as 2026-08-21T22:24:36Z, a day such as 2026-08-21, or how long ago, such as " +
 	"15m, 24h, 7d or yesterday"
 
-// ParseMoment parses a time of a filter: all that ParseTime reads, a time to the minute, how long ago it was in one unit
-// (s, m, h or d), now, today and yesterday, which begin at midnight UTC.
+// ParseMoment parses a time of a filter: all that ParseTime reads, a time to the minute, how long ago it was in one
+// unit (s, m, h or d), now, today and yesterday, which begin at midnight UTC.
 func ParseMoment(text string, now time.Time) (t time.Time, ok bool) {
 	today := now.UTC().Truncate(24 * time.Hour)
 	switch lower := strings.ToLower(text); lower {

@@ -28,6 +28,7 @@ type alertHistory struct {
 	Muted  []mutedEndpoint // endpoints of which no alert fires at the moment
 	Spans  []frame.Option  // for how long an endpoint can be muted
 	Silent bool            // no channel is on, so nothing is sent
+	Live   string          // path of the first page, which is followed; empty: it is another one
 }
 
 var alertFilters = []string{"state", "rule", "endpoint_id"}
@@ -45,6 +46,9 @@ func listAlerts(v *frame.Visit) error {
 		return err
 	}
 	p.CSV = frame.CSVLink("alerts", p.Filters.Values)
+	if p.First {
+		p.Live = frame.WithQuery(frame.AlertHistoryPath, p.Filters.Values)
+	}
 	for i := range model.AlertRules {
 		if name := model.AlertRules[i].Name; name != "finding" { // findings have a list of their own
 			p.Rules = append(p.Rules, frame.Option{Value: name, Text: model.AlertRules[i].Title})

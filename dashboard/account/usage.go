@@ -138,8 +138,10 @@ func (p *usagePage) LastDays() *frame.BarChart {
 	}
 	title := frame.Number(p.Chosen.Total) + " events of " + p.Chosen.Title() + " in " +
 		frame.Plural(len(rows), "day", "days")
-	return frame.NewBarChart(title, "Day (UTC)", []frame.Series{{"Received", frame.ColourOK}, {"Sent", frame.ColourUse}},
-		rows)
+	c := frame.NewBarChart(title, "Day (UTC)",
+		[]frame.Series{{"Received", frame.ColourOK}, {"Sent", frame.ColourUse}}, rows)
+	c.ID = "figures-days"
+	return c
 }
 
 // daysOf returns all days of an endpoint, those without any use too.

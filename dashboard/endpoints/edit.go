@@ -207,7 +207,8 @@ func createEndpoint(v *frame.Visit, f *frame.Form) error {
 		page := newEndpointPage(e)
 		page.Warnings = e.Warnings
 		return v.Page("endpoint-created", created{endpointPage: page, Title: "Created " + e.Name, Preset: p.Preset,
-			Secrets: e.Destinations, ProviderSecret: generated, Repeated: v.Replayed, Next: e.Path() + "/wait", NextText: "Next: connect the provider"})
+			Secrets: e.Destinations, ProviderSecret: generated, Repeated: v.Replayed, Next: e.Path() + "/wait",
+			NextText: "Next: connect the provider"})
 	})
 }
 

@@ -73,6 +73,42 @@ func detailsText(r *wire.Receipt) string {
 type attemptData struct {
 	wire.Attempt
 	Name string `json:"-"` // of the destination, where attempts of several are listed
+	Open bool   `json:"-"` // it is shown with its request and response
+	// SameAs is the number of the attempt before it, whose request headers it has but for those in Changed; 0: there is
+	// none, or most headers differ.
+	SameAs  int               `json:"-"`
+	Changed map[string]string `json:"-"`
+}
+
+// compareAttempts finds what the request headers of each attempt have in common with those of the one before, and opens
+// the newest if it has failed.
+func compareAttempts(all []*attemptData) {
+	for i, a := range all {
+		if i == 0 {
+			continue
+		}
+		before := all[i-1]
+		changed := map[string]string{}
+		for name, value := range a.Request.Headers {
+			if before.Request.Headers[name] != value {
+				changed[name] = value
+			}
+		}
+		if len(before.Request.Headers) == len(a.Request.Headers) && 2*len(changed) < len(a.Request.Headers) {
+			a.SameAs, a.Changed = before.AttemptNumber, changed
+		}
+	}
+	if n := len(all); n > 0 {
+		all[n-1].Open = !all[n-1].OK()
+	}
+}
+
+// Took is the duration of the request.
+func (a *attemptData) Took() string {
+	if a.DurationMS < 1 {
+		return "<\u00a01\u00a0ms"
+	}
+	return frame.Number(a.DurationMS) + "\u00a0ms"
 }
 
 // OK reports whether the destination accepted the event.

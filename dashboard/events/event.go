@@ -95,6 +95,14 @@ func (p *eventPage) Mismatched() bool {
 	return p.Signature != nil && frame.TextOf(p.Signature.Reason) == string(event.SignatureMismatch)
 }
 
+// Diagnosis is what the signature's first finding says to do; empty if there is none.
+func (p *eventPage) Diagnosis() string {
+	if p.Signature == nil || len(p.Signature.Findings) == 0 {
+		return ""
+	}
+	return frame.Sentence(p.Signature.Findings[0].Message)
+}
+
 // showEvent shows one event: the reason for its state, its attempts with their answers, and the request that came.
 func showEvent(v *frame.Visit) error {
 	e := &eventDetail{}
@@ -117,6 +125,9 @@ func showEvent(v *frame.Visit) error {
 				d.Made = append(d.Made, a)
 			}
 		}
+	}
+	for _, d := range e.Deliveries {
+		compareAttempts(d.Made)
 	}
 	p.History = e.history(v.Now())
 	p.Shown = newBodyView(e.bytes(), v.R.URL.Query().Get("body"))
@@ -274,15 +285,45 @@ func listAttempts(v *frame.Visit) error {
 	if err != nil {
 		return err
 	}
+	names, err := destinationNames(v)
+	if err != nil {
+		return err
+	}
 	for _, a := range list.Rows {
-		a.Name = a.DestinationID
+		a.Name = model.DestinationName(names, a.DestinationID)
 	}
 	return v.Page("attempts", attemptsPage{list, v.Vars["event"]})
+}
+
+// destinationNames are the names of the destinations of the event's endpoint, from memory.
+func destinationNames(v *frame.Visit) (map[string]string, error) {
+	var e struct {
+		EndpointID string `json:"endpoint_id"`
+	}
+	if err := v.Get(eventAPI, nil, &e); err != nil {
+		return nil, err
+	}
+	names := map[string]string{}
+	if endpoint := frame.EndpointOf(v, e.EndpointID); endpoint != nil {
+		for i := range endpoint.Destinations {
+			names[endpoint.Destinations[i].ID] = frame.NameOfDestination(&endpoint.Destinations[i])
+		}
+	}
+	return names, nil
 }
 
 // token is a part of a line of JSON. Class is that of the style sheet: k for a name, s for a string, d for a number, l
 // for a literal; empty for punctuation.
 type token struct{ Class, Text string }
+
+// bodyLine is a line of a tree. One that opens a fold has the lines up to the one that closes it below itself.
+type bodyLine struct {
+	Tokens        []token
+	Opens, Closes bool
+	// Path is the list of the events with the same value at the same place, for the last name, string or number; empty:
+	// the search has no words for that place.
+	Path string
+}
 
 // Largest part of a body that a page shows, in bytes. The whole body can be downloaded.
 const (
@@ -292,12 +333,12 @@ const (
 
 // bodyView is how a page shows a body.
 type bodyView struct {
-	As    string    // tree, raw or hex
-	Lines [][]token // of a tree
-	Text  string    // of raw and hex
-	Cut   bool      // only the beginning is shown
-	JSON  bool      // it can be shown as a tree
-	Size  int       // in bytes
+	As    string     // tree, raw or hex
+	Lines []bodyLine // of a tree
+	Text  string     // of raw and hex
+	Cut   bool       // only the beginning is shown
+	JSON  bool       // it can be shown as a tree
+	Size  int        // in bytes
 }
 
 // newBodyView shows a body as it was asked for, or as its content suggests: JSON as a tree, other text raw, bytes in
@@ -326,18 +367,6 @@ func newBodyView(body []byte, as string) bodyView {
 		v.Text = hex.Dump(body[:min(len(body), maxShownHex)])
 	}
 	return v
-}
-
-// jsonLines indents a valid JSON text and splits it into coloured lines. Numbers and strings keep their bytes.
-func jsonLines(body []byte) (lines [][]token) {
-	var indented bytes.Buffer
-	if json.Indent(&indented, body, "", "  ") != nil {
-		return nil // the caller has checked the text
-	}
-	for line := range strings.Lines(indented.String()) {
-		lines = append(lines, jsonTokens(strings.TrimSuffix(line, "\n")))
-	}
-	return lines
 }
 
 // jsonToken matches a name or string, a number, a literal, or what stands between them.

@@ -27,7 +27,7 @@ func TestJSONTokensKeepEveryByte(t *testing.T) {
 	const text = `{"a\"b":[1,-2.5e+10,true,false,null,"x: \\"],"":{}}`
 	var got strings.Builder
 	for _, line := range jsonLines([]byte(text)) {
-		for _, part := range line {
+		for _, part := range line.Tokens {
 			got.WriteString(strings.TrimLeft(part.Text, " "))
 		}
 	}

@@ -46,6 +46,7 @@ type ChartRow struct {
 
 // BarChart is data of the template "bars": stacked bars, the first series at the bottom.
 type BarChart struct {
+	ID     string // of its table, which stays open when the chart is drawn again; unique in a page
 	Title  string // in words and figures, for screen readers
 	Step   string // heading of the labels in the table, such as "Minute (UTC)"
 	Series []Series
@@ -57,7 +58,7 @@ type BarChart struct {
 
 // NewBarChart returns a chart with a bar for each row.
 func NewBarChart(title, step string, of []Series, rows []ChartRow) *BarChart {
-	c := &BarChart{Title: title, Step: step, Series: of, Rows: rows}
+	c := &BarChart{ID: "figures", Title: title, Step: step, Series: of, Rows: rows}
 	for _, row := range rows {
 		sum := int64(0)
 		for _, n := range row.Values {

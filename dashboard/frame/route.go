@@ -232,7 +232,7 @@ func (v *Visit) readForm(a Access) error {
 	return nil
 }
 
-// canWrite reports whether the person may change anything.
+// CanWrite reports whether the person may change anything.
 func (v *Visit) CanWrite() bool { return v.Person != nil && v.Person.Scope == config.ReadWrite }
 
 // Redirect answers an action: the browser opens path, which shows message once. path is one of ours, with ids in it

@@ -12,6 +12,7 @@ import (
 
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/pkg/event"
 )
 
 // FindEndpoint reads an endpoint; without an id if it was deleted or cannot be read now.
@@ -96,7 +97,11 @@ func (e *Endpoint) State() string {
 			continue
 		}
 		text := d.Title() + " is " + d.State
-		if reason := frame.TextOf(d.StateReason); reason != "" && reason != "manual" {
+		switch reason := frame.TextOf(d.StateReason); reason {
+		case "", string(event.Manual):
+		case string(event.BreakerOpen):
+			text += " after repeated failures"
+		default:
 			text += " (" + reason + ")"
 		}
 		waiting = append(waiting, text)

@@ -96,6 +96,9 @@ function addCopyButtons(part) {
     const what = value.closest('figure')?.querySelector('figcaption') ?? value;
     button.setAttribute('aria-label', `Copy ${what.innerText.trim().slice(0, 30)}`);
     button.addEventListener('click', async () => {
+      value.querySelectorAll('details').forEach((fold) => {
+        fold.open = true; // what is folded has no text to copy
+      });
       await navigator.clipboard.writeText(value.innerText);
       button.textContent = 'Copied';
     });
@@ -177,16 +180,56 @@ document.addEventListener('keydown', (event) => {
   actions[key]();
 });
 
-// Who looks for them finds them beside the own name, and turns them on again there.
+// Times are UTC. Who chooses it in this browser sees those of the own time zone; the title of a time has UTC.
+const localTimes = 'relay-local-times';
+const clock = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit', second: '2-digit' });
+const dayAndClock = new Intl.DateTimeFormat('en-GB', {
+  day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit', second: '2-digit',
+});
+
+// showLocalTimes changes the times of a part of the page, and the words that say UTC. live.js calls it for the parts that
+// it replaces.
+function showLocalTimes(part) {
+  if (!localStorage.getItem(localTimes)) {
+    return;
+  }
+  for (const element of part.querySelectorAll('time[datetime]:not([data-relative])')) {
+    const at = new Date(element.dateTime);
+    const today = at.toDateString() === new Date().toDateString();
+    element.title ||= `${element.dateTime.replace('T', ' ').replace('Z', '')} UTC`;
+    element.textContent = (today ? clock : dayAndClock).format(at);
+  }
+  for (const heading of part.querySelectorAll('th, footer.main small')) {
+    for (const node of heading.childNodes) {
+      node.textContent = node.nodeName === '#text' ?
+        node.textContent.replace(', UTC', '').replace('all times are UTC', 'times are those of this browser') : node.textContent;
+    }
+  }
+}
+showLocalTimes(document);
+
+// Who looks for keys and times finds them beside the own name.
 const account = document.querySelector('#account .row');
-if (account) {
+
+function addToAccount(text, act) {
   const button = document.createElement('button');
   button.type = 'button';
   button.className = 'b q';
-  button.textContent = 'Keys for lists';
+  button.textContent = text;
   button.addEventListener('click', () => {
     document.getElementById('account').hidePopover();
-    help().showPopover();
+    act();
   });
   account.append(button);
+}
+if (account) {
+  addToAccount('Keys for lists', () => help().showPopover());
+  addToAccount(localStorage.getItem(localTimes) ? 'Times in UTC' : 'Times of my time zone', () => {
+    if (localStorage.getItem(localTimes)) {
+      localStorage.removeItem(localTimes);
+    } else {
+      localStorage.setItem(localTimes, 'yes');
+    }
+    window.location.reload();
+  });
 }

@@ -64,6 +64,7 @@ const refresh = async (ids, path) => {
     for (const details of now.querySelectorAll('details[id]')) { // those that a person has opened or closed stay so
       details.open = document.getElementById(details.id)?.open ?? details.open;
     }
+    showLocalTimes(now);
     const shown = old?.cloneNode(true);
     shown?.querySelectorAll('.copy').forEach((button) => button.remove());
     if (old && !now.isEqualNode(shown)) {

@@ -100,20 +100,7 @@ func TestClassifyPlain(t *testing.T) {
 	})
 	f := func(name, url string, want event.ErrorCode) {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), requestTimeout(want))
-		defer cancel()
-		req := must.Get(http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader("{}")))(t)
-		res, err := tr.RoundTrip(req)
-		if err == nil {
-			_, err = io.Copy(io.Discard, res.Body)
-			res.Body.Close()
-		}
-		if got := Classify(err); got != want {
-			t.Errorf("%s: %q, want %q: %v", name, got, want, err)
-		}
-		if err != nil && Message(err) == "" {
-			t.Errorf("%s: no message for %v", name, err)
-		}
+		classifies(t, name, tr, url, want)
 	}
 	flood := "HTTP/1.1 200 OK\r\nX-A: " + strings.Repeat("a", maxResponseHeader) + "\r\n\r\n"
 	early := strings.Repeat("HTTP/1.1 103 Early Hints\r\nLink: "+strings.Repeat("a", 1000)+"\r\n\r\n", 100)
@@ -148,6 +135,25 @@ func TestClassifyPlain(t *testing.T) {
 	f("a blocked address", "http://10.0.0.1/", event.CodeAddressBlocked)
 	f("a scheme that nobody speaks", "ftp://127.0.0.1/", event.CodeInternal)
 	f("no host", "http:///", event.CodeInternal)
+}
+
+// classifies checks the code of a request's error, which has a message.
+func classifies(t *testing.T, name string, tr *Transport, url string, want event.ErrorCode) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), requestTimeout(want))
+	defer cancel()
+	req := must.Get(http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader("{}")))(t)
+	res, err := tr.RoundTrip(req)
+	if err == nil {
+		_, err = io.Copy(io.Discard, res.Body)
+		res.Body.Close()
+	}
+	if got := Classify(err); got != want {
+		t.Errorf("%s: %q, want %q: %v", name, got, want, err)
+	}
+	if err != nil && Message(err) == "" {
+		t.Errorf("%s: no message for %v", name, err)
+	}
 }
 
 // TestClassifyTLS checks the error codes of TLS and HTTP/2 errors on real sockets.
@@ -195,17 +201,7 @@ func TestClassifyTLS(t *testing.T) {
 	}
 	f := func(name string, tr *Transport, url string, want event.ErrorCode) {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), requestTimeout(want))
-		defer cancel()
-		req := must.Get(http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader("{}")))(t)
-		res, err := tr.RoundTrip(req)
-		if err == nil {
-			_, err = io.Copy(io.Discard, res.Body)
-			res.Body.Close()
-		}
-		if got := Classify(err); got != want {
-			t.Errorf("%s: %q, want %q: %v", name, got, want, err)
-		}
+		classifies(t, name, tr, url, want)
 	}
 	f("a good answer", tr, good, "")
 	f("an unknown issuer", strangers, good, event.CodeTLS)

@@ -7,13 +7,13 @@ import vm from 'node:vm'
 const script = readFileSync(new URL('../../dashboard/static/app.js', import.meta.url), 'utf8')
 
 // load runs the script and returns what it has registered.
-function load({ times = [], forms = [], values = [], elapsed = 0, navigator = {} } = {}) {
+function load({ times = [], forms = [], values = [], elapsed = 0, navigator = {}, stored = {}, exact = [] } = {}) {
   const page = { listeners: {}, policies: {}, intervals: [] }
   const document = {
     documentElement: { dataset: { now: '2026-08-21T22:24:36.000Z' } },
     addEventListener: (name, listener) => { page.listeners[name] = listener },
     querySelector: () => null, // nobody is signed in
-    querySelectorAll: (selector) => (selector.startsWith('time') ? times : selector.startsWith('figure') ? values : forms),
+    querySelectorAll: (selector) => (selector.startsWith('time[datetime]') ? exact : selector.startsWith('time') ? times : selector.startsWith('figure') ? values : forms),
     createElement: () => ({
       addEventListener(name, listener) { this[name] = listener }, setAttribute(name, text) { this[name] = text },
     }),
@@ -23,7 +23,7 @@ function load({ times = [], forms = [], values = [], elapsed = 0, navigator = {}
     addEventListener: (name, listener) => { page.listeners[name] = listener },
   }
   const globals = { window, document, navigator, performance: { now: () => elapsed }, Date, Math,
-    setInterval: (f) => page.intervals.push(f) }
+    localStorage: { getItem: (name) => stored[name] ?? null }, Intl, setInterval: (f) => page.intervals.push(f) }
   vm.runInNewContext(script, globals, { filename: 'app.js' })
   return page
 }
@@ -52,6 +52,20 @@ test('a form is sent once, until its page comes back', () => {
   assert.deepEqual(search.dataset, {})
 })
 
+test('times are those of the own zone for whoever has chosen that', () => {
+  const at = () => ({ dateTime: '2026-08-21T22:24:36.500Z', textContent: '22:24:36', title: '' })
+  const utc = at()
+  load({ exact: [utc] })
+  assert.equal(utc.textContent, '22:24:36')
+  const local = at()
+  load({ exact: [local], stored: { 'relay-local-times': 'yes' } })
+  assert.equal(local.title, '2026-08-21 22:24:36.500 UTC')
+  const format = new Intl.DateTimeFormat('en-GB', {
+    day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit', second: '2-digit',
+  })
+  assert.equal(local.textContent, format.format(new Date(local.dateTime)))
+})
+
 test('relative times go on by the clock of the server', () => {
   const at = (dateTime, relative = '') => ({ dateTime, textContent: '', dataset: { relative } })
   const times = [at('2026-08-21T22:24:36.500Z'), at('2026-08-21T22:24:06.000Z'), at('2026-08-21T22:26:36.000Z'),
@@ -68,6 +82,7 @@ test('a value to take away gets a button where the browser can copy', async () =
   const value = {
     innerText: 'https://relay.example.com/in/x', nextElementSibling: null, closest: () => null,
     after(button) { this.nextElementSibling = button },
+    querySelectorAll: () => [],
   }
   load({ values: [value] })
   assert.equal(value.nextElementSibling, null)

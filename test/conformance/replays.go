@@ -113,7 +113,7 @@ func replayCases() []testCase {
 				{object{"endpoint_id": ep["id"], "since": since, "statuss": "failed"}, "statuss"},
 				{object{"endpoint_id": ep["id"], "since": since, "status": "lost"}, "status"},
 				{object{"endpoint_id": ep["id"], "since": since, "until": ago(2 * time.Hour)}, "until"},
-				{object{"endpoint_id": ep["id"], "since": "yesterday"}, "since"},
+				{object{"endpoint_id": ep["id"], "since": "tomorrow"}, "since"},
 				{object{"endpoint_id": ep["id"], "since": since, "rate_per_second": 0}, "rate_per_second"},
 				{object{"endpoint_id": ep["id"], "since": since, "rate_per_second": 101}, "rate_per_second"},
 				{object{"endpoint_id": ep["id"], "since": since, "dry_run": "yes"}, "dry_run"},

@@ -16,7 +16,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/verify"
 	"github.com/eventrelay/relay/test/must"
@@ -398,30 +397,8 @@ func TestPackagesWithoutRaceDetectorStartNoGoroutine(t *testing.T) {
 	}
 }
 
-// The OpenAPI document takes the words of tables from them ("@schemes"), and has all settings of channels; the table of
-// schemes in docs/start/providers.md is complete too.
+// The table of schemes in docs/start/providers.md is complete.
 func TestDocumentsHaveTheTables(t *testing.T) {
-	parts, err := filepath.Glob("api/openapi/*.yaml")
-	if err != nil || len(parts) == 0 {
-		t.Fatalf("no parts of the OpenAPI document: %v", err)
-	}
-	var doc strings.Builder
-	for _, name := range parts {
-		doc.WriteString(text(t, name))
-	}
-	literal := regexp.MustCompile(`enum: \[[^\]]*\b(stripe|webhook|exponential)\b`)
-	if m := literal.FindString(doc.String()); m != "" {
-		t.Errorf("the OpenAPI document repeats a table: %s", m)
-	}
-	var members []string
-	for _, k := range notify.Kinds() {
-		members = append(members, string(k.Kind), k.Flat)
-	}
-	for _, name := range members {
-		if !regexp.MustCompile(`(?m)^\s+` + name + `:`).MatchString(doc.String()) {
-			t.Errorf("the OpenAPI document has no member %s", name)
-		}
-	}
 	_, table, _ := strings.Cut(text(t, "docs/start/providers.md"),
 		"How providers sign, by the `type` of `verification`:\n")
 	table, _, _ = strings.Cut(table, "\n## ")
