@@ -112,7 +112,8 @@ func TestRowsShowVerificationAndDeliveries(t *testing.T) {
 	c := newClient(t)
 	ep := c.endpoint(nil)
 	dst := ep.text("destinations.0.id")
-	queued := []any{map[string]any{"destination_id": dst, "status": "pending", "reason": "queued"}}
+	queued := []any{map[string]any{"destination_id": dst, "status": "pending", "reason": "queued",
+		"last_response_status": nil}}
 	sent := c.do("POST", "/v1/endpoints/"+ep.text("id")+"/events", `{"type":"a.b","data":{}}`).want(202)
 	if diff := gocmp.Diff(queued, sent.get("deliveries")); diff != "" || sent.text("verification") != "sent" {
 		t.Errorf("%s\n%s", diff, sent.raw)
@@ -124,7 +125,8 @@ func TestRowsShowVerificationAndDeliveries(t *testing.T) {
 		c.fake.details[d] = func(x *event.Detail) { x.Deliveries = ds }
 		states := make([]any, len(ds))
 		for i, d := range ds {
-			states[i] = map[string]any{"destination_id": d.Destination, "status": string(d.Status), "reason": nil}
+			states[i] = map[string]any{"destination_id": d.Destination, "status": string(d.Status), "reason": nil,
+				"last_response_status": nil}
 			if d.Reason != "" {
 				states[i].(map[string]any)["reason"] = string(d.Reason)
 			}

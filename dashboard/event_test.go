@@ -263,5 +263,6 @@ func TestAllAttempts(t *testing.T) {
 	r.api.on("GET /v1/events/evt_1/attempts", 200, `{"data":[{"id":"att_1","destination_id":"dst_1","attempt_number":7,
 		"status":"succeeded","response_status":200,"started_at":"2026-08-21T22:20:00.010Z",
 		"request":{"url":"https://h","method":"POST","headers":{}}}],"next_cursor":"c2"}`)
+	r.api.on("GET /v1/endpoints", 200, `{"data":[{"id":"ep_1","destinations":[{"id":"dst_1","name":"orders"}]}]}`)
 	r.signedIn().get(eventPath1+"/attempts").want(200, "Attempt 7", "200 OK", "<code>orders</code>", "cursor=c2")
 }

@@ -285,31 +285,30 @@ func listAttempts(v *frame.Visit) error {
 	if err != nil {
 		return err
 	}
-	names, err := destinationNames(v)
-	if err != nil {
-		return err
-	}
-	for _, a := range list.Rows {
-		a.Name = model.DestinationName(names, a.DestinationID)
-	}
+	nameAttempts(v, list.Rows)
 	return v.Page("attempts", attemptsPage{list, v.Vars["event"]})
 }
 
-// destinationNames are the names of the destinations of the event's endpoint, from memory.
-func destinationNames(v *frame.Visit) (map[string]string, error) {
-	var e struct {
-		EndpointID string `json:"endpoint_id"`
-	}
-	if err := v.Get(eventAPI, nil, &e); err != nil {
-		return nil, err
-	}
+// maxNamed bounds the endpoints among which the destinations of a page are looked for.
+const maxNamed = 10_000
+
+// nameAttempts sets the names of the destinations, from memory. Those that were deleted keep their ids.
+func nameAttempts(v *frame.Visit, all []*attemptData) {
 	names := map[string]string{}
-	if endpoint := frame.EndpointOf(v, e.EndpointID); endpoint != nil {
-		for i := range endpoint.Destinations {
-			names[endpoint.Destinations[i].ID] = frame.NameOfDestination(&endpoint.Destinations[i])
+	for _, a := range all {
+		names[a.DestinationID] = a.DestinationID
+	}
+	endpoints, _ := v.Deps.Endpoints.Endpoints(v.Person.Account, 0, maxNamed)
+	for _, e := range endpoints {
+		for i := range e.Destinations {
+			if d := &e.Destinations[i]; names[d.ID] != "" {
+				names[d.ID] = frame.NameOfDestination(d)
+			}
 		}
 	}
-	return names, nil
+	for _, a := range all {
+		a.Name = names[a.DestinationID]
+	}
 }
 
 // token is a part of a line of JSON. Class is that of the style sheet: k for a name, s for a string, d for a number, l

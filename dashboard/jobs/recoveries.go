@@ -216,7 +216,7 @@ func createRecovery(v *frame.Visit, f *frame.Form) error {
 }
 
 // maxPreparedAtOnce is how many jobs one form prepares.
-const maxPreparedAtOnce = 50
+const maxPreparedAtOnce = 20
 
 // createRecoveries prepares a job for each of several endpoints, and opens the list of jobs. An endpoint whose job is
 // refused, for example because nothing has failed there, does not keep the others from theirs.

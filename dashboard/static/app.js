@@ -52,6 +52,7 @@ document.addEventListener('change', ({ target }) => {
 window.addEventListener('pagehide', () => {
   for (const value of document.querySelectorAll('[data-once]')) {
     value.textContent = 'It was shown once.';
+    value.value = ''; // of a form that has offered it
   }
 });
 
