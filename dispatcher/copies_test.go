@@ -44,7 +44,7 @@ func TestCrashWhilePacedReplayQueues(t *testing.T) {
 						Attempt: 1, Run: run, Prior: event.Delivered, Due: due.Add(time.Duration(i) * 10 * time.Millisecond)})
 				}
 				time.Sleep(2 * time.Second)
-				if n := w.hops(); n < deliveries {
+				if n := w.passes(); n < deliveries {
 					t.Fatalf("%d deliveries were moved to retry topics before the crash", n)
 				}
 				stop()

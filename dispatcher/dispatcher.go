@@ -19,7 +19,7 @@
 // A slot stands for one record. It is done when for each destination Kafka has acknowledged the follow-up, if there is
 // one, and then the outcome. A retry is the same delivery with the next attempt number, in the retry topic (tier) of
 // its delay. The head of each tier partition is held in memory until it is due (timer.go), or until the lane that
-// parked it has recovered (recheck.go). A delivery that is due after the delay of its tier hops to another one.
+// parked it has recovered (recheck.go). A delivery that is due after the delay of its tier moves on to another one.
 //
 // Package lane decides when a destination gets its deliveries. What it does not send now is parked in a retry topic
 // with a reason. Each parked delivery is re-checked once per interval, and its lane decides again. An outcome reports

@@ -18,7 +18,7 @@ const (
 	retryPause = 200 * time.Millisecond
 	// singleTimeout bounds one try to produce a record in a batch of its own.
 	singleTimeout = 10 * time.Second
-	// hitPause is how long the hit of a tripwire's use waits at most. Its store and its decider must not take CPU from
+	// hitPause is how long the hit of a tripwire's use waits at most. Its store and its triage must not take CPU from
 	// the requests after the use, of which somebody may measure the time.
 	hitPause = 250 * time.Millisecond
 )

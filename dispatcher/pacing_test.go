@@ -27,8 +27,8 @@ func (w *world) setRate(perSecond float64, burst int) {
 	})
 }
 
-// hops counts the records in the retry topics of partition 0.
-func (w *bubbleWorld) hops() (n int64) {
+// passes counts the records in the retry topics of partition 0.
+func (w *bubbleWorld) passes() (n int64) {
 	for _, t := range tierTopics() {
 		n += w.cluster.PartitionInfo("t."+t, 0).HighWatermark
 	}
@@ -139,10 +139,10 @@ func TestSlowRate(t *testing.T) {
 		}
 		most := int64(0)
 		for i := range int64(events) {
-			most += 3 + i*10/5 // three hops at first, then one per interval
+			most += 3 + i*10/5 // three retry passes at first, then one per interval
 		}
-		if n := w.hops(); n > most {
-			t.Errorf("%d hops, want at most %d", n, most)
+		if n := w.passes(); n > most {
+			t.Errorf("%d retry passes, want at most %d", n, most)
 		}
 	})
 }

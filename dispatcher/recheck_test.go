@@ -13,9 +13,9 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// Many destinations hang, and more is parked for them than memory holds. It costs few hops while nothing changes. One
-// of them recovers: everything for it arrives within the time that a pass over all parked deliveries takes, although
-// they would return much later by themselves.
+// Many destinations hang, and more is parked for them than memory holds. It costs few retry passes while nothing
+// changes. One of them recovers: everything for it arrives within the time that a pass over all parked deliveries takes,
+// although they would return much later by themselves.
 func TestParkedWorkCostsLittleUntilItsLaneRecovers(t *testing.T) {
 	const dests, each = 10, 600
 	var endpoints []*config.Endpoint
@@ -41,8 +41,8 @@ func TestParkedWorkCostsLittleUntilItsLaneRecovers(t *testing.T) {
 		time.Sleep(45 * time.Second) // all were re-checked since their lanes hang
 		began := time.Now()
 		time.Sleep(15 * time.Second)
-		if rate := s.hopRate(began); rate > 1.1*lane.HungRecheckBudget {
-			t.Errorf("%.0f hops a second while nothing changes", rate)
+		if rate := s.passRate(began); rate > 1.1*lane.HungRecheckBudget {
+			t.Errorf("%.0f retry passes a second while nothing changes", rate)
 		}
 		up.Store(true)
 		recovered := time.Now()
@@ -66,12 +66,13 @@ func TestParkedWorkCostsLittleUntilItsLaneRecovers(t *testing.T) {
 				s.succeededAt[n-1].Sub(s.succeededAt[0]))
 		}
 		s.seen.Unlock()
-		t.Logf("%.0f hops a second since", s.hopRate(recovered))
+		t.Logf("%.0f retry passes a second since", s.passRate(recovered))
 		s.memory("at the end")
 	})
 }
 
-// What is parked for a paused endpoint costs few hops. When it is resumed, everything is delivered at RecoveredPace.
+// What is parked for a paused endpoint costs few retry passes. When it is resumed, everything is delivered
+// at RecoveredPace.
 func TestPausedWorkCostsLittleUntilItIsResumed(t *testing.T) {
 	const events = 5_000
 	endpoint := simEndpoint("ep_1", "dst_1")
@@ -87,8 +88,8 @@ func TestPausedWorkCostsLittleUntilItIsResumed(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		began := time.Now()
 		time.Sleep(20 * time.Second)
-		if rate := s.hopRate(began); rate > 1.1*lane.HungRecheckBudget {
-			t.Errorf("%.0f hops a second while it is paused", rate)
+		if rate := s.passRate(began); rate > 1.1*lane.HungRecheckBudget {
+			t.Errorf("%.0f retry passes a second while it is paused", rate)
 		}
 		s.view.change("ep_1", func(endpoint *config.Endpoint) { endpoint.Paused = false })
 		time.Sleep(time.Second + events*time.Second/lane.RecheckBudget)
@@ -164,11 +165,11 @@ func TestWhatIsParkedAgainAfterTheRecoveryIsNotRechecked(t *testing.T) {
 			}
 		}
 		time.Sleep(5 * time.Minute)
-		before := s.hopsInAll()
+		before := s.passesInAll()
 		s.view.change("ep_0", func(endpoint *config.Endpoint) { endpoint.Paused = false })
 		time.Sleep(time.Second + readLag)
-		if hops := s.hopsInAll() - before; hops == 0 || hops > 1.2*events {
-			t.Errorf("%d hops for %d deliveries", hops, events)
+		if passes := s.passesInAll() - before; passes == 0 || passes > 1.2*events {
+			t.Errorf("%d retry passes for %d deliveries", passes, events)
 		}
 	})
 }

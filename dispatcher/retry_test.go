@@ -193,7 +193,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// The default policy through all hops on a clock that jumps: ten attempts within three days and their jitter, none
+// The default policy through all passes on a clock that jumps: ten attempts within three days and their jitter, none
 // early.
 func TestThreeDaysOfRetries(t *testing.T) {
 	tiers := stream.Tiers()

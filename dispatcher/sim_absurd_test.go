@@ -48,7 +48,7 @@ func extremePolicy(r *rand.Rand) config.RetryPolicy {
 
 // For any policy and any Retry-After, a delivery has at most its number of attempts, none is early or in the past, no
 // wait exceeds the schedule or the cap on Retry-After, each lies before its deadline and the expiry of the payload,
-// and passes the tiers in few hops.
+// and passes the tiers in few retry passes.
 func TestExtremePoliciesAndHeadersKeepTheirBounds(t *testing.T) {
 	headers, tiers := extremeHeaders(), stream.Tiers()
 	ids := id.NewGenerator(nil)
@@ -91,13 +91,13 @@ func TestExtremePoliciesAndHeadersKeepTheirBounds(t *testing.T) {
 			}
 			work.Attempt, work.Due, work.Deadline = work.Attempt+1, next.due, next.deadline
 			work = throughTheLog(t, work)
-			hops := 0
+			passes := 0
 			for now.Before(work.Due) {
-				hops++
+				passes++
 				now = lane.ReadyAt(work.Due, now, now, lane.TierFor(tiers, work.Due.Sub(now)).Delay)
 			}
-			if most := int(wait/lane.MaxRecheck) + 2*len(tiers); hops > most {
-				t.Fatalf("seed %d: %d hops for %v", seed, hops, wait)
+			if most := int(wait/lane.MaxRecheck) + 2*len(tiers); passes > most {
+				t.Fatalf("seed %d: %d retry passes for %v", seed, passes, wait)
 			}
 		}
 	}

@@ -29,8 +29,8 @@ type deadNode struct {
 	second   int
 	calendar [][]deadRecord // records by the second at which they leave their tier
 
-	hops, rechecks, requests int
-	longestParked            time.Duration // longest time between two re-checks
+	passes, rechecks, requests int
+	longestParked              time.Duration // longest time between two re-checks
 }
 
 // deadDest has one delivery of each kind, since all its records are alike.
@@ -82,7 +82,7 @@ func newDeadNode(t *testing.T, dests int) *deadNode {
 // put moves a record through the tiers until it is due.
 func (n *deadNode) put(p deadRecord, remaining time.Duration) {
 	tier := lane.TierFor(n.tiers, remaining)
-	n.hops++
+	n.passes++
 	ready := lane.ReadyAt(n.now.Add(remaining), n.now, n.now, tier.Delay)
 	wait := ready.Sub(n.now)
 	p.due = int32((remaining - wait).Milliseconds())
@@ -184,22 +184,22 @@ func TestManyDeadDestinations(t *testing.T) {
 	for _, c := range n.Census().Parked {
 		parked += c
 	}
-	hops, passes, requests, most := n.hops, n.rechecks, n.requests, 0
+	passes, rechecks, requests, most := n.passes, n.rechecks, n.requests, 0
 	n.longestParked = 0
 	for range watch {
-		before := n.hops
+		before := n.passes
 		n.tick()
-		most = max(most, n.hops-before)
+		most = max(most, n.passes-before)
 	}
-	rate, passed, sent := float64(n.hops-hops)/float64(watch), float64(n.rechecks-passes)/float64(watch),
+	rate, passed, sent := float64(n.passes-passes)/float64(watch), float64(n.rechecks-rechecks)/float64(watch),
 		n.requests-requests
-	t.Logf("%d parked after %d s of arrivals, step %v: %.0f hops a second, %d in the busiest; %.0f passes; "+
+	t.Logf("%d parked after %d s of arrivals, step %v: %.0f retry passes a second, %d in the busiest; %.0f rechecks; "+
 		"%d requests in %v; not re-checked for %v at most",
 		parked, arrived, step, rate, most, passed, sent, 2*step, n.longestParked)
 	budget := max(lane.HungRecheckBudget, float64(parked)/lane.MaxRecheck.Seconds()) // so many need more, once an hour
 	if parked < dests*each*99/100 || rate > 1.05*budget || passed < 0.95*float64(parked)/step.Seconds() ||
 		n.longestParked > lane.MaxRecheck+time.Minute {
-		t.Errorf("%d of %d are parked, %.0f hops a second, %.0f passes, not re-checked for %v at most", parked,
+		t.Errorf("%d of %d are parked, %.0f retry passes a second, %.0f rechecks, not re-checked for %v at most", parked,
 			dests*each, rate,
 			passed, n.longestParked)
 	}

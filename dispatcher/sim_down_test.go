@@ -50,7 +50,7 @@ func TestDownForAnHour(t *testing.T) {
 		down:      func() (time.Duration, int) { return time.Hour, 0 },
 	}
 	if full() {
-		// 24,000 events in the hour, fewer than the 30,000 re-checks that the budget allows in a minute: the hops of more new
+		// 24,000 events in the hour, fewer than the 30,000 re-checks that the budget allows in a minute: the passes of more new
 		// deliveries would hide the rate of re-checks.
 		o.every = 150 * time.Millisecond
 	}
@@ -120,7 +120,7 @@ func (s *sim) ownRetries(events int) {
 }
 
 // observe watches all parked deliveries for two re-check intervals: each is re-checked once per interval, within the
-// budget. New events add a few hops a second.
+// budget. New events add a few passes a second.
 func (s *sim) observe(at time.Duration, fresh float64) {
 	s.absentUntil.Store(0)
 	_, parked, lanes := s.laneState("dst_1")
@@ -131,10 +131,10 @@ func (s *sim) observe(at time.Duration, fresh float64) {
 		time.Sleep(time.Second)
 		s.memory("while it is down")
 	}
-	rate, want := s.hopRate(began), float64(parked)/step.Seconds()
-	s.t.Logf("after %v: %d parked, step %v, %.0f hops a second", at, parked, step, rate)
+	rate, want := s.passRate(began), float64(parked)/step.Seconds()
+	s.t.Logf("after %v: %d parked, step %v, %.0f retry passes a second", at, parked, step, rate)
 	if rate > 1.05*lane.HungRecheckBudget || rate > 1.1*want+10+fresh || rate < 0.8*want {
-		s.t.Errorf("after %v: %.0f hops a second, want %.0f and at most %d", at, rate, want, lane.HungRecheckBudget)
+		s.t.Errorf("after %v: %.0f retry passes a second, want %.0f and at most %d", at, rate, want, lane.HungRecheckBudget)
 	}
 }
 
@@ -145,8 +145,8 @@ func (o outage) check(s *sim, events, parked int, up time.Time) {
 	failures := s.requests - events
 	s.seen.Unlock()
 	s.t.Logf("%d events, %d parked at the end; %d requests failed; found up %v late, all delivered %v after that; "+
-		"%d hops watched, %d not",
-		events, parked, failures, first.Sub(up), last.Sub(first), s.hopsInAll(), s.skippedRechecks)
+		"%d retry passes watched, %d not",
+		events, parked, failures, first.Sub(up), last.Sub(first), s.passesInAll(), s.skippedRechecks)
 	if got := s.statuses(); !maps.Equal(got, map[string]int{"delivered": events}) {
 		s.t.Errorf("%d events: %v", events, got)
 	}

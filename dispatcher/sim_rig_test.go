@@ -46,7 +46,7 @@ type sim struct {
 	flying          int
 	maxRunning      int // concurrent requests
 	succeededAt     []time.Time
-	hops            map[int64]int // records of the tiers by second
+	passes          map[int64]int // records of the tiers by second
 	skippedRechecks int           // re-checks that were skipped
 }
 
@@ -62,7 +62,7 @@ func simulate(t *testing.T, cfg Config, eps []*config.Endpoint, f func(*sim)) {
 			simLog: newSimLog(), t: t, view: newView(), ids: id.NewGenerator(nil),
 			held: make(map[string]time.Time),
 			last: make(map[lane.DeliveryKey]*event.Outcome),
-			due:  make(map[lane.DeliveryKey]time.Time), hops: make(map[int64]int),
+			due:  make(map[lane.DeliveryKey]time.Time), passes: make(map[int64]int),
 		}
 		secret := sign.NewSecret().Reveal()
 		for _, endpoint := range eps {
@@ -163,7 +163,7 @@ func (s *sim) RoundTrip(req *http.Request) (*http.Response, error) {
 func (s *sim) recordProduced(topic string, record *stream.Record) time.Duration {
 	if strings.HasPrefix(topic, "retry.") {
 		s.seen.Lock()
-		s.hops[time.Now().Unix()]++
+		s.passes[time.Now().Unix()]++
 		s.seen.Unlock()
 		return s.skipRechecks(record)
 	}
@@ -257,12 +257,12 @@ func (s *sim) statuses() map[string]int {
 	return n
 }
 
-// hopRate is how many records of the tiers were produced per second since then, on average.
-func (s *sim) hopRate(since time.Time) float64 {
+// passRate is how many records of the tiers were produced per second since then, on average.
+func (s *sim) passRate(since time.Time) float64 {
 	s.seen.Lock()
 	defer s.seen.Unlock()
 	total := 0
-	for at, n := range s.hops {
+	for at, n := range s.passes {
 		if at >= since.Unix() {
 			total += n
 		}
@@ -270,10 +270,10 @@ func (s *sim) hopRate(since time.Time) float64 {
 	return float64(total) / max(time.Since(since).Seconds(), 1)
 }
 
-func (s *sim) hopsInAll() (n int) {
+func (s *sim) passesInAll() (n int) {
 	s.seen.Lock()
 	defer s.seen.Unlock()
-	for _, x := range s.hops {
+	for _, x := range s.passes {
 		n += x
 	}
 	return n

@@ -35,7 +35,7 @@ func (d *Dispatcher) timer(ctx context.Context) {
 }
 
 // releaseReady releases what is ready and enforces the limits of the lanes. It returns how long to wait before the next
-// call. A delivery that is ready but not due has spent its time in this tier and hops to another one.
+// call. A delivery that is ready but not due has spent its time in this tier and moves on to another one.
 func (d *Dispatcher) releaseReady() time.Duration {
 	shed, wait := d.lanes.EnforceLimits()
 	for _, decision := range shed {

@@ -115,7 +115,7 @@ func TestAuditOnEngines(t *testing.T) { onEmbedded(t, auditOneOfEachKind) }
 
 func auditOneOfEachKind(t *testing.T, b *logFixture) {
 	began := time.Now()
-	ok, twice, later, hop := b.accept(0, "a", "b"), b.accept(0, "a"), b.accept(0, "a"), b.accept(0, "a")
+	ok, twice, later, passed := b.accept(0, "a", "b"), b.accept(0, "a"), b.accept(0, "a"), b.accept(0, "a")
 	b.accept(0) // no destination
 	waiting := b.accept(1, "a")
 	b.produceOutcome(ok, "a", event.Delivered, time.Time{})
@@ -123,11 +123,11 @@ func auditOneOfEachKind(t *testing.T, b *logFixture) {
 	b.produceOutcome(twice, "a", event.Delivered, time.Time{})
 	b.produceOutcome(twice, "a", event.Delivered, time.Time{})
 	b.produceOutcome(later, "a", event.Retrying, time.Now().Add(time.Hour))
-	b.produceOutcome(hop, "a", event.Retrying, time.Now().Add(time.Hour))
+	b.produceOutcome(passed, "a", event.Retrying, time.Now().Add(time.Hour))
 	b.retry("retry.5s", ok, "a")
 	b.retry("retry.5s", later, "a")
-	b.retry("retry.5s", hop, "a")
-	b.retry("retry.1h", hop, "a")
+	b.retry("retry.5s", passed, "a")
+	b.retry("retry.1h", passed, "a")
 	b.commit(stream.Events, 0, 5)
 	b.commit("retry.5s", 0, 1, stream.Gap{From: 2, To: 3})
 

@@ -10,13 +10,13 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/api"
-	"github.com/eventrelay/relay/leaks/decider"
 	"github.com/eventrelay/relay/leaks/domain"
 	"github.com/eventrelay/relay/leaks/drain"
 	"github.com/eventrelay/relay/leaks/intake"
 	"github.com/eventrelay/relay/leaks/payload"
 	"github.com/eventrelay/relay/leaks/report"
 	"github.com/eventrelay/relay/leaks/scan"
+	"github.com/eventrelay/relay/leaks/triage"
 	"github.com/eventrelay/relay/leaks/tripwire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/egress"
@@ -35,7 +35,7 @@ var leakHooks = []start{{name: "tripwires", new: newTripwires}}
 
 // leakStages start after ingest.
 var leakStages = []start{
-	{name: "decider of findings", role: roles.Dispatch, new: newDecider},
+	{name: "triage of findings", role: roles.Dispatch, new: newTriage},
 	{name: "log drains", role: roles.Ingest, new: newDrain},
 	{name: "domains", new: newDomains},
 	{name: "reports of the SDK", role: roles.Ingest, new: newReports},
@@ -132,10 +132,10 @@ func (c leakConfig) ScansPayloads(endpoint string) (name string, scans bool) {
 	return e.Name, !e.PayloadsUnscanned
 }
 
-// newDecider creates the decider of findings, for the partitions of findings that this node owns.
-func newDecider(n *Node) (runFunc, error) {
+// newTriage creates the triage of findings, for the partitions of findings that this node owns.
+func newTriage(n *Node) (runFunc, error) {
 	caughtUp := func(ctx context.Context) error { return read.FindingsCaughtUp(ctx, n.reader) }
-	d, err := decider.New(decider.Config{InstanceID: n.instanceID(), Partitions: n.partitions}, decider.Deps{
+	d, err := triage.New(triage.Config{InstanceID: n.instanceID(), Partitions: n.partitions}, triage.Deps{
 		Log: n.log, Stream: n.stream, Config: n.control, History: n.control,
 		Store:    findingTable{write.NewFindingTable(n.reader, caughtUp), n.control},
 		Notifier: n.alerts, Now: n.control.Now, Metrics: n.registry,
@@ -147,7 +147,7 @@ func newDecider(n *Node) (runFunc, error) {
 	return d.Run, nil
 }
 
-// findingTable gives the decider the findings of the one account in the store.
+// findingTable gives the triage the findings of the one account in the store.
 type findingTable struct {
 	table  *write.FindingTable
 	config *config.Control

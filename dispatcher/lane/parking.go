@@ -64,7 +64,7 @@ func (p *parking) countOf(reason event.Reason) *int {
 
 // RecheckInterval is how long a delivery waits for its next re-check in a lane with that many parked deliveries, while
 // that many lanes have some: parked × lanes / budget seconds, from MinRecheck to MaxRecheck. Where that takes several
-// hops, the result is the next longer interval of a single hop, so that hops stay within the budget too.
+// retry passes, the result is the next longer interval of a single one, so that passes stay within the budget too.
 func RecheckInterval(tiers []stream.Tier, parked, lanes, budget int) time.Duration {
 	wanted := float64(parked) * float64(lanes) / float64(budget)
 	step := max(MinRecheck, time.Duration(min(wanted, MaxRecheck.Seconds())*float64(time.Second)))

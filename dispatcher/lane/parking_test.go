@@ -23,16 +23,16 @@ func TestRecheckInterval(t *testing.T) {
 	f(1, 1, 5*time.Second)
 	f(20, 100, 5*time.Second)
 	f(20_000, 1, 5*time.Second)
-	f(38_400, 1, 9600*time.Millisecond) // one hop of the tier of 10 s
-	f(28_000, 1, 10*time.Second)        // 7 s would be two hops: 5 s and 2 s
+	f(38_400, 1, 9600*time.Millisecond) // one retry pass of the tier of 10 s
+	f(28_000, 1, 10*time.Second)        // 7 s would be two retry passes: 5 s and 2 s
 	f(10_000, 500, 30*time.Minute)
 	f(1_000_000, 1, 250*time.Second+35*time.Second+15*time.Second)
 	f(20_000_000, 1, time.Hour)
 	f(1_000_000_000, 100_000, time.Hour)
 }
 
-// For any numbers of parked deliveries, the hops of all of them together stay within RecheckBudget, including the
-// extra hops of an interval that needs several tiers.
+// For any numbers of parked deliveries, the passes of all of them together stay within RecheckBudget, including the
+// extra passes of an interval that needs several tiers.
 func TestRecheckBudget(t *testing.T) {
 	tiers := stream.Tiers()
 	for seed := range uint64(5_000) {
@@ -44,19 +44,19 @@ func TestRecheckBudget(t *testing.T) {
 		perSecond := 0.0
 		for _, n := range parked {
 			step := RecheckInterval(tiers, n, len(parked), RecheckBudget)
-			hops := 0
-			for remaining := step; remaining > 0; hops++ {
+			passes := 0
+			for remaining := step; remaining > 0; passes++ {
 				remaining -= min(TierFor(tiers, remaining).Delay, remaining)
 			}
-			if hops != 1 {
-				t.Fatalf("%d hops for an interval of %v", hops, step)
+			if passes != 1 {
+				t.Fatalf("%d retry passes for an interval of %v", passes, step)
 			}
 			if step < MaxRecheck {
 				perSecond += float64(n) / step.Seconds()
 			}
 		}
 		if perSecond > RecheckBudget*1.01 {
-			t.Fatalf("seed %d: %.0f hops a second for %d lanes", seed, perSecond, len(parked))
+			t.Fatalf("seed %d: %.0f retry passes a second for %d lanes", seed, perSecond, len(parked))
 		}
 	}
 }
@@ -79,7 +79,7 @@ func TestNewOwnerCountsParkedAfterOneRecheck(t *testing.T) {
 			}
 		}
 		start, total := lt.now, len(all)
-		hops, longest := 0, time.Duration(0)
+		passes, longest := 0, time.Duration(0)
 		for lt.now.Before(start.Add(2 * time.Minute)) {
 			lt.now = lt.now.Add(500 * time.Millisecond)
 			for i := range all {
@@ -94,8 +94,8 @@ func TestNewOwnerCountsParkedAfterOneRecheck(t *testing.T) {
 				s := lt.parkOne(delivery, event.Manual)
 				x.due, x.work.ParkedBy = s.Due, s.ParkedBy
 				longest = max(longest, s.Due.Sub(lt.now))
-				if hops++; lt.now.Before(start.Add(time.Minute)) {
-					hops = 0
+				if passes++; lt.now.Before(start.Add(time.Minute)) {
+					passes = 0
 				}
 			}
 			if lt.now.After(start.Add(21 * time.Second)) {
@@ -104,7 +104,7 @@ func TestNewOwnerCountsParkedAfterOneRecheck(t *testing.T) {
 				}
 			}
 		}
-		if rate := float64(hops) / 60; rate > RecheckBudget*1.05 || longest > MaxRecheck {
+		if rate := float64(passes) / 60; rate > RecheckBudget*1.05 || longest > MaxRecheck {
 			t.Errorf("seed %d: %d parked in %d lanes passed %.0f times a second, the longest step was %v", seed, total,
 				len(lt.byDest), rate, longest)
 		}

@@ -33,7 +33,7 @@ func TestTierFor(t *testing.T) {
 	f(72*time.Hour, "retry.1h")
 }
 
-// With equal clocks a delivery is never early through all its hops, and late by at most the slack of the last tiers,
+// With equal clocks a delivery is never early through all its passes, and late by at most the slack of the last tiers,
 // however deep a tier is and whenever its head is fetched.
 func TestHopsAreNeverEarlyAndHardlyLate(t *testing.T) {
 	tiers := stream.Tiers()
@@ -41,7 +41,7 @@ func TestHopsAreNeverEarlyAndHardlyLate(t *testing.T) {
 	for seed := range uint64(20_000) {
 		r := rand.New(rand.NewPCG(seed, 3))
 		wait := time.Duration(r.Float64() * float64(time.Second) * float64(int64(1)<<r.IntN(20))) // up to 12 days
-		due, now, hops := start.Add(wait), start, 0
+		due, now, passes := start.Add(wait), start, 0
 		for {
 			remaining := due.Sub(now)
 			tier := TierFor(tiers, remaining)
@@ -53,8 +53,8 @@ func TestHopsAreNeverEarlyAndHardlyLate(t *testing.T) {
 			if now = at; !now.Before(due) {
 				break
 			}
-			if hops++; hops > 400 {
-				t.Fatalf("seed %d: %d hops for %v", seed, hops, wait)
+			if passes++; passes > 400 {
+				t.Fatalf("seed %d: %d retry passes for %v", seed, passes, wait)
 			}
 		}
 		if late := now.Sub(due); late > Slack(wait) {
@@ -64,7 +64,7 @@ func TestHopsAreNeverEarlyAndHardlyLate(t *testing.T) {
 }
 
 // A broker clock that is off by up to an hour makes no delivery early, blocks none longer than the delay of its tier,
-// and cannot make records hop without end.
+// and cannot make records move on without end.
 func TestHopsWithSkewedBroker(t *testing.T) {
 	tiers := stream.Tiers()
 	start := time.UnixMilli(1_800_000_000_000)
@@ -72,17 +72,17 @@ func TestHopsWithSkewedBroker(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 4))
 		skew := time.Duration((2*r.Float64() - 1) * float64(time.Hour))
 		wait := time.Duration(r.Float64() * float64(time.Second) * float64(int64(1)<<r.IntN(15)))
-		due, now, hops := start.Add(wait), start, 0
+		due, now, passes := start.Add(wait), start, 0
 		for now.Before(due) {
 			tier := TierFor(tiers, due.Sub(now))
 			at := ReadyAt(due, now.Add(skew), now, tier.Delay)
 			if waited := at.Sub(now); waited > tier.Delay || at.Before(due) && waited < min(minTierTime, tier.Delay) {
 				t.Fatalf("seed %d: waits %v in %s, due in %v", seed, waited, tier.Topic, due.Sub(now))
 			}
-			now, hops = at, hops+1
+			now, passes = at, passes+1
 		}
-		if limit := 60 + int(wait/minTierTime); hops > limit || now.Sub(due) > Slack(wait) {
-			t.Fatalf("seed %d: %d hops, %v late", seed, hops, now.Sub(due))
+		if limit := 60 + int(wait/minTierTime); passes > limit || now.Sub(due) > Slack(wait) {
+			t.Fatalf("seed %d: %d retry passes, %v late", seed, passes, now.Sub(due))
 		}
 	}
 }

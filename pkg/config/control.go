@@ -75,7 +75,7 @@ type Control struct {
 	endpoints
 	callers
 	jobs
-	reports
+	findings
 	tripwires
 	alerts
 	documents
@@ -86,7 +86,7 @@ type (
 	endpoints struct{ *core } // endpoints, fixtures and erasures of their events, and settings
 	callers   struct{ *core } // API keys, users, and the service secret
 	jobs      struct{ *core } // replay runs, recovery jobs, acts of agents, and remembered answers
-	reports   struct{ *core } // drains, DSNs, domains and scans, and the findings from them
+	findings  struct{ *core } // drains, DSNs, domains and scans, and the findings from them
 	tripwires struct{ *core }
 	alerts    struct{ *core } // alerts and their settings
 	documents struct{ *core } // export, import and rewrap
@@ -126,7 +126,7 @@ func build(cfg Config, deps Deps, log conflog.Config) (*Control, error) {
 		cfg: cfg, log: deps.Log, keyring: deps.Keyring, now: deps.Now, bootstrapScopes: cfg.bootstrapScopes(),
 		sweepInterval: time.Minute, passwords: argon.NewHasher(), usedKeys: make(chan usedKey, 16),
 	}
-	c := &Control{core, endpoints{core}, callers{core}, jobs{core}, reports{core}, tripwires{core}, alerts{core},
+	c := &Control{core, endpoints{core}, callers{core}, jobs{core}, findings{core}, tripwires{core}, alerts{core},
 		documents{core}}
 	var err error
 	log.Node, log.Version, log.SingleNode, log.Unverified = cfg.Node, cfg.Version, cfg.SingleNode, cfg.Unverified

@@ -124,7 +124,7 @@ func (d *Domain) RecordValue() string { return "relay-verify=" + d.Token }
 func (d *Domain) FileURL() string { return "https://" + d.Hostname + "/.well-known/relay-verify.txt" }
 
 // Domains returns a page of the domains of an account; see List.
-func (c reports) Domains(account string, beforeSeq int64, limit int) ([]*Domain, bool) {
+func (c findings) Domains(account string, beforeSeq int64, limit int) ([]*Domain, bool) {
 	return List[Domain](c, account, beforeSeq, limit, nil)
 }
 
@@ -147,7 +147,7 @@ func newDomainToken() string {
 
 // RecordDomainCheck stores the result of a check, unless a later one is stored. A proof verifies the domain. Misses of
 // the method that has verified it make it expire when they are DomainGrace apart; silent ones, DomainSilence.
-func (c reports) RecordDomainCheck(ctx context.Context, id string, check DomainCheck) (*Domain, error) {
+func (c findings) RecordDomainCheck(ctx context.Context, id string, check DomainCheck) (*Domain, error) {
 	return Update(ctx, c, id, func(d *Domain) error {
 		if check.At.Before(d.Checked.At) || d.Ended(check.At) {
 			return nil

@@ -56,7 +56,7 @@ const MaxDrains = 500
 
 // DrainByToken returns the drain with that id and token. A drain that was deleted is Deleted whatever the token is; any
 // other mismatch is Unknown. The time that it takes does not depend on the token.
-func (c reports) DrainByToken(id, token string) (*Drain, Presence) {
+func (c findings) DrainByToken(id, token string) (*Drain, Presence) {
 	d, presence := Get[Drain](c, id)
 	switch {
 	case isHashOf(cmp.Or(d, &Drain{}).Hash, token):
@@ -71,7 +71,7 @@ func (c reports) DrainByToken(id, token string) (*Drain, Presence) {
 type DrainSecrets struct{ Signing, VerifyCode string }
 
 // DrainSecrets opens the secrets of a drain.
-func (c reports) DrainSecrets(d *Drain) (s DrainSecrets, err error) {
+func (c findings) DrainSecrets(d *Drain) (s DrainSecrets, err error) {
 	open := func(field string, from seal.Secret, to *string) error {
 		if from == "" {
 			return nil

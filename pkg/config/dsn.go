@@ -56,7 +56,7 @@ const (
 )
 
 // DSNByKey returns the DSN with that id and public key; nil if there is none.
-func (c reports) DSNByKey(id, publicKey string) *DSN {
+func (c findings) DSNByKey(id, publicKey string) *DSN {
 	d, _ := Get[DSN](c, id)
 	key, salt, ok := splitPublicKey(publicKey)
 	if isHashOf(cmp.Or(d, &DSN{}).Hash, key) && ok && bytes.Equal(salt, c.Account().FPSalt) {
@@ -72,7 +72,7 @@ const (
 )
 
 // PublicKey returns the public key of a DSN, which has the salt of the account's fingerprints.
-func (c reports) PublicKey(ctx context.Context, d *DSN) (string, error) {
+func (c findings) PublicKey(ctx context.Context, d *DSN) (string, error) {
 	key, err := c.keyring.OpenString(d.ID, seal.FieldDSNKey, d.Sealed.Key)
 	if err != nil {
 		return "", fmt.Errorf("open the key of %s: %w", d.ID, err)

@@ -111,13 +111,13 @@ func (f *FindingFilter) matches(attributes uint64) bool {
 }
 
 // Finding returns the finding with that id; nil unless it is Present.
-func (c reports) Finding(id string) (*Finding, Presence) {
+func (c findings) Finding(id string) (*Finding, Presence) {
 	return Get[Finding](c, id)
 }
 
 // FindingIDs returns the ids of the findings that a filter selects, newest first, at most MaxFindings. It decodes only
 // those of a sender, or all for a rule.
-func (c reports) FindingIDs(filter FindingFilter) (ids []string) {
+func (c findings) FindingIDs(filter FindingFilter) (ids []string) {
 	for e := range c.View().NewestFirst(kindFinding, 0) {
 		if !filter.matches(e.Attributes) {
 			continue
@@ -136,12 +136,12 @@ func (c reports) FindingIDs(filter FindingFilter) (ids []string) {
 }
 
 // FindingsBefore returns the findings that were created before t, oldest first.
-func (c reports) FindingsBefore(t time.Time) []*Finding {
+func (c findings) FindingsBefore(t time.Time) []*Finding {
 	return valuesOf(c.core, c.View().OldestFirst(kindFinding), func(f *Finding) bool { return f.CreatedAt.Before(t) })
 }
 
 // ForgetFinding removes a finding without a tombstone, if it has not changed since it was read.
-func (c reports) ForgetFinding(ctx context.Context, f *Finding) error {
+func (c findings) ForgetFinding(ctx context.Context, f *Finding) error {
 	return c.ForgetIfUnchanged(ctx, kindFinding, f.ID, f.Rev)
 }
 

@@ -29,13 +29,13 @@ type Announcer func(f *Finding, alert func(id string) *Alert) *FindingNotice
 //
 // It is for changes that the service makes by itself: they are not part of the audit log, and the call does not wait
 // for other nodes.
-func (c reports) DecideFinding(ctx context.Context, id string,
+func (c findings) DecideFinding(ctx context.Context, id string,
 	decide func(old *Finding) (next *Finding, announce Announcer)) (before, after *Finding, err error) {
 	if err := c.WaitReady(ctx); err != nil {
 		return nil, nil, err
 	}
-	old, res, err := c.ChangePair(ctx, kindFinding, id,
-		func(v *conflog.View, e *conflog.Entity) (first conflog.NewValue, second conflog.PairValue, err error) {
+	old, res, err := c.Transact(ctx, kindFinding, id,
+		func(v *conflog.View, e *conflog.Entity) (first conflog.NewValue, second conflog.SecondValue, err error) {
 			var was *Finding
 			if e != nil {
 				was = c.value(e).(*Finding)
@@ -82,8 +82,8 @@ func isOutsideBounds(f *Finding) bool {
 	return f.Rule == finding.RuleFlood || f.KeyID != "" || f.Kind == finding.Tripwire
 }
 
-// noticeOf returns the alert with the message about a finding, as the second change of a pair.
-func (c reports) noticeOf(v *conflog.View, next *Finding, announce Announcer) (p conflog.PairValue, err error) {
+// noticeOf returns the alert with the message about a finding, as the second change of a transaction.
+func (c findings) noticeOf(v *conflog.View, next *Finding, announce Announcer) (p conflog.SecondValue, err error) {
 	n := announce(next, func(id string) *Alert {
 		if e := v.FindLiving(kindAlert, id); e != nil {
 			return c.value(e).(*Alert)
@@ -103,7 +103,7 @@ func (c reports) noticeOf(v *conflog.View, next *Finding, announce Announcer) (p
 	n.Write(a)
 	a.mergeNotices()
 	a.UpdatedAt = next.UpdatedAt
-	p = conflog.PairValue{Kind: kindAlert, ID: n.Alert}
+	p = conflog.SecondValue{Kind: kindAlert, ID: n.Alert}
 	p.Value, err = c.encode(e, a)
 	return p, err
 }
@@ -134,7 +134,7 @@ var ErrFindingChanged = errors.New("the finding was changed meanwhile: read it a
 
 // UpdateFinding applies what a person changes of a finding. The origin of ctx is the person or the key. It returns an
 // *InvalidError, a *FindingStatusError, ErrFindingChanged or ErrNotFound.
-func (c reports) UpdateFinding(ctx context.Context, id string, u FindingUpdate) (*Finding, error) {
+func (c findings) UpdateFinding(ctx context.Context, id string, u FindingUpdate) (*Finding, error) {
 	return Update(ctx, c, id, func(f *Finding) error {
 		was := *f
 		err := u.apply(f, c.Now().UTC())

@@ -25,12 +25,12 @@ type senderCounts struct {
 const senderCountsAge = time.Second
 
 // OutstandingFindings returns the number of findings that are neither resolved nor ignored.
-func (c reports) OutstandingFindings() int { return c.View().PendingLen(kindFinding) }
+func (c findings) OutstandingFindings() int { return c.View().PendingLen(kindFinding) }
 
 // RemainingFindings returns how many new findings of a severity a sender may open. It counts findings of the last
 // second only in part. A sender asks before it produces hits of new findings: apply refuses more than
 // MaxOutstandingFindings and MaxFindings.
-func (c reports) RemainingFindings(sender string, severity finding.Severity) int {
+func (c findings) RemainingFindings(sender string, severity finding.Severity) int {
 	share := shareOfSevere
 	if severity < finding.High {
 		share = shareOfMinor
@@ -42,7 +42,7 @@ func (c reports) RemainingFindings(sender string, severity finding.Severity) int
 }
 
 // countSenders counts the findings of all senders, at most once a second: it walks over all findings.
-func (c reports) countSenders() *senderCounts {
+func (c findings) countSenders() *senderCounts {
 	v, now := c.View(), c.Now()
 	old := c.senderCounts.Load()
 	if old != nil && (old.sequence == v.Sequence() || now.Sub(old.at).Abs() < senderCountsAge) {

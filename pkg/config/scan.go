@@ -85,17 +85,17 @@ func (s *Scan) hashed() hashedSecret { return hashedSecret{hash: &s.Hash} }
 func (s *Scan) Ended() bool { return s.Status == ScanCompleted || s.Status == ScanFailed }
 
 // Scan returns the scan with that id; nil unless it is Present.
-func (c reports) Scan(id string) (*Scan, Presence) { return Get[Scan](c, id) }
+func (c findings) Scan(id string) (*Scan, Presence) { return Get[Scan](c, id) }
 
 // Scans returns a page of the scans of an account and of domains, nil for all; see List.
-func (c reports) Scans(account string, domains []string, beforeSeq int64, limit int) ([]*Scan, bool) {
+func (c findings) Scans(account string, domains []string, beforeSeq int64, limit int) ([]*Scan, bool) {
 	return List(c, account, beforeSeq, limit, func(s *Scan) bool {
 		return len(domains) == 0 || slices.Contains(domains, s.Domain)
 	})
 }
 
 // OpenScan returns the scan that has not ended; nil if there is none.
-func (c reports) OpenScan() *Scan {
+func (c findings) OpenScan() *Scan {
 	return byHash[Scan](c.core, hashOf(openScan))
 }
 
@@ -104,7 +104,7 @@ const openScan = "open scan"
 
 // CreateScan queues a scan. Of several at the same time one is created; the others get ErrScanRunning, or ErrConflict
 // when the id exists.
-func (c reports) CreateScan(ctx context.Context, s *Scan) (*Scan, error) {
+func (c findings) CreateScan(ctx context.Context, s *Scan) (*Scan, error) {
 	filled := *s
 	hash := hashOf(openScan)
 	filled.Status, filled.Hash = ScanQueued, hash[:]
@@ -117,7 +117,7 @@ func (c reports) CreateScan(ctx context.Context, s *Scan) (*Scan, error) {
 
 // BeginScan takes a scan over for a time, unless it has ended or another node has it. A node that has it begins it
 // again: it has restarted.
-func (c reports) BeginScan(ctx context.Context, id, node string, lease time.Duration) (*Scan, error) {
+func (c findings) BeginScan(ctx context.Context, id, node string, lease time.Duration) (*Scan, error) {
 	return Update(ctx, c, id, func(s *Scan) error {
 		now := c.Now().UTC()
 		if s.Ended() || now.Before(s.Until) && s.Node != node {
@@ -134,7 +134,7 @@ func (c reports) BeginScan(ctx context.Context, id, node string, lease time.Dura
 
 // UpdateScan changes a scan that the caller has begun as that try, and keeps it for a time. It returns ErrScanTaken
 // when another node has it, or it has ended.
-func (c reports) UpdateScan(ctx context.Context, id string, try int, lease time.Duration, change func(*Scan)) (
+func (c findings) UpdateScan(ctx context.Context, id string, try int, lease time.Duration, change func(*Scan)) (
 	*Scan, error) {
 	return Update(ctx, c, id, func(s *Scan) error {
 		if s.Ended() || s.Try != try {

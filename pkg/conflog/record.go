@@ -59,7 +59,7 @@ type record struct {
 	Changed   []string   `json:"changed,omitempty"` // names of the changed members, of a put that replaces a value
 	Related   string     `json:"related,omitempty"`
 
-	// Second makes the record a pair: it changes another entity too, or neither is changed. See pair.go.
+	// Second makes the record a transaction: it changes another entity too, or neither is changed. See transaction.go.
 	Second *second `json:"second,omitempty"`
 
 	replaced *Entity // the entity that the writer replaces

@@ -41,7 +41,7 @@ func OriginOf(ctx context.Context) Origin {
 // WriteResult is the result of a record after this node has applied it.
 type WriteResult struct {
 	Entity *Entity // the entity after the record; nil when there is none
-	Second *Entity // of a pair: the other entity after the record
+	Second *Entity // of a transaction: the other entity after the record
 
 	result     result
 	nextOffset int64     // offset after the record: a node at this position has applied it

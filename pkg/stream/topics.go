@@ -196,7 +196,7 @@ type Tier struct {
 	Delay time.Duration
 }
 
-// Tiers returns the retry topics, shortest delay first. A longer wait takes several hops through the last one.
+// Tiers returns the retry topics, shortest delay first. A longer wait takes several passes through the last one.
 func Tiers() (tiers []Tier) {
 	for _, t := range topics {
 		if t.Delay > 0 {

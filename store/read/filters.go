@@ -46,8 +46,8 @@ type definition struct {
 	matches    func(*event.Query, *candidate) bool
 }
 
-// definitions returns all filters, in the order of their conditions in a statement. addSearch has the conditions of a
-// search.
+// definitions returns all filters, in the order of their conditions in a statement. search.Where has the conditions of
+// a search.
 func definitions(q *event.Query) []definition {
 	return []definition{
 		{filter: byEndpoint, used: len(q.Endpoints) > 0, column: endpointColumn, holds: hasEndpoint},

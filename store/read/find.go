@@ -9,6 +9,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/store/internal/ch"
+	"github.com/eventrelay/relay/store/read/search"
 )
 
 // The functions below read the next candidates of a walk, newest first, each from the table that finds them fastest.
@@ -195,7 +196,7 @@ func (w *walk) scanFiltered(ctx context.Context, n int) ([]candidate, error) {
 		w.where(q.Add(" AND id IN (SELECT id FROM events_by_endpoint"), tableEndpoints, s).Add(")")
 	}
 	w.addCandidates(q, s)
-	w.addSearch(q)
+	search.Where(q, w.Search, w.r.cfg.SearchIndex)
 	cands, seen, err := w.rows.readEvents(ctx, w.Account, q, limit)
 	if err != nil {
 		return nil, err

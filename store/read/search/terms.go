@@ -1,4 +1,15 @@
-package read
+// Package search defines what a search matches, and writes it as SQL that parses as few bodies as possible.
+//
+// A text matches when the body, a header line or the id contains it, in any case, or when the body contains it as JSON
+// writes it, with the escapes that encoders are known to make (see escapedText). A header matches when its value
+// equals one of the values. The scalar at a path of a JSON body matches when it is a string that equals one of the
+// values, or true, false or null written as such, or a number of the same value. Integers are compared exactly, other
+// numbers in double precision. Strings are compared decoded. Of several members with the same name the first counts.
+//
+// ClickHouse parses JSON at 2 GB/s and searches bytes at 5 GB/s. So a byte search (see needles) excludes bodies that
+// cannot match before they are parsed. ClickHouse's parser rejects some bodies that are valid JSON (RefusedJSON); this
+// process matches those itself (MatchesBody).
+package search
 
 import (
 	"cmp"
@@ -20,18 +31,6 @@ import (
 	"github.com/eventrelay/relay/store/internal/ch"
 )
 
-// This file defines what a search matches, and writes it as SQL that parses as few bodies as possible.
-//
-// A text matches when the body, a header line or the id contains it, in any case, or when the body contains it as JSON
-// writes it, with the escapes that encoders are known to make (see escapedText). A header matches when its value
-// equals one of the values. The scalar at a path of a JSON body matches when it is a string that equals one of the
-// values, or true, false or null written as such, or a number of the same value. Integers are compared exactly, other
-// numbers in double precision. Strings are compared decoded. Of several members with the same name the first counts.
-//
-// ClickHouse parses JSON at 2 GB/s and searches bytes at 5 GB/s. So a byte search (see needles) excludes bodies that
-// cannot match before they are parsed. ClickHouse's parser rejects some bodies that are valid JSON (refusedJSON); this
-// process matches those itself (refused_json.go).
-
 const (
 	// maxIndexes bounds the numbers in a path that are tried both as a member name and as an array index: each doubles the
 	// number of conditions. Further numbers are array indexes only.
@@ -42,17 +41,17 @@ const (
 	maxNeedles = 200
 )
 
-// refusedJSON selects bodies that may be valid JSON although ClickHouse's parser rejects them: for an unpaired
+// RefusedJSON selects bodies that may be valid JSON although ClickHouse's parser rejects them: for an unpaired
 // surrogate, a number beyond 64 bits, or bytes that are not UTF-8.
-const refusedJSON ch.SQL = "match(body, '^\\\\s*[\\\\[{]') AND NOT isValidJSON(body)"
+const RefusedJSON ch.SQL = "match(body, '^\\\\s*[\\\\[{]') AND NOT isValidJSON(body)"
 
-// addSearch appends the conditions of a search. All characters of a text are literal.
-func (w *walk) addSearch(q *ch.Query) *ch.Query {
-	s := w.Search
+// Where appends the conditions of a search; nil: none. All characters of a text are literal. index lets the
+// statement use the text index.
+func Where(q *ch.Query, s *event.Search, index bool) *ch.Query {
 	if s == nil {
 		return q
 	}
-	if w.r.cfg.SearchIndex {
+	if index {
 		addIndexHints(q, s)
 	}
 	for _, m := range s.Header {
@@ -227,7 +226,7 @@ func searchBody(q *ch.Query, m event.BodyMatch) {
 		}
 		if i == 0 {
 			q.Add(" OR ")
-			f.raw(q).Add(" = '' AND ").Add(refusedJSON)
+			f.raw(q).Add(" = '' AND ").Add(RefusedJSON)
 		}
 		q.Add(")")
 	}

@@ -16,14 +16,14 @@ func rawThing(t testing.TB, v Thing) json.RawMessage {
 	return b
 }
 
-// A pair changes two entities, or neither of them: each has its own precondition, and its own bounds.
-func TestPairIsAllOrNothing(t *testing.T) {
+// A transaction changes two entities, or neither of them: each has its own precondition, and its own bounds.
+func TestTransactionIsAllOrNothing(t *testing.T) {
 	c := testParser()
 	c.kinds.infos[kindRun].Bounds = Bounds{MaxPending: 1, ErrPending: ErrStateFull}
 	c.kinds.infos[kindAlert].Bounds = Bounds{MaxCount: 2, ErrCount: ErrStateFull}
 	s := newState(c.kinds)
 	s.level = newestLevel
-	pair := func(runPre string, runRev int64, run Thing, pre string, rev int64, alert Thing) record {
+	both := func(runPre string, runRev int64, run Thing, pre string, rev int64, alert Thing) record {
 		return record{Kind: "run", ID: run.ID, Pre: runPre, Rev: runRev, Op: opPut, Value: rawThing(t, run),
 			Level:  newestLevel,
 			Second: &second{Kind: "alert", ID: alert.ID, Pre: pre, Rev: rev, Value: rawThing(t, alert)}}
@@ -41,44 +41,44 @@ func TestPairIsAllOrNothing(t *testing.T) {
 		s = next
 		checkIndexes(t, c, s)
 	}
-	f("two new ones", applied, pair(preAbsent, 0, Thing{ID: "r1", Open: true}, preAbsent, 0, Thing{ID: "a1"}))
+	f("two new ones", applied, both(preAbsent, 0, Thing{ID: "r1", Open: true}, preAbsent, 0, Thing{ID: "a1"}))
 	r, a := s.sets[kindRun].findLiving("r1"), s.sets[kindAlert].findLiving("a1")
 	if r == nil || a == nil || r.Rev != a.Rev {
 		t.Fatalf("the entities are %+v and %+v", r, a)
 	}
-	f("the second exists", conflict, pair(preAbsent, 0, Thing{ID: "r2"}, preAbsent, 0, Thing{ID: "a1"}))
-	f("the first exists", conflict, pair(preAbsent, 0, Thing{ID: "r1"}, preAbsent, 0, Thing{ID: "a2"}))
-	f("a stale second", conflict, pair(preRev, 1, Thing{ID: "r1"}, preRev, 9, Thing{ID: "a1"}))
-	f("a stale first", conflict, pair(preRev, 9, Thing{ID: "r1"}, preRev, 1, Thing{ID: "a1"}))
-	f("as many pending as may be", full, pair(preAbsent, 0, Thing{ID: "r2", Open: true}, preAbsent, 0, Thing{ID: "a2"}))
-	f("both replaced", applied, pair(preRev, 1, Thing{ID: "r1"}, preRev, 1, Thing{ID: "a1", Name: "n"}))
-	exempt := pair(preAbsent, 0, Thing{ID: "r2", Open: true}, preAbsent, 0, Thing{ID: "a2"})
+	f("the second exists", conflict, both(preAbsent, 0, Thing{ID: "r2"}, preAbsent, 0, Thing{ID: "a1"}))
+	f("the first exists", conflict, both(preAbsent, 0, Thing{ID: "r1"}, preAbsent, 0, Thing{ID: "a2"}))
+	f("a stale second", conflict, both(preRev, 1, Thing{ID: "r1"}, preRev, 9, Thing{ID: "a1"}))
+	f("a stale first", conflict, both(preRev, 9, Thing{ID: "r1"}, preRev, 1, Thing{ID: "a1"}))
+	f("as many pending as may be", full, both(preAbsent, 0, Thing{ID: "r2", Open: true}, preAbsent, 0, Thing{ID: "a2"}))
+	f("both replaced", applied, both(preRev, 1, Thing{ID: "r1"}, preRev, 1, Thing{ID: "a1", Name: "n"}))
+	exempt := both(preAbsent, 0, Thing{ID: "r2", Open: true}, preAbsent, 0, Thing{ID: "a2"})
 	f("room again", applied, exempt)
-	exempt = pair(preRev, 7, Thing{ID: "r1", Open: true}, preRev, 8, Thing{ID: "a2"})
+	exempt = both(preRev, 7, Thing{ID: "r1", Open: true}, preRev, 8, Thing{ID: "a2"})
 	f("pending again", full, exempt)
 	exempt.Exempt = true
 	f("pending again, outside the bounds", applied, exempt)
-	f("no room for the second", full, pair(preAbsent, 0, Thing{ID: "r3"}, preAbsent, 0, Thing{ID: "a3"}))
+	f("no room for the second", full, both(preAbsent, 0, Thing{ID: "r3"}, preAbsent, 0, Thing{ID: "a3"}))
 
-	same := pair(preAbsent, 0, Thing{ID: "r4"}, preAbsent, 0, Thing{ID: "r5"})
+	same := both(preAbsent, 0, Thing{ID: "r4"}, preAbsent, 0, Thing{ID: "r5"})
 	same.Second.Kind = "run"
 	f("one kind twice", invalid, same)
-	audited := pair(preAbsent, 0, Thing{ID: "r4"}, preAbsent, 0, Thing{ID: "acc"})
+	audited := both(preAbsent, 0, Thing{ID: "r4"}, preAbsent, 0, Thing{ID: "acc"})
 	audited.Second.Kind = "account"
 	f("an audited second", invalid, audited)
-	other := pair(preAbsent, 0, Thing{ID: "r4"}, preAbsent, 0, Thing{ID: "a1"})
+	other := both(preAbsent, 0, Thing{ID: "r4"}, preAbsent, 0, Thing{ID: "a1"})
 	other.Second.ID = "a9"
 	f("another id in the value", invalid, other)
-	unknown := pair(preAbsent, 0, Thing{ID: "r4"}, preAbsent, 0, Thing{ID: "a1"})
+	unknown := both(preAbsent, 0, Thing{ID: "r4"}, preAbsent, 0, Thing{ID: "a1"})
 	unknown.Second.Kind = "comet"
 	f("an unknown kind", invalid, unknown)
-	log := pair(preAbsent, 0, Thing{ID: "r4"}, preAbsent, 0, Thing{ID: "log"})
+	log := both(preAbsent, 0, Thing{ID: "r4"}, preAbsent, 0, Thing{ID: "log"})
 	log.Second.Kind = "log"
 	f("a kind of the log", invalid, log)
 }
 
-// Of two nodes that write the same pair one wins, and the other sees its entities.
-func TestPairHasOneWriter(t *testing.T) {
+// Of two nodes that write the same transaction one wins, and the other sees its entities.
+func TestTransactionHasOneWriter(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
 		a, b := node(t, conf, Config{Node: "a"}), node(t, conf, Config{Node: "b"})
 		var all sync.WaitGroup
@@ -87,9 +87,9 @@ func TestPairHasOneWriter(t *testing.T) {
 		for _, n := range []*testNode{a, b} {
 			all.Go(func() {
 				wrote := false
-				_, res, err := n.ChangePair(t.Context(), kindRun, "r", func(v *View, old *Entity) (NewValue, PairValue, error) {
+				_, res, err := n.Transact(t.Context(), kindRun, "r", func(v *View, old *Entity) (NewValue, SecondValue, error) {
 					if wrote = old == nil; !wrote {
-						return NewValue{}, PairValue{}, nil
+						return NewValue{}, SecondValue{}, nil
 					}
 					count := 0
 					if e := v.FindLiving(kindAlert, "a"); e != nil {
@@ -97,7 +97,7 @@ func TestPairHasOneWriter(t *testing.T) {
 					}
 					alert := rawThing(t, Thing{ID: "a", Count: count + 1})
 					return NewValue{Value: rawThing(t, Thing{ID: "r"})},
-						PairValue{kindAlert, "a", NewValue{Value: alert}}, nil
+						SecondValue{kindAlert, "a", NewValue{Value: alert}}, nil
 				})
 				if err == nil && wrote {
 					wins <- n.cfg.Node
@@ -113,7 +113,7 @@ func TestPairHasOneWriter(t *testing.T) {
 			must.Do(t, <-errs)
 		}
 		if len(wins) != 1 {
-			t.Errorf("%d nodes wrote the pair", len(wins))
+			t.Errorf("%d nodes wrote the transaction", len(wins))
 		}
 		if got := thing(a.parser, a.View().FindLiving(kindAlert, "a")); got == nil || got.Count != 1 {
 			t.Errorf("the second entity is %+v", got)

@@ -1,4 +1,4 @@
-package decider
+package triage
 
 import (
 	"testing"
@@ -14,7 +14,7 @@ import (
 // of their own and do not trip it.
 func TestTripwireIsAnnounced(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		one, two := r.decider(0), r.decider(1)
+		one, two := r.triage(0), r.triage(1)
 		after := time.Duration(0)
 		now := func() time.Time { return time.Now().Add(after) }
 		one.deps.Now, two.deps.Now = now, now

@@ -1,4 +1,4 @@
-package decider
+package triage
 
 import (
 	"time"
@@ -9,7 +9,7 @@ import (
 
 // next returns the finding after a hit, and the transition; nil if the hit changes nothing. old is nil before the first
 // hit.
-func (d *Decider) next(old *config.Finding, h *finding.Hit, now time.Time) (*config.Finding, finding.Transition) {
+func (d *Triage) next(old *config.Finding, h *finding.Hit, now time.Time) (*config.Finding, finding.Transition) {
 	severity, key := d.recognizeKey(h)
 	if old == nil {
 		return &config.Finding{
@@ -69,7 +69,7 @@ func open(f *config.Finding, now time.Time) {
 
 // recognizeKey returns the severity of a hit, and the id of our own API key that it shows; empty = it is none. A key
 // that works is critical wherever it is seen.
-func (d *Decider) recognizeKey(h *finding.Hit) (finding.Severity, string) {
+func (d *Triage) recognizeKey(h *finding.Hit) (finding.Severity, string) {
 	if h.Fingerprint == "" || h.Test {
 		return h.Severity, h.KeyID
 	}

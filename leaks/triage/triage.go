@@ -1,4 +1,4 @@
-// Package decider decides what hits change in their findings: a first hit opens one, a late hit opens a resolved one
+// Package triage decides what hits change in their findings: a first hit opens one, a late hit opens a resolved one
 // again. It reads the topic findings as the consumer group findings, on nodes with the role dispatch.
 //
 // A finding is an entity of the configuration log, and each decision is a conditional record. So a hit that is read
@@ -6,7 +6,7 @@
 // of the same record (config.DecideFinding): both are written or neither. Offsets are committed after the decisions of
 // their records.
 //
-// The decider also opens ignored findings whose time has passed, and once a day forgets findings without hits for 400
+// The triage also opens ignored findings whose time has passed, and once a day forgets findings without hits for 400
 // days. Hits are counted by the store, not here.
 //
 // Begin reading at Run and next.
@@ -20,9 +20,9 @@
 //  3. A hit whose finding cannot be opened because of a bound is counted (TestRefusedFindingsStopNothing).
 //  4. Memory is bounded by one poll.
 //
-// Backpressure: while the configuration log takes no record, the decider waits at the first decision that it has to
+// Backpressure: while the configuration log takes no record, the triage waits at the first decision that it has to
 // write.
-package decider
+package triage
 
 import (
 	"context"
@@ -41,13 +41,13 @@ import (
 	"github.com/eventrelay/relay/pkg/wait"
 )
 
-// Config configures the decider.
+// Config configures the triage.
 type Config struct {
 	InstanceID string // static membership; empty = dynamic, which the embedded engine needs
 	Partitions int32  // of the topic findings
 }
 
-// Configuration is what the decider needs of the configuration log.
+// Configuration is what the triage needs of the configuration log.
 type Configuration interface {
 	Finding(id string) (*config.Finding, config.Presence)
 	FindingIDs(filter config.FindingFilter) []string
@@ -81,7 +81,7 @@ type Notifier interface {
 	Announce(t finding.Transition) config.Announcer
 }
 
-// Deps are the dependencies of the decider. All are required.
+// Deps are the dependencies of the triage. All are required.
 type Deps struct {
 	Log      *slog.Logger
 	Stream   stream.Config
@@ -96,13 +96,13 @@ type Deps struct {
 func (d *Deps) validate() error {
 	if d.Log == nil || d.Config == nil || d.History == nil || d.Store == nil || d.Notifier == nil || d.Now == nil ||
 		d.Metrics == nil {
-		return errors.New("decider of findings: a dependency is missing")
+		return errors.New("triage of findings: a dependency is missing")
 	}
 	return d.Stream.Validate()
 }
 
-// Decider decides the hits of this node's partitions.
-type Decider struct {
+// Triage decides the hits of this node's partitions.
+type Triage struct {
 	cfg     Config
 	deps    Deps
 	log     *slog.Logger
@@ -123,18 +123,18 @@ type Decider struct {
 }
 
 // New validates its arguments. It starts nothing.
-func New(cfg Config, deps Deps) (*Decider, error) {
+func New(cfg Config, deps Deps) (*Triage, error) {
 	if err := deps.validate(); err != nil {
 		return nil, err
 	}
 	if cfg.Partitions < 1 {
-		return nil, errors.New("decider of findings: the number of partitions is needed")
+		return nil, errors.New("triage of findings: the number of partitions is needed")
 	}
 	m, err := newMetrics(deps.Metrics)
 	if err != nil {
 		return nil, err
 	}
-	return &Decider{cfg: cfg, deps: deps, log: deps.Log, metrics: m, owned: map[int32]bool{},
+	return &Triage{cfg: cfg, deps: deps, log: deps.Log, metrics: m, owned: map[int32]bool{},
 		lost: map[stream.Partition]bool{}, commit: map[stream.Partition]stream.Commit{},
 		announcing: make(chan struct{}, 1)}, nil
 }
@@ -155,10 +155,10 @@ const (
 )
 
 // DroppedHits returns how many hits have no finding since the start, because a bound of the configuration was reached.
-func (d *Decider) DroppedHits() int64 { return d.metrics.dropped.Load() }
+func (d *Triage) DroppedHits() int64 { return d.metrics.dropped.Load() }
 
 // Run decides hits until ctx ends.
-func (d *Decider) Run(ctx context.Context) error {
+func (d *Triage) Run(ctx context.Context) error {
 	var err error
 	d.group, err = stream.NewGroup(d.deps.Stream, stream.GroupConfig{
 		Name: stream.FindingsGroup, Topics: stream.ReadBy(stream.FindingsGroup), InstanceID: d.cfg.InstanceID,
@@ -174,13 +174,13 @@ func (d *Decider) Run(ctx context.Context) error {
 			if ctx.Err() != nil {
 				return nil
 			}
-			return fmt.Errorf("decider of findings: %w", err)
+			return fmt.Errorf("triage of findings: %w", err)
 		}
 	}
 }
 
 // poll reads records once, decides them, and does what is due.
-func (d *Decider) poll(ctx context.Context) error {
+func (d *Triage) poll(ctx context.Context) error {
 	batches, err := d.group.PollFor(ctx, tickEvery)
 	if err != nil {
 		return err
@@ -192,7 +192,7 @@ func (d *Decider) poll(ctx context.Context) error {
 }
 
 // tick commits offsets, opens findings that are no longer ignored, and forgets old ones, each when it is due.
-func (d *Decider) tick(ctx context.Context) error {
+func (d *Triage) tick(ctx context.Context) error {
 	now := d.now()
 	d.commitOffsets(ctx, now)
 	if now.Sub(d.tickedAt) >= reopenEvery || now.Before(d.tickedAt) {
@@ -204,7 +204,7 @@ func (d *Decider) tick(ctx context.Context) error {
 	return d.forgetOld(ctx, now)
 }
 
-func (d *Decider) onAssigned(commits map[stream.Partition]stream.Commit) {
+func (d *Triage) onAssigned(commits map[stream.Partition]stream.Commit) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for p := range commits {
@@ -212,7 +212,7 @@ func (d *Decider) onAssigned(commits map[stream.Partition]stream.Commit) {
 	}
 }
 
-func (d *Decider) onLost(ps []stream.Partition) {
+func (d *Triage) onLost(ps []stream.Partition) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, p := range ps {
@@ -222,7 +222,7 @@ func (d *Decider) onLost(ps []stream.Partition) {
 }
 
 // owns reports whether this node decides a finding.
-func (d *Decider) owns(id string) bool {
+func (d *Triage) owns(id string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.owned[finding.PartitionOf(id, d.cfg.Partitions)]
@@ -230,7 +230,7 @@ func (d *Decider) owns(id string) bool {
 
 // commitOffsets sends the offsets of decided records to the group coordinator, once a second. If it fails, the next
 // call includes them; hits that are read twice change nothing.
-func (d *Decider) commitOffsets(ctx context.Context, now time.Time) {
+func (d *Triage) commitOffsets(ctx context.Context, now time.Time) {
 	if since := now.Sub(d.committedAt); since >= 0 && since < tickEvery {
 		return
 	}
@@ -248,7 +248,7 @@ func (d *Decider) commitOffsets(ctx context.Context, now time.Time) {
 }
 
 // decideBatches decides the hits of records. It returns when all decisions are durable.
-func (d *Decider) decideBatches(ctx context.Context, batches []stream.Batch) error {
+func (d *Triage) decideBatches(ctx context.Context, batches []stream.Batch) error {
 	byFinding := map[string][]*finding.Hit{}
 	var order []string
 	for _, b := range batches {
@@ -285,7 +285,7 @@ func (d *Decider) decideBatches(ctx context.Context, batches []stream.Batch) err
 }
 
 // decode returns the hit of a record; nil if there is none for this group.
-func (d *Decider) decode(ctx context.Context, r *stream.Record) *finding.Hit {
+func (d *Triage) decode(ctx context.Context, r *stream.Record) *finding.Hit {
 	if stream.IsForOneGroup(r) {
 		return nil // put back for the store; it was decided before
 	}
@@ -305,7 +305,7 @@ func (d *Decider) decode(ctx context.Context, r *stream.Record) *finding.Hit {
 }
 
 // decideHit writes what a hit changes in its finding, if anything.
-func (d *Decider) decideHit(ctx context.Context, h *finding.Hit) error {
+func (d *Triage) decideHit(ctx context.Context, h *finding.Hit) error {
 	err := d.decide(ctx, h.Finding, func(old *config.Finding) (*config.Finding, finding.Transition) {
 		return d.next(old, h, d.now())
 	})
@@ -317,7 +317,7 @@ func (d *Decider) decideHit(ctx context.Context, h *finding.Hit) error {
 
 // recordTrip records that a tripwire was used or seen. The finding is durable by then; if this fails, the next hit does
 // it.
-func (d *Decider) recordTrip(ctx context.Context, h *finding.Hit) {
+func (d *Triage) recordTrip(ctx context.Context, h *finding.Hit) {
 	err := d.deps.Config.RecordTrip(ctx, h.Location.TripwireID, h.At)
 	if err != nil && !errors.Is(err, config.ErrNotFound) && ctx.Err() == nil {
 		d.log.LogAttrs(ctx, slog.LevelWarn, "cannot record that a tripwire was tripped",
@@ -327,7 +327,7 @@ func (d *Decider) recordTrip(ctx context.Context, h *finding.Hit) {
 
 // decide writes a decision about a finding, if it changes anything. While the configuration log is unavailable it
 // retries every second.
-func (d *Decider) decide(ctx context.Context, id string,
+func (d *Triage) decide(ctx context.Context, id string,
 	next func(old *config.Finding) (*config.Finding, finding.Transition)) error {
 	for {
 		old, _ := d.deps.Config.Finding(id)
@@ -365,13 +365,13 @@ func (d *Decider) decide(ctx context.Context, id string,
 }
 
 // mayNotify reports whether people may be notified about a transition.
-func (d *Decider) mayNotify(f *config.Finding, t finding.Transition) bool {
+func (d *Triage) mayNotify(f *config.Finding, t finding.Transition) bool {
 	return t != finding.Unchanged &&
 		d.deps.Notifier.Announce(t)(f, func(string) *config.Alert { return nil }) != nil
 }
 
 // write writes one decision, with its message if it is a transition. notifies is whether there may be a message.
-func (d *Decider) write(ctx context.Context, id string, notifies bool,
+func (d *Triage) write(ctx context.Context, id string, notifies bool,
 	next func(old *config.Finding) (*config.Finding, finding.Transition)) error {
 	if notifies {
 		select {
@@ -401,4 +401,4 @@ func (d *Decider) write(ctx context.Context, id string, notifies bool,
 }
 
 // now returns the time of the cluster in UTC.
-func (d *Decider) now() time.Time { return d.deps.Now().UTC() }
+func (d *Triage) now() time.Time { return d.deps.Now().UTC() }

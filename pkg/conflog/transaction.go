@@ -8,10 +8,10 @@ import (
 	"fmt"
 )
 
-// A pair is one record that changes two entities of different kinds, or neither of them: each has a precondition of its
-// own. So what became of an entity, and the notice about it, cannot be separated by a crash or by another writer.
+// A transaction is one record that changes two entities of different kinds, or neither of them: each has a precondition
+// of its own. So what became of an entity, and the notice about it, cannot be separated by a crash or by another writer.
 
-// second is the second change of a pair: a put.
+// second is the second change of a transaction: a put.
 type second struct {
 	Kind   string          `json:"kind"`
 	ID     string          `json:"id"`
@@ -26,8 +26,9 @@ type second struct {
 	size   int32
 }
 
-// errPair is why a record is no valid pair.
-var errPair = errors.New("a pair creates or replaces two entities of different kinds, and the second is not audited")
+// errTransaction is why a record is no valid transaction.
+var errTransaction = errors.New(
+	"a transaction creates or replaces two entities of different kinds, and the second is not audited")
 
 // resolveSecond sets the derived fields of the second change of a record. It returns why the record is invalid.
 func (p *parser) resolveSecond(r *record) error {
@@ -39,7 +40,7 @@ func (p *parser) resolveSecond(r *record) error {
 	// Both entities get the sequence of the record, by which each is found in its kind; and a record has one outbox entry.
 	if r.Op != opPut || s.kind < FirstCallerKind || s.kind == r.kind || s.ID == "" ||
 		p.kinds.infos[s.kind].Audited != AuditNone {
-		return errPair
+		return errTransaction
 	}
 	var err error
 	if s.index, err = p.index(s.kind, s.Value); err != nil {
@@ -63,7 +64,8 @@ func (s *second) record(r record) record {
 		index: s.index, packed: s.packed, size: s.size}
 }
 
-// applySecond applies the second change of a pair to the state after the first one. The sets must be the state's own.
+// applySecond applies the second change of a transaction to the state after the first one. The sets must be the
+// state's own.
 func (s *state) applySecond(r record) result {
 	second := r.Second.record(r)
 	if s.kinds.infos[second.kind].Level > s.level {
@@ -79,19 +81,19 @@ func (s *state) applySecond(r record) result {
 	return s.applyOp(second, old)
 }
 
-// PairValue is a new value of an entity, within a pair.
-type PairValue struct {
+// SecondValue is a new value of an entity, within a transaction.
+type SecondValue struct {
 	Kind Kind
 	ID   string
 	NewValue
 }
 
-// ChangePair changes or creates one entity, and in the same record another one. next gets the entity, nil if there is
+// Transact changes or creates one entity, and in the same record another one. next gets the entity, nil if there is
 // none, and returns the new values. A nil Value leaves that entity unchanged; if both are nil, nothing is written. The
 // second entity must be of another kind, which is not audited. When another writer wins, next is called again,
-// MaxWriteTries times in all; then ChangePair returns ErrConflict. before is the entity before, nil = none.
-func (l *Log) ChangePair(ctx context.Context, k Kind, id string,
-	next func(v *View, old *Entity) (first NewValue, second PairValue, err error)) (
+// MaxWriteTries times in all; then Transact returns ErrConflict. before is the entity before, nil = none.
+func (l *Log) Transact(ctx context.Context, k Kind, id string,
+	next func(v *View, old *Entity) (first NewValue, second SecondValue, err error)) (
 	before *Entity, res WriteResult, err error,
 ) {
 	return (writer{l}).change(ctx, k, id, func(v *View, old *Entity) (*record, error) {
@@ -99,13 +101,13 @@ func (l *Log) ChangePair(ctx context.Context, k Kind, id string,
 		if err != nil || first.Value == nil {
 			return nil, err
 		}
-		r := (writer{l}).newPair(v.state, k, id, old, first, other)
+		r := (writer{l}).newTransaction(v.state, k, id, old, first, other)
 		return &r, nil
 	})
 }
 
-// newPair returns the record of ChangePair. Without a second value it is an ordinary one.
-func (l writer) newPair(s *state, k Kind, id string, old *Entity, first NewValue, other PairValue) record {
+// newTransaction returns the record of Transact. Without a second value it is an ordinary one.
+func (l writer) newTransaction(s *state, k Kind, id string, old *Entity, first NewValue, other SecondValue) record {
 	r := l.newRecord(s, k, id, preAbsent, opPut)
 	r.Value, r.Exempt, r.replaced = first.Value, first.Exempt, old
 	if old != nil {

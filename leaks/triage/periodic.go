@@ -1,4 +1,4 @@
-package decider
+package triage
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 )
 
 // reopenIgnored opens the findings of this node that are no longer ignored.
-func (d *Decider) reopenIgnored(ctx context.Context, now time.Time) error {
+func (d *Triage) reopenIgnored(ctx context.Context, now time.Time) error {
 	filter := config.FindingFilter{Statuses: []finding.Status{finding.Ignored}, IgnoredUntil: now}
 	for _, id := range d.deps.Config.FindingIDs(filter) {
 		if !d.owns(id) {
@@ -40,7 +40,7 @@ const (
 
 // forgetOld forgets the findings of this node without hits for 400 days, once a day. It runs between two polls: so a
 // hit is either in the store, which is asked, or it is decided later and opens the finding anew.
-func (d *Decider) forgetOld(ctx context.Context, now time.Time) error {
+func (d *Triage) forgetOld(ctx context.Context, now time.Time) error {
 	if d.forgotAt.IsZero() {
 		d.forgotAt = now.Add(forgetDelay - forgetEvery)
 	}
@@ -62,7 +62,7 @@ func (d *Decider) forgetOld(ctx context.Context, now time.Time) error {
 
 // forgetUnhit forgets those of some findings that were not hit after a time. The rows are deleted first: should this
 // node end in between, the finding has no hits the next time either, and is forgotten then.
-func (d *Decider) forgetUnhit(ctx context.Context, findings []*config.Finding, after time.Time) error {
+func (d *Triage) forgetUnhit(ctx context.Context, findings []*config.Finding, after time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, forgetTimeout)
 	defer cancel()
 	last, err := d.deps.Store.LastHits(ctx, idsOf(findings))

@@ -1,4 +1,4 @@
-package decider
+package triage
 
 import (
 	"fmt"
@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics are the metrics of the decider.
+// metrics are the metrics of the triage.
 type metrics struct {
 	hits        *prometheus.CounterVec // by source
 	transitions *prometheus.CounterVec // by transition
@@ -33,7 +33,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 			Name: "relay_finding_forgotten_total", Help: "Findings that were forgotten after 400 days without a hit."}),
 		undecodable: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "relay_finding_undecodable_records_total",
-			Help: "Records of findings that the decider skipped because they cannot be decoded."}),
+			Help: "Records of findings that the triage skipped because they cannot be decoded."}),
 	}
 	dropped := prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Name: "relay_finding_dropped_hits_total",

@@ -1,4 +1,4 @@
-package decider
+package triage
 
 import (
 	"context"
@@ -101,7 +101,7 @@ func (r *rig) run(run func(context.Context) error) (stop func()) {
 // All dependencies are needed, and the number of partitions; a partition that is lost is not owned.
 func TestNewRequiresDependencies(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		d := r.decider(0)
+		d := r.triage(0)
 		for i, forget := range []func(*Deps){
 			func(d *Deps) { d.Log = nil }, func(d *Deps) { d.Config = nil }, func(d *Deps) { d.History = nil },
 			func(d *Deps) { d.Store = nil }, func(d *Deps) { d.Notifier = nil }, func(d *Deps) { d.Now = nil },
@@ -134,8 +134,8 @@ func TestNewRequiresDependencies(t *testing.T) {
 	})
 }
 
-// decider returns a decider on a node. Its notifier writes each message into an alert of the finding.
-func (r *rig) decider(node int) *Decider {
+// triage returns a triage on a node. Its notifier writes each message into an alert of the finding.
+func (r *rig) triage(node int) *Triage {
 	r.Helper()
 	d := must.Get(New(Config{Partitions: partitions}, Deps{Log: slog.New(slog.DiscardHandler), Stream: r.conf,
 		Config: r.nodes[node], History: r.nodes[node], Store: r.store, Notifier: fakeNotifier{}, Now: time.Now,
@@ -194,8 +194,8 @@ func (r *rig) hit(secret string, alter ...func(*finding.Hit)) *finding.Hit {
 	return h
 }
 
-// decideHits decides hits on a decider.
-func (r *rig) decideHits(d *Decider, hits ...*finding.Hit) {
+// decideHits decides hits on a triage.
+func (r *rig) decideHits(d *Triage, hits ...*finding.Hit) {
 	r.Helper()
 	for _, h := range hits {
 		must.Do(r, d.decideHit(r.Context(), h))
@@ -247,9 +247,9 @@ func unverified(h *finding.Hit) { h.Unverified = true }
 // Two nodes that own a partition for a moment decide the same hits: each finding is opened once, with one message.
 func TestTwoOwnersSendOneMessage(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		a, b := r.decider(0), r.decider(1)
+		a, b := r.triage(0), r.triage(1)
 		var all sync.WaitGroup
-		for _, d := range []*Decider{a, b, a, b} {
+		for _, d := range []*Triage{a, b, a, b} {
 			all.Go(func() {
 				for i := range 20 {
 					r.decideHits(d, r.hit(fmt.Sprint(i)))
@@ -290,7 +290,7 @@ func TestHitsThatAreReadTwiceChangeNothing(t *testing.T) {
 			must.Do(t, r.producer.ProduceSync(t.Context(), stream.Findings, 0, &stream.Record{Value: value}))
 		}
 		produce(0, 30)
-		until := func(d *Decider, opened, read float64) {
+		until := func(d *Triage, opened, read float64) {
 			t.Helper()
 			for end := time.Now().Add(10 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
 				got := testutil.ToFloat64(d.metrics.hits.WithLabelValues("drain"))
@@ -304,9 +304,9 @@ func TestHitsThatAreReadTwiceChangeNothing(t *testing.T) {
 		}
 		// The first node ends before it commits: each decision is durable, the offset is not.
 		for i := range 15 {
-			r.decideHits(r.decider(0), r.hit(fmt.Sprint(i)))
+			r.decideHits(r.triage(0), r.hit(fmt.Sprint(i)))
 		}
-		d := r.decider(1)
+		d := r.triage(1)
 		stop := r.run(d.Run)
 		until(d, 30, 30)
 		if got := testutil.ToFloat64(d.metrics.transitions.WithLabelValues("opened")); got != 15 {
@@ -318,7 +318,7 @@ func TestHitsThatAreReadTwiceChangeNothing(t *testing.T) {
 		time.Sleep(3 * time.Second) // commits are made every second
 		stop()
 		produce(30, 40)
-		next := r.decider(0)
+		next := r.triage(0)
 		r.run(next.Run)
 		until(next, 40, 10)
 		for i := range 40 {
@@ -334,7 +334,7 @@ func TestHitsThatAreReadTwiceChangeNothing(t *testing.T) {
 // unverified ones change nothing.
 func TestResolvedFindingsReopen(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		a, b := r.decider(0), r.decider(1)
+		a, b := r.triage(0), r.triage(1)
 		first := r.hit("s")
 		id := first.Finding
 		r.decideHits(a, first, first)
@@ -369,20 +369,20 @@ func TestResolvedFindingsReopen(t *testing.T) {
 // An ignored finding stays so, whatever hits it gets, until its time has passed.
 func TestIgnoredFindingsReopen(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		d := r.decider(0)
+		d := r.triage(0)
 		h, other := r.hit("s"), r.hit("t")
 		r.decideHits(d, h, other)
 		to, why, until := finding.Ignored, "accepted_risk", time.Now().Add(time.Hour)
 		r.update(h.Finding, config.FindingUpdate{Status: &to, IgnoreReason: &why, IgnoreUntil: &until})
 		r.update(other.Finding, config.FindingUpdate{Status: &to, IgnoreReason: &why})
-		reopen := func(after time.Duration, on ...*Decider) {
+		reopen := func(after time.Duration, on ...*Triage) {
 			t.Helper()
 			for _, d := range on {
 				d.deps.Now = func() time.Time { return time.Now().Add(after) }
 				must.Do(t, d.reopenIgnored(t.Context(), d.now()))
 			}
 		}
-		b := r.decider(1)
+		b := r.triage(1)
 		r.decideHits(d, r.hit("s"))
 		reopen(59*time.Minute, d, b)
 		if f := r.finding(h.Finding); f.Status != finding.Ignored || f.Version != 2 {
@@ -393,7 +393,7 @@ func TestIgnoredFindingsReopen(t *testing.T) {
 		if f := r.finding(h.Finding); f.Status != finding.Ignored {
 			t.Error("reopened by a node that does not own it")
 		}
-		reopen(time.Hour, b, r.decider(0), b)
+		reopen(time.Hour, b, r.triage(0), b)
 		f := r.finding(h.Finding)
 		if f.Status != finding.Open || f.IgnoreReason != "" || !f.IgnoreUntil.IsZero() {
 			t.Errorf("after its time: %+v", f)
@@ -408,7 +408,7 @@ func TestIgnoredFindingsReopen(t *testing.T) {
 // Severity and trust only rise. People are notified when that makes a finding worth it for the first time.
 func TestSeverityAndTrustRise(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		d := r.decider(0)
+		d := r.triage(0)
 		severity := func(s finding.Severity) func(*finding.Hit) { return func(h *finding.Hit) { h.Severity = s } }
 		low := r.hit("s", severity(finding.Low))
 		r.decideHits(d, low)
@@ -451,7 +451,7 @@ func TestSeverityAndTrustRise(t *testing.T) {
 // Our own API keys are recognised by their fingerprint; one that works is critical. A test key is none.
 func TestOwnKeysAreRecognised(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		d := r.decider(0)
+		d := r.triage(0)
 		text, k, err := r.nodes[0].CreateKey(t.Context(), config.NewKey{Name: "ci", Scope: config.Read})
 		if err != nil {
 			t.Fatal(err)
@@ -484,7 +484,7 @@ func TestOwnKeysAreRecognised(t *testing.T) {
 // A finding is forgotten 400 days after its last hit, by the node that owns it. A hit afterwards opens it anew.
 func TestOldFindingsAreForgotten(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		d := r.decider(0)
+		d := r.triage(0)
 		gone, hit := r.hit("gone"), r.hit("hit")
 		r.decideHits(d, gone, hit)
 		start := time.Now()
@@ -506,7 +506,7 @@ func TestOldFindingsAreForgotten(t *testing.T) {
 		if r.finding(gone.Finding) == nil || len(r.store.asked) != 2 || len(r.store.deleted) > 0 {
 			t.Fatalf("forgotten without the store, which was asked for %v", r.store.asked)
 		}
-		other := r.decider(1)
+		other := r.triage(1)
 		clear(other.owned)
 		must.Do(t, errors.Join(other.forgetOld(t.Context(), day(0)), other.forgetOld(t.Context(), day(402))))
 		if r.finding(gone.Finding) == nil {
@@ -524,10 +524,10 @@ func TestOldFindingsAreForgotten(t *testing.T) {
 	})
 }
 
-// Beyond the bounds a hit changes nothing, and the decider goes on.
+// Beyond the bounds a hit changes nothing, and the triage goes on.
 func TestRefusedFindingsStopNothing(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		d := r.decider(0)
+		d := r.triage(0)
 		d.deps.Config = refusing{d.deps.Config}
 		r.decideHits(d, r.hit("s"), r.hit("s"))
 		refused, dropped := testutil.ToFloat64(d.metrics.refused), d.DroppedHits()
@@ -541,7 +541,7 @@ func TestRefusedFindingsStopNothing(t *testing.T) {
 // again, and those of other findings, send nothing.
 func TestFloodIsAnnouncedEachDay(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		one, two := r.decider(0), r.decider(1)
+		one, two := r.triage(0), r.triage(1)
 		after := time.Duration(0)
 		now := func() time.Time { return time.Now().Add(after) }
 		one.deps.Now, two.deps.Now = now, now
