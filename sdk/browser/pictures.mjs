@@ -200,7 +200,7 @@ async function seedPictures(relay, applications, page, minutes) {
   assert.equal(await send(billing, 0), 200)
   const retrying = await until(`/v1/events?endpoint_id=${billing.id}&status=retrying&since=${sent}`, ({ data }) => data[0]?.id)
   return [
-    { name: 'overview', path: '/app', height: 916, ready: 'is held' },
+    { name: 'overview', path: '/app', height: 916, ready: 'held after repeated failures' },
     { name: 'event', path: `/app/events/${retrying}`, height: 880, ready: 'Attempt 2' },
     { name: 'signature', path: `/app/events/${rejected}?signature=1`, height: 760, ready: 'secret_whitespace' },
     { name: 'recovery', path: recovery, height: 916, ready: 'Continue with' },
