@@ -81,7 +81,7 @@ func (r *rig) lastBody(method, path string) map[string]any {
 // changes counts the calls that are not GET.
 func (r *rig) changes() (n int) {
 	for _, c := range r.api.calls {
-		if c.Method != http.MethodGet {
+		if c.Method != http.MethodGet && !strings.HasSuffix(c.Path, "/preview") {
 			n++
 		}
 	}

@@ -1,12 +1,14 @@
 package dashboard
 
 import (
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
 	"testing"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/web"
 )
 
 const workbenchOf = "/app/endpoints/ep_1/workbench"
@@ -117,6 +119,53 @@ func TestWorkbenchErrors(t *testing.T) {
 	if r.changes() != calls {
 		t.Error("what is no JSON was sent")
 	}
+}
+
+// Operations are added from fields, moved and removed without JSON, and each of these previews; paths of the sample
+// are offered as JSON Pointers.
+func TestWorkbenchRows(t *testing.T) {
+	r := newWorkbenchRig(t)
+	b := r.signedIn()
+	form := b.get(workbenchOf).want(200, "<code>drop /a</code>", "<code>wrap  in k</code>", `value="raise 1"`).
+		fields(workbenchOf)
+	form.Del("row")
+	ops := func() string {
+		return string(web.Encode(r.lastBody("POST", "/v1/endpoints/ep_1/transformation/preview")["ops"]))
+	}
+	for _, x := range []struct{ op, place, to, want string }{
+		{"rename", "/x", "/y", `{"from":"/x","op":"rename","to":"/y"}`},
+		{"pick", "/a, /b", "", `{"op":"pick","paths":["/a","/b"]}`},
+		{"add", "/n", "1.50", `{"op":"add","path":"/n","value":1.50}`},
+		{"add", "/s", "<t>", `{"op":"add","path":"/s","value":"<t>"}`},
+		{"wrap", "", "data", `{"key":"data","op":"wrap"}`},
+	} {
+		added := maps.Clone(form)
+		for name, value := range map[string]string{"row": "add", "row_op": x.op, "row_path": x.place, "row_to": x.to} {
+			added.Set(name, value)
+		}
+		page := b.post(workbenchOf, added).want(200, "All operations succeed")
+		if text := page.fields(workbenchOf).Get("transformation"); !strings.Contains(text, x.want) {
+			t.Errorf("%s becomes %s", x.op, text)
+		}
+	}
+	form.Set("row", "raise 1")
+	if b.post(workbenchOf, form); !strings.HasPrefix(ops(), `[{"key":"k","op":"wrap"},`) {
+		t.Errorf("raised: %s", ops())
+	}
+	form.Set("row", "remove 0")
+	if b.post(workbenchOf, form); strings.Contains(ops(), "drop") {
+		t.Errorf("removed: %s", ops())
+	}
+	for _, row := range []string{"remove 7", "remove -1", "raise x", "other"} {
+		form.Set("row", row)
+		if b.post(workbenchOf, form); !strings.HasPrefix(ops(), `[{"op":"drop"`) {
+			t.Errorf("%s: %s", row, ops())
+		}
+	}
+	form.Set("sample", "")
+	form.Set("sample_text", `{"a/b":{"c":[{"d~":1}]}}`)
+	r.api.on("POST /v1/endpoints/ep_1/transformation/preview", 400, `{"error":{"message":"x"}}`)
+	b.post(workbenchOf, form).want(400, `<option value="/a~1b/c/*/d~0">`)
 }
 
 // Saving sends the operations alone, and nothing if they are the same or somebody else has changed them.

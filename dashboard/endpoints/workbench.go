@@ -191,12 +191,17 @@ func showWorkbench(v *frame.Visit, e *model.Endpoint) error {
 		if err := p.preview(v); err != nil {
 			return err
 		}
+	} else if len(p.Rows()) > 0 { // what it does is seen at once; without an answer it can be asked for
+		if preview, err := p.requestPreview(v); err == nil {
+			p.show(preview)
+		}
 	}
 	return v.Page("endpoint-workbench", p)
 }
 
 // previewWorkbench previews what is entered and keeps it in the form.
 func previewWorkbench(v *frame.Visit, f *frame.Form, e *model.Endpoint) error {
+	applyRow(f)
 	p, err := newWorkbenchPage(v, e, f)
 	if err != nil {
 		return err
