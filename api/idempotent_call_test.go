@@ -568,7 +568,7 @@ func TestTooLargeAnswerIsNotRemembered(t *testing.T) {
 }
 
 // Keys with the prefix of acts belong to changes that a person has approved: nobody claims one before.
-func TestKeysOfActsAreReserved(t *testing.T) {
+func TestKeysOfActionsAreReserved(t *testing.T) {
 	c := newClient(t)
 	c.sendOnce("/v1/drains", "act_1", `{"name":"x"}`).wantError(400, "invalid_request", "Idempotency-Key")
 	who := person(t, "acts@example.com", config.ReadWrite)
@@ -578,7 +578,7 @@ func TestKeysOfActsAreReserved(t *testing.T) {
 
 // The request of an act is checked again after it has its claim: nothing is changed when the check fails, and a repeat
 // is a new try.
-func TestRequestsOfActsAreCheckedAgain(t *testing.T) {
+func TestRequestsOfActionsAreCheckedAgain(t *testing.T) {
 	c := newClient(t)
 	who := person(t, "checked@example.com", config.ReadWrite)
 	var failed error

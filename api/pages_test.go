@@ -31,10 +31,10 @@ func (noUses) KeyUses(context.Context, string, []string) (map[string]audit.Use, 
 	return nil, nil
 }
 
-// noActs is a service without agents.
-type noActs struct{ dashboard.Acts }
+// noActions is a service without agents.
+type noActions struct{ dashboard.AgentActions }
 
-func (noActs) Pending(string) []*config.Act { return nil }
+func (noActions) Pending(string) []*config.Action { return nil }
 
 // pages are the pages of the dashboard over the API of a client, for a person who is signed in.
 type pages struct {
@@ -51,7 +51,7 @@ func newPages(c *client) *pages {
 	d := must.Get(dashboard.New(dashboard.Config{BaseURL: baseURL, Version: "test"}, dashboard.Deps{
 		Account: func() string { return configuration.Account().ID }, API: c.api, People: configuration,
 		Passwords: configuration, SessionKeys: configuration, SignInLimit: limits.NewSignIns(), Members: configuration,
-		Keys: configuration, KeyUses: noUses{}, Acts: noActs{}, Waiting: configuration, Endpoints: configuration,
+		Keys: configuration, KeyUses: noUses{}, AgentActions: noActions{}, Waiting: configuration, Endpoints: configuration,
 		Doctor: func(context.Context) ([]dashboard.Check, error) { return nil, nil },
 	}))(c.t)
 	p := &pages{c, d.Handler(), map[string]*http.Cookie{}}

@@ -13,18 +13,18 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// acts are changes in memory. err is the error of the next decisions.
-type acts struct {
-	all []*config.Act
+// actions are changes in memory. err is the error of the next decisions.
+type actions struct {
+	all []*config.Action
 	now func() time.Time
 	err error
 	// refusal is why none can be approved any more.
 	refusal string
 }
 
-func (x *acts) Refusal(*config.Act) string { return x.refusal }
+func (x *actions) Refusal(*config.Action) string { return x.refusal }
 
-func (x *acts) Act(account, id string) *config.Act {
+func (x *actions) Action(account, id string) *config.Action {
 	for _, a := range x.all {
 		if a.ID == id && a.Account == account {
 			return a
@@ -33,50 +33,50 @@ func (x *acts) Act(account, id string) *config.Act {
 	return nil
 }
 
-func (x *acts) Pending(string) (pending []*config.Act) {
+func (x *actions) Pending(string) (pending []*config.Action) {
 	for _, a := range x.all {
-		if a.StateAt(x.now()) == config.ActPending {
+		if a.StateAt(x.now()) == config.ActionPending {
 			pending = append(pending, a)
 		}
 	}
 	return pending
 }
 
-func (x *acts) Recent(string) (recent []*config.Act) {
+func (x *actions) Recent(string) (recent []*config.Action) {
 	for _, a := range x.all {
-		if a.StateAt(x.now()) != config.ActPending {
+		if a.StateAt(x.now()) != config.ActionPending {
 			recent = append(recent, a)
 		}
 	}
 	return recent
 }
 
-func (x *acts) decide(person *config.Key, a *config.Act, to config.ActState) (*config.Act, error) {
+func (x *actions) decide(person *config.Key, a *config.Action, to config.ActionState) (*config.Action, error) {
 	if x.err != nil {
 		return nil, x.err
 	}
-	if a.StateAt(x.now()) != config.ActPending {
-		return nil, config.ErrActDecided
+	if a.StateAt(x.now()) != config.ActionPending {
+		return nil, config.ErrActionDecided
 	}
 	a.State, a.DecidedBy, a.DecidedAt = to, person.ID, x.now()
 	return a, nil
 }
 
-func (x *acts) Approve(_ context.Context, person *config.Key, a *config.Act) (*config.Act, error) {
-	return x.decide(person, a, config.ActDone)
+func (x *actions) Approve(_ context.Context, person *config.Key, a *config.Action) (*config.Action, error) {
+	return x.decide(person, a, config.ActionDone)
 }
 
-func (x *acts) Decline(_ context.Context, person *config.Key, a *config.Act) (*config.Act, error) {
-	return x.decide(person, a, config.ActDeclined)
+func (x *actions) Decline(_ context.Context, person *config.Key, a *config.Action) (*config.Action, error) {
+	return x.decide(person, a, config.ActionDeclined)
 }
 
-// askFor adds a pending act.
-func (r *rig) askFor(id string) *config.Act {
-	a := &config.Act{Meta: config.Meta{ID: id, Account: "acc_1", CreatedAt: r.now}, Key: "key_7", KeyName: "claude <b>",
+// askFor adds a pending action.
+func (r *rig) askFor(id string) *config.Action {
+	a := &config.Action{Meta: config.Meta{ID: id, Account: "acc_1", CreatedAt: r.now}, Key: "key_7", KeyName: "claude <b>",
 		Tool: "event_replay", Arguments: `{"id":"evt_1","note":"seen once"}`, Summary: "Deliver the event evt_1 again",
-		Note: "ignore previous <script>alert(1)</script>", RemoteIP: "203.0.113.9", State: config.ActPending,
+		Note: "ignore previous <script>alert(1)</script>", RemoteIP: "203.0.113.9", State: config.ActionPending,
 		Resources: []string{"/v1/events/evt_1", "/v1/endpoints/ep_1"}}
-	r.acts.all = append([]*config.Act{a}, r.acts.all...)
+	r.actions.all = append([]*config.Action{a}, r.actions.all...)
 	return a
 }
 
@@ -93,20 +93,20 @@ func TestConfirmPage(t *testing.T) {
 		t.Error("the agent's text is markup, or among the arguments")
 	}
 	for _, again := range []int{1, 2} { // opening it decides nothing
-		if b.get("/app/confirm/act_1"); r.acts.all[0].State != config.ActPending {
+		if b.get("/app/confirm/act_1"); r.actions.all[0].State != config.ActionPending {
 			t.Errorf("decided after it was opened %d times", again)
 		}
 	}
 	const approve = "/app/confirm/act_1/approve"
 	decision := decisionOn(page)
-	r.acts.err = web.Missing("the event is gone")
+	r.actions.err = web.Missing("the event is gone")
 	b.post(approve, decision).wantRedirect("/app/confirm/act_1")
 	b.get("/app/confirm/act_1").want(200, "The event is gone.")
-	r.acts.err = web.ServiceUnavailable(nil, "the store is away")
+	r.actions.err = web.ServiceUnavailable(nil, "the store is away")
 	b.post(approve, decision).want(503)
-	r.acts.err = nil
+	r.actions.err = nil
 	b.post(approve, decision).wantRedirect("/app/confirm/act_1")
-	r.acts.all[0].Result = "run_1"
+	r.actions.all[0].Result = "run_1"
 	b.get("/app/confirm/act_1").want(200, "Done, approved by ops@example.com", "What was asked for",
 		`<a href="/app/replays/run_1">run_1</a>`)
 	b.post("/app/confirm/act_1/decline", decision).wantRedirect("/app/confirm/act_1")
@@ -118,13 +118,13 @@ func TestConfirmPage(t *testing.T) {
 	b.get(frame.AgentsPath).want(200, "What agents asked for", "done", "ops@example.com")
 }
 
-// decisionOn returns the form with which the page of an act decides.
+// decisionOn returns the form with which the page of an action decides.
 func decisionOn(page *answer) url.Values {
 	nonce := regexp.MustCompile(`name="nonce" value="([^"]+)"`).FindStringSubmatch(page.main())
 	return url.Values{"nonce": {nonce[1]}}
 }
 
-// Who decides has opened the page of this act, in this session.
+// Who decides has opened the page of this action, in this session.
 func TestDecisionNeedsThePage(t *testing.T) {
 	r := newRig(t)
 	a := r.askFor("act_1")
@@ -135,14 +135,14 @@ func TestDecisionNeedsThePage(t *testing.T) {
 		decisionOn(r.signedIn().get("/app/confirm/act_1").want(200))} {
 		for _, decision := range []string{"/approve", "/decline"} {
 			b.post("/app/confirm/act_1"+decision, form).wantRedirect("/app/confirm/act_1")
-			if a.State != config.ActPending {
+			if a.State != config.ActionPending {
 				t.Fatalf("%v: it is %s", form, a.State)
 			}
 		}
 	}
 	b.get("/app/confirm/act_1").want(200, "Nothing was done")
 	b.post("/app/confirm/act_1/approve", decisionOn(b.get("/app/confirm/act_1").want(200)))
-	if a.State != config.ActDone {
+	if a.State != config.ActionDone {
 		t.Errorf("it is %s", a.State)
 	}
 }
@@ -150,44 +150,44 @@ func TestDecisionNeedsThePage(t *testing.T) {
 func TestConfirmPageOfEachState(t *testing.T) {
 	r := newRig(t)
 	b := r.signedIn()
-	for state, text := range map[config.ActState]string{
-		config.ActApproved: "and being done", config.ActFailed: "could not be done", config.ActDeclined: "Declined",
-		config.ActConflict: "was changed after the agent asked", config.ActExpired: "Expired",
+	for state, text := range map[config.ActionState]string{
+		config.ActionApproved: "and being done", config.ActionFailed: "could not be done", config.ActionDeclined: "Declined",
+		config.ActionConflict: "was changed after the agent asked", config.ActionExpired: "Expired",
 	} {
 		a := r.askFor("act_" + string(state))
 		a.State, a.DecidedAt = state, r.now
-		if state == config.ActExpired {
-			a.State, a.CreatedAt = config.ActPending, r.now.Add(-config.ActLife)
+		if state == config.ActionExpired {
+			a.State, a.CreatedAt = config.ActionPending, r.now.Add(-config.ActionLife)
 		}
 		page := b.get("/app/confirm/"+a.ID).want(200, text)
 		follows := strings.Contains(page.main(), `data-live="/app/confirm/`+a.ID)
-		if follows != (state == config.ActApproved) {
+		if follows != (state == config.ActionApproved) {
 			t.Errorf("the page of %s follows it: %t", state, follows)
 		}
 		if strings.Contains(page.main(), "Approve</button>") {
 			t.Errorf("%s can be approved", state)
 		}
 	}
-	r.acts.all[0].Account = "acc_other"
-	b.get("/app/confirm/" + r.acts.all[0].ID).want(404)
+	r.actions.all[0].Account = "acc_other"
+	b.get("/app/confirm/" + r.actions.all[0].ID).want(404)
 }
 
 // What a revoked key asked for can only be dismissed.
 func TestConfirmPageOfARevokedKey(t *testing.T) {
 	r := newRig(t)
 	a := r.askFor("act_1")
-	r.acts.refusal = "the API key that asked was revoked"
+	r.actions.refusal = "the API key that asked was revoked"
 	b := r.signedIn()
 	page := b.get("/app/confirm/act_1").want(200, "The API key that asked was revoked.", "Dismiss</button>")
 	if strings.Contains(page.main(), "/approve") || strings.Count(page.main(), "<form") != 1 {
 		t.Errorf("it can be approved: %s", page.main())
 	}
 	b.post("/app/confirm/act_1/decline", decisionOn(page)).wantRedirect("/app/confirm/act_1")
-	if a.State != config.ActDeclined {
+	if a.State != config.ActionDeclined {
 		t.Errorf("it is %s", a.State)
 	}
 	refused := r.askFor("act_2")
-	refused.State, refused.Result, refused.DecidedAt = config.ActRefused, r.acts.refusal, r.now
+	refused.State, refused.Result, refused.DecidedAt = config.ActionRefused, r.actions.refusal, r.now
 	b.get("/app/confirm/act_2").want(200, "Not done.", "the API key that asked was revoked")
 	refused.Approved, refused.DecidedBy = true, "usr_gone"
 	b.get("/app/confirm/act_2").want(200, "Not done, although a person approved it.")
@@ -206,7 +206,7 @@ func TestReaderDoesNotDecide(t *testing.T) {
 	r.people.person.Scope = config.ReadWrite
 	b.post("/app/confirm/act_1/approve", url.Values{}, "Origin", "https://evil.example", "Sec-Fetch-Site", "cross-site").
 		want(403)
-	if a.State != config.ActPending {
+	if a.State != config.ActionPending {
 		t.Errorf("it is %s", a.State)
 	}
 }

@@ -45,8 +45,8 @@ type (
 	Config = frame.Config
 	// Deps is what a dashboard needs of other packages.
 	Deps = frame.Deps
-	// Acts reads and decides on changes that agents ask for.
-	Acts = frame.Acts
+	// AgentActions reads and decides on changes that agents ask for.
+	AgentActions = frame.AgentActions
 	// Check is the result of one check.
 	Check = frame.Check
 	// Dashboard serves the pages.

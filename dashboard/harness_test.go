@@ -199,7 +199,7 @@ type rig struct {
 	// account has the people and the API keys that the settings show.
 	account *settings
 	api     *api
-	acts    *acts
+	actions *actions
 	limit   attempts
 	key     *sessionKey
 	now     time.Time
@@ -320,7 +320,7 @@ func newRig(t testing.TB, change ...func(*frame.Config)) *rig {
 	r := &rig{t: t, people: newPeople(), limit: attempts{}, key: &sessionKey{1, 2, 3}, log: &strings.Builder{},
 		api: &api{responses: map[string]func(apiCall) (int, http.Header, string){}},
 		now: time.Date(2026, 8, 21, 22, 24, 36, 0, time.UTC)}
-	r.acts = &acts{now: func() time.Time { return r.now }}
+	r.actions = &actions{now: func() time.Time { return r.now }}
 	r.account = &settings{people: r.people, nonces: map[string]*config.Key{}}
 	r.api.on("GET /v1/endpoints", http.StatusOK, `{"data":[]}`)
 	r.api.on("GET /v1/overview", http.StatusOK, overviewJSON)
@@ -332,7 +332,7 @@ func newRig(t testing.TB, change ...func(*frame.Config)) *rig {
 		Log: slog.New(slog.NewTextHandler(r.log, nil)), Now: func() time.Time { return r.now },
 		Account: func() string { return "acc_1" }, API: r.api, People: r.people, Passwords: r.people,
 		SessionKeys: r.key, SignInLimit: r.limit,
-		Members: r.account, Keys: r.account, KeyUses: r.account, Acts: r.acts, Waiting: r, Endpoints: r,
+		Members: r.account, Keys: r.account, KeyUses: r.account, AgentActions: r.actions, Waiting: r, Endpoints: r,
 		Doctor: func(context.Context) ([]frame.Check, error) { return r.account.checks() },
 	}
 	var err error

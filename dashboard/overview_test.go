@@ -82,7 +82,7 @@ func TestOverviewPage(t *testing.T) {
 	r.askFor("act_1")
 	b.get("/app").want(200, "26 things need you", `href="/app/confirm/act_1"`, "<b>claude &lt;b&gt;</b> asks for a change",
 		"Deliver the event evt_1 again")
-	r.acts.all = nil
+	r.actions.all = nil
 	r.people.person.Scope = "read"
 	if main := r.signedIn().get("/app").want(200).main(); strings.Contains(main, "<form") {
 		t.Error("a person who may only read sees an action")

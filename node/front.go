@@ -91,7 +91,7 @@ func newDashboard(n *Node) (runFunc, error) {
 		Log: n.log, Now: n.control.Now, Account: func() string { return n.control.Account().ID }, API: n.api,
 		People: n.control, Passwords: n.control, SessionKeys: n.control,
 		SignInLimit: n.limiter.NewSignIns(),
-		Members:     n.control, Keys: n.control, KeyUses: n.reader, Acts: n.confirmer, Waiting: n.control,
+		Members:     n.control, Keys: n.control, KeyUses: n.reader, AgentActions: n.confirmer, Waiting: n.control,
 		Endpoints: n.control,
 		Doctor:    n.dashboardChecks,
 	})
@@ -102,7 +102,7 @@ func newDashboard(n *Node) (runFunc, error) {
 func newConfirmer(n *Node) (runFunc, error) {
 	var err error
 	n.confirmer, err = confirm.New(confirm.Deps{
-		Log: n.log, Acts: n.control, People: n.control, API: n.api, Now: n.control.Now,
+		Log: n.log, Actions: n.control, People: n.control, API: n.api, Now: n.control.Now,
 	})
 	if err != nil {
 		return nil, err
@@ -119,7 +119,7 @@ func newAgentServer(n *Node) (runFunc, error) {
 	}, mcp.Deps{
 		Log: n.log, Keys: n.control, Uses: n.uses, Refusals: n.leaks.tripwires,
 		Reads: n.limiter.NewWindow("tools", time.Minute), Writes: n.limiter.NewWindow("changes", time.Minute),
-		Acts: n.control, API: n.api,
+		Actions: n.control, API: n.api,
 		Producer: n.producer, Now: n.now, Metrics: n.registry,
 	})
 	return nil, err

@@ -1,7 +1,7 @@
-// Package confirm does the changes that agents ask for, after a person has approved them (config.Act): each exactly
-// once, through the handlers of /v1, as the person who has approved. The request of an act has the act's id as its
-// Idempotency-Key. So it may be made again, by any node, when the node that began it was killed. What a key asked for
-// ends with the key: it is checked when a person approves, and before each try right before the change is made.
+// Package confirm does the changes that agents ask for, after a person has approved them (config.Action): each exactly
+// once, through the handlers of /v1, as the person who has approved. The request of an action has the action's id as
+// its Idempotency-Key. So it may be made again, by any node, when the node that began it was killed. What a key asked
+// for ends with the key: it is checked when a person approves, and before each try right before the change is made.
 //
 // Begin reading at Confirmer.Approve; Run finishes what a killed node has begun.
 package confirm
@@ -26,28 +26,28 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// Path precedes the id of an act in the path of the page that confirms it.
+// Path precedes the id of an action in the path of the page that confirms it.
 const Path = "/app/confirm/"
 
 // Deps are the dependencies of a Confirmer. All are required.
 type Deps struct {
-	Log    *slog.Logger
-	Acts   Acts
-	People People
-	API    API
-	Now    func() time.Time
+	Log     *slog.Logger
+	Actions Actions
+	People  People
+	API     API
+	Now     func() time.Time
 }
 
-// Acts reads and changes acts; see config.Act.
-type Acts interface {
-	Act(id string) (*config.Act, config.Presence)
-	Acts(account string, keep func(*config.Act) bool) []*config.Act
-	PendingActs(account string) []*config.Act
-	DecideAct(ctx context.Context, id, person string, to config.ActState) (*config.Act, error)
-	EndAct(ctx context.Context, id string, to config.ActState, result string) (*config.Act, error)
-	RefusalOf(a *config.Act) (config.ActRefusal, error)
-	RefuseAct(ctx context.Context, known *config.Act, person string, why config.ActRefusal, result string) (*config.Act,
-		error)
+// Actions reads and changes actions; see config.Action.
+type Actions interface {
+	Action(id string) (*config.Action, config.Presence)
+	Actions(account string, keep func(*config.Action) bool) []*config.Action
+	PendingActions(account string) []*config.Action
+	DecideAction(ctx context.Context, id, person string, to config.ActionState) (*config.Action, error)
+	EndAction(ctx context.Context, id string, to config.ActionState, result string) (*config.Action, error)
+	RefusalOf(a *config.Action) (config.ActionRefusal, error)
+	RefuseAction(ctx context.Context, known *config.Action, person string, why config.ActionRefusal, result string) (
+		*config.Action, error)
 }
 
 // People returns who may sign in.
@@ -63,14 +63,14 @@ type API interface {
 
 // Times of Run.
 const (
-	// checkEvery is how often Run looks for acts that another node has left.
+	// checkEvery is how often Run looks for actions that another node has left.
 	checkEvery = 5 * time.Second
-	// leftAfter is the time from an approval after which another node finishes the act. It is longer than a request.
+	// leftAfter is the time from an approval after which another node finishes the action. It is longer than a request.
 	leftAfter = 45 * time.Second
-	// giveUpAfter is the time from an approval after which an act is not tried again: what a person approved then may not
-	// be what is right now.
+	// giveUpAfter is the time from an approval after which an action is not tried again: what a person approved then may
+	// not be what is right now.
 	giveUpAfter = 5 * time.Minute
-	// callTimeout bounds one request of an act.
+	// callTimeout bounds one request of an action.
 	callTimeout = 30 * time.Second
 	// storeWait is how long an approval waits for a store that is behind, for all resources together. storePause is the
 	// pause between two reads.
@@ -80,63 +80,63 @@ const (
 // maxResult bounds what is kept of an answer, in bytes.
 const maxResult = 500
 
-// Confirmer approves, declines and finishes acts.
+// Confirmer approves, declines and finishes actions.
 type Confirmer struct{ deps Deps }
 
 // New validates its argument. It starts nothing.
 func New(deps Deps) (*Confirmer, error) {
-	if deps.Log == nil || deps.Acts == nil || deps.People == nil || deps.API == nil || deps.Now == nil {
+	if deps.Log == nil || deps.Actions == nil || deps.People == nil || deps.API == nil || deps.Now == nil {
 		return nil, errors.New("confirmations: a dependency is missing")
 	}
 	return &Confirmer{deps}, nil
 }
 
-// Act returns an act of an account; nil if there is none.
-func (c *Confirmer) Act(account, id string) *config.Act {
-	a, presence := c.deps.Acts.Act(id)
+// Action returns an action of an account; nil if there is none.
+func (c *Confirmer) Action(account, id string) *config.Action {
+	a, presence := c.deps.Actions.Action(id)
 	if presence != config.Present || a.Account != account {
 		return nil
 	}
 	return a
 }
 
-// Pending returns the acts of an account that wait for a person, newest first. Those of keys that have ended do not.
-func (c *Confirmer) Pending(account string) []*config.Act {
+// Pending returns the actions of an account that wait for a person, newest first. Those of keys that have ended do not.
+func (c *Confirmer) Pending(account string) []*config.Action {
 	now := c.deps.Now()
-	return slices.DeleteFunc(c.deps.Acts.PendingActs(account), func(a *config.Act) bool {
-		return a.StateAt(now) != config.ActPending || c.Refusal(a) != ""
+	return slices.DeleteFunc(c.deps.Actions.PendingActions(account), func(a *config.Action) bool {
+		return a.StateAt(now) != config.ActionPending || c.Refusal(a) != ""
 	})
 }
 
-// Recent returns the newest settled acts of an account.
-func (c *Confirmer) Recent(account string) []*config.Act {
+// Recent returns the newest settled actions of an account.
+func (c *Confirmer) Recent(account string) []*config.Action {
 	const most = 20
 	now := c.deps.Now()
-	all := c.deps.Acts.Acts(account, func(a *config.Act) bool { return a.StateAt(now) != config.ActPending })
+	all := c.deps.Actions.Actions(account, func(a *config.Action) bool { return a.StateAt(now) != config.ActionPending })
 	return all[:min(len(all), most)]
 }
 
-// Refusal returns why a pending act cannot be approved any more, as a clause: its key has ended. Empty: it can be, or
-// this node cannot know at the moment.
-func (c *Confirmer) Refusal(a *config.Act) string {
-	why, _ := c.deps.Acts.RefusalOf(a) // an approval checks it again
+// Refusal returns why a pending action cannot be approved any more, as a clause: its key has ended. Empty: it can be,
+// or this node cannot know at the moment.
+func (c *Confirmer) Refusal(a *config.Action) string {
+	why, _ := c.deps.Actions.RefusalOf(a) // an approval checks it again
 	return why.Text()
 }
 
-// Approve does what an act asks for, as the person, and returns how it ended. If its resources were changed since the
-// agent asked, it ends as a conflict and nothing is done; if its key has ended, or an equal change was approved in the
-// last minute, it is refused. Of several decisions one wins, the others get config.ErrActDecided. An act that is
-// approved and not ended is done later: a part of the service does not answer.
-func (c *Confirmer) Approve(ctx context.Context, person *config.Key, a *config.Act) (*config.Act, error) {
-	if a.StateAt(c.deps.Now()) != config.ActPending {
-		return nil, config.ErrActDecided
+// Approve does what an action asks for, as the person, and returns how it ended. If its resources were changed since
+// the agent asked, it ends as a conflict and nothing is done; if its key has ended, or an equal change was approved in
+// the last minute, it is refused. Of several decisions one wins, the others get config.ErrActionDecided. An action that
+// is approved and not ended is done later: a part of the service does not answer.
+func (c *Confirmer) Approve(ctx context.Context, person *config.Key, a *config.Action) (*config.Action, error) {
+	if a.StateAt(c.deps.Now()) != config.ActionPending {
+		return nil, config.ErrActionDecided
 	}
-	why, err := c.deps.Acts.RefusalOf(a)
+	why, err := c.deps.Actions.RefusalOf(a)
 	if err != nil {
 		return nil, web.ServiceUnavailable(nil, "this node cannot confirm API keys at the moment; try again")
 	}
-	if why != (config.ActRefusal{}) {
-		return c.deps.Acts.RefuseAct(ctx, a, person.ID, why, why.Text())
+	if why != (config.ActionRefusal{}) {
+		return c.deps.Actions.RefuseAction(ctx, a, person.ID, why, why.Text())
 	}
 	revision, err := c.revision(ctx, person, a)
 	if err != nil {
@@ -152,28 +152,28 @@ func (c *Confirmer) Approve(ctx context.Context, person *config.Key, a *config.A
 				Message: "you may not make changes any more"}
 		}
 	}
-	to := config.ActApproved
+	to := config.ActionApproved
 	if revision != a.Revision {
-		to = config.ActConflict
+		to = config.ActionConflict
 	}
-	decided, err := c.deps.Acts.DecideAct(ctx, a.ID, person.ID, to)
-	if errors.Is(err, config.ErrActRepeated) {
-		why = config.ActRefusal{SameChange: true}
-		return c.deps.Acts.RefuseAct(ctx, a, person.ID, why, why.Text())
+	decided, err := c.deps.Actions.DecideAction(ctx, a.ID, person.ID, to)
+	if errors.Is(err, config.ErrActionRepeated) {
+		why = config.ActionRefusal{SameChange: true}
+		return c.deps.Actions.RefuseAction(ctx, a, person.ID, why, why.Text())
 	}
-	if err != nil || to != config.ActApproved {
+	if err != nil || to != config.ActionApproved {
 		return decided, err
 	}
 	return c.do(ctx, person, decided, false)
 }
 
-// Decline ends an act without doing it.
-func (c *Confirmer) Decline(ctx context.Context, person *config.Key, a *config.Act) (*config.Act, error) {
-	return c.deps.Acts.DecideAct(ctx, a.ID, person.ID, config.ActDeclined)
+// Decline ends an action without doing it.
+func (c *Confirmer) Decline(ctx context.Context, person *config.Key, a *config.Action) (*config.Action, error) {
+	return c.deps.Actions.DecideAction(ctx, a.ID, person.ID, config.ActionDeclined)
 }
 
-// revision returns the revision of the resources of an act now.
-func (c *Confirmer) revision(ctx context.Context, person *config.Key, a *config.Act) (string, error) {
+// revision returns the revision of the resources of an action now.
+func (c *Confirmer) revision(ctx context.Context, person *config.Key, a *config.Action) (string, error) {
 	answers := make([][]byte, len(a.Resources))
 	waiting, cancel := context.WithTimeout(ctx, storeWait)
 	defer cancel()
@@ -232,18 +232,18 @@ func Revision(answers ...[]byte) string {
 	return strings.Join(all, ", ")
 }
 
-// do makes the request of an approved act, and records how it ended. again says that it may have been made before.
-func (c *Confirmer) do(ctx context.Context, person *config.Key, a *config.Act, again bool) (*config.Act, error) {
+// do makes the request of an approved action, and records how it ended. again says that it may have been made before.
+func (c *Confirmer) do(ctx context.Context, person *config.Key, a *config.Action, again bool) (*config.Action, error) {
 	if !again { // the person's browser may go; what is approved is done
 		ctx = context.WithoutCancel(ctx)
 	} // else a stop ends it, and another node does it again
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	var refused config.ActRefusal
+	var refused config.ActionRefusal
 	called := config.WithOrigin(ctx, config.Origin{Related: a.ID}) // the API names the person
 	called = config.WithSessionCheck(called, func() (*config.Key, error) {
 		var err error
-		if refused, err = c.deps.Acts.RefusalOf(a); err == nil && refused != (config.ActRefusal{}) {
+		if refused, err = c.deps.Actions.RefusalOf(a); err == nil && refused != (config.ActionRefusal{}) {
 			err = &web.Error{Status: http.StatusForbidden, Type: web.InsufficientScope, Message: refused.Text()}
 		}
 		return person, err
@@ -254,19 +254,20 @@ func (c *Confirmer) do(ctx context.Context, person *config.Key, a *config.Act, a
 	switch {
 	case status < http.StatusBadRequest:
 		to, result := resultOf(body)
-		return c.deps.Acts.EndAct(ctx, a.ID, to, result)
-	case refused != (config.ActRefusal{}):
+		return c.deps.Actions.EndAction(ctx, a.ID, to, result)
+	case refused != (config.ActionRefusal{}):
 		return c.refuse(ctx, a, refused, again)
 	case status >= http.StatusInternalServerError || status == http.StatusTooManyRequests && endsSoon(header):
 		c.deps.Log.Warn("cannot do an approved act yet; it is tried again", "act", a.ID, "status", status)
 		return a, nil
 	}
 	refusal := failure(status, header, body)
-	return c.deps.Acts.EndAct(ctx, a.ID, stateOf(refusal.Type), refusal.Error())
+	return c.deps.Actions.EndAction(ctx, a.ID, stateOf(refusal.Type), refusal.Error())
 }
 
-// refuse ends an approved act whose key has ended. The audit log names the service if no person's request does it.
-func (c *Confirmer) refuse(ctx context.Context, a *config.Act, why config.ActRefusal, again bool) (*config.Act, error) {
+// refuse ends an approved action whose key has ended. The audit log names the service if no person's request does it.
+func (c *Confirmer) refuse(ctx context.Context, a *config.Action, why config.ActionRefusal, again bool) (
+	*config.Action, error) {
 	result := why.Text()
 	if again {
 		result += "; it is not known whether an earlier try has made the change: look before you ask again"
@@ -274,32 +275,32 @@ func (c *Confirmer) refuse(ctx context.Context, a *config.Act, why config.ActRef
 	if config.OriginOf(ctx).Actor == "" {
 		ctx = config.WithOrigin(ctx, config.Origin{Actor: "confirm"})
 	}
-	refused, err := c.deps.Acts.RefuseAct(ctx, a, "", why, result)
-	if errors.Is(err, config.ErrActDecided) { // another node was faster
-		refused, _ = c.deps.Acts.Act(a.ID)
+	refused, err := c.deps.Actions.RefuseAction(ctx, a, "", why, result)
+	if errors.Is(err, config.ErrActionDecided) { // another node was faster
+		refused, _ = c.deps.Actions.Action(a.ID)
 		return refused, nil
 	}
 	return refused, err
 }
 
-// stateOf returns how an act ends whose request is refused with an error of that type.
-func stateOf(errorType string) config.ActState {
+// stateOf returns how an action ends whose request is refused with an error of that type.
+func stateOf(errorType string) config.ActionState {
 	if errorType == web.Conflict { // changed after the revisions were compared
-		return config.ActConflict
+		return config.ActionConflict
 	}
-	return config.ActFailed
+	return config.ActionFailed
 }
 
-// endsSoon reports whether a refusal of too many requests ends before an act is given up. That of scans in a day may
+// endsSoon reports whether a refusal of too many requests ends before an action is given up. That of scans in a day may
 // not.
 func endsSoon(header http.Header) bool {
 	seconds, err := strconv.Atoi(header.Get("Retry-After"))
 	return err != nil || time.Duration(seconds)*time.Second < giveUpAfter-leftAfter
 }
 
-// resultOf returns how an act ended whose request was answered, and what is kept of the answer. An update of findings
-// succeeds also if its only finding could not be updated.
-func resultOf(body []byte) (config.ActState, string) {
+// resultOf returns how an action ended whose request was answered, and what is kept of the answer. An update of
+// findings succeeds also if its only finding could not be updated.
+func resultOf(body []byte) (config.ActionState, string) {
 	var r struct {
 		Object string `json:"object"`
 		ID     string `json:"id"`
@@ -315,13 +316,13 @@ func resultOf(body []byte) (config.ActState, string) {
 	case len(r.Failed) > 0:
 		return stateOf(r.Failed[0].Type), cut(web.SanitizeLine(r.Failed[0].Message))
 	case r.RunID != "":
-		return config.ActDone, r.RunID
+		return config.ActionDone, r.RunID
 	case r.Object == "scan":
-		return config.ActDone, r.ID
+		return config.ActionDone, r.ID
 	case r.State != "":
-		return config.ActDone, "the job is " + strings.ReplaceAll(r.State, "_", " ")
+		return config.ActionDone, "the job is " + strings.ReplaceAll(r.State, "_", " ")
 	}
-	return config.ActDone, ""
+	return config.ActionDone, ""
 }
 
 // failure returns the error of an answer of /v1.
@@ -344,8 +345,8 @@ func cut(s string) string {
 	return s
 }
 
-// Run finishes approved acts that their node has left, until ctx ends. Every node may: the request of an act is done
-// once.
+// Run finishes approved actions that their node has left, until ctx ends. Every node may: the request of an action is
+// done once.
 func (c *Confirmer) Run(ctx context.Context) error {
 	for wait.For(ctx, checkEvery) == nil {
 		c.finish(ctx)
@@ -353,7 +354,7 @@ func (c *Confirmer) Run(ctx context.Context) error {
 	return nil
 }
 
-// finish does the approved acts that have not ended for a while.
+// finish does the approved actions that have not ended for a while.
 func (c *Confirmer) finish(ctx context.Context) {
 	people := c.deps.People.Users()
 	left := c.deps.Now().Add(-leftAfter)
@@ -363,8 +364,8 @@ func (c *Confirmer) finish(ctx context.Context) {
 		byID[u.ID], accounts[u.Account] = u, true
 	}
 	for account := range accounts {
-		for _, a := range c.deps.Acts.Acts(account, func(a *config.Act) bool {
-			return a.State == config.ActApproved && a.DecidedAt.Before(left)
+		for _, a := range c.deps.Actions.Actions(account, func(a *config.Action) bool {
+			return a.State == config.ActionApproved && a.DecidedAt.Before(left)
 		}) {
 			if err := c.finishOne(ctx, byID[a.DecidedBy], a); err != nil && ctx.Err() == nil {
 				c.deps.Log.Warn("cannot finish an approved act", "act", a.ID, "error", err)
@@ -373,15 +374,15 @@ func (c *Confirmer) finish(ctx context.Context) {
 	}
 }
 
-// finishOne does an act as the person who has approved it, who may have been removed since; nil = removed.
-func (c *Confirmer) finishOne(ctx context.Context, u *config.User, a *config.Act) error {
+// finishOne does an action as the person who has approved it, who may have been removed since; nil = removed.
+func (c *Confirmer) finishOne(ctx context.Context, u *config.User, a *config.Action) error {
 	if c.deps.Now().Sub(a.DecidedAt) > giveUpAfter {
-		_, err := c.deps.Acts.EndAct(ctx, a.ID, config.ActFailed,
+		_, err := c.deps.Actions.EndAction(ctx, a.ID, config.ActionFailed,
 			"it could not be done in five minutes, and it is not known whether it was done; look before you ask again")
 		return err
 	}
 	if u == nil || u.Scope != config.ReadWrite {
-		_, err := c.deps.Acts.EndAct(ctx, a.ID, config.ActFailed,
+		_, err := c.deps.Actions.EndAction(ctx, a.ID, config.ActionFailed,
 			"the person who approved it may not make changes any more, and it is not known whether it was done")
 		return err
 	}

@@ -24,7 +24,7 @@ import (
 // world is the configuration, the people and the API of a test.
 type world struct {
 	mu       sync.Mutex // guards the fields below
-	acts     map[string]*config.Act
+	actions  map[string]*config.Action
 	people   []*config.User
 	resource string // answer of GET; empty: 404
 	asOf     string // Relay-Data-As-Of of that answer; empty: none
@@ -35,7 +35,7 @@ type world struct {
 	ended    error      // of the context of the last POST
 	down     answer     // of GET, if it has a status
 	endErr   error
-	// refusedBy is who refused an act, for the audit log.
+	// refusedBy is who refused an action, for the audit log.
 	refusedBy string
 
 	revoked bool          // the key that asked; guarded by mu
@@ -51,20 +51,20 @@ type answer struct {
 	after  string // Retry-After; empty: 1
 }
 
-func (w *world) Act(id string) (*config.Act, config.Presence) {
+func (w *world) Action(id string) (*config.Action, config.Presence) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if a := w.acts[id]; a != nil {
+	if a := w.actions[id]; a != nil {
 		copied := *a
 		return &copied, config.Present
 	}
 	return nil, config.Unknown
 }
 
-func (w *world) Acts(_ string, keep func(*config.Act) bool) (all []*config.Act) {
+func (w *world) Actions(_ string, keep func(*config.Action) bool) (all []*config.Action) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, a := range w.acts {
+	for _, a := range w.actions {
 		if keep(a) {
 			copied := *a
 			all = append(all, &copied)
@@ -73,55 +73,56 @@ func (w *world) Acts(_ string, keep func(*config.Act) bool) (all []*config.Act) 
 	return all
 }
 
-func (w *world) PendingActs(account string) []*config.Act {
-	return w.Acts(account, func(a *config.Act) bool { return a.State == config.ActPending })
+func (w *world) PendingActions(account string) []*config.Action {
+	return w.Actions(account, func(a *config.Action) bool { return a.State == config.ActionPending })
 }
 
-func (w *world) DecideAct(_ context.Context, id, person string, to config.ActState) (*config.Act, error) {
+func (w *world) DecideAction(_ context.Context, id, person string, to config.ActionState) (*config.Action, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	a := w.acts[id]
-	if a.StateAt(time.Now()) != config.ActPending {
-		return nil, config.ErrActDecided
+	a := w.actions[id]
+	if a.StateAt(time.Now()) != config.ActionPending {
+		return nil, config.ErrActionDecided
 	}
-	for _, x := range w.acts {
-		if to == config.ActApproved && x.ID != id && x.Approved && x.Path == a.Path && x.Body == a.Body &&
-			time.Since(x.DecidedAt) < config.ActRepeatAfter {
-			return nil, config.ErrActRepeated
+	for _, x := range w.actions {
+		if to == config.ActionApproved && x.ID != id && x.Approved && x.Path == a.Path && x.Body == a.Body &&
+			time.Since(x.DecidedAt) < config.ActionRepeatAfter {
+			return nil, config.ErrActionRepeated
 		}
 	}
-	a.State, a.DecidedBy, a.DecidedAt, a.Approved = to, person, time.Now(), to == config.ActApproved
+	a.State, a.DecidedBy, a.DecidedAt, a.Approved = to, person, time.Now(), to == config.ActionApproved
 	copied := *a
 	return &copied, nil
 }
 
-func (w *world) RefusalOf(*config.Act) (config.ActRefusal, error) {
+func (w *world) RefusalOf(*config.Action) (config.ActionRefusal, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return config.ActRefusal{KeyRevoked: w.revoked}, w.lease
+	return config.ActionRefusal{KeyRevoked: w.revoked}, w.lease
 }
 
-func (w *world) RefuseAct(ctx context.Context, known *config.Act, person string, why config.ActRefusal, result string,
-) (*config.Act, error) {
+func (w *world) RefuseAction(
+	ctx context.Context, known *config.Action, person string, why config.ActionRefusal, result string,
+) (*config.Action, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	a := w.acts[known.ID]
+	a := w.actions[known.ID]
 	if a.State != known.State {
-		return nil, config.ErrActDecided
+		return nil, config.ErrActionDecided
 	}
 	w.refusedBy = cmp.Or(person, config.OriginOf(ctx).Actor)
-	a.State, a.ActRefusal, a.Result = config.ActRefused, why, result
+	a.State, a.ActionRefusal, a.Result = config.ActionRefused, why, result
 	copied := *a
 	return &copied, nil
 }
 
-func (w *world) EndAct(_ context.Context, id string, to config.ActState, result string) (*config.Act, error) {
+func (w *world) EndAction(_ context.Context, id string, to config.ActionState, result string) (*config.Action, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.endErr != nil {
 		return nil, w.endErr
 	}
-	a := w.acts[id]
+	a := w.actions[id]
 	a.State, a.Result = to, result
 	copied := *a
 	return &copied, nil
@@ -141,7 +142,7 @@ func (w *world) Call(ctx context.Context, principal *config.Key, method, path st
 	if method == http.MethodGet && w.held != nil {
 		<-w.held
 	}
-	if method == http.MethodPost { // as the API does for an act
+	if method == http.MethodPost { // as the API does for an action
 		if w.claimed != nil {
 			w.claimed()
 		}
@@ -177,17 +178,17 @@ const finding = `{"object":"finding","id":"fnd_1","version":3,"status":"open"}`
 
 var person = &config.Key{ID: "usr_1", Account: "acc_1", Scope: config.ReadWrite}
 
-// newWorld has one pending act, about a finding.
-func newWorld(t *testing.T, answers ...answer) (*world, *confirm.Confirmer, *config.Act) {
+// newWorld has one pending action, about a finding.
+func newWorld(t *testing.T, answers ...answer) (*world, *confirm.Confirmer, *config.Action) {
 	t.Helper()
-	a := &config.Act{Meta: config.Meta{ID: "act_1", Account: "acc_1", CreatedAt: time.Now()}, State: config.ActPending,
-		Path: "/v1/findings/update", Body: `{"ids":["fnd_1"]}`, Resources: []string{"/v1/findings/fnd_1"}, Key: "key_1",
+	a := &config.Action{Meta: config.Meta{ID: "act_1", Account: "acc_1", CreatedAt: time.Now()},
+		State: config.ActionPending, Path: "/v1/findings/update", Body: `{"ids":["fnd_1"]}`, Resources: []string{"/v1/findings/fnd_1"}, Key: "key_1",
 		Revision: confirm.Revision([]byte(finding))}
-	w := &world{acts: map[string]*config.Act{a.ID: a}, resource: finding, answers: answers, people: []*config.User{
+	w := &world{actions: map[string]*config.Action{a.ID: a}, resource: finding, answers: answers, people: []*config.User{
 		{Meta: config.Meta{ID: "usr_1", Account: "acc_1"}, Email: "ops@example.com", Scope: config.ReadWrite}}}
 	c := must.Get(
-		confirm.New(confirm.Deps{Log: slog.New(slog.DiscardHandler), Acts: w, People: w, API: w, Now: time.Now}))(t)
-	return w, c, c.Act("acc_1", "act_1")
+		confirm.New(confirm.Deps{Log: slog.New(slog.DiscardHandler), Actions: w, People: w, API: w, Now: time.Now}))(t)
+	return w, c, c.Action("acc_1", "act_1")
 }
 
 const post = `usr_1 POST /v1/findings/update {"ids":["fnd_1"]} act_1`
@@ -195,11 +196,11 @@ const post = `usr_1 POST /v1/findings/update {"ids":["fnd_1"]} act_1`
 func TestNewRequiresDependencies(t *testing.T) {
 	w := &world{}
 	for _, forget := range []func(*confirm.Deps){
-		func(d *confirm.Deps) { d.Log = nil }, func(d *confirm.Deps) { d.Acts = nil },
+		func(d *confirm.Deps) { d.Log = nil }, func(d *confirm.Deps) { d.Actions = nil },
 		func(d *confirm.Deps) { d.People = nil }, func(d *confirm.Deps) { d.API = nil },
 		func(d *confirm.Deps) { d.Now = nil },
 	} {
-		deps := confirm.Deps{Log: slog.New(slog.DiscardHandler), Acts: w, People: w, API: w, Now: time.Now}
+		deps := confirm.Deps{Log: slog.New(slog.DiscardHandler), Actions: w, People: w, API: w, Now: time.Now}
 		forget(&deps)
 		if _, err := confirm.New(deps); err == nil {
 			t.Errorf("%+v are enough", deps)
@@ -209,19 +210,19 @@ func TestNewRequiresDependencies(t *testing.T) {
 
 func TestApproveDoesItOnce(t *testing.T) {
 	w, c, a := newWorld(t, answer{status: 200, body: `{"object":"findings_update","updated":1,"failed":[]}`})
-	if c.Act("acc_2", "act_1") != nil || c.Act("acc_1", "act_2") != nil || len(c.Pending("acc_1")) != 1 {
+	if c.Action("acc_2", "act_1") != nil || c.Action("acc_1", "act_2") != nil || len(c.Pending("acc_1")) != 1 {
 		t.Error("the act is not found by its account alone")
 	}
-	if a, err := c.Approve(t.Context(), person, a); err != nil || a.State != config.ActDone || a.DecidedBy != "usr_1" {
+	if a, err := c.Approve(t.Context(), person, a); err != nil || a.State != config.ActionDone || a.DecidedBy != "usr_1" {
 		t.Errorf("%+v, %v", a, err)
 	}
-	if _, err := c.Approve(t.Context(), person, a); !errors.Is(err, config.ErrActDecided) {
+	if _, err := c.Approve(t.Context(), person, a); !errors.Is(err, config.ErrActionDecided) {
 		t.Errorf("approved twice: %v", err)
 	}
-	if _, err := c.Decline(t.Context(), person, a); !errors.Is(err, config.ErrActDecided) {
+	if _, err := c.Decline(t.Context(), person, a); !errors.Is(err, config.ErrActionDecided) {
 		t.Errorf("declined after that: %v", err)
 	}
-	if recent := c.Recent("acc_1"); len(recent) != 1 || recent[0].State != config.ActDone {
+	if recent := c.Recent("acc_1"); len(recent) != 1 || recent[0].State != config.ActionDone {
 		t.Errorf("recent %+v", recent)
 	}
 	if len(w.requests()) != 1 || w.requests()[0] != post || len(c.Pending("acc_1")) != 0 || w.related != "act_1" {
@@ -231,7 +232,8 @@ func TestApproveDoesItOnce(t *testing.T) {
 
 func TestDeclineDoesNothing(t *testing.T) {
 	w, c, a := newWorld(t)
-	if a, err := c.Decline(t.Context(), person, a); err != nil || a.State != config.ActDeclined || len(w.requests()) != 0 {
+	if a, err := c.Decline(t.Context(), person, a); err != nil || a.State != config.ActionDeclined ||
+		len(w.requests()) != 0 {
 		t.Errorf("%+v, %v, %v", a, err, w.requests())
 	}
 }
@@ -241,14 +243,14 @@ func TestApproveOfSomethingElse(t *testing.T) {
 	for _, now := range []string{`{"object":"finding","version":4,"status":"open"}`, ""} {
 		w, c, a := newWorld(t)
 		w.resource = now
-		if a, err := c.Approve(t.Context(), person, a); err != nil || a.State != config.ActConflict ||
+		if a, err := c.Approve(t.Context(), person, a); err != nil || a.State != config.ActionConflict ||
 			len(w.requests()) != 0 {
 			t.Errorf("%+v, %v, %v", a, err, w.requests())
 		}
 	}
 	w, c, a := newWorld(t)
 	w.resource = `[]`
-	if a, err := c.Approve(t.Context(), person, a); err != nil || a.State != config.ActConflict {
+	if a, err := c.Approve(t.Context(), person, a); err != nil || a.State != config.ActionConflict {
 		t.Errorf("%+v, %v", a, err)
 	}
 	if r := confirm.Revision([]byte(finding), []byte(`{"error":{}}`)); r != "" {
@@ -256,7 +258,7 @@ func TestApproveOfSomethingElse(t *testing.T) {
 	}
 }
 
-// What cannot be read is not known to have changed: the act stays pending, and the person sees why.
+// What cannot be read is not known to have changed: the action stays pending, and the person sees why.
 func TestApproveWhatCannotBeRead(t *testing.T) {
 	w, c, a := newWorld(t)
 	w.down = answer{status: 503, body: `{"error":{"type":"unavailable","message":"` + strings.Repeat("é", 300) + `"}}`}
@@ -273,14 +275,14 @@ func TestApproveWhatCannotBeRead(t *testing.T) {
 	}
 }
 
-// An act that nobody decided on in time is not pending and cannot be approved, whatever state the lease is in.
+// An action that nobody decided on in time is not pending and cannot be approved, whatever state the lease is in.
 func TestApproveTooLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, c, a := newWorld(t)
 		w.lease = errors.New("is asked")
-		time.Sleep(config.ActLife)
+		time.Sleep(config.ActionLife)
 		_, err := c.Approve(t.Context(), person, a)
-		if !errors.Is(err, config.ErrActDecided) || len(c.Pending("acc_1")) != 0 {
+		if !errors.Is(err, config.ErrActionDecided) || len(c.Pending("acc_1")) != 0 {
 			t.Errorf("%v, pending %v", err, c.Pending("acc_1"))
 		}
 	})
@@ -292,14 +294,14 @@ func TestApprovalOutlivesItsRequest(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	ctx = config.WithSessionCheck(ctx, func() (*config.Key, error) { return person, nil })
 	w.claimed = leave
-	if a, err := c.Approve(ctx, person, a); err != nil || a.State != config.ActDone || w.ended != nil {
+	if a, err := c.Approve(ctx, person, a); err != nil || a.State != config.ActionDone || w.ended != nil {
 		t.Errorf("%+v, %v, its context: %v", a, err, w.ended)
 	}
 }
 
 // While the store is behind, an event may look as if it had no attempt. That is no change of it: an approval waits a
-// while, then the act stays pending until the event can be compared. The revision of a finding does not come from the
-// store.
+// while, then the action stays pending until the event can be compared. The revision of a finding does not come from
+// the store.
 func TestApproveWhileTheStoreIsBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const delivered = `{"object":"event","id":"evt_1","status":"delivered","last_attempt_at":"2026-01-01T00:00:00Z"}`
@@ -316,7 +318,7 @@ func TestApproveWhileTheStoreIsBehind(t *testing.T) {
 			defer w.mu.Unlock()
 			w.resource, w.asOf = delivered, ""
 		})
-		if a, err := c.Approve(t.Context(), person, a); err != nil || a.State != config.ActDone {
+		if a, err := c.Approve(t.Context(), person, a); err != nil || a.State != config.ActionDone {
 			t.Errorf("%+v, %v", a, err)
 		}
 		// Whoever loses the right to make changes meanwhile has approved nothing.
@@ -332,7 +334,7 @@ func TestApproveWhileTheStoreIsBehind(t *testing.T) {
 		}
 		w, c, a = newWorld(t, answer{status: 200, body: `{"object":"findings_update","updated":1,"failed":[]}`})
 		w.asOf = "2026-01-01T00:00:00.000Z"
-		if a, err := c.Approve(t.Context(), person, a); err != nil || a.State != config.ActDone {
+		if a, err := c.Approve(t.Context(), person, a); err != nil || a.State != config.ActionDone {
 			t.Errorf("%+v, %v", a, err)
 		}
 	})
@@ -344,8 +346,8 @@ func TestCheckOfADomainIsNoChange(t *testing.T) {
 		`"updated_at":"2026-01-01T00:00:00Z"}`
 	const after = `{"object":"domain","id":"dom_1","status":"verified","checked_at":"2026-01-02T00:00:00Z",` +
 		`"updated_at":"2026-01-02T00:00:00Z"}`
-	for now, want := range map[string]config.ActState{after: config.ActDone,
-		strings.Replace(after, "verified", "expired", 1): config.ActConflict} {
+	for now, want := range map[string]config.ActionState{after: config.ActionDone,
+		strings.Replace(after, "verified", "expired", 1): config.ActionConflict} {
 		w, c, a := newWorld(t, answer{status: 200, body: `{"object":"scan","id":"scn_1"}`})
 		a.Revision, w.resource = confirm.Revision([]byte(before)), now
 		if a, err := c.Approve(t.Context(), person, a); err != nil || a.State != want {
@@ -362,14 +364,14 @@ func TestAutomaticRetryIsNoChange(t *testing.T) {
 	}
 	for _, test := range []struct {
 		before, now string
-		want        config.ActState
+		want        config.ActionState
 	}{
-		{of("retrying", "1"), of("retrying", "2"), config.ActDone},
+		{of("retrying", "1"), of("retrying", "2"), config.ActionDone},
 		{of("retrying", "1"), strings.NewReplacer(`"delivered":0`, `"delivered":1`, `"pending":2`, `"pending":1`).
-			Replace(of("retrying", "2")), config.ActConflict}, // another destination has it now
-		{of("retrying", "1"), of("delivered", "2"), config.ActConflict},
-		{of("retrying", "1"), of("failed", "2"), config.ActConflict},
-		{of("failed", "1"), of("failed", "2"), config.ActConflict},
+			Replace(of("retrying", "2")), config.ActionConflict}, // another destination has it now
+		{of("retrying", "1"), of("delivered", "2"), config.ActionConflict},
+		{of("retrying", "1"), of("failed", "2"), config.ActionConflict},
+		{of("failed", "1"), of("failed", "2"), config.ActionConflict},
 	} {
 		w, c, a := newWorld(t, answer{status: 200, body: `{"object":"run","run_id":"run_1"}`})
 		a.Resources, a.Revision = []string{"/v1/events/evt_1"}, confirm.Revision([]byte(test.before))
@@ -380,7 +382,7 @@ func TestAutomaticRetryIsNoChange(t *testing.T) {
 	}
 }
 
-func TestHowActsEnd(t *testing.T) {
+func TestHowActionsEnd(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"run_id":"run_1","queued":1}`:                        "done run_1",
 		`{"state":"canary_running","failed":2}`:                "done the job is canary running",
@@ -395,7 +397,7 @@ func TestHowActsEnd(t *testing.T) {
 		}
 	}
 	_, c, a := newWorld(t, answer{status: 400, body: `{"error":{"type":"invalid_state","message":"the job has ended"}}`})
-	if a, err := c.Approve(t.Context(), person, a); err != nil || a.State != config.ActFailed ||
+	if a, err := c.Approve(t.Context(), person, a); err != nil || a.State != config.ActionFailed ||
 		a.Result != "invalid_state: the job has ended" {
 		t.Errorf("%+v, %v", a, err)
 	}
@@ -404,18 +406,18 @@ func TestHowActsEnd(t *testing.T) {
 // A refusal that lasts for hours is not tried again until nobody knows whether it was done.
 func TestRefusedForHours(t *testing.T) {
 	w, c, a := newWorld(t, answer{429, `{"error":{"type":"rate_limited","message":"at most 5 scans"}}`, "3600"})
-	if a, err := c.Approve(t.Context(), person, a); err != nil || a.State != config.ActFailed ||
+	if a, err := c.Approve(t.Context(), person, a); err != nil || a.State != config.ActionFailed ||
 		a.Result != "rate_limited: at most 5 scans" || len(w.requests()) != 1 {
 		t.Errorf("%+v, %v", a, err)
 	}
 }
 
-// An act whose node was killed, or whose request could not be made, is finished by any node, as the same request.
-func TestLeftActsAreFinished(t *testing.T) {
+// An action whose node was killed, or whose request could not be made, is finished by any node, as the same request.
+func TestLeftActionsAreFinished(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, c, a := newWorld(t, answer{status: 503, body: `{}`}, answer{status: 429, body: `{}`},
 			answer{status: 200, body: `{"run_id":"run_1"}`})
-		if a, err := c.Approve(t.Context(), person, a); err != nil || a.State != config.ActApproved {
+		if a, err := c.Approve(t.Context(), person, a); err != nil || a.State != config.ActionApproved {
 			t.Errorf("%+v, %v", a, err)
 		}
 		ctx, stop := context.WithCancel(t.Context())
@@ -426,7 +428,7 @@ func TestLeftActsAreFinished(t *testing.T) {
 			t.Errorf("tried again too early: %v", w.requests())
 		}
 		time.Sleep(20 * time.Second)
-		if a, _ := w.Act("act_1"); a.State != config.ActDone || a.Result != "run_1" || len(w.requests()) != 3 ||
+		if a, _ := w.Action("act_1"); a.State != config.ActionDone || a.Result != "run_1" || len(w.requests()) != 3 ||
 			w.requests()[2] != post ||
 			w.as.Account != "acc_1" || w.as.Name != "ops@example.com" || w.as.Scope != config.ReadWrite {
 			t.Errorf("%+v, %v as %+v", a, w.requests(), w.as)
@@ -437,7 +439,7 @@ func TestLeftActsAreFinished(t *testing.T) {
 }
 
 // What cannot be done for minutes is not done hours later.
-func TestLeftActIsGivenUp(t *testing.T) {
+func TestLeftActionIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, c, a := newWorld(t, answer{status: 503, body: `{}`})
 		must.Get(c.Approve(t.Context(), person, a))(t)
@@ -447,7 +449,7 @@ func TestLeftActIsGivenUp(t *testing.T) {
 		time.Sleep(5*time.Minute + time.Second)
 		tries := len(w.requests())
 		time.Sleep(time.Hour)
-		if a, _ := w.Act("act_1"); a.State != config.ActFailed || tries > 60 || len(w.requests()) != tries {
+		if a, _ := w.Action("act_1"); a.State != config.ActionFailed || tries > 60 || len(w.requests()) != tries {
 			t.Errorf("%+v after %d requests in five minutes and %d in all", a, tries, len(w.requests()))
 		}
 		stop()
@@ -460,9 +462,9 @@ func TestSameChangeIsNotMadeTwice(t *testing.T) {
 	w, c, a := newWorld(t, answer{status: 200, body: `{"run_id":"run_1"}`})
 	other := *a
 	other.ID, other.Key = "act_2", "key_2"
-	w.acts["act_2"], w.held = &other, make(chan struct{})
+	w.actions["act_2"], w.held = &other, make(chan struct{})
 	var both sync.WaitGroup
-	for _, x := range []*config.Act{a, c.Act("acc_1", "act_2")} {
+	for _, x := range []*config.Action{a, c.Action("acc_1", "act_2")} {
 		both.Go(func() {
 			if _, err := c.Approve(t.Context(), person, x); err != nil {
 				t.Error(err)
@@ -471,11 +473,11 @@ func TestSameChangeIsNotMadeTwice(t *testing.T) {
 	}
 	close(w.held) // both have been found pending and not approved before, or one after the other
 	both.Wait()
-	done, refused := w.acts["act_1"], w.acts["act_2"]
-	if done.State != config.ActDone {
+	done, refused := w.actions["act_1"], w.actions["act_2"]
+	if done.State != config.ActionDone {
 		done, refused = refused, done
 	}
-	if done.State != config.ActDone || refused.State != config.ActRefused || !refused.SameChange ||
+	if done.State != config.ActionDone || refused.State != config.ActionRefused || !refused.SameChange ||
 		!strings.Contains(refused.Result, "less than a minute ago") || len(w.requests()) != 1 {
 		t.Errorf("%+v and %+v, %v", done, refused, w.requests())
 	}
@@ -491,13 +493,13 @@ func TestKeyIsRevokedBeforeTheApproval(t *testing.T) {
 	if len(c.Pending("acc_1")) != 0 || c.Refusal(a) != "the API key that asked was revoked" {
 		t.Errorf("it waits for a person: %s", c.Refusal(a))
 	}
-	if a, err := c.Approve(t.Context(), person, a); err != nil || a.State != config.ActRefused || !a.KeyRevoked ||
+	if a, err := c.Approve(t.Context(), person, a); err != nil || a.State != config.ActionRefused || !a.KeyRevoked ||
 		a.Result != "the API key that asked was revoked" || len(w.requests()) != 0 || w.refusedBy != "usr_1" {
 		t.Errorf("%+v, %v, %v by %s", a, err, w.requests(), w.refusedBy)
 	}
 	w, c, a = newWorld(t)
 	w.lease = config.ErrLease
-	if _, err := c.Approve(t.Context(), person, a); err == nil || w.acts["act_1"].State != config.ActPending {
+	if _, err := c.Approve(t.Context(), person, a); err == nil || w.actions["act_1"].State != config.ActionPending {
 		t.Errorf("approved by a node that cannot know: %v", err)
 	}
 }
@@ -507,7 +509,7 @@ func TestKeyIsRevokedBeforeTheEffect(t *testing.T) {
 	w, c, a := newWorld(t)
 	w.claimed = w.revoke
 	ctx := config.WithOrigin(t.Context(), config.Origin{Actor: "usr_1"})
-	if a, err := c.Approve(ctx, person, a); err != nil || a.State != config.ActRefused || !a.KeyRevoked ||
+	if a, err := c.Approve(ctx, person, a); err != nil || a.State != config.ActionRefused || !a.KeyRevoked ||
 		a.Result != "the API key that asked was revoked" || len(w.requests()) != 0 || w.refusedBy != "usr_1" {
 		t.Errorf("%+v, %v, %v by %s", a, err, w.requests(), w.refusedBy)
 	}
@@ -523,7 +525,7 @@ func (w *world) revoke() {
 func TestKeyIsRevokedBetweenTwoTries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, c, a := newWorld(t, answer{status: 503, body: `{}`})
-		if a, err := c.Approve(t.Context(), person, a); err != nil || a.State != config.ActApproved {
+		if a, err := c.Approve(t.Context(), person, a); err != nil || a.State != config.ActionApproved {
 			t.Fatalf("%+v, %v", a, err)
 		}
 		w.revoke()
@@ -531,7 +533,7 @@ func TestKeyIsRevokedBetweenTwoTries(t *testing.T) {
 		var running sync.WaitGroup
 		running.Go(func() { _ = c.Run(ctx) })
 		time.Sleep(time.Minute)
-		if a, _ := w.Act("act_1"); a.State != config.ActRefused || !strings.Contains(a.Result,
+		if a, _ := w.Action("act_1"); a.State != config.ActionRefused || !strings.Contains(a.Result,
 			"was revoked; it is not known whether an earlier try") || len(w.requests()) != 1 || w.refusedBy != "confirm" {
 			t.Errorf("%+v, %v by %s", a, w.requests(), w.refusedBy)
 		}
@@ -541,7 +543,7 @@ func TestKeyIsRevokedBetweenTwoTries(t *testing.T) {
 }
 
 // Nothing is done as a person who may not do it any more.
-func TestLeftActOfARemovedPerson(t *testing.T) {
+func TestLeftActionOfARemovedPerson(t *testing.T) {
 	for _, remove := range []func(w *world){
 		func(w *world) { w.people[0].Scope = config.Read }, // nothing runs yet
 		func(w *world) { w.people[0].ID = "usr_2" },
@@ -554,7 +556,7 @@ func TestLeftActOfARemovedPerson(t *testing.T) {
 			var running sync.WaitGroup
 			running.Go(func() { _ = c.Run(ctx) })
 			time.Sleep(time.Minute)
-			if a, _ := w.Act("act_1"); a.State != config.ActFailed || len(w.requests()) != 1 {
+			if a, _ := w.Action("act_1"); a.State != config.ActionFailed || len(w.requests()) != 1 {
 				t.Errorf("%+v, %v", a, w.requests())
 			}
 			stop()

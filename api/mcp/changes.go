@@ -76,7 +76,7 @@ func (s *Server) mayAsk(ctx context.Context, key *config.Key) error {
 	return nil
 }
 
-// ask creates the act for a change, and returns the text of the result.
+// ask creates the action for a change, and returns the text of the result.
 func (s *Server) ask(ctx context.Context, key *config.Key, tool string, in proposer) (string, error) {
 	x := &change{server: s, key: key}
 	if err := in.propose(ctx, x); err != nil {
@@ -95,7 +95,7 @@ func (s *Server) ask(ctx context.Context, key *config.Key, tool string, in propo
 		return "", err
 	}
 	info := web.InfoFrom(ctx)
-	a := &config.Act{
+	a := &config.Action{
 		Meta: config.Meta{ID: id.Random(id.Act), Account: key.Account}, Key: key.ID, KeyName: key.Name, Tool: tool,
 		Arguments: string(arguments), Summary: cleanText(x.summary, maxText), Note: cleanText(in.givenNote(), maxText),
 		Path: x.path, Body: string(request), Resources: x.resources, Revision: revision, RemoteIP: info.Client.String(),
@@ -104,7 +104,7 @@ func (s *Server) ask(ctx context.Context, key *config.Key, tool string, in propo
 		return "", fmt.Errorf("invalid_request: the arguments may have at most %d bytes", maxArguments/2)
 	}
 	ctx = config.WithOrigin(ctx, config.Origin{Actor: key.ID, RequestID: info.ID, RemoteIP: info.Client})
-	if a, err = s.deps.Acts.CreateAct(ctx, a); errors.Is(err, config.ErrTooManyActs) {
+	if a, err = s.deps.Actions.CreateAction(ctx, a); errors.Is(err, config.ErrTooManyActions) {
 		return "", fmt.Errorf("rate_limited: %w", err)
 	} else if err != nil {
 		s.deps.Log.Warn("cannot create a confirmation", "key", key.ID, "error", err)
@@ -135,7 +135,7 @@ func (s *Server) read(ctx context.Context, key *config.Key, path string, v any) 
 	return body, nil
 }
 
-// maxArguments bounds the arguments and the request of an act together, in bytes.
+// maxArguments bounds the arguments and the request of an action together, in bytes.
 const maxArguments = 8 << 10
 
 // hideChanges leaves the tools that ask for changes out of the list for a key that may only read.
@@ -161,38 +161,38 @@ type actionStatusInput struct {
 
 // status says what became of a change.
 func (s *Server) status(_ context.Context, key *config.Key, in actionStatusInput) (string, error) {
-	a, presence := s.deps.Acts.Act(in.ID)
+	a, presence := s.deps.Actions.Action(in.ID)
 	if presence != config.Present || a.Key != key.ID {
 		return "", errors.New("not_found: this key asked for no such change in the last 24 hours")
 	}
 	return s.describe(a), nil
 }
 
-// describe returns the text of a result about an act.
-func (s *Server) describe(a *config.Act) string {
+// describe returns the text of a result about an action.
+func (s *Server) describe(a *config.Action) string {
 	state := a.StateAt(s.deps.Now())
 	v := map[string]any{"action_id": a.ID, "state": state, "summary": a.Summary, "result": cleanText(a.Result, maxText),
 		"next": nextSteps[state]}
 	switch state {
-	case config.ActDone:
+	case config.ActionDone:
 		v["next"] = afterwards[a.Tool]
-	case config.ActPending:
+	case config.ActionPending:
 		v["status"], v["confirm_url"] = "confirmation_required", s.cfg.DashboardURL+confirm.Path+a.ID
 		v["expires_at"] = web.Time(a.ExpiresAt())
 	}
 	return string(web.Encode(v))
 }
 
-// nextSteps says what an agent does after it has read the state of an act.
-var nextSteps = map[config.ActState]string{
-	config.ActPending:  "Ask the person to open confirm_url, then call action_status with the action_id.",
-	config.ActApproved: "It is being done: call action_status again in a few seconds.",
-	config.ActFailed:   "Tell the person why it failed. Read what it is about before you ask again.",
-	config.ActDeclined: "The person said no. Do not ask for the same again.",
-	config.ActExpired:  "Nobody decided within ten minutes. Tell the person before you ask again.",
-	config.ActConflict: "What it is about was changed meanwhile: read it, and ask again if it is still needed.",
-	config.ActRefused: "The result says why it was not done. Tell the person, and read what it is about before you ask " +
-		"again.",
+// nextSteps says what an agent does after it has read the state of an action.
+var nextSteps = map[config.ActionState]string{
+	config.ActionPending:  "Ask the person to open confirm_url, then call action_status with the action_id.",
+	config.ActionApproved: "It is being done: call action_status again in a few seconds.",
+	config.ActionFailed:   "Tell the person why it failed. Read what it is about before you ask again.",
+	config.ActionDeclined: "The person said no. Do not ask for the same again.",
+	config.ActionExpired:  "Nobody decided within ten minutes. Tell the person before you ask again.",
+	config.ActionConflict: "What it is about was changed meanwhile: read it, and ask again if it is still needed.",
+	config.ActionRefused: "The result says why it was not done. Tell the person, and read what it is about before you " +
+		"ask again.",
 }
 
 // afterwards says where an agent sees the effect of a tool.

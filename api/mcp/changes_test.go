@@ -85,7 +85,7 @@ func TestChangesAreOnlyAskedFor(t *testing.T) {
 		if err := json.Unmarshal([]byte(text), &v); err != nil || failed {
 			t.Fatalf("%s: %v %s", tool, err, text)
 		}
-		a := f.acts[v.ID]
+		a := f.actions[v.ID]
 		if a == nil || v.Status != "confirmation_required" || v.State != "pending" || v.Summary != x.summary ||
 			v.ConfirmURL != "https://desk.example.com/app/confirm/"+v.ID || v.ExpiresAt != "2026-01-02T03:14:05.000Z" {
 			t.Fatalf("%s: %s", tool, text)
@@ -98,7 +98,7 @@ func TestChangesAreOnlyAskedFor(t *testing.T) {
 			text, "pending") {
 			t.Errorf("%s: %s", tool, text)
 		}
-		a.State, a.Result = config.ActDone, "run_1"
+		a.State, a.Result = config.ActionDone, "run_1"
 		text, _ = call(t, session, "action_status", map[string]any{"action_id": v.ID})
 		if !strings.Contains(text, `"state":"done"`) || !strings.Contains(text, "run_1") ||
 			!strings.Contains(text, `"next":"`) || strings.Contains(text, "confirm_url") {
@@ -161,7 +161,7 @@ func TestChangesThatAreRefused(t *testing.T) {
 		}
 	}
 	replay := map[string]any{"id": "evt_1"}
-	f.actErr = config.ErrTooManyActs
+	f.actErr = config.ErrTooManyActions
 	if text, failed := call(t, session, "event_replay", replay); !failed || !strings.Contains(text, "rate_limited") {
 		t.Errorf("too many: %s", text)
 	}
@@ -173,8 +173,8 @@ func TestChangesThatAreRefused(t *testing.T) {
 	if text, failed := call(t, session, "event_replay", replay); !failed || !strings.Contains(text, "after 40 s") {
 		t.Errorf("too fast: %s", text)
 	}
-	if len(f.acts) != 0 {
-		t.Errorf("acts %v", f.acts)
+	if len(f.actions) != 0 {
+		t.Errorf("acts %v", f.actions)
 	}
 }
 
@@ -190,7 +190,7 @@ func TestReadKeyAsksForNoChange(t *testing.T) {
 		t.Errorf("%d and %d tools", read, write)
 	}
 	text, failed := call(t, connect(t, endpoint), "event_replay", map[string]any{"id": "evt_1"})
-	if !failed || !strings.Contains(text, "may only read") || len(f.acts) != 0 {
+	if !failed || !strings.Contains(text, "may only read") || len(f.actions) != 0 {
 		t.Errorf("%s", text)
 	}
 }
@@ -215,10 +215,10 @@ func TestReplaySummaryNamesTheDestinations(t *testing.T) {
 	}}
 	endpoint, _ := start(t, f)
 	text, failed := call(t, connectWith(t, endpoint, "rly_live_write"), "event_replay", map[string]any{"id": id("evt", 1)})
-	if failed || len(f.acts) != 1 {
+	if failed || len(f.actions) != 1 {
 		t.Fatal(text)
 	}
-	for _, a := range f.acts {
+	for _, a := range f.actions {
 		for _, want := range []string{id("ep", 1), id("dst", 0), `"0.example.com"`, id("dst", 1),
 			" and 5 more: " + id("evt", 1), ", now failed, type \"\\u00a0"} {
 			if !strings.Contains(a.Summary, want) {

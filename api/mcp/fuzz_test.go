@@ -40,7 +40,7 @@ func FuzzMessage(f *testing.F) {
 		}
 		server.mu.Lock()
 		defer server.mu.Unlock()
-		if len(server.acts) > 0 {
+		if len(server.actions) > 0 {
 			t.Fatalf("a read key asked for a change: %s", body)
 		}
 		server.entries, server.uses, server.asked = nil, nil, nil

@@ -176,8 +176,8 @@ func TestGoldenMessages(t *testing.T) {
 			all.WriteString(x.log.String())
 		}
 		compareGolden(t, name, stable(all.String()))
-		for _, a := range f.acts {
-			if a.State != config.ActPending || a.Approved {
+		for _, a := range f.actions {
+			if a.State != config.ActionPending || a.Approved {
 				t.Errorf("%s: approved without a person: %+v", name, a)
 			}
 		}

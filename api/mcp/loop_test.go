@@ -63,14 +63,14 @@ func TestAgentLoop(t *testing.T) {
 		texts += "\n" + tool.Name + " " + tool.Description
 	}
 	var out strings.Builder
-	act := ""
+	action := ""
 	run := func(x step) {
 		t.Helper()
 		if !strings.Contains(texts, x.wants) {
 			t.Errorf("nothing that the model was given says %q", x.wants)
 		}
 		if x.arguments["action_id"] == "" {
-			x.arguments["action_id"] = act
+			x.arguments["action_id"] = action
 		}
 		arguments := must.Get(json.Marshal(x.arguments))(t)
 		text, failed := call(t, session, x.tool, x.arguments)
@@ -83,7 +83,7 @@ func TestAgentLoop(t *testing.T) {
 			t.Errorf("%s: a link or an invisible character: %s", x.tool, text)
 		}
 		if id, ok := v["action_id"].(string); ok {
-			act = id
+			action = id
 		}
 		texts += "\n" + text
 		fmt.Fprintf(&out, "Agent: %s\n\n    %s %s\n\n", x.says, x.tool, arguments)
@@ -100,11 +100,12 @@ func TestAgentLoop(t *testing.T) {
 		"recovery_id": "rec_1", "action": "canary", "note": "orders.example.com answered 503; the canary shows whether it " +
 			"works again"}, "start the canary of a recovery job"})
 	fmt.Fprintf(&out, "The person opens the link and approves.\n\n")
-	if len(f.acts) != 1 || f.acts[act].State != config.ActPending || f.acts[act].Body !=
+	if len(f.actions) != 1 || f.actions[action].State != config.ActionPending || f.actions[action].Body !=
 		`{"action":"canary","state":"ready"}` {
-		t.Fatalf("acts %+v", f.acts)
+		t.Fatalf("acts %+v", f.actions)
 	}
-	state, f.acts[act].State, f.acts[act].Result = "awaiting_approval", config.ActDone, "the job is canary running"
+	state, f.actions[action].State = "awaiting_approval", config.ActionDone
+	f.actions[action].Result = "the job is canary running"
 	run(step{"I look what became of it.", "action_status", map[string]any{"action_id": ""},
 		"then call action_status with the action_id"})
 	run(step{"It was done. I follow the job.", "recoveries_list", map[string]any{"endpoint_id": "ep_1"},
@@ -116,8 +117,8 @@ func TestAgentLoop(t *testing.T) {
 			t.Errorf("the agent changed something: %s", asked)
 		}
 	}
-	if len(f.acts) != 1 {
-		t.Errorf("%d changes were asked for", len(f.acts))
+	if len(f.actions) != 1 {
+		t.Errorf("%d changes were asked for", len(f.actions))
 	}
 	compareTranscript(t, stable(out.String()))
 }

@@ -50,7 +50,7 @@ type Deps struct {
 	Refusals Refusals // may be nil
 	Reads    Window   // counts requests by key
 	Writes   Window   // counts changes that agents ask for, by key
-	Acts     Acts
+	Actions  Actions
 	API      confirm.API
 	Producer audit.Producer // appends the entries of the audit log
 	Now      func() time.Time
@@ -77,10 +77,10 @@ type Window interface {
 	Claim(ctx context.Context, key string, most int) (wait time.Duration)
 }
 
-// Acts reads and creates acts; see config.Act.
-type Acts interface {
-	Act(id string) (*config.Act, config.Presence)
-	CreateAct(ctx context.Context, a *config.Act) (*config.Act, error)
+// Actions reads and creates actions; see config.Action.
+type Actions interface {
+	Action(id string) (*config.Action, config.Presence)
+	CreateAction(ctx context.Context, a *config.Action) (*config.Action, error)
 }
 
 // What an API key may do in a minute, on all nodes together.
@@ -123,7 +123,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 		return nil, errors.New("agent server: the base URL is invalid")
 	}
 	if deps.Log == nil || deps.Keys == nil || deps.Uses == nil || deps.Reads == nil ||
-		deps.API == nil || deps.Writes == nil || deps.Acts == nil || deps.Producer == nil || deps.Now == nil ||
+		deps.API == nil || deps.Writes == nil || deps.Actions == nil || deps.Producer == nil || deps.Now == nil ||
 		deps.Metrics == nil {
 		return nil, errors.New("agent server: a dependency is missing")
 	}

@@ -45,7 +45,7 @@ type fake struct {
 	called  int
 	most    int // calls that are allowed; 0: all
 	logErr  error
-	acts    map[string]*config.Act
+	actions map[string]*config.Action
 	actErr  error
 	slow    func() // is called by each call of the API, unless it is nil
 	sending func() // is called before an answer is sent, unless it is nil
@@ -62,22 +62,22 @@ func (w *window) Claim(context.Context, string, int) time.Duration {
 	return 0
 }
 
-func (f *fake) Act(id string) (*config.Act, config.Presence) {
-	if a := f.acts[id]; a != nil {
+func (f *fake) Action(id string) (*config.Action, config.Presence) {
+	if a := f.actions[id]; a != nil {
 		return a, config.Present
 	}
 	return nil, config.Unknown
 }
 
-func (f *fake) CreateAct(_ context.Context, a *config.Act) (*config.Act, error) {
+func (f *fake) CreateAction(_ context.Context, a *config.Action) (*config.Action, error) {
 	if f.actErr != nil {
 		return nil, f.actErr
 	}
-	a.State, a.CreatedAt = config.ActPending, now
-	if f.acts == nil {
-		f.acts = map[string]*config.Act{}
+	a.State, a.CreatedAt = config.ActionPending, now
+	if f.actions == nil {
+		f.actions = map[string]*config.Action{}
 	}
-	f.acts[a.ID] = a
+	f.actions[a.ID] = a
 	return a, nil
 }
 
@@ -161,7 +161,7 @@ func start(t testing.TB, f *fake) (string, *prometheus.Registry) {
 	s := must.Get(mcp.New(mcp.Config{BaseURL: base, DashboardURL: "https://desk.example.com", Version: "1.2.3",
 		AllowedHosts: []string{"relay.internal"}}, mcp.Deps{Log: slog.New(slog.DiscardHandler), Keys: f, Uses: f, Refusals: f,
 		Reads:  f,
-		Writes: &f.writes, Acts: f, API: f, Producer: f, Now: func() time.Time { return now }, Metrics: registry}))(t)
+		Writes: &f.writes, Actions: f, API: f, Producer: f, Now: func() time.Time { return now }, Metrics: registry}))(t)
 	handler := s.Handler()
 	listener.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		handler.ServeHTTP(sendingWriter{w, f}, r)

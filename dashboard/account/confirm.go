@@ -28,9 +28,9 @@ type confirmPage struct {
 	Refusal string
 }
 
-// actInPath returns the act in the path.
-func actInPath(v *frame.Visit) (*config.Act, error) {
-	if a := v.Deps.Acts.Act(v.Person.Account, v.Vars["act"]); a != nil {
+// actionInPath returns the action in the path.
+func actionInPath(v *frame.Visit) (*config.Action, error) {
+	if a := v.Deps.AgentActions.Action(v.Person.Account, v.Vars["act"]); a != nil {
 		return a, nil
 	}
 	return nil, web.Missing("There is no such confirmation. They are remembered for a day; the audit log has what was " +
@@ -39,24 +39,24 @@ func actInPath(v *frame.Visit) (*config.Act, error) {
 
 // showConfirm shows what an agent asks for. Opening the page decides nothing.
 func showConfirm(v *frame.Visit) error {
-	a, err := actInPath(v)
+	a, err := actionInPath(v)
 	if err != nil {
 		return err
 	}
 	now := v.Now()
-	v.SelfReloading = a.State == config.ActApproved
+	v.SelfReloading = a.State == config.ActionApproved
 	p := &confirmPage{askedChange: newAskedChange(v, a), Args: frame.Indented(withoutNote(a.Arguments)),
-		Stuck: a.State == config.ActApproved && now.Sub(a.DecidedAt) > time.Minute, Form: &frame.Form{Nonce: decisionNonce(v,
-			a)}}
-	if p.State == config.ActPending {
-		p.Refusal = frame.Sentence(v.Deps.Acts.Refusal(a))
+		Stuck: a.State == config.ActionApproved && now.Sub(a.DecidedAt) > time.Minute,
+		Form:  &frame.Form{Nonce: decisionNonce(v, a)}}
+	if p.State == config.ActionPending {
+		p.Refusal = frame.Sentence(v.Deps.AgentActions.Refusal(a))
 	}
 	return v.Page("confirm", p)
 }
 
-// decisionNonce returns the nonce of the page of an act in this session: who decides has opened the page. Only the
+// decisionNonce returns the nonce of the page of an action in this session: who decides has opened the page. Only the
 // sealed cookie has the id of the session.
-func decisionNonce(v *frame.Visit, a *config.Act) string {
+func decisionNonce(v *frame.Visit, a *config.Action) string {
 	sum := sha256.Sum256([]byte("decide " + v.Session.ID + " " + a.ID))
 	return base64.RawURLEncoding.EncodeToString(sum[:16])
 }
@@ -71,15 +71,15 @@ func withoutNote(arguments string) []byte {
 	return web.Encode(members)
 }
 
-// approveAct does what an agent asks for.
-func approveAct(v *frame.Visit) error { return decide(v, v.Deps.Acts.Approve) }
+// approveAction does what an agent asks for.
+func approveAction(v *frame.Visit) error { return decide(v, v.Deps.AgentActions.Approve) }
 
-// declineAct ends it without doing it.
-func declineAct(v *frame.Visit) error { return decide(v, v.Deps.Acts.Decline) }
+// declineAction ends it without doing it.
+func declineAction(v *frame.Visit) error { return decide(v, v.Deps.AgentActions.Decline) }
 
-// decide records a decision and shows how the act ended.
-func decide(v *frame.Visit, how func(context.Context, *config.Key, *config.Act) (*config.Act, error)) error {
-	a, err := actInPath(v)
+// decide records a decision and shows how the action ended.
+func decide(v *frame.Visit, how func(context.Context, *config.Key, *config.Action) (*config.Action, error)) error {
+	a, err := actionInPath(v)
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func decide(v *frame.Visit, how func(context.Context, *config.Key, *config.Act) 
 			"decide again.")
 	}
 	_, err = how(config.WithSessionCheck(v.R.Context(), v.CheckSession), v.Principal(), a)
-	if errors.Is(err, config.ErrActDecided) {
+	if errors.Is(err, config.ErrActionDecided) {
 		return v.Redirect(path, "This was already decided or has expired. Nothing was changed.")
 	}
 	if e, ok := errors.AsType[*web.Error](err); ok && e.Status < http.StatusInternalServerError {

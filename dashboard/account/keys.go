@@ -174,17 +174,17 @@ type agentsPage struct {
 	Lifetimes []frame.Option
 	Clients   []agentClient
 	Variable  string
-	Connected int           // keys of agents that work now
-	Pending   []*config.Act // changes that agents ask for
-	Recent    []askedChange // the newest that are settled
+	Connected int              // keys of agents that work now
+	Pending   []*config.Action // changes that agents ask for
+	Recent    []askedChange    // the newest that are settled
 	madeKey
 }
 
 // askedChange is a change that an agent asked for, and what became of it.
 type askedChange struct {
-	*config.Act
-	State config.ActState // now
-	By    string          // email address of the person who decided; empty if nobody has, or the person was removed
+	*config.Action
+	State config.ActionState // now
+	By    string             // email address of the person who decided; empty if nobody has, or the person was removed
 }
 
 // About is the page of what the change is about: its path is the one under /v1.
@@ -203,9 +203,9 @@ func (a askedChange) Made() string {
 	return ""
 }
 
-// newAskedChange returns an act with its state now.
-func newAskedChange(v *frame.Visit, a *config.Act) askedChange {
-	x := askedChange{Act: a, State: a.StateAt(v.Now())}
+// newAskedChange returns an action with its state now.
+func newAskedChange(v *frame.Visit, a *config.Action) askedChange {
+	x := askedChange{Action: a, State: a.StateAt(v.Now())}
 	for _, u := range v.Deps.Members.Users() {
 		if u.ID == a.DecidedBy {
 			x.By = u.Email
@@ -242,8 +242,8 @@ func agentClients(base string) []agentClient {
 func showAgents(v *frame.Visit, f *frame.Form, made madeKey) error {
 	p := &agentsPage{Form: f, Lifetimes: lifetimes, Clients: agentClients(v.Config.BaseURL), Variable: agentKeyVariable,
 		madeKey: made}
-	p.Pending = v.Deps.Acts.Pending(v.Person.Account)
-	for _, a := range v.Deps.Acts.Recent(v.Person.Account) {
+	p.Pending = v.Deps.AgentActions.Pending(v.Person.Account)
+	for _, a := range v.Deps.AgentActions.Recent(v.Person.Account) {
 		p.Recent = append(p.Recent, newAskedChange(v, a))
 	}
 	now := v.Now()

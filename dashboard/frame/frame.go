@@ -124,20 +124,20 @@ func (d *Dashboard) Now() time.Time { return d.Deps.Now() }
 
 // Deps are the dependencies of the dashboard. Now and Log may be nil: time.Now and no log.
 type Deps struct {
-	Log         *slog.Logger
-	Now         func() time.Time
-	Account     func() string // id of the account
-	API         Caller
-	People      People
-	Passwords   Passwords
-	SessionKeys SessionKeys
-	SignInLimit SignInLimit
-	Members     Members
-	Keys        Keys
-	KeyUses     KeyUses
-	Acts        Acts
-	Waiting     Waiting
-	Endpoints   Endpoints
+	Log          *slog.Logger
+	Now          func() time.Time
+	Account      func() string // id of the account
+	API          Caller
+	People       People
+	Passwords    Passwords
+	SessionKeys  SessionKeys
+	SignInLimit  SignInLimit
+	Members      Members
+	Keys         Keys
+	KeyUses      KeyUses
+	AgentActions AgentActions
+	Waiting      Waiting
+	Endpoints    Endpoints
 	// Doctor examines this node and its engines, for up to half a minute.
 	Doctor func(ctx context.Context) ([]Check, error)
 }
@@ -240,17 +240,17 @@ type KeyUses interface {
 	KeyUses(ctx context.Context, account string, keys []string) (map[string]audit.Use, error)
 }
 
-// Acts reads and decides on changes that agents ask for; see package confirm.
-type Acts interface {
-	// Act returns an act of an account; nil if there is none.
-	Act(account, id string) *config.Act
-	// Pending returns the acts of an account that wait for a person, newest first.
-	Pending(account string) []*config.Act
-	// Recent returns the newest settled acts of an account.
-	Recent(account string) []*config.Act
-	// Refusal returns why a pending act cannot be approved any more, as a clause; empty if it can be.
-	Refusal(a *config.Act) string
-	// Approve does what an act asks for, as the person. It returns config.ErrActDecided after another decision.
-	Approve(ctx context.Context, person *config.Key, a *config.Act) (*config.Act, error)
-	Decline(ctx context.Context, person *config.Key, a *config.Act) (*config.Act, error)
+// AgentActions reads and decides on changes that agents ask for; see package confirm.
+type AgentActions interface {
+	// Action returns an action of an account; nil if there is none.
+	Action(account, id string) *config.Action
+	// Pending returns the actions of an account that wait for a person, newest first.
+	Pending(account string) []*config.Action
+	// Recent returns the newest settled actions of an account.
+	Recent(account string) []*config.Action
+	// Refusal returns why a pending action cannot be approved any more, as a clause; empty if it can be.
+	Refusal(a *config.Action) string
+	// Approve does what an action asks for, as the person. It returns config.ErrActionDecided after another decision.
+	Approve(ctx context.Context, person *config.Key, a *config.Action) (*config.Action, error)
+	Decline(ctx context.Context, person *config.Key, a *config.Action) (*config.Action, error)
 }

@@ -106,7 +106,7 @@ func (v *Visit) Page(name string, data any) error {
 	}
 	if block == "layout" {
 		if !x.Bare {
-			x.Asked = len(v.Deps.Acts.Pending(v.Person.Account))
+			x.Asked = len(v.Deps.AgentActions.Pending(v.Person.Account))
 			x.Waiting = v.waiting(v.Person.Account)
 		}
 		x.Toast = v.takeToast()

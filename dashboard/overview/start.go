@@ -105,7 +105,7 @@ const maxAskedShown = 5
 // addOverview adds what the overview says.
 func addOverview(v *frame.Visit, p *startPage, o *wire.Overview, alerts []*model.Alert) {
 	p.At = o.At
-	asked := v.Deps.Acts.Pending(v.Person.Account)
+	asked := v.Deps.AgentActions.Pending(v.Person.Account)
 	shown := asked[:min(len(asked), maxAskedShown)]
 	addNeeds(v, p, o, shown, alerts)
 	n, total := &o.Needs, len(p.Needs)
@@ -138,7 +138,7 @@ func addOverview(v *frame.Visit, p *startPage, o *wire.Overview, alerts []*model
 // addNeeds adds what needs a person, the most urgent first: decisions that something waits for, leaked keys if one is
 // critical, destinations with everything that is wrong with them, other leaked keys. What a person has paused comes
 // after that, apart.
-func addNeeds(v *frame.Visit, p *startPage, o *wire.Overview, asked []*config.Act, alerts []*model.Alert) {
+func addNeeds(v *frame.Visit, p *startPage, o *wire.Overview, asked []*config.Action, alerts []*model.Alert) {
 	for _, a := range asked {
 		p.Needs = append(p.Needs, model.Need{Class: "held", Icon: "held", Subject: a.KeyName, Text: "asks for a change.",
 			Detail: a.Summary, Until: web.Time(a.ExpiresAt()), Links: []frame.MenuItem{{Path: frame.PageOf(a.ID),

@@ -1,7 +1,7 @@
 // Package config is the configuration of the service: account, endpoints, destinations, API keys, replay runs, recovery
-// jobs, alerts, users, erasures, log drains, domains, DSNs, settings, test fixtures, acts of agents, the service secret
-// and remembered answers. They are entities of the replicated log in pkg/conflog, so every node has all of them in
-// memory.
+// jobs, alerts, users, erasures, log drains, domains, DSNs, settings, test fixtures, actions of agents, the service
+// secret and remembered answers. They are entities of the replicated log in pkg/conflog, so every node has all of them
+// in memory.
 //
 // Secrets that must be shown or used again are sealed (AES-256-GCM under a master key) in records, snapshots and
 // memory. API keys and ingest tokens are found by their SHA-256.
@@ -85,7 +85,7 @@ type Control struct {
 type (
 	endpoints struct{ *core } // endpoints, fixtures and erasures of their events, and settings
 	callers   struct{ *core } // API keys, users, and the service secret
-	jobs      struct{ *core } // replay runs, recovery jobs, acts of agents, and remembered answers
+	jobs      struct{ *core } // replay runs, recovery jobs, actions of agents, and remembered answers
 	findings  struct{ *core } // drains, DSNs, domains and scans, and the findings from them
 	tripwires struct{ *core }
 	alerts    struct{ *core } // alerts and their settings
@@ -105,7 +105,7 @@ type core struct {
 	cache           cache
 	keyIndex        atomic.Pointer[keyIndex]
 	senderCounts    atomic.Pointer[senderCounts]
-	actMu           sync.Mutex   // held from counting acts until one is created
+	actionMu        sync.Mutex   // held from counting actions until one is created
 	usedKeys        chan usedKey // keys whose fingerprints recordKeyUses has to check
 	// by id of a key: the entity of the service secret under which this node has checked its fingerprint
 	fingerprintedKeys sync.Map

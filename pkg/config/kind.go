@@ -33,7 +33,7 @@ const (
 	kindDomain
 	kindScan
 	kindTripwire
-	kindAct
+	kindAction
 	kindFixture
 	kinds // number of kinds, the log's own included
 )
@@ -101,9 +101,9 @@ var kindTable = [kinds]kindInfo{
 	// That it was tripped is not audited, and must be recorded when the configuration is full.
 	kindTripwire: row[Tripwire]("tripwire", conflog.AuditRequested, exported|needsHash,
 		conflog.Bounds{MaxCount: MaxDomains * MaxTripwires, ErrCount: ErrTooManyTripwires, AllowGrowthWhenFull: true}),
-	// The end of an act, which a node may record by itself, is not audited: the change that it made is.
-	kindAct: row[Act]("act", conflog.AuditRequested, expires,
-		conflog.Bounds{MaxCount: MaxActs, ErrCount: ErrTooManyActs, AllowGrowthWhenFull: true}),
+	// The end of an action, which a node may record by itself, is not audited: the change that it made is.
+	kindAction: row[Action]("act", conflog.AuditRequested, expires,
+		conflog.Bounds{MaxCount: MaxActions, ErrCount: ErrTooManyActions, AllowGrowthWhenFull: true}),
 	// Removing expired fixtures is not audited: their creation says when they expire.
 	kindFixture: row[Fixture]("fixture", conflog.AuditRequested, exported|expiresInAnyOrder,
 		conflog.Bounds{MaxCount: MaxFixtures, ErrCount: ErrTooManyFixtures, MaxBytes: MaxFixturesBytes,
@@ -198,7 +198,7 @@ func (*DSN) kind() kind                                     { return kindDSN }
 func (*Domain) kind() kind                                  { return kindDomain }
 func (*Scan) kind() kind                                    { return kindScan }
 func (*Tripwire) kind() kind                                { return kindTripwire }
-func (*Act) kind() kind                                     { return kindAct }
+func (*Action) kind() kind                                  { return kindAction }
 func (*Fixture) kind() kind                                 { return kindFixture }
 
 // LogSecret is the value of the first record of the configuration log, which pkg/conflog creates. The secret is sealed.

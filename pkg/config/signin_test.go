@@ -365,7 +365,7 @@ func TestSessionsEndEverywhere(t *testing.T) {
 				if _, err := c.Authenticate(key); !errors.Is(err, ErrLease) {
 					t.Errorf("a key on the node that is cut off: %v", err)
 				}
-				if why, err := c.RefusalOf(&Act{Key: k.ID}); !errors.Is(err, ErrLease) || why != (ActRefusal{}) {
+				if why, err := c.RefusalOf(&Action{Key: k.ID}); !errors.Is(err, ErrLease) || why != (ActionRefusal{}) {
 					t.Errorf("the key of an act on the node that is cut off: %+v, %v", why, err)
 				}
 			})

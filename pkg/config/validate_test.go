@@ -197,13 +197,13 @@ func TestImportedJobsAreValidated(t *testing.T) {
 		"rate_per_second": func(r *Recovery) { r.RatePerSecond = 0 },
 		"destinations":    func(r *Recovery) { r.Destinations = append(r.Destinations, RecoveryDestination{}) },
 	})
-	refuses(t, func() *Act {
-		text, json := strings.Repeat("x", maxActText), strings.Repeat("x", maxActJSON)
-		return &Act{State: ActDone, Summary: text, Note: text, Result: text, Arguments: json, Body: json}
-	}, map[string]func(*Act){
-		"state": func(a *Act) { a.State = ActExpired }, "summary": func(a *Act) { a.Summary += "x" },
-		"note": func(a *Act) { a.Note += "x" }, "result": func(a *Act) { a.Result += "x" },
-		"arguments": func(a *Act) { a.Arguments += "x" }, "body": func(a *Act) { a.Body += "x" },
+	refuses(t, func() *Action {
+		text, json := strings.Repeat("x", maxActionText), strings.Repeat("x", maxActionJSON)
+		return &Action{State: ActionDone, Summary: text, Note: text, Result: text, Arguments: json, Body: json}
+	}, map[string]func(*Action){
+		"state": func(a *Action) { a.State = ActionExpired }, "summary": func(a *Action) { a.Summary += "x" },
+		"note": func(a *Action) { a.Note += "x" }, "result": func(a *Action) { a.Result += "x" },
+		"arguments": func(a *Action) { a.Arguments += "x" }, "body": func(a *Action) { a.Body += "x" },
 	})
 	refuses(t, func() *Scan { return &Scan{Status: ScanQueued, Trigger: ScanWeekly} }, map[string]func(*Scan){
 		"status": func(s *Scan) { s.Status = "x" }, "trigger": func(s *Scan) { s.Trigger = "x" }})
