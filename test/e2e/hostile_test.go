@@ -378,7 +378,7 @@ func (h *hostile) attackAPI(ep string) {
 	}
 	for query, param := range map[string]string{
 		"limit=0": "limit", "limit=x": "limit", "limit=1e9": "limit", "limit=-1": "limit", "cursor=x": "cursor",
-		"cursor=%00":      "cursor",
+		"cursor=%00":     "cursor",
 		"since=tomorrow": "since", "until=9999-99-99": "until", "status=nope": "status", "nope=1": "nope",
 		"since=2027-01-01&until=2026-01-01": "until",
 	} {
