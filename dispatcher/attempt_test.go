@@ -522,7 +522,8 @@ func TestCancelledRequestHasNoStatus(t *testing.T) {
 	defer cancel()
 	work := testWork(t, []byte("x"))
 	target := testTarget(t, srv.URL)
-	if attempt := testClient(t, loopback()).send(ctx, work.Event.ID, target, work, request.Stored(work)); attempt.Code != 0 ||
+	c := testClient(t, loopback())
+	if attempt := c.send(ctx, work.Event.ID, target, work, request.Stored(work)); attempt.Code != 0 ||
 		ctx.Err() == nil {
 		t.Errorf("%+v", attempt)
 	}

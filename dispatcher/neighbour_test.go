@@ -215,7 +215,8 @@ func TestStreamWaitIsNoTimeout(t *testing.T) {
 			target := testTarget(t, "https://example.com/h", sign.NewSecret())
 			target.Timeout = 10 * time.Second
 			began := time.Now()
-			attempt := newTestClient(h2(connect, stream, answer)).send(t.Context(), work.Event.ID, target, work, request.Stored(work))
+			c := newTestClient(h2(connect, stream, answer))
+			attempt := c.send(t.Context(), work.Event.ID, target, work, request.Stored(work))
 			if attempt.ErrorCode != code || attempt.ErrorMessage != message || attempt.Duration != duration ||
 				time.Since(began) != total {
 				t.Errorf("connect %v, stream %v, answer %v: %q %q, %v of %v, want %q, %v of %v", connect, stream, answer,

@@ -50,7 +50,7 @@ func TestDownForAnHour(t *testing.T) {
 		down:      func() (time.Duration, int) { return time.Hour, 0 },
 	}
 	if full() {
-		// 24,000 events in the hour, fewer than the 30,000 re-checks that the budget allows in a minute: the passes of more new
+		// 24,000 events in the hour, fewer than the 30,000 re-checks that the budget allows a minute: the passes of more new
 		// deliveries would hide the rate of re-checks.
 		o.every = 150 * time.Millisecond
 	}

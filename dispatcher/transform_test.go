@@ -120,7 +120,9 @@ func TestHeadersOfTheStoredBody(t *testing.T) {
 		fields = append(fields, event.Field{Name: name, Value: "v"})
 	}
 	work := testWork(t, []byte(`{"a":1}`), fields...)
-	for _, made := range []request.Content{request.Stored(work), newTransformed(t, `[{"op":"drop","paths":["a"]}]`, `{"a":1}`)} {
+	for _, made := range []request.Content{
+		request.Stored(work), newTransformed(t, `[{"op":"drop","paths":["a"]}]`, `{"a":1}`),
+	} {
 		h := request.Header(work, made, testTarget(t, "http://localhost"), "test", time.Now())
 		for _, name := range about {
 			if _, there := h[name]; there != (made.Version == 0) {

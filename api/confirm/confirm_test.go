@@ -182,7 +182,8 @@ var person = &config.Key{ID: "usr_1", Account: "acc_1", Scope: config.ReadWrite}
 func newWorld(t *testing.T, answers ...answer) (*world, *confirm.Confirmer, *config.Action) {
 	t.Helper()
 	a := &config.Action{Meta: config.Meta{ID: "act_1", Account: "acc_1", CreatedAt: time.Now()},
-		State: config.ActionPending, Path: "/v1/findings/update", Body: `{"ids":["fnd_1"]}`, Resources: []string{"/v1/findings/fnd_1"}, Key: "key_1",
+		State: config.ActionPending, Path: "/v1/findings/update", Body: `{"ids":["fnd_1"]}`,
+		Resources: []string{"/v1/findings/fnd_1"}, Key: "key_1",
 		Revision: confirm.Revision([]byte(finding))}
 	w := &world{actions: map[string]*config.Action{a.ID: a}, resource: finding, answers: answers, people: []*config.User{
 		{Meta: config.Meta{ID: "usr_1", Account: "acc_1"}, Email: "ops@example.com", Scope: config.ReadWrite}}}

@@ -245,11 +245,13 @@ func (n *Names) Recorded(h http.Header, added []event.Field) event.Lines {
 }
 
 const (
+	// Mask replaces the value of a header that usually carries a secret.
 	Mask = "****"
 	// typicalHeaders is the initial capacity of recorded headers.
 	typicalHeaders = 32
 )
 
+// Canonical returns the canonical form of a header name.
 func Canonical(name string) string { return textproto.CanonicalMIMEHeaderKey(name) }
 
 // describesStoredBody reports whether a received header says something about the bytes of the stored body, which a

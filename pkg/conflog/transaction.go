@@ -9,7 +9,7 @@ import (
 )
 
 // A transaction is one record that changes two entities of different kinds, or neither of them: each has a precondition
-// of its own. So what became of an entity, and the notice about it, cannot be separated by a crash or by another writer.
+// of its own. So what became of an entity, and the notice about it, cannot be separated by a crash or another writer.
 
 // second is the second change of a transaction: a put.
 type second struct {

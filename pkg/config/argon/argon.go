@@ -90,6 +90,7 @@ type Hasher struct {
 	Sum func(password, salt []byte, passes, memory uint32, threads uint8, length uint32) []byte
 }
 
+// NewHasher returns a Hasher with argon2id.
 func NewHasher() *Hasher {
 	return &Hasher{SignIns: make(hashSlots, maxHashes), Chosen: make(hashSlots, maxChosen), Sum: argon2.IDKey}
 }
@@ -116,6 +117,7 @@ func (p *Hasher) compute(h Hash, password string) []byte {
 	return p.Sum([]byte(password), h.salt, h.params.passes, h.params.memory, h.params.threads, uint32(h.params.hash))
 }
 
+// Hash returns the hash of a password as text, with a new salt and the default parameters.
 func (p *Hasher) Hash(password string) string {
 	h := Hash{params: defaults, salt: make([]byte, defaults.salt)}
 	rand.Read(h.salt) // never fails: crypto/rand ends the process instead
