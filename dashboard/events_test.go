@@ -46,8 +46,9 @@ func TestEventsSayWhy(t *testing.T) {
 // lead to their events. What destinations have answered stands in the row.
 func TestListOfEventsHasCounts(t *testing.T) {
 	r := eventsRig(t)
-	r.api.on("GET /v1/events/counts", http.StatusOK, `{"counted":1000,"more":true,"statuses":{"delivered":900,"failed":100},
-		"step_seconds":60,"steps":[{"at":"2026-08-21T22:20:00Z","delivered":900},{"at":"2026-08-21T22:22:00Z","failed":100}]}`)
+	r.api.on("GET /v1/events/counts", http.StatusOK, `{"counted":1000,"more":true,
+		"statuses":{"delivered":900,"failed":100},"step_seconds":60,"steps":[{"at":"2026-08-21T22:20:00Z","delivered":900},
+		{"at":"2026-08-21T22:22:00Z","failed":100}]}`)
 	r.api.on("GET /v1/events", http.StatusOK, strings.NewReplacer(`"held","reason":"breaker_open"`,
 		`"failed","reason":"attempts_exhausted","last_response_status":503`, `"a<b>"`, `"a.<b>"`).Replace(oneEvent))
 	r.api.on("GET /v1/endpoints", http.StatusOK, `{"data":[{"id":"ep_1","name":"payments","destinations":[{"id":"dst_1",

@@ -217,8 +217,8 @@ func TestRecoveryFormErrors(t *testing.T) {
 	b.get("/app/recoveries/new").want(403)
 }
 
-// A recovery of several endpoints is a job for each, with a key of its own, so that a second submit prepares none twice.
-// One that is refused does not keep the others from theirs.
+// A recovery of several endpoints is a job for each, with a key of its own, so that a second submit prepares none
+// twice. One that is refused does not keep the others from theirs.
 func TestRecoverSeveralEndpoints(t *testing.T) {
 	r := recoveryRig(t)
 	failed := func(endpoint string) string {

@@ -234,7 +234,8 @@ func TestRejectionsAreBounded(t *testing.T) {
 	}
 }
 
-// Whoever sends rejected requests, from however many addresses, fills the log with at most 1 MiB a minute of an endpoint.
+// Whoever sends rejected requests, from however many addresses, fills the log with at most 1 MiB a minute of an
+// endpoint.
 // One client leaves half of that to others; the first requests of each minute are stored.
 func TestRejectedBytesAreBounded(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)

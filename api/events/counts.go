@@ -40,8 +40,9 @@ func (a *events) countEvents(w http.ResponseWriter, r *http.Request, key *config
 	if params.Err != nil {
 		return params.Err
 	}
-	x, err := a.counts.Get(r.Context(), params.Hash.Cursor(frame.RowKey{}), func(ctx context.Context) (countsAnswer, error) {
-		q.Limit = maxCounted
+	q.Limit = maxCounted
+	filters := params.Hash.Cursor(frame.RowKey{})
+	x, err := a.counts.Get(r.Context(), filters, func(ctx context.Context) (countsAnswer, error) {
 		page, err := a.events.Events(ctx, q)
 		return countsAnswer{countsOf(page.Rows, page.More, a.Now()), page.AsOf}, err
 	})

@@ -55,8 +55,8 @@ type eventsPage struct {
 // timeMenu are the choices of the time menu beside any time.
 var timeMenu = []struct{ since, name string }{{"15m", "15 min"}, {"1h", "1 h"}, {"24h", "24 h"}, {"7d", "7 days"}}
 
-// addCounts adds the tabs, the time menu and the chart. Searches have neither tabs nor chart: what they would cost is not
-// known before.
+// addCounts adds the tabs, the time menu and the chart. Searches have neither tabs nor chart: what they would cost is
+// not known before.
 func (p *eventsPage) addCounts(v *frame.Visit, query url.Values) error {
 	first := maps.Clone(query)
 	first.Del("cursor")
