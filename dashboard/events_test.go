@@ -66,6 +66,8 @@ func TestListOfEventsHasCounts(t *testing.T) {
 			t.Errorf("counted are %s", c.Query.Encode())
 		}
 	}
+	b.get(frame.EventsPath+"?endpoint_id=ep_1&destination_id=dst_1").want(200, "endpoint payments<",
+		"destination payments → &lt;ledger&gt;<")
 	if page := b.get(frame.EventsPath + "?q=x").want(200).main(); strings.Contains(page, `aria-label="Status"`) {
 		t.Error("a search has counts")
 	}

@@ -287,7 +287,13 @@ func setListLinks(v *frame.Visit, query url.Values, tail bool, p *eventsPage) {
 		if name == "q" {
 			label = "text"
 		}
-		without, text := maps.Clone(first), label+" "+first.Get(name)
+		value := first.Get(name)
+		for _, x := range slices.Concat(p.Endpoints, p.Destinations) {
+			if x.Value == value {
+				value = x.Text
+			}
+		}
+		without, text := maps.Clone(first), label+" "+value
 		without.Del(name)
 		p.Chips = append(p.Chips, chip{Text: frame.Truncate(text, 60), Path: listPath(without)})
 	}

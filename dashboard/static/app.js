@@ -110,7 +110,7 @@ addCopyButtons(document);
 
 // Keys for lists. They do nothing while somebody types or a question is open, and can be turned off in this browser:
 // speech input types letters (WCAG 2.1.4).
-const keys = [['j', 'next row'], ['k', 'previous row'], ['Enter', 'open the row'], ['/', 'search the list'], ['Ctrl K', 'search everything'], ['?', 'this list']];
+const keys = [['j', 'next row'], ['k', 'previous row'], ['Enter', 'open the row'], ['/', 'search the list'], ['Ctrl K', 'search everything'], ['r', 'replay the event'], ['?', 'this list']];
 const keysOff = 'relay-keys-off';
 
 // step focuses the first link of the next row that has one, or of the row before.
@@ -163,7 +163,13 @@ function help() {
   return dialog;
 }
 
-const actions = { j: () => step(1), k: () => step(-1), '/': search, '?': () => help().showPopover() };
+const actions = {
+  j: () => step(1),
+  k: () => step(-1),
+  r: () => document.querySelector('[popovertarget=dlg-replay]')?.click(),
+  '/': search,
+  '?': () => help().showPopover(),
+};
 
 document.addEventListener('keydown', (event) => {
   const { key, target, ctrlKey, altKey, metaKey, isComposing } = event;
