@@ -14,8 +14,8 @@ import (
 )
 
 // Many destinations hang, and more is parked for them than memory holds. It costs few retry passes while nothing
-// changes. One of them recovers: everything for it arrives within the time that a pass over all parked deliveries takes,
-// although they would return much later by themselves.
+// changes. One of them recovers: everything for it arrives within the time that a pass over all parked deliveries
+// takes, although they would return much later by themselves.
 func TestParkedWorkCostsLittleUntilItsLaneRecovers(t *testing.T) {
 	const dests, each = 10, 600
 	var endpoints []*config.Endpoint

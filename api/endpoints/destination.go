@@ -191,10 +191,10 @@ func (a *destinations) purgeTime(o *frame.Object, now time.Time) time.Time {
 	before := now.Add(time.Millisecond)
 	if raw, ok := o.RawOfKind("before", frame.KindString); ok {
 		text, err := web.DecodeString(raw)
-		t, good := frame.ParseMoment(text, now)
+		t, good := web.ParseMoment(text, now)
 		switch {
 		case err != nil || !good:
-			o.Fail("before", frame.MomentForms)
+			o.Fail("before", web.MomentForms)
 		case t.After(a.Clock()):
 			o.Fail("before", "must not be later than now")
 		}

@@ -44,7 +44,7 @@ func (a *events) countEvents(w http.ResponseWriter, r *http.Request, key *config
 	filters := params.Hash.Cursor(frame.RowKey{})
 	x, err := a.counts.Get(r.Context(), filters, func(ctx context.Context) (countsAnswer, error) {
 		page, err := a.events.Events(ctx, q)
-		return countsAnswer{countsOf(page.Rows, page.More, a.Now()), page.AsOf}, err
+		return countsAnswer{countsOf(page.Rows, page.More), page.AsOf}, err
 	})
 	if err != nil {
 		return err
@@ -55,13 +55,13 @@ func (a *events) countEvents(w http.ResponseWriter, r *http.Request, key *config
 }
 
 // countsOf counts rows, which are sorted newest first.
-func countsOf(rows []event.Summary, more bool, now time.Time) wire.CountedEvents {
+func countsOf(rows []event.Summary, more bool) wire.CountedEvents {
 	out := wire.CountedEvents{Object: "event_counts", Counted: len(rows), More: more, StepSeconds: 1,
 		Steps: []wire.CountedStep{}}
 	if len(rows) == 0 {
 		return out
 	}
-	span, step := now.Sub(rows[len(rows)-1].ID.Time()), countSteps[0]
+	span, step := rows[0].ID.Time().Sub(rows[len(rows)-1].ID.Time()), countSteps[0]
 	for _, longer := range countSteps {
 		if step = longer; span <= maxCountSteps*step {
 			break

@@ -114,7 +114,7 @@ func (o *Object) time(name string, orNull bool, to *web.Time) {
 		return
 	}
 	text, err := web.DecodeString(raw)
-	t, good := ParseTime(text)
+	t, good := web.ParseTime(text)
 	if err != nil || !good {
 		null := ""
 		if orNull {

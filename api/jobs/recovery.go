@@ -75,8 +75,8 @@ func (a *recoveries) readRecoveryInput(body []byte, key *config.Key) (*config.Re
 		}
 	}
 	var ok bool
-	if job.Since, ok = frame.ParseMoment(since, now); !ok {
-		o.Fail("since", frame.MomentForms)
+	if job.Since, ok = web.ParseMoment(since, now); !ok {
+		o.Fail("since", web.MomentForms)
 	} else if job.Since.Unix() < 0 {
 		o.Fail("since", "must not be before 1970")
 	} else if !job.Since.Before(now) {

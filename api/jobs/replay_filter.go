@@ -186,9 +186,9 @@ func (in *selectionInput) Time(names ...string) (t time.Time, sent string) {
 		return t, ""
 	}
 	text, _ := stringOf(raw)
-	t, good := frame.ParseMoment(text, in.now)
+	t, good := web.ParseMoment(text, in.now)
 	if !good {
-		o.Fail(name, frame.MomentForms)
+		o.Fail(name, web.MomentForms)
 	}
 	return t, o.Param(name)
 }

@@ -125,6 +125,7 @@ func newEndpointForm(v *frame.Visit) error {
 
 // show makes the page show a form.
 func (p *newEndpoint) show(f *frame.Form) {
+	offerSecret(f, p.Preset)
 	p.Endpoint, p.Form = newSettings(p.Preset), f
 	p.Choices = settingsChoices(frame.Option{Value: modeOff, Text: "Do not verify yet", Hint: "For a provider " +
 		"that shows its secret only once it has the URL: the next page asks for it. Until then anyone who knows the ingest " +
@@ -141,9 +142,6 @@ func createValues(p *preset) url.Values {
 	if p.SecretLater {
 		values.Set("verification.mode", modeOff)
 	}
-	if p.SecretIsOurs {
-		values.Set(generatedSecret, newProviderSecret())
-	}
 	return values
 }
 
@@ -159,6 +157,13 @@ func newProviderSecret() string {
 	secret := make([]byte, 32)
 	rand.Read(secret)
 	return hex.EncodeToString(secret)
+}
+
+// offerSecret puts a random secret into a form that has none: a page that was left has lost it.
+func offerSecret(f *frame.Form, p *preset) {
+	if p.SecretIsOurs && f.Value(generatedSecret) == "" {
+		f.Values.Set(generatedSecret, newProviderSecret())
+	}
 }
 
 // takeGenerated puts the random secret into a form that asks for it, and returns it.

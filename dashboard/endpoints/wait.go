@@ -39,11 +39,8 @@ func newWaitPage(v *frame.Visit, e *model.Endpoint) (*waitPage, error) {
 		p.Preset = presetOf(verify.Generic)
 	}
 	p.NeedsSecret = p.Preset.Signs() && e.Verification == nil
-	values := url.Values{"verification.mode": {modeOf(newSettings(p.Preset))}}
-	if p.Preset.SecretIsOurs {
-		values.Set(generatedSecret, newProviderSecret())
-	}
-	p.Form = frame.EditForm(values)
+	p.Form = frame.EditForm(url.Values{"verification.mode": {modeOf(newSettings(p.Preset))}})
+	offerSecret(p.Form, p.Preset)
 	p.Choices = settingsChoices(frame.Option{})
 	var list wire.List[*model.EventRow]
 	var err error
@@ -127,6 +124,7 @@ func saveSecret(v *frame.Visit, f *frame.Form, e *model.Endpoint) error {
 			return err
 		}
 		f.Version = again.Form.Version
+		offerSecret(f, p)
 		again.Form = f
 		return v.Page("endpoint-wait", again)
 	}, func() error {

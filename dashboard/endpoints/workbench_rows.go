@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/transform"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -23,8 +24,12 @@ const (
 	raiseRow  = "raise "
 )
 
-// maxOfferedPaths bounds the paths of the sample that the form offers.
-const maxOfferedPaths = 100
+// Bounds of the paths of the sample that the form offers: their number, the bytes of each, and how deep it looks.
+const (
+	maxOfferedPaths = 100
+	maxOfferedPath  = 200
+	maxOfferedDepth = 32
+)
 
 // operationRow is one operation as a sentence.
 type operationRow struct {
@@ -86,7 +91,11 @@ func newOperation(f *frame.Form) json.RawMessage {
 		set("path", place)
 		x["value"] = frame.AsJSONOrNull(to)
 	default: // pick and drop
-		x["paths"] = strings.FieldsFunc(place, func(r rune) bool { return r == ',' || r == ' ' })
+		paths := strings.Split(place, ",")
+		for i := range paths {
+			paths[i] = strings.TrimSpace(paths[i])
+		}
+		x["paths"] = paths
 	}
 	return json.RawMessage(strings.TrimSpace(string(web.Encode(x))))
 }
@@ -114,38 +123,38 @@ func (p *workbenchPage) Rows() (rows []operationRow) {
 	return rows
 }
 
-// Paths are the paths of the result, or of the text of the sample, as JSON Pointers; * stands for every element of an
-// array.
-func (p *workbenchPage) Paths() []string {
-	var value any
+// Paths are paths of the result, or of the text of the sample, as JSON Pointers; * stands for every element of an array.
+func (p *workbenchPage) Paths() (paths []string) {
 	for _, text := range []string{p.Output, p.Form.Value("sample_text")} {
-		if text != "" && json.Unmarshal([]byte(text), &value) == nil {
-			break
+		var value any
+		if text != "" && event.JSONDepth([]byte(text)) <= web.MaxDepth && json.Unmarshal([]byte(text), &value) == nil {
+			return addPaths(nil, value, "", 0)
 		}
 	}
-	found := map[string]bool{}
-	addPaths(value, "", found)
-	all := slices.Sorted(maps.Keys(found))
-	return all[:min(len(all), maxOfferedPaths)]
+	return nil
 }
 
 // pointerText escapes a member in a JSON Pointer (RFC 6901, 3).
 var pointerText = strings.NewReplacer("~", "~0", "/", "~1")
 
-func addPaths(value any, at string, found map[string]bool) {
-	if at != "" {
-		found[at] = true
+func addPaths(paths []string, value any, at string, depth int) []string {
+	if len(paths) >= maxOfferedPaths || len(at) > maxOfferedPath || depth > maxOfferedDepth {
+		return paths
+	}
+	if at != "" && !slices.Contains(paths, at) {
+		paths = append(paths, at)
 	}
 	switch value := value.(type) {
 	case map[string]any:
-		for name, inner := range value {
-			if len(found) < 10*maxOfferedPaths {
-				addPaths(inner, at+"/"+pointerText.Replace(name), found)
+		for _, name := range slices.Sorted(maps.Keys(value)) {
+			if len(name) <= maxOfferedPath {
+				paths = addPaths(paths, value[name], at+"/"+pointerText.Replace(name), depth+1)
 			}
 		}
 	case []any:
-		for _, inner := range value[:min(len(value), 10)] {
-			addPaths(inner, at+"/*", found)
+		if len(value) > 0 {
+			paths = addPaths(paths, value[0], at+"/*", depth+1)
 		}
 	}
+	return paths
 }

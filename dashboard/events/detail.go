@@ -88,13 +88,14 @@ func compareAttempts(all []*attemptData) {
 			continue
 		}
 		before := all[i-1]
-		changed := map[string]string{}
+		changed, alike := map[string]string{}, len(before.Request.Headers) == len(a.Request.Headers)
 		for name, value := range a.Request.Headers {
-			if before.Request.Headers[name] != value {
+			was, known := before.Request.Headers[name]
+			if alike = alike && known; was != value {
 				changed[name] = value
 			}
 		}
-		if len(before.Request.Headers) == len(a.Request.Headers) && 2*len(changed) < len(a.Request.Headers) {
+		if alike && 2*len(changed) < len(a.Request.Headers) {
 			a.SameAs, a.Changed = before.AttemptNumber, changed
 		}
 	}

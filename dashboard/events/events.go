@@ -98,7 +98,7 @@ func with(query url.Values, name, value string) string {
 
 // draw draws the counted events by the time at which they were received.
 func (p *eventsPage) draw(query url.Values, n *model.EventCounts) {
-	if len(n.Steps) < 2 {
+	if len(n.Steps) < 2 || n.StepSeconds < 1 {
 		return
 	}
 	step := time.Duration(n.StepSeconds) * time.Second

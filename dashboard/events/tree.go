@@ -4,17 +4,23 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/eventrelay/relay/dashboard/frame"
 )
 
-// Bounds of a tree: the fewest lines that a fold hides, and the longest value, in bytes, that leads to a search.
+// Bounds of a tree: the fewest lines that a fold hides, how many values lead to a search, and the bytes of such a value
+// and of its path.
 const (
 	minFolded = 3
+	maxLinks  = 300
 	maxLinked = 200
 )
+
+// secretName matches names of fields whose values belong in no address of a page.
+var secretName = regexp.MustCompile(`(?i)token|secret|passw|api_?key|authorization|signature|credential`)
 
 // sameValueSince is how far back the events with the same value are searched.
 const sameValueSince = "7d"
@@ -35,6 +41,7 @@ func jsonLines(body []byte) (lines []bodyLine) {
 		return nil // the caller has checked the text
 	}
 	var open []container
+	links := 0
 	for text := range strings.Lines(indented.String()) {
 		text = strings.TrimSuffix(text, "\n")
 		line := bodyLine{Tokens: jsonTokens(text)}
@@ -53,8 +60,10 @@ func jsonLines(body []byte) (lines []bodyLine) {
 			}
 			open = append(open, c)
 		case len(open) > 0:
-			if path, unknown := open[len(open)-1].place(line.Tokens); !unknown {
-				line.link(path)
+			if path, unknown := open[len(open)-1].place(line.Tokens); !unknown && links < maxLinks {
+				if line.link(path); line.Path != "" {
+					links++
+				}
 			}
 		}
 		lines = append(lines, line)
@@ -86,7 +95,8 @@ func (l *bodyLine) link(path string) {
 		if x.Class == "s" && json.Unmarshal([]byte(x.Text), &value) != nil {
 			continue
 		}
-		if (x.Class == "s" || x.Class == "d") && value != "" && len(value) <= maxLinked && len(path) <= maxLinked {
+		if (x.Class == "s" || x.Class == "d") && value != "" && len(value) <= maxLinked && len(path) <= maxLinked &&
+			!secretName.MatchString(path) {
 			l.Path = frame.WithQuery(frame.EventsPath, url.Values{"body_path": {path}, "body_value": {value},
 				"since": {sameValueSince}})
 		}

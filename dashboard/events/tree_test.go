@@ -2,6 +2,7 @@ package events
 
 import (
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -46,6 +47,11 @@ func TestTreeFoldsAndLeads(t *testing.T) {
 			t.Errorf("%s leads to %q, want %q", path, links[path], value)
 		}
 	}
+	if lines := jsonLines([]byte(`{"a":[` + strings.Repeat("1,", 5000) + `1],"api_token":"x"}`)); lines[len(lines)-2].Path != "" ||
+		slices.IndexFunc(lines, func(l bodyLine) bool { return l.Path != "" }) < 0 ||
+		len(slices.DeleteFunc(lines, func(l bodyLine) bool { return l.Path == "" })) > maxLinks {
+		t.Error("a long body has too many links, or a token stands in one")
+	}
 	for _, text := range []string{`1`, `"a"`, `[]`, `{}`, `[1]`, `[[],{}]`,
 		strings.Repeat("[", 64) + strings.Repeat("]", 64)} {
 		depth := 0
@@ -83,6 +89,12 @@ func TestAttemptsAreCompared(t *testing.T) {
 	}
 	if all[2].Open || !all[3].Open {
 		t.Error("the newest failure is not the one that is open")
+	}
+	renamed := []*attemptData{attempt(1, "failed", "a", "b", "c"), attempt(2, "failed", "a", "b", "")}
+	delete(renamed[1].Request.Headers, "h2")
+	renamed[1].Request.Headers["new"] = ""
+	if compareAttempts(renamed); renamed[1].SameAs != 0 {
+		t.Error("an attempt without a header is said to have it")
 	}
 	compareAttempts(nil)
 	ok := []*attemptData{attempt(1, "succeeded")}

@@ -96,6 +96,9 @@ func (c *BarChart) Steps() (steps []step) {
 		for j, n := range row.Values {
 			facts[j] = Number(n) + " " + strings.ToLower(c.Series[j].Name)
 		}
+		if row.Path != "" {
+			facts = append(facts, "open the events received then")
+		}
 		steps = append(steps, step{decimal(float64(i) * width), decimal(width), row.Label + ": " + strings.Join(facts, ", "),
 			row.Path})
 	}

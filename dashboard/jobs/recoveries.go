@@ -76,8 +76,10 @@ func readFailing(v *frame.Visit, p *recoveryForm) error {
 		case frame.IsUnavailable(err):
 			p.Unavailable = frame.MessageOf(err)
 			return nil
-		case refused && p.Form.Error == "":
-			v.Status = p.Form.SetError(x)
+		case refused:
+			if p.Form.Error == "" {
+				v.Status = p.Form.SetError(x)
+			}
 			return nil
 		case err != nil:
 			return err
@@ -86,7 +88,7 @@ func readFailing(v *frame.Visit, p *recoveryForm) error {
 			i := slices.IndexFunc(p.Failing, func(x *failingEndpoint) bool { return x.ID == e.EndpointID })
 			if name := v.EndpointName(e.EndpointID); i < 0 && name != "" {
 				i, p.Failing = len(p.Failing), append(p.Failing, &failingEndpoint{ID: e.EndpointID, Name: name,
-					Chosen: len(chosen) == 0 || slices.Contains(chosen, e.EndpointID)})
+					Chosen: len(chosen) == 0 && i < maxPreparedAtOnce || slices.Contains(chosen, e.EndpointID)})
 			}
 			if i >= 0 {
 				p.Failing[i].Events++
@@ -216,26 +218,34 @@ func createRecovery(v *frame.Visit, f *frame.Form) error {
 }
 
 // maxPreparedAtOnce is how many jobs one form prepares.
-const maxPreparedAtOnce = 20
+const maxPreparedAtOnce = 10
 
 // createRecoveries prepares a job for each of several endpoints, and opens the list of jobs. An endpoint whose job is
 // refused, for example because nothing has failed there, does not keep the others from theirs.
 func createRecoveries(v *frame.Visit, f *frame.Form, endpoints []string) error {
 	prepared, refused := 0, error(nil)
 	var without []string
-	for _, id := range endpoints[:min(len(endpoints), maxPreparedAtOnce)] {
+	endpoints = slices.Compact(slices.Sorted(slices.Values(endpoints)))
+	if len(endpoints) > maxPreparedAtOnce {
+		return v.Answer(f, frame.Fault("endpoint_id", "choose at most %d endpoints at once", maxPreparedAtOnce),
+			func() error { return showRecoveryForm(v, f) }, nil)
+	}
+	for _, id := range endpoints {
 		one := *f
 		one.Nonce += "-" + id
 		err := v.Do("POST /v1/recoveries", &one, frame.Object{"endpoint_id": id,
 			"since": strings.TrimSpace(f.Value("since")), "rate_per_second": frame.AsNumber(f.Value("rate_per_second"))}, nil)
-		switch _, bad := frame.BadRequest(err); {
+		switch status := frame.StatusOf(err); {
 		case err == nil:
 			prepared++
-		case bad:
+		case status >= 400 && status < 500 && status != http.StatusUnauthorized && status != http.StatusForbidden:
 			refused, without = err, append(without, cmp.Or(v.EndpointName(id), id)+": "+frame.MessageOf(err))
 		default:
 			return v.Answer(f, err, func() error { return showRecoveryForm(v, f) }, nil)
 		}
+	}
+	if x, ok := errors.AsType[*frame.APIError](refused); ok && x.Status == http.StatusNotFound {
+		x.Status = http.StatusBadRequest // it is a field of the form
 	}
 	if prepared == 0 {
 		return v.Answer(f, refused, func() error { return showRecoveryForm(v, f) }, nil)

@@ -12,6 +12,7 @@ import (
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/dashboard/model"
+	"github.com/eventrelay/relay/pkg/web"
 )
 
 // Paths of the pages of replays.
@@ -182,16 +183,19 @@ func dryRun(v *frame.Visit, f *frame.Form) error {
 	again := func() error { return showReplayForm(v, f, nil) }
 	return v.Answer(f, v.Send("POST", "/v1/replays", body, "", &found), again, func() error {
 		f.Nonce = frame.NewNonce() // the form that starts the run is another one
-		return showReplayForm(v, f, planOf(f, &found))
+		return showReplayForm(v, f, planOf(f, &found, v.Now()))
 	})
 }
 
 // planOf says what a replay will do, from its dry run.
-func planOf(f *frame.Form, found *wire.ReplayResult) *replayPlan {
+func planOf(f *frame.Form, found *wire.ReplayResult, now time.Time) *replayPlan {
 	plan := &replayPlan{Events: found.Events, Queued: found.Queued, Warnings: found.Warnings,
 		OnlyUndelivered: f.Value(onlyUndelivered) == "true"}
 	for _, name := range replayFields() {
 		if text := strings.TrimSpace(f.Value(name)); text != "" {
+			if at, ok := web.ParseMoment(text, now); ok && (name == "since" || name == "until") {
+				text = at.UTC().Format(time.RFC3339Nano) // the run selects what the dry run has counted
+			}
 			plan.Fields = append(plan.Fields, frame.Option{Value: text, Text: name})
 		}
 	}

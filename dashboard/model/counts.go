@@ -39,7 +39,7 @@ func (n *EventCounts) ByStatus() (all []StatusCount) {
 	}{{event.Delivered, of.Delivered}, {event.Failed, of.Failed}, {event.Retrying, of.Retrying},
 		{event.Pending, of.Pending}, {event.Skipped, of.Skipped}, {event.Rejected, of.Rejected}} {
 		c := StatusCount{Name: string(x.status)}
-		if x.n > 0 {
+		if x.n > 0 || n.More { // older events, which were not counted, may have it
 			if c.Count = frame.Number(int64(x.n)); n.More {
 				c.Count += "+"
 			}

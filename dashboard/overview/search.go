@@ -20,7 +20,9 @@ type searchPage struct {
 	Findings     []wire.Finding
 	Events       []*model.EventRow
 	EventsPath   string // list of all events with the text
-	EventsError  string // why events could not be searched
+	EventsError  string // why events could not be searched, or not all of them
+
+	lower string
 }
 
 // Nothing reports whether nothing was found.
@@ -32,6 +34,7 @@ func (p *searchPage) Nothing() bool {
 const (
 	maxFound    = 10
 	maxSearched = 10_000
+	maxText     = 200 // characters, as the search of events takes them
 )
 
 // wholeID is an id as it stands in URLs and answers.
@@ -41,12 +44,12 @@ var wholeID = regexp.MustCompile(`^[a-z]+_[0-9a-z]{26}$`)
 // events with it in their bodies or headers. A part of an id that was copied from a page with its … finds endpoints and
 // destinations too.
 func search(v *frame.Visit) error {
-	text := strings.Trim(strings.TrimSpace(v.R.URL.Query().Get("q")), "….")
+	text := frame.Truncate(strings.Trim(strings.TrimSpace(v.R.URL.Query().Get("q")), "…."), maxText)
 	if to := frame.PageOf(text); to != "" && wholeID.MatchString(text) {
 		v.SendTo(to)
 		return nil
 	}
-	p := &searchPage{Text: text, EventsPath: frame.WithQuery(frame.EventsPath, nil, "q", text)}
+	p := &searchPage{Text: text, lower: strings.ToLower(text), EventsPath: frame.WithQuery(frame.EventsPath, nil, "q", text)}
 	if text == "" {
 		return v.Page("search", p)
 	}
@@ -64,7 +67,7 @@ func search(v *frame.Visit) error {
 // has reports whether one of the texts contains what is searched for.
 func (p *searchPage) has(texts ...string) bool {
 	for _, text := range texts {
-		if strings.Contains(strings.ToLower(text), strings.ToLower(p.Text)) {
+		if strings.Contains(strings.ToLower(text), p.lower) {
 			return true
 		}
 	}
@@ -117,15 +120,19 @@ func (p *searchPage) addFindings(v *frame.Visit) error {
 }
 
 func (p *searchPage) addEvents(v *frame.Visit) error {
-	list, err := frame.ReadRows[*model.EventRow](v, "/v1/events", url.Values{"q": {p.Text}, "limit": {"10"}})
-	if x, refused := frame.BadRequest(err); refused || frame.IsUnavailable(err) {
+	var list wire.EventSearch
+	err := v.Get("/v1/events", url.Values{"q": {p.Text}, "limit": {"10"}}, &list)
+	x, refused := frame.BadRequest(err)
+	switch {
+	case refused:
+		p.EventsError = frame.Sentence(x.Message)
+	case frame.IsUnavailable(err), frame.StatusOf(err) == http.StatusTooManyRequests:
 		p.EventsError = frame.MessageOf(err)
-		if refused {
-			p.EventsError = frame.Sentence(x.Message)
-		}
-	} else if err != nil {
+	case err != nil:
 		return err
+	case list.Partial && len(list.Data) == 0:
+		p.EventsError = "Not all events of the last 24 hours were searched yet."
 	}
-	p.Events = list.Data
+	p.Events = model.EventRows(list.Data)
 	return v.Page("search", p)
 }
