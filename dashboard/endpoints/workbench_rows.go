@@ -123,7 +123,8 @@ func (p *workbenchPage) Rows() (rows []operationRow) {
 	return rows
 }
 
-// Paths are paths of the result, or of the text of the sample, as JSON Pointers; * stands for every element of an array.
+// Paths are paths of the result, or of the text of the sample, as JSON Pointers; * stands for every element of an
+// array.
 func (p *workbenchPage) Paths() (paths []string) {
 	for _, text := range []string{p.Output, p.Form.Value("sample_text")} {
 		var value any

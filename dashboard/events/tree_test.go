@@ -47,7 +47,8 @@ func TestTreeFoldsAndLeads(t *testing.T) {
 			t.Errorf("%s leads to %q, want %q", path, links[path], value)
 		}
 	}
-	if lines := jsonLines([]byte(`{"a":[` + strings.Repeat("1,", 5000) + `1],"api_token":"x"}`)); lines[len(lines)-2].Path != "" ||
+	lines := jsonLines([]byte(`{"a":[` + strings.Repeat("1,", 5000) + `1],"api_token":"x"}`))
+	if lines[len(lines)-2].Path != "" ||
 		slices.IndexFunc(lines, func(l bodyLine) bool { return l.Path != "" }) < 0 ||
 		len(slices.DeleteFunc(lines, func(l bodyLine) bool { return l.Path == "" })) > maxLinks {
 		t.Error("a long body has too many links, or a token stands in one")

@@ -49,7 +49,8 @@ func search(v *frame.Visit) error {
 		v.SendTo(to)
 		return nil
 	}
-	p := &searchPage{Text: text, lower: strings.ToLower(text), EventsPath: frame.WithQuery(frame.EventsPath, nil, "q", text)}
+	p := &searchPage{Text: text, lower: strings.ToLower(text),
+		EventsPath: frame.WithQuery(frame.EventsPath, nil, "q", text)}
 	if text == "" {
 		return v.Page("search", p)
 	}
