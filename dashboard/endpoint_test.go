@@ -515,6 +515,13 @@ func TestSecretIsSavedOnlyWhileThereIsNone(t *testing.T) {
 		if body != x.body {
 			t.Errorf("the form leads to %s and sends %q, want %q", x.next, body, x.body)
 		}
+		// With the second button a test event follows, and what it meets is shown on the page.
+		r.api.on("POST /v1"+path+"/test", 503, storeAway)
+		r.signedIn().post("/app"+path+"/secret", url.Values{"verification.mode": {"observe"}, "then": {"test"},
+			"verification.secret": {"abc"}, "nonce": {newNonce()}}).wantRedirect("/app" + path + x.next)
+		if last := r.api.calls[len(r.api.calls)-1]; (last.Path == "/v1"+path+"/test") != (x.next == "/wait") {
+			t.Errorf("the last call is %s", last.Path)
+		}
 	}
 }
 

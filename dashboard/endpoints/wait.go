@@ -128,6 +128,11 @@ func saveSecret(v *frame.Visit, f *frame.Form, e *model.Endpoint) error {
 		again.Form = f
 		return v.Page("endpoint-wait", again)
 	}, func() error {
+		if f.Value("then") == "test" { // what comes of it is shown on the page; without it there is a button
+			if err := v.Do("POST "+endpointAPI+"/test", f, nil, nil); err != nil && frame.StatusOf(err) == 0 {
+				return err
+			}
+		}
 		if generated == "" {
 			return v.Redirect(e.Path()+"/wait", "Secret saved. Signatures are verified from now on.")
 		}
