@@ -266,9 +266,7 @@ type preset struct {
 	SecretLater        bool   // the provider shows it once the ingest URL was saved there
 	SecretIsOurs       bool   // whoever sets the webhook up chooses it
 	Test               string // what the provider sends to try the URL, and what becomes of it
-	// Mistake is what is usually wrong if a signature does not match.
-	Mistake string
-	Docs    string // the provider's own page about webhooks
+	Docs               string // the provider's own page about webhooks
 }
 
 // presets are in the order in which the page shows them: there is one for each provider of the API. The file names the

@@ -103,8 +103,8 @@ func explainSignature(v *frame.Visit, p *waitPage) error {
 			p.Mend, unexplained = frame.Sentence(x.Message), x.Code == "no_cause"
 		}
 	}
-	if unexplained && p.Preset.Mistake != "" {
-		p.Mend += " " + p.Preset.Mistake
+	if mistake := frame.KnownText("mistake", p.Preset.Provider); unexplained && mistake != "" {
+		p.Mend += " " + mistake
 	}
 	return nil
 }

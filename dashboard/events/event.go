@@ -100,7 +100,11 @@ func (p *eventPage) Diagnosis() string {
 	if p.Signature == nil || len(p.Signature.Findings) == 0 {
 		return ""
 	}
-	return frame.Sentence(p.Signature.Findings[0].Message)
+	text := frame.Sentence(p.Signature.Findings[0].Message)
+	if p.Signature.Findings[0].Code == "no_cause" { // then the usual mistake helps most
+		text += " " + frame.KnownText("mistake", p.Signature.Scheme)
+	}
+	return strings.TrimSpace(text)
 }
 
 // showEvent shows one event: the reason for its state, its attempts with their answers, and the request that came.
