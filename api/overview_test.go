@@ -243,11 +243,12 @@ func TestCountEvents(t *testing.T) {
 		t.Errorf("%s", a.raw)
 	}
 	c.do("GET", "/v1/events/counts?q=x", nil).wantError(400, "invalid_request", "q")
+	c.do("GET", "/v1/events/counts?limit=5", nil).wantError(400, "invalid_request", "limit")
 	c.do("GET", "/v1/events/counts?since=x", nil).wantError(400, "invalid_request", "since")
 	c.do("GET", "/v1/events/counts?stat=failed", nil).wantError(400, "invalid_request", "stat")
 }
 
-// Lists, replays and recoveries take a time that is told by how long ago it was, also on the next page of a list.
+// Lists, replays and recoveries accept relative times such as 24h, also on the next page of a list.
 func TestTimesAgo(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)

@@ -344,6 +344,18 @@ func TestSecretOfAProviderIsGenerated(t *testing.T) {
 	}
 }
 
+// A generated secret whose answer was lost is shown when its form is sent again, and no other.
+func TestGeneratedSecretIsShownAfterALostAnswer(t *testing.T) {
+	r := newEndpointRig(t) // its endpoint has a secret that ends with c41e
+	b := r.signedIn()
+	for secret, shown := range map[string]bool{strings.Repeat("0", 60) + "c41e": true, strings.Repeat("0", 64): false} {
+		a := b.post("/app/endpoints/ep_1/secret", url.Values{"nonce": {newNonce()}, "generate": {"true"}, "generated": {secret}})
+		if strings.Contains(a.body, secret) != shown || r.changes() > 0 {
+			t.Errorf("%s: shown %v, want %v; %d changes", secret, !shown, shown, r.changes())
+		}
+	}
+}
+
 // An ingest URL that names this machine is not for a provider, and its pages say what to do.
 func TestURLOfThisMachineIsNotForAProvider(t *testing.T) {
 	const give, local = "Give this to the provider", "Only programs on this machine reach this URL"

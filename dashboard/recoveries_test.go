@@ -251,6 +251,24 @@ func TestRecoverSeveralEndpoints(t *testing.T) {
 	if len(keys) != 2 {
 		t.Errorf("the keys are %v", keys)
 	}
+	var many []string
+	for i := range 11 {
+		id := "ep_many" + string(rune('a'+i))
+		many = append(many, failed(id))
+		r.api.on("GET /v1/endpoints/"+id, http.StatusOK, strings.ReplaceAll(sampleEndpoint, `"ep_1"`, `"`+id+`"`))
+	}
+	r.api.on("GET /v1/events", http.StatusOK, `{"data":[`+strings.Join(many, ",")+`]}`)
+	if got := b.get("/app/recoveries/new").formOf(frame.RecoveriesPath)["endpoint_id"]; len(got) != 10 {
+		t.Errorf("%d of 11 endpoints are chosen, want 10", len(got))
+	}
+	all := url.Values{"nonce": {newNonce()}, "since": {"24h"}, "rate_per_second": {"1"}}
+	for i := range 11 {
+		all.Add("endpoint_id", "ep_many"+string(rune('a'+i)))
+	}
+	calls := r.changes()
+	if b.post(frame.RecoveriesPath, all).want(400, "at most 10 endpoints"); r.changes() != calls {
+		t.Error("some of too many endpoints are recovered")
+	}
 	form["endpoint_id"] = []string{"ep_2", "ep_2"}
 	b.post(frame.RecoveriesPath, form).want(400, "Nothing has failed")
 }

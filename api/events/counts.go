@@ -37,6 +37,11 @@ func (a *events) countEvents(w http.ResponseWriter, r *http.Request, key *config
 	if q.Search != nil {
 		params.Fail("q", "events are not counted by their texts: leave out q, body and header")
 	}
+	for _, name := range []string{"limit", "cursor"} { // of lists
+		if params.Values.Has(name) {
+			params.Fail(name, "is not a parameter: the newest %d events are counted", maxCounted)
+		}
+	}
 	if params.Err != nil {
 		return params.Err
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 )
 
-// The next page of a list whose time is told by how long ago it was is a page of the same list.
+// A cursor stays valid with a relative time, although that is another moment on each page.
 func TestTimesAgoOfACursor(t *testing.T) {
 	hash := func(query string) string {
 		q := NewQuery(httptest.NewRequest("GET", "/?"+query, nil), "x")

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"strings"
 
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/dashboard/frame"
@@ -111,11 +112,18 @@ func explainSignature(v *frame.Visit, p *waitPage) error {
 
 // saveSecret saves the provider's secret, which is often known only after the ingest URL was entered there.
 func saveSecret(v *frame.Visit, f *frame.Form, e *model.Endpoint) error {
+	generated, p := takeGenerated(f), presetOf(e.Provider)
+	shown := func() error {
+		return v.Page("endpoint-created", created{endpointPage: newEndpointPage(e), Title: "Secret for " + p.Name, Preset: p,
+			ProviderSecret: generated, Repeated: v.Replayed, Next: e.Path() + "/wait", NextText: "Next: enter it at " + p.Name})
+	}
+	if x := e.Verification; x != nil && generated != "" && strings.HasSuffix(generated, frame.TextOf(x.SecretLast4)) &&
+		frame.TextOf(x.SecretLast4) != "" { // the answer that showed this secret was lost
+		return shown()
+	}
 	if e.Verification != nil { // the form is drawn while there is none: somebody was first, or this is a repeat
 		return v.Redirect(e.Path()+"/settings", "A secret is stored already. Nothing was changed; it can be replaced here.")
 	}
-	generated := takeGenerated(f)
-	p := presetOf(e.Provider)
 	body := frame.Object{"verification": frame.Object{
 		"type": e.Provider, "mode": f.Value("verification.mode"), "secret": f.Value("verification.secret")}}
 	return v.Ask("PATCH "+endpointAPI, f, body, nil, func() error {
@@ -136,8 +144,7 @@ func saveSecret(v *frame.Visit, f *frame.Form, e *model.Endpoint) error {
 		if generated == "" {
 			return v.Redirect(e.Path()+"/wait", "Secret saved. Signatures are verified from now on.")
 		}
-		return v.Page("endpoint-created", created{endpointPage: newEndpointPage(e), Title: "Secret for " + p.Name, Preset: p,
-			ProviderSecret: generated, Repeated: v.Replayed, Next: e.Path() + "/wait", NextText: "Next: enter it at " + p.Name})
+		return shown()
 	})
 }
 

@@ -88,7 +88,7 @@ func readFailing(v *frame.Visit, p *recoveryForm) error {
 			i := slices.IndexFunc(p.Failing, func(x *failingEndpoint) bool { return x.ID == e.EndpointID })
 			if name := v.EndpointName(e.EndpointID); i < 0 && name != "" {
 				i, p.Failing = len(p.Failing), append(p.Failing, &failingEndpoint{ID: e.EndpointID, Name: name,
-					Chosen: len(chosen) == 0 && i < maxPreparedAtOnce || slices.Contains(chosen, e.EndpointID)})
+					Chosen: len(chosen) == 0 && len(p.Failing) < maxPreparedAtOnce || slices.Contains(chosen, e.EndpointID)})
 			}
 			if i >= 0 {
 				p.Failing[i].Events++

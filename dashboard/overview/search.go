@@ -40,9 +40,9 @@ const (
 // wholeID is an id as it stands in URLs and answers.
 var wholeID = regexp.MustCompile(`^[a-z]+_[0-9a-z]{26}$`)
 
-// search opens the page of an id, and shows what has a text in its name: endpoints, destinations, pages, findings, and
-// events with it in their bodies or headers. A part of an id that was copied from a page with its … finds endpoints and
-// destinations too.
+// search opens the page of an id. It looks for any other text in the names of endpoints, destinations, pages and
+// findings, and in the bodies and headers of events. A shortened id, copied from a page with its …, finds endpoints and
+// destinations.
 func search(v *frame.Visit) error {
 	text := frame.Truncate(strings.Trim(strings.TrimSpace(v.R.URL.Query().Get("q")), "…."), maxText)
 	if to := frame.PageOf(text); to != "" && wholeID.MatchString(text) {
