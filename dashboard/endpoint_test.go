@@ -349,7 +349,8 @@ func TestGeneratedSecretIsShownAfterALostAnswer(t *testing.T) {
 	r := newEndpointRig(t) // its endpoint has a secret that ends with c41e
 	b := r.signedIn()
 	for secret, shown := range map[string]bool{strings.Repeat("0", 60) + "c41e": true, strings.Repeat("0", 64): false} {
-		a := b.post("/app/endpoints/ep_1/secret", url.Values{"nonce": {newNonce()}, "generate": {"true"}, "generated": {secret}})
+		a := b.post("/app/endpoints/ep_1/secret",
+			url.Values{"nonce": {newNonce()}, "generate": {"true"}, "generated": {secret}})
 		if strings.Contains(a.body, secret) != shown || r.changes() > 0 {
 			t.Errorf("%s: shown %v, want %v; %d changes", secret, !shown, shown, r.changes())
 		}
