@@ -106,9 +106,6 @@ func TestTiersSurviveAKill(t *testing.T) {
 // every event is stored with its final status.
 func TestStoreUnavailableForLong(t *testing.T) {
 	t.Parallel()
-	if rounds(0, 0, 1) == 0 {
-		t.Skip("store/write tests it with a store that is away; set RELAY_TORTURE")
-	}
 	store := startEngine(t, "clickhouse")
 	n := newCluster(t, engines{sharedEngine(t, "kafka"), "127.0.0.1:1", store.url}, "away", allowHTTP).start("a")[0]
 	dest := newTally(t, nil)
