@@ -58,7 +58,7 @@ func ExamineEngines(ctx context.Context, s Config) (doctor.Report, error) {
 	if s.ClickHouseURL != "" {
 		reader, err := read.NewReader(
 			read.ReaderConfig{URL: s.ClickHouseURL, ReadURL: s.ReadURL, RetentionDays: s.RetentionDays},
-			read.ReaderDeps{Stream: p.Stream})
+			read.Deps{Stream: p.Stream})
 		if err != nil {
 			return doctor.Report{}, err
 		}

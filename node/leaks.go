@@ -134,7 +134,7 @@ func (c leakConfig) ScansPayloads(endpoint string) (name string, scans bool) {
 
 // newTriage creates the triage of findings, for the partitions of findings that this node owns.
 func newTriage(n *Node) (runFunc, error) {
-	caughtUp := func(ctx context.Context) error { return read.FindingsCaughtUp(ctx, n.reader) }
+	caughtUp := func(ctx context.Context) error { return read.FindingsCaughtUp(ctx, n.reader.Cluster) }
 	d, err := triage.New(triage.Config{InstanceID: n.instanceID(), Partitions: n.partitions}, triage.Deps{
 		Log: n.log, Stream: n.stream, Config: n.control, History: n.control,
 		Store:    findingTable{write.NewFindingTable(n.reader, caughtUp), n.control},
@@ -197,7 +197,7 @@ func newDomains(n *Node) (runFunc, error) {
 	})
 	n.leaks.proofs = domains
 	n.leaks.api = &api.Leaks{
-		Domains: domains, Senders: read.FindingReader{Reader: n.reader}, Findings: read.FindingReader{Reader: n.reader},
+		Domains: domains, Senders: read.FindingReader{Cluster: n.reader.Cluster}, Findings: read.FindingReader{Cluster: n.reader.Cluster},
 	}
 	n.leaks.pages = map[string][]byte{scan.AboutPath: scan.About(scanBudget(n.settings))}
 	return domains.Run, nil

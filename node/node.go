@@ -321,7 +321,7 @@ func newWriter(n *Node) (runFunc, error) {
 }
 
 func newReader(n *Node) (runFunc, error) {
-	deps := read.ReaderDeps{Log: n.log, Stream: n.stream, Erased: n.control.Erased}
+	deps := read.Deps{Stream: n.stream, Erased: n.control.Erased}
 	if !n.settings.Embedded {
 		deps.AskOthers = func(ctx context.Context, targets map[stream.Partition]int64) error {
 			return n.control.Messages.Send(ctx, store.EncodeTargets(targets))

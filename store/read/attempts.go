@@ -19,7 +19,7 @@ func (r *Reader) Attempts(ctx context.Context, account string, d, before id.ID, 
 	if d.Time().Before(r.Oldest()) {
 		return event.AttemptPage{}, event.ErrNotFound
 	}
-	ctx, end, asOf, err := begin(ctx, r, before.IsZero(), func(ctx context.Context) (time.Time, error) {
+	ctx, end, asOf, err := r.begin(ctx, before.IsZero(), func(ctx context.Context) (time.Time, error) {
 		return r.fence.waitPartition(ctx, d.Partition())
 	})
 	defer end()

@@ -17,7 +17,7 @@ import (
 // Audit returns one page of the audit log. The first page shows every entry that the topic audit held before the call,
 // unless AsOf is set.
 func (r *Reader) Audit(ctx context.Context, q audit.Query) (audit.Page, error) {
-	ctx, end, asOf, err := begin(ctx, r, q.Before.IsZero(), r.fence.waitAudit)
+	ctx, end, asOf, err := r.begin(ctx, q.Before.IsZero(), r.fence.waitAudit)
 	defer end()
 	page := audit.Page{AsOf: asOf}
 	if err != nil {
@@ -29,7 +29,7 @@ func (r *Reader) Audit(ctx context.Context, q audit.Query) (audit.Page, error) {
 	auditFilters(s, &q)
 	// Without FINAL, which would read the whole log: rows of one id are neighbours, and the newest of them comes first.
 	s.Add(" ORDER BY id DESC, ver DESC LIMIT 1 BY id LIMIT ", q.Limit+1)
-	if page.Rows, err = merged(ctx, r, s, q.Limit+1, func(e *audit.Entry) id.ID { return e.ID }, scanAudit); err != nil {
+	if page.Rows, err = merged(ctx, r.Cluster, s, q.Limit+1, func(e *audit.Entry) id.ID { return e.ID }, scanAudit); err != nil {
 		return audit.Page{}, err
 	}
 	if len(page.Rows) > q.Limit {
@@ -89,7 +89,7 @@ func scanAudit(rows driver.Rows) (audit.Entry, error) {
 
 // KeyUses returns the last uses of API keys that were used, by the key's id: of these keys, or of all if keys is empty.
 func (r *Reader) KeyUses(ctx context.Context, account string, keys []string) (map[string]audit.Use, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, r.config.Timeout)
 	defer cancel()
 	if _, err := r.fence.waitAudit(ctx); err != nil { // a store that is behind still serves what it has
 		return nil, err

@@ -31,7 +31,7 @@ type eventOffset struct {
 // last event returned it leaves out only what OffsetQuery excludes. It does not wait for the writer: events that the
 // log has trimmed are stored already.
 func (r *Reader) EventsByOffset(ctx context.Context, q event.OffsetQuery) (event.OffsetPage, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, r.config.Timeout)
 	defer cancel()
 	page := event.OffsetPage{Next: q.To, Since: q.Since}
 	since, width := q.Since, firstOffsetWindow

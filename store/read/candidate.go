@@ -49,7 +49,7 @@ func (r rowReader) readEvents(
 	ctx context.Context, account string, q *ch.Query, limit int,
 ) (cands []candidate, seen int, err error) {
 	key := func(c *candidate) id.ID { return c.ID }
-	cands, err = newest(ctx, r.Reader, q, limit, key, func(rows driver.Rows) (c candidate, err error) {
+	cands, err = newest(ctx, r.Cluster, q, limit, key, func(rows driver.Rows) (c candidate, err error) {
 		var duplicate id.ID
 		err = rows.Scan(&c.ID, &c.Endpoint, &c.Type, (*string)(&c.Source), (*string)(&c.Verdict),
 			(*string)(&c.Reason), &duplicate, &c.Dests, &c.size, &c.bodyUnread)
@@ -97,22 +97,8 @@ func (r rowReader) addStatuses(ctx context.Context, account string, cands []cand
 	return nil
 }
 
-const deliveryColumns ch.SQL = "SELECT id, dest, status, reason, code, next_at, last_at, run"
-
-// selectDeliveries selects the columns that scanDelivery scans.
-func selectDeliveries() *ch.Query { return new(ch.Query).Add(deliveryColumns + " FROM deliveries") }
-
 // selectVersions selects the versions of the rows, too.
 func selectVersions() *ch.Query { return new(ch.Query).Add(deliveryColumns + ", ver FROM deliveries") }
-
-// scanDelivery scans a row, its last columns into more.
-func scanDelivery(rows driver.Rows, more ...any) (d event.Delivery, of id.ID, err error) {
-	var code uint16
-	err = rows.Scan(append([]any{&of, &d.Destination, (*string)(&d.Status), (*string)(&d.Reason), &code,
-		&d.NextAttemptAt, &d.LastAt, &d.Run}, more...)...)
-	d.Code, d.NextAttemptAt, d.LastAt = int(code), column.TimeFromColumn(d.NextAttemptAt), column.TimeFromColumn(d.LastAt)
-	return d, of, err
-}
 
 // addAttemptsAndReceipts adds the deliveries, the number and time of the attempts and the state of processing to the
 // rows of a page, and with addStatus their statuses. States of processing that the filter has read are not read again.
@@ -201,7 +187,7 @@ func (r rowReader) addRuns(ctx context.Context, q *event.Query, cands []candidat
 func (r rowReader) countAttempts(ctx context.Context, account string, ids []id.ID) (map[id.ID]attemptCount, error) {
 	q := new(ch.Query).Add("SELECT id, uniqExact(dest, attempt), max(at) FROM attempts WHERE account = ", account)
 	r.unstored.exceptAttempts(ch.WhereIDs(q, ids))
-	counts, err := byKey(ctx, r.Reader, q.Add(" GROUP BY id"), scanCount[id.ID])
+	counts, err := byKey(ctx, r.Cluster, q.Add(" GROUP BY id"), scanCount[id.ID])
 	if err == nil {
 		for of, o := range r.unstored.attemptsBelow(id.ID{}) {
 			counts[of.event] = counts[of.event].plus(o.Attempt.StartedAt)
@@ -226,7 +212,7 @@ func (r rowReader) findReceipts(ctx context.Context, account string, ids []id.ID
 		versions[*d] = version
 		return err
 	}
-	states, err := byKey(ctx, r.Reader, ch.WhereIDs(q, ids).Add(" GROUP BY id"), scan)
+	states, err := byKey(ctx, r.Cluster, ch.WhereIDs(q, ids).Add(" GROUP BY id"), scan)
 	if err == nil {
 		r.unstored.eachReceipt(func(x *event.Receipt, offset int64) {
 			if v, stored := versions[x.Event]; !stored || x.Version(offset) > v {
@@ -235,12 +221,4 @@ func (r rowReader) findReceipts(ctx context.Context, account string, ids []id.ID
 		})
 	}
 	return states, err
-}
-
-// eventText returns the text of an event's id, "" for the zero id.
-func eventText(d id.ID) string {
-	if d.IsZero() {
-		return ""
-	}
-	return d.Text(id.Event)
 }

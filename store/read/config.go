@@ -43,14 +43,17 @@ type ReaderConfig struct {
 	SelectPage int
 }
 
+// searchChunkTime is the time that a search sizes its chunks to take; see ReaderConfig.SearchFoundBudget.
+const searchChunkTime = 300 * time.Millisecond
+
 func (c ReaderConfig) withDefaults() ReaderConfig {
 	c.Connections = cmp.Or(c.Connections, 8)
 	c.FenceWait = cmp.Or(c.FenceWait, 1500*time.Millisecond)
 	c.Timeout = cmp.Or(c.Timeout, 30*time.Second)
-	c.SearchRows = cmp.Or(c.SearchRows, firstSearch)
+	c.SearchRows = cmp.Or(c.SearchRows, 10_000)
 	c.SearchFoundBudget = cmp.Or(c.SearchFoundBudget, searchChunkTime)
-	c.SearchBudget = cmp.Or(c.SearchBudget, searchBudget)
-	c.SearchBytes = cmp.Or(c.SearchBytes, firstSearchBytes)
+	c.SearchBudget = cmp.Or(c.SearchBudget, 2*time.Second)
+	c.SearchBytes = cmp.Or(c.SearchBytes, 32<<20)
 	c.SearchThreads = cmp.Or(c.SearchThreads, max(1, runtime.NumCPU()/2))
 	c.ReadURL = cmp.Or(c.ReadURL, c.URL)
 	c.SearchURL = cmp.Or(c.SearchURL, c.ReadURL)

@@ -15,7 +15,6 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store"
 	"github.com/eventrelay/relay/store/internal/ch"
-	"github.com/eventrelay/relay/store/internal/column"
 )
 
 // eventReader reads what belongs to one event.
@@ -35,7 +34,7 @@ const (
 // cannot return, is read from the log, with all deliveries pending, and AsOf is set. Errors are event.ErrNotFound,
 // event.ErrUnavailable and event.ErrOverloaded.
 func (r *Reader) Event(ctx context.Context, account string, d id.ID) (*event.Detail, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, r.config.Timeout)
 	defer cancel()
 	if d.Time().Before(r.Oldest()) {
 		return nil, event.ErrNotFound
@@ -55,7 +54,7 @@ func (r *Reader) Event(ctx context.Context, account string, d id.ID) (*event.Det
 	case !asOf.IsZero():
 		limit = behindTimeout
 	case unstored != nil:
-		limit = r.cfg.FenceWait + behindTimeout
+		limit = r.config.FenceWait + behindTimeout
 	}
 	detail, err := eventReader{r}.readStoreSoon(ctx, account, d, inMemory, limit)
 	fromLog := errors.Is(err, event.ErrNotFound) || errors.Is(err, event.ErrUnavailable)
@@ -202,19 +201,6 @@ func (r eventReader) addAttempts(
 	return countPerDestination(detail.Attempts), err
 }
 
-// withPending appends a pending delivery for each destination of the event without a row.
-func withPending(e *event.Event, ds []event.Delivery) []event.Delivery {
-	if e.Verdict == event.VerdictRejected {
-		return ds
-	}
-	for _, dest := range e.Dests {
-		if !slices.ContainsFunc(ds, func(d event.Delivery) bool { return d.Destination == dest }) {
-			ds = append(ds, event.Delivery{Destination: dest, Status: event.Pending, Reason: event.Queued})
-		}
-	}
-	return ds
-}
-
 // summarize derives the list row of an event with a body of size bytes, without deliveries, attempts and receipt.
 func summarize(e *event.Event, ds []event.Delivery, size int) event.Summary {
 	s := event.Summary{
@@ -251,25 +237,6 @@ func (r eventReader) event(ctx context.Context, account string, d id.ID, inMemor
 		found = store.WithoutPayload(found)
 	}
 	return found, size, err
-}
-
-// selectFullEvent selects the columns that scanFullEvent scans.
-func selectFullEvent() *ch.Query {
-	return new(ch.Query).Add("SELECT id, endpoint, type, source, verdict, reason, duplicate_of, dests, method, query, " +
-		"remote_ip, idempotency_key, trace, headers, body, size FROM events")
-}
-
-func scanFullEvent(rows driver.Rows, account string) (e *event.Event, size int, err error) {
-	e = &event.Event{Account: account}
-	var headers string
-	var duplicate id.ID
-	var ip [16]byte
-	var bodySize uint32
-	err = rows.Scan(&e.ID, &e.Endpoint, &e.Type, (*string)(&e.Source), (*string)(&e.Verdict), (*string)(&e.Reason),
-		&duplicate, &e.Dests, &e.Method, &e.Query, &ip, &e.IdempotencyKey, &e.Trace, &headers, &e.Body, &bodySize)
-	e.DuplicateOf = eventText(duplicate)
-	e.RemoteIP, e.Header = column.IPFromBytes(ip), event.Lines(headers).Fields()
-	return e, int(bodySize), err
 }
 
 func (r eventReader) deliveries(ctx context.Context, account string, d id.ID, inMemory *unstoredRows) (
@@ -313,7 +280,7 @@ func (r eventReader) attemptCounts(
 		q.Add(" AND attempt < ", below)
 	}
 	inMemory.exceptAttempts(q)
-	counts, err := byKey(ctx, r.Reader, q.Add(" GROUP BY dest"), scanCount[string])
+	counts, err := byKey(ctx, r.Cluster, q.Add(" GROUP BY dest"), scanCount[string])
 	for of, o := range inMemory.attemptsBelow(below) {
 		counts[of.dest] = counts[of.dest].plus(o.Attempt.StartedAt)
 	}

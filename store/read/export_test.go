@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 )
@@ -35,7 +36,7 @@ func (r *Reader) HoldReads(ctx context.Context, key string) (release func()) {
 	return r.reads.hold(ctx, key)
 }
 
-func (p *slotPools) hold(ctx context.Context, key string) (release func()) {
+func (p *slots) hold(ctx context.Context, key string) (release func()) {
 	var releases []func()
 	for range p.size {
 		release, err := p.acquire(ctx, key)
@@ -89,12 +90,12 @@ func RememberAbsent(ids []id.ID) int {
 func (r *Reader) HoldConnections(ctx context.Context) (release func(), err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var held []driver.Rows
-	conn, err := r.pool.Conn(ctx, 0)
+	conn, err := r.ReadPool.Conn(ctx, 0)
 	if err != nil {
 		cancel()
 		return nil, err
 	}
-	for range r.cfg.Connections {
+	for range r.config.Connections {
 		rows, err := conn.Query(ctx, "SELECT number FROM numbers(1000000000)")
 		if err != nil {
 			cancel()

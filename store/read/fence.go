@@ -3,6 +3,7 @@ package read
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -16,6 +17,9 @@ import (
 
 // errBehind means that the writer did not store the awaited offset in time.
 var errBehind = errors.New("the writer is behind")
+
+// errNotCaughtUp means that the newest acknowledged records are not in the store yet.
+var errNotCaughtUp = fmt.Errorf("%w: it is behind the log", event.ErrUnavailable)
 
 // committedPoll is the pause between two queries of the offsets that the writers of other nodes have committed.
 const committedPoll = 25 * time.Millisecond
@@ -87,23 +91,6 @@ func (f *fence) readAll(ctx context.Context) (*store.Unstored, time.Time, error)
 	return f.run(ctx, holdsEvents, true)
 }
 
-// readList waits for a list. The list merges the rows that it returns with those of the store.
-//
-// Lists by destination or run and searches find their events by statements alone. Where another node may answer the
-// next page, it would not know what this page left in memory. Where none may, later pages come from memory too, so that
-// they leave nothing out. Elsewhere the first page waits until all rows are stored, and later ones wait for nothing.
-// All pages of pending events wait: allReportedBefore is asked anew for each, and requires stored outcomes.
-func (f *fence) readList(ctx context.Context, q *event.Query) (*store.Unstored, time.Time, error) {
-	if f.isAlone() && newPredicate(q).used&^(fixedFilters|byStatus|byProcessing) == 0 {
-		return f.readAll(ctx)
-	}
-	if !q.Before.IsZero() && !mayMatchUnreported(q) {
-		return nil, time.Time{}, nil
-	}
-	asOf, err := f.waitAll(ctx)
-	return nil, asOf, err
-}
-
 // isAlone reports whether no other node reads or writes this store.
 func (f *fence) isAlone() bool { return f.writer != nil && f.others.send == nil }
 
@@ -130,6 +117,17 @@ func (f *fence) waitOffset(ctx context.Context, p stream.Partition, end int64) e
 	defer cancel()
 	if behind := f.waitStored(limited, map[stream.Partition]int64{p: end}); len(behind) > 0 {
 		return errBehind
+	}
+	return nil
+}
+
+// caughtUp returns errNotCaughtUp for a wait of the fence that ended before the store was up to date.
+func caughtUp(asOf time.Time, err error) error {
+	switch {
+	case err != nil:
+		return err
+	case !asOf.IsZero():
+		return errNotCaughtUp
 	}
 	return nil
 }

@@ -30,12 +30,12 @@ const (
 )
 
 // FindingReader reads findings, their hits and the counters of senders.
-type FindingReader struct{ *Reader }
+type FindingReader struct{ *Cluster }
 
 // Findings returns one page of findings. The first page shows every hit that was acknowledged before the call, unless
 // AsOf is set.
 func (r FindingReader) Findings(ctx context.Context, q finding.Query) (page finding.Page, err error) {
-	ctx, end, asOf, err := begin(ctx, r.Reader, q.After.IsZero(), r.fence.waitFindings)
+	ctx, end, asOf, err := r.begin(ctx, q.After.IsZero(), r.fence.waitFindings)
 	defer end()
 	if page.AsOf = asOf; err != nil {
 		return page, err
@@ -57,7 +57,7 @@ func (r FindingReader) Findings(ctx context.Context, q finding.Query) (page find
 // event.ErrNotFound if the store has no hit of it.
 func (r FindingReader) Finding(ctx context.Context, account, name string) (
 	row finding.Row, asOf time.Time, err error) {
-	ctx, end, asOf, err := begin(ctx, r.Reader, true, r.fence.waitFindings)
+	ctx, end, asOf, err := r.begin(ctx, true, r.fence.waitFindings)
 	defer end()
 	if err != nil {
 		return row, asOf, err
@@ -178,7 +178,7 @@ func (r FindingReader) lines(ctx context.Context, account string, names []string
 	q := new(ch.Query).Add("SELECT finding, min(first_at), max(last_at), min(kind), min(rule), min(masked), "+
 		"max(fingerprint), max(key_id), max(severity), max(verified), min(test), arraySort(groupUniqArrayArray(sources)) "+
 		"FROM findings WHERE account = ", account).Add(" AND finding IN ", names).Add(" GROUP BY finding")
-	return byKey(ctx, r.Reader, q.ForEvents(ids...), func(rows driver.Rows, name *string, row *finding.Row) error {
+	return byKey(ctx, r.Cluster, q.ForEvents(ids...), func(rows driver.Rows, name *string, row *finding.Row) error {
 		var kind string
 		var severity, verified, test uint8
 		var sources []string
@@ -241,7 +241,7 @@ func readLocation(text string) (l finding.Location) {
 // without a report are left out.
 func (r FindingReader) Received(ctx context.Context, account string, senders []string, since time.Time) (
 	map[string]finding.Received, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, r.config.Timeout)
 	defer cancel()
 	if _, err := r.fence.waitFindings(ctx); err != nil {
 		return nil, err
@@ -253,10 +253,16 @@ func (r FindingReader) Received(ctx context.Context, account string, senders []s
 		"toInt64(sum(hits)), toInt64(sum(rejected)), max(last_at), argMaxIf(platform, (last_at, ver), platform != ''), "+
 		"argMaxIf(last_error, (last_at, ver), last_error != '') FROM senders_minute FINAL WHERE account = ", account)
 	q.Add(" AND sender IN ", senders).Add(" AND t >= ", since).Add(" GROUP BY sender")
-	return byKey(ctx, r.Reader, q, func(rows driver.Rows, sender *string, x *finding.Received) error {
+	return byKey(ctx, r.Cluster, q, func(rows driver.Rows, sender *string, x *finding.Received) error {
 		err := rows.Scan(sender, &x.Requests, &x.Lines, &x.Bytes, &x.Hits, &x.Rejected, &x.LastAt, &x.Platform,
 			&x.LastError)
 		x.LastAt = column.TimeFromColumn(x.LastAt)
 		return err
 	})
+}
+
+// FindingsCaughtUp is Reader.CaughtUp for the hits of findings. It is not a method of FindingReader, because that would
+// hide CaughtUp of the embedded Reader.
+func FindingsCaughtUp(ctx context.Context, c *Cluster) error {
+	return caughtUp(c.fence.waitFindings(ctx))
 }

@@ -207,7 +207,7 @@ func minTime(a, b time.Time) time.Time {
 
 func anyFinding(string) bool { return true }
 
-func findingsOf(r *read.Reader) read.FindingReader { return read.FindingReader{Reader: r} }
+func findingsOf(r *read.Reader) read.FindingReader { return read.FindingReader{Cluster: r.Cluster} }
 
 // listFindings reads a list to its end.
 func listFindings(t testing.TB, r *read.Reader, q finding.Query) (rows []finding.Row) {

@@ -20,9 +20,6 @@ const (
 	windowGrowth                = 4
 	// keyedGrowth is the growth for statements that read only matching rows, in order.
 	keyedGrowth = 32
-	// maxIDSkew is how far the time of an id may lie in the future. The generator of a node may be 30 s ahead of its
-	// clock, which may be 30 s off; the rest is margin.
-	maxIDSkew = 2 * time.Minute
 	// firstChunk and maxChunk bound the events of one statement that also reads deliveries. The chunk grows while the page
 	// is not full.
 	firstChunk, maxChunk = 2_000, 128_000
@@ -60,11 +57,11 @@ type walk struct {
 // Events returns one page of a list. The first page (Before is zero) shows every event that was acknowledged before the
 // call, unless AsOf is set. Errors are event.ErrUnavailable and event.ErrOverloaded.
 func (r *Reader) Events(ctx context.Context, q event.Query) (event.Page, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, r.config.Timeout)
 	defer cancel()
 	var page event.Page
 	reportedBefore := r.reportedBoundFor(ctx, &q) // before the fence
-	unstored, asOf, err := r.fence.readList(ctx, &q)
+	unstored, asOf, err := r.waitList(ctx, &q)
 	if err != nil {
 		return page, err
 	}
@@ -124,6 +121,35 @@ func (r *Reader) Events(ctx context.Context, q event.Query) (event.Page, error) 
 	return page, nil
 }
 
+// waitList waits for a list. The list merges the rows that it returns with those of the store.
+//
+// Lists by destination or run and searches find their events by statements alone. Where another node may answer the
+// next page, it would not know what this page left in memory. Where none may, later pages come from memory too, so that
+// they leave nothing out. Elsewhere the first page waits until all rows are stored, and later ones wait for nothing.
+// All pages of pending events wait: allReportedBefore is asked anew for each, and requires stored outcomes.
+func (r *Reader) waitList(ctx context.Context, q *event.Query) (*store.Unstored, time.Time, error) {
+	if r.fence.isAlone() && newPredicate(q).used&^(fixedFilters|byStatus|byProcessing) == 0 {
+		return r.fence.readAll(ctx)
+	}
+	if !q.Before.IsZero() && !mayMatchUnreported(q) {
+		return nil, time.Time{}, nil
+	}
+	asOf, err := r.fence.waitAll(ctx)
+	return nil, asOf, err
+}
+
+// reportedBoundFor returns allReportedBefore for a query that may match a delivery without an outcome, and for others
+// the zero time.
+func (r *Reader) reportedBoundFor(ctx context.Context, q *event.Query) time.Time {
+	if !mayMatchUnreported(q) || q.Search != nil {
+		return time.Time{}
+	}
+	return r.unreported.allReportedBefore(ctx)
+}
+
+// mayMatchUnreported reports whether the query may match an event with a delivery that has no outcome.
+func mayMatchUnreported(q *event.Query) bool { return slices.Contains(q.Statuses, event.Pending) }
+
 // collect walks on until it has found n events or the walk is done. outOfBudget reports that a search took too long and
 // ended before that.
 func collect(ctx context.Context, w *walk, n int) (found []candidate, outOfBudget bool, err error) {
@@ -168,7 +194,7 @@ func (r *Reader) newWalk(q event.Query, reportedBefore time.Time) *walk {
 	}
 	switch {
 	case q.Search != nil:
-		w.chunk, w.bytes = r.cfg.SearchRows, r.cfg.SearchBytes
+		w.chunk, w.bytes = r.config.SearchRows, r.config.SearchBytes
 	case w.hasOnlyFailureStatuses(true) && r.now().Sub(w.allReportedBefore) < recentlyReported:
 		w.chunk = maxChunk // few events are newer, and nearly all of them have an outcome
 	}
@@ -187,8 +213,6 @@ func (r *Reader) newWalk(q event.Query, reportedBefore time.Time) *walk {
 	}
 	return w
 }
-
-func ceilMilli(t time.Time) time.Time { return time.UnixMilli(t.Add(time.Millisecond - 1).UnixMilli()) }
 
 func (w *walk) done() bool { return !w.until.After(w.since) }
 
@@ -276,7 +300,7 @@ func (w *walk) skipEmptyTime(ctx context.Context) error {
 	q := new(ch.Query).Add("SELECT id FROM ").Add(t.name).Add(" WHERE account = ", w.Account)
 	w.addColumns(q, t.columns&byEndpoint)
 	q.Add(" AND ts >= ", w.since).Add(" AND id >= ", id.Lowest(w.since)).Add(" AND id < ", w.before)
-	next, err := newest(ctx, w.r, q, 1, identity, scanID)
+	next, err := newest(ctx, w.r.Cluster, q, 1, identity, scanID)
 	if w.until = w.since; len(next) > 0 { // otherwise there are no more events and the walk is done
 		w.until = next[0].Time().Add(time.Millisecond)
 	}

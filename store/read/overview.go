@@ -27,15 +27,15 @@ const measuredSums = ", toInt64(sum(attempts)), toInt64(sum(delivered)), toInt64
 // Overview returns the traffic of the last hour and the last day, with everything acknowledged before the call unless
 // AsOf is set. It reads tables of counts only: their rows depend on the destinations and the minutes, not on how many
 // events are stored. now is the end of the last minute.
-func (r *Reader) Overview(ctx context.Context, account string, now time.Time) (event.Overview, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
+func (r Counts) Overview(ctx context.Context, account string, now time.Time) (event.Overview, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.config.Timeout)
 	defer cancel()
 	var o event.Overview
 	var err error
 	if o.AsOf, err = r.fence.waitAll(ctx); err != nil {
 		return o, err
 	}
-	x := overviewReader{usageReader{r}, account, now.UTC().Truncate(time.Minute).Add(time.Minute)}
+	x := overviewReader{r, account, now.UTC().Truncate(time.Minute).Add(time.Minute)}
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() (err error) { o.Hour, o.Minutes, err = x.lastHour(gctx); return err })
 	g.Go(func() (err error) { o.Busiest, err = x.busiest(gctx); return err })
@@ -48,17 +48,17 @@ func (r *Reader) Overview(ctx context.Context, account string, now time.Time) (e
 
 // DestinationTraffic returns the traffic of one endpoint in a range, in the last day, and in the last hour, by
 // destination.
-func (r *Reader) DestinationTraffic(
+func (r Counts) DestinationTraffic(
 	ctx context.Context, account, endpoint string, span event.TrafficRange, now time.Time,
 ) (event.DestinationTraffic, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, r.config.Timeout)
 	defer cancel()
 	var d event.DestinationTraffic
 	var err error
 	if d.AsOf, err = r.fence.waitAll(ctx); err != nil {
 		return d, err
 	}
-	x := overviewReader{usageReader{r}, account, now.UTC().Truncate(time.Minute).Add(time.Minute)}
+	x := overviewReader{r, account, now.UTC().Truncate(time.Minute).Add(time.Minute)}
 	groups := map[string]*event.MeasuredGroup{}
 	if err := x.addSteps(ctx, endpoint, event.TrafficDay, groups); err != nil {
 		return d, err
@@ -107,7 +107,7 @@ func (x overviewReader) addSteps(
 
 // overviewReader reads the traffic of one account up to end, a whole minute.
 type overviewReader struct {
-	usageReader
+	Counts
 	account string
 	end     time.Time
 }
@@ -161,7 +161,7 @@ func (x overviewReader) worst(ctx context.Context) ([]event.MeasuredGroup, error
 func (x overviewReader) ranked(ctx context.Context, q *ch.Query, most int, rank func(event.Requests) float64) (
 	[]event.MeasuredGroup, error) {
 	found := map[string]event.Requests{}
-	if err := sumRequests(ctx, x.Reader, q, found); err != nil {
+	if err := sumRequests(ctx, x.Cluster, q, found); err != nil {
 		return nil, err
 	}
 	ids := make([]string, 0, len(found))

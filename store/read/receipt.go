@@ -93,7 +93,7 @@ const noVersion = math.MaxUint64
 // EventEndpoint returns the endpoint of an event. Errors are event.ErrNotFound, event.ErrUnavailable and
 // event.ErrOverloaded.
 func (r *Reader) EventEndpoint(ctx context.Context, account string, d id.ID) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, r.config.Timeout)
 	defer cancel()
 	if d.Time().Before(r.Oldest()) {
 		return "", event.ErrNotFound
@@ -141,7 +141,7 @@ func (r receiptReader) endpointOf(ctx context.Context, account string, d id.ID) 
 // when that takes longer than the fence allows, it reads the missing receipts from the log. The error
 // event.ErrUnavailable means that neither could be read.
 func (r *Reader) ReceiptResult(ctx context.Context, sent *event.Receipt, offset int64) (event.ReceiptResult, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, r.config.Timeout)
 	defer cancel()
 	at := stream.Partition{Topic: stream.Receipts, Index: sent.Event.Partition()}
 	var known receiptHistory

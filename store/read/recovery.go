@@ -17,34 +17,10 @@ import (
 // selectTimeout bounds one INSERT SELECT of a selection.
 const selectTimeout = 50 * time.Second
 
-// errNotCaughtUp means that the newest acknowledged records are not in the store yet.
-var errNotCaughtUp = fmt.Errorf("%w: it is behind the log", event.ErrUnavailable)
-
-// CaughtUp returns nil when the store holds everything about events that the log held at the call, and
-// event.ErrUnavailable when it does not within ReaderConfig.FenceWait. It does not wait for the audit log.
-func (r *Reader) CaughtUp(ctx context.Context) error { return caughtUp(r.fence.waitAll(ctx)) }
-
-// FindingsCaughtUp is Reader.CaughtUp for the hits of findings. It is not a method of FindingReader, because that would
-// hide CaughtUp of the embedded Reader.
-func FindingsCaughtUp(ctx context.Context, r *Reader) error {
-	return caughtUp(r.fence.waitFindings(ctx))
-}
-
-// caughtUp returns errNotCaughtUp for a wait of the fence that ended before the store was up to date.
-func caughtUp(asOf time.Time, err error) error {
-	switch {
-	case err != nil:
-		return err
-	case !asOf.IsZero():
-		return errNotCaughtUp
-	}
-	return nil
-}
-
 // SelectRecovery writes the items of a selection under a new name, which must not have been used before, and returns
 // their number. It includes everything acknowledged before the call. After an error the name must not be used again;
 // the rows written under it expire with their TTL.
-func (r *Reader) SelectRecovery(ctx context.Context, s event.Selection, name string) (event.SelectionTotals, error) {
+func (r Jobs) SelectRecovery(ctx context.Context, s event.Selection, name string) (event.SelectionTotals, error) {
 	if err := r.CaughtUp(ctx); err != nil {
 		return event.SelectionTotals{}, err
 	}
@@ -58,19 +34,19 @@ func (r *Reader) SelectRecovery(ctx context.Context, s event.Selection, name str
 			continue
 		}
 		// The events of an endpoint that never moved to another partition are on one shard; the others find none.
-		for shard := range r.pool.Count() {
+		for shard := range r.ReadPool.Count() {
 			var err error
 			if next, err = (&groupSelector{r, s, g, name, shard}).run(ctx, next); err != nil {
-				return event.SelectionTotals{}, r.pool.ShardError(shard, err)
+				return event.SelectionTotals{}, r.ReadPool.ShardError(shard, err)
 			}
 		}
 	}
-	return itemReader{r}.countSelected(ctx, s.Account, name)
+	return r.countSelected(ctx, s.Account, name)
 }
 
 // groupSelector writes the items of one group on one shard. Items are stored on the shard of their deliveries.
 type groupSelector struct {
-	r *Reader
+	r Jobs
 	event.Selection
 	event.SelectionGroup
 	name  string // of the items
@@ -92,7 +68,7 @@ func (g *groupSelector) run(ctx context.Context, next int) (int, error) {
 		if err := g.writePage(ctx, next, after, end, erased); err != nil {
 			return next, err
 		}
-		if next, err = (itemReader{g.r}).countItems(ctx, g.Account, g.name); err != nil || !more {
+		if next, err = g.r.countItems(ctx, g.Account, g.name); err != nil || !more {
 			return next, err
 		}
 		after = end
@@ -114,8 +90,8 @@ func (g *groupSelector) where(q *ch.Query, after, end id.ID) *ch.Query {
 func (g *groupSelector) pageEnd(ctx context.Context, after id.ID) (end id.ID, more bool, err error) {
 	end = id.Lowest(g.Until)
 	q := g.where(new(ch.Query).Add("SELECT id FROM failure_candidates_by_endpoint"), after, end)
-	q.Add(" ORDER BY id LIMIT 1 OFFSET ", g.r.cfg.SelectPage-1)
-	err = g.r.pool.ForEachRow(ctx, g.shard, q, func(rows driver.Rows) error {
+	q.Add(" ORDER BY id LIMIT 1 OFFSET ", g.r.config.SelectPage-1)
+	err = g.r.ReadPool.ForEachRow(ctx, g.shard, q, func(rows driver.Rows) error {
 		more = true
 		return rows.Scan(&end)
 	})
@@ -126,14 +102,14 @@ func (g *groupSelector) pageEnd(ctx context.Context, after id.ID) (end id.ID, mo
 // earlier when they are more than one statement should name.
 func (g *groupSelector) erasedUpTo(ctx context.Context, after, edge id.ID) (erased []id.ID, end id.ID, err error) {
 	q := g.where(new(ch.Query).Add("SELECT DISTINCT id FROM failure_candidates_by_endpoint"), after, edge)
-	err = g.r.pool.ForEachRow(ctx, g.shard, q.Add(" ORDER BY id"), func(rows driver.Rows) error {
+	err = g.r.ReadPool.ForEachRow(ctx, g.shard, q.Add(" ORDER BY id"), func(rows driver.Rows) error {
 		d, err := scanID(rows)
 		if err == nil && g.r.erased(d) {
 			erased = append(erased, d)
 		}
 		return err
 	})
-	if most := max(1, g.r.cfg.SelectPage/100); len(erased) > most {
+	if most := max(1, g.r.config.SelectPage/100); len(erased) > most {
 		erased = erased[:most]
 		edge = erased[most-1]
 	}
@@ -160,18 +136,18 @@ func (g *groupSelector) writePage(ctx context.Context, next int, after, end id.I
 	}
 	ctx, cancel := context.WithTimeout(ctx, selectTimeout)
 	defer cancel()
-	if err := g.r.pool.Exec(ctx, g.shard, q); err != nil {
+	if err := g.r.ReadPool.Exec(ctx, g.shard, q); err != nil {
 		return ch.ClassifyError(ctx, fmt.Errorf("select failed deliveries: %w", err))
 	}
 	return nil
 }
 
-func (r itemReader) countItems(ctx context.Context, account, name string) (int, error) {
+func (r Jobs) countItems(ctx context.Context, account, name string) (int, error) {
 	q := new(ch.Query).Add("SELECT count() FROM recovery_items FINAL WHERE account = ", account)
-	return count(ctx, r.Reader, q.Add(" AND selection = ", name))
+	return r.count(ctx, q.Add(" AND selection = ", name))
 }
 
-func (r itemReader) countSelected(ctx context.Context, account, name string) (s event.SelectionTotals, err error) {
+func (r Jobs) countSelected(ctx context.Context, account, name string) (s event.SelectionTotals, err error) {
 	q := new(ch.Query).Add("SELECT dest, count(), countIf(skipped_reason = '') FROM recovery_items FINAL")
 	q.Add(" WHERE account = ", account)
 	dests := make(map[string]event.DestinationTotals)
@@ -193,10 +169,10 @@ func (r itemReader) countSelected(ctx context.Context, account, name string) (s 
 
 // RecoveryCounts returns the results of the submitted items of jobs, by job. A job of which the store has neither a
 // command nor an outcome is missing from the map. The time has the meaning of Page.AsOf.
-func (r *Reader) RecoveryCounts(
+func (r Jobs) RecoveryCounts(
 	ctx context.Context, account string, jobs ...string,
 ) (map[string]event.RecoveryCounts, time.Time, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, r.config.Timeout)
 	defer cancel()
 	asOf, err := r.fence.waitAll(ctx)
 	if err != nil {
@@ -217,8 +193,8 @@ func (r *Reader) RecoveryCounts(
 }
 
 // RecoveryFailures returns the number of failed items of a job and their most frequent error, by destination.
-func (r *Reader) RecoveryFailures(ctx context.Context, account, job string) (map[string]event.RecoveryFailures, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
+func (r Jobs) RecoveryFailures(ctx context.Context, account, job string) (map[string]event.RecoveryFailures, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.config.Timeout)
 	defer cancel()
 	failed := func(q *ch.Query) *ch.Query {
 		q.Add(" FROM run_deliveries FINAL WHERE account = ", account).Add(" AND run = ", job)

@@ -14,8 +14,8 @@ import (
 	"github.com/eventrelay/relay/store/internal/column"
 )
 
-// itemReader reads the items of recovery jobs.
-type itemReader struct{ *Reader }
+// Jobs reads the items of recovery jobs.
+type Jobs struct{ *Cluster }
 
 const (
 	// itemChunk is how many items one statement reads; their ids are a parameter of the next statement.
@@ -26,10 +26,10 @@ const (
 
 // RecoveryItems returns up to limit items of a job with numbers from job.From to below before, the highest first.
 // before = 0 is the first page, which waits for the fence. Only items with one of states are returned; empty = all.
-func (r *Reader) RecoveryItems(
+func (r Jobs) RecoveryItems(
 	ctx context.Context, job event.RecoveryJob, before, limit int, states []event.Status,
 ) (page event.RecoveryItemPage, err error) {
-	ctx, end, asOf, err := begin(ctx, r, before == 0, r.fence.waitAll)
+	ctx, end, asOf, err := r.begin(ctx, before == 0, r.fence.waitAll)
 	defer end()
 	if page.AsOf = asOf; err != nil {
 		return page, err
@@ -41,7 +41,7 @@ func (r *Reader) RecoveryItems(
 	}
 	for before = min(before, job.Total); len(page.Rows) <= limit && before > job.From; before -= chunk {
 		// Numbers have no gaps, so a range of numbers bounds the rows. With FINAL a LIMIT would not.
-		items, err := itemReader{r}.items(ctx, job, max(before-chunk, job.From), before)
+		items, err := r.items(ctx, job, max(before-chunk, job.From), before)
 		if err != nil {
 			return page, err
 		}
@@ -54,14 +54,14 @@ func (r *Reader) RecoveryItems(
 	if len(page.Rows) > limit {
 		page.Rows, page.More = page.Rows[:limit], true
 	}
-	if err := (itemReader{r}).countItemAttempts(ctx, job, page.Rows); err != nil {
+	if err := r.countItemAttempts(ctx, job, page.Rows); err != nil {
 		return page, err
 	}
-	return page, itemReader{r}.setItemTypes(ctx, job.Account, page.Rows)
+	return page, r.setItemTypes(ctx, job.Account, page.Rows)
 }
 
 // items reads the items of a job with numbers in [from, to), in order, with their states.
-func (r itemReader) items(ctx context.Context, job event.RecoveryJob, from, to int) ([]event.RecoveryItem, error) {
+func (r Jobs) items(ctx context.Context, job event.RecoveryJob, from, to int) ([]event.RecoveryItem, error) {
 	q := new(ch.Query).Add("SELECT seq, id, dest, skipped_reason FROM recovery_items FINAL WHERE account = ", job.Account)
 	q.Add(" AND selection = ", job.Selection).Add(" AND seq >= ", from).Add(" AND seq < ", to)
 	var items []event.RecoveryItem
@@ -90,12 +90,6 @@ func (r itemReader) items(ctx context.Context, job event.RecoveryJob, from, to i
 	return items, nil
 }
 
-// deliveryKey names a delivery.
-type deliveryKey struct {
-	event id.ID
-	dest  string
-}
-
 // lastOutcome is the newest outcome of a delivery within a run, or the run's command while there is no outcome.
 type lastOutcome struct {
 	status  event.Status
@@ -120,13 +114,13 @@ func stateOf(job event.RecoveryJob, item *event.RecoveryItem, s lastOutcome) (ev
 }
 
 // lastOutcomes reads the newest outcomes of items within their job.
-func (r itemReader) lastOutcomes(
+func (r Jobs) lastOutcomes(
 	ctx context.Context, job event.RecoveryJob, items []event.RecoveryItem,
 ) (map[deliveryKey]lastOutcome, error) {
 	q := new(ch.Query).Add("SELECT id, dest, status, skipped, last_at FROM run_deliveries FINAL")
 	q.Add(" WHERE account = ", job.Account).Add(" AND run = ", job.ID).ForEvents(eventsOf(items)...).
 		Add(" AND id IN ", eventsOf(items))
-	return byKey(ctx, r.Reader, q, func(rows driver.Rows, of *deliveryKey, x *lastOutcome) error {
+	return byKey(ctx, r.Cluster, q, func(rows driver.Rows, of *deliveryKey, x *lastOutcome) error {
 		err := rows.Scan(&of.event, &of.dest, (*string)(&x.status), (*string)(&x.skipped), &x.at)
 		x.at = column.TimeFromColumn(x.at)
 		return err
@@ -145,7 +139,7 @@ func eventsOf(items []event.RecoveryItem) []id.ID {
 
 // countItemAttempts sets the number of attempts of items within their job, with the HTTP status and the error of the
 // last one. A queued item also gets its time.
-func (r itemReader) countItemAttempts(ctx context.Context, job event.RecoveryJob, items []event.RecoveryItem) error {
+func (r Jobs) countItemAttempts(ctx context.Context, job event.RecoveryJob, items []event.RecoveryItem) error {
 	if len(items) == 0 {
 		return nil
 	}
@@ -174,12 +168,12 @@ func (r itemReader) countItemAttempts(ctx context.Context, job event.RecoveryJob
 }
 
 // setItemTypes sets the types of the items' events.
-func (r itemReader) setItemTypes(ctx context.Context, account string, items []event.RecoveryItem) error {
+func (r Jobs) setItemTypes(ctx context.Context, account string, items []event.RecoveryItem) error {
 	if len(items) == 0 {
 		return nil
 	}
 	q := ch.WhereIDs(new(ch.Query).Add("SELECT id, type FROM events WHERE account = ", account), eventsOf(items))
-	types, err := byKey(ctx, r.Reader, q, func(rows driver.Rows, d *id.ID, kind *string) error {
+	types, err := byKey(ctx, r.Cluster, q, func(rows driver.Rows, d *id.ID, kind *string) error {
 		return rows.Scan(d, kind)
 	})
 	for i := range items {
@@ -191,16 +185,16 @@ func (r itemReader) setItemTypes(ctx context.Context, account string, items []ev
 // OpenRecoveryItems calls each for the items of a job with numbers in [from, to) that the job may still have to submit,
 // in order, with their events: the store has neither their command nor an outcome, and they are not skipped. It stops
 // at the first error of each and returns it.
-func (r *Reader) OpenRecoveryItems(
+func (r Jobs) OpenRecoveryItems(
 	ctx context.Context, job event.RecoveryJob, from, to int, each func(*event.OpenRecoveryItem) error,
 ) error {
 	for ; from < to; from += itemChunk {
-		items, err := itemReader{r}.items(ctx, job, from, min(from+itemChunk, to))
+		items, err := r.items(ctx, job, from, min(from+itemChunk, to))
 		if err != nil {
 			return err
 		}
 		items = slices.DeleteFunc(items, func(x event.RecoveryItem) bool { return x.HasOutcome || x.State == event.Skipped })
-		if err := (itemReader{r}).readOpenItems(ctx, job, items, each); err != nil {
+		if err := r.readOpenItems(ctx, job, items, each); err != nil {
 			return err
 		}
 	}
@@ -208,7 +202,7 @@ func (r *Reader) OpenRecoveryItems(
 }
 
 // readOpenItems reads the events and the earlier deliveries of items, in parts of at most bodyChunk, and calls each.
-func (r itemReader) readOpenItems(
+func (r Jobs) readOpenItems(
 	ctx context.Context, job event.RecoveryJob, items []event.RecoveryItem, each func(*event.OpenRecoveryItem) error,
 ) error {
 	if len(items) == 0 {
@@ -244,28 +238,28 @@ func (r itemReader) readOpenItems(
 	return nil
 }
 
-func (r itemReader) priorOf(
+func (r Jobs) priorOf(
 	ctx context.Context, job event.RecoveryJob, items []event.RecoveryItem,
 ) (map[deliveryKey]event.Delivery, error) {
 	q := ch.WhereIDs(selectDeliveries().Add(" FINAL WHERE account = ", job.Account), eventsOf(items))
-	return byKey(ctx, r.Reader, q, func(rows driver.Rows, of *deliveryKey, d *event.Delivery) (err error) {
+	return byKey(ctx, r.Cluster, q, func(rows driver.Rows, of *deliveryKey, d *event.Delivery) (err error) {
 		*d, of.event, err = scanDelivery(rows)
 		of.dest = d.Destination
 		return err
 	})
 }
 
-func (r itemReader) sizesOf(
+func (r Jobs) sizesOf(
 	ctx context.Context, job event.RecoveryJob, items []event.RecoveryItem,
 ) (map[id.ID]uint32, error) {
 	q := new(ch.Query).Add("SELECT id, size FROM events WHERE account = ", job.Account)
-	return byKey(ctx, r.Reader, ch.WhereIDs(q, eventsOf(items)), func(rows driver.Rows, d *id.ID, size *uint32) error {
+	return byKey(ctx, r.Cluster, ch.WhereIDs(q, eventsOf(items)), func(rows driver.Rows, d *id.ID, size *uint32) error {
 		return rows.Scan(d, size)
 	})
 }
 
 // storedEvents reads the events of items that are neither erased nor older than the retention.
-func (r itemReader) storedEvents(
+func (r Jobs) storedEvents(
 	ctx context.Context, account string, items []event.RecoveryItem,
 ) (map[id.ID]*event.Event, error) {
 	ids := slices.DeleteFunc(eventsOf(items), func(d id.ID) bool { return d.Time().Before(r.Oldest()) || r.erased(d) })
@@ -273,14 +267,4 @@ func (r itemReader) storedEvents(
 		return nil, nil
 	}
 	return r.fullEvents(ctx, account, ids)
-}
-
-// fullEvents reads events by their ids, which must be sorted newest first.
-func (r itemReader) fullEvents(ctx context.Context, account string, ids []id.ID) (map[id.ID]*event.Event, error) {
-	q := ch.WhereIDs(selectFullEvent().Add(" WHERE account = ", account), ids)
-	return byKey(ctx, r.Reader, q, func(rows driver.Rows, d *id.ID, e **event.Event) (err error) {
-		*e, _, err = scanFullEvent(rows, account)
-		*d = (*e).ID
-		return err
-	})
 }

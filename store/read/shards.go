@@ -4,24 +4,26 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"golang.org/x/sync/errgroup"
+
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/store/internal/ch"
-	"golang.org/x/sync/errgroup"
 )
 
 // maxParallelShards bounds the shards that one read queries at once.
 const maxParallelShards = 16
 
 // shards returns the shards that a statement has to query: all of them unless it names its events or partitions.
-func (r *Reader) shards(q *ch.Query) []int {
+func (c *Cluster) shards(q *ch.Query) []int {
 	needed := make(map[int]bool)
 	for p := range q.Partitions {
-		needed[ch.ShardOfPartition(p, r.pool.Count())] = true
+		needed[ch.ShardOfPartition(p, c.ReadPool.Count())] = true
 	}
 	var out []int
-	for s := range r.pool.Count() {
+	for s := range c.ReadPool.Count() {
 		if q.Partitions == nil || needed[s] {
 			out = append(out, s)
 		}
@@ -31,14 +33,14 @@ func (r *Reader) shards(q *ch.Query) []int {
 
 // each runs a statement on the shards that it needs and calls scan for every row, one at a time, in no order between
 // shards. A statement that counts yields one count for every shard.
-func (r *Reader) each(ctx context.Context, q *ch.Query, scan func(driver.Rows) error) error {
-	shards := r.shards(q)
+func (c *Cluster) each(ctx context.Context, q *ch.Query, scan func(driver.Rows) error) error {
+	shards := c.shards(q)
 	if len(shards) == 1 {
-		return r.pool.ForEachRow(ctx, shards[0], q, scan)
+		return c.ReadPool.ForEachRow(ctx, shards[0], q, scan)
 	}
 	var mu sync.Mutex // one row after the other
-	return r.parallel(ctx, shards, func(ctx context.Context, shard int) error {
-		return r.pool.ForEachRow(ctx, shard, q, func(rows driver.Rows) error {
+	return c.parallel(ctx, shards, func(ctx context.Context, shard int) error {
+		return c.ReadPool.ForEachRow(ctx, shard, q, func(rows driver.Rows) error {
 			mu.Lock()
 			defer mu.Unlock()
 			return scan(rows)
@@ -48,10 +50,10 @@ func (r *Reader) each(ctx context.Context, q *ch.Query, scan func(driver.Rows) e
 
 // byKey runs a statement and returns the values that scan reads from its rows, by key.
 func byKey[K comparable, V any](
-	ctx context.Context, r *Reader, q *ch.Query, scan func(driver.Rows, *K, *V) error,
+	ctx context.Context, c *Cluster, q *ch.Query, scan func(driver.Rows, *K, *V) error,
 ) (map[K]V, error) {
 	out := make(map[K]V)
-	err := r.each(ctx, q, func(rows driver.Rows) error {
+	err := c.each(ctx, q, func(rows driver.Rows) error {
 		var key K
 		var value V
 		err := scan(rows, &key, &value)
@@ -62,8 +64,8 @@ func byKey[K comparable, V any](
 }
 
 // count adds up the first column of a statement that yields one row for every shard.
-func count(ctx context.Context, r *Reader, q *ch.Query) (sum int, err error) {
-	err = r.each(ctx, q, func(rows driver.Rows) error {
+func (c *Cluster) count(ctx context.Context, q *ch.Query) (sum int, err error) {
+	err = c.each(ctx, q, func(rows driver.Rows) error {
 		var n uint64
 		err := rows.Scan(&n)
 		sum += int(n)
@@ -74,13 +76,13 @@ func count(ctx context.Context, r *Reader, q *ch.Query) (sum int, err error) {
 
 // parallel calls f for every shard and returns the first error. A read fails when one shard does: a list that silently
 // lacks rows would be worse than none.
-func (r *Reader) parallel(ctx context.Context, shards []int, f func(ctx context.Context, shard int) error) error {
+func (c *Cluster) parallel(ctx context.Context, shards []int, f func(ctx context.Context, shard int) error) error {
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(maxParallelShards)
 	for _, shard := range shards {
 		g.Go(func() error {
 			if err := f(gctx, shard); err != nil {
-				return r.pool.ShardError(shard, err)
+				return c.ReadPool.ShardError(shard, err)
 			}
 			return nil
 		})
@@ -92,23 +94,23 @@ func (r *Reader) parallel(ctx context.Context, shards []int, f func(ctx context.
 // It asks each shard for its first limit rows and merges them. key returns the id that orders the rows, scan reads a
 // row.
 func newest[T any](
-	ctx context.Context, r *Reader, q *ch.Query, limit int, key func(*T) id.ID, scan func(driver.Rows) (T, error),
+	ctx context.Context, c *Cluster, q *ch.Query, limit int, key func(*T) id.ID, scan func(driver.Rows) (T, error),
 ) ([]T, error) {
 	q.Add(" ORDER BY id DESC")
 	if limit > 0 {
 		q.Add(" LIMIT ", limit)
 	}
-	return merged(ctx, r, q, limit, key, scan)
+	return merged(ctx, c, q, limit, key, scan)
 }
 
 // merged is newest for a statement that orders its rows newest first and limits them itself.
 func merged[T any](
-	ctx context.Context, r *Reader, q *ch.Query, limit int, key func(*T) id.ID, scan func(driver.Rows) (T, error),
+	ctx context.Context, c *Cluster, q *ch.Query, limit int, key func(*T) id.ID, scan func(driver.Rows) (T, error),
 ) ([]T, error) {
-	shards := r.shards(q)
-	parts := make([][]T, r.pool.Count())
-	err := r.parallel(ctx, shards, func(ctx context.Context, shard int) error {
-		return r.pool.ForEachRow(ctx, shard, q, func(rows driver.Rows) error {
+	shards := c.shards(q)
+	parts := make([][]T, c.ReadPool.Count())
+	err := c.parallel(ctx, shards, func(ctx context.Context, shard int) error {
+		return c.ReadPool.ForEachRow(ctx, shard, q, func(rows driver.Rows) error {
 			row, err := scan(rows)
 			parts[shard] = append(parts[shard], row)
 			return err
@@ -135,3 +137,5 @@ func scanID(rows driver.Rows) (d id.ID, err error) {
 	err = rows.Scan(&d)
 	return d, err
 }
+
+func ceilMilli(t time.Time) time.Time { return time.UnixMilli(t.Add(time.Millisecond - 1).UnixMilli()) }

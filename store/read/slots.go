@@ -9,9 +9,9 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 )
 
-// slotPools limit the reads that run at once for one key (an API key or an account), so that no key takes the
-// whole store. newSlotPools makes one.
-type slotPools struct {
+// slots limit the reads that run at once for one key (an API key or an account), so that no key takes the
+// whole store. newSlots makes one.
+type slots struct {
 	size int           // slots of each key
 	wait time.Duration // how long a caller waits for a slot
 	what string        // name of the things that run, for the error
@@ -26,12 +26,12 @@ type slotPool struct {
 	users int
 }
 
-func newSlotPools(size int, wait time.Duration, what string) *slotPools {
-	return &slotPools{size: size, wait: wait, what: what, pools: make(map[string]*slotPool)}
+func newSlots(size int, wait time.Duration, what string) *slots {
+	return &slots{size: size, wait: wait, what: what, pools: make(map[string]*slotPool)}
 }
 
 // acquire waits for a slot of a key; release frees it. The error is event.ErrOverloaded when none is free within wait.
-func (p *slotPools) acquire(ctx context.Context, key string) (release func(), err error) {
+func (p *slots) acquire(ctx context.Context, key string) (release func(), err error) {
 	pool := p.join(key)
 	select {
 	case pool.slots <- struct{}{}:
@@ -52,7 +52,7 @@ func (p *slotPools) acquire(ctx context.Context, key string) (release func(), er
 	return nil, err
 }
 
-func (p *slotPools) join(key string) *slotPool {
+func (p *slots) join(key string) *slotPool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	pool := p.pools[key]
@@ -64,7 +64,7 @@ func (p *slotPools) join(key string) *slotPool {
 	return pool
 }
 
-func (p *slotPools) leave(key string, pool *slotPool) {
+func (p *slots) leave(key string, pool *slotPool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if pool.users--; pool.users == 0 {
@@ -78,45 +78,28 @@ const maxReads, readWait = 8, time.Second
 
 // acquireSlot waits for a slot of the API key that the read is for. Reads call it after the fence, because waiting for
 // the writer does not load the store.
-func (r *Reader) acquireSlot(ctx context.Context) (release func(), err error) {
+func (c *Cluster) acquireSlot(ctx context.Context) (release func(), err error) {
 	caller := event.Caller(ctx)
 	if caller == "" {
 		return func() {}, nil
 	}
-	return r.reads.acquire(ctx, caller)
+	return c.reads.acquire(ctx, caller)
 }
 
 // begin bounds the time of a read that answers one request, and waits: for the first page of a list, with a wait of the
 // fence, and then for a slot. end must be called, after an error too. asOf has the meaning of Page.AsOf.
-func begin(ctx context.Context, r *Reader, first bool, wait func(context.Context) (time.Time, error)) (
+func (c *Cluster) begin(ctx context.Context, first bool, wait func(context.Context) (time.Time, error)) (
 	_ context.Context, end func(), asOf time.Time, err error) {
-	ctx, end = context.WithTimeout(ctx, r.cfg.Timeout)
+	ctx, end = context.WithTimeout(ctx, c.config.Timeout)
 	if first {
 		if asOf, err = wait(ctx); err != nil {
 			return ctx, end, asOf, err
 		}
 	}
-	release, err := r.acquireSlot(ctx)
+	release, err := c.acquireSlot(ctx)
 	if err != nil {
 		return ctx, end, asOf, err
 	}
 	cancel := end
 	return ctx, func() { release(); cancel() }, asOf, nil
-}
-
-// acquireSearch waits for the only search of the API key, and then for one of those of its account: one key does not
-// hold all of them.
-func (r *Reader) acquireSearch(ctx context.Context, account string) (release func(), err error) {
-	endOfKey := func() {}
-	if caller := event.Caller(ctx); caller != "" {
-		if endOfKey, err = r.searchesOfKey.acquire(ctx, caller); err != nil {
-			return nil, err
-		}
-	}
-	endOfAccount, err := r.searches.acquire(ctx, account)
-	if err != nil {
-		endOfKey()
-		return nil, err
-	}
-	return func() { endOfAccount(); endOfKey() }, nil
 }

@@ -13,7 +13,7 @@ import (
 // affected, and a key without reads takes no memory.
 func TestSlotsPerKeyAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turns := newSlotPools(maxReads, readWait, "reads")
+		turns := newSlots(maxReads, readWait, "reads")
 		var leaves []func()
 		for range maxReads {
 			leave, err := turns.acquire(t.Context(), "key_a")
@@ -50,8 +50,8 @@ func TestSlotsPerKeyAreBounded(t *testing.T) {
 // A key has one search at a time, an account two: another key finds one free while the first one's searches wait.
 func TestSearchesOfAKeyAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := &Reader{searches: newSlotPools(maxSearches, searchWait, "searches"),
-			searchesOfKey: newSlotPools(1, searchWait, "search")}
+		r := &Reader{searches: newSlots(maxSearches, searchWait, "searches"),
+			searchesOfKey: newSlots(1, searchWait, "search")}
 		search := func(key, account string, wait time.Duration, want error) func() {
 			t.Helper()
 			began := time.Now()

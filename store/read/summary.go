@@ -12,7 +12,7 @@ import (
 // Summaries returns the list rows of the stored events among ids; the caller passes at most 1,000 ids. It waits for the
 // fence; when the store is behind, the newest events and outcomes may be missing.
 func (r *Reader) Summaries(ctx context.Context, account string, ids []id.ID) (map[id.ID]event.Summary, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, r.config.Timeout)
 	defer cancel()
 	if _, err := r.fence.waitAll(ctx); err != nil {
 		return nil, err

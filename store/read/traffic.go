@@ -52,7 +52,7 @@ func splitSpan(tables []countTable, from, to, counted time.Time) []tableSpan {
 
 // requests appends a subquery for the requests in [from, to), by time and endpoint, in steps of at most longest. from
 // and to are whole minutes.
-func (r usageReader) requests(q *ch.Query, account string, from, to time.Time, longest time.Duration) *ch.Query {
+func (r Counts) requests(q *ch.Query, account string, from, to time.Time, longest time.Duration) *ch.Query {
 	var tables []countTable
 	for _, t := range countTables {
 		if t.step <= longest {
@@ -72,8 +72,8 @@ func (r usageReader) requests(q *ch.Query, account string, from, to time.Time, l
 }
 
 // sumRequests runs a statement and adds up the counts of all shards, by key.
-func sumRequests[K comparable](ctx context.Context, r *Reader, q *ch.Query, into map[K]event.Requests) error {
-	return r.each(ctx, q, func(rows driver.Rows) error {
+func sumRequests[K comparable](ctx context.Context, c *Cluster, q *ch.Query, into map[K]event.Requests) error {
+	return c.each(ctx, q, func(rows driver.Rows) error {
 		var of K
 		var n event.Requests
 		err := rows.Scan(&of, &n.Attempts, &n.Delivered, &n.Failed)

@@ -24,6 +24,10 @@ var errNeverCommitted = errors.New("a partition of events was never committed")
 // stream.DeliveryTimeout, and the clocks of its node and this one may be id.MaxAhead off the broker's.
 const lateAppend = stream.DeliveryTimeout + 2*id.MaxAhead + 30*time.Second
 
+// maxIDSkew is how far the time of an id may lie in the future. The generator of a node may be 30 s ahead of its clock,
+// which may be 30 s off; the rest is margin.
+const maxIDSkew = 2 * time.Minute
+
 // lookbackSteps are the ages, at least the difference that clocks may have, at which lookBack looks for the oldest
 // uncommitted event. Each costs one request to the log.
 func lookbackSteps() []time.Duration {
@@ -158,15 +162,3 @@ func (u *unreported) lookBack(ctx context.Context, ranges []stream.Range) (time.
 	}
 	return time.Time{}, nil
 }
-
-// reportedBoundFor returns allReportedBefore for a query that may match a delivery without an outcome, and for others
-// the zero time.
-func (r *Reader) reportedBoundFor(ctx context.Context, q *event.Query) time.Time {
-	if !mayMatchUnreported(q) || q.Search != nil {
-		return time.Time{}
-	}
-	return r.unreported.allReportedBefore(ctx)
-}
-
-// mayMatchUnreported reports whether the query may match an event with a delivery that has no outcome.
-func mayMatchUnreported(q *event.Query) bool { return slices.Contains(q.Statuses, event.Pending) }

@@ -327,7 +327,7 @@ func TestListBesideOtherNodesWaitsForTheFlush(t *testing.T) {
 	w, _ := b.Writer(write.WriterConfig{FlushEvery: time.Hour})
 	r, err := read.NewReader(
 		read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: time.Minute, Timeout: 2 * time.Minute},
-		read.ReaderDeps{Log: b.Logger, Stream: b.Stream, Writer: store.FlushRequester(w),
+		read.Deps{Stream: b.Stream, Writer: store.FlushRequester(w),
 			AskOthers: func(context.Context, map[stream.Partition]int64) error { return nil }})
 	if err != nil {
 		t.Fatal(err)

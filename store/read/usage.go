@@ -15,8 +15,8 @@ import (
 	"github.com/eventrelay/relay/store/schema"
 )
 
-// usageReader counts events and requests for the usage of accounts.
-type usageReader struct{ *Reader }
+// Counts counts events and requests for the usage of accounts.
+type Counts struct{ *Cluster }
 
 // busiestEndpoints is how many endpoints Usage returns.
 const busiestEndpoints = 20
@@ -31,8 +31,8 @@ const longestSpan = 50 * 24 * time.Hour
 
 // Usage counts the use of an account in a span, with everything acknowledged before the call unless AsOf is older. The
 // writers have counted all hours but the newest few; the events of these are counted now.
-func (r *Reader) Usage(ctx context.Context, account string, span event.UsageSpan) (event.Figures, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
+func (r Counts) Usage(ctx context.Context, account string, span event.UsageSpan) (event.Figures, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.config.Timeout)
 	defer cancel()
 	asked := r.now()
 	asOf, err := r.fence.waitUsage(ctx)
@@ -45,13 +45,13 @@ func (r *Reader) Usage(ctx context.Context, account string, span event.UsageSpan
 	f := event.Figures{AsOf: asOf.UTC()}
 	began := time.Now()
 	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return usageReader{r}.countUse(gctx, account, span, &f) })
-	g.Go(func() error { return usageReader{r}.countRequests(gctx, account, span, &f) })
+	g.Go(func() error { return r.countUse(gctx, account, span, &f) })
+	g.Go(func() error { return r.countRequests(gctx, account, span, &f) })
 	if err := g.Wait(); err != nil {
 		return event.Figures{}, err
 	}
 	if span.EndpointDays {
-		if err := (usageReader{r}).countEndpointDays(ctx, account, span, f.ByEndpoint); err != nil {
+		if err := r.countEndpointDays(ctx, account, span, f.ByEndpoint); err != nil {
 			return event.Figures{}, err
 		}
 	}
@@ -60,7 +60,7 @@ func (r *Reader) Usage(ctx context.Context, account string, span event.UsageSpan
 }
 
 // useQuery returns a statement for the use by day and by endpoint.
-func (r usageReader) useQuery(account string, span event.UsageSpan) *ch.Query {
+func (r Counts) useQuery(account string, span event.UsageSpan) *ch.Query {
 	// One pass over the hours yields both groups. sumIf counts the days before the period as recent only.
 	q := new(ch.Query).Add("SELECT toUInt8(grouping(endpoint)) AS by_day, toDateTime(toStartOfDay(hour), 'UTC') AS " +
 		"day, endpoint")
@@ -77,7 +77,7 @@ func (r usageReader) useQuery(account string, span event.UsageSpan) *ch.Query {
 
 // addUseRows adds the use of a span by hour and endpoint as a subquery: from the tables of days and hours, and from the
 // events of the hours that are not counted yet.
-func (r usageReader) addUseRows(q *ch.Query, account string, span event.UsageSpan) {
+func (r Counts) addUseRows(q *ch.Query, account string, span event.UsageSpan) {
 	since := span.Recent
 	if span.From.Before(since) {
 		since = span.From
@@ -110,7 +110,7 @@ func (r usageReader) addUseRows(q *ch.Query, account string, span event.UsageSpa
 // addFindings adds the findings of the days that begin in [since, to) to the rows of addUseRows: from the table of
 // days, today's and yesterday's from their hits. Of hits that are stored twice each counts once, see
 // write.countFindings.
-func (r usageReader) addFindings(q *ch.Query, account string, since, to time.Time) {
+func (r Counts) addFindings(q *ch.Query, account string, since, to time.Time) {
 	live := schema.DayOf(r.now()).Add(-schema.LiveFindings)
 	q.Add(" UNION ALL SELECT t AS hour, endpoint, toUInt64(0), toUInt64(0), toUInt64(0), findings FROM usage_day FINAL "+
 		"WHERE endpoint = '' AND account = ", account)
@@ -121,7 +121,7 @@ func (r usageReader) addFindings(q *ch.Query, account string, since, to time.Tim
 }
 
 // countUse sets the use by day and by endpoint, and the recent use.
-func (r usageReader) countUse(ctx context.Context, account string, span event.UsageSpan, f *event.Figures) error {
+func (r Counts) countUse(ctx context.Context, account string, span event.UsageSpan, f *event.Figures) error {
 	q := r.useQuery(account, span)
 	days, endpoints := make(map[time.Time]event.Use), make(map[string]event.Use)
 	err := r.each(ctx, q, func(rows driver.Rows) error {
@@ -158,7 +158,7 @@ func (r usageReader) countUse(ctx context.Context, account string, span event.Us
 }
 
 // countEndpointDays sets the days of the endpoints.
-func (r usageReader) countEndpointDays(ctx context.Context, account string, span event.UsageSpan,
+func (r Counts) countEndpointDays(ctx context.Context, account string, span event.UsageSpan,
 	endpoints []event.EndpointUse) error {
 	ids, found := make([]string, len(endpoints)), map[string]map[time.Time]event.Use{}
 	for i, e := range endpoints {
@@ -211,15 +211,15 @@ func addUse(a, b event.Use) event.Use {
 
 // usageGroups bounds the days, and the endpoints, that one shard returns. An endpoint that moved counts on two shards,
 // so with several shards more of them are added up than Usage returns.
-func (r usageReader) usageGroups() int {
-	if r.pool.Count() == 1 {
+func (r Counts) usageGroups() int {
+	if r.ReadPool.Count() == 1 {
 		return int(longestSpan / (24 * time.Hour))
 	}
 	return shardEndpoints
 }
 
 // countRequests sets the requests to destinations, in whole hours. They are counted at least once.
-func (r usageReader) countRequests(ctx context.Context, account string, span event.UsageSpan, f *event.Figures) error {
+func (r Counts) countRequests(ctx context.Context, account string, span event.UsageSpan, f *event.Figures) error {
 	q := new(ch.Query).Add("SELECT toInt64(sum(attempts)), toInt64(sum(delivered)) FROM ")
 	q = r.requests(q, account, ceilHour(span.From), ceilHour(span.To), 24*time.Hour)
 	return r.each(ctx, q, func(rows driver.Rows) error {

@@ -50,7 +50,7 @@ func (b *lanesBench) produce(hit bool) {
 func (b *lanesBench) list(findings bool) (n int, complete bool) {
 	b.Helper()
 	if findings {
-		page := must.Get(read.FindingReader{Reader: b.reader}.Findings(b.Context(), finding.Query{Account: storetest.Account,
+		page := must.Get(read.FindingReader{Cluster: b.reader.Cluster}.Findings(b.Context(), finding.Query{Account: storetest.Account,
 			Limit: 100, Keep: func(string) bool { return true }}))(b)
 		return len(page.Rows), page.AsOf.IsZero()
 	}

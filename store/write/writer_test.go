@@ -221,7 +221,7 @@ func TestReadOnNodeWithoutWriter(t *testing.T) {
 	lost := 0
 	r := must.Get(read.NewReader(
 		read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: time.Minute, Timeout: 2 * time.Minute},
-		read.ReaderDeps{Log: b.Logger, Stream: b.Stream,
+		read.Deps{Stream: b.Stream,
 			AskOthers: func(_ context.Context, targets map[stream.Partition]int64) error {
 				if lost++; lost == 1 {
 					return nil

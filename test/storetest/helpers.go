@@ -64,7 +64,7 @@ func (b *Bench) WaitCaughtUp(r *read.Reader) {
 			// the topics audit and findings have fences of their own
 			var findings finding.Page
 			if page, err = r.Audit(b.Context(), audit.Query{Account: Account, Limit: 1}); err == nil && page.AsOf.IsZero() {
-				findings, err = read.FindingReader{Reader: r}.Findings(b.Context(), finding.Query{IDs: []string{}})
+				findings, err = read.FindingReader{Cluster: r.Cluster}.Findings(b.Context(), finding.Query{IDs: []string{}})
 			}
 			if err == nil && page.AsOf.IsZero() && findings.AsOf.IsZero() {
 				return

@@ -228,7 +228,7 @@ func (b *Bench) ReaderWith(cfg read.ReaderConfig, w store.FlushRequester) *read.
 	b.Helper()
 	cfg.SearchIndex = cfg.SearchIndex || b.SearchIndex
 	cfg.FenceWait, cfg.Timeout = cmp.Or(cfg.FenceWait, hangs), cmp.Or(cfg.Timeout, 2*hangs)
-	r, err := read.NewReader(cfg, read.ReaderDeps{Log: b.Logger, Stream: b.Stream, Writer: w, Erased: b.Erased})
+	r, err := read.NewReader(cfg, read.Deps{Stream: b.Stream, Writer: w, Erased: b.Erased})
 	if err != nil {
 		b.Fatal(err)
 	}
