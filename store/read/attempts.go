@@ -20,7 +20,7 @@ func (r *Reader) Attempts(ctx context.Context, account string, d, before id.ID, 
 		return event.AttemptPage{}, event.ErrNotFound
 	}
 	ctx, end, asOf, err := r.begin(ctx, before.IsZero(), func(ctx context.Context) (time.Time, error) {
-		return r.fence.waitPartition(ctx, d.Partition())
+		return r.fence.WaitPartition(ctx, d.Partition())
 	})
 	defer end()
 	page := event.AttemptPage{AsOf: asOf}

@@ -17,7 +17,7 @@ import (
 // Audit returns one page of the audit log. The first page shows every entry that the topic audit held before the call,
 // unless AsOf is set.
 func (r *Reader) Audit(ctx context.Context, q audit.Query) (audit.Page, error) {
-	ctx, end, asOf, err := r.begin(ctx, q.Before.IsZero(), r.fence.waitAudit)
+	ctx, end, asOf, err := r.begin(ctx, q.Before.IsZero(), r.fence.WaitAudit)
 	defer end()
 	page := audit.Page{AsOf: asOf}
 	if err != nil {
@@ -91,7 +91,7 @@ func scanAudit(rows driver.Rows) (audit.Entry, error) {
 func (r *Reader) KeyUses(ctx context.Context, account string, keys []string) (map[string]audit.Use, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.config.Timeout)
 	defer cancel()
-	if _, err := r.fence.waitAudit(ctx); err != nil { // a store that is behind still serves what it has
+	if _, err := r.fence.WaitAudit(ctx); err != nil { // a store that is behind still serves what it has
 		return nil, err
 	}
 	uses := make(map[string]audit.Use)

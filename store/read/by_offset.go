@@ -10,6 +10,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/store/internal/ch"
+	"github.com/eventrelay/relay/store/read/fence"
 )
 
 const (
@@ -17,7 +18,7 @@ const (
 	firstOffsetWindow = time.Hour
 	// maxOffsetDisorder is how far offsets may be out of time order: of two events whose times are further apart, the
 	// later one has the higher offset.
-	maxOffsetDisorder = lateAppend
+	maxOffsetDisorder = fence.LateAppend
 )
 
 // eventOffset is an event's id with the offset of its record and the size of its body.
@@ -38,7 +39,7 @@ func (r *Reader) EventsByOffset(ctx context.Context, q event.OffsetQuery) (event
 	if oldest := r.Oldest(); since.Before(oldest) {
 		since = oldest
 	}
-	for since = ceilMilli(since); since.Before(r.now().Add(maxIDSkew)); width *= windowGrowth {
+	for since = ceilMilli(since); since.Before(r.now().Add(fence.MaxIDSkew)); width *= windowGrowth {
 		until := since.Add(width)
 		found, err := r.findOffsets(ctx, q, since, until)
 		if err != nil {

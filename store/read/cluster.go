@@ -13,6 +13,7 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store"
 	"github.com/eventrelay/relay/store/internal/ch"
+	"github.com/eventrelay/relay/store/read/fence"
 	"github.com/eventrelay/relay/store/schema"
 )
 
@@ -34,7 +35,7 @@ type Cluster struct {
 	config    ReaderConfig   // with its defaults
 	ReadPool  *ch.Pool       // of the user that may only read, with connections for searches
 	topic     *stream.Reader // reads the log
-	fence     *fence
+	fence     *fence.Fence
 	now       func() time.Time
 	erased    func(id.ID) bool // see Deps.Erased
 	writePool *ch.Pool         // of the user that may write
@@ -79,7 +80,7 @@ func newCluster(cfg ReaderConfig, deps Deps) (*Cluster, error) {
 	}
 	return &Cluster{
 		config: cfg, ReadPool: pool, writePool: writePool, pingConns: pingConns, topic: topic,
-		fence: newFence(topic, deps.Writer, deps.AskOthers, cfg.FenceWait),
+		fence: fence.New(topic, deps.Writer, deps.AskOthers, cfg.FenceWait),
 		reads: newSlots(maxReads, readWait, "reads"), now: time.Now, erased: deps.Erased,
 	}, nil
 }
@@ -164,4 +165,4 @@ func (c *Cluster) Oldest() time.Time { return c.now().AddDate(0, 0, -c.config.Re
 
 // CaughtUp returns nil when the store holds everything about events that the log held at the call, and
 // event.ErrUnavailable when it does not within ReaderConfig.FenceWait. It does not wait for the audit log.
-func (c *Cluster) CaughtUp(ctx context.Context) error { return caughtUp(c.fence.waitAll(ctx)) }
+func (c *Cluster) CaughtUp(ctx context.Context) error { return fence.CaughtUp(c.fence.WaitAll(ctx)) }

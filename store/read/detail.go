@@ -15,6 +15,7 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store"
 	"github.com/eventrelay/relay/store/internal/ch"
+	"github.com/eventrelay/relay/store/read/fence"
 )
 
 // eventReader reads what belongs to one event.
@@ -39,7 +40,7 @@ func (r *Reader) Event(ctx context.Context, account string, d id.ID) (*event.Det
 	if d.Time().Before(r.Oldest()) {
 		return nil, event.ErrNotFound
 	}
-	unstored, asOf, err := r.fence.readPartition(ctx, d.Partition())
+	unstored, asOf, err := r.fence.ReadPartition(ctx, d.Partition())
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +68,7 @@ func (r *Reader) Event(ctx context.Context, account string, d id.ID) (*event.Det
 	if errors.Is(err, event.ErrUnavailable) && !asOf.IsZero() && ctx.Err() == nil {
 		// It is too old for the log, or the log cannot be read: wait for the store.
 		detail, err = eventReader{r}.readStore(ctx, account, d, inMemory)
-		mayBeNewer := !d.Time().Add(lateAppend).Before(asOf) // than what the store has; clocks of nodes differ
+		mayBeNewer := !d.Time().Add(fence.LateAppend).Before(asOf) // than what the store has; clocks of nodes differ
 		if mayBeNewer && errors.Is(err, event.ErrNotFound) && errors.Is(logErr, event.ErrUnavailable) {
 			err = logErr // the log may have the event
 		}
@@ -131,7 +132,7 @@ func (r eventReader) readLog(ctx context.Context, account string, d id.ID, asOf 
 		return nil, err
 	}
 	if asOf.IsZero() {
-		asOf = r.fence.lastPassedAt()
+		asOf = r.fence.LastPassedAt()
 	}
 	detail := &event.Detail{Event: e, AsOf: asOf}
 	detail.Summary = summarize(e, nil, len(e.Body))

@@ -13,17 +13,17 @@ import (
 // StopClock stops the reader's clock at a time.
 func (r *Reader) StopClock(at time.Time) {
 	r.now = func() time.Time { return at }
-	r.unreported.now = r.now
+	r.unreported.Now = r.now
 }
 
 // LimitUncommitted bounds what a list reads of the events that the dispatcher has not committed.
 func (r *Reader) LimitUncommitted(records int64, bytes int) {
-	r.unreported.records, r.unreported.bytes = records, bytes
+	r.unreported.MaxRecords, r.unreported.MaxBytes = records, bytes
 }
 
 // ReportedBound returns the time before which every delivery of every event has an outcome.
 func (r *Reader) ReportedBound(ctx context.Context) time.Time {
-	return r.unreported.allReportedBefore(ctx)
+	return r.unreported.AllReportedBefore(ctx)
 }
 
 // HoldSearches takes all search slots of an account until release is called.
@@ -70,9 +70,6 @@ func (r *Reader) HoldScans(limit time.Duration) (release func()) {
 		}
 	}
 }
-
-// PassedAt records that the store was complete at a time.
-func (r *Reader) PassedAt(at time.Time) { r.fence.passed(endedWait{at, nil}) }
 
 // AbsentBelow returns the offset below which the log is known not to hold an event.
 func (r *Reader) AbsentBelow(d id.ID) int64 { return r.scans.absent.below(d) }

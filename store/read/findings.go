@@ -16,6 +16,7 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/store/internal/ch"
 	"github.com/eventrelay/relay/store/internal/column"
+	"github.com/eventrelay/relay/store/read/fence"
 )
 
 // The configuration says which findings there are and in which state; the store knows their hits. A list walks the
@@ -35,7 +36,7 @@ type FindingReader struct{ *Cluster }
 // Findings returns one page of findings. The first page shows every hit that was acknowledged before the call, unless
 // AsOf is set.
 func (r FindingReader) Findings(ctx context.Context, q finding.Query) (page finding.Page, err error) {
-	ctx, end, asOf, err := r.begin(ctx, q.After.IsZero(), r.fence.waitFindings)
+	ctx, end, asOf, err := r.begin(ctx, q.After.IsZero(), r.fence.WaitFindings)
 	defer end()
 	if page.AsOf = asOf; err != nil {
 		return page, err
@@ -57,7 +58,7 @@ func (r FindingReader) Findings(ctx context.Context, q finding.Query) (page find
 // event.ErrNotFound if the store has no hit of it.
 func (r FindingReader) Finding(ctx context.Context, account, name string) (
 	row finding.Row, asOf time.Time, err error) {
-	ctx, end, asOf, err := r.begin(ctx, true, r.fence.waitFindings)
+	ctx, end, asOf, err := r.begin(ctx, true, r.fence.WaitFindings)
 	defer end()
 	if err != nil {
 		return row, asOf, err
@@ -243,7 +244,7 @@ func (r FindingReader) Received(ctx context.Context, account string, senders []s
 	map[string]finding.Received, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.config.Timeout)
 	defer cancel()
-	if _, err := r.fence.waitFindings(ctx); err != nil {
+	if _, err := r.fence.WaitFindings(ctx); err != nil {
 		return nil, err
 	}
 	if len(senders) == 0 {
@@ -264,5 +265,5 @@ func (r FindingReader) Received(ctx context.Context, account string, senders []s
 // FindingsCaughtUp is Reader.CaughtUp for the hits of findings. It is not a method of FindingReader, because that would
 // hide CaughtUp of the embedded Reader.
 func FindingsCaughtUp(ctx context.Context, c *Cluster) error {
-	return caughtUp(c.fence.waitFindings(ctx))
+	return fence.CaughtUp(c.fence.WaitFindings(ctx))
 }

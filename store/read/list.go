@@ -10,6 +10,7 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/store"
 	"github.com/eventrelay/relay/store/internal/ch"
+	"github.com/eventrelay/relay/store/read/fence"
 )
 
 const (
@@ -44,7 +45,7 @@ type walk struct {
 	width        time.Duration
 	growth       int
 	windowUnread bool // the walk has just entered the current window
-	// allReportedBefore is the time before which every delivery has an outcome; see unreported.go.
+	// allReportedBefore is the time before which every delivery has an outcome; see fence.Unreported.
 	allReportedBefore time.Time
 	// chunk and ids bound the next statement; see firstChunk and firstIDs.
 	chunk, ids int
@@ -85,7 +86,7 @@ func (r *Reader) Events(ctx context.Context, q event.Query) (event.Page, error) 
 	inMemory, complete, err := unstoredList{w}.find(ctx, q.Limit+1)
 	if err == nil && !complete {
 		w.unstored = nil
-		if page.AsOf, err = r.fence.waitAll(ctx); !page.AsOf.IsZero() {
+		if page.AsOf, err = r.fence.WaitAll(ctx); !page.AsOf.IsZero() {
 			w.allReportedBefore = time.Time{}
 		}
 	}
@@ -108,7 +109,7 @@ func (r *Reader) Events(ctx context.Context, q event.Query) (event.Page, error) 
 	}
 	rows := unstoredOf(w.unstored, q.Account, idsOf(found)...)
 	if len(rows.attempts) > maxIDs {
-		if page.AsOf, err = r.fence.waitAll(ctx); err != nil {
+		if page.AsOf, err = r.fence.WaitAll(ctx); err != nil {
 			return event.Page{}, err
 		}
 		rows = nil
@@ -128,13 +129,13 @@ func (r *Reader) Events(ctx context.Context, q event.Query) (event.Page, error) 
 // they leave nothing out. Elsewhere the first page waits until all rows are stored, and later ones wait for nothing.
 // All pages of pending events wait: allReportedBefore is asked anew for each, and requires stored outcomes.
 func (r *Reader) waitList(ctx context.Context, q *event.Query) (*store.Unstored, time.Time, error) {
-	if r.fence.isAlone() && newPredicate(q).used&^(fixedFilters|byStatus|byProcessing) == 0 {
-		return r.fence.readAll(ctx)
+	if r.fence.IsAlone() && newPredicate(q).used&^(fixedFilters|byStatus|byProcessing) == 0 {
+		return r.fence.ReadAll(ctx)
 	}
 	if !q.Before.IsZero() && !mayMatchUnreported(q) {
 		return nil, time.Time{}, nil
 	}
-	asOf, err := r.fence.waitAll(ctx)
+	asOf, err := r.fence.WaitAll(ctx)
 	return nil, asOf, err
 }
 
@@ -144,7 +145,7 @@ func (r *Reader) reportedBoundFor(ctx context.Context, q *event.Query) time.Time
 	if !mayMatchUnreported(q) || q.Search != nil {
 		return time.Time{}
 	}
-	return r.unreported.allReportedBefore(ctx)
+	return r.unreported.AllReportedBefore(ctx)
 }
 
 // mayMatchUnreported reports whether the query may match an event with a delivery that has no outcome.
@@ -178,7 +179,7 @@ func summariesOf(found []candidate) []event.Summary {
 
 func (r *Reader) newWalk(q event.Query, reportedBefore time.Time) *walk {
 	w := &walk{
-		r: r, rows: rowReader{Reader: r}, predicate: newPredicate(&q), since: r.Oldest(), until: r.now().Add(maxIDSkew),
+		r: r, rows: rowReader{Reader: r}, predicate: newPredicate(&q), since: r.Oldest(), until: r.now().Add(fence.MaxIDSkew),
 		width: orderedWindow, growth: windowGrowth, chunk: firstChunk, ids: firstIDs,
 		// Truncated to a millisecond, like ids, so that the windows on both sides of it meet.
 		allReportedBefore: reportedBefore.Truncate(time.Millisecond),

@@ -70,6 +70,9 @@ func TestRepeatedScanReadsNewRecordsOnly(t *testing.T) {
 func TestEventIsNotMissingWhileTheLogCannotBeRead(t *testing.T) {
 	b := newBench(t)
 	r := b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 20 * time.Millisecond}, nil)
+	if err := r.CaughtUp(t.Context()); err != nil { // the log is empty
+		t.Fatal(err)
+	}
 	e := b.Event(1)
 	b.ProduceEvents(e) // no writer runs: it is in the log only
 	release := r.HoldScans(20 * time.Millisecond)
@@ -80,7 +83,6 @@ func TestEventIsNotMissingWhileTheLogCannotBeRead(t *testing.T) {
 	if d, err := r.Event(t.Context(), storetest.Account, e.ID); err != nil || d.Event.ID != e.ID {
 		t.Errorf("the log can be read: %+v, %v", d, err)
 	}
-	r.PassedAt(time.Now())
 	release = r.HoldScans(20 * time.Millisecond)
 	old, hourAgo := b.Event(1), id.Lowest(time.Now().Add(-time.Hour))
 	copy(old.ID[:6], hourAgo[:])

@@ -26,7 +26,7 @@ const (
 func (r FindingReader) Occurrences(ctx context.Context, q finding.OccurrenceQuery) (
 	page finding.OccurrencePage, err error) {
 	after := q.After
-	ctx, end, asOf, err := r.begin(ctx, after.At.IsZero(), r.fence.waitFindings)
+	ctx, end, asOf, err := r.begin(ctx, after.At.IsZero(), r.fence.WaitFindings)
 	defer end()
 	if page.AsOf = asOf; err != nil {
 		return page, err

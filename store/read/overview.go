@@ -32,7 +32,7 @@ func (r Counts) Overview(ctx context.Context, account string, now time.Time) (ev
 	defer cancel()
 	var o event.Overview
 	var err error
-	if o.AsOf, err = r.fence.waitAll(ctx); err != nil {
+	if o.AsOf, err = r.fence.WaitAll(ctx); err != nil {
 		return o, err
 	}
 	x := overviewReader{r, account, now.UTC().Truncate(time.Minute).Add(time.Minute)}
@@ -55,7 +55,7 @@ func (r Counts) DestinationTraffic(
 	defer cancel()
 	var d event.DestinationTraffic
 	var err error
-	if d.AsOf, err = r.fence.waitAll(ctx); err != nil {
+	if d.AsOf, err = r.fence.WaitAll(ctx); err != nil {
 		return d, err
 	}
 	x := overviewReader{r, account, now.UTC().Truncate(time.Minute).Add(time.Minute)}

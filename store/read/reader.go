@@ -14,6 +14,7 @@ package read
 
 import (
 	"github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/eventrelay/relay/store/read/fence"
 	"golang.org/x/sync/singleflight"
 )
 
@@ -23,7 +24,7 @@ type Reader struct {
 	Counts
 	Jobs
 	searchSettings clickhouse.Settings
-	unreported     *unreported
+	unreported     *fence.Unreported
 	scans          *scanner
 	searches       *slots // of each account
 	searchesOfKey  *slots // of each API key
@@ -40,7 +41,7 @@ func NewReader(cfg ReaderConfig, deps Deps) (*Reader, error) {
 	return &Reader{
 		Cluster: c, Counts: Counts{c}, Jobs: Jobs{c},
 		searchSettings: searchSettings(c.config), scans: newScanner(c.topic),
-		unreported:    newUnreported(c.topic, c.config.FenceWait),
+		unreported:    fence.NewUnreported(c.topic, c.config.FenceWait),
 		searches:      newSlots(maxSearches, searchWait, "searches of the account"),
 		searchesOfKey: newSlots(1, searchWait, "search of the API key"),
 	}, nil

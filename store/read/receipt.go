@@ -14,6 +14,7 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store/internal/ch"
 	"github.com/eventrelay/relay/store/internal/column"
+	"github.com/eventrelay/relay/store/read/fence"
 )
 
 // receiptReader reads the receipts of one event from the store and from the log.
@@ -105,7 +106,7 @@ func (r *Reader) EventEndpoint(ctx context.Context, account string, d id.ID) (st
 	defer release()
 	endpoint, err := receiptReader{r}.endpointOf(ctx, account, d) // it never changes, so a stored row needs no fence
 	if errors.Is(err, event.ErrNotFound) {
-		asOf, fenceErr := r.fence.waitPartition(ctx, d.Partition())
+		asOf, fenceErr := r.fence.WaitPartition(ctx, d.Partition())
 		if fenceErr != nil {
 			return "", fenceErr
 		}
@@ -145,7 +146,7 @@ func (r *Reader) ReceiptResult(ctx context.Context, sent *event.Receipt, offset 
 	defer cancel()
 	at := stream.Partition{Topic: stream.Receipts, Index: sent.Event.Partition()}
 	var known receiptHistory
-	err := r.fence.waitOffset(ctx, at, offset+1)
+	err := r.fence.WaitOffset(ctx, at, offset+1)
 	if err == nil {
 		known, err = receiptReader{r}.receipts(ctx, sent.Account, sent.Event)
 	}
@@ -234,7 +235,7 @@ func (r receiptReader) receiptsStart(ctx context.Context, account string, d id.I
 		return 0, err
 	}
 	// A record has the time of the node that wrote it, whose clock may be behind that of the event's node.
-	since, err := r.topic.OffsetsForTime(ctx, at.Topic, d.Time().Add(-maxIDSkew))
+	since, err := r.topic.OffsetsForTime(ctx, at.Topic, d.Time().Add(-fence.MaxIDSkew))
 	if err != nil {
 		return 0, err
 	}

@@ -174,7 +174,7 @@ func (r Jobs) RecoveryCounts(
 ) (map[string]event.RecoveryCounts, time.Time, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.config.Timeout)
 	defer cancel()
-	asOf, err := r.fence.waitAll(ctx)
+	asOf, err := r.fence.WaitAll(ctx)
 	if err != nil {
 		return nil, asOf, err
 	}

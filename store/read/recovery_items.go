@@ -29,7 +29,7 @@ const (
 func (r Jobs) RecoveryItems(
 	ctx context.Context, job event.RecoveryJob, before, limit int, states []event.Status,
 ) (page event.RecoveryItemPage, err error) {
-	ctx, end, asOf, err := r.begin(ctx, before == 0, r.fence.waitAll)
+	ctx, end, asOf, err := r.begin(ctx, before == 0, r.fence.WaitAll)
 	defer end()
 	if page.AsOf = asOf; err != nil {
 		return page, err

@@ -6,6 +6,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/store/read/fence"
 )
 
 const (
@@ -59,7 +60,7 @@ func (r *Reader) Select(ctx context.Context, q event.Query, page func([]event.Ma
 // upToDate calls CaughtUp up to fenceTries times.
 func (r *Reader) upToDate(ctx context.Context) (err error) {
 	for range fenceTries {
-		if err = r.CaughtUp(ctx); !errors.Is(err, errNotCaughtUp) {
+		if err = r.CaughtUp(ctx); !errors.Is(err, fence.ErrNotCaughtUp) {
 			return err
 		}
 	}

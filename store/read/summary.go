@@ -14,7 +14,7 @@ import (
 func (r *Reader) Summaries(ctx context.Context, account string, ids []id.ID) (map[id.ID]event.Summary, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.config.Timeout)
 	defer cancel()
-	if _, err := r.fence.waitAll(ctx); err != nil {
+	if _, err := r.fence.WaitAll(ctx); err != nil {
 		return nil, err
 	}
 	out := make(map[id.ID]event.Summary, len(ids))

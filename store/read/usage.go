@@ -35,7 +35,7 @@ func (r Counts) Usage(ctx context.Context, account string, span event.UsageSpan)
 	ctx, cancel := context.WithTimeout(ctx, r.config.Timeout)
 	defer cancel()
 	asked := r.now()
-	asOf, err := r.fence.waitUsage(ctx)
+	asOf, err := r.fence.WaitUsage(ctx)
 	if err != nil {
 		return event.Figures{}, err
 	}

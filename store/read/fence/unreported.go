@@ -1,4 +1,4 @@
-package read
+package fence
 
 import (
 	"context"
@@ -20,13 +20,13 @@ import (
 // errNeverCommitted means that the dispatcher has not committed anything of a partition with records.
 var errNeverCommitted = errors.New("a partition of events was never committed")
 
-// lateAppend is more than the age of an event that is appended now: a producer holds it for up to
+// LateAppend is more than the age of an event that is appended now: a producer holds it for up to
 // stream.DeliveryTimeout, and the clocks of its node and this one may be id.MaxAhead off the broker's.
-const lateAppend = stream.DeliveryTimeout + 2*id.MaxAhead + 30*time.Second
+const LateAppend = stream.DeliveryTimeout + 2*id.MaxAhead + 30*time.Second
 
-// maxIDSkew is how far the time of an id may lie in the future. The generator of a node may be 30 s ahead of its clock,
+// MaxIDSkew is how far the time of an id may lie in the future. The generator of a node may be 30 s ahead of its clock,
 // which may be 30 s off; the rest is margin.
-const maxIDSkew = 2 * time.Minute
+const MaxIDSkew = 2 * time.Minute
 
 // lookbackSteps are the ages, at least the difference that clocks may have, at which lookBack looks for the oldest
 // uncommitted event. Each costs one request to the log.
@@ -35,14 +35,14 @@ func lookbackSteps() []time.Duration {
 	return []time.Duration{skewed, time.Minute, 10 * time.Minute, time.Hour, 6 * time.Hour, day, 7 * day}
 }
 
-// unreported finds out which events may have deliveries without an outcome.
-type unreported struct {
+// Unreported finds out which events may have deliveries without an outcome.
+type Unreported struct {
 	topic *stream.Reader
-	now   func() time.Time
+	Now   func() time.Time
 	wait  time.Duration // bounds what a list waits for it
 	// What is read of the events that the dispatcher has not committed.
-	records int64
-	bytes   int
+	MaxRecords int64
+	MaxBytes   int
 	// shared is one load for concurrent lists: it may read megabytes of the log.
 	shared *coalescer[time.Time]
 
@@ -50,16 +50,16 @@ type unreported struct {
 	last time.Time  // a bound from an earlier load that still holds; zero = none
 }
 
-func newUnreported(topic *stream.Reader, wait time.Duration) *unreported {
-	u := &unreported{topic: topic, now: time.Now, wait: wait, records: 10_000, bytes: 16 << 20}
+func NewUnreported(topic *stream.Reader, wait time.Duration) *Unreported {
+	u := &Unreported{topic: topic, Now: time.Now, wait: wait, MaxRecords: 10_000, MaxBytes: 16 << 20}
 	u.shared = newCoalescer(u.load)
 	return u
 }
 
-// allReportedBefore returns a time before which every delivery of every event has an outcome. If the log does not
+// AllReportedBefore returns a time before which every delivery of every event has an outcome. If the log does not
 // answer in time it returns the last bound that still holds, the zero time if there is none. Both hold for a read that
 // passes the fence afterwards: the outcomes are then in the store.
-func (u *unreported) allReportedBefore(ctx context.Context) time.Time {
+func (u *Unreported) AllReportedBefore(ctx context.Context) time.Time {
 	ctx, cancel := context.WithTimeout(ctx, u.wait)
 	defer cancel()
 	before, err := u.shared.get(ctx)
@@ -71,8 +71,8 @@ func (u *unreported) allReportedBefore(ctx context.Context) time.Time {
 	return before
 }
 
-func (u *unreported) load(ctx context.Context) (time.Time, error) {
-	began := u.now()
+func (u *Unreported) load(ctx context.Context) (time.Time, error) {
+	began := u.Now()
 	uncommitted, err := u.uncommitted(ctx)
 	if err != nil {
 		return time.Time{}, err
@@ -86,14 +86,14 @@ func (u *unreported) load(ctx context.Context) (time.Time, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	// What has an outcome keeps one.
-	if u.last = began.Add(-lateAppend); bound.Before(u.last) {
+	if u.last = began.Add(-LateAppend); bound.Before(u.last) {
 		u.last = bound
 	}
 	return bound, nil
 }
 
 // uncommitted returns the offsets of the events that the dispatcher has not committed.
-func (u *unreported) uncommitted(ctx context.Context) ([]stream.Range, error) {
+func (u *Unreported) uncommitted(ctx context.Context) ([]stream.Range, error) {
 	committed, err := u.topic.Committed(ctx, stream.DispatchGroup, stream.Events)
 	if err != nil {
 		return nil, err
@@ -117,8 +117,8 @@ func (u *unreported) uncommitted(ctx context.Context) ([]stream.Range, error) {
 
 // oldestOf returns the time of the oldest event in the ranges, a time to come if they are empty, or false if they are
 // too many to read or cannot be read.
-func (u *unreported) oldestOf(ctx context.Context, ranges []stream.Range) (oldest time.Time, ok bool) {
-	left, bytes := u.records, u.bytes
+func (u *Unreported) oldestOf(ctx context.Context, ranges []stream.Range) (oldest time.Time, ok bool) {
+	left, bytes := u.MaxRecords, u.MaxBytes
 	for _, g := range ranges {
 		left -= g.To - g.From
 	}
@@ -128,7 +128,7 @@ func (u *unreported) oldestOf(ctx context.Context, ranges []stream.Range) (oldes
 	// Offsets without a record at the end of a range keep ReadRanges waiting; lookBack needs time afterwards.
 	ctx, cancel := context.WithTimeout(ctx, u.wait/2)
 	defer cancel()
-	oldest = u.now().Add(2 * maxIDSkew)
+	oldest = u.Now().Add(2 * MaxIDSkew)
 	err := u.topic.ReadRanges(ctx, ranges, func(_ stream.Partition, records []*stream.Record) error {
 		for _, record := range records {
 			for _, h := range record.Headers {
@@ -148,8 +148,8 @@ func (u *unreported) oldestOf(ctx context.Context, ranges []stream.Range) (oldes
 }
 
 // lookBack returns a time before which there is no event of the ranges.
-func (u *unreported) lookBack(ctx context.Context, ranges []stream.Range) (time.Time, error) {
-	now := u.now()
+func (u *Unreported) lookBack(ctx context.Context, ranges []stream.Range) (time.Time, error) {
+	now := u.Now()
 	for _, back := range lookbackSteps() {
 		since, err := u.topic.OffsetsForTime(ctx, stream.Events, now.Add(-back))
 		if err != nil {
@@ -157,7 +157,7 @@ func (u *unreported) lookBack(ctx context.Context, ranges []stream.Range) (time.
 		}
 		isOlder := func(g stream.Range) bool { return g.From < since[g.Partition] }
 		if !slices.ContainsFunc(ranges, isOlder) {
-			return now.Add(-back - lateAppend), nil
+			return now.Add(-back - LateAppend), nil
 		}
 	}
 	return time.Time{}, nil

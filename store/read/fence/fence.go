@@ -1,4 +1,9 @@
-package read
+// Package fence has the read-your-writes fence of the store: it waits until ClickHouse holds what the log held when a
+// read began (fence.go), and knows up to when all deliveries have an outcome there (unreported.go).
+//
+// It is given a reader of the log, and on a node with a writer that writer. Waits are bounded: a read that is not up to
+// date afterwards says so. It never reads ClickHouse.
+package fence
 
 import (
 	"context"
@@ -18,8 +23,8 @@ import (
 // errBehind means that the writer did not store the awaited offset in time.
 var errBehind = errors.New("the writer is behind")
 
-// errNotCaughtUp means that the newest acknowledged records are not in the store yet.
-var errNotCaughtUp = fmt.Errorf("%w: it is behind the log", event.ErrUnavailable)
+// ErrNotCaughtUp means that the newest acknowledged records are not in the store yet.
+var ErrNotCaughtUp = fmt.Errorf("%w: it is behind the log", event.ErrUnavailable)
 
 // committedPoll is the pause between two queries of the offsets that the writers of other nodes have committed.
 const committedPoll = 25 * time.Millisecond
@@ -28,9 +33,9 @@ const committedPoll = 25 * time.Millisecond
 // owner.
 const askAgain = 200 * time.Millisecond
 
-// fence is the read-your-writes fence: it waits until ClickHouse holds everything that the log held when the read
+// Fence is the read-your-writes fence: it waits until ClickHouse holds everything that the log held when the read
 // began, or returns the rows that ClickHouse lacks.
-type fence struct {
+type Fence struct {
 	topic  *stream.Reader
 	writer store.FlushRequester // nil on a node without one
 	others *others
@@ -51,9 +56,9 @@ type endedWait struct {
 	targets map[stream.Partition]int64
 }
 
-func newFence(topic *stream.Reader, writer store.FlushRequester,
-	askOthers func(context.Context, map[stream.Partition]int64) error, limit time.Duration) *fence {
-	return &fence{topic: topic, writer: writer, limit: limit,
+func New(topic *stream.Reader, writer store.FlushRequester,
+	askOthers func(context.Context, map[stream.Partition]int64) error, limit time.Duration) *Fence {
+	return &Fence{topic: topic, writer: writer, limit: limit,
 		others: &others{send: askOthers, asked: make(map[stream.Partition]asked)},
 		ends: newCoalescer(func(ctx context.Context) (map[stream.Partition]int64, error) {
 			return topic.Ends(ctx, store.Topics()...)
@@ -69,50 +74,50 @@ func holdsEventsOf(partition int32) func(stream.Partition) bool {
 	return func(p stream.Partition) bool { return p.Index == partition && holdsEvents(p) }
 }
 
-// waitAll waits for all events. It returns the zero time when the store is up to date, else a time: rows acknowledged
+// WaitAll waits for all events. It returns the zero time when the store is up to date, else a time: rows acknowledged
 // after it may be missing.
-func (f *fence) waitAll(ctx context.Context) (asOf time.Time, err error) {
+func (f *Fence) WaitAll(ctx context.Context) (asOf time.Time, err error) {
 	return f.waitMatching(ctx, holdsEvents)
 }
 
-// waitPartition waits for what one partition has of events.
-func (f *fence) waitPartition(ctx context.Context, partition int32) (asOf time.Time, err error) {
+// WaitPartition waits for what one partition has of events.
+func (f *Fence) WaitPartition(ctx context.Context, partition int32) (asOf time.Time, err error) {
 	return f.waitMatching(ctx, holdsEventsOf(partition))
 }
 
-// readPartition is waitPartition without a flush, where the writer in this process owns the partitions: it returns the
+// ReadPartition is waitPartition without a flush, where the writer in this process owns the partitions: it returns the
 // rows that are not stored yet. They are nil if it has waited for the store.
-func (f *fence) readPartition(ctx context.Context, partition int32) (*store.Unstored, time.Time, error) {
+func (f *Fence) ReadPartition(ctx context.Context, partition int32) (*store.Unstored, time.Time, error) {
 	return f.run(ctx, holdsEventsOf(partition), true)
 }
 
-// readAll is waitAll without a flush, where the writer in this process owns all partitions; see readPartition.
-func (f *fence) readAll(ctx context.Context) (*store.Unstored, time.Time, error) {
+// ReadAll is waitAll without a flush, where the writer in this process owns all partitions; see readPartition.
+func (f *Fence) ReadAll(ctx context.Context) (*store.Unstored, time.Time, error) {
 	return f.run(ctx, holdsEvents, true)
 }
 
-// isAlone reports whether no other node reads or writes this store.
-func (f *fence) isAlone() bool { return f.writer != nil && f.others.send == nil }
+// IsAlone reports whether no other node reads or writes this store.
+func (f *Fence) IsAlone() bool { return f.writer != nil && f.others.send == nil }
 
-// waitAudit waits for the topics of the audit log.
-func (f *fence) waitAudit(ctx context.Context) (asOf time.Time, err error) {
+// WaitAudit waits for the topics of the audit log.
+func (f *Fence) WaitAudit(ctx context.Context) (asOf time.Time, err error) {
 	return f.waitMatching(ctx, func(p stream.Partition) bool { return stream.FenceAudit.Has(p.Topic) })
 }
 
-// waitFindings waits for the topics of findings, which nothing else waits for.
-func (f *fence) waitFindings(ctx context.Context) (asOf time.Time, err error) {
+// WaitFindings waits for the topics of findings, which nothing else waits for.
+func (f *Fence) WaitFindings(ctx context.Context) (asOf time.Time, err error) {
 	return f.waitMatching(ctx, func(p stream.Partition) bool { return stream.FenceFindings.Has(p.Topic) })
 }
 
-// waitUsage waits for everything that is billed: events and findings.
-func (f *fence) waitUsage(ctx context.Context) (asOf time.Time, err error) {
+// WaitUsage waits for everything that is billed: events and findings.
+func (f *Fence) WaitUsage(ctx context.Context) (asOf time.Time, err error) {
 	return f.waitMatching(ctx, func(p stream.Partition) bool {
 		return holdsEvents(p) || stream.FenceFindings.Has(p.Topic)
 	})
 }
 
-// waitOffset waits until one partition of a topic is stored up to end, and returns errBehind when that takes too long.
-func (f *fence) waitOffset(ctx context.Context, p stream.Partition, end int64) error {
+// WaitOffset waits until one partition of a topic is stored up to end, and returns errBehind when that takes too long.
+func (f *Fence) WaitOffset(ctx context.Context, p stream.Partition, end int64) error {
 	limited, cancel := context.WithTimeout(ctx, f.limit)
 	defer cancel()
 	if behind := f.waitStored(limited, map[stream.Partition]int64{p: end}); len(behind) > 0 {
@@ -121,25 +126,25 @@ func (f *fence) waitOffset(ctx context.Context, p stream.Partition, end int64) e
 	return nil
 }
 
-// caughtUp returns errNotCaughtUp for a wait of the fence that ended before the store was up to date.
-func caughtUp(asOf time.Time, err error) error {
+// CaughtUp returns errNotCaughtUp for a wait of the fence that ended before the store was up to date.
+func CaughtUp(asOf time.Time, err error) error {
 	switch {
 	case err != nil:
 		return err
 	case !asOf.IsZero():
-		return errNotCaughtUp
+		return ErrNotCaughtUp
 	}
 	return nil
 }
 
-func (f *fence) waitMatching(ctx context.Context, matters func(stream.Partition) bool) (time.Time, error) {
+func (f *Fence) waitMatching(ctx context.Context, matters func(stream.Partition) bool) (time.Time, error) {
 	_, asOf, err := f.run(ctx, matters, false)
 	return asOf, err
 }
 
 // run waits for the partitions that matter. With fromMemory it does not wait for their rows to be stored if the writer
 // in this process has all of them; it returns those then.
-func (f *fence) run(ctx context.Context, matters func(stream.Partition) bool, fromMemory bool) (
+func (f *Fence) run(ctx context.Context, matters func(stream.Partition) bool, fromMemory bool) (
 	rows *store.Unstored, asOf time.Time, err error) {
 	began := time.Now()
 	limited, cancel := context.WithTimeout(ctx, f.limit)
@@ -149,7 +154,7 @@ func (f *fence) run(ctx context.Context, matters func(stream.Partition) bool, fr
 		if ctx.Err() != nil {
 			return nil, time.Time{}, ch.ClassifyError(ctx, ctx.Err())
 		}
-		return nil, f.lastPassedAt(), nil // the log is unavailable; the read serves what is stored
+		return nil, f.LastPassedAt(), nil // the log is unavailable; the read serves what is stored
 	}
 	targets := make(map[stream.Partition]int64, len(ends))
 	for p, end := range ends {
@@ -161,7 +166,7 @@ func (f *fence) run(ctx context.Context, matters func(stream.Partition) bool, fr
 		rows = f.waitRead(limited, targets)
 	}
 	if rows != nil {
-		if !f.isAlone() {
+		if !f.IsAlone() {
 			rows.FlushBegan = nil // another node may have taken the partitions over, and this one would not know yet
 		}
 		f.passed(endedWait{began, targets})
@@ -181,7 +186,7 @@ func (f *fence) run(ctx context.Context, matters func(stream.Partition) bool, fr
 // waitRead waits until the writer in this process has read the log up to the targets, and returns the rows that it has
 // not stored. They are nil when it does not own all partitions, when ClickHouse does not take its rows, or when ctx
 // ends.
-func (f *fence) waitRead(ctx context.Context, targets map[stream.Partition]int64) *store.Unstored {
+func (f *Fence) waitRead(ctx context.Context, targets map[stream.Partition]int64) *store.Unstored {
 	if f.writer == nil {
 		return nil
 	}
@@ -200,7 +205,7 @@ func (f *fence) waitRead(ctx context.Context, targets map[stream.Partition]int64
 }
 
 // passed records that a wait ended in time. Its targets may not be stored yet.
-func (f *fence) passed(w endedWait) {
+func (f *Fence) passed(w endedWait) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.settleLocked()
@@ -226,14 +231,14 @@ func (w *endedWait) isStored(by store.FlushRequester) bool {
 }
 
 // settleLocked lets the wait that ended with rows in memory count if they are stored now.
-func (f *fence) settleLocked() {
+func (f *Fence) settleLocked() {
 	if f.unstored != nil && f.unstored.isStored(f.writer) {
 		f.advanceLocked(f.unstored.began)
 		f.unstored = nil
 	}
 }
 
-func (f *fence) advanceLocked(began time.Time) {
+func (f *Fence) advanceLocked(began time.Time) {
 	if began.After(f.lastPassed) {
 		f.lastPassed = began
 	}
@@ -241,7 +246,7 @@ func (f *fence) advanceLocked(began time.Time) {
 
 // waitStored waits until the targets are stored, ctx ends, or the writer reports that ClickHouse does not take their
 // rows. It returns the targets that are not stored.
-func (f *fence) waitStored(ctx context.Context, targets map[stream.Partition]int64) map[stream.Partition]int64 {
+func (f *Fence) waitStored(ctx context.Context, targets map[stream.Partition]int64) map[stream.Partition]int64 {
 	requested := make(map[stream.Partition]int64)
 	for {
 		p, changed := f.progress()
@@ -261,7 +266,7 @@ func (f *fence) waitStored(ctx context.Context, targets map[stream.Partition]int
 
 // requestFlush asks the writer in this process once to store each of the targets. The writer ignores those that it does
 // not own, so they are asked for when they have been assigned to it.
-func (f *fence) requestFlush(
+func (f *Fence) requestFlush(
 	targets, requested map[stream.Partition]int64, owned map[stream.Partition]store.Position,
 ) {
 	due := make(map[stream.Partition]int64)
@@ -311,7 +316,7 @@ func (o *others) ask(ctx context.Context, targets map[stream.Partition]int64) {
 
 // dropCommitted deletes the targets that another node's writer has committed. It ignores an error, for example during a
 // rebalance of the group: the fence asks again until its time is up.
-func (f *fence) dropCommitted(ctx context.Context, targets, remote map[stream.Partition]int64) {
+func (f *Fence) dropCommitted(ctx context.Context, targets, remote map[stream.Partition]int64) {
 	if len(remote) == 0 {
 		return
 	}
@@ -360,7 +365,7 @@ func dropStored(targets map[stream.Partition]int64,
 	return remote
 }
 
-func (f *fence) progress() (store.Progress, <-chan struct{}) {
+func (f *Fence) progress() (store.Progress, <-chan struct{}) {
 	if f.writer == nil {
 		return store.Progress{}, nil
 	}
@@ -370,7 +375,7 @@ func (f *fence) progress() (store.Progress, <-chan struct{}) {
 
 // waitChange waits until the writer's progress changes or, with poll, for committedPoll. It returns false when ctx
 // ends.
-func (f *fence) waitChange(ctx context.Context, changed <-chan struct{}, poll bool) bool {
+func (f *Fence) waitChange(ctx context.Context, changed <-chan struct{}, poll bool) bool {
 	var tick <-chan time.Time
 	if poll {
 		t := time.NewTimer(committedPoll)
@@ -387,9 +392,9 @@ func (f *fence) waitChange(ctx context.Context, changed <-chan struct{}, poll bo
 }
 
 // asOf returns the time up to which the store is complete while these partitions are behind.
-func (f *fence) asOf(behind map[stream.Partition]int64) time.Time {
+func (f *Fence) asOf(behind map[stream.Partition]int64) time.Time {
 	p, _ := f.progress()
-	met := f.lastPassedAt()
+	met := f.LastPassedAt()
 	var oldest time.Time
 	for part := range behind {
 		at := met
@@ -403,8 +408,8 @@ func (f *fence) asOf(behind map[stream.Partition]int64) time.Time {
 	return oldest
 }
 
-// lastPassedAt returns the start of the last wait that ended in time; the Unix epoch when none did.
-func (f *fence) lastPassedAt() time.Time {
+// LastPassedAt returns the start of the last wait that ended in time; the Unix epoch when none did.
+func (f *Fence) LastPassedAt() time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.settleLocked()

@@ -1,4 +1,4 @@
-package read
+package fence
 
 import (
 	"context"
@@ -36,16 +36,16 @@ func TestFenceWaitsForItsTopicsOnly(t *testing.T) {
 	events := []stream.Fence{stream.FenceEvents}
 	for _, c := range []struct {
 		fences []stream.Fence
-		wait   func(*fence, context.Context) (time.Time, error)
+		wait   func(*Fence, context.Context) (time.Time, error)
 	}{
-		{events, (*fence).waitAll},
-		{events, func(f *fence, ctx context.Context) (time.Time, error) { return f.waitPartition(ctx, 0) }},
-		{[]stream.Fence{stream.FenceAudit}, (*fence).waitAudit},
-		{[]stream.Fence{stream.FenceFindings}, (*fence).waitFindings},
-		{[]stream.Fence{stream.FenceEvents, stream.FenceFindings}, (*fence).waitUsage},
+		{events, (*Fence).WaitAll},
+		{events, func(f *Fence, ctx context.Context) (time.Time, error) { return f.WaitPartition(ctx, 0) }},
+		{[]stream.Fence{stream.FenceAudit}, (*Fence).WaitAudit},
+		{[]stream.Fence{stream.FenceFindings}, (*Fence).WaitFindings},
+		{[]stream.Fence{stream.FenceEvents, stream.FenceFindings}, (*Fence).WaitUsage},
 	} {
 		w := &fakeWriter{changed: make(chan struct{})}
-		f := newFence(nil, w, nil, time.Minute)
+		f := New(nil, w, nil, time.Minute)
 		f.ends = newCoalescer(func(context.Context) (map[stream.Partition]int64, error) {
 			ends := map[stream.Partition]int64{}
 			for _, topic := range store.Topics() {
