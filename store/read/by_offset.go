@@ -10,6 +10,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/store/internal/ch"
+	"github.com/eventrelay/relay/store/read/cluster"
 	"github.com/eventrelay/relay/store/read/fence"
 )
 
@@ -32,14 +33,14 @@ type eventOffset struct {
 // last event returned it leaves out only what OffsetQuery excludes. It does not wait for the writer: events that the
 // log has trimmed are stored already.
 func (r *Reader) EventsByOffset(ctx context.Context, q event.OffsetQuery) (event.OffsetPage, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.config.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, r.Config.Timeout)
 	defer cancel()
 	page := event.OffsetPage{Next: q.To, Since: q.Since}
 	since, width := q.Since, firstOffsetWindow
 	if oldest := r.Oldest(); since.Before(oldest) {
 		since = oldest
 	}
-	for since = ceilMilli(since); since.Before(r.now().Add(fence.MaxIDSkew)); width *= windowGrowth {
+	for since = cluster.CeilMilli(since); since.Before(r.Now().Add(fence.MaxIDSkew)); width *= windowGrowth {
 		until := since.Add(width)
 		found, err := r.findOffsets(ctx, q, since, until)
 		if err != nil {
@@ -73,7 +74,7 @@ func (r *Reader) findOffsets(ctx context.Context, q event.OffsetQuery, since, un
 	var found []eventOffset
 	size, complete := 0, 0 // found[:complete] ends with the last event before until
 	full := false
-	err := r.each(ctx, s.Add(" ORDER BY kafka_offset LIMIT ", q.Limit), func(rows driver.Rows) error {
+	err := r.Each(ctx, s.Add(" ORDER BY kafka_offset LIMIT ", q.Limit), func(rows driver.Rows) error {
 		var x eventOffset
 		var offset uint64
 		var body uint32
@@ -113,7 +114,7 @@ func (r *Reader) eventsAtOffsets(ctx context.Context, q event.OffsetQuery, found
 		Add(", '', body) FROM events WHERE account = ", q.Account)
 	ch.WhereIDs(s, ids)
 	events := make(map[id.ID]*event.Event, len(found))
-	err := r.each(ctx, s, func(rows driver.Rows) error {
+	err := r.Each(ctx, s, func(rows driver.Rows) error {
 		e := &event.Event{Account: q.Account, Endpoint: q.Endpoint}
 		var headers string
 		err := rows.Scan(&e.ID, &e.Type, (*string)(&e.Source), (*string)(&e.Verdict), (*string)(&e.Reason),

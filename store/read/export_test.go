@@ -8,12 +8,13 @@ import (
 
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/store/read/cluster"
 )
 
 // StopClock stops the reader's clock at a time.
 func (r *Reader) StopClock(at time.Time) {
-	r.now = func() time.Time { return at }
-	r.unreported.Now = r.now
+	r.Now = func() time.Time { return at }
+	r.unreported.Now = r.Now
 }
 
 // LimitUncommitted bounds what a list reads of the events that the dispatcher has not committed.
@@ -28,18 +29,18 @@ func (r *Reader) ReportedBound(ctx context.Context) time.Time {
 
 // HoldSearches takes all search slots of an account until release is called.
 func (r *Reader) HoldSearches(ctx context.Context, account string) (release func()) {
-	return r.searches.hold(ctx, account)
+	return hold(maxSearches, func() (func(), error) { return r.searches.Acquire(ctx, account) })
 }
 
 // HoldReads takes all read slots of an API key until release is called.
 func (r *Reader) HoldReads(ctx context.Context, key string) (release func()) {
-	return r.reads.hold(ctx, key)
+	return hold(cluster.MaxReads, func() (func(), error) { return r.AcquireSlot(event.WithCaller(ctx, key)) })
 }
 
-func (p *slots) hold(ctx context.Context, key string) (release func()) {
+func hold(slots int, acquire func() (release func(), err error)) (release func()) {
 	var releases []func()
-	for range p.size {
-		release, err := p.acquire(ctx, key)
+	for range slots {
+		release, err := acquire()
 		if err != nil {
 			panic(err)
 		}
@@ -92,7 +93,7 @@ func (r *Reader) HoldConnections(ctx context.Context) (release func(), err error
 		cancel()
 		return nil, err
 	}
-	for range r.config.Connections {
+	for range r.Config.Connections {
 		rows, err := conn.Query(ctx, "SELECT number FROM numbers(1000000000)")
 		if err != nil {
 			cancel()

@@ -16,6 +16,7 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/store/internal/ch"
 	"github.com/eventrelay/relay/store/internal/column"
+	"github.com/eventrelay/relay/store/read/cluster"
 	"github.com/eventrelay/relay/store/read/fence"
 )
 
@@ -31,12 +32,12 @@ const (
 )
 
 // FindingReader reads findings, their hits and the counters of senders.
-type FindingReader struct{ *Cluster }
+type FindingReader struct{ *cluster.Cluster }
 
 // Findings returns one page of findings. The first page shows every hit that was acknowledged before the call, unless
 // AsOf is set.
 func (r FindingReader) Findings(ctx context.Context, q finding.Query) (page finding.Page, err error) {
-	ctx, end, asOf, err := r.begin(ctx, q.After.IsZero(), r.fence.WaitFindings)
+	ctx, end, asOf, err := r.Begin(ctx, q.After.IsZero(), r.Fence.WaitFindings)
 	defer end()
 	if page.AsOf = asOf; err != nil {
 		return page, err
@@ -58,7 +59,7 @@ func (r FindingReader) Findings(ctx context.Context, q finding.Query) (page find
 // event.ErrNotFound if the store has no hit of it.
 func (r FindingReader) Finding(ctx context.Context, account, name string) (
 	row finding.Row, asOf time.Time, err error) {
-	ctx, end, asOf, err := r.begin(ctx, true, r.fence.WaitFindings)
+	ctx, end, asOf, err := r.Begin(ctx, true, r.Fence.WaitFindings)
 	defer end()
 	if err != nil {
 		return row, asOf, err
@@ -120,13 +121,13 @@ func (r FindingReader) keys(ctx context.Context, q *finding.Query, after finding
 		s.Add(" AND hasAny(groupUniqArrayArray(sources), ", event.Convert[string](q.Sources...)).Add(")")
 	}
 	if !q.Since.IsZero() {
-		s.Add(" AND max(last_at) >= ", ceilMilli(q.Since))
+		s.Add(" AND max(last_at) >= ", cluster.CeilMilli(q.Since))
 	}
 	if !q.Until.IsZero() {
-		s.Add(" AND max(last_at) < ", ceilMilli(q.Until))
+		s.Add(" AND max(last_at) < ", cluster.CeilMilli(q.Until))
 	}
 	s.Add(" ORDER BY first DESC, finding DESC LIMIT ", limit)
-	err = r.each(ctx, s, func(rows driver.Rows) error {
+	err = r.Each(ctx, s, func(rows driver.Rows) error {
 		var k finding.Key
 		err := rows.Scan(&k.ID, &k.FirstSeen)
 		k.FirstSeen = k.FirstSeen.UTC()
@@ -179,7 +180,7 @@ func (r FindingReader) lines(ctx context.Context, account string, names []string
 	q := new(ch.Query).Add("SELECT finding, min(first_at), max(last_at), min(kind), min(rule), min(masked), "+
 		"max(fingerprint), max(key_id), max(severity), max(verified), min(test), arraySort(groupUniqArrayArray(sources)) "+
 		"FROM findings WHERE account = ", account).Add(" AND finding IN ", names).Add(" GROUP BY finding")
-	return byKey(ctx, r.Cluster, q.ForEvents(ids...), func(rows driver.Rows, name *string, row *finding.Row) error {
+	return cluster.ByKey(ctx, r.Cluster, q.ForEvents(ids...), func(rows driver.Rows, name *string, row *finding.Row) error {
 		var kind string
 		var severity, verified, test uint8
 		var sources []string
@@ -209,7 +210,7 @@ func (r FindingReader) counts(ctx context.Context, account string, names []strin
 	q.Add(" GROUP BY finding, location ORDER BY finding, seen DESC, max((at, hit)) DESC LIMIT ", maxLocations).
 		Add(" BY finding")
 	out := make(map[string]finding.Row)
-	err := r.each(ctx, q.ForEvents(ids...), func(rows driver.Rows) error {
+	err := r.Each(ctx, q.ForEvents(ids...), func(rows driver.Rows) error {
 		var name, location, environment, release string
 		var l finding.CountedLocation
 		var sum int64
@@ -242,9 +243,9 @@ func readLocation(text string) (l finding.Location) {
 // without a report are left out.
 func (r FindingReader) Received(ctx context.Context, account string, senders []string, since time.Time) (
 	map[string]finding.Received, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.config.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, r.Config.Timeout)
 	defer cancel()
-	if _, err := r.fence.WaitFindings(ctx); err != nil {
+	if _, err := r.Fence.WaitFindings(ctx); err != nil {
 		return nil, err
 	}
 	if len(senders) == 0 {
@@ -254,7 +255,7 @@ func (r FindingReader) Received(ctx context.Context, account string, senders []s
 		"toInt64(sum(hits)), toInt64(sum(rejected)), max(last_at), argMaxIf(platform, (last_at, ver), platform != ''), "+
 		"argMaxIf(last_error, (last_at, ver), last_error != '') FROM senders_minute FINAL WHERE account = ", account)
 	q.Add(" AND sender IN ", senders).Add(" AND t >= ", since).Add(" GROUP BY sender")
-	return byKey(ctx, r.Cluster, q, func(rows driver.Rows, sender *string, x *finding.Received) error {
+	return cluster.ByKey(ctx, r.Cluster, q, func(rows driver.Rows, sender *string, x *finding.Received) error {
 		err := rows.Scan(sender, &x.Requests, &x.Lines, &x.Bytes, &x.Hits, &x.Rejected, &x.LastAt, &x.Platform,
 			&x.LastError)
 		x.LastAt = column.TimeFromColumn(x.LastAt)
@@ -264,6 +265,6 @@ func (r FindingReader) Received(ctx context.Context, account string, senders []s
 
 // FindingsCaughtUp is Reader.CaughtUp for the hits of findings. It is not a method of FindingReader, because that would
 // hide CaughtUp of the embedded Reader.
-func FindingsCaughtUp(ctx context.Context, c *Cluster) error {
-	return fence.CaughtUp(c.fence.WaitFindings(ctx))
+func FindingsCaughtUp(ctx context.Context, c *cluster.Cluster) error {
+	return fence.CaughtUp(c.Fence.WaitFindings(ctx))
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store/read"
+	"github.com/eventrelay/relay/store/read/cluster"
 	"github.com/eventrelay/relay/test/storetest"
 )
 
@@ -69,7 +70,7 @@ func TestRepeatedScanReadsNewRecordsOnly(t *testing.T) {
 // either, it is unknown whether it exists. That an older one does not exist is known.
 func TestEventIsNotMissingWhileTheLogCannotBeRead(t *testing.T) {
 	b := newBench(t)
-	r := b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 20 * time.Millisecond}, nil)
+	r := b.ReaderWith(cluster.Config{URL: b.URL, RetentionDays: 30, FenceWait: 20 * time.Millisecond}, nil)
 	if err := r.CaughtUp(t.Context()); err != nil { // the log is empty
 		t.Fatal(err)
 	}

@@ -26,24 +26,24 @@ const (
 func (r FindingReader) Occurrences(ctx context.Context, q finding.OccurrenceQuery) (
 	page finding.OccurrencePage, err error) {
 	after := q.After
-	ctx, end, asOf, err := r.begin(ctx, after.At.IsZero(), r.fence.WaitFindings)
+	ctx, end, asOf, err := r.Begin(ctx, after.At.IsZero(), r.Fence.WaitFindings)
 	defer end()
 	if page.AsOf = asOf; err != nil {
 		return page, err
 	}
 	if after.At.IsZero() {
-		after.At = r.now().AddDate(0, 0, 2) // beyond the clocks of all nodes
+		after.At = r.Now().AddDate(0, 0, 2) // beyond the clocks of all nodes
 	}
 	name, err := id.Parse(finding.Prefix, q.Finding)
 	if err != nil {
 		return page, fmt.Errorf("read occurrences: %w", err)
 	}
-	oldest := r.now().AddDate(0, 0, -hitDays)
+	oldest := r.Now().AddDate(0, 0, -hitDays)
 	to := after.At.UTC().Truncate(24*time.Hour).AddDate(0, 0, 1)
 	for days := firstOccurrenceDays; len(page.Rows) <= q.Limit && to.After(oldest); days *= occurrenceGrowth {
 		from := to.AddDate(0, 0, -days)
 		s := occurrenceQuery(&q, after, from, to, q.Limit+1-len(page.Rows)).ForEvents(name)
-		err := r.each(ctx, s, func(rows driver.Rows) error {
+		err := r.Each(ctx, s, func(rows driver.Rows) error {
 			o, err := scanOccurrence(rows)
 			page.Rows = append(page.Rows, o)
 			return err

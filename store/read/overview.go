@@ -28,11 +28,11 @@ const measuredSums = ", toInt64(sum(attempts)), toInt64(sum(delivered)), toInt64
 // AsOf is set. It reads tables of counts only: their rows depend on the destinations and the minutes, not on how many
 // events are stored. now is the end of the last minute.
 func (r Counts) Overview(ctx context.Context, account string, now time.Time) (event.Overview, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.config.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, r.Config.Timeout)
 	defer cancel()
 	var o event.Overview
 	var err error
-	if o.AsOf, err = r.fence.WaitAll(ctx); err != nil {
+	if o.AsOf, err = r.Fence.WaitAll(ctx); err != nil {
 		return o, err
 	}
 	x := overviewReader{r, account, now.UTC().Truncate(time.Minute).Add(time.Minute)}
@@ -51,11 +51,11 @@ func (r Counts) Overview(ctx context.Context, account string, now time.Time) (ev
 func (r Counts) DestinationTraffic(
 	ctx context.Context, account, endpoint string, span event.TrafficRange, now time.Time,
 ) (event.DestinationTraffic, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.config.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, r.Config.Timeout)
 	defer cancel()
 	var d event.DestinationTraffic
 	var err error
-	if d.AsOf, err = r.fence.WaitAll(ctx); err != nil {
+	if d.AsOf, err = r.Fence.WaitAll(ctx); err != nil {
 		return d, err
 	}
 	x := overviewReader{r, account, now.UTC().Truncate(time.Minute).Add(time.Minute)}
@@ -91,7 +91,7 @@ func (x overviewReader) addSteps(
 		int(span.Step/time.Second)).Add(")) AS at" + measuredSums)
 	q = x.since(q, span.Start(x.end)).Add(" AND endpoint = ", endpoint).
 		Add(" GROUP BY GROUPING SETS ((dest, at), (dest))")
-	return x.each(ctx, q, func(rows driver.Rows) error {
+	return x.Each(ctx, q, func(rows driver.Rows) error {
 		var dest string
 		var inAll uint8
 		var at time.Time
@@ -124,7 +124,7 @@ func (x overviewReader) since(q *ch.Query, from time.Time) *ch.Query {
 func (x overviewReader) lastHour(ctx context.Context) (all event.Measured, minutes []event.MeasuredStep, err error) {
 	q := new(ch.Query).Add("SELECT toUInt8(grouping(t)) AS in_all, t" + measuredSums)
 	q = x.since(q, x.end.Add(-time.Hour)).Add(" GROUP BY GROUPING SETS ((t), ())")
-	err = x.each(ctx, q, func(rows driver.Rows) error {
+	err = x.Each(ctx, q, func(rows driver.Rows) error {
 		var inAll uint8
 		var at time.Time
 		m, err := scanMeasured(rows, &inAll, &at)
@@ -197,7 +197,7 @@ func (x overviewReader) addDetails(ctx context.Context, o *event.Overview) error
 	q := x.requests(new(ch.Query).Add("SELECT endpoint, toStartOfHour(t) AS hour, toInt64(sum(attempts)), "+
 		"toInt64(sum(delivered)), toInt64(sum(failed)) FROM "), x.account, x.firstHour(), x.end, time.Hour)
 	q.Add(" WHERE has(", ids).Add(", endpoint) GROUP BY endpoint, hour")
-	err := x.each(ctx, q, func(rows driver.Rows) error {
+	err := x.Each(ctx, q, func(rows driver.Rows) error {
 		var endpoint string
 		var at time.Time
 		var m event.Measured
@@ -232,7 +232,7 @@ func (x overviewReader) addDestinations(
 	q := x.since(new(ch.Query).Add("SELECT endpoint, dest, toInt64(sum(attempts)), toInt64(sum(delivered)), "+
 		"toInt64(sum(failed)) FROM usage_minute"), x.end.Add(-time.Hour))
 	q.Add(" AND has(", ids).Add(", endpoint) GROUP BY endpoint, dest")
-	return x.each(ctx, q, func(rows driver.Rows) error {
+	return x.Each(ctx, q, func(rows driver.Rows) error {
 		var endpoint string
 		var d event.DestinationRequests
 		err := rows.Scan(&endpoint, &d.ID, &d.Attempts, &d.Delivered, &d.Failed)
@@ -256,7 +256,7 @@ func addDestination(all []event.DestinationRequests, d event.DestinationRequests
 
 // lastHours adds the requests of the last hour that a statement returns by id.
 func (x overviewReader) lastHours(ctx context.Context, q *ch.Query, groups map[string]*event.MeasuredGroup) error {
-	return x.each(ctx, q, func(rows driver.Rows) error {
+	return x.Each(ctx, q, func(rows driver.Rows) error {
 		var key string
 		m, err := scanMeasured(rows, &key)
 		g := groupOf(groups, key)

@@ -14,35 +14,37 @@ package read
 
 import (
 	"github.com/ClickHouse/clickhouse-go/v2"
-	"github.com/eventrelay/relay/store/read/fence"
 	"golang.org/x/sync/singleflight"
+
+	"github.com/eventrelay/relay/store/read/cluster"
+	"github.com/eventrelay/relay/store/read/fence"
 )
 
 // Reader answers reads. It starts no goroutines of its own; Close ends its connections.
 type Reader struct {
-	*Cluster
+	*cluster.Cluster
 	Counts
 	Jobs
 	searchSettings clickhouse.Settings
 	unreported     *fence.Unreported
 	scans          *scanner
-	searches       *slots // of each account
-	searchesOfKey  *slots // of each API key
+	searches       *cluster.Slots // of each account
+	searchesOfKey  *cluster.Slots // of each API key
 	// receiptLoads shares one load of an event's receipts between callers while the writer is behind.
 	receiptLoads singleflight.Group
 }
 
 // NewReader checks the configuration. The connections are made by the first read.
-func NewReader(cfg ReaderConfig, deps Deps) (*Reader, error) {
-	c, err := newCluster(cfg, deps)
+func NewReader(cfg cluster.Config, deps cluster.Deps) (*Reader, error) {
+	c, err := cluster.New(cfg, deps)
 	if err != nil {
 		return nil, err
 	}
 	return &Reader{
 		Cluster: c, Counts: Counts{c}, Jobs: Jobs{c},
-		searchSettings: searchSettings(c.config), scans: newScanner(c.topic),
-		unreported:    fence.NewUnreported(c.topic, c.config.FenceWait),
-		searches:      newSlots(maxSearches, searchWait, "searches of the account"),
-		searchesOfKey: newSlots(1, searchWait, "search of the API key"),
+		searchSettings: searchSettings(c.Config), scans: newScanner(c.Topic),
+		unreported:    fence.NewUnreported(c.Topic, c.Config.FenceWait),
+		searches:      cluster.NewSlots(maxSearches, searchWait, "searches of the account"),
+		searchesOfKey: cluster.NewSlots(1, searchWait, "search of the API key"),
 	}, nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/store/internal/ch"
+	"github.com/eventrelay/relay/store/read/cluster"
 )
 
 // selectTimeout bounds one INSERT SELECT of a selection.
@@ -24,10 +25,10 @@ func (r Jobs) SelectRecovery(ctx context.Context, s event.Selection, name string
 	if err := r.CaughtUp(ctx); err != nil {
 		return event.SelectionTotals{}, err
 	}
-	if oldest := ceilMilli(r.Oldest()); s.Since.Before(oldest) {
+	if oldest := cluster.CeilMilli(r.Oldest()); s.Since.Before(oldest) {
 		s.Since = oldest
 	}
-	s.Since, s.Until = ceilMilli(s.Since), ceilMilli(s.Until)
+	s.Since, s.Until = cluster.CeilMilli(s.Since), cluster.CeilMilli(s.Until)
 	next := 0
 	for _, g := range s.Groups {
 		if len(g.Dests) == 0 && !g.Except {
@@ -90,7 +91,7 @@ func (g *groupSelector) where(q *ch.Query, after, end id.ID) *ch.Query {
 func (g *groupSelector) pageEnd(ctx context.Context, after id.ID) (end id.ID, more bool, err error) {
 	end = id.Lowest(g.Until)
 	q := g.where(new(ch.Query).Add("SELECT id FROM failure_candidates_by_endpoint"), after, end)
-	q.Add(" ORDER BY id LIMIT 1 OFFSET ", g.r.config.SelectPage-1)
+	q.Add(" ORDER BY id LIMIT 1 OFFSET ", g.r.Config.SelectPage-1)
 	err = g.r.ReadPool.ForEachRow(ctx, g.shard, q, func(rows driver.Rows) error {
 		more = true
 		return rows.Scan(&end)
@@ -103,13 +104,13 @@ func (g *groupSelector) pageEnd(ctx context.Context, after id.ID) (end id.ID, mo
 func (g *groupSelector) erasedUpTo(ctx context.Context, after, edge id.ID) (erased []id.ID, end id.ID, err error) {
 	q := g.where(new(ch.Query).Add("SELECT DISTINCT id FROM failure_candidates_by_endpoint"), after, edge)
 	err = g.r.ReadPool.ForEachRow(ctx, g.shard, q.Add(" ORDER BY id"), func(rows driver.Rows) error {
-		d, err := scanID(rows)
-		if err == nil && g.r.erased(d) {
+		d, err := cluster.ScanID(rows)
+		if err == nil && g.r.Erased(d) {
 			erased = append(erased, d)
 		}
 		return err
 	})
-	if most := max(1, g.r.config.SelectPage/100); len(erased) > most {
+	if most := max(1, g.r.Config.SelectPage/100); len(erased) > most {
 		erased = erased[:most]
 		edge = erased[most-1]
 	}
@@ -144,14 +145,14 @@ func (g *groupSelector) writePage(ctx context.Context, next int, after, end id.I
 
 func (r Jobs) countItems(ctx context.Context, account, name string) (int, error) {
 	q := new(ch.Query).Add("SELECT count() FROM recovery_items FINAL WHERE account = ", account)
-	return r.count(ctx, q.Add(" AND selection = ", name))
+	return r.Count(ctx, q.Add(" AND selection = ", name))
 }
 
 func (r Jobs) countSelected(ctx context.Context, account, name string) (s event.SelectionTotals, err error) {
 	q := new(ch.Query).Add("SELECT dest, count(), countIf(skipped_reason = '') FROM recovery_items FINAL")
 	q.Add(" WHERE account = ", account)
 	dests := make(map[string]event.DestinationTotals)
-	err = r.each(ctx, q.Add(" AND selection = ", name).Add(" GROUP BY dest"), func(rows driver.Rows) error {
+	err = r.Each(ctx, q.Add(" AND selection = ", name).Add(" GROUP BY dest"), func(rows driver.Rows) error {
 		var dest string
 		var total, sendable uint64
 		err := rows.Scan(&dest, &total, &sendable)
@@ -172,15 +173,15 @@ func (r Jobs) countSelected(ctx context.Context, account, name string) (s event.
 func (r Jobs) RecoveryCounts(
 	ctx context.Context, account string, jobs ...string,
 ) (map[string]event.RecoveryCounts, time.Time, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.config.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, r.Config.Timeout)
 	defer cancel()
-	asOf, err := r.fence.WaitAll(ctx)
+	asOf, err := r.Fence.WaitAll(ctx)
 	if err != nil {
 		return nil, asOf, err
 	}
 	counts := make(map[string]event.RecoveryCounts, len(jobs))
 	q := new(ch.Query).Add("SELECT run, status, skipped, count() FROM run_deliveries FINAL WHERE account = ", account)
-	err = r.each(ctx, q.Add(" AND run IN ", jobs).Add(" GROUP BY run, status, skipped"), func(rows driver.Rows) error {
+	err = r.Each(ctx, q.Add(" AND run IN ", jobs).Add(" GROUP BY run, status, skipped"), func(rows driver.Rows) error {
 		var run, status, skipped string
 		var n uint64
 		err := rows.Scan(&run, &status, &skipped, &n)
@@ -194,7 +195,7 @@ func (r Jobs) RecoveryCounts(
 
 // RecoveryFailures returns the number of failed items of a job and their most frequent error, by destination.
 func (r Jobs) RecoveryFailures(ctx context.Context, account, job string) (map[string]event.RecoveryFailures, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.config.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, r.Config.Timeout)
 	defer cancel()
 	failed := func(q *ch.Query) *ch.Query {
 		q.Add(" FROM run_deliveries FINAL WHERE account = ", account).Add(" AND run = ", job)
@@ -207,7 +208,7 @@ func (r Jobs) RecoveryFailures(ctx context.Context, account, job string) (map[st
 	q.Add(" AND id IN (SELECT id")
 	failed(q).Add(") GROUP BY id, dest) AS a USING (id, dest)) GROUP BY dest, why")
 	byDest := make(map[string]map[string]int) // counts by destination and error
-	err := r.each(ctx, q, func(rows driver.Rows) error {
+	err := r.Each(ctx, q, func(rows driver.Rows) error {
 		var dest, why string
 		var n uint64
 		err := rows.Scan(&dest, &why, &n)

@@ -12,10 +12,11 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/store/internal/ch"
 	"github.com/eventrelay/relay/store/internal/column"
+	"github.com/eventrelay/relay/store/read/cluster"
 )
 
 // Jobs reads the items of recovery jobs.
-type Jobs struct{ *Cluster }
+type Jobs struct{ *cluster.Cluster }
 
 const (
 	// itemChunk is how many items one statement reads; their ids are a parameter of the next statement.
@@ -29,7 +30,7 @@ const (
 func (r Jobs) RecoveryItems(
 	ctx context.Context, job event.RecoveryJob, before, limit int, states []event.Status,
 ) (page event.RecoveryItemPage, err error) {
-	ctx, end, asOf, err := r.begin(ctx, before == 0, r.fence.WaitAll)
+	ctx, end, asOf, err := r.Begin(ctx, before == 0, r.Fence.WaitAll)
 	defer end()
 	if page.AsOf = asOf; err != nil {
 		return page, err
@@ -65,7 +66,7 @@ func (r Jobs) items(ctx context.Context, job event.RecoveryJob, from, to int) ([
 	q := new(ch.Query).Add("SELECT seq, id, dest, skipped_reason FROM recovery_items FINAL WHERE account = ", job.Account)
 	q.Add(" AND selection = ", job.Selection).Add(" AND seq >= ", from).Add(" AND seq < ", to)
 	var items []event.RecoveryItem
-	err := r.each(ctx, q, func(rows driver.Rows) error {
+	err := r.Each(ctx, q, func(rows driver.Rows) error {
 		var item event.RecoveryItem
 		var seq uint32
 		err := rows.Scan(&seq, &item.Event, &item.Destination, (*string)(&item.SkipReason))
@@ -83,7 +84,7 @@ func (r Jobs) items(ctx context.Context, job event.RecoveryJob, from, to int) ([
 	}
 	for i := range items {
 		x := &items[i]
-		s, known := outcomes[deliveryKey{x.Event, x.Destination}]
+		s, known := outcomes[cluster.DeliveryKey{Event: x.Event, Dest: x.Destination}]
 		x.HasOutcome = known
 		x.State, x.SkipReason, x.At = stateOf(job, x, s)
 	}
@@ -116,12 +117,12 @@ func stateOf(job event.RecoveryJob, item *event.RecoveryItem, s lastOutcome) (ev
 // lastOutcomes reads the newest outcomes of items within their job.
 func (r Jobs) lastOutcomes(
 	ctx context.Context, job event.RecoveryJob, items []event.RecoveryItem,
-) (map[deliveryKey]lastOutcome, error) {
+) (map[cluster.DeliveryKey]lastOutcome, error) {
 	q := new(ch.Query).Add("SELECT id, dest, status, skipped, last_at FROM run_deliveries FINAL")
 	q.Add(" WHERE account = ", job.Account).Add(" AND run = ", job.ID).ForEvents(eventsOf(items)...).
 		Add(" AND id IN ", eventsOf(items))
-	return byKey(ctx, r.Cluster, q, func(rows driver.Rows, of *deliveryKey, x *lastOutcome) error {
-		err := rows.Scan(&of.event, &of.dest, (*string)(&x.status), (*string)(&x.skipped), &x.at)
+	return cluster.ByKey(ctx, r.Cluster, q, func(rows driver.Rows, of *cluster.DeliveryKey, x *lastOutcome) error {
+		err := rows.Scan(&of.Event, &of.Dest, (*string)(&x.status), (*string)(&x.skipped), &x.at)
 		x.at = column.TimeFromColumn(x.at)
 		return err
 	})
@@ -143,20 +144,20 @@ func (r Jobs) countItemAttempts(ctx context.Context, job event.RecoveryJob, item
 	if len(items) == 0 {
 		return nil
 	}
-	at := make(map[deliveryKey]*event.RecoveryItem, len(items))
+	at := make(map[cluster.DeliveryKey]*event.RecoveryItem, len(items))
 	for i := range items {
-		at[deliveryKey{items[i].Event, items[i].Destination}] = &items[i]
+		at[cluster.DeliveryKey{Event: items[i].Event, Dest: items[i].Destination}] = &items[i]
 	}
 	q := new(ch.Query).Add("SELECT id, dest, uniqExact(attempt), argMax(code, attempt), argMax(error_code, attempt), " +
 		"max(at)")
 	q = ch.WhereIDs(q.Add(" FROM attempts WHERE account = ", job.Account), eventsOf(items))
-	return r.each(ctx, q.Add(" AND run = ", job.ID).Add(" GROUP BY id, dest"), func(rows driver.Rows) error {
-		var of deliveryKey
+	return r.Each(ctx, q.Add(" AND run = ", job.ID).Add(" GROUP BY id, dest"), func(rows driver.Rows) error {
+		var of cluster.DeliveryKey
 		var n uint64
 		var code uint16
 		var failure string
 		var last time.Time
-		err := rows.Scan(&of.event, &of.dest, &n, &code, &failure, &last)
+		err := rows.Scan(&of.Event, &of.Dest, &n, &code, &failure, &last)
 		if x := at[of]; x != nil {
 			x.Attempts, x.Code, x.Error = int(n), int(code), event.ErrorCode(failure)
 			if last = column.TimeFromColumn(last); x.State == event.ItemQueued && last.After(x.At) {
@@ -173,7 +174,7 @@ func (r Jobs) setItemTypes(ctx context.Context, account string, items []event.Re
 		return nil
 	}
 	q := ch.WhereIDs(new(ch.Query).Add("SELECT id, type FROM events WHERE account = ", account), eventsOf(items))
-	types, err := byKey(ctx, r.Cluster, q, func(rows driver.Rows, d *id.ID, kind *string) error {
+	types, err := cluster.ByKey(ctx, r.Cluster, q, func(rows driver.Rows, d *id.ID, kind *string) error {
 		return rows.Scan(d, kind)
 	})
 	for i := range items {
@@ -228,7 +229,7 @@ func (r Jobs) readOpenItems(
 		}
 		for _, x := range items[:n] {
 			open := event.OpenRecoveryItem{
-				RecoveryItem: x, StoredEvent: events[x.Event], Prior: prior[deliveryKey{x.Event, x.Destination}]}
+				RecoveryItem: x, StoredEvent: events[x.Event], Prior: prior[cluster.DeliveryKey{Event: x.Event, Dest: x.Destination}]}
 			if err := each(&open); err != nil {
 				return err
 			}
@@ -240,11 +241,11 @@ func (r Jobs) readOpenItems(
 
 func (r Jobs) priorOf(
 	ctx context.Context, job event.RecoveryJob, items []event.RecoveryItem,
-) (map[deliveryKey]event.Delivery, error) {
-	q := ch.WhereIDs(selectDeliveries().Add(" FINAL WHERE account = ", job.Account), eventsOf(items))
-	return byKey(ctx, r.Cluster, q, func(rows driver.Rows, of *deliveryKey, d *event.Delivery) (err error) {
-		*d, of.event, err = scanDelivery(rows)
-		of.dest = d.Destination
+) (map[cluster.DeliveryKey]event.Delivery, error) {
+	q := ch.WhereIDs(cluster.SelectDeliveries().Add(" FINAL WHERE account = ", job.Account), eventsOf(items))
+	return cluster.ByKey(ctx, r.Cluster, q, func(rows driver.Rows, of *cluster.DeliveryKey, d *event.Delivery) (err error) {
+		*d, of.Event, err = cluster.ScanDelivery(rows)
+		of.Dest = d.Destination
 		return err
 	})
 }
@@ -253,7 +254,7 @@ func (r Jobs) sizesOf(
 	ctx context.Context, job event.RecoveryJob, items []event.RecoveryItem,
 ) (map[id.ID]uint32, error) {
 	q := new(ch.Query).Add("SELECT id, size FROM events WHERE account = ", job.Account)
-	return byKey(ctx, r.Cluster, ch.WhereIDs(q, eventsOf(items)), func(rows driver.Rows, d *id.ID, size *uint32) error {
+	return cluster.ByKey(ctx, r.Cluster, ch.WhereIDs(q, eventsOf(items)), func(rows driver.Rows, d *id.ID, size *uint32) error {
 		return rows.Scan(d, size)
 	})
 }
@@ -262,9 +263,9 @@ func (r Jobs) sizesOf(
 func (r Jobs) storedEvents(
 	ctx context.Context, account string, items []event.RecoveryItem,
 ) (map[id.ID]*event.Event, error) {
-	ids := slices.DeleteFunc(eventsOf(items), func(d id.ID) bool { return d.Time().Before(r.Oldest()) || r.erased(d) })
+	ids := slices.DeleteFunc(eventsOf(items), func(d id.ID) bool { return d.Time().Before(r.Oldest()) || r.Erased(d) })
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	return r.fullEvents(ctx, account, ids)
+	return r.FullEvents(ctx, account, ids)
 }

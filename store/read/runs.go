@@ -13,6 +13,7 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store/internal/ch"
+	"github.com/eventrelay/relay/store/read/cluster"
 )
 
 // Stored returns the complete events of an account with these ids, in the order of the ids. Events that are erased or
@@ -22,18 +23,18 @@ func (r Jobs) Stored(ctx context.Context, account string, ids []id.ID) ([]event.
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, r.config.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, r.Config.Timeout)
 	defer cancel()
 	newestFirst := slices.Clone(ids)
 	slices.SortFunc(newestFirst, id.NewestFirst)
 	var events map[id.ID]*event.Event
 	deliveries := make(map[id.ID][]event.Delivery, len(ids))
 	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() (err error) { events, err = r.fullEvents(gctx, account, newestFirst); return err })
+	g.Go(func() (err error) { events, err = r.FullEvents(gctx, account, newestFirst); return err })
 	g.Go(func() error {
-		q := ch.WhereIDs(selectDeliveries().Add(" FINAL WHERE account = ", account), newestFirst)
-		return r.each(gctx, q.Add(" ORDER BY id, dest"), func(rows driver.Rows) error {
-			d, of, err := scanDelivery(rows)
+		q := ch.WhereIDs(cluster.SelectDeliveries().Add(" FINAL WHERE account = ", account), newestFirst)
+		return r.Each(gctx, q.Add(" ORDER BY id, dest"), func(rows driver.Rows) error {
+			d, of, err := cluster.ScanDelivery(rows)
 			deliveries[of] = append(deliveries[of], d)
 			return err
 		})
@@ -43,8 +44,8 @@ func (r Jobs) Stored(ctx context.Context, account string, ids []id.ID) ([]event.
 	}
 	stored := make([]event.Stored, 0, len(ids))
 	for _, d := range ids {
-		if e := events[d]; e != nil && !d.Time().Before(r.Oldest()) && !r.erased(d) {
-			stored = append(stored, event.Stored{Event: e, Deliveries: withPending(e, deliveries[d])})
+		if e := events[d]; e != nil && !d.Time().Before(r.Oldest()) && !r.Erased(d) {
+			stored = append(stored, event.Stored{Event: e, Deliveries: cluster.WithPending(e, deliveries[d])})
 		}
 	}
 	return stored, nil
@@ -57,22 +58,22 @@ const parallelCommandReads = 4
 // the topic commands from the time since to its end, so it includes every acknowledged command. When the log has
 // trimmed records of that time it counts the stored deliveries too. A delivery counts once.
 func (r Jobs) CountCommands(ctx context.Context, run string, since time.Time, after id.ID) (int, error) {
-	from, err := r.topic.OffsetsForTime(ctx, stream.Commands, since)
+	from, err := r.Topic.OffsetsForTime(ctx, stream.Commands, since)
 	if err != nil {
 		return 0, fmt.Errorf("%w: %w", event.ErrUnavailable, err)
 	}
-	ends, err := r.topic.Ends(ctx, stream.Commands)
+	ends, err := r.Topic.Ends(ctx, stream.Commands)
 	if err != nil {
 		return 0, fmt.Errorf("%w: %w", event.ErrUnavailable, err)
 	}
-	starts, err := r.topic.Starts(ctx, stream.Commands)
+	starts, err := r.Topic.Starts(ctx, stream.Commands)
 	if err != nil {
 		return 0, fmt.Errorf("%w: %w", event.ErrUnavailable, err)
 	}
-	seen := make(map[int32]map[deliveryKey]bool, len(ends))
+	seen := make(map[int32]map[cluster.DeliveryKey]bool, len(ends))
 	trimmed := false
 	for p := range ends {
-		seen[p.Index] = make(map[deliveryKey]bool)
+		seen[p.Index] = make(map[cluster.DeliveryKey]bool)
 		trimmed = trimmed || starts[p] > 0 && from[p] <= starts[p]
 	}
 	if trimmed {
@@ -99,12 +100,12 @@ func (r Jobs) CountCommands(ctx context.Context, run string, since time.Time, af
 
 // addStoredDeliveries adds the stored deliveries of a run to seen, by partition.
 func (r Jobs) addStoredDeliveries(
-	ctx context.Context, run string, after id.ID, seen map[int32]map[deliveryKey]bool) error {
+	ctx context.Context, run string, after id.ID, seen map[int32]map[cluster.DeliveryKey]bool) error {
 	q := new(ch.Query).Add("SELECT id, dest FROM run_deliveries WHERE run = ", run).Add(" AND id > ", after)
-	return r.each(ctx, q.Add(" GROUP BY id, dest"), func(rows driver.Rows) error {
-		var d deliveryKey
-		err := rows.Scan(&d.event, &d.dest)
-		if of := seen[d.event.Partition()]; of != nil {
+	return r.Each(ctx, q.Add(" GROUP BY id, dest"), func(rows driver.Rows) error {
+		var d cluster.DeliveryKey
+		err := rows.Scan(&d.Event, &d.Dest)
+		if of := seen[d.Event.Partition()]; of != nil {
 			of[d] = true
 		}
 		return err
@@ -113,15 +114,15 @@ func (r Jobs) addStoredDeliveries(
 
 // addCommandedDeliveries adds the deliveries that the commands of a run in one partition ask for.
 func (r Jobs) addCommandedDeliveries(
-	ctx context.Context, p stream.Partition, from, end int64, run string, after id.ID, seen map[deliveryKey]bool,
+	ctx context.Context, p stream.Partition, from, end int64, run string, after id.ID, seen map[cluster.DeliveryKey]bool,
 ) error {
-	return r.topic.Read(ctx, p, from, func(rec *stream.Record) error {
+	return r.Topic.Read(ctx, p, from, func(rec *stream.Record) error {
 		if rec.Offset >= end {
 			return stream.ErrStop
 		}
 		x, ok := event.Salvage(rec)
 		if ok && x.FromWork && x.Run == run && x.Event.Compare(after) > 0 {
-			seen[deliveryKey{x.Event, x.Dests[0]}] = true
+			seen[cluster.DeliveryKey{Event: x.Event, Dest: x.Dests[0]}] = true
 		}
 		if rec.Offset == end-1 {
 			return stream.ErrStop

@@ -10,6 +10,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/store/internal/ch"
+	"github.com/eventrelay/relay/store/read/cluster"
 )
 
 const (
@@ -32,13 +33,13 @@ func (w *walk) adaptChunk(began time.Time, last time.Duration, found int) (end b
 	if w.Search == nil || last == 0 {
 		return false
 	}
-	factor := min(max(float64(searchChunkTime)/float64(last), 0.25), 4)
+	factor := min(max(float64(cluster.SearchChunkTime)/float64(last), 0.25), 4)
 	w.chunk = min(max(int(float64(w.chunk)*factor), minSearch), maxSearch)
 	w.bytes = min(max(int(float64(w.bytes)*factor), minSearchBytes), maxSearchBytes)
 	if found > 0 {
-		return time.Since(began) >= min(w.r.config.SearchFoundBudget, w.r.config.SearchBudget)
+		return time.Since(began) >= min(w.r.Config.SearchFoundBudget, w.r.Config.SearchBudget)
 	}
-	return time.Since(began) >= w.r.config.SearchBudget
+	return time.Since(began) >= w.r.Config.SearchBudget
 }
 
 // searchChunkStart is chunkStart for a search: as many rows as w.chunk and w.bytes allow, at least one of each shard.
@@ -49,7 +50,7 @@ func (w *walk) searchChunkStart(ctx context.Context) (lowest id.ID, cut bool, er
 		t, share := w.eventsTable(), w.r.shardLimit(w.chunk)
 		q := w.newSearchQuery().Add("SELECT min(id), sum(size), count() FROM (SELECT id, size FROM ").Add(t.name)
 		w.where(q, t, w.window()).Add(" ORDER BY id DESC LIMIT ", share).Add(")")
-		err := w.r.each(ctx, q, func(r driver.Rows) error {
+		err := w.r.Each(ctx, q, func(r driver.Rows) error {
 			var d id.ID
 			var bytes, n uint64
 			err := r.Scan(&d, &bytes, &n)
@@ -77,7 +78,7 @@ func (w *walk) searchChunkStart(ctx context.Context) (lowest id.ID, cut bool, er
 func (w *walk) countScanned(ctx context.Context, lowest id.ID) error {
 	t := w.eventsTable()
 	q := w.where(w.newSearchQuery().Add("SELECT count() FROM ").Add(t.name), t, w.window().above(lowest))
-	n, err := w.r.count(ctx, q)
+	n, err := w.r.Count(ctx, q)
 	w.scanned += n
 	return err
 }
@@ -87,7 +88,7 @@ func (w *walk) newSearchQuery() *ch.Query { return &ch.Query{Settings: w.r.searc
 
 // searchSettings protect other statements from a search: it has few threads and little memory, yields to the writer's
 // inserts, ends when its caller has gone, and cannot write.
-func searchSettings(cfg ReaderConfig) clickhouse.Settings {
+func searchSettings(cfg cluster.Config) clickhouse.Settings {
 	return clickhouse.Settings{
 		"max_threads": cfg.SearchThreads, "max_memory_usage": searchMemory, "priority": ch.SearchPriority,
 		"max_execution_time": int(cfg.Timeout/time.Second) + 1,
@@ -105,11 +106,11 @@ func searchSettings(cfg ReaderConfig) clickhouse.Settings {
 func (r *Reader) acquireSearch(ctx context.Context, account string) (release func(), err error) {
 	endOfKey := func() {}
 	if caller := event.Caller(ctx); caller != "" {
-		if endOfKey, err = r.searchesOfKey.acquire(ctx, caller); err != nil {
+		if endOfKey, err = r.searchesOfKey.Acquire(ctx, caller); err != nil {
 			return nil, err
 		}
 	}
-	endOfAccount, err := r.searches.acquire(ctx, account)
+	endOfAccount, err := r.searches.Acquire(ctx, account)
 	if err != nil {
 		endOfKey()
 		return nil, err

@@ -40,7 +40,7 @@ func (r *Reader) Select(ctx context.Context, q event.Query, page func([]event.Ma
 		selected = selected[:0]
 		for i := range found {
 			c := &found[i]
-			if r.erased(c.ID) {
+			if r.Erased(c.ID) {
 				continue // there is nothing left to send
 			}
 			selected = append(selected, event.Match{
@@ -69,7 +69,7 @@ func (r *Reader) upToDate(ctx context.Context) (err error) {
 
 // nextInTime is next with the time limit of one read.
 func (w *walk) nextInTime(ctx context.Context, n int) ([]candidate, error) {
-	ctx, cancel := context.WithTimeout(ctx, w.r.config.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, w.r.Config.Timeout)
 	defer cancel()
 	return w.next(ctx, n)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/store/internal/ch"
+	"github.com/eventrelay/relay/store/read/cluster"
 	"github.com/eventrelay/relay/store/schema"
 )
 
@@ -59,7 +60,7 @@ func (r Counts) requests(q *ch.Query, account string, from, to time.Time, longes
 			tables = append(tables, t)
 		}
 	}
-	all := splitSpan(tables, from, to, schema.HourOf(r.now()).Add(-schema.LiveHours))
+	all := splitSpan(tables, from, to, schema.HourOf(r.Now()).Add(-schema.LiveHours))
 	if len(all) == 0 {
 		all = []tableSpan{{countTables[0], from, from}}
 	}
@@ -72,8 +73,8 @@ func (r Counts) requests(q *ch.Query, account string, from, to time.Time, longes
 }
 
 // sumRequests runs a statement and adds up the counts of all shards, by key.
-func sumRequests[K comparable](ctx context.Context, c *Cluster, q *ch.Query, into map[K]event.Requests) error {
-	return c.each(ctx, q, func(rows driver.Rows) error {
+func sumRequests[K comparable](ctx context.Context, c *cluster.Cluster, q *ch.Query, into map[K]event.Requests) error {
+	return c.Each(ctx, q, func(rows driver.Rows) error {
 		var of K
 		var n event.Requests
 		err := rows.Scan(&of, &n.Attempts, &n.Delivered, &n.Failed)

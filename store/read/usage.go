@@ -12,11 +12,12 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/store/internal/ch"
+	"github.com/eventrelay/relay/store/read/cluster"
 	"github.com/eventrelay/relay/store/schema"
 )
 
 // Counts counts events and requests for the usage of accounts.
-type Counts struct{ *Cluster }
+type Counts struct{ *cluster.Cluster }
 
 // busiestEndpoints is how many endpoints Usage returns.
 const busiestEndpoints = 20
@@ -32,10 +33,10 @@ const longestSpan = 50 * 24 * time.Hour
 // Usage counts the use of an account in a span, with everything acknowledged before the call unless AsOf is older. The
 // writers have counted all hours but the newest few; the events of these are counted now.
 func (r Counts) Usage(ctx context.Context, account string, span event.UsageSpan) (event.Figures, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.config.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, r.Config.Timeout)
 	defer cancel()
-	asked := r.now()
-	asOf, err := r.fence.WaitUsage(ctx)
+	asked := r.Now()
+	asOf, err := r.Fence.WaitUsage(ctx)
 	if err != nil {
 		return event.Figures{}, err
 	}
@@ -82,7 +83,7 @@ func (r Counts) addUseRows(q *ch.Query, account string, span event.UsageSpan) {
 	if span.From.Before(since) {
 		since = span.From
 	}
-	live := schema.HourOf(r.now()).Add(-schema.LiveHours)
+	live := schema.HourOf(r.Now()).Add(-schema.LiveHours)
 	q.Add(" FROM (SELECT t AS hour, endpoint, received, sent, bytes, toUInt64(0) AS findings FROM usage_day FINAL WHERE "+
 		"endpoint != '' AND account = ", account)
 	edges := partialDays(span, live)
@@ -111,7 +112,7 @@ func (r Counts) addUseRows(q *ch.Query, account string, span event.UsageSpan) {
 // days, today's and yesterday's from their hits. Of hits that are stored twice each counts once, see
 // write.countFindings.
 func (r Counts) addFindings(q *ch.Query, account string, since, to time.Time) {
-	live := schema.DayOf(r.now()).Add(-schema.LiveFindings)
+	live := schema.DayOf(r.Now()).Add(-schema.LiveFindings)
 	q.Add(" UNION ALL SELECT t AS hour, endpoint, toUInt64(0), toUInt64(0), toUInt64(0), findings FROM usage_day FINAL "+
 		"WHERE endpoint = '' AND account = ", account)
 	q.Add(" AND t >= ", since).Add(" AND t < ", to).Add(" AND t < ", live)
@@ -124,7 +125,7 @@ func (r Counts) addFindings(q *ch.Query, account string, since, to time.Time) {
 func (r Counts) countUse(ctx context.Context, account string, span event.UsageSpan, f *event.Figures) error {
 	q := r.useQuery(account, span)
 	days, endpoints := make(map[time.Time]event.Use), make(map[string]event.Use)
-	err := r.each(ctx, q, func(rows driver.Rows) error {
+	err := r.Each(ctx, q, func(rows driver.Rows) error {
 		var byDay uint8
 		var day time.Time
 		var endpoint string
@@ -168,7 +169,7 @@ func (r Counts) countEndpointDays(ctx context.Context, account string, span even
 		"toInt64(sum(sent)), toInt64(sum(bytes))")
 	r.addUseRows(q, account, span)
 	q.Add(" WHERE has(", ids).Add(", endpoint) AND hour >= ", span.From).Add(" GROUP BY day, endpoint")
-	err := r.each(ctx, q, func(rows driver.Rows) error {
+	err := r.Each(ctx, q, func(rows driver.Rows) error {
 		var day time.Time
 		var endpoint string
 		var use event.Use
@@ -222,7 +223,7 @@ func (r Counts) usageGroups() int {
 func (r Counts) countRequests(ctx context.Context, account string, span event.UsageSpan, f *event.Figures) error {
 	q := new(ch.Query).Add("SELECT toInt64(sum(attempts)), toInt64(sum(delivered)) FROM ")
 	q = r.requests(q, account, ceilHour(span.From), ceilHour(span.To), 24*time.Hour)
-	return r.each(ctx, q, func(rows driver.Rows) error {
+	return r.Each(ctx, q, func(rows driver.Rows) error {
 		var attempts, deliveries int64
 		err := rows.Scan(&attempts, &deliveries)
 		f.Attempts, f.Deliveries = f.Attempts+attempts, f.Deliveries+deliveries

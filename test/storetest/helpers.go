@@ -16,6 +16,7 @@ import (
 	"github.com/eventrelay/relay/pkg/wait"
 	"github.com/eventrelay/relay/store"
 	"github.com/eventrelay/relay/store/read"
+	"github.com/eventrelay/relay/store/read/cluster"
 	"github.com/eventrelay/relay/store/schema"
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -169,7 +170,7 @@ func (b *Bench) Selection(groups ...event.SelectionGroup) event.Selection {
 
 // ReaderWithSmallPages is a reader that selects for recovery jobs in pages of three candidates.
 func (b *Bench) ReaderWithSmallPages(w store.FlushRequester) *read.Reader {
-	return b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: retentionDays, SelectPage: 3}, w)
+	return b.ReaderWith(cluster.Config{URL: b.URL, RetentionDays: retentionDays, SelectPage: 3}, w)
 }
 
 // ProduceReceipt produces a receipt and returns it with its offset.

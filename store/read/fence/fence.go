@@ -85,13 +85,13 @@ func (f *Fence) WaitPartition(ctx context.Context, partition int32) (asOf time.T
 	return f.waitMatching(ctx, holdsEventsOf(partition))
 }
 
-// ReadPartition is waitPartition without a flush, where the writer in this process owns the partitions: it returns the
+// ReadPartition is WaitPartition without a flush, where the writer in this process owns the partitions: it returns the
 // rows that are not stored yet. They are nil if it has waited for the store.
 func (f *Fence) ReadPartition(ctx context.Context, partition int32) (*store.Unstored, time.Time, error) {
 	return f.run(ctx, holdsEventsOf(partition), true)
 }
 
-// ReadAll is waitAll without a flush, where the writer in this process owns all partitions; see readPartition.
+// ReadAll is WaitAll without a flush, where the writer in this process owns all partitions; see ReadPartition.
 func (f *Fence) ReadAll(ctx context.Context) (*store.Unstored, time.Time, error) {
 	return f.run(ctx, holdsEvents, true)
 }
@@ -126,7 +126,7 @@ func (f *Fence) WaitOffset(ctx context.Context, p stream.Partition, end int64) e
 	return nil
 }
 
-// CaughtUp returns errNotCaughtUp for a wait of the fence that ended before the store was up to date.
+// CaughtUp returns ErrNotCaughtUp for a wait of the fence that ended before the store was up to date.
 func CaughtUp(asOf time.Time, err error) error {
 	switch {
 	case err != nil:

@@ -1,4 +1,4 @@
-package read
+package cluster
 
 import (
 	"context"
@@ -9,9 +9,9 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 )
 
-// slots limit the reads that run at once for one key (an API key or an account), so that no key takes the
-// whole store. newSlots makes one.
-type slots struct {
+// Slots limit the reads that run at once for one key (an API key or an account), so that no key takes the
+// whole store. NewSlots makes one.
+type Slots struct {
 	size int           // slots of each key
 	wait time.Duration // how long a caller waits for a slot
 	what string        // name of the things that run, for the error
@@ -26,12 +26,12 @@ type slotPool struct {
 	users int
 }
 
-func newSlots(size int, wait time.Duration, what string) *slots {
-	return &slots{size: size, wait: wait, what: what, pools: make(map[string]*slotPool)}
+func NewSlots(size int, wait time.Duration, what string) *Slots {
+	return &Slots{size: size, wait: wait, what: what, pools: make(map[string]*slotPool)}
 }
 
-// acquire waits for a slot of a key; release frees it. The error is event.ErrOverloaded when none is free within wait.
-func (p *slots) acquire(ctx context.Context, key string) (release func(), err error) {
+// Acquire waits for a slot of a key; release frees it. The error is event.ErrOverloaded when none is free within wait.
+func (p *Slots) Acquire(ctx context.Context, key string) (release func(), err error) {
 	pool := p.join(key)
 	select {
 	case pool.slots <- struct{}{}:
@@ -52,7 +52,7 @@ func (p *slots) acquire(ctx context.Context, key string) (release func(), err er
 	return nil, err
 }
 
-func (p *slots) join(key string) *slotPool {
+func (p *Slots) join(key string) *slotPool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	pool := p.pools[key]
@@ -64,7 +64,7 @@ func (p *slots) join(key string) *slotPool {
 	return pool
 }
 
-func (p *slots) leave(key string, pool *slotPool) {
+func (p *Slots) leave(key string, pool *slotPool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if pool.users--; pool.users == 0 {
@@ -72,31 +72,31 @@ func (p *slots) leave(key string, pool *slotPool) {
 	}
 }
 
-// maxReads is how many reads run at once for an API key; a further one waits at most readWait. The service's own reads
+// MaxReads is how many reads run at once for an API key; a further one waits at most readWait. The service's own reads
 // are bounded by the number of connections only.
-const maxReads, readWait = 8, time.Second
+const MaxReads, readWait = 8, time.Second
 
-// acquireSlot waits for a slot of the API key that the read is for. Reads call it after the fence, because waiting for
+// AcquireSlot waits for a slot of the API key that the read is for. Reads call it after the fence, because waiting for
 // the writer does not load the store.
-func (c *Cluster) acquireSlot(ctx context.Context) (release func(), err error) {
+func (c *Cluster) AcquireSlot(ctx context.Context) (release func(), err error) {
 	caller := event.Caller(ctx)
 	if caller == "" {
 		return func() {}, nil
 	}
-	return c.reads.acquire(ctx, caller)
+	return c.reads.Acquire(ctx, caller)
 }
 
-// begin bounds the time of a read that answers one request, and waits: for the first page of a list, with a wait of the
+// Begin bounds the time of a read that answers one request, and waits: for the first page of a list, with a wait of the
 // fence, and then for a slot. end must be called, after an error too. asOf has the meaning of Page.AsOf.
-func (c *Cluster) begin(ctx context.Context, first bool, wait func(context.Context) (time.Time, error)) (
+func (c *Cluster) Begin(ctx context.Context, first bool, wait func(context.Context) (time.Time, error)) (
 	_ context.Context, end func(), asOf time.Time, err error) {
-	ctx, end = context.WithTimeout(ctx, c.config.Timeout)
+	ctx, end = context.WithTimeout(ctx, c.Config.Timeout)
 	if first {
 		if asOf, err = wait(ctx); err != nil {
 			return ctx, end, asOf, err
 		}
 	}
-	release, err := c.acquireSlot(ctx)
+	release, err := c.AcquireSlot(ctx)
 	if err != nil {
 		return ctx, end, asOf, err
 	}

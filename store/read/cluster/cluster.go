@@ -1,4 +1,10 @@
-package read
+// Package cluster reads the shards of ClickHouse as one server with all rows would answer. It has what every read needs:
+// the connections (cluster.go), the fence, the slots of an API key (slots.go), statements over several shards
+// (shards.go), and the rows of events and deliveries, which several readers take (rows.go).
+//
+// A read that fails on one shard fails as a whole. Begin bounds a read that answers one request. Values reach ClickHouse
+// as query parameters only.
+package cluster
 
 import (
 	"context"
@@ -32,19 +38,19 @@ type Deps struct {
 // Cluster is ClickHouse, all shards read as one server, beside the log that it is written from. It starts no goroutines
 // of its own; Close ends its connections.
 type Cluster struct {
-	config    ReaderConfig   // with its defaults
+	Config    Config         // with its defaults
 	ReadPool  *ch.Pool       // of the user that may only read, with connections for searches
-	topic     *stream.Reader // reads the log
-	fence     *fence.Fence
-	now       func() time.Time
-	erased    func(id.ID) bool // see Deps.Erased
+	Topic     *stream.Reader // reads the log
+	Fence     *fence.Fence
+	Now       func() time.Time
+	Erased    func(id.ID) bool // see Deps.Erased
 	writePool *ch.Pool         // of the user that may write
 	pingConns []driver.Conn    // one connection to each shard, so that a ping never competes with reads
-	reads     *slots           // of each API key
+	reads     *Slots           // of each API key
 }
 
-// newCluster checks the configuration. The connections are made by the first read.
-func newCluster(cfg ReaderConfig, deps Deps) (*Cluster, error) {
+// New checks the configuration. The connections are made by the first read.
+func New(cfg Config, deps Deps) (*Cluster, error) {
 	cfg = cfg.withDefaults()
 	if err := errors.Join(cfg.Validate(), deps.Stream.Validate()); err != nil {
 		return nil, err
@@ -79,14 +85,14 @@ func newCluster(cfg ReaderConfig, deps Deps) (*Cluster, error) {
 		deps.Erased = func(id.ID) bool { return false }
 	}
 	return &Cluster{
-		config: cfg, ReadPool: pool, writePool: writePool, pingConns: pingConns, topic: topic,
-		fence: fence.New(topic, deps.Writer, deps.AskOthers, cfg.FenceWait),
-		reads: newSlots(maxReads, readWait, "reads"), now: time.Now, erased: deps.Erased,
+		Config: cfg, ReadPool: pool, writePool: writePool, pingConns: pingConns, Topic: topic,
+		Fence: fence.New(topic, deps.Writer, deps.AskOthers, cfg.FenceWait),
+		reads: NewSlots(MaxReads, readWait, "reads"), Now: time.Now, Erased: deps.Erased,
 	}, nil
 }
 
 // newWritePool returns the connections with the user that may write; pool, if that is the user that reads.
-func newWritePool(cfg ReaderConfig, pool *ch.Pool, options func(*clickhouse.Options)) (*ch.Pool, error) {
+func newWritePool(cfg Config, pool *ch.Pool, options func(*clickhouse.Options)) (*ch.Pool, error) {
 	if cfg.ReadURL == cfg.URL {
 		return pool, nil
 	}
@@ -99,7 +105,7 @@ func newWritePool(cfg ReaderConfig, pool *ch.Pool, options func(*clickhouse.Opti
 
 // Close ends the connections.
 func (c *Cluster) Close() error {
-	c.topic.Close()
+	c.Topic.Close()
 	err := errors.Join(c.ReadPool.Close(), ch.CloseAll(c.pingConns))
 	if c.writePool != c.ReadPool {
 		err = errors.Join(err, c.writePool.Close())
@@ -152,17 +158,17 @@ func (c *Cluster) Check(ctx context.Context) error {
 		if err := c.ReadPool.ForEachRow(ctx, shard, q, func(rows driver.Rows) error { return rows.Scan(&engine) }); err != nil {
 			return err
 		}
-		if days := schema.TableRetentionDays(engine); days < c.config.RetentionDays {
+		if days := schema.TableRetentionDays(engine); days < c.Config.RetentionDays {
 			return fmt.Errorf("the tables drop events after %d days, RELAY_RETENTION_DAYS is %d: run relay migrate", days,
-				c.config.RetentionDays)
+				c.Config.RetentionDays)
 		}
 		return nil
 	})
 }
 
 // Oldest returns the time before which events cannot be read any more.
-func (c *Cluster) Oldest() time.Time { return c.now().AddDate(0, 0, -c.config.RetentionDays) }
+func (c *Cluster) Oldest() time.Time { return c.Now().AddDate(0, 0, -c.Config.RetentionDays) }
 
 // CaughtUp returns nil when the store holds everything about events that the log held at the call, and
-// event.ErrUnavailable when it does not within ReaderConfig.FenceWait. It does not wait for the audit log.
-func (c *Cluster) CaughtUp(ctx context.Context) error { return fence.CaughtUp(c.fence.WaitAll(ctx)) }
+// event.ErrUnavailable when it does not within Config.FenceWait. It does not wait for the audit log.
+func (c *Cluster) CaughtUp(ctx context.Context) error { return fence.CaughtUp(c.Fence.WaitAll(ctx)) }

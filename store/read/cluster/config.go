@@ -1,4 +1,4 @@
-package read
+package cluster
 
 import (
 	"cmp"
@@ -10,15 +10,15 @@ import (
 	"github.com/eventrelay/relay/store/internal/ch"
 )
 
-// ReaderConfig configures a Reader. A zero value of a limit stands for the default that its comment names.
-type ReaderConfig struct {
+// Config configures a Cluster. A zero value of a limit stands for the default that its comment names.
+type Config struct {
 	// URL of ClickHouse, in the form that the writer takes. Its user may write: Pool has its connections.
 	URL string
 	// ReadURL replaces URL for everything that reads: the same databases with a user that may only read. Empty = URL.
 	ReadURL string
 	// RetentionDays is how long events can be read. Older rows are hidden even while they exist.
 	RetentionDays int
-	// Connections is the number of statements that this reader runs at once on each shard; 0 = 8. Searches have as
+	// Connections is the number of statements that the cluster runs at once on each shard; 0 = 8. Searches have as
 	// many connections of their own.
 	Connections int
 	// FenceWait is how long a read waits for the writer to catch up; 0 = 1.5 s.
@@ -43,15 +43,15 @@ type ReaderConfig struct {
 	SelectPage int
 }
 
-// searchChunkTime is the time that a search sizes its chunks to take; see ReaderConfig.SearchFoundBudget.
-const searchChunkTime = 300 * time.Millisecond
+// SearchChunkTime is the time that a search sizes its chunks to take; see Config.SearchFoundBudget.
+const SearchChunkTime = 300 * time.Millisecond
 
-func (c ReaderConfig) withDefaults() ReaderConfig {
+func (c Config) withDefaults() Config {
 	c.Connections = cmp.Or(c.Connections, 8)
 	c.FenceWait = cmp.Or(c.FenceWait, 1500*time.Millisecond)
 	c.Timeout = cmp.Or(c.Timeout, 30*time.Second)
 	c.SearchRows = cmp.Or(c.SearchRows, 10_000)
-	c.SearchFoundBudget = cmp.Or(c.SearchFoundBudget, searchChunkTime)
+	c.SearchFoundBudget = cmp.Or(c.SearchFoundBudget, SearchChunkTime)
 	c.SearchBudget = cmp.Or(c.SearchBudget, 2*time.Second)
 	c.SearchBytes = cmp.Or(c.SearchBytes, 32<<20)
 	c.SearchThreads = cmp.Or(c.SearchThreads, max(1, runtime.NumCPU()/2))
@@ -62,7 +62,7 @@ func (c ReaderConfig) withDefaults() ReaderConfig {
 }
 
 // Validate returns all faults at once.
-func (c ReaderConfig) Validate() error {
+func (c Config) Validate() error {
 	shards, err := ch.ParseURLs(c.URL)
 	for _, other := range []struct{ url, what string }{{c.ReadURL, "for reading"}, {c.SearchURL, "for searches"}} {
 		found, otherErr := ch.ParseURLs(other.url)

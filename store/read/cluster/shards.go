@@ -1,4 +1,4 @@
-package read
+package cluster
 
 import (
 	"context"
@@ -31,9 +31,9 @@ func (c *Cluster) shards(q *ch.Query) []int {
 	return out
 }
 
-// each runs a statement on the shards that it needs and calls scan for every row, one at a time, in no order between
+// Each runs a statement on the shards that it needs and calls scan for every row, one at a time, in no order between
 // shards. A statement that counts yields one count for every shard.
-func (c *Cluster) each(ctx context.Context, q *ch.Query, scan func(driver.Rows) error) error {
+func (c *Cluster) Each(ctx context.Context, q *ch.Query, scan func(driver.Rows) error) error {
 	shards := c.shards(q)
 	if len(shards) == 1 {
 		return c.ReadPool.ForEachRow(ctx, shards[0], q, scan)
@@ -48,12 +48,12 @@ func (c *Cluster) each(ctx context.Context, q *ch.Query, scan func(driver.Rows) 
 	})
 }
 
-// byKey runs a statement and returns the values that scan reads from its rows, by key.
-func byKey[K comparable, V any](
+// ByKey runs a statement and returns the values that scan reads from its rows, by key.
+func ByKey[K comparable, V any](
 	ctx context.Context, c *Cluster, q *ch.Query, scan func(driver.Rows, *K, *V) error,
 ) (map[K]V, error) {
 	out := make(map[K]V)
-	err := c.each(ctx, q, func(rows driver.Rows) error {
+	err := c.Each(ctx, q, func(rows driver.Rows) error {
 		var key K
 		var value V
 		err := scan(rows, &key, &value)
@@ -63,9 +63,9 @@ func byKey[K comparable, V any](
 	return out, err
 }
 
-// count adds up the first column of a statement that yields one row for every shard.
-func (c *Cluster) count(ctx context.Context, q *ch.Query) (sum int, err error) {
-	err = c.each(ctx, q, func(rows driver.Rows) error {
+// Count adds up the first column of a statement that yields one row for every shard.
+func (c *Cluster) Count(ctx context.Context, q *ch.Query) (sum int, err error) {
+	err = c.Each(ctx, q, func(rows driver.Rows) error {
 		var n uint64
 		err := rows.Scan(&n)
 		sum += int(n)
@@ -90,21 +90,21 @@ func (c *Cluster) parallel(ctx context.Context, shards []int, f func(ctx context
 	return g.Wait()
 }
 
-// newest runs a statement and returns its first limit rows (0 = all), newest first, as one server with all rows would.
+// Newest runs a statement and returns its first limit rows (0 = all), newest first, as one server with all rows would.
 // It asks each shard for its first limit rows and merges them. key returns the id that orders the rows, scan reads a
 // row.
-func newest[T any](
+func Newest[T any](
 	ctx context.Context, c *Cluster, q *ch.Query, limit int, key func(*T) id.ID, scan func(driver.Rows) (T, error),
 ) ([]T, error) {
 	q.Add(" ORDER BY id DESC")
 	if limit > 0 {
 		q.Add(" LIMIT ", limit)
 	}
-	return merged(ctx, c, q, limit, key, scan)
+	return Merged(ctx, c, q, limit, key, scan)
 }
 
-// merged is newest for a statement that orders its rows newest first and limits them itself.
-func merged[T any](
+// Merged is Newest for a statement that orders its rows newest first and limits them itself.
+func Merged[T any](
 	ctx context.Context, c *Cluster, q *ch.Query, limit int, key func(*T) id.ID, scan func(driver.Rows) (T, error),
 ) ([]T, error) {
 	shards := c.shards(q)
@@ -130,12 +130,13 @@ func merged[T any](
 	return all, nil
 }
 
-// identity is the key function for rows that are ids.
-func identity(d *id.ID) id.ID { return *d }
+// Identity is the key function for rows that are ids.
+func Identity(d *id.ID) id.ID { return *d }
 
-func scanID(rows driver.Rows) (d id.ID, err error) {
+// ScanID scans a row that is an id.
+func ScanID(rows driver.Rows) (d id.ID, err error) {
 	err = rows.Scan(&d)
 	return d, err
 }
 
-func ceilMilli(t time.Time) time.Time { return time.UnixMilli(t.Add(time.Millisecond - 1).UnixMilli()) }
+func CeilMilli(t time.Time) time.Time { return time.UnixMilli(t.Add(time.Millisecond - 1).UnixMilli()) }
