@@ -23,7 +23,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/roles"
 	"github.com/eventrelay/relay/pkg/secrets"
-	"github.com/eventrelay/relay/store/read"
+	"github.com/eventrelay/relay/store/read/findings"
 	"github.com/eventrelay/relay/store/write"
 )
 
@@ -134,10 +134,10 @@ func (c leakConfig) ScansPayloads(endpoint string) (name string, scans bool) {
 
 // newTriage creates the triage of findings, for the partitions of findings that this node owns.
 func newTriage(n *Node) (runFunc, error) {
-	caughtUp := func(ctx context.Context) error { return read.FindingsCaughtUp(ctx, n.reader.Cluster) }
+	hits := findings.Reader{Cluster: n.reader.Cluster}
 	d, err := triage.New(triage.Config{InstanceID: n.instanceID(), Partitions: n.partitions}, triage.Deps{
 		Log: n.log, Stream: n.stream, Config: n.control, History: n.control,
-		Store:    findingTable{write.NewFindingTable(n.reader, caughtUp), n.control},
+		Store:    findingTable{write.NewFindingTable(n.reader, hits.CaughtUp), n.control},
 		Notifier: n.alerts, Now: n.control.Now, Metrics: n.registry,
 	})
 	if err != nil {
@@ -196,9 +196,8 @@ func newDomains(n *Node) (runFunc, error) {
 		UserAgent: "EventRelay/" + n.settings.Version, Now: n.control.Now, IsOwner: n.ownsFirstPartition.Load,
 	})
 	n.leaks.proofs = domains
-	n.leaks.api = &api.Leaks{
-		Domains: domains, Senders: read.FindingReader{Cluster: n.reader.Cluster}, Findings: read.FindingReader{Cluster: n.reader.Cluster},
-	}
+	hits := findings.Reader{Cluster: n.reader.Cluster}
+	n.leaks.api = &api.Leaks{Domains: domains, Senders: hits, Findings: hits}
 	n.leaks.pages = map[string][]byte{scan.AboutPath: scan.About(scanBudget(n.settings))}
 	return domains.Run, nil
 }

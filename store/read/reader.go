@@ -1,15 +1,16 @@
-// Package read answers reads from ClickHouse: lists, searches, single events, the audit log, usage, and the items of
-// recovery jobs. Events of the last minutes that ClickHouse does not have yet come from the log.
+// Package read answers reads from ClickHouse: lists, searches, single events, the audit log, and with its packages usage
+// and traffic, findings, and the items of recovery jobs. Events of the last minutes that ClickHouse does not have yet
+// come from the log.
 //
 // Promises: the first page of a list and the read of one event see everything that was acknowledged before the call
-// (read-your-writes, see fence.go), or say with AsOf that they may not. A read that fails on one shard fails as a
-// whole. Reads are bounded by the retention; those that answer one request also by ReaderConfig.Timeout and by the
-// number of reads that one API key runs at once (slots.go). The long ones, for replays and recovery jobs, bound each
-// statement. Values reach ClickHouse as query parameters only.
+// (read-your-writes, see package fence), or say with AsOf that they may not. A read that fails on one shard fails as a
+// whole. Reads are bounded by the retention; those that answer one request also by cluster.Config.Timeout and by the
+// number of reads that one API key runs at once (cluster.Slots). The long ones, for replays and recovery jobs, bound
+// each statement. Values reach ClickHouse as query parameters only.
 //
 // Begin with reader.go. A list: list.go walks back in time, plan.go chooses the table to read, find.go has the
-// statements, filters.go the conditions, candidate.go adds statuses. detail.go reads one event, shards.go asks several
-// servers and merges their answers.
+// statements, filters.go the conditions, candidate.go adds statuses. detail.go reads one event. Package cluster asks
+// several servers and merges their answers.
 package read
 
 import (
@@ -18,13 +19,15 @@ import (
 
 	"github.com/eventrelay/relay/store/read/cluster"
 	"github.com/eventrelay/relay/store/read/fence"
+	"github.com/eventrelay/relay/store/read/jobs"
+	"github.com/eventrelay/relay/store/read/traffic"
 )
 
 // Reader answers reads. It starts no goroutines of its own; Close ends its connections.
 type Reader struct {
 	*cluster.Cluster
-	Counts
-	Jobs
+	traffic.Counts
+	jobs.Jobs
 	searchSettings clickhouse.Settings
 	unreported     *fence.Unreported
 	scans          *scanner
@@ -41,7 +44,7 @@ func NewReader(cfg cluster.Config, deps cluster.Deps) (*Reader, error) {
 		return nil, err
 	}
 	return &Reader{
-		Cluster: c, Counts: Counts{c}, Jobs: Jobs{c},
+		Cluster: c, Counts: traffic.Counts{Cluster: c}, Jobs: jobs.Jobs{Cluster: c},
 		searchSettings: searchSettings(c.Config), scans: newScanner(c.Topic),
 		unreported:    fence.NewUnreported(c.Topic, c.Config.FenceWait),
 		searches:      cluster.NewSlots(maxSearches, searchWait, "searches of the account"),

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/finding"
@@ -17,8 +19,8 @@ import (
 	"github.com/eventrelay/relay/store"
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/store/read/cluster"
+	"github.com/eventrelay/relay/store/read/findings"
 	"github.com/eventrelay/relay/store/schema"
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 // Database returns the name of the bench's database.
@@ -63,11 +65,11 @@ func (b *Bench) WaitCaughtUp(r *read.Reader) {
 		if err == nil {
 			var page audit.Page
 			// the topics audit and findings have fences of their own
-			var findings finding.Page
+			var hits finding.Page
 			if page, err = r.Audit(b.Context(), audit.Query{Account: Account, Limit: 1}); err == nil && page.AsOf.IsZero() {
-				findings, err = read.FindingReader{Cluster: r.Cluster}.Findings(b.Context(), finding.Query{IDs: []string{}})
+				hits, err = findings.Reader{Cluster: r.Cluster}.Findings(b.Context(), finding.Query{IDs: []string{}})
 			}
-			if err == nil && page.AsOf.IsZero() && findings.AsOf.IsZero() {
+			if err == nil && page.AsOf.IsZero() && hits.AsOf.IsZero() {
 				return
 			}
 		}

@@ -1,4 +1,9 @@
-package read
+// Package jobs reads and writes what replays and recovery jobs work on: the selection of failed deliveries
+// (recovery.go), its items and their states (recovery_items.go), and the events and commands of a run (runs.go).
+//
+// What is selected includes everything acknowledged before the call, or the call fails: nothing is sent on the strength
+// of incomplete data. A selection may take long; each of its statements is bounded.
+package jobs
 
 import (
 	"context"

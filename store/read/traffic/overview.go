@@ -1,4 +1,4 @@
-package read
+package traffic
 
 import (
 	"cmp"

@@ -1,4 +1,4 @@
-package read
+package jobs
 
 import (
 	"cmp"
@@ -15,7 +15,7 @@ import (
 	"github.com/eventrelay/relay/store/read/cluster"
 )
 
-// Jobs reads the items of recovery jobs.
+// Jobs reads the events and items of jobs.
 type Jobs struct{ *cluster.Cluster }
 
 const (

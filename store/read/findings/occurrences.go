@@ -1,4 +1,4 @@
-package read
+package findings
 
 import (
 	"context"
@@ -23,7 +23,7 @@ const (
 
 // Occurrences returns one page of the hits of a finding, newest first. The first page shows every hit that was
 // acknowledged before the call, unless AsOf is set.
-func (r FindingReader) Occurrences(ctx context.Context, q finding.OccurrenceQuery) (
+func (r Reader) Occurrences(ctx context.Context, q finding.OccurrenceQuery) (
 	page finding.OccurrencePage, err error) {
 	after := q.After
 	ctx, end, asOf, err := r.Begin(ctx, after.At.IsZero(), r.Fence.WaitFindings)

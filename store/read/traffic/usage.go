@@ -1,4 +1,7 @@
-package read
+// Package traffic counts events and requests: the usage of an account by day (usage.go), its overview of the last hour
+// and day, and the traffic of destinations (overview.go). It reads tables of counts, which do not grow with the number
+// of events; traffic.go chooses the coarsest ones that fit a span.
+package traffic
 
 import (
 	"cmp"
@@ -16,7 +19,7 @@ import (
 	"github.com/eventrelay/relay/store/schema"
 )
 
-// Counts counts events and requests for the usage of accounts.
+// Counts counts the events and requests of accounts.
 type Counts struct{ *cluster.Cluster }
 
 // busiestEndpoints is how many endpoints Usage returns.

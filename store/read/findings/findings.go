@@ -1,4 +1,6 @@
-package read
+// Package findings reads findings of secrets (findings.go), their hits (occurrences.go) and the counters of those that
+// send them. Which findings there are, and in which state, the configuration says; a caller's Keep asks it.
+package findings
 
 import (
 	"cmp"
@@ -20,8 +22,8 @@ import (
 	"github.com/eventrelay/relay/store/read/fence"
 )
 
-// The configuration says which findings there are and in which state; the store knows their hits. A list walks the
-// table findings, which has a row for each, in the order of first hits, and keeps what the caller's Keep accepts.
+// A list walks the table findings, which has a row for each finding, in the order of first hits, and keeps what the
+// caller's Keep accepts.
 const (
 	// Each statement of a walk reads listGrowth times as many findings as the one before, at most maxWalk: a list of few
 	// among many takes few statements.
@@ -31,12 +33,12 @@ const (
 	maxLocations = 20
 )
 
-// FindingReader reads findings, their hits and the counters of senders.
-type FindingReader struct{ *cluster.Cluster }
+// Reader reads findings, their hits and the counters of senders.
+type Reader struct{ *cluster.Cluster }
 
 // Findings returns one page of findings. The first page shows every hit that was acknowledged before the call, unless
 // AsOf is set.
-func (r FindingReader) Findings(ctx context.Context, q finding.Query) (page finding.Page, err error) {
+func (r Reader) Findings(ctx context.Context, q finding.Query) (page finding.Page, err error) {
 	ctx, end, asOf, err := r.Begin(ctx, q.After.IsZero(), r.Fence.WaitFindings)
 	defer end()
 	if page.AsOf = asOf; err != nil {
@@ -57,7 +59,7 @@ func (r FindingReader) Findings(ctx context.Context, q finding.Query) (page find
 
 // Finding returns one finding, with every hit that was acknowledged before the call unless asOf is set. The error is
 // event.ErrNotFound if the store has no hit of it.
-func (r FindingReader) Finding(ctx context.Context, account, name string) (
+func (r Reader) Finding(ctx context.Context, account, name string) (
 	row finding.Row, asOf time.Time, err error) {
 	ctx, end, asOf, err := r.Begin(ctx, true, r.Fence.WaitFindings)
 	defer end()
@@ -75,7 +77,7 @@ func (r FindingReader) Finding(ctx context.Context, account, name string) (
 }
 
 // walk returns the keys of the page, and one more if there is one.
-func (r FindingReader) walk(ctx context.Context, q *finding.Query) (keys []finding.Key, err error) {
+func (r Reader) walk(ctx context.Context, q *finding.Query) (keys []finding.Key, err error) {
 	if q.IDs != nil && len(q.IDs) == 0 {
 		return nil, nil
 	}
@@ -101,7 +103,7 @@ func (r FindingReader) walk(ctx context.Context, q *finding.Query) (keys []findi
 }
 
 // keys returns the first keys after one, at most limit, that match the filters of the query.
-func (r FindingReader) keys(ctx context.Context, q *finding.Query, after finding.Key, limit int) (
+func (r Reader) keys(ctx context.Context, q *finding.Query, after finding.Key, limit int) (
 	keys []finding.Key, err error) {
 	s := new(ch.Query).Add("SELECT finding, min(first_at) AS first FROM findings WHERE account = ", q.Account)
 	if q.IDs != nil {
@@ -141,7 +143,7 @@ func (r FindingReader) keys(ctx context.Context, q *finding.Query, after finding
 }
 
 // rows returns the findings of the keys that the store has, in their order.
-func (r FindingReader) rows(ctx context.Context, account string, keys []finding.Key) ([]finding.Row, error) {
+func (r Reader) rows(ctx context.Context, account string, keys []finding.Key) ([]finding.Row, error) {
 	if len(keys) == 0 {
 		return nil, nil
 	}
@@ -175,7 +177,7 @@ func (r FindingReader) rows(ctx context.Context, account string, keys []finding.
 }
 
 // lines reads the rows of the table findings.
-func (r FindingReader) lines(ctx context.Context, account string, names []string, ids []id.ID) (
+func (r Reader) lines(ctx context.Context, account string, names []string, ids []id.ID) (
 	map[string]finding.Row, error) {
 	q := new(ch.Query).Add("SELECT finding, min(first_at), max(last_at), min(kind), min(rule), min(masked), "+
 		"max(fingerprint), max(key_id), max(severity), max(verified), min(test), arraySort(groupUniqArrayArray(sources)) "+
@@ -202,7 +204,7 @@ const linesSeen = "arraySort(arraySlice(arrayReverseSort((number, seen) -> (seen
 	"[toUnixTimestamp64Milli(at)], line > 0) AS lines).1, lines.2), 1, 20))"
 
 // counts reads what only the hits know, each once. The rows have no other members.
-func (r FindingReader) counts(ctx context.Context, account string, names []string, ids []id.ID) (
+func (r Reader) counts(ctx context.Context, account string, names []string, ids []id.ID) (
 	map[string]finding.Row, error) {
 	q := new(ch.Query).Add("SELECT finding, argMax(place, (at, hit)), toInt64(sum(n)) AS hits, max(at) AS seen, "+
 		"toInt64(sum(hits) OVER (PARTITION BY finding)), argMax(environment, (at, hit)), argMax(release, (at, hit)), "+
@@ -241,7 +243,7 @@ func readLocation(text string) (l finding.Location) {
 
 // Received returns what came from the senders since a time, by sender. It waits for the fence of findings; senders
 // without a report are left out.
-func (r FindingReader) Received(ctx context.Context, account string, senders []string, since time.Time) (
+func (r Reader) Received(ctx context.Context, account string, senders []string, since time.Time) (
 	map[string]finding.Received, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.Config.Timeout)
 	defer cancel()
@@ -263,8 +265,5 @@ func (r FindingReader) Received(ctx context.Context, account string, senders []s
 	})
 }
 
-// FindingsCaughtUp is Reader.CaughtUp for the hits of findings. It is not a method of FindingReader, because that would
-// hide CaughtUp of the embedded Reader.
-func FindingsCaughtUp(ctx context.Context, c *cluster.Cluster) error {
-	return fence.CaughtUp(c.Fence.WaitFindings(ctx))
-}
+// CaughtUp is Cluster.CaughtUp for the hits of findings.
+func (r Reader) CaughtUp(ctx context.Context) error { return fence.CaughtUp(r.Fence.WaitFindings(ctx)) }
