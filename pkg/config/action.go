@@ -77,7 +77,7 @@ func (r ActionRefusal) Text() string {
 type ActionState string
 
 func (a *Action) hashed() hashedSecret   { return hashedSecret{hash: &a.Hash} }
-func (a *Action) endsAt(*core) time.Time { return a.CreatedAt.Add(actionRetention) }
+func (a *Action) endsAt(*Core) time.Time { return a.CreatedAt.Add(actionRetention) }
 
 // isPending: nobody has decided on it.
 func (a *Action) isPending() bool { return a.State == ActionPending }
@@ -153,7 +153,7 @@ func (c jobs) Actions(account string, keep func(*Action) bool) []*Action {
 // PendingActions returns the actions of an account on which nobody has decided, newest first, those that have expired
 // too.
 func (c jobs) PendingActions(account string) []*Action {
-	return valuesOf(c.core, c.View().Pending(kindAction), func(a *Action) bool { return a.Account == account })
+	return valuesOf(c.Core, c.View().Pending(kindAction), func(a *Action) bool { return a.Account == account })
 }
 
 // CreateAction creates a pending action, or returns the one with the same request that waits already. Account and times
@@ -184,10 +184,10 @@ func (c jobs) CreateAction(ctx context.Context, a *Action) (*Action, error) {
 // placeOf returns a free place for an action, or the pending action with the same request. Equal requests try the
 // places in the same order, so of two at the same time on two nodes one is created.
 func (c jobs) placeOf(ctx context.Context, a *Action) (equal *Action, place []byte, err error) {
-	kept, now := 0, c.now()
+	kept, now := 0, c.clock()
 	held := make(map[string]*Action, MaxPendingActions)
 	for e := range c.View().NewestFirst(kindAction, 0) {
-		x := c.value(e).(*Action)
+		x := c.decoded(e).(*Action)
 		if x.Key != a.Key {
 			continue
 		}
@@ -221,7 +221,7 @@ func (c jobs) placeOf(ctx context.Context, a *Action) (equal *Action, place []by
 // releasePlace gives back the place of an action that nobody decided on in time, or that was approved long ago.
 func (c jobs) releasePlace(ctx context.Context, past *Action) error {
 	_, err := Update(withoutOrigin(ctx), c, past.ID, func(x *Action) error {
-		if x.StateAt(c.now()) != ActionPending {
+		if x.StateAt(c.clock()) != ActionPending {
 			x.Hash = nil
 		}
 		return nil
@@ -258,7 +258,7 @@ func (c jobs) DecideAction(ctx context.Context, id, person string, to ActionStat
 		}
 	}
 	decided, err := Update(relatedTo(ctx, known), c, id, func(a *Action) error {
-		now := c.now().UTC()
+		now := c.clock().UTC()
 		if a.StateAt(now) != ActionPending {
 			return ErrActionDecided
 		}
@@ -282,11 +282,11 @@ func (c jobs) heldBy(hash []byte) *Action {
 	if hash == nil {
 		return nil
 	}
-	return byHash[Action](c.core, [conflog.HashLen]byte(hash))
+	return byHash[Action](c.Core, [conflog.HashLen]byte(hash))
 }
 
 func (c jobs) isRepeatable(approved *Action) bool {
-	return approved.State != ActionApproved && c.now().Sub(approved.DecidedAt) >= ActionRepeatAfter
+	return approved.State != ActionApproved && c.clock().Sub(approved.DecidedAt) >= ActionRepeatAfter
 }
 
 // RefusalOf returns why nothing may be done for an action any more: what a key asked for ends with the key. The error
@@ -315,7 +315,7 @@ func (c jobs) RefusalOf(a *Action) (ActionRefusal, error) {
 func (c jobs) RefuseAction(ctx context.Context, known *Action, person string, why ActionRefusal, result string) (
 	*Action, error) {
 	return Update(relatedTo(ctx, known), c, known.ID, func(a *Action) error {
-		now := c.now().UTC()
+		now := c.clock().UTC()
 		if a.StateAt(now) != known.State || a.State != ActionPending && a.State != ActionApproved {
 			return ErrActionDecided
 		}
@@ -335,7 +335,7 @@ func (c jobs) EndAction(ctx context.Context, id string, to ActionState, result s
 		if a.State != ActionApproved {
 			return nil
 		}
-		a.State, a.Result, a.EndedAt = to, result, c.now().UTC()
+		a.State, a.Result, a.EndedAt = to, result, c.clock().UTC()
 		return nil
 	})
 }

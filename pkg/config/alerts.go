@@ -173,8 +173,8 @@ func (c alerts) AlertSettings() *AlertSettings {
 // called again with a newer copy. Its error is returned unchanged.
 func (c alerts) UpdateAlertSettings(ctx context.Context, alter func(*AlertSettings) error) (*AlertSettings, error) {
 	first := func() *AlertSettings { s := *c.AlertSettings(); return &s }
-	s, w, err := updateOrCreate(ctx, c.core, first, alter)
-	return awaited(ctx, c.core, s, w, err)
+	s, w, err := updateOrCreate(ctx, c.Core, first, alter)
+	return awaited(ctx, c.Core, s, w, err)
 }
 
 func (s *AlertSettings) eachSealed(f func(entity, field string, s *seal.Secret)) {
@@ -277,7 +277,7 @@ func (c alerts) AlertPage(account string, beforeSeq int64, limit int, keep func(
 // AlertsWithNotices returns the alerts with messages that are not sent yet and for which keep returns true (nil = all),
 // newest first. It reads no other alert.
 func (c alerts) AlertsWithNotices(keep func(*Alert) bool) []*Alert {
-	return valuesOf(c.core, c.View().Pending(kindAlert), keep)
+	return valuesOf(c.Core, c.View().Pending(kindAlert), keep)
 }
 
 // ErrAlertUnchanged is returned by alter when an alert need not change any more.
@@ -288,9 +288,9 @@ var ErrAlertUnchanged = errors.New("the alert does not change")
 // wait for other nodes.
 func (c alerts) ChangeAlert(ctx context.Context, id string, alter func(*Alert) error) (*Alert, error) {
 	first := func() *Alert {
-		return &Alert{Meta: Meta{ID: id, Account: c.Account().ID, CreatedAt: c.now().UTC()}}
+		return &Alert{Meta: Meta{ID: id, Account: c.Account().ID, CreatedAt: c.clock().UTC()}}
 	}
-	a, _, err := updateOrCreate(ctx, c.core, first, func(a *Alert) error {
+	a, _, err := updateOrCreate(ctx, c.Core, first, func(a *Alert) error {
 		defer a.mergeNotices()
 		return alter(a)
 	})

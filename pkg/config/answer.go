@@ -38,7 +38,7 @@ func (a *Answer) eachSealed(f func(entity, field string, s *seal.Secret)) {
 
 // onlyRestricts: the call has ended, without its answer.
 func (a *Answer) onlyRestricts(next value) bool { return next.(*Answer).Answer == "" }
-func (a *Answer) endsAt(*core) time.Time        { return a.ExpiresAt }
+func (a *Answer) endsAt(*Core) time.Time        { return a.ExpiresAt }
 
 // FieldAnswer is the field under which Answer.Answer is sealed.
 const FieldAnswer = "answer"
@@ -52,7 +52,7 @@ func (c jobs) ClaimAnswer(ctx context.Context, claim *Answer, optional bool) (*A
 	}
 	for range conflog.MaxWriteTries {
 		switch held, _ := c.Answer(claim.ID); {
-		case held != nil && c.now().Before(held.ExpiresAt):
+		case held != nil && c.clock().Before(held.ExpiresAt):
 			return held, nil
 		case held != nil: // expired, but not removed yet
 			if err := c.ForgetIfUnchanged(ctx, kindAnswer, claim.ID, held.Rev); err != nil {
@@ -61,7 +61,7 @@ func (c jobs) ClaimAnswer(ctx context.Context, claim *Answer, optional bool) (*A
 		case optional && c.View().Bytes(kindAnswer) >= MaxAnswersBytes/2:
 			return nil, ErrAnswersFull
 		}
-		created, _, err := create(ctx, c.core, claim)
+		created, _, err := createUnawaited(ctx, c.Core, claim)
 		if errors.Is(err, ErrConflict) {
 			continue // another call was first, and this node has applied its record
 		}
@@ -78,7 +78,7 @@ func (c jobs) Answer(id string) (*Answer, Presence) {
 // ChangeAnswer changes a claim or an answer; see Update. It does not wait for other nodes: claims are conditional
 // records.
 func (c jobs) ChangeAnswer(ctx context.Context, id string, alter func(*Answer) error) (*Answer, error) {
-	v, _, err := update(ctx, c.core, id, alter)
+	v, _, err := updateUnawaited(ctx, c.Core, id, alter)
 	return v, err
 }
 

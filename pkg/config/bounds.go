@@ -1,7 +1,6 @@
 package config
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -81,12 +80,6 @@ func keepsEnded(before, after []EndedSession, now time.Time) bool {
 	return !slices.ContainsFunc(before, func(s EndedSession) bool {
 		return !s.Until.Before(now) && !slices.Contains(after, s)
 	})
-}
-
-func sameJSON(a, b any) bool {
-	x, errX := json.Marshal(a)
-	y, errY := json.Marshal(b)
-	return errX == nil && errY == nil && string(x) == string(y)
 }
 
 // onlyRestricts: something was disabled, paused, purged or removed, or tokens and signing secrets were replaced.

@@ -35,7 +35,7 @@ func TestRestrictionsIgnoreBounds(t *testing.T) {
 			ops := addUser(t, n, "ops@example.com", ReadWrite)
 			second := addUser(t, n, "second@example.com", ReadWrite)
 			f.change(n)
-			if _, err := n.CreateEndpoint(ctx, endpoint(n.keyring)); !errors.Is(err, f.want) {
+			if _, err := n.CreateEndpoint(ctx, endpoint(n.Keyring)); !errors.Is(err, f.want) {
 				t.Errorf("a new endpoint: %v", err)
 			}
 			grow := func(e *Endpoint) error { e.Enabled, e.Name = false, strings.Repeat("n", 100); return nil }

@@ -1,14 +1,11 @@
 package config
 
 import (
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"sync/atomic"
 
-	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/conflog"
-	"github.com/eventrelay/relay/pkg/verify"
 )
 
 // cache holds decoded values, because decoding one takes about 25 µs. It has 16,384 places (about 40 MB) in sets of
@@ -22,30 +19,8 @@ type cachedValue struct {
 	value  value
 }
 
-func compressionDict() []byte {
-	text := "text"
-	b, err := json.Marshal([]any{
-		Key{Scope: ReadWrite}, Account{},
-		Endpoint{
-			Name: text, Description: &text, Provider: verify.Generic, TypeSource: &text, Enabled: true,
-			Verification: &Verification{
-				Type: verify.StandardWebhooks, Mode: "enforce", Secrets: []seal.Secret{"key:"}, ToleranceSeconds: 300},
-			Destinations: []Destination{{
-				URL: "https://example.com/webhooks", Enabled: true, TimeoutSeconds: 15, MaxInFlight: 64,
-				Secrets: []SigningSecret{{Secret: "key:"}},
-			}},
-			RetryPolicy: DefaultRetryPolicy(),
-			Response:    Response{Status: 200, ContentType: "application/json", Body: `{"received":true}`},
-		},
-	})
-	if err != nil {
-		panic(fmt.Sprintf("BUG: encode the dictionary: %v", err))
-	}
-	return b
-}
-
-// value returns the decoded value of a living entity. It is shared and read-only.
-func (c *core) value(e *conflog.Entity) value {
+// decoded returns the decoded value of a living entity. It is shared and read-only.
+func (c *Core) decoded(e *conflog.Entity) value {
 	set := &c.cache[uint64(e.Seq)%uint64(len(c.cache))]
 	victim := rand.IntN(len(set))
 	for i := range set {
@@ -62,8 +37,8 @@ func (c *core) value(e *conflog.Entity) value {
 	return v
 }
 
-// peek returns what value returns and leaves the cache as it is: a loop over many entities would evict those in use.
-func (c *core) peek(e *conflog.Entity) value {
+// peek returns what decoded returns and leaves the cache as it is: a loop over many entities would evict those in use.
+func (c *Core) peek(e *conflog.Entity) value {
 	set := &c.cache[uint64(e.Seq)%uint64(len(c.cache))]
 	for i := range set {
 		if d := set[i].Load(); d != nil && d.entity == e {
@@ -74,7 +49,7 @@ func (c *core) peek(e *conflog.Entity) value {
 }
 
 // mustDecode decodes an entity of the view. All of these were decoded before they were applied.
-func (c *core) mustDecode(e *conflog.Entity) value {
+func (c *Core) mustDecode(e *conflog.Entity) value {
 	v, err := c.decode(e)
 	if err != nil {
 		panic(fmt.Sprintf("BUG: %s %s was applied but cannot be decoded: %v", c.KindName(e.Kind), e.ID, err))
@@ -83,7 +58,7 @@ func (c *core) mustDecode(e *conflog.Entity) value {
 }
 
 // edited returns the JSON of an entity after edit, which gets a copy of its value.
-func (c *core) edited(e *conflog.Entity, edit func(value)) []byte {
+func (c *Core) edited(e *conflog.Entity, edit func(value)) []byte {
 	v := c.mustDecode(e)
 	edit(v)
 	raw, err := c.encode(e, v)
@@ -94,8 +69,8 @@ func (c *core) edited(e *conflog.Entity, edit func(value)) []byte {
 }
 
 // decode decodes the stored JSON of an entity and sets its revision and sequence.
-func (c *core) decode(e *conflog.Entity) (value, error) {
-	v, err := decodeValue(e.Kind, c.Value(e))
+func (c *Core) decode(e *conflog.Entity) (value, error) {
+	v, err := c.table.decode(e.Kind, c.Value(e))
 	if err != nil {
 		return nil, err
 	}
@@ -104,6 +79,3 @@ func (c *core) decode(e *conflog.Entity) (value, error) {
 	assign(f.seq, &e.Seq)
 	return v, nil
 }
-
-func (c *core) endpoint(e *conflog.Entity) *Endpoint { return c.value(e).(*Endpoint) }
-func (c *core) key(e *conflog.Entity) *Key           { return c.value(e).(*Key) }

@@ -17,7 +17,7 @@ func (c endpoints) CreateEndpoint(ctx context.Context, e *Endpoint) (*Endpoint, 
 
 // CheckCreate returns the error of the bound that CreateEndpoint would exceed, or nil. It writes nothing.
 func (c endpoints) CheckCreate(e *Endpoint) error {
-	v, err := complete(c.core, e)
+	v, err := complete(c.Core, e)
 	if err != nil {
 		return fmt.Errorf("check endpoint: %w", err)
 	}
@@ -41,7 +41,7 @@ func (c endpoints) UpdateEndpoint(ctx context.Context, endpoint string, change f
 // CheckUpdate returns what UpdateEndpoint would make of an endpoint: e itself if change modifies nothing. It returns
 // the error of the bound that this would exceed, and writes nothing.
 func (c endpoints) CheckUpdate(e *Endpoint, change func(*Endpoint) error) (*Endpoint, error) {
-	after, err := altered(c.core, e, change)
+	after, err := altered(c.Core, e, change)
 	if err != nil || after == nil {
 		return e, err
 	}
@@ -50,11 +50,11 @@ func (c endpoints) CheckUpdate(e *Endpoint, change func(*Endpoint) error) (*Endp
 }
 
 // derive sets the partition, which only MoveEndpoint changes.
-func (e *Endpoint) derive(c *core, was value) error {
+func (e *Endpoint) derive(c *Core, was value) error {
 	if old, _ := was.(*Endpoint); old != nil {
 		e.Partition, e.FormerPartitions, e.Move = old.Partition, old.FormerPartitions, old.Move
 	} else {
-		e.Partition = partitionOf(e.ID, c.cfg.Partitions)
+		e.Partition = partitionOf(e.ID, c.Partitions)
 	}
 	return nil
 }
@@ -86,7 +86,7 @@ func (c *core) ensureAccount(ctx context.Context) error {
 	if c.Account() != nil {
 		return nil
 	}
-	_, err := c.insert(ctx, &Account{ID: id.Random(id.Account), CreatedAt: c.now().UTC()})
+	_, err := c.insert(ctx, &Account{ID: id.Random(id.Account), CreatedAt: c.clock().UTC()})
 	if errors.Is(err, ErrConflict) {
 		return nil // another node created it
 	}

@@ -19,6 +19,7 @@ package config
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -31,6 +32,8 @@ import (
 	"github.com/eventrelay/relay/pkg/config/argon"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/conflog"
+	"github.com/eventrelay/relay/pkg/verify"
+	"github.com/eventrelay/relay/pkg/wait"
 )
 
 // Errors that callers branch on.
@@ -94,15 +97,12 @@ type (
 
 // core is what the groups of methods share.
 type core struct {
-	*conflog.Log
+	*Core
 	cfg             Config
 	log             *slog.Logger
-	keyring         *seal.Keyring
-	now             func() time.Time
 	bootstrapScopes map[[conflog.HashLen]byte]Scope // of the bootstrap keys in the environment, by the hash of the key
 	sweepInterval   time.Duration                   // between two removals of expired entities
 	passwords       *argon.Hasher
-	cache           cache
 	keyIndex        atomic.Pointer[keyIndex]
 	senderCounts    atomic.Pointer[senderCounts]
 	actionMu        sync.Mutex   // held from counting actions until one is created
@@ -123,14 +123,15 @@ func build(cfg Config, deps Deps, log conflog.Config) (*Control, error) {
 		deps.Now = time.Now
 	}
 	core := &core{
-		cfg: cfg, log: deps.Log, keyring: deps.Keyring, now: deps.Now, bootstrapScopes: cfg.bootstrapScopes(),
-		sweepInterval: time.Minute, passwords: argon.NewHasher(), usedKeys: make(chan usedKey, 16),
+		Core: &Core{Keyring: deps.Keyring, Partitions: cfg.Partitions, RetentionDays: cfg.RetentionDays, clock: deps.Now,
+			table: kindTable},
+		cfg: cfg, log: deps.Log, bootstrapScopes: cfg.bootstrapScopes(), sweepInterval: time.Minute, passwords: argon.NewHasher(), usedKeys: make(chan usedKey, 16),
 	}
 	c := &Control{core, endpoints{core}, callers{core}, jobs{core}, findings{core}, tripwires{core}, alerts{core},
 		documents{core}}
 	var err error
 	log.Node, log.Version, log.SingleNode, log.Unverified = cfg.Node, cfg.Version, cfg.SingleNode, cfg.Unverified
-	log.SnapshotEvery, log.Kinds, log.CompressionDict = cfg.SnapshotEvery, registeredKinds(), compressionDict()
+	log.SnapshotEvery, log.Kinds, log.CompressionDict = cfg.SnapshotEvery, kindTable.registered(), compressionDict()
 	core.Log, err = conflog.New(log, conflog.Deps{
 		Log: deps.Log, Stream: deps.Stream, Entities: entities{core}, Keys: logKeys{deps.Keyring}, Now: deps.Now,
 		Metrics: deps.Metrics, StartSteps: []conflog.Step{
@@ -186,7 +187,7 @@ type entities struct{ *core }
 
 // Index decodes the value of a record and returns its index fields.
 func (x entities) Index(k kind, raw []byte) (conflog.Index, error) {
-	v, err := decodeValue(k, raw)
+	v, err := x.table.decode(k, raw)
 	if err != nil {
 		return conflog.Index{}, err
 	}
@@ -204,10 +205,56 @@ func (x entities) ActorName(v *conflog.View, id string) string {
 		return x.key(e).Name
 	}
 	if e := v.FindLiving(kindUser, id); e != nil {
-		return x.value(e).(*User).Email
+		return x.decoded(e).(*User).Email
 	}
 	return ""
 }
 
 // AccountID returns the id of the only account.
 func (x entities) AccountID(v *conflog.View) string { return v.Newest(kindAccount).ID }
+
+// sweep removes expired entities, on the owner of partition 0 of events, until ctx ends.
+func (c *core) sweep(ctx context.Context) error {
+	for wait.For(ctx, c.sweepInterval) == nil {
+		if !c.Owner() {
+			continue
+		}
+		if err := c.sweepOnce(ctx); err != nil && ctx.Err() == nil {
+			c.log.LogAttrs(ctx, slog.LevelWarn, "cannot remove expired entities", slog.Any("error", err))
+		}
+	}
+	return nil
+}
+
+// sweepOnce removes what has expired, and the oldest scans.
+func (c *core) sweepOnce(ctx context.Context) error {
+	if err := c.sweepExpired(ctx); err != nil {
+		return err
+	}
+	return c.sweepScans(ctx)
+}
+
+func compressionDict() []byte {
+	text := "text"
+	b, err := json.Marshal([]any{
+		Key{Scope: ReadWrite}, Account{},
+		Endpoint{
+			Name: text, Description: &text, Provider: verify.Generic, TypeSource: &text, Enabled: true,
+			Verification: &Verification{
+				Type: verify.StandardWebhooks, Mode: "enforce", Secrets: []seal.Secret{"key:"}, ToleranceSeconds: 300},
+			Destinations: []Destination{{
+				URL: "https://example.com/webhooks", Enabled: true, TimeoutSeconds: 15, MaxInFlight: 64,
+				Secrets: []SigningSecret{{Secret: "key:"}},
+			}},
+			RetryPolicy: DefaultRetryPolicy(),
+			Response:    Response{Status: 200, ContentType: "application/json", Body: `{"received":true}`},
+		},
+	})
+	if err != nil {
+		panic(fmt.Sprintf("BUG: encode the dictionary: %v", err))
+	}
+	return b
+}
+
+func (c *core) endpoint(e *conflog.Entity) *Endpoint { return c.decoded(e).(*Endpoint) }
+func (c *core) key(e *conflog.Entity) *Key           { return c.decoded(e).(*Key) }

@@ -43,7 +43,7 @@ func bubbleBroker(t *testing.T) stream.Config {
 	return conf
 }
 
-func keyring(t testing.TB) *seal.Keyring {
+func Keyring(t testing.TB) *seal.Keyring {
 	t.Helper()
 	k := must(seal.NewKeyring("test:" + "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="))(t)
 	return k
@@ -72,7 +72,7 @@ func start(t testing.TB, conf stream.Config, cfg Config, setup ...func(*options)
 	}
 	log := &kit.Buffer{}
 	o := options{sweeping: time.Minute, log: conflog.Config{Timing: conflog.DefaultTiming()}, deps: Deps{
-		Stream: conf, Keyring: keyring(t),
+		Stream: conf, Keyring: Keyring(t),
 		Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}}
 	for _, f := range setup {
@@ -182,7 +182,7 @@ func endpoint(k *seal.Keyring) *Endpoint {
 
 func (n *testNode) create(t testing.TB) *Endpoint {
 	t.Helper()
-	e := must(n.CreateEndpoint(context.Background(), endpoint(n.keyring)))(t)
+	e := must(n.CreateEndpoint(context.Background(), endpoint(n.Keyring)))(t)
 	return e
 }
 
@@ -200,7 +200,7 @@ func TestEndpointLife(t *testing.T) {
 		t.Fatalf("after deletion: %v", err)
 	}
 	noError(t, n.stop())
-	if _, err := n.CreateEndpoint(ctx, endpoint(n.keyring)); !errors.Is(err, ErrUnavailable) {
+	if _, err := n.CreateEndpoint(ctx, endpoint(n.Keyring)); !errors.Is(err, ErrUnavailable) {
 		t.Fatalf("write to a stopped node: %v", err)
 	}
 }
@@ -209,17 +209,17 @@ func TestCreateRefusesTakenIDAndToken(t *testing.T) {
 	ctx := t.Context()
 	n := node(t, broker(t), Config{Node: "a"})
 	e := n.create(t)
-	again := endpoint(n.keyring)
-	again.ID, again.Token = e.ID, n.keyring.SealString(e.ID, seal.FieldToken, "tok_other")
+	again := endpoint(n.Keyring)
+	again.ID, again.Token = e.ID, n.Keyring.SealString(e.ID, seal.FieldToken, "tok_other")
 	if _, err := n.CreateEndpoint(ctx, again); !errors.Is(err, ErrConflict) {
 		t.Fatalf("same id: %v", err)
 	}
-	other := endpoint(n.keyring)
-	other.Token = n.keyring.SealString(other.ID, seal.FieldToken, "tok_"+e.ID)
+	other := endpoint(n.Keyring)
+	other.Token = n.Keyring.SealString(other.ID, seal.FieldToken, "tok_"+e.ID)
 	if _, err := n.CreateEndpoint(ctx, other); !errors.Is(err, ErrConflict) {
 		t.Fatalf("same token: %v", err)
 	}
-	foreign := endpoint(n.keyring)
+	foreign := endpoint(n.Keyring)
 	foreign.Token = e.Token
 	if _, err := n.CreateEndpoint(ctx, foreign); !errors.Is(err, seal.ErrOpen) {
 		t.Fatalf("token sealed for another endpoint: %v", err)

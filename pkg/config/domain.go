@@ -4,11 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"github.com/eventrelay/relay/pkg/config/require"
 	"net"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/eventrelay/relay/pkg/config/require"
 )
 
 // Domain is a host name that a customer claims. It is verified while its token stands in DNS or on the website.
@@ -129,7 +130,7 @@ func (c findings) Domains(account string, beforeSeq int64, limit int) ([]*Domain
 }
 
 // derive gives a new domain its token.
-func (d *Domain) derive(_ *core, was value) error {
+func (d *Domain) derive(_ *Core, was value) error {
 	if was == nil {
 		d.Hash, d.Token = hashOfHostname(d.Hostname), newDomainToken()
 	}

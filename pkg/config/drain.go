@@ -32,7 +32,7 @@ type Drain struct {
 	CreatedBy      string `json:"created_by"` // key_… or usr_…
 }
 
-func (d *Drain) hashed() hashedSecret { return hashedSecret{&d.Hash, seal.FieldToken, d.Sealed.Token} }
+func (d *Drain) hashed() hashedSecret { return hashedSecret{hash: &d.Hash, field: seal.FieldToken, sealed: d.Sealed.Token} }
 
 // Platforms of drains. PlatformAuto recognises the platform from the request.
 const (
@@ -76,7 +76,7 @@ func (c findings) DrainSecrets(d *Drain) (s DrainSecrets, err error) {
 		if from == "" {
 			return nil
 		}
-		text, err := c.keyring.OpenString(d.ID, field, from)
+		text, err := c.Keyring.OpenString(d.ID, field, from)
 		*to = text
 		return err
 	}

@@ -19,7 +19,7 @@ func TestDrainByToken(t *testing.T) {
 	ctx := t.Context()
 	n := node(t, broker(t), Config{Node: "a"})
 	for _, name := range []string{"one", "two"} {
-		must(Create(ctx, n, drain(n.keyring, name, "token-"+name)))(t)
+		must(Create(ctx, n, drain(n.Keyring, name, "token-"+name)))(t)
 	}
 	f := func(id, token string, want Presence) {
 		t.Helper()
@@ -33,7 +33,7 @@ func TestDrainByToken(t *testing.T) {
 	f("drn_none", "token-one", Unknown)
 	f("drn_none", "", Unknown)
 	must(Update(ctx, n, "drn_one", func(d *Drain) error {
-		d.Sealed.Token = n.keyring.SealString(d.ID, seal.FieldToken, "rotated")
+		d.Sealed.Token = n.Keyring.SealString(d.ID, seal.FieldToken, "rotated")
 		return nil
 	}))(t)
 	f("drn_one", "token-one", Unknown)
@@ -47,9 +47,9 @@ func TestDrainByToken(t *testing.T) {
 func TestDrainSecrets(t *testing.T) {
 	ctx := t.Context()
 	n := node(t, broker(t), Config{Node: "a"})
-	d := drain(n.keyring, "one", "token-one")
-	d.Sealed.SigningSecret = n.keyring.SealString(d.ID, seal.FieldSigningSecret, "signs")
-	d.Sealed.VerifyCode = n.keyring.SealString(d.ID, seal.FieldVerifyCode, "proves")
+	d := drain(n.Keyring, "one", "token-one")
+	d.Sealed.SigningSecret = n.Keyring.SealString(d.ID, seal.FieldSigningSecret, "signs")
+	d.Sealed.VerifyCode = n.Keyring.SealString(d.ID, seal.FieldVerifyCode, "proves")
 	d = must(Create(ctx, n, d))(t)
 	if s, err := n.DrainSecrets(d); err != nil || s != (DrainSecrets{"signs", "proves"}) {
 		t.Errorf("%+v, %v", s, err)
@@ -57,7 +57,7 @@ func TestDrainSecrets(t *testing.T) {
 	sealed := 0
 	eachSealed(d, func(entity, field string, s *seal.Secret) {
 		sealed++
-		if _, err := n.keyring.OpenString(entity, field, *s); err != nil {
+		if _, err := n.Keyring.OpenString(entity, field, *s); err != nil {
 			t.Error(err)
 		}
 	})

@@ -6,12 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/eventrelay/relay/pkg/config/require"
-	"github.com/eventrelay/relay/pkg/config/seal"
 	"math/big"
 	"net/url"
 	"strings"
 	"unicode"
+
+	"github.com/eventrelay/relay/pkg/config/require"
+	"github.com/eventrelay/relay/pkg/config/seal"
 )
 
 // DSN allows applications with the SDK to send reports (docs/design/reports.md). It is public: whoever uses the
@@ -36,7 +37,7 @@ type DSN struct {
 	CreatedBy    string `json:"created_by"` // key_… or usr_…
 }
 
-func (d *DSN) hashed() hashedSecret { return hashedSecret{&d.Hash, seal.FieldDSNKey, d.Sealed.Key} }
+func (d *DSN) hashed() hashedSecret { return hashedSecret{hash: &d.Hash, field: seal.FieldDSNKey, sealed: d.Sealed.Key} }
 
 // Platforms of DSNs. Reports of browsers are unverified: everybody who opens the page can send some.
 const (
@@ -73,7 +74,7 @@ const (
 
 // PublicKey returns the public key of a DSN, which has the salt of the account's fingerprints.
 func (c findings) PublicKey(ctx context.Context, d *DSN) (string, error) {
-	key, err := c.keyring.OpenString(d.ID, seal.FieldDSNKey, d.Sealed.Key)
+	key, err := c.Keyring.OpenString(d.ID, seal.FieldDSNKey, d.Sealed.Key)
 	if err != nil {
 		return "", fmt.Errorf("open the key of %s: %w", d.ID, err)
 	}

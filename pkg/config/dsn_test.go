@@ -18,7 +18,7 @@ func dsn(k *seal.Keyring, name, key string) *DSN {
 func TestDSNs(t *testing.T) {
 	ctx := t.Context()
 	n := node(t, broker(t), Config{Node: "a"})
-	d := must(Create(ctx, n, dsn(n.keyring, "one", NewDSNKey())))(t)
+	d := must(Create(ctx, n, dsn(n.Keyring, "one", NewDSNKey())))(t)
 	text, err := n.PublicKey(ctx, d)
 	if err != nil || len(text) != 46 || n.DSNByKey("dsn_one", text) == nil {
 		t.Fatalf("%q, %v", text, err)
@@ -35,7 +35,7 @@ func TestDSNs(t *testing.T) {
 		}
 	}
 	d, err = Update(ctx, n, d.ID, func(d *DSN) error {
-		d.Sealed.Key = n.keyring.SealString(d.ID, seal.FieldDSNKey, NewDSNKey())
+		d.Sealed.Key = n.Keyring.SealString(d.ID, seal.FieldDSNKey, NewDSNKey())
 		return nil
 	})
 	if err != nil || n.DSNByKey("dsn_one", text) != nil {

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"crypto/sha256"
 	"crypto/subtle"
 	"fmt"
 	"regexp"
@@ -9,7 +8,6 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config/seal"
-	"github.com/eventrelay/relay/pkg/conflog"
 	leaks "github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/verify"
 )
@@ -61,10 +59,11 @@ type Endpoint struct {
 func (e *Endpoint) CreationSeq() int64 { return e.Seq }
 
 func (e *Endpoint) common() commonFields {
-	return commonFields{&e.ID, &e.Account, &e.CreatedAt, &e.UpdatedAt, &e.Rev, &e.Seq}
+	return commonFields{
+		id: &e.ID, account: &e.Account, createdAt: &e.CreatedAt, updated: &e.UpdatedAt, rev: &e.Rev, seq: &e.Seq}
 }
 
-func (e *Endpoint) hashed() hashedSecret { return hashedSecret{&e.TokenHash, seal.FieldToken, e.Token} }
+func (e *Endpoint) hashed() hashedSecret { return hashedSecret{hash: &e.TokenHash, field: seal.FieldToken, sealed: e.Token} }
 
 // PartitionMove describes a move to another partition. Deliveries of earlier events may still be open in the old
 // partition. Until they are done, or Until has passed, deliveries of new events wait, so that two nodes never deliver
@@ -258,10 +257,6 @@ func DefaultResponse(provider string) Response {
 	}
 	return Response{Status: 200, ContentType: "application/json", Body: `{"received":true}`}
 }
-
-// hashOf returns the hash by which a token or key is stored. They are random, so a plain SHA-256 cannot be reversed by
-// guessing.
-func hashOf(secret string) [conflog.HashLen]byte { return sha256.Sum256([]byte(secret)) }
 
 // isHashOf reports whether a hash is that of a secret, in a time that does not depend on either.
 func isHashOf(hash []byte, secret string) bool {

@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/conflog"
 )
 
@@ -64,26 +66,47 @@ func (f commonFields) keep(other commonFields) {
 
 func idOf(v value) string { return *v.common().id }
 
-// entity is a pointer to the value of a kind; T is the type behind it.
-type entity[T any] interface {
+// Pointer is a pointer to the value of a kind; T is the type behind it.
+type Pointer[T any] interface {
 	*T
 	value
 }
 
 // Entity is a pointer to the value of a kind, for functions of other packages that are the same for all kinds.
 type Entity[T any] interface {
-	entity[T]
+	Pointer[T]
 	Owner() (id, account string)
 	CreationSeq() int64
 }
 
-// Access is a Control, or a type that embeds one.
-type Access interface{ base() *core }
+// Core is a copy of the configuration log with the values of its entities.
+type Core struct {
+	*conflog.Log
+	Keyring       *seal.Keyring
+	Partitions    int32 // that new endpoints are distributed over
+	RetentionDays int   // how long events can be read; 0 = unknown
+	clock         func() time.Time
+	table         *Table
+	cache         cache
+}
 
-func (c *core) base() *core { return c }
+// Access is a Control, or a type that embeds one.
+type Access interface{ base() *Core }
+
+func (c *Core) base() *Core { return c }
+
+// Presence is what this node knows about an id.
+type Presence uint8
+
+// Values of Presence.
+const (
+	Unknown Presence = iota // never created, as far as this node has read the log
+	Present
+	Deleted // for 60 days, less when there are over 200,000 tombstones; then Unknown
+)
 
 // Get returns the entity with that id, shared and read-only; nil unless it is Present.
-func Get[T any, P entity[T]](from Access, id string) (P, Presence) {
+func Get[T any, P Pointer[T]](from Access, id string) (P, Presence) {
 	c, k := from.base(), P(nil).kind()
 	e := c.View().Find(k, id)
 	switch {
@@ -92,14 +115,14 @@ func Get[T any, P entity[T]](from Access, id string) (P, Presence) {
 	case !e.Living():
 		return nil, Deleted
 	}
-	v := c.value(e)
-	if has(k, expiresInAnyOrder) && c.hasEnded(v) {
+	v := c.decoded(e)
+	if c.table.has(k, expiresInAnyOrder) && c.hasEnded(v) {
 		return nil, Deleted
 	}
 	return v.(P), Present
 }
 
-func (c *core) hasEnded(v value) bool { return !c.now().Before(v.endsAt(c)) }
+func (c *Core) hasEnded(v value) bool { return !c.clock().Before(v.endsAt(c)) }
 
 // unlimited is a limit for List.
 const unlimited = math.MaxInt
@@ -107,12 +130,12 @@ const unlimited = math.MaxInt
 // List returns a page of at most limit entities of an account, newest first: those for which keep returns true (nil =
 // all), created before the one with beforeSeq (0 = from the newest). more reports whether there are more. It reads the
 // entities of the kind one by one until the page is full.
-func List[T any, P entity[T]](from Access, account string, beforeSeq int64, limit int, keep func(P) bool) (
+func List[T any, P Pointer[T]](from Access, account string, beforeSeq int64, limit int, keep func(P) bool) (
 	page []P, more bool) {
 	c, k := from.base(), P(nil).kind()
 	for e := range c.View().NewestFirst(k, beforeSeq) {
-		v := c.value(e).(P)
-		if *v.common().account != account || has(k, expiresInAnyOrder) && c.hasEnded(v) || keep != nil && !keep(v) {
+		v := c.decoded(e).(P)
+		if *v.common().account != account || c.table.has(k, expiresInAnyOrder) && c.hasEnded(v) || keep != nil && !keep(v) {
 			continue
 		}
 		if len(page) == limit {
@@ -124,9 +147,9 @@ func List[T any, P entity[T]](from Access, account string, beforeSeq int64, limi
 }
 
 // valuesOf returns the values of those entities for which keep returns true; nil = all.
-func valuesOf[T any, P entity[T]](c *core, entities iter.Seq[*conflog.Entity], keep func(P) bool) (all []P) {
+func valuesOf[T any, P Pointer[T]](c *Core, entities iter.Seq[*conflog.Entity], keep func(P) bool) (all []P) {
 	for e := range entities {
-		if v := c.value(e).(P); keep == nil || keep(v) {
+		if v := c.decoded(e).(P); keep == nil || keep(v) {
 			all = append(all, v)
 		}
 	}
@@ -134,23 +157,23 @@ func valuesOf[T any, P entity[T]](c *core, entities iter.Seq[*conflog.Entity], k
 }
 
 // byHash returns the entity whose current or previous secret has that SHA-256; nil if none has it.
-func byHash[T any, P entity[T]](c *core, hash [conflog.HashLen]byte) P {
+func byHash[T any, P Pointer[T]](c *Core, hash [conflog.HashLen]byte) P {
 	if e := c.View().FindByHash(P(nil).kind(), hash); e != nil {
-		return c.value(e).(P)
+		return c.decoded(e).(P)
 	}
 	return nil
 }
 
 // Create creates an entity, which must have an id. It sets the fields that follow from others, and account and times
-// where they are empty. It returns ErrConflict when the id exists: of several writers one wins, the same on every node.
-func Create[T any, P entity[T]](ctx context.Context, to Access, v P) (P, error) {
+// where they are empty. It returns conflog.ErrConflict when the id exists: of several writers one wins, the same on every node.
+func Create[T any, P Pointer[T]](ctx context.Context, to Access, v P) (P, error) {
 	c := to.base()
-	created, w, err := create(ctx, c, v)
+	created, w, err := createUnawaited(ctx, c, v)
 	return awaited(ctx, c, created, w, err)
 }
 
-// create is Create without the wait for the other nodes.
-func create[T any, P entity[T]](ctx context.Context, c *core, v P) (created P, w written, err error) {
+// createUnawaited is Create without the wait for the other nodes.
+func createUnawaited[T any, P Pointer[T]](ctx context.Context, c *Core, v P) (created P, w written, err error) {
 	if err := c.WaitReady(ctx); err != nil {
 		return nil, w, err
 	}
@@ -160,17 +183,17 @@ func create[T any, P entity[T]](ctx context.Context, c *core, v P) (created P, w
 	if w.WriteResult, err = c.insert(ctx, v); err != nil {
 		return nil, w, err
 	}
-	return c.value(w.Entity).(P), w, nil
+	return c.decoded(w.Entity).(P), w, nil
 }
 
 // complete returns a copy of a new value with the fields that Create sets.
-func complete[T any, P entity[T]](c *core, v P) (P, error) {
+func complete[T any, P Pointer[T]](c *Core, v P) (P, error) {
 	again := *v
 	filled := P(&again)
 	f := filled.common()
-	*f.account = cmp.Or(*f.account, c.Account().ID)
+	*f.account = cmp.Or(*f.account, c.View().Newest(kindAccount).ID)
 	if f.createdAt.IsZero() {
-		*f.createdAt = c.now().UTC()
+		*f.createdAt = c.clock().UTC()
 	}
 	if f.updated != nil && f.updated.IsZero() {
 		*f.updated = *f.createdAt
@@ -185,14 +208,14 @@ func complete[T any, P entity[T]](c *core, v P) (P, error) {
 }
 
 // derive sets the hash of a value's secret, and what else follows from its fields. was is the value before; nil: none.
-func (c *core) derive(v, was value) error {
+func (c *Core) derive(v, was value) error {
 	h := v.hashed()
 	switch {
 	case h.field == "":
 	case was != nil && was.hashed().sealed == h.sealed:
 		*h.hash = *was.hashed().hash
 	default:
-		secret, err := c.keyring.OpenString(idOf(v), h.field, h.sealed)
+		secret, err := c.Keyring.OpenString(idOf(v), h.field, h.sealed)
 		if err != nil {
 			return err
 		}
@@ -203,7 +226,7 @@ func (c *core) derive(v, was value) error {
 }
 
 // insert writes a new entity without changes to the value.
-func (c *core) insert(ctx context.Context, v value) (conflog.WriteResult, error) {
+func (c *Core) insert(ctx context.Context, v value) (conflog.WriteResult, error) {
 	raw, err := encodeValue(v)
 	if err != nil {
 		return conflog.WriteResult{}, err
@@ -214,18 +237,18 @@ func (c *core) insert(ctx context.Context, v value) (conflog.WriteResult, error)
 func encodeValue(v value) ([]byte, error) {
 	raw, err := json.Marshal(v)
 	if err != nil {
-		return nil, fmt.Errorf("encode %s %s: %w", kindTable[v.kind()].Name, idOf(v), err)
+		return nil, fmt.Errorf("encode %T %s: %w", v, idOf(v), err)
 	}
 	return raw, nil
 }
 
 // copyOf returns a deep copy of a value.
-func copyOf[P value](v P) (again P, err error) {
+func copyOf[P value](c *Core, v P) (again P, err error) {
 	raw, err := encodeValue(v)
 	if err != nil {
 		return again, err
 	}
-	x, err := decodeValue(v.kind(), raw)
+	x, err := c.table.decode(v.kind(), raw)
 	if err != nil {
 		return again, err
 	}
@@ -245,19 +268,19 @@ func (w written) changed() bool { return w.before != w.Entity }
 // again with a newer copy. Its error is returned unchanged. Id, account and creation time stay as they are. When change
 // modifies nothing, nothing is written. An update that restricts something returns only when no node acts on the entity
 // as it was; see value.restricts.
-func Update[T any, P entity[T]](ctx context.Context, in Access, id string, change func(P) error) (P, error) {
+func Update[T any, P Pointer[T]](ctx context.Context, in Access, id string, change func(P) error) (P, error) {
 	c := in.base()
-	v, w, err := update(ctx, c, id, change)
+	v, w, err := updateUnawaited(ctx, c, id, change)
 	return awaited(ctx, c, v, w, err)
 }
 
 // awaited returns the results of a change after it has waited for the other nodes: until none acts on the value from
 // before, if the change restricts something; otherwise only as long as is usual.
-func awaited[P value](ctx context.Context, c *core, v P, w written, err error) (P, error) {
+func awaited[P value](ctx context.Context, c *Core, v P, w written, err error) (P, error) {
 	switch {
 	case err != nil || !w.changed():
 		return v, err
-	case w.before != nil && c.value(w.before).restricts(v):
+	case w.before != nil && c.decoded(w.before).restricts(v):
 		return v, c.Barrier(ctx, w.WriteResult)
 	}
 	c.WaitForPeers(ctx, w.WriteResult)
@@ -266,21 +289,21 @@ func awaited[P value](ctx context.Context, c *core, v P, w written, err error) (
 
 // UpdateEverywhere is Update for a change after which no node may act on the entity as it was, also when an earlier
 // call has made it: the answer to that may have been lost.
-func UpdateEverywhere[T any, P entity[T]](ctx context.Context, in Access, id string, change func(P) error) (P, error) {
+func UpdateEverywhere[T any, P Pointer[T]](ctx context.Context, in Access, id string, change func(P) error) (P, error) {
 	c := in.base()
-	v, _, err := update(ctx, c, id, change)
+	v, _, err := updateUnawaited(ctx, c, id, change)
 	if err != nil {
 		return nil, err
 	}
 	return v, c.Barrier(ctx, c.CurrentPosition())
 }
 
-// update is Update without the wait for the other nodes.
-func update[T any, P entity[T]](ctx context.Context, c *core, id string, change func(P) error) (
+// updateUnawaited is Update without the wait for the other nodes.
+func updateUnawaited[T any, P Pointer[T]](ctx context.Context, c *Core, id string, change func(P) error) (
 	v P, w written, err error) {
 	w.before, w.WriteResult, err = c.replace(ctx, P(nil).kind(), id, func(old value) (value, error) {
-		if has(old.kind(), expiresInAnyOrder) && c.hasEnded(old) {
-			return nil, fmt.Errorf("change %s, which has expired or whose event was erased: %w", id, ErrNotFound)
+		if c.table.has(old.kind(), expiresInAnyOrder) && c.hasEnded(old) {
+			return nil, fmt.Errorf("change %s, which has expired or whose event was erased: %w", id, conflog.ErrNotFound)
 		}
 		next, err := altered(c, old.(P), change)
 		if next == nil {
@@ -291,34 +314,34 @@ func update[T any, P entity[T]](ctx context.Context, c *core, id string, change 
 	if err != nil {
 		return nil, w, err
 	}
-	return c.value(w.Entity).(P), w, nil
+	return c.decoded(w.Entity).(P), w, nil
 }
 
-// updateOrCreate is update, and creates the entity from what first returns if there is none.
-func updateOrCreate[T any, P entity[T]](ctx context.Context, c *core, first func() P, change func(P) error) (
+// updateOrCreate is updateUnawaited, and creates the entity from what first returns if there is none.
+func updateOrCreate[T any, P Pointer[T]](ctx context.Context, c *Core, first func() P, change func(P) error) (
 	v P, w written, err error) {
 	if err := c.WaitReady(ctx); err != nil {
 		return nil, w, err
 	}
 	for {
 		fresh := first()
-		if v, w, err = update(ctx, c, idOf(fresh), change); !errors.Is(err, ErrNotFound) {
+		if v, w, err = updateUnawaited(ctx, c, idOf(fresh), change); !errors.Is(err, conflog.ErrNotFound) {
 			return v, w, err
 		}
 		if err := change(fresh); err != nil {
 			return nil, w, err
 		}
-		now := c.now().UTC()
+		now := c.clock().UTC()
 		assign(fresh.common().updated, &now)
-		if v, w, err = create(ctx, c, fresh); !errors.Is(err, ErrConflict) {
+		if v, w, err = createUnawaited(ctx, c, fresh); !errors.Is(err, conflog.ErrConflict) {
 			return v, w, err
 		}
 	}
 }
 
 // altered returns a deep copy of a value after change, or nil when that has modified nothing.
-func altered[T any, P entity[T]](c *core, was P, change func(P) error) (P, error) {
-	v, err := copyOf(was)
+func altered[T any, P Pointer[T]](c *Core, was P, change func(P) error) (P, error) {
+	v, err := copyOf(c, was)
 	if err != nil {
 		return nil, err
 	}
@@ -334,17 +357,17 @@ func altered[T any, P entity[T]](c *core, was P, change func(P) error) (P, error
 	if count != nil {
 		*count++
 	}
-	now := c.now().UTC()
+	now := c.clock().UTC()
 	assign(v.common().updated, &now)
 	return v, nil
 }
 
 // replace replaces the value of an entity by the result of next; nil leaves it unchanged. When a writer on another node
 // wins, next is called again with the newer value.
-func (c *core) replace(ctx context.Context, k kind, id string, next func(old value) (value, error)) (
+func (c *Core) replace(ctx context.Context, k kind, id string, next func(old value) (value, error)) (
 	before *conflog.Entity, res conflog.WriteResult, err error) {
 	return c.Change(ctx, k, id, func(old *conflog.Entity) (conflog.NewValue, error) {
-		was := c.value(old)
+		was := c.decoded(old)
 		v, err := next(was)
 		if err != nil || v == nil {
 			return conflog.NewValue{}, err
@@ -356,19 +379,29 @@ func (c *core) replace(ctx context.Context, k kind, id string, next func(old val
 
 // Delete deletes an entity and leaves a tombstone. A deletion that restricts something returns only when no node acts
 // on the entity.
-func Delete[T any, P entity[T]](ctx context.Context, from Access, id string) error {
+func Delete[T any, P Pointer[T]](ctx context.Context, from Access, id string) error {
 	return from.base().remove(ctx, P(nil).kind(), id, 0)
 }
 
-// remove is Delete. Unless rev is 0, it returns ErrConflict when the entity has another revision.
-func (c *core) remove(ctx context.Context, k kind, id string, rev int64) error {
+// remove is Delete. Unless rev is 0, it returns conflog.ErrConflict when the entity has another revision.
+func (c *Core) remove(ctx context.Context, k kind, id string, rev int64) error {
 	res, err := c.Delete(ctx, k, id, rev)
 	if err != nil {
 		return err
 	}
-	if kindTable[k].empty().restricts(nil) {
+	if c.table[k].empty().restricts(nil) {
 		return c.Barrier(ctx, res)
 	}
 	c.WaitForPeers(ctx, res)
 	return nil
 }
+
+func sameJSON(a, b any) bool {
+	x, errX := json.Marshal(a)
+	y, errY := json.Marshal(b)
+	return errX == nil && errY == nil && string(x) == string(y)
+}
+
+// hashOf returns the hash by which a token or key is stored. They are random, so a plain SHA-256 cannot be reversed by
+// guessing.
+func hashOf(secret string) [conflog.HashLen]byte { return sha256.Sum256([]byte(secret)) }

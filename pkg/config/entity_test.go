@@ -15,9 +15,9 @@ import (
 // Every kind is created once, read, listed by page, changed, by many at the same time too, and deleted, in the same
 // way, and up to its bound.
 func TestEntities(t *testing.T) {
-	testLife(t, func(n *testNode, name string) *Drain { return drain(n.keyring, name, name) },
+	testLife(t, func(n *testNode, name string) *Drain { return drain(n.Keyring, name, name) },
 		func(d *Drain) { d.Name += "x" })
-	testLife(t, func(n *testNode, name string) *DSN { return dsn(n.keyring, name, name) },
+	testLife(t, func(n *testNode, name string) *DSN { return dsn(n.Keyring, name, name) },
 		func(d *DSN) { d.Name += "x" })
 	testLife(t, func(_ *testNode, name string) *Domain { return newDomain(name, name, time.Time{}) },
 		func(d *Domain) { d.Checked.Seen += "x" })
@@ -25,12 +25,12 @@ func TestEntities(t *testing.T) {
 		func(f *Fixture) { f.Name += "x" })
 	testLife(t, func(_ *testNode, name string) *Recovery { return &Recovery{Meta: Meta{ID: "rec_" + name}} },
 		func(j *Recovery) { j.Total++ })
-	testLife(t, func(n *testNode, name string) *Endpoint { return endpoint(n.keyring) },
+	testLife(t, func(n *testNode, name string) *Endpoint { return endpoint(n.Keyring) },
 		func(e *Endpoint) { e.Destinations[0].MaxInFlight++ })
 }
 
 // testLife tests the functions of entity.go with a kind, whose values create makes and change modifies.
-func testLife[T any, P entity[T]](t *testing.T, create func(n *testNode, name string) P, change func(P)) {
+func testLife[T any, P Pointer[T]](t *testing.T, create func(n *testNode, name string) P, change func(P)) {
 	k := P(nil).kind()
 	t.Run(kindTable[k].Name, func(t *testing.T) {
 		ctx, n := t.Context(), node(t, broker(t), Config{Node: "a"})
@@ -65,7 +65,7 @@ func testLife[T any, P entity[T]](t *testing.T, create func(n *testNode, name st
 			})
 		}
 		all.Wait()
-		want := must(copyOf(created))(t)
+		want := must(copyOf(n.Core, created))(t)
 		for range 20 {
 			change(want)
 		}
@@ -128,15 +128,15 @@ func testLife[T any, P entity[T]](t *testing.T, create func(n *testNode, name st
 // In a full configuration a drain can still be paused, rotated and deleted, and a DSN rotated and deleted.
 func TestSourcesAreRestrictedInAFullConfiguration(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
-	testRestriction(t, n, drain(n.keyring, "one", "token"), func(d *Drain) { d.Name = strings.Repeat("n", 100) },
+	testRestriction(t, n, drain(n.Keyring, "one", "token"), func(d *Drain) { d.Name = strings.Repeat("n", 100) },
 		func(d *Drain) {
-			d.Paused, d.Sealed.Token = true, n.keyring.SealString(d.ID, seal.FieldToken, "another")
+			d.Paused, d.Sealed.Token = true, n.Keyring.SealString(d.ID, seal.FieldToken, "another")
 		})
-	testRestriction(t, n, dsn(n.keyring, "one", "key"), func(d *DSN) { d.Name = strings.Repeat("n", 100) },
-		func(d *DSN) { d.Sealed.Key = n.keyring.SealString(d.ID, seal.FieldDSNKey, "another") })
+	testRestriction(t, n, dsn(n.Keyring, "one", "key"), func(d *DSN) { d.Name = strings.Repeat("n", 100) },
+		func(d *DSN) { d.Sealed.Key = n.Keyring.SealString(d.ID, seal.FieldDSNKey, "another") })
 }
 
-func testRestriction[T any, P entity[T]](t *testing.T, n *testNode, v P, grow, restrict func(P)) {
+func testRestriction[T any, P Pointer[T]](t *testing.T, n *testNode, v P, grow, restrict func(P)) {
 	t.Helper()
 	n.inject(kindAlertSettings, "bytes", 0)
 	must(Create(t.Context(), n, v))(t)

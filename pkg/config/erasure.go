@@ -35,7 +35,7 @@ func (c endpoints) ErasePayload(ctx context.Context, event id.ID) (time.Time, er
 	}
 	name := event.Text(id.Event)
 	if e, _ := Get[Erasure](c, name); e == nil {
-		_, _, err := create(ctx, c.core, &Erasure{Meta: Meta{ID: name}})
+		_, _, err := createUnawaited(ctx, c.Core, &Erasure{Meta: Meta{ID: name}})
 		if err != nil && !errors.Is(err, ErrConflict) { // with a conflict this node has applied the record of another call
 			return time.Time{}, fmt.Errorf("erase the payload of %s: %w", name, err)
 		}
@@ -48,7 +48,9 @@ func (c endpoints) ErasePayload(ctx context.Context, event id.ID) (time.Time, er
 }
 
 // ErasedAt returns when the payload of an event was erased; zero if this node knows of no erasure.
-func (c *core) ErasedAt(event id.ID) time.Time {
+func (c *core) ErasedAt(event id.ID) time.Time { return erasedAt(c.Core, event) }
+
+func erasedAt(c *Core, event id.ID) time.Time {
 	v := c.View()
 	if v.Len(kindErasure) == 0 { // fast path: called for every delivery and every row
 		return time.Time{}
@@ -57,7 +59,7 @@ func (c *core) ErasedAt(event id.ID) time.Time {
 	if e == nil {
 		return time.Time{}
 	}
-	return c.value(e).(*Erasure).CreatedAt
+	return c.decoded(e).(*Erasure).CreatedAt
 }
 
 // Erased reports whether the payload of an event was erased.
@@ -65,16 +67,16 @@ func (c endpoints) Erased(event id.ID) bool { return !c.ErasedAt(event).IsZero()
 
 // UnfinishedErasures returns the erasures whose payload may still be in the store, newest first.
 func (c endpoints) UnfinishedErasures() []*Erasure {
-	return valuesOf(c.core, c.View().NewestFirst(kindErasure, 0), func(e *Erasure) bool {
+	return valuesOf(c.Core, c.View().NewestFirst(kindErasure, 0), func(e *Erasure) bool {
 		return e.StoreErasedAt.IsZero()
 	})
 }
 
 // FinishErasure records that the payload is gone from the store.
 func (c endpoints) FinishErasure(ctx context.Context, name string) error {
-	_, _, err := update(ctx, c.core, name, func(e *Erasure) error {
+	_, _, err := updateUnawaited(ctx, c.Core, name, func(e *Erasure) error {
 		if e.StoreErasedAt.IsZero() {
-			e.StoreErasedAt = c.now().UTC()
+			e.StoreErasedAt = c.clock().UTC()
 		}
 		return nil
 	})
@@ -91,12 +93,12 @@ func (e *Erasure) validate() error {
 
 // endsAt: a day after its event expired. Only events that can be read are erased, so erasures expire in about the order
 // of their creation.
-func (e *Erasure) endsAt(c *core) time.Time {
+func (e *Erasure) endsAt(c *Core) time.Time {
 	from := e.CreatedAt
 	if event, err := id.Parse(id.Event, e.ID); err == nil {
 		from = event.Time()
 	}
-	return from.AddDate(0, 0, cmp.Or(c.cfg.RetentionDays, maxRetentionDays)+1)
+	return from.AddDate(0, 0, cmp.Or(c.RetentionDays, maxRetentionDays)+1)
 }
 
 // maxRetentionDays is the maximum of RELAY_RETENTION_DAYS.

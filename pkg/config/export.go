@@ -93,7 +93,7 @@ func (c documents) Export(ctx context.Context, to io.Writer) error {
 	v := c.View()
 	var all []*conflog.Entity
 	for k := range kinds {
-		if has(k, exported) {
+		if kindTable.has(k, exported) {
 			all = slices.AppendSeq(all, v.NewestFirst(k, 0))
 		}
 	}
@@ -103,11 +103,11 @@ func (c documents) Export(ctx context.Context, to io.Writer) error {
 		return err
 	}
 	head := ExportHeader{
-		Format: exportFormat, Version: exportVersion, ExportedAt: c.now().UTC(), Program: c.cfg.Version,
+		Format: exportFormat, Version: exportVersion, ExportedAt: c.clock().UTC(), Program: c.cfg.Version,
 		Account: c.Account().ID, Sequence: v.Sequence(), Partitions: c.cfg.Partitions, Entities: len(all),
 		MasterKeys: keys,
 	}
-	return WriteExport(to, head, c.keyring, func(yield func(string, json.RawMessage) bool) {
+	return WriteExport(to, head, c.Keyring, func(yield func(string, json.RawMessage) bool) {
 		for _, e := range all {
 			line := c.Value(e)
 			if e.Kind == kindUser {
@@ -164,10 +164,10 @@ func WriteExport(
 func (c documents) sealingKeys(v *conflog.View) ([]string, error) {
 	ids := []string{}
 	err := c.eachSecret(v, func(e *conflog.Entity, s seal.Secret) {
-		if !has(e.Kind, exported) {
+		if !kindTable.has(e.Kind, exported) {
 			return
 		}
-		id := cmp.Or(c.keyring.ID(s.KeyName()), s.KeyName()+":")
+		id := cmp.Or(c.Keyring.ID(s.KeyName()), s.KeyName()+":")
 		if !slices.Contains(ids, id) {
 			ids = append(ids, id)
 		}

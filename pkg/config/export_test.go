@@ -29,7 +29,7 @@ func oneOfEach(t *testing.T, n *testNode) {
 		if n.View().Len(k) > 0 {
 			continue
 		}
-		made := Meta{ID: n.KindName(k) + "_1", Account: n.Account().ID, CreatedAt: n.now().UTC(), UpdatedAt: n.now().UTC()}
+		made := Meta{ID: n.KindName(k) + "_1", Account: n.Account().ID, CreatedAt: n.clock().UTC(), UpdatedAt: n.clock().UTC()}
 		v := kindTable[k].empty()
 		v.common().keep(made.common())
 		switch v := v.(type) {
@@ -40,7 +40,7 @@ func oneOfEach(t *testing.T, n *testNode) {
 		case *Drain:
 			v.Name, v.Platform, v.Version = "app", PlatformAuto, 1
 			hash := hashOf("token of a drain")
-			v.Hash, v.Sealed.Token = hash[:], n.keyring.SealString(v.ID, seal.FieldToken, "token of a drain")
+			v.Hash, v.Sealed.Token = hash[:], n.Keyring.SealString(v.ID, seal.FieldToken, "token of a drain")
 		case *Scan:
 			v.Status, v.Trigger = ScanCompleted, ScanManual
 		case *Domain:
@@ -49,16 +49,16 @@ func oneOfEach(t *testing.T, n *testNode) {
 		case *DSN:
 			v.Name, v.Platform, v.Version = "web", DSNServer, 1
 			hash := hashOf("key of a DSN")
-			v.Hash, v.Sealed.Key = hash[:], n.keyring.SealString(v.ID, seal.FieldDSNKey, "key of a DSN")
+			v.Hash, v.Sealed.Key = hash[:], n.Keyring.SealString(v.ID, seal.FieldDSNKey, "key of a DSN")
 		case *Tripwire:
 			hash := hashOf("key of a tripwire")
 			v.Kind, v.Label, v.Key = TripwireKey, "decoy", &TripwireSecret{Hash: hash[:]}
 		case *Fixture:
 			*v = *testFixture(t, "x", time.Hour)
-			v.Account, v.CreatedAt, v.UpdatedAt, v.Version = n.Account().ID, n.now().UTC(), n.now().UTC(), 1
-			v.ExpiresAt = n.now().UTC().Add(time.Hour)
+			v.Account, v.CreatedAt, v.UpdatedAt, v.Version = n.Account().ID, n.clock().UTC(), n.clock().UTC(), 1
+			v.ExpiresAt = n.clock().UTC().Add(time.Hour)
 		case *Erasure:
-			v.ID = id.Lowest(n.now()).Text(id.Event)
+			v.ID = id.Lowest(n.clock()).Text(id.Event)
 		case *Finding:
 			v.ID, v.Kind, v.Rule = id.Random(finding.Prefix), finding.Secret, "r"
 			v.Severity, v.Status, v.Version = finding.High, finding.Open, 1
@@ -70,7 +70,7 @@ func oneOfEach(t *testing.T, n *testNode) {
 // exportedEntities returns what an export must preserve: every entity in order, by kind, id and value.
 func exportedEntities(n *testNode) (all []string) {
 	for k := conflog.FirstCallerKind; k < kinds; k++ {
-		if has(k, exported) {
+		if kindTable.has(k, exported) {
 			for e := range n.View().NewestFirst(k, 0) {
 				all = append(all, fmt.Sprintf("%s %s %s", n.KindName(k), e.ID, n.Value(e)))
 			}
@@ -150,7 +150,7 @@ func TestImportRestoresTheExport(t *testing.T) {
 				t.Errorf("a key that must be rejected: %v", err)
 			}
 		}
-		token, err := b.keyring.OpenString(endpoints[0].ID, seal.FieldToken, endpoints[0].Token)
+		token, err := b.Keyring.OpenString(endpoints[0].ID, seal.FieldToken, endpoints[0].Token)
 		if e := b.EndpointByToken(token); err != nil || e == nil || e.ID != endpoints[0].ID {
 			t.Errorf("its ingest token: %v, %v", e, err)
 		}
@@ -269,7 +269,7 @@ func TestImportRefuses(t *testing.T) {
 	a.create(t)
 	doc := exportOf(t, a)
 	head, err := ReadExport(bytes.NewReader(doc), func(string, json.RawMessage) error { return nil })
-	if err != nil || !slices.Equal(head.MasterKeys, a.keyring.IDs()) || head.ExportedAt.IsZero() || head.Partitions != 4 {
+	if err != nil || !slices.Equal(head.MasterKeys, a.Keyring.IDs()) || head.ExportedAt.IsZero() || head.Partitions != 4 {
 		t.Errorf("%+v, %v", head, err)
 	}
 	b := node(t, broker(t), Config{Node: "b"}, withKeys(newKeyring(t, seal.GenerateKey("test"))))
@@ -280,7 +280,7 @@ func TestImportRefuses(t *testing.T) {
 			t.Errorf("%v, want %v: %s", err, want, words)
 		}
 	}
-	_, fingerprint, _ := strings.Cut(a.keyring.IDs()[0], ":")
+	_, fingerprint, _ := strings.Cut(a.Keyring.IDs()[0], ":")
 	f(b, string(doc), ErrMissingMasterKey, fingerprint) // two keys may have the same name
 	f(b, string(doc), ErrMissingMasterKey, "start with a new data directory that contains the old master.keys")
 	c := node(t, broker(t), Config{Node: "c"})
@@ -302,7 +302,7 @@ func TestImportRefuses(t *testing.T) {
 // A document with a valid MAC is refused too unless its entities are complete and valid on this node.
 func TestImportRefusesEntities(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
-	own := n.keyring.IDs()[0]
+	own := n.Keyring.IDs()[0]
 	f := func(want error, words string, change func(head *ExportHeader), pairs ...string) {
 		t.Helper()
 		head := ExportHeader{Format: exportFormat, Version: exportVersion, Account: "acc_1", Partitions: 4,
@@ -311,7 +311,7 @@ func TestImportRefusesEntities(t *testing.T) {
 			change(&head)
 		}
 		var doc bytes.Buffer
-		err := WriteExport(&doc, head, n.keyring, func(yield func(string, json.RawMessage) bool) {
+		err := WriteExport(&doc, head, n.Keyring, func(yield func(string, json.RawMessage) bool) {
 			for i := 0; i < len(pairs); i += 2 {
 				yield(pairs[i], json.RawMessage(pairs[i+1]))
 			}
@@ -330,7 +330,7 @@ func TestImportRefusesEntities(t *testing.T) {
 	}
 	f(ErrInvalidExport, "unknown kind", nil, "account", account, "spaceship", "{}")
 	for k := conflog.FirstCallerKind; k < kinds; k++ {
-		if !has(k, exported) {
+		if !kindTable.has(k, exported) {
 			f(ErrInvalidExport, "unknown kind", nil, "account", account, n.KindName(k), "{}")
 		}
 	}

@@ -123,7 +123,7 @@ func (c findings) FindingIDs(filter FindingFilter) (ids []string) {
 			continue
 		}
 		if filter.Sender != "" || filter.Rule != "" {
-			f := c.value(e).(*Finding)
+			f := c.decoded(e).(*Finding)
 			if filter.Sender != "" && filter.Sender != f.First.Sender || filter.Rule != "" && filter.Rule != f.Rule {
 				continue
 			}
@@ -137,7 +137,7 @@ func (c findings) FindingIDs(filter FindingFilter) (ids []string) {
 
 // FindingsBefore returns the findings that were created before t, oldest first.
 func (c findings) FindingsBefore(t time.Time) []*Finding {
-	return valuesOf(c.core, c.View().OldestFirst(kindFinding), func(f *Finding) bool { return f.CreatedAt.Before(t) })
+	return valuesOf(c.Core, c.View().OldestFirst(kindFinding), func(f *Finding) bool { return f.CreatedAt.Before(t) })
 }
 
 // ForgetFinding removes a finding without a tombstone, if it has not changed since it was read.

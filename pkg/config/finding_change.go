@@ -38,7 +38,7 @@ func (c findings) DecideFinding(ctx context.Context, id string,
 		func(v *conflog.View, e *conflog.Entity) (first conflog.NewValue, second conflog.SecondValue, err error) {
 			var was *Finding
 			if e != nil {
-				was = c.value(e).(*Finding)
+				was = c.decoded(e).(*Finding)
 			}
 			next, announce := decide(was)
 			if next == nil {
@@ -68,10 +68,10 @@ func (c findings) DecideFinding(ctx context.Context, id string,
 		return nil, nil, err
 	}
 	if old != nil {
-		before = c.value(old).(*Finding)
+		before = c.decoded(old).(*Finding)
 	}
 	if res.Entity != nil {
-		after = c.value(res.Entity).(*Finding)
+		after = c.decoded(res.Entity).(*Finding)
 	}
 	return before, after, nil
 }
@@ -86,7 +86,7 @@ func isOutsideBounds(f *Finding) bool {
 func (c findings) noticeOf(v *conflog.View, next *Finding, announce Announcer) (p conflog.SecondValue, err error) {
 	n := announce(next, func(id string) *Alert {
 		if e := v.FindLiving(kindAlert, id); e != nil {
-			return c.value(e).(*Alert)
+			return c.decoded(e).(*Alert)
 		}
 		return nil
 	})
@@ -96,7 +96,7 @@ func (c findings) noticeOf(v *conflog.View, next *Finding, announce Announcer) (
 	a := &Alert{Meta: Meta{ID: n.Alert, Account: next.Account, CreatedAt: next.UpdatedAt}}
 	e := v.FindLiving(kindAlert, n.Alert)
 	if e != nil {
-		if a, err = copyOf(c.value(e).(*Alert)); err != nil {
+		if a, err = copyOf(c.Core, c.decoded(e).(*Alert)); err != nil {
 			return p, err
 		}
 	}

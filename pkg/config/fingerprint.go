@@ -101,7 +101,7 @@ func (c *core) recordKeyUses(ctx context.Context) error {
 // recordKeyUse sets the fingerprint of a key, or that a browser has sent it.
 func (c *core) recordKeyUse(ctx context.Context, u usedKey) error {
 	if u.fromBrowser {
-		_, _, err := update(ctx, c, u.id, func(k *Key) error {
+		_, _, err := updateUnawaited(ctx, c.Core, u.id, func(k *Key) error {
 			k.UsedFromBrowser = true
 			return nil
 		})
@@ -112,7 +112,7 @@ func (c *core) recordKeyUse(ctx context.Context, u usedKey) error {
 	if err != nil {
 		return err
 	}
-	_, _, err = update(ctx, c, u.id, func(k *Key) error {
+	_, _, err = updateUnawaited(ctx, c.Core, u.id, func(k *Key) error {
 		k.Fingerprint = fingerprint
 		return nil
 	})

@@ -45,8 +45,8 @@ const (
 var ErrFixturesFull = fmt.Errorf("the room of %d MiB for fixtures is full", MaxFixturesBytes>>20)
 
 // endsAt: at once when the payload of its event was erased, because whoever asks for that means its copies too.
-func (f *Fixture) endsAt(c *core) time.Time {
-	if ev, err := id.Parse(id.Event, f.Event); err == nil && !c.ErasedAt(ev).IsZero() {
+func (f *Fixture) endsAt(c *Core) time.Time {
+	if ev, err := id.Parse(id.Event, f.Event); err == nil && !erasedAt(c, ev).IsZero() {
 		return time.Time{}
 	}
 	return f.ExpiresAt

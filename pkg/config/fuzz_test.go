@@ -17,7 +17,7 @@ func FuzzDecodeValue(f *testing.F) {
 		if kindTable[k].empty == nil {
 			return
 		}
-		v, err := decodeValue(k, text)
+		v, err := kindTable.decode(k, text)
 		if err != nil {
 			return
 		}
@@ -25,7 +25,7 @@ func FuzzDecodeValue(f *testing.F) {
 		if err != nil {
 			t.Skip("a time or number that JSON cannot have")
 		}
-		if _, err := decodeValue(k, again); err != nil {
+		if _, err := kindTable.decode(k, again); err != nil {
 			t.Fatalf("%s: %v", again, err)
 		}
 	})

@@ -114,7 +114,7 @@ func (c documents) readImport(
 		err = fmt.Errorf("%w: the account that its header names is missing", ErrInvalidExport)
 	}
 	if err == nil {
-		err = im.head.verifyMAC(c.keyring)
+		err = im.head.verifyMAC(c.Keyring)
 	}
 	if options.Unsigned && errors.Is(err, ErrUnsignedExport) {
 		err = nil
@@ -137,7 +137,7 @@ func (c documents) Resume(ctx context.Context, from io.Reader, options ImportOpt
 				continue
 			}
 			running := im.edited(old, func(v value) {
-				v.(*Endpoint).Paused, v.(*Endpoint).UpdatedAt = false, im.now().UTC()
+				v.(*Endpoint).Paused, v.(*Endpoint).UpdatedAt = false, im.clock().UTC()
 			})
 			if !yield(conflog.BatchChange{Kind: x.kind, ID: x.id, Old: old, Value: running}) {
 				return
@@ -153,10 +153,10 @@ func (c documents) Resume(ctx context.Context, from io.Reader, options ImportOpt
 // readEntity validates an entity of the document and adds it to the index.
 func (im *importing) readEntity(name string, raw json.RawMessage) error {
 	k, ok := im.KindByName(name)
-	if !ok || !has(k, exported) {
+	if !ok || !kindTable.has(k, exported) {
 		return fmt.Errorf("%w: unknown kind %q; was it written by a newer program?", ErrInvalidExport, name)
 	}
-	v, err := decodeValue(k, raw)
+	v, err := kindTable.decode(k, raw)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalidExport, err)
 	}
@@ -230,10 +230,10 @@ func (im *importing) warn(format string, args ...any) {
 func (im *importing) checkMasterKey(key string) error {
 	name, fingerprint, _ := strings.Cut(key, ":")
 	if fingerprint == "" { // the exporting node did not have the key
-		key = cmp.Or(im.keyring.ID(name), key)
+		key = cmp.Or(im.Keyring.ID(name), key)
 	}
-	if !slices.Contains(im.keyring.IDs(), key) {
-		return missingMasterKey(im.keyring, key)
+	if !slices.Contains(im.Keyring.IDs(), key) {
+		return missingMasterKey(im.Keyring, key)
 	}
 	return im.checkPeerKeys(key)
 }
@@ -266,11 +266,11 @@ func (im *importing) find(e *conflog.Entity) *importedEntity {
 func (im *importing) unlisted() (unlisted []*conflog.Entity) {
 	v := im.View()
 	for k := conflog.FirstCallerKind; k < kinds; k++ {
-		if !has(k, exported) || k == kindAccount {
+		if !kindTable.has(k, exported) || k == kindAccount {
 			continue
 		}
 		for e := range v.NewestFirst(k, 0) {
-			x, was := im.find(e), im.value(e)
+			x, was := im.find(e), im.decoded(e)
 			erasure, _ := was.(*Erasure)
 			if x != nil && bytes.Equal(x.packed, e.Packed()) || was.madeAtStart() ||
 				x == nil && erasure != nil && erasure.Account == im.account.ID {
@@ -347,7 +347,7 @@ func (im *importing) changes(unlisted []*conflog.Entity) iter.Seq[conflog.BatchC
 		}
 		for _, k := range []kind{kindKey, kindUser} {
 			for e := range v.NewestFirst(k, 0) {
-				if im.find(e) != nil || !im.value(e).madeAtStart() {
+				if im.find(e) != nil || !im.decoded(e).madeAtStart() {
 					continue
 				}
 				raw := im.edited(e, func(v value) { *v.common().account = im.account.ID })

@@ -58,7 +58,7 @@ func (c callers) CreateKey(ctx context.Context, n NewKey) (text string, k *Key, 
 	hash := hashOf(text)
 	key := &Key{
 		ID: id.Random(id.Key), Account: c.Account().ID, Name: n.Name, Scope: n.Scope, Agent: n.Agent,
-		Hash: hash[:], Last4: apikey.Last4(text), Fingerprint: fingerprint, CreatedAt: c.now().UTC(), ExpiresAt: n.ExpiresAt,
+		Hash: hash[:], Last4: apikey.Last4(text), Fingerprint: fingerprint, CreatedAt: c.clock().UTC(), ExpiresAt: n.ExpiresAt,
 	}
 	if n.Nonce != "" {
 		key.ID = derivedID(id.Key, "key of nonce "+key.Account+" "+n.Nonce)
@@ -89,7 +89,7 @@ func (c callers) Authenticate(text string) (*Key, error) {
 	if _, ok := c.Lease(); !ok {
 		return nil, ErrLease
 	}
-	k, err := c.valid(byHash[Key](c.core, hashOf(text)))
+	k, err := c.valid(byHash[Key](c.Core, hashOf(text)))
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +142,7 @@ func (c callers) IsSet(k *Key) bool {
 func (c callers) RevokeKey(ctx context.Context, key string) error {
 	_, err := UpdateEverywhere(ctx, c, key, func(k *Key) error {
 		if k.RevokedAt.IsZero() {
-			k.RevokedAt = c.now().UTC()
+			k.RevokedAt = c.clock().UTC()
 		}
 		return nil
 	})
@@ -165,7 +165,7 @@ func (c *core) ensureBootstrapKeys(ctx context.Context) error {
 		}
 		_, err := c.insert(ctx, &Key{
 			ID: derivedID(id.Key, "bootstrap key "+string(hash[:])), Account: c.Account().ID, Name: b.name, Scope: b.scope,
-			Hash: hash[:], Last4: apikey.Last4(b.text), CreatedAt: c.now().UTC(), Bootstrap: true,
+			Hash: hash[:], Last4: apikey.Last4(b.text), CreatedAt: c.clock().UTC(), Bootstrap: true,
 		})
 		if err != nil && !errors.Is(err, ErrConflict) {
 			return err

@@ -14,12 +14,12 @@ import (
 
 // encode returns the JSON of a value that replaces the entity old, with the members of old that this version does not
 // know; nil: the entity is new.
-func (c *core) encode(old *conflog.Entity, next value) ([]byte, error) {
+func (c *Core) encode(old *conflog.Entity, next value) ([]byte, error) {
 	is, err := encodeValue(next)
 	if err != nil || old == nil {
 		return is, err
 	}
-	known, err := encodeValue(c.value(old))
+	known, err := encodeValue(c.decoded(old))
 	if err != nil {
 		return nil, err
 	}

@@ -101,10 +101,10 @@ func TestUnknownMembersSurvive(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, w, err := n.replace(t.Context(), k, name, func(old value) (value, error) {
-				again, err := decodeValue(k, mustJSON(t, old))
+				again, err := kindTable.decode(k, mustJSON(t, old))
 				for _, at := range []string{"CreatedAt"} {
 					f := reflect.ValueOf(again).Elem().FieldByName(at)
-					f.Set(reflect.ValueOf(n.now().UTC()))
+					f.Set(reflect.ValueOf(n.clock().UTC()))
 				}
 				return again, err
 			})
@@ -155,8 +155,8 @@ func TestUnknownMembersSurviveTheAPI(t *testing.T) {
 		e.Name, e.Destinations[0].URL = "renamed", "https://example.com/other"
 		return nil
 	}))(t)
-	n.rotateToken(t, e.ID, "tok_2", n.now().Add(1e12))
-	must(n.MoveEndpoint(t.Context(), e.ID, 3-e.Partition, n.now().Add(1e12)))(t)
+	n.rotateToken(t, e.ID, "tok_2", n.clock().Add(1e12))
+	must(n.MoveEndpoint(t.Context(), e.ID, 3-e.Partition, n.clock().Add(1e12)))(t)
 	after := string(n.Value(n.View().FindLiving(kindEndpoint, e.ID)))
 	if strings.Count(after, `"of_tomorrow":1`) != 2 || !strings.Contains(after, "renamed") {
 		t.Error(fmt.Sprint("unknown members were lost: ", after))

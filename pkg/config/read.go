@@ -1,19 +1,9 @@
 package config
 
-// Presence is what this node knows about an id.
-type Presence uint8
-
-// Values of Presence.
-const (
-	Unknown Presence = iota // never created, as far as this node has read the log
-	Present
-	Deleted // for 60 days, less when there are over 200,000 tombstones; then Unknown
-)
-
 // Account returns the account; nil before Ready.
 func (c *core) Account() *Account {
 	if e := c.View().Newest(kindAccount); e != nil {
-		return c.value(e).(*Account)
+		return c.decoded(e).(*Account)
 	}
 	return nil
 }

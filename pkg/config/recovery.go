@@ -197,7 +197,7 @@ func (c jobs) Recoveries(account string, beforeSeq int64, limit int, keep func(*
 
 // AddRecovery creates a recovery job.
 func (c jobs) AddRecovery(ctx context.Context, j *Recovery) (*Recovery, error) {
-	open := valuesOf(c.core, c.View().Pending(kindRecovery), func(x *Recovery) bool {
+	open := valuesOf(c.Core, c.View().Pending(kindRecovery), func(x *Recovery) bool {
 		return x.Account == j.Account && !x.State.Ended()
 	})
 	if len(open) >= maxOpenRecoveries {
@@ -208,7 +208,7 @@ func (c jobs) AddRecovery(ctx context.Context, j *Recovery) (*Recovery, error) {
 
 // AwaitingApproval returns the number of recovery jobs that wait for approval.
 func (c jobs) AwaitingApproval(account string) int {
-	return len(valuesOf(c.core, c.View().Pending(kindRecovery), func(j *Recovery) bool {
+	return len(valuesOf(c.Core, c.View().Pending(kindRecovery), func(j *Recovery) bool {
 		return j.Account == account && j.State == RecoveryAwaitingApproval
 	}))
 }
@@ -227,9 +227,9 @@ func (c jobs) ForgetRecovery(ctx context.Context, id string) error {
 // created before a time, oldest first: these can be removed.
 func (c jobs) UnsettledRecoveries(before time.Time) (unsettled, old []*Recovery) {
 	v := c.View()
-	unsettled = valuesOf[Recovery](c.core, v.Pending(kindRecovery), nil)
+	unsettled = valuesOf[Recovery](c.Core, v.Pending(kindRecovery), nil)
 	for e := range v.OldestFirst(kindRecovery) {
-		j := c.value(e).(*Recovery)
+		j := c.decoded(e).(*Recovery)
 		if !j.CreatedAt.Before(before) { // the later ones are newer
 			break
 		}

@@ -12,7 +12,7 @@ import (
 func TestRestrictionWaitsForEveryNode(t *testing.T) {
 	e := func(name string, strict bool, change func(*Endpoint)) {
 		testRestrictionWaits(t, name, strict, func(n *testNode) *Endpoint {
-			e := endpoint(n.keyring)
+			e := endpoint(n.Keyring)
 			e.Destinations = append(e.Destinations, e.Destinations[0])
 			e.Destinations[1].ID = "dst_second"
 			return e
@@ -30,12 +30,12 @@ func TestRestrictionWaitsForEveryNode(t *testing.T) {
 	e("remove a destination", true, func(e *Endpoint) { e.Destinations = e.Destinations[:1] })
 	e("delete an endpoint", true, nil)
 
-	newDrain := func(n *testNode) *Drain { return drain(n.keyring, "one", "token") }
+	newDrain := func(n *testNode) *Drain { return drain(n.Keyring, "one", "token") }
 	testRestrictionWaits(t, "rename a drain", false, newDrain, func(d *Drain) { d.Name = "x" })
 	testRestrictionWaits(t, "pause a drain", true, newDrain, func(d *Drain) { d.Paused = true })
 	testRestrictionWaits(t, "sign a drain", true, newDrain, func(d *Drain) { d.Sealed.SigningSecret = "test:x" })
 	testRestrictionWaits(t, "delete a drain", true, newDrain, nil)
-	newDSN := func(n *testNode) *DSN { return dsn(n.keyring, "one", "key") }
+	newDSN := func(n *testNode) *DSN { return dsn(n.Keyring, "one", "key") }
 	testRestrictionWaits(t, "rename a DSN", true, newDSN, func(d *DSN) { d.Name = "x" })
 	testRestrictionWaits(t, "delete a DSN", true, newDSN, nil)
 	aDomain := func(*testNode) *Domain { return newDomain("1", "a.example", time.Time{}) }
@@ -47,7 +47,7 @@ func TestRestrictionWaitsForEveryNode(t *testing.T) {
 }
 
 // testRestrictionWaits changes a value of a kind, or deletes it if change is nil, while another node is frozen.
-func testRestrictionWaits[T any, P entity[T]](
+func testRestrictionWaits[T any, P Pointer[T]](
 	t *testing.T, name string, strict bool, create func(*testNode) P, change func(P)) {
 	t.Run(name, func(t *testing.T) {
 		bubble(t, func(t *testing.T, conf stream.Config) {

@@ -3,10 +3,11 @@ package config
 import (
 	"errors"
 	"fmt"
-	"github.com/eventrelay/relay/pkg/config/require"
 	"math"
 	"reflect"
 	"slices"
+
+	"github.com/eventrelay/relay/pkg/config/require"
 )
 
 // RetryPolicy defines when a failed delivery is tried again. Only the members of its strategy are used.

@@ -45,7 +45,7 @@ func (c documents) Rewrap(ctx context.Context, progress func(RewrapProgress)) (R
 	if err := c.WaitReady(ctx); err != nil {
 		return total, err
 	}
-	if err := c.checkPeerKeys(c.keyring.IDs()[0]); err != nil {
+	if err := c.checkPeerKeys(c.Keyring.IDs()[0]); err != nil {
 		return total, err
 	}
 	for range rewrapPasses {
@@ -91,7 +91,7 @@ func (c documents) checkPeerKeys(keyID string) error {
 // sealedByOtherKeys returns the entities with a secret that is not sealed with the first key.
 func (c documents) sealedByOtherKeys() (found []*conflog.Entity, err error) {
 	err = c.eachSecret(c.View(), func(e *conflog.Entity, s seal.Secret) {
-		if !c.keyring.SealedByFirst(s) && (len(found) == 0 || found[len(found)-1] != e) {
+		if !c.Keyring.SealedByFirst(s) && (len(found) == 0 || found[len(found)-1] != e) {
 			found = append(found, e)
 		}
 	})
@@ -101,7 +101,7 @@ func (c documents) sealedByOtherKeys() (found []*conflog.Entity, err error) {
 // eachSecret calls f with every secret of the entities of a view, and its entity.
 func (c documents) eachSecret(v *conflog.View, f func(*conflog.Entity, seal.Secret)) error {
 	for k := range kinds {
-		if !has(k, holdsSecrets) {
+		if !kindTable.has(k, holdsSecrets) {
 			continue
 		}
 		for e := range v.NewestFirst(k, 0) {
@@ -133,7 +133,7 @@ func (c documents) rewrapAll(
 		group.Go(func() error {
 			n := 0
 			_, _, err := c.Change(ctx, e.Kind, e.ID, func(old *conflog.Entity) (conflog.NewValue, error) {
-				v, err := copyOf(c.value(old))
+				v, err := copyOf(c.Core, c.decoded(old))
 				if err == nil {
 					n, err = c.reseal(v)
 				}
@@ -165,12 +165,12 @@ func (c documents) rewrapAll(
 
 func (c documents) reseal(v value) (n int, err error) {
 	eachSealed(v, func(entity, field string, s *seal.Secret) {
-		if err != nil || c.keyring.SealedByFirst(*s) {
+		if err != nil || c.Keyring.SealedByFirst(*s) {
 			return
 		}
 		var plain string
-		if plain, err = c.keyring.OpenString(entity, field, *s); err == nil {
-			*s = c.keyring.SealString(entity, field, plain)
+		if plain, err = c.Keyring.OpenString(entity, field, *s); err == nil {
+			*s = c.Keyring.SealString(entity, field, plain)
 			n++
 		}
 	})

@@ -71,7 +71,7 @@ func (r *Run) ReportedState() RunState {
 
 // onlyRestricts: the run was cancelled.
 func (r *Run) onlyRestricts(next value) bool { return !r.Cancelled() && next.(*Run).Cancelled() }
-func (r *Run) endsAt(*core) time.Time        { return r.CreatedAt.Add(runRetention) }
+func (r *Run) endsAt(*Core) time.Time        { return r.CreatedAt.Add(runRetention) }
 
 // Finish ends the queueing in a state, or as cancelled if the run was cancelled meanwhile.
 func (r *Run) Finish(state RunState) {
@@ -102,7 +102,7 @@ func (c jobs) AddRun(ctx context.Context, r *Run) (*Run, error) {
 	}
 	v := *r
 	v.CreatedBy = conflog.OriginOf(ctx).Actor
-	added, _, err := create(ctx, c.core, &v)
+	added, _, err := createUnawaited(ctx, c.Core, &v)
 	if err != nil {
 		return nil, err
 	}
@@ -118,9 +118,9 @@ func (c jobs) AddRun(ctx context.Context, r *Run) (*Run, error) {
 // busy reports whether a run that was created before the sequence is queueing, with recent progress, for an endpoint of
 // r.
 func (c jobs) busy(r *Run, before int64) bool {
-	return slices.ContainsFunc(c.QueueingRuns(c.now().Add(-2*MaxRunDuration)), func(other *Run) bool {
+	return slices.ContainsFunc(c.QueueingRuns(c.clock().Add(-2*MaxRunDuration)), func(other *Run) bool {
 		return other.ID != r.ID && other.Seq < before && other.sharesEndpoint(r) &&
-			c.now().Sub(other.UpdatedAt) < cmp.Or(c.cfg.RunProgressTimeout, DefaultRunProgressTimeout)
+			c.clock().Sub(other.UpdatedAt) < cmp.Or(c.cfg.RunProgressTimeout, DefaultRunProgressTimeout)
 	})
 }
 
@@ -150,7 +150,7 @@ func (c jobs) CancelRun(ctx context.Context, id string) (*Run, error) {
 		if r.Cancelled() {
 			return nil
 		}
-		r.CancelledAt = c.now().UTC()
+		r.CancelledAt = c.clock().UTC()
 		if r.State != RunQueueing {
 			r.State = RunCancelled
 		}
@@ -161,7 +161,7 @@ func (c jobs) CancelRun(ctx context.Context, id string) (*Run, error) {
 // ChangeRun records the progress of a run; see Update. While the run is queueing it does not wait for other
 // nodes.
 func (c jobs) ChangeRun(ctx context.Context, id string, alter func(*Run) error) (*Run, error) {
-	r, w, err := update(withoutOrigin(ctx), c.core, id, alter)
+	r, w, err := updateUnawaited(withoutOrigin(ctx), c.Core, id, alter)
 	if err == nil && r.State != RunQueueing && w.changed() {
 		c.WaitForPeers(ctx, w.WriteResult)
 	}
@@ -179,7 +179,7 @@ func (c jobs) ReplayRuns(account string, beforeSeq int64, limit int, keep func(*
 // QueueingRuns returns the runs of all accounts that were created after since and are queueing, newest first.
 func (c jobs) QueueingRuns(since time.Time) (all []*Run) {
 	for e := range c.View().NewestFirst(kindRun, 0) {
-		r := c.value(e).(*Run)
+		r := c.decoded(e).(*Run)
 		if r.CreatedAt.Before(since) {
 			break
 		}

@@ -3,9 +3,10 @@ package config
 import (
 	"context"
 	"errors"
-	"github.com/eventrelay/relay/pkg/config/require"
 	"slices"
 	"time"
+
+	"github.com/eventrelay/relay/pkg/config/require"
 )
 
 // Scan is one leak scan of a domain, with its report. The configuration has it while it runs too, so that another node
@@ -96,7 +97,7 @@ func (c findings) Scans(account string, domains []string, beforeSeq int64, limit
 
 // OpenScan returns the scan that has not ended; nil if there is none.
 func (c findings) OpenScan() *Scan {
-	return byHash[Scan](c.core, hashOf(openScan))
+	return byHash[Scan](c.Core, hashOf(openScan))
 }
 
 // openScan is what Scan.Hash is the hash of.
@@ -152,7 +153,7 @@ func (c findings) UpdateScan(ctx context.Context, id string, try int, lease time
 
 func (c *core) sweepScans(ctx context.Context) error {
 	for oldest := range c.View().OldestFirst(kindScan) {
-		if c.View().Len(kindScan) <= MaxScans || !c.value(oldest).(*Scan).Ended() {
+		if c.View().Len(kindScan) <= MaxScans || !c.decoded(oldest).(*Scan).Ended() {
 			return nil
 		}
 		if err := c.ForgetIfUnchanged(ctx, kindScan, oldest.ID, oldest.Rev); err != nil {

@@ -75,7 +75,7 @@ func (c callers) deriveKey(ctx context.Context, info string) (key [32]byte, err 
 	if err != nil {
 		return key, fmt.Errorf("service secret: %w", err)
 	}
-	secret, err := c.keyring.OpenString(s.ID, FieldServiceSecret, s.Sealed.Secret)
+	secret, err := c.Keyring.OpenString(s.ID, FieldServiceSecret, s.Sealed.Secret)
 	if err != nil {
 		return key, err
 	}
@@ -94,7 +94,7 @@ func (c callers) serviceSecret(ctx context.Context) (*ServiceSecret, error) {
 		return s, nil
 	}
 	s := &ServiceSecret{Meta: Meta{ID: serviceSecretID}}
-	s.Sealed.Secret = c.keyring.SealString(s.ID, FieldServiceSecret, string(randomBytes(32)))
+	s.Sealed.Secret = c.Keyring.SealString(s.ID, FieldServiceSecret, string(randomBytes(32)))
 	added, err := Create(ctx, c, s)
 	if errors.Is(err, ErrConflict) { // another call was first, and this node has applied its record
 		if added, _ = Get[ServiceSecret](c, serviceSecretID); added != nil {
@@ -128,7 +128,7 @@ func (c callers) accountWithSalt(ctx context.Context) (*Account, error) {
 		return nil, fmt.Errorf("set the salt of the fingerprints: %w", err)
 	}
 	c.WaitForPeers(ctx, res)
-	return c.value(res.Entity).(*Account), nil
+	return c.decoded(res.Entity).(*Account), nil
 }
 
 func randomBytes(n int) []byte {

@@ -125,8 +125,8 @@ func TestKeyFingerprint(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
 	const text = "rly_live_x"
 	got := must(n.KeyFingerprint(t.Context(), text))(t)
-	s := n.value(n.View().FindLiving(kindServiceSecret, serviceSecretID)).(*ServiceSecret)
-	secret, err := n.keyring.OpenString(s.ID, FieldServiceSecret, s.Sealed.Secret)
+	s := n.decoded(n.View().FindLiving(kindServiceSecret, serviceSecretID)).(*ServiceSecret)
+	secret, err := n.Keyring.OpenString(s.ID, FieldServiceSecret, s.Sealed.Secret)
 	if err != nil || len(secret) != 32 {
 		t.Fatalf("a secret of %d bytes, %v", len(secret), err)
 	}

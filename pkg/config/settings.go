@@ -57,8 +57,8 @@ func (c endpoints) CustomRules() (rules []leaks.Custom, revision int64) {
 // here. When another writer wins, alter is called again with a newer copy. Its error is returned unchanged.
 func (c endpoints) UpdateDetection(ctx context.Context, alter func(*Detection) error) (*Settings, error) {
 	first := func() *Settings { s := *c.Settings(); return &s }
-	s, w, err := updateOrCreate(ctx, c.core, first, func(s *Settings) error {
-		was, err := copyOf(s)
+	s, w, err := updateOrCreate(ctx, c.Core, first, func(s *Settings) error {
+		was, err := copyOf(c.Core, s)
 		if err != nil {
 			return err
 		}
@@ -68,11 +68,11 @@ func (c endpoints) UpdateDetection(ctx context.Context, alter func(*Detection) e
 		s.Detection.Version = was.Detection.Version
 		if s.Rev == 0 || !sameJSON(&was.Detection, &s.Detection) {
 			s.Detection.Version++
-			s.Detection.UpdatedAt = c.now().UTC()
+			s.Detection.UpdatedAt = c.clock().UTC()
 		}
 		return nil
 	})
-	return awaited(ctx, c.core, s, w, err)
+	return awaited(ctx, c.Core, s, w, err)
 }
 
 func (s *Settings) validate() error {

@@ -58,7 +58,7 @@ func (c callers) SignIn(ctx context.Context, email, password string) (*User, err
 // recordSignIn records that a user has signed in with the password that u has. A sign-in does not fail because it
 // cannot be recorded, but it does when the user or the password has changed meanwhile.
 func (c callers) recordSignIn(ctx context.Context, u *User) (*User, error) {
-	signedIn, _, err := update(actingAs(ctx, u.ID), c.core, u.ID, func(now *User) error {
+	signedIn, _, err := updateUnawaited(actingAs(ctx, u.ID), c.Core, u.ID, func(now *User) error {
 		if now.Password != u.Password {
 			return ErrSignIn
 		}
@@ -121,7 +121,7 @@ func (c callers) RedeemLink(ctx context.Context, token string) (*User, error) {
 func (c callers) userByLink(hash [conflog.HashLen]byte) *User {
 	now := c.Now()
 	for e := range c.View().NewestFirst(kindUser, 0) {
-		if u := c.value(e).(*User); u.Link.opensWith(hash, now) {
+		if u := c.decoded(e).(*User); u.Link.opensWith(hash, now) {
 			return u
 		}
 	}
@@ -234,7 +234,7 @@ func (c callers) SessionUser(userID, session string, epoch int) (*User, error) {
 // EndSession ends one session of a user, which would end by its age at until. When it returns nil, no node accepts it.
 func (c callers) EndSession(ctx context.Context, userID, session string, until time.Time) error {
 	_, err := UpdateEverywhere(ctx, c, userID, func(u *User) error {
-		u.endSession(EndedSession{ID: session, Until: until.UTC()}, c.now())
+		u.endSession(EndedSession{ID: session, Until: until.UTC()}, c.clock())
 		return nil
 	})
 	return err

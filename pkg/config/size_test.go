@@ -27,9 +27,9 @@ func manyEndpoints(t testing.TB, c *testNode, n int) []string {
 	ids := make([]string, n)
 	var batch []conflog.BatchChange
 	for i := range ids {
-		e := endpoint(c.keyring)
+		e := endpoint(c.Keyring)
 		hash := hashOf("tok_" + e.ID)
-		e.Account, e.TokenHash, e.CreatedAt, e.UpdatedAt = id.Random(id.Account), hash[:], c.now(), c.now()
+		e.Account, e.TokenHash, e.CreatedAt, e.UpdatedAt = id.Random(id.Account), hash[:], c.clock(), c.clock()
 		ids[i] = e.ID
 		batch = append(batch, conflog.BatchChange{Kind: kindEndpoint, ID: e.ID, Value: mustJSON(t, e)})
 		if len(batch) == 5000 || i == n-1 {

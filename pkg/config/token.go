@@ -1,8 +1,9 @@
 package config
 
 import (
-	"github.com/eventrelay/relay/pkg/config/seal"
 	"time"
+
+	"github.com/eventrelay/relay/pkg/config/seal"
 )
 
 // FormerToken is the ingest token before the last rotation. It is accepted, together with the current one, until Until.

@@ -138,14 +138,14 @@ func (c tripwires) TripwireByKey(text string) string {
 
 // TripwireByToken returns the tripwire whose URL has a token; nil if none has it.
 func (c tripwires) TripwireByToken(token string) *Tripwire {
-	return byHash[Tripwire](c.core, hashOf(urlHashPrefix+token))
+	return byHash[Tripwire](c.Core, hashOf(urlHashPrefix+token))
 }
 
 // TripwireByFingerprint returns the tripwire one of whose secrets has a fingerprint; nil if none has it.
 func (c tripwires) TripwireByFingerprint(fingerprint string) *Tripwire {
 	has := func(s *TripwireSecret) bool { return s != nil && s.Fingerprint == fingerprint }
 	for e := range c.View().OldestFirst(kindTripwire) {
-		if t := c.value(e).(*Tripwire); has(t.Key) || has(t.URL) {
+		if t := c.decoded(e).(*Tripwire); has(t.Key) || has(t.URL) {
 			return t
 		}
 	}
@@ -164,7 +164,7 @@ func (c tripwires) DecoyEndpoint(t *Tripwire) *Endpoint {
 // they are empty. It returns ErrConflict when the id exists, and ErrTooManyTripwires.
 func (c tripwires) CreateTripwire(ctx context.Context, t *Tripwire) (*Tripwire, TripwireText, error) {
 	filled := *t
-	filled.CreatedAt = cmp.Or(filled.CreatedAt, c.now().UTC())
+	filled.CreatedAt = cmp.Or(filled.CreatedAt, c.clock().UTC())
 	text, err := c.issue(ctx, &filled, filled.CreatedAt)
 	if err != nil {
 		return nil, text, err
@@ -184,7 +184,7 @@ func (c tripwires) CreateTripwire(ctx context.Context, t *Tripwire) (*Tripwire, 
 }
 
 func (c tripwires) isFull(t *Tripwire) bool {
-	older := valuesOf(c.core, c.View().NewestFirst(kindTripwire, t.Seq), func(other *Tripwire) bool {
+	older := valuesOf(c.Core, c.View().NewestFirst(kindTripwire, t.Seq), func(other *Tripwire) bool {
 		return other.Domain == t.Domain
 	})
 	return len(older) >= MaxTripwires
@@ -224,7 +224,7 @@ func (c tripwires) RotateTripwire(ctx context.Context, tripwire, by string) (*Tr
 			return nil
 		}
 		t.IssuedBy = by
-		text, err = c.issue(ctx, t, c.now().UTC())
+		text, err = c.issue(ctx, t, c.clock().UTC())
 		return err
 	})
 	return after, text, err
@@ -236,14 +236,14 @@ func (t *Tripwire) restricts(value) bool { return true }
 // ExpectTripwireTest makes the next use from an address within TripwireTestLife a test. It returns when all nodes know.
 func (c tripwires) ExpectTripwireTest(ctx context.Context, tripwire string, from netip.Addr) (*Tripwire, error) {
 	return Update(ctx, c, tripwire, func(t *Tripwire) error {
-		t.Test = &TripwireTest{From: from.String(), Until: c.now().UTC().Add(TripwireTestLife)}
+		t.Test = &TripwireTest{From: from.String(), Until: c.clock().UTC().Add(TripwireTestLife)}
 		return nil
 	})
 }
 
 // EndTripwireTest ends a test that was used. Another one that is expected since stays.
 func (c tripwires) EndTripwireTest(ctx context.Context, tripwire string, used TripwireTest) error {
-	_, _, err := update(ctx, c.core, tripwire, func(t *Tripwire) error {
+	_, _, err := updateUnawaited(ctx, c.Core, tripwire, func(t *Tripwire) error {
 		if t.Test != nil && *t.Test == used {
 			t.Test = nil
 		}
@@ -258,7 +258,7 @@ func (c tripwires) RecordTrip(ctx context.Context, tripwire string, at time.Time
 		t.Status() == TripwireTripped && at.Before(t.TrippedAt.Add(tripResolution)) {
 		return nil
 	}
-	_, _, err := update(ctx, c.core, tripwire, func(t *Tripwire) error {
+	_, _, err := updateUnawaited(ctx, c.Core, tripwire, func(t *Tripwire) error {
 		if at.After(t.TrippedAt) {
 			t.TrippedAt = at
 		}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -48,6 +49,9 @@ const (
 	maxEndedSessions = 100
 	maxSessionID     = 32
 )
+
+// upgrade: users of the first versions had no scope.
+func (u *User) upgrade() { u.Scope = cmp.Or(u.Scope, ReadWrite) }
 
 func (u *User) endSessions() { u.Epoch, u.EndedSessions = u.Epoch+1, nil }
 
@@ -280,7 +284,7 @@ func (c callers) ensureAdmin(ctx context.Context) error {
 	}
 	u := newUser(email, ReadWrite)
 	u.Password, u.FromEnvironment = c.passwords.Hash(c.cfg.AdminPassword), true
-	if u, err = complete(c.core, u); err != nil {
+	if u, err = complete(c.Core, u); err != nil {
 		return err
 	}
 	if _, err = c.insert(ctx, u); errors.Is(err, ErrConflict) {
