@@ -76,11 +76,11 @@ func (r ActionRefusal) Text() string {
 // ActionState is the state of an action.
 type ActionState string
 
-func (a *Action) hashed() hashedSecret   { return hashedSecret{hash: &a.Hash} }
-func (a *Action) endsAt(*Core) time.Time { return a.CreatedAt.Add(actionRetention) }
+func (a *Action) Hashed() hashedSecret   { return hashedSecret{hash: &a.Hash} }
+func (a *Action) EndsAt(*Core) time.Time { return a.CreatedAt.Add(actionRetention) }
 
 // isPending: nobody has decided on it.
-func (a *Action) isPending() bool { return a.State == ActionPending }
+func (a *Action) IsPending() bool { return a.State == ActionPending }
 
 // States of an action.
 const (
@@ -340,7 +340,7 @@ func (c jobs) EndAction(ctx context.Context, id string, to ActionState, result s
 	})
 }
 
-func (a *Action) validate() error {
+func (a *Action) Validate() error {
 	return errors.Join(require.OneOf("state", string(a.State), actionStates...),
 		require.Range("summary", len(a.Summary), 0, maxActionText), require.Range("note", len(a.Note), 0, maxActionText),
 		require.Range("result", len(a.Result), 0, maxActionText),

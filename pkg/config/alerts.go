@@ -177,7 +177,7 @@ func (c alerts) UpdateAlertSettings(ctx context.Context, alter func(*AlertSettin
 	return awaited(ctx, c.Core, s, w, err)
 }
 
-func (s *AlertSettings) eachSealed(f func(entity, field string, s *seal.Secret)) {
+func (s *AlertSettings) EachSealed(f func(entity, field string, s *seal.Secret)) {
 	for i := range s.Channels {
 		c := &s.Channels[i]
 		f(s.ID, FieldAlertURL(c.Kind), &c.URL)
@@ -234,8 +234,8 @@ type AlertNotice struct {
 }
 
 // isPending: it has messages to send.
-func (a *Alert) isPending() bool { return len(a.Notices) > 0 }
-func (a *Alert) validate() error { return require.Range("notices", len(a.Notices), 0, maxAlertNotices) }
+func (a *Alert) IsPending() bool { return len(a.Notices) > 0 }
+func (a *Alert) Validate() error { return require.Range("notices", len(a.Notices), 0, maxAlertNotices) }
 
 // TargetDue returns when a pending target is tried next.
 func (n *AlertNotice) TargetDue(to string) time.Time {

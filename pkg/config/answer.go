@@ -32,13 +32,13 @@ type Answer struct {
 	ExpiresAt time.Time   `json:"expires"`
 }
 
-func (a *Answer) eachSealed(f func(entity, field string, s *seal.Secret)) {
+func (a *Answer) EachSealed(f func(entity, field string, s *seal.Secret)) {
 	f(a.ID, FieldAnswer, &a.Answer)
 }
 
 // onlyRestricts: the call has ended, without its answer.
-func (a *Answer) onlyRestricts(next value) bool { return next.(*Answer).Answer == "" }
-func (a *Answer) endsAt(*Core) time.Time        { return a.ExpiresAt }
+func (a *Answer) OnlyRestricts(next value) bool { return next.(*Answer).Answer == "" }
+func (a *Answer) EndsAt(*Core) time.Time        { return a.ExpiresAt }
 
 // FieldAnswer is the field under which Answer.Answer is sealed.
 const FieldAnswer = "answer"

@@ -57,7 +57,7 @@ func tooMany(most int, what string) error {
 
 // onlyRestricts: a password was removed, sessions were ended, or the scope is now read. With a password a new link may
 // take its place.
-func (u *User) onlyRestricts(next value) bool {
+func (u *User) OnlyRestricts(next value) bool {
 	want, now := *u, next.(*User)
 	want.UpdatedAt = now.UpdatedAt
 	if now.Password == "" {
@@ -83,7 +83,7 @@ func keepsEnded(before, after []EndedSession, now time.Time) bool {
 }
 
 // onlyRestricts: something was disabled, paused, purged or removed, or tokens and signing secrets were replaced.
-func (e *Endpoint) onlyRestricts(next value) bool {
+func (e *Endpoint) OnlyRestricts(next value) bool {
 	want, after := *e, next.(*Endpoint)
 	want.UpdatedAt = after.UpdatedAt
 	want.Enabled, want.Paused = e.Enabled && after.Enabled, e.Paused || after.Paused

@@ -74,7 +74,7 @@ func (c *Core) decode(e *conflog.Entity) (value, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := v.common()
+	f := v.Common()
 	assign(f.rev, &e.Rev)
 	assign(f.seq, &e.Seq)
 	return v, nil

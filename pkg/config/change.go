@@ -46,11 +46,11 @@ func (c endpoints) CheckUpdate(e *Endpoint, change func(*Endpoint) error) (*Endp
 		return e, err
 	}
 	after.UpdatedAt = e.UpdatedAt
-	return after, c.checkPut(after, e.onlyRestricts(after))
+	return after, c.checkPut(after, e.OnlyRestricts(after))
 }
 
-// derive sets the partition, which only MoveEndpoint changes.
-func (e *Endpoint) derive(c *Core, was value) error {
+// Derive sets the partition, which only MoveEndpoint changes.
+func (e *Endpoint) Derive(c *Core, was value) error {
 	if old, _ := was.(*Endpoint); old != nil {
 		e.Partition, e.FormerPartitions, e.Move = old.Partition, old.FormerPartitions, old.Move
 	} else {
@@ -61,7 +61,7 @@ func (e *Endpoint) derive(c *Core, was value) error {
 
 // restricts: the endpoint or a destination was disabled or paused, a destination was purged or removed, or the ingest
 // token was replaced.
-func (e *Endpoint) restricts(next value) bool {
+func (e *Endpoint) Restricts(next value) bool {
 	after, _ := next.(*Endpoint)
 	if after == nil || e.Enabled && !after.Enabled || !e.Paused && after.Paused ||
 		!bytes.Equal(e.TokenHash, after.TokenHash) {

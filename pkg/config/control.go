@@ -191,8 +191,8 @@ func (x entities) Index(k kind, raw []byte) (conflog.Index, error) {
 	if err != nil {
 		return conflog.Index{}, err
 	}
-	i := conflog.Index{ID: idOf(v), Pending: v.isPending(), Attributes: v.attributes()}
-	if h := v.formerHash(); len(h) == conflog.HashLen {
+	i := conflog.Index{ID: IDOf(v), Pending: v.IsPending(), Attributes: v.Attributes()}
+	if h := v.FormerHash(); len(h) == conflog.HashLen {
 		i.FormerHash = (*[conflog.HashLen]byte)(h)
 	}
 	copy(i.Hash[:], hashOfValue(v))

@@ -91,7 +91,7 @@ const (
 	maxDomainSeen     = 400 // bytes
 )
 
-func (d *Domain) hashed() hashedSecret { return hashedSecret{hash: &d.Hash} }
+func (d *Domain) Hashed() hashedSecret { return hashedSecret{hash: &d.Hash} }
 
 // Status returns the status of the domain at a time.
 func (d *Domain) Status(now time.Time) string {
@@ -129,8 +129,8 @@ func (c findings) Domains(account string, beforeSeq int64, limit int) ([]*Domain
 	return List[Domain](c, account, beforeSeq, limit, nil)
 }
 
-// derive gives a new domain its token.
-func (d *Domain) derive(_ *Core, was value) error {
+// Derive gives a new domain its token.
+func (d *Domain) Derive(_ *Core, was value) error {
 	if was == nil {
 		d.Hash, d.Token = hashOfHostname(d.Hostname), newDomainToken()
 	}
@@ -184,7 +184,7 @@ func (d *Domain) record(check DomainCheck) {
 	}
 }
 
-func (d *Domain) validate() error {
+func (d *Domain) Validate() error {
 	var wrong error
 	if d.Hostname == "" || !bytes.Equal(d.Hash, hashOfHostname(d.Hostname)) {
 		wrong = errors.New("hash is not that of the hostname")

@@ -32,7 +32,9 @@ type Drain struct {
 	CreatedBy      string `json:"created_by"` // key_… or usr_…
 }
 
-func (d *Drain) hashed() hashedSecret { return hashedSecret{hash: &d.Hash, field: seal.FieldToken, sealed: d.Sealed.Token} }
+func (d *Drain) Hashed() hashedSecret {
+	return hashedSecret{hash: &d.Hash, field: seal.FieldToken, sealed: d.Sealed.Token}
+}
 
 // Platforms of drains. PlatformAuto recognises the platform from the request.
 const (
@@ -85,30 +87,30 @@ func (c findings) DrainSecrets(d *Drain) (s DrainSecrets, err error) {
 	return s, err
 }
 
-func (d *Drain) version() *int { return &d.Version }
+func (d *Drain) ChangeCount() *int { return &d.Version }
 
 // restricts: it was paused, or its token or its signing secret was replaced.
-func (d *Drain) restricts(next value) bool {
+func (d *Drain) Restricts(next value) bool {
 	now, _ := next.(*Drain)
 	return now == nil || !d.Paused && now.Paused || !bytes.Equal(d.Hash, now.Hash) ||
 		d.Sealed.SigningSecret != now.Sealed.SigningSecret
 }
 
 // onlyRestricts: nothing changed but that it was paused or has another token.
-func (d *Drain) onlyRestricts(next value) bool {
+func (d *Drain) OnlyRestricts(next value) bool {
 	want, now := *d, next.(*Drain)
 	want.UpdatedAt, want.Version, want.Paused = now.UpdatedAt, now.Version, d.Paused || now.Paused
 	want.Sealed.Token, want.Hash, want.TokenRotatedBy = now.Sealed.Token, now.Hash, now.TokenRotatedBy
 	return sameJSON(&want, now)
 }
 
-func (d *Drain) eachSealed(f func(entity, field string, s *seal.Secret)) {
+func (d *Drain) EachSealed(f func(entity, field string, s *seal.Secret)) {
 	f(d.ID, seal.FieldToken, &d.Sealed.Token)
 	f(d.ID, seal.FieldSigningSecret, &d.Sealed.SigningSecret)
 	f(d.ID, seal.FieldVerifyCode, &d.Sealed.VerifyCode)
 }
 
-func (d *Drain) validate() error {
+func (d *Drain) Validate() error {
 	var unsigned error
 	if d.Sealed.SigningSecret != "" && d.Platform != PlatformAuto && d.Platform != PlatformVercel {
 		unsigned = ErrUnsigned

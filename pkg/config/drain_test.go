@@ -71,7 +71,7 @@ func TestDrainSecrets(t *testing.T) {
 	}
 	other := *d
 	other.Platform = PlatformHeroku
-	if err := other.validate(); !errors.Is(err, ErrUnsigned) {
+	if err := other.Validate(); !errors.Is(err, ErrUnsigned) {
 		t.Errorf("a signing secret for heroku: %v", err)
 	}
 }

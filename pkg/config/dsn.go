@@ -37,7 +37,9 @@ type DSN struct {
 	CreatedBy    string `json:"created_by"` // key_… or usr_…
 }
 
-func (d *DSN) hashed() hashedSecret { return hashedSecret{hash: &d.Hash, field: seal.FieldDSNKey, sealed: d.Sealed.Key} }
+func (d *DSN) Hashed() hashedSecret {
+	return hashedSecret{hash: &d.Hash, field: seal.FieldDSNKey, sealed: d.Sealed.Key}
+}
 
 // Platforms of DSNs. Reports of browsers are unverified: everybody who opens the page can send some.
 const (
@@ -114,25 +116,25 @@ func swapCase(c rune) rune {
 }
 
 // NewDSNKey returns a random key for a DSN: 128 bits.
-func NewDSNKey() string      { return encodeBase62(randomBytes(fpSaltBytes), base62Length) }
-func (d *DSN) version() *int { return &d.Version }
+func NewDSNKey() string          { return encodeBase62(randomBytes(fpSaltBytes), base62Length) }
+func (d *DSN) ChangeCount() *int { return &d.Version }
 
 // restricts: any change may forbid reports.
-func (d *DSN) restricts(value) bool { return true }
+func (d *DSN) Restricts(value) bool { return true }
 
 // onlyRestricts: nothing changed but the key.
-func (d *DSN) onlyRestricts(next value) bool {
+func (d *DSN) OnlyRestricts(next value) bool {
 	want, now := *d, next.(*DSN)
 	want.UpdatedAt, want.Version = now.UpdatedAt, now.Version
 	want.Sealed.Key, want.Hash, want.KeyRotatedBy = now.Sealed.Key, now.Hash, now.KeyRotatedBy
 	return sameJSON(&want, now)
 }
 
-func (d *DSN) eachSealed(f func(entity, field string, s *seal.Secret)) {
+func (d *DSN) EachSealed(f func(entity, field string, s *seal.Secret)) {
 	f(d.ID, seal.FieldDSNKey, &d.Sealed.Key)
 }
 
-func (d *DSN) validate() error {
+func (d *DSN) Validate() error {
 	var errs []error
 	for _, origin := range d.AllowedOrigins {
 		if same, err := ParseOrigin(origin); err != nil || same != origin {

@@ -58,12 +58,14 @@ type Endpoint struct {
 // CreationSeq returns the position of the endpoint in lists, which are in the order of creation.
 func (e *Endpoint) CreationSeq() int64 { return e.Seq }
 
-func (e *Endpoint) common() commonFields {
+func (e *Endpoint) Common() commonFields {
 	return commonFields{
-		id: &e.ID, account: &e.Account, createdAt: &e.CreatedAt, updated: &e.UpdatedAt, rev: &e.Rev, seq: &e.Seq}
+		ID: &e.ID, account: &e.Account, createdAt: &e.CreatedAt, updated: &e.UpdatedAt, rev: &e.Rev, seq: &e.Seq}
 }
 
-func (e *Endpoint) hashed() hashedSecret { return hashedSecret{hash: &e.TokenHash, field: seal.FieldToken, sealed: e.Token} }
+func (e *Endpoint) Hashed() hashedSecret {
+	return hashedSecret{hash: &e.TokenHash, field: seal.FieldToken, sealed: e.Token}
+}
 
 // PartitionMove describes a move to another partition. Deliveries of earlier events may still be open in the old
 // partition. Until they are done, or Until has passed, deliveries of new events wait, so that two nodes never deliver
@@ -210,15 +212,15 @@ type Key struct {
 	UsedFromBrowser bool `json:"used_from_browser,omitempty"`
 }
 
-func (k *Key) common() commonFields {
-	return commonFields{id: &k.ID, account: &k.Account, createdAt: &k.CreatedAt}
+func (k *Key) Common() commonFields {
+	return commonFields{ID: &k.ID, account: &k.Account, createdAt: &k.CreatedAt}
 }
 
-func (k *Key) hashed() hashedSecret { return hashedSecret{hash: &k.Hash} }
-func (k *Key) madeAtStart() bool    { return k.Bootstrap }
+func (k *Key) Hashed() hashedSecret { return hashedSecret{hash: &k.Hash} }
+func (k *Key) MadeAtStart() bool    { return k.Bootstrap }
 
 // onlyRestricts: the key was revoked.
-func (k *Key) onlyRestricts(next value) bool {
+func (k *Key) OnlyRestricts(next value) bool {
 	return k.RevokedAt.IsZero() && !next.(*Key).RevokedAt.IsZero()
 }
 
@@ -241,9 +243,9 @@ type Account struct {
 	FPSalt []byte `json:"fp_salt,omitempty"`
 }
 
-func (a *Account) common() commonFields { return commonFields{id: &a.ID, createdAt: &a.CreatedAt} }
+func (a *Account) Common() commonFields { return commonFields{ID: &a.ID, createdAt: &a.CreatedAt} }
 
-func (a *Account) validate() error {
+func (a *Account) Validate() error {
 	if n := len(a.FPSalt); n != 0 && n != fpSaltBytes {
 		return fmt.Errorf("fp_salt must have %d bytes, not %d", fpSaltBytes, n)
 	}

@@ -36,13 +36,13 @@ func (m *Meta) CreationSeq() int64 { return m.Seq }
 // Owner returns the id of the entity and of the account that it belongs to.
 func (m *Meta) Owner() (id, account string) { return m.ID, m.Account }
 
-func (m *Meta) common() commonFields {
+func (m *Meta) Common() commonFields {
 	return commonFields{&m.ID, &m.Account, &m.CreatedAt, &m.UpdatedAt, &m.Rev, &m.Seq}
 }
 
 // commonFields points at the fields that most kinds have; nil: the kind does not have it.
 type commonFields struct {
-	id, account        *string
+	ID, account        *string
 	createdAt, updated *time.Time
 	rev, seq           *int64
 }
@@ -56,7 +56,7 @@ func assign[V any](to *V, from *V) {
 
 // keep sets the fields to those of another version of the entity.
 func (f commonFields) keep(other commonFields) {
-	*f.id = *other.id
+	*f.ID = *other.ID
 	assign(f.account, other.account)
 	assign(f.createdAt, other.createdAt)
 	assign(f.updated, other.updated)
@@ -64,7 +64,7 @@ func (f commonFields) keep(other commonFields) {
 	assign(f.seq, other.seq)
 }
 
-func idOf(v value) string { return *v.common().id }
+func IDOf(v value) string { return *v.Common().ID }
 
 // Pointer is a pointer to the value of a kind; T is the type behind it.
 type Pointer[T any] interface {
@@ -107,7 +107,7 @@ const (
 
 // Get returns the entity with that id, shared and read-only; nil unless it is Present.
 func Get[T any, P Pointer[T]](from Access, id string) (P, Presence) {
-	c, k := from.base(), P(nil).kind()
+	c, k := from.base(), P(nil).EntityKind()
 	e := c.View().Find(k, id)
 	switch {
 	case e == nil:
@@ -122,7 +122,7 @@ func Get[T any, P Pointer[T]](from Access, id string) (P, Presence) {
 	return v.(P), Present
 }
 
-func (c *Core) hasEnded(v value) bool { return !c.clock().Before(v.endsAt(c)) }
+func (c *Core) hasEnded(v value) bool { return !c.clock().Before(v.EndsAt(c)) }
 
 // unlimited is a limit for List.
 const unlimited = math.MaxInt
@@ -132,10 +132,10 @@ const unlimited = math.MaxInt
 // entities of the kind one by one until the page is full.
 func List[T any, P Pointer[T]](from Access, account string, beforeSeq int64, limit int, keep func(P) bool) (
 	page []P, more bool) {
-	c, k := from.base(), P(nil).kind()
+	c, k := from.base(), P(nil).EntityKind()
 	for e := range c.View().NewestFirst(k, beforeSeq) {
 		v := c.decoded(e).(P)
-		if *v.common().account != account || c.table.has(k, expiresInAnyOrder) && c.hasEnded(v) || keep != nil && !keep(v) {
+		if *v.Common().account != account || c.table.has(k, expiresInAnyOrder) && c.hasEnded(v) || keep != nil && !keep(v) {
 			continue
 		}
 		if len(page) == limit {
@@ -158,7 +158,7 @@ func valuesOf[T any, P Pointer[T]](c *Core, entities iter.Seq[*conflog.Entity], 
 
 // byHash returns the entity whose current or previous secret has that SHA-256; nil if none has it.
 func byHash[T any, P Pointer[T]](c *Core, hash [conflog.HashLen]byte) P {
-	if e := c.View().FindByHash(P(nil).kind(), hash); e != nil {
+	if e := c.View().FindByHash(P(nil).EntityKind(), hash); e != nil {
 		return c.decoded(e).(P)
 	}
 	return nil
@@ -190,7 +190,7 @@ func createUnawaited[T any, P Pointer[T]](ctx context.Context, c *Core, v P) (cr
 func complete[T any, P Pointer[T]](c *Core, v P) (P, error) {
 	again := *v
 	filled := P(&again)
-	f := filled.common()
+	f := filled.Common()
 	*f.account = cmp.Or(*f.account, c.View().Newest(kindAccount).ID)
 	if f.createdAt.IsZero() {
 		*f.createdAt = c.clock().UTC()
@@ -198,31 +198,31 @@ func complete[T any, P Pointer[T]](c *Core, v P) (P, error) {
 	if f.updated != nil && f.updated.IsZero() {
 		*f.updated = *f.createdAt
 	}
-	if n := filled.version(); n != nil {
+	if n := filled.ChangeCount(); n != nil {
 		*n = 1
 	}
-	if err := c.derive(filled, nil); err != nil {
-		return nil, fmt.Errorf("create %s %s: %w", c.KindName(v.kind()), *f.id, err)
+	if err := c.Derive(filled, nil); err != nil {
+		return nil, fmt.Errorf("create %s %s: %w", c.KindName(v.EntityKind()), *f.ID, err)
 	}
 	return filled, nil
 }
 
-// derive sets the hash of a value's secret, and what else follows from its fields. was is the value before; nil: none.
-func (c *Core) derive(v, was value) error {
-	h := v.hashed()
+// Derive sets the hash of a value's secret, and what else follows from its fields. was is the value before; nil: none.
+func (c *Core) Derive(v, was value) error {
+	h := v.Hashed()
 	switch {
 	case h.field == "":
-	case was != nil && was.hashed().sealed == h.sealed:
-		*h.hash = *was.hashed().hash
+	case was != nil && was.Hashed().sealed == h.sealed:
+		*h.hash = *was.Hashed().hash
 	default:
-		secret, err := c.Keyring.OpenString(idOf(v), h.field, h.sealed)
+		secret, err := c.Keyring.OpenString(IDOf(v), h.field, h.sealed)
 		if err != nil {
 			return err
 		}
 		sum := hashOf(secret)
 		*h.hash = sum[:]
 	}
-	return v.derive(c, was)
+	return v.Derive(c, was)
 }
 
 // insert writes a new entity without changes to the value.
@@ -231,13 +231,13 @@ func (c *Core) insert(ctx context.Context, v value) (conflog.WriteResult, error)
 	if err != nil {
 		return conflog.WriteResult{}, err
 	}
-	return c.CreateBeforeReady(ctx, v.kind(), idOf(v), raw)
+	return c.CreateBeforeReady(ctx, v.EntityKind(), IDOf(v), raw)
 }
 
 func encodeValue(v value) ([]byte, error) {
 	raw, err := json.Marshal(v)
 	if err != nil {
-		return nil, fmt.Errorf("encode %T %s: %w", v, idOf(v), err)
+		return nil, fmt.Errorf("encode %T %s: %w", v, IDOf(v), err)
 	}
 	return raw, nil
 }
@@ -248,11 +248,11 @@ func copyOf[P value](c *Core, v P) (again P, err error) {
 	if err != nil {
 		return again, err
 	}
-	x, err := c.table.decode(v.kind(), raw)
+	x, err := c.table.decode(v.EntityKind(), raw)
 	if err != nil {
 		return again, err
 	}
-	x.common().keep(v.common())
+	x.Common().keep(v.Common())
 	return x.(P), nil
 }
 
@@ -280,7 +280,7 @@ func awaited[P value](ctx context.Context, c *Core, v P, w written, err error) (
 	switch {
 	case err != nil || !w.changed():
 		return v, err
-	case w.before != nil && c.decoded(w.before).restricts(v):
+	case w.before != nil && c.decoded(w.before).Restricts(v):
 		return v, c.Barrier(ctx, w.WriteResult)
 	}
 	c.WaitForPeers(ctx, w.WriteResult)
@@ -301,8 +301,8 @@ func UpdateEverywhere[T any, P Pointer[T]](ctx context.Context, in Access, id st
 // updateUnawaited is Update without the wait for the other nodes.
 func updateUnawaited[T any, P Pointer[T]](ctx context.Context, c *Core, id string, change func(P) error) (
 	v P, w written, err error) {
-	w.before, w.WriteResult, err = c.replace(ctx, P(nil).kind(), id, func(old value) (value, error) {
-		if c.table.has(old.kind(), expiresInAnyOrder) && c.hasEnded(old) {
+	w.before, w.WriteResult, err = c.replace(ctx, P(nil).EntityKind(), id, func(old value) (value, error) {
+		if c.table.has(old.EntityKind(), expiresInAnyOrder) && c.hasEnded(old) {
 			return nil, fmt.Errorf("change %s, which has expired or whose event was erased: %w", id, conflog.ErrNotFound)
 		}
 		next, err := altered(c, old.(P), change)
@@ -325,14 +325,14 @@ func updateOrCreate[T any, P Pointer[T]](ctx context.Context, c *Core, first fun
 	}
 	for {
 		fresh := first()
-		if v, w, err = updateUnawaited(ctx, c, idOf(fresh), change); !errors.Is(err, conflog.ErrNotFound) {
+		if v, w, err = updateUnawaited(ctx, c, IDOf(fresh), change); !errors.Is(err, conflog.ErrNotFound) {
 			return v, w, err
 		}
 		if err := change(fresh); err != nil {
 			return nil, w, err
 		}
 		now := c.clock().UTC()
-		assign(fresh.common().updated, &now)
+		assign(fresh.Common().updated, &now)
 		if v, w, err = createUnawaited(ctx, c, fresh); !errors.Is(err, conflog.ErrConflict) {
 			return v, w, err
 		}
@@ -348,17 +348,17 @@ func altered[T any, P Pointer[T]](c *Core, was P, change func(P) error) (P, erro
 	if err := change(v); err != nil {
 		return nil, err
 	}
-	v.common().keep(was.common())
-	count := v.version()
-	assign(count, was.version())
-	if err := c.derive(v, was); err != nil || sameJSON(was, v) {
+	v.Common().keep(was.Common())
+	count := v.ChangeCount()
+	assign(count, was.ChangeCount())
+	if err := c.Derive(v, was); err != nil || sameJSON(was, v) {
 		return nil, err
 	}
 	if count != nil {
 		*count++
 	}
 	now := c.clock().UTC()
-	assign(v.common().updated, &now)
+	assign(v.Common().updated, &now)
 	return v, nil
 }
 
@@ -373,14 +373,14 @@ func (c *Core) replace(ctx context.Context, k kind, id string, next func(old val
 			return conflog.NewValue{}, err
 		}
 		raw, err := c.encode(old, v)
-		return conflog.NewValue{Value: raw, Exempt: was.onlyRestricts(v)}, err
+		return conflog.NewValue{Value: raw, Exempt: was.OnlyRestricts(v)}, err
 	})
 }
 
 // Delete deletes an entity and leaves a tombstone. A deletion that restricts something returns only when no node acts
 // on the entity.
 func Delete[T any, P Pointer[T]](ctx context.Context, from Access, id string) error {
-	return from.base().remove(ctx, P(nil).kind(), id, 0)
+	return from.base().remove(ctx, P(nil).EntityKind(), id, 0)
 }
 
 // remove is Delete. Unless rev is 0, it returns conflog.ErrConflict when the entity has another revision.
@@ -389,7 +389,7 @@ func (c *Core) remove(ctx context.Context, k kind, id string, rev int64) error {
 	if err != nil {
 		return err
 	}
-	if c.table[k].empty().restricts(nil) {
+	if c.table[k].empty().Restricts(nil) {
 		return c.Barrier(ctx, res)
 	}
 	c.WaitForPeers(ctx, res)

@@ -86,14 +86,14 @@ func (c endpoints) FinishErasure(ctx context.Context, name string) error {
 	return err
 }
 
-func (e *Erasure) validate() error {
+func (e *Erasure) Validate() error {
 	_, err := id.Parse(id.Event, e.ID)
 	return err
 }
 
 // endsAt: a day after its event expired. Only events that can be read are erased, so erasures expire in about the order
 // of their creation.
-func (e *Erasure) endsAt(c *Core) time.Time {
+func (e *Erasure) EndsAt(c *Core) time.Time {
 	from := e.CreatedAt
 	if event, err := id.Parse(id.Event, e.ID); err == nil {
 		from = event.Time()

@@ -64,10 +64,10 @@ func TestErasure(t *testing.T) {
 	}
 
 	e, _ := Get[Erasure](a, d.Text(id.Event))
-	if end := e.endsAt(a.Core); !end.Equal(d.Time().AddDate(0, 0, 8)) {
+	if end := e.EndsAt(a.Core); !end.Equal(d.Time().AddDate(0, 0, 8)) {
 		t.Errorf("ends at %v, its event came at %v", end, d.Time())
 	}
-	if end := e.endsAt(b.Core); end.Before(d.Time().AddDate(9, 0, 0)) {
+	if end := e.EndsAt(b.Core); end.Before(d.Time().AddDate(9, 0, 0)) {
 		t.Errorf("ends at %v where the retention is not known", end)
 	}
 	later.Store(int64(8*24*time.Hour + time.Second))

@@ -92,7 +92,7 @@ func (c documents) Export(ctx context.Context, to io.Writer) error {
 	}
 	v := c.View()
 	var all []*conflog.Entity
-	for k := range kinds {
+	for k := range NumKinds {
 		if kindTable.has(k, exported) {
 			all = slices.AppendSeq(all, v.NewestFirst(k, 0))
 		}

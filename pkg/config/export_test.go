@@ -25,13 +25,13 @@ import (
 // oneOfEach creates an entity of every kind that has none yet.
 func oneOfEach(t *testing.T, n *testNode) {
 	t.Helper()
-	for k := conflog.FirstCallerKind; k < kinds; k++ {
+	for k := conflog.FirstCallerKind; k < NumKinds; k++ {
 		if n.View().Len(k) > 0 {
 			continue
 		}
 		made := Meta{ID: n.KindName(k) + "_1", Account: n.Account().ID, CreatedAt: n.clock().UTC(), UpdatedAt: n.clock().UTC()}
 		v := kindTable[k].empty()
-		v.common().keep(made.common())
+		v.Common().keep(made.Common())
 		switch v := v.(type) {
 		case *User:
 			v.Email, v.ID, v.Scope = "ops@example.com", UserID("ops@example.com"), Read
@@ -69,7 +69,7 @@ func oneOfEach(t *testing.T, n *testNode) {
 
 // exportedEntities returns what an export must preserve: every entity in order, by kind, id and value.
 func exportedEntities(n *testNode) (all []string) {
-	for k := conflog.FirstCallerKind; k < kinds; k++ {
+	for k := conflog.FirstCallerKind; k < NumKinds; k++ {
 		if kindTable.has(k, exported) {
 			for e := range n.View().NewestFirst(k, 0) {
 				all = append(all, fmt.Sprintf("%s %s %s", n.KindName(k), e.ID, n.Value(e)))
@@ -329,7 +329,7 @@ func TestImportRefusesEntities(t *testing.T) {
 		return `{"id":"` + id + `","name":"` + name + `","scope":"read","hash":"` + hash44 + `"}`
 	}
 	f(ErrInvalidExport, "unknown kind", nil, "account", account, "spaceship", "{}")
-	for k := conflog.FirstCallerKind; k < kinds; k++ {
+	for k := conflog.FirstCallerKind; k < NumKinds; k++ {
 		if !kindTable.has(k, exported) {
 			f(ErrInvalidExport, "unknown kind", nil, "account", account, n.KindName(k), "{}")
 		}

@@ -68,10 +68,10 @@ const (
 )
 
 // isPending: somebody still has to act on it.
-func (f *Finding) isPending() bool { return f.Status.Outstanding() }
-func (f *Finding) version() *int   { return &f.Version }
+func (f *Finding) IsPending() bool   { return f.Status.Outstanding() }
+func (f *Finding) ChangeCount() *int { return &f.Version }
 
-func (f *Finding) attributes() uint64 {
+func (f *Finding) Attributes() uint64 {
 	a := uint64(max(slices.Index(finding.Statuses, f.Status), 0))<<attrStatus | uint64(f.Severity&7)<<attrSeverity
 	if f.Test {
 		a |= attrTest
@@ -145,7 +145,7 @@ func (c findings) ForgetFinding(ctx context.Context, f *Finding) error {
 	return c.ForgetIfUnchanged(ctx, kindFinding, f.ID, f.Rev)
 }
 
-func (f *Finding) validate() error {
+func (f *Finding) Validate() error {
 	_, idErr := id.Parse(finding.Prefix, f.ID)
 	var severity error
 	if f.Severity < finding.Low || f.Severity > finding.Critical {

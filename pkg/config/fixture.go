@@ -45,7 +45,7 @@ const (
 var ErrFixturesFull = fmt.Errorf("the room of %d MiB for fixtures is full", MaxFixturesBytes>>20)
 
 // endsAt: at once when the payload of its event was erased, because whoever asks for that means its copies too.
-func (f *Fixture) endsAt(c *Core) time.Time {
+func (f *Fixture) EndsAt(c *Core) time.Time {
 	if ev, err := id.Parse(id.Event, f.Event); err == nil && !erasedAt(c, ev).IsZero() {
 		return time.Time{}
 	}
@@ -57,12 +57,12 @@ func (c endpoints) CreateFixture(ctx context.Context, f *Fixture) (*Fixture, err
 	return Create(ctx, c, f)
 }
 
-func (f *Fixture) version() *int { return &f.Version }
+func (f *Fixture) ChangeCount() *int { return &f.Version }
 
 // restricts: no node acts on a fixture.
-func (f *Fixture) restricts(value) bool { return false }
+func (f *Fixture) Restricts(value) bool { return false }
 
-func (f *Fixture) validate() error {
+func (f *Fixture) Validate() error {
 	content, err := fixture.Unpack(f.Content)
 	if err != nil {
 		return err

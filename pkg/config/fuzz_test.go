@@ -8,12 +8,12 @@ import (
 // A value of any kind that the configuration log or an import may hold is decoded, or refused, without a panic; what is
 // decoded can be encoded, and decoded again.
 func FuzzDecodeValue(f *testing.F) {
-	for k := range byte(kinds) {
+	for k := range byte(NumKinds) {
 		f.Add(k, []byte(`{"id":"x","account":"acc_1","hash":"`+hash44+`","name":"a","destinations":[{"id":"dst_1"}]}`))
 		f.Add(k, []byte(`{"sealed":{"a":"b"},"scope":"","hash":null}`))
 	}
 	f.Fuzz(func(t *testing.T, n byte, text []byte) {
-		k := kind(n) % kinds
+		k := kind(n) % NumKinds
 		if kindTable[k].empty == nil {
 			return
 		}

@@ -160,7 +160,7 @@ func (im *importing) readEntity(name string, raw json.RawMessage) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalidExport, err)
 	}
-	x := &importedEntity{entityKey: entityKey{k, idOf(v)}}
+	x := &importedEntity{entityKey: entityKey{k, IDOf(v)}}
 	if err := validate(v, im.options.CheckURL); err != nil {
 		return fmt.Errorf("%w: %s %.100s: %w", ErrInvalidExport, name, x.id, err)
 	}
@@ -265,14 +265,14 @@ func (im *importing) find(e *conflog.Entity) *importedEntity {
 // payload.
 func (im *importing) unlisted() (unlisted []*conflog.Entity) {
 	v := im.View()
-	for k := conflog.FirstCallerKind; k < kinds; k++ {
+	for k := conflog.FirstCallerKind; k < NumKinds; k++ {
 		if !kindTable.has(k, exported) || k == kindAccount {
 			continue
 		}
 		for e := range v.NewestFirst(k, 0) {
 			x, was := im.find(e), im.decoded(e)
 			erasure, _ := was.(*Erasure)
-			if x != nil && bytes.Equal(x.packed, e.Packed()) || was.madeAtStart() ||
+			if x != nil && bytes.Equal(x.packed, e.Packed()) || was.MadeAtStart() ||
 				x == nil && erasure != nil && erasure.Account == im.account.ID {
 				continue
 			}
@@ -347,10 +347,10 @@ func (im *importing) changes(unlisted []*conflog.Entity) iter.Seq[conflog.BatchC
 		}
 		for _, k := range []kind{kindKey, kindUser} {
 			for e := range v.NewestFirst(k, 0) {
-				if im.find(e) != nil || !im.decoded(e).madeAtStart() {
+				if im.find(e) != nil || !im.decoded(e).MadeAtStart() {
 					continue
 				}
-				raw := im.edited(e, func(v value) { *v.common().account = im.account.ID })
+				raw := im.edited(e, func(v value) { *v.Common().account = im.account.ID })
 				if !bytes.Equal(raw, im.Value(e)) && !yield(conflog.BatchChange{Kind: k, ID: e.ID, Old: e, Value: raw}) {
 					return
 				}

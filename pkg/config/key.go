@@ -26,8 +26,8 @@ type NewKey struct {
 // ErrAlreadyCreated means that an earlier call with the same nonce has created the key.
 var ErrAlreadyCreated = errors.New("the key was created before, and its text is not shown again")
 
-// validate returns an *InvalidError for the first member that is wrong.
-func (n *NewKey) validate(now time.Time) error {
+// Validate returns an *InvalidError for the first member that is wrong.
+func (n *NewKey) Validate(now time.Time) error {
 	length := utf8.RuneCountInString(n.Name)
 	switch {
 	case length < 1 || length > maxNameText || !web.IsPrintable(n.Name): // relay keys list prints it, one key per line
@@ -47,7 +47,7 @@ func (c callers) CreateKey(ctx context.Context, n NewKey) (text string, k *Key, 
 	if err := c.WaitReady(ctx); err != nil {
 		return "", nil, err
 	}
-	if err := n.validate(c.Now()); err != nil {
+	if err := n.Validate(c.Now()); err != nil {
 		return "", nil, err
 	}
 	text = apikey.New()

@@ -34,21 +34,21 @@ const (
 	kindTripwire
 	kindAction
 	kindFixture
-	kinds // number of kinds, the log's own included
+	NumKinds // number of kinds, the log's own included
 )
 
-// kindInfo describes a kind.
-type kindInfo struct {
+// KindInfo describes a kind.
+type KindInfo struct {
 	conflog.KindInfo
 	empty  func() value // returns a value to decode into
-	traits traits
+	traits Traits
 }
 
-// traits are properties of all values of a kind.
-type traits uint8
+// Traits are properties of all values of a kind.
+type Traits uint8
 
 const (
-	exported          traits = 1 << iota // part of an export: configuration, not remembered requests
+	exported          Traits = 1 << iota // part of an export: configuration, not remembered requests
 	holdsSecrets                         // may hold sealed secrets; value.eachSealed finds them
 	needsHash                            // has value.hashed
 	expires                              // is removed after value.endsAt, which is in about the order of creation
@@ -56,51 +56,51 @@ const (
 )
 
 // Table describes the kinds, each at its number.
-type Table [kinds]kindInfo
+type Table [NumKinds]KindInfo
 
 // has reports whether a kind has one of the traits.
-func (t *Table) has(k kind, any traits) bool { return t[k].traits&any != 0 }
+func (t *Table) has(k kind, any Traits) bool { return t[k].traits&any != 0 }
 
 // row returns the description of a kind with values of type *T that exists at level 1.
-func row[T any, P Pointer[T]](name string, audited conflog.Audited, t traits, bounds conflog.Bounds) kindInfo {
+func row[T any, P Pointer[T]](name string, audited conflog.Audited, t Traits, bounds conflog.Bounds) KindInfo {
 	info := conflog.KindInfo{Name: name, Level: 1, Audited: audited, Bounds: bounds}
-	return kindInfo{info, func() value { return P(new(T)) }, t}
+	return KindInfo{info, func() value { return P(new(T)) }, t}
 }
 
 // value is the decoded value of an entity. Meta and plain provide the default methods; a kind overrides those in which
 // it differs.
 type value interface {
-	kind() kind
-	common() commonFields
+	EntityKind() kind
+	Common() commonFields
 	// hashed returns the hash by which the entity is found, unique within its kind, and the secret that it is of.
-	hashed() hashedSecret
+	Hashed() hashedSecret
 	// formerHash returns a second hash by which the entity is found; nil = none.
-	formerHash() []byte
+	FormerHash() []byte
 	// eachSealed calls f with every secret of the value, and with the entity and field under which it is sealed. f may
 	// change the secret in the value. The secret may be empty: not set.
-	eachSealed(f func(entity, field string, s *seal.Secret))
+	EachSealed(f func(entity, field string, s *seal.Secret))
 	// version returns the number of the value's changes, from 1, which the functions of entity.go count; nil: they do not.
-	version() *int
+	ChangeCount() *int
 	// derive sets the fields that follow from others, or that an update keeps. was is the value before; nil: it is new.
-	derive(c *Core, was value) error
+	Derive(c *Core, was value) error
 	// restricts reports whether replacing the value by next stops something: a change that does so returns only when no
 	// node acts on the value any more. next is nil for a deletion.
-	restricts(next value) bool
+	Restricts(next value) bool
 	// onlyRestricts reports whether replacing the value by next only restricts or revokes something, so that it is
 	// allowed when a bound is reached. Such a change may enlarge an entity by a few bytes, once.
-	onlyRestricts(next value) bool
+	OnlyRestricts(next value) bool
 	// endsAt returns when the value expires and is removed; see the traits expires and expiresInAnyOrder.
-	endsAt(c *Core) time.Time
+	EndsAt(c *Core) time.Time
 	// isPending reports whether the value has unfinished work, so that those that have can be listed often.
-	isPending() bool
+	IsPending() bool
 	// attributes are conflog.Index.Attributes.
-	attributes() uint64
+	Attributes() uint64
 	// madeAtStart reports whether a node created the entity by itself at its start.
-	madeAtStart() bool
+	MadeAtStart() bool
 	// upgrade sets fields that values of older versions lack.
-	upgrade()
+	Upgrade()
 	// validate validates a value of an import, and sets members that the service never leaves empty.
-	validate() error
+	Validate() error
 }
 
 // hashedSecret is a hash and, if the hash follows from a sealed secret of the value, that secret and its field.
@@ -113,19 +113,19 @@ type hashedSecret struct {
 // plain provides the default methods of a value.
 type plain struct{}
 
-func (*plain) hashed() hashedSecret                         { return hashedSecret{} }
-func (*plain) formerHash() []byte                           { return nil }
-func (*plain) eachSealed(func(_, _ string, _ *seal.Secret)) {}
-func (*plain) version() *int                                { return nil }
-func (*plain) derive(*Core, value) error                    { return nil }
-func (*plain) restricts(next value) bool                    { return next == nil }
-func (*plain) onlyRestricts(value) bool                     { return false }
-func (*plain) endsAt(*Core) time.Time                       { return time.Time{} }
-func (*plain) isPending() bool                              { return false }
-func (*plain) attributes() uint64                           { return 0 }
-func (*plain) madeAtStart() bool                            { return false }
-func (*plain) upgrade()                                     {}
-func (*plain) validate() error                              { return nil }
+func (*plain) Hashed() hashedSecret                         { return hashedSecret{} }
+func (*plain) FormerHash() []byte                           { return nil }
+func (*plain) EachSealed(func(_, _ string, _ *seal.Secret)) {}
+func (*plain) ChangeCount() *int                            { return nil }
+func (*plain) Derive(*Core, value) error                    { return nil }
+func (*plain) Restricts(next value) bool                    { return next == nil }
+func (*plain) OnlyRestricts(value) bool                     { return false }
+func (*plain) EndsAt(*Core) time.Time                       { return time.Time{} }
+func (*plain) IsPending() bool                              { return false }
+func (*plain) Attributes() uint64                           { return 0 }
+func (*plain) MadeAtStart() bool                            { return false }
+func (*plain) Upgrade()                                     {}
+func (*plain) Validate() error                              { return nil }
 
 // decode decodes a value and checks the length of its hash, on which the index of pkg/conflog relies.
 func (t *Table) decode(k kind, b []byte) (value, error) {
@@ -136,13 +136,13 @@ func (t *Table) decode(k kind, b []byte) (value, error) {
 	if h := hashOfValue(v); len(h) != conflog.HashLen && (t.has(k, needsHash) || len(h) > 0) {
 		return nil, fmt.Errorf("decode %s: hash of %d bytes", t[k].Name, len(h))
 	}
-	v.upgrade()
+	v.Upgrade()
 	return v, nil
 }
 
 // registered returns the kinds that are registered with the log.
 func (t *Table) registered() (all []conflog.KindInfo) {
-	for k := conflog.FirstCallerKind; k < kinds; k++ {
+	for k := conflog.FirstCallerKind; k < NumKinds; k++ {
 		all = append(all, t[k].KindInfo)
 	}
 	return all
@@ -150,7 +150,7 @@ func (t *Table) registered() (all []conflog.KindInfo) {
 
 // hashOfValue returns the hash by which an entity is found; nil = none.
 func hashOfValue(v value) []byte {
-	if hash := v.hashed().hash; hash != nil {
+	if hash := v.Hashed().hash; hash != nil {
 		return *hash
 	}
 	return nil

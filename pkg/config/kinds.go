@@ -56,27 +56,27 @@ var kindTable = &Table{
 			ErrBytes: ErrFixturesFull}),
 }
 
-func (*LogSecret) kind() kind     { return kindLog }
-func (*Account) kind() kind       { return kindAccount }
-func (*Endpoint) kind() kind      { return kindEndpoint }
-func (*Key) kind() kind           { return kindKey }
-func (*Run) kind() kind           { return kindRun }
-func (*Answer) kind() kind        { return kindAnswer }
-func (*Recovery) kind() kind      { return kindRecovery }
-func (*AlertSettings) kind() kind { return kindAlertSettings }
-func (*Alert) kind() kind         { return kindAlert }
-func (*User) kind() kind          { return kindUser }
-func (*Erasure) kind() kind       { return kindErasure }
-func (*Settings) kind() kind      { return kindSettings }
-func (*ServiceSecret) kind() kind { return kindServiceSecret }
-func (*Finding) kind() kind       { return kindFinding }
-func (*Drain) kind() kind         { return kindDrain }
-func (*DSN) kind() kind           { return kindDSN }
-func (*Domain) kind() kind        { return kindDomain }
-func (*Scan) kind() kind          { return kindScan }
-func (*Tripwire) kind() kind      { return kindTripwire }
-func (*Action) kind() kind        { return kindAction }
-func (*Fixture) kind() kind       { return kindFixture }
+func (*LogSecret) EntityKind() kind     { return kindLog }
+func (*Account) EntityKind() kind       { return kindAccount }
+func (*Endpoint) EntityKind() kind      { return kindEndpoint }
+func (*Key) EntityKind() kind           { return kindKey }
+func (*Run) EntityKind() kind           { return kindRun }
+func (*Answer) EntityKind() kind        { return kindAnswer }
+func (*Recovery) EntityKind() kind      { return kindRecovery }
+func (*AlertSettings) EntityKind() kind { return kindAlertSettings }
+func (*Alert) EntityKind() kind         { return kindAlert }
+func (*User) EntityKind() kind          { return kindUser }
+func (*Erasure) EntityKind() kind       { return kindErasure }
+func (*Settings) EntityKind() kind      { return kindSettings }
+func (*ServiceSecret) EntityKind() kind { return kindServiceSecret }
+func (*Finding) EntityKind() kind       { return kindFinding }
+func (*Drain) EntityKind() kind         { return kindDrain }
+func (*DSN) EntityKind() kind           { return kindDSN }
+func (*Domain) EntityKind() kind        { return kindDomain }
+func (*Scan) EntityKind() kind          { return kindScan }
+func (*Tripwire) EntityKind() kind      { return kindTripwire }
+func (*Action) EntityKind() kind        { return kindAction }
+func (*Fixture) EntityKind() kind       { return kindFixture }
 
 // LogSecret is the value of the first record of the configuration log, which pkg/conflog creates. The secret is sealed.
 type LogSecret struct {
@@ -85,8 +85,8 @@ type LogSecret struct {
 	Secret seal.Secret `json:"secret"`
 }
 
-func (l *LogSecret) common() commonFields { return commonFields{id: &l.ID} }
+func (l *LogSecret) Common() commonFields { return commonFields{ID: &l.ID} }
 
-func (l *LogSecret) eachSealed(f func(entity, field string, s *seal.Secret)) {
+func (l *LogSecret) EachSealed(f func(entity, field string, s *seal.Secret)) {
 	f(l.ID, FieldLogSecret, &l.Secret)
 }

@@ -147,9 +147,9 @@ func (c CanaryResult) End() int { return c.From + c.Total }
 func (c CanaryResult) Contains(seq int) bool { return c.From <= seq && seq < c.End() }
 
 // isPending: it is not settled.
-func (j *Recovery) isPending() bool { return !j.State.Ended() || !j.Settled }
+func (j *Recovery) IsPending() bool { return !j.State.Ended() || !j.Settled }
 
-func (j *Recovery) validate() error {
+func (j *Recovery) Validate() error {
 	if !slices.Contains(RecoveryStates(), j.State) {
 		return fmt.Errorf("state %.100q is unknown", j.State)
 	}

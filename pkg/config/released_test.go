@@ -69,7 +69,7 @@ func kindOfJSON(k reflect.Kind) string {
 
 func allMembers() []byte {
 	var lines []string
-	for k := range kinds {
+	for k := range NumKinds {
 		if kindTable[k].empty == nil { // of the log alone
 			continue
 		}
@@ -137,7 +137,7 @@ func fullNode(t *testing.T, conf stream.Config) *testNode {
 }
 
 func everyEntity(n *testNode) (all []frozenEntity) {
-	for k := conflog.FirstCallerKind; k < kinds; k++ {
+	for k := conflog.FirstCallerKind; k < NumKinds; k++ {
 		for e := range n.View().NewestFirst(k, 0) {
 			all = append(all, frozenEntity{n.KindName(k), e.ID, n.Value(e)})
 		}
@@ -176,7 +176,7 @@ func TestReleasedControlLogIsRead(t *testing.T) {
 // unreadEntities returns what a node does not know of the entities.
 func unreadEntities(n *testNode, all []frozenEntity) (problems []string) {
 	byKey := map[string]*conflog.Entity{}
-	for k := conflog.FirstCallerKind; k < kinds; k++ {
+	for k := conflog.FirstCallerKind; k < NumKinds; k++ {
 		for e := range n.View().NewestFirst(k, 0) {
 			byKey[n.KindName(k)+" "+e.ID] = e
 		}

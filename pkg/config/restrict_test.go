@@ -60,9 +60,9 @@ func testRestrictionWaits[T any, P Pointer[T]](
 			cold.Freeze(t)
 			began := time.Now()
 			if change == nil {
-				err = Delete[T, P](t.Context(), a, idOf(v))
+				err = Delete[T, P](t.Context(), a, IDOf(v))
 			} else {
-				_, err = Update(t.Context(), a, idOf(v), func(v P) error { change(v); return nil })
+				_, err = Update(t.Context(), a, IDOf(v), func(v P) error { change(v); return nil })
 			}
 			if took := time.Since(began); err != nil || (took > time.Second) != strict {
 				t.Fatalf("took %s, %v", took, err)

@@ -157,7 +157,7 @@ func DefaultRetryPolicy() RetryPolicy {
 	return p
 }
 
-func (p *RetryPolicy) validate() error {
+func (p *RetryPolicy) Validate() error {
 	errs := []error{require.OneOf("retry_policy.strategy", p.Strategy, RetryStrategyNames()...),
 		require.Bounds("retry_policy", p)}
 	for _, m := range p.Members() {

@@ -100,7 +100,7 @@ func (c documents) sealedByOtherKeys() (found []*conflog.Entity, err error) {
 
 // eachSecret calls f with every secret of the entities of a view, and its entity.
 func (c documents) eachSecret(v *conflog.View, f func(*conflog.Entity, seal.Secret)) error {
-	for k := range kinds {
+	for k := range NumKinds {
 		if !kindTable.has(k, holdsSecrets) {
 			continue
 		}
@@ -179,14 +179,14 @@ func (c documents) reseal(v value) (n int, err error) {
 
 // eachSealed calls f with the secrets of a value that are set; see value.eachSealed.
 func eachSealed(v value, f func(entity, field string, s *seal.Secret)) {
-	v.eachSealed(func(entity, field string, s *seal.Secret) {
+	v.EachSealed(func(entity, field string, s *seal.Secret) {
 		if *s != "" {
 			f(entity, field, s)
 		}
 	})
 }
 
-func (e *Endpoint) eachSealed(f func(entity, field string, s *seal.Secret)) {
+func (e *Endpoint) EachSealed(f func(entity, field string, s *seal.Secret)) {
 	f(e.ID, seal.FieldToken, &e.Token)
 	if e.FormerToken != nil {
 		f(e.ID, seal.FieldToken, &e.FormerToken.Token)

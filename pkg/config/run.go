@@ -70,8 +70,8 @@ func (r *Run) ReportedState() RunState {
 }
 
 // onlyRestricts: the run was cancelled.
-func (r *Run) onlyRestricts(next value) bool { return !r.Cancelled() && next.(*Run).Cancelled() }
-func (r *Run) endsAt(*Core) time.Time        { return r.CreatedAt.Add(runRetention) }
+func (r *Run) OnlyRestricts(next value) bool { return !r.Cancelled() && next.(*Run).Cancelled() }
+func (r *Run) EndsAt(*Core) time.Time        { return r.CreatedAt.Add(runRetention) }
 
 // Finish ends the queueing in a state, or as cancelled if the run was cancelled meanwhile.
 func (r *Run) Finish(state RunState) {

@@ -154,7 +154,7 @@ func TestRunIsCancelledOnce(t *testing.T) {
 	if err != nil || ended.State != RunCancelled {
 		t.Error(ended, err)
 	}
-	if !run.onlyRestricts(first) || first.onlyRestricts(ended) {
+	if !run.OnlyRestricts(first) || first.OnlyRestricts(ended) {
 		t.Error("only a cancellation is possible beyond the bounds")
 	}
 }

@@ -80,7 +80,7 @@ var (
 	ErrScanTaken = errors.New("another node has the scan")
 )
 
-func (s *Scan) hashed() hashedSecret { return hashedSecret{hash: &s.Hash} }
+func (s *Scan) Hashed() hashedSecret { return hashedSecret{hash: &s.Hash} }
 
 // Ended reports whether the scan has its report.
 func (s *Scan) Ended() bool { return s.Status == ScanCompleted || s.Status == ScanFailed }
@@ -163,7 +163,7 @@ func (c *core) sweepScans(ctx context.Context) error {
 	return nil
 }
 
-func (s *Scan) validate() error {
+func (s *Scan) Validate() error {
 	return errors.Join(require.OneOf("status", s.Status, ScanQueued, ScanRunning, ScanCompleted, ScanFailed),
 		require.OneOf("trigger", s.Trigger, ScanManual, ScanWeekly))
 }

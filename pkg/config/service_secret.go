@@ -23,12 +23,12 @@ type ServiceSecret struct {
 	} `json:"sealed"`
 }
 
-func (s *ServiceSecret) eachSealed(f func(entity, field string, s *seal.Secret)) {
+func (s *ServiceSecret) EachSealed(f func(entity, field string, s *seal.Secret)) {
 	f(s.ID, FieldServiceSecret, &s.Sealed.Secret)
 }
 
-func (s *ServiceSecret) madeAtStart() bool { return true }
-func (s *ServiceSecret) validate() error   { return require.OneOf("id", s.ID, serviceSecretID) }
+func (s *ServiceSecret) MadeAtStart() bool { return true }
+func (s *ServiceSecret) Validate() error   { return require.OneOf("id", s.ID, serviceSecretID) }
 
 const (
 	serviceSecretID = "service_secret"

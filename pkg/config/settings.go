@@ -75,7 +75,7 @@ func (c endpoints) UpdateDetection(ctx context.Context, alter func(*Detection) e
 	return awaited(ctx, c.Core, s, w, err)
 }
 
-func (s *Settings) validate() error {
+func (s *Settings) Validate() error {
 	return errors.Join(require.Range("detection.version", s.Detection.Version, 0, 1<<53),
 		leaks.ValidateCustom(s.Detection.Rules))
 }

@@ -7,7 +7,7 @@ const maxSwept = 2000
 
 // sweepExpired removes what has expired.
 func (c *Core) sweepExpired(ctx context.Context) error {
-	for k := range kinds {
+	for k := range NumKinds {
 		if !c.table.has(k, expires|expiresInAnyOrder) {
 			continue
 		}

@@ -40,7 +40,7 @@ func (c endpoints) EndpointByToken(token string) *Endpoint {
 	return ep
 }
 
-func (e *Endpoint) formerHash() []byte {
+func (e *Endpoint) FormerHash() []byte {
 	if e.FormerToken == nil {
 		return nil
 	}

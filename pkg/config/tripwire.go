@@ -87,8 +87,8 @@ const (
 	urlHashPrefix = "url "
 )
 
-// hashed has the hash of the API key, or of the URL if there is no key.
-func (t *Tripwire) hashed() hashedSecret {
+// Hashed has the hash of the API key, or of the URL if there is no key.
+func (t *Tripwire) Hashed() hashedSecret {
 	for _, s := range []*TripwireSecret{t.Key, t.URL} {
 		if s != nil {
 			return hashedSecret{hash: &s.Hash}
@@ -97,8 +97,8 @@ func (t *Tripwire) hashed() hashedSecret {
 	return hashedSecret{}
 }
 
-// formerHash is the hash of the URL of a file, which has an API key too.
-func (t *Tripwire) formerHash() []byte {
+// FormerHash is the hash of the URL of a file, which has an API key too.
+func (t *Tripwire) FormerHash() []byte {
 	if t.Key != nil && t.URL != nil {
 		return t.URL.Hash
 	}
@@ -231,7 +231,7 @@ func (c tripwires) RotateTripwire(ctx context.Context, tripwire, by string) (*Tr
 }
 
 // restricts: every node must know other secrets, and that a test is expected.
-func (t *Tripwire) restricts(value) bool { return true }
+func (t *Tripwire) Restricts(value) bool { return true }
 
 // ExpectTripwireTest makes the next use from an address within TripwireTestLife a test. It returns when all nodes know.
 func (c tripwires) ExpectTripwireTest(ctx context.Context, tripwire string, from netip.Addr) (*Tripwire, error) {
@@ -267,7 +267,7 @@ func (c tripwires) RecordTrip(ctx context.Context, tripwire string, at time.Time
 	return err
 }
 
-func (t *Tripwire) validate() error {
+func (t *Tripwire) Validate() error {
 	var errs []error
 	for name, s := range map[string]*TripwireSecret{"key": t.Key, "url": t.URL} {
 		if s != nil && len(s.Hash) != conflog.HashLen {

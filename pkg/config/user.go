@@ -51,7 +51,7 @@ const (
 )
 
 // upgrade: users of the first versions had no scope.
-func (u *User) upgrade() { u.Scope = cmp.Or(u.Scope, ReadWrite) }
+func (u *User) Upgrade() { u.Scope = cmp.Or(u.Scope, ReadWrite) }
 
 func (u *User) endSessions() { u.Epoch, u.EndedSessions = u.Epoch+1, nil }
 
@@ -79,7 +79,7 @@ func (u *User) keepEnded(other *User) {
 	}
 }
 
-func (u *User) madeAtStart() bool { return u.FromEnvironment }
+func (u *User) MadeAtStart() bool { return u.FromEnvironment }
 
 func (u *User) hasEnded(session string) bool {
 	return slices.ContainsFunc(u.EndedSessions, func(s EndedSession) bool { return s.ID == session })

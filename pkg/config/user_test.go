@@ -353,7 +353,7 @@ func TestOnlyRestrictionsOfUsersAreExempt(t *testing.T) {
 		t.Helper()
 		after := base
 		alter(&after)
-		if got := base.onlyRestricts(&after); got != want {
+		if got := base.OnlyRestricts(&after); got != want {
 			t.Errorf("%s: %v", what, got)
 		}
 	}

@@ -21,14 +21,14 @@ func validate(v value, checkURL func(string) error) error {
 	if e, ok := v.(*Endpoint); ok {
 		return e.validateWith(checkURL)
 	}
-	return v.validate()
+	return v.Validate()
 }
 
-func (k *Key) validate() error {
+func (k *Key) Validate() error {
 	return require.OneOf("scope", string(k.Scope), string(Read), string(ReadWrite))
 }
 
-func (u *User) validate() error {
+func (u *User) Validate() error {
 	u.Link = nil // a link of an import must not let anybody sign in
 	email, err := NormalizeEmail(u.Email)
 	if err != nil || email != u.Email || u.ID != UserID(email) {
@@ -42,7 +42,7 @@ func (u *User) validate() error {
 		require.Range("ended_sessions", len(u.EndedSessions), 0, maxEndedSessions))
 }
 
-func (s *AlertSettings) validate() error {
+func (s *AlertSettings) Validate() error {
 	errs := []error{require.Range("channels", len(s.Channels), 0, maxAlertChannels)}
 	for i := range s.Channels {
 		c := &s.Channels[i]
@@ -79,7 +79,7 @@ func (e *Endpoint) validateWith(checkURL func(string) error) error {
 		require.Text("name", e.Name, 1, maxNameText), require.OneOf("provider", e.Provider, verify.Providers()...),
 		require.Range("destinations", len(e.Destinations), 1, maxDestinations),
 		require.Range("metadata", len(e.Metadata), 0, maxMetadataCount),
-		e.RetryPolicy.validate(), require.Bounds("response", &e.Response),
+		e.RetryPolicy.Validate(), require.Bounds("response", &e.Response),
 	}
 	if e.Description != nil {
 		errs = append(errs, require.Text("description", *e.Description, 0, maxDescription))
@@ -96,22 +96,22 @@ func (e *Endpoint) validateWith(checkURL func(string) error) error {
 		errs = append(errs, err, require.Bounds("dedup", e.Dedup))
 	}
 	if v := e.Verification; v != nil {
-		errs = append(errs, v.validate())
+		errs = append(errs, v.Validate())
 	}
 	if e.IngestLimit != nil {
 		errs = append(errs, require.Bounds("ingest_limit", e.IngestLimit))
 	}
 	for i := range e.Destinations {
 		d := &e.Destinations[i]
-		if err := d.validate(checkURL); err != nil {
+		if err := d.Validate(checkURL); err != nil {
 			errs = append(errs, fmt.Errorf("destination %s: %w", d.ID, err))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// validate validates all members but the texts of the secrets, which are sealed.
-func (v *Verification) validate() error {
+// Validate validates all members but the texts of the secrets, which are sealed.
+func (v *Verification) Validate() error {
 	conf := verify.Config{Type: v.Type, Header: v.Header, Algorithm: v.Algorithm, Encoding: v.Encoding, Prefix: v.Prefix,
 		SignedContent: v.SignedContent, Tolerance: verify.DefaultTolerance, Secrets: []string{"whsec_AAAA"}}
 	if err := conf.Validate(); err != nil {
@@ -125,7 +125,7 @@ func (v *Verification) validate() error {
 // headerName matches header names in the form in which they are stored and sent.
 var headerName = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}$")
 
-func (d *Destination) validate(checkURL func(string) error) error {
+func (d *Destination) Validate(checkURL func(string) error) error {
 	if d.Headers == nil {
 		d.Headers = map[string]seal.Secret{}
 	}
