@@ -9,6 +9,7 @@ import (
 
 	"github.com/eventrelay/relay/api"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/egress"
 )
 
@@ -25,7 +26,7 @@ func (c *client) forgetDomains() {
 		c.endScan(config.ScanWeekly, func(*config.Scan) {}) // it counts for nothing then
 		all, _ := configuration.Domains(configuration.Account().ID, 0, 100)
 		for _, d := range all {
-			if err := config.Delete[config.Domain](context.Background(), configuration, d.ID); err != nil {
+			if err := entity.Delete[config.Domain](context.Background(), configuration, d.ID); err != nil {
 				c.t.Error(err)
 			}
 		}

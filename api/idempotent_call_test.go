@@ -16,6 +16,7 @@ import (
 
 	"github.com/eventrelay/relay/api"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -416,7 +417,7 @@ func TestSilentCancelledRunIsCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := &runsInMemory{all: map[string]*config.Run{}}
 		c := newClient(t, func(_ *api.Config, d *api.Deps) { d.Runs = all })
-		all.all["run_dead"] = &config.Run{Meta: config.Meta{ID: "run_dead", CreatedAt: time.Now(), UpdatedAt: time.Now()},
+		all.all["run_dead"] = &config.Run{Meta: entity.Meta{ID: "run_dead", CreatedAt: time.Now(), UpdatedAt: time.Now()},
 			State: config.RunQueueing, CancelledAt: time.Now(), Queued: 2, LastQueuedEvent: id.Lowest(time.Now()).Text(id.Event)}
 		for i := range 3 {
 			d := id.Lowest(time.Now().Add(time.Duration(i+1) * time.Millisecond))
@@ -447,13 +448,13 @@ func TestSilentRunsAreInterrupted(t *testing.T) {
 		}
 		for _, name := range []string{"run_dead", "run_slow", "run_new"} {
 			all.all[name] = &config.Run{
-				Meta: config.Meta{ID: name, CreatedAt: time.Now(), UpdatedAt: time.Now()}, State: config.RunQueueing}
+				Meta: entity.Meta{ID: name, CreatedAt: time.Now(), UpdatedAt: time.Now()}, State: config.RunQueueing}
 			for _, d := range ids {
 				c.fake.commands = append(c.fake.commands, &event.Work{Event: &event.Event{ID: d}, Dest: "dst_a", Run: name})
 			}
 		}
 		all.all["run_old"] = &config.Run{
-			Meta: config.Meta{ID: "run_old", CreatedAt: time.Now().Add(-48 * time.Hour)}, State: config.RunQueueing}
+			Meta: entity.Meta{ID: "run_old", CreatedAt: time.Now().Add(-48 * time.Hour)}, State: config.RunQueueing}
 		all.all["run_dead"].Queued, all.all["run_dead"].LastQueuedEvent = 6, ids[5].Text(id.Event)
 		ctx, stop := context.WithCancel(t.Context())
 		var wg sync.WaitGroup

@@ -17,6 +17,7 @@ import (
 
 	"github.com/eventrelay/relay/api"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 )
@@ -592,8 +593,8 @@ type jobsInMemory struct {
 func (m *jobsInMemory) Authenticate(string) (*config.Key, error) {
 	return &config.Key{ID: "key_1", Account: m.ep.Account, Scope: config.ReadWrite}, nil
 }
-func (m *jobsInMemory) Endpoint(string) (*config.Endpoint, config.Presence) {
-	return m.ep, config.Present
+func (m *jobsInMemory) Endpoint(string) (*config.Endpoint, entity.Presence) {
+	return m.ep, entity.Present
 }
 
 func (m *jobsInMemory) AddRecovery(_ context.Context, j *config.Recovery) (*config.Recovery, error) {
@@ -603,10 +604,10 @@ func (m *jobsInMemory) AddRecovery(_ context.Context, j *config.Recovery) (*conf
 	return j, nil
 }
 
-func (m *jobsInMemory) Recovery(string) (*config.Recovery, config.Presence) {
+func (m *jobsInMemory) Recovery(string) (*config.Recovery, entity.Presence) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.job, config.Present
+	return m.job, entity.Present
 }
 
 func (m *jobsInMemory) RecoveriesChanged() <-chan struct{} {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 )
 
 // people is a dashboard's people in memory: one person, ops@example.com.
@@ -42,7 +43,7 @@ const goodPassword = "correct horse battery"
 func newPeople() *people {
 	return &people{
 		person: config.User{
-			Meta: config.Meta{ID: "usr_1", Account: "acc_1", Rev: 1}, Email: "ops@example.com", Epoch: 7,
+			Meta: entity.Meta{ID: "usr_1", Account: "acc_1", Rev: 1}, Email: "ops@example.com", Epoch: 7,
 			Scope: config.ReadWrite},
 		password: goodPassword, link: "link-token", signedOut: make(map[string]bool),
 	}
@@ -262,18 +263,18 @@ func (r *rig) Endpoints(string, int64, int) (page []*config.Endpoint, more bool)
 	return page, list.NextCursor != ""
 }
 
-func (r *rig) Endpoint(id string) (*config.Endpoint, config.Presence) {
+func (r *rig) Endpoint(id string) (*config.Endpoint, entity.Presence) {
 	page, _ := r.Endpoints("", 0, 0)
 	for _, e := range page {
 		if e.ID == id {
-			return e, config.Present
+			return e, entity.Present
 		}
 	}
 	var text json.RawMessage
 	if r.decode("GET /v1/endpoints/"+id, &text); text != nil {
-		return storedEndpoint(r.t, text), config.Present
+		return storedEndpoint(r.t, text), entity.Present
 	}
-	return nil, config.Unknown
+	return nil, entity.Unknown
 }
 
 // decode decodes the answer of the API to a call that is not made; nothing if it is an error.

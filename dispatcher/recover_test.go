@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 )
@@ -48,7 +49,7 @@ func (w *world) recoveryWork(job config.Recovery) *event.Work {
 }
 
 func recoveryJob(change ...func(*config.Recovery)) config.Recovery {
-	j := config.Recovery{Meta: config.Meta{ID: id.NewGenerator(nil).NewUnbounded(0).Text(id.Recovery)},
+	j := config.Recovery{Meta: entity.Meta{ID: id.NewGenerator(nil).NewUnbounded(0).Text(id.Recovery)},
 		State: config.RecoveryRunning, Deadline: time.Now().Add(time.Hour)}
 	for _, f := range change {
 		f(&j)

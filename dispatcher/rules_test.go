@@ -6,6 +6,7 @@ import (
 
 	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 )
@@ -48,7 +49,7 @@ func TestCopiesEndAsCopies(t *testing.T) {
 		rules := &rules{config: v, retentionDays: 30, now: func() time.Time { return now }}
 		work := &event.Work{Event: &event.Event{ID: id.Lowest(now), Endpoint: testEndpoint}, Dest: testDest, Attempt: 1,
 			Run: id.Lowest(now).Text(prefix)}
-		v.job(config.Recovery{Meta: config.Meta{ID: work.Run}, State: config.RecoveryRunning, Deadline: now.Add(time.Hour)})
+		v.job(config.Recovery{Meta: entity.Meta{ID: work.Run}, State: config.RecoveryRunning, Deadline: now.Add(time.Hour)})
 		change(v, work.Run)
 		if got := rules.Check(work, true); got.Reason != otherwise {
 			t.Errorf("the first record ends as %q, want %q", got.Reason, otherwise)
@@ -71,7 +72,7 @@ func TestCopiesEndAsCopies(t *testing.T) {
 	f(id.Run, func(v *view, _ string) { v.remove(testEndpoint) }, event.EndpointDeleted, event.Superseded)
 	f(id.Recovery, func(*view, string) {}, "", event.AlreadyDelivered)
 	f(id.Recovery, func(v *view, run string) {
-		v.job(config.Recovery{Meta: config.Meta{ID: run}, State: config.RecoveryCancelled})
+		v.job(config.Recovery{Meta: entity.Meta{ID: run}, State: config.RecoveryCancelled})
 	}, event.JobCancelled, event.AlreadyDelivered)
 }
 
@@ -111,7 +112,7 @@ func TestJobsEndTheirDeliveries(t *testing.T) {
 // deletedJobs is a view in which all recovery jobs were deleted.
 type deletedJobs struct{ *view }
 
-func (deletedJobs) Recovery(string) (*config.Recovery, config.Presence) { return nil, config.Deleted }
+func (deletedJobs) Recovery(string) (*config.Recovery, entity.Presence) { return nil, entity.Deleted }
 
 // Another attempt's success ends what waits, and no first attempt that was not parked: neither that of an event nor
 // that of a replay, however long the rate of the replay lets it wait.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 )
 
 // view is a configuration in memory.
@@ -56,41 +57,41 @@ func (v *view) remove(id string) {
 	v.deleted[id] = true
 }
 
-func (v *view) Endpoint(id string) (*config.Endpoint, config.Presence) {
+func (v *view) Endpoint(id string) (*config.Endpoint, entity.Presence) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	switch {
 	case v.endpoints[id] != nil:
-		return v.endpoints[id], config.Present
+		return v.endpoints[id], entity.Present
 	case v.deleted[id]:
-		return nil, config.Deleted
+		return nil, entity.Deleted
 	}
-	return nil, config.Unknown
+	return nil, entity.Unknown
 }
 
-func (v *view) Recovery(id string) (*config.Recovery, config.Presence) {
+func (v *view) Recovery(id string) (*config.Recovery, entity.Presence) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if job := v.jobs[id]; job != nil {
-		return job, config.Present
+		return job, entity.Present
 	}
-	return nil, config.Unknown
+	return nil, entity.Unknown
 }
 
-func (v *view) ReplayRun(id string) (*config.Run, config.Presence) {
+func (v *view) ReplayRun(id string) (*config.Run, entity.Presence) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if run := v.runs[id]; run != nil {
-		return run, config.Present
+		return run, entity.Present
 	}
-	return nil, config.Unknown
+	return nil, entity.Unknown
 }
 
 // cancelRun adds a replay run that was cancelled.
 func (v *view) cancelRun(id string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.runs[id] = &config.Run{Meta: config.Meta{ID: id}, CancelledAt: time.Now()}
+	v.runs[id] = &config.Run{Meta: entity.Meta{ID: id}, CancelledAt: time.Now()}
 }
 
 // job adds or replaces a recovery job.

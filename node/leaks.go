@@ -19,6 +19,7 @@ import (
 	"github.com/eventrelay/relay/leaks/triage"
 	"github.com/eventrelay/relay/leaks/tripwire"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/roles"
@@ -116,7 +117,7 @@ type leakConfig struct{ *config.Control }
 
 func (c leakConfig) HasFinding(id string) bool {
 	_, presence := c.Finding(id)
-	return presence == config.Present
+	return presence == entity.Present
 }
 
 func (c leakConfig) LeakedKey(fingerprint string) (key *config.Key, accepted bool) {

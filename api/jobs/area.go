@@ -13,6 +13,7 @@ import (
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 )
@@ -117,7 +118,7 @@ type Runs interface {
 	ChangeRun(ctx context.Context, id string, alter func(*config.Run) error) (*config.Run, error)
 	// CancelRun returns when every node has applied the cancellation.
 	CancelRun(ctx context.Context, id string) (*config.Run, error)
-	ReplayRun(id string) (*config.Run, config.Presence)
+	ReplayRun(id string) (*config.Run, entity.Presence)
 	ReplayRuns(account string, beforeSeq int64, limit int, keep func(*config.Run) bool) ([]*config.Run, bool)
 	// QueueingRuns returns the runs of all accounts that were created at since or later and are queueing.
 	QueueingRuns(since time.Time) []*config.Run
@@ -125,7 +126,7 @@ type Runs interface {
 
 // Recoveries reads and changes recovery jobs in the configuration log.
 type Recoveries interface {
-	Recovery(id string) (*config.Recovery, config.Presence)
+	Recovery(id string) (*config.Recovery, entity.Presence)
 	Recoveries(account string, beforeSeq int64, limit int, keep func(*config.Recovery) bool) ([]*config.Recovery, bool)
 	AddRecovery(ctx context.Context, j *config.Recovery) (*config.Recovery, error)
 	UpdateRecovery(ctx context.Context, id string, change func(*config.Recovery) error) (*config.Recovery, error)

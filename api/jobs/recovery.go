@@ -12,6 +12,7 @@ import (
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/web"
@@ -59,7 +60,7 @@ func (a *recoveries) readRecoveryInput(body []byte, key *config.Key) (*config.Re
 	o := in.NewObject("", body)
 	now := a.Now()
 	job := &config.Recovery{
-		Meta: config.Meta{Account: key.Account, CreatedAt: now}, Until: now, State: config.RecoveryPreparing,
+		Meta: entity.Meta{Account: key.Account, CreatedAt: now}, Until: now, State: config.RecoveryPreparing,
 		Deadline: now.Add(config.MaxRecoveryDuration), CreatedBy: key.ID,
 	}
 	var since string
@@ -86,7 +87,7 @@ func (a *recoveries) readRecoveryInput(body []byte, key *config.Key) (*config.Re
 		return nil, in.Err
 	}
 	ep, presence := a.ConfigReader.Endpoint(job.Endpoint)
-	if presence != config.Present || ep.Account != key.Account {
+	if presence != entity.Present || ep.Account != key.Account {
 		return nil, &web.Error{
 			Status: http.StatusNotFound, Type: web.NotFound, Param: "endpoint_id", Message: "there is no such endpoint",
 		}
@@ -109,7 +110,7 @@ func (a *recoveries) awaitPrepared(ctx context.Context, job *config.Recovery) *c
 	defer timeout.Stop()
 	for {
 		changed := a.config.RecoveriesChanged()
-		if newer, presence := a.config.Recovery(job.ID); presence == config.Present {
+		if newer, presence := a.config.Recovery(job.ID); presence == entity.Present {
 			job = newer
 		}
 		if job.State != config.RecoveryPreparing {
@@ -155,7 +156,7 @@ func (a *recoveries) readRecovery(w http.ResponseWriter, r *http.Request, key *c
 func (a *recoveries) recoveryInPath(r *http.Request, key *config.Key) (*config.Recovery, error) {
 	a.CatchUp(r.Context())
 	job, presence := a.config.Recovery(web.InfoOf(r).Vars["recovery"])
-	if presence != config.Present || job.Account != key.Account || a.Now().Sub(job.CreatedAt) >= config.RecoveryRetention {
+	if presence != entity.Present || job.Account != key.Account || a.Now().Sub(job.CreatedAt) >= config.RecoveryRetention {
 		return nil, web.Missing("there is no such recovery job, or it is older than 30 days")
 	}
 	return job, nil

@@ -10,6 +10,7 @@ import (
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -116,7 +117,7 @@ func (a *replays) createRun(ctx context.Context, r *http.Request, s *selection, 
 		return nil, err
 	}
 	run := &config.Run{
-		Meta: config.Meta{ID: name, Account: s.query.Account}, Endpoints: s.query.Endpoints, Filter: s.filter,
+		Meta: entity.Meta{ID: name, Account: s.query.Account}, Endpoints: s.query.Endpoints, Filter: s.filter,
 		Since: s.query.Since, Until: s.query.Until, State: config.RunQueueing, Events: p.events,
 	}
 	var added *config.Run

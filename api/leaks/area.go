@@ -11,6 +11,7 @@ import (
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/finding"
@@ -84,7 +85,7 @@ func (a *Area) Routes() []frame.Route {
 
 // Configuration is the configuration log as far as the area uses it.
 type Configuration interface {
-	config.Access
+	entity.Access
 	Scans
 	DSNs
 	Tripwires
@@ -94,7 +95,7 @@ type Configuration interface {
 
 // Scans creates leak scans.
 type Scans interface {
-	Scan(id string) (*config.Scan, config.Presence)
+	Scan(id string) (*config.Scan, entity.Presence)
 	Scans(account string, domains []string, beforeSeq int64, limit int) ([]*config.Scan, bool)
 	OpenScan() *config.Scan
 	CreateScan(ctx context.Context, s *config.Scan) (*config.Scan, error)
@@ -102,14 +103,14 @@ type Scans interface {
 
 // Tripwires issues the secrets of tripwires. A change returns after this node has applied it.
 type Tripwires interface {
-	Tripwire(id string) (*config.Tripwire, config.Presence)
+	Tripwire(id string) (*config.Tripwire, entity.Presence)
 	// CreateTripwire and RotateTripwire return the secrets, which are stored nowhere.
 	CreateTripwire(ctx context.Context, t *config.Tripwire) (*config.Tripwire, config.TripwireText, error)
 	RotateTripwire(ctx context.Context, id, by string) (*config.Tripwire, config.TripwireText, error)
 	ExpectTripwireTest(ctx context.Context, id string, from netip.Addr) (*config.Tripwire, error)
 	// FindingKeys returns the keys from which the ids of their findings derive.
 	FindingKeys(ctx context.Context) (finding.Keys, error)
-	Finding(id string) (*config.Finding, config.Presence)
+	Finding(id string) (*config.Finding, entity.Presence)
 }
 
 // DSNs opens the keys of DSNs.
@@ -139,7 +140,7 @@ type Senders interface {
 
 // Findings reads and changes findings of the configuration.
 type Findings interface {
-	Finding(id string) (*config.Finding, config.Presence)
+	Finding(id string) (*config.Finding, entity.Presence)
 	FindingIDs(filter config.FindingFilter) []string
 	UpdateFinding(ctx context.Context, id string, m config.FindingUpdate) (*config.Finding, error)
 }
@@ -159,7 +160,7 @@ func (a *Area) AddNeeds(to *wire.OverviewNeeds, account string) {
 		for _, name := range a.findings.states.FindingIDs(config.FindingFilter{
 			Statuses: []finding.Status{finding.Open}, Severities: []finding.Severity{severity}}) {
 			f, presence := a.findings.states.Finding(name)
-			if presence != config.Present || f.Account != account {
+			if presence != entity.Present || f.Account != account {
 				continue
 			}
 			x := wire.CriticalFinding{ID: f.ID, Rule: f.Rule, Masked: frame.OrNull(f.Masked), Severity: f.Severity.String(),

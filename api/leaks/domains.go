@@ -9,6 +9,7 @@ import (
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/web"
@@ -40,10 +41,10 @@ func newDomains(d *Deps) *domains {
 
 // insert creates a domain, each host name once.
 func (a *domains) insert(ctx context.Context, d *config.Domain) (*config.Domain, error) {
-	created, err := config.Create(ctx, a.Config, d)
+	created, err := entity.Create(ctx, a.Config, d)
 	switch {
 	case errors.Is(err, config.ErrConflict):
-		if earlier, _ := config.Get[config.Domain](a.Config, d.ID); earlier == nil { // another one has the host name
+		if earlier, _ := entity.Get[config.Domain](a.Config, d.ID); earlier == nil { // another one has the host name
 			return nil, web.WrongState("hostname", "is already one of your domains; verify that one")
 		}
 	case errors.Is(err, config.ErrTooManyDomains):

@@ -11,6 +11,7 @@ import (
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/id"
@@ -53,11 +54,11 @@ func addReceived[P interface{ Owner() (id, account string) }](ctx context.Contex
 	}
 }
 
-func versioned(version int, createdBy string, m *config.Meta) wire.Versioned {
+func versioned(version int, createdBy string, m *entity.Meta) wire.Versioned {
 	return wire.Versioned{Version: version, Meta: metaView(createdBy, m)}
 }
 
-func metaView(createdBy string, m *config.Meta) wire.Meta {
+func metaView(createdBy string, m *entity.Meta) wire.Meta {
 	return wire.Meta{CreatedBy: createdBy, CreatedAt: web.Time(m.CreatedAt), UpdatedAt: web.Time(m.UpdatedAt)}
 }
 

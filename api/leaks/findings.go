@@ -9,6 +9,7 @@ import (
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/id"
@@ -64,7 +65,7 @@ func (a *findings) listFindings(w http.ResponseWriter, r *http.Request, key *con
 	for i := range page.Rows {
 		row := &page.Rows[i]
 		// The state may have been forgotten since the row was read.
-		if f, presence := a.states.Finding(row.ID); presence == config.Present && f.Account == key.Account {
+		if f, presence := a.states.Finding(row.ID); presence == entity.Present && f.Account == key.Account {
 			out.Data = append(out.Data, a.view(f, row))
 		}
 	}
@@ -109,7 +110,7 @@ func (a *findings) selectStates(q *finding.Query, filter config.FindingFilter) {
 	if len(filter.Statuses)+len(filter.Severities) == 0 {
 		q.Keep = func(name string) bool {
 			_, presence := a.states.Finding(name)
-			return presence == config.Present
+			return presence == entity.Present
 		}
 		return
 	}
@@ -250,11 +251,11 @@ func errNoFinding() error {
 func (a *findings) inPath(r *http.Request, key *config.Key) (*config.Finding, error) {
 	name := web.InfoOf(r).Vars["finding"]
 	f, presence := a.states.Finding(name)
-	if presence == config.Unknown && finding.Valid(name) { // another node may have created it a moment ago
+	if presence == entity.Unknown && finding.Valid(name) { // another node may have created it a moment ago
 		a.CatchUp(r.Context())
 		f, presence = a.states.Finding(name)
 	}
-	if presence != config.Present || f.Account != key.Account {
+	if presence != entity.Present || f.Account != key.Account {
 		return nil, errNoFinding()
 	}
 	return f, nil

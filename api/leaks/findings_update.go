@@ -13,6 +13,7 @@ import (
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -86,7 +87,7 @@ var errFindingUnchanged = errors.New("the finding is not changed")
 // updateOne changes one finding. It returns errFindingUnchanged, or a *web.Error if this finding cannot be changed.
 func (a *findings) updateOne(ctx context.Context, key *config.Key, name string, change config.FindingUpdate) error {
 	before, presence := a.states.Finding(name)
-	if presence != config.Present || before.Account != key.Account {
+	if presence != entity.Present || before.Account != key.Account {
 		return errNoFinding()
 	}
 	after, err := a.states.UpdateFinding(ctx, name, change)
@@ -109,7 +110,7 @@ func (a *findings) selectFindings(u *findingsUpdate) (ids []string, more bool) {
 		}
 	}
 	for _, name := range a.states.FindingIDs(filter) {
-		if f, presence := a.states.Finding(name); presence != config.Present || f.KeyID != "" {
+		if f, presence := a.states.Finding(name); presence != entity.Present || f.KeyID != "" {
 			continue
 		}
 		if len(ids) == maxFindingUpdates {

@@ -11,6 +11,7 @@ import (
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -92,9 +93,9 @@ func (a *scans) createScan(w http.ResponseWriter, r *http.Request, key *config.K
 
 // mayScan completes a scan of a domain, or returns why there is none.
 func (a *scans) mayScan(key *config.Key, domain string, s *config.Scan) error {
-	d, presence := config.Get[config.Domain](a.Config, domain)
+	d, presence := entity.Get[config.Domain](a.Config, domain)
 	switch {
-	case presence != config.Present || d.Account != key.Account:
+	case presence != entity.Present || d.Account != key.Account:
 		return web.Invalid("domain_id", "is not one of your domains")
 	case d.Status(a.Now()) != config.DomainVerified:
 		return web.WrongState("domain_id", "is %s; verify the domain first", d.Status(a.Now()))

@@ -11,6 +11,7 @@ import (
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/secrets"
@@ -141,9 +142,9 @@ func (a *tripwires) create(w http.ResponseWriter, r *http.Request, key *config.K
 	if earlier, _ := a.stored.Tripwire(t.ID); earlier != nil { // the first call with the Idempotency-Key has created it
 		return a.answerSecrets(w, r, http.StatusCreated, earlier, config.TripwireText{}, in.Warnings)
 	}
-	d, presence := config.Get[config.Domain](a.Config, t.Domain)
+	d, presence := entity.Get[config.Domain](a.Config, t.Domain)
 	switch {
-	case presence != config.Present || d.Account != key.Account:
+	case presence != entity.Present || d.Account != key.Account:
 		return web.Invalid("domain_id", "is not one of your domains")
 	case d.Status(a.Now()) != config.DomainVerified:
 		return web.WrongState("domain_id", "is %s; verify the domain first", d.Status(a.Now()))
@@ -233,7 +234,7 @@ func (a *tripwires) test(w http.ResponseWriter, r *http.Request, key *config.Key
 
 // hasNoTripwires returns an error for a domain that has tripwires: they would stay planted and trip nothing.
 func (a *domains) hasNoTripwires(d *config.Domain) error {
-	all, _ := config.List(a.Config, d.Account, 0, config.MaxTripwires, func(t *config.Tripwire) bool {
+	all, _ := entity.List(a.Config, d.Account, 0, config.MaxTripwires, func(t *config.Tripwire) bool {
 		return t.Domain == d.ID
 	})
 	if len(all) == 0 {

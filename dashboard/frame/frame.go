@@ -20,6 +20,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -165,7 +166,7 @@ type Endpoints interface {
 	// Endpoints returns at most limit endpoints of an account, newest first, and whether there are more.
 	Endpoints(account string, beforeSeq int64, limit int) (page []*config.Endpoint, more bool)
 	// Endpoint returns an endpoint of any account; nil unless it is Present.
-	Endpoint(id string) (*config.Endpoint, config.Presence)
+	Endpoint(id string) (*config.Endpoint, entity.Presence)
 }
 
 // Caller calls a handler of /v1 in this process, after its authentication: all rules, limits and the audit apply to

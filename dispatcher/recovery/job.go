@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/wait"
 )
@@ -56,7 +57,7 @@ func (r *Runner) runJob(ctx context.Context, id string) {
 	run := &jobRun{runner: r, deps: r.deps}
 	for ctx.Err() == nil {
 		job, presence := r.deps.Jobs.Recovery(id)
-		if presence != config.Present || job.State.Ended() && job.Settled || !r.owns(job) {
+		if presence != entity.Present || job.State.Ended() && job.Settled || !r.owns(job) {
 			return
 		}
 		pause, err := run.step(ctx, job)
@@ -105,7 +106,7 @@ func (run *jobRun) await(ctx context.Context, id string, pause time.Duration) {
 }
 
 func (run *jobRun) rev(id string) int64 {
-	if job, presence := run.deps.Jobs.Recovery(id); presence == config.Present {
+	if job, presence := run.deps.Jobs.Recovery(id); presence == entity.Present {
 		return job.Rev
 	}
 	return 0
@@ -168,8 +169,8 @@ func (run *jobRun) end(ctx context.Context, job *config.Recovery, state config.R
 // unavailable reports whether a destination that the job sends to is disabled or deleted.
 func (run *jobRun) unavailable(job *config.Recovery) bool {
 	endpoint, presence := run.deps.Endpoints.Endpoint(job.Endpoint)
-	if presence != config.Present {
-		return presence == config.Deleted && job.Sendable > 0
+	if presence != entity.Present {
+		return presence == entity.Deleted && job.Sendable > 0
 	}
 	for _, d := range job.Destinations {
 		if dest := endpoint.Destination(d.ID); d.Sendable > 0 && (dest == nil || !dest.Enabled) {

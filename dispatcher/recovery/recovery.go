@@ -32,12 +32,13 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/event"
 )
 
 // Jobs are the headers of the recovery jobs, in the configuration log.
 type Jobs interface {
-	Recovery(id string) (*config.Recovery, config.Presence)
+	Recovery(id string) (*config.Recovery, entity.Presence)
 	// UnsettledRecoveries returns the jobs that are not settled, and settled ones that were created before the given time.
 	UnsettledRecoveries(before time.Time) (unsettled, old []*config.Recovery)
 	// RecoveriesChanged returns a channel that is closed when a job is created or changed.
@@ -48,7 +49,7 @@ type Jobs interface {
 
 // Endpoints returns endpoints with their partition and destinations.
 type Endpoints interface {
-	Endpoint(id string) (*config.Endpoint, config.Presence)
+	Endpoint(id string) (*config.Endpoint, entity.Presence)
 }
 
 // Store has the selected items and their results. An error is event.ErrUnavailable if a later try may succeed. Any
@@ -171,7 +172,7 @@ func (r *Runner) claim(job *config.Recovery) bool {
 // owns reports whether this node runs the job: it owns the current partition of the endpoint.
 func (r *Runner) owns(job *config.Recovery) bool {
 	partition := job.Partition
-	if endpoint, presence := r.deps.Endpoints.Endpoint(job.Endpoint); presence == config.Present {
+	if endpoint, presence := r.deps.Endpoints.Endpoint(job.Endpoint); presence == entity.Present {
 		partition = endpoint.Partition
 	}
 	r.mu.Lock()

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/event"
 )
 
@@ -86,7 +87,7 @@ func (s *submissions) Submit(_ context.Context, works []*event.Work, outcomes []
 func TestItemsBecomeDeliveriesOrOutcomes(t *testing.T) {
 	now, before := time.Unix(1_800_000_000, 0), time.Unix(1_700_000_000, 0)
 	var got submissions
-	job := &config.Recovery{Meta: config.Meta{ID: "rec_1", Account: "acc_1"}, Endpoint: "ep_1"}
+	job := &config.Recovery{Meta: entity.Meta{ID: "rec_1", Account: "acc_1"}, Endpoint: "ep_1"}
 	deps := Deps{Submitter: &got, Now: func() time.Time { return now }}
 	b := batch{deps: deps, job: job, nextDue: now, every: time.Second}
 	stored := &event.Event{ID: numbered(1), Type: "a.b"}
@@ -136,7 +137,7 @@ func TestItemsBecomeDeliveriesOrOutcomes(t *testing.T) {
 func TestJobIsBlockedByAnEarlierOne(t *testing.T) {
 	at := time.Unix(1_800_000_000, 0)
 	job := func(id string, started time.Time, dest string) *config.Recovery {
-		return &config.Recovery{Meta: config.Meta{ID: id}, Endpoint: "ep_1", State: config.RecoveryRunning,
+		return &config.Recovery{Meta: entity.Meta{ID: id}, Endpoint: "ep_1", State: config.RecoveryRunning,
 			StartedAt: started, Destination: dest}
 	}
 	for name, c := range map[string]struct {

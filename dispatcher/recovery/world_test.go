@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 )
@@ -94,7 +95,7 @@ func (w *world) ownedRunner() (r *Runner, stop func()) {
 func (w *world) add(change ...func(*config.Recovery)) string {
 	w.Helper()
 	edited := &config.Recovery{
-		Meta:      config.Meta{ID: w.ids.NewUnbounded(0).Text(id.Recovery), Account: "acc_1", CreatedAt: time.Now()},
+		Meta:      entity.Meta{ID: w.ids.NewUnbounded(0).Text(id.Recovery), Account: "acc_1", CreatedAt: time.Now()},
 		Endpoint:  "ep_1",
 		Partition: 3,
 		Until:     time.Now(), RatePerSecond: 100, State: config.RecoveryPreparing,
@@ -139,13 +140,13 @@ func (w *world) before(step string) error {
 	return nil
 }
 
-func (w *world) Recovery(id string) (*config.Recovery, config.Presence) {
+func (w *world) Recovery(id string) (*config.Recovery, entity.Presence) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if edited := w.jobs[id]; edited != nil {
-		return edited, config.Present
+		return edited, entity.Present
 	}
-	return nil, config.Unknown
+	return nil, entity.Unknown
 }
 
 func (w *world) UnsettledRecoveries(before time.Time) (unsettled, old []*config.Recovery) {
@@ -199,13 +200,13 @@ func (w *world) ForgetRecovery(_ context.Context, id string) error {
 	return nil
 }
 
-func (w *world) Endpoint(string) (*config.Endpoint, config.Presence) {
+func (w *world) Endpoint(string) (*config.Endpoint, entity.Presence) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.ep == nil {
-		return nil, config.Deleted
+		return nil, entity.Deleted
 	}
-	return w.ep, config.Present
+	return w.ep, entity.Present
 }
 
 // change changes the endpoint.

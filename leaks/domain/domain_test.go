@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/test/must"
@@ -43,7 +44,7 @@ func newRig(t *testing.T) *rig {
 		}
 		r.page(w, req)
 	}))
-	r.domain = &config.Domain{Meta: config.Meta{ID: "dom_1", CreatedAt: time.Now()}, Token: token,
+	r.domain = &config.Domain{Meta: entity.Meta{ID: "dom_1", CreatedAt: time.Now()}, Token: token,
 		Hostname: "shop.example.com:" + r.site.Port}
 	resolver := must.Get(egress.NewResolver(r.dns.Address))(t)
 	scanner := must.Get(secrets.New(secrets.ForLeaks))(t)
@@ -174,11 +175,11 @@ func TestDailyCheck(t *testing.T) {
 		start, owner := time.Now(), false
 		var log bytes.Buffer
 		dir := &directory{domains: map[string]*config.Domain{
-			"dom_1": {Meta: config.Meta{ID: "dom_1"}, Hostname: "a.example.com", Token: token, Method: "dns", VerifiedAt: start,
+			"dom_1": {Meta: entity.Meta{ID: "dom_1"}, Hostname: "a.example.com", Token: token, Method: "dns", VerifiedAt: start,
 				Checked: config.DomainCheck{At: start}},
-			"dom_2": {Meta: config.Meta{ID: "dom_2"}, Hostname: "b.example.com", Token: token, Method: "dns", VerifiedAt: start,
+			"dom_2": {Meta: entity.Meta{ID: "dom_2"}, Hostname: "b.example.com", Token: token, Method: "dns", VerifiedAt: start,
 				ExpiredAt: start},
-			"dom_3": {Meta: config.Meta{ID: "dom_3", CreatedAt: start}, Hostname: "c.example.com", Token: token},
+			"dom_3": {Meta: entity.Meta{ID: "dom_3", CreatedAt: start}, Hostname: "c.example.com", Token: token},
 		}}
 		var mu sync.Mutex // guards owner
 		x := New(Deps{Log: slog.New(slog.NewTextHandler(&log, nil)), Config: dir, Resolver: records{"other"}, Now: time.Now,
@@ -234,10 +235,10 @@ func TestSilence(t *testing.T) {
 		"an old answer":  {config.DomainCheck{At: now.Add(-25 * time.Hour)}, true},
 		"no check":       {config.DomainCheck{}, true},
 	} {
-		d := &config.Domain{Meta: config.Meta{ID: "dom_1"}, Hostname: "a.example.com", Token: token, Method: "dns",
+		d := &config.Domain{Meta: entity.Meta{ID: "dom_1"}, Hostname: "a.example.com", Token: token, Method: "dns",
 			Checked: config.DomainCheck{At: now.Add(-time.Minute)}}
 		dir := &directory{domains: map[string]*config.Domain{"dom_1": d,
-			"dom_2": {Meta: config.Meta{ID: "dom_2"}, Checked: x.other}}}
+			"dom_2": {Meta: entity.Meta{ID: "dom_2"}, Checked: x.other}}}
 		y := New(Deps{Config: dir, Resolver: unreachable{}, Now: time.Now, Scanner: masks(t)})
 		if after, err := y.Recheck(t.Context(), d); err != nil || after.Checked.Silent != x.silent ||
 			after.Checked.Error != config.DomainUnreachable {
@@ -264,7 +265,7 @@ func (a attempts) Claim(_ context.Context, key string, most int) time.Duration {
 // People get 10 checks of a host name in an hour, also if they add it again. A check that its caller leaves is not
 // recorded.
 func TestAttemptsAreBounded(t *testing.T) {
-	d := &config.Domain{Meta: config.Meta{ID: "dom_1"}, Hostname: "a.example.com", Token: token}
+	d := &config.Domain{Meta: entity.Meta{ID: "dom_1"}, Hostname: "a.example.com", Token: token}
 	again := *d
 	again.ID = "dom_2"
 	dir := &directory{domains: map[string]*config.Domain{"dom_1": d, "dom_2": &again}}

@@ -27,6 +27,7 @@ import (
 
 	"github.com/eventrelay/relay/leaks/intake"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -37,7 +38,7 @@ const PathPrefix = "/drain/"
 // Configuration is the part of the configuration that drains need.
 type Configuration interface {
 	// DrainByToken returns the drain with that id and token; see config.Control.
-	DrainByToken(id, token string) (*config.Drain, config.Presence)
+	DrainByToken(id, token string) (*config.Drain, entity.Presence)
 	// DrainSecrets opens the secrets of a drain.
 	DrainSecrets(d *config.Drain) (config.DrainSecrets, error)
 	intake.Configuration
@@ -107,7 +108,7 @@ func (d *Drain) serve(w http.ResponseWriter, r *http.Request) error {
 	id, token := credentials(r)
 	to, presence := d.deps.Config.DrainByToken(id, token)
 	switch {
-	case presence == config.Deleted:
+	case presence == entity.Deleted:
 		return &web.Error{Status: http.StatusGone, Type: web.NotFound, Message: "this drain was deleted; stop sending to it"}
 	case to == nil:
 		return web.Missing("no drain has this URL")

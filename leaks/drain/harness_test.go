@@ -18,6 +18,7 @@ import (
 	"github.com/eventrelay/relay/leaks/intake"
 	"github.com/eventrelay/relay/pkg/apikey"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/limit"
 	"github.com/eventrelay/relay/pkg/secrets"
@@ -62,7 +63,7 @@ type world struct {
 func newWorld(tb testing.TB) *world {
 	w := &world{
 		World: leaktest.New(tb), registry: prometheus.NewRegistry(),
-		to: config.Drain{Meta: config.Meta{ID: drainID, Account: "acc_1"}, Name: "production", Version: 1,
+		to: config.Drain{Meta: entity.Meta{ID: drainID, Account: "acc_1"}, Name: "production", Version: 1,
 			Platform: config.PlatformAuto},
 	}
 	var err error
@@ -86,16 +87,16 @@ func (w *world) newDrain(registry *prometheus.Registry) *Drain {
 }
 
 // DrainByToken implements Configuration.
-func (w *world) DrainByToken(id, given string) (*config.Drain, config.Presence) {
+func (w *world) DrainByToken(id, given string) (*config.Drain, entity.Presence) {
 	switch {
 	case id != drainID:
 	case w.deleted:
-		return nil, config.Deleted
+		return nil, entity.Deleted
 	case given == token:
 		to := w.to
-		return &to, config.Present
+		return &to, entity.Present
 	}
-	return nil, config.Unknown
+	return nil, entity.Unknown
 }
 
 // DrainSecrets implements Configuration.

@@ -13,6 +13,7 @@ import (
 	"github.com/eventrelay/relay/leaks/drain"
 	"github.com/eventrelay/relay/leaks/intake"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/limit"
 	"github.com/eventrelay/relay/pkg/secrets"
@@ -23,12 +24,12 @@ import (
 // drainConfig is the configuration of drains whose token is their id.
 type drainConfig struct{ *world }
 
-func (drainConfig) DrainByToken(id, token string) (*config.Drain, config.Presence) {
+func (drainConfig) DrainByToken(id, token string) (*config.Drain, entity.Presence) {
 	if id != token {
-		return nil, config.Unknown
+		return nil, entity.Unknown
 	}
-	return &config.Drain{Meta: config.Meta{ID: id, Account: "acc_1"}, Name: id, Platform: config.PlatformAuto},
-		config.Present
+	return &config.Drain{Meta: entity.Meta{ID: id, Account: "acc_1"}, Name: id, Platform: config.PlatformAuto},
+		entity.Present
 }
 
 func (drainConfig) DrainSecrets(*config.Drain) (s config.DrainSecrets, err error) { return s, nil }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/eventrelay/relay/leaks/intake"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/limit"
 	"github.com/eventrelay/relay/pkg/secrets"
@@ -53,7 +54,7 @@ type world struct {
 func newWorld(tb testing.TB, platform string) *world {
 	w := &world{World: leaktest.New(tb),
 		now: time.Date(2026, 8, 21, 22, 24, 36, 0, time.UTC),
-		to:  config.DSN{Meta: config.Meta{ID: dsnID, Account: "acc_1"}, Name: "shop", Version: 1, Platform: platform}}
+		to:  config.DSN{Meta: entity.Meta{ID: dsnID, Account: "acc_1"}, Name: "shop", Version: 1, Platform: platform}}
 	limiter := must.Get(
 		limit.New(limit.DefaultConfig(), limit.Deps{Log: slog.New(slog.DiscardHandler), Now: time.Now}))(tb)
 	w.in = New(Deps{

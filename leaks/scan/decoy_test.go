@@ -5,6 +5,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/apikey"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/test/must"
@@ -65,7 +66,7 @@ func (w *wire) LeakedKey(string) (*config.Key, bool) { return nil, false }
 // A tripwire of another domain is a hit of its own, also on a website with more secrets than a scan has hits.
 func TestTripwireIsSeenBesideManySecrets(t *testing.T) {
 	rules := must.Get(secrets.New(secrets.ForLeaks))(t)
-	w := &wire{tripwire: config.Tripwire{Meta: config.Meta{ID: "trw_1"}, Domain: "dom_2"}}
+	w := &wire{tripwire: config.Tripwire{Meta: entity.Meta{ID: "trw_1"}, Domain: "dom_2"}}
 	h := newHits(&Runner{deps: RunnerDeps{Config: w}}, &config.Scan{Domain: "dom_1"}, rules, &finding.Keys{})
 	h.list = make([]*finding.Hit, maxHits)
 	found := Found{Secret: []byte(apikey.New()), URL: "https://a.example/app.js"}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/eventrelay/relay/leaks/intake"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/wait"
@@ -34,7 +35,7 @@ const (
 // Configuration has the scans and what they need to know.
 type Configuration interface {
 	intake.Configuration
-	config.Access
+	entity.Access
 	Account() *config.Account
 	Scans
 	// CustomRules returns the account's own rules, and a revision that changes with them.
@@ -107,7 +108,7 @@ func (r *Runner) Run(ctx context.Context) error {
 // queueWeekly queues a scan of a verified domain without one in a week, as long as none is open.
 func (r *Runner) queueWeekly(ctx context.Context) error {
 	account := r.deps.Config.Account().ID
-	all, _ := config.List[config.Domain](r.deps.Config, account, 0, maxDomains, nil)
+	all, _ := entity.List[config.Domain](r.deps.Config, account, 0, maxDomains, nil)
 	for _, d := range all {
 		now := r.deps.Now()
 		if d.Status(now) != config.DomainVerified || r.deps.Config.OpenScan() != nil {
@@ -121,7 +122,7 @@ func (r *Runner) queueWeekly(ctx context.Context) error {
 		if now.Sub(last) < weekly {
 			continue
 		}
-		_, err := r.deps.Config.CreateScan(ctx, &config.Scan{Meta: config.Meta{ID: id.Random(id.Scan)}, Domain: d.ID,
+		_, err := r.deps.Config.CreateScan(ctx, &config.Scan{Meta: entity.Meta{ID: id.Random(id.Scan)}, Domain: d.ID,
 			Hostname: d.Hostname, Trigger: config.ScanWeekly})
 		if err != nil && !errors.Is(err, config.ErrScanRunning) {
 			return err
@@ -161,7 +162,7 @@ func (r *Runner) runOpen(ctx context.Context) error {
 
 // prove looks for the proof of the domain, and returns why it may not be scanned; empty: it may.
 func (r *Runner) prove(ctx context.Context, s *config.Scan) (reason string, err error) {
-	d, _ := config.Get[config.Domain](r.deps.Config, s.Domain)
+	d, _ := entity.Get[config.Domain](r.deps.Config, s.Domain)
 	if d == nil || d.Status(r.deps.Now()) != config.DomainVerified || !r.deps.MayScan(d.Hostname) {
 		return config.ScanVerificationExpired, nil
 	}
@@ -181,7 +182,7 @@ func (r *Runner) prove(ctx context.Context, s *config.Scan) (reason string, err 
 
 // verified reports whether a host is that of a verified domain.
 func (r *Runner) verified(host string) bool {
-	all, _ := config.List[config.Domain](r.deps.Config, r.deps.Config.Account().ID, 0, maxDomains, nil)
+	all, _ := entity.List[config.Domain](r.deps.Config, r.deps.Config.Account().ID, 0, maxDomains, nil)
 	for _, d := range all {
 		if d.Hostname == host && d.Status(r.deps.Now()) == config.DomainVerified {
 			return r.deps.MayScan(host)

@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/secrets"
@@ -74,7 +75,7 @@ func (s *service) now() time.Time { return time.Now().Add(time.Duration(s.ahead.
 // add adds a verified domain.
 func (s *service) add(t *testing.T, id, hostname string) {
 	t.Helper()
-	d, err := config.Create(t.Context(), s, &config.Domain{Meta: config.Meta{ID: id}, Hostname: hostname})
+	d, err := entity.Create(t.Context(), s, &config.Domain{Meta: entity.Meta{ID: id}, Hostname: hostname})
 	if err == nil {
 		_, err = s.Recheck(t.Context(), d)
 	}
@@ -102,7 +103,7 @@ func (s *service) TripwireByFingerprint(fingerprint string) *config.Tripwire {
 	if s.canary == "" || s.canary != fingerprint {
 		return nil
 	}
-	return &config.Tripwire{Meta: config.Meta{ID: "trw_1"}, Domain: "dom_1"}
+	return &config.Tripwire{Meta: entity.Meta{ID: "trw_1"}, Domain: "dom_1"}
 }
 
 func (s *service) LeakedKey(string) (*config.Key, bool) { return nil, false }
@@ -141,7 +142,7 @@ func (s *service) runnerOf(t *testing.T, node string) *Runner {
 // start queues a scan.
 func (s *service) start(t *testing.T, id string) {
 	t.Helper()
-	_, err := s.CreateScan(t.Context(), &config.Scan{Meta: config.Meta{ID: id}, Domain: "dom_1",
+	_, err := s.CreateScan(t.Context(), &config.Scan{Meta: entity.Meta{ID: id}, Domain: "dom_1",
 		Hostname: "shop.example.com:" + s.site.port, Trigger: config.ScanManual})
 	if err != nil {
 		t.Fatal(err)
@@ -231,7 +232,7 @@ func TestScanOutlivesItsNode(t *testing.T) {
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = s.runner(t).Run(ctx) })
 	<-reached
-	if _, err := s.CreateScan(t.Context(), &config.Scan{Meta: config.Meta{ID: "scn_2"}, Trigger: "manual"}); !errors.Is(
+	if _, err := s.CreateScan(t.Context(), &config.Scan{Meta: entity.Meta{ID: "scn_2"}, Trigger: "manual"}); !errors.Is(
 		err, config.ErrScanRunning) {
 		t.Errorf("a second scan: %v", err)
 	}

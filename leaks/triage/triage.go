@@ -36,6 +36,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/wait"
@@ -49,7 +50,7 @@ type Config struct {
 
 // Configuration is what the triage needs of the configuration log.
 type Configuration interface {
-	Finding(id string) (*config.Finding, config.Presence)
+	Finding(id string) (*config.Finding, entity.Presence)
 	FindingIDs(filter config.FindingFilter) []string
 	DecideFinding(ctx context.Context, id string,
 		decide func(old *config.Finding) (next *config.Finding, announce config.Announcer)) (

@@ -6,6 +6,7 @@ import (
 
 	"github.com/eventrelay/relay/leaks/intake"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/finding"
 )
 
@@ -19,7 +20,7 @@ func TestTripwireIsAnnounced(t *testing.T) {
 		now := func() time.Time { return time.Now().Add(after) }
 		one.deps.Now, two.deps.Now = now, now
 		wire, _, err := r.nodes[0].CreateTripwire(t.Context(), &config.Tripwire{
-			Meta:   config.Meta{ID: "trw_1", Account: r.nodes[0].Account().ID},
+			Meta:   entity.Meta{ID: "trw_1", Account: r.nodes[0].Account().ID},
 			Domain: "dom_1", Kind: config.TripwireKey, Label: "decoy", CreatedBy: "key_1",
 		})
 		if err != nil {

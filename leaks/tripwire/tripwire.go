@@ -26,6 +26,7 @@ import (
 
 	"github.com/eventrelay/relay/leaks/intake"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/id"
@@ -39,7 +40,7 @@ import (
 type Configuration interface {
 	TripwireByKey(text string) (id string)
 	TripwireByToken(token string) *config.Tripwire
-	Tripwire(id string) (*config.Tripwire, config.Presence)
+	Tripwire(id string) (*config.Tripwire, entity.Presence)
 	DecoyEndpoint(t *config.Tripwire) *config.Endpoint
 	EndTripwireTest(ctx context.Context, id string, used config.TripwireTest) error
 	FindingKeys(ctx context.Context) (finding.Keys, error)

@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/id"
@@ -51,11 +52,11 @@ func (a *account) TripwireByToken(token string) *config.Tripwire {
 	return nil
 }
 
-func (a *account) Tripwire(id string) (*config.Tripwire, config.Presence) {
+func (a *account) Tripwire(id string) (*config.Tripwire, entity.Presence) {
 	if id == a.tripwire.ID {
-		return a.tripwire, config.Present
+		return a.tripwire, entity.Present
 	}
-	return nil, config.Unknown
+	return nil, entity.Unknown
 }
 
 func (a *account) DecoyEndpoint(t *config.Tripwire) *config.Endpoint {
@@ -128,7 +129,7 @@ func bubble(t *testing.T, test func(t *testing.T, r *rig)) {
 		}
 		r := &rig{registry: prometheus.NewRegistry(), ids: id.NewGenerator(time.Now), topic: &topic{t: t}}
 		r.account = &account{tripwire: &config.Tripwire{
-			Meta: config.Meta{ID: "trw_1", Account: "acc_1"}, Kind: config.TripwireFile, Label: "decoy", Key: secret("kkkk"),
+			Meta: entity.Meta{ID: "trw_1", Account: "acc_1"}, Kind: config.TripwireFile, Label: "decoy", Key: secret("kkkk"),
 			URL: secret("uuuu")}}
 		r.Wires = New(Deps{Log: slog.New(slog.DiscardHandler), Metrics: r.registry, Config: r.account, Producer: r.topic,
 			Scanner: scanner, Partitions: 4, Now: time.Now})
@@ -269,7 +270,7 @@ func TestHitsOfRecords(t *testing.T) {
 		if _, record, err := r.Hit(t.Context(), e); record != nil || err == nil {
 			t.Errorf("without keys: %v", record)
 		}
-		r.account.tripwire = &config.Tripwire{Meta: config.Meta{ID: "trw_2"}}
+		r.account.tripwire = &config.Tripwire{Meta: entity.Meta{ID: "trw_2"}}
 		if _, record, err := r.Hit(t.Context(), e); record != nil || err != nil {
 			t.Errorf("of a tripwire that is gone: %v, %v", record, err)
 		}

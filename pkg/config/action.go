@@ -7,13 +7,14 @@ import (
 	"path"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/require"
 	"github.com/eventrelay/relay/pkg/conflog"
 )
 
 // Action is a change that an agent asked for. It takes effect once, after a person has approved it.
 type Action struct {
-	Meta
+	entity.Meta
 	Key     string `json:"key"` // id of the API key that asked
 	KeyName string `json:"key_name"`
 	Tool    string `json:"tool"`
@@ -76,10 +77,10 @@ func (r ActionRefusal) Text() string {
 // ActionState is the state of an action.
 type ActionState string
 
-func (a *Action) Hashed() hashedSecret   { return hashedSecret{hash: &a.Hash} }
-func (a *Action) EndsAt(*Core) time.Time { return a.CreatedAt.Add(actionRetention) }
+func (a *Action) Hashed() entity.HashedSecret   { return entity.HashedSecret{Hash: &a.Hash} }
+func (a *Action) EndsAt(*entity.Core) time.Time { return a.CreatedAt.Add(actionRetention) }
 
-// isPending: nobody has decided on it.
+// IsPending: nobody has decided on it.
 func (a *Action) IsPending() bool { return a.State == ActionPending }
 
 // States of an action.
@@ -142,18 +143,18 @@ func (a *Action) StateAt(now time.Time) ActionState {
 func (a *Action) ExpiresAt() time.Time { return a.CreatedAt.Add(ActionLife) }
 
 // Action returns the action with that id; nil unless it is Present.
-func (c jobs) Action(id string) (*Action, Presence) { return Get[Action](c, id) }
+func (c jobs) Action(id string) (*Action, entity.Presence) { return entity.Get[Action](c, id) }
 
 // Actions returns the remembered actions of an account for which keep returns true, newest first.
 func (c jobs) Actions(account string, keep func(*Action) bool) []*Action {
-	page, _ := List(c, account, 0, MaxActions, keep)
+	page, _ := entity.List(c, account, 0, MaxActions, keep)
 	return page
 }
 
 // PendingActions returns the actions of an account on which nobody has decided, newest first, those that have expired
 // too.
 func (c jobs) PendingActions(account string) []*Action {
-	return valuesOf(c.Core, c.View().Pending(kindAction), func(a *Action) bool { return a.Account == account })
+	return entity.ValuesOf(c.Core, c.View().Pending(entity.KindAction), func(a *Action) bool { return a.Account == account })
 }
 
 // CreateAction creates a pending action, or returns the one with the same request that waits already. Account and times
@@ -169,11 +170,11 @@ func (c jobs) CreateAction(ctx context.Context, a *Action) (*Action, error) {
 		}
 		filled := *a
 		filled.State, filled.Hash = ActionPending, place
-		created, err := Create(relatedTo(ctx, a), c, &filled)
+		created, err := entity.Create(relatedTo(ctx, a), c, &filled)
 		if !errors.Is(err, ErrConflict) {
 			return created, err
 		}
-		if _, presence := c.Action(a.ID); presence != Unknown {
+		if _, presence := c.Action(a.ID); presence != entity.Unknown {
 			return nil, err
 		}
 		// Another node was first to take the place.
@@ -184,10 +185,10 @@ func (c jobs) CreateAction(ctx context.Context, a *Action) (*Action, error) {
 // placeOf returns a free place for an action, or the pending action with the same request. Equal requests try the
 // places in the same order, so of two at the same time on two nodes one is created.
 func (c jobs) placeOf(ctx context.Context, a *Action) (equal *Action, place []byte, err error) {
-	kept, now := 0, c.clock()
+	kept, now := 0, c.Clock()
 	held := make(map[string]*Action, MaxPendingActions)
-	for e := range c.View().NewestFirst(kindAction, 0) {
-		x := c.decoded(e).(*Action)
+	for e := range c.View().NewestFirst(entity.KindAction, 0) {
+		x := c.Decoded(e).(*Action)
 		if x.Key != a.Key {
 			continue
 		}
@@ -202,9 +203,9 @@ func (c jobs) placeOf(ctx context.Context, a *Action) (equal *Action, place []by
 	if kept >= MaxActionsOfKey {
 		return nil, nil, ErrTooManyActions
 	}
-	first := int(hashOf(a.Path + a.Body + a.Revision)[0])
+	first := int(entity.HashOf(a.Path + a.Body + a.Revision)[0])
 	for i := range MaxPendingActions {
-		hash := hashOf(fmt.Sprintf("act %s %d", a.Key, (first+i)%MaxPendingActions))
+		hash := entity.HashOf(fmt.Sprintf("act %s %d", a.Key, (first+i)%MaxPendingActions))
 		switch x := held[string(hash[:])]; {
 		case x == nil:
 			return nil, hash[:], nil
@@ -220,8 +221,8 @@ func (c jobs) placeOf(ctx context.Context, a *Action) (equal *Action, place []by
 
 // releasePlace gives back the place of an action that nobody decided on in time, or that was approved long ago.
 func (c jobs) releasePlace(ctx context.Context, past *Action) error {
-	_, err := Update(withoutOrigin(ctx), c, past.ID, func(x *Action) error {
-		if x.StateAt(c.clock()) != ActionPending {
+	_, err := entity.Update(withoutOrigin(ctx), c, past.ID, func(x *Action) error {
+		if x.StateAt(c.Clock()) != ActionPending {
 			x.Hash = nil
 		}
 		return nil
@@ -249,7 +250,7 @@ func (c jobs) DecideAction(ctx context.Context, id, person string, to ActionStat
 	known, _ := c.Action(id)
 	var hash []byte
 	if to == ActionApproved && known != nil {
-		sum := hashOf("change " + known.Account + " " + known.Path + " " + known.Body)
+		sum := entity.HashOf("change " + known.Account + " " + known.Path + " " + known.Body)
 		hash = sum[:]
 		if holder := c.heldBy(hash); holder != nil && holder.ID != id && c.isRepeatable(holder) {
 			if err := c.releasePlace(ctx, holder); err != nil {
@@ -257,8 +258,8 @@ func (c jobs) DecideAction(ctx context.Context, id, person string, to ActionStat
 			}
 		}
 	}
-	decided, err := Update(relatedTo(ctx, known), c, id, func(a *Action) error {
-		now := c.clock().UTC()
+	decided, err := entity.Update(relatedTo(ctx, known), c, id, func(a *Action) error {
+		now := c.Clock().UTC()
 		if a.StateAt(now) != ActionPending {
 			return ErrActionDecided
 		}
@@ -282,11 +283,11 @@ func (c jobs) heldBy(hash []byte) *Action {
 	if hash == nil {
 		return nil
 	}
-	return byHash[Action](c.Core, [conflog.HashLen]byte(hash))
+	return entity.ByHash[Action](c.Core, [conflog.HashLen]byte(hash))
 }
 
 func (c jobs) isRepeatable(approved *Action) bool {
-	return approved.State != ActionApproved && c.clock().Sub(approved.DecidedAt) >= ActionRepeatAfter
+	return approved.State != ActionApproved && c.Clock().Sub(approved.DecidedAt) >= ActionRepeatAfter
 }
 
 // RefusalOf returns why nothing may be done for an action any more: what a key asked for ends with the key. The error
@@ -314,8 +315,8 @@ func (c jobs) RefusalOf(a *Action) (ActionRefusal, error) {
 // approve a pending one. It returns ErrActionDecided if the action has another state now.
 func (c jobs) RefuseAction(ctx context.Context, known *Action, person string, why ActionRefusal, result string) (
 	*Action, error) {
-	return Update(relatedTo(ctx, known), c, known.ID, func(a *Action) error {
-		now := c.clock().UTC()
+	return entity.Update(relatedTo(ctx, known), c, known.ID, func(a *Action) error {
+		now := c.Clock().UTC()
 		if a.StateAt(now) != known.State || a.State != ActionPending && a.State != ActionApproved {
 			return ErrActionDecided
 		}
@@ -331,11 +332,11 @@ func (c jobs) RefuseAction(ctx context.Context, known *Action, person string, wh
 // ended stays as it is.
 func (c jobs) EndAction(ctx context.Context, id string, to ActionState, result string) (*Action, error) {
 	known, _ := c.Action(id)
-	return Update(relatedTo(ctx, known), c, id, func(a *Action) error {
+	return entity.Update(relatedTo(ctx, known), c, id, func(a *Action) error {
 		if a.State != ActionApproved {
 			return nil
 		}
-		a.State, a.Result, a.EndedAt = to, result, c.clock().UTC()
+		a.State, a.Result, a.EndedAt = to, result, c.Clock().UTC()
 		return nil
 	})
 }

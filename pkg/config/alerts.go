@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/require"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/finding"
@@ -13,7 +14,7 @@ import (
 
 // AlertSettings holds the channels and rules of an account. There is one per account, with the account's id.
 type AlertSettings struct {
-	Meta
+	entity.Meta
 	Channels        []AlertChannel `json:"channels,omitempty"` // at most one of each kind
 	Rules           AlertRules     `json:"rules"`
 	CooldownSeconds int            `json:"cooldown_seconds"` // minimum seconds between two firings of one alert
@@ -160,11 +161,11 @@ func (e *Endpoint) AlertsOrDefault() EndpointAlerts {
 // AlertSettings returns the settings of the account, or the defaults. Call it after Ready.
 func (c alerts) AlertSettings() *AlertSettings {
 	a := c.Account()
-	if s, presence := Get[AlertSettings](c, a.ID); presence == Present {
+	if s, presence := entity.Get[AlertSettings](c, a.ID); presence == entity.Present {
 		return s
 	}
 	return &AlertSettings{
-		Meta:  Meta{ID: a.ID, Account: a.ID, CreatedAt: a.CreatedAt, UpdatedAt: a.CreatedAt},
+		Meta:  entity.Meta{ID: a.ID, Account: a.ID, CreatedAt: a.CreatedAt, UpdatedAt: a.CreatedAt},
 		Rules: DefaultAlertRules(), CooldownSeconds: DefaultAlertCooldown,
 	}
 }
@@ -173,8 +174,8 @@ func (c alerts) AlertSettings() *AlertSettings {
 // called again with a newer copy. Its error is returned unchanged.
 func (c alerts) UpdateAlertSettings(ctx context.Context, alter func(*AlertSettings) error) (*AlertSettings, error) {
 	first := func() *AlertSettings { s := *c.AlertSettings(); return &s }
-	s, w, err := updateOrCreate(ctx, c.Core, first, alter)
-	return awaited(ctx, c.Core, s, w, err)
+	s, w, err := entity.UpdateOrCreate(ctx, c.Core, first, alter)
+	return entity.Awaited(ctx, c.Core, s, w, err)
 }
 
 func (s *AlertSettings) EachSealed(f func(entity, field string, s *seal.Secret)) {
@@ -188,7 +189,7 @@ func (s *AlertSettings) EachSealed(f func(entity, field string, s *seal.Secret))
 // Alert is the state of one rule for one object. A transition is a conditional change of it, so that exactly one node
 // announces it. Its id consists of the rule and the object.
 type Alert struct {
-	Meta
+	entity.Meta
 	Rule        string    `json:"rule"`
 	Endpoint    string    `json:"endpoint,omitempty"`
 	Destination string    `json:"destination,omitempty"`
@@ -233,7 +234,7 @@ type AlertNotice struct {
 	LeaseUntil time.Time `json:"until"`
 }
 
-// isPending: it has messages to send.
+// IsPending: it has messages to send.
 func (a *Alert) IsPending() bool { return len(a.Notices) > 0 }
 func (a *Alert) Validate() error { return require.Range("notices", len(a.Notices), 0, maxAlertNotices) }
 
@@ -259,25 +260,25 @@ const maxAlertNotices = 16
 
 // Alert returns the state of an alert; nil if it has never changed.
 func (c alerts) Alert(id string) *Alert {
-	a, _ := Get[Alert](c, id)
+	a, _ := entity.Get[Alert](c, id)
 	return a
 }
 
 // Alerts returns the alerts for which keep returns true, newest first.
 func (c alerts) Alerts(keep func(*Alert) bool) []*Alert {
-	page, _ := List(c, c.Account().ID, 0, unlimited, keep)
+	page, _ := entity.List(c, c.Account().ID, 0, entity.Unlimited, keep)
 	return page
 }
 
 // AlertPage returns at most limit alerts of an account for which keep returns true; see List.
 func (c alerts) AlertPage(account string, beforeSeq int64, limit int, keep func(*Alert) bool) ([]*Alert, bool) {
-	return List(c, account, beforeSeq, limit, keep)
+	return entity.List(c, account, beforeSeq, limit, keep)
 }
 
 // AlertsWithNotices returns the alerts with messages that are not sent yet and for which keep returns true (nil = all),
 // newest first. It reads no other alert.
 func (c alerts) AlertsWithNotices(keep func(*Alert) bool) []*Alert {
-	return valuesOf(c.Core, c.View().Pending(kindAlert), keep)
+	return entity.ValuesOf(c.Core, c.View().Pending(entity.KindAlert), keep)
 }
 
 // ErrAlertUnchanged is returned by alter when an alert need not change any more.
@@ -288,9 +289,9 @@ var ErrAlertUnchanged = errors.New("the alert does not change")
 // wait for other nodes.
 func (c alerts) ChangeAlert(ctx context.Context, id string, alter func(*Alert) error) (*Alert, error) {
 	first := func() *Alert {
-		return &Alert{Meta: Meta{ID: id, Account: c.Account().ID, CreatedAt: c.clock().UTC()}}
+		return &Alert{Meta: entity.Meta{ID: id, Account: c.Account().ID, CreatedAt: c.Clock().UTC()}}
 	}
-	a, _, err := updateOrCreate(ctx, c.Core, first, func(a *Alert) error {
+	a, _, err := entity.UpdateOrCreate(ctx, c.Core, first, func(a *Alert) error {
 		defer a.mergeNotices()
 		return alter(a)
 	})
@@ -317,7 +318,7 @@ func (a *Alert) mergeNotices() {
 
 // EndedRecoveries returns the recovery jobs that ended after since and were not cancelled by a request, newest first.
 func (c alerts) EndedRecoveries(since time.Time) []*Recovery {
-	page, _ := List(c, c.Account().ID, 0, unlimited, func(r *Recovery) bool {
+	page, _ := entity.List(c, c.Account().ID, 0, entity.Unlimited, func(r *Recovery) bool {
 		switch r.State {
 		case RecoveryCompleted, RecoveryStopped, RecoveryExpired, RecoveryFailed:
 			return r.FinishedAt.After(since)
@@ -329,5 +330,5 @@ func (c alerts) EndedRecoveries(since time.Time) []*Recovery {
 
 // ForgetAlert removes an alert. The caller checks that it has been resolved for long enough.
 func (c alerts) ForgetAlert(ctx context.Context, id string) error {
-	return c.Forget(ctx, kindAlert, id)
+	return c.Forget(ctx, entity.KindAlert, id)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/conflog"
 )
 
@@ -55,9 +56,9 @@ func tooMany(most int, what string) error {
 	return fmt.Errorf("the maximum of %d %s is reached", most, what)
 }
 
-// onlyRestricts: a password was removed, sessions were ended, or the scope is now read. With a password a new link may
+// OnlyRestricts: a password was removed, sessions were ended, or the scope is now read. With a password a new link may
 // take its place.
-func (u *User) OnlyRestricts(next value) bool {
+func (u *User) OnlyRestricts(next entity.Value) bool {
 	want, now := *u, next.(*User)
 	want.UpdatedAt = now.UpdatedAt
 	if now.Password == "" {
@@ -72,7 +73,7 @@ func (u *User) OnlyRestricts(next value) bool {
 	if now.Scope == Read {
 		want.Scope = Read
 	}
-	return sameJSON(&want, now)
+	return entity.SameJSON(&want, now)
 }
 
 // keepsEnded reports whether after has the ended sessions of before that had not ended by their age at now.
@@ -82,8 +83,8 @@ func keepsEnded(before, after []EndedSession, now time.Time) bool {
 	})
 }
 
-// onlyRestricts: something was disabled, paused, purged or removed, or tokens and signing secrets were replaced.
-func (e *Endpoint) OnlyRestricts(next value) bool {
+// OnlyRestricts: something was disabled, paused, purged or removed, or tokens and signing secrets were replaced.
+func (e *Endpoint) OnlyRestricts(next entity.Value) bool {
 	want, after := *e, next.(*Endpoint)
 	want.UpdatedAt = after.UpdatedAt
 	want.Enabled, want.Paused = e.Enabled && after.Enabled, e.Paused || after.Paused
@@ -105,7 +106,7 @@ func (e *Endpoint) OnlyRestricts(next value) bool {
 		d.Secrets = now.Secrets
 		want.Destinations = append(want.Destinations, d)
 	}
-	return sameJSON(&want, after)
+	return entity.SameJSON(&want, after)
 }
 
 // BoundUsage is how much of a bound is used.
@@ -131,14 +132,14 @@ func (c *core) BoundsUsage() []BoundUsage {
 	v := c.View()
 	return []BoundUsage{
 		{boundState, v.TotalBytes(), conflog.MaxStateBytes},
-		{"endpoints", int64(v.Len(kindEndpoint)), MaxEndpoints},
-		{"bytes of remembered answers", v.Bytes(kindAnswer), MaxAnswersBytes},
-		{"recovery jobs of 30 days", int64(v.Len(kindRecovery)), MaxRecoveries},
-		{"erased payloads", int64(v.Len(kindErasure)), MaxErasures},
-		{boundFindings, int64(v.Len(kindFinding)), MaxFindings},
-		{"fixtures", int64(v.Len(kindFixture)), MaxFixtures},
-		{"bytes of fixtures", v.Bytes(kindFixture), MaxFixturesBytes},
-		{boundOutstanding, int64(v.PendingLen(kindFinding)), MaxOutstandingFindings},
+		{"endpoints", int64(v.Len(entity.KindEndpoint)), MaxEndpoints},
+		{"bytes of remembered answers", v.Bytes(entity.KindAnswer), MaxAnswersBytes},
+		{"recovery jobs of 30 days", int64(v.Len(entity.KindRecovery)), MaxRecoveries},
+		{"erased payloads", int64(v.Len(entity.KindErasure)), MaxErasures},
+		{boundFindings, int64(v.Len(entity.KindFinding)), MaxFindings},
+		{"fixtures", int64(v.Len(entity.KindFixture)), MaxFixtures},
+		{"bytes of fixtures", v.Bytes(entity.KindFixture), MaxFixturesBytes},
+		{boundOutstanding, int64(v.PendingLen(entity.KindFinding)), MaxOutstandingFindings},
 	}
 }
 
@@ -149,19 +150,19 @@ func (c *core) registerMetrics(reg prometheus.Registerer) {
 	gauge := func(name, help string, read func() float64) {
 		reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, read))
 	}
-	count := func(k kind) func() float64 { return func() float64 { return float64(c.View().Len(k)) } }
+	count := func(k entity.Kind) func() float64 { return func() float64 { return float64(c.View().Len(k)) } }
 	bound := func(n float64) func() float64 { return func() float64 { return n } }
-	gauge("relay_control_endpoints", "Number of endpoints.", count(kindEndpoint))
+	gauge("relay_control_endpoints", "Number of endpoints.", count(entity.KindEndpoint))
 	gauge("relay_control_endpoints_limit", "Maximum number of endpoints.", bound(MaxEndpoints))
 	gauge("relay_control_idempotency_bytes", "Size of the answers remembered for Idempotency-Keys.",
-		func() float64 { return float64(c.View().Bytes(kindAnswer)) })
+		func() float64 { return float64(c.View().Bytes(entity.KindAnswer)) })
 	gauge("relay_control_idempotency_limit_bytes", "Maximum size of the answers remembered for Idempotency-Keys.",
 		bound(MaxAnswersBytes))
-	gauge("relay_control_recoveries", "Recovery jobs created in the last 30 days.", count(kindRecovery))
-	gauge("relay_control_findings", "Number of findings.", count(kindFinding))
+	gauge("relay_control_recoveries", "Recovery jobs created in the last 30 days.", count(entity.KindRecovery))
+	gauge("relay_control_findings", "Number of findings.", count(entity.KindFinding))
 	gauge("relay_control_findings_limit", "Maximum number of findings.", bound(MaxFindings))
 	gauge("relay_control_findings_outstanding", "Number of findings that are neither resolved nor ignored.",
-		func() float64 { return float64(c.View().PendingLen(kindFinding)) })
+		func() float64 { return float64(c.View().PendingLen(entity.KindFinding)) })
 	gauge("relay_control_findings_outstanding_limit",
 		"Maximum number of findings that are neither resolved nor ignored.", bound(MaxOutstandingFindings))
 	gauge("relay_control_recoveries_limit", "Maximum number of recovery jobs created in 30 days.", bound(MaxRecoveries))

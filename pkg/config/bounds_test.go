@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/conflog"
 	"github.com/eventrelay/relay/pkg/id"
 )
@@ -20,7 +21,7 @@ func TestRestrictionsIgnoreBounds(t *testing.T) {
 		change func(*testNode)
 		want   error
 	}{
-		"full":     {func(n *testNode) { n.inject(kindAlertSettings, "bytes", conflog.MaxStateBytes) }, ErrStateFull},
+		"full":     {func(n *testNode) { n.inject(entity.KindAlertSettings, "bytes", conflog.MaxStateBytes) }, ErrStateFull},
 		"no audit": {func(n *testNode) { n.inject(conflog.KindOutbox, "len", 100_000) }, ErrUnavailable},
 	}
 	for name, f := range fill {
@@ -81,10 +82,10 @@ func TestRestrictionsIgnoreBounds(t *testing.T) {
 // The number of recovery jobs in 30 days is bounded, and none is removed earlier.
 func TestRecoveryHistoryIsBounded(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
-	n.inject(kindRecovery, "len", MaxRecoveries-1)
+	n.inject(entity.KindRecovery, "len", MaxRecoveries-1)
 	job := func(name string) error {
 		_, err := n.AddRecovery(context.Background(),
-			&Recovery{Meta: Meta{ID: name, Account: n.Account().ID}, State: RecoveryReady})
+			&Recovery{Meta: entity.Meta{ID: name, Account: n.Account().ID}, State: RecoveryReady})
 		return err
 	}
 	noError(t, job("rec_last"))
@@ -100,7 +101,7 @@ func TestRecoveryHistoryIsBounded(t *testing.T) {
 		t.Errorf("cancelling the last: %v", err)
 	}
 	unsettled, forgotten := n.UnsettledRecoveries(time.Now().Add(-time.Minute))
-	if len(unsettled)+len(forgotten) != 0 || n.View().Len(kindRecovery) != MaxRecoveries {
+	if len(unsettled)+len(forgotten) != 0 || n.View().Len(entity.KindRecovery) != MaxRecoveries {
 		t.Errorf("%d unsettled, %d to be removed", len(unsettled), len(forgotten))
 	}
 }
@@ -108,7 +109,7 @@ func TestRecoveryHistoryIsBounded(t *testing.T) {
 // The number of erasures is bounded. A payload that is erased already can be erased again.
 func TestErasuresAreBounded(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
-	n.inject(kindErasure, "len", MaxErasures-1)
+	n.inject(entity.KindErasure, "len", MaxErasures-1)
 	ids := id.NewGenerator(nil)
 	erase := func(event id.ID) error {
 		_, err := n.ErasePayload(t.Context(), event)

@@ -13,8 +13,8 @@
 //   - a node that changes an entity keeps the members that a newer version has written (TestUnknownMembersSurvive…);
 //   - a node loads 200,000 endpoints in 5 s and keeps them in less than 300 MB (TestCeiling).
 //
-// Begin with Control and with kindTable in kind.go, which lists all kinds. entity.go has the functions that all kinds
-// share, package seal the secrets, export.go and import.go relay config export and import.
+// Begin with Control and with kindTable in kinds.go, which lists all kinds. Package entity has what all kinds share,
+// package seal the secrets, export.go and import.go relay config export and import.
 package config
 
 import (
@@ -30,6 +30,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/eventrelay/relay/pkg/config/argon"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/conflog"
 	"github.com/eventrelay/relay/pkg/verify"
@@ -97,7 +98,7 @@ type (
 
 // core is what the groups of methods share.
 type core struct {
-	*Core
+	*entity.Core
 	cfg             Config
 	log             *slog.Logger
 	bootstrapScopes map[[conflog.HashLen]byte]Scope // of the bootstrap keys in the environment, by the hash of the key
@@ -123,15 +124,15 @@ func build(cfg Config, deps Deps, log conflog.Config) (*Control, error) {
 		deps.Now = time.Now
 	}
 	core := &core{
-		Core: &Core{Keyring: deps.Keyring, Partitions: cfg.Partitions, RetentionDays: cfg.RetentionDays, clock: deps.Now,
-			table: kindTable},
+		Core: &entity.Core{Keyring: deps.Keyring, Partitions: cfg.Partitions, RetentionDays: cfg.RetentionDays, Clock: deps.Now,
+			Table: kindTable},
 		cfg: cfg, log: deps.Log, bootstrapScopes: cfg.bootstrapScopes(), sweepInterval: time.Minute, passwords: argon.NewHasher(), usedKeys: make(chan usedKey, 16),
 	}
 	c := &Control{core, endpoints{core}, callers{core}, jobs{core}, findings{core}, tripwires{core}, alerts{core},
 		documents{core}}
 	var err error
 	log.Node, log.Version, log.SingleNode, log.Unverified = cfg.Node, cfg.Version, cfg.SingleNode, cfg.Unverified
-	log.SnapshotEvery, log.Kinds, log.CompressionDict = cfg.SnapshotEvery, kindTable.registered(), compressionDict()
+	log.SnapshotEvery, log.Kinds, log.CompressionDict = cfg.SnapshotEvery, kindTable.Registered(), compressionDict()
 	core.Log, err = conflog.New(log, conflog.Deps{
 		Log: deps.Log, Stream: deps.Stream, Entities: entities{core}, Keys: logKeys{deps.Keyring}, Now: deps.Now,
 		Metrics: deps.Metrics, StartSteps: []conflog.Step{
@@ -186,32 +187,32 @@ func Finalize(ctx context.Context, cfg Config, deps Deps) (before int, err error
 type entities struct{ *core }
 
 // Index decodes the value of a record and returns its index fields.
-func (x entities) Index(k kind, raw []byte) (conflog.Index, error) {
-	v, err := x.table.decode(k, raw)
+func (x entities) Index(k entity.Kind, raw []byte) (conflog.Index, error) {
+	v, err := x.Table.Decode(k, raw)
 	if err != nil {
 		return conflog.Index{}, err
 	}
-	i := conflog.Index{ID: IDOf(v), Pending: v.IsPending(), Attributes: v.Attributes()}
+	i := conflog.Index{ID: entity.IDOf(v), Pending: v.IsPending(), Attributes: v.Attributes()}
 	if h := v.FormerHash(); len(h) == conflog.HashLen {
 		i.FormerHash = (*[conflog.HashLen]byte)(h)
 	}
-	copy(i.Hash[:], hashOfValue(v))
+	copy(i.Hash[:], entity.HashOfValue(v))
 	return i, nil
 }
 
 // ActorName returns the name of an API key, or the email address of a user.
 func (x entities) ActorName(v *conflog.View, id string) string {
-	if e := v.FindLiving(kindKey, id); e != nil {
+	if e := v.FindLiving(entity.KindKey, id); e != nil {
 		return x.key(e).Name
 	}
-	if e := v.FindLiving(kindUser, id); e != nil {
-		return x.decoded(e).(*User).Email
+	if e := v.FindLiving(entity.KindUser, id); e != nil {
+		return x.Decoded(e).(*User).Email
 	}
 	return ""
 }
 
 // AccountID returns the id of the only account.
-func (x entities) AccountID(v *conflog.View) string { return v.Newest(kindAccount).ID }
+func (x entities) AccountID(v *conflog.View) string { return v.Newest(entity.KindAccount).ID }
 
 // sweep removes expired entities, on the owner of partition 0 of events, until ctx ends.
 func (c *core) sweep(ctx context.Context) error {
@@ -228,7 +229,7 @@ func (c *core) sweep(ctx context.Context) error {
 
 // sweepOnce removes what has expired, and the oldest scans.
 func (c *core) sweepOnce(ctx context.Context) error {
-	if err := c.sweepExpired(ctx); err != nil {
+	if err := c.SweepExpired(ctx); err != nil {
 		return err
 	}
 	return c.sweepScans(ctx)
@@ -256,5 +257,5 @@ func compressionDict() []byte {
 	return b
 }
 
-func (c *core) endpoint(e *conflog.Entity) *Endpoint { return c.decoded(e).(*Endpoint) }
-func (c *core) key(e *conflog.Entity) *Key           { return c.decoded(e).(*Key) }
+func (c *core) endpoint(e *conflog.Entity) *Endpoint { return c.Decoded(e).(*Endpoint) }
+func (c *core) key(e *conflog.Entity) *Key           { return c.Decoded(e).(*Key) }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/apikey"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/conflog"
 	"github.com/eventrelay/relay/pkg/id"
@@ -259,11 +260,11 @@ func TestListPages(t *testing.T) {
 	if len(page) != 2 || page[0].ID != want[0] || page[1].ID != want[2] || more || read != 4 {
 		t.Errorf("%d endpoints of %d, more %t", len(page), read, more)
 	}
-	uncached := *n.View().FindLiving(kindEndpoint, want[0])
-	if n.peek(&uncached) == n.peek(&uncached) {
+	uncached := *n.View().FindLiving(entity.KindEndpoint, want[0])
+	if n.Peek(&uncached) == n.Peek(&uncached) {
 		t.Error("a loop over endpoints fills the cache")
 	}
-	if n.endpoint(&uncached) != n.peek(&uncached) {
+	if n.endpoint(&uncached) != n.Peek(&uncached) {
 		t.Error("a loop over endpoints does not use the cache")
 	}
 }

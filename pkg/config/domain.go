@@ -9,12 +9,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/require"
 )
 
 // Domain is a host name that a customer claims. It is verified while its token stands in DNS or on the website.
 type Domain struct {
-	Meta
+	entity.Meta
 	Hostname string `json:"hostname"` // ASCII, lower case; with a port inside RELAY_EGRESS_ALLOW only
 	// Hash is the SHA-256 of the hostname, by which a second domain with the same one is refused. Create sets it.
 	Hash []byte `json:"hash"`
@@ -91,7 +92,7 @@ const (
 	maxDomainSeen     = 400 // bytes
 )
 
-func (d *Domain) Hashed() hashedSecret { return hashedSecret{hash: &d.Hash} }
+func (d *Domain) Hashed() entity.HashedSecret { return entity.HashedSecret{Hash: &d.Hash} }
 
 // Status returns the status of the domain at a time.
 func (d *Domain) Status(now time.Time) string {
@@ -126,11 +127,11 @@ func (d *Domain) FileURL() string { return "https://" + d.Hostname + "/.well-kno
 
 // Domains returns a page of the domains of an account; see List.
 func (c findings) Domains(account string, beforeSeq int64, limit int) ([]*Domain, bool) {
-	return List[Domain](c, account, beforeSeq, limit, nil)
+	return entity.List[Domain](c, account, beforeSeq, limit, nil)
 }
 
 // Derive gives a new domain its token.
-func (d *Domain) Derive(_ *Core, was value) error {
+func (d *Domain) Derive(_ *entity.Core, was entity.Value) error {
 	if was == nil {
 		d.Hash, d.Token = hashOfHostname(d.Hostname), newDomainToken()
 	}
@@ -138,7 +139,7 @@ func (d *Domain) Derive(_ *Core, was value) error {
 }
 
 func hashOfHostname(hostname string) []byte {
-	hash := hashOf("hostname " + hostname)
+	hash := entity.HashOf("hostname " + hostname)
 	return hash[:]
 }
 
@@ -149,7 +150,7 @@ func newDomainToken() string {
 // RecordDomainCheck stores the result of a check, unless a later one is stored. A proof verifies the domain. Misses of
 // the method that has verified it make it expire when they are DomainGrace apart; silent ones, DomainSilence.
 func (c findings) RecordDomainCheck(ctx context.Context, id string, check DomainCheck) (*Domain, error) {
-	return Update(ctx, c, id, func(d *Domain) error {
+	return entity.Update(ctx, c, id, func(d *Domain) error {
 		if check.At.Before(d.Checked.At) || d.Ended(check.At) {
 			return nil
 		}

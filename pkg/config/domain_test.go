@@ -6,11 +6,13 @@ import (
 	"regexp"
 	"testing"
 	"time"
+
+	"github.com/eventrelay/relay/pkg/config/entity"
 )
 
 // newDomain returns a domain as the API makes it.
 func newDomain(id, hostname string, created time.Time) *Domain {
-	return &Domain{Meta: Meta{ID: "dom_" + id, CreatedAt: created}, Hostname: hostname, CreatedBy: "key_1"}
+	return &Domain{Meta: entity.Meta{ID: "dom_" + id, CreatedAt: created}, Hostname: hostname, CreatedBy: "key_1"}
 }
 
 // A domain is created with a token of its own. Each hostname exists once.
@@ -18,18 +20,18 @@ func TestDomains(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
 	tokens := map[string]bool{}
 	for i := range MaxDomains {
-		d, err := Create(t.Context(), n, newDomain(fmt.Sprint(i), fmt.Sprintf("s%d.example.com", i), time.Time{}))
+		d, err := entity.Create(t.Context(), n, newDomain(fmt.Sprint(i), fmt.Sprintf("s%d.example.com", i), time.Time{}))
 		if err != nil || !regexp.MustCompile(`^rvf_[0-9A-Za-z]{32}$`).MatchString(d.Token) || tokens[d.Token] {
 			t.Fatalf("%+v, %v", d, err)
 		}
 		tokens[d.Token] = true
 	}
-	noError(t, Delete[Domain](t.Context(), n, "dom_4"))
-	if _, err := Create(t.Context(), n, newDomain("again", "s0.example.com", time.Time{})); !errors.Is(
+	noError(t, entity.Delete[Domain](t.Context(), n, "dom_4"))
+	if _, err := entity.Create(t.Context(), n, newDomain("again", "s0.example.com", time.Time{})); !errors.Is(
 		err, ErrConflict) {
 		t.Errorf("a hostname twice: %v", err)
 	}
-	if _, err := Create(t.Context(), n, newDomain("5", "s4.example.com", time.Time{})); err != nil {
+	if _, err := entity.Create(t.Context(), n, newDomain("5", "s4.example.com", time.Time{})); err != nil {
 		t.Errorf("the hostname of a deleted domain: %v", err)
 	}
 }
@@ -39,7 +41,7 @@ func TestDomains(t *testing.T) {
 func TestDomainStatus(t *testing.T) {
 	start := time.Now().UTC().Truncate(time.Second)
 	n := node(t, broker(t), Config{Node: "a"})
-	must(Create(t.Context(), n, newDomain("1", "www.example.com", start)))(t)
+	must(entity.Create(t.Context(), n, newDomain("1", "www.example.com", start)))(t)
 	check := func(after time.Duration, method, wrong, want string) *Domain {
 		t.Helper()
 		at := start.Add(after)
@@ -68,7 +70,7 @@ func TestDomainStatus(t *testing.T) {
 		t.Errorf("verified again: %+v", d)
 	}
 
-	late, err := Create(t.Context(), n, newDomain("2", "late.example.com", start))
+	late, err := entity.Create(t.Context(), n, newDomain("2", "late.example.com", start))
 	if err != nil || late.Status(start.Add(7*day-time.Second)) != DomainPending || late.Ended(start) {
 		t.Fatalf("%+v, %v", late, err)
 	}
@@ -110,7 +112,7 @@ func TestSilenceIsNoMiss(t *testing.T) {
 func TestDomainChecksAreInOrder(t *testing.T) {
 	start := time.Now().UTC().Truncate(time.Second)
 	n := node(t, broker(t), Config{Node: "a"})
-	must(Create(t.Context(), n, newDomain("1", "www.example.com", start)))(t)
+	must(entity.Create(t.Context(), n, newDomain("1", "www.example.com", start)))(t)
 	var d *Domain
 	for _, check := range []DomainCheck{{At: start.Add(time.Minute), Method: DomainByDNS},
 		{At: start, Method: DomainByHTTP, Error: DomainMismatch}} {

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/require"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/verify"
@@ -13,7 +14,7 @@ import (
 // Drain receives the lines of a log and keeps none of them: what a line leaks becomes a finding. Its URL holds its
 // token, which is checked against its SHA-256 and sealed so that it can be shown again.
 type Drain struct {
-	Meta
+	entity.Meta
 	Name     string `json:"name"`
 	Platform string `json:"platform"` // one of DrainPlatforms
 	Paused   bool   `json:"paused,omitempty"`
@@ -32,8 +33,8 @@ type Drain struct {
 	CreatedBy      string `json:"created_by"` // key_… or usr_…
 }
 
-func (d *Drain) Hashed() hashedSecret {
-	return hashedSecret{hash: &d.Hash, field: seal.FieldToken, sealed: d.Sealed.Token}
+func (d *Drain) Hashed() entity.HashedSecret {
+	return entity.HashedSecret{Hash: &d.Hash, Field: seal.FieldToken, Sealed: d.Sealed.Token}
 }
 
 // Platforms of drains. PlatformAuto recognises the platform from the request.
@@ -58,15 +59,15 @@ const MaxDrains = 500
 
 // DrainByToken returns the drain with that id and token. A drain that was deleted is Deleted whatever the token is; any
 // other mismatch is Unknown. The time that it takes does not depend on the token.
-func (c findings) DrainByToken(id, token string) (*Drain, Presence) {
-	d, presence := Get[Drain](c, id)
+func (c findings) DrainByToken(id, token string) (*Drain, entity.Presence) {
+	d, presence := entity.Get[Drain](c, id)
 	switch {
 	case isHashOf(cmp.Or(d, &Drain{}).Hash, token):
-		return d, Present
-	case presence == Deleted:
-		return nil, Deleted
+		return d, entity.Present
+	case presence == entity.Deleted:
+		return nil, entity.Deleted
 	}
-	return nil, Unknown
+	return nil, entity.Unknown
 }
 
 // DrainSecrets are the opened secrets of a drain, without its token; empty = not set.
@@ -89,19 +90,19 @@ func (c findings) DrainSecrets(d *Drain) (s DrainSecrets, err error) {
 
 func (d *Drain) ChangeCount() *int { return &d.Version }
 
-// restricts: it was paused, or its token or its signing secret was replaced.
-func (d *Drain) Restricts(next value) bool {
+// Restricts: it was paused, or its token or its signing secret was replaced.
+func (d *Drain) Restricts(next entity.Value) bool {
 	now, _ := next.(*Drain)
 	return now == nil || !d.Paused && now.Paused || !bytes.Equal(d.Hash, now.Hash) ||
 		d.Sealed.SigningSecret != now.Sealed.SigningSecret
 }
 
-// onlyRestricts: nothing changed but that it was paused or has another token.
-func (d *Drain) OnlyRestricts(next value) bool {
+// OnlyRestricts: nothing changed but that it was paused or has another token.
+func (d *Drain) OnlyRestricts(next entity.Value) bool {
 	want, now := *d, next.(*Drain)
 	want.UpdatedAt, want.Version, want.Paused = now.UpdatedAt, now.Version, d.Paused || now.Paused
 	want.Sealed.Token, want.Hash, want.TokenRotatedBy = now.Sealed.Token, now.Hash, now.TokenRotatedBy
-	return sameJSON(&want, now)
+	return entity.SameJSON(&want, now)
 }
 
 func (d *Drain) EachSealed(f func(entity, field string, s *seal.Secret)) {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/require"
 	"github.com/eventrelay/relay/pkg/config/seal"
 )
@@ -18,7 +19,7 @@ import (
 // DSN allows applications with the SDK to send reports (docs/design/reports.md). It is public: whoever uses the
 // application can read it, and its platform says how far its reports are believed.
 type DSN struct {
-	Meta
+	entity.Meta
 	Name     string `json:"name"`
 	Platform string `json:"platform"` // one of DSNPlatforms; it never changes
 	// AllowedOrigins are the origins of the pages that may send reports, as ParseOrigin returns them; empty = all. Only
@@ -37,8 +38,8 @@ type DSN struct {
 	CreatedBy    string `json:"created_by"` // key_… or usr_…
 }
 
-func (d *DSN) Hashed() hashedSecret {
-	return hashedSecret{hash: &d.Hash, field: seal.FieldDSNKey, sealed: d.Sealed.Key}
+func (d *DSN) Hashed() entity.HashedSecret {
+	return entity.HashedSecret{Hash: &d.Hash, Field: seal.FieldDSNKey, Sealed: d.Sealed.Key}
 }
 
 // Platforms of DSNs. Reports of browsers are unverified: everybody who opens the page can send some.
@@ -60,7 +61,7 @@ const (
 
 // DSNByKey returns the DSN with that id and public key; nil if there is none.
 func (c findings) DSNByKey(id, publicKey string) *DSN {
-	d, _ := Get[DSN](c, id)
+	d, _ := entity.Get[DSN](c, id)
 	key, salt, ok := splitPublicKey(publicKey)
 	if isHashOf(cmp.Or(d, &DSN{}).Hash, key) && ok && bytes.Equal(salt, c.Account().FPSalt) {
 		return d
@@ -119,15 +120,15 @@ func swapCase(c rune) rune {
 func NewDSNKey() string          { return encodeBase62(randomBytes(fpSaltBytes), base62Length) }
 func (d *DSN) ChangeCount() *int { return &d.Version }
 
-// restricts: any change may forbid reports.
-func (d *DSN) Restricts(value) bool { return true }
+// Restricts: any change may forbid reports.
+func (d *DSN) Restricts(entity.Value) bool { return true }
 
-// onlyRestricts: nothing changed but the key.
-func (d *DSN) OnlyRestricts(next value) bool {
+// OnlyRestricts: nothing changed but the key.
+func (d *DSN) OnlyRestricts(next entity.Value) bool {
 	want, now := *d, next.(*DSN)
 	want.UpdatedAt, want.Version = now.UpdatedAt, now.Version
 	want.Sealed.Key, want.Hash, want.KeyRotatedBy = now.Sealed.Key, now.Hash, now.KeyRotatedBy
-	return sameJSON(&want, now)
+	return entity.SameJSON(&want, now)
 }
 
 func (d *DSN) EachSealed(f func(entity, field string, s *seal.Secret)) {

@@ -4,12 +4,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/seal"
 )
 
 // dsn returns a DSN with that key, as the API would make it.
 func dsn(k *seal.Keyring, name, key string) *DSN {
-	d := &DSN{Meta: Meta{ID: "dsn_" + name}, Name: name, Platform: DSNServer, CreatedBy: "key_1"}
+	d := &DSN{Meta: entity.Meta{ID: "dsn_" + name}, Name: name, Platform: DSNServer, CreatedBy: "key_1"}
 	d.Sealed.Key = k.SealString(d.ID, seal.FieldDSNKey, key)
 	return d
 }
@@ -18,7 +19,7 @@ func dsn(k *seal.Keyring, name, key string) *DSN {
 func TestDSNs(t *testing.T) {
 	ctx := t.Context()
 	n := node(t, broker(t), Config{Node: "a"})
-	d := must(Create(ctx, n, dsn(n.Keyring, "one", NewDSNKey())))(t)
+	d := must(entity.Create(ctx, n, dsn(n.Keyring, "one", NewDSNKey())))(t)
 	text, err := n.PublicKey(ctx, d)
 	if err != nil || len(text) != 46 || n.DSNByKey("dsn_one", text) == nil {
 		t.Fatalf("%q, %v", text, err)
@@ -34,7 +35,7 @@ func TestDSNs(t *testing.T) {
 			t.Errorf("%v is accepted", x)
 		}
 	}
-	d, err = Update(ctx, n, d.ID, func(d *DSN) error {
+	d, err = entity.Update(ctx, n, d.ID, func(d *DSN) error {
 		d.Sealed.Key = n.Keyring.SealString(d.ID, seal.FieldDSNKey, NewDSNKey())
 		return nil
 	})
@@ -44,7 +45,7 @@ func TestDSNs(t *testing.T) {
 	if text, err = n.PublicKey(ctx, d); err != nil || n.DSNByKey("dsn_one", text) == nil {
 		t.Errorf("the new key is not accepted: %v", err)
 	}
-	if err := Delete[DSN](ctx, n, d.ID); err != nil || n.DSNByKey("dsn_one", text) != nil {
+	if err := entity.Delete[DSN](ctx, n, d.ID); err != nil || n.DSNByKey("dsn_one", text) != nil {
 		t.Errorf("a deleted DSN: %v", err)
 	}
 }

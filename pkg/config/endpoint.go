@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	leaks "github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/verify"
@@ -15,7 +16,7 @@ import (
 // Endpoint is the configuration of one endpoint, as stored in the log. Values that Control returns are shared: treat
 // them as read-only. Secrets are sealed; see Keyring.
 type Endpoint struct {
-	plain
+	entity.Plain
 	ID      string `json:"id"`
 	Account string `json:"account"`
 	// partition of the topic events for new events; the other records of an event go to the partition in its id
@@ -58,13 +59,13 @@ type Endpoint struct {
 // CreationSeq returns the position of the endpoint in lists, which are in the order of creation.
 func (e *Endpoint) CreationSeq() int64 { return e.Seq }
 
-func (e *Endpoint) Common() commonFields {
-	return commonFields{
-		ID: &e.ID, account: &e.Account, createdAt: &e.CreatedAt, updated: &e.UpdatedAt, rev: &e.Rev, seq: &e.Seq}
+func (e *Endpoint) Common() entity.CommonFields {
+	return entity.CommonFields{
+		ID: &e.ID, Account: &e.Account, CreatedAt: &e.CreatedAt, Updated: &e.UpdatedAt, Rev: &e.Rev, Seq: &e.Seq}
 }
 
-func (e *Endpoint) Hashed() hashedSecret {
-	return hashedSecret{hash: &e.TokenHash, field: seal.FieldToken, sealed: e.Token}
+func (e *Endpoint) Hashed() entity.HashedSecret {
+	return entity.HashedSecret{Hash: &e.TokenHash, Field: seal.FieldToken, Sealed: e.Token}
 }
 
 // PartitionMove describes a move to another partition. Deliveries of earlier events may still be open in the old
@@ -193,7 +194,7 @@ type Response struct {
 
 // Key is an API key. Only the SHA-256 of its text is stored.
 type Key struct {
-	plain
+	entity.Plain
 	ID      string `json:"id"`
 	Account string `json:"account"`
 	Name    string `json:"name"`
@@ -212,15 +213,15 @@ type Key struct {
 	UsedFromBrowser bool `json:"used_from_browser,omitempty"`
 }
 
-func (k *Key) Common() commonFields {
-	return commonFields{ID: &k.ID, account: &k.Account, createdAt: &k.CreatedAt}
+func (k *Key) Common() entity.CommonFields {
+	return entity.CommonFields{ID: &k.ID, Account: &k.Account, CreatedAt: &k.CreatedAt}
 }
 
-func (k *Key) Hashed() hashedSecret { return hashedSecret{hash: &k.Hash} }
-func (k *Key) MadeAtStart() bool    { return k.Bootstrap }
+func (k *Key) Hashed() entity.HashedSecret { return entity.HashedSecret{Hash: &k.Hash} }
+func (k *Key) MadeAtStart() bool           { return k.Bootstrap }
 
-// onlyRestricts: the key was revoked.
-func (k *Key) OnlyRestricts(next value) bool {
+// OnlyRestricts: the key was revoked.
+func (k *Key) OnlyRestricts(next entity.Value) bool {
 	return k.RevokedAt.IsZero() && !next.(*Key).RevokedAt.IsZero()
 }
 
@@ -235,7 +236,7 @@ const (
 
 // Account owns all other entities. There is exactly one.
 type Account struct {
-	plain
+	entity.Plain
 	ID        string    `json:"id"`
 	CreatedAt time.Time `json:"created_at"`
 	// FPSalt has 16 random bytes, which distinguish the fingerprints of this account from those of others. It is created
@@ -243,7 +244,9 @@ type Account struct {
 	FPSalt []byte `json:"fp_salt,omitempty"`
 }
 
-func (a *Account) Common() commonFields { return commonFields{ID: &a.ID, createdAt: &a.CreatedAt} }
+func (a *Account) Common() entity.CommonFields {
+	return entity.CommonFields{ID: &a.ID, CreatedAt: &a.CreatedAt}
+}
 
 func (a *Account) Validate() error {
 	if n := len(a.FPSalt); n != 0 && n != fpSaltBytes {
@@ -262,6 +265,6 @@ func DefaultResponse(provider string) Response {
 
 // isHashOf reports whether a hash is that of a secret, in a time that does not depend on either.
 func isHashOf(hash []byte, secret string) bool {
-	sum := hashOf(secret)
+	sum := entity.HashOf(secret)
 	return subtle.ConstantTimeCompare(sum[:], hash) == 1
 }

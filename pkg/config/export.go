@@ -18,6 +18,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/conflog"
 )
@@ -92,8 +93,8 @@ func (c documents) Export(ctx context.Context, to io.Writer) error {
 	}
 	v := c.View()
 	var all []*conflog.Entity
-	for k := range NumKinds {
-		if kindTable.has(k, exported) {
+	for k := range entity.NumKinds {
+		if kindTable.Has(k, exported) {
 			all = slices.AppendSeq(all, v.NewestFirst(k, 0))
 		}
 	}
@@ -103,15 +104,15 @@ func (c documents) Export(ctx context.Context, to io.Writer) error {
 		return err
 	}
 	head := ExportHeader{
-		Format: exportFormat, Version: exportVersion, ExportedAt: c.clock().UTC(), Program: c.cfg.Version,
+		Format: exportFormat, Version: exportVersion, ExportedAt: c.Clock().UTC(), Program: c.cfg.Version,
 		Account: c.Account().ID, Sequence: v.Sequence(), Partitions: c.cfg.Partitions, Entities: len(all),
 		MasterKeys: keys,
 	}
 	return WriteExport(to, head, c.Keyring, func(yield func(string, json.RawMessage) bool) {
 		for _, e := range all {
 			line := c.Value(e)
-			if e.Kind == kindUser {
-				line = c.edited(e, func(v value) { v.(*User).Link = nil })
+			if e.Kind == entity.KindUser {
+				line = c.Edited(e, func(v entity.Value) { v.(*User).Link = nil })
 			}
 			if !yield(c.KindName(e.Kind), line) {
 				return
@@ -164,7 +165,7 @@ func WriteExport(
 func (c documents) sealingKeys(v *conflog.View) ([]string, error) {
 	ids := []string{}
 	err := c.eachSecret(v, func(e *conflog.Entity, s seal.Secret) {
-		if !kindTable.has(e.Kind, exported) {
+		if !kindTable.Has(e.Kind, exported) {
 			return
 		}
 		id := cmp.Or(c.Keyring.ID(s.KeyName()), s.KeyName()+":")

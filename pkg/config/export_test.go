@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/audit"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/conflog"
 	"github.com/eventrelay/relay/pkg/finding"
@@ -25,13 +26,13 @@ import (
 // oneOfEach creates an entity of every kind that has none yet.
 func oneOfEach(t *testing.T, n *testNode) {
 	t.Helper()
-	for k := conflog.FirstCallerKind; k < NumKinds; k++ {
+	for k := conflog.FirstCallerKind; k < entity.NumKinds; k++ {
 		if n.View().Len(k) > 0 {
 			continue
 		}
-		made := Meta{ID: n.KindName(k) + "_1", Account: n.Account().ID, CreatedAt: n.clock().UTC(), UpdatedAt: n.clock().UTC()}
-		v := kindTable[k].empty()
-		v.Common().keep(made.Common())
+		made := entity.Meta{ID: n.KindName(k) + "_1", Account: n.Account().ID, CreatedAt: n.Clock().UTC(), UpdatedAt: n.Clock().UTC()}
+		v := kindTable[k].Empty()
+		v.Common().Keep(made.Common())
 		switch v := v.(type) {
 		case *User:
 			v.Email, v.ID, v.Scope = "ops@example.com", UserID("ops@example.com"), Read
@@ -39,7 +40,7 @@ func oneOfEach(t *testing.T, n *testNode) {
 			v.State, v.RatePerSecond = RecoveryReady, 1
 		case *Drain:
 			v.Name, v.Platform, v.Version = "app", PlatformAuto, 1
-			hash := hashOf("token of a drain")
+			hash := entity.HashOf("token of a drain")
 			v.Hash, v.Sealed.Token = hash[:], n.Keyring.SealString(v.ID, seal.FieldToken, "token of a drain")
 		case *Scan:
 			v.Status, v.Trigger = ScanCompleted, ScanManual
@@ -48,29 +49,29 @@ func oneOfEach(t *testing.T, n *testNode) {
 			v.Hash = hashOfHostname(v.Hostname)
 		case *DSN:
 			v.Name, v.Platform, v.Version = "web", DSNServer, 1
-			hash := hashOf("key of a DSN")
+			hash := entity.HashOf("key of a DSN")
 			v.Hash, v.Sealed.Key = hash[:], n.Keyring.SealString(v.ID, seal.FieldDSNKey, "key of a DSN")
 		case *Tripwire:
-			hash := hashOf("key of a tripwire")
+			hash := entity.HashOf("key of a tripwire")
 			v.Kind, v.Label, v.Key = TripwireKey, "decoy", &TripwireSecret{Hash: hash[:]}
 		case *Fixture:
 			*v = *testFixture(t, "x", time.Hour)
-			v.Account, v.CreatedAt, v.UpdatedAt, v.Version = n.Account().ID, n.clock().UTC(), n.clock().UTC(), 1
-			v.ExpiresAt = n.clock().UTC().Add(time.Hour)
+			v.Account, v.CreatedAt, v.UpdatedAt, v.Version = n.Account().ID, n.Clock().UTC(), n.Clock().UTC(), 1
+			v.ExpiresAt = n.Clock().UTC().Add(time.Hour)
 		case *Erasure:
-			v.ID = id.Lowest(n.clock()).Text(id.Event)
+			v.ID = id.Lowest(n.Clock()).Text(id.Event)
 		case *Finding:
 			v.ID, v.Kind, v.Rule = id.Random(finding.Prefix), finding.Secret, "r"
 			v.Severity, v.Status, v.Version = finding.High, finding.Open, 1
 		}
-		must(n.core.insert(t.Context(), v))(t)
+		must(n.core.Insert(t.Context(), v))(t)
 	}
 }
 
 // exportedEntities returns what an export must preserve: every entity in order, by kind, id and value.
 func exportedEntities(n *testNode) (all []string) {
-	for k := conflog.FirstCallerKind; k < NumKinds; k++ {
-		if kindTable.has(k, exported) {
+	for k := conflog.FirstCallerKind; k < entity.NumKinds; k++ {
+		if kindTable.Has(k, exported) {
 			for e := range n.View().NewestFirst(k, 0) {
 				all = append(all, fmt.Sprintf("%s %s %s", n.KindName(k), e.ID, n.Value(e)))
 			}
@@ -243,7 +244,7 @@ func TestImportReplaces(t *testing.T) {
 	if e, _ := a.Endpoint(kept.ID); e == nil || e.Name != kept.Name {
 		t.Errorf("%+v", e)
 	}
-	if _, presence := a.Endpoint(other.ID); presence != Deleted {
+	if _, presence := a.Endpoint(other.ID); presence != entity.Deleted {
 		t.Errorf("an entity that is not in the document is %v", presence)
 	}
 	if _, err := a.Authenticate(text); !errors.Is(err, ErrInvalidKey) {
@@ -258,7 +259,7 @@ func TestImportReplaces(t *testing.T) {
 	if im, err := importInto(t, b, doc, false); err != nil || im.Changed != 0 {
 		t.Fatalf("the same again: %+v, %v", im, err)
 	}
-	if _, presence := b.Endpoint(kept.ID); presence != Present {
+	if _, presence := b.Endpoint(kept.ID); presence != entity.Present {
 		t.Error("the rest is missing")
 	}
 }
@@ -329,8 +330,8 @@ func TestImportRefusesEntities(t *testing.T) {
 		return `{"id":"` + id + `","name":"` + name + `","scope":"read","hash":"` + hash44 + `"}`
 	}
 	f(ErrInvalidExport, "unknown kind", nil, "account", account, "spaceship", "{}")
-	for k := conflog.FirstCallerKind; k < NumKinds; k++ {
-		if !kindTable.has(k, exported) {
+	for k := conflog.FirstCallerKind; k < entity.NumKinds; k++ {
+		if !kindTable.Has(k, exported) {
 			f(ErrInvalidExport, "unknown kind", nil, "account", account, n.KindName(k), "{}")
 		}
 	}
@@ -430,7 +431,7 @@ func TestImportOfMany(t *testing.T) {
 		t.Fatalf("%+v, %v, progress %v", im, err, reports)
 	}
 	i := len(ids)
-	for e := range b.View().NewestFirst(kindEndpoint, 0) {
+	for e := range b.View().NewestFirst(entity.KindEndpoint, 0) {
 		if i--; e.ID != ids[i] {
 			t.Fatalf("%s is at place %d, want %s", e.ID, i, ids[i])
 		}
@@ -455,7 +456,7 @@ func TestImportValidatesTheDocument(t *testing.T) {
 		t.Fatal(err)
 	}
 	doc := exportOf(t, a)
-	if hash := hashOf(token); bytes.Contains(doc, []byte(base64.StdEncoding.EncodeToString(hash[:]))) ||
+	if hash := entity.HashOf(token); bytes.Contains(doc, []byte(base64.StdEncoding.EncodeToString(hash[:]))) ||
 		bytes.Contains(doc, []byte(`"link"`)) {
 		t.Errorf("a one-time link is exported: %s", doc)
 	}

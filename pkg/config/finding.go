@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/require"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/id"
@@ -15,7 +16,7 @@ import (
 // Finding is the state of a finding: what people have to act on. Its hits are in the store. It exists from its first
 // hit on until 400 days after the last one.
 type Finding struct {
-	Meta
+	entity.Meta
 	Kind       finding.Kind     `json:"kind"`
 	Rule       string           `json:"rule"`
 	RuleName   string           `json:"rule_name,omitempty"` // of a customer's rule, which may be deleted
@@ -67,7 +68,7 @@ const (
 	attrSender     = attrIgnore + attrIgnoreBits // the rest: a hash of the sender
 )
 
-// isPending: somebody still has to act on it.
+// IsPending: somebody still has to act on it.
 func (f *Finding) IsPending() bool   { return f.Status.Outstanding() }
 func (f *Finding) ChangeCount() *int { return &f.Version }
 
@@ -111,19 +112,19 @@ func (f *FindingFilter) matches(attributes uint64) bool {
 }
 
 // Finding returns the finding with that id; nil unless it is Present.
-func (c findings) Finding(id string) (*Finding, Presence) {
-	return Get[Finding](c, id)
+func (c findings) Finding(id string) (*Finding, entity.Presence) {
+	return entity.Get[Finding](c, id)
 }
 
 // FindingIDs returns the ids of the findings that a filter selects, newest first, at most MaxFindings. It decodes only
 // those of a sender, or all for a rule.
 func (c findings) FindingIDs(filter FindingFilter) (ids []string) {
-	for e := range c.View().NewestFirst(kindFinding, 0) {
+	for e := range c.View().NewestFirst(entity.KindFinding, 0) {
 		if !filter.matches(e.Attributes) {
 			continue
 		}
 		if filter.Sender != "" || filter.Rule != "" {
-			f := c.decoded(e).(*Finding)
+			f := c.Decoded(e).(*Finding)
 			if filter.Sender != "" && filter.Sender != f.First.Sender || filter.Rule != "" && filter.Rule != f.Rule {
 				continue
 			}
@@ -137,12 +138,12 @@ func (c findings) FindingIDs(filter FindingFilter) (ids []string) {
 
 // FindingsBefore returns the findings that were created before t, oldest first.
 func (c findings) FindingsBefore(t time.Time) []*Finding {
-	return valuesOf(c.Core, c.View().OldestFirst(kindFinding), func(f *Finding) bool { return f.CreatedAt.Before(t) })
+	return entity.ValuesOf(c.Core, c.View().OldestFirst(entity.KindFinding), func(f *Finding) bool { return f.CreatedAt.Before(t) })
 }
 
 // ForgetFinding removes a finding without a tombstone, if it has not changed since it was read.
 func (c findings) ForgetFinding(ctx context.Context, f *Finding) error {
-	return c.ForgetIfUnchanged(ctx, kindFinding, f.ID, f.Rev)
+	return c.ForgetIfUnchanged(ctx, entity.KindFinding, f.ID, f.Rev)
 }
 
 func (f *Finding) Validate() error {

@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/require"
 	"github.com/eventrelay/relay/pkg/conflog"
 	"github.com/eventrelay/relay/pkg/finding"
@@ -34,11 +35,11 @@ func (c findings) DecideFinding(ctx context.Context, id string,
 	if err := c.WaitReady(ctx); err != nil {
 		return nil, nil, err
 	}
-	old, res, err := c.Transact(ctx, kindFinding, id,
+	old, res, err := c.Transact(ctx, entity.KindFinding, id,
 		func(v *conflog.View, e *conflog.Entity) (first conflog.NewValue, second conflog.SecondValue, err error) {
 			var was *Finding
 			if e != nil {
-				was = c.decoded(e).(*Finding)
+				was = c.Decoded(e).(*Finding)
 			}
 			next, announce := decide(was)
 			if next == nil {
@@ -61,17 +62,17 @@ func (c findings) DecideFinding(ctx context.Context, id string,
 				}
 			}
 			first.Exempt = isOutsideBounds(next)
-			first.Value, err = c.encode(e, next)
+			first.Value, err = c.Encode(e, next)
 			return first, second, err
 		})
 	if err != nil {
 		return nil, nil, err
 	}
 	if old != nil {
-		before = c.decoded(old).(*Finding)
+		before = c.Decoded(old).(*Finding)
 	}
 	if res.Entity != nil {
-		after = c.decoded(res.Entity).(*Finding)
+		after = c.Decoded(res.Entity).(*Finding)
 	}
 	return before, after, nil
 }
@@ -85,26 +86,26 @@ func isOutsideBounds(f *Finding) bool {
 // noticeOf returns the alert with the message about a finding, as the second change of a transaction.
 func (c findings) noticeOf(v *conflog.View, next *Finding, announce Announcer) (p conflog.SecondValue, err error) {
 	n := announce(next, func(id string) *Alert {
-		if e := v.FindLiving(kindAlert, id); e != nil {
-			return c.decoded(e).(*Alert)
+		if e := v.FindLiving(entity.KindAlert, id); e != nil {
+			return c.Decoded(e).(*Alert)
 		}
 		return nil
 	})
 	if n == nil {
 		return p, nil
 	}
-	a := &Alert{Meta: Meta{ID: n.Alert, Account: next.Account, CreatedAt: next.UpdatedAt}}
-	e := v.FindLiving(kindAlert, n.Alert)
+	a := &Alert{Meta: entity.Meta{ID: n.Alert, Account: next.Account, CreatedAt: next.UpdatedAt}}
+	e := v.FindLiving(entity.KindAlert, n.Alert)
 	if e != nil {
-		if a, err = copyOf(c.Core, c.decoded(e).(*Alert)); err != nil {
+		if a, err = entity.CopyOf(c.Core, c.Decoded(e).(*Alert)); err != nil {
 			return p, err
 		}
 	}
 	n.Write(a)
 	a.mergeNotices()
 	a.UpdatedAt = next.UpdatedAt
-	p = conflog.SecondValue{Kind: kindAlert, ID: n.Alert}
-	p.Value, err = c.encode(e, a)
+	p = conflog.SecondValue{Kind: entity.KindAlert, ID: n.Alert}
+	p.Value, err = c.Encode(e, a)
 	return p, err
 }
 
@@ -135,10 +136,10 @@ var ErrFindingChanged = errors.New("the finding was changed meanwhile: read it a
 // UpdateFinding applies what a person changes of a finding. The origin of ctx is the person or the key. It returns an
 // *InvalidError, a *FindingStatusError, ErrFindingChanged or ErrNotFound.
 func (c findings) UpdateFinding(ctx context.Context, id string, u FindingUpdate) (*Finding, error) {
-	return Update(ctx, c, id, func(f *Finding) error {
+	return entity.Update(ctx, c, id, func(f *Finding) error {
 		was := *f
 		err := u.apply(f, c.Now().UTC())
-		unchanged := err == nil && sameJSON(&was, f)
+		unchanged := err == nil && entity.SameJSON(&was, f)
 		switch {
 		case unchanged && u.Repeatable:
 			return nil

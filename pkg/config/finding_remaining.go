@@ -3,6 +3,7 @@ package config
 import (
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/finding"
 )
 
@@ -25,7 +26,7 @@ type senderCounts struct {
 const senderCountsAge = time.Second
 
 // OutstandingFindings returns the number of findings that are neither resolved nor ignored.
-func (c findings) OutstandingFindings() int { return c.View().PendingLen(kindFinding) }
+func (c findings) OutstandingFindings() int { return c.View().PendingLen(entity.KindFinding) }
 
 // RemainingFindings returns how many new findings of a severity a sender may open. It counts findings of the last
 // second only in part. A sender asks before it produces hits of new findings: apply refuses more than
@@ -37,8 +38,8 @@ func (c findings) RemainingFindings(sender string, severity finding.Severity) in
 	}
 	counts, hash, v := c.countSenders(), hashOfSender(sender), c.View()
 	remaining := func(most, used, own int) int { return max(0, (most-used)/share-own) }
-	return min(remaining(MaxOutstandingFindings, v.PendingLen(kindFinding), counts.outstanding[hash]),
-		remaining(MaxFindings, v.Len(kindFinding), counts.all[hash]))
+	return min(remaining(MaxOutstandingFindings, v.PendingLen(entity.KindFinding), counts.outstanding[hash]),
+		remaining(MaxFindings, v.Len(entity.KindFinding), counts.all[hash]))
 }
 
 // countSenders counts the findings of all senders, at most once a second: it walks over all findings.
@@ -49,7 +50,7 @@ func (c findings) countSenders() *senderCounts {
 		return old
 	}
 	n := &senderCounts{at: now, sequence: v.Sequence(), all: map[uint32]int{}, outstanding: map[uint32]int{}}
-	for e := range v.NewestFirst(kindFinding, 0) {
+	for e := range v.NewestFirst(entity.KindFinding, 0) {
 		sender := uint32(e.Attributes >> attrSender)
 		n.all[sender]++
 		if e.Pending {

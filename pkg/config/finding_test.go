@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/conflog"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/id"
@@ -34,7 +35,7 @@ func (n *testNode) openFinding(ctx context.Context, f Finding) (opened bool, err
 }
 
 func newFinding() Finding {
-	return Finding{Meta: Meta{ID: id.Random(finding.Prefix)}, Kind: finding.Secret, Rule: "r", Severity: finding.High,
+	return Finding{Meta: entity.Meta{ID: id.Random(finding.Prefix)}, Kind: finding.Secret, Rule: "r", Severity: finding.High,
 		Status: finding.Open, OpenedAt: time.Now(), Fingerprint: "fpr_1"}
 }
 
@@ -224,7 +225,7 @@ func TestFindingFilters(t *testing.T) {
 		t.Errorf("%d findings before", len(old))
 	}
 	noError(t, n.ForgetFinding(t.Context(), old[0]))
-	if _, presence := n.Finding(ids[0]); presence != Unknown {
+	if _, presence := n.Finding(ids[0]); presence != entity.Unknown {
 		t.Errorf("a forgotten finding is %v", presence)
 	}
 }
@@ -242,17 +243,17 @@ func TestFindingBounds(t *testing.T) {
 	if _, err := n.UpdateFinding(ctx, f.ID, FindingUpdate{Note: &note}); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("a person's change with a full outbox: %v", err)
 	}
-	n.inject(kindFinding, "pending", MaxOutstandingFindings)
+	n.inject(entity.KindFinding, "pending", MaxOutstandingFindings)
 	if _, err := n.openFinding(t.Context(), newFinding()); !errors.Is(err, ErrTooManyFindings) {
 		t.Errorf("with as many findings as may be: %v", err)
 	}
-	n.inject(kindFinding, "pending", MaxOutstandingFindings)
+	n.inject(entity.KindFinding, "pending", MaxOutstandingFindings)
 	flood := newFinding()
 	flood.Rule = finding.RuleFlood
 	if _, err := n.openFinding(t.Context(), flood); err != nil {
 		t.Errorf("the finding of a flood: %v", err)
 	}
-	n.inject(kindFinding, "pending", MaxOutstandingFindings)
+	n.inject(entity.KindFinding, "pending", MaxOutstandingFindings)
 	key := newFinding()
 	key.KeyID = "key_1"
 	if _, err := n.openFinding(t.Context(), key); err != nil {
@@ -284,13 +285,13 @@ func TestRemainingFindings(t *testing.T) {
 		}
 		want("six findings, two are resolved", "drn_1", 6665-4, 3332-4)
 		want("six findings of another sender", "drn_2", 6665, 3332)
-		n.inject(kindFinding, "pending", MaxOutstandingFindings-18)
+		n.inject(entity.KindFinding, "pending", MaxOutstandingFindings-18)
 		want("nearly full", "drn_1", 2, 0)
 		want("nearly full", "drn_2", 6, 3)
-		n.inject(kindFinding, "pending", MaxOutstandingFindings+1)
+		n.inject(entity.KindFinding, "pending", MaxOutstandingFindings+1)
 		want("full", "drn_2", 0, 0)
-		n.inject(kindFinding, "pending", 0)
-		n.inject(kindFinding, "len", MaxFindings-21)
+		n.inject(entity.KindFinding, "pending", 0)
+		n.inject(entity.KindFinding, "len", MaxFindings-21)
 		want("nearly as many findings as may be", "drn_1", 1, 0)
 		want("nearly as many findings as may be", "drn_2", 7, 3)
 	})

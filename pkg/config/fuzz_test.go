@@ -3,21 +3,23 @@ package config
 import (
 	"encoding/json"
 	"testing"
+
+	"github.com/eventrelay/relay/pkg/config/entity"
 )
 
 // A value of any kind that the configuration log or an import may hold is decoded, or refused, without a panic; what is
 // decoded can be encoded, and decoded again.
 func FuzzDecodeValue(f *testing.F) {
-	for k := range byte(NumKinds) {
+	for k := range byte(entity.NumKinds) {
 		f.Add(k, []byte(`{"id":"x","account":"acc_1","hash":"`+hash44+`","name":"a","destinations":[{"id":"dst_1"}]}`))
 		f.Add(k, []byte(`{"sealed":{"a":"b"},"scope":"","hash":null}`))
 	}
 	f.Fuzz(func(t *testing.T, n byte, text []byte) {
-		k := kind(n) % NumKinds
-		if kindTable[k].empty == nil {
+		k := entity.Kind(n) % entity.NumKinds
+		if kindTable[k].Empty == nil {
 			return
 		}
-		v, err := kindTable.decode(k, text)
+		v, err := kindTable.Decode(k, text)
 		if err != nil {
 			return
 		}
@@ -25,7 +27,7 @@ func FuzzDecodeValue(f *testing.F) {
 		if err != nil {
 			t.Skip("a time or number that JSON cannot have")
 		}
-		if _, err := kindTable.decode(k, again); err != nil {
+		if _, err := kindTable.Decode(k, again); err != nil {
 			t.Fatalf("%s: %v", again, err)
 		}
 	})

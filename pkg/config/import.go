@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/conflog"
 )
@@ -57,7 +58,7 @@ type ImportOptions struct {
 
 // entityKey identifies an entity of the document.
 type entityKey struct {
-	kind kind
+	kind entity.Kind
 	id   string
 }
 
@@ -133,11 +134,11 @@ func (c documents) Resume(ctx context.Context, from io.Reader, options ImportOpt
 	err = im.writeBatches(ctx, func(yield func(conflog.BatchChange) bool) {
 		for _, x := range im.entities {
 			old := v.FindLiving(x.kind, x.id)
-			if x.kind != kindEndpoint || x.paused || old == nil || !im.endpoint(old).Paused {
+			if x.kind != entity.KindEndpoint || x.paused || old == nil || !im.endpoint(old).Paused {
 				continue
 			}
-			running := im.edited(old, func(v value) {
-				v.(*Endpoint).Paused, v.(*Endpoint).UpdatedAt = false, im.clock().UTC()
+			running := im.Edited(old, func(v entity.Value) {
+				v.(*Endpoint).Paused, v.(*Endpoint).UpdatedAt = false, im.Clock().UTC()
 			})
 			if !yield(conflog.BatchChange{Kind: x.kind, ID: x.id, Old: old, Value: running}) {
 				return
@@ -153,14 +154,14 @@ func (c documents) Resume(ctx context.Context, from io.Reader, options ImportOpt
 // readEntity validates an entity of the document and adds it to the index.
 func (im *importing) readEntity(name string, raw json.RawMessage) error {
 	k, ok := im.KindByName(name)
-	if !ok || !kindTable.has(k, exported) {
+	if !ok || !kindTable.Has(k, exported) {
 		return fmt.Errorf("%w: unknown kind %q; was it written by a newer program?", ErrInvalidExport, name)
 	}
-	v, err := kindTable.decode(k, raw)
+	v, err := kindTable.Decode(k, raw)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalidExport, err)
 	}
-	x := &importedEntity{entityKey: entityKey{k, IDOf(v)}}
+	x := &importedEntity{entityKey: entityKey{k, entity.IDOf(v)}}
 	if err := validate(v, im.options.CheckURL); err != nil {
 		return fmt.Errorf("%w: %s %.100s: %w", ErrInvalidExport, name, x.id, err)
 	}
@@ -177,15 +178,15 @@ func (im *importing) readEntity(name string, raw json.RawMessage) error {
 		v.Paused = v.Paused || im.options.Paused
 		x.paused = v.Paused
 	case *Key: // one that was revoked since the export stays revoked
-		if k, _ := Get[Key](im, v.ID); k != nil && v.RevokedAt.IsZero() {
+		if k, _ := entity.Get[Key](im, v.ID); k != nil && v.RevokedAt.IsZero() {
 			v.RevokedAt = k.RevokedAt
 		}
 	case *User: // sessions that were ended since the export stay ended
-		if u, _ := Get[User](im, v.ID); u != nil {
+		if u, _ := entity.Get[User](im, v.ID); u != nil {
 			v.keepEnded(u)
 		}
 	}
-	if raw, err = encodeValue(v); err != nil { // as validated: without unknown members
+	if raw, err = entity.EncodeValue(v); err != nil { // as validated: without unknown members
 		return err
 	}
 	switch {
@@ -265,12 +266,12 @@ func (im *importing) find(e *conflog.Entity) *importedEntity {
 // payload.
 func (im *importing) unlisted() (unlisted []*conflog.Entity) {
 	v := im.View()
-	for k := conflog.FirstCallerKind; k < NumKinds; k++ {
-		if !kindTable.has(k, exported) || k == kindAccount {
+	for k := conflog.FirstCallerKind; k < entity.NumKinds; k++ {
+		if !kindTable.Has(k, exported) || k == entity.KindAccount {
 			continue
 		}
 		for e := range v.NewestFirst(k, 0) {
-			x, was := im.find(e), im.decoded(e)
+			x, was := im.find(e), im.Decoded(e)
 			erasure, _ := was.(*Erasure)
 			if x != nil && bytes.Equal(x.packed, e.Packed()) || was.MadeAtStart() ||
 				x == nil && erasure != nil && erasure.Account == im.account.ID {
@@ -286,11 +287,11 @@ func (im *importing) unlisted() (unlisted []*conflog.Entity) {
 func (im *importing) write(ctx context.Context, unlisted []*conflog.Entity) error {
 	if own := im.Account(); own.ID != im.account.ID ||
 		len(im.account.FPSalt) > 0 && !bytes.Equal(own.FPSalt, im.account.FPSalt) {
-		raw, err := encodeValue(im.account)
+		raw, err := entity.EncodeValue(im.account)
 		if err != nil {
 			return err
 		}
-		if err := im.Adopt(ctx, kindAccount, im.account.ID, raw); err != nil {
+		if err := im.Adopt(ctx, entity.KindAccount, im.account.ID, raw); err != nil {
 			return err
 		}
 	}
@@ -345,12 +346,12 @@ func (im *importing) changes(unlisted []*conflog.Entity) iter.Seq[conflog.BatchC
 				return
 			}
 		}
-		for _, k := range []kind{kindKey, kindUser} {
+		for _, k := range []entity.Kind{entity.KindKey, entity.KindUser} {
 			for e := range v.NewestFirst(k, 0) {
-				if im.find(e) != nil || !im.decoded(e).MadeAtStart() {
+				if im.find(e) != nil || !im.Decoded(e).MadeAtStart() {
 					continue
 				}
-				raw := im.edited(e, func(v value) { *v.Common().account = im.account.ID })
+				raw := im.Edited(e, func(v entity.Value) { *v.Common().Account = im.account.ID })
 				if !bytes.Equal(raw, im.Value(e)) && !yield(conflog.BatchChange{Kind: k, ID: e.ID, Old: e, Value: raw}) {
 					return
 				}

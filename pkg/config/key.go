@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/eventrelay/relay/pkg/apikey"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -55,17 +56,17 @@ func (c callers) CreateKey(ctx context.Context, n NewKey) (text string, k *Key, 
 	if err != nil {
 		return "", nil, fmt.Errorf("create key: %w", err)
 	}
-	hash := hashOf(text)
+	hash := entity.HashOf(text)
 	key := &Key{
 		ID: id.Random(id.Key), Account: c.Account().ID, Name: n.Name, Scope: n.Scope, Agent: n.Agent,
-		Hash: hash[:], Last4: apikey.Last4(text), Fingerprint: fingerprint, CreatedAt: c.clock().UTC(), ExpiresAt: n.ExpiresAt,
+		Hash: hash[:], Last4: apikey.Last4(text), Fingerprint: fingerprint, CreatedAt: c.Clock().UTC(), ExpiresAt: n.ExpiresAt,
 	}
 	if n.Nonce != "" {
 		key.ID = derivedID(id.Key, "key of nonce "+key.Account+" "+n.Nonce)
 	}
-	created, err := Create(ctx, c, key)
+	created, err := entity.Create(ctx, c, key)
 	if n.Nonce != "" && errors.Is(err, ErrConflict) { // this node has applied the record of the earlier call
-		if earlier, _ := Get[Key](c, key.ID); earlier != nil {
+		if earlier, _ := entity.Get[Key](c, key.ID); earlier != nil {
 			return "", earlier, ErrAlreadyCreated
 		}
 	}
@@ -77,7 +78,7 @@ func (c callers) CreateKey(ctx context.Context, n NewKey) (text string, k *Key, 
 
 // Keys returns the API keys of an account, newest first, revoked and expired keys included.
 func (c callers) Keys(account string) []*Key {
-	all, _ := List[Key](c, account, 0, unlimited, nil)
+	all, _ := entity.List[Key](c, account, 0, entity.Unlimited, nil)
 	return all
 }
 
@@ -89,7 +90,7 @@ func (c callers) Authenticate(text string) (*Key, error) {
 	if _, ok := c.Lease(); !ok {
 		return nil, ErrLease
 	}
-	k, err := c.valid(byHash[Key](c.Core, hashOf(text)))
+	k, err := c.valid(entity.ByHash[Key](c.Core, entity.HashOf(text)))
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +120,7 @@ func (c callers) checkKey(id string) (*Key, error) {
 	if _, ok := c.Lease(); !ok { // before loading the view; see Authenticate
 		return nil, ErrLease
 	}
-	k, _ := Get[Key](c, id)
+	k, _ := entity.Get[Key](c, id)
 	return c.valid(k)
 }
 
@@ -140,9 +141,9 @@ func (c callers) IsSet(k *Key) bool {
 // RevokeKey revokes a key for good. When it returns nil, every node rejects the key. Revoking a revoked key waits in
 // the same way, so that a client can repeat the call after a lost answer.
 func (c callers) RevokeKey(ctx context.Context, key string) error {
-	_, err := UpdateEverywhere(ctx, c, key, func(k *Key) error {
+	_, err := entity.UpdateEverywhere(ctx, c, key, func(k *Key) error {
 		if k.RevokedAt.IsZero() {
-			k.RevokedAt = c.clock().UTC()
+			k.RevokedAt = c.Clock().UTC()
 		}
 		return nil
 	})
@@ -159,13 +160,13 @@ func (c *core) ensureBootstrapKeys(ctx context.Context) error {
 		name, text string
 		scope      Scope
 	}{{"bootstrap", c.cfg.BootstrapKey, ReadWrite}, {"bootstrap read", c.cfg.BootstrapReadKey, Read}} {
-		hash := hashOf(b.text)
-		if b.text == "" || c.View().FindByHash(kindKey, hash) != nil {
+		hash := entity.HashOf(b.text)
+		if b.text == "" || c.View().FindByHash(entity.KindKey, hash) != nil {
 			continue
 		}
-		_, err := c.insert(ctx, &Key{
+		_, err := c.Insert(ctx, &Key{
 			ID: derivedID(id.Key, "bootstrap key "+string(hash[:])), Account: c.Account().ID, Name: b.name, Scope: b.scope,
-			Hash: hash[:], Last4: apikey.Last4(b.text), CreatedAt: c.clock().UTC(), Bootstrap: true,
+			Hash: hash[:], Last4: apikey.Last4(b.text), CreatedAt: c.Clock().UTC(), Bootstrap: true,
 		})
 		if err != nil && !errors.Is(err, ErrConflict) {
 			return err

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/conflog"
 )
@@ -70,13 +71,13 @@ func decodedJSON(t *testing.T, raw []byte) (v any) {
 // function makes it. An object that is removed takes its members with it.
 func TestUnknownMembersSurvive(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
-	for k := conflog.FirstCallerKind; k < NumKinds; k++ {
+	for k := conflog.FirstCallerKind; k < entity.NumKinds; k++ {
 		t.Run(n.KindName(k), func(t *testing.T) {
-			v := kindTable[k].empty()
+			v := kindTable[k].Empty()
 			fill(reflect.ValueOf(v).Elem(), n.KindName(k), map[seal.Secret]bool{})
 			name := n.KindName(k) + "_planted"
 			reflect.ValueOf(v).Elem().FieldByName("ID").SetString(name)
-			hash := hashOf(name)
+			hash := entity.HashOf(name)
 			switch v := v.(type) {
 			case *Endpoint:
 				v.TokenHash, v.FormerToken = hash[:], &FormerToken{}
@@ -95,16 +96,16 @@ func TestUnknownMembersSurvive(t *testing.T) {
 			}
 			objects := 0
 			raw := mustJSON(t, plantUnknown(reflect.ValueOf(v), decodedJSON(t, mustJSON(t, v)), &objects))
-			if k == kindAccount {
+			if k == entity.KindAccount {
 				noError(t, n.Adopt(t.Context(), k, name, raw))
 			} else if _, err := n.Create(t.Context(), k, name, raw); err != nil {
 				t.Fatal(err)
 			}
-			_, w, err := n.replace(t.Context(), k, name, func(old value) (value, error) {
-				again, err := kindTable.decode(k, mustJSON(t, old))
+			_, w, err := n.Replace(t.Context(), k, name, func(old entity.Value) (entity.Value, error) {
+				again, err := kindTable.Decode(k, mustJSON(t, old))
 				for _, at := range []string{"CreatedAt"} {
 					f := reflect.ValueOf(again).Elem().FieldByName(at)
-					f.Set(reflect.ValueOf(n.clock().UTC()))
+					f.Set(reflect.ValueOf(n.Clock().UTC()))
 				}
 				return again, err
 			})
@@ -123,18 +124,18 @@ func TestUnknownMembersSurvive(t *testing.T) {
 func TestUnknownMembersSurviveTheAPI(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
 	e := n.create(t)
-	raw := strings.Replace(string(n.Value(n.View().FindLiving(kindEndpoint, e.ID))), `"url":`, `"of_tomorrow":1,"url":`, 1)
+	raw := strings.Replace(string(n.Value(n.View().FindLiving(entity.KindEndpoint, e.ID))), `"url":`, `"of_tomorrow":1,"url":`, 1)
 	raw = strings.Replace(raw, `"name":`, `"of_tomorrow":1,"name":`, 1)
-	old := n.View().FindLiving(kindEndpoint, e.ID)
-	change := conflog.BatchChange{Kind: kindEndpoint, ID: e.ID, Old: old, Value: []byte(raw)}
+	old := n.View().FindLiving(entity.KindEndpoint, e.ID)
+	change := conflog.BatchChange{Kind: entity.KindEndpoint, ID: e.ID, Old: old, Value: []byte(raw)}
 	noError(t, n.WriteBatch(t.Context(), []conflog.BatchChange{change}))
 	must(n.UpdateEndpoint(t.Context(), e.ID, func(e *Endpoint) error {
 		e.Name, e.Destinations[0].URL = "renamed", "https://example.com/other"
 		return nil
 	}))(t)
-	n.rotateToken(t, e.ID, "tok_2", n.clock().Add(1e12))
-	must(n.MoveEndpoint(t.Context(), e.ID, 3-e.Partition, n.clock().Add(1e12)))(t)
-	after := string(n.Value(n.View().FindLiving(kindEndpoint, e.ID)))
+	n.rotateToken(t, e.ID, "tok_2", n.Clock().Add(1e12))
+	must(n.MoveEndpoint(t.Context(), e.ID, 3-e.Partition, n.Clock().Add(1e12)))(t)
+	after := string(n.Value(n.View().FindLiving(entity.KindEndpoint, e.ID)))
 	if strings.Count(after, `"of_tomorrow":1`) != 2 || !strings.Contains(after, "renamed") {
 		t.Error(fmt.Sprint("unknown members were lost: ", after))
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/require"
 	"github.com/eventrelay/relay/pkg/event"
 )
@@ -88,7 +89,7 @@ var ErrTooManyOpenRecoveries = errors.New("too many recovery jobs are open")
 
 // Recovery is the header of a recovery job; its items are in the store. Its id is a time-ordered rec_….
 type Recovery struct {
-	Meta
+	entity.Meta
 	Endpoint string `json:"endpoint"`
 	// that of the endpoint when the job was created; kept if the endpoint is deleted
 	Partition     int32         `json:"partition"`
@@ -146,7 +147,7 @@ func (c CanaryResult) End() int { return c.From + c.Total }
 // Contains reports whether an item is one of the canary.
 func (c CanaryResult) Contains(seq int) bool { return c.From <= seq && seq < c.End() }
 
-// isPending: it is not settled.
+// IsPending: it is not settled.
 func (j *Recovery) IsPending() bool { return !j.State.Ended() || !j.Settled }
 
 func (j *Recovery) Validate() error {
@@ -188,48 +189,48 @@ func (j *Recovery) Overlaps(other *Recovery) bool {
 }
 
 // Recovery returns the recovery job with that id; nil unless it is Present.
-func (c jobs) Recovery(id string) (*Recovery, Presence) { return Get[Recovery](c, id) }
+func (c jobs) Recovery(id string) (*Recovery, entity.Presence) { return entity.Get[Recovery](c, id) }
 
 // Recoveries returns a page of the recovery jobs of an account for which keep returns true; see List.
 func (c jobs) Recoveries(account string, beforeSeq int64, limit int, keep func(*Recovery) bool) ([]*Recovery, bool) {
-	return List(c, account, beforeSeq, limit, keep)
+	return entity.List(c, account, beforeSeq, limit, keep)
 }
 
 // AddRecovery creates a recovery job.
 func (c jobs) AddRecovery(ctx context.Context, j *Recovery) (*Recovery, error) {
-	open := valuesOf(c.Core, c.View().Pending(kindRecovery), func(x *Recovery) bool {
+	open := entity.ValuesOf(c.Core, c.View().Pending(entity.KindRecovery), func(x *Recovery) bool {
 		return x.Account == j.Account && !x.State.Ended()
 	})
 	if len(open) >= maxOpenRecoveries {
 		return nil, ErrTooManyOpenRecoveries
 	}
-	return Create(ctx, c, j)
+	return entity.Create(ctx, c, j)
 }
 
 // AwaitingApproval returns the number of recovery jobs that wait for approval.
 func (c jobs) AwaitingApproval(account string) int {
-	return len(valuesOf(c.Core, c.View().Pending(kindRecovery), func(j *Recovery) bool {
+	return len(entity.ValuesOf(c.Core, c.View().Pending(entity.KindRecovery), func(j *Recovery) bool {
 		return j.Account == account && j.State == RecoveryAwaitingApproval
 	}))
 }
 
 // UpdateRecovery changes a recovery job; see Update.
 func (c jobs) UpdateRecovery(ctx context.Context, id string, change func(*Recovery) error) (*Recovery, error) {
-	return Update(ctx, c, id, change)
+	return entity.Update(ctx, c, id, change)
 }
 
 // ForgetRecovery removes a recovery job after RecoveryRetention.
 func (c jobs) ForgetRecovery(ctx context.Context, id string) error {
-	return c.Forget(ctx, kindRecovery, id)
+	return c.Forget(ctx, entity.KindRecovery, id)
 }
 
 // UnsettledRecoveries returns the recovery jobs with unfinished work, newest first, and the settled ones that were
 // created before a time, oldest first: these can be removed.
 func (c jobs) UnsettledRecoveries(before time.Time) (unsettled, old []*Recovery) {
 	v := c.View()
-	unsettled = valuesOf[Recovery](c.Core, v.Pending(kindRecovery), nil)
-	for e := range v.OldestFirst(kindRecovery) {
-		j := c.decoded(e).(*Recovery)
+	unsettled = entity.ValuesOf[Recovery](c.Core, v.Pending(entity.KindRecovery), nil)
+	for e := range v.OldestFirst(entity.KindRecovery) {
+		j := c.Decoded(e).(*Recovery)
 		if !j.CreatedAt.Before(before) { // the later ones are newer
 			break
 		}
@@ -241,4 +242,4 @@ func (c jobs) UnsettledRecoveries(before time.Time) (unsettled, old []*Recovery)
 }
 
 // RecoveriesChanged returns a channel that is closed when a recovery job is created or changed after the call.
-func (c jobs) RecoveriesChanged() <-chan struct{} { return c.Changed(kindRecovery) }
+func (c jobs) RecoveriesChanged() <-chan struct{} { return c.Changed(entity.KindRecovery) }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/event"
 )
 
@@ -37,9 +38,9 @@ func TestRecoveriesChanged(t *testing.T) {
 		}
 	}
 	expectSignal("a new job", true, func() {
-		must(errOf(n.AddRecovery(ctx, &Recovery{Meta: Meta{ID: "rec_1"}, State: RecoveryPreparing})))
+		must(errOf(n.AddRecovery(ctx, &Recovery{Meta: entity.Meta{ID: "rec_1"}, State: RecoveryPreparing})))
 	})
-	expectSignal("a run", false, func() { must(errOf(Create(ctx, n, &Run{Meta: Meta{ID: "run_1"}}))) })
+	expectSignal("a run", false, func() { must(errOf(entity.Create(ctx, n, &Run{Meta: entity.Meta{ID: "run_1"}}))) })
 	expectSignal("a change", true, func() {
 		must(errOf(n.UpdateRecovery(ctx, "rec_1", func(j *Recovery) error { j.State = RecoveryReady; return nil })))
 	})
@@ -56,8 +57,8 @@ func TestUnsettledRecoveries(t *testing.T) {
 	ctx := t.Context()
 	now := time.Now()
 	for i, j := range []Recovery{
-		{State: RecoveryRunning, Meta: Meta{CreatedAt: now.Add(-time.Hour)}},
-		{State: RecoveryCompleted, Settled: true, Meta: Meta{CreatedAt: now.Add(-time.Hour)}},
+		{State: RecoveryRunning, Meta: entity.Meta{CreatedAt: now.Add(-time.Hour)}},
+		{State: RecoveryCompleted, Settled: true, Meta: entity.Meta{CreatedAt: now.Add(-time.Hour)}},
 		{State: RecoveryStopped, Settled: true}, {State: RecoveryStopped}, {State: RecoveryReady},
 	} {
 		j.ID = fmt.Sprint("rec_", i)
@@ -88,13 +89,13 @@ func TestUnsettledRecoveries(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range maxOpenRecoveries - 2 {
 		all.Go(func() {
-			if _, err := Create(ctx, n, &Recovery{Meta: Meta{ID: fmt.Sprint("rec_x", i)}, State: RecoveryReady}); err != nil {
+			if _, err := entity.Create(ctx, n, &Recovery{Meta: entity.Meta{ID: fmt.Sprint("rec_x", i)}, State: RecoveryReady}); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	all.Wait()
-	one := &Recovery{Meta: Meta{ID: "rec_y", Account: n.Account().ID}, State: RecoveryPreparing}
+	one := &Recovery{Meta: entity.Meta{ID: "rec_y", Account: n.Account().ID}, State: RecoveryPreparing}
 	if _, err := n.AddRecovery(ctx, one); !errors.Is(err, ErrTooManyOpenRecoveries) {
 		t.Errorf("with %d open jobs another was created: %v", maxOpenRecoveries, err)
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/kit"
 )
@@ -47,22 +48,22 @@ func TestRestrictionWaitsForEveryNode(t *testing.T) {
 }
 
 // testRestrictionWaits changes a value of a kind, or deletes it if change is nil, while another node is frozen.
-func testRestrictionWaits[T any, P Pointer[T]](
+func testRestrictionWaits[T any, P entity.Pointer[T]](
 	t *testing.T, name string, strict bool, create func(*testNode) P, change func(P)) {
 	t.Run(name, func(t *testing.T) {
 		bubble(t, func(t *testing.T, conf stream.Config) {
 			var cold kit.Freezer
 			a, _ := pair(t, conf, freezable(&cold, conf))
-			v, err := Create(t.Context(), a, create(a))
+			v, err := entity.Create(t.Context(), a, create(a))
 			if err != nil {
 				t.Fatal(err)
 			}
 			cold.Freeze(t)
 			began := time.Now()
 			if change == nil {
-				err = Delete[T, P](t.Context(), a, IDOf(v))
+				err = entity.Delete[T, P](t.Context(), a, entity.IDOf(v))
 			} else {
-				_, err = Update(t.Context(), a, IDOf(v), func(v P) error { change(v); return nil })
+				_, err = entity.Update(t.Context(), a, entity.IDOf(v), func(v P) error { change(v); return nil })
 			}
 			if took := time.Since(began); err != nil || (took > time.Second) != strict {
 				t.Fatalf("took %s, %v", took, err)

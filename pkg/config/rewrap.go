@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/conflog"
 )
@@ -100,12 +101,12 @@ func (c documents) sealedByOtherKeys() (found []*conflog.Entity, err error) {
 
 // eachSecret calls f with every secret of the entities of a view, and its entity.
 func (c documents) eachSecret(v *conflog.View, f func(*conflog.Entity, seal.Secret)) error {
-	for k := range NumKinds {
-		if !kindTable.has(k, holdsSecrets) {
+	for k := range entity.NumKinds {
+		if !kindTable.Has(k, holdsSecrets) {
 			continue
 		}
 		for e := range v.NewestFirst(k, 0) {
-			x, err := c.decode(e)
+			x, err := c.Decode(e)
 			if err != nil {
 				return err
 			}
@@ -133,14 +134,14 @@ func (c documents) rewrapAll(
 		group.Go(func() error {
 			n := 0
 			_, _, err := c.Change(ctx, e.Kind, e.ID, func(old *conflog.Entity) (conflog.NewValue, error) {
-				v, err := copyOf(c.Core, c.decoded(old))
+				v, err := entity.CopyOf(c.Core, c.Decoded(old))
 				if err == nil {
 					n, err = c.reseal(v)
 				}
 				if err != nil || n == 0 {
 					return conflog.NewValue{}, err
 				}
-				raw, err := c.encode(old, v)
+				raw, err := c.Encode(old, v)
 				// It adds only the few bytes by which one key's name is longer than another's.
 				return conflog.NewValue{Value: raw, Exempt: true}, err
 			})
@@ -163,7 +164,7 @@ func (c documents) rewrapAll(
 	return unopened, err
 }
 
-func (c documents) reseal(v value) (n int, err error) {
+func (c documents) reseal(v entity.Value) (n int, err error) {
 	eachSealed(v, func(entity, field string, s *seal.Secret) {
 		if err != nil || c.Keyring.SealedByFirst(*s) {
 			return
@@ -177,8 +178,8 @@ func (c documents) reseal(v value) (n int, err error) {
 	return n, err
 }
 
-// eachSealed calls f with the secrets of a value that are set; see value.eachSealed.
-func eachSealed(v value, f func(entity, field string, s *seal.Secret)) {
+// eachSealed calls f with the secrets of a value that are set; see entity.Value.EachSealed.
+func eachSealed(v entity.Value, f func(entity, field string, s *seal.Secret)) {
 	v.EachSealed(func(entity, field string, s *seal.Secret) {
 		if *s != "" {
 			f(entity, field, s)

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/conflog"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -66,11 +67,11 @@ func fill(v reflect.Value, path string, planted map[seal.Secret]bool) {
 
 // TestEachSealedFindsAll: a secret that eachSealed did not find would be lost when its master key is removed.
 func TestEachSealedFindsAll(t *testing.T) {
-	for k := range NumKinds {
+	for k := range entity.NumKinds {
 		if k == conflog.KindOutbox {
 			continue // belongs to the log itself
 		}
-		v := kindTable[k].empty()
+		v := kindTable[k].Empty()
 		planted := make(map[seal.Secret]bool)
 		fill(reflect.ValueOf(v).Elem(), fmt.Sprintf("%T", v), planted)
 		holds := len(planted) > 0
@@ -84,8 +85,8 @@ func TestEachSealedFindsAll(t *testing.T) {
 		for s := range planted {
 			t.Errorf("%s is not found", s)
 		}
-		if holds != kindTable.has(k, holdsSecrets) {
-			t.Errorf("%s: has secrets: %v, holdsSecrets is not set: %v", kindTable[k].Name, holds, !kindTable.has(k, holdsSecrets))
+		if holds != kindTable.Has(k, holdsSecrets) {
+			t.Errorf("%s: has secrets: %v, holdsSecrets is not set: %v", kindTable[k].Name, holds, !kindTable.Has(k, holdsSecrets))
 		}
 		left := 0
 		eachSealed(v, func(_, _ string, s *seal.Secret) {
@@ -267,7 +268,7 @@ func TestInspect(t *testing.T) {
 		c := must(Inspect(ctx, Config{Node: "inspector", Partitions: 1}, Deps{Stream: conf, Keyring: n.Keyring}))(t)
 		defer c.Close()
 		for _, e := range []*Endpoint{e, later} {
-			if got, p := c.Endpoint(e.ID); p != Present || got.Rev != e.Rev {
+			if got, p := c.Endpoint(e.ID); p != entity.Present || got.Rev != e.Rev {
 				t.Fatalf("%+v, %v", got, p)
 			}
 		}
@@ -353,7 +354,7 @@ func TestRewrapSealsTheLogSecret(t *testing.T) {
 // TestNoSecretOfTheLogIsExported: neither the secret of the log nor anything sealed with it.
 func TestNoSecretOfTheLogIsExported(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
-	sealed := n.decoded(n.View().Newest(kindLog)).(*LogSecret).Secret
+	sealed := n.Decoded(n.View().Newest(entity.KindLog)).(*LogSecret).Secret
 	doc := exportOf(t, n)
 	if bytes.Contains(doc, []byte(sealed)) || bytes.Contains(doc, []byte(`"kind":"log"`)) {
 		t.Errorf("%s", doc)

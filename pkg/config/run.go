@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/conflog"
 )
 
@@ -40,7 +41,7 @@ var ErrEndpointBusy = errors.New("another run is queueing for the endpoint")
 
 // Run is one replay, of a selection of events or of a single event. Its id is a time-ordered run_….
 type Run struct {
-	Meta
+	entity.Meta
 	Endpoints []string        `json:"endpoints,omitempty"` // endpoints to replay; empty = all
 	Single    bool            `json:"single,omitempty"`    // replays one event; it may run at the same time as other runs
 	Filter    json.RawMessage `json:"filter"`              // the filter of the request
@@ -69,9 +70,9 @@ func (r *Run) ReportedState() RunState {
 	return r.State
 }
 
-// onlyRestricts: the run was cancelled.
-func (r *Run) OnlyRestricts(next value) bool { return !r.Cancelled() && next.(*Run).Cancelled() }
-func (r *Run) EndsAt(*Core) time.Time        { return r.CreatedAt.Add(runRetention) }
+// OnlyRestricts: the run was cancelled.
+func (r *Run) OnlyRestricts(next entity.Value) bool { return !r.Cancelled() && next.(*Run).Cancelled() }
+func (r *Run) EndsAt(*entity.Core) time.Time        { return r.CreatedAt.Add(runRetention) }
 
 // Finish ends the queueing in a state, or as cancelled if the run was cancelled meanwhile.
 func (r *Run) Finish(state RunState) {
@@ -102,12 +103,12 @@ func (c jobs) AddRun(ctx context.Context, r *Run) (*Run, error) {
 	}
 	v := *r
 	v.CreatedBy = conflog.OriginOf(ctx).Actor
-	added, _, err := createUnawaited(ctx, c.Core, &v)
+	added, _, err := entity.CreateUnawaited(ctx, c.Core, &v)
 	if err != nil {
 		return nil, err
 	}
 	if c.busy(added, added.Seq) {
-		if err := c.ForgetIfUnchanged(withoutOrigin(ctx), kindRun, added.ID, added.Rev); err != nil {
+		if err := c.ForgetIfUnchanged(withoutOrigin(ctx), entity.KindRun, added.ID, added.Rev); err != nil {
 			return nil, err
 		}
 		return nil, ErrEndpointBusy
@@ -118,20 +119,20 @@ func (c jobs) AddRun(ctx context.Context, r *Run) (*Run, error) {
 // busy reports whether a run that was created before the sequence is queueing, with recent progress, for an endpoint of
 // r.
 func (c jobs) busy(r *Run, before int64) bool {
-	return slices.ContainsFunc(c.QueueingRuns(c.clock().Add(-2*MaxRunDuration)), func(other *Run) bool {
+	return slices.ContainsFunc(c.QueueingRuns(c.Clock().Add(-2*MaxRunDuration)), func(other *Run) bool {
 		return other.ID != r.ID && other.Seq < before && other.sharesEndpoint(r) &&
-			c.clock().Sub(other.UpdatedAt) < cmp.Or(c.cfg.RunProgressTimeout, DefaultRunProgressTimeout)
+			c.Clock().Sub(other.UpdatedAt) < cmp.Or(c.cfg.RunProgressTimeout, DefaultRunProgressTimeout)
 	})
 }
 
 // makeRoom removes the oldest run when there are maxRuns.
 func (c jobs) makeRoom(ctx context.Context) error {
 	v := c.View()
-	if v.Len(kindRun) < maxRuns {
+	if v.Len(entity.KindRun) < maxRuns {
 		return nil
 	}
-	for oldest := range v.OldestFirst(kindRun) {
-		if err := c.Forget(withoutOrigin(ctx), kindRun, oldest.ID); err != nil {
+	for oldest := range v.OldestFirst(entity.KindRun) {
+		if err := c.Forget(withoutOrigin(ctx), entity.KindRun, oldest.ID); err != nil {
 			return fmt.Errorf("make room for a run: %w", err)
 		}
 		break
@@ -146,11 +147,11 @@ func withoutOrigin(ctx context.Context) context.Context { return WithOrigin(ctx,
 // so that none begins to send one of its deliveries. A node whose lease has ended may still do so: dispatchers need no
 // lease. A repeated call waits in the same way.
 func (c jobs) CancelRun(ctx context.Context, id string) (*Run, error) {
-	return UpdateEverywhere(ctx, c, id, func(r *Run) error {
+	return entity.UpdateEverywhere(ctx, c, id, func(r *Run) error {
 		if r.Cancelled() {
 			return nil
 		}
-		r.CancelledAt = c.clock().UTC()
+		r.CancelledAt = c.Clock().UTC()
 		if r.State != RunQueueing {
 			r.State = RunCancelled
 		}
@@ -161,25 +162,25 @@ func (c jobs) CancelRun(ctx context.Context, id string) (*Run, error) {
 // ChangeRun records the progress of a run; see Update. While the run is queueing it does not wait for other
 // nodes.
 func (c jobs) ChangeRun(ctx context.Context, id string, alter func(*Run) error) (*Run, error) {
-	r, w, err := updateUnawaited(withoutOrigin(ctx), c.Core, id, alter)
-	if err == nil && r.State != RunQueueing && w.changed() {
+	r, w, err := entity.UpdateUnawaited(withoutOrigin(ctx), c.Core, id, alter)
+	if err == nil && r.State != RunQueueing && w.Changed() {
 		c.WaitForPeers(ctx, w.WriteResult)
 	}
 	return r, err
 }
 
 // ReplayRun returns a run.
-func (c jobs) ReplayRun(id string) (*Run, Presence) { return Get[Run](c, id) }
+func (c jobs) ReplayRun(id string) (*Run, entity.Presence) { return entity.Get[Run](c, id) }
 
 // ReplayRuns returns at most limit runs of an account for which keep returns true; see List.
 func (c jobs) ReplayRuns(account string, beforeSeq int64, limit int, keep func(*Run) bool) (page []*Run, more bool) {
-	return List(c, account, beforeSeq, limit, keep)
+	return entity.List(c, account, beforeSeq, limit, keep)
 }
 
 // QueueingRuns returns the runs of all accounts that were created after since and are queueing, newest first.
 func (c jobs) QueueingRuns(since time.Time) (all []*Run) {
-	for e := range c.View().NewestFirst(kindRun, 0) {
-		r := c.decoded(e).(*Run)
+	for e := range c.View().NewestFirst(entity.KindRun, 0) {
+		r := c.Decoded(e).(*Run)
 		if r.CreatedAt.Before(since) {
 			break
 		}

@@ -10,12 +10,13 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/audit"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/kit"
 )
 
 func queueing(name string, endpoints ...string) *Run {
-	return &Run{Meta: Meta{ID: "run_" + name}, Endpoints: endpoints, State: RunQueueing}
+	return &Run{Meta: entity.Meta{ID: "run_" + name}, Endpoints: endpoints, State: RunQueueing}
 }
 
 // TestOneRunPerEndpoint: while a run is queueing, no node starts another run that shares an endpoint with it, until it
@@ -103,7 +104,7 @@ func TestOldRunsAreRemoved(t *testing.T) {
 		t.Fatalf("%+v", page)
 	}
 	ahead.Store(int64(runRetention + 36*time.Hour))
-	removed := func(name string) bool { _, p := n.ReplayRun("run_" + name); return p == Unknown }
+	removed := func(name string) bool { _, p := n.ReplayRun("run_" + name); return p == entity.Unknown }
 	for end := time.Now().Add(2 * time.Minute); !removed("1") &&
 		time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 	}
@@ -111,10 +112,10 @@ func TestOldRunsAreRemoved(t *testing.T) {
 		t.Fatalf("removed: %v %v %v", removed("0"), removed("1"), removed("2"))
 	}
 	n.SetOwner(false)
-	n.inject(kindRun, "len", maxRuns)
+	n.inject(entity.KindRun, "len", maxRuns)
 	must(n.AddRun(t.Context(), queueing("new", "ep_new")))(t)
-	if !removed("2") || removed("new") || n.View().Len(kindRun) != maxRuns {
-		t.Fatalf("%d runs", n.View().Len(kindRun))
+	if !removed("2") || removed("new") || n.View().Len(entity.KindRun) != maxRuns {
+		t.Fatalf("%d runs", n.View().Len(entity.KindRun))
 	}
 }
 

@@ -6,13 +6,14 @@ import (
 	"slices"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/require"
 )
 
 // Scan is one leak scan of a domain, with its report. The configuration has it while it runs too, so that another node
 // goes on when its node ends.
 type Scan struct {
-	Meta
+	entity.Meta
 	Domain   string `json:"domain"` // dom_…
 	Hostname string `json:"hostname"`
 	Trigger  string `json:"trigger"` // ScanManual or ScanWeekly
@@ -80,24 +81,24 @@ var (
 	ErrScanTaken = errors.New("another node has the scan")
 )
 
-func (s *Scan) Hashed() hashedSecret { return hashedSecret{hash: &s.Hash} }
+func (s *Scan) Hashed() entity.HashedSecret { return entity.HashedSecret{Hash: &s.Hash} }
 
 // Ended reports whether the scan has its report.
 func (s *Scan) Ended() bool { return s.Status == ScanCompleted || s.Status == ScanFailed }
 
 // Scan returns the scan with that id; nil unless it is Present.
-func (c findings) Scan(id string) (*Scan, Presence) { return Get[Scan](c, id) }
+func (c findings) Scan(id string) (*Scan, entity.Presence) { return entity.Get[Scan](c, id) }
 
 // Scans returns a page of the scans of an account and of domains, nil for all; see List.
 func (c findings) Scans(account string, domains []string, beforeSeq int64, limit int) ([]*Scan, bool) {
-	return List(c, account, beforeSeq, limit, func(s *Scan) bool {
+	return entity.List(c, account, beforeSeq, limit, func(s *Scan) bool {
 		return len(domains) == 0 || slices.Contains(domains, s.Domain)
 	})
 }
 
 // OpenScan returns the scan that has not ended; nil if there is none.
 func (c findings) OpenScan() *Scan {
-	return byHash[Scan](c.Core, hashOf(openScan))
+	return entity.ByHash[Scan](c.Core, entity.HashOf(openScan))
 }
 
 // openScan is what Scan.Hash is the hash of.
@@ -107,10 +108,10 @@ const openScan = "open scan"
 // when the id exists.
 func (c findings) CreateScan(ctx context.Context, s *Scan) (*Scan, error) {
 	filled := *s
-	hash := hashOf(openScan)
+	hash := entity.HashOf(openScan)
 	filled.Status, filled.Hash = ScanQueued, hash[:]
-	created, err := Create(ctx, c, &filled)
-	if _, presence := c.Scan(s.ID); errors.Is(err, ErrConflict) && presence == Unknown {
+	created, err := entity.Create(ctx, c, &filled)
+	if _, presence := c.Scan(s.ID); errors.Is(err, ErrConflict) && presence == entity.Unknown {
 		return nil, ErrScanRunning
 	}
 	return created, err
@@ -119,7 +120,7 @@ func (c findings) CreateScan(ctx context.Context, s *Scan) (*Scan, error) {
 // BeginScan takes a scan over for a time, unless it has ended or another node has it. A node that has it begins it
 // again: it has restarted.
 func (c findings) BeginScan(ctx context.Context, id, node string, lease time.Duration) (*Scan, error) {
-	return Update(ctx, c, id, func(s *Scan) error {
+	return entity.Update(ctx, c, id, func(s *Scan) error {
 		now := c.Now().UTC()
 		if s.Ended() || now.Before(s.Until) && s.Node != node {
 			return ErrScanTaken
@@ -137,7 +138,7 @@ func (c findings) BeginScan(ctx context.Context, id, node string, lease time.Dur
 // when another node has it, or it has ended.
 func (c findings) UpdateScan(ctx context.Context, id string, try int, lease time.Duration, change func(*Scan)) (
 	*Scan, error) {
-	return Update(ctx, c, id, func(s *Scan) error {
+	return entity.Update(ctx, c, id, func(s *Scan) error {
 		if s.Ended() || s.Try != try {
 			return ErrScanTaken
 		}
@@ -152,11 +153,11 @@ func (c findings) UpdateScan(ctx context.Context, id string, try int, lease time
 }
 
 func (c *core) sweepScans(ctx context.Context) error {
-	for oldest := range c.View().OldestFirst(kindScan) {
-		if c.View().Len(kindScan) <= MaxScans || !c.decoded(oldest).(*Scan).Ended() {
+	for oldest := range c.View().OldestFirst(entity.KindScan) {
+		if c.View().Len(entity.KindScan) <= MaxScans || !c.Decoded(oldest).(*Scan).Ended() {
 			return nil
 		}
-		if err := c.ForgetIfUnchanged(ctx, kindScan, oldest.ID, oldest.Rev); err != nil {
+		if err := c.ForgetIfUnchanged(ctx, entity.KindScan, oldest.ID, oldest.Rev); err != nil {
 			return err
 		}
 	}

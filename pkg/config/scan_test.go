@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/eventrelay/relay/pkg/config/entity"
 )
 
 func newScan(id string) *Scan {
-	return &Scan{Meta: Meta{ID: "scn_" + id}, Domain: "dom_1", Hostname: "www.example.com", Trigger: ScanManual}
+	return &Scan{Meta: entity.Meta{ID: "scn_" + id}, Domain: "dom_1", Hostname: "www.example.com", Trigger: ScanManual}
 }
 
 // One scan runs at a time. One node has it, until its time has passed or it restarts; then another begins it again, and

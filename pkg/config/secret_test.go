@@ -12,6 +12,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/eventrelay/relay/pkg/apikey"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/stream"
 )
@@ -82,8 +83,8 @@ func TestNoSecretInClear(t *testing.T) {
 			e.Name = "planted-name"
 			return nil
 		}))(t)
-		must(Create(ctx, n, drain(n.Keyring, "one", "planted-drain-token")))(t)
-		must(Create(ctx, n, dsn(n.Keyring, "one", "planted-dsn-key")))(t)
+		must(entity.Create(ctx, n, drain(n.Keyring, "one", "planted-drain-token")))(t)
+		must(entity.Create(ctx, n, dsn(n.Keyring, "one", "planted-dsn-key")))(t)
 		text, k, err := n.CreateKey(ctx, NewKey{Name: "ci", Scope: ReadWrite})
 		if err != nil {
 			t.Fatal(err)
@@ -91,7 +92,7 @@ func TestNoSecretInClear(t *testing.T) {
 		token := must(n.FirstLink(ctx, "dev@localhost"))(t)
 		u := must(n.RedeemLink(ctx, token))(t)
 		must(n.SetPassword(ctx, u.ID, "planted-password"))(t)
-		service := n.decoded(n.View().FindLiving(kindServiceSecret, serviceSecretID)).(*ServiceSecret)
+		service := n.Decoded(n.View().FindLiving(entity.KindServiceSecret, serviceSecretID)).(*ServiceSecret)
 		serviceSecret := must(n.Keyring.OpenString(service.ID, FieldServiceSecret, service.Sealed.Secret))(t)
 		n.SetOwner(true)
 		time.Sleep(100 * time.Millisecond)

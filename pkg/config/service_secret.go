@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/require"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/finding"
@@ -17,7 +18,7 @@ import (
 // it, it never changes, except that an import brings the secret of the imported configuration. Its id is
 // serviceSecretID.
 type ServiceSecret struct {
-	Meta
+	entity.Meta
 	Sealed struct {
 		Secret seal.Secret `json:"secret"` // 32 random bytes
 	} `json:"sealed"`
@@ -90,14 +91,14 @@ func (c callers) serviceSecret(ctx context.Context) (*ServiceSecret, error) {
 	if err := c.WaitReady(ctx); err != nil {
 		return nil, err
 	}
-	if s, _ := Get[ServiceSecret](c, serviceSecretID); s != nil {
+	if s, _ := entity.Get[ServiceSecret](c, serviceSecretID); s != nil {
 		return s, nil
 	}
-	s := &ServiceSecret{Meta: Meta{ID: serviceSecretID}}
+	s := &ServiceSecret{Meta: entity.Meta{ID: serviceSecretID}}
 	s.Sealed.Secret = c.Keyring.SealString(s.ID, FieldServiceSecret, string(randomBytes(32)))
-	added, err := Create(ctx, c, s)
+	added, err := entity.Create(ctx, c, s)
 	if errors.Is(err, ErrConflict) { // another call was first, and this node has applied its record
-		if added, _ = Get[ServiceSecret](c, serviceSecretID); added != nil {
+		if added, _ = entity.Get[ServiceSecret](c, serviceSecretID); added != nil {
 			return added, nil
 		}
 	}
@@ -116,7 +117,7 @@ func (c callers) accountWithSalt(ctx context.Context) (*Account, error) {
 	if len(account.FPSalt) > 0 {
 		return account, nil
 	}
-	_, res, err := c.replace(ctx, kindAccount, account.ID, func(old value) (value, error) {
+	_, res, err := c.Replace(ctx, entity.KindAccount, account.ID, func(old entity.Value) (entity.Value, error) {
 		a := *old.(*Account)
 		if len(a.FPSalt) > 0 {
 			return nil, nil // another node was first
@@ -128,7 +129,7 @@ func (c callers) accountWithSalt(ctx context.Context) (*Account, error) {
 		return nil, fmt.Errorf("set the salt of the fingerprints: %w", err)
 	}
 	c.WaitForPeers(ctx, res)
-	return c.decoded(res.Entity).(*Account), nil
+	return c.Decoded(res.Entity).(*Account), nil
 }
 
 func randomBytes(n int) []byte {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/stream"
 )
@@ -44,8 +45,8 @@ func TestNodesAgreeOnTheServiceSecret(t *testing.T) {
 		if later := derivedKeys(t, b); later != keys {
 			t.Errorf("%+v, later %+v", keys, later)
 		}
-		if a.View().Len(kindServiceSecret) != 1 || len(b.Account().FPSalt) != 16 {
-			t.Errorf("%d service secrets, salt %x", a.View().Len(kindServiceSecret), b.Account().FPSalt)
+		if a.View().Len(entity.KindServiceSecret) != 1 || len(b.Account().FPSalt) != 16 {
+			t.Errorf("%d service secrets, salt %x", a.View().Len(entity.KindServiceSecret), b.Account().FPSalt)
 		}
 	})
 }
@@ -125,7 +126,7 @@ func TestKeyFingerprint(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
 	const text = "rly_live_x"
 	got := must(n.KeyFingerprint(t.Context(), text))(t)
-	s := n.decoded(n.View().FindLiving(kindServiceSecret, serviceSecretID)).(*ServiceSecret)
+	s := n.Decoded(n.View().FindLiving(entity.KindServiceSecret, serviceSecretID)).(*ServiceSecret)
 	secret, err := n.Keyring.OpenString(s.ID, FieldServiceSecret, s.Sealed.Secret)
 	if err != nil || len(secret) != 32 {
 		t.Fatalf("a secret of %d bytes, %v", len(secret), err)

@@ -3,6 +3,7 @@ package config
 import (
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/seal"
 )
 
@@ -28,8 +29,8 @@ func (e *Endpoint) RotateToken(token seal.Secret, by string, until time.Time) {
 // EndpointByToken returns the endpoint with that ingest token, or nil. A former token counts until FormerToken.Until.
 // It finds the endpoint by the SHA-256 of the token and compares the whole hash in constant time.
 func (c endpoints) EndpointByToken(token string) *Endpoint {
-	hash := hashOf(token)
-	e := c.View().FindByHash(kindEndpoint, hash)
+	hash := entity.HashOf(token)
+	e := c.View().FindByHash(entity.KindEndpoint, hash)
 	if e == nil {
 		return nil
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/apikey"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/require"
 	"github.com/eventrelay/relay/pkg/conflog"
 	"github.com/eventrelay/relay/pkg/id"
@@ -18,7 +19,7 @@ import (
 // Tripwire is a decoy that nobody has a reason to use: an API key, an ingest URL, or a file with both. Who uses it has
 // found it. Its secrets are shown once, and only their hashes are stored.
 type Tripwire struct {
-	Meta
+	entity.Meta
 	Domain    string `json:"domain"`         // dom_…
 	Kind      string `json:"kind"`           // one of TripwireKinds
 	File      string `json:"file,omitempty"` // the one of DecoyFiles that has the secrets, for the kind TripwireFile
@@ -88,13 +89,13 @@ const (
 )
 
 // Hashed has the hash of the API key, or of the URL if there is no key.
-func (t *Tripwire) Hashed() hashedSecret {
+func (t *Tripwire) Hashed() entity.HashedSecret {
 	for _, s := range []*TripwireSecret{t.Key, t.URL} {
 		if s != nil {
-			return hashedSecret{hash: &s.Hash}
+			return entity.HashedSecret{Hash: &s.Hash}
 		}
 	}
-	return hashedSecret{}
+	return entity.HashedSecret{}
 }
 
 // FormerHash is the hash of the URL of a file, which has an API key too.
@@ -125,12 +126,14 @@ func (t *Tripwire) Masked() string {
 }
 
 // Tripwire returns the tripwire with that id; nil unless it is Present.
-func (c tripwires) Tripwire(id string) (*Tripwire, Presence) { return Get[Tripwire](c, id) }
+func (c tripwires) Tripwire(id string) (*Tripwire, entity.Presence) {
+	return entity.Get[Tripwire](c, id)
+}
 
 // TripwireByKey returns the id of the tripwire that has an API key; empty if none has it. It decodes nothing, so that
 // it takes as long for a wrong key.
 func (c tripwires) TripwireByKey(text string) string {
-	if e := c.View().FindByHash(kindTripwire, hashOf(text)); e != nil {
+	if e := c.View().FindByHash(entity.KindTripwire, entity.HashOf(text)); e != nil {
 		return e.ID
 	}
 	return ""
@@ -138,14 +141,14 @@ func (c tripwires) TripwireByKey(text string) string {
 
 // TripwireByToken returns the tripwire whose URL has a token; nil if none has it.
 func (c tripwires) TripwireByToken(token string) *Tripwire {
-	return byHash[Tripwire](c.Core, hashOf(urlHashPrefix+token))
+	return entity.ByHash[Tripwire](c.Core, entity.HashOf(urlHashPrefix+token))
 }
 
 // TripwireByFingerprint returns the tripwire one of whose secrets has a fingerprint; nil if none has it.
 func (c tripwires) TripwireByFingerprint(fingerprint string) *Tripwire {
 	has := func(s *TripwireSecret) bool { return s != nil && s.Fingerprint == fingerprint }
-	for e := range c.View().OldestFirst(kindTripwire) {
-		if t := c.decoded(e).(*Tripwire); has(t.Key) || has(t.URL) {
+	for e := range c.View().OldestFirst(entity.KindTripwire) {
+		if t := c.Decoded(e).(*Tripwire); has(t.Key) || has(t.URL) {
 			return t
 		}
 	}
@@ -164,7 +167,7 @@ func (c tripwires) DecoyEndpoint(t *Tripwire) *Endpoint {
 // they are empty. It returns ErrConflict when the id exists, and ErrTooManyTripwires.
 func (c tripwires) CreateTripwire(ctx context.Context, t *Tripwire) (*Tripwire, TripwireText, error) {
 	filled := *t
-	filled.CreatedAt = cmp.Or(filled.CreatedAt, c.clock().UTC())
+	filled.CreatedAt = cmp.Or(filled.CreatedAt, c.Clock().UTC())
 	text, err := c.issue(ctx, &filled, filled.CreatedAt)
 	if err != nil {
 		return nil, text, err
@@ -172,19 +175,19 @@ func (c tripwires) CreateTripwire(ctx context.Context, t *Tripwire) (*Tripwire, 
 	if c.isFull(&filled) {
 		return nil, text, ErrTooManyTripwires
 	}
-	created, err := Create(ctx, c, &filled)
+	created, err := entity.Create(ctx, c, &filled)
 	if err != nil {
 		return nil, text, err
 	}
 	// Of several that are created at the same time, on any nodes, the first in the log stay.
 	if c.isFull(created) {
-		return nil, text, errors.Join(ErrTooManyTripwires, Delete[Tripwire](ctx, c, created.ID))
+		return nil, text, errors.Join(ErrTooManyTripwires, entity.Delete[Tripwire](ctx, c, created.ID))
 	}
 	return created, text, nil
 }
 
 func (c tripwires) isFull(t *Tripwire) bool {
-	older := valuesOf(c.Core, c.View().NewestFirst(kindTripwire, t.Seq), func(other *Tripwire) bool {
+	older := entity.ValuesOf(c.Core, c.View().NewestFirst(entity.KindTripwire, t.Seq), func(other *Tripwire) bool {
 		return other.Domain == t.Domain
 	})
 	return len(older) >= MaxTripwires
@@ -210,7 +213,7 @@ func (c tripwires) hashSecret(ctx context.Context, text, prefix string) (*Tripwi
 	if err != nil {
 		return nil, fmt.Errorf("issue a tripwire: %w", err)
 	}
-	hash := hashOf(prefix + text)
+	hash := entity.HashOf(prefix + text)
 	return &TripwireSecret{Hash: hash[:], Fingerprint: fingerprint, Last4: apikey.Last4(text)}, nil
 }
 
@@ -219,31 +222,31 @@ func (c tripwires) hashSecret(ctx context.Context, text, prefix string) (*Tripwi
 // and the secrets are empty.
 func (c tripwires) RotateTripwire(ctx context.Context, tripwire, by string) (*Tripwire, TripwireText, error) {
 	var text TripwireText
-	after, err := Update(ctx, c, tripwire, func(t *Tripwire) (err error) {
+	after, err := entity.Update(ctx, c, tripwire, func(t *Tripwire) (err error) {
 		if text = (TripwireText{}); by != "" && t.IssuedBy == by {
 			return nil
 		}
 		t.IssuedBy = by
-		text, err = c.issue(ctx, t, c.clock().UTC())
+		text, err = c.issue(ctx, t, c.Clock().UTC())
 		return err
 	})
 	return after, text, err
 }
 
-// restricts: every node must know other secrets, and that a test is expected.
-func (t *Tripwire) Restricts(value) bool { return true }
+// Restricts: every node must know other secrets, and that a test is expected.
+func (t *Tripwire) Restricts(entity.Value) bool { return true }
 
 // ExpectTripwireTest makes the next use from an address within TripwireTestLife a test. It returns when all nodes know.
 func (c tripwires) ExpectTripwireTest(ctx context.Context, tripwire string, from netip.Addr) (*Tripwire, error) {
-	return Update(ctx, c, tripwire, func(t *Tripwire) error {
-		t.Test = &TripwireTest{From: from.String(), Until: c.clock().UTC().Add(TripwireTestLife)}
+	return entity.Update(ctx, c, tripwire, func(t *Tripwire) error {
+		t.Test = &TripwireTest{From: from.String(), Until: c.Clock().UTC().Add(TripwireTestLife)}
 		return nil
 	})
 }
 
 // EndTripwireTest ends a test that was used. Another one that is expected since stays.
 func (c tripwires) EndTripwireTest(ctx context.Context, tripwire string, used TripwireTest) error {
-	_, _, err := updateUnawaited(ctx, c.Core, tripwire, func(t *Tripwire) error {
+	_, _, err := entity.UpdateUnawaited(ctx, c.Core, tripwire, func(t *Tripwire) error {
 		if t.Test != nil && *t.Test == used {
 			t.Test = nil
 		}
@@ -258,7 +261,7 @@ func (c tripwires) RecordTrip(ctx context.Context, tripwire string, at time.Time
 		t.Status() == TripwireTripped && at.Before(t.TrippedAt.Add(tripResolution)) {
 		return nil
 	}
-	_, _, err := updateUnawaited(ctx, c.Core, tripwire, func(t *Tripwire) error {
+	_, _, err := entity.UpdateUnawaited(ctx, c.Core, tripwire, func(t *Tripwire) error {
 		if at.After(t.TrippedAt) {
 			t.TrippedAt = at
 		}

@@ -9,11 +9,12 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/apikey"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/id"
 )
 
 func newTripwire(name, kind string) *Tripwire {
-	t := &Tripwire{Meta: Meta{ID: "trw_" + name}, Domain: "dom_1", Kind: kind, Label: name, CreatedBy: "key_1"}
+	t := &Tripwire{Meta: entity.Meta{ID: "trw_" + name}, Domain: "dom_1", Kind: kind, Label: name, CreatedBy: "key_1"}
 	if kind == TripwireFile {
 		t.File = DecoyFiles[0]
 	}
@@ -68,7 +69,7 @@ func TestTripwires(t *testing.T) {
 		if _, third, err := n.RotateTripwire(ctx, made.ID, "call"); err != nil || third != (TripwireText{}) || !finds(again) {
 			t.Errorf("%s: rotated again by the same call: %v", kind, err)
 		}
-		if err := Delete[Tripwire](ctx, n, made.ID); err != nil || !findsNothing(again) {
+		if err := entity.Delete[Tripwire](ctx, n, made.ID); err != nil || !findsNothing(again) {
 			t.Errorf("%s: deleted: %v", kind, err)
 		}
 	}
@@ -95,7 +96,7 @@ func TestTripwiresAreBounded(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	all, _ := List[Tripwire](nodes[0], nodes[0].Account().ID, 0, 100, nil)
+	all, _ := entity.List[Tripwire](nodes[0], nodes[0].Account().ID, 0, 100, nil)
 	if made != MaxTripwires || len(all) != MaxTripwires {
 		t.Errorf("%d were created, and there are %d", made, len(all))
 	}

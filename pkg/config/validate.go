@@ -6,6 +6,7 @@ import (
 	"regexp"
 
 	"github.com/eventrelay/relay/pkg/config/argon"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/require"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/conflog"
@@ -16,8 +17,8 @@ import (
 // Values of an import are validated like requests to the API: somebody else may have written the document, and every
 // part of the service relies on these bounds.
 
-// validate validates a value of an import; see value.validate. checkURL validates the URL of a destination.
-func validate(v value, checkURL func(string) error) error {
+// validate validates a value of an import; see entity.Value.Validate. checkURL validates the URL of a destination.
+func validate(v entity.Value, checkURL func(string) error) error {
 	if e, ok := v.(*Endpoint); ok {
 		return e.validateWith(checkURL)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/finding"
 	leaks "github.com/eventrelay/relay/pkg/secrets"
@@ -17,7 +18,7 @@ import (
 
 // refuses checks that an import accepts a value, and refuses it after each of the changes with an error that contains
 // the change's name up to a "#".
-func refuses[T value](t *testing.T, valid func() T, changes map[string]func(T)) {
+func refuses[T entity.Value](t *testing.T, valid func() T, changes map[string]func(T)) {
 	t.Helper()
 	if err := validate(valid(), anyURL); err != nil {
 		t.Errorf("%T: %v", valid(), err)
@@ -151,12 +152,12 @@ func TestImportedEndpointsAreValidated(t *testing.T) {
 
 func TestImportedAccountsAndPeopleAreValidated(t *testing.T) {
 	refuses(t, func() *Key { return &Key{Scope: Read} }, map[string]func(*Key){"scope": func(k *Key) { k.Scope = "all" }})
-	refuses(t, func() *ServiceSecret { return &ServiceSecret{Meta: Meta{ID: serviceSecretID}} },
+	refuses(t, func() *ServiceSecret { return &ServiceSecret{Meta: entity.Meta{ID: serviceSecretID}} },
 		map[string]func(*ServiceSecret){"id": func(s *ServiceSecret) { s.ID = "other" }})
 	refuses(t, func() *Account { return &Account{FPSalt: make([]byte, fpSaltBytes)} }, map[string]func(*Account){
 		"fp_salt": func(a *Account) { a.FPSalt = a.FPSalt[1:] }})
 	refuses(t, func() *User {
-		return &User{Meta: Meta{ID: UserID("ops@example.com")}, Email: "ops@example.com", Scope: Read, Epoch: 1 << 53,
+		return &User{Meta: entity.Meta{ID: UserID("ops@example.com")}, Email: "ops@example.com", Scope: Read, Epoch: 1 << 53,
 			EndedSessions: make([]EndedSession, maxEndedSessions)}
 	}, map[string]func(*User){
 		"email":          func(u *User) { u.Email = "Ops@example.com" },
@@ -167,7 +168,7 @@ func TestImportedAccountsAndPeopleAreValidated(t *testing.T) {
 		"epoch":          func(u *User) { u.Epoch = -1 },
 		"ended_sessions": func(u *User) { u.EndedSessions = append(u.EndedSessions, EndedSession{}) },
 	})
-	u := &User{Meta: Meta{ID: UserID("ops@example.com")}, Email: "ops@example.com", Scope: Read, Link: &Link{}}
+	u := &User{Meta: entity.Meta{ID: UserID("ops@example.com")}, Email: "ops@example.com", Scope: Read, Link: &Link{}}
 	if err := validate(u, anyURL); err != nil || u.Link != nil {
 		t.Errorf("an import brings the link %+v (%v)", u.Link, err)
 	}
@@ -213,13 +214,13 @@ func TestImportedJobsAreValidated(t *testing.T) {
 			s.Detection.Rules = []leaks.Custom{ownRule("one", "one_")}
 			s.Detection.Rules[0].Min = 1
 		}})
-	if err := validate(&Erasure{Meta: Meta{ID: "evt_1"}}, anyURL); err == nil {
+	if err := validate(&Erasure{Meta: entity.Meta{ID: "evt_1"}}, anyURL); err == nil {
 		t.Error("an erasure of no event is accepted")
 	}
 }
 
 func TestImportedSourcesAreValidated(t *testing.T) {
-	hash := hashOf("x")
+	hash := entity.HashOf("x")
 	refuses(t, func() *Drain {
 		return &Drain{Hash: hash[:], Name: long(maxNameText), Platform: PlatformVercel, Version: 1 << 53}
 	}, map[string]func(*Drain){

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/stream"
 )
@@ -60,7 +61,7 @@ func (w *World) TripwireByFingerprint(fingerprint string) *config.Tripwire {
 	if w.Canary == "" || w.Canary != fingerprint {
 		return nil
 	}
-	return &config.Tripwire{Meta: config.Meta{ID: "trw_1"}, Domain: "dom_1"}
+	return &config.Tripwire{Meta: entity.Meta{ID: "trw_1"}, Domain: "dom_1"}
 }
 
 // TripwireByToken knows one tripwire.

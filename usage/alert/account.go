@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/event"
 )
 
@@ -71,7 +72,7 @@ func (a *Alerts) announceRecovery(ctx context.Context, job *config.Recovery) err
 		return nil
 	}
 	overrides := config.EndpointAlerts{Enabled: true}
-	if ep, presence := a.deps.Config.Endpoint(job.Endpoint); presence == config.Present {
+	if ep, presence := a.deps.Config.Endpoint(job.Endpoint); presence == entity.Present {
 		overrides = ep.AlertsOrDefault()
 	}
 	s, now := a.deps.Config.AlertSettings(), a.now()
@@ -185,7 +186,7 @@ func (a *Alerts) evaluateProcessing(ctx context.Context) error {
 	evaluate := func(endpoint string, v ruleResult, n int) error {
 		ep, presence := a.deps.Config.Endpoint(endpoint)
 		overrides := config.EndpointAlerts{}
-		if presence == config.Present {
+		if presence == entity.Present {
 			overrides = ep.AlertsOrDefault()
 		}
 		f := evaluation{processingMissing, v, n, rule.Minutes}

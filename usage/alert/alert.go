@@ -45,6 +45,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/notify"
@@ -60,7 +61,7 @@ type Config struct {
 
 // Configuration is what the stage needs of the configuration log.
 type Configuration interface {
-	Endpoint(id string) (*config.Endpoint, config.Presence)
+	Endpoint(id string) (*config.Endpoint, entity.Presence)
 	AlertSettings() *config.AlertSettings
 	Alert(id string) *config.Alert
 	Alerts(keep func(*config.Alert) bool) []*config.Alert
@@ -74,7 +75,7 @@ type Notices interface {
 	// AlertsWithNotices returns the alerts that have notices and for which keep returns true (nil = all). It reads no
 	// other alert.
 	AlertsWithNotices(keep func(*config.Alert) bool) []*config.Alert
-	Finding(id string) (*config.Finding, config.Presence)
+	Finding(id string) (*config.Finding, entity.Presence)
 }
 
 // History reads ended recovery jobs and deletes old alerts.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/notify"
 )
 
@@ -147,7 +148,7 @@ func (o *earlierNode) sendAll(ctx context.Context, by map[string][]string, m not
 
 // recordUntil changes a notice until the log has the change.
 func (o *earlierNode) recordUntil(ctx context.Context, alert, notice string, alter func(*config.AlertNotice)) {
-	p := part{&config.Alert{Meta: config.Meta{ID: alert}}, config.AlertNotice{ID: notice}, nil}
+	p := part{&config.Alert{Meta: entity.Meta{ID: alert}}, config.AlertNotice{ID: notice}, nil}
 	for !o.changeNotice(ctx, &p, alter) && ctx.Err() == nil {
 		time.Sleep(pollEvery)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/notify"
@@ -24,7 +25,7 @@ const goneTimeout = 10 * time.Minute
 func (a *Alerts) evaluateDestination(
 	ctx context.Context, part *partitionState, destID string, dest *destinationState, asOf time.Time) error {
 	ep, presence := a.deps.Config.Endpoint(dest.endpoint)
-	if presence != config.Present || ep.Destination(destID) == nil {
+	if presence != entity.Present || ep.Destination(destID) == nil {
 		return nil
 	}
 	if ep.Partition != part.partition && len(dest.open) == 0 {
@@ -62,7 +63,7 @@ func (a *Alerts) tick(ctx context.Context) error {
 		}
 		for endpoint, rejections := range part.rejections {
 			ep, presence := a.deps.Config.Endpoint(endpoint)
-			if presence != config.Present || events.IsZero() {
+			if presence != entity.Present || events.IsZero() {
 				continue
 			}
 			f := rejections.evaluate(events, a.deps.Config.AlertSettings().Rules.VerificationFailed.Threshold)
@@ -80,7 +81,7 @@ func (a *Alerts) tick(ctx context.Context) error {
 // deleted only goneTimeout after its last outcome: a new one may not have reached this node's configuration yet.
 func (a *Alerts) isDeleted(destID string, dest *destinationState) bool {
 	ep, presence := a.deps.Config.Endpoint(dest.endpoint)
-	return presence == config.Deleted || presence == config.Present && ep.Destination(destID) == nil &&
+	return presence == entity.Deleted || presence == entity.Present && ep.Destination(destID) == nil &&
 		a.now().Sub(dest.lastOutcomeAt) > goneTimeout
 }
 
@@ -90,7 +91,7 @@ func (a *Alerts) evaluateGone(ctx context.Context, part *partitionState, destID 
 		return nil
 	}
 	ep, presence := a.deps.Config.Endpoint(dest.endpoint)
-	if presence != config.Present {
+	if presence != entity.Present {
 		return nil
 	}
 	d := ep.Destination(destID)
@@ -133,7 +134,7 @@ func (a *Alerts) recheckFiring(ctx context.Context) error {
 		}
 		f, overrides := evaluation{rule: r}, config.EndpointAlerts{}
 		ep, presence := a.deps.Config.Endpoint(x.Endpoint)
-		if presence == config.Present {
+		if presence == entity.Present {
 			overrides = ep.AlertsOrDefault()
 			d := ep.Destination(x.Destination)
 			switch {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/id"
 )
@@ -181,7 +182,7 @@ func (nf *notifier) findingFacts(n config.AlertNotice, fact func(string, any)) (
 		fact(name, g.Count)
 	}
 	f, presence := nf.deps.Notices.Finding(n.Finding)
-	if presence != config.Present {
+	if presence != entity.Present {
 		return ""
 	}
 	fact("Severity", f.Severity.String())

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/notify"
@@ -37,7 +38,7 @@ func (r *rig) announce(f *config.Finding, t finding.Transition) bool {
 }
 
 func newFinding(alter func(*config.Finding)) *config.Finding {
-	f := &config.Finding{Meta: config.Meta{ID: id.Random(finding.Prefix)}, Kind: finding.Secret,
+	f := &config.Finding{Meta: entity.Meta{ID: id.Random(finding.Prefix)}, Kind: finding.Secret,
 		Rule: "stripe-secret-live", Severity: finding.High, Status: finding.Open, Masked: "sk_live_***abcd",
 		First: config.FirstHit{Source: finding.Drain, Sender: "drn_1", Label: "shop"}}
 	if alter != nil {

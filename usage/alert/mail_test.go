@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/notify"
 )
@@ -254,7 +255,7 @@ func (r *rig) spendBudget() {
 		for i := range maxMails {
 			b.RecordSent(config.AlertSent{ID: fmt.Sprint("alrt_other", i), At: time.Now()})
 		}
-		m.alerts[config.AlertMailBudget] = &config.Alert{Meta: config.Meta{ID: config.AlertMailBudget}, Budget: b}
+		m.alerts[config.AlertMailBudget] = &config.Alert{Meta: entity.Meta{ID: config.AlertMailBudget}, Budget: b}
 	})
 }
 
@@ -264,7 +265,7 @@ func TestDigestIsBounded(t *testing.T) {
 	now := time.Now()
 	var all []part
 	for i := range 1000 {
-		x := &config.Alert{Meta: config.Meta{ID: alertID(deliveryFailed, subject{endpoint: testEndpoint,
+		x := &config.Alert{Meta: entity.Meta{ID: alertID(deliveryFailed, subject{endpoint: testEndpoint,
 			destination: testDest})}, Endpoint: testEndpoint, Destination: testDest}
 		all = append(all, part{x, config.AlertNotice{ID: fmt.Sprint(i), Type: "alert.delivery.failed", At: now,
 			Merged: i % 2}, nil})

@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
@@ -52,7 +53,7 @@ func newFakeConfig(k *seal.Keyring) *fakeConfig {
 			{ID: "dst_2", Enabled: true, URL: "https://example.com/2"},
 		}},
 		settings: config.AlertSettings{
-			Meta: config.Meta{ID: testAccount, Account: testAccount}, Rules: config.DefaultAlertRules(),
+			Meta: entity.Meta{ID: testAccount, Account: testAccount}, Rules: config.DefaultAlertRules(),
 			CooldownSeconds: config.DefaultAlertCooldown},
 		alerts: map[string]*config.Alert{},
 	}
@@ -67,15 +68,15 @@ func newFakeConfig(k *seal.Keyring) *fakeConfig {
 	return m
 }
 
-func (m *fakeConfig) Endpoint(id string) (*config.Endpoint, config.Presence) {
+func (m *fakeConfig) Endpoint(id string) (*config.Endpoint, entity.Presence) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.endpoint == nil || id != m.endpoint.ID {
-		return nil, config.Deleted
+		return nil, entity.Deleted
 	}
 	e := *m.endpoint
 	e.Destinations = slices.Clone(e.Destinations)
-	return &e, config.Present
+	return &e, entity.Present
 }
 
 func (m *fakeConfig) AlertSettings() *config.AlertSettings {
@@ -137,13 +138,13 @@ func (m *fakeConfig) AlertsWithNotices(keep func(*config.Alert) bool) []*config.
 	return m.Alerts(func(a *config.Alert) bool { return len(a.Notices) > 0 && (keep == nil || keep(a)) })
 }
 
-func (m *fakeConfig) Finding(id string) (*config.Finding, config.Presence) {
+func (m *fakeConfig) Finding(id string) (*config.Finding, entity.Presence) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if f := m.findings[id]; f != nil {
-		return f, config.Present
+		return f, entity.Present
 	}
-	return nil, config.Unknown
+	return nil, entity.Unknown
 }
 
 func (m *fakeConfig) ChangeAlert(_ context.Context, id string, alter func(*config.Alert) error) (*config.Alert, error) {
@@ -157,7 +158,7 @@ func (m *fakeConfig) ChangeAlert(_ context.Context, id string, alter func(*confi
 		return nil, config.ErrStateFull
 	}
 	if a == nil {
-		a = &config.Alert{Meta: config.Meta{ID: id}}
+		a = &config.Alert{Meta: entity.Meta{ID: id}}
 	}
 	if err := alter(a); err != nil {
 		if errors.Is(err, config.ErrAlertUnchanged) {

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -536,7 +537,7 @@ func TestRecoveryEnds(t *testing.T) {
 		job := func(name string, state config.RecoveryState, ago time.Duration) {
 			r.config.set(func(m *fakeConfig) {
 				m.jobs = append(m.jobs, &config.Recovery{
-					Meta: config.Meta{ID: name}, Endpoint: testEndpoint, State: state, FinishedAt: time.Now().Add(-ago)})
+					Meta: entity.Meta{ID: name}, Endpoint: testEndpoint, State: state, FinishedAt: time.Now().Add(-ago)})
 			})
 		}
 		job("rec_1", config.RecoveryCompleted, 25*time.Hour)

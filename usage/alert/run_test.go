@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -41,7 +42,7 @@ func TestRunContinuesAfterARestart(t *testing.T) {
 				config.AlertThresholdRule{Enabled: true, Threshold: 4}
 		})
 		m.jobs = []*config.Recovery{
-			{Meta: config.Meta{ID: "rec_1"}, Endpoint: testEndpoint, State: config.RecoveryCompleted, FinishedAt: time.Now()}}
+			{Meta: entity.Meta{ID: "rec_1"}, Endpoint: testEndpoint, State: config.RecoveryCompleted, FinishedAt: time.Now()}}
 		produceOutcome := func(ok bool) {
 			t.Helper()
 			e := must.Get(writer.ids.New(1))(t)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/notify"
 )
 
@@ -74,7 +75,7 @@ func headline(x *config.Alert, n config.AlertNotice) string {
 // facts adds the endpoint and the destination of an alert as facts, and returns the endpoint's name.
 func (nf *notifier) facts(x *config.Alert, fact func(string, any)) (name string) {
 	ep, presence := nf.deps.Config.Endpoint(x.Endpoint)
-	if presence != config.Present {
+	if presence != entity.Present {
 		fact("Endpoint", x.Endpoint)
 		fact(factDestination, x.Destination)
 		return x.Endpoint

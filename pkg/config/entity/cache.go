@@ -1,4 +1,4 @@
-package config
+package entity
 
 import (
 	"fmt"
@@ -16,11 +16,11 @@ type cache [4096][4]atomic.Pointer[cachedValue]
 // cachedValue is a decoded value and the entity it belongs to.
 type cachedValue struct {
 	entity *conflog.Entity
-	value  value
+	value  Value
 }
 
-// decoded returns the decoded value of a living entity. It is shared and read-only.
-func (c *Core) decoded(e *conflog.Entity) value {
+// Decoded returns the decoded value of a living entity. It is shared and read-only.
+func (c *Core) Decoded(e *conflog.Entity) Value {
 	set := &c.cache[uint64(e.Seq)%uint64(len(c.cache))]
 	victim := rand.IntN(len(set))
 	for i := range set {
@@ -37,8 +37,8 @@ func (c *Core) decoded(e *conflog.Entity) value {
 	return v
 }
 
-// peek returns what decoded returns and leaves the cache as it is: a loop over many entities would evict those in use.
-func (c *Core) peek(e *conflog.Entity) value {
+// Peek returns what decoded returns and leaves the cache as it is: a loop over many entities would evict those in use.
+func (c *Core) Peek(e *conflog.Entity) Value {
 	set := &c.cache[uint64(e.Seq)%uint64(len(c.cache))]
 	for i := range set {
 		if d := set[i].Load(); d != nil && d.entity == e {
@@ -49,33 +49,33 @@ func (c *Core) peek(e *conflog.Entity) value {
 }
 
 // mustDecode decodes an entity of the view. All of these were decoded before they were applied.
-func (c *Core) mustDecode(e *conflog.Entity) value {
-	v, err := c.decode(e)
+func (c *Core) mustDecode(e *conflog.Entity) Value {
+	v, err := c.Decode(e)
 	if err != nil {
 		panic(fmt.Sprintf("BUG: %s %s was applied but cannot be decoded: %v", c.KindName(e.Kind), e.ID, err))
 	}
 	return v
 }
 
-// edited returns the JSON of an entity after edit, which gets a copy of its value.
-func (c *Core) edited(e *conflog.Entity, edit func(value)) []byte {
+// Edited returns the JSON of an entity after edit, which gets a copy of its value.
+func (c *Core) Edited(e *conflog.Entity, edit func(Value)) []byte {
 	v := c.mustDecode(e)
 	edit(v)
-	raw, err := c.encode(e, v)
+	raw, err := c.Encode(e, v)
 	if err != nil {
 		panic(fmt.Sprintf("BUG: encode %s %s: %v", c.KindName(e.Kind), e.ID, err)) // it was decoded from JSON
 	}
 	return raw
 }
 
-// decode decodes the stored JSON of an entity and sets its revision and sequence.
-func (c *Core) decode(e *conflog.Entity) (value, error) {
-	v, err := c.table.decode(e.Kind, c.Value(e))
+// Decode decodes the stored JSON of an entity and sets its revision and sequence.
+func (c *Core) Decode(e *conflog.Entity) (Value, error) {
+	v, err := c.Table.Decode(e.Kind, c.Value(e))
 	if err != nil {
 		return nil, err
 	}
 	f := v.Common()
-	assign(f.rev, &e.Rev)
-	assign(f.seq, &e.Seq)
+	assign(f.Rev, &e.Rev)
+	assign(f.Seq, &e.Seq)
 	return v, nil
 }

@@ -1,4 +1,4 @@
-package config
+package entity
 
 import (
 	"bytes"
@@ -12,14 +12,14 @@ import (
 // must not be lost while both versions run. The stored JSON has them. Decoding skips them, so they cost nothing until
 // the entity is changed.
 
-// encode returns the JSON of a value that replaces the entity old, with the members of old that this version does not
+// Encode returns the JSON of a value that replaces the entity old, with the members of old that this version does not
 // know; nil: the entity is new.
-func (c *Core) encode(old *conflog.Entity, next value) ([]byte, error) {
-	is, err := encodeValue(next)
+func (c *Core) Encode(old *conflog.Entity, next Value) ([]byte, error) {
+	is, err := EncodeValue(next)
 	if err != nil || old == nil {
 		return is, err
 	}
-	known, err := encodeValue(c.decoded(old))
+	known, err := EncodeValue(c.Decoded(old))
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,10 @@
-package config
+// Package entity has what all kinds of entities of the configuration log share: reading, listing, creating, changing and
+// deleting them (entity.go), their table and the methods of their values (kind.go), the cache of decoded values, the
+// members that a newer version has written (members.go), and the removal of expired ones (sweep.go).
+//
+// A change is conditional: of several writers one wins, the same on every node, and the others try again. One that
+// restricts something returns when no node acts on the entity as it was. The kinds themselves are in package config.
+package entity
 
 import (
 	"cmp"
@@ -17,7 +23,7 @@ import (
 
 // Meta holds the common fields of all entities except accounts, endpoints and API keys. They embed it.
 type Meta struct {
-	plain
+	Plain
 	ID        string    `json:"id"`
 	Account   string    `json:"account"`
 	CreatedAt time.Time `json:"created_at"`
@@ -36,15 +42,16 @@ func (m *Meta) CreationSeq() int64 { return m.Seq }
 // Owner returns the id of the entity and of the account that it belongs to.
 func (m *Meta) Owner() (id, account string) { return m.ID, m.Account }
 
-func (m *Meta) Common() commonFields {
-	return commonFields{&m.ID, &m.Account, &m.CreatedAt, &m.UpdatedAt, &m.Rev, &m.Seq}
+// Common returns the fields.
+func (m *Meta) Common() CommonFields {
+	return CommonFields{&m.ID, &m.Account, &m.CreatedAt, &m.UpdatedAt, &m.Rev, &m.Seq}
 }
 
-// commonFields points at the fields that most kinds have; nil: the kind does not have it.
-type commonFields struct {
-	ID, account        *string
-	createdAt, updated *time.Time
-	rev, seq           *int64
+// CommonFields points at the fields that most kinds have; nil: the kind does not have it.
+type CommonFields struct {
+	ID, Account        *string
+	CreatedAt, Updated *time.Time
+	Rev, Seq           *int64
 }
 
 // assign copies a field that the kind may not have.
@@ -54,22 +61,23 @@ func assign[V any](to *V, from *V) {
 	}
 }
 
-// keep sets the fields to those of another version of the entity.
-func (f commonFields) keep(other commonFields) {
+// Keep sets the fields to those of another version of the entity.
+func (f CommonFields) Keep(other CommonFields) {
 	*f.ID = *other.ID
-	assign(f.account, other.account)
-	assign(f.createdAt, other.createdAt)
-	assign(f.updated, other.updated)
-	assign(f.rev, other.rev)
-	assign(f.seq, other.seq)
+	assign(f.Account, other.Account)
+	assign(f.CreatedAt, other.CreatedAt)
+	assign(f.Updated, other.Updated)
+	assign(f.Rev, other.Rev)
+	assign(f.Seq, other.Seq)
 }
 
-func IDOf(v value) string { return *v.Common().ID }
+// IDOf returns the id of an entity.
+func IDOf(v Value) string { return *v.Common().ID }
 
 // Pointer is a pointer to the value of a kind; T is the type behind it.
 type Pointer[T any] interface {
 	*T
-	value
+	Value
 }
 
 // Entity is a pointer to the value of a kind, for functions of other packages that are the same for all kinds.
@@ -82,15 +90,15 @@ type Entity[T any] interface {
 // Core is a copy of the configuration log with the values of its entities.
 type Core struct {
 	*conflog.Log
-	Keyring       *seal.Keyring
-	Partitions    int32 // that new endpoints are distributed over
-	RetentionDays int   // how long events can be read; 0 = unknown
-	clock         func() time.Time
-	table         *Table
+	Table         *Table
+	Keyring       *seal.Keyring    // opens the secrets of values
+	Clock         func() time.Time // of this node
+	Partitions    int32            // that new endpoints are distributed over
+	RetentionDays int              // how long events can be read; 0 = unknown
 	cache         cache
 }
 
-// Access is a Control, or a type that embeds one.
+// Access is a Core, or a type that embeds one, such as config.Control.
 type Access interface{ base() *Core }
 
 func (c *Core) base() *Core { return c }
@@ -115,17 +123,17 @@ func Get[T any, P Pointer[T]](from Access, id string) (P, Presence) {
 	case !e.Living():
 		return nil, Deleted
 	}
-	v := c.decoded(e)
-	if c.table.has(k, expiresInAnyOrder) && c.hasEnded(v) {
+	v := c.Decoded(e)
+	if c.Table.Has(k, ExpiresInAnyOrder) && c.hasEnded(v) {
 		return nil, Deleted
 	}
 	return v.(P), Present
 }
 
-func (c *Core) hasEnded(v value) bool { return !c.clock().Before(v.EndsAt(c)) }
+func (c *Core) hasEnded(v Value) bool { return !c.Clock().Before(v.EndsAt(c)) }
 
-// unlimited is a limit for List.
-const unlimited = math.MaxInt
+// Unlimited is a limit for List.
+const Unlimited = math.MaxInt
 
 // List returns a page of at most limit entities of an account, newest first: those for which keep returns true (nil =
 // all), created before the one with beforeSeq (0 = from the newest). more reports whether there are more. It reads the
@@ -134,8 +142,8 @@ func List[T any, P Pointer[T]](from Access, account string, beforeSeq int64, lim
 	page []P, more bool) {
 	c, k := from.base(), P(nil).EntityKind()
 	for e := range c.View().NewestFirst(k, beforeSeq) {
-		v := c.decoded(e).(P)
-		if *v.Common().account != account || c.table.has(k, expiresInAnyOrder) && c.hasEnded(v) || keep != nil && !keep(v) {
+		v := c.Decoded(e).(P)
+		if *v.Common().Account != account || c.Table.Has(k, ExpiresInAnyOrder) && c.hasEnded(v) || keep != nil && !keep(v) {
 			continue
 		}
 		if len(page) == limit {
@@ -146,20 +154,20 @@ func List[T any, P Pointer[T]](from Access, account string, beforeSeq int64, lim
 	return page, false
 }
 
-// valuesOf returns the values of those entities for which keep returns true; nil = all.
-func valuesOf[T any, P Pointer[T]](c *Core, entities iter.Seq[*conflog.Entity], keep func(P) bool) (all []P) {
+// ValuesOf returns the values of those entities for which keep returns true; nil = all.
+func ValuesOf[T any, P Pointer[T]](c *Core, entities iter.Seq[*conflog.Entity], keep func(P) bool) (all []P) {
 	for e := range entities {
-		if v := c.decoded(e).(P); keep == nil || keep(v) {
+		if v := c.Decoded(e).(P); keep == nil || keep(v) {
 			all = append(all, v)
 		}
 	}
 	return all
 }
 
-// byHash returns the entity whose current or previous secret has that SHA-256; nil if none has it.
-func byHash[T any, P Pointer[T]](c *Core, hash [conflog.HashLen]byte) P {
+// ByHash returns the entity whose current or previous secret has that SHA-256; nil if none has it.
+func ByHash[T any, P Pointer[T]](c *Core, hash [conflog.HashLen]byte) P {
 	if e := c.View().FindByHash(P(nil).EntityKind(), hash); e != nil {
-		return c.decoded(e).(P)
+		return c.Decoded(e).(P)
 	}
 	return nil
 }
@@ -168,35 +176,35 @@ func byHash[T any, P Pointer[T]](c *Core, hash [conflog.HashLen]byte) P {
 // where they are empty. It returns conflog.ErrConflict when the id exists: of several writers one wins, the same on every node.
 func Create[T any, P Pointer[T]](ctx context.Context, to Access, v P) (P, error) {
 	c := to.base()
-	created, w, err := createUnawaited(ctx, c, v)
-	return awaited(ctx, c, created, w, err)
+	created, w, err := CreateUnawaited(ctx, c, v)
+	return Awaited(ctx, c, created, w, err)
 }
 
-// createUnawaited is Create without the wait for the other nodes.
-func createUnawaited[T any, P Pointer[T]](ctx context.Context, c *Core, v P) (created P, w written, err error) {
+// CreateUnawaited is Create without the wait for the other nodes.
+func CreateUnawaited[T any, P Pointer[T]](ctx context.Context, c *Core, v P) (created P, w written, err error) {
 	if err := c.WaitReady(ctx); err != nil {
 		return nil, w, err
 	}
-	if v, err = complete(c, v); err != nil {
+	if v, err = Complete(c, v); err != nil {
 		return nil, w, err
 	}
-	if w.WriteResult, err = c.insert(ctx, v); err != nil {
+	if w.WriteResult, err = c.Insert(ctx, v); err != nil {
 		return nil, w, err
 	}
-	return c.decoded(w.Entity).(P), w, nil
+	return c.Decoded(w.Entity).(P), w, nil
 }
 
-// complete returns a copy of a new value with the fields that Create sets.
-func complete[T any, P Pointer[T]](c *Core, v P) (P, error) {
+// Complete returns a copy of a new value with the fields that Create sets.
+func Complete[T any, P Pointer[T]](c *Core, v P) (P, error) {
 	again := *v
 	filled := P(&again)
 	f := filled.Common()
-	*f.account = cmp.Or(*f.account, c.View().Newest(kindAccount).ID)
-	if f.createdAt.IsZero() {
-		*f.createdAt = c.clock().UTC()
+	*f.Account = cmp.Or(*f.Account, c.View().Newest(KindAccount).ID)
+	if f.CreatedAt.IsZero() {
+		*f.CreatedAt = c.Clock().UTC()
 	}
-	if f.updated != nil && f.updated.IsZero() {
-		*f.updated = *f.createdAt
+	if f.Updated != nil && f.Updated.IsZero() {
+		*f.Updated = *f.CreatedAt
 	}
 	if n := filled.ChangeCount(); n != nil {
 		*n = 1
@@ -208,33 +216,34 @@ func complete[T any, P Pointer[T]](c *Core, v P) (P, error) {
 }
 
 // Derive sets the hash of a value's secret, and what else follows from its fields. was is the value before; nil: none.
-func (c *Core) Derive(v, was value) error {
+func (c *Core) Derive(v, was Value) error {
 	h := v.Hashed()
 	switch {
-	case h.field == "":
-	case was != nil && was.Hashed().sealed == h.sealed:
-		*h.hash = *was.Hashed().hash
+	case h.Field == "":
+	case was != nil && was.Hashed().Sealed == h.Sealed:
+		*h.Hash = *was.Hashed().Hash
 	default:
-		secret, err := c.Keyring.OpenString(IDOf(v), h.field, h.sealed)
+		secret, err := c.Keyring.OpenString(IDOf(v), h.Field, h.Sealed)
 		if err != nil {
 			return err
 		}
-		sum := hashOf(secret)
-		*h.hash = sum[:]
+		sum := HashOf(secret)
+		*h.Hash = sum[:]
 	}
 	return v.Derive(c, was)
 }
 
-// insert writes a new entity without changes to the value.
-func (c *Core) insert(ctx context.Context, v value) (conflog.WriteResult, error) {
-	raw, err := encodeValue(v)
+// Insert writes a new entity without changes to the value.
+func (c *Core) Insert(ctx context.Context, v Value) (conflog.WriteResult, error) {
+	raw, err := EncodeValue(v)
 	if err != nil {
 		return conflog.WriteResult{}, err
 	}
 	return c.CreateBeforeReady(ctx, v.EntityKind(), IDOf(v), raw)
 }
 
-func encodeValue(v value) ([]byte, error) {
+// EncodeValue returns the JSON of a value.
+func EncodeValue(v Value) ([]byte, error) {
 	raw, err := json.Marshal(v)
 	if err != nil {
 		return nil, fmt.Errorf("encode %T %s: %w", v, IDOf(v), err)
@@ -242,17 +251,17 @@ func encodeValue(v value) ([]byte, error) {
 	return raw, nil
 }
 
-// copyOf returns a deep copy of a value.
-func copyOf[P value](c *Core, v P) (again P, err error) {
-	raw, err := encodeValue(v)
+// CopyOf returns a deep copy of a value.
+func CopyOf[P Value](c *Core, v P) (again P, err error) {
+	raw, err := EncodeValue(v)
 	if err != nil {
 		return again, err
 	}
-	x, err := c.table.decode(v.EntityKind(), raw)
+	x, err := c.Table.Decode(v.EntityKind(), raw)
 	if err != nil {
 		return again, err
 	}
-	x.Common().keep(v.Common())
+	x.Common().Keep(v.Common())
 	return x.(P), nil
 }
 
@@ -262,25 +271,25 @@ type written struct {
 	before *conflog.Entity // what it has replaced: nil if it is new, the present entity when nothing was written
 }
 
-func (w written) changed() bool { return w.before != w.Entity }
+func (w written) Changed() bool { return w.before != w.Entity }
 
 // Update changes an entity. change gets a deep copy that it may modify. When another writer wins, change is called
 // again with a newer copy. Its error is returned unchanged. Id, account and creation time stay as they are. When change
 // modifies nothing, nothing is written. An update that restricts something returns only when no node acts on the entity
-// as it was; see value.restricts.
+// as it was; see Value.Restricts.
 func Update[T any, P Pointer[T]](ctx context.Context, in Access, id string, change func(P) error) (P, error) {
 	c := in.base()
-	v, w, err := updateUnawaited(ctx, c, id, change)
-	return awaited(ctx, c, v, w, err)
+	v, w, err := UpdateUnawaited(ctx, c, id, change)
+	return Awaited(ctx, c, v, w, err)
 }
 
-// awaited returns the results of a change after it has waited for the other nodes: until none acts on the value from
+// Awaited returns the results of a change after it has waited for the other nodes: until none acts on the value from
 // before, if the change restricts something; otherwise only as long as is usual.
-func awaited[P value](ctx context.Context, c *Core, v P, w written, err error) (P, error) {
+func Awaited[P Value](ctx context.Context, c *Core, v P, w written, err error) (P, error) {
 	switch {
-	case err != nil || !w.changed():
+	case err != nil || !w.Changed():
 		return v, err
-	case w.before != nil && c.decoded(w.before).Restricts(v):
+	case w.before != nil && c.Decoded(w.before).Restricts(v):
 		return v, c.Barrier(ctx, w.WriteResult)
 	}
 	c.WaitForPeers(ctx, w.WriteResult)
@@ -291,21 +300,21 @@ func awaited[P value](ctx context.Context, c *Core, v P, w written, err error) (
 // call has made it: the answer to that may have been lost.
 func UpdateEverywhere[T any, P Pointer[T]](ctx context.Context, in Access, id string, change func(P) error) (P, error) {
 	c := in.base()
-	v, _, err := updateUnawaited(ctx, c, id, change)
+	v, _, err := UpdateUnawaited(ctx, c, id, change)
 	if err != nil {
 		return nil, err
 	}
 	return v, c.Barrier(ctx, c.CurrentPosition())
 }
 
-// updateUnawaited is Update without the wait for the other nodes.
-func updateUnawaited[T any, P Pointer[T]](ctx context.Context, c *Core, id string, change func(P) error) (
+// UpdateUnawaited is Update without the wait for the other nodes.
+func UpdateUnawaited[T any, P Pointer[T]](ctx context.Context, c *Core, id string, change func(P) error) (
 	v P, w written, err error) {
-	w.before, w.WriteResult, err = c.replace(ctx, P(nil).EntityKind(), id, func(old value) (value, error) {
-		if c.table.has(old.EntityKind(), expiresInAnyOrder) && c.hasEnded(old) {
+	w.before, w.WriteResult, err = c.Replace(ctx, P(nil).EntityKind(), id, func(old Value) (Value, error) {
+		if c.Table.Has(old.EntityKind(), ExpiresInAnyOrder) && c.hasEnded(old) {
 			return nil, fmt.Errorf("change %s, which has expired or whose event was erased: %w", id, conflog.ErrNotFound)
 		}
-		next, err := altered(c, old.(P), change)
+		next, err := Altered(c, old.(P), change)
 		if next == nil {
 			return nil, err
 		}
@@ -314,65 +323,65 @@ func updateUnawaited[T any, P Pointer[T]](ctx context.Context, c *Core, id strin
 	if err != nil {
 		return nil, w, err
 	}
-	return c.decoded(w.Entity).(P), w, nil
+	return c.Decoded(w.Entity).(P), w, nil
 }
 
-// updateOrCreate is updateUnawaited, and creates the entity from what first returns if there is none.
-func updateOrCreate[T any, P Pointer[T]](ctx context.Context, c *Core, first func() P, change func(P) error) (
+// UpdateOrCreate is UpdateUnawaited, and creates the entity from what first returns if there is none.
+func UpdateOrCreate[T any, P Pointer[T]](ctx context.Context, c *Core, first func() P, change func(P) error) (
 	v P, w written, err error) {
 	if err := c.WaitReady(ctx); err != nil {
 		return nil, w, err
 	}
 	for {
 		fresh := first()
-		if v, w, err = updateUnawaited(ctx, c, IDOf(fresh), change); !errors.Is(err, conflog.ErrNotFound) {
+		if v, w, err = UpdateUnawaited(ctx, c, IDOf(fresh), change); !errors.Is(err, conflog.ErrNotFound) {
 			return v, w, err
 		}
 		if err := change(fresh); err != nil {
 			return nil, w, err
 		}
-		now := c.clock().UTC()
-		assign(fresh.Common().updated, &now)
-		if v, w, err = createUnawaited(ctx, c, fresh); !errors.Is(err, conflog.ErrConflict) {
+		now := c.Clock().UTC()
+		assign(fresh.Common().Updated, &now)
+		if v, w, err = CreateUnawaited(ctx, c, fresh); !errors.Is(err, conflog.ErrConflict) {
 			return v, w, err
 		}
 	}
 }
 
-// altered returns a deep copy of a value after change, or nil when that has modified nothing.
-func altered[T any, P Pointer[T]](c *Core, was P, change func(P) error) (P, error) {
-	v, err := copyOf(c, was)
+// Altered returns a deep copy of a value after change, or nil when that has modified nothing.
+func Altered[T any, P Pointer[T]](c *Core, was P, change func(P) error) (P, error) {
+	v, err := CopyOf(c, was)
 	if err != nil {
 		return nil, err
 	}
 	if err := change(v); err != nil {
 		return nil, err
 	}
-	v.Common().keep(was.Common())
+	v.Common().Keep(was.Common())
 	count := v.ChangeCount()
 	assign(count, was.ChangeCount())
-	if err := c.Derive(v, was); err != nil || sameJSON(was, v) {
+	if err := c.Derive(v, was); err != nil || SameJSON(was, v) {
 		return nil, err
 	}
 	if count != nil {
 		*count++
 	}
-	now := c.clock().UTC()
-	assign(v.Common().updated, &now)
+	now := c.Clock().UTC()
+	assign(v.Common().Updated, &now)
 	return v, nil
 }
 
-// replace replaces the value of an entity by the result of next; nil leaves it unchanged. When a writer on another node
+// Replace replaces the value of an entity by the result of next; nil leaves it unchanged. When a writer on another node
 // wins, next is called again with the newer value.
-func (c *Core) replace(ctx context.Context, k kind, id string, next func(old value) (value, error)) (
+func (c *Core) Replace(ctx context.Context, k Kind, id string, next func(old Value) (Value, error)) (
 	before *conflog.Entity, res conflog.WriteResult, err error) {
 	return c.Change(ctx, k, id, func(old *conflog.Entity) (conflog.NewValue, error) {
-		was := c.decoded(old)
+		was := c.Decoded(old)
 		v, err := next(was)
 		if err != nil || v == nil {
 			return conflog.NewValue{}, err
 		}
-		raw, err := c.encode(old, v)
+		raw, err := c.Encode(old, v)
 		return conflog.NewValue{Value: raw, Exempt: was.OnlyRestricts(v)}, err
 	})
 }
@@ -380,28 +389,29 @@ func (c *Core) replace(ctx context.Context, k kind, id string, next func(old val
 // Delete deletes an entity and leaves a tombstone. A deletion that restricts something returns only when no node acts
 // on the entity.
 func Delete[T any, P Pointer[T]](ctx context.Context, from Access, id string) error {
-	return from.base().remove(ctx, P(nil).EntityKind(), id, 0)
+	return from.base().Remove(ctx, P(nil).EntityKind(), id, 0)
 }
 
-// remove is Delete. Unless rev is 0, it returns conflog.ErrConflict when the entity has another revision.
-func (c *Core) remove(ctx context.Context, k kind, id string, rev int64) error {
+// Remove is Delete. Unless rev is 0, it returns conflog.ErrConflict when the entity has another revision.
+func (c *Core) Remove(ctx context.Context, k Kind, id string, rev int64) error {
 	res, err := c.Delete(ctx, k, id, rev)
 	if err != nil {
 		return err
 	}
-	if c.table[k].empty().Restricts(nil) {
+	if c.Table[k].Empty().Restricts(nil) {
 		return c.Barrier(ctx, res)
 	}
 	c.WaitForPeers(ctx, res)
 	return nil
 }
 
-func sameJSON(a, b any) bool {
+// SameJSON reports whether two values are equal in the log.
+func SameJSON(a, b any) bool {
 	x, errX := json.Marshal(a)
 	y, errY := json.Marshal(b)
 	return errX == nil && errY == nil && string(x) == string(y)
 }
 
-// hashOf returns the hash by which a token or key is stored. They are random, so a plain SHA-256 cannot be reversed by
+// HashOf returns the hash by which a token or key is stored. They are random, so a plain SHA-256 cannot be reversed by
 // guessing.
-func hashOf(secret string) [conflog.HashLen]byte { return sha256.Sum256([]byte(secret)) }
+func HashOf(secret string) [conflog.HashLen]byte { return sha256.Sum256([]byte(secret)) }

@@ -1,14 +1,14 @@
-package config
+package entity
 
 import "context"
 
 // maxSwept is the maximum number of entities of a kind that one pass removes, with one record each.
 const maxSwept = 2000
 
-// sweepExpired removes what has expired.
-func (c *Core) sweepExpired(ctx context.Context) error {
+// SweepExpired removes what has expired.
+func (c *Core) SweepExpired(ctx context.Context) error {
 	for k := range NumKinds {
-		if !c.table.has(k, expires|expiresInAnyOrder) {
+		if !c.Table.Has(k, Expires|ExpiresInAnyOrder) {
 			continue
 		}
 		if err := c.sweepKind(ctx, k); err != nil {
@@ -20,11 +20,11 @@ func (c *Core) sweepExpired(ctx context.Context) error {
 
 // sweepKind removes the expired entities of a kind, at most maxSwept: the oldest up to the first that has not expired,
 // if they expire in the order of their creation.
-func (c *Core) sweepKind(ctx context.Context, k kind) error {
+func (c *Core) sweepKind(ctx context.Context, k Kind) error {
 	swept := 0
 	for e := range c.View().OldestFirst(k) {
-		if !c.hasEnded(c.decoded(e)) {
-			if c.table.has(k, expiresInAnyOrder) {
+		if !c.hasEnded(c.Decoded(e)) {
+			if c.Table.Has(k, ExpiresInAnyOrder) {
 				continue
 			}
 			return nil
