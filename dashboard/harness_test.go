@@ -72,7 +72,7 @@ func (p *people) verify(password string) error {
 
 func (p *people) ChangePassword(_ context.Context, _, current, password string) (*config.User, error) {
 	if len(password) < config.MinPassword {
-		return nil, &config.InvalidError{Param: "password", Message: "must have 12 to 1000 bytes"}
+		return nil, &entity.InvalidError{Param: "password", Message: "must have 12 to 1000 bytes"}
 	}
 	if err := p.verify(current); err != nil {
 		return nil, err
@@ -98,7 +98,7 @@ func (p *people) SetPassword(_ context.Context, _, password string) (*config.Use
 	case p.err != nil:
 		return nil, p.err
 	case len(password) < config.MinPassword:
-		return nil, &config.InvalidError{Param: "password", Message: "must have 12 to 1000 bytes"}
+		return nil, &entity.InvalidError{Param: "password", Message: "must have 12 to 1000 bytes"}
 	case !p.person.ChoosePassword:
 		return nil, config.ErrNoPasswordChoice
 	}

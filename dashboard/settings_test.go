@@ -45,7 +45,7 @@ func (a *settings) IsSet(k *config.Key) bool { return !k.Bootstrap }
 
 func (a *settings) CreateKey(_ context.Context, n config.NewKey) (string, *config.Key, error) {
 	if n.Name == "" {
-		return "", nil, &config.InvalidError{Param: "name", Message: "must have 1 to 100 printable characters"}
+		return "", nil, &entity.InvalidError{Param: "name", Message: "must have 1 to 100 printable characters"}
 	}
 	if k := a.nonces[n.Nonce]; k != nil {
 		return "", k, config.ErrAlreadyCreated

@@ -230,7 +230,7 @@ func (a *findings) readChange(o *frame.Object) config.FindingUpdate {
 
 // updateError translates the errors of UpdateFinding.
 func updateError(err error) error {
-	if invalid, ok := errors.AsType[*config.InvalidError](err); ok {
+	if invalid, ok := errors.AsType[*entity.InvalidError](err); ok {
 		return web.Invalid(invalid.Param, "%s", invalid.Message)
 	}
 	if refused, ok := errors.AsType[*config.FindingStatusError](err); ok {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/id"
 )
@@ -70,7 +71,7 @@ func (in findingUpdateInput) check(f *wire.Finding, at time.Time) error {
 		u.IgnoreUntil = &until
 	}
 	err := u.Check(&config.Finding{Status: f.Status, Kind: f.Kind, Fingerprint: textOf(f.Fingerprint)}, at)
-	if wrong, ok := errors.AsType[*config.InvalidError](err); ok {
+	if wrong, ok := errors.AsType[*entity.InvalidError](err); ok {
 		return fmt.Errorf("invalid_request: %s: %s", wrong.Param, wrong.Message)
 	}
 	return err

@@ -214,7 +214,7 @@ type SignInLimit interface {
 }
 
 // Members reads and changes who may sign in. A change returns when every node acts on it. The errors are
-// [config.InvalidError], [config.ErrConflict], [config.ErrLastWriter] and [config.ErrNotFound].
+// [entity.InvalidError], [config.ErrConflict], [config.ErrLastWriter] and [config.ErrNotFound].
 type Members interface {
 	Users() []*config.User
 	// AddUser and ResetUser return the token of a one-time link. ResetUser and SetUserScope return ErrConflict if the

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/wait"
 )
@@ -37,7 +38,7 @@ const AttemptsSpan = time.Hour
 
 // Configuration holds the domains.
 type Configuration interface {
-	Account() *config.Account
+	Account() *entity.Account
 	Domains(account string, beforeSeq int64, limit int) ([]*config.Domain, bool)
 	RecordDomainCheck(ctx context.Context, id string, check config.DomainCheck) (*config.Domain, error)
 }

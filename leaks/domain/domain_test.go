@@ -143,7 +143,7 @@ type directory struct {
 	checks  []config.DomainCheck
 }
 
-func (c *directory) Account() *config.Account { return &config.Account{ID: "acc_1"} }
+func (c *directory) Account() *entity.Account { return &entity.Account{ID: "acc_1"} }
 
 func (c *directory) Domains(string, int64, int) (all []*config.Domain, more bool) {
 	c.mu.Lock()

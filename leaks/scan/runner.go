@@ -36,7 +36,7 @@ const (
 type Configuration interface {
 	intake.Configuration
 	entity.Access
-	Account() *config.Account
+	Account() *entity.Account
 	Scans
 	// CustomRules returns the account's own rules, and a revision that changes with them.
 	CustomRules() (rules []secrets.Custom, revision int64)

@@ -2,7 +2,6 @@ package config
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -24,10 +23,6 @@ const (
 	MaxRecoveries = 5_000
 	// maxAlerts is the maximum number of alerts.
 	maxAlerts = 100_000
-	// MaxFindings is the maximum number of findings, and MaxOutstandingFindings of those that are neither resolved nor
-	// ignored.
-	MaxFindings            = 100_000
-	MaxOutstandingFindings = 20_000
 	// MaxUsers is the maximum number of users. A sign-in link is searched for among all of them.
 	MaxUsers = 1000
 )
@@ -36,25 +31,12 @@ const (
 var (
 	// ErrAnswersFull means that the remembered answers fill the room that the claim or answer may use; see ClaimAnswer.
 	ErrAnswersFull = errors.New("the room for remembered answers is full")
-	// ErrTooManyFindings means that there are MaxFindings findings, or MaxOutstandingFindings of them are outstanding.
-	ErrTooManyFindings = fmt.Errorf(
-		"the maximum of %d findings, or of %d that are neither resolved nor ignored, is reached", MaxFindings,
-		MaxOutstandingFindings)
 
-	ErrRecoveryHistoryFull = tooMany(MaxRecoveries, "recovery jobs in 30 days")
-	ErrTooManyEndpoints    = tooMany(MaxEndpoints, "endpoints")
-	ErrTooManyUsers        = tooMany(MaxUsers, "users")
-	ErrTooManyDrains       = tooMany(MaxDrains, "drains")
-	ErrTooManyDSNs         = tooMany(MaxDSNs, "DSNs")
-	ErrTooManyDomains      = tooMany(MaxDomains, "domains")
-	ErrTooManyScans        = tooMany(maxScans, "scans")
-	ErrTooManyTripwires    = tooMany(MaxTripwires, "tripwires of a domain")
-	ErrTooManyFixtures     = tooMany(MaxFixtures, "fixtures")
+	ErrRecoveryHistoryFull = entity.TooMany(MaxRecoveries, "recovery jobs in 30 days")
+	ErrTooManyEndpoints    = entity.TooMany(MaxEndpoints, "endpoints")
+	ErrTooManyUsers        = entity.TooMany(MaxUsers, "users")
+	ErrTooManyFixtures     = entity.TooMany(MaxFixtures, "fixtures")
 )
-
-func tooMany(most int, what string) error {
-	return fmt.Errorf("the maximum of %d %s is reached", most, what)
-}
 
 // OnlyRestricts: a password was removed, sessions were ended, or the scope is now read. With a password a new link may
 // take its place.

@@ -87,7 +87,7 @@ func (c *core) ensureAccount(ctx context.Context) error {
 	if c.Account() != nil {
 		return nil
 	}
-	_, err := c.Insert(ctx, &Account{ID: id.Random(id.Account), CreatedAt: c.Clock().UTC()})
+	_, err := c.Insert(ctx, &entity.Account{ID: id.Random(id.Account), CreatedAt: c.Clock().UTC()})
 	if errors.Is(err, ErrConflict) {
 		return nil // another node created it
 	}

@@ -50,14 +50,6 @@ var (
 	ErrInvalidKey = errors.New("unknown, expired or revoked API key")
 )
 
-// InvalidError says what is wrong with a value that a person has given.
-type InvalidError struct {
-	Param   string // name of the value, such as scope
-	Message string // a predicate, such as "must be read or read_write"
-}
-
-func (e *InvalidError) Error() string { return e.Param + " " + e.Message }
-
 // Node is a node whose last heartbeat is younger than 5 s.
 type Node = conflog.Node
 
@@ -75,12 +67,13 @@ func OriginOf(ctx context.Context) Origin { return conflog.OriginOf(ctx) }
 // Control is this node's copy of the configuration, with methods to read and change each kind of entity. Create it with
 // New and call Run, or with Inspect.
 type Control struct {
+	*entity.Core
 	*core
 	endpoints
 	callers
 	jobs
-	findings
-	tripwires
+	Findings
+	Tripwires
 	alerts
 	documents
 }
@@ -90,8 +83,6 @@ type (
 	endpoints struct{ *core } // endpoints, fixtures and erasures of their events, and settings
 	callers   struct{ *core } // API keys, users, and the service secret
 	jobs      struct{ *core } // replay runs, recovery jobs, actions of agents, and remembered answers
-	findings  struct{ *core } // drains, DSNs, domains and scans, and the findings from them
-	tripwires struct{ *core }
 	alerts    struct{ *core } // alerts and their settings
 	documents struct{ *core } // export, import and rewrap
 )
@@ -105,7 +96,6 @@ type core struct {
 	sweepInterval   time.Duration                   // between two removals of expired entities
 	passwords       *argon.Hasher
 	keyIndex        atomic.Pointer[keyIndex]
-	senderCounts    atomic.Pointer[senderCounts]
 	actionMu        sync.Mutex   // held from counting actions until one is created
 	usedKeys        chan usedKey // keys whose fingerprints recordKeyUses has to check
 	// by id of a key: the entity of the service secret under which this node has checked its fingerprint
@@ -128,8 +118,8 @@ func build(cfg Config, deps Deps, log conflog.Config) (*Control, error) {
 			Table: kindTable},
 		cfg: cfg, log: deps.Log, bootstrapScopes: cfg.bootstrapScopes(), sweepInterval: time.Minute, passwords: argon.NewHasher(), usedKeys: make(chan usedKey, 16),
 	}
-	c := &Control{core, endpoints{core}, callers{core}, jobs{core}, findings{core}, tripwires{core}, alerts{core},
-		documents{core}}
+	c := &Control{core.Core, core, endpoints{core}, callers{core}, jobs{core}, NewFindings(core.Core),
+		NewTripwires(core.Core, callers{core}.KeyFingerprint), alerts{core}, documents{core}}
 	var err error
 	log.Node, log.Version, log.SingleNode, log.Unverified = cfg.Node, cfg.Version, cfg.SingleNode, cfg.Unverified
 	log.SnapshotEvery, log.Kinds, log.CompressionDict = cfg.SnapshotEvery, kindTable.Registered(), compressionDict()
@@ -214,31 +204,10 @@ func (x entities) ActorName(v *conflog.View, id string) string {
 // AccountID returns the id of the only account.
 func (x entities) AccountID(v *conflog.View) string { return v.Newest(entity.KindAccount).ID }
 
-// sweep removes expired entities, on the owner of partition 0 of events, until ctx ends.
-func (c *core) sweep(ctx context.Context) error {
-	for wait.For(ctx, c.sweepInterval) == nil {
-		if !c.Owner() {
-			continue
-		}
-		if err := c.sweepOnce(ctx); err != nil && ctx.Err() == nil {
-			c.log.LogAttrs(ctx, slog.LevelWarn, "cannot remove expired entities", slog.Any("error", err))
-		}
-	}
-	return nil
-}
-
-// sweepOnce removes what has expired, and the oldest scans.
-func (c *core) sweepOnce(ctx context.Context) error {
-	if err := c.SweepExpired(ctx); err != nil {
-		return err
-	}
-	return c.sweepScans(ctx)
-}
-
 func compressionDict() []byte {
 	text := "text"
 	b, err := json.Marshal([]any{
-		Key{Scope: ReadWrite}, Account{},
+		Key{Scope: ReadWrite}, entity.Account{},
 		Endpoint{
 			Name: text, Description: &text, Provider: verify.Generic, TypeSource: &text, Enabled: true,
 			Verification: &Verification{
@@ -259,3 +228,24 @@ func compressionDict() []byte {
 
 func (c *core) endpoint(e *conflog.Entity) *Endpoint { return c.Decoded(e).(*Endpoint) }
 func (c *core) key(e *conflog.Entity) *Key           { return c.Decoded(e).(*Key) }
+
+// sweep removes expired entities, on the owner of partition 0 of events, until ctx ends.
+func (c *Control) sweep(ctx context.Context) error {
+	for wait.For(ctx, c.sweepInterval) == nil {
+		if !c.Owner() {
+			continue
+		}
+		if err := c.sweepOnce(ctx); err != nil && ctx.Err() == nil {
+			c.log.LogAttrs(ctx, slog.LevelWarn, "cannot remove expired entities", slog.Any("error", err))
+		}
+	}
+	return nil
+}
+
+// sweepOnce removes what has expired, and the oldest scans.
+func (c *Control) sweepOnce(ctx context.Context) error {
+	if err := c.SweepExpired(ctx); err != nil {
+		return err
+	}
+	return c.sweepScans(ctx)
+}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/apikey"
 	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/require"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/conflog"
 	"github.com/eventrelay/relay/pkg/id"
@@ -283,7 +284,7 @@ func TestKeys(t *testing.T) {
 	if _, err := n.Authenticate(text + "x"); !errors.Is(err, ErrInvalidKey) {
 		t.Fatalf("unknown key: %v", err)
 	}
-	second := NewKey{Name: strings.Repeat("é", maxNameText), Scope: ReadWrite}
+	second := NewKey{Name: strings.Repeat("é", require.MaxName), Scope: ReadWrite}
 	if _, k, err := n.CreateKey(ctx, second); err != nil || k.Name != second.Name || k.CreatedAt.IsZero() {
 		t.Fatalf("%+v, %v", k, err)
 	}

@@ -92,6 +92,9 @@ const (
 	maxDomainSeen     = 400 // bytes
 )
 
+// EntityKind returns the kind.
+func (*Domain) EntityKind() entity.Kind { return entity.KindDomain }
+
 func (d *Domain) Hashed() entity.HashedSecret { return entity.HashedSecret{Hash: &d.Hash} }
 
 // Status returns the status of the domain at a time.
@@ -126,7 +129,7 @@ func (d *Domain) RecordValue() string { return "relay-verify=" + d.Token }
 func (d *Domain) FileURL() string { return "https://" + d.Hostname + "/.well-known/relay-verify.txt" }
 
 // Domains returns a page of the domains of an account; see List.
-func (c findings) Domains(account string, beforeSeq int64, limit int) ([]*Domain, bool) {
+func (c Findings) Domains(account string, beforeSeq int64, limit int) ([]*Domain, bool) {
 	return entity.List[Domain](c, account, beforeSeq, limit, nil)
 }
 
@@ -144,12 +147,12 @@ func hashOfHostname(hostname string) []byte {
 }
 
 func newDomainToken() string {
-	return domainTokenPrefix + encodeBase62(randomBytes(32), domainTokenLength)
+	return domainTokenPrefix + encodeBase62(entity.RandomBytes(32), domainTokenLength)
 }
 
 // RecordDomainCheck stores the result of a check, unless a later one is stored. A proof verifies the domain. Misses of
 // the method that has verified it make it expire when they are DomainGrace apart; silent ones, DomainSilence.
-func (c findings) RecordDomainCheck(ctx context.Context, id string, check DomainCheck) (*Domain, error) {
+func (c Findings) RecordDomainCheck(ctx context.Context, id string, check DomainCheck) (*Domain, error) {
 	return entity.Update(ctx, c, id, func(d *Domain) error {
 		if check.At.Before(d.Checked.At) || d.Ended(check.At) {
 			return nil
@@ -194,7 +197,7 @@ func (d *Domain) Validate() error {
 	if !prefixed || len(text) != domainTokenLength {
 		wrong = errors.Join(wrong, errors.New("token is not one of a domain"))
 	}
-	return errors.Join(wrong, require.Text("hostname", d.Hostname, 1, maxNameText),
+	return errors.Join(wrong, require.Text("hostname", d.Hostname, 1, require.MaxName),
 		require.OneOf("method", d.Method, append([]string{""}, DomainMethods...)...),
 		require.OneOf("checked.method", d.Checked.Method, append([]string{""}, DomainMethods...)...),
 		require.OneOf("checked.error", d.Checked.Error, slices.Concat([]string{""}, DomainErrors)...),

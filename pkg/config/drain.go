@@ -33,6 +33,9 @@ type Drain struct {
 	CreatedBy      string `json:"created_by"` // key_… or usr_…
 }
 
+// EntityKind returns the kind.
+func (*Drain) EntityKind() entity.Kind { return entity.KindDrain }
+
 func (d *Drain) Hashed() entity.HashedSecret {
 	return entity.HashedSecret{Hash: &d.Hash, Field: seal.FieldToken, Sealed: d.Sealed.Token}
 }
@@ -59,10 +62,10 @@ const MaxDrains = 500
 
 // DrainByToken returns the drain with that id and token. A drain that was deleted is Deleted whatever the token is; any
 // other mismatch is Unknown. The time that it takes does not depend on the token.
-func (c findings) DrainByToken(id, token string) (*Drain, entity.Presence) {
+func (c Findings) DrainByToken(id, token string) (*Drain, entity.Presence) {
 	d, presence := entity.Get[Drain](c, id)
 	switch {
-	case isHashOf(cmp.Or(d, &Drain{}).Hash, token):
+	case entity.IsHashOf(cmp.Or(d, &Drain{}).Hash, token):
 		return d, entity.Present
 	case presence == entity.Deleted:
 		return nil, entity.Deleted
@@ -74,7 +77,7 @@ func (c findings) DrainByToken(id, token string) (*Drain, entity.Presence) {
 type DrainSecrets struct{ Signing, VerifyCode string }
 
 // DrainSecrets opens the secrets of a drain.
-func (c findings) DrainSecrets(d *Drain) (s DrainSecrets, err error) {
+func (c Findings) DrainSecrets(d *Drain) (s DrainSecrets, err error) {
 	open := func(field string, from seal.Secret, to *string) error {
 		if from == "" {
 			return nil
@@ -116,6 +119,6 @@ func (d *Drain) Validate() error {
 	if d.Sealed.SigningSecret != "" && d.Platform != PlatformAuto && d.Platform != PlatformVercel {
 		unsigned = ErrUnsigned
 	}
-	return errors.Join(requireHash(d.Hash), unsigned, require.Text("name", d.Name, 1, maxNameText),
+	return errors.Join(require.Hash(d.Hash), unsigned, require.Text("name", d.Name, 1, require.MaxName),
 		require.OneOf("platform", d.Platform, DrainPlatforms...), require.Range("version", d.Version, 1, 1<<53))
 }

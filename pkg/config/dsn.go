@@ -38,6 +38,9 @@ type DSN struct {
 	CreatedBy    string `json:"created_by"` // key_… or usr_…
 }
 
+// EntityKind returns the kind.
+func (*DSN) EntityKind() entity.Kind { return entity.KindDSN }
+
 func (d *DSN) Hashed() entity.HashedSecret {
 	return entity.HashedSecret{Hash: &d.Hash, Field: seal.FieldDSNKey, Sealed: d.Sealed.Key}
 }
@@ -60,10 +63,10 @@ const (
 )
 
 // DSNByKey returns the DSN with that id and public key; nil if there is none.
-func (c findings) DSNByKey(id, publicKey string) *DSN {
+func (c Findings) DSNByKey(id, publicKey string) *DSN {
 	d, _ := entity.Get[DSN](c, id)
 	key, salt, ok := splitPublicKey(publicKey)
-	if isHashOf(cmp.Or(d, &DSN{}).Hash, key) && ok && bytes.Equal(salt, c.Account().FPSalt) {
+	if entity.IsHashOf(cmp.Or(d, &DSN{}).Hash, key) && ok && bytes.Equal(salt, c.Account().FPSalt) {
 		return d
 	}
 	return nil
@@ -76,12 +79,12 @@ const (
 )
 
 // PublicKey returns the public key of a DSN, which has the salt of the account's fingerprints.
-func (c findings) PublicKey(ctx context.Context, d *DSN) (string, error) {
+func (c Findings) PublicKey(ctx context.Context, d *DSN) (string, error) {
 	key, err := c.Keyring.OpenString(d.ID, seal.FieldDSNKey, d.Sealed.Key)
 	if err != nil {
 		return "", fmt.Errorf("open the key of %s: %w", d.ID, err)
 	}
-	account, err := callers(c).accountWithSalt(ctx)
+	account, err := c.AccountWithSalt(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -95,10 +98,10 @@ func splitPublicKey(text string) (key string, salt []byte, ok bool) {
 		return "", nil, false
 	}
 	number, ok := new(big.Int).SetString(strings.Map(swapCase, rest[base62Length:]), 62)
-	if !ok || number.BitLen() > 8*fpSaltBytes {
+	if !ok || number.BitLen() > 8*entity.FPSaltBytes {
 		return "", nil, false
 	}
-	salt = number.FillBytes(make([]byte, fpSaltBytes))
+	salt = number.FillBytes(make([]byte, entity.FPSaltBytes))
 	return rest[:base62Length], salt, encodeBase62(salt, base62Length) == rest[base62Length:] // it has no sign
 }
 
@@ -117,7 +120,7 @@ func swapCase(c rune) rune {
 }
 
 // NewDSNKey returns a random key for a DSN: 128 bits.
-func NewDSNKey() string          { return encodeBase62(randomBytes(fpSaltBytes), base62Length) }
+func NewDSNKey() string          { return encodeBase62(entity.RandomBytes(entity.FPSaltBytes), base62Length) }
 func (d *DSN) ChangeCount() *int { return &d.Version }
 
 // Restricts: any change may forbid reports.
@@ -145,7 +148,7 @@ func (d *DSN) Validate() error {
 	if d.Platform != DSNBrowser && len(d.AllowedOrigins) > 0 {
 		errs = append(errs, errors.New("only browsers have origins"))
 	}
-	return errors.Join(append(errs, requireHash(d.Hash), require.Text("name", d.Name, 1, maxNameText),
+	return errors.Join(append(errs, require.Hash(d.Hash), require.Text("name", d.Name, 1, require.MaxName),
 		require.OneOf("platform", d.Platform, DSNPlatforms...), require.Range("version", d.Version, 1, 1<<53),
 		require.Range("origins", len(d.AllowedOrigins), 0, MaxOrigins),
 		require.Range("quota", d.DailyQuota, 0, MaxDailyQuota))...)

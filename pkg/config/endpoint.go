@@ -1,8 +1,6 @@
 package config
 
 import (
-	"crypto/subtle"
-	"fmt"
 	"regexp"
 	"slices"
 	"time"
@@ -234,27 +232,6 @@ const (
 	ReadWrite Scope = "read_write"
 )
 
-// Account owns all other entities. There is exactly one.
-type Account struct {
-	entity.Plain
-	ID        string    `json:"id"`
-	CreatedAt time.Time `json:"created_at"`
-	// FPSalt has 16 random bytes, which distinguish the fingerprints of this account from those of others. It is created
-	// when it is needed for the first time, and is no secret.
-	FPSalt []byte `json:"fp_salt,omitempty"`
-}
-
-func (a *Account) Common() entity.CommonFields {
-	return entity.CommonFields{ID: &a.ID, CreatedAt: &a.CreatedAt}
-}
-
-func (a *Account) Validate() error {
-	if n := len(a.FPSalt); n != 0 && n != fpSaltBytes {
-		return fmt.Errorf("fp_salt must have %d bytes, not %d", fpSaltBytes, n)
-	}
-	return nil
-}
-
 // DefaultResponse is what a provider is answered unless the endpoint sets a response.
 func DefaultResponse(provider string) Response {
 	if a := verify.ByName(provider).Answer; a != nil {
@@ -263,8 +240,10 @@ func DefaultResponse(provider string) Response {
 	return Response{Status: 200, ContentType: "application/json", Body: `{"received":true}`}
 }
 
-// isHashOf reports whether a hash is that of a secret, in a time that does not depend on either.
-func isHashOf(hash []byte, secret string) bool {
-	sum := entity.HashOf(secret)
-	return subtle.ConstantTimeCompare(sum[:], hash) == 1
+// DecoyEndpoint returns an endpoint that answers at the URL of a tripwire as a new one does. It is not stored.
+func (c endpoints) DecoyEndpoint(t *Tripwire) *Endpoint {
+	return &Endpoint{
+		ID: t.ID, Account: t.Account, Partition: partitionOf(t.ID, c.Partitions), Provider: verify.Generic,
+		Enabled: true, Response: DefaultResponse(verify.Generic), Rev: t.Rev,
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"hash/fnv"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config/entity"
@@ -68,6 +69,9 @@ const (
 	attrSender     = attrIgnore + attrIgnoreBits // the rest: a hash of the sender
 )
 
+// EntityKind returns the kind.
+func (*Finding) EntityKind() entity.Kind { return entity.KindFinding }
+
 // IsPending: somebody still has to act on it.
 func (f *Finding) IsPending() bool   { return f.Status.Outstanding() }
 func (f *Finding) ChangeCount() *int { return &f.Version }
@@ -111,14 +115,25 @@ func (f *FindingFilter) matches(attributes uint64) bool {
 		(f.IgnoredUntil.IsZero() || until > 0 && until <= f.IgnoredUntil.Unix())
 }
 
+// Findings are the drains, DSNs, domains and scans in the configuration, and the findings from them.
+type Findings struct {
+	*entity.Core
+	senders *atomic.Pointer[senderCounts]
+}
+
+// NewFindings returns the findings in the configuration.
+func NewFindings(c *entity.Core) Findings {
+	return Findings{c, new(atomic.Pointer[senderCounts])}
+}
+
 // Finding returns the finding with that id; nil unless it is Present.
-func (c findings) Finding(id string) (*Finding, entity.Presence) {
+func (c Findings) Finding(id string) (*Finding, entity.Presence) {
 	return entity.Get[Finding](c, id)
 }
 
 // FindingIDs returns the ids of the findings that a filter selects, newest first, at most MaxFindings. It decodes only
 // those of a sender, or all for a rule.
-func (c findings) FindingIDs(filter FindingFilter) (ids []string) {
+func (c Findings) FindingIDs(filter FindingFilter) (ids []string) {
 	for e := range c.View().NewestFirst(entity.KindFinding, 0) {
 		if !filter.matches(e.Attributes) {
 			continue
@@ -137,12 +152,12 @@ func (c findings) FindingIDs(filter FindingFilter) (ids []string) {
 }
 
 // FindingsBefore returns the findings that were created before t, oldest first.
-func (c findings) FindingsBefore(t time.Time) []*Finding {
+func (c Findings) FindingsBefore(t time.Time) []*Finding {
 	return entity.ValuesOf(c.Core, c.View().OldestFirst(entity.KindFinding), func(f *Finding) bool { return f.CreatedAt.Before(t) })
 }
 
 // ForgetFinding removes a finding without a tombstone, if it has not changed since it was read.
-func (c findings) ForgetFinding(ctx context.Context, f *Finding) error {
+func (c Findings) ForgetFinding(ctx context.Context, f *Finding) error {
 	return c.ForgetIfUnchanged(ctx, entity.KindFinding, f.ID, f.Rev)
 }
 
@@ -155,8 +170,8 @@ func (f *Finding) Validate() error {
 	errs := []error{idErr, severity,
 		require.OneOf("kind", string(f.Kind), string(finding.Secret), string(finding.ExposedFile), string(finding.Tripwire)),
 		require.OneOf("status", string(f.Status), texts(finding.Statuses)...),
-		require.Text("rule", f.Rule, 1, maxNameText), require.Text("masked", f.Masked, 0, maxNameText),
-		require.Text("note", f.Note, 0, MaxFindingNote), require.Text("label", f.First.Label, 0, maxNameText),
+		require.Text("rule", f.Rule, 1, require.MaxName), require.Text("masked", f.Masked, 0, require.MaxName),
+		require.Text("note", f.Note, 0, MaxFindingNote), require.Text("label", f.First.Label, 0, require.MaxName),
 		require.Range("version", f.Version, 1, 1<<53),
 	}
 	if f.Status == finding.Resolved {

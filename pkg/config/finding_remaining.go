@@ -26,12 +26,12 @@ type senderCounts struct {
 const senderCountsAge = time.Second
 
 // OutstandingFindings returns the number of findings that are neither resolved nor ignored.
-func (c findings) OutstandingFindings() int { return c.View().PendingLen(entity.KindFinding) }
+func (c Findings) OutstandingFindings() int { return c.View().PendingLen(entity.KindFinding) }
 
 // RemainingFindings returns how many new findings of a severity a sender may open. It counts findings of the last
 // second only in part. A sender asks before it produces hits of new findings: apply refuses more than
 // MaxOutstandingFindings and MaxFindings.
-func (c findings) RemainingFindings(sender string, severity finding.Severity) int {
+func (c Findings) RemainingFindings(sender string, severity finding.Severity) int {
 	share := shareOfSevere
 	if severity < finding.High {
 		share = shareOfMinor
@@ -43,9 +43,9 @@ func (c findings) RemainingFindings(sender string, severity finding.Severity) in
 }
 
 // countSenders counts the findings of all senders, at most once a second: it walks over all findings.
-func (c findings) countSenders() *senderCounts {
+func (c Findings) countSenders() *senderCounts {
 	v, now := c.View(), c.Now()
-	old := c.senderCounts.Load()
+	old := c.senders.Load()
 	if old != nil && (old.sequence == v.Sequence() || now.Sub(old.at).Abs() < senderCountsAge) {
 		return old
 	}
@@ -57,6 +57,6 @@ func (c findings) countSenders() *senderCounts {
 			n.outstanding[sender]++
 		}
 	}
-	c.senderCounts.Store(n)
+	c.senders.Store(n)
 	return n
 }

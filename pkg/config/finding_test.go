@@ -165,7 +165,7 @@ func TestSharedFindingsAreIgnoredForADay(t *testing.T) {
 
 // isInvalid reports whether an error is about a parameter.
 func isInvalid(err error, param string) bool {
-	e, ok := errors.AsType[*InvalidError](err)
+	e, ok := errors.AsType[*entity.InvalidError](err)
 	return ok && e.Param == param
 }
 

@@ -20,7 +20,7 @@ type keyIndex struct {
 
 // KeyByFingerprint returns the API key whose text has that fingerprint, revoked and expired ones included; nil if there
 // is none.
-func (c findings) KeyByFingerprint(fingerprint string) *Key {
+func (c callers) KeyByFingerprint(fingerprint string) *Key {
 	index := c.keyIndex.Load()
 	if index == nil || isClosed(index.changed) {
 		index = &keyIndex{c.Changed(entity.KindKey), make(map[string]string)}

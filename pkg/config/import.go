@@ -39,7 +39,7 @@ const importBatch = 500
 type importing struct {
 	documents
 	head     ExportHeader
-	account  *Account
+	account  *entity.Account
 	entities []*importedEntity // in the order of their creation
 	index    map[entityKey]*importedEntity
 	progress ImportProgress
@@ -167,7 +167,7 @@ func (im *importing) readEntity(name string, raw json.RawMessage) error {
 	}
 	im.progress.Entities++
 	switch v := v.(type) {
-	case *Account:
+	case *entity.Account:
 		if im.account != nil {
 			return fmt.Errorf("%w: it has two accounts", ErrInvalidExport)
 		}

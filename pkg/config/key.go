@@ -9,6 +9,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/apikey"
 	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/require"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -27,21 +28,21 @@ type NewKey struct {
 // ErrAlreadyCreated means that an earlier call with the same nonce has created the key.
 var ErrAlreadyCreated = errors.New("the key was created before, and its text is not shown again")
 
-// Validate returns an *InvalidError for the first member that is wrong.
+// Validate returns an *entity.InvalidError for the first member that is wrong.
 func (n *NewKey) Validate(now time.Time) error {
 	length := utf8.RuneCountInString(n.Name)
 	switch {
-	case length < 1 || length > maxNameText || !web.IsPrintable(n.Name): // relay keys list prints it, one key per line
-		return &InvalidError{"name", "must have 1 to 100 printable characters"}
+	case length < 1 || length > require.MaxName || !web.IsPrintable(n.Name): // relay keys list prints it, one key per line
+		return &entity.InvalidError{Param: "name", Message: "must have 1 to 100 printable characters"}
 	case n.Scope != Read && n.Scope != ReadWrite:
 		return errScope()
 	case !n.ExpiresAt.IsZero() && !n.ExpiresAt.After(now):
-		return &InvalidError{"expires_at", "must be in the future"}
+		return &entity.InvalidError{Param: "expires_at", Message: "must be in the future"}
 	}
 	return nil
 }
 
-// CreateKey creates an API key and returns its text, which is stored nowhere. It returns an *InvalidError when n is
+// CreateKey creates an API key and returns its text, which is stored nowhere. It returns an *entity.InvalidError when n is
 // invalid. When a call with the same nonce has created a key before, it returns that key and ErrAlreadyCreated,
 // whatever else n says.
 func (c callers) CreateKey(ctx context.Context, n NewKey) (text string, k *Key, err error) {

@@ -19,7 +19,7 @@ const (
 var kindTable = &entity.Table{
 	// registered by the log itself
 	entity.KindLog:     entity.Row[LogSecret]("log", conflog.AuditNone, holdsSecrets, conflog.Bounds{}),
-	entity.KindAccount: entity.Row[Account]("account", conflog.AuditAll, exported, conflog.Bounds{Singleton: true}),
+	entity.KindAccount: entity.Row[entity.Account]("account", conflog.AuditAll, exported, conflog.Bounds{Singleton: true}),
 	entity.KindEndpoint: entity.Row[Endpoint]("endpoint", conflog.AuditAll, exported|holdsSecrets|needsHash,
 		conflog.Bounds{MaxCount: MaxEndpoints, ErrCount: ErrTooManyEndpoints}),
 	entity.KindKey: entity.Row[Key]("key", conflog.AuditAll, exported|needsHash, conflog.Bounds{}),
@@ -69,7 +69,6 @@ var kindTable = &entity.Table{
 }
 
 func (*LogSecret) EntityKind() entity.Kind     { return entity.KindLog }
-func (*Account) EntityKind() entity.Kind       { return entity.KindAccount }
 func (*Endpoint) EntityKind() entity.Kind      { return entity.KindEndpoint }
 func (*Key) EntityKind() entity.Kind           { return entity.KindKey }
 func (*Run) EntityKind() entity.Kind           { return entity.KindRun }
@@ -81,12 +80,6 @@ func (*User) EntityKind() entity.Kind          { return entity.KindUser }
 func (*Erasure) EntityKind() entity.Kind       { return entity.KindErasure }
 func (*Settings) EntityKind() entity.Kind      { return entity.KindSettings }
 func (*ServiceSecret) EntityKind() entity.Kind { return entity.KindServiceSecret }
-func (*Finding) EntityKind() entity.Kind       { return entity.KindFinding }
-func (*Drain) EntityKind() entity.Kind         { return entity.KindDrain }
-func (*DSN) EntityKind() entity.Kind           { return entity.KindDSN }
-func (*Domain) EntityKind() entity.Kind        { return entity.KindDomain }
-func (*Scan) EntityKind() entity.Kind          { return entity.KindScan }
-func (*Tripwire) EntityKind() entity.Kind      { return entity.KindTripwire }
 func (*Action) EntityKind() entity.Kind        { return entity.KindAction }
 func (*Fixture) EntityKind() entity.Kind       { return entity.KindFixture }
 

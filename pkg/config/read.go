@@ -2,14 +2,6 @@ package config
 
 import "github.com/eventrelay/relay/pkg/config/entity"
 
-// Account returns the account; nil before Ready.
-func (c *core) Account() *Account {
-	if e := c.View().Newest(entity.KindAccount); e != nil {
-		return c.Decoded(e).(*Account)
-	}
-	return nil
-}
-
 // Endpoint returns the endpoint with that id; nil unless it is Present.
 func (c endpoints) Endpoint(id string) (*Endpoint, entity.Presence) {
 	return entity.Get[Endpoint](c, id)

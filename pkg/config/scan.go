@@ -81,23 +81,26 @@ var (
 	ErrScanTaken = errors.New("another node has the scan")
 )
 
+// EntityKind returns the kind.
+func (*Scan) EntityKind() entity.Kind { return entity.KindScan }
+
 func (s *Scan) Hashed() entity.HashedSecret { return entity.HashedSecret{Hash: &s.Hash} }
 
 // Ended reports whether the scan has its report.
 func (s *Scan) Ended() bool { return s.Status == ScanCompleted || s.Status == ScanFailed }
 
 // Scan returns the scan with that id; nil unless it is Present.
-func (c findings) Scan(id string) (*Scan, entity.Presence) { return entity.Get[Scan](c, id) }
+func (c Findings) Scan(id string) (*Scan, entity.Presence) { return entity.Get[Scan](c, id) }
 
 // Scans returns a page of the scans of an account and of domains, nil for all; see List.
-func (c findings) Scans(account string, domains []string, beforeSeq int64, limit int) ([]*Scan, bool) {
+func (c Findings) Scans(account string, domains []string, beforeSeq int64, limit int) ([]*Scan, bool) {
 	return entity.List(c, account, beforeSeq, limit, func(s *Scan) bool {
 		return len(domains) == 0 || slices.Contains(domains, s.Domain)
 	})
 }
 
 // OpenScan returns the scan that has not ended; nil if there is none.
-func (c findings) OpenScan() *Scan {
+func (c Findings) OpenScan() *Scan {
 	return entity.ByHash[Scan](c.Core, entity.HashOf(openScan))
 }
 
@@ -106,7 +109,7 @@ const openScan = "open scan"
 
 // CreateScan queues a scan. Of several at the same time one is created; the others get ErrScanRunning, or ErrConflict
 // when the id exists.
-func (c findings) CreateScan(ctx context.Context, s *Scan) (*Scan, error) {
+func (c Findings) CreateScan(ctx context.Context, s *Scan) (*Scan, error) {
 	filled := *s
 	hash := entity.HashOf(openScan)
 	filled.Status, filled.Hash = ScanQueued, hash[:]
@@ -119,7 +122,7 @@ func (c findings) CreateScan(ctx context.Context, s *Scan) (*Scan, error) {
 
 // BeginScan takes a scan over for a time, unless it has ended or another node has it. A node that has it begins it
 // again: it has restarted.
-func (c findings) BeginScan(ctx context.Context, id, node string, lease time.Duration) (*Scan, error) {
+func (c Findings) BeginScan(ctx context.Context, id, node string, lease time.Duration) (*Scan, error) {
 	return entity.Update(ctx, c, id, func(s *Scan) error {
 		now := c.Now().UTC()
 		if s.Ended() || now.Before(s.Until) && s.Node != node {
@@ -136,7 +139,7 @@ func (c findings) BeginScan(ctx context.Context, id, node string, lease time.Dur
 
 // UpdateScan changes a scan that the caller has begun as that try, and keeps it for a time. It returns ErrScanTaken
 // when another node has it, or it has ended.
-func (c findings) UpdateScan(ctx context.Context, id string, try int, lease time.Duration, change func(*Scan)) (
+func (c Findings) UpdateScan(ctx context.Context, id string, try int, lease time.Duration, change func(*Scan)) (
 	*Scan, error) {
 	return entity.Update(ctx, c, id, func(s *Scan) error {
 		if s.Ended() || s.Try != try {
@@ -152,7 +155,8 @@ func (c findings) UpdateScan(ctx context.Context, id string, try int, lease time
 	})
 }
 
-func (c *core) sweepScans(ctx context.Context) error {
+// sweepScans removes the oldest scans beyond MaxScans.
+func (c Findings) sweepScans(ctx context.Context) error {
 	for oldest := range c.View().OldestFirst(entity.KindScan) {
 		if c.View().Len(entity.KindScan) <= MaxScans || !c.Decoded(oldest).(*Scan).Ended() {
 			return nil

@@ -3,7 +3,6 @@ package config
 import (
 	"context"
 	"crypto/hkdf"
-	"crypto/rand"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -63,7 +62,7 @@ func (c callers) KeyFingerprint(ctx context.Context, text string) (string, error
 // FindingKeys returns the keys that derive the fingerprints and ids of the account's findings. They change only with an
 // import of another configuration, so callers ask for them again for each request.
 func (c callers) FindingKeys(ctx context.Context) (finding.Keys, error) {
-	account, err := c.accountWithSalt(ctx)
+	account, err := c.AccountWithSalt(ctx)
 	if err != nil {
 		return finding.Keys{}, err
 	}
@@ -95,7 +94,7 @@ func (c callers) serviceSecret(ctx context.Context) (*ServiceSecret, error) {
 		return s, nil
 	}
 	s := &ServiceSecret{Meta: entity.Meta{ID: serviceSecretID}}
-	s.Sealed.Secret = c.Keyring.SealString(s.ID, FieldServiceSecret, string(randomBytes(32)))
+	s.Sealed.Secret = c.Keyring.SealString(s.ID, FieldServiceSecret, string(entity.RandomBytes(32)))
 	added, err := entity.Create(ctx, c, s)
 	if errors.Is(err, ErrConflict) { // another call was first, and this node has applied its record
 		if added, _ = entity.Get[ServiceSecret](c, serviceSecretID); added != nil {
@@ -103,37 +102,4 @@ func (c callers) serviceSecret(ctx context.Context) (*ServiceSecret, error) {
 		}
 	}
 	return added, err
-}
-
-// fpSaltBytes is the length of Account.FPSalt.
-const fpSaltBytes = 16
-
-// accountWithSalt returns the account, and sets its FPSalt if it has none.
-func (c callers) accountWithSalt(ctx context.Context) (*Account, error) {
-	if err := c.WaitReady(ctx); err != nil {
-		return nil, err
-	}
-	account := c.Account()
-	if len(account.FPSalt) > 0 {
-		return account, nil
-	}
-	_, res, err := c.Replace(ctx, entity.KindAccount, account.ID, func(old entity.Value) (entity.Value, error) {
-		a := *old.(*Account)
-		if len(a.FPSalt) > 0 {
-			return nil, nil // another node was first
-		}
-		a.FPSalt = randomBytes(fpSaltBytes)
-		return &a, nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("set the salt of the fingerprints: %w", err)
-	}
-	c.WaitForPeers(ctx, res)
-	return c.Decoded(res.Entity).(*Account), nil
-}
-
-func randomBytes(n int) []byte {
-	b := make([]byte, n)
-	rand.Read(b) // never fails: crypto/rand ends the process instead
-	return b
 }

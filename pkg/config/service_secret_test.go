@@ -116,7 +116,7 @@ func TestImportReplacesTheServiceSecret(t *testing.T) {
 	d := node(t, broker(t), Config{Node: "d"})
 	doc = exportOf(t, d)
 	derivedKeys(t, d)
-	if _, err := importInto(t, d, doc, true); err != nil || len(d.Account().FPSalt) != fpSaltBytes {
+	if _, err := importInto(t, d, doc, true); err != nil || len(d.Account().FPSalt) != entity.FPSaltBytes {
 		t.Errorf("salt %x, %v", d.Account().FPSalt, err)
 	}
 }
@@ -178,7 +178,7 @@ func TestInvalidKeysAreRefused(t *testing.T) {
 	f := func(param string, k NewKey) {
 		t.Helper()
 		_, _, err := n.CreateKey(t.Context(), k)
-		if invalid, ok := errors.AsType[*InvalidError](err); !ok || invalid.Param != param {
+		if invalid, ok := errors.AsType[*entity.InvalidError](err); !ok || invalid.Param != param {
 			t.Errorf("%v, want a fault of %s", err, param)
 		}
 	}

@@ -106,7 +106,7 @@ func TestChangePassword(t *testing.T) {
 			}
 		}
 		before := hashes.Load()
-		if _, err := a.ChangePassword(ctx, u.ID, goodPassword, "short"); !errors.As(err, new(*InvalidError)) {
+		if _, err := a.ChangePassword(ctx, u.ID, goodPassword, "short"); !errors.As(err, new(*entity.InvalidError)) {
 			t.Errorf("a short password: %v", err)
 		}
 		if hashes.Load() != before {
@@ -232,7 +232,7 @@ func TestRedeemLink(t *testing.T) {
 		}
 		// The password ends the sessions from before it, and may be chosen once.
 		for _, wrong := range []string{"", "eleven byte", strings.Repeat("x", MaxPassword+1)} {
-			if _, err := a.SetPassword(ctx, u.ID, wrong); !errors.As(err, new(*InvalidError)) {
+			if _, err := a.SetPassword(ctx, u.ID, wrong); !errors.As(err, new(*entity.InvalidError)) {
 				t.Errorf("a password of %d bytes: %v", len(wrong), err)
 			}
 		}

@@ -13,7 +13,6 @@ import (
 	"github.com/eventrelay/relay/pkg/config/require"
 	"github.com/eventrelay/relay/pkg/conflog"
 	"github.com/eventrelay/relay/pkg/id"
-	"github.com/eventrelay/relay/pkg/verify"
 )
 
 // Tripwire is a decoy that nobody has a reason to use: an API key, an ingest URL, or a file with both. Who uses it has
@@ -88,6 +87,9 @@ const (
 	urlHashPrefix = "url "
 )
 
+// EntityKind returns the kind.
+func (*Tripwire) EntityKind() entity.Kind { return entity.KindTripwire }
+
 // Hashed has the hash of the API key, or of the URL if there is no key.
 func (t *Tripwire) Hashed() entity.HashedSecret {
 	for _, s := range []*TripwireSecret{t.Key, t.URL} {
@@ -125,14 +127,25 @@ func (t *Tripwire) Masked() string {
 	return ""
 }
 
+// Tripwires are the tripwires in the configuration.
+type Tripwires struct {
+	*entity.Core
+	fingerprint func(ctx context.Context, secret string) (string, error)
+}
+
+// NewTripwires returns the tripwires in the configuration. fingerprint returns the fingerprint of a secret.
+func NewTripwires(c *entity.Core, fingerprint func(ctx context.Context, secret string) (string, error)) Tripwires {
+	return Tripwires{c, fingerprint}
+}
+
 // Tripwire returns the tripwire with that id; nil unless it is Present.
-func (c tripwires) Tripwire(id string) (*Tripwire, entity.Presence) {
+func (c Tripwires) Tripwire(id string) (*Tripwire, entity.Presence) {
 	return entity.Get[Tripwire](c, id)
 }
 
 // TripwireByKey returns the id of the tripwire that has an API key; empty if none has it. It decodes nothing, so that
 // it takes as long for a wrong key.
-func (c tripwires) TripwireByKey(text string) string {
+func (c Tripwires) TripwireByKey(text string) string {
 	if e := c.View().FindByHash(entity.KindTripwire, entity.HashOf(text)); e != nil {
 		return e.ID
 	}
@@ -140,12 +153,12 @@ func (c tripwires) TripwireByKey(text string) string {
 }
 
 // TripwireByToken returns the tripwire whose URL has a token; nil if none has it.
-func (c tripwires) TripwireByToken(token string) *Tripwire {
+func (c Tripwires) TripwireByToken(token string) *Tripwire {
 	return entity.ByHash[Tripwire](c.Core, entity.HashOf(urlHashPrefix+token))
 }
 
 // TripwireByFingerprint returns the tripwire one of whose secrets has a fingerprint; nil if none has it.
-func (c tripwires) TripwireByFingerprint(fingerprint string) *Tripwire {
+func (c Tripwires) TripwireByFingerprint(fingerprint string) *Tripwire {
 	has := func(s *TripwireSecret) bool { return s != nil && s.Fingerprint == fingerprint }
 	for e := range c.View().OldestFirst(entity.KindTripwire) {
 		if t := c.Decoded(e).(*Tripwire); has(t.Key) || has(t.URL) {
@@ -155,17 +168,9 @@ func (c tripwires) TripwireByFingerprint(fingerprint string) *Tripwire {
 	return nil
 }
 
-// DecoyEndpoint returns an endpoint that answers at the URL of a tripwire as a new one does. It is not stored.
-func (c tripwires) DecoyEndpoint(t *Tripwire) *Endpoint {
-	return &Endpoint{
-		ID: t.ID, Account: t.Account, Partition: partitionOf(t.ID, c.cfg.Partitions), Provider: verify.Generic,
-		Enabled: true, Response: DefaultResponse(verify.Generic), Rev: t.Rev,
-	}
-}
-
 // CreateTripwire creates a tripwire and returns its secrets, which are stored nowhere. Account and times are set where
 // they are empty. It returns ErrConflict when the id exists, and ErrTooManyTripwires.
-func (c tripwires) CreateTripwire(ctx context.Context, t *Tripwire) (*Tripwire, TripwireText, error) {
+func (c Tripwires) CreateTripwire(ctx context.Context, t *Tripwire) (*Tripwire, TripwireText, error) {
 	filled := *t
 	filled.CreatedAt = cmp.Or(filled.CreatedAt, c.Clock().UTC())
 	text, err := c.issue(ctx, &filled, filled.CreatedAt)
@@ -186,14 +191,14 @@ func (c tripwires) CreateTripwire(ctx context.Context, t *Tripwire) (*Tripwire, 
 	return created, text, nil
 }
 
-func (c tripwires) isFull(t *Tripwire) bool {
+func (c Tripwires) isFull(t *Tripwire) bool {
 	older := entity.ValuesOf(c.Core, c.View().NewestFirst(entity.KindTripwire, t.Seq), func(other *Tripwire) bool {
 		return other.Domain == t.Domain
 	})
 	return len(older) >= MaxTripwires
 }
 
-func (c tripwires) issue(ctx context.Context, t *Tripwire, at time.Time) (text TripwireText, err error) {
+func (c Tripwires) issue(ctx context.Context, t *Tripwire, at time.Time) (text TripwireText, err error) {
 	t.Key, t.URL, t.IssuedAt, t.Test = nil, nil, at, nil
 	if t.Kind != TripwireURL {
 		text.Key = apikey.New()
@@ -208,8 +213,8 @@ func (c tripwires) issue(ctx context.Context, t *Tripwire, at time.Time) (text T
 	return text, err
 }
 
-func (c tripwires) hashSecret(ctx context.Context, text, prefix string) (*TripwireSecret, error) {
-	fingerprint, err := callers(c).KeyFingerprint(ctx, text)
+func (c Tripwires) hashSecret(ctx context.Context, text, prefix string) (*TripwireSecret, error) {
+	fingerprint, err := c.fingerprint(ctx, text)
 	if err != nil {
 		return nil, fmt.Errorf("issue a tripwire: %w", err)
 	}
@@ -220,7 +225,7 @@ func (c tripwires) hashSecret(ctx context.Context, text, prefix string) (*Tripwi
 // RotateTripwire gives a tripwire new secrets and returns them. The former ones are unknown to every node when it
 // returns. by is Answer.IDSeed of the call, if it has an Idempotency-Key: when that has rotated before, nothing changes
 // and the secrets are empty.
-func (c tripwires) RotateTripwire(ctx context.Context, tripwire, by string) (*Tripwire, TripwireText, error) {
+func (c Tripwires) RotateTripwire(ctx context.Context, tripwire, by string) (*Tripwire, TripwireText, error) {
 	var text TripwireText
 	after, err := entity.Update(ctx, c, tripwire, func(t *Tripwire) (err error) {
 		if text = (TripwireText{}); by != "" && t.IssuedBy == by {
@@ -237,7 +242,7 @@ func (c tripwires) RotateTripwire(ctx context.Context, tripwire, by string) (*Tr
 func (t *Tripwire) Restricts(entity.Value) bool { return true }
 
 // ExpectTripwireTest makes the next use from an address within TripwireTestLife a test. It returns when all nodes know.
-func (c tripwires) ExpectTripwireTest(ctx context.Context, tripwire string, from netip.Addr) (*Tripwire, error) {
+func (c Tripwires) ExpectTripwireTest(ctx context.Context, tripwire string, from netip.Addr) (*Tripwire, error) {
 	return entity.Update(ctx, c, tripwire, func(t *Tripwire) error {
 		t.Test = &TripwireTest{From: from.String(), Until: c.Clock().UTC().Add(TripwireTestLife)}
 		return nil
@@ -245,7 +250,7 @@ func (c tripwires) ExpectTripwireTest(ctx context.Context, tripwire string, from
 }
 
 // EndTripwireTest ends a test that was used. Another one that is expected since stays.
-func (c tripwires) EndTripwireTest(ctx context.Context, tripwire string, used TripwireTest) error {
+func (c Tripwires) EndTripwireTest(ctx context.Context, tripwire string, used TripwireTest) error {
 	_, _, err := entity.UpdateUnawaited(ctx, c.Core, tripwire, func(t *Tripwire) error {
 		if t.Test != nil && *t.Test == used {
 			t.Test = nil
@@ -256,7 +261,7 @@ func (c tripwires) EndTripwireTest(ctx context.Context, tripwire string, used Tr
 }
 
 // RecordTrip records that a secret of the tripwire was used or seen.
-func (c tripwires) RecordTrip(ctx context.Context, tripwire string, at time.Time) error {
+func (c Tripwires) RecordTrip(ctx context.Context, tripwire string, at time.Time) error {
 	if t, _ := c.Tripwire(tripwire); t == nil ||
 		t.Status() == TripwireTripped && at.Before(t.TrippedAt.Add(tripResolution)) {
 		return nil
@@ -285,6 +290,6 @@ func (t *Tripwire) Validate() error {
 		files = DecoyFiles
 	}
 	return errors.Join(append(errs, require.OneOf("kind", t.Kind, TripwireKinds...),
-		require.OneOf("file", t.File, files...), require.Text("label", t.Label, 1, maxNameText),
+		require.OneOf("file", t.File, files...), require.Text("label", t.Label, 1, require.MaxName),
 		require.Text("placement", t.Placement, 0, MaxPlacement))...)
 }

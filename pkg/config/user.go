@@ -130,12 +130,12 @@ func newUser(email string, scope Scope) *User {
 
 // newLink returns a new link and its token of 256 random bits.
 func (c callers) newLink() (token string, l *Link) {
-	token = base64.RawURLEncoding.EncodeToString(randomBytes(32))
+	token = base64.RawURLEncoding.EncodeToString(entity.RandomBytes(32))
 	hash := entity.HashOf(token)
 	return token, &Link{Hash: hash[:], Expires: c.Now().UTC().Add(linkLife)}
 }
 
-func errScope() error { return &InvalidError{"scope", "must be read or read_write"} }
+func errScope() error { return &entity.InvalidError{Param: "scope", Message: "must be read or read_write"} }
 
 // Users returns the users of the account, newest first.
 func (c callers) Users() []*User {
@@ -148,14 +148,14 @@ func (c callers) hasWriter(except string) bool {
 }
 
 // AddUser creates a user and returns the token of a sign-in link. While nobody has the scope ReadWrite, the new user
-// gets it, whatever scope says. It returns an *InvalidError for an unusable address or scope, and ErrConflict when the
+// gets it, whatever scope says. It returns an *entity.InvalidError for an unusable address or scope, and ErrConflict when the
 // address exists.
 func (c callers) AddUser(ctx context.Context, email string, scope Scope) (token string, u *User, err error) {
 	if err := c.WaitReady(ctx); err != nil {
 		return "", nil, err
 	}
 	if email, err = NormalizeEmail(email); err != nil {
-		return "", nil, &InvalidError{"email", err.Error()}
+		return "", nil, &entity.InvalidError{Param: "email", Message: err.Error()}
 	}
 	if scope != Read && scope != ReadWrite {
 		return "", nil, errScope()

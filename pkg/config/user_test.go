@@ -104,7 +104,7 @@ func TestInvalidUsersAreRefused(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
 	f := func(param string, err error) {
 		t.Helper()
-		if invalid, ok := errors.AsType[*InvalidError](err); !ok || invalid.Param != param {
+		if invalid, ok := errors.AsType[*entity.InvalidError](err); !ok || invalid.Param != param {
 			t.Errorf("%v, want a fault of %s", err, param)
 		}
 	}

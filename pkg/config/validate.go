@@ -9,7 +9,6 @@ import (
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/require"
 	"github.com/eventrelay/relay/pkg/config/seal"
-	"github.com/eventrelay/relay/pkg/conflog"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/verify"
 )
@@ -64,7 +63,6 @@ const (
 // Bounds of the members of an endpoint, the same as in the API.
 const (
 	maxDestinations  = 50
-	maxNameText      = 100
 	maxDescription   = 500
 	maxMetadataCount = 20
 	maxMetadataText  = 500
@@ -77,7 +75,7 @@ func (e *Endpoint) validateWith(checkURL func(string) error) error {
 		e.Metadata = map[string]string{}
 	}
 	errs := []error{
-		require.Text("name", e.Name, 1, maxNameText), require.OneOf("provider", e.Provider, verify.Providers()...),
+		require.Text("name", e.Name, 1, require.MaxName), require.OneOf("provider", e.Provider, verify.Providers()...),
 		require.Range("destinations", len(e.Destinations), 1, maxDestinations),
 		require.Range("metadata", len(e.Metadata), 0, maxMetadataCount),
 		e.RetryPolicy.Validate(), require.Bounds("response", &e.Response),
@@ -136,7 +134,7 @@ func (d *Destination) Validate(checkURL func(string) error) error {
 		require.Range("headers", len(d.Headers), 0, maxAddedHeaders), require.Range("signing secrets", len(d.Secrets), 1, 10),
 	}
 	if d.Name != nil {
-		errs = append(errs, require.Text("name", *d.Name, 0, maxNameText))
+		errs = append(errs, require.Text("name", *d.Name, 0, require.MaxName))
 	}
 	for name := range d.Headers {
 		if !headerName.MatchString(name) {
@@ -159,8 +157,4 @@ func (d *Destination) Validate(checkURL func(string) error) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-func requireHash(hash []byte) error {
-	return require.Range("length of hash", len(hash), conflog.HashLen, conflog.HashLen)
 }

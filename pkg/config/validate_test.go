@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/require"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/finding"
 	leaks "github.com/eventrelay/relay/pkg/secrets"
@@ -51,7 +52,7 @@ func largestEndpoint(t *testing.T) *Endpoint {
 	keys := must(seal.NewKeyring(seal.GenerateKey("test")))(t)
 	e := endpoint(keys)
 	text, source, events, bytes := long(maxDescription), "body:$.type", 100_000, 1<<30
-	name := long(maxNameText)
+	name := long(require.MaxName)
 	e.Name, e.Description, e.TypeSource, e.Metadata = name, &text, &source, many(maxMetadataCount, long(maxMetadataText))
 	e.Dedup = &Dedup{Key: "body:$.id", WindowSeconds: maxDay}
 	e.Verification = &Verification{Type: verify.HMAC, Mode: "observe", Secrets: make([]seal.Secret, verify.MaxSecrets),
@@ -124,7 +125,7 @@ func TestImportedEndpointsAreValidated(t *testing.T) {
 		"schedule_seconds#many":  func(e *Endpoint) { e.RetryPolicy.ScheduleSeconds = slices.Repeat([]int{5}, 51) },
 		"max_attempts":           func(e *Endpoint) { e.RetryPolicy.MaxAttempts = 0 },
 
-		"destination dst_":         first(func(d *Destination) { d.Name = pointer(long(maxNameText + 1)) }),
+		"destination dst_":         first(func(d *Destination) { d.Name = pointer(long(require.MaxName + 1)) }),
 		"timeout_seconds":          first(func(d *Destination) { d.TimeoutSeconds = 0 }),
 		"timeout_seconds#":         first(func(d *Destination) { d.TimeoutSeconds = 61 }),
 		"max_in_flight":            first(func(d *Destination) { d.MaxInFlight = 1001 }),
@@ -154,8 +155,8 @@ func TestImportedAccountsAndPeopleAreValidated(t *testing.T) {
 	refuses(t, func() *Key { return &Key{Scope: Read} }, map[string]func(*Key){"scope": func(k *Key) { k.Scope = "all" }})
 	refuses(t, func() *ServiceSecret { return &ServiceSecret{Meta: entity.Meta{ID: serviceSecretID}} },
 		map[string]func(*ServiceSecret){"id": func(s *ServiceSecret) { s.ID = "other" }})
-	refuses(t, func() *Account { return &Account{FPSalt: make([]byte, fpSaltBytes)} }, map[string]func(*Account){
-		"fp_salt": func(a *Account) { a.FPSalt = a.FPSalt[1:] }})
+	refuses(t, func() *entity.Account { return &entity.Account{FPSalt: make([]byte, entity.FPSaltBytes)} }, map[string]func(*entity.Account){
+		"fp_salt": func(a *entity.Account) { a.FPSalt = a.FPSalt[1:] }})
 	refuses(t, func() *User {
 		return &User{Meta: entity.Meta{ID: UserID("ops@example.com")}, Email: "ops@example.com", Scope: Read, Epoch: 1 << 53,
 			EndedSessions: make([]EndedSession, maxEndedSessions)}
@@ -222,7 +223,7 @@ func TestImportedJobsAreValidated(t *testing.T) {
 func TestImportedSourcesAreValidated(t *testing.T) {
 	hash := entity.HashOf("x")
 	refuses(t, func() *Drain {
-		return &Drain{Hash: hash[:], Name: long(maxNameText), Platform: PlatformVercel, Version: 1 << 53}
+		return &Drain{Hash: hash[:], Name: long(require.MaxName), Platform: PlatformVercel, Version: 1 << 53}
 	}, map[string]func(*Drain){
 		"hash": func(d *Drain) { d.Hash = hash[1:] }, "name": func(d *Drain) { d.Name = "" },
 		"name#long": func(d *Drain) { d.Name += "x" }, "platform": func(d *Drain) { d.Platform = "x" },
@@ -230,7 +231,7 @@ func TestImportedSourcesAreValidated(t *testing.T) {
 		ErrUnsigned.Error(): func(d *Drain) { d.Platform, d.Sealed.SigningSecret = PlatformHeroku, "x" },
 	})
 	refuses(t, func() *DSN {
-		return &DSN{Hash: hash[:], Name: long(maxNameText), Platform: DSNBrowser, Version: 1, DailyQuota: MaxDailyQuota,
+		return &DSN{Hash: hash[:], Name: long(require.MaxName), Platform: DSNBrowser, Version: 1, DailyQuota: MaxDailyQuota,
 			AllowedOrigins: slices.Repeat([]string{"https://*.example.com"}, MaxOrigins)}
 	}, map[string]func(*DSN){
 		"hash": func(d *DSN) { d.Hash = nil }, "name": func(d *DSN) { d.Name = "" },
@@ -269,8 +270,8 @@ func TestImportedSourcesAreValidated(t *testing.T) {
 			"kind": func(f *Finding) { f.Kind = "x" }, "status": func(f *Finding) { f.Status = "x" },
 			"version":  func(f *Finding) { f.Version = 0 },
 			"severity": func(f *Finding) { f.Severity = finding.Low - 1 }, "rule": func(f *Finding) { f.Rule = "" },
-			"masked": func(f *Finding) { f.Masked = long(maxNameText + 1) }, "note": func(f *Finding) { f.Note += "x" },
-			"label":         func(f *Finding) { f.First.Label = long(maxNameText + 1) },
+			"masked": func(f *Finding) { f.Masked = long(require.MaxName + 1) }, "note": func(f *Finding) { f.Note += "x" },
+			"label":         func(f *Finding) { f.First.Label = long(require.MaxName + 1) },
 			"ignore_reason": func(f *Finding) { f.Status = finding.Ignored },
 			"resolution":    func(f *Finding) { f.Status = finding.Resolved },
 		})

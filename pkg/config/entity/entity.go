@@ -9,7 +9,6 @@ package entity
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -86,6 +85,14 @@ type Entity[T any] interface {
 	Owner() (id, account string)
 	CreationSeq() int64
 }
+
+// InvalidError says what is wrong with a value that a person has given.
+type InvalidError struct {
+	Param   string // name of the value, such as scope
+	Message string // a predicate, such as "must be read or read_write"
+}
+
+func (e *InvalidError) Error() string { return e.Param + " " + e.Message }
 
 // Core is a copy of the configuration log with the values of its entities.
 type Core struct {
@@ -411,7 +418,3 @@ func SameJSON(a, b any) bool {
 	y, errY := json.Marshal(b)
 	return errX == nil && errY == nil && string(x) == string(y)
 }
-
-// HashOf returns the hash by which a token or key is stored. They are random, so a plain SHA-256 cannot be reversed by
-// guessing.
-func HashOf(secret string) [conflog.HashLen]byte { return sha256.Sum256([]byte(secret)) }

@@ -68,6 +68,11 @@ func Row[T any, P Pointer[T]](name string, audited conflog.Audited, t Traits, bo
 	return KindInfo{info, func() Value { return P(new(T)) }, t}
 }
 
+// TooMany returns the error of a bound.
+func TooMany(most int, what string) error {
+	return fmt.Errorf("the maximum of %d %s is reached", most, what)
+}
+
 // Value is the decoded value of an entity. Meta and Plain provide the default methods; a kind overrides those in which
 // it differs.
 type Value interface {
