@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/finding"
 )
@@ -117,9 +117,9 @@ func TestSecretsOfADrain(t *testing.T) {
 	f := func(body string, signing, verify string, version float64) {
 		t.Helper()
 		a := c.do("PATCH", target, body).want(200)
-		d, _ := entity.Get[config.Drain](configuration, a.text("id"))
+		d, _ := entity.Get[leak.Drain](configuration, a.text("id"))
 		got, err := configuration.DrainSecrets(d)
-		if err != nil || got != (config.DrainSecrets{Signing: signing, VerifyCode: verify}) || a.get("version") != version ||
+		if err != nil || got != (leak.DrainSecrets{Signing: signing, VerifyCode: verify}) || a.get("version") != version ||
 			a.get("signing_secret_set") != (signing != "") || a.get("verify_code_set") != (verify != "") ||
 			strings.Contains(string(a.raw), "s3cr") {
 			t.Errorf("%s: %+v, %v\n%s", body, got, err, a.raw)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/eventrelay/relay/api"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/finding"
 )
@@ -66,9 +67,9 @@ func TestOverview(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	critical := c.finding(func(f *config.Finding) { f.Severity, f.Status = finding.Critical, finding.Open })
-	medium := c.finding(func(f *config.Finding) { f.Severity, f.Status = finding.Medium, finding.Open })
-	high := c.finding(func(f *config.Finding) { f.Severity, f.Status = finding.High, finding.Open })
+	critical := c.finding(func(f *leak.Finding) { f.Severity, f.Status = finding.Critical, finding.Open })
+	medium := c.finding(func(f *leak.Finding) { f.Severity, f.Status = finding.Medium, finding.Open })
+	high := c.finding(func(f *leak.Finding) { f.Severity, f.Status = finding.High, finding.Open })
 	at := time.Now().UTC().Truncate(time.Hour)
 	c.fake.OverviewFunc = func(account string, now time.Time) (event.Overview, error) {
 		return event.Overview{AsOf: at, Hour: measured(100, 7),

@@ -16,6 +16,7 @@ import (
 	"github.com/gorilla/mux"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -322,8 +323,8 @@ func ToWebError(err error) error {
 		}
 	case errors.Is(err, config.ErrEntityTooLarge):
 		return web.Invalid("", "the configuration is too large: %v; shorten headers, metadata or filters", err)
-	case errors.Is(err, config.ErrTooManyEndpoints), errors.Is(err, config.ErrTooManyDrains),
-		errors.Is(err, config.ErrTooManyDSNs),
+	case errors.Is(err, config.ErrTooManyEndpoints), errors.Is(err, leak.ErrTooManyDrains),
+		errors.Is(err, leak.ErrTooManyDSNs),
 		errors.Is(err, config.ErrTooManyFixtures), errors.Is(err, config.ErrFixturesFull):
 		return web.WrongState("", "%v; delete some that are not used", err)
 	case errors.Is(err, config.ErrStateFull):

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/conflog"
 )
 
@@ -118,10 +119,10 @@ func (c *core) BoundsUsage() []BoundUsage {
 		{"bytes of remembered answers", v.Bytes(entity.KindAnswer), MaxAnswersBytes},
 		{"recovery jobs of 30 days", int64(v.Len(entity.KindRecovery)), MaxRecoveries},
 		{"erased payloads", int64(v.Len(entity.KindErasure)), MaxErasures},
-		{boundFindings, int64(v.Len(entity.KindFinding)), MaxFindings},
+		{boundFindings, int64(v.Len(entity.KindFinding)), leak.MaxFindings},
 		{"fixtures", int64(v.Len(entity.KindFixture)), MaxFixtures},
 		{"bytes of fixtures", v.Bytes(entity.KindFixture), MaxFixturesBytes},
-		{boundOutstanding, int64(v.PendingLen(entity.KindFinding)), MaxOutstandingFindings},
+		{boundOutstanding, int64(v.PendingLen(entity.KindFinding)), leak.MaxOutstandingFindings},
 	}
 }
 
@@ -142,10 +143,10 @@ func (c *core) registerMetrics(reg prometheus.Registerer) {
 		bound(MaxAnswersBytes))
 	gauge("relay_control_recoveries", "Recovery jobs created in the last 30 days.", count(entity.KindRecovery))
 	gauge("relay_control_findings", "Number of findings.", count(entity.KindFinding))
-	gauge("relay_control_findings_limit", "Maximum number of findings.", bound(MaxFindings))
+	gauge("relay_control_findings_limit", "Maximum number of findings.", bound(leak.MaxFindings))
 	gauge("relay_control_findings_outstanding", "Number of findings that are neither resolved nor ignored.",
 		func() float64 { return float64(c.View().PendingLen(entity.KindFinding)) })
 	gauge("relay_control_findings_outstanding_limit",
-		"Maximum number of findings that are neither resolved nor ignored.", bound(MaxOutstandingFindings))
+		"Maximum number of findings that are neither resolved nor ignored.", bound(leak.MaxOutstandingFindings))
 	gauge("relay_control_recoveries_limit", "Maximum number of recovery jobs created in 30 days.", bound(MaxRecoveries))
 }

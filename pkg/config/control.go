@@ -31,6 +31,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/config/argon"
 	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/conflog"
 	"github.com/eventrelay/relay/pkg/verify"
@@ -72,8 +73,8 @@ type Control struct {
 	endpoints
 	callers
 	jobs
-	Findings
-	Tripwires
+	leak.Findings
+	leak.Tripwires
 	alerts
 	documents
 }
@@ -118,8 +119,8 @@ func build(cfg Config, deps Deps, log conflog.Config) (*Control, error) {
 			Table: kindTable},
 		cfg: cfg, log: deps.Log, bootstrapScopes: cfg.bootstrapScopes(), sweepInterval: time.Minute, passwords: argon.NewHasher(), usedKeys: make(chan usedKey, 16),
 	}
-	c := &Control{core.Core, core, endpoints{core}, callers{core}, jobs{core}, NewFindings(core.Core),
-		NewTripwires(core.Core, callers{core}.KeyFingerprint), alerts{core}, documents{core}}
+	c := &Control{core.Core, core, endpoints{core}, callers{core}, jobs{core}, leak.NewFindings(core.Core),
+		leak.NewTripwires(core.Core, callers{core}.KeyFingerprint), alerts{core}, documents{core}}
 	var err error
 	log.Node, log.Version, log.SingleNode, log.Unverified = cfg.Node, cfg.Version, cfg.SingleNode, cfg.Unverified
 	log.SnapshotEvery, log.Kinds, log.CompressionDict = cfg.SnapshotEvery, kindTable.Registered(), compressionDict()
@@ -247,5 +248,5 @@ func (c *Control) sweepOnce(ctx context.Context) error {
 	if err := c.SweepExpired(ctx); err != nil {
 		return err
 	}
-	return c.sweepScans(ctx)
+	return c.SweepScans(ctx)
 }

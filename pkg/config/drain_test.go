@@ -5,12 +5,13 @@ import (
 	"testing"
 
 	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/config/seal"
 )
 
 // drain returns a drain with that token, as the API would make it.
-func drain(k *seal.Keyring, name, token string) *Drain {
-	d := &Drain{Meta: entity.Meta{ID: "drn_" + name}, Name: name, Platform: PlatformAuto, CreatedBy: "key_1"}
+func drain(k *seal.Keyring, name, token string) *leak.Drain {
+	d := &leak.Drain{Meta: entity.Meta{ID: "drn_" + name}, Name: name, Platform: leak.PlatformAuto, CreatedBy: "key_1"}
 	d.Sealed.Token = k.SealString(d.ID, seal.FieldToken, token)
 	return d
 }
@@ -33,13 +34,13 @@ func TestDrainByToken(t *testing.T) {
 	f("drn_one", "", entity.Unknown)
 	f("drn_none", "token-one", entity.Unknown)
 	f("drn_none", "", entity.Unknown)
-	must(entity.Update(ctx, n, "drn_one", func(d *Drain) error {
+	must(entity.Update(ctx, n, "drn_one", func(d *leak.Drain) error {
 		d.Sealed.Token = n.Keyring.SealString(d.ID, seal.FieldToken, "rotated")
 		return nil
 	}))(t)
 	f("drn_one", "token-one", entity.Unknown)
 	f("drn_one", "rotated", entity.Present)
-	noError(t, entity.Delete[Drain](ctx, n, "drn_one"))
+	noError(t, entity.Delete[leak.Drain](ctx, n, "drn_one"))
 	f("drn_one", "rotated", entity.Deleted)
 }
 
@@ -52,7 +53,7 @@ func TestDrainSecrets(t *testing.T) {
 	d.Sealed.SigningSecret = n.Keyring.SealString(d.ID, seal.FieldSigningSecret, "signs")
 	d.Sealed.VerifyCode = n.Keyring.SealString(d.ID, seal.FieldVerifyCode, "proves")
 	d = must(entity.Create(ctx, n, d))(t)
-	if s, err := n.DrainSecrets(d); err != nil || s != (DrainSecrets{"signs", "proves"}) {
+	if s, err := n.DrainSecrets(d); err != nil || s != (leak.DrainSecrets{Signing: "signs", VerifyCode: "proves"}) {
 		t.Errorf("%+v, %v", s, err)
 	}
 	sealed := 0
@@ -71,8 +72,8 @@ func TestDrainSecrets(t *testing.T) {
 		t.Errorf("a secret under another field: %v", err)
 	}
 	other := *d
-	other.Platform = PlatformHeroku
-	if err := other.Validate(); !errors.Is(err, ErrUnsigned) {
+	other.Platform = leak.PlatformHeroku
+	if err := other.Validate(); !errors.Is(err, leak.ErrUnsigned) {
 		t.Errorf("a signing secret for heroku: %v", err)
 	}
 }

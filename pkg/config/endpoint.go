@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	leaks "github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/verify"
@@ -241,7 +242,7 @@ func DefaultResponse(provider string) Response {
 }
 
 // DecoyEndpoint returns an endpoint that answers at the URL of a tripwire as a new one does. It is not stored.
-func (c endpoints) DecoyEndpoint(t *Tripwire) *Endpoint {
+func (c endpoints) DecoyEndpoint(t *leak.Tripwire) *Endpoint {
 	return &Endpoint{
 		ID: t.ID, Account: t.Account, Partition: partitionOf(t.ID, c.Partitions), Provider: verify.Generic,
 		Enabled: true, Response: DefaultResponse(verify.Generic), Rev: t.Rev,

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/conflog"
 )
@@ -16,12 +17,12 @@ import (
 // Every kind is created once, read, listed by page, changed, by many at the same time too, and deleted, in the same
 // way, and up to its bound.
 func TestEntities(t *testing.T) {
-	testLife(t, func(n *testNode, name string) *Drain { return drain(n.Keyring, name, name) },
-		func(d *Drain) { d.Name += "x" })
-	testLife(t, func(n *testNode, name string) *DSN { return dsn(n.Keyring, name, name) },
-		func(d *DSN) { d.Name += "x" })
-	testLife(t, func(_ *testNode, name string) *Domain { return newDomain(name, name, time.Time{}) },
-		func(d *Domain) { d.Checked.Seen += "x" })
+	testLife(t, func(n *testNode, name string) *leak.Drain { return drain(n.Keyring, name, name) },
+		func(d *leak.Drain) { d.Name += "x" })
+	testLife(t, func(n *testNode, name string) *leak.DSN { return dsn(n.Keyring, name, name) },
+		func(d *leak.DSN) { d.Name += "x" })
+	testLife(t, func(_ *testNode, name string) *leak.Domain { return newDomain(name, name, time.Time{}) },
+		func(d *leak.Domain) { d.Checked.Seen += "x" })
 	testLife(t, func(_ *testNode, name string) *Fixture { return testFixture(t, name, time.Hour) },
 		func(f *Fixture) { f.Name += "x" })
 	testLife(t, func(_ *testNode, name string) *Recovery { return &Recovery{Meta: entity.Meta{ID: "rec_" + name}} },
@@ -129,12 +130,12 @@ func testLife[T any, P entity.Pointer[T]](t *testing.T, create func(n *testNode,
 // In a full configuration a drain can still be paused, rotated and deleted, and a DSN rotated and deleted.
 func TestSourcesAreRestrictedInAFullConfiguration(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
-	testRestriction(t, n, drain(n.Keyring, "one", "token"), func(d *Drain) { d.Name = strings.Repeat("n", 100) },
-		func(d *Drain) {
+	testRestriction(t, n, drain(n.Keyring, "one", "token"), func(d *leak.Drain) { d.Name = strings.Repeat("n", 100) },
+		func(d *leak.Drain) {
 			d.Paused, d.Sealed.Token = true, n.Keyring.SealString(d.ID, seal.FieldToken, "another")
 		})
-	testRestriction(t, n, dsn(n.Keyring, "one", "key"), func(d *DSN) { d.Name = strings.Repeat("n", 100) },
-		func(d *DSN) { d.Sealed.Key = n.Keyring.SealString(d.ID, seal.FieldDSNKey, "another") })
+	testRestriction(t, n, dsn(n.Keyring, "one", "key"), func(d *leak.DSN) { d.Name = strings.Repeat("n", 100) },
+		func(d *leak.DSN) { d.Sealed.Key = n.Keyring.SealString(d.ID, seal.FieldDSNKey, "another") })
 }
 
 func testRestriction[T any, P entity.Pointer[T]](t *testing.T, n *testNode, v P, grow, restrict func(P)) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/conflog"
 	"github.com/eventrelay/relay/pkg/finding"
@@ -38,29 +39,29 @@ func oneOfEach(t *testing.T, n *testNode) {
 			v.Email, v.ID, v.Scope = "ops@example.com", UserID("ops@example.com"), Read
 		case *Recovery:
 			v.State, v.RatePerSecond = RecoveryReady, 1
-		case *Drain:
-			v.Name, v.Platform, v.Version = "app", PlatformAuto, 1
+		case *leak.Drain:
+			v.Name, v.Platform, v.Version = "app", leak.PlatformAuto, 1
 			hash := entity.HashOf("token of a drain")
 			v.Hash, v.Sealed.Token = hash[:], n.Keyring.SealString(v.ID, seal.FieldToken, "token of a drain")
-		case *Scan:
-			v.Status, v.Trigger = ScanCompleted, ScanManual
-		case *Domain:
-			v.Hostname, v.Token = "www.example.com", newDomainToken()
-			v.Hash = hashOfHostname(v.Hostname)
-		case *DSN:
-			v.Name, v.Platform, v.Version = "web", DSNServer, 1
+		case *leak.Scan:
+			v.Status, v.Trigger = leak.ScanCompleted, leak.ScanManual
+		case *leak.Domain:
+			v.Hostname = "www.example.com"
+			noError(t, v.Derive(nil, nil))
+		case *leak.DSN:
+			v.Name, v.Platform, v.Version = "web", leak.DSNServer, 1
 			hash := entity.HashOf("key of a DSN")
 			v.Hash, v.Sealed.Key = hash[:], n.Keyring.SealString(v.ID, seal.FieldDSNKey, "key of a DSN")
-		case *Tripwire:
+		case *leak.Tripwire:
 			hash := entity.HashOf("key of a tripwire")
-			v.Kind, v.Label, v.Key = TripwireKey, "decoy", &TripwireSecret{Hash: hash[:]}
+			v.Kind, v.Label, v.Key = leak.TripwireKey, "decoy", &leak.TripwireSecret{Hash: hash[:]}
 		case *Fixture:
 			*v = *testFixture(t, "x", time.Hour)
 			v.Account, v.CreatedAt, v.UpdatedAt, v.Version = n.Account().ID, n.Clock().UTC(), n.Clock().UTC(), 1
 			v.ExpiresAt = n.Clock().UTC().Add(time.Hour)
 		case *Erasure:
 			v.ID = id.Lowest(n.Clock()).Text(id.Event)
-		case *Finding:
+		case *leak.Finding:
 			v.ID, v.Kind, v.Rule = id.Random(finding.Prefix), finding.Secret, "r"
 			v.Severity, v.Status, v.Version = finding.High, finding.Open, 1
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/conflog"
 )
 
@@ -15,7 +16,7 @@ type FindingNotice struct {
 
 // Announcer returns the message about a change of a finding; nil = people are not notified. alert returns the state of
 // an alert, shared and read-only; nil if it has never changed.
-type Announcer func(f *Finding, alert func(id string) *Alert) *FindingNotice
+type Announcer func(f *leak.Finding, alert func(id string) *Alert) *FindingNotice
 
 // DecideFinding changes or creates a finding, and an alert in the same record: both or neither. decide gets the
 // finding, nil if there is none, and returns the next one; nil leaves it as it is. announce is nil if nobody is to be
@@ -24,15 +25,15 @@ type Announcer func(f *Finding, alert func(id string) *Alert) *FindingNotice
 // It is for changes that the service makes by itself: they are not part of the audit log, and the call does not wait
 // for other nodes.
 func (c alerts) DecideFinding(ctx context.Context, id string,
-	decide func(old *Finding) (next *Finding, announce Announcer)) (before, after *Finding, err error) {
+	decide func(old *leak.Finding) (next *leak.Finding, announce Announcer)) (before, after *leak.Finding, err error) {
 	if err := c.WaitReady(ctx); err != nil {
 		return nil, nil, err
 	}
 	old, res, err := c.Transact(ctx, entity.KindFinding, id,
 		func(v *conflog.View, e *conflog.Entity) (first conflog.NewValue, second conflog.SecondValue, err error) {
-			var was *Finding
+			var was *leak.Finding
 			if e != nil {
-				was = c.Decoded(e).(*Finding)
+				was = c.Decoded(e).(*leak.Finding)
 			}
 			next, announce := decide(was)
 			if next == nil {
@@ -54,7 +55,7 @@ func (c alerts) DecideFinding(ctx context.Context, id string,
 					next.AnnouncedAt = next.OpenedAt
 				}
 			}
-			first.Exempt = next.isOutsideBounds()
+			first.Exempt = next.IsOutsideBounds()
 			first.Value, err = c.Encode(e, next)
 			return first, second, err
 		})
@@ -62,16 +63,16 @@ func (c alerts) DecideFinding(ctx context.Context, id string,
 		return nil, nil, err
 	}
 	if old != nil {
-		before = c.Decoded(old).(*Finding)
+		before = c.Decoded(old).(*leak.Finding)
 	}
 	if res.Entity != nil {
-		after = c.Decoded(res.Entity).(*Finding)
+		after = c.Decoded(res.Entity).(*leak.Finding)
 	}
 	return before, after, nil
 }
 
 // noticeOf returns the alert with the message about a finding, as the second change of a transaction.
-func (c alerts) noticeOf(v *conflog.View, next *Finding, announce Announcer) (p conflog.SecondValue, err error) {
+func (c alerts) noticeOf(v *conflog.View, next *leak.Finding, announce Announcer) (p conflog.SecondValue, err error) {
 	n := announce(next, func(id string) *Alert {
 		if e := v.FindLiving(entity.KindAlert, id); e != nil {
 			return c.Decoded(e).(*Alert)

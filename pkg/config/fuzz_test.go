@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/leak"
 )
 
 // A value of any kind that the configuration log or an import may hold is decoded, or refused, without a panic; what is
@@ -43,14 +44,14 @@ func FuzzParseOrigin(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		origin, err := ParseOrigin(text)
+		origin, err := leak.ParseOrigin(text)
 		if err != nil {
 			return
 		}
-		if again, err := ParseOrigin(origin); err != nil || again != origin {
+		if again, err := leak.ParseOrigin(origin); err != nil || again != origin {
 			t.Fatalf("%q is %q, and that is %q (%v)", text, origin, again, err)
 		}
-		if d := (&DSN{AllowedOrigins: []string{origin}}); !d.AllowsOrigin(origin) {
+		if d := (&leak.DSN{AllowedOrigins: []string{origin}}); !d.AllowsOrigin(origin) {
 			t.Fatalf("%q does not allow itself", origin)
 		}
 	})

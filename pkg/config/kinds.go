@@ -2,6 +2,7 @@ package config
 
 import (
 	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/conflog"
 )
@@ -44,21 +45,21 @@ var kindTable = &entity.Table{
 		conflog.Bounds{}),
 	// Changes that the service makes by itself are not audited. The status of a finding can always be changed: it grows
 	// by a few bytes.
-	entity.KindFinding: entity.Row[Finding]("finding", conflog.AuditRequested, exported,
-		conflog.Bounds{MaxCount: MaxFindings, ErrCount: ErrTooManyFindings, AllowGrowthWhenFull: true,
-			MaxPending: MaxOutstandingFindings, ErrPending: ErrTooManyFindings}),
-	entity.KindDrain: entity.Row[Drain]("drain", conflog.AuditAll, exported|holdsSecrets|needsHash,
-		conflog.Bounds{MaxCount: MaxDrains, ErrCount: ErrTooManyDrains}),
-	entity.KindDSN: entity.Row[DSN]("dsn", conflog.AuditAll, exported|holdsSecrets|needsHash,
-		conflog.Bounds{MaxCount: MaxDSNs, ErrCount: ErrTooManyDSNs}),
+	entity.KindFinding: entity.Row[leak.Finding]("finding", conflog.AuditRequested, exported,
+		conflog.Bounds{MaxCount: leak.MaxFindings, ErrCount: leak.ErrTooManyFindings, AllowGrowthWhenFull: true,
+			MaxPending: leak.MaxOutstandingFindings, ErrPending: leak.ErrTooManyFindings}),
+	entity.KindDrain: entity.Row[leak.Drain]("drain", conflog.AuditAll, exported|holdsSecrets|needsHash,
+		conflog.Bounds{MaxCount: leak.MaxDrains, ErrCount: leak.ErrTooManyDrains}),
+	entity.KindDSN: entity.Row[leak.DSN]("dsn", conflog.AuditAll, exported|holdsSecrets|needsHash,
+		conflog.Bounds{MaxCount: leak.MaxDSNs, ErrCount: leak.ErrTooManyDSNs}),
 	// The daily checks are not audited, and must be possible when the configuration is full: a domain may expire.
-	entity.KindDomain: entity.Row[Domain]("domain", conflog.AuditRequested, exported|needsHash,
-		conflog.Bounds{MaxCount: MaxDomains, ErrCount: ErrTooManyDomains, AllowGrowthWhenFull: true}),
-	entity.KindScan: entity.Row[Scan]("scan", conflog.AuditRequested, exported,
-		conflog.Bounds{MaxCount: maxScans, ErrCount: ErrTooManyScans, AllowGrowthWhenFull: true}),
+	entity.KindDomain: entity.Row[leak.Domain]("domain", conflog.AuditRequested, exported|needsHash,
+		conflog.Bounds{MaxCount: leak.MaxDomains, ErrCount: leak.ErrTooManyDomains, AllowGrowthWhenFull: true}),
+	entity.KindScan: entity.Row[leak.Scan]("scan", conflog.AuditRequested, exported,
+		conflog.Bounds{MaxCount: leak.MaxStoredScans, ErrCount: leak.ErrTooManyScans, AllowGrowthWhenFull: true}),
 	// That it was tripped is not audited, and must be recorded when the configuration is full.
-	entity.KindTripwire: entity.Row[Tripwire]("tripwire", conflog.AuditRequested, exported|needsHash,
-		conflog.Bounds{MaxCount: MaxDomains * MaxTripwires, ErrCount: ErrTooManyTripwires, AllowGrowthWhenFull: true}),
+	entity.KindTripwire: entity.Row[leak.Tripwire]("tripwire", conflog.AuditRequested, exported|needsHash,
+		conflog.Bounds{MaxCount: leak.MaxDomains * leak.MaxTripwires, ErrCount: leak.ErrTooManyTripwires, AllowGrowthWhenFull: true}),
 	// The end of an action, which a node may record by itself, is not audited: the change that it made is.
 	entity.KindAction: entity.Row[Action]("act", conflog.AuditRequested, expires,
 		conflog.Bounds{MaxCount: MaxActions, ErrCount: ErrTooManyActions, AllowGrowthWhenFull: true}),

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/conflog"
 )
@@ -83,16 +84,16 @@ func TestUnknownMembersSurvive(t *testing.T) {
 				v.TokenHash, v.FormerToken = hash[:], &FormerToken{}
 			case *Key:
 				v.Hash = hash[:]
-			case *Drain:
+			case *leak.Drain:
 				v.Hash = hash[:]
-			case *Domain:
+			case *leak.Domain:
 				v.Hash = hash[:]
-			case *Scan:
+			case *leak.Scan:
 				v.Hash = nil
-			case *DSN:
+			case *leak.DSN:
 				v.Hash = hash[:]
-			case *Tripwire:
-				v.Key, v.URL = &TripwireSecret{Hash: hash[:]}, nil
+			case *leak.Tripwire:
+				v.Key, v.URL = &leak.TripwireSecret{Hash: hash[:]}, nil
 			}
 			objects := 0
 			raw := mustJSON(t, plantUnknown(reflect.ValueOf(v), decodedJSON(t, mustJSON(t, v)), &objects))

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/kit"
 )
@@ -31,16 +32,16 @@ func TestRestrictionWaitsForEveryNode(t *testing.T) {
 	e("remove a destination", true, func(e *Endpoint) { e.Destinations = e.Destinations[:1] })
 	e("delete an endpoint", true, nil)
 
-	newDrain := func(n *testNode) *Drain { return drain(n.Keyring, "one", "token") }
-	testRestrictionWaits(t, "rename a drain", false, newDrain, func(d *Drain) { d.Name = "x" })
-	testRestrictionWaits(t, "pause a drain", true, newDrain, func(d *Drain) { d.Paused = true })
-	testRestrictionWaits(t, "sign a drain", true, newDrain, func(d *Drain) { d.Sealed.SigningSecret = "test:x" })
+	newDrain := func(n *testNode) *leak.Drain { return drain(n.Keyring, "one", "token") }
+	testRestrictionWaits(t, "rename a drain", false, newDrain, func(d *leak.Drain) { d.Name = "x" })
+	testRestrictionWaits(t, "pause a drain", true, newDrain, func(d *leak.Drain) { d.Paused = true })
+	testRestrictionWaits(t, "sign a drain", true, newDrain, func(d *leak.Drain) { d.Sealed.SigningSecret = "test:x" })
 	testRestrictionWaits(t, "delete a drain", true, newDrain, nil)
-	newDSN := func(n *testNode) *DSN { return dsn(n.Keyring, "one", "key") }
-	testRestrictionWaits(t, "rename a DSN", true, newDSN, func(d *DSN) { d.Name = "x" })
+	newDSN := func(n *testNode) *leak.DSN { return dsn(n.Keyring, "one", "key") }
+	testRestrictionWaits(t, "rename a DSN", true, newDSN, func(d *leak.DSN) { d.Name = "x" })
 	testRestrictionWaits(t, "delete a DSN", true, newDSN, nil)
-	aDomain := func(*testNode) *Domain { return newDomain("1", "a.example", time.Time{}) }
-	testRestrictionWaits(t, "check a domain", false, aDomain, func(d *Domain) { d.Checked.Seen = "x" })
+	aDomain := func(*testNode) *leak.Domain { return newDomain("1", "a.example", time.Time{}) }
+	testRestrictionWaits(t, "check a domain", false, aDomain, func(d *leak.Domain) { d.Checked.Seen = "x" })
 	testRestrictionWaits(t, "delete a domain", true, aDomain, nil)
 	aFixture := func(*testNode) *Fixture { return testFixture(t, "one", time.Hour) }
 	testRestrictionWaits(t, "rename a fixture", false, aFixture, func(f *Fixture) { f.Name = "x" })

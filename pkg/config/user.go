@@ -135,7 +135,9 @@ func (c callers) newLink() (token string, l *Link) {
 	return token, &Link{Hash: hash[:], Expires: c.Now().UTC().Add(linkLife)}
 }
 
-func errScope() error { return &entity.InvalidError{Param: "scope", Message: "must be read or read_write"} }
+func errScope() error {
+	return &entity.InvalidError{Param: "scope", Message: "must be read or read_write"}
+}
 
 // Users returns the users of the account, newest first.
 func (c callers) Users() []*User {

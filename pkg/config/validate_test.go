@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/config/require"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/finding"
@@ -207,8 +208,8 @@ func TestImportedJobsAreValidated(t *testing.T) {
 		"note": func(a *Action) { a.Note += "x" }, "result": func(a *Action) { a.Result += "x" },
 		"arguments": func(a *Action) { a.Arguments += "x" }, "body": func(a *Action) { a.Body += "x" },
 	})
-	refuses(t, func() *Scan { return &Scan{Status: ScanQueued, Trigger: ScanWeekly} }, map[string]func(*Scan){
-		"status": func(s *Scan) { s.Status = "x" }, "trigger": func(s *Scan) { s.Trigger = "x" }})
+	refuses(t, func() *leak.Scan { return &leak.Scan{Status: leak.ScanQueued, Trigger: leak.ScanWeekly} }, map[string]func(*leak.Scan){
+		"status": func(s *leak.Scan) { s.Status = "x" }, "trigger": func(s *leak.Scan) { s.Trigger = "x" }})
 	refuses(t, func() *Settings { return &Settings{} }, map[string]func(*Settings){
 		"detection.version": func(s *Settings) { s.Detection.Version = -1 },
 		"rules[0].min": func(s *Settings) {
@@ -222,58 +223,59 @@ func TestImportedJobsAreValidated(t *testing.T) {
 
 func TestImportedSourcesAreValidated(t *testing.T) {
 	hash := entity.HashOf("x")
-	refuses(t, func() *Drain {
-		return &Drain{Hash: hash[:], Name: long(require.MaxName), Platform: PlatformVercel, Version: 1 << 53}
-	}, map[string]func(*Drain){
-		"hash": func(d *Drain) { d.Hash = hash[1:] }, "name": func(d *Drain) { d.Name = "" },
-		"name#long": func(d *Drain) { d.Name += "x" }, "platform": func(d *Drain) { d.Platform = "x" },
-		"version":           func(d *Drain) { d.Version = 0 },
-		ErrUnsigned.Error(): func(d *Drain) { d.Platform, d.Sealed.SigningSecret = PlatformHeroku, "x" },
+	refuses(t, func() *leak.Drain {
+		return &leak.Drain{Hash: hash[:], Name: long(require.MaxName), Platform: leak.PlatformVercel, Version: 1 << 53}
+	}, map[string]func(*leak.Drain){
+		"hash": func(d *leak.Drain) { d.Hash = hash[1:] }, "name": func(d *leak.Drain) { d.Name = "" },
+		"name#long": func(d *leak.Drain) { d.Name += "x" }, "platform": func(d *leak.Drain) { d.Platform = "x" },
+		"version":                func(d *leak.Drain) { d.Version = 0 },
+		leak.ErrUnsigned.Error(): func(d *leak.Drain) { d.Platform, d.Sealed.SigningSecret = leak.PlatformHeroku, "x" },
 	})
-	refuses(t, func() *DSN {
-		return &DSN{Hash: hash[:], Name: long(require.MaxName), Platform: DSNBrowser, Version: 1, DailyQuota: MaxDailyQuota,
-			AllowedOrigins: slices.Repeat([]string{"https://*.example.com"}, MaxOrigins)}
-	}, map[string]func(*DSN){
-		"hash": func(d *DSN) { d.Hash = nil }, "name": func(d *DSN) { d.Name = "" },
-		"platform": func(d *DSN) { d.Platform = "x" }, "version": func(d *DSN) { d.Version = 0 },
-		"quota": func(d *DSN) { d.DailyQuota = MaxDailyQuota + 1 }, "quota#": func(d *DSN) { d.DailyQuota = -1 },
-		"only browsers":  func(d *DSN) { d.Platform = DSNServer },
-		"origins":        func(d *DSN) { d.AllowedOrigins = append(d.AllowedOrigins, "https://a.example") },
-		"no origin":      func(d *DSN) { d.AllowedOrigins[0] = "https://A.example" },
-		"no origin#path": func(d *DSN) { d.AllowedOrigins[1] = "https://a.example/x" },
+	refuses(t, func() *leak.DSN {
+		return &leak.DSN{Hash: hash[:], Name: long(require.MaxName), Platform: leak.DSNBrowser, Version: 1, DailyQuota: leak.MaxDailyQuota,
+			AllowedOrigins: slices.Repeat([]string{"https://*.example.com"}, leak.MaxOrigins)}
+	}, map[string]func(*leak.DSN){
+		"hash": func(d *leak.DSN) { d.Hash = nil }, "name": func(d *leak.DSN) { d.Name = "" },
+		"platform": func(d *leak.DSN) { d.Platform = "x" }, "version": func(d *leak.DSN) { d.Version = 0 },
+		"quota": func(d *leak.DSN) { d.DailyQuota = leak.MaxDailyQuota + 1 }, "quota#": func(d *leak.DSN) { d.DailyQuota = -1 },
+		"only browsers":  func(d *leak.DSN) { d.Platform = leak.DSNServer },
+		"origins":        func(d *leak.DSN) { d.AllowedOrigins = append(d.AllowedOrigins, "https://a.example") },
+		"no origin":      func(d *leak.DSN) { d.AllowedOrigins[0] = "https://A.example" },
+		"no origin#path": func(d *leak.DSN) { d.AllowedOrigins[1] = "https://a.example/x" },
 	})
-	refuses(t, func() *Domain {
-		d := &Domain{Hostname: "www.example.com", Hash: hashOfHostname("www.example.com"), Token: newDomainToken()}
-		d.Checked.Seen = strings.Repeat("x", maxDomainSeen)
+	refuses(t, func() *leak.Domain {
+		d := &leak.Domain{Hostname: "www.example.com"}
+		noError(t, d.Derive(nil, nil))
+		d.Checked.Seen = strings.Repeat("x", 400)
 		return d
-	}, map[string]func(*Domain){
-		"hash":     func(d *Domain) { d.Hash = hashOfHostname("a.example") },
-		"hostname": func(d *Domain) { d.Hostname, d.Hash = "", hashOfHostname("") },
-		"token":    func(d *Domain) { d.Token = d.Token[1:] }, "token#": func(d *Domain) { d.Token += "x" },
-		"method": func(d *Domain) { d.Method = "x" }, "checked.method": func(d *Domain) { d.Checked.Method = "x" },
-		"checked.error": func(d *Domain) { d.Checked.Error = "x" }, "checked.seen": func(d *Domain) { d.Checked.Seen += "x" },
+	}, map[string]func(*leak.Domain){
+		"hash":     func(d *leak.Domain) { d.Hash = hash[:] },
+		"hostname": func(d *leak.Domain) { d.Hostname = ""; noError(t, d.Derive(nil, nil)) },
+		"token":    func(d *leak.Domain) { d.Token = d.Token[1:] }, "token#": func(d *leak.Domain) { d.Token += "x" },
+		"method": func(d *leak.Domain) { d.Method = "x" }, "checked.method": func(d *leak.Domain) { d.Checked.Method = "x" },
+		"checked.error": func(d *leak.Domain) { d.Checked.Error = "x" }, "checked.seen": func(d *leak.Domain) { d.Checked.Seen += "x" },
 	})
-	refuses(t, func() *Tripwire {
-		return &Tripwire{Kind: TripwireFile, File: DecoyFiles[0], Label: "a", Key: &TripwireSecret{Hash: hash[:]},
-			URL: &TripwireSecret{Hash: hash[:]}, Placement: long(MaxPlacement)}
-	}, map[string]func(*Tripwire){
-		"hash of key": func(x *Tripwire) { x.Key.Hash = nil }, "hash of url": func(x *Tripwire) { x.URL.Hash = hash[1:] },
-		"secrets are not those":     func(x *Tripwire) { x.Key = nil },
-		"secrets are not those#url": func(x *Tripwire) { x.URL = nil },
-		"kind":                      func(x *Tripwire) { x.Kind = "x" }, "file": func(x *Tripwire) { x.File = "/x" },
-		"file#of a key": func(x *Tripwire) { x.Kind, x.URL = TripwireKey, nil },
-		"label":         func(x *Tripwire) { x.Label = "" }, "placement": func(x *Tripwire) { x.Placement += "x" },
+	refuses(t, func() *leak.Tripwire {
+		return &leak.Tripwire{Kind: leak.TripwireFile, File: leak.DecoyFiles[0], Label: "a", Key: &leak.TripwireSecret{Hash: hash[:]},
+			URL: &leak.TripwireSecret{Hash: hash[:]}, Placement: long(leak.MaxPlacement)}
+	}, map[string]func(*leak.Tripwire){
+		"hash of key": func(x *leak.Tripwire) { x.Key.Hash = nil }, "hash of url": func(x *leak.Tripwire) { x.URL.Hash = hash[1:] },
+		"secrets are not those":     func(x *leak.Tripwire) { x.Key = nil },
+		"secrets are not those#url": func(x *leak.Tripwire) { x.URL = nil },
+		"kind":                      func(x *leak.Tripwire) { x.Kind = "x" }, "file": func(x *leak.Tripwire) { x.File = "/x" },
+		"file#of a key": func(x *leak.Tripwire) { x.Kind, x.URL = leak.TripwireKey, nil },
+		"label":         func(x *leak.Tripwire) { x.Label = "" }, "placement": func(x *leak.Tripwire) { x.Placement += "x" },
 	})
-	refuses(t, func() *Finding { f := newFinding(); f.Version, f.Note = 1, long(MaxFindingNote); return &f },
-		map[string]func(*Finding){
-			"#id": func(f *Finding) { f.ID = "fnd_1" }, "severity#high": func(f *Finding) { f.Severity = 9 },
-			"kind": func(f *Finding) { f.Kind = "x" }, "status": func(f *Finding) { f.Status = "x" },
-			"version":  func(f *Finding) { f.Version = 0 },
-			"severity": func(f *Finding) { f.Severity = finding.Low - 1 }, "rule": func(f *Finding) { f.Rule = "" },
-			"masked": func(f *Finding) { f.Masked = long(require.MaxName + 1) }, "note": func(f *Finding) { f.Note += "x" },
-			"label":         func(f *Finding) { f.First.Label = long(require.MaxName + 1) },
-			"ignore_reason": func(f *Finding) { f.Status = finding.Ignored },
-			"resolution":    func(f *Finding) { f.Status = finding.Resolved },
+	refuses(t, func() *leak.Finding { f := newFinding(); f.Version, f.Note = 1, long(leak.MaxFindingNote); return &f },
+		map[string]func(*leak.Finding){
+			"#id": func(f *leak.Finding) { f.ID = "fnd_1" }, "severity#high": func(f *leak.Finding) { f.Severity = 9 },
+			"kind": func(f *leak.Finding) { f.Kind = "x" }, "status": func(f *leak.Finding) { f.Status = "x" },
+			"version":  func(f *leak.Finding) { f.Version = 0 },
+			"severity": func(f *leak.Finding) { f.Severity = finding.Low - 1 }, "rule": func(f *leak.Finding) { f.Rule = "" },
+			"masked": func(f *leak.Finding) { f.Masked = long(require.MaxName + 1) }, "note": func(f *leak.Finding) { f.Note += "x" },
+			"label":         func(f *leak.Finding) { f.First.Label = long(require.MaxName + 1) },
+			"ignore_reason": func(f *leak.Finding) { f.Status = finding.Ignored },
+			"resolution":    func(f *leak.Finding) { f.Status = finding.Resolved },
 		})
 	refuses(t, func() *Fixture { f := testFixture(t, "x", time.Hour); f.Version = 1; return f }, map[string]func(*Fixture){
 		"version": func(f *Fixture) { f.Version = 0 }, "size": func(f *Fixture) { f.Size-- },

@@ -46,6 +46,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/notify"
@@ -75,7 +76,7 @@ type Notices interface {
 	// AlertsWithNotices returns the alerts that have notices and for which keep returns true (nil = all). It reads no
 	// other alert.
 	AlertsWithNotices(keep func(*config.Alert) bool) []*config.Alert
-	Finding(id string) (*config.Finding, entity.Presence)
+	Finding(id string) (*leak.Finding, entity.Presence)
 }
 
 // History reads ended recovery jobs and deletes old alerts.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/id"
 )
@@ -48,7 +49,7 @@ const findingRule = "finding"
 // Announce returns what builds the message about a transition of a finding; see config.Announcer. It returns no message
 // while the rule is off, for findings below the rule's severity, and without channels.
 func (a *Alerts) Announce(t finding.Transition) config.Announcer {
-	return func(f *config.Finding, stored func(id string) *config.Alert) *config.FindingNotice {
+	return func(f *leak.Finding, stored func(id string) *config.Alert) *config.FindingNotice {
 		s, now := a.deps.Config.AlertSettings(), a.now()
 		least, err := finding.ParseSeverity(s.Rules.Finding.MinSeverity)
 		to := targets(s, config.EndpointAlerts{})
@@ -95,7 +96,7 @@ func (a *Alerts) Announce(t finding.Transition) config.Announcer {
 
 // slotsOf returns the slots that the message about a finding may take, in their order. All are open to urgent findings,
 // those of our own API keys, critical ones and floods: made-up keys must not use up their messages.
-func slotsOf(f *config.Finding) []int {
+func slotsOf(f *leak.Finding) []int {
 	all := make([]int, findingSlots)
 	for i := range all {
 		all[i] = i

@@ -15,6 +15,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
@@ -39,7 +40,7 @@ type fakeConfig struct {
 	endpoint    *config.Endpoint
 	settings    config.AlertSettings
 	alerts      map[string]*config.Alert
-	findings    map[string]*config.Finding
+	findings    map[string]*leak.Finding
 	jobs        []*config.Recovery
 	writes      int
 	most        int  // alerts; 0 = any number
@@ -138,7 +139,7 @@ func (m *fakeConfig) AlertsWithNotices(keep func(*config.Alert) bool) []*config.
 	return m.Alerts(func(a *config.Alert) bool { return len(a.Notices) > 0 && (keep == nil || keep(a)) })
 }
 
-func (m *fakeConfig) Finding(id string) (*config.Finding, entity.Presence) {
+func (m *fakeConfig) Finding(id string) (*leak.Finding, entity.Presence) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if f := m.findings[id]; f != nil {

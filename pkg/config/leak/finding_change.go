@@ -1,4 +1,4 @@
-package config
+package leak
 
 import (
 	"context"
@@ -14,9 +14,9 @@ import (
 	"github.com/eventrelay/relay/pkg/finding"
 )
 
-// isOutsideBounds reports whether a finding may be outstanding beyond MaxOutstandingFindings: that of a flood, of which
+// IsOutsideBounds reports whether a finding may be outstanding beyond MaxOutstandingFindings: that of a flood, of which
 // each sender has one, those of our own API keys, which nobody can make up, and those of tripwires, which are few.
-func (f *Finding) isOutsideBounds() bool {
+func (f *Finding) IsOutsideBounds() bool {
 	return f.Rule == finding.RuleFlood || f.KeyID != "" || f.Kind == finding.Tripwire
 }
 

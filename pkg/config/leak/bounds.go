@@ -1,4 +1,4 @@
-package config
+package leak
 
 import (
 	"fmt"
@@ -23,6 +23,6 @@ var (
 	ErrTooManyDrains    = entity.TooMany(MaxDrains, "drains")
 	ErrTooManyDSNs      = entity.TooMany(MaxDSNs, "DSNs")
 	ErrTooManyDomains   = entity.TooMany(MaxDomains, "domains")
-	ErrTooManyScans     = entity.TooMany(maxScans, "scans")
+	ErrTooManyScans     = entity.TooMany(MaxStoredScans, "scans")
 	ErrTooManyTripwires = entity.TooMany(MaxTripwires, "tripwires of a domain")
 )

@@ -1,4 +1,9 @@
-package config
+// Package leak has the kinds of entities by which leaked secrets are found: log drains, DSNs, domains with their scans
+// and tripwires, and the findings from them. config.Control embeds Findings and Tripwires.
+//
+// A finding is known by what was found and where, and is opened once; DecideFinding of config.Control opens it together
+// with its alert. Tokens, keys and tripwires are found by their SHA-256. Of a tripwire nothing else is stored.
+package leak
 
 import (
 	"context"

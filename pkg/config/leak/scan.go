@@ -1,4 +1,4 @@
-package config
+package leak
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/require"
+	"github.com/eventrelay/relay/pkg/conflog"
 )
 
 // Scan is one leak scan of a domain, with its report. The configuration has it while it runs too, so that another node
@@ -66,9 +67,9 @@ const (
 )
 
 const (
-	// MaxScans is the number of scans that are kept, and maxScans what there may be until the oldest are removed.
-	MaxScans = 100
-	maxScans = MaxScans + 20
+	// MaxScans is the number of scans that are kept, and MaxStoredScans what there may be until the oldest are removed.
+	MaxScans       = 100
+	MaxStoredScans = MaxScans + 20
 	// MaxScansPerDay bounds the scans that people start in 24 hours.
 	MaxScansPerDay = 5
 )
@@ -107,14 +108,14 @@ func (c Findings) OpenScan() *Scan {
 // openScan is what Scan.Hash is the hash of.
 const openScan = "open scan"
 
-// CreateScan queues a scan. Of several at the same time one is created; the others get ErrScanRunning, or ErrConflict
+// CreateScan queues a scan. Of several at the same time one is created; the others get ErrScanRunning, or conflog.ErrConflict
 // when the id exists.
 func (c Findings) CreateScan(ctx context.Context, s *Scan) (*Scan, error) {
 	filled := *s
 	hash := entity.HashOf(openScan)
 	filled.Status, filled.Hash = ScanQueued, hash[:]
 	created, err := entity.Create(ctx, c, &filled)
-	if _, presence := c.Scan(s.ID); errors.Is(err, ErrConflict) && presence == entity.Unknown {
+	if _, presence := c.Scan(s.ID); errors.Is(err, conflog.ErrConflict) && presence == entity.Unknown {
 		return nil, ErrScanRunning
 	}
 	return created, err
@@ -155,8 +156,8 @@ func (c Findings) UpdateScan(ctx context.Context, id string, try int, lease time
 	})
 }
 
-// sweepScans removes the oldest scans beyond MaxScans.
-func (c Findings) sweepScans(ctx context.Context) error {
+// SweepScans removes the oldest scans beyond MaxScans.
+func (c Findings) SweepScans(ctx context.Context) error {
 	for oldest := range c.View().OldestFirst(entity.KindScan) {
 		if c.View().Len(entity.KindScan) <= MaxScans || !c.Decoded(oldest).(*Scan).Ended() {
 			return nil
