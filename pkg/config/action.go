@@ -143,24 +143,24 @@ func (a *Action) StateAt(now time.Time) ActionState {
 func (a *Action) ExpiresAt() time.Time { return a.CreatedAt.Add(ActionLife) }
 
 // Action returns the action with that id; nil unless it is Present.
-func (c jobs) Action(id string) (*Action, entity.Presence) { return entity.Get[Action](c, id) }
+func (c requests) Action(id string) (*Action, entity.Presence) { return entity.Get[Action](c, id) }
 
 // Actions returns the remembered actions of an account for which keep returns true, newest first.
-func (c jobs) Actions(account string, keep func(*Action) bool) []*Action {
+func (c requests) Actions(account string, keep func(*Action) bool) []*Action {
 	page, _ := entity.List(c, account, 0, MaxActions, keep)
 	return page
 }
 
 // PendingActions returns the actions of an account on which nobody has decided, newest first, those that have expired
 // too.
-func (c jobs) PendingActions(account string) []*Action {
+func (c requests) PendingActions(account string) []*Action {
 	return entity.ValuesOf(c.Core, c.View().Pending(entity.KindAction), func(a *Action) bool { return a.Account == account })
 }
 
 // CreateAction creates a pending action, or returns the one with the same request that waits already. Account and times
 // are set where they are empty. It returns ErrConflict when the id exists, and ErrTooManyActs when the key has too
 // many: of those that are pending never more, of those that are remembered at most one more for each other node.
-func (c jobs) CreateAction(ctx context.Context, a *Action) (*Action, error) {
+func (c requests) CreateAction(ctx context.Context, a *Action) (*Action, error) {
 	c.actionMu.Lock()
 	defer c.actionMu.Unlock()
 	for range MaxPendingActions {
@@ -184,7 +184,7 @@ func (c jobs) CreateAction(ctx context.Context, a *Action) (*Action, error) {
 
 // placeOf returns a free place for an action, or the pending action with the same request. Equal requests try the
 // places in the same order, so of two at the same time on two nodes one is created.
-func (c jobs) placeOf(ctx context.Context, a *Action) (equal *Action, place []byte, err error) {
+func (c requests) placeOf(ctx context.Context, a *Action) (equal *Action, place []byte, err error) {
 	kept, now := 0, c.Clock()
 	held := make(map[string]*Action, MaxPendingActions)
 	for e := range c.View().NewestFirst(entity.KindAction, 0) {
@@ -220,8 +220,8 @@ func (c jobs) placeOf(ctx context.Context, a *Action) (equal *Action, place []by
 }
 
 // releasePlace gives back the place of an action that nobody decided on in time, or that was approved long ago.
-func (c jobs) releasePlace(ctx context.Context, past *Action) error {
-	_, err := entity.Update(withoutOrigin(ctx), c, past.ID, func(x *Action) error {
+func (c requests) releasePlace(ctx context.Context, past *Action) error {
+	_, err := entity.Update(entity.WithoutOrigin(ctx), c, past.ID, func(x *Action) error {
 		if x.StateAt(c.Clock()) != ActionPending {
 			x.Hash = nil
 		}
@@ -246,7 +246,7 @@ func relatedTo(ctx context.Context, a *Action) context.Context {
 // one wins; the others get ErrActionDecided. Of equal actions that are approved within ActionRepeatAfter, or before the
 // first has ended, also on several nodes at the same time, one wins; the others stay pending and get ErrActRepeated. It
 // returns when this node and its living peers know the decision.
-func (c jobs) DecideAction(ctx context.Context, id, person string, to ActionState) (*Action, error) {
+func (c requests) DecideAction(ctx context.Context, id, person string, to ActionState) (*Action, error) {
 	known, _ := c.Action(id)
 	var hash []byte
 	if to == ActionApproved && known != nil {
@@ -279,20 +279,20 @@ func (c jobs) DecideAction(ctx context.Context, id, person string, to ActionStat
 	return decided, err
 }
 
-func (c jobs) heldBy(hash []byte) *Action {
+func (c requests) heldBy(hash []byte) *Action {
 	if hash == nil {
 		return nil
 	}
 	return entity.ByHash[Action](c.Core, [conflog.HashLen]byte(hash))
 }
 
-func (c jobs) isRepeatable(approved *Action) bool {
+func (c requests) isRepeatable(approved *Action) bool {
 	return approved.State != ActionApproved && c.Clock().Sub(approved.DecidedAt) >= ActionRepeatAfter
 }
 
 // RefusalOf returns why nothing may be done for an action any more: what a key asked for ends with the key. The error
 // is ErrLease while this node cannot know.
-func (c jobs) RefusalOf(a *Action) (ActionRefusal, error) {
+func (c requests) RefusalOf(a *Action) (ActionRefusal, error) {
 	k, err := callers(c).checkKey(a.Key)
 	switch {
 	case errors.Is(err, ErrLease):
@@ -313,7 +313,7 @@ func (c jobs) RefusalOf(a *Action) (ActionRefusal, error) {
 
 // RefuseAction ends an action that is pending or approved, as the caller knows it, and says why. person is who tried to
 // approve a pending one. It returns ErrActionDecided if the action has another state now.
-func (c jobs) RefuseAction(ctx context.Context, known *Action, person string, why ActionRefusal, result string) (
+func (c requests) RefuseAction(ctx context.Context, known *Action, person string, why ActionRefusal, result string) (
 	*Action, error) {
 	return entity.Update(relatedTo(ctx, known), c, known.ID, func(a *Action) error {
 		now := c.Clock().UTC()
@@ -330,7 +330,7 @@ func (c jobs) RefuseAction(ctx context.Context, known *Action, person string, wh
 
 // EndAction records how an approved action ended: to is ActionDone, ActionFailed or ActionConflict. An action that has
 // ended stays as it is.
-func (c jobs) EndAction(ctx context.Context, id string, to ActionState, result string) (*Action, error) {
+func (c requests) EndAction(ctx context.Context, id string, to ActionState, result string) (*Action, error) {
 	known, _ := c.Action(id)
 	return entity.Update(relatedTo(ctx, known), c, id, func(a *Action) error {
 		if a.State != ActionApproved {

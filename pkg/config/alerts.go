@@ -3,6 +3,7 @@ package config
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -11,6 +12,9 @@ import (
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/finding"
 )
+
+// Alerts are the alerts in the configuration, and their settings.
+type Alerts struct{ *entity.Core }
 
 // AlertSettings holds the channels and rules of an account. There is one per account, with the account's id.
 type AlertSettings struct {
@@ -34,6 +38,9 @@ func FieldAlertURL(kind string) string { return "alerts/" + kind }
 
 // FieldAlertSecret returns the field under which the secret of a channel is sealed.
 func FieldAlertSecret(kind string) string { return FieldAlertURL(kind) + "/secret" }
+
+// EntityKind returns the kind.
+func (*AlertSettings) EntityKind() entity.Kind { return entity.KindAlertSettings }
 
 // Channel returns the channel of a kind, nil when none is saved.
 func (s *AlertSettings) Channel(kind string) *AlertChannel {
@@ -150,16 +157,8 @@ type EndpointAlerts struct {
 	MutedUntil          time.Time `json:"muted_until,omitzero"`
 }
 
-// AlertsOrDefault returns the endpoint's alert settings, or the defaults when Alerts is nil.
-func (e *Endpoint) AlertsOrDefault() EndpointAlerts {
-	if e.Alerts == nil {
-		return EndpointAlerts{Enabled: true}
-	}
-	return *e.Alerts
-}
-
 // AlertSettings returns the settings of the account, or the defaults. Call it after Ready.
-func (c alerts) AlertSettings() *AlertSettings {
+func (c Alerts) AlertSettings() *AlertSettings {
 	a := c.Account()
 	if s, presence := entity.Get[AlertSettings](c, a.ID); presence == entity.Present {
 		return s
@@ -172,7 +171,7 @@ func (c alerts) AlertSettings() *AlertSettings {
 
 // UpdateAlertSettings changes the settings. alter gets a copy that it may modify. When another writer wins, alter is
 // called again with a newer copy. Its error is returned unchanged.
-func (c alerts) UpdateAlertSettings(ctx context.Context, alter func(*AlertSettings) error) (*AlertSettings, error) {
+func (c Alerts) UpdateAlertSettings(ctx context.Context, alter func(*AlertSettings) error) (*AlertSettings, error) {
 	first := func() *AlertSettings { s := *c.AlertSettings(); return &s }
 	s, w, err := entity.UpdateOrCreate(ctx, c.Core, first, alter)
 	return entity.Awaited(ctx, c.Core, s, w, err)
@@ -234,6 +233,9 @@ type AlertNotice struct {
 	LeaseUntil time.Time `json:"until"`
 }
 
+// EntityKind returns the kind.
+func (*Alert) EntityKind() entity.Kind { return entity.KindAlert }
+
 // IsPending: it has messages to send.
 func (a *Alert) IsPending() bool { return len(a.Notices) > 0 }
 func (a *Alert) Validate() error { return require.Range("notices", len(a.Notices), 0, maxAlertNotices) }
@@ -259,25 +261,25 @@ type FindingGroup struct {
 const maxAlertNotices = 16
 
 // Alert returns the state of an alert; nil if it has never changed.
-func (c alerts) Alert(id string) *Alert {
+func (c Alerts) Alert(id string) *Alert {
 	a, _ := entity.Get[Alert](c, id)
 	return a
 }
 
 // Alerts returns the alerts for which keep returns true, newest first.
-func (c alerts) Alerts(keep func(*Alert) bool) []*Alert {
+func (c Alerts) Alerts(keep func(*Alert) bool) []*Alert {
 	page, _ := entity.List(c, c.Account().ID, 0, entity.Unlimited, keep)
 	return page
 }
 
 // AlertPage returns at most limit alerts of an account for which keep returns true; see List.
-func (c alerts) AlertPage(account string, beforeSeq int64, limit int, keep func(*Alert) bool) ([]*Alert, bool) {
+func (c Alerts) AlertPage(account string, beforeSeq int64, limit int, keep func(*Alert) bool) ([]*Alert, bool) {
 	return entity.List(c, account, beforeSeq, limit, keep)
 }
 
 // AlertsWithNotices returns the alerts with messages that are not sent yet and for which keep returns true (nil = all),
 // newest first. It reads no other alert.
-func (c alerts) AlertsWithNotices(keep func(*Alert) bool) []*Alert {
+func (c Alerts) AlertsWithNotices(keep func(*Alert) bool) []*Alert {
 	return entity.ValuesOf(c.Core, c.View().Pending(entity.KindAlert), keep)
 }
 
@@ -287,7 +289,7 @@ var ErrAlertUnchanged = errors.New("the alert does not change")
 // ChangeAlert changes or creates an alert with a conditional record. alter is called again with the newer state when
 // another node wins. When alter returns ErrAlertUnchanged, nothing is written and ChangeAlert returns nil. It does not
 // wait for other nodes.
-func (c alerts) ChangeAlert(ctx context.Context, id string, alter func(*Alert) error) (*Alert, error) {
+func (c Alerts) ChangeAlert(ctx context.Context, id string, alter func(*Alert) error) (*Alert, error) {
 	first := func() *Alert {
 		return &Alert{Meta: entity.Meta{ID: id, Account: c.Account().ID, CreatedAt: c.Clock().UTC()}}
 	}
@@ -316,19 +318,25 @@ func (a *Alert) mergeNotices() {
 	}
 }
 
-// EndedRecoveries returns the recovery jobs that ended after since and were not cancelled by a request, newest first.
-func (c alerts) EndedRecoveries(since time.Time) []*Recovery {
-	page, _ := entity.List(c, c.Account().ID, 0, entity.Unlimited, func(r *Recovery) bool {
-		switch r.State {
-		case RecoveryCompleted, RecoveryStopped, RecoveryExpired, RecoveryFailed:
-			return r.FinishedAt.After(since)
-		}
-		return false
-	})
-	return page
+// ForgetAlert removes an alert. The caller checks that it has been resolved for long enough.
+func (c Alerts) ForgetAlert(ctx context.Context, id string) error {
+	return c.Forget(ctx, entity.KindAlert, id)
 }
 
-// ForgetAlert removes an alert. The caller checks that it has been resolved for long enough.
-func (c alerts) ForgetAlert(ctx context.Context, id string) error {
-	return c.Forget(ctx, entity.KindAlert, id)
+// Bounds of alert channels. Newer versions may know more kinds than this one.
+const (
+	maxAlertChannels  = 20
+	MaxAlertAddresses = 20 // addresses of one channel
+)
+
+func (s *AlertSettings) Validate() error {
+	errs := []error{require.Range("channels", len(s.Channels), 0, maxAlertChannels)}
+	for i := range s.Channels {
+		c := &s.Channels[i]
+		errs = append(errs, require.Range("channels.to", len(c.To), 0, MaxAlertAddresses))
+		if s.Channel(c.Kind) != c {
+			errs = append(errs, fmt.Errorf("channels contains %.100q twice", c.Kind))
+		}
+	}
+	return errors.Join(errs...)
 }

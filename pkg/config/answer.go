@@ -47,7 +47,7 @@ const FieldAnswer = "answer"
 // ClaimAnswer claims the key of an answer and returns the existing claim or answer. The claim is the caller's if it has
 // the caller's CallID. optional marks a claim that the caller can do without: it returns ErrAnswersFull when the
 // answers already fill half of MaxAnswersBytes.
-func (c jobs) ClaimAnswer(ctx context.Context, claim *Answer, optional bool) (*Answer, error) {
+func (c requests) ClaimAnswer(ctx context.Context, claim *Answer, optional bool) (*Answer, error) {
 	if err := c.WaitReady(ctx); err != nil {
 		return nil, err
 	}
@@ -72,18 +72,18 @@ func (c jobs) ClaimAnswer(ctx context.Context, claim *Answer, optional bool) (*A
 }
 
 // Answer returns the claim or answer with that id, as far as this node knows.
-func (c jobs) Answer(id string) (*Answer, entity.Presence) {
+func (c requests) Answer(id string) (*Answer, entity.Presence) {
 	return entity.Get[Answer](c, id)
 }
 
 // ChangeAnswer changes a claim or an answer; see Update. It does not wait for other nodes: claims are conditional
 // records.
-func (c jobs) ChangeAnswer(ctx context.Context, id string, alter func(*Answer) error) (*Answer, error) {
+func (c requests) ChangeAnswer(ctx context.Context, id string, alter func(*Answer) error) (*Answer, error) {
 	v, _, err := entity.UpdateUnawaited(ctx, c.Core, id, alter)
 	return v, err
 }
 
 // ReleaseClaim removes a claim, unless it has changed since.
-func (c jobs) ReleaseClaim(ctx context.Context, claim *Answer) error {
+func (c requests) ReleaseClaim(ctx context.Context, claim *Answer) error {
 	return c.ForgetIfUnchanged(ctx, entity.KindAnswer, claim.ID, claim.Rev)
 }

@@ -72,10 +72,12 @@ type Control struct {
 	*core
 	endpoints
 	callers
-	jobs
+	Jobs
+	requests
 	leak.Findings
 	leak.Tripwires
-	alerts
+	Alerts
+	notices
 	documents
 }
 
@@ -83,8 +85,8 @@ type Control struct {
 type (
 	endpoints struct{ *core } // endpoints, fixtures and erasures of their events, and settings
 	callers   struct{ *core } // API keys, users, and the service secret
-	jobs      struct{ *core } // replay runs, recovery jobs, actions of agents, and remembered answers
-	alerts    struct{ *core } // alerts and their settings
+	requests  struct{ *core } // actions of agents, and remembered answers
+	notices   struct{ *core } // findings with their alerts
 	documents struct{ *core } // export, import and rewrap
 )
 
@@ -119,8 +121,8 @@ func build(cfg Config, deps Deps, log conflog.Config) (*Control, error) {
 			Table: kindTable},
 		cfg: cfg, log: deps.Log, bootstrapScopes: cfg.bootstrapScopes(), sweepInterval: time.Minute, passwords: argon.NewHasher(), usedKeys: make(chan usedKey, 16),
 	}
-	c := &Control{core.Core, core, endpoints{core}, callers{core}, jobs{core}, leak.NewFindings(core.Core),
-		leak.NewTripwires(core.Core, callers{core}.KeyFingerprint), alerts{core}, documents{core}}
+	c := &Control{core.Core, core, endpoints{core}, callers{core}, NewJobs(core.Core, cfg.RunProgressTimeout), requests{core}, leak.NewFindings(core.Core),
+		leak.NewTripwires(core.Core, callers{core}.KeyFingerprint), Alerts{core.Core}, notices{core}, documents{core}}
 	var err error
 	log.Node, log.Version, log.SingleNode, log.Unverified = cfg.Node, cfg.Version, cfg.SingleNode, cfg.Unverified
 	log.SnapshotEvery, log.Kinds, log.CompressionDict = cfg.SnapshotEvery, kindTable.Registered(), compressionDict()

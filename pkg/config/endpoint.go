@@ -248,3 +248,11 @@ func (c endpoints) DecoyEndpoint(t *leak.Tripwire) *Endpoint {
 		Enabled: true, Response: DefaultResponse(verify.Generic), Rev: t.Rev,
 	}
 }
+
+// AlertsOrDefault returns the endpoint's alert settings, or the defaults when Alerts is nil.
+func (e *Endpoint) AlertsOrDefault() EndpointAlerts {
+	if e.Alerts == nil {
+		return EndpointAlerts{Enabled: true}
+	}
+	return *e.Alerts
+}

@@ -24,7 +24,7 @@ type Announcer func(f *leak.Finding, alert func(id string) *Alert) *FindingNotic
 //
 // It is for changes that the service makes by itself: they are not part of the audit log, and the call does not wait
 // for other nodes.
-func (c alerts) DecideFinding(ctx context.Context, id string,
+func (c notices) DecideFinding(ctx context.Context, id string,
 	decide func(old *leak.Finding) (next *leak.Finding, announce Announcer)) (before, after *leak.Finding, err error) {
 	if err := c.WaitReady(ctx); err != nil {
 		return nil, nil, err
@@ -72,7 +72,7 @@ func (c alerts) DecideFinding(ctx context.Context, id string,
 }
 
 // noticeOf returns the alert with the message about a finding, as the second change of a transaction.
-func (c alerts) noticeOf(v *conflog.View, next *leak.Finding, announce Announcer) (p conflog.SecondValue, err error) {
+func (c notices) noticeOf(v *conflog.View, next *leak.Finding, announce Announcer) (p conflog.SecondValue, err error) {
 	n := announce(next, func(id string) *Alert {
 		if e := v.FindLiving(entity.KindAlert, id); e != nil {
 			return c.Decoded(e).(*Alert)

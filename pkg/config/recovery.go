@@ -147,6 +147,9 @@ func (c CanaryResult) End() int { return c.From + c.Total }
 // Contains reports whether an item is one of the canary.
 func (c CanaryResult) Contains(seq int) bool { return c.From <= seq && seq < c.End() }
 
+// EntityKind returns the kind.
+func (*Recovery) EntityKind() entity.Kind { return entity.KindRecovery }
+
 // IsPending: it is not settled.
 func (j *Recovery) IsPending() bool { return !j.State.Ended() || !j.Settled }
 
@@ -155,7 +158,7 @@ func (j *Recovery) Validate() error {
 		return fmt.Errorf("state %.100q is unknown", j.State)
 	}
 	return errors.Join(require.Range("rate_per_second", j.RatePerSecond, 1, 100),
-		require.Range("destinations", len(j.Destinations), 0, maxDestinations))
+		require.Range("destinations", len(j.Destinations), 0, require.MaxDestinations))
 }
 
 // End sets a final state; a job that has ended stays as it is.
@@ -189,15 +192,15 @@ func (j *Recovery) Overlaps(other *Recovery) bool {
 }
 
 // Recovery returns the recovery job with that id; nil unless it is Present.
-func (c jobs) Recovery(id string) (*Recovery, entity.Presence) { return entity.Get[Recovery](c, id) }
+func (c Jobs) Recovery(id string) (*Recovery, entity.Presence) { return entity.Get[Recovery](c, id) }
 
 // Recoveries returns a page of the recovery jobs of an account for which keep returns true; see List.
-func (c jobs) Recoveries(account string, beforeSeq int64, limit int, keep func(*Recovery) bool) ([]*Recovery, bool) {
+func (c Jobs) Recoveries(account string, beforeSeq int64, limit int, keep func(*Recovery) bool) ([]*Recovery, bool) {
 	return entity.List(c, account, beforeSeq, limit, keep)
 }
 
 // AddRecovery creates a recovery job.
-func (c jobs) AddRecovery(ctx context.Context, j *Recovery) (*Recovery, error) {
+func (c Jobs) AddRecovery(ctx context.Context, j *Recovery) (*Recovery, error) {
 	open := entity.ValuesOf(c.Core, c.View().Pending(entity.KindRecovery), func(x *Recovery) bool {
 		return x.Account == j.Account && !x.State.Ended()
 	})
@@ -208,25 +211,25 @@ func (c jobs) AddRecovery(ctx context.Context, j *Recovery) (*Recovery, error) {
 }
 
 // AwaitingApproval returns the number of recovery jobs that wait for approval.
-func (c jobs) AwaitingApproval(account string) int {
+func (c Jobs) AwaitingApproval(account string) int {
 	return len(entity.ValuesOf(c.Core, c.View().Pending(entity.KindRecovery), func(j *Recovery) bool {
 		return j.Account == account && j.State == RecoveryAwaitingApproval
 	}))
 }
 
 // UpdateRecovery changes a recovery job; see Update.
-func (c jobs) UpdateRecovery(ctx context.Context, id string, change func(*Recovery) error) (*Recovery, error) {
+func (c Jobs) UpdateRecovery(ctx context.Context, id string, change func(*Recovery) error) (*Recovery, error) {
 	return entity.Update(ctx, c, id, change)
 }
 
 // ForgetRecovery removes a recovery job after RecoveryRetention.
-func (c jobs) ForgetRecovery(ctx context.Context, id string) error {
+func (c Jobs) ForgetRecovery(ctx context.Context, id string) error {
 	return c.Forget(ctx, entity.KindRecovery, id)
 }
 
 // UnsettledRecoveries returns the recovery jobs with unfinished work, newest first, and the settled ones that were
 // created before a time, oldest first: these can be removed.
-func (c jobs) UnsettledRecoveries(before time.Time) (unsettled, old []*Recovery) {
+func (c Jobs) UnsettledRecoveries(before time.Time) (unsettled, old []*Recovery) {
 	v := c.View()
 	unsettled = entity.ValuesOf[Recovery](c.Core, v.Pending(entity.KindRecovery), nil)
 	for e := range v.OldestFirst(entity.KindRecovery) {
@@ -242,4 +245,16 @@ func (c jobs) UnsettledRecoveries(before time.Time) (unsettled, old []*Recovery)
 }
 
 // RecoveriesChanged returns a channel that is closed when a recovery job is created or changed after the call.
-func (c jobs) RecoveriesChanged() <-chan struct{} { return c.Changed(entity.KindRecovery) }
+func (c Jobs) RecoveriesChanged() <-chan struct{} { return c.Changed(entity.KindRecovery) }
+
+// EndedRecoveries returns the recovery jobs that ended after since and were not cancelled by a request, newest first.
+func (c Jobs) EndedRecoveries(since time.Time) []*Recovery {
+	page, _ := entity.List(c, c.Account().ID, 0, entity.Unlimited, func(r *Recovery) bool {
+		switch r.State {
+		case RecoveryCompleted, RecoveryStopped, RecoveryExpired, RecoveryFailed:
+			return r.FinishedAt.After(since)
+		}
+		return false
+	})
+	return page
+}

@@ -39,6 +39,16 @@ const (
 // ErrEndpointBusy means that another run is queueing deliveries of the same endpoint.
 var ErrEndpointBusy = errors.New("another run is queueing for the endpoint")
 
+// Jobs are the replay runs and recovery jobs in the configuration.
+type Jobs struct {
+	*entity.Core
+	progressTimeout time.Duration
+}
+
+// NewJobs returns the jobs in the configuration. A queueing run without progress for progressTimeout counts as
+// interrupted; 0 = DefaultRunProgressTimeout.
+func NewJobs(c *entity.Core, progressTimeout time.Duration) Jobs { return Jobs{c, progressTimeout} }
+
 // Run is one replay, of a selection of events or of a single event. Its id is a time-ordered run_….
 type Run struct {
 	entity.Meta
@@ -58,6 +68,9 @@ type Run struct {
 	// first.
 	LastQueuedEvent string `json:"reached,omitempty"`
 }
+
+// EntityKind returns the kind.
+func (*Run) EntityKind() entity.Kind { return entity.KindRun }
 
 // Cancelled reports whether the run was cancelled: deliveries that were not sent are not sent any more.
 func (r *Run) Cancelled() bool { return !r.CancelledAt.IsZero() }
@@ -91,7 +104,7 @@ func (r *Run) sharesEndpoint(other *Run) bool {
 
 // AddRun creates a run. It returns ErrConflict when the id exists, and ErrEndpointBusy when another run is queueing for
 // one of its endpoints. If several nodes start runs at the same time, the first one in the log continues.
-func (c jobs) AddRun(ctx context.Context, r *Run) (*Run, error) {
+func (c Jobs) AddRun(ctx context.Context, r *Run) (*Run, error) {
 	if err := c.WaitReady(ctx); err != nil {
 		return nil, err
 	}
@@ -108,7 +121,7 @@ func (c jobs) AddRun(ctx context.Context, r *Run) (*Run, error) {
 		return nil, err
 	}
 	if c.busy(added, added.Seq) {
-		if err := c.ForgetIfUnchanged(withoutOrigin(ctx), entity.KindRun, added.ID, added.Rev); err != nil {
+		if err := c.ForgetIfUnchanged(entity.WithoutOrigin(ctx), entity.KindRun, added.ID, added.Rev); err != nil {
 			return nil, err
 		}
 		return nil, ErrEndpointBusy
@@ -118,21 +131,21 @@ func (c jobs) AddRun(ctx context.Context, r *Run) (*Run, error) {
 
 // busy reports whether a run that was created before the sequence is queueing, with recent progress, for an endpoint of
 // r.
-func (c jobs) busy(r *Run, before int64) bool {
+func (c Jobs) busy(r *Run, before int64) bool {
 	return slices.ContainsFunc(c.QueueingRuns(c.Clock().Add(-2*MaxRunDuration)), func(other *Run) bool {
 		return other.ID != r.ID && other.Seq < before && other.sharesEndpoint(r) &&
-			c.Clock().Sub(other.UpdatedAt) < cmp.Or(c.cfg.RunProgressTimeout, DefaultRunProgressTimeout)
+			c.Clock().Sub(other.UpdatedAt) < cmp.Or(c.progressTimeout, DefaultRunProgressTimeout)
 	})
 }
 
 // makeRoom removes the oldest run when there are maxRuns.
-func (c jobs) makeRoom(ctx context.Context) error {
+func (c Jobs) makeRoom(ctx context.Context) error {
 	v := c.View()
 	if v.Len(entity.KindRun) < maxRuns {
 		return nil
 	}
 	for oldest := range v.OldestFirst(entity.KindRun) {
-		if err := c.Forget(withoutOrigin(ctx), entity.KindRun, oldest.ID); err != nil {
+		if err := c.Forget(entity.WithoutOrigin(ctx), entity.KindRun, oldest.ID); err != nil {
 			return fmt.Errorf("make room for a run: %w", err)
 		}
 		break
@@ -140,13 +153,10 @@ func (c jobs) makeRoom(ctx context.Context) error {
 	return nil
 }
 
-// withoutOrigin is for what the service does by itself within a request: only creating and cancelling are audited.
-func withoutOrigin(ctx context.Context) context.Context { return WithOrigin(ctx, Origin{}) }
-
 // CancelRun cancels a run; cancelling it again changes nothing. When it returns nil, every living node has applied it,
 // so that none begins to send one of its deliveries. A node whose lease has ended may still do so: dispatchers need no
 // lease. A repeated call waits in the same way.
-func (c jobs) CancelRun(ctx context.Context, id string) (*Run, error) {
+func (c Jobs) CancelRun(ctx context.Context, id string) (*Run, error) {
 	return entity.UpdateEverywhere(ctx, c, id, func(r *Run) error {
 		if r.Cancelled() {
 			return nil
@@ -161,8 +171,8 @@ func (c jobs) CancelRun(ctx context.Context, id string) (*Run, error) {
 
 // ChangeRun records the progress of a run; see Update. While the run is queueing it does not wait for other
 // nodes.
-func (c jobs) ChangeRun(ctx context.Context, id string, alter func(*Run) error) (*Run, error) {
-	r, w, err := entity.UpdateUnawaited(withoutOrigin(ctx), c.Core, id, alter)
+func (c Jobs) ChangeRun(ctx context.Context, id string, alter func(*Run) error) (*Run, error) {
+	r, w, err := entity.UpdateUnawaited(entity.WithoutOrigin(ctx), c.Core, id, alter)
 	if err == nil && r.State != RunQueueing && w.Changed() {
 		c.WaitForPeers(ctx, w.WriteResult)
 	}
@@ -170,15 +180,15 @@ func (c jobs) ChangeRun(ctx context.Context, id string, alter func(*Run) error) 
 }
 
 // ReplayRun returns a run.
-func (c jobs) ReplayRun(id string) (*Run, entity.Presence) { return entity.Get[Run](c, id) }
+func (c Jobs) ReplayRun(id string) (*Run, entity.Presence) { return entity.Get[Run](c, id) }
 
 // ReplayRuns returns at most limit runs of an account for which keep returns true; see List.
-func (c jobs) ReplayRuns(account string, beforeSeq int64, limit int, keep func(*Run) bool) (page []*Run, more bool) {
+func (c Jobs) ReplayRuns(account string, beforeSeq int64, limit int, keep func(*Run) bool) (page []*Run, more bool) {
 	return entity.List(c, account, beforeSeq, limit, keep)
 }
 
 // QueueingRuns returns the runs of all accounts that were created after since and are queueing, newest first.
-func (c jobs) QueueingRuns(since time.Time) (all []*Run) {
+func (c Jobs) QueueingRuns(since time.Time) (all []*Run) {
 	for e := range c.View().NewestFirst(entity.KindRun, 0) {
 		r := c.Decoded(e).(*Run)
 		if r.CreatedAt.Before(since) {

@@ -42,27 +42,8 @@ func (u *User) Validate() error {
 		require.Range("ended_sessions", len(u.EndedSessions), 0, maxEndedSessions))
 }
 
-func (s *AlertSettings) Validate() error {
-	errs := []error{require.Range("channels", len(s.Channels), 0, maxAlertChannels)}
-	for i := range s.Channels {
-		c := &s.Channels[i]
-		errs = append(errs, require.Range("channels.to", len(c.To), 0, MaxAlertAddresses))
-		if s.Channel(c.Kind) != c {
-			errs = append(errs, fmt.Errorf("channels contains %.100q twice", c.Kind))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// Bounds of alert channels. Newer versions may know more kinds than this one.
-const (
-	maxAlertChannels  = 20
-	MaxAlertAddresses = 20 // addresses of one channel
-)
-
 // Bounds of the members of an endpoint, the same as in the API.
 const (
-	maxDestinations  = 50
 	maxDescription   = 500
 	maxMetadataCount = 20
 	maxMetadataText  = 500
@@ -76,7 +57,7 @@ func (e *Endpoint) validateWith(checkURL func(string) error) error {
 	}
 	errs := []error{
 		require.Text("name", e.Name, 1, require.MaxName), require.OneOf("provider", e.Provider, verify.Providers()...),
-		require.Range("destinations", len(e.Destinations), 1, maxDestinations),
+		require.Range("destinations", len(e.Destinations), 1, require.MaxDestinations),
 		require.Range("metadata", len(e.Metadata), 0, maxMetadataCount),
 		e.RetryPolicy.Validate(), require.Bounds("response", &e.Response),
 	}

@@ -64,7 +64,7 @@ func largestEndpoint(t *testing.T) *Endpoint {
 	d.Name, d.TimeoutSeconds, d.MaxInFlight, d.Headers = &name, 60, 1000, many(maxAddedHeaders, seal.Secret("x"))
 	d.Secrets, d.RateLimit = make([]SigningSecret, 10), &RateLimit{10_000, 10_000}
 	d.Filter = &Filter{Types: make([]string, 50), Body: many(20, any(nil))}
-	e.Destinations = slices.Repeat(e.Destinations, maxDestinations)
+	e.Destinations = slices.Repeat(e.Destinations, require.MaxDestinations)
 	return e
 }
 
@@ -194,7 +194,7 @@ func TestImportedAlertsAreValidated(t *testing.T) {
 
 func TestImportedJobsAreValidated(t *testing.T) {
 	refuses(t, func() *Recovery {
-		return &Recovery{State: RecoveryReady, RatePerSecond: 100, Destinations: make([]RecoveryDestination, maxDestinations)}
+		return &Recovery{State: RecoveryReady, RatePerSecond: 100, Destinations: make([]RecoveryDestination, require.MaxDestinations)}
 	}, map[string]func(*Recovery){
 		"state":           func(r *Recovery) { r.State = "x" },
 		"rate_per_second": func(r *Recovery) { r.RatePerSecond = 0 },

@@ -418,3 +418,8 @@ func SameJSON(a, b any) bool {
 	y, errY := json.Marshal(b)
 	return errX == nil && errY == nil && string(x) == string(y)
 }
+
+// WithoutOrigin is for what the service does by itself within a request: only creating and cancelling are audited.
+func WithoutOrigin(ctx context.Context) context.Context {
+	return conflog.WithOrigin(ctx, conflog.Origin{})
+}
