@@ -11,6 +11,7 @@ import (
 
 	"github.com/eventrelay/relay/api"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/finding"
@@ -128,16 +129,16 @@ func TestOverviewHasWaitingRecoveries(t *testing.T) {
 	c := newClient(t)
 	ep := c.endpoint(nil)
 	job := c.recovery(ep.text("id")).text("id")
-	if _, err := configuration.UpdateRecovery(t.Context(), job, func(j *config.Recovery) error {
-		j.State, j.Total = config.RecoveryAwaitingApproval, 1262
-		j.Canary = config.CanaryResult{From: 5, Total: 5, Delivered: 5}
+	if _, err := configuration.UpdateRecovery(t.Context(), job, func(j *jobs.Recovery) error {
+		j.State, j.Total = jobs.RecoveryAwaitingApproval, 1262
+		j.Canary = jobs.CanaryResult{From: 5, Total: 5, Delivered: 5}
 		return nil
 	}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if _, err := configuration.UpdateRecovery(context.WithoutCancel(t.Context()), job, func(j *config.Recovery) error {
-			j.End(config.RecoveryCancelled, config.StopCancelled, time.Now())
+		if _, err := configuration.UpdateRecovery(context.WithoutCancel(t.Context()), job, func(j *jobs.Recovery) error {
+			j.End(jobs.RecoveryCancelled, jobs.StopCancelled, time.Now())
 			return nil
 		}); err != nil {
 			t.Error(err)

@@ -10,6 +10,7 @@ import (
 	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 )
@@ -113,7 +114,7 @@ func (r *rules) endByJob(work *event.Work) (status event.Status, reason event.Re
 		return "", "", false
 	case presence == entity.Deleted:
 		return event.Skipped, event.JobStopped, true
-	case job.State == config.RecoveryCompleted: // a second copy of the delivery
+	case job.State == jobs.RecoveryCompleted: // a second copy of the delivery
 		return event.Skipped, event.AlreadyDelivered, true
 	case job.State.Ended():
 		return event.Skipped, job.State.UnsentReason(), true

@@ -8,14 +8,15 @@ import (
 
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/jobs"
 )
 
 // view is a configuration in memory.
 type view struct {
 	mu        sync.Mutex
 	endpoints map[string]*config.Endpoint
-	jobs      map[string]*config.Recovery
-	runs      map[string]*config.Run
+	jobs      map[string]*jobs.Recovery
+	runs      map[string]*jobs.Run
 	deleted   map[string]bool
 	onSync    func() error
 	syncs     int
@@ -25,7 +26,7 @@ type view struct {
 
 func newView(eps ...*config.Endpoint) *view {
 	v := &view{endpoints: map[string]*config.Endpoint{}, deleted: map[string]bool{},
-		jobs: map[string]*config.Recovery{}, runs: map[string]*config.Run{}}
+		jobs: map[string]*jobs.Recovery{}, runs: map[string]*jobs.Run{}}
 	for _, endpoint := range eps {
 		v.put(endpoint)
 	}
@@ -69,7 +70,7 @@ func (v *view) Endpoint(id string) (*config.Endpoint, entity.Presence) {
 	return nil, entity.Unknown
 }
 
-func (v *view) Recovery(id string) (*config.Recovery, entity.Presence) {
+func (v *view) Recovery(id string) (*jobs.Recovery, entity.Presence) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if job := v.jobs[id]; job != nil {
@@ -78,7 +79,7 @@ func (v *view) Recovery(id string) (*config.Recovery, entity.Presence) {
 	return nil, entity.Unknown
 }
 
-func (v *view) ReplayRun(id string) (*config.Run, entity.Presence) {
+func (v *view) ReplayRun(id string) (*jobs.Run, entity.Presence) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if run := v.runs[id]; run != nil {
@@ -91,11 +92,11 @@ func (v *view) ReplayRun(id string) (*config.Run, entity.Presence) {
 func (v *view) cancelRun(id string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.runs[id] = &config.Run{Meta: entity.Meta{ID: id}, CancelledAt: time.Now()}
+	v.runs[id] = &jobs.Run{Meta: entity.Meta{ID: id}, CancelledAt: time.Now()}
 }
 
 // job adds or replaces a recovery job.
-func (v *view) job(job config.Recovery) {
+func (v *view) job(job jobs.Recovery) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.jobs[job.ID] = &job

@@ -16,6 +16,7 @@ import (
 	"github.com/gorilla/mux"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
@@ -310,7 +311,7 @@ func ToWebError(err error) error {
 			Message: "it was changed by other requests at the same time; read it and try again", Err: err}
 	case errors.Is(err, config.ErrNotFound):
 		return &web.Error{Status: http.StatusNotFound, Type: web.NotFound, Message: "there is nothing with this id", Err: err}
-	case errors.Is(err, config.ErrEndpointBusy):
+	case errors.Is(err, jobs.ErrEndpointBusy):
 		return errBusy()
 	case errors.Is(err, config.ErrTooManyErasures):
 		return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited,

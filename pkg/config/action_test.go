@@ -12,6 +12,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
@@ -277,7 +278,7 @@ func TestAuditOfActions(t *testing.T) {
 		must(n.CreateAction(ctx, asked))(t)
 		must(n.DecideAction(ctx, asked.ID, "usr_1", ActionApproved))(t)
 		by := WithOrigin(ctx, Origin{Actor: "usr_1", Related: asked.ID})
-		must(n.AddRecovery(by, &Recovery{Meta: entity.Meta{ID: "rec_1"}}))(t)
+		must(n.AddRecovery(by, &jobs.Recovery{Meta: entity.Meta{ID: "rec_1"}}))(t)
 		for entity, want := range map[string][]string{
 			"evt_1": {"act.updated act_one", "act.created act_one"}, "rec_1": {"recovery.created rec_1"},
 			asked.ID: {"recovery.created rec_1", "act.updated act_one", "act.created act_one"},

@@ -13,8 +13,8 @@ import (
 	"github.com/eventrelay/relay/pkg/finding"
 )
 
-// Alerts are the alerts in the configuration, and their settings.
-type Alerts struct{ *entity.Core }
+// AlertStore are the alerts in the configuration, and their settings.
+type AlertStore struct{ *entity.Core }
 
 // AlertSettings holds the channels and rules of an account. There is one per account, with the account's id.
 type AlertSettings struct {
@@ -158,7 +158,7 @@ type EndpointAlerts struct {
 }
 
 // AlertSettings returns the settings of the account, or the defaults. Call it after Ready.
-func (c Alerts) AlertSettings() *AlertSettings {
+func (c AlertStore) AlertSettings() *AlertSettings {
 	a := c.Account()
 	if s, presence := entity.Get[AlertSettings](c, a.ID); presence == entity.Present {
 		return s
@@ -171,7 +171,7 @@ func (c Alerts) AlertSettings() *AlertSettings {
 
 // UpdateAlertSettings changes the settings. alter gets a copy that it may modify. When another writer wins, alter is
 // called again with a newer copy. Its error is returned unchanged.
-func (c Alerts) UpdateAlertSettings(ctx context.Context, alter func(*AlertSettings) error) (*AlertSettings, error) {
+func (c AlertStore) UpdateAlertSettings(ctx context.Context, alter func(*AlertSettings) error) (*AlertSettings, error) {
 	first := func() *AlertSettings { s := *c.AlertSettings(); return &s }
 	s, w, err := entity.UpdateOrCreate(ctx, c.Core, first, alter)
 	return entity.Awaited(ctx, c.Core, s, w, err)
@@ -261,25 +261,25 @@ type FindingGroup struct {
 const maxAlertNotices = 16
 
 // Alert returns the state of an alert; nil if it has never changed.
-func (c Alerts) Alert(id string) *Alert {
+func (c AlertStore) Alert(id string) *Alert {
 	a, _ := entity.Get[Alert](c, id)
 	return a
 }
 
 // Alerts returns the alerts for which keep returns true, newest first.
-func (c Alerts) Alerts(keep func(*Alert) bool) []*Alert {
+func (c AlertStore) Alerts(keep func(*Alert) bool) []*Alert {
 	page, _ := entity.List(c, c.Account().ID, 0, entity.Unlimited, keep)
 	return page
 }
 
 // AlertPage returns at most limit alerts of an account for which keep returns true; see List.
-func (c Alerts) AlertPage(account string, beforeSeq int64, limit int, keep func(*Alert) bool) ([]*Alert, bool) {
+func (c AlertStore) AlertPage(account string, beforeSeq int64, limit int, keep func(*Alert) bool) ([]*Alert, bool) {
 	return entity.List(c, account, beforeSeq, limit, keep)
 }
 
 // AlertsWithNotices returns the alerts with messages that are not sent yet and for which keep returns true (nil = all),
 // newest first. It reads no other alert.
-func (c Alerts) AlertsWithNotices(keep func(*Alert) bool) []*Alert {
+func (c AlertStore) AlertsWithNotices(keep func(*Alert) bool) []*Alert {
 	return entity.ValuesOf(c.Core, c.View().Pending(entity.KindAlert), keep)
 }
 
@@ -289,7 +289,7 @@ var ErrAlertUnchanged = errors.New("the alert does not change")
 // ChangeAlert changes or creates an alert with a conditional record. alter is called again with the newer state when
 // another node wins. When alter returns ErrAlertUnchanged, nothing is written and ChangeAlert returns nil. It does not
 // wait for other nodes.
-func (c Alerts) ChangeAlert(ctx context.Context, id string, alter func(*Alert) error) (*Alert, error) {
+func (c AlertStore) ChangeAlert(ctx context.Context, id string, alter func(*Alert) error) (*Alert, error) {
 	first := func() *Alert {
 		return &Alert{Meta: entity.Meta{ID: id, Account: c.Account().ID, CreatedAt: c.Clock().UTC()}}
 	}
@@ -319,7 +319,7 @@ func (a *Alert) mergeNotices() {
 }
 
 // ForgetAlert removes an alert. The caller checks that it has been resolved for long enough.
-func (c Alerts) ForgetAlert(ctx context.Context, id string) error {
+func (c AlertStore) ForgetAlert(ctx context.Context, id string) error {
 	return c.Forget(ctx, entity.KindAlert, id)
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/conflog"
 	"github.com/eventrelay/relay/pkg/id"
 )
@@ -85,16 +86,16 @@ func TestRecoveryHistoryIsBounded(t *testing.T) {
 	n.inject(entity.KindRecovery, "len", MaxRecoveries-1)
 	job := func(name string) error {
 		_, err := n.AddRecovery(context.Background(),
-			&Recovery{Meta: entity.Meta{ID: name, Account: n.Account().ID}, State: RecoveryReady})
+			&jobs.Recovery{Meta: entity.Meta{ID: name, Account: n.Account().ID}, State: jobs.RecoveryReady})
 		return err
 	}
 	noError(t, job("rec_last"))
 	if err := job("rec_more"); !errors.Is(err, ErrRecoveryHistoryFull) {
 		t.Errorf("one more than the maximum: %v", err)
 	}
-	_, err := n.UpdateRecovery(t.Context(), "rec_last", func(j *Recovery) error {
-		j.Destinations = []RecoveryDestination{{ID: strings.Repeat("d", 100)}}
-		j.End(RecoveryCancelled, StopCancelled, time.Now())
+	_, err := n.UpdateRecovery(t.Context(), "rec_last", func(j *jobs.Recovery) error {
+		j.Destinations = []jobs.RecoveryDestination{{ID: strings.Repeat("d", 100)}}
+		j.End(jobs.RecoveryCancelled, jobs.StopCancelled, time.Now())
 		return nil
 	})
 	if err != nil {

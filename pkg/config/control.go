@@ -31,6 +31,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/config/argon"
 	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/conflog"
@@ -72,11 +73,11 @@ type Control struct {
 	*core
 	endpoints
 	callers
-	Jobs
+	jobs.Jobs
 	requests
 	leak.Findings
 	leak.Tripwires
-	Alerts
+	AlertStore
 	notices
 	documents
 }
@@ -121,8 +122,8 @@ func build(cfg Config, deps Deps, log conflog.Config) (*Control, error) {
 			Table: kindTable},
 		cfg: cfg, log: deps.Log, bootstrapScopes: cfg.bootstrapScopes(), sweepInterval: time.Minute, passwords: argon.NewHasher(), usedKeys: make(chan usedKey, 16),
 	}
-	c := &Control{core.Core, core, endpoints{core}, callers{core}, NewJobs(core.Core, cfg.RunProgressTimeout), requests{core}, leak.NewFindings(core.Core),
-		leak.NewTripwires(core.Core, callers{core}.KeyFingerprint), Alerts{core.Core}, notices{core}, documents{core}}
+	c := &Control{core.Core, core, endpoints{core}, callers{core}, jobs.NewJobs(core.Core, cfg.RunProgressTimeout), requests{core}, leak.NewFindings(core.Core),
+		leak.NewTripwires(core.Core, callers{core}.KeyFingerprint), AlertStore{core.Core}, notices{core}, documents{core}}
 	var err error
 	log.Node, log.Version, log.SingleNode, log.Unverified = cfg.Node, cfg.Version, cfg.SingleNode, cfg.Unverified
 	log.SnapshotEvery, log.Kinds, log.CompressionDict = cfg.SnapshotEvery, kindTable.Registered(), compressionDict()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/conflog"
@@ -25,8 +26,10 @@ func TestEntities(t *testing.T) {
 		func(d *leak.Domain) { d.Checked.Seen += "x" })
 	testLife(t, func(_ *testNode, name string) *Fixture { return testFixture(t, name, time.Hour) },
 		func(f *Fixture) { f.Name += "x" })
-	testLife(t, func(_ *testNode, name string) *Recovery { return &Recovery{Meta: entity.Meta{ID: "rec_" + name}} },
-		func(j *Recovery) { j.Total++ })
+	testLife(t, func(_ *testNode, name string) *jobs.Recovery {
+		return &jobs.Recovery{Meta: entity.Meta{ID: "rec_" + name}}
+	},
+		func(j *jobs.Recovery) { j.Total++ })
 	testLife(t, func(n *testNode, name string) *Endpoint { return endpoint(n.Keyring) },
 		func(e *Endpoint) { e.Destinations[0].MaxInFlight++ })
 }

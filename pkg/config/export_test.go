@@ -15,6 +15,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/conflog"
@@ -37,8 +38,8 @@ func oneOfEach(t *testing.T, n *testNode) {
 		switch v := v.(type) {
 		case *User:
 			v.Email, v.ID, v.Scope = "ops@example.com", UserID("ops@example.com"), Read
-		case *Recovery:
-			v.State, v.RatePerSecond = RecoveryReady, 1
+		case *jobs.Recovery:
+			v.State, v.RatePerSecond = jobs.RecoveryReady, 1
 		case *leak.Drain:
 			v.Name, v.Platform, v.Version = "app", leak.PlatformAuto, 1
 			hash := entity.HashOf("token of a drain")

@@ -2,6 +2,7 @@ package config
 
 import (
 	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/conflog"
@@ -25,10 +26,10 @@ var kindTable = &entity.Table{
 		conflog.Bounds{MaxCount: MaxEndpoints, ErrCount: ErrTooManyEndpoints}),
 	entity.KindKey: entity.Row[Key]("key", conflog.AuditAll, exported|needsHash, conflog.Bounds{}),
 	// Creating and cancelling a run is audited; its progress is not.
-	entity.KindRun: entity.Row[Run]("run", conflog.AuditRequested, expires, conflog.Bounds{AllowGrowthWhenFull: true}),
+	entity.KindRun: entity.Row[jobs.Run]("run", conflog.AuditRequested, expires, conflog.Bounds{AllowGrowthWhenFull: true}),
 	entity.KindAnswer: entity.Row[Answer]("answer", conflog.AuditNone, holdsSecrets|expires,
 		conflog.Bounds{MaxBytes: MaxAnswersBytes, ReservedBytes: answersReserve, ErrBytes: ErrAnswersFull}),
-	entity.KindRecovery: entity.Row[Recovery]("recovery", conflog.AuditRequested, exported,
+	entity.KindRecovery: entity.Row[jobs.Recovery]("recovery", conflog.AuditRequested, exported,
 		conflog.Bounds{MaxCount: MaxRecoveries, ErrCount: ErrRecoveryHistoryFull, AllowGrowthWhenFull: true}),
 	entity.KindAlertSettings: entity.Row[AlertSettings]("alert_settings", conflog.AuditAll, exported|holdsSecrets,
 		conflog.Bounds{}),

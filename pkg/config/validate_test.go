@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/config/require"
 	"github.com/eventrelay/relay/pkg/config/seal"
@@ -193,12 +194,12 @@ func TestImportedAlertsAreValidated(t *testing.T) {
 }
 
 func TestImportedJobsAreValidated(t *testing.T) {
-	refuses(t, func() *Recovery {
-		return &Recovery{State: RecoveryReady, RatePerSecond: 100, Destinations: make([]RecoveryDestination, require.MaxDestinations)}
-	}, map[string]func(*Recovery){
-		"state":           func(r *Recovery) { r.State = "x" },
-		"rate_per_second": func(r *Recovery) { r.RatePerSecond = 0 },
-		"destinations":    func(r *Recovery) { r.Destinations = append(r.Destinations, RecoveryDestination{}) },
+	refuses(t, func() *jobs.Recovery {
+		return &jobs.Recovery{State: jobs.RecoveryReady, RatePerSecond: 100, Destinations: make([]jobs.RecoveryDestination, require.MaxDestinations)}
+	}, map[string]func(*jobs.Recovery){
+		"state":           func(r *jobs.Recovery) { r.State = "x" },
+		"rate_per_second": func(r *jobs.Recovery) { r.RatePerSecond = 0 },
+		"destinations":    func(r *jobs.Recovery) { r.Destinations = append(r.Destinations, jobs.RecoveryDestination{}) },
 	})
 	refuses(t, func() *Action {
 		text, json := strings.Repeat("x", maxActionText), strings.Repeat("x", maxActionJSON)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/event"
 )
 
@@ -65,7 +66,7 @@ func (a *Alerts) evaluateAccount(ctx context.Context) error {
 
 // announceRecovery announces once how a recovery job ended. The alert is stored as resolved at once, because nothing
 // would resolve it later.
-func (a *Alerts) announceRecovery(ctx context.Context, job *config.Recovery) error {
+func (a *Alerts) announceRecovery(ctx context.Context, job *jobs.Recovery) error {
 	about := subject{endpoint: job.Endpoint, destination: job.Destination, other: job.ID}
 	name := alertID(recoveryEnded, about)
 	if a.deps.Config.Alert(name) != nil {

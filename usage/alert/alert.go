@@ -46,6 +46,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/event"
@@ -81,7 +82,7 @@ type Notices interface {
 
 // History reads ended recovery jobs and deletes old alerts.
 type History interface {
-	EndedRecoveries(since time.Time) []*config.Recovery
+	EndedRecoveries(since time.Time) []*jobs.Recovery
 	ForgetAlert(ctx context.Context, id string) error
 }
 

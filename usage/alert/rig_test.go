@@ -15,6 +15,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/event"
@@ -41,7 +42,7 @@ type fakeConfig struct {
 	settings    config.AlertSettings
 	alerts      map[string]*config.Alert
 	findings    map[string]*leak.Finding
-	jobs        []*config.Recovery
+	jobs        []*jobs.Recovery
 	writes      int
 	most        int  // alerts; 0 = any number
 	unavailable bool // takes no record
@@ -173,7 +174,7 @@ func (m *fakeConfig) ChangeAlert(_ context.Context, id string, alter func(*confi
 	return copied(a), nil
 }
 
-func (m *fakeConfig) EndedRecoveries(since time.Time) (jobs []*config.Recovery) {
+func (m *fakeConfig) EndedRecoveries(since time.Time) (jobs []*jobs.Recovery) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, j := range m.jobs {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -534,20 +535,20 @@ func TestProcessingMissing(t *testing.T) {
 func TestRecoveryEnds(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		r.enableOnly(func(rules *config.AlertRules) { rules.Recovery.Enabled = true })
-		job := func(name string, state config.RecoveryState, ago time.Duration) {
+		job := func(name string, state jobs.RecoveryState, ago time.Duration) {
 			r.config.set(func(m *fakeConfig) {
-				m.jobs = append(m.jobs, &config.Recovery{
+				m.jobs = append(m.jobs, &jobs.Recovery{
 					Meta: entity.Meta{ID: name}, Endpoint: testEndpoint, State: state, FinishedAt: time.Now().Add(-ago)})
 			})
 		}
-		job("rec_1", config.RecoveryCompleted, 25*time.Hour)
+		job("rec_1", jobs.RecoveryCompleted, 25*time.Hour)
 		r.advance(10 * time.Second)
 		r.wantNotices(recoveryEnded)
-		job("rec_2", config.RecoveryStopped, time.Second)
+		job("rec_2", jobs.RecoveryStopped, time.Second)
 		r.advance(time.Minute)
 		r.wantNotices(recoveryEnded, "alert.recovery.ended")
 		r.enableOnly(func(*config.AlertRules) {})
-		job("rec_3", config.RecoveryCompleted, 0)
+		job("rec_3", jobs.RecoveryCompleted, 0)
 		r.advance(time.Minute)
 		r.enableOnly(func(rules *config.AlertRules) { rules.Recovery.Enabled = true })
 		r.advance(time.Minute)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -41,8 +42,8 @@ func TestRunContinuesAfterARestart(t *testing.T) {
 			rules.ConsecutiveFailures, rules.VerificationFailed = config.AlertThresholdRule{Enabled: true, Threshold: 6},
 				config.AlertThresholdRule{Enabled: true, Threshold: 4}
 		})
-		m.jobs = []*config.Recovery{
-			{Meta: entity.Meta{ID: "rec_1"}, Endpoint: testEndpoint, State: config.RecoveryCompleted, FinishedAt: time.Now()}}
+		m.jobs = []*jobs.Recovery{
+			{Meta: entity.Meta{ID: "rec_1"}, Endpoint: testEndpoint, State: jobs.RecoveryCompleted, FinishedAt: time.Now()}}
 		produceOutcome := func(ok bool) {
 			t.Helper()
 			e := must.Get(writer.ids.New(1))(t)

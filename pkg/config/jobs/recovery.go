@@ -1,4 +1,4 @@
-package config
+package jobs
 
 import (
 	"context"
@@ -81,8 +81,8 @@ const (
 // MaxCanaryDeliveries is the maximum number of deliveries of a canary.
 const MaxCanaryDeliveries = 5
 
-// maxOpenRecoveries is the maximum number of jobs of an account that have not ended.
-const maxOpenRecoveries = 1_000
+// MaxOpenRecoveries is the maximum number of jobs of an account that have not ended.
+const MaxOpenRecoveries = 1_000
 
 // ErrTooManyOpenRecoveries means that maxOpenRecoveries jobs have not ended.
 var ErrTooManyOpenRecoveries = errors.New("too many recovery jobs are open")
@@ -204,7 +204,7 @@ func (c Jobs) AddRecovery(ctx context.Context, j *Recovery) (*Recovery, error) {
 	open := entity.ValuesOf(c.Core, c.View().Pending(entity.KindRecovery), func(x *Recovery) bool {
 		return x.Account == j.Account && !x.State.Ended()
 	})
-	if len(open) >= maxOpenRecoveries {
+	if len(open) >= MaxOpenRecoveries {
 		return nil, ErrTooManyOpenRecoveries
 	}
 	return entity.Create(ctx, c, j)

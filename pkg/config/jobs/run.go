@@ -1,4 +1,8 @@
-package config
+// Package jobs has the replay runs (run.go) and recovery jobs (recovery.go) in the configuration: their states, progress
+// and approval. config.Control embeds Jobs. Which deliveries they make is written to the log of commands, not here.
+//
+// Only creating, approving and cancelling are audited. Cancelling returns when no node begins a delivery of the job.
+package jobs
 
 import (
 	"cmp"
@@ -30,10 +34,10 @@ const (
 	DefaultRunProgressTimeout = 30 * time.Second
 	// MaxRunDuration is the maximum time that a run may queue.
 	MaxRunDuration = time.Hour
-	// runRetention is how long a run can be read.
-	runRetention = 30 * 24 * time.Hour
-	// maxRuns is the maximum number of runs, about 500 bytes each; the oldest are removed for new ones.
-	maxRuns = 20_000
+	// RunRetention is how long a run can be read.
+	RunRetention = 30 * 24 * time.Hour
+	// MaxRuns is the maximum number of runs, about 500 bytes each; the oldest are removed for new ones.
+	MaxRuns = 20_000
 )
 
 // ErrEndpointBusy means that another run is queueing deliveries of the same endpoint.
@@ -85,7 +89,7 @@ func (r *Run) ReportedState() RunState {
 
 // OnlyRestricts: the run was cancelled.
 func (r *Run) OnlyRestricts(next entity.Value) bool { return !r.Cancelled() && next.(*Run).Cancelled() }
-func (r *Run) EndsAt(*entity.Core) time.Time        { return r.CreatedAt.Add(runRetention) }
+func (r *Run) EndsAt(*entity.Core) time.Time        { return r.CreatedAt.Add(RunRetention) }
 
 // Finish ends the queueing in a state, or as cancelled if the run was cancelled meanwhile.
 func (r *Run) Finish(state RunState) {
@@ -141,7 +145,7 @@ func (c Jobs) busy(r *Run, before int64) bool {
 // makeRoom removes the oldest run when there are maxRuns.
 func (c Jobs) makeRoom(ctx context.Context) error {
 	v := c.View()
-	if v.Len(entity.KindRun) < maxRuns {
+	if v.Len(entity.KindRun) < MaxRuns {
 		return nil
 	}
 	for oldest := range v.OldestFirst(entity.KindRun) {
