@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/api"
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/alerting"
 	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/event"
@@ -56,7 +56,7 @@ func TestOverview(t *testing.T) {
 		return nil
 	}
 	alert := "destination.held/" + endpoint + "/" + dest("0")
-	if _, err := configuration.ChangeAlert(t.Context(), alert, func(x *config.Alert) error {
+	if _, err := configuration.ChangeAlert(t.Context(), alert, func(x *alerting.Alert) error {
 		x.Rule, x.Endpoint, x.Destination, x.Firing = "destination_state", endpoint, dest("0"), true
 		x.Since, x.FiredAt = time.Now(), time.Now()
 		return nil

@@ -19,6 +19,7 @@ import (
 
 	"github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/alerting"
 	"github.com/eventrelay/relay/pkg/config/entity"
 )
 
@@ -308,7 +309,7 @@ func storedEndpoint(t testing.TB, text []byte) *config.Endpoint {
 		e.Destinations = append(e.Destinations, config.Destination{ID: d.ID, Name: d.Name, URL: d.URL})
 	}
 	if x.Alerts != nil {
-		e.Alerts = &config.EndpointAlerts{MutedUntil: x.Alerts.MutedUntil}
+		e.Alerts = &alerting.EndpointAlerts{MutedUntil: x.Alerts.MutedUntil}
 	}
 	return e
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/alerting"
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/egress"
@@ -43,7 +44,7 @@ type Deps struct {
 // Configuration is the configuration log as far as the area uses it.
 type Configuration interface {
 	Endpoints
-	AlertSettings() *config.AlertSettings
+	AlertSettings() *alerting.AlertSettings
 }
 
 // Routes builds the area and returns its routes.

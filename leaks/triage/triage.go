@@ -36,6 +36,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/alerting"
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/finding"
@@ -369,7 +370,7 @@ func (d *Triage) decide(ctx context.Context, id string,
 // mayNotify reports whether people may be notified about a transition.
 func (d *Triage) mayNotify(f *leak.Finding, t finding.Transition) bool {
 	return t != finding.Unchanged &&
-		d.deps.Notifier.Announce(t)(f, func(string) *config.Alert { return nil }) != nil
+		d.deps.Notifier.Announce(t)(f, func(string) *alerting.Alert { return nil }) != nil
 }
 
 // write writes one decision, with its message if it is a transition. notifies is whether there may be a message.

@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/alerting"
 	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/conflog"
@@ -150,12 +151,12 @@ func (r *rig) triage(node int) *Triage {
 type fakeNotifier struct{}
 
 func (fakeNotifier) Announce(t finding.Transition) config.Announcer {
-	return func(f *leak.Finding, _ func(string) *config.Alert) *config.FindingNotice {
+	return func(f *leak.Finding, _ func(string) *alerting.Alert) *config.FindingNotice {
 		if f.Unverified || f.Severity < finding.High {
 			return nil
 		}
-		return &config.FindingNotice{Alert: "of/" + f.ID, Write: func(a *config.Alert) {
-			a.Notices = append(a.Notices, config.AlertNotice{Type: string(t), PendingTargets: []string{"x"}})
+		return &config.FindingNotice{Alert: "of/" + f.ID, Write: func(a *alerting.Alert) {
+			a.Notices = append(a.Notices, alerting.AlertNotice{Type: string(t), PendingTargets: []string{"x"}})
 		}}
 	}
 }

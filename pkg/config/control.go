@@ -29,6 +29,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/eventrelay/relay/pkg/config/alerting"
 	"github.com/eventrelay/relay/pkg/config/argon"
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/jobs"
@@ -77,7 +78,7 @@ type Control struct {
 	requests
 	leak.Findings
 	leak.Tripwires
-	AlertStore
+	alerting.Store
 	notices
 	documents
 }
@@ -123,7 +124,7 @@ func build(cfg Config, deps Deps, log conflog.Config) (*Control, error) {
 		cfg: cfg, log: deps.Log, bootstrapScopes: cfg.bootstrapScopes(), sweepInterval: time.Minute, passwords: argon.NewHasher(), usedKeys: make(chan usedKey, 16),
 	}
 	c := &Control{core.Core, core, endpoints{core}, callers{core}, jobs.NewJobs(core.Core, cfg.RunProgressTimeout), requests{core}, leak.NewFindings(core.Core),
-		leak.NewTripwires(core.Core, callers{core}.KeyFingerprint), AlertStore{core.Core}, notices{core}, documents{core}}
+		leak.NewTripwires(core.Core, callers{core}.KeyFingerprint), alerting.Store{Core: core.Core}, notices{core}, documents{core}}
 	var err error
 	log.Node, log.Version, log.SingleNode, log.Unverified = cfg.Node, cfg.Version, cfg.SingleNode, cfg.Unverified
 	log.SnapshotEvery, log.Kinds, log.CompressionDict = cfg.SnapshotEvery, kindTable.Registered(), compressionDict()

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config/alerting"
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/config/seal"
@@ -27,21 +28,21 @@ type Endpoint struct {
 	Token       seal.Secret    `json:"token"` // ingest token, part of the ingest URL
 	FormerToken *FormerToken   `json:"former_token,omitempty"`
 	// TokenRotatedBy is Answer.IDSeed of the call that rotated to this token, if it had an Idempotency-Key.
-	TokenRotatedBy string          `json:"token_by,omitempty"`
-	Name           string          `json:"name"`
-	Description    *string         `json:"description"`
-	Provider       string          `json:"provider"`
-	Verification   *Verification   `json:"verification"`
-	TypeSource     *string         `json:"type_source"` // nil = none
-	Destinations   []Destination   `json:"destinations"`
-	RetryPolicy    RetryPolicy     `json:"retry_policy"`
-	Response       Response        `json:"response"`
-	Enabled        bool            `json:"enabled"`
-	Paused         bool            `json:"paused,omitempty"` // events are accepted and stored, deliveries wait
-	Dedup          *Dedup          `json:"dedup,omitempty"`
-	IngestLimit    *IngestLimit    `json:"ingest_limit,omitempty"`
-	Alerts         *EndpointAlerts `json:"alerts,omitempty"`         // nil = the settings of the account
-	Transformation *Transformation `json:"transformation,omitempty"` // nil: it never had one
+	TokenRotatedBy string                   `json:"token_by,omitempty"`
+	Name           string                   `json:"name"`
+	Description    *string                  `json:"description"`
+	Provider       string                   `json:"provider"`
+	Verification   *Verification            `json:"verification"`
+	TypeSource     *string                  `json:"type_source"` // nil = none
+	Destinations   []Destination            `json:"destinations"`
+	RetryPolicy    RetryPolicy              `json:"retry_policy"`
+	Response       Response                 `json:"response"`
+	Enabled        bool                     `json:"enabled"`
+	Paused         bool                     `json:"paused,omitempty"` // events are accepted and stored, deliveries wait
+	Dedup          *Dedup                   `json:"dedup,omitempty"`
+	IngestLimit    *IngestLimit             `json:"ingest_limit,omitempty"`
+	Alerts         *alerting.EndpointAlerts `json:"alerts,omitempty"`         // nil = the settings of the account
+	Transformation *Transformation          `json:"transformation,omitempty"` // nil: it never had one
 	// PayloadsUnscanned: no secrets are looked for in the payloads of its events.
 	PayloadsUnscanned bool              `json:"unscanned,omitempty"`
 	KeepMethod        bool              `json:"keep_method,omitempty"` // received events keep their method; else POST
@@ -250,9 +251,9 @@ func (c endpoints) DecoyEndpoint(t *leak.Tripwire) *Endpoint {
 }
 
 // AlertsOrDefault returns the endpoint's alert settings, or the defaults when Alerts is nil.
-func (e *Endpoint) AlertsOrDefault() EndpointAlerts {
+func (e *Endpoint) AlertsOrDefault() alerting.EndpointAlerts {
 	if e.Alerts == nil {
-		return EndpointAlerts{Enabled: true}
+		return alerting.EndpointAlerts{Enabled: true}
 	}
 	return *e.Alerts
 }

@@ -3,6 +3,7 @@ package config
 import (
 	"context"
 
+	"github.com/eventrelay/relay/pkg/config/alerting"
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/conflog"
@@ -11,12 +12,12 @@ import (
 // FindingNotice changes an alert so that it carries the message about a finding.
 type FindingNotice struct {
 	Alert string // id of the alert
-	Write func(*Alert)
+	Write func(*alerting.Alert)
 }
 
 // Announcer returns the message about a change of a finding; nil = people are not notified. alert returns the state of
 // an alert, shared and read-only; nil if it has never changed.
-type Announcer func(f *leak.Finding, alert func(id string) *Alert) *FindingNotice
+type Announcer func(f *leak.Finding, alert func(id string) *alerting.Alert) *FindingNotice
 
 // DecideFinding changes or creates a finding, and an alert in the same record: both or neither. decide gets the
 // finding, nil if there is none, and returns the next one; nil leaves it as it is. announce is nil if nobody is to be
@@ -73,24 +74,24 @@ func (c notices) DecideFinding(ctx context.Context, id string,
 
 // noticeOf returns the alert with the message about a finding, as the second change of a transaction.
 func (c notices) noticeOf(v *conflog.View, next *leak.Finding, announce Announcer) (p conflog.SecondValue, err error) {
-	n := announce(next, func(id string) *Alert {
+	n := announce(next, func(id string) *alerting.Alert {
 		if e := v.FindLiving(entity.KindAlert, id); e != nil {
-			return c.Decoded(e).(*Alert)
+			return c.Decoded(e).(*alerting.Alert)
 		}
 		return nil
 	})
 	if n == nil {
 		return p, nil
 	}
-	a := &Alert{Meta: entity.Meta{ID: n.Alert, Account: next.Account, CreatedAt: next.UpdatedAt}}
+	a := &alerting.Alert{Meta: entity.Meta{ID: n.Alert, Account: next.Account, CreatedAt: next.UpdatedAt}}
 	e := v.FindLiving(entity.KindAlert, n.Alert)
 	if e != nil {
-		if a, err = entity.CopyOf(c.Core, c.Decoded(e).(*Alert)); err != nil {
+		if a, err = entity.CopyOf(c.Core, c.Decoded(e).(*alerting.Alert)); err != nil {
 			return p, err
 		}
 	}
 	n.Write(a)
-	a.mergeNotices()
+	a.MergeNotices()
 	a.UpdatedAt = next.UpdatedAt
 	p = conflog.SecondValue{Kind: entity.KindAlert, ID: n.Alert}
 	p.Value, err = c.Encode(e, a)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config/alerting"
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/conflog"
@@ -26,9 +27,9 @@ func (n *testNode) openFinding(ctx context.Context, f leak.Finding) (opened bool
 			return nil, nil
 		}
 		next := f
-		return &next, func(f *leak.Finding, alert func(string) *Alert) *FindingNotice {
-			return &FindingNotice{"finding/00", func(a *Alert) {
-				a.Notices = append(a.Notices, AlertNotice{ID: f.ID, PendingTargets: []string{"x"}})
+		return &next, func(f *leak.Finding, alert func(string) *alerting.Alert) *FindingNotice {
+			return &FindingNotice{"finding/00", func(a *alerting.Alert) {
+				a.Notices = append(a.Notices, alerting.AlertNotice{ID: f.ID, PendingTargets: []string{"x"}})
 			}}
 		}
 	})

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"github.com/eventrelay/relay/pkg/config/alerting"
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/config/leak"
@@ -31,10 +32,10 @@ var kindTable = &entity.Table{
 		conflog.Bounds{MaxBytes: MaxAnswersBytes, ReservedBytes: answersReserve, ErrBytes: ErrAnswersFull}),
 	entity.KindRecovery: entity.Row[jobs.Recovery]("recovery", conflog.AuditRequested, exported,
 		conflog.Bounds{MaxCount: MaxRecoveries, ErrCount: ErrRecoveryHistoryFull, AllowGrowthWhenFull: true}),
-	entity.KindAlertSettings: entity.Row[AlertSettings]("alert_settings", conflog.AuditAll, exported|holdsSecrets,
+	entity.KindAlertSettings: entity.Row[alerting.AlertSettings]("alert_settings", conflog.AuditAll, exported|holdsSecrets,
 		conflog.Bounds{}),
 	// Alerts are small, and alerting must work when the configuration is full.
-	entity.KindAlert: entity.Row[Alert]("alert", conflog.AuditNone, exported,
+	entity.KindAlert: entity.Row[alerting.Alert]("alert", conflog.AuditNone, exported,
 		conflog.Bounds{MaxCount: maxAlerts, ErrCount: ErrStateFull, AllowWhenFull: true}),
 	entity.KindUser: entity.Row[User]("user", conflog.AuditAll, exported,
 		conflog.Bounds{MaxCount: MaxUsers, ErrCount: ErrTooManyUsers}),

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config/alerting"
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/config/leak"
@@ -178,18 +179,22 @@ func TestImportedAccountsAndPeopleAreValidated(t *testing.T) {
 }
 
 func TestImportedAlertsAreValidated(t *testing.T) {
-	refuses(t, func() *Alert { return &Alert{Notices: make([]AlertNotice, maxAlertNotices)} }, map[string]func(*Alert){
-		"notices": func(a *Alert) { a.Notices = append(a.Notices, AlertNotice{}) }})
-	refuses(t, func() *AlertSettings {
-		s := &AlertSettings{}
-		for i := range maxAlertChannels {
-			s.Channels = append(s.Channels, AlertChannel{Kind: strings.Repeat("x", i), To: make([]string, MaxAlertAddresses)})
+	refuses(t, func() *alerting.Alert {
+		return &alerting.Alert{Notices: make([]alerting.AlertNotice, alerting.MaxAlertNotices)}
+	}, map[string]func(*alerting.Alert){
+		"notices": func(a *alerting.Alert) { a.Notices = append(a.Notices, alerting.AlertNotice{}) }})
+	refuses(t, func() *alerting.AlertSettings {
+		s := &alerting.AlertSettings{}
+		for i := range alerting.MaxAlertChannels {
+			s.Channels = append(s.Channels, alerting.AlertChannel{Kind: strings.Repeat("x", i), To: make([]string, alerting.MaxAlertAddresses)})
 		}
 		return s
-	}, map[string]func(*AlertSettings){
-		"channels":    func(s *AlertSettings) { s.Channels = append(s.Channels, AlertChannel{Kind: "another"}) },
-		"channels.to": func(s *AlertSettings) { s.Channels[3].To = make([]string, MaxAlertAddresses+1) },
-		"twice":       func(s *AlertSettings) { s.Channels[1].Kind = s.Channels[0].Kind },
+	}, map[string]func(*alerting.AlertSettings){
+		"channels": func(s *alerting.AlertSettings) {
+			s.Channels = append(s.Channels, alerting.AlertChannel{Kind: "another"})
+		},
+		"channels.to": func(s *alerting.AlertSettings) { s.Channels[3].To = make([]string, alerting.MaxAlertAddresses+1) },
+		"twice":       func(s *alerting.AlertSettings) { s.Channels[1].Kind = s.Channels[0].Kind },
 	})
 }
 

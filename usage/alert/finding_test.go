@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/alerting"
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/finding"
@@ -29,7 +29,7 @@ func (r *rig) announce(f *leak.Finding, t finding.Transition) bool {
 	if n == nil {
 		return false
 	}
-	if _, err := r.config.ChangeAlert(r.t.Context(), n.Alert, func(x *config.Alert) error {
+	if _, err := r.config.ChangeAlert(r.t.Context(), n.Alert, func(x *alerting.Alert) error {
 		n.Write(x)
 		return nil
 	}); err != nil {
@@ -221,7 +221,7 @@ func TestMessagesOutsideTheSlots(t *testing.T) {
 		if !tripwire() || tripwire() {
 			t.Error("a tripwire")
 		}
-		time.Sleep(config.DefaultAlertCooldown * time.Second)
+		time.Sleep(alerting.DefaultAlertCooldown * time.Second)
 		if !tripwire() || unverified("dsn_1") {
 			t.Error("after the cooldown")
 		}

@@ -1,4 +1,9 @@
-package config
+// Package alerting has the alerts in the configuration: the settings of an account and of its endpoints (alerts.go), the
+// state of each alert with the messages that are not sent yet, and the budgets of mail and tests (alert_budget.go).
+// config.Control embeds Store. Package usage/alert evaluates the rules and sends the messages.
+//
+// A transition of an alert is a conditional change, so exactly one node announces it.
+package alerting
 
 import (
 	"context"
@@ -13,8 +18,8 @@ import (
 	"github.com/eventrelay/relay/pkg/finding"
 )
 
-// AlertStore are the alerts in the configuration, and their settings.
-type AlertStore struct{ *entity.Core }
+// Store are the alerts in the configuration, and their settings.
+type Store struct{ *entity.Core }
 
 // AlertSettings holds the channels and rules of an account. There is one per account, with the account's id.
 type AlertSettings struct {
@@ -158,7 +163,7 @@ type EndpointAlerts struct {
 }
 
 // AlertSettings returns the settings of the account, or the defaults. Call it after Ready.
-func (c AlertStore) AlertSettings() *AlertSettings {
+func (c Store) AlertSettings() *AlertSettings {
 	a := c.Account()
 	if s, presence := entity.Get[AlertSettings](c, a.ID); presence == entity.Present {
 		return s
@@ -171,7 +176,7 @@ func (c AlertStore) AlertSettings() *AlertSettings {
 
 // UpdateAlertSettings changes the settings. alter gets a copy that it may modify. When another writer wins, alter is
 // called again with a newer copy. Its error is returned unchanged.
-func (c AlertStore) UpdateAlertSettings(ctx context.Context, alter func(*AlertSettings) error) (*AlertSettings, error) {
+func (c Store) UpdateAlertSettings(ctx context.Context, alter func(*AlertSettings) error) (*AlertSettings, error) {
 	first := func() *AlertSettings { s := *c.AlertSettings(); return &s }
 	s, w, err := entity.UpdateOrCreate(ctx, c.Core, first, alter)
 	return entity.Awaited(ctx, c.Core, s, w, err)
@@ -238,7 +243,7 @@ func (*Alert) EntityKind() entity.Kind { return entity.KindAlert }
 
 // IsPending: it has messages to send.
 func (a *Alert) IsPending() bool { return len(a.Notices) > 0 }
-func (a *Alert) Validate() error { return require.Range("notices", len(a.Notices), 0, maxAlertNotices) }
+func (a *Alert) Validate() error { return require.Range("notices", len(a.Notices), 0, MaxAlertNotices) }
 
 // TargetDue returns when a pending target is tried next.
 func (n *AlertNotice) TargetDue(to string) time.Time {
@@ -256,30 +261,30 @@ type FindingGroup struct {
 	Count    int              `json:"count"`
 }
 
-// maxAlertNotices bounds the messages that wait while channels are unavailable and an alert keeps changing. The oldest
+// MaxAlertNotices bounds the messages that wait while channels are unavailable and an alert keeps changing. The oldest
 // is merged into the next one.
-const maxAlertNotices = 16
+const MaxAlertNotices = 16
 
 // Alert returns the state of an alert; nil if it has never changed.
-func (c AlertStore) Alert(id string) *Alert {
+func (c Store) Alert(id string) *Alert {
 	a, _ := entity.Get[Alert](c, id)
 	return a
 }
 
 // Alerts returns the alerts for which keep returns true, newest first.
-func (c AlertStore) Alerts(keep func(*Alert) bool) []*Alert {
+func (c Store) Alerts(keep func(*Alert) bool) []*Alert {
 	page, _ := entity.List(c, c.Account().ID, 0, entity.Unlimited, keep)
 	return page
 }
 
 // AlertPage returns at most limit alerts of an account for which keep returns true; see List.
-func (c AlertStore) AlertPage(account string, beforeSeq int64, limit int, keep func(*Alert) bool) ([]*Alert, bool) {
+func (c Store) AlertPage(account string, beforeSeq int64, limit int, keep func(*Alert) bool) ([]*Alert, bool) {
 	return entity.List(c, account, beforeSeq, limit, keep)
 }
 
 // AlertsWithNotices returns the alerts with messages that are not sent yet and for which keep returns true (nil = all),
 // newest first. It reads no other alert.
-func (c AlertStore) AlertsWithNotices(keep func(*Alert) bool) []*Alert {
+func (c Store) AlertsWithNotices(keep func(*Alert) bool) []*Alert {
 	return entity.ValuesOf(c.Core, c.View().Pending(entity.KindAlert), keep)
 }
 
@@ -289,12 +294,12 @@ var ErrAlertUnchanged = errors.New("the alert does not change")
 // ChangeAlert changes or creates an alert with a conditional record. alter is called again with the newer state when
 // another node wins. When alter returns ErrAlertUnchanged, nothing is written and ChangeAlert returns nil. It does not
 // wait for other nodes.
-func (c AlertStore) ChangeAlert(ctx context.Context, id string, alter func(*Alert) error) (*Alert, error) {
+func (c Store) ChangeAlert(ctx context.Context, id string, alter func(*Alert) error) (*Alert, error) {
 	first := func() *Alert {
 		return &Alert{Meta: entity.Meta{ID: id, Account: c.Account().ID, CreatedAt: c.Clock().UTC()}}
 	}
 	a, _, err := entity.UpdateOrCreate(ctx, c.Core, first, func(a *Alert) error {
-		defer a.mergeNotices()
+		defer a.MergeNotices()
 		return alter(a)
 	})
 	if errors.Is(err, ErrAlertUnchanged) {
@@ -303,9 +308,9 @@ func (c AlertStore) ChangeAlert(ctx context.Context, id string, alter func(*Aler
 	return a, err
 }
 
-// mergeNotices merges the oldest messages into the next until at most maxAlertNotices are left.
-func (a *Alert) mergeNotices() {
-	for len(a.Notices) > maxAlertNotices {
+// MergeNotices merges the oldest messages into the next until at most maxAlertNotices are left.
+func (a *Alert) MergeNotices() {
+	for len(a.Notices) > MaxAlertNotices {
 		oldest, next := a.Notices[0], &a.Notices[1]
 		next.Merged += oldest.Merged + 1
 		next.Count += oldest.Count
@@ -319,18 +324,18 @@ func (a *Alert) mergeNotices() {
 }
 
 // ForgetAlert removes an alert. The caller checks that it has been resolved for long enough.
-func (c AlertStore) ForgetAlert(ctx context.Context, id string) error {
+func (c Store) ForgetAlert(ctx context.Context, id string) error {
 	return c.Forget(ctx, entity.KindAlert, id)
 }
 
 // Bounds of alert channels. Newer versions may know more kinds than this one.
 const (
-	maxAlertChannels  = 20
+	MaxAlertChannels  = 20
 	MaxAlertAddresses = 20 // addresses of one channel
 )
 
 func (s *AlertSettings) Validate() error {
-	errs := []error{require.Range("channels", len(s.Channels), 0, maxAlertChannels)}
+	errs := []error{require.Range("channels", len(s.Channels), 0, MaxAlertChannels)}
 	for i := range s.Channels {
 		c := &s.Channels[i]
 		errs = append(errs, require.Range("channels.to", len(c.To), 0, MaxAlertAddresses))
