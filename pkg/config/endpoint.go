@@ -179,12 +179,6 @@ type SigningSecret struct {
 	RotatedBy string `json:"by,omitempty"`
 }
 
-// Filter selects events. An event must match every part that is set.
-type Filter struct {
-	Types []string       `json:"types,omitempty" in:"own" nullable:"true"` // exact, or a prefix followed by ".*"
-	Body  map[string]any `json:"body,omitempty" in:"own" nullable:"true"`  // dotted path → JSON scalar
-}
-
 // Response is the answer to the provider, sent when its event is durable.
 type Response struct {
 	Status      int    `json:"status" in:"" minimum:"200" maximum:"299" description:"Default 200."`
@@ -256,4 +250,17 @@ func (e *Endpoint) AlertsOrDefault() alerting.EndpointAlerts {
 		return alerting.EndpointAlerts{Enabled: true}
 	}
 	return *e.Alerts
+}
+
+// BodyFilters returns the body conditions of the endpoint's destinations; nil if there are none.
+func (e *Endpoint) BodyFilters() *BodyFilters {
+	filters, needed := make([]*Filter, len(e.Destinations)), false
+	for i := range e.Destinations {
+		filters[i] = e.Destinations[i].Filter
+		needed = needed || filters[i].NeedsBody()
+	}
+	if !needed {
+		return nil
+	}
+	return newBodyFilters(filters)
 }

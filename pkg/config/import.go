@@ -13,7 +13,6 @@ import (
 	"strings"
 
 	"github.com/eventrelay/relay/pkg/config/entity"
-	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/conflog"
 )
 
@@ -237,23 +236,6 @@ func (im *importing) checkMasterKey(key string) error {
 		return missingMasterKey(im.Keyring, key)
 	}
 	return im.checkPeerKeys(key)
-}
-
-// missingMasterKey returns an error that says how to provide the master key id, a name and a fingerprint or a name
-// alone, which the document needs and this node lacks.
-func missingMasterKey(here *seal.Keyring, id string) error {
-	name, fingerprint, _ := strings.Cut(id, ":")
-	if fingerprint != "" {
-		fingerprint = ", fingerprint " + fingerprint
-	}
-	if here.Has(name) {
-		return fmt.Errorf("%w: the document needs another master key named %.100s than this node has%.100s; start with a "+
-			"new data directory that contains the old master.keys, or with the old RELAY_MASTER_KEYS, then import",
-			ErrMissingMasterKey, name, fingerprint)
-	}
-	return fmt.Errorf("%w: the document needs the master key %.100s%.100s; copy it to RELAY_MASTER_KEYS from the "+
-		"master.keys or RELAY_MASTER_KEYS of the exporting installation, restart, then import", ErrMissingMasterKey, name,
-		fingerprint)
 }
 
 // find returns an entity in the document; nil: the document lacks it.

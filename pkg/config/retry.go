@@ -151,7 +151,7 @@ func (p *RetryPolicy) Attempts() int {
 // DefaultRetryPolicy returns the policy of an endpoint that sets none: ten attempts over three days.
 func DefaultRetryPolicy() RetryPolicy {
 	p := RetryPolicy{
-		MaxAttempts: 10, Jitter: 0.1, RespectRetryAfter: true, MaxRetryAfterSeconds: maxDay, RetryOn: []string{"3xx", "4xx"},
+		MaxAttempts: 10, Jitter: 0.1, RespectRetryAfter: true, MaxRetryAfterSeconds: 86_400, RetryOn: []string{"3xx", "4xx"},
 	}
 	p.SetStrategy(RetrySchedule)
 	return p

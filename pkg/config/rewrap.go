@@ -15,9 +15,6 @@ import (
 	"github.com/eventrelay/relay/pkg/conflog"
 )
 
-// ErrMissingMasterKey means that a living node lacks a master key that it needs.
-var ErrMissingMasterKey = errors.New("a node lacks a master key")
-
 // ErrNotRewrapped means that some secrets are not sealed with the first master key.
 var ErrNotRewrapped = errors.New("some secrets are still sealed with another master key")
 
