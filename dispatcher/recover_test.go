@@ -8,6 +8,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/jobs"
+	"github.com/eventrelay/relay/pkg/config/retry"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 )
@@ -16,7 +17,7 @@ import (
 func TestRecoveryBudget(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	expiry := now.Add(5 * time.Second)
-	policy := config.RetryPolicy{Strategy: "linear", IntervalSeconds: 3600, MaxAttempts: 50, RespectRetryAfter: true,
+	policy := retry.Policy{Strategy: "linear", IntervalSeconds: 3600, MaxAttempts: 50, RespectRetryAfter: true,
 		MaxRetryAfterSeconds: 86400}
 	f := func(attempt, status int, failure event.ErrorCode, want string) {
 		t.Helper()

@@ -19,6 +19,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/alerting"
+	"github.com/eventrelay/relay/pkg/config/retry"
 	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/verify"
@@ -51,7 +52,7 @@ var (
 // Words are the enumerations that are tables of other packages, for enum:"@NAME".
 var Words = map[string][]string{
 	"schemes": verify.Types(), "providers": verify.Providers(), "channels": notify.KindNames(),
-	"strategies": config.RetryStrategyNames(), "charsets": secrets.Charsets(),
+	"strategies": retry.StrategyNames(), "charsets": secrets.Charsets(),
 }
 
 // patterns are the patterns that several fields share, for pattern:"@NAME".

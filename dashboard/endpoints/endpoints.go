@@ -11,7 +11,7 @@ import (
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/dashboard/model"
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/retry"
 	"github.com/eventrelay/relay/pkg/event"
 )
 
@@ -337,7 +337,7 @@ type retryView struct {
 // maxSteps is how many attempts a retry policy shows.
 const maxSteps = 11
 
-func newRetryView(p *config.RetryPolicy) retryView {
+func newRetryView(p *retry.Policy) retryView {
 	n, since := p.Attempts(), 0.0
 	all := []retryStep{{Attempt: 1, Wait: "at once"}}
 	for failed := 1; failed < n; failed++ {
@@ -367,7 +367,7 @@ func newRetryView(p *config.RetryPolicy) retryView {
 	return r
 }
 
-func retryHint(p *config.RetryPolicy) string {
+func retryHint(p *retry.Policy) string {
 	hint := "Retried: network errors, timeouts, 408, 409, 425, 429 and every 5xx"
 	if len(p.RetryOn) > 0 {
 		hint += "; further " + strings.Join(p.RetryOn, ", ")

@@ -10,6 +10,7 @@ import (
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -153,7 +154,7 @@ func (x *keys) rewrap(r *http.Request, report func(any)) error {
 		}
 	})
 	switch {
-	case errors.Is(err, config.ErrMissingMasterKey), errors.Is(err, config.ErrNotRewrapped):
+	case errors.Is(err, seal.ErrMissingKey), errors.Is(err, config.ErrNotRewrapped):
 		return web.WrongState("", "%v", err)
 	case err != nil:
 		return err

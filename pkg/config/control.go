@@ -34,6 +34,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/config/leak"
+	"github.com/eventrelay/relay/pkg/config/retry"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/conflog"
 	"github.com/eventrelay/relay/pkg/verify"
@@ -221,7 +222,7 @@ func compressionDict() []byte {
 				URL: "https://example.com/webhooks", Enabled: true, TimeoutSeconds: 15, MaxInFlight: 64,
 				Secrets: []SigningSecret{{Secret: "key:"}},
 			}},
-			RetryPolicy: DefaultRetryPolicy(),
+			RetryPolicy: retry.Default(),
 			Response:    Response{Status: 200, ContentType: "application/json", Body: `{"received":true}`},
 		},
 	})

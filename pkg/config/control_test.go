@@ -15,6 +15,7 @@ import (
 	"github.com/eventrelay/relay/pkg/apikey"
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/require"
+	"github.com/eventrelay/relay/pkg/config/retry"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/conflog"
 	"github.com/eventrelay/relay/pkg/id"
@@ -177,7 +178,7 @@ func endpoint(k *seal.Keyring) *Endpoint {
 			Headers: map[string]seal.Secret{},
 			Secrets: []SigningSecret{{Secret: k.SealString(dst, seal.FieldSecret, "whsec_"+dst), Last4: "abcd"}},
 		}},
-		RetryPolicy: DefaultRetryPolicy(),
+		RetryPolicy: retry.Default(),
 		Response:    Response{Status: 200, ContentType: "application/json", Body: `{"received":true}`},
 	}
 }

@@ -7,7 +7,9 @@ import (
 
 	"github.com/eventrelay/relay/pkg/config/alerting"
 	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/filter"
 	"github.com/eventrelay/relay/pkg/config/leak"
+	"github.com/eventrelay/relay/pkg/config/retry"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	leaks "github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/verify"
@@ -35,7 +37,7 @@ type Endpoint struct {
 	Verification   *Verification            `json:"verification"`
 	TypeSource     *string                  `json:"type_source"` // nil = none
 	Destinations   []Destination            `json:"destinations"`
-	RetryPolicy    RetryPolicy              `json:"retry_policy"`
+	RetryPolicy    retry.Policy             `json:"retry_policy"`
 	Response       Response                 `json:"response"`
 	Enabled        bool                     `json:"enabled"`
 	Paused         bool                     `json:"paused,omitempty"` // events are accepted and stored, deliveries wait
@@ -139,7 +141,7 @@ type Destination struct {
 	TimeoutSeconds int                    `json:"timeout_seconds"`
 	Headers        map[string]seal.Secret `json:"headers"`
 	MaxInFlight    int                    `json:"max_in_flight"`
-	Filter         *Filter                `json:"filter"`
+	Filter         *filter.Filter         `json:"filter"`
 	Paused         bool                   `json:"paused,omitempty"` // its deliveries wait
 	RateLimit      *RateLimit             `json:"rate_limit,omitempty"`
 	// PurgeBefore ends open deliveries of events received before it, and of replay runs created before it.
@@ -253,8 +255,8 @@ func (e *Endpoint) AlertsOrDefault() alerting.EndpointAlerts {
 }
 
 // BodyFilters returns the body conditions of the endpoint's destinations; nil if there are none.
-func (e *Endpoint) BodyFilters() *BodyFilters {
-	filters, needed := make([]*Filter, len(e.Destinations)), false
+func (e *Endpoint) BodyFilters() *filter.BodyFilters {
+	filters, needed := make([]*filter.Filter, len(e.Destinations)), false
 	for i := range e.Destinations {
 		filters[i] = e.Destinations[i].Filter
 		needed = needed || filters[i].NeedsBody()
@@ -262,5 +264,5 @@ func (e *Endpoint) BodyFilters() *BodyFilters {
 	if !needed {
 		return nil
 	}
-	return newBodyFilters(filters)
+	return filter.NewBodyFilters(filters)
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/eventrelay/relay/pkg/config/document"
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/conflog"
@@ -29,12 +30,12 @@ func (c documents) Export(ctx context.Context, to io.Writer) error {
 	if err != nil {
 		return err
 	}
-	head := ExportHeader{
-		Format: exportFormat, Version: exportVersion, ExportedAt: c.Clock().UTC(), Program: c.cfg.Version,
+	head := document.Header{
+		Format: document.Format, Version: document.Version, ExportedAt: c.Clock().UTC(), Program: c.cfg.Version,
 		Account: c.Account().ID, Sequence: v.Sequence(), Partitions: c.cfg.Partitions, Entities: len(all),
 		MasterKeys: keys,
 	}
-	return WriteExport(to, head, c.Keyring, func(yield func(string, json.RawMessage) bool) {
+	return document.Write(to, head, c.Keyring, func(yield func(string, json.RawMessage) bool) {
 		for _, e := range all {
 			line := c.Value(e)
 			if e.Kind == entity.KindUser {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/audit"
+	"github.com/eventrelay/relay/pkg/config/document"
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/config/leak"
@@ -271,7 +272,7 @@ func TestImportRefuses(t *testing.T) {
 	a.create(t)
 	a.create(t)
 	doc := exportOf(t, a)
-	head, err := ReadExport(bytes.NewReader(doc), func(string, json.RawMessage) error { return nil })
+	head, err := document.Read(bytes.NewReader(doc), func(string, json.RawMessage) error { return nil })
 	if err != nil || !slices.Equal(head.MasterKeys, a.Keyring.IDs()) || head.ExportedAt.IsZero() || head.Partitions != 4 {
 		t.Errorf("%+v, %v", head, err)
 	}
@@ -284,18 +285,18 @@ func TestImportRefuses(t *testing.T) {
 		}
 	}
 	_, fingerprint, _ := strings.Cut(a.Keyring.IDs()[0], ":")
-	f(b, string(doc), ErrMissingMasterKey, fingerprint) // two keys may have the same name
-	f(b, string(doc), ErrMissingMasterKey, "start with a new data directory that contains the old master.keys")
+	f(b, string(doc), seal.ErrMissingKey, fingerprint) // two keys may have the same name
+	f(b, string(doc), seal.ErrMissingKey, "start with a new data directory that contains the old master.keys")
 	c := node(t, broker(t), Config{Node: "c"})
 	lines := bytes.SplitAfter(doc, []byte("\n"))
-	f(c, "", ErrInvalidExport, "empty")
-	f(c, "{}", ErrInvalidExport, "first line")
-	f(c, strings.Replace(string(doc), `"version":2`, `"version":3`, 1), ErrInvalidExport, "version 3")
-	f(c, strings.Replace(string(doc), `"name"`, `"name" `, 1), ErrInvalidExport, "checksum")
-	f(c, string(doc)+"x", ErrInvalidExport, "text after its end")
+	f(c, "", document.ErrInvalid, "empty")
+	f(c, "{}", document.ErrInvalid, "first line")
+	f(c, strings.Replace(string(doc), `"version":2`, `"version":3`, 1), document.ErrInvalid, "version 3")
+	f(c, strings.Replace(string(doc), `"name"`, `"name" `, 1), document.ErrInvalid, "checksum")
+	f(c, string(doc)+"x", document.ErrInvalid, "text after its end")
 	for i := 1; i < len(lines)-2; i++ { // the last two are the footer and an empty string
-		f(c, string(bytes.Join(lines[:i], nil)), ErrInvalidExport, "middle")
-		f(c, string(bytes.Join(append(slices.Clone(lines[:i]), lines[len(lines)-2]), nil)), ErrInvalidExport, "")
+		f(c, string(bytes.Join(lines[:i], nil)), document.ErrInvalid, "middle")
+		f(c, string(bytes.Join(append(slices.Clone(lines[:i]), lines[len(lines)-2]), nil)), document.ErrInvalid, "")
 	}
 	if !slices.Equal(was, exportedEntities(b)) || len(exportedEntities(c)) != 1 {
 		t.Error("a refused import has written something")
@@ -306,15 +307,15 @@ func TestImportRefuses(t *testing.T) {
 func TestImportRefusesEntities(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
 	own := n.Keyring.IDs()[0]
-	f := func(want error, words string, change func(head *ExportHeader), pairs ...string) {
+	f := func(want error, words string, change func(head *document.Header), pairs ...string) {
 		t.Helper()
-		head := ExportHeader{Format: exportFormat, Version: exportVersion, Account: "acc_1", Partitions: 4,
+		head := document.Header{Format: document.Format, Version: document.Version, Account: "acc_1", Partitions: 4,
 			Entities: len(pairs) / 2, MasterKeys: []string{own}}
 		if change != nil {
 			change(&head)
 		}
 		var doc bytes.Buffer
-		err := WriteExport(&doc, head, n.Keyring, func(yield func(string, json.RawMessage) bool) {
+		err := document.Write(&doc, head, n.Keyring, func(yield func(string, json.RawMessage) bool) {
 			for i := 0; i < len(pairs); i += 2 {
 				yield(pairs[i], json.RawMessage(pairs[i+1]))
 			}
@@ -331,28 +332,28 @@ func TestImportRefusesEntities(t *testing.T) {
 	key := func(id, name string) string {
 		return `{"id":"` + id + `","name":"` + name + `","scope":"read","hash":"` + hash44 + `"}`
 	}
-	f(ErrInvalidExport, "unknown kind", nil, "account", account, "spaceship", "{}")
+	f(document.ErrInvalid, "unknown kind", nil, "account", account, "spaceship", "{}")
 	for k := conflog.FirstCallerKind; k < entity.NumKinds; k++ {
 		if !kindTable.Has(k, exported) {
-			f(ErrInvalidExport, "unknown kind", nil, "account", account, n.KindName(k), "{}")
+			f(document.ErrInvalid, "unknown kind", nil, "account", account, n.KindName(k), "{}")
 		}
 	}
-	f(ErrInvalidExport, "line 3", nil, "account", account, "endpoint", `"x"`)
-	f(ErrInvalidExport, "two accounts", nil, "account", account, "account", account)
-	f(ErrInvalidExport, "the account that its header names", nil)
-	f(ErrInvalidExport, "the account that its header names", nil, "account", `{"id":"acc_2"}`)
-	f(ErrInvalidExport, "has no id", nil, "account", account, "key", key("", "a"))
-	f(ErrInvalidExport, "twice", nil, "account", account, "key", key("key_1", "a"), "key", key("key_1", "b"))
+	f(document.ErrInvalid, "line 3", nil, "account", account, "endpoint", `"x"`)
+	f(document.ErrInvalid, "two accounts", nil, "account", account, "account", account)
+	f(document.ErrInvalid, "the account that its header names", nil)
+	f(document.ErrInvalid, "the account that its header names", nil, "account", `{"id":"acc_2"}`)
+	f(document.ErrInvalid, "has no id", nil, "account", account, "key", key("", "a"))
+	f(document.ErrInvalid, "twice", nil, "account", account, "key", key("key_1", "a"), "key", key("key_1", "b"))
 	large := strings.Repeat("x", conflog.MaxEntityBytes)
 	f(ErrEntityTooLarge, "key_1", nil, "account", account, "key", key("key_1", large))
-	f(ErrInvalidExport, "it has 1 entities", func(h *ExportHeader) { h.Entities++ }, "account", account)
+	f(document.ErrInvalid, "it has 1 entities", func(h *document.Header) { h.Entities++ }, "account", account)
 	for _, other := range []string{"else:01234567", "else:", own + "0"} {
-		f(ErrMissingMasterKey, "", func(h *ExportHeader) { h.MasterKeys = append(h.MasterKeys, other) }, "account", account)
+		f(seal.ErrMissingKey, "", func(h *document.Header) { h.MasterKeys = append(h.MasterKeys, other) }, "account", account)
 	}
 	if len(exportedEntities(n)) != 1 || n.Account().ID == "acc_1" {
 		t.Errorf("a refused import has written %v", exportedEntities(n))
 	}
-	f(nil, "", func(h *ExportHeader) { h.MasterKeys = []string{own[:strings.IndexByte(own, ':')+1]} }, "account", account,
+	f(nil, "", func(h *document.Header) { h.MasterKeys = []string{own[:strings.IndexByte(own, ':')+1]} }, "account", account,
 		"key", key("key_1", "a"))
 	if n.Account().ID != "acc_1" || len(n.Keys("")) != 1 {
 		t.Errorf("account %s, keys %v", n.Account().ID, n.Keys(""))
@@ -474,21 +475,21 @@ func TestImportValidatesTheDocument(t *testing.T) {
 		}
 	}
 	signed := ImportOptions{CheckURL: anyURL}
-	f("changed", withChecksum(t, doc, "https://example.com/hook", "https://elsewhere.example/"), signed, ErrInvalidExport,
+	f("changed", withChecksum(t, doc, "https://example.com/hook", "https://elsewhere.example/"), signed, document.ErrInvalid,
 		"its MAC does not match")
-	f("of another key", withChecksum(t, doc, `"mac_key":"test:`, `"mac_key":"else:`), signed, ErrMissingMasterKey,
+	f("of another key", withChecksum(t, doc, `"mac_key":"test:`, `"mac_key":"else:`), signed, seal.ErrMissingKey,
 		"the document needs the master key else, fingerprint ")
 	old := bytes.Replace(doc, []byte(`"version":2`), []byte(`"version":1`), 1)
 	old = withChecksum(t, old, "", "")
-	f("of an older version", old, signed, ErrUnsignedExport, "no MAC")
+	f("of an older version", old, signed, document.ErrUnsigned, "no MAC")
 
 	unsigned := ImportOptions{CheckURL: anyURL, Unsigned: true}
 	changed := withChecksum(t, doc, "https://example.com/hook", "https://elsewhere.example/")
-	f("changed, and not unsigned", changed, unsigned, ErrInvalidExport, "its MAC does not match")
+	f("changed, and not unsigned", changed, unsigned, document.ErrInvalid, "its MAC does not match")
 	private := ImportOptions{Unsigned: true, CheckURL: func(string) error {
 		return errors.New("URL names an address that is not public")
 	}}
-	f("a URL inside", old, private, ErrInvalidExport, "not public")
+	f("a URL inside", old, private, document.ErrInvalid, "not public")
 	for from, to := range map[string]string{
 		`"timeout_seconds":15`: `"timeout_seconds":86400`, `"status":200`: `"status":302`,
 		`"content_type":"application/json"`: `"content_type":"text/html"`,
@@ -496,7 +497,7 @@ func TestImportValidatesTheDocument(t *testing.T) {
 		`"max_in_flight":64`: `"max_in_flight":0`,
 		`"ops@example.com"`:  `"other@example.com"`,
 	} {
-		f(to, withChecksum(t, old, from, to), unsigned, ErrInvalidExport, "")
+		f(to, withChecksum(t, old, from, to), unsigned, document.ErrInvalid, "")
 	}
 	if len(exportedEntities(b)) != 1 {
 		t.Errorf("a refused import has written %v", exportedEntities(b))
@@ -582,7 +583,7 @@ func TestImportPausesUntilResume(t *testing.T) {
 		load(false)
 		is("after the import", map[string]bool{running.ID: true, paused.ID: true, later.ID: true})
 		pause(young, later.ID, false) // somebody needs it at once
-		resume(bytes.Replace(doc, []byte(running.Name), []byte("another"), 1), 0, ErrInvalidExport)
+		resume(bytes.Replace(doc, []byte(running.Name), []byte("another"), 1), 0, document.ErrInvalid)
 		resume(doc, 1, nil)
 		resume(doc, 0, nil)
 		is("after Resume", map[string]bool{running.ID: false, paused.ID: true, later.ID: false})

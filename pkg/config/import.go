@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/eventrelay/relay/pkg/config/document"
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/conflog"
 )
@@ -37,7 +38,7 @@ const importBatch = 500
 // importing is one running import.
 type importing struct {
 	documents
-	head     ExportHeader
+	head     document.Header
 	account  *entity.Account
 	entities []*importedEntity // in the order of their creation
 	index    map[entityKey]*importedEntity
@@ -109,14 +110,14 @@ func (c documents) readImport(
 	if err := c.Sync(ctx); err != nil {
 		return im, err
 	}
-	im.head, err = ReadExport(from, im.readEntity)
+	im.head, err = document.Read(from, im.readEntity)
 	if err == nil && (im.account == nil || im.account.ID != im.head.Account) {
-		err = fmt.Errorf("%w: the account that its header names is missing", ErrInvalidExport)
+		err = fmt.Errorf("%w: the account that its header names is missing", document.ErrInvalid)
 	}
 	if err == nil {
-		err = im.head.verifyMAC(c.Keyring)
+		err = im.head.VerifyMAC(c.Keyring)
 	}
-	if options.Unsigned && errors.Is(err, ErrUnsignedExport) {
+	if options.Unsigned && errors.Is(err, document.ErrUnsigned) {
 		err = nil
 	}
 	return im, err
@@ -154,21 +155,21 @@ func (c documents) Resume(ctx context.Context, from io.Reader, options ImportOpt
 func (im *importing) readEntity(name string, raw json.RawMessage) error {
 	k, ok := im.KindByName(name)
 	if !ok || !kindTable.Has(k, exported) {
-		return fmt.Errorf("%w: unknown kind %q; was it written by a newer program?", ErrInvalidExport, name)
+		return fmt.Errorf("%w: unknown kind %q; was it written by a newer program?", document.ErrInvalid, name)
 	}
 	v, err := kindTable.Decode(k, raw)
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrInvalidExport, err)
+		return fmt.Errorf("%w: %w", document.ErrInvalid, err)
 	}
 	x := &importedEntity{entityKey: entityKey{k, entity.IDOf(v)}}
 	if err := validate(v, im.options.CheckURL); err != nil {
-		return fmt.Errorf("%w: %s %.100s: %w", ErrInvalidExport, name, x.id, err)
+		return fmt.Errorf("%w: %s %.100s: %w", document.ErrInvalid, name, x.id, err)
 	}
 	im.progress.Entities++
 	switch v := v.(type) {
 	case *entity.Account:
 		if im.account != nil {
-			return fmt.Errorf("%w: it has two accounts", ErrInvalidExport)
+			return fmt.Errorf("%w: it has two accounts", document.ErrInvalid)
 		}
 		im.account = v
 		return nil
@@ -190,11 +191,11 @@ func (im *importing) readEntity(name string, raw json.RawMessage) error {
 	}
 	switch {
 	case len(raw) > conflog.MaxEntityBytes:
-		return fmt.Errorf("%w: %s %.100s: %w", ErrInvalidExport, name, x.id, ErrEntityTooLarge)
+		return fmt.Errorf("%w: %s %.100s: %w", document.ErrInvalid, name, x.id, ErrEntityTooLarge)
 	case x.id == "":
-		return fmt.Errorf("%w: a %s has no id", ErrInvalidExport, name)
+		return fmt.Errorf("%w: a %s has no id", document.ErrInvalid, name)
 	case im.index[x.entityKey] != nil:
-		return fmt.Errorf("%w: it has %s %s twice", ErrInvalidExport, name, x.id)
+		return fmt.Errorf("%w: it has %s %s twice", document.ErrInvalid, name, x.id)
 	}
 	x.packed = im.Pack(raw)
 	im.index[x.entityKey] = x
@@ -233,7 +234,7 @@ func (im *importing) checkMasterKey(key string) error {
 		key = cmp.Or(im.Keyring.ID(name), key)
 	}
 	if !slices.Contains(im.Keyring.IDs(), key) {
-		return missingMasterKey(im.Keyring, key)
+		return document.MissingMasterKey(im.Keyring, key)
 	}
 	return im.checkPeerKeys(key)
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config/document"
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/conflog"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -252,7 +253,7 @@ func TestReleasedExportIsImported(t *testing.T) {
 				t.Fatalf("%s: %v", version, err)
 			}
 			var all []frozenEntity
-			if _, err := ReadExport(bytes.NewReader(text), func(kind string, value json.RawMessage) error {
+			if _, err := document.Read(bytes.NewReader(text), func(kind string, value json.RawMessage) error {
 				var head struct{ ID string }
 				err := json.Unmarshal(value, &head)
 				all = append(all, frozenEntity{kind, head.ID, value})

@@ -35,7 +35,7 @@ const rewrapPasses = 5
 // writers can work at the same time. If it is interrupted, a second call continues. It calls progress after each
 // entity, one call at a time. At the end it writes a snapshot.
 //
-// It returns ErrMissingMasterKey before it writes anything, when a living node lacks the first key. It returns
+// It returns seal.ErrMissingKey before it writes anything, when a living node lacks the first key. It returns
 // ErrNotRewrapped with the ids of entities whose secrets cannot be opened and stay unchanged, or when other nodes still
 // seal with another key after rewrapPasses passes.
 func (c documents) Rewrap(ctx context.Context, progress func(RewrapProgress)) (RewrapProgress, error) {
@@ -82,7 +82,7 @@ func (c documents) checkPeerKeys(keyID string) error {
 	if len(lack) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: %s: add %s to its RELAY_MASTER_KEYS and restart it, then try again", ErrMissingMasterKey,
+	return fmt.Errorf("%w: %s: add %s to its RELAY_MASTER_KEYS and restart it, then try again", seal.ErrMissingKey,
 		strings.Join(lack, ", "), keyID[:strings.IndexByte(keyID, ':')])
 }
 

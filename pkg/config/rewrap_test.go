@@ -217,7 +217,7 @@ func TestRewrapRefuses(t *testing.T) {
 	must(b.CreateEndpoint(ctx, endpointWithSecrets(b.Keyring)))(t)
 	noError(t, a.Sync(ctx))
 	none := func(RewrapProgress) { t.Error("something was sealed") }
-	if _, err := a.Rewrap(ctx, none); !errors.Is(err, ErrMissingMasterKey) ||
+	if _, err := a.Rewrap(ctx, none); !errors.Is(err, seal.ErrMissingKey) ||
 		!strings.Contains(err.Error(), "b: add young to its RELAY_MASTER_KEYS") {
 		t.Errorf("a node without the key: %v", err)
 	}
@@ -227,7 +227,7 @@ func TestRewrapRefuses(t *testing.T) {
 	kit.WaitFor(t, "a heartbeat of the restarted b", func() bool {
 		return slices.ContainsFunc(a.Nodes(), func(n Node) bool { return n.Name == "b" && len(n.Keys) == 2 })
 	})
-	if _, err := a.Rewrap(ctx, none); !errors.Is(err, ErrMissingMasterKey) {
+	if _, err := a.Rewrap(ctx, none); !errors.Is(err, seal.ErrMissingKey) {
 		t.Errorf("a node with another key of that name: %v", err)
 	}
 	b.stop()

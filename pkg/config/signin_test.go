@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/audit"
+	"github.com/eventrelay/relay/pkg/config/document"
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/conflog"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -23,7 +24,7 @@ func cheapHashes(nodes ...*testNode) *atomic.Int64 {
 	for _, node := range nodes {
 		node.passwords.Sum = func(password, salt []byte, _, _ uint32, _ uint8, length uint32) []byte {
 			n.Add(1)
-			return mac(salt, password)[:length]
+			return document.MAC(salt, password)[:length]
 		}
 	}
 	return &n

@@ -11,6 +11,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/config/alerting"
 	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/filter"
 	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/config/require"
@@ -65,7 +66,7 @@ func largestEndpoint(t *testing.T) *Endpoint {
 	d := &e.Destinations[0]
 	d.Name, d.TimeoutSeconds, d.MaxInFlight, d.Headers = &name, 60, 1000, many(maxAddedHeaders, seal.Secret("x"))
 	d.Secrets, d.RateLimit = make([]SigningSecret, 10), &RateLimit{10_000, 10_000}
-	d.Filter = &Filter{Types: make([]string, 50), Body: many(20, any(nil))}
+	d.Filter = &filter.Filter{Types: make([]string, 50), Body: many(20, any(nil))}
 	e.Destinations = slices.Repeat(e.Destinations, require.MaxDestinations)
 	return e
 }

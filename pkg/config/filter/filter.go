@@ -1,4 +1,6 @@
-package config
+// Package filter decides which events a destination gets: by type, and by scalars in the body at dotted paths. The
+// conditions of all destinations of an endpoint are evaluated in one pass over the body (bodyfilter.go).
+package filter
 
 import (
 	"encoding/json"
@@ -20,7 +22,7 @@ func (f *Filter) Matches(typ string, body []byte) bool {
 // MatchesBody reports whether the body satisfies the body conditions. A body that is not JSON, or nested deeper than
 // event.ParseJSON allows, satisfies none.
 func (f *Filter) MatchesBody(body []byte) bool {
-	return !f.NeedsBody() || newBodyFilters([]*Filter{f}).Match(body)[0]
+	return !f.NeedsBody() || NewBodyFilters([]*Filter{f}).Match(body)[0]
 }
 
 // MatchesType reports whether the event type passes the filter.
@@ -42,9 +44,9 @@ func matchesType(patterns []string, typ string) bool {
 	return false
 }
 
-// equalScalar compares a configured scalar with one of the document. Numbers are equal when they have the same text or
+// EqualScalar compares a configured scalar with one of the document. Numbers are equal when they have the same text or
 // the same value.
-func equalScalar(want, got any) bool {
+func EqualScalar(want, got any) bool {
 	number, ok := got.(json.Number)
 	if !ok {
 		switch got.(type) {

@@ -1,4 +1,6 @@
-package config
+// Package retry has the policies by which a failed delivery is tried again: the table of strategies, their members,
+// defaults and delays. It computes delays without jitter; the dispatcher adds that.
+package retry
 
 import (
 	"errors"
@@ -10,8 +12,8 @@ import (
 	"github.com/eventrelay/relay/pkg/config/require"
 )
 
-// RetryPolicy defines when a failed delivery is tried again. Only the members of its strategy are used.
-type RetryPolicy struct {
+// Policy defines when a failed delivery is tried again. Only the members of its strategy are used.
+type Policy struct {
 	Strategy             string   `json:"strategy" in:"own" enum:"@strategies" description:"Default schedule."`
 	ScheduleSeconds      []int    `json:"schedule_seconds,omitempty" in:"" minItems:"1" maxItems:"50" items.minimum:"1" items.maximum:"86400" description:"Delays between attempts in seconds. The last one repeats. For schedule."`
 	InitialSeconds       int      `json:"initial_seconds,omitempty" in:"" minimum:"1" maximum:"3600" description:"First delay in seconds. For exponential. Default 5."`
@@ -27,20 +29,20 @@ type RetryPolicy struct {
 
 // Strategies that the program itself sets.
 const (
-	RetrySchedule = "schedule"
-	RetryNone     = "none" // one attempt
+	Schedule = "schedule"
+	None     = "none" // one attempt
 )
 
 // retryStrategies lists all strategies. To add one, add an entry here and its members to RetryPolicy. The API, imports
 // and the dispatcher use this list; a test compares the OpenAPI document with it.
-var retryStrategies = []RetryStrategy{
+var retryStrategies = []Strategy{
 	{
-		Name: RetrySchedule,
-		Members: []RetryMember{
-			{"schedule_seconds", func(p *RetryPolicy) any { return &p.ScheduleSeconds }},
+		Name: Schedule,
+		Members: []Member{
+			{"schedule_seconds", func(p *Policy) any { return &p.ScheduleSeconds }},
 		},
-		defaults: RetryPolicy{ScheduleSeconds: []int{5, 300, 1800, 7200, 18000, 36000, 50400, 72000, 86400}},
-		delay: func(p RetryPolicy, failed int) float64 {
+		defaults: Policy{ScheduleSeconds: []int{5, 300, 1800, 7200, 18000, 36000, 50400, 72000, 86400}},
+		delay: func(p Policy, failed int) float64 {
 			if len(p.ScheduleSeconds) == 0 {
 				return 0
 			}
@@ -49,47 +51,47 @@ var retryStrategies = []RetryStrategy{
 	},
 	{
 		Name: "exponential",
-		Members: []RetryMember{
-			{"initial_seconds", func(p *RetryPolicy) any { return &p.InitialSeconds }},
-			{"multiplier", func(p *RetryPolicy) any { return &p.Multiplier }},
-			{"max_seconds", func(p *RetryPolicy) any { return &p.MaxSeconds }},
+		Members: []Member{
+			{"initial_seconds", func(p *Policy) any { return &p.InitialSeconds }},
+			{"multiplier", func(p *Policy) any { return &p.Multiplier }},
+			{"max_seconds", func(p *Policy) any { return &p.MaxSeconds }},
 		},
-		defaults: RetryPolicy{InitialSeconds: 5, Multiplier: 2, MaxSeconds: 43200},
-		delay: func(p RetryPolicy, failed int) float64 {
+		defaults: Policy{InitialSeconds: 5, Multiplier: 2, MaxSeconds: 43200},
+		delay: func(p Policy, failed int) float64 {
 			return min(float64(p.InitialSeconds)*math.Pow(max(p.Multiplier, 1), float64(failed-1)), float64(p.MaxSeconds))
 		},
 	},
 	{
 		Name: "linear",
-		Members: []RetryMember{
-			{"interval_seconds", func(p *RetryPolicy) any { return &p.IntervalSeconds }},
+		Members: []Member{
+			{"interval_seconds", func(p *Policy) any { return &p.IntervalSeconds }},
 		},
-		delay: func(p RetryPolicy, _ int) float64 { return float64(p.IntervalSeconds) },
+		delay: func(p Policy, _ int) float64 { return float64(p.IntervalSeconds) },
 	},
-	{Name: RetryNone},
+	{Name: None},
 }
 
-// RetryStrategy computes the waits between the attempts of a delivery.
-type RetryStrategy struct {
+// Strategy computes the waits between the attempts of a delivery.
+type Strategy struct {
 	Name     string
-	Members  []RetryMember // the members of a policy that the strategy uses
-	defaults RetryPolicy   // defaults of Members; a member without a default is required
+	Members  []Member // the members of a policy that the strategy uses
+	defaults Policy   // defaults of Members; a member without a default is required
 	// delay returns the wait in seconds after a number of failed attempts (from 1).
-	delay func(p RetryPolicy, failed int) float64
+	delay func(p Policy, failed int) float64
 }
 
-// RetryMember is a member of a policy: a number or a list of numbers.
-type RetryMember struct {
+// Member is a member of a policy: a number or a list of numbers.
+type Member struct {
 	Name string
 	// Field returns a pointer to the member: *int, *float64 or *[]int.
-	Field func(p *RetryPolicy) any
+	Field func(p *Policy) any
 }
 
-// RetryStrategies returns all strategies.
-func RetryStrategies() []RetryStrategy { return retryStrategies }
+// Strategies returns all strategies.
+func Strategies() []Strategy { return retryStrategies }
 
-// RetryStrategyNames returns the names of all strategies.
-func RetryStrategyNames() []string {
+// StrategyNames returns the names of all strategies.
+func StrategyNames() []string {
 	names := make([]string, len(retryStrategies))
 	for i := range retryStrategies {
 		names[i] = retryStrategies[i].Name
@@ -98,8 +100,8 @@ func RetryStrategyNames() []string {
 }
 
 // strategy returns the strategy of the policy; nil if only newer versions know it.
-func (p *RetryPolicy) strategy() *RetryStrategy {
-	i := slices.IndexFunc(retryStrategies, func(s RetryStrategy) bool { return s.Name == p.Strategy })
+func (p *Policy) strategy() *Strategy {
+	i := slices.IndexFunc(retryStrategies, func(s Strategy) bool { return s.Name == p.Strategy })
 	if i < 0 {
 		return nil
 	}
@@ -107,7 +109,7 @@ func (p *RetryPolicy) strategy() *RetryStrategy {
 }
 
 // Members returns the members that the policy's strategy uses.
-func (p *RetryPolicy) Members() []RetryMember {
+func (p *Policy) Members() []Member {
 	if s := p.strategy(); s != nil {
 		return s.Members
 	}
@@ -115,8 +117,8 @@ func (p *RetryPolicy) Members() []RetryMember {
 }
 
 // SetStrategy sets the strategy to one of RetryStrategyNames, and its members to their defaults.
-func (p *RetryPolicy) SetStrategy(name string) {
-	next := RetryPolicy{Strategy: name}
+func (p *Policy) SetStrategy(name string) {
+	next := Policy{Strategy: name}
 	if s := next.strategy(); s != nil {
 		next = s.defaults
 		next.Strategy, next.ScheduleSeconds = name, slices.Clone(s.defaults.ScheduleSeconds)
@@ -129,10 +131,10 @@ func (p *RetryPolicy) SetStrategy(name string) {
 // DelaySeconds returns the wait in seconds after the given number of failed attempts (from 1), without jitter and
 // unbounded. For a strategy that only newer versions know it is that of the default policy: without a wait the attempt
 // budget would be spent at once.
-func (p *RetryPolicy) DelaySeconds(failed int) float64 {
+func (p *Policy) DelaySeconds(failed int) float64 {
 	switch s := p.strategy(); {
 	case s == nil:
-		fallback := DefaultRetryPolicy()
+		fallback := Default()
 		return fallback.DelaySeconds(failed)
 	case s.delay != nil:
 		return s.delay(*p, failed)
@@ -141,24 +143,24 @@ func (p *RetryPolicy) DelaySeconds(failed int) float64 {
 }
 
 // Attempts returns the attempt budget of a delivery, the first attempt included.
-func (p *RetryPolicy) Attempts() int {
-	if p.Strategy == RetryNone {
+func (p *Policy) Attempts() int {
+	if p.Strategy == None {
 		return 1
 	}
 	return max(p.MaxAttempts, 1)
 }
 
-// DefaultRetryPolicy returns the policy of an endpoint that sets none: ten attempts over three days.
-func DefaultRetryPolicy() RetryPolicy {
-	p := RetryPolicy{
+// Default returns the policy of an endpoint that sets none: ten attempts over three days.
+func Default() Policy {
+	p := Policy{
 		MaxAttempts: 10, Jitter: 0.1, RespectRetryAfter: true, MaxRetryAfterSeconds: 86_400, RetryOn: []string{"3xx", "4xx"},
 	}
-	p.SetStrategy(RetrySchedule)
+	p.SetStrategy(Schedule)
 	return p
 }
 
-func (p *RetryPolicy) Validate() error {
-	errs := []error{require.OneOf("retry_policy.strategy", p.Strategy, RetryStrategyNames()...),
+func (p *Policy) Validate() error {
+	errs := []error{require.OneOf("retry_policy.strategy", p.Strategy, StrategyNames()...),
 		require.Bounds("retry_policy", p)}
 	for _, m := range p.Members() {
 		if reflect.ValueOf(m.Field(p)).Elem().IsZero() {

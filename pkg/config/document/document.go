@@ -1,4 +1,8 @@
-package config
+// Package document writes and reads the document of an export. It is one JSON document with three parts: a header, one
+// line for each entity in the order of their creation, and a footer with the SHA-256 of everything before it and a MAC
+// under a master key. Secrets and ingest tokens are sealed as in the log, API keys are hashes, one-time links are left
+// out. It knows no kind of entity.
+package document
 
 import (
 	"bufio"
@@ -19,20 +23,16 @@ import (
 	"github.com/eventrelay/relay/pkg/config/seal"
 )
 
-// An export is one JSON document with three parts: a header, one line for each entity in the order of their creation,
-// and a footer with the SHA-256 of everything before it and a MAC under a master key. Secrets and ingest tokens are
-// sealed as in the log, API keys are hashes, one-time links are left out.
-
 // Format and version of the document.
 const (
-	exportFormat  = "eventrelay.configuration"
-	exportVersion = 2
+	Format  = "eventrelay.configuration"
+	Version = 2
 	// unsignedVersion is the version of exports without a MAC.
 	unsignedVersion = 1
 )
 
-// ExportHeader is the first line of an export.
-type ExportHeader struct {
+// Header is the first line of an export.
+type Header struct {
 	Format     string    `json:"format"`
 	Version    int       `json:"version"`
 	ExportedAt time.Time `json:"exported_at"`
@@ -44,7 +44,7 @@ type ExportHeader struct {
 	// MasterKeys are the keys that open the secrets of the document, as name:fingerprint.
 	MasterKeys []string `json:"master_keys"`
 
-	footer exportFooter // set by ReadExport
+	footer exportFooter // set by Read
 }
 
 // exportedEntity is one line.
@@ -61,31 +61,31 @@ type exportFooter struct {
 	MAC    string `json:"mac,omitempty"`
 }
 
-// ErrUnsignedExport means that a document has no MAC.
-var ErrUnsignedExport = errors.New(
+// ErrUnsigned means that a document has no MAC.
+var ErrUnsigned = errors.New(
 	"the document has no MAC: an older version wrote it, or something other than the relay")
 
-// verifyMAC returns an error unless a holder of one of the master keys wrote the document.
-func (h *ExportHeader) verifyMAC(keys *seal.Keyring) error {
+// VerifyMAC returns an error unless a holder of one of the master keys wrote the document.
+func (h *Header) VerifyMAC(keys *seal.Keyring) error {
 	if h.Version == unsignedVersion {
-		return ErrUnsignedExport
+		return ErrUnsigned
 	}
 	name, _, _ := strings.Cut(h.footer.MACKey, ":")
 	if !slices.Contains(keys.IDs(), h.footer.MACKey) {
-		return missingMasterKey(keys, h.footer.MACKey)
+		return MissingMasterKey(keys, h.footer.MACKey)
 	}
 	got, err := hex.DecodeString(h.footer.MAC)
-	if err != nil || !hmac.Equal(got, mac(keys.MACKey(name), []byte(h.footer.SHA256))) {
+	if err != nil || !hmac.Equal(got, MAC(keys.MACKey(name), []byte(h.footer.SHA256))) {
 		return fmt.Errorf("%w: its MAC does not match: it was changed by somebody without the master key %s",
-			ErrInvalidExport, name)
+			ErrInvalid, name)
 	}
 	return nil
 }
 
-// WriteExport writes a document that [ReadExport] reads. entities must yield exactly header.Entities pairs of kind and
+// Write writes a document that [Read] reads. entities must yield exactly header.Entities pairs of kind and
 // value. The MAC is made with the first of the keys.
-func WriteExport(
-	to io.Writer, head ExportHeader, keys *seal.Keyring, entities iter.Seq2[string, json.RawMessage],
+func Write(
+	to io.Writer, head Header, keys *seal.Keyring, entities iter.Seq2[string, json.RawMessage],
 ) error {
 	sum := sha256.New()
 	w := bufio.NewWriterSize(io.MultiWriter(to, sum), 64<<10)
@@ -110,7 +110,7 @@ func WriteExport(
 		return fmt.Errorf("write the export: %w", err)
 	}
 	foot := exportFooter{SHA256: hex.EncodeToString(sum.Sum(nil)), MACKey: keys.IDs()[0]}
-	foot.MAC = hex.EncodeToString(mac(keys.MACKey(keys.First()), []byte(foot.SHA256)))
+	foot.MAC = hex.EncodeToString(MAC(keys.MACKey(keys.First()), []byte(foot.SHA256)))
 	last, err := json.Marshal(foot)
 	if err != nil {
 		return fmt.Errorf("encode the end of the export: %w", err)
@@ -121,37 +121,37 @@ func WriteExport(
 	return nil
 }
 
-func mac(key, value []byte) []byte {
+func MAC(key, value []byte) []byte {
 	h := hmac.New(sha256.New, key)
 	h.Write(value)
 	return h.Sum(nil)
 }
 
-// ErrInvalidExport means that a document is not a complete export that this program can read.
-var ErrInvalidExport = errors.New("cannot read the export")
+// ErrInvalid means that a document is not a complete export that this program can read.
+var ErrInvalid = errors.New("cannot read the export")
 
 // maxExportLine is the maximum length of a line in bytes; records of the log are smaller.
 const maxExportLine = 16 << 20
 
-// ReadExport reads a document, calls each for every entity, and verifies the checksum at the end. Do not use the
+// Read reads a document, calls each for every entity, and verifies the checksum at the end. Do not use the
 // entities before it has returned nil. It does not verify the MAC.
-func ReadExport(from io.Reader, each func(kind string, value json.RawMessage) error) (ExportHeader, error) {
-	var head ExportHeader
+func Read(from io.Reader, each func(kind string, value json.RawMessage) error) (Header, error) {
+	var head Header
 	lines := bufio.NewScanner(from)
 	lines.Buffer(nil, maxExportLine)
 	lines.Split(wholeLines)
 	if !lines.Scan() {
-		return head, errors.Join(fmt.Errorf("%w: it is empty", ErrInvalidExport), lines.Err())
+		return head, errors.Join(fmt.Errorf("%w: it is empty", ErrInvalid), lines.Err())
 	}
 	opening, ok := bytes.CutSuffix(lines.Bytes(), []byte(",\"entities\":[\n"))
-	if !ok || json.Unmarshal(append(bytes.Clone(opening), '}'), &head) != nil || head.Format != exportFormat {
+	if !ok || json.Unmarshal(append(bytes.Clone(opening), '}'), &head) != nil || head.Format != Format {
 		return head, fmt.Errorf("%w: its first line was not written by relay config export; was the file reformatted?",
-			ErrInvalidExport)
+			ErrInvalid)
 	}
-	if head.Version != exportVersion && head.Version != unsignedVersion {
-		return head, fmt.Errorf("%w: it has version %d, this program reads versions %d and %d", ErrInvalidExport,
+	if head.Version != Version && head.Version != unsignedVersion {
+		return head, fmt.Errorf("%w: it has version %d, this program reads versions %d and %d", ErrInvalid,
 			head.Version,
-			unsignedVersion, exportVersion)
+			unsignedVersion, Version)
 	}
 	sum := sha256.New()
 	sum.Write(lines.Bytes())
@@ -163,26 +163,26 @@ func ReadExport(from io.Reader, each func(kind string, value json.RawMessage) er
 		sum.Write(line)
 		var e exportedEntity
 		if err := json.Unmarshal(bytes.TrimSuffix(line, []byte(",\n")), &e); err != nil {
-			return head, fmt.Errorf("%w: line %d: %w", ErrInvalidExport, n+2, err)
+			return head, fmt.Errorf("%w: line %d: %w", ErrInvalid, n+2, err)
 		}
 		if err := each(e.Kind, e.Value); err != nil {
 			return head, fmt.Errorf("line %d: %w", n+2, err)
 		}
 	}
-	return head, errors.Join(fmt.Errorf("%w: it ends in the middle", ErrInvalidExport), lines.Err())
+	return head, errors.Join(fmt.Errorf("%w: it ends in the middle", ErrInvalid), lines.Err())
 }
 
 // checkFooter decodes the footer and compares the checksum and the number of entities n with it.
-func (h *ExportHeader) checkFooter(line []byte, sum hash.Hash, n int, lines *bufio.Scanner) error {
+func (h *Header) checkFooter(line []byte, sum hash.Hash, n int, lines *bufio.Scanner) error {
 	switch err := json.Unmarshal(append([]byte("{"), line...), &h.footer); {
 	case err != nil:
-		return fmt.Errorf("%w: its last line: %w", ErrInvalidExport, err)
+		return fmt.Errorf("%w: its last line: %w", ErrInvalid, err)
 	case h.footer.SHA256 != hex.EncodeToString(sum.Sum(nil)):
-		return fmt.Errorf("%w: its checksum does not match: it was changed or is incomplete", ErrInvalidExport)
+		return fmt.Errorf("%w: its checksum does not match: it was changed or is incomplete", ErrInvalid)
 	case n != h.Entities:
-		return fmt.Errorf("%w: it has %d entities, its first line says %d", ErrInvalidExport, n, h.Entities)
+		return fmt.Errorf("%w: it has %d entities, its first line says %d", ErrInvalid, n, h.Entities)
 	case lines.Scan():
-		return fmt.Errorf("%w: there is text after its end", ErrInvalidExport)
+		return fmt.Errorf("%w: there is text after its end", ErrInvalid)
 	}
 	return nil
 }
@@ -198,12 +198,9 @@ func wholeLines(data []byte, atEOF bool) (int, []byte, error) {
 	return 0, nil, nil
 }
 
-// ErrMissingMasterKey means that a living node lacks a master key that it needs.
-var ErrMissingMasterKey = errors.New("a node lacks a master key")
-
-// missingMasterKey returns an error that says how to provide the master key id, a name and a fingerprint or a name
+// MissingMasterKey returns an error that says how to provide the master key id, a name and a fingerprint or a name
 // alone, which the document needs and this node lacks.
-func missingMasterKey(here *seal.Keyring, id string) error {
+func MissingMasterKey(here *seal.Keyring, id string) error {
 	name, fingerprint, _ := strings.Cut(id, ":")
 	if fingerprint != "" {
 		fingerprint = ", fingerprint " + fingerprint
@@ -211,9 +208,9 @@ func missingMasterKey(here *seal.Keyring, id string) error {
 	if here.Has(name) {
 		return fmt.Errorf("%w: the document needs another master key named %.100s than this node has%.100s; start with a "+
 			"new data directory that contains the old master.keys, or with the old RELAY_MASTER_KEYS, then import",
-			ErrMissingMasterKey, name, fingerprint)
+			seal.ErrMissingKey, name, fingerprint)
 	}
 	return fmt.Errorf("%w: the document needs the master key %.100s%.100s; copy it to RELAY_MASTER_KEYS from the "+
-		"master.keys or RELAY_MASTER_KEYS of the exporting installation, restart, then import", ErrMissingMasterKey, name,
+		"master.keys or RELAY_MASTER_KEYS of the exporting installation, restart, then import", seal.ErrMissingKey, name,
 		fingerprint)
 }

@@ -1,4 +1,4 @@
-package config
+package filter
 
 import (
 	"encoding/json"
@@ -36,7 +36,7 @@ type bodyCondition struct {
 	want   any
 }
 
-func newBodyFilters(filters []*Filter) *BodyFilters {
+func NewBodyFilters(filters []*Filter) *BodyFilters {
 	b := &BodyFilters{filterCount: len(filters)}
 	for i, f := range filters {
 		if !f.NeedsBody() {
@@ -138,7 +138,7 @@ func equalJSON(want any, got gjson.Result) bool {
 	case gjson.True, gjson.False:
 		return want == got.Bool()
 	case gjson.Number:
-		return equalScalar(want, json.Number(got.Raw))
+		return EqualScalar(want, json.Number(got.Raw))
 	case gjson.String:
 		text, ok := want.(string)
 		return ok && len(got.Raw) <= longestEscape*len(text)+len(`""`) && text == plainText(got)

@@ -1,4 +1,4 @@
-package config
+package retry
 
 import (
 	"encoding/json"
@@ -8,8 +8,8 @@ import (
 // SetStrategy keeps the common members and sets only the defaults of the new strategy. The members that a strategy
 // names are the ones it uses.
 func TestRetryStrategies(t *testing.T) {
-	for _, s := range RetryStrategies() {
-		p := DefaultRetryPolicy()
+	for _, s := range Strategies() {
+		p := Default()
 		p.MaxAttempts, p.Jitter = 7, 0.5
 		p.SetStrategy(s.Name)
 		if p.Strategy != s.Name || p.MaxAttempts != 7 || p.Jitter != 0.5 || len(p.RetryOn) != 2 || !p.RespectRetryAfter {
@@ -41,12 +41,12 @@ func TestRetryStrategies(t *testing.T) {
 		if want := 6 + len(s.Members); len(members) != want { // strategy, max_attempts, jitter and three more
 			t.Errorf("%s is stored with %d members, want %d: %s", s.Name, len(members), want, text)
 		}
-		if p.DelaySeconds(1) > 0 == (s.Name == RetryNone) {
+		if p.DelaySeconds(1) > 0 == (s.Name == None) {
 			t.Errorf("%s waits %f s", s.Name, p.DelaySeconds(1))
 		}
 	}
-	later := RetryPolicy{Strategy: "a later one", MaxAttempts: 3}
-	usual := DefaultRetryPolicy()
+	later := Policy{Strategy: "a later one", MaxAttempts: 3}
+	usual := Default()
 	for failed := range 12 {
 		if got, want := later.DelaySeconds(failed+1), usual.DelaySeconds(failed+1); got != want || want < 5 {
 			t.Errorf("a strategy that only newer versions know waits %v s after %d failures, want %v", got, failed+1, want)
@@ -55,9 +55,9 @@ func TestRetryStrategies(t *testing.T) {
 	if later.Attempts() != 3 || later.Validate() == nil {
 		t.Error("an unknown strategy was confused with another")
 	}
-	p := DefaultRetryPolicy()
+	p := Default()
 	p.ScheduleSeconds[0] = 77
-	if DefaultRetryPolicy().ScheduleSeconds[0] == 77 {
+	if Default().ScheduleSeconds[0] == 77 {
 		t.Error("policies share the defaults")
 	}
 }
