@@ -182,6 +182,29 @@ func TestTailFollowsTheFirstPage(t *testing.T) {
 	}
 }
 
+// A list that is not followed counts what arrives while it is open, if that costs no search.
+func TestListCountsWhatArrives(t *testing.T) {
+	r := eventsRig(t)
+	b := r.signedIn()
+	list := func(next string, ids ...string) {
+		r.api.on("GET /v1/events", 200, `{"data":[{"id":"`+strings.Join(ids, `"},{"id":"`)+`"}],"next_cursor":`+next+`}`)
+	}
+	list("null", "evt_1")
+	b.get(frame.EventsPath+"?status=failed").want(200, `data-live="/app/events?newer=evt_1&amp;status=failed"`)
+	for _, x := range []struct{ next, ids, want string }{
+		{"null", "evt_1", "></span>"}, {"null", "evt_3 evt_2 evt_1 evt_0", ">2 new<"},
+		{"null", "evt_3", ">1 new<"}, {`"c2"`, "evt_9 evt_8", ">over 2 new<"},
+	} {
+		list(x.next, strings.Fields(x.ids)...)
+		b.get(frame.EventsPath+"?newer=evt_1&status=failed", "Relay-Part", "newer").want(200, x.want)
+	}
+	for _, other := range []string{"?q=x", "?body_path=a&body_value=1", "?until=1h", "?tail=1", "?cursor=c2"} {
+		if page := b.get(frame.EventsPath + other).want(200); strings.Contains(page.body, "newer=") {
+			t.Errorf("%s counts", other)
+		}
+	}
+}
+
 // Each filter that is on has a chip that removes it, a search for a text too.
 func TestChipsRemoveFilters(t *testing.T) {
 	eventsRig(t).signedIn().get(frame.EventsPath+"?q=x+y&status=failed").want(200,

@@ -50,6 +50,34 @@ type eventsPage struct {
 	Chart    *frame.BarChart     // of the newest events that match; nil: there is none
 	Receipts bool                // an event of the page has a receipt
 	More     bool                // a filter is on whose field is folded
+	Newer    string              // path that counts what arrives while the page is open; empty: it is not counted
+	Arrived  string              // how many events that is; empty: none
+}
+
+// newerParam is the newest event that a page has, in the path that counts what arrived since: "none" if it has none.
+const newerParam = "newer"
+
+// countNewer lets the script count what arrives while the page is open, and counts it if it asks. A search costs too much
+// for that, and the end of a time is not moved.
+func (p *eventsPage) countNewer(query, asked url.Values) {
+	if !p.First || p.Live != "" || p.Search || p.Form.Error != "" || p.Form.Value("until") != "" {
+		return
+	}
+	newest := asked.Get(newerParam)
+	if newest != "" {
+		at := slices.IndexFunc(p.Events, func(e *model.EventRow) bool { return e.ID == newest })
+		switch {
+		case at > 0:
+			p.Arrived = frame.Number(int64(at))
+		case at < 0 && p.Next != "":
+			p.Arrived = "over " + frame.Number(int64(len(p.Events)))
+		case at < 0 && len(p.Events) > 0:
+			p.Arrived = frame.Number(int64(len(p.Events)))
+		}
+	} else if newest = "none"; len(p.Events) > 0 {
+		newest = p.Events[0].ID
+	}
+	p.Newer = listPath(query, newerParam, newest)
 }
 
 // timeMenu are the choices of the time menu beside any time.
@@ -167,6 +195,7 @@ func listEvents(v *frame.Visit) error {
 		return err
 	}
 	setListLinks(v, query, asked.Get("tail") == "1", p)
+	p.countNewer(query, asked)
 	p.Receipts = slices.ContainsFunc(p.Events, func(e *model.EventRow) bool { return e.Processing != "none" })
 	p.More = slices.ContainsFunc(foldedFilters, func(name string) bool { return p.Form.Value(name) != "" })
 	if p.First && v.Part() == "" {

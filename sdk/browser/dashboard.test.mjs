@@ -494,6 +494,12 @@ describe('the dashboard', { skip, concurrency: 4 }, () => {
     await rows.nth(1).waitFor() // the list goes on while it has the focus, and does not lose it
     assert.equal(await page.evaluate(() => document.activeElement.textContent), 'Pause')
     await press(rows.first().getByRole('link'))
+    await page.waitForURL(/evt_/)
+    const newest = page.url()
+    await page.keyboard.press('n')
+    await page.waitForURL((url) => url.href !== newest && url.pathname.includes('evt_'))
+    await page.keyboard.press('p')
+    await page.waitForURL(newest)
     await inspect(page, press)
     await close()
   })
