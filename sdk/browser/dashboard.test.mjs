@@ -90,7 +90,7 @@ async function inspect(page, act) {
   await act(page.getByRole('link', { name: 'Hex' }))
   await reloadUntil(page, page.getByText('00000000  7b 22'))
   await act(page.getByRole('link', { name: 'Raw' }))
-  await reloadUntil(page, page.getByText('{"type":"push"').first())
+  await reloadUntil(page, page.getByText('{"type":"push"').filter({ visible: true }).first())
   await act(page.getByRole('link', { name: 'explain' }))
   await reloadUntil(page, page.getByText('it matches'))
   await act(page.getByRole('button', { name: 'Replay' }))
@@ -521,7 +521,7 @@ describe('the dashboard', { skip, concurrency: 4 }, () => {
     })
     const { body: event } = await call(relay, 'POST', `/v1/endpoints/${id}/events`, { type: 'a', data: {} })
     await page.goto(`${relay.url}/app/events/${event.id}`)
-    const attempts = page.locator('#deliveries .tl summary')
+    const attempts = page.locator('#deliveries .tl details[id] > summary')
     await attempts.first().focus() // it follows before there is an attempt, and while one has the focus
     await page.locator('#why').getByText('answered 500').waitFor()
     await page.getByText('1 destination, 1 attempt').waitFor()
