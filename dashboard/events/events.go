@@ -132,16 +132,31 @@ func (p *eventsPage) draw(query url.Values, n *model.EventCounts) {
 	step := time.Duration(n.StepSeconds) * time.Second
 	from, to := time.Time(n.Steps[0].At), time.Time(n.Steps[len(n.Steps)-1].At)
 	line := frame.NewTimeline(to, step, int(to.Sub(from)/step)+1)
-	rows := line.Rows(3)
+	rows, drawn := line.Rows(3), int64(0)
 	for _, s := range n.Steps {
 		if i, ok := line.Index(time.Time(s.At)); ok {
-			rows[i].Values = []int64{int64(s.Delivered), int64(s.Pending + s.Retrying + s.Skipped), int64(s.Failed + s.Rejected)}
+			for j, of := range [][]event.Status{{event.Delivered}, {event.Pending, event.Retrying, event.Skipped},
+				{event.Failed, event.Rejected}} {
+				for _, status := range of {
+					if asked := p.Form.Value("status"); asked == "" || slices.Contains(strings.Split(asked, ","), string(status)) {
+						rows[i].Values[j] += int64(model.CountOf(&s.StatusCounts, status))
+					}
+				}
+				drawn += rows[i].Values[j]
+			}
 		}
 	}
+	if drawn == 0 {
+		return
+	}
+	if status := p.Form.Value("status"); status != "" {
+		query = maps.Clone(query)
+		query.Set("status", status)
+	}
 	line.LinkEvents(rows, query)
-	title := frame.Plural(n.Counted, "event", "events") + " by the time of receipt"
+	title := frame.Plural(int(drawn), "event", "events") + " by the time of receipt"
 	if n.More {
-		title = "The newest " + title
+		title = "Of the newest " + frame.Number(int64(n.Counted)) + ": " + title
 	}
 	p.Chart = frame.NewBarChart(title, "Received", []frame.Series{{Name: "delivered", Class: frame.ColourOK},
 		{Name: "open or skipped", Class: frame.ColourWait}, {Name: "failed or rejected", Class: frame.ColourBad}}, rows)
@@ -187,11 +202,21 @@ func listEvents(v *frame.Visit) error {
 		return nil
 	}
 	query, shown := eventsQuery(asked)
+	incomplete := ""
+	for _, prefix := range searchPrefixes {
+		if shown.Get(prefix+"_path") != "" && shown.Get(prefix+"_value") == "" {
+			incomplete = prefix + "_value"
+		}
+	}
 	p := &eventsPage{
 		Form: frame.NewForm(shown, ""), First: query.Get("cursor") == "",
 		Search: query.Get("q") != "" || searchIn(query), BaseURL: v.Config.BaseURL,
 	}
-	if err := readEvents(v, query, p); err != nil {
+	if incomplete != "" {
+		p.EndpointChoices = frame.NewEndpointChoices(v, p.Form.Value("endpoint_id"))
+		e, _ := frame.BadRequest(frame.Fault(incomplete, "is required: enter the value to look for"))
+		v.Status = p.Form.SetError(e)
+	} else if err := readEvents(v, query, p); err != nil {
 		return err
 	}
 	setListLinks(v, query, asked.Get("tail") == "1", p)
