@@ -237,16 +237,6 @@ SELECT account, toStartOfMinute(toDateTime(at,'UTC')) AS t, endpoint, dest, coun
        countIf(trigger = 'initial' AND ok = 1) AS first_delivered, quantilesTDigestState(0.5,0.95,0.99)(duration_ms) AS lat
 FROM relay.attempts GROUP BY account, t, endpoint, dest;
 
-ALTER TABLE relay.events ON CLUSTER 'relay' MODIFY SETTING merge_selector_base = 16;
-
-ALTER TABLE relay.event_keys ON CLUSTER 'relay' MODIFY SETTING merge_selector_base = 16;
-
-ALTER TABLE relay.events_by_endpoint ON CLUSTER 'relay' MODIFY SETTING merge_selector_base = 16;
-
-ALTER TABLE relay.attempts ON CLUSTER 'relay' MODIFY SETTING merge_selector_base = 16;
-
-ALTER TABLE relay.deliveries ON CLUSTER 'relay' MODIFY SETTING merge_selector_base = 16;
-
 DROP VIEW IF EXISTS relay.mv_event_keys ON CLUSTER 'relay';
 
 DROP VIEW IF EXISTS relay.mv_events_by_endpoint ON CLUSTER 'relay';
