@@ -231,7 +231,7 @@ func diagnose(v *frame.Visit, endpoint string, need *model.Need) error {
 	}
 	explained := &wire.SignatureExplanation{}
 	_, err = v.TryGet(frame.APIOf(rejected.Data[0].ID)+"/signature", nil, explained)
-	if frame.StatusOf(err) == http.StatusBadRequest { // such as one whose payload was erased
+	if s := frame.StatusOf(err); s == http.StatusBadRequest || s == http.StatusNotFound { // erased, or expired meanwhile
 		return nil
 	}
 	if err == nil && len(explained.Findings) > 0 {
