@@ -162,14 +162,15 @@ func (e *endpointRow) Status() frame.Status {
 	if s.Word != "active" {
 		return s
 	}
+	if e.rejecting != "" {
+		return frame.Status{Word: "rejecting", Mark: "rejected", On: true}
+	}
 	for i := range e.Destinations {
 		if d := &e.Destinations[i]; d.Status().On {
 			return frame.Status{Word: "destination " + d.State, Mark: d.Status().Mark, On: true}
 		}
 	}
 	switch n := &e.LastHour; {
-	case e.rejecting != "":
-		return frame.Status{Word: "rejecting", Mark: "rejected", On: true}
 	case e.unknown:
 		s.Mark = "note"
 	case n.Failed > 0 && n.Delivered == 0:

@@ -282,7 +282,8 @@ func (p *workbenchPage) show(v *frame.Visit, preview *previewData) {
 	p.Bodies = append(p.Bodies, newShownBody("Result", *preview.OutputText))
 }
 
-// before is the sample as the operations get it: that of an event is what no operation makes of it, without credentials.
+// before is the sample as the operations get it. That of an event is what no operation makes of it: the API masks its
+// credentials.
 func (p *workbenchPage) before(v *frame.Visit) string {
 	if p.Form.Value("sample") == "" {
 		return frame.UnixLines(p.Form.Value("sample_text"))

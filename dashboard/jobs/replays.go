@@ -179,7 +179,7 @@ func selectionOf(f *frame.Form) map[string]any {
 func dryRun(v *frame.Visit, f *frame.Form) error {
 	f.ReadOnly = true
 	body := selectionOf(f)
-	if !slices.ContainsFunc(model.ReplayFilters(), func(name string) bool { return strings.TrimSpace(f.Value(name)) != "" }) {
+	if len(f.Entered(model.ReplayFilters()...)) == 0 {
 		e, _ := frame.BadRequest(frame.Fault("endpoint_id", "choose at least an endpoint, a destination, a status or a type"))
 		v.Status = f.SetError(e)
 		return showReplayForm(v, f, nil)
