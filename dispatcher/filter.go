@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/event"
 )
 
@@ -42,7 +43,7 @@ type bodyMatches struct {
 func (b *bodyFilters) evaluate(view ConfigView, ev *event.Event) bodyMatches {
 	endpoint, presence := view.Endpoint(ev.Endpoint)
 	onBody := func(d config.Destination) bool { return d.Filter.NeedsBody() }
-	if presence != config.Present || !slices.ContainsFunc(endpoint.Destinations, onBody) {
+	if presence != entity.Present || !slices.ContainsFunc(endpoint.Destinations, onBody) {
 		return bodyMatches{}
 	}
 	b.evaluated.Inc()

@@ -16,6 +16,7 @@ import (
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/alerting"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/id"
@@ -30,7 +31,7 @@ const maxSearches = 2
 type endpoints struct {
 	*frame.Core
 	config               Endpoints
-	alertSettings        func() *config.AlertSettings
+	alertSettings        func() *alerting.AlertSettings
 	keyring              *seal.Keyring
 	limiterStore         frame.LimiterStore // circuit breakers, for the state of destinations
 	egress               egress.Policy

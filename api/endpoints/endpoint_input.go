@@ -12,6 +12,7 @@ import (
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/alerting"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/verify"
 )
@@ -206,9 +207,9 @@ func (in *endpointInput) alerts(o *frame.Object, e *config.Endpoint) {
 		}
 	}
 	o.WarnUnknown()
-	e.Alerts = &config.EndpointAlerts{Enabled: x.Enabled, Channels: x.Channels, MutedUntil: time.Time(x.MutedUntil),
+	e.Alerts = &alerting.EndpointAlerts{Enabled: x.Enabled, Channels: x.Channels, MutedUntil: time.Time(x.MutedUntil),
 		ConsecutiveFailures: x.ConsecutiveFailures, FailureRatePercent: x.FailureRatePercent}
-	if reflect.DeepEqual(e.Alerts, &config.EndpointAlerts{Enabled: true}) {
+	if reflect.DeepEqual(e.Alerts, &alerting.EndpointAlerts{Enabled: true}) {
 		e.Alerts = nil
 	}
 }

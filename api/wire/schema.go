@@ -18,6 +18,7 @@ import (
 	"github.com/swaggest/jsonschema-go"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/alerting"
 	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/verify"
@@ -41,7 +42,7 @@ var (
 		List[ReplayRun]{}, Overview{}, EndpointTraffic{}, CountedEvents{}, Usage{}, UsageDays{}, AlertTestResult{},
 	}
 	requests = []any{
-		Drain{}, DSN{}, Domain{}, Scan{}, Tripwire{}, config.AlertRules{}, config.Dedup{}, config.IngestLimit{},
+		Drain{}, DSN{}, Domain{}, Scan{}, Tripwire{}, alerting.AlertRules{}, config.Dedup{}, config.IngestLimit{},
 		config.RateLimit{}, Endpoint{}, Destination{}, Verification{}, DetectionSettings{}, FixtureChange{},
 		FindingChange{}, AlertSettings{},
 	}

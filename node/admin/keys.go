@@ -9,6 +9,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -57,7 +58,7 @@ type Rewrap struct {
 
 // Keys reads and changes the API keys, and seals secrets under the first master key.
 type Keys interface {
-	Account() *config.Account
+	Account() *entity.Account
 	Keys(account string) []*config.Key
 	CreateKey(ctx context.Context, n config.NewKey) (text string, k *config.Key, err error)
 	RevokeKey(ctx context.Context, key string) error

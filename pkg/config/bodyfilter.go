@@ -36,19 +36,6 @@ type bodyCondition struct {
 	want   any
 }
 
-// BodyFilters returns the body conditions of the endpoint's destinations; nil if there are none.
-func (e *Endpoint) BodyFilters() *BodyFilters {
-	filters, needed := make([]*Filter, len(e.Destinations)), false
-	for i := range e.Destinations {
-		filters[i] = e.Destinations[i].Filter
-		needed = needed || filters[i].NeedsBody()
-	}
-	if !needed {
-		return nil
-	}
-	return newBodyFilters(filters)
-}
-
 func newBodyFilters(filters []*Filter) *BodyFilters {
 	b := &BodyFilters{filterCount: len(filters)}
 	for i, f := range filters {

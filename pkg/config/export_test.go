@@ -14,6 +14,9 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/audit"
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/jobs"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/conflog"
 	"github.com/eventrelay/relay/pkg/finding"
@@ -25,52 +28,52 @@ import (
 // oneOfEach creates an entity of every kind that has none yet.
 func oneOfEach(t *testing.T, n *testNode) {
 	t.Helper()
-	for k := conflog.FirstCallerKind; k < kinds; k++ {
+	for k := conflog.FirstCallerKind; k < entity.NumKinds; k++ {
 		if n.View().Len(k) > 0 {
 			continue
 		}
-		made := Meta{ID: n.KindName(k) + "_1", Account: n.Account().ID, CreatedAt: n.now().UTC(), UpdatedAt: n.now().UTC()}
-		v := kindTable[k].empty()
-		v.common().keep(made.common())
+		made := entity.Meta{ID: n.KindName(k) + "_1", Account: n.Account().ID, CreatedAt: n.Clock().UTC(), UpdatedAt: n.Clock().UTC()}
+		v := kindTable[k].Empty()
+		v.Common().Keep(made.Common())
 		switch v := v.(type) {
 		case *User:
 			v.Email, v.ID, v.Scope = "ops@example.com", UserID("ops@example.com"), Read
-		case *Recovery:
-			v.State, v.RatePerSecond = RecoveryReady, 1
-		case *Drain:
-			v.Name, v.Platform, v.Version = "app", PlatformAuto, 1
-			hash := hashOf("token of a drain")
-			v.Hash, v.Sealed.Token = hash[:], n.keyring.SealString(v.ID, seal.FieldToken, "token of a drain")
-		case *Scan:
-			v.Status, v.Trigger = ScanCompleted, ScanManual
-		case *Domain:
-			v.Hostname, v.Token = "www.example.com", newDomainToken()
-			v.Hash = hashOfHostname(v.Hostname)
-		case *DSN:
-			v.Name, v.Platform, v.Version = "web", DSNServer, 1
-			hash := hashOf("key of a DSN")
-			v.Hash, v.Sealed.Key = hash[:], n.keyring.SealString(v.ID, seal.FieldDSNKey, "key of a DSN")
-		case *Tripwire:
-			hash := hashOf("key of a tripwire")
-			v.Kind, v.Label, v.Key = TripwireKey, "decoy", &TripwireSecret{Hash: hash[:]}
+		case *jobs.Recovery:
+			v.State, v.RatePerSecond = jobs.RecoveryReady, 1
+		case *leak.Drain:
+			v.Name, v.Platform, v.Version = "app", leak.PlatformAuto, 1
+			hash := entity.HashOf("token of a drain")
+			v.Hash, v.Sealed.Token = hash[:], n.Keyring.SealString(v.ID, seal.FieldToken, "token of a drain")
+		case *leak.Scan:
+			v.Status, v.Trigger = leak.ScanCompleted, leak.ScanManual
+		case *leak.Domain:
+			v.Hostname = "www.example.com"
+			noError(t, v.Derive(nil, nil))
+		case *leak.DSN:
+			v.Name, v.Platform, v.Version = "web", leak.DSNServer, 1
+			hash := entity.HashOf("key of a DSN")
+			v.Hash, v.Sealed.Key = hash[:], n.Keyring.SealString(v.ID, seal.FieldDSNKey, "key of a DSN")
+		case *leak.Tripwire:
+			hash := entity.HashOf("key of a tripwire")
+			v.Kind, v.Label, v.Key = leak.TripwireKey, "decoy", &leak.TripwireSecret{Hash: hash[:]}
 		case *Fixture:
 			*v = *testFixture(t, "x", time.Hour)
-			v.Account, v.CreatedAt, v.UpdatedAt, v.Version = n.Account().ID, n.now().UTC(), n.now().UTC(), 1
-			v.ExpiresAt = n.now().UTC().Add(time.Hour)
+			v.Account, v.CreatedAt, v.UpdatedAt, v.Version = n.Account().ID, n.Clock().UTC(), n.Clock().UTC(), 1
+			v.ExpiresAt = n.Clock().UTC().Add(time.Hour)
 		case *Erasure:
-			v.ID = id.Lowest(n.now()).Text(id.Event)
-		case *Finding:
+			v.ID = id.Lowest(n.Clock()).Text(id.Event)
+		case *leak.Finding:
 			v.ID, v.Kind, v.Rule = id.Random(finding.Prefix), finding.Secret, "r"
 			v.Severity, v.Status, v.Version = finding.High, finding.Open, 1
 		}
-		must(n.core.insert(t.Context(), v))(t)
+		must(n.core.Insert(t.Context(), v))(t)
 	}
 }
 
 // exportedEntities returns what an export must preserve: every entity in order, by kind, id and value.
 func exportedEntities(n *testNode) (all []string) {
-	for k := conflog.FirstCallerKind; k < kinds; k++ {
-		if has(k, exported) {
+	for k := conflog.FirstCallerKind; k < entity.NumKinds; k++ {
+		if kindTable.Has(k, exported) {
 			for e := range n.View().NewestFirst(k, 0) {
 				all = append(all, fmt.Sprintf("%s %s %s", n.KindName(k), e.ID, n.Value(e)))
 			}
@@ -150,7 +153,7 @@ func TestImportRestoresTheExport(t *testing.T) {
 				t.Errorf("a key that must be rejected: %v", err)
 			}
 		}
-		token, err := b.keyring.OpenString(endpoints[0].ID, seal.FieldToken, endpoints[0].Token)
+		token, err := b.Keyring.OpenString(endpoints[0].ID, seal.FieldToken, endpoints[0].Token)
 		if e := b.EndpointByToken(token); err != nil || e == nil || e.ID != endpoints[0].ID {
 			t.Errorf("its ingest token: %v, %v", e, err)
 		}
@@ -243,7 +246,7 @@ func TestImportReplaces(t *testing.T) {
 	if e, _ := a.Endpoint(kept.ID); e == nil || e.Name != kept.Name {
 		t.Errorf("%+v", e)
 	}
-	if _, presence := a.Endpoint(other.ID); presence != Deleted {
+	if _, presence := a.Endpoint(other.ID); presence != entity.Deleted {
 		t.Errorf("an entity that is not in the document is %v", presence)
 	}
 	if _, err := a.Authenticate(text); !errors.Is(err, ErrInvalidKey) {
@@ -258,7 +261,7 @@ func TestImportReplaces(t *testing.T) {
 	if im, err := importInto(t, b, doc, false); err != nil || im.Changed != 0 {
 		t.Fatalf("the same again: %+v, %v", im, err)
 	}
-	if _, presence := b.Endpoint(kept.ID); presence != Present {
+	if _, presence := b.Endpoint(kept.ID); presence != entity.Present {
 		t.Error("the rest is missing")
 	}
 }
@@ -269,7 +272,7 @@ func TestImportRefuses(t *testing.T) {
 	a.create(t)
 	doc := exportOf(t, a)
 	head, err := ReadExport(bytes.NewReader(doc), func(string, json.RawMessage) error { return nil })
-	if err != nil || !slices.Equal(head.MasterKeys, a.keyring.IDs()) || head.ExportedAt.IsZero() || head.Partitions != 4 {
+	if err != nil || !slices.Equal(head.MasterKeys, a.Keyring.IDs()) || head.ExportedAt.IsZero() || head.Partitions != 4 {
 		t.Errorf("%+v, %v", head, err)
 	}
 	b := node(t, broker(t), Config{Node: "b"}, withKeys(newKeyring(t, seal.GenerateKey("test"))))
@@ -280,7 +283,7 @@ func TestImportRefuses(t *testing.T) {
 			t.Errorf("%v, want %v: %s", err, want, words)
 		}
 	}
-	_, fingerprint, _ := strings.Cut(a.keyring.IDs()[0], ":")
+	_, fingerprint, _ := strings.Cut(a.Keyring.IDs()[0], ":")
 	f(b, string(doc), ErrMissingMasterKey, fingerprint) // two keys may have the same name
 	f(b, string(doc), ErrMissingMasterKey, "start with a new data directory that contains the old master.keys")
 	c := node(t, broker(t), Config{Node: "c"})
@@ -302,7 +305,7 @@ func TestImportRefuses(t *testing.T) {
 // A document with a valid MAC is refused too unless its entities are complete and valid on this node.
 func TestImportRefusesEntities(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
-	own := n.keyring.IDs()[0]
+	own := n.Keyring.IDs()[0]
 	f := func(want error, words string, change func(head *ExportHeader), pairs ...string) {
 		t.Helper()
 		head := ExportHeader{Format: exportFormat, Version: exportVersion, Account: "acc_1", Partitions: 4,
@@ -311,7 +314,7 @@ func TestImportRefusesEntities(t *testing.T) {
 			change(&head)
 		}
 		var doc bytes.Buffer
-		err := WriteExport(&doc, head, n.keyring, func(yield func(string, json.RawMessage) bool) {
+		err := WriteExport(&doc, head, n.Keyring, func(yield func(string, json.RawMessage) bool) {
 			for i := 0; i < len(pairs); i += 2 {
 				yield(pairs[i], json.RawMessage(pairs[i+1]))
 			}
@@ -329,8 +332,8 @@ func TestImportRefusesEntities(t *testing.T) {
 		return `{"id":"` + id + `","name":"` + name + `","scope":"read","hash":"` + hash44 + `"}`
 	}
 	f(ErrInvalidExport, "unknown kind", nil, "account", account, "spaceship", "{}")
-	for k := conflog.FirstCallerKind; k < kinds; k++ {
-		if !has(k, exported) {
+	for k := conflog.FirstCallerKind; k < entity.NumKinds; k++ {
+		if !kindTable.Has(k, exported) {
 			f(ErrInvalidExport, "unknown kind", nil, "account", account, n.KindName(k), "{}")
 		}
 	}
@@ -430,7 +433,7 @@ func TestImportOfMany(t *testing.T) {
 		t.Fatalf("%+v, %v, progress %v", im, err, reports)
 	}
 	i := len(ids)
-	for e := range b.View().NewestFirst(kindEndpoint, 0) {
+	for e := range b.View().NewestFirst(entity.KindEndpoint, 0) {
 		if i--; e.ID != ids[i] {
 			t.Fatalf("%s is at place %d, want %s", e.ID, i, ids[i])
 		}
@@ -455,7 +458,7 @@ func TestImportValidatesTheDocument(t *testing.T) {
 		t.Fatal(err)
 	}
 	doc := exportOf(t, a)
-	if hash := hashOf(token); bytes.Contains(doc, []byte(base64.StdEncoding.EncodeToString(hash[:]))) ||
+	if hash := entity.HashOf(token); bytes.Contains(doc, []byte(base64.StdEncoding.EncodeToString(hash[:]))) ||
 		bytes.Contains(doc, []byte(`"link"`)) {
 		t.Errorf("a one-time link is exported: %s", doc)
 	}

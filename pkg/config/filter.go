@@ -6,6 +6,12 @@ import (
 	"strings"
 )
 
+// Filter selects events. An event must match every part that is set.
+type Filter struct {
+	Types []string       `json:"types,omitempty" in:"own" nullable:"true"` // exact, or a prefix followed by ".*"
+	Body  map[string]any `json:"body,omitempty" in:"own" nullable:"true"`  // dotted path → JSON scalar
+}
+
 // Matches reports whether an event with that type and body passes the filter. A nil filter passes every event.
 func (f *Filter) Matches(typ string, body []byte) bool {
 	return f.MatchesType(typ) && f.MatchesBody(body)

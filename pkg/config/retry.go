@@ -3,10 +3,11 @@ package config
 import (
 	"errors"
 	"fmt"
-	"github.com/eventrelay/relay/pkg/config/require"
 	"math"
 	"reflect"
 	"slices"
+
+	"github.com/eventrelay/relay/pkg/config/require"
 )
 
 // RetryPolicy defines when a failed delivery is tried again. Only the members of its strategy are used.
@@ -150,13 +151,13 @@ func (p *RetryPolicy) Attempts() int {
 // DefaultRetryPolicy returns the policy of an endpoint that sets none: ten attempts over three days.
 func DefaultRetryPolicy() RetryPolicy {
 	p := RetryPolicy{
-		MaxAttempts: 10, Jitter: 0.1, RespectRetryAfter: true, MaxRetryAfterSeconds: maxDay, RetryOn: []string{"3xx", "4xx"},
+		MaxAttempts: 10, Jitter: 0.1, RespectRetryAfter: true, MaxRetryAfterSeconds: 86_400, RetryOn: []string{"3xx", "4xx"},
 	}
 	p.SetStrategy(RetrySchedule)
 	return p
 }
 
-func (p *RetryPolicy) validate() error {
+func (p *RetryPolicy) Validate() error {
 	errs := []error{require.OneOf("retry_policy.strategy", p.Strategy, RetryStrategyNames()...),
 		require.Bounds("retry_policy", p)}
 	for _, m := range p.Members() {

@@ -16,7 +16,7 @@ func TestRetryStrategies(t *testing.T) {
 			t.Errorf("%s: %+v", s.Name, p)
 		}
 		for _, m := range s.Members {
-			if fault := p.validate(); fault != nil { // a member without a default
+			if fault := p.Validate(); fault != nil { // a member without a default
 				switch at := m.Field(&p).(type) {
 				case *int:
 					*at = 1
@@ -25,7 +25,7 @@ func TestRetryStrategies(t *testing.T) {
 				}
 			}
 		}
-		if err := p.validate(); err != nil {
+		if err := p.Validate(); err != nil {
 			t.Errorf("%s: %v", s.Name, err)
 		}
 		var members map[string]any
@@ -52,7 +52,7 @@ func TestRetryStrategies(t *testing.T) {
 			t.Errorf("a strategy that only newer versions know waits %v s after %d failures, want %v", got, failed+1, want)
 		}
 	}
-	if later.Attempts() != 3 || later.validate() == nil {
+	if later.Attempts() != 3 || later.Validate() == nil {
 		t.Error("an unknown strategy was confused with another")
 	}
 	p := DefaultRetryPolicy()
