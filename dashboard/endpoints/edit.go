@@ -120,7 +120,11 @@ func newEndpointForm(v *frame.Visit) error {
 	if p.Preset = presetOf(provider); p.Preset == nil {
 		return web.Missing("There is no such provider. Choose one of the list, or the one for another signature.")
 	}
-	p.show(frame.NewForm(createValues(p.Preset), ""))
+	values := createValues(p.Preset)
+	if p.Preset.SecretIsOurs {
+		values.Set(useGenerated, "true")
+	}
+	p.show(frame.NewForm(values, ""))
 	return v.Page("endpoint-new", p)
 }
 
@@ -167,10 +171,12 @@ func offerSecret(f *frame.Form, p *preset) {
 	}
 }
 
-// takeGenerated puts the random secret into a form that asks for it, and returns it.
+// takeGenerated puts the random secret into a form that asks for it, and returns it. A secret that was entered is used
+// instead, and none is needed where signatures are not verified.
 func takeGenerated(f *frame.Form) string {
 	secret := f.Value(generatedSecret)
-	if f.Value(useGenerated) != "true" || secret == "" {
+	if f.Value(useGenerated) != "true" || secret == "" || f.Value("verification.secret") != "" ||
+		f.Value("verification.mode") == modeOff {
 		return ""
 	}
 	f.Values.Set("verification.secret", secret)
