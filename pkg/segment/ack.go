@@ -43,6 +43,9 @@ func (a *acker) add(b *block, err error) {
 	}
 }
 
+// Refuse lets a goroutine of the log tell an entry that was not appended why.
+func (l *Log) Refuse(e Entry, err error) { l.other.add(&block{entries: []Entry{e}}, err) }
+
 func (a *acker) run(ctx context.Context) {
 	for {
 		select {

@@ -243,6 +243,9 @@ func (p *Partition) name(base int64) string {
 	return fmt.Sprintf("%s-%d-%020d%s", p.key.Topic, p.key.Index, base, extension)
 }
 
+// Key names the partition.
+func (p *Partition) Key() Key { return p.key }
+
 // Start returns the first offset that can be read.
 func (p *Partition) Start() int64 {
 	p.mu.Lock()

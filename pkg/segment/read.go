@@ -19,9 +19,14 @@ var (
 	ErrDamaged = errors.New("a file of the log is damaged")
 )
 
-// Read appends the records from an offset on to dst: at most maxFrames, and at most maxBytes of them, but one in any
-// case if there is one. At the end of the partition it appends none.
-func (p *Partition) Read(from int64, maxBytes, maxFrames int, dst []Frame) ([]Frame, error) {
+// Most bounds what Read returns.
+type Most struct {
+	Bytes, Frames int
+	One           bool // the first record is returned even if it alone is larger than Bytes
+}
+
+// Read appends the records from an offset on to dst. At the end of the partition it appends none.
+func (p *Partition) Read(from int64, most Most, dst []Frame) ([]Frame, error) {
 	p.mu.Lock()
 	if from < p.start || from > p.end.Load() {
 		p.mu.Unlock()
@@ -40,10 +45,10 @@ func (p *Partition) Read(from int64, maxBytes, maxFrames int, dst []Frame) ([]Fr
 		m, _ := slices.BinarySearchFunc(seg.marks, from, func(m mark, from int64) int { return cmp.Compare(m.offset, from+1) })
 		at := seg.marks[m-1].at
 		p.mu.Unlock()
-		return p.readFile(seg, at, from, maxBytes, maxFrames, dst)
+		return p.readFile(seg, at, reading{from: from, most: most, dst: dst, parse: checkedFrame})
 	}
 	var blocks []*block
-	for bytes := 0; i-1 < len(p.tail) && bytes <= maxBytes && len(blocks) < maxFrames; i++ {
+	for bytes := 0; i-1 < len(p.tail) && bytes <= most.Bytes && len(blocks) < most.Frames; i++ {
 		b := p.tail[i-1]
 		blocks = append(blocks, b)
 		if len(blocks) > 1 { // of the first one the records below from do not count
@@ -51,7 +56,7 @@ func (p *Partition) Read(from int64, maxBytes, maxFrames int, dst []Frame) ([]Fr
 		}
 	}
 	p.mu.Unlock()
-	r := reading{from: from, bytes: maxBytes, frames: maxFrames, dst: dst, parse: parseFrame}
+	r := reading{from: from, most: most, dst: dst, parse: parseFrame}
 	for _, b := range blocks {
 		if r.add(b.data); r.full {
 			break
@@ -62,11 +67,11 @@ func (p *Partition) Read(from int64, maxBytes, maxFrames int, dst []Frame) ([]Fr
 
 // reading collects frames.
 type reading struct {
-	from          int64
-	bytes, frames int // that may still be added
-	dst           []Frame
-	added, full   bool
-	parse         func([]byte) (Frame, int, bool)
+	from        int64
+	most        Most // that may still be added
+	dst         []Frame
+	added, full bool
+	parse       func([]byte) (Frame, int, bool)
 }
 
 // add adds the frames of b, and returns how many bytes of it were whole frames that are added or below from.
@@ -77,13 +82,13 @@ func (r *reading) add(b []byte) (used int) {
 			return used
 		}
 		if f.Offset >= r.from {
-			if r.frames == 0 || r.added && size > r.bytes {
+			if r.most.Frames == 0 || !r.most.One && size > r.most.Bytes {
 				r.full = true
 				return used
 			}
-			r.dst, r.added = append(r.dst, f), true
-			r.bytes -= size
-			r.frames--
+			r.dst, r.added, r.most.One = append(r.dst, f), true, false
+			r.most.Bytes -= size
+			r.most.Frames--
 		}
 		used += size
 	}
@@ -91,20 +96,19 @@ func (r *reading) add(b []byte) (used int) {
 }
 
 // readFile reads records of a segment from a place on.
-func (p *Partition) readFile(seg segment, at, from int64, maxBytes, maxFrames int, dst []Frame) ([]Frame, error) {
+func (p *Partition) readFile(seg segment, at int64, r reading) ([]Frame, error) {
 	f, err := os.Open(p.log.path(p.name(seg.base)))
 	if errors.Is(err, fs.ErrNotExist) {
-		return dst, ErrOutOfRange // it was trimmed meanwhile
+		return r.dst, ErrOutOfRange // it was trimmed meanwhile
 	}
 	if err != nil {
-		return dst, err
+		return r.dst, err
 	}
 	defer f.Close()
-	r := reading{from: from, bytes: maxBytes, frames: maxFrames, dst: dst, parse: checkedFrame}
-	for want := int64(markBytes + min(maxBytes, maxFrameBytes)); at < seg.size; {
+	for want := int64(markBytes + min(r.most.Bytes, maxFrameBytes)); at < seg.size; {
 		b := make([]byte, min(want, seg.size-at))
 		if _, err := f.ReadAt(b, at); err != nil && !errors.Is(err, io.EOF) {
-			return dst, err
+			return r.dst, err
 		}
 		used := r.add(b)
 		if r.full || r.added && used > 0 {
@@ -112,7 +116,7 @@ func (p *Partition) readFile(seg segment, at, from int64, maxBytes, maxFrames in
 		}
 		if used == 0 { // one frame is larger, or is none
 			if want = int64(frameSize(b)); want <= int64(len(b)) {
-				return dst, fmt.Errorf("%w: %s at byte %d", ErrDamaged, f.Name(), at)
+				return r.dst, fmt.Errorf("%w: %s at byte %d", ErrDamaged, f.Name(), at)
 			}
 		}
 		at += int64(used)
@@ -144,7 +148,7 @@ func (p *Partition) OffsetForTime(timeMS int64) (int64, error) {
 	p.mu.Unlock()
 	for _, r := range ranges {
 		for from := r[0]; from < r[1]; {
-			frames, err := p.Read(from, markBytes, 1000, nil)
+			frames, err := p.Read(from, Most{markBytes, 1000, true}, nil)
 			if errors.Is(err, ErrOutOfRange) { // it was trimmed meanwhile
 				break
 			}

@@ -47,7 +47,7 @@ func start(t *testing.T, cfg Config, f files) *fixture {
 	cfg.Fsync, cfg.Durable = true, isDurable
 	l := must.Get(open(cfg, f))(t)
 	for _, topic := range []string{"events", "other"} {
-		must.Get(l.CreateTopic(Topic{Name: topic, Partitions: 2}))(t)
+		must.Get(l.CreateTopic(Topic{Name: topic, Partitions: 2}, false))(t)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -84,7 +84,7 @@ func (l *fixture) append(topic string, index int32, payload string) (int64, erro
 func read(t *testing.T, p *Partition, most int) (payloads []string) {
 	t.Helper()
 	for from := p.Start(); from < p.End(); {
-		frames := must.Get(p.Read(from, most, 100, nil))(t)
+		frames := must.Get(p.Read(from, Most{most, 100, true}, nil))(t)
 		if len(frames) == 0 {
 			t.Fatalf("nothing at %d of %d", from, p.End())
 		}
@@ -559,8 +559,13 @@ func TestTailIsBounded(t *testing.T) {
 			t.Fatalf("with %d bytes at once: %d records", most, len(got))
 		}
 	}
+	for _, from := range []int64{0, 999} { // in the file and in memory
+		if frames, err := p.Read(from, Most{Bytes: 1, Frames: 1}, nil); len(frames) > 0 || err != nil {
+			t.Errorf("%d bytes of 1: %v", len(frames[0].Payload), err)
+		}
+	}
 	for _, from := range []int64{-1, 1001} {
-		if _, err := p.Read(from, 1, 1, nil); !errors.Is(err, ErrOutOfRange) {
+		if _, err := p.Read(from, Most{1, 1, true}, nil); !errors.Is(err, ErrOutOfRange) {
 			t.Errorf("%d: %v", from, err)
 		}
 	}
@@ -637,7 +642,7 @@ func TestReadersWhileWriting(t *testing.T) {
 			defer p.Unsubscribe(wake)
 			var seen [writers]int
 			for from := int64(0); from < writers*each; {
-				frames, err := p.Read(from, 2000, 50, nil)
+				frames, err := p.Read(from, Most{2000, 50, true}, nil)
 				if err != nil {
 					t.Error(err)
 					return
@@ -674,7 +679,7 @@ func TestStateLogIsWrittenAnew(t *testing.T) {
 	if l.state.size > maxStateBytes+10_000 {
 		t.Errorf("%d bytes", l.state.size)
 	}
-	must.Get(l.CreateTopic(Topic{Name: "events", Partitions: 5}))(t)
+	must.Get(l.CreateTopic(Topic{Name: "events", Partitions: 5}, true))(t)
 	must.Do(t, l.stop())
 	again := start(t, Config{Dir: dir}, osFiles())
 	if c := again.Commits("g")[Key{"events", 1}]; c.Offset != 2999 || c.Epoch != 7 || len(c.Metadata) != 4000 {

@@ -189,12 +189,20 @@ func (l *Log) Topics() map[string]Topic {
 	return maps.Clone(l.state.topics)
 }
 
-// CreateTopic creates a topic, or adds partitions to it, and reports whether it is new. An empty ID becomes a random
-// one.
-func (l *Log) CreateTopic(t Topic) (created bool, err error) {
-	old, exists := l.Topics()[t.Name]
+// Topic returns a topic by its name.
+func (l *Log) Topic(name string) (t Topic, ok bool) {
+	l.state.mu.Lock()
+	defer l.state.mu.Unlock()
+	t, ok = l.state.topics[name]
+	return t, ok
+}
+
+// CreateTopic creates a topic, and reports whether it is new. One that exists stays as it is, or with grow gets the
+// partitions that it lacks. An empty ID becomes a random one.
+func (l *Log) CreateTopic(t Topic, grow bool) (created bool, err error) {
+	old, exists := l.Topic(t.Name)
 	switch {
-	case exists && t.Partitions <= old.Partitions:
+	case exists && (t.Partitions <= old.Partitions || !grow):
 		return false, nil
 	case exists:
 		t.ID = old.ID

@@ -110,7 +110,7 @@ func TestDeadLettersAreListedAndRetriedOnce(t *testing.T) {
 	_, c, p := broker(t)
 	c.Prefix = "letters."
 	must.Get(Migrate(t.Context(), c, 2, 1))(t)
-	p.prefix = c.Prefix
+	p.producer.(*kafkaProducer).prefix = c.Prefix
 	ctx, r := t.Context(), reader(t, c)
 	produce := func(partition int32, rec *Record) int64 {
 		t.Helper()

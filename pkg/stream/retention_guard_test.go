@@ -73,7 +73,7 @@ func TestRetentionGuard(t *testing.T) {
 
 	hours := "3600000"
 	alter := []kadm.AlterConfig{{Op: kadm.SetConfig, Name: retentionMS, Value: &hours}}
-	must.Get(r.adm.AlterTopicConfigs(t.Context(), alter, c.Prefix+Receipts))(t)
+	must.Get(r.logReader.(*kafkaReader).adm.AlterTopicConfigs(t.Context(), alter, c.Prefix+Receipts))(t)
 	must.Do(t, p.ProduceSync(t.Context(), Receipts, 0, &Record{Value: []byte("x")}))
 	f("a topic that somebody has given a limit", 31*time.Minute, StoreGroup, warnShare)
 	f("and nobody has ever read", 55*time.Minute, StoreGroup, refuseShare)

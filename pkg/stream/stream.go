@@ -33,10 +33,12 @@ type Header = kgo.RecordHeader
 
 // Config says how to reach the brokers and how topics and groups are named. The zero value is not usable.
 type Config struct {
-	Brokers []string // host:port, at least one
-	Prefix  string   // of every topic and group name, e.g. "relay."
-	SASL    string   // mechanism:user:password; mechanism is plain, scram-sha-256 or scram-sha-512; empty = none
-	TLS     string   // TLSSystem, the path of a CA file, or empty = no TLS
+	Brokers []string // host:port, at least one unless Embedded is set
+	// Embedded is the log in this process, instead of brokers.
+	Embedded *Log
+	Prefix   string // of every topic and group name, e.g. "relay."
+	SASL     string // mechanism:user:password; mechanism is plain, scram-sha-256 or scram-sha-512; empty = none
+	TLS      string // TLSSystem, the path of a CA file, or empty = no TLS
 	// CertFile and KeyFile are PEM files with the client certificate (mTLS) and its private key; both or neither. They
 	// are read for each connection.
 	CertFile, KeyFile string
@@ -55,7 +57,7 @@ type Config struct {
 // Validate checks the brokers, the certificate files and the SASL credentials. It does not connect.
 func (c Config) Validate() error {
 	var errs []error
-	if len(c.Brokers) == 0 {
+	if len(c.Brokers) == 0 && c.Embedded == nil {
 		errs = append(errs, errors.New("kafka brokers: at least one host:port is needed"))
 	}
 	if c.QuietFetchWait > 0 && c.DialFunc == nil {

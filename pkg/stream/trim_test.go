@@ -42,7 +42,7 @@ func commitAs(t *testing.T, c Config, group, topic string, at int64) {
 	r := reader(t, c)
 	offsets := make(kadm.Offsets)
 	offsets.AddOffset(c.Prefix+topic, 0, at, -1)
-	must.Do(t, r.adm.CommitAllOffsets(t.Context(), c.Prefix+group, offsets))
+	must.Do(t, r.logReader.(*kafkaReader).adm.CommitAllOffsets(t.Context(), c.Prefix+group, offsets))
 }
 
 // The log is deleted up to what every group that reads it has committed, whatever else reads it. The last record stays.
