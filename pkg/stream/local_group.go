@@ -246,7 +246,7 @@ func (m *localGroup) Commit(ctx context.Context, commits map[Partition]Commit) e
 		if len(c.Metadata) > maxGapsEncoded {
 			tooLarge, c.Metadata = append(tooLarge, p), ""
 		}
-		all[segment.Key{Topic: m.conf.Prefix + p.Topic, Index: p.Index}] = segment.Commit{
+		all[m.conf.key(p)] = segment.Commit{
 			Offset: c.Offset, Epoch: c.LeaderEpoch, Metadata: c.Metadata}
 	}
 	if err := m.in.segments.Commit(ctx, m.name(), all); err != nil {

@@ -198,7 +198,7 @@ func (localReader) AllowedWriters(context.Context) ([]AllowedWriter, string, err
 func (r localReader) trim(_ context.Context, before map[Partition]int64) error {
 	keys := make(map[segment.Key]int64, len(before))
 	for p, at := range before {
-		keys[segment.Key{Topic: r.cfg.Prefix + p.Topic, Index: p.Index}] = at
+		keys[r.cfg.key(p)] = at
 	}
 	return r.cfg.Embedded.segments.Trim(keys)
 }
