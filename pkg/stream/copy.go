@@ -45,7 +45,9 @@ func CopyLog(ctx context.Context, from, to Config) error {
 }
 
 // key names a partition in the log in this process.
-func (c Config) key(p Partition) segment.Key { return segment.Key{Topic: c.Prefix + p.Topic, Index: p.Index} }
+func (c Config) key(p Partition) segment.Key {
+	return segment.Key{Topic: c.Prefix + p.Topic, Index: p.Index}
+}
 
 // copyTopic creates a topic and copies its records.
 func copyTopic(ctx context.Context, r *Reader, to Config, topic string, partitions int) error {

@@ -29,8 +29,7 @@ type GroupConfig struct {
 	InstanceID    string // static membership (KIP-345); empty = dynamic, which the embedded broker requires
 	MaxPoll       int    // most records a Poll returns; 0 = 10,000
 	// MaxWait is how long a broker holds a fetch without records; 0 = 5 s. A resumed partition is part of the next fetch,
-	// so MaxWait bounds how late Resume takes effect. Fetches of all partitions may wait longer: see
-	// Config.QuietFetchWait.
+	// so MaxWait bounds how late Resume takes effect.
 	MaxWait time.Duration
 	// MaxPartitionBytes bounds what one fetch returns of a partition; a larger record comes alone. 0 = MaxMessageBytes.
 	// The client discards fetched records of a partition that is paused: set it low if you pause often.

@@ -27,7 +27,6 @@ type kafkaGroup struct {
 	lastErrorAt time.Time
 
 	order *fetchOrder
-	wait  *fetchWait
 
 	mu            sync.Mutex // guards next and highWatermark
 	next          map[Partition]int64
@@ -41,11 +40,8 @@ func newKafkaGroup(c Config, g GroupConfig) (*kafkaGroup, error) {
 	if c.SessionTimeout == 0 {
 		c.SessionTimeout = 30 * time.Second
 	}
-	m := &kafkaGroup{cfg: g, prefix: c.Prefix, log: c.Log, order: newFetchOrder(), wait: &fetchWait{long: c.QuietFetchWait},
+	m := &kafkaGroup{cfg: g, prefix: c.Prefix, log: c.Log, order: newFetchOrder(),
 		next: make(map[Partition]int64), highWatermark: make(map[Partition]int64)}
-	if c.QuietFetchWait > g.MaxWait {
-		c.DialFunc = m.wait.dial(c.DialFunc)
-	}
 	if m.log == nil {
 		m.log = slog.New(slog.DiscardHandler)
 	}
@@ -82,20 +78,15 @@ func (m *kafkaGroup) options(c Config, topics []string) []kgo.Opt {
 		kgo.FetchMinBytes(1),
 		kgo.FetchMaxBytes(g.MaxBytes),
 		kgo.FetchMaxPartitionBytes(g.MaxPartitionBytes),
-		kgo.ConsumePreferringLagFn(m.preferLag),
+		kgo.ConsumePreferringLagFn(m.order.prefer),
 		kgo.WithHooks(m.pause),
 		kgo.OnOffsetsFetched(m.onFetched),
-		kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client, more map[string][]int32) {
-			m.wait.addOwned(more, +1)
-		}),
 		kgo.OnPartitionsRevoked(func(ctx context.Context, _ *kgo.Client, lost map[string][]int32) {
-			m.wait.addOwned(lost, -1)
 			if g.Revoked != nil {
 				g.Revoked(ctx, m.partitions(lost))
 			}
 		}),
 		kgo.OnPartitionsLost(func(_ context.Context, _ *kgo.Client, lost map[string][]int32) {
-			m.wait.addOwned(lost, -1)
 			if g.Lost != nil {
 				g.Lost(m.partitions(lost))
 			}
@@ -105,13 +96,6 @@ func (m *kafkaGroup) options(c Config, topics []string) []kgo.Opt {
 		opts = append(opts, kgo.InstanceID(g.InstanceID))
 	}
 	return opts
-}
-
-// preferLag is a kgo.PreferLagFn: the client calls it with the partitions of each fetch that it encodes.
-func (m *kafkaGroup) preferLag(lag map[string]map[int32]int64, topics []string, partitions map[string][]int32) (
-	[]string, map[string][]int32) {
-	m.wait.setNamed(partitions)
-	return m.order.prefer(lag, topics, partitions)
 }
 
 // onFetched runs when the committed offsets of a new assignment are known and before the first fetch.

@@ -81,7 +81,7 @@ func (r *kafkaReader) read(ctx context.Context, p Partition, from int64, each fu
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{
 			r.cfg.Prefix + p.Topic: {p.Index: kgo.NewOffset().At(from)},
 		}),
-		kgo.FetchMaxWait(max(time.Second, r.cfg.QuietFetchWait)),
+		kgo.FetchMaxWait(time.Second),
 		kgo.DisableFetchSessions(), // useless for one partition, and Close would wait for the session's end
 		kgo.FetchMaxBytes(16<<20),
 		kgo.FetchMaxPartitionBytes(MaxMessageBytes))...,
