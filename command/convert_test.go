@@ -66,8 +66,8 @@ func runs(t *testing.T, run func(context.Context) error) (stop func()) {
 	return sync.OnceFunc(func() { cancel(); running.Wait() })
 }
 
-// The log of a version with an embedded Kafka is converted at the first start, whole, also if that is interrupted at any
-// moment.
+// The log of a version with an embedded Kafka is converted at the first start, all of it, however often that is
+// interrupted.
 func TestConvertLog(t *testing.T) {
 	t.Parallel()
 	quiet := slog.New(slog.DiscardHandler)
@@ -123,12 +123,13 @@ func fillLog(t *testing.T, c stream.Config) {
 	must.Get(stream.Migrate(t.Context(), c, 3, 1))(t)
 	p := must.Get(stream.NewProducer(c, "test"))(t)
 	defer p.Close()
+	produced := func(_ *stream.Record, err error) { must.Do(t, err) }
 	for i := range 3000 {
 		topic := []string{stream.Events, stream.Outcomes, stream.Dead, "retry.1s"}[i%4]
 		p.Produce(topic, int32(i%3), &stream.Record{Key: fmt.Append(nil, i), Value: make([]byte, i%2000),
-			Headers: []stream.Header{{Key: "n", Value: fmt.Append(nil, i)}}}, func(_ *stream.Record, err error) { must.Do(t, err) })
+			Headers: []stream.Header{{Key: "n", Value: fmt.Append(nil, i)}}}, produced)
 	}
-	p.Produce(stream.Control, 0, &stream.Record{Value: []byte("x")}, func(_ *stream.Record, err error) { must.Do(t, err) })
+	p.Produce(stream.Control, 0, &stream.Record{Value: []byte("x")}, produced)
 	must.Do(t, p.Flush(t.Context()))
 	for _, group := range []string{stream.DispatchGroup, stream.StoreGroup} {
 		g := must.Get(stream.NewGroup(c, stream.GroupConfig{Name: group, Topics: stream.ReadBy(group)}))(t)

@@ -42,7 +42,9 @@ func (p *Partition) Read(from int64, most Most, dst []Frame) ([]Frame, error) {
 			return cmp.Compare(s.base, from+1)
 		})
 		seg := *p.segments[s-1]
-		m, _ := slices.BinarySearchFunc(seg.marks, from, func(m mark, from int64) int { return cmp.Compare(m.offset, from+1) })
+		m, _ := slices.BinarySearchFunc(seg.marks, from, func(m mark, from int64) int {
+			return cmp.Compare(m.offset, from+1)
+		})
 		at := seg.marks[m-1].at
 		p.mu.Unlock()
 		return p.readFile(seg, at, reading{from: from, most: most, dst: dst, parse: checkedFrame})

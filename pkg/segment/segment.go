@@ -48,7 +48,7 @@ type Config struct {
 	Fsync        bool
 	Durable      func(topic string) bool // nil: all topics are
 	SegmentBytes int64                   // size of a file; deleted records leave the disk by whole files. 0 = 16 MiB
-	TailBytes    int64                   // records in memory, of all partitions together; 0 = 32 MiB
+	TailBytes    int64                   // records in memory, of all partitions together; 0 = 16 MiB
 	Log          *slog.Logger            // nil: nothing is logged
 	// Synced is called after each round of syncs, with the number of files and the duration. nil: nobody counts.
 	Synced func(durable bool, files int, took time.Duration)
@@ -88,7 +88,7 @@ var ErrFailed = errors.New("the log could not be synced to disk, and takes nothi
 func Open(cfg Config) (*Log, error) { return open(cfg, osFiles()) }
 
 func open(cfg Config, f files) (*Log, error) {
-	cfg.SegmentBytes, cfg.TailBytes = cmp.Or(cfg.SegmentBytes, 16<<20), cmp.Or(cfg.TailBytes, 32<<20)
+	cfg.SegmentBytes, cfg.TailBytes = cmp.Or(cfg.SegmentBytes, 16<<20), cmp.Or(cfg.TailBytes, 16<<20)
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}

@@ -444,7 +444,8 @@ func TestHoleIsAnError(t *testing.T) {
 		if err := try(name, flip(-1)); errors.Is(err, ErrDamaged) == last {
 			t.Errorf("last record of %s: %v", name, err)
 		}
-		if err := try(name, func(path string) { must.Do(t, os.Remove(path)) }); i > 0 && !last && !errors.Is(err, ErrDamaged) {
+		err := try(name, func(path string) { must.Do(t, os.Remove(path)) })
+		if i > 0 && !last && !errors.Is(err, ErrDamaged) {
 			t.Errorf("without %s: %v", name, err)
 		}
 	}
@@ -540,7 +541,7 @@ func TestSyncErrorIsFinal(t *testing.T) {
 	}
 }
 
-// Memory is bounded over all partitions, and a reader that is behind gets the same from the files, in whatever portions.
+// Memory is bounded over all partitions, and a reader that is behind gets the same from files, in any portions.
 func TestTailIsBounded(t *testing.T) {
 	t.Parallel()
 	l := start(t, Config{Dir: t.TempDir(), SegmentBytes: 64 << 10, TailBytes: 16 << 10}, osFiles())

@@ -111,10 +111,10 @@ func TestDeadLettersAreListedAndRetriedOnce(t *testing.T) {
 	onEachLog(t, 1, testDeadLettersAreListedAndRetriedOnce)
 }
 
-func testDeadLettersAreListedAndRetriedOnce(t *testing.T, c Config, p *Producer) {
+func testDeadLettersAreListedAndRetriedOnce(t *testing.T, c Config, _ *Producer) {
 	c.Prefix = "letters."
 	must.Get(Migrate(t.Context(), c, 2, 1))(t)
-	p = must.Get(NewProducer(c, "letters"))(t)
+	p := must.Get(NewProducer(c, "letters"))(t)
 	defer p.Close()
 	ctx, r := t.Context(), reader(t, c)
 	produce := func(partition int32, rec *Record) int64 {

@@ -129,7 +129,8 @@ func (p *kafkaProducer) clientOfUnordered() *kgo.Client {
 	return p.noLinger
 }
 
-func (p *kafkaProducer) produce(client *kgo.Client, topic string, partition int32, r *Record, done func(*Record, error)) {
+func (p *kafkaProducer) produce(
+	client *kgo.Client, topic string, partition int32, r *Record, done func(*Record, error)) {
 	r.Topic, r.Partition = p.prefix+topic, partition
 	untimed := r.Timestamp.IsZero()
 	client.TryProduce(context.Background(), r, func(r *Record, err error) {

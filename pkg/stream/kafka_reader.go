@@ -72,11 +72,13 @@ func (r *kafkaReader) Read(ctx context.Context, p Partition, from int64, each fu
 	return r.read(ctx, p, from, each)
 }
 
-func (r *kafkaReader) ReadWithControlRecords(ctx context.Context, p Partition, from int64, each func(*Record) error) error {
+func (r *kafkaReader) ReadWithControlRecords(
+	ctx context.Context, p Partition, from int64, each func(*Record) error) error {
 	return r.read(ctx, p, from, each, kgo.KeepControlRecords())
 }
 
-func (r *kafkaReader) read(ctx context.Context, p Partition, from int64, each func(*Record) error, more ...kgo.Opt) error {
+func (r *kafkaReader) read(
+	ctx context.Context, p Partition, from int64, each func(*Record) error, more ...kgo.Opt) error {
 	cl, err := r.cfg.newClient("reader", append(more,
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{
 			r.cfg.Prefix + p.Topic: {p.Index: kgo.NewOffset().At(from)},

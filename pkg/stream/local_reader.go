@@ -58,7 +58,8 @@ func (r localReader) partition(p Partition) (*segment.Partition, error) {
 
 func (r localReader) Read(ctx context.Context, p Partition, from int64, each func(*Record) error) error {
 	from = max(from, 0)
-	err := r.follow(ctx, p, &from, segment.Most{Bytes: rangePartitionFetchBytes, Frames: rangePollRecords, One: true}, true,
+	most := segment.Most{Bytes: rangePartitionFetchBytes, Frames: rangePollRecords, One: true}
+	err := r.follow(ctx, p, &from, most, true,
 		func(records []*Record) error {
 			for _, record := range records {
 				if err := each(record); err != nil {
@@ -79,8 +80,8 @@ func (r localReader) ReadWithControlRecords(
 	return r.Read(ctx, p, from, each)
 }
 
-// follow calls each with the records of a partition from an offset on, and moves that on, until ctx ends or each returns
-// an error. With restart it goes on at the start of the partition if that does not have the offset, as Kafka does.
+// follow calls each with the records of a partition from an offset on, and advances it, until ctx ends or each returns an
+// error. With restart it goes on at the start of the partition if that does not have the offset, as Kafka does.
 func (r localReader) follow(ctx context.Context, at Partition, from *int64, most segment.Most, restart bool,
 	each func([]*Record) error) error {
 	p, err := r.partition(at)

@@ -17,7 +17,7 @@ var ErrBufferFull = errors.New("producer buffer is full")
 // earlier.
 const DeliveryTimeout = 2 * time.Minute
 
-// Producer appends records. Its buffers are bounded in records and bytes; only WaitForRoom waits for free space in them.
+// Producer appends records. Its buffers are bounded in records and bytes; only WaitForRoom waits for space.
 type Producer struct{ producer }
 
 // producer is what the log in this process and Kafka do differently.

@@ -16,8 +16,8 @@ import (
 	"github.com/eventrelay/relay/test/must"
 )
 
-// streamConfig returns how to reach the log of a relay: of a cluster's node from its settings. Of `relay dev` it returns
-// a copy of the log as it is now.
+// streamConfig returns how to reach the log of a relay: of a cluster's node from its settings, of `relay dev` a copy as
+// it is now.
 func (p *process) streamConfig() stream.Config {
 	p.t.Helper()
 	c := stream.Config{Prefix: "relay."}
