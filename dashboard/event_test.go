@@ -52,7 +52,8 @@ func TestEventPageTellsTheWholeStory(t *testing.T) {
 		"<b>dst_2</b>: the filter does not match. ", "order.&lt;b&gt;", "payments",
 		"&#43;1.2\u00a0s", "orders retrying", "dst_2 skipped: filtered", "application reports processed", "next attempt",
 		"503 Service Unavailable", "1,200\u00a0ms", "answered &lt;503&gt;", "asked to wait 120&nbsp;s", // attempts
-		"POST https://orders.example.com/h", "X-A: 1", "upstream &lt;down&gt;", "(cut)", eventPath1+"/attempts",
+		"POST https://orders.example.com/h", "X-A: 1", "curl -X &#39;POST&#39; &#39;https://orders.",
+		"upstream &lt;down&gt;", "(cut)", eventPath1+"/attempts",
 		"No request was made. the filter does not match",
 		`<span class="k">&#34;n&#34;</span>: <a class="d" href="/app/events?body_path=n&amp;body_value=1.50&amp;since=7d"`,
 		"&lt;i&gt;", // body

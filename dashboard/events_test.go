@@ -57,9 +57,9 @@ func TestListOfEventsHasCounts(t *testing.T) {
 	b.get(frame.EventsPath+"?type=a.*&status=failed&since=1h").want(200,
 		`href="/app/events?since=1h&amp;type=a.%2A">All`,
 		`href="/app/events?since=1h&amp;status=delivered&amp;type=a.%2A">delivered <small class="num">900&#43;</small>`,
-		`href="/app/events?since=1h&amp;status=failed&amp;type=a.%2A" aria-current="page">failed`, "newest 1,000",
+		`href="/app/events?since=1h&amp;status=failed&amp;type=a.%2A" aria-current="page">failed`, "newest 1,000: 100",
 		`<span class="chip">1 h</span>`, `href="/app/events?since=24h&amp;status=failed&amp;type=a.%2A">24 h</a>`,
-		`<title>22:20: 900 delivered, 0 open or skipped, 0 failed or rejected`, "until=2026-08-21T22%3A23%3A00Z",
+		`<title>22:22: 0 delivered, 0 open or skipped, 100 failed or rejected`, "until=2026-08-21T22%3A23%3A00Z",
 		"<b>&lt;ledger&gt; answered 503</b>: ", `aria-label="&lt;ledger&gt;: failed"`, "a.<wbr>&lt;b&gt;")
 	for _, c := range r.api.calls {
 		if c.Path == "/v1/events/counts" && (c.Query.Has("status") || c.Query.Get("type") != "a.*" || c.Query.Has("limit")) {
@@ -143,7 +143,7 @@ func TestListOfEventsLeadsToItsReplay(t *testing.T) {
 		"since=2026-08-20":                        "",
 		"status=failed&source=api":                "",
 		"status=failed&q=x":                       "",
-		"status=failed&body_path=a":               "",
+		"status=failed&body_path=a&body_value=1":  "",
 		"status=failed&tail=1":                    "",
 		"status=failed&cursor=c2":                 "",
 	} {
@@ -182,6 +182,29 @@ func TestTailFollowsTheFirstPage(t *testing.T) {
 	}
 }
 
+// A list that is not followed counts what arrives while it is open, if that costs no search.
+func TestListCountsWhatArrives(t *testing.T) {
+	r := eventsRig(t)
+	b := r.signedIn()
+	list := func(next string, ids ...string) {
+		r.api.on("GET /v1/events", 200, `{"data":[{"id":"`+strings.Join(ids, `"},{"id":"`)+`"}],"next_cursor":`+next+`}`)
+	}
+	list("null", "evt_1")
+	b.get(frame.EventsPath+"?status=failed").want(200, `data-live="/app/events?newer=evt_1&amp;status=failed"`)
+	for _, x := range []struct{ next, ids, want string }{
+		{"null", "evt_1", "></span>"}, {"null", "evt_3 evt_2 evt_1 evt_0", ">2 new<"},
+		{"null", "evt_3", ">1 new<"}, {`"c2"`, "evt_9 evt_8", ">over 2 new<"},
+	} {
+		list(x.next, strings.Fields(x.ids)...)
+		b.get(frame.EventsPath+"?newer=evt_1&status=failed", "Relay-Part", "newer").want(200, x.want)
+	}
+	for _, other := range []string{"?q=x", "?body_path=a&body_value=1", "?until=1h", "?tail=1", "?cursor=c2"} {
+		if page := b.get(frame.EventsPath + other).want(200); strings.Contains(page.body, "newer=") {
+			t.Errorf("%s counts", other)
+		}
+	}
+}
+
 // Each filter that is on has a chip that removes it, a search for a text too.
 func TestChipsRemoveFilters(t *testing.T) {
 	eventsRig(t).signedIn().get(frame.EventsPath+"?q=x+y&status=failed").want(200,
@@ -214,5 +237,7 @@ func TestEventsWithoutTheStoreAndWithAWrongFilter(t *testing.T) {
 	r.api.on("GET /v1/events", 503, `{"error":{"type":"unavailable","message":"the event store is unavailable"}}`)
 	b.get(frame.EventsPath).want(503, "The event store is unavailable.", "still accepted and delivered")
 	r.api.on("GET /v1/events", 400, `{"error":{"type":"invalid_request","param":"body[a","message":"body[a: is no path"}}`)
-	b.get(frame.EventsPath+"?body_path=a").want(400, `href="#f-body_path"`, "Is no path.", "change the filter")
+	b.get(frame.EventsPath+"?body_path=[&body_value=1").want(400, `href="#f-body_path"`, "Is no path.",
+		"change the filter")
+	b.get(frame.EventsPath+"?header_path=a").want(400, `href="#f-header_value"`, "Is required", "change the filter")
 }

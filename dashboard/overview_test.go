@@ -260,8 +260,8 @@ func TestListOfEndpointsShowsWhatFails(t *testing.T) {
 		strings.Count(main, `class="st held on"`) != 1 || strings.Count(main, `class="st delivered"`) != 1 {
 		t.Errorf("the states are wrong: %s", main)
 	}
-	if calls := len(r.api.calls) - before; calls != 2 {
-		t.Errorf("the list makes %d calls, want 2", calls)
+	if calls := len(r.api.calls) - before; calls != 3 {
+		t.Errorf("the list makes %d calls, want 3", calls)
 	}
 	// Twenty others are busier and ten are worse: nothing is known of an endpoint that is among neither.
 	many := strings.Repeat(`{"endpoint_id":"ep_x","last_hour":`+noRequestsJSON+`},`, 20)

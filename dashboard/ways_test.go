@@ -96,5 +96,5 @@ func TestDestinationIsAPlaceToWork(t *testing.T) {
 	}
 	held := strings.Replace(sampleEndpoint, `"state":"active"`, `"state":"held"`, 1)
 	r.api.on("GET /v1/endpoints/ep_1", http.StatusOK, held)
-	b.get(path).want(200, "Try now")
+	b.get(path).want(200, "Try now", "<title>Failed requests, at most 16.7\u00a0%")
 }

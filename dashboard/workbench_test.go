@@ -67,7 +67,8 @@ func TestWorkbench(t *testing.T) {
 	}
 	form.Set("transformation", `[{"op":"wrap","key":"k"},{"op":"drop","paths":["/a"]}]`)
 	b.post(workbenchOf, form).want(200, "1. drop", "Not saved. ", "60 changes, the first 1 below", "nothing at /b",
-		"&#34;&lt;script&gt;&#34;", "the whole document → /k", "Credentials in the event were masked", "&#34;k&#34;: {}")
+		"&#34;&lt;script&gt;&#34;", "the whole document → /k", "Credentials in the event were masked", "&#34;k&#34;: {}",
+		"<b>Before</b>", "&#34;a&#34;: 1.50")
 	body := r.lastBody("POST", "/v1/endpoints/ep_1/transformation/preview")
 	if body["sample_text"] != `{"a": 1.50}` || body["sample"] != nil || len(body["ops"].([]any)) != 2 {
 		t.Errorf("previewed %v", body)
@@ -129,6 +130,7 @@ func TestWorkbenchRows(t *testing.T) {
 	form := b.get(workbenchOf).want(200, "<code>drop /a</code>", "<code>wrap  in k</code>", `value="raise 1"`).
 		fields(workbenchOf)
 	form.Del("row")
+	form.Set("sample", "") // its only preview is that of the operations
 	ops := func() string {
 		return string(web.Encode(r.lastBody("POST", "/v1/endpoints/ep_1/transformation/preview")["ops"]))
 	}

@@ -41,6 +41,17 @@ func listEndpoints(v *frame.Visit) (err error) {
 		if p.NoTraffic, err = addTraffic(v, p.Rows); err != nil {
 			return err
 		}
+		rejecting, err := model.RejectingEndpoints(v)
+		if err != nil {
+			return err
+		}
+		for _, x := range rejecting {
+			for _, e := range p.Rows {
+				if e.ID == x.EndpointID {
+					e.rejecting = x.Text + "."
+				}
+			}
+		}
 	}
 	return v.Page("endpoints", p)
 }
@@ -97,6 +108,8 @@ type endpointRow struct {
 	// sent are the requests of the last hour by destination.
 	sent    map[string]wire.DestinationRequests
 	failing map[string]bool // destinations for whose failures an alert fires
+	// rejecting says that most of its requests were rejected; empty: they were not.
+	rejecting string
 }
 
 // How many endpoints the overview has as the busiest and the worst. If it has fewer, no other endpoint has had a
@@ -155,6 +168,8 @@ func (e *endpointRow) Status() frame.Status {
 		}
 	}
 	switch n := &e.LastHour; {
+	case e.rejecting != "":
+		return frame.Status{Word: "rejecting", Mark: "rejected", On: true}
 	case e.unknown:
 		s.Mark = "note"
 	case n.Failed > 0 && n.Delivered == 0:
@@ -165,8 +180,10 @@ func (e *endpointRow) Status() frame.Status {
 	return s
 }
 
-// Problem says how many requests of the last hour have failed; empty if none has.
-func (e *endpointRow) Problem() string { return model.Problem(e.LastHour.Requests, e.LastHour.Failed) }
+// Problem says how many requests of the last hour were rejected or have failed; empty if none has.
+func (e *endpointRow) Problem() string {
+	return strings.TrimSpace(e.rejecting + " " + model.Problem(e.LastHour.Requests, e.LastHour.Failed))
+}
 
 func (e *endpointRow) fails(d model.Destination) bool { return e.failing[d.ID] }
 
@@ -293,7 +310,17 @@ func needsOf(v *frame.Visit, e *model.Endpoint, alerts []*model.Alert) ([]model.
 			}
 		}
 	}
-	return x.Needs(), nil
+	needs := x.Needs()
+	if rejecting, err := model.RejectingAt(v, e.ID); err != nil {
+		return nil, err
+	} else if rejecting != nil && !model.SaysRejecting(alerts, e.ID) {
+		need := rejecting.Need(e.Name)
+		if err := diagnose(v, e.ID, &need); err != nil {
+			return nil, err
+		}
+		needs = append(needs, need)
+	}
+	return needs, nil
 }
 
 // Status is the state of the destination. One that is active looks well only if its requests succeed, or if there were

@@ -56,6 +56,7 @@ type trafficView struct {
 	Total       wire.MeasuredRequests // without latency for several destinations
 	Backlog     *backlog              // of one destination; nil: they are those to several
 	Latency     frame.Sparkline       // p95, of one destination
+	Failing     frame.Sparkline       // share of the requests that failed
 }
 
 // view draws the requests to some destinations of the endpoint. A bar leads to the events of its step.
@@ -87,8 +88,24 @@ func (t *traffic) view(page string, events url.Values, now time.Time, of ...*des
 	x.Chart = frame.NewBarChart(fmt.Sprintf("Requests in the last %s: %s delivered, %s failed", t.span.Name,
 		frame.Number(x.Total.Delivered), frame.Number(x.Total.Failed)), "Time (UTC)",
 		[]frame.Series{{Name: "delivered", Class: frame.ColourOK}, {Name: "failed", Class: frame.ColourBad}}, rows)
-	x.Latency = frame.NewSparkline("p95 of requests", p95)
+	x.Latency, x.Failing = frame.NewSparkline("p95 of requests", p95), failing(rows)
 	return x
+}
+
+// failing draws the share of failed requests in the steps that had some. A line of zeros is left out.
+func failing(rows []frame.ChartRow) frame.Sparkline {
+	shares, worst, whole := make([]float64, len(rows)), int64(0), int64(1)
+	for i, row := range rows {
+		n := row.Values[0] + row.Values[1]
+		shares[i] = float64(row.Values[1]) / float64(n) // NaN: no requests
+		if row.Values[1]*whole > worst*n {
+			worst, whole = row.Values[1], n
+		}
+	}
+	if worst == 0 {
+		return frame.Sparkline{}
+	}
+	return frame.NewSparkline("Failed requests, at most "+frame.Percent(worst, whole), shares)
 }
 
 // backlog is what waits for a destination.

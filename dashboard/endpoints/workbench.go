@@ -40,10 +40,9 @@ type workbenchPage struct {
 	Versions    []wire.KeptTransformationVersion
 	Loaded      int // the earlier version whose operations are in the form; 0: none
 	Preview     *previewData
-	Saved       bool   // the previewed operations are those in use
-	Output      string // of the preview, indented
-	OutputCut   bool
-	Confirm     string // what a save must repeat, because the sample fails; empty: nothing
+	Saved       bool        // the previewed operations are those in use
+	Bodies      []shownBody // of the preview: before and after, or the result alone
+	Confirm     string      // what a save must repeat, because the sample fails; empty: nothing
 }
 
 // workbenchValues are the stored values of the form: one operation a line.
@@ -192,8 +191,8 @@ func showWorkbench(v *frame.Visit, e *model.Endpoint) error {
 			return err
 		}
 	} else if len(p.Rows()) > 0 { // what it does is seen at once; without an answer it can be asked for
-		if preview, err := p.requestPreview(v); err == nil {
-			p.show(preview)
+		if preview, err := p.requestPreview(v, p.Form.Value("transformation")); err == nil {
+			p.show(v, preview)
 		}
 	}
 	return v.Page("endpoint-workbench", p)
@@ -218,18 +217,18 @@ func (p *workbenchPage) preview(v *frame.Visit) error {
 	var preview *previewData
 	err := syntaxFault(p.Form.Value("transformation"))
 	if err == nil {
-		preview, err = p.requestPreview(v)
+		preview, err = p.requestPreview(v, p.Form.Value("transformation"))
 	}
 	nothing := func() error { return nil }
 	return v.Answer(p.Form, atOperation(err), nothing, func() error {
-		p.show(preview)
+		p.show(v, preview)
 		return nil
 	})
 }
 
-// requestPreview asks the API for a preview of the form.
-func (p *workbenchPage) requestPreview(v *frame.Visit) (*previewData, error) {
-	text := strings.TrimSpace(p.Form.Value("transformation"))
+// requestPreview asks the API what operations make of the sample of the form.
+func (p *workbenchPage) requestPreview(v *frame.Visit, text string) (*previewData, error) {
+	text = strings.TrimSpace(text)
 	body := map[string]any{"ops": operations(text)}
 	if text == "" || text == "null" {
 		body["ops"] = []any{}
@@ -252,7 +251,7 @@ func (p *workbenchPage) asksAgain(v *frame.Visit) bool {
 	if noSample || text == "" || text == "null" || text == "[]" {
 		return false
 	}
-	preview, err := p.requestPreview(v)
+	preview, err := p.requestPreview(v, p.Form.Value("transformation"))
 	if err != nil || preview.Error == nil {
 		return false
 	}
@@ -261,22 +260,49 @@ func (p *workbenchPage) asksAgain(v *frame.Visit) bool {
 	if f.Value("confirmed") == confirm {
 		return false
 	}
-	p.show(preview)
+	p.show(v, preview)
 	p.Confirm = confirm
 	return true
 }
 
-// show puts a preview on the page: a failure at its operation.
-func (p *workbenchPage) show(preview *previewData) {
+// show puts a preview on the page: a failure at its operation, and the body before and after.
+func (p *workbenchPage) show(v *frame.Visit, preview *previewData) {
 	p.Preview = preview
 	p.Saved = frame.UnixLines(p.Form.Value("transformation")) == operationLines(p.Transformation)
 	if f := preview.Error; f != nil && f.Index != nil && *f.Index < len(preview.Steps) {
 		preview.Steps[*f.Index].Failure = f
 	}
-	if preview.OutputText != nil {
-		text := frame.Indented([]byte(*preview.OutputText))
-		p.Output, p.OutputCut = frame.Truncate(text, maxShownOutput), len(text) > maxShownOutput
+	p.Bodies = nil
+	if preview.OutputText == nil {
+		return
 	}
+	if before := p.before(v); before != "" && len(preview.Steps) > 0 {
+		p.Bodies = append(p.Bodies, newShownBody("Before", before))
+	}
+	p.Bodies = append(p.Bodies, newShownBody("Result", *preview.OutputText))
+}
+
+// before is the sample as the operations get it: that of an event is what no operation makes of it, without credentials.
+func (p *workbenchPage) before(v *frame.Visit) string {
+	if p.Form.Value("sample") == "" {
+		return frame.UnixLines(p.Form.Value("sample_text"))
+	}
+	x, err := p.requestPreview(v, "")
+	if err != nil || x.OutputText == nil {
+		return ""
+	}
+	return *x.OutputText
+}
+
+// shownBody is a body as the page shows it, indented.
+type shownBody struct {
+	Name, Text string
+	Cut        bool // only the beginning is shown
+}
+
+func newShownBody(name, body string) shownBody {
+	text := frame.Indented([]byte(body))
+	return shownBody{name, frame.Truncate(text, maxShownOutput), len(text) > maxShownOutput}
 }
 
 // saveWorkbench saves the operations as a new version.

@@ -126,7 +126,11 @@ func (p *workbenchPage) Rows() (rows []operationRow) {
 // Paths are paths of the result, or of the text of the sample, as JSON Pointers; * stands for every element of an
 // array.
 func (p *workbenchPage) Paths() (paths []string) {
-	for _, text := range []string{p.Output, p.Form.Value("sample_text")} {
+	texts := []string{p.Form.Value("sample_text")}
+	if n := len(p.Bodies); n > 0 && !p.Bodies[n-1].Cut {
+		texts = append([]string{p.Bodies[n-1].Text}, texts...)
+	}
+	for _, text := range texts {
 		var value any
 		if text != "" && event.JSONDepth([]byte(text)) <= web.MaxDepth && json.Unmarshal([]byte(text), &value) == nil {
 			return addPaths(nil, value, "", 0)

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -78,6 +79,21 @@ type attemptData struct {
 	// none, or most headers differ.
 	SameAs  int               `json:"-"`
 	Changed map[string]string `json:"-"`
+	// Curl is a command that makes the request again, for the newest attempt of a delivery; may be empty.
+	Curl string `json:"-"`
+}
+
+// setCurl sets the command that makes the request again. Only the body that the event has is known: not what a
+// transformation made of it.
+func (a *attemptData) setCurl(e *eventDetail) {
+	if a.TransformationVersion != 0 {
+		return
+	}
+	var headers [][2]string
+	for _, name := range slices.Sorted(maps.Keys(a.Request.Headers)) {
+		headers = append(headers, [2]string{name, a.Request.Headers[name]})
+	}
+	a.Curl = curl(e, a.Request.Method, quoteShell(a.Request.URL), headers)
 }
 
 // compareAttempts finds what the request headers of each attempt have in common with those of the one before, and opens

@@ -132,10 +132,13 @@ func showEvent(v *frame.Visit) error {
 	}
 	for _, d := range e.Deliveries {
 		compareAttempts(d.Made)
+		if n := len(d.Made); n > 0 {
+			d.Made[n-1].setCurl(e)
+		}
 	}
 	p.History = e.history(v.Now())
 	p.Shown = newBodyView(e.bytes(), v.R.URL.Query().Get("body"))
-	p.Curl = curl(e)
+	p.Curl = e.localCurl()
 	p.Fixable = fixture.CheckBody(e.bytes()) == nil
 	explainStatus(v, p)
 	explain := e.Verification != "verified" || v.R.URL.Query().Get("signature") == "1"
@@ -398,18 +401,22 @@ func jsonTokens(line string) (tokens []token) {
 // maxCurlBody bounds the body of a command, in bytes.
 const maxCurlBody = 16 << 10
 
-// curl returns a command that sends the event's body and headers to a local server; empty if the body is too large or
-// not text. Headers of the connection are left out. The body is --data-raw: other options read a file if it begins
-// with @.
-func curl(e *eventDetail) string {
+// localCurl returns a command that sends the event as it came to a local server.
+func (e *eventDetail) localCurl() string {
+	return curl(e, e.Method, "http://localhost:3000/", e.HeaderLines())
+}
+
+// curl returns a command that sends the event's body with the headers to a URL; empty if the body is too large or not
+// text. Headers of the connection are left out. The body is --data-raw: other options read a file if it begins with @.
+func curl(e *eventDetail, method, to string, headers [][2]string) string {
 	body := e.bytes()
 	isText := utf8.Valid(body) && bytes.IndexByte(body, 0) < 0
 	if len(body) > maxCurlBody || !isText || !e.PayloadErasedAt.IsZero() {
 		return ""
 	}
 	var b strings.Builder
-	b.WriteString("curl -X " + quoteShell(e.Method) + " http://localhost:3000/")
-	for _, h := range e.HeaderLines() {
+	b.WriteString("curl -X " + quoteShell(method) + " " + to)
+	for _, h := range headers {
 		switch strings.ToLower(h[0]) {
 		case "host", "content-length", "connection", "transfer-encoding", "expect", "accept-encoding":
 			continue

@@ -43,7 +43,7 @@ func TestCurlHasNoControlCharacters(t *testing.T) {
 		HeadersRaw: [][2]string{{"X-A", "\xff"}}}}
 	const want = "curl -X 'POST' http://localhost:3000/ \\\n  -H $'X-A: \\377' \\\n" +
 		"  --data-raw $'\\003\\033[201~\\047\\134\\015\\011\\302\\233\\342\\200\\256\ntrue'"
-	if got := curl(e); got != want {
+	if got := e.localCurl(); got != want {
 		t.Errorf("%q\nwant %q", got, want)
 	}
 }
@@ -53,14 +53,14 @@ func TestCurlQuotes(t *testing.T) {
 	e := &eventDetail{Event: wire.Event{Method: "POST", Body: "@it's $HOME `x`\n",
 		HeadersRaw: [][2]string{{"X-A", "o'k"}, {"Host", "h"}}}}
 	const want = "curl -X 'POST' http://localhost:3000/ \\\n  -H 'X-A: o'\\''k' \\\n  --data-raw '@it'\\''s $HOME `x`\n'"
-	if got := curl(e); got != want {
+	if got := e.localCurl(); got != want {
 		t.Errorf("%s", got)
 	}
 	for _, e := range []wire.Event{
 		{Body: strings.Repeat("a", maxCurlBody+1)}, {Body: "a\x00"},
 		{EventBase: wire.EventBase{PayloadErasedAt: web.Time(time.Now())}},
 	} {
-		if got := curl(&eventDetail{Event: e}); got != "" {
+		if got := (&eventDetail{Event: e}).localCurl(); got != "" {
 			t.Errorf("%.100s", got)
 		}
 	}

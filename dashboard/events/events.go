@@ -50,6 +50,34 @@ type eventsPage struct {
 	Chart    *frame.BarChart     // of the newest events that match; nil: there is none
 	Receipts bool                // an event of the page has a receipt
 	More     bool                // a filter is on whose field is folded
+	Newer    string              // path that counts what arrives while the page is open; empty: it is not counted
+	Arrived  string              // how many events that is; empty: none
+}
+
+// newerParam is the newest event that a page has, in the path that counts what arrived since: "none" if it has none.
+const newerParam = "newer"
+
+// countNewer lets the script count what arrives while the page is open, and counts it if it asks. A search costs too much
+// for that, and the end of a time is not moved.
+func (p *eventsPage) countNewer(query, asked url.Values) {
+	if !p.First || p.Live != "" || p.Search || p.Form.Error != "" || p.Form.Value("until") != "" {
+		return
+	}
+	newest := asked.Get(newerParam)
+	if newest != "" {
+		at := slices.IndexFunc(p.Events, func(e *model.EventRow) bool { return e.ID == newest })
+		switch {
+		case at > 0:
+			p.Arrived = frame.Number(int64(at))
+		case at < 0 && p.Next != "":
+			p.Arrived = "over " + frame.Number(int64(len(p.Events)))
+		case at < 0 && len(p.Events) > 0:
+			p.Arrived = frame.Number(int64(len(p.Events)))
+		}
+	} else if newest = "none"; len(p.Events) > 0 {
+		newest = p.Events[0].ID
+	}
+	p.Newer = listPath(query, newerParam, newest)
 }
 
 // timeMenu are the choices of the time menu beside any time.
@@ -104,16 +132,31 @@ func (p *eventsPage) draw(query url.Values, n *model.EventCounts) {
 	step := time.Duration(n.StepSeconds) * time.Second
 	from, to := time.Time(n.Steps[0].At), time.Time(n.Steps[len(n.Steps)-1].At)
 	line := frame.NewTimeline(to, step, int(to.Sub(from)/step)+1)
-	rows := line.Rows(3)
+	rows, drawn := line.Rows(3), int64(0)
 	for _, s := range n.Steps {
 		if i, ok := line.Index(time.Time(s.At)); ok {
-			rows[i].Values = []int64{int64(s.Delivered), int64(s.Pending + s.Retrying + s.Skipped), int64(s.Failed + s.Rejected)}
+			for j, of := range [][]event.Status{{event.Delivered}, {event.Pending, event.Retrying, event.Skipped},
+				{event.Failed, event.Rejected}} {
+				for _, status := range of {
+					if asked := p.Form.Value("status"); asked == "" || slices.Contains(strings.Split(asked, ","), string(status)) {
+						rows[i].Values[j] += int64(model.CountOf(&s.StatusCounts, status))
+					}
+				}
+				drawn += rows[i].Values[j]
+			}
 		}
 	}
+	if drawn == 0 {
+		return
+	}
+	if status := p.Form.Value("status"); status != "" {
+		query = maps.Clone(query)
+		query.Set("status", status)
+	}
 	line.LinkEvents(rows, query)
-	title := frame.Plural(n.Counted, "event", "events") + " by the time of receipt"
+	title := frame.Plural(int(drawn), "event", "events") + " by the time of receipt"
 	if n.More {
-		title = "The newest " + title
+		title = "Of the newest " + frame.Number(int64(n.Counted)) + ": " + title
 	}
 	p.Chart = frame.NewBarChart(title, "Received", []frame.Series{{Name: "delivered", Class: frame.ColourOK},
 		{Name: "open or skipped", Class: frame.ColourWait}, {Name: "failed or rejected", Class: frame.ColourBad}}, rows)
@@ -159,14 +202,25 @@ func listEvents(v *frame.Visit) error {
 		return nil
 	}
 	query, shown := eventsQuery(asked)
+	incomplete := ""
+	for _, prefix := range searchPrefixes {
+		if shown.Get(prefix+"_path") != "" && shown.Get(prefix+"_value") == "" {
+			incomplete = prefix + "_value"
+		}
+	}
 	p := &eventsPage{
 		Form: frame.NewForm(shown, ""), First: query.Get("cursor") == "",
 		Search: query.Get("q") != "" || searchIn(query), BaseURL: v.Config.BaseURL,
 	}
-	if err := readEvents(v, query, p); err != nil {
+	if incomplete != "" {
+		p.EndpointChoices = frame.NewEndpointChoices(v, p.Form.Value("endpoint_id"))
+		e, _ := frame.BadRequest(frame.Fault(incomplete, "is required: enter the value to look for"))
+		v.Status = p.Form.SetError(e)
+	} else if err := readEvents(v, query, p); err != nil {
 		return err
 	}
 	setListLinks(v, query, asked.Get("tail") == "1", p)
+	p.countNewer(query, asked)
 	p.Receipts = slices.ContainsFunc(p.Events, func(e *model.EventRow) bool { return e.Processing != "none" })
 	p.More = slices.ContainsFunc(foldedFilters, func(name string) bool { return p.Form.Value(name) != "" })
 	if p.First && v.Part() == "" {

@@ -42,6 +42,7 @@ type ChartRow struct {
 	Label  string // of the step, such as 08:13
 	Values []int64
 	Path   string // page of what the step counts; may be empty
+	at     time.Time
 }
 
 // BarChart is data of the template "bars": stacked bars, the first series at the bottom.
@@ -51,9 +52,11 @@ type BarChart struct {
 	Step   string // heading of the labels in the table, such as "Minute (UTC)"
 	Series []Series
 	Rows   []ChartRow
-	Max    int64 // the highest sum of a row
-	Top    int64 // the number at the upper end of the axis: even, at least Max
-	Linked bool  // steps lead to pages
+	Max    int64  // the highest sum of a row
+	Top    int64  // the number at the upper end of the axis: even, at least Max
+	Linked bool   // steps lead to pages
+	First  string // when the first step begins, for those who see their own time; empty: steps are days or have no time
+	Every  int    // seconds of a step
 }
 
 // NewBarChart returns a chart with a bar for each row.
@@ -67,6 +70,11 @@ func NewBarChart(title, step string, of []Series, rows []ChartRow) *BarChart {
 		c.Max, c.Linked = max(c.Max, sum), c.Linked || row.Path != ""
 	}
 	c.Top = roundUp(c.Max)
+	if len(rows) > 1 && !rows[0].at.IsZero() {
+		if step := rows[1].at.Sub(rows[0].at); step < 24*time.Hour {
+			c.First, c.Every = rows[0].at.Format(time.RFC3339), int(step.Seconds())
+		}
+	}
 	return c
 }
 
@@ -283,7 +291,7 @@ func (t timeline) Rows(values int) []ChartRow {
 		layout = "Jan 2, 15:04"
 	}
 	for i := range rows {
-		rows[i] = ChartRow{Label: t.at(i).Format(layout), Values: make([]int64, values)}
+		rows[i] = ChartRow{Label: t.at(i).Format(layout), Values: make([]int64, values), at: t.at(i)}
 	}
 	return rows
 }

@@ -26,7 +26,8 @@ func drawn(t *testing.T, name string, data any) string {
 // A bar chart shows every value above 0, within its box, and all values in the table behind it. Labels are text.
 func TestBarsHaveATable(t *testing.T) {
 	c := NewBarChart("Requests <a minute>", "Minute (UTC)", []Series{{"delivered", ColourOK}, {"failed", ColourBad}},
-		[]ChartRow{{"08:13", []int64{999_999, 1}, "/a?b"}, {"08:14", []int64{0, 0}, ""}, {"<08:15>", []int64{12_345, 1}, ""}})
+		[]ChartRow{{Label: "08:13", Values: []int64{999_999, 1}, Path: "/a?b"},
+			{Label: "08:14", Values: []int64{0, 0}}, {Label: "<08:15>", Values: []int64{12_345, 1}}})
 	if c.Max != 1_000_000 || c.Top != 1_000_000 || len(c.Bars()) != 4 {
 		t.Fatalf("%d, %v", c.Max, c.Bars())
 	}

@@ -97,6 +97,17 @@ func (*detectionPage) Charsets() []frame.Option {
 	return all
 }
 
+// BuiltIn are the rules for common providers, the same for every account.
+func (*detectionPage) BuiltIn() ([]secrets.Rule, error) {
+	scanner, err := secrets.New(secrets.ForLeaks)
+	if err != nil {
+		return nil, err
+	}
+	return slices.SortedFunc(slices.Values(slices.DeleteFunc(slices.Clone(scanner.Rules()), func(r secrets.Rule) bool {
+		return r.Test
+	})), func(a, b secrets.Rule) int { return strings.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name)) }), nil
+}
+
 // readDetection reads the account's own rules for their page.
 func readDetection(v *frame.Visit) (*detectionPage, error) {
 	p := &detectionPage{detectionData: &detectionData{}, Form: frame.EditForm(newRule.values()),

@@ -30,17 +30,22 @@ func CountEvents(v *frame.Visit, query url.Values) (*EventCounts, error) {
 	return n, nil
 }
 
+// countedStatuses are the statuses in the order of the tabs.
+var countedStatuses = []event.Status{event.Delivered, event.Failed, event.Retrying, event.Pending, event.Skipped,
+	event.Rejected}
+
+// CountOf returns the number of events of a status.
+func CountOf(n *wire.StatusCounts, status event.Status) int {
+	return map[event.Status]int{event.Delivered: n.Delivered, event.Failed: n.Failed, event.Retrying: n.Retrying,
+		event.Pending: n.Pending, event.Skipped: n.Skipped, event.Rejected: n.Rejected}[status]
+}
+
 // ByStatus returns the number of events of each status, without paths.
 func (n *EventCounts) ByStatus() (all []StatusCount) {
-	of := &n.Statuses
-	for _, x := range []struct {
-		status event.Status
-		n      int
-	}{{event.Delivered, of.Delivered}, {event.Failed, of.Failed}, {event.Retrying, of.Retrying},
-		{event.Pending, of.Pending}, {event.Skipped, of.Skipped}, {event.Rejected, of.Rejected}} {
-		c := StatusCount{Name: string(x.status)}
-		if x.n > 0 || n.More { // older events, which were not counted, may have it
-			if c.Count = frame.Number(int64(x.n)); n.More {
+	for _, status := range countedStatuses {
+		c, of := StatusCount{Name: string(status)}, CountOf(&n.Statuses, status)
+		if of > 0 || n.More { // older events, which were not counted, may have it
+			if c.Count = frame.Number(int64(of)); n.More {
 				c.Count += "+"
 			}
 		}

@@ -53,6 +53,7 @@ type startPage struct {
 	More         []frame.MenuItem // lists that have more things than are shown
 	At           web.Time         // when the overview was made
 	Traffic      *overviewTraffic
+	rejecting    []model.Rejecting
 }
 
 // maxNeeds is how many lines are shown before the others are folded.
@@ -92,6 +93,9 @@ func showStart(v *frame.Visit) error {
 			alerts[i] = &model.Alert{Alert: *a}
 		}
 		if err := model.NameAlerts(v, alerts); err != nil {
+			return err
+		}
+		if p.rejecting, err = model.RejectingEndpoints(v); err != nil {
 			return err
 		}
 		addOverview(v, &p, &o, alerts)
@@ -173,6 +177,11 @@ func addNeeds(v *frame.Visit, p *startPage, o *wire.Overview, asked []*config.Ac
 		x.AddAlert(a, a.Subject())
 	}
 	p.Needs = append(p.Needs, x.Needs()...)
+	for _, x := range p.rejecting {
+		if !model.SaysRejecting(alerts, x.EndpointID) {
+			p.Needs = append(p.Needs, x.Need(cmp.Or(v.EndpointName(x.EndpointID), x.EndpointID)))
+		}
+	}
 	if !critical {
 		p.Needs = append(p.Needs, leaks...)
 	}

@@ -110,7 +110,7 @@ addCopyButtons(document);
 
 // Keys for lists. They do nothing while somebody types or a question is open, and can be turned off in this browser:
 // speech input types letters (WCAG 2.1.4).
-const keys = [['j', 'next row'], ['k', 'previous row'], ['Enter', 'open the row'], ['/', 'search the list'], ['Ctrl K', 'search everything'], ['r', 'replay the event'], ['?', 'this list']];
+const keys = [['j', 'next row'], ['k', 'previous row'], ['Enter', 'open the row'], ['/', 'search the list'], ['Ctrl K', 'search everything'], ['r', 'replay the event'], ['n', 'next event of the list'], ['p', 'previous event of the list'], ['?', 'this list']];
 const keysOff = 'relay-keys-off';
 
 // step focuses the first link of the next row that has one, or of the row before.
@@ -120,6 +120,23 @@ function step(by) {
   const at = links.findIndex((link) => link.closest('tr').contains(document.activeElement));
   const to = at < 0 && by < 0 ? links.length - 1 : at + by;
   links[Math.min(Math.max(to, 0), links.length - 1)]?.focus();
+}
+
+// The list of events that was shown last in this tab, for the way from one event to the next.
+const listed = 'relay-events';
+window.addEventListener('pagehide', () => {
+  const paths = [...document.querySelectorAll('#rows tbody a[id^=evt_]')].map((link) => link.pathname);
+  if (paths.length) {
+    sessionStorage.setItem(listed, JSON.stringify(paths));
+  }
+});
+
+function neighbour(by) {
+  const paths = JSON.parse(sessionStorage.getItem(listed) ?? '[]');
+  const to = paths[paths.indexOf(window.location.pathname) + by];
+  if (to && paths.includes(window.location.pathname)) {
+    window.location.assign(to);
+  }
 }
 
 function search() {
@@ -167,6 +184,8 @@ const actions = {
   j: () => step(1),
   k: () => step(-1),
   r: () => document.querySelector('[popovertarget=dlg-replay]')?.click(),
+  n: () => neighbour(1),
+  p: () => neighbour(-1),
   '/': search,
   '?': () => help().showPopover(),
 };
@@ -193,6 +212,26 @@ const clock = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-dig
 const dayAndClock = new Intl.DateTimeFormat('en-GB', {
   day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit', second: '2-digit',
 });
+const dayAndMinute = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit' });
+
+// showLocalSteps changes the times of a chart: in its table, in the titles of its bars, and below its axis.
+function showLocalSteps(chart) {
+  const format = Number(chart.dataset.step) < 60 ? clock : dayAndMinute;
+  const cells = [...chart.querySelectorAll('tbody tr')].map((row) => row.querySelector('a') ?? row.cells[0]);
+  const titles = chart.querySelectorAll('.hit title');
+  const marks = chart.querySelectorAll('.axis span');
+  const labels = cells.map((cell, i) => {
+    const was = cell.textContent;
+    cell.textContent = format.format(Date.parse(chart.dataset.first) + i * Number(chart.dataset.step) * 1000);
+    if (titles[i]?.textContent.startsWith(was)) {
+      titles[i].textContent = cell.textContent + titles[i].textContent.slice(was.length);
+    }
+    return cell.textContent;
+  });
+  marks.forEach((mark, i) => {
+    mark.textContent = labels[Math.floor(i * (labels.length - 1) / Math.max(marks.length - 1, 1))];
+  });
+}
 
 // showLocalTimes changes the times of a part of the page, and the words that say UTC. live.js calls it for the parts that
 // it replaces.
@@ -206,10 +245,11 @@ function showLocalTimes(part) {
     element.title ||= `${element.dateTime.replace('T', ' ').replace('Z', '')} UTC`;
     element.textContent = (today ? clock : dayAndClock).format(at);
   }
+  part.querySelectorAll('[data-first]').forEach(showLocalSteps);
   for (const heading of part.querySelectorAll('th, footer.main small')) {
     for (const node of heading.childNodes) {
       node.textContent = node.nodeName === '#text' ?
-        node.textContent.replace(', UTC', '').replace('all times are UTC', 'times are those of this browser') : node.textContent;
+        node.textContent.replace(/, UTC| \(UTC\)/, '').replace('all times are UTC', 'times are those of this browser') : node.textContent;
     }
   }
 }

@@ -10,12 +10,14 @@ type WriterConfig struct {
 	// URL is the address of ClickHouse, or the comma-separated addresses of its shards in their order; see ch.ParseURLs
 	// for the forms. It may hold a password and is never logged.
 	URL string
-	// FlushRows is the number of buffered rows, of all tables together, that starts a flush; 0 = 20,000.
+	// FlushRows is the number of buffered rows, of all tables together, that starts a flush; 0 = 60,000. A third of them
+	// starts one for 10 s after a reader has asked for a flush.
 	FlushRows int
-	// FlushBytes is the size of the buffered records that starts a flush; 0 = 8 MiB.
+	// FlushBytes is the size of the buffered records that starts a flush, or a third of it, likewise; 0 = 24 MiB.
 	FlushBytes int
 	// FlushEvery is the longest time a row waits for a flush that no reader asks for; 0 = 10 s. From 5,000 rows on it is
-	// at most 1 s, and at least 5 s while the batch has rows of more than 8 days or flushes are throttled.
+	// at most 2.5 s, at most 1 s while readers ask, and at least 5 s while the batch has rows of more than 8 days or flushes
+	// are throttled.
 	FlushEvery time.Duration
 	// PollEvery is the shortest pause between two polls while no reader waits; it lets records gather in Kafka. It
 	// doubles up to 32 times that while few records come. 0 = 20 ms.
@@ -34,8 +36,8 @@ type WriterConfig struct {
 }
 
 func (c WriterConfig) withDefaults() WriterConfig {
-	c.FlushRows = cmp.Or(c.FlushRows, 20_000)
-	c.FlushBytes = cmp.Or(c.FlushBytes, 8<<20)
+	c.FlushRows = cmp.Or(c.FlushRows, 60_000)
+	c.FlushBytes = cmp.Or(c.FlushBytes, 24<<20)
 	c.FlushEvery = cmp.Or(c.FlushEvery, 10*time.Second)
 	c.PollEvery = cmp.Or(c.PollEvery, 20*time.Millisecond)
 	c.InsertTimeout = cmp.Or(c.InsertTimeout, time.Minute)

@@ -16,10 +16,14 @@ const (
 	// of more than manyDays days waits up to spreadWait for more rows.
 	manyDays   = 8
 	spreadWait = 5 * time.Second
-	// A batch of fullerBatch rows waits no longer than fullerWait: a reader who asks for a flush waits for all of its
-	// rows, and from some thousand rows on an insert takes the longer the more there are.
+	// A batch of fullerBatch rows waits no longer than unreadWait. An insert costs ClickHouse about as much as 5,000 more
+	// rows do; but a reader who asks for a flush waits for all of its rows, and the insert takes the longer the more there
+	// are. So for readLately after a reader has asked it waits no longer than readWait, and is full at a third.
 	fullerBatch = 5_000
-	fullerWait  = time.Second
+	unreadWait  = 2500 * time.Millisecond
+	readWait    = time.Second
+	readLately  = 10 * time.Second
+	readShare   = 3
 )
 
 // flushLoop flushes a batch whenever one is due, and the last one when polled is closed.
@@ -54,8 +58,8 @@ func (l *lane) takeDueBatch(now time.Time, budget *flushBudget) (*batch, time.Du
 		l.flushRequested = false
 		return nil, time.Hour
 	}
-	wait := b.firstRecordAt.Add(l.maxWait(b)).Sub(now)
-	if l.isFullLocked() {
+	wait := b.firstRecordAt.Add(l.maxWait(b, now)).Sub(now)
+	if l.isFullLocked(now) {
 		wait = 0
 	}
 	if l.flushRequested && wait > 0 {
@@ -72,10 +76,14 @@ func (l *lane) takeDueBatch(now time.Time, budget *flushBudget) (*batch, time.Du
 }
 
 // maxWait is how long the rows of a batch may wait for a flush that no reader asks for.
-func (l *lane) maxWait(b *batch) time.Duration {
+func (l *lane) maxWait(b *batch, now time.Time) time.Duration {
 	longest := l.cfg.FlushEvery
-	if b.rows >= fullerBatch {
-		longest = min(longest, fullerWait)
+	switch {
+	case b.rows < fullerBatch:
+	case l.isReadLocked(now):
+		longest = min(longest, readWait)
+	default:
+		longest = min(longest, unreadWait)
 	}
 	if len(b.days) > manyDays || l.throttled.Load() {
 		longest = max(longest, spreadWait)

@@ -72,6 +72,9 @@ func TestWhenAFlushIsDue(t *testing.T) {
 	throttled := func(fill func(*lane, *assignment)) func(*lane, *assignment) {
 		return func(l *lane, p *assignment) { fill(l, p); l.throttled.Store(true) }
 	}
+	read := func(fill func(*lane, *assignment)) func(*lane, *assignment) {
+		return func(l *lane, p *assignment) { fill(l, p); l.askedAt = now }
+	}
 	slow := WriterConfig{}.withDefaults()
 	f("nothing", cfg, add(0, 0, 1), time.Hour, false)
 	f("nothing, requested", cfg, requested(add(0, 0, 1)), time.Hour, false)
@@ -86,15 +89,23 @@ func TestWhenAFlushIsDue(t *testing.T) {
 	f("few rows of a writer with defaults", slow, add(10, 10, 1), 9*time.Second, false)
 	f("few rows, 10 s old", slow, add(10, 10, 1), 10*time.Second, true)
 	f("few rows, requested", slow, requested(add(10, 10, 1)), 0, true)
-	f("nearly many rows", slow, add(fullerBatch-1, 10, 1), time.Second, false)
-	f("many rows, not a second old", slow, add(fullerBatch, 10, 1), time.Second-1, false)
-	f("many rows, a second old", slow, add(fullerBatch, 10, 1), time.Second, true)
+	f("nearly many rows", slow, add(fullerBatch-1, 10, 1), unreadWait, false)
+	f("many rows, nearly old", slow, add(fullerBatch, 10, 1), unreadWait-1, false)
+	f("many rows, old", slow, add(fullerBatch, 10, 1), unreadWait, true)
+	f("many rows, read, not a second old", slow, read(add(fullerBatch, 10, 1)), time.Second-1, false)
+	f("many rows, read, a second old", slow, read(add(fullerBatch, 10, 1)), time.Second, true)
+	f("a third, read", cfg, read(add(34, 10, 1)), 0, true)
+	f("nearly a third, read", cfg, read(add(33, 10, 1)), 0, false)
+	f("a third of the bytes, read", cfg, read(add(4, 2_000, 1)), 0, true)
+	f("a third, read, throttled", cfg, throttled(read(add(34, 10, 1))), 0, false)
+	long := WriterConfig{FlushRows: 100, FlushBytes: 10_000, FlushEvery: time.Minute}
+	f("a third, read long ago", long, read(add(34, 10, 1)), readLately, false)
 	f("many rows, spread over 9 days", slow, add(fullerBatch, 10, 9), 4*time.Second, false)
 	f("many rows, spread over 9 days, 5 s old", slow, add(fullerBatch, 10, 9), 5*time.Second, true)
 	f("throttled", cfg, throttled(add(10, 10, 1)), 4*time.Second, false)
 	f("throttled for 5 s", cfg, throttled(add(10, 10, 1)), 5*time.Second, true)
-	f("throttled, many rows", cfg, throttled(add(399, 10, 1)), time.Second, false)
-	f("throttled, very many rows", cfg, throttled(add(400, 10, 1)), 0, true)
+	f("throttled, many rows", cfg, throttled(add(99, 10, 1)), time.Second, false)
+	f("throttled, very many rows", cfg, throttled(add(100, 10, 1)), 0, true)
 	f("throttled, very many bytes", cfg, throttled(add(20, 2_000, 1)), 0, true)
 	f("throttled, requested", cfg, requested(throttled(add(10, 10, 1))), 0, true)
 

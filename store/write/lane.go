@@ -44,7 +44,8 @@ type lane struct {
 	filling        *batch
 	inserting      *batch // nil: no flush runs
 	flushRequested bool
-	buffered       int // rows that the metric counts
+	askedAt        time.Time // when a reader has last asked for a flush
+	buffered       int       // rows that the metric counts
 
 	flushWake  chan struct{} // capacity 1: flushLoop checks whether a flush is due
 	batchTaken chan struct{} // capacity 1: the batch was taken, poll may go on
@@ -193,15 +194,18 @@ func (l *lane) poll(ctx context.Context) error {
 func (l *lane) isFull() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.isFullLocked()
+	return l.isFullLocked(time.Now())
 }
 
-func (l *lane) isFullLocked() bool {
-	growth := 1
-	if l.throttled.Load() {
-		growth = throttledGrowth
+// isReadLocked reports whether a reader has asked for a flush lately.
+func (l *lane) isReadLocked(now time.Time) bool { return now.Sub(l.askedAt) < readLately }
+
+func (l *lane) isFullLocked(now time.Time) bool {
+	share := 1
+	if l.isReadLocked(now) && !l.throttled.Load() {
+		share = readShare
 	}
-	return l.filling.rows >= growth*l.cfg.FlushRows || l.filling.bytes >= growth*l.cfg.FlushBytes
+	return l.filling.rows*share >= l.cfg.FlushRows || l.filling.bytes*share >= l.cfg.FlushBytes
 }
 
 // addRecords adds the records of one partition to the batch and returns their size in bytes.
@@ -238,6 +242,12 @@ func (l *lane) requestFlushNow() {
 // requestFlush asks for a flush as soon as the records of this lane below the offsets have been read.
 func (l *lane) requestFlush(targets map[stream.Partition]int64) {
 	awaited, allRead := l.pos.waitFor(targets)
+	if awaited || allRead {
+		l.mu.Lock()
+		l.askedAt = time.Now()
+		l.mu.Unlock()
+		notify(l.flushWake) // the batch may be full now
+	}
 	switch {
 	case allRead:
 		l.requestFlushNow()

@@ -41,6 +41,7 @@ type eventRow struct {
 	duplicate id.ID
 	size      uint32 // of the received body, in bytes
 	scanned   bool   // the payload was scanned for secrets; used by lane.scan only
+	key       string // of a row of event_keys
 }
 
 // deliveryRow is one row of deliveries, and one of attempts if it has an attempt.

@@ -18,7 +18,7 @@ import (
 func newSinks() []anySink {
 	const byDay = true
 	return []anySink{
-		newSink(byDay, decoders[*eventRow]{stream.Events: decodeEvent}, eventsTable()),
+		newSink(byDay, decoders[*eventRow]{stream.Events: decodeEvent}, eventsTable(), eventLookups()),
 		newSink(byDay, decoders[*deliveryRow]{stream.Commands: decodeCommand, stream.Outcomes: decodeOutcome},
 			deliveriesTable(), []*table[*deliveryRow]{attemptsTable()}, candidateTables()),
 		newSink(byDay, decoders[*receiptRow]{stream.Receipts: decodeReceipt}, receiptsTable()),
@@ -101,7 +101,7 @@ func (k *sink[R]) with(keep func(row) bool) anySink {
 func (k *sink[R]) insert(ctx context.Context, l *lane, s *shard) (dead []deadLetter, err error) {
 	for _, tables := range k.tables {
 		rejected, err := concurrently(ctx, tables, func(ctx context.Context, t *table[R]) ([]deadLetter, error) {
-			return writeRows(ctx, l, s, t, t.filter(k.rows))
+			return writeRows(ctx, l, s, t, t.rowsOf(k.rows))
 		})
 		if err != nil {
 			return nil, err
@@ -114,7 +114,7 @@ func (k *sink[R]) insert(ctx context.Context, l *lane, s *shard) (dead []deadLet
 // insertOnce inserts the rows into all tables concurrently, without retries.
 func (k *sink[R]) insertOnce(ctx context.Context, conn driver.Conn) error {
 	_, err := concurrently(ctx, slices.Concat(k.tables...), func(ctx context.Context, t *table[R]) ([]deadLetter, error) {
-		if rows := t.filter(k.rows); len(rows) > 0 {
+		if rows := t.rowsOf(k.rows); len(rows) > 0 {
 			return nil, t.write(ctx, conn, rows)
 		}
 		return nil, nil

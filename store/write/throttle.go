@@ -14,8 +14,6 @@ import (
 )
 
 const (
-	// throttledGrowth is how much larger a batch may grow while flushes are throttled: up to 80,000 rows or 32 MiB.
-	throttledGrowth = 4
 	// throttledFlushCost is how much of the budget (10 a second) a flush for a reader costs meanwhile: one a second is
 	// left.
 	throttledFlushCost = 10

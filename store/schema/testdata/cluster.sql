@@ -237,6 +237,10 @@ SELECT account, toStartOfMinute(toDateTime(at,'UTC')) AS t, endpoint, dest, coun
        countIf(trigger = 'initial' AND ok = 1) AS first_delivered, quantilesTDigestState(0.5,0.95,0.99)(duration_ms) AS lat
 FROM relay.attempts GROUP BY account, t, endpoint, dest;
 
+DROP VIEW IF EXISTS relay.mv_event_keys ON CLUSTER 'relay';
+
+DROP VIEW IF EXISTS relay.mv_events_by_endpoint ON CLUSTER 'relay';
+
 ALTER TABLE relay.events ON CLUSTER 'relay' ADD INDEX IF NOT EXISTS by_text toValidUTF8(lower(concat(body, headers, base32Encode(concat(toString(toDateTime(ts)), id))))) TYPE ngrambf_v1(4, 65536, 1, 0) GRANULARITY 1;
 
 ALTER TABLE relay.events ON CLUSTER 'relay' MATERIALIZE INDEX by_text SETTINGS mutations_sync = 0;
