@@ -13,7 +13,8 @@ type Frame struct {
 }
 
 // A frame on disk, little-endian: length of all that follows the checksum (4 bytes), its CRC-32C (4), offset (8), the
-// offset up to which the partition was on disk when this was written (8), time (8), payload.
+// offset up to which the partition was on disk when this was written (8), time (8), payload. The checksum begins with a
+// seed from the partition's name: after a power cut a file may have blocks of another one that was deleted.
 const (
 	prefixBytes = 8
 	headerBytes = prefixBytes + 24
@@ -24,8 +25,11 @@ const maxFrameBytes = 64 << 20
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
+// seedOf returns the seed of the checksums in a partition, or in the state log.
+func seedOf(name string) uint32 { return crc32.Checksum([]byte(name), castagnoli) }
+
 // appendFrame appends a frame to dst. payload appends its payload.
-func appendFrame(dst []byte, offset, synced, time int64, payload func([]byte) []byte) []byte {
+func appendFrame(dst []byte, seed uint32, offset, synced, time int64, payload func([]byte) []byte) []byte {
 	at := len(dst)
 	dst = append(dst, make([]byte, prefixBytes)...)
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(offset))
@@ -33,7 +37,7 @@ func appendFrame(dst []byte, offset, synced, time int64, payload func([]byte) []
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(time))
 	dst = payload(dst)
 	binary.LittleEndian.PutUint32(dst[at:], uint32(len(dst)-at-prefixBytes))
-	binary.LittleEndian.PutUint32(dst[at+4:], crc32.Checksum(dst[at+prefixBytes:], castagnoli))
+	binary.LittleEndian.PutUint32(dst[at+4:], crc32.Update(seed, castagnoli, dst[at+prefixBytes:]))
 	return dst
 }
 
@@ -62,9 +66,9 @@ func parseFrame(b []byte) (f Frame, size int, ok bool) {
 }
 
 // checkedFrame is parseFrame for bytes from a file.
-func checkedFrame(b []byte) (f Frame, size int, ok bool) {
+func checkedFrame(seed uint32, b []byte) (f Frame, size int, ok bool) {
 	f, size, ok = parseFrame(b)
-	return f, size, ok && crc32.Checksum(b[prefixBytes:size], castagnoli) == binary.LittleEndian.Uint32(b[4:])
+	return f, size, ok && crc32.Update(seed, castagnoli, b[prefixBytes:size]) == binary.LittleEndian.Uint32(b[4:])
 }
 
 // syncedBefore returns what was on disk when the frame was written.

@@ -21,6 +21,7 @@ type Entry interface {
 type Partition struct {
 	log  *Log
 	key  Key
+	seed uint32 // of checksums
 	acks *acker
 
 	end    atomic.Int64 // offset of the next record to be written: all below can be read
@@ -79,7 +80,7 @@ func (p *Partition) Append(timeMS int64, e Entry, linger time.Duration) {
 		p.pending = &block{partition: p, first: p.next, data: make([]byte, 0, headerBytes+e.Size())}
 	}
 	b := p.pending
-	b.data = appendFrame(b.data, p.next, p.synced.Load(), timeMS, e.AppendTo)
+	b.data = appendFrame(b.data, p.seed, p.next, p.synced.Load(), timeMS, e.AppendTo)
 	b.entries, b.maxTime = append(b.entries, e), max(b.maxTime, timeMS)
 	b.count++
 	p.next++
@@ -240,7 +241,7 @@ func (p *Partition) sync() error {
 }
 
 func (p *Partition) name(base int64) string {
-	return fmt.Sprintf("%s-%d-%020d%s", p.key.Topic, p.key.Index, base, extension)
+	return fmt.Sprintf("%s-%020d%s", p.key, base, extension)
 }
 
 // Key names the partition.
@@ -285,7 +286,7 @@ func (p *Partition) Begin(offset int64) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.file != nil || p.writing || p.pending != nil {
-		return fmt.Errorf("partition %d of %s has records already", p.key.Index, p.key.Topic)
+		return fmt.Errorf("partition %s has records already", p.key)
 	}
 	s, err := p.roll(offset)
 	if err != nil {
@@ -302,24 +303,30 @@ func (p *Partition) trim(before int64) (int64, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.start = max(p.start, min(before, p.end.Load()))
+	errs := []error{p.removeTrimmedLocked()}
 	// The newest segment says where the log ends, so it is deleted only when another one says it.
 	if s := p.newestLocked(); s != nil && !p.writing && p.pending == nil && p.start == p.end.Load() &&
 		s.size > p.log.cfg.SegmentBytes/emptiedShare {
 		next, err := p.roll(p.start)
-		if err != nil {
-			return p.start, err
+		if err == nil {
+			p.segments = append(p.segments, next)
+			err = p.removeTrimmedLocked()
 		}
-		p.segments = append(p.segments, next)
+		errs = append(errs, err)
 	}
-	var errs []error
+	return p.start, errors.Join(errs...)
+}
+
+// removeTrimmedLocked deletes the files without records that can be read.
+func (p *Partition) removeTrimmedLocked() error {
 	for len(p.segments) > 1 && p.segments[1].base <= p.start {
-		if err := p.log.files.remove(p.log.path(p.name(p.segments[0].base))); err != nil && !errors.Is(err, os.ErrNotExist) {
-			errs = append(errs, err)
-			break
+		path := p.log.path(p.name(p.segments[0].base))
+		if err := p.log.files.remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
 		}
 		p.segments = p.segments[1:]
 	}
-	return p.start, errors.Join(errs...)
+	return nil
 }
 
 // emptiedShare: a newest segment without records is replaced if it is larger than this share of a full one.

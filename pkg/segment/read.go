@@ -47,7 +47,7 @@ func (p *Partition) Read(from int64, most Most, dst []Frame) ([]Frame, error) {
 		})
 		at := seg.marks[m-1].at
 		p.mu.Unlock()
-		return p.readFile(seg, at, reading{from: from, most: most, dst: dst, parse: checkedFrame})
+		return p.readFile(seg, at, reading{from: from, most: most, dst: dst, parse: p.checkedFrame})
 	}
 	var blocks []*block
 	for bytes := 0; i-1 < len(p.tail) && bytes <= most.Bytes && len(blocks) < most.Frames; i++ {
@@ -66,6 +66,8 @@ func (p *Partition) Read(from int64, most Most, dst []Frame) ([]Frame, error) {
 	}
 	return r.dst, nil
 }
+
+func (p *Partition) checkedFrame(b []byte) (Frame, int, bool) { return checkedFrame(p.seed, b) }
 
 // reading collects frames.
 type reading struct {

@@ -24,14 +24,14 @@ func (l *Log) recover() error {
 	}
 	found, err := l.listSegments()
 	if err != nil {
-		return err
+		return errors.Join(err, l.closeFiles())
 	}
 	var buf []byte // one for all files
 	for key, bases := range found {
 		p := l.partitions[key]
 		if p == nil {
-			return fmt.Errorf("%w: there is a file for partition %d of %s, which %s does not name", ErrDamaged, key.Index,
-				key.Topic, stateFile)
+			return errors.Join(fmt.Errorf("%w: there is a file for partition %s, which %s does not name", ErrDamaged, key,
+				stateFile), l.closeFiles())
 		}
 		if err := p.recover(bases, &buf); err != nil {
 			return errors.Join(err, l.closeFiles())
@@ -49,16 +49,16 @@ func (l *Log) closeFiles() (err error) {
 	return errors.Join(err, l.state.file.Close())
 }
 
-// recoverState reads the state log, and writes it anew.
+// recoverState reads the state log, or creates it.
 func (l *Log) recoverState() error {
-	s := &state{log: l, topics: make(map[string]Topic), commits: make(map[string]map[Key]Commit),
+	s := &state{log: l, max: maxStateBytes, topics: make(map[string]Topic), commits: make(map[string]map[Key]Commit),
 		starts: make(map[Key]int64)}
 	l.state = s
 	b, err := os.ReadFile(l.path(stateFile))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	end, _, err := scan(b, 0, func(f Frame, _ int) error {
+	end, next, err := scan(b, seedOf(stateFile), 0, func(f Frame, _ int) error {
 		var e stateEntry
 		if err := json.Unmarshal(f.Payload, &e); err != nil {
 			return err
@@ -69,10 +69,12 @@ func (l *Log) recoverState() error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", stateFile, err)
 	}
-	if end < len(b) {
-		l.cfg.Log.Warn("cut off a torn write", "file", stateFile, "bytes", len(b)-end)
+	if end == 0 {
+		return s.rewrite()
 	}
-	return s.rewrite()
+	s.file, err = l.reopen(stateFile, int64(end), int64(len(b)))
+	s.size, s.seq, s.synced = int64(end), next, next
+	return err
 }
 
 // listSegments returns the base offsets of the segments of each partition, ascending.
@@ -120,7 +122,7 @@ func (p *Partition) recover(bases []int64, buf *[]byte) error {
 			return err
 		}
 		s := &segment{base: base}
-		end, scanned, err := scan(b, base, func(f Frame, at int) error {
+		end, scanned, err := scan(b, p.seed, base, func(f Frame, at int) error {
 			s.add(f.Offset, int64(at), f.Time)
 			return nil
 		})
@@ -133,7 +135,7 @@ func (p *Partition) recover(bases []int64, buf *[]byte) error {
 		s.size, next = int64(end), scanned
 		p.segments = append(p.segments, s)
 		if i == len(bases)-1 {
-			if err := p.reopen(name, int64(end), int64(len(b))); err != nil {
+			if p.file, err = p.log.reopen(name, int64(end), int64(len(b))); err != nil {
 				return err
 			}
 		}
@@ -145,22 +147,24 @@ func (p *Partition) recover(bases []int64, buf *[]byte) error {
 	return nil
 }
 
-// reopen opens the newest segment for writing, cuts off what a crash left of a write, and syncs it: readers and commits
-// count on records that an earlier process left in the page cache.
-func (p *Partition) reopen(name string, end, size int64) (err error) {
-	if p.file, err = os.OpenFile(p.log.path(name), os.O_RDWR, 0o600); err != nil {
-		return err
+// reopen opens a file for writing, cuts off what a crash left of a write, and syncs it: readers and commits count on
+// what an earlier process left in the page cache.
+func (l *Log) reopen(name string, end, size int64) (*os.File, error) {
+	f, err := os.OpenFile(l.path(name), os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
 	}
 	if end < size {
-		p.log.cfg.Log.Warn("cut off a torn write", "file", name, "bytes", size-end)
-		if err := p.log.files.truncate(p.file, end); err != nil {
-			return err
-		}
+		l.cfg.Log.Warn("cut off a torn write", "file", name, "bytes", size-end)
+		err = l.files.truncate(f, end)
 	}
-	if p.log.cfg.Fsync {
-		return p.log.files.sync(p.file)
+	if err == nil && l.cfg.Fsync {
+		err = l.files.sync(f)
 	}
-	return nil
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
 }
 
 // readInto reads a file into a buffer that is used again.
@@ -186,9 +190,9 @@ func readInto(path string, buf *[]byte) ([]byte, error) {
 
 // scan calls each for the frames of b, which have consecutive offsets from next on, and returns where they end. It
 // returns an error if a later frame says that a frame which is missing was on disk.
-func scan(b []byte, next int64, each func(f Frame, at int) error) (end int, offset int64, err error) {
+func scan(b []byte, seed uint32, next int64, each func(f Frame, at int) error) (end int, offset int64, err error) {
 	for end < len(b) {
-		f, size, ok := checkedFrame(b[end:])
+		f, size, ok := checkedFrame(seed, b[end:])
 		if !ok || f.Offset != next {
 			break
 		}
@@ -202,7 +206,7 @@ func scan(b []byte, next int64, each func(f Frame, at int) error) (end int, offs
 		if !whole || head.Offset <= next || syncedBefore(b[at:]) <= next || syncedBefore(b[at:]) > head.Offset {
 			continue
 		}
-		if _, _, ok := checkedFrame(b[at:]); ok {
+		if _, _, ok := checkedFrame(seed, b[at:]); ok {
 			return end, next, fmt.Errorf("%w at byte %d: record %d is missing, and record %d is there", ErrDamaged, end, next,
 				head.Offset)
 		}

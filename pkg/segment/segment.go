@@ -80,6 +80,8 @@ type Key struct {
 	Index int32
 }
 
+func (k Key) String() string { return fmt.Sprintf("%s-%d", k.Topic, k.Index) }
+
 // ErrFailed is part of every error after a sync has failed.
 var ErrFailed = errors.New("the log could not be synced to disk, and takes nothing more")
 

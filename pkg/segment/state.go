@@ -3,6 +3,7 @@ package segment
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -48,6 +49,7 @@ type startOffset struct {
 // state is the state log and what it says.
 type state struct {
 	log *Log
+	max int64 // bytes at which the state log is written anew
 
 	mu      sync.Mutex // guards the fields below
 	file    *os.File
@@ -62,7 +64,7 @@ type state struct {
 
 const stateFile = "state.log"
 
-// maxStateBytes is the size at which the state log is written anew. All commits with the longest metadata are less.
+// maxStateBytes is the usual state.max. All commits with the longest metadata are less.
 const maxStateBytes = 8 << 20
 
 // apply takes what an entry says.
@@ -104,7 +106,7 @@ func (s *state) write(e stateEntry, sync bool) error {
 	if err := s.log.err(); err != nil {
 		return err
 	}
-	if s.size > maxStateBytes {
+	if s.size > s.max {
 		if err := s.rewrite(); err != nil {
 			return err
 		}
@@ -143,7 +145,7 @@ func (s *state) frame(e stateEntry) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return appendFrame(nil, s.seq, s.synced, 0, func(dst []byte) []byte { return append(dst, text...) }), nil
+	return appendFrame(nil, seedOf(stateFile), s.seq, s.synced, 0, func(dst []byte) []byte { return append(dst, text...) }), nil
 }
 
 // rewrite replaces the file by one with a single entry. A crash leaves the old one or the new one.
@@ -197,7 +199,7 @@ func (l *Log) Topic(name string) (t Topic, ok bool) {
 	return t, ok
 }
 
-// CreateTopic creates a topic, and reports whether it is new. One that exists stays as it is, or with grow gets the
+// CreateTopic creates a topic, and reports whether it is new. One that exists stays as it is; with grow it gets the
 // partitions that it lacks. An empty ID becomes a random one.
 func (l *Log) CreateTopic(t Topic, grow bool) (created bool, err error) {
 	old, exists := l.Topic(t.Name)
@@ -225,7 +227,7 @@ func (l *Log) addPartitions(t Topic) {
 		if l.partitions[key] != nil {
 			continue
 		}
-		p := &Partition{log: l, key: key, acks: &l.other}
+		p := &Partition{log: l, key: key, seed: seedOf(key.String()), acks: &l.other}
 		if l.cfg.Durable == nil || l.cfg.Durable(t.Name) {
 			p.acks = &l.durable
 		}
@@ -263,6 +265,7 @@ func (l *Log) Commit(ctx context.Context, group string, commits map[Key]Commit) 
 // Trim deletes the records of partitions before an offset. Files leave the disk when all their records are deleted.
 func (l *Log) Trim(before map[Key]int64) error {
 	var e stateEntry
+	var errs []error
 	for key, offset := range before {
 		p := l.Partition(key.Topic, key.Index)
 		if p == nil {
@@ -270,9 +273,9 @@ func (l *Log) Trim(before map[Key]int64) error {
 		}
 		start, err := p.trim(offset)
 		if err != nil {
-			return fmt.Errorf("trim %s[%d]: %w", key.Topic, key.Index, err)
+			errs = append(errs, fmt.Errorf("trim %s: %w", key, err))
 		}
 		e.Starts = append(e.Starts, startOffset{key, start})
 	}
-	return l.state.write(e, false)
+	return errors.Join(append(errs, l.state.write(e, false))...)
 }

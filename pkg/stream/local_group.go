@@ -7,8 +7,10 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/eventrelay/relay/pkg/segment"
+	"github.com/eventrelay/relay/pkg/wait"
 )
 
 // localGroup is one member of a consumer group of the log in this process. The member that joined first owns all
@@ -36,6 +38,9 @@ type ownedPartition struct {
 	next   int64 // offset
 	paused bool
 }
+
+// readRetry is the pause after a read that failed.
+const readRetry = time.Second
 
 // errClosed is returned by the Poll of a member that was closed, errNotOwner by the Commit of one that owns nothing.
 var (
@@ -67,8 +72,16 @@ func (m *localGroup) Poll(ctx context.Context, each func(Partition, []*Record)) 
 			return err
 		}
 		m.join()
-		if found, err := m.fetch(each); found || err != nil {
+		found, err := m.fetch(each)
+		switch {
+		case found:
+			return nil
+		case errors.Is(err, segment.ErrDamaged), errors.Is(err, errNoRecord):
 			return err
+		case err != nil: // the system lacks something, such as file descriptors
+			m.warn("cannot read the log, retrying", slog.Any("error", err))
+			_ = wait.For(ctx, readRetry)
+			continue
 		}
 		select {
 		case <-ctx.Done():
@@ -128,7 +141,8 @@ func (m *localGroup) assign() {
 		m.cfg.Assigned(commits)
 	}
 	for at, commit := range truncated {
-		m.logTruncated(at, commits[at].Offset, commit.Offset)
+		m.warn("log was truncated, reading it again", slog.String("topic", at.Topic), slog.Int("partition", int(at.Index)),
+			slog.Int64("read", commits[at].Offset), slog.Int64("from", commit.Offset))
 		if m.cfg.Lost != nil {
 			m.cfg.Lost([]Partition{at})
 		}
@@ -141,12 +155,8 @@ func (m *localGroup) assign() {
 	}
 }
 
-func (m *localGroup) logTruncated(p Partition, committed, from int64) {
-	if m.conf.Log != nil {
-		m.conf.Log.LogAttrs(context.Background(), slog.LevelError, "log was truncated, reading it again",
-			slog.String("group", m.cfg.Name), slog.String("topic", p.Topic), slog.Int("partition", int(p.Index)),
-			slog.Int64("read", committed), slog.Int64("from", from))
-	}
+func (m *localGroup) warn(text string, attrs ...slog.Attr) {
+	m.in.log.LogAttrs(context.Background(), slog.LevelWarn, text, append(attrs, slog.String("group", m.cfg.Name))...)
 }
 
 // fetch hands over what one Poll returns, and reports whether there was anything.
