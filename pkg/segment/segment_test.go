@@ -508,9 +508,18 @@ func TestFullDisk(t *testing.T) {
 		}
 		full, stuck = false, false
 		must.Do(t, l.stop())
-		again := start(t, Config{Dir: dir}, osFiles())
+		full = true // a start needs no room
+		again := start(t, Config{Dir: dir, SegmentBytes: 1000}, f)
 		if got := read(t, again.Partition("events", 0), 1<<20); strings.Join(got, ",") != strings.Join(want, ",") {
 			t.Errorf("part %d: %q, want %q", part, got, want)
+		}
+		// Trimming makes some, though it cannot write down where the partition starts.
+		before := again.Partition("events", 0).Bytes()
+		if err := again.Trim(map[Key]int64{{"events", 0}: int64(len(want))}); !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("trimming: %v", err)
+		}
+		if after := again.Partition("events", 0).Bytes(); after >= before {
+			t.Errorf("%d bytes before trimming, %d after it", before, after)
 		}
 		must.Do(t, again.stop())
 	}

@@ -145,7 +145,9 @@ func (s *state) frame(e stateEntry) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return appendFrame(nil, seedOf(stateFile), s.seq, s.synced, 0, func(dst []byte) []byte { return append(dst, text...) }), nil
+	return appendFrame(nil, seedOf(stateFile), s.seq, s.synced, 0, func(dst []byte) []byte {
+		return append(dst, text...)
+	}), nil
 }
 
 // rewrite replaces the file by one with a single entry. A crash leaves the old one or the new one.

@@ -80,8 +80,8 @@ func (r localReader) ReadWithControlRecords(
 	return r.Read(ctx, p, from, each)
 }
 
-// follow calls each with the records of a partition from an offset on, and advances it, until ctx ends or each returns an
-// error. With restart it goes on at the start of the partition if that does not have the offset, as Kafka does.
+// follow calls each with the records of a partition from an offset on, and advances it, until ctx ends or each fails.
+// With restart it goes on at the start of the partition if that does not have the offset, as Kafka does.
 func (r localReader) follow(ctx context.Context, at Partition, from *int64, most segment.Most, restart bool,
 	each func([]*Record) error) error {
 	p, err := r.partition(at)
