@@ -38,7 +38,7 @@ type Partition struct {
 	pending  *block   // appended, not being written yet; nil: nothing
 	writing  bool     // a goroutine writes, and will write pending too
 	timer    bool     // pending will be written when a timer fires
-	torn     bool     // the file may be longer than its segment, because a write failed
+	torn     bool     // the file may be longer than its segment, because a write failed; then nothing may follow it
 	wake     []chan<- struct{}
 }
 
@@ -141,18 +141,18 @@ func (p *Partition) write(b *block, at *segment) (*segment, error) {
 	if err := p.log.err(); err != nil {
 		return at, err
 	}
+	if p.torn {
+		if err := p.log.files.truncate(p.file, at.size); err != nil {
+			return at, fmt.Errorf("cut off a failed write: %w", err)
+		}
+		p.torn = false
+	}
 	if at == nil || at.size > 0 && at.size+int64(len(b.data)) > p.log.cfg.SegmentBytes {
 		next, err := p.roll(b.first)
 		if err != nil {
 			return at, err
 		}
 		at = next
-	}
-	if p.torn {
-		if err := p.log.files.truncate(p.file, at.size); err != nil {
-			return at, fmt.Errorf("cut off a failed write: %w", err)
-		}
-		p.torn = false
 	}
 	if err := p.log.files.write(p.file, b.data, at.size); err != nil {
 		p.torn = p.log.files.truncate(p.file, at.size) != nil
@@ -184,7 +184,7 @@ func (p *Partition) roll(base int64) (*segment, error) {
 	if p.file != nil {
 		_ = p.file.Close() // what it has is on disk
 	}
-	p.file, p.torn = f, false
+	p.file = f
 	return &segment{base: base}, nil
 }
 
@@ -305,7 +305,7 @@ func (p *Partition) trim(before int64) (int64, error) {
 	p.start = max(p.start, min(before, p.end.Load()))
 	errs := []error{p.removeTrimmedLocked()}
 	// The newest segment says where the log ends, so it is deleted only when another one says it.
-	if s := p.newestLocked(); s != nil && !p.writing && p.pending == nil && p.start == p.end.Load() &&
+	if s := p.newestLocked(); s != nil && !p.writing && !p.torn && p.pending == nil && p.start == p.end.Load() &&
 		s.size > p.log.cfg.SegmentBytes/emptiedShare {
 		next, err := p.roll(p.start)
 		if err == nil {

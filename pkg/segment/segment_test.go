@@ -467,7 +467,7 @@ func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	for _, part := range []int{0, 1, 40, 60, 1000} {
 		dir, real := t.TempDir(), osFiles()
-		full, stuck := false, false
+		full, stuck, random := false, false, rand.New(rand.NewPCG(7, uint64(part)))
 		f := real
 		f.write = func(f *os.File, b []byte, at int64) error {
 			if !full {
@@ -489,9 +489,9 @@ func TestFullDisk(t *testing.T) {
 		}
 		l := start(t, Config{Dir: dir, SegmentBytes: 1000}, f)
 		var want []string
-		for i := range 50 {
+		for i := range 300 {
 			full, stuck = i%5 >= 3, i%5 == 4
-			payload := fmt.Sprint("record ", i)
+			payload := fmt.Sprint("record ", i, strings.Repeat(".", random.IntN(300)))
 			at, err := l.append("events", 0, payload)
 			if full != errors.Is(err, syscall.ENOSPC) && !(full && errors.Is(err, fs.ErrPermission)) {
 				t.Fatalf("record %d: %v, full %v", i, err, full)
