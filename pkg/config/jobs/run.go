@@ -1,5 +1,6 @@
-// Package jobs has the replay runs (run.go) and recovery jobs (recovery.go) in the configuration: their states, progress
-// and approval. config.Control embeds Jobs. Which deliveries they make is written to the log of commands, not here.
+// Package jobs has the replay runs (run.go) and recovery jobs (recovery.go) in the configuration: their states,
+// progress and approval. config.Control embeds Jobs. Which deliveries they make is written to the log of commands, not
+// here.
 //
 // Only creating, approving and cancelling are audited. Cancelling returns when no node begins a delivery of the job.
 package jobs
