@@ -50,9 +50,9 @@ type Jobs struct {
 	progressTimeout time.Duration
 }
 
-// NewJobs returns the jobs in the configuration. A queueing run without progress for progressTimeout counts as
+// New returns the jobs in the configuration. A queueing run without progress for progressTimeout counts as
 // interrupted; 0 = DefaultRunProgressTimeout.
-func NewJobs(c *entity.Core, progressTimeout time.Duration) Jobs { return Jobs{c, progressTimeout} }
+func New(c *entity.Core, progressTimeout time.Duration) Jobs { return Jobs{c, progressTimeout} }
 
 // Run is one replay, of a selection of events or of a single event. Its id is a time-ordered run_….
 type Run struct {

@@ -155,8 +155,8 @@ func (c *Cluster) Check(ctx context.Context) error {
 		var engine string
 		q = new(ch.Query).Add("SELECT any(engine_full) FROM system.tables WHERE database = currentDatabase() AND name = " +
 			"'events'")
-		if err := c.ReadPool.ForEachRow(ctx, shard, q,
-			func(rows driver.Rows) error { return rows.Scan(&engine) }); err != nil {
+		err := c.ReadPool.ForEachRow(ctx, shard, q, func(rows driver.Rows) error { return rows.Scan(&engine) })
+		if err != nil {
 			return err
 		}
 		if days := schema.TableRetentionDays(engine); days < c.Config.RetentionDays {
