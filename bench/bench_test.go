@@ -110,7 +110,7 @@ func fakeProcess(what string) error {
 	defer l.Close()
 	go func() {
 		_ = http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			fmt.Fprintf(w, "go_memstats_mallocs_total %d\nrelay_embedded_kafka_requests_total{kind=\"produce\"} %d\n",
+			fmt.Fprintf(w, "go_memstats_mallocs_total %d\nrelay_embedded_log_sync_seconds_count{topics=\"durable\"} %d\n",
 				time.Now().UnixMicro(), time.Now().UnixMilli())
 			fmt.Fprintf(w, "relay_dispatch_outcomes_total{status=\"held\",reason=\"paused\"} %d\n", time.Now().UnixMilli())
 		}))

@@ -390,14 +390,12 @@ var ratios = []struct{ name, over, under string }{
 	{"rows per store insert", "relay_store_rows_total", "relay_store_flush_seconds_count"},
 	{"rows per ClickHouse insert", "clickhouse_InsertedRows", "clickhouse_InsertQuery"},
 	{"rows merged per row inserted", "clickhouse_MergedRows", "clickhouse_InsertedRows"},
-	{"files synced per barrier", "relay_embedded_kafka_synced_files_total", "relay_embedded_kafka_barrier_seconds_count"},
+	{"files synced at a time", "relay_embedded_log_synced_files_total", "relay_embedded_log_sync_seconds_count"},
 }
 
 // perEvent are counters by which the number of events is divided.
 var perEvent = []struct{ name, under string }{
-	{"events per barrier of events", `relay_embedded_kafka_barrier_seconds_count{topics="durable"}`},
-	{"events per produce request", `relay_embedded_kafka_requests_total{kind="produce"}`},
-	{"events per fetch", `relay_embedded_kafka_requests_total{kind="fetch"}`},
+	{"events per sync of events", `relay_embedded_log_sync_seconds_count{topics="durable"}`},
 }
 
 func batches(metrics map[string]float64, events int64) []Batch {

@@ -21,6 +21,7 @@ import (
 	"github.com/eventrelay/relay/pkg/embedded/clickhouse"
 	"github.com/eventrelay/relay/pkg/embedded/redis"
 	"github.com/eventrelay/relay/pkg/private"
+	"github.com/eventrelay/relay/pkg/stream"
 )
 
 // Files in the data directory of dev.
@@ -108,9 +109,11 @@ func startEngines(st *node.Stack, s *settings, log *slog.Logger, registry promet
 	if err := private.EnsureDir(sockets, ""); err != nil {
 		return fmt.Errorf("directory of the engines' sockets: %w", err)
 	}
-	broker, err := newKafka(engineFlags{
-		listen: "unix:" + filepath.Join(sockets, "kafka.sock"), data: filepath.Join(s.DataDir, "kafka"), fsync: s.Fsync,
-	}, log, registry)
+	if err := convertLog(st.Context(), *s, sockets, log); err != nil {
+		return err
+	}
+	embedded, err := stream.OpenLog(stream.LogConfig{
+		Dir: filepath.Join(s.DataDir, logDir), Fsync: s.Fsync, Log: log, Metrics: registry})
 	if err != nil {
 		return err
 	}
@@ -128,14 +131,14 @@ func startEngines(st *node.Stack, s *settings, log *slog.Logger, registry promet
 		return err
 	}
 	st.Start("embedded clickhouse", clickhouseChild.Run)
-	st.Start("embedded kafka", broker.Run)
+	st.Start("embedded log", embedded.Run)
 	st.Start("embedded redis", redisServer.Run)
-	for _, ready := range []<-chan struct{}{broker.Ready(), redisServer.Ready(), clickhouseChild.Ready()} {
+	for _, ready := range []<-chan struct{}{redisServer.Ready(), clickhouseChild.Ready()} {
 		if err := st.Ready(ready); err != nil {
 			return err
 		}
 	}
-	s.KafkaBrokers, s.DialKafka = []string{broker.Addr()}, broker.DialContext
+	s.EmbeddedLog = embedded
 	s.RedisURL, s.DialRedis = "redis://embedded", redisServer.DialContext
 	s.ClickHouseURL, s.ClickHouseCluster = socketURL(clickhouseChild.Socket(), "relay"), ""
 	s.ReadURL, s.SearchURL = "", ""

@@ -112,7 +112,7 @@ const (
 	// has fetched of it, and an event that arrives during a fetch waits for the whole fetch.
 	maxFetchBytes = 256 << 10
 	// maxFetchWait bounds how late a resumed partition is fetched. So it limits the throughput of a deep tier to its share
-	// of the memory per maxFetchWait. Fetches of all partitions wait longer in relay dev (stream.Config.QuietFetchWait).
+	// of the memory per maxFetchWait.
 	maxFetchWait = 100 * time.Millisecond
 	// revokeTimeout is how long a rebalance waits for running requests. The group gives a member 30 s; up to 2 s pass
 	// until a heartbeat reports the rebalance, and up to commitTimeout for the commit.

@@ -88,10 +88,12 @@ type Config struct {
 	// Decided by the command, not by a setting.
 	Version  string
 	Embedded bool // the engines are embedded
-	// DialKafka and DialRedis connect to the embedded engines without TCP; nil = TCP.
-	DialKafka, DialRedis func(ctx context.Context, network, addr string) (net.Conn, error)
-	SyncTables           func() error // syncs inserted rows to disk; nil = ClickHouse does so itself
-	Waits                Waits
+	// EmbeddedLog is the log in this process; nil = Kafka.
+	EmbeddedLog *stream.Log
+	// DialRedis connects to the embedded engine without TCP; nil = TCP.
+	DialRedis  func(ctx context.Context, network, addr string) (net.Conn, error)
+	SyncTables func() error // syncs inserted rows to disk; nil = ClickHouse does so itself
+	Waits      Waits
 }
 
 // Waits shortens waits that are no settings, for tests of whole processes. One that is 0 keeps its length.
@@ -162,22 +164,14 @@ func Prefixes(texts []string) ([]netip.Prefix, error) {
 	return out, nil
 }
 
-// Stream returns how to reach Kafka.
+// Stream returns how to reach the log.
 func (s Config) Stream() stream.Config {
-	c := stream.Config{
-		Brokers: s.KafkaBrokers, Prefix: s.TopicPrefix, SASL: s.KafkaSASL, TLS: s.KafkaTLS,
+	return stream.Config{
+		Brokers: s.KafkaBrokers, Embedded: s.EmbeddedLog, Prefix: s.TopicPrefix, SASL: s.KafkaSASL, TLS: s.KafkaTLS,
 		CertFile: s.KafkaCertFile, KeyFile: s.KafkaKeyFile,
-		SessionTimeout: time.Duration(s.TakeoverSeconds) * time.Second, DialFunc: s.DialKafka,
+		SessionTimeout: time.Duration(s.TakeoverSeconds) * time.Second,
 	}
-	if s.DialKafka != nil {
-		c.QuietFetchWait = quietFetchWait
-	}
-	return c
 }
-
-// quietFetchWait is how long the embedded broker holds a fetch while nothing happens: an idle node makes some fetches a
-// second instead of 25.
-const quietFetchWait = 5 * time.Second
 
 // Limit returns how to reach Redis.
 func (s Config) Limit() limit.Config {

@@ -20,7 +20,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/eventrelay/relay/pkg/config/seal"
-	"github.com/eventrelay/relay/pkg/embedded/kafka"
 	"github.com/eventrelay/relay/pkg/roles"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/kit"
@@ -143,7 +142,7 @@ func startRole(t *testing.T, broker stream.Config, keys, role string) *recorder 
 	stack, metrics := NewStack(t.Context(), log), &recorder{Registry: prometheus.NewRegistry()}
 	_, err = Start(stack, Config{
 		Listen: "127.0.0.1:0", NodeName: "node-" + role, Roles: []string{role}, DataDir: dir, MaxBody: 1 << 20,
-		TakeoverSeconds: 30, KafkaBrokers: broker.Brokers, TopicPrefix: broker.Prefix, Replication: 1, LogKeepMinutes: 15,
+		TakeoverSeconds: 30, EmbeddedLog: broker.Embedded, TopicPrefix: broker.Prefix, Replication: 1, LogKeepMinutes: 15,
 		RetentionDays: 30, LedgerSeconds: 60, MasterKeys: keys,
 		ClickHouseURL: "http://127.0.0.1:1/relay", Version: "test", TracesURL: "http://127.0.0.1:1",
 	}, log, metrics)
@@ -158,19 +157,15 @@ func startRole(t *testing.T, broker stream.Config, keys, role string) *recorder 
 	return metrics
 }
 
-// allMetrics returns the metrics of nodes with one role each, and those of the embedded broker, sorted by name.
+// allMetrics returns the metrics of nodes with one role each, and those of the embedded log, sorted by name.
 func allMetrics(t *testing.T) []metric {
 	t.Helper()
 	embedded := &recorder{Registry: prometheus.NewRegistry()}
-	cfg := kafka.DefaultConfig()
-	cfg.Listen, cfg.DataDir, cfg.Fsync, cfg.MaxMessageBytes = "127.0.0.1:0", t.TempDir(), false, stream.MaxMessageBytes
-	log := slog.New(slog.DiscardHandler)
-	server := must.Get(kafka.New(cfg, kafka.Deps{Log: log, Metrics: embedded}))(t)
-	stack := NewStack(t.Context(), log)
-	stack.Start("kafka", server.Run)
+	log := must.Get(stream.OpenLog(stream.LogConfig{Dir: t.TempDir(), Metrics: embedded}))(t)
+	stack := NewStack(t.Context(), slog.New(slog.DiscardHandler))
+	stack.Start("log", log.Run)
 	t.Cleanup(func() { _ = stack.Stop() })
-	must.Do(t, stack.Ready(server.Ready()))
-	broker := stream.Config{Brokers: []string{server.Addr()}, Prefix: "t."}
+	broker := stream.Config{Embedded: log, Prefix: "t."}
 	keys := seal.GenerateKey("test")
 	must.Get(stream.Migrate(t.Context(), broker, 2, 1))(t)
 	all := map[string]metric{}
@@ -228,7 +223,7 @@ var metricsIntroduction = strings.ReplaceAll(`# Metrics
 
 Every metric of a node, from '/metrics' of 'RELAY_ADMIN_LISTEN'. [Operate](operate.md) says which to watch.
 'make generate' writes this page from the code. A role is one of 'RELAY_ROLES'; *all*: each node has it; *dev*: the
-broker of 'relay dev' has it. The metrics of the Go runtime ('go_…') and of the process ('process_…') are there too.
+log of 'relay dev' has it. The metrics of the Go runtime ('go_…') and of the process ('process_…') are there too.
 
 | metric | type | labels | roles | meaning |
 |---|---|---|---|---|

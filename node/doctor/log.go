@@ -128,8 +128,8 @@ func (x *checker) writers(ctx context.Context) Check {
 // embeddedWriters is the check of the embedded broker, which has no ACLs.
 func embeddedWriters(conf stream.Config) Check {
 	switch {
-	case conf.DialFunc != nil:
-		return ok("only this process can connect to the embedded broker")
+	case conf.Embedded != nil:
+		return ok("only this process can open the embedded log")
 	case conf.SASL == "":
 		return warn("start it with relay engine kafka --key-file and set RELAY_KAFKA_SASL on the nodes",
 			"the embedded broker requires no key: every process that can connect may write to every topic")

@@ -26,10 +26,7 @@ type AllowedWriter struct {
 	Topics    []string // with the prefix, sorted
 }
 
-// AllowedWriters returns the principals other than this client that may write to the service's topics, sorted by name.
-// It reads the brokers' ACLs, which do not list super users, and ignores Deny rules. own is this client's principal;
-// without SASL it is empty, and the client's own principal is then among the writers.
-func (r *Reader) AllowedWriters(ctx context.Context) (all []AllowedWriter, own string, err error) {
+func (r *kafkaReader) AllowedWriters(ctx context.Context) (all []AllowedWriter, own string, err error) {
 	rules := kadm.NewACLs().Topics().ResourcePatternType(kadm.ACLPatternAny).Operations(kadm.OpAny).
 		Allow().AllowHosts().Deny().DenyHosts()
 	found, err := r.adm.DescribeACLs(ctx, rules)

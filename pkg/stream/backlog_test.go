@@ -14,8 +14,9 @@ import (
 )
 
 // A group's backlog does not count gaps, and has the first incomplete record.
-func TestBacklogs(t *testing.T) {
-	_, c, p := broker(t)
+func TestBacklogs(t *testing.T) { onEachLog(t, 1, testBacklogs) }
+
+func testBacklogs(t *testing.T, c Config, p *Producer) {
 	r := reader(t, c)
 	backlogs := func() map[string]Backlog {
 		t.Helper()
@@ -107,10 +108,14 @@ func reader(t *testing.T, c Config) *Reader {
 
 // Dead letters are listed, retried once and then hidden by their markers, across windows and partitions.
 func TestDeadLettersAreListedAndRetriedOnce(t *testing.T) {
-	_, c, p := broker(t)
+	onEachLog(t, 1, testDeadLettersAreListedAndRetriedOnce)
+}
+
+func testDeadLettersAreListedAndRetriedOnce(t *testing.T, c Config, _ *Producer) {
 	c.Prefix = "letters."
 	must.Get(Migrate(t.Context(), c, 2, 1))(t)
-	p.prefix = c.Prefix
+	p := must.Get(NewProducer(c, "letters"))(t)
+	defer p.Close()
 	ctx, r := t.Context(), reader(t, c)
 	produce := func(partition int32, rec *Record) int64 {
 		t.Helper()

@@ -11,8 +11,9 @@ import (
 
 // A group that polls for a while gets what came, or nothing without an error, and keeps offsets that it could not
 // commit.
-func TestPollForAndCommitAll(t *testing.T) {
-	_, c, p := broker(t)
+func TestPollForAndCommitAll(t *testing.T) { onEachLog(t, 1, testPollForAndCommitAll) }
+
+func testPollForAndCommitAll(t *testing.T, c Config, p *Producer) {
 	at := Partition{Topic: Events}
 	for range 3 {
 		must.Do(t, p.ProduceSync(t.Context(), Events, 0, &Record{Value: []byte("x")}))

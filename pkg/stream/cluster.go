@@ -17,9 +17,7 @@ import (
 // EmbeddedCluster is the cluster id of the embedded broker.
 const EmbeddedCluster = "relay-embedded"
 
-// TopicID returns the ids of the cluster and of the topic. They identify the log that offsets stored elsewhere belong
-// to: a topic that was deleted and recreated has another id. id is empty with brokers before Kafka 3.1 (KIP-516).
-func (r *Reader) TopicID(ctx context.Context, topic string) (cluster, id string, err error) {
+func (r *kafkaReader) TopicID(ctx context.Context, topic string) (cluster, id string, err error) {
 	m, err := r.adm.Metadata(ctx, r.cfg.Prefix+topic)
 	if err != nil {
 		return "", "", fmt.Errorf("read the id of topic %s: %w", topic, err)
@@ -34,8 +32,7 @@ func (r *Reader) TopicID(ctx context.Context, topic string) (cluster, id string,
 	return m.Cluster, id, nil
 }
 
-// MemberCount returns how many members a group has now; 0 if the group does not exist.
-func (r *Reader) MemberCount(ctx context.Context, group string) (int, error) {
+func (r *kafkaReader) MemberCount(ctx context.Context, group string) (int, error) {
 	described, err := r.adm.DescribeGroups(ctx, r.cfg.Prefix+group)
 	if err == nil {
 		err = described.Error()
@@ -49,8 +46,7 @@ func (r *Reader) MemberCount(ctx context.Context, group string) (int, error) {
 	return len(described[r.cfg.Prefix+group].Members), nil
 }
 
-// BrokerCount returns how many brokers are registered with the cluster now.
-func (r *Reader) BrokerCount(ctx context.Context) (int, error) {
+func (r *kafkaReader) BrokerCount(ctx context.Context) (int, error) {
 	brokers, err := r.adm.ListBrokers(ctx)
 	if err != nil {
 		return 0, explainSecurity(fmt.Errorf("list brokers: %w", err))
@@ -58,9 +54,7 @@ func (r *Reader) BrokerCount(ctx context.Context) (int, error) {
 	return len(brokers), nil
 }
 
-// Endpoints returns where the brokers use TLS: those of Config.Brokers, and those that they name if one answers.
-// It is empty without TLS.
-func (r *Reader) Endpoints(ctx context.Context) []certfile.Endpoint {
+func (r *kafkaReader) Endpoints(ctx context.Context) []certfile.Endpoint {
 	if r.cfg.TLS == "" {
 		return nil
 	}

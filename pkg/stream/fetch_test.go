@@ -5,22 +5,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kfake"
-	"github.com/twmb/franz-go/pkg/kmsg"
-
 	"github.com/eventrelay/relay/test/must"
 )
 
 // However many records other topics have, one poll returns at most MaxBytes of them, plus one record of each partition:
 // an event waits for no more than that.
-func TestFetchIsBounded(t *testing.T) {
-	t.Parallel()
-	cluster := must.Get(kfake.NewCluster(kfake.NumBrokers(1)))(t)
-	t.Cleanup(cluster.Close)
-	c := Config{Brokers: cluster.ListenAddrs(), Prefix: "t."}
-	must.Get(Migrate(t.Context(), c, 4, 1))(t)
-	p := must.Get(NewProducer(c, "test"))(t)
-	t.Cleanup(p.Close)
+func TestFetchIsBounded(t *testing.T) { onEachLog(t, 4, testFetchIsBounded) }
+
+func testFetchIsBounded(t *testing.T, c Config, p *Producer) {
 	const size, many, limit = 1000, 400, 64 << 10
 	for i := range many { // in batches of their own: the broker hands over whole batches
 		must.Do(t, p.ProduceInOwnBatch(t.Context(), Tiers()[i%3].Topic, int32(i%4), &Record{Value: make([]byte, size)}))
@@ -48,7 +40,7 @@ func TestFetchIsBounded(t *testing.T) {
 // fetches, even if it is larger than MaxPartitionBytes.
 func TestFetchIsFair(t *testing.T) {
 	t.Parallel()
-	const many, limit = 200, 64 << 10
+	const limit = fairLimit
 	for name, c := range map[string]struct {
 		cfg  GroupConfig
 		size int // of the record of the quiet partition, in bytes
@@ -58,55 +50,53 @@ func TestFetchIsFair(t *testing.T) {
 		"large beside a full fetch":     {GroupConfig{MaxBytes: limit, MaxPartitionBytes: limit}, 3 * limit},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cluster := must.Get(kfake.NewCluster(kfake.NumBrokers(1)))(t)
-			t.Cleanup(cluster.Close)
-			// No sessions, as the embedded broker has none: see pkg/embedded/kafka.
-			cluster.ControlKey(int16(kmsg.Fetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
-				req.(*kmsg.FetchRequest).SessionID, req.(*kmsg.FetchRequest).SessionEpoch = 0, -1
-				return nil, nil, false
+			onEachLog(t, 4, func(t *testing.T, conf Config, producer *Producer) {
+				testFetchIsFair(t, conf, producer, c.cfg, c.size)
 			})
-			conf := Config{Brokers: cluster.ListenAddrs(), Prefix: "t."}
-			must.Get(Migrate(t.Context(), conf, 4, 1))(t)
-			producer := must.Get(NewProducer(conf, "test"))(t)
-			t.Cleanup(producer.Close)
-			produce := func(topic string, index int32, size int) {
-				t.Helper()
-				must.Do(t, producer.ProduceInOwnBatch(t.Context(), topic, index, &Record{Value: make([]byte, size)}))
-			}
-			for range many {
-				produce(Commands, 0, limit/2)
-			}
-			c.cfg.Name, c.cfg.Topics = "g", []string{Commands, Events, Outcomes, Receipts, Tiers()[0].Topic}
-			g := must.Get(NewGroup(conf, c.cfg))(t)
-			t.Cleanup(g.Close)
-			ctx, stop := context.WithTimeout(t.Context(), time.Minute)
-			defer stop()
-			busy := 0
-			poll := func() (quiet bool) {
-				t.Helper()
-				must.Do(t, g.Poll(ctx, func(p Partition, records []*Record) {
-					if quiet = quiet || p.Topic == Outcomes; p.Topic == Commands {
-						busy += len(records)
-					}
-				}))
-				return quiet
-			}
-			for index := range int32(4) {
-				for range 5 {
-					poll()
-				}
-				produce(Outcomes, index, c.size)
-				before := busy
-				for !poll() {
-				}
-				// One fetch may be in flight, and one may be sent before the order follows from its answer.
-				if n := busy - before; n > 8 {
-					t.Errorf("the record of partition %d came after %d records of the busy one", index, n)
-				}
-			}
-			if busy == many {
-				t.Error("the busy partition had no more")
-			}
 		})
+	}
+}
+
+const fairLimit = 64 << 10
+
+func testFetchIsFair(t *testing.T, conf Config, producer *Producer, cfg GroupConfig, size int) {
+	const many = 200
+	produce := func(topic string, index int32, size int) {
+		t.Helper()
+		must.Do(t, producer.ProduceInOwnBatch(t.Context(), topic, index, &Record{Value: make([]byte, size)}))
+	}
+	for range many {
+		produce(Commands, 0, fairLimit/2)
+	}
+	cfg.Name, cfg.Topics = "g", []string{Commands, Events, Outcomes, Receipts, Tiers()[0].Topic}
+	g := must.Get(NewGroup(conf, cfg))(t)
+	t.Cleanup(g.Close)
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	busy := 0
+	poll := func() (quiet bool) {
+		t.Helper()
+		must.Do(t, g.Poll(ctx, func(p Partition, records []*Record) {
+			if quiet = quiet || p.Topic == Outcomes; p.Topic == Commands {
+				busy += len(records)
+			}
+		}))
+		return quiet
+	}
+	for index := range int32(4) {
+		for range 5 {
+			poll()
+		}
+		produce(Outcomes, index, size)
+		before := busy
+		for !poll() {
+		}
+		// One fetch may be in flight, and one may be sent before the order follows from its answer.
+		if n := busy - before; n > 8 {
+			t.Errorf("the record of partition %d came after %d records of the busy one", index, n)
+		}
+	}
+	if busy == many {
+		t.Error("the busy partition had no more")
 	}
 }

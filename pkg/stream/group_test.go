@@ -16,6 +16,57 @@ import (
 	"github.com/eventrelay/relay/test/must"
 )
 
+// onEachLog runs a test on Kafka and on the log in this process. Topics that are keyed by endpoint have that many
+// partitions.
+func onEachLog(t *testing.T, partitions int32, test func(t *testing.T, c Config, p *Producer)) {
+	t.Helper()
+	for name, open := range map[string]func(*testing.T) Config{
+		"kafka": func(t *testing.T) Config {
+			cluster := must.Get(kfake.NewCluster(kfake.NumBrokers(1)))(t)
+			t.Cleanup(cluster.Close)
+			// No sessions, as the embedded broker has none: see pkg/embedded/kafka.
+			cluster.ControlKey(int16(kmsg.Fetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
+				cluster.KeepControl()
+				req.(*kmsg.FetchRequest).SessionID, req.(*kmsg.FetchRequest).SessionEpoch = 0, -1
+				return nil, nil, false
+			})
+			return Config{Brokers: cluster.ListenAddrs(), Prefix: "t."}
+		},
+		"in this process": func(t *testing.T) Config { return Config{Embedded: localLog(t, t.TempDir()), Prefix: "t."} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := open(t)
+			must.Get(Migrate(t.Context(), c, partitions, 1))(t)
+			p := must.Get(NewProducer(c, "test"))(t)
+			t.Cleanup(p.Close)
+			test(t, c, p)
+		})
+	}
+}
+
+// localLog runs a log in a directory until the test ends.
+func localLog(t *testing.T, dir string) *Log {
+	t.Helper()
+	l, stop := runLog(t, dir)
+	t.Cleanup(stop)
+	return l
+}
+
+// runLog runs a log in a directory until stop is called.
+func runLog(t *testing.T, dir string) (l *Log, stop func()) {
+	t.Helper()
+	l = must.Get(OpenLog(LogConfig{Dir: dir, Fsync: true}))(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- l.Run(ctx) }()
+	return l, func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // broker starts a broker with one partition of each topic.
 func broker(t *testing.T) (*kfake.Cluster, Config, *Producer) {
 	t.Helper()
@@ -47,8 +98,9 @@ func poll(t *testing.T, m *Group, enough func([]*Record) bool) {
 }
 
 // A log is truncated and grows again: the new records at these offsets are read under a new assignment.
-func TestTruncatedLogIsReadAgain(t *testing.T) {
-	_, c, p := broker(t)
+func TestTruncatedLogIsReadAgain(t *testing.T) { onEachLog(t, 1, testTruncatedLogIsReadAgain) }
+
+func testTruncatedLogIsReadAgain(t *testing.T, c Config, p *Producer) {
 	at := Partition{Topic: Events}
 	produce := func() {
 		t.Helper()

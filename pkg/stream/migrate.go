@@ -8,40 +8,57 @@ import (
 	"strconv"
 
 	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kerr"
 )
+
+// admin manages topics, which are named with the prefix. It is what the log in this process and Kafka do differently.
+type admin interface {
+	// create creates a topic unless it exists.
+	create(ctx context.Context, topic string, rules []rule, partitions int32, replicas int16) (isNew bool, err error)
+	addPartitions(ctx context.Context, partitions int32, topics ...string) error
+	// describe returns those of the topics that exist. It may omit settings.
+	describe(ctx context.Context, topics []string) (map[string]foundTopic, error)
+	set(ctx context.Context, topic string, settings map[string]string) error
+	close()
+}
+
+// foundTopic is what was found of a topic.
+type foundTopic struct {
+	partitions  int
+	minReplicas int // the smallest number of replicas of its partitions
+	settings    map[string]string
+}
+
+func (c Config) newAdmin(clientID string) (admin, error) {
+	if c.Embedded != nil {
+		return localAdmin{c.Embedded}, nil
+	}
+	cl, err := c.newClient(clientID)
+	if err != nil {
+		return nil, err
+	}
+	return kafkaAdmin{cl, kadm.NewClient(cl)}, nil
+}
 
 // Migrate creates the topics that do not exist, waits up to a minute until the brokers know them and returns the names
 // of those it created. It changes no existing topic. With a replication factor of 3 or more it sets min.insync.replicas
 // to 2.
 func Migrate(ctx context.Context, c Config, partitions int32, replicationFactor int16) ([]string, error) {
-	cl, err := c.newClient("migrate")
+	adm, err := c.newAdmin("migrate")
 	if err != nil {
 		return nil, err
 	}
-	defer cl.Close()
-	adm := kadm.NewClient(cl)
+	defer adm.close()
 	var created []string
 	for _, s := range specs() {
-		config := make(map[string]*string, len(s.rules)+1)
-		for _, r := range append(s.rules, minInsyncFor(int(replicationFactor))) {
-			config[r.name] = &r.want
-		}
 		n := int32(1)
 		if s.keyed {
 			n = partitions
 		}
-		_, err := adm.CreateTopic(ctx, n, replicationFactor, config, c.Prefix+s.name)
-		switch {
-		case errors.Is(err, kerr.TopicAlreadyExists):
-		case errors.Is(err, kerr.InvalidReplicationFactor):
-			return created, fmt.Errorf(
-				"create topic %s: the cluster has fewer brokers than RELAY_REPLICATION_FACTOR (%d); start more or lower it: %w",
-				c.Prefix+s.name,
-				replicationFactor, err)
-		case err != nil:
+		isNew, err := adm.create(ctx, c.Prefix+s.name, s.rules, n, replicationFactor)
+		if err != nil {
 			return created, fmt.Errorf("create topic %s: %w", c.Prefix+s.name, err)
-		default:
+		}
+		if isNew {
 			created = append(created, c.Prefix+s.name)
 		}
 	}
@@ -76,17 +93,13 @@ func AddPartitions(ctx context.Context, c Config, a TopicsReport, partitions int
 	if len(fewer) == 0 {
 		return nil, nil
 	}
-	cl, err := c.newClient("migrate")
+	adm, err := c.newAdmin("migrate")
 	if err != nil {
 		return nil, err
 	}
-	defer cl.Close()
+	defer adm.close()
 	// One request for all topics: the next rebalance assigns partition p of all of them to one node.
-	resp, err := kadm.NewClient(cl).UpdatePartitions(ctx, int(partitions), fewer...)
-	if err == nil {
-		err = resp.Error()
-	}
-	if err != nil {
+	if err := adm.addPartitions(ctx, partitions, fewer...); err != nil {
 		return nil, fmt.Errorf("add partitions: %w", err)
 	}
 	return fewer, nil
@@ -94,12 +107,11 @@ func AddPartitions(ctx context.Context, c Config, a TopicsReport, partitions int
 
 // FixSettings sets the wrong settings that have a Fix, and skips the others.
 func FixSettings(ctx context.Context, c Config, wrong []WrongSetting) error {
-	cl, err := c.newClient("migrate")
+	adm, err := c.newAdmin("migrate")
 	if err != nil {
 		return err
 	}
-	defer cl.Close()
-	adm := kadm.NewClient(cl)
+	defer adm.close()
 	for len(wrong) > 0 {
 		topic := wrong[0].Topic
 		next := slices.IndexFunc(wrong, func(s WrongSetting) bool { return s.Topic != topic })
@@ -114,35 +126,27 @@ func FixSettings(ctx context.Context, c Config, wrong []WrongSetting) error {
 	return nil
 }
 
-func fixTopic(ctx context.Context, adm *kadm.Client, topic string, wrong []WrongSetting) error {
-	var alter []kadm.AlterConfig
+func fixTopic(ctx context.Context, adm admin, topic string, wrong []WrongSetting) error {
+	settings := make(map[string]string)
 	for _, s := range wrong {
 		switch {
 		case s.Fix == "":
 		case s.Name == SettingPartitions:
-			n, err := strconv.Atoi(s.Fix)
+			n, err := strconv.ParseInt(s.Fix, 10, 32)
 			if err != nil {
 				return fmt.Errorf("read partitions of %s: %w", topic, err)
 			}
-			resp, err := adm.UpdatePartitions(ctx, n, topic)
-			if err == nil {
-				err = resp.Error()
-			}
-			if err != nil {
+			if err := adm.addPartitions(ctx, int32(n), topic); err != nil {
 				return fmt.Errorf("add partitions to topic %s: %w", topic, err)
 			}
 		default:
-			alter = append(alter, kadm.AlterConfig{Op: kadm.SetConfig, Name: s.Name, Value: &s.Fix})
+			settings[s.Name] = s.Fix
 		}
 	}
-	if len(alter) == 0 {
+	if len(settings) == 0 {
 		return nil
 	}
-	resp, err := adm.AlterTopicConfigs(ctx, alter, topic)
-	for _, r := range resp {
-		err = errors.Join(err, r.Err)
-	}
-	if err != nil {
+	if err := adm.set(ctx, topic, settings); err != nil {
 		return fmt.Errorf("set the settings of topic %s: %w", topic, err)
 	}
 	return nil

@@ -92,16 +92,17 @@ func TestDeadLetterRecord(t *testing.T) {
 // were answered, or never queued, no longer wait.
 func TestWaitingRecordsShareRequests(t *testing.T) {
 	_, _, p := broker(t)
+	kafka := p.producer.(*kafkaProducer)
 	for i := range 2 * manyUnanswered {
-		want := p.noLinger
+		want := kafka.noLinger
 		if i >= manyUnanswered {
-			want = p.shortLinger
+			want = kafka.shortLinger
 		}
-		if p.clientOfUnordered() != want {
+		if kafka.clientOfUnordered() != want {
 			t.Errorf("the record after %d that wait goes to another client", i)
 		}
 	}
-	p.unanswered.Store(0)
+	kafka.unanswered.Store(0)
 	answered := make(chan error)
 	for _, topic := range []string{Events, "no such topic"} {
 		go p.ProduceUnordered(topic, 0, &Record{Value: []byte("x")}, func(_ *Record, err error) { answered <- err })
@@ -109,7 +110,7 @@ func TestWaitingRecordsShareRequests(t *testing.T) {
 			t.Errorf("%s: %v", topic, err)
 		}
 	}
-	if n := p.unanswered.Load(); n != 0 {
+	if n := kafka.unanswered.Load(); n != 0 {
 		t.Errorf("%d records still wait", n)
 	}
 }

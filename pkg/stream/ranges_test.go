@@ -10,8 +10,9 @@ import (
 )
 
 // Ranges of several partitions are read to their ends and not beyond, whatever else the log contains.
-func TestReadRanges(t *testing.T) {
-	_, c, p := broker(t)
+func TestReadRanges(t *testing.T) { onEachLog(t, 1, testReadRanges) }
+
+func testReadRanges(t *testing.T, c Config, p *Producer) {
 	for i := range byte(30) {
 		for _, topic := range []string{Events, Outcomes} {
 			must.Do(t, p.ProduceSync(t.Context(), topic, 0, &Record{Value: []byte{i}}))
@@ -49,8 +50,9 @@ func TestReadRanges(t *testing.T) {
 }
 
 // A commit is read with its metadata.
-func TestCommits(t *testing.T) {
-	_, c, p := broker(t)
+func TestCommits(t *testing.T) { onEachLog(t, 1, testCommits) }
+
+func testCommits(t *testing.T, c Config, p *Producer) {
 	must.Do(t, p.ProduceSync(t.Context(), Events, 0, &Record{Value: []byte("x")}))
 	m := join(t, c, GroupConfig{})
 	poll(t, m, func([]*Record) bool { return true })

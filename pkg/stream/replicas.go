@@ -23,8 +23,7 @@ func (p UnderReplicatedPartition) String() string {
 		p.InSync, p.Replicas, p.BrokersOutOfSync)
 }
 
-// UnderReplicatedPartitions returns the partitions of the relay's topics that lack a leader or replicas, in order.
-func (r *Reader) UnderReplicatedPartitions(ctx context.Context) ([]UnderReplicatedPartition, error) {
+func (r *kafkaReader) UnderReplicatedPartitions(ctx context.Context) ([]UnderReplicatedPartition, error) {
 	var names []string
 	for _, t := range Topics() {
 		names = append(names, r.cfg.Prefix+t.Name)

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -108,29 +106,6 @@ func (r *Reader) offsetsOlderThan(
 		known[key] = offsets
 	}
 	return known[key], nil
-}
-
-// lostAfter returns after how long records of the topics are lost: retention, or retention.ms of the topic if shorter.
-func (r *Reader) lostAfter(ctx context.Context, retention time.Duration, topics ...string) (
-	map[string]time.Duration, error) {
-	names := make([]string, len(topics))
-	for i, t := range topics {
-		names[i] = r.cfg.Prefix + t
-	}
-	settings, err := describeConfigs(ctx, r.adm, names)
-	if err != nil {
-		return nil, err
-	}
-	out := make(map[string]time.Duration, len(topics))
-	for _, name := range names {
-		topic := strings.TrimPrefix(name, r.cfg.Prefix)
-		out[topic] = retention
-		if ms, err := strconv.ParseInt(settings[name][retentionMS], 10, 64); err == nil && ms >= 0 &&
-			time.Duration(ms) < retention/time.Millisecond {
-			out[topic] = time.Duration(ms) * time.Millisecond
-		}
-	}
-	return out, nil
 }
 
 // RetentionGuardDeps are the dependencies of a RetentionGuard. All are required.

@@ -1,4 +1,5 @@
-// Package stream is the client of Kafka; no other package of the service uses one. It has
+// Package stream is the client of the log: of Kafka, or of one in this process (Log). No other package of the service
+// uses either. It has
 //
 //   - the table of topics with everything that depends on a topic (topics.go; begin reading there), their creation
 //     (migrate.go) and the check of their settings (topics_check.go),
@@ -7,8 +8,11 @@
 //   - Trimmer, which deletes what all groups have committed, and RetentionGuard, which refuses new events before
 //     unprocessed ones reach the end of retention.
 //
+// Producer, Group, Reader and the management of topics have two implementations each, in the files kafka_*.go and
+// local*.go. The same tests run on both (onEachLog).
+//
 // The caller chooses the partition of every record: the endpoint's own, which is kept in the configuration. Nothing
-// here hashes a key. A record counts as durable with acks=all; the embedded broker answers that after its group fsync.
+// here hashes a key. A record counts as durable with acks=all, or after an fdatasync of the log in this process.
 // Commits carry their gaps as metadata (gaps.go), so a new owner of a partition repeats no completed record.
 package stream
 
@@ -33,10 +37,12 @@ type Header = kgo.RecordHeader
 
 // Config says how to reach the brokers and how topics and groups are named. The zero value is not usable.
 type Config struct {
-	Brokers []string // host:port, at least one
-	Prefix  string   // of every topic and group name, e.g. "relay."
-	SASL    string   // mechanism:user:password; mechanism is plain, scram-sha-256 or scram-sha-512; empty = none
-	TLS     string   // TLSSystem, the path of a CA file, or empty = no TLS
+	Brokers []string // host:port, at least one unless Embedded is set
+	// Embedded is the log in this process, instead of brokers.
+	Embedded *Log
+	Prefix   string // of every topic and group name, e.g. "relay."
+	SASL     string // mechanism:user:password; mechanism is plain, scram-sha-256 or scram-sha-512; empty = none
+	TLS      string // TLSSystem, the path of a CA file, or empty = no TLS
 	// CertFile and KeyFile are PEM files with the client certificate (mTLS) and its private key; both or neither. They
 	// are read for each connection.
 	CertFile, KeyFile string
@@ -44,22 +50,16 @@ type Config struct {
 	SessionTimeout time.Duration
 	// ProducerBufferBytes bounds the unacknowledged records of each of a producer's three clients; 0 = 256 MiB.
 	ProducerBufferBytes int
-	// DialFunc replaces the dialer, for a broker in the same process and for tests; nil dials TCP.
+	// DialFunc replaces the dialer, for an embedded broker and for tests; nil dials TCP.
 	DialFunc func(ctx context.Context, network, host string) (net.Conn, error)
-	// QuietFetchWait is how long a broker in the same process holds a fetch that names every partition of its group, and
-	// that of a Reader; 0 = no longer than any other fetch. It needs DialFunc.
-	QuietFetchWait time.Duration
-	Log            *slog.Logger
+	Log      *slog.Logger
 }
 
 // Validate checks the brokers, the certificate files and the SASL credentials. It does not connect.
 func (c Config) Validate() error {
 	var errs []error
-	if len(c.Brokers) == 0 {
+	if len(c.Brokers) == 0 && c.Embedded == nil {
 		errs = append(errs, errors.New("kafka brokers: at least one host:port is needed"))
-	}
-	if c.QuietFetchWait > 0 && c.DialFunc == nil {
-		errs = append(errs, errors.New("kafka QuietFetchWait: needs a DialFunc"))
 	}
 	if _, err := c.securityOpts(); err != nil {
 		errs = append(errs, err)

@@ -181,12 +181,18 @@ func (f Fence) Has(topic string) bool { return topicByName(topic).Fence == f }
 // DurableTopic reports whether the embedded broker syncs records of a topic, with any prefix, before it acknowledges
 // them. Topics that the service does not know are durable.
 func DurableTopic(name string) bool {
+	t, ok := topicByFullName(name)
+	return !ok || t.Durable
+}
+
+// topicByFullName returns the topic of a name with any prefix.
+func topicByFullName(name string) (Topic, bool) {
 	for _, t := range topics {
 		if prefix, ok := strings.CutSuffix(name, t.Name); ok && (prefix == "" || strings.HasSuffix(prefix, ".")) {
-			return t.Durable
+			return t, true
 		}
 	}
-	return true
+	return Topic{}, false
 }
 
 // Tier is a retry topic. A record stays in it until it is due, at most Delay. Records are not stored in the order in

@@ -9,9 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kerr"
-
 	"github.com/eventrelay/relay/pkg/wait"
 )
 
@@ -132,12 +129,11 @@ func AwaitTopics(ctx context.Context, c Config, replicationFactor int, holds fun
 func (c Config) checkTopicsUntil(
 	ctx context.Context, replicationFactor int, timeout time.Duration, holds func(TopicsReport) bool) (
 	TopicsReport, error) {
-	cl, err := c.newClient("audit")
+	adm, err := c.newAdmin("audit")
 	if err != nil {
 		return TopicsReport{}, err
 	}
-	defer cl.Close()
-	adm := kadm.NewClient(cl)
+	defer adm.close()
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	for {
@@ -152,62 +148,26 @@ func (c Config) checkTopicsUntil(
 	}
 }
 
-func (c Config) checkTopics(ctx context.Context, adm *kadm.Client, replicationFactor int) (TopicsReport, error) {
+func (c Config) checkTopics(ctx context.Context, adm admin, replicationFactor int) (TopicsReport, error) {
 	all := specs()
 	names := make([]string, len(all))
 	for i, s := range all {
 		names[i] = c.Prefix + s.name
 	}
-	found, err := adm.ListTopics(ctx, names...)
-	if err != nil {
-		return TopicsReport{}, fmt.Errorf("list topics (needs the ACL operation Describe on them): %w", err)
-	}
-	var existing []string
-	for _, name := range names {
-		d, ok := found[name]
-		switch {
-		case !ok || errors.Is(d.Err, kerr.UnknownTopicOrPartition):
-			delete(found, name)
-		case d.Err != nil:
-			return TopicsReport{}, fmt.Errorf("describe topic %s: %w", name, d.Err)
-		default:
-			existing = append(existing, name)
-		}
-	}
-	settings, err := describeConfigs(ctx, adm, existing)
+	found, err := adm.describe(ctx, names)
 	if err != nil {
 		return TopicsReport{}, err
 	}
-	return validateTopics(all, c.Prefix, replicationFactor, found, settings), nil
-}
-
-// describeConfigs returns the settings by topic and name, including values that a topic inherits from the brokers.
-func describeConfigs(ctx context.Context, adm *kadm.Client, topics []string) (map[string]map[string]string, error) {
-	described, err := adm.DescribeTopicConfigs(ctx, topics...)
-	if err != nil {
-		return nil, fmt.Errorf("read the settings of topics (needs the ACL operation DescribeConfigs on them): %w", err)
-	}
-	out := make(map[string]map[string]string, len(described))
-	for _, d := range described {
-		if d.Err != nil && !errors.Is(d.Err, kerr.UnknownTopicOrPartition) {
-			return nil, fmt.Errorf("read the settings of topic %s: %w", d.Name, d.Err)
-		}
-		out[d.Name] = make(map[string]string, len(d.Configs))
-		for _, s := range d.Configs {
-			out[d.Name][s.Key] = s.MaybeValue()
-		}
-	}
-	return out, nil
+	return validateTopics(all, c.Prefix, replicationFactor, found), nil
 }
 
 // validateTopics compares the topics with their specifications. It skips settings that the brokers do not report: the
 // embedded broker has only some of them.
-func validateTopics(all []topicSpec, prefix string, replicationFactor int, found kadm.TopicDetails,
-	settings map[string]map[string]string) TopicsReport {
+func validateTopics(all []topicSpec, prefix string, replicationFactor int, found map[string]foundTopic) TopicsReport {
 	keyed := 0
 	for _, s := range all {
 		if s.keyed {
-			keyed = max(keyed, len(found[prefix+s.name].Partitions))
+			keyed = max(keyed, found[prefix+s.name].partitions)
 		}
 	}
 	var a TopicsReport
@@ -218,10 +178,7 @@ func validateTopics(all []topicSpec, prefix string, replicationFactor int, found
 			a.Topics = append(a.Topics, t)
 			continue
 		}
-		t.Partitions, t.MinReplicas = len(d.Partitions), d.Partitions.NumReplicas()
-		for _, p := range d.Partitions {
-			t.MinReplicas = min(t.MinReplicas, len(p.Replicas))
-		}
+		t.Partitions, t.MinReplicas = d.partitions, d.minReplicas
 		wrong := func(name, found, want, fix string) {
 			t.WrongSettings = append(t.WrongSettings, WrongSetting{t.Topic, name, found, want, fix})
 		}
@@ -237,13 +194,13 @@ func validateTopics(all []topicSpec, prefix string, replicationFactor int, found
 				fmt.Sprintf("at least %d (RELAY_REPLICATION_FACTOR)", replicationFactor), "")
 		}
 		for _, r := range append(s.rules, minInsyncFor(t.MinReplicas)) {
-			value, known := settings[t.Topic][r.name]
+			value, known := d.settings[r.name]
 			if known && !r.satisfiedBy(value) {
 				wrong(r.name, value, r.describe(), r.want)
 			}
 		}
 		// With more required in-sync replicas than replicas every produce request fails.
-		if n, err := strconv.Atoi(settings[t.Topic][minInsync]); err == nil && n > t.MinReplicas {
+		if n, err := strconv.Atoi(d.settings[minInsync]); err == nil && n > t.MinReplicas {
 			wrong(minInsync, strconv.Itoa(n), fmt.Sprintf("at most %d, its number of replicas", t.MinReplicas),
 				minInsyncFor(t.MinReplicas).want)
 		}

@@ -46,7 +46,7 @@ func TestValidateTopics(t *testing.T) {
 		t.Helper()
 		is := asCreated(3, replicas)
 		change(is)
-		a := validateTopics(specs(), "r.", min(replicas, 3), is.topics, is.settings)
+		a := validateTopics(specs(), "r.", min(replicas, 3), foundTopics(is.topics, is.settings))
 		var got []string
 		for _, s := range a.WrongSettings() {
 			text := s.String()
@@ -109,7 +109,7 @@ func TestValidateTopics(t *testing.T) {
 // Who has one broker has set the factor for relay migrate, and forgets it for a node.
 func TestFewReplicasLeadToTheSetting(t *testing.T) {
 	is := asCreated(3, 1)
-	err := validateTopics(specs(), "r.", 3, is.topics, is.settings).Err()
+	err := validateTopics(specs(), "r.", 3, foundTopics(is.topics, is.settings)).Err()
 	if err == nil || !strings.Contains(err.Error(), "set RELAY_REPLICATION_FACTOR for every node too") {
 		t.Error(err)
 	}
@@ -120,7 +120,7 @@ func TestMissingTopicsAreReportedFirst(t *testing.T) {
 	delete(is.topics, "r.retry.1h")
 	delete(is.topics, "r.events")
 	is.settings["r.control"]["retention.ms"] = "1"
-	err := validateTopics(specs(), "r.", 1, is.topics, is.settings).Err()
+	err := validateTopics(specs(), "r.", 1, foundTopics(is.topics, is.settings)).Err()
 	if err == nil || err.Error() != "run `relay migrate` first: topics are missing: r.events, r.retry.1h" {
 		t.Errorf("%v", err)
 	}

@@ -72,7 +72,10 @@ func TestTopicIsAddedInOnePlace(t *testing.T) {
 	if !Fence(name).Has(name) || FenceEvents.Has(name) || FenceAudit.Has(name) {
 		t.Error("a fence other than its own waits for it")
 	}
-	_, c, p := broker(t)
+	onEachLog(t, 1, func(t *testing.T, c Config, p *Producer) { addedTopicWorks(t, c, p, name, group) })
+}
+
+func addedTopicWorks(t *testing.T, c Config, p *Producer, name, group string) {
 	a, err := CheckTopics(t.Context(), c, 1)
 	if err != nil || a.Err() != nil {
 		t.Fatal(err, a.Err())
@@ -107,6 +110,7 @@ func TestTopicIsAddedInOnePlace(t *testing.T) {
 		t.Errorf("%v; events are refused although the topic is not guarded: %v", err, g.Refusal())
 	}
 	topics[len(topics)-1].Guarded = true
+	defer func() { topics[len(topics)-1].Guarded = false }()
 	if err := g.check(t.Context(), r); err != nil || g.Refusal() == nil {
 		t.Errorf("%v; events are accepted although the topic is guarded", err)
 	}

@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kerr"
 )
 
 // How much of a topic trimming keeps below the offsets that its groups have committed. Reads of events that ClickHouse
@@ -243,24 +241,4 @@ func (t *Trimmer) keepAge(topic string) time.Duration {
 // delete whole segments, and the embedded broker forgets the new start of the log when it is killed.
 func (r *Reader) Trim(ctx context.Context, p Partition, before int64) error {
 	return r.trim(ctx, map[Partition]int64{p: before})
-}
-
-// trim is Trim for several partitions at once. It is no error if another node has deleted the records already.
-func (r *Reader) trim(ctx context.Context, before map[Partition]int64) error {
-	offsets := make(kadm.Offsets)
-	for p, at := range before {
-		offsets.AddOffset(r.cfg.Prefix+p.Topic, p.Index, at, -1)
-	}
-	resp, err := r.adm.DeleteRecords(ctx, offsets)
-	if err != nil {
-		return fmt.Errorf("delete records: %w", err)
-	}
-	var errs []error
-	resp.Each(func(d kadm.DeleteRecordsResponse) {
-		if d.Err != nil && !errors.Is(d.Err, kerr.OffsetOutOfRange) {
-			errs = append(errs, fmt.Errorf(
-				"delete records of %s[%d] (needs the ACL operation Delete on the topic): %w", d.Topic, d.Partition, d.Err))
-		}
-	})
-	return errors.Join(errs...)
 }

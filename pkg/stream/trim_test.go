@@ -17,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/segment"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -39,17 +40,19 @@ func trimmer(t *testing.T, c Config, cfg TrimConfig) *Trimmer {
 // commitAs commits an offset of a topic's only partition for a group.
 func commitAs(t *testing.T, c Config, group, topic string, at int64) {
 	t.Helper()
+	if l := c.Embedded; l != nil {
+		must.Do(t, l.segments.Commit(t.Context(), c.Prefix+group, map[segment.Key]segment.Commit{
+			{Topic: c.Prefix + topic}: {Offset: at}}))
+		return
+	}
 	r := reader(t, c)
 	offsets := make(kadm.Offsets)
 	offsets.AddOffset(c.Prefix+topic, 0, at, -1)
-	must.Do(t, r.adm.CommitAllOffsets(t.Context(), c.Prefix+group, offsets))
+	must.Do(t, r.logReader.(*kafkaReader).adm.CommitAllOffsets(t.Context(), c.Prefix+group, offsets))
 }
 
 // The log is deleted up to what every group that reads it has committed, whatever else reads it. The last record stays.
-func TestTrimFollowsCommits(t *testing.T) {
-	_, c, p := broker(t)
-	trimGoesByCommits(t, c, p)
-}
+func TestTrimFollowsCommits(t *testing.T) { onEachLog(t, 1, trimGoesByCommits) }
 
 // TestOnApacheKafka checks with a real broker that trimming follows commits and that wrong settings are fixed.
 func TestOnApacheKafka(t *testing.T) {
@@ -182,8 +185,9 @@ func TestTrimOffsets(t *testing.T) {
 }
 
 // MaxBytes is one bound for all partitions together, by the sizes that the broker reports.
-func TestTrimReadsPartitionSizes(t *testing.T) {
-	_, c, p := broker(t)
+func TestTrimReadsPartitionSizes(t *testing.T) { onEachLog(t, 1, testTrimReadsPartitionSizes) }
+
+func testTrimReadsPartitionSizes(t *testing.T, c Config, p *Producer) {
 	for range 100 {
 		for _, topic := range []string{Events, Receipts} {
 			must.Do(t, p.ProduceSync(t.Context(), topic, 0, &Record{Value: make([]byte, 1000)}))

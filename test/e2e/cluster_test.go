@@ -116,6 +116,8 @@ func (f *clusterUnderLoad) addOutage(from time.Time) {
 	f.outages = append(f.outages, outage{from: from, to: time.Now()})
 }
 
+func (f *clusterUnderLoad) logOfTopics() stream.Config { return f.topics }
+
 // awaitAccepted waits until the cluster has accepted n more events.
 func (f *clusterUnderLoad) awaitAccepted(n int) {
 	f.t.Helper()
@@ -143,7 +145,7 @@ func (f *clusterUnderLoad) finishAndCheck() {
 		return ""
 	})
 	wrong := wrongStatuses(f.t, f.nodes[0].forTest(f.t), len(accepted), 2*time.Minute)
-	awaitSettledLedger(f.t, f.topics)
+	awaitSettledLedger(f.t, f.logOfTopics)
 	duplicates, unexplained := f.dest.duplicates(f.outages)
 	f.t.Logf("RELAY_SEED=%d: accepted %d, delivered %d, duplicates %d (at most %d), lost 0, wrong statuses %d, worst "+
 		"recovery %v; answers %v",

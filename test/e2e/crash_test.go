@@ -163,7 +163,7 @@ func crashOnce(t *testing.T, binary, point string, first, redo int, after func([
 	died.Store(true)
 	before := len(dest.received())
 	p.restartAfterCrash()
-	checkNothingLost(t, p.streamConfig())
+	checkNothingLost(t, p.streamConfig)
 	statuses := map[any]bool{}
 	const calm = 2500 * time.Millisecond // longer than a retry after 1 s takes
 	for quiet, n := time.Now(), 0; time.Since(quiet) < calm; time.Sleep(50 * time.Millisecond) {
@@ -182,7 +182,7 @@ func crashOnce(t *testing.T, binary, point string, first, redo int, after func([
 	if fault := after(requests, statuses); fault != "" {
 		t.Error(fault)
 	}
-	if r := awaitSettledLedger(t, p.streamConfig()); r.Accepted != 1 || r.Delivered != 1 {
+	if r := awaitSettledLedger(t, p.streamConfig); r.Accepted != 1 || r.Delivered != 1 {
 		t.Errorf("one event was sent, but the ledger counts %v", r.Counts)
 	}
 	t.Logf("%d requests after the crash", len(requests))
@@ -206,11 +206,11 @@ func crashInTraffic(t *testing.T, binary, point string) {
 	})
 	tr := startTraffic(8, 10*time.Millisecond, in)
 	died := p.restartAfterCrash()
-	checkNothingLost(t, p.streamConfig())
+	checkNothingLost(t, p.streamConfig)
 	time.Sleep(500 * time.Millisecond)
 	accepted := tr.finish()
 	awaitDelivered(t, p.client, dest, "&endpoint_id="+endpoint, accepted, time.Minute)
-	awaitAllDelivered(t, p.streamConfig(), len(accepted), dest)
+	awaitAllDelivered(t, p.streamConfig, len(accepted), dest)
 	t.Logf("%d accepted, 0 lost, %d delivered twice", len(accepted), redelivered(t, dest, outage{from: died, to: died}))
 }
 

@@ -245,12 +245,12 @@ func TestKillEverything(t *testing.T) {
 		began := time.Now()
 		p.start()
 		worst = max(worst, time.Since(began))
-		checkNothingLost(t, p.streamConfig())
+		checkNothingLost(t, p.streamConfig)
 	}
 	time.Sleep(300 * time.Millisecond)
 	accepted := tr.finish()
 	duplicates := awaitDelivered(t, p.client, dest, "&endpoint_id="+endpoint, accepted, 2*time.Minute)
-	p.awaitLedgerMetrics(t, awaitAllDelivered(t, p.streamConfig(), len(accepted), dest))
+	p.awaitLedgerMetrics(t, awaitAllDelivered(t, p.streamConfig, len(accepted), dest))
 	t.Logf("%d kills: %d accepted, 0 lost, %d duplicates, worst start %v", kills, len(accepted), duplicates,
 		worst.Round(time.Millisecond))
 	// A kill repeats what was finished since the last commit, 0.25 s ago or more, and what was on its way.
@@ -274,7 +274,7 @@ func TestKillClickHouse(t *testing.T) {
 	}
 	accepted := tr.finish()
 	duplicates := awaitDelivered(t, p.client, dest, "&endpoint_id="+endpoint, accepted, time.Minute)
-	awaitAllDelivered(t, p.streamConfig(), len(accepted), dest)
+	awaitAllDelivered(t, p.streamConfig, len(accepted), dest)
 	t.Logf("%d kills: %d accepted, 0 lost, %d duplicates", kills, len(accepted), duplicates)
 	if duplicates > 0 {
 		t.Errorf("%d duplicates, though only the store died", duplicates)

@@ -3,8 +3,8 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -12,13 +12,12 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/ledger"
-	"github.com/eventrelay/relay/pkg/private"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/must"
 )
 
-// streamConfig returns how to reach the log of a relay: of a cluster's node from its settings, of `relay dev` through
-// the socket in its data directory.
+// streamConfig returns how to reach the log of a relay: of a cluster's node from its settings, of `relay dev` a copy as
+// it is now.
 func (p *process) streamConfig() stream.Config {
 	p.t.Helper()
 	c := stream.Config{Prefix: "relay."}
@@ -30,22 +29,52 @@ func (p *process) streamConfig() stream.Config {
 			c.Prefix = value
 		}
 	}
-	if c.Brokers == nil { // `relay dev` publishes no broker address; its socket is enough
-		c.Brokers = []string{"embedded"}
-		c.DialFunc = func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return private.Dial(ctx, filepath.Join(p.dir, "run", "kafka.sock"))
-		}
+	if c.Brokers == nil {
+		c.Embedded = copyOfLog(p.t, filepath.Join(p.dir, "log"))
 	}
 	return c
+}
+
+// copyOfLog opens a copy of a log that a process may be writing. What it says of commits is copied first, so that all
+// that came before these is there.
+func copyOfLog(t *testing.T, from string) *stream.Log {
+	t.Helper()
+	to := t.TempDir()
+	must.Do(t, os.Chmod(to, 0o700))
+	eventually(t, time.Minute, func() string {
+		names := []string{"state.log"}
+		for _, e := range must.Get(os.ReadDir(from))(t) {
+			if strings.HasSuffix(e.Name(), ".seg") {
+				names = append(names, e.Name())
+			}
+		}
+		for _, name := range names {
+			b, err := os.ReadFile(filepath.Join(from, name))
+			if err != nil { // trimmed meanwhile
+				must.Do(t, os.RemoveAll(to))
+				must.Do(t, os.Mkdir(to, 0o700))
+				return err.Error()
+			}
+			must.Do(t, os.WriteFile(filepath.Join(to, name), b, 0o600))
+		}
+		return ""
+	})
+	log := must.Get(stream.OpenLog(stream.LogConfig{Dir: to}))(t)
+	t.Cleanup(func() {
+		ended, cancel := context.WithCancel(context.Background())
+		cancel()
+		must.Do(t, log.Run(ended)) // closes it
+	})
+	return log
 }
 
 // auditLimit is enough for the long forms at the speed of a fast machine: 400 MB.
 const auditLimit = 4_000_000
 
 // checkNothingLost reconciles the log of a relay now, with deliveries in flight. Nothing may be lost.
-func checkNothingLost(t *testing.T, c stream.Config) ledger.Report {
+func checkNothingLost(t *testing.T, log func() stream.Config) ledger.Report {
 	t.Helper()
-	r := must.Get(ledger.Audit(t.Context(), c, ledger.Span{Limit: auditLimit}))(t)
+	r := must.Get(ledger.Audit(t.Context(), log(), ledger.Span{Limit: auditLimit}))(t)
 	if r.Lost > 0 || r.UndecodableOutcomes > 0 || r.UnidentifiedDead > 0 {
 		t.Errorf("deliveries are lost: %v; %d outcomes cannot be decoded, %d dead letters name no event", r.Counts,
 			r.UndecodableOutcomes, r.UnidentifiedDead)
@@ -59,11 +88,11 @@ func checkNothingLost(t *testing.T, c stream.Config) ledger.Report {
 
 // awaitSettledLedger waits until nothing is in flight, logs the counts of the ledger, and checks that they add up: each
 // accepted event has an outcome.
-func awaitSettledLedger(t *testing.T, c stream.Config) ledger.Report {
+func awaitSettledLedger(t *testing.T, log func() stream.Config) ledger.Report {
 	t.Helper()
 	var r ledger.Report
 	eventually(t, time.Minute, func() string {
-		if r = checkNothingLost(t, c); r.InFlight > 0 {
+		if r = checkNothingLost(t, log); r.InFlight > 0 {
 			return fmt.Sprintf("work is still in flight: %v", r.Counts)
 		}
 		return ""
@@ -79,9 +108,9 @@ func awaitSettledLedger(t *testing.T, c stream.Config) ledger.Report {
 // delivered. It compares the ledger with the number of events that clients know to be accepted and with the requests
 // that arrived. A client may have missed an answer, but no accepted event may be missing, and none may count as
 // delivered that did not arrive.
-func awaitAllDelivered(t *testing.T, c stream.Config, accepted int, dests ...*sink) ledger.Report {
+func awaitAllDelivered(t *testing.T, log func() stream.Config, accepted int, dests ...*sink) ledger.Report {
 	t.Helper()
-	r := awaitSettledLedger(t, c)
+	r := awaitSettledLedger(t, log)
 	events, taken := map[string]bool{}, 0
 	for _, dest := range dests {
 		for _, x := range dest.received() {

@@ -299,7 +299,7 @@ func (d *lifeDrill) settle(t *testing.T) {
 		}
 		return ""
 	})
-	r := awaitSettledLedger(t, d.topics)
+	r := awaitSettledLedger(t, d.logOfTopics)
 	if r.Delivered != r.Accepted || r.Accepted < len(accepted) {
 		t.Errorf("%d events were answered 2xx; the ledger has %d, %d of them delivered", len(accepted), r.Accepted,
 			r.Delivered)

@@ -36,9 +36,9 @@ func TestDevListensOnTwoPorts(t *testing.T) {
 		t.Errorf("relay dev listens on %v, want %v", got, want)
 	}
 	for path, want := range map[string]os.FileMode{
-		"": os.ModeDir | 0o700, "run": os.ModeDir | 0o700, "run/kafka.sock": os.ModeSocket | 0o600,
+		"": os.ModeDir | 0o700, "run": os.ModeDir | 0o700,
 		"run/clickhouse.sock": os.ModeSocket | 0o600, "relay.sock": os.ModeSocket | 0o600,
-		"kafka": os.ModeDir | 0o700, "clickhouse": os.ModeDir | 0o700,
+		"log": os.ModeDir | 0o700, "clickhouse": os.ModeDir | 0o700,
 	} {
 		if info, err := os.Lstat(filepath.Join(dir, path)); err != nil || info.Mode() != want {
 			t.Errorf("%s: %v, mode %v, want %v", path, err, info.Mode(), want)

@@ -111,7 +111,7 @@ func TestMoveEndpoint(t *testing.T) {
 	}
 	accepted := tr.finish()
 	awaitDelivered(t, b, dest, "&endpoint_id="+ep, accepted, time.Minute)
-	awaitAllDelivered(t, nodes[0].streamConfig(), len(accepted)+1+moves, dest)
+	awaitAllDelivered(t, nodes[0].streamConfig, len(accepted)+1+moves, dest)
 	if listed := len(a.list("&endpoint_id="+ep, 100)); listed != len(accepted)+1+moves {
 		t.Errorf("%d events of the endpoint are listed, want %d", listed, len(accepted)+1+moves)
 	}

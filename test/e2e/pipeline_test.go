@@ -43,7 +43,7 @@ func testPipeline(t *testing.T, write, read *process, readRounds int) {
 		t.Run(c.name, func(t *testing.T) { c.run(t, write.forTest(t), read.forTest(t)) })
 	}
 	t.Run("ledger adds up", func(t *testing.T) {
-		if r := awaitSettledLedger(t, write.streamConfig()); r.Delivered == 0 || r.Skipped == 0 || r.Rejected == 0 ||
+		if r := awaitSettledLedger(t, write.streamConfig); r.Delivered == 0 || r.Skipped == 0 || r.Rejected == 0 ||
 			r.Failed+r.Dead > 0 {
 			t.Errorf("the ledger must count delivered, unrouted and forged events: %v", r.Counts)
 		}
@@ -58,7 +58,7 @@ func shortPipeline(t *testing.T, p *process) {
 	})
 	t.Run("secrets rotate on both sides", func(t *testing.T) { rotatedSecrets(t, p.forTest(t), p.forTest(t)) })
 	t.Run("usage counts every event once", func(t *testing.T) { usageCounts(t, p.forTest(t), p.forTest(t)) })
-	t.Run("ledger adds up", func(t *testing.T) { awaitSettledLedger(t, p.streamConfig()) })
+	t.Run("ledger adds up", func(t *testing.T) { awaitSettledLedger(t, p.streamConfig) })
 }
 
 const (

@@ -81,11 +81,11 @@ func TestPowerCut(t *testing.T) {
 	accepted := tr.finish()
 
 	p = startDevProcess(t, filepath.Join(after.dir, "data"))
-	checkNothingLost(t, p.streamConfig())
+	checkNothingLost(t, p.streamConfig)
 	rows := p.list("&endpoint_id="+endpoint, 100)
 	duplicates := awaitDelivered(t, p.client, dest, "&endpoint_id="+endpoint, accepted, time.Minute)
 	// Events that were delivered but not answered before the cut may be missing.
-	if r := awaitSettledLedger(t, p.streamConfig()); r.Delivered < len(accepted) {
+	if r := awaitSettledLedger(t, p.streamConfig); r.Delivered < len(accepted) {
 		t.Errorf("%d events were answered 2xx, but the ledger counts %v", len(accepted), r.Counts)
 	}
 	t.Logf("%d accepted, 0 lost, %d duplicates; %d were listed before the cut, %d at once after it", len(accepted),

@@ -279,7 +279,7 @@ func (b *brokenCluster) check(span time.Duration, outages []outage) {
 	used := b.tools.finish()
 	wrong := wrongStatuses(t, b.nodes[1].client, len(accepted), 2*time.Minute)
 	if rounds(0, 0, 1) > 0 {
-		awaitSettledLedger(t, b.nodes[0].streamConfig())
+		awaitSettledLedger(t, b.nodes[0].streamConfig)
 	}
 	untransformed := b.dest.untransformed()
 	duplicates, unexplained := b.dest.duplicates(outages)

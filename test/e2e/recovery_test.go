@@ -207,7 +207,7 @@ func TestRecoverySurvivesKills(t *testing.T) {
 			t.Errorf("an event is %v", row)
 		}
 	}
-	checkNothingLost(t, p.streamConfig())
+	checkNothingLost(t, p.streamConfig)
 }
 
 // items lists the items of a job, with a query as the filter.
@@ -248,5 +248,5 @@ func TestRecoveryOf100000Deliveries(t *testing.T) {
 		t.Errorf("%d requests, and the job is %v", len(dest.received()), job)
 	}
 	t.Logf("%d deliveries in %v: %.1f a second", n, took.Round(time.Second), float64(n)/took.Seconds())
-	checkNothingLost(t, p.streamConfig())
+	checkNothingLost(t, p.streamConfig)
 }

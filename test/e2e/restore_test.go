@@ -222,7 +222,7 @@ func TestRestoreConfiguration(t *testing.T) {
 	if e := d.node.must(http.StatusOK, "GET", "/v1/endpoints/"+paused, nil); e["paused"] != true {
 		t.Errorf("the endpoint that was paused before the export: %v", e)
 	}
-	r := awaitSettledLedger(t, d.node.streamConfig())
+	r := awaitSettledLedger(t, d.node.streamConfig)
 	t.Logf("control lost: %d events waited and were delivered after relay config resume, %d of an endpoint younger than "+
 		"the export are skipped; ledger %v", len(waiting)+1, len(orphans), r.Counts)
 }

@@ -227,7 +227,7 @@ func TestBrokerRestart(t *testing.T) {
 		return ""
 	})
 	awaitDelivered(t, nodes[1].client, dest, "", accepted, time.Minute)
-	awaitAllDelivered(t, nodes[1].streamConfig(), len(accepted), dest)
+	awaitAllDelivered(t, nodes[1].streamConfig, len(accepted), dest)
 	t.Logf("%d accepted, 0 lost, %d delivered twice", len(accepted), redelivered(t, dest, outages...))
 }
 
@@ -329,7 +329,7 @@ func killedNode(t *testing.T, c *cluster) {
 	time.Sleep(time.Second)
 	accepted := tr.finish()
 	awaitDelivered(t, b.client, dest, "", accepted, time.Minute)
-	awaitAllDelivered(t, b.streamConfig(), len(accepted), dest)
+	awaitAllDelivered(t, b.streamConfig, len(accepted), dest)
 	duplicates := redelivered(t, dest, outage{from: killed, to: killed})
 	took := longestSilence(dest, killed)
 	t.Logf("%d accepted, 0 lost, %d duplicates, partitions taken over after %v", len(accepted), duplicates,
@@ -347,7 +347,7 @@ func killedNode(t *testing.T, c *cluster) {
 	a.start()
 	accepted = tr.finish()
 	awaitDelivered(t, b.client, dest, "", accepted, time.Minute)
-	awaitAllDelivered(t, b.streamConfig(), before+len(accepted), first, dest)
+	awaitAllDelivered(t, b.streamConfig, before+len(accepted), first, dest)
 	duplicates = redelivered(t, dest, outage{from: killed, to: killed})
 	t.Logf("killed and restarted: %d accepted, 0 lost, %d duplicates, partitions were idle for %v", len(accepted),
 		duplicates, longestSilence(dest, killed).Round(time.Millisecond))
@@ -390,7 +390,7 @@ func restartedNodes(t *testing.T, c *cluster) {
 	if duplicates := awaitDelivered(t, nodes[0].client, dest, "", accepted, time.Minute); duplicates > 0 {
 		t.Errorf("%d duplicates, though no node was killed", duplicates)
 	}
-	awaitAllDelivered(t, nodes[0].streamConfig(), len(accepted), dest)
+	awaitAllDelivered(t, nodes[0].streamConfig, len(accepted), dest)
 	t.Logf("%d accepted, 0 lost", len(accepted))
 }
 

@@ -187,7 +187,7 @@ func TestKillClickHouseInAStatement(t *testing.T) {
 	p.start()
 	s.awaitKillAndRestart("INSERT INTO usage_hour ")
 	awaitDelivered(t, p.client, dest, "&endpoint_id="+endpoint, accepted, 2*time.Minute)
-	awaitAllDelivered(t, p.streamConfig(), len(accepted)+12, dest, recovered)
+	awaitAllDelivered(t, p.streamConfig, len(accepted)+12, dest, recovered)
 	eventually(t, time.Minute, payloadLeft)
 	t.Logf("%d accepted, 0 lost", len(accepted))
 }

@@ -1,0 +1,149 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/eventrelay/relay/node"
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/must"
+)
+
+// logContents is all that a conversion has to keep.
+type logContents struct {
+	ID      string // of the configuration log
+	Starts  map[stream.Partition]int64
+	Records map[stream.Partition][]stream.Record
+	Commits map[string]map[stream.Partition]stream.Commit
+}
+
+func contentsOf(t *testing.T, c stream.Config) (all logContents) {
+	t.Helper()
+	r := must.Get(stream.NewReader(c, "test"))(t)
+	defer r.Close()
+	var topics []string
+	for _, topic := range stream.Topics() {
+		topics = append(topics, topic.Name)
+	}
+	var err error
+	_, all.ID, err = r.TopicID(t.Context(), stream.Control)
+	must.Do(t, err)
+	all.Starts = must.Get(r.Starts(t.Context(), topics...))(t)
+	all.Records = make(map[stream.Partition][]stream.Record)
+	for p, end := range must.Get(r.Ends(t.Context(), topics...))(t) {
+		must.Do(t, r.ReadRanges(t.Context(), []stream.Range{{Partition: p, From: all.Starts[p], To: end}},
+			func(p stream.Partition, records []*stream.Record) error {
+				for _, record := range records {
+					all.Records[p] = append(all.Records[p], *record)
+				}
+				return nil
+			}))
+	}
+	all.Commits = make(map[string]map[stream.Partition]stream.Commit)
+	for _, group := range stream.Groups() {
+		all.Commits[group] = must.Get(r.Commits(t.Context(), group, topics...))(t)
+	}
+	return all
+}
+
+// runs runs a component until the returned function is called.
+func runs(t *testing.T, run func(context.Context) error) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { must.Do(t, run(ctx)) })
+	return sync.OnceFunc(func() { cancel(); running.Wait() })
+}
+
+// The log of a version with an embedded Kafka is converted at the first start, all of it, however often that is
+// interrupted.
+func TestConvertLog(t *testing.T) {
+	t.Parallel()
+	quiet := slog.New(slog.DiscardHandler)
+	dir := must.Get(os.MkdirTemp("", "convert"))(t) // short enough for the path of a socket
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	s := settings{Config: node.Config{DataDir: dir, TopicPrefix: "relay.", Fsync: true}}
+	old := filepath.Join(dir, kafkaDir)
+	broker := must.Get(newKafka(engineFlags{listen: "unix:" + filepath.Join(dir, "kafka.sock"), data: old}, quiet, nil))(t)
+	stop := runs(t, broker.Run)
+	<-broker.Ready()
+	c := stream.Config{Brokers: []string{broker.Addr()}, DialFunc: broker.DialContext, Prefix: "relay."}
+	fillLog(t, c)
+	want := contentsOf(t, c)
+	stop()
+
+	convert := func(ctx context.Context) error { return convertLog(ctx, s, dir, quiet) }
+	for wait := time.Millisecond; ; wait *= 2 {
+		ctx, cancel := context.WithTimeout(t.Context(), wait)
+		err := convert(ctx)
+		cancel()
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, context.DeadlineExceeded) || exists(filepath.Join(dir, logDir)) || !exists(old) {
+			t.Fatalf("after %v: %v", wait, err)
+		}
+	}
+	if exists(old) || exists(filepath.Join(dir, newLogDir)) {
+		t.Error("something else than the converted log is left")
+	}
+	converted := must.Get(stream.OpenLog(stream.LogConfig{Dir: filepath.Join(dir, logDir), Fsync: true}))(t)
+	stop = runs(t, converted.Run)
+	defer stop()
+	got := contentsOf(t, stream.Config{Embedded: converted, Prefix: "relay."})
+	if d := cmp.Diff(want, got, cmpopts.IgnoreUnexported(stream.Record{}), cmpopts.EquateEmpty(),
+		cmpopts.IgnoreFields(stream.Record{}, "Attrs", "LeaderEpoch", "ProducerEpoch", "ProducerID", "Context")); d != "" {
+		t.Error(d)
+	}
+
+	must.Do(t, os.Mkdir(old, 0o700)) // an older version ran on the directory
+	if err := convert(t.Context()); err == nil || !strings.Contains(err.Error(), "two logs") || !exists(old) {
+		t.Errorf("with two logs: %v", err)
+	}
+	must.Do(t, os.WriteFile(filepath.Join(old, convertedFile), nil, 0o600)) // interrupted after the switch
+	if err := convert(t.Context()); err != nil || exists(old) {
+		t.Errorf("interrupted after the switch: %v", err)
+	}
+}
+
+// fillLog makes a log with trimmed, committed and open records.
+func fillLog(t *testing.T, c stream.Config) {
+	t.Helper()
+	must.Get(stream.Migrate(t.Context(), c, 3, 1))(t)
+	p := must.Get(stream.NewProducer(c, "test"))(t)
+	defer p.Close()
+	produced := func(_ *stream.Record, err error) { must.Do(t, err) }
+	for i := range 3000 {
+		topic := []string{stream.Events, stream.Outcomes, stream.Dead, "retry.1s"}[i%4]
+		p.Produce(topic, int32(i%3), &stream.Record{Key: fmt.Append(nil, i), Value: make([]byte, i%2000),
+			Headers: []stream.Header{{Key: "n", Value: fmt.Append(nil, i)}}}, produced)
+	}
+	p.Produce(stream.Control, 0, &stream.Record{Value: []byte("x")}, produced)
+	must.Do(t, p.Flush(t.Context()))
+	for _, group := range []string{stream.DispatchGroup, stream.StoreGroup} {
+		g := must.Get(stream.NewGroup(c, stream.GroupConfig{Name: group, Topics: stream.ReadBy(group)}))(t)
+		must.Do(t, g.Poll(t.Context(), func(stream.Partition, []*stream.Record) {}))
+		commits := make(map[stream.Partition]stream.Commit)
+		for i := range int32(3) {
+			metadata, _ := stream.EncodeGaps(100, []stream.Gap{{From: 150, To: 160 + int64(i)}})
+			commits[stream.Partition{Topic: stream.Events, Index: i}] = stream.Commit{Offset: 100, LeaderEpoch: -1,
+				Metadata: metadata}
+		}
+		must.Do(t, g.Commit(t.Context(), commits))
+		g.Close()
+	}
+	r := must.Get(stream.NewReader(c, "test"))(t)
+	defer r.Close()
+	must.Do(t, r.Trim(t.Context(), stream.Partition{Topic: stream.Events, Index: 1}, 70))
+}

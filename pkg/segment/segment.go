@@ -1,0 +1,221 @@
+// Package segment is a log on disk for one process: topics with partitions, whose records have consecutive offsets. It
+// knows files and bytes only; what a record's payload means is up to the caller (pkg/stream). Begin reading at
+// Partition.Append, then ack.go and recover.go.
+//
+//	lock                                     one process at a time
+//	state.log                                topics, committed offsets, and where trimmed partitions start
+//	<topic>-<partition>-<base offset>.seg    records, appended
+//
+// Append writes at once, and its callback runs when the record is safe: after an fdatasync that began after the write
+// if the topic is durable, else after the write. Records that arrive while a partition is being written share the next
+// write, and all that were written during a sync share the next one. Readers see a record after its write, before its
+// sync.
+//
+// All readers share a tail in memory of bounded size. Who reads older records reads the files.
+//
+// A failed write, as on a full disk, is an error for the records of that write; the file is cut back, and the log goes
+// on when there is room. An error of a sync is final: the kernel has dropped the dirty pages, so that a second sync
+// would succeed although the data is lost. Nothing is acknowledged after it, and Run returns it.
+//
+// Invariants:
+//   - After a power cut at any write every acknowledged record and commit is there, no partition has a hole, and no
+//     committed offset lies beyond the end: TestPowerCutAtEveryOperation, TestCutAtEveryByte
+//   - A damaged record below a synced one is an error, not a shorter log: TestHoleIsAnError
+//   - A full disk loses nothing that was acknowledged, and the log goes on when there is room: TestFullDisk
+//   - Nothing is acknowledged after a failed sync: TestSyncErrorIsFinal
+//   - Memory is bounded, and a reader that is behind reads the same records from the files: TestTailIsBounded
+package segment
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/private"
+)
+
+// Config is the configuration of a log.
+type Config struct {
+	Dir string // created if it does not exist
+	// Fsync delays acknowledgements on durable topics, and all commits, until they are on disk. Without it they survive
+	// the death of the process but not a power cut.
+	Fsync        bool
+	Durable      func(topic string) bool // nil: all topics are
+	SegmentBytes int64                   // size of a file; deleted records leave the disk by whole files. 0 = 16 MiB
+	TailBytes    int64                   // records in memory, of all partitions together; 0 = 16 MiB
+	Log          *slog.Logger            // nil: nothing is logged
+	// Synced is called after each round of syncs, with the number of files and the duration. nil: nobody counts.
+	Synced func(durable bool, files int, took time.Duration)
+}
+
+// Log is an open log.
+type Log struct {
+	cfg    Config
+	files  files
+	unlock func()
+	state  *state
+	tail   tail
+	// durable and other acknowledge records of durable topics and of all others.
+	durable, other acker
+
+	commits sync.Mutex // held by Commit: one runs at a time
+
+	mu         sync.Mutex // guards partitions
+	partitions map[Key]*Partition
+
+	failOnce sync.Once
+	failed   chan struct{} // closed by the first error that is final
+	failure  error         // set before failed is closed
+}
+
+// Key names a partition.
+type Key struct {
+	Topic string
+	Index int32
+}
+
+func (k Key) String() string { return fmt.Sprintf("%s-%d", k.Topic, k.Index) }
+
+// ErrFailed is part of every error after a sync has failed.
+var ErrFailed = errors.New("the log could not be synced to disk, and takes nothing more")
+
+// Open locks the directory and reads the whole log. A torn end, which a crash leaves, is cut off. A damaged record
+// before the end is an error.
+func Open(cfg Config) (*Log, error) { return open(cfg, osFiles()) }
+
+func open(cfg Config, f files) (*Log, error) {
+	cfg.SegmentBytes, cfg.TailBytes = cmp.Or(cfg.SegmentBytes, 16<<20), cmp.Or(cfg.TailBytes, 16<<20)
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	const lockFile = "lock"
+	if err := private.EnsureDir(cfg.Dir, lockFile); err != nil {
+		return nil, fmt.Errorf("directory of the log: %w", err)
+	}
+	unlock, err := private.LockDir(cfg.Dir, lockFile)
+	if err != nil {
+		return nil, err
+	}
+	l := &Log{cfg: cfg, files: f, unlock: unlock, partitions: make(map[Key]*Partition), failed: make(chan struct{}),
+		tail: tail{max: cfg.TailBytes}}
+	l.durable, l.other = newAcker(l, cfg.Fsync), newAcker(l, false)
+	if err := l.recover(); err != nil {
+		unlock()
+		return nil, fmt.Errorf("read the log in %s: %w", cfg.Dir, err)
+	}
+	return l, nil
+}
+
+// Run acknowledges what is appended until ctx ends, and then what is left. It returns an error if a sync fails. Nothing
+// may be appended after it.
+func (l *Log) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var running sync.WaitGroup
+	running.Go(func() { l.durable.run(ctx) })
+	running.Go(func() { l.other.run(ctx) })
+	select {
+	case <-ctx.Done():
+	case <-l.failed:
+		cancel()
+	}
+	running.Wait()
+	return l.err()
+}
+
+// Close syncs what is written, unless a sync has failed, and closes the files. Run must have returned.
+func (l *Log) Close() error {
+	defer l.unlock()
+	err := l.err()
+	if err == nil && l.cfg.Fsync {
+		err = l.syncDirty()
+	}
+	for _, p := range l.all() {
+		if p.torn && p.log.files.truncate(p.file, p.newestLocked().size) == nil {
+			p.torn = false
+		}
+		if p.file != nil {
+			err = errors.Join(err, p.file.Close())
+		}
+	}
+	return errors.Join(err, l.state.file.Close())
+}
+
+// Failed is closed when a sync has failed.
+func (l *Log) Failed() <-chan struct{} { return l.failed }
+
+func (l *Log) fail(err error) {
+	l.failOnce.Do(func() {
+		l.failure = fmt.Errorf("%w: %w", ErrFailed, err)
+		close(l.failed)
+	})
+}
+
+func (l *Log) err() error {
+	select {
+	case <-l.failed:
+		return l.failure
+	default:
+		return nil
+	}
+}
+
+// Partition returns a partition, nil if there is none.
+func (l *Log) Partition(topic string, index int32) *Partition {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.partitions[Key{topic, index}]
+}
+
+// all returns all partitions.
+func (l *Log) all() []*Partition {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := make([]*Partition, 0, len(l.partitions))
+	for _, p := range l.partitions {
+		all = append(all, p)
+	}
+	return all
+}
+
+// files are the operations that change a disk: tests let them fail, and see what a power cut leaves of them.
+type files struct {
+	create   func(path string) (*os.File, error)
+	write    func(f *os.File, b []byte, at int64) error
+	truncate func(f *os.File, size int64) error
+	sync     func(f *os.File) error // data and length
+	syncDir  func(path string) error
+	rename   func(from, to string) error
+	remove   func(path string) error
+}
+
+func osFiles() files {
+	return files{
+		create: func(path string) (*os.File, error) {
+			return os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+		},
+		write: func(f *os.File, b []byte, at int64) error {
+			_, err := f.WriteAt(b, at)
+			return err
+		},
+		truncate: (*os.File).Truncate,
+		sync:     fdatasync,
+		syncDir: func(path string) error {
+			d, err := os.Open(path)
+			if err != nil {
+				return err
+			}
+			return errors.Join(d.Sync(), d.Close())
+		},
+		rename: os.Rename,
+		remove: os.Remove,
+	}
+}
+
+func (l *Log) path(name string) string { return filepath.Join(l.cfg.Dir, name) }

@@ -1,0 +1,283 @@
+package segment
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"sync"
+
+	"github.com/eventrelay/relay/pkg/id"
+)
+
+// Topic is a topic of the log.
+type Topic struct {
+	Name       string
+	ID         string // a topic that was deleted and created again has another one
+	Partitions int32
+}
+
+// Commit is what a group has committed for a partition.
+type Commit struct {
+	Offset   int64
+	Epoch    int32
+	Metadata string
+}
+
+// stateEntry is one entry of the state log. A later one replaces what an earlier one says of the same thing.
+type stateEntry struct {
+	Topics  []Topic       `json:"topics,omitempty"`
+	Commits []groupCommit `json:"commits,omitempty"`
+	Starts  []startOffset `json:"starts,omitempty"`
+}
+
+type groupCommit struct {
+	Group string `json:"group"`
+	Key
+	Offset   int64  `json:"offset"`
+	Epoch    int32  `json:"epoch"`
+	Metadata []byte `json:"metadata,omitempty"` // bytes: JSON would change what is no UTF-8
+}
+
+type startOffset struct {
+	Key
+	Offset int64 `json:"offset"`
+}
+
+// state is the state log and what it says.
+type state struct {
+	log *Log
+	max int64 // bytes at which the state log is written anew
+
+	mu      sync.Mutex // guards the fields below
+	file    *os.File
+	size    int64 // bytes
+	seq     int64 // of the next entry
+	synced  int64 // sequence number below which all entries are on disk
+	torn    bool  // the file may be longer than size
+	topics  map[string]Topic
+	commits map[string]map[Key]Commit // by group
+	starts  map[Key]int64
+}
+
+const stateFile = "state.log"
+
+// maxStateBytes is the usual state.max. All commits with the longest metadata are less.
+const maxStateBytes = 8 << 20
+
+// apply takes what an entry says.
+func (s *state) apply(e stateEntry) {
+	for _, t := range e.Topics {
+		s.topics[t.Name] = t
+	}
+	for _, c := range e.Commits {
+		if s.commits[c.Group] == nil {
+			s.commits[c.Group] = make(map[Key]Commit)
+		}
+		s.commits[c.Group][c.Key] = Commit{c.Offset, c.Epoch, string(c.Metadata)}
+	}
+	for _, start := range e.Starts {
+		s.starts[start.Key] = start.Offset
+	}
+}
+
+// whole returns one entry that says everything.
+func (s *state) whole() (e stateEntry) {
+	for _, t := range s.topics {
+		e.Topics = append(e.Topics, t)
+	}
+	for group, commits := range s.commits {
+		for key, c := range commits {
+			e.Commits = append(e.Commits, groupCommit{group, key, c.Offset, c.Epoch, []byte(c.Metadata)})
+		}
+	}
+	for key, offset := range s.starts {
+		e.Starts = append(e.Starts, startOffset{key, offset})
+	}
+	return e
+}
+
+// write appends an entry to the state log, and applies it. It is on disk afterwards if sync is set.
+func (s *state) write(e stateEntry, sync bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.log.err(); err != nil {
+		return err
+	}
+	if s.size > s.max {
+		if err := s.rewrite(); err != nil {
+			return err
+		}
+	}
+	b, err := s.frame(e)
+	if err != nil {
+		return err
+	}
+	files := s.log.files
+	if s.torn {
+		if err := files.truncate(s.file, s.size); err != nil {
+			return err
+		}
+		s.torn = false
+	}
+	if err := files.write(s.file, b, s.size); err != nil {
+		s.torn = files.truncate(s.file, s.size) != nil
+		return fmt.Errorf("write %s: %w", stateFile, err)
+	}
+	if sync {
+		if err := files.sync(s.file); err != nil {
+			s.log.fail(err)
+			return s.log.err()
+		}
+	}
+	s.size += int64(len(b))
+	if s.seq++; sync {
+		s.synced = s.seq
+	}
+	s.apply(e)
+	return nil
+}
+
+func (s *state) frame(e stateEntry) ([]byte, error) {
+	text, err := json.Marshal(e)
+	if err != nil {
+		return nil, err
+	}
+	return appendFrame(nil, seedOf(stateFile), s.seq, s.synced, 0, func(dst []byte) []byte {
+		return append(dst, text...)
+	}), nil
+}
+
+// rewrite replaces the file by one with a single entry. A crash leaves the old one or the new one.
+func (s *state) rewrite() error {
+	seq, synced := s.seq, s.synced
+	s.seq, s.synced = 0, 0
+	b, err := s.frame(s.whole())
+	if err != nil {
+		return err
+	}
+	files, path := s.log.files, s.log.path(stateFile)
+	f, err := files.create(path + ".new")
+	if err == nil {
+		err = files.write(f, b, 0)
+	}
+	if err == nil {
+		err = files.sync(f)
+	}
+	if err == nil {
+		err = files.rename(path+".new", path)
+	}
+	if err == nil {
+		err = files.syncDir(s.log.cfg.Dir)
+	}
+	if err != nil {
+		s.seq, s.synced = seq, synced
+		if f != nil {
+			_ = f.Close()
+		}
+		return fmt.Errorf("rewrite %s: %w", stateFile, err)
+	}
+	if s.file != nil {
+		_ = s.file.Close()
+	}
+	s.file, s.size, s.seq, s.synced, s.torn = f, int64(len(b)), 1, 1, false
+	return nil
+}
+
+// Topics returns all topics by name.
+func (l *Log) Topics() map[string]Topic {
+	l.state.mu.Lock()
+	defer l.state.mu.Unlock()
+	return maps.Clone(l.state.topics)
+}
+
+// Topic returns a topic by its name.
+func (l *Log) Topic(name string) (t Topic, ok bool) {
+	l.state.mu.Lock()
+	defer l.state.mu.Unlock()
+	t, ok = l.state.topics[name]
+	return t, ok
+}
+
+// CreateTopic creates a topic, and reports whether it is new. One that exists stays as it is; with grow it gets the
+// partitions that it lacks. An empty ID becomes a random one.
+func (l *Log) CreateTopic(t Topic, grow bool) (created bool, err error) {
+	old, exists := l.Topic(t.Name)
+	switch {
+	case exists && (t.Partitions <= old.Partitions || !grow):
+		return false, nil
+	case exists:
+		t.ID = old.ID
+	case t.ID == "":
+		t.ID = id.Random("")
+	}
+	if err := l.state.write(stateEntry{Topics: []Topic{t}}, true); err != nil {
+		return false, err
+	}
+	l.addPartitions(t)
+	return !exists, nil
+}
+
+// addPartitions makes the partitions of a topic that do not exist in memory.
+func (l *Log) addPartitions(t Topic) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range t.Partitions {
+		key := Key{t.Name, i}
+		if l.partitions[key] != nil {
+			continue
+		}
+		p := &Partition{log: l, key: key, seed: seedOf(key.String()), acks: &l.other}
+		if l.cfg.Durable == nil || l.cfg.Durable(t.Name) {
+			p.acks = &l.durable
+		}
+		l.partitions[key] = p
+	}
+}
+
+// Commits returns what a group has committed.
+func (l *Log) Commits(group string) map[Key]Commit {
+	l.state.mu.Lock()
+	defer l.state.mu.Unlock()
+	return maps.Clone(l.state.commits[group])
+}
+
+// Commit commits offsets of a group. All records that were written before are on disk first, so that no committed
+// offset lies beyond the end of its partition after a power cut.
+func (l *Log) Commit(ctx context.Context, group string, commits map[Key]Commit) error {
+	l.commits.Lock()
+	defer l.commits.Unlock()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if l.cfg.Fsync {
+		if err := l.syncDirty(); err != nil {
+			return err
+		}
+	}
+	var e stateEntry
+	for key, c := range commits {
+		e.Commits = append(e.Commits, groupCommit{group, key, c.Offset, c.Epoch, []byte(c.Metadata)})
+	}
+	return l.state.write(e, l.cfg.Fsync)
+}
+
+// Trim deletes the records of partitions before an offset. Files leave the disk when all their records are deleted.
+func (l *Log) Trim(before map[Key]int64) error {
+	var e stateEntry
+	var errs []error
+	for key, offset := range before {
+		p := l.Partition(key.Topic, key.Index)
+		if p == nil {
+			continue
+		}
+		start, err := p.trim(offset)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("trim %s: %w", key, err))
+		}
+		e.Starts = append(e.Starts, startOffset{key, start})
+	}
+	return errors.Join(append(errs, l.state.write(e, false))...)
+}
