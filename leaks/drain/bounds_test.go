@@ -151,7 +151,8 @@ func TestEvictedHitsAreTheSameEachTime(t *testing.T) {
 	w := newWorld(t)
 	var body strings.Builder
 	for i := range 400 {
-		body.WriteString(leakedKey(i) + "\n" + strings.Replace(leakedKey(i), "_li"+"ve_", "_te"+"st_", 1) + "\n" + github(i) + "\n")
+		body.WriteString(leakedKey(i) + "\n" + strings.Replace(leakedKey(i), "_li"+"ve_", "_te"+"st_",
+			1) + "\n" + github(i) + "\n")
 		fmt.Fprintf(&body, `{"app":"a%d","m":"%s"}`+"\n", i, github(i/2))
 	}
 	w.post(202, body.String())

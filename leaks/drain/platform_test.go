@@ -237,9 +237,10 @@ func TestDeliveriesCountOnce(t *testing.T) {
 		first, again string
 		header       string
 	}{
-		"heroku":   {heroku, heroku + frame("<40>1 2026-03-04T05:05:09+00:00 host app web.1 - up\n"), herokuFrame},
-		"older":    {heroku, heroku + "9 <40>1 a b", herokuFrameOld},
-		"firehose": {records("1", leakedKey(1)+" "+leakedKey(2)), records("1", leakedKey(1)+" "+leakedKey(2)) + "\n", firehoseRequest},
+		"heroku": {heroku, heroku + frame("<40>1 2026-03-04T05:05:09+00:00 host app web.1 - up\n"), herokuFrame},
+		"older":  {heroku, heroku + "9 <40>1 a b", herokuFrameOld},
+		"firehose": {records("1", leakedKey(1)+" "+leakedKey(2)), records("1", leakedKey(1)+" "+leakedKey(2)) + "\n",
+			firehoseRequest},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newGoldenWorld(t)

@@ -179,8 +179,9 @@ func TestWhatIsScanned(t *testing.T) {
 		"database":       {received("postgres://user:q8ZkT2vN4xW7yR1m@db.example.com/x"), ""},
 		"public key":     {received("pk_" + leakedKey(1)[3:]), ""},
 		"secret in name": {received(`{"` + leakedKey(1) + `":1}`), "body /sk_live_***" + leakedKey(1)[28:]},
-		"query":          {queried("a=b&redirect=https%3A%2F%2Fx%2F%3Fkey%3D" + leakedKey(1) + "&c"), "query /query/redirect"},
-		"bare query":     {queried(leakedKey(1)), "query /query/"},
+		"query": {queried("a=b&redirect=https%3A%2F%2Fx%2F%3Fkey%3D" + leakedKey(1) + "&c"),
+			"query /query/redirect"},
+		"bare query": {queried(leakedKey(1)), "query /query/"},
 	} {
 		w := newWorld(t)
 		w.scan(x.e)

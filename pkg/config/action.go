@@ -154,7 +154,8 @@ func (c requests) Actions(account string, keep func(*Action) bool) []*Action {
 // PendingActions returns the actions of an account on which nobody has decided, newest first, those that have expired
 // too.
 func (c requests) PendingActions(account string) []*Action {
-	return entity.ValuesOf(c.Core, c.View().Pending(entity.KindAction), func(a *Action) bool { return a.Account == account })
+	return entity.ValuesOf(c.Core, c.View().Pending(entity.KindAction),
+		func(a *Action) bool { return a.Account == account })
 }
 
 // CreateAction creates a pending action, or returns the one with the same request that waits already. Account and times

@@ -20,8 +20,9 @@ func TestAlertNoticesAreMerged(t *testing.T) {
 		a.MergeNotices()
 	}
 	first := a.Notices[0]
-	if len(a.Notices) != alerting.MaxAlertNotices || first.ID != "24" || first.Merged != 24 || !slices.Equal(first.PendingTargets,
-		[]string{"slack", "email:a@example.com"}) || a.Notices[1].Merged != 0 ||
+	if len(a.Notices) != alerting.MaxAlertNotices || first.ID != "24" || first.Merged != 24 ||
+		!slices.Equal(first.PendingTargets,
+			[]string{"slack", "email:a@example.com"}) || a.Notices[1].Merged != 0 ||
 		first.Count != 25 {
 		t.Errorf("%d notices, the first %+v", len(a.Notices), first)
 	}

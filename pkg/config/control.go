@@ -120,12 +120,14 @@ func build(cfg Config, deps Deps, log conflog.Config) (*Control, error) {
 		deps.Now = time.Now
 	}
 	core := &core{
-		Core: &entity.Core{Keyring: deps.Keyring, Partitions: cfg.Partitions, RetentionDays: cfg.RetentionDays, Clock: deps.Now,
-			Table: kindTable},
-		cfg: cfg, log: deps.Log, bootstrapScopes: cfg.bootstrapScopes(), sweepInterval: time.Minute, passwords: argon.NewHasher(), usedKeys: make(chan usedKey, 16),
+		Core: &entity.Core{Table: kindTable, Keyring: deps.Keyring, Clock: deps.Now, Partitions: cfg.Partitions,
+			RetentionDays: cfg.RetentionDays},
+		cfg: cfg, log: deps.Log, bootstrapScopes: cfg.bootstrapScopes(), sweepInterval: time.Minute,
+		passwords: argon.NewHasher(), usedKeys: make(chan usedKey, 16),
 	}
-	c := &Control{core.Core, core, endpoints{core}, callers{core}, jobs.NewJobs(core.Core, cfg.RunProgressTimeout), requests{core}, leak.NewFindings(core.Core),
-		leak.NewTripwires(core.Core, callers{core}.KeyFingerprint), alerting.Store{Core: core.Core}, notices{core}, documents{core}}
+	c := &Control{core.Core, core, endpoints{core}, callers{core}, jobs.New(core.Core, cfg.RunProgressTimeout),
+		requests{core}, leak.NewFindings(core.Core), leak.NewTripwires(core.Core, callers{core}.KeyFingerprint),
+		alerting.Store{Core: core.Core}, notices{core}, documents{core}}
 	var err error
 	log.Node, log.Version, log.SingleNode, log.Unverified = cfg.Node, cfg.Version, cfg.SingleNode, cfg.Unverified
 	log.SnapshotEvery, log.Kinds, log.CompressionDict = cfg.SnapshotEvery, kindTable.Registered(), compressionDict()

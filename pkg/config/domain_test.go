@@ -54,12 +54,14 @@ func TestDomainStatus(t *testing.T) {
 	}
 	const hour, day = time.Hour, 24 * time.Hour
 	check(0, leak.DomainByDNS, leak.DomainNotFound, leak.DomainPending)
-	if d := check(hour, leak.DomainByDNS, "", leak.DomainVerified); !d.VerifiedAt.Equal(start.Add(hour)) || d.Method != leak.DomainByDNS {
+	if d := check(hour, leak.DomainByDNS, "", leak.DomainVerified); !d.VerifiedAt.Equal(start.Add(hour)) ||
+		d.Method != leak.DomainByDNS {
 		t.Errorf("%+v", d)
 	}
 	check(2*hour, leak.DomainByDNS, leak.DomainUnreachable, leak.DomainVerified)
 	check(2*hour+day-time.Second, leak.DomainByDNS, leak.DomainNotFound, leak.DomainVerified)
-	check(3*hour+day, leak.DomainByHTTP, leak.DomainNotFound, leak.DomainVerified) // the other method proves nothing, and misses nothing
+	// the other method proves nothing, and misses nothing
+	check(3*hour+day, leak.DomainByHTTP, leak.DomainNotFound, leak.DomainVerified)
 	d := check(3*hour+day, leak.DomainByDNS, "", leak.DomainVerified)
 	if !d.MissedAt.IsZero() || !d.VerifiedAt.Equal(start.Add(hour)) {
 		t.Errorf("after a proof: %+v", d)
@@ -75,7 +77,8 @@ func TestDomainStatus(t *testing.T) {
 	if err != nil || late.Status(start.Add(7*day-time.Second)) != leak.DomainPending || late.Ended(start) {
 		t.Fatalf("%+v, %v", late, err)
 	}
-	late, err = n.RecordDomainCheck(t.Context(), "dom_2", leak.DomainCheck{At: start.Add(7 * day), Method: leak.DomainByDNS})
+	late, err = n.RecordDomainCheck(t.Context(), "dom_2", leak.DomainCheck{At: start.Add(7 * day),
+		Method: leak.DomainByDNS})
 	if err != nil || !late.Ended(start.Add(7*day)) || !late.VerifiedAt.IsZero() {
 		t.Errorf("a proof after a week: %+v, %v", late, err)
 	}

@@ -39,7 +39,10 @@ func testLife[T any, P entity.Pointer[T]](t *testing.T, create func(n *testNode,
 	k := P(nil).EntityKind()
 	t.Run(kindTable[k].Name, func(t *testing.T) {
 		ctx, n := t.Context(), node(t, broker(t), Config{Node: "a"})
-		account, versions := n.Account().ID, func(v P, want int) bool { return v.ChangeCount() == nil || *v.ChangeCount() == want }
+		account, versions := n.Account().ID, func(v P, want int) bool {
+			return v.ChangeCount() == nil ||
+				*v.ChangeCount() == want
+		}
 		var ids []string
 		for _, name := range []string{"a", "b", "c"} {
 			v := must(entity.Create(ctx, n, create(n, name)))(t)
@@ -146,7 +149,8 @@ func testRestriction[T any, P entity.Pointer[T]](t *testing.T, n *testNode, v P,
 	n.inject(entity.KindAlertSettings, "bytes", 0)
 	must(entity.Create(t.Context(), n, v))(t)
 	n.inject(entity.KindAlertSettings, "bytes", conflog.MaxStateBytes)
-	if _, err := entity.Update(t.Context(), n, entity.IDOf(v), func(v P) error { grow(v); return nil }); !errors.Is(err, ErrStateFull) {
+	if _, err := entity.Update(t.Context(), n, entity.IDOf(v), func(v P) error { grow(v); return nil }); !errors.Is(err,
+		ErrStateFull) {
 		t.Errorf("%s grows: %v", entity.IDOf(v), err)
 	}
 	if _, err := entity.Update(t.Context(), n, entity.IDOf(v), func(v P) error { restrict(v); return nil }); err != nil {

@@ -33,7 +33,8 @@ func oneOfEach(t *testing.T, n *testNode) {
 		if n.View().Len(k) > 0 {
 			continue
 		}
-		made := entity.Meta{ID: n.KindName(k) + "_1", Account: n.Account().ID, CreatedAt: n.Clock().UTC(), UpdatedAt: n.Clock().UTC()}
+		made := entity.Meta{ID: n.KindName(k) + "_1", Account: n.Account().ID, CreatedAt: n.Clock().UTC(),
+			UpdatedAt: n.Clock().UTC()}
 		v := kindTable[k].Empty()
 		v.Common().Keep(made.Common())
 		switch v := v.(type) {
@@ -353,7 +354,8 @@ func TestImportRefusesEntities(t *testing.T) {
 	if len(exportedEntities(n)) != 1 || n.Account().ID == "acc_1" {
 		t.Errorf("a refused import has written %v", exportedEntities(n))
 	}
-	f(nil, "", func(h *document.Header) { h.MasterKeys = []string{own[:strings.IndexByte(own, ':')+1]} }, "account", account,
+	f(nil, "", func(h *document.Header) { h.MasterKeys = []string{own[:strings.IndexByte(own, ':')+1]} }, "account",
+		account,
 		"key", key("key_1", "a"))
 	if n.Account().ID != "acc_1" || len(n.Keys("")) != 1 {
 		t.Errorf("account %s, keys %v", n.Account().ID, n.Keys(""))
@@ -475,7 +477,8 @@ func TestImportValidatesTheDocument(t *testing.T) {
 		}
 	}
 	signed := ImportOptions{CheckURL: anyURL}
-	f("changed", withChecksum(t, doc, "https://example.com/hook", "https://elsewhere.example/"), signed, document.ErrInvalid,
+	f("changed", withChecksum(t, doc, "https://example.com/hook", "https://elsewhere.example/"), signed,
+		document.ErrInvalid,
 		"its MAC does not match")
 	f("of another key", withChecksum(t, doc, `"mac_key":"test:`, `"mac_key":"else:`), signed, seal.ErrMissingKey,
 		"the document needs the master key else, fingerprint ")

@@ -37,8 +37,9 @@ func (n *testNode) openFinding(ctx context.Context, f leak.Finding) (opened bool
 }
 
 func newFinding() leak.Finding {
-	return leak.Finding{Meta: entity.Meta{ID: id.Random(finding.Prefix)}, Kind: finding.Secret, Rule: "r", Severity: finding.High,
-		Status: finding.Open, OpenedAt: time.Now(), Fingerprint: "fpr_1"}
+	return leak.Finding{Meta: entity.Meta{ID: id.Random(finding.Prefix)}, Kind: finding.Secret, Rule: "r",
+		Severity: finding.High,
+		Status:   finding.Open, OpenedAt: time.Now(), Fingerprint: "fpr_1"}
 }
 
 // A finding and the message about it are one record: of several nodes one writes both.
@@ -119,7 +120,8 @@ func TestUpdateFinding(t *testing.T) {
 			{leak.FindingUpdate{Status: to(finding.Open)}, "open"},
 			{leak.FindingUpdate{Status: to(finding.Ignored), IgnoreReason: text("accepted_risk"), IgnoreUntil: &past},
 				"ignore_until"},
-			{leak.FindingUpdate{Status: to(finding.Ignored), IgnoreReason: text("accepted_risk"), IgnoreUntil: &later}, "ignored"},
+			{leak.FindingUpdate{Status: to(finding.Ignored), IgnoreReason: text("accepted_risk"), IgnoreUntil: &later},
+				"ignored"},
 			{leak.FindingUpdate{IgnoreUntil: &time.Time{}}, "ignored"},
 			{leak.FindingUpdate{Status: to("gone")}, "cannot become gone"},
 		} {
@@ -157,7 +159,8 @@ func TestSharedFindingsAreIgnoredForADay(t *testing.T) {
 			leak.FindingUpdate{Status: &to, IgnoreReason: &why, IgnoreUntil: &later}); !isInvalid(err, "ignore_until") {
 			t.Errorf("ignored for more than a day: %v", err)
 		}
-		for _, u := range []leak.FindingUpdate{{Status: &to, IgnoreReason: &why}, {Note: &note}, {IgnoreUntil: &time.Time{}}} {
+		for _, u := range []leak.FindingUpdate{{Status: &to, IgnoreReason: &why}, {Note: &note},
+			{IgnoreUntil: &time.Time{}}} {
 			if got, err := n.UpdateFinding(t.Context(), f.ID, u); err != nil || got.IgnoreUntil.Sub(day).Abs() > time.Second {
 				t.Errorf("ignored until %v, %v; want %v", got, err, day)
 			}

@@ -27,8 +27,9 @@ func testFixture(t *testing.T, name string, life time.Duration) *Fixture {
 	packed := must(content.Pack())(t)
 	now := time.Now().UTC()
 	return &Fixture{
-		Meta: entity.Meta{ID: id.Fixture + name, CreatedAt: now}, Name: name, Event: id.Lowest(now).Text(id.Event), Endpoint: "ep_1",
-		Type: "a.b", Method: "POST", Status: 200, Content: packed, Size: len(content.Body), Removed: 1,
+		Meta: entity.Meta{ID: id.Fixture + name, CreatedAt: now}, Name: name, Event: id.Lowest(now).Text(id.Event),
+		Endpoint: "ep_1",
+		Type:     "a.b", Method: "POST", Status: 200, Content: packed, Size: len(content.Body), Removed: 1,
 		ExpiresAt: now.Add(life), CreatedBy: "key_1",
 	}
 }

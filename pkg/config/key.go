@@ -42,8 +42,8 @@ func (n *NewKey) Validate(now time.Time) error {
 	return nil
 }
 
-// CreateKey creates an API key and returns its text, which is stored nowhere. It returns an *entity.InvalidError when n is
-// invalid. When a call with the same nonce has created a key before, it returns that key and ErrAlreadyCreated,
+// CreateKey creates an API key and returns its text, which is stored nowhere. It returns an *entity.InvalidError when n
+// is invalid. When a call with the same nonce has created a key before, it returns that key and ErrAlreadyCreated,
 // whatever else n says.
 func (c callers) CreateKey(ctx context.Context, n NewKey) (text string, k *Key, err error) {
 	if err := c.WaitReady(ctx); err != nil {
@@ -60,7 +60,8 @@ func (c callers) CreateKey(ctx context.Context, n NewKey) (text string, k *Key, 
 	hash := entity.HashOf(text)
 	key := &Key{
 		ID: id.Random(id.Key), Account: c.Account().ID, Name: n.Name, Scope: n.Scope, Agent: n.Agent,
-		Hash: hash[:], Last4: apikey.Last4(text), Fingerprint: fingerprint, CreatedAt: c.Clock().UTC(), ExpiresAt: n.ExpiresAt,
+		Hash: hash[:], Last4: apikey.Last4(text), Fingerprint: fingerprint, CreatedAt: c.Clock().UTC(),
+		ExpiresAt: n.ExpiresAt,
 	}
 	if n.Nonce != "" {
 		key.ID = derivedID(id.Key, "key of nonce "+key.Account+" "+n.Nonce)

@@ -27,7 +27,8 @@ var kindTable = &entity.Table{
 		conflog.Bounds{MaxCount: MaxEndpoints, ErrCount: ErrTooManyEndpoints}),
 	entity.KindKey: entity.Row[Key]("key", conflog.AuditAll, exported|needsHash, conflog.Bounds{}),
 	// Creating and cancelling a run is audited; its progress is not.
-	entity.KindRun: entity.Row[jobs.Run]("run", conflog.AuditRequested, expires, conflog.Bounds{AllowGrowthWhenFull: true}),
+	entity.KindRun: entity.Row[jobs.Run]("run", conflog.AuditRequested, expires,
+		conflog.Bounds{AllowGrowthWhenFull: true}),
 	entity.KindAnswer: entity.Row[Answer]("answer", conflog.AuditNone, holdsSecrets|expires,
 		conflog.Bounds{MaxBytes: MaxAnswersBytes, ReservedBytes: answersReserve, ErrBytes: ErrAnswersFull}),
 	entity.KindRecovery: entity.Row[jobs.Recovery]("recovery", conflog.AuditRequested, exported,
@@ -61,7 +62,8 @@ var kindTable = &entity.Table{
 		conflog.Bounds{MaxCount: leak.MaxStoredScans, ErrCount: leak.ErrTooManyScans, AllowGrowthWhenFull: true}),
 	// That it was tripped is not audited, and must be recorded when the configuration is full.
 	entity.KindTripwire: entity.Row[leak.Tripwire]("tripwire", conflog.AuditRequested, exported|needsHash,
-		conflog.Bounds{MaxCount: leak.MaxDomains * leak.MaxTripwires, ErrCount: leak.ErrTooManyTripwires, AllowGrowthWhenFull: true}),
+		conflog.Bounds{MaxCount: leak.MaxDomains * leak.MaxTripwires, ErrCount: leak.ErrTooManyTripwires,
+			AllowGrowthWhenFull: true}),
 	// The end of an action, which a node may record by itself, is not audited: the change that it made is.
 	entity.KindAction: entity.Row[Action]("act", conflog.AuditRequested, expires,
 		conflog.Bounds{MaxCount: MaxActions, ErrCount: ErrTooManyActions, AllowGrowthWhenFull: true}),

@@ -82,7 +82,8 @@ func TestUnsettledRecoveries(t *testing.T) {
 	if got, other := n.AwaitingApproval(n.Account().ID), n.AwaitingApproval("acc_other"); got != 1 || other != 0 {
 		t.Errorf("%d jobs wait for approval, %d of another account", got, other)
 	}
-	page, more := n.Recoveries(n.Account().ID, 0, 1, func(j *jobs.Recovery) bool { return j.State == jobs.RecoveryStopped })
+	page, more := n.Recoveries(n.Account().ID, 0, 1,
+		func(j *jobs.Recovery) bool { return j.State == jobs.RecoveryStopped })
 	if !slices.Equal(ids(page), []string{"rec_3"}) || !more {
 		t.Errorf("page %v, more %v", ids(page), more)
 	}
@@ -90,7 +91,8 @@ func TestUnsettledRecoveries(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range jobs.MaxOpenRecoveries - 2 {
 		all.Go(func() {
-			if _, err := entity.Create(ctx, n, &jobs.Recovery{Meta: entity.Meta{ID: fmt.Sprint("rec_x", i)}, State: jobs.RecoveryReady}); err != nil {
+			if _, err := entity.Create(ctx, n, &jobs.Recovery{Meta: entity.Meta{ID: fmt.Sprint("rec_x", i)},
+				State: jobs.RecoveryReady}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -131,8 +133,9 @@ func TestRecoveryMoves(t *testing.T) {
 		t.Errorf("it ended as %+v", j)
 	}
 	unsent := map[jobs.RecoveryState]event.Reason{
-		jobs.RecoveryStopped: event.JobStopped, jobs.RecoveryFailed: event.JobStopped, jobs.RecoveryCancelled: event.JobCancelled,
-		jobs.RecoveryExpired: event.Deadline,
+		jobs.RecoveryStopped: event.JobStopped, jobs.RecoveryFailed: event.JobStopped,
+		jobs.RecoveryCancelled: event.JobCancelled,
+		jobs.RecoveryExpired:   event.Deadline,
 	}
 	ended := 0
 	for _, s := range jobs.RecoveryStates() {
@@ -143,7 +146,8 @@ func TestRecoveryMoves(t *testing.T) {
 			ended++
 		}
 	}
-	if ended != 5 || len(jobs.RecoveryStates()) != 10 || !jobs.RecoveryRunning.Sending() || !jobs.RecoveryCanaryRunning.Sending() ||
+	if ended != 5 || len(jobs.RecoveryStates()) != 10 || !jobs.RecoveryRunning.Sending() ||
+		!jobs.RecoveryCanaryRunning.Sending() ||
 		jobs.RecoveryAwaitingApproval.Sending() {
 		t.Errorf("%d of %d states are final", ended, len(jobs.RecoveryStates()))
 	}
@@ -154,7 +158,9 @@ func TestRecoveryMoves(t *testing.T) {
 		}
 	}
 	overlap(jobs.Recovery{Endpoint: "ep_1"}, jobs.Recovery{Endpoint: "ep_1", Destination: "dst_a"}, true)
-	overlap(jobs.Recovery{Endpoint: "ep_1", Destination: "dst_a"}, jobs.Recovery{Endpoint: "ep_1", Destination: "dst_a"}, true)
-	overlap(jobs.Recovery{Endpoint: "ep_1", Destination: "dst_b"}, jobs.Recovery{Endpoint: "ep_1", Destination: "dst_a"}, false)
+	overlap(jobs.Recovery{Endpoint: "ep_1", Destination: "dst_a"}, jobs.Recovery{Endpoint: "ep_1", Destination: "dst_a"},
+		true)
+	overlap(jobs.Recovery{Endpoint: "ep_1", Destination: "dst_b"}, jobs.Recovery{Endpoint: "ep_1", Destination: "dst_a"},
+		false)
 	overlap(jobs.Recovery{Endpoint: "ep_2"}, jobs.Recovery{Endpoint: "ep_1"}, false)
 }

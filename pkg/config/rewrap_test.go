@@ -86,7 +86,8 @@ func TestEachSealedFindsAll(t *testing.T) {
 			t.Errorf("%s is not found", s)
 		}
 		if holds != kindTable.Has(k, holdsSecrets) {
-			t.Errorf("%s: has secrets: %v, holdsSecrets is not set: %v", kindTable[k].Name, holds, !kindTable.Has(k, holdsSecrets))
+			t.Errorf("%s: has secrets: %v, holdsSecrets is not set: %v", kindTable[k].Name, holds, !kindTable.Has(k,
+				holdsSecrets))
 		}
 		left := 0
 		eachSealed(v, func(_, _ string, s *seal.Secret) {

@@ -11,7 +11,8 @@ import (
 )
 
 func newScan(id string) *leak.Scan {
-	return &leak.Scan{Meta: entity.Meta{ID: "scn_" + id}, Domain: "dom_1", Hostname: "www.example.com", Trigger: leak.ScanManual}
+	return &leak.Scan{Meta: entity.Meta{ID: "scn_" + id}, Domain: "dom_1", Hostname: "www.example.com",
+		Trigger: leak.ScanManual}
 }
 
 // One scan runs at a time. One node has it, until its time has passed or it restarts; then another begins it again, and

@@ -134,9 +134,9 @@ func (l *Link) opensWith(hash [conflog.HashLen]byte, now time.Time) bool {
 }
 
 // SetPassword sets the password of a user who has redeemed a link, and ends the user's sessions on every node, that of
-// the caller too: the returned user has the epoch for a new one. It returns an *entity.InvalidError for a password that is too
-// short or too long, ErrNoPasswordChoice when the user has redeemed no link since the last password, and ErrSignInBusy
-// as SignIn does.
+// the caller too: the returned user has the epoch for a new one. It returns an *entity.InvalidError for a password that
+// is too short or too long, ErrNoPasswordChoice when the user has redeemed no link since the last password, and
+// ErrSignInBusy as SignIn does.
 func (c callers) SetPassword(ctx context.Context, userID, password string) (*User, error) {
 	if err := validatePassword(password); err != nil {
 		return nil, err
@@ -175,15 +175,16 @@ func (c callers) replacePassword(ctx context.Context, userID, hash string, check
 
 func validatePassword(password string) error {
 	if len(password) < MinPassword || len(password) > MaxPassword {
-		return &entity.InvalidError{Param: "password", Message: fmt.Sprintf("must have %d to %d bytes", MinPassword, MaxPassword)}
+		return &entity.InvalidError{Param: "password", Message: fmt.Sprintf("must have %d to %d bytes", MinPassword,
+			MaxPassword)}
 	}
 	return nil
 }
 
 // ChangePassword replaces the password of a user who knows the current one. Like SetPassword it ends the user's
-// sessions on every node; the returned user has the epoch for a new one. It returns an *entity.InvalidError for a new password
-// that is too short or too long, ErrSignIn when the current one is wrong, ErrConflict when it has changed meanwhile,
-// and ErrLease and ErrSignInBusy as SignIn does. The caller limits attempts, before it calls.
+// sessions on every node; the returned user has the epoch for a new one. It returns an *entity.InvalidError for a new
+// password that is too short or too long, ErrSignIn when the current one is wrong, ErrConflict when it has changed
+// meanwhile, and ErrLease and ErrSignInBusy as SignIn does. The caller limits attempts, before it calls.
 func (c callers) ChangePassword(ctx context.Context, userID, current, password string) (*User, error) {
 	if _, ok := c.Lease(); !ok { // before loading the view; see Authenticate
 		return nil, ErrLease

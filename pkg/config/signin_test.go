@@ -268,7 +268,8 @@ func TestLinkExpires(t *testing.T) {
 			t.Error(err)
 		}
 		at := time.Now()
-		if l := (&Link{hash32("x"), at}); !l.opensWith(entity.HashOf("x"), at.Add(-1)) || l.opensWith(entity.HashOf("x"), at) ||
+		if l := (&Link{hash32("x"), at}); !l.opensWith(entity.HashOf("x"), at.Add(-1)) || l.opensWith(entity.HashOf("x"),
+			at) ||
 			l.opensWith(entity.HashOf("y"), at.Add(-1)) {
 			t.Error("a link opens after its end, not before it, or with another token")
 		}

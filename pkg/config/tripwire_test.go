@@ -48,7 +48,8 @@ func TestTripwires(t *testing.T) {
 		if _, err := id.Parse("", text.Token); text.Token != "" && err != nil {
 			t.Errorf("%s: not the form of a token: %v", kind, err)
 		}
-		if !finds(text) || !findsNothing(leak.TripwireText{Key: text.Token, Token: text.Key}) || made.Status() != leak.TripwireArmed {
+		if !finds(text) || !findsNothing(leak.TripwireText{Key: text.Token, Token: text.Key}) ||
+			made.Status() != leak.TripwireArmed {
 			t.Errorf("%s: wrong one is found", kind)
 		}
 		for _, secret := range []string{text.Key, text.Token} {
@@ -67,7 +68,8 @@ func TestTripwires(t *testing.T) {
 		if err != nil || !finds(again) || !findsNothing(text) {
 			t.Errorf("%s: rotated: %v", kind, err)
 		}
-		if _, third, err := n.RotateTripwire(ctx, made.ID, "call"); err != nil || third != (leak.TripwireText{}) || !finds(again) {
+		if _, third, err := n.RotateTripwire(ctx, made.ID, "call"); err != nil || third != (leak.TripwireText{}) ||
+			!finds(again) {
 			t.Errorf("%s: rotated again by the same call: %v", kind, err)
 		}
 		if err := entity.Delete[leak.Tripwire](ctx, n, made.ID); err != nil || !findsNothing(again) {

@@ -150,8 +150,8 @@ func (c callers) hasWriter(except string) bool {
 }
 
 // AddUser creates a user and returns the token of a sign-in link. While nobody has the scope ReadWrite, the new user
-// gets it, whatever scope says. It returns an *entity.InvalidError for an unusable address or scope, and ErrConflict when the
-// address exists.
+// gets it, whatever scope says. It returns an *entity.InvalidError for an unusable address or scope, and ErrConflict
+// when the address exists.
 func (c callers) AddUser(ctx context.Context, email string, scope Scope) (token string, u *User, err error) {
 	if err := c.WaitReady(ctx); err != nil {
 		return "", nil, err

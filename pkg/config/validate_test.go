@@ -159,8 +159,9 @@ func TestImportedAccountsAndPeopleAreValidated(t *testing.T) {
 	refuses(t, func() *Key { return &Key{Scope: Read} }, map[string]func(*Key){"scope": func(k *Key) { k.Scope = "all" }})
 	refuses(t, func() *ServiceSecret { return &ServiceSecret{Meta: entity.Meta{ID: serviceSecretID}} },
 		map[string]func(*ServiceSecret){"id": func(s *ServiceSecret) { s.ID = "other" }})
-	refuses(t, func() *entity.Account { return &entity.Account{FPSalt: make([]byte, entity.FPSaltBytes)} }, map[string]func(*entity.Account){
-		"fp_salt": func(a *entity.Account) { a.FPSalt = a.FPSalt[1:] }})
+	refuses(t, func() *entity.Account { return &entity.Account{FPSalt: make([]byte, entity.FPSaltBytes)} },
+		map[string]func(*entity.Account){
+			"fp_salt": func(a *entity.Account) { a.FPSalt = a.FPSalt[1:] }})
 	refuses(t, func() *User {
 		return &User{Meta: entity.Meta{ID: UserID("ops@example.com")}, Email: "ops@example.com", Scope: Read, Epoch: 1 << 53,
 			EndedSessions: make([]EndedSession, maxEndedSessions)}
@@ -187,7 +188,8 @@ func TestImportedAlertsAreValidated(t *testing.T) {
 	refuses(t, func() *alerting.AlertSettings {
 		s := &alerting.AlertSettings{}
 		for i := range alerting.MaxAlertChannels {
-			s.Channels = append(s.Channels, alerting.AlertChannel{Kind: strings.Repeat("x", i), To: make([]string, alerting.MaxAlertAddresses)})
+			s.Channels = append(s.Channels, alerting.AlertChannel{Kind: strings.Repeat("x", i), To: make([]string,
+				alerting.MaxAlertAddresses)})
 		}
 		return s
 	}, map[string]func(*alerting.AlertSettings){
@@ -201,7 +203,8 @@ func TestImportedAlertsAreValidated(t *testing.T) {
 
 func TestImportedJobsAreValidated(t *testing.T) {
 	refuses(t, func() *jobs.Recovery {
-		return &jobs.Recovery{State: jobs.RecoveryReady, RatePerSecond: 100, Destinations: make([]jobs.RecoveryDestination, require.MaxDestinations)}
+		return &jobs.Recovery{State: jobs.RecoveryReady, RatePerSecond: 100, Destinations: make([]jobs.RecoveryDestination,
+			require.MaxDestinations)}
 	}, map[string]func(*jobs.Recovery){
 		"state":           func(r *jobs.Recovery) { r.State = "x" },
 		"rate_per_second": func(r *jobs.Recovery) { r.RatePerSecond = 0 },
@@ -215,8 +218,9 @@ func TestImportedJobsAreValidated(t *testing.T) {
 		"note": func(a *Action) { a.Note += "x" }, "result": func(a *Action) { a.Result += "x" },
 		"arguments": func(a *Action) { a.Arguments += "x" }, "body": func(a *Action) { a.Body += "x" },
 	})
-	refuses(t, func() *leak.Scan { return &leak.Scan{Status: leak.ScanQueued, Trigger: leak.ScanWeekly} }, map[string]func(*leak.Scan){
-		"status": func(s *leak.Scan) { s.Status = "x" }, "trigger": func(s *leak.Scan) { s.Trigger = "x" }})
+	refuses(t, func() *leak.Scan { return &leak.Scan{Status: leak.ScanQueued, Trigger: leak.ScanWeekly} },
+		map[string]func(*leak.Scan){
+			"status": func(s *leak.Scan) { s.Status = "x" }, "trigger": func(s *leak.Scan) { s.Trigger = "x" }})
 	refuses(t, func() *Settings { return &Settings{} }, map[string]func(*Settings){
 		"detection.version": func(s *Settings) { s.Detection.Version = -1 },
 		"rules[0].min": func(s *Settings) {
@@ -239,12 +243,14 @@ func TestImportedSourcesAreValidated(t *testing.T) {
 		leak.ErrUnsigned.Error(): func(d *leak.Drain) { d.Platform, d.Sealed.SigningSecret = leak.PlatformHeroku, "x" },
 	})
 	refuses(t, func() *leak.DSN {
-		return &leak.DSN{Hash: hash[:], Name: long(require.MaxName), Platform: leak.DSNBrowser, Version: 1, DailyQuota: leak.MaxDailyQuota,
+		return &leak.DSN{Hash: hash[:], Name: long(require.MaxName), Platform: leak.DSNBrowser, Version: 1,
+			DailyQuota:     leak.MaxDailyQuota,
 			AllowedOrigins: slices.Repeat([]string{"https://*.example.com"}, leak.MaxOrigins)}
 	}, map[string]func(*leak.DSN){
 		"hash": func(d *leak.DSN) { d.Hash = nil }, "name": func(d *leak.DSN) { d.Name = "" },
 		"platform": func(d *leak.DSN) { d.Platform = "x" }, "version": func(d *leak.DSN) { d.Version = 0 },
-		"quota": func(d *leak.DSN) { d.DailyQuota = leak.MaxDailyQuota + 1 }, "quota#": func(d *leak.DSN) { d.DailyQuota = -1 },
+		"quota":          func(d *leak.DSN) { d.DailyQuota = leak.MaxDailyQuota + 1 },
+		"quota#":         func(d *leak.DSN) { d.DailyQuota = -1 },
 		"only browsers":  func(d *leak.DSN) { d.Platform = leak.DSNServer },
 		"origins":        func(d *leak.DSN) { d.AllowedOrigins = append(d.AllowedOrigins, "https://a.example") },
 		"no origin":      func(d *leak.DSN) { d.AllowedOrigins[0] = "https://A.example" },
@@ -260,18 +266,22 @@ func TestImportedSourcesAreValidated(t *testing.T) {
 		"hostname": func(d *leak.Domain) { d.Hostname = ""; noError(t, d.Derive(nil, nil)) },
 		"token":    func(d *leak.Domain) { d.Token = d.Token[1:] }, "token#": func(d *leak.Domain) { d.Token += "x" },
 		"method": func(d *leak.Domain) { d.Method = "x" }, "checked.method": func(d *leak.Domain) { d.Checked.Method = "x" },
-		"checked.error": func(d *leak.Domain) { d.Checked.Error = "x" }, "checked.seen": func(d *leak.Domain) { d.Checked.Seen += "x" },
+		"checked.error": func(d *leak.Domain) { d.Checked.Error = "x" },
+		"checked.seen":  func(d *leak.Domain) { d.Checked.Seen += "x" },
 	})
 	refuses(t, func() *leak.Tripwire {
-		return &leak.Tripwire{Kind: leak.TripwireFile, File: leak.DecoyFiles[0], Label: "a", Key: &leak.TripwireSecret{Hash: hash[:]},
+		return &leak.Tripwire{Kind: leak.TripwireFile, File: leak.DecoyFiles[0], Label: "a",
+			Key: &leak.TripwireSecret{Hash: hash[:]},
 			URL: &leak.TripwireSecret{Hash: hash[:]}, Placement: long(leak.MaxPlacement)}
 	}, map[string]func(*leak.Tripwire){
-		"hash of key": func(x *leak.Tripwire) { x.Key.Hash = nil }, "hash of url": func(x *leak.Tripwire) { x.URL.Hash = hash[1:] },
+		"hash of key":               func(x *leak.Tripwire) { x.Key.Hash = nil },
+		"hash of url":               func(x *leak.Tripwire) { x.URL.Hash = hash[1:] },
 		"secrets are not those":     func(x *leak.Tripwire) { x.Key = nil },
 		"secrets are not those#url": func(x *leak.Tripwire) { x.URL = nil },
-		"kind":                      func(x *leak.Tripwire) { x.Kind = "x" }, "file": func(x *leak.Tripwire) { x.File = "/x" },
-		"file#of a key": func(x *leak.Tripwire) { x.Kind, x.URL = leak.TripwireKey, nil },
-		"label":         func(x *leak.Tripwire) { x.Label = "" }, "placement": func(x *leak.Tripwire) { x.Placement += "x" },
+		"kind":                      func(x *leak.Tripwire) { x.Kind = "x" },
+		"file":                      func(x *leak.Tripwire) { x.File = "/x" },
+		"file#of a key":             func(x *leak.Tripwire) { x.Kind, x.URL = leak.TripwireKey, nil },
+		"label":                     func(x *leak.Tripwire) { x.Label = "" }, "placement": func(x *leak.Tripwire) { x.Placement += "x" },
 	})
 	refuses(t, func() *leak.Finding { f := newFinding(); f.Version, f.Note = 1, long(leak.MaxFindingNote); return &f },
 		map[string]func(*leak.Finding){
@@ -279,7 +289,8 @@ func TestImportedSourcesAreValidated(t *testing.T) {
 			"kind": func(f *leak.Finding) { f.Kind = "x" }, "status": func(f *leak.Finding) { f.Status = "x" },
 			"version":  func(f *leak.Finding) { f.Version = 0 },
 			"severity": func(f *leak.Finding) { f.Severity = finding.Low - 1 }, "rule": func(f *leak.Finding) { f.Rule = "" },
-			"masked": func(f *leak.Finding) { f.Masked = long(require.MaxName + 1) }, "note": func(f *leak.Finding) { f.Note += "x" },
+			"masked":        func(f *leak.Finding) { f.Masked = long(require.MaxName + 1) },
+			"note":          func(f *leak.Finding) { f.Note += "x" },
 			"label":         func(f *leak.Finding) { f.First.Label = long(require.MaxName + 1) },
 			"ignore_reason": func(f *leak.Finding) { f.Status = finding.Ignored },
 			"resolution":    func(f *leak.Finding) { f.Status = finding.Resolved },

@@ -30,7 +30,8 @@ func (r *Reader) Audit(ctx context.Context, q audit.Query) (audit.Page, error) {
 	auditFilters(s, &q)
 	// Without FINAL, which would read the whole log: rows of one id are neighbours, and the newest of them comes first.
 	s.Add(" ORDER BY id DESC, ver DESC LIMIT 1 BY id LIMIT ", q.Limit+1)
-	if page.Rows, err = cluster.Merged(ctx, r.Cluster, s, q.Limit+1, func(e *audit.Entry) id.ID { return e.ID }, scanAudit); err != nil {
+	idOf := func(e *audit.Entry) id.ID { return e.ID }
+	if page.Rows, err = cluster.Merged(ctx, r.Cluster, s, q.Limit+1, idOf, scanAudit); err != nil {
 		return audit.Page{}, err
 	}
 	if len(page.Rows) > q.Limit {

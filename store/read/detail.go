@@ -227,10 +227,11 @@ func whereEvent(q *ch.Query, account string, d id.ID) *ch.Query {
 func (r eventReader) event(ctx context.Context, account string, d id.ID, inMemory *unstoredRows) (
 	found *event.Event, size int, err error) {
 	if found, size = inMemory.event(d); found == nil {
-		err = r.Each(ctx, whereEvent(cluster.SelectFullEvent(), account, d).Add(" LIMIT 1"), func(rows driver.Rows) (err error) {
-			found, size, err = cluster.ScanFullEvent(rows, account)
-			return err
-		})
+		err = r.Each(ctx, whereEvent(cluster.SelectFullEvent(), account, d).Add(" LIMIT 1"),
+			func(rows driver.Rows) (err error) {
+				found, size, err = cluster.ScanFullEvent(rows, account)
+				return err
+			})
 	}
 	if err == nil && found == nil {
 		err = event.ErrNotFound

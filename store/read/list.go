@@ -140,8 +140,8 @@ func (r *Reader) waitList(ctx context.Context, q *event.Query) (*store.Unstored,
 	return nil, asOf, err
 }
 
-// reportedBoundFor returns Unreported.AllReportedBefore for a query that may match a delivery without an outcome, and for others
-// the zero time.
+// reportedBoundFor returns Unreported.AllReportedBefore for a query that may match a delivery without an outcome, and
+// for others the zero time.
 func (r *Reader) reportedBoundFor(ctx context.Context, q *event.Query) time.Time {
 	if !mayMatchUnreported(q) || q.Search != nil {
 		return time.Time{}

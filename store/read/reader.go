@@ -1,6 +1,6 @@
-// Package read answers reads from ClickHouse: lists, searches, single events, the audit log, and with its packages usage
-// and traffic, findings, and the items of recovery jobs. Events of the last minutes that ClickHouse does not have yet
-// come from the log.
+// Package read answers reads from ClickHouse: lists, searches, single events, the audit log, and with its packages
+// usage and traffic, findings, and the items of recovery jobs. Events of the last minutes that ClickHouse does not have
+// yet come from the log.
 //
 // Promises: the first page of a list and the read of one event see everything that was acknowledged before the call
 // (read-your-writes, see package fence), or say with AsOf that they may not. A read that fails on one shard fails as a

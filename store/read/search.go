@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// minSearch and maxSearch bound the rows of a chunk, minSearchBytes and maxSearchBytes its bodies and headers. One body
-	// may have 10 MiB.
+	// minSearch and maxSearch bound the rows of a chunk, minSearchBytes and maxSearchBytes its bodies and headers. One
+	// body may have 10 MiB.
 	minSearch, maxSearch           = 500, 1_000_000
 	minSearchBytes, maxSearchBytes = 4 << 20, 1 << 30
 	// headerBytes is the assumed size of an event's headers; no column has the real one.

@@ -150,7 +150,8 @@ func (m *fakeConfig) Finding(id string) (*leak.Finding, entity.Presence) {
 	return nil, entity.Unknown
 }
 
-func (m *fakeConfig) ChangeAlert(_ context.Context, id string, alter func(*alerting.Alert) error) (*alerting.Alert, error) {
+func (m *fakeConfig) ChangeAlert(_ context.Context, id string, alter func(*alerting.Alert) error) (
+	*alerting.Alert, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.unavailable {

@@ -38,7 +38,8 @@ func TestNextTransition(t *testing.T) {
 	now := time.Date(2026, 8, 21, 12, 0, 0, 0, time.UTC)
 	s := &alerting.AlertSettings{Rules: alerting.DefaultAlertRules(), CooldownSeconds: 60}
 	all, here := alerting.EndpointAlerts{Enabled: true}, logPosition{1, 100}
-	f := func(name string, a *alerting.Alert, v ruleResult, overrides alerting.EndpointAlerts, at logPosition, want transition,
+	f := func(name string, a *alerting.Alert, v ruleResult, overrides alerting.EndpointAlerts, at logPosition,
+		want transition,
 		wantAnnounce bool) {
 		t.Helper()
 		f := evaluation{rule: deliveryFailed, result: v}

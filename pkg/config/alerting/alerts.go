@@ -1,5 +1,5 @@
-// Package alerting has the alerts in the configuration: the settings of an account and of its endpoints (alerts.go), the
-// state of each alert with the messages that are not sent yet, and the budgets of mail and tests (alert_budget.go).
+// Package alerting has the alerts in the configuration: the settings of an account and of its endpoints (alerts.go),
+// the state of each alert with the messages that are not sent yet, and the budgets of mail and tests (alert_budget.go).
 // config.Control embeds Store. Package usage/alert evaluates the rules and sends the messages.
 //
 // A transition of an alert is a conditional change, so exactly one node announces it.

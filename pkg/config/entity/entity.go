@@ -1,6 +1,6 @@
-// Package entity has what all kinds of entities of the configuration log share: reading, listing, creating, changing and
-// deleting them (entity.go), their table and the methods of their values (kind.go), the cache of decoded values, the
-// members that a newer version has written (members.go), and the removal of expired ones (sweep.go).
+// Package entity has what all kinds of entities of the configuration log share: reading, listing, creating, changing
+// and deleting them (entity.go), their table and the methods of their values (kind.go), the cache of decoded values,
+// the members that a newer version has written (members.go), and the removal of expired ones (sweep.go).
 //
 // A change is conditional: of several writers one wins, the same on every node, and the others try again. One that
 // restricts something returns when no node acts on the entity as it was. The kinds themselves are in package config.
@@ -180,7 +180,8 @@ func ByHash[T any, P Pointer[T]](c *Core, hash [conflog.HashLen]byte) P {
 }
 
 // Create creates an entity, which must have an id. It sets the fields that follow from others, and account and times
-// where they are empty. It returns conflog.ErrConflict when the id exists: of several writers one wins, the same on every node.
+// where they are empty. It returns conflog.ErrConflict when the id exists: of several writers one wins, the same on
+// every node.
 func Create[T any, P Pointer[T]](ctx context.Context, to Access, v P) (P, error) {
 	c := to.base()
 	created, w, err := CreateUnawaited(ctx, c, v)

@@ -85,7 +85,8 @@ type Value interface {
 	// EachSealed calls f with every secret of the value, and with the entity and field under which it is sealed. f may
 	// change the secret in the value. The secret may be empty: not set.
 	EachSealed(f func(entity, field string, s *seal.Secret))
-	// ChangeCount returns the number of the value's changes, from 1, which the functions of entity.go count; nil: they do not.
+	// ChangeCount returns the number of the value's changes, from 1, which the functions of entity.go count; nil: they do
+	// not.
 	ChangeCount() *int
 	// Derive sets the fields that follow from others, or that an update keeps. was is the value before; nil: it is new.
 	Derive(c *Core, was Value) error

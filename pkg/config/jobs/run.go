@@ -1,5 +1,6 @@
-// Package jobs has the replay runs (run.go) and recovery jobs (recovery.go) in the configuration: their states, progress
-// and approval. config.Control embeds Jobs. Which deliveries they make is written to the log of commands, not here.
+// Package jobs has the replay runs (run.go) and recovery jobs (recovery.go) in the configuration: their states,
+// progress and approval. config.Control embeds Jobs. Which deliveries they make is written to the log of commands, not
+// here.
 //
 // Only creating, approving and cancelling are audited. Cancelling returns when no node begins a delivery of the job.
 package jobs
@@ -49,9 +50,9 @@ type Jobs struct {
 	progressTimeout time.Duration
 }
 
-// NewJobs returns the jobs in the configuration. A queueing run without progress for progressTimeout counts as
+// New returns the jobs in the configuration. A queueing run without progress for progressTimeout counts as
 // interrupted; 0 = DefaultRunProgressTimeout.
-func NewJobs(c *entity.Core, progressTimeout time.Duration) Jobs { return Jobs{c, progressTimeout} }
+func New(c *entity.Core, progressTimeout time.Duration) Jobs { return Jobs{c, progressTimeout} }
 
 // Run is one replay, of a selection of events or of a single event. Its id is a time-ordered run_….
 type Run struct {

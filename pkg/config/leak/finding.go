@@ -158,7 +158,8 @@ func (c Findings) FindingIDs(filter FindingFilter) (ids []string) {
 
 // FindingsBefore returns the findings that were created before t, oldest first.
 func (c Findings) FindingsBefore(t time.Time) []*Finding {
-	return entity.ValuesOf(c.Core, c.View().OldestFirst(entity.KindFinding), func(f *Finding) bool { return f.CreatedAt.Before(t) })
+	return entity.ValuesOf(c.Core, c.View().OldestFirst(entity.KindFinding),
+		func(f *Finding) bool { return f.CreatedAt.Before(t) })
 }
 
 // ForgetFinding removes a finding without a tombstone, if it has not changed since it was read.

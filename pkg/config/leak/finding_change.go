@@ -143,7 +143,8 @@ func setStatus(f *Finding, to finding.Status, now time.Time) error {
 // setReason sets the reason that a status requires, and no other status may have.
 func setReason(name string, at *string, to *string, is, requires finding.Status, words []string) error {
 	if to != nil && is != requires && *to != "" {
-		return &entity.InvalidError{Param: name, Message: fmt.Sprintf("can be set only together with the status %s", requires)}
+		return &entity.InvalidError{Param: name, Message: fmt.Sprintf("can be set only together with the status %s",
+			requires)}
 	}
 	if to != nil && is == requires {
 		*at = *to

@@ -108,8 +108,8 @@ func (c Findings) OpenScan() *Scan {
 // openScan is what Scan.Hash is the hash of.
 const openScan = "open scan"
 
-// CreateScan queues a scan. Of several at the same time one is created; the others get ErrScanRunning, or conflog.ErrConflict
-// when the id exists.
+// CreateScan queues a scan. Of several at the same time one is created; the others get ErrScanRunning, or
+// conflog.ErrConflict when the id exists.
 func (c Findings) CreateScan(ctx context.Context, s *Scan) (*Scan, error) {
 	filled := *s
 	hash := entity.HashOf(openScan)

@@ -1,9 +1,9 @@
-// Package cluster reads the shards of ClickHouse as one server with all rows would answer. It has what every read needs:
-// the connections (cluster.go), the fence, the slots of an API key (slots.go), statements over several shards
+// Package cluster reads the shards of ClickHouse as one server with all rows would answer. It has what every read
+// needs: the connections (cluster.go), the fence, the slots of an API key (slots.go), statements over several shards
 // (shards.go), and the rows of events and deliveries, which several readers take (rows.go).
 //
-// A read that fails on one shard fails as a whole. Begin bounds a read that answers one request. Values reach ClickHouse
-// as query parameters only.
+// A read that fails on one shard fails as a whole. Begin bounds a read that answers one request. Values reach
+// ClickHouse as query parameters only.
 package cluster
 
 import (
@@ -155,7 +155,8 @@ func (c *Cluster) Check(ctx context.Context) error {
 		var engine string
 		q = new(ch.Query).Add("SELECT any(engine_full) FROM system.tables WHERE database = currentDatabase() AND name = " +
 			"'events'")
-		if err := c.ReadPool.ForEachRow(ctx, shard, q, func(rows driver.Rows) error { return rows.Scan(&engine) }); err != nil {
+		err := c.ReadPool.ForEachRow(ctx, shard, q, func(rows driver.Rows) error { return rows.Scan(&engine) })
+		if err != nil {
 			return err
 		}
 		if days := schema.TableRetentionDays(engine); days < c.Config.RetentionDays {

@@ -182,7 +182,8 @@ func (r Reader) lines(ctx context.Context, account string, names []string, ids [
 	q := new(ch.Query).Add("SELECT finding, min(first_at), max(last_at), min(kind), min(rule), min(masked), "+
 		"max(fingerprint), max(key_id), max(severity), max(verified), min(test), arraySort(groupUniqArrayArray(sources)) "+
 		"FROM findings WHERE account = ", account).Add(" AND finding IN ", names).Add(" GROUP BY finding")
-	return cluster.ByKey(ctx, r.Cluster, q.ForEvents(ids...), func(rows driver.Rows, name *string, row *finding.Row) error {
+	q.ForEvents(ids...)
+	return cluster.ByKey(ctx, r.Cluster, q, func(rows driver.Rows, name *string, row *finding.Row) error {
 		var kind string
 		var severity, verified, test uint8
 		var sources []string

@@ -228,8 +228,8 @@ func (r Jobs) readOpenItems(
 			return err
 		}
 		for _, x := range items[:n] {
-			open := event.OpenRecoveryItem{
-				RecoveryItem: x, StoredEvent: events[x.Event], Prior: prior[cluster.DeliveryKey{Event: x.Event, Dest: x.Destination}]}
+			of := cluster.DeliveryKey{Event: x.Event, Dest: x.Destination}
+			open := event.OpenRecoveryItem{RecoveryItem: x, StoredEvent: events[x.Event], Prior: prior[of]}
 			if err := each(&open); err != nil {
 				return err
 			}
@@ -243,18 +243,20 @@ func (r Jobs) priorOf(
 	ctx context.Context, job event.RecoveryJob, items []event.RecoveryItem,
 ) (map[cluster.DeliveryKey]event.Delivery, error) {
 	q := ch.WhereIDs(cluster.SelectDeliveries().Add(" FINAL WHERE account = ", job.Account), eventsOf(items))
-	return cluster.ByKey(ctx, r.Cluster, q, func(rows driver.Rows, of *cluster.DeliveryKey, d *event.Delivery) (err error) {
-		*d, of.Event, err = cluster.ScanDelivery(rows)
-		of.Dest = d.Destination
-		return err
-	})
+	return cluster.ByKey(ctx, r.Cluster, q,
+		func(rows driver.Rows, of *cluster.DeliveryKey, d *event.Delivery) (err error) {
+			*d, of.Event, err = cluster.ScanDelivery(rows)
+			of.Dest = d.Destination
+			return err
+		})
 }
 
 func (r Jobs) sizesOf(
 	ctx context.Context, job event.RecoveryJob, items []event.RecoveryItem,
 ) (map[id.ID]uint32, error) {
 	q := new(ch.Query).Add("SELECT id, size FROM events WHERE account = ", job.Account)
-	return cluster.ByKey(ctx, r.Cluster, ch.WhereIDs(q, eventsOf(items)), func(rows driver.Rows, d *id.ID, size *uint32) error {
+	q = ch.WhereIDs(q, eventsOf(items))
+	return cluster.ByKey(ctx, r.Cluster, q, func(rows driver.Rows, d *id.ID, size *uint32) error {
 		return rows.Scan(d, size)
 	})
 }

@@ -1,4 +1,6 @@
-package conflog
+// Package trie has the map in which the state of the configuration log is kept: it never changes, so it is read without
+// a lock, and each change returns another map that shares most of it.
+package trie
 
 import (
 	"iter"
@@ -6,13 +8,13 @@ import (
 	"slices"
 )
 
-// trie is an immutable map from uint64 to V, ordered by key. It is a 32-way tree over the bits of the key, highest
-// first; put stores a value at the highest level where no other key shares its prefix. put and remove copy the path
+// Map is an immutable map from uint64 to V, ordered by key. It is a 32-way tree over the bits of the key, highest
+// first; Put stores a value at the highest level where no other key shares its prefix. Put and Remove copy the path
 // that they change (about four branches among 200,000 random keys) and share the rest. So readers need no lock, and a
 // snapshot can be written while records are applied.
-type trie[V any] struct {
+type Map[V any] struct {
 	root *branch[V]
-	len  int
+	Len  int
 }
 
 // branch is an inner node with up to 32 slots; empty slots take no memory.
@@ -34,7 +36,8 @@ func (n *branch[V]) slotOf(key uint64, level int) (bit uint32, i int) {
 	return bit, bits.OnesCount32(n.bits & (bit - 1))
 }
 
-func (t trie[V]) get(key uint64) (v V, ok bool) {
+// Get returns the value of a key.
+func (t Map[V]) Get(key uint64) (v V, ok bool) {
 	for n, level := t.root, 0; n != nil; level++ {
 		bit, i := n.slotOf(key, level)
 		if n.bits&bit == 0 {
@@ -52,9 +55,10 @@ func (t trie[V]) get(key uint64) (v V, ok bool) {
 	return v, false
 }
 
-func (t trie[V]) put(key uint64, v V) trie[V] {
-	if _, ok := t.get(key); !ok {
-		t.len++
+// Put returns the map with a value at a key.
+func (t Map[V]) Put(key uint64, v V) Map[V] {
+	if _, ok := t.Get(key); !ok {
+		t.Len++
 	}
 	t.root = t.root.put(slot[V]{key: key, val: v}, 0)
 	return t
@@ -83,11 +87,12 @@ func (n *branch[V]) put(s slot[V], level int) *branch[V] {
 	return out
 }
 
-func (t trie[V]) remove(key uint64) trie[V] {
-	if _, ok := t.get(key); !ok {
+// Remove returns the map without a key.
+func (t Map[V]) Remove(key uint64) Map[V] {
+	if _, ok := t.Get(key); !ok {
 		return t
 	}
-	return trie[V]{root: t.root.remove(key, 0), len: t.len - 1}
+	return Map[V]{root: t.root.remove(key, 0), Len: t.Len - 1}
 }
 
 // remove is called only for keys that exist; an empty branch disappears.
@@ -106,8 +111,8 @@ func (n *branch[V]) remove(key uint64, level int) *branch[V] {
 	return &branch[V]{bits: n.bits &^ bit, slots: slices.Delete(slices.Clone(n.slots), i, i+1)}
 }
 
-// least returns the value with the smallest key.
-func (t trie[V]) least() (v V, ok bool) {
+// Least returns the value with the smallest key.
+func (t Map[V]) Least() (v V, ok bool) {
 	if t.root == nil {
 		return v, false
 	}
@@ -118,8 +123,8 @@ func (t trie[V]) least() (v V, ok bool) {
 	return s.val, true
 }
 
-// ascend yields the values in ascending order of their keys.
-func (t trie[V]) ascend() iter.Seq[V] {
+// Ascend yields the values in ascending order of their keys.
+func (t Map[V]) Ascend() iter.Seq[V] {
 	return func(yield func(V) bool) { t.root.ascend(yield) }
 }
 
@@ -135,8 +140,8 @@ func (n *branch[V]) ascend(yield func(V) bool) bool {
 	return true
 }
 
-// below yields the values whose keys are less than limit, in descending order.
-func (t trie[V]) below(limit uint64) iter.Seq[V] {
+// Below yields the values whose keys are less than limit, in descending order.
+func (t Map[V]) Below(limit uint64) iter.Seq[V] {
 	return func(yield func(V) bool) {
 		if t.root != nil {
 			t.root.descend(limit, 0, true, yield)
