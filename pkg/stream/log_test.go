@@ -31,7 +31,7 @@ func testRecordsComeBack(t *testing.T, c Config, p *Producer) {
 	}
 	for i, r := range want {
 		must.Do(t, p.ProduceSync(t.Context(), Events, 1, r))
-		if r.Offset != int64(i) || r.Topic != "t."+Events {
+		if r.Offset != int64(i) || r.Topic != c.Prefix+Events {
 			t.Errorf("record %d has offset %d of %s", i, r.Offset, r.Topic)
 		}
 	}
@@ -112,7 +112,7 @@ func testGroupsReadEverythingInOrder(t *testing.T, c Config, p *Producer) {
 			for len(seen) < many {
 				must.Do(t, g.Poll(t.Context(), func(p Partition, records []*Record) {
 					for _, r := range records {
-						if r.Offset != next[p] || seen[string(r.Value)] || r.Topic != "t."+p.Topic {
+						if r.Offset != next[p] || seen[string(r.Value)] || r.Topic != c.Prefix+p.Topic {
 							t.Errorf("%v: %s at %d, want offset %d", p, r.Value, r.Offset, next[p])
 						}
 						next[p], seen[string(r.Value)] = r.Offset+1, true
